@@ -1,0 +1,79 @@
+# make            build all steps           make 03         build one step
+# make test       run all tests             make diff-03    what step 03 adds to the one before
+# make doctor     what this machine has     make checklist  the requirements, ticked off
+# make clean      delete what was built     make help       this list
+#
+# Stages of step 02: make diff-02a, diff-02b, diff-02c, diff-02. More checks: make check-mnist
+# (accuracies on real MNIST, 5 minutes), make check-sanitizers, make format (clang-format).
+# Options: MPI=0, CUDA=0 (leave a part out), MARCH=x86-64-v3 (build for other machines than this).
+
+CC        ?= cc
+CUDA_HOME ?= /usr/local/cuda
+MARCH     ?= native
+BUILD     ?= build
+CFLAGS    ?= -O3 -g
+CFLAGS    += -std=c11 -D_GNU_SOURCE -Wall -Wextra -MMD -MP -fopenmp -march=$(MARCH)
+CPPFLAGS  += -I.
+LDFLAGS   += -fopenmp
+LDLIBS    += -lyaml -ljansson -lz -lm -lpthread
+
+# Optional parts, found by looking for their compiler. A part that is left out is stood in for by
+# the file X_absent.c of its X.c or X.cu.
+MPI  ?= $(if $(shell command -v mpicc),1,0)
+CUDA ?= $(if $(wildcard $(CUDA_HOME)/bin/nvcc),1,0)
+
+SOURCES := $(filter-out %_mpi.c %_mpi_absent.c,$(wildcard common/*/*.c))
+SOURCES += common/dist/backend_mpi$(if $(filter 1,$(MPI)),,_absent).c
+KERNELS := $(if $(filter 1,$(CUDA)),$(wildcard common/*/*.cu))
+SOURCES := $(filter-out $(KERNELS:.cu=_absent.c),$(SOURCES))
+OBJECTS := $(SOURCES:%.c=$(BUILD)/%.o) $(KERNELS:%.cu=$(BUILD)/%.o)
+LINK    := $(if $(filter 1,$(MPI)),OMPI_CC="$(CC)" MPICH_CC="$(CC)" mpicc,$(CC))
+
+STEPS    := 01 02 03
+PROGRAMS := $(basename $(wildcard 0[1-5]_*/*.c) $(wildcard tools/*.c))
+
+all: $(PROGRAMS)
+
+.SECONDEXPANSION:
+$(STEPS): $$(filter $$@_%,$$(PROGRAMS)) ; @:
+
+$(PROGRAMS): %: $(BUILD)/%.o $(BUILD)/libcommon.a
+	$(LINK) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+
+$(BUILD)/libcommon.a: $(OBJECTS) $(BUILD)/parts
+	$(RM) $@ && $(AR) rcs $@ $(OBJECTS)
+
+# Changes when a part is switched on or off: then everything is put together anew.
+$(BUILD)/parts: FORCE
+	@mkdir -p $(@D) && echo "MPI=$(MPI) CUDA=$(CUDA) $(CC) $(CFLAGS)" | cmp -s - $@ || echo "MPI=$(MPI) CUDA=$(CUDA) $(CC) $(CFLAGS)" > $@
+
+$(BUILD)/%_mpi.o: %_mpi.c $(BUILD)/parts
+	@mkdir -p $(@D)
+	OMPI_CC="$(CC)" MPICH_CC="$(CC)" mpicc $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
+
+$(BUILD)/%.o: %.c $(BUILD)/parts
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
+
+$(BUILD)/common/data/digits.o: data/digits.csv.gz # embedded by .incbin
+
+help:
+	@sed -n '/^#/!q; s/^# \{0,1\}//p' Makefile
+
+doctor:
+	@tools/doctor.sh
+
+diff-%:
+	@tools/stepdiff.sh $*
+
+format:
+	clang-format -i $(wildcard common/*/*.[ch] 0[1-5]_*/*.c tools/*.c tests/*.[ch])
+
+clean:
+	$(RM) -r build $(PROGRAMS)
+
+include tests/rules.mk bench/rules.mk
+-include $(OBJECTS:.o=.d) $(PROGRAMS:%=$(BUILD)/%.d)
+
+FORCE:
+.PHONY: all help doctor format clean FORCE $(STEPS)

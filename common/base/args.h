@@ -1,0 +1,58 @@
+/*
+ * args.h - command-line options; each step knows those that it and the earlier ones teach.
+ *
+ * Values come from, in rising order: the defaults, the configuration file (--config FILE, else
+ * config.yaml at the top of the repository; YAML with the options' names), the command line.
+ */
+#ifndef COMMON_BASE_ARGS_H
+#define COMMON_BASE_ARGS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* The step a program belongs to: it accepts and lists the options taught up to there. */
+typedef enum { STEP_SINGLE = 1, STEP_SPAWN, STEP_ENV, STEP_NODES, STEP_FAULT } Step;
+
+typedef struct {
+    const char *model; // "cnn" or "linear"
+    const char *dataset; // "digits", "mnist" or "random"
+    const char *data_dir; // where MNIST's files are
+    int dataset_size; // rows of the random set
+    int num_samples; // train on the first so many; 0: all
+    int epochs;
+    int save_every; // epochs; 0: only at the end
+    int batch_size; // of a rank; see args_batch_size
+    int global_batch_size; // of all ranks together; 0: not given
+    const char *optimizer; // "sgd", "adam", "adamw" or "adadelta"
+    double lr, momentum, weight_decay;
+    bool dropout;
+    uint64_t seed;
+    int threads; // compute threads of a rank; 0: cores / ranks on this node
+    const char *init_from; // file with weights, or NULL
+    const char *resume; // file to go on from, or NULL
+    const char *checkpoint_dir;
+    const char *metrics_dir; // or NULL
+    uint64_t max_steps; // UINT64_MAX: no limit
+    int log_interval; // batches
+    const char *device; // "auto", "cpu" or "cuda"
+
+    const char *backend; // "auto", "nccl", "mpi" or "tcp"
+    bool check_collectives;
+    double bucket_cap_mb;
+    double timeout; // seconds, of rendezvous and every collective
+    int nproc; // step 02: ranks to spawn; 0: not given
+    int local_rank; // from the old launch module; -1: not given
+} Args;
+
+/* Fills args; ends the process with status 2 and one line on anything it does not understand,
+ * with status 0 after --help. Strings live as long as the process. Local. */
+void args_parse(Args *args, Step step, int argc, char **argv);
+
+/* The defaults alone, for a model: what args_parse starts from (tests start here too). */
+void args_defaults(Args *args, const char *model);
+
+/* Samples per rank and step: batch_size, or an equal share of global_batch_size. Usage error where
+ * that cannot be shared out. */
+int args_batch_size(const Args *args, int world_size);
+
+#endif

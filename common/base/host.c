@@ -1,0 +1,28 @@
+#include "common/base/host.h"
+
+#include <sched.h>
+#include <stdio.h>
+
+/* cgroup v2: "max 100000" or "150000 100000", microseconds of CPU per period. 0: no quota. */
+static int cgroup_cores(void)
+{
+    FILE *file = fopen("/sys/fs/cgroup/cpu.max", "r");
+    if (file == NULL)
+        return 0;
+    long quota = 0, period = 0;
+    const int fields = fscanf(file, "%ld %ld", &quota, &period);
+    fclose(file);
+    if (fields != 2 || quota <= 0 || period <= 0)
+        return 0;
+    return quota > period ? (int)(quota / period) : 1;
+}
+
+int host_num_cores(void)
+{
+    cpu_set_t set;
+    int cores = 1;
+    if (sched_getaffinity(0, sizeof set, &set) == 0)
+        cores = CPU_COUNT(&set);
+    const int quota = cgroup_cores();
+    return quota > 0 && quota < cores ? quota : cores;
+}

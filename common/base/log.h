@@ -1,0 +1,47 @@
+/* log.h - results, messages and one way to give up. */
+#ifndef COMMON_BASE_LOG_H
+#define COMMON_BASE_LOG_H
+
+#include <errno.h>
+#include <stdnoreturn.h>
+#include <string.h>
+
+/* Later messages start with "[rank 1/4] ". Until this is called they start with the program's name. */
+void log_set_rank(int rank, int world_size);
+
+/* A result: one line to standard output, written whole, so that the lines of several ranks never
+ * mix. A progress bar on the terminal makes way for it. */
+void log_print(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* A message about the run: one line to standard error, with the rank in front. */
+void log_info(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void log_warning(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Ends this process with status 1: a rank that cannot go on says why in one line and leaves the
+ * rest to its launcher. Leaves by _exit: no handler may wait for a thread that waits for a dead
+ * peer. May be called from any thread. */
+noreturn void die(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Ends this process with status 2: the command line (or its configuration file) asks for something
+ * that cannot be. The line says what to type instead. Ranks that share a node share a command
+ * line, so where LOCAL_RANK is set only local rank 0 prints it. */
+noreturn void usage_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Seconds on a clock that never jumps; its zero is arbitrary. */
+double seconds_now(void);
+
+/* CHECK(condition, format, ...) ends this process, saying why, unless the condition holds. */
+#define CHECK(condition, ...) \
+    do { \
+        if (!(condition)) \
+            die(__VA_ARGS__); \
+    } while (0)
+
+/* SYS_CHECK(call) does so for a system call: negative is failure, errno the reason. */
+#define SYS_CHECK(call) \
+    do { \
+        if ((call) < 0) \
+            die("%s:%d: %s: %s", __FILE__, __LINE__, #call, strerror(errno)); \
+    } while (0)
+
+#endif

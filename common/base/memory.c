@@ -1,0 +1,19 @@
+#include "common/base/memory.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/log.h"
+
+void *mem_calloc(size_t count, size_t size)
+{
+    size_t bytes = 0;
+    CHECK(!__builtin_mul_overflow(count, size, &bytes) && bytes <= SIZE_MAX - 63,
+          "%zu elements of %zu bytes do not fit into memory", count, size);
+
+    bytes = (bytes + 63) / 64 * 64; // aligned_alloc wants a multiple of the alignment
+    void *memory = aligned_alloc(64, bytes > 0 ? bytes : 64);
+    CHECK(memory != NULL, "out of memory: %zu bytes wanted", bytes);
+    return memset(memory, 0, bytes > 0 ? bytes : 64);
+}

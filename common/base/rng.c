@@ -1,0 +1,79 @@
+#include "common/base/rng.h"
+
+#include <math.h>
+
+enum { N = 624, M = 397 };
+
+void rng_seed(Rng *rng, uint64_t seed)
+{
+    rng->state[0] = (uint32_t)seed;
+    for (uint32_t i = 1; i < N; i++) {
+        const uint32_t previous = rng->state[i - 1];
+        rng->state[i] = 1812433253u * (previous ^ (previous >> 30)) + i;
+    }
+    rng->next = N; // nothing generated yet
+}
+
+/* The recurrence: each word from its neighbour and the one 397 places on. */
+static void rng_generate(Rng *rng)
+{
+    uint32_t *state = rng->state;
+    for (int i = 0; i < N; i++) {
+        const uint32_t y = (state[i] & 0x80000000u) | (state[(i + 1) % N] & 0x7fffffffu);
+        state[i] = state[(i + M) % N] ^ (y >> 1) ^ (y & 1 ? 0x9908b0dfu : 0);
+    }
+    rng->next = 0;
+}
+
+uint32_t rng_next(Rng *rng)
+{
+    if (rng->next == N)
+        rng_generate(rng);
+
+    uint32_t y = rng->state[rng->next++];
+    y ^= y >> 11;
+    y ^= (y << 7) & 0x9d2c5680u;
+    y ^= (y << 15) & 0xefc60000u;
+    return y ^ (y >> 18);
+}
+
+float rng_uniform(Rng *rng)
+{
+    return (float)(rng_next(rng) & 0xffffff) * 0x1p-24f;
+}
+
+float rng_uniform_between(Rng *rng, float a, float b)
+{
+    return fmaf(rng_uniform(rng), b - a, a);
+}
+
+void rng_permutation(Rng *rng, size_t *order, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        order[i] = i;
+    for (size_t i = 0; i + 1 < n; i++) {
+        const size_t j = i + rng_next(rng) % (n - i);
+        const size_t swapped = order[i];
+        order[i] = order[j];
+        order[j] = swapped;
+    }
+}
+
+void philox(const uint32_t counter[4], const uint32_t key[2], uint32_t random[4])
+{
+    uint32_t c0 = counter[0], c1 = counter[1], c2 = counter[2], c3 = counter[3];
+    uint32_t k0 = key[0], k1 = key[1];
+    for (int round = 0; round < 10; round++) {
+        const uint64_t p0 = 0xD2511F53ull * c0, p1 = 0xCD9E8D57ull * c2;
+        c0 = (uint32_t)(p1 >> 32) ^ c1 ^ k0;
+        c1 = (uint32_t)p1;
+        c2 = (uint32_t)(p0 >> 32) ^ c3 ^ k1;
+        c3 = (uint32_t)p0;
+        k0 += 0x9E3779B9u; // the golden ratio
+        k1 += 0xBB67AE85u; // the square root of 3, less 1
+    }
+    random[0] = c0;
+    random[1] = c1;
+    random[2] = c2;
+    random[3] = c3;
+}

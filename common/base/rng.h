@@ -1,0 +1,37 @@
+/*
+ * rng.h - PyTorch's CPU random numbers, and numbers that can be drawn out of order.
+ *
+ * Rng is the Mersenne Twister MT19937 (Matsumoto and Nishimura, 1998) as PyTorch seeds and uses it
+ * (ATen/core/MT19937RNGEngine.h), so that the same seed gives the same weights, data and order.
+ * Philox (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011) is a function of a
+ * counter: the n-th number costs the same whichever came before, on any rank and any thread.
+ */
+#ifndef COMMON_BASE_RNG_H
+#define COMMON_BASE_RNG_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct {
+    uint32_t state[624];
+    int next; // index of the next word of state to hand out
+} Rng;
+
+/* As torch.manual_seed: only the low 32 bits of the seed count. */
+void rng_seed(Rng *rng, uint64_t seed);
+
+uint32_t rng_next(Rng *rng);
+
+/* A float in [0, 1) with 24 random bits, as torch.rand. */
+float rng_uniform(Rng *rng);
+
+/* A float in [a, b), as tensor.uniform_(a, b): fmaf(u, b - a, a). */
+float rng_uniform_between(Rng *rng, float a, float b);
+
+/* 0 .. n-1 in random order, as torch.randperm(n). */
+void rng_permutation(Rng *rng, size_t *order, size_t n);
+
+/* Philox4x32-10: 128 random bits that depend on counter and key, and on nothing else. */
+void philox(const uint32_t counter[4], const uint32_t key[2], uint32_t random[4]);
+
+#endif

@@ -1,0 +1,11 @@
+/* digits.h - 1,797 real handwritten digits, embedded in the program; see data/README.md. */
+#ifndef COMMON_DATA_DIGITS_H
+#define COMMON_DATA_DIGITS_H
+
+#include "common/data/dataset.h"
+
+/* Fills size, floats ([size][28 * 28], normalised like MNIST) and labels of one half: row i of the
+ * file is a test sample when i % 5 == 0, else a training sample. Local. */
+void digits_load(Dataset *dataset, Split split);
+
+#endif

@@ -1,0 +1,45 @@
+/*
+ * sampler.h - in which order the rows are visited, and which rank takes which.
+ *
+ * As torch.utils.data.distributed.DistributedSampler: all ranks shuffle alike (from seed + epoch),
+ * then rank r takes the places r, r + world_size, r + 2 world_size, ...
+ */
+#ifndef COMMON_DATA_SAMPLER_H
+#define COMMON_DATA_SAMPLER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct {
+    size_t *order; // [total]: the rows in the order of this epoch, the same on every rank
+    size_t dataset_size;
+    size_t total; // places dealt out per epoch to all ranks, padding included
+    size_t size; // places this rank gets per epoch
+    size_t position; // how many of them it has had
+    int rank, world_size;
+    bool shuffle;
+    uint64_t seed;
+} Sampler;
+
+/* For training: every rank gets equally many rows. What does not divide is padded by repeating
+ * the start of the order, or with drop_last left out. Local. */
+void distributed_sampler_init(Sampler *sampler, size_t dataset_size, int rank, int world_size,
+                              bool shuffle, bool drop_last, uint64_t seed);
+
+/* For evaluation: in order, and each row exactly once, so some ranks may get one fewer. Local. */
+void sequential_sampler_init(Sampler *sampler, size_t dataset_size, int rank, int world_size);
+
+/* Starts an epoch: shuffles from seed + epoch. Without it every epoch has the order of epoch 0. */
+void sampler_set_epoch(Sampler *sampler, int epoch);
+
+/* Moves to where `position` places of the epoch are done, over all ranks together. */
+void sampler_seek(Sampler *sampler, size_t position);
+
+/* Writes the next rows of this rank to index, at most max; returns how many. At the end of the
+ * epoch returns 0 once and stands at its beginning again. */
+size_t sampler_next(Sampler *sampler, size_t *index, size_t max);
+
+void sampler_free(Sampler *sampler);
+
+#endif

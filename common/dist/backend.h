@@ -1,0 +1,54 @@
+/*
+ * backend.h - what a way of communicating must provide: tcp, mpi or nccl.
+ *
+ * One struct describes any collective. Backends queue it, compare it with the other ranks' and carry
+ * it out; a table of four functions is all they have to offer.
+ */
+#ifndef COMMON_DIST_BACKEND_H
+#define COMMON_DIST_BACKEND_H
+
+#include "common/dist/process_group.h"
+
+typedef enum {
+    ALL_REDUCE,
+    BROADCAST,
+    REDUCE,
+    GATHER,
+    ALL_GATHER,
+    SCATTER,
+    REDUCE_SCATTER,
+    BARRIER,
+    SEND,
+    RECV,
+} CollectiveKind;
+
+/* A call, as this rank makes it. */
+typedef struct {
+    uint64_t sequence; // how many this group has made before
+    CollectiveKind kind;
+    DType type;
+    ReduceOp op;
+    size_t count;
+    int root; // or the peer of send and recv
+    const void *in; // equal to out where the call works in place
+    void *out;
+} Collective;
+
+typedef struct Backend {
+    const char *name;
+    bool available; // part of this build?
+    bool reads_gpu; // takes GPU memory as it is (else the group stages it through the host)
+    void (*init)(ProcessGroup *pg); // collective
+    long (*start)(ProcessGroup *pg, const Collective *collective); // queues it, returns a ticket
+    void (*wait)(ProcessGroup *pg, long ticket); // tickets are counted from 0, in order
+    void (*destroy)(ProcessGroup *pg); // collective
+} Backend;
+
+extern const Backend backend_tcp;
+extern const Backend backend_mpi; // in builds without: backend_mpi_absent.c
+extern const Backend backend_nccl; // in builds without: backend_nccl_absent.c
+
+/* "all_reduce #12 of 18432 float32 (sum)", for messages. Writes to text, returns it. */
+char *collective_describe(const Collective *collective, char *text, size_t bytes);
+
+#endif

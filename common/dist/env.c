@@ -1,0 +1,25 @@
+#include "common/dist/env.h"
+
+#include <limits.h>
+#include <stdlib.h>
+
+#include "common/base/log.h"
+
+const char *env_str(const char *name)
+{
+    const char *value = getenv(name);
+    CHECK(value != NULL && value[0] != '\0',
+          "%s is not set: start this program with its run.sh, ddprun, torchrun or mpirun", name);
+    return value;
+}
+
+int env_int(const char *name)
+{
+    const char *text = env_str(name);
+    char *end = NULL;
+    errno = 0;
+    const long value = strtol(text, &end, 10);
+    CHECK(errno == 0 && *end == '\0' && value >= 0 && value <= INT_MAX,
+          "%s is \"%s\": it must be a whole number from 0 on, set by the launcher", name, text);
+    return (int)value;
+}

@@ -1,0 +1,25 @@
+/* net.h - TCP connections: every wait has a deadline, every byte asked for arrives or an error. */
+#ifndef COMMON_DIST_NET_H
+#define COMMON_DIST_NET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Deadlines are times of seconds_now(). Nothing here dies: -1 and errno (ETIMEDOUT after the
+ * deadline, ECONNRESET for a closed connection), since who failed is the caller's to tell. */
+
+/* Listens on port (0: any free one) of the interface host names; where host is not an address of
+ * this machine, or empty, on all of them. Sets *port. */
+int net_listen(const char *host, int *port);
+int net_accept(int listen_fd, double deadline);
+
+/* Connects, again and again until the deadline: the other side may not be up yet. */
+int net_connect(const char *host, int port, double deadline);
+
+int net_send(int fd, const void *data, size_t bytes, double deadline);
+int net_recv(int fd, void *data, size_t bytes, double deadline);
+
+/* The numeric address this end of a connection has: where others may reach this machine. */
+int net_local_address(int fd, char *address, size_t bytes);
+
+#endif

@@ -1,0 +1,54 @@
+/*
+ * store.h - a key-value store through which ranks find each other: PyTorch's TCPStore.
+ *
+ * The protocol on the wire is that of torch.distributed.TCPStore (2.x), so ranks may join the store
+ * of a real torchrun, and PyTorch's may use ours. One thread of one process serves it
+ * (store_server.h), everybody else asks. After the rendezvous it is hardly used.
+ */
+#ifndef COMMON_DIST_STORE_H
+#define COMMON_DIST_STORE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct {
+    int fd; // connection to the server
+    double timeout; // seconds, of every call
+    char host[256];
+    int port;
+    char prefix[128]; // put before every key; see store_init
+    struct StoreServer *server; // in the process that serves it, else NULL
+} Store;
+
+/* Joins the store of a training job at host:port. The process with is_server serves it, unless an
+ * agent does already (TORCHELASTIC_USE_AGENT_STORE, as PyTorch's TCPStore understands it). Waits
+ * until the server is there and has counted world_size workers. Keys get the run id and restart
+ * count (TORCHELASTIC_RUN_ID, _RESTART_COUNT) in front, since an agent's store keeps the keys of a
+ * dead attempt. Dies, naming host and port, when the timeout (seconds) is over. */
+void store_init(Store *store, const char *host, int port, bool is_server, int world_size,
+                double timeout);
+
+/* Just a client, no prefix, nobody counted: for launchers and tools. False and errno on failure. */
+bool store_connect(Store *store, const char *host, int port, double timeout);
+
+/* Hangs up; where this process serves the store, ends the server. */
+void store_free(Store *store);
+
+/* All calls die, naming the key, when the server is gone or the timeout is over. Values are at most
+ * 8 MiB, keys 8,000 bytes. */
+void store_set(Store *store, const char *key, const void *value, size_t bytes);
+/* Waits for the key. Returns the value's length; copies at most `bytes` of it. */
+size_t store_get(Store *store, const char *key, void *value, size_t bytes);
+int64_t store_add(Store *store, const char *key, int64_t amount); // returns the sum
+void store_wait(Store *store, const char *key);
+/* As store_wait, but false instead of death when `seconds` are over. */
+bool store_try_wait(Store *store, const char *key, double seconds);
+bool store_check(Store *store, const char *key); // is it there?
+bool store_delete(Store *store, const char *key); // was it there?
+/* Sets key to desired if it holds expected (or is absent and expected is empty); returns the length
+ * of what it holds then, and copies at most `bytes` of it to result. */
+size_t store_compare_set(Store *store, const char *key, const char *expected, const char *desired,
+                         char *result, size_t bytes);
+
+#endif

@@ -1,0 +1,15 @@
+/* store_server.h - serves a store from a thread of this process. */
+#ifndef COMMON_DIST_STORE_SERVER_H
+#define COMMON_DIST_STORE_SERVER_H
+
+typedef struct StoreServer StoreServer;
+
+/* Listens on the interface that host names (loopback for localhost) and *port (0: any free one, set
+ * on return). NULL and errno if it cannot. Answers every operation of the protocol; closes
+ * the connection of whoever sends nonsense or more than the protocol's limits, and goes on. */
+StoreServer *store_server_start(const char *host, int *port);
+
+/* Ends the thread, closes all connections, frees everything. */
+void store_server_stop(StoreServer *server);
+
+#endif

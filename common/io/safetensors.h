@@ -1,0 +1,44 @@
+/*
+ * safetensors.h - reads and writes the safetensors format, and nothing else.
+ *
+ * A file is 8 bytes of little-endian header length, a JSON header (name -> dtype, shape,
+ * data_offsets; "__metadata__" -> strings), then the tensors' bytes. Source: the format section of
+ * the safetensors README (huggingface/safetensors).
+ */
+#ifndef COMMON_IO_SAFETENSORS_H
+#define COMMON_IO_SAFETENSORS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/base/tensor.h"
+
+/* A file to read, or to write, in memory. */
+typedef struct Safetensors Safetensors;
+
+/* Reading. Nothing here dies: NULL, and one line in error (what is wrong and where in the file).
+ * Everything is checked before it is used: lengths, JSON, types, shapes against sizes, offsets that
+ * overlap or leave holes, duplicate names. */
+Safetensors *safetensors_open(const char *path, char *error, size_t error_bytes);
+const char *safetensors_metadata(const Safetensors *file, const char *key); // NULL: not there
+int safetensors_num_tensors(const Safetensors *file);
+const char *safetensors_name(const Safetensors *file, int i);
+/* A tensor by name: its bytes (not aligned), type and shape; NULL if there is none. */
+const void *safetensors_find(const Safetensors *file, const char *name, DType *type, int *ndim,
+                             const size_t **shape);
+
+/* Writing: add everything, then commit. Data is copied. Names and metadata are escaped as JSON. */
+Safetensors *safetensors_create(void);
+void safetensors_add(Safetensors *file, const char *name, DType type, int ndim, const size_t *shape,
+                     const void *data);
+void safetensors_add_metadata(Safetensors *file, const char *key, const char *value);
+/* CRC-32 over the tensors in the order of the file: name, then data. */
+uint32_t safetensors_checksum(const Safetensors *file);
+/* Written aside, fsynced, renamed over path, folder fsynced: the file changes all at once or not at
+ * all. False, with one line in error, if that fails; then nothing is left behind. */
+bool safetensors_commit(const Safetensors *file, const char *path, char *error, size_t error_bytes);
+
+void safetensors_free(Safetensors *file);
+
+#endif

@@ -1,0 +1,16 @@
+/* Stands in for GPUs in builds without CUDA: there are none. */
+#include "common/base/log.h"
+#include "common/nn/device_ops.h"
+
+const DeviceOps device_cuda_ops;
+
+int device_cuda_count(void)
+{
+    return 0;
+}
+
+void device_cuda_init(Device *device)
+{
+    (void)device;
+    usage_error("--device cuda: this program was built without CUDA; install nvcc and make again");
+}

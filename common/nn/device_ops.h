@@ -1,0 +1,120 @@
+/*
+ * device_ops.h - what a device must compute, layer by layer: the table that cpu and cuda fill.
+ *
+ * Used by the files of this room only. Arrays are device memory, dense, one image or row after the
+ * other. How an image and a weight lie inside (CHW, HWC, ...) is the device's business: import and
+ * export translate from and to PyTorch's layout. Calls may return before the work is done; all
+ * work of a device is done in the order of the calls. No call allocates.
+ */
+#ifndef COMMON_NN_DEVICE_OPS_H
+#define COMMON_NN_DEVICE_OPS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/base/tensor.h"
+#include "common/data/dataloader.h"
+#include "common/nn/device.h"
+
+/* A convolution with a square kernel, stride 1, no padding: out = in - kernel + 1. */
+typedef struct {
+    int in_channels, in_size; // images of in_size x in_size
+    int out_channels, kernel;
+} ConvShape;
+
+/* What the weights of a layer mean, for import and export. */
+typedef enum {
+    WEIGHT_PLAIN, // [out][in], biases: the same everywhere
+    WEIGHT_CONV, // PyTorch: [out][in][ky][kx]
+    WEIGHT_AFTER_CONV, // [out][channels * size * size], its columns a flattened image (CHW)
+} WeightKind;
+
+typedef struct {
+    WeightKind kind;
+    int channels, size; // of WEIGHT_AFTER_CONV: the image its input was
+} WeightLayout;
+
+/* Which dropout mask: it depends on these and on a unit's place, not on ranks or threads. */
+typedef struct {
+    uint64_t seed, step;
+    int layer;
+    int first_place, place_stride; // of the batch's rows in the group's batch
+    float p; // share of units dropped; the others are multiplied by 1 / (1 - p)
+} DropoutKey;
+
+typedef struct DeviceOps {
+    void *(*malloc)(Device *device, size_t bytes);
+    void (*release)(Device *device, void *memory);
+    void (*copy)(Device *device, void *to, const void *from, size_t bytes, CopyKind kind);
+    void (*synchronize)(Device *device);
+    void (*free)(Device *device); // the device's own state
+
+    // PyTorch's layout in host memory to and from this device's in device memory, one parameter.
+    void (*import)(Device *device, const Tensor *tensor, WeightLayout layout, const float *host,
+                   float *array);
+    void (*export)(Device *device, const Tensor *tensor, WeightLayout layout, const float *array,
+                   float *host);
+
+    // The rows a batch names, normalised: inputs [n][features], labels [n] or targets [n].
+    void (*gather)(Device *device, const Batch *batch, float *inputs, int32_t *labels,
+                   float *targets);
+
+    // y = relu(conv(x) + bias); then, pooled: the largest of each 2 x 2, its place in argmax (a
+    // byte for each pooled unit, and [n][out_channels][size / 2 squared] of them).
+    void (*conv_relu)(Device *device, ConvShape shape, int n, const float *x, const float *weight,
+                      const float *bias, float *y);
+    void (*conv_relu_pool)(Device *device, ConvShape shape, int n, const float *x,
+                           const float *weight, const float *bias, float *y, uint8_t *argmax);
+
+    // Their gradients, given dy of the output y as it went on, that is after dropout: a unit took
+    // part where y > 0, and its gradient is scaled by `scale`, which dropout did to the unit. dy is
+    // used up. Adds to dweight and dbias; writes dx unless it is NULL.
+    void (*conv_relu_grad)(Device *device, ConvShape shape, int n, const float *x, const float *y,
+                           const float *weight, float scale, float *dy, float *dweight,
+                           float *dbias, float *dx);
+    void (*conv_relu_pool_grad)(Device *device, ConvShape shape, int n, const float *x,
+                                const float *y, const uint8_t *argmax, const float *weight,
+                                float scale, float *dy, float *dweight, float *dbias, float *dx);
+
+    // y[n][out] = x[n][in] weight[out][in]^T + bias, and relu on request.
+    void (*linear)(Device *device, int n, int in, int out, bool relu, const float *x,
+                   const float *weight, const float *bias, float *y);
+    // dy = y > 0 ? dy * scale : 0, the gradient of relu and dropout, in place.
+    void (*relu_grad)(Device *device, size_t count, const float *y, float scale, float *dy);
+    // The parameters' gradients come first, so that they can leave while the input's is computed.
+    void (*linear_grad_params)(Device *device, int n, int in, int out, const float *x,
+                               const float *dy, float *dweight, float *dbias); // adds
+    void (*linear_grad_input)(Device *device, int n, int in, int out, const float *dy,
+                              const float *weight, float *dx); // writes
+
+    // Sets units of y[n][features] to 0 at random and scales the rest, in place.
+    void (*dropout)(Device *device, int n, int features, DropoutKey key, float *y);
+
+    // stats[0] = mean loss, stats[1] = rows whose largest logit is the label's.
+    void (*nll)(Device *device, int n, int classes, const float *logits, const int32_t *labels,
+                float *log_probs, float *stats); // log_softmax and nll_loss
+    void (*nll_grad)(Device *device, int n, int classes, const float *log_probs,
+                     const int32_t *labels, float *dlogits);
+    void (*mse)(Device *device, int n, const float *y, const float *targets, float *stats);
+    void (*mse_grad)(Device *device, int n, const float *y, const float *targets, float *dy);
+
+    void (*zero)(Device *device, float *array, size_t count);
+
+    // Optimizers over flat arrays, PyTorch's formulas; step is counted from 1.
+    void (*sgd)(Device *device, size_t count, float *params, const float *grads, float *momentum_buffer,
+                float lr, float momentum, float weight_decay); // momentum_buffer NULL: none
+    void (*adam)(Device *device, size_t count, float *params, const float *grads, float *exp_avg,
+                 float *exp_avg_sq, double lr, double weight_decay, bool decoupled, uint64_t step);
+    void (*adadelta)(Device *device, size_t count, float *params, const float *grads,
+                     float *square_avg, float *acc_delta, float lr, float weight_decay);
+} DeviceOps;
+
+/* The tables. In a build without CUDA device_cuda_absent.c fills the second with a device that
+ * says so. init opens the device (its index in place.index is set), count tells how many there are
+ * without touching one. */
+extern const DeviceOps device_cpu_ops;
+extern const DeviceOps device_cuda_ops;
+int device_cuda_count(void);
+void device_cuda_init(Device *device);
+
+#endif

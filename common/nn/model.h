@@ -1,0 +1,61 @@
+/*
+ * model.h - a network whose parameters form one flat array, and so do its gradients.
+ *
+ * Broadcast, all-reduce, optimizer and checkpoint are then loops over one array, and a bucket of
+ * gradients is a pointer and a length. Within a parameter's slice the numbers lie as the device
+ * likes them; model_export and model_import speak PyTorch's layout.
+ */
+#ifndef COMMON_NN_MODEL_H
+#define COMMON_NN_MODEL_H
+
+#include <stdbool.h>
+
+#include "common/base/rng.h"
+#include "common/base/tensor.h"
+#include "common/data/dataloader.h"
+#include "common/nn/device.h"
+
+#define MODEL_MAX_PARAMETERS 16
+
+/* Called by model_backward as soon as the gradient of parameter[i] is complete (on a GPU: queued).
+ * The calls come in reverse order of the layers, weight and bias of a layer together. */
+typedef void GradHook(void *context, int i);
+
+typedef struct {
+    const char *name; // "cnn" or "linear"
+    Device *device;
+    Tensor parameter[MODEL_MAX_PARAMETERS]; // in the order of PyTorch's state_dict
+    int num_parameters;
+    float *params, *grads; // device memory, numel floats each
+    size_t numel;
+    uint64_t step; // optimizer steps taken; keys the dropout masks
+    bool training; // dropout acts
+    GradHook *grad_hook;
+    void *grad_hook_context;
+    struct Network *network; // layers and activations: private to model.c
+} Model;
+
+/* Builds the model args->model names for batches of up to max_batch rows, its initial weights drawn
+ * from rng as PyTorch's default initialisation draws them. Local. */
+void model_init(Model *model, const Args *args, int max_batch, Rng *rng, Device *device);
+void model_free(Model *model);
+
+void model_train(Model *model); // dropout on, unless --dropout off
+void model_eval(Model *model); // dropout off
+
+void model_zero_grad(Model *model);
+void model_forward(Model *model, const Batch *batch); // fetches the rows, computes the loss
+void model_backward(Model *model); // of the last forward pass; adds to grads
+
+/* Of the last forward pass; both wait for the device. */
+float model_loss(const Model *model); // mean over the batch
+int model_correct(const Model *model); // rows classified correctly
+
+void model_set_grad_hook(Model *model, GradHook *hook, void *context); // NULL: none
+
+/* One parameter's slice of an array shaped like params (the gradients, an optimizer's state) to and
+ * from PyTorch's layout, in host memory, parameter[i].numel floats. */
+void model_export(const Model *model, int i, const float *array, float *host);
+void model_import(const Model *model, int i, const float *host, float *array);
+
+#endif

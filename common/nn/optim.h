@@ -1,0 +1,23 @@
+/* optim.h - SGD, Adam, AdamW and Adadelta over the flat arrays, as torch.optim defines them. */
+#ifndef COMMON_NN_OPTIM_H
+#define COMMON_NN_OPTIM_H
+
+#include "common/nn/model.h"
+
+typedef enum { OPTIM_SGD, OPTIM_ADAM, OPTIM_ADAMW, OPTIM_ADADELTA } OptimKind;
+
+typedef struct {
+    OptimKind kind;
+    const char *name; // "sgd", "adam", "adamw" or "adadelta"
+    Model *model;
+    double lr, momentum, weight_decay;
+    int num_states; // 0 to 2 arrays shaped like the parameters
+    const char *state_name[2]; // PyTorch's: "momentum_buffer", "exp_avg", ...
+    float *state[2]; // device memory, model->numel floats each
+} Optimizer;
+
+void optim_init(Optimizer *optim, const Args *args, Model *model);
+void optim_step(Optimizer *optim); // params from grads; counts model->step
+void optim_free(Optimizer *optim);
+
+#endif
