@@ -1,0 +1,6 @@
+#!/bin/sh
+# Usage: 01_single_gpu/run.sh [total_epochs [save_every]] [options of train; see --help]
+set -eu
+here=$(dirname "$0")
+[ -x "$here/train" ] || { echo "$0: no program yet: run 'make 01' first" >&2 && exit 1; }
+exec "$here/train" "$@"

@@ -1,0 +1,121 @@
+/*
+ * 01_single_gpu - one process trains one model on one device.
+ *
+ * This is the program that every later step changes a little. Read it once from top to bottom;
+ * after that, read only the diffs:
+ *
+ *     make 01 && ./01_single_gpu/run.sh
+ */
+#include "common/base/args.h"
+#include "common/base/log.h"
+#include "common/base/rng.h"
+#include "common/data/dataloader.h"
+#include "common/io/checkpoint.h"
+#include "common/io/metrics.h"
+#include "common/nn/optim.h"
+
+/* One step of gradient descent. */
+static void run_batch(Model *model, Optimizer *optim, const Batch *batch)
+{
+    model_zero_grad(model);
+    model_forward(model, batch);
+    model_backward(model);
+    optim_step(optim);
+}
+
+/* Prints loss and accuracy over the test set, in which every image counts once. */
+static void evaluate(Model *model, const Dataset *test_set, int batch_size, int epoch)
+{
+    Sampler sampler;
+    sequential_sampler_init(&sampler, test_set->size, 0, 1);
+    DataLoader loader;
+    dataloader_init(&loader, test_set, &sampler, batch_size);
+
+    double loss = 0, correct = 0;
+    model_eval(model);
+    for (const Batch *batch; (batch = dataloader_next(&loader)) != NULL;) {
+        model_forward(model, batch);
+        loss += (double)model_loss(model) * batch->size;
+        correct += model_correct(model);
+    }
+    model_train(model);
+
+    log_print("Test Epoch: %d Loss: %.4f Accuracy: %.2f%% (%.0f/%zu)", epoch, loss / test_set->size,
+              100 * correct / test_set->size, correct, test_set->size);
+
+    dataloader_free(&loader);
+    sampler_free(&sampler);
+}
+
+static void train(const Args *args)
+{
+    const int rank = 0, world_size = 1;
+    Device device;
+    device_init(&device, args, rank);
+
+    // Data: the whole set sits in host memory; sampler and loader say which rows form a batch.
+    Rng rng;
+    rng_seed(&rng, args->seed);
+    Dataset train_set, test_set;
+    dataset_init(&train_set, args, TRAIN, &rng);
+    dataset_init(&test_set, args, TEST, &rng);
+
+    const int batch_size = args_batch_size(args, world_size);
+    Sampler sampler;
+    distributed_sampler_init(&sampler, train_set.size, 0, 1, true, false, args->seed);
+    DataLoader loader;
+    dataloader_init(&loader, &train_set, &sampler, batch_size);
+
+    // Model: all parameters in one flat array, all gradients in another.
+    Model model;
+    model_init(&model, args, batch_size, &rng, &device);
+    Optimizer optim;
+    optim_init(&optim, args, &model);
+
+    Checkpoint checkpoint;
+    checkpoint_init(&checkpoint, args, &optim, &sampler, &train_set, world_size);
+    const int first_epoch = checkpoint_load(&checkpoint); // 0, unless --resume names a file
+    Metrics metrics;
+    metrics_init(&metrics, args, &model, rank, dataloader_num_batches(&loader));
+
+    for (int epoch = first_epoch; epoch < args->epochs && model.step < args->max_steps; epoch++) {
+        sampler_set_epoch(&sampler, epoch); // another order in each epoch
+        log_print("[%s%d] Epoch %d | Batchsize: %d | Steps: %zu", device.label, rank, epoch,
+                  batch_size, dataloader_num_batches(&loader));
+
+        const Batch *batch;
+        while (model.step < args->max_steps && (batch = dataloader_next(&loader)) != NULL) {
+            run_batch(&model, &optim, batch);
+            metrics_step(&metrics, &model, epoch);
+
+            // Reading the loss makes the host wait for the device, so do it rarely.
+            if (batch->number % args->log_interval == 0)
+                log_print("Train Epoch: %d [%zu/%zu] Loss: %.6f", epoch, batch->number * batch_size,
+                          train_set.size, model_loss(&model));
+        }
+
+        if (test_set.size > 0) // random numbers have none
+            evaluate(&model, &test_set, batch_size, epoch);
+        if (args->save_every > 0 && epoch % args->save_every == 0)
+            checkpoint_save(&checkpoint);
+    }
+
+    checkpoint_save_final(&checkpoint);
+
+    metrics_free(&metrics);
+    optim_free(&optim);
+    model_free(&model);
+    dataloader_free(&loader);
+    sampler_free(&sampler);
+    dataset_free(&test_set);
+    dataset_free(&train_set);
+    device_free(&device);
+}
+
+int main(int argc, char **argv)
+{
+    Args args;
+    args_parse(&args, STEP_SINGLE, argc, argv);
+    train(&args);
+    return 0;
+}

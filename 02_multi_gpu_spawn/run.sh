@@ -1,0 +1,20 @@
+#!/bin/sh
+# Usage: [STAGE=a|b|c] 02_multi_gpu_spawn/run.sh [ranks] [options of train; see --help]
+# Without STAGE the whole step; a: fork alone, b: all-reduce, c: sampler. Ranks: GPUs, else 2.
+set -eu
+here=$(dirname "$0")
+case ${STAGE:-} in
+a) program=$here/train_a_spawn ;;
+b) program=$here/train_b_all_reduce ;;
+c) program=$here/train_c_sampler ;;
+'') program=$here/train ;;
+*) echo "$0: STAGE=$STAGE: it is a, b, c or not set" >&2 && exit 2 ;;
+esac
+[ -x "$program" ] || { echo "$0: no program yet: run 'make 02' first" >&2 && exit 1; }
+
+case ${1:-} in
+'' | *[!0-9]*) exec "$program" "$@" ;;
+esac
+ranks=$1
+shift
+exec "$program" --nproc "$ranks" "$@"

@@ -1,0 +1,34 @@
+#!/bin/sh
+# Usage: [LAUNCHER=ddprun|torchrun|mpirun] 03_torchrun_env/run.sh [ranks] [options of train]
+# Ranks: GPUs, else 2. Options: see 03_torchrun_env/train --help.
+set -eu
+here=$(dirname "$0")
+train=$here/train
+for program in train ddprun; do
+    [ -x "$here/$program" ] || { echo "$0: no program yet: run 'make 03' first" >&2 && exit 1; }
+done
+
+ranks=$(ls -d /proc/driver/nvidia/gpus/* 2>/dev/null | wc -l)
+[ "$ranks" -gt 0 ] || ranks=2
+case ${1:-} in
+'' | *[!0-9]*) ;;
+*) ranks=$1 && shift ;;
+esac
+case " $* " in *" --help "* | *" -h "*) exec "$train" --help ;; esac
+
+case ${LAUNCHER:-ddprun} in
+ddprun) exec "$here/ddprun" --nproc-per-node "$ranks" "$train" "$@" ;;
+torchrun) exec torchrun --standalone --nproc-per-node "$ranks" --no-python "$train" "$@" ;;
+mpirun)
+    # mpirun has variables of its own: each rank gets the five that step 03 reads made from them.
+    [ "$(id -u)" -ne 0 ] || export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+    export MASTER_ADDR="${MASTER_ADDR:-localhost}"
+    export MASTER_PORT="${MASTER_PORT:-$(("$$" % 20000 + 20000))}"
+    # shellcheck disable=SC2016 # the variables are the ranks', not ours
+    exec mpirun --bind-to none --oversubscribe -n "$ranks" sh -c '
+        export RANK=$OMPI_COMM_WORLD_RANK LOCAL_RANK=$OMPI_COMM_WORLD_LOCAL_RANK
+        export WORLD_SIZE=$OMPI_COMM_WORLD_SIZE LOCAL_WORLD_SIZE=$OMPI_COMM_WORLD_LOCAL_SIZE
+        exec "$0" "$@"' "$train" "$@"
+    ;;
+*) echo "$0: LAUNCHER=$LAUNCHER: it is ddprun, torchrun or mpirun" >&2 && exit 2 ;;
+esac
