@@ -8,7 +8,7 @@ for program in train ddprun; do
     [ -x "$here/$program" ] || { echo "$0: no program yet: run 'make 03' first" >&2 && exit 1; }
 done
 
-ranks=$(ls -d /proc/driver/nvidia/gpus/* 2>/dev/null | wc -l)
+ranks=$(find /proc/driver/nvidia/gpus -mindepth 1 -maxdepth 1 2>/dev/null | wc -l)
 [ "$ranks" -gt 0 ] || ranks=2
 case ${1:-} in
 '' | *[!0-9]*) ;;
