@@ -11,10 +11,11 @@ CC        ?= cc
 CUDA_HOME ?= /usr/local/cuda
 MARCH     ?= native
 BUILD     ?= build
+OPENMP    ?= -fopenmp
 CFLAGS    ?= -O3 -g
-CFLAGS    += -std=c11 -D_GNU_SOURCE -Wall -Wextra -MMD -MP -fopenmp -march=$(MARCH)
+override CFLAGS  += -std=c11 -D_GNU_SOURCE -Wall -Wextra -MMD -MP $(OPENMP) -march=$(MARCH)
+override LDFLAGS += $(OPENMP)
 CPPFLAGS  += -I.
-LDFLAGS   += -fopenmp
 LDLIBS    += -lyaml -ljansson -lz -lm -lpthread
 
 # Optional parts, found by looking for their compiler. A part that is left out is stood in for by

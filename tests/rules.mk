@@ -1,17 +1,33 @@
 # The tests: C programs with cmocka (tests/test_*.c) and command lines with bats (tests/*.bats), all
-# run by prove. TESTS=PATTERN picks some: make test TESTS=tests/test_ring.c
+# run by prove. TESTS=... picks some: make test TESTS="tests/test_ddp.c tests/steps.bats"
 
 TEST_SOURCES  := $(wildcard tests/test_*.c)
 TEST_PROGRAMS := $(TEST_SOURCES:%.c=$(BUILD)/%)
+TEST_HELPERS  := $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(TEST_SOURCES) tests/mpi_ranks.c,$(wildcard tests/*.c)))
 TESTS         ?= $(TEST_SOURCES) $(wildcard tests/*.bats)
 PROVE         := BUILD=$(BUILD) prove --timer --exec tests/tap.sh
 
-$(TEST_PROGRAMS): %: %.o $(BUILD)/libcommon.a
+$(TEST_PROGRAMS): %: %.o $(TEST_HELPERS) $(BUILD)/libcommon.a
 	$(LINK) $(LDFLAGS) -o $@ $^ $(LDLIBS) -lcmocka
 
 test: all $(TEST_PROGRAMS)
-	@$(PROVE) $(TESTS)
+	@$(RM) -r $${TAP_DIR:-build/tap}
+	@$(PROVE) $(TESTS); status=$$?; tests/summary.sh $$TAP_DIR && exit $$status
 
--include $(TEST_PROGRAMS:=.d)
+# PyTorch's losses and accuracies on real MNIST (data/get_mnist.sh; ../shared/data/mnist also does).
+check-mnist: all
+	@$(MAKE) -s test TESTS="$(wildcard tests/mnist/*.bats)"
+
+# All tests again in a copy of the tree, where every access to memory is watched; then those with
+# threads, where every access to shared memory is. (The OpenMP runtime is unknown to the latter.)
+check-sanitizers:
+	@tests/sanitize.sh address,undefined "$(TESTS)"
+	@tests/sanitize.sh thread "$(filter tests/test_net.c tests/test_store%.c tests/test_collectives.c tests/test_process_group.c tests/test_ddp.c,$(TEST_SOURCES))"
+
+# The requirements of a DDP trainer, ticked off one by one.
+checklist: all $(BUILD)/tests/test_replicas
+	@BUILD=$(BUILD) bats --pretty tests/checklist.bats
+
+-include $(TEST_PROGRAMS:=.d) $(TEST_HELPERS:.o=.d)
 .PRECIOUS: $(TEST_PROGRAMS:=.o)
-.PHONY: test
+.PHONY: test check-mnist check-sanitizers checklist

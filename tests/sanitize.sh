@@ -1,0 +1,22 @@
+#!/bin/sh
+# Usage: tests/sanitize.sh address,undefined|thread "TESTS"     Runs tests in a build that watches.
+set -eu
+cd "$(dirname "$0")/.."
+sanitizers=$1
+tests=$2
+copy=build/sanitize-${sanitizers%%,*}
+mkdir -p "$copy"
+
+# A copy of its own: programs lie beside their source, and the tree's shall stay as they are.
+tar -cf - --exclude=./build --exclude=./.git . | tar -xf - -C "$copy"
+[ ! -d data/mnist ] || ln -sfn "$PWD/data/mnist" "$copy/data/mnist"
+
+flags="-O1 -g -fno-omit-frame-pointer -fsanitize=$sanitizers -fno-sanitize-recover=all"
+case $sanitizers in
+thread) openmp=-Wno-unknown-pragmas ;;
+*) openmp=-fopenmp ;;
+esac
+export TAP_DIR="${TAP_DIR:-$PWD/build/tap}/${sanitizers%%,*}"
+export ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1 DDP_SLOW_MACHINE=1
+# MPI's own libraries leak and are not ours to mend.
+make -s -C "$copy" test MPI=0 CUDA=0 OPENMP="$openmp" CFLAGS="$flags" LDFLAGS="-fsanitize=$sanitizers" TESTS="$tests"

@@ -1,0 +1,18 @@
+#!/bin/sh
+# Usage: tests/summary.sh [TAP_DIR]      Names what was skipped or failed, then counts: "N passed, ...".
+set -eu
+cd "$(dirname "$0")/.."
+find "${1:-build/tap}" -name '*.tap' | sort | xargs awk '
+    FNR == 1 { check(); file = FILENAME; planned = 0; seen = 0 }
+    /^1\.\.[0-9]+/ { planned = substr($1, 4) + 0 }
+    /^(not )?ok/ { seen++ }
+    /^ok .*# [Ss][Kk][Ii][Pp]/ { skipped++; print "skipped: " $0; next }
+    /^ok/ { passed++ }
+    /^not ok/ { failed++; print "failed: " FILENAME ": " $0 }
+    function check() {
+        if (file != "" && (seen < planned || planned == 0)) {
+            failed++
+            print "failed: " file ": broke off after " seen " of " planned " tests"
+        }
+    }
+    END { check(); printf "%d passed, %d failed, %d skipped\n", passed, failed, skipped; exit failed > 0 }'
