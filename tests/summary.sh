@@ -2,6 +2,7 @@
 # Usage: tests/summary.sh [TAP_DIR]      Names what was skipped or failed, then counts: "N passed, ...".
 set -eu
 cd "$(dirname "$0")/.."
+# shellcheck disable=SC2016 # awk's, not ours
 find "${1:-build/tap}" -name '*.tap' | sort | xargs awk '
     FNR == 1 { check(); file = FILENAME; planned = 0; seen = 0 }
     /^1\.\.[0-9]+/ { planned = substr($1, 4) + 0 }

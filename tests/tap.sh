@@ -2,7 +2,7 @@
 # Usage: tests/tap.sh TEST      Runs one test file, C or bats, and prints TAP (for prove).
 # A copy of the TAP goes to $TAP_DIR (build/tap), where tests/summary.sh counts.
 set -u
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/.." || exit 1
 tap=${TAP_DIR:-build/tap}/$1.tap
 mkdir -p "$(dirname "$tap")"
 case $1 in
