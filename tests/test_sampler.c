@@ -102,6 +102,29 @@ static void test_epochs_differ_and_come_again(void **state)
     sampler_free(&sampler);
 }
 
+/* (epoch, position) says what comes next, so it is all that a resumed run has to know. */
+static void test_goes_on_where_it_stood(void **state)
+{
+    (void)state;
+    Sampler sampler, resumed;
+    distributed_sampler_init(&sampler, 100, 1, 2, true, false, 5);
+    distributed_sampler_init(&resumed, 100, 1, 2, true, false, 5);
+    size_t n, index[50];
+    free(rest(&sampler, &n));
+    assert_int_equal(sampler.epoch, 1);
+    assert_int_equal(sampler.position, 0);
+
+    sampler_set_epoch(&sampler, 1);
+    assert_int_equal(sampler_next(&sampler, index, 30), 30);
+    resumed.epoch = sampler.epoch;
+    sampler_seek(&resumed, sampler.position * 2);
+    sampler_set_epoch(&resumed, 1);
+    assert_int_equal(sampler_next(&sampler, index, 50), 20);
+    assert_rest(&resumed, index, 20);
+    sampler_free(&resumed);
+    sampler_free(&sampler);
+}
+
 static void test_few_rows(void **state)
 {
     (void)state;
@@ -220,6 +243,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_as_in_pytorch),
         cmocka_unit_test(test_epochs_differ_and_come_again),
+        cmocka_unit_test(test_goes_on_where_it_stood),
         cmocka_unit_test(test_few_rows),
         cmocka_unit_test(test_sequential_visits_each_row_once),
         cmocka_unit_test(test_seek_shares_out_what_is_left),

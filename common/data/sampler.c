@@ -65,7 +65,9 @@ void sampler_set_epoch(Sampler *sampler, int epoch)
     }
     for (size_t i = n; i < sampler->total; i++) // several times over where n < world_size
         sampler->order[i] = sampler->order[i - n];
-    sampler->position = 0;
+    if (epoch != sampler->epoch)
+        sampler->position = 0;
+    sampler->epoch = epoch;
 }
 
 void sampler_seek(Sampler *sampler, size_t position)
@@ -82,7 +84,11 @@ size_t sampler_next(Sampler *sampler, size_t *index, size_t max)
     const size_t rank = (size_t)sampler->rank, world_size = (size_t)sampler->world_size;
     for (size_t i = 0; i < n; i++)
         index[i] = sampler->order[rank + (sampler->position + i) * world_size];
-    sampler->position = left > 0 ? sampler->position + n : 0;
+    sampler->position += n;
+    if (left == 0) {
+        sampler->epoch++;
+        sampler->position = 0;
+    }
     return n;
 }
 
