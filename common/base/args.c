@@ -11,6 +11,7 @@
 #include <ctype.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "common/base/log.h"
@@ -164,6 +165,15 @@ static const char *find_config(void)
     return access(path, F_OK) == 0 ? path : NULL;
 }
 
+/* Programs read LOCAL_RANK; launchers that came before it pass an option instead. */
+static void pass_on_local_rank(const Args *args)
+{
+    char text[16];
+    snprintf(text, sizeof text, "%d", args->local_rank);
+    if (args->local_rank >= 0)
+        setenv("LOCAL_RANK", text, 0); // one that is set wins
+}
+
 void args_parse(Args *args, Step step, int argc, char **argv)
 {
     static Settings settings; // static: Args keeps pointers to its strings
@@ -187,6 +197,7 @@ void args_parse(Args *args, Step step, int argc, char **argv)
             settings.source[option - options] = source;
         }
     settle(args, &settings);
+    pass_on_local_rank(args);
 }
 
 int args_batch_size(const Args *args, int world_size)
