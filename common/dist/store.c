@@ -51,9 +51,9 @@ bool store_connect(Store *store, const char *host, int port, double timeout)
         const int reason = errno;
         close(store->fd);
         errno = reason;
-        if (seconds_now() > deadline)
-            return false;
-        poll(NULL, 0, RETRY_MS); // perhaps that was the server of an attempt that is just ending
+        if (reason == EPROTO || seconds_now() > deadline)
+            return false; // somebody else has this port, or nobody answers
+        poll(NULL, 0, RETRY_MS); // hung up on: perhaps by the server of an attempt that has ended
     }
 }
 

@@ -14,7 +14,7 @@
 
 void call_die(const Call *call, const char *reason)
 {
-    die("store at %s:%d: %s%s%s: %s", call->store->host, call->store->port,
+    die("store at %s:%d: %s%s%.200s: %s", call->store->host, call->store->port,
         store_operation_name(call->operation), call->key == NULL ? "" : " ",
         call->key == NULL ? "" : call->key, reason);
 }

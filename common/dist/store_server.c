@@ -43,6 +43,10 @@ static void drop_client(StoreServer *server, Client *client)
 {
     service_forget(&server->service, client);
     LIST_REMOVE(client, next);
+    // While a process forked meanwhile has a copy of the descriptor, closing ours neither ends
+    // epoll's reports nor lets the other side know.
+    watch(server, EPOLL_CTL_DEL, client->fd, 0, NULL);
+    shutdown(client->fd, SHUT_RDWR);
     close(client->fd);
     free(client);
 }
