@@ -33,7 +33,13 @@ static const char *const names[] = {
 static const struct {
     int ndim;
     size_t shape[5], numel;
-} shapes[] = { { 0, { 0 }, 1 }, { 1, { 5 }, 5 }, { 2, { 3, 0 }, 0 }, { 5, { 1, 2, 3, 1, 2 }, 12 } };
+} shapes[] = { { 0, { 0 }, 1 },
+               { 1, { 5 }, 5 },
+               { 2, { 3, 0 }, 0 },
+               { 1, { 0 }, 0 },
+               { 5, { 1, 2, 3, 1, 2 }, 12 } };
+
+enum { NUM_SHAPES = sizeof shapes / sizeof *shapes };
 
 static void test_round_trip(void **state)
 {
@@ -45,7 +51,7 @@ static void test_round_trip(void **state)
     Safetensors *file = safetensors_create();
     char name[64];
     for (int type = 0; type < NUM_DTYPES; type++)
-        for (int i = 0; i < 4; i++) {
+        for (int i = 0; i < NUM_SHAPES; i++) {
             snprintf(name, sizeof name, "%s/%d/%d", names[(type + i) % 5], type, i);
             safetensors_add(file, name, (DType)type, shapes[i].ndim, shapes[i].shape, data + type);
         }
@@ -56,10 +62,10 @@ static void test_round_trip(void **state)
     safetensors_free(file);
 
     file = open_file(path);
-    assert_int_equal(safetensors_num_tensors(file), NUM_DTYPES * 4);
+    assert_int_equal(safetensors_num_tensors(file), NUM_DTYPES * NUM_SHAPES);
     assert_int_equal(safetensors_checksum(file), checksum);
     for (int t = 0; t < NUM_DTYPES; t++)
-        for (int i = 0; i < 4; i++) {
+        for (int i = 0; i < NUM_SHAPES; i++) {
             DType type;
             int ndim;
             const size_t *shape;
