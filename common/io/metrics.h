@@ -11,7 +11,6 @@ typedef struct {
     FILE *file; // DIR/rankR.jsonl, or NULL
     int rank;
     size_t steps_per_epoch;
-    int epochs;
 } Metrics;
 
 /* Opens args->metrics_dir/rankR.jsonl, if asked for, and drops what it says about steps after
@@ -19,7 +18,8 @@ typedef struct {
 void metrics_init(Metrics *metrics, const Args *args, const Model *model, int rank,
                   size_t steps_per_epoch);
 
-/* After each step: one object with this rank's own loss; on rank 0 the progress bar moves. */
+/* After each step: one object with this rank's own loss, null where that is not finite; on rank 0
+ * the progress bar moves. */
 void metrics_step(Metrics *metrics, const Model *model, int epoch);
 void metrics_free(Metrics *metrics);
 

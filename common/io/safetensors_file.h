@@ -1,0 +1,29 @@
+/* safetensors_file.h - a safetensors file in memory; private to the files safetensors*.c. */
+#ifndef COMMON_IO_SAFETENSORS_FILE_H
+#define COMMON_IO_SAFETENSORS_FILE_H
+
+#include <jansson.h>
+
+#include "common/io/safetensors.h"
+
+/* Owns what it points to. */
+typedef struct {
+    char *name;
+    DType type;
+    int ndim;
+    size_t *shape; // [ndim]
+    uint8_t *data; // [bytes]
+    size_t bytes;
+    size_t begin; // reading: where in the file's data
+    int place; // reading: where in the header
+} Entry;
+
+struct Safetensors {
+    json_t *metadata; // an object of strings
+    Entry *entry; // in the order of the file's data
+    int num_entries;
+};
+
+extern const char *const safetensors_dtype[NUM_DTYPES]; // the format's names: "F32"
+
+#endif

@@ -1,0 +1,115 @@
+/*
+ * Writes a safetensors file so that whoever opens its path finds the old file or the new one.
+ *
+ * Everything goes into a file of another name in the same folder, which is brought to the disk
+ * (fsync) before it takes the name (rename); the folder is brought to the disk after. A process or
+ * machine that dies in the middle leaves that other file behind, and nobody reads it.
+ */
+#include <endian.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/base/log.h"
+#include "common/io/safetensors_file.h"
+
+static json_t *describe_shape(const Entry *entry)
+{
+    json_t *shape = json_array();
+    for (int i = 0; i < entry->ndim; i++)
+        json_array_append_new(shape, json_integer((json_int_t)entry->shape[i]));
+    return shape;
+}
+
+/* The header as text, with as many spaces behind as bring the data to a multiple of 8 bytes. */
+static char *write_header(const Safetensors *file, size_t *bytes)
+{
+    json_t *header = json_object();
+    if (json_object_size(file->metadata) > 0)
+        json_object_set(header, "__metadata__", file->metadata);
+    json_int_t offset = 0;
+    for (int i = 0; i < file->num_entries; i++) {
+        const Entry *entry = &file->entry[i];
+        const json_int_t end = offset + (json_int_t)entry->bytes;
+        json_t *value = json_pack("{s:s, s:o, s:[I,I]}", "dtype", safetensors_dtype[entry->type],
+                                  "shape", describe_shape(entry), "data_offsets", offset, end);
+        CHECK(json_object_set_new(header, entry->name, value) == 0,
+              "safetensors: the name \"%s\" is not UTF-8", entry->name);
+        offset = end;
+    }
+    char *json = json_dumps(header, JSON_COMPACT);
+    CHECK(json != NULL, "out of memory");
+    json_decref(header);
+
+    const size_t padded = (strlen(json) + 7) / 8 * 8;
+    char *text = NULL;
+    CHECK(asprintf(&text, "%-*s", (int)padded, json) >= 0, "out of memory");
+    free(json);
+    *bytes = padded;
+    return text;
+}
+
+static bool write_all(int fd, const void *data, size_t bytes)
+{
+    for (size_t done = 0; done < bytes;) {
+        const ssize_t n = write(fd, (const char *)data + done, bytes - done);
+        if (n < 0 && errno != EINTR)
+            return false;
+        done += n < 0 ? 0 : (size_t)n;
+    }
+    return true;
+}
+
+/* errno tells why not. */
+static bool write_file(const Safetensors *file, const char *path)
+{
+    const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return false;
+
+    size_t header_bytes = 0;
+    char *header = write_header(file, &header_bytes);
+    const uint64_t length = htole64(header_bytes);
+    bool ok = write_all(fd, &length, sizeof length) && write_all(fd, header, header_bytes);
+    for (int i = 0; ok && i < file->num_entries; i++)
+        ok = write_all(fd, file->entry[i].data, file->entry[i].bytes);
+    ok = ok && fsync(fd) == 0;
+
+    const int reason = errno;
+    close(fd); // has nothing to report that fsync has not
+    free(header);
+    errno = reason;
+    return ok;
+}
+
+/* Makes a new name last. Some file systems cannot flush a folder: they say EINVAL. */
+static bool sync_folder_of(const char *path)
+{
+    char *copy = strdup(path);
+    const int fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    free(copy);
+    if (fd < 0)
+        return false;
+    const bool ok = fsync(fd) == 0 || errno == EINVAL;
+    close(fd);
+    return ok;
+}
+
+bool safetensors_commit(const Safetensors *file, const char *path, char *error, size_t error_bytes)
+{
+    // A name of this process's own: one left by a process that was killed is in nobody's way.
+    char *aside = NULL;
+    CHECK(asprintf(&aside, "%s.%d.tmp", path, (int)getpid()) >= 0, "out of memory");
+
+    const bool ok = write_file(file, aside) && rename(aside, path) == 0 && sync_folder_of(path);
+    if (!ok) {
+        snprintf(error, error_bytes, "cannot write %s: %s", path, strerror(errno));
+        unlink(aside);
+    }
+    free(aside);
+    return ok;
+}

@@ -1,0 +1,167 @@
+/* checkpoint_run.h - what the tests of checkpoints share: small runs, and files to change. */
+#ifndef TESTS_CHECKPOINT_RUN_H
+#define TESTS_CHECKPOINT_RUN_H
+
+#include <fcntl.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "common/base/memory.h"
+#include "common/io/checkpoint.h"
+
+static char folder[] = "/tmp/test_checkpoint_XXXXXX"; // --checkpoint-dir of every run
+
+static inline int make_folder(void **state)
+{
+    (void)state;
+    return mkdtemp(folder) == NULL ? -1 : 0;
+}
+
+static inline int remove_folder(void **state)
+{
+    (void)state;
+    char command[64];
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    return system(command);
+}
+
+typedef struct {
+    Args args;
+    Device device;
+    Model model;
+    Optimizer optim;
+    Dataset dataset; // without rows: only its description is used
+    Checkpoint checkpoint;
+} Run;
+
+static inline void run_init(Run *run, const char *model, const char *optimizer, double momentum,
+                            uint64_t seed)
+{
+    const bool cnn = strcmp(model, "cnn") == 0;
+    memset(run, 0, sizeof *run);
+    run->args = (Args){ .model = model,
+                        .dataset = cnn ? "digits" : "random",
+                        .optimizer = optimizer,
+                        .lr = 0.01,
+                        .momentum = momentum,
+                        .dropout = true,
+                        .seed = seed,
+                        .threads = 1,
+                        .device = "cpu",
+                        .checkpoint_dir = folder };
+    run->dataset = (Dataset){ .name = run->args.dataset,
+                              .size = cnn ? 1437 : 2048,
+                              .features = cnn ? 784 : 20,
+                              .num_classes = cnn ? 10 : 0,
+                              .mean = cnn ? 0.1307f : 0,
+                              .std = cnn ? 0.3081f : 1 };
+    Rng rng;
+    rng_seed(&rng, seed);
+    if (!cnn) // as the data set of random numbers does before the weights are drawn
+        for (int i = 0; i < 2048 * 21; i++)
+            rng_uniform(&rng);
+    device_init(&run->device, &run->args, 0);
+    model_init(&run->model, &run->args, 1, &rng, &run->device);
+    optim_init(&run->optim, &run->args, &run->model);
+    checkpoint_init(&run->checkpoint, &run->args, &run->optim, &run->dataset, 4, 8);
+}
+
+static inline void run_free(Run *run)
+{
+    optim_free(&run->optim);
+    model_free(&run->model);
+    device_free(&run->device);
+}
+
+/* An optimizer step with gradients made up from the number of the step. */
+static inline void run_step(Run *run)
+{
+    for (int i = 0; i < run->model.num_parameters; i++) {
+        const size_t numel = run->model.parameter[i].numel;
+        float *grads = mem_calloc(numel, sizeof *grads);
+        for (size_t j = 0; j < numel; j++)
+            grads[j] = sinf(0.37f * (float)j + (float)i + 2.1f * (float)run->model.step);
+        model_import(&run->model, i, grads, run->model.grads);
+        free(grads);
+    }
+    optim_step(&run->optim);
+}
+
+/* Silences a descriptor until it is given back. */
+static inline int mute(int fd)
+{
+    const int saved = dup(fd), nowhere = open("/dev/null", O_WRONLY);
+    assert_true(saved >= 0 && dup2(nowhere, fd) == fd);
+    close(nowhere);
+    return saved;
+}
+
+static inline void unmute(int fd, int saved)
+{
+    dup2(saved, fd);
+    close(saved);
+}
+
+static inline void save(Run *run, int epoch, TrainState state)
+{
+    const int saved = mute(STDOUT_FILENO); // the line it prints is no TAP
+    checkpoint_save(&run->checkpoint, epoch, state);
+    unmute(STDOUT_FILENO, saved);
+}
+
+static inline char *get_file(const char *path, size_t *bytes)
+{
+    FILE *file = fopen(path, "rb");
+    assert_non_null(file);
+    fseek(file, 0, SEEK_END);
+    *bytes = (size_t)ftell(file);
+    rewind(file);
+    char *content = malloc(*bytes);
+    assert_int_equal(fread(content, 1, *bytes, file), *bytes);
+    fclose(file);
+    return content;
+}
+
+/* Runs checkpoint_load in a process of its own; returns its exit status and what it said. */
+static inline int load_apart(Run *run, char *said, size_t bytes)
+{
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    const pid_t pid = fork();
+    if (pid == 0) {
+        alarm(20);
+        dup2(ends[1], STDERR_FILENO);
+        checkpoint_load(&run->checkpoint);
+        _exit(0);
+    }
+    close(ends[1]);
+    size_t length = 0;
+    ssize_t n;
+    while ((n = read(ends[0], said + length, bytes - 1 - length)) > 0)
+        length += (size_t)n;
+    said[length] = '\0';
+    close(ends[0]);
+    int status = 0;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+static inline void assert_refused(Run *run, const char *reason)
+{
+    char said[2048];
+    const int status = load_apart(run, said, sizeof said);
+    if (status != 1 || strstr(said, reason) == NULL)
+        fail_msg("ended with %d and \"%s\" instead of \"%s\"", status, said, reason);
+    assert_ptr_equal(strchr(said, '\n'), said + strlen(said) - 1); // one line
+}
+
+#endif

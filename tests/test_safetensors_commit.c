@@ -1,0 +1,146 @@
+/* Safetensors files where writing fails: the old file stays whole, and nothing else stays. */
+#include <dirent.h>
+#include <limits.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "tests/safetensors_files.h"
+
+static int count_files(void)
+{
+    int count = 0;
+    DIR *dir = opendir(folder);
+    while (readdir(dir) != NULL)
+        count++;
+    closedir(dir);
+    return count - 2; // . and ..
+}
+
+static void assert_commit_fails(const Safetensors *file, const char *to, const char *reason)
+{
+    strcpy(error, "untouched");
+    assert_false(safetensors_commit(file, to, error, sizeof error));
+    if (strstr(error, reason) == NULL || strstr(error, to) == NULL)
+        fail_msg("said \"%s\" instead of \"%s\"", error, reason);
+}
+
+static void test_commit_fails(void **state)
+{
+    (void)state;
+    char to[PATH_MAX];
+    Safetensors *file = make_small();
+    commit(file);
+    snprintf(to, sizeof to, "%s/missing/b", folder);
+    assert_commit_fails(file, to, "No such file");
+    snprintf(to, sizeof to, "%s/b", path);
+    assert_commit_fails(file, to, "Not a directory");
+    snprintf(to, sizeof to, "%s/%0300d", folder, 0);
+    assert_commit_fails(file, to, "too long");
+    snprintf(to, sizeof to, "%s/d", folder);
+    assert_int_equal(mkdir(to, 0777), 0);
+    assert_commit_fails(file, to, "directory");
+    rmdir(to);
+    assert_int_equal(count_files(), 1);
+    safetensors_free(file);
+    unlink(path);
+}
+
+/* More bytes than the limits below allow to write. */
+static Safetensors *make_large(float value)
+{
+    Safetensors *file = safetensors_create();
+    float *weight = calloc(1 << 16, sizeof *weight);
+    weight[0] = value;
+    safetensors_add(file, "w", FLOAT32, 1, (size_t[]){ 1 << 16 }, weight);
+    free(weight);
+    return file;
+}
+
+static void limit_file_size(rlim_t bytes)
+{
+    struct rlimit limit;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    limit.rlim_cur = bytes < limit.rlim_max ? bytes : limit.rlim_max;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
+
+static float first_weight(void)
+{
+    DType type;
+    int ndim;
+    const size_t *shape;
+    float value = 0;
+    Safetensors *file = open_file(path);
+    memcpy(&value, safetensors_find(file, "w", &type, &ndim, &shape), sizeof value);
+    safetensors_free(file);
+    return value;
+}
+
+/* A disk that fills up in the middle: the old file stays, and nothing else. */
+static void test_disk_full(void **state)
+{
+    (void)state;
+    Safetensors *old = make_large(1), *new = make_large(2);
+    commit(old);
+    signal(SIGXFSZ, SIG_IGN);
+    limit_file_size(100000);
+    const bool ok = safetensors_commit(new, path, error, sizeof error);
+    limit_file_size(RLIM_INFINITY);
+    signal(SIGXFSZ, SIG_DFL);
+    assert_false(ok);
+    assert_non_null(strstr(error, "File too large"));
+    assert_int_equal(count_files(), 1);
+    assert_true(first_weight() == 1);
+
+    commit(new);
+    assert_true(first_weight() == 2);
+    safetensors_free(old);
+    safetensors_free(new);
+    unlink(path);
+}
+
+/* A process that dies in the middle of writing: the limit's signal kills it after 100,000 bytes. */
+static void test_killed(void **state)
+{
+    (void)state;
+    Safetensors *old = make_large(1), *new = make_large(2);
+    commit(old);
+    const pid_t pid = fork();
+    if (pid == 0) {
+        setrlimit(RLIMIT_CORE, &(struct rlimit){ 0, 0 });
+        limit_file_size(100000);
+        safetensors_commit(new, path, error, sizeof error);
+        _exit(0);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGXFSZ);
+
+    char aside[PATH_MAX];
+    snprintf(aside, sizeof aside, "%s.%d.tmp", path, (int)pid);
+    assert_int_equal(access(aside, F_OK), 0);
+    assert_true(first_weight() == 1);
+
+    // What is left disturbs nobody, not even a process that happens to get the same id.
+    char own[PATH_MAX];
+    snprintf(own, sizeof own, "%s.%d.tmp", path, (int)getpid());
+    assert_int_equal(rename(aside, own), 0);
+    commit(new);
+    assert_true(first_weight() == 2);
+    assert_int_equal(count_files(), 1);
+    safetensors_free(old);
+    safetensors_free(new);
+    unlink(path);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_commit_fails),
+        cmocka_unit_test(test_disk_full),
+        cmocka_unit_test(test_killed),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
