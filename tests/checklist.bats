@@ -94,7 +94,7 @@ train() {
     header=$(python3 -c 'import json, struct, sys
 data = open(sys.argv[1], "rb").read()
 print(json.dumps(json.loads(data[8:8 + struct.unpack("<Q", data[:8])[0]])))' "$scratch/checkpoints/cnn_digits.safetensors")
-    echo "$header" | jq -e '.__metadata__ | .mean == "0.1307" and .std == "0.3081" and has("labels") and has("input_shape")'
+    echo "$header" | jq -e '.__metadata__ | .mean == "0.1307" and .std == "0.3081" and has("class_labels") and has("input_shape")'
     [ "$(echo "$header" | jq -c '."fc2.weight".shape')" = "[10,128]" ]
 }
 

@@ -39,6 +39,7 @@ typedef struct {
     Model model;
     Optimizer optim;
     Dataset dataset; // without rows: only its description is used
+    Sampler sampler; // of rank 0
     Checkpoint checkpoint;
 } Run;
 
@@ -56,6 +57,9 @@ static inline void run_init(Run *run, const char *model, const char *optimizer, 
                         .seed = seed,
                         .threads = 1,
                         .device = "cpu",
+                        .batch_size = 8,
+                        .epochs = 10,
+                        .max_steps = UINT64_MAX,
                         .checkpoint_dir = folder };
     run->dataset = (Dataset){ .name = run->args.dataset,
                               .size = cnn ? 1437 : 2048,
@@ -71,11 +75,13 @@ static inline void run_init(Run *run, const char *model, const char *optimizer, 
     device_init(&run->device, &run->args, 0);
     model_init(&run->model, &run->args, 1, &rng, &run->device);
     optim_init(&run->optim, &run->args, &run->model);
-    checkpoint_init(&run->checkpoint, &run->args, &run->optim, &run->dataset, 4, 8);
+    distributed_sampler_init(&run->sampler, run->dataset.size, 0, 4, true, false, seed);
+    checkpoint_init(&run->checkpoint, &run->args, &run->optim, &run->sampler, &run->dataset, 4);
 }
 
 static inline void run_free(Run *run)
 {
+    sampler_free(&run->sampler);
     optim_free(&run->optim);
     model_free(&run->model);
     device_free(&run->device);
@@ -110,10 +116,13 @@ static inline void unmute(int fd, int saved)
     close(saved);
 }
 
-static inline void save(Run *run, int epoch, TrainState state)
+/* Saves the run where so many epochs are finished, and of the next one so many places. */
+static inline void save(Run *run, int epoch, size_t position)
 {
     const int saved = mute(STDOUT_FILENO); // the line it prints is no TAP
-    checkpoint_save(&run->checkpoint, epoch, state);
+    run->sampler.epoch = epoch;
+    sampler_seek(&run->sampler, position);
+    (position == 0 ? checkpoint_save : checkpoint_save_final)(&run->checkpoint);
     unmute(STDOUT_FILENO, saved);
 }
 

@@ -16,14 +16,14 @@
 #include "common/io/checkpoint_format.h"
 #include "common/io/folder.h"
 
-void checkpoint_init(Checkpoint *checkpoint, const Args *args, Optimizer *optim,
-                     const Dataset *dataset, int world_size, int batch_size)
+void checkpoint_init(Checkpoint *checkpoint, const Args *args, Optimizer *optim, Sampler *sampler,
+                     const Dataset *dataset, int world_size)
 {
     *checkpoint = (Checkpoint){ .args = args,
                                 .optim = optim,
+                                .sampler = sampler,
                                 .dataset = dataset,
-                                .world_size = world_size,
-                                .batch_size = batch_size };
+                                .world_size = world_size };
 }
 
 void checkpoint_state_name(char *name, size_t bytes, const Tensor *parameter, const char *state)
@@ -79,6 +79,7 @@ void checkpoint_describe(const Checkpoint *checkpoint, Safetensors *file)
 {
     const Optimizer *optim = checkpoint->optim;
     const Dataset *dataset = checkpoint->dataset;
+    const int batch_size = args_batch_size(checkpoint->args, checkpoint->world_size);
     add_text(file, "format", "pt"); // as PyTorch's own files say
     add_text(file, CHECKPOINT_VERSION_KEY, CHECKPOINT_VERSION);
     add_text(file, "model", "%s", optim->model->name);
@@ -86,8 +87,7 @@ void checkpoint_describe(const Checkpoint *checkpoint, Safetensors *file)
     add_text(file, "num_samples", "%zu", dataset->size);
     add_text(file, "seed", "%llu", (unsigned long long)checkpoint->args->seed);
     add_text(file, "world_size", "%d", checkpoint->world_size);
-    add_text(file, "global_batch_size", "%lld",
-             (long long)checkpoint->world_size * checkpoint->batch_size);
+    add_text(file, "global_batch_size", "%lld", (long long)checkpoint->world_size * batch_size);
     add_text(file, "optimizer", "%s", optim->name);
     add_text(file, "lr", "%.15g", optim->lr);
     add_text(file, "momentum", "%.15g", optim->momentum);
@@ -96,8 +96,8 @@ void checkpoint_describe(const Checkpoint *checkpoint, Safetensors *file)
 
     describe_input(checkpoint, file);
     describe_classes(dataset, file);
-    add_text(file, "mean", "%.9g", (double)dataset->mean);
-    add_text(file, "std", "%.9g", (double)dataset->std);
+    add_text(file, "mean", "%.7g", (double)dataset->mean);
+    add_text(file, "std", "%.7g", (double)dataset->std);
 }
 
 static void add_array(Safetensors *file, const char *name, const Model *model, int i,
@@ -125,8 +125,22 @@ static void add_tensors(const Optimizer *optim, Safetensors *file)
         }
 }
 
-static void save(const Checkpoint *checkpoint, const char *name, int epoch, TrainState state)
+/* What comes next: an epoch, and the places of it that are done, over all ranks. */
+typedef struct {
+    int epoch;
+    size_t position;
+} Next;
+
+static Next next_of(const Sampler *sampler)
 {
+    if (sampler->position == sampler->size) // dealt out, though nobody has asked for more
+        return (Next){ sampler->epoch + 1, 0 };
+    return (Next){ sampler->epoch, sampler->position * (size_t)sampler->world_size };
+}
+
+static void save(const Checkpoint *checkpoint, const char *name)
+{
+    const Next next = next_of(checkpoint->sampler);
     const char *dir = checkpoint->args->checkpoint_dir;
     char path[PATH_MAX], checksum[9], error[PATH_MAX + 128];
     CHECK(snprintf(path, sizeof path, "%s/%s.safetensors", dir, name) < (int)sizeof path,
@@ -135,8 +149,8 @@ static void save(const Checkpoint *checkpoint, const char *name, int epoch, Trai
     Safetensors *file = safetensors_create();
     add_tensors(checkpoint->optim, file);
     checkpoint_describe(checkpoint, file);
-    add_text(file, "epoch", "%d", state.epoch);
-    add_text(file, "position", "%zu", state.position);
+    add_text(file, "epoch", "%d", next.epoch);
+    add_text(file, "position", "%zu", next.position);
     add_text(file, "step", "%llu", (unsigned long long)checkpoint->optim->model->step);
     checkpoint_checksum(file, checksum);
     add_text(file, "checksum", "%s", checksum);
@@ -144,19 +158,27 @@ static void save(const Checkpoint *checkpoint, const char *name, int epoch, Trai
     folder_create(dir);
     CHECK(safetensors_commit(file, path, error, sizeof error), "%s", error);
     safetensors_free(file);
-    log_print("Epoch %d | Training checkpoint saved at %s", epoch, path);
+    const int latest = next.epoch - (next.position == 0 && next.epoch > 0);
+    log_print("Epoch %d | Training checkpoint saved at %s", latest, path);
 }
 
-void checkpoint_save(const Checkpoint *checkpoint, int epoch, TrainState state)
+void checkpoint_save(const Checkpoint *checkpoint)
 {
+    const Next next = next_of(checkpoint->sampler);
+    if (next.position > 0)
+        return;
     char name[32];
-    snprintf(name, sizeof name, "epoch_%d", state.epoch);
-    save(checkpoint, name, epoch, state);
+    snprintf(name, sizeof name, "epoch_%d", next.epoch);
+    save(checkpoint, name);
 }
 
-void checkpoint_save_final(const Checkpoint *checkpoint, int epoch, TrainState state)
+void checkpoint_save_final(const Checkpoint *checkpoint)
 {
+    if (checkpoint->args->epochs == 0) {
+        checkpoint_save(checkpoint);
+        return;
+    }
     char name[64];
     snprintf(name, sizeof name, "%s_%s", checkpoint->optim->model->name, checkpoint->dataset->name);
-    save(checkpoint, name, epoch, state);
+    save(checkpoint, name);
 }

@@ -182,7 +182,7 @@ static void warn_of_changes(const Source *source, const Checkpoint *checkpoint)
     safetensors_free(own);
 }
 
-static TrainState resume(const Checkpoint *checkpoint, const char *path)
+static int resume(const Checkpoint *checkpoint, const char *path)
 {
     Optimizer *optim = checkpoint->optim;
     Model *model = optim->model;
@@ -203,12 +203,15 @@ static TrainState resume(const Checkpoint *checkpoint, const char *path)
 
     // The ranks that saved it had padded the epoch to a multiple of their number.
     const size_t padding = require_count(source, "world_size", INT_MAX);
-    const TrainState state = {
-        .epoch = (int)require_count(source, "epoch", INT_MAX - 1),
-        .position = require_count(source, "position", checkpoint->dataset->size + padding),
-    };
+    Sampler *sampler = checkpoint->sampler;
+    sampler->epoch = (int)require_count(source, "epoch", INT_MAX - 1);
+    sampler_seek(sampler, require_count(source, "position", checkpoint->dataset->size + padding));
     safetensors_free(source->file);
-    return state;
+
+    if (sampler->epoch >= checkpoint->args->epochs || model->step >= checkpoint->args->max_steps)
+        log_info("nothing left to do: %s has %d epochs and %llu steps behind it", path,
+                 sampler->epoch, (unsigned long long)model->step);
+    return sampler->epoch;
 }
 
 /* "module." where names begin so: then PyTorch's DDP was saved, and not the model in it. */
@@ -237,12 +240,12 @@ static void init_from(Model *model, const char *path)
     safetensors_free(source.file);
 }
 
-TrainState checkpoint_load(Checkpoint *checkpoint)
+int checkpoint_load(Checkpoint *checkpoint)
 {
     const Args *args = checkpoint->args;
     if (args->resume != NULL)
         return resume(checkpoint, args->resume);
     if (args->init_from != NULL)
         init_from(checkpoint->optim->model, args->init_from);
-    return (TrainState){ .epoch = 0, .position = 0 };
+    return 0;
 }
