@@ -9,9 +9,13 @@ PROVE         := BUILD=$(BUILD) prove --timer --exec tests/tap.sh
 $(TEST_PROGRAMS): %: %.o $(BUILD)/libcommon.a
 	$(LINK) $(LDFLAGS) -o $@ $^ $(LDLIBS) -lcmocka
 
+# What several tests share.
+$(addprefix $(BUILD)/tests/test_,collectives process_group): $(BUILD)/tests/ranks.o
+$(BUILD)/tests/test_collectives: $(BUILD)/tests/collective_cases.o
+
 test: all $(TEST_PROGRAMS)
 	@$(PROVE) $(TESTS)
 
--include $(TEST_PROGRAMS:=.d)
+-include $(TEST_PROGRAMS:=.d) $(BUILD)/tests/ranks.d $(BUILD)/tests/collective_cases.d
 .PRECIOUS: $(TEST_PROGRAMS:=.o)
 .PHONY: test
