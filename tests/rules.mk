@@ -10,7 +10,7 @@ $(TEST_PROGRAMS): %: %.o $(BUILD)/libcommon.a
 	$(LINK) $(LDFLAGS) -o $@ $^ $(LDLIBS) -lcmocka
 
 # What several tests share.
-$(addprefix $(BUILD)/tests/test_,collectives process_group): $(BUILD)/tests/ranks.o
+$(addprefix $(BUILD)/tests/test_,collectives process_group ddp): $(BUILD)/tests/ranks.o
 $(BUILD)/tests/test_collectives: $(BUILD)/tests/collective_cases.o
 
 test: all $(TEST_PROGRAMS)
