@@ -19,6 +19,7 @@ typedef enum { REDUCE_SUM, REDUCE_MEAN, REDUCE_MAX, REDUCE_MIN } ReduceOp;
 typedef struct ProcessGroup {
     int rank, world_size;
     Store *store;
+    int64_t number; // counts the groups that this job forms: names its keys in the store
     Place place; // where the data of collectives lies
     double timeout; // seconds
     bool check_collectives; // compare fingerprints on backends that do not do so anyway
@@ -41,19 +42,22 @@ void process_group_init(ProcessGroup *pg, const Args *args, Store *store, int ra
 /* Waits for all ranks, then closes the connections. */
 void process_group_destroy(ProcessGroup *pg);
 
-/* Counts are in elements, 0 allowed. The mean of integers is rounded towards zero. */
+/* Counts are in elements, 0 allowed. Sums of integers wrap around, means are rounded towards zero.
+ */
 void all_reduce(ProcessGroup *pg, void *data, size_t count, DType type, ReduceOp op);
 void broadcast(ProcessGroup *pg, void *data, size_t count, DType type, int root);
 void reduce(ProcessGroup *pg, void *data, size_t count, DType type, ReduceOp op, int root);
-/* The other ranks' data is left as it was by reduce. Below, `count` is each rank's share: the longer
- * array holds world_size shares in the order of the ranks, and matters on the root only where there
- * is one. In and out must not overlap. */
+/* The other ranks' data is left as it was by reduce. Below, `count` is each rank's share: the
+ * longer array holds world_size shares in the order of the ranks, and matters on the root only
+ * where there is one. In and out must not overlap. */
 void gather(ProcessGroup *pg, const void *in, void *out, size_t count, DType type, int root);
 void all_gather(ProcessGroup *pg, const void *in, void *out, size_t count, DType type);
 void scatter(ProcessGroup *pg, const void *in, void *out, size_t count, DType type, int root);
 void reduce_scatter(ProcessGroup *pg, const void *in, void *out, size_t count, DType type,
                     ReduceOp op);
 void barrier(ProcessGroup *pg);
+/* Calls are carried out one after the other: of two ranks that swap messages, one must receive
+ * first. */
 void pg_send(ProcessGroup *pg, const void *data, size_t count, DType type, int to);
 void pg_recv(ProcessGroup *pg, void *data, size_t count, DType type, int from);
 
