@@ -127,5 +127,6 @@ void ranks_run_well(int world_size, double seconds, void (*body)(Rank *rank), vo
 
 void rank_join(Rank *rank, ProcessGroup *pg)
 {
-    process_group_init(pg, &rank->args, &rank->store, rank->rank, rank->world_size, (Place){ 0 });
+    process_group_init_store(pg, &rank->args, &rank->store, rank->rank, rank->world_size,
+                             (Place){ 0 });
 }

@@ -29,7 +29,7 @@ void ranks_run(int world_size, double seconds, void (*body)(Rank *rank), void *c
 /* The same for bodies that are expected to do well: fails the test, showing the errors, if not. */
 void ranks_run_well(int world_size, double seconds, void (*body)(Rank *rank), void *context);
 
-/* process_group_init with what is in rank. */
+/* process_group_init_store with what is in rank. */
 void rank_join(Rank *rank, ProcessGroup *pg);
 
 #endif

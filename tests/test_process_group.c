@@ -424,7 +424,8 @@ static void unusable_body(Rank *rank)
     const Unusable *unusable = rank->context;
     ProcessGroup pg;
     rank->args.backend = unusable->backend;
-    process_group_init(&pg, &rank->args, &rank->store, 0, 1, (Place){ .on_gpu = unusable->on_gpu });
+    process_group_init_store(&pg, &rank->args, &rank->store, 0, 1,
+                             (Place){ .on_gpu = unusable->on_gpu });
 }
 
 static void test_unusable_backends(void **state)

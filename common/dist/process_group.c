@@ -30,7 +30,7 @@ static const struct {
 static const Backend *backend_choose(const char *name, bool on_gpu)
 {
     if (strcmp(name, "auto") == 0)
-        return on_gpu && backend_nccl.available ? &backend_nccl : &backend_tcp;
+        name = on_gpu && backend_nccl.available ? "nccl" : "tcp";
 
     for (size_t i = 0; i < sizeof backends / sizeof backends[0]; i++) {
         const Backend *backend = backends[i].backend;
@@ -41,6 +41,11 @@ static const Backend *backend_choose(const char *name, bool on_gpu)
                         backends[i].remedy);
         if (backend == &backend_nccl && !on_gpu)
             usage_error("--backend nccl needs --device cuda; on CPUs use --backend tcp");
+        // Where this is so, data would have to take a detour through the host.
+        if (on_gpu && !backend->reads_gpu)
+            usage_error("--backend %s does not reach GPU memory without a build with CUDA: use "
+                        "--device cpu",
+                        name);
         return backend;
     }
     usage_error("--backend %s: there are auto, nccl, mpi and tcp", name);
@@ -115,8 +120,8 @@ static void agree(const ProcessGroup *pg)
     free(missing);
 }
 
-void process_group_init(ProcessGroup *pg, const Args *args, Store *store, int rank, int world_size,
-                        Place place)
+void process_group_init_store(ProcessGroup *pg, const Args *args, Store *store, int rank,
+                              int world_size, Place place)
 {
     CHECK(rank >= 0 && rank < world_size, "rank %d in a group of %d: ranks are counted from 0",
           rank, world_size);
@@ -127,11 +132,6 @@ void process_group_init(ProcessGroup *pg, const Args *args, Store *store, int ra
                           .timeout = args->timeout,
                           .check_collectives = args->check_collectives,
                           .backend = backend_choose(args->backend, place.on_gpu) };
-    // Where this is so, data would have to take a detour through the host.
-    if (place.on_gpu && !pg->backend->reads_gpu)
-        usage_error("--backend %s does not reach GPU memory without a build with CUDA: use "
-                    "--device cpu",
-                    pg->backend->name);
 
     // All ranks form the same groups in the same order, so each may count its own.
     char key[STORE_KEY_BYTES];
@@ -140,8 +140,22 @@ void process_group_init(ProcessGroup *pg, const Args *args, Store *store, int ra
     pg->backend->init(pg);
 }
 
+void process_group_init(ProcessGroup *pg, const Args *args, const char *master_addr,
+                        int master_port, int rank, int world_size, Place place)
+{
+    backend_choose(args->backend, place.on_gpu); // refuses what cannot be before anybody waits
+    Store *store = mem_calloc(1, sizeof *store);
+    store_init(store, master_addr, master_port, rank == 0, world_size, args->timeout);
+    process_group_init_store(pg, args, store, rank, world_size, place);
+    pg->owns_store = true;
+}
+
 void process_group_destroy(ProcessGroup *pg)
 {
     barrier(pg);
     pg->backend->destroy(pg);
+    if (pg->owns_store) {
+        store_free(pg->store);
+        free(pg->store);
+    }
 }

@@ -19,6 +19,7 @@ typedef enum { REDUCE_SUM, REDUCE_MEAN, REDUCE_MAX, REDUCE_MIN } ReduceOp;
 typedef struct ProcessGroup {
     int rank, world_size;
     Store *store;
+    bool owns_store; // init opened it, destroy closes it
     int64_t number; // counts the groups that this job forms: names its keys in the store
     Place place; // where the data of collectives lies
     double timeout; // seconds
@@ -34,12 +35,18 @@ typedef struct {
     long ticket;
 } Work;
 
-/* Forms the group over the store. All ranks must agree on backend, device and world size; who does
- * not is named. args: backend, timeout, check_collectives. Data of later calls lies in `place`. */
-void process_group_init(ProcessGroup *pg, const Args *args, Store *store, int rank, int world_size,
-                        Place place);
+/* Forms the group, as torch.distributed.init_process_group does: rank 0 serves a store at
+ * master_addr:master_port, unless a launcher's agent does, and all ranks meet there. They must
+ * agree on backend, device and world size; who does not, or does not come, is named. args: backend,
+ * timeout, check_collectives. Data of later calls lies in `place`. */
+void process_group_init(ProcessGroup *pg, const Args *args, const char *master_addr,
+                        int master_port, int rank, int world_size, Place place);
 
-/* Waits for all ranks, then closes the connections. */
+/* The same over a store that is open already, and stays the caller's. */
+void process_group_init_store(ProcessGroup *pg, const Args *args, Store *store, int rank,
+                              int world_size, Place place);
+
+/* Waits for all ranks, then closes the connections, and the store if init opened it. */
 void process_group_destroy(ProcessGroup *pg);
 
 /* Counts are in elements, 0 allowed. Sums of integers wrap around, means are rounded towards zero.
