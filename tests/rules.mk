@@ -9,6 +9,9 @@ PROVE         := BUILD=$(BUILD) prove --timer --exec tests/tap.sh
 $(TEST_PROGRAMS): %: %.o $(BUILD)/libcommon.a
 	$(LINK) $(LDFLAGS) -o $@ $^ $(LDLIBS) -lcmocka
 
+$(BUILD)/tests/test_collectives: $(BUILD)/tests/collective_cases.o
+$(addprefix $(BUILD)/tests/test_,collectives process_group ddp): $(BUILD)/tests/ranks.o
+
 test: all $(TEST_PROGRAMS)
 	@$(PROVE) $(TESTS)
 
