@@ -10,6 +10,9 @@ PROVE         := BUILD=$(BUILD) prove --timer --exec tests/tap.sh
 $(TEST_PROGRAMS): %: %.o $(TEST_HELPERS) $(BUILD)/libcommon.a
 	$(LINK) $(LDFLAGS) -o $@ $^ $(LDLIBS) -lcmocka
 
+$(BUILD)/tests/test_collectives: $(BUILD)/tests/collective_cases.o
+$(addprefix $(BUILD)/tests/test_,collectives process_group ddp): $(BUILD)/tests/ranks.o
+
 test: all $(TEST_PROGRAMS)
 	@$(RM) -r $${TAP_DIR:-build/tap}
 	@$(PROVE) $(TESTS); status=$$?; tests/summary.sh $$TAP_DIR && exit $$status

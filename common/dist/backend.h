@@ -1,8 +1,8 @@
 /*
  * backend.h - what a way of communicating must provide: tcp, mpi or nccl.
  *
- * One struct describes any collective. Backends queue it, compare it with the other ranks' and carry
- * it out; a table of four functions is all they have to offer.
+ * One struct describes any collective. Backends queue it, compare it with the other ranks' and
+ * carry it out; a table of four functions is all they have to offer.
  */
 #ifndef COMMON_DIST_BACKEND_H
 #define COMMON_DIST_BACKEND_H
@@ -47,6 +47,17 @@ typedef struct Backend {
 extern const Backend backend_tcp;
 extern const Backend backend_mpi; // in builds without: backend_mpi_absent.c
 extern const Backend backend_nccl; // in builds without: backend_nccl_absent.c
+
+#define STORE_KEY_BYTES 64
+
+/* The name in the store of something that the group shares or a rank tells; a job may form several
+ * groups. Writes to key, returns it. */
+char *process_group_key(const ProcessGroup *pg, const char *what, int rank,
+                        char key[STORE_KEY_BYTES]);
+
+/* What this rank has sent and received over tcp since init, headers aside. Valid after the Work of
+ * the last call has been waited for. */
+void tcp_payload_bytes(const ProcessGroup *pg, uint64_t *sent, uint64_t *received);
 
 /* "all_reduce #12 of 18432 float32 (sum)", for messages. Writes to text, returns it. */
 char *collective_describe(const Collective *collective, char *text, size_t bytes);

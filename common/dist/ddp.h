@@ -2,8 +2,8 @@
  * ddp.h - averages gradients over the ranks, bucket by bucket, while the backward pass still runs.
  *
  * The Reducer of PyTorch's DistributedDataParallel (torch/csrc/distributed/c10d/reducer.cpp; Li et
- * al., "PyTorch Distributed", VLDB 2020). Gradients are one flat array, so a bucket is a slice of it
- * and nothing is copied in or out.
+ * al., "PyTorch Distributed", VLDB 2020). Gradients are one flat array, so a bucket is a slice of
+ * it and nothing is copied in or out.
  */
 #ifndef COMMON_DIST_DDP_H
 #define COMMON_DIST_DDP_H
@@ -33,8 +33,10 @@ typedef struct {
     int next; // bucket to send next: always in index order, so the same on every rank
     int bucket_of[REDUCER_MAX_PARAMETERS];
     bool ready[REDUCER_MAX_PARAMETERS]; // has this backward pass given its gradient?
-    bool sync; // see reducer_no_sync
-    bool find_unused_parameters; // let parameters take no part in a backward pass; may be set after init
+    uint8_t used[REDUCER_MAX_PARAMETERS]; // has any since the last that was sent?
+    float *kept; // gradients of parameters that were not used here; NULL as long as there are none
+    bool sync; // see reducer_set_sync
+    bool find_unused_parameters; // let parameters take no part in a pass; may be set after init
 } Reducer;
 
 /* Cuts the gradients into buckets from their end, where the backward pass starts: the first closes
@@ -48,13 +50,13 @@ void reducer_init(Reducer *reducer, const Args *args, ProcessGroup *pg, float *g
  * Starts the all-reduce of each bucket that is full and whose turn it is. Collective. */
 void reducer_mark_ready(void *reducer, int i);
 
-/* After the backward pass: waits until all gradients are the mean over the ranks. Dies if a parameter
- * got no gradient, unless find_unused_parameters; then the ranks tell each other which were used,
- * and the gradient of one that nobody used is left as it was. Collective. */
+/* After the backward pass: waits until all gradients are the mean over the ranks. Dies if a
+ * parameter got no gradient, unless find_unused_parameters; then the ranks tell each other which
+ * were used, and the gradient of one that nobody used is left as it was. Collective. */
 void reducer_finalize(Reducer *reducer);
 
-/* While sync is off (DDP's no_sync), gradients stay on their rank and add up; the next backward pass
- * with sync on sends the sum. */
+/* While sync is off (DDP's no_sync), gradients stay on their rank and add up; the next backward
+ * pass with sync on sends the sum. */
 void reducer_set_sync(Reducer *reducer, bool sync);
 
 void reducer_free(Reducer *reducer);

@@ -19,6 +19,7 @@ typedef enum { REDUCE_SUM, REDUCE_MEAN, REDUCE_MAX, REDUCE_MIN } ReduceOp;
 typedef struct ProcessGroup {
     int rank, world_size;
     Store *store;
+    int64_t number; // counts the groups that this job forms: names its keys in the store
     Place place; // where the data of collectives lies
     double timeout; // seconds
     bool check_collectives; // compare fingerprints on backends that do not do so anyway
@@ -45,9 +46,9 @@ void process_group_destroy(ProcessGroup *pg);
 void all_reduce(ProcessGroup *pg, void *data, size_t count, DType type, ReduceOp op);
 void broadcast(ProcessGroup *pg, void *data, size_t count, DType type, int root);
 void reduce(ProcessGroup *pg, void *data, size_t count, DType type, ReduceOp op, int root);
-/* The other ranks' data is left as it was by reduce. Below, `count` is each rank's share: the longer
- * array holds world_size shares in the order of the ranks, and matters on the root only where there
- * is one. In and out must not overlap. */
+/* The other ranks' data is left as it was by reduce. Below, `count` is each rank's share: the
+ * longer array holds world_size shares in the order of the ranks, and matters on the root only
+ * where there is one. In and out must not overlap. */
 void gather(ProcessGroup *pg, const void *in, void *out, size_t count, DType type, int root);
 void all_gather(ProcessGroup *pg, const void *in, void *out, size_t count, DType type);
 void scatter(ProcessGroup *pg, const void *in, void *out, size_t count, DType type, int root);

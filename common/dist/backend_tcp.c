@@ -1,0 +1,160 @@
+/*
+ * The tcp backend: what Gloo is to PyTorch, small enough to be read.
+ *
+ * Collectives wait in a queue for the progress thread, which carries them out one after the other
+ * while the training goes on: that is how communication overlaps the backward pass. One thread and
+ * one order suffice, since all ranks make the same calls in the same order. The files below it,
+ * from the bottom up: tcp_mesh.c connects the ranks, tcp_watch.c waits and names who is to blame,
+ * tcp_exchange.c moves messages, tcp_ring.c and its neighbours are the algorithms.
+ */
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+
+#include "common/base/log.h"
+#include "common/base/memory.h"
+#include "common/dist/backend.h"
+#include "common/dist/tcp_collectives.h"
+#include "common/dist/tcp_exchange.h"
+#include "common/dist/tcp_watch.h"
+
+#define SHORT_BYTES ((size_t)32 * 1024) // up to here the number of steps costs more than the bytes
+#define MAX_QUEUED 256
+
+/* Ticket t is in slot t % MAX_QUEUED until it is finished. The mutex guards all but the mesh, which
+ * is the thread's own. */
+typedef struct {
+    Mesh mesh;
+    pthread_t thread;
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    Collective queue[MAX_QUEUED];
+    long started, finished; // tickets handed out, tickets done
+    bool closing;
+} Tcp;
+
+static void carry_out(Mesh *mesh, const Collective *collective)
+{
+    const size_t bytes = collective->count * dtype_size(collective->type);
+    mesh_begin(mesh, collective);
+    switch (collective->kind) {
+    case ALL_REDUCE:
+    case BARRIER: // the sum of nothing: nobody has it before all have come
+        (bytes <= SHORT_BYTES ? doubling_all_reduce : ring_all_reduce)(mesh, collective);
+        break;
+    case BROADCAST:
+        (bytes <= SHORT_BYTES ? tree_broadcast : chain_broadcast)(mesh, collective);
+        break;
+    case REDUCE:
+        direct_reduce(mesh, collective);
+        break;
+    case GATHER:
+        direct_gather(mesh, collective);
+        break;
+    case ALL_GATHER:
+        ring_all_gather(mesh, collective);
+        break;
+    case SCATTER:
+        direct_scatter(mesh, collective);
+        break;
+    case REDUCE_SCATTER:
+        ring_reduce_scatter(mesh, collective);
+        break;
+    case SEND:
+        message_send(mesh, collective->root, collective->in, bytes);
+        break;
+    case RECV:
+        message_receive(mesh, collective->root, collective->out, bytes);
+        break;
+    }
+}
+
+static void *progress(void *argument)
+{
+    Tcp *tcp = argument;
+    pthread_mutex_lock(&tcp->mutex);
+    for (;;) {
+        while (tcp->finished == tcp->started && !tcp->closing)
+            pthread_cond_wait(&tcp->changed, &tcp->mutex);
+        if (tcp->finished == tcp->started)
+            break;
+        const Collective collective = tcp->queue[tcp->finished % MAX_QUEUED];
+        pthread_mutex_unlock(&tcp->mutex);
+        carry_out(&tcp->mesh, &collective);
+        pthread_mutex_lock(&tcp->mutex);
+        tcp->finished++;
+        pthread_cond_broadcast(&tcp->changed);
+    }
+    pthread_mutex_unlock(&tcp->mutex);
+    return NULL;
+}
+
+static void tcp_init(ProcessGroup *pg)
+{
+    Tcp *tcp = mem_calloc(1, sizeof *tcp);
+    pg->state = tcp;
+    mesh_init(&tcp->mesh, pg);
+    pthread_mutex_init(&tcp->mutex, NULL);
+    pthread_cond_init(&tcp->changed, NULL);
+
+    // Signals are for the main thread: what the handlers set is looked at there.
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const int error = pthread_create(&tcp->thread, NULL, progress, tcp);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    CHECK(error == 0, "cannot start the tcp backend's thread: %s", strerror(error));
+}
+
+static long tcp_start(ProcessGroup *pg, const Collective *collective)
+{
+    Tcp *tcp = pg->state;
+    pthread_mutex_lock(&tcp->mutex);
+    while (tcp->started - tcp->finished == MAX_QUEUED)
+        pthread_cond_wait(&tcp->changed, &tcp->mutex);
+    const long ticket = tcp->started++;
+    tcp->queue[ticket % MAX_QUEUED] = *collective;
+    pthread_cond_broadcast(&tcp->changed);
+    pthread_mutex_unlock(&tcp->mutex);
+    return ticket;
+}
+
+/* Needs no deadline of its own: the thread ends the process when a call takes too long. */
+static void tcp_wait(ProcessGroup *pg, long ticket)
+{
+    Tcp *tcp = pg->state;
+    pthread_mutex_lock(&tcp->mutex);
+    while (tcp->finished <= ticket)
+        pthread_cond_wait(&tcp->changed, &tcp->mutex);
+    pthread_mutex_unlock(&tcp->mutex);
+}
+
+static void tcp_destroy(ProcessGroup *pg)
+{
+    Tcp *tcp = pg->state;
+    pthread_mutex_lock(&tcp->mutex);
+    tcp->closing = true;
+    pthread_cond_broadcast(&tcp->changed);
+    pthread_mutex_unlock(&tcp->mutex);
+    pthread_join(tcp->thread, NULL);
+
+    mesh_free(&tcp->mesh);
+    pthread_cond_destroy(&tcp->changed);
+    pthread_mutex_destroy(&tcp->mutex);
+    free(tcp);
+}
+
+void tcp_payload_bytes(const ProcessGroup *pg, uint64_t *sent, uint64_t *received)
+{
+    const Tcp *tcp = pg->state;
+    *sent = tcp->mesh.sent_bytes;
+    *received = tcp->mesh.received_bytes;
+}
+
+const Backend backend_tcp = { .name = "tcp",
+                              .available = true,
+                              .reads_gpu = false,
+                              .init = tcp_init,
+                              .start = tcp_start,
+                              .wait = tcp_wait,
+                              .destroy = tcp_destroy };

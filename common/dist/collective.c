@@ -1,0 +1,184 @@
+/*
+ * The collectives: each call becomes one struct, gets a number, and goes to the backend.
+ *
+ * By the number ranks notice that one of them has left out a call or made another. send and recv
+ * concern two ranks only: they carry the number of the collective that comes after them, and do not
+ * count.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "common/base/log.h"
+#include "common/dist/backend.h"
+
+static const struct {
+    const char *name;
+    bool reduces;
+    const char *direction; // of the data, seen from the root or peer; NULL: there is none
+} kinds[] = {
+    [ALL_REDUCE] = { "all_reduce", true, NULL },
+    [BROADCAST] = { "broadcast", false, "from" },
+    [REDUCE] = { "reduce", true, "to" },
+    [GATHER] = { "gather", false, "to" },
+    [ALL_GATHER] = { "all_gather", false, NULL },
+    [SCATTER] = { "scatter", false, "from" },
+    [REDUCE_SCATTER] = { "reduce_scatter", true, NULL },
+    [BARRIER] = { "barrier", false, NULL },
+    [SEND] = { "send", false, "to" },
+    [RECV] = { "recv", false, "from" },
+};
+
+char *collective_describe(const Collective *collective, char *text, size_t bytes)
+{
+    static const char *const ops[] = { "sum", "mean", "max", "min" };
+    const CollectiveKind kind = collective->kind;
+    char what[64] = "", how[16] = "", where[32] = "";
+    if (kind != BARRIER)
+        snprintf(what, sizeof what, " of %zu %s", collective->count, dtype_name(collective->type));
+    if (kinds[kind].reduces)
+        snprintf(how, sizeof how, " (%s)", ops[collective->op]);
+    if (kinds[kind].direction != NULL)
+        snprintf(where, sizeof where, " %s rank %d", kinds[kind].direction, collective->root);
+    snprintf(text, bytes, "%s #%" PRIu64 "%s%s%s", kinds[kind].name, collective->sequence, what,
+             how, where);
+    return text;
+}
+
+static bool is_point_to_point(const Collective *collective)
+{
+    return collective->kind == SEND || collective->kind == RECV;
+}
+
+/* Dies unless the call makes sense; what depends on the other ranks is the backend's to check. */
+static void check(const ProcessGroup *pg, const Collective *collective)
+{
+    char text[128];
+    collective_describe(collective, text, sizeof text);
+    CHECK(collective->root >= 0 && collective->root < pg->world_size,
+          "%s: ranks are numbered from 0 to %d", text, pg->world_size - 1);
+    CHECK(!is_point_to_point(collective) || collective->root != pg->rank,
+          "%s: that is this rank itself", text);
+
+    size_t bytes = 0;
+    CHECK(!__builtin_mul_overflow(collective->count, dtype_size(collective->type), &bytes) &&
+              !__builtin_mul_overflow(bytes, (size_t)pg->world_size, &bytes),
+          "%s: no memory is that large", text);
+}
+
+static Work start(ProcessGroup *pg, CollectiveKind kind, const void *in, void *out, size_t count,
+                  DType type, ReduceOp op, int root)
+{
+    const Collective collective = { pg->sequence, kind, type, op, count, root, in, out };
+    check(pg, &collective);
+    if (!is_point_to_point(&collective))
+        pg->sequence++;
+    return (Work){ pg, pg->backend->start(pg, &collective) };
+}
+
+void work_wait(Work work)
+{
+    work.pg->backend->wait(work.pg, work.ticket);
+}
+
+Work all_reduce_async(ProcessGroup *pg, void *data, size_t count, DType type, ReduceOp op)
+{
+    return start(pg, ALL_REDUCE, data, data, count, type, op, 0);
+}
+
+Work broadcast_async(ProcessGroup *pg, void *data, size_t count, DType type, int root)
+{
+    return start(pg, BROADCAST, data, data, count, type, 0, root);
+}
+
+Work reduce_async(ProcessGroup *pg, void *data, size_t count, DType type, ReduceOp op, int root)
+{
+    return start(pg, REDUCE, data, data, count, type, op, root);
+}
+
+Work gather_async(ProcessGroup *pg, const void *in, void *out, size_t count, DType type, int root)
+{
+    return start(pg, GATHER, in, out, count, type, 0, root);
+}
+
+Work all_gather_async(ProcessGroup *pg, const void *in, void *out, size_t count, DType type)
+{
+    return start(pg, ALL_GATHER, in, out, count, type, 0, 0);
+}
+
+Work scatter_async(ProcessGroup *pg, const void *in, void *out, size_t count, DType type, int root)
+{
+    return start(pg, SCATTER, in, out, count, type, 0, root);
+}
+
+Work reduce_scatter_async(ProcessGroup *pg, const void *in, void *out, size_t count, DType type,
+                          ReduceOp op)
+{
+    return start(pg, REDUCE_SCATTER, in, out, count, type, op, 0);
+}
+
+Work pg_send_async(ProcessGroup *pg, const void *data, size_t count, DType type, int to)
+{
+    return start(pg, SEND, data, NULL, count, type, 0, to);
+}
+
+Work pg_recv_async(ProcessGroup *pg, void *data, size_t count, DType type, int from)
+{
+    return start(pg, RECV, NULL, data, count, type, 0, from);
+}
+
+void all_reduce(ProcessGroup *pg, void *data, size_t count, DType type, ReduceOp op)
+{
+    work_wait(all_reduce_async(pg, data, count, type, op));
+}
+
+void broadcast(ProcessGroup *pg, void *data, size_t count, DType type, int root)
+{
+    work_wait(broadcast_async(pg, data, count, type, root));
+}
+
+void reduce(ProcessGroup *pg, void *data, size_t count, DType type, ReduceOp op, int root)
+{
+    work_wait(reduce_async(pg, data, count, type, op, root));
+}
+
+void gather(ProcessGroup *pg, const void *in, void *out, size_t count, DType type, int root)
+{
+    work_wait(gather_async(pg, in, out, count, type, root));
+}
+
+void all_gather(ProcessGroup *pg, const void *in, void *out, size_t count, DType type)
+{
+    work_wait(all_gather_async(pg, in, out, count, type));
+}
+
+void scatter(ProcessGroup *pg, const void *in, void *out, size_t count, DType type, int root)
+{
+    work_wait(scatter_async(pg, in, out, count, type, root));
+}
+
+void reduce_scatter(ProcessGroup *pg, const void *in, void *out, size_t count, DType type,
+                    ReduceOp op)
+{
+    work_wait(reduce_scatter_async(pg, in, out, count, type, op));
+}
+
+void pg_send(ProcessGroup *pg, const void *data, size_t count, DType type, int to)
+{
+    work_wait(pg_send_async(pg, data, count, type, to));
+}
+
+void pg_recv(ProcessGroup *pg, void *data, size_t count, DType type, int from)
+{
+    work_wait(pg_recv_async(pg, data, count, type, from));
+}
+
+void barrier(ProcessGroup *pg)
+{
+    work_wait(start(pg, BARRIER, NULL, NULL, 0, 0, 0, 0));
+}
+
+double all_reduce_scalar(ProcessGroup *pg, double value, ReduceOp op)
+{
+    all_reduce(pg, &value, 1, FLOAT64, op);
+    return value;
+}

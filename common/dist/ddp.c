@@ -1,0 +1,128 @@
+/*
+ * The Reducer: data parallelism while the backward pass still runs.
+ *
+ * The backward pass completes gradients from the last layer to the first. As soon as all gradients
+ * of a bucket are complete, its all-reduce starts and travels while the earlier layers are still
+ * being computed. Buckets are a compromise: many small ones pay the latency of a message each, a
+ * single large one leaves at the very end. All ranks must send them in the same order, whatever the
+ * order in which their gradients become ready; so a full bucket waits for those before it.
+ */
+#include "common/dist/ddp.h"
+
+#include <stdlib.h>
+
+#include "common/base/log.h"
+#include "common/base/memory.h"
+
+#define MIB (1024.0 * 1024.0)
+#define FIRST_BUCKET_BYTES (1 * MIB) // small, so that the first message leaves early
+
+void reducer_init(Reducer *reducer, const Args *args, ProcessGroup *pg, float *grads,
+                  const Tensor *parameter, int num_parameters)
+{
+    CHECK(num_parameters <= REDUCER_MAX_PARAMETERS, "%d parameters: the reducer has room for %d",
+          num_parameters, REDUCER_MAX_PARAMETERS);
+    *reducer = (Reducer){ .pg = pg,
+                          .grads = grads,
+                          .parameter = parameter,
+                          .num_parameters = num_parameters,
+                          .sync = true };
+
+    const double cap_bytes = args->bucket_cap_mb * MIB;
+    double limit = cap_bytes < FIRST_BUCKET_BYTES ? cap_bytes : FIRST_BUCKET_BYTES;
+    Bucket *bucket = NULL;
+    for (int i = num_parameters - 1; i >= 0; i--) {
+        const Tensor *p = &parameter[i];
+        if (bucket == NULL)
+            bucket = &reducer->bucket[reducer->num_buckets++];
+        CHECK(bucket->num_parameters == 0 || p->offset + p->numel == bucket->offset,
+              "parameter %s does not lie right before its successor", p->name);
+        bucket->offset = p->offset;
+        bucket->numel += p->numel;
+        bucket->num_parameters++;
+        bucket->pending++;
+        reducer->bucket_of[i] = reducer->num_buckets - 1;
+        if ((double)(bucket->numel * sizeof(float)) >= limit) {
+            bucket = NULL;
+            limit = cap_bytes;
+        }
+    }
+}
+
+void reducer_free(Reducer *reducer)
+{
+    free(reducer->kept);
+}
+
+void reducer_set_sync(Reducer *reducer, bool sync)
+{
+    CHECK(reducer->next == 0, "buckets are on their way: call reducer_finalize first");
+    reducer->sync = sync;
+}
+
+/* One gradient of its bucket less to wait for. Sends the buckets that are full, in index order. */
+static void count_down(Reducer *reducer, int i)
+{
+    reducer->ready[i] = true;
+    reducer->bucket[reducer->bucket_of[i]].pending--;
+
+    while (reducer->next < reducer->num_buckets && reducer->bucket[reducer->next].pending == 0) {
+        Bucket *bucket = &reducer->bucket[reducer->next++];
+        bucket->work = all_reduce_async(reducer->pg, reducer->grads + bucket->offset, bucket->numel,
+                                        FLOAT32, REDUCE_MEAN);
+    }
+}
+
+void reducer_mark_ready(void *context, int i)
+{
+    Reducer *reducer = context;
+    reducer->used[i] = true;
+    if (!reducer->sync)
+        return;
+    CHECK(!reducer->ready[i],
+          "parameter %s is marked ready twice: call reducer_finalize after every backward pass",
+          reducer->parameter[i].name);
+    count_down(reducer, i);
+}
+
+/* A parameter without a gradient: other ranks may have one, and its bucket must leave. */
+static void add_unused(Reducer *reducer, int i)
+{
+    const Tensor *p = &reducer->parameter[i];
+    CHECK(reducer->find_unused_parameters,
+          "parameter %s got no gradient: let the loss depend on it, or set find_unused_parameters",
+          p->name);
+    CHECK(!reducer->pg->place.on_gpu, "find_unused_parameters needs gradients in host memory");
+
+    // The bucket may have to be undone here, if it turns out that nobody has used the parameter.
+    const Tensor *last = &reducer->parameter[reducer->num_parameters - 1];
+    if (reducer->kept == NULL)
+        reducer->kept = mem_calloc(last->offset + last->numel, sizeof *reducer->kept);
+    memcpy(reducer->kept + p->offset, reducer->grads + p->offset, p->numel * sizeof(float));
+    count_down(reducer, i);
+}
+
+void reducer_finalize(Reducer *reducer)
+{
+    if (!reducer->sync)
+        return;
+    for (int i = reducer->num_parameters - 1; i >= 0; i--)
+        if (!reducer->ready[i])
+            add_unused(reducer, i);
+    if (reducer->find_unused_parameters)
+        all_reduce(reducer->pg, reducer->used, (size_t)reducer->num_parameters, UINT8, REDUCE_MAX);
+
+    for (int i = 0; i < reducer->num_buckets; i++) {
+        Bucket *bucket = &reducer->bucket[i];
+        work_wait(bucket->work);
+        bucket->pending = bucket->num_parameters;
+    }
+    for (int i = 0; i < reducer->num_parameters; i++) {
+        const Tensor *p = &reducer->parameter[i];
+        if (!reducer->used[i])
+            memcpy(reducer->grads + p->offset, reducer->kept + p->offset, p->numel * sizeof(float));
+        reducer->ready[i] = false;
+        reducer->used[i] = false;
+    }
+    reducer->next = 0;
+}

@@ -1,0 +1,145 @@
+/*
+ * Forming a group: who is there, and does everybody want the same?
+ *
+ * Every rank leaves a line about itself in the store and reads those of the others. So it is known
+ * at once which ranks are missing and which were started with other options, before any backend
+ * tries to connect them and hangs.
+ */
+#include "common/dist/process_group.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/base/log.h"
+#include "common/base/memory.h"
+#include "common/dist/backend.h"
+
+#define LINE_BYTES 160
+#define FAREWELL_SECONDS 5.0
+
+static const struct {
+    const Backend *backend;
+    const char *remedy; // for builds without it
+} backends[] = {
+    { &backend_tcp, "" },
+    { &backend_mpi, "install Open MPI (apt-get install libopenmpi-dev) and run make again" },
+    { &backend_nccl, "install CUDA and NCCL and run make again" },
+};
+
+static const Backend *backend_choose(const char *name, bool on_gpu)
+{
+    if (strcmp(name, "auto") == 0)
+        return on_gpu && backend_nccl.available ? &backend_nccl : &backend_tcp;
+
+    for (size_t i = 0; i < sizeof backends / sizeof backends[0]; i++) {
+        const Backend *backend = backends[i].backend;
+        if (strcmp(name, backend->name) != 0)
+            continue;
+        if (!backend->available)
+            usage_error("this program was built without %s: %s, or use --backend tcp", name,
+                        backends[i].remedy);
+        if (backend == &backend_nccl && !on_gpu)
+            usage_error("--backend nccl needs --device cuda; on CPUs use --backend tcp");
+        return backend;
+    }
+    usage_error("--backend %s: there are auto, nccl, mpi and tcp", name);
+}
+
+char *process_group_key(const ProcessGroup *pg, const char *what, int rank,
+                        char key[STORE_KEY_BYTES])
+{
+    snprintf(key, STORE_KEY_BYTES, "group %lld/%s %d", (long long)pg->number, what, rank);
+    return key;
+}
+
+/* Ends this rank with a line, one of `present` that all find the same reason to. The process that
+ * serves the store goes last, or the others would learn only that the store is gone. */
+static noreturn void leave(const ProcessGroup *pg, int present, const char *line)
+{
+    char key[STORE_KEY_BYTES];
+    const bool last = store_add(pg->store, process_group_key(pg, "leaving", 0, key), 1) == present;
+    process_group_key(pg, "all left", 0, key);
+    if (last)
+        store_set(pg->store, key, "1", 1);
+    else if (pg->store->server != NULL)
+        store_try_wait(pg->store, key, FAREWELL_SECONDS);
+    die("%s", line);
+}
+
+static noreturn void leave_missing(const ProcessGroup *pg, const bool *missing, int num_missing)
+{
+    char line[512] = "";
+    size_t length = 0;
+    for (int rank = 0, i = 0; rank < pg->world_size && length < sizeof line; rank++) {
+        if (!missing[rank])
+            continue;
+        i++;
+        const char *separator = i == 1 ? "" : i == num_missing ? " and " : ", ";
+        length += (size_t)snprintf(line + length, sizeof line - length, "%s%d", separator, rank);
+    }
+    char text[640];
+    snprintf(text, sizeof text, "rank%s %s of %d did not come within %g s",
+             num_missing == 1 ? "" : "s", line, pg->world_size, pg->timeout);
+    leave(pg, pg->world_size - num_missing, text);
+}
+
+/* Compares this rank's line with all others'. */
+static void agree(const ProcessGroup *pg)
+{
+    char key[STORE_KEY_BYTES], ours[LINE_BYTES];
+    snprintf(ours, sizeof ours, "--backend %s, --device %s, %d ranks, --check-collectives %s",
+             pg->backend->name, pg->place.on_gpu ? "cuda" : "cpu", pg->world_size,
+             pg->check_collectives ? "on" : "off");
+    store_set(pg->store, process_group_key(pg, "line of rank", pg->rank, key), ours, strlen(ours));
+
+    bool *missing = mem_calloc((size_t)pg->world_size, sizeof *missing);
+    int num_missing = 0;
+    const double deadline = seconds_now() + pg->timeout;
+    for (int rank = 0; rank < pg->world_size; rank++) {
+        process_group_key(pg, "line of rank", rank, key);
+        missing[rank] = !store_try_wait(pg->store, key, fmax(0, deadline - seconds_now()));
+        num_missing += missing[rank];
+        if (missing[rank])
+            continue;
+        char theirs[LINE_BYTES] = "", line[3 * LINE_BYTES];
+        store_get(pg->store, key, theirs, sizeof theirs - 1);
+        snprintf(line, sizeof line, "the ranks disagree: rank %d has %s; rank %d has %s", pg->rank,
+                 ours, rank, theirs);
+        if (strcmp(ours, theirs) != 0)
+            leave(pg, pg->world_size, line);
+    }
+    if (num_missing > 0)
+        leave_missing(pg, missing, num_missing);
+    free(missing);
+}
+
+void process_group_init(ProcessGroup *pg, const Args *args, Store *store, int rank, int world_size,
+                        Place place)
+{
+    CHECK(rank >= 0 && rank < world_size, "rank %d in a group of %d: ranks are counted from 0",
+          rank, world_size);
+    *pg = (ProcessGroup){ .rank = rank,
+                          .world_size = world_size,
+                          .store = store,
+                          .place = place,
+                          .timeout = args->timeout,
+                          .check_collectives = args->check_collectives,
+                          .backend = backend_choose(args->backend, place.on_gpu) };
+    // Here data in a GPU could be given a detour through the host.
+    if (place.on_gpu && !pg->backend->reads_gpu)
+        usage_error("backend %s does not reach GPU memory in this build: build with CUDA, or use "
+                    "--device cpu",
+                    pg->backend->name);
+
+    char key[STORE_KEY_BYTES];
+    pg->number = store_add(store, process_group_key(pg, "rank", rank, key), 1);
+    agree(pg);
+    pg->backend->init(pg);
+}
+
+void process_group_destroy(ProcessGroup *pg)
+{
+    barrier(pg);
+    pg->backend->destroy(pg);
+}

@@ -1,0 +1,149 @@
+/*
+ * One message out and one message in, at the same time.
+ *
+ * Both directions of a connection are used at once, and no rank waits with sending until it has
+ * received: in a ring all of them would wait. A message that is to be added to something is
+ * received and added in chunks: while one is added, the kernel receives the next and goes on
+ * sending. Every message starts with a header that says which call it belongs to.
+ */
+#include "common/dist/tcp_exchange.h"
+
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include "common/base/log.h"
+#include "common/dist/reduce_ops.h"
+#include "common/dist/tcp_watch.h"
+
+#define HEADER_MAGIC UINT64_C(0x6464702e74637031)
+
+typedef struct {
+    uint64_t magic;
+    Call call;
+    uint64_t bytes; // of payload
+} Header;
+
+/* A message on its way. */
+typedef struct {
+    int peer;
+    Header header;
+    char *payload;
+    size_t bytes; // of the payload
+    size_t done; // of header and payload together
+} Message;
+
+static bool message_done(const Message *message)
+{
+    return message->peer == NOBODY || message->done == sizeof message->header + message->bytes;
+}
+
+/* What comes next: the rest of the header, and of the payload up to the end of a chunk. */
+static struct msghdr next_part(Message *message, char *chunk, struct iovec part[2])
+{
+    const size_t header_bytes = sizeof message->header;
+    const size_t header_done = message->done < header_bytes ? message->done : header_bytes;
+    const size_t payload_done = message->done - header_done;
+    const size_t rest = message->bytes - payload_done;
+    const size_t chunk_rest = CHUNK_BYTES - payload_done % CHUNK_BYTES;
+
+    part[0].iov_base = (char *)&message->header + header_done;
+    part[0].iov_len = header_bytes - header_done;
+    part[1].iov_base =
+        chunk != NULL ? chunk + payload_done % CHUNK_BYTES : message->payload + payload_done;
+    part[1].iov_len = rest < chunk_rest ? rest : chunk_rest;
+    return (struct msghdr){ .msg_iov = part, .msg_iovlen = 2 };
+}
+
+/* A closed connection ends the process; false if there is nothing to do at the moment. */
+static bool made_progress(Mesh *mesh, Message *message, ssize_t bytes)
+{
+    if (bytes < 0 && (errno == EAGAIN || errno == EINTR))
+        return false;
+    if (bytes <= 0)
+        mesh_lost(mesh, message->peer);
+    message->done += (size_t)bytes;
+    return true;
+}
+
+static bool send_part(Mesh *mesh, Message *message)
+{
+    struct iovec part[2];
+    const struct msghdr next = next_part(message, NULL, part);
+    return made_progress(
+        mesh, message, sendmsg(mesh->peer[message->peer].data, &next, MSG_DONTWAIT | MSG_NOSIGNAL));
+}
+
+/* The header of a message in the call in progress. */
+static Header header_of(const Mesh *mesh, size_t bytes)
+{
+    Header header = { HEADER_MAGIC, mesh->call, bytes };
+    if (mesh->call.kind == RECV) { // what is recv here, is send there
+        header.call.kind = SEND;
+        header.call.root = mesh->rank;
+    }
+    return header;
+}
+
+static void header_check(Mesh *mesh, const Message *message)
+{
+    const Header *got = &message->header;
+    const Header due = header_of(mesh, message->bytes);
+    if (got->magic == due.magic && memcmp(&got->call, &due.call, sizeof due.call) != 0)
+        mesh_mismatch(mesh, message->peer, &got->call);
+    if (got->magic != due.magic || got->bytes != due.bytes)
+        mesh_abort(mesh, "rank %d does not understand rank %d: are they the same program?",
+                   mesh->rank, message->peer);
+}
+
+static bool receive_part(Mesh *mesh, Message *message, const char *addend)
+{
+    struct iovec part[2];
+    struct msghdr next = next_part(message, addend != NULL ? mesh->chunk : NULL, part);
+    const size_t before = message->done;
+    if (!made_progress(mesh, message, recvmsg(mesh->peer[message->peer].data, &next, MSG_DONTWAIT)))
+        return false;
+    if (message->done < sizeof message->header)
+        return true;
+    if (before < sizeof message->header)
+        header_check(mesh, message);
+
+    const size_t payload_done = message->done - sizeof message->header;
+    if (addend != NULL && payload_done > 0 &&
+        (payload_done % CHUNK_BYTES == 0 || payload_done == message->bytes)) {
+        const size_t start = (payload_done - 1) / CHUNK_BYTES * CHUNK_BYTES;
+        const DType type = (DType)mesh->call.type;
+        reduce_elements(message->payload + start, mesh->chunk, addend + start,
+                        (payload_done - start) / dtype_size(type), type, (ReduceOp)mesh->call.op);
+    }
+    return true;
+}
+
+void exchange(Mesh *mesh, const Exchange *x)
+{
+    Message out = { .peer = x->to, .payload = (char *)x->out, .bytes = x->out_bytes };
+    Message in = { .peer = x->from, .payload = x->in, .bytes = x->in_bytes };
+    out.header = header_of(mesh, out.bytes);
+
+    while (!message_done(&out) || !message_done(&in)) {
+        bool progress = false;
+        if (!message_done(&out))
+            progress |= send_part(mesh, &out);
+        if (!message_done(&in))
+            progress |= receive_part(mesh, &in, x->addend);
+        if (!progress)
+            mesh_wait(mesh, message_done(&out) ? NOBODY : out.peer,
+                      message_done(&in) ? NOBODY : in.peer);
+    }
+    mesh->sent_bytes += out.peer == NOBODY ? 0 : out.bytes;
+    mesh->received_bytes += in.peer == NOBODY ? 0 : in.bytes;
+}
+
+void message_send(Mesh *mesh, int to, const void *out, size_t bytes)
+{
+    exchange(mesh, &(Exchange){ .to = to, .out = out, .out_bytes = bytes, .from = NOBODY });
+}
+
+void message_receive(Mesh *mesh, int from, void *in, size_t bytes)
+{
+    exchange(mesh, &(Exchange){ .to = NOBODY, .from = from, .in = in, .in_bytes = bytes });
+}

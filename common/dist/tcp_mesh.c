@@ -1,0 +1,213 @@
+/*
+ * Forming the connections of the tcp backend.
+ *
+ * Every rank listens, puts its address into the store and calls all lower ranks; the higher ones
+ * call it. Whoever calls shows the group's token, a random number that rank 0 has left in the
+ * store: ranks of another job or of an earlier attempt, and strangers, do not know it and are
+ * turned away. The answer shows it too, since the port may have passed to somebody else.
+ */
+#include "common/dist/tcp_mesh.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/base/log.h"
+#include "common/base/memory.h"
+#include "common/dist/net.h"
+#include "common/dist/tcp_watch.h"
+
+#define HELLO_SECONDS 1.0 // a caller that does not say hello keeps the others waiting so long
+#define NUM_CHANNELS 2
+
+/* The first bytes on a connection, in both directions. */
+typedef struct {
+    char magic[8];
+    unsigned char token[16];
+    int32_t rank;
+    int32_t channel; // 0: data, 1: notices
+} Hello;
+
+static const char magic[8] = "ddp.tcp1";
+
+/* Receives the other side's hello; false if it is none of this group. */
+static bool hello_receive(int fd, const Hello *own, Hello *theirs, double deadline)
+{
+    return net_recv(fd, theirs, sizeof *theirs, deadline) == 0 &&
+           memcmp(theirs->magic, own->magic, sizeof own->magic) == 0 &&
+           memcmp(theirs->token, own->token, sizeof own->token) == 0;
+}
+
+static int *channel_of(Mesh *mesh, int peer, int channel)
+{
+    return channel == 0 ? &mesh->peer[peer].data : &mesh->peer[peer].notices;
+}
+
+static void token_agree(const ProcessGroup *pg, unsigned char *token, size_t bytes)
+{
+    char key[STORE_KEY_BYTES];
+    process_group_key(pg, "tcp token", 0, key);
+    if (pg->rank == 0) {
+        SYS_CHECK(getrandom(token, bytes, 0));
+        store_set(pg->store, key, token, bytes);
+    } else {
+        CHECK(store_get(pg->store, key, token, bytes) == bytes,
+              "the store's %s is not of this program", key);
+    }
+}
+
+/* Listens where others reach this machine, and tells them. Returns the listening socket. */
+static int listen_and_publish(const ProcessGroup *pg)
+{
+    char host[128], address[160], key[STORE_KEY_BYTES];
+    int port = 0;
+    SYS_CHECK(net_local_address(pg->store->fd, host, sizeof host));
+    const int listen_fd = net_listen(host, &port);
+    CHECK(listen_fd >= 0, "cannot listen on %s: %s", host, strerror(errno));
+
+    const int length = snprintf(address, sizeof address, "%s %d", host, port);
+    process_group_key(pg, "tcp address", pg->rank, key);
+    store_set(pg->store, key, address, (size_t)length);
+    return listen_fd;
+}
+
+/* Calls a rank; -1 if somebody else answers, or nobody. */
+static int call_rank(const char *host, int port, int rank, const Hello *own, double deadline)
+{
+    const int fd = net_connect(host, port, deadline);
+    CHECK(fd >= 0, "cannot reach rank %d at %s port %d: %s", rank, host, port, strerror(errno));
+    Hello theirs;
+    if (net_send(fd, own, sizeof *own, deadline) == 0 &&
+        hello_receive(fd, own, &theirs, deadline) && theirs.rank == rank)
+        return fd;
+    close(fd);
+    return -1;
+}
+
+static void connect_to(Mesh *mesh, const ProcessGroup *pg, int peer, Hello own)
+{
+    char key[STORE_KEY_BYTES], address[160] = "", host[128];
+    int port = 0;
+    process_group_key(pg, "tcp address", peer, key);
+    store_get(pg->store, key, address, sizeof address - 1);
+    CHECK(sscanf(address, "%127s %d", host, &port) == 2, "the store's %s is \"%s\", no address",
+          key, address);
+
+    for (own.channel = 0; own.channel < NUM_CHANNELS; own.channel++) {
+        int *fd = channel_of(mesh, peer, own.channel);
+        // A rank that is too busy to hear our hello in time turns us away: then call again.
+        while ((*fd = call_rank(host, port, peer, &own, mesh->deadline)) < 0) {
+            CHECK(seconds_now() < mesh->deadline, "rank %d at %s port %d does not answer", peer,
+                  host, port);
+            nanosleep(&(struct timespec){ .tv_nsec = 50 * 1000 * 1000 }, NULL);
+        }
+    }
+}
+
+static int first_absent(const Mesh *mesh)
+{
+    int peer = mesh->rank + 1;
+    while (peer < mesh->world_size - 1 && mesh->peer[peer].data >= 0 &&
+           mesh->peer[peer].notices >= 0)
+        peer++;
+    return peer;
+}
+
+/* Lets the higher ranks in, in any order, and nobody else. */
+static void accept_others(Mesh *mesh, int listen_fd, const Hello *own)
+{
+    for (int missing = NUM_CHANNELS * (mesh->world_size - 1 - mesh->rank); missing > 0;) {
+        const int fd = net_accept(listen_fd, mesh->deadline);
+        CHECK(fd >= 0, "rank %d did not connect within %g s: %s", first_absent(mesh), mesh->timeout,
+              strerror(errno));
+
+        Hello theirs;
+        const double deadline = fmin(mesh->deadline, seconds_now() + HELLO_SECONDS);
+        const bool welcome = hello_receive(fd, own, &theirs, deadline) &&
+                             theirs.rank > mesh->rank && theirs.rank < mesh->world_size &&
+                             theirs.channel >= 0 && theirs.channel < NUM_CHANNELS;
+        if (!welcome || net_send(fd, own, sizeof *own, deadline) < 0) {
+            log_warning("turned away a connection that is not of this group");
+            close(fd);
+            continue;
+        }
+        int *slot = channel_of(mesh, theirs.rank, theirs.channel);
+        if (*slot >= 0)
+            close(*slot); // it calls again
+        else
+            missing--;
+        *slot = fd;
+    }
+}
+
+void mesh_init(Mesh *mesh, const ProcessGroup *pg)
+{
+    const int n = pg->world_size;
+    mesh->rank = pg->rank;
+    mesh->world_size = n;
+    mesh->timeout = pg->timeout;
+    mesh->deadline = seconds_now() + pg->timeout;
+    mesh->peer = mem_calloc((size_t)n, sizeof *mesh->peer);
+    mesh->watched = mem_calloc((size_t)n + 2, sizeof *mesh->watched);
+    for (int peer = 0; peer < n; peer++)
+        mesh->peer[peer] = (Peer){ .data = -1, .notices = -1, .heard_at = -INFINITY };
+    for (int i = 0; i < NUM_RECENT_CALLS; i++)
+        mesh->recent[i].sequence = UINT64_MAX;
+
+    if (n > 1) {
+        Hello own = { .rank = pg->rank };
+        memcpy(own.magic, magic, sizeof magic);
+        token_agree(pg, own.token, sizeof own.token);
+        const int listen_fd = listen_and_publish(pg);
+        for (int peer = 0; peer < pg->rank; peer++)
+            connect_to(mesh, pg, peer, own);
+        accept_others(mesh, listen_fd, &own);
+        close(listen_fd);
+    }
+
+    for (int peer = 0; peer < n; peer++) {
+        mesh->watched[peer] = (struct pollfd){ .fd = mesh->peer[peer].notices, .events = POLLIN };
+        const int whole = sizeof(Notice); // poll shall not wake us for a part of a notice
+        if (peer != mesh->rank)
+            SYS_CHECK(setsockopt(mesh->peer[peer].notices, SOL_SOCKET, SO_RCVLOWAT, &whole,
+                                 sizeof whole));
+    }
+}
+
+void mesh_free(Mesh *mesh)
+{
+    const Notice goodbye = { .kind = NOTICE_GOODBYE };
+    for (int peer = 0; peer < mesh->world_size; peer++)
+        if (peer != mesh->rank) {
+            notice_send(mesh, peer, &goodbye);
+            shutdown(mesh->peer[peer].notices, SHUT_WR);
+        }
+
+    // To close while the other side still sends would break the connection off.
+    const double deadline = seconds_now() + mesh->timeout;
+    for (int peer = 0; peer < mesh->world_size; peer++)
+        if (peer != mesh->rank) {
+            Notice notice;
+            while (net_recv(mesh->peer[peer].notices, &notice, sizeof notice, deadline) == 0)
+                ;
+            close(mesh->peer[peer].notices);
+            close(mesh->peer[peer].data);
+        }
+    free(mesh->watched);
+    free(mesh->peer);
+    free(mesh->scratch);
+}
+
+void *mesh_scratch(Mesh *mesh, size_t bytes)
+{
+    if (bytes > mesh->scratch_bytes) {
+        free(mesh->scratch);
+        mesh->scratch = mem_calloc(bytes, 1);
+        mesh->scratch_bytes = bytes;
+    }
+    return mesh->scratch;
+}

@@ -1,0 +1,63 @@
+/* tcp_mesh.h - the tcp backend's connections: two from every rank to every other. */
+#ifndef COMMON_DIST_TCP_MESH_H
+#define COMMON_DIST_TCP_MESH_H
+
+#include <poll.h>
+
+#include "common/dist/backend.h"
+
+#define NOBODY (-1) // in place of a rank
+#define NUM_RECENT_CALLS 64
+#define CHUNK_BYTES ((size_t)256 * 1024)
+
+/* A Collective as it travels: what all ranks must agree on. */
+typedef struct {
+    uint64_t sequence, count;
+    int32_t kind, type, op, root;
+} Call;
+
+/* What ranks tell each other besides data. */
+typedef enum { NOTICE_WAITING, NOTICE_ABORT, NOTICE_GOODBYE } NoticeKind;
+
+typedef struct {
+    int32_t kind;
+    int32_t waits_for; // the rank whose message is missing ...
+    Call call; // ... and in which call
+    char text[256]; // of NOTICE_ABORT: why the group ends
+} Notice;
+
+/* Data and notices have connections of their own: a notice must not wait behind data that nobody
+ * reads, and may come in the middle of a message. */
+typedef struct {
+    int data, notices; // descriptors; -1 for ourselves
+    Notice last; // the last NOTICE_WAITING ...
+    double heard_at; // ... and when it came
+} Peer;
+
+typedef struct {
+    int rank, world_size;
+    double timeout;
+    Peer *peer; // by rank
+    struct pollfd *watched; // every peer's notices, then data to send, data to receive
+
+    Call call; // in progress
+    Call recent[NUM_RECENT_CALLS]; // those that concern all ranks, at sequence % NUM_RECENT_CALLS
+    double deadline; // of the call
+    double tell_at, tell_interval; // when to tell the others next that we wait
+
+    _Alignas(64) char chunk[CHUNK_BYTES]; // what arrives and has not been added yet
+    void *scratch; // see mesh_scratch
+    size_t scratch_bytes;
+    uint64_t sent_bytes, received_bytes; // of payload, since mesh_init
+} Mesh;
+
+/* Connects this rank to all others; they find each other in the store. Collective. */
+void mesh_init(Mesh *mesh, const ProcessGroup *pg);
+
+/* Says goodbye, waits until all others have said it, and closes. Collective. */
+void mesh_free(Mesh *mesh);
+
+/* Memory of at least so many bytes, valid until the next call. It grows and never shrinks. */
+void *mesh_scratch(Mesh *mesh, size_t bytes);
+
+#endif

@@ -1,0 +1,185 @@
+/*
+ * How a rank of the tcp backend waits without hanging, and how it finds out who is to blame.
+ *
+ * While it waits for data it watches the notices of all peers: the kernel closes the connections of
+ * a process that dies, and a rank that gives up tells everybody why, so that every rank's last line
+ * names the root cause and not its messenger. Whoever waits for a while says so, and for whom. When
+ * the time is over, these notices form a chain from rank to rank; at its end is one that says
+ * nothing, because it is stopped, or stuck, or was never in the call.
+ */
+#include "common/dist/tcp_watch.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <sys/socket.h>
+
+#include "common/base/log.h"
+#include "common/dist/net.h"
+
+#define TELL_SECONDS 0.1 // a rank that waits tells the others after so long, then ever more seldom
+#define LAST_WORD_SECONDS 1.0 // a closed connection's notice may be on the way for so long
+#define DESCRIPTION_BYTES 128
+
+static bool concerns_all(const Call *call)
+{
+    return call->kind != SEND && call->kind != RECV;
+}
+
+static const char *call_describe(const Call *call, char *text)
+{
+    const bool known = call->kind >= 0 && call->kind <= RECV && call->type >= 0 &&
+                       call->type < NUM_DTYPES && call->op >= 0 && call->op <= REDUCE_MIN;
+    if (!known)
+        return "something unknown (is it another version of this program?)";
+    const Collective collective = { .sequence = call->sequence,
+                                    .kind = (CollectiveKind)call->kind,
+                                    .type = (DType)call->type,
+                                    .op = (ReduceOp)call->op,
+                                    .count = call->count,
+                                    .root = call->root };
+    return collective_describe(&collective, text, DESCRIPTION_BYTES);
+}
+
+void notice_send(Mesh *mesh, int peer, const Notice *notice)
+{
+    if (mesh->peer[peer].notices >= 0)
+        send(mesh->peer[peer].notices, notice, sizeof *notice, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+void mesh_abort(Mesh *mesh, const char *format, ...)
+{
+    Notice notice = { .kind = NOTICE_ABORT };
+    va_list args;
+    va_start(args, format);
+    vsnprintf(notice.text, sizeof notice.text, format, args);
+    va_end(args);
+    for (int peer = 0; peer < mesh->world_size; peer++)
+        notice_send(mesh, peer, &notice);
+    die("%s", notice.text);
+}
+
+void mesh_mismatch(Mesh *mesh, int peer, const Call *theirs)
+{
+    // It may be about a call that we have left already, a broadcast from two roots for instance.
+    const Call *ours = &mesh->recent[theirs->sequence % NUM_RECENT_CALLS];
+    if (!concerns_all(theirs) || ours->sequence != theirs->sequence)
+        ours = &mesh->call;
+    char our_text[DESCRIPTION_BYTES], their_text[DESCRIPTION_BYTES];
+    mesh_abort(mesh, "rank %d calls %s, rank %d calls %s", mesh->rank,
+               call_describe(ours, our_text), peer, call_describe(theirs, their_text));
+}
+
+void mesh_lost(Mesh *mesh, int peer)
+{
+    Notice notice;
+    const double deadline = seconds_now() + LAST_WORD_SECONDS;
+    while (net_recv(mesh->peer[peer].notices, &notice, sizeof notice, deadline) == 0)
+        if (notice.kind == NOTICE_ABORT)
+            mesh_abort(mesh, "%.*s", (int)sizeof notice.text, notice.text);
+    char text[DESCRIPTION_BYTES];
+    mesh_abort(mesh, "rank %d is gone: connection closed during %s", peer,
+               call_describe(&mesh->call, text));
+}
+
+/* Reads one notice; false if the connection is closed. */
+static bool notice_read(Mesh *mesh, int peer)
+{
+    Notice notice;
+    const ssize_t bytes = recv(mesh->watched[peer].fd, &notice, sizeof notice, MSG_DONTWAIT);
+    if (bytes < 0 && (errno == EAGAIN || errno == EINTR))
+        return true;
+    if (bytes != sizeof notice)
+        return false;
+
+    if (notice.kind == NOTICE_ABORT)
+        mesh_abort(mesh, "%.*s", (int)sizeof notice.text, notice.text);
+    if (notice.kind == NOTICE_GOODBYE) {
+        mesh->watched[peer].fd = -1; // it may close now
+        return true;
+    }
+    if (notice.waits_for < 0 || notice.waits_for >= mesh->world_size)
+        return false;
+    mesh->peer[peer].last = notice;
+    mesh->peer[peer].heard_at = seconds_now();
+
+    // Ranks that wait for each other in different calls never see each other's messages.
+    const Call *ours = &mesh->recent[notice.call.sequence % NUM_RECENT_CALLS];
+    if (concerns_all(&notice.call) && ours->sequence == notice.call.sequence &&
+        memcmp(ours, &notice.call, sizeof *ours) != 0)
+        mesh_mismatch(mesh, peer, &notice.call);
+    return true;
+}
+
+/* Polls, and reads the notices that have come. False if nothing happened. */
+static bool poll_peers(Mesh *mesh, int num_watched, double seconds)
+{
+    const int ready = poll(mesh->watched, (nfds_t)num_watched, (int)ceil(1e3 * fmax(seconds, 0)));
+    int lost = NOBODY;
+    for (int peer = 0; ready > 0 && peer < mesh->world_size; peer++)
+        if (mesh->watched[peer].revents != 0 && !notice_read(mesh, peer))
+            lost = peer; // not yet: another one may know why
+    if (lost != NOBODY)
+        mesh_lost(mesh, lost);
+    return ready > 0;
+}
+
+void mesh_begin(Mesh *mesh, const Collective *collective)
+{
+    mesh->call = (Call){ .sequence = collective->sequence,
+                         .count = collective->count,
+                         .kind = (int32_t)collective->kind,
+                         .type = (int32_t)collective->type,
+                         .op = (int32_t)collective->op,
+                         .root = collective->root };
+    if (concerns_all(&mesh->call))
+        mesh->recent[mesh->call.sequence % NUM_RECENT_CALLS] = mesh->call;
+
+    const double now = seconds_now();
+    mesh->deadline = now + mesh->timeout;
+    mesh->tell_interval = TELL_SECONDS;
+    mesh->tell_at = now + TELL_SECONDS;
+    while (poll_peers(mesh, mesh->world_size, 0)) // the slowest rank never waits, but reads as well
+        ;
+}
+
+/* The time is over: follows the chain of those who wait for each other to the one who does not. */
+static noreturn void time_is_over(Mesh *mesh, int waits_for)
+{
+    const double recently = seconds_now() - mesh->timeout / 2;
+    int rank = waits_for;
+    for (int i = 0; i < mesh->world_size && mesh->peer[rank].heard_at > recently; i++)
+        rank = mesh->peer[rank].last.waits_for;
+
+    char our_text[DESCRIPTION_BYTES], their_text[DESCRIPTION_BYTES];
+    call_describe(&mesh->call, our_text);
+    if (rank != mesh->rank && mesh->peer[rank].heard_at <= recently)
+        mesh_abort(mesh,
+                   "rank %d is missing in %s after %g s: stopped, stuck, or without this call",
+                   rank, our_text, mesh->timeout);
+    mesh_abort(mesh, "%s did not end within %g s: rank %d waits for rank %d, which is in %s",
+               our_text, mesh->timeout, mesh->rank, waits_for,
+               call_describe(&mesh->peer[waits_for].last.call, their_text));
+}
+
+void mesh_wait(Mesh *mesh, int to, int from)
+{
+    struct pollfd *data = mesh->watched + mesh->world_size;
+    data[0] = (struct pollfd){ .fd = to == NOBODY ? -1 : mesh->peer[to].data, .events = POLLOUT };
+    data[1] =
+        (struct pollfd){ .fd = from == NOBODY ? -1 : mesh->peer[from].data, .events = POLLIN };
+    const double until = fmin(mesh->deadline, mesh->tell_at);
+    poll_peers(mesh, mesh->world_size + 2, until - seconds_now());
+
+    const int waits_for = from != NOBODY ? from : to;
+    const double now = seconds_now();
+    if (now >= mesh->deadline)
+        time_is_over(mesh, waits_for);
+    if (now < mesh->tell_at)
+        return;
+    const Notice notice = { NOTICE_WAITING, waits_for, mesh->call, "" };
+    for (int peer = 0; peer < mesh->world_size; peer++)
+        notice_send(mesh, peer, &notice);
+    mesh->tell_interval = fmin(2 * mesh->tell_interval, mesh->timeout / 4);
+    mesh->tell_at = now + mesh->tell_interval;
+}

@@ -1,0 +1,12 @@
+/* collective_cases.h - what every backend must do, as cases that run inside a group. */
+#ifndef TESTS_COLLECTIVE_CASES_H
+#define TESTS_COLLECTIVE_CASES_H
+
+#include "common/dist/process_group.h"
+
+/* Runs every collective with every type, operation, root and size that could go wrong, and compares
+ * with what a plain loop makes of all ranks' inputs, which every rank knows. All ranks of pg must
+ * call it; dies with a line that names the case. */
+void collective_cases_run(ProcessGroup *pg);
+
+#endif

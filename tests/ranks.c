@@ -1,0 +1,131 @@
+#include "tests/ranks.h"
+
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "common/base/log.h"
+#include "common/dist/store_server.h"
+
+static pid_t fork_child(void)
+{
+    const pid_t pid = fork();
+    SYS_CHECK(pid);
+    if (pid == 0)
+        prctl(PR_SET_PDEATHSIG, SIGKILL); // no child outlives a test that crashes
+    return pid;
+}
+
+/* A process of its own serves the store, so that the ranks' threads are their own. */
+static pid_t store_fork(int *port)
+{
+    int ends[2];
+    SYS_CHECK(pipe(ends));
+    const pid_t pid = fork_child();
+    if (pid == 0) {
+        int own_port = 0;
+        CHECK(store_server_start("127.0.0.1", &own_port) != NULL, "no store: %s", strerror(errno));
+        SYS_CHECK(write(ends[1], &own_port, sizeof own_port));
+        for (;;)
+            pause();
+    }
+    close(ends[1]);
+    CHECK(read(ends[0], port, sizeof *port) == sizeof *port, "the store's process does not start");
+    close(ends[0]);
+    return pid;
+}
+
+static noreturn void run_child(Rank *rank, int port, FILE *errors, void (*body)(Rank *rank))
+{
+    dup2(fileno(errors), STDERR_FILENO);
+    log_set_rank(rank->rank, rank->world_size);
+    rank->args.backend = "tcp";
+    rank->args.timeout = 20;
+    rank->args.bucket_cap_mb = 25;
+    CHECK(store_connect(&rank->store, "127.0.0.1", port, rank->args.timeout), "no store");
+    body(rank);
+    store_free(&rank->store);
+    exit(EXIT_SUCCESS);
+}
+
+static void read_all(FILE *file, char *text, size_t bytes)
+{
+    rewind(file);
+    text[fread(text, 1, bytes - 1, file)] = '\0';
+    fclose(file);
+}
+
+/* Notes how a child has ended, if it has; a stopped one counts as ended. */
+static bool has_ended(pid_t pid, RankEnd *end)
+{
+    int status;
+    if (waitpid(pid, &status, WNOHANG | WUNTRACED) != pid)
+        return false;
+    if (WIFEXITED(status))
+        end->status = WEXITSTATUS(status);
+    else if (WIFSIGNALED(status))
+        end->status = 128 + WTERMSIG(status);
+    return true;
+}
+
+void ranks_run(int world_size, double seconds, void (*body)(Rank *rank), void *context,
+               RankEnd end[MAX_RANKS])
+{
+    int port = 0;
+    const pid_t store = store_fork(&port);
+    pid_t pids[MAX_RANKS];
+    FILE *errors[MAX_RANKS];
+    bool ended[MAX_RANKS] = { false };
+    for (int i = 0; i < world_size; i++) {
+        end[i].status = -1;
+        errors[i] = tmpfile();
+        pids[i] = fork_child();
+        if (pids[i] == 0)
+            run_child(&(Rank){ .rank = i, .world_size = world_size, .context = context }, port,
+                      errors[i], body);
+    }
+
+    const double start = seconds_now();
+    int left = world_size;
+    while (left > 0 && seconds_now() < start + seconds) {
+        for (int i = 0; i < world_size; i++) {
+            if (ended[i] || !has_ended(pids[i], &end[i]))
+                continue;
+            ended[i] = true;
+            end[i].seconds = seconds_now() - start;
+            left--;
+        }
+        usleep(1000);
+    }
+    for (int i = 0; i < world_size; i++) {
+        if (end[i].status == -1) {
+            kill(pids[i], SIGKILL);
+            waitpid(pids[i], NULL, 0);
+        }
+        read_all(errors[i], end[i].errors, sizeof end[i].errors);
+    }
+    kill(store, SIGKILL);
+    waitpid(store, NULL, 0);
+}
+
+void ranks_run_well(int world_size, double seconds, void (*body)(Rank *rank), void *context)
+{
+    RankEnd end[MAX_RANKS];
+    ranks_run(world_size, seconds, body, context, end);
+    for (int i = 0; i < world_size; i++)
+        if (end[i].status != 0)
+            fail_msg("rank %d of %d: status %d after %.1f s: %s", i, world_size, end[i].status,
+                     end[i].seconds, end[i].errors);
+}
+
+void rank_join(Rank *rank, ProcessGroup *pg)
+{
+    process_group_init(pg, &rank->args, &rank->store, rank->rank, rank->world_size, (Place){ 0 });
+}
