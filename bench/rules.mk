@@ -1,1 +1,8 @@
-# Benchmarks: programs and rules that measure, kept apart from the tests that check.
+# Benchmarks: programs that measure, kept apart from the tests that check.
+BENCHES := $(patsubst %.c,$(BUILD)/%,$(wildcard bench/*.c))
+
+$(BENCHES): %: %.o $(BUILD)/libcommon.a
+	$(LINK) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+
+-include $(BENCHES:=.d)
+.PRECIOUS: $(BENCHES:=.o)

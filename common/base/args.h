@@ -41,7 +41,7 @@ typedef struct {
     double bucket_cap_mb;
     double timeout; // seconds, of rendezvous and every collective
     int nproc; // step 02: ranks to spawn; 0: not given
-    int local_rank; // from the old launch module; -1: not given
+    int local_rank; // from the old launch module, becomes LOCAL_RANK; -1: not given
 } Args;
 
 /* Fills args; ends the process with status 2 and one line on anything it does not understand,

@@ -1,7 +1,12 @@
+/*
+ * Batch systems and containers narrow a machine in two ways: which cores a process may run on (its
+ * affinity mask), and how much of their time it gets (its control group's quota).
+ */
 #include "common/base/host.h"
 
 #include <sched.h>
 #include <stdio.h>
+#include <unistd.h>
 
 /* cgroup v2: "max 100000" or "150000 100000", microseconds of CPU per period. 0: no quota. */
 static int cgroup_cores(void)
@@ -20,7 +25,7 @@ static int cgroup_cores(void)
 int host_num_cores(void)
 {
     cpu_set_t set;
-    int cores = 1;
+    int cores = (int)sysconf(_SC_NPROCESSORS_ONLN); // if there are more than a set can hold
     if (sched_getaffinity(0, sizeof set, &set) == 0)
         cores = CPU_COUNT(&set);
     const int quota = cgroup_cores();

@@ -1,5 +1,10 @@
+/*
+ * A line is put together first and leaves in one write: stdio would cut the lines of several ranks
+ * at the ends of its buffers.
+ */
 #include "common/base/log.h"
 
+#include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,13 +16,14 @@
 #define LINE_MAX_BYTES 4096 // PIPE_BUF on Linux: up to here a write to a pipe is not torn
 
 static char prefix[64];
+static int own_rank; // 0 until it is known
 
 void log_set_rank(int rank, int world_size)
 {
+    own_rank = rank;
     snprintf(prefix, sizeof prefix, "[rank %d/%d] ", rank, world_size);
 }
 
-/* One write per line: stdio would cut lines of several ranks at its buffer's end. */
 static void write_line(int fd, const char *label, const char *format, va_list args)
 {
     char line[LINE_MAX_BYTES];
@@ -26,6 +32,10 @@ static void write_line(int fd, const char *label, const char *format, va_list ar
     length += n < 0 ? 0 : (size_t)n;
     if (length > sizeof line - 2)
         length = sizeof line - 2;
+    // A file name or an argument may hold what would tear the line or steer the terminal.
+    for (size_t i = 0; i < length; i++)
+        if (iscntrl((unsigned char)line[i]))
+            line[i] = '?';
     line[length++] = '\n';
 
     progress_erase();
@@ -36,6 +46,17 @@ static void write_line(int fd, const char *label, const char *format, va_list ar
         done += written < 0 ? 0 : (size_t)written;
     }
     progress_redraw();
+}
+
+/* To standard error, under the name of this rank or program. */
+static void write_message(const char *kind, const char *format, va_list args)
+{
+    char label[160];
+    if (prefix[0] != '\0')
+        snprintf(label, sizeof label, "%s%s", prefix, kind);
+    else
+        snprintf(label, sizeof label, "%.128s: %s", program_invocation_short_name, kind);
+    write_line(STDERR_FILENO, label, format, args);
 }
 
 void log_print(const char *format, ...)
@@ -50,25 +71,15 @@ void log_info(const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    write_line(STDERR_FILENO, prefix, format, args);
+    write_message("", format, args);
     va_end(args);
-}
-
-static void write_labelled(const char *label, const char *format, va_list args)
-{
-    char text[128];
-    if (prefix[0] != '\0')
-        snprintf(text, sizeof text, "%s%s: ", prefix, label);
-    else
-        snprintf(text, sizeof text, "%s: %s: ", program_invocation_short_name, label);
-    write_line(STDERR_FILENO, text, format, args);
 }
 
 void log_warning(const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    write_labelled("warning", format, args);
+    write_message("warning: ", format, args);
     va_end(args);
 }
 
@@ -77,21 +88,24 @@ void die(const char *format, ...)
     progress_finish();
     va_list args;
     va_start(args, format);
-    write_labelled("fatal", format, args);
+    write_message("fatal: ", format, args);
     va_end(args);
     _exit(EXIT_FAILURE);
 }
 
-void usage_error(const char *format, ...)
+bool log_speaks_for_node(void)
 {
     const char *local_rank = getenv("LOCAL_RANK");
+    return (local_rank != NULL ? atoi(local_rank) : own_rank) == 0;
+}
+
+void usage_error(const char *format, ...)
+{
     progress_finish();
-    if (local_rank == NULL || atoi(local_rank) == 0) {
-        char label[128];
-        snprintf(label, sizeof label, "%s: ", program_invocation_short_name);
+    if (log_speaks_for_node()) {
         va_list args;
         va_start(args, format);
-        write_line(STDERR_FILENO, label, format, args);
+        write_message("", format, args);
         va_end(args);
     }
     _exit(2);

@@ -3,10 +3,11 @@
 #define COMMON_BASE_LOG_H
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdnoreturn.h>
 #include <string.h>
 
-/* Later messages start with "[rank 1/4] ". Until this is called they start with the program's name. */
+/* Later messages start with "[rank 1/4] "; until this is called, with the program's name. */
 void log_set_rank(int rank, int world_size);
 
 /* A result: one line to standard output, written whole, so that the lines of several ranks never
@@ -23,9 +24,12 @@ void log_warning(const char *format, ...) __attribute__((format(printf, 1, 2)));
 noreturn void die(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* Ends this process with status 2: the command line (or its configuration file) asks for something
- * that cannot be. The line says what to type instead. Ranks that share a node share a command
- * line, so where LOCAL_RANK is set only local rank 0 prints it. */
+ * that cannot be. The line says what to type instead; log_speaks_for_node says who prints it. */
 noreturn void usage_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Ranks share a command line. Is this the one that speaks about it: local rank 0, or where
+ * LOCAL_RANK is not set, rank 0? */
+bool log_speaks_for_node(void);
 
 /* Seconds on a clock that never jumps; its zero is arbitrary. */
 double seconds_now(void);

@@ -1,5 +1,10 @@
+/*
+ * The bar is the unfinished last line of the terminal: whoever writes a line takes it away first
+ * and puts it back below, and holds a lock in between.
+ */
 #include "common/base/progress.h"
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +15,7 @@
 
 enum { BAR_WIDTH = 30 };
 
+static pthread_mutex_t terminal = PTHREAD_MUTEX_INITIALIZER;
 static char bar[256]; // what stands on the terminal; empty: nothing
 static double drawn_at;
 
@@ -44,18 +50,25 @@ void progress_update(const char *text, size_t done, size_t total)
     if (filled < BAR_WIDTH)
         line[filled] = '>';
     line[BAR_WIDTH] = '\0';
-    snprintf(bar, sizeof bar, "\r\033[K%s [%s] %zu/%zu", text, line, done, total);
+
+    pthread_mutex_lock(&terminal);
+    // Without line wrap (?7l): a bar longer than the terminal is wide could not be erased.
+    snprintf(bar, sizeof bar, "\r\033[K\033[?7l%.100s [%s] %zu/%zu\033[?7h", text, line, done,
+             total);
     draw(bar);
+    pthread_mutex_unlock(&terminal);
 }
 
 void progress_finish(void)
 {
     progress_erase();
     bar[0] = '\0';
+    progress_redraw();
 }
 
 void progress_erase(void)
 {
+    pthread_mutex_lock(&terminal);
     if (bar[0] != '\0')
         draw("\r\033[K");
 }
@@ -64,4 +77,5 @@ void progress_redraw(void)
 {
     if (bar[0] != '\0')
         draw(bar);
+    pthread_mutex_unlock(&terminal);
 }

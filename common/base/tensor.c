@@ -1,3 +1,4 @@
+/* The element types, by PyTorch's names. */
 #include "common/base/tensor.h"
 
 static const struct {

@@ -4,8 +4,9 @@
 
 #include "common/data/dataset.h"
 
-/* Fills size, floats ([size][28 * 28], normalised like MNIST) and labels of one half: row i of the
- * file is a test sample when i % 5 == 0, else a training sample. Local. */
+/* Fills size, floats ([size][28 * 28], made to look like MNIST and normalised by the mean and std
+ * it finds in dataset) and labels of one half: row i of the file is a test sample when i % 5 == 0,
+ * else a training sample. Local. */
 void digits_load(Dataset *dataset, Split split);
 
 #endif

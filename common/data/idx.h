@@ -5,10 +5,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Reads DIR/NAME or DIR/NAME.gz: bytes of ndim dimensions, whose sizes go to shape. Returns them in
- * memory to be freed. Dies with one line if the file is missing, is of another type or dimension,
- * claims more than 2 GiB, or is longer or shorter than its header says. Local.
- * Source: the description of the format on the MNIST page of LeCun, Cortes and Burges. */
+/* Reads DIR/NAME or DIR/NAME.gz, where the name's "-idx" may also be written ".idx": bytes of ndim
+ * dimensions, whose sizes go to shape. Returns them in memory to be freed. Dies with one line if
+ * the file is missing, is of another type or dimension, claims 2 GiB or more, or is longer or
+ * shorter than its header says. Local. Source: the description of the format on the MNIST page of
+ * LeCun, Cortes and Burges. */
 uint8_t *idx_read(const char *dir, const char *name, int ndim, size_t *shape);
 
 #endif

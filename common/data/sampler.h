@@ -16,7 +16,8 @@ typedef struct {
     size_t dataset_size;
     size_t total; // places dealt out per epoch to all ranks, padding included
     size_t size; // places this rank gets per epoch
-    size_t position; // how many of them it has had
+    int epoch; // in which it stands; (epoch, position) is what comes next, and all a resume needs
+    size_t position; // how many of its places it has had
     int rank, world_size;
     bool shuffle;
     uint64_t seed;
@@ -30,14 +31,15 @@ void distributed_sampler_init(Sampler *sampler, size_t dataset_size, int rank, i
 /* For evaluation: in order, and each row exactly once, so some ranks may get one fewer. Local. */
 void sequential_sampler_init(Sampler *sampler, size_t dataset_size, int rank, int world_size);
 
-/* Starts an epoch: shuffles from seed + epoch. Without it every epoch has the order of epoch 0. */
+/* Starts an epoch: shuffles from seed + epoch. Without it every epoch has the order of epoch 0. The
+ * position stays where it is in an epoch that the sampler stands in already, as after a resume. */
 void sampler_set_epoch(Sampler *sampler, int epoch);
 
 /* Moves to where `position` places of the epoch are done, over all ranks together. */
 void sampler_seek(Sampler *sampler, size_t position);
 
 /* Writes the next rows of this rank to index, at most max; returns how many. At the end of the
- * epoch returns 0 once and stands at its beginning again. */
+ * epoch returns 0 once and stands at the beginning of the next. */
 size_t sampler_next(Sampler *sampler, size_t *index, size_t max);
 
 void sampler_free(Sampler *sampler);

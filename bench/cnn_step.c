@@ -1,0 +1,58 @@
+/*
+ * cnn_step - samples per second of a whole training step of the CNN: gather, forward, loss,
+ * backward, SGD with momentum, dropout on. Beside it: cnn_step.py, the same in PyTorch.
+ *
+ *     build/bench/cnn_step [batch size [threads [steps]]]
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/base/log.h"
+#include "common/data/dataloader.h"
+#include "common/nn/optim.h"
+
+enum { WARM_UP = 5 };
+
+int main(int argc, char **argv)
+{
+    Args args;
+    args_defaults(&args, "cnn");
+    args.batch_size = argc > 1 ? atoi(argv[1]) : 64;
+    args.threads = argc > 2 ? atoi(argv[2]) : 1;
+    const int steps = argc > 3 ? atoi(argv[3]) : 100;
+
+    Device device;
+    device_init(&device, &args, 0);
+    Rng rng;
+    rng_seed(&rng, 0);
+    Dataset dataset;
+    dataset_init(&dataset, &args, TRAIN, &rng);
+    Sampler sampler;
+    distributed_sampler_init(&sampler, dataset.size, 0, 1, true, true, 0);
+    DataLoader loader;
+    dataloader_init(&loader, &dataset, &sampler, args.batch_size);
+    Model model;
+    model_init(&model, &args, args.batch_size, &rng, &device);
+    Optimizer optim;
+    optim_init(&optim, &args, &model);
+
+    double begin = 0;
+    for (int step = -WARM_UP; step < steps;) {
+        const Batch *batch = dataloader_next(&loader);
+        if (batch == NULL || batch->size < args.batch_size)
+            continue; // full batches only
+        if (step == 0)
+            begin = seconds_now();
+        model_zero_grad(&model);
+        model_forward(&model, batch);
+        model_backward(&model);
+        optim_step(&optim);
+        step++;
+    }
+    device_synchronize(&device);
+    const double seconds = seconds_now() - begin;
+    printf("%.0f samples/s, %.2f ms a step (batch %d, %d threads, %d steps)\n",
+           steps * args.batch_size / seconds, 1e3 * seconds / steps, args.batch_size, args.threads,
+           steps);
+    return 0;
+}

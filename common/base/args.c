@@ -1,0 +1,210 @@
+/*
+ * From what the user typed to Args, in rising order: the defaults, the configuration file, the
+ * command line; then what follows from several options together.
+ *
+ * Options that exclude each other (--model linear --dataset mnist) are refused, with one exception:
+ * a line of the file gives way to the command line, so that a file which says "momentum: 0.9" does
+ * not forbid `--optimizer adam`.
+ */
+#include "common/base/args.h"
+
+#include <ctype.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "common/base/log.h"
+#include "common/base/options.h"
+
+enum { PLACE_BYTES = PATH_MAX + 64 };
+
+static const Option *find(const char *name)
+{
+    return option_find(name, strlen(name));
+}
+
+static Source source_of(const Settings *settings, const char *name)
+{
+    return settings->source[find(name) - options];
+}
+
+/* Where the user set an option, for messages: "--lr", or "config.yaml:7: lr". */
+static void write_place(char *place, const Settings *settings, const Option *option, Source source)
+{
+    if (source == BY_FILE)
+        snprintf(place, PLACE_BYTES, "%s:%d: %s", settings->path, settings->line[option - options],
+                 option->name);
+    else
+        snprintf(place, PLACE_BYTES, "--%s", option->name);
+}
+
+/* Where an option clashes with another that the user set in a stronger place, forgets it. Otherwise
+ * the user has to decide. */
+static void give_way(Settings *settings, bool clashes, const char *name, const char *other,
+                     const char *remedy)
+{
+    const Source source = source_of(settings, name);
+    if (!clashes || source == BY_DEFAULT)
+        return;
+    if (source >= source_of(settings, other)) {
+        char place[PLACE_BYTES];
+        write_place(place, settings, find(name), source);
+        usage_error("%s does not go with this --%s: %s", place, other, remedy);
+    }
+    settings->source[find(name) - options] = BY_DEFAULT;
+}
+
+/* Options that exclude each other, and defaults that depend on others. */
+static void settle(Args *args, Settings *settings)
+{
+    const bool linear = strcmp(args->model, "linear") == 0;
+    const bool images = strcmp(args->dataset, "random") != 0;
+    const bool sgd = strcmp(args->optimizer, "sgd") == 0;
+    const bool two_sizes =
+        args->global_batch_size > 0 &&
+        source_of(settings, "batch-size") >= source_of(settings, "global-batch-size");
+    give_way(settings, linear == images, "dataset", "model",
+             "linear learns from random, cnn from digits or mnist");
+    give_way(settings, !sgd, "momentum", "optimizer", "leave it out, or use --optimizer sgd");
+    give_way(settings, two_sizes, "global-batch-size", "batch-size",
+             "give the batch of each rank, or that of all together");
+
+    if (source_of(settings, "dataset") == BY_DEFAULT)
+        args->dataset = linear ? "random" : "digits";
+    if (source_of(settings, "momentum") == BY_DEFAULT)
+        args->momentum = sgd && !linear ? 0.9 : 0;
+    if (source_of(settings, "global-batch-size") == BY_DEFAULT)
+        args->global_batch_size = 0;
+    if (source_of(settings, "lr") == BY_DEFAULT)
+        args->lr = strcmp(args->optimizer, "adadelta") == 0 ? 1 : sgd && !linear ? 0.01 : 0.001;
+    if (source_of(settings, "weight-decay") == BY_DEFAULT)
+        args->weight_decay = strcmp(args->optimizer, "adamw") == 0 ? 0.01 : 0;
+    if (args->max_steps == 0)
+        args->max_steps = UINT64_MAX;
+}
+
+void args_defaults(Args *args, const char *model)
+{
+    *args = (Args){ 0 };
+    for (const Option *option = options; option < options + num_options; option++)
+        option_set(option, args, option->preset, option->name);
+    args->model = model;
+    settle(args, &(Settings){ 0 });
+}
+
+static noreturn void refuse_untaught(const Option *option, Step step)
+{
+    if ((int)step < option->first_step)
+        usage_error("--%s comes with step %02d: --help lists the options of this one", option->name,
+                    option->first_step);
+    usage_error(
+        "--%s is for step %02d: here the launcher starts the ranks, by its --nproc-per-node",
+        option->name, option->last_step);
+}
+
+/* Reads the option at argv[0]: --name=value, or --name and the value behind it. Returns how many
+ * arguments it took. */
+static int read_option(Settings *settings, Step step, const char *program, char **argv)
+{
+    const char *name = argv[0] + 2;
+    const size_t length = strcspn(name, "=");
+    const Option *option = option_find(name, length);
+    if (option == NULL)
+        option_unknown("--", "--", name, length, step);
+    if (!option_taught(option, step))
+        refuse_untaught(option, step);
+    if (option == find("help"))
+        help_print(step, program);
+
+    const bool joined = name[length] == '=';
+    const char *value = joined ? name + length + 1 : argv[1];
+    if (value == NULL || (!joined && strncmp(value, "--", 2) == 0))
+        usage_error("--%s needs a value: --%s %s", option->name, option->name, option->value);
+    settings->text[BY_COMMAND_LINE][option - options] = value;
+    return joined ? 1 : 2;
+}
+
+static void read_command_line(Settings *settings, Step step, int argc, char **argv)
+{
+    static const char *const positional[] = { "epochs", "save-every" };
+    size_t num_positional = 0;
+    bool all_positional = false; // behind a "--"
+    for (int i = 1; i < argc;) {
+        if (all_positional || strncmp(argv[i], "--", 2) != 0) {
+            if (strcmp(argv[i], "-h") == 0)
+                help_print(step, argv[0]);
+            if (num_positional == 2 || !isdigit((unsigned char)argv[i][0]))
+                usage_error("\"%s\" has no place here: two numbers go without a name, total_epochs "
+                            "and save_every; --help lists the rest",
+                            argv[i]);
+            const Option *option = find(positional[num_positional++]);
+            settings->text[BY_COMMAND_LINE][option - options] = argv[i++];
+        } else if (argv[i][2] == '\0') {
+            all_positional = true;
+            i++;
+        } else {
+            i += read_option(settings, step, argv[0], argv + i);
+        }
+    }
+}
+
+/* config.yaml at the top of the repository: programs lie one folder below. NULL: not there. */
+static const char *find_config(void)
+{
+    static char path[PATH_MAX + sizeof "/config.yaml"];
+    const ssize_t length = readlink("/proc/self/exe", path, PATH_MAX - 1);
+    path[length > 0 ? length : 0] = '\0';
+    for (int i = 0; i < 2; i++) {
+        char *slash = strrchr(path, '/');
+        if (slash == NULL)
+            return NULL;
+        *slash = '\0';
+    }
+    strcat(path, "/config.yaml");
+    return access(path, F_OK) == 0 ? path : NULL;
+}
+
+/* Programs read LOCAL_RANK; launchers that came before it pass an option instead. */
+static void pass_on_local_rank(const Args *args)
+{
+    char text[16];
+    snprintf(text, sizeof text, "%d", args->local_rank);
+    if (args->local_rank >= 0)
+        setenv("LOCAL_RANK", text, 0); // one that is set wins
+}
+
+void args_parse(Args *args, Step step, int argc, char **argv)
+{
+    static Settings settings; // static: Args keeps pointers to its strings
+    settings = (Settings){ 0 };
+    read_command_line(&settings, step, argc, argv);
+    settings.path = settings.text[BY_COMMAND_LINE][find("config") - options];
+    if (settings.path == NULL)
+        settings.path = find_config();
+    if (settings.path != NULL)
+        config_read(&settings);
+
+    args_defaults(args, "cnn");
+    for (Source source = BY_FILE; source <= BY_COMMAND_LINE; source++)
+        for (const Option *option = options; option < options + num_options; option++) {
+            const char *text = settings.text[source][option - options];
+            if (text == NULL || !option_taught(option, step))
+                continue;
+            char place[PLACE_BYTES];
+            write_place(place, &settings, option, source);
+            option_set(option, args, text, place);
+            settings.source[option - options] = source;
+        }
+    settle(args, &settings);
+    pass_on_local_rank(args);
+}
+
+int args_batch_size(const Args *args, int world_size)
+{
+    const int total = args->global_batch_size;
+    if (total % world_size != 0)
+        usage_error("--global-batch-size %d cannot be shared out to %d ranks: use %d", total,
+                    world_size, total < world_size ? world_size : total - total % world_size);
+    return total > 0 ? total / world_size : args->batch_size;
+}

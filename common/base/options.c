@@ -1,0 +1,151 @@
+/*
+ * One row per option drives the command line, the configuration file and --help: a new option is a
+ * new row here, and a field in Args.
+ */
+#include "common/base/options.h"
+
+#include <limits.h>
+
+#include "common/base/log.h"
+
+#define DATA "Model and data"
+#define TRAINING "Training"
+#define RESULTS "What is printed and kept"
+#define MACHINE "Where it runs"
+#define RANKS "How the ranks work together"
+#define GENERAL "Options themselves"
+
+const Option options[] = {
+    { "model", "linear|cnn", "cnn", DATA, STEP_SINGLE, OPTION_CHOICE, offsetof(Args, model),
+      .help = "one linear layer, or a convolutional network" },
+    { "dataset", "random|digits|mnist", "digits", DATA, STEP_SINGLE, OPTION_CHOICE,
+      offsetof(Args, dataset), .help = "made up, built in, or from files; linear: random" },
+    { "dataset-size", "N", "2048", DATA, STEP_SINGLE, OPTION_INT, offsetof(Args, dataset_size),
+      .help = "rows of the random data set", .low = 1, .high = INT_MAX },
+    { "data-dir", "DIR", "data/mnist", DATA, STEP_SINGLE, OPTION_STRING, offsetof(Args, data_dir),
+      .help = "where the files of MNIST are" },
+    { "num-samples", "N", "0", DATA, STEP_SINGLE, OPTION_INT, offsetof(Args, num_samples),
+      .help = "train on the first N rows only; 0: on all", .high = INT_MAX },
+    { "init-from", "FILE", "none", DATA, STEP_SINGLE, OPTION_OPTIONAL, offsetof(Args, init_from),
+      .help = "take the initial weights from a checkpoint" },
+
+    { "epochs", "N", "10", TRAINING, STEP_SINGLE, OPTION_INT, offsetof(Args, epochs),
+      .help = "times through the data (total_epochs)", .high = INT_MAX },
+    { "batch-size", "N", "32", TRAINING, STEP_SINGLE, OPTION_INT, offsetof(Args, batch_size),
+      .help = "samples per step, of each rank", .low = 1, .high = INT_MAX },
+    { "global-batch-size", "N", "none", TRAINING, STEP_SINGLE, OPTION_INT,
+      offsetof(Args, global_batch_size), .help = "instead: of all ranks together, shared out",
+      .low = 1, .high = INT_MAX },
+    { "optimizer", "sgd|adam|adamw|adadelta", "sgd", TRAINING, STEP_SINGLE, OPTION_CHOICE,
+      offsetof(Args, optimizer), .help = "how gradients change weights" },
+    { "lr", "X", "0.01", TRAINING, STEP_SINGLE, OPTION_REAL, offsetof(Args, lr),
+      .help = "learning rate; linear, adam, adamw: 0.001; adadelta: 1", .high = 1000 },
+    { "momentum", "X", "0.9", TRAINING, STEP_SINGLE, OPTION_REAL, offsetof(Args, momentum),
+      .help = "of sgd; linear: 0", .high = 1 },
+    { "weight-decay", "X", "0", TRAINING, STEP_SINGLE, OPTION_REAL, offsetof(Args, weight_decay),
+      .help = "pull of the weights towards 0; adamw: 0.01", .high = 1000 },
+    { "dropout", "on|off", "on", TRAINING, STEP_SINGLE, OPTION_SWITCH, offsetof(Args, dropout),
+      .help = "off: for comparisons that must be exact" },
+    { "seed", "N", "0", TRAINING, STEP_SINGLE, OPTION_UINT64, offsetof(Args, seed),
+      .help = "the whole run follows from it" },
+    { "max-steps", "N", "0", TRAINING, STEP_SINGLE, OPTION_UINT64, offsetof(Args, max_steps),
+      .help = "stop after N optimizer steps; 0: never" },
+
+    { "log-interval", "N", "10", RESULTS, STEP_SINGLE, OPTION_INT, offsetof(Args, log_interval),
+      .help = "batches between two lines with the loss", .low = 1, .high = INT_MAX },
+    { "save-every", "N", "5", RESULTS, STEP_SINGLE, OPTION_INT, offsetof(Args, save_every),
+      .help = "epochs between checkpoints; 0: only the last", .high = INT_MAX },
+    { "checkpoint-dir", "DIR", "checkpoints", RESULTS, STEP_SINGLE, OPTION_STRING,
+      offsetof(Args, checkpoint_dir), .help = "where they go" },
+    { "resume", "FILE", "none", RESULTS, STEP_SINGLE, OPTION_OPTIONAL, offsetof(Args, resume),
+      .help = "go on from this checkpoint" },
+    { "metrics-dir", "DIR", "off", RESULTS, STEP_SINGLE, OPTION_OPTIONAL,
+      offsetof(Args, metrics_dir), .help = "write every step's figures to files there" },
+
+    { "device", "auto|cpu|cuda", "auto", MACHINE, STEP_SINGLE, OPTION_CHOICE,
+      offsetof(Args, device), .help = "auto: cuda where there is one" },
+    { "threads", "N", "auto", MACHINE, STEP_SINGLE, OPTION_INT, offsetof(Args, threads),
+      .help = "compute threads of a rank; auto: its share of cores", .low = 1, .high = 1024 },
+
+    { "nproc", "N", "auto", RANKS, STEP_SPAWN, OPTION_INT, offsetof(Args, nproc),
+      .help = "ranks to start; auto: one per GPU, else 2", .low = 1, .high = 1024,
+      .last_step = STEP_SPAWN },
+    { "local-rank", "N", "none", RANKS, STEP_ENV, OPTION_INT, offsetof(Args, local_rank),
+      .help = "for old launchers; LOCAL_RANK in the environment wins", .high = INT_MAX },
+    { "backend", "auto|nccl|mpi|tcp", "auto", RANKS, STEP_SPAWN, OPTION_CHOICE,
+      offsetof(Args, backend), .help = "who carries the messages; auto: nccl on cuda, else tcp" },
+    { "bucket-cap-mb", "MIB", "25", RANKS, STEP_SPAWN, OPTION_REAL, offsetof(Args, bucket_cap_mb),
+      .help = "gradients that travel together", .low = 0.001, .high = 1000000 },
+    { "check-collectives", "on|off", "off", RANKS, STEP_SPAWN, OPTION_SWITCH,
+      offsetof(Args, check_collectives), .help = "compare what the ranks call, before each call" },
+    { "timeout", "SECONDS", "300", RANKS, STEP_SPAWN, OPTION_REAL, offsetof(Args, timeout),
+      .help = "how long a rank waits for the others", .low = 0.001, .high = 1000000 },
+
+    { "config", "FILE", "config.yaml", GENERAL, STEP_SINGLE, OPTION_ACTION, 0,
+      .help = "read options from a file first" },
+    { "help", "", "", GENERAL, STEP_SINGLE, OPTION_ACTION, 0, .help = "this list" },
+};
+
+const int num_options = sizeof options / sizeof options[0];
+_Static_assert(sizeof options / sizeof options[0] <= MAX_OPTIONS, "raise MAX_OPTIONS");
+
+static bool same_letter(char name, char typed)
+{
+    return name == (typed == '_' ? '-' : typed);
+}
+
+/* How many letters to insert, delete or replace to turn one into the other (Levenshtein, 1965). */
+static size_t edit_distance(const char *name, const char *typed, size_t length)
+{
+    size_t row[64]; // row[j]: from what was typed so far to the first j letters of the name
+    const size_t n = strnlen(name, 63);
+    if (length > 64)
+        length = 64; // of what is longer than any name, the beginning will do
+    for (size_t j = 0; j <= n; j++)
+        row[j] = j;
+
+    for (size_t i = 0; i < length; i++) {
+        size_t diagonal = row[0];
+        row[0] = i + 1;
+        for (size_t j = 1; j <= n; j++) {
+            const size_t replaced = diagonal + !same_letter(name[j - 1], typed[i]);
+            const size_t inserted = (row[j - 1] < row[j] ? row[j - 1] : row[j]) + 1;
+            diagonal = row[j];
+            row[j] = replaced < inserted ? replaced : inserted;
+        }
+    }
+    return row[n];
+}
+
+const Option *option_find(const char *name, size_t length)
+{
+    for (const Option *option = options; option < options + num_options; option++)
+        if (edit_distance(option->name, name, length) == 0)
+            return option;
+    return NULL;
+}
+
+void option_unknown(const char *place, const char *dashes, const char *name, size_t length,
+                    int step)
+{
+    const Option *nearest = NULL;
+    size_t shortest = length / 2 + 1; // what is further off is no guess
+    for (const Option *option = options; option < options + num_options; option++) {
+        const size_t distance = edit_distance(option->name, name, length);
+        if (option_taught(option, step) && distance < shortest) {
+            shortest = distance;
+            nearest = option;
+        }
+    }
+    const int shown = length < 80 ? (int)length : 80;
+    if (nearest == NULL)
+        usage_error("%s%.*s is no option: --help lists them", place, shown, name);
+    usage_error("%s%.*s is no option: did you mean %s%s? --help lists them", place, shown, name,
+                dashes, nearest->name);
+}
+
+bool option_taught(const Option *option, int step)
+{
+    return step == ANY_STEP ||
+           (option->first_step <= step && (option->last_step == 0 || step <= option->last_step));
+}

@@ -1,0 +1,73 @@
+/*
+ * options.h - the table of all options, and what the user asked for.
+ *
+ * Behind args.h, for the files that fill Args; nobody else needs it.
+ */
+#ifndef COMMON_BASE_OPTIONS_H
+#define COMMON_BASE_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdnoreturn.h>
+
+#include "common/base/args.h"
+
+enum { MAX_OPTIONS = 64, ANY_STEP = 0 };
+
+typedef enum {
+    OPTION_INT, // int; a word as default stands for low - 1: not given
+    OPTION_UINT64, // uint64_t
+    OPTION_REAL, // double
+    OPTION_SWITCH, // bool: on or off
+    OPTION_CHOICE, // string: one of those that `value` lists
+    OPTION_STRING, // string, not empty
+    OPTION_OPTIONAL, // string, or NULL for the word that is its default
+    OPTION_ACTION, // command line only, and not stored in Args
+} OptionKind;
+
+typedef struct {
+    const char *name;
+    const char *value; // what stands for the value in --help, or the choices
+    const char *preset; // the default, as one would type it
+    const char *group; // heading in --help
+    int first_step; // teaches it
+    OptionKind kind;
+    size_t offset; // of its field in Args
+    const char *help;
+    double low, high; // of numbers, both included
+    int last_step; // that has it; 0: all that follow
+} Option;
+
+extern const Option options[];
+extern const int num_options;
+
+/* The option of this name, in which - and _ are the same; NULL if there is none. */
+const Option *option_find(const char *name, size_t length);
+
+/* Ends the program because there is no option of this name, and guesses which one of the step was
+ * meant. `place` goes before the name, `dashes` before the guess. */
+noreturn void option_unknown(const char *place, const char *dashes, const char *name, size_t length,
+                             int step);
+
+bool option_taught(const Option *option, int step);
+
+/* Stores the value that text stands for. Usage error where it stands for none: `place` says which
+ * option is meant, as the user wrote it. A string is not copied. */
+void option_set(const Option *option, Args *args, const char *text, const char *place);
+
+typedef enum { BY_DEFAULT, BY_FILE, BY_COMMAND_LINE, NUM_SOURCES } Source; // in rising order
+
+/* What the user asked for, in the order of the table. */
+typedef struct {
+    const char *text[NUM_SOURCES][MAX_OPTIONS]; // values as written; NULL: not there
+    Source source[MAX_OPTIONS]; // the strongest, whose value holds
+    const char *path; // of the configuration file; NULL: there is none
+    int line[MAX_OPTIONS]; // where in it, from 1
+} Settings;
+
+/* Reads the file at settings->path. The strings it adds are never freed. */
+void config_read(Settings *settings);
+
+noreturn void help_print(Step step, const char *program);
+
+#endif

@@ -1,0 +1,41 @@
+/*
+ * The loader moves no data: a batch is a list of row numbers. Which row has which place in the
+ * batch of the whole group follows from the sampler's strides, and the dropout masks depend on
+ * that place: so they are the same however many ranks share the batch.
+ */
+#include "common/data/dataloader.h"
+
+#include <stdlib.h>
+
+#include "common/base/log.h"
+#include "common/base/memory.h"
+
+void dataloader_init(DataLoader *loader, const Dataset *dataset, Sampler *sampler, int batch_size)
+{
+    CHECK(batch_size > 0, "a batch of %d rows cannot be made", batch_size);
+    *loader = (DataLoader){ .dataset = dataset, .sampler = sampler, .batch_size = batch_size };
+    loader->index = mem_calloc((size_t)batch_size, sizeof *loader->index);
+    loader->batch = (Batch){ .dataset = dataset,
+                             .index = loader->index,
+                             .first_place = sampler->rank,
+                             .place_stride = sampler->world_size };
+}
+
+size_t dataloader_num_batches(const DataLoader *loader)
+{
+    const size_t batch_size = (size_t)loader->batch_size;
+    return loader->sampler->size / batch_size + (loader->sampler->size % batch_size != 0);
+}
+
+const Batch *dataloader_next(DataLoader *loader)
+{
+    const size_t batch_size = (size_t)loader->batch_size;
+    loader->batch.number = loader->sampler->position / batch_size; // right after a seek, too
+    loader->batch.size = (int)sampler_next(loader->sampler, loader->index, batch_size);
+    return loader->batch.size > 0 ? &loader->batch : NULL;
+}
+
+void dataloader_free(DataLoader *loader)
+{
+    free(loader->index);
+}

@@ -1,0 +1,98 @@
+/*
+ * A data set is loaded whole and stays in host memory: MNIST's 60,000 images are 47 MB as bytes.
+ * They stay bytes until they are gathered into a batch, through a table of their 256 normalised
+ * values, which moves a quarter of the memory. The other sets are small and are floats at once.
+ */
+#include "common/data/dataset.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/log.h"
+#include "common/base/memory.h"
+#include "common/data/digits.h"
+#include "common/data/idx.h"
+
+enum { IMAGE_SIDE = 28, NUM_DIGITS = 10 };
+
+/* As PyTorch's series draws them: row by row, torch.rand(20), then torch.rand(1). */
+static void random_load(Dataset *dataset, size_t rows, Rng *rng)
+{
+    dataset->size = rows;
+    dataset->features = 20;
+    dataset->std = 1;
+    dataset->floats = mem_calloc(rows * dataset->features, sizeof *dataset->floats);
+    dataset->targets = mem_calloc(rows, sizeof *dataset->targets);
+    for (size_t row = 0; row < rows; row++) {
+        for (size_t i = 0; i < dataset->features; i++)
+            dataset->floats[row * dataset->features + i] = rng_uniform(rng);
+        dataset->targets[row] = rng_uniform(rng);
+    }
+}
+
+/* Images of MNIST's size with ten classes, normalised by the mean and the standard deviation of
+ * all pixels of MNIST's training images. */
+static void images_init(Dataset *dataset)
+{
+    dataset->features = IMAGE_SIDE * IMAGE_SIDE;
+    dataset->num_classes = NUM_DIGITS;
+    dataset->mean = 0.1307f;
+    dataset->std = 0.3081f;
+    for (int i = 0; i < 256; i++)
+        dataset->normalised[i] = ((float)i / 255 - dataset->mean) / dataset->std;
+}
+
+static void mnist_load(Dataset *dataset, const char *dir, Split split)
+{
+    size_t images[3], labels[1];
+    const char *name = split == TRAIN ? "train-images-idx3-ubyte" : "t10k-images-idx3-ubyte";
+    dataset->bytes = idx_read(dir, name, 3, images);
+    CHECK(images[1] == IMAGE_SIDE && images[2] == IMAGE_SIDE,
+          "%s/%s holds images of %zu x %zu pixels, not of 28 x 28: it is not MNIST's", dir, name,
+          images[1], images[2]);
+
+    const char *label_name = split == TRAIN ? "train-labels-idx1-ubyte" : "t10k-labels-idx1-ubyte";
+    uint8_t *classes = idx_read(dir, label_name, 1, labels);
+    CHECK(images[0] > 0 && images[0] == labels[0],
+          "%s: %zu images in %s, but %zu labels in %s: run data/get_mnist.sh", dir, images[0], name,
+          labels[0], label_name);
+
+    dataset->size = images[0];
+    dataset->labels = mem_calloc(dataset->size, sizeof *dataset->labels);
+    for (size_t i = 0; i < dataset->size; i++) {
+        CHECK(classes[i] < NUM_DIGITS, "%s/%s: label %zu is %d, not a digit from 0 to 9", dir,
+              label_name, i, classes[i]);
+        dataset->labels[i] = classes[i];
+    }
+    free(classes);
+}
+
+void dataset_init(Dataset *dataset, const Args *args, Split split, Rng *rng)
+{
+    *dataset = (Dataset){ .name = args->dataset };
+    if (strcmp(args->dataset, "random") == 0) {
+        random_load(dataset, split == TRAIN ? (size_t)args->dataset_size : 0, rng);
+    } else if (strcmp(args->dataset, "digits") == 0) {
+        images_init(dataset);
+        digits_load(dataset, split);
+    } else {
+        images_init(dataset);
+        mnist_load(dataset, args->data_dir, split);
+    }
+
+    if (split == TRAIN && args->num_samples > 0) {
+        if ((size_t)args->num_samples > dataset->size)
+            usage_error("--num-samples %d: %s has only %zu rows to train on; ask for fewer, or "
+                        "leave the option out for all",
+                        args->num_samples, dataset->name, dataset->size);
+        dataset->size = (size_t)args->num_samples;
+    }
+}
+
+void dataset_free(Dataset *dataset)
+{
+    free(dataset->bytes);
+    free(dataset->floats);
+    free(dataset->labels);
+    free(dataset->targets);
+}

@@ -1,0 +1,118 @@
+/*
+ * The digits are part of the program, so training needs no download: the assembler copies the
+ * compressed file into the read-only data, and here it is inflated, parsed and made to look like
+ * MNIST, whose images are 28 x 28 with the digit in the 20 x 20 pixels in the middle.
+ */
+#include "common/data/digits.h"
+
+#include <stdlib.h>
+#include <zlib.h>
+
+#include "common/base/log.h"
+#include "common/base/memory.h"
+
+enum { ROWS = 1797, SMALL = 8, INNER = 20, SIDE = 28, BORDER = (SIDE - INNER) / 2 };
+enum { MAX_PIXEL = 16, MAX_LABEL = 9 };
+enum { MAX_CSV_BYTES = ROWS * (SMALL * SMALL + 1) * 3 }; // each number: two digits and a comma
+
+#define DAMAGED \
+    "the digits in this program are damaged: restore data/digits.csv.gz, then build it anew"
+
+// The path is seen from the top of the repository, where make runs the compiler.
+__asm__(".pushsection .rodata\n"
+        ".global digits_csv_gz, digits_csv_gz_end\n"
+        "digits_csv_gz: .incbin \"data/digits.csv.gz\"\n"
+        "digits_csv_gz_end:\n"
+        ".popsection\n");
+extern const uint8_t digits_csv_gz[], digits_csv_gz_end[];
+
+/* The text of the file, ended by a zero. */
+static char *digits_inflate(void)
+{
+    char *text = mem_calloc(MAX_CSV_BYTES + 1, 1);
+    z_stream stream = { .next_in = (uint8_t *)digits_csv_gz,
+                        .avail_in = (unsigned)(digits_csv_gz_end - digits_csv_gz),
+                        .next_out = (uint8_t *)text,
+                        .avail_out = MAX_CSV_BYTES };
+    const int gzip = 16 + MAX_WBITS;
+    CHECK(inflateInit2(&stream, gzip) == Z_OK && inflate(&stream, Z_FINISH) == Z_STREAM_END,
+          DAMAGED);
+    inflateEnd(&stream);
+    return text;
+}
+
+/* Reads a number from 0 to max and the separator behind it, and moves on. */
+static int digits_number(const char **text, int max, char separator)
+{
+    const char *end = *text;
+    int value = 0;
+    for (; *end >= '0' && *end <= '9' && value <= max; end++)
+        value = 10 * value + (*end - '0');
+    CHECK(end > *text && value <= max && *end == separator, DAMAGED);
+    *text = end + 1;
+    return value;
+}
+
+/* A pixel of the large image lies between two of the small one, in each direction. */
+typedef struct {
+    int low, high;
+    float weight; // of high; low has the rest
+} Between;
+
+/* Pixels are squares and their centres lie half a pixel in; beyond the outermost centres the edge
+ * goes on. */
+static Between between(int i)
+{
+    const float centre = ((float)i + 0.5f) * SMALL / INNER - 0.5f;
+    const float place = centre > 0 ? centre : 0;
+    const int low = (int)place, high = low + 1 < SMALL ? low + 1 : low;
+    return (Between){ low, high, place - (float)low };
+}
+
+static float interpolate(float low, float high, float weight)
+{
+    return low + weight * (high - low);
+}
+
+/* Enlarges an image into the middle of one of MNIST's size. */
+static void digits_enlarge(float small[SMALL][SMALL], float large[SIDE][SIDE])
+{
+    for (int y = 0; y < INNER; y++) {
+        const Between row = between(y);
+        for (int x = 0; x < INNER; x++) {
+            const Between column = between(x);
+            const float *low = small[row.low], *high = small[row.high];
+            large[BORDER + y][BORDER + x] = interpolate(
+                interpolate(low[column.low], low[column.high], column.weight),
+                interpolate(high[column.low], high[column.high], column.weight), row.weight);
+        }
+    }
+}
+
+void digits_load(Dataset *dataset, Split split)
+{
+    const size_t num_test = (ROWS + 4) / 5;
+    dataset->size = split == TEST ? num_test : ROWS - num_test;
+    dataset->labels = mem_calloc(dataset->size, sizeof *dataset->labels);
+    float(*images)[SIDE][SIDE] = mem_calloc(dataset->size, sizeof *images);
+    dataset->floats = **images;
+
+    char *csv = digits_inflate();
+    const char *text = csv;
+    size_t n = 0;
+    for (int i = 0; i < ROWS; i++) {
+        float small[SMALL][SMALL];
+        for (int j = 0; j < SMALL * SMALL; j++)
+            small[j / SMALL][j % SMALL] = (float)digits_number(&text, MAX_PIXEL, ',') / MAX_PIXEL;
+        const int label = digits_number(&text, MAX_LABEL, '\n');
+        if ((i % 5 == 0) == (split == TEST)) {
+            dataset->labels[n] = label;
+            digits_enlarge(small, images[n++]);
+        }
+    }
+    CHECK(*text == '\0', DAMAGED);
+    free(csv);
+
+    for (size_t i = 0; i < dataset->size * SIDE * SIDE; i++)
+        dataset->floats[i] = (dataset->floats[i] - dataset->mean) / dataset->std;
+}

@@ -1,0 +1,86 @@
+/*
+ * An IDX file is a header of big-endian 32-bit numbers and then the elements, nothing else. The
+ * first number holds the element type (8: bytes) and the number of dimensions, the others are the
+ * sizes. zlib opens plain and compressed files alike. The header is believed only as far as the
+ * file bears it out: one byte more is asked for than should be there, which finds trailing bytes,
+ * and makes zlib compare the checksum at the end of a compressed file.
+ */
+#include "common/data/idx.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <zlib.h>
+
+#include "common/base/log.h"
+#include "common/base/memory.h"
+
+#define IDX_MAGIC 0x0800 // bytes; the number of dimensions is added
+#define REMEDY "delete it and run data/get_mnist.sh, or name another folder with --data-dir"
+
+/* Opens the first spelling of the name that exists; leaves it in path. */
+static gzFile idx_open(const char *dir, const char *name, char path[PATH_MAX])
+{
+    static const struct {
+        char separator;
+        const char *suffix;
+    } spelling[] = { { '-', "" }, { '-', ".gz" }, { '.', "" }, { '.', ".gz" } };
+
+    for (size_t i = 0; i < sizeof spelling / sizeof *spelling; i++) {
+        const int length = snprintf(path, PATH_MAX, "%s/%s%s", dir, name, spelling[i].suffix);
+        CHECK(length < PATH_MAX, "%s/%s: the path is too long", dir, name);
+        char *idx = strstr(path + strlen(dir), "-idx");
+        if (idx != NULL)
+            *idx = spelling[i].separator; // train-images.idx3-ubyte, as some mirrors write
+
+        gzFile file = gzopen(path, "rb");
+        if (file != NULL)
+            return file;
+        CHECK(errno == ENOENT, "%s: %s: name a readable folder with --data-dir", path,
+              strerror(errno));
+    }
+    die("%s/%s is missing, plain and as .gz: run data/get_mnist.sh, or name the folder with "
+        "--data-dir",
+        dir, name);
+}
+
+/* Reads at most count bytes; fewer only where the file ends. */
+static size_t idx_fill(gzFile file, void *bytes, size_t count)
+{
+    const int n = gzread(file, bytes, (unsigned)count);
+    int status = Z_OK;
+    const char *reason = gzerror(file, &status); // starts with the path
+    CHECK(n >= 0 && status == Z_OK, "%s: " REMEDY, reason);
+    return (size_t)n;
+}
+
+static uint32_t idx_number(gzFile file, const char *path)
+{
+    uint8_t b[4];
+    CHECK(idx_fill(file, b, sizeof b) == sizeof b, "%s ends within its header: " REMEDY, path);
+    return (uint32_t)b[0] << 24 | (uint32_t)b[1] << 16 | (uint32_t)b[2] << 8 | b[3];
+}
+
+uint8_t *idx_read(const char *dir, const char *name, int ndim, size_t *shape)
+{
+    char path[PATH_MAX];
+    gzFile file = idx_open(dir, name, path);
+
+    const uint32_t magic = idx_number(file, path), expected = IDX_MAGIC + (uint32_t)ndim;
+    CHECK(magic == expected,
+          "%s is no IDX file of %d dimensions (starts with %08x, not %08x): " REMEDY, path, ndim,
+          magic, expected);
+    size_t numel = 1;
+    for (int i = 0; i < ndim; i++) {
+        shape[i] = idx_number(file, path);
+        // Less than 2 GiB is also what a single gzread can return.
+        CHECK(!__builtin_mul_overflow(numel, shape[i], &numel) && numel < INT_MAX,
+              "%s claims to hold 2 GiB or more: " REMEDY, path);
+    }
+
+    uint8_t *bytes = mem_calloc(numel + 1, 1);
+    const size_t found = idx_fill(file, bytes, numel + 1);
+    CHECK(found >= numel, "%s ends after %zu of its %zu bytes: " REMEDY, path, found, numel);
+    CHECK(found == numel, "%s goes on after its %zu bytes: " REMEDY, path, numel);
+    gzclose(file);
+    return bytes;
+}

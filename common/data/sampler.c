@@ -1,0 +1,98 @@
+/*
+ * The order is the same on every rank and is made anew for each epoch; a rank only walks through it
+ * in strides of world_size. Equal strides are what all-reduce needs: every rank takes part in
+ * equally many steps, so a training order is padded or cut to a multiple of world_size. Evaluation
+ * has no such need, and counts no row twice.
+ */
+#include "common/data/sampler.h"
+
+#include <stdlib.h>
+
+#include "common/base/log.h"
+#include "common/base/memory.h"
+#include "common/base/rng.h"
+
+/* How many of the first `places` are this rank's: those that leave the remainder rank. */
+static size_t sampler_share(const Sampler *sampler, size_t places)
+{
+    const size_t rank = (size_t)sampler->rank, world_size = (size_t)sampler->world_size;
+    return places / world_size + (places % world_size > rank);
+}
+
+static void sampler_init(Sampler *sampler, size_t dataset_size, int rank, int world_size)
+{
+    CHECK(rank >= 0 && rank < world_size, "rank %d is not one of %d ranks", rank, world_size);
+    *sampler = (Sampler){ .dataset_size = dataset_size, .rank = rank, .world_size = world_size };
+}
+
+static void sampler_deal(Sampler *sampler, size_t total)
+{
+    // Where rows are left out, the shuffle still needs room for all of them.
+    const size_t n = sampler->dataset_size;
+    sampler->order = mem_calloc(n > total ? n : total, sizeof *sampler->order);
+    sampler->total = total;
+    sampler->size = sampler_share(sampler, total);
+    sampler_set_epoch(sampler, 0);
+}
+
+void distributed_sampler_init(Sampler *sampler, size_t dataset_size, int rank, int world_size,
+                              bool shuffle, bool drop_last, uint64_t seed)
+{
+    sampler_init(sampler, dataset_size, rank, world_size);
+    sampler->shuffle = shuffle;
+    sampler->seed = seed;
+    const size_t ranks = (size_t)world_size;
+    const bool pad = dataset_size % ranks != 0 && !drop_last;
+    sampler_deal(sampler, (dataset_size / ranks + pad) * ranks);
+}
+
+void sequential_sampler_init(Sampler *sampler, size_t dataset_size, int rank, int world_size)
+{
+    sampler_init(sampler, dataset_size, rank, world_size);
+    sampler_deal(sampler, dataset_size);
+}
+
+void sampler_set_epoch(Sampler *sampler, int epoch)
+{
+    const size_t n = sampler->dataset_size;
+    if (sampler->shuffle) {
+        Rng rng;
+        rng_seed(&rng, sampler->seed + (uint64_t)epoch);
+        rng_permutation(&rng, sampler->order, n);
+    } else {
+        for (size_t i = 0; i < n; i++)
+            sampler->order[i] = i;
+    }
+    for (size_t i = n; i < sampler->total; i++) // several times over where n < world_size
+        sampler->order[i] = sampler->order[i - n];
+    if (epoch != sampler->epoch)
+        sampler->position = 0;
+    sampler->epoch = epoch;
+}
+
+void sampler_seek(Sampler *sampler, size_t position)
+{
+    // A group of another size may have padded more: beyond the end nothing is left to do either.
+    const size_t share = sampler_share(sampler, position);
+    sampler->position = share < sampler->size ? share : sampler->size;
+}
+
+size_t sampler_next(Sampler *sampler, size_t *index, size_t max)
+{
+    const size_t left = sampler->size - sampler->position;
+    const size_t n = left < max ? left : max;
+    const size_t rank = (size_t)sampler->rank, world_size = (size_t)sampler->world_size;
+    for (size_t i = 0; i < n; i++)
+        index[i] = sampler->order[rank + (sampler->position + i) * world_size];
+    sampler->position += n;
+    if (left == 0) {
+        sampler->epoch++;
+        sampler->position = 0;
+    }
+    return n;
+}
+
+void sampler_free(Sampler *sampler)
+{
+    free(sampler->order);
+}

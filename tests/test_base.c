@@ -1,0 +1,99 @@
+/* The small files of common/base: memory, host, element types. */
+#include <malloc.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "common/base/host.h"
+#include "common/base/memory.h"
+#include "common/base/tensor.h"
+
+static void test_memory(void **state)
+{
+    (void)state;
+    mallopt(M_PERTURB, 0x55); // fresh memory is not zero by chance
+    const size_t sizes[] = { 0, 1, 63, 64, 65, 100000 };
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        unsigned char *memory = mem_calloc(sizes[i], 3);
+        assert_non_null(memory);
+        assert_int_equal((uintptr_t)memory % 64, 0);
+        for (size_t byte = 0; byte < 3 * sizes[i]; byte++)
+            assert_int_equal(memory[byte], 0);
+        free(memory);
+    }
+}
+
+static int status_of_calloc(size_t count, size_t size)
+{
+    const pid_t pid = fork();
+    if (pid == 0) {
+        close(STDERR_FILENO);
+        free(mem_calloc(count, size));
+        _exit(0);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static void test_memory_overflow(void **state)
+{
+    (void)state;
+    assert_int_equal(status_of_calloc(SIZE_MAX / 2, 4), 1);
+    assert_int_equal(status_of_calloc(SIZE_MAX, 1), 1);
+    assert_int_equal(status_of_calloc(1, SIZE_MAX - 62), 1);
+    assert_int_equal(status_of_calloc((size_t)1 << 62, 2), 1);
+    assert_int_equal(status_of_calloc(10, 10), 0);
+}
+
+static void test_host(void **state)
+{
+    (void)state;
+    cpu_set_t all, one;
+    assert_int_equal(sched_getaffinity(0, sizeof all, &all), 0);
+    assert_in_range(host_num_cores(), 1, CPU_COUNT(&all));
+
+    CPU_ZERO(&one);
+    for (int cpu = 0; cpu < CPU_SETSIZE && CPU_COUNT(&one) == 0; cpu++)
+        if (CPU_ISSET(cpu, &all))
+            CPU_SET(cpu, &one);
+    assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
+    assert_int_equal(host_num_cores(), 1);
+    assert_int_equal(sched_setaffinity(0, sizeof all, &all), 0);
+}
+
+static void test_dtypes(void **state)
+{
+    (void)state;
+    const struct {
+        DType type;
+        size_t size;
+        const char *name;
+    } known[] = {
+        { FLOAT32, 4, "float32" }, { BFLOAT16, 2, "bfloat16" }, { FLOAT64, 8, "float64" },
+        { INT32, 4, "int32" },     { INT64, 8, "int64" },       { UINT8, 1, "uint8" },
+    };
+    assert_int_equal(sizeof known / sizeof known[0], NUM_DTYPES);
+    for (size_t i = 0; i < NUM_DTYPES; i++) {
+        assert_int_equal(dtype_size(known[i].type), known[i].size);
+        assert_string_equal(dtype_name(known[i].type), known[i].name);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_memory_overflow),
+        cmocka_unit_test(test_host),
+        cmocka_unit_test(test_dtypes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
