@@ -1,10 +1,10 @@
 /*
  * The mpi backend: hands each collective to the MPI library that is installed.
  *
- * Every call becomes MPI's nonblocking counterpart, which may run while the training goes on, but
- * moves only when this rank calls MPI: so starting a call also pushes the earlier ones. MPI has no
+ * Every call becomes MPI's nonblocking counterpart, which may go on while the rank computes, but
+ * moves only when the rank calls MPI: so starting a call also pushes the earlier ones. MPI has no
  * deadlines, hence a wait asks again and again whether the call is done. Nor does it compare what
- * the ranks call: --check-collectives on does, one exchange ahead of each collective.
+ * the ranks call: --check-collectives on does, by an exchange ahead of each collective.
  */
 #include <limits.h>
 #include <mpi.h>
@@ -34,7 +34,6 @@ typedef struct {
     MPI_Op ops[4], bfloat16_ops[4]; // by ReduceOp; a mean is a sum until reduce_finish
     Call calls[MAX_PENDING];
     long started; // tickets handed out
-    bool finalize; // did we initialise MPI?
 } Mpi;
 
 static void check_mpi(int error, const char *what)
@@ -232,10 +231,10 @@ static void finish(const ProcessGroup *pg, Call *call)
         reduce_finish(c->out, c->count, c->type, c->op, pg->world_size);
     if (c->kind == RECV) { // a longer message is an error of MPI's, a shorter one is none
         char text[128];
-        int bytes = 0;
-        MPI_CHECK(MPI_Get_count(&status, MPI_BYTE, &bytes));
-        CHECK((size_t)bytes == c->count * dtype_size(c->type), "%s: rank %d sends %d bytes",
-              collective_describe(c, text, sizeof text), c->root, bytes);
+        MPI_Count bytes = 0;
+        MPI_CHECK(MPI_Get_elements_x(&status, MPI_BYTE, &bytes));
+        CHECK((size_t)bytes == c->count * dtype_size(c->type), "%s: rank %d sends %lld bytes",
+              collective_describe(c, text, sizeof text), c->root, (long long)bytes);
     }
 }
 
@@ -253,13 +252,13 @@ static long mpi_start(ProcessGroup *pg, const Collective *collective)
 
     const long ticket = mpi->started++;
     Call *call = &mpi->calls[ticket % MAX_PENDING];
-    finish(pg, call);
-    int done; // looking at the call before gives it a push
-    const MPI_Request before = mpi->calls[(ticket + MAX_PENDING - 1) % MAX_PENDING].request;
-    MPI_CHECK(MPI_Request_get_status(before, &done, MPI_STATUS_IGNORE));
+    finish(pg, call); // a much earlier one
     call->ticket = ticket;
     call->collective = *collective;
     check_call(start_request(pg, collective, &call->request), collective);
+
+    int done; // to ask is to push: MPI moves all calls on their way
+    check_call(MPI_Request_get_status(call->request, &done, MPI_STATUS_IGNORE), collective);
     return ticket;
 }
 
@@ -281,15 +280,11 @@ static void mpi_init(ProcessGroup *pg)
     for (int i = 0; i < MAX_PENDING; i++)
         mpi->calls[i].request = MPI_REQUEST_NULL;
 
-    int initialized = 0, finalized = 0, level = 0;
+    int initialized = 0, level = 0;
     MPI_CHECK(MPI_Initialized(&initialized));
-    MPI_CHECK(MPI_Finalized(&finalized));
-    CHECK(!finalized, "MPI cannot start again: a process can be in one mpi group only");
-    if (!initialized)
-        MPI_CHECK(MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &level));
-    mpi->finalize = !initialized;
-    MPI_CHECK(MPI_Query_thread(&level));
-    CHECK(level >= MPI_THREAD_FUNNELED, "this MPI library allows a rank no threads");
+    CHECK(!initialized, "MPI starts once in a process: it can be in one mpi group only");
+    MPI_CHECK(MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &level));
+    CHECK(level >= MPI_THREAD_FUNNELED, "this MPI library allows a rank no threads of its own");
 
     MPI_CHECK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN)); // the default aborts
     MPI_CHECK(MPI_Comm_dup(MPI_COMM_WORLD, &mpi->comm));
@@ -309,8 +304,7 @@ static void mpi_destroy(ProcessGroup *pg)
     for (ReduceOp op = REDUCE_SUM; op <= REDUCE_MIN; op++)
         MPI_CHECK(MPI_Op_free(&mpi->bfloat16_ops[op]));
     MPI_CHECK(MPI_Comm_free(&mpi->comm));
-    if (mpi->finalize)
-        MPI_CHECK(MPI_Finalize());
+    MPI_CHECK(MPI_Finalize());
     free(mpi);
 }
 
