@@ -4,13 +4,14 @@
 TEST_SOURCES  := $(wildcard tests/test_*.c)
 TEST_PROGRAMS := $(TEST_SOURCES:%.c=$(BUILD)/%)
 TEST_HELPERS  := $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(TEST_SOURCES) tests/mpi_ranks.c,$(wildcard tests/*.c)))
+MPI_RANKS     := $(if $(filter 1,$(MPI)),$(BUILD)/tests/mpi_ranks) # what tests/mpi.bats starts
 TESTS         ?= $(TEST_SOURCES) $(wildcard tests/*.bats)
 PROVE         := BUILD=$(BUILD) prove --timer --exec tests/tap.sh
 
-$(TEST_PROGRAMS): %: %.o $(TEST_HELPERS) $(BUILD)/libcommon.a
+$(TEST_PROGRAMS) $(MPI_RANKS): %: %.o $(TEST_HELPERS) $(BUILD)/libcommon.a
 	$(LINK) $(LDFLAGS) -o $@ $^ $(LDLIBS) -lcmocka
 
-test: all $(TEST_PROGRAMS)
+test: all $(TEST_PROGRAMS) $(MPI_RANKS)
 	@$(RM) -r $${TAP_DIR:-build/tap}
 	@$(PROVE) $(TESTS); status=$$?; tests/summary.sh $$TAP_DIR && exit $$status
 
@@ -28,6 +29,6 @@ check-sanitizers:
 checklist: all $(BUILD)/tests/test_replicas
 	@BUILD=$(BUILD) bats --pretty tests/checklist.bats
 
--include $(TEST_PROGRAMS:=.d) $(TEST_HELPERS:.o=.d)
-.PRECIOUS: $(TEST_PROGRAMS:=.o)
+-include $(TEST_PROGRAMS:=.d) $(MPI_RANKS:=.d) $(TEST_HELPERS:.o=.d)
+.PRECIOUS: $(TEST_PROGRAMS:=.o) $(MPI_RANKS:=.o)
 .PHONY: test check-mnist check-sanitizers checklist

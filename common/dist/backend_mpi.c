@@ -1,0 +1,317 @@
+/*
+ * The mpi backend: hands each collective to the MPI library that is installed.
+ *
+ * Every call becomes MPI's nonblocking counterpart, which may go on while the rank computes, but
+ * moves only when the rank calls MPI: so starting a call also pushes the earlier ones. MPI has no
+ * deadlines, hence a wait asks again and again whether the call is done. Nor does it compare what
+ * the ranks call: --check-collectives on does, by an exchange ahead of each collective.
+ */
+#include <limits.h>
+#include <mpi.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "common/base/log.h"
+#include "common/base/memory.h"
+#include "common/dist/backend.h"
+#include "common/dist/env.h"
+#include "common/dist/reduce_ops.h"
+
+#define MAX_PENDING 256
+#define EAGER_POLLS 1000
+#define MAX_NAP_NANOSECONDS 50000
+
+typedef struct {
+    long ticket;
+    Collective collective;
+    MPI_Request request; // MPI_REQUEST_NULL when done
+} Call;
+
+/* Ticket t is in slot t % MAX_PENDING, until it is done and another takes the slot. */
+typedef struct {
+    MPI_Comm comm; // of our own: our messages are never taken for another library's
+    MPI_Op ops[4], bfloat16_ops[4]; // by ReduceOp; a mean is a sum until reduce_finish
+    Call calls[MAX_PENDING];
+    long started; // tickets handed out
+} Mpi;
+
+static void check_mpi(int error, const char *what)
+{
+    if (error == MPI_SUCCESS)
+        return;
+    char text[MPI_MAX_ERROR_STRING] = "";
+    int length;
+    MPI_Error_string(error, text, &length);
+    die("%s: %s", what, text);
+}
+
+/* MPI_CHECK(call) ends this process, saying why, when a call of MPI fails. */
+#define MPI_CHECK(call) check_mpi((call), #call)
+
+/* ---- who started us ---- */
+
+/* Launchers of Open MPI, of all that speak PMI (MPICH, Intel MPI, srun), of MVAPICH. */
+static const struct {
+    const char *rank, *size;
+} variables[] = {
+    { "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE" },
+    { "PMI_RANK", "PMI_SIZE" },
+    { "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE" },
+};
+
+static void expect_place(const ProcessGroup *pg, int rank, int size)
+{
+    CHECK(
+        rank == pg->rank && size == pg->world_size,
+        "this is rank %d of %d, but rank %d of %d for MPI: start every rank by one mpirun or srun",
+        pg->rank, pg->world_size, rank, size);
+}
+
+/* Without a launcher each rank would become an MPI world of one, and a process forked from a rank
+ * would take its parent's place: so look before MPI_Init. */
+static void check_launcher(const ProcessGroup *pg)
+{
+    bool launched = getenv("PMIX_RANK") != NULL; // says nothing of the size
+    for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++) {
+        if (getenv(variables[i].rank) == NULL || getenv(variables[i].size) == NULL)
+            continue;
+        launched = true;
+        expect_place(pg, env_int(variables[i].rank), env_int(variables[i].size));
+    }
+    if (!launched)
+        usage_error("--backend mpi needs ranks that an MPI launcher started: type LAUNCHER=mpirun "
+                    "03_torchrun_env/run.sh %d --backend mpi, or leave the option out",
+                    pg->world_size);
+}
+
+/* ---- bf16, which MPI does not know: its bits, and reductions of our own ---- */
+
+static void bfloat16_sum(void *in, void *inout, int *count, MPI_Datatype *type)
+{
+    (void)type;
+    reduce_elements(inout, in, inout, (size_t)*count, BFLOAT16, REDUCE_SUM);
+}
+
+static void bfloat16_max(void *in, void *inout, int *count, MPI_Datatype *type)
+{
+    (void)type;
+    reduce_elements(inout, in, inout, (size_t)*count, BFLOAT16, REDUCE_MAX);
+}
+
+static void bfloat16_min(void *in, void *inout, int *count, MPI_Datatype *type)
+{
+    (void)type;
+    reduce_elements(inout, in, inout, (size_t)*count, BFLOAT16, REDUCE_MIN);
+}
+
+static void ops_init(Mpi *mpi)
+{
+    const MPI_Op ops[] = { MPI_SUM, MPI_SUM, MPI_MAX, MPI_MIN }; // in the order of ReduceOp
+    memcpy(mpi->ops, ops, sizeof ops);
+    MPI_User_function *const functions[] = { bfloat16_sum, bfloat16_sum, bfloat16_max,
+                                             bfloat16_min };
+    for (ReduceOp op = REDUCE_SUM; op <= REDUCE_MIN; op++)
+        MPI_CHECK(MPI_Op_create(functions[op], true, &mpi->bfloat16_ops[op]));
+}
+
+/* ---- a call, from start to end ---- */
+
+static void check_call(int error, const Collective *collective)
+{
+    char text[128];
+    if (error != MPI_SUCCESS)
+        check_mpi(error, collective_describe(collective, text, sizeof text));
+}
+
+/* Waits for a request that belongs to a call. */
+static void complete(const ProcessGroup *pg, MPI_Request *request, MPI_Status *status,
+                     const Collective *collective)
+{
+    const double deadline = seconds_now() + pg->timeout;
+    int done = 0;
+    struct timespec nap = { 0 };
+    for (long polls = 0;; polls++) {
+        check_call(MPI_Test(request, &done, status), collective);
+        if (done)
+            return;
+        char text[128];
+        CHECK(seconds_now() < deadline,
+              "%s did not end within %g s: a rank is missing or calls something else; mpi cannot "
+              "tell which (--check-collectives on compares the calls, --backend tcp names ranks)",
+              collective_describe(collective, text, sizeof text), pg->timeout);
+
+        // Ranks may be more than cores: give way, and after a while sleep between the looks.
+        if (polls < EAGER_POLLS) {
+            sched_yield();
+        } else {
+            nap.tv_nsec += nap.tv_nsec < MAX_NAP_NANOSECONDS ? 100 : 0;
+            nanosleep(&nap, NULL);
+        }
+    }
+}
+
+static bool same_call(const Collective *a, const Collective *b)
+{
+    return a->sequence == b->sequence && a->kind == b->kind && a->type == b->type &&
+           a->op == b->op && a->count == b->count && a->root == b->root;
+}
+
+/* Shows all ranks what each of them is about to call. Blocks, and so is off unless asked for. */
+static void compare_calls(const ProcessGroup *pg, const Collective *collective)
+{
+    const Mpi *mpi = pg->state;
+    Collective *all = mem_calloc((size_t)pg->world_size, sizeof *all);
+    MPI_Request request;
+    check_call(MPI_Iallgather(collective, sizeof *all, MPI_BYTE, all, sizeof *all, MPI_BYTE,
+                              mpi->comm, &request),
+               collective);
+    complete(pg, &request, MPI_STATUS_IGNORE, collective);
+
+    for (int rank = 1; rank < pg->world_size; rank++) {
+        char first[128], other[128];
+        CHECK(same_call(&all[0], &all[rank]),
+              "the ranks' calls differ: rank 0 calls %s, rank %d calls %s",
+              collective_describe(&all[0], first, sizeof first), rank,
+              collective_describe(&all[rank], other, sizeof other));
+    }
+    free(all);
+}
+
+static int start_request(const ProcessGroup *pg, const Collective *c, MPI_Request *request)
+{
+    const Mpi *mpi = pg->state;
+    const MPI_Comm comm = mpi->comm;
+    const MPI_Datatype types[] = {
+        [FLOAT32] = MPI_FLOAT, [BFLOAT16] = MPI_UINT16_T, [FLOAT64] = MPI_DOUBLE,
+        [INT32] = MPI_INT32_T, [INT64] = MPI_INT64_T,     [UINT8] = MPI_UINT8_T
+    };
+    const MPI_Datatype type = types[c->type];
+    const MPI_Op op = (c->type == BFLOAT16 ? mpi->bfloat16_ops : mpi->ops)[c->op];
+    const bool is_root = pg->rank == c->root;
+    const int count = (int)c->count;
+    switch (c->kind) {
+    case ALL_REDUCE:
+        return MPI_Iallreduce(MPI_IN_PLACE, c->out, count, type, op, comm, request);
+    case BROADCAST:
+        return MPI_Ibcast(c->out, count, type, c->root, comm, request);
+    case REDUCE: // in place on the root; elsewhere the data is left as it is
+        return MPI_Ireduce(is_root ? MPI_IN_PLACE : c->in, is_root ? c->out : NULL, count, type, op,
+                           c->root, comm, request);
+    case GATHER:
+        return MPI_Igather(c->in, count, type, c->out, count, type, c->root, comm, request);
+    case ALL_GATHER:
+        return MPI_Iallgather(c->in, count, type, c->out, count, type, comm, request);
+    case SCATTER:
+        return MPI_Iscatter(c->in, count, type, c->out, count, type, c->root, comm, request);
+    case REDUCE_SCATTER:
+        return MPI_Ireduce_scatter_block(c->in, c->out, count, type, op, comm, request);
+    case BARRIER:
+        return MPI_Ibarrier(comm, request);
+    case SEND:
+        return MPI_Isend(c->in, count, type, c->root, 0, comm, request);
+    case RECV:
+        return MPI_Irecv(c->out, count, type, c->root, 0, comm, request);
+    }
+    return MPI_ERR_ARG;
+}
+
+/* Waits for the call in a slot, unless it is done. */
+static void finish(const ProcessGroup *pg, Call *call)
+{
+    if (call->request == MPI_REQUEST_NULL)
+        return;
+    const Collective *c = &call->collective;
+    MPI_Status status;
+    complete(pg, &call->request, &status, c);
+
+    const bool has_sum = c->kind == ALL_REDUCE || c->kind == REDUCE_SCATTER ||
+                         (c->kind == REDUCE && c->root == pg->rank);
+    if (has_sum)
+        reduce_finish(c->out, c->count, c->type, c->op, pg->world_size);
+    if (c->kind == RECV) { // a longer message is an error of MPI's, a shorter one is none
+        char text[128];
+        MPI_Count bytes = 0;
+        MPI_CHECK(MPI_Get_elements_x(&status, MPI_BYTE, &bytes));
+        CHECK((size_t)bytes == c->count * dtype_size(c->type), "%s: rank %d sends %lld bytes",
+              collective_describe(c, text, sizeof text), c->root, (long long)bytes);
+    }
+}
+
+static long mpi_start(ProcessGroup *pg, const Collective *collective)
+{
+    Mpi *mpi = pg->state;
+    char text[128];
+    CHECK(collective->count <= INT_MAX, "%s: MPI counts to %d, so do it in several calls",
+          collective_describe(collective, text, sizeof text), INT_MAX);
+
+    // Only two ranks send and receive, and the others cannot wait for them here.
+    const bool everybody_calls = collective->kind != SEND && collective->kind != RECV;
+    if (pg->check_collectives && everybody_calls)
+        compare_calls(pg, collective);
+
+    const long ticket = mpi->started++;
+    Call *call = &mpi->calls[ticket % MAX_PENDING];
+    finish(pg, call); // a much earlier one
+    call->ticket = ticket;
+    call->collective = *collective;
+    check_call(start_request(pg, collective, &call->request), collective);
+
+    int done; // to ask is to push: MPI moves all calls on their way
+    check_call(MPI_Request_get_status(call->request, &done, MPI_STATUS_IGNORE), collective);
+    return ticket;
+}
+
+static void mpi_wait(ProcessGroup *pg, long ticket)
+{
+    Mpi *mpi = pg->state;
+    Call *call = &mpi->calls[ticket % MAX_PENDING];
+    if (call->ticket == ticket)
+        finish(pg, call);
+}
+
+/* ---- the group ---- */
+
+static void mpi_init(ProcessGroup *pg)
+{
+    check_launcher(pg);
+    Mpi *mpi = mem_calloc(1, sizeof *mpi);
+    pg->state = mpi;
+    for (int i = 0; i < MAX_PENDING; i++)
+        mpi->calls[i].request = MPI_REQUEST_NULL;
+
+    int initialized = 0, level = 0;
+    MPI_CHECK(MPI_Initialized(&initialized));
+    CHECK(!initialized, "MPI starts once in a process: it can be in one mpi group only");
+    MPI_CHECK(MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &level));
+    CHECK(level >= MPI_THREAD_FUNNELED, "this MPI library allows a rank no threads of its own");
+
+    MPI_CHECK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN)); // the default aborts
+    MPI_CHECK(MPI_Comm_dup(MPI_COMM_WORLD, &mpi->comm));
+    int rank = 0, size = 0;
+    MPI_CHECK(MPI_Comm_rank(mpi->comm, &rank));
+    MPI_CHECK(MPI_Comm_size(mpi->comm, &size));
+    expect_place(pg, rank, size);
+
+    ops_init(mpi);
+}
+
+static void mpi_destroy(ProcessGroup *pg)
+{
+    Mpi *mpi = pg->state;
+    for (int i = 0; i < MAX_PENDING; i++)
+        finish(pg, &mpi->calls[i]);
+    for (ReduceOp op = REDUCE_SUM; op <= REDUCE_MIN; op++)
+        MPI_CHECK(MPI_Op_free(&mpi->bfloat16_ops[op]));
+    MPI_CHECK(MPI_Comm_free(&mpi->comm));
+    MPI_CHECK(MPI_Finalize());
+    free(mpi);
+}
+
+const Backend backend_mpi = { .name = "mpi",
+                              .available = true,
+                              .reads_gpu = false,
+                              .init = mpi_init,
+                              .start = mpi_start,
+                              .wait = mpi_wait,
+                              .destroy = mpi_destroy };

@@ -1,0 +1,69 @@
+#!/bin/sh
+# Usage: ./setup.sh [--check | --minimal]      Installs what the project needs and is missing.
+#   --check    only says what is missing; exit status 1 if the project cannot be built
+#   --minimal  leaves out what only tests need, and MPI
+# Uses the distribution's package manager, with sudo where needed. CUDA is never installed.
+set -eu
+cd "$(dirname "$0")"
+. tools/parts.sh
+
+kinds='required tests optional'
+check=no
+case ${1:-} in
+'') ;;
+--check) check=yes ;;
+--minimal) kinds=required ;;
+--help | -h) sed -n '2,/^set/ { /^set/d; s/^# //; p; }' "$0" && exit 0 ;;
+*) echo "$0: $1: it is --check, --minimal or nothing" >&2 && exit 2 ;;
+esac
+
+export DEBIAN_FRONTEND=noninteractive # apt-get shall ask nothing
+
+say() {
+    echo "setup: $*"
+}
+
+# Names the parts of a kind that are missing; their packages are in $packages then.
+look_for() {
+    packages=''
+    while IFS='|' read -r kind name probe without names; do
+        if [ "$kind" = "$1" ] && ! $probe >/dev/null; then
+            say "$name is missing ($kind): without it, $without"
+            packages="$packages $names"
+        fi
+    done <<END
+$(parts)
+END
+    [ -z "$packages" ]
+}
+
+# shellcheck disable=SC2086 # the manager's command and the packages are several words each
+install_packages() {
+    if [ -z "$install" ]; then
+        say 'no apt, dnf, yum, pacman, apk or zypper here: install it by hand'
+        return 1
+    elif [ "$(id -u)" -ne 0 ] && [ "${install#sudo }" = "$install" ]; then
+        say "this takes root, and there is no sudo: let root run '$install$packages'"
+        return 1
+    fi
+    refresh=''
+    case $install in *apt-get*) refresh="${install% install -y} update" ;; esac
+    say "${refresh:+$refresh && }$install$packages"
+    if ! $refresh || ! $install $packages; then
+        say 'that failed, for the reason above: is this machine online?'
+        return 1
+    fi
+}
+
+status=0 complete=yes
+for kind_wanted in $kinds; do
+    look_for "$kind_wanted" && continue
+    if [ $check = no ] && install_packages; then
+        look_for "$kind_wanted" && continue
+        say 'it is installed, but where? It must be in PATH (module load mpi)'
+    fi
+    complete=no
+    [ "$kind_wanted" != required ] || status=1
+done
+[ $complete = no ] || say 'everything is there: make'
+exit $status

@@ -1,0 +1,92 @@
+#!/usr/bin/env bats
+# The mpi backend, in ranks that mpirun starts (tests/mpi_ranks.c).
+
+setup() {
+    ranks=${BUILD:-build}/tests/mpi_ranks
+    command -v mpirun >/dev/null || skip "no mpirun"
+    grep -q MPI=1 "${BUILD:-build}/parts" || skip "built without MPI"
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 # containers have no other user
+    export OMPI_MCA_btl_vader_single_copy_mechanism=none             # nor may they use this one
+    export OMPI_MCA_odls_base_sigkill_timeout=0                      # kill who is left at once
+    export MASTER_ADDR=127.0.0.1
+    MASTER_PORT=$(python3 -c 'import socket; s = socket.socket(); s.bind(("", 0)); print(s.getsockname()[1])')
+    export MASTER_PORT
+}
+
+# on RANKS COMMAND...: what the command prints on that many ranks is in $output.
+on() {
+    run timeout -k 5 60 mpirun --bind-to none --oversubscribe -n "$@"
+    echo "$output"
+}
+
+# differ CASE RANK0 RANK1: the calls of ranks 0 and 1, as the line that ends the run names them.
+differ() {
+    on 3 "$ranks" "$1"
+    [ "$status" -eq 1 ]
+    [[ $output == *"fatal: the ranks' calls differ: rank 0 calls $2, rank 1 calls $3"* ]]
+}
+
+@test "mpi: every collective, type and operation, on 1 to 5 ranks" {
+    for n in 1 2 3 4 5; do
+        on $n "$ranks" all
+        [ "$status" -eq 0 ]
+        [ -z "$output" ]
+    done
+}
+
+@test "mpi: and with calls compared" {
+    on 3 "$ranks" all_checked
+    [ "$status" -eq 0 ]
+}
+
+@test "mpi: calls that do not fit together are named, both sides" {
+    differ two_kinds 'all_reduce #0 of 1000 float32 (sum)' 'broadcast #0 of 10 int32 from rank 0'
+    differ two_counts 'reduce_scatter #0 of 20 float32 (max)' 'reduce_scatter #0 of 10 float32 (max)'
+    differ two_types 'all_reduce #0 of 5 float32 (mean)' 'all_reduce #0 of 5 int32 (mean)'
+    differ two_ops 'all_reduce #0 of 5 float64 (max)' 'all_reduce #0 of 5 float64 (min)'
+    differ two_roots 'gather #0 of 10 uint8 to rank 0' 'gather #0 of 10 uint8 to rank 1'
+    differ one_call_less 'all_reduce #0 of 5 int64 (sum)' 'barrier #0'
+}
+
+@test "mpi: a message of another length than expected is named" {
+    on 2 "$ranks" short_message
+    [ "$status" -eq 1 ]
+    [[ $output == *"recv #0 of 11 float32 from rank 0: rank 0 sends 40 bytes"* ]]
+    on 2 "$ranks" long_message
+    [ "$status" -eq 1 ]
+    [[ $output == *"recv #0 of 10 float32 from rank 0: "*runcate* ]]
+}
+
+@test "mpi: a rank that stays away ends the others at the timeout" {
+    begin=$(date +%s)
+    on 3 "$ranks" absent # for 20 s; the timeout is 1 s
+    [ "$status" -eq 1 ]
+    [ $(($(date +%s) - begin)) -lt 15 ]
+    [[ $output == *"all_reduce #0 of 5 float32 (sum) did not end within 1 s: a rank is missing"* ]]
+}
+
+@test "mpi: a rank that is killed ends the others" {
+    on 3 "$ranks" killed
+    [ "$status" -ne 0 ] && [ "$status" -ne 124 ]
+}
+
+@test "mpi: more elements than MPI can count are refused" {
+    on 1 "$ranks" too_many
+    [ "$status" -eq 1 ]
+    [[ $output == *"all_reduce #0 of 2147483648 float32 (sum): MPI counts to 2147483647"* ]]
+}
+
+@test "mpi: without an MPI launcher, status 2 and what to type" {
+    RANK=0 WORLD_SIZE=1 run timeout 20 "$ranks" nothing
+    echo "$output"
+    [ "$status" -eq 2 ]
+    [[ $output == *"--backend mpi needs ranks that an MPI launcher started"*mpirun* ]]
+    [ "$(echo "$output" | wc -l)" -eq 1 ]
+}
+
+@test "mpi: a rank that MPI counts otherwise is told both numbers" {
+    # shellcheck disable=SC2016 # the variables are the ranks'
+    on 2 sh -c 'RANK=$((1 - OMPI_COMM_WORLD_RANK)) exec "$0" nothing' "$ranks"
+    [ "$status" -eq 1 ]
+    [[ $output == *"this is rank "[01]" of 2, but rank "[01]" of 2 for MPI"* ]]
+}

@@ -1,0 +1,141 @@
+/*
+ * A rank of an MPI job, for tests/mpi.bats: forms a group with backend mpi and runs one case.
+ *
+ * MPI=1 builds only; mpirun starts it. Usage: mpi_ranks CASE, MASTER_ADDR and MASTER_PORT set.
+ */
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "common/base/log.h"
+#include "common/dist/env.h"
+#include "tests/collective_cases.h"
+
+static float data[1000];
+
+static void two_kinds(ProcessGroup *pg)
+{
+    if (pg->rank == 1)
+        broadcast(pg, data, 10, INT32, 0);
+    else
+        all_reduce(pg, data, 1000, FLOAT32, REDUCE_SUM);
+}
+
+static void two_counts(ProcessGroup *pg)
+{
+    reduce_scatter(pg, data, data + 500, pg->rank == 1 ? 10 : 20, FLOAT32, REDUCE_MAX);
+}
+
+static void two_types(ProcessGroup *pg)
+{
+    all_reduce(pg, data, 5, pg->rank == 1 ? INT32 : FLOAT32, REDUCE_MEAN);
+}
+
+static void two_ops(ProcessGroup *pg)
+{
+    all_reduce(pg, data, 5, FLOAT64, pg->rank == 1 ? REDUCE_MIN : REDUCE_MAX);
+}
+
+static void two_roots(ProcessGroup *pg)
+{
+    gather(pg, data, data + 10, 10, UINT8, pg->rank == 1 ? 1 : 0);
+}
+
+static void one_call_less(ProcessGroup *pg)
+{
+    if (pg->rank != 1)
+        all_reduce(pg, data, 5, INT64, REDUCE_SUM);
+}
+
+static void short_message(ProcessGroup *pg)
+{
+    if (pg->rank == 0)
+        pg_send(pg, data, 10, FLOAT32, 1);
+    else
+        pg_recv(pg, data, 11, FLOAT32, 0);
+}
+
+static void long_message(ProcessGroup *pg)
+{
+    if (pg->rank == 0)
+        pg_send(pg, data, 11, FLOAT32, 1);
+    else
+        pg_recv(pg, data, 10, FLOAT32, 0);
+}
+
+static void absent(ProcessGroup *pg)
+{
+    if (pg->rank == 1)
+        sleep(20);
+    all_reduce(pg, data, 5, FLOAT32, REDUCE_SUM);
+}
+
+static void killed(ProcessGroup *pg)
+{
+    if (pg->rank == 1)
+        raise(SIGKILL);
+    all_reduce(pg, data, 5, FLOAT32, REDUCE_SUM);
+}
+
+static void too_many(ProcessGroup *pg)
+{
+    all_reduce(pg, data, (size_t)1 << 31, FLOAT32, REDUCE_SUM);
+}
+
+static void nothing(ProcessGroup *pg)
+{
+    (void)pg;
+}
+
+static const struct {
+    const char *name;
+    void (*run)(ProcessGroup *pg);
+    bool check_collectives;
+    double timeout;
+} cases[] = {
+    { "all", collective_cases_run, false, 60 },
+    { "all_checked", collective_cases_run, true, 60 },
+    { "two_kinds", two_kinds, true, 20 },
+    { "two_counts", two_counts, true, 20 },
+    { "two_types", two_types, true, 20 },
+    { "two_ops", two_ops, true, 20 },
+    { "two_roots", two_roots, true, 20 },
+    { "one_call_less", one_call_less, true, 20 },
+    { "short_message", short_message, false, 20 },
+    { "long_message", long_message, false, 20 },
+    { "absent", absent, false, 1 },
+    { "killed", killed, false, 20 },
+    { "too_many", too_many, false, 20 },
+    { "nothing", nothing, false, 20 },
+};
+
+/* An environment variable that mpirun sets and a test may overrule. */
+static int number(const char *overruling, const char *name)
+{
+    return env_int(getenv(overruling) != NULL ? overruling : name);
+}
+
+int main(int argc, char **argv)
+{
+    CHECK(argc == 2, "usage: mpi_ranks CASE");
+    const int rank = number("RANK", "OMPI_COMM_WORLD_RANK");
+    const int world_size = number("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE");
+    log_set_rank(rank, world_size);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        if (strcmp(argv[1], cases[i].name) != 0)
+            continue;
+        const Args args = { .backend = "mpi",
+                            .timeout = cases[i].timeout,
+                            .check_collectives = cases[i].check_collectives };
+        Store store;
+        store_init(&store, env_str("MASTER_ADDR"), env_int("MASTER_PORT"), rank == 0, world_size,
+                   20);
+        ProcessGroup pg;
+        process_group_init_store(&pg, &args, &store, rank, world_size, (Place){ 0 });
+        cases[i].run(&pg);
+        process_group_destroy(&pg);
+        store_free(&store);
+        return EXIT_SUCCESS;
+    }
+    die("%s: no such case", argv[1]);
+}

@@ -1,0 +1,101 @@
+#!/usr/bin/env bats
+# setup.sh and doctor on a pretended machine: its PATH holds the parts we want it to have, its
+# apt-get notes what it is asked for and brings back what was hidden.
+
+setup() {
+    bin=$BATS_TEST_TMPDIR/bin asked=$BATS_TEST_TMPDIR/asked
+    mkdir "$bin"
+    for program in cc make sh env dirname sed grep head tail tr id find wc cat mv nproc getconf ls; do
+        ln -s "$(command -v $program)" "$bin/$program"
+    done
+    for program in bats prove python3 jq mpicc mpirun; do
+        script $program "echo '$program version 1.2.3'"
+    done
+    script sudo 'exec "$@"'
+    script apt-get "echo \"\$*\" >>$asked; [ \$1 != install ] || mv $bin/hidden-\$3 $bin/\$3"
+    # shellcheck disable=SC2016 # the script's variables, not ours
+    script no-zlib 'text=$(cat); case $text in *zlib.h*) exit 1 ;; esac; echo "$text" | exec cc "$@"'
+}
+
+# script NAME TEXT: a program of the pretended machine.
+script() {
+    printf '#!/bin/sh\n%s\n' "$2" >"$bin/$1"
+    chmod +x "$bin/$1"
+}
+
+# there STATUS COMMAND...: what the command prints, and with which status it ends, on that machine.
+there() {
+    expected=$1
+    shift
+    run env PATH="$bin" "$@"
+    echo "$output"
+    [ "$status" -eq "$expected" ]
+}
+
+hide() {
+    mv "$bin/$1" "$bin/hidden-$1"
+}
+
+@test "where all is there, setup says so and installs nothing" {
+    there 0 ./setup.sh
+    [ "$output" = "setup: everything is there: make" ]
+    [ ! -e "$asked" ]
+}
+
+@test "what is missing is named and installed" {
+    hide jq
+    there 0 ./setup.sh
+    [ "${lines[0]}" = "setup: jq is missing (tests): without it, no 'make test': it reads the metrics" ]
+    [ "${lines[2]}" = "setup: everything is there: make" ]
+    [ "$(cat "$asked")" = "$(printf 'update\ninstall -y jq')" ]
+}
+
+@test "setup --check only reports, and fails where a required part is missing" {
+    hide jq
+    there 0 ./setup.sh --check
+    [[ $output == *"jq is missing (tests)"* ]]
+    there 1 CC=no-zlib ./setup.sh --check
+    [[ $output == *"zlib is missing (required)"* ]]
+    [ ! -e "$asked" ]
+}
+
+@test "setup --minimal asks for what is required only" {
+    hide jq
+    there 1 CC=no-zlib ./setup.sh --minimal # our apt-get has no zlib
+    [ "$(cat "$asked")" = "$(printf 'update\ninstall -y zlib1g-dev')" ]
+    [[ $output != *jq* ]]
+}
+
+@test "offline, setup says what failed and does not try again" {
+    script apt-get "echo \"\$*\" >>$asked; echo 'no route to host'; exit 100"
+    there 1 CC=no-zlib ./setup.sh
+    [[ $output == *"no route to host"*"is this machine online?"* ]]
+    [ "$(cat "$asked")" = update ]
+}
+
+@test "without a package manager setup says what to install by hand" {
+    rm "$bin/apt-get"
+    hide jq
+    there 0 ./setup.sh
+    [[ $output == *"jq is missing"*"install it by hand"* ]]
+}
+
+@test "setup refuses options it does not know" {
+    there 2 ./setup.sh --all
+    [[ $output == *"--all: it is --check, --minimal or nothing" ]]
+    there 0 ./setup.sh --help
+    [[ $output == "Usage: ./setup.sh"* ]]
+}
+
+@test "doctor has a line for every part, and the remedy for what is missing" {
+    hide jq
+    there 0 tools/doctor.sh
+    for part in 'C compiler' OpenMP make zlib libyaml jansson cmocka bats prove python3 jq MPI CUDA \
+        NCCL 'NVIDIA GPU' Slurm torchrun gnuplot clang-format cores avx2 avx512f MNIST; do
+        [ "$(echo "$output" | grep -cE "^(yes|no )  $part  ")" -eq 1 ]
+    done
+    echo "$output" | grep -q "^yes  python3       1.2.3$"
+    echo "$output" | grep -qE "^no   jq +no 'make test'.*; to get it: .*apt-get install -y jq$"
+    [[ $output != *$'\033'* ]] # no colours but on a terminal
+    there 1 CC=no-zlib tools/doctor.sh
+}

@@ -1,0 +1,45 @@
+#!/bin/sh
+# Usage: tools/doctor.sh      What this machine has, what a missing part means, and how to get it.
+set -eu
+cd "$(dirname "$0")/.."
+. tools/parts.sh
+
+green='' red='' plain=''
+if [ -t 1 ]; then
+    green=$(printf '\033[32m') red=$(printf '\033[31m') plain=$(printf '\033[0m')
+fi
+
+# row YES_OR_NO NAME TEXT
+row() {
+    colour=$green
+    [ "$1" = yes ] || colour=$red
+    printf '%s%-3s%s  %-12s  %s\n' "$colour" "$1" "$plain" "$2" "$3"
+}
+
+status=0
+while IFS='|' read -r kind name probe without packages; do
+    if version=$($probe); then
+        row yes "$name" "${version:-found}"
+        continue
+    fi
+    [ "$kind" = outside ] || packages="${install:-install} $packages"
+    row no "$name" "$without; to get it: $packages"
+    [ "$kind" != required ] || status=1
+done <<END
+$(parts)
+END
+
+row yes cores "$(nproc) of $(getconf _NPROCESSORS_ONLN) for this process"
+for vectors in avx2 avx512f; do
+    if grep -qsw $vectors /proc/cpuinfo; then
+        row yes $vectors ''
+    else
+        row no $vectors 'slower arithmetic'
+    fi
+done
+if ls data/mnist/train-images* >/dev/null 2>&1; then
+    row yes MNIST data/mnist
+else
+    row no MNIST "no --dataset mnist; to get it: data/get_mnist.sh"
+fi
+exit $status

@@ -1,0 +1,98 @@
+# parts.sh - what the project uses of a machine: how to find each part, and how to get it.
+# Sourced by setup.sh, which installs what is missing, and by doctor.sh, which shows everything.
+# shellcheck shell=sh
+
+# Prints a line for every part: KIND|NAME|PROBE|WITHOUT|PACKAGES. KIND: required to build, tests (to
+# run them), optional, extra (setup.sh does not install it), or outside (no package, but advice).
+# PROBE: a command that succeeds where the part is, and prints its version.
+parts() {
+    part required 'C compiler' 'header stdio.h __VERSION__' 'nothing can be built' \
+        'gcc libc6-dev' gcc gcc 'gcc musl-dev' gcc
+    part required OpenMP 'header omp.h _OPENMP -fopenmp' "only 'make OPENMP=' builds, unthreaded" \
+        gcc gcc gcc gcc gcc
+    part required make 'program make' 'nothing can be built' make make make make make
+    part required zlib 'header zlib.h ZLIB_VERSION' 'no data set can be unpacked' \
+        zlib1g-dev zlib-devel zlib zlib-dev zlib-devel
+    part required libyaml 'header yaml.h' 'no config.yaml can be read' \
+        libyaml-dev libyaml-devel libyaml yaml-dev libyaml-devel
+    part required jansson 'header jansson.h JANSSON_VERSION' 'no checkpoint can be written' \
+        libjansson-dev jansson-devel jansson jansson-dev libjansson-devel
+
+    part tests cmocka 'header cmocka.h' "no 'make test': the C programs among the tests use it" \
+        libcmocka-dev libcmocka-devel cmocka cmocka-dev libcmocka-devel
+    part tests bats 'program bats' "no 'make test': it runs the command lines" \
+        bats bats bash-bats bats bats
+    part tests prove 'program prove' "no 'make test': it runs and counts all the tests" \
+        perl perl-Test-Harness perl perl-utils perl
+    part tests python3 'program python3' "no 'make test': it compares with PyTorch's numbers" \
+        python3 python3 python python3 python3
+    part tests jq 'program jq' "no 'make test': it reads the metrics" jq jq jq jq jq
+
+    part optional MPI mpi 'no --backend mpi, no LAUNCHER=mpirun' \
+        'libopenmpi-dev openmpi-bin' openmpi-devel openmpi 'openmpi openmpi-dev' openmpi-devel
+
+    cuda=${CUDA_HOME:-/usr/local/cuda}
+    part outside CUDA "program $cuda/bin/nvcc" 'no --device cuda' 'developer.nvidia.com/cuda-downloads'
+    part outside NCCL "header nccl.h NCCL_MAJOR.NCCL_MINOR -I$cuda/include" 'no --backend nccl' \
+        'developer.nvidia.com/nccl'
+    part outside 'NVIDIA GPU' gpus 'ranks train on CPUs' 'a machine that has one'
+    part outside Slurm 'program sbatch' '04 runs without a queue of jobs' 'a cluster that has it'
+    part outside torchrun 'location torchrun' 'no LAUNCHER=torchrun' 'pip install torch'
+    part extra gnuplot 'program gnuplot' 'no plots' gnuplot-nox gnuplot gnuplot gnuplot gnuplot
+    part extra clang-format 'program clang-format' "no 'make format'" \
+        clang-format clang-tools-extra clang clang-extra-tools clang-tools
+}
+
+# The package names are those of apt, dnf, pacman, apk and zypper in turn.
+part() {
+    fields="$1|$2|$3|$4"
+    shift 4
+    [ $# -eq 1 ] || shift "$manager"
+    echo "$fields|$1"
+}
+
+# header FILE [MACRO [OPTION]]: can the C compiler include it? Prints what the macro stands for.
+header() {
+    text=$(printf '#include <%s>\n%s\n' "$1" "${2:-}" |
+        "${CC:-cc}" -E -P ${3:+"$3"} - 2>/dev/null) || return 1
+    [ -z "${2:-}" ] || echo "$text" | tail -n 1 | tr -d '" '
+}
+
+# program NAME: prints the first thing like a version in what it says of itself.
+program() {
+    command -v "$1" >/dev/null || return 1
+    "$1" --version 2>/dev/null | grep -o '[0-9][0-9]*\.[0-9][0-9.]*' | head -n 1
+}
+
+mpi() {
+    command -v mpicc >/dev/null && program mpirun
+}
+
+gpus() {
+    count=$(find /proc/driver/nvidia/gpus -mindepth 1 -maxdepth 1 2>/dev/null | wc -l)
+    [ "$count" -gt 0 ] && echo "$count"
+}
+
+# location NAME: for programs that are slow to say their version.
+location() {
+    command -v "$1"
+}
+
+# This distribution's package manager: which name of a part is its own, and how it installs.
+manager=0 install=''
+if command -v apt-get >/dev/null; then
+    manager=0 install='apt-get install -y'
+elif command -v dnf >/dev/null; then
+    manager=1 install='dnf install -y'
+elif command -v yum >/dev/null; then
+    manager=1 install='yum install -y'
+elif command -v pacman >/dev/null; then
+    manager=2 install='pacman -S --needed --noconfirm'
+elif command -v apk >/dev/null; then
+    manager=3 install='apk add --update-cache'
+elif command -v zypper >/dev/null; then
+    manager=4 install='zypper --non-interactive install'
+fi
+if [ -n "$install" ] && [ "$(id -u)" -ne 0 ] && command -v sudo >/dev/null; then
+    install="sudo $install"
+fi

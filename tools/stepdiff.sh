@@ -1,0 +1,46 @@
+#!/bin/sh
+# Usage: tools/stepdiff.sh 02a|02b|02c|02|03|04|05|05-ddprun   What it adds to the program before.
+#        tools/stepdiff.sh --count                             How many lines that is, and may be.
+set -eu
+cd "$(dirname "$0")/.."
+
+# One line for each program there is: name, most lines it may change, the one before, the program.
+pairs() {
+    before=01_single_gpu/train.c
+    while read -r name program; do
+        [ -e "$program" ] || continue
+        echo "$name 60 $before $program"
+        before=$program
+    done <<END
+02a 02_multi_gpu_spawn/train_a_spawn.c
+02b 02_multi_gpu_spawn/train_b_all_reduce.c
+02c 02_multi_gpu_spawn/train_c_sampler.c
+02 02_multi_gpu_spawn/train.c
+03 03_torchrun_env/train.c
+04 04_slurm_multinode/train.c
+05 05_fault_tolerance/train.c
+END
+    [ ! -e 05_fault_tolerance/ddprun.c ] ||
+        echo "05-ddprun 200 03_torchrun_env/ddprun.c 05_fault_tolerance/ddprun.c"
+}
+
+if [ "${1:-}" = --count ]; then
+    pairs | while read -r name most before program; do
+        echo "$name: $before $program $(diff "$before" "$program" | grep -c '^[<>]') of $most"
+    done
+    exit 0
+fi
+
+pairs | {
+    while read -r name _ before program; do
+        [ "$name" = "${1:-}" ] || continue
+        if [ -t 1 ] && command -v git >/dev/null; then
+            git diff --no-index --color "$before" "$program" || [ $? -eq 1 ] # 1: they differ
+        else
+            diff -u "$before" "$program" || [ $? -eq 1 ]
+        fi
+        exit 0
+    done
+    echo "$0: '${1:-}' is no step: $(pairs | cut -d ' ' -f 1 | tr '\n' ' ')or --count" >&2
+    exit 2
+}
