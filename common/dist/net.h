@@ -13,7 +13,9 @@
 int net_listen(const char *host, int *port);
 int net_accept(int listen_fd, double deadline);
 
-/* Connects, again and again until the deadline: the other side may not be up yet. */
+/* Connects, again and again until the deadline: the other side may not be up yet, nor its name
+ * known. In the end errno is what the last attempt failed of: ECONNREFUSED (nobody listens there),
+ * ENXIO (no such name), ETIMEDOUT (no answer). */
 int net_connect(const char *host, int port, double deadline);
 
 int net_send(int fd, const void *data, size_t bytes, double deadline);

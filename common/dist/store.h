@@ -23,9 +23,10 @@ typedef struct {
 
 /* Joins the store of a training job at host:port. The process with is_server serves it, unless an
  * agent does already (TORCHELASTIC_USE_AGENT_STORE, as PyTorch's TCPStore understands it). Waits
- * until the server is there and has counted world_size workers. Keys get the run id and restart
- * count (TORCHELASTIC_RUN_ID, _RESTART_COUNT) in front, since an agent's store keeps the keys of a
- * dead attempt. Dies, naming host and port, when the timeout (seconds) is over. */
+ * until the server is there, and in the process that serves it until world_size workers have come.
+ * Keys get the run id and restart count (TORCHELASTIC_RUN_ID, _RESTART_COUNT) in front, since an
+ * agent's store keeps the keys of a dead attempt. Dies, naming host and port, when the timeout
+ * (seconds) is over. */
 void store_init(Store *store, const char *host, int port, bool is_server, int world_size,
                 double timeout);
 
@@ -50,5 +51,33 @@ bool store_delete(Store *store, const char *key); // was it there?
  * of what it holds then, and copies at most `bytes` of it to result. */
 size_t store_compare_set(Store *store, const char *key, const char *expected, const char *desired,
                          char *result, size_t bytes);
+
+/* The rest of PyTorch's store. What has no result is not acknowledged; who must know that it has
+ * been done follows it by store_ping, whose answer comes after it. */
+void store_ping(Store *store);
+void store_append(Store *store, const char *key, const void *value, size_t bytes);
+
+typedef struct {
+    void *data;
+    size_t bytes;
+} StoreValue;
+
+/* Several keys at once, with values of 64 MiB together. multi_get waits for all of them; each value
+ * says how many bytes fit, and on return how long it is. */
+void store_multi_set(Store *store, int count, const char *const keys[], const StoreValue values[]);
+void store_multi_get(Store *store, int count, const char *const keys[], StoreValue values[]);
+
+int64_t store_num_keys(Store *store); // on the whole server, whatever the prefix
+char *store_list_keys(Store *store); // under the prefix, a line each; free it
+
+/* First in, first out; a queue and a value may have the same key. Pop takes the value as multi_get
+ * does; false: the queue is empty (with block: another rank was faster). On PyTorch's server use a
+ * connection of its own for queues, for a push may later wake whoever once waited for one. */
+void store_queue_push(Store *store, const char *key, const void *value, size_t bytes);
+bool store_queue_pop(Store *store, const char *key, bool block, StoreValue *value);
+int64_t store_queue_len(Store *store, const char *key);
+
+/* Waits until world_size callers have come to this key. Works once for a key: it counts on. */
+void store_barrier(Store *store, const char *key, int64_t world_size);
 
 #endif

@@ -1,0 +1,177 @@
+/*
+ * One thread serves all clients: it sleeps until a socket has something to say (epoll), takes the
+ * bytes that are there, acts on the requests they complete, and sends what fits into the sockets.
+ * It never waits for one client, so half a request or a reader gone to sleep delays nobody else.
+ */
+#include "common/dist/store_server.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "common/base/log.h"
+#include "common/base/memory.h"
+#include "common/dist/net.h"
+#include "common/dist/store_service.h"
+
+enum {
+    READ_BYTES = 16 << 10, // from one client before the others have their turn
+    MAX_EVENTS = 64,
+    FULL_PAUSE_MS = 100,
+};
+
+struct StoreServer {
+    int epoll_fd, listen_fd, stop_fd;
+    bool full; // no descriptor left for one more client
+    Service service;
+    LIST_HEAD(, Client) clients;
+    pthread_t thread;
+};
+
+/* What epoll reports for fd comes with `about`: the client, or where the server keeps the fd. */
+static int watch(const StoreServer *server, int operation, int fd, uint32_t events, void *about)
+{
+    struct epoll_event event = { .events = events, .data.ptr = about };
+    return epoll_ctl(server->epoll_fd, operation, fd, &event);
+}
+
+static void drop_client(StoreServer *server, Client *client)
+{
+    service_forget(&server->service, client);
+    LIST_REMOVE(client, next);
+    // While a process forked meanwhile has a copy of the descriptor, closing ours neither ends
+    // epoll's reports nor lets the other side know.
+    watch(server, EPOLL_CTL_DEL, client->fd, 0, NULL);
+    shutdown(client->fd, SHUT_RDWR);
+    close(client->fd);
+    free(client);
+}
+
+/* Without a descriptor to spare, strangers wait in the kernel's queue: asking for them again and
+ * again would only burn the processor. */
+static void set_full(StoreServer *server, bool full)
+{
+    if (full != server->full)
+        watch(server, EPOLL_CTL_MOD, server->listen_fd, full ? 0 : EPOLLIN, &server->listen_fd);
+    server->full = full;
+}
+
+static void accept_client(StoreServer *server)
+{
+    const int fd = net_accept(server->listen_fd, 0);
+    if (fd < 0) {
+        set_full(server, errno != ETIMEDOUT);
+        return;
+    }
+    Client *client = mem_calloc(1, sizeof *client);
+    client->fd = fd;
+    LIST_INSERT_HEAD(&server->clients, client, next);
+    if (watch(server, EPOLL_CTL_ADD, fd, EPOLLIN, client) < 0)
+        drop_client(server, client);
+}
+
+/* False: the client is gone, or must go. */
+static bool receive(StoreServer *server, Client *client)
+{
+    uint8_t data[READ_BYTES];
+    const ssize_t count = recv(client->fd, data, sizeof data, 0);
+    if (count < 0)
+        return errno == EAGAIN || errno == EINTR;
+    return count > 0 && service_feed(&server->service, client, data, (size_t)count);
+}
+
+/* A failure is left to epoll, which reports the same socket as broken. */
+static void send_replies(StoreServer *server, Client *client)
+{
+    ssize_t count = 0;
+    while (bytes_count(&client->out) > 0 && count >= 0) {
+        count =
+            send(client->fd, bytes_front(&client->out), bytes_count(&client->out), MSG_NOSIGNAL);
+        if (count > 0)
+            bytes_drop(&client->out, (size_t)count);
+    }
+    const bool wants_room = bytes_count(&client->out) > 0;
+    if (wants_room != client->wants_room)
+        watch(server, EPOLL_CTL_MOD, client->fd, EPOLLIN | (wants_room ? EPOLLOUT : 0), client);
+    client->wants_room = wants_room;
+}
+
+static void serve_client(StoreServer *server, Client *client)
+{
+    if (receive(server, client))
+        send_replies(server, client);
+    else
+        drop_client(server, client);
+    while ((client = service_next_woken(&server->service)) != NULL)
+        send_replies(server, client);
+}
+
+static void *serve(void *argument)
+{
+    StoreServer *server = argument;
+    for (;;) {
+        struct epoll_event events[MAX_EVENTS];
+        const int count =
+            epoll_wait(server->epoll_fd, events, MAX_EVENTS, server->full ? FULL_PAUSE_MS : -1);
+        set_full(server, false);
+        for (int i = 0; i < count; i++) {
+            if (events[i].data.ptr == &server->stop_fd)
+                return NULL;
+            if (events[i].data.ptr == &server->listen_fd)
+                accept_client(server);
+            else
+                serve_client(server, events[i].data.ptr);
+        }
+    }
+}
+
+/* Signals are for the thread that trains: this one takes none. */
+static int start_thread(StoreServer *server)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    errno = pthread_create(&server->thread, NULL, serve, server);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return errno == 0 ? 0 : -1;
+}
+
+static void server_free(StoreServer *server)
+{
+    while (!LIST_EMPTY(&server->clients))
+        drop_client(server, LIST_FIRST(&server->clients));
+    table_free(&server->service.table);
+    close(server->stop_fd);
+    close(server->listen_fd);
+    close(server->epoll_fd);
+    free(server);
+}
+
+StoreServer *store_server_start(const char *host, int *port)
+{
+    StoreServer *server = mem_calloc(1, sizeof *server);
+    server->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    server->stop_fd = eventfd(0, EFD_CLOEXEC);
+    server->listen_fd = net_listen(host, port);
+    if (server->listen_fd < 0 ||
+        watch(server, EPOLL_CTL_ADD, server->listen_fd, EPOLLIN, &server->listen_fd) < 0 ||
+        watch(server, EPOLL_CTL_ADD, server->stop_fd, EPOLLIN, &server->stop_fd) < 0 ||
+        start_thread(server) < 0) {
+        const int reason = errno;
+        server_free(server);
+        errno = reason;
+        return NULL;
+    }
+    return server;
+}
+
+void store_server_stop(StoreServer *server)
+{
+    eventfd_write(server->stop_fd, 1);
+    pthread_join(server->thread, NULL);
+    server_free(server);
+}

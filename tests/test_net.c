@@ -1,0 +1,334 @@
+/*
+ * TCP with deadlines: where a listener can be reached from, that every wait ends in time and says
+ * why, and that neither signals nor vanished peers disturb.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <fcntl.h>
+#include <ifaddrs.h>
+#include <math.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "common/base/log.h"
+#include "common/base/memory.h"
+#include "common/dist/net.h"
+
+#define NOT_OURS "203.0.113.7" // an address that is for documents only (RFC 5737)
+
+static double soon(double seconds)
+{
+    return seconds_now() + seconds;
+}
+
+static bool can_connect(const char *host, int port)
+{
+    const int fd = net_connect(host, port, soon(0));
+    if (fd >= 0)
+        close(fd);
+    return fd >= 0;
+}
+
+/* A numeric address of this machine that is not loopback. False: it has none. */
+static bool own_address(int family, char *address)
+{
+    struct ifaddrs *all = NULL;
+    bool found = false;
+    assert_int_equal(getifaddrs(&all), 0);
+    for (const struct ifaddrs *one = all; one != NULL && !found; one = one->ifa_next) {
+        if (one->ifa_addr == NULL || one->ifa_addr->sa_family != family)
+            continue;
+        const socklen_t size =
+            family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
+        getnameinfo(one->ifa_addr, size, address, NI_MAXHOST, NULL, 0, NI_NUMERICHOST);
+        found = strncmp(address, "127.", 4) != 0 && strcmp(address, "::1") != 0;
+    }
+    freeifaddrs(all);
+    return found;
+}
+
+/* Both ends of a connection over loopback. */
+static void connect_pair(int ends[2])
+{
+    int port = 0;
+    const int listener = net_listen("127.0.0.1", &port);
+    assert_true(listener >= 0);
+    ends[0] = net_connect("127.0.0.1", port, soon(5));
+    ends[1] = net_accept(listener, soon(5));
+    assert_true(ends[0] >= 0 && ends[1] >= 0);
+    close(listener);
+}
+
+static void close_pair(const int ends[2])
+{
+    close(ends[0]);
+    close(ends[1]);
+}
+
+static void test_localhost_is_reached_from_this_machine_only(void **state)
+{
+    (void)state;
+    const char *names[] = { "localhost", "127.0.0.1" };
+    for (int i = 0; i < 2; i++) {
+        int port = 0;
+        const int listener = net_listen(names[i], &port);
+        assert_true(listener >= 0);
+        assert_in_range(port, 1, 65535);
+        assert_true(can_connect("127.0.0.1", port));
+        assert_true(can_connect("localhost", port)); // which may be ::1 first
+        char address[NI_MAXHOST];
+        if (own_address(AF_INET, address))
+            assert_false(can_connect(address, port));
+        close(listener);
+    }
+}
+
+static void test_names_of_others_listen_everywhere(void **state)
+{
+    (void)state;
+    const char *names[] = { "", NOT_OURS };
+    for (int i = 0; i < 2; i++) {
+        int port = 0;
+        const int listener = net_listen(names[i], &port);
+        assert_true(listener >= 0);
+        assert_true(can_connect("127.0.0.1", port));
+        char address[NI_MAXHOST];
+        if (own_address(AF_INET, address))
+            assert_true(can_connect(address, port));
+        int other_port = 0;
+        const int ipv6 = net_listen("::1", &other_port);
+        assert_true(ipv6 < 0 || can_connect("::1", port));
+        close(ipv6);
+        close(listener);
+    }
+}
+
+static void test_own_address_listens_there_alone(void **state)
+{
+    (void)state;
+    char address[NI_MAXHOST];
+    if (!own_address(AF_INET, address))
+        skip();
+    int port = 0;
+    const int listener = net_listen(address, &port);
+    assert_true(listener >= 0);
+    assert_true(can_connect(address, port));
+    assert_false(can_connect("127.0.0.1", port));
+    close(listener);
+}
+
+static void test_port_in_use_is_refused(void **state)
+{
+    (void)state;
+    int port = 0;
+    const int listener = net_listen("localhost", &port);
+    assert_int_equal(net_listen("localhost", &port), -1);
+    assert_int_equal(errno, EADDRINUSE);
+    assert_int_equal(net_listen("", &port), -1);
+    assert_int_equal(errno, EADDRINUSE);
+    close(listener);
+}
+
+static void test_sockets_are_quick_and_stay_in_this_program(void **state)
+{
+    (void)state;
+    int ends[2];
+    connect_pair(ends);
+    for (int i = 0; i < 2; i++) {
+        int no_delay = 0;
+        socklen_t size = sizeof no_delay;
+        assert_int_equal(getsockopt(ends[i], IPPROTO_TCP, TCP_NODELAY, &no_delay, &size), 0);
+        assert_true(no_delay);
+        assert_true(fcntl(ends[i], F_GETFD) & FD_CLOEXEC);
+    }
+    close_pair(ends);
+}
+
+/* That a call failed for this reason, after this many seconds (and not many more). */
+#define assert_fails_after(call, reason, seconds) \
+    do { \
+        const double start = seconds_now(); \
+        assert_int_equal(call, -1); \
+        assert_int_equal(errno, reason); \
+        assert_true(seconds_now() - start >= (seconds)); \
+        assert_true(seconds_now() - start < (seconds) + 3); \
+    } while (0)
+
+static void test_every_wait_ends(void **state)
+{
+    (void)state;
+    int port = 0, ends[2];
+    char byte;
+    const int listener = net_listen("127.0.0.1", &port);
+    assert_fails_after(net_accept(listener, soon(0.1)), ETIMEDOUT, 0.1);
+    assert_fails_after(net_accept(listener, 0), ETIMEDOUT, 0);
+    close(listener);
+    assert_fails_after(net_connect("127.0.0.1", port, soon(0.1)), ECONNREFUSED, 0.1);
+
+    connect_pair(ends);
+    assert_fails_after(net_recv(ends[0], &byte, 1, soon(0.1)), ETIMEDOUT, 0.1);
+    const size_t bytes = 64 << 20; // more than the kernel keeps for a reader that sleeps
+    void *data = mem_calloc(bytes, 1);
+    assert_fails_after(net_send(ends[0], data, bytes, soon(0.1)), ETIMEDOUT, 0.1);
+    free(data);
+    close_pair(ends);
+}
+
+static void test_closed_connection_is_an_error(void **state)
+{
+    (void)state;
+    int ends[2];
+    char bytes[2];
+    connect_pair(ends);
+    assert_int_equal(net_send(ends[1], "x", 1, soon(1)), 0);
+    close(ends[1]);
+    assert_int_equal(net_recv(ends[0], bytes, 2, soon(1)), -1); // one byte is there, two are not
+    assert_int_equal(errno, ECONNRESET);
+    int failed = 0;
+    for (int i = 0; i < 100 && failed == 0; i++) // without SIGPIPE
+        failed = net_send(ends[0], bytes, sizeof bytes, soon(1));
+    assert_int_equal(failed, -1);
+    assert_true(errno == EPIPE || errno == ECONNRESET);
+    close(ends[0]);
+}
+
+static void *listen_later(void *argument)
+{
+    int port = (int)(intptr_t)argument;
+    usleep(150000);
+    return (void *)(intptr_t)net_listen("127.0.0.1", &port);
+}
+
+static void test_connect_waits_for_the_listener(void **state)
+{
+    (void)state;
+    int port = 0;
+    close(net_listen("127.0.0.1", &port)); // a port that is free now
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, listen_later, (void *)(intptr_t)port), 0);
+    const int fd = net_connect("localhost", port, soon(5));
+    assert_true(fd >= 0);
+    void *listener;
+    pthread_join(thread, &listener);
+    close((int)(intptr_t)listener);
+    close(fd);
+}
+
+static volatile sig_atomic_t num_signals;
+
+static void count_signal(int number)
+{
+    (void)number;
+    num_signals++;
+}
+
+static void *send_among_signals(void *fd)
+{
+    sigset_t all;
+    sigfillset(&all); // they are for the receiver
+    pthread_sigmask(SIG_SETMASK, &all, NULL);
+    const char *text = "patience";
+    for (int i = 0; i < 64; i++) {
+        usleep(5000);
+        kill(getpid(), SIGUSR1);
+        if (i % 4 == 0 && i < 32)
+            net_send(*(int *)fd, &text[i / 4], 1, soon(1));
+    }
+    return NULL;
+}
+
+static void test_signals_interrupt_nothing(void **state)
+{
+    (void)state;
+    int ends[2];
+    connect_pair(ends);
+    struct sigaction action = { .sa_handler = count_signal }, before; // no SA_RESTART
+    sigaction(SIGUSR1, &action, &before);
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, send_among_signals, &ends[1]), 0);
+    char text[9] = "";
+    assert_int_equal(net_recv(ends[0], text, 8, soon(5)), 0);
+    assert_string_equal(text, "patience");
+    assert_fails_after(net_recv(ends[0], text, 1, soon(0.1)), ETIMEDOUT, 0.1);
+    pthread_join(thread, NULL);
+    sigaction(SIGUSR1, &before, NULL);
+    assert_true(num_signals > 5);
+    close_pair(ends);
+}
+
+static void *send_all(void *argument)
+{
+    const int fd = *(int *)argument;
+    uint32_t *data = mem_calloc(4 << 20, sizeof *data);
+    for (uint32_t i = 0; i < 4 << 20; i++)
+        data[i] = i * 2654435761u;
+    const int sent = net_send(fd, data, (4 << 20) * sizeof *data, soon(20));
+    free(data);
+    return (void *)(intptr_t)sent;
+}
+
+static void test_long_messages_arrive_whole(void **state)
+{
+    (void)state;
+    int ends[2];
+    connect_pair(ends);
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, send_all, &ends[0]), 0);
+    for (uint32_t i = 0; i < 4 << 20; i += 1 << 20) {
+        static uint32_t part[1 << 20];
+        assert_int_equal(net_recv(ends[1], part, sizeof part, soon(20)), 0);
+        for (uint32_t j = 0; j < 1 << 20; j++)
+            if (part[j] != (i + j) * 2654435761u)
+                fail_msg("word %u is wrong", i + j);
+    }
+    void *sent;
+    pthread_join(thread, &sent);
+    assert_int_equal((intptr_t)sent, 0);
+    close_pair(ends);
+}
+
+static void test_local_address_is_numeric(void **state)
+{
+    (void)state;
+    int port = 0;
+    const int listener = net_listen("", &port); // "::" on most machines
+    const int fd = net_connect("127.0.0.1", port, soon(5));
+    const int accepted = net_accept(listener, soon(5));
+    char address[NI_MAXHOST];
+    assert_int_equal(net_local_address(fd, address, sizeof address), 0);
+    assert_string_equal(address, "127.0.0.1");
+    assert_int_equal(net_local_address(accepted, address, sizeof address), 0);
+    assert_string_equal(address, "127.0.0.1"); // and not ::ffff:127.0.0.1
+    assert_int_equal(net_local_address(fd, address, 9), -1);
+    close(accepted);
+    close(fd);
+    close(listener);
+}
+
+int main(void)
+{
+    alarm(60); // nothing here may hang
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_localhost_is_reached_from_this_machine_only),
+        cmocka_unit_test(test_names_of_others_listen_everywhere),
+        cmocka_unit_test(test_own_address_listens_there_alone),
+        cmocka_unit_test(test_port_in_use_is_refused),
+        cmocka_unit_test(test_sockets_are_quick_and_stay_in_this_program),
+        cmocka_unit_test(test_every_wait_ends),
+        cmocka_unit_test(test_closed_connection_is_an_error),
+        cmocka_unit_test(test_connect_waits_for_the_listener),
+        cmocka_unit_test(test_signals_interrupt_nothing),
+        cmocka_unit_test(test_long_messages_arrive_whole),
+        cmocka_unit_test(test_local_address_is_numeric),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

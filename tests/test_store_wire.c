@@ -1,0 +1,182 @@
+/*
+ * The store's client on the wire: what it sends, byte for byte, and how it takes a server that is
+ * late, or mute, or none at all.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include "common/base/log.h"
+#include "common/dist/net.h"
+#include "common/dist/store.h"
+#include "common/dist/store_protocol.h"
+#include "tests/rank_process.h"
+
+#define TIMEOUT 10.0 // seconds; ranks that are to fail wait for SHORT
+#define SHORT 0.3
+
+/* A server with its answer ready, whatever it is going to be asked. */
+typedef struct {
+    bool echoes; // answers the handshake before
+    const char *answer;
+    size_t answer_bytes;
+    size_t expected_bytes; // after the handshake
+    uint8_t hello[10], received[128];
+    int listener, port;
+    pthread_t thread;
+} Puppet;
+
+static void *play_server(void *argument)
+{
+    Puppet *puppet = argument;
+    const double deadline = seconds_now() + TIMEOUT;
+    const int fd = net_accept(puppet->listener, deadline);
+    net_recv(fd, puppet->hello, sizeof puppet->hello, deadline);
+    if (puppet->echoes)
+        net_send(fd, puppet->hello + 6, 4, deadline);
+    net_send(fd, puppet->answer, puppet->answer_bytes, deadline);
+    net_recv(fd, puppet->received, puppet->expected_bytes, deadline);
+    close(fd);
+    return NULL;
+}
+
+static void puppet_start(Puppet *puppet, void *(*play)(void *))
+{
+    puppet->port = 0;
+    puppet->listener = net_listen("localhost", &puppet->port);
+    assert_int_equal(pthread_create(&puppet->thread, NULL, play, puppet), 0);
+}
+
+static void puppet_end(Puppet *puppet)
+{
+    pthread_join(puppet->thread, NULL);
+    close(puppet->listener);
+}
+
+/* The bytes of PyTorch's own client for the same calls (see tests/golden/tcpstore.jsonl). */
+static void test_requests_on_the_wire(void **state)
+{
+    (void)state;
+    static const char hello[] = "\0\xce\xf7\x85\x3c\x0d";
+    static const char requests[] = "\1\2\0\0\0\0\0\0\0/k\1\0\0\0\0\0\0\0v"
+                                   "\4\2\0\0\0\0\0\0\0/n\xf9\xff\xff\xff\xff\xff\xff\xff"
+                                   "\6\1\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0/k\3\2\0\0\0\0\0\0\0/k";
+    static const char answers[] = "\xfe\xff\xff\xff\xff\xff\xff\xff" // to ADD
+                                  "\0\1\0\0\0\0\0\0\0v"; // to WAIT and GET
+    Puppet puppet = { .echoes = true,
+                      .answer = answers,
+                      .answer_bytes = sizeof answers - 1,
+                      .expected_bytes = sizeof requests - 1 };
+    puppet_start(&puppet, play_server);
+    Store store;
+    assert_true(store_connect(&store, "localhost", puppet.port, TIMEOUT));
+    store_set(&store, "k", "v", 1);
+    assert_int_equal(store_add(&store, "n", -7), -2);
+    char value = 0;
+    assert_int_equal(store_get(&store, "k", &value, 1), 1);
+    assert_int_equal(value, 'v');
+    puppet_end(&puppet);
+    assert_memory_equal(puppet.hello, hello, sizeof hello - 1);
+    assert_memory_equal(puppet.received, requests, sizeof requests - 1);
+    store_free(&store);
+}
+
+static void test_workers_count_themselves(void **state)
+{
+    (void)state;
+    static const char request[] = "\4\5\0\0\0\0\0\0\0init/\1\0\0\0\0\0\0\0";
+    Puppet puppet = { .echoes = true,
+                      .answer = "\1\0\0\0\0\0\0",
+                      .answer_bytes = 8,
+                      .expected_bytes = sizeof request - 1 };
+    puppet_start(&puppet, play_server);
+    Store store;
+    store_init(&store, "localhost", puppet.port, false, 3, TIMEOUT); // does not wait for the others
+    puppet_end(&puppet);
+    assert_memory_equal(puppet.received, request, sizeof request - 1);
+    store_free(&store);
+}
+
+/* A server that cannot be hurried: it wakes a client only when that has given up. */
+static void *wake_too_late(void *argument)
+{
+    Puppet *puppet = argument;
+    uint8_t request[64];
+    const double deadline = seconds_now() + TIMEOUT;
+    const int fd = net_accept(puppet->listener, deadline);
+    net_recv(fd, request, 10, deadline); // VALIDATE and PING
+    net_send(fd, request + 6, 4, deadline);
+    net_recv(fd, request, 1 + 8 + 8 + 4, deadline); // WAIT for "/key"
+    net_recv(fd, request, 1, deadline);
+    if (request[0] == STORE_CANCEL_WAIT)
+        net_send(fd, "\0\1", 2, deadline);
+    net_recv(fd, request, 5, deadline); // PING
+    net_send(fd, request + 1, 4, deadline);
+    close(fd);
+    return NULL;
+}
+
+static void test_wake_up_that_crosses_the_cancel(void **state)
+{
+    (void)state;
+    Puppet puppet = { 0 };
+    puppet_start(&puppet, wake_too_late);
+    Store store;
+    assert_true(store_connect(&store, "localhost", puppet.port, TIMEOUT));
+    assert_true(store_try_wait(&store, "key", 0.05));
+    store_ping(&store);
+    store_free(&store);
+    puppet_end(&puppet);
+}
+
+static void get_key(int rank, int port)
+{
+    Store store;
+    (void)rank;
+    CHECK(store_connect(&store, "127.0.0.1", port, SHORT), "no store: %s", strerror(errno));
+    store_get(&store, "k", NULL, 0);
+}
+
+static void test_servers_that_are_none(void **state)
+{
+    (void)state;
+    const struct {
+        bool echoes;
+        const char *answer;
+        size_t bytes;
+        const char *line;
+    } cases[] = {
+        { false, "", 0, "no store: Connection timed out" },
+        { false, "HTTP/1.1 400", 12, "no store: Protocol error" },
+        { true, "", 0, "CANCEL_WAIT: no answer within 0.3 s" },
+        { true, "\7", 1, "WAIT k: the answer makes no sense" },
+        { true, "\0\4\0\0\0\0\0\0\0v", 10, "GET k: no answer within 0.3 s" },
+        { true, "\0\xff\xff\xff\xff\xff\xff\xff\xff", 9, "GET k: the answer makes no sense" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        Puppet puppet = { .echoes = cases[i].echoes,
+                          .answer = cases[i].answer,
+                          .answer_bytes = cases[i].bytes,
+                          .expected_bytes = sizeof puppet.received };
+        puppet_start(&puppet, play_server);
+        expect_death(get_key, puppet.port, cases[i].line);
+        puppet_end(&puppet);
+    }
+}
+
+int main(void)
+{
+    alarm(60); // nothing here may hang
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_requests_on_the_wire),
+        cmocka_unit_test(test_workers_count_themselves),
+        cmocka_unit_test(test_wake_up_that_crosses_the_cancel),
+        cmocka_unit_test(test_servers_that_are_none),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
