@@ -18,7 +18,6 @@
 #include "common/base/log.h"
 #include "common/base/memory.h"
 
-#define NEWS_FD 3
 #define TIMEOUT 30.0 // seconds without an answer of the store: node 0 is gone
 
 typedef struct {
@@ -95,10 +94,8 @@ void pulse_start(Pulse *pulse, const Flags *flags)
     if (pulse->pid == 0) {
         setsid(); // Ctrl-C is for the launcher
         prctl(PR_SET_PDEATHSIG, SIGKILL);
-        dup2(fds[1], NEWS_FD);
-        close_range(NEWS_FD + 1, ~0U, 0); // the server's sockets must not stay open here
         if (getppid() == launcher)
-            beat(flags, NEWS_FD);
+            beat(flags, fds[1]);
         _exit(EXIT_FAILURE);
     }
     close(fds[1]);
