@@ -20,6 +20,7 @@
 #include "common/base/memory.h"
 
 #define KILL_SECONDS 10.0 // SIGKILL takes effect at once, unless a device driver hangs
+#define DOUBLE_SECONDS 0.3 // wrappers that pass on Ctrl-C deliver it twice
 
 void workers_init(Workers *workers, int num_workers)
 {
@@ -185,14 +186,16 @@ void workers_end(Workers *workers, int signal, double seconds)
 {
     reap(workers);
     send_signal(workers, signal);
-    double deadline = seconds_now() + seconds;
+    const double begun = seconds_now();
+    double deadline = begun + seconds;
     while (send_signal(workers, 0)) {
         const int request = workers_wait(workers, fmax(deadline - seconds_now(), 0));
+        const bool is_impatient = request == SIGINT && seconds_now() > begun + DOUBLE_SECONDS;
         if (signal == SIGKILL && seconds_now() > deadline) {
             log_warning("some processes outlive SIGKILL: is a device or file system stuck?");
             return;
         }
-        if (signal != SIGKILL && (request == SIGINT || seconds_now() > deadline)) {
+        if (signal != SIGKILL && (is_impatient || seconds_now() > deadline)) {
             signal = SIGKILL;
             send_signal(workers, signal);
             deadline = seconds_now() + KILL_SECONDS;
