@@ -1,6 +1,5 @@
 /*
- * 03_torchrun_env/ddprun - what torchrun does, in C: one command per node starts all ranks of the
- * node.
+ * 03_torchrun_env/ddprun - torchrun in C: one command on each node starts all its ranks.
  *
  * Ranks know nothing of each other when they start. The launcher gives each a number, in its
  * environment, and the address of a store in which they leave each other their own addresses. Then
@@ -29,20 +28,20 @@ static void set_text(const char *name, const char *text, bool replace)
     SYS_CHECK(setenv(name, text, replace));
 }
 
-/* Who a rank is. The worker started next inherits it; programs rely on the names, so they are
+/* Who a rank is: what the worker started next inherits. Programs rely on these names, which are
  * torchrun's. */
 static void set_environment(const Flags *flags, const Agents *agents, const Logs *logs,
                             int local_rank, int restart_count)
 {
-    set_number("RANK", agents->first_rank + local_rank); // among all
-    set_number("WORLD_SIZE", agents->world_size);
+    set_number("RANK", agents->ranks.first_rank + local_rank); // among all
+    set_number("WORLD_SIZE", agents->ranks.world_size);
     set_number("LOCAL_RANK", local_rank); // on this node: which device
     set_number("LOCAL_WORLD_SIZE", flags->nproc_per_node);
     set_number("GROUP_RANK", flags->node_rank);
     set_number("GROUP_WORLD_SIZE", flags->max_nodes);
     set_text("ROLE_NAME", flags->role, true);
-    set_number("ROLE_RANK", agents->first_role_rank + local_rank);
-    set_number("ROLE_WORLD_SIZE", agents->role_world_size);
+    set_number("ROLE_RANK", agents->ranks.first_role_rank + local_rank);
+    set_number("ROLE_WORLD_SIZE", agents->ranks.role_world_size);
 
     set_text("MASTER_ADDR", flags->master_addr, true); // where the store is
     set_number("MASTER_PORT", agents->master_port);
@@ -67,7 +66,7 @@ static void set_environment(const Flags *flags, const Agents *agents, const Logs
 static void start(Workers *workers, Flags *flags, const Agents *agents, Logs *logs,
                   int restart_count)
 {
-    logs_open(logs, agents->first_rank, restart_count);
+    logs_open(logs, agents->ranks.first_rank, restart_count);
     for (int local_rank = 0; local_rank < flags->nproc_per_node; local_rank++) {
         set_environment(flags, agents, logs, local_rank, restart_count);
         snprintf(flags->local_rank_argument, sizeof flags->local_rank_argument, "--local-rank=%d",
@@ -84,7 +83,7 @@ static Verdict watch(Workers *workers, Agents *agents, const Flags *flags, const
     Verdict verdict = VERDICT_NONE;
     while (verdict == VERDICT_NONE) {
         const int signal = workers_wait(workers, flags->monitor_interval);
-        if (signal != 0)
+        if (signal != 0) // somebody asks us to end, so we ask the ranks
             workers_end(workers, signal, flags->shutdown_timeout);
 
         Failure failure;
@@ -95,7 +94,8 @@ static Verdict watch(Workers *workers, Agents *agents, const Flags *flags, const
             agents_fail(agents, &failure);
         } else if (failed != NULL) {
             const int local_rank = (int)(failed - workers->worker);
-            failure_of_worker(&failure, failed, agents->first_rank + local_rank, local_rank, logs);
+            failure_of_worker(&failure, failed, agents->ranks.first_rank + local_rank, local_rank,
+                              logs);
             agents_fail(agents, &failure);
         } else if (workers->num_running == 0) {
             agents_done(agents, workers_stopped(workers));
@@ -112,18 +112,19 @@ int main(int argc, char **argv)
     flags_parse(&flags, STEP_ENV, argc, argv);
     Agents agents; // the launchers of all nodes
     agents_join(&agents, &flags);
-    Logs logs;
+    Logs logs; // where the ranks' output goes
     logs_init(&logs, &flags);
-    Workers workers;
+    Workers workers; // the ranks of this node
     workers_init(&workers, flags.nproc_per_node);
 
-    start(&workers, &flags, &agents, &logs, 0);
+    const int restart_count = 0;
+    start(&workers, &flags, &agents, &logs, restart_count);
     const Verdict verdict = watch(&workers, &agents, &flags, &logs);
     logs_close(&logs);
     int status = verdict == VERDICT_STOPPED ? EXIT_STOPPED : EXIT_SUCCESS;
     if (verdict == VERDICT_FAILED) {
         const Failure *root = agents_root_cause(&agents);
-        report_print(root, &flags, &workers, agents.first_rank);
+        report_print(root, &flags, &workers, agents.ranks.first_rank);
         status = root->status;
     }
 

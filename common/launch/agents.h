@@ -20,30 +20,29 @@
 #include "common/dist/store_server.h"
 #include "common/launch/failure.h"
 #include "common/launch/pulse.h"
-
-typedef enum { VERDICT_NONE, VERDICT_DONE, VERDICT_STOPPED, VERDICT_FAILED } Verdict;
+#include "common/launch/rendezvous.h"
 
 typedef struct {
     const Flags *flags;
     int master_port; // of the store
-    int first_rank, world_size; // of this node's ranks, of the job
-    int first_role_rank, role_world_size; // the same among ranks of this role
+    Ranks ranks;
     StoreServer *server; // on node 0
     Verdict verdict;
-    Failure failure; // that this node knows of; status 0: none
-    double done_since; // 0: this node's workers are not done
+    Failure *failure; // that this node knows of; status 0: none
+    bool stopped; // this node's workers are done, by EXIT_STOPPED
+    double done_since; // 0: they are not done
 
     // Only where there are several nodes:
-    bool has_others;
+    bool in_touch; // with them
     bool has_strangers; // some are torchrun's, which do not tell of failures
     Store store;
-    Pulse pulse;
+    pid_t pulse;
 } Agents;
 
 /* Waits for all nodes; dies where one does not come. */
 void agents_join(Agents *agents, const Flags *flags);
 
-/* Tells the others how this node's workers ended. Only the first word of a node counts. */
+/* Tells the others how this node ended: all its workers are done, or this was the first failure. */
 void agents_done(Agents *agents, bool stopped);
 void agents_fail(Agents *agents, const Failure *failure);
 
@@ -53,7 +52,7 @@ Verdict agents_verdict(Agents *agents);
 /* After VERDICT_FAILED: the first failure on any node. */
 const Failure *agents_root_cause(Agents *agents);
 
-/* Node 0 waits for the others, but not longer than they may take to end their workers. */
+/* All leave together; but nobody waits longer than another may take to end its workers. */
 void agents_leave(Agents *agents);
 
 #endif

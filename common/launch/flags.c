@@ -17,13 +17,15 @@
 #define MAX_SECONDS 1e6
 #define DEFAULT_PORT 29500 // several nodes must know it beforehand
 
-/* Reads a whole number at text; false where there is none, or it is outside min to max. */
+/* Reads the whole number that text begins with; false where there is none from min to max. */
 static bool read_int(const char *text, char **end, long min, long max, int *value)
 {
     errno = 0;
     const long number = strtol(text, end, 10);
-    *value = (int)number;
-    return *end != text && errno == 0 && number >= min && number <= max;
+    const bool valid = *end != text && errno == 0 && number >= min && number <= max;
+    if (valid)
+        *value = (int)number;
+    return valid;
 }
 
 static int int_value(const char *const texts[], Flag flag, int min, int max)
@@ -75,10 +77,7 @@ static void read_nodes(Flags *flags, const char *text, Step step)
     if (!valid || *end != '\0')
         usage_error("--nnodes %s: it must be a number from 1 to %d", text, MAX_NODES);
     if (flags->min_nodes != flags->max_nodes && step < STEP_FAULT)
-        usage_error(
-            "--nnodes %s: groups that grow and shrink come with step 05's ddprun; here give "
-            "one number",
-            text);
+        usage_error("--nnodes %s: groups that grow and shrink come with step 05's ddprun", text);
 }
 
 /* HOST[:PORT], where an IPv6 address stands in brackets. */

@@ -39,8 +39,7 @@ typedef struct {
 
     const char *program; // as it was typed, for messages
     char **command; // what a worker runs, NULL at its end
-    char
-        local_rank_argument[32]; // an element of command where asked for: filled in for each worker
+    char local_rank_argument[32]; // an element of command, if asked for: to be filled in
 } Flags;
 
 /* Fills flags; ends the process with status 2 and one line on anything it does not understand or

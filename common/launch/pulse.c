@@ -1,9 +1,7 @@
 /*
- * Whoever asks a store waits for its answer, and a store that is gone ends the process that asks.
- * The launcher can afford neither, so a child does it: it sleeps in the store until the job's end
- * is known there, and brings it through a pipe. Between two sleeps it counts its node's key up;
- * node 0's looks whether all others' still rise. The pipe's end without a word means that node 0 is
- * gone.
+ * It sleeps in the store until the job's end is known there, and its exit status brings the news to
+ * the launcher. Between two sleeps it counts its node's key up; node 0's also looks whether those
+ * of the others still rise. When the store is gone, so is whoever sleeps in it: then node 0 is.
  */
 #include "common/launch/pulse.h"
 
@@ -25,6 +23,12 @@ typedef struct {
     int missed; // looks since it last rose
 } Heard;
 
+const char *node_key(char key[KEY_BYTES], const char *format, int node)
+{
+    snprintf(key, KEY_BYTES, format, node);
+    return key;
+}
+
 bool pulse_connect(Store *store, const Flags *flags, double seconds)
 {
     if (!store_connect(store, flags->master_addr, flags->master_port, seconds))
@@ -35,10 +39,9 @@ bool pulse_connect(Store *store, const Flags *flags, double seconds)
 
 void pulse_publish_failure(Store *store, const Failure *failure)
 {
-    char key[64], end[1];
-    snprintf(key, sizeof key, KEY_FAILURE, failure->node);
+    char key[KEY_BYTES], end[1];
     char *text = failure_encode(failure);
-    store_set(store, key, text, strlen(text));
+    store_set(store, node_key(key, KEY_FAILURE, failure->node), text, strlen(text));
     store_compare_set(store, KEY_END, "", END_FAILED, end, sizeof end);
     free(text);
 }
@@ -48,8 +51,8 @@ void pulse_publish_failure(Store *store, const Failure *failure)
 static void look_after(Store *store, const Flags *flags, Heard *heard)
 {
     for (int node = 1; node < flags->max_nodes; node++) {
-        char key[64], text[32] = "";
-        snprintf(key, sizeof key, KEY_PULSE, node);
+        char key[KEY_BYTES], text[32] = "";
+        node_key(key, KEY_PULSE, node);
         store_compare_set(store, key, "absent", "absent", text, sizeof text - 1); // only reads
         if (strcmp(text, "absent") == 0) // not here yet, or one of torchrun's
             continue;
@@ -67,54 +70,51 @@ static void look_after(Store *store, const Flags *flags, Heard *heard)
     }
 }
 
-static noreturn void beat(const Flags *flags, int news_fd)
+static noreturn void beat(const Flags *flags)
 {
     Store store;
     CHECK(pulse_connect(&store, flags, TIMEOUT), "the store at %s:%d is out of reach: %s",
           flags->master_addr, flags->master_port, strerror(errno));
     Heard *heard = mem_calloc((size_t)flags->max_nodes, sizeof *heard);
-    char key[64], end[32];
-    snprintf(key, sizeof key, KEY_PULSE, flags->node_rank);
+    char key[KEY_BYTES], end[32] = "";
+    node_key(key, KEY_PULSE, flags->node_rank);
     do {
         store_add(&store, key, 1);
         if (flags->node_rank == 0)
             look_after(&store, flags, heard);
     } while (!store_try_wait(&store, KEY_END, flags->pulse_interval));
-    const size_t length = store_get(&store, KEY_END, end, sizeof end);
-    const ssize_t written = write(news_fd, end, length < sizeof end ? length : sizeof end);
-    _exit(written > 0 ? EXIT_SUCCESS : EXIT_FAILURE);
+    store_get(&store, KEY_END, end, sizeof end - 1);
+    if (strcmp(end, END_FAILED) == 0)
+        _exit(VERDICT_FAILED);
+    _exit(strcmp(end, END_STOPPED) == 0 ? VERDICT_STOPPED : VERDICT_DONE);
 }
 
-void pulse_start(Pulse *pulse, const Flags *flags)
+pid_t pulse_start(const Flags *flags)
 {
     const pid_t launcher = getpid();
-    int fds[2];
-    SYS_CHECK(pipe2(fds, O_CLOEXEC));
-    SYS_CHECK(pulse->pid = fork());
-    if (pulse->pid == 0) {
+    const pid_t pulse = fork();
+    SYS_CHECK(pulse);
+    if (pulse == 0) {
         setsid(); // Ctrl-C is for the launcher
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         if (getppid() == launcher)
-            beat(flags, fds[1]);
-        _exit(EXIT_FAILURE);
+            beat(flags);
+        _exit(VERDICT_LOST);
     }
-    close(fds[1]);
-    pulse->news_fd = fds[0];
-    SYS_CHECK(fcntl(pulse->news_fd, F_SETFL, O_NONBLOCK));
+    return pulse;
 }
 
-PulseNews pulse_news(const Pulse *pulse, char *end, size_t bytes)
+Verdict pulse_verdict(pid_t pulse)
 {
-    const ssize_t n = read(pulse->news_fd, end, bytes - 1);
-    if (n < 0 && errno == EAGAIN)
-        return PULSE_BEATS;
-    end[n > 0 ? n : 0] = '\0';
-    return n > 0 ? PULSE_END : PULSE_LOST;
+    siginfo_t end = { 0 };
+    waitid(P_PID, (id_t)pulse, &end, WEXITED | WNOHANG | WNOWAIT); // pulse_stop takes it away
+    if (end.si_pid == 0)
+        return VERDICT_NONE;
+    return end.si_code == CLD_EXITED ? (Verdict)end.si_status : VERDICT_LOST;
 }
 
-void pulse_stop(Pulse *pulse)
+void pulse_stop(pid_t pulse)
 {
-    kill(pulse->pid, SIGKILL);
-    waitpid(pulse->pid, NULL, 0);
-    close(pulse->news_fd);
+    kill(pulse, SIGKILL);
+    waitpid(pulse, NULL, 0);
 }

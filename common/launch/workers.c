@@ -168,18 +168,24 @@ const Worker *workers_failed(const Workers *workers, double patience)
     return is_alone ? stopped : NULL;
 }
 
-static bool send_signal(Workers *workers, int signal)
+static bool any_left(const Workers *workers)
 {
-    bool any_left = false;
+    for (int i = 0; i < workers->num_workers; i++) {
+        if (workers->worker[i].has_group)
+            return true;
+    }
+    return false;
+}
+
+static void send_signal(Workers *workers, int signal)
+{
     for (int i = 0; i < workers->num_workers; i++) {
         Worker *worker = &workers->worker[i];
         if (!worker->has_group)
             continue;
-        any_left = true;
         worker->was_signalled |= worker->running;
-        kill(-worker->pid, signal); // fails where the kernel was faster than we
+        kill(-worker->pid, signal); // fails where all have just ended
     }
-    return any_left;
 }
 
 void workers_end(Workers *workers, int signal, double seconds)
@@ -188,7 +194,7 @@ void workers_end(Workers *workers, int signal, double seconds)
     send_signal(workers, signal);
     const double begun = seconds_now();
     double deadline = begun + seconds;
-    while (send_signal(workers, 0)) {
+    while (any_left(workers)) {
         const int request = workers_wait(workers, fmax(deadline - seconds_now(), 0));
         const bool is_impatient = request == SIGINT && seconds_now() > begun + DOUBLE_SECONDS;
         if (signal == SIGKILL && seconds_now() > deadline) {

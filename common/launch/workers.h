@@ -22,7 +22,7 @@ typedef struct {
     bool was_signalled; // by us, before it ended
     int status; // as a shell has it: of exit, or 128 + signal
     int signal; // that killed it, or 0
-    double ended; // seconds since 1970
+    double ended; // on the clock of seconds_now()
 } Worker;
 
 typedef struct {
