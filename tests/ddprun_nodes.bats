@@ -110,3 +110,63 @@ b 2 1/2" ]
     kill $(jobs -p)
     wait || true
 }
+
+# A torchrun as node 1 with two ranks, as far as the store sees it. $1: the port.
+strange_agent() {
+    python3 - "$@" <<'EOF'
+import json, socket, struct, sys, time
+port = int(sys.argv[1])
+blob = lambda data: struct.pack("<Q", len(data)) + data
+key = lambda name: blob(b"/none/torchelastic/" + name)
+for _ in range(100):
+    try:
+        store = socket.create_connection(("127.0.0.1", port))
+        break
+    except ConnectionRefusedError:
+        time.sleep(0.05)
+store.settimeout(10)
+
+def ask(request, count=0):
+    store.sendall(request)
+    reply = b""
+    while len(reply) < count:
+        reply += store.recv(count - len(reply)) or sys.exit("hung up on")
+    return reply
+
+wait = lambda name: ask(b"\x06" + struct.pack("<Q", 1) + key(name), 1)
+add = lambda name: struct.unpack("<q", ask(b"\x04" + name + struct.pack("<q", 1), 8))[0]
+ask(b"\x00" + struct.pack("<I", 0x3C85F7CE))
+add(blob(b"init/"))
+info = {"role": "default", "rank": 1, "local_world_size": 2}
+ask(b"\x01" + key(b"role_info/1") + blob(json.dumps(info).encode()))
+wait(b"assigned_ranks/1")
+size = struct.unpack("<Q", ask(b"\x03" + key(b"assigned_ranks/1"), 8))[0]
+print(json.loads(ask(b"", size)), flush=True)
+if add(key(b"agent/terminal_state/num_members")) == 2:
+    ask(b"\x01" + key(b"agent/terminal_state/last_member") + blob(b"<val_ignored>"))
+wait(b"agent/terminal_state/last_member")
+print("over")
+EOF
+}
+
+@test "torchrun's agents can be nodes of the job" {
+    local port
+    for late in 0 0.5; do # which one is last
+        port=$(free_port)
+        strange_agent "$port" > "$OUT/node_1" 2>&1 3>&- &
+        run -0 ddprun --nnodes 2 --master-port "$port" sh -c "sleep $late"'; echo $RANK/$WORLD_SIZE'
+        wait $!
+        [ "$output" = "0/3" ]
+        [ "$(cat "$OUT/node_1")" = "[1, 3, 1, 3]
+over" ]
+    done
+}
+
+@test "a failure here lets torchrun's agents go, too" {
+    local port
+    port=$(free_port)
+    strange_agent "$port" > "$OUT/node_1" 2>&1 3>&- &
+    run -3 ddprun --nnodes 2 --master-port "$port" sh -c 'sleep 0.3; exit 3'
+    wait $!
+    grep -q over "$OUT/node_1"
+}

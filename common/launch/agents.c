@@ -21,7 +21,7 @@
 
 #define TIMEOUT 30.0 // seconds, of calls once all have met
 #define STRANGERS_TIMEOUT 300.0 // seconds, as torchrun's
-#define SETTLE_SECONDS 0.3 // in which all nodes have told of their failures
+#define SETTLE_SECONDS 0.3 // in which the other nodes do what is left to do
 #define LEAVE_SECONDS 10.0 // to end, for the others, when their workers have ended
 #define LOOK_SECONDS 0.02 // between two looks at whether they have
 #define MAX_FAILURE (64 << 10) // bytes of JSON
@@ -156,6 +156,8 @@ static void say_goodbye(Agents *agents)
 static void see_off(Agents *agents, double seconds)
 {
     const double deadline = seconds_now() + seconds;
+    if (agents->has_strangers) // these do not say when they leave
+        pause_for(SETTLE_SECONDS);
     for (int i = 1; i < agents->flags->max_nodes; i++) {
         char key[KEY_BYTES];
         node_key(key, KEY_PULSE, i);

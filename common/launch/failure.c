@@ -112,7 +112,7 @@ bool failure_decode(Failure *failure, const char *text, size_t bytes)
     json_t *root = json_loadb(text, bytes, 0, NULL);
     const char *host = "", *message = "", *log = "";
     const bool valid =
-        json_unpack(root, "{si si sf si si si si ss ss ss}", "status", &failure->status, "signal",
+        json_unpack(root, "{si si sF si si si si ss ss ss}", "status", &failure->status, "signal",
                     &failure->signal, "time", &failure->time, "node", &failure->node, "rank",
                     &failure->rank, "local_rank", &failure->local_rank, "pid", &failure->pid,
                     "host", &host, "message", &message, "log", &log) == 0 &&
