@@ -73,7 +73,7 @@ static const char *env_or(const char *name, const char *otherwise)
 }
 
 /* The count of workers has no prefix: PyTorch's are counted there too. */
-static int64_t count_workers(const Store *store, int64_t amount)
+int64_t store_count_worker(const Store *store, int64_t amount)
 {
     Call call = call_begin(store, STORE_ADD, NULL);
     call_put_value(&call, "init/", strlen("init/"));
@@ -101,14 +101,14 @@ void store_init(Store *store, const char *host, int port, bool is_server, int wo
                  env_or("TORCHELASTIC_RUN_ID", "none"), env_or("TORCHELASTIC_RESTART_COUNT", "0"));
     CHECK(length < (int)sizeof store->prefix, "TORCHELASTIC_RUN_ID is too long: %s", store->prefix);
 
-    int64_t arrived = count_workers(store, 1);
+    int64_t arrived = store_count_worker(store, 1);
     while (server != NULL && arrived < world_size) {
         CHECK(seconds_now() < deadline,
               "only %d of %d ranks came to the store at %s:%d within %g s: have all been started, "
               "with this MASTER_ADDR and MASTER_PORT?",
               (int)arrived, world_size, host, port, timeout);
         poll(NULL, 0, WORKER_POLL_MS);
-        arrived = count_workers(store, 0);
+        arrived = store_count_worker(store, 0);
     }
 }
 

@@ -33,6 +33,9 @@ void store_init(Store *store, const char *host, int port, bool is_server, int wo
 /* Just a client, no prefix, nobody counted: for launchers and tools. False and errno on failure. */
 bool store_connect(Store *store, const char *host, int port, double timeout);
 
+/* Counts one more worker or agent (amount 1), as store_init does; returns how many have come. */
+int64_t store_count_worker(const Store *store, int64_t amount);
+
 /* Hangs up; where this process serves the store, ends the server. */
 void store_free(Store *store);
 

@@ -1,0 +1,186 @@
+/*
+ * A store that is gone ends the process that asks it something. The launcher must live on then, to
+ * end its workers and to say why: once they run, it never asks itself, but has children do it.
+ * What they find out they leave in memory that is shared with them.
+ */
+#include "common/launch/agents.h"
+
+#include <math.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/base/log.h"
+#include "common/base/memory.h"
+
+#define KEY_NUM_MEMBERS "torchelastic/agent/terminal_state/num_members"
+#define KEY_NUM_STOPPED "ddprun/num_stopped" // of these
+
+#define TIMEOUT 30.0 // seconds, of calls once all have met
+#define STRANGERS_TIMEOUT 300.0 // seconds, as torchrun's
+#define SETTLE_SECONDS 0.3 // in which the other nodes do what is left to do
+#define LEAVE_SECONDS 10.0 // to end, for the others, when their workers have ended
+#define LOOK_SECONDS 0.02 // between two looks at whether they have
+#define MAX_FAILURE (64 << 10) // bytes of JSON
+
+static void pause_for(double seconds)
+{
+    poll(NULL, 0, (int)ceil(1e3 * seconds));
+}
+
+void agents_join(Agents *agents, const Flags *flags)
+{
+    *agents = (Agents){ .flags = flags, .master_port = flags->master_port };
+    agents->failure = mmap(NULL, sizeof *agents->failure, PROT_READ | PROT_WRITE,
+                           MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    CHECK(agents->failure != MAP_FAILED, "out of memory");
+    if (flags->node_rank == 0) {
+        agents->server = store_server_start(flags->master_addr, &agents->master_port);
+        CHECK(agents->server != NULL, "cannot serve the store at %s:%d: %s; try --master-port",
+              flags->master_addr, agents->master_port, strerror(errno));
+    }
+    agents->in_touch = flags->max_nodes > 1;
+    if (!agents->in_touch) {
+        agents->ranks = (Ranks){ .world_size = flags->nproc_per_node,
+                                 .role_world_size = flags->nproc_per_node };
+        return;
+    }
+    agents->ranks = rendezvous(&agents->store, flags);
+    agents->store.timeout = TIMEOUT;
+    agents->pulse = pulse_start(flags);
+    for (int i = 0; i < flags->max_nodes; i++) {
+        char key[KEY_BYTES];
+        agents->has_strangers |= !store_check(&agents->store, node_key(key, KEY_PULSE, i));
+    }
+}
+
+/* Talks to the store in a child, if there are others to talk to. */
+static void talk(Agents *agents, void (*words)(Agents *agents))
+{
+    const pid_t child = agents->in_touch ? fork() : -1;
+    if (child == 0) {
+        close(STDERR_FILENO); // that the store is gone, the pulse says
+        words(agents);
+        _exit(EXIT_SUCCESS);
+    }
+    if (child > 0)
+        waitpid(child, NULL, 0);
+}
+
+static void say_done(Agents *agents)
+{
+    const bool any_stopped = store_add(&agents->store, KEY_NUM_STOPPED, agents->stopped) > 0;
+    const char *end = any_stopped ? END_STOPPED : END_DONE;
+    if (store_add(&agents->store, KEY_NUM_MEMBERS, 1) == agents->flags->max_nodes)
+        store_set(&agents->store, KEY_END, end, strlen(end));
+}
+
+void agents_done(Agents *agents, bool stopped)
+{
+    if (agents->done_since > 0)
+        return;
+    agents->done_since = seconds_now();
+    agents->stopped = stopped;
+    if (!agents->in_touch)
+        agents->verdict = stopped ? VERDICT_STOPPED : VERDICT_DONE;
+    talk(agents, say_done);
+}
+
+static void say_failed(Agents *agents)
+{
+    pulse_publish_failure(&agents->store, agents->failure);
+}
+
+void agents_fail(Agents *agents, const Failure *failure)
+{
+    agents->verdict = VERDICT_FAILED;
+    *agents->failure = *failure;
+    talk(agents, say_failed);
+}
+
+Verdict agents_verdict(Agents *agents)
+{
+    if (agents->verdict != VERDICT_NONE || !agents->in_touch)
+        return agents->verdict;
+    agents->verdict = pulse_verdict(agents->pulse);
+    const double waited = agents->done_since > 0 ? seconds_now() - agents->done_since : 0;
+    Failure failure;
+    if (agents->verdict == VERDICT_LOST) {
+        agents->in_touch = false;
+        failure_of_launcher(&failure, 0, EXIT_FAILURE, "node 0 is out of reach");
+        agents_fail(agents, &failure);
+    } else if (agents->verdict == VERDICT_NONE && agents->has_strangers &&
+               waited > STRANGERS_TIMEOUT) {
+        failure_of_launcher(&failure, agents->flags->node_rank, EXIT_FAILURE,
+                            "the other nodes have not ended %.0f s after this one", waited);
+        agents_fail(agents, &failure);
+    }
+    return agents->verdict;
+}
+
+/* Of all nodes' failures, takes the first. */
+static void gather_failures(Agents *agents)
+{
+    char *text = mem_calloc(MAX_FAILURE, 1);
+    for (int i = 0; i < agents->flags->max_nodes; i++) {
+        char key[KEY_BYTES];
+        Failure failure;
+        if (!store_check(&agents->store, node_key(key, KEY_FAILURE, i)))
+            continue;
+        const size_t length = store_get(&agents->store, key, text, MAX_FAILURE);
+        if (length <= MAX_FAILURE && failure_decode(&failure, text, length) &&
+            failure_is_earlier(&failure, agents->failure))
+            *agents->failure = failure;
+    }
+}
+
+const Failure *agents_root_cause(Agents *agents)
+{
+    pause_for(agents->in_touch ? SETTLE_SECONDS : 0);
+    talk(agents, gather_failures);
+    if (agents->failure->status == 0)
+        failure_of_launcher(agents->failure, 0, EXIT_FAILURE, "a node failed, and node 0 is gone");
+    return agents->failure;
+}
+
+static void say_goodbye(Agents *agents)
+{
+    char key[KEY_BYTES];
+    store_delete(&agents->store, node_key(key, KEY_PULSE, agents->flags->node_rank));
+}
+
+/* Node 0 serves the others until they have left. */
+static void see_off(Agents *agents, double seconds)
+{
+    const double deadline = seconds_now() + seconds;
+    if (agents->has_strangers) // these do not say when they leave
+        pause_for(SETTLE_SECONDS);
+    for (int i = 1; i < agents->flags->max_nodes; i++) {
+        char key[KEY_BYTES];
+        node_key(key, KEY_PULSE, i);
+        while (store_check(&agents->store, key) && seconds_now() < deadline)
+            pause_for(LOOK_SECONDS);
+    }
+}
+
+void agents_leave(Agents *agents)
+{
+    const Flags *flags = agents->flags;
+    const double seconds = flags->shutdown_timeout + LEAVE_SECONDS;
+    if (flags->max_nodes > 1)
+        pulse_stop(agents->pulse); // or it would count up a key that is no more
+    talk(agents, say_goodbye);
+    if (agents->in_touch && flags->node_rank == 0)
+        see_off(agents, seconds);
+    else if (agents->in_touch) // until node 0 hangs up: the next job must not meet this one's store
+        poll(&(struct pollfd){ .fd = agents->store.fd, .events = POLLIN }, 1, (int)(1e3 * seconds));
+
+    if (flags->max_nodes > 1)
+        store_free(&agents->store);
+    if (agents->server != NULL)
+        store_server_stop(agents->server);
+    munmap(agents->failure, sizeof *agents->failure);
+}

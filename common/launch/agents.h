@@ -1,0 +1,58 @@
+/*
+ * agents.h - the launchers of a job's nodes: they meet, share out the ranks, and end together.
+ *
+ * One ddprun per node, and node 0's serves the store, for the agents and for the ranks. They meet
+ * there as torchrun's static agents do, so both can be mixed in one job. Behind "<run id>/":
+ *
+ *   torchelastic/role_info/<node>        what a node brings: {"role", "rank", "local_world_size"}
+ *   torchelastic/assigned_ranks/<node>   node 0's answer: [first rank, ranks, the same in the role]
+ *   torchelastic/agent/terminal_state/num_members    nodes whose workers are done, and
+ *   .../last_member                      set by the last of them: the job is over
+ *
+ * Ours goes further: a failure is known everywhere at once, nobody waits for the dead, and nobody
+ * takes an end for success that was none. Whoever fails leaves the reason in ddprun/failure/<node>
+ * and sets last_member to "failed". ddprun/pulse/<node> counts up while that node's launcher lives,
+ * and is removed when it leaves; the store outlives them all.
+ */
+#ifndef COMMON_LAUNCH_AGENTS_H
+#define COMMON_LAUNCH_AGENTS_H
+
+#include "common/dist/store_server.h"
+#include "common/launch/failure.h"
+#include "common/launch/pulse.h"
+#include "common/launch/rendezvous.h"
+
+typedef struct {
+    const Flags *flags;
+    int master_port; // of the store
+    Ranks ranks;
+    StoreServer *server; // on node 0
+    Verdict verdict;
+    Failure *failure; // that this node knows of; status 0: none
+    bool stopped; // this node's workers are done, by EXIT_STOPPED
+    double done_since; // 0: they are not done
+
+    // Only where there are several nodes:
+    bool in_touch; // with them
+    bool has_strangers; // some are torchrun's, which do not tell of failures
+    Store store;
+    pid_t pulse;
+} Agents;
+
+/* Waits for all nodes; dies where one does not come. */
+void agents_join(Agents *agents, const Flags *flags);
+
+/* Tells the others how this node ended: all its workers are done, or this was the first failure. */
+void agents_done(Agents *agents, bool stopped);
+void agents_fail(Agents *agents, const Failure *failure);
+
+/* How the job ended, as all nodes see it; VERDICT_NONE: it has not. Never waits. */
+Verdict agents_verdict(Agents *agents);
+
+/* After VERDICT_FAILED: the first failure on any node. */
+const Failure *agents_root_cause(Agents *agents);
+
+/* All leave together; but nobody waits longer than another may take to end its workers. */
+void agents_leave(Agents *agents);
+
+#endif

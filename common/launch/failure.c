@@ -1,0 +1,125 @@
+/*
+ * Failures are gathered where they happen, with all that helps to understand them, because a node
+ * that hears of one cannot look into the other's files.
+ */
+#include "common/launch/failure.h"
+
+#include <jansson.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/base/log.h"
+
+#define MAX_ERROR_FILE (1 << 20)
+
+/* Copies text; where it is too long, the cut does not leave half a letter of UTF-8. */
+static void copy_text(char *to, const char *text, size_t bytes)
+{
+    size_t length = strnlen(text, bytes);
+    if (length == bytes)
+        for (length--; length > 0 && ((unsigned char)text[length] & 0xc0) == 0x80;)
+            length--;
+    memcpy(to, text, length);
+    to[length] = '\0';
+}
+
+/* {"message": TEXT} or {"message": {"message": TEXT, ...}}, as PyTorch's @record leaves it. */
+static void read_error_file(const char *path, char *message, size_t bytes)
+{
+    struct stat info;
+    if (stat(path, &info) < 0 || info.st_size > MAX_ERROR_FILE)
+        return;
+    json_t *root = json_load_file(path, 0, NULL);
+    const json_t *text = json_object_get(root, "message");
+    if (json_is_object(text))
+        text = json_object_get(text, "message");
+    if (json_is_string(text))
+        copy_text(message, json_string_value(text), bytes);
+    json_decref(root);
+}
+
+static void start(Failure *failure, int node, int status, double seconds_ago)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    *failure = (Failure){ .status = status, .node = node, .rank = -1, .local_rank = -1 };
+    failure->time = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec - seconds_ago;
+}
+
+void failure_of_worker(Failure *failure, const Worker *worker, int rank, int local_rank,
+                       const Logs *logs)
+{
+    const Flags *flags = logs->flags;
+    start(failure, flags->node_rank, worker->status, seconds_now() - worker->ended);
+    gethostname(failure->host, sizeof failure->host - 1);
+    failure->rank = rank;
+    failure->local_rank = local_rank;
+    failure->pid = worker->pid;
+    failure->signal = worker->signal;
+    if (worker->error != 0)
+        snprintf(failure->message, sizeof failure->message, "cannot start %.512s: %s",
+                 flags->command[0], strerror(worker->error));
+
+    char path[PATH_MAX];
+    logs_path(logs, local_rank, "error.json", path);
+    read_error_file(path, failure->message, sizeof failure->message);
+    const int streams = flags->redirects[local_rank] | flags->tee[local_rank];
+    if (streams != 0)
+        logs_path(logs, local_rank, streams & STREAM_STDERR ? "stderr.log" : "stdout.log",
+                  failure->log);
+}
+
+void failure_of_launcher(Failure *failure, int node, int status, const char *format, ...)
+{
+    start(failure, node, status, 0);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(failure->message, sizeof failure->message, format, arguments);
+    va_end(arguments);
+}
+
+bool failure_is_earlier(const Failure *a, const Failure *b)
+{
+    return b->status == 0 || a->time < b->time;
+}
+
+static json_t *encode_text(const char *text)
+{
+    json_t *string = json_string(text); // NULL where it is no UTF-8
+    return string != NULL ? string : json_string("?");
+}
+
+char *failure_encode(const Failure *failure)
+{
+    json_t *root = json_pack("{si si sf si si si si so so so}", "status", failure->status, "signal",
+                             failure->signal, "time", failure->time, "node", failure->node, "rank",
+                             failure->rank, "local_rank", failure->local_rank, "pid", failure->pid,
+                             "host", encode_text(failure->host), "message",
+                             encode_text(failure->message), "log", encode_text(failure->log));
+    char *text = json_dumps(root, JSON_COMPACT);
+    CHECK(text != NULL, "out of memory");
+    json_decref(root);
+    return text;
+}
+
+bool failure_decode(Failure *failure, const char *text, size_t bytes)
+{
+    *failure = (Failure){ 0 };
+    json_t *root = json_loadb(text, bytes, 0, NULL);
+    const char *host = "", *message = "", *log = "";
+    const bool valid =
+        json_unpack(root, "{si si sF si si si si ss ss ss}", "status", &failure->status, "signal",
+                    &failure->signal, "time", &failure->time, "node", &failure->node, "rank",
+                    &failure->rank, "local_rank", &failure->local_rank, "pid", &failure->pid,
+                    "host", &host, "message", &message, "log", &log) == 0 &&
+        failure->status > 0 && failure->status <= 255;
+    copy_text(failure->host, host, sizeof failure->host);
+    copy_text(failure->message, message, sizeof failure->message);
+    copy_text(failure->log, log, sizeof failure->log);
+    json_decref(root);
+    return valid;
+}

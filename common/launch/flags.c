@@ -1,0 +1,270 @@
+/*
+ * What the flags mean, alone and together. torchrun's several ways of naming node 0 come down to
+ * one address and one port; its ways of giving something per local rank to one array each.
+ */
+#include "common/launch/flags.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/base/host.h"
+#include "common/base/log.h"
+#include "common/base/memory.h"
+#include "common/launch/flag_texts.h"
+#include "common/launch/gpus.h"
+
+#define MAX_NODES 4096
+#define MAX_SECONDS 1e6
+#define DEFAULT_PORT 29500 // several nodes must know it beforehand
+
+/* Reads the whole number that text begins with; false where there is none from min to max. */
+static bool read_int(const char *text, char **end, long min, long max, int *value)
+{
+    errno = 0;
+    const long number = strtol(text, end, 10);
+    const bool valid = *end != text && errno == 0 && number >= min && number <= max;
+    if (valid)
+        *value = (int)number;
+    return valid;
+}
+
+static int int_value(const char *const texts[], Flag flag, int min, int max)
+{
+    int value = 0;
+    char *end = NULL;
+    if (!read_int(texts[flag], &end, min, max, &value) || *end != '\0')
+        usage_error("--%s %s: it must be a whole number from %d to %d", flag_name(flag),
+                    texts[flag], min, max);
+    return value;
+}
+
+static double seconds_value(const char *name, const char *text, double min)
+{
+    char *end = NULL;
+    const double value = strtod(text, &end);
+    if (end == text || *end != '\0' || !(value >= min && value <= MAX_SECONDS))
+        usage_error("%s %s: it must be a number of seconds, at least %g", name, text, min);
+    return value;
+}
+
+static int nproc_value(const char *const texts[])
+{
+    const char *text = texts[NPROC_PER_NODE];
+    const bool wants_gpus = strcmp(text, "gpu") == 0;
+    const int num_gpus = wants_gpus || strcmp(text, "auto") == 0 ? gpus_count() : 0;
+    if (num_gpus > 0)
+        return num_gpus;
+    if (wants_gpus)
+        usage_error("--nproc-per-node gpu: this node shows no GPU; give a number, cpu or auto");
+    if (strcmp(text, "cpu") == 0 || strcmp(text, "auto") == 0)
+        return host_num_cores();
+    int value = 0;
+    char *end = NULL;
+    if (!read_int(text, &end, 1, FLAGS_MAX_WORKERS, &value) || *end != '\0')
+        usage_error("--nproc-per-node %s: it must be a number from 1 to %d, cpu, gpu or auto", text,
+                    FLAGS_MAX_WORKERS);
+    return value;
+}
+
+/* "2", or "2:4" from step 05 on. */
+static void read_nodes(Flags *flags, const char *text, Step step)
+{
+    char *end = NULL;
+    bool valid = read_int(text, &end, 1, MAX_NODES, &flags->min_nodes);
+    flags->max_nodes = flags->min_nodes;
+    if (valid && *end == ':')
+        valid = read_int(end + 1, &end, flags->min_nodes, MAX_NODES, &flags->max_nodes);
+    if (!valid || *end != '\0')
+        usage_error("--nnodes %s: it must be a number from 1 to %d", text, MAX_NODES);
+    if (flags->min_nodes != flags->max_nodes && step < STEP_FAULT)
+        usage_error("--nnodes %s: groups that grow and shrink come with step 05's ddprun", text);
+}
+
+/* HOST[:PORT], where an IPv6 address stands in brackets. */
+static void read_endpoint(Flags *flags, const char *endpoint)
+{
+    const char *host = endpoint;
+    size_t length = strlen(host);
+    const char *colon = strrchr(host, ':');
+    char *end = NULL;
+    bool valid = true;
+    if (colon != NULL && strchr(colon, ']') == NULL) {
+        length = (size_t)(colon - host);
+        valid = read_int(colon + 1, &end, 0, 65535, &flags->master_port) && *end == '\0';
+    }
+    if (length > 1 && host[0] == '[' && host[length - 1] == ']') {
+        host++;
+        length -= 2;
+    }
+    if (!valid || length == 0 || length >= sizeof flags->master_addr)
+        usage_error("--rdzv-endpoint %s: it must be HOST or HOST:PORT", endpoint);
+    memcpy(flags->master_addr, host, length);
+    flags->master_addr[length] = '\0';
+}
+
+/* Who serves the store, and where. */
+static void read_master(Flags *flags, const char *const texts[])
+{
+    const bool alone = flags->max_nodes == 1;
+    const char *backend = texts[RDZV_BACKEND];
+    if (texts[STANDALONE] != NULL && !alone)
+        usage_error("--standalone is for one node; leave it out, or --nnodes");
+    if (texts[STANDALONE] == NULL && strcmp(backend, "static") != 0 &&
+        (strcmp(backend, "c10d") != 0 || !alone))
+        usage_error("--rdzv-backend %s is not spoken here: give each node --node-rank, and all the "
+                    "same --master-addr and --master-port",
+                    backend);
+
+    const size_t bytes = sizeof flags->master_addr;
+    if (snprintf(flags->master_addr, bytes, "%s", texts[MASTER_ADDR]) >= (int)bytes)
+        usage_error("--master-addr %s: too long for a host", texts[MASTER_ADDR]);
+    flags->master_port = alone ? 0 : DEFAULT_PORT;
+    if (texts[MASTER_PORT] != NULL)
+        flags->master_port = int_value(texts, MASTER_PORT, 0, 65535);
+    if (texts[RDZV_ENDPOINT] != NULL && texts[STANDALONE] == NULL)
+        read_endpoint(flags, texts[RDZV_ENDPOINT]);
+    if (!alone && flags->master_port == 0)
+        usage_error("--master-port 0: several nodes must agree on a port; name one");
+    flags->node_rank = int_value(texts, NODE_RANK, 0, flags->max_nodes - 1);
+}
+
+/* The job's name: as torchrun's, random where nobody else needs to know it. */
+static void read_run_id(Flags *flags, const char *text)
+{
+    const size_t bytes = sizeof flags->run_id;
+    if (text == NULL && flags->master_port == 0) {
+        FILE *file = fopen("/proc/sys/kernel/random/uuid", "r");
+        CHECK(file != NULL && fscanf(file, "%36s", flags->run_id) == 1,
+              "no random run id: is /proc mounted? --rdzv-id NAME does without");
+        fclose(file);
+    } else if (text == NULL) {
+        snprintf(flags->run_id, bytes, "none");
+    } else if (snprintf(flags->run_id, bytes, "%s", text) >= (int)bytes || strchr(text, '/')) {
+        usage_error("--rdzv-id %s: at most %zu letters, and no /", text, bytes - 1);
+    }
+}
+
+/* --rdzv-conf: torchrun's settings of the waiting; those of other backends do not matter here. */
+static void read_conf(Flags *flags, const char *text)
+{
+    flags->join_timeout = 900;
+    flags->pulse_interval = 5;
+    flags->pulse_limit = 3;
+    char *conf = strdup(text != NULL ? text : "");
+    char *rest = NULL;
+    CHECK(conf != NULL, "out of memory");
+    for (char *key = strtok_r(conf, ",", &rest); key != NULL; key = strtok_r(NULL, ",", &rest)) {
+        char *value = strchr(key, '='), *end = NULL;
+        if (value == NULL)
+            usage_error("--rdzv-conf %s: it must be KEY=VALUE,KEY=VALUE...", text);
+        *value++ = '\0';
+        if (strcmp(key, "timeout") == 0)
+            flags->join_timeout = seconds_value("--rdzv-conf timeout", value, 0);
+        else if (strcmp(key, "keep_alive_interval") == 0)
+            flags->pulse_interval = seconds_value("--rdzv-conf keep_alive_interval", value, 0.1);
+        else if (strcmp(key, "keep_alive_max_attempt") == 0 &&
+                 (!read_int(value, &end, 1, 1000, &flags->pulse_limit) || *end != '\0'))
+            usage_error("--rdzv-conf keep_alive_max_attempt=%s: it must be 1 to 1000", value);
+    }
+    free(conf);
+}
+
+/* "3" for every local rank, or "0:1,1:3" for some. */
+static void read_streams(const Flags *flags, const char *const texts[], Flag flag, char *streams)
+{
+    const char *rest = texts[flag];
+    char *end = NULL;
+    int value = 0;
+    bool valid = true;
+    if (strchr(rest, ':') == NULL) {
+        valid = read_int(rest, &end, 0, 3, &value) && *end == '\0';
+        memset(streams, value, (size_t)flags->nproc_per_node);
+        rest = NULL;
+    }
+    while (valid && rest != NULL) {
+        int local_rank = 0;
+        valid = read_int(rest, &end, 0, flags->nproc_per_node - 1, &local_rank) && *end == ':' &&
+                read_int(end + 1, &end, 0, 3, &value) && (*end == ',' || *end == '\0');
+        streams[local_rank] = (char)value;
+        rest = *end == ',' ? end + 1 : NULL;
+    }
+    if (!valid)
+        usage_error("--%s %s: it must be 0 (none), 1 (stdout), 2 (stderr) or 3 (both), or such a "
+                    "number for each local rank, as in 0:1,1:3",
+                    flag_name(flag), texts[flag]);
+}
+
+static void read_shown(Flags *flags, const char *text)
+{
+    memset(flags->shown, text == NULL, sizeof flags->shown);
+    for (const char *rest = text; rest != NULL;) {
+        int local_rank = 0;
+        char *end = NULL;
+        if (!read_int(rest, &end, 0, flags->nproc_per_node - 1, &local_rank) ||
+            (*end != ',' && *end != '\0'))
+            usage_error("--local-ranks-filter %s: it must be local ranks, as in 0,2", text);
+        flags->shown[local_rank] = true;
+        rest = *end == ',' ? end + 1 : NULL;
+    }
+}
+
+/* The words a worker is started with. Python's output is not held back (-u), as with torchrun. */
+static void read_command(Flags *flags, const char *const texts[], char **words)
+{
+    if (words[0] == NULL)
+        usage_error("which program? ddprun [flags] program [arguments]; see ddprun --help");
+    const bool is_module = texts[MODULE] != NULL;
+    if (is_module && texts[NO_PYTHON] != NULL)
+        usage_error("--module and --no-python exclude each other");
+
+    int num_words = 0;
+    while (words[num_words] != NULL)
+        num_words++;
+    flags->program = words[0];
+    flags->command = mem_calloc((size_t)num_words + 5, sizeof *flags->command);
+    const char *extension = strrchr(words[0], '.');
+    char **next = flags->command;
+    if (is_module ||
+        (texts[NO_PYTHON] == NULL && extension != NULL && strcmp(extension, ".py") == 0)) {
+        *next++ = getenv("PYTHON_EXEC") != NULL ? getenv("PYTHON_EXEC") : "python3";
+        *next++ = "-u";
+        if (is_module)
+            *next++ = "-m";
+    }
+    *next++ = words[0];
+    if (texts[PASS_LOCAL_RANK] != NULL)
+        *next++ = flags->local_rank_argument;
+    for (int i = 1; i < num_words; i++)
+        *next++ = words[i];
+}
+
+void flags_parse(Flags *flags, Step step, int argc, char **argv)
+{
+    const char *texts[NUM_FLAGS];
+    char **words = argv + flag_texts_find(texts, step, argc, argv);
+    *flags = (Flags){ .role = texts[ROLE],
+                      .log_dir = texts[LOG_DIR],
+                      .log_line_prefix_template = texts[LOG_LINE_PREFIX_TEMPLATE] };
+
+    flags->nproc_per_node = nproc_value(texts);
+    read_nodes(flags, texts[NNODES], step);
+    read_master(flags, texts);
+    read_conf(flags, texts[RDZV_CONF]);
+    read_run_id(flags, texts[RDZV_ID]);
+
+    flags->max_restarts = int_value(texts, MAX_RESTARTS, 0, 1000000);
+    if (flags->max_restarts > 0 && step < STEP_FAULT)
+        usage_error("--max-restarts %d: restarts come with step 05's ddprun", flags->max_restarts);
+    flags->monitor_interval = seconds_value("--monitor-interval", texts[MONITOR_INTERVAL], 0.01);
+    flags->shutdown_timeout = seconds_value("--shutdown-timeout", texts[SHUTDOWN_TIMEOUT], 0);
+
+    read_streams(flags, texts, REDIRECTS, flags->redirects);
+    read_streams(flags, texts, TEE, flags->tee);
+    read_shown(flags, texts[LOCAL_RANKS_FILTER]);
+    read_command(flags, texts, words);
+}
+
+void flags_free(Flags *flags)
+{
+    free(flags->command);
+}

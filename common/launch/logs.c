@@ -1,0 +1,163 @@
+/*
+ * Folders and files of the workers' output. Folders that stay empty are taken away at the end;
+ * rmdir itself looks whether there is something in them.
+ */
+#include "common/launch/logs.h"
+
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/base/log.h"
+#include "common/base/memory.h"
+
+#define PREFIX_BYTES 256
+
+static void format_path(char path[PATH_MAX], const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    const int length = vsnprintf(path, PATH_MAX, format, arguments);
+    va_end(arguments);
+    CHECK(length < PATH_MAX, "--log-dir: the path %s... is too long", path);
+}
+
+static void make_folder(const char *path)
+{
+    CHECK(mkdir(path, 0777) == 0 || errno == EEXIST, "cannot make the folder %s: %s", path,
+          strerror(errno));
+}
+
+static void make_folders(const char *path)
+{
+    char part[PATH_MAX];
+    format_path(part, "%s", path);
+    for (char *slash = strchr(part + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        make_folder(part);
+        *slash = '/';
+    }
+    make_folder(part);
+}
+
+void logs_init(Logs *logs, const Flags *flags)
+{
+    *logs = (Logs){ .flags = flags };
+    const char *temporary = getenv("TMPDIR") != NULL ? getenv("TMPDIR") : "/tmp";
+    if (flags->log_dir != NULL)
+        make_folders(flags->log_dir);
+    format_path(logs->folder, "%s/%s_%02xXXXXXX",
+                flags->log_dir != NULL ? flags->log_dir : temporary, flags->run_id,
+                (unsigned)getpid() & 0xff);
+    CHECK(mkdtemp(logs->folder) != NULL, "cannot make the folder %s: %s", logs->folder,
+          strerror(errno));
+}
+
+void logs_free(Logs *logs)
+{
+    if (rmdir(logs->folder) < 0 && logs->flags->log_dir == NULL)
+        log_info("ddprun: logs are in %s", logs->folder);
+}
+
+void logs_path(const Logs *logs, int local_rank, const char *name, char path[PATH_MAX])
+{
+    format_path(path, "%s/%d/%s", logs->attempt, local_rank, name);
+}
+
+/* The template with its ${names} replaced, cut where it gets too long. */
+static void expand_prefix(const Flags *flags, int rank, int local_rank, char text[PREFIX_BYTES])
+{
+    char host[HOST_NAME_MAX + 1] = "", numbers[2][16];
+    gethostname(host, sizeof host - 1);
+    snprintf(numbers[0], sizeof numbers[0], "%d", rank);
+    snprintf(numbers[1], sizeof numbers[1], "%d", local_rank);
+    const char *const names[][2] = { { "${role_name}", flags->role },
+                                     { "${rank}", numbers[0] },
+                                     { "${local_rank}", numbers[1] },
+                                     { "${hostname}", host } };
+    size_t length = 0;
+    const char *from = flags->log_line_prefix_template;
+    while (*from != '\0' && length + 1 < PREFIX_BYTES) {
+        const char *value = NULL;
+        for (size_t i = 0; i < sizeof names / sizeof names[0] && value == NULL; i++) {
+            const size_t name_bytes = strlen(names[i][0]);
+            if (strncmp(from, names[i][0], name_bytes) == 0) {
+                value = names[i][1];
+                from += name_bytes;
+            }
+        }
+        if (value != NULL)
+            length += (size_t)snprintf(text + length, PREFIX_BYTES - length, "%s", value);
+        else
+            text[length++] = *from++;
+    }
+    text[length < PREFIX_BYTES ? length : PREFIX_BYTES - 1] = '\0';
+}
+
+/* What one stream of a worker (0: stdout, 1: stderr) is to write to. */
+static int open_stream(Logs *logs, int rank, int local_rank, int stream)
+{
+    const Flags *flags = logs->flags;
+    const bool is_teed = flags->tee[local_rank] >> stream & 1;
+    const bool is_redirected = flags->redirects[local_rank] >> stream & 1;
+    const bool is_shown = flags->shown[local_rank];
+    if (!is_teed && !is_redirected)
+        return is_shown ? -1 : open("/dev/null", O_WRONLY | O_CLOEXEC);
+
+    char path[PATH_MAX];
+    logs_path(logs, local_rank, stream == 0 ? "stdout.log" : "stderr.log", path);
+    const int file_fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    CHECK(file_fd >= 0, "cannot write %s: %s", path, strerror(errno));
+    if (!is_teed)
+        return file_fd;
+
+    char prefix[PREFIX_BYTES];
+    expand_prefix(flags, rank, local_rank, prefix);
+    return tee_add(logs->tee, file_fd, is_shown ? stream + 1 : -1, prefix);
+}
+
+void logs_open(Logs *logs, int first_rank, int restart_count)
+{
+    const Flags *flags = logs->flags;
+    const int num_workers = flags->nproc_per_node;
+    format_path(logs->attempt, "%s/attempt_%d", logs->folder, restart_count);
+    make_folder(logs->attempt);
+    int num_tees = 0;
+    for (int i = 0; i < num_workers; i++)
+        num_tees += (flags->tee[i] & STREAM_STDOUT) + (flags->tee[i] & STREAM_STDERR) / 2;
+    logs->tee = tee_create(num_tees);
+    logs->output = mem_calloc((size_t)num_workers, sizeof *logs->output);
+    for (int i = 0; i < num_workers; i++) {
+        char folder[PATH_MAX];
+        logs_path(logs, i, "", folder);
+        make_folder(folder);
+        for (int stream = 0; stream < 2; stream++)
+            logs->output[i][stream] = open_stream(logs, first_rank + i, i, stream);
+    }
+}
+
+void logs_start(Logs *logs)
+{
+    for (int i = 0; i < logs->flags->nproc_per_node; i++) {
+        for (int stream = 0; stream < 2; stream++) {
+            if (logs->output[i][stream] >= 0)
+                close(logs->output[i][stream]);
+        }
+    }
+    free(logs->output);
+    tee_start(logs->tee);
+}
+
+void logs_close(Logs *logs)
+{
+    tee_finish(logs->tee);
+    for (int i = 0; i < logs->flags->nproc_per_node; i++) {
+        char folder[PATH_MAX];
+        logs_path(logs, i, "", folder);
+        rmdir(folder);
+    }
+    rmdir(logs->attempt);
+}

@@ -1,0 +1,42 @@
+/*
+ * logs.h - where the workers' output goes: to the launcher's own, to files, or to both.
+ *
+ *   <log dir>/<run id>_<random>/attempt_<restarts>/<local rank>/stdout.log   stderr.log error.json
+ *
+ * Redirected, a stream goes to its file and never meets the launcher. Teed, it comes through a pipe
+ * to a thread (tee.h), which writes it to the file as it is, and to the console line by line with
+ * the rank in front. Without either, the worker has the launcher's own.
+ */
+#ifndef COMMON_LAUNCH_LOGS_H
+#define COMMON_LAUNCH_LOGS_H
+
+#include <limits.h>
+
+#include "common/launch/flags.h"
+#include "common/launch/tee.h"
+
+typedef struct {
+    const Flags *flags;
+    char folder[PATH_MAX]; // of the run
+    char attempt[PATH_MAX]; // folder in it
+    int (*output)[2]; // stdout and stderr for each worker, by local rank; -1: the launcher's own
+    Tee *tee;
+} Logs;
+
+/* Makes the run's folder; logs_free removes it again if no file came to be in it. */
+void logs_init(Logs *logs, const Flags *flags);
+void logs_free(Logs *logs);
+
+/* Before an attempt's workers are started: makes their folders and their `output`. */
+void logs_open(Logs *logs, int first_rank, int restart_count);
+
+/* After they were started: closes `output`, starts copying. */
+void logs_start(Logs *logs);
+
+/* After they ended: writes what they have left in the pipes, and half lines, too. */
+void logs_close(Logs *logs);
+
+/* The place of a worker's file ("error.json"). */
+void logs_path(const Logs *logs, int local_rank, const char *name, char path[PATH_MAX]);
+
+#endif

@@ -1,0 +1,120 @@
+/*
+ * It sleeps in the store until the job's end is known there, and its exit status brings the news to
+ * the launcher. Between two sleeps it counts its node's key up; node 0's also looks whether those
+ * of the others still rise. When the store is gone, so is whoever sleeps in it: then node 0 is.
+ */
+#include "common/launch/pulse.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/base/log.h"
+#include "common/base/memory.h"
+
+#define TIMEOUT 30.0 // seconds without an answer of the store: node 0 is gone
+
+typedef struct {
+    int64_t count;
+    int missed; // looks since it last rose
+} Heard;
+
+const char *node_key(char key[KEY_BYTES], const char *format, int node)
+{
+    snprintf(key, KEY_BYTES, format, node);
+    return key;
+}
+
+bool pulse_connect(Store *store, const Flags *flags, double seconds)
+{
+    if (!store_connect(store, flags->master_addr, flags->master_port, seconds))
+        return false;
+    snprintf(store->prefix, sizeof store->prefix, "%s/", flags->run_id);
+    return true;
+}
+
+void pulse_publish_failure(Store *store, const Failure *failure)
+{
+    char key[KEY_BYTES], end[1];
+    char *text = failure_encode(failure);
+    store_set(store, node_key(key, KEY_FAILURE, failure->node), text, strlen(text));
+    store_compare_set(store, KEY_END, "", END_FAILED, end, sizeof end);
+    free(text);
+}
+
+/* Node 0's looks after the others. It removes the key of the dead, so that nobody waits for them.
+ */
+static void look_after(Store *store, const Flags *flags, Heard *heard)
+{
+    for (int node = 1; node < flags->max_nodes; node++) {
+        char key[KEY_BYTES], text[32] = "";
+        node_key(key, KEY_PULSE, node);
+        store_compare_set(store, key, "absent", "absent", text, sizeof text - 1); // only reads
+        if (strcmp(text, "absent") == 0) // not here yet, or one of torchrun's
+            continue;
+        const int64_t count = strtoll(text, NULL, 10);
+        heard[node].missed = count == heard[node].count ? heard[node].missed + 1 : 0;
+        heard[node].count = count;
+        if (heard[node].missed < flags->pulse_limit)
+            continue;
+
+        Failure failure;
+        failure_of_launcher(&failure, node, EXIT_FAILURE, "node %d has not been heard of for %g s",
+                            node, flags->pulse_limit * flags->pulse_interval);
+        store_delete(store, key);
+        pulse_publish_failure(store, &failure);
+    }
+}
+
+static noreturn void beat(const Flags *flags)
+{
+    Store store;
+    CHECK(pulse_connect(&store, flags, TIMEOUT), "the store at %s:%d is out of reach: %s",
+          flags->master_addr, flags->master_port, strerror(errno));
+    Heard *heard = mem_calloc((size_t)flags->max_nodes, sizeof *heard);
+    char key[KEY_BYTES], end[32] = "";
+    node_key(key, KEY_PULSE, flags->node_rank);
+    do {
+        store_add(&store, key, 1);
+        if (flags->node_rank == 0)
+            look_after(&store, flags, heard);
+    } while (!store_try_wait(&store, KEY_END, flags->pulse_interval));
+    store_get(&store, KEY_END, end, sizeof end - 1);
+    if (strcmp(end, END_FAILED) == 0)
+        _exit(VERDICT_FAILED);
+    _exit(strcmp(end, END_STOPPED) == 0 ? VERDICT_STOPPED : VERDICT_DONE);
+}
+
+pid_t pulse_start(const Flags *flags)
+{
+    const pid_t launcher = getpid();
+    const pid_t pulse = fork();
+    SYS_CHECK(pulse);
+    if (pulse == 0) {
+        setsid(); // Ctrl-C is for the launcher
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (getppid() == launcher)
+            beat(flags);
+        _exit(VERDICT_LOST);
+    }
+    return pulse;
+}
+
+Verdict pulse_verdict(pid_t pulse)
+{
+    siginfo_t end = { 0 };
+    waitid(P_PID, (id_t)pulse, &end, WEXITED | WNOHANG | WNOWAIT); // pulse_stop takes it away
+    if (end.si_pid == 0)
+        return VERDICT_NONE;
+    return end.si_code == CLD_EXITED ? (Verdict)end.si_status : VERDICT_LOST;
+}
+
+void pulse_stop(pid_t pulse)
+{
+    kill(pulse, SIGKILL);
+    waitpid(pulse, NULL, 0);
+}

@@ -1,0 +1,44 @@
+/* pulse.h - a child of the launcher that keeps in touch with the launchers of other nodes. */
+#ifndef COMMON_LAUNCH_PULSE_H
+#define COMMON_LAUNCH_PULSE_H
+
+#include <stdlib.h>
+#include <sys/types.h>
+
+#include "common/dist/store.h"
+#include "common/launch/failure.h"
+
+/* Keys of the agents; %d is a node. */
+#define KEY_BYTES 64
+#define KEY_PULSE "ddprun/pulse/%d" // counts up as long as the node's launcher lives
+#define KEY_FAILURE "ddprun/failure/%d" // the first of a node: see failure.h
+#define KEY_END "torchelastic/agent/terminal_state/last_member" // how the job ended: END_*
+
+#define END_FAILED "failed"
+#define END_STOPPED "stopped"
+#define END_DONE "<val_ignored>" // torchrun's word for it
+
+const char *node_key(char key[KEY_BYTES], const char *format, int node);
+
+/* How a job ended. */
+typedef enum {
+    VERDICT_NONE, // it has not
+    VERDICT_LOST = EXIT_FAILURE, // nobody knows: node 0 is out of reach
+    VERDICT_DONE,
+    VERDICT_STOPPED,
+    VERDICT_FAILED
+} Verdict;
+
+/* A connection of this node's to the job's store, under the job's prefix. False and errno where
+ * there is none within `seconds`, which becomes the timeout of all that is asked later. */
+bool pulse_connect(Store *store, const Flags *flags, double seconds);
+
+/* Tells all nodes that the job is over, and why. */
+void pulse_publish_failure(Store *store, const Failure *failure);
+
+pid_t pulse_start(const Flags *flags);
+/* What the pulse has heard, which is also its last beat. Never waits. */
+Verdict pulse_verdict(pid_t pulse);
+void pulse_stop(pid_t pulse);
+
+#endif

@@ -1,0 +1,148 @@
+/*
+ * torchrun's static rendezvous, key by key. Every node says what it brings; node 0 reads it all and
+ * answers each with its place. The job's size is thus decided in one place.
+ */
+#include "common/launch/rendezvous.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/base/log.h"
+#include "common/base/memory.h"
+#include "common/launch/pulse.h"
+
+#define KEY_ROLE_INFO "torchelastic/role_info/%d"
+#define KEY_ASSIGNED_RANKS "torchelastic/assigned_ranks/%d"
+#define PATIENCE 10.0 // seconds until we say whom we wait for
+
+typedef struct {
+    char role[256];
+    int num_ranks;
+} Node;
+
+static void say_waiting(const Flags *flags, const char *whom)
+{
+    log_info("ddprun: node %d of %d waits at %s:%d for %s", flags->node_rank, flags->max_nodes,
+             flags->master_addr, flags->master_port, whom);
+}
+
+static noreturn void give_up(const Flags *flags, const char *whom)
+{
+    die("%s did not come to %s:%d within %g s: is ddprun started on every node, with the same "
+        "--master-addr, --master-port and --nnodes?",
+        whom, flags->master_addr, flags->master_port, flags->join_timeout);
+}
+
+static void connect_store(Store *store, const Flags *flags, double deadline)
+{
+    if (pulse_connect(store, flags, fmin(PATIENCE, flags->join_timeout)))
+        return;
+    say_waiting(flags, "node 0");
+    if (!pulse_connect(store, flags, fmax(deadline - seconds_now(), 0)))
+        give_up(flags, "node 0");
+}
+
+static void wait_for(Store *store, const Flags *flags, const char *key, const char *whom,
+                     double deadline)
+{
+    const double left = fmax(deadline - seconds_now(), 0);
+    if (store_try_wait(store, key, fmin(left, PATIENCE)))
+        return;
+    say_waiting(flags, whom);
+    if (!store_try_wait(store, key, fmax(left - PATIENCE, 0)))
+        give_up(flags, whom);
+}
+
+/* Node 0: reads what the nodes bring. */
+static void read_nodes(Store *store, const Flags *flags, Node *nodes, double deadline)
+{
+    for (int i = 0; i < flags->max_nodes; i++) {
+        char key[KEY_BYTES], text[1024], whom[32];
+        snprintf(whom, sizeof whom, "node %d", i);
+        wait_for(store, flags, node_key(key, KEY_ROLE_INFO, i), whom, deadline);
+        const size_t length = store_get(store, key, text, sizeof text);
+        json_t *info = length <= sizeof text ? json_loadb(text, length, 0, NULL) : NULL;
+        const char *role = "";
+        const bool valid = json_unpack(info, "{ss si}", "role", &role, "local_world_size",
+                                       &nodes[i].num_ranks) == 0 &&
+                           strlen(role) < sizeof nodes[i].role && nodes[i].num_ranks > 0 &&
+                           nodes[i].num_ranks <= FLAGS_MAX_WORKERS;
+        CHECK(valid, "node %d says nonsense of itself: %.*s", i, (int)fmin((double)length, 200),
+              text);
+        strcpy(nodes[i].role, role);
+        json_decref(info);
+    }
+}
+
+/* Node 0: ranks are counted through by node, and among the nodes of each role once more. */
+static void assign_ranks(Store *store, const Flags *flags, const Node *nodes)
+{
+    const int num_nodes = flags->max_nodes;
+    for (int i = 0; i < num_nodes; i++) {
+        int first_rank = 0, world_size = 0, first_role_rank = 0, role_world_size = 0;
+        for (int j = 0; j < num_nodes; j++) {
+            const int role_ranks =
+                strcmp(nodes[i].role, nodes[j].role) == 0 ? nodes[j].num_ranks : 0;
+            world_size += nodes[j].num_ranks;
+            role_world_size += role_ranks;
+            first_rank += j < i ? nodes[j].num_ranks : 0;
+            first_role_rank += j < i ? role_ranks : 0;
+        }
+        char key[KEY_BYTES], text[64];
+        const int length = snprintf(text, sizeof text, "[%d, %d, %d, %d]", first_rank, world_size,
+                                    first_role_rank, role_world_size);
+        store_set(store, node_key(key, KEY_ASSIGNED_RANKS, i), text, (size_t)length);
+    }
+}
+
+static void write_role_info(Store *store, const Flags *flags)
+{
+    char key[KEY_BYTES];
+    json_t *info = json_pack("{ss si si}", "role", flags->role, "rank", flags->node_rank,
+                             "local_world_size", flags->nproc_per_node);
+    CHECK(info != NULL, "--role must be UTF-8");
+    char *text = json_dumps(info, 0);
+    store_set(store, node_key(key, KEY_ROLE_INFO, flags->node_rank), text, strlen(text));
+    free(text);
+    json_decref(info);
+}
+
+static Ranks read_ranks(Store *store, const Flags *flags)
+{
+    char key[KEY_BYTES], text[256];
+    node_key(key, KEY_ASSIGNED_RANKS, flags->node_rank);
+    const size_t length = store_get(store, key, text, sizeof text);
+    json_t *array = length <= sizeof text ? json_loadb(text, length, 0, NULL) : NULL;
+    Ranks ranks = { 0 };
+    CHECK(json_unpack(array, "[iiii]", &ranks.first_rank, &ranks.world_size, &ranks.first_role_rank,
+                      &ranks.role_world_size) == 0 &&
+              ranks.first_rank >= 0 && ranks.first_rank < ranks.world_size,
+          "node 0 gives nonsense for ranks: %.*s", (int)fmin((double)length, sizeof text), text);
+    json_decref(array);
+    return ranks;
+}
+
+Ranks rendezvous(Store *store, const Flags *flags)
+{
+    const double deadline = seconds_now() + flags->join_timeout;
+    char key[KEY_BYTES];
+    connect_store(store, flags, deadline);
+    CHECK(!store_check(store, KEY_END), "the job before this one is still about to end at %s:%d",
+          flags->master_addr, flags->master_port);
+    store_count_worker(store, 1); // a torchrun on node 0 waits for this
+    CHECK(store_add(store, node_key(key, KEY_PULSE, flags->node_rank), 1) == 1,
+          "node %d is there already: each node needs its own --node-rank", flags->node_rank);
+
+    write_role_info(store, flags);
+    if (flags->node_rank == 0) {
+        Node *nodes = mem_calloc((size_t)flags->max_nodes, sizeof *nodes);
+        read_nodes(store, flags, nodes, deadline);
+        assign_ranks(store, flags, nodes);
+        free(nodes);
+    }
+    wait_for(store, flags, node_key(key, KEY_ASSIGNED_RANKS, flags->node_rank), "all nodes",
+             deadline);
+    return read_ranks(store, flags);
+}

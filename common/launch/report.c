@@ -1,0 +1,90 @@
+/*
+ * The report is one write, so that those of several nodes do not mix on a shared terminal. Where a
+ * program cannot be started, or somebody asked the launcher to end, one line says all.
+ */
+#include "common/launch/report.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/base/log.h"
+
+#define THICK_RULE "============================================================\n"
+#define THIN_RULE "------------------------------------------------------------\n"
+
+static void print_end(FILE *out, int status, int signal)
+{
+    const char *name = sigabbrev_np(signal);
+    if (signal == 0)
+        fprintf(out, "exit status %d", status);
+    else if (name != NULL)
+        fprintf(out, "killed by SIG%s", name);
+    else
+        fprintf(out, "killed by signal %d", signal);
+}
+
+static void print_root(FILE *out, const Failure *root)
+{
+    char time_text[64];
+    const time_t seconds = (time_t)root->time;
+    struct tm local;
+    localtime_r(&seconds, &local);
+    strftime(time_text, sizeof time_text, "%Y-%m-%d %H:%M:%S", &local);
+
+    fprintf(out, "Root cause (first observed failure):\n");
+    fprintf(out, "  time    : %s\n", time_text);
+    fprintf(out, "  node    : %d %s\n", root->node, root->host);
+    if (root->rank >= 0)
+        fprintf(out, "  rank    : %d (local_rank: %d, pid: %d)\n", root->rank, root->local_rank,
+                root->pid);
+    else
+        fprintf(out, "  rank    : none, its ddprun\n");
+    fprintf(out, "  ended   : ");
+    print_end(out, root->status, root->signal);
+    if (root->message[0] != '\0')
+        fprintf(out, "\n  message : %s", root->message);
+    if (root->log[0] != '\0')
+        fprintf(out, "\n  log     : %s", root->log);
+    fprintf(out, "\n");
+}
+
+static void print_worker(FILE *out, const Worker *worker, int rank, int local_rank)
+{
+    fprintf(out, "  rank %d (local_rank: %d, pid: %d): ", rank, local_rank, worker->pid);
+    if (worker->pid == 0)
+        fprintf(out, "not started");
+    else if (worker->running)
+        fprintf(out, "still there");
+    else
+        print_end(out, worker->status, worker->signal);
+    fprintf(out, worker->was_signalled ? ", told to end by ddprun\n" : "\n");
+}
+
+void report_print(const Failure *root, const Flags *flags, const Workers *workers, int first_rank)
+{
+    const bool is_here = root->node == flags->node_rank;
+    if (is_here && (root->rank < 0 || root->pid == 0)) {
+        log_info("%s: %s", program_invocation_short_name, root->message);
+        return;
+    }
+    char *text = NULL;
+    size_t length = 0;
+    FILE *out = open_memstream(&text, &length);
+    CHECK(out != NULL, "out of memory");
+    fprintf(out, THICK_RULE "%s FAILED\n" THIN_RULE, flags->program);
+    print_root(out, root);
+    if (workers->num_workers > is_here)
+        fprintf(out, THIN_RULE "%s:\n", is_here ? "Others on this node" : "On this node");
+    for (int i = 0; i < workers->num_workers; i++) {
+        if (!is_here || i != root->local_rank)
+            print_worker(out, &workers->worker[i], first_rank + i, i);
+    }
+    fprintf(out, THICK_RULE);
+    fclose(out);
+    if (write(STDERR_FILENO, text, length) < 0)
+        log_warning("cannot write the report: %s", strerror(errno));
+    free(text);
+}

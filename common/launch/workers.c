@@ -1,0 +1,210 @@
+/*
+ * The kernel does the watching: a child that ends sends SIGCHLD, and that signal, like those of
+ * whoever wants us to end, is blocked and fetched with sigtimedwait. So there is one place to
+ * sleep, nothing to poll, and no code that runs inside a signal handler.
+ *
+ * Processes that a worker leaves behind become our children (PR_SET_CHILD_SUBREAPER): its process
+ * group is empty when waitpid knows no more child of it. Until then its number is not given away.
+ */
+#include "common/launch/workers.h"
+
+#include <fcntl.h>
+#include <math.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/base/log.h"
+#include "common/base/memory.h"
+
+#define KILL_SECONDS 10.0 // SIGKILL takes effect at once, unless a device driver hangs
+#define DOUBLE_SECONDS 0.3 // wrappers that pass on Ctrl-C deliver it twice
+
+void workers_init(Workers *workers, int num_workers)
+{
+    *workers = (Workers){ .num_workers = num_workers };
+    workers->worker = mem_calloc((size_t)num_workers, sizeof *workers->worker);
+
+    sigemptyset(&workers->signals);
+    const int requests[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
+    for (size_t i = 0; i < sizeof requests / sizeof requests[0]; i++) {
+        struct sigaction action;
+        SYS_CHECK(sigaction(requests[i], NULL, &action));
+        if (action.sa_handler != SIG_IGN) // as nohup and shells' "&" have it
+            sigaddset(&workers->signals, requests[i]);
+    }
+    signal(SIGCHLD, SIG_DFL); // ignored, it would take the exit statuses with it
+    sigaddset(&workers->signals, SIGCHLD);
+
+    sigset_t blocked = workers->signals;
+    sigaddset(&blocked, SIGPIPE); // a console that is gone shall not end the job
+    SYS_CHECK(sigprocmask(SIG_BLOCK, &blocked, &workers->old_mask));
+    SYS_CHECK(prctl(PR_SET_CHILD_SUBREAPER, 1));
+}
+
+void workers_free(Workers *workers)
+{
+    sigprocmask(SIG_SETMASK, &workers->old_mask, NULL);
+    free(workers->worker);
+}
+
+/* The child's part of workers_start. It shares memory with threads that it has not got: only plain
+ * system calls from here on. */
+static noreturn void run_command(const Workers *workers, pid_t launcher, char **command,
+                                 const int output[2], bool has_input, int error_fd)
+{
+    setsid();
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != launcher) // it died before it could take us along
+        _exit(EXIT_FAILURE);
+    const int no_input = has_input ? -1 : open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (no_input >= 0)
+        dup2(no_input, STDIN_FILENO);
+    for (int i = 0; i < 2; i++) {
+        if (output[i] >= 0)
+            dup2(output[i], STDOUT_FILENO + i);
+    }
+    sigprocmask(SIG_SETMASK, &workers->old_mask, NULL);
+    execvp(command[0], command);
+    const int error = errno;
+    if (write(error_fd, &error, sizeof error) < 0)
+        _exit(EXIT_FAILURE);
+    _exit(127);
+}
+
+bool workers_start(Workers *workers, int local_rank, char **command, const int output[2])
+{
+    Worker *worker = &workers->worker[local_rank];
+    const pid_t launcher = getpid();
+    int error_fd[2]; // closed by a successful exec, else it brings errno
+    SYS_CHECK(pipe2(error_fd, O_CLOEXEC));
+    const pid_t pid = fork();
+    SYS_CHECK(pid);
+    if (pid == 0)
+        run_command(workers, launcher, command, output, local_rank == 0, error_fd[1]);
+
+    close(error_fd[1]);
+    const ssize_t count = read(error_fd[0], &worker->error, sizeof worker->error);
+    close(error_fd[0]);
+    if (count <= 0) {
+        *worker = (Worker){ .pid = pid, .running = true, .has_group = true };
+        workers->num_running++;
+        return true;
+    }
+    waitpid(pid, NULL, 0);
+    worker->status = worker->error == ENOENT ? 127 : 126;
+    worker->ended = seconds_now();
+    return false;
+}
+
+static void worker_ended(Worker *worker, int wait_status, double now)
+{
+    worker->running = false;
+    worker->signal = WIFSIGNALED(wait_status) ? WTERMSIG(wait_status) : 0;
+    worker->status = worker->signal != 0 ? 128 + worker->signal : WEXITSTATUS(wait_status);
+    worker->ended = now;
+}
+
+/* Takes note of all that have ended, and of what they left behind. */
+static void reap(Workers *workers)
+{
+    const double now = seconds_now();
+    for (int i = 0; i < workers->num_workers; i++) {
+        Worker *worker = &workers->worker[i];
+        pid_t pid = 1;
+        while (worker->has_group && pid > 0) {
+            int wait_status = 0;
+            pid = waitpid(-worker->pid, &wait_status, WNOHANG);
+            worker->has_group = pid >= 0; // else ECHILD
+            if (pid == worker->pid) {
+                worker_ended(worker, wait_status, now);
+                workers->num_running--;
+            }
+        }
+    }
+}
+
+int workers_wait(Workers *workers, double seconds)
+{
+    const struct timespec timeout = { .tv_sec = (time_t)seconds,
+                                      .tv_nsec = (long)(1e9 * fmod(seconds, 1)) };
+    const int signal = sigtimedwait(&workers->signals, NULL, &timeout);
+    reap(workers);
+    return signal > 0 && signal != SIGCHLD ? signal : 0;
+}
+
+bool workers_stopped(const Workers *workers)
+{
+    for (int i = 0; i < workers->num_workers; i++) {
+        if (workers->worker[i].running || workers->worker[i].status != EXIT_STOPPED)
+            return false;
+    }
+    return true;
+}
+
+/* Of two that ended together, one that was killed did not die of the other's end. */
+static bool is_earlier(const Worker *a, const Worker *b)
+{
+    return b == NULL || a->ended < b->ended ||
+           (a->ended == b->ended && a->signal != 0 && b->signal == 0);
+}
+
+const Worker *workers_failed(const Workers *workers, double patience)
+{
+    const Worker *failed = NULL, *stopped = NULL;
+    for (int i = 0; i < workers->num_workers; i++) {
+        const Worker *worker = &workers->worker[i];
+        if (worker->running || worker->status == 0)
+            continue;
+        const Worker **first = worker->status == EXIT_STOPPED ? &stopped : &failed;
+        if (is_earlier(worker, *first))
+            *first = worker;
+    }
+    if (failed != NULL || stopped == NULL || workers_stopped(workers))
+        return failed;
+    const bool is_alone = workers->num_running == 0 || seconds_now() > stopped->ended + patience;
+    return is_alone ? stopped : NULL;
+}
+
+static bool any_left(const Workers *workers)
+{
+    for (int i = 0; i < workers->num_workers; i++) {
+        if (workers->worker[i].has_group)
+            return true;
+    }
+    return false;
+}
+
+static void send_signal(Workers *workers, int signal)
+{
+    for (int i = 0; i < workers->num_workers; i++) {
+        Worker *worker = &workers->worker[i];
+        if (!worker->has_group)
+            continue;
+        worker->was_signalled |= worker->running;
+        kill(-worker->pid, signal); // fails where all have just ended
+    }
+}
+
+void workers_end(Workers *workers, int signal, double seconds)
+{
+    reap(workers);
+    send_signal(workers, signal);
+    const double begun = seconds_now();
+    double deadline = begun + seconds;
+    while (any_left(workers)) {
+        const int request = workers_wait(workers, fmax(deadline - seconds_now(), 0));
+        const bool is_impatient = request == SIGINT && seconds_now() > begun + DOUBLE_SECONDS;
+        if (signal == SIGKILL && seconds_now() > deadline) {
+            log_warning("some processes outlive SIGKILL: is a device or file system stuck?");
+            return;
+        }
+        if (signal != SIGKILL && (is_impatient || seconds_now() > deadline)) {
+            signal = SIGKILL;
+            send_signal(workers, signal);
+            deadline = seconds_now() + KILL_SECONDS;
+        }
+    }
+}

@@ -1,0 +1,159 @@
+# The launcher: what it tells the ranks, and what it understands.
+
+bats_require_minimum_version 1.5.0
+load ddprun_helper
+
+@test "a rank finds torchrun's whole environment" {
+    run ddprun --role trainer --rdzv-id job7 --master-port "$(free_port)" \
+        sh -c 'env | grep -E "^(RANK|LOCAL_|WORLD_|GROUP_|ROLE_|MASTER_|TORCH|OMP)" |
+               sed "s/^MASTER_PORT=[0-9]*$/MASTER_PORT=N/; s/job7_.*att/job7_X\/att/" | sort'
+    [ "$status" -eq 0 ]
+    diff - <(echo "$output" | grep -v '^OMP_NUM_THREADS=[1-9][0-9]*$') <<EOF
+GROUP_RANK=0
+GROUP_WORLD_SIZE=1
+LOCAL_RANK=0
+LOCAL_WORLD_SIZE=1
+MASTER_ADDR=127.0.0.1
+MASTER_PORT=N
+RANK=0
+ROLE_NAME=trainer
+ROLE_RANK=0
+ROLE_WORLD_SIZE=1
+TORCHELASTIC_ERROR_FILE=$TMPDIR/job7_X/attempt_0/0/error.json
+TORCHELASTIC_MAX_RESTARTS=0
+TORCHELASTIC_RESTART_COUNT=0
+TORCHELASTIC_RUN_ID=job7
+TORCHELASTIC_SIGNALS_TO_HANDLE=SIGTERM,SIGINT,SIGHUP,SIGQUIT
+TORCHELASTIC_USE_AGENT_STORE=True
+TORCH_NCCL_ASYNC_ERROR_HANDLING=1
+WORLD_SIZE=1
+EOF
+}
+
+@test "three ranks are told apart" {
+    run ddprun --nproc-per-node 3 sh -c 'echo $RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE \
+        $ROLE_RANK/$ROLE_WORLD_SIZE $GROUP_RANK/$GROUP_WORLD_SIZE $(basename "$(dirname "$TORCHELASTIC_ERROR_FILE")")'
+    [ "$status" -eq 0 ]
+    [ "$(echo "$output" | sort)" = "0/3 0/3 0/3 0/1 0
+1/3 1/3 1/3 0/1 1
+2/3 2/3 2/3 0/1 2" ]
+}
+
+@test "threads: the cores are shared out, unless OMP_NUM_THREADS is set" {
+    [ "$(taskset -c 0 timeout 30 03_torchrun_env/ddprun sh -c 'echo $OMP_NUM_THREADS')" = 1 ]
+    [ "$(OMP_NUM_THREADS=7 ddprun sh -c 'echo $OMP_NUM_THREADS')" = 7 ]
+    [ "$(ddprun --nproc-per-node 4 sh -c 'echo $OMP_NUM_THREADS' | sort -u | wc -l)" = 1 ]
+}
+
+@test "arguments arrive as they were typed" {
+    run ddprun -- printf '<%s>' 'a b' "it's" '' '"' '$HOME' '*' --nproc-per-node -t
+    [ "$status" -eq 0 ]
+    [ "$output" = "<a b><it's><><\"><\$HOME><*><--nproc-per-node><-t>" ]
+}
+
+@test "flags: both spellings, with = or without, the last one counts; variables stand in" {
+    local count='echo $WORLD_SIZE'
+    [ "$(ddprun --nproc-per-node 2 sh -c "$count" | wc -l)" = 2 ]
+    [ "$(ddprun --nproc_per_node=2 sh -c "$count" | wc -l)" = 2 ]
+    [ "$(ddprun --nproc-per_node 4 --nproc-per-node=2 sh -c "$count" | wc -l)" = 2 ]
+    [ "$(PET_NPROC_PER_NODE=2 ddprun sh -c "$count" | wc -l)" = 2 ]
+    [ "$(PET_NPROC_PER_NODE=2 ddprun --nproc-per-node 3 sh -c "$count" | wc -l)" = 3 ]
+    [ "$(PET_NNODES=1:1 PET_ROLE=r ddprun sh -c 'echo $ROLE_NAME')" = r ]
+    [ "$(ddprun --standalone --max-restarts 0 --monitor-interval 1 --start-method spawn \
+        --event-log-handler=null --rdzv-conf timeout=60 --rdzv-backend c10d \
+        --rdzv-endpoint localhost:0 --local-addr x --nnodes=1:1 sh -c "$count")" = 1 ]
+}
+
+@test "the number of ranks: cpu counts cores, auto too where there are no GPUs" {
+    local count='echo $WORLD_SIZE'
+    [ "$(taskset -c 0 timeout 30 03_torchrun_env/ddprun --nproc-per-node cpu sh -c "$count")" = 1 ]
+    [ "$(CUDA_VISIBLE_DEVICES= taskset -c 0 timeout 30 03_torchrun_env/ddprun \
+        --nproc-per-node auto sh -c "$count")" = 1 ]
+}
+
+@test "Python files and modules run unbuffered under python3; --no-python starts them as they are" {
+    printf '#!/bin/sh\necho shell\n' > "$OUT/p.py"
+    chmod +x "$OUT/p.py"
+    [ "$(ddprun --no-python "$OUT/p.py")" = shell ]
+    echo 'import sys; print("python", sys.stdout.write_through, sys.argv[1:])' > "$OUT/p.py"
+    [ "$(ddprun "$OUT/p.py" a 'b c')" = "python True ['a', 'b c']" ]
+    [ "$(PYTHONPATH=$OUT ddprun -m p x)" = "python True ['x']" ]
+}
+
+@test "--pass-local-rank puts --local-rank before the arguments" {
+    run ddprun --nproc-per-node 2 --pass-local-rank echo a
+    [ "$status" -eq 0 ]
+    [ "$(echo "$output" | sort)" = "--local-rank=0 a
+--local-rank=1 a" ]
+}
+
+@test "the store is served before the first rank starts" {
+    run ddprun python3 -c '
+import os, socket, struct
+s = socket.create_connection((os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])))
+s.sendall(struct.pack("<BIBI", 0, 0x3C85F7CE, 13, 4711))
+print(struct.unpack("<I", s.recv(4))[0])'
+    [ "$output" = 4711 ]
+}
+
+@test "only local rank 0 has the launcher's standard input" {
+    [ "$(echo hello | ddprun --nproc-per-node 2 sh -c 'echo $RANK $(cat)' | sort)" = "0 hello
+1" ]
+}
+
+@test "usage errors: one line, status 2" {
+    while read -r wanted arguments; do
+        run -2 ddprun $arguments
+        [ "${#lines[@]}" -eq 1 ]
+        [[ $output == "ddprun: "*"${wanted//_/ }"* ]] || { echo "$arguments: $output" && false; }
+    done <<'EOF'
+which_program
+unknown_flag --nope true
+unknown_flag -x true
+unknown_flag --nproc true
+needs_a_value --nproc-per-node
+takes_no_value --standalone=1 true
+from_1_to --nproc-per-node 0 true
+from_1_to --nproc-per-node 2x true
+from_1_to --nproc-per-node 99999999999999999999 true
+from_1_to --nnodes 0 true
+from_1_to --nnodes 2:x true
+step_05's --nnodes 1:2 true
+step_05's --max-restarts 1 true
+whole_number --max-restarts x true
+whole_number --node-rank 1 true
+whole_number --nnodes 2 --node-rank 2 true
+whole_number --master-port 65536 true
+several_nodes_must_agree --nnodes 2 --master-port 0 true
+--master-port --nnodes 2 --rdzv-backend c10d true
+--node-rank --rdzv-backend etcd true
+one_node --standalone --nnodes 2 true
+HOST:PORT --rdzv-endpoint :1 true
+HOST:PORT --rdzv-endpoint host:port true
+and_no_/ --rdzv-id a/b true
+KEY=VALUE --rdzv-conf timeout true
+seconds --rdzv-conf timeout=x true
+seconds --monitor-interval 0 true
+seconds --shutdown-timeout -1 true
+stdout --redirects 4 true
+stdout -t 1:1 true
+stdout -t 0:1; true
+stdout --tee= true
+local_ranks --local-ranks-filter 1 true
+local_ranks --local-ranks-filter 0, true
+exclude_each_other -m --no-python true
+EOF
+}
+
+@test "--nproc-per-node gpu where there is none" {
+    CUDA_VISIBLE_DEVICES= run -2 ddprun --nproc-per-node gpu true
+    [[ $output == *"shows no GPU"* ]]
+}
+
+@test "--help teaches what this step knows" {
+    run -0 ddprun --help
+    [[ $output == *LOCAL_RANK*--nproc-per-node*--nnodes* && $output != *--max-restarts* ]]
+    local width
+    width=$(echo "$output" | awk '{ if (length > n) n = length } END { print n }')
+    [ "$width" -le 100 ]
+}

@@ -1,0 +1,28 @@
+# What the tests of the launcher share.
+
+setup() {
+    cd "$BATS_TEST_DIRNAME/.."
+    OUT=$BATS_TEST_TMPDIR
+    export OUT TMPDIR=$OUT/tmp
+    mkdir "$TMPDIR"
+    unset OMP_NUM_THREADS LOCAL_RANK CUDA_VISIBLE_DEVICES
+}
+
+# Whatever a test does: no temporary folder stays, and no process that carries this test's mark.
+teardown() {
+    [ -z "$(ls -A "$TMPDIR")" ]
+    [ -z "$(left_over)" ]
+}
+
+# Processes started by workers of this test: OUT is unique, and in their environment.
+left_over() {
+    grep -lsz "^RANK=" /proc/[0-9]*/environ | xargs -r grep -lsxz "OUT=$OUT" | grep -v "/$$/" || true
+}
+
+ddprun() {
+    timeout 30 03_torchrun_env/ddprun "$@"
+}
+
+free_port() {
+    python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
+}

@@ -1,0 +1,172 @@
+# The launchers of several nodes, here all on this one.
+
+bats_require_minimum_version 1.5.0
+load ddprun_helper
+
+# two_nodes RANKS0 RANKS1 ARGUMENTS...: status and output of node N to status_N and $OUT/node_N.
+two_nodes() {
+    local port ranks_0=$1 ranks_1=$2
+    port=$(free_port)
+    shift 2
+    ddprun --nnodes 2 --node-rank 1 --master-port "$port" --nproc-per-node "$ranks_1" "$@" \
+        > "$OUT/node_1" 2>&1 3>&- &
+    status_0=0 status_1=0
+    ddprun --nnodes 2 --node-rank 0 --master-port "$port" --nproc-per-node "$ranks_0" "$@" \
+        > "$OUT/node_0" 2>&1 || status_0=$?
+    wait $! || status_1=$?
+}
+
+@test "two nodes with different numbers of ranks" {
+    two_nodes 1 2 sh -c 'echo $RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $GROUP_RANK/$GROUP_WORLD_SIZE \
+        $ROLE_RANK/$ROLE_WORLD_SIZE $TORCHELASTIC_RUN_ID'
+    [ "$status_0 $status_1" = "0 0" ]
+    [ "$(cat "$OUT/node_0")" = "0/3 0/1 0/2 0/3 none" ]
+    [ "$(sort "$OUT/node_1")" = "1/3 0/2 1/2 1/3 none
+2/3 1/2 1/2 2/3 none" ]
+}
+
+@test "nodes with different roles" {
+    local port
+    port=$(free_port)
+    ddprun --nnodes 2 --node-rank 1 --master-port "$port" --role b --nproc-per-node 2 \
+        sh -c 'echo $ROLE_NAME $RANK $ROLE_RANK/$ROLE_WORLD_SIZE' > "$OUT/node_1" 3>&- &
+    run -0 ddprun --nnodes 2 --rdzv-backend static --rdzv-endpoint "127.0.0.1:$port" --role a \
+        sh -c 'echo $ROLE_NAME $RANK $ROLE_RANK/$ROLE_WORLD_SIZE'
+    wait $!
+    [ "$output" = "a 0 0/1" ]
+    [ "$(sort "$OUT/node_1")" = "b 1 0/2
+b 2 1/2" ]
+}
+
+@test "a failure on node 1 ends node 0, which names it and has its status" {
+    SECONDS=0
+    two_nodes 2 1 sh -c '[ $RANK != 2 ] || { sleep 0.2; exit 7; }; [ $RANK = 0 ] || exec sleep 100'
+    [ "$SECONDS" -le 5 ]
+    [ "$status_0 $status_1" = "7 7" ]
+    grep -q 'node    : 1 ' "$OUT/node_0"
+    grep -q 'rank    : 2 (local_rank: 0' "$OUT/node_0"
+    grep -q 'exit status 7' "$OUT/node_0"
+    grep -q 'rank 0 .*: exit status 0' "$OUT/node_0"
+    grep -q 'rank 1 .*: killed by SIGTERM' "$OUT/node_0"
+}
+
+@test "a program that is missing on node 1 ends node 0 too" {
+    two_nodes 1 1 sh -c 'exit 0' # both fine
+    [ "$status_0 $status_1" = "0 0" ]
+    local port
+    port=$(free_port)
+    ddprun --nnodes 2 --node-rank 1 --master-port "$port" "$OUT/nothing" > "$OUT/node_1" 2>&1 3>&- &
+    run -127 ddprun --nnodes 2 --node-rank 0 --master-port "$port" sleep 100
+    wait $! || [ $? -eq 127 ]
+    [[ $output == *"cannot start $OUT/nothing"* ]]
+    [ "$(wc -l < "$OUT/node_1")" -eq 1 ]
+}
+
+@test "75 from the ranks of all nodes; a node that ends early waits for the other" {
+    SECONDS=0
+    two_nodes 1 1 sh -c '[ $RANK = 0 ] || sleep 1; exit 75'
+    [ "$status_0 $status_1" = "75 75" ]
+    [ "$SECONDS" -ge 1 ]
+    [ -z "$(cat "$OUT/node_0" "$OUT/node_1")" ]
+}
+
+@test "a launcher that is killed is missed by the other node, whichever it is" {
+    for victim in 0 1; do
+        local port other=$((1 - victim))
+        port=$(free_port)
+        rm -f "$OUT"/up_*
+        flags="--nnodes 2 --master-port $port --rdzv-conf keep_alive_interval=0.2,keep_alive_max_attempt=3"
+        03_torchrun_env/ddprun $flags --node-rank $victim sh -c 'touch $OUT/up_$RANK; exec sleep 100' 3>&- &
+        local pid=$!
+        ddprun $flags --node-rank $other sh -c 'touch $OUT/up_$RANK; exec sleep 100' > "$OUT/log" 2>&1 3>&- &
+        local watched=$!
+        until [ -e "$OUT/up_0" ] && [ -e "$OUT/up_1" ]; do sleep 0.05; done
+        kill -KILL $pid
+        wait $pid || true
+        status=0
+        wait $watched || status=$?
+        [ "$status" -eq 1 ]
+        grep -q "node    : $victim" "$OUT/log"
+        grep -Eq "node $victim (is out of reach|has not been heard of)" "$OUT/log"
+        find "$TMPDIR" -mindepth 1 -depth -type d -empty -delete
+    done
+}
+
+@test "a node that does not come, one that comes twice, a port that is taken" {
+    local port
+    port=$(free_port)
+    run -1 ddprun --nnodes 2 --master-port "$port" --rdzv-conf timeout=0.5 true
+    [[ $output == *"node 1 did not come to 127.0.0.1:$port within 0.5 s"* ]]
+    run -1 ddprun --nnodes 2 --node-rank 1 --master-port "$port" --rdzv-conf timeout=0.5 true
+    [[ $output == *"node 0 did not come"* ]]
+
+    ddprun --nnodes 3 --master-port "$port" --rdzv-conf timeout=5 true 2> /dev/null 3>&- &
+    ddprun --nnodes 3 --node-rank 1 --master-port "$port" --rdzv-conf timeout=5 true 2> /dev/null 3>&- &
+    sleep 0.5
+    run -1 ddprun --nnodes 3 --node-rank 1 --master-port "$port" true
+    [[ $output == *"node 1 is there already"* ]]
+    run -1 ddprun --nnodes 3 --master-port "$port" true
+    [[ $output == *"cannot serve the store at 127.0.0.1:$port: Address already in use"* ]]
+    kill $(jobs -p)
+    wait || true
+}
+
+# A torchrun as node 1 with two ranks, as far as the store sees it. $1: the port.
+strange_agent() {
+    python3 - "$@" <<'EOF'
+import json, socket, struct, sys, time
+port = int(sys.argv[1])
+blob = lambda data: struct.pack("<Q", len(data)) + data
+key = lambda name: blob(b"/none/torchelastic/" + name)
+for _ in range(100):
+    try:
+        store = socket.create_connection(("127.0.0.1", port))
+        break
+    except ConnectionRefusedError:
+        time.sleep(0.05)
+store.settimeout(10)
+
+def ask(request, count=0):
+    store.sendall(request)
+    reply = b""
+    while len(reply) < count:
+        reply += store.recv(count - len(reply)) or sys.exit("hung up on")
+    return reply
+
+wait = lambda name: ask(b"\x06" + struct.pack("<Q", 1) + key(name), 1)
+add = lambda name: struct.unpack("<q", ask(b"\x04" + name + struct.pack("<q", 1), 8))[0]
+ask(b"\x00" + struct.pack("<I", 0x3C85F7CE))
+add(blob(b"init/"))
+info = {"role": "default", "rank": 1, "local_world_size": 2}
+ask(b"\x01" + key(b"role_info/1") + blob(json.dumps(info).encode()))
+wait(b"assigned_ranks/1")
+size = struct.unpack("<Q", ask(b"\x03" + key(b"assigned_ranks/1"), 8))[0]
+print(json.loads(ask(b"", size)), flush=True)
+if add(key(b"agent/terminal_state/num_members")) == 2:
+    ask(b"\x01" + key(b"agent/terminal_state/last_member") + blob(b"<val_ignored>"))
+wait(b"agent/terminal_state/last_member")
+print("over")
+EOF
+}
+
+@test "torchrun's agents can be nodes of the job" {
+    local port
+    for late in 0 0.5; do # which one is last
+        port=$(free_port)
+        strange_agent "$port" > "$OUT/node_1" 2>&1 3>&- &
+        run -0 ddprun --nnodes 2 --master-port "$port" sh -c "sleep $late"'; echo $RANK/$WORLD_SIZE'
+        wait $!
+        [ "$output" = "0/3" ]
+        [ "$(cat "$OUT/node_1")" = "[1, 3, 1, 3]
+over" ]
+    done
+}
+
+@test "a failure here lets torchrun's agents go, too" {
+    local port
+    port=$(free_port)
+    strange_agent "$port" > "$OUT/node_1" 2>&1 3>&- &
+    run -3 ddprun --nnodes 2 --master-port "$port" sh -c 'sleep 0.3; exit 3'
+    wait $!
+    grep -q over "$OUT/node_1"
+}
