@@ -59,7 +59,7 @@ void logs_init(Logs *logs, const Flags *flags)
 void logs_free(Logs *logs)
 {
     if (rmdir(logs->folder) < 0 && logs->flags->log_dir == NULL)
-        log_info("ddprun: logs are in %s", logs->folder);
+        log_info("logs are in %s", logs->folder);
 }
 
 void logs_path(const Logs *logs, int local_rank, const char *name, char path[PATH_MAX])

@@ -24,7 +24,7 @@ typedef struct {
 
 static void say_waiting(const Flags *flags, const char *whom)
 {
-    log_info("ddprun: node %d of %d waits at %s:%d for %s", flags->node_rank, flags->max_nodes,
+    log_info("node %d of %d waits at %s:%d for %s", flags->node_rank, flags->max_nodes,
              flags->master_addr, flags->master_port, whom);
 }
 

@@ -59,6 +59,10 @@ typedef struct DeviceOps {
     void (*gather)(Device *device, const Batch *batch, float *inputs, int32_t *labels,
                    float *targets);
 
+    // Sets aside the memory that a convolution's kernels need besides their arguments: call it once
+    // for each shape, when a model is made.
+    void (*conv_reserve)(Device *device, ConvShape shape);
+
     // y = relu(conv(x) + bias); then, pooled: the largest of each 2 x 2, its place in argmax (a
     // byte for each pooled unit, and [n][out_channels][size / 2 squared] of them).
     void (*conv_relu)(Device *device, ConvShape shape, int n, const float *x, const float *weight,
@@ -115,6 +119,7 @@ typedef struct DeviceOps {
 extern const DeviceOps device_cpu_ops;
 extern const DeviceOps device_cuda_ops;
 int device_cuda_count(void);
+void device_cpu_init(Device *device);
 void device_cuda_init(Device *device);
 
 #endif
