@@ -28,7 +28,9 @@ SOURCES += common/dist/backend_mpi$(if $(filter 1,$(MPI)),,_absent).c
 KERNELS := $(if $(filter 1,$(CUDA)),$(wildcard common/*/*.cu))
 SOURCES := $(filter-out $(KERNELS:.cu=_absent.c),$(SOURCES))
 OBJECTS := $(SOURCES:%.c=$(BUILD)/%.o) $(KERNELS:%.cu=$(BUILD)/%.o)
-LINK    := $(if $(filter 1,$(MPI)),OMPI_CC="$(CC)" MPICH_CC="$(CC)" mpicc,$(CC))
+LINK    := $(if $(filter 1,$(MPI)),mpicc,$(CC))
+export OMPI_CC := $(CC)
+export MPICH_CC := $(CC)
 
 STEPS    := 01 02 03
 PROGRAMS := $(basename $(wildcard 0[1-5]_*/*.c) $(wildcard tools/*.c))
@@ -50,7 +52,7 @@ $(BUILD)/parts: FORCE
 
 $(BUILD)/%_mpi.o: %_mpi.c $(BUILD)/parts
 	@mkdir -p $(@D)
-	OMPI_CC="$(CC)" MPICH_CC="$(CC)" mpicc $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
+	mpicc $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
 
 $(BUILD)/%.o: %.c $(BUILD)/parts
 	@mkdir -p $(@D)

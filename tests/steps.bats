@@ -22,6 +22,16 @@ losses() {
         sed -n 's/^Train Epoch.*Loss: //p'
 }
 
+# Nothing of these processes is left. (A zombie is, until whoever inherited it looks.)
+assert_gone() {
+    for _ in $(seq 30); do
+        alive=$(ps -o stat= -p "$(echo "$@" | tr ' ' ,)" | grep -vc '^Z' || true)
+        [ "$alive" -ne 0 ] || return 0
+        sleep 0.1
+    done
+    return 1
+}
+
 # Two columns of losses agree within a tolerance, and are not empty.
 agree() {
     paste "$1" "$2" | awk -v tolerance="$3" '
@@ -135,12 +145,10 @@ agree() {
         sleep 0.1
     done
     kill -KILL $(echo "$children" | tail -n 1)
-    run wait $parent
-    [ "$status" -ne 0 ]
-    sleep 0.5
-    for pid in $children; do
-        ! kill -0 "$pid" 2>/dev/null
-    done
+    status=0
+    wait $parent || status=$?
+    [ "$status" -eq 137 ]
+    assert_gone $children
 }
 
 @test "SIGTERM and SIGKILL to the parent of step 02 leave nobody" {
@@ -151,10 +159,7 @@ agree() {
         children=$(pgrep -P $parent)
         kill -$signal $parent
         wait $parent || true
-        sleep 0.5
-        for pid in $children; do
-            ! kill -0 "$pid" 2>/dev/null
-        done
+        assert_gone $children
     done
 }
 

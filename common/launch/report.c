@@ -67,7 +67,7 @@ void report_print(const Failure *root, const Flags *flags, const Workers *worker
 {
     const bool is_here = root->node == flags->node_rank;
     if (is_here && (root->rank < 0 || root->pid == 0)) {
-        log_info("%s: %s", program_invocation_short_name, root->message);
+        log_info("%s", root->message);
         return;
     }
     char *text = NULL;
