@@ -293,7 +293,7 @@ static void test_conv_relu_pool_grad(void **state)
 static const struct {
     int n, in, out;
 } linear_cases[] = { { 5, 9216, 128 }, { 64, 128, 10 }, { 32, 20, 1 },
-                     { 1, 1, 1 },      { 7, 1037, 13 }, { 3, 130, 67 } };
+                     { 1, 1, 1 },      { 7, 1037, 13 }, { 131, 130, 137 } };
 
 static void test_linear(void **state)
 {
@@ -416,6 +416,26 @@ static void test_mse(void **state)
     assert_memory_equal(dy, ((float[]){ 0.5f, 0, -1, 1.5f }), sizeof dy);
 }
 
+static void test_optimizers_and_threads(void **state)
+{
+    (void)state;
+    enum { COUNT = 200003 }; // enough for threads; what they compute, test_optim.c checks
+    const float *old = random_floats(COUNT), *grads = random_floats(COUNT);
+    float *first = NULL;
+    for (int i = 0; i < MAX_THREADS; i++) {
+        const DeviceOps *ops = devices[i].ops;
+        float *params = copy_of(old, COUNT), *a = zeros(COUNT), *b = zeros(COUNT);
+        ops->adadelta(&devices[i], COUNT, params, grads, a, b, 1, 0.01f);
+        ops->adam(&devices[i], COUNT, params, grads, a, b, 0.1, 0.01, true, 3);
+        ops->sgd(&devices[i], COUNT, params, grads, a, 0.1f, 0.9f, 0.01f);
+        first = i == 0 ? params : first;
+        assert_same_bits(params, first, COUNT * sizeof(float));
+        ops->zero(&devices[i], b, COUNT - 1);
+        for (int j = 0; j < COUNT; j++)
+            assert_true((b[j] == 0) == (j < COUNT - 1));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -428,6 +448,7 @@ int main(void)
         cmocka_unit_test_teardown(test_dropout, forget),
         cmocka_unit_test_teardown(test_nll, forget),
         cmocka_unit_test_teardown(test_mse, forget),
+        cmocka_unit_test_teardown(test_optimizers_and_threads, forget),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -17,11 +17,12 @@ static void dropout_row(int features, const DropoutKey *key, int place, float *y
     for (int first = 0; first < features; first += UNITS * COUNTERS) {
         uint32_t random[COUNTERS][4];
         for (int i = 0; i < COUNTERS; i++) {
-            const uint32_t counter[4] = { first / UNITS + i, place, key->layer, key->step };
+            const uint32_t counter[4] = { first / UNITS + i, place, key->layer,
+                                          (uint32_t)key->step };
             philox(counter, seed, random[i]);
         }
         const uint8_t *byte = (const uint8_t *)random;
-        const int count = features - first < UNITS * COUNTERS ? features - first : UNITS * COUNTERS;
+        const int count = cpu_min(UNITS * COUNTERS, features - first);
         for (int i = 0; i < count; i++)
             y[first + i] = byte[i] >= threshold ? y[first + i] * scale : 0;
     }
@@ -29,7 +30,8 @@ static void dropout_row(int features, const DropoutKey *key, int place, float *y
 
 void cpu_dropout(Device *device, int n, int features, DropoutKey key, float *y)
 {
-#pragma omp parallel for num_threads(device->threads) schedule(static)
+    const int threads = cpu_threads(device, (double)n * features);
+#pragma omp parallel for num_threads(threads) schedule(static)
     for (int row = 0; row < n; row++)
         dropout_row(features, &key, key.first_place + row * key.place_stride,
                     y + (ptrdiff_t)row * features);

@@ -20,6 +20,12 @@ static inline int cpu_share(int n, int part, int parts)
     return (int)((int64_t)n * part / parts);
 }
 
+/* How many threads are worth waking for so many operations. */
+static inline int cpu_threads(const Device *device, double operations)
+{
+    return operations < 1e5 ? 1 : device->threads;
+}
+
 static inline int cpu_min(int a, int b)
 {
     return a < b ? a : b;
@@ -48,6 +54,11 @@ void cpu_winograd_filters(ConvShape shape, const float *filters, float *scratch)
 /* Two rows of outputs, without the bias, whose first window begins at x. An odd last column is left
  * out: pooling does not look at it. */
 void cpu_winograd_rows(ConvShape shape, int thread, const float *x, float *scratch, float *y);
+
+/* The gradient of one image, zeros in dy skipped: adds to dweight and, unless it is NULL, to dx.
+ * argmax is NULL where there was no pooling. See cpu_scatter.c. */
+void cpu_scatter_grad(ConvShape shape, const float *x, const float *dy, const uint8_t *argmax,
+                      const float *weight, float *dweight, float *dx);
 
 /* The kernels, as device_ops.h describes them. */
 void cpu_conv_relu(Device *device, ConvShape shape, int n, const float *x, const float *weight,

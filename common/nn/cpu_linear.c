@@ -1,8 +1,8 @@
 /*
  * The linear layer: y = x W^T + b, dW = dy^T x, dx = dy W. The weight of the first one has a
- * million numbers and each is used but once per image, so what counts is that a piece of it, once
- * fetched into a cache, serves the whole batch before the next one comes. Threads share the
- * columns.
+ * million numbers, each used once per image: so it matters that a piece of it, once it is in a
+ * cache, serves the whole batch before the next one comes. Threads share the columns of what is
+ * computed.
  */
 #include <string.h>
 
@@ -10,20 +10,16 @@
 #include "common/nn/cpu_product.h"
 
 enum {
-    DOT_DEPTH = 1024, // inputs of 64 rows, so long, fit into the second cache
+    DOT_DEPTH = 1024, // so much of 64 rows of inputs fits into the L2 cache
+    PANEL_DEPTH = 128, // and such a panel, 32 KiB, into the L1 cache
     PANEL_COLUMNS = 64,
-    PANEL_DEPTH = 128, // and a panel of 32 KiB into the first
-    FEW = 1 << 15, // so few multiplications are not worth waking threads for
 };
 
-void cpu_linear(Device *device, int n, int in, int out, bool relu, const float *x,
-                const float *weight, const float *bias, float *y)
+/* Every thread meets the same columns at each depth, so that none has to wait for another. */
+static void dot_products(int threads, int n, int in, int out, const float *x, const float *weight,
+                         float *y)
 {
-    for (int row = 0; row < n; row++)
-        memcpy(y + (ptrdiff_t)row * out, bias, out * sizeof *y);
-
-        // A thread meets the same columns at every depth, so none has to wait for another.
-#pragma omp parallel num_threads(device->threads) if (n * in > FEW / out)
+#pragma omp parallel num_threads(threads)
     for (int k = 0; k < in; k += DOT_DEPTH) {
 #pragma omp for schedule(static) nowait
         for (int j = 0; j < out; j += TILE_VECTORS)
@@ -36,7 +32,14 @@ void cpu_linear(Device *device, int n, int in, int out, bool relu, const float *
                                              .c = y + j,
                                              .c_row = out });
     }
+}
 
+void cpu_linear(Device *device, int n, int in, int out, bool relu, const float *x,
+                const float *weight, const float *bias, float *y)
+{
+    for (int row = 0; row < n; row++)
+        memcpy(y + (ptrdiff_t)row * out, bias, out * sizeof *y);
+    dot_products(cpu_threads(device, (double)n * in * out), n, in, out, x, weight, y);
     if (relu)
         for (ptrdiff_t i = 0; i < (ptrdiff_t)n * out; i++)
             y[i] = y[i] > 0 ? y[i] : 0;
@@ -61,28 +64,25 @@ void cpu_add_rows(int rows, int columns, const float *restrict values, float *re
             sums[j] += values[j];
 }
 
-/*
- * A product whose B has long rows, panel by panel. The rows of a panel lie a multiple of the page
- * size apart, in the worst case, where they push each other out of the cache; so a panel is copied
- * together first.
- */
-static void product_by_panels(int threads, const Product *whole)
+/* A product whose B has long rows, panel by panel. Rows of a panel may lie a multiple of 4 KiB
+ * apart, and then they push each other out of the cache; so a panel is copied together first. */
+static void product_by_panels(Device *device, const Product *p)
 {
-#pragma omp parallel for num_threads(threads) \
-    schedule(static) if (whole->rows * whole->inner > FEW / whole->columns)
-    for (int column = 0; column < whole->columns; column += PANEL_COLUMNS) {
-        float panel[PANEL_DEPTH][PANEL_COLUMNS] __attribute__((aligned(64)));
-        Product part = *whole;
-        part.columns = cpu_min(PANEL_COLUMNS, whole->columns - column);
+    const int threads = cpu_threads(device, (double)p->rows * p->columns * p->inner);
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (int column = 0; column < p->columns; column += PANEL_COLUMNS) {
+        _Alignas(64) float panel[PANEL_DEPTH][PANEL_COLUMNS];
+        Product part = *p;
+        part.columns = cpu_min(PANEL_COLUMNS, p->columns - column);
         part.b = panel[0];
         part.b_inner = PANEL_COLUMNS;
-        part.c = whole->c + column;
-        for (int k = 0; k < whole->inner; k += PANEL_DEPTH) {
-            part.inner = cpu_min(PANEL_DEPTH, whole->inner - k);
+        part.c = p->c + column;
+        for (int k = 0; k < p->inner; k += PANEL_DEPTH) {
+            part.inner = cpu_min(PANEL_DEPTH, p->inner - k);
             for (int i = 0; i < part.inner; i++)
-                memcpy(panel[i], whole->b + (k + i) * whole->b_inner + column,
+                memcpy(panel[i], p->b + (k + i) * p->b_inner + column,
                        part.columns * sizeof(float));
-            part.a = whole->a + k * whole->a_inner;
+            part.a = p->a + k * p->a_inner;
             cpu_product(&part);
             part.add = true;
         }
@@ -93,32 +93,32 @@ void cpu_linear_grad_params(Device *device, int n, int in, int out, const float 
                             float *dweight, float *dbias)
 {
     cpu_add_rows(n, out, dy, dbias);
-    product_by_panels(device->threads, &(Product){ .rows = out,
-                                                   .columns = in,
-                                                   .outer = 1,
-                                                   .inner = n,
-                                                   .a = dy,
-                                                   .a_row = 1,
-                                                   .a_inner = out,
-                                                   .b = x,
-                                                   .b_inner = in,
-                                                   .c = dweight,
-                                                   .c_row = in,
-                                                   .add = true });
+    product_by_panels(device, &(Product){ .rows = out,
+                                          .columns = in,
+                                          .outer = 1,
+                                          .inner = n,
+                                          .a = dy,
+                                          .a_row = 1,
+                                          .a_inner = out,
+                                          .b = x,
+                                          .b_inner = in,
+                                          .c = dweight,
+                                          .c_row = in,
+                                          .add = true });
 }
 
 void cpu_linear_grad_input(Device *device, int n, int in, int out, const float *dy,
                            const float *weight, float *dx)
 {
-    product_by_panels(device->threads, &(Product){ .rows = n,
-                                                   .columns = in,
-                                                   .outer = 1,
-                                                   .inner = out,
-                                                   .a = dy,
-                                                   .a_row = out,
-                                                   .a_inner = 1,
-                                                   .b = weight,
-                                                   .b_inner = in,
-                                                   .c = dx,
-                                                   .c_row = in });
+    product_by_panels(device, &(Product){ .rows = n,
+                                          .columns = in,
+                                          .outer = 1,
+                                          .inner = out,
+                                          .a = dy,
+                                          .a_row = out,
+                                          .a_inner = 1,
+                                          .b = weight,
+                                          .b_inner = in,
+                                          .c = dx,
+                                          .c_row = in });
 }

@@ -1,5 +1,5 @@
-/* The optimizers, in PyTorch's order of operations (torch/optim, the plain ones, one parameter a
- * time); every number on its own, so threads share them as they like. */
+/* The optimizers, operation by operation as PyTorch does them (torch/optim, "single tensor"). Each
+ * number is on its own, so threads may share them in any way. */
 #include <math.h>
 
 #include "common/nn/cpu_kernels.h"
@@ -7,7 +7,7 @@
 void cpu_sgd(Device *device, size_t count, float *params, const float *grads,
              float *momentum_buffer, float lr, float momentum, float weight_decay)
 {
-#pragma omp parallel for simd num_threads(device->threads) schedule(static)
+#pragma omp parallel for simd num_threads(cpu_threads(device, count)) schedule(static)
     for (size_t i = 0; i < count; i++) {
         float grad = grads[i] + weight_decay * params[i];
         if (momentum_buffer != NULL)
@@ -26,7 +26,7 @@ void cpu_adam(Device *device, size_t count, float *params, const float *grads, f
     const float shrink = decoupled ? (float)(1 - lr * weight_decay) : 1;
     const float decay = decoupled ? 0 : (float)weight_decay;
 
-#pragma omp parallel for simd num_threads(device->threads) schedule(static)
+#pragma omp parallel for simd num_threads(cpu_threads(device, count)) schedule(static)
     for (size_t i = 0; i < count; i++) {
         const float param = params[i] * shrink, grad = grads[i] + decay * params[i];
         exp_avg[i] += (float)(1 - beta1) * (grad - exp_avg[i]);
@@ -38,13 +38,13 @@ void cpu_adam(Device *device, size_t count, float *params, const float *grads, f
 void cpu_adadelta(Device *device, size_t count, float *params, const float *grads,
                   float *square_avg, float *acc_delta, float lr, float weight_decay)
 {
-    const float rho = 0.9f, eps = 1e-6f;
-#pragma omp parallel for simd num_threads(device->threads) schedule(static)
+    const float rho = 0.9f, rest = (float)(1 - 0.9), eps = 1e-6f;
+#pragma omp parallel for simd num_threads(cpu_threads(device, count)) schedule(static)
     for (size_t i = 0; i < count; i++) {
         const float grad = grads[i] + weight_decay * params[i];
-        square_avg[i] = rho * square_avg[i] + (1 - rho) * grad * grad;
+        square_avg[i] = rho * square_avg[i] + rest * grad * grad;
         const float delta = sqrtf(acc_delta[i] + eps) / sqrtf(square_avg[i] + eps) * grad;
-        acc_delta[i] = rho * acc_delta[i] + (1 - rho) * delta * delta;
+        acc_delta[i] = rho * acc_delta[i] + rest * delta * delta;
         params[i] -= lr * delta;
     }
 }

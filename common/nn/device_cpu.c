@@ -108,7 +108,8 @@ static void cpu_gather(Device *device, const Batch *batch, float *inputs, int32_
 {
     const Dataset *dataset = batch->dataset;
     const size_t features = dataset->features;
-#pragma omp parallel for num_threads(device->threads) schedule(static)
+    const int threads = cpu_threads(device, (double)batch->size * features);
+#pragma omp parallel for num_threads(threads) schedule(static)
     for (int i = 0; i < batch->size; i++) {
         const size_t row = batch->index[i];
         float *input = inputs + i * features;
@@ -126,7 +127,7 @@ static void cpu_gather(Device *device, const Batch *batch, float *inputs, int32_
 
 static void cpu_zero(Device *device, float *array, size_t count)
 {
-#pragma omp parallel for simd num_threads(device->threads) schedule(static)
+#pragma omp parallel for simd num_threads(cpu_threads(device, count)) schedule(static)
     for (size_t i = 0; i < count; i++)
         array[i] = 0;
 }

@@ -66,11 +66,9 @@ void layer_forward(Layer *layer, Device *device, int n, const float *input, Drop
         break;
     }
 
-    layer->scale = 1;
-    if (key.p > 0) {
+    layer->scale = 1 / (1 - key.p);
+    if (key.p > 0)
         ops->dropout(device, n, layer->features, key, layer->output);
-        layer->scale = 1 / (1 - key.p);
-    }
 }
 
 void layer_grad_params(Layer *layer, Device *device, int n, const float *input, float *dinput)
