@@ -22,6 +22,16 @@ typedef struct {
     int out_channels, kernel;
 } ConvShape;
 
+static inline int conv_out_size(ConvShape shape)
+{
+    return shape.in_size - shape.kernel + 1;
+}
+
+static inline int conv_filter_numel(ConvShape shape) // weights of one output channel
+{
+    return shape.kernel * shape.kernel * shape.in_channels;
+}
+
 /* What the weights of a layer mean, for import and export. */
 typedef enum {
     WEIGHT_PLAIN, // [out][in], biases: the same everywhere
@@ -34,12 +44,16 @@ typedef struct {
     int channels, size; // of WEIGHT_AFTER_CONV: the image its input was
 } WeightLayout;
 
-/* Which dropout mask: it depends on these and on a unit's place, not on ranks or threads. */
+/* Which dropout mask: it depends on these and on a unit's place, not on ranks or threads. Unit u of
+ * row r, in the order of memory, is dropped if byte u % 16 (little-endian) of
+ *     philox({ u / 16, first_place + r * place_stride, layer, step }, { low, high half of seed })
+ * is less than 256 p. So devices draw the same masks if they agree on the order of an image: both
+ * of ours keep its channels last (HWC). */
 typedef struct {
-    uint64_t seed, step;
+    uint64_t seed, step; // of the step the low 32 bits count
     int layer;
     int first_place, place_stride; // of the batch's rows in the group's batch
-    float p; // share of units dropped; the others are multiplied by 1 / (1 - p)
+    float p; // share of units dropped, n / 256; the others are multiplied by 1 / (1 - p)
 } DropoutKey;
 
 typedef struct DeviceOps {
@@ -59,8 +73,8 @@ typedef struct DeviceOps {
     void (*gather)(Device *device, const Batch *batch, float *inputs, int32_t *labels,
                    float *targets);
 
-    // Sets aside the memory that a convolution's kernels need besides their arguments: call it once
-    // for each shape, when a model is made.
+    // Sets aside what a convolution's kernels need besides their arguments; to be called for each
+    // convolution when a model is made.
     void (*conv_reserve)(Device *device, ConvShape shape);
 
     // y = relu(conv(x) + bias); then, pooled: the largest of each 2 x 2, its place in argmax (a
@@ -105,8 +119,9 @@ typedef struct DeviceOps {
     void (*zero)(Device *device, float *array, size_t count);
 
     // Optimizers over flat arrays, PyTorch's formulas; step is counted from 1.
-    void (*sgd)(Device *device, size_t count, float *params, const float *grads, float *momentum_buffer,
-                float lr, float momentum, float weight_decay); // momentum_buffer NULL: none
+    void (*sgd)(Device *device, size_t count, float *params, const float *grads,
+                float *momentum_buffer, float lr, float momentum,
+                float weight_decay); // momentum_buffer NULL: none
     void (*adam)(Device *device, size_t count, float *params, const float *grads, float *exp_avg,
                  float *exp_avg_sq, double lr, double weight_decay, bool decoupled, uint64_t step);
     void (*adadelta)(Device *device, size_t count, float *params, const float *grads,

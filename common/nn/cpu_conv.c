@@ -1,0 +1,116 @@
+/*
+ * Convolution forward. A row of outputs is a product of matrices: a row for each place in it, a
+ * column for each filter, and a sum over the window under the filter, whose lines are contiguous.
+ * The next place's window begins in_channels numbers further, so windows are never copied into a
+ * matrix
+ * ("im2col"); only the filters are transposed, to lie side by side. Where there are kernels of 3 x
+ * 3 and pooling, pairs of rows come from Winograd's algorithm, more than twice as fast.
+ */
+#include "common/nn/cpu_kernels.h"
+#include "common/nn/cpu_product.h"
+
+/* Scratch: the filters, then for each thread two rows of outputs, then what Winograd needs. */
+size_t cpu_conv_scratch(ConvShape shape, int threads)
+{
+    const size_t two_rows = 2 * (size_t)conv_out_size(shape) * shape.out_channels;
+    return (size_t)conv_filter_numel(shape) * shape.out_channels + threads * two_rows +
+           cpu_winograd_scratch(shape, threads);
+}
+
+/* From [out][ky][kx][in] to [ky][kx][in][out]. */
+static float *transpose_filters(Device *device, ConvShape shape, const float *weight)
+{
+    float *filters = cpu_scratch(device, cpu_conv_scratch(shape, device->threads));
+    const ptrdiff_t numel = conv_filter_numel(shape);
+    for (int o = 0; o < shape.out_channels; o++)
+        for (ptrdiff_t i = 0; i < numel; i++)
+            filters[i * shape.out_channels + o] = weight[o * numel + i];
+    return filters;
+}
+
+/* One row of outputs, without the bias, whose first window begins at x. */
+static void conv_row(ConvShape shape, const float *x, const float *filters, float *y)
+{
+    const int line = shape.kernel * shape.in_channels;
+    cpu_product(&(Product){ .rows = conv_out_size(shape),
+                            .columns = shape.out_channels,
+                            .outer = shape.kernel,
+                            .inner = line,
+                            .a = x,
+                            .a_row = shape.in_channels,
+                            .a_outer = (ptrdiff_t)shape.in_size * shape.in_channels,
+                            .a_inner = 1,
+                            .b = filters,
+                            .b_outer = (ptrdiff_t)line * shape.out_channels,
+                            .b_inner = shape.out_channels,
+                            .c = y,
+                            .c_row = shape.out_channels });
+}
+
+void cpu_conv_relu(Device *device, ConvShape shape, int n, const float *x, const float *weight,
+                   const float *bias, float *y)
+{
+    const int size = conv_out_size(shape), channels = shape.out_channels;
+    const ptrdiff_t in_row = (ptrdiff_t)shape.in_size * shape.in_channels;
+    const float *filters = transpose_filters(device, shape, weight);
+
+#pragma omp parallel for num_threads(device->threads) schedule(static)
+    for (int row = 0; row < n * size; row++) {
+        const ptrdiff_t in_line = (ptrdiff_t)row / size * shape.in_size + row % size;
+        float *unit = y + (ptrdiff_t)row * size * channels;
+        conv_row(shape, x + in_line * in_row, filters, unit);
+        for (int column = 0; column < size; column++, unit += channels)
+            for (int c = 0; c < channels; c++)
+                unit[c] = unit[c] + bias[c] > 0 ? unit[c] + bias[c] : 0;
+    }
+}
+
+/* Two rows of outputs become a row of pooled units, and argmax says which of its four each unit is:
+ * 0 and 1 above, 2 and 3 below, of equal ones the first, as in PyTorch. */
+static void pool_rows(int size, int channels, const float *restrict rows,
+                      const float *restrict bias, float *restrict y, uint8_t *restrict argmax)
+{
+    const ptrdiff_t next_row = (ptrdiff_t)size * channels;
+    for (int unit = 0; unit < size / 2;
+         unit++, rows += 2 * channels, y += channels, argmax += channels)
+        for (int c = 0; c < channels; c++) {
+            const float *above = rows + c, *below = above + next_row;
+            const int right_above = above[channels] > above[0];
+            const int right_below = below[channels] > below[0];
+            const float upper = right_above ? above[channels] : above[0];
+            const float lower = right_below ? below[channels] : below[0];
+            const float largest = (lower > upper ? lower : upper) + bias[c];
+            y[c] = largest > 0 ? largest : 0;
+            argmax[c] = lower > upper ? 2 + right_below : right_above;
+        }
+}
+
+void cpu_conv_relu_pool(Device *device, ConvShape shape, int n, const float *x, const float *weight,
+                        const float *bias, float *y, uint8_t *argmax)
+{
+    const int size = conv_out_size(shape), pooled = size / 2, channels = shape.out_channels;
+    const ptrdiff_t in_row = (ptrdiff_t)shape.in_size * shape.in_channels;
+    const ptrdiff_t out_row = (ptrdiff_t)size * channels, pooled_row = (ptrdiff_t)pooled * channels;
+    float *filters = transpose_filters(device, shape, weight);
+    float *rows = filters + (ptrdiff_t)conv_filter_numel(shape) * channels;
+    float *winograd = rows + device->threads * 2 * out_row;
+    if (shape.kernel == 3)
+        cpu_winograd_filters(shape, filters, winograd);
+
+#pragma omp parallel for num_threads(device->threads) schedule(static)
+    for (int thread = 0; thread < device->threads; thread++) {
+        float *pair = rows + thread * 2 * out_row;
+        const int end = cpu_share(n * pooled, thread + 1, device->threads);
+        for (int i = cpu_share(n * pooled, thread, device->threads); i < end; i++) {
+            const float *window =
+                x + ((ptrdiff_t)i / pooled * shape.in_size + 2 * (i % pooled)) * in_row;
+            if (shape.kernel == 3)
+                cpu_winograd_rows(shape, thread, window, winograd, pair);
+            else {
+                conv_row(shape, window, filters, pair);
+                conv_row(shape, window + in_row, filters, pair + out_row);
+            }
+            pool_rows(size, channels, pair, bias, y + i * pooled_row, argmax + i * pooled_row);
+        }
+    }
+}

@@ -1,0 +1,111 @@
+/*
+ * Gradients of a convolution, image by image. A chunk of the batch adds up its images' gradients of
+ * weight and bias by itself; then the chunks are added up, in order. Where the input's gradient is
+ * wanted too, zeros are worth skipping (cpu_scatter.c). In a first layer it is not wanted, and
+ * pixels of one channel make no vectors: there the weight's gradient is a product of matrices.
+ */
+#include <string.h>
+
+#include "common/nn/cpu_kernels.h"
+#include "common/nn/cpu_product.h"
+
+/* Floats of a chunk: the sums for the weight, then those for the bias. */
+static ptrdiff_t sums_numel(ConvShape shape)
+{
+    return (ptrdiff_t)shape.out_channels * (conv_filter_numel(shape) + 1);
+}
+
+size_t cpu_conv_grad_scratch(ConvShape shape)
+{
+    return CPU_CHUNKS * sums_numel(shape);
+}
+
+/* The weight's gradient as a product, whose columns are the filters: dweight is [ky][kx][in][out].
+ */
+static void product_grad(ConvShape shape, const float *x, const float *dy, float *dweight)
+{
+    const int size = conv_out_size(shape), channels = shape.out_channels;
+    const ptrdiff_t line = shape.kernel * shape.in_channels;
+    const ptrdiff_t in_row = (ptrdiff_t)shape.in_size * shape.in_channels;
+    for (int ky = 0; ky < shape.kernel; ky++)
+        cpu_product(&(Product){ .rows = line,
+                                .columns = channels,
+                                .outer = size,
+                                .inner = size,
+                                .a = x + ky * in_row,
+                                .a_row = 1,
+                                .a_outer = in_row,
+                                .a_inner = shape.in_channels,
+                                .b = dy,
+                                .b_outer = (ptrdiff_t)size * channels,
+                                .b_inner = channels,
+                                .c = dweight + ky * line * channels,
+                                .c_row = channels,
+                                .add = true });
+}
+
+/* Adds up what the chunks found; transposed, it is as product_grad leaves it. */
+static void add_chunks(Device *device, ConvShape shape, bool transposed, int chunks,
+                       const float *sums, float *dweight, float *dbias)
+{
+    const int channels = shape.out_channels, filter = conv_filter_numel(shape);
+    const int threads = cpu_threads(device, (double)chunks * channels * filter);
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (int c = 0; c < channels; c++)
+        for (int chunk = 0; chunk < chunks; chunk++) {
+            const float *sum = sums + chunk * sums_numel(shape);
+            for (int i = 0; i < filter; i++)
+                dweight[c * filter + i] += sum[transposed ? i * channels + c : c * filter + i];
+            dbias[c] += sum[filter * channels + c];
+        }
+}
+
+static void conv_grad(Device *device, ConvShape shape, int n, const float *x, const float *y,
+                      const uint8_t *argmax, const float *weight, float scale, float *dy,
+                      float *dweight, float *dbias, float *dx)
+{
+    const int channels = shape.out_channels;
+    const int size = conv_out_size(shape) / (argmax != NULL ? 2 : 1);
+    const ptrdiff_t in_numel = (ptrdiff_t)shape.in_size * shape.in_size * shape.in_channels;
+    const ptrdiff_t out_numel = (ptrdiff_t)size * size * channels;
+    const bool is_product = argmax == NULL && dx == NULL;
+    const int chunks = cpu_min(n, CPU_CHUNKS);
+    float *sums = cpu_scratch(device, cpu_conv_grad_scratch(shape));
+
+#pragma omp parallel for num_threads(device->threads) schedule(dynamic)
+    for (int chunk = 0; chunk < chunks; chunk++) {
+        float *sum = sums + chunk * sums_numel(shape);
+        memset(sum, 0, sums_numel(shape) * sizeof *sum);
+        const int end = cpu_share(n, chunk + 1, chunks);
+        for (int i = cpu_share(n, chunk, chunks); i < end; i++) {
+            const float *image = x + i * in_numel;
+            const uint8_t *corners = argmax != NULL ? argmax + i * out_numel : NULL;
+            float *gradient = dy + i * out_numel, *dimage = dx != NULL ? dx + i * in_numel : NULL;
+            cpu_relu_gate(out_numel, y + i * out_numel, scale, gradient);
+            cpu_add_rows(size * size, channels, gradient,
+                         sum + channels * conv_filter_numel(shape));
+            if (dimage != NULL)
+                memset(dimage, 0, in_numel * sizeof *dimage);
+            if (is_product)
+                product_grad(shape, image, gradient, sum);
+            else
+                cpu_scatter_grad(shape, image, gradient, corners, weight, sum, dimage);
+        }
+    }
+
+    add_chunks(device, shape, is_product, chunks, sums, dweight, dbias);
+}
+
+void cpu_conv_relu_grad(Device *device, ConvShape shape, int n, const float *x, const float *y,
+                        const float *weight, float scale, float *dy, float *dweight, float *dbias,
+                        float *dx)
+{
+    conv_grad(device, shape, n, x, y, NULL, weight, scale, dy, dweight, dbias, dx);
+}
+
+void cpu_conv_relu_pool_grad(Device *device, ConvShape shape, int n, const float *x, const float *y,
+                             const uint8_t *argmax, const float *weight, float scale, float *dy,
+                             float *dweight, float *dbias, float *dx)
+{
+    conv_grad(device, shape, n, x, y, argmax, weight, scale, dy, dweight, dbias, dx);
+}

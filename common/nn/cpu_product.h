@@ -1,0 +1,53 @@
+/*
+ * cpu_product.h - products of matrices on one thread of the CPU, and the vectors they are made of.
+ */
+#ifndef COMMON_NN_CPU_PRODUCT_H
+#define COMMON_NN_CPU_PRODUCT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* A vector of floats, as wide as the processor has them, at any address; and how many of them, side
+ * by side, make a row of a tile (see cpu_product.c): its rows just fit into 32 registers, or 16. */
+#if defined(__AVX512F__)
+enum { LANES = 16, TILE_VECTORS = 4 };
+#elif defined(__AVX__)
+enum { LANES = 8, TILE_VECTORS = 2 };
+#else
+enum { LANES = 4, TILE_VECTORS = 2 };
+#endif
+typedef float Vector __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
+
+/* An array of vectors becomes registers only where the compiler can unroll all loops over it. So
+ * functions with such loops are inlined into callers who pass constant bounds. */
+#define INLINE static inline __attribute__((always_inline))
+
+/* C = A B, or C += A B. Rows of B and C are contiguous; A may lie in any order. The sum runs over
+ * outer x inner, because a window of an image is `outer` pieces of contiguous memory. */
+typedef struct {
+    int rows, columns; // of C
+    int outer, inner;
+    const float *a; // a[row * a_row + o * a_outer + i * a_inner]
+    ptrdiff_t a_row, a_outer, a_inner;
+    const float *b; // b[o * b_outer + i * b_inner + column]
+    ptrdiff_t b_outer, b_inner;
+    float *c; // c[row * c_row + column]
+    ptrdiff_t c_row;
+    bool add;
+} Product;
+
+void cpu_product(const Product *product);
+
+/* C += A B^T: number by number the dot product of a row of A and a row of B. */
+typedef struct {
+    int rows, columns; // of C
+    int depth; // of the dot products
+    const float *a, *b;
+    ptrdiff_t stride; // from one row to the next, in A and in B
+    float *c; // c[row * c_row + column]
+    ptrdiff_t c_row;
+} DotProducts;
+
+void cpu_dot_products(const DotProducts *products);
+
+#endif

@@ -1,0 +1,100 @@
+/* Picks the device of this rank; after that every call goes through its table. */
+#include "common/nn/device.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/host.h"
+#include "common/base/log.h"
+#include "common/nn/device_ops.h"
+
+/* A positive number from the environment, or 0. */
+static int env_positive(const char *name)
+{
+    const char *text = getenv(name);
+    const long value = text != NULL ? strtol(text, NULL, 10) : 0;
+    return value > 0 && value <= 1 << 20 ? (int)value : 0;
+}
+
+/* Ranks that share this machine, as far as this process can know. */
+static int num_local_ranks(const Args *args)
+{
+    const int local_world_size = env_positive("LOCAL_WORLD_SIZE");
+    if (local_world_size > 0)
+        return local_world_size;
+    return args->nproc > 0 ? args->nproc : 1;
+}
+
+static int num_threads(const Args *args)
+{
+    if (args->threads > 0)
+        return args->threads;
+    const int wanted = env_positive("OMP_NUM_THREADS");
+    if (wanted > 0)
+        return wanted;
+    const int share = host_num_cores() / num_local_ranks(args);
+    return share > 0 ? share : 1;
+}
+
+/* "auto" is cuda where every rank has a GPU of its own, or sees but one. */
+static bool wants_cuda(const Args *args)
+{
+    if (strcmp(args->device, "auto") != 0)
+        return strcmp(args->device, "cuda") == 0;
+    const int count = device_cuda_count();
+    return count == 1 || (count > 0 && num_local_ranks(args) <= count);
+}
+
+void device_init(Device *device, const Args *args, int local_rank)
+{
+    if (!wants_cuda(args)) {
+        *device = (Device){
+            .name = "cpu", .label = "CPU", .threads = num_threads(args), .ops = &device_cpu_ops
+        };
+        device_cpu_init(device);
+        return;
+    }
+
+    const int count = device_cuda_count();
+    if (count > 1 && local_rank >= count)
+        usage_error(
+            "--device cuda: local rank %d has no GPU, there are %d; start %d ranks per node",
+            local_rank, count, count);
+    *device = (Device){ .name = "cuda",
+                        .label = "GPU",
+                        .place = { .on_gpu = true, .index = count > 1 ? local_rank : 0 },
+                        .threads = 1,
+                        .ops = &device_cuda_ops };
+    device_cuda_init(device);
+}
+
+void device_free(Device *device)
+{
+    device->ops->free(device);
+}
+
+int device_count(const Args *args)
+{
+    const int count = strcmp(args->device, "cpu") != 0 ? device_cuda_count() : 0;
+    return count > 0 ? count : 2;
+}
+
+void *device_malloc(Device *device, size_t bytes)
+{
+    return device->ops->malloc(device, bytes);
+}
+
+void device_release(Device *device, void *memory)
+{
+    device->ops->release(device, memory);
+}
+
+void device_copy(Device *device, void *to, const void *from, size_t bytes, CopyKind kind)
+{
+    device->ops->copy(device, to, from, bytes, kind);
+}
+
+void device_synchronize(Device *device)
+{
+    device->ops->synchronize(device);
+}

@@ -1,0 +1,52 @@
+/*
+ * layer.h - one layer of a network: what it is made of, its activations, and how it is run.
+ *
+ * Private to model.c. A layer is a convolution or a linear map, with what follows it until the next
+ * one: relu, pooling, dropout.
+ */
+#ifndef COMMON_NN_LAYER_H
+#define COMMON_NN_LAYER_H
+
+#include "common/nn/device_ops.h"
+
+typedef enum { LAYER_CONV, LAYER_CONV_POOL, LAYER_LINEAR } LayerKind;
+
+/* What a layer is. */
+typedef struct {
+    LayerKind kind;
+    const char *weight_name, *bias_name; // PyTorch's
+    ConvShape conv; // of the two convolutions, which have relu always
+    int in, out; // of a linear layer
+    bool relu; // of a linear layer
+    float dropout; // share of its outputs dropped in training
+} LayerSpec;
+
+/* A layer at work; all pointers are to device memory. */
+typedef struct {
+    const LayerSpec *spec;
+    int features; // of its output, per row
+    float *weight, *bias, *dweight, *dbias; // slices of the model's arrays
+    float *output, *doutput; // [max_batch][features]
+    uint8_t *argmax; // [max_batch][features] where there is pooling
+    float scale; // by which dropout multiplied the units it kept in the last forward pass
+} Layer;
+
+/* Side of the images a convolution, with its pooling, puts out. */
+int layer_image_size(const LayerSpec *spec);
+
+/* Name and shape of weight and bias; their offsets are the model's to give. */
+void layer_shapes(const LayerSpec *spec, Tensor *weight, Tensor *bias);
+
+/* Allocates activations. */
+void layer_init(Layer *layer, const LayerSpec *spec, int max_batch, Device *device);
+void layer_free(Layer *layer, Device *device);
+
+/* Fills output. */
+void layer_forward(Layer *layer, Device *device, int n, const float *input, DropoutKey key);
+
+/* From doutput, which is used up: adds to dweight and dbias, then writes dinput unless it is NULL.
+ * A convolution does both in the first call, since they share their work. */
+void layer_grad_params(Layer *layer, Device *device, int n, const float *input, float *dinput);
+void layer_grad_input(Layer *layer, Device *device, int n, float *dinput);
+
+#endif

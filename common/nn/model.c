@@ -1,0 +1,284 @@
+/*
+ * The two models, as tables of layers. The parameters lie in one array in the order of the layers,
+ * weight before bias, as PyTorch's state_dict lists them; gradients likewise.
+ */
+#include "common/nn/model.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/log.h"
+#include "common/base/memory.h"
+#include "common/nn/layer.h"
+
+enum { MAX_LAYERS = MODEL_MAX_PARAMETERS / 2 };
+
+static const LayerSpec linear_layers[] = {
+    { LAYER_LINEAR, "weight", "bias", .in = 20, .out = 1 },
+};
+
+static const LayerSpec cnn_layers[] = {
+    { LAYER_CONV, "conv1.weight", "conv1.bias", .conv = { 1, 28, 32, 3 } },
+    { LAYER_CONV_POOL, "conv2.weight", "conv2.bias", .conv = { 32, 26, 64, 3 }, .dropout = 0.25f },
+    { LAYER_LINEAR, "fc1.weight", "fc1.bias", .in = 64 * 12 * 12, .out = 128, .relu = true,
+      .dropout = 0.5f },
+    { LAYER_LINEAR, "fc2.weight", "fc2.bias", .in = 128, .out = 10 },
+};
+
+typedef struct {
+    const char *name;
+    int features; // of an input row
+    const LayerSpec *layers;
+    int num_layers;
+    bool classifies; // labels, by their negative log likelihood; else numbers, by the squared error
+} NetworkSpec;
+
+static const NetworkSpec networks[] = {
+    { "linear", 20, linear_layers, 1, false },
+    { "cnn", 28 * 28, cnn_layers, 4, true },
+};
+
+typedef struct Network {
+    const NetworkSpec *spec;
+    Layer layer[MAX_LAYERS];
+    int max_batch;
+    bool dropout; // --dropout on
+    uint64_t seed;
+
+    // The last forward pass; device memory but for its size.
+    int batch_size;
+    float *inputs; // [max_batch][features]
+    int32_t *labels; // [max_batch]
+    float *targets; // [max_batch]
+    float *log_probs; // [max_batch][classes]
+    float *stats; // loss, rows classified correctly
+} Network;
+
+static Layer *last_layer(const Model *model)
+{
+    return &model->network->layer[model->network->spec->num_layers - 1];
+}
+
+static const NetworkSpec *find_network(const char *name)
+{
+    for (size_t i = 0; i < sizeof networks / sizeof networks[0]; i++)
+        if (strcmp(networks[i].name, name) == 0)
+            return &networks[i];
+    usage_error("--model %s: there are linear and cnn", name);
+}
+
+/* Lists the parameters and gives each its slice. */
+static void place_parameters(Model *model, const NetworkSpec *spec)
+{
+    for (int i = 0; i < spec->num_layers; i++) {
+        Tensor *weight = &model->parameter[2 * i], *bias = weight + 1;
+        layer_shapes(&spec->layers[i], weight, bias);
+        weight->offset = model->numel;
+        bias->offset = weight->offset + weight->numel;
+        model->numel = bias->offset + bias->numel;
+    }
+    model->num_parameters = 2 * spec->num_layers;
+    model->params = device_malloc(model->device, model->numel * sizeof(float));
+    model->grads = device_malloc(model->device, model->numel * sizeof(float));
+}
+
+/* As PyTorch's Linear and Conv2d do: uniform, the weight by kaiming_uniform_(a=sqrt(5)). */
+static void draw_parameter(Model *model, int i, double bound, Rng *rng)
+{
+    const size_t numel = model->parameter[i].numel;
+    float *values = mem_calloc(numel, sizeof *values);
+    for (size_t j = 0; j < numel; j++)
+        values[j] = rng_uniform_between(rng, (float)-bound, (float)bound);
+    model_import(model, i, values, model->params);
+    free(values);
+}
+
+static void draw_parameters(Model *model, Rng *rng)
+{
+    for (int i = 0; i < model->num_parameters; i += 2) {
+        const Tensor *weight = &model->parameter[i];
+        const double fan_in = (double)(weight->numel / weight->shape[0]);
+        draw_parameter(model, i, sqrt(3.0) * (sqrt(2.0 / 6.0) / sqrt(fan_in)), rng);
+        draw_parameter(model, i + 1, 1 / sqrt(fan_in), rng);
+    }
+}
+
+void model_init(Model *model, const Args *args, int max_batch, Rng *rng, Device *device)
+{
+    const NetworkSpec *spec = find_network(args->model);
+    Network *network = mem_calloc(1, sizeof *network);
+    *model = (Model){ .name = spec->name, .device = device, .network = network };
+    place_parameters(model, spec);
+
+    *network = (Network){
+        .spec = spec, .max_batch = max_batch, .dropout = args->dropout, .seed = args->seed
+    };
+    for (int i = 0; i < spec->num_layers; i++) {
+        Layer *layer = &network->layer[i];
+        const Tensor *weight = &model->parameter[2 * i], *bias = weight + 1;
+        layer_init(layer, &spec->layers[i], max_batch, device);
+        layer->weight = model->params + weight->offset;
+        layer->bias = model->params + bias->offset;
+        layer->dweight = model->grads + weight->offset;
+        layer->dbias = model->grads + bias->offset;
+    }
+    const size_t classes = last_layer(model)->features;
+    network->inputs = device_malloc(device, (size_t)max_batch * spec->features * sizeof(float));
+    network->labels = device_malloc(device, max_batch * sizeof(int32_t));
+    network->targets = device_malloc(device, max_batch * sizeof(float));
+    network->log_probs = device_malloc(device, max_batch * classes * sizeof(float));
+    network->stats = device_malloc(device, 2 * sizeof(float));
+
+    draw_parameters(model, rng);
+    model_train(model);
+}
+
+void model_free(Model *model)
+{
+    Network *network = model->network;
+    Device *device = model->device;
+    for (int i = 0; i < network->spec->num_layers; i++)
+        layer_free(&network->layer[i], device);
+    device_release(device, network->inputs);
+    device_release(device, network->labels);
+    device_release(device, network->targets);
+    device_release(device, network->log_probs);
+    device_release(device, network->stats);
+    device_release(device, model->params);
+    device_release(device, model->grads);
+    free(network);
+}
+
+void model_train(Model *model)
+{
+    model->training = model->network->dropout;
+}
+
+void model_eval(Model *model)
+{
+    model->training = false;
+}
+
+void model_zero_grad(Model *model)
+{
+    model->device->ops->zero(model->device, model->grads, model->numel);
+}
+
+static void check_batch(const Model *model, const Batch *batch)
+{
+    const NetworkSpec *spec = model->network->spec;
+    const Dataset *dataset = batch->dataset;
+    const int classes = spec->classifies ? last_layer(model)->features : 0;
+    CHECK(dataset->features == (size_t)spec->features && dataset->num_classes == classes,
+          "the %s takes %d numbers and %d classes, the data set %s has %zu and %d", spec->name,
+          spec->features, classes, dataset->name, dataset->features, dataset->num_classes);
+    CHECK(batch->size > 0 && batch->size <= model->network->max_batch,
+          "a batch of %d rows for a model made for 1 to %d", batch->size,
+          model->network->max_batch);
+}
+
+void model_forward(Model *model, const Batch *batch)
+{
+    Network *network = model->network;
+    Device *device = model->device;
+    const int n = batch->size;
+    check_batch(model, batch);
+    network->batch_size = n;
+    device->ops->gather(device, batch, network->inputs, network->labels, network->targets);
+
+    const float *input = network->inputs;
+    for (int i = 0; i < network->spec->num_layers; i++) {
+        Layer *layer = &network->layer[i];
+        const DropoutKey key = { .seed = network->seed,
+                                 .step = model->step,
+                                 .layer = i,
+                                 .first_place = batch->first_place,
+                                 .place_stride = batch->place_stride,
+                                 .p = model->training ? layer->spec->dropout : 0 };
+        layer_forward(layer, device, n, input, key);
+        input = layer->output;
+    }
+
+    if (network->spec->classifies)
+        device->ops->nll(device, n, last_layer(model)->features, input, network->labels,
+                         network->log_probs, network->stats);
+    else
+        device->ops->mse(device, n, input, network->targets, network->stats);
+}
+
+void model_backward(Model *model)
+{
+    Network *network = model->network;
+    Device *device = model->device;
+    const int n = network->batch_size;
+    Layer *last = last_layer(model);
+    if (network->spec->classifies)
+        device->ops->nll_grad(device, n, last->features, network->log_probs, network->labels,
+                              last->doutput);
+    else
+        device->ops->mse_grad(device, n, last->output, network->targets, last->doutput);
+
+    for (int i = network->spec->num_layers - 1; i >= 0; i--) {
+        Layer *layer = &network->layer[i];
+        const float *input = i > 0 ? layer[-1].output : network->inputs;
+        float *dinput = i > 0 ? layer[-1].doutput : NULL; // nobody asks for the images'
+        layer_grad_params(layer, device, n, input, dinput);
+        if (model->grad_hook != NULL) {
+            model->grad_hook(model->grad_hook_context, 2 * i + 1);
+            model->grad_hook(model->grad_hook_context, 2 * i);
+        }
+        layer_grad_input(layer, device, n, dinput);
+    }
+}
+
+static float read_stat(const Model *model, int i)
+{
+    float value;
+    device_copy(model->device, &value, model->network->stats + i, sizeof value, COPY_TO_HOST);
+    return value;
+}
+
+float model_loss(const Model *model)
+{
+    return read_stat(model, 0);
+}
+
+int model_correct(const Model *model)
+{
+    return (int)read_stat(model, 1);
+}
+
+void model_set_grad_hook(Model *model, GradHook *hook, void *context)
+{
+    model->grad_hook = hook;
+    model->grad_hook_context = context;
+}
+
+/* A linear layer's inputs are an image if a convolution made them. */
+static WeightLayout weight_layout(const Model *model, int i)
+{
+    const LayerSpec *layer = &model->network->spec->layers[i / 2];
+    const bool is_weight = i % 2 == 0;
+    if (is_weight && layer->kind != LAYER_LINEAR)
+        return (WeightLayout){ .kind = WEIGHT_CONV };
+    if (is_weight && i > 0 && layer[-1].kind != LAYER_LINEAR)
+        return (WeightLayout){ .kind = WEIGHT_AFTER_CONV,
+                               .channels = layer[-1].conv.out_channels,
+                               .size = layer_image_size(&layer[-1]) };
+    return (WeightLayout){ .kind = WEIGHT_PLAIN };
+}
+
+void model_export(const Model *model, int i, const float *array, float *host)
+{
+    const Tensor *tensor = &model->parameter[i];
+    model->device->ops->export(model->device, tensor, weight_layout(model, i),
+                               array + tensor->offset, host);
+}
+
+void model_import(const Model *model, int i, const float *host, float *array)
+{
+    const Tensor *tensor = &model->parameter[i];
+    model->device->ops->import(model->device, tensor, weight_layout(model, i), host,
+                               array + tensor->offset);
+}

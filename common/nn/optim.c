@@ -1,0 +1,70 @@
+/* Which arrays each optimizer keeps; the formulas are the device's. */
+#include "common/nn/optim.h"
+
+#include <string.h>
+
+#include "common/base/log.h"
+#include "common/nn/device_ops.h"
+
+static const struct {
+    const char *name;
+    const char *state_name[2];
+} kinds[] = {
+    [OPTIM_SGD] = { "sgd", { "momentum_buffer" } },
+    [OPTIM_ADAM] = { "adam", { "exp_avg", "exp_avg_sq" } },
+    [OPTIM_ADAMW] = { "adamw", { "exp_avg", "exp_avg_sq" } },
+    [OPTIM_ADADELTA] = { "adadelta", { "square_avg", "acc_delta" } },
+};
+
+static OptimKind find_kind(const char *name)
+{
+    for (int kind = OPTIM_SGD; kind <= OPTIM_ADADELTA; kind++)
+        if (strcmp(kinds[kind].name, name) == 0)
+            return kind;
+    usage_error("--optimizer %s: there are sgd, adam, adamw and adadelta", name);
+}
+
+void optim_init(Optimizer *optim, const Args *args, Model *model)
+{
+    const OptimKind kind = find_kind(args->optimizer);
+    *optim = (Optimizer){ .kind = kind,
+                          .name = kinds[kind].name,
+                          .model = model,
+                          .lr = args->lr,
+                          .momentum = args->momentum,
+                          .weight_decay = args->weight_decay,
+                          .num_states = kind != OPTIM_SGD ? 2 : args->momentum != 0 };
+    for (int i = 0; i < optim->num_states; i++) {
+        optim->state_name[i] = kinds[kind].state_name[i];
+        optim->state[i] = device_malloc(model->device, model->numel * sizeof(float));
+    }
+}
+
+void optim_step(Optimizer *optim)
+{
+    Model *model = optim->model;
+    Device *device = model->device;
+    model->step++;
+    switch (optim->kind) {
+    case OPTIM_SGD:
+        device->ops->sgd(device, model->numel, model->params, model->grads, optim->state[0],
+                         (float)optim->lr, (float)optim->momentum, (float)optim->weight_decay);
+        break;
+    case OPTIM_ADAM:
+    case OPTIM_ADAMW:
+        device->ops->adam(device, model->numel, model->params, model->grads, optim->state[0],
+                          optim->state[1], optim->lr, optim->weight_decay,
+                          optim->kind == OPTIM_ADAMW, model->step);
+        break;
+    case OPTIM_ADADELTA:
+        device->ops->adadelta(device, model->numel, model->params, model->grads, optim->state[0],
+                              optim->state[1], (float)optim->lr, (float)optim->weight_decay);
+        break;
+    }
+}
+
+void optim_free(Optimizer *optim)
+{
+    for (int i = 0; i < optim->num_states; i++)
+        device_release(optim->model->device, optim->state[i]);
+}

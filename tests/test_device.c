@@ -1,0 +1,170 @@
+/* Which device a rank gets, how many threads, how weights are translated, and how a batch is
+ * fetched. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/base/host.h"
+#include "common/nn/device_ops.h"
+
+static int clear_environment(void **state)
+{
+    (void)state;
+    unsetenv("OMP_NUM_THREADS");
+    unsetenv("LOCAL_WORLD_SIZE");
+    return 0;
+}
+
+static int threads_of(Args args)
+{
+    args.device = "cpu";
+    Device device;
+    device_init(&device, &args, 0);
+    const int threads = device.threads;
+    device_free(&device);
+    return threads;
+}
+
+static void test_threads(void **state)
+{
+    (void)state;
+    const int cores = host_num_cores();
+    assert_int_equal(threads_of((Args){ 0 }), cores);
+    assert_int_equal(threads_of((Args){ .nproc = 2 }), cores / 2 > 0 ? cores / 2 : 1);
+    assert_int_equal(threads_of((Args){ .nproc = 10 * cores }), 1);
+    setenv("LOCAL_WORLD_SIZE", "1", 1); // says more about this node than --nproc
+    assert_int_equal(threads_of((Args){ .nproc = 2 }), cores);
+    setenv("OMP_NUM_THREADS", "nonsense", 1);
+    assert_int_equal(threads_of((Args){ 0 }), cores);
+    setenv("OMP_NUM_THREADS", "5", 1);
+    assert_int_equal(threads_of((Args){ .nproc = 2 }), 5);
+    assert_int_equal(threads_of((Args){ .threads = 3 }), 3);
+}
+
+static void test_cpu_device(void **state)
+{
+    (void)state;
+    const Args args = { .device = "cpu" };
+    Device device;
+    device_init(&device, &args, 3);
+    assert_string_equal(device.name, "cpu");
+    assert_string_equal(device.label, "CPU");
+    assert_false(device.place.on_gpu);
+
+    float *memory = device_malloc(&device, 100 * sizeof *memory);
+    assert_int_equal((uintptr_t)memory % 64, 0);
+    for (int i = 0; i < 100; i++)
+        assert_true(memory[i] == 0);
+    const float values[] = { 1, 2, 3 };
+    float back[3];
+    device_copy(&device, memory, values, sizeof values, COPY_TO_DEVICE);
+    device_copy(&device, memory + 50, memory, sizeof values, COPY_ON_DEVICE);
+    device_copy(&device, back, memory + 50, sizeof values, COPY_TO_HOST);
+    device_synchronize(&device);
+    assert_memory_equal(back, values, sizeof values);
+    device_release(&device, memory);
+    device_free(&device);
+    assert_int_equal(device_count(&args), 2);
+}
+
+/* Without a GPU "auto" is the CPU, and asking for cuda ends with a usage error. */
+static void test_no_gpu(void **state)
+{
+    (void)state;
+    if (device_cuda_count() > 0)
+        skip();
+    Args args = { .device = "auto", .threads = 1 };
+    Device device;
+    device_init(&device, &args, 0);
+    assert_string_equal(device.name, "cpu");
+    device_free(&device);
+
+    args.device = "cuda";
+    const pid_t child = fork();
+    if (child == 0) {
+        close(STDERR_FILENO);
+        device_init(&device, &args, 0);
+        _exit(0);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 2);
+}
+
+/* The CPU keeps channels last: [out][in][ky][kx] becomes [out][ky][kx][in], and the columns of a
+ * layer on a flattened image go from channel, row, column to row, column, channel. */
+static void test_layouts(void **state)
+{
+    (void)state;
+    const Tensor conv = { .shape = { 2, 3, 2, 2 }, .ndim = 4, .numel = 24 };
+    const Tensor linear = { .shape = { 2, 12 }, .ndim = 2, .numel = 24 };
+    const WeightLayout is_conv = { .kind = WEIGHT_CONV };
+    const WeightLayout after_conv = { .kind = WEIGHT_AFTER_CONV, .channels = 3, .size = 2 };
+    const WeightLayout plain = { .kind = WEIGHT_PLAIN };
+    const float expected[12] = { 0, 4, 8, 1, 5, 9, 2, 6, 10, 3, 7, 11 };
+    float host[24], array[24], back[24];
+    for (int i = 0; i < 24; i++)
+        host[i] = i;
+
+    for (int t = 0; t < 2; t++) {
+        const Tensor *tensor = t == 0 ? &conv : &linear;
+        const WeightLayout layout = t == 0 ? is_conv : after_conv;
+        device_cpu_ops.import(NULL, tensor, layout, host, array);
+        for (int i = 0; i < 24; i++)
+            assert_true(array[i] == expected[i % 12] + i / 12 * 12);
+        device_cpu_ops.export(NULL, tensor, layout, array, back);
+        assert_memory_equal(back, host, sizeof host);
+    }
+    device_cpu_ops.import(NULL, &linear, plain, host, array);
+    assert_memory_equal(array, host, sizeof host);
+}
+
+static void test_gather(void **state)
+{
+    (void)state;
+    const Args args = { .device = "cpu", .threads = 2 };
+    Device device;
+    device_init(&device, &args, 0);
+    const size_t index[] = { 2, 0, 2 };
+
+    uint8_t bytes[] = { 0, 1, 2, 3, 4, 255 };
+    int32_t labels[] = { 7, 8, 9 }, batch_labels[3];
+    Dataset images = {
+        .size = 3, .features = 2, .num_classes = 10, .bytes = bytes, .labels = labels
+    };
+    for (int i = 0; i < 256; i++)
+        images.normalised[i] = i / 2.0f;
+    float inputs[6], targets[3];
+    device.ops->gather(&device, &(Batch){ .dataset = &images, .index = index, .size = 3 }, inputs,
+                       batch_labels, targets);
+    assert_memory_equal(inputs, ((float[]){ 2, 127.5f, 0, 0.5f, 2, 127.5f }), sizeof inputs);
+    assert_memory_equal(batch_labels, ((int32_t[]){ 9, 7, 9 }), sizeof batch_labels);
+
+    float floats[] = { 10, 11, 12, 13, 14, 15 }, numbers[] = { -1, -2, -3 };
+    const Dataset rows = { .size = 3, .features = 2, .floats = floats, .targets = numbers };
+    device.ops->gather(&device, &(Batch){ .dataset = &rows, .index = index, .size = 2 }, inputs,
+                       batch_labels, targets);
+    assert_memory_equal(inputs, ((float[]){ 14, 15, 10, 11 }), 4 * sizeof *inputs);
+    assert_memory_equal(targets, ((float[]){ -3, -1 }), 2 * sizeof *targets);
+    device_free(&device);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_threads, clear_environment),
+        cmocka_unit_test_setup(test_cpu_device, clear_environment),
+        cmocka_unit_test_setup(test_no_gpu, clear_environment),
+        cmocka_unit_test(test_layouts),
+        cmocka_unit_test(test_gather),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
