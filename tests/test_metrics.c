@@ -1,4 +1,5 @@
 /* Metrics: the lines of JSON, what a resume drops, disks that fail, and the bar on a terminal. */
+#include <fcntl.h>
 #include <jansson.h>
 #include <math.h>
 #include <pty.h>
@@ -16,14 +17,17 @@
 #include "common/io/metrics.h"
 
 static char folder[] = "/tmp/test_metrics_XXXXXX";
-static char path[64]; // of rank 2's file
+static char dir[80], path[112]; // --metrics-dir, and rank 2's file in it
+static char said[64]; // what a child writes to standard error
 
 static int make_folder(void **state)
 {
     (void)state;
     if (mkdtemp(folder) == NULL)
         return -1;
-    snprintf(path, sizeof path, "%s/a/b/rank2.jsonl", folder);
+    snprintf(dir, sizeof dir, "%s/a/b", folder);
+    snprintf(path, sizeof path, "%s/rank2.jsonl", dir);
+    snprintf(said, sizeof said, "%s/said", folder);
     return 0;
 }
 
@@ -44,19 +48,17 @@ typedef struct {
     Metrics metrics;
     float row[20], target;
     size_t index;
-    char dir[64];
 } Run;
 
 static void run_init(Run *run, int rank, uint64_t step)
 {
     memset(run, 0, sizeof *run);
-    snprintf(run->dir, sizeof run->dir, "%s/a/b", folder);
     run->args = (Args){ .model = "linear",
                         .dataset = "random",
                         .optimizer = "sgd",
                         .threads = 1,
                         .device = "cpu",
-                        .metrics_dir = run->dir };
+                        .metrics_dir = dir };
     run->dataset = (Dataset){ .name = "random",
                               .size = 1,
                               .features = 20,
@@ -89,10 +91,10 @@ static void run_step(Run *run, int epoch, float bias)
     metrics_step(&run->metrics, &run->model, epoch);
 }
 
-static const char *read_file(void)
+static const char *read_file(const char *name)
 {
     static char text[1 << 16];
-    FILE *file = fopen(path, "r");
+    FILE *file = fopen(name, "r");
     assert_non_null(file);
     text[fread(text, 1, sizeof text - 1, file)] = '\0';
     fclose(file);
@@ -114,14 +116,14 @@ static void test_lines(void **state)
     Run run;
     run_init(&run, 2, 0);
     run_step(&run, 0, 0.5f);
-    assert_string_equal(read_file(), "{\"epoch\":0,\"step\":1,\"rank\":2,\"loss\":0.25}\n");
+    assert_string_equal(read_file(path), "{\"epoch\":0,\"step\":1,\"rank\":2,\"loss\":0.25}\n");
     run_step(&run, 0, 3);
     run_step(&run, 1, NAN);
     run_step(&run, 1, INFINITY);
-    assert_string_equal(read_file(), "{\"epoch\":0,\"step\":1,\"rank\":2,\"loss\":0.25}\n"
-                                     "{\"epoch\":0,\"step\":2,\"rank\":2,\"loss\":9}\n"
-                                     "{\"epoch\":1,\"step\":3,\"rank\":2,\"loss\":null}\n"
-                                     "{\"epoch\":1,\"step\":4,\"rank\":2,\"loss\":null}\n");
+    assert_string_equal(read_file(path), "{\"epoch\":0,\"step\":1,\"rank\":2,\"loss\":0.25}\n"
+                                         "{\"epoch\":0,\"step\":2,\"rank\":2,\"loss\":9}\n"
+                                         "{\"epoch\":1,\"step\":3,\"rank\":2,\"loss\":null}\n"
+                                         "{\"epoch\":1,\"step\":4,\"rank\":2,\"loss\":null}\n");
     run_free(&run);
 }
 
@@ -135,7 +137,7 @@ static void test_exact(void **state)
     run_init(&run, 2, 0);
     for (int i = 0; i < 300; i++) {
         run_step(&run, 0, ldexpf(rng_uniform(&rng) + 0.5f, i % 128 - 70));
-        const char *text = read_file(), *line = text;
+        const char *text = read_file(path), *line = text;
         for (const char *end; (end = strchr(line, '\n')) != NULL && end[1] != '\0';)
             line = end + 1;
         json_t *object = json_loads(line, 0, NULL);
@@ -171,12 +173,12 @@ static void test_resume(void **state)
         Run run;
         write_file(cases[i].before);
         run_init(&run, 2, cases[i].step);
-        assert_string_equal(read_file(), cases[i].after);
+        assert_string_equal(read_file(path), cases[i].after);
         run_step(&run, 8, 0);
         char expected[512];
         snprintf(expected, sizeof expected, "%s{\"epoch\":8,\"step\":%d,\"rank\":2,\"loss\":0}\n",
                  cases[i].after, (int)cases[i].step + 1);
-        assert_string_equal(read_file(), expected);
+        assert_string_equal(read_file(path), expected);
         run_free(&run);
     }
 }
@@ -192,7 +194,7 @@ static void test_off(void **state)
     metrics_init(&run.metrics, &run.args, &run.model, 2, 10);
     assert_null(run.metrics.file);
     run_step(&run, 0, 1);
-    assert_string_equal(read_file(), "");
+    assert_string_equal(read_file(path), "");
     run_free(&run);
 }
 
@@ -204,44 +206,61 @@ static void limit_file_size(rlim_t bytes)
     setrlimit(RLIMIT_FSIZE, &limit);
 }
 
-/* A full disk costs the metrics, not the training. */
-static void test_disk_full(void **state)
+/* Runs body in a process of its own; returns its exit status. */
+static int run_apart(void (*body)(void))
 {
-    (void)state;
-    Run run;
-    run_init(&run, 2, 0);
-    run_step(&run, 0, 1);
     const pid_t pid = fork();
     if (pid == 0) {
-        close(STDERR_FILENO);
-        signal(SIGXFSZ, SIG_IGN);
-        limit_file_size(60); // in the middle of the second line
-        run_step(&run, 0, 1);
-        const bool off = run.metrics.file == NULL;
-        run_step(&run, 0, 1);
-        _exit(off ? 0 : 3);
+        alarm(20);
+        dup2(open(said, O_WRONLY | O_CREAT | O_TRUNC, 0600), STDERR_FILENO);
+        body();
+        _exit(0);
     }
     int status = 0;
     assert_int_equal(waitpid(pid, &status, 0), pid);
-    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+static void fill_the_disk(void)
+{
+    Run run;
+    run_init(&run, 2, 0);
+    run_step(&run, 0, 1);
+    signal(SIGXFSZ, SIG_IGN);
+    limit_file_size(60); // in the middle of the second line
+    run_step(&run, 0, 1);
+    if (run.metrics.file != NULL)
+        _exit(3);
+    run_step(&run, 0, 1);
+    limit_file_size(RLIM_INFINITY);
     run_free(&run);
+}
+
+/* A full disk costs the metrics, not the training. The next start drops the torn line. */
+static void test_disk_full(void **state)
+{
+    (void)state;
+    assert_int_equal(run_apart(fill_the_disk), 0);
+    assert_non_null(strstr(read_file(said), "cannot write metrics from step 2 on"));
+    Run run;
+    run_init(&run, 2, 2);
+    assert_string_equal(read_file(path), LINE(1));
+    run_free(&run);
+}
+
+static void write_below_a_file(void)
+{
+    Run run;
+    snprintf(dir, sizeof dir, "%s/below", said);
+    run_init(&run, 2, 0);
 }
 
 static void test_cannot_write(void **state)
 {
     (void)state;
-    const pid_t pid = fork();
-    if (pid == 0) {
-        Run run;
-        close(STDERR_FILENO);
-        write_file("");
-        strcpy(folder, path); // below a file
-        run_init(&run, 2, 0);
-        _exit(0);
-    }
-    int status = 0;
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 1);
+    assert_int_equal(run_apart(write_below_a_file), 1);
+    assert_non_null(strstr(read_file(said), "said: File exists"));
 }
 
 /* What rank `rank` shows on a terminal after its third step of ten in the second epoch. */

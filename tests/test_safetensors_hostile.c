@@ -2,6 +2,7 @@
  * Safetensors files that lie. Each must be refused with one line that names the reason; run under
  * AddressSanitizer this is also the proof that none makes the reader leave its memory.
  */
+#include <fcntl.h>
 #include <sys/stat.h>
 
 #include "tests/safetensors_files.h"
@@ -129,6 +130,13 @@ static void test_no_file(void **state)
     assert_null(safetensors_open("/dev/zero", error, sizeof error));
 }
 
+static void change_byte(size_t at, uint8_t byte)
+{
+    const int fd = open(path, O_WRONLY);
+    assert_int_equal(pwrite(fd, &byte, 1, (off_t)at), 1);
+    close(fd);
+}
+
 /* Cut anywhere: refused. Any bit flipped: refused, or read in full with another checksum, unless
  * the bit is in what the checksum does not cover (a dtype, a shape, metadata). */
 static void test_damage(void **state)
@@ -142,13 +150,9 @@ static void test_damage(void **state)
     const size_t size = get_file(path, bytes, sizeof bytes);
     const size_t data = size - 20;
 
-    for (size_t cut = 0; cut < size; cut++) {
-        put_file(bytes, cut);
-        assert_refused(path);
-    }
     for (size_t bit = 0; bit < 8 * size; bit++) {
-        bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
-        put_file(bytes, size);
+        const uint8_t flipped = (uint8_t)(bytes[bit / 8] ^ 1 << bit % 8);
+        change_byte(bit / 8, flipped);
         file = safetensors_open(path, error, sizeof error);
         if (bit / 8 < 8 || bit / 8 >= data)
             assert_int_equal(file != NULL, bit / 8 >= data);
@@ -157,7 +161,11 @@ static void test_damage(void **state)
             assert_true(!same || bit / 8 < data);
             safetensors_free(file);
         }
-        bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
+        change_byte(bit / 8, bytes[bit / 8]);
+    }
+    for (size_t left = size; left-- > 0;) {
+        assert_int_equal(truncate(path, (off_t)left), 0);
+        assert_refused(path);
     }
     unlink(path);
 }
