@@ -28,9 +28,8 @@ SOURCES += common/dist/backend_mpi$(if $(filter 1,$(MPI)),,_absent).c
 KERNELS := $(if $(filter 1,$(CUDA)),$(wildcard common/*/*.cu))
 SOURCES := $(filter-out $(KERNELS:.cu=_absent.c),$(SOURCES))
 OBJECTS := $(SOURCES:%.c=$(BUILD)/%.o) $(KERNELS:%.cu=$(BUILD)/%.o)
-LINK    := $(if $(filter 1,$(MPI)),mpicc,$(CC))
-export OMPI_CC := $(CC)
-export MPICH_CC := $(CC)
+MPICC   := OMPI_CC="$(CC)" MPICH_CC="$(CC)" mpicc
+LINK    := $(if $(filter 1,$(MPI)),$(MPICC),$(CC))
 
 STEPS    := 01 02 03
 PROGRAMS := $(basename $(wildcard 0[1-5]_*/*.c) $(wildcard tools/*.c))
@@ -52,7 +51,7 @@ $(BUILD)/parts: FORCE
 
 $(BUILD)/%_mpi.o: %_mpi.c $(BUILD)/parts
 	@mkdir -p $(@D)
-	mpicc $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
+	$(MPICC) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
 
 $(BUILD)/%.o: %.c $(BUILD)/parts
 	@mkdir -p $(@D)

@@ -19,11 +19,12 @@ test: all $(TEST_PROGRAMS) $(MPI_RANKS)
 check-mnist: all
 	@$(MAKE) -s test TESTS="$(wildcard tests/mnist/*.bats)"
 
-# All tests again in a copy of the tree, where every access to memory is watched; then those with
-# threads, where every access to shared memory is. (The OpenMP runtime is unknown to the latter.)
+# The C tests, and programs at work, in a copy of the tree where every access to memory is watched;
+# then the tests with threads, where every access to shared memory is.
+WITH_THREADS := $(filter $(addprefix tests/test_,net% store% collectives% process_group% ddp% mismatch% lost%),$(TEST_SOURCES))
 check-sanitizers:
-	@tests/sanitize.sh address,undefined "$(TESTS)"
-	@tests/sanitize.sh thread "$(filter tests/test_net.c tests/test_store%.c tests/test_collectives.c tests/test_process_group.c tests/test_ddp.c,$(TEST_SOURCES))"
+	@tests/sanitize.sh address,undefined "$(TEST_SOURCES) tests/checklist.bats $(wildcard tests/ddprun*.bats)"
+	@tests/sanitize.sh thread "$(WITH_THREADS)"
 
 # The requirements of a DDP trainer, ticked off one by one.
 checklist: all $(BUILD)/tests/test_replicas
