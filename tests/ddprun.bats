@@ -97,7 +97,7 @@ print(struct.unpack("<I", s.recv(4))[0])'
 }
 
 @test "only local rank 0 has the launcher's standard input" {
-    [ "$(echo hello | ddprun --nproc-per-node 2 sh -c 'echo $RANK $(cat)' | sort)" = "0 hello
+    [ "$(echo hello | ddprun --nproc-per-node 2 sh -c '[ $RANK = 1 ] || sleep 0.2; echo $RANK $(cat)' | sort)" = "0 hello
 1" ]
 }
 

@@ -11,6 +11,23 @@ load ddprun_helper
     run -7 ddprun --nproc-per-node 2 sh -c '[ $RANK = 1 ] || exit 0; sleep 0.2; exit 7'
 }
 
+@test "of two that end together, the one that was killed is the cause" {
+    ddprun --nproc-per-node 2 sh -c '
+        echo $PPID > $OUT/up_$RANK
+        until [ -e "$OUT/go" ]; do sleep 0.02; done
+        [ $RANK = 1 ] && kill -KILL $$; exit 1' > "$OUT/log" 2>&1 3>&- &
+    until [ -s "$OUT/up_0" ] && [ -s "$OUT/up_1" ]; do sleep 0.02; done
+    local launcher
+    launcher=$(cat "$OUT/up_0")
+    kill -STOP "$launcher"
+    touch "$OUT/go"
+    sleep 0.3
+    kill -CONT "$launcher"
+    status=0
+    wait $! || status=$?
+    [ "$status" -eq 137 ]
+}
+
 @test "a program that cannot be started: one line, as from a shell" {
     run -127 ddprun --nproc-per-node 2 "$OUT/nothing"
     [ "$output" = "ddprun: cannot start $OUT/nothing: No such file or directory" ]
@@ -47,7 +64,7 @@ load ddprun_helper
 
 @test "what a rank leaves behind is ended, but has time to end well" {
     run -0 ddprun sh -c '
-        (trap "sleep 0.3; echo saved; exit" TERM; touch "$OUT/ready"; while :; do sleep 0.05; done) &
+        (trap "sleep 0.3; echo saved; exit" TERM; touch "$OUT/ready"; for _ in $(seq 99); do sleep 0.05; done) &
         until [ -e "$OUT/ready" ]; do sleep 0.02; done'
     [[ $output == *saved* ]]
     [ -z "$(left_over)" ]
@@ -110,6 +127,7 @@ def until(name):
         time.sleep(0.02)
 until("up_0")
 child.send_signal(signal.SIGINT)
+time.sleep(0.05)
 child.send_signal(signal.SIGINT) # a wrapper's doubling
 until("got")
 time.sleep(0.4)

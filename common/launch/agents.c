@@ -34,9 +34,9 @@ static void pause_for(double seconds)
 void agents_join(Agents *agents, const Flags *flags)
 {
     *agents = (Agents){ .flags = flags, .master_port = flags->master_port };
-    agents->failure = mmap(NULL, sizeof *agents->failure, PROT_READ | PROT_WRITE,
-                           MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    CHECK(agents->failure != MAP_FAILED, "out of memory");
+    agents->found = mmap(NULL, sizeof *agents->found, PROT_READ | PROT_WRITE,
+                         MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    CHECK(agents->found != MAP_FAILED, "out of memory");
     if (flags->node_rank == 0) {
         agents->server = store_server_start(flags->master_addr, &agents->master_port);
         CHECK(agents->server != NULL, "cannot serve the store at %s:%d: %s; try --master-port",
@@ -91,29 +91,46 @@ void agents_done(Agents *agents, bool stopped)
 
 static void say_failed(Agents *agents)
 {
-    pulse_publish_failure(&agents->store, agents->failure);
+    pulse_publish_failure(&agents->store, &agents->found->failure);
 }
 
 void agents_fail(Agents *agents, const Failure *failure)
 {
     agents->verdict = VERDICT_FAILED;
-    *agents->failure = *failure;
+    agents->found->failure = *failure;
     talk(agents, say_failed);
+}
+
+static void read_end(Agents *agents)
+{
+    store_get(&agents->store, KEY_END, agents->found->end, sizeof agents->found->end - 1);
+}
+
+/* The job is over. A torchrun on node 0 may have left with its store before it could be asked how;
+ * but before this node's workers are done only a failure can have ended the job. */
+static Verdict ask_how(Agents *agents)
+{
+    talk(agents, read_end);
+    const char *end = agents->found->end;
+    if (strcmp(end, END_FAILED) == 0 || agents->done_since == 0)
+        return VERDICT_FAILED;
+    return strcmp(end, END_STOPPED) == 0 ? VERDICT_STOPPED : VERDICT_DONE;
 }
 
 Verdict agents_verdict(Agents *agents)
 {
     if (agents->verdict != VERDICT_NONE || !agents->in_touch)
         return agents->verdict;
-    agents->verdict = pulse_verdict(agents->pulse);
     const double waited = agents->done_since > 0 ? seconds_now() - agents->done_since : 0;
+    const PulseNews news = pulse_news(agents->pulse);
     Failure failure;
-    if (agents->verdict == VERDICT_LOST) {
+    if (news == PULSE_OVER) {
+        agents->verdict = ask_how(agents);
+    } else if (news == PULSE_LOST) {
         agents->in_touch = false;
         failure_of_launcher(&failure, 0, EXIT_FAILURE, "node 0 is out of reach");
         agents_fail(agents, &failure);
-    } else if (agents->verdict == VERDICT_NONE && agents->has_strangers &&
-               waited > STRANGERS_TIMEOUT) {
+    } else if (agents->has_strangers && waited > STRANGERS_TIMEOUT) {
         failure_of_launcher(&failure, agents->flags->node_rank, EXIT_FAILURE,
                             "the other nodes have not ended %.0f s after this one", waited);
         agents_fail(agents, &failure);
@@ -132,8 +149,8 @@ static void gather_failures(Agents *agents)
             continue;
         const size_t length = store_get(&agents->store, key, text, MAX_FAILURE);
         if (length <= MAX_FAILURE && failure_decode(&failure, text, length) &&
-            failure_is_earlier(&failure, agents->failure))
-            *agents->failure = failure;
+            failure_is_earlier(&failure, &agents->found->failure))
+            agents->found->failure = failure;
     }
 }
 
@@ -141,9 +158,10 @@ const Failure *agents_root_cause(Agents *agents)
 {
     pause_for(agents->in_touch ? SETTLE_SECONDS : 0);
     talk(agents, gather_failures);
-    if (agents->failure->status == 0)
-        failure_of_launcher(agents->failure, 0, EXIT_FAILURE, "a node failed, and node 0 is gone");
-    return agents->failure;
+    if (agents->found->failure.status == 0)
+        failure_of_launcher(&agents->found->failure, 0, EXIT_FAILURE,
+                            "a node failed, and node 0 is gone");
+    return &agents->found->failure;
 }
 
 static void say_goodbye(Agents *agents)
@@ -182,5 +200,5 @@ void agents_leave(Agents *agents)
         store_free(&agents->store);
     if (agents->server != NULL)
         store_server_stop(agents->server);
-    munmap(agents->failure, sizeof *agents->failure);
+    munmap(agents->found, sizeof *agents->found);
 }

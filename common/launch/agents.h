@@ -22,13 +22,22 @@
 #include "common/launch/pulse.h"
 #include "common/launch/rendezvous.h"
 
+/* How a job ended; NONE: it has not. */
+typedef enum { VERDICT_NONE, VERDICT_DONE, VERDICT_STOPPED, VERDICT_FAILED } Verdict;
+
+/* What the launcher's children find out in the store: memory shared with them. */
+typedef struct {
+    char end[32]; // of the job: END_* of pulse.h
+    Failure failure; // the first one known; status 0: none
+} Findings;
+
 typedef struct {
     const Flags *flags;
     int master_port; // of the store
     Ranks ranks;
     StoreServer *server; // on node 0
     Verdict verdict;
-    Failure *failure; // that this node knows of; status 0: none
+    Findings *found;
     bool stopped; // this node's workers are done, by EXIT_STOPPED
     double done_since; // 0: they are not done
 

@@ -76,17 +76,14 @@ static noreturn void beat(const Flags *flags)
     CHECK(pulse_connect(&store, flags, TIMEOUT), "the store at %s:%d is out of reach: %s",
           flags->master_addr, flags->master_port, strerror(errno));
     Heard *heard = mem_calloc((size_t)flags->max_nodes, sizeof *heard);
-    char key[KEY_BYTES], end[32] = "";
+    char key[KEY_BYTES];
     node_key(key, KEY_PULSE, flags->node_rank);
     do {
         store_add(&store, key, 1);
         if (flags->node_rank == 0)
             look_after(&store, flags, heard);
     } while (!store_try_wait(&store, KEY_END, flags->pulse_interval));
-    store_get(&store, KEY_END, end, sizeof end - 1);
-    if (strcmp(end, END_FAILED) == 0)
-        _exit(VERDICT_FAILED);
-    _exit(strcmp(end, END_STOPPED) == 0 ? VERDICT_STOPPED : VERDICT_DONE);
+    _exit(EXIT_SUCCESS);
 }
 
 pid_t pulse_start(const Flags *flags)
@@ -99,18 +96,18 @@ pid_t pulse_start(const Flags *flags)
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         if (getppid() == launcher)
             beat(flags);
-        _exit(VERDICT_LOST);
+        _exit(EXIT_FAILURE);
     }
     return pulse;
 }
 
-Verdict pulse_verdict(pid_t pulse)
+PulseNews pulse_news(pid_t pulse)
 {
     siginfo_t end = { 0 };
     waitid(P_PID, (id_t)pulse, &end, WEXITED | WNOHANG | WNOWAIT); // pulse_stop takes it away
     if (end.si_pid == 0)
-        return VERDICT_NONE;
-    return end.si_code == CLD_EXITED ? (Verdict)end.si_status : VERDICT_LOST;
+        return PULSE_BEATS;
+    return end.si_code == CLD_EXITED && end.si_status == EXIT_SUCCESS ? PULSE_OVER : PULSE_LOST;
 }
 
 void pulse_stop(pid_t pulse)

@@ -2,7 +2,6 @@
 #ifndef COMMON_LAUNCH_PULSE_H
 #define COMMON_LAUNCH_PULSE_H
 
-#include <stdlib.h>
 #include <sys/types.h>
 
 #include "common/dist/store.h"
@@ -20,14 +19,11 @@
 
 const char *node_key(char key[KEY_BYTES], const char *format, int node);
 
-/* How a job ended. */
 typedef enum {
-    VERDICT_NONE, // it has not
-    VERDICT_LOST = EXIT_FAILURE, // nobody knows: node 0 is out of reach
-    VERDICT_DONE,
-    VERDICT_STOPPED,
-    VERDICT_FAILED
-} Verdict;
+    PULSE_BEATS,
+    PULSE_OVER, // the job has ended: the store knows how
+    PULSE_LOST // node 0 is out of reach
+} PulseNews;
 
 /* A connection of this node's to the job's store, under the job's prefix. False and errno where
  * there is none within `seconds`, which becomes the timeout of all that is asked later. */
@@ -37,8 +33,8 @@ bool pulse_connect(Store *store, const Flags *flags, double seconds);
 void pulse_publish_failure(Store *store, const Failure *failure);
 
 pid_t pulse_start(const Flags *flags);
-/* What the pulse has heard, which is also its last beat. Never waits. */
-Verdict pulse_verdict(pid_t pulse);
+/* Never waits. */
+PulseNews pulse_news(pid_t pulse);
 void pulse_stop(pid_t pulse);
 
 #endif

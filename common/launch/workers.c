@@ -144,13 +144,6 @@ bool workers_stopped(const Workers *workers)
     return true;
 }
 
-/* Of two that ended together, one that was killed did not die of the other's end. */
-static bool is_earlier(const Worker *a, const Worker *b)
-{
-    return b == NULL || a->ended < b->ended ||
-           (a->ended == b->ended && a->signal != 0 && b->signal == 0);
-}
-
 const Worker *workers_failed(const Workers *workers, double patience)
 {
     const Worker *failed = NULL, *stopped = NULL;
@@ -158,9 +151,10 @@ const Worker *workers_failed(const Workers *workers, double patience)
         const Worker *worker = &workers->worker[i];
         if (worker->running || worker->status == 0)
             continue;
-        const Worker **first = worker->status == EXIT_STOPPED ? &stopped : &failed;
-        if (is_earlier(worker, *first))
-            *first = worker;
+        if (worker->status == EXIT_STOPPED)
+            stopped = worker;
+        else if (failed == NULL || (failed->signal == 0 && worker->signal != 0))
+            failed = worker; // of two at once, the one that was killed did not die of the other
     }
     if (failed != NULL || stopped == NULL || workers_stopped(workers))
         return failed;
