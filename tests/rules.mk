@@ -5,6 +5,7 @@ TEST_SOURCES  := $(wildcard tests/test_*.c)
 TEST_PROGRAMS := $(TEST_SOURCES:%.c=$(BUILD)/%)
 TEST_HELPERS  := $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(TEST_SOURCES) tests/mpi_ranks.c,$(wildcard tests/*.c)))
 MPI_RANKS     := $(if $(filter 1,$(MPI)),$(BUILD)/tests/mpi_ranks) # what tests/mpi.bats starts
+THREADED      := $(patsubst %,tests/test_%.c,net store* tcp collectives process_group mismatches lost_ranks ddp*)
 TESTS         ?= $(TEST_SOURCES) $(wildcard tests/*.bats)
 PROVE         := BUILD=$(BUILD) prove --timer --exec tests/tap.sh
 
@@ -23,7 +24,7 @@ check-mnist: all
 # threads, where every access to shared memory is. (The OpenMP runtime is unknown to the latter.)
 check-sanitizers:
 	@tests/sanitize.sh address,undefined "$(TESTS)"
-	@tests/sanitize.sh thread "$(filter tests/test_net.c tests/test_store%.c tests/test_collectives.c tests/test_process_group.c tests/test_ddp.c,$(TEST_SOURCES))"
+	@tests/sanitize.sh thread "$(wildcard $(THREADED))"
 
 # The requirements of a DDP trainer, ticked off one by one.
 checklist: all $(BUILD)/tests/test_replicas
