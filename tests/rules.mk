@@ -5,6 +5,7 @@ TEST_SOURCES  := $(wildcard tests/test_*.c)
 TEST_PROGRAMS := $(TEST_SOURCES:%.c=$(BUILD)/%)
 TEST_HELPERS  := $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(TEST_SOURCES) tests/mpi_ranks.c,$(wildcard tests/*.c)))
 MPI_RANKS     := $(if $(filter 1,$(MPI)),$(BUILD)/tests/mpi_ranks) # what tests/mpi.bats starts
+THREADED      := $(patsubst %,tests/test_%.c,net store* tcp collectives process_group mismatches lost_ranks ddp*)
 TESTS         ?= $(TEST_SOURCES) $(wildcard tests/*.bats)
 PROVE         := BUILD=$(BUILD) prove --timer --exec tests/tap.sh
 
@@ -21,10 +22,9 @@ check-mnist: all
 
 # The C tests, and programs at work, in a copy of the tree where every access to memory is watched;
 # then the tests with threads, where every access to shared memory is.
-WITH_THREADS := $(filter $(addprefix tests/test_,net% store% collectives% process_group% ddp% mismatch% lost%),$(TEST_SOURCES))
 check-sanitizers:
 	@tests/sanitize.sh address,undefined "$(TEST_SOURCES) tests/checklist.bats $(wildcard tests/ddprun*.bats)"
-	@tests/sanitize.sh thread "$(WITH_THREADS)"
+	@tests/sanitize.sh thread "$(wildcard $(THREADED))"
 
 # The requirements of a DDP trainer, ticked off one by one.
 checklist: all $(BUILD)/tests/test_replicas
