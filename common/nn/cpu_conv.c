@@ -1,10 +1,9 @@
 /*
- * Convolution forward. A row of outputs is a product of matrices: a row for each place in it, a
- * column for each filter, and a sum over the window under the filter, whose lines are contiguous.
- * The next place's window begins in_channels numbers further, so windows are never copied into a
- * matrix
- * ("im2col"); only the filters are transposed, to lie side by side. Where there are kernels of 3 x
- * 3 and pooling, pairs of rows come from Winograd's algorithm, more than twice as fast.
+ * Convolution forward. A row of outputs is a product of matrices: a row for each place in it, a column
+ * for each filter, and a sum over the window under the filter, whose lines are contiguous. The next
+ * place's window begins in_channels numbers further: no need to copy windows into a matrix, as im2col
+ * does. Only the filters are transposed, to lie side by side. With pooling and 3 x 3 filters, rows
+ * come in pairs from Winograd's algorithm, in two thirds of the time.
  */
 #include "common/nn/cpu_kernels.h"
 #include "common/nn/cpu_product.h"
@@ -71,8 +70,7 @@ static void pool_rows(int size, int channels, const float *restrict rows,
                       const float *restrict bias, float *restrict y, uint8_t *restrict argmax)
 {
     const ptrdiff_t next_row = (ptrdiff_t)size * channels;
-    for (int unit = 0; unit < size / 2;
-         unit++, rows += 2 * channels, y += channels, argmax += channels)
+    for (int unit = 0; unit < size / 2; unit++) {
         for (int c = 0; c < channels; c++) {
             const float *above = rows + c, *below = above + next_row;
             const int right_above = above[channels] > above[0];
@@ -83,6 +81,10 @@ static void pool_rows(int size, int channels, const float *restrict rows,
             y[c] = largest > 0 ? largest : 0;
             argmax[c] = lower > upper ? 2 + right_below : right_above;
         }
+        rows += 2 * channels;
+        y += channels;
+        argmax += channels;
+    }
 }
 
 void cpu_conv_relu_pool(Device *device, ConvShape shape, int n, const float *x, const float *weight,

@@ -42,8 +42,7 @@ float *cpu_scratch(const Device *device, size_t numel); // dies if less is reser
 size_t cpu_conv_scratch(ConvShape shape, int threads); // how much forward needs
 size_t cpu_conv_grad_scratch(ConvShape shape); // and backward
 
-/* dy = y > 0 ? dy * scale : 0; sums[column] += the sum of the column. Both on the calling thread.
- */
+/* dy = y > 0 ? dy * scale : 0, and sums[column] += the sum of the column: on the calling thread. */
 void cpu_relu_gate(size_t count, const float *y, float scale, float *dy);
 void cpu_add_rows(int rows, int columns, const float *values, float *sums);
 

@@ -21,11 +21,12 @@ void cpu_nll(Device *device, int n, int classes, const float *logits, const int3
     int correct = 0;
     for (int row = 0; row < n; row++, logits += classes, log_probs += classes) {
         const int guess = largest(classes, logits);
-        double sum = 0;
+        double sum = 0; // the largest is taken off, so that no power overflows
         for (int c = 0; c < classes; c++)
-            sum += exp(logits[c] - logits[guess]); // the largest taken off: nothing overflows
+            sum += exp(logits[c] - logits[guess]);
+        const double log_sum = log(sum);
         for (int c = 0; c < classes; c++)
-            log_probs[c] = (float)(logits[c] - logits[guess] - log(sum));
+            log_probs[c] = (float)(logits[c] - logits[guess] - log_sum);
         loss -= log_probs[labels[row]];
         correct += guess == labels[row];
     }

@@ -1,4 +1,8 @@
-/* Picks the device of this rank; after that every call goes through its table. */
+/*
+ * Picks the device of this rank; after that every call goes through its table. A rank on GPUs takes
+ * the one of its local rank. Ranks on CPUs share the cores: more threads than cores would wait for
+ * each other most of the time.
+ */
 #include "common/nn/device.h"
 
 #include <stdlib.h>

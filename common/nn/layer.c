@@ -1,3 +1,8 @@
+/*
+ * What a layer asks of the device, kind by kind. A layer keeps its outputs for the backward pass;
+ * their gradients arrive in doutput, written by the next layer, and the gradient of its inputs goes
+ * to the doutput of the layer before.
+ */
 #include "common/nn/layer.h"
 
 void layer_shapes(const LayerSpec *spec, Tensor *weight, Tensor *bias)

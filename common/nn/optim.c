@@ -1,4 +1,8 @@
-/* Which arrays each optimizer keeps; the formulas are the device's. */
+/*
+ * Which arrays each optimizer keeps, by PyTorch's names, so that checkpoints can go either way. The
+ * formulas are the device's: a step is one pass over the flat arrays, whatever layers they belong
+ * to.
+ */
 #include "common/nn/optim.h"
 
 #include <string.h>
