@@ -125,6 +125,20 @@ void ranks_run_well(int world_size, double seconds, void (*body)(Rank *rank), vo
                      end[i].seconds, end[i].errors);
 }
 
+void expect_error(const RankEnd *end, int rank, const char *text)
+{
+    if (end[rank].status != EXIT_FAILURE || strstr(end[rank].errors, text) == NULL)
+        fail_msg("rank %d ended with %d and \"%s\", not with \"%s\"", rank, end[rank].status,
+                 end[rank].errors, text);
+}
+
+void expect_error_at_once(const RankEnd *end, int rank, const char *text)
+{
+    expect_error(end, rank, text);
+    if (end[rank].seconds > AT_ONCE)
+        fail_msg("rank %d needed %.1f s to say \"%s\"", rank, end[rank].seconds, text);
+}
+
 void rank_join(Rank *rank, ProcessGroup *pg)
 {
     process_group_init_store(pg, &rank->args, &rank->store, rank->rank, rank->world_size,

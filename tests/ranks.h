@@ -5,6 +5,7 @@
 #include "common/dist/process_group.h"
 
 #define MAX_RANKS 8
+#define AT_ONCE 3.0 // seconds: far from the timeout of 20, and busy machines are slow
 
 /* What a child is given. */
 typedef struct {
@@ -28,6 +29,10 @@ void ranks_run(int world_size, double seconds, void (*body)(Rank *rank), void *c
 
 /* The same for bodies that are expected to do well: fails the test, showing the errors, if not. */
 void ranks_run_well(int world_size, double seconds, void (*body)(Rank *rank), void *context);
+
+/* Fails the test unless this rank has ended with status 1 and this text in its errors; and soon. */
+void expect_error(const RankEnd *end, int rank, const char *text);
+void expect_error_at_once(const RankEnd *end, int rank, const char *text);
 
 /* process_group_init_store with what is in rank. */
 void rank_join(Rank *rank, ProcessGroup *pg);

@@ -21,7 +21,7 @@ check-mnist: all
 
 # The C tests, and programs at work, in a copy of the tree where every access to memory is watched;
 # then the tests with threads, where every access to shared memory is.
-WITH_THREADS := $(filter $(addprefix tests/test_,net% store% collectives% process_group% ddp% mismatch% lost%),$(TEST_SOURCES))
+WITH_THREADS := $(filter $(addprefix tests/test_,net% tcp% store% collectives% process_group% ddp% mismatch% lost%),$(TEST_SOURCES))
 check-sanitizers:
 	@tests/sanitize.sh address,undefined "$(TEST_SOURCES) tests/checklist.bats $(wildcard tests/ddprun*.bats)"
 	@tests/sanitize.sh thread "$(WITH_THREADS)"

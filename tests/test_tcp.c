@@ -1,0 +1,137 @@
+/* The tcp backend's own promises: no strangers, no byte too many, and waiting costs nothing. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "common/base/log.h"
+#include "common/dist/backend.h"
+#include "common/dist/net.h"
+#include "tests/ranks.h"
+
+#define LARGE 300000 // floats; more than the kernel keeps for a rank that does not read
+
+static float data[LARGE];
+
+/* Calls rank 0's port; true if it is shown the door. */
+static bool is_turned_away(Store *store, const void *hello, size_t bytes)
+{
+    char address[160] = "", host[128];
+    int port = 0;
+    store_get(store, "group 1/tcp address 0", address, sizeof address - 1);
+    CHECK(sscanf(address, "%127s %d", host, &port) == 2, "\"%s\" is no address", address);
+    const double deadline = seconds_now() + 10;
+    const int fd = net_connect(host, port, deadline);
+    SYS_CHECK(fd);
+    net_send(fd, hello, bytes, deadline);
+    char answer;
+    const bool closed = net_recv(fd, &answer, 1, deadline) < 0 && errno == ECONNRESET;
+    close(fd);
+    return closed;
+}
+
+/* Rank 1 lets strangers go first: rank 0 waits for it alone once it has seen its line. */
+static void strangers_body(Rank *rank)
+{
+    ProcessGroup pg;
+    if (rank->rank == 1) {
+        char line[160];
+        const size_t bytes = store_get(&rank->store, "group 1/line of rank 0", line, sizeof line);
+        store_set(&rank->store, "group 1/line of rank 1", line, bytes);
+
+        struct {
+            char magic[8];
+            unsigned char token[16];
+            int32_t rank, channel;
+        } stale = { "ddp.tcp", { 1, 2, 3 }, 1, 0 };
+        stale.magic[7] = '1';
+        char garbage[4096];
+        memset(garbage, 0xff, sizeof garbage);
+        CHECK(is_turned_away(&rank->store, "GET / HTTP/1.0\r\n\r\n                    ", 32),
+              "a browser was let in");
+        CHECK(is_turned_away(&rank->store, garbage, sizeof garbage), "garbage was let in");
+        CHECK(is_turned_away(&rank->store, &stale, sizeof stale), "an old token was let in");
+        CHECK(is_turned_away(&rank->store, "", 0), "silence was let in");
+    }
+    rank_join(rank, &pg);
+    CHECK(all_reduce_scalar(&pg, rank->rank + 1, REDUCE_SUM) == 3, "wrong sum");
+    process_group_destroy(&pg);
+    if (rank->rank == 0)
+        die("done");
+}
+
+static void test_strangers_are_turned_away(void **state)
+{
+    (void)state;
+    RankEnd end[MAX_RANKS];
+    ranks_run(2, 15, strangers_body, NULL, end);
+    assert_string_equal(end[1].errors, "");
+    expect_error(end, 0, "done");
+    int num_warnings = 0;
+    for (const char *at = end[0].errors; (at = strstr(at, "turned away a connection")); at++)
+        num_warnings++;
+    assert_int_equal(num_warnings, 4);
+}
+
+static void traffic_body(Rank *rank)
+{
+    const size_t n = (size_t)rank->world_size, count = 12 * 5000; // divisible by 2, 3 and 4
+    ProcessGroup pg;
+    rank_join(rank, &pg);
+    uint64_t sent, received;
+    all_reduce(&pg, data, count, FLOAT32, REDUCE_MEAN);
+    tcp_payload_bytes(&pg, &sent, &received);
+    CHECK(sent == 2 * (n - 1) * count * sizeof(float) / n, "sent %zu bytes", (size_t)sent);
+    CHECK(received == sent, "received %zu bytes", (size_t)received);
+    process_group_destroy(&pg);
+}
+
+static void test_the_ring_sends_no_byte_too_many(void **state)
+{
+    (void)state;
+    for (int world_size = 1; world_size <= 4; world_size++)
+        ranks_run_well(world_size, 15, traffic_body, NULL);
+}
+
+static double cpu_seconds(void)
+{
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+           1e-6 * (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
+}
+
+static void patient_body(Rank *rank)
+{
+    ProcessGroup pg;
+    rank_join(rank, &pg);
+    const double before = cpu_seconds();
+    if (rank->rank == 1)
+        usleep(500 * 1000);
+    all_reduce(&pg, data, LARGE, FLOAT32, REDUCE_SUM);
+    broadcast(&pg, data, LARGE, FLOAT32, 0);
+    const double used = cpu_seconds() - before;
+    CHECK(used < 0.2, "used %g s of the processor to wait for 0.5 s", used);
+    process_group_destroy(&pg);
+}
+
+static void test_waiting_costs_nothing(void **state)
+{
+    (void)state;
+    ranks_run_well(3, 15, patient_body, NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_strangers_are_turned_away),
+        cmocka_unit_test(test_the_ring_sends_no_byte_too_many),
+        cmocka_unit_test(test_waiting_costs_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
