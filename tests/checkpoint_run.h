@@ -4,18 +4,10 @@
 
 #include <fcntl.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <cmocka.h>
 
 #include "common/base/memory.h"
 #include "common/io/checkpoint.h"
+#include "tests/child.h"
 
 static char folder[] = "/tmp/test_checkpoint_XXXXXX"; // --checkpoint-dir of every run
 
@@ -139,38 +131,15 @@ static inline char *get_file(const char *path, size_t *bytes)
     return content;
 }
 
-/* Runs checkpoint_load in a process of its own; returns its exit status and what it said. */
-static inline int load_apart(Run *run, char *said, size_t bytes)
+/* checkpoint_load of a Run, for a child. */
+static inline void load(const void *run)
 {
-    int ends[2];
-    assert_int_equal(pipe(ends), 0);
-    const pid_t pid = fork();
-    if (pid == 0) {
-        alarm(20);
-        dup2(ends[1], STDERR_FILENO);
-        checkpoint_load(&run->checkpoint);
-        _exit(0);
-    }
-    close(ends[1]);
-    size_t length = 0;
-    ssize_t n;
-    while ((n = read(ends[0], said + length, bytes - 1 - length)) > 0)
-        length += (size_t)n;
-    said[length] = '\0';
-    close(ends[0]);
-    int status = 0;
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    assert_true(WIFEXITED(status));
-    return WEXITSTATUS(status);
+    checkpoint_load(&((Run *)run)->checkpoint);
 }
 
 static inline void assert_refused(Run *run, const char *reason)
 {
-    char said[2048];
-    const int status = load_apart(run, said, sizeof said);
-    if (status != 1 || strstr(said, reason) == NULL)
-        fail_msg("ended with %d and \"%s\" instead of \"%s\"", status, said, reason);
-    assert_ptr_equal(strchr(said, '\n'), said + strlen(said) - 1); // one line
+    assert_dies_saying(load, run, 1, reason);
 }
 
 #endif

@@ -1,5 +1,4 @@
-/* child.h - runs a piece of a test in a child process, and gives back what it wrote and its status.
- */
+/* child.h - runs a piece of a test in a child, and gives back its status and what it wrote. */
 #ifndef TESTS_CHILD_H
 #define TESTS_CHILD_H
 
@@ -9,6 +8,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -22,10 +22,11 @@ static char out[OUTPUT_BYTES], err[OUTPUT_BYTES]; // what the latest child wrote
 
 typedef void Body(const void *context);
 
-static pid_t child_start(Body *body, const void *context, int out_fd, int err_fd)
+static inline pid_t child_start(Body *body, const void *context, int out_fd, int err_fd)
 {
-    fflush(NULL);
+    fflush(NULL); // or the child would write it a second time
     const pid_t pid = fork();
+    assert_true(pid >= 0);
     if (pid == 0) {
         alarm(20);
         dup2(out_fd, STDOUT_FILENO);
@@ -37,22 +38,23 @@ static pid_t child_start(Body *body, const void *context, int out_fd, int err_fd
     return pid;
 }
 
-static int child_wait(pid_t pid)
+/* Its exit status, or 128 + the signal that killed it. */
+static inline int child_wait(pid_t pid)
 {
     int status = 0;
     assert_int_equal(waitpid(pid, &status, 0), pid);
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-static void read_back(FILE *file, char *text)
+static inline void read_back(FILE *file, char *text)
 {
     rewind(file);
     text[fread(text, 1, OUTPUT_BYTES - 1, file)] = '\0';
     fclose(file);
 }
 
-/* Runs body with its output in files, and returns its exit status. */
-static int child_run(Body *body, const void *context)
+/* Runs body with its output in files, and returns its status, which is 0 where body returns. */
+static inline int child_run(Body *body, const void *context)
 {
     FILE *files[] = { tmpfile(), tmpfile() };
     const int status = child_wait(child_start(body, context, fileno(files[0]), fileno(files[1])));
@@ -60,5 +62,25 @@ static int child_run(Body *body, const void *context)
     read_back(files[1], err);
     return status;
 }
+
+/* Fails unless body ends its process with that status, after one line on standard error that
+ * contains all these words (the last is NULL). */
+static inline void assert_dies(Body *body, const void *context, int status,
+                               const char *const words[])
+{
+    const int ended = child_run(body, context);
+    if (ended != status)
+        fail_msg("ended with %d, not %d, saying: %s", ended, status, err);
+    const char *line_end = strchr(err, '\n');
+    if (line_end == NULL || line_end[1] != '\0')
+        fail_msg("said not one line but: %s", err);
+    for (; *words != NULL; words++)
+        if (strstr(err, *words) == NULL)
+            fail_msg("did not say \"%s\" but: %s", *words, err);
+}
+
+/* assert_dies_saying(body, context, status, word, ...) */
+#define assert_dies_saying(body, context, status, ...) \
+    assert_dies(body, context, status, (const char *const[]){ __VA_ARGS__, NULL })
 
 #endif

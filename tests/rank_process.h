@@ -2,68 +2,57 @@
 #ifndef TESTS_RANK_PROCESS_H
 #define TESTS_RANK_PROCESS_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "tests/child.h"
 
-#include <cmocka.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
+typedef void RankBody(int rank, int port); // what a rank does
 
-typedef void (*Body)(int rank, int port); // what a rank does
+typedef struct {
+    RankBody *body;
+    int rank, port;
+} Task;
 
 typedef struct {
     pid_t pid;
     FILE *said; // its standard error
 } Rank;
 
-static inline Rank start_rank(Body body, int rank, int port)
+static inline void run_task(const void *context)
 {
-    int ends[2];
-    assert_int_equal(pipe(ends), 0);
-    const Rank child = { fork(), fdopen(ends[0], "r") };
-    if (child.pid == 0) {
-        alarm(20);
-        dup2(ends[1], STDERR_FILENO);
-        body(rank, port);
-        _exit(EXIT_SUCCESS);
-    }
-    close(ends[1]);
-    return child;
+    const Task *task = context;
+    task->body(task->rank, task->port);
 }
 
-/* Waits for its end. Its words, up to the last line, are in `said`. */
-static inline int end_rank(const Rank *rank, char *said, size_t bytes)
+static inline Rank start_rank(RankBody *body, int rank, int port)
 {
-    const size_t length = fread(said, 1, bytes - 1, rank->said);
-    said[length] = '\0';
-    fclose(rank->said);
-    int status = 0;
-    assert_int_equal(waitpid(rank->pid, &status, 0), rank->pid);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    const Task task = { body, rank, port };
+    FILE *said = tmpfile();
+    return (Rank){ child_start(run_task, &task, STDOUT_FILENO, fileno(said)), said };
 }
 
-static inline void expect_success(Body body, int rank, int port)
+/* Waits for its end; its words are in err then. */
+static inline int end_rank(const Rank *rank)
 {
-    char said[512];
+    const int status = child_wait(rank->pid);
+    read_back(rank->said, err);
+    return status;
+}
+
+static inline void expect_success(RankBody *body, int rank, int port)
+{
     const Rank child = start_rank(body, rank, port);
-    if (end_rank(&child, said, sizeof said) != EXIT_SUCCESS)
-        fail_msg("rank %d failed: %s", rank, said);
+    if (end_rank(&child) != EXIT_SUCCESS)
+        fail_msg("rank %d failed: %s", rank, err);
 }
 
 /* The line a rank dies with; %d in it stands for the port. */
-static inline void expect_death(Body body, int port, const char *format)
+static inline void expect_death(RankBody *body, int port, const char *format)
 {
-    char said[512], line[512];
+    char line[512];
     const Rank child = start_rank(body, 0, port);
-    assert_int_equal(end_rank(&child, said, sizeof said), EXIT_FAILURE);
+    assert_int_equal(end_rank(&child), EXIT_FAILURE);
     snprintf(line, sizeof line, format, port);
-    if (strstr(said, line) == NULL)
-        fail_msg("\"%s\" instead of \"%s\"", said, line);
+    if (strstr(err, line) == NULL)
+        fail_msg("\"%s\" instead of \"%s\"", err, line);
 }
 
 #endif

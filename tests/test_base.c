@@ -1,19 +1,11 @@
 /* The small files of common/base: memory, host, element types. */
 #include <malloc.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <cmocka.h>
 
 #include "common/base/host.h"
 #include "common/base/memory.h"
 #include "common/base/tensor.h"
+#include "tests/child.h"
 
 static void test_memory(void **state)
 {
@@ -30,17 +22,15 @@ static void test_memory(void **state)
     }
 }
 
+static void allocate(const void *context)
+{
+    const size_t *sizes = context;
+    free(mem_calloc(sizes[0], sizes[1]));
+}
+
 static int status_of_calloc(size_t count, size_t size)
 {
-    const pid_t pid = fork();
-    if (pid == 0) {
-        close(STDERR_FILENO);
-        free(mem_calloc(count, size));
-        _exit(0);
-    }
-    int status = 0;
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    return child_run(allocate, (size_t[]){ count, size });
 }
 
 static void test_memory_overflow(void **state)

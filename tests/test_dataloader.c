@@ -1,5 +1,5 @@
 /* Batches: which rows they hold, and which place each row has in the batch of the whole group. */
-#include "tests/dies.h"
+#include "tests/child.h"
 
 #include "common/data/dataloader.h"
 
@@ -91,13 +91,13 @@ static void test_no_rows(void **state)
     sampler_free(&sampler);
 }
 
-static void init_with_batch_size(void *batch_size)
+static void init_with_batch_size(const void *batch_size)
 {
     const Dataset dataset = { .size = 1 };
     Sampler sampler;
     sequential_sampler_init(&sampler, 1, 0, 1);
     DataLoader loader;
-    dataloader_init(&loader, &dataset, &sampler, *(int *)batch_size);
+    dataloader_init(&loader, &dataset, &sampler, *(const int *)batch_size);
 }
 
 static void test_refuses_empty_batches(void **state)

@@ -2,7 +2,7 @@
  * The data sets against what PyTorch made of the same seeds and files (tests/golden/), and MNIST's
  * loader against small sets of files that do not fit together.
  */
-#include "tests/dies.h"
+#include "tests/child.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -130,7 +130,7 @@ static void test_num_samples_shortens_the_training_half(void **state)
     dataset_free(&dataset);
 }
 
-static void load_train(void *args)
+static void load_train(const void *args)
 {
     Rng rng;
     rng_seed(&rng, 0);

@@ -2,7 +2,7 @@
  * The samplers against the index lists of torch's DistributedSampler (tests/golden/sampler.jsonl),
  * and by their properties where torch has no say: exact evaluation, seeking, sets of few rows.
  */
-#include "tests/dies.h"
+#include "tests/child.h"
 
 #include <jansson.h>
 
@@ -223,10 +223,10 @@ static void test_seek_to_the_ends(void **state)
     sampler_free(&sampler);
 }
 
-static void init_with_ranks(void *ranks)
+static void init_with_ranks(const void *ranks)
 {
     Sampler sampler;
-    const int rank = ((int *)ranks)[0], world_size = ((int *)ranks)[1];
+    const int rank = ((const int *)ranks)[0], world_size = ((const int *)ranks)[1];
     distributed_sampler_init(&sampler, 10, rank, world_size, true, false, 0);
 }
 
