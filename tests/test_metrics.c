@@ -1,24 +1,15 @@
 /* Metrics: the lines of JSON, what a resume drops, disks that fail, and the bar on a terminal. */
-#include <fcntl.h>
 #include <jansson.h>
 #include <math.h>
 #include <pty.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <cmocka.h>
 
 #include "common/io/metrics.h"
+#include "tests/child.h"
 
 static char folder[] = "/tmp/test_metrics_XXXXXX";
 static char dir[80], path[112]; // --metrics-dir, and rank 2's file in it
-static char said[64]; // what a child writes to standard error
 
 static int make_folder(void **state)
 {
@@ -27,7 +18,6 @@ static int make_folder(void **state)
         return -1;
     snprintf(dir, sizeof dir, "%s/a/b", folder);
     snprintf(path, sizeof path, "%s/rank2.jsonl", dir);
-    snprintf(said, sizeof said, "%s/said", folder);
     return 0;
 }
 
@@ -206,24 +196,9 @@ static void limit_file_size(rlim_t bytes)
     setrlimit(RLIMIT_FSIZE, &limit);
 }
 
-/* Runs body in a process of its own; returns its exit status. */
-static int run_apart(void (*body)(void))
+static void fill_the_disk(const void *context)
 {
-    const pid_t pid = fork();
-    if (pid == 0) {
-        alarm(20);
-        dup2(open(said, O_WRONLY | O_CREAT | O_TRUNC, 0600), STDERR_FILENO);
-        body();
-        _exit(0);
-    }
-    int status = 0;
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    assert_true(WIFEXITED(status));
-    return WEXITSTATUS(status);
-}
-
-static void fill_the_disk(void)
-{
+    (void)context;
     Run run;
     run_init(&run, 2, 0);
     run_step(&run, 0, 1);
@@ -241,26 +216,27 @@ static void fill_the_disk(void)
 static void test_disk_full(void **state)
 {
     (void)state;
-    assert_int_equal(run_apart(fill_the_disk), 0);
-    assert_non_null(strstr(read_file(said), "cannot write metrics from step 2 on"));
+    assert_int_equal(child_run(fill_the_disk, NULL), 0);
+    assert_non_null(strstr(err, "cannot write metrics from step 2 on"));
     Run run;
     run_init(&run, 2, 2);
     assert_string_equal(read_file(path), LINE(1));
     run_free(&run);
 }
 
-static void write_below_a_file(void)
+static void write_below_a_file(const void *context)
 {
+    (void)context;
     Run run;
-    snprintf(dir, sizeof dir, "%s/below", said);
+    strcpy(dir, "/dev/null/below");
     run_init(&run, 2, 0);
 }
 
 static void test_cannot_write(void **state)
 {
     (void)state;
-    assert_int_equal(run_apart(write_below_a_file), 1);
-    assert_non_null(strstr(read_file(said), "said: File exists"));
+    assert_int_equal(child_run(write_below_a_file, NULL), 1);
+    assert_non_null(strstr(err, "/dev/null: File exists"));
 }
 
 /* What rank `rank` shows on a terminal after its third step of ten in the second epoch. */
