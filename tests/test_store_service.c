@@ -176,10 +176,10 @@ static void test_waits_are_cancelled_and_replaced(void **state)
     SILENT(0);
     SAY(0, WAIT("x") WAIT("a") WAIT("y")); // a is there; y takes the place of x
     HEARD(0, "\0");
-    SAY(1, SET("x", EMPTY));
-    SILENT(0);
     SAY(1, SET("y", EMPTY));
     HEARD(0, "\0");
+    SAY(1, SET("x", EMPTY));
+    SILENT(0);
     SAY(0, WAIT("z"));
     SAY(1, SET("z", EMPTY));
     SAY(0, CANCEL_WAIT);

@@ -1,8 +1,7 @@
 /*
- * Dropping bytes only moves a mark. They make room for others when the end of the memory is
- * reached: then what is left moves to the front, and the memory grows if that filled more than half
- * of it. So each byte is moved a bounded number of times, however small the pieces that come and
- * go.
+ * Dropping bytes only moves a mark. When the end of the memory is reached, what is left moves to
+ * the front, and the memory grows if it is more than half full even so: each byte is moved few
+ * times, however small the pieces that come and go.
  */
 #include "common/dist/bytes.h"
 

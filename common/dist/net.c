@@ -99,8 +99,7 @@ static int listen_at(const struct addrinfo *at)
     return close_failed(fd);
 }
 
-/* Listens on the first of a host's addresses that this machine has; host NULL: on all interfaces.
- */
+/* Listens on the first of a host's addresses that this machine has; NULL: on all interfaces. */
 static int listen_host(const char *host, int port, int family)
 {
     struct addrinfo *addresses = resolve(host, port, family, AI_PASSIVE);

@@ -9,7 +9,8 @@
  * deadline, ECONNRESET for a closed connection), since who failed is the caller's to tell. */
 
 /* Listens on port (0: any free one) of the interface host names; where host is not an address of
- * this machine, or empty, on all of them. Sets *port. */
+ * this machine, or empty, on all of them. So too if it is a name that stands for loopback here but
+ * hardly elsewhere, as many machines have it for their own. Sets *port. */
 int net_listen(const char *host, int *port);
 int net_accept(int listen_fd, double deadline);
 

@@ -4,6 +4,7 @@
  * The protocol on the wire is that of torch.distributed.TCPStore (2.x), so ranks may join the store
  * of a real torchrun, and PyTorch's may use ours. One thread of one process serves it
  * (store_server.h), everybody else asks. After the rendezvous it is hardly used.
+ * A Store is one connection, for one thread at a time.
  */
 #ifndef COMMON_DIST_STORE_H
 #define COMMON_DIST_STORE_H

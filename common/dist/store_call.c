@@ -1,7 +1,6 @@
 /*
  * Nothing in a reply tells where the next one begins: after any failure the connection is worth
- * nothing any more, and neither is a rank without its store. So a call that fails ends this
- * process.
+ * nothing any more, and neither is a rank without its store. So a call that fails ends the process.
  */
 #include "common/dist/store_call.h"
 
@@ -25,7 +24,8 @@ static noreturn void die_of_errno(const Call *call)
     if (errno == ETIMEDOUT)
         snprintf(reason, sizeof reason, "no answer within %g s", call->store->timeout);
     else
-        snprintf(reason, sizeof reason, "%s: the process that serves it is gone", strerror(errno));
+        snprintf(reason, sizeof reason, "%s: has the process that serves it ended?",
+                 strerror(errno));
     call_die(call, reason);
 }
 
@@ -79,7 +79,7 @@ void call_send(Call *call)
 
 void call_receive(const Call *call, void *data, size_t count)
 {
-    errno = ETIMEDOUT; // also for a server that never ends its reply
+    errno = ETIMEDOUT; // even if bytes keep coming: a reply without end is none
     if (seconds_now() > call->deadline ||
         net_recv(call->store->fd, data, count, call->deadline) < 0)
         die_of_errno(call);
@@ -97,6 +97,7 @@ size_t call_receive_blob(const Call *call, void *data, size_t capacity)
     const uint64_t count = (uint64_t)call_receive_i64(call);
     if (count > STORE_MAX_BUFFER)
         call_die(call, NONSENSE);
+    // All of it must leave the connection, wanted or not: the next reply comes behind.
     const size_t copied = count < capacity ? count : capacity;
     call_receive(call, data, copied);
     char rest[4096];
@@ -135,7 +136,7 @@ void call_wait(Call *call)
     char reason[128];
     if (call_try_wait(call, call->store->timeout))
         return;
-    snprintf(reason, sizeof reason, "did not come within %g s: has every rank got that far?",
+    snprintf(reason, sizeof reason, "in vain for %g s: has every rank got that far?",
              call->store->timeout);
     call_die(call, reason);
 }

@@ -31,12 +31,13 @@ static bool compare_set(Service *service, Client *client, Cursor at)
         client_reply_blob(client, desired);
         return put(service, key, desired, false);
     }
+    // That "expected" does not prove that the key exists is the protocol's fault, not ours.
     const bool absent = entry == NULL || entry->value == NULL;
     client_reply_blob(client, absent ? expected : value);
     return true;
 }
 
-/* Adds to a counter, which is kept as decimal text. NULL: it holds no number, or the table is full.
+/* Adds to a counter, which is kept as decimal text. NULL: that is no number, or the table is full.
  */
 static Entry *count_up(Service *service, Blob key, int64_t amount, int64_t *sum)
 {
@@ -78,7 +79,7 @@ static bool barrier(Service *service, Client *client, Cursor at)
     Entry *entry = count_up(service, key, 1, &arrived);
     if (entry == NULL)
         return false;
-    if (arrived < world_size)
+    if (arrived < world_size) // nobody is woken: the key is there, but it is not what they wait for
         return wait_for_entry(&service->table, client, entry);
     client_reply_u8(client, STORE_STOP_WAITING);
     wait_end(&service->table, entry, false, &service->woken);
@@ -135,6 +136,7 @@ static bool list_keys(const Table *table, Client *client)
     return true;
 }
 
+/* An element is for one client, so it wakes one only; a value may be read by all. */
 static bool queue_push(Service *service, Cursor at)
 {
     Entry *entry = table_enter(&service->table, take_blob(&at));
@@ -148,7 +150,7 @@ static bool queue_pop(Table *table, Client *client, Blob key)
 {
     Entry *entry = table_find(table, key);
     const int64_t length = entry == NULL ? 0 : entry->queue_length;
-    client_reply_i64(client, length);
+    client_reply_i64(client, length); // before it is popped; 0: nothing follows
     if (length > 0) {
         client_reply_blob(client, STAILQ_FIRST(&entry->queue)->blob);
         entry_pop(table, entry);

@@ -84,6 +84,7 @@ void table_prune(Table *table, Entry *entry)
 bool entry_write(Table *table, Entry *entry, size_t offset, Blob blob)
 {
     const size_t count = offset + blob.count;
+    // A zero byte behind the value, so that strtoll stops there.
     const size_t old_bytes = entry->value == NULL ? 0 : entry->value_bytes + 1;
     char *value = NULL;
     if (count <= STORE_MAX_VALUE)
