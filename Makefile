@@ -59,7 +59,7 @@ $(BUILD)/%.o: %.c $(BUILD)/parts
 
 # What the CPU's kernels live on: a * b + c in one instruction (ISO C says two), loops that may compute
 # both sides of a ?:, sqrt without errno, and the widest vectors there are.
-$(BUILD)/common/nn/cpu_%.o: private CFLAGS += -ffp-contract=fast -fno-trapping-math -fno-math-errno \
+$(BUILD)/common/nn/cpu_%.o: private override CFLAGS += -ffp-contract=fast -fno-trapping-math -fno-math-errno \
     $(if $(filter x86_64,$(shell uname -m)),-mprefer-vector-width=512)
 
 $(BUILD)/common/data/digits.o: data/digits.csv.gz # embedded by .incbin

@@ -43,7 +43,7 @@ static void exchange_with_others(int rank, int port)
         usleep(50000); // the others are there before the server
     store_init(&store, "localhost", port, rank == 0, 4, TIMEOUT);
     for (int other = 0; other < 4; other++) {
-        char key[16], value = (char)('a' + rank);
+        char key[32], value = (char)('a' + rank);
         snprintf(key, sizeof key, "rank/%d", rank);
         store_set(&store, key, &value, 1);
         snprintf(key, sizeof key, "rank/%d", other);
