@@ -1,6 +1,7 @@
 /*
- * cnn_step - samples per second of a whole training step of the CNN: gather, forward, loss,
- * backward, SGD with momentum, dropout on. Beside it: cnn_step.py, the same in PyTorch.
+ * cnn_step - the time of a whole training step of the CNN: gather, forward, loss, backward, SGD
+ * with momentum, dropout on. Its median, since what else the machine does makes some steps longer.
+ * Beside it: cnn_step.py, the same in PyTorch.
  *
  *     build/bench/cnn_step [batch size [threads [steps]]]
  */
@@ -8,10 +9,17 @@
 #include <stdlib.h>
 
 #include "common/base/log.h"
+#include "common/base/memory.h"
 #include "common/data/dataloader.h"
 #include "common/nn/optim.h"
 
 enum { WARM_UP = 5 };
+
+static int compare(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
 
 int main(int argc, char **argv)
 {
@@ -36,23 +44,24 @@ int main(int argc, char **argv)
     Optimizer optim;
     optim_init(&optim, &args, &model);
 
-    double begin = 0;
+    double *seconds = mem_calloc((size_t)steps, sizeof *seconds);
     for (int step = -WARM_UP; step < steps;) {
         const Batch *batch = dataloader_next(&loader);
         if (batch == NULL || batch->size < args.batch_size)
             continue; // full batches only
-        if (step == 0)
-            begin = seconds_now();
+        const double begin = seconds_now();
         model_zero_grad(&model);
         model_forward(&model, batch);
         model_backward(&model);
         optim_step(&optim);
+        device_synchronize(&device);
+        if (step >= 0)
+            seconds[step] = seconds_now() - begin;
         step++;
     }
-    device_synchronize(&device);
-    const double seconds = seconds_now() - begin;
-    printf("%.0f samples/s, %.2f ms a step (batch %d, %d threads, %d steps)\n",
-           steps * args.batch_size / seconds, 1e3 * seconds / steps, args.batch_size, args.threads,
-           steps);
+    qsort(seconds, (size_t)steps, sizeof *seconds, compare);
+    const double median = seconds[steps / 2];
+    printf("%.0f samples/s, %.2f ms a step (batch %d, %d threads, median of %d steps)\n",
+           args.batch_size / median, 1e3 * median, args.batch_size, args.threads, steps);
     return 0;
 }

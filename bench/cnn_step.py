@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Usage: bench/cnn_step.py [batch size [threads [steps]]]     What cnn_step.c measures, in PyTorch."""
-import sys, time
+import statistics, sys, time
 import torch
 from torch import nn
 import torch.nn.functional as F
@@ -28,13 +28,14 @@ class Net(nn.Module):
 model = Net()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
 images, labels = torch.randn(1437, 1, 28, 28), torch.randint(0, 10, (1437,))
+times = []
 for step in range(-5, steps):
-    if step == 0:
-        begin = time.monotonic()
+    begin = time.monotonic()
     rows = torch.randint(0, 1437, (batch,))
     optimizer.zero_grad()
     F.nll_loss(model(images[rows]), labels[rows]).backward()
     optimizer.step()
-seconds = time.monotonic() - begin
-print("%.0f samples/s, %.2f ms a step (batch %d, %d threads, %d steps; PyTorch %s)" % (
-    steps * batch / seconds, 1e3 * seconds / steps, batch, threads, steps, torch.__version__))
+    times.append(time.monotonic() - begin)
+median = statistics.median(times[5:])
+print("%.0f samples/s, %.2f ms a step (batch %d, %d threads, median of %d steps; PyTorch %s)" % (
+    batch / median, 1e3 * median, batch, threads, steps, torch.__version__))
