@@ -55,9 +55,13 @@ static void set_no_delay(int fd)
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){ 1 }, sizeof(int));
 }
 
-/* All addresses of a name. NULL and ENXIO where it has none. */
+/* All addresses of a name. NULL and ENXIO where it has none, EINVAL where that is no port. */
 static struct addrinfo *resolve(const char *host, int port, int family, int flags)
 {
+    if (port < 0 || port > UINT16_MAX) { // the C library would take it modulo 65536
+        errno = EINVAL;
+        return NULL;
+    }
     const struct addrinfo hints = { .ai_family = family,
                                     .ai_socktype = SOCK_STREAM,
                                     .ai_flags = flags };
