@@ -46,8 +46,9 @@ $(BUILD)/libcommon.a: $(OBJECTS) $(BUILD)/parts
 	$(RM) $@ && $(AR) rcs $@ $(OBJECTS)
 
 # Changes when a part is switched on or off: then everything is put together anew.
+PARTS = MPI=$(MPI) CUDA=$(CUDA) $(CC) $(CFLAGS)
 $(BUILD)/parts: FORCE
-	@mkdir -p $(@D) && echo "MPI=$(MPI) CUDA=$(CUDA) $(CC) $(CFLAGS)" | cmp -s - $@ || echo "MPI=$(MPI) CUDA=$(CUDA) $(CC) $(CFLAGS)" > $@
+	@mkdir -p $(@D) && echo "$(PARTS)" | cmp -s - $@ || echo "$(PARTS)" > $@
 
 $(BUILD)/%_mpi.o: %_mpi.c $(BUILD)/parts
 	@mkdir -p $(@D)
@@ -77,7 +78,7 @@ format:
 	clang-format -i $(wildcard common/*/*.[ch] 0[1-5]_*/*.c tools/*.c tests/*.[ch])
 
 clean:
-	$(RM) -r build $(PROGRAMS)
+	$(RM) -r $(BUILD) $(PROGRAMS)
 
 include tests/rules.mk bench/rules.mk
 -include $(OBJECTS:.o=.d) $(PROGRAMS:%=$(BUILD)/%.d)

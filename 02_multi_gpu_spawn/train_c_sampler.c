@@ -63,7 +63,7 @@ static void train(int rank, int world_size, int master_port, const Args *args)
     Device device;
     device_init(&device, args, rank);
 
-    // Rendezvous: rank 0 serves a small store there, through which all ranks find each other.
+    // Rendezvous: the ranks find each other through a small store, rank 0's or the launcher's.
     ProcessGroup pg;
     process_group_init(&pg, args, "localhost", master_port, rank, world_size, device.place);
 

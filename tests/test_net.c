@@ -138,6 +138,15 @@ static void test_port_in_use_is_refused(void **state)
     close(listener);
 }
 
+static void test_no_port_is_refused(void **state)
+{
+    (void)state;
+    assert_int_equal(net_listen("localhost", &(int){ 65536 + 29500 }), -1);
+    assert_int_equal(errno, EINVAL);
+    assert_int_equal(net_connect("localhost", 65536, seconds_now()), -1);
+    assert_int_equal(errno, EINVAL);
+}
+
 static void test_sockets_are_quick_and_stay_in_this_program(void **state)
 {
     (void)state;
@@ -322,6 +331,7 @@ int main(void)
         cmocka_unit_test(test_names_of_others_listen_everywhere),
         cmocka_unit_test(test_own_address_listens_there_alone),
         cmocka_unit_test(test_port_in_use_is_refused),
+        cmocka_unit_test(test_no_port_is_refused),
         cmocka_unit_test(test_sockets_are_quick_and_stay_in_this_program),
         cmocka_unit_test(test_every_wait_ends),
         cmocka_unit_test(test_closed_connection_is_an_error),

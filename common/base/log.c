@@ -107,6 +107,8 @@ void usage_error(const char *format, ...)
         va_start(args, format);
         write_message("", format, args);
         va_end(args);
+    } else {
+        sleep(1); // the first rank to end takes the others along: let it be the one who speaks
     }
     _exit(2);
 }

@@ -9,12 +9,14 @@
 
 #include <limits.h>
 #include <stdio.h>
+#include <sys/stat.h>
 #include <zlib.h>
 
 #include "common/base/log.h"
 #include "common/base/memory.h"
 
 #define IDX_MAGIC 0x0800 // bytes; the number of dimensions is added
+#define MAX_RATIO 1032 // of a compressed file, by the nature of deflate
 #define REMEDY "delete it and run data/get_mnist.sh, or name another folder with --data-dir"
 
 /* Opens the first spelling of the name that exists; leaves it in path. */
@@ -77,6 +79,10 @@ uint8_t *idx_read(const char *dir, const char *name, int ndim, size_t *shape)
               "%s claims to hold 2 GiB or more: " REMEDY, path);
     }
 
+    // Memory is asked for only where the file is long enough to fill it.
+    struct stat status;
+    CHECK(stat(path, &status) == 0 && numel / MAX_RATIO <= (size_t)status.st_size,
+          "%s claims %zu bytes, more than so short a file can hold: " REMEDY, path, numel);
     uint8_t *bytes = mem_calloc(numel + 1, 1);
     const size_t found = idx_fill(file, bytes, numel + 1);
     CHECK(found >= numel, "%s ends after %zu of its %zu bytes: " REMEDY, path, found, numel);

@@ -55,9 +55,13 @@ static void set_no_delay(int fd)
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){ 1 }, sizeof(int));
 }
 
-/* All addresses of a name. NULL and ENXIO where it has none. */
+/* All addresses of a name. NULL and ENXIO where it has none, EINVAL where that is no port. */
 static struct addrinfo *resolve(const char *host, int port, int family, int flags)
 {
+    if (port < 0 || port > UINT16_MAX) { // the C library would take it modulo 65536
+        errno = EINVAL;
+        return NULL;
+    }
     const struct addrinfo hints = { .ai_family = family,
                                     .ai_socktype = SOCK_STREAM,
                                     .ai_flags = flags };
@@ -79,7 +83,7 @@ static bool is_loopback(const struct sockaddr *address)
     return ntohl(((const struct sockaddr_in *)address)->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
 }
 
-static bool names_loopback(const char *host)
+bool net_is_loopback(const char *host)
 {
     return strncmp(host, "localhost", 9) == 0 || strncmp(host, "127.", 4) == 0 ||
            strcmp(host, "::1") == 0;
@@ -109,7 +113,7 @@ static int listen_host(const char *host, int port, int family)
     errno = EADDRNOTAVAIL;
     for (const struct addrinfo *at = addresses; at != NULL && fd < 0; at = at->ai_next) {
         // Many systems give their own name a loopback address, and other machines know better.
-        if (host == NULL || names_loopback(host) || !is_loopback(at->ai_addr))
+        if (host == NULL || net_is_loopback(host) || !is_loopback(at->ai_addr))
             fd = listen_at(at);
     }
     const int reason = errno;
@@ -128,7 +132,7 @@ int net_listen(const char *host, int *port)
     } attempts[] = { { host, AF_INET }, { host, AF_INET6 }, { NULL, AF_INET6 }, { NULL, AF_INET } };
     int fd = -1;
     errno = 0;
-    for (int i = host[0] == '\0' ? 2 : 0; i < (names_loopback(host) ? 2 : 4) && fd < 0; i++) {
+    for (int i = host[0] == '\0' ? 2 : 0; i < (net_is_loopback(host) ? 2 : 4) && fd < 0; i++) {
         if (errno != EADDRINUSE && errno != EACCES) // then the address is ours: no other will do
             fd = listen_host(attempts[i].host, *port, attempts[i].family);
     }

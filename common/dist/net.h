@@ -22,6 +22,9 @@ int net_connect(const char *host, int port, double deadline);
 int net_send(int fd, const void *data, size_t bytes, double deadline);
 int net_recv(int fd, void *data, size_t bytes, double deadline);
 
+/* Does a host's name or address mean the asking machine itself, on every machine? */
+bool net_is_loopback(const char *host);
+
 /* The numeric address this end of a connection has: where others may reach this machine. */
 int net_local_address(int fd, char *address, size_t bytes);
 

@@ -23,6 +23,8 @@
 
 #define HELLO_SECONDS 1.0 // a caller that does not say hello keeps the others waiting so long
 #define NUM_CHANNELS 2
+#define HOST_BYTES 256
+#define ADDRESS_BYTES (HOST_BYTES + 16) // a host and a port
 
 /* The first bytes on a connection, in both directions. */
 typedef struct {
@@ -63,9 +65,12 @@ static void token_agree(const ProcessGroup *pg, unsigned char *token, size_t byt
 /* Listens where others reach this machine, and tells them. Returns the listening socket. */
 static int listen_and_publish(const ProcessGroup *pg)
 {
-    char host[128], address[160], key[STORE_KEY_BYTES];
+    char host[HOST_BYTES], address[ADDRESS_BYTES], key[STORE_KEY_BYTES];
     int port = 0;
     SYS_CHECK(net_local_address(pg->store->fd, host, sizeof host));
+    // By its own name a machine may reach itself over loopback; others know that name better.
+    if (net_is_loopback(host) && !net_is_loopback(pg->store->host))
+        snprintf(host, sizeof host, "%s", pg->store->host);
     const int listen_fd = net_listen(host, &port);
     CHECK(listen_fd >= 0, "cannot listen on %s: %s", host, strerror(errno));
 
@@ -90,11 +95,11 @@ static int call_rank(const char *host, int port, int rank, const Hello *own, dou
 
 static void connect_to(Mesh *mesh, const ProcessGroup *pg, int peer, Hello own)
 {
-    char key[STORE_KEY_BYTES], address[160] = "", host[128];
+    char key[STORE_KEY_BYTES], address[ADDRESS_BYTES] = "", host[HOST_BYTES];
     int port = 0;
     process_group_key(pg, "tcp address", peer, key);
     store_get(pg->store, key, address, sizeof address - 1);
-    CHECK(sscanf(address, "%127s %d", host, &port) == 2, "the store's %s is \"%s\", no address",
+    CHECK(sscanf(address, "%255s %d", host, &port) == 2, "the store's %s is \"%s\", no address",
           key, address);
 
     for (own.channel = 0; own.channel < NUM_CHANNELS; own.channel++) {

@@ -12,14 +12,18 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "common/base/log.h"
+#include "common/base/progress.h"
 #include "common/dist/net.h"
 
 #define TELL_SECONDS 0.1 // a rank that waits tells the others after so long, then ever more seldom
 #define LAST_WORD_SECONDS 1.0 // a closed connection's notice may be on the way for so long
 #define DESCRIPTION_BYTES 128
+#define CULPRIT_MS 200
 
 static bool concerns_all(const Call *call)
 {
@@ -59,7 +63,13 @@ void mesh_abort(Mesh *mesh, const char *format, ...)
     va_end(args);
     for (int peer = 0; peer < mesh->world_size; peer++)
         notice_send(mesh, peer, &notice);
-    die("%s", notice.text);
+
+    // A process that dies closes its connections before its parent hears of its end. The launcher
+    // shall hear of that one first: the first to end counts as the culprit.
+    progress_finish();
+    log_info("fatal: %s", notice.text);
+    poll(NULL, 0, CULPRIT_MS);
+    _exit(EXIT_FAILURE);
 }
 
 /* Our call of the same number as a peer's, which we may have left already. NULL if there is none.

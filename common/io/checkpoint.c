@@ -11,10 +11,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "common/base/folder.h"
 #include "common/base/log.h"
 #include "common/base/memory.h"
 #include "common/io/checkpoint_format.h"
-#include "common/io/folder.h"
 
 void checkpoint_init(Checkpoint *checkpoint, const Args *args, Optimizer *optim, Sampler *sampler,
                      const Dataset *dataset, int world_size)

@@ -13,9 +13,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "common/base/folder.h"
 #include "common/base/log.h"
 #include "common/base/progress.h"
-#include "common/io/folder.h"
 
 /* The step a line is about; 0 if it is no whole line of ours. */
 static uint64_t line_step(const char *line, size_t length)

@@ -8,9 +8,9 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/base/folder.h"
 #include "common/base/log.h"
 #include "common/base/memory.h"
 
@@ -25,30 +25,12 @@ static void format_path(char path[PATH_MAX], const char *format, ...)
     CHECK(length < PATH_MAX, "--log-dir: the path %s... is too long", path);
 }
 
-static void make_folder(const char *path)
-{
-    CHECK(mkdir(path, 0777) == 0 || errno == EEXIST, "cannot make the folder %s: %s", path,
-          strerror(errno));
-}
-
-static void make_folders(const char *path)
-{
-    char part[PATH_MAX];
-    format_path(part, "%s", path);
-    for (char *slash = strchr(part + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
-        *slash = '\0';
-        make_folder(part);
-        *slash = '/';
-    }
-    make_folder(part);
-}
-
 void logs_init(Logs *logs, const Flags *flags)
 {
     *logs = (Logs){ .flags = flags };
     const char *temporary = getenv("TMPDIR") != NULL ? getenv("TMPDIR") : "/tmp";
     if (flags->log_dir != NULL)
-        make_folders(flags->log_dir);
+        folder_create(flags->log_dir);
     format_path(logs->folder, "%s/%s_%02xXXXXXX",
                 flags->log_dir != NULL ? flags->log_dir : temporary, flags->run_id,
                 (unsigned)getpid() & 0xff);
@@ -124,7 +106,7 @@ void logs_open(Logs *logs, int first_rank, int restart_count)
     const Flags *flags = logs->flags;
     const int num_workers = flags->nproc_per_node;
     format_path(logs->attempt, "%s/attempt_%d", logs->folder, restart_count);
-    make_folder(logs->attempt);
+    folder_create(logs->attempt);
     int num_tees = 0;
     for (int i = 0; i < num_workers; i++)
         num_tees += (flags->tee[i] & STREAM_STDOUT) + (flags->tee[i] & STREAM_STDERR) / 2;
@@ -133,7 +115,7 @@ void logs_open(Logs *logs, int first_rank, int restart_count)
     for (int i = 0; i < num_workers; i++) {
         char folder[PATH_MAX];
         logs_path(logs, i, "", folder);
-        make_folder(folder);
+        folder_create(folder);
         for (int stream = 0; stream < 2; stream++)
             logs->output[i][stream] = open_stream(logs, first_rank + i, i, stream);
     }

@@ -1,6 +1,6 @@
 /* folder.h - makes a folder to write into. */
-#ifndef COMMON_IO_FOLDER_H
-#define COMMON_IO_FOLDER_H
+#ifndef COMMON_BASE_FOLDER_H
+#define COMMON_BASE_FOLDER_H
 
 /* As mkdir -p: creates what is missing of path; it may be there already, since other ranks create
  * it too. Dies if it cannot be, naming the part that is in the way. */

@@ -4,7 +4,7 @@
  * Several ranks may do so at once, and what is there already may lie on a file system that cannot
  * be written to: so a failure counts only where no folder is afterwards.
  */
-#include "common/io/folder.h"
+#include "common/base/folder.h"
 
 #include <stdlib.h>
 #include <sys/stat.h>
