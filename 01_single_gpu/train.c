@@ -61,6 +61,7 @@ static void train(const Args *args)
     dataset_init(&test_set, args, TEST, &rng);
 
     const int batch_size = args_batch_size(args, world_size);
+    // Shuffled; and where ranks cannot share evenly, padded rather than cut (drop_last).
     Sampler sampler;
     distributed_sampler_init(&sampler, train_set.size, 0, 1, true, false, args->seed);
     DataLoader loader;

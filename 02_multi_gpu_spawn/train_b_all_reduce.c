@@ -71,6 +71,7 @@ static void train(int rank, int world_size, int master_port, const Args *args)
     dataset_init(&test_set, args, TEST, &rng);
 
     const int batch_size = args_batch_size(args, world_size);
+    // Shuffled; and where ranks cannot share evenly, padded rather than cut (drop_last).
     Sampler sampler;
     distributed_sampler_init(&sampler, train_set.size, 0, 1, true, false, args->seed + rank);
     DataLoader loader;
@@ -130,7 +131,7 @@ static void train(int rank, int world_size, int master_port, const Args *args)
 static int spawn(int world_size, const Args *args)
 {
     int master_port = 0;
-    close(net_listen("localhost", &master_port)); // finds a port that is free
+    SYS_CHECK(close(net_listen("localhost", &master_port))); // finds a port that is free
 
     for (int rank = 0; rank < world_size; rank++) {
         const pid_t pid = fork();

@@ -80,6 +80,8 @@ static void settle(Args *args, Settings *settings)
         args->lr = strcmp(args->optimizer, "adadelta") == 0 ? 1 : sgd && !linear ? 0.01 : 0.001;
     if (source_of(settings, "weight-decay") == BY_DEFAULT)
         args->weight_decay = strcmp(args->optimizer, "adamw") == 0 ? 0.01 : 0;
+    if (args->resume != NULL && strcmp(args->resume, "auto") == 0)
+        usage_error("--resume auto comes with step 05: name the file here");
     if (args->max_steps == 0)
         args->max_steps = UINT64_MAX;
 }

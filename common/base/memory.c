@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/base/log.h"
 
@@ -16,6 +17,10 @@ void *mem_calloc(size_t count, size_t size)
           "%zu elements of %zu bytes do not fit into memory", count, size);
 
     bytes = bytes > 0 ? (bytes + 63) / 64 * 64 : 64; // aligned_alloc wants whole multiples
+    // The kernel promises more than there is, and kills whoever takes it at its word.
+    const size_t machine = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
+    CHECK(bytes <= machine, "out of memory: %zu bytes wanted, this machine has %zu", bytes,
+          machine);
     void *memory = aligned_alloc(64, bytes);
     CHECK(memory != NULL, "out of memory: %zu bytes wanted", bytes);
     return memset(memory, 0, bytes);

@@ -32,7 +32,7 @@ const Option options[] = {
     { "epochs", "N", "10", TRAINING, STEP_SINGLE, OPTION_INT, offsetof(Args, epochs),
       .help = "times through the data (total_epochs)", .high = INT_MAX },
     { "batch-size", "N", "32", TRAINING, STEP_SINGLE, OPTION_INT, offsetof(Args, batch_size),
-      .help = "samples per step, of each rank", .low = 1, .high = INT_MAX },
+      .help = "samples per step, of each rank", .low = 1, .high = 1000000 },
     { "global-batch-size", "N", "none", TRAINING, STEP_SINGLE, OPTION_INT,
       offsetof(Args, global_batch_size), .help = "instead: of all ranks together, shared out",
       .low = 1, .high = INT_MAX },

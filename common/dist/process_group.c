@@ -143,6 +143,9 @@ void process_group_init_store(ProcessGroup *pg, const Args *args, Store *store, 
 void process_group_init(ProcessGroup *pg, const Args *args, const char *master_addr,
                         int master_port, int rank, int world_size, Place place)
 {
+    CHECK(master_port > 0 && master_port < 65536,
+          "the master's port is %d: it must be one from 1 to 65535, the same on all ranks",
+          master_port);
     backend_choose(args->backend, place.on_gpu); // refuses what cannot be before anybody waits
     Store *store = mem_calloc(1, sizeof *store);
     store_init(store, master_addr, master_port, rank == 0, world_size, args->timeout);

@@ -60,10 +60,9 @@ void device_init(Device *device, const Args *args, int local_rank)
     }
 
     const int count = device_cuda_count();
-    if (count > 1 && local_rank >= count)
-        usage_error(
-            "--device cuda: local rank %d has no GPU, there are %d; start %d ranks per node",
-            local_rank, count, count);
+    if (count > 1 && num_local_ranks(args) > count) // which all ranks of a node see alike
+        usage_error("--device cuda: %d ranks on this node, but %d GPUs; start %d ranks per node",
+                    num_local_ranks(args), count, count);
     *device = (Device){ .name = "cuda",
                         .label = "GPU",
                         .place = { .on_gpu = true, .index = count > 1 ? local_rank : 0 },
