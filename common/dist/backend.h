@@ -38,6 +38,8 @@ typedef struct Backend {
     const char *name;
     bool available; // part of this build?
     bool reads_gpu; // takes GPU memory as it is (else the group stages it through the host)
+    void (*check)(int rank,
+                  int world_size); // refuses what cannot be, before anybody waits; or NULL
     void (*init)(ProcessGroup *pg); // collective
     long (*start)(ProcessGroup *pg, const Collective *collective); // queues it, returns a ticket
     void (*wait)(ProcessGroup *pg, long ticket); // tickets are counted from 0, in order

@@ -60,29 +60,29 @@ static const struct {
     { "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE" },
 };
 
-static void expect_place(const ProcessGroup *pg, int rank, int size)
+static void expect_place(int rank, int world_size, int mpi_rank, int mpi_size)
 {
     CHECK(
-        rank == pg->rank && size == pg->world_size,
+        mpi_rank == rank && mpi_size == world_size,
         "this is rank %d of %d, but rank %d of %d for MPI: start every rank by one mpirun or srun",
-        pg->rank, pg->world_size, rank, size);
+        rank, world_size, mpi_rank, mpi_size);
 }
 
 /* Without a launcher each rank would become an MPI world of one, and a process forked from a rank
  * would take its parent's place: so look before MPI_Init. */
-static void check_launcher(const ProcessGroup *pg)
+static void mpi_check(int rank, int world_size)
 {
     bool launched = getenv("PMIX_RANK") != NULL; // says nothing of the size
     for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++) {
         if (getenv(variables[i].rank) == NULL || getenv(variables[i].size) == NULL)
             continue;
         launched = true;
-        expect_place(pg, env_int(variables[i].rank), env_int(variables[i].size));
+        expect_place(rank, world_size, env_int(variables[i].rank), env_int(variables[i].size));
     }
     if (!launched)
         usage_error("--backend mpi needs ranks that an MPI launcher started: type LAUNCHER=mpirun "
                     "03_torchrun_env/run.sh %d --backend mpi, or leave the option out",
-                    pg->world_size);
+                    world_size);
 }
 
 /* ---- bf16, which MPI does not know: its bits, and reductions of our own ---- */
@@ -274,7 +274,6 @@ static void mpi_wait(ProcessGroup *pg, long ticket)
 
 static void mpi_init(ProcessGroup *pg)
 {
-    check_launcher(pg);
     Mpi *mpi = mem_calloc(1, sizeof *mpi);
     pg->state = mpi;
     for (int i = 0; i < MAX_PENDING; i++)
@@ -291,7 +290,7 @@ static void mpi_init(ProcessGroup *pg)
     int rank = 0, size = 0;
     MPI_CHECK(MPI_Comm_rank(mpi->comm, &rank));
     MPI_CHECK(MPI_Comm_size(mpi->comm, &size));
-    expect_place(pg, rank, size);
+    expect_place(pg->rank, pg->world_size, rank, size);
 
     ops_init(mpi);
 }
@@ -311,6 +310,7 @@ static void mpi_destroy(ProcessGroup *pg)
 const Backend backend_mpi = { .name = "mpi",
                               .available = true,
                               .reads_gpu = false,
+                              .check = mpi_check,
                               .init = mpi_init,
                               .start = mpi_start,
                               .wait = mpi_wait,

@@ -24,10 +24,11 @@ static const struct {
 } backends[] = {
     { &backend_tcp, "" },
     { &backend_mpi, "install Open MPI (apt-get install libopenmpi-dev) and run make again" },
-    { &backend_nccl, "install CUDA and NCCL and run make again" },
+    { &backend_nccl, "it needs GPUs and a build with CUDA" },
 };
 
-static const Backend *backend_choose(const char *name, bool on_gpu)
+/* Ends the program, the same way on all ranks, where the backend of this name cannot be used. */
+static const Backend *backend_choose(const char *name, bool on_gpu, int rank, int world_size)
 {
     if (strcmp(name, "auto") == 0)
         name = on_gpu && backend_nccl.available ? "nccl" : "tcp";
@@ -46,6 +47,8 @@ static const Backend *backend_choose(const char *name, bool on_gpu)
             usage_error("--backend %s does not reach GPU memory without a build with CUDA: use "
                         "--device cpu",
                         name);
+        if (backend->check != NULL)
+            backend->check(rank, world_size);
         return backend;
     }
     usage_error("--backend %s: there are auto, nccl, mpi and tcp", name);
@@ -125,13 +128,14 @@ void process_group_init_store(ProcessGroup *pg, const Args *args, Store *store, 
 {
     CHECK(rank >= 0 && rank < world_size, "rank %d in a group of %d: ranks are counted from 0",
           rank, world_size);
-    *pg = (ProcessGroup){ .rank = rank,
-                          .world_size = world_size,
-                          .store = store,
-                          .place = place,
-                          .timeout = args->timeout,
-                          .check_collectives = args->check_collectives,
-                          .backend = backend_choose(args->backend, place.on_gpu) };
+    *pg =
+        (ProcessGroup){ .rank = rank,
+                        .world_size = world_size,
+                        .store = store,
+                        .place = place,
+                        .timeout = args->timeout,
+                        .check_collectives = args->check_collectives,
+                        .backend = backend_choose(args->backend, place.on_gpu, rank, world_size) };
 
     // All ranks form the same groups in the same order, so each may count its own.
     char key[STORE_KEY_BYTES];
@@ -146,7 +150,8 @@ void process_group_init(ProcessGroup *pg, const Args *args, const char *master_a
     CHECK(master_port > 0 && master_port < 65536,
           "the master's port is %d: it must be one from 1 to 65535, the same on all ranks",
           master_port);
-    backend_choose(args->backend, place.on_gpu); // refuses what cannot be before anybody waits
+    backend_choose(args->backend, place.on_gpu, rank,
+                   world_size); // refuses what cannot be before anybody waits
     Store *store = mem_calloc(1, sizeof *store);
     store_init(store, master_addr, master_port, rank == 0, world_size, args->timeout);
     process_group_init_store(pg, args, store, rank, world_size, place);

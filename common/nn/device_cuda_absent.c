@@ -12,5 +12,5 @@ int device_cuda_count(void)
 void device_cuda_init(Device *device)
 {
     (void)device;
-    usage_error("--device cuda: this program was built without CUDA; install nvcc and make again");
+    usage_error("--device cuda: this build has no CUDA part; use --device cpu, or leave it out");
 }
