@@ -59,10 +59,10 @@ static void test_bar(void **state)
     assert_int_equal(run_on_terminal(show_bar), 0);
     assert_string_equal(err, BAR("Epoch 1 [=======>                      ] 1/4") ERASE
                         "a line\n" BAR("Epoch 1 [=======>                      ] 1/4")
-                            BAR("Epoch 1 [==============================] 4/4") ERASE
+                            BAR("Epoch 1 [==============================] 4/4") ERASE ERASE
                         "test_progress: another\n");
     assert_int_equal(run_on_terminal(die_with_bar), 1);
-    assert_string_equal(err, BAR("Epoch 1 [>                             ] 0/4") ERASE
+    assert_string_equal(err, BAR("Epoch 1 [>                             ] 0/4") ERASE ERASE
                         "test_progress: fatal: enough\n");
 }
 

@@ -61,15 +61,17 @@ void progress_update(const char *text, size_t done, size_t total)
 
 void progress_finish(void)
 {
-    progress_erase();
+    pthread_mutex_lock(&terminal);
+    if (bar[0] != '\0')
+        draw("\r\033[K");
     bar[0] = '\0';
-    progress_redraw();
+    pthread_mutex_unlock(&terminal);
 }
 
 void progress_erase(void)
 {
     pthread_mutex_lock(&terminal);
-    if (bar[0] != '\0')
+    if (on_terminal()) // the bar on it may be another rank's
         draw("\r\033[K");
 }
 

@@ -11,8 +11,8 @@ void progress_update(const char *text, size_t done, size_t total);
 /* Takes the bar away for good. */
 void progress_finish(void);
 
-/* Around a line of log.h: takes the bar away for it, and puts it back below. Other threads' lines
- * and bars wait in between. */
+/* Around a line of log.h: takes the bar away for it, even one that another rank has drawn on the
+ * terminal, and puts our own back below. Other threads' lines and bars wait in between. */
 void progress_erase(void);
 void progress_redraw(void);
 
