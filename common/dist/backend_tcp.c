@@ -8,11 +8,11 @@
  * tcp_exchange.c moves messages, tcp_ring.c and its neighbours are the algorithms.
  */
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 
 #include "common/base/log.h"
 #include "common/base/memory.h"
+#include "common/base/thread.h"
 #include "common/dist/backend.h"
 #include "common/dist/tcp_collectives.h"
 #include "common/dist/tcp_exchange.h"
@@ -97,12 +97,7 @@ static void tcp_init(ProcessGroup *pg)
     pthread_mutex_init(&tcp->mutex, NULL);
     pthread_cond_init(&tcp->changed, NULL);
 
-    // Signals are for the main thread: what the handlers set is looked at there.
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    const int error = pthread_create(&tcp->thread, NULL, progress, tcp);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    const int error = thread_start(&tcp->thread, progress, tcp);
     CHECK(error == 0, "cannot start the tcp backend's thread: %s", strerror(error));
 }
 

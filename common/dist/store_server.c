@@ -5,8 +5,6 @@
  */
 #include "common/dist/store_server.h"
 
-#include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -15,6 +13,7 @@
 
 #include "common/base/log.h"
 #include "common/base/memory.h"
+#include "common/base/thread.h"
 #include "common/dist/net.h"
 #include "common/dist/store_service.h"
 
@@ -129,17 +128,6 @@ static void *serve(void *argument)
     }
 }
 
-/* Signals are for the thread that trains: this one takes none. */
-static int start_thread(StoreServer *server)
-{
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    errno = pthread_create(&server->thread, NULL, serve, server);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return errno == 0 ? 0 : -1;
-}
-
 static void server_free(StoreServer *server)
 {
     while (!LIST_EMPTY(&server->clients))
@@ -160,7 +148,7 @@ StoreServer *store_server_start(const char *host, int *port)
     if (server->listen_fd < 0 ||
         watch(server, EPOLL_CTL_ADD, server->listen_fd, EPOLLIN, &server->listen_fd) < 0 ||
         watch(server, EPOLL_CTL_ADD, server->stop_fd, EPOLLIN, &server->stop_fd) < 0 ||
-        start_thread(server) < 0) {
+        (errno = thread_start(&server->thread, serve, server)) != 0) {
         const int reason = errno;
         server_free(server);
         errno = reason;
