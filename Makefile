@@ -31,7 +31,7 @@ OBJECTS := $(SOURCES:%.c=$(BUILD)/%.o) $(KERNELS:%.cu=$(BUILD)/%.o)
 MPICC   := OMPI_CC="$(CC)" MPICH_CC="$(CC)" mpicc
 LINK    := $(if $(filter 1,$(MPI)),$(MPICC),$(CC))
 
-STEPS    := 01 02 03
+STEPS    := 01 02 03 04
 PROGRAMS := $(basename $(wildcard 0[1-5]_*/*.c) $(wildcard tools/*.c))
 
 all: $(PROGRAMS)

@@ -193,7 +193,7 @@ static void test_steps(void **state)
             assert_true(strlen(line) <= 100);
             num_listed += strncmp(line, "  --", 4) == 0;
         }
-        assert_int_equal(num_listed, step == STEP_SINGLE ? 25 : 30);
+        assert_int_equal(num_listed, step == STEP_SINGLE ? 25 : step < STEP_NODES ? 30 : 31);
     }
     for (Step step = STEP_SINGLE; step <= STEP_FAULT; step++) {
         assert_int_equal(run(step, "-h"), 0);

@@ -17,6 +17,7 @@ typedef struct {
     const char *model; // "cnn" or "linear"
     const char *dataset; // "digits", "mnist" or "random"
     const char *data_dir; // where MNIST's files are
+    const char *scratch_dir; // where this node keeps a copy of them, or NULL
     int dataset_size; // rows of the random set
     int num_samples; // train on the first so many; 0: all
     int epochs;

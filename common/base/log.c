@@ -95,8 +95,13 @@ void die(const char *format, ...)
 
 bool log_speaks_for_node(void)
 {
-    const char *local_rank = getenv("LOCAL_RANK");
-    return (local_rank != NULL ? atoi(local_rank) : own_rank) == 0;
+    // As the launchers call it: torchrun, mpirun, srun, and MPICH's mpiexec.
+    static const char *const names[] = { "LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK",
+                                         "SLURM_LOCALID", "MPI_LOCALRANKID" };
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (getenv(names[i]) != NULL)
+            return atoi(getenv(names[i])) == 0;
+    return own_rank == 0;
 }
 
 void usage_error(const char *format, ...)

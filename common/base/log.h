@@ -28,7 +28,7 @@ noreturn void die(const char *format, ...) __attribute__((format(printf, 1, 2)))
 noreturn void usage_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* Ranks share a command line. Is this the one that speaks about it: local rank 0, or where
- * LOCAL_RANK is not set, rank 0? */
+ * no launcher gave it one, rank 0? */
 bool log_speaks_for_node(void);
 
 /* Seconds on a clock that never jumps; its zero is arbitrary. */

@@ -24,6 +24,8 @@ const Option options[] = {
       .help = "rows of the random data set", .low = 1, .high = INT_MAX },
     { "data-dir", "DIR", "data/mnist", DATA, STEP_SINGLE, OPTION_STRING, offsetof(Args, data_dir),
       .help = "where the files of MNIST are" },
+    { "scratch-dir", "DIR", "none", DATA, STEP_NODES, OPTION_OPTIONAL, offsetof(Args, scratch_dir),
+      .help = "copy those files there first, once on each node" },
     { "num-samples", "N", "0", DATA, STEP_SINGLE, OPTION_INT, offsetof(Args, num_samples),
       .help = "train on the first N rows only; 0: on all", .high = INT_MAX },
     { "init-from", "FILE", "none", DATA, STEP_SINGLE, OPTION_OPTIONAL, offsetof(Args, init_from),

@@ -77,7 +77,7 @@ void dataset_init(Dataset *dataset, const Args *args, Split split, Rng *rng)
         digits_load(dataset, split);
     } else {
         images_init(dataset);
-        mnist_load(dataset, args->data_dir, split);
+        mnist_load(dataset, args->scratch_dir != NULL ? args->scratch_dir : args->data_dir, split);
     }
 
     if (split == TRAIN && args->num_samples > 0) {

@@ -7,9 +7,9 @@
  */
 #include "common/data/idx.h"
 
-#include <limits.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <unistd.h>
 #include <zlib.h>
 
 #include "common/base/log.h"
@@ -19,8 +19,7 @@
 #define MAX_RATIO 1032 // of a compressed file, by the nature of deflate
 #define REMEDY "delete it and run data/get_mnist.sh, or name another folder with --data-dir"
 
-/* Opens the first spelling of the name that exists; leaves it in path. */
-static gzFile idx_open(const char *dir, const char *name, char path[PATH_MAX])
+void idx_find(const char *dir, const char *name, char path[PATH_MAX])
 {
     static const struct {
         char separator;
@@ -34,15 +33,22 @@ static gzFile idx_open(const char *dir, const char *name, char path[PATH_MAX])
         if (idx != NULL)
             *idx = spelling[i].separator; // train-images.idx3-ubyte, as some mirrors write
 
-        gzFile file = gzopen(path, "rb");
-        if (file != NULL)
-            return file;
+        if (access(path, R_OK) == 0)
+            return;
         CHECK(errno == ENOENT, "%s: %s: name a readable folder with --data-dir", path,
               strerror(errno));
     }
     die("%s/%s is missing, plain and as .gz: run data/get_mnist.sh, or name the folder with "
         "--data-dir",
         dir, name);
+}
+
+static gzFile idx_open(const char *dir, const char *name, char path[PATH_MAX])
+{
+    idx_find(dir, name, path);
+    gzFile file = gzopen(path, "rb");
+    CHECK(file != NULL, "%s: %s", path, strerror(errno));
+    return file;
 }
 
 /* Reads at most count bytes; fewer only where the file ends. */

@@ -147,6 +147,9 @@ void process_group_init_store(ProcessGroup *pg, const Args *args, Store *store, 
 void process_group_init(ProcessGroup *pg, const Args *args, const char *master_addr,
                         int master_port, int rank, int world_size, Place place)
 {
+    CHECK(master_addr != NULL,
+          "MASTER_ADDR is not set: on several nodes every rank must be told where "
+          "rank 0 is; export it as 04_slurm_multinode/train.slurm does");
     CHECK(master_port > 0 && master_port < 65536,
           "the master's port is %d: it must be one from 1 to 65535, the same on all ranks",
           master_port);

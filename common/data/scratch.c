@@ -1,0 +1,89 @@
+/*
+ * A disk that all nodes share answers hundreds of ranks slowly, and a node's own disk at once: so
+ * one rank of each node fetches the files, under another name until they are whole, for on a
+ * machine that plays several nodes two ranks copy to the same place.
+ */
+#include "common/data/scratch.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include "common/base/folder.h"
+#include "common/base/log.h"
+#include "common/data/idx.h"
+
+static const char *const names[] = { "train-images-idx3-ubyte", "train-labels-idx1-ubyte",
+                                     "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte" };
+
+/* Reads a file to its end, and writes it to `copy` where there is one. Returns its checksum. */
+static uLong read_through(FILE *file, FILE *copy)
+{
+    static Bytef buffer[1 << 16];
+    uLong checksum = crc32(0, NULL, 0);
+    for (size_t n; (n = fread(buffer, 1, sizeof buffer, file)) > 0;) {
+        checksum = crc32(checksum, buffer, (uInt)n);
+        if (copy != NULL && fwrite(buffer, 1, n, copy) < n)
+            break; // ferror remembers
+    }
+    return checksum;
+}
+
+static uLong checksum_of(const char *path)
+{
+    FILE *file = fopen(path, "rb");
+    CHECK(file != NULL, "%s: %s", path, strerror(errno));
+    const uLong checksum = read_through(file, NULL);
+    CHECK(!ferror(file), "%s: %s", path, strerror(errno));
+    fclose(file);
+    return checksum;
+}
+
+/* Dies, and leaves nothing half-written behind. */
+static noreturn void give_up(const char *path, const char *reason)
+{
+    unlink(path);
+    die("%s: %s: name another folder with --scratch-dir", path, reason);
+}
+
+static void copy_file(const char *from, const char *to)
+{
+    char aside[PATH_MAX + 16];
+    snprintf(aside, sizeof aside, "%s.%d", to, (int)getpid());
+    FILE *source = fopen(from, "rb"), *copy = fopen(aside, "wb");
+    CHECK(source != NULL, "%s: %s", from, strerror(errno));
+    CHECK(copy != NULL, "%s: %s: name another folder with --scratch-dir", aside, strerror(errno));
+
+    const uLong checksum = read_through(source, copy);
+    const bool failed = ferror(source) || ferror(copy);
+    if (fclose(copy) != 0 || failed)
+        give_up(aside, strerror(errno));
+    fclose(source);
+    if (checksum_of(aside) != checksum)
+        give_up(aside, "what was written reads back differently");
+    if (rename(aside, to) < 0)
+        give_up(aside, strerror(errno));
+}
+
+void scratch_fill(const Args *args)
+{
+    if (args->scratch_dir == NULL || strcmp(args->dataset, "mnist") != 0)
+        return;
+    const double start = seconds_now();
+    int num_copied = 0;
+    folder_create(args->scratch_dir);
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        char from[PATH_MAX], to[PATH_MAX];
+        idx_find(args->data_dir, names[i], from);
+        const int length = snprintf(to, sizeof to, "%s%s", args->scratch_dir, strrchr(from, '/'));
+        CHECK(length < PATH_MAX, "%s: the path is too long", args->scratch_dir);
+        if (access(to, F_OK) == 0 && checksum_of(to) == checksum_of(from))
+            continue;
+        copy_file(from, to);
+        num_copied++;
+    }
+    log_info("copied %d of %zu files from %s to %s in %.2f s", num_copied,
+             sizeof names / sizeof names[0], args->data_dir, args->scratch_dir,
+             seconds_now() - start);
+}

@@ -1,0 +1,139 @@
+/*
+ * Every launcher numbers its ranks in variables of its own. A table says what they are called; the
+ * first launcher whose rank and world size are both there is the one.
+ *
+ * Slurm's SLURM_PROCID is 0 in the batch script too, and SLURM_NTASKS is there as well: only inside
+ * a step, which srun starts, is there SLURM_STEP_NUM_TASKS.
+ */
+#include "common/dist/dist_env.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include "common/base/host.h"
+#include "common/base/log.h"
+#include "common/dist/env.h"
+
+#define DEFAULT_PORT 29500 // torchrun's
+
+static const struct Launcher {
+    const char *rank, *world_size, *local_rank, *local_world_size;
+    const char *node; // NULL: it does not number the nodes
+    const char *cores; // of a rank, where it says so
+} launchers[] = {
+    { "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", NULL },
+    { "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
+      "OMPI_COMM_WORLD_LOCAL_SIZE", NULL, NULL },
+    { "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", "SLURM_STEP_TASKS_PER_NODE",
+      "SLURM_NODEID", "SLURM_CPUS_PER_TASK" },
+    { "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", NULL, NULL },
+};
+
+static bool is_set(const char *name)
+{
+    return name != NULL && getenv(name) != NULL;
+}
+
+static const struct Launcher *find_launcher(void)
+{
+    for (size_t i = 0; i < sizeof launchers / sizeof launchers[0]; i++)
+        if (is_set(launchers[i].rank) && is_set(launchers[i].world_size))
+            return &launchers[i];
+    if (is_set("SLURM_JOB_ID"))
+        die("this is a job of Slurm, but not a step of one: put srun in front of the program");
+    die("who am I? Neither RANK and WORLD_SIZE nor the variables of mpirun or srun are set: start "
+        "this program with its run.sh, ddprun, torchrun, mpirun or srun");
+}
+
+/* Slurm counts the tasks of each node in turn: "2(x3),1" are three nodes of 2, then one of 1. */
+static int tasks_of_node(const char *name, int node)
+{
+    const char *counts = env_str(name), *text = counts;
+    for (long nodes = 0; *text != '\0'; text += *text == ',') {
+        int tasks = 0, times = 1, length = 0, more = 0;
+        const int found = sscanf(text, "%9d%n(x%6d)%n", &tasks, &length, &times, &more);
+        text += more > 0 ? more : length;
+        CHECK(found > 0 && tasks > 0 && times > 0 && (*text == ',' || *text == '\0'),
+              "%s is \"%s\": it should be like 2(x3),1, as srun sets it", name, counts);
+        nodes += times;
+        if (node < nodes)
+            return tasks;
+    }
+    die("%s is \"%s\", which says nothing of node %d", name, counts, node);
+}
+
+/* 0 where nobody says. */
+static int find_local_world_size(const DistEnv *env)
+{
+    const char *name = env->launcher->local_world_size;
+    if (!is_set(name))
+        return 0;
+    return strncmp(name, "SLURM_", 6) == 0 ? tasks_of_node(name, env->node) : env_int(name);
+}
+
+/* Makes a value known under torchrun's name to those who ask later. */
+static void set_missing(const char *name, int value)
+{
+    char text[16];
+    snprintf(text, sizeof text, "%d", value);
+    setenv(name, text, 0);
+}
+
+static void find_master(DistEnv *env)
+{
+    const bool one_node = env->local_world_size == env->world_size;
+    env->master_addr = is_set("MASTER_ADDR") ? env_str("MASTER_ADDR")
+                       : one_node            ? "127.0.0.1"
+                                             : NULL;
+    env->master_port = is_set("MASTER_PORT") ? env_int("MASTER_PORT") : one_node ? DEFAULT_PORT : 0;
+}
+
+void dist_env_init(DistEnv *env)
+{
+    *env = (DistEnv){ .launcher = find_launcher() };
+    const struct Launcher *launcher = env->launcher;
+    env->rank = env_int(launcher->rank);
+    env->world_size = env_int(launcher->world_size);
+    env->local_rank = env_int(launcher->local_rank);
+    CHECK(env->rank < env->world_size, "%s is %d, but %s is %d: ranks are counted from 0",
+          launcher->rank, env->rank, launcher->world_size, env->world_size);
+
+    // Who has no number has at least a name: the checksum of which is a number, the same for all.
+    gethostname(env->host, sizeof env->host - 1);
+    env->node = is_set(launcher->node)
+                    ? env_int(launcher->node)
+                    : (int)(crc32(0, (const Bytef *)env->host, strlen(env->host)) & INT_MAX);
+    env->local_world_size = find_local_world_size(env);
+    CHECK(env->local_world_size == 0 || env->local_rank < env->local_world_size,
+          "%s is %d, but there are %d ranks on this node by %s", launcher->local_rank,
+          env->local_rank, env->local_world_size, launcher->local_world_size);
+    find_master(env);
+
+    set_missing("LOCAL_RANK", env->local_rank);
+    if (env->local_world_size > 0)
+        set_missing("LOCAL_WORLD_SIZE", env->local_world_size);
+    if (is_set(launcher->cores))
+        set_missing("OMP_NUM_THREADS", env_int(launcher->cores));
+}
+
+void dist_env_log(const DistEnv *env, const char *device, Place place)
+{
+    const struct Launcher *launcher = env->launcher;
+    char ranks[16] = "", cores[128], index[16] = "";
+    if (env->local_world_size > 0)
+        snprintf(ranks, sizeof ranks, " of %d", env->local_world_size);
+    if (place.on_gpu)
+        snprintf(index, sizeof index, ":%d", place.index);
+    log_info("node %d (%s) is host %s: local rank %d%s (%s), %s%s, cores %s; rank from %s; master "
+             "%s:%d (%s)",
+             env->node, is_set(launcher->node) ? launcher->node : "from the host's name", env->host,
+             env->local_rank, ranks, launcher->local_rank, device, index,
+             host_cores(cores, sizeof cores), launcher->rank,
+             env->master_addr != NULL ? env->master_addr : "unknown", env->master_port,
+             is_set("MASTER_ADDR")      ? "MASTER_ADDR"
+             : env->master_addr != NULL ? "all ranks are on one node"
+                                        : "MASTER_ADDR is not set");
+}
