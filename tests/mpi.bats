@@ -48,6 +48,23 @@ differ() {
     differ one_call_less 'all_reduce #0 of 5 int64 (sum)' 'barrier #0'
 }
 
+@test "mpi: groups within the group" {
+    for n in 1 2 4 5; do
+        on $n "$ranks" splits
+        [ "$status" -eq 0 ]
+        [ -z "$output" ]
+    done
+    on 3 "$ranks" splits_checked
+    [ "$status" -eq 0 ]
+}
+
+@test "mpi: in a part, group and global rank are named" {
+    on 3 "$ranks" parts_differ
+    [ "$status" -eq 1 ]
+    where='in group "split 1 color 1"'
+    [[ $output == *"rank 1 calls broadcast #0 of 10 int32 from rank 1 $where, rank 2 calls broadcast #0 of 10 int32 from rank 2 $where"* ]]
+}
+
 @test "mpi: a message of another length than expected is named" {
     on 2 "$ranks" short_message
     [ "$status" -eq 1 ]

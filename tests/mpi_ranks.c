@@ -10,6 +10,7 @@
 #include "common/base/log.h"
 #include "common/dist/env.h"
 #include "tests/collective_cases.h"
+#include "tests/split_cases.h"
 
 static float data[1000];
 
@@ -83,6 +84,13 @@ static void too_many(ProcessGroup *pg)
     all_reduce(pg, data, (size_t)1 << 31, FLOAT32, REDUCE_SUM);
 }
 
+static void parts_differ(ProcessGroup *pg)
+{
+    ProcessGroup sub;
+    process_group_split(&sub, pg, pg->rank > 0);
+    broadcast(&sub, data, 10, INT32, pg->rank == 2);
+}
+
 static void nothing(ProcessGroup *pg)
 {
     (void)pg;
@@ -95,6 +103,9 @@ static const struct {
 } cases[] = {
     { "all", collective_cases_run, false },
     { "all_checked", collective_cases_run, true },
+    { "splits", split_cases_run, false },
+    { "splits_checked", split_cases_run, true },
+    { "parts_differ", parts_differ, true },
     { "two_kinds", two_kinds, true },
     { "two_counts", two_counts, true },
     { "two_types", two_types, true },

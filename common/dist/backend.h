@@ -2,7 +2,7 @@
  * backend.h - what a way of communicating must provide: tcp, mpi or nccl.
  *
  * One struct describes any collective. Backends queue it, compare it with the other ranks' and
- * carry it out; a table of four functions is all they have to offer.
+ * carry it out; a table of five functions is all they have to offer.
  */
 #ifndef COMMON_DIST_BACKEND_H
 #define COMMON_DIST_BACKEND_H
@@ -24,12 +24,13 @@ typedef enum {
 
 /* A call, as this rank makes it. */
 typedef struct {
+    const ProcessGroup *pg;
     uint64_t sequence; // how many this group has made before
     CollectiveKind kind;
     DType type;
     ReduceOp op;
     size_t count;
-    int root; // or the peer of send and recv
+    int root; // in pg; or the peer of send and recv
     const void *in; // equal to out where the call works in place
     void *out;
 } Collective;
@@ -41,6 +42,8 @@ typedef struct Backend {
     void (*check)(int rank,
                   int world_size); // refuses what cannot be, before anybody waits; or NULL
     void (*init)(ProcessGroup *pg); // collective
+    // Collective on pg. Who is in sub is known; color < 0: nobody.
+    void (*split)(ProcessGroup *sub, ProcessGroup *pg, int color);
     long (*start)(ProcessGroup *pg, const Collective *collective); // queues it, returns a ticket
     void (*wait)(ProcessGroup *pg, long ticket); // tickets are counted from 0, in order
     void (*destroy)(ProcessGroup *pg); // collective
@@ -61,7 +64,9 @@ char *process_group_key(const ProcessGroup *pg, const char *what, int rank,
  * Call it when all Work has been waited for. */
 void tcp_payload_bytes(const ProcessGroup *pg, uint64_t *sent, uint64_t *received);
 
+#define DESCRIPTION_BYTES 192
+
 /* "all_reduce #12 of 18432 float32 (sum)", for messages. Writes to text, returns it. */
-char *collective_describe(const Collective *collective, char *text, size_t bytes);
+char *collective_describe(const Collective *collective, char text[DESCRIPTION_BYTES]);
 
 #endif

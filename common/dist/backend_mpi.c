@@ -119,9 +119,9 @@ static void ops_init(Mpi *mpi)
 
 static void check_call(int error, const Collective *collective)
 {
-    char text[128];
+    char text[DESCRIPTION_BYTES];
     if (error != MPI_SUCCESS)
-        check_mpi(error, collective_describe(collective, text, sizeof text));
+        check_mpi(error, collective_describe(collective, text));
 }
 
 /* Waits for a request that belongs to a call. */
@@ -135,11 +135,11 @@ static void complete(const ProcessGroup *pg, MPI_Request *request, MPI_Status *s
         check_call(MPI_Test(request, &done, status), collective);
         if (done)
             return;
-        char text[128];
+        char text[DESCRIPTION_BYTES];
         CHECK(seconds_now() < deadline,
               "%s did not end within %g s: a rank is missing or calls something else; mpi cannot "
               "tell which (--check-collectives on compares the calls, --backend tcp names ranks)",
-              collective_describe(collective, text, sizeof text), pg->timeout);
+              collective_describe(collective, text), pg->timeout);
 
         // Ranks may be more than cores: give way, and after a while sleep between the looks.
         if (polls < EAGER_POLLS) {
@@ -168,12 +168,14 @@ static void compare_calls(const ProcessGroup *pg, const Collective *collective)
                collective);
     complete(pg, &request, MPI_STATUS_IGNORE, collective);
 
+    all[0].pg = pg; // theirs is an address of theirs
     for (int rank = 1; rank < pg->world_size; rank++) {
-        char first[128], other[128];
+        all[rank].pg = pg;
+        char first[DESCRIPTION_BYTES], other[DESCRIPTION_BYTES];
         CHECK(same_call(&all[0], &all[rank]),
-              "the ranks' calls differ: rank 0 calls %s, rank %d calls %s",
-              collective_describe(&all[0], first, sizeof first), rank,
-              collective_describe(&all[rank], other, sizeof other));
+              "the ranks' calls differ: rank %d calls %s, rank %d calls %s",
+              process_group_global_rank(pg, 0), collective_describe(&all[0], first),
+              process_group_global_rank(pg, rank), collective_describe(&all[rank], other));
     }
     free(all);
 }
@@ -228,22 +230,23 @@ static void finish(const ProcessGroup *pg, Call *call)
     const bool has_sum = c->kind == ALL_REDUCE || c->kind == REDUCE_SCATTER ||
                          (c->kind == REDUCE && c->root == pg->rank);
     if (has_sum)
-        reduce_finish(c->out, c->count, c->type, c->op, pg->world_size);
+        reduce_finish(c->out, c->count, c->type, c->op, pg->mean_ranks);
     if (c->kind == RECV) { // a longer message is an error of MPI's, a shorter one is none
-        char text[128];
+        char text[DESCRIPTION_BYTES];
         MPI_Count bytes = 0;
         MPI_CHECK(MPI_Get_elements_x(&status, MPI_BYTE, &bytes));
         CHECK((size_t)bytes == c->count * dtype_size(c->type), "%s: rank %d sends %lld bytes",
-              collective_describe(c, text, sizeof text), c->root, (long long)bytes);
+              collective_describe(c, text), process_group_global_rank(pg, c->root),
+              (long long)bytes);
     }
 }
 
 static long mpi_start(ProcessGroup *pg, const Collective *collective)
 {
     Mpi *mpi = pg->state;
-    char text[128];
+    char text[DESCRIPTION_BYTES];
     CHECK(collective->count <= INT_MAX, "%s: MPI counts to %d, so do it in several calls",
-          collective_describe(collective, text, sizeof text), INT_MAX);
+          collective_describe(collective, text), INT_MAX);
 
     // Only two ranks send and receive, and the others cannot wait for them here.
     const bool everybody_calls = collective->kind != SEND && collective->kind != RECV;
@@ -272,12 +275,18 @@ static void mpi_wait(ProcessGroup *pg, long ticket)
 
 /* ---- the group ---- */
 
-static void mpi_init(ProcessGroup *pg)
+static Mpi *mpi_new(void)
 {
     Mpi *mpi = mem_calloc(1, sizeof *mpi);
-    pg->state = mpi;
     for (int i = 0; i < MAX_PENDING; i++)
         mpi->calls[i].request = MPI_REQUEST_NULL;
+    return mpi;
+}
+
+static void mpi_init(ProcessGroup *pg)
+{
+    Mpi *mpi = mpi_new();
+    pg->state = mpi;
 
     int initialized = 0, level = 0;
     MPI_CHECK(MPI_Initialized(&initialized));
@@ -295,11 +304,30 @@ static void mpi_init(ProcessGroup *pg)
     ops_init(mpi);
 }
 
+static void mpi_split(ProcessGroup *sub, ProcessGroup *pg, int color)
+{
+    const Mpi *mpi = pg->state;
+    MPI_Comm comm;
+    MPI_CHECK(MPI_Comm_split(mpi->comm, color >= 0 ? color : MPI_UNDEFINED, pg->rank, &comm));
+    if (color < 0)
+        return;
+    Mpi *part = mpi_new();
+    sub->state = part;
+    part->comm = comm;
+    memcpy(part->ops, mpi->ops, sizeof part->ops);
+    memcpy(part->bfloat16_ops, mpi->bfloat16_ops, sizeof part->bfloat16_ops);
+}
+
 static void mpi_destroy(ProcessGroup *pg)
 {
     Mpi *mpi = pg->state;
     for (int i = 0; i < MAX_PENDING; i++)
         finish(pg, &mpi->calls[i]);
+    if (pg->parent != NULL) {
+        MPI_CHECK(MPI_Comm_free(&mpi->comm));
+        free(mpi);
+        return;
+    }
     for (ReduceOp op = REDUCE_SUM; op <= REDUCE_MIN; op++)
         MPI_CHECK(MPI_Op_free(&mpi->bfloat16_ops[op]));
     MPI_CHECK(MPI_Comm_free(&mpi->comm));
@@ -312,6 +340,7 @@ const Backend backend_mpi = { .name = "mpi",
                               .reads_gpu = false,
                               .check = mpi_check,
                               .init = mpi_init,
+                              .split = mpi_split,
                               .start = mpi_start,
                               .wait = mpi_wait,
                               .destroy = mpi_destroy };

@@ -101,6 +101,14 @@ static void tcp_init(ProcessGroup *pg)
     CHECK(error == 0, "cannot start the tcp backend's thread: %s", strerror(error));
 }
 
+/* A part shares its group's connections and its queue: so the calls of both keep their order, who
+ * waits for whom is known across all of them, and whoever is lost is named by every rank. */
+static void tcp_split(ProcessGroup *sub, ProcessGroup *pg, int color)
+{
+    (void)color;
+    sub->state = pg->state;
+}
+
 static long tcp_start(ProcessGroup *pg, const Collective *collective)
 {
     Tcp *tcp = pg->state;
@@ -127,6 +135,8 @@ static void tcp_wait(ProcessGroup *pg, long ticket)
 static void tcp_destroy(ProcessGroup *pg)
 {
     Tcp *tcp = pg->state;
+    if (pg->parent != NULL)
+        return;
     pthread_mutex_lock(&tcp->mutex);
     tcp->closing = true;
     pthread_cond_broadcast(&tcp->changed);
@@ -150,6 +160,7 @@ const Backend backend_tcp = { .name = "tcp",
                               .available = true,
                               .reads_gpu = false,
                               .init = tcp_init,
+                              .split = tcp_split,
                               .start = tcp_start,
                               .wait = tcp_wait,
                               .destroy = tcp_destroy };

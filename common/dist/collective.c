@@ -28,19 +28,23 @@ static const struct {
     [RECV] = { "recv", false, "from" },
 };
 
-char *collective_describe(const Collective *collective, char *text, size_t bytes)
+char *collective_describe(const Collective *collective, char text[DESCRIPTION_BYTES])
 {
     static const char *const ops[] = { "sum", "mean", "max", "min" };
     const CollectiveKind kind = collective->kind;
-    char what[64] = "", how[16] = "", where[32] = "";
+    const ProcessGroup *pg = collective->pg;
+    char what[64] = "", how[16] = "", where[32] = "", group[GROUP_NAME_BYTES + 16] = "";
     if (kind != BARRIER)
         snprintf(what, sizeof what, " of %zu %s", collective->count, dtype_name(collective->type));
     if (kinds[kind].reduces)
         snprintf(how, sizeof how, " (%s)", ops[collective->op]);
     if (kinds[kind].direction != NULL)
-        snprintf(where, sizeof where, " %s rank %d", kinds[kind].direction, collective->root);
-    snprintf(text, bytes, "%s #%" PRIu64 "%s%s%s", kinds[kind].name, collective->sequence, what,
-             how, where);
+        snprintf(where, sizeof where, " %s rank %d", kinds[kind].direction,
+                 process_group_global_rank(pg, collective->root));
+    if (pg->name[0] != '\0')
+        snprintf(group, sizeof group, " in group \"%s\"", pg->name);
+    snprintf(text, DESCRIPTION_BYTES, "%s #%" PRIu64 "%s%s%s%s", kinds[kind].name,
+             collective->sequence, what, how, where, group);
     return text;
 }
 
@@ -52,10 +56,12 @@ static bool is_point_to_point(const Collective *collective)
 /* Dies unless the call makes sense; what depends on the other ranks is the backend's to check. */
 static void check(const ProcessGroup *pg, const Collective *collective)
 {
-    char text[128];
-    collective_describe(collective, text, sizeof text);
-    CHECK(collective->root >= 0 && collective->root < pg->world_size,
-          "%s: ranks are numbered from 0 to %d", text, pg->world_size - 1);
+    char text[DESCRIPTION_BYTES];
+    CHECK(pg->world_size > 0, "%s in group \"%s\": this rank is in no part of that split",
+          kinds[collective->kind].name, pg->name);
+    const bool known = collective->root >= 0 && collective->root < pg->world_size;
+    collective_describe(collective, text);
+    CHECK(known, "%s: ranks are numbered from 0 to %d", text, pg->world_size - 1);
     CHECK(!is_point_to_point(collective) || collective->root != pg->rank,
           "%s: that is this rank itself", text);
 
@@ -73,7 +79,7 @@ static Work start(ProcessGroup *pg, CollectiveKind kind, const void *in, void *o
         in = pg;
     if (count == 0 && out == NULL)
         out = pg;
-    const Collective collective = { pg->sequence, kind, type, op, count, root, in, out };
+    const Collective collective = { pg, pg->sequence, kind, type, op, count, root, in, out };
     check(pg, &collective);
     if (!is_point_to_point(&collective))
         pg->sequence++;

@@ -134,6 +134,7 @@ void process_group_init_store(ProcessGroup *pg, const Args *args, Store *store, 
                         .store = store,
                         .place = place,
                         .timeout = args->timeout,
+                        .mean_ranks = world_size,
                         .check_collectives = args->check_collectives,
                         .backend = backend_choose(args->backend, place.on_gpu, rank, world_size) };
 
@@ -163,8 +164,15 @@ void process_group_init(ProcessGroup *pg, const Args *args, const char *master_a
 
 void process_group_destroy(ProcessGroup *pg)
 {
-    barrier(pg);
-    pg->backend->destroy(pg);
+    CHECK(pg->num_parts == 0, "%d groups that were split off are still there: destroy them first",
+          pg->num_parts);
+    if (pg->world_size > 0) { // else this rank is in no part of a split
+        barrier(pg);
+        pg->backend->destroy(pg);
+        if (pg->parent != NULL)
+            pg->parent->num_parts--;
+    }
+    free(pg->members);
     if (pg->owns_store) {
         store_free(pg->store);
         free(pg->store);

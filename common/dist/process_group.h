@@ -16,6 +16,8 @@
 
 typedef enum { REDUCE_SUM, REDUCE_MEAN, REDUCE_MAX, REDUCE_MIN } ReduceOp;
 
+#define GROUP_NAME_BYTES 48
+
 typedef struct ProcessGroup {
     int rank, world_size;
     Store *store;
@@ -27,6 +29,13 @@ typedef struct ProcessGroup {
     uint64_t sequence; // collectives started so far
     const struct Backend *backend;
     void *state; // the backend's own
+    int mean_ranks; // what REDUCE_MEAN divides by: world_size
+
+    struct ProcessGroup *parent; // of which it is a part; NULL: formed by init, of all ranks
+    int *members; // their ranks in the group of all, by rank here; NULL: the same
+    char name[GROUP_NAME_BYTES]; // for messages; "" for the group of all ranks
+    int num_splits; // made of this group so far: the same on all ranks
+    int num_parts; // of those in which this rank is, how many are not destroyed
 } ProcessGroup;
 
 /* A collective that has been started and not yet waited for. A value, nothing to free. */
@@ -46,7 +55,17 @@ void process_group_init(ProcessGroup *pg, const Args *args, const char *master_a
 void process_group_init_store(ProcessGroup *pg, const Args *args, Store *store, int rank,
                               int world_size, Place place);
 
-/* Waits for all ranks, then closes the connections, and the store if init opened it. */
+/* Cuts pg into groups, as MPI_Comm_split does: ranks of equal color form one, in the order of their
+ * ranks in pg. A rank of color < 0 is in none: its sub has world_size 0. Everything else is pg's.
+ * What a rank calls on pg and on its parts is carried out in the order of the calls: so ranks that
+ * are together in several groups call on them in the same order. Collective on pg. */
+void process_group_split(ProcessGroup *sub, ProcessGroup *pg, int color);
+
+/* The rank in the group of all ranks, by which messages name it. Local. */
+int process_group_global_rank(const ProcessGroup *pg, int rank);
+
+/* Waits for all ranks, then closes the connections, and the store if init opened it. Parts come
+ * before what they are a part of. */
 void process_group_destroy(ProcessGroup *pg);
 
 /* Counts are in elements, 0 allowed. Sums of integers wrap around, means are rounded towards zero.

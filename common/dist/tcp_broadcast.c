@@ -11,9 +11,9 @@
 
 void tree_broadcast(Mesh *mesh, const Collective *collective)
 {
-    const int n = mesh->world_size, root = collective->root;
+    const int n = mesh->pg->world_size, root = collective->root;
     const size_t bytes = collective->count * dtype_size(collective->type);
-    const int place = (mesh->rank - root + n) % n; // counted from the root
+    const int place = (mesh->pg->rank - root + n) % n; // counted from the root
 
     // The parent's number is ours without its lowest bit, the children's have one more below it.
     int bit = 1;
@@ -33,7 +33,7 @@ static size_t chunk_bytes(size_t rest)
 
 void chain_broadcast(Mesh *mesh, const Collective *collective)
 {
-    const int n = mesh->world_size, rank = mesh->rank;
+    const int n = mesh->pg->world_size, rank = mesh->pg->rank;
     const int place = (rank - collective->root + n) % n;
     const int next = place == n - 1 ? NOBODY : (rank + 1) % n;
     const int previous = place == 0 ? NOBODY : (rank - 1 + n) % n;

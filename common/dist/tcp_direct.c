@@ -13,34 +13,34 @@
 void direct_reduce(Mesh *mesh, const Collective *collective)
 {
     const size_t bytes = collective->count * dtype_size(collective->type);
-    if (mesh->rank != collective->root) {
+    if (mesh->pg->rank != collective->root) {
         message_send(mesh, collective->root, collective->in, bytes);
         return;
     }
 
-    for (int rank = 0; rank < mesh->world_size; rank++)
-        if (rank != mesh->rank)
+    for (int rank = 0; rank < mesh->pg->world_size; rank++)
+        if (rank != mesh->pg->rank)
             exchange(mesh, &(Exchange){ .to = NOBODY,
                                         .from = rank,
                                         .in = collective->out,
                                         .in_bytes = bytes,
                                         .addend = collective->out });
     reduce_finish(collective->out, collective->count, collective->type, collective->op,
-                  mesh->world_size);
+                  mesh->pg->mean_ranks);
 }
 
 void direct_gather(Mesh *mesh, const Collective *collective)
 {
     const size_t bytes = collective->count * dtype_size(collective->type);
     char *shares = collective->out;
-    if (mesh->rank != collective->root) {
+    if (mesh->pg->rank != collective->root) {
         message_send(mesh, collective->root, collective->in, bytes);
         return;
     }
 
-    memcpy(shares + (size_t)mesh->rank * bytes, collective->in, bytes);
-    for (int rank = 0; rank < mesh->world_size; rank++)
-        if (rank != mesh->rank)
+    memcpy(shares + (size_t)mesh->pg->rank * bytes, collective->in, bytes);
+    for (int rank = 0; rank < mesh->pg->world_size; rank++)
+        if (rank != mesh->pg->rank)
             message_receive(mesh, rank, shares + (size_t)rank * bytes, bytes);
 }
 
@@ -48,13 +48,13 @@ void direct_scatter(Mesh *mesh, const Collective *collective)
 {
     const size_t bytes = collective->count * dtype_size(collective->type);
     const char *shares = collective->in;
-    if (mesh->rank != collective->root) {
+    if (mesh->pg->rank != collective->root) {
         message_receive(mesh, collective->root, collective->out, bytes);
         return;
     }
 
-    memcpy(collective->out, shares + (size_t)mesh->rank * bytes, bytes);
-    for (int rank = 0; rank < mesh->world_size; rank++)
-        if (rank != mesh->rank)
+    memcpy(collective->out, shares + (size_t)mesh->pg->rank * bytes, bytes);
+    for (int rank = 0; rank < mesh->pg->world_size; rank++)
+        if (rank != mesh->pg->rank)
             message_send(mesh, rank, shares + (size_t)rank * bytes, bytes);
 }

@@ -16,14 +16,14 @@
 static void combine(const Mesh *mesh, const Collective *collective, int other, const void *theirs)
 {
     const void *ours = collective->out;
-    const bool first = mesh->rank < other;
+    const bool first = mesh->pg->rank < other;
     reduce_elements(collective->out, first ? ours : theirs, first ? theirs : ours,
                     collective->count, collective->type, collective->op);
 }
 
 void doubling_all_reduce(Mesh *mesh, const Collective *collective)
 {
-    const int n = mesh->world_size, rank = mesh->rank;
+    const int n = mesh->pg->world_size, rank = mesh->pg->rank;
     const size_t bytes = collective->count * dtype_size(collective->type);
     void *data = collective->out, *theirs = mesh_scratch(mesh, bytes);
     int power = 1;
@@ -50,7 +50,7 @@ void doubling_all_reduce(Mesh *mesh, const Collective *collective)
                                     .in_bytes = bytes });
         combine(mesh, collective, other, theirs);
     }
-    reduce_finish(data, collective->count, collective->type, collective->op, n);
+    reduce_finish(data, collective->count, collective->type, collective->op, mesh->pg->mean_ranks);
     if (extra != NOBODY)
         message_send(mesh, extra, data, bytes);
 }

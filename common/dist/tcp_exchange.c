@@ -119,10 +119,15 @@ static bool receive_part(Mesh *mesh, Message *message, const char *addend)
     return true;
 }
 
+static int peer_of(const Mesh *mesh, int rank)
+{
+    return rank == NOBODY ? NOBODY : process_group_global_rank(mesh->pg, rank);
+}
+
 void exchange(Mesh *mesh, const Exchange *x)
 {
-    Message out = { .peer = x->to, .payload = (char *)x->out, .bytes = x->out_bytes };
-    Message in = { .peer = x->from, .payload = x->in, .bytes = x->in_bytes };
+    Message out = { peer_of(mesh, x->to), .payload = (char *)x->out, .bytes = x->out_bytes };
+    Message in = { peer_of(mesh, x->from), .payload = x->in, .bytes = x->in_bytes };
     out.header = header_of(mesh, out.bytes);
 
     while (!message_done(&out) || !message_done(&in)) {

@@ -4,7 +4,8 @@
 
 #include "common/dist/tcp_mesh.h"
 
-/* A message to one rank and a message from one (perhaps the same, perhaps NOBODY). */
+/* A message to one rank and a message from one (perhaps the same, perhaps NOBODY), as the group
+ * whose call is in progress counts them. */
 typedef struct {
     int to;
     const void *out;

@@ -14,6 +14,7 @@
 typedef struct {
     uint64_t sequence, count;
     int32_t kind, type, op, root;
+    char group[GROUP_NAME_BYTES]; // its name, zeros behind it
 } Call;
 
 /* What ranks tell each other besides data. */
@@ -23,7 +24,7 @@ typedef struct {
     int32_t kind;
     int32_t waits_for; // the rank whose message is missing ...
     Call call; // ... and in which call
-    char text[256]; // of NOTICE_ABORT: why the group ends
+    char text[512]; // of NOTICE_ABORT: why the group ends
 } Notice;
 
 /* Data and notices have connections of their own: a notice must not wait behind data that nobody
@@ -41,8 +42,10 @@ typedef struct {
     Peer *peer; // by rank
     struct pollfd *watched; // every peer's notices, then data to send, data to receive
 
+    const ProcessGroup *pg; // whose call is in progress: the group of all ranks, or a part of it
     Call call; // in progress
-    Call recent[NUM_RECENT_CALLS]; // those that concern all ranks, at sequence % NUM_RECENT_CALLS
+    Call recent[NUM_RECENT_CALLS]; // the latest that concern all ranks of their group
+    uint64_t num_calls; // of those, so far
     double deadline; // of the call
     double tell_at, tell_interval; // when to tell the others next that we wait
 

@@ -31,24 +31,24 @@ static Block block_of(size_t count, DType type, int n, int i)
 
 static int next_of(const Mesh *mesh)
 {
-    return (mesh->rank + 1) % mesh->world_size;
+    return (mesh->pg->rank + 1) % mesh->pg->world_size;
 }
 
 static int previous_of(const Mesh *mesh)
 {
-    return (mesh->rank + mesh->world_size - 1) % mesh->world_size;
+    return (mesh->pg->rank + mesh->pg->world_size - 1) % mesh->pg->world_size;
 }
 
 /* Sums block `rank` of `in` over all ranks into `sums`, an array of the same shape (or the same
  * array), in which the sums of other blocks pass through. */
 static void reduce_scatter_blocks(Mesh *mesh, size_t count, DType type, const char *in, char *sums)
 {
-    const int n = mesh->world_size;
-    Block block = block_of(count, type, n, mesh->rank - 1);
+    const int n = mesh->pg->world_size, rank = mesh->pg->rank;
+    Block block = block_of(count, type, n, rank - 1);
     const char *out = in + block.offset;
 
     for (int step = 0; step < n - 1; step++) {
-        const Block coming = block_of(count, type, n, mesh->rank - 2 - step);
+        const Block coming = block_of(count, type, n, rank - 2 - step);
         exchange(mesh, &(Exchange){ .to = next_of(mesh),
                                     .out = out,
                                     .out_bytes = block.bytes,
@@ -64,11 +64,11 @@ static void reduce_scatter_blocks(Mesh *mesh, size_t count, DType type, const ch
 /* Completes data, of which every rank has block `rank`. */
 static void all_gather_blocks(Mesh *mesh, size_t count, DType type, char *data)
 {
-    const int n = mesh->world_size;
-    Block block = block_of(count, type, n, mesh->rank);
+    const int n = mesh->pg->world_size, rank = mesh->pg->rank;
+    Block block = block_of(count, type, n, rank);
 
     for (int step = 0; step < n - 1; step++) {
-        const Block coming = block_of(count, type, n, mesh->rank - 1 - step);
+        const Block coming = block_of(count, type, n, rank - 1 - step);
         exchange(mesh, &(Exchange){ .to = next_of(mesh),
                                     .out = data + block.offset,
                                     .out_bytes = block.bytes,
@@ -81,20 +81,21 @@ static void all_gather_blocks(Mesh *mesh, size_t count, DType type, char *data)
 
 void ring_all_reduce(Mesh *mesh, const Collective *collective)
 {
-    const int n = mesh->world_size;
+    const int n = mesh->pg->world_size, rank = mesh->pg->rank;
     const size_t count = collective->count;
     const DType type = collective->type;
     char *data = collective->out;
-    const Block own = block_of(count, type, n, mesh->rank);
+    const Block own = block_of(count, type, n, rank);
 
     reduce_scatter_blocks(mesh, count, type, data, data);
-    reduce_finish(data + own.offset, own.bytes / dtype_size(type), type, collective->op, n);
+    reduce_finish(data + own.offset, own.bytes / dtype_size(type), type, collective->op,
+                  mesh->pg->mean_ranks);
     all_gather_blocks(mesh, count, type, data);
 }
 
 void ring_reduce_scatter(Mesh *mesh, const Collective *collective)
 {
-    const int n = mesh->world_size;
+    const int n = mesh->pg->world_size;
     const size_t count = collective->count;
     const DType type = collective->type;
     const size_t bytes = count * dtype_size(type);
@@ -105,14 +106,15 @@ void ring_reduce_scatter(Mesh *mesh, const Collective *collective)
         reduce_scatter_blocks(mesh, (size_t)n * count, type, collective->in, scratch);
         sums = scratch;
     }
-    memcpy(collective->out, sums + (size_t)mesh->rank * bytes, bytes);
-    reduce_finish(collective->out, count, type, collective->op, n);
+    memcpy(collective->out, sums + (size_t)mesh->pg->rank * bytes, bytes);
+    reduce_finish(collective->out, count, type, collective->op, mesh->pg->mean_ranks);
 }
 
 void ring_all_gather(Mesh *mesh, const Collective *collective)
 {
     char *data = collective->out;
     const size_t bytes = collective->count * dtype_size(collective->type);
-    memcpy(data + (size_t)mesh->rank * bytes, collective->in, bytes);
-    all_gather_blocks(mesh, (size_t)mesh->world_size * collective->count, collective->type, data);
+    memcpy(data + (size_t)mesh->pg->rank * bytes, collective->in, bytes);
+    all_gather_blocks(mesh, (size_t)mesh->pg->world_size * collective->count, collective->type,
+                      data);
 }

@@ -22,7 +22,6 @@
 
 #define TELL_SECONDS 0.1 // a rank that waits tells the others after so long, then ever more seldom
 #define LAST_WORD_SECONDS 1.0 // a closed connection's notice may be on the way for so long
-#define DESCRIPTION_BYTES 128
 #define CULPRIT_MS 200
 
 static bool concerns_all(const Call *call)
@@ -30,19 +29,22 @@ static bool concerns_all(const Call *call)
     return call->kind != SEND && call->kind != RECV;
 }
 
-static const char *call_describe(const Call *call, char *text)
+static const char *call_describe(const Call *call, char text[DESCRIPTION_BYTES])
 {
     const bool known = call->kind >= 0 && call->kind <= RECV && call->type >= 0 &&
                        call->type < NUM_DTYPES && call->op >= 0 && call->op <= REDUCE_MIN;
     if (!known)
         return "something unknown (is it another version of this program?)";
-    const Collective collective = { .sequence = call->sequence,
+    ProcessGroup pg = { 0 };
+    memcpy(pg.name, call->group, sizeof pg.name - 1);
+    const Collective collective = { .pg = &pg,
+                                    .sequence = call->sequence,
                                     .kind = (CollectiveKind)call->kind,
                                     .type = (DType)call->type,
                                     .op = (ReduceOp)call->op,
                                     .count = call->count,
                                     .root = call->root };
-    return collective_describe(&collective, text, DESCRIPTION_BYTES);
+    return collective_describe(&collective, text);
 }
 
 void notice_send(Mesh *mesh, int peer, const Notice *notice)
@@ -76,8 +78,11 @@ void mesh_abort(Mesh *mesh, const char *format, ...)
  */
 static const Call *counterpart(const Mesh *mesh, const Call *theirs)
 {
-    const Call *ours = &mesh->recent[theirs->sequence % NUM_RECENT_CALLS];
-    return concerns_all(theirs) && ours->sequence == theirs->sequence ? ours : NULL;
+    for (const Call *ours = mesh->recent; ours < mesh->recent + NUM_RECENT_CALLS; ours++)
+        if (concerns_all(theirs) && ours->sequence == theirs->sequence &&
+            memcmp(ours->group, theirs->group, sizeof ours->group) == 0)
+            return ours;
+    return NULL;
 }
 
 void mesh_mismatch(Mesh *mesh, int peer, const Call *theirs)
@@ -144,14 +149,16 @@ static bool poll_peers(Mesh *mesh, int num_watched, double seconds)
 
 void mesh_begin(Mesh *mesh, const Collective *collective)
 {
+    mesh->pg = collective->pg;
     mesh->call = (Call){ .sequence = collective->sequence,
                          .count = collective->count,
                          .kind = (int32_t)collective->kind,
                          .type = (int32_t)collective->type,
                          .op = (int32_t)collective->op,
-                         .root = collective->root };
+                         .root = process_group_global_rank(mesh->pg, collective->root) };
+    memcpy(mesh->call.group, mesh->pg->name, sizeof mesh->call.group);
     if (concerns_all(&mesh->call))
-        mesh->recent[mesh->call.sequence % NUM_RECENT_CALLS] = mesh->call;
+        mesh->recent[mesh->num_calls++ % NUM_RECENT_CALLS] = mesh->call;
 
     const double now = seconds_now();
     mesh->deadline = now + mesh->timeout;

@@ -1,0 +1,53 @@
+/*
+ * Groups within the group: every rank tells its color, and each can work out who is with whom.
+ *
+ * Ranks get new numbers in a part, counted from 0 as everywhere; so all that is written for a group
+ * works in a part as it is. In messages they keep the numbers by which the launcher knows them.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/base/log.h"
+#include "common/base/memory.h"
+#include "common/dist/backend.h"
+
+int process_group_global_rank(const ProcessGroup *pg, int rank)
+{
+    return pg->members != NULL ? pg->members[rank] : rank;
+}
+
+/* Who is in the part of this color: sets its size, members and this rank's number in it. */
+static void find_members(ProcessGroup *sub, ProcessGroup *pg, int32_t color)
+{
+    int32_t *colors = mem_calloc((size_t)pg->world_size, sizeof *colors);
+    all_gather(pg, &color, colors, 1, INT32);
+    sub->members = mem_calloc((size_t)pg->world_size, sizeof *sub->members);
+    for (int rank = 0; rank < pg->world_size; rank++) {
+        if (colors[rank] != color || color < 0)
+            continue;
+        if (rank == pg->rank)
+            sub->rank = sub->world_size;
+        sub->members[sub->world_size++] = process_group_global_rank(pg, rank);
+    }
+    free(colors);
+}
+
+void process_group_split(ProcessGroup *sub, ProcessGroup *pg, int color)
+{
+    *sub = (ProcessGroup){ .store = pg->store,
+                           .number = pg->number,
+                           .place = pg->place,
+                           .timeout = pg->timeout,
+                           .check_collectives = pg->check_collectives,
+                           .backend = pg->backend,
+                           .parent = pg };
+    pg->num_splits++;
+    const int length = snprintf(sub->name, sizeof sub->name, "%s%ssplit %d color %d", pg->name,
+                                pg->name[0] != '\0' ? "/" : "", pg->num_splits, color);
+    CHECK(length < GROUP_NAME_BYTES, "groups within groups go no deeper than \"%s\"", pg->name);
+
+    find_members(sub, pg, color);
+    pg->backend->split(sub, pg, color);
+    sub->mean_ranks = sub->world_size;
+    pg->num_parts += sub->world_size > 0;
+}
