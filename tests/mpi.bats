@@ -8,9 +8,7 @@ setup() {
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 # containers have no other user
     export OMPI_MCA_btl_vader_single_copy_mechanism=none             # nor may they use this one
     export OMPI_MCA_odls_base_sigkill_timeout=0                      # kill who is left at once
-    export MASTER_ADDR=127.0.0.1
-    MASTER_PORT=$(python3 -c 'import socket; s = socket.socket(); s.bind(("", 0)); print(s.getsockname()[1])')
-    export MASTER_PORT
+    unset MASTER_ADDR MASTER_PORT # MPI needs no store
 }
 
 # on RANKS COMMAND...: what the command prints on that many ranks is in $output.
@@ -93,12 +91,45 @@ differ() {
     [[ $output == *"all_reduce #0 of 2147483648 float32 (sum): MPI counts to 2147483647"* ]]
 }
 
-@test "mpi: without an MPI launcher, status 2 and what to type" {
-    RANK=0 WORLD_SIZE=1 run timeout 20 "$ranks" nothing
+@test "mpi: over a store that is open already" {
+    MASTER_PORT=$(python3 -c 'import socket; s = socket.socket(); s.bind(("", 0)); print(s.getsockname()[1])')
+    export MASTER_PORT MASTER_ADDR=127.0.0.1
+    on 2 "$ranks" store
+    [ "$status" -eq 0 ]
+    [ -z "$output" ]
+}
+
+@test "mpi: ranks with other options are named" {
+    on 3 "$ranks" otherwise
+    [ "$status" -eq 1 ]
+    [[ $output == *"the ranks disagree: rank 0 has --backend mpi, --device cpu, 3 ranks, --check-collectives off; rank 1 has "*" --check-collectives on"* ]]
+}
+
+@test "mpi: a rank that does not start or end MPI keeps nobody beyond the timeout" {
+    for missing in without_rank_1:MPI_Init end_without_rank_1:MPI_Finalize; do
+        begin=$(date +%s)
+        on 3 "$ranks" ${missing%:*} # for 20 s; the timeout is 1 s
+        [ "$status" -eq 1 ]
+        [ $(($(date +%s) - begin)) -lt 15 ]
+        [[ $output == *"fatal: ${missing#*:} did not end within 1 s: a rank was not started"* ]]
+    done
+}
+
+# alone WORD... [VARIABLE=VALUE...]: status 2 and one line with these words, without a launcher.
+alone() {
+    words=$1
+    shift
+    run env RANK=0 WORLD_SIZE=1 "$@" timeout 20 "$ranks" nothing
     echo "$output"
     [ "$status" -eq 2 ]
-    [[ $output == *"--backend mpi needs ranks that an MPI launcher started"*mpirun* ]]
+    # shellcheck disable=SC2053 # it is a pattern
+    [[ $output == $words ]]
     [ "$(echo "$output" | wc -l)" -eq 1 ]
+}
+
+@test "mpi: without an MPI launcher, status 2 and what to type" {
+    alone '*--backend mpi needs ranks that an MPI launcher started: type LAUNCHER=mpirun*mpirun -n 1 *'
+    alone '*--backend mpi needs ranks that an MPI launcher started, and this srun is none: type srun --mpi=pmix *' SLURM_STEP_NUM_TASKS=1
 }
 
 @test "mpi: a rank that MPI counts otherwise is told both numbers" {
@@ -106,4 +137,8 @@ differ() {
     on 2 sh -c 'RANK=$((1 - OMPI_COMM_WORLD_RANK)) exec "$0" nothing' "$ranks"
     [ "$status" -eq 1 ]
     [[ $output == *"this is rank "[01]" of 2, but rank "[01]" of 2 for MPI"* ]]
+    # As where a launcher under srun --mpi=pmix starts ranks: all inherit its number.
+    run env RANK=1 WORLD_SIZE=2 PMIX_RANK=0 timeout 20 "$ranks" nothing
+    [ "$status" -eq 1 ]
+    [[ $output == *"this is rank 1 of 2, but rank 0 of 2 for MPI"* ]]
 }

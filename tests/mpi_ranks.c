@@ -1,13 +1,14 @@
 /*
  * A rank of an MPI job, for tests/mpi.bats: forms a group with backend mpi and runs one case.
  *
- * MPI=1 builds only; mpirun starts it. Usage: mpi_ranks CASE, MASTER_ADDR and MASTER_PORT set.
+ * MPI=1 builds only; mpirun starts it. Usage: mpi_ranks CASE
  */
 #include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "common/base/log.h"
+#include "common/dist/backend.h"
 #include "common/dist/env.h"
 #include "tests/collective_cases.h"
 #include "tests/split_cases.h"
@@ -89,6 +90,7 @@ static void parts_differ(ProcessGroup *pg)
     ProcessGroup sub;
     process_group_split(&sub, pg, pg->rank > 0);
     broadcast(&sub, data, 10, INT32, pg->rank == 2);
+    process_group_destroy(&sub);
 }
 
 static void nothing(ProcessGroup *pg)
@@ -96,28 +98,70 @@ static void nothing(ProcessGroup *pg)
     (void)pg;
 }
 
+/* Cases of groups that do not come about, or do so in another way. */
+
+static void form(Args *args, ProcessGroup *pg, int rank, int world_size)
+{
+    process_group_init(pg, args, NULL, 0, rank, world_size, (Place){ 0 });
+}
+
+static void form_over_store(Args *args, ProcessGroup *pg, int rank, int world_size)
+{
+    static Store store;
+    store_init(&store, env_str("MASTER_ADDR"), env_int("MASTER_PORT"), rank == 0, world_size, 30);
+    process_group_init_store(pg, args, &store, rank, world_size, (Place){ 0 });
+}
+
+static void form_otherwise(Args *args, ProcessGroup *pg, int rank, int world_size)
+{
+    args->check_collectives = rank == 1;
+    form(args, pg, rank, world_size);
+}
+
+static void form_without_rank_1(Args *args, ProcessGroup *pg, int rank, int world_size)
+{
+    args->timeout = 1;
+    if (rank == 1)
+        sleep(20);
+    form(args, pg, rank, world_size);
+}
+
+static void end_without_rank_1(ProcessGroup *pg)
+{
+    pg->timeout = 1;
+    barrier(pg);
+    if (pg->rank == 1)
+        sleep(20);
+    pg->backend->destroy(pg);
+}
+
 static const struct {
     const char *name;
     void (*run)(ProcessGroup *pg);
     bool check_collectives;
+    void (*form)(Args *args, ProcessGroup *pg, int rank, int world_size);
 } cases[] = {
-    { "all", collective_cases_run, false },
-    { "all_checked", collective_cases_run, true },
-    { "splits", split_cases_run, false },
-    { "splits_checked", split_cases_run, true },
-    { "parts_differ", parts_differ, true },
-    { "two_kinds", two_kinds, true },
-    { "two_counts", two_counts, true },
-    { "two_types", two_types, true },
-    { "two_ops", two_ops, true },
-    { "two_roots", two_roots, true },
-    { "one_call_less", one_call_less, true },
-    { "short_message", short_message, false },
-    { "long_message", long_message, false },
-    { "absent", absent, false },
-    { "killed", killed, false },
-    { "too_many", too_many, false },
-    { "nothing", nothing, false },
+    { "all", collective_cases_run, false, form },
+    { "all_checked", collective_cases_run, true, form },
+    { "splits", split_cases_run, false, form },
+    { "splits_checked", split_cases_run, true, form },
+    { "parts_differ", parts_differ, true, form },
+    { "two_kinds", two_kinds, true, form },
+    { "two_counts", two_counts, true, form },
+    { "two_types", two_types, true, form },
+    { "two_ops", two_ops, true, form },
+    { "two_roots", two_roots, true, form },
+    { "one_call_less", one_call_less, true, form },
+    { "short_message", short_message, false, form },
+    { "long_message", long_message, false, form },
+    { "absent", absent, false, form },
+    { "killed", killed, false, form },
+    { "too_many", too_many, false, form },
+    { "nothing", nothing, false, form },
+    { "store", collective_rounding_run, false, form_over_store },
+    { "otherwise", nothing, false, form_otherwise },
+    { "without_rank_1", nothing, false, form_without_rank_1 },
+    { "end_without_rank_1", end_without_rank_1, false, form },
 };
 
 /* An environment variable that mpirun sets and a test may overrule. */
@@ -135,12 +179,11 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         if (strcmp(argv[1], cases[i].name) != 0)
             continue;
-        const Args args = { .backend = "mpi",
-                            .timeout = 30,
-                            .check_collectives = cases[i].check_collectives };
+        Args args = { .backend = "mpi",
+                      .timeout = 30,
+                      .check_collectives = cases[i].check_collectives };
         ProcessGroup pg;
-        process_group_init(&pg, &args, env_str("MASTER_ADDR"), env_int("MASTER_PORT"), rank,
-                           world_size, (Place){ 0 });
+        cases[i].form(&args, &pg, rank, world_size);
         cases[i].run(&pg);
         process_group_destroy(&pg);
         return EXIT_SUCCESS;

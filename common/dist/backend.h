@@ -39,6 +39,7 @@ typedef struct Backend {
     const char *name;
     bool available; // part of this build?
     bool reads_gpu; // takes GPU memory as it is (else the group stages it through the host)
+    bool has_rendezvous; // its ranks find each other without a store
     void (*check)(int rank,
                   int world_size); // refuses what cannot be, before anybody waits; or NULL
     void (*init)(ProcessGroup *pg); // collective

@@ -4,7 +4,8 @@
  * Every call becomes MPI's nonblocking counterpart, which may go on while the rank computes, but
  * moves only when the rank calls MPI: so starting a call also pushes the earlier ones. MPI has no
  * deadlines, hence a wait asks again and again whether the call is done. Nor does it compare what
- * the ranks call: --check-collectives on does, by an exchange ahead of each collective.
+ * the ranks call: --check-collectives on does, by an exchange ahead of each collective. The ranks
+ * find each other by themselves, with their launcher's help; no store is needed.
  */
 #include <limits.h>
 #include <mpi.h>
@@ -14,13 +15,18 @@
 
 #include "common/base/log.h"
 #include "common/base/memory.h"
+#include "common/base/watchdog.h"
 #include "common/dist/backend.h"
-#include "common/dist/env.h"
+#include "common/dist/mpi_launch.h"
 #include "common/dist/reduce_ops.h"
 
 #define MAX_PENDING 256
 #define EAGER_POLLS 1000
 #define MAX_NAP_NANOSECONDS 50000
+#define MISSING_RANK \
+    "a rank was not started, has died or does not use mpi: give all ranks the same options, " \
+    "under " \
+    "one mpirun or srun --mpi=pmix"
 
 typedef struct {
     long ticket;
@@ -48,42 +54,6 @@ static void check_mpi(int error, const char *what)
 
 /* MPI_CHECK(call) ends this process, saying why, when a call of MPI fails. */
 #define MPI_CHECK(call) check_mpi((call), #call)
-
-/* ---- who started us ---- */
-
-/* Launchers of Open MPI, of all that speak PMI (MPICH, Intel MPI, srun), of MVAPICH. */
-static const struct {
-    const char *rank, *size;
-} variables[] = {
-    { "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE" },
-    { "PMI_RANK", "PMI_SIZE" },
-    { "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE" },
-};
-
-static void expect_place(int rank, int world_size, int mpi_rank, int mpi_size)
-{
-    CHECK(
-        mpi_rank == rank && mpi_size == world_size,
-        "this is rank %d of %d, but rank %d of %d for MPI: start every rank by one mpirun or srun",
-        rank, world_size, mpi_rank, mpi_size);
-}
-
-/* Without a launcher each rank would become an MPI world of one, and a process forked from a rank
- * would take its parent's place: so look before MPI_Init. */
-static void mpi_check(int rank, int world_size)
-{
-    bool launched = getenv("PMIX_RANK") != NULL; // says nothing of the size
-    for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++) {
-        if (getenv(variables[i].rank) == NULL || getenv(variables[i].size) == NULL)
-            continue;
-        launched = true;
-        expect_place(rank, world_size, env_int(variables[i].rank), env_int(variables[i].size));
-    }
-    if (!launched)
-        usage_error("--backend mpi needs ranks that an MPI launcher started: type LAUNCHER=mpirun "
-                    "03_torchrun_env/run.sh %d --backend mpi, or leave the option out",
-                    world_size);
-}
 
 /* ---- bf16, which MPI does not know: its bits, and reductions of our own ---- */
 
@@ -291,16 +261,18 @@ static void mpi_init(ProcessGroup *pg)
     int initialized = 0, level = 0;
     MPI_CHECK(MPI_Initialized(&initialized));
     CHECK(!initialized, "MPI starts once in a process: it can be in one mpi group only");
+    Watchdog watchdog;
+    watchdog_start(&watchdog, pg->timeout, "MPI_Init", MISSING_RANK);
     MPI_CHECK(MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &level));
     CHECK(level >= MPI_THREAD_FUNNELED, "this MPI library allows a rank no threads of its own");
 
     MPI_CHECK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN)); // the default aborts
-    MPI_CHECK(MPI_Comm_dup(MPI_COMM_WORLD, &mpi->comm));
     int rank = 0, size = 0;
-    MPI_CHECK(MPI_Comm_rank(mpi->comm, &rank));
-    MPI_CHECK(MPI_Comm_size(mpi->comm, &size));
-    expect_place(pg->rank, pg->world_size, rank, size);
-
+    MPI_CHECK(MPI_Comm_rank(MPI_COMM_WORLD, &rank));
+    MPI_CHECK(MPI_Comm_size(MPI_COMM_WORLD, &size));
+    mpi_launch_compare(pg->rank, pg->world_size, rank, size);
+    MPI_CHECK(MPI_Comm_dup(MPI_COMM_WORLD, &mpi->comm));
+    watchdog_stop(&watchdog);
     ops_init(mpi);
 }
 
@@ -308,7 +280,10 @@ static void mpi_split(ProcessGroup *sub, ProcessGroup *pg, int color)
 {
     const Mpi *mpi = pg->state;
     MPI_Comm comm;
+    Watchdog watchdog;
+    watchdog_start(&watchdog, pg->timeout, "MPI_Comm_split", MISSING_RANK);
     MPI_CHECK(MPI_Comm_split(mpi->comm, color >= 0 ? color : MPI_UNDEFINED, pg->rank, &comm));
+    watchdog_stop(&watchdog);
     if (color < 0)
         return;
     Mpi *part = mpi_new();
@@ -323,22 +298,24 @@ static void mpi_destroy(ProcessGroup *pg)
     Mpi *mpi = pg->state;
     for (int i = 0; i < MAX_PENDING; i++)
         finish(pg, &mpi->calls[i]);
-    if (pg->parent != NULL) {
-        MPI_CHECK(MPI_Comm_free(&mpi->comm));
-        free(mpi);
-        return;
-    }
-    for (ReduceOp op = REDUCE_SUM; op <= REDUCE_MIN; op++)
-        MPI_CHECK(MPI_Op_free(&mpi->bfloat16_ops[op]));
+
+    Watchdog watchdog;
+    watchdog_start(&watchdog, pg->timeout, "MPI_Finalize", MISSING_RANK);
     MPI_CHECK(MPI_Comm_free(&mpi->comm));
-    MPI_CHECK(MPI_Finalize());
+    if (pg->parent == NULL) {
+        for (ReduceOp op = REDUCE_SUM; op <= REDUCE_MIN; op++)
+            MPI_CHECK(MPI_Op_free(&mpi->bfloat16_ops[op]));
+        MPI_CHECK(MPI_Finalize());
+    }
+    watchdog_stop(&watchdog);
     free(mpi);
 }
 
 const Backend backend_mpi = { .name = "mpi",
                               .available = true,
                               .reads_gpu = false,
-                              .check = mpi_check,
+                              .has_rendezvous = true,
+                              .check = mpi_launch_check,
                               .init = mpi_init,
                               .split = mpi_split,
                               .start = mpi_start,

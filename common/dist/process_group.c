@@ -3,7 +3,8 @@
  *
  * Every rank leaves a line about itself in the store and reads those of the others. So it is known
  * at once which ranks are missing and which were started with other options, before any backend
- * tries to connect them and hangs.
+ * tries to connect them and hangs. Where MPI has brought the ranks together, they show each other
+ * the same lines without a store.
  */
 #include "common/dist/process_group.h"
 
@@ -92,13 +93,36 @@ static noreturn void leave_incomplete(const ProcessGroup *pg, const bool *missin
     leave(pg, pg->world_size - num_missing, reason);
 }
 
+/* What all ranks must have in common. */
+static void write_line(const ProcessGroup *pg, char line[LINE_BYTES])
+{
+    snprintf(line, LINE_BYTES, "--backend %s, --device %s, %d ranks, --check-collectives %s",
+             pg->backend->name, pg->place.on_gpu ? "cuda" : "cpu", pg->world_size,
+             pg->check_collectives ? "on" : "off");
+}
+
+/* Dies unless all ranks ask for the same. Nothing is compared on the way: some may want that. */
+static void agree_without_store(ProcessGroup *pg)
+{
+    char ours[LINE_BYTES] = "", *lines = mem_calloc((size_t)pg->world_size, LINE_BYTES);
+    write_line(pg, ours);
+    const bool check_collectives = pg->check_collectives;
+    pg->check_collectives = false;
+    all_gather(pg, ours, lines, LINE_BYTES, UINT8);
+    pg->check_collectives = check_collectives;
+    pg->sequence = 0; // the caller's first call is number 0
+    for (int rank = 1; rank < pg->world_size; rank++)
+        CHECK(strcmp(lines, lines + rank * LINE_BYTES) == 0,
+              "the ranks disagree: rank 0 has %s; rank %d has %s", lines, rank,
+              lines + rank * LINE_BYTES);
+    free(lines);
+}
+
 /* Dies unless all ranks come, and ask for the same as this one. */
 static void agree(const ProcessGroup *pg)
 {
     char key[STORE_KEY_BYTES], ours[LINE_BYTES];
-    snprintf(ours, sizeof ours, "--backend %s, --device %s, %d ranks, --check-collectives %s",
-             pg->backend->name, pg->place.on_gpu ? "cuda" : "cpu", pg->world_size,
-             pg->check_collectives ? "on" : "off");
+    write_line(pg, ours);
     store_set(pg->store, process_group_key(pg, "line of rank", pg->rank, key), ours, strlen(ours));
 
     bool *missing = mem_calloc((size_t)pg->world_size, sizeof *missing);
@@ -123,8 +147,9 @@ static void agree(const ProcessGroup *pg)
     free(missing);
 }
 
-void process_group_init_store(ProcessGroup *pg, const Args *args, Store *store, int rank,
-                              int world_size, Place place)
+/* All that is known before the others are. */
+static void group_set(ProcessGroup *pg, const Args *args, Store *store, int rank, int world_size,
+                      Place place)
 {
     CHECK(rank >= 0 && rank < world_size, "rank %d in a group of %d: ranks are counted from 0",
           rank, world_size);
@@ -137,7 +162,12 @@ void process_group_init_store(ProcessGroup *pg, const Args *args, Store *store, 
                         .mean_ranks = world_size,
                         .check_collectives = args->check_collectives,
                         .backend = backend_choose(args->backend, place.on_gpu, rank, world_size) };
+}
 
+void process_group_init_store(ProcessGroup *pg, const Args *args, Store *store, int rank,
+                              int world_size, Place place)
+{
+    group_set(pg, args, store, rank, world_size, place);
     // All ranks form the same groups in the same order, so each may count its own.
     char key[STORE_KEY_BYTES];
     pg->number = store_add(store, process_group_key(pg, "rank", rank, key), 1);
@@ -148,14 +178,18 @@ void process_group_init_store(ProcessGroup *pg, const Args *args, Store *store, 
 void process_group_init(ProcessGroup *pg, const Args *args, const char *master_addr,
                         int master_port, int rank, int world_size, Place place)
 {
+    group_set(pg, args, NULL, rank, world_size, place); // refuses what cannot be
+    if (pg->backend->has_rendezvous) {
+        pg->backend->init(pg);
+        agree_without_store(pg);
+        return;
+    }
     CHECK(master_addr != NULL,
           "MASTER_ADDR is not set: on several nodes every rank must be told where "
           "rank 0 is; export it as 04_slurm_multinode/train.slurm does");
     CHECK(master_port > 0 && master_port < 65536,
           "the master's port is %d: it must be one from 1 to 65535, the same on all ranks",
           master_port);
-    backend_choose(args->backend, place.on_gpu, rank,
-                   world_size); // refuses what cannot be before anybody waits
     Store *store = mem_calloc(1, sizeof *store);
     store_init(store, master_addr, master_port, rank == 0, world_size, args->timeout);
     process_group_init_store(pg, args, store, rank, world_size, place);

@@ -20,7 +20,7 @@ typedef enum { REDUCE_SUM, REDUCE_MEAN, REDUCE_MAX, REDUCE_MIN } ReduceOp;
 
 typedef struct ProcessGroup {
     int rank, world_size;
-    Store *store;
+    Store *store; // NULL: there is none
     bool owns_store; // init opened it, destroy closes it
     int64_t number; // counts the groups that this job forms: names its keys in the store
     Place place; // where the data of collectives lies
@@ -46,8 +46,10 @@ typedef struct {
 
 /* Forms the group, as torch.distributed.init_process_group does: rank 0 serves a store at
  * master_addr:master_port, unless a launcher's agent does, and all ranks meet there. They must
- * agree on backend, device and world size; who does not, or does not come, is named. args: backend,
- * timeout, check_collectives. Data of later calls lies in `place`. */
+ * agree on backend, device and world size; who does not, or does not come, is named. With backend
+ * mpi the ranks meet through MPI, which names nobody; address and port are not used (NULL and 0
+ * will do) and there is no store. args: backend, timeout, check_collectives. Data of later calls
+ * lies in `place`. */
 void process_group_init(ProcessGroup *pg, const Args *args, const char *master_addr,
                         int master_port, int rank, int world_size, Place place);
 

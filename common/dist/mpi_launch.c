@@ -1,0 +1,51 @@
+#include "common/dist/mpi_launch.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "common/base/log.h"
+#include "common/dist/env.h"
+
+/* Launchers of Open MPI; of all that speak PMIx (srun --mpi=pmix), which puts the size elsewhere,
+ * or PMI (MPICH, Intel MPI, srun --mpi=pmi2); of MVAPICH. */
+static const struct {
+    const char *rank, *size;
+} variables[] = {
+    { "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE" },
+    { "PMIX_RANK", NULL },
+    { "PMI_RANK", "PMI_SIZE" },
+    { "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE" },
+};
+
+void mpi_launch_compare(int rank, int world_size, int mpi_rank, int mpi_size)
+{
+    CHECK(
+        mpi_rank == rank && mpi_size == world_size,
+        "this is rank %d of %d, but rank %d of %d for MPI: start every rank by one mpirun or srun "
+        "--mpi=pmix, and nothing in between that starts ranks",
+        rank, world_size, mpi_rank, mpi_size);
+}
+
+void mpi_launch_check(int rank, int world_size)
+{
+    bool launched = false;
+    for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++) {
+        const char *size = variables[i].size;
+        if (getenv(variables[i].rank) == NULL || (size != NULL && getenv(size) == NULL))
+            continue;
+        launched = true;
+        mpi_launch_compare(rank, world_size, env_int(variables[i].rank),
+                           size != NULL ? env_int(size) : world_size);
+    }
+    if (launched)
+        return;
+    if (getenv("SLURM_STEP_NUM_TASKS") != NULL)
+        usage_error(
+            "--backend mpi needs ranks that an MPI launcher started, and this srun is none: "
+            "type srun --mpi=pmix (srun --mpi=list shows what there is), or leave the "
+            "option out");
+    usage_error("--backend mpi needs ranks that an MPI launcher started: type LAUNCHER=mpirun "
+                "before run.sh, or mpirun -n %d before the program (in a Slurm job srun "
+                "--mpi=pmix), or leave the option out",
+                world_size);
+}
