@@ -36,7 +36,7 @@ static void dump(FILE *file, const Args *a)
             a->backend);
     fprintf(file, "check_collectives %d\nbucket_cap_mb %.15g\ntimeout %.15g\nnproc %d\n",
             a->check_collectives, a->bucket_cap_mb, a->timeout, a->nproc);
-    fprintf(file, "local_rank %d\n", a->local_rank);
+    fprintf(file, "local_rank %d\nall_reduce %s\n", a->local_rank, a->all_reduce);
 }
 
 typedef struct {

@@ -110,6 +110,25 @@ static void case_all_gather(Case *c)
     array_free(c, out, shares);
 }
 
+/* The short array is this rank's share of the long one. */
+static void case_in_place(Case *c)
+{
+    const size_t rank = (size_t)c->pg->rank, shares = (size_t)c->pg->world_size;
+    char *data = array_new(c, shares), *own = data + rank * c->count * dtype_size(c->type);
+    c->name = "all_gather in place";
+    work_wait(all_gather_async(c->pg, own, data, c->count, c->type));
+    for (size_t other = 0; other < shares; other++)
+        expect_input(c, data, other * c->count, c->count, (int)other, other * c->count);
+    array_free(c, data, shares);
+
+    data = array_new(c, shares);
+    own = data + rank * c->count * dtype_size(c->type);
+    c->name = "reduce_scatter in place";
+    work_wait(reduce_scatter_async(c->pg, data, own, c->count, c->type, c->op));
+    expect_reduced(c, own, rank * c->count);
+    array_free(c, data, shares);
+}
+
 /* Everybody sends to the next rank; of two neighbours one sends first and the other receives. */
 static void case_send_recv(Case *c)
 {
@@ -148,6 +167,7 @@ static void run_size(Case *c, size_t count, DType type)
         for (c->op = REDUCE_SUM; c->op <= REDUCE_MIN; c->op++) {
             case_all_reduce(c);
             case_reduce_scatter(c);
+            case_in_place(c);
             for (c->root = 0; c->root < c->pg->world_size; c->root++)
                 case_reduce(c);
             c->root = 0;
@@ -176,6 +196,7 @@ void collective_cases_run(ProcessGroup *pg)
     c.root = pg->world_size - 1;
     case_all_reduce(&c);
     case_reduce_scatter(&c);
+    case_in_place(&c);
     case_all_gather(&c);
     case_broadcast(&c);
     case_reduce(&c);

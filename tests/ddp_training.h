@@ -28,6 +28,7 @@ typedef struct {
 Parameters parameters_of(const size_t *sizes, int num_sizes);
 Parameters training_parameters(void); // NUM_PARAMETERS of them, p0 to p8
 
+/* With --all-reduce hierarchical, every two ranks share a node. */
 void training_init(Training *t, Rank *rank, double cap_mb);
 void training_free(Training *t);
 

@@ -127,6 +127,12 @@ alone() {
     [ "$(echo "$output" | wc -l)" -eq 1 ]
 }
 
+@test "mpi: stages between nodes are its own affair, status 2" {
+    on 3 "$ranks" nodes
+    [ "$status" -eq 2 ]
+    [[ $output == *"--all-reduce hierarchical is for --backend tcp: mpi finds its own way"* ]]
+}
+
 @test "mpi: without an MPI launcher, status 2 and what to type" {
     alone '*--backend mpi needs ranks that an MPI launcher started: type LAUNCHER=mpirun*mpirun -n 1 *'
     alone '*--backend mpi needs ranks that an MPI launcher started, and this srun is none: type srun --mpi=pmix *' SLURM_STEP_NUM_TASKS=1

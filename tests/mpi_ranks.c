@@ -93,6 +93,16 @@ static void parts_differ(ProcessGroup *pg)
     process_group_destroy(&sub);
 }
 
+static void nodes(ProcessGroup *pg)
+{
+    Args args = { .all_reduce = "flat" };
+    process_group_set_nodes(pg, &args, pg->rank / 2);
+    all_reduce(pg, data, 1000, FLOAT32, REDUCE_SUM);
+    pg->nodes = NULL;
+    args.all_reduce = "hierarchical";
+    process_group_set_nodes(pg, &args, pg->rank / 2);
+}
+
 static void nothing(ProcessGroup *pg)
 {
     (void)pg;
@@ -157,6 +167,7 @@ static const struct {
     { "absent", absent, false, form },
     { "killed", killed, false, form },
     { "too_many", too_many, false, form },
+    { "nodes", nodes, false, form },
     { "nothing", nothing, false, form },
     { "store", collective_rounding_run, false, form_over_store },
     { "otherwise", nothing, false, form_otherwise },
@@ -180,6 +191,7 @@ int main(int argc, char **argv)
         if (strcmp(argv[1], cases[i].name) != 0)
             continue;
         Args args = { .backend = "mpi",
+                      .all_reduce = "flat",
                       .timeout = 30,
                       .check_collectives = cases[i].check_collectives };
         ProcessGroup pg;

@@ -5,7 +5,7 @@ TEST_SOURCES  := $(wildcard tests/test_*.c)
 TEST_PROGRAMS := $(TEST_SOURCES:%.c=$(BUILD)/%)
 TEST_HELPERS  := $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(TEST_SOURCES) tests/mpi_ranks.c,$(wildcard tests/*.c)))
 MPI_RANKS     := $(if $(filter 1,$(MPI)),$(BUILD)/tests/mpi_ranks) # what tests/mpi.bats starts
-THREADED      := $(patsubst %,tests/test_%.c,net store* tcp collectives process_group split mismatches lost_ranks ddp*)
+THREADED      := $(patsubst %,tests/test_%.c,net store* tcp collectives process_group split hierarchy mismatches lost_ranks ddp*)
 TESTS         ?= $(TEST_SOURCES) $(wildcard tests/*.bats)
 PROVE         := BUILD=$(BUILD) prove --timer --exec tests/tap.sh
 

@@ -28,6 +28,7 @@ static void test_defaults(void **state)
     assert_int_equal(args.log_interval, 10);
     assert_string_equal(args.device, "auto");
     assert_string_equal(args.backend, "auto");
+    assert_string_equal(args.all_reduce, "flat");
     assert_false(args.check_collectives);
     assert_true(args.bucket_cap_mb == 25 && args.timeout == 300);
     assert_int_equal(args.nproc, 0);
@@ -89,6 +90,7 @@ static void test_values(void **state)
         { 1, "--threads auto --device cpu", "threads 0", "device cpu" },
         { 2, "--nproc 4 --backend tcp", "nproc 4", "backend tcp" },
         { 2, "--timeout 2.5 --bucket-cap-mb 0.5", "timeout 2.5", "bucket_cap_mb 0.5" },
+        { 4, "--all-reduce hierarchical", "all_reduce hierarchical", "backend auto" },
         { 3, "--local_rank=1 --check-collectives on", "local_rank 1", "check_collectives 1" },
     };
     for (size_t i = 0; i < LENGTH(cases); i++) {
@@ -161,6 +163,8 @@ static void test_refused(void **state)
         { 1, "--nproc 2", "--nproc comes with step 02" },
         { 1, "--bucket-cap-mb 2", "--bucket-cap-mb comes with step 02" },
         { 2, "--local-rank 0", "--local-rank comes with step 03" },
+        { 3, "--all-reduce flat", "--all-reduce comes with step 04" },
+        { 4, "--all-reduce ring", "must be one of flat|hierarchical, not \"ring\"" },
         { 2, "--nproc 0", "from 1 to 1024 or auto" },
         { 2, "--timeout 0", "from 0.001 to 1000000" },
         { 2, "--bucket-cap-mb 0", "from 0.001 to 1000000" },
@@ -193,7 +197,7 @@ static void test_steps(void **state)
             assert_true(strlen(line) <= 100);
             num_listed += strncmp(line, "  --", 4) == 0;
         }
-        assert_int_equal(num_listed, step == STEP_SINGLE ? 25 : step < STEP_NODES ? 30 : 31);
+        assert_int_equal(num_listed, step == STEP_SINGLE ? 25 : step < STEP_NODES ? 30 : 32);
     }
     for (Step step = STEP_SINGLE; step <= STEP_FAULT; step++) {
         assert_int_equal(run(step, "-h"), 0);

@@ -38,6 +38,7 @@ parts() {
     part outside 'NVIDIA GPU' gpus 'ranks train on CPUs' 'a machine that has one'
     part outside Slurm 'program sbatch' '04 runs without a queue of jobs' 'a cluster that has it'
     part outside torchrun 'location torchrun' 'no LAUNCHER=torchrun' 'pip install torch'
+    part extra tc 'location tc' 'no bench/two_nodes.sh' iproute2 iproute-tc iproute2 iproute2 iproute2
     part extra gnuplot 'program gnuplot' 'no plots' gnuplot-nox gnuplot gnuplot gnuplot gnuplot
     part extra clang-format 'program clang-format' "no 'make format'" \
         clang-format clang-tools-extra clang clang-extra-tools clang-tools

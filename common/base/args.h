@@ -38,6 +38,7 @@ typedef struct {
     const char *device; // "auto", "cpu" or "cuda"
 
     const char *backend; // "auto", "nccl", "mpi" or "tcp"
+    const char *all_reduce; // "flat" or "hierarchical"
     bool check_collectives;
     double bucket_cap_mb;
     double timeout; // seconds, of rendezvous and every collective

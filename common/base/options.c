@@ -78,6 +78,8 @@ const Option options[] = {
       offsetof(Args, backend), .help = "who carries the messages; auto: nccl on cuda, else tcp" },
     { "bucket-cap-mb", "MIB", "25", RANKS, STEP_SPAWN, OPTION_REAL, offsetof(Args, bucket_cap_mb),
       .help = "gradients that travel together", .low = 0.001, .high = 1000000 },
+    { "all-reduce", "flat|hierarchical", "flat", RANKS, STEP_NODES, OPTION_CHOICE,
+      offsetof(Args, all_reduce), .help = "hierarchical: fewer bytes between nodes (tcp)" },
     { "check-collectives", "on|off", "off", RANKS, STEP_SPAWN, OPTION_SWITCH,
       offsetof(Args, check_collectives), .help = "compare what the ranks call, before each call" },
     { "timeout", "SECONDS", "300", RANKS, STEP_SPAWN, OPTION_REAL, offsetof(Args, timeout),

@@ -33,6 +33,7 @@ typedef struct {
     int root; // in pg; or the peer of send and recv
     const void *in; // equal to out where the call works in place
     void *out;
+    struct Traffic *traffic; // counts what this rank sends; NULL: nothing does
 } Collective;
 
 typedef struct Backend {

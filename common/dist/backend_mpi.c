@@ -150,6 +150,14 @@ static void compare_calls(const ProcessGroup *pg, const Collective *collective)
     free(all);
 }
 
+/* Is the short array of all_gather or reduce_scatter this rank's share of the long one? */
+static bool in_place(const Collective *c)
+{
+    const size_t offset = (size_t)c->pg->rank * c->count * dtype_size(c->type);
+    const char *in = c->in, *out = c->out;
+    return c->kind == ALL_GATHER ? in == out + offset : out == in + offset;
+}
+
 static int start_request(const ProcessGroup *pg, const Collective *c, MPI_Request *request)
 {
     const Mpi *mpi = pg->state;
@@ -173,10 +181,14 @@ static int start_request(const ProcessGroup *pg, const Collective *c, MPI_Reques
     case GATHER:
         return MPI_Igather(c->in, count, type, c->out, count, type, c->root, comm, request);
     case ALL_GATHER:
-        return MPI_Iallgather(c->in, count, type, c->out, count, type, comm, request);
+        return MPI_Iallgather(in_place(c) ? MPI_IN_PLACE : c->in, count, type, c->out, count, type,
+                              comm, request);
     case SCATTER:
         return MPI_Iscatter(c->in, count, type, c->out, count, type, c->root, comm, request);
     case REDUCE_SCATTER:
+        if (in_place(c)) // MPI's result lies at the beginning; finish moves it
+            return MPI_Ireduce_scatter_block(MPI_IN_PLACE, (void *)c->in, count, type, op, comm,
+                                             request);
         return MPI_Ireduce_scatter_block(c->in, c->out, count, type, op, comm, request);
     case BARRIER:
         return MPI_Ibarrier(comm, request);
@@ -197,6 +209,8 @@ static void finish(const ProcessGroup *pg, Call *call)
     MPI_Status status;
     complete(pg, &call->request, &status, c);
 
+    if (c->kind == REDUCE_SCATTER && in_place(c))
+        memmove(c->out, c->in, c->count * dtype_size(c->type));
     const bool has_sum = c->kind == ALL_REDUCE || c->kind == REDUCE_SCATTER ||
                          (c->kind == REDUCE && c->root == pg->rank);
     if (has_sum)

@@ -10,6 +10,7 @@
 
 #include "common/base/log.h"
 #include "common/dist/backend.h"
+#include "common/dist/hierarchy.h"
 
 static const struct {
     const char *name;
@@ -79,7 +80,11 @@ static Work start(ProcessGroup *pg, CollectiveKind kind, const void *in, void *o
         in = pg;
     if (count == 0 && out == NULL)
         out = pg;
-    const Collective collective = { pg, pg->sequence, kind, type, op, count, root, in, out };
+    // The traffic of a group is that of all_reduce, and all calls on its parts are stages of one.
+    Traffic *traffic = kind == ALL_REDUCE || pg->parent != NULL ? pg->traffic : NULL;
+    const Collective collective = {
+        pg, pg->sequence, kind, type, op, count, root, in, out, traffic
+    };
     check(pg, &collective);
     if (!is_point_to_point(&collective))
         pg->sequence++;
@@ -93,6 +98,10 @@ void work_wait(Work work)
 
 Work all_reduce_async(ProcessGroup *pg, void *data, size_t count, DType type, ReduceOp op)
 {
+    if (hierarchy_pays(pg, count, type))
+        return hierarchical_all_reduce(pg->nodes, data, count, type, op);
+    if (pg->nodes != NULL)
+        pg->nodes->flat.num_calls++;
     return start(pg, ALL_REDUCE, data, data, count, type, op, 0);
 }
 

@@ -15,6 +15,7 @@
 #include "common/base/log.h"
 #include "common/base/memory.h"
 #include "common/dist/backend.h"
+#include "common/dist/hierarchy.h"
 
 #define LINE_BYTES 160
 #define FAREWELL_SECONDS 5.0 // the store waits so long for the last rank to read it
@@ -94,18 +95,20 @@ static noreturn void leave_incomplete(const ProcessGroup *pg, const bool *missin
 }
 
 /* What all ranks must have in common. */
-static void write_line(const ProcessGroup *pg, char line[LINE_BYTES])
+static void write_line(const ProcessGroup *pg, const Args *args, char line[LINE_BYTES])
 {
-    snprintf(line, LINE_BYTES, "--backend %s, --device %s, %d ranks, --check-collectives %s",
+    const bool flat = strcmp(args->all_reduce, "flat") == 0; // early steps know nothing else
+    snprintf(line, LINE_BYTES, "--backend %s, --device %s, %d ranks, --check-collectives %s%s%s",
              pg->backend->name, pg->place.on_gpu ? "cuda" : "cpu", pg->world_size,
-             pg->check_collectives ? "on" : "off");
+             pg->check_collectives ? "on" : "off", flat ? "" : ", --all-reduce ",
+             flat ? "" : args->all_reduce);
 }
 
 /* Dies unless all ranks ask for the same. Nothing is compared on the way: some may want that. */
-static void agree_without_store(ProcessGroup *pg)
+static void agree_without_store(ProcessGroup *pg, const Args *args)
 {
     char ours[LINE_BYTES] = "", *lines = mem_calloc((size_t)pg->world_size, LINE_BYTES);
-    write_line(pg, ours);
+    write_line(pg, args, ours);
     const bool check_collectives = pg->check_collectives;
     pg->check_collectives = false;
     all_gather(pg, ours, lines, LINE_BYTES, UINT8);
@@ -119,10 +122,10 @@ static void agree_without_store(ProcessGroup *pg)
 }
 
 /* Dies unless all ranks come, and ask for the same as this one. */
-static void agree(const ProcessGroup *pg)
+static void agree(const ProcessGroup *pg, const Args *args)
 {
     char key[STORE_KEY_BYTES], ours[LINE_BYTES];
-    write_line(pg, ours);
+    write_line(pg, args, ours);
     store_set(pg->store, process_group_key(pg, "line of rank", pg->rank, key), ours, strlen(ours));
 
     bool *missing = mem_calloc((size_t)pg->world_size, sizeof *missing);
@@ -171,7 +174,7 @@ void process_group_init_store(ProcessGroup *pg, const Args *args, Store *store, 
     // All ranks form the same groups in the same order, so each may count its own.
     char key[STORE_KEY_BYTES];
     pg->number = store_add(store, process_group_key(pg, "rank", rank, key), 1);
-    agree(pg);
+    agree(pg, args);
     pg->backend->init(pg);
 }
 
@@ -181,7 +184,7 @@ void process_group_init(ProcessGroup *pg, const Args *args, const char *master_a
     group_set(pg, args, NULL, rank, world_size, place); // refuses what cannot be
     if (pg->backend->has_rendezvous) {
         pg->backend->init(pg);
-        agree_without_store(pg);
+        agree_without_store(pg, args);
         return;
     }
     CHECK(master_addr != NULL,
@@ -198,6 +201,7 @@ void process_group_init(ProcessGroup *pg, const Args *args, const char *master_a
 
 void process_group_destroy(ProcessGroup *pg)
 {
+    nodes_free(pg);
     CHECK(pg->num_parts == 0, "%d groups that were split off are still there: destroy them first",
           pg->num_parts);
     if (pg->world_size > 0) { // else this rank is in no part of a split

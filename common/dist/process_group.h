@@ -34,6 +34,8 @@ typedef struct ProcessGroup {
     struct ProcessGroup *parent; // of which it is a part; NULL: formed by init, of all ranks
     int *members; // their ranks in the group of all, by rank here; NULL: the same
     char name[GROUP_NAME_BYTES]; // for messages; "" for the group of all ranks
+    struct Nodes *nodes; // which ranks share one; NULL: not known
+    struct Traffic *traffic; // counts what is sent; NULL: nothing does
     int num_splits; // made of this group so far: the same on all ranks
     int num_parts; // of those in which this rank is, how many are not destroyed
 } ProcessGroup;
@@ -46,10 +48,10 @@ typedef struct {
 
 /* Forms the group, as torch.distributed.init_process_group does: rank 0 serves a store at
  * master_addr:master_port, unless a launcher's agent does, and all ranks meet there. They must
- * agree on backend, device and world size; who does not, or does not come, is named. With backend
- * mpi the ranks meet through MPI, which names nobody; address and port are not used (NULL and 0
- * will do) and there is no store. args: backend, timeout, check_collectives. Data of later calls
- * lies in `place`. */
+ * agree on backend, device, world size and --all-reduce; who does not, or does not come, is named.
+ * With backend mpi the ranks meet through MPI, which names nobody; address and port are not used
+ * (NULL and 0 will do) and there is no store. args: backend, timeout, check_collectives. Data of
+ * later calls lies in `place`. */
 void process_group_init(ProcessGroup *pg, const Args *args, const char *master_addr,
                         int master_port, int rank, int world_size, Place place);
 
@@ -66,8 +68,14 @@ void process_group_split(ProcessGroup *sub, ProcessGroup *pg, int color);
 /* The rank in the group of all ranks, by which messages name it. Local. */
 int process_group_global_rank(const ProcessGroup *pg, int rank);
 
+/* Says which ranks share a machine: those that give the same number. From then on, with args
+ * --all-reduce hierarchical, long all_reduces are done in stages, inside the nodes and between them
+ * (hierarchy.h), unless there is but one node, or one rank on each; rank 0 says so. Usage error on
+ * backends that know the nodes themselves. To be called once, on the group of all ranks. */
+void process_group_set_nodes(ProcessGroup *pg, const Args *args, int node);
+
 /* Waits for all ranks, then closes the connections, and the store if init opened it. Parts come
- * before what they are a part of. */
+ * before what they are a part of. On several nodes, rank 0 says what all_reduce has sent (tcp). */
 void process_group_destroy(ProcessGroup *pg);
 
 /* Counts are in elements, 0 allowed. Sums of integers wrap around, means are rounded towards zero.
@@ -77,7 +85,9 @@ void broadcast(ProcessGroup *pg, void *data, size_t count, DType type, int root)
 void reduce(ProcessGroup *pg, void *data, size_t count, DType type, ReduceOp op, int root);
 /* The other ranks' data is left as it was by reduce. Below, `count` is each rank's share: the
  * longer array holds world_size shares in the order of the ranks, and matters on the root only
- * where there is one. In and out must not overlap. */
+ * where there is one. In and out must not overlap; but as in NCCL, the short array of all_gather
+ * and reduce_scatter may be this rank's share of the long one, whose other shares reduce_scatter
+ * leaves in any state then. */
 void gather(ProcessGroup *pg, const void *in, void *out, size_t count, DType type, int root);
 void all_gather(ProcessGroup *pg, const void *in, void *out, size_t count, DType type);
 void scatter(ProcessGroup *pg, const void *in, void *out, size_t count, DType type, int root);

@@ -124,6 +124,15 @@ static int peer_of(const Mesh *mesh, int rank)
     return rank == NOBODY ? NOBODY : process_group_global_rank(mesh->pg, rank);
 }
 
+static void count_sent(const Mesh *mesh, int peer, uint64_t bytes)
+{
+    Traffic *traffic = mesh->traffic;
+    if (traffic == NULL)
+        return;
+    const bool same_node = traffic->node_of[peer] == traffic->node_of[mesh->rank];
+    *(same_node ? &traffic->inside_nodes : &traffic->between_nodes) += bytes;
+}
+
 void exchange(Mesh *mesh, const Exchange *x)
 {
     Message out = { peer_of(mesh, x->to), .payload = (char *)x->out, .bytes = x->out_bytes };
@@ -140,7 +149,10 @@ void exchange(Mesh *mesh, const Exchange *x)
             mesh_wait(mesh, message_done(&out) ? NOBODY : out.peer,
                       message_done(&in) ? NOBODY : in.peer);
     }
-    mesh->sent_bytes += out.peer == NOBODY ? 0 : out.bytes;
+    if (out.peer != NOBODY) {
+        mesh->sent_bytes += out.bytes;
+        count_sent(mesh, out.peer, out.bytes);
+    }
     mesh->received_bytes += in.peer == NOBODY ? 0 : in.bytes;
 }
 

@@ -5,6 +5,7 @@
 #include <poll.h>
 
 #include "common/dist/backend.h"
+#include "common/dist/hierarchy.h"
 
 #define NOBODY (-1) // in place of a rank
 #define NUM_RECENT_CALLS 64
@@ -43,6 +44,7 @@ typedef struct {
     struct pollfd *watched; // every peer's notices, then data to send, data to receive
 
     const ProcessGroup *pg; // whose call is in progress: the group of all ranks, or a part of it
+    Traffic *traffic; // counts what is sent for it; or NULL
     Call call; // in progress
     Call recent[NUM_RECENT_CALLS]; // the latest that concern all ranks of their group
     uint64_t num_calls; // of those, so far

@@ -95,26 +95,31 @@ void ring_all_reduce(Mesh *mesh, const Collective *collective)
 
 void ring_reduce_scatter(Mesh *mesh, const Collective *collective)
 {
-    const int n = mesh->pg->world_size;
+    const int n = mesh->pg->world_size, rank = mesh->pg->rank;
     const size_t count = collective->count;
     const DType type = collective->type;
     const size_t bytes = count * dtype_size(type);
 
-    const char *sums = collective->in;
-    if (n > 1) { // `in` is not ours to write to
-        char *scratch = mesh_scratch(mesh, (size_t)n * bytes);
-        reduce_scatter_blocks(mesh, (size_t)n * count, type, collective->in, scratch);
-        sums = scratch;
+    const char *in = collective->in;
+    char *own = collective->out;
+    if (n > 1) {
+        // What comes by is added up in `in` itself where `out` is a part of it: it is not wanted.
+        const bool in_place = own == in + (size_t)rank * bytes;
+        char *sums = in_place ? own - (size_t)rank * bytes : mesh_scratch(mesh, (size_t)n * bytes);
+        reduce_scatter_blocks(mesh, (size_t)n * count, type, in, sums);
+        in = sums;
     }
-    memcpy(collective->out, sums + (size_t)mesh->pg->rank * bytes, bytes);
-    reduce_finish(collective->out, count, type, collective->op, mesh->pg->mean_ranks);
+    if (own != in + (size_t)rank * bytes)
+        memcpy(own, in + (size_t)rank * bytes, bytes);
+    reduce_finish(own, count, type, collective->op, mesh->pg->mean_ranks);
 }
 
 void ring_all_gather(Mesh *mesh, const Collective *collective)
 {
     char *data = collective->out;
     const size_t bytes = collective->count * dtype_size(collective->type);
-    memcpy(data + (size_t)mesh->pg->rank * bytes, collective->in, bytes);
+    if (collective->in != data + (size_t)mesh->pg->rank * bytes)
+        memcpy(data + (size_t)mesh->pg->rank * bytes, collective->in, bytes);
     all_gather_blocks(mesh, (size_t)mesh->pg->world_size * collective->count, collective->type,
                       data);
 }

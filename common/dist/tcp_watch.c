@@ -150,6 +150,7 @@ static bool poll_peers(Mesh *mesh, int num_watched, double seconds)
 void mesh_begin(Mesh *mesh, const Collective *collective)
 {
     mesh->pg = collective->pg;
+    mesh->traffic = collective->traffic;
     mesh->call = (Call){ .sequence = collective->sequence,
                          .count = collective->count,
                          .kind = (int32_t)collective->kind,
