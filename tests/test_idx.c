@@ -4,9 +4,11 @@
  */
 #include "tests/child.h"
 
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <zlib.h>
 
+#include "common/base/memory.h"
 #include "common/data/idx.h"
 
 // Two images of 2 x 3 pixels.
@@ -112,13 +114,26 @@ static void test_missing(void **state)
                        "data/get_mnist.sh", "--data-dir");
 }
 
-static void test_folder_and_file_instead(void **state)
+/* Something else in the file's place: nobody waits for a pipe's writer or reads a device. */
+static void test_no_regular_file(void **state)
 {
     (void)state;
     char path[256];
     path_of("t", path);
     assert_int_equal(mkdir(path, 0700), 0);
-    assert_dies_saying(read_t, "t", 1, path, "s a directory");
+    assert_dies_saying(read_t, "t", 1, path, "is no regular file", "data/get_mnist.sh");
+    delete ("t");
+    assert_int_equal(mkfifo(path, 0600), 0);
+    assert_dies_saying(read_t, "t", 1, path, "is no regular file");
+    delete ("t");
+    assert_int_equal(symlink("/dev/zero", path), 0);
+    assert_dies_saying(read_t, "t", 1, path, "is no regular file");
+    delete ("t");
+    assert_int_equal(symlink("t", path), 0);
+    assert_dies_saying(read_t, "t", 1, path, "Too many levels of symbolic links", "--data-dir");
+    delete ("t");
+    assert_int_equal(symlink("nowhere", path), 0);
+    assert_dies_saying(read_t, "t", 1, path, "is missing", "--data-dir");
     delete ("t");
     write_plain("t", small, SMALL);
     assert_dies_saying(read_t, "t/t", 1, "t/t", "ot a directory", "--data-dir");
@@ -186,6 +201,74 @@ static void test_trailing_byte(void **state)
     delete ("t.gz");
 }
 
+/* What stands behind the compressed stream: another one goes on, all else is padding. */
+static void test_gzip_and_more(void **state)
+{
+    (void)state;
+    uint8_t copy[512];
+    const size_t compressed = write_gzip("t.gz", small, SMALL, copy);
+    memcpy(copy + compressed, copy, compressed);
+    write_plain("t.gz", copy, 2 * compressed);
+    assert_dies_saying(read_t, "t", 1, "t.gz", "goes on after its 12 bytes");
+    memset(copy + compressed, 0, 100);
+    write_plain("t.gz", copy, compressed + 100);
+    assert_reads_small("t");
+    memcpy(copy + compressed, "garbage", 7);
+    write_plain("t.gz", copy, compressed + 7);
+    assert_reads_small("t");
+    delete ("t.gz");
+}
+
+/* With at most 16 MiB more memory than there is now. */
+static void read_in_little_memory(const void *name)
+{
+    rlim_t pages = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    assert_int_equal(fscanf(file, "%*u %*u %*u %*u %*u %lu", &pages), 1);
+    fclose(file);
+    const rlim_t limit = pages * (rlim_t)sysconf(_SC_PAGESIZE) + (16 << 20);
+    assert_int_equal(setrlimit(RLIMIT_DATA, &(struct rlimit){ limit, limit }), 0);
+    read_t(name);
+}
+
+/* A stream a thousand times as long as its file: no more of it is kept than the header says. */
+static void test_gzip_bomb(void **state)
+{
+    (void)state;
+    enum { MIB = 1 << 20 };
+    char path[256];
+    path_of("t.gz", path);
+    uint8_t *zeros = mem_calloc(MIB, 1);
+    gzFile file = gzopen(path, "wb1");
+    assert_int_equal(gzwrite(file, small, HEADER), HEADER);
+    for (int i = 0; i < 100; i++)
+        assert_int_equal(gzwrite(file, zeros, MIB), MIB);
+    assert_int_equal(gzclose(file), Z_OK);
+    assert_dies_saying(read_in_little_memory, "t", 1, path, "goes on after its 12 bytes");
+    free(zeros);
+    delete ("t.gz");
+}
+
+static void read_as_nobody(const void *name)
+{
+    if (getuid() == 0) // to whom everything is readable
+        assert_int_equal(setuid(65534), 0);
+    read_t(name);
+}
+
+static void test_unreadable(void **state)
+{
+    (void)state;
+    char path[256];
+    path_of("t", path);
+    assert_int_equal(chmod(dir, 0755), 0);
+    write_plain("t", small, SMALL);
+    assert_int_equal(chmod(path, 0), 0);
+    assert_dies_saying(read_as_nobody, "t", 1, path, "Permission denied", "--data-dir");
+    assert_int_equal(chmod(dir, 0700), 0);
+    delete ("t");
+}
+
 static void test_wrong_magic(void **state)
 {
     (void)state;
@@ -244,11 +327,14 @@ int main(void)
         cmocka_unit_test(test_reads_every_spelling),
         cmocka_unit_test(test_reads_one_dimension_and_none_left),
         cmocka_unit_test(test_missing),
-        cmocka_unit_test(test_folder_and_file_instead),
+        cmocka_unit_test(test_no_regular_file),
         cmocka_unit_test(test_truncated_at_every_byte),
         cmocka_unit_test(test_gzip_truncated_at_every_byte),
         cmocka_unit_test(test_gzip_with_every_bit_flipped),
         cmocka_unit_test(test_trailing_byte),
+        cmocka_unit_test(test_gzip_and_more),
+        cmocka_unit_test(test_gzip_bomb),
+        cmocka_unit_test(test_unreadable),
         cmocka_unit_test(test_wrong_magic),
         cmocka_unit_test(test_huge_sizes),
     };

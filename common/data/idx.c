@@ -33,8 +33,12 @@ void idx_find(const char *dir, const char *name, char path[PATH_MAX])
         if (idx != NULL)
             *idx = spelling[i].separator; // train-images.idx3-ubyte, as some mirrors write
 
-        if (access(path, R_OK) == 0)
+        struct stat status;
+        if (stat(path, &status) == 0 && access(path, R_OK) == 0) {
+            // Opening a pipe would wait for somebody who writes into it.
+            CHECK(S_ISREG(status.st_mode), "%s is no regular file: " REMEDY, path);
             return;
+        }
         CHECK(errno == ENOENT, "%s: %s: name a readable folder with --data-dir", path,
               strerror(errno));
     }
