@@ -10,9 +10,9 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "common/base/log.h"
+#include "common/base/streams.h"
 #include "common/data/sampler.h"
 
 // Beyond this torch.randperm draws 64-bit numbers, which give another order.
@@ -92,9 +92,12 @@ int main(int argc, char **argv)
 {
     uint64_t value[NUM_OPTIONS] = { 0 };
     bool given[NUM_OPTIONS] = { false };
+    streams_guard();
     parse(argc, argv, value, given);
-    if (given[HELP])
-        return fputs(help, stdout) < 0;
+    if (given[HELP]) {
+        fputs(help, stdout);
+        streams_exit();
+    }
     if (!given[SIZE] || !given[WORLD_SIZE] || !given[RANK])
         usage_error("--size, --world-size and --rank are needed: see tools/shards --help");
     if (value[RANK] >= value[WORLD_SIZE])
@@ -108,6 +111,5 @@ int main(int argc, char **argv)
     for (size_t row; sampler_next(&sampler, &row, 1) > 0;)
         printf("%zu\n", row);
     sampler_free(&sampler);
-    CHECK(fflush(stdout) == 0 && !ferror(stdout), "cannot write the rows: %s", strerror(errno));
-    return 0;
+    streams_exit();
 }

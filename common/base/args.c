@@ -16,6 +16,7 @@
 
 #include "common/base/log.h"
 #include "common/base/options.h"
+#include "common/base/streams.h"
 
 enum { PLACE_BYTES = PATH_MAX + 64 };
 
@@ -180,6 +181,7 @@ void args_parse(Args *args, Step step, int argc, char **argv)
 {
     static Settings settings; // static: Args keeps pointers to its strings
     settings = (Settings){ 0 };
+    streams_guard();
     read_command_line(&settings, step, argc, argv);
     settings.path = settings.text[BY_COMMAND_LINE][find("config") - options];
     if (settings.path == NULL)

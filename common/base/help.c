@@ -3,10 +3,10 @@
  * the earlier ones teach.
  */
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "common/base/log.h"
 #include "common/base/options.h"
+#include "common/base/streams.h"
 
 static const struct {
     const char *launcher, *ranks;
@@ -31,7 +31,7 @@ static void print_option(const Option *option)
 void help_print(Step step, const char *program)
 {
     if (!log_speaks_for_node())
-        exit(EXIT_SUCCESS);
+        streams_exit();
 
     const char *launcher = example[step].launcher, *ranks = example[step].ranks;
     printf("Usage: %s [total_epochs [save_every]] [options]\n\n", program);
@@ -48,5 +48,5 @@ void help_print(Step step, const char *program)
         group = option->group;
         print_option(option);
     }
-    exit(EXIT_SUCCESS);
+    streams_exit();
 }

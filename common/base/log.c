@@ -5,6 +5,7 @@
 #include "common/base/log.h"
 
 #include <ctype.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +25,22 @@ void log_set_rank(int rank, int world_size)
     snprintf(prefix, sizeof prefix, "[rank %d/%d] ", rank, world_size);
 }
 
-static void write_line(int fd, const char *label, const char *format, va_list args)
+/* False, with errno, where the stream does not take it all. */
+static bool write_all(int fd, const char *bytes, size_t count)
+{
+    for (size_t done = 0; done < count;) {
+        const ssize_t n = write(fd, bytes + done, count - done);
+        if (n < 0 && errno == EAGAIN) // shared with somebody who does not want to wait; we do
+            poll(&(struct pollfd){ .fd = fd, .events = POLLOUT }, 1, -1);
+        else if (n < 0 && errno != EINTR)
+            return false;
+        done += n < 0 ? 0 : (size_t)n;
+    }
+    return true;
+}
+
+/* Returns 0 or an errno. */
+static int write_line(int fd, const char *label, const char *format, va_list args)
 {
     char line[LINE_MAX_BYTES];
     size_t length = (size_t)snprintf(line, sizeof line, "%s", label);
@@ -39,13 +55,9 @@ static void write_line(int fd, const char *label, const char *format, va_list ar
     line[length++] = '\n';
 
     progress_erase();
-    for (size_t done = 0; done < length;) {
-        const ssize_t written = write(fd, line + done, length - done);
-        if (written < 0 && errno != EINTR)
-            break; // nowhere left to say so
-        done += written < 0 ? 0 : (size_t)written;
-    }
+    const int reason = write_all(fd, line, length) ? 0 : errno;
     progress_redraw();
+    return reason;
 }
 
 /* To standard error, under the name of this rank or program. */
@@ -56,15 +68,16 @@ static void write_message(const char *kind, const char *format, va_list args)
         snprintf(label, sizeof label, "%s%s", prefix, kind);
     else
         snprintf(label, sizeof label, "%.128s: %s", program_invocation_short_name, kind);
-    write_line(STDERR_FILENO, label, format, args);
+    write_line(STDERR_FILENO, label, format, args); // if not, there is nowhere left to say so
 }
 
 void log_print(const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    write_line(STDOUT_FILENO, "", format, args);
+    const int reason = write_line(STDOUT_FILENO, "", format, args);
     va_end(args);
+    CHECK(reason == 0, CANNOT_PRINT, strerror(reason));
 }
 
 void log_info(const char *format, ...)
@@ -101,6 +114,11 @@ bool log_speaks_for_node(void)
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (getenv(names[i]) != NULL)
             return atoi(getenv(names[i])) == 0;
+    return own_rank == 0;
+}
+
+bool log_speaks_for_job(void)
+{
     return own_rank == 0;
 }
 

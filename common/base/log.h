@@ -11,7 +11,8 @@
 void log_set_rank(int rank, int world_size);
 
 /* A result: one line to standard output, written whole, so that the lines of several ranks never
- * mix. A progress bar on the terminal makes way for it. */
+ * mix. A progress bar on the terminal makes way for it. Dies where standard output does not take
+ * it: who trains for hours wants to read what came of it. */
 void log_print(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* A message about the run: one line to standard error, with the rank in front. */
@@ -31,8 +32,14 @@ noreturn void usage_error(const char *format, ...) __attribute__((format(printf,
  * no launcher gave it one, rank 0? */
 bool log_speaks_for_node(void);
 
+/* Ranks often find the same thing out. Is this the one that says it: rank 0, or a program that has
+ * no rank? */
+bool log_speaks_for_job(void);
+
 /* Seconds on a clock that never jumps; its zero is arbitrary. */
 double seconds_now(void);
+
+#define CANNOT_PRINT "cannot write to standard output: %s; send it elsewhere" // format, a string
 
 /* CHECK(condition, format, ...) ends this process, saying why, unless the condition holds. */
 #define CHECK(condition, ...) \

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "common/base/log.h"
+#include "common/base/streams.h"
 
 static const struct {
     const char *name;
@@ -88,7 +89,7 @@ static void print_help(Step step)
             snprintf(flag, sizeof flag, "--%s %s", TABLE[i].name, argument);
         printf("  %-32s %s\n", flag, TABLE[i].help);
     }
-    exit(EXIT_SUCCESS);
+    streams_exit();
 }
 
 /* The flag that word, up to its end or '=', names; NUM_FLAGS if none. */

@@ -10,6 +10,7 @@
 #include "common/base/host.h"
 #include "common/base/log.h"
 #include "common/base/memory.h"
+#include "common/base/streams.h"
 #include "common/launch/flag_texts.h"
 #include "common/launch/gpus.h"
 
@@ -240,6 +241,7 @@ static void read_command(Flags *flags, const char *const texts[], char **words)
 
 void flags_parse(Flags *flags, Step step, int argc, char **argv)
 {
+    streams_guard();
     const char *texts[NUM_FLAGS];
     char **words = argv + flag_texts_find(texts, step, argc, argv);
     *flags = (Flags){ .role = texts[ROLE],
