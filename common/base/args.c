@@ -71,12 +71,19 @@ static void settle(Args *args, Settings *settings)
     give_way(settings, two_sizes, "global-batch-size", "batch-size",
              "give the batch of each rank, or that of all together");
 
+    // Where a run goes on, its weights do too. (auto: where there is one to go on with.)
+    if (args->resume != NULL && args->init_from != NULL && strcmp(args->resume, "auto") != 0)
+        give_way(settings, true, "init-from", "resume",
+                 "it has weights of its own; leave one of them out");
+
     if (source_of(settings, "dataset") == BY_DEFAULT)
         args->dataset = linear ? "random" : "digits";
     if (source_of(settings, "momentum") == BY_DEFAULT)
         args->momentum = sgd && !linear ? 0.9 : 0;
     if (source_of(settings, "global-batch-size") == BY_DEFAULT)
         args->global_batch_size = 0;
+    if (source_of(settings, "init-from") == BY_DEFAULT)
+        args->init_from = NULL;
     if (source_of(settings, "lr") == BY_DEFAULT)
         args->lr = strcmp(args->optimizer, "adadelta") == 0 ? 1 : sgd && !linear ? 0.01 : 0.001;
     if (source_of(settings, "weight-decay") == BY_DEFAULT)
