@@ -4,6 +4,7 @@
 #include <pty.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #include "common/io/metrics.h"
 #include "tests/child.h"
@@ -236,7 +237,33 @@ static void test_cannot_write(void **state)
 {
     (void)state;
     assert_int_equal(child_run(write_below_a_file, NULL), 1);
-    assert_non_null(strstr(err, "/dev/null: File exists"));
+    assert_non_null(strstr(err, "/dev/null: File exists: name another with --metrics-dir"));
+}
+
+static void write_in_place(const void *context)
+{
+    (void)context;
+    Run run;
+    run_init(&run, 2, 0);
+}
+
+/* What stands in the file's place: nobody waits for a pipe, or reads a device without end. */
+static void test_no_regular_file(void **state)
+{
+    (void)state;
+    unlink(path);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    assert_dies_saying(write_in_place, NULL, 1, path, "is no regular file", "--metrics-dir");
+    unlink(path);
+    assert_int_equal(symlink("/dev/full", path), 0);
+    assert_dies_saying(write_in_place, NULL, 1, path, "is no regular file", "--metrics-dir");
+    unlink(path);
+    assert_int_equal(symlink(path, path), 0);
+    assert_dies_saying(write_in_place, NULL, 1, path, "symbolic links", "--metrics-dir");
+    unlink(path);
+    assert_int_equal(mkdir(path, 0700), 0);
+    assert_dies_saying(write_in_place, NULL, 1, path, "s a directory", "--metrics-dir");
+    rmdir(path);
 }
 
 /* What rank `rank` shows on a terminal after its third step of ten in the second epoch. */
@@ -281,10 +308,10 @@ static void test_bar(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lines),     cmocka_unit_test(test_exact),
-        cmocka_unit_test(test_resume),    cmocka_unit_test(test_off),
-        cmocka_unit_test(test_disk_full), cmocka_unit_test(test_cannot_write),
-        cmocka_unit_test(test_bar),
+        cmocka_unit_test(test_lines),           cmocka_unit_test(test_exact),
+        cmocka_unit_test(test_resume),          cmocka_unit_test(test_off),
+        cmocka_unit_test(test_disk_full),       cmocka_unit_test(test_cannot_write),
+        cmocka_unit_test(test_no_regular_file), cmocka_unit_test(test_bar),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -6,15 +6,25 @@
  */
 #include "common/base/folder.h"
 
+#include <libgen.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "common/base/log.h"
 
-void folder_create(const char *path)
+static char *copy_of(const char *path)
 {
-    char *part = strdup(path);
-    CHECK(part != NULL, "out of memory");
+    char *copy = strdup(path);
+    CHECK(copy != NULL, "out of memory");
+    return copy;
+}
+
+void folder_create(const char *path, const char *option)
+{
+    char *part = copy_of(path);
     for (size_t i = 1; i <= strlen(path); i++) { // 1: the root is there
         if (path[i] != '/' && path[i] != '\0')
             continue;
@@ -23,9 +33,30 @@ void folder_create(const char *path)
         if (mkdir(part, 0777) < 0) {
             const int reason = errno;
             CHECK(stat(part, &status) == 0 && S_ISDIR(status.st_mode),
-                  "cannot create the folder %s: %s", part, strerror(reason));
+                  "cannot create the folder %s: %s: name another with %s", part, strerror(reason),
+                  option);
         }
         part[i] = path[i];
     }
     free(part);
+}
+
+void folder_check(const char *path, const char *option)
+{
+    // Up to what is there. A link to nowhere is there, too, and no folder can take its place.
+    char *copy = copy_of(path), *part = copy;
+    struct stat status;
+    while (lstat(part, &status) < 0 && errno == ENOENT)
+        part = dirname(part);
+
+    // Permissions do not tell all: the disk may be full or read-only, and what looks like a folder
+    // may take no files. So try.
+    char probe[PATH_MAX];
+    const int length = snprintf(probe, sizeof probe, "%s/.probe.XXXXXX", part);
+    errno = ENAMETOOLONG;
+    CHECK(length < (int)sizeof probe && mkdtemp(probe) != NULL,
+          "cannot write into the folder %s: %s: name another with %s", part, strerror(errno),
+          option);
+    rmdir(probe);
+    free(copy);
 }

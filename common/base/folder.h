@@ -3,7 +3,12 @@
 #define COMMON_BASE_FOLDER_H
 
 /* As mkdir -p: creates what is missing of path; it may be there already, since other ranks create
- * it too. Dies if it cannot be, naming the part that is in the way. */
-void folder_create(const char *path);
+ * it too. Dies if it cannot be, naming the part that is in the way, and the option that names
+ * another: "--log-dir". */
+void folder_create(const char *path, const char *option);
+
+/* Dies where folder_create could not succeed, or nothing could be written into the folder: better
+ * before the work than after. Leaves nothing behind, and the folder uncreated. */
+void folder_check(const char *path, const char *option);
 
 #endif

@@ -72,7 +72,7 @@ void scratch_fill(const Args *args)
         return;
     const double start = seconds_now();
     int num_copied = 0;
-    folder_create(args->scratch_dir);
+    folder_create(args->scratch_dir, "--scratch-dir");
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         char from[PATH_MAX], to[PATH_MAX];
         idx_find(args->data_dir, names[i], from);

@@ -24,6 +24,8 @@ void checkpoint_init(Checkpoint *checkpoint, const Args *args, Optimizer *optim,
                                 .sampler = sampler,
                                 .dataset = dataset,
                                 .world_size = world_size };
+    if (log_speaks_for_job())
+        folder_check(args->checkpoint_dir, "--checkpoint-dir");
 }
 
 void checkpoint_state_name(char *name, size_t bytes, const Tensor *parameter, const char *state)
@@ -155,8 +157,9 @@ static void save(const Checkpoint *checkpoint, const char *name)
     checkpoint_checksum(file, checksum);
     add_text(file, "checksum", "%s", checksum);
 
-    folder_create(dir);
-    CHECK(safetensors_commit(file, path, error, sizeof error), "%s", error);
+    folder_create(dir, "--checkpoint-dir");
+    CHECK(safetensors_commit(file, path, error, sizeof error),
+          "%s: make room, or name another folder with --checkpoint-dir", error);
     safetensors_free(file);
     const int latest = next.epoch - (next.position == 0 && next.epoch > 0);
     log_print("Epoch %d | Training checkpoint saved at %s", latest, path);

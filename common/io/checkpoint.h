@@ -16,6 +16,7 @@ typedef struct {
     int world_size; // ranks of the run
 } Checkpoint;
 
+/* Rank 0 dies here, before the training, where args->checkpoint_dir is nothing to write into. */
 void checkpoint_init(Checkpoint *checkpoint, const Args *args, Optimizer *optim, Sampler *sampler,
                      const Dataset *dataset, int world_size);
 

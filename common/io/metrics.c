@@ -11,6 +11,7 @@
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/base/folder.h"
@@ -54,12 +55,16 @@ void metrics_init(Metrics *metrics, const Args *args, const Model *model, int ra
         return;
 
     char path[PATH_MAX];
-    folder_create(args->metrics_dir);
+    folder_create(args->metrics_dir, "--metrics-dir");
     CHECK(snprintf(path, sizeof path, "%s/rank%d.jsonl", args->metrics_dir, rank) <
               (int)sizeof path,
           "the path of --metrics-dir is too long: %s", args->metrics_dir);
     metrics->file = fopen(path, "a+e"); // reads from the start, writes at the end
-    CHECK(metrics->file != NULL, "cannot write %s: %s", path, strerror(errno));
+    CHECK(metrics->file != NULL, "cannot write %s: %s: name another folder with --metrics-dir",
+          path, strerror(errno));
+    struct stat status; // what is read from a pipe or a device may never come, or never end
+    CHECK(fstat(fileno(metrics->file), &status) == 0 && S_ISREG(status.st_mode),
+          "%s is no regular file: delete it, or name another folder with --metrics-dir", path);
     setvbuf(metrics->file, NULL, _IOLBF, BUFSIZ);
     const off_t end = end_of_steps(metrics->file, model->step);
     CHECK(fseeko(metrics->file, 0, SEEK_END) == 0 && ftruncate(fileno(metrics->file), end) == 0,

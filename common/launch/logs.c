@@ -30,11 +30,12 @@ void logs_init(Logs *logs, const Flags *flags)
     *logs = (Logs){ .flags = flags };
     const char *temporary = getenv("TMPDIR") != NULL ? getenv("TMPDIR") : "/tmp";
     if (flags->log_dir != NULL)
-        folder_create(flags->log_dir);
+        folder_create(flags->log_dir, "--log-dir");
     format_path(logs->folder, "%s/%s_%02xXXXXXX",
                 flags->log_dir != NULL ? flags->log_dir : temporary, flags->run_id,
                 (unsigned)getpid() & 0xff);
-    CHECK(mkdtemp(logs->folder) != NULL, "cannot make the folder %s: %s", logs->folder,
+    CHECK(mkdtemp(logs->folder) != NULL,
+          "cannot create the folder %s: %s: name another place with --log-dir", logs->folder,
           strerror(errno));
 }
 
@@ -106,7 +107,7 @@ void logs_open(Logs *logs, int first_rank, int restart_count)
     const Flags *flags = logs->flags;
     const int num_workers = flags->nproc_per_node;
     format_path(logs->attempt, "%s/attempt_%d", logs->folder, restart_count);
-    folder_create(logs->attempt);
+    folder_create(logs->attempt, "--log-dir");
     int num_tees = 0;
     for (int i = 0; i < num_workers; i++)
         num_tees += (flags->tee[i] & STREAM_STDOUT) + (flags->tee[i] & STREAM_STDERR) / 2;
@@ -115,7 +116,7 @@ void logs_open(Logs *logs, int first_rank, int restart_count)
     for (int i = 0; i < num_workers; i++) {
         char folder[PATH_MAX];
         logs_path(logs, i, "", folder);
-        folder_create(folder);
+        folder_create(folder, "--log-dir");
         for (int stream = 0; stream < 2; stream++)
             logs->output[i][stream] = open_stream(logs, first_rank + i, i, stream);
     }
