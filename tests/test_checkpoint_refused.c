@@ -2,6 +2,7 @@
  * Checkpoints that must not be gone on from, and those that may be, with a warning. Every refusal
  * is one line that says what differs; the files are good ones with their header edited.
  */
+#include "common/base/log.h"
 #include "tests/checkpoint_run.h"
 
 static char good[64], edited[64];
@@ -51,6 +52,10 @@ static void test_edited(void **state)
         { "\"model\":\"linear\",", "", "no \"model\"" },
         { "\"optimizer\":\"sgd\"", "\"optimizer\":\"adam\"", "use --optimizer adam, not sgd" },
         { "\"epoch\":\"3\"", "\"epoch\":\"-3\"", "\"epoch\" in its metadata is \"-3\"" },
+        { "\"epoch\":\"3\"", "\"epoch\":\"1e99\"", "\"epoch\" in its metadata is \"1e99\"" },
+        { "\"epoch\":\"3\"", "\"epoch\":\"nan\"", "\"epoch\" in its metadata is \"nan\"" },
+        { "\"world_size\":\"4\"", "\"world_size\":\"-1\"", "\"world_size\" in its metadata is" },
+        { "\"seed\":\"1\",", "", "no \"seed\"" },
         { "\"epoch\":\"3\"", "\"epoch\":\"\"", "\"epoch\" in its metadata is \"\"" },
         { "\"epoch\":\"3\"", "\"epoch\":\" 3\"", "\"epoch\" in its metadata" },
         { "\"epoch\":\"3\"", "\"epoch\":\"3x\"", "\"epoch\" in its metadata" },
@@ -168,12 +173,74 @@ static void test_warnings(void **state)
     run_free(&run);
 }
 
+static void load_as_rank_1(const void *run)
+{
+    log_set_rank(1, 4);
+    load(run);
+}
+
+/* All ranks read the file, and rank 0 tells what it thinks of it. */
+static void test_one_rank_warns(void **state)
+{
+    (void)state;
+    Run run;
+    save_good(&run);
+    run.args.resume = good;
+    run.args.seed = 2;
+    run.args.epochs = 3;
+    assert_int_equal(child_run(load, &run), 0);
+    assert_non_null(strstr(err, "seed 1, this run has 2\n"));
+    assert_non_null(strstr(err, "nothing left to do"));
+    assert_int_equal(child_run(load_as_rank_1, &run), 0);
+    assert_string_equal(err, "");
+    run_free(&run);
+}
+
+/* Weights that are lost already: refused for any use. An optimizer's state may overflow. */
+static void test_not_finite(void **state)
+{
+    (void)state;
+    const float values[] = { NAN, INFINITY, -INFINITY };
+    Run run;
+    save_good(&run);
+    const float weight = run.model.params[19];
+    for (size_t i = 0; i < LENGTH(values); i++) {
+        run.model.params[19] = values[i];
+        run.args.resume = run.args.init_from = NULL;
+        save(&run, 3, 0);
+        run.args.resume = good;
+        assert_dies_saying(load, &run, 1, good, "\"weight\" has values that are no numbers",
+                           "use an earlier checkpoint");
+        run.args.resume = NULL;
+        run.args.init_from = good;
+        assert_refused(&run, "\"weight\" has values that are no numbers");
+    }
+    run.model.params[19] = weight;
+    run.optim.state[0][19] = INFINITY;
+    save(&run, 3, 0);
+    run.args.resume = good;
+    assert_int_equal(child_run(load, &run), 0);
+    run_free(&run);
+}
+
 static void save_in_child(const void *run)
 {
     checkpoint_save(&((Run *)run)->checkpoint);
 }
 
-/* A folder that cannot be: under a file. */
+static void init_in_child(const void *context)
+{
+    Run *run = (Run *)context;
+    checkpoint_init(&run->checkpoint, &run->args, &run->optim, &run->sampler, &run->dataset, 4);
+}
+
+static void init_as_rank_1(const void *run)
+{
+    log_set_rank(1, 4);
+    init_in_child(run);
+}
+
+/* A folder that cannot be: under a file. Rank 0 knows it before the training. */
 static void test_no_folder(void **state)
 {
     (void)state;
@@ -182,7 +249,9 @@ static void test_no_folder(void **state)
     char below[128];
     snprintf(below, sizeof below, "%s/below", good);
     run.args.checkpoint_dir = below;
-    assert_int_equal(child_run(save_in_child, &run), 1);
+    assert_dies_saying(save_in_child, &run, 1, "File exists", "--checkpoint-dir");
+    assert_dies_saying(init_in_child, &run, 1, below, "Not a directory", "--checkpoint-dir");
+    assert_int_equal(child_run(init_as_rank_1, &run), 0); // it saves nothing
     run_free(&run);
 }
 
@@ -191,7 +260,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_edited),     cmocka_unit_test(test_other_files),
         cmocka_unit_test(test_other_runs), cmocka_unit_test(test_step_too_large),
-        cmocka_unit_test(test_warnings),   cmocka_unit_test(test_no_folder),
+        cmocka_unit_test(test_warnings),   cmocka_unit_test(test_one_rank_warns),
+        cmocka_unit_test(test_not_finite), cmocka_unit_test(test_no_folder),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -7,6 +7,7 @@
  */
 #include <ctype.h>
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -26,7 +27,7 @@ static Source source_open(const char *path)
 {
     char error[PATH_MAX + 1024];
     Safetensors *file = safetensors_open(path, error, sizeof error);
-    CHECK(file != NULL, "%s", error);
+    CHECK(file != NULL, "%s: name another file with --resume or --init-from", error);
 
     // Only of our own files is it known what a checksum covers.
     const char *checksum = safetensors_metadata(file, "checksum");
@@ -69,6 +70,16 @@ static void to_float32(DType type, const void *data, size_t numel, float *values
     }
 }
 
+/* What has become nan or infinite stays so, and makes all else so. */
+static void check_finite(const Source *source, const char *name, const float *values, size_t numel)
+{
+    for (size_t i = 0; i < numel; i++)
+        CHECK(isfinite(values[i]),
+              "%s: tensor \"%s\" has values that are no numbers: its training had failed; use an "
+              "earlier checkpoint",
+              source->path, name);
+}
+
 /* One parameter's slice of an array from the tensor of that name. What a run goes on from must be
  * exact; weights to start from may come in another precision. */
 static void load_array(const Source *source, const char *name, bool exact, const Model *model,
@@ -94,6 +105,8 @@ static void load_array(const Source *source, const char *name, bool exact, const
 
     float *host = mem_calloc(parameter->numel, sizeof *host);
     to_float32(type, data, parameter->numel, host);
+    if (array == model->params)
+        check_finite(source, name, host, parameter->numel);
     model_import(model, i, host, array);
     free(host);
 }
@@ -164,7 +177,7 @@ static void check_model_and_optimizer(const Source *source, const Optimizer *opt
           path, safetensors_num_tensors(source->file), num_tensors, optim->name, optim->momentum);
 }
 
-/* What may differ, but hardly on purpose. */
+/* What may differ, but hardly on purpose. All ranks see it, one says it. */
 static void warn_of_changes(const Source *source, const Checkpoint *checkpoint)
 {
     static const char *const keys[] = { "dataset",           "num_samples", "seed",
@@ -175,7 +188,7 @@ static void warn_of_changes(const Source *source, const Checkpoint *checkpoint)
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         const char *theirs = require_text(source, keys[i]);
         const char *ours = safetensors_metadata(own, keys[i]);
-        if (strcmp(theirs, ours) != 0)
+        if (strcmp(theirs, ours) != 0 && log_speaks_for_job())
             log_warning("%s: was saved with %s %s, this run has %s", source->path, keys[i], theirs,
                         ours);
     }
@@ -208,7 +221,9 @@ static int resume(const Checkpoint *checkpoint, const char *path)
     sampler_seek(sampler, require_count(source, "position", checkpoint->dataset->size + padding));
     safetensors_free(source->file);
 
-    if (sampler->epoch >= checkpoint->args->epochs || model->step >= checkpoint->args->max_steps)
+    const bool done =
+        sampler->epoch >= checkpoint->args->epochs || model->step >= checkpoint->args->max_steps;
+    if (done && log_speaks_for_job())
         log_info("nothing left to do: %s has %d epochs and %llu steps behind it", path,
                  sampler->epoch, (unsigned long long)model->step);
     return sampler->epoch;
@@ -224,7 +239,9 @@ static const char *find_prefix(const Source *source, const Model *model)
     snprintf(wrapped, sizeof wrapped, "module.%s", model->parameter[0].name);
     if (safetensors_find(source->file, wrapped, &type, &ndim, &shape) == NULL)
         return "";
-    log_info("%s: its names begin with \"module.\", those of a wrapper; left out", source->path);
+    if (log_speaks_for_job())
+        log_info("%s: its names begin with \"module.\", those of a wrapper; left out",
+                 source->path);
     return "module.";
 }
 
