@@ -4,6 +4,10 @@
 # A file appears in DIR only when it is whole and its checksum is right.
 set -eu
 
+case $#${1:-} in
+1-h | 1--help) exec sed -n '2,/^set/s/^# //p' "$0" ;;
+1-* | [!01]*) echo "get_mnist.sh: $*: it takes the name of one folder; --help says more" >&2 && exit 2 ;;
+esac
 dir=${1:-$(cd "$(dirname "$0")" && pwd)/mnist}
 mirrors=${MNIST_URL:-https://ossci-datasets.s3.amazonaws.com/mnist
     https://storage.googleapis.com/cvdf-datasets/mnist}
@@ -45,17 +49,25 @@ if valid "$dir" "$sums"; then
     echo "$dir is complete"
     exit
 fi
-mkdir -p "$dir"
+new=
+made= # the folder, if it was not there: a run that gets nothing takes it along
+trap '[ -z "$new" ] || rm -rf "$new"; [ -z "$made" ] || rmdir "$made" 2>/dev/null || true' EXIT
+trap 'exit 1' HUP INT TERM
 
 # One run at a time, or each would download everything; the lock goes with its holder. Where the
-# file system has no locks, renaming alone keeps the runs apart.
-exec 9<"$dir"
-if flock -w 600 9 2>/dev/null; then
+# file system has no locks, renaming alone keeps the runs apart. Fails where another run has taken
+# the folder away meanwhile.
+lock() {
+    [ -d "$dir" ] || made=$dir
+    mkdir -p "$dir" || exit 1
+    { command exec 9<"$dir"; } 2>/dev/null || { [ -d "$dir" ] && return; return 1; }
+    flock -w 600 9 2>/dev/null || return 0
+    # shellcheck disable=SC3013 # not in POSIX, but in every sh that comes with Linux
+    [ "$dir" -ef /dev/fd/9 ] || return 1
     rm -rf "$dir"/.new.* # of runs that were killed
-fi
+}
+until lock; do :; done
 new=$(mktemp -d "$dir/.new.XXXXXX")
-trap 'rm -rf "$new"' EXIT
-trap 'exit 1' HUP INT TERM
 
 echo "$sums" | while read -r sum file; do
     valid "$dir" "$sum  $file" || get "$sum" "$file"

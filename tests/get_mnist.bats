@@ -64,7 +64,10 @@ fails_saying() { # WORDS: no success, and one line of error
     complete
     rm -r "$dir"
     MNIST_URL=file://$tmp/other fails_saying "its checksum is wrong"
-    [ -z "$(ls -A "$dir")" ]
+    [ ! -e "$dir" ] # nothing came, so there is no folder to hold it
+    mkdir "$dir"
+    MNIST_URL=file://$tmp/other fails_saying "its checksum is wrong"
+    [ -d "$dir" ] # ours
 }
 
 @test "a mirror without the files: one line, and nothing is left" {
@@ -82,6 +85,30 @@ fails_saying() { # WORDS: no success, and one line of error
 @test "a folder that cannot be made: one line" {
     touch "$tmp/some"
     fails_saying "$tmp/some"
+}
+
+@test "--help; anything but the name of one folder" {
+    run get_mnist --help
+    [ "$status" -eq 0 ]
+    [[ ${lines[0]} == "Usage: data/get_mnist.sh [DIR] "* && $output == *MNIST_URL* ]]
+    for arguments in --dir -x "$dir more" "-h -h"; do
+        run get_mnist $arguments
+        [ "$status" -eq 2 ]
+        [ "${#lines[@]}" -eq 1 ]
+    done
+    [ ! -e "$dir" ]
+}
+
+@test "four runs at once that get nothing leave nothing" {
+    for i in 1 2 3 4; do
+        MNIST_URL=file:///nowhere get_mnist "$dir" >"$tmp/log.$i" 2>&1 &
+        pids="${pids:-} $!"
+    done
+    for pid in $pids; do
+        ! wait "$pid"
+    done
+    [ "$(cat "$tmp"/log.* | grep -c 'cannot get train-images')" -eq 4 ]
+    [ ! -e "$dir" ]
 }
 
 @test "four runs at once download once" {
