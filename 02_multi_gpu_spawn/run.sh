@@ -1,8 +1,9 @@
 #!/bin/sh
-# Usage: [STAGE=a|b|c] 02_multi_gpu_spawn/run.sh [ranks] [options of train; see --help]
+# Usage: [STAGE=a|b|c] 02_multi_gpu_spawn/run.sh [ranks] [options of train]
 # Without STAGE the whole step; a: fork alone, b: all-reduce, c: sampler. Ranks: GPUs, else 2.
 set -eu
 here=$(dirname "$0")
+case " $* " in *" --help "* | *" -h "*) sed -n '2,/^set/s/^# //p' "$0"; echo ;; esac
 case ${STAGE:-} in
 a) program=$here/train_a_spawn ;;
 b) program=$here/train_b_all_reduce ;;

@@ -1,9 +1,11 @@
 #!/bin/sh
 # Usage: [LAUNCHER=ddprun|torchrun|mpirun] 03_torchrun_env/run.sh [ranks] [options of train]
-# Ranks: GPUs, else 2. Options: see 03_torchrun_env/train --help.
+# Ranks: GPUs, else 2. LAUNCHER: ddprun, if not set.
 set -eu
 here=$(dirname "$0")
 train=$here/train
+launcher=${LAUNCHER:-ddprun}
+case " $* " in *" --help "* | *" -h "*) launcher=--help; sed -n '2,/^set/s/^# //p' "$0"; echo ;; esac
 for program in train ddprun; do
     [ -x "$here/$program" ] || { echo "$0: no program yet: run 'make 03' first" >&2 && exit 1; }
 done
@@ -12,14 +14,22 @@ ranks=$(find /proc/driver/nvidia/gpus -mindepth 1 -maxdepth 1 2>/dev/null | wc -
 [ "$ranks" -gt 0 ] || ranks=2
 case ${1:-} in
 '' | *[!0-9]*) ;;
-*) ranks=$1 && shift ;;
+*[1-9]*) ranks=$1 && shift ;;
+*) echo "$0: $1 ranks: it is a number from 1 on" >&2 && exit 2 ;;
 esac
-case " $* " in *" --help "* | *" -h "*) exec "$train" --help ;; esac
 
-case ${LAUNCHER:-ddprun} in
+needs() {
+    command -v "$1" >/dev/null || { echo "$0: no $1 here: see 'make doctor'" >&2 && exit 1; }
+}
+case $launcher in
+--help) exec "$train" --help ;;
 ddprun) exec "$here/ddprun" --nproc-per-node "$ranks" "$train" "$@" ;;
-torchrun) exec torchrun --standalone --nproc-per-node "$ranks" --no-python "$train" "$@" ;;
+torchrun)
+    needs torchrun
+    exec torchrun --standalone --nproc-per-node "$ranks" --no-python "$train" "$@"
+    ;;
 mpirun)
+    needs mpirun
     # mpirun has variables of its own: each rank gets the five that step 03 reads made from them.
     [ "$(id -u)" -ne 0 ] || export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
     export MASTER_ADDR="${MASTER_ADDR:-localhost}"
@@ -30,5 +40,5 @@ mpirun)
         export WORLD_SIZE=$OMPI_COMM_WORLD_SIZE LOCAL_WORLD_SIZE=$OMPI_COMM_WORLD_LOCAL_SIZE
         exec "$0" "$@"' "$train" "$@"
     ;;
-*) echo "$0: LAUNCHER=$LAUNCHER: it is ddprun, torchrun or mpirun" >&2 && exit 2 ;;
+*) echo "$0: LAUNCHER=$launcher: it is ddprun, torchrun or mpirun" >&2 && exit 2 ;;
 esac

@@ -1,0 +1,75 @@
+#!/usr/bin/env bats
+# The run.sh of the steps: their own --help, and what they say where they cannot run.
+
+fails() { # STATUS WORDS COMMAND...: one line on standard error with these words, nothing else
+    local wanted=$1 words=$2
+    shift 2
+    run timeout 30 "$@"
+    echo "$output"
+    [ "$status" -eq "$wanted" ] && [ "${#lines[@]}" -eq 1 ] && [[ $output == *"$words"* ]]
+}
+
+# A PATH with what the scripts need, but without any launcher.
+bare_path() {
+    mkdir "$BATS_TEST_TMPDIR/bin"
+    for command in sh dirname find wc sed id; do
+        ln -s "$(command -v $command)" "$BATS_TEST_TMPDIR/bin"
+    done
+    echo "$BATS_TEST_TMPDIR/bin"
+}
+
+@test "--help: first run.sh's own usage, then the program's" {
+    for step in 01_single_gpu 02_multi_gpu_spawn 03_torchrun_env; do
+        for arguments in --help -h "--lr 1 --help" "3 --help"; do
+            [ "$step" != 01_single_gpu ] || arguments=${arguments#3 }
+            run timeout 30 $step/run.sh $arguments
+            [ "$status" -eq 0 ]
+            [[ ${lines[0]} == "Usage: "*"$step/run.sh "*"[options of train]"* ]]
+            [[ $output == *"
+Usage: $step/train [total_epochs [save_every]] [options]"*"--batch-size N"* ]]
+        done
+    done
+    STAGE=b run 02_multi_gpu_spawn/run.sh --help
+    [[ $output == *"Usage: 02_multi_gpu_spawn/train_b_all_reduce "* ]]
+    LAUNCHER=mpirun run 03_torchrun_env/run.sh --help
+    [[ $output == *"Usage: 03_torchrun_env/train "* ]]
+}
+
+@test "a program that is not built: the usage, and the make that is missing" {
+    for step in 01_single_gpu 02_multi_gpu_spawn 03_torchrun_env; do
+        mkdir -p "$BATS_TEST_TMPDIR/$step"
+        cp $step/run.sh "$BATS_TEST_TMPDIR/$step"
+        fails 1 "run 'make ${step%%_*}' first" "$BATS_TEST_TMPDIR/$step/run.sh" 2
+        run "$BATS_TEST_TMPDIR/$step/run.sh" --help
+        [ "$status" -eq 1 ]
+        [[ ${lines[0]} == "Usage: "* && $output == *"run 'make ${step%%_*}' first" ]]
+    done
+}
+
+@test "launchers and stages that are not there, ranks that are none: one line" {
+    path=$(bare_path)
+    for launcher in torchrun mpirun; do
+        LAUNCHER=$launcher fails 1 "no $launcher here: see 'make doctor'" \
+            env PATH="$path" 03_torchrun_env/run.sh 2
+    done
+    LAUNCHER=srun fails 2 "it is ddprun, torchrun or mpirun" 03_torchrun_env/run.sh
+    STAGE=d fails 2 "it is a, b, c or not set" 02_multi_gpu_spawn/run.sh
+    for ranks in 0 000; do
+        for launcher in ddprun torchrun mpirun; do
+            LAUNCHER=$launcher fails 2 "a number from 1 on" 03_torchrun_env/run.sh $ranks
+        done
+        fails 2 "from 1 to 1024" 02_multi_gpu_spawn/run.sh $ranks
+    done
+    for ranks in 1025 99999999999999999999; do
+        fails 2 "from 1 to 1024" 03_torchrun_env/run.sh $ranks
+        fails 2 "from 1 to 1024" 02_multi_gpu_spawn/run.sh $ranks
+    done
+}
+
+@test "--help into a full disk is a failure" {
+    for script in 01_single_gpu/run.sh 02_multi_gpu_spawn/run.sh 03_torchrun_env/run.sh data/get_mnist.sh; do
+        run sh -c '"$0" --help >/dev/full' $script
+        [ "$status" -ne 0 ]
+        [ "${#lines[@]}" -eq 1 ]
+    done
+}
