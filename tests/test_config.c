@@ -33,6 +33,9 @@ static void test_config(void **state)
         const char *text, *line, *first, *second;
     } cases[] = {
         { "", "", "batch_size 32", "lr 0.01" },
+        { "\xef\xbb\xbf"
+          "batch_size: 64\r\nlr: 0.5\r\n",
+          "", "batch_size 64", "lr 0.5" },
         { "# nothing\n\n", "", "batch_size 32", "lr 0.01" },
         { "batch_size: 64\nlr: 0.5\n", "", "batch_size 64", "lr 0.5" },
         { "batch-size: 64\nlr: 0.5\n", "--lr 0.25", "batch_size 64", "lr 0.25" },
@@ -81,6 +84,21 @@ static void test_config_refused(void **state)
         { "resume: ~\n", "", "/c.yaml:1: resume has no value" },
         { "data_dir: ''\n", "", "/c.yaml:1: data-dir must not be empty" },
         { "data_dir: \"a\\0b\"\n", "", "/c.yaml:1: names and values have no NUL bytes" },
+        { "data_dir: !!binary L3RtcA==\n", "", "/c.yaml:1: names and values have no !tags" },
+        { "seed: 1\nlr: !!float 1\n", "", "/c.yaml:2: names and values have no !tags" },
+        { "!x lr: 1\n", "", "/c.yaml:1: names and values have no !tags" },
+        { "a: &a [x,x]\nb: &b [*a,*a]\nlr: *b\n", "", "/c.yaml:1: a is no option" },
+        { "seed: &a 1\nlr: *a\n", "", "/c.yaml:2: names and values are single words" },
+        { "<<: {lr: 1}\n", "", "/c.yaml:1: << is no option" },
+        { "lr: 1\n...\nseed: 1\n", "", "/c.yaml:3: " },
+        { "%YAML 9.9\n---\nlr: 1\n", "", "/c.yaml:1: not YAML: found incompatible" },
+        { "%YAML 1.1\nlr: 1\n", "", "/c.yaml:2: not YAML: " },
+        { "\xff\xfel\0r\0:\0 \0"
+          "1\0",
+          "", "/c.yaml:1: not YAML: " }, // UTF-16, cut at NUL
+        { "seed: 1\n\nlr: a\x01z\n", "", "/c.yaml:3: not YAML: control characters" },
+        { "lr: |\n  1\n  2\n", "", "/c.yaml:1: lr must be a number" },
+        { "lr: 1\n@seed: 2\n", "", "/c.yaml:2: not YAML: " },
         { "config: x.yaml\n", "", "/c.yaml:1: config works on the command line only" },
         { "help: on\n", "", "/c.yaml:1: help works on the command line only" },
         { "- lr\n- seed\n", "", "/c.yaml:1: a line must be \"name: value\"" },
@@ -145,8 +163,23 @@ static void test_config_hostile(void **state)
             assert_refused(status, "/c.yaml:");
     }
     assert_in_range(num_sane, 1, 149);
+
+    // A value and a name that are too long, and a NUL.
+    memset(text, '7', MIB);
+    memcpy(text, "lr: ", 4);
+    write_config(text, MIB);
+    assert_refused(run(STEP_SINGLE, line), "/c.yaml:1: lr must be a number from 0 to 1000");
+    memset(text, 'r', MIB);
+    memcpy(text + 1000, ": 1\n", 4);
+    write_config(text, 1004);
+    assert_refused(run(STEP_SINGLE, line), "/c.yaml:1: rrrr");
+    write_config("lr: 1\n\nse\0ed: 1\n", 16);
+    assert_refused(run(STEP_SINGLE, line), "/c.yaml:3: not YAML: control characters");
     free(text);
 
+    unlink(config);
+    assert_int_equal(symlink(config, config), 0);
+    assert_refused(run(STEP_SINGLE, line), "Too many levels of symbolic links");
     unlink(config);
     assert_int_equal(mkfifo(config, 0600), 0); // nobody ever writes into it
     assert_refused(run(STEP_SINGLE, line), "is not a regular file");

@@ -20,6 +20,8 @@
 
 enum { MAX_BYTES = 1 << 20 };
 
+#define BYTE_ORDER_MARK "\xef\xbb\xbf" // some editors begin a file with it
+
 typedef struct {
     Settings *settings;
     const char *text;
@@ -75,6 +77,8 @@ static const char *scalar(const Reader *reader)
 {
     if (reader->event.type != YAML_SCALAR_EVENT)
         usage_error("%snames and values are single words or numbers", reader->place);
+    if (reader->event.data.scalar.tag != NULL) // "!!binary aGk=" does not mean "aGk="
+        usage_error("%snames and values have no !tags", reader->place);
     const char *text = (const char *)reader->event.data.scalar.value;
     if (strlen(text) != reader->event.data.scalar.length)
         usage_error("%snames and values have no NUL bytes", reader->place);
@@ -109,10 +113,12 @@ void config_read(Settings *settings)
 {
     size_t size = 0;
     char *text = read_file(settings->path, &size);
-    Reader reader = { .settings = settings, .text = text };
+    const size_t skipped = strncmp(text, BYTE_ORDER_MARK, 3) == 0 ? 3 : 0;
+    Reader reader = { .settings = settings, .text = text + skipped };
     CHECK(yaml_parser_initialize(&reader.parser), "out of memory");
     yaml_parser_set_encoding(&reader.parser, YAML_UTF8_ENCODING);
-    yaml_parser_set_input_string(&reader.parser, (const unsigned char *)text, size);
+    yaml_parser_set_input_string(&reader.parser, (const unsigned char *)reader.text,
+                                 size - skipped);
 
     next(&reader); // the stream begins
     if (next(&reader) == YAML_DOCUMENT_START_EVENT) { // else there are comments at most
