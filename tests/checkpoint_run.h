@@ -42,6 +42,7 @@ static inline void run_init(Run *run, const char *model, const char *optimizer, 
     memset(run, 0, sizeof *run);
     run->args = (Args){ .model = model,
                         .dataset = cnn ? "digits" : "random",
+                        .dataset_size = 2048,
                         .optimizer = optimizer,
                         .lr = 0.01,
                         .momentum = momentum,

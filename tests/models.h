@@ -30,8 +30,10 @@ static inline void subject_init(Subject *subject, const char *name, uint64_t see
     rng_seed(&rng, seed);
     for (int i = 0; i < drawn; i++)
         rng_next(&rng);
-    subject->args = (Args){ .model = name, .device = "cpu", .threads = threads, .seed = seed };
-    subject->args.dropout = true;
+    args_defaults(&subject->args, name);
+    subject->args.device = "cpu";
+    subject->args.threads = threads;
+    subject->args.seed = seed;
     device_init(&subject->device, &subject->args, 0);
     model_init(&subject->model, &subject->args, ROWS, &rng, &subject->device);
 }

@@ -44,6 +44,19 @@ static void test_memory_overflow(void **state)
     assert_int_equal(status_of_calloc(10, 10), 0);
 }
 
+/* What others hold cannot be had: the kernel would promise it, and kill whoever uses it. */
+static void test_memory_in_use(void **state)
+{
+    (void)state;
+    const size_t left = host_free_memory();
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    assert_true(left > 0 && left < page * (size_t)sysconf(_SC_PHYS_PAGES));
+    assert_int_equal(status_of_calloc((size_t)sysconf(_SC_PHYS_PAGES), page), 1);
+    assert_non_null(strstr(err, "out of memory: "));
+    assert_non_null(strstr(err, "this machine has"));
+    assert_int_equal(status_of_calloc(100 << 20, 1), 0);
+}
+
 static void test_host(void **state)
 {
     (void)state;
@@ -101,9 +114,9 @@ static void test_watchdog(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_memory),   cmocka_unit_test(test_memory_overflow),
-        cmocka_unit_test(test_host),     cmocka_unit_test(test_dtypes),
-        cmocka_unit_test(test_watchdog),
+        cmocka_unit_test(test_memory),        cmocka_unit_test(test_memory_overflow),
+        cmocka_unit_test(test_memory_in_use), cmocka_unit_test(test_host),
+        cmocka_unit_test(test_dtypes),        cmocka_unit_test(test_watchdog),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

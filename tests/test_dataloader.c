@@ -1,4 +1,7 @@
 /* Batches: which rows they hold, and which place each row has in the batch of the whole group. */
+#include <limits.h>
+#include <malloc.h>
+
 #include "tests/child.h"
 
 #include "common/data/dataloader.h"
@@ -60,6 +63,25 @@ static void test_places_do_not_depend_on_the_ranks(void **state)
     }
 }
 
+/* Memory follows the rows: this one's batch size alone would take 16 GB. */
+static void test_huge_batch(void **state)
+{
+    (void)state;
+    const Dataset dataset = { .size = 10 };
+    Sampler sampler;
+    DataLoader loader;
+    sequential_sampler_init(&sampler, dataset.size, 1, 3);
+    dataloader_init(&loader, &dataset, &sampler, INT_MAX);
+    assert_true(malloc_usable_size(loader.index) < 1024);
+    assert_int_equal(dataloader_num_batches(&loader), 1);
+    const Batch *batch = dataloader_next(&loader);
+    assert_int_equal(batch->size, 3);
+    assert_int_equal(batch->index[2], 7);
+    assert_null(dataloader_next(&loader));
+    dataloader_free(&loader);
+    sampler_free(&sampler);
+}
+
 static void test_goes_on_after_a_seek(void **state)
 {
     (void)state;
@@ -111,6 +133,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_batches_of_an_epoch),
         cmocka_unit_test(test_places_do_not_depend_on_the_ranks),
+        cmocka_unit_test(test_huge_batch),
         cmocka_unit_test(test_goes_on_after_a_seek),
         cmocka_unit_test(test_no_rows),
         cmocka_unit_test(test_refuses_empty_batches),

@@ -3,6 +3,7 @@
  * loader against small sets of files that do not fit together.
  */
 #include "tests/child.h"
+#include <limits.h>
 
 #include <jansson.h>
 #include <math.h>
@@ -128,6 +129,26 @@ static void test_num_samples_shortens_the_training_half(void **state)
     dataset_init(&dataset, &args, TEST, &rng);
     assert_int_equal(dataset.size, 360);
     dataset_free(&dataset);
+}
+
+static void test_max_rows(void **state)
+{
+    (void)state;
+    static const char *const names[] = { "random", "digits" };
+    for (size_t i = 0; i < LENGTH(names); i++) {
+        const Args args = args_of(names[i]);
+        Rng rng;
+        rng_seed(&rng, 7);
+        for (Split split = TRAIN; split <= TEST; split++) {
+            Dataset dataset;
+            dataset_init(&dataset, &args, split, &rng);
+            assert_true(dataset.size <= (size_t)dataset_max_rows(&args));
+            dataset_free(&dataset);
+        }
+        assert_in_range(dataset_max_rows(&args), 1, 2048);
+    }
+    const Args args = args_of("mnist");
+    assert_int_equal(dataset_max_rows(&args), INT_MAX);
 }
 
 static void load_train(const void *args)
@@ -324,6 +345,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random_as_in_pytorch),
         cmocka_unit_test(test_num_samples_shortens_the_training_half),
+        cmocka_unit_test(test_max_rows),
         cmocka_unit_test(test_too_many_samples),
         cmocka_unit_test(test_digits_as_in_pytorch),
         cmocka_unit_test_setup_teardown(test_mnist_of_two_images, make_dir, remove_dir),

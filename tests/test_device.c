@@ -43,6 +43,15 @@ static void test_threads(void **state)
     assert_int_equal(threads_of((Args){ .nproc = 2 }), cores);
     setenv("OMP_NUM_THREADS", "nonsense", 1);
     assert_int_equal(threads_of((Args){ 0 }), cores);
+    for (const char *const *text =
+             (const char *const[]){ "", "0", "-3", "1e99", "99999999999999999999", "3000000000",
+                                    NULL };
+         *text != NULL; text++) {
+        setenv("OMP_NUM_THREADS", *text, 1);
+        assert_in_range(threads_of((Args){ 0 }), 1, 1024);
+    }
+    setenv("OMP_NUM_THREADS", "1000000", 1);
+    assert_int_equal(threads_of((Args){ 0 }), 1024);
     setenv("OMP_NUM_THREADS", "5", 1);
     assert_int_equal(threads_of((Args){ .nproc = 2 }), 5);
     assert_int_equal(threads_of((Args){ .threads = 3 }), 3);

@@ -46,6 +46,7 @@ static void run_init(Run *run, int rank, uint64_t step)
     memset(run, 0, sizeof *run);
     run->args = (Args){ .model = "linear",
                         .dataset = "random",
+                        .dataset_size = 1,
                         .optimizer = "sgd",
                         .threads = 1,
                         .device = "cpu",

@@ -53,6 +53,8 @@ static void assert_close(double actual, double expected)
 static void check(Args args, const char *first_state, const char *second_state)
 {
     args.model = "linear";
+    args.dataset = "random";
+    args.dataset_size = 1;
     args.device = "cpu";
     Device device;
     Model model;

@@ -1,11 +1,13 @@
 /*
  * Batch systems and containers narrow a machine in two ways: which cores a process may run on (its
- * affinity mask), and how much of their time it gets (its control group's quota).
+ * affinity mask), and how much of their time it gets (its control group's quota). Other processes,
+ * the other ranks among them, narrow its memory.
  */
 #include "common/base/host.h"
 
 #include <sched.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -52,4 +54,26 @@ char *host_cores(char *text, size_t bytes)
                                        core);
     }
     return text;
+}
+
+size_t host_free_memory(void)
+{
+    FILE *file = fopen("/proc/meminfo", "r");
+    if (file == NULL)
+        return SIZE_MAX;
+    char line[128];
+    size_t kib = 0, total = 0, available = 0, swap = 0;
+    while (fgets(line, sizeof line, file) != NULL) {
+        if (sscanf(line, "MemTotal: %zu kB", &kib) == 1)
+            total = kib;
+        else if (sscanf(line, "MemAvailable: %zu kB", &kib) == 1)
+            available = kib;
+        else if (sscanf(line, "SwapFree: %zu kB", &kib) == 1)
+            swap = kib;
+    }
+    fclose(file);
+    if (total == 0 || available == 0)
+        return SIZE_MAX;
+    const size_t reserve = total / 16;
+    return available + swap > reserve ? (available + swap - reserve) * 1024 : 0;
 }

@@ -10,4 +10,8 @@ int host_num_cores(void);
 /* The numbers of the cores in the mask, as in "0-3,8", as far as `bytes` reach. Returns text. */
 char *host_cores(char *text, size_t bytes);
 
+/* Bytes of memory that can be had without taking any from others, swap included, less a sixteenth
+ * of the machine for what nobody asks for in advance; SIZE_MAX where the system does not tell. */
+size_t host_free_memory(void);
+
 #endif

@@ -6,9 +6,11 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "common/base/host.h"
 #include "common/base/log.h"
+
+#define LARGE_BYTES (64u << 20) // of which it is worth the time to see whether they are there
 
 void *mem_calloc(size_t count, size_t size)
 {
@@ -18,9 +20,9 @@ void *mem_calloc(size_t count, size_t size)
 
     bytes = bytes > 0 ? (bytes + 63) / 64 * 64 : 64; // aligned_alloc wants whole multiples
     // The kernel promises more than there is, and kills whoever takes it at its word.
-    const size_t machine = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
-    CHECK(bytes <= machine, "out of memory: %zu bytes wanted, this machine has %zu", bytes,
-          machine);
+    const size_t available = bytes >= LARGE_BYTES ? host_free_memory() : bytes;
+    CHECK(bytes <= available, "out of memory: %zu bytes wanted, this machine has %zu to give",
+          bytes, available);
     void *memory = aligned_alloc(64, bytes);
     CHECK(memory != NULL, "out of memory: %zu bytes wanted", bytes);
     return memset(memory, 0, bytes);

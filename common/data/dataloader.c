@@ -14,7 +14,8 @@ void dataloader_init(DataLoader *loader, const Dataset *dataset, Sampler *sample
 {
     CHECK(batch_size > 0, "a batch of %d rows cannot be made", batch_size);
     *loader = (DataLoader){ .dataset = dataset, .sampler = sampler, .batch_size = batch_size };
-    loader->index = mem_calloc((size_t)batch_size, sizeof *loader->index);
+    const size_t rows = sampler->size < (size_t)batch_size ? sampler->size : (size_t)batch_size;
+    loader->index = mem_calloc(rows, sizeof *loader->index);
     loader->batch = (Batch){ .dataset = dataset,
                              .index = loader->index,
                              .first_place = sampler->rank,

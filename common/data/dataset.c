@@ -5,6 +5,7 @@
  */
 #include "common/data/dataset.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -87,6 +88,13 @@ void dataset_init(Dataset *dataset, const Args *args, Split split, Rng *rng)
                         args->num_samples, dataset->name, dataset->size);
         dataset->size = (size_t)args->num_samples;
     }
+}
+
+int dataset_max_rows(const Args *args)
+{
+    if (strcmp(args->dataset, "random") == 0)
+        return args->dataset_size;
+    return strcmp(args->dataset, "digits") == 0 ? DIGITS_ROWS : INT_MAX;
 }
 
 void dataset_free(Dataset *dataset)

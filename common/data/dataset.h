@@ -34,4 +34,8 @@ typedef struct {
 void dataset_init(Dataset *dataset, const Args *args, Split split, Rng *rng);
 void dataset_free(Dataset *dataset);
 
+/* More rows than this no batch of the set that args name can have, whatever --batch-size says;
+ * INT_MAX where files tell, which nobody has opened yet. */
+int dataset_max_rows(const Args *args);
+
 #endif

@@ -11,7 +11,7 @@
 #include "common/base/log.h"
 #include "common/base/memory.h"
 
-enum { ROWS = 1797, SMALL = 8, INNER = 20, SIDE = 28, BORDER = (SIDE - INNER) / 2 };
+enum { ROWS = DIGITS_ROWS, SMALL = 8, INNER = 20, SIDE = 28, BORDER = (SIDE - INNER) / 2 };
 enum { MAX_PIXEL = 16, MAX_LABEL = 9 };
 enum { MAX_CSV_BYTES = ROWS * (SMALL * SMALL + 1) * 3 }; // each number: two digits and a comma
 

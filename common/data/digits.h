@@ -4,6 +4,8 @@
 
 #include "common/data/dataset.h"
 
+enum { DIGITS_ROWS = 1797 }; // of both halves
+
 /* Fills size, floats ([size][28 * 28], made to look like MNIST and normalised by the mean and std
  * it finds in dataset) and labels of one half: row i of the file is a test sample when i % 5 == 0,
  * else a training sample. Local. */

@@ -12,6 +12,8 @@
 #include "common/base/log.h"
 #include "common/nn/device_ops.h"
 
+enum { MAX_THREADS = 1024 }; // as --threads has it
+
 /* A positive number from the environment, or 0. */
 static int env_positive(const char *name)
 {
@@ -35,7 +37,7 @@ static int num_threads(const Args *args)
         return args->threads;
     const int wanted = env_positive("OMP_NUM_THREADS");
     if (wanted > 0)
-        return wanted;
+        return wanted < MAX_THREADS ? wanted : MAX_THREADS;
     const int share = host_num_cores() / num_local_ranks(args);
     return share > 0 ? share : 1;
 }

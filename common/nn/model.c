@@ -106,6 +106,9 @@ static void draw_parameters(Model *model, Rng *rng)
 
 void model_init(Model *model, const Args *args, int max_batch, Rng *rng, Device *device)
 {
+    // A batch is never larger than its data set: a huge --batch-size shall not cost memory.
+    if (max_batch > dataset_max_rows(args))
+        max_batch = dataset_max_rows(args);
     const NetworkSpec *spec = find_network(args->model);
     Network *network = mem_calloc(1, sizeof *network);
     *model = (Model){ .name = spec->name, .device = device, .network = network };

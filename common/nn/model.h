@@ -35,8 +35,9 @@ typedef struct {
     struct Network *network; // layers and activations: private to model.c
 } Model;
 
-/* Builds the model args->model names for batches of up to max_batch rows, its initial weights drawn
- * from rng as PyTorch's default initialisation draws them. Local. */
+/* Builds the model args->model names for batches of up to max_batch rows, or of all the rows there
+ * are if those are fewer, its initial weights drawn from rng as PyTorch's default initialisation
+ * draws them. Local. */
 void model_init(Model *model, const Args *args, int max_batch, Rng *rng, Device *device);
 void model_free(Model *model);
 
