@@ -15,12 +15,12 @@
 
 static int world_size; // the child shares out the batch among so many; 0: it does not
 
-static const char *or_null(const char *text)
+static inline const char *or_null(const char *text)
 {
     return text != NULL ? text : "(null)";
 }
 
-static void dump(FILE *file, const Args *a)
+static inline void dump(FILE *file, const Args *a)
 {
     fprintf(file, "\nmodel %s\ndataset %s\ndata_dir %s\ndataset_size %d\nnum_samples %d\n",
             a->model, a->dataset, a->data_dir, a->dataset_size, a->num_samples);
@@ -45,7 +45,7 @@ typedef struct {
     const char *line; // its arguments, with single spaces between them
 } Command;
 
-static void run_command(const void *context)
+static inline void run_command(const void *context)
 {
     const Command *command = context;
     char *argv[64] = { strdup(command->program) }, *line = strdup(command->line);
@@ -63,18 +63,18 @@ static void run_command(const void *context)
     dump(stdout, &args);
 }
 
-static int run(Step step, const char *line)
+static inline int run(Step step, const char *line)
 {
     return child_run(run_command, &(Command){ step, "train", line });
 }
 
-static void assert_has(const char *text, const char *part)
+static inline void assert_has(const char *text, const char *part)
 {
     if (strstr(text, part) == NULL)
         fail_msg("\"%s\" is not in \"%s\"", part, text);
 }
 
-static void assert_value(const char *field)
+static inline void assert_value(const char *field)
 {
     char line[256];
     snprintf(line, sizeof line, "\n%s\n", field);
@@ -82,7 +82,7 @@ static void assert_value(const char *field)
 }
 
 /* The child must have ended with status 2 and one line, with this text. */
-static void assert_refused(int status, const char *message)
+static inline void assert_refused(int status, const char *message)
 {
     assert_string_equal(out, "");
     assert_has(err, message);
@@ -92,7 +92,7 @@ static void assert_refused(int status, const char *message)
 }
 
 /* What args_defaults gives is what parsing no options gives. */
-static void assert_defaults(const char *model)
+static inline void assert_defaults(const char *model)
 {
     char expected[OUTPUT_BYTES] = "";
     FILE *file = fmemopen(expected, sizeof expected, "w");

@@ -39,12 +39,17 @@ static int int_value(const char *const texts[], Flag flag, int min, int max)
     return value;
 }
 
+/* A decimal number: strtod alone would take "0x10" and "1e-999" too. */
 static double seconds_value(const char *name, const char *text, double min)
 {
     char *end = NULL;
+    errno = 0;
     const double value = strtod(text, &end);
-    if (end == text || *end != '\0' || !(value >= min && value <= MAX_SECONDS))
-        usage_error("%s %s: it must be a number of seconds, at least %g", name, text, min);
+    const bool valid =
+        end != text && *end == '\0' && errno == 0 && text[strspn(text, "0123456789.eE+-")] == '\0';
+    if (!valid || value < min || value > MAX_SECONDS)
+        usage_error("%s %s: it must be a number of seconds from %g to %g", name, text, min,
+                    MAX_SECONDS);
     return value;
 }
 
