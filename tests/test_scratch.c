@@ -97,6 +97,26 @@ static void test_copied_once(void **state)
     assert_int_equal(num_entries(to), 4);
 }
 
+/* What is no file where the copy belongs: replaced, or named, but nobody waits for it. */
+static void test_in_the_way(void **state)
+{
+    (void)state;
+    scratch_fill(&args);
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s", to, names[1]);
+    assert_int_equal(remove(path), 0);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    fill_saying("copied 1 of 4 files");
+    assert_int_equal(remove(path), 0);
+    assert_int_equal(symlink(path, path), 0);
+    fill_saying("copied 1 of 4 files");
+    fill_saying("copied 0 of 4 files");
+    assert_int_equal(remove(path), 0);
+    assert_int_equal(mkdir(path, 0700), 0);
+    assert_dies_saying(fill, NULL, 1, to, "s a directory", "--scratch-dir");
+    assert_int_equal(num_entries(to), 4);
+}
+
 static void test_read_instead(void **state)
 {
     (void)state;
@@ -150,6 +170,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_copied_once, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_in_the_way, setup, teardown),
         cmocka_unit_test_setup_teardown(test_read_instead, setup, teardown),
         cmocka_unit_test_setup_teardown(test_nothing_to_copy, setup, teardown),
         cmocka_unit_test_setup_teardown(test_refused, setup, teardown),

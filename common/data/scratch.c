@@ -7,6 +7,7 @@
 
 #include <limits.h>
 #include <stdio.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -78,7 +79,9 @@ void scratch_fill(const Args *args)
         idx_find(args->data_dir, names[i], from);
         const int length = snprintf(to, sizeof to, "%s%s", args->scratch_dir, strrchr(from, '/'));
         CHECK(length < PATH_MAX, "%s: the path is too long", args->scratch_dir);
-        if (access(to, F_OK) == 0 && checksum_of(to) == checksum_of(from))
+        struct stat status; // a pipe in its place would keep us waiting; the copy replaces it
+        const bool is_file = stat(to, &status) == 0 && S_ISREG(status.st_mode);
+        if (is_file && checksum_of(to) == checksum_of(from))
             continue;
         copy_file(from, to);
         num_copied++;
