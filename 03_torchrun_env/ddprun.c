@@ -10,6 +10,7 @@
 
 #include "common/base/host.h"
 #include "common/base/log.h"
+#include "common/base/signal_name.h"
 #include "common/launch/agents.h"
 #include "common/launch/flags.h"
 #include "common/launch/logs.h"
@@ -89,8 +90,8 @@ static Verdict watch(Workers *workers, Agents *agents, const Flags *flags, const
         Failure failure;
         const Worker *failed = workers_failed(workers, flags->shutdown_timeout);
         if (signal != 0 && !workers_stopped(workers)) {
-            failure_of_launcher(&failure, flags->node_rank, 128 + signal, "ended by SIG%s",
-                                sigabbrev_np(signal));
+            failure_of_launcher(&failure, flags->node_rank, 128 + signal, "ended by %s",
+                                signal_name(signal));
             agents_fail(agents, &failure);
         } else if (failed != NULL) {
             const int local_rank = (int)(failed - workers->worker);

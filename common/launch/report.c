@@ -11,19 +11,17 @@
 #include <unistd.h>
 
 #include "common/base/log.h"
+#include "common/base/signal_name.h"
 
 #define THICK_RULE "============================================================\n"
 #define THIN_RULE "------------------------------------------------------------\n"
 
 static void print_end(FILE *out, int status, int signal)
 {
-    const char *name = sigabbrev_np(signal);
     if (signal == 0)
         fprintf(out, "exit status %d", status);
-    else if (name != NULL)
-        fprintf(out, "killed by SIG%s", name);
     else
-        fprintf(out, "killed by signal %d", signal);
+        fprintf(out, "killed by %s", signal_name(signal));
 }
 
 static void print_root(FILE *out, const Failure *root)
