@@ -122,11 +122,12 @@ static void train(int rank, int world_size, const Args *args)
 static int spawn(int world_size, const Args *args)
 {
     for (int rank = 0; rank < world_size; rank++) {
-        const pid_t pid = fork();
+        const pid_t parent = getpid(), pid = fork();
         SYS_CHECK(pid);
         if (pid == 0) {
             prctl(PR_SET_PDEATHSIG, SIGKILL); // nobody outlives the parent
-            train(rank, world_size, args);
+            if (getppid() == parent) // and nobody starts without it
+                train(rank, world_size, args);
             return 0;
         }
     }

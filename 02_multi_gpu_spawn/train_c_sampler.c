@@ -142,11 +142,12 @@ static int spawn(int world_size, const Args *args)
     SYS_CHECK(close(net_listen("localhost", &master_port))); // finds a port that is free
 
     for (int rank = 0; rank < world_size; rank++) {
-        const pid_t pid = fork();
+        const pid_t parent = getpid(), pid = fork();
         SYS_CHECK(pid);
         if (pid == 0) {
             prctl(PR_SET_PDEATHSIG, SIGKILL); // nobody outlives the parent
-            train(rank, world_size, master_port, args);
+            if (getppid() == parent) // and nobody starts without it
+                train(rank, world_size, master_port, args);
             return 0;
         }
     }

@@ -16,6 +16,7 @@
 
 #include "common/base/log.h"
 #include "common/base/memory.h"
+#include "common/base/thread.h"
 
 #define LINE_BYTES (64 << 10) // where lines are cut
 #define PIPE_BYTES (64 << 10) // more does not fit into a pipe
@@ -125,10 +126,13 @@ static void *run(void *argument)
 
 void tee_start(Tee *tee)
 {
+    if (tee->num_streams == 0)
+        return;
     const int stop_fd = eventfd(0, EFD_CLOEXEC);
     SYS_CHECK(stop_fd);
     tee->pipes[tee->num_streams] = (struct pollfd){ .fd = stop_fd, .events = POLLIN };
-    CHECK(pthread_create(&tee->thread, NULL, run, tee) == 0, "cannot start a thread for the logs");
+    const int error = thread_start(&tee->thread, run, tee);
+    CHECK(error == 0, "cannot start a thread for the logs: %s", strerror(error));
 }
 
 static void finish_stream(Stream *stream, struct pollfd *pipe)
@@ -145,10 +149,12 @@ static void finish_stream(Stream *stream, struct pollfd *pipe)
 
 void tee_finish(Tee *tee)
 {
-    const int stop_fd = tee->pipes[tee->num_streams].fd;
-    eventfd_write(stop_fd, 1);
-    pthread_join(tee->thread, NULL);
-    close(stop_fd);
+    if (tee->num_streams > 0) {
+        const int stop_fd = tee->pipes[tee->num_streams].fd;
+        eventfd_write(stop_fd, 1);
+        pthread_join(tee->thread, NULL);
+        close(stop_fd);
+    }
     for (int i = 0; i < tee->num_streams; i++)
         finish_stream(&tee->streams[i], &tee->pipes[i]);
     free(tee->pipes);

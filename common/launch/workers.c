@@ -74,29 +74,38 @@ static noreturn void run_command(const Workers *workers, pid_t launcher, char **
     _exit(127);
 }
 
+static bool not_started(Worker *worker, int error)
+{
+    *worker = (Worker){ .error = error, .status = error == ENOENT ? 127 : 126 };
+    worker->ended = seconds_now();
+    return false;
+}
+
 bool workers_start(Workers *workers, int local_rank, char **command, const int output[2])
 {
     Worker *worker = &workers->worker[local_rank];
     const pid_t launcher = getpid();
     int error_fd[2]; // closed by a successful exec, else it brings errno
-    SYS_CHECK(pipe2(error_fd, O_CLOEXEC));
+    if (pipe2(error_fd, O_CLOEXEC) < 0)
+        return not_started(worker, errno);
     const pid_t pid = fork();
-    SYS_CHECK(pid);
+    const int fork_error = errno;
     if (pid == 0)
         run_command(workers, launcher, command, output, local_rank == 0, error_fd[1]);
 
     close(error_fd[1]);
-    const ssize_t count = read(error_fd[0], &worker->error, sizeof worker->error);
+    int error = 0;
+    const ssize_t count = read(error_fd[0], &error, sizeof error);
     close(error_fd[0]);
-    if (count <= 0) {
-        *worker = (Worker){ .pid = pid, .running = true, .has_group = true };
-        workers->num_running++;
-        return true;
+    if (pid < 0)
+        return not_started(worker, fork_error);
+    if (count > 0) {
+        waitpid(pid, NULL, 0);
+        return not_started(worker, error);
     }
-    waitpid(pid, NULL, 0);
-    worker->status = worker->error == ENOENT ? 127 : 126;
-    worker->ended = seconds_now();
-    return false;
+    *worker = (Worker){ .pid = pid, .running = true, .has_group = true };
+    workers->num_running++;
+    return true;
 }
 
 static void worker_ended(Worker *worker, int wait_status, double now)
@@ -179,6 +188,7 @@ static void send_signal(Workers *workers, int signal)
             continue;
         worker->was_signalled |= worker->running;
         kill(-worker->pid, signal); // fails where all have just ended
+        kill(-worker->pid, SIGCONT); // who is stopped does not hear the other one
     }
 }
 

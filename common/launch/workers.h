@@ -39,8 +39,9 @@ void workers_init(Workers *workers, int num_workers);
 void workers_free(Workers *workers);
 
 /* Starts command with the environment as it is now; output[0] and [1] become its stdout and stderr,
- * unless they are -1. Only local rank 0 has our stdin. False: the program cannot be started, and
- * counts as a worker that ended with status 127 (there is none) or 126, as with a shell. */
+ * unless they are -1. Only local rank 0 has our stdin. False: the program cannot be started (or the
+ * machine has no room for it), and counts as a worker that ended with status 127 (there is none) or
+ * 126, as with a shell. */
 bool workers_start(Workers *workers, int local_rank, char **command, const int output[2]);
 
 /* Sleeps until a worker ends, somebody asks us to end, or `seconds` are over. Returns the signal
@@ -54,8 +55,8 @@ const Worker *workers_failed(const Workers *workers, double patience);
 /* Did all end with EXIT_STOPPED? */
 bool workers_stopped(const Workers *workers);
 
-/* Sends the signal to all that are left, and SIGKILL `seconds` later, or at once on Ctrl-C. Returns
- * when nothing is left of them. */
+/* Sends the signal to all that are left, stopped ones too, and SIGKILL `seconds` later, or at once
+ * on Ctrl-C. Returns when nothing is left of them. */
 void workers_end(Workers *workers, int signal, double seconds);
 
 #endif

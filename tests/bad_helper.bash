@@ -1,0 +1,86 @@
+# What the tests of bad days share: ranks started by hand, and a look at what is left behind.
+
+bats_require_minimum_version 1.5.0
+
+TRAIN=03_torchrun_env/train
+DDPRUN=03_torchrun_env/ddprun
+LINEAR="--model linear --dataset-size 64 --save-every 0 --threads 1"
+
+setup() {
+    cd "$BATS_TEST_DIRNAME/.."
+    OUT=$BATS_TEST_TMPDIR
+    export OUT TMPDIR=$OUT/tmp
+    mkdir "$TMPDIR"
+    unset OMP_NUM_THREADS RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT
+}
+
+# Whatever a test does: no process stays, no half-written file, no temporary folder.
+teardown() {
+    nobody_left || { ps -fp "$(left_over | paste -sd ,)" && kill -KILL $(left_over) && false; }
+    [ -z "$(find "$OUT" -name '*.tmp')" ]
+    [ -z "$(ls -A "$TMPDIR")" ]
+}
+
+# Programs that this test has started: OUT is unique, and in their environment, but not in grep's.
+left_over() {
+    local mark="OUT=$OUT"
+    (unset OUT && grep -lsxz "$mark" /proc/[0-9]*/environ) | while IFS=/ read -r _ _ pid _; do
+        echo "$pid"
+    done
+}
+
+# Waits until they have gone: the kernel needs a moment.
+nobody_left() {
+    for _ in $(seq 200); do
+        [ -n "$(left_over)" ] || return 0
+        sleep 0.05
+    done
+    return 1
+}
+
+# until_true SECONDS COMMAND...: false when it has not become true by then.
+until_true() {
+    local end=$((SECONDS + $1))
+    shift
+    until "$@"; do
+        [ "$SECONDS" -le "$end" ] || return 1
+        sleep 0.05
+    done
+}
+
+has_line() {
+    grep -qs -- "$1" "$2"
+}
+
+free_port() {
+    python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
+}
+
+# start_rank NAME RANK WORLD_SIZE [VARIABLE=VALUE ...] [-- OPTIONS]: a rank as from a shell loop, in
+# the background. What it says goes to $OUT/NAME, its status to $OUT/NAME.status when it has ended.
+start_rank() {
+    local name=$1 rank=$2 world_size=$3 variables=()
+    shift 3
+    while [ $# -gt 0 ] && [ "$1" != -- ]; do variables+=("$1") && shift; done
+    [ $# -eq 0 ] || shift
+    rank_to_end "$name" timeout -k 5 60 env MASTER_ADDR=127.0.0.1 MASTER_PORT="$port" \
+        RANK="$rank" LOCAL_RANK="$rank" WORLD_SIZE="$world_size" "${variables[@]}" \
+        "$TRAIN" 1 $LINEAR --checkpoint-dir "$OUT/$name.d" "$@" 3>&- &
+}
+
+rank_to_end() {
+    local name=$1 begin=$SECONDS status=0
+    shift
+    "$@" >"$OUT/$name" 2>&1 || status=$?
+    echo "$((SECONDS - begin))" >"$OUT/$name.seconds"
+    echo "$status" >"$OUT/$name.status"
+}
+
+# ended NAME STATUS TEXT: a rank ended so, and this was its one line on standard error.
+ended() {
+    local said
+    said=$(grep '^\[rank\|^train:' "$OUT/$1" || true)
+    [ "$(cat "$OUT/$1.status")" -eq "$2" ] && [[ $said == *"$3"* ]] &&
+        [ "$(echo "$said" | wc -l)" -eq 1 ] && return
+    echo "$1 ended with $(cat "$OUT/$1.status") and said: $said" && return 1
+}
