@@ -76,9 +76,10 @@ rank_to_end() {
     echo "$status" >"$OUT/$name.status"
 }
 
-# ended NAME STATUS TEXT: a rank ended so, and this was its one line on standard error.
+# ended NAME STATUS TEXT: a rank ends so, and this was its one line on standard error.
 ended() {
     local said
+    until_true 60 test -s "$OUT/$1.status"
     said=$(grep '^\[rank\|^train:' "$OUT/$1" || true)
     [ "$(cat "$OUT/$1.status")" -eq "$2" ] && [[ $said == *"$3"* ]] &&
         [ "$(echo "$said" | wc -l)" -eq 1 ] && return

@@ -215,11 +215,16 @@ static int connect_host(const char *host, int port, double deadline)
 
 int net_connect(const char *host, int port, double deadline)
 {
+    bool told = false;
     for (double pause = 0.004;; pause = fmin(2 * pause, 0.5)) {
         const int fd = connect_host(host, port, deadline);
         const double left = deadline - seconds_now();
         if (fd >= 0 || !(left > 0))
             return fd;
+        if (errno == ENXIO && !told) {
+            log_warning("no host \"%s\" is known here: trying for %.0f s more", host, ceil(left));
+            told = true;
+        }
         poll(NULL, 0, (int)ceil(1e3 * fmin(pause, left))); // cut short by a signal: tried earlier
     }
 }

@@ -15,12 +15,21 @@ int net_listen(const char *host, int *port);
 int net_accept(int listen_fd, double deadline);
 
 /* Connects, again and again until the deadline: the other side may not be up yet, nor its name
- * known. In the end errno is what the last attempt failed of: ECONNREFUSED (nobody listens there),
- * ENXIO (no such name), ETIMEDOUT (no answer). */
+ * known (which is said on standard error at once, since mostly the name is wrong). In the end errno
+ * is what the last attempt failed of: ECONNREFUSED (nobody listens there), ENXIO (no such name),
+ * ETIMEDOUT (no answer). */
 int net_connect(const char *host, int port, double deadline);
 
 int net_send(int fd, const void *data, size_t bytes, double deadline);
 int net_recv(int fd, void *data, size_t bytes, double deadline);
+
+/* An errno of these calls in words. */
+const char *net_reason(int error);
+
+/* The same for net_listen: where the port is in use, with the process that has it, as far as /proc
+ * lets us see: "Address already in use by python3 (pid 4711)". */
+#define NET_REASON_BYTES 256
+const char *net_listen_reason(int error, int port, char text[NET_REASON_BYTES]);
 
 /* Does a host's name or address mean the asking machine itself, on every machine? */
 bool net_is_loopback(const char *host);

@@ -31,9 +31,19 @@ static int handshake(int fd, double deadline)
     const bool answered = net_send(fd, bytes_front(&hello), bytes_count(&hello), deadline) == 0 &&
                           net_recv(fd, &echo, sizeof echo, deadline) == 0;
     bytes_free(&hello);
-    if (answered && echo != nonce)
-        errno = EPROTO;
-    return echo == nonce ? 0 : -1;
+    if (echo == nonce)
+        return 0;
+    if (answered || errno == ETIMEDOUT)
+        errno = answered ? EPROTO : ENOMSG;
+    return -1;
+}
+
+const char *store_connect_reason(int error)
+{
+    if (error == EPROTO)
+        return "who answers there is no store";
+    return error == ENOMSG ? "who listens there does not answer as a store does"
+                           : net_reason(error);
 }
 
 bool store_connect(Store *store, const char *host, int port, double timeout)
@@ -89,12 +99,13 @@ void store_init(Store *store, const char *host, int port, bool is_server, int wo
     StoreServer *server = NULL;
     if (is_server && !agent_serves(port)) {
         server = store_server_start(host, &port);
+        char reason[NET_REASON_BYTES];
         CHECK(server != NULL, "cannot serve the store at %s:%d: %s (MASTER_PORT may be changed)",
-              host, port, strerror(errno));
+              host, port, net_listen_reason(errno, port, reason));
     }
     CHECK(store_connect(store, host, port, timeout),
           "no store at %s:%d within %g s (%s): is rank 0 running, is MASTER_ADDR right?", host,
-          port, timeout, strerror(errno));
+          port, timeout, store_connect_reason(errno));
     store->server = server;
     const int length =
         snprintf(store->prefix, sizeof store->prefix, "ddp.c/%s/%s/",

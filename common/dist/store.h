@@ -31,8 +31,11 @@ typedef struct {
 void store_init(Store *store, const char *host, int port, bool is_server, int world_size,
                 double timeout);
 
-/* Just a client, no prefix, nobody counted: for launchers and tools. False and errno on failure. */
+/* Just a client, no prefix, nobody counted: for launchers and tools. False and errno on failure,
+ * which store_connect_reason puts into words: EPROTO and ENOMSG mean that somebody else listens
+ * there, one who answers or one who does not; else as of net_connect. */
 bool store_connect(Store *store, const char *host, int port, double timeout);
+const char *store_connect_reason(int error);
 
 /* Counts one more worker or agent (amount 1), as store_init does; returns how many have come. */
 int64_t store_count_worker(const Store *store, int64_t amount);

@@ -84,7 +84,7 @@ static int listen_and_publish(const ProcessGroup *pg)
 static int call_rank(const char *host, int port, int rank, const Hello *own, double deadline)
 {
     const int fd = net_connect(host, port, deadline);
-    CHECK(fd >= 0, "cannot reach rank %d at %s port %d: %s", rank, host, port, strerror(errno));
+    CHECK(fd >= 0, "cannot reach rank %d at %s port %d: %s", rank, host, port, net_reason(errno));
     Hello theirs;
     if (net_send(fd, own, sizeof *own, deadline) == 0 &&
         hello_receive(fd, own, &theirs, deadline) && theirs.rank == rank)

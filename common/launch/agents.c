@@ -15,6 +15,7 @@
 
 #include "common/base/log.h"
 #include "common/base/memory.h"
+#include "common/dist/net.h"
 
 #define KEY_NUM_MEMBERS "torchelastic/agent/terminal_state/num_members"
 #define KEY_NUM_STOPPED "ddprun/num_stopped" // of these
@@ -39,8 +40,10 @@ void agents_join(Agents *agents, const Flags *flags)
     CHECK(agents->found != MAP_FAILED, "out of memory");
     if (flags->node_rank == 0) {
         agents->server = store_server_start(flags->master_addr, &agents->master_port);
+        char reason[NET_REASON_BYTES];
         CHECK(agents->server != NULL, "cannot serve the store at %s:%d: %s; try --master-port",
-              flags->master_addr, agents->master_port, strerror(errno));
+              flags->master_addr, agents->master_port,
+              net_listen_reason(errno, agents->master_port, reason));
     }
     agents->in_touch = flags->max_nodes > 1;
     if (!agents->in_touch) {

@@ -10,7 +10,8 @@
  *   .../last_member                      set by the last of them: the job is over
  *
  * Ours goes further: a failure is known everywhere at once, nobody waits for the dead, and nobody
- * takes an end for success that was none. Whoever fails leaves the reason in ddprun/failure/<node>
+ * takes an end for success that was none. ddprun/num_nodes holds the --nnodes of the first to come:
+ * who has another one ends them all. Whoever fails leaves the reason in ddprun/failure/<node>
  * and sets last_member to "failed". ddprun/pulse/<node> counts up while that node's launcher lives,
  * and is removed when it leaves; the store outlives them all.
  */

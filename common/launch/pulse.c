@@ -74,7 +74,7 @@ static noreturn void beat(const Flags *flags)
 {
     Store store;
     CHECK(pulse_connect(&store, flags, TIMEOUT), "the store at %s:%d is out of reach: %s",
-          flags->master_addr, flags->master_port, strerror(errno));
+          flags->master_addr, flags->master_port, store_connect_reason(errno));
     Heard *heard = mem_calloc((size_t)flags->max_nodes, sizeof *heard);
     char key[KEY_BYTES];
     node_key(key, KEY_PULSE, flags->node_rank);

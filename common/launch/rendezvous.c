@@ -6,6 +6,7 @@
 
 #include <jansson.h>
 #include <math.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -15,7 +16,9 @@
 
 #define KEY_ROLE_INFO "torchelastic/role_info/%d"
 #define KEY_ASSIGNED_RANKS "torchelastic/assigned_ranks/%d"
+#define KEY_NUM_NODES "ddprun/num_nodes" // --nnodes of the first that came
 #define PATIENCE 10.0 // seconds until we say whom we wait for
+#define FAREWELL_MS 1000 // in which the others read why there will be no job
 
 typedef struct {
     char role[256];
@@ -39,9 +42,14 @@ static void connect_store(Store *store, const Flags *flags, double deadline)
 {
     if (pulse_connect(store, flags, fmin(PATIENCE, flags->join_timeout)))
         return;
-    say_waiting(flags, "node 0");
-    if (!pulse_connect(store, flags, fmax(deadline - seconds_now(), 0)))
+    if (errno != EPROTO)
+        say_waiting(flags, "node 0");
+    if (errno != EPROTO && pulse_connect(store, flags, fmax(deadline - seconds_now(), 0)))
+        return;
+    if (errno == ECONNREFUSED || errno == ETIMEDOUT)
         give_up(flags, "node 0");
+    die("no store of node 0 at %s:%d (%s): are --master-addr and --master-port right?",
+        flags->master_addr, flags->master_port, store_connect_reason(errno));
 }
 
 static void wait_for(Store *store, const Flags *flags, const char *key, const char *whom,
@@ -55,6 +63,39 @@ static void wait_for(Store *store, const Flags *flags, const char *key, const ch
         give_up(flags, whom);
 }
 
+/* There will be no job. What stands where the others look for numbers, a text, tells them why. */
+static noreturn void refuse(Store *store, const Flags *flags, int num_nodes, const char *reason)
+{
+    char key[KEY_BYTES];
+    json_t *string = json_string(reason);
+    char *text = json_dumps(string, JSON_ENCODE_ANY);
+    CHECK(text != NULL, "%s", reason);
+    if (flags->node_rank > 0)
+        store_set(store, node_key(key, KEY_ROLE_INFO, flags->node_rank), text, strlen(text));
+    for (int i = 1; flags->node_rank == 0 && i < num_nodes; i++)
+        store_set(store, node_key(key, KEY_ASSIGNED_RANKS, i), text, strlen(text));
+    store_ping(store); // it has them all
+    if (flags->node_rank == 0)
+        poll(NULL, 0, FAREWELL_MS);
+    die("%s", reason);
+}
+
+/* Nodes that expect different numbers of nodes would run, and then wait for ends that never come.
+ */
+static void agree_on_num_nodes(Store *store, const Flags *flags)
+{
+    char ours[16], theirs[16] = "", reason[256];
+    snprintf(ours, sizeof ours, "%d", flags->max_nodes);
+    store_compare_set(store, KEY_NUM_NODES, "", ours, theirs, sizeof theirs - 1);
+    if (strcmp(ours, theirs) == 0)
+        return;
+    snprintf(reason, sizeof reason,
+             "node %d has --nnodes %s, but another one --nnodes %s: give all nodes the same",
+             flags->node_rank, ours, theirs);
+    const int most = atoi(theirs) > flags->max_nodes ? atoi(theirs) : flags->max_nodes;
+    refuse(store, flags, most, reason);
+}
+
 /* Node 0: reads what the nodes bring. */
 static void read_nodes(Store *store, const Flags *flags, Node *nodes, double deadline)
 {
@@ -63,7 +104,10 @@ static void read_nodes(Store *store, const Flags *flags, Node *nodes, double dea
         snprintf(whom, sizeof whom, "node %d", i);
         wait_for(store, flags, node_key(key, KEY_ROLE_INFO, i), whom, deadline);
         const size_t length = store_get(store, key, text, sizeof text);
-        json_t *info = length <= sizeof text ? json_loadb(text, length, 0, NULL) : NULL;
+        json_t *info =
+            length <= sizeof text ? json_loadb(text, length, JSON_DECODE_ANY, NULL) : NULL;
+        if (json_is_string(info))
+            refuse(store, flags, flags->max_nodes, json_string_value(info));
         const char *role = "";
         const bool valid = json_unpack(info, "{ss si}", "role", &role, "local_world_size",
                                        &nodes[i].num_ranks) == 0 &&
@@ -114,7 +158,8 @@ static Ranks read_ranks(Store *store, const Flags *flags)
     char key[KEY_BYTES], text[256];
     node_key(key, KEY_ASSIGNED_RANKS, flags->node_rank);
     const size_t length = store_get(store, key, text, sizeof text);
-    json_t *array = length <= sizeof text ? json_loadb(text, length, 0, NULL) : NULL;
+    json_t *array = length <= sizeof text ? json_loadb(text, length, JSON_DECODE_ANY, NULL) : NULL;
+    CHECK(!json_is_string(array), "%s", json_string_value(array));
     Ranks ranks = { 0 };
     CHECK(json_unpack(array, "[iiii]", &ranks.first_rank, &ranks.world_size, &ranks.first_role_rank,
                       &ranks.role_world_size) == 0 &&
@@ -132,6 +177,7 @@ Ranks rendezvous(Store *store, const Flags *flags)
     CHECK(!store_check(store, KEY_END), "the job before this one is still about to end at %s:%d",
           flags->master_addr, flags->master_port);
     store_count_worker(store, 1); // a torchrun on node 0 waits for this
+    agree_on_num_nodes(store, flags);
     CHECK(store_add(store, node_key(key, KEY_PULSE, flags->node_rank), 1) == 1,
           "node %d is there already: each node needs its own --node-rank", flags->node_rank);
 

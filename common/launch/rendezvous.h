@@ -11,7 +11,7 @@ typedef struct {
 } Ranks;
 
 /* Connects to node 0's store and waits there for all nodes. Dies where one does not come within
- * flags->join_timeout. */
+ * flags->join_timeout; and on all nodes, where one was given another --nnodes. */
 Ranks rendezvous(Store *store, const Flags *flags);
 
 #endif
