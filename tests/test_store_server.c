@@ -1,70 +1,13 @@
 /*
- * The store's server among strangers: half requests, garbage, clients that never read, crowds of
- * connections and no descriptors left. Whatever they do, an honest client is served during and
- * after.
+ * The store's server among strangers: half requests, garbage, clients that never read, sockets that
+ * a forked process holds. Whatever they do, an honest client is served during and after.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <signal.h>
-#include <stdlib.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "common/base/log.h"
-#include "common/base/memory.h"
-#include "common/dist/net.h"
-#include "common/dist/store.h"
-#include "common/dist/store_server.h"
-#include "tests/store_requests.h"
-
-#define TIMEOUT 10.0 // seconds
-
-typedef struct {
-    StoreServer *server;
-    int port;
-    Store honest;
-} Fixture;
-
-static int set_up(void **state)
-{
-    Fixture *f = mem_calloc(1, sizeof *f);
-    f->server = store_server_start("127.0.0.1", &f->port);
-    *state = f;
-    return f->server == NULL || !store_connect(&f->honest, "127.0.0.1", f->port, TIMEOUT);
-}
-
-/* The check behind every test: the server still answers, those it knows and new ones. */
-static int tear_down(void **state)
-{
-    Fixture *f = *state;
-    Store late;
-    store_ping(&f->honest);
-    const bool connected = store_connect(&late, "127.0.0.1", f->port, TIMEOUT);
-    if (connected)
-        store_free(&late);
-    store_free(&f->honest);
-    store_server_stop(f->server);
-    free(f);
-    return connected ? 0 : -1;
-}
-
-static double deadline(void)
-{
-    return seconds_now() + TIMEOUT;
-}
-
-static int connect_stranger(const Fixture *f)
-{
-    const int fd = net_connect("127.0.0.1", f->port, deadline());
-    assert_true(fd >= 0);
-    return fd;
-}
+#include "tests/store_fixture.h"
 
 /* Reads whatever comes until the server hangs up, which it must. */
 static void expect_hang_up(int fd)
@@ -123,19 +66,6 @@ static void test_garbage_is_hung_up_on(void **state)
     expect_hang_up(fd);
 }
 
-static void test_crowds_come_and_go(void **state)
-{
-    Fixture *f = *state;
-    for (int round = 0; round < 20; round++) {
-        int fds[100];
-        for (int i = 0; i < 100; i++)
-            fds[i] = connect_stranger(f);
-        store_ping(&f->honest);
-        for (int i = 0; i < 100; i++)
-            close(fds[i]);
-    }
-}
-
 /* Asks for 100 MiB and reads nothing: others are served, and it is dropped in the end. */
 static void test_client_that_never_reads(void **state)
 {
@@ -180,55 +110,6 @@ static void test_client_that_reads_slowly(void **state)
     close(fd);
 }
 
-/* A crowd in another process uses up the descriptors of this one. The server must not spin; once
- * the crowd has gone, it takes new clients. */
-static void test_no_descriptors_left(void **state)
-{
-    Fixture *f = *state;
-    int come[2], crowded[2]; // pipes
-    assert_int_equal(pipe(come) | pipe(crowded), 0);
-    char byte = 0;
-    const pid_t crowd = fork();
-    if (crowd == 0) {
-        alarm(20);
-        if (read(come[0], &byte, 1) == 1)
-            for (int i = 0; i < 40; i++)
-                connect_stranger(f);
-        if (write(crowded[1], &byte, 1) == 1)
-            pause();
-        _exit(0);
-    }
-    struct rlimit before;
-    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
-    const struct rlimit few = { 64, before.rlim_max };
-    assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
-    int taken[64], num_taken = 0;
-    while ((taken[num_taken] = dup(STDERR_FILENO)) >= 0)
-        num_taken++;
-    for (int i = 0; i < 5; i++)
-        close(taken[--num_taken]);
-
-    assert_int_equal(write(come[1], &byte, 1), 1);
-    assert_int_equal(read(crowded[0], &byte, 1), 1);
-    const clock_t start = clock(); // of the processor, for all threads
-    usleep(300000);
-    store_ping(&f->honest);
-    assert_true(clock() - start < CLOCKS_PER_SEC / 10);
-    assert_int_equal(dup(STDERR_FILENO), -1);
-    while (num_taken > 0)
-        close(taken[--num_taken]);
-    Store late;
-    assert_true(store_connect(&late, "127.0.0.1", f->port, TIMEOUT));
-    store_free(&late);
-    kill(crowd, SIGKILL);
-    waitpid(crowd, NULL, 0);
-    for (int i = 0; i < 2; i++) {
-        close(come[i]);
-        close(crowded[i]);
-    }
-    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
-}
-
 /* A process that was forked has copies of all sockets: clients must be hung up on all the same. */
 static void test_forked_copies_keep_nothing_open(void **state)
 {
@@ -265,8 +146,6 @@ static void test_port_in_use_is_an_error(void **state)
     assert_int_equal(errno, EADDRINUSE);
 }
 
-#define with_server(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-
 int main(void)
 {
     alarm(60); // nothing here may hang
@@ -274,10 +153,8 @@ int main(void)
         with_server(test_one_byte_at_a_time),
         with_server(test_conversations_broken_off_anywhere),
         with_server(test_garbage_is_hung_up_on),
-        with_server(test_crowds_come_and_go),
         with_server(test_client_that_never_reads),
         with_server(test_client_that_reads_slowly),
-        with_server(test_no_descriptors_left),
         with_server(test_forked_copies_keep_nothing_open),
         with_server(test_port_in_use_is_an_error),
     };

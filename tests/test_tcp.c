@@ -14,6 +14,7 @@
 #include "common/dist/net.h"
 #include "tests/ranks.h"
 
+#define CROWD 300 // connections
 #define LARGE 300000 // floats; more than the kernel keeps for a rank that does not read
 
 static float data[LARGE];
@@ -78,6 +79,45 @@ static void test_strangers_are_turned_away(void **state)
     assert_int_equal(num_warnings, 4);
 }
 
+/* As above, but rank 1 brings a crowd that says nothing, or half a hello, and does not leave. */
+static void crowd_body(Rank *rank)
+{
+    ProcessGroup pg;
+    int crowd[CROWD];
+    if (rank->rank == 1) {
+        char line[160], address[160] = "", host[128];
+        int port = 0;
+        const size_t bytes = store_get(&rank->store, "group 1/line of rank 0", line, sizeof line);
+        store_set(&rank->store, "group 1/line of rank 1", line, bytes);
+        store_get(&rank->store, "group 1/tcp address 0", address, sizeof address - 1);
+        CHECK(sscanf(address, "%127s %d", host, &port) == 2, "\"%s\" is no address", address);
+        for (int i = 0; i < CROWD; i++) {
+            crowd[i] = net_connect(host, port, seconds_now() + 10);
+            SYS_CHECK(crowd[i]);
+            if (i % 2 == 0)
+                net_send(crowd[i], "ddp.tcp1half", 12, seconds_now() + 10);
+        }
+    }
+    rank_join(rank, &pg);
+    CHECK(all_reduce_scalar(&pg, rank->rank + 1, REDUCE_SUM) == 3, "wrong sum");
+    process_group_destroy(&pg);
+    for (int i = 0; i < CROWD && rank->rank == 1; i++)
+        close(crowd[i]);
+    if (rank->rank == 0)
+        die("done");
+}
+
+static void test_a_crowd_keeps_nobody_out(void **state)
+{
+    (void)state;
+    RankEnd end[MAX_RANKS];
+    ranks_run(2, 15, crowd_body, NULL, end);
+    assert_string_equal(end[1].errors, "");
+    expect_error(end, 0, "done");
+    expect_error(end, 0, "(and says no more of such)");
+    assert_true(strlen(end[0].errors) < 1500);
+}
+
 static void traffic_body(Rank *rank)
 {
     const size_t n = (size_t)rank->world_size, count = 12 * 5000; // divisible by 2, 3 and 4
@@ -130,6 +170,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_strangers_are_turned_away),
+        cmocka_unit_test(test_a_crowd_keeps_nobody_out),
         cmocka_unit_test(test_the_ring_sends_no_byte_too_many),
         cmocka_unit_test(test_waiting_costs_nothing),
     };

@@ -1,13 +1,16 @@
 /*
  * One thread serves all clients: it sleeps until a socket has something to say (epoll), takes the
  * bytes that are there, acts on the requests they complete, and sends what fits into the sockets.
- * It never waits for one client, so half a request or a reader gone to sleep delays nobody else.
+ * It never waits for one client, so half a request or a reader gone to sleep delays nobody else;
+ * and the process it lives in, often a rank, keeps its memory and descriptors, whoever calls.
  */
 #include "common/dist/store_server.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -21,10 +24,15 @@ enum {
     READ_BYTES = 16 << 10, // from one client before the others have their turn
     MAX_EVENTS = 64,
     FULL_PAUSE_MS = 100,
+    MAX_SILENT = 64, // clients that have not said VALIDATE, which each does at once
+    SPARE_DESCRIPTORS = 64, // for the rest of this process: it may be a rank that saves checkpoints
 };
+
+#define MAX_BUFFERED ((size_t)256 << 20) // bytes, for all clients together
 
 struct StoreServer {
     int epoll_fd, listen_fd, stop_fd;
+    int max_fd; // of clients
     bool full; // no descriptor left for one more client
     Service service;
     LIST_HEAD(, Client) clients;
@@ -64,6 +72,10 @@ static void accept_client(StoreServer *server)
     const int fd = net_accept(server->listen_fd, 0);
     if (fd < 0) {
         set_full(server, errno != ETIMEDOUT);
+        return;
+    }
+    if (fd > server->max_fd) {
+        close(fd);
         return;
     }
     Client *client = mem_calloc(1, sizeof *client);
@@ -109,6 +121,32 @@ static void serve_client(StoreServer *server, Client *client)
         send_replies(server, client);
 }
 
+/* Clients cost descriptors and memory. Of too many that say nothing the oldest has to go; and where
+ * what is buffered for all gets too much, whoever has most of it. */
+static void shed_clients(StoreServer *server)
+{
+    Client *client, *silent = NULL, *largest = NULL;
+    int num_silent = 0;
+    size_t sum = 0, most = 0;
+    LIST_FOREACH(client, &server->clients, next) // the oldest is the last
+    {
+        const size_t bytes = client->in.capacity + client->out.capacity;
+        sum += bytes;
+        if (bytes > most) {
+            most = bytes;
+            largest = client;
+        }
+        if (!client->validated) {
+            num_silent++;
+            silent = client;
+        }
+    }
+    if (num_silent > MAX_SILENT)
+        drop_client(server, silent);
+    else if (sum > MAX_BUFFERED)
+        drop_client(server, largest);
+}
+
 static void *serve(void *argument)
 {
     StoreServer *server = argument;
@@ -117,14 +155,18 @@ static void *serve(void *argument)
         const int count =
             epoll_wait(server->epoll_fd, events, MAX_EVENTS, server->full ? FULL_PAUSE_MS : -1);
         set_full(server, false);
+        bool somebody_calls = false;
         for (int i = 0; i < count; i++) {
             if (events[i].data.ptr == &server->stop_fd)
                 return NULL;
             if (events[i].data.ptr == &server->listen_fd)
-                accept_client(server);
+                somebody_calls = true;
             else
                 serve_client(server, events[i].data.ptr);
         }
+        if (somebody_calls)
+            accept_client(server);
+        shed_clients(server); // not before: the events may be of whoever goes
     }
 }
 
@@ -139,9 +181,20 @@ static void server_free(StoreServer *server)
     free(server);
 }
 
+/* The highest descriptor a client may have: the system gives the lowest that is free. */
+static int highest_descriptor(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur > INT_MAX)
+        return INT_MAX;
+    const int most = (int)limit.rlim_cur;
+    return most > 2 * SPARE_DESCRIPTORS ? most - SPARE_DESCRIPTORS : most / 2;
+}
+
 StoreServer *store_server_start(const char *host, int *port)
 {
     StoreServer *server = mem_calloc(1, sizeof *server);
+    server->max_fd = highest_descriptor();
     server->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     server->stop_fd = eventfd(0, EFD_CLOEXEC);
     server->listen_fd = net_listen(host, port);

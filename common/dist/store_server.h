@@ -7,7 +7,9 @@ typedef struct StoreServer StoreServer;
 /* Listens on the interface that host names (loopback for localhost) and *port (0: any free one, set
  * on return). NULL and errno if it cannot. Answers every operation of the protocol; closes
  * the connection of whoever sends nonsense or more than the protocol's limits, and goes on. Limits
- * of its own: 64 MiB in one request or in replies not read, 1 GiB stored. */
+ * of its own: 64 MiB in one request or in replies not read, 256 MiB in those of all clients, 1 GiB
+ * stored; 64 connections that have not said VALIDATE; and 64 descriptors of the process stay free.
+ * Beyond these the largest, the oldest, the newest client is hung up on. */
 StoreServer *store_server_start(const char *host, int *port);
 
 /* Ends the thread, closes all connections, frees everything. */

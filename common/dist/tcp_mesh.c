@@ -19,9 +19,9 @@
 #include "common/base/log.h"
 #include "common/base/memory.h"
 #include "common/dist/net.h"
+#include "common/dist/tcp_lobby.h"
 #include "common/dist/tcp_watch.h"
 
-#define HELLO_SECONDS 1.0 // a caller that does not say hello keeps the others waiting so long
 #define NUM_CHANNELS 2
 #define HOST_BYTES 256
 #define ADDRESS_BYTES (HOST_BYTES + 16) // a host and a port
@@ -36,11 +36,12 @@ typedef struct {
 
 static const char magic[8] = "ddp.tcp1";
 
-/* Receives the other side's hello; false if it is none of this group. */
-static bool hello_receive(int fd, const Hello *own, Hello *theirs, double deadline)
+_Static_assert(sizeof(Hello) == LOBBY_HELLO_BYTES, "the lobby waits for one of these");
+
+/* False: it is none of this group. */
+static bool hello_is_ours(const Hello *theirs, const Hello *own)
 {
-    return net_recv(fd, theirs, sizeof *theirs, deadline) == 0 &&
-           memcmp(theirs->magic, own->magic, sizeof own->magic) == 0 &&
+    return memcmp(theirs->magic, own->magic, sizeof own->magic) == 0 &&
            memcmp(theirs->token, own->token, sizeof own->token) == 0;
 }
 
@@ -87,7 +88,8 @@ static int call_rank(const char *host, int port, int rank, const Hello *own, dou
     CHECK(fd >= 0, "cannot reach rank %d at %s port %d: %s", rank, host, port, net_reason(errno));
     Hello theirs;
     if (net_send(fd, own, sizeof *own, deadline) == 0 &&
-        hello_receive(fd, own, &theirs, deadline) && theirs.rank == rank)
+        net_recv(fd, &theirs, sizeof theirs, deadline) == 0 && hello_is_ours(&theirs, own) &&
+        theirs.rank == rank)
         return fd;
     close(fd);
     return -1;
@@ -125,19 +127,17 @@ static int first_absent(const Mesh *mesh)
 /* Lets the higher ranks in, in any order, and nobody else. */
 static void accept_others(Mesh *mesh, int listen_fd, const Hello *own)
 {
+    Lobby lobby = { .listen_fd = listen_fd };
     for (int missing = NUM_CHANNELS * (mesh->world_size - 1 - mesh->rank); missing > 0;) {
-        const int fd = net_accept(listen_fd, mesh->deadline);
+        Hello theirs;
+        const int fd = lobby_next(&lobby, (unsigned char *)&theirs, mesh->deadline);
         CHECK(fd >= 0, "rank %d did not connect within %g s: %s", first_absent(mesh), mesh->timeout,
               strerror(errno));
-
-        Hello theirs;
-        const double deadline = fmin(mesh->deadline, seconds_now() + HELLO_SECONDS);
-        const bool welcome = hello_receive(fd, own, &theirs, deadline) &&
-                             theirs.rank > mesh->rank && theirs.rank < mesh->world_size &&
-                             theirs.channel >= 0 && theirs.channel < NUM_CHANNELS;
-        if (!welcome || net_send(fd, own, sizeof *own, deadline) < 0) {
-            log_warning("turned away a connection that is not of this group");
-            close(fd);
+        const bool welcome = hello_is_ours(&theirs, own) && theirs.rank > mesh->rank &&
+                             theirs.rank < mesh->world_size && theirs.channel >= 0 &&
+                             theirs.channel < NUM_CHANNELS;
+        if (!welcome || net_send(fd, own, sizeof *own, mesh->deadline) < 0) {
+            lobby_turn_away(&lobby, fd);
             continue;
         }
         int *slot = channel_of(mesh, theirs.rank, theirs.channel);
@@ -147,6 +147,7 @@ static void accept_others(Mesh *mesh, int listen_fd, const Hello *own)
             missing--;
         *slot = fd;
     }
+    lobby_close(&lobby);
 }
 
 void mesh_init(Mesh *mesh, const ProcessGroup *pg)
