@@ -85,3 +85,39 @@ ended() {
         [ "$(echo "$said" | wc -l)" -eq 1 ] && return
     echo "$1 ended with $(cat "$OUT/$1.status") and said: $said" && return 1
 }
+
+# Does anybody listen on this port?
+listens() {
+    grep -Eqs "^ *[0-9]+: [0-9A-F]+:$(printf %04X "$1") [0-9A-F:]+ 0A " /proc/net/tcp /proc/net/tcp6
+}
+
+# For jobs that only a signal ends.
+ENDLESS="100000 $LINEAR --timeout 20 --checkpoint-dir"
+
+# The number of a signal.
+number() {
+    kill -l "$1"
+}
+
+# Starts a job in the background with the usual signals, as from a terminal: a shell's "&" has
+# SIGINT ignored. Sets job, its process.
+start_job() {
+    python3 -c 'import os, signal, sys
+signal.signal(signal.SIGINT, signal.SIG_DFL)
+os.execvp(sys.argv[1], sys.argv[1:])' "$@" >"$OUT/said" 2>&1 3>&- &
+    job=$!
+    for rank in 0 1; do
+        until_true 60 has_line "^\[CPU$rank\] Epoch 3 " "$OUT/said"
+    done
+}
+
+# job_ends STATUS: it does so soon, and nobody is left.
+job_ends() {
+    local status=0
+    SECONDS=0
+    wait "$job" || status=$?
+    [ "$status" -eq "$1" ] || { echo "status $status, not $1: $(grep -v Epoch "$OUT/said")" && return 1; }
+    [ "$SECONDS" -le 15 ]
+    nobody_left
+    [ -z "$(find "$OUT" -name '*.tmp')" ]
+}

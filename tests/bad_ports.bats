@@ -102,7 +102,3 @@ ended_within() {
         [ ! -e "$OUT/ran" ]
     done
 }
-
-listens() {
-    [ -n "$(ss -Hltn "sport = :$1")" ]
-}

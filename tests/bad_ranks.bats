@@ -1,0 +1,85 @@
+#!/usr/bin/env bats
+# Ranks that do not come, come late, come twice, or are of another job: who says what, and when.
+
+load bad_helper
+
+# in_time NAME SECONDS
+in_time() {
+    [ "$(cat "$OUT/$1.seconds")" -le "$2" ] || { echo "$1 took $(cat "$OUT/$1.seconds") s" && false; }
+}
+
+@test "a rank that never comes is named by the others in time" {
+    # The launcher serves the store; of three ranks its one worker starts two.
+    cat >"$OUT/two_of_three.sh" <<'EOF2'
+for rank in 0 1; do
+    RANK=$rank LOCAL_RANK=$rank WORLD_SIZE=3 "$@" >"$OUT/present.$rank" 2>&1 &
+done
+wait
+EOF2
+    run -0 timeout 60 $DDPRUN sh "$OUT/two_of_three.sh" "$TRAIN" 1 $LINEAR --timeout 2 --checkpoint-dir "$OUT/c"
+    for rank in 0 1; do
+        [ "$(cat "$OUT/present.$rank")" = "[rank $rank/3] fatal: rank 2 of 3 did not come within 2 s" ]
+    done
+}
+
+@test "without a launcher, rank 0 counts who is missing, and who misses rank 0 says so" {
+    port=$(free_port)
+    start_rank zero 0 3 -- --timeout 2
+    start_rank one 1 3 -- --timeout 2
+    ended zero 1 "only 2 of 3 ranks came to the store at 127.0.0.1:$port within 2 s"
+    ended one 1 ""
+    port=$(free_port)
+    start_rank two 2 3 -- --timeout 2
+    ended two 1 "no store at 127.0.0.1:$port within 2 s (nobody listens there): is rank 0 running"
+    in_time zero 15
+    in_time one 15
+    in_time two 15
+}
+
+@test "a rank that comes late, but in time" {
+    port=$(free_port)
+    start_rank zero 0 2 -- --timeout 40
+    until_true 20 listens "$port"
+    sleep 1
+    start_rank one 1 2 -- --timeout 40
+    until_true 60 test -s "$OUT/zero.status" -a -s "$OUT/one.status"
+    [ "$(cat "$OUT/zero.status" "$OUT/one.status")" = "0
+0" ]
+}
+
+@test "two ranks of the same number: the group has one of them, the other ends in time" {
+    port=$(free_port)
+    start_rank zero 0 2 -- --timeout 3
+    until_true 20 listens "$port"
+    start_rank again 0 2 -- --timeout 3
+    ended again 1 "cannot serve the store at 127.0.0.1:$port: Address already in use by train (pid "
+    start_rank one 1 3 -- --timeout 3
+    ended zero 1 "the ranks disagree: rank 0 has --backend tcp, --device cpu, 2 ranks"
+    ended one 1 "rank 0 has --backend tcp, --device cpu, 2 ranks"
+
+    port=$(free_port)
+    start_rank first 1 3 -- --timeout 3
+    start_rank second 1 3 -- --timeout 3
+    start_rank zero 0 3 -- --timeout 3
+    for name in first second zero; do
+        ended $name 1 ""
+        in_time $name 15
+    done
+}
+
+@test "ranks of another job and of another attempt do not disturb this one" {
+    for other in TORCHELASTIC_RUN_ID=theirs TORCHELASTIC_RESTART_COUNT=0; do
+        port=$(free_port)
+        local own="TORCHELASTIC_RUN_ID=ours TORCHELASTIC_RESTART_COUNT=1"
+        start_rank zero 0 2 $own -- --timeout 40
+        until_true 20 listens "$port"
+        start_rank stranger 1 2 $own $other -- --timeout 2
+        ended stranger 1 "rank 0 of 2 did not come within 2 s"
+        [ ! -e "$OUT/zero.status" ]
+        start_rank one 1 2 $own -- --timeout 40
+        until_true 60 test -s "$OUT/zero.status" -a -s "$OUT/one.status"
+        [ "$(cat "$OUT/zero.status" "$OUT/one.status")" = "0
+0" ] || { cat "$OUT/zero" "$OUT/one" && false; }
+        rm "$OUT"/*.status
+    done
+}

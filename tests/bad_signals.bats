@@ -1,0 +1,33 @@
+#!/usr/bin/env bats
+# Signals to each process of a job: what status its starter sees, who is named, who is left.
+
+load bad_helper
+
+start_ddprun() {
+    start_job $DDPRUN --nproc-per-node 2 --master-port "${port:=$(free_port)}" sh -c \
+        'echo $$ >"$OUT/pid.$RANK"; exec "$0" "$@"' "$TRAIN" $ENDLESS "$OUT/d"
+}
+
+@test "ddprun: 128 + signal, and who was asked is named" {
+    for signal in INT TERM HUP KILL; do
+        start_ddprun
+        kill -$signal $job
+        job_ends $((128 + $(number $signal)))
+        [ $signal = KILL ] || grep -q "^ddprun: ended by SIG$signal$" "$OUT/said"
+        ! listens "$port" || false
+        rm -rf "${TMPDIR:?}"/* # SIGKILL leaves nobody to do it
+    done
+}
+
+@test "a rank of ddprun: its status becomes the launcher's, which names it" {
+    for rank in 0 1; do
+        for signal in INT TERM HUP KILL; do
+            start_ddprun
+            kill -$signal "$(cat "$OUT/pid.$rank")"
+            job_ends $((128 + $(number $signal)))
+            grep -q "rank    : $rank (local_rank: $rank" "$OUT/said"
+            grep -q "ended   : killed by SIG$signal$" "$OUT/said"
+            ! listens "$port" || false
+        done
+    done
+}

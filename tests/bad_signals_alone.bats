@@ -1,0 +1,45 @@
+#!/usr/bin/env bats
+# As bad_signals.bats, for jobs without a launcher: step 02's fork, and ranks of a shell loop.
+
+load bad_helper
+
+@test "the parent of step 02" {
+    for signal in INT TERM HUP KILL; do
+        start_job 02_multi_gpu_spawn/train $ENDLESS "$OUT/d" --nproc 2
+        kill -$signal $job
+        job_ends $((128 + $(number $signal)))
+    done
+}
+
+@test "a child of step 02: its status becomes the parent's" {
+    for child in 1 2; do
+        for signal in INT TERM HUP KILL; do
+            start_job 02_multi_gpu_spawn/train $ENDLESS "$OUT/d" --nproc 2
+            kill -$signal "$(pgrep -P $job | sed -n ${child}p)"
+            job_ends $((128 + $(number $signal)))
+        done
+    done
+}
+
+@test "a rank of a shell loop: the other one names it" {
+    for victim in 0 1; do
+        for signal in INT TERM HUP KILL; do
+            port=$(free_port)
+            start_job sh -c 'for rank in 0 1; do
+                RANK=$rank LOCAL_RANK=$rank "$@" & echo $! >"$OUT/pid.$rank"
+            done
+            wait "$(cat "$OUT/pid.0")"; echo $? >"$OUT/end.0"
+            wait "$(cat "$OUT/pid.1")"; echo $? >"$OUT/end.1"' sh \
+                env WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT="$port" \
+                python3 -c 'import os, signal, sys
+signal.signal(signal.SIGINT, signal.SIG_DFL)
+os.execvp(sys.argv[1], sys.argv[1:])' "$TRAIN" $ENDLESS "$OUT/d"
+            kill -$signal "$(cat "$OUT/pid.$victim")"
+            job_ends 0
+            [ "$(cat "$OUT/end.$victim")" -eq $((128 + $(number $signal))) ]
+            [ "$(cat "$OUT/end.$((1 - victim))")" -eq 1 ]
+            grep -q "^\[rank $((1 - victim))/2\] fatal: rank $victim is gone: connection closed during " "$OUT/said"
+            ! listens "$port" || false
+        done
+    done
+}
