@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "common/launch/failure.h"
 
@@ -101,6 +103,15 @@ static void test_nonsense(void **state)
         assert_false(failure_decode(&failure, text, strlen(text)));
         free(text);
     }
+
+    const double times[] = { -1, 253402300800.0, 9e18, 1e300 }; // no dates, or none of four digits
+    for (size_t i = 0; i < sizeof times / sizeof times[0]; i++) {
+        Failure wrong = EXAMPLE;
+        wrong.time = times[i];
+        char *text = failure_encode(&wrong);
+        assert_false(failure_decode(&failure, text, strlen(text)));
+        free(text);
+    }
 }
 
 static void test_cut_off_json(void **state)
@@ -111,6 +122,30 @@ static void test_cut_off_json(void **state)
     for (size_t length = 0; length < strlen(text); length++)
         assert_false(failure_decode(&failure, text, length));
     free(text);
+}
+
+/* A worker may leave anything in place of its error file, even what nobody can read to an end. */
+static void test_error_file_that_is_a_pipe(void **state)
+{
+    (void)state;
+    static Flags flags;
+    static Logs logs = { .flags = &flags, .attempt = "/tmp/test_failure_XXXXXX" };
+    assert_non_null(mkdtemp(logs.attempt));
+    char folder[PATH_MAX], path[PATH_MAX];
+    logs_path(&logs, 0, "", folder);
+    logs_path(&logs, 0, "error.json", path);
+    assert_int_equal(mkdir(folder, 0700), 0);
+    assert_int_equal(mkfifo(path, 0600), 0);
+
+    Failure failure;
+    alarm(20);
+    failure_of_worker(&failure, &(Worker){ .status = 3 }, 0, 0, &logs);
+    alarm(0);
+    assert_int_equal(failure.status, 3);
+    assert_string_equal(failure.message, "");
+    unlink(path);
+    rmdir(folder);
+    rmdir(logs.attempt);
 }
 
 static void test_the_earlier_one(void **state)
@@ -132,6 +167,7 @@ int main(void)
         cmocka_unit_test(test_long_text_is_cut_between_letters),
         cmocka_unit_test(test_nonsense),
         cmocka_unit_test(test_cut_off_json),
+        cmocka_unit_test(test_error_file_that_is_a_pipe),
         cmocka_unit_test(test_the_earlier_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

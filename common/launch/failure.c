@@ -15,6 +15,7 @@
 #include "common/base/log.h"
 
 #define MAX_ERROR_FILE (1 << 20)
+#define MAX_TIME 253402300800.0 // the year 10000: until there, any time can be told as a date
 
 /* Copies text; where it is too long, the cut does not leave half a letter of UTF-8. */
 static void copy_text(char *to, const char *text, size_t bytes)
@@ -31,8 +32,8 @@ static void copy_text(char *to, const char *text, size_t bytes)
 static void read_error_file(const char *path, char *message, size_t bytes)
 {
     struct stat info;
-    if (stat(path, &info) < 0 || info.st_size > MAX_ERROR_FILE)
-        return;
+    if (stat(path, &info) < 0 || !S_ISREG(info.st_mode) || info.st_size > MAX_ERROR_FILE)
+        return; // a pipe would keep us waiting
     json_t *root = json_load_file(path, 0, NULL);
     const json_t *text = json_object_get(root, "message");
     if (json_is_object(text))
@@ -116,7 +117,8 @@ bool failure_decode(Failure *failure, const char *text, size_t bytes)
                     &failure->signal, "time", &failure->time, "node", &failure->node, "rank",
                     &failure->rank, "local_rank", &failure->local_rank, "pid", &failure->pid,
                     "host", &host, "message", &message, "log", &log) == 0 &&
-        failure->status > 0 && failure->status <= 255;
+        failure->status > 0 && failure->status <= 255 && failure->time >= 0 &&
+        failure->time < MAX_TIME;
     copy_text(failure->host, host, sizeof failure->host);
     copy_text(failure->message, message, sizeof failure->message);
     copy_text(failure->log, log, sizeof failure->log);
