@@ -75,7 +75,7 @@ diff-%:
 	@tools/stepdiff.sh $*
 
 format:
-	clang-format -i $(wildcard common/*/*.[ch] 0[1-5]_*/*.c tools/*.c tests/*.[ch])
+	clang-format -i $(wildcard common/*/*.[ch] 0[1-5]_*/*.c tools/*.c tests/*.[ch] tests/*/*.[ch])
 
 clean:
 	$(RM) -r $(BUILD) $(PROGRAMS)

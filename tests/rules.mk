@@ -9,7 +9,7 @@ THREADED      := $(patsubst %,tests/test_%.c,net store* tcp collectives process_
 TESTS         ?= $(TEST_SOURCES) $(wildcard tests/*.bats)
 PROVE         := BUILD=$(BUILD) prove --timer --exec tests/tap.sh
 
-$(TEST_PROGRAMS) $(MPI_RANKS): %: %.o $(TEST_HELPERS) $(BUILD)/libcommon.a
+$(filter-out %/test_fuzz,$(TEST_PROGRAMS)) $(MPI_RANKS): %: %.o $(TEST_HELPERS) $(BUILD)/libcommon.a
 	$(LINK) $(LDFLAGS) -o $@ $^ $(LDLIBS) -lcmocka
 
 test: all $(TEST_PROGRAMS) $(MPI_RANKS)
@@ -30,6 +30,7 @@ check-sanitizers:
 checklist: all $(BUILD)/tests/test_replicas
 	@BUILD=$(BUILD) bats --pretty tests/checklist.bats
 
+include tests/fuzz/rules.mk
 -include $(TEST_PROGRAMS:=.d) $(MPI_RANKS:=.d) $(TEST_HELPERS:.o=.d)
 .PRECIOUS: $(TEST_PROGRAMS:=.o) $(MPI_RANKS:=.o)
 .PHONY: test check-mnist check-sanitizers checklist

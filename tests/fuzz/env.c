@@ -1,0 +1,28 @@
+/* Variables that a launcher sets, with anything in them, up to the store that they lead to. */
+#include "common/dist/dist_env.h"
+#include "common/dist/store.h"
+#include "common/nn/device.h"
+#include "tests/fuzz/targets.h"
+#include "tests/fuzz/words.h"
+
+void fuzz_env(Input input)
+{
+    static Words words;
+    world_set_peers(input_part(&input)); // the store's answers
+    read_words(&words, input);
+
+    DistEnv env;
+    dist_env_init(&env);
+    EXPECT(env.rank >= 0 && env.rank < env.world_size && env.local_rank >= 0 && env.node >= 0);
+    Device device;
+    device_init(&device, &(Args){ .device = "cpu" }, env.local_rank);
+    EXPECT(device.threads > 0);
+    dist_env_log(&env, device.name, device.place);
+    device_free(&device);
+
+    Store store;
+    if (env.master_addr == NULL)
+        return;
+    store_init(&store, env.master_addr, env.master_port, false, env.world_size, 1);
+    store_free(&store);
+}

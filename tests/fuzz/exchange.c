@@ -1,0 +1,64 @@
+/*
+ * Collectives of a rank of three, with peers that send anything: notices and data of one, then of
+ * the other. Short and long messages take different ways, hence the two counts.
+ */
+#include "common/dist/tcp_exchange.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/memory.h"
+#include "common/dist/tcp_collectives.h"
+#include "common/dist/tcp_watch.h"
+#include "tests/fuzz/targets.h"
+
+enum { NUM_RANKS = 3, FEW = 3, MANY = 30 };
+
+static void (*const algorithms[])(Mesh *mesh, const Collective *collective) = {
+    ring_all_reduce, ring_reduce_scatter, ring_all_gather, doubling_all_reduce, tree_broadcast,
+    chain_broadcast, direct_reduce,       direct_gather,   direct_scatter,
+};
+static const CollectiveKind kinds[] = {
+    ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER, ALL_REDUCE, BROADCAST,
+    BROADCAST,  REDUCE,         GATHER,     SCATTER,
+};
+
+/* All but connecting: mesh.c of this folder does that. */
+static Mesh *make_mesh(int rank, Input *input)
+{
+    Mesh *mesh = mem_calloc(1, sizeof *mesh);
+    mesh->rank = rank;
+    mesh->world_size = NUM_RANKS;
+    mesh->timeout = 1;
+    mesh->peer = mem_calloc(NUM_RANKS, sizeof *mesh->peer);
+    mesh->watched = mem_calloc(NUM_RANKS + 2, sizeof *mesh->watched);
+    for (int i = 0; i < NUM_RANKS; i++) {
+        mesh->peer[i] = (Peer){ .data = -1, .notices = -1, .heard_at = -1e9 };
+        if (i != rank) {
+            mesh->peer[i].notices = world_connect(input_part(input));
+            mesh->peer[i].data = world_connect(input_part(input));
+        }
+        mesh->watched[i] = (struct pollfd){ .fd = mesh->peer[i].notices, .events = POLLIN };
+    }
+    return mesh;
+}
+
+void fuzz_exchange(Input input)
+{
+    static float in[NUM_RANKS * MANY], out[NUM_RANKS * MANY];
+    const uint8_t what = input_byte(&input);
+    const size_t which = what % (sizeof kinds / sizeof *kinds);
+    Mesh *mesh = make_mesh(input_byte(&input) % NUM_RANKS, &input);
+    Collective collective = { .sequence = 1,
+                              .kind = kinds[which],
+                              .type = what & 32 ? INT32 : FLOAT32,
+                              .op = REDUCE_SUM,
+                              .count = what & 16 ? MANY : FEW,
+                              .root = 0,
+                              .in = in,
+                              .out = out };
+    mesh_begin(mesh, &collective);
+    algorithms[which](mesh, &collective);
+    mesh_free(mesh);
+    free(mesh);
+}

@@ -1,0 +1,46 @@
+/* IDX files: images and labels, plain and gzipped; the latter from the input, or packed here. */
+#include "common/data/idx.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+#include "tests/fuzz/targets.h"
+
+enum { IMAGES = 1, PACKED = 2, MAX_BYTES = 1 << 16 };
+
+/* Returns the number of bytes written to packed. */
+static size_t pack(Input input, uint8_t *packed)
+{
+    z_stream stream = { 0 };
+    const int gzip = 16 + MAX_WBITS;
+    EXPECT(deflateInit2(&stream, 1, Z_DEFLATED, gzip, 1, Z_DEFAULT_STRATEGY) == Z_OK);
+    stream.next_in = (Bytef *)input.data;
+    stream.avail_in = (uInt)input.size;
+    stream.next_out = packed;
+    stream.avail_out = MAX_BYTES;
+    deflate(&stream, Z_FINISH);
+    deflateEnd(&stream);
+    return stream.total_out;
+}
+
+void fuzz_idx(Input input)
+{
+    static uint8_t packed[MAX_BYTES];
+    const uint8_t kind = input_byte(&input);
+    if (kind & PACKED)
+        input = (Input){ packed, pack(input, packed), false };
+
+    char folder[64], *name = NULL;
+    snprintf(folder, sizeof folder, "%s", world_file(input.data, input.size));
+    name = strrchr(folder, '/');
+    *name++ = '\0';
+    size_t shape[3] = { 0, 1, 1 };
+    uint8_t *bytes = idx_read(folder, name, kind & IMAGES ? 3 : 1, shape);
+    unsigned sum = 0;
+    for (size_t i = 0; i < shape[0] * shape[1] * shape[2]; i++)
+        sum += bytes[i];
+    EXPECT(sum < UINT32_MAX);
+    free(bytes);
+}

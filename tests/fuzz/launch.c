@@ -1,0 +1,88 @@
+/*
+ * What reaches a launcher from outside: another node's report of its failure, the store in which it
+ * meets the other nodes, the list of GPUs, and the error file that a worker leaves.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/launch/failure.h"
+#include "common/launch/gpus.h"
+#include "common/launch/rendezvous.h"
+#include "common/launch/report.h"
+#include "tests/fuzz/targets.h"
+
+/* What was understood can be told on and shown, and is understood again. */
+static void read_report(Input input)
+{
+    Failure failure, again;
+    if (!failure_decode(&failure, (const char *)input.data, input.size))
+        return;
+    char *text = failure_encode(&failure);
+    EXPECT(failure_decode(&again, text, strlen(text)));
+    EXPECT(again.status == failure.status && again.rank == failure.rank);
+    free(text);
+
+    static Flags flags;
+    char *command[] = { "train", NULL };
+    flags.program = command[0];
+    flags.command = command;
+    report_print(&failure, &flags, &(Workers){ 0 }, 0);
+}
+
+static void meet(Input input)
+{
+    static Flags flags;
+    const int node_rank = input_byte(&input) % 3;
+    flags = (Flags){ .nproc_per_node = 2,
+                     .min_nodes = 3,
+                     .max_nodes = 3,
+                     .node_rank = node_rank,
+                     .master_addr = "hostile",
+                     .master_port = 29500,
+                     .run_id = "none",
+                     .role = "default",
+                     .join_timeout = 20 };
+    world_set_peers(input);
+    Store store;
+    const Ranks ranks = rendezvous(&store, &flags);
+    EXPECT(ranks.first_rank >= 0 && ranks.first_rank < ranks.world_size);
+    store_free(&store);
+}
+
+static void count_gpus(Input input)
+{
+    static char text[1024];
+    if (input_line(&input, text, sizeof text) != NULL)
+        world_set_env(text);
+    EXPECT(gpus_count() >= 0);
+}
+
+static void read_error_file(Input input)
+{
+    static Flags flags;
+    static Logs logs;
+    logs.flags = &flags;
+    strcpy(logs.attempt, world_folder());
+    char folder[PATH_MAX], path[PATH_MAX];
+    logs_path(&logs, 0, "", folder);
+    logs_path(&logs, 0, "error.json", path);
+    mkdir(folder, 0700);
+    FILE *file = fopen(path, "wb");
+    EXPECT(file != NULL && fwrite(input.data, 1, input.size, file) == input.size);
+    fclose(file);
+
+    Failure failure;
+    failure_of_worker(&failure, &(Worker){ .status = 1 }, 0, 0, &logs);
+    EXPECT(strlen(failure.message) < sizeof failure.message);
+    unlink(path);
+    rmdir(folder);
+}
+
+void fuzz_launch(Input input)
+{
+    static Body *const kinds[] = { read_report, meet, count_gpus, read_error_file };
+    kinds[input_byte(&input) % 4](input);
+}

@@ -1,0 +1,26 @@
+# The fuzzers (world.h, targets.h): make check-fuzz lets libFuzzer search each target for its share
+# of FUZZ_SECONDS; make test replays what is kept in corpus/, with any compiler (tests/test_fuzz.c).
+
+FUZZ_SOURCES := $(filter-out tests/fuzz/engine.c,$(wildcard tests/fuzz/*.c))
+FUZZ_OBJECTS := $(FUZZ_SOURCES:%.c=$(BUILD)/%.o)
+FUZZ_WRAPPED := exit _exit poll clock_gettime getenv setenv sleep nanosleep accept4 net_connect \
+    net_listen getrandom getpid glob checkpoint_checksum
+FUZZ_LDFLAGS := $(FUZZ_WRAPPED:%=-Wl,--wrap=%)
+
+$(BUILD)/tests/test_fuzz: $(BUILD)/tests/test_fuzz.o $(FUZZ_OBJECTS) $(BUILD)/libcommon.a
+	$(LINK) $(LDFLAGS) $(FUZZ_LDFLAGS) -o $@ $^ $(LDLIBS) -lcmocka
+
+# Only in a build that tests/fuzz/fuzz.bats makes: with clang, sanitizers and coverage.
+$(BUILD)/engine: $(BUILD)/tests/fuzz/engine.o $(FUZZ_OBJECTS) $(BUILD)/libcommon.a
+	$(CC) $(LDFLAGS) $(FUZZ_LDFLAGS) -fsanitize=fuzzer -o $@ $^ $(LDLIBS)
+
+check-fuzz:
+	@$(MAKE) -s test TESTS=tests/fuzz/fuzz.bats; status=$$?; \
+	    sed -n '/^#.* runs, /p' $${TAP_DIR:-build/tap}/tests/fuzz/fuzz.bats.tap; exit $$status
+
+# The README's two commands on three fresh machines (root; tests/bare_machine.sh).
+check-bare:
+	@tests/bare_machine.sh
+
+-include $(FUZZ_OBJECTS:.o=.d) $(BUILD)/tests/fuzz/engine.d
+.PHONY: check-fuzz check-bare

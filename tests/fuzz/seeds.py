@@ -1,0 +1,187 @@
+#!/usr/bin/env python3
+# Usage: tests/fuzz/seeds.py DIR      Writes honest inputs for every target to DIR/TARGET.
+# What an honest file, command line, store or peer would say: from there the fuzzer goes astray.
+# Needs the programs of step 01 (make 01). The corpus that is kept was grown from these.
+import gzip
+import itertools
+import json
+import os
+import re
+import struct
+import subprocess
+import sys
+import tempfile
+
+here = os.path.dirname(os.path.abspath(__file__))
+root = os.path.join(here, "..", "..")
+folder = sys.argv[1]
+
+
+def seed(target, *pieces):
+    os.makedirs(f"{folder}/{target}", exist_ok=True)
+    count = len(os.listdir(f"{folder}/{target}"))
+    with open(f"{folder}/{target}/seed{count:04}", "wb") as file:
+        file.write(b"".join(p.encode() if isinstance(p, str) else p for p in pieces))
+
+
+def part(data=b"", stays=False):
+    return struct.pack("<H", len(data) | stays << 15) + data
+
+
+def blob(data):
+    data = data.encode() if isinstance(data, str) else data
+    return struct.pack("<Q", len(data)) + data
+
+
+def i64(value):
+    return struct.pack("<q", value)
+
+
+# Command lines, the configuration, the environment.
+options = re.findall(r"^#([a-z_]+): ([^ \n]+)", open(f"{root}/config.yaml").read(), re.M)
+seed("config", "".join(f"{name}: {value}\n" for name, value in options))
+seed("config", "---\n{epochs: 3, 'lr': \"1e-3\"}\n...\n")
+seed("config", "# nothing\n")
+for name, value in options:
+    seed("config", f"{name}: {value}\n")
+    seed("args", bytes([len(name)]), f"--{name.replace('_', '-')}\n{value}\n")
+    seed("args", b"\4", f"--{name}={value}\n--model\nlinear\n")
+seed("args", b"\0", "50\n10\n--batch-size\n32\n--\n")
+seed("args", b"\4", "$LOCAL_RANK=1\n--global-batch-size=30\n--optimizer\nadamw\n--local-rank=3\n--help\n")
+flags = """nproc-per-node=2 nproc-per-node=gpu nproc-per-node=auto nnodes=2 nnodes=1:4 node-rank=1
+    master-addr=::1 master-port=29501 rdzv-backend=c10d rdzv-endpoint=[::1]:1 rdzv-id=job rdzv-conf=timeout=3
+    rdzv-conf=keep_alive_interval=1,keep_alive_max_attempt=9 max-restarts=3 shutdown-timeout=2 role=r log-dir=x
+    monitor-interval=0.5 redirects=3 tee=0:1,1:3 local-ranks-filter=0,1 log-line-prefix-template=${rank}
+    start-method=spawn""".split()
+for flag in flags:
+    name, value = flag.split("=", 1)
+    seed("flags", b"\1", f"--nproc-per-node=4\n--{flag}\ntrain\n1\n")
+    seed("flags", b"\0", f"$PET_{name.upper().replace('-', '_')}={value}\n-r\n3\n-t1\ntrain.py\n")
+seed("flags", b"\1", "--standalone\n-m\n--pass-local-rank\nmodule\n")
+seed("flags", b"\1", "--no-python\n--nnodes\n2:3\n--\ntrain.py\n")
+handshake = struct.pack("<I", 0x70696421)  # what getpid says there
+ranks = {
+    "RANK={r}\nWORLD_SIZE={w}\nLOCAL_RANK={r}\nLOCAL_WORLD_SIZE={w}\nGROUP_RANK=0": (1, 2),
+    "OMPI_COMM_WORLD_RANK={r}\nOMPI_COMM_WORLD_SIZE={w}\nOMPI_COMM_WORLD_LOCAL_RANK={r}": (0, 1),
+    "SLURM_PROCID={r}\nSLURM_STEP_NUM_TASKS={w}\nSLURM_LOCALID={r}\nSLURM_NODEID=3\n"
+    "SLURM_STEP_TASKS_PER_NODE=2(x3),1\nSLURM_CPUS_PER_TASK=2": (0, 7),
+    "PMI_RANK={r}\nPMI_SIZE={w}\nMPI_LOCALRANKID={r}\nMPI_LOCALNRANKS={w}": (1, 2),
+}
+for text, (r, w) in ranks.items():
+    for rest in ["MASTER_ADDR=localhost\nMASTER_PORT=29500", "TORCHELASTIC_RUN_ID=x", "OMP_NUM_THREADS=2"]:
+        lines = (text.format(r=r, w=w) + "\n" + rest).split("\n")
+        seed("env", part(part(handshake + i64(1))), "".join(f"${line}\n" for line in lines))
+
+# Files.
+images = struct.pack(">4I", 0x803, 2, 3, 2) + bytes(range(12))
+labels = struct.pack(">2I", 0x801, 3) + b"\1\2\3"
+for kind, file in [(1, images), (3, images), (0, labels), (2, labels), (0, gzip.compress(labels, mtime=0))]:
+    seed("idx", bytes([kind]), file)
+tensors = {"__metadata__": {"format": "pt"}, "d": {"dtype": "F64", "shape": [1, 2], "data_offsets": [0, 16]},
+           "l": {"dtype": "I64", "shape": [], "data_offsets": [16, 24]},
+           "f": {"dtype": "F32", "shape": [2], "data_offsets": [24, 32]},
+           "h": {"dtype": "BF16", "shape": [0, 3], "data_offsets": [32, 32]},
+           "u": {"dtype": "U8", "shape": [1, 1, 1], "data_offsets": [32, 33]}}
+for names in [list(tensors), ["d"], ["__metadata__"], []]:
+    header = json.dumps({name: tensors[name] for name in names}).encode()
+    seed("safetensors", blob(header), bytes(33 if len(names) > 1 else 16 * (names == ["d"])))
+with tempfile.TemporaryDirectory() as made:
+    command = f"{root}/01_single_gpu/train --model linear --momentum 0.9 --num-samples 16 --epochs 1 --batch-size 8"
+    subprocess.run([*command.split(), "--checkpoint-dir", made], check=True, stdout=subprocess.DEVNULL)
+    data = open(f"{made}/linear_random.safetensors", "rb").read()
+size = struct.unpack("<Q", data[:8])[0]
+header, rest = data[8:8 + size], data[8 + size:]
+header = re.sub(rb'("checksum": ?")[0-9a-f]*', rb"\1deadbeef", header).rstrip()
+for kind in b"\0\1":
+    seed("checkpoint", bytes([kind]), header, b"\n\n", rest)
+weights = {"module.linear.weight": {"dtype": "F64", "shape": [1, 20], "data_offsets": [0, 160]},
+           "module.linear.bias": {"dtype": "BF16", "shape": [1], "data_offsets": [160, 162]}}
+first = next(name for name in json.loads(header) if name.endswith("weight") and not name.startswith("optim"))
+text = json.dumps(weights).replace("linear.weight", first).replace("linear.bias", first.replace("weight", "bias"))
+seed("checkpoint", b"\0", text, b"\n\n", bytes(162))
+seed("checkpoint", b"\1", header.replace(b"[1,20]", b"[20,1]"), b"\n\n", rest)
+line = '{"epoch":0,"step":%d,"rank":0,"loss":2.3}\n'
+seed("metrics", b"\2", *(line % step for step in (1, 2, 3)))
+seed("metrics", b"\1", line % 1, '{"step":1e3}\n{"ste')
+
+# The store: what clients ask, and what servers answer.
+recorded = [json.loads(text) for text in open(f"{here}/../golden/tcpstore.jsonl")]
+for backend, some in itertools.groupby(recorded, lambda talk: talk["backend"]):
+    talks = [talk for talk in some if talk.get("sent")]
+    for start in range(0, len(talks), 8):
+        service, server = [], [b"\0\0\0"]
+        for talk in talks[start:start + 8]:
+            sent = bytes.fromhex(talk["sent"])
+            if len(sent) >= 1024:
+                continue
+            if sent[0] == 0:  # VALIDATE: two of the three clients have said it
+                service.append(b"\2" + part(sent))
+            else:
+                service.append(bytes([talk["seq"] % 2]) + part(sent))
+            server.append(bytes([2 + 4 * (talk["seq"] % 3)]) + part(sent))
+        validate = b"".join(bytes([2 + 4 * i]) + part(b"\0\xce\xf7\x85\x3c") for i in range(3))
+        seed("service", *service)
+        seed("server", server[0], validate, *server[1:], b"\1")
+answers = {
+    "g": b"\0" + blob("value"), "G": b"\0" + blob("one") + blob("a longer value than fits"), "s": b"", "S": b"",
+    "a": i64(7), "A": b"", "w": b"\0", "t": b"\0", "c": b"\0", "d": i64(1), "C": blob("new"), "p": b"dip!",
+    "n": i64(3), "l": i64(2) + blob("/p/one") + blob("/other"), "q": i64(1) + blob("element"),
+    "Q": b"\0" + i64(1) + blob("element"), "L": i64(2), "P": b"", "b": b"\0",
+}
+answers["p"] = handshake
+for letter, answer in answers.items():
+    seed("store", letter, "\n", answer)
+    seed("store", letter, "w\n", answer, b"\0")
+seed("store", ".t\n", b"")
+seed("store", ".wg\n", b"\0")
+seed("store", "".join(answers), "\n", b"".join(answers.values()))
+
+# Peers: forming the group, and collectives.
+token = b"r" * 16
+goodbye = struct.pack("<ii", 2, 0) + bytes(32 + 256)
+
+
+def hello(rank, channel):
+    said = b"ddp.tcp1" + token + struct.pack("<ii", rank, channel)
+    return part(said + goodbye * channel)
+
+
+def got(text):
+    return b"\0" + blob(text)
+
+
+seed("mesh", b"\0", part(), *(hello(rank, channel) for rank in (1, 2) for channel in (0, 1)))
+seed("mesh", b"\0", part(), hello(1, 0), hello(1, 0), hello(0, 0), hello(1, 1), hello(2, 1), hello(2, 0))
+seed("mesh", b"\1", part(got(token) + got("127.0.0.1 2000")), hello(0, 0), hello(0, 1), hello(2, 0), hello(2, 1))
+seed("mesh", b"\2", part(got(token) + got("a 2") + got("b 3")), hello(0, 0), hello(0, 1), hello(1, 0), hello(1, 1))
+kinds = [0, 6, 4, 0, 1, 1, 2, 3, 5]
+for which, many, integer, rank in itertools.product(range(9), (0, 16), (0, 32), range(3)):
+    what = next(n for n in range(256) if n % 9 == which and n & 16 == many and n & 32 == integer)
+    count = 30 if many else 3
+    call = struct.pack("<QQ4i", 1, count, kinds[which], 3 if integer else 0, 0, 0)
+    for size in (4 * count, 4 * count // 3):
+        message = struct.pack("<Q", 0x6464702E74637031) + call + struct.pack("<Q", size) + bytes(size)
+        seed("exchange", bytes([what, rank]), *(part(goodbye) + part(message * 4) for _ in range(2)))
+        seed("exchange", bytes([what, rank]), *(part(b"", True) + part(message, True) for _ in range(2)))
+waiting = struct.pack("<ii", 0, 2) + struct.pack("<QQ4i", 1, 3, 0, 0, 0, 0) + bytes(256)
+abort = struct.pack("<ii", 1, 0) + bytes(32) + b"rank 1 gives up".ljust(256, b"\0")
+for notices in ([waiting], [abort], [waiting, goodbye], [waiting.replace(b"\3", b"\4"), abort]):
+    seed("exchange", b"\0\0", *(part(b"".join(notices)) + part() for _ in range(2)))
+    seed("exchange", b"\0\0", *(part(b"".join(notices), True) + part(b"", True) for _ in range(2)))
+
+# What a launcher hears.
+failure = {"status": 1, "signal": 9, "time": 1.5e9, "node": 1, "rank": 2, "local_rank": 0, "pid": 77,
+           "host": "alpha", "message": "rank 2 \u00e4 fell", "log": "/tmp/log"}
+seed("launch", b"\0", json.dumps(failure, ensure_ascii=False))
+seed("launch", b"\0", json.dumps({**failure, "rank": -1, "message": "", "signal": 0}))
+role = got(json.dumps({"role": "default", "rank": 0, "local_world_size": 2}))
+place = b"\0" + got("[0, 6, 0, 6]")
+begin = handshake + b"\1" + i64(1) + i64(1)
+seed("launch", b"\1\0", part(begin + (b"\0" + role) * 3 + place))
+seed("launch", b"\1\1", part(begin + place))
+for text in ["0,1", "2,0,7", "GPU-8932f937,1", "-1", ""]:
+    seed("launch", b"\2", f"CUDA_VISIBLE_DEVICES={text}")
+seed("launch", b"\3", json.dumps({"message": {"message": "it fell \u00e4", "extraInfo": {}}}, ensure_ascii=False))
+seed("launch", b"\3", json.dumps({"message": "it " + 200 * "fell "}))
+for time in ["1e300", "9e18", "-1"]:  # such dates have once been told as they came
+    seed("launch", b"\0", json.dumps(failure).replace("1500000000.0", time))

@@ -1,0 +1,32 @@
+/*
+ * Requests to a store from three clients that take turns: whose turn it is, how many bytes, then
+ * the bytes. In the end all have gone, and nothing is left of what they stored.
+ */
+#include "common/dist/store_service.h"
+
+#include "tests/fuzz/targets.h"
+
+enum { NUM_CLIENTS = 3, STRANGER = 128 };
+
+void fuzz_service(Input input)
+{
+    Service service = { 0 };
+    Client clients[NUM_CLIENTS] = { { .validated = true }, { .validated = true } };
+    bool gone[NUM_CLIENTS] = { false };
+    while (input.size > 0) {
+        const int i = input_byte(&input) % NUM_CLIENTS;
+        const Input part = input_part(&input);
+        if (gone[i])
+            continue;
+        gone[i] = !service_feed(&service, &clients[i], part.data, part.size);
+        if (gone[i])
+            service_forget(&service, &clients[i]);
+        for (Client *woken; (woken = service_next_woken(&service)) != NULL;)
+            EXPECT(bytes_count(&woken->out) > 0 && !gone[woken - clients]);
+    }
+    for (int i = 0; i < NUM_CLIENTS; i++)
+        if (!gone[i])
+            service_forget(&service, &clients[i]);
+    table_free(&service.table);
+    EXPECT(service.table.bytes == 0 && service.table.num_values == 0);
+}

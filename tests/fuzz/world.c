@@ -1,0 +1,341 @@
+#include "tests/fuzz/world.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <glob.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <stdnoreturn.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/io/checkpoint_format.h"
+#include "tests/fuzz/memory.h"
+
+/* The functions that are stood in for at the end of this file, wherever they are called. */
+noreturn void __real_exit(int status);
+noreturn void __real__exit(int status);
+int __real_poll(struct pollfd *fds, nfds_t count, int timeout);
+int __real_clock_gettime(clockid_t id, struct timespec *now);
+char *__real_getenv(const char *name);
+int __real_setenv(const char *name, const char *value, int overwrite);
+unsigned __real_sleep(unsigned seconds);
+int __real_nanosleep(const struct timespec *time, struct timespec *rest);
+int __real_accept4(int fd, struct sockaddr *address, socklen_t *length, int flags);
+int __real_net_connect(const char *host, int port, double deadline);
+int __real_net_listen(const char *host, int *port);
+ssize_t __real_getrandom(void *bytes, size_t count, unsigned flags);
+pid_t __real_getpid(void);
+int __real_glob(const char *pattern, int flags, int (*error)(const char *, int), glob_t *found);
+void __real_checkpoint_checksum(const Safetensors *file, char text[9]);
+
+/* Descriptors: the process's own below RUN_FD, then the run's, then those of its world. */
+enum { RUN_FD = 64, WORLD_FD = 128, MAX_VARIABLES = 64 };
+
+static bool running;
+static bool is_foreign[WORLD_FD]; // open before the run: the fuzzer's own
+static jmp_buf end_of_run;
+static int64_t clock_ns;
+static Input peers;
+static int accepted; // what accept4 returns next; 0: nothing
+static const char *variables[MAX_VARIABLES];
+static int num_variables;
+
+void world_fault(const char *what)
+{
+    fprintf(stderr, "fault: %s\n", what);
+    abort();
+}
+
+static void prepare(void)
+{
+    static char buffer[BUFSIZ];
+    setvbuf(stdout, buffer, _IOFBF, sizeof buffer); // not from the memory of the first run
+    tzset(); // nor this
+    int fd;
+    while ((fd = open("/dev/null", O_RDWR | O_CLOEXEC)) < RUN_FD)
+        if (fd < 0)
+            abort();
+    close(fd);
+}
+
+/* Out of the way of the run's own descriptors, which are counted. */
+static int to_world(int fd)
+{
+    const int moved = fcntl(fd, F_DUPFD_CLOEXEC, WORLD_FD);
+    close(fd);
+    return moved;
+}
+
+static void note_descriptors(void)
+{
+    for (int fd = RUN_FD; fd < WORLD_FD; fd++)
+        is_foreign[fd] = fcntl(fd, F_GETFD) >= 0;
+}
+
+/* Closes what the run has left open; false: nothing. */
+static bool close_descriptors(void)
+{
+    bool left = false;
+    for (int fd = RUN_FD; fd < WORLD_FD; fd++)
+        if (!is_foreign[fd] && close(fd) == 0)
+            left = true;
+    close_range(WORLD_FD, WORLD_FD + WORLD_FD, 0);
+    return left;
+}
+
+void world_run(Body *body, bool may_keep, const uint8_t *data, size_t size)
+{
+    static bool ready;
+    if (!ready)
+        prepare();
+    ready = true;
+    note_descriptors();
+    clock_ns = 0;
+    num_variables = 0;
+    peers = (Input){ 0 };
+    accepted = 0;
+    memory_watch();
+    running = true;
+    bool must_free = false;
+    if (setjmp(end_of_run) == 0) {
+        body((Input){ data, size, false });
+        must_free = !may_keep;
+    }
+    running = false;
+    if (must_free && memory_is_left())
+        world_fault("memory is left");
+    memory_release();
+    if (close_descriptors() && must_free)
+        world_fault("a descriptor is left");
+}
+
+uint8_t input_byte(Input *input)
+{
+    if (input->size == 0)
+        return 0;
+    input->size--;
+    return *input->data++;
+}
+
+Input input_part(Input *input)
+{
+    const uint8_t low = input_byte(input), high = input_byte(input);
+    const size_t wanted = low | (size_t)(high % 4) << 8;
+    const Input part = { input->data, wanted < input->size ? wanted : input->size, high >= 128 };
+    input->data += part.size;
+    input->size -= part.size;
+    return part;
+}
+
+char *input_line(Input *input, char *line, size_t bytes)
+{
+    if (input->size == 0)
+        return NULL;
+    size_t length = 0;
+    for (uint8_t byte; input->size > 0 && (byte = input_byte(input)) != '\n';)
+        if (length < bytes - 1)
+            line[length++] = (char)byte;
+    line[length] = '\0';
+    return line;
+}
+
+const char *world_file(const void *data, size_t size)
+{
+    static char path[64];
+    const int fd = to_world(memfd_create("input", MFD_CLOEXEC));
+    if (write(fd, data, size) != (ssize_t)size)
+        abort();
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    return path;
+}
+
+static char folder[4096];
+
+static void remove_folder(void)
+{
+    rmdir(folder);
+}
+
+const char *world_folder(void)
+{
+    if (folder[0] == '\0') {
+        const char *temporary = __real_getenv("TMPDIR");
+        snprintf(folder, sizeof folder, "%s/fuzz_XXXXXX", temporary != NULL ? temporary : "/tmp");
+        if (mkdtemp(folder) == NULL || atexit(remove_folder) != 0)
+            abort();
+    }
+    return folder;
+}
+
+void world_set_env(const char *text)
+{
+    if (num_variables < MAX_VARIABLES)
+        variables[num_variables++] = text;
+}
+
+int world_connect(Input said)
+{
+    int fds[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds) < 0 ||
+        send(fds[1], said.data, said.size, 0) != (ssize_t)said.size ||
+        (!said.stays && shutdown(fds[1], SHUT_WR) < 0))
+        abort();
+    to_world(fds[1]);
+    return fds[0];
+}
+
+int world_accept_next(void)
+{
+    int fds[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds) < 0)
+        abort();
+    accepted = fds[0];
+    return to_world(fds[1]);
+}
+
+void world_set_peers(Input input)
+{
+    peers = input;
+}
+
+/* What follows takes the place of the functions of these names. */
+
+static noreturn void leave(int status)
+{
+    EXPECT(status >= 0 && status <= 2);
+    longjmp(end_of_run, 1);
+}
+
+void __wrap_exit(int status)
+{
+    running ? leave(status) : __real_exit(status);
+}
+
+void __wrap__exit(int status)
+{
+    running ? leave(status) : __real__exit(status);
+}
+
+/* Nothing comes but what is there already: whoever waits, waits until his time is over. */
+int __wrap_poll(struct pollfd *fds, nfds_t count, int timeout)
+{
+    if (!running)
+        return __real_poll(fds, count, timeout);
+    const int ready = __real_poll(fds, count, 0);
+    if (ready == 0) {
+        EXPECT(timeout >= 0);
+        clock_ns += (int64_t)timeout * 1000000;
+    }
+    return ready;
+}
+
+/* Looking at the clock takes time as well: nobody can do only that for ever. */
+int __wrap_clock_gettime(clockid_t id, struct timespec *now)
+{
+    if (!running || id != CLOCK_MONOTONIC)
+        return __real_clock_gettime(id, now);
+    clock_ns += 1000;
+    *now = (struct timespec){ 1000 + clock_ns / 1000000000, clock_ns % 1000000000 };
+    return 0;
+}
+
+unsigned __wrap_sleep(unsigned seconds)
+{
+    if (!running)
+        return __real_sleep(seconds);
+    clock_ns += (int64_t)seconds * 1000000000;
+    return 0;
+}
+
+int __wrap_nanosleep(const struct timespec *time, struct timespec *rest)
+{
+    if (!running)
+        return __real_nanosleep(time, rest);
+    clock_ns += time->tv_sec * 1000000000 + time->tv_nsec;
+    return 0;
+}
+
+char *__wrap_getenv(const char *name)
+{
+    if (!running)
+        return __real_getenv(name);
+    const size_t length = strlen(name);
+    for (int i = 0; i < num_variables; i++)
+        if (strncmp(variables[i], name, length) == 0 && variables[i][length] == '=')
+            return (char *)variables[i] + length + 1;
+    return NULL;
+}
+
+int __wrap_setenv(const char *name, const char *value, int overwrite)
+{
+    return running ? 0 : __real_setenv(name, value, overwrite);
+}
+
+int __wrap_net_listen(const char *host, int *port)
+{
+    if (!running)
+        return __real_net_listen(host, port);
+    *port = 1;
+    return open("/dev/null", O_RDWR | O_CLOEXEC); // connections come from accept4
+}
+
+int __wrap_accept4(int fd, struct sockaddr *address, socklen_t *length, int flags)
+{
+    if (!running)
+        return __real_accept4(fd, address, length, flags);
+    const int next = accepted;
+    accepted = 0;
+    if (next > 0)
+        return next;
+    if (peers.size > 0)
+        return world_connect(input_part(&peers));
+    errno = ETIMEDOUT;
+    return -1;
+}
+
+int __wrap_net_connect(const char *host, int port, double deadline)
+{
+    if (!running)
+        return __real_net_connect(host, port, deadline);
+    if (peers.size > 0)
+        return world_connect(input_part(&peers));
+    clock_ns += 1000000000;
+    errno = ECONNREFUSED;
+    return -1;
+}
+
+/* What nobody outside can guess, the input may know all the same. */
+ssize_t __wrap_getrandom(void *bytes, size_t count, unsigned flags)
+{
+    if (!running)
+        return __real_getrandom(bytes, count, flags);
+    memset(bytes, 'r', count);
+    return (ssize_t)count;
+}
+
+pid_t __wrap_getpid(void)
+{
+    return running ? 0x70696421 : __real_getpid();
+}
+
+/* A machine with three GPUs. */
+int __wrap_glob(const char *pattern, int flags, int (*error)(const char *, int), glob_t *found)
+{
+    if (!running)
+        return __real_glob(pattern, flags, error, found);
+    *found = (glob_t){ .gl_pathc = 3 };
+    return 0;
+}
+
+void __wrap_checkpoint_checksum(const Safetensors *file, char text[9])
+{
+    __real_checkpoint_checksum(file, text);
+    if (running)
+        strcpy(text, "deadbeef");
+}
