@@ -1,7 +1,8 @@
 #!/bin/sh
-# Usage: ./setup.sh [--check | --minimal]      Installs what the project needs and is missing.
+# Usage: ./setup.sh [--check | --minimal | --checks]      Installs what the project needs and is missing.
 #   --check    only says what is missing; exit status 1 if the project cannot be built
 #   --minimal  leaves out what only tests need, and MPI
+#   --checks   adds what the slower checks need: make check-fuzz
 # Uses the distribution's package manager, with sudo where needed. CUDA is never installed.
 set -eu
 cd "$(dirname "$0")"
@@ -13,8 +14,9 @@ case ${1:-} in
 '') ;;
 --check) check=yes ;;
 --minimal) kinds=required ;;
+--checks) kinds="$kinds checks" ;;
 --help | -h) sed -n '2,/^set/ { /^set/d; s/^# //; p; }' "$0" && exit 0 ;;
-*) echo "$0: $1: it is --check, --minimal or nothing" >&2 && exit 2 ;;
+*) echo "$0: $1: it is --check, --minimal, --checks or nothing" >&2 && exit 2 ;;
 esac
 
 export DEBIAN_FRONTEND=noninteractive # apt-get shall ask nothing

@@ -8,7 +8,7 @@ setup() {
     for program in cc make sh env dirname sed grep head tail tr id find wc cat mv nproc getconf ls; do
         ln -s "$(command -v $program)" "$bin/$program"
     done
-    for program in bats prove python3 jq mpicc mpirun; do
+    for program in bats prove python3 jq curl wget mpicc mpirun clang; do
         script $program "echo '$program version 1.2.3'"
     done
     script sudo 'exec "$@"'
@@ -66,6 +66,14 @@ hide() {
     [[ $output != *jq* ]]
 }
 
+@test "setup --checks adds what the slower checks need, and nothing else does" {
+    hide clang
+    there 0 ./setup.sh
+    [ ! -e "$asked" ]
+    there 0 ./setup.sh --checks
+    [ "$(cat "$asked")" = "$(printf 'update\ninstall -y clang')" ]
+}
+
 @test "offline, setup says what failed and does not try again" {
     script apt-get "echo \"\$*\" >>$asked; echo 'no route to host'; exit 100"
     there 1 CC=no-zlib ./setup.sh
@@ -82,7 +90,7 @@ hide() {
 
 @test "setup refuses options it does not know" {
     there 2 ./setup.sh --all
-    [[ $output == *"--all: it is --check, --minimal or nothing" ]]
+    [[ $output == *"--all: it is --check, --minimal, --checks or nothing" ]]
     there 0 ./setup.sh --help
     [[ $output == "Usage: ./setup.sh"* ]]
 }
@@ -90,7 +98,7 @@ hide() {
 @test "doctor has a line for every part, and the remedy for what is missing" {
     hide jq
     there 0 tools/doctor.sh
-    for part in 'C compiler' OpenMP make zlib libyaml jansson cmocka bats prove python3 jq MPI CUDA \
+    for part in 'C compiler' OpenMP make zlib libyaml jansson cmocka bats prove python3 jq curl wget libFuzzer MPI CUDA \
         NCCL 'NVIDIA GPU' Slurm torchrun gnuplot clang-format cores avx2 avx512f MNIST; do
         [ "$(echo "$output" | grep -cE "^(yes|no )  $part  ")" -eq 1 ]
     done

@@ -3,7 +3,7 @@
 # shellcheck shell=sh
 
 # Prints a line for every part: KIND|NAME|PROBE|WITHOUT|PACKAGES. KIND: required to build, tests (to
-# run them), optional, extra (setup.sh does not install it), or outside (no package, but advice).
+# run them), checks (to run the slower ones), optional, extra (setup.sh does not install it), or outside (no package, but advice).
 # PROBE: a command that succeeds where the part is, and prints its version.
 parts() {
     part required 'C compiler' 'header stdio.h __VERSION__' 'nothing can be built' \
@@ -27,6 +27,13 @@ parts() {
     part tests python3 'program python3' "no 'make test': it compares with PyTorch's numbers" \
         python3 python3 python python3 python3
     part tests jq 'program jq' "no 'make test': it reads the metrics" jq jq jq jq jq
+    part tests curl 'program curl' "no 'make test': it gets files as data/get_mnist.sh does" \
+        curl curl curl curl curl
+    part tests wget 'program wget' "no 'make test': nor does it get them the other way" \
+        wget wget wget wget wget
+
+    part checks libFuzzer fuzzer "no 'make check-fuzz'" \
+        clang 'clang compiler-rt' 'clang compiler-rt' 'clang compiler-rt' clang
 
     part optional MPI mpi 'no --backend mpi, no LAUNCHER=mpirun' \
         'libopenmpi-dev openmpi-bin' openmpi-devel openmpi 'openmpi openmpi-dev' openmpi-devel
@@ -67,6 +74,12 @@ program() {
 
 mpi() {
     command -v mpicc >/dev/null && program mpirun
+}
+
+# Can clang make a fuzzer with sanitizers? Its runtime may be a package of its own.
+fuzzer() {
+    echo 'int LLVMFuzzerTestOneInput(const void *data, unsigned long size) { return 0; }' |
+        clang -w -fsanitize=fuzzer,address,undefined -x c -o /dev/null - 2>/dev/null && program clang
 }
 
 gpus() {

@@ -1,0 +1,93 @@
+#!/bin/sh
+# Usage: tests/bare_machine.sh      (root)  The README's commands in a fresh Debian of its own, as TAP.
+# Three machines: root with nothing installed; a user where the packages are there; one without
+# network, MPI and CUDA. Needs debootstrap and a network; leaves only the logs in build/bare.
+set -eu
+cd "$(dirname "$0")/.."
+refuse() {
+    echo "$0: $*" >&2
+    exit 1
+}
+
+[ "$(id -u)" -eq 0 ] || refuse 'only root can make a machine: sudo tests/bare_machine.sh'
+command -v debootstrap >/dev/null || refuse 'needs debootstrap: apt-get install debootstrap'
+# shellcheck source=/dev/null
+suite=$(. /etc/os-release && echo "${VERSION_CODENAME:-}")
+# shellcheck disable=SC2016 # apt's variables, not ours
+mirror=$(apt-get indextargets --format '$(RELEASE) $(REPO_URI)' | awk -v suite="$suite" '
+    $1 == suite && !found { print $2; found = 1 }')
+[ -n "$mirror" ] || refuse "found no mirror of \"$suite\" among apt's sources"
+
+# The second time it is the first process of a pid and mount namespace: with it, all that it has
+# started and mounted is gone.
+if [ -z "${BARE:-}" ]; then
+    BARE=$(mktemp -d /var/tmp/bare-machine-XXXXXX)
+    export BARE
+    unshare --mount --pid --fork --kill-child "$0" &
+    trap 'kill -KILL $! 2>/dev/null || true; rm -rf --one-file-system "$BARE"' EXIT
+    trap 'exit 1' INT TERM HUP
+    wait $! && exit 0
+    exit 1
+fi
+
+mount -t proc proc /proc
+log=build/bare
+rm -rf "$log" && mkdir -p "$log"
+train=$(sed -n 's/^    \(\.\/setup\.sh .*run\.sh.*\)/\1/p' README.md)
+tests=$(sed -n 's/^    \(\.\/setup\.sh .*make test\)$/\1/p' README.md)
+{ [ -n "$train" ] && [ -n "$tests" ]; } || refuse 'the two commands are not in README.md'
+number=0 failed=0 network=''
+
+# machine NAME: copies the fresh system and the tree to $BARE/NAME, with what a kernel provides.
+machine() {
+    cp -a "$BARE/fresh" "$BARE/$1"
+    mount -t proc proc "$BARE/$1/proc"
+    mount -t sysfs -o ro sysfs "$BARE/$1/sys"
+    mount -t devpts -o newinstance,ptmxmode=666 devpts "$BARE/$1/dev/pts"
+    mount -t tmpfs -o mode=1777 tmpfs "$BARE/$1/dev/shm"
+    cp /etc/resolv.conf /etc/hosts "$BARE/$1/etc/"
+    for home in "$BARE/$1/root" "$BARE/$1/home/student"; do
+        mkdir -p "$home/ddp.c"
+        git ls-files -z --cached --others --exclude-standard |
+            tar --create --null --files-from=- | tar --extract --no-same-owner --directory="$home/ddp.c"
+    done
+    chroot "$BARE/$1" useradd --shell /bin/sh student
+    chroot "$BARE/$1" chown -R student: /home/student
+}
+
+# shellcheck disable=SC2317 # it is what $network may stand for
+offline() {
+    unshare --net sh -c 'ip link set lo up && exec "$@"' sh "$@"
+}
+
+# step TITLE MACHINE USER COMMAND: one TAP line; the command's output goes to a log.
+step() {
+    number=$((number + 1)) started=$(date +%s) result=ok
+    home=/root
+    [ "$3" = root ] || home=/home/$3
+    $network chroot --userspec="$3:$3" "$BARE/$2" env -i HOME="$home" USER="$3" \
+        PATH=/usr/sbin:/usr/bin:/sbin:/bin timeout 3600 \
+        sh -c "cd ~/ddp.c && $4" </dev/null >"$log/$number.log" 2>&1 || result='not ok' failed=1
+    echo "$result $number - $1: $(echo "$4" | tr -s ' \n' ' ') ($(($(date +%s) - started)) s)"
+    [ "$result" = ok ] || sed 's/^/# /' "$log/$number.log" | tail -n 30
+}
+
+debootstrap --variant=minbase "$suite" "$BARE/fresh" "$mirror" >"$log/debootstrap.log" 2>&1 ||
+    refuse "debootstrap failed: $(tail -n 1 "$log/debootstrap.log")"
+echo "1..7"
+
+machine first
+step 'root, nothing installed' first root "$train"
+step 'root' first root "$tests"
+step 'a user, all installed' first student "$train"
+step 'a user, all installed' first student "$tests"
+
+# What it cannot be built without is installed while there is a network; then that is cut off.
+machine second
+step 'root' second root './setup.sh --minimal'
+network=offline
+step 'no network, no MPI, no CUDA' second student "$train"
+step 'no network, no MPI, no CUDA' second student 'make && ./01_single_gpu/run.sh 1 &&
+    for STAGE in a b c ""; do export STAGE && ./02_multi_gpu_spawn/run.sh 2 1 || exit; done &&
+    ./03_torchrun_env/run.sh 2 1'
+exit $failed
