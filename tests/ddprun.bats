@@ -130,6 +130,7 @@ several_nodes_must_agree --nnodes 2 --master-port 0 true
 one_node --standalone --nnodes 2 true
 HOST:PORT --rdzv-endpoint :1 true
 HOST:PORT --rdzv-endpoint host:port true
+name_or_an_address --master-addr= true
 and_no_/ --rdzv-id a/b true
 KEY=VALUE --rdzv-conf timeout true
 seconds --rdzv-conf timeout=x true

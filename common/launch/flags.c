@@ -122,8 +122,10 @@ static void read_master(Flags *flags, const char *const texts[])
                     backend);
 
     const size_t bytes = sizeof flags->master_addr;
-    if (snprintf(flags->master_addr, bytes, "%s", texts[MASTER_ADDR]) >= (int)bytes)
-        usage_error("--master-addr %s: too long for a host", texts[MASTER_ADDR]);
+    const int length = snprintf(flags->master_addr, bytes, "%s", texts[MASTER_ADDR]);
+    if (length == 0 || length >= (int)bytes)
+        usage_error("--master-addr \"%s\": it must be a name or an address of 1 to %zu letters",
+                    texts[MASTER_ADDR], bytes - 1);
     flags->master_port = alone ? 0 : DEFAULT_PORT;
     if (texts[MASTER_PORT] != NULL)
         flags->master_port = int_value(texts, MASTER_PORT, 0, 65535);
