@@ -5,9 +5,13 @@ TEST_SOURCES  := $(wildcard tests/test_*.c)
 TEST_PROGRAMS := $(TEST_SOURCES:%.c=$(BUILD)/%)
 TEST_HELPERS  := $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(TEST_SOURCES) tests/mpi_ranks.c,$(wildcard tests/*.c)))
 MPI_RANKS     := $(if $(filter 1,$(MPI)),$(BUILD)/tests/mpi_ranks) # what tests/mpi.bats starts
+TORCH_PEERS   := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/torch/*.c)) # what tests/torch/*.py start
 THREADED      := $(patsubst %,tests/test_%.c,net store* tcp collectives process_group split hierarchy mismatches lost_ranks ddp*)
 TESTS         ?= $(TEST_SOURCES) $(wildcard tests/*.bats)
 PROVE         := BUILD=$(BUILD) prove --timer --exec tests/tap.sh
+
+$(TORCH_PEERS): %: %.o $(BUILD)/libcommon.a
+	$(LINK) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
 $(filter-out %/test_fuzz,$(TEST_PROGRAMS)) $(MPI_RANKS): %: %.o $(TEST_HELPERS) $(BUILD)/libcommon.a
 	$(LINK) $(LDFLAGS) -o $@ $^ $(LDLIBS) -lcmocka
@@ -20,6 +24,11 @@ test: all $(TEST_PROGRAMS) $(MPI_RANKS)
 check-mnist: all
 	@$(MAKE) -s test TESTS="$(wildcard tests/mnist/*.bats)"
 
+# Weights, losses, files and the store against PyTorch itself, which tests/torch/venv.sh gets once.
+# TORCH_SEED=N repeats the random settings that a failure names.
+check-torch: all $(TORCH_PEERS)
+	@export TORCH_BIN="$$(tests/torch/venv.sh)"; $(MAKE) -s test TESTS="$(wildcard tests/torch/*.bats)"
+
 # The C tests, and programs at work, in a copy of the tree where every access to memory is watched;
 # then the tests with threads, where every access to shared memory is.
 check-sanitizers:
@@ -31,6 +40,6 @@ checklist: all $(BUILD)/tests/test_replicas
 	@BUILD=$(BUILD) bats --pretty tests/checklist.bats
 
 include tests/fuzz/rules.mk
--include $(TEST_PROGRAMS:=.d) $(MPI_RANKS:=.d) $(TEST_HELPERS:.o=.d)
+-include $(TEST_PROGRAMS:=.d) $(MPI_RANKS:=.d) $(TORCH_PEERS:=.d) $(TEST_HELPERS:.o=.d)
 .PRECIOUS: $(TEST_PROGRAMS:=.o) $(MPI_RANKS:=.o)
-.PHONY: test check-mnist check-sanitizers checklist
+.PHONY: test check-mnist check-torch check-sanitizers checklist

@@ -7,12 +7,13 @@ setup_file() {
 }
 
 setup() {
+    export TMPDIR=$BATS_TEST_TMPDIR # bats clears it, whatever happens
     [ -n "$TORCH_BIN" ] || skip "no PyTorch on this machine"
 }
 
 # against_torch SCRIPT ARGUMENTS...: a program of tests/torch must succeed; what it says is shown if not.
 against_torch() {
-    run timeout 300 "$TORCH_BIN/python" "tests/torch/$1" "${@:2}"
+    run timeout 300 "$TORCH_BIN/python" -B "tests/torch/$1" "${@:2}"
     echo "$output"
     [ "$status" -eq 0 ]
 }

@@ -1,0 +1,106 @@
+"""Usage: training.py optimizers|worlds|ddp      Losses at each step, beside PyTorch's."""
+import datetime, multiprocessing, sys
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+import ours, reference
+
+STEPS = 10
+KINDS = ["sgd", "momentum", "adam", "adamw", "adadelta"]
+# High enough for a wrong weight decay to show within STEPS.
+RATES = {"linear": {"sgd": (5e-3, 0.2), "momentum": (5e-3, 0.05), "adam": (1e-3, 0.1),
+                    "adamw": (1e-3, 0.1), "adadelta": (0.1, 2)},
+         "cnn": {"sgd": (3e-3, 0.03), "momentum": (1e-3, 0.01), "adam": (1e-4, 1e-3),
+                 "adamw": (1e-4, 1e-3), "adadelta": (0.03, 0.2)}}
+
+
+def settings(dice, model, kind):
+    """Random options of an optimizer; batches of odd sizes."""
+    options = {"model": model, "optimizer": "sgd" if kind == "momentum" else kind, "epochs": 2,
+               "max-steps": STEPS, "batch-size": 2 * dice.randint(3, 16) + 1,
+               "lr": ours.log_uniform(dice, *RATES[model][kind]),
+               "weight-decay": dice.choice([0, ours.log_uniform(dice, 1e-2, 0.3)])}
+    if options["optimizer"] == "sgd":
+        options["momentum"] = round(dice.uniform(0.1, 0.95), 3) if kind == "momentum" else 0
+    return options
+
+
+def in_one_process(options, world):
+    return reference.Job(options, world).train()
+
+
+def compare(dice, options, world, step, theirs=in_one_process):
+    def attempt(options):
+        losses, _ = ours.train(options, None, world, step)
+        return zip(losses, theirs(options, world))
+
+    ours.agree(dice, options, attempt, "step %02d on %d ranks" % (step, world))
+
+
+def optimizers():
+    dice = ours.dice()
+    for kind in KINDS:
+        for model, times in ("linear", 3), ("cnn", 2):
+            for _ in range(times):
+                world = dice.choice([1, 1, 2])
+                step = dice.choice([1, 2, 3]) if world == 1 else dice.choice([2, 3])
+                compare(dice, settings(dice, model, kind), world, step)
+
+
+def worlds():
+    """Batches of odd sizes; and few rows, so that ranks repeat some of them, the last batch of an
+    epoch is a short one, and the second epoch begins within STEPS."""
+    dice = ours.dice()
+    for model in "linear", "cnn":
+        for world in 1, 2, 3, 5:
+            options = settings(dice, model, dice.choice(KINDS))
+            batch = options["batch-size"]
+            share = dice.randint(3, 6) * batch + dice.randint(1, batch - 1)
+            options["num-samples"] = share * world - dice.randint(0, world - 1)
+            compare(dice, options, world, dice.choice([2, 3]))
+
+
+def ddp_rank(options, world, rank, port, results):
+    store = dist.TCPStore("127.0.0.1", port, is_master=False,
+                          timeout=datetime.timedelta(seconds=ours.ENDLESS))
+    dist.init_process_group("gloo", store=store, rank=rank, world_size=world)
+    job = reference.Job(options, world)
+    if rank > 0:  # as in our programs, other weights: DDP has to bring rank 0's
+        for parameter in job.model.parameters():
+            parameter.data.uniform_()
+    model = DistributedDataParallel(job.model)
+    losses = []
+    for batches in list(job.batches())[:options["max-steps"]]:
+        job.optimizer.zero_grad()
+        loss = job.loss(model(job.inputs[batches[rank]]), job.targets[batches[rank]])
+        loss.backward()
+        job.optimizer.step()
+        losses.append(loss.item())
+    results.put((rank, losses))
+    dist.destroy_process_group()
+
+
+def real_ddp(options, world):
+    """The losses of PyTorch's own DDP, one process a rank, over gloo; they meet in our store."""
+    fork = multiprocessing.get_context("fork")  # a process is ready at once, PyTorch and all
+    with ours.Server() as server:
+        results = fork.Queue()
+        ranks = [fork.Process(target=ddp_rank, daemon=True,
+                              args=(options, world, rank, server.port, results))
+                 for rank in range(world)]
+        for process in ranks:
+            process.start()
+        losses = dict(results.get(timeout=ours.ENDLESS) for _ in ranks)
+        for process in ranks:
+            process.join(ours.ENDLESS)
+            assert process.exitcode == 0
+    return [losses[rank] for rank in range(world)]
+
+
+def ddp():
+    dice = ours.dice()
+    for model, world in ("linear", 4), ("cnn", 2):
+        compare(dice, settings(dice, model, "momentum"), world, 3, real_ddp)
+
+
+if __name__ == "__main__":
+    {"optimizers": optimizers, "worlds": worlds, "ddp": ddp}[sys.argv[1]]()
