@@ -111,7 +111,7 @@ b 2 1/2" ]
     wait || true
 }
 
-# A torchrun as node 1 with two ranks, as far as the store sees it. $1: the port.
+# A torchrun as node 1 with two ranks, as far as the store sees it. $1: the port; $2: "fails", or not.
 strange_agent() {
     python3 - "$@" <<'EOF'
 import json, socket, struct, sys, time
@@ -142,6 +142,8 @@ ask(b"\x01" + key(b"role_info/1") + blob(json.dumps(info).encode()))
 wait(b"assigned_ranks/1")
 size = struct.unpack("<Q", ask(b"\x03" + key(b"assigned_ranks/1"), 8))[0]
 print(json.loads(ask(b"", size)), flush=True)
+if sys.argv[2:] == ["fails"]:
+    sys.exit()
 if add(key(b"agent/terminal_state/num_members")) == 2:
     ask(b"\x01" + key(b"agent/terminal_state/last_member") + blob(b"<val_ignored>"))
 wait(b"agent/terminal_state/last_member")
@@ -169,4 +171,16 @@ over" ]
     run -3 ddprun --nnodes 2 --master-port "$port" sh -c 'sleep 0.3; exit 3'
     wait $!
     grep -q over "$OUT/node_1"
+}
+
+@test "a torchrun's agent that fails says nothing, but is missed" {
+    local port
+    port=$(free_port)
+    SECONDS=0
+    strange_agent "$port" fails > "$OUT/node_1" 2>&1 3>&- &
+    run -1 ddprun --nnodes 2 --master-port "$port" --rdzv-conf keep_alive_interval=0.2 sleep 100
+    wait $!
+    [ "$(cat "$OUT/node_1")" = "[1, 3, 1, 3]" ]
+    [[ $output == *"node 1 has hung up before the job was over"* ]]
+    [ "$SECONDS" -le 10 ]
 }

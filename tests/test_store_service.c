@@ -242,6 +242,24 @@ static void test_who_has_gone_is_not_woken(void **state)
     client[0] = client[1] = (Client){ 0 };
 }
 
+static void test_who_set_a_watched_key_is_missed(void **state)
+{
+    (void)state;
+    service.watched = "w";
+    say(0, BYTES("\6" U64("\1") U64("\6") "w/gone")); // WAIT
+    SAY(1, SET("w", ONE("1")));
+    SAY(2, SET("v", ONE("1")));
+    SAY(3, GET("w"));
+    service_forget(&service, &client[2]);
+    service_forget(&service, &client[3]);
+    client[2] = client[3] = (Client){ 0 };
+    SILENT(0);
+    service_forget(&service, &client[1]);
+    client[1] = (Client){ 0 };
+    HEARD(0, "\0");
+    assert_ptr_equal(service_next_woken(&service), &client[0]);
+}
+
 #define with_service(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 int main(void)
@@ -257,6 +275,7 @@ int main(void)
         with_service(test_push_wakes_the_oldest_waiter_only),
         with_service(test_barrier_counts_on),
         with_service(test_who_has_gone_is_not_woken),
+        with_service(test_who_set_a_watched_key_is_missed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -35,6 +35,7 @@ struct StoreServer {
     int max_fd; // of clients
     bool full; // no descriptor left for one more client
     Service service;
+    char *watched; // what service.watched points to
     LIST_HEAD(, Client) clients;
     pthread_t thread;
 };
@@ -178,6 +179,7 @@ static void server_free(StoreServer *server)
     close(server->stop_fd);
     close(server->listen_fd);
     close(server->epoll_fd);
+    free(server->watched);
     free(server);
 }
 
@@ -191,9 +193,11 @@ static int highest_descriptor(void)
     return most > 2 * SPARE_DESCRIPTORS ? most - SPARE_DESCRIPTORS : most / 2;
 }
 
-StoreServer *store_server_start(const char *host, int *port)
+StoreServer *store_server_start_watching(const char *host, int *port, const char *watched)
 {
     StoreServer *server = mem_calloc(1, sizeof *server);
+    server->watched = watched == NULL ? NULL : strdup(watched);
+    server->service.watched = server->watched;
     server->max_fd = highest_descriptor();
     server->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     server->stop_fd = eventfd(0, EFD_CLOEXEC);
@@ -208,6 +212,11 @@ StoreServer *store_server_start(const char *host, int *port)
         return NULL;
     }
     return server;
+}
+
+StoreServer *store_server_start(const char *host, int *port)
+{
+    return store_server_start_watching(host, port, NULL);
 }
 
 void store_server_stop(StoreServer *server)

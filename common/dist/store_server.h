@@ -12,6 +12,12 @@ typedef struct StoreServer StoreServer;
  * Beyond these the largest, the oldest, the newest client is hung up on. */
 StoreServer *store_server_start(const char *host, int *port);
 
+/* The same, but whoever sets a key that begins with `watched` is missed: when it hangs up, the
+ * server sets that key with STORE_GONE behind. So the death of those is known who cannot tell of
+ * it. */
+StoreServer *store_server_start_watching(const char *host, int *port, const char *watched);
+#define STORE_GONE "/gone"
+
 /* Ends the thread, closes all connections, frees everything. */
 void store_server_stop(StoreServer *server);
 

@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/dist/store_server.h"
+
 /* Each of these answers where there is an answer; false: hang up. */
 static bool put(Service *service, Blob key, Blob value, bool append)
 {
@@ -20,6 +22,24 @@ static bool put(Service *service, Blob key, Blob value, bool append)
         return false;
     wait_end(&service->table, entry, false, &service->woken);
     return true;
+}
+
+/* The first watched key that a client sets stands for it. */
+static void note_presence(const Service *service, Client *client, Blob key)
+{
+    const size_t length = service->watched == NULL ? 0 : strlen(service->watched);
+    if (length > 0 && key.count >= length && memcmp(key.data, service->watched, length) == 0 &&
+        bytes_count(&client->presence) == 0)
+        bytes_put(&client->presence, key.data, key.count);
+}
+
+static void say_gone(Service *service, Client *client)
+{
+    if (bytes_count(&client->presence) == 0)
+        return;
+    bytes_put(&client->presence, STORE_GONE, strlen(STORE_GONE));
+    const Blob key = { bytes_front(&client->presence), bytes_count(&client->presence) };
+    put(service, key, (Blob){ (const uint8_t *)"1", 1 }, false);
 }
 
 static bool compare_set(Service *service, Client *client, Cursor at)
@@ -176,6 +196,7 @@ static bool act(Service *service, Client *client, StoreOperation operation, Curs
     case STORE_SET:
     case STORE_APPEND: {
         const Blob key = take_blob(&at);
+        note_presence(service, client, key);
         return put(service, key, take_blob(&at), operation == STORE_APPEND);
     }
     case STORE_COMPARE_SET:
@@ -254,6 +275,8 @@ void service_forget(Service *service, Client *client)
     wait_cancel(&service->table, client);
     if (client->woken)
         LIST_REMOVE(client, next_woken);
+    say_gone(service, client);
     bytes_free(&client->in);
     bytes_free(&client->out);
+    bytes_free(&client->presence);
 }

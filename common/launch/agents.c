@@ -39,7 +39,10 @@ void agents_join(Agents *agents, const Flags *flags)
                          MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     CHECK(agents->found != MAP_FAILED, "out of memory");
     if (flags->node_rank == 0) {
-        agents->server = store_server_start(flags->master_addr, &agents->master_port);
+        char watched[sizeof flags->run_id + KEY_BYTES];
+        snprintf(watched, sizeof watched, "/%s/" KEY_ROLE_INFO_ALL, flags->run_id);
+        agents->server =
+            store_server_start_watching(flags->master_addr, &agents->master_port, watched);
         char reason[NET_REASON_BYTES];
         CHECK(agents->server != NULL, "cannot serve the store at %s:%d: %s; try --master-port",
               flags->master_addr, agents->master_port,
@@ -56,7 +59,9 @@ void agents_join(Agents *agents, const Flags *flags)
     agents->pulse = pulse_start(flags);
     for (int i = 0; i < flags->max_nodes; i++) {
         char key[KEY_BYTES];
-        agents->has_strangers |= !store_check(&agents->store, node_key(key, KEY_PULSE, i));
+        const bool is_stranger = !store_check(&agents->store, node_key(key, KEY_PULSE, i));
+        agents->has_strangers |= is_stranger;
+        agents->host_is_stranger |= is_stranger && i == 0;
     }
 }
 
@@ -196,7 +201,9 @@ void agents_leave(Agents *agents)
     talk(agents, say_goodbye);
     if (agents->in_touch && flags->node_rank == 0)
         see_off(agents, seconds);
-    else if (agents->in_touch) // until node 0 hangs up: the next job must not meet this one's store
+    else if (agents->in_touch && !(agents->host_is_stranger && agents->verdict == VERDICT_FAILED))
+        // Until node 0 hangs up: the next job must not meet this one's store. Only a torchrun there
+        // has not heard of a failure, and may wait for minutes.
         poll(&(struct pollfd){ .fd = agents->store.fd, .events = POLLIN }, 1, (int)(1e3 * seconds));
 
     if (flags->max_nodes > 1)

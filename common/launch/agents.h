@@ -13,7 +13,8 @@
  * takes an end for success that was none. ddprun/num_nodes holds the --nnodes of the first to come:
  * who has another one ends them all. Whoever fails leaves the reason in ddprun/failure/<node>
  * and sets last_member to "failed". ddprun/pulse/<node> counts up while that node's launcher lives,
- * and is removed when it leaves; the store outlives them all.
+ * and is removed when it leaves; the store outlives them all. role_info/<node>/gone is set when a
+ * launcher hangs up that is none of ours and cannot tell of its failure.
  */
 #ifndef COMMON_LAUNCH_AGENTS_H
 #define COMMON_LAUNCH_AGENTS_H
@@ -45,6 +46,7 @@ typedef struct {
     // Only where there are several nodes:
     bool in_touch; // with them
     bool has_strangers; // some are torchrun's, which do not tell of failures
+    bool host_is_stranger; // node 0's is
     Store store;
     pid_t pulse;
 } Agents;

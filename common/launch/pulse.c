@@ -46,27 +46,37 @@ void pulse_publish_failure(Store *store, const Failure *failure)
     free(text);
 }
 
-/* Node 0's looks after the others. It removes the key of the dead, so that nobody waits for them.
+static void publish_loss(Store *store, int node, const char *how)
+{
+    Failure failure;
+    failure_of_launcher(&failure, node, EXIT_FAILURE, "node %d %s", node, how);
+    pulse_publish_failure(store, &failure);
+}
+
+/* Node 0's looks after the others. It removes the key of the dead, so that nobody waits for them. A
+ * torchrun has no such key and tells nobody that it failed, but stays until the job is over if not.
  */
 static void look_after(Store *store, const Flags *flags, Heard *heard)
 {
     for (int node = 1; node < flags->max_nodes; node++) {
-        char key[KEY_BYTES], text[32] = "";
+        char key[KEY_BYTES], text[64] = "";
         node_key(key, KEY_PULSE, node);
         store_compare_set(store, key, "absent", "absent", text, sizeof text - 1); // only reads
-        if (strcmp(text, "absent") == 0) // not here yet, or one of torchrun's
+        if (strcmp(text, "absent") == 0) { // not here yet, or one of torchrun's
+            if (store_check(store, node_key(key, KEY_GONE, node)))
+                publish_loss(store, node, "has hung up before the job was over");
             continue;
+        }
         const int64_t count = strtoll(text, NULL, 10);
         heard[node].missed = count == heard[node].count ? heard[node].missed + 1 : 0;
         heard[node].count = count;
         if (heard[node].missed < flags->pulse_limit)
             continue;
 
-        Failure failure;
-        failure_of_launcher(&failure, node, EXIT_FAILURE, "node %d has not been heard of for %g s",
-                            node, flags->pulse_limit * flags->pulse_interval);
         store_delete(store, key);
-        pulse_publish_failure(store, &failure);
+        snprintf(text, sizeof text, "has not been heard of for %g s",
+                 flags->pulse_limit * flags->pulse_interval);
+        publish_loss(store, node, text);
     }
 }
 

@@ -5,10 +5,14 @@
 #include <sys/types.h>
 
 #include "common/dist/store.h"
+#include "common/dist/store_server.h"
 #include "common/launch/failure.h"
 
 /* Keys of the agents; %d is a node. */
 #define KEY_BYTES 64
+#define KEY_ROLE_INFO_ALL "torchelastic/role_info/"
+#define KEY_ROLE_INFO KEY_ROLE_INFO_ALL "%d" // what a node brings, from its launcher
+#define KEY_GONE KEY_ROLE_INFO STORE_GONE // which has hung up
 #define KEY_PULSE "ddprun/pulse/%d" // counts up as long as the node's launcher lives
 #define KEY_FAILURE "ddprun/failure/%d" // the first of a node: see failure.h
 #define KEY_END "torchelastic/agent/terminal_state/last_member" // how the job ended: END_*

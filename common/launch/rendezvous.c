@@ -14,7 +14,6 @@
 #include "common/base/memory.h"
 #include "common/launch/pulse.h"
 
-#define KEY_ROLE_INFO "torchelastic/role_info/%d"
 #define KEY_ASSIGNED_RANKS "torchelastic/assigned_ranks/%d"
 #define KEY_NUM_NODES "ddprun/num_nodes" // --nnodes of the first that came
 #define PATIENCE 10.0 // seconds until we say whom we wait for

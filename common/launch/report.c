@@ -39,7 +39,7 @@ static void print_root(FILE *out, const Failure *root)
         fprintf(out, "  rank    : %d (local_rank: %d, pid: %d)\n", root->rank, root->local_rank,
                 root->pid);
     else
-        fprintf(out, "  rank    : none, its ddprun\n");
+        fprintf(out, "  rank    : none, its launcher\n");
     fprintf(out, "  ended   : ");
     print_end(out, root->status, root->signal);
     if (root->message[0] != '\0')
