@@ -70,6 +70,7 @@ static void train(const Args *args)
     // Rendezvous: the ranks find each other through a small store, rank 0's or the launcher's.
     ProcessGroup pg;
     process_group_init(&pg, args, env.master_addr, env.master_port, rank, world_size, device.place);
+    process_group_set_nodes(&pg, args, env.node); // who shares one: see --all-reduce
 
     // Data: one copy per node off the shared disk, and nobody reads before it is complete.
     if (local_rank == 0)
