@@ -24,9 +24,11 @@ static const CollectiveKind kinds[] = {
 };
 
 /* All but connecting: mesh.c of this folder does that. */
-static Mesh *make_mesh(int rank, Input *input)
+static Mesh *make_mesh(const ProcessGroup *pg, Input *input)
 {
+    const int rank = pg->rank;
     Mesh *mesh = mem_calloc(1, sizeof *mesh);
+    mesh->pg = pg;
     mesh->rank = rank;
     mesh->world_size = NUM_RANKS;
     mesh->timeout = 1;
@@ -48,8 +50,13 @@ void fuzz_exchange(Input input)
     static float in[NUM_RANKS * MANY], out[NUM_RANKS * MANY];
     const uint8_t what = input_byte(&input);
     const size_t which = what % (sizeof kinds / sizeof *kinds);
-    Mesh *mesh = make_mesh(input_byte(&input) % NUM_RANKS, &input);
-    Collective collective = { .sequence = 1,
+    const ProcessGroup pg = { .rank = input_byte(&input) % NUM_RANKS,
+                              .world_size = NUM_RANKS,
+                              .mean_ranks = NUM_RANKS,
+                              .timeout = 1 };
+    Mesh *mesh = make_mesh(&pg, &input);
+    Collective collective = { .pg = &pg,
+                              .sequence = 1,
                               .kind = kinds[which],
                               .type = what & 32 ? INT32 : FLOAT32,
                               .op = REDUCE_SUM,
