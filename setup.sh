@@ -1,8 +1,9 @@
 #!/bin/sh
-# Usage: ./setup.sh [--check | --minimal | --checks]      Installs what the project needs and is missing.
+# Usage: ./setup.sh [--check | --minimal | --checks | --slurm]   Installs what the project needs and is missing.
 #   --check    only says what is missing; exit status 1 if the project cannot be built
 #   --minimal  leaves out what only tests need, and MPI
 #   --checks   adds what the slower checks need: make check-fuzz
+#   --slurm    adds Slurm, for a cluster of step 04 on this machine
 # Uses the distribution's package manager, with sudo where needed. CUDA is never installed.
 set -eu
 cd "$(dirname "$0")"
@@ -15,8 +16,9 @@ case ${1:-} in
 --check) check=yes ;;
 --minimal) kinds=required ;;
 --checks) kinds="$kinds checks" ;;
+--slurm) kinds="$kinds slurm" ;;
 --help | -h) sed -n '2,/^set/ { /^set/d; s/^# //; p; }' "$0" && exit 0 ;;
-*) echo "$0: $1: it is --check, --minimal, --checks or nothing" >&2 && exit 2 ;;
+*) echo "$0: $1: it is --check, --minimal, --checks, --slurm or nothing" >&2 && exit 2 ;;
 esac
 
 export DEBIAN_FRONTEND=noninteractive # apt-get shall ask nothing
@@ -39,6 +41,22 @@ END
     [ -z "$packages" ]
 }
 
+# Some distributions start the daemons of what they install. 04_slurm_multinode starts its own, so those
+# that were not there before shall not run, nor start with the machine.
+note_services() {
+    new_services=''
+    for service in munge slurmctld slurmd; do
+        case " $packages " in *" $service "*) ;; *) continue ;; esac
+        systemctl cat "$service" >/dev/null 2>&1 || new_services="$new_services $service"
+    done
+}
+
+# shellcheck disable=SC2086 # several words
+stop_services() {
+    sudo=$(echo "$install" | grep -ow '^sudo') || sudo=''
+    [ -z "$new_services" ] || $sudo systemctl disable --now $new_services >/dev/null 2>&1 || true
+}
+
 # shellcheck disable=SC2086 # the manager's command and the packages are several words each
 install_packages() {
     if [ -z "$install" ]; then
@@ -51,10 +69,12 @@ install_packages() {
     refresh=''
     case $install in *apt-get*) refresh="${install% install -y} update" ;; esac
     say "${refresh:+$refresh && }$install$packages"
+    note_services
     if ! $refresh || ! $install $packages; then
         say 'that failed, for the reason above: is this machine online?'
         return 1
     fi
+    stop_services
 }
 
 status=0 complete=yes

@@ -74,6 +74,19 @@ hide() {
     [ "$(cat "$asked")" = "$(printf 'update\ninstall -y clang')" ]
 }
 
+@test "setup --slurm installs Slurm, whose daemons neither run then nor start with the machine" {
+    export SBIN=/nowhere
+    script slurmctld ''
+    hide slurmctld
+    script systemctl "[ \$1 = cat ] || echo \"systemctl \$*\" >>$asked; [ \$2 = munge ]" # it runs for others
+    there 0 ./setup.sh
+    [ ! -e "$asked" ]
+    there 0 ./setup.sh --slurm
+    [ "$(cat "$asked")" = "update
+install -y slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge
+systemctl disable --now slurmctld slurmd" ]
+}
+
 @test "offline, setup says what failed and does not try again" {
     script apt-get "echo \"\$*\" >>$asked; echo 'no route to host'; exit 100"
     there 1 CC=no-zlib ./setup.sh
@@ -90,7 +103,7 @@ hide() {
 
 @test "setup refuses options it does not know" {
     there 2 ./setup.sh --all
-    [[ $output == *"--all: it is --check, --minimal, --checks or nothing" ]]
+    [[ $output == *"--all: it is --check, --minimal, --checks, --slurm or nothing" ]]
     there 0 ./setup.sh --help
     [[ $output == "Usage: ./setup.sh"* ]]
 }
@@ -99,7 +112,7 @@ hide() {
     hide jq
     there 0 tools/doctor.sh
     for part in 'C compiler' OpenMP make zlib libyaml jansson cmocka bats prove python3 jq curl wget libFuzzer MPI CUDA \
-        NCCL 'NVIDIA GPU' Slurm torchrun gnuplot clang-format cores avx2 avx512f MNIST; do
+        NCCL 'NVIDIA GPU' Slurm torchrun gnuplot clang-format shellcheck cores avx2 avx512f MNIST; do
         [ "$(echo "$output" | grep -cE "^(yes|no )  $part  ")" -eq 1 ]
     done
     echo "$output" | grep -q "^yes  python3       1.2.3$"

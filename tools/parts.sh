@@ -3,7 +3,8 @@
 # shellcheck shell=sh
 
 # Prints a line for every part: KIND|NAME|PROBE|WITHOUT|PACKAGES. KIND: required to build, tests (to
-# run them), checks (to run the slower ones), optional, extra (setup.sh does not install it), or outside (no package, but advice).
+# run them), checks (to run the slower ones), optional, slurm (setup.sh --slurm), extra (setup.sh does
+# not install it), or outside (no package, but advice).
 # PROBE: a command that succeeds where the part is, and prints its version.
 parts() {
     part required 'C compiler' 'header stdio.h __VERSION__' 'nothing can be built' \
@@ -43,12 +44,16 @@ parts() {
     part outside NCCL "header nccl.h NCCL_MAJOR.NCCL_MINOR -I$cuda/include" 'no --backend nccl' \
         'developer.nvidia.com/nccl'
     part outside 'NVIDIA GPU' gpus 'ranks train on CPUs' 'a machine that has one'
-    part outside Slurm 'program sbatch' '04 runs without a queue of jobs' 'a cluster that has it'
+    part slurm Slurm 'daemon slurmctld' '04 pretends its nodes, unless this is a cluster' \
+        'slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge' \
+        'slurm-slurmctld slurm-slurmd slurm munge' slurm-llnl 'slurm munge' 'slurm slurm-node munge'
     part outside torchrun 'location torchrun' 'no LAUNCHER=torchrun' 'pip install torch'
     part extra tc 'location tc' 'no bench/two_nodes.sh' iproute2 iproute-tc iproute2 iproute2 iproute2
     part extra gnuplot 'program gnuplot' 'no plots' gnuplot-nox gnuplot gnuplot gnuplot gnuplot
     part extra clang-format 'program clang-format' "no 'make format'" \
         clang-format clang-tools-extra clang clang-extra-tools clang-tools
+    part extra shellcheck 'program shellcheck' 'scripts are not checked' \
+        shellcheck ShellCheck shellcheck shellcheck ShellCheck
 }
 
 # The package names are those of apt, dnf, pacman, apk and zypper in turn.
@@ -95,6 +100,11 @@ gpus() {
 # location NAME: for programs that are slow to say their version.
 location() {
     command -v "$1"
+}
+
+# daemon NAME: those lie where not everybody's PATH leads.
+daemon() {
+    (PATH=$PATH:${SBIN:-/usr/sbin} && location "$1")
 }
 
 # This distribution's package manager: which name of a part is its own, and how it installs.

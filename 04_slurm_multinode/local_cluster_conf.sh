@@ -1,0 +1,75 @@
+#!/bin/sh
+# Usage: 04_slurm_multinode/local_cluster_conf.sh DIR      Prints the slurm.conf of local_cluster.sh.
+# DIR is the cluster's folder. man slurm.conf explains each line.
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+dir=$1
+
+# A port that nobody listens on, below those that the kernel gives away by itself.
+free_port() {
+    while port=$(shuf -i 10000-19999 -n 1); do
+        grep -q ":$(printf %04X "$port") " /proc/net/tcp /proc/net/tcp6 2>/dev/null || break
+    done
+    echo "$port"
+}
+
+# Each node has half of the machine's GPUs, if those are two or more; DIR/gres.conf says which.
+share_gpus() {
+    half=$(($(find /dev -maxdepth 1 -name 'nvidia[0-9]*' | wc -l) / 2))
+    [ $half -gt 0 ] || return 0
+    echo "NodeName=node1 Name=gpu File=/dev/nvidia[0-$((half - 1))]" >"$dir/gres.conf"
+    echo "NodeName=node2 Name=gpu File=/dev/nvidia[$half-$((2 * half - 1))]" >>"$dir/gres.conf"
+    printf 'GresTypes=gpu\nNodeName=DEFAULT Gres=gpu:%d\n' $half
+}
+
+# Where this machine's own name points to, often loopback, the daemons listen, and nowhere else.
+host=$(uname -n) listen=CommunicationParameters=NoInAddrAny,NoCtldInAddrAny
+address=$(getent ahostsv4 "$host" | awk 'NR == 1 { print $1 }')
+[ -n "$address" ] || { address=127.0.0.1 && listen=''; }
+user=$(id -un)
+memory=$(awk '/^MemTotal/ { print int($2 / 1024) }' /proc/meminfo)
+
+cat <<END
+# The controller, which queues the jobs. All daemons are run by, and serve, who started the cluster.
+ClusterName=ddp_local
+SlurmctldHost=${host%%.*}($address)
+SlurmctldPort=$(free_port)
+$listen
+SlurmUser=$user
+SlurmdUser=$user
+AuthType=auth/munge
+AuthInfo=socket=$dir/munge.socket
+
+# All that they write lies in one folder; %n is a node's name.
+StateSaveLocation=$dir/state
+SlurmdSpoolDir=$dir/%n
+TmpFS=$dir/%n
+SlurmctldPidFile=$dir/slurmctld.pid
+SlurmdPidFile=$dir/%n.pid
+SlurmctldLogFile=$dir/slurmctld.log
+SlurmdLogFile=$dir/%n.log
+MailProg=/bin/true
+
+# Nothing that takes root, systemd or control groups.
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+JobAcctGatherType=jobacct_gather/none
+TaskProlog=$here/local_cluster_task.sh
+
+# Jobs get cores, start at once, and have 5 s from SIGTERM to SIGKILL. Job scripts make ports of the
+# job's number: two clusters on one machine begin with different ones.
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+SchedulerParameters=batch_sched_delay=0
+FirstJobId=$(shuf -i 1-9000 -n 1)
+KillWait=5
+ReturnToService=2
+
+# Two nodes that are one machine; with more cores than it has, so that jobs fit which share them.
+SlurmdParameters=config_overrides
+$(share_gpus)
+NodeName=DEFAULT CPUs=16 RealMemory=$memory
+NodeName=node1 NodeHostname=${host%%.*} NodeAddr=$address Port=$(free_port)
+NodeName=node2 NodeHostname=${host%%.*} NodeAddr=$address Port=$(free_port)
+PartitionName=local Nodes=ALL Default=YES
+END

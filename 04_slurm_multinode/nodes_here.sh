@@ -1,0 +1,35 @@
+#!/bin/sh
+# Usage: [LAUNCHER=ddprun|torchrun|mpirun] 04_slurm_multinode/nodes_here.sh NODES RANKS PROGRAM [arguments]
+# Pretends that this machine is so many nodes with so many ranks each: a launcher for each of them,
+# just as one would type them on the nodes by hand. mpirun needs no launchers of its own.
+set -eu
+nodes=$1 ranks=$2
+shift 2
+here=$(dirname "$0")
+export MASTER_ADDR=127.0.0.1 MASTER_PORT=$((20000 + $$ % 10000))
+cores=$(($(nproc) / (nodes * ranks)))
+export OMP_NUM_THREADS="${OMP_NUM_THREADS:-$((cores > 0 ? cores : 1))}"
+
+case ${LAUNCHER:-ddprun} in
+ddprun | srun) launcher=$here/../03_torchrun_env/ddprun ;;
+torchrun) launcher='torchrun --no-python' ;;
+mpirun)
+    [ "$(id -u)" -ne 0 ] || export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+    exec mpirun --bind-to none --oversubscribe -n $((nodes * ranks)) "$@"
+    ;;
+*) echo "$0: LAUNCHER=$LAUNCHER: it is ddprun, torchrun or mpirun" >&2 && exit 2 ;;
+esac
+
+agents='' node=0 status=0
+trap 'kill $agents' INT TERM HUP
+while [ $node -lt "$nodes" ]; do
+    # shellcheck disable=SC2086 # torchrun's option is a word of its own
+    $launcher --nnodes "$nodes" --node-rank $node --nproc-per-node "$ranks" \
+        --master-addr $MASTER_ADDR --master-port $MASTER_PORT "$@" &
+    agents="$agents $!" node=$((node + 1))
+done
+for agent in $agents; do
+    wait "$agent" || status=$?
+done
+wait # those that a signal made us leave
+exit $status

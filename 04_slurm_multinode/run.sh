@@ -1,0 +1,41 @@
+#!/bin/sh
+# Usage: [LAUNCHER=srun|ddprun|mpirun|torchrun] 04_slurm_multinode/run.sh [nodes [tasks per node]] [options of train]
+# Runs train on 2 nodes with 2 ranks each, or as many as you say: as a job of Slurm, if there is one;
+# else on a Slurm of two nodes that it starts on this machine for as long as that takes; else, if Slurm
+# is not installed or there are more nodes, by launchers on this machine, one for each node.
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+case ${LAUNCHER:=srun} in
+srun) script=train.slurm ;;
+ddprun | torchrun) script=train_ddprun.slurm ;;
+mpirun) script=train_mpirun.slurm ;;
+*) echo "$0: LAUNCHER=$LAUNCHER: it is srun, ddprun, mpirun or torchrun" >&2 && exit 2 ;;
+esac
+for program in "$here/train" "$here/../03_torchrun_env/ddprun"; do
+    [ -x "$program" ] || { echo "$0: no program yet: run 'make 03 04' first" >&2 && exit 1; }
+done
+case " $* " in *" --help "* | *" -h "*)
+    sed -n '2,/^set/ { /^set/d; s/^# //; p; }' "$0"
+    exec "$here/train" --help
+    ;;
+esac
+
+nodes=2 tasks=2
+case ${1:-} in '' | *[!0-9]*) ;; *) nodes=$1 && shift ;; esac
+case ${1:-} in '' | *[!0-9]*) ;; *) tasks=$1 && shift ;; esac
+export LAUNCHER PATH="$PATH:/usr/sbin:/sbin"
+
+# A local cluster that is up already is as good as any. One that is started for this job ends with it.
+eval "$("$here/local_cluster.sh" env 2>/dev/null)"
+set -- --nodes="$nodes" --ntasks-per-node="$tasks" "$here/$script" "$@"
+if timeout 20 sinfo >/dev/null 2>&1; then
+    exec "$here/submit.sh" "$@"
+fi
+DDP_CLUSTER_DIR=${TMPDIR:-/tmp}/ddp-cluster-$(id -u)-$$ && export DDP_CLUSTER_DIR
+if [ "$nodes" -le 2 ] && command -v slurmctld >/dev/null && "$here/local_cluster.sh" up >/dev/null; then
+    echo "no Slurm here: two nodes on this machine, up for this job alone" >&2
+    exec "$here/local_cluster.sh" run "$here/submit.sh" "$@"
+fi
+echo "no Slurm here: $nodes launchers on this machine, one for each node" >&2
+shift 3
+exec "$here/nodes_here.sh" "$nodes" "$tasks" "$here/train" "$@"

@@ -1,0 +1,49 @@
+#!/bin/sh
+# Usage: 04_slurm_multinode/submit.sh [options of sbatch] SCRIPT [arguments]
+# An sbatch that stays: it shows what the job prints and ends with its status; Ctrl-C cancels the job.
+set -eu
+job=$(sbatch --parsable "$@")
+job=${job%%;*} # the rest would name the cluster
+trap 'scancel "$job" && exit 130' INT
+trap 'scancel "$job" && exit 143' TERM HUP
+echo "job $job: 'squeue -j $job' shows it, Ctrl-C cancels it" >&2
+
+# field NAME: what Slurm says of the job.
+field() {
+    echo "$said" | sed -n "s/^\\(.* \\)\\{0,1\\}$1=//p" | sed 's/ [A-Za-z]*=.*//'
+}
+
+# show_new FILE SIZE: what it has beyond that size, which becomes the size it has now.
+show_new() {
+    size=$2
+    [ ! -e "$1" ] || size=$(wc -c <"$1")
+    [ "$size" -eq "$2" ] || tail -c +$(($2 + 1)) "$1" | head -c $((size - $2))
+}
+
+out=0 err=0 failures=0
+while :; do
+    if said=$(scontrol show job "$job" 2>&1); then
+        state=$(field JobState)
+        show_new "$(field StdOut)" "$out" && out=$size
+        [ "$(field StdErr)" != "$(field StdOut)" ] && show_new "$(field StdErr)" "$err" >&2 && err=$size
+        case $state in
+        PENDING | CONFIGURING | RUNNING | SUSPENDED) ;;
+        # Over, but for cleaning up, which a node that is gone may keep waiting for minutes.
+        COMPLETING) [ "$(field Reason)" = None ] || break ;;
+        *) break ;;
+        esac
+    elif [ $((failures += 1)) -eq 60 ]; then
+        echo "$0: job $job: $said" >&2
+        exit 1
+    fi
+    sleep 1
+done
+
+# Slurm writes STATUS:SIGNAL; a signal counts as it does in the shell.
+exit_code=$(field ExitCode)
+status=${exit_code%:*} signal=${exit_code#*:}
+[ "$signal" -eq 0 ] || status=$((128 + signal))
+[ "$state" = COMPLETED ] && exit 0
+echo "job $job: $state ($(field Reason))" >&2
+[ "$status" -ne 0 ] || status=1
+exit "$status"

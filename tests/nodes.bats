@@ -1,0 +1,108 @@
+#!/usr/bin/env bats
+# Several nodes that are all this machine. What a cluster adds to that is tested by make check-slurm.
+
+bats_require_minimum_version 1.5.0
+
+setup() {
+    cd "$BATS_TEST_DIRNAME/.."
+    OUT=$BATS_TEST_TMPDIR
+    export OUT OMP_NUM_THREADS=1
+    unset RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT LAUNCHER
+    options="--log-interval 1 --save-every 0 --checkpoint-dir $OUT/checkpoints --timeout 60"
+}
+
+free_port() {
+    python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
+}
+
+losses() {
+    sed -n 's/^Train Epoch.*Loss: //p' "$@"
+}
+
+# Losses of step 03 with so many ranks, to compare with.
+expect() {
+    timeout 100 03_torchrun_env/run.sh "$@" $options 2>"$OUT/err" | losses >"$OUT/expected"
+    [ -s "$OUT/expected" ]
+}
+
+@test "8 ranks on 4 nodes have the losses of 8 on one" {
+    expect 8 --model linear --epochs 1
+    run -0 timeout 100 04_slurm_multinode/nodes_here.sh 4 2 04_slurm_multinode/train --model linear --epochs 1 $options
+    echo "$output"
+    diff "$OUT/expected" <(echo "$output" | losses)
+    for node in 0 1 2 3; do
+        for local_rank in 0 1; do
+            echo "$output" | grep -q "^\[rank $((2 * node + local_rank))/8\] node $node .*local rank $local_rank of 2"
+        done
+    done
+}
+
+@test "nodes of 3 ranks and 1, started by hand" {
+    expect 4 --max-steps 6
+    export MASTER_ADDR=127.0.0.1 WORLD_SIZE=4 MASTER_PORT
+    MASTER_PORT=$(free_port)
+    for rank in 1 2; do
+        RANK=$rank LOCAL_RANK=$rank LOCAL_WORLD_SIZE=3 GROUP_RANK=0 \
+            timeout 100 04_slurm_multinode/train --max-steps 6 $options >"$OUT/$rank" 2>&1 3>&- &
+    done
+    RANK=3 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 GROUP_RANK=1 \
+        timeout 100 04_slurm_multinode/train --max-steps 6 $options >"$OUT/3" 2>&1 3>&- &
+    RANK=0 LOCAL_RANK=0 LOCAL_WORLD_SIZE=3 GROUP_RANK=0 \
+        run -0 timeout 100 04_slurm_multinode/train --max-steps 6 $options
+    wait
+    diff "$OUT/expected" <(echo "$output" | losses)
+    grep -q 'node 1 .* local rank 0 of 1' "$OUT/3"
+}
+
+@test "run.sh pretends nodes where there is no Slurm, and passes the first failing rank's status on" {
+    bin=$OUT/bin
+    mkdir "$bin"
+    for program in sh env dirname find id sed nproc mktemp timeout wc; do
+        ln -s "$(command -v $program)" "$bin/$program"
+    done
+    # run.sh looks in sbin for daemons, too: three nodes are more than the local cluster would have.
+    run -0 env PATH="$bin" SLURM_CONF=/nowhere 04_slurm_multinode/run.sh 3 1 --max-steps 1 $options
+    echo "$output"
+    [[ $output == *"no Slurm here: 3 launchers on this machine, one for each node"* ]]
+    [ "$(echo "$output" | grep -c '^\[CPU[012]\] Epoch 0')" -eq 3 ]
+
+    run -7 04_slurm_multinode/nodes_here.sh 2 2 sh -c '[ $RANK != 3 ] || exit 7; exec sleep 100'
+    run -2 env LAUNCHER=nosuch 04_slurm_multinode/run.sh
+    [ "$(echo "$output" | wc -l)" -eq 1 ]
+    run -0 04_slurm_multinode/run.sh --help
+    [[ $output == Usage:*run.sh*Usage:*train*--scratch-dir* ]]
+}
+
+@test "run.sh ends all nodes when it is told to end" {
+    04_slurm_multinode/nodes_here.sh 2 2 sh -c 'touch $OUT/up_$RANK; exec sleep 100' >"$OUT/log" 2>&1 3>&- &
+    pid=$!
+    for _ in $(seq 200); do
+        [ "$(ls "$OUT" | grep -c up_)" -ne 4 ] || break
+        sleep 0.1
+    done
+    kill -TERM $pid
+    status=0
+    wait $pid || status=$?
+    [ "$status" -eq 143 ]
+    [ -z "$(grep -lsz "^RANK=" /proc/[0-9]*/environ | xargs -r grep -lsxz "OUT=$OUT" | grep -v "/$$/")" ]
+}
+
+@test "train.pbs, with the variables of PBS" {
+    command -v mpirun >/dev/null || skip "no mpirun"
+    expect 4 --model linear --epochs 1
+    yes localhost | head -n 4 >"$OUT/nodes"
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
+    (cd "$OUT" && PBS_O_WORKDIR=$BATS_TEST_DIRNAME/.. PBS_JOBID=$((RANDOM % 10000)).server PBS_NODEFILE=$OUT/nodes \
+        OPTIONS="--model linear --epochs 1 $options" timeout 60 sh "$BATS_TEST_DIRNAME/../04_slurm_multinode/train.pbs") \
+        >"$OUT/out" 2>"$OUT/err"
+    diff "$OUT/expected" <(losses "$OUT/out")
+}
+
+@test "the scripts of step 04 pass shellcheck" {
+    command -v shellcheck >/dev/null || skip "no shellcheck"
+    shellcheck 04_slurm_multinode/*.sh 04_slurm_multinode/*.slurm 04_slurm_multinode/train.pbs
+    for script in 04_slurm_multinode/*.sh; do
+        sed -n 2p "$script" | grep -q "^# Usage: .*$script"
+    done
+}
+
