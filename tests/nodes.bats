@@ -54,6 +54,20 @@ expect() {
     grep -q 'node 1 .* local rank 0 of 1' "$OUT/3"
 }
 
+@test "a rank that never comes is named by all that are there" {
+    export MASTER_ADDR=127.0.0.1 WORLD_SIZE=4 MASTER_PORT
+    MASTER_PORT=$(free_port)
+    for rank in 0 2 3; do
+        RANK=$rank LOCAL_RANK=$((rank % 2)) LOCAL_WORLD_SIZE=2 GROUP_RANK=$((rank / 2)) \
+            timeout 60 04_slurm_multinode/train --max-steps 1 $options --timeout 3 >"$OUT/$rank" 2>&1 3>&- &
+    done
+    wait
+    for rank in 0 2 3; do
+        grep "fatal" "$OUT/$rank"
+        grep -q "^\[rank $rank/4\] fatal: rank 1 of 4 did not come within 3 s$" "$OUT/$rank"
+    done
+}
+
 @test "run.sh pretends nodes where there is no Slurm, and passes the first failing rank's status on" {
     bin=$OUT/bin
     mkdir "$bin"

@@ -194,7 +194,8 @@ void process_group_init(ProcessGroup *pg, const Args *args, const char *master_a
           "the master's port is %d: it must be one from 1 to 65535, the same on all ranks",
           master_port);
     Store *store = mem_calloc(1, sizeof *store);
-    store_init(store, master_addr, master_port, rank == 0, world_size, args->timeout);
+    // Not for all ranks, which the store would only count: who misses some in agree() knows which.
+    store_init(store, master_addr, master_port, rank == 0, 1, args->timeout);
     process_group_init_store(pg, args, store, rank, world_size, place);
     pg->owns_store = true;
 }
