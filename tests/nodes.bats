@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
-# Several nodes that are all this machine. What a cluster adds to that is tested by make check-slurm.
+# Several nodes: pretended ones that are all this machine, and two hosts with networks of their own
+# (tests/two_hosts.sh). What a cluster adds to that is tested by make check-slurm.
 
 bats_require_minimum_version 1.5.0
 
@@ -7,7 +8,7 @@ setup() {
     cd "$BATS_TEST_DIRNAME/.."
     OUT=$BATS_TEST_TMPDIR
     export OUT OMP_NUM_THREADS=1
-    unset RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT LAUNCHER
+    unset RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT GLOO_SOCKET_IFNAME LAUNCHER
     options="--log-interval 1 --save-every 0 --checkpoint-dir $OUT/checkpoints --timeout 60"
 }
 
@@ -23,6 +24,24 @@ losses() {
 expect() {
     timeout 100 03_torchrun_env/run.sh "$@" $options 2>"$OUT/err" | losses >"$OUT/expected"
     [ -s "$OUT/expected" ]
+}
+
+# on_hosts OPTIONS0 OPTIONS1 COMMAND...: a launcher with two ranks of the command on each host, with
+# alpha as master by $master; the options are environment of the one and the other.
+on_hosts() {
+    local first=$1 second=$2 launcher="03_torchrun_env/ddprun --nnodes 2 --nproc-per-node 2 --master-addr $master"
+    shift 2
+    rm -f "$OUT/traffic"
+    run timeout -k 5 100 tests/two_hosts.sh \
+        "$first $launcher --node-rank 0 $* >$OUT/alpha 2>&1; status=\$?; cat /proc/net/dev >$OUT/traffic; exit \$status" \
+        "$second $launcher --node-rank 1 $* >$OUT/beta 2>&1; until [ -e $OUT/traffic ]; do sleep 0.1; done"
+    [ "$status" -ne 77 ] || skip "no network namespaces here"
+    cat "$OUT/alpha" "$OUT/beta"
+}
+
+# Bytes that alpha received by an interface.
+traffic() {
+    sed -n "s/^ *$1: *\([0-9]*\) .*/\1/p" "$OUT/traffic"
 }
 
 @test "8 ranks on 4 nodes have the losses of 8 on one" {
@@ -120,3 +139,40 @@ expect() {
     done
 }
 
+@test "two hosts, each of which knows its own name as loopback" {
+    expect 4 --model linear --epochs 1
+    for master in 10.77.0.1 alpha; do
+        on_hosts '' '' 04_slurm_multinode/train --model linear --epochs 1 $options
+        [ "$status" -eq 0 ]
+        diff "$OUT/expected" <(losses "$OUT/alpha")
+        grep -q '^\[rank 3/4\] node 1 .* is host beta: local rank 1 of 2' "$OUT/beta"
+    done
+}
+
+@test "GLOO_SOCKET_IFNAME names the network of the gradients" {
+    master=10.77.0.1
+    train="04_slurm_multinode/train --max-steps 2 $options"
+    on_hosts '' '' "$train" # a gradient has 4.8 MB
+    [ "$status" -eq 0 ]
+    [ "$(traffic wire)" -gt 4000000 ]
+    [ "$(traffic fast)" -lt 100000 ]
+    on_hosts GLOO_SOCKET_IFNAME=fast GLOO_SOCKET_IFNAME=fast "$train"
+    [ "$status" -eq 0 ]
+    [ "$(traffic wire)" -lt 100000 ]
+    [ "$(traffic fast)" -gt 4000000 ]
+}
+
+@test "a rank whose address the others cannot reach is named within the timeout" {
+    master=10.77.0.1
+    train="04_slurm_multinode/train --max-steps 1 $options --timeout 3"
+    for interface in blind:10.79.0.1 lo:127.0.0.1; do
+        on_hosts GLOO_SOCKET_IFNAME=${interface%:*} '' "$train"
+        [ "$status" -eq 1 ]
+        there=${interface#*:} # both sides wait equally long: either may be the first to say it
+        cat "$OUT/alpha" "$OUT/beta" | grep -E 'fatal: .*GLOO_SOCKET_IFNAME' |
+            grep -E "cannot reach rank [01] at $there port|rank [23] did not connect to $there [0-9]+ within"
+    done
+    on_hosts GLOO_SOCKET_IFNAME=nosuch0 '' "$train"
+    [ "$status" -eq 1 ]
+    grep -q 'fatal: GLOO_SOCKET_IFNAME is "nosuch0": no interface' "$OUT/alpha"
+}

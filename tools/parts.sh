@@ -27,6 +27,7 @@ parts() {
         perl perl-Test-Harness perl perl-utils perl
     part tests python3 python_venv "no 'make test': it compares with PyTorch's numbers" \
         'python3 python3-venv' python3 python python3 python3
+    part tests ip 'location ip' "no tests with two hosts" iproute2 iproute iproute2 iproute2 iproute2
     part tests jq 'program jq' "no 'make test': it reads the metrics" jq jq jq jq jq
     part tests curl 'program curl' "no 'make test': it gets files as data/get_mnist.sh does" \
         curl curl curl curl curl

@@ -37,4 +37,8 @@ bool net_is_loopback(const char *host);
 /* The numeric address this end of a connection has: where others may reach this machine. */
 int net_local_address(int fd, char *address, size_t bytes);
 
+/* The numeric address of a network interface ("eth0") of this machine, IPv4 if it has one. ENODEV:
+ * there is no such interface, or it has no address that others could use. */
+int net_interface_address(const char *interface, char *address, size_t bytes);
+
 #endif

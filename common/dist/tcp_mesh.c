@@ -23,6 +23,7 @@
 #include "common/dist/tcp_watch.h"
 
 #define NUM_CHANNELS 2
+#define OTHER_NETWORK "to use another network, set GLOO_SOCKET_IFNAME=eth0 or the like"
 #define HOST_BYTES 256
 #define ADDRESS_BYTES (HOST_BYTES + 16) // a host and a port
 
@@ -63,19 +64,34 @@ static void token_agree(const ProcessGroup *pg, unsigned char *token, size_t byt
     }
 }
 
-/* Listens where others reach this machine, and tells them. Returns the listening socket. */
-static int listen_and_publish(const ProcessGroup *pg)
+/* Where others reach this machine: the interface that the user names, under the name that PyTorch
+ * has for it, else the one that reaches the store. */
+static void find_own_host(const ProcessGroup *pg, char *host, size_t bytes)
 {
-    char host[HOST_BYTES], address[ADDRESS_BYTES], key[STORE_KEY_BYTES];
-    int port = 0;
-    SYS_CHECK(net_local_address(pg->store->fd, host, sizeof host));
+    const char *interface = getenv("GLOO_SOCKET_IFNAME");
+    if (interface != NULL && interface[0] != '\0') {
+        CHECK(net_interface_address(interface, host, bytes) == 0,
+              "GLOO_SOCKET_IFNAME is \"%s\": no interface of this machine has that name and an "
+              "address; ip address shows them",
+              interface);
+        return;
+    }
+    SYS_CHECK(net_local_address(pg->store->fd, host, bytes));
     // By its own name a machine may reach itself over loopback; others know that name better.
     if (net_is_loopback(host) && !net_is_loopback(pg->store->host))
-        snprintf(host, sizeof host, "%s", pg->store->host);
+        snprintf(host, bytes, "%s", pg->store->host);
+}
+
+/* Listens there, and tells the others the address. Returns the listening socket. */
+static int listen_and_publish(const ProcessGroup *pg, char address[ADDRESS_BYTES])
+{
+    char host[HOST_BYTES], key[STORE_KEY_BYTES];
+    int port = 0;
+    find_own_host(pg, host, sizeof host);
     const int listen_fd = net_listen(host, &port);
     CHECK(listen_fd >= 0, "cannot listen on %s: %s", host, strerror(errno));
 
-    const int length = snprintf(address, sizeof address, "%s %d", host, port);
+    const int length = snprintf(address, ADDRESS_BYTES, "%s %d", host, port);
     process_group_key(pg, "tcp address", pg->rank, key);
     store_set(pg->store, key, address, (size_t)length);
     return listen_fd;
@@ -85,7 +101,8 @@ static int listen_and_publish(const ProcessGroup *pg)
 static int call_rank(const char *host, int port, int rank, const Hello *own, double deadline)
 {
     const int fd = net_connect(host, port, deadline);
-    CHECK(fd >= 0, "cannot reach rank %d at %s port %d: %s", rank, host, port, net_reason(errno));
+    CHECK(fd >= 0, "cannot reach rank %d at %s port %d: %s; " OTHER_NETWORK, rank, host, port,
+          net_reason(errno));
     Hello theirs;
     if (net_send(fd, own, sizeof *own, deadline) == 0 &&
         net_recv(fd, &theirs, sizeof theirs, deadline) == 0 && hello_is_ours(&theirs, own) &&
@@ -125,14 +142,14 @@ static int first_absent(const Mesh *mesh)
 }
 
 /* Lets the higher ranks in, in any order, and nobody else. */
-static void accept_others(Mesh *mesh, int listen_fd, const Hello *own)
+static void accept_others(Mesh *mesh, int listen_fd, const char *own_address, const Hello *own)
 {
     Lobby lobby = { .listen_fd = listen_fd };
     for (int missing = NUM_CHANNELS * (mesh->world_size - 1 - mesh->rank); missing > 0;) {
         Hello theirs;
         const int fd = lobby_next(&lobby, (unsigned char *)&theirs, mesh->deadline);
-        CHECK(fd >= 0, "rank %d did not connect within %g s: %s", first_absent(mesh), mesh->timeout,
-              strerror(errno));
+        CHECK(fd >= 0, "rank %d did not connect to %s within %g s: %s; " OTHER_NETWORK,
+              first_absent(mesh), own_address, mesh->timeout, strerror(errno));
         const bool welcome = hello_is_ours(&theirs, own) && theirs.rank > mesh->rank &&
                              theirs.rank < mesh->world_size && theirs.channel >= 0 &&
                              theirs.channel < NUM_CHANNELS;
@@ -168,10 +185,11 @@ void mesh_init(Mesh *mesh, const ProcessGroup *pg)
         Hello own = { .rank = pg->rank };
         memcpy(own.magic, magic, sizeof magic);
         token_agree(pg, own.token, sizeof own.token);
-        const int listen_fd = listen_and_publish(pg);
+        char address[ADDRESS_BYTES];
+        const int listen_fd = listen_and_publish(pg, address);
         for (int peer = 0; peer < pg->rank; peer++)
             connect_to(mesh, pg, peer, own);
-        accept_others(mesh, listen_fd, &own);
+        accept_others(mesh, listen_fd, address, &own);
         close(listen_fd);
     }
 
