@@ -4,9 +4,9 @@
 # make clean      delete what was built     make help       this list
 #
 # Stages of step 02: make diff-02a, diff-02b, diff-02c, diff-02. More checks: make check-mnist
-# (accuracies on real MNIST, 5 minutes), make check-torch (against PyTorch itself), make
-# check-sanitizers, make check-fuzz (3 minutes), make check-bare (fresh machines; as root), make
-# format (clang-format).
+# (accuracies on real MNIST, 5 minutes), make check-torch (against PyTorch itself), make check-slurm
+# (jobs on a real Slurm), make check-sanitizers, make check-fuzz (3 minutes), make check-bare (fresh
+# machines; as root), make format (clang-format).
 # Options: MPI=0, CUDA=0 (leave a part out), MARCH=x86-64-v3 (build for other machines than this).
 
 CC        ?= cc

@@ -29,6 +29,10 @@ check-mnist: all
 check-torch: all $(TORCH_PEERS)
 	@export TORCH_BIN="$$(tests/torch/venv.sh)"; $(MAKE) -s test TESTS="$(wildcard tests/torch/*.bats)"
 
+# Jobs on a real Slurm, which starts and ends with them (2 minutes; ./setup.sh --slurm installs it).
+check-slurm: all
+	@$(MAKE) -s test TESTS="$(wildcard tests/slurm/*.bats)"
+
 # The C tests, and programs at work, in a copy of the tree where every access to memory is watched;
 # then the tests with threads, where every access to shared memory is.
 check-sanitizers:
@@ -42,4 +46,4 @@ checklist: all $(BUILD)/tests/test_replicas
 include tests/fuzz/rules.mk
 -include $(TEST_PROGRAMS:=.d) $(MPI_RANKS:=.d) $(TORCH_PEERS:=.d) $(TEST_HELPERS:.o=.d)
 .PRECIOUS: $(TEST_PROGRAMS:=.o) $(MPI_RANKS:=.o)
-.PHONY: test check-mnist check-torch check-sanitizers checklist
+.PHONY: test check-mnist check-torch check-slurm check-sanitizers checklist
