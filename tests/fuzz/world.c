@@ -9,11 +9,13 @@
 #include <stdlib.h>
 #include <stdnoreturn.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "common/base/thread.h"
 #include "common/io/checkpoint_format.h"
 #include "tests/fuzz/memory.h"
 
@@ -29,6 +31,7 @@ int __real_nanosleep(const struct timespec *time, struct timespec *rest);
 int __real_accept4(int fd, struct sockaddr *address, socklen_t *length, int flags);
 int __real_net_connect(const char *host, int port, double deadline);
 int __real_net_listen(const char *host, int *port);
+int __real_thread_start(pthread_t *thread, void *(*run)(void *), void *argument);
 ssize_t __real_getrandom(void *bytes, size_t count, unsigned flags);
 pid_t __real_getpid(void);
 int __real_glob(const char *pattern, int flags, int (*error)(const char *, int), glob_t *found);
@@ -115,36 +118,6 @@ void world_run(Body *body, bool may_keep, const uint8_t *data, size_t size)
         world_fault("a descriptor is left");
 }
 
-uint8_t input_byte(Input *input)
-{
-    if (input->size == 0)
-        return 0;
-    input->size--;
-    return *input->data++;
-}
-
-Input input_part(Input *input)
-{
-    const uint8_t low = input_byte(input), high = input_byte(input);
-    const size_t wanted = low | (size_t)(high % 4) << 8;
-    const Input part = { input->data, wanted < input->size ? wanted : input->size, high >= 128 };
-    input->data += part.size;
-    input->size -= part.size;
-    return part;
-}
-
-char *input_line(Input *input, char *line, size_t bytes)
-{
-    if (input->size == 0)
-        return NULL;
-    size_t length = 0;
-    for (uint8_t byte; input->size > 0 && (byte = input_byte(input)) != '\n';)
-        if (length < bytes - 1)
-            line[length++] = (char)byte;
-    line[length] = '\0';
-    return line;
-}
-
 const char *world_file(const void *data, size_t size)
 {
     static char path[64];
@@ -195,7 +168,7 @@ int world_accept_next(void)
     int fds[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds) < 0)
         abort();
-    accepted = fds[0];
+    accepted = to_world(fds[0]); // not the run's before it has accepted it
     return to_world(fds[1]);
 }
 
@@ -282,21 +255,24 @@ int __wrap_net_listen(const char *host, int *port)
     if (!running)
         return __real_net_listen(host, port);
     *port = 1;
-    return open("/dev/null", O_RDWR | O_CLOEXEC); // connections come from accept4
+    return eventfd(peers.size > 0,
+                   EFD_CLOEXEC | EFD_NONBLOCK); // readable as long as somebody calls
 }
 
 int __wrap_accept4(int fd, struct sockaddr *address, socklen_t *length, int flags)
 {
     if (!running)
         return __real_accept4(fd, address, length, flags);
-    const int next = accepted;
+    int next = accepted > 0 ? fcntl(accepted, F_DUPFD_CLOEXEC, 0) : 0;
+    if (accepted > 0)
+        close(accepted);
     accepted = 0;
-    if (next > 0)
-        return next;
-    if (peers.size > 0)
-        return world_connect(input_part(&peers));
-    errno = ETIMEDOUT;
-    return -1;
+    if (next == 0 && peers.size > 0)
+        next = world_connect(input_part(&peers));
+    if (peers.size == 0)
+        eventfd_read(fd, &(eventfd_t){ 0 });
+    errno = EAGAIN;
+    return next > 0 ? next : -1;
 }
 
 int __wrap_net_connect(const char *host, int port, double deadline)
@@ -308,6 +284,12 @@ int __wrap_net_connect(const char *host, int port, double deadline)
     clock_ns += 1000000000;
     errno = ECONNREFUSED;
     return -1;
+}
+
+/* Threads do not start: a run is one thread, and the same each time. */
+int __wrap_thread_start(pthread_t *thread, void *(*run)(void *), void *argument)
+{
+    return running ? 0 : __real_thread_start(thread, run, argument);
 }
 
 /* What nobody outside can guess, the input may know all the same. */

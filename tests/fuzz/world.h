@@ -8,20 +8,7 @@
 #ifndef TESTS_FUZZ_WORLD_H
 #define TESTS_FUZZ_WORLD_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-/* What is left of an input. */
-typedef struct {
-    const uint8_t *data;
-    size_t size;
-    bool stays; // whoever says this does not hang up after it
-} Input;
-
-uint8_t input_byte(Input *input); // 0 where there is none left
-Input input_part(Input *input); // two bytes for length and `stays`, then so many bytes
-char *input_line(Input *input, char *line, size_t bytes); // without its end; NULL: none left
+#include "tests/fuzz/input.h"
 
 typedef void Body(Input input);
 
