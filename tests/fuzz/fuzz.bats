@@ -4,7 +4,7 @@
 
 setup_file() {
     export ENGINE=build/fuzz/engine
-    command -v clang >/dev/null || return 0
+    sh -c '. tools/parts.sh; fuzzer' >/dev/null || { rm -f $ENGINE && return 0; }
     local watch='-fno-omit-frame-pointer -fsanitize=address,undefined,float-cast-overflow -fno-sanitize-recover=all'
     # Threads of OpenMP would outlive the run that started them.
     make -s -j "$(nproc)" BUILD=build/fuzz CC=clang MPI=0 CUDA=0 OPENMP=-Wno-unknown-pragmas \
