@@ -138,7 +138,7 @@ seed("store", "".join(answers), "\n", b"".join(answers.values()))
 
 # Peers: forming the group, and collectives.
 token = b"r" * 16
-goodbye = struct.pack("<ii", 2, 0) + bytes(32 + 256)
+goodbye = struct.pack("<ii", 2, 0) + bytes(80 + 512)
 
 
 def hello(rank, channel):
@@ -158,13 +158,13 @@ kinds = [0, 6, 4, 0, 1, 1, 2, 3, 5]
 for which, many, integer, rank in itertools.product(range(9), (0, 16), (0, 32), range(3)):
     what = next(n for n in range(256) if n % 9 == which and n & 16 == many and n & 32 == integer)
     count = 30 if many else 3
-    call = struct.pack("<QQ4i", 1, count, kinds[which], 3 if integer else 0, 0, 0)
+    call = struct.pack("<QQ4i48x", 1, count, kinds[which], 3 if integer else 0, 0, 0)
     for size in (4 * count, 4 * count // 3):
         message = struct.pack("<Q", 0x6464702E74637031) + call + struct.pack("<Q", size) + bytes(size)
         seed("exchange", bytes([what, rank]), *(part(goodbye) + part(message * 4) for _ in range(2)))
         seed("exchange", bytes([what, rank]), *(part(b"", True) + part(message, True) for _ in range(2)))
-waiting = struct.pack("<ii", 0, 2) + struct.pack("<QQ4i", 1, 3, 0, 0, 0, 0) + bytes(256)
-abort = struct.pack("<ii", 1, 0) + bytes(32) + b"rank 1 gives up".ljust(256, b"\0")
+waiting = struct.pack("<ii", 0, 2) + struct.pack("<QQ4i48x", 1, 3, 0, 0, 0, 0) + bytes(512)
+abort = struct.pack("<ii", 1, 0) + bytes(80) + b"rank 1 gives up".ljust(512, b"\0")
 for notices in ([waiting], [abort], [waiting, goodbye], [waiting.replace(b"\3", b"\4"), abort]):
     seed("exchange", b"\0\0", *(part(b"".join(notices)) + part() for _ in range(2)))
     seed("exchange", b"\0\0", *(part(b"".join(notices), True) + part(b"", True) for _ in range(2)))
