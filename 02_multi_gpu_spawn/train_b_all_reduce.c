@@ -135,7 +135,7 @@ static int spawn(int world_size, const Args *args)
 
     for (int rank = 0; rank < world_size; rank++) {
         const pid_t parent = getpid(), pid = fork();
-        SYS_CHECK(pid);
+        CHECK(pid >= 0, "cannot start rank %d: %s", rank, strerror(errno));
         if (pid == 0) {
             prctl(PR_SET_PDEATHSIG, SIGKILL); // nobody outlives the parent
             if (getppid() == parent) // and nobody starts without it

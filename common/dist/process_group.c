@@ -11,6 +11,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "common/base/log.h"
 #include "common/base/memory.h"
@@ -150,6 +151,18 @@ static void agree(const ProcessGroup *pg, const Args *args)
     free(missing);
 }
 
+/* Dies where another process is this rank already: both would wait for one that does not exist. */
+static void claim_rank(const ProcessGroup *pg)
+{
+    char key[STORE_KEY_BYTES], host[64] = "", ours[96], theirs[96] = "";
+    gethostname(host, sizeof host - 1);
+    snprintf(ours, sizeof ours, "process %d on %s", (int)getpid(), host);
+    process_group_key(pg, "process of rank", pg->rank, key);
+    store_compare_set(pg->store, key, "", ours, theirs, sizeof theirs - 1);
+    CHECK(strcmp(ours, theirs) == 0,
+          "%s is rank %d already: every rank needs a number of its own (RANK)", theirs, pg->rank);
+}
+
 /* All that is known before the others are. */
 static void group_set(ProcessGroup *pg, const Args *args, Store *store, int rank, int world_size,
                       Place place)
@@ -171,6 +184,7 @@ void process_group_init_store(ProcessGroup *pg, const Args *args, Store *store, 
                               int world_size, Place place)
 {
     group_set(pg, args, store, rank, world_size, place);
+    claim_rank(pg);
     // All ranks form the same groups in the same order, so each may count its own.
     char key[STORE_KEY_BYTES];
     pg->number = store_add(store, process_group_key(pg, "rank", rank, key), 1);

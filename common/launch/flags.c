@@ -14,7 +14,6 @@
 #include "common/launch/flag_texts.h"
 #include "common/launch/gpus.h"
 
-#define MAX_NODES 4096
 #define MAX_SECONDS 1e6
 #define DEFAULT_PORT 29500 // several nodes must know it beforehand
 
@@ -76,12 +75,12 @@ static int nproc_value(const char *const texts[])
 static void read_nodes(Flags *flags, const char *text, Step step)
 {
     char *end = NULL;
-    bool valid = read_int(text, &end, 1, MAX_NODES, &flags->min_nodes);
+    bool valid = read_int(text, &end, 1, FLAGS_MAX_NODES, &flags->min_nodes);
     flags->max_nodes = flags->min_nodes;
     if (valid && *end == ':')
-        valid = read_int(end + 1, &end, flags->min_nodes, MAX_NODES, &flags->max_nodes);
+        valid = read_int(end + 1, &end, flags->min_nodes, FLAGS_MAX_NODES, &flags->max_nodes);
     if (!valid || *end != '\0')
-        usage_error("--nnodes %s: it must be a number from 1 to %d", text, MAX_NODES);
+        usage_error("--nnodes %s: it must be a number from 1 to %d", text, FLAGS_MAX_NODES);
     if (flags->min_nodes != flags->max_nodes && step < STEP_FAULT)
         usage_error("--nnodes %s: groups that grow and shrink come with step 05's ddprun", text);
 }

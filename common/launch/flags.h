@@ -12,6 +12,7 @@
 #include "common/base/args.h"
 
 #define FLAGS_MAX_WORKERS 1024 // on one node
+#define FLAGS_MAX_NODES 4096
 
 /* What of a worker's output goes where: torchrun's numbers. */
 enum { STREAM_STDOUT = 1, STREAM_STDERR = 2 };

@@ -91,7 +91,7 @@ static void agree_on_num_nodes(Store *store, const Flags *flags)
     snprintf(reason, sizeof reason,
              "node %d has --nnodes %s, but another one --nnodes %s: give all nodes the same",
              flags->node_rank, ours, theirs);
-    const int most = atoi(theirs) > flags->max_nodes ? atoi(theirs) : flags->max_nodes;
+    const int most = (int)fmin(FLAGS_MAX_NODES, fmax(atoi(theirs), flags->max_nodes));
     refuse(store, flags, most, reason);
 }
 
