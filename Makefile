@@ -6,7 +6,7 @@
 # Stages of step 02: make diff-02a, diff-02b, diff-02c, diff-02. More checks: make check-mnist
 # (accuracies on real MNIST, 5 minutes), make check-torch (against PyTorch itself), make check-slurm
 # (jobs on a real Slurm), make check-sanitizers, make check-fuzz (3 minutes), make check-bare (fresh
-# machines; as root), make format (clang-format).
+# machines; as root). make docs renews what the documents quote, make format calls clang-format.
 # Options: MPI=0, CUDA=0 (leave a part out), MARCH=x86-64-v3 (build for other machines than this).
 
 CC        ?= cc
@@ -76,6 +76,9 @@ doctor:
 diff-%:
 	@tools/stepdiff.sh $*
 
+docs: all
+	@tools/docs.py refresh
+
 format:
 	clang-format -i $(wildcard common/*/*.[ch] 0[1-5]_*/*.c tools/*.c tests/*.[ch] tests/*/*.[ch])
 
@@ -86,4 +89,4 @@ include tests/rules.mk bench/rules.mk
 -include $(OBJECTS:.o=.d) $(PROGRAMS:%=$(BUILD)/%.d)
 
 FORCE:
-.PHONY: all help doctor format clean FORCE $(STEPS)
+.PHONY: all help doctor docs format clean FORCE $(STEPS)
