@@ -21,7 +21,8 @@
 $ printf 'b 12\na 0.5\n'
 a 3.25
 b 1
-$ echo 0.40001 one
+$ export WORD=one
+$ echo 0.40001 $WORD
 0.40000 two
 ```
 <!-- from: echo 7; echo x -->
@@ -36,7 +37,7 @@ untouched
 END
     run tools/docs.py check "$document"
     [ "$status" -eq 1 ]
-    [[ $output == *"document.md:3: quoted"*"document.md:11: quoted"*"document.md:15: not run: there is no no-such-program"* ]]
+    [[ $output == *"document.md:3: quoted"*"document.md:12: quoted"*"document.md:16: not run: there is no no-such-program"* ]]
     sed -i 's/ two$/ one/' "$document"
     run tools/docs.py check "$document"
     [[ $output != *"document.md:3: quoted"* ]]

@@ -30,10 +30,11 @@ OWN = {"checkpoints", "metrics", "logs", "lab"}  # what commands write: not the 
 
 
 def show(command, folder):
-    """What a command prints on a pipe, as the lines of one terminal."""
-    process = subprocess.Popen(command, shell=True, executable="/bin/bash", cwd=folder, text=True,
-                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                               stderr=subprocess.STDOUT, start_new_session=True)
+    """What a command prints on a pipe, as the lines of one terminal. What it exports, stays so."""
+    keeping = f"[ ! -e .exports ] || . ./.exports; trap 'export -p >.exports' EXIT\n{command}"
+    process = subprocess.Popen(["/bin/bash", "-c", keeping], cwd=folder, text=True, stdin=subprocess.DEVNULL,
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                               start_new_session=True)
     try:
         return process.communicate(timeout=SECONDS)[0].splitlines()
     except subprocess.TimeoutExpired:
