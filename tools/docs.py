@@ -11,13 +11,15 @@ below it. Any other block says in a comment above it where it comes from:
     <!-- needs: PROGRAM -->          not compared where there is no such program
     <!-- not run: REASON -->         nothing to compare with
 
-Numbers with a decimal point may differ in their last digits from one CPU to another. Commands run at
-the top of the tree, or rather in a folder that looks like it, so that what they write is not left.
+Numbers with a decimal point may differ in their last digits from one CPU to another, and this machine's
+name is written as myhost. Commands run at the top of the tree, or rather in a folder that looks like it,
+so that what they write is not left.
 """
 import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -36,7 +38,8 @@ def show(command, folder):
                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                start_new_session=True)
     try:
-        return process.communicate(timeout=SECONDS)[0].splitlines()
+        printed = process.communicate(timeout=SECONDS)[0]
+        return re.sub(rf"\b{re.escape(socket.gethostname())}\b", "myhost", printed).splitlines()
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         return [f"(not done within {SECONDS} s)"]

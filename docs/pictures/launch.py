@@ -1,0 +1,81 @@
+"""The pictures of chapters 03 and 04."""
+from picture import COLOURS, GREY, LIGHT, PALE, PAPER, Picture
+
+
+def rendezvous():
+    """03: how two ranks meet."""
+    p = Picture(760, 400)
+    for x, words, fill in ((120, "rank 0", LIGHT[0]), (380, "store", LIGHT[3]),
+                           (640, "rank 1", LIGHT[1])):
+        p.box(x - 70, 20, 140, 36, (words,), fill=fill)
+        p.line(x, 56, x, 372, "3 3")
+    p.text(380, 76, "at MASTER_ADDR:MASTER_PORT", size=12, colour=GREY)
+    asks = [(100, 0, "ADD init/ 1"), (116, 1, "ADD init/ 1"),
+            (148, 0, "SET line of rank 0: --backend tcp ..."),
+            (164, 1, "SET line of rank 1: --backend tcp ..."),
+            (196, 1, "WAIT, GET line of rank 0: the same?"),
+            (212, 0, "WAIT, GET line of rank 1: the same?"),
+            (244, 0, "SET tcp address 0: 127.0.0.1 33305"),
+            (260, 1, "SET tcp address 1: 127.0.0.1 45373"),
+            (292, 1, "WAIT, GET tcp address 0"), (308, 0, "WAIT, GET tcp address 1")]
+    for y, rank, words in asks:
+        x = (128, 632)[rank]
+        p.arrow(x, y, (372, 388)[rank], y, colour=COLOURS[rank])
+        p.text((250, 510)[rank], y - 4, words, size=11)
+    p.arrow(128, 348, 632, 348)
+    p.arrow(632, 360, 128, 360)
+    p.box(250, 326, 260, 18, ("two connections: data, and notices",), fill=PAPER, stroke=PAPER, size=12)
+    p.text(380, 390, "from here on the store is silent", size=12, colour=GREY)
+    return p
+
+
+def nodes():
+    """04: three numbers of each rank."""
+    p = Picture(760, 330)
+    p.box(280, 18, 200, 40, ("srun, mpirun or ddprun",), fill=PALE)
+    for node in range(2):
+        left = 30 + 365 * node
+        p.arrow(340 + 80 * node, 60, left + 167, 94)
+        p.box(left, 96, 335, 196, fill=PAPER)
+        p.text(left + 167, 118, f"node {node}", bold=True)
+        for local in range(2):
+            rank, x = 2 * node + local, left + 15 + 158 * local
+            p.box(x, 130, 147, 66, (f"rank {rank}", f"local rank {local}"), fill=LIGHT[rank],
+                  stroke=COLOURS[rank])
+            p.arrow(x + 73, 196, x + 73, 212)
+            p.box(x, 214, 147, 26, (f"device {local}",), size=12)
+        p.box(left + 15, 252, 305, 28, ("its own disk: --scratch-dir",), size=12, fill=LIGHT[3])
+    p.arrow(366, 163, 394, 163)
+    p.arrow(394, 163, 366, 163)
+    p.text(380, 318, "between the nodes: one wire that all their ranks share", size=12, colour=GREY)
+    return p
+
+
+def hierarchy():
+    """04: a hierarchical all-reduce, two nodes of two ranks; cells are halves of the array."""
+    p = Picture(800, 330)
+    columns = [("at the start", [["0", "0"], ["1", "1"], ["2", "2"], ["3", "3"]]),
+               ("1. reduce-scatter", [["01", ""], ["", "01"], ["23", ""], ["", "23"]]),
+               ("2. all-reduce", [["all", ""], ["", "all"], ["all", ""], ["", "all"]]),
+               ("3. all-gather", [["all", "all"]] * 4)]
+    under = ["", "inside each node", "between the nodes", "inside each node"]
+    for column, (title, rows) in enumerate(columns):
+        x = 110 + 178 * column
+        p.text(x + 62, 30, title, bold=True)
+        p.text(x + 62, 48, under[column], size=12, colour=GREY)
+        for rank, cells in enumerate(rows):
+            y = 66 + 52 * rank + (22 if rank > 1 else 0)
+            if column == 0:
+                p.text(x - 12, y + 23, f"rank {rank}", "end", 12)
+            for i, words in enumerate(cells):
+                fill = LIGHT[2] if words == "all" else LIGHT[3] if len(words) == 2 else PALE
+                p.box(x + 64 * i, y, 60, 36, (words,), fill=fill if words else PAPER, size=12)
+    p.line(20, 180, 780, 180, "4 4")
+    p.text(30, 112, "node 0", "start", 12, GREY)
+    p.text(30, 240, "node 1", "start", 12, GREY)
+    p.text(400, 310, "Digits say whose numbers are summed in a cell. Only stage 2 crosses the dashed "
+           "line, with half of the array.", size=12)
+    return p
+
+
+PICTURES = [rendezvous, nodes, hierarchy]
