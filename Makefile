@@ -44,6 +44,10 @@ $(STEPS): $$(filter $$@_%,$$(PROGRAMS)) ; @:
 $(PROGRAMS): %: $(BUILD)/%.o $(BUILD)/libcommon.a
 	$(LINK) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
+# make TRY=FOLDER/NAME FOLDER/NAME: a program from outside the tree (tools/break.sh).
+$(TRY): %: %.c $(BUILD)/libcommon.a
+	$(LINK) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+
 $(BUILD)/libcommon.a: $(OBJECTS) $(BUILD)/parts
 	$(RM) $@ && $(AR) rcs $@ $(OBJECTS)
 

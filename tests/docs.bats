@@ -58,3 +58,19 @@ END
         done
     done
 }
+
+@test "tools/break.sh leaves the program alone, and says so where an edit changes nothing" {
+    before=$(cat 01_single_gpu/train.c)
+    run tools/break.sh 01 '/model_zero_grad/d' --model linear --max-steps 1
+    [ "$status" -eq 0 ]
+    [[ ${lines[0]} == "<     model_zero_grad(model);" ]]
+    [ "$(cat 01_single_gpu/train.c)" = "$before" ]
+    run tools/break.sh 02 's/no such line//' 2
+    [ "$status" -eq 2 ]
+    [[ $output == *"changes nothing in 02_multi_gpu_spawn/train.c"* ]]
+    run tools/break.sh 01 's/const int rank = 0,/const int rank = ;/'
+    [ "$status" -eq 1 ]
+    run tools/break.sh 06 d
+    [ "$status" -eq 2 ]
+    [[ $output == "Usage:"* ]]
+}

@@ -1,0 +1,46 @@
+#!/bin/sh
+# Usage: [PLAIN=1] tools/break.sh 01|02a|02b|02c|02|03|04 EDIT [ranks] [options of train]
+# Changes a copy of a step's program by EDIT (a sed command, or a file of them), shows the changed
+# lines (not with PLAIN=1), builds the copy and runs it in a folder that is deleted afterwards.
+set -eu
+cd "$(dirname "$0")/.."
+usage() {
+    sed -n '2,4s/^# //p' tools/break.sh >&2 && exit 2
+}
+
+step=${1:-}
+case $step in
+01 | 02 | 03 | 04) source=$(echo "$step"_*/train.c) ;;
+02[a-c]) source=$(echo 02_*/train_"${step#02}"_*.c) ;;
+*) usage ;;
+esac
+[ $# -ge 2 ] || usage
+edit=$2
+shift 2
+
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+trap 'exit 130' INT TERM
+if [ -f "$edit" ]; then
+    sed -f "$edit" "$source" >"$folder/train.c"
+else
+    sed -e "$edit" "$source" >"$folder/train.c"
+fi
+cmp -s "$source" "$folder/train.c" && echo "$0: this changes nothing in $source: $edit" >&2 && exit 2
+[ -n "${PLAIN:-}" ] || diff "$source" "$folder/train.c" | grep '^[<>]'
+# shellcheck disable=SC2046 # MPI=... and CUDA=..., as the library was built
+make $(cut -d ' ' -f 1,2 "${BUILD:-build}/parts" 2>&-) TRY="$folder/train" "$folder/train" \
+    >"$folder/log" 2>&1 || { cat "$folder/log" >&2 && exit 1; }
+
+top=$PWD ranks=2
+ln -s "$top/data" "$folder/data"
+cd "$folder"
+case $step:${1:-} in
+01:*) set -- ./train "$@" ;;
+*:'' | *:*[!0-9]*) set -- "$ranks" "$@" ;;
+esac
+case $step in
+01) "$@" ;;
+02*) ranks=$1 && shift && ./train --nproc "$ranks" "$@" ;;
+*) ranks=$1 && shift && "$top/03_torchrun_env/ddprun" --nproc-per-node "$ranks" ./train "$@" ;;
+esac
