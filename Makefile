@@ -1,6 +1,7 @@
 # make            build all steps           make 03         build one step
 # make test       run all tests             make diff-03    what step 03 adds to the one before
 # make doctor     what this machine has     make checklist  the requirements, ticked off
+# make lab-02a    write step 02a yourself   make check-lab  how far you are
 # make clean      delete what was built     make help       this list
 #
 # Stages of step 02: make diff-02a, diff-02b, diff-02c, diff-02. More checks: make check-mnist
@@ -44,7 +45,7 @@ $(STEPS): $$(filter $$@_%,$$(PROGRAMS)) ; @:
 $(PROGRAMS): %: $(BUILD)/%.o $(BUILD)/libcommon.a
 	$(LINK) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
-# make TRY=FOLDER/NAME FOLDER/NAME: a program from outside the tree (tools/break.sh).
+# make TRY=FOLDER/NAME FOLDER/NAME: a program from outside the tree (tools/break.sh, tools/lab.sh).
 $(TRY): %: %.c $(BUILD)/libcommon.a
 	$(LINK) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
@@ -80,6 +81,13 @@ doctor:
 diff-%:
 	@tools/stepdiff.sh $*
 
+# The labs: the program before a step, to be turned into the step; what is missing is no error of make.
+lab-%: all
+	@tools/lab.sh $* || :
+
+check-lab: all
+	@tools/lab.sh check || :
+
 docs: all
 	@tools/docs.py refresh
 
@@ -93,4 +101,4 @@ include tests/rules.mk bench/rules.mk
 -include $(OBJECTS:.o=.d) $(PROGRAMS:%=$(BUILD)/%.d)
 
 FORCE:
-.PHONY: all help doctor docs format clean FORCE $(STEPS)
+.PHONY: all help doctor check-lab docs format clean FORCE $(STEPS)
