@@ -59,6 +59,15 @@ END
     done
 }
 
+@test "the pictures are those that their sources draw, and each is shown somewhere" {
+    docs/pictures/draw.py "$BATS_TEST_TMPDIR"
+    [ "$(ls docs/pictures/*.svg | wc -l)" -eq "$(ls "$BATS_TEST_TMPDIR"/*.svg | wc -l)" ]
+    for picture in docs/pictures/*.svg; do
+        cmp "$picture" "$BATS_TEST_TMPDIR/$(basename "$picture")"
+        grep -q "](pictures/$(basename "$picture"))" docs/*.md || { echo "$picture" && return 1; }
+    done
+}
+
 @test "tools/break.sh leaves the program alone, and says so where an edit changes nothing" {
     before=$(cat 01_single_gpu/train.c)
     run tools/break.sh 01 '/model_zero_grad/d' --model linear --max-steps 1

@@ -1,0 +1,259 @@
+"""The pictures of chapters 01 and 02."""
+from picture import COLOURS, GREY, INK, LIGHT, PALE, PAPER, Picture
+
+
+def trainer():
+    """01: what flows where in one step."""
+    p = Picture(760, 280)
+    stations = [("data set", "1,437 images"), ("sampler", "which rows"), ("loader", "a batch of 32"),
+                ("forward", "outputs"), ("loss", "one number")]
+    for i, lines in enumerate(stations):
+        p.box(20 + 148 * i, 30, 118, 54, lines, fill=LIGHT[0] if i < 3 else LIGHT[2])
+        if i:
+            p.arrow(20 + 148 * i - 29, 57, 20 + 148 * i - 2, 57)
+    p.box(464, 190, 118, 54, ("parameters", "params[ ]"), fill=LIGHT[3])
+    p.box(612, 120, 118, 40, ("backward",), fill=LIGHT[2])
+    p.box(612, 190, 118, 54, ("gradients", "grads[ ]"), fill=LIGHT[3])
+    p.box(258, 190, 140, 54, ("optimizer", "its state"), fill=LIGHT[2])
+    p.box(20, 190, 140, 54, ("checkpoint", ".safetensors"), fill=LIGHT[1])
+    p.arrow(671, 84, 671, 118)
+    p.arrow(671, 160, 671, 188)
+    p.arrow(523, 188, 523, 88, "used by", dx=8, dy=4, anchor="start")
+    p.arrow(398, 206, 462, 206, "step", dy=-5)
+    p.line(671, 244, 671, 262, colour=INK)
+    p.line(671, 262, 328, 262, colour=INK)
+    p.arrow(328, 262, 328, 246)
+    p.arrow(256, 217, 162, 217, "saves all", dy=-6)
+    return p
+
+
+def by_hand():
+    """01: the layer that is worked out by hand."""
+    p = Picture(720, 220)
+    for i, (x, w) in enumerate((("x1 = 1", "w1 = 0.5"), ("x2 = 2", "w2 = -0.25"))):
+        p.box(20, 30 + 70 * i, 90, 40, (x,), fill=LIGHT[0])
+        p.arrow(112, 50 + 70 * i, 300, 74 + 12 * i, w, dx=-20, dy=-12)
+    p.box(20, 160, 90, 40, ("1",), fill=LIGHT[0])
+    p.arrow(112, 180, 300, 104, "b = 0.1", dx=22, dy=22)
+    p.box(302, 62, 110, 48, ("y = 0.1",), fill=LIGHT[2])
+    p.arrow(414, 86, 540, 86, "minus t = 1", dy=-8)
+    p.box(542, 62, 160, 48, ("loss = (y - t)²", "= 0.81"), fill=LIGHT[1])
+    p.line(622, 110, 622, 140, colour=COLOURS[1])
+    p.line(622, 140, 360, 140, colour=COLOURS[1])
+    p.arrow(360, 140, 360, 112, colour=COLOURS[1])
+    p.text(490, 158, "back: dloss/dy = 2 (y - t) = -1.8", size=12, colour=COLOURS[1])
+    p.text(490, 184, "dw1 = -1.8 · x1 = -1.8    dw2 = -1.8 · x2 = -3.6    db = -1.8", size=12,
+           colour=COLOURS[1])
+    return p
+
+
+def ranks():
+    """02: the words for who is who, on two machines."""
+    p = Picture(760, 300)
+    p.text(380, 28, "one job: world size 4, one process per device", bold=True)
+    for node in range(2):
+        left = 30 + 365 * node
+        p.box(left, 50, 335, 150, fill=PAPER)
+        p.text(left + 167, 72, f"node {node}")
+        for local in range(2):
+            rank = 2 * node + local
+            x = left + 15 + 158 * local
+            p.box(x, 86, 147, 58, (f"rank {rank}", f"local rank {local}"), fill=LIGHT[rank],
+                  stroke=COLOURS[rank])
+            p.arrow(x + 73, 144, x + 73, 160)
+            p.box(x, 162, 147, 28, (f"device {local} of node {node}",), size=12)
+    p.box(30, 222, 700, 34, ("process group: all four ranks; backend: how its messages travel",),
+          fill=PALE)
+    for x in (118, 276, 483, 641):
+        p.line(x, 200, x, 222, "3 3")
+    p.text(380, 282, "chapters 01 to 03: one node, so rank = local rank", size=12, colour=GREY)
+    return p
+
+
+def processes():
+    """02: what fork copies, and what the ranks share."""
+    p = Picture(760, 300)
+    p.box(270, 20, 220, 44, ("parent: reads the options", "and forks"), fill=PALE)
+    for rank in range(2):
+        left = 40 + 370 * rank
+        p.arrow(340 + 80 * rank, 66, left + 155, 100, "fork", dx=-22 + 44 * rank, dy=0)
+        p.box(left, 102, 310, 132, fill=LIGHT[rank], stroke=COLOURS[rank])
+        p.text(left + 155, 124, f"rank {rank}", bold=True)
+        for i, words in enumerate(("params", "grads", "optimizer")):
+            p.box(left + 10 + 98 * i, 136, 92, 36, (words,), fill=PAPER)
+        p.box(left + 10, 182, 141, 36, ("data set, whole",), fill=PAPER)
+        p.box(left + 157, 182, 141, 36, (f"device {rank}",), fill=PAPER)
+    p.arrow(352, 204, 408, 204)
+    p.arrow(408, 204, 352, 204)
+    p.text(380, 190, "messages", size=12)
+    p.text(380, 264, "Each process has memory of its own: nothing is shared after the fork.", size=13)
+    p.text(380, 284, "What the ranks have in common they have because they sent it.", size=13)
+    return p
+
+
+def shards():
+    """02: ten rows for three ranks."""
+    p = Picture(720, 250)
+    order = [4, 1, 7, 5, 3, 9, 0, 8, 6, 2, 4, 1]  # tools/shards, seed 0, epoch 0
+    p.text(20, 28, "1. the same permutation on every rank, from seed + epoch", "start", bold=True)
+    p.text(20, 112, "2. padded from its own start to a multiple of 3", "start", bold=True)
+    p.text(20, 194, "3. rank r takes the places r, r + 3, r + 6, ...", "start", bold=True)
+    for i, row in enumerate(order):
+        x = 40 + 53 * i
+        if i < 10:
+            p.box(x, 42, 46, 34, (str(row),))
+        p.box(x, 126, 46, 34, (str(row),), fill=LIGHT[i % 3], stroke=COLOURS[i % 3])
+        if i >= 10:
+            p.text(x + 23, 176, "again", size=12, colour=GREY)
+    for rank in range(3):
+        words = "rank %d: %s" % (rank, ", ".join(str(row) for row in order[rank::3]))
+        p.box(40 + 213 * rank, 206, 205, 32, (words,), fill=LIGHT[rank], stroke=COLOURS[rank])
+    return p
+
+
+def ring_state(step):
+    """have[rank][block]: whose numbers are summed there after `step` steps of the ring."""
+    n = 4
+    have = [[{rank} for _ in range(n)] for rank in range(n)]
+    for s in range(step):
+        if s < n - 1:
+            sends = [(r, (r - 1 - s) % n) for r in range(n)]
+        else:
+            sends = [(r, (r - (s - n + 1)) % n) for r in range(n)]
+        moved = [(r, block, set(have[r][block])) for r, block in sends]
+        for r, block, numbers in moved:
+            to = (r + 1) % n
+            have[to][block] = have[to][block] | numbers if s < n - 1 else numbers
+    return have
+
+
+def ring():
+    """02: the ring all-reduce of four ranks, as common/dist/tcp_ring.c does it."""
+    p = Picture(800, 500)
+    titles = ["at the start", "step 1", "step 2", "step 3", "step 4", "step 5", "step 6"]
+    p.text(20, 28, "reduce-scatter: 3 steps, each passes one block on and adds", "start", bold=True)
+    p.text(20, 268, "all-gather: 3 steps, each passes a finished block on", "start", bold=True)
+    for index, step in enumerate((0, 1, 2, 3, 4, 5, 6)):
+        upper = index < 4
+        left = 66 + 184 * (index if upper else index - 4)
+        top = 46 if upper else 286
+        p.text(left + 80, top + 14, titles[index], size=13)
+        have, before = ring_state(step), ring_state(max(step - 1, 0))
+        for rank in range(4):
+            y = top + 24 + 42 * rank
+            if index in (0, 4):
+                p.text(left - 6, y + 23, f"rank {rank}", "end", 12)
+            for block in range(4):
+                numbers = have[rank][block]
+                whole = len(numbers) == 4
+                new = step > 0 and numbers != before[rank][block]
+                words = "all" if whole else "".join(str(r) for r in sorted(numbers))
+                p.box(left + 40 * block, y, 38, 36, (words,), size=12,
+                      fill=LIGHT[2] if whole else LIGHT[3] if new else PALE,
+                      stroke=COLOURS[2] if whole and new else INK if new else GREY)
+    p.text(618, 330, "A cell is a block of the array;", "start", 12)
+    p.text(618, 350, "the digits say whose numbers", "start", 12)
+    p.text(618, 370, "are summed in it.", "start", 12)
+    p.text(618, 396, "Rank r sends to rank r + 1 only:", "start", 12)
+    p.text(618, 416, "6 blocks of 1/4 each, 1.5 times", "start", 12)
+    p.text(618, 436, "the array. For n ranks:", "start", 12)
+    p.text(618, 458, "2 (n - 1) / n times", "start", 13, bold=True)
+    return p
+
+
+def doubling():
+    """02: recursive doubling of four ranks."""
+    p = Picture(720, 260)
+    for column, title in enumerate(("at the start", "after step 1", "after step 2")):
+        p.text(150 + 230 * column, 28, title, bold=True)
+    sums = [["0", "1", "2", "3"], ["0+1", "0+1", "2+3", "2+3"], ["0+1+2+3"] * 4]
+    for column in range(3):
+        for rank in range(4):
+            y = 44 + 50 * rank
+            p.box(90 + 230 * column, y, 120, 36, (sums[column][rank],), fill=LIGHT[rank],
+                  stroke=COLOURS[rank])
+            if column == 0:
+                p.text(80, y + 23, f"rank {rank}", "end", 12)
+            if column < 2:
+                other = rank ^ (1 << column)
+                p.arrow(212 + 230 * column, y + 18, 316 + 230 * column, 62 + 50 * other)
+    p.text(360, 252, "log2(n) steps; in each, every rank sends the whole array", size=12)
+    return p
+
+
+def buckets():
+    """02: the flat array of gradients of the CNN, cut from its end."""
+    p = Picture(760, 250)
+    names = [("conv1", "weight", 64), ("conv1", "bias", 56), ("conv2", "weight", 80),
+             ("conv2", "bias", 56), ("fc1", "weight", 220), ("fc1", "bias", 56),
+             ("fc2", "weight", 80), ("fc2", "bias", 56)]
+    p.text(30, 28, "gradients: one flat array, in the order of the forward pass", "start", bold=True)
+    x, edges = 30, []
+    for i, (layer, kind, width) in enumerate(names):
+        p.box(x, 44, width, 44, (layer, kind), fill=LIGHT[1] if i < 4 else LIGHT[0], size=12)
+        edges.append(x)
+        x += width + 4
+    p.arrow(725, 112, 35, 112, "the backward pass completes them in this order", dy=-6)
+    p.box(30, 150, edges[4] - 34, 46, ("bucket 1", "18,816 numbers"), fill=LIGHT[1],
+          stroke=COLOURS[1])
+    p.box(edges[4], 150, x - edges[4] - 4, 46, ("bucket 0: leaves first", "1,181,066 numbers"),
+          fill=LIGHT[0], stroke=COLOURS[0])
+    p.text(30, 228, "Bucket 0 closes once it holds 1 MiB, the others at --bucket-cap-mb (25). "
+           "Widths are not to scale.", "start", 12)
+    return p
+
+
+def overlap():
+    """02: what the Reducer gains; a sketch, not a measurement."""
+    p = Picture(760, 270)
+    rows = [("stage c", [("forward", 110, 2), ("backward fc", 70, 2), ("backward conv", 190, 2)], 0),
+            ("the whole step", [("forward", 110, 2), ("backward fc", 70, 2),
+                                ("backward conv", 190, 2)], 1)]
+    for i, (title, bars, overlapped) in enumerate(rows):
+        y = 50 + 108 * i
+        p.text(130, y + 19, title, "end", bold=True)
+        p.text(130, y + 55, "messages", "end", 12)
+        x = 145
+        for words, width, colour in bars:
+            p.box(x, y, width - 3, 28, (words,), fill=LIGHT[colour], size=12)
+            x += width
+        if overlapped:
+            p.box(327, y + 36, 160, 28, ("bucket 0",), fill=LIGHT[0], size=12)
+            p.box(517, y + 36, 40, 28, ("1",), fill=LIGHT[1], size=12)
+            p.box(560, y, 60, 28, ("step",), fill=LIGHT[3], size=12)
+        else:
+            p.box(517, y + 36, 170, 28, ("all gradients",), fill=LIGHT[0], size=12)
+            p.box(690, y, 56, 28, ("step",), fill=LIGHT[3], size=12)
+    p.text(145, 28, "time, from left to right (a sketch, not a measurement)", "start", 12, GREY)
+    p.text(145, 256, "Where the messages fit beside the convolutions' backward pass, "
+           "they cost no time.", "start", 12)
+    return p
+
+
+def star_and_ring():
+    """02: where the bytes go in DataParallel and in DDP, four devices, per step."""
+    p = Picture(760, 330)
+    p.text(190, 28, "DataParallel: all through device 0", bold=True)
+    p.text(570, 28, "DDP: a ring, every link alike", bold=True)
+    p.box(130, 60, 120, 50, ("device 0", "the master"), fill=LIGHT[0], stroke=COLOURS[0])
+    for i in range(3):
+        x = 30 + 115 * i
+        p.box(x, 200, 100, 44, (f"device {i + 1}",), fill=LIGHT[i + 1], stroke=COLOURS[i + 1])
+        p.arrow(162 + 22 * i, 112, x + 36, 198)
+        p.arrow(x + 60, 198, 178 + 22 * i, 112, colour=GREY)
+    p.text(190, 274, "device 0 sends 3 P and receives 3 P", size=13)
+    p.text(190, 296, "(P: the bytes of the parameters)", size=12, colour=GREY)
+    places = [(430, 70), (610, 70), (610, 200), (430, 200)]
+    for rank, (x, y) in enumerate(places):
+        p.box(x, y, 100, 44, (f"rank {rank}",), fill=LIGHT[rank], stroke=COLOURS[rank])
+    p.arrow(532, 92, 608, 92)
+    p.arrow(660, 116, 660, 198)
+    p.arrow(608, 222, 532, 222)
+    p.arrow(480, 198, 480, 116)
+    p.text(570, 274, "each rank sends 1.5 P and receives 1.5 P", size=13)
+    p.text(570, 296, "for any number of ranks: less than 2 P", size=12, colour=GREY)
+    return p
+
+
+PICTURES = [trainer, by_hand, ranks, processes, shards, ring, doubling, buckets, overlap,
+            star_and_ring]
