@@ -28,6 +28,8 @@ parts() {
     part tests python3 python_venv "no 'make test': it compares with PyTorch's numbers" \
         'python3 python3-venv' python3 python python3 python3
     part tests ip 'location ip' "no tests with two hosts" iproute2 iproute iproute2 iproute2 iproute2
+    part tests aspell 'location aspell' "no 'make test': it reads the documents" \
+        'aspell aspell-en' 'aspell aspell-en' 'aspell aspell-en' 'aspell aspell-en' 'aspell aspell-en'
     part tests jq 'program jq' "no 'make test': it reads the metrics" jq jq jq jq jq
     part tests curl 'program curl' "no 'make test': it gets files as data/get_mnist.sh does" \
         curl curl curl curl curl
