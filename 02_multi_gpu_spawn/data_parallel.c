@@ -149,22 +149,26 @@ static void train(const Args *args)
     Optimizer optim;
     optim_init(&optim, args, master);
 
-    double fastest = INFINITY; // step, in seconds
+    double sum = 0, fastest = INFINITY; // seconds of the steps; of the sum the first is left out
     for (int epoch = 0; epoch < args->epochs && master->step < args->max_steps; epoch++) {
         sampler_set_epoch(&sampler, epoch);
         const Batch *batch;
         while (master->step < args->max_steps && (batch = dataloader_next(&loader)) != NULL) {
             const double begin = seconds_now();
             run_batch(&dp, &optim, batch);
-            fastest = fmin(fastest, seconds_now() - begin);
+            const double seconds = seconds_now() - begin;
+            fastest = fmin(fastest, seconds);
+            sum += master->step > 1 ? seconds : 0;
             if (batch->number % args->log_interval == 0)
                 log_print("Train Epoch: %d [%zu/%zu] Loss: %.6f", epoch, batch->number * batch_size,
                           train_set.size, mean_loss(&dp, batch->size));
         }
     }
-    if (master->step > 0)
-        log_print("device 0 sent and received %.0f bytes a step; the fastest took %.1f ms",
-                  (double)dp.moved_bytes / (double)master->step, 1e3 * fastest);
+    const double steps = (double)master->step;
+    if (steps > 1)
+        log_print("device 0 sent and received %.0f bytes a step; a step took %.1f ms, the fastest "
+                  "%.1f ms",
+                  (double)dp.moved_bytes / steps, 1e3 * sum / (steps - 1), 1e3 * fastest);
 
     optim_free(&optim);
     data_parallel_free(&dp);

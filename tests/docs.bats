@@ -83,3 +83,13 @@ END
     [ "$status" -eq 2 ]
     [[ $output == "Usage:"* ]]
 }
+
+@test "tools/slow_line.sh slows the line down, where this machine lets it" {
+    run tools/slow_line.sh 1gbit true
+    [ "$status" -eq 0 ] || skip "no network of one's own here"
+    run tools/slow_line.sh 1gbit 02_multi_gpu_spawn/run.sh 2 --model linear --max-steps 3 --checkpoint-dir "$BATS_TEST_TMPDIR"
+    [ "$status" -eq 0 ]
+    tools/slow_line.sh 3mbit tc qdisc show dev lo | grep -q 'rate 3Mbit'
+    run tools/slow_line.sh 1gbit
+    [ "$status" -eq 2 ]
+}
