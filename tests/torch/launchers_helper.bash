@@ -76,6 +76,7 @@ node() {
     shift
     "$@" > "$OUT/node_$number" 2> "$OUT/node_$number.err" 3>&- || status=$?
     date +%s > "$OUT/ended_$number"
+    [ $status -eq 0 ] || tail -n 20 "$OUT/node_$number.err" # for those who want to know why
     return $status
 }
 
@@ -87,7 +88,7 @@ two_agents() {
     node 1 $agent_1 --nnodes 2 --no-python "$@" &
     node 0 $agent_0 --nnodes 2 --no-python "$@" || status_0=$?
     wait $! || status_1=$?
-    tail -n 20 "$OUT"/node_* # for those who want to know why
+    tail -n 20 "$OUT"/node_*
 }
 
 # The same, as the nodes of a job whose launchers know from the start who is first.
