@@ -3,6 +3,9 @@
 # Pretends that this machine is so many nodes with so many ranks each: a launcher for each of them,
 # just as one would type them on the nodes by hand. mpirun needs no launchers of its own.
 set -eu
+case ${1:-0}/${2:-0} in
+0*/* | */0* | *[!0-9/]*) echo "$0: ${1:-} nodes of ${2:-} ranks: both are numbers from 1 on" >&2 && exit 2 ;;
+esac
 nodes=$1 ranks=$2
 shift 2
 here=$(dirname "$0")
@@ -11,8 +14,8 @@ cores=$(($(nproc) / (nodes * ranks)))
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-$((cores > 0 ? cores : 1))}"
 
 case ${LAUNCHER:-ddprun} in
-ddprun | srun) launcher=$here/../03_torchrun_env/ddprun ;;
-torchrun) launcher='torchrun --no-python' ;;
+ddprun | srun) launcher=$here/../03_torchrun_env/ddprun flag='' ;;
+torchrun) launcher=torchrun flag=--no-python ;;
 mpirun)
     [ "$(id -u)" -ne 0 ] || export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
     exec mpirun --bind-to none --oversubscribe -n $((nodes * ranks)) "$@"
@@ -23,8 +26,8 @@ esac
 agents='' node=0 status=0
 trap 'kill $agents' INT TERM HUP
 while [ $node -lt "$nodes" ]; do
-    # shellcheck disable=SC2086 # torchrun's option is a word of its own
-    $launcher --nnodes "$nodes" --node-rank $node --nproc-per-node "$ranks" \
+    # shellcheck disable=SC2086 # no flag is no word
+    "$launcher" $flag --nnodes "$nodes" --node-rank $node --nproc-per-node "$ranks" \
         --master-addr $MASTER_ADDR --master-port $MASTER_PORT "$@" &
     agents="$agents $!" node=$((node + 1))
 done

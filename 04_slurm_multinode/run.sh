@@ -23,6 +23,9 @@ esac
 nodes=2 tasks=2
 case ${1:-} in '' | *[!0-9]*) ;; *) nodes=$1 && shift ;; esac
 case ${1:-} in '' | *[!0-9]*) ;; *) tasks=$1 && shift ;; esac
+case $nodes/$tasks in
+0*/* | */0*) echo "$0: $nodes nodes of $tasks ranks: both are numbers from 1 on" >&2 && exit 2 ;;
+esac
 export LAUNCHER PATH="$PATH:/usr/sbin:/sbin"
 
 # A local cluster that is up already is as good as any. One that is started for this job ends with it.

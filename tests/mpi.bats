@@ -129,6 +129,8 @@ alone() {
 
 @test "mpi: stages between nodes are its own affair, status 2" {
     on 3 "$ranks" nodes
+    [ "$status" -eq 0 ]
+    on 3 "$ranks" stages
     [ "$status" -eq 2 ]
     [[ $output == *"--all-reduce hierarchical is for --backend tcp: mpi finds its own way"* ]]
 }

@@ -95,12 +95,9 @@ static void parts_differ(ProcessGroup *pg)
 
 static void nodes(ProcessGroup *pg)
 {
-    Args args = { .all_reduce = "flat" };
+    const Args args = { .all_reduce = "flat" };
     process_group_set_nodes(pg, &args, pg->rank / 2);
     all_reduce(pg, data, 1000, FLOAT32, REDUCE_SUM);
-    pg->nodes = NULL;
-    args.all_reduce = "hierarchical";
-    process_group_set_nodes(pg, &args, pg->rank / 2);
 }
 
 static void nothing(ProcessGroup *pg)
@@ -125,6 +122,12 @@ static void form_over_store(Args *args, ProcessGroup *pg, int rank, int world_si
 static void form_otherwise(Args *args, ProcessGroup *pg, int rank, int world_size)
 {
     args->check_collectives = rank == 1;
+    form(args, pg, rank, world_size);
+}
+
+static void form_stages(Args *args, ProcessGroup *pg, int rank, int world_size)
+{
+    args->all_reduce = "hierarchical";
     form(args, pg, rank, world_size);
 }
 
@@ -168,6 +171,7 @@ static const struct {
     { "killed", killed, false, form },
     { "too_many", too_many, false, form },
     { "nodes", nodes, false, form },
+    { "stages", nothing, false, form_stages },
     { "nothing", nothing, false, form },
     { "store", collective_rounding_run, false, form_over_store },
     { "otherwise", nothing, false, form_otherwise },

@@ -33,7 +33,7 @@ on_hosts() {
     shift 2
     rm -f "$OUT/traffic"
     run timeout -k 5 100 tests/two_hosts.sh \
-        "$first $launcher --node-rank 0 $* >$OUT/alpha 2>&1; status=\$?; cat /proc/net/dev >$OUT/traffic; exit \$status" \
+        "$first $launcher --node-rank 0 $* >$OUT/alpha 2>&1; status=\$?; cat /proc/net/dev >$OUT/counted; mv $OUT/counted $OUT/traffic; exit \$status" \
         "$second $launcher --node-rank 1 $* >$OUT/beta 2>&1; until [ -e $OUT/traffic ]; do sleep 0.1; done"
     [ "$status" -ne 77 ] || skip "no network namespaces here"
     cat "$OUT/alpha" "$OUT/beta"
@@ -175,4 +175,22 @@ traffic() {
     on_hosts GLOO_SOCKET_IFNAME=nosuch0 '' "$train"
     [ "$status" -eq 1 ]
     grep -q 'fatal: GLOO_SOCKET_IFNAME is "nosuch0": no interface' "$OUT/alpha"
+}
+
+@test "the job scripts have the same words for what they have in common" {
+    common() {
+        sed -n '/^# Rank 0 is on/,/^export MASTER_ADDR/p; /^unset SLURM_EXPORT_ENV/p' "04_slurm_multinode/$1.slurm"
+    }
+    [ "$(common train | wc -l)" -eq 7 ]
+    [ "$(common train)" = "$(common train_ddprun)" ]
+    [ "$(common train)" = "$(common train_mpirun)" ]
+}
+
+@test "no nodes, or nodes of no ranks: one line" {
+    for sizes in "0 2" "2 0" "x 2"; do
+        run -2 04_slurm_multinode/nodes_here.sh $sizes true
+        [[ $output == *"both are numbers from 1 on" ]]
+    done
+    run -2 04_slurm_multinode/run.sh 0
+    [[ $output == *"0 nodes of 2 ranks: both are numbers from 1 on" ]]
 }

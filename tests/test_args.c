@@ -220,6 +220,7 @@ static void test_steps(void **state)
 static void test_one_rank_speaks(void **state)
 {
     (void)state;
+    setenv("RANK", "1", 1);
     setenv("LOCAL_RANK", "1", 1);
     assert_int_equal(run(STEP_ENV, "--help"), 0);
     assert_string_equal(out, "");
@@ -230,6 +231,7 @@ static void test_one_rank_speaks(void **state)
     assert_int_equal(run(STEP_ENV, "--help"), 0);
     assert_has(out, "Usage: ");
     unsetenv("LOCAL_RANK");
+    unsetenv("RANK");
 }
 
 static void test_batch_size(void **state)

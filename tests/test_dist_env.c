@@ -4,6 +4,7 @@
  */
 #include "tests/child.h"
 
+#include "common/base/host.h"
 #include "common/base/log.h"
 #include "common/dist/dist_env.h"
 
@@ -70,7 +71,8 @@ static void test_launchers(void **state)
         { OMPI, "2/3 local 2/3 master 127.0.0.1:29500 | 2 3 -" },
         { OMPI SLURM_JOB, "2/3 local 2/3 master 127.0.0.1:29500 | 2 3 -" }, // mpirun in a job
         { SLURM_STEP MASTER, "4/5 local 0/1 master 10.0.0.7:1234 | 0 1 -" },
-        { SLURM_STEP "SLURM_CPUS_PER_TASK=6", "4/5 local 0/1 master -:0 | 0 1 6" },
+        { SLURM_STEP "SLURM_CPUS_PER_TASK=1", "4/5 local 0/1 master -:0 | 0 1 1" },
+        { SLURM_STEP "LOCAL_RANK=7 LOCAL_WORLD_SIZE=8", "4/5 local 0/1 master -:0 | 0 1 -" },
         { SLURM_STEP "SLURM_CPUS_PER_TASK=6 OMP_NUM_THREADS=3",
           "4/5 local 0/1 master -:0 | 0 1 3" },
         { PMI, "1/2 local 1/2 master 127.0.0.1:29500 | 1 2 -" },
@@ -83,6 +85,16 @@ static void test_launchers(void **state)
             fail_msg("%s\n gives    %s%s\n expected %s", cases[i].variables, out, err,
                      cases[i].expected);
     }
+}
+
+/* A step may have fewer cores than the job was promised: more threads would only wait. */
+static void test_threads(void **state)
+{
+    (void)state;
+    char expected[64];
+    snprintf(expected, sizeof expected, "4/5 local 0/1 master -:0 | 0 1 %d", host_num_cores());
+    assert_int_equal(child_run(print_env, SLURM_STEP "SLURM_CPUS_PER_TASK=100000"), 0);
+    assert_string_equal(out, expected);
 }
 
 /* Which node a rank is on tells its tasks: all ways in which Slurm writes them. */
@@ -156,9 +168,8 @@ static void test_line(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_launchers),
-        cmocka_unit_test(test_tasks_per_node),
-        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_launchers),      cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_tasks_per_node), cmocka_unit_test(test_refused),
         cmocka_unit_test(test_line),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

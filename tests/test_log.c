@@ -81,12 +81,17 @@ static void test_usage_error(void **state)
                   { "0", "test_log: type this\n" },
                   { "1", "" } };
     for (size_t i = 0; i < LENGTH(cases); i++) {
-        if (cases[i].local_rank != NULL)
+        if (cases[i].local_rank != NULL) {
+            setenv("RANK", "1", 1);
             setenv("LOCAL_RANK", cases[i].local_rank, 1);
+        }
         assert_int_equal(child_run(misuse, NULL), 2);
         assert_string_equal(err, cases[i].message);
         assert_string_equal(out, "");
     }
+    unsetenv("RANK"); // what a shell has left there says nothing of this process
+    assert_int_equal(child_run(misuse, NULL), 2);
+    assert_string_equal(err, "test_log: type this\n");
     unsetenv("LOCAL_RANK");
     assert_int_equal(child_run(misuse_as_rank, &(int){ 0 }), 2);
     assert_string_equal(err, "[rank 0/4] type this\n");

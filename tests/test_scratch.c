@@ -131,6 +131,22 @@ static void test_read_instead(void **state)
     dataset_free(&dataset);
 }
 
+/* Of several spellings of a file's name dataset_init takes one: it must be the copy's. */
+static void test_another_set_in_the_way(void **state)
+{
+    (void)state;
+    char plain[256], other[256];
+    snprintf(plain, sizeof plain, "%s/%s", from, names[2]);
+    snprintf(other, sizeof other, "%s/t10k-images.idx3-ubyte", from);
+    assert_int_equal(rename(plain, other), 0); // as some mirrors write; idx.c looks for it later
+    scratch_fill(&args);
+    snprintf(plain, sizeof plain, "%s/%s", to, names[2]);
+    FILE *file = fopen(plain, "wb");
+    assert_non_null(file);
+    assert_int_equal(fclose(file), 0);
+    assert_dies_saying(fill, NULL, 1, plain, "would be read instead of", "delete it");
+}
+
 static void test_nothing_to_copy(void **state)
 {
     (void)state;
@@ -172,6 +188,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_copied_once, setup, teardown),
         cmocka_unit_test_setup_teardown(test_in_the_way, setup, teardown),
         cmocka_unit_test_setup_teardown(test_read_instead, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_another_set_in_the_way, setup, teardown),
         cmocka_unit_test_setup_teardown(test_nothing_to_copy, setup, teardown),
         cmocka_unit_test_setup_teardown(test_refused, setup, teardown),
     };

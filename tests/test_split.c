@@ -132,6 +132,14 @@ static void outsider_body(Rank *rank)
     barrier(&sub);
 }
 
+static void distant_root_body(Rank *rank)
+{
+    ProcessGroup pg, sub;
+    rank_join(rank, &pg);
+    process_group_split(&sub, &pg, 0);
+    broadcast(&sub, data, 1, FLOAT32, 1000000000); // its number must not be looked up
+}
+
 static void test_mistakes(void **state)
 {
     (void)state;
@@ -140,6 +148,8 @@ static void test_mistakes(void **state)
     expect_error(end, 0, "1 groups that were split off are still there: destroy them first");
     ranks_run(1, 15, outsider_body, NULL, end);
     expect_error(end, 0, "barrier in group \"split 1 color -1\": this rank is in no part of that");
+    ranks_run(1, 15, distant_root_body, NULL, end);
+    expect_error(end, 0, "broadcast: there is no rank 1000000000: ranks are numbered from 0 to 0");
 }
 
 int main(void)

@@ -11,7 +11,8 @@ int host_num_cores(void);
 char *host_cores(char *text, size_t bytes);
 
 /* Bytes of memory that can be had without taking any from others, swap included, less a sixteenth
- * of the machine for what nobody asks for in advance; SIZE_MAX where the system does not tell. */
+ * of the machine for what nobody asks for in advance; SIZE_MAX where the system does not tell.
+ * Limits of control groups are not known here. */
 size_t host_free_memory(void);
 
 #endif

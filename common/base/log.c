@@ -108,10 +108,10 @@ void die(const char *format, ...)
 
 bool log_speaks_for_node(void)
 {
-    // As the launchers call it: torchrun, mpirun, srun, and MPICH's mpiexec.
+    // As the launchers call it: torchrun (which sets RANK too), mpirun, srun, and MPICH's mpiexec.
     static const char *const names[] = { "LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK",
                                          "SLURM_LOCALID", "MPI_LOCALRANKID" };
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+    for (size_t i = getenv("RANK") != NULL ? 0 : 1; i < sizeof names / sizeof names[0]; i++)
         if (getenv(names[i]) != NULL)
             return atoi(getenv(names[i])) == 0;
     return own_rank == 0;

@@ -52,17 +52,18 @@ static void copy_file(const char *from, const char *to)
 {
     char aside[PATH_MAX + 16];
     snprintf(aside, sizeof aside, "%s.%d", to, (int)getpid());
-    FILE *source = fopen(from, "rb"), *copy = fopen(aside, "wb");
+    FILE *source = fopen(from, "rb");
     CHECK(source != NULL, "%s: %s", from, strerror(errno));
+    FILE *copy = fopen(aside, "wb");
     CHECK(copy != NULL, "%s: %s: name another folder with --scratch-dir", aside, strerror(errno));
 
     const uLong checksum = read_through(source, copy);
-    const bool failed = ferror(source) || ferror(copy);
-    if (fclose(copy) != 0 || failed)
+    if (ferror(copy) || fflush(copy) != 0)
         give_up(aside, strerror(errno));
+    fclose(copy);
     fclose(source);
-    if (checksum_of(aside) != checksum)
-        give_up(aside, "what was written reads back differently");
+    if (checksum_of(aside) != checksum || checksum_of(from) != checksum)
+        give_up(aside, "the copy is not the same as the file");
     if (rename(aside, to) < 0)
         give_up(aside, strerror(errno));
 }
@@ -75,16 +76,22 @@ void scratch_fill(const Args *args)
     int num_copied = 0;
     folder_create(args->scratch_dir, "--scratch-dir");
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        char from[PATH_MAX], to[PATH_MAX];
+        char from[PATH_MAX], to[PATH_MAX], found[PATH_MAX];
         idx_find(args->data_dir, names[i], from);
         const int length = snprintf(to, sizeof to, "%s%s", args->scratch_dir, strrchr(from, '/'));
         CHECK(length < PATH_MAX, "%s: the path is too long", args->scratch_dir);
         struct stat status; // a pipe in its place would keep us waiting; the copy replaces it
         const bool is_file = stat(to, &status) == 0 && S_ISREG(status.st_mode);
-        if (is_file && checksum_of(to) == checksum_of(from))
-            continue;
-        copy_file(from, to);
-        num_copied++;
+        if (!is_file || checksum_of(to) != checksum_of(from)) {
+            copy_file(from, to);
+            num_copied++;
+        }
+        // Files have several spellings: another set may lie there under one that is found first.
+        idx_find(args->scratch_dir, names[i], found);
+        CHECK(
+            strcmp(found, to) == 0,
+            "%s would be read instead of %s: delete it, or name another folder with --scratch-dir",
+            found, to);
     }
     log_info("copied %d of %zu files from %s to %s in %.2f s", num_copied,
              sizeof names / sizeof names[0], args->data_dir, args->scratch_dir,

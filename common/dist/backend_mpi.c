@@ -314,7 +314,8 @@ static void mpi_destroy(ProcessGroup *pg)
         finish(pg, &mpi->calls[i]);
 
     Watchdog watchdog;
-    watchdog_start(&watchdog, pg->timeout, "MPI_Finalize", MISSING_RANK);
+    watchdog_start(&watchdog, pg->timeout, pg->parent == NULL ? "MPI_Finalize" : "MPI_Comm_free",
+                   MISSING_RANK);
     MPI_CHECK(MPI_Comm_free(&mpi->comm));
     if (pg->parent == NULL) {
         for (ReduceOp op = REDUCE_SUM; op <= REDUCE_MIN; op++)

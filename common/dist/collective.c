@@ -60,9 +60,10 @@ static void check(const ProcessGroup *pg, const Collective *collective)
     char text[DESCRIPTION_BYTES];
     CHECK(pg->world_size > 0, "%s in group \"%s\": this rank is in no part of that split",
           kinds[collective->kind].name, pg->name);
-    const bool known = collective->root >= 0 && collective->root < pg->world_size;
+    CHECK(collective->root >= 0 && collective->root < pg->world_size,
+          "%s: there is no rank %d: ranks are numbered from 0 to %d", kinds[collective->kind].name,
+          collective->root, pg->world_size - 1);
     collective_describe(collective, text);
-    CHECK(known, "%s: ranks are numbered from 0 to %d", text, pg->world_size - 1);
     CHECK(!is_point_to_point(collective) || collective->root != pg->rank,
           "%s: that is this rank itself", text);
 

@@ -75,11 +75,11 @@ static int find_local_world_size(const DistEnv *env)
 }
 
 /* Makes a value known under torchrun's name to those who ask later. */
-static void set_missing(const char *name, int value)
+static void tell(const char *name, int value, bool replace)
 {
     char text[16];
     snprintf(text, sizeof text, "%d", value);
-    setenv(name, text, 0);
+    setenv(name, text, replace);
 }
 
 static void find_master(DistEnv *env)
@@ -112,11 +112,13 @@ void dist_env_init(DistEnv *env)
           env->local_rank, env->local_world_size, launcher->local_world_size);
     find_master(env);
 
-    set_missing("LOCAL_RANK", env->local_rank);
+    tell("LOCAL_RANK", env->local_rank, true); // whatever another shell has left there
     if (env->local_world_size > 0)
-        set_missing("LOCAL_WORLD_SIZE", env->local_world_size);
-    if (is_set(launcher->cores))
-        set_missing("OMP_NUM_THREADS", env_int(launcher->cores));
+        tell("LOCAL_WORLD_SIZE", env->local_world_size, true);
+    if (is_set(launcher->cores)) { // what the job was promised; the step may have got less
+        const int promised = env_int(launcher->cores), here = host_num_cores();
+        tell("OMP_NUM_THREADS", promised < here ? promised : here, false);
+    }
 }
 
 void dist_env_log(const DistEnv *env, const char *device, Place place)

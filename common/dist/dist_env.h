@@ -7,7 +7,7 @@
 typedef struct {
     int rank, world_size; // in the whole job
     int local_rank, local_world_size; // on this node
-    int node; // a number that the ranks of one node share, and no other node has
+    int node; // a number that the ranks of one node share, and hardly another node has
     const char *master_addr; // rank 0's node; NULL where nobody says: only mpi needs none
     int master_port; // 0 where nobody says
 
@@ -20,8 +20,8 @@ typedef struct {
  * to its ranks too, all alike. MASTER_ADDR and MASTER_PORT are read whoever the launcher is; where
  * all ranks share a node they may be missing, and are 127.0.0.1 and torchrun's default port then.
  *
- * What later parts look up is set under torchrun's names where it is missing: LOCAL_RANK,
- * LOCAL_WORLD_SIZE, and OMP_NUM_THREADS where Slurm says how many cores a task has.
+ * What later parts look up is set under torchrun's names: LOCAL_RANK and LOCAL_WORLD_SIZE; and
+ * OMP_NUM_THREADS, unless it is there, where Slurm says how many cores a task has.
  *
  * Local. Dies with one line where there is no launcher, or where numbers make no sense. */
 void dist_env_init(DistEnv *env);

@@ -97,10 +97,6 @@ void process_group_set_nodes(ProcessGroup *pg, const Args *args, int node)
     CHECK(pg->nodes == NULL && pg->parent == NULL,
           "process_group_set_nodes is to be called once, on the group of all ranks");
     const bool hierarchical = strcmp(args->all_reduce, "hierarchical") == 0;
-    if (hierarchical && pg->backend != &backend_tcp)
-        usage_error("--all-reduce hierarchical is for --backend tcp: %s finds its own way between "
-                    "nodes, so leave the option out",
-                    pg->backend->name);
 
     int *told = mem_calloc((size_t)pg->world_size, sizeof *told);
     all_gather(pg, &node, told, 1, INT32);

@@ -7,14 +7,13 @@
 #include "common/dist/env.h"
 
 /* Launchers of Open MPI; of all that speak PMIx (srun --mpi=pmix), which puts the size elsewhere,
- * or PMI (MPICH, Intel MPI, srun --mpi=pmi2); of MVAPICH. */
+ * or PMI (MPICH, Intel MPI, srun --mpi=pmi2). */
 static const struct {
     const char *rank, *size;
 } variables[] = {
     { "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE" },
     { "PMIX_RANK", NULL },
     { "PMI_RANK", "PMI_SIZE" },
-    { "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE" },
 };
 
 void mpi_launch_compare(int rank, int world_size, int mpi_rank, int mpi_size)

@@ -178,6 +178,10 @@ static void group_set(ProcessGroup *pg, const Args *args, Store *store, int rank
                         .mean_ranks = world_size,
                         .check_collectives = args->check_collectives,
                         .backend = backend_choose(args->backend, place.on_gpu, rank, world_size) };
+    if (strcmp(args->all_reduce, "hierarchical") == 0 && pg->backend != &backend_tcp)
+        usage_error("--all-reduce hierarchical is for --backend tcp: %s finds its own way between "
+                    "nodes, so leave the option out",
+                    pg->backend->name);
 }
 
 void process_group_init_store(ProcessGroup *pg, const Args *args, Store *store, int rank,

@@ -61,8 +61,9 @@ void process_group_init_store(ProcessGroup *pg, const Args *args, Store *store, 
 
 /* Cuts pg into groups, as MPI_Comm_split does: ranks of equal color form one, in the order of their
  * ranks in pg. A rank of color < 0 is in none: its sub has world_size 0. Everything else is pg's.
- * What a rank calls on pg and on its parts is carried out in the order of the calls: so ranks that
- * are together in several groups call on them in the same order. Collective on pg. */
+ * What a rank calls on pg and on its parts is carried out in the order of the calls: so all
+ * ranks' calls, async ones too, must fit into one order over pg and all its parts. Collective on
+ * pg. */
 void process_group_split(ProcessGroup *sub, ProcessGroup *pg, int color);
 
 /* The rank in the group of all ranks, by which messages name it. Local. */

@@ -20,6 +20,8 @@
 /* Ours alone: what one side buffers of the other, be it one request or replies that nobody reads.
  */
 #define STORE_MAX_BUFFER (64u << 20) // bytes
+/* Ours too: behind the key of a client that is missed, when it has gone (store_server.h). */
+#define STORE_GONE "/gone"
 
 typedef enum {
     STORE_VALIDATE,

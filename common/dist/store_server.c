@@ -24,6 +24,7 @@ enum {
     READ_BYTES = 16 << 10, // from one client before the others have their turn
     MAX_EVENTS = 64,
     FULL_PAUSE_MS = 100,
+    ROUNDS_UNWATCHED = 64, // between two looks at all clients, which take time
     MAX_SILENT = 64, // clients that have not said VALIDATE, which each does at once
     SPARE_DESCRIPTORS = 64, // for the rest of this process: it may be a rank that saves checkpoints
 };
@@ -47,6 +48,29 @@ static int watch(const StoreServer *server, int operation, int fd, uint32_t even
     return epoll_ctl(server->epoll_fd, operation, fd, &event);
 }
 
+/* A failure is left to epoll, which reports the same socket as broken. */
+static void send_replies(StoreServer *server, Client *client)
+{
+    ssize_t count = 0;
+    while (bytes_count(&client->out) > 0 && count >= 0) {
+        count =
+            send(client->fd, bytes_front(&client->out), bytes_count(&client->out), MSG_NOSIGNAL);
+        if (count > 0)
+            bytes_drop(&client->out, (size_t)count);
+    }
+    const bool wants_room = bytes_count(&client->out) > 0;
+    if (wants_room != client->wants_room)
+        watch(server, EPOLL_CTL_MOD, client->fd, EPOLLIN | (wants_room ? EPOLLOUT : 0), client);
+    client->wants_room = wants_room;
+}
+
+static void send_woken(StoreServer *server)
+{
+    Client *client;
+    while ((client = service_next_woken(&server->service)) != NULL)
+        send_replies(server, client);
+}
+
 static void drop_client(StoreServer *server, Client *client)
 {
     service_forget(&server->service, client);
@@ -57,6 +81,7 @@ static void drop_client(StoreServer *server, Client *client)
     shutdown(client->fd, SHUT_RDWR);
     close(client->fd);
     free(client);
+    send_woken(server); // somebody may wait for the news that it is gone
 }
 
 /* Without a descriptor to spare, strangers wait in the kernel's queue: asking for them again and
@@ -96,30 +121,14 @@ static bool receive(StoreServer *server, Client *client)
     return count > 0 && service_feed(&server->service, client, data, (size_t)count);
 }
 
-/* A failure is left to epoll, which reports the same socket as broken. */
-static void send_replies(StoreServer *server, Client *client)
-{
-    ssize_t count = 0;
-    while (bytes_count(&client->out) > 0 && count >= 0) {
-        count =
-            send(client->fd, bytes_front(&client->out), bytes_count(&client->out), MSG_NOSIGNAL);
-        if (count > 0)
-            bytes_drop(&client->out, (size_t)count);
-    }
-    const bool wants_room = bytes_count(&client->out) > 0;
-    if (wants_room != client->wants_room)
-        watch(server, EPOLL_CTL_MOD, client->fd, EPOLLIN | (wants_room ? EPOLLOUT : 0), client);
-    client->wants_room = wants_room;
-}
-
 static void serve_client(StoreServer *server, Client *client)
 {
-    if (receive(server, client))
+    if (receive(server, client)) {
         send_replies(server, client);
-    else
+        send_woken(server);
+    } else {
         drop_client(server, client);
-    while ((client = service_next_woken(&server->service)) != NULL)
-        send_replies(server, client);
+    }
 }
 
 /* Clients cost descriptors and memory. Of too many that say nothing the oldest has to go; and where
@@ -151,7 +160,7 @@ static void shed_clients(StoreServer *server)
 static void *serve(void *argument)
 {
     StoreServer *server = argument;
-    for (;;) {
+    for (unsigned rounds = 0;;) {
         struct epoll_event events[MAX_EVENTS];
         const int count =
             epoll_wait(server->epoll_fd, events, MAX_EVENTS, server->full ? FULL_PAUSE_MS : -1);
@@ -167,7 +176,8 @@ static void *serve(void *argument)
         }
         if (somebody_calls)
             accept_client(server);
-        shed_clients(server); // not before: the events may be of whoever goes
+        if (somebody_calls || ++rounds % ROUNDS_UNWATCHED == 0)
+            shed_clients(server); // not before: the events may be of whoever goes
     }
 }
 

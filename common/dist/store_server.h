@@ -16,7 +16,6 @@ StoreServer *store_server_start(const char *host, int *port);
  * server sets that key with STORE_GONE behind. So the death of those is known who cannot tell of
  * it. */
 StoreServer *store_server_start_watching(const char *host, int *port, const char *watched);
-#define STORE_GONE "/gone"
 
 /* Ends the thread, closes all connections, frees everything. */
 void store_server_stop(StoreServer *server);

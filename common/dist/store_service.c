@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/dist/store_server.h"
+#define MAX_PRESENCE 256 // bytes of a key
 
 /* Each of these answers where there is an answer; false: hang up. */
 static bool put(Service *service, Blob key, Blob value, bool append)
@@ -24,12 +24,12 @@ static bool put(Service *service, Blob key, Blob value, bool append)
     return true;
 }
 
-/* The first watched key that a client sets stands for it. */
+/* The first watched key that a client sets stands for it; ours are short. */
 static void note_presence(const Service *service, Client *client, Blob key)
 {
     const size_t length = service->watched == NULL ? 0 : strlen(service->watched);
-    if (length > 0 && key.count >= length && memcmp(key.data, service->watched, length) == 0 &&
-        bytes_count(&client->presence) == 0)
+    if (length > 0 && key.count >= length && key.count <= MAX_PRESENCE &&
+        memcmp(key.data, service->watched, length) == 0 && bytes_count(&client->presence) == 0)
         bytes_put(&client->presence, key.data, key.count);
 }
 

@@ -5,7 +5,7 @@
 #include <sys/types.h>
 
 #include "common/dist/store.h"
-#include "common/dist/store_server.h"
+#include "common/dist/store_protocol.h"
 #include "common/launch/failure.h"
 
 /* Keys of the agents; %d is a node. */
