@@ -4,35 +4,37 @@ from picture import COLOURS, GREY, LIGHT, PALE, PAPER, Picture
 
 def rendezvous():
     """03: how two ranks meet."""
-    p = Picture(760, 400)
+    p = Picture(760, 432)
     for x, words, fill in ((120, "rank 0", LIGHT[0]), (380, "store", LIGHT[3]),
                            (640, "rank 1", LIGHT[1])):
         p.box(x - 70, 20, 140, 36, (words,), fill=fill)
-        p.line(x, 56, x, 372, "3 3")
-    p.text(380, 76, "at MASTER_ADDR:MASTER_PORT", size=12, colour=GREY)
+        p.line(x, 56, x, 404, "3 3")
+    p.box(260, 62, 240, 18, ("at MASTER_ADDR:MASTER_PORT",), fill=PAPER, stroke=PAPER, size=12)
     asks = [(100, 0, "ADD init/ 1"), (116, 1, "ADD init/ 1"),
-            (148, 0, "SET line of rank 0: --backend tcp ..."),
-            (164, 1, "SET line of rank 1: --backend tcp ..."),
-            (196, 1, "WAIT, GET line of rank 0: the same?"),
-            (212, 0, "WAIT, GET line of rank 1: the same?"),
-            (244, 0, "SET tcp address 0: 127.0.0.1 33305"),
-            (260, 1, "SET tcp address 1: 127.0.0.1 45373"),
-            (292, 1, "WAIT, GET tcp address 0"), (308, 0, "WAIT, GET tcp address 1")]
+            (148, 0, "COMPARE_SET process of rank 0"),
+            (164, 1, "COMPARE_SET process of rank 1"),
+            (196, 0, "SET line of rank 0: --backend tcp ..."),
+            (212, 1, "SET line of rank 1: --backend tcp ..."),
+            (240, 1, "WAIT, GET line of rank 0: the same?"),
+            (252, 0, "WAIT, GET line of rank 1: the same?"),
+            (276, 0, "SET tcp address 0: 127.0.0.1 33305"),
+            (292, 1, "SET tcp address 1: 127.0.0.1 45373"),
+            (324, 1, "WAIT, GET tcp address 0"), (340, 0, "WAIT, GET tcp address 1")]
     for y, rank, words in asks:
         x = (128, 632)[rank]
         p.arrow(x, y, (372, 388)[rank], y, colour=COLOURS[rank])
         p.text((250, 510)[rank], y - 4, words, size=11)
-    p.arrow(128, 348, 632, 348)
-    p.arrow(632, 360, 128, 360)
-    p.box(250, 326, 260, 18, ("two connections: data, and notices",), fill=PAPER, stroke=PAPER, size=12)
-    p.text(380, 390, "from here on the store is silent", size=12, colour=GREY)
+    p.arrow(128, 380, 632, 380)
+    p.arrow(632, 392, 128, 392)
+    p.box(250, 358, 260, 18, ("two connections: data, and notices",), fill=PAPER, stroke=PAPER, size=12)
+    p.text(380, 422, "from here on the store is silent", size=12, colour=GREY)
     return p
 
 
 def nodes():
     """04: three numbers of each rank."""
     p = Picture(760, 330)
-    p.box(280, 18, 200, 40, ("srun, mpirun or ddprun",), fill=PALE)
+    p.box(230, 18, 300, 40, ("srun or mpirun; or one ddprun per node",), fill=PALE)
     for node in range(2):
         left = 30 + 365 * node
         p.arrow(340 + 80 * node, 60, left + 167, 94)
