@@ -43,6 +43,8 @@ all: $(PROGRAMS)
 .SECONDEXPANSION:
 $(STEPS): $$(filter $$@_%,$$(PROGRAMS)) ; @:
 
+04: 03_torchrun_env/ddprun # which starts its ranks, too
+
 $(PROGRAMS): %: $(BUILD)/%.o $(BUILD)/libcommon.a
 	$(LINK) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 

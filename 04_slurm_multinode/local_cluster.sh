@@ -84,6 +84,7 @@ up() {
     trap 'stop; exit 1' INT TERM HUP
     "$here/local_cluster_conf.sh" "$dir" >"$SLURM_CONF"
     mkdir "$dir/state"
+    cp "$here/local_cluster_task.sh" "$dir/task.sh" # slurm.conf allows no path with a space
     (umask 077 && head -c 128 /dev/urandom >"$dir/munge.key")
 
     start munged munged --force --key-file="$dir/munge.key" --socket="$dir/munge.socket" \
@@ -98,9 +99,13 @@ up() {
 run() {
     status=0
     "$@" &
-    trap 'kill $!' INT TERM HUP
-    wait $! || status=$?
-    wait
+    child=$!
+    trap 'kill $child 2>/dev/null || true' INT TERM HUP
+    while kill -0 $child 2>/dev/null; do # a signal ends the wait, but not the child at once
+        status=0
+        wait $child || status=$?
+    done
+    trap '' INT TERM HUP # nothing interrupts the cleaning up
     stop
     exit $status
 }

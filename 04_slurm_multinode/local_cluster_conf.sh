@@ -2,7 +2,6 @@
 # Usage: 04_slurm_multinode/local_cluster_conf.sh DIR      Prints the slurm.conf of local_cluster.sh.
 # DIR is the cluster's folder. man slurm.conf explains each line.
 set -eu
-here=$(cd "$(dirname "$0")" && pwd)
 dir=$1
 
 # A port that nobody listens on, below those that the kernel gives away by itself.
@@ -54,7 +53,7 @@ MailProg=/bin/true
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 JobAcctGatherType=jobacct_gather/none
-TaskProlog=$here/local_cluster_task.sh
+TaskProlog=$dir/task.sh
 
 # Jobs get cores, start at once, and have 5 s from SIGTERM to SIGKILL. Job scripts make ports of the
 # job's number: two clusters on one machine begin with different ones.

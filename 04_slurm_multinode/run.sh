@@ -12,7 +12,7 @@ mpirun) script=train_mpirun.slurm ;;
 *) echo "$0: LAUNCHER=$LAUNCHER: it is srun, ddprun, mpirun or torchrun" >&2 && exit 2 ;;
 esac
 for program in "$here/train" "$here/../03_torchrun_env/ddprun"; do
-    [ -x "$program" ] || { echo "$0: no program yet: run 'make 03 04' first" >&2 && exit 1; }
+    [ -x "$program" ] || { echo "$0: no program yet: run 'make 04' first" >&2 && exit 1; }
 done
 case " $* " in *" --help "* | *" -h "*)
     sed -n '2,/^set/ { /^set/d; s/^# //; p; }' "$0"
@@ -27,6 +27,11 @@ case $nodes/$tasks in
 0*/* | */0*) echo "$0: $nodes nodes of $tasks ranks: both are numbers from 1 on" >&2 && exit 2 ;;
 esac
 export LAUNCHER PATH="$PATH:/usr/sbin:/sbin"
+if [ "$LAUNCHER" = torchrun ] || [ "$LAUNCHER" = mpirun ]; then
+    command -v "$LAUNCHER" >/dev/null || { echo "$0: no $LAUNCHER here: see 'make doctor'" >&2 && exit 1; }
+fi
+[ -w . ] || { echo "$0: cannot write into $PWD, where results and logs go: cd elsewhere" >&2 && exit 1; }
+[ -e "${SLURM_CONF:-/}" ] || unset SLURM_CONF # of a local cluster that is down
 
 # A local cluster that is up already is as good as any. One that is started for this job ends with it.
 eval "$("$here/local_cluster.sh" env 2>/dev/null)"

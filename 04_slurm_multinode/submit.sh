@@ -4,9 +4,9 @@
 set -eu
 job=$(sbatch --parsable "$@")
 job=${job%%;*} # the rest would name the cluster
-trap 'scancel "$job" && exit 130' INT
-trap 'scancel "$job" && exit 143' TERM HUP
-echo "job $job: 'squeue -j $job' shows it, Ctrl-C cancels it" >&2
+trap 'trap "" INT TERM HUP; timeout 20 scancel "$job"; exit 130' INT
+trap 'trap "" INT TERM HUP; timeout 20 scancel "$job"; exit 143' TERM HUP
+echo "job $job: '${SLURM_CONF:+SLURM_CONF=$SLURM_CONF }squeue -j $job' shows it, Ctrl-C cancels it" >&2
 
 # field NAME: what Slurm says of the job.
 field() {
@@ -20,12 +20,17 @@ show_new() {
     [ "$size" -eq "$2" ] || tail -c +$(($2 + 1)) "$1" | head -c $((size - $2))
 }
 
-out=0 err=0 failures=0
+out=0 err=0 failures=0 told=''
 while :; do
     if said=$(scontrol show job "$job" 2>&1); then
         state=$(field JobState)
         show_new "$(field StdOut)" "$out" && out=$size
         [ "$(field StdErr)" != "$(field StdOut)" ] && show_new "$(field StdErr)" "$err" >&2 && err=$size
+        reason=$(field Reason)
+        case $state/$reason in
+        PENDING/None | PENDING/Priority | PENDING/"$told") ;;
+        PENDING/*) echo "job $job waits: $reason" >&2 && told=$reason ;;
+        esac
         case $state in
         PENDING | CONFIGURING | RUNNING | SUSPENDED) ;;
         # Over, but for cleaning up, which a node that is gone may keep waiting for minutes.

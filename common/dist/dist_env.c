@@ -101,8 +101,12 @@ void dist_env_init(DistEnv *env)
     CHECK(env->rank < env->world_size, "%s is %d, but %s is %d: ranks are counted from 0",
           launcher->rank, env->rank, launcher->world_size, env->world_size);
 
-    // Who has no number has at least a name: the checksum of which is a number, the same for all.
-    gethostname(env->host, sizeof env->host - 1);
+    // Slurm's name for a node comes first: of its nodes several may be one machine. Where nodes
+    // have no numbers they have names at least, whose checksum is a number, the same for all.
+    if (is_set("SLURMD_NODENAME"))
+        snprintf(env->host, sizeof env->host, "%s", getenv("SLURMD_NODENAME"));
+    else
+        gethostname(env->host, sizeof env->host - 1);
     env->node = is_set(launcher->node)
                     ? env_int(launcher->node)
                     : (int)(crc32(0, (const Bytef *)env->host, strlen(env->host)) & INT_MAX);

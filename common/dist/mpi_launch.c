@@ -38,7 +38,7 @@ void mpi_launch_check(int rank, int world_size)
     }
     if (launched)
         return;
-    if (getenv("SLURM_STEP_NUM_TASKS") != NULL)
+    if (getenv("SLURM_STEP_NUM_TASKS") != NULL && getenv("TORCHELASTIC_RUN_ID") == NULL)
         usage_error(
             "--backend mpi needs ranks that an MPI launcher started, and this srun is none: "
             "type srun --mpi=pmix (srun --mpi=list shows what there is), or leave the "
