@@ -125,7 +125,8 @@ int main(int argc, char **argv)
     int status = verdict == VERDICT_STOPPED ? EXIT_STOPPED : EXIT_SUCCESS;
     if (verdict == VERDICT_FAILED) {
         const Failure *root = agents_root_cause(&agents);
-        report_print(root, &flags, &workers, agents.ranks.first_rank);
+        if (root->status != EXIT_USAGE) // else the rank has said in a line what to type instead
+            report_print(root, &flags, &workers, agents.ranks.first_rank);
         status = root->status;
     }
 

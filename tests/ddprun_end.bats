@@ -11,6 +11,12 @@ load ddprun_helper
     run -7 ddprun --nproc-per-node 2 sh -c '[ $RANK = 1 ] || exit 0; sleep 0.2; exit 7'
 }
 
+@test "a wrong option is one line, the ranks' own, and status 2" {
+    run -2 ddprun --nproc-per-node 2 03_torchrun_env/train --epohcs 2
+    [ "${#lines[@]}" -eq 1 ]
+    [[ $output == *"did you mean --epochs?"* ]]
+}
+
 @test "of two that end together, the one that was killed is the cause" {
     ddprun --nproc-per-node 2 sh -c '
         echo $PPID > $OUT/up_$RANK

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+#define EXIT_USAGE 2 // a rank cannot make sense of its command line
 #define EXIT_STOPPED 75 // a rank has stopped because it was asked to: start me again
 
 typedef struct {
