@@ -134,6 +134,16 @@ agree() {
     ok 01_single_gpu/run.sh 1 --num-samples 64 --checkpoint-dir "$scratch"
     ok 01_single_gpu/run.sh 1 --num-samples 64 --resume "$scratch/cnn_digits.safetensors" --checkpoint-dir "$scratch"
     echo "$output" | grep -q 'nothing left to do'
+
+    # The result of a longer run stays where it is.
+    ok 01_single_gpu/run.sh 4 1 --model linear --checkpoint-dir "$scratch/long"
+    cp "$scratch/long/linear_random.safetensors" "$scratch/kept"
+    ok 01_single_gpu/run.sh 2 --model linear --checkpoint-dir "$scratch/long" --resume "$scratch/long/epoch_2.safetensors"
+    echo "$output" | grep -q 'nothing left to do'
+    cmp "$scratch/long/linear_random.safetensors" "$scratch/kept"
+    rm "$scratch/long/linear_random.safetensors" # a run that was cut off before it was written
+    ok 01_single_gpu/run.sh 2 --model linear --checkpoint-dir "$scratch/long" --resume "$scratch/long/epoch_2.safetensors"
+    [ -e "$scratch/long/linear_random.safetensors" ]
 }
 
 @test "a rank that is killed ends step 02 with its status and leaves nobody" {

@@ -10,6 +10,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "common/base/folder.h"
 #include "common/base/log.h"
@@ -140,13 +141,18 @@ static Next next_of(const Sampler *sampler)
     return (Next){ sampler->epoch, sampler->position * (size_t)sampler->world_size };
 }
 
+static void path_of(const Checkpoint *checkpoint, const char *name, char path[PATH_MAX])
+{
+    const char *dir = checkpoint->args->checkpoint_dir;
+    CHECK(snprintf(path, PATH_MAX, "%s/%s.safetensors", dir, name) < PATH_MAX,
+          "the path of --checkpoint-dir is too long: %s", dir);
+}
+
 static void save(const Checkpoint *checkpoint, const char *name)
 {
     const Next next = next_of(checkpoint->sampler);
-    const char *dir = checkpoint->args->checkpoint_dir;
     char path[PATH_MAX], checksum[9], error[PATH_MAX + 128];
-    CHECK(snprintf(path, sizeof path, "%s/%s.safetensors", dir, name) < (int)sizeof path,
-          "the path of --checkpoint-dir is too long: %s", dir);
+    path_of(checkpoint, name, path);
 
     Safetensors *file = safetensors_create();
     add_tensors(checkpoint->optim, file);
@@ -157,7 +163,7 @@ static void save(const Checkpoint *checkpoint, const char *name)
     checkpoint_checksum(file, checksum);
     add_text(file, "checksum", "%s", checksum);
 
-    folder_create(dir, "--checkpoint-dir");
+    folder_create(checkpoint->args->checkpoint_dir, "--checkpoint-dir");
     CHECK(safetensors_commit(file, path, error, sizeof error),
           "%s: make room, or name another folder with --checkpoint-dir", error);
     safetensors_free(file);
@@ -181,7 +187,9 @@ void checkpoint_save_final(const Checkpoint *checkpoint)
         checkpoint_save(checkpoint);
         return;
     }
-    char name[64];
+    char name[64], path[PATH_MAX];
     snprintf(name, sizeof name, "%s_%s", checkpoint->optim->model->name, checkpoint->dataset->name);
-    save(checkpoint, name);
+    path_of(checkpoint, name, path);
+    if (!checkpoint->done || access(path, F_OK) < 0)
+        save(checkpoint, name);
 }

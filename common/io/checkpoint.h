@@ -14,6 +14,7 @@ typedef struct {
     Sampler *sampler; // where the run stands
     const Dataset *dataset; // normalisation and classes travel along: inference needs them
     int world_size; // ranks of the run
+    bool done; // nothing was left to do after checkpoint_load
 } Checkpoint;
 
 /* Rank 0 dies here, before the training, where args->checkpoint_dir is nothing to write into. */
@@ -32,7 +33,8 @@ int checkpoint_load(Checkpoint *checkpoint);
 void checkpoint_save(const Checkpoint *checkpoint);
 
 /* The same at the end of training, wherever it stands: DIR/MODEL_DATASET.safetensors; the initial
- * state, if args ask for no epochs at all, is epoch_0. */
+ * state, if args ask for no epochs at all, is epoch_0. Where nothing was left to do, a file that is
+ * there already may be of a longer run: it stays. */
 void checkpoint_save_final(const Checkpoint *checkpoint);
 
 #endif

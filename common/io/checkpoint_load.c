@@ -195,7 +195,7 @@ static void warn_of_changes(const Source *source, const Checkpoint *checkpoint)
     safetensors_free(own);
 }
 
-static int resume(const Checkpoint *checkpoint, const char *path)
+static int resume(Checkpoint *checkpoint, const char *path)
 {
     Optimizer *optim = checkpoint->optim;
     Model *model = optim->model;
@@ -221,9 +221,9 @@ static int resume(const Checkpoint *checkpoint, const char *path)
     sampler_seek(sampler, require_count(source, "position", checkpoint->dataset->size + padding));
     safetensors_free(source->file);
 
-    const bool done =
+    checkpoint->done =
         sampler->epoch >= checkpoint->args->epochs || model->step >= checkpoint->args->max_steps;
-    if (done && log_speaks_for_job())
+    if (checkpoint->done && log_speaks_for_job())
         log_info("nothing left to do: %s has %d epochs and %llu steps behind it", path,
                  sampler->epoch, (unsigned long long)model->step);
     return sampler->epoch;
