@@ -25,8 +25,7 @@
 #define MAX_NAP_NANOSECONDS 50000
 #define MISSING_RANK \
     "a rank was not started, has died or does not use mpi: give all ranks the same options, " \
-    "under " \
-    "one mpirun or srun --mpi=pmix"
+    "under one mpirun or srun --mpi=pmix"
 
 typedef struct {
     long ticket;

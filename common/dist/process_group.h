@@ -50,8 +50,8 @@ typedef struct {
  * master_addr:master_port, unless a launcher's agent does, and all ranks meet there. They must
  * agree on backend, device, world size and --all-reduce; who does not, or does not come, is named.
  * With backend mpi the ranks meet through MPI, which names nobody; address and port are not used
- * (NULL and 0 will do) and there is no store. args: backend, timeout, check_collectives. Data of
- * later calls lies in `place`. */
+ * (NULL and 0 will do) and there is no store. args: backend, timeout, check_collectives, all_reduce
+ * (usage error on backends that know the nodes themselves). Data of later calls lies in `place`. */
 void process_group_init(ProcessGroup *pg, const Args *args, const char *master_addr,
                         int master_port, int rank, int world_size, Place place);
 
@@ -71,8 +71,8 @@ int process_group_global_rank(const ProcessGroup *pg, int rank);
 
 /* Says which ranks share a machine: those that give the same number. From then on, with args
  * --all-reduce hierarchical, long all_reduces are done in stages, inside the nodes and between them
- * (hierarchy.h), unless there is but one node, or one rank on each; rank 0 says so. Usage error on
- * backends that know the nodes themselves. To be called once, on the group of all ranks. */
+ * (hierarchy.h), unless there is but one node, or one rank on each; rank 0 says so. To be called
+ * once, on the group of all ranks, with the args that formed it. */
 void process_group_set_nodes(ProcessGroup *pg, const Args *args, int node);
 
 /* Waits for all ranks, then closes the connections, and the store if init opened it. Parts come
