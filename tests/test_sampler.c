@@ -213,14 +213,42 @@ static void test_seek_to_the_ends(void **state)
     assert_rest(&sampler, (const size_t[]){ 1, 5, 9 }, 3);
     sampler_seek(&sampler, 5);
     assert_rest(&sampler, (const size_t[]){ 5, 9 }, 2);
-    sampler_seek(&sampler, 6);
-    assert_rest(&sampler, (const size_t[]){ 9 }, 1);
+    sampler_seek(&sampler, 6); // rank 0 would be one further, and wait for ever
+    assert_rest(&sampler, (const size_t[]){ 5, 9 }, 2);
     sampler_seek(&sampler, 12);
     assert_rest(&sampler, NULL, 0);
     assert_rest(&sampler, (const size_t[]){ 1, 5, 9 }, 3); // stands at the beginning again
     sampler_seek(&sampler, SIZE_MAX);
     assert_rest(&sampler, NULL, 0);
     sampler_free(&sampler);
+}
+
+/* Wherever a group of another size stopped, ranks of one that goes on have equally much to do, no
+ * row is left out, and nothing is left where that group had padded the end. */
+static void test_seek_keeps_ranks_together(void **state)
+{
+    (void)state;
+    enum { ROWS = 13 };
+    for (int world_size = 1; world_size <= 5; world_size++)
+        for (size_t position = 0; position <= 15; position++) {
+            bool visited[ROWS] = { false };
+            size_t left = 0;
+            for (int rank = 0; rank < world_size; rank++) {
+                Sampler sampler;
+                distributed_sampler_init(&sampler, ROWS, rank, world_size, false, false, 0);
+                sampler_seek(&sampler, position);
+                size_t n, *index = rest(&sampler, &n);
+                assert_true(rank == 0 || n == left);
+                left = n;
+                for (size_t i = 0; i < n; i++)
+                    visited[index[i]] = true;
+                free(index);
+                sampler_free(&sampler);
+            }
+            assert_true(position < ROWS || left == 0);
+            for (size_t i = position; i < ROWS; i++)
+                assert_true(visited[i]);
+        }
 }
 
 static void init_with_ranks(const void *ranks)
@@ -248,6 +276,7 @@ int main(void)
         cmocka_unit_test(test_sequential_visits_each_row_once),
         cmocka_unit_test(test_seek_shares_out_what_is_left),
         cmocka_unit_test(test_seek_to_the_ends),
+        cmocka_unit_test(test_seek_keeps_ranks_together),
         cmocka_unit_test(test_refuses_a_rank_outside),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

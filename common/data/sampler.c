@@ -72,9 +72,11 @@ void sampler_set_epoch(Sampler *sampler, int epoch)
 
 void sampler_seek(Sampler *sampler, size_t position)
 {
-    // A group of another size may have padded more: beyond the end nothing is left to do either.
-    const size_t share = sampler_share(sampler, position);
-    sampler->position = share < sampler->size ? share : sampler->size;
+    // Equally far on every rank, or they would part: what does not divide is visited once more. A
+    // group of another size has padded another way: where all rows are visited, nothing is left.
+    const size_t share = position / (size_t)sampler->world_size;
+    const bool ended = position >= sampler->dataset_size || share >= sampler->size;
+    sampler->position = ended ? sampler->size : share;
 }
 
 size_t sampler_next(Sampler *sampler, size_t *index, size_t max)

@@ -35,7 +35,8 @@ void sequential_sampler_init(Sampler *sampler, size_t dataset_size, int rank, in
  * position stays where it is in an epoch that the sampler stands in already, as after a resume. */
 void sampler_set_epoch(Sampler *sampler, int epoch);
 
-/* Moves to where `position` places of the epoch are done, over all ranks together. */
+/* Moves to where `position` places of the epoch are done, over all ranks together, or a few less:
+ * as many on each rank. Where all rows are done, to its end. */
 void sampler_seek(Sampler *sampler, size_t position);
 
 /* Writes the next rows of this rank to index, at most max; returns how many. At the end of the
