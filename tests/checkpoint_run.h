@@ -94,6 +94,28 @@ static inline void run_step(Run *run)
     optim_step(&run->optim);
 }
 
+static inline void assert_same_array(const Run *a, const Run *b, const float *of_a,
+                                     const float *of_b)
+{
+    for (int i = 0; i < a->model.num_parameters; i++) {
+        const size_t numel = a->model.parameter[i].numel;
+        float *one = mem_calloc(numel, sizeof *one), *other = mem_calloc(numel, sizeof *other);
+        model_export(&a->model, i, of_a, one);
+        model_export(&b->model, i, of_b, other);
+        assert_memory_equal(one, other, numel * sizeof *one);
+        free(one);
+        free(other);
+    }
+}
+
+static inline void assert_same(const Run *a, const Run *b)
+{
+    assert_int_equal(a->model.step, b->model.step);
+    assert_same_array(a, b, a->model.params, b->model.params);
+    for (int s = 0; s < a->optim.num_states; s++)
+        assert_same_array(a, b, a->optim.state[s], b->optim.state[s]);
+}
+
 /* Silences a descriptor until it is given back. */
 static inline int mute(int fd)
 {

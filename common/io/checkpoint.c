@@ -9,12 +9,10 @@
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include "common/base/folder.h"
 #include "common/base/log.h"
-#include "common/base/memory.h"
 #include "common/io/checkpoint_format.h"
 
 void checkpoint_init(Checkpoint *checkpoint, const Args *args, Optimizer *optim, Sampler *sampler,
@@ -37,6 +35,12 @@ void checkpoint_state_name(char *name, size_t bytes, const Tensor *parameter, co
 void checkpoint_checksum(const Safetensors *file, char text[9])
 {
     snprintf(text, 9, "%08x", (unsigned)safetensors_checksum(file));
+}
+
+void checkpoint_metadata_checksum(const Safetensors *file, char text[9])
+{
+    snprintf(text, 9, "%08x",
+             (unsigned)safetensors_metadata_checksum(file, CHECKPOINT_METADATA_CHECKSUM));
 }
 
 static void add_text(Safetensors *file, const char *key, const char *format, ...)
@@ -107,10 +111,8 @@ static void add_array(Safetensors *file, const char *name, const Model *model, i
                       const float *array)
 {
     const Tensor *parameter = &model->parameter[i];
-    float *host = mem_calloc(parameter->numel, sizeof *host);
-    model_export(model, i, array, host);
-    safetensors_add(file, name, FLOAT32, parameter->ndim, parameter->shape, host);
-    free(host);
+    model_export(model, i, array,
+                 safetensors_reserve(file, name, FLOAT32, parameter->ndim, parameter->shape));
 }
 
 static void add_tensors(const Optimizer *optim, Safetensors *file)
@@ -128,57 +130,105 @@ static void add_tensors(const Optimizer *optim, Safetensors *file)
         }
 }
 
-/* What comes next: an epoch, and the places of it that are done, over all ranks. */
-typedef struct {
-    int epoch;
-    size_t position;
-} Next;
-
-static Next next_of(const Sampler *sampler)
+/* Where it stands: the places are those of all ranks. */
+static Position position_of(const Checkpoint *checkpoint)
 {
-    if (sampler->position == sampler->size) // dealt out, though nobody has asked for more
-        return (Next){ sampler->epoch + 1, 0 };
-    return (Next){ sampler->epoch, sampler->position * (size_t)sampler->world_size };
+    const Sampler *sampler = checkpoint->sampler;
+    return (Position){ sampler->epoch, sampler->position * (size_t)sampler->world_size,
+                       checkpoint->optim->model->step };
 }
 
-static void path_of(const Checkpoint *checkpoint, const char *name, char path[PATH_MAX])
+/* What comes next. */
+static Position next_of(const Checkpoint *checkpoint)
 {
+    Position next = position_of(checkpoint);
+    if (checkpoint->sampler->position == checkpoint->sampler->size) {
+        next.epoch++; // all is dealt out, though nobody has asked for more
+        next.places = 0;
+    }
+    return next;
+}
+
+bool checkpoint_done(const Checkpoint *checkpoint)
+{
+    const Position next = next_of(checkpoint);
+    return next.epoch >= checkpoint->args->epochs || next.step >= checkpoint->args->max_steps;
+}
+
+/* What is behind the line "Epoch N | ...": an epoch that has just been finished, or is under way.
+ */
+static int latest_epoch(Position next)
+{
+    return next.epoch - (next.places == 0 && next.epoch > 0);
+}
+
+static void path_of(const Checkpoint *checkpoint, CheckpointKind kind, Position next,
+                    char path[PATH_MAX])
+{
+    char name[64];
+    const Model *model = checkpoint->optim->model;
+    if (kind == CHECKPOINT_EPOCH)
+        snprintf(name, sizeof name, "epoch_%d", next.epoch);
+    else if (kind == CHECKPOINT_SNAPSHOT)
+        snprintf(name, sizeof name, "snapshot_e%d_s%llu", next.epoch,
+                 (unsigned long long)next.step);
+    else
+        snprintf(name, sizeof name, "%s_%s", model->name, checkpoint->dataset->name);
     const char *dir = checkpoint->args->checkpoint_dir;
     CHECK(snprintf(path, PATH_MAX, "%s/%s.safetensors", dir, name) < PATH_MAX,
           "the path of --checkpoint-dir is too long: %s", dir);
 }
 
-static void save(const Checkpoint *checkpoint, const char *name)
+void checkpoint_copy(const Checkpoint *checkpoint, CheckpointKind kind, CheckpointCopy *copy)
 {
-    const Next next = next_of(checkpoint->sampler);
-    char path[PATH_MAX], checksum[9], error[PATH_MAX + 128];
-    path_of(checkpoint, name, path);
+    // The evaluation of an epoch comes after its last step, and so after that one's snapshot.
+    const Position next =
+        kind == CHECKPOINT_SNAPSHOT ? position_of(checkpoint) : next_of(checkpoint);
+    *copy = (CheckpointCopy){ .file = safetensors_create(), .kind = kind, .step = next.step };
+    copy->epoch = kind == CHECKPOINT_SNAPSHOT ? next.epoch : latest_epoch(next);
+    path_of(checkpoint, kind, next, copy->path);
 
-    Safetensors *file = safetensors_create();
-    add_tensors(checkpoint->optim, file);
-    checkpoint_describe(checkpoint, file);
-    add_text(file, "epoch", "%d", next.epoch);
-    add_text(file, "position", "%zu", next.position);
-    add_text(file, "step", "%llu", (unsigned long long)checkpoint->optim->model->step);
-    checkpoint_checksum(file, checksum);
-    add_text(file, "checksum", "%s", checksum);
+    add_tensors(checkpoint->optim, copy->file);
+    checkpoint_describe(checkpoint, copy->file);
+    add_text(copy->file, "epoch", "%d", next.epoch);
+    add_text(copy->file, "position", "%zu", next.places);
+    add_text(copy->file, "step", "%llu", (unsigned long long)next.step);
+}
 
+bool checkpoint_commit(CheckpointCopy *copy, char *error, size_t error_bytes)
+{
+    char checksum[9];
+    checkpoint_checksum(copy->file, checksum);
+    safetensors_add_metadata(copy->file, CHECKPOINT_CHECKSUM, checksum);
+    checkpoint_metadata_checksum(copy->file, checksum);
+    safetensors_add_metadata(copy->file, CHECKPOINT_METADATA_CHECKSUM, checksum);
+    const bool ok = safetensors_commit(copy->file, copy->path, error, error_bytes);
+    if (ok)
+        log_print("Epoch %d | Training %s saved at %s", copy->epoch,
+                  copy->kind == CHECKPOINT_SNAPSHOT ? "snapshot" : "checkpoint", copy->path);
+    safetensors_free(copy->file);
+    return ok;
+}
+
+static void save(const Checkpoint *checkpoint, CheckpointKind kind)
+{
+    CheckpointCopy copy;
+    char error[PATH_MAX + 128];
     folder_create(checkpoint->args->checkpoint_dir, "--checkpoint-dir");
-    CHECK(safetensors_commit(file, path, error, sizeof error),
+    checkpoint_copy(checkpoint, kind, &copy);
+    CHECK(checkpoint_commit(&copy, error, sizeof error),
           "%s: make room, or name another folder with --checkpoint-dir", error);
-    safetensors_free(file);
-    const int latest = next.epoch - (next.position == 0 && next.epoch > 0);
-    log_print("Epoch %d | Training checkpoint saved at %s", latest, path);
 }
 
 void checkpoint_save(const Checkpoint *checkpoint)
 {
-    const Next next = next_of(checkpoint->sampler);
-    if (next.position > 0)
-        return;
-    char name[32];
-    snprintf(name, sizeof name, "epoch_%d", next.epoch);
-    save(checkpoint, name);
+    if (next_of(checkpoint).places == 0)
+        save(checkpoint, CHECKPOINT_EPOCH);
+}
+
+void checkpoint_save_snapshot(const Checkpoint *checkpoint)
+{
+    save(checkpoint, CHECKPOINT_SNAPSHOT);
 }
 
 void checkpoint_save_final(const Checkpoint *checkpoint)
@@ -187,9 +237,8 @@ void checkpoint_save_final(const Checkpoint *checkpoint)
         checkpoint_save(checkpoint);
         return;
     }
-    char name[64], path[PATH_MAX];
-    snprintf(name, sizeof name, "%s_%s", checkpoint->optim->model->name, checkpoint->dataset->name);
-    path_of(checkpoint, name, path);
+    char path[PATH_MAX];
+    path_of(checkpoint, CHECKPOINT_FINAL, next_of(checkpoint), path);
     if (!checkpoint->done || access(path, F_OK) < 0)
-        save(checkpoint, name);
+        save(checkpoint, CHECKPOINT_FINAL);
 }

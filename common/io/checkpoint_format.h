@@ -8,6 +8,8 @@
 #define CHECKPOINT_VERSION_KEY "ddp_c_version" // tells our files from others
 #define CHECKPOINT_VERSION "1"
 #define CHECKPOINT_STEP "optimizer.step" // int64, a scalar
+#define CHECKPOINT_CHECKSUM "checksum" // of the tensors
+#define CHECKPOINT_METADATA_CHECKSUM "metadata_checksum" // of all metadata but itself
 
 /* Name of an optimizer's state for a parameter: "optimizer.fc1.weight.exp_avg". */
 void checkpoint_state_name(char *name, size_t bytes, const Tensor *parameter, const char *state);
@@ -15,7 +17,43 @@ void checkpoint_state_name(char *name, size_t bytes, const Tensor *parameter, co
 /* Adds all that is known of the run before it starts: its settings, and what inference needs. */
 void checkpoint_describe(const Checkpoint *checkpoint, Safetensors *file);
 
+/* The settings in it whose change is worth a warning; behind the last one, NULL. */
+extern const char *const checkpoint_settings[];
+
 /* "00c0ffee" */
 void checkpoint_checksum(const Safetensors *file, char text[9]);
+void checkpoint_metadata_checksum(const Safetensors *file, char text[9]);
+
+/* A file to load from. Functions that find fault with it return false and say why in error, a line
+ * that begins with the path. They change nothing, and may be called by any thread. */
+typedef struct {
+    const char *path;
+    Safetensors *file;
+    const char *remedy; // behind the reason why a file cannot be read
+    char *error;
+    size_t error_bytes;
+} Source;
+
+/* Where a run stands. */
+typedef struct {
+    int epoch;
+    size_t places; // of the epoch that are done, over all ranks
+    uint64_t step;
+} Position;
+
+/* Reads it all; compares checksums where there are any. source_close whatever it returns. */
+bool source_open(Source *source);
+void source_close(Source *source);
+
+/* Is it the state of a run with this model and optimizer? */
+bool source_check_run(Source *source, const Optimizer *optim);
+bool source_check_position(Source *source, const Dataset *dataset, Position *position);
+
+/* The tensor of that name, of the shape of parameter i, as floats in PyTorch's layout. What a run
+ * goes on from must be `exact`; weights to start from may come in another precision. */
+bool source_read(Source *source, const char *name, bool exact, const Model *model, int i,
+                 float *host);
+
+bool source_reject(Source *source, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

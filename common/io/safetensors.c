@@ -69,8 +69,8 @@ static Entry *insert(Safetensors *file, DType type)
     return &file->entry[at];
 }
 
-void safetensors_add(Safetensors *file, const char *name, DType type, int ndim, const size_t *shape,
-                     const void *data)
+static Entry *add_entry(Safetensors *file, const char *name, DType type, int ndim,
+                        const size_t *shape)
 {
     DType other_type;
     int other_ndim;
@@ -87,8 +87,22 @@ void safetensors_add(Safetensors *file, const char *name, DType type, int ndim, 
         entry.bytes *= shape[i];
     }
     entry.data = mem_calloc(entry.bytes, 1);
-    memcpy(entry.data, data, entry.bytes);
-    *insert(file, type) = entry;
+    Entry *place = insert(file, type);
+    *place = entry;
+    return place;
+}
+
+void *safetensors_reserve(Safetensors *file, const char *name, DType type, int ndim,
+                          const size_t *shape)
+{
+    return add_entry(file, name, type, ndim, shape)->data;
+}
+
+void safetensors_add(Safetensors *file, const char *name, DType type, int ndim, const size_t *shape,
+                     const void *data)
+{
+    const Entry *entry = add_entry(file, name, type, ndim, shape);
+    memcpy(entry->data, data, entry->bytes);
 }
 
 void safetensors_add_metadata(Safetensors *file, const char *key, const char *value)
@@ -105,6 +119,18 @@ uint32_t safetensors_checksum(const Safetensors *file)
         crc = crc32_z(crc, (const Bytef *)entry->name, strlen(entry->name));
         crc = crc32_z(crc, entry->data, entry->bytes);
     }
+    return (uint32_t)crc;
+}
+
+uint32_t safetensors_metadata_checksum(const Safetensors *file, const char *except)
+{
+    json_t *rest = json_copy(file->metadata);
+    json_object_del(rest, except);
+    char *text = json_dumps(rest, JSON_COMPACT | JSON_SORT_KEYS);
+    CHECK(text != NULL, "out of memory");
+    const uLong crc = crc32_z(crc32_z(0, NULL, 0), (const Bytef *)text, strlen(text));
+    free(text);
+    json_decref(rest);
     return (uint32_t)crc;
 }
 

@@ -21,6 +21,8 @@ typedef struct Safetensors Safetensors;
  * Everything is checked before it is used: lengths, JSON, types, shapes against sizes, offsets that
  * overlap or leave holes, duplicate names. */
 Safetensors *safetensors_open(const char *path, char *error, size_t error_bytes);
+/* The same without the data: names, types, shapes and metadata. */
+Safetensors *safetensors_peek(const char *path, char *error, size_t error_bytes);
 const char *safetensors_metadata(const Safetensors *file, const char *key); // NULL: not there
 int safetensors_num_tensors(const Safetensors *file);
 const char *safetensors_name(const Safetensors *file, int i);
@@ -32,12 +34,20 @@ const void *safetensors_find(const Safetensors *file, const char *name, DType *t
 Safetensors *safetensors_create(void);
 void safetensors_add(Safetensors *file, const char *name, DType type, int ndim, const size_t *shape,
                      const void *data);
+/* The same without a copy: zeros, to be filled before the commit. */
+void *safetensors_reserve(Safetensors *file, const char *name, DType type, int ndim,
+                          const size_t *shape);
 void safetensors_add_metadata(Safetensors *file, const char *key, const char *value);
 /* CRC-32 over the tensors in the order of the file: name, then data. */
 uint32_t safetensors_checksum(const Safetensors *file);
+/* CRC-32 over all metadata but that of one key, as JSON with its keys in order. */
+uint32_t safetensors_metadata_checksum(const Safetensors *file, const char *except);
 /* Written aside, fsynced, renamed over path, folder fsynced: the file changes all at once or not at
  * all. False, with one line in error, if that fails; then nothing is left behind. */
 bool safetensors_commit(const Safetensors *file, const char *path, char *error, size_t error_bytes);
+
+/* Removes from a folder what commits have left that did not live to see their end. */
+void safetensors_sweep(const char *dir);
 
 void safetensors_free(Safetensors *file);
 

@@ -229,7 +229,7 @@ static bool read_data(const Reader *reader, Safetensors *file)
     return true;
 }
 
-Safetensors *safetensors_open(const char *path, char *error, size_t error_bytes)
+static Safetensors *read_file(const char *path, bool with_data, char *error, size_t error_bytes)
 {
     // Without O_NONBLOCK, opening a pipe would wait for somebody to write into it.
     Reader reader = { .path = path, .error = error, .error_bytes = error_bytes };
@@ -242,7 +242,7 @@ Safetensors *safetensors_open(const char *path, char *error, size_t error_bytes)
     Safetensors *file = safetensors_create();
     json_t *header = read_header(&reader);
     const bool valid = header != NULL && parse_header(&reader, file, header) &&
-                       check_tiling(&reader, file) && read_data(&reader, file);
+                       check_tiling(&reader, file) && (!with_data || read_data(&reader, file));
     json_decref(header);
     close(reader.fd);
     if (!valid) {
@@ -250,4 +250,14 @@ Safetensors *safetensors_open(const char *path, char *error, size_t error_bytes)
         return NULL;
     }
     return file;
+}
+
+Safetensors *safetensors_open(const char *path, char *error, size_t error_bytes)
+{
+    return read_file(path, true, error, error_bytes);
+}
+
+Safetensors *safetensors_peek(const char *path, char *error, size_t error_bytes)
+{
+    return read_file(path, false, error, error_bytes);
 }

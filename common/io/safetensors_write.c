@@ -3,15 +3,19 @@
  *
  * Everything goes into a file of another name in the same folder, which is brought to the disk
  * (fsync) before it takes the name (rename); the folder is brought to the disk after. A process or
- * machine that dies in the middle leaves that other file behind, and nobody reads it.
+ * machine that dies in the middle leaves that other file behind, and nobody reads it. It is locked
+ * while it is written: one that can be locked has no writer any more, on whatever machine that was.
  */
+#include <dirent.h>
 #include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <fnmatch.h>
 #include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include "common/base/log.h"
@@ -70,6 +74,7 @@ static bool write_file(const Safetensors *file, const char *path)
     const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (fd < 0)
         return false;
+    flock(fd, LOCK_EX | LOCK_NB); // see safetensors_sweep; some file systems have no locks
 
     size_t header_bytes = 0;
     char *header = write_header(file, &header_bytes);
@@ -112,4 +117,22 @@ bool safetensors_commit(const Safetensors *file, const char *path, char *error, 
     }
     free(aside);
     return ok;
+}
+
+void safetensors_sweep(const char *path)
+{
+    DIR *dir = opendir(path);
+    if (dir == NULL)
+        return;
+    for (const struct dirent *entry; (entry = readdir(dir)) != NULL;) {
+        if (fnmatch("*.safetensors.[0-9]*.tmp", entry->d_name, 0) != 0)
+            continue;
+        const int fd =
+            openat(dirfd(dir), entry->d_name, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+        if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
+            unlinkat(dirfd(dir), entry->d_name, 0);
+        if (fd >= 0)
+            close(fd);
+    }
+    closedir(dir);
 }

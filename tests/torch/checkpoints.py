@@ -132,7 +132,7 @@ def resume_in_ours():
             path = file_of(options, scratch)
             ours.train({**options, "max-steps": HALF}, scratch, 1, 1)
             with safe_open(path, "pt") as file:
-                metadata = {k: v for k, v in file.metadata().items() if k != "checksum"}
+                metadata = {k: v for k, v in file.metadata().items() if not k.endswith("checksum")}
             os.remove(path)
             save_file(get_state(job, HALF), path, metadata)
             losses, _ = ours.train({**options, "max-steps": WHOLE, "resume": path}, scratch, 1, 1)

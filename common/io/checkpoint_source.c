@@ -1,0 +1,227 @@
+/*
+ * What a checkpoint must be before anything of it is used: whole, ours, of the same model and
+ * optimizer, and every number in range. Every check says in one line what is wrong, so that it can
+ * end a program that was told to use this file, and not one that has others to try.
+ */
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/io/checkpoint_format.h"
+
+#define MAX_STEP (1ll << 53) // every count up to here is exact in a double too
+
+bool source_reject(Source *source, const char *format, ...)
+{
+    const int length = snprintf(source->error, source->error_bytes, "%s: ", source->path);
+    va_list args;
+    va_start(args, format);
+    if (length > 0 && (size_t)length < source->error_bytes)
+        vsnprintf(source->error + length, source->error_bytes - (size_t)length, format, args);
+    va_end(args);
+    return false;
+}
+
+/* Only of our own files is it known what a checksum covers. */
+static bool same_checksum(const Source *source, const char *key, const char *actual)
+{
+    const char *named = safetensors_metadata(source->file, key);
+    return safetensors_metadata(source->file, CHECKPOINT_VERSION_KEY) == NULL || named == NULL ||
+           strcmp(named, actual) == 0;
+}
+
+bool source_open(Source *source)
+{
+    source->file = safetensors_open(source->path, source->error, source->error_bytes);
+    if (source->file == NULL) {
+        const size_t length = strlen(source->error);
+        snprintf(source->error + length, source->error_bytes - length, "%s", source->remedy);
+        return false;
+    }
+    char actual[9];
+    checkpoint_checksum(source->file, actual);
+    if (!same_checksum(source, CHECKPOINT_CHECKSUM, actual))
+        return source_reject(source, "is damaged: its tensors do not have the checksum it names; "
+                                     "use another one");
+    return true;
+}
+
+void source_close(Source *source)
+{
+    if (source->file != NULL)
+        safetensors_free(source->file);
+}
+
+static const char *shape_text(int ndim, const size_t *shape, char *text, size_t bytes)
+{
+    size_t length = (size_t)snprintf(text, bytes, "[");
+    for (int i = 0; i < ndim && length < bytes; i++)
+        length +=
+            (size_t)snprintf(text + length, bytes - length, i > 0 ? ", %zu" : "%zu", shape[i]);
+    if (length < bytes)
+        snprintf(text + length, bytes - length, "]");
+    return text;
+}
+
+/* Weights saved in another precision become float32. */
+static void to_float32(DType type, const void *data, size_t numel, float *values)
+{
+    if (type == FLOAT32) {
+        memcpy(values, data, numel * sizeof *values);
+        return;
+    }
+    for (size_t i = 0; i < numel; i++) {
+        if (type == FLOAT64) {
+            double wide;
+            memcpy(&wide, (const char *)data + i * sizeof wide, sizeof wide);
+            values[i] = (float)wide;
+        } else { // a bfloat16 is the upper half of a float
+            uint16_t half;
+            memcpy(&half, (const char *)data + i * sizeof half, sizeof half);
+            memcpy(&values[i], &(uint32_t){ (uint32_t)half << 16 }, sizeof values[i]);
+        }
+    }
+}
+
+bool source_read(Source *source, const char *name, bool exact, const Model *model, int i,
+                 float *host)
+{
+    DType type;
+    int ndim;
+    const size_t *shape;
+    const Tensor *parameter = &model->parameter[i];
+    const void *data = safetensors_find(source->file, name, &type, &ndim, &shape);
+    if (data == NULL)
+        return source_reject(source, "has no tensor \"%s\", which model %s needs", name,
+                             model->name);
+    if (type != FLOAT32 && (exact || (type != FLOAT64 && type != BFLOAT16)))
+        return source_reject(source, "tensor \"%s\" is %s instead of float32", name,
+                             dtype_name(type));
+
+    bool same = ndim == parameter->ndim;
+    for (int d = 0; same && d < ndim; d++)
+        same = shape[d] == parameter->shape[d];
+    char theirs[128], ours[128];
+    if (!same)
+        return source_reject(source, "tensor \"%s\" has shape %s, model %s needs %s", name,
+                             shape_text(ndim, shape, theirs, sizeof theirs), model->name,
+                             shape_text(parameter->ndim, parameter->shape, ours, sizeof ours));
+
+    to_float32(type, data, parameter->numel, host);
+    // What has become nan or infinite stays so, and makes all else so; an optimizer may recover.
+    for (size_t j = 0; j < parameter->numel && strcmp(name, parameter->name) == 0; j++)
+        if (!isfinite(host[j]))
+            return source_reject(source,
+                                 "tensor \"%s\" has values that are no numbers: its training had "
+                                 "failed; use an earlier checkpoint",
+                                 name);
+    return true;
+}
+
+/* A string of the metadata, fit to stand in a message. */
+static bool get_text(Source *source, const char *key, const char **text)
+{
+    *text = safetensors_metadata(source->file, key);
+    if (*text == NULL)
+        return source_reject(source, "its metadata has no \"%s\"", key);
+    for (const char *c = *text; *c != '\0'; c++)
+        if (iscntrl((unsigned char)*c))
+            return source_reject(source, "\"%s\" in its metadata is no plain text", key);
+    return true;
+}
+
+static bool get_count(Source *source, const char *key, size_t max, size_t *count)
+{
+    const char *text;
+    if (!get_text(source, key, &text))
+        return false;
+    char *end = NULL;
+    errno = 0;
+    const unsigned long long value = strtoull(text, &end, 10);
+    if (!isdigit((unsigned char)text[0]) || *end != '\0' || errno != 0 || value > max)
+        return source_reject(source, "\"%s\" in its metadata is \"%s\", not a number from 0 to %zu",
+                             key, text, max);
+    *count = (size_t)value;
+    return true;
+}
+
+static bool get_step(Source *source, uint64_t *step)
+{
+    DType type;
+    int ndim;
+    const size_t *shape;
+    int64_t value = -1;
+    const void *data = safetensors_find(source->file, CHECKPOINT_STEP, &type, &ndim, &shape);
+    if (data != NULL && type == INT64 && ndim == 0)
+        memcpy(&value, data, sizeof value);
+    if (value < 0 || value > MAX_STEP)
+        return source_reject(source, "\"%s\" is not a step from 0 to %lld", CHECKPOINT_STEP,
+                             MAX_STEP);
+    *step = (uint64_t)value;
+    return true;
+}
+
+bool source_check_run(Source *source, const Optimizer *optim)
+{
+    const Model *model = optim->model;
+    const char *version, *name;
+    if (safetensors_metadata(source->file, CHECKPOINT_VERSION_KEY) == NULL)
+        return source_reject(source,
+                             "has weights, but not the state of a run; use --init-from %s to "
+                             "start from them",
+                             source->path);
+    if (!get_text(source, CHECKPOINT_VERSION_KEY, &version))
+        return false;
+    if (strcmp(version, CHECKPOINT_VERSION) != 0)
+        return source_reject(
+            source, "has format version %s, this program knows " CHECKPOINT_VERSION, version);
+
+    if (!get_text(source, "model", &name))
+        return false;
+    if (strcmp(name, model->name) != 0)
+        return source_reject(source, "is of model %s; use --model %s, not %s", name, name,
+                             model->name);
+    if (!get_text(source, "optimizer", &name))
+        return false;
+    if (strcmp(name, optim->name) != 0)
+        return source_reject(source,
+                             "was saved with optimizer %s; use --optimizer %s, not %s, or "
+                             "--init-from to take only the weights",
+                             name, name, optim->name);
+
+    // sgd has a state if it has momentum.
+    const int num_tensors = 1 + model->num_parameters * (1 + optim->num_states);
+    if (safetensors_num_tensors(source->file) != num_tensors)
+        return source_reject(source,
+                             "has %d tensors, not the %d of %s with momentum %g; use the "
+                             "--momentum it was saved with, or --init-from to take only the "
+                             "weights",
+                             safetensors_num_tensors(source->file), num_tensors, optim->name,
+                             optim->momentum);
+    for (const char *const *key = checkpoint_settings; *key != NULL; key++)
+        if (!get_text(source, *key, &name))
+            return false;
+    return true;
+}
+
+bool source_check_position(Source *source, const Dataset *dataset, Position *position)
+{
+    // The ranks that saved it had padded the epoch to a multiple of their number.
+    size_t world_size, epoch;
+    if (!get_step(source, &position->step) ||
+        !get_count(source, "world_size", INT_MAX, &world_size) ||
+        !get_count(source, "epoch", INT_MAX - 1, &epoch) ||
+        !get_count(source, "position", dataset->size + world_size, &position->places))
+        return false;
+    position->epoch = (int)epoch;
+
+    char actual[9];
+    checkpoint_metadata_checksum(source->file, actual);
+    return same_checksum(source, CHECKPOINT_METADATA_CHECKSUM, actual) ||
+           source_reject(source, "is damaged: its metadata do not have the checksum they name; "
+                                 "use another one");
+}
