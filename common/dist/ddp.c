@@ -49,6 +49,12 @@ void reducer_init(Reducer *reducer, const Args *args, ProcessGroup *pg, float *g
     }
 }
 
+float *reducer_add_passenger(Reducer *reducer)
+{
+    Bucket *bucket = &reducer->bucket[0];
+    return reducer->grads + bucket->offset + bucket->numel++;
+}
+
 void reducer_free(Reducer *reducer)
 {
     free(reducer->kept);

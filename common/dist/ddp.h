@@ -46,6 +46,11 @@ typedef struct {
 void reducer_init(Reducer *reducer, const Args *args, ProcessGroup *pg, float *grads,
                   const Tensor *parameter, int num_parameters);
 
+/* Lets one more float travel: the one right behind the gradients, which must be there. It becomes
+ * the mean over the ranks as they do, in the bucket that holds their end, and costs no message.
+ * Returns its address. To be called before the first backward pass. */
+float *reducer_add_passenger(Reducer *reducer);
+
 /* Says that the gradient of parameter i is complete: the model's GradHook, context is the Reducer.
  * Starts the all-reduce of each bucket that is full and whose turn it is. Collective. */
 void reducer_mark_ready(void *reducer, int i);

@@ -80,7 +80,7 @@ static void place_parameters(Model *model, const NetworkSpec *spec)
     }
     model->num_parameters = 2 * spec->num_layers;
     model->params = device_malloc(model->device, model->numel * sizeof(float));
-    model->grads = device_malloc(model->device, model->numel * sizeof(float));
+    model->grads = device_malloc(model->device, (model->numel + 1) * sizeof(float));
 }
 
 /* As PyTorch's Linear and Conv2d do: uniform, the weight by kaiming_uniform_(a=sqrt(5)). */

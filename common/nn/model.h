@@ -26,7 +26,7 @@ typedef struct {
     Device *device;
     Tensor parameter[MODEL_MAX_PARAMETERS]; // in the order of PyTorch's state_dict
     int num_parameters;
-    float *params, *grads; // device memory, numel floats each
+    float *params, *grads; // device memory, numel floats each; grads[numel] is the reducer's
     size_t numel;
     uint64_t step; // optimizer steps taken; keys the dropout masks
     bool training; // dropout acts
