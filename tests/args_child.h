@@ -36,7 +36,8 @@ static inline void dump(FILE *file, const Args *a)
             a->backend);
     fprintf(file, "check_collectives %d\nbucket_cap_mb %.15g\ntimeout %.15g\nnproc %d\n",
             a->check_collectives, a->bucket_cap_mb, a->timeout, a->nproc);
-    fprintf(file, "local_rank %d\nall_reduce %s\n", a->local_rank, a->all_reduce);
+    fprintf(file, "local_rank %d\nall_reduce %s\nsave_every_steps %d\nkeep %d\nresume_auto %d\n",
+            a->local_rank, a->all_reduce, a->save_every_steps, a->keep, a->resume_auto);
 }
 
 typedef struct {
@@ -91,13 +92,14 @@ static inline void assert_refused(int status, const char *message)
     assert_int_equal(status, 2);
 }
 
-/* What args_defaults gives is what parsing no options gives. */
-static inline void assert_defaults(const char *model)
+/* What args_defaults gives is what parsing no options gives, but for --resume. */
+static inline void assert_defaults(const char *model, bool resume_auto)
 {
     char expected[OUTPUT_BYTES] = "";
     FILE *file = fmemopen(expected, sizeof expected, "w");
     Args args;
     args_defaults(&args, model);
+    args.resume_auto = resume_auto;
     dump(file, &args);
     fclose(file);
     assert_string_equal(out, expected);

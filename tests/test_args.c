@@ -31,6 +31,8 @@ static void test_defaults(void **state)
     assert_string_equal(args.all_reduce, "flat");
     assert_false(args.check_collectives);
     assert_true(args.bucket_cap_mb == 25 && args.timeout == 300);
+    assert_int_equal(args.save_every_steps, 0);
+    assert_int_equal(args.keep, 3);
     assert_int_equal(args.nproc, 0);
     assert_int_equal(args.local_rank, -1);
 
@@ -44,10 +46,11 @@ static void test_nothing_given(void **state)
 {
     (void)state;
     for (Step step = STEP_SINGLE; step <= STEP_FAULT; step++) {
+        const bool resume_auto = step == STEP_FAULT;
         assert_int_equal(run(step, ""), 0);
-        assert_defaults("cnn");
+        assert_defaults("cnn", resume_auto);
         assert_int_equal(run(step, "--model linear"), 0);
-        assert_defaults("linear");
+        assert_defaults("linear", resume_auto);
     }
 }
 
@@ -93,6 +96,11 @@ static void test_values(void **state)
         { 2, "--nproc 4 --backend tcp", "nproc 4", "backend tcp" },
         { 2, "--timeout 2.5 --bucket-cap-mb 0.5", "timeout 2.5", "bucket_cap_mb 0.5" },
         { 4, "--all-reduce hierarchical", "all_reduce hierarchical", "backend auto" },
+        { 5, "--save-every-steps 7 --keep 2", "save_every_steps 7", "keep 2" },
+        { 5, "--resume none", "resume_auto 0", "resume (null)" },
+        { 5, "--resume x", "resume_auto 0", "resume x" },
+        { 5, "--init-from b", "resume_auto 1", "init_from b" }, // where there is none to go on with
+        { 5, "--resume auto --init-from b", "resume_auto 1", "init_from b" },
         { 3, "--local_rank=1 --check-collectives on", "local_rank 1", "check_collectives 1" },
     };
     for (size_t i = 0; i < LENGTH(cases); i++) {
@@ -128,7 +136,10 @@ static void test_refused(void **state)
         { 1, "--log-interval 0", "from 1 to" },
         { 1, "--dataset-size 0", "from 1 to" },
         { 1, "--threads 0", "from 1 to 1024 or auto" },
-        { 1, "--resume auto", "--resume auto comes with step 05" },
+        { 4, "--save-every-steps 1", "--save-every-steps comes with step 05" },
+        { 5, "--keep 0", "from 1 to" },
+        { 5, "--resume a --init-from b", "--init-from does not go with this --resume" },
+        { 4, "--resume auto", "--resume auto comes with step 05" },
         { 1, "--global-batch-size 0", "from 1 to 2147483647 or none" },
         { 1, "--seed -1", "--seed must be a whole number from 0 to 18446744073709551615" },
         { 1, "--seed 18446744073709551616", "not \"18446744073709551616\"" },
@@ -200,7 +211,8 @@ static void test_steps(void **state)
             assert_true(strlen(line) <= 100);
             num_listed += strncmp(line, "  --", 4) == 0;
         }
-        assert_int_equal(num_listed, step == STEP_SINGLE ? 25 : step < STEP_NODES ? 30 : 32);
+        static const int listed[] = { 0, 25, 30, 30, 32, 34 };
+        assert_int_equal(num_listed, listed[step]);
     }
     for (Step step = STEP_SINGLE; step <= STEP_FAULT; step++) {
         assert_int_equal(run(step, "-h"), 0);
@@ -213,6 +225,8 @@ static void test_steps(void **state)
             assert_int_equal(strstr(out, from_02[i]) != NULL, step >= STEP_SPAWN);
         assert_int_equal(strstr(out, "--nproc N") != NULL, step == STEP_SPAWN);
         assert_int_equal(strstr(out, "--local-rank") != NULL, step >= STEP_ENV);
+        assert_has(out,
+                   step == STEP_FAULT ? "; auto: the furthest [auto]\n" : "checkpoint [none]\n");
     }
 }
 

@@ -71,8 +71,10 @@ static void settle(Args *args, Settings *settings)
     give_way(settings, two_sizes, "global-batch-size", "batch-size",
              "give the batch of each rank, or that of all together");
 
-    // Where a run goes on, its weights do too. (auto: where there is one to go on with.)
-    if (args->resume != NULL && args->init_from != NULL && strcmp(args->resume, "auto") != 0)
+    args->resume_auto = args->resume != NULL && strcmp(args->resume, "auto") == 0;
+    if (args->resume_auto)
+        args->resume = NULL;
+    if (args->resume != NULL && args->init_from != NULL) // where a run goes on, its weights do too
         give_way(settings, true, "init-from", "resume",
                  "it has weights of its own; leave one of them out");
 
@@ -88,8 +90,6 @@ static void settle(Args *args, Settings *settings)
         args->lr = strcmp(args->optimizer, "adadelta") == 0 ? 1 : sgd && !linear ? 0.01 : 0.001;
     if (source_of(settings, "weight-decay") == BY_DEFAULT)
         args->weight_decay = strcmp(args->optimizer, "adamw") == 0 ? 0.01 : 0;
-    if (args->resume != NULL && strcmp(args->resume, "auto") == 0)
-        usage_error("--resume auto comes with step 05: name the file here");
     if (args->max_steps == 0)
         args->max_steps = UINT64_MAX;
 }
@@ -197,6 +197,8 @@ void args_parse(Args *args, Step step, int argc, char **argv)
         config_read(&settings);
 
     args_defaults(args, "cnn");
+    for (const Option *option = options; option < options + num_options; option++)
+        option_set(option, args, option_preset(option, step), option->name);
     for (Source source = BY_FILE; source <= BY_COMMAND_LINE; source++)
         for (const Option *option = options; option < options + num_options; option++) {
             const char *text = settings.text[source][option - options];
@@ -207,6 +209,8 @@ void args_parse(Args *args, Step step, int argc, char **argv)
             option_set(option, args, text, place);
             settings.source[option - options] = source;
         }
+    if (step < STEP_FAULT && args->resume != NULL && strcmp(args->resume, "auto") == 0)
+        usage_error("--resume auto comes with step 05: name the file here");
     settle(args, &settings);
     pass_on_local_rank(args);
 }

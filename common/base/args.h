@@ -31,6 +31,7 @@ typedef struct {
     int threads; // compute threads of a rank; 0: cores / ranks on this node
     const char *init_from; // file with weights, or NULL
     const char *resume; // file to go on from, or NULL
+    bool resume_auto; // --resume auto: it is to be looked for
     const char *checkpoint_dir;
     const char *metrics_dir; // or NULL
     uint64_t max_steps; // UINT64_MAX: no limit
@@ -43,6 +44,8 @@ typedef struct {
     double bucket_cap_mb;
     double timeout; // seconds, of rendezvous and every collective
     int nproc; // step 02: ranks to spawn; 0: not given
+    int save_every_steps; // optimizer steps between snapshots; 0: none
+    int keep; // so many snapshots stay
     int local_rank; // from the old launch module, becomes LOCAL_RANK; -1: not given
 } Args;
 

@@ -18,13 +18,15 @@ static const struct {
     [STEP_FAULT] = { "ddprun --nproc-per-node 2 --max-restarts 3 ", "" },
 };
 
-static void print_option(const Option *option)
+static void print_option(const Option *option, Step step)
 {
     char name[64];
     snprintf(name, sizeof name, "--%s %s", option->name, option->value);
-    printf("  %-36s %s", name, option->help);
-    if (option->preset[0] != '\0')
-        printf(" [%s]", option->preset);
+    const bool other = step == STEP_FAULT && option->fault_help != NULL;
+    printf("  %-36s %s", name, other ? option->fault_help : option->help);
+    const char *preset = option_preset(option, step);
+    if (preset[0] != '\0')
+        printf(" [%s]", preset);
     printf("\n");
 }
 
@@ -46,7 +48,7 @@ void help_print(Step step, const char *program)
         if (strcmp(group, option->group) != 0)
             printf("\n%s\n", option->group);
         group = option->group;
-        print_option(option);
+        print_option(option, step);
     }
     streams_exit();
 }

@@ -60,7 +60,13 @@ const Option options[] = {
     { "checkpoint-dir", "DIR", "checkpoints", RESULTS, STEP_SINGLE, OPTION_STRING,
       offsetof(Args, checkpoint_dir), .help = "where they go" },
     { "resume", "FILE", "none", RESULTS, STEP_SINGLE, OPTION_OPTIONAL, offsetof(Args, resume),
-      .help = "go on from this checkpoint" },
+      .help = "go on from this checkpoint", .fault_preset = "auto",
+      .fault_help = "go on from this checkpoint; auto: the furthest" },
+    { "save-every-steps", "N", "0", RESULTS, STEP_FAULT, OPTION_INT,
+      offsetof(Args, save_every_steps), .help = "steps between snapshots; 0: none",
+      .high = INT_MAX },
+    { "keep", "N", "3", RESULTS, STEP_FAULT, OPTION_INT, offsetof(Args, keep),
+      .help = "how many of them stay, the newest", .low = 1, .high = INT_MAX },
     { "metrics-dir", "DIR", "off", RESULTS, STEP_SINGLE, OPTION_OPTIONAL,
       offsetof(Args, metrics_dir), .help = "write every step's figures to files there" },
 
@@ -152,4 +158,10 @@ bool option_taught(const Option *option, int step)
 {
     return step == ANY_STEP ||
            (option->first_step <= step && (option->last_step == 0 || step <= option->last_step));
+}
+
+const char *option_preset(const Option *option, int step)
+{
+    return step == STEP_FAULT && option->fault_preset != NULL ? option->fault_preset
+                                                              : option->preset;
 }

@@ -36,6 +36,7 @@ typedef struct {
     const char *help;
     double low, high; // of numbers, both included
     int last_step; // that has it; 0: all that follow
+    const char *fault_preset, *fault_help; // those of step 05; NULL: the same
 } Option;
 
 extern const Option options[];
@@ -50,6 +51,9 @@ noreturn void option_unknown(const char *place, const char *dashes, const char *
                              int step);
 
 bool option_taught(const Option *option, int step);
+
+/* Its default in that step. */
+const char *option_preset(const Option *option, int step);
 
 /* Stores the value that text stands for. Usage error where it stands for none: `place` says which
  * option is meant, as the user wrote it. A string is not copied. */

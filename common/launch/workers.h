@@ -12,8 +12,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-#define EXIT_USAGE 2 // a rank cannot make sense of its command line
-#define EXIT_STOPPED 75 // a rank has stopped because it was asked to: start me again
+#include "common/base/exit_status.h"
 
 typedef struct {
     pid_t pid; // 0: could not be started
