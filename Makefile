@@ -6,9 +6,9 @@
 #
 # Stages of step 02: make diff-02a, diff-02b, diff-02c, diff-02. More checks: make check-mnist
 # (accuracies on real MNIST, 5 minutes), make check-torch (against PyTorch itself), make check-slurm
-# (jobs on a real Slurm), make check-sanitizers, make check-fuzz (3 minutes), make check-bare (fresh
-# machines; as root). make docs renews what the documents quote, and their pictures; make format
-# calls clang-format.
+# (jobs on a real Slurm), make check-faults (step 05 on bad days, 4 minutes), make check-sanitizers,
+# make check-fuzz (3 minutes), make check-bare (fresh machines; as root). make docs renews what the
+# documents quote, and their pictures; make format calls clang-format.
 # Options: MPI=0, CUDA=0 (leave a part out), MARCH=x86-64-v3 (build for other machines than this).
 
 CC        ?= cc
@@ -35,7 +35,7 @@ OBJECTS := $(SOURCES:%.c=$(BUILD)/%.o) $(KERNELS:%.cu=$(BUILD)/%.o)
 MPICC   := OMPI_CC="$(CC)" MPICH_CC="$(CC)" mpicc
 LINK    := $(if $(filter 1,$(MPI)),$(MPICC),$(CC))
 
-STEPS    := 01 02 03 04
+STEPS    := 01 02 03 04 05
 PROGRAMS := $(basename $(wildcard 0[1-5]_*/*.c) $(wildcard tools/*.c))
 
 all: $(PROGRAMS)
@@ -43,7 +43,7 @@ all: $(PROGRAMS)
 .SECONDEXPANSION:
 $(STEPS): $$(filter $$@_%,$$(PROGRAMS)) ; @:
 
-04: 03_torchrun_env/ddprun # which starts its ranks, too
+04 05: 03_torchrun_env/ddprun # which starts their ranks, too
 
 $(PROGRAMS): %: $(BUILD)/%.o $(BUILD)/libcommon.a
 	$(LINK) $(LDFLAGS) -o $@ $^ $(LDLIBS)

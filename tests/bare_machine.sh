@@ -89,5 +89,5 @@ network=offline
 step 'no network, no MPI, no CUDA' second student "$train"
 step 'no network, no MPI, no CUDA' second student 'make && ./01_single_gpu/run.sh 1 &&
     for STAGE in a b c ""; do export STAGE && ./02_multi_gpu_spawn/run.sh 2 1 || exit; done &&
-    ./03_torchrun_env/run.sh 2 1 && ./04_slurm_multinode/run.sh 2 1 1'
+    ./03_torchrun_env/run.sh 2 1 && ./04_slurm_multinode/run.sh 2 1 1 && ./05_fault_tolerance/run.sh 2 1'
 exit $failed

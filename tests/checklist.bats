@@ -52,7 +52,7 @@ train() {
         paste -d '\n' "$scratch/$epoch.0" "$scratch/$epoch.1" | cmp - "$scratch/$epoch"
     done
     ! cmp -s "$scratch/0" "$scratch/1"
-    for program in 02_multi_gpu_spawn/train.c 03_torchrun_env/train.c; do
+    for program in 02_multi_gpu_spawn/train.c 03_torchrun_env/train.c 05_fault_tolerance/train.c; do
         grep -q 'sampler_set_epoch(&sampler, epoch)' "$program"
     done
 }

@@ -3,7 +3,8 @@
 # (tests/test_options.c feeds far more to the tables behind.)
 
 PROGRAMS="01_single_gpu/train 02_multi_gpu_spawn/train_a_spawn 02_multi_gpu_spawn/train_b_all_reduce
-    02_multi_gpu_spawn/train_c_sampler 02_multi_gpu_spawn/train 03_torchrun_env/train 04_slurm_multinode/train"
+    02_multi_gpu_spawn/train_c_sampler 02_multi_gpu_spawn/train 03_torchrun_env/train 04_slurm_multinode/train
+    05_fault_tolerance/train"
 
 setup() {
     unset LOCAL_RANK RANK

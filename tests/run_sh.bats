@@ -19,7 +19,7 @@ bare_path() {
 }
 
 @test "--help: first run.sh's own usage, then the program's" {
-    for step in 01_single_gpu 02_multi_gpu_spawn 03_torchrun_env; do
+    for step in 01_single_gpu 02_multi_gpu_spawn 03_torchrun_env 05_fault_tolerance; do
         for arguments in --help -h "--lr 1 --help" "3 --help"; do
             [ "$step" != 01_single_gpu ] || arguments=${arguments#3 }
             run timeout 30 $step/run.sh $arguments
@@ -36,7 +36,7 @@ Usage: $step/train [total_epochs [save_every]] [options]"*"--batch-size N"* ]]
 }
 
 @test "a program that is not built: the usage, and the make that is missing" {
-    for step in 01_single_gpu 02_multi_gpu_spawn 03_torchrun_env; do
+    for step in 01_single_gpu 02_multi_gpu_spawn 03_torchrun_env 05_fault_tolerance; do
         mkdir -p "$BATS_TEST_TMPDIR/$step"
         cp $step/run.sh "$BATS_TEST_TMPDIR/$step"
         fails 1 "run 'make ${step%%_*}' first" "$BATS_TEST_TMPDIR/$step/run.sh" 2
@@ -51,12 +51,17 @@ Usage: $step/train [total_epochs [save_every]] [options]"*"--batch-size N"* ]]
     for launcher in torchrun mpirun; do
         LAUNCHER=$launcher fails 1 "no $launcher here: see 'make doctor'" \
             env PATH="$path" 03_torchrun_env/run.sh 2
+        LAUNCHER=$launcher fails 1 "no $launcher here: see 'make doctor'" \
+            env PATH="$path" 05_fault_tolerance/run.sh 2
     done
     LAUNCHER=srun fails 2 "it is ddprun, torchrun or mpirun" 03_torchrun_env/run.sh
     STAGE=d fails 2 "it is a, b, c or not set" 02_multi_gpu_spawn/run.sh
+    LAUNCHER=mpirum fails 2 "it is ddprun, torchrun, mpirun or srun" 05_fault_tolerance/run.sh
+    MAX_RESTARTS=-1 fails 2 "it is a number from 0 on" 05_fault_tolerance/run.sh
     for ranks in 0 000; do
         for launcher in ddprun torchrun mpirun; do
             LAUNCHER=$launcher fails 2 "a number from 1 on" 03_torchrun_env/run.sh $ranks
+            LAUNCHER=$launcher fails 2 "a number from 1 on" 05_fault_tolerance/run.sh $ranks
         done
         fails 2 "from 1 to 1024" 02_multi_gpu_spawn/run.sh $ranks
     done

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Usage: [PLAIN=1] tools/break.sh 01|02a|02b|02c|02|03|04 EDIT [ranks] [options of train]
+# Usage: [PLAIN=1] tools/break.sh 01|02a|02b|02c|02|03|04|05 EDIT [ranks] [options of train]
 # Changes a copy of a step's program by EDIT (a sed command, or a file of them), shows the changed
 # lines (not with PLAIN=1), builds the copy and runs it in a folder that is deleted afterwards.
 set -eu
@@ -10,7 +10,7 @@ usage() {
 
 step=${1:-}
 case $step in
-01 | 02 | 03 | 04) source=$(echo "$step"_*/train.c) ;;
+01 | 02 | 03 | 04 | 05) source=$(echo "$step"_*/train.c) ;;
 02[a-c]) source=$(echo 02_*/train_"${step#02}"_*.c) ;;
 *) usage ;;
 esac

@@ -1,0 +1,21 @@
+#!/bin/sh
+# Usage: [MAX_RESTARTS=n] 05_fault_tolerance/restart.sh COMMAND [arguments]
+# For launchers that do not restart, mpirun and srun: starts the command again when it fails, up to n times
+# (3, if not set). Done (0), a wrong command line (2) and stopped on request (75) are no failures. A request to
+# end goes to the command as SIGUSR1, which such launchers pass on to the ranks.
+set -eu
+restart=0 child=''
+trap '[ -z "$child" ] || kill -USR1 "$child" 2>/dev/null || :' INT TERM HUP USR1
+while :; do
+    TORCHELASTIC_RESTART_COUNT=$restart "$@" &
+    child=$! status=0
+    wait $child || status=$?
+    while kill -0 $child 2>/dev/null; do # a signal ends the wait, but not the child at once
+        status=0
+        wait $child || status=$?
+    done
+    case $status in 0 | 2 | 75) exit $status ;; esac
+    [ $restart -lt "${MAX_RESTARTS:-3}" ] || exit $status
+    restart=$((restart + 1))
+    echo "$0: status $status: restart $restart of ${MAX_RESTARTS:-3}" >&2
+done

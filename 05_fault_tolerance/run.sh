@@ -1,0 +1,60 @@
+#!/bin/sh
+# Usage: [MAX_RESTARTS=n] [LAUNCHER=ddprun|torchrun|mpirun|srun] 05_fault_tolerance/run.sh [ranks] [options of train]
+# Ranks: GPUs, else 2. MAX_RESTARTS: how often a job that failed starts again, 3 if not set. srun: as a job of
+# Slurm, or on a cluster that is started here for it.
+set -eu
+here=$(dirname "$0")
+train=$here/train ddprun=$here/ddprun slurm=$here/../04_slurm_multinode
+[ -e "$ddprun" ] || ddprun=$here/../03_torchrun_env/ddprun
+launcher=${LAUNCHER:-ddprun}
+case " $* " in *" --help "* | *" -h "*) launcher=--help; sed -n '2,/^set/s/^# //p' "$0"; echo ;; esac
+for program in "$train" "$ddprun"; do
+    [ -x "$program" ] || { echo "$0: no program yet: run 'make 05' first" >&2 && exit 1; }
+done
+case ${MAX_RESTARTS:=3} in
+*[!0-9]*) echo "$0: MAX_RESTARTS=$MAX_RESTARTS: it is a number from 0 on" >&2 && exit 2 ;;
+esac
+export MAX_RESTARTS
+
+ranks=$(find /proc/driver/nvidia/gpus -mindepth 1 -maxdepth 1 2>/dev/null | wc -l)
+[ "$ranks" -gt 0 ] || ranks=2
+case ${1:-} in
+'' | *[!0-9]*) ;;
+*[1-9]*) ranks=$1 && shift ;;
+*) echo "$0: $1 ranks: it is a number from 1 on" >&2 && exit 2 ;;
+esac
+
+needs() {
+    command -v "$1" >/dev/null || { echo "$0: no $1 here: see 'make doctor'" >&2 && exit 1; }
+}
+case $launcher in
+--help) exec "$train" --help ;;
+ddprun)
+    case $ddprun in "$here/ddprun") set -- --max-restarts "$MAX_RESTARTS" --nproc-per-node "$ranks" "$train" "$@" ;;
+    *) set -- --nproc-per-node "$ranks" "$train" "$@" ;; esac
+    exec "$ddprun" "$@"
+    ;;
+torchrun)
+    needs torchrun
+    exec torchrun --standalone --max-restarts "$MAX_RESTARTS" --nproc-per-node "$ranks" --no-python "$train" "$@"
+    ;;
+mpirun)
+    needs mpirun
+    [ "$(id -u)" -ne 0 ] || export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+    export MASTER_ADDR="${MASTER_ADDR:-localhost}"
+    export MASTER_PORT="${MASTER_PORT:-$(($$ % 20000 + 20000))}"
+    exec "$here/restart.sh" mpirun --bind-to none --oversubscribe -n "$ranks" "$train" "$@"
+    ;;
+srun)
+    PATH=$PATH:/usr/sbin:/sbin && needs srun
+    [ -e "${SLURM_CONF:-/}" ] || unset SLURM_CONF # of a local cluster that is down
+    here=$(cd "$here" && pwd) # a job starts elsewhere
+    eval "$("$slurm/local_cluster.sh" env 2>/dev/null)"
+    set -- "$slurm/submit.sh" --nodes=1 --ntasks-per-node="$ranks" "$here/train.slurm" "$@"
+    ! timeout 20 sinfo >/dev/null 2>&1 || exec "$@"
+    needs slurmctld
+    DDP_CLUSTER_DIR=${TMPDIR:-/tmp}/ddp-cluster-$(id -u)-$$ && export DDP_CLUSTER_DIR
+    exec "$slurm/local_cluster.sh" run "$@"
+    ;;
+*) echo "$0: LAUNCHER=$LAUNCHER: it is ddprun, torchrun, mpirun or srun" >&2 && exit 2 ;;
+esac

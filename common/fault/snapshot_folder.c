@@ -1,0 +1,159 @@
+/*
+ * Which of many files? Their headers tell where each belongs; they are believed as far as the order
+ * in which files are tried, and no further: the first that verifies is the one. So no more is read
+ * of a folder with many checkpoints than of one with a single one, and nothing of this run's state
+ * changes before a file is known to be whole.
+ *
+ * Nothing but a snapshot that this very run could go on from is ever removed.
+ */
+#include "common/fault/snapshot_folder.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/base/log.h"
+#include "common/base/memory.h"
+
+typedef struct {
+    char *path;
+    uint64_t step;
+    int epoch;
+} Found;
+
+typedef struct {
+    Found *found; // the furthest first
+    int count;
+} Folder;
+
+static bool is_snapshot(const char *name, uint64_t *step)
+{
+    char same[80];
+    int epoch;
+    unsigned long long number;
+    if (sscanf(name, "snapshot_e%9d_s%19llu", &epoch, &number) != 2)
+        return false;
+    *step = number;
+    snprintf(same, sizeof same, "snapshot_e%d_s%llu.safetensors", epoch, number);
+    return strcmp(name, same) == 0;
+}
+
+static bool is_checkpoint(const char *name, const Checkpoint *checkpoint)
+{
+    char same[128];
+    int epoch = 0;
+    sscanf(name, "epoch_%9d", &epoch);
+    snprintf(same, sizeof same, "epoch_%d.safetensors", epoch);
+    if (strcmp(name, same) == 0)
+        return true;
+    snprintf(same, sizeof same, "%s_%s.safetensors", checkpoint->optim->model->name,
+             checkpoint->dataset->name);
+    return strcmp(name, same) == 0;
+}
+
+/* The furthest first; of two after the same step, the one that has the evaluation behind it. */
+static int compare(const void *one, const void *other)
+{
+    const Found *a = one, *b = other;
+    if (a->step != b->step)
+        return a->step > b->step ? -1 : 1;
+    return a->epoch != b->epoch ? (a->epoch > b->epoch ? -1 : 1) : strcmp(a->path, b->path);
+}
+
+static void folder_free(Folder *folder)
+{
+    for (int i = 0; i < folder->count; i++)
+        free(folder->found[i].path);
+    free(folder->found);
+}
+
+/* Snapshots, with the steps that their names tell; without `only_snapshots` all that runs of this
+ * model and data set save. */
+static Folder folder_read(const Checkpoint *checkpoint, bool only_snapshots)
+{
+    const char *path = checkpoint->args->checkpoint_dir;
+    Folder folder = { 0 };
+    DIR *dir = opendir(path);
+    if (dir == NULL) // not there yet
+        return folder;
+    for (const struct dirent *entry; (entry = readdir(dir)) != NULL;) {
+        Found found = { 0 };
+        if (!is_snapshot(entry->d_name, &found.step) &&
+            (only_snapshots || !is_checkpoint(entry->d_name, checkpoint)))
+            continue;
+        CHECK(asprintf(&found.path, "%s/%s", path, entry->d_name) >= 0, "out of memory");
+        folder.found = realloc(folder.found, (size_t)(folder.count + 1) * sizeof found);
+        CHECK(folder.found != NULL, "out of memory");
+        folder.found[folder.count++] = found;
+    }
+    closedir(dir);
+    return folder;
+}
+
+/* Leaves those of this run, with what their headers claim. */
+static void folder_filter(Folder *folder, const Checkpoint *checkpoint)
+{
+    char error[CHECKPOINT_ERROR_BYTES], first[PATH_MAX + CHECKPOINT_DIFFERENCE_BYTES];
+    int count = 0, others = 0;
+    for (int i = 0; i < folder->count; i++) {
+        Found *found = &folder->found[i];
+        CheckpointClaim claim;
+        const bool readable = checkpoint_peek(checkpoint, found->path, &claim, error, sizeof error);
+        if (readable && claim.is_this_run) {
+            folder->found[count++] = (Found){ found->path, claim.step, claim.epoch };
+            continue;
+        }
+        if (!readable)
+            log_warning("skipped: %s", error);
+        else if (others++ == 0)
+            snprintf(first, sizeof first, "%s has %s", found->path, claim.difference);
+        free(found->path);
+    }
+    folder->count = count;
+    if (others > 0)
+        log_info("skipped: %d checkpoints of other runs: %s", others, first);
+}
+
+bool snapshot_folder_resume(Checkpoint *checkpoint)
+{
+    char error[CHECKPOINT_ERROR_BYTES];
+    Folder folder = folder_read(checkpoint, false);
+    folder_filter(&folder, checkpoint);
+    if (folder.count > 0)
+        qsort(folder.found, (size_t)folder.count, sizeof *folder.found, compare);
+
+    bool found = false;
+    for (int i = 0; !found && i < folder.count; i++) {
+        const char *path = folder.found[i].path;
+        found = checkpoint_resume(checkpoint, path, error, sizeof error);
+        if (!found)
+            log_warning("skipped: %s", error);
+        else if (!checkpoint->done)
+            log_info("goes on from %s: epoch %d, step %llu", path, checkpoint->sampler->epoch,
+                     (unsigned long long)checkpoint->optim->model->step);
+    }
+    if (!found)
+        log_info("nothing in %s to go on from: a fresh start", checkpoint->args->checkpoint_dir);
+    folder_free(&folder);
+    return found;
+}
+
+void snapshot_folder_prune(const Checkpoint *checkpoint, uint64_t step, int keep)
+{
+    char error[CHECKPOINT_ERROR_BYTES];
+    Folder folder = folder_read(checkpoint, true);
+    if (folder.count > 0)
+        qsort(folder.found, (size_t)folder.count, sizeof *folder.found, compare);
+    for (int i = 0; i < folder.count; i++) {
+        const Found *found = &folder.found[i];
+        CheckpointClaim claim;
+        if (found->step > step || keep-- > 0)
+            continue;
+        if (checkpoint_peek(checkpoint, found->path, &claim, error, sizeof error) &&
+            claim.is_this_run && checkpoint_verify(checkpoint, found->path, error, sizeof error))
+            unlink(found->path); // where that fails, the next time tries again
+    }
+    folder_free(&folder);
+}

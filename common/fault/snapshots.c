@@ -1,0 +1,108 @@
+/*
+ * The training must not wait for a disk, and a state must not change while it is written. So the
+ * training waits for a copy, which takes milliseconds, and a thread does the rest: checksum, write,
+ * fsync, rename, and removal of the oldest. One thread for each snapshot, and one at a time: its
+ * end says that the copy is free again.
+ */
+#include "common/fault/snapshots.h"
+
+#include <string.h>
+
+#include "common/base/folder.h"
+#include "common/base/log.h"
+#include "common/base/thread.h"
+#include "common/fault/snapshot_folder.h"
+
+void snapshots_init(Snapshots *snapshots, const Args *args, Checkpoint *checkpoint,
+                    ProcessGroup *pg)
+{
+    *snapshots = (Snapshots){ .args = args, .checkpoint = checkpoint, .pg = pg };
+    if (pg->rank == 0)
+        safetensors_sweep(args->checkpoint_dir);
+}
+
+static void wait_for_writer(Snapshots *snapshots)
+{
+    if (snapshots->writing)
+        pthread_join(snapshots->writer, NULL);
+    snapshots->writing = false;
+}
+
+void snapshots_free(Snapshots *snapshots)
+{
+    wait_for_writer(snapshots);
+}
+
+/* A count of rank 0's, on every rank; exact up to 2^53. */
+static uint64_t from_rank_0(ProcessGroup *pg, uint64_t count)
+{
+    return (uint64_t)all_reduce_scalar(pg, pg->rank == 0 ? (double)count : 0, REDUCE_SUM);
+}
+
+int snapshots_resume(Snapshots *snapshots)
+{
+    const Args *args = snapshots->args;
+    ProcessGroup *pg = snapshots->pg;
+    Optimizer *optim = snapshots->checkpoint->optim;
+    Model *model = optim->model;
+    Sampler *sampler = snapshots->checkpoint->sampler;
+    if (pg->rank == 0 && !(args->resume_auto && snapshot_folder_resume(snapshots->checkpoint)))
+        checkpoint_load(snapshots->checkpoint);
+
+    model->step = from_rank_0(pg, model->step);
+    sampler->epoch = (int)from_rank_0(pg, (uint64_t)sampler->epoch);
+    sampler_seek(sampler, from_rank_0(pg, sampler->position * (uint64_t)sampler->world_size));
+    broadcast(pg, model->params, model->numel, FLOAT32, 0);
+    for (int i = 0; i < optim->num_states; i++)
+        broadcast(pg, optim->state[i], model->numel, FLOAT32, 0);
+    return sampler->epoch;
+}
+
+/* The writer. What goes wrong is told, and costs this snapshot: the one before is still there. */
+static void *write_copy(void *argument)
+{
+    Snapshots *snapshots = argument;
+    const bool is_snapshot = snapshots->copy.kind == CHECKPOINT_SNAPSHOT;
+    const uint64_t step = snapshots->copy.step;
+    char error[CHECKPOINT_ERROR_BYTES];
+    if (!checkpoint_commit(&snapshots->copy, error, sizeof error))
+        log_warning("%s: training goes on without it, make room", error);
+    else if (is_snapshot)
+        snapshot_folder_prune(snapshots->checkpoint, step, snapshots->args->keep);
+    return NULL;
+}
+
+static void save(Snapshots *snapshots, CheckpointKind kind)
+{
+    wait_for_writer(snapshots);
+    folder_create(snapshots->args->checkpoint_dir, "--checkpoint-dir");
+    checkpoint_copy(snapshots->checkpoint, kind, &snapshots->copy);
+    const int error = thread_start(&snapshots->writer, write_copy, snapshots);
+    CHECK(error == 0, "cannot start a thread that writes snapshots: %s", strerror(error));
+    snapshots->writing = true;
+}
+
+void snapshots_step(Snapshots *snapshots)
+{
+    const uint64_t every = (uint64_t)snapshots->args->save_every_steps;
+    const uint64_t step = snapshots->checkpoint->optim->model->step;
+    if (snapshots->pg->rank == 0 && every > 0 && step % every == 0)
+        save(snapshots, CHECKPOINT_SNAPSHOT);
+}
+
+void snapshots_epoch(Snapshots *snapshots, int epoch)
+{
+    const int every = snapshots->args->save_every;
+    if (snapshots->pg->rank == 0 && every > 0 && epoch % every == 0)
+        save(snapshots, CHECKPOINT_EPOCH);
+}
+
+void snapshots_stop(Snapshots *snapshots)
+{
+    if (snapshots->pg->rank != 0)
+        return;
+    wait_for_writer(snapshots);
+    checkpoint_save_snapshot(snapshots->checkpoint);
+    log_info("stopped after step %llu: the same command goes on from there",
+             (unsigned long long)snapshots->checkpoint->optim->model->step);
+}

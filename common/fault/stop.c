@@ -1,0 +1,73 @@
+/*
+ * One rank hears a signal, and all must leave between the same two steps: a rank that went on alone
+ * would wait for gradients that nobody sends.
+ *
+ * Asking the others after every step would cost every step a message. So the wish rides on one that
+ * is sent anyway: the gradients are averaged, and so is the float behind them, which is 0 on every
+ * rank until one writes a 1. Whoever finds it above 0 after a step knows that all others find it,
+ * too.
+ */
+#include "common/fault/stop.h"
+
+#include <signal.h>
+
+#include "common/base/log.h"
+#include "common/base/signal_name.h"
+
+#define GPU_STEPS 16 // between two looks at a GPU's memory
+#define DOUBLE_SECONDS 0.3 // wrappers that pass on Ctrl-C deliver it twice
+
+static volatile sig_atomic_t requested; // the latest signal; 0: none
+
+static void on_signal(int signal_number)
+{
+    static double first;
+    requested = signal_number;
+    if (first == 0)
+        first = seconds_now();
+    else if (signal_number == SIGINT && seconds_now() > first + DOUBLE_SECONDS) {
+        signal(SIGINT, SIG_DFL); // whoever presses it again does not want to wait
+        raise(SIGINT);
+    }
+}
+
+void stop_listen(void)
+{
+    static const int requests[] = { SIGTERM, SIGUSR1, SIGINT };
+    for (size_t i = 0; i < sizeof requests / sizeof requests[0]; i++) {
+        struct sigaction action;
+        SYS_CHECK(sigaction(requests[i], NULL, &action));
+        if (action.sa_handler == SIG_IGN)
+            continue;
+        action = (struct sigaction){ .sa_handler = on_signal, .sa_flags = SA_RESTART };
+        SYS_CHECK(sigaction(requests[i], &action, NULL));
+    }
+}
+
+void stop_init(StopRequest *stop, const Checkpoint *checkpoint, Reducer *reducer)
+{
+    *stop = (StopRequest){ .checkpoint = checkpoint,
+                           .step = checkpoint->optim->model->step,
+                           .wish = reducer_add_passenger(reducer) };
+}
+
+bool stop_agreed(StopRequest *stop)
+{
+    const Model *model = stop->checkpoint->optim->model;
+    Device *device = model->device;
+    if ((device->place.on_gpu && model->step % GPU_STEPS != 0) || checkpoint_done(stop->checkpoint))
+        return false;
+
+    float wish = 0;
+    if (model->step != stop->step) // else it is still this rank's alone
+        device_copy(device, &wish, stop->wish, sizeof wish, COPY_TO_HOST);
+    stop->step = model->step;
+    stop->agreed = stop->agreed || wish > 0;
+    if (requested != 0 && !stop->agreed && !stop->told) {
+        log_info("%s: all ranks stop after the next step", signal_name(requested));
+        wish = 1;
+        device_copy(device, stop->wish, &wish, sizeof wish, COPY_TO_DEVICE);
+        stop->told = true;
+    }
+    return stop->agreed;
+}

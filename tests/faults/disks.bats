@@ -1,0 +1,54 @@
+#!/usr/bin/env bats
+# Disks that are full or read-only cost snapshots, never the run, nor a snapshot that is there.
+
+load faults_helper
+
+# A disk of that size at $OUT/disk, for a script that runs in a namespace of its own; skips where
+# nobody may mount one.
+with_disk() { # SIZE SCRIPT
+    local namespace="unshare -m"
+    [ "$(id -u)" -eq 0 ] || namespace="unshare -rm"
+    mkdir "$OUT/disk"
+    $namespace sh -c 'mount -t tmpfs none "$0"' "$OUT/disk" 2>/dev/null ||
+        skip "no file system may be mounted here"
+    # shellcheck disable=SC2016 # the inner shell expands
+    run timeout 200 $namespace sh -euc 'mount -t tmpfs -o size="$0" none "$1" && eval "$2"' "$1" "$OUT/disk" "$2"
+    echo "$output"
+}
+
+@test "a disk with room for one snapshot and a half" {
+    options="2 --num-samples 640 --epochs 2 --save-every 0 --save-every-steps 4"
+    undisturbed "$OUT/straight" $options
+    with_disk 15m 'status=0 # the first finds room, those after it and the end do not
+        timeout 100 '"$RUN $options"' --checkpoint-dir "$1/c" >"$OUT/full" 2>&1 || status=$?
+        [ $status -eq 1 ]
+        [ "$(ls -A "$1/c")" = snapshot_e0_s4.safetensors ]
+        mount -o remount,size=100m "$1"
+        timeout 100 '"$RUN $options"' --checkpoint-dir "$1/c" >"$OUT/room" 2>&1
+        cmp "$1/c/cnn_digits.safetensors" "$OUT/straight/cnn_digits.safetensors"'
+    cat "$OUT/full"
+    [ "$status" -eq 0 ]
+    [ "$(grep -c 'warning: cannot write .*snapshot_e[01]_s[0-9]*.safetensors: No space left on device: training goes on' "$OUT/full")" -eq 4 ]
+    [ "$(grep -c 'fatal: cannot write .*cnn_digits.safetensors: No space left on device: make room' "$OUT/full")" -eq 1 ]
+    [ "$(grep -c '^Test Epoch' "$OUT/full")" -eq 2 ]
+    grep -q "goes on from $OUT/disk/c/snapshot_e0_s4.safetensors" "$OUT/room"
+}
+
+@test "a disk that becomes read-only while the run goes on" {
+    with_disk 100m 'timeout 100 '"$RUN"' 2 --model linear --epochs 400 --save-every 0 --save-every-steps 100 \
+            --checkpoint-dir "$1/c" >"$OUT/said" 2>&1 &
+        for _ in $(seq 500); do
+            ! grep -q "snapshot saved" "$OUT/said" || break
+            sleep 0.02
+        done
+        until mount -o remount,ro "$1" 2>/dev/null; do sleep 0.01; done # busy while a file is written
+        status=0
+        wait $! || status=$?
+        [ $status -eq 1 ]
+        ls "$1/c" >"$OUT/list"'
+    [ "$status" -eq 0 ]
+    grep -q 'warning: cannot write .*: Read-only file system: training goes on' "$OUT/said"
+    [ "$(grep -c 'fatal: ' "$OUT/said")" -ge 1 ]
+    grep -q '^\[CPU1\] Epoch 399 ' "$OUT/said"
+    grep -q '^snapshot_' "$OUT/list" && ! grep '\.tmp$' "$OUT/list"
+}

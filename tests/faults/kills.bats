@@ -1,0 +1,43 @@
+#!/usr/bin/env bats
+# Kill anything at any time, start it again: the final file is that of a run nothing happened to.
+
+load faults_helper
+
+# same_after_kills MODEL_DATASET RANKS OPTIONS...
+same_after_kills() {
+    local file=$1.safetensors
+    shift
+    undisturbed "$OUT/straight" "$@" --save-every-steps 0
+    disturbed "$OUT/killed" "$@"
+    echo "killed $kills times, SEED=$SEED"
+    [ "$kills" -ge 2 ]
+    cmp "$OUT/straight/$file" "$OUT/killed/$file"
+}
+
+@test "linear, sgd with momentum, 2 ranks" {
+    MOST_KILLS=12 same_after_kills linear_random 2 --model linear --momentum 0.9 --epochs 800 --save-every-steps 13
+}
+
+@test "linear, adam, 3 ranks, a snapshot after every step" {
+    same_after_kills linear_random 3 --model linear --optimizer adam --epochs 40 --save-every-steps 1 --keep 1
+}
+
+@test "cnn, sgd with momentum and dropout, 2 ranks" {
+    same_after_kills cnn_digits 2 --epochs 3 --save-every-steps 4 --save-every 1
+}
+
+@test "cnn, adam, 1 rank" {
+    same_after_kills cnn_digits 1 --epochs 2 --num-samples 960 --optimizer adam --save-every-steps 3
+}
+
+@test "killed at the end of an epoch, before its evaluation: that is made up for" {
+    options="--num-samples 320 --epochs 2 --save-every 1 --save-every-steps 5" # 5 steps each
+    undisturbed "$OUT/c" 2 $options
+    rm "$OUT"/c/cnn_digits* "$OUT"/c/epoch_2*
+    tested=$(grep '^Test Epoch: 1' <<<"$output")
+    undisturbed "$OUT/c" 2 $options
+    [[ $output == *"goes on from $OUT/c/snapshot_e1_s10.safetensors: epoch 1, step 10"* ]]
+    [ "$(grep -c '^Train Epoch' <<<"$output")" -eq 0 ]
+    [ "$(grep '^Test Epoch' <<<"$output")" = "$tested" ]
+    [ -e "$OUT/c/epoch_2.safetensors" ] && [ -e "$OUT/c/cnn_digits.safetensors" ]
+}

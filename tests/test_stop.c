@@ -1,0 +1,159 @@
+/* A signal to one rank: all ranks leave between the same two steps, and never without each other.
+ */
+#include <signal.h>
+
+#include "common/base/log.h"
+#include "common/fault/stop.h"
+#include "tests/checkpoint_run.h"
+#include "tests/ranks.h"
+
+enum { ALL = -1, NOBODY = -2, NUM_STEPS = 12 };
+
+/* When whom the signal reaches. */
+typedef struct {
+    int rank; // ALL: all
+    int signal;
+    int step; // after so many steps
+    int pause; // looks without a step then: the epoch ends, and there is an evaluation
+    int last; // steps in all
+    int leaves; // after so many steps; 0: does not
+} Plan;
+
+static void train(Rank *rank)
+{
+    const Plan *plan = rank->context;
+    Run run;
+    ProcessGroup pg;
+    Reducer reducer;
+    StopRequest stop;
+    run_init(&run, "linear", "sgd", 0.9, 1);
+    run.args.max_steps = (uint64_t)plan->last;
+    rank_join(rank, &pg);
+    reducer_init(&reducer, &rank->args, &pg, run.model.grads, run.model.parameter,
+                 run.model.num_parameters);
+    stop_listen();
+    stop_init(&stop, &run.checkpoint, &reducer);
+
+    while (run.model.step < run.args.max_steps) {
+        if ((int)run.model.step == plan->step && (plan->rank == ALL || plan->rank == pg.rank))
+            raise(plan->signal);
+        bool leave = stop_agreed(&stop);
+        for (int i = 0; i < plan->pause && (int)run.model.step == plan->step; i++)
+            leave = leave || stop_agreed(&stop); // rank by rank: nothing has been exchanged
+        if (leave)
+            break;
+        for (int i = run.model.num_parameters - 1; i >= 0; i--)
+            reducer_mark_ready(&reducer, i);
+        reducer_finalize(&reducer);
+        optim_step(&run.optim);
+    }
+    const double steps = (double)run.model.step;
+    CHECK(stop_agreed(&stop) == (plan->leaves > 0 && plan->leaves < plan->last), "agreed?");
+    CHECK(all_reduce_scalar(&pg, steps, REDUCE_MIN) == steps &&
+              all_reduce_scalar(&pg, steps, REDUCE_MAX) == steps,
+          "ranks leave after different steps, this one after %g", steps);
+    CHECK(steps == (plan->leaves > 0 ? plan->leaves : plan->last), "left after %g steps", steps);
+    reducer_free(&reducer);
+    process_group_destroy(&pg);
+}
+
+static void test_all_leave_together(void **state)
+{
+    (void)state;
+    static const Plan plans[] = {
+        { NOBODY, 0, 0, 0, NUM_STEPS, 0 },
+        { 0, SIGTERM, 3, 0, NUM_STEPS, 4 }, // travels with the next step
+        { 2, SIGUSR1, 3, 0, NUM_STEPS, 4 },
+        { 1, SIGINT, 3, 0, NUM_STEPS, 4 },
+        { ALL, SIGTERM, 3, 0, NUM_STEPS, 4 },
+        { 1, SIGTERM, 0, 0, NUM_STEPS, 1 }, // before the first step
+        { 1, SIGTERM, 3, 3, NUM_STEPS, 4 },
+        { 1, SIGTERM, NUM_STEPS - 1, 0, NUM_STEPS, 0 }, // with the last step: just done
+    };
+    for (size_t i = 0; i < LENGTH(plans); i++)
+        for (int world_size = 1; world_size <= 5; world_size += 2)
+            if (plans[i].rank < world_size)
+                ranks_run_well(world_size, 30, train, (void *)&plans[i]);
+}
+
+/* The gradients and what travels with them: each is the mean, and nothing else changes. */
+static void passenger(Rank *rank)
+{
+    ProcessGroup pg;
+    Run run;
+    Reducer reducer;
+    run_init(&run, rank->context, "sgd", 0.9, 1);
+    rank_join(rank, &pg);
+    reducer_init(&reducer, &rank->args, &pg, run.model.grads, run.model.parameter,
+                 run.model.num_parameters);
+    float *last = reducer_add_passenger(&reducer);
+    CHECK(last == run.model.grads + run.model.numel, "it does not sit behind the gradients");
+    for (int pass = 0; pass < 3; pass++) {
+        for (size_t k = 0; k < run.model.numel; k++)
+            run.model.grads[k] = (float)(pg.rank + (int)(k % 7));
+        *last = (float)(10 * pg.rank + pass);
+        for (int i = run.model.num_parameters - 1; i >= 0; i--)
+            reducer_mark_ready(&reducer, i);
+        reducer_finalize(&reducer);
+        for (size_t k = 0; k < run.model.numel; k++)
+            CHECK(run.model.grads[k] == 1 + (float)(k % 7), "gradient %zu", k);
+        CHECK(*last == 10 + pass, "the passenger is %g", (double)*last);
+        model_zero_grad(&run.model);
+        CHECK(*last == 10 + pass, "it was taken for a gradient");
+    }
+    reducer_free(&reducer);
+    process_group_destroy(&pg);
+    run_free(&run);
+}
+
+static void test_passenger(void **state)
+{
+    (void)state;
+    ranks_run_well(3, 30, passenger, "linear");
+    ranks_run_well(3, 60, passenger, "cnn");
+}
+
+static void interrupt(const void *seconds)
+{
+    stop_listen();
+    raise(SIGINT);
+    raise(SIGINT); // a wrapper's
+    usleep((useconds_t)(1e6 * *(const double *)seconds));
+    raise(SIGTERM); // launchers repeat themselves
+    raise(SIGINT);
+}
+
+/* Who presses Ctrl-C again does not want to wait. */
+static void test_second_interrupt(void **state)
+{
+    (void)state;
+    assert_int_equal(child_run(interrupt, &(double){ 0 }), 0);
+    assert_int_equal(child_run(interrupt, &(double){ 0.5 }), 128 + SIGINT);
+}
+
+static void ignored(const void *context)
+{
+    (void)context;
+    signal(SIGINT, SIG_IGN);
+    stop_listen();
+    struct sigaction action;
+    sigaction(SIGINT, NULL, &action);
+    CHECK(action.sa_handler == SIG_IGN, "no longer ignored");
+}
+
+static void test_ignored(void **state)
+{
+    (void)state;
+    assert_int_equal(child_run(ignored, NULL), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_all_leave_together),
+        cmocka_unit_test(test_passenger),
+        cmocka_unit_test(test_second_interrupt),
+        cmocka_unit_test(test_ignored),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
