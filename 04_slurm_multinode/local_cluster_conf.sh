@@ -37,7 +37,7 @@ $listen
 SlurmUser=$user
 SlurmdUser=$user
 AuthType=auth/munge
-AuthInfo=socket=$dir/munge.socket
+AuthInfo=socket=$dir/munge.socket,cred_expire=10
 
 # All that they write lies in one folder; %n is a node's name.
 StateSaveLocation=$dir/state
@@ -55,8 +55,9 @@ TaskPlugin=task/none
 JobAcctGatherType=jobacct_gather/none
 TaskProlog=$dir/task.sh
 
-# Jobs get cores, start at once, and have 5 s from SIGTERM to SIGKILL. Job scripts make ports of the
-# job's number: two clusters on one machine begin with different ones.
+# Jobs get cores, start at once (after a requeue 10 s later, cred_expire), and have 5 s from SIGTERM to
+# SIGKILL. Job scripts make ports of the job's number: two clusters on one machine begin with different
+# ones.
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
 SchedulerParameters=batch_sched_delay=0
