@@ -6,7 +6,7 @@ TEST_PROGRAMS := $(TEST_SOURCES:%.c=$(BUILD)/%)
 TEST_HELPERS  := $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(TEST_SOURCES) tests/mpi_ranks.c,$(wildcard tests/*.c)))
 MPI_RANKS     := $(if $(filter 1,$(MPI)),$(BUILD)/tests/mpi_ranks) # what tests/mpi.bats starts
 TORCH_PEERS   := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/torch/*.c)) # what tests/torch/*.py start
-THREADED      := $(patsubst %,tests/test_%.c,net store* tcp collectives process_group split hierarchy mismatches lost_ranks ddp* stop snapshots)
+THREADED      := $(patsubst %,tests/test_%.c,net store* tcp collectives process_group split hierarchy mismatches lost_ranks observer flight* ddp* stop snapshots)
 TESTS         ?= $(TEST_SOURCES) $(wildcard tests/*.bats)
 PROVE         := BUILD=$(BUILD) prove --timer --exec tests/tap.sh
 

@@ -25,6 +25,7 @@ typedef enum {
 /* A call, as this rank makes it. */
 typedef struct {
     const ProcessGroup *pg;
+    uint64_t op_id; // how many calls of any kind this rank has made before, on all groups
     uint64_t sequence; // how many this group has made before
     CollectiveKind kind;
     DType type;
@@ -67,6 +68,12 @@ char *process_group_key(const ProcessGroup *pg, const char *what, int rank,
 void tcp_payload_bytes(const ProcessGroup *pg, uint64_t *sent, uint64_t *received);
 
 #define DESCRIPTION_BYTES 192
+
+/* The group of all ranks, of which pg is a part, or itself. */
+ProcessGroup *process_group_root(const ProcessGroup *pg);
+
+/* What ends the message of a call that fails; "" where nothing is to be said. pg may be NULL. */
+const char *process_group_advice(const ProcessGroup *pg);
 
 /* "all_reduce #12 of 18432 float32 (sum)", for messages. Writes to text, returns it. */
 char *collective_describe(const Collective *collective, char text[DESCRIPTION_BYTES]);

@@ -18,6 +18,7 @@
 #include "common/base/watchdog.h"
 #include "common/dist/backend.h"
 #include "common/dist/mpi_launch.h"
+#include "common/dist/observer.h"
 #include "common/dist/reduce_ops.h"
 
 #define MAX_PENDING 256
@@ -105,10 +106,13 @@ static void complete(const ProcessGroup *pg, MPI_Request *request, MPI_Status *s
         if (done)
             return;
         char text[DESCRIPTION_BYTES];
-        CHECK(seconds_now() < deadline,
-              "%s did not end within %g s: a rank is missing or calls something else; mpi cannot "
-              "tell which (--check-collectives on compares the calls, --backend tcp names ranks)",
-              collective_describe(collective, text), pg->timeout);
+        if (seconds_now() >= deadline) {
+            collective_report(collective, COLLECTIVE_FAILED);
+            die("%s did not end within %g s: a rank is missing or calls something else; mpi cannot "
+                "tell which (--check-collectives on compares the calls, --backend tcp names "
+                "ranks)%s",
+                collective_describe(collective, text), pg->timeout, process_group_advice(pg));
+        }
 
         // Ranks may be more than cores: give way, and after a while sleep between the looks.
         if (polls < EAGER_POLLS) {
@@ -222,6 +226,7 @@ static void finish(const ProcessGroup *pg, Call *call)
               collective_describe(c, text), process_group_global_rank(pg, c->root),
               (long long)bytes);
     }
+    collective_report(c, COLLECTIVE_COMPLETED);
 }
 
 static long mpi_start(ProcessGroup *pg, const Collective *collective)
@@ -241,6 +246,7 @@ static long mpi_start(ProcessGroup *pg, const Collective *collective)
     finish(pg, call); // a much earlier one
     call->ticket = ticket;
     call->collective = *collective;
+    collective_report(collective, COLLECTIVE_STARTED);
     check_call(start_request(pg, collective, &call->request), collective);
 
     int done; // to ask is to push: MPI moves all calls on their way

@@ -14,6 +14,7 @@
 #include "common/base/memory.h"
 #include "common/base/thread.h"
 #include "common/dist/backend.h"
+#include "common/dist/observer.h"
 #include "common/dist/tcp_collectives.h"
 #include "common/dist/tcp_exchange.h"
 #include "common/dist/tcp_watch.h"
@@ -80,7 +81,9 @@ static void *progress(void *argument)
             break;
         const Collective collective = tcp->queue[tcp->finished % MAX_QUEUED];
         pthread_mutex_unlock(&tcp->mutex);
+        collective_report(&collective, COLLECTIVE_STARTED);
         carry_out(&tcp->mesh, &collective);
+        collective_report(&collective, COLLECTIVE_COMPLETED);
         pthread_mutex_lock(&tcp->mutex);
         tcp->finished++;
         pthread_cond_broadcast(&tcp->changed);

@@ -11,6 +11,7 @@
 #include "common/base/log.h"
 #include "common/dist/backend.h"
 #include "common/dist/hierarchy.h"
+#include "common/dist/observer.h"
 
 static const struct {
     const char *name;
@@ -83,12 +84,14 @@ static Work start(ProcessGroup *pg, CollectiveKind kind, const void *in, void *o
         out = pg;
     // The traffic of a group is that of all_reduce, and all calls on its parts are stages of one.
     Traffic *traffic = kind == ALL_REDUCE || pg->parent != NULL ? pg->traffic : NULL;
-    const Collective collective = {
-        pg, pg->sequence, kind, type, op, count, root, in, out, traffic
-    };
+    ProcessGroup *all = process_group_root(pg);
+    const Collective collective = { pg,    all->num_ops, pg->sequence, kind, type,   op,
+                                    count, root,         in,           out,  traffic };
     check(pg, &collective);
+    all->num_ops++;
     if (!is_point_to_point(&collective))
         pg->sequence++;
+    collective_report(&collective, COLLECTIVE_SCHEDULED);
     return (Work){ pg, pg->backend->start(pg, &collective) };
 }
 

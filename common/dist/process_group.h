@@ -36,6 +36,9 @@ typedef struct ProcessGroup {
     char name[GROUP_NAME_BYTES]; // for messages; "" for the group of all ranks
     struct Nodes *nodes; // which ranks share one; NULL: not known
     struct Traffic *traffic; // counts what is sent; NULL: nothing does
+    struct Observer *observers; // see all calls, those on parts too (observer.h); NULL: nobody does
+    uint64_t num_ops; // of this rank, on the group and its parts; parts do not count
+    const char *advice; // ends the message of a call that fails: "; see ..."; or NULL
     int num_splits; // made of this group so far: the same on all ranks
     int num_parts; // of those in which this rank is, how many are not destroyed
 } ProcessGroup;

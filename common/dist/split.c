@@ -16,6 +16,19 @@ int process_group_global_rank(const ProcessGroup *pg, int rank)
     return pg->members != NULL ? pg->members[rank] : rank;
 }
 
+ProcessGroup *process_group_root(const ProcessGroup *pg)
+{
+    while (pg->parent != NULL)
+        pg = pg->parent;
+    return (ProcessGroup *)pg;
+}
+
+const char *process_group_advice(const ProcessGroup *pg)
+{
+    const char *advice = pg != NULL ? process_group_root(pg)->advice : NULL;
+    return advice != NULL ? advice : "";
+}
+
 /* Who is in the part of this color: sets its size, members and this rank's number in it. */
 static void find_members(ProcessGroup *sub, ProcessGroup *pg, int32_t color)
 {

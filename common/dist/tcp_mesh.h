@@ -46,6 +46,7 @@ typedef struct {
     const ProcessGroup *pg; // whose call is in progress: the group of all ranks, or a part of it
     Traffic *traffic; // counts what is sent for it; or NULL
     Call call; // in progress
+    uint64_t op_id; // of that call, for observers
     Call recent[NUM_RECENT_CALLS]; // the latest that concern all ranks of their group
     uint64_t num_calls; // of those, so far
     double deadline; // of the call

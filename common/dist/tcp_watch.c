@@ -19,6 +19,7 @@
 #include "common/base/log.h"
 #include "common/base/progress.h"
 #include "common/dist/net.h"
+#include "common/dist/observer.h"
 
 #define TELL_SECONDS 0.1 // a rank that waits tells the others after so long, then ever more seldom
 #define LAST_WORD_SECONDS 1.0 // a closed connection's notice may be on the way for so long
@@ -65,11 +66,13 @@ void mesh_abort(Mesh *mesh, const char *format, ...)
     va_end(args);
     for (int peer = 0; peer < mesh->world_size; peer++)
         notice_send(mesh, peer, &notice);
+    if (mesh->pg != NULL) // else it is about to form
+        collective_report(&(Collective){ .pg = mesh->pg, .op_id = mesh->op_id }, COLLECTIVE_FAILED);
 
     // A process that dies closes its connections before its parent hears of its end. The launcher
     // shall hear of that one first: the first to end counts as the culprit.
     progress_finish();
-    log_info("fatal: %s", notice.text);
+    log_info("fatal: %s%s", notice.text, process_group_advice(mesh->pg));
     poll(NULL, 0, CULPRIT_MS);
     _exit(EXIT_FAILURE);
 }
@@ -151,6 +154,7 @@ void mesh_begin(Mesh *mesh, const Collective *collective)
 {
     mesh->pg = collective->pg;
     mesh->traffic = collective->traffic;
+    mesh->op_id = collective->op_id;
     mesh->call = (Call){ .sequence = collective->sequence,
                          .count = collective->count,
                          .kind = (int32_t)collective->kind,

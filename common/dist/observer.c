@@ -1,0 +1,18 @@
+/* Who watches a group is kept in a list of the group of all ranks, which its parts lead to. */
+#include "common/dist/observer.h"
+
+#include "common/base/log.h"
+
+void process_group_observe(ProcessGroup *pg, Observer *observer)
+{
+    CHECK(pg->parent == NULL, "process_group_observe is for the group of all ranks");
+    observer->next = pg->observers;
+    pg->observers = observer;
+}
+
+void collective_report(const Collective *collective, CollectiveState state)
+{
+    const Observer *observer = process_group_root(collective->pg)->observers;
+    for (; observer != NULL; observer = observer->next)
+        observer->see(observer->context, collective, state);
+}
