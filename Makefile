@@ -44,6 +44,7 @@ all: $(PROGRAMS)
 $(STEPS): $$(filter $$@_%,$$(PROGRAMS)) ; @:
 
 04 05: 03_torchrun_env/ddprun # which starts their ranks, too
+05: tools/ddp_doctor # which its messages name
 
 $(PROGRAMS): %: $(BUILD)/%.o $(BUILD)/libcommon.a
 	$(LINK) $(LDFLAGS) -o $@ $^ $(LDLIBS)

@@ -22,9 +22,10 @@ static char *copy_of(const char *path)
     return copy;
 }
 
-void folder_create(const char *path, const char *option)
+/* False, with errno, where it cannot be; part, a copy of the path, then ends at what is in the way.
+ */
+static bool create_parts(const char *path, char *part)
 {
-    char *part = copy_of(path);
     for (size_t i = 1; i <= strlen(path); i++) { // 1: the root is there
         if (path[i] != '/' && path[i] != '\0')
             continue;
@@ -32,13 +33,30 @@ void folder_create(const char *path, const char *option)
         struct stat status;
         if (mkdir(part, 0777) < 0) {
             const int reason = errno;
-            CHECK(stat(part, &status) == 0 && S_ISDIR(status.st_mode),
-                  "cannot create the folder %s: %s: name another with %s", part, strerror(reason),
-                  option);
+            const bool is_there = stat(part, &status) == 0 && S_ISDIR(status.st_mode);
+            errno = reason;
+            if (!is_there)
+                return false;
         }
         part[i] = path[i];
     }
+    return true;
+}
+
+void folder_create(const char *path, const char *option)
+{
+    char *part = copy_of(path);
+    CHECK(create_parts(path, part), "cannot create the folder %s: %s: name another with %s", part,
+          strerror(errno), option);
     free(part);
+}
+
+bool folder_try(const char *path)
+{
+    char *part = copy_of(path);
+    const bool created = create_parts(path, part);
+    free(part); // leaves errno as it is
+    return created;
 }
 
 void folder_check(const char *path, const char *option)

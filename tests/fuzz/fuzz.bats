@@ -41,6 +41,7 @@ fuzz() {
 @test "fuzz: safetensors" { fuzz safetensors; }
 @test "fuzz: checkpoint" { fuzz checkpoint; }
 @test "fuzz: metrics" { fuzz metrics; }
+@test "fuzz: flight" { fuzz flight; }
 @test "fuzz: service" { fuzz service; }
 @test "fuzz: server" { fuzz server; }
 @test "fuzz: store" { fuzz store; }

@@ -104,6 +104,24 @@ line = '{"epoch":0,"step":%d,"rank":0,"loss":2.3}\n'
 seed("metrics", b"\2", *(line % step for step in (1, 2, 3)))
 seed("metrics", b"\1", line % 1, '{"step":1e3}\n{"ste')
 
+
+# Flight records of two ranks: header, entries, header, entries.
+def header(rank, attempt=7):
+    said = struct.pack("<8sIiiiiiQqqq", b"ddpfly1", 0, rank, 2, 0, 1, 1, 1, 10**9, attempt, 5)
+    return said + b"host".ljust(64, b"\0") + b"/train"
+
+
+def call(op, kind=0, completed=9, failed=0, group=b""):
+    said = struct.pack("<QQQqqqqiiii", op + 1, op, 10, 7, 8, completed, failed, kind, 0, 0, 0)
+    return said + group.ljust(48, b"\0") + struct.pack("<12Q", *range(4, 16))
+
+
+seed("flight", *(piece for rank in (0, 1) for piece in (part(header(rank)), part(call(0) + call(1)))))
+seed("flight", part(header(0)), part(call(0) + call(1, 1, 0, 9)), part(header(1)), part(call(0)))
+seed("flight", part(header(0)), part(call(0, 0, 0) + call(1, 8, 0)), part(header(1)), part(call(0, 5, 0)))
+seed("flight", *(piece for rank in (0, 1) for piece in (part(header(rank)), part(b"".join(map(call, range(9)))))))
+seed("flight", part(header(0, 0)), part(), part(header(1, 8)), part(call(0, group=b"node 0")))
+
 # The store: what clients ask, and what servers answer.
 recorded = [json.loads(text) for text in open(f"{here}/../golden/tcpstore.jsonl")]
 for backend, some in itertools.groupby(recorded, lambda talk: talk["backend"]):

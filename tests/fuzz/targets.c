@@ -9,6 +9,7 @@ const Target targets[] = {
     { "safetensors", fuzz_safetensors, false },
     { "checkpoint", fuzz_checkpoint, false },
     { "metrics", fuzz_metrics, false },
+    { "flight", fuzz_flight, false },
     { "service", fuzz_service, false },
     { "server", fuzz_server, false },
     { "store", fuzz_store, false },

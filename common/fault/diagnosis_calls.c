@@ -1,0 +1,60 @@
+/* Do the ranks make the same calls? What has one number in one group must be one call. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/memory.h"
+#include "common/fault/rank_list.h"
+#include "common/fault/source_line.h"
+#include "common/fault/verdict.h"
+
+/* How many of the parts make the same call as this one. */
+static int count_same(const Part *part, const Part *end, const char *call)
+{
+    int count = 0;
+    char text[DESCRIPTION_BYTES];
+    for (; part < end; part++)
+        count += strcmp(flight_entry_describe(part->entry, text), call) == 0;
+    return count;
+}
+
+/* "rank 1 calls broadcast #3 of 10 int32 from rank 0 at train.c:95": all that make this call. */
+static void say_call(Verdict *verdict, const Part *part, const Part *end, const char *call)
+{
+    bool *has = mem_calloc((size_t)verdict->attempt->world_size, sizeof *has);
+    char text[DESCRIPTION_BYTES], list[RANK_LIST_BYTES], line[SOURCE_LINE_BYTES];
+    const Part *first = NULL;
+    for (; part < end; part++)
+        if (strcmp(flight_entry_describe(part->entry, text), call) == 0) {
+            has[part->rank] = true;
+            first = first == NULL ? part : first;
+        }
+    rank_list(has, verdict->attempt->world_size, list);
+    source_line(verdict->attempt->flight[first->rank].record, first->entry, line);
+    say(verdict, "%s call%s %s at %s", list, list[4] == 's' ? "" : "s", call, line);
+    free(has);
+}
+
+bool find_mismatch(Verdict *verdict)
+{
+    const Attempt *attempt = verdict->attempt;
+    const Part *end = attempt->part + attempt->num_parts, *next;
+    for (const Part *part = attempt->part; part < end; part = next) {
+        next = attempt_next(attempt, part);
+        char usual[DESCRIPTION_BYTES], other[DESCRIPTION_BYTES];
+        flight_entry_describe(part->entry, usual);
+        const int same = count_same(part, next, usual);
+        if (same == next - part)
+            continue;
+        const Part *odd = part;
+        while (strcmp(flight_entry_describe(odd->entry, other), usual) == 0)
+            odd++;
+        const bool first_is_usual = 2 * same >= next - part;
+        say(verdict, "The ranks' calls differ: ");
+        say_call(verdict, part, next, first_is_usual ? other : usual);
+        say(verdict, ", ");
+        say_call(verdict, part, next, first_is_usual ? usual : other);
+        say(verdict, ". From there on nothing fits: the ranks must make the same calls.");
+        return true;
+    }
+    return false;
+}

@@ -1,0 +1,191 @@
+/*
+ * Who waits for whom? A rank with a call that is not completed waits for the members of its group
+ * that have not made that call. Those may wait themselves, in another group; the culprits are the
+ * ones that do not: they compute, or are stopped, or gone.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/memory.h"
+#include "common/fault/rank_list.h"
+#include "common/fault/source_line.h"
+#include "common/fault/verdict.h"
+
+#define HANG_SECONDS 2.0 // a wait for a rank that may be computing
+#define MAX_CULPRITS 4 // of whom more is told than their number
+
+/* Does this rank take part in an open call, and will it do its share? */
+static bool waits(const Flight *flight)
+{
+    return flight->open != NULL && flight->process != PROCESS_STOPPED &&
+           (flight->process != PROCESS_GONE || flight->open->failed_ns > 0);
+}
+
+static bool is_same_call(const FlightEntry *a, const FlightEntry *b)
+{
+    return a->sequence == b->sequence && strcmp(a->group, b->group) == 0;
+}
+
+/* When the first rank gave this call up; INT64_MAX: nobody has. */
+static int64_t given_up_at(const Attempt *attempt, const FlightEntry *call)
+{
+    int64_t first = INT64_MAX;
+    for (int rank = 0; rank < attempt->world_size; rank++) {
+        const FlightEntry *open = attempt->flight[rank].open;
+        if (open != NULL && open->failed_ns > 0 && is_same_call(open, call))
+            first = open->failed_ns < first ? open->failed_ns : first;
+    }
+    return first;
+}
+
+/* Marks those members of the group that have not made the call, or have and are not there any
+ * more, and do not wait themselves. */
+static void mark_culprits(const Attempt *attempt, const FlightEntry *call, bool *culprit)
+{
+    const Part *part = attempt->part, *end = attempt->part + attempt->num_parts;
+    bool *member = mem_calloc((size_t)attempt->world_size, sizeof *member);
+    bool *came = mem_calloc((size_t)attempt->world_size, sizeof *came);
+    const bool of_two = call->kind == SEND || call->kind == RECV;
+    for (; part < end; part++) {
+        member[part->rank] |= strcmp(part->entry->group, call->group) == 0;
+        came[part->rank] |= is_same_call(part->entry, call);
+    }
+    for (int rank = 0; rank < attempt->world_size; rank++) {
+        const Flight *flight = &attempt->flight[rank];
+        const bool concerned = of_two ? rank == call->root : member[rank] || call->group[0] == '\0';
+        const bool in_it = came[rank] && !of_two;
+        const bool stuck = in_it && flight->open != NULL && is_same_call(flight->open, call);
+        if (concerned && (!in_it || stuck) && !waits(flight))
+            culprit[rank] = true;
+    }
+    free(member);
+    free(came);
+}
+
+/* Where nobody is missing any more: marks those who are gone and have not given up, so somebody or
+ * something has ended them; else those who came to a call after another had given it up. */
+static void mark_others(const Attempt *attempt, bool *culprit)
+{
+    for (int rank = 0; rank < attempt->world_size; rank++) {
+        const Flight *flight = &attempt->flight[rank];
+        culprit[rank] = flight->process == PROCESS_GONE && !waits(flight);
+    }
+    if (rank_count(culprit, attempt->world_size) > 0)
+        return;
+    for (int rank = 0; rank < attempt->world_size; rank++) {
+        const FlightEntry *open = attempt->flight[rank].open;
+        culprit[rank] = open != NULL && open->scheduled_ns > given_up_at(attempt, open);
+    }
+}
+
+/* "Rank 1 (process 123 on vm) is stopped; its last call, ..., ended 12.3 s ago." */
+static void say_state(Verdict *verdict, int rank)
+{
+    static const char *const states[] = {
+        [PROCESS_NO_RECORD] = "has left no record",
+        [PROCESS_ELSEWHERE] = "is elsewhere: run this on its machine, too",
+        [PROCESS_RUNNING] = "runs, but does something else",
+        [PROCESS_STOPPED] = "is stopped: kill -CONT lets it go on",
+        [PROCESS_GONE] = "is gone",
+        [PROCESS_FINISHED] = "has finished: it made fewer calls than the others",
+    };
+    const Flight *flight = &verdict->attempt->flight[rank];
+    say(verdict, " Rank %d ", rank);
+    if (flight->record != NULL)
+        say(verdict, "(process %d on %s) ", flight->record->pid, flight->record->host);
+    const FlightEntry *entry = flight->open != NULL ? flight->open : flight->last;
+    if (entry == NULL) {
+        say(verdict, "%s; it has made no call.", states[flight->process]);
+        return;
+    }
+    const int64_t given_up = given_up_at(verdict->attempt, entry);
+    char call[DESCRIPTION_BYTES], line[SOURCE_LINE_BYTES];
+    flight_entry_describe(entry, call);
+    source_line(flight->record, entry, line);
+    if (given_up < entry->scheduled_ns) {
+        say(verdict, "came when the others had given up, at %s: it was stopped, or computed.",
+            line);
+        return;
+    }
+    int64_t since;
+    const char *state = entry_state(entry, &since);
+    say(verdict, "%s; its last call, %s at %s, %s %.1f s ago.", states[flight->process], call, line,
+        state, seconds_since(verdict, since));
+}
+
+/* The call that has waited longest, of the ranks that wait; NULL: none. */
+static const FlightEntry *longest_wait(const Attempt *attempt)
+{
+    const FlightEntry *longest = NULL;
+    for (int rank = 0; rank < attempt->world_size; rank++) {
+        const Flight *flight = &attempt->flight[rank];
+        if (waits(flight) &&
+            (longest == NULL || flight->open->scheduled_ns < longest->scheduled_ns))
+            longest = flight->open;
+    }
+    return longest;
+}
+
+/* All that wait in this call, but for those who are to blame. */
+static void say_who_waits(Verdict *verdict, const FlightEntry *call, const bool *culprit)
+{
+    const Attempt *attempt = verdict->attempt;
+    bool *has = mem_calloc((size_t)attempt->world_size, sizeof *has);
+    char text[DESCRIPTION_BYTES], list[RANK_LIST_BYTES], line[SOURCE_LINE_BYTES] = "";
+    for (int rank = 0; rank < attempt->world_size; rank++) {
+        const Flight *flight = &attempt->flight[rank];
+        has[rank] = waits(flight) && is_same_call(flight->open, call) && !culprit[rank];
+        if (has[rank] && line[0] == '\0')
+            source_line(flight->record, flight->open, line);
+    }
+    rank_list(has, attempt->world_size, list);
+    say(verdict, "In %s at %s, %s wait%s", flight_entry_describe(call, text), line, list,
+        list[4] == 's' ? "" : "s");
+    free(has);
+}
+
+/* Is it a matter of time only? All are there, and none has waited for long. */
+static bool may_go_on(const Verdict *verdict, const FlightEntry *call)
+{
+    const Attempt *attempt = verdict->attempt;
+    for (int rank = 0; rank < attempt->world_size; rank++) {
+        const Flight *flight = &attempt->flight[rank];
+        if (flight->process == PROCESS_GONE || flight->process == PROCESS_STOPPED ||
+            flight->process == PROCESS_FINISHED ||
+            (flight->open != NULL && flight->open->failed_ns > 0))
+            return false;
+    }
+    return seconds_since(verdict, call->scheduled_ns) < HANG_SECONDS;
+}
+
+bool find_waiting(Verdict *verdict)
+{
+    const Attempt *attempt = verdict->attempt;
+    const FlightEntry *call = longest_wait(attempt);
+    if (call == NULL || may_go_on(verdict, call))
+        return false;
+    bool *culprit = mem_calloc((size_t)attempt->world_size, sizeof *culprit);
+    mark_culprits(attempt, call, culprit);
+    for (int rank = 0; rank < attempt->world_size; rank++) {
+        const Flight *flight = &attempt->flight[rank];
+        if (waits(flight) && !is_same_call(flight->open, call))
+            mark_culprits(attempt, flight->open, culprit);
+    }
+
+    if (rank_count(culprit, attempt->world_size) == 0)
+        mark_others(attempt, culprit);
+    say_who_waits(verdict, call, culprit);
+    char list[RANK_LIST_BYTES];
+    if (rank_count(culprit, attempt->world_size) > 0)
+        say(verdict, " for %s.", rank_list(culprit, attempt->world_size, list));
+    else
+        say(verdict, ", and nobody is missing: the data does not arrive, or they wait for each "
+                     "other in different calls.");
+    for (int rank = 0, said = 0; rank < attempt->world_size && said < MAX_CULPRITS; rank++)
+        if (culprit[rank]) {
+            say_state(verdict, rank);
+            said++;
+        }
+    free(culprit);
+    return true;
+}

@@ -1,0 +1,146 @@
+/*
+ * The recorder: one store to shared memory for each thing that happens to a collective.
+ *
+ * The kernel keeps a mapped page when the process that wrote it is killed, and writes it to the
+ * file: so nothing has to be flushed, and nothing gets lost but with the machine. Where a call came
+ * from is found by unwinding the stack, as addresses; turning those into lines is the reader's
+ * work (source_line.h).
+ */
+#include "common/fault/flight_recorder.h"
+
+#include <execinfo.h>
+#include <fcntl.h>
+#include <link.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/base/folder.h"
+#include "common/base/log.h"
+#include "common/fault/process.h"
+#include "common/fault/restarts.h"
+
+#define MICROSECOND 1000
+
+static void note_call(const FlightRecorder *recorder, FlightEntry *entry, const Collective *c)
+{
+    void *frame[FLIGHT_FRAMES] = { NULL };
+    const int num_frames = backtrace(frame, FLIGHT_FRAMES);
+    atomic_store_explicit(&entry->number, 0, memory_order_relaxed);
+    atomic_thread_fence(memory_order_release);
+    entry->sequence = c->sequence;
+    entry->count = c->count;
+    entry->scheduled_ns = flight_now();
+    entry->started_ns = entry->completed_ns = entry->failed_ns = 0;
+    entry->kind = (int32_t)c->kind;
+    entry->type = (int32_t)c->type;
+    entry->op = (int32_t)c->op;
+    entry->root = process_group_global_rank(c->pg, c->root);
+    memcpy(entry->group, c->pg->name, sizeof entry->group);
+    for (int i = 0; i < FLIGHT_FRAMES; i++) // - 1: in the call, not behind it
+        entry->frame[i] = i < num_frames ? (uint64_t)frame[i] - recorder->load_bias - 1 : 0;
+    atomic_store_explicit(&entry->number, c->op_id + 1, memory_order_release);
+}
+
+static void see(void *context, const Collective *collective, CollectiveState state)
+{
+    const FlightRecorder *recorder = context;
+    FlightEntry *entry = &recorder->record->entry[collective->op_id % FLIGHT_ENTRIES];
+    if (state == COLLECTIVE_SCHEDULED)
+        note_call(recorder, entry, collective);
+    else if (atomic_load_explicit(&entry->number, memory_order_acquire) != collective->op_id + 1)
+        return; // so late that its slot is another's
+    else if (state == COLLECTIVE_STARTED)
+        entry->started_ns = flight_now();
+    else if (state == COLLECTIVE_COMPLETED)
+        entry->completed_ns = flight_now();
+    else
+        entry->failed_ns = flight_now();
+}
+
+/* The first is the program itself. */
+static int take_load_bias(struct dl_phdr_info *info, size_t bytes, void *bias)
+{
+    (void)bytes;
+    *(uint64_t *)bias = info->dlpi_addr;
+    return 1;
+}
+
+/* A file of the record's size in which every byte has its place on the disk: or the kernel would
+ * end the rank when it finds none. Returns NULL, with errno, where there cannot be one. */
+static FlightRecord *map_file(const char *path)
+{
+    unlink(path); // not to be shared with an earlier attempt whose rank still writes
+    const int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return NULL;
+    void *memory = MAP_FAILED;
+    const int reason = posix_fallocate(fd, 0, sizeof(FlightRecord));
+    if (reason == 0)
+        memory = mmap(NULL, sizeof(FlightRecord), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    const int error = reason != 0 ? reason : errno;
+    close(fd);
+    if (memory != MAP_FAILED)
+        return memory;
+    unlink(path);
+    errno = error;
+    return NULL;
+}
+
+static void write_header(FlightRecord *record, int rank, int world_size)
+{
+    record->bytes = sizeof *record;
+    record->rank = rank;
+    record->world_size = world_size;
+    record->restart_count = restart_count();
+    record->pid = getpid();
+    record->pid_ticks = process_start_ticks(getpid(), NULL);
+    record->created_ns = flight_now();
+    gethostname(record->host, sizeof record->host - 1);
+    struct stat status;
+    if (readlink("/proc/self/exe", record->program, sizeof record->program - 1) > 0 &&
+        stat(record->program, &status) == 0)
+        record->program_ns = status.st_mtim.tv_sec * INT64_C(1000000000) + status.st_mtim.tv_nsec;
+    memcpy(record->magic, FLIGHT_MAGIC, sizeof record->magic); // last: now it is one
+}
+
+void flight_recorder_init(FlightRecorder *recorder, const Args *args, int rank, int world_size)
+{
+    char path[PATH_MAX + 64];
+    *recorder = (FlightRecorder){ .observer = { .see = see, .context = recorder } };
+    const int length = snprintf(path, PATH_MAX, "%s/" FLIGHT_FOLDER, args->checkpoint_dir);
+    const bool has_folder = length < PATH_MAX && folder_try(path);
+    snprintf(path + strlen(path), 64, "/" FLIGHT_FILE, rank);
+    recorder->record = has_folder ? map_file(path) : NULL;
+    if (recorder->record == NULL) {
+        log_warning("%s: %s: this rank goes without a flight record", path, strerror(errno));
+        return;
+    }
+    write_header(recorder->record, rank, world_size);
+    snprintf(recorder->advice, sizeof recorder->advice, "; see tools/ddp_doctor %s",
+             args->checkpoint_dir);
+    dl_iterate_phdr(take_load_bias, &recorder->load_bias);
+    backtrace(&(void *){ NULL }, 1); // the first call loads a library
+}
+
+void flight_recorder_join(FlightRecorder *recorder, ProcessGroup *pg)
+{
+    // In whole microseconds, which a double holds exactly until the year 2255.
+    const double now = (double)(flight_now() / MICROSECOND);
+    const double latest = all_reduce_scalar(pg, now, REDUCE_MAX);
+    if (recorder->record == NULL)
+        return;
+    recorder->record->attempt = (int64_t)latest;
+    recorder->record->state = FLIGHT_RUNNING;
+    pg->advice = recorder->advice;
+    process_group_observe(pg, &recorder->observer);
+}
+
+void flight_recorder_free(FlightRecorder *recorder)
+{
+    if (recorder->record == NULL)
+        return;
+    recorder->record->state = FLIGHT_FINISHED;
+    munmap(recorder->record, sizeof *recorder->record);
+}

@@ -1,0 +1,24 @@
+/* wait_times.h - which ranks wait in the collectives, and for whom. */
+#ifndef COMMON_FAULT_WAIT_TIMES_H
+#define COMMON_FAULT_WAIT_TIMES_H
+
+#include "common/fault/attempt.h"
+
+/* Single long waits, for a file to be written, count for no more than twice the mean in `usual`. */
+typedef struct {
+    double waits; // share of the time that it has waited for others ...
+    double usual; // ... but for single long waits
+    double blamed; // share of all usual waiting that was for it
+} RankWaits;
+
+typedef struct {
+    RankWaits *rank; // NULL: too few collectives are recorded
+    double usual; // mean over the ranks
+    int slowest; // the rank others wait for most
+} WaitTimes;
+
+/* From the collectives that all ranks of a group have completed and that end for all at the same
+ * time. Free rank with free(). Local. */
+void wait_times(WaitTimes *times, const Attempt *attempt);
+
+#endif

@@ -1,0 +1,51 @@
+/* Flight records of two ranks: header, calls, header, calls; and what is wrong with the run. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/base/memory.h"
+#include "common/fault/diagnosis.h"
+#include "tests/fuzz/targets.h"
+
+enum { NUM_RANKS = 2 };
+
+static void copy(void *to, size_t bytes, Input from)
+{
+    memcpy(to, from.data, from.size < bytes ? from.size : bytes);
+}
+
+/* A record of this and nothing else; its size, which the fuzzer need not guess, is right. */
+static void write_record(const char *path, Input *input)
+{
+    FlightRecord *record = mem_calloc(1, sizeof *record);
+    const Input header = input_part(input);
+    copy(record, offsetof(FlightRecord, entry), header);
+    copy(record->entry, sizeof record->entry, input_part(input));
+    if (record->bytes == 0)
+        record->bytes = sizeof *record;
+    FILE *file = fopen(path, "wb");
+    EXPECT(file != NULL && fwrite(record, sizeof *record - header.stays, 1, file) == 1);
+    EXPECT(fclose(file) == 0);
+    free(record);
+}
+
+void fuzz_flight(Input input)
+{
+    char path[NUM_RANKS][128], text[DIAGNOSIS_BYTES];
+    for (int rank = 0; rank < NUM_RANKS; rank++) {
+        snprintf(path[rank], sizeof *path, "%s/" FLIGHT_FILE, world_folder(), rank);
+        write_record(path[rank], &input);
+    }
+    Attempt attempt;
+    if (attempt_load(&attempt, world_folder())) {
+        WaitTimes times;
+        wait_times(&times, &attempt);
+        diagnose(&attempt, &times, 1000, text);
+        EXPECT(strlen(text) > 0 && strlen(text) < sizeof text);
+        free(times.rank);
+    }
+    attempt_free(&attempt);
+    for (int rank = 0; rank < NUM_RANKS; rank++)
+        unlink(path[rank]);
+}

@@ -1,0 +1,141 @@
+/*
+ * ddp_doctor - why does it hang, why is it slow? Reads what every rank has recorded of its calls.
+ *
+ *     tools/ddp_doctor checkpoints
+ *
+ * Names and states are those of PyTorch's Flight Recorder. It may look on while the ranks work, and
+ * after they have died; it changes nothing.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/base/log.h"
+#include "common/base/streams.h"
+#include "common/fault/diagnosis.h"
+#include "common/fault/source_line.h"
+
+static const char help[] =
+    "usage: tools/ddp_doctor [DIR]\n"
+    "Says who waits where, who is missing, who calls something else and who is slow, in a run of\n"
+    "step 05 that hangs, has died or goes on. DIR is its --checkpoint-dir (checkpoints); every "
+    "rank\n"
+    "keeps a record of its latest 512 collectives in DIR/flight, also after SIGKILL.\n"
+    "\n"
+    "  RANK        in the job\n"
+    "  PID         its process, on this machine or the one named\n"
+    "  PROCESS     running, stopped, gone (ended too soon), finished, or elsewhere (not looked "
+    "at)\n"
+    "  COLLECTIVE  the call that is open, else the latest: #SEQUENCE of COUNT TYPE\n"
+    "  STATE       scheduled: its turn has not come; started; completed; failed: the rank gave up\n"
+    "  SINCE       how long ago that was\n"
+    "  WAITS       share of its time spent waiting for others, in the calls recorded; who makes\n"
+    "              the others wait has the lowest\n"
+    "  CALLED AT   the line of the step's program (and that of common/ which made the call for "
+    "it);\n"
+    "              PROGRAM+OFFSET where addr2line cannot tell, or the program was built anew\n"
+    "\n"
+    "Exit status: 0 all is well, 1 not so or no records, 2 usage.\n";
+
+static const char *process_name(const Flight *flight)
+{
+    static const char *const names[] = {
+        [PROCESS_NO_RECORD] = "no record", [PROCESS_ELSEWHERE] = "elsewhere",
+        [PROCESS_RUNNING] = "running",     [PROCESS_STOPPED] = "stopped",
+        [PROCESS_GONE] = "gone",           [PROCESS_FINISHED] = "finished",
+    };
+    return names[flight->process];
+}
+
+/* "12.3 s", "5 min", "3 h" */
+static const char *duration(int64_t nanoseconds, char text[32])
+{
+    const double seconds = nanoseconds > 0 ? 1e-9 * (double)nanoseconds : 0;
+    if (seconds < 100)
+        snprintf(text, 32, "%.1f s", seconds);
+    else if (seconds < 6000)
+        snprintf(text, 32, "%.0f min", seconds / 60);
+    else
+        snprintf(text, 32, "%.0f h", seconds / 3600);
+    return text;
+}
+
+/* The call that tells most about a rank: the one that is open, else the latest; or NULL. */
+static const FlightEntry *call_of(const Flight *flight)
+{
+    return flight->open != NULL ? flight->open : flight->last;
+}
+
+static void print_rank(const Attempt *attempt, const WaitTimes *times, int rank, int64_t now,
+                       int width)
+{
+    const Flight *flight = &attempt->flight[rank];
+    char pid[16] = "-", waits[16] = "-", since_text[32];
+    if (flight->record != NULL)
+        snprintf(pid, sizeof pid, "%d", flight->record->pid);
+    if (times->rank != NULL && flight->record != NULL)
+        snprintf(waits, sizeof waits, "%.0f %%", 100 * times->rank[rank].waits);
+    printf("%4d  %7s  %-9s  ", rank, pid, process_name(flight));
+
+    const FlightEntry *entry = call_of(flight);
+    if (entry == NULL) {
+        const int64_t since = flight->record != NULL ? flight->record->created_ns : now;
+        printf("%-*s  %-9s  %7s\n", width, "-", flight->record == NULL ? "-" : "joining",
+               flight->record == NULL ? "-" : duration(now - since, since_text));
+        return;
+    }
+    char call[DESCRIPTION_BYTES], line[SOURCE_LINE_BYTES];
+    int64_t since;
+    const char *state = entry_state(entry, &since);
+    printf("%-*s  %-9s  %7s  %5s  %s\n", width, flight_entry_describe(entry, call), state,
+           duration(now - since, since_text), waits, source_line(flight->record, entry, line));
+}
+
+static void print_table(const Attempt *attempt, const WaitTimes *times, int64_t now)
+{
+    char call[DESCRIPTION_BYTES];
+    size_t width = strlen("COLLECTIVE");
+    for (int rank = 0; rank < attempt->world_size; rank++) {
+        const FlightEntry *entry = call_of(&attempt->flight[rank]);
+        const size_t length = entry != NULL ? strlen(flight_entry_describe(entry, call)) : 0;
+        width = length > width ? length : width;
+    }
+    printf("RANK      PID  PROCESS    %-*s  STATE        SINCE  WAITS  CALLED AT\n", (int)width,
+           "COLLECTIVE");
+    for (int rank = 0; rank < attempt->world_size; rank++)
+        print_rank(attempt, times, rank, now, (int)width);
+}
+
+int main(int argc, char **argv)
+{
+    streams_guard();
+    const char *dir = argc > 1 ? argv[1] : "checkpoints";
+    if (argc == 2 && (strcmp(dir, "--help") == 0 || strcmp(dir, "-h") == 0)) {
+        fputs(help, stdout);
+        streams_exit();
+    }
+    if (argc > 2 || dir[0] == '-')
+        usage_error("%s is not understood: tools/ddp_doctor [DIR]; see --help",
+                    argv[argc > 2 ? 2 : 1]);
+
+    Attempt attempt;
+    if (!attempt_load(&attempt, dir))
+        die("no flight record in %s%s%s: name the --checkpoint-dir of a run of step 05",
+            attempt.folder, attempt.refused != NULL ? "; " : "",
+            attempt.refused != NULL ? attempt.refused : "");
+    WaitTimes times;
+    wait_times(&times, &attempt);
+    const int64_t now = flight_now();
+    char verdict[DIAGNOSIS_BYTES];
+    const bool well = diagnose(&attempt, &times, now, verdict);
+
+    print_table(&attempt, &times, now);
+    printf("\nRestart %d, %d ranks: %s\n", attempt.restart_count, attempt.world_size, verdict);
+    if (attempt.refused != NULL)
+        log_warning("left out: %s", attempt.refused);
+    free(times.rank);
+    attempt_free(&attempt);
+    if (well)
+        streams_exit();
+    CHECK(fflush(stdout) == 0 && !ferror(stdout), CANNOT_PRINT, strerror(errno));
+    return EXIT_FAILURE;
+}
