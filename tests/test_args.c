@@ -33,6 +33,8 @@ static void test_defaults(void **state)
     assert_true(args.bucket_cap_mb == 25 && args.timeout == 300);
     assert_int_equal(args.save_every_steps, 0);
     assert_int_equal(args.keep, 3);
+    assert_int_equal(args.check_sync, 0);
+    assert_null(args.inject);
     assert_int_equal(args.nproc, 0);
     assert_int_equal(args.local_rank, -1);
 
@@ -101,6 +103,8 @@ static void test_values(void **state)
         { 5, "--resume x", "resume_auto 0", "resume x" },
         { 5, "--init-from b", "resume_auto 1", "init_from b" }, // where there is none to go on with
         { 5, "--resume auto --init-from b", "resume_auto 1", "init_from b" },
+        { 5, "--check-sync 9 --inject kill:1:2", "check_sync 9", "inject kill:1:2" },
+        { 5, "--inject none", "check_sync 0", "inject (null)" },
         { 3, "--local_rank=1 --check-collectives on", "local_rank 1", "check_collectives 1" },
     };
     for (size_t i = 0; i < LENGTH(cases); i++) {
@@ -211,7 +215,7 @@ static void test_steps(void **state)
             assert_true(strlen(line) <= 100);
             num_listed += strncmp(line, "  --", 4) == 0;
         }
-        static const int listed[] = { 0, 25, 30, 30, 32, 34 };
+        static const int listed[] = { 0, 25, 30, 30, 32, 36 };
         assert_int_equal(num_listed, listed[step]);
     }
     for (Step step = STEP_SINGLE; step <= STEP_FAULT; step++) {

@@ -1,0 +1,52 @@
+/* From "slow:1:20:50@1" to a Fault. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/fault/inject.h"
+
+#define SLOW_MILLISECONDS 100
+#define MAX_NUMBER 1000000000
+
+static const char *const names[] = {
+    [FAULT_KILL] = "kill",
+    [FAULT_STOP] = "stop",
+    [FAULT_SLOW] = "slow",
+    [FAULT_EXIT] = "exit",
+    [FAULT_CORRUPT_GRAD] = "corrupt-grad",
+    [FAULT_BITFLIP] = "bitflip",
+};
+
+/* If text begins with this mark and a number, moves behind them. */
+static bool take_number(const char **text, char mark, long *number)
+{
+    char *end = NULL;
+    if ((*text)[0] != mark || (*text)[1] < '0' || (*text)[1] > '9')
+        return false;
+    *number = strtol(*text + 1, &end, 10);
+    *text = end;
+    return *number <= MAX_NUMBER;
+}
+
+const char *fault_parse(Fault *fault, const char *text)
+{
+    const size_t length = strcspn(text, ":,@");
+    int kind = 0;
+    while (kind <= FAULT_BITFLIP &&
+           (strlen(names[kind]) != length || strncmp(names[kind], text, length) != 0))
+        kind++;
+    if (kind > FAULT_BITFLIP)
+        return NULL;
+
+    long rank = 0, step = 0, milliseconds = SLOW_MILLISECONDS, attempt = 0;
+    text += length;
+    if (!take_number(&text, ':', &rank) || !take_number(&text, ':', &step) || step < 1)
+        return NULL;
+    if (kind == FAULT_SLOW && text[0] == ':' && !take_number(&text, ':', &milliseconds))
+        return NULL;
+    if (text[0] == '@' && !take_number(&text, '@', &attempt))
+        return NULL;
+    if (text[0] != ',' && text[0] != '\0')
+        return NULL;
+    *fault = (Fault){ (FaultKind)kind, (int)rank, (uint64_t)step, (int)milliseconds, (int)attempt };
+    return text;
+}
