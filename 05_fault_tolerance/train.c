@@ -14,6 +14,7 @@
 #include "common/dist/dist_env.h"
 #include "common/fault/snapshots.h"
 #include "common/fault/stop.h"
+#include "common/fault/watch.h"
 #include "common/io/checkpoint.h"
 #include "common/io/metrics.h"
 #include "common/nn/optim.h"
@@ -70,9 +71,13 @@ static int train(const Args *args)
     device_init(&device, args, local_rank);
     dist_env_log(&env, device.name, device.place); // one line per rank: the job's map
 
+    Watch watch;
+    watch_init(&watch, args, rank, world_size); // what it does with the others is on record
+
     // Rendezvous: the ranks find each other through a small store, rank 0's or the launcher's.
     ProcessGroup pg;
     process_group_init(&pg, args, env.master_addr, env.master_port, rank, world_size, device.place);
+    watch_group(&watch, &pg);
     process_group_set_nodes(&pg, args, env.node); // who shares one: see --all-reduce
 
     // Data: one copy per node off the shared disk, and nobody reads before it is complete.
@@ -110,6 +115,7 @@ static int train(const Args *args)
     Reducer reducer;
     reducer_init(&reducer, args, &pg, model.grads, model.parameter, model.num_parameters);
     model_set_grad_hook(&model, reducer_mark_ready, &reducer);
+    watch_model(&watch, &optim); // see --inject, --check-sync
     Metrics metrics;
     metrics_init(&metrics, args, &model, rank, dataloader_num_batches(&loader));
     StopRequest stop;
@@ -125,6 +131,7 @@ static int train(const Args *args)
                (batch = dataloader_next(&loader)) != NULL) {
             run_batch(&model, &optim, batch, &reducer);
             metrics_step(&metrics, &model, epoch);
+            watch_step(&watch);
             snapshots_step(&snapshots);
 
             // Reading the loss makes the host wait for the device, so do it rarely.
@@ -152,6 +159,7 @@ static int train(const Args *args)
     reducer_free(&reducer);
     snapshots_free(&snapshots);
     process_group_destroy(&pg);
+    watch_free(&watch);
     optim_free(&optim);
     model_free(&model);
     dataloader_free(&loader);

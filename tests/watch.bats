@@ -1,0 +1,114 @@
+#!/usr/bin/env bats
+# Faults on purpose in step 05: who notices, and what tools/ddp_doctor makes of it.
+
+bats_require_minimum_version 1.5.0
+
+DDPRUN=03_torchrun_env/ddprun
+DOCTOR=tools/ddp_doctor
+RUN="05_fault_tolerance/train --model linear --dataset-size 256 --epochs 4 --save-every 0 --threads 1"
+
+setup() {
+    cd "$BATS_TEST_DIRNAME/.."
+    OUT=$BATS_TEST_TMPDIR
+}
+
+# ranks N OPTIONS...: a run on N ranks.
+ranks() {
+    local n=$1
+    shift
+    timeout 60 $DDPRUN --nproc-per-node "$n" $RUN --checkpoint-dir "$OUT/c" "$@"
+}
+
+# rows STATE...: the table shows these processes, rank by rank.
+rows() {
+    [ "$(awk '/^RANK/ { table = 1; next } /^$/ { table = 0 } table { print $3 }' <<<"$output" | paste -sd ' ')" = "$*" ]
+}
+
+@test "a run that goes well leaves a record that says so" {
+    ranks 2 >/dev/null 2>&1
+    run -0 --separate-stderr $DOCTOR "$OUT/c"
+    rows finished finished
+    [[ ${lines[-1]} == "Restart 0, 2 ranks: All ranks have finished." ]]
+    [[ ${lines[1]} =~ barrier\ #[0-9]+.*completed.*\ train\.c:[0-9]+\ \(process_group\.c:[0-9]+\)$ ]]
+    line=$(sed 's/.* train\.c:\([0-9]*\) .*/\1/' <<<"${lines[1]}")
+    sed -n "${line}p" 05_fault_tolerance/train.c | grep -q 'process_group_destroy(&pg);'
+    [ "$(ls "$OUT/c/flight" | paste -sd ' ')" = "rank0.flight rank1.flight" ]
+}
+
+@test "a killed rank is named by the others and by the doctor" {
+    run -137 ranks 3 --inject kill:1:5
+    [[ $output == *"rank 1 is gone: connection closed during "*"; see $DOCTOR $OUT/c"* ]]
+    run -1 --separate-stderr $DOCTOR "$OUT/c"
+    rows gone gone gone
+    [[ $output == *" wait for rank 1. Rank 1 (process "*") is gone; its last call, "* ]] ||
+        [[ $output == *" waits for rank"*" 1"*"Rank 1 (process "*") is gone; its last call, "* ]]
+}
+
+@test "a stopped rank is named while the others wait, and by them in time" {
+    ranks 2 --inject stop:1:3 --timeout 3 >"$OUT/said" 2>&1 3>&- &
+    job=$!
+    for _ in $(seq 200); do
+        run --separate-stderr $DOCTOR "$OUT/c"
+        [[ $output != *"is stopped: kill -CONT"* ]] || break
+        sleep 0.05
+    done
+    rows running stopped
+    [[ $output == *"rank 0 waits for rank 1. Rank 1 (process "*" is stopped: kill -CONT lets it go on; its last"* ]]
+    [ "$status" -eq 1 ]
+    wait $job || true
+    grep -q "rank 1 is missing in .* after 3 s" "$OUT/said"
+    run -1 --separate-stderr $DOCTOR "$OUT/c"
+    [[ $output == *"rank 0 waits for rank 1. Rank 1 "* ]]
+}
+
+@test "a rank that gives up, and one that is slow" {
+    run -1 ranks 2 --inject exit:1:4
+    [[ $output == *"[rank 1/2] fatal: --inject exit: this rank gives up after step 4"* ]]
+    ranks 3 --inject slow:2:1:40 >/dev/null 2>&1
+    run -1 --separate-stderr $DOCTOR "$OUT/c"
+    rows finished finished finished
+    [[ ${lines[-1]} == "Restart 0, 3 ranks: Rank 2 is slow: "* ]]
+}
+
+@test "a flipped bit is found by --check-sync, a wrong gradient is not" {
+    run -1 ranks 3 --inject bitflip:1:6 --check-sync 4
+    [ "$(grep -c 'fatal: the replicas differ after step 8, first in weight: rank 1 differs from ranks 0 and 2$' <<<"$output")" -eq 3 ]
+    run -0 --separate-stderr ranks 2 --inject corrupt-grad:1:6 --check-sync 1
+    corrupted=$output
+    run -0 --separate-stderr ranks 2 --check-sync 1 --resume none
+    [ "$corrupted" != "$output" ]
+}
+
+@test "a fault happens in the first attempt only" {
+    TORCHELASTIC_RESTART_COUNT=1 RANK=0 WORLD_SIZE=1 LOCAL_RANK=0 MASTER_ADDR=127.0.0.1 \
+        MASTER_PORT=$(python3 -c 'import socket; s = socket.socket(); s.bind(("", 0)); print(s.getsockname()[1])') \
+        timeout 60 $RUN --inject kill:0:1 --checkpoint-dir "$OUT/c"
+    run -0 --separate-stderr $DOCTOR "$OUT/c"
+    [[ ${lines[-1]} == "Restart 1, 1 ranks: All ranks have finished." ]]
+}
+
+@test "what is asked for wrongly" {
+    run -2 ranks 2 --inject kill:1
+    [ "$(grep -c 'inject "kill:1": it must be KIND:RANK:STEP, KIND one of kill, stop' <<<"$output")" -eq 1 ]
+    run -2 $DOCTOR a b
+    [[ $output == *"b is not understood: tools/ddp_doctor [DIR]; see --help" ]]
+    run -2 $DOCTOR --verbose
+    run -1 $DOCTOR "$OUT/nothing"
+    [[ $output == *"fatal: no flight record in $OUT/nothing; "*": name the --checkpoint-dir of a run of step 05" ]]
+    run -0 $DOCTOR --help
+    [[ $output == "usage: tools/ddp_doctor [DIR]"* ]]
+    run -1 bash -c "$DOCTOR '$OUT' >/dev/full"
+}
+
+@test "without addr2line, and for a program that was built anew, there are offsets" {
+    RUN=${RUN/05_fault_tolerance/$OUT}
+    cp 05_fault_tolerance/train "$OUT/train"
+    ranks 1 >/dev/null 2>&1
+    run -0 --separate-stderr $DOCTOR "$OUT/c"
+    [[ ${lines[1]} == *" train.c:"* ]]
+    run -0 --separate-stderr env PATH=/nowhere $DOCTOR "$OUT/c"
+    [[ ${lines[1]} =~ \ train\+0x[0-9a-f]+$ ]]
+    touch "$OUT/train"
+    run -0 --separate-stderr $DOCTOR "$OUT/c"
+    [[ ${lines[1]} =~ \ train\+0x[0-9a-f]+$ ]]
+}
