@@ -7,7 +7,24 @@
  */
 #include "common/nn/cpu_product.h"
 
+#include <math.h>
+
 enum { TILE_ROWS = 6, DOT_ROWS = 4 };
+
+/* a * b + sum, rounded once where the processor can. In a tile it is; but sums of single numbers
+ * the compiler takes apart as it likes, depending on how many there are and how they lie, and then
+ * some are rounded twice. */
+#ifdef FP_FAST_FMAF
+static inline float multiply_add(float a, float b, float sum)
+{
+    return fmaf(a, b, sum);
+}
+#else
+static inline float multiply_add(float a, float b, float sum)
+{
+    return a * b + sum;
+}
+#endif
 
 INLINE void tile(const Product *p, const int rows, const int vectors, int row, int column)
 {
@@ -55,7 +72,7 @@ static void one_column(const Product *p, int column)
             const float *a = p->a + i * p->a_row + outer * p->a_outer;
             const float *b = p->b + column + outer * p->b_outer;
             for (int inner = 0; inner < p->inner; inner++)
-                sum += a[inner * p->a_inner] * b[inner * p->b_inner];
+                sum = multiply_add(a[inner * p->a_inner], b[inner * p->b_inner], sum);
         }
         p->c[i * p->c_row + column] = sum;
     }
@@ -107,7 +124,7 @@ INLINE void dot_tile(const DotProducts *p, const int rows, const int columns, in
         for (int j = 0; j < columns; j++) {
             float total = vector_sum(sum[i][j]);
             for (int rest = k; rest < p->depth; rest++)
-                total += a[i * p->stride + rest] * b[j * p->stride + rest];
+                total = multiply_add(a[i * p->stride + rest], b[j * p->stride + rest], total);
             p->c[(row + i) * p->c_row + column + j] += total;
         }
 }
