@@ -3,7 +3,7 @@
  * with momentum, dropout on. Its median, since what else the machine does makes some steps longer.
  * Beside it: cnn_step.py, the same in PyTorch.
  *
- *     build/bench/cnn_step [batch size [threads [steps]]]
+ *     build/bench/cnn_step [batch size [threads [steps [any|fixed]]]]      as in --reduce-order
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,6 +28,8 @@ int main(int argc, char **argv)
     args.batch_size = argc > 1 ? atoi(argv[1]) : 64;
     args.threads = argc > 2 ? atoi(argv[2]) : 1;
     const int steps = argc > 3 ? atoi(argv[3]) : 100;
+    if (argc > 4)
+        args.reduce_order = argv[4];
 
     Device device;
     device_init(&device, &args, 0);

@@ -29,6 +29,7 @@ static void test_defaults(void **state)
     assert_string_equal(args.device, "auto");
     assert_string_equal(args.backend, "auto");
     assert_string_equal(args.all_reduce, "flat");
+    assert_string_equal(args.reduce_order, "any");
     assert_false(args.check_collectives);
     assert_true(args.bucket_cap_mb == 25 && args.timeout == 300);
     assert_int_equal(args.save_every_steps, 0);
@@ -98,6 +99,7 @@ static void test_values(void **state)
         { 2, "--nproc 4 --backend tcp", "nproc 4", "backend tcp" },
         { 2, "--timeout 2.5 --bucket-cap-mb 0.5", "timeout 2.5", "bucket_cap_mb 0.5" },
         { 4, "--all-reduce hierarchical", "all_reduce hierarchical", "backend auto" },
+        { 5, "--reduce-order fixed --all-reduce flat", "reduce_order fixed", "all_reduce flat" },
         { 5, "--save-every-steps 7 --keep 2", "save_every_steps 7", "keep 2" },
         { 5, "--resume none", "resume_auto 0", "resume (null)" },
         { 5, "--resume x", "resume_auto 0", "resume x" },
@@ -182,6 +184,10 @@ static void test_refused(void **state)
         { 1, "--bucket-cap-mb 2", "--bucket-cap-mb comes with step 02" },
         { 2, "--local-rank 0", "--local-rank comes with step 03" },
         { 3, "--all-reduce flat", "--all-reduce comes with step 04" },
+        { 5, "--reduce-order fixed --all-reduce hierarchical",
+          "--all-reduce does not go with this --reduce-order: hierarchical has an order of its "
+          "own" },
+        { 5, "--reduce-order tree", "must be one of any|fixed, not \"tree\"" },
         { 4, "--all-reduce ring", "must be one of flat|hierarchical, not \"ring\"" },
         { 2, "--nproc 0", "from 1 to 1024 or auto" },
         { 2, "--timeout 0", "from 0.001 to 1000000" },
@@ -215,7 +221,7 @@ static void test_steps(void **state)
             assert_true(strlen(line) <= 100);
             num_listed += strncmp(line, "  --", 4) == 0;
         }
-        static const int listed[] = { 0, 25, 30, 30, 32, 36 };
+        static const int listed[] = { 0, 25, 30, 30, 32, 37 };
         assert_int_equal(num_listed, listed[step]);
     }
     for (Step step = STEP_SINGLE; step <= STEP_FAULT; step++) {
@@ -269,10 +275,22 @@ static void test_batch_size(void **state)
           "--global-batch-size 120 cannot be shared out to 7 ranks: use 119" },
         { "--global-batch-size 3", 4,
           "--global-batch-size 3 cannot be shared out to 4 ranks: use 4" },
+        { "--reduce-order any --batch-size 3", 3, "share 3" },
+        { "--reduce-order fixed --batch-size 3", 8, "share 3" },
+        { "--reduce-order fixed --batch-size 4", 2, "share 4" },
+        { "--reduce-order fixed --batch-size 6", 2,
+          "--reduce-order fixed cuts the batch of 2 ranks into 8 parts: use a multiple of 4 for "
+          "--batch-size, not 6" },
+        { "--reduce-order fixed --batch-size 12", 1, "use a multiple of 8 for --batch-size" },
+        { "--reduce-order fixed --global-batch-size 24", 8, "share 3" },
+        { "--reduce-order fixed --global-batch-size 20", 2,
+          "use a multiple of 8 for --global-batch-size, not 20" },
+        { "--reduce-order fixed", 3, "--reduce-order fixed is for 1, 2, 4 or 8 ranks, not for 3" },
+        { "--reduce-order fixed", 16, "1, 2, 4 or 8 ranks, not for 16" },
     };
     for (size_t i = 0; i < LENGTH(cases); i++) {
         world_size = cases[i].world_size;
-        const int status = run(STEP_SINGLE, cases[i].line);
+        const int status = run(STEP_FAULT, cases[i].line);
         if (strncmp(cases[i].share, "share", 5) == 0)
             assert_value(cases[i].share);
         else

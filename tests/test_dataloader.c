@@ -113,6 +113,37 @@ static void test_no_rows(void **state)
     sampler_free(&sampler);
 }
 
+/* Cut into 8 shards, the batches of all ranks together are the same, however many ranks there are:
+ * an epoch goes on from its start until they are full. */
+static void test_batches_in_shards(void **state)
+{
+    (void)state;
+    static const size_t sizes[] = { 1, 3, 8, 21, 100 };
+    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
+        for (int world_size = 1; world_size <= 8; world_size *= 2)
+            for (int rank = 0; rank < world_size; rank++) {
+                const Dataset dataset = { .size = sizes[s], .shards = 8 };
+                Sampler alone, sampler;
+                distributed_sampler_init(&alone, dataset.size, 0, 1, true, false, 5);
+                distributed_sampler_init(&sampler, dataset.size, rank, world_size, true, false, 5);
+                DataLoader loader;
+                dataloader_init(&loader, &dataset, &sampler, 8 / world_size);
+                assert_int_equal(dataloader_num_batches(&loader), (dataset.size + 7) / 8);
+                sampler_set_epoch(&alone, 2);
+                sampler_set_epoch(&sampler, 2);
+                size_t place = (size_t)rank; // in the group's epoch
+                for (const Batch *batch; (batch = dataloader_next(&loader)) != NULL;) {
+                    assert_int_equal(batch->size, 8 / world_size);
+                    for (int i = 0; i < batch->size; i++, place += (size_t)world_size)
+                        assert_int_equal(batch->index[i], alone.order[place % dataset.size]);
+                }
+                assert_int_equal(place - (size_t)rank, (dataset.size + 7) / 8 * 8);
+                dataloader_free(&loader);
+                sampler_free(&sampler);
+                sampler_free(&alone);
+            }
+}
+
 static void init_with_batch_size(const void *batch_size)
 {
     const Dataset dataset = { .size = 1 };
@@ -136,6 +167,7 @@ int main(void)
         cmocka_unit_test(test_huge_batch),
         cmocka_unit_test(test_goes_on_after_a_seek),
         cmocka_unit_test(test_no_rows),
+        cmocka_unit_test(test_batches_in_shards),
         cmocka_unit_test(test_refuses_empty_batches),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -68,6 +68,8 @@ static void settle(Args *args, Settings *settings)
     give_way(settings, linear == images, "dataset", "model",
              "linear learns from random, cnn from digits or mnist");
     give_way(settings, !sgd, "momentum", "optimizer", "leave it out, or use --optimizer sgd");
+    give_way(settings, args_shards(args, 1) > 0 && strcmp(args->all_reduce, "hierarchical") == 0,
+             "all-reduce", "reduce-order", "hierarchical has an order of its own; leave one out");
     give_way(settings, two_sizes, "global-batch-size", "batch-size",
              "give the batch of each rank, or that of all together");
 
@@ -82,6 +84,8 @@ static void settle(Args *args, Settings *settings)
         args->dataset = linear ? "random" : "digits";
     if (source_of(settings, "momentum") == BY_DEFAULT)
         args->momentum = sgd && !linear ? 0.9 : 0;
+    if (source_of(settings, "all-reduce") == BY_DEFAULT)
+        args->all_reduce = "flat";
     if (source_of(settings, "global-batch-size") == BY_DEFAULT)
         args->global_batch_size = 0;
     if (source_of(settings, "init-from") == BY_DEFAULT)
@@ -215,11 +219,35 @@ void args_parse(Args *args, Step step, int argc, char **argv)
     pass_on_local_rank(args);
 }
 
+int args_shards(const Args *args, int world_size)
+{
+    enum { SHARDS = 8 };
+    if (args->reduce_order == NULL || strcmp(args->reduce_order, "fixed") != 0)
+        return 0; // NULL: not from args_defaults
+    if (SHARDS % world_size != 0)
+        usage_error("--reduce-order fixed is for 1, 2, 4 or 8 ranks, not for %d", world_size);
+    return SHARDS / world_size;
+}
+
+/* Usage error where the shards would differ in size. */
+static void check_shards(const Args *args, int world_size)
+{
+    const bool global = args->global_batch_size > 0;
+    const int size = global ? args->global_batch_size : args->batch_size;
+    const int shards = args_shards(args, global ? 1 : world_size);
+    if (shards > 0 && size % shards != 0)
+        usage_error("--reduce-order fixed cuts the batch of %d rank%s into 8 parts: use a multiple "
+                    "of %d for --%s, not %d",
+                    world_size, world_size == 1 ? "" : "s", shards,
+                    global ? "global-batch-size" : "batch-size", size);
+}
+
 int args_batch_size(const Args *args, int world_size)
 {
     const int total = args->global_batch_size;
     if (total % world_size != 0)
         usage_error("--global-batch-size %d cannot be shared out to %d ranks: use %d", total,
                     world_size, total < world_size ? world_size : total - total % world_size);
+    check_shards(args, world_size);
     return total > 0 ? total / world_size : args->batch_size;
 }

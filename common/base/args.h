@@ -40,6 +40,7 @@ typedef struct {
 
     const char *backend; // "auto", "nccl", "mpi" or "tcp"
     const char *all_reduce; // "flat" or "hierarchical"
+    const char *reduce_order; // "any" or "fixed"; see args_shards
     bool check_collectives;
     double bucket_cap_mb;
     double timeout; // seconds, of rendezvous and every collective
@@ -58,8 +59,17 @@ void args_parse(Args *args, Step step, int argc, char **argv);
 /* The defaults alone, for a model: what args_parse starts from (tests start here too). */
 void args_defaults(Args *args, const char *model);
 
+/* How many shards of a batch each rank has: 0, or with --reduce-order fixed 8 / world_size.
+ *
+ * Then the batch of the whole group is cut into 8 shards, however many ranks there are: place p of
+ * it belongs to shard p % 8. The gradients of a shard are summed up by themselves, and the shards'
+ * sums as a tree: k with k + 4, the sums of that with k + 2, of that with k + 1. Rank r of W has
+ * the shards r, r + W, ...: so the tree begins inside the ranks and ends between them, and 1, 2, 4
+ * and 8 ranks add up the same numbers in the same order. Usage error on other numbers of ranks. */
+int args_shards(const Args *args, int world_size);
+
 /* Samples per rank and step: batch_size, or an equal share of global_batch_size. Usage error where
- * that cannot be shared out. */
+ * that cannot be shared out, to ranks or to their shards. */
 int args_batch_size(const Args *args, int world_size);
 
 #endif

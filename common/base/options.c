@@ -86,6 +86,8 @@ const Option options[] = {
       .help = "gradients that travel together", .low = 0.001, .high = 1000000 },
     { "all-reduce", "flat|hierarchical", "flat", RANKS, STEP_NODES, OPTION_CHOICE,
       offsetof(Args, all_reduce), .help = "hierarchical: fewer bytes between nodes (tcp)" },
+    { "reduce-order", "any|fixed", "any", RANKS, STEP_FAULT, OPTION_CHOICE,
+      offsetof(Args, reduce_order), .help = "fixed: 1, 2, 4 and 8 ranks get the same bits (tcp)" },
     { "check-collectives", "on|off", "off", RANKS, STEP_SPAWN, OPTION_SWITCH,
       offsetof(Args, check_collectives), .help = "compare what the ranks call, before each call" },
     { "timeout", "SECONDS", "300", RANKS, STEP_SPAWN, OPTION_REAL, offsetof(Args, timeout),

@@ -13,6 +13,8 @@
 void dataloader_init(DataLoader *loader, const Dataset *dataset, Sampler *sampler, int batch_size)
 {
     CHECK(batch_size > 0, "a batch of %d rows cannot be made", batch_size);
+    if (dataset->shards > 0)
+        sampler_pad(sampler, dataset->shards);
     *loader = (DataLoader){ .dataset = dataset, .sampler = sampler, .batch_size = batch_size };
     const size_t rows = sampler->size < (size_t)batch_size ? sampler->size : (size_t)batch_size;
     loader->index = mem_calloc(rows, sizeof *loader->index);

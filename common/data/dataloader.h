@@ -23,6 +23,7 @@ typedef struct {
     Batch batch;
 } DataLoader;
 
+/* Pads the sampler where the data set's batches are cut into shards. */
 void dataloader_init(DataLoader *loader, const Dataset *dataset, Sampler *sampler, int batch_size);
 size_t dataloader_num_batches(const DataLoader *loader); // of a whole epoch
 const Batch *dataloader_next(DataLoader *loader); // NULL at the end of the epoch, once

@@ -70,7 +70,8 @@ static void mnist_load(Dataset *dataset, const char *dir, Split split)
 
 void dataset_init(Dataset *dataset, const Args *args, Split split, Rng *rng)
 {
-    *dataset = (Dataset){ .name = args->dataset };
+    *dataset =
+        (Dataset){ .name = args->dataset, .shards = split == TRAIN ? args_shards(args, 1) : 0 };
     if (strcmp(args->dataset, "random") == 0) {
         random_load(dataset, split == TRAIN ? (size_t)args->dataset_size : 0, rng);
     } else if (strcmp(args->dataset, "digits") == 0) {
@@ -92,9 +93,12 @@ void dataset_init(Dataset *dataset, const Args *args, Split split, Rng *rng)
 
 int dataset_max_rows(const Args *args)
 {
-    if (strcmp(args->dataset, "random") == 0)
-        return args->dataset_size;
-    return strcmp(args->dataset, "digits") == 0 ? DIGITS_ROWS : INT_MAX;
+    const bool random = strcmp(args->dataset, "random") == 0;
+    if (!random && strcmp(args->dataset, "digits") != 0)
+        return INT_MAX;
+    const int rows = random ? args->dataset_size : DIGITS_ROWS;
+    const int padding = args_shards(args, 1);
+    return rows < INT_MAX - padding ? rows + padding : INT_MAX;
 }
 
 void dataset_free(Dataset *dataset)

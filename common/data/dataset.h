@@ -25,6 +25,8 @@ typedef struct {
     float *targets; // [size][1], where there are none
     float mean, std; // of pixels from 0 to 1: MNIST's, for digits too; 0 and 1: none
     float normalised[256]; // byte -> normalised float
+
+    int shards; // into which batches of the whole group are cut (args_shards); 0: they are not
 } Dataset;
 
 /* Loads one half of the set that args name. Local; dies with one line on files that are missing,

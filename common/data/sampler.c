@@ -46,6 +46,15 @@ void distributed_sampler_init(Sampler *sampler, size_t dataset_size, int rank, i
     sampler_deal(sampler, (dataset_size / ranks + pad) * ranks);
 }
 
+void sampler_pad(Sampler *sampler, int multiple)
+{
+    const size_t n = sampler->dataset_size, places = (size_t)multiple;
+    CHECK(multiple % sampler->world_size == 0, "%d ranks cannot share %d places",
+          sampler->world_size, multiple);
+    free(sampler->order);
+    sampler_deal(sampler, (n + places - 1) / places * places);
+}
+
 void sequential_sampler_init(Sampler *sampler, size_t dataset_size, int rank, int world_size)
 {
     sampler_init(sampler, dataset_size, rank, world_size);

@@ -28,6 +28,10 @@ typedef struct {
 void distributed_sampler_init(Sampler *sampler, size_t dataset_size, int rank, int world_size,
                               bool shuffle, bool drop_last, uint64_t seed);
 
+/* Pads every epoch to a multiple of `multiple`, which world_size divides, and never cuts it: then
+ * what the ranks are dealt together does not depend on their number. Before the first row. */
+void sampler_pad(Sampler *sampler, int multiple);
+
 /* For evaluation: in order, and each row exactly once, so some ranks may get one fewer. Local. */
 void sequential_sampler_init(Sampler *sampler, size_t dataset_size, int rank, int world_size);
 

@@ -41,7 +41,10 @@ static void carry_out(Mesh *mesh, const Collective *collective)
     switch (collective->kind) {
     case ALL_REDUCE:
     case BARRIER: // the sum of nothing: nobody has it before all have come
-        (bytes <= SHORT_BYTES ? doubling_all_reduce : ring_all_reduce)(mesh, collective);
+        if (collective->pg->fixed_order)
+            halving_all_reduce(mesh, collective);
+        else
+            (bytes <= SHORT_BYTES ? doubling_all_reduce : ring_all_reduce)(mesh, collective);
         break;
     case BROADCAST:
         (bytes <= SHORT_BYTES ? tree_broadcast : chain_broadcast)(mesh, collective);

@@ -99,10 +99,10 @@ static noreturn void leave_incomplete(const ProcessGroup *pg, const bool *missin
 static void write_line(const ProcessGroup *pg, const Args *args, char line[LINE_BYTES])
 {
     const bool flat = strcmp(args->all_reduce, "flat") == 0; // early steps know nothing else
-    snprintf(line, LINE_BYTES, "--backend %s, --device %s, %d ranks, --check-collectives %s%s%s",
+    snprintf(line, LINE_BYTES, "--backend %s, --device %s, %d ranks, --check-collectives %s%s%s%s",
              pg->backend->name, pg->place.on_gpu ? "cuda" : "cpu", pg->world_size,
              pg->check_collectives ? "on" : "off", flat ? "" : ", --all-reduce ",
-             flat ? "" : args->all_reduce);
+             flat ? "" : args->all_reduce, pg->fixed_order ? ", --reduce-order fixed" : "");
 }
 
 /* Dies unless all ranks ask for the same. Nothing is compared on the way: some may want that. */
@@ -176,11 +176,15 @@ static void group_set(ProcessGroup *pg, const Args *args, Store *store, int rank
                         .place = place,
                         .timeout = args->timeout,
                         .mean_ranks = world_size,
+                        .fixed_order = args_shards(args, world_size) > 0,
                         .check_collectives = args->check_collectives,
                         .backend = backend_choose(args->backend, place.on_gpu, rank, world_size) };
     if (strcmp(args->all_reduce, "hierarchical") == 0 && pg->backend != &backend_tcp)
         usage_error("--all-reduce hierarchical is for --backend tcp: %s finds its own way between "
                     "nodes, so leave the option out",
+                    pg->backend->name);
+    if (pg->fixed_order && pg->backend != &backend_tcp)
+        usage_error("--reduce-order fixed is for --backend tcp: %s adds up in an order of its own",
                     pg->backend->name);
 }
 

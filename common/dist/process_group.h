@@ -30,6 +30,7 @@ typedef struct ProcessGroup {
     const struct Backend *backend;
     void *state; // the backend's own
     int mean_ranks; // what REDUCE_MEAN divides by: world_size
+    bool fixed_order; // all_reduce adds up as the tree of args_shards does (tcp, not in parts)
 
     struct ProcessGroup *parent; // of which it is a part; NULL: formed by init, of all ranks
     int *members; // their ranks in the group of all, by rank here; NULL: the same
@@ -51,10 +52,12 @@ typedef struct {
 
 /* Forms the group, as torch.distributed.init_process_group does: rank 0 serves a store at
  * master_addr:master_port, unless a launcher's agent does, and all ranks meet there. They must
- * agree on backend, device, world size and --all-reduce; who does not, or does not come, is named.
- * With backend mpi the ranks meet through MPI, which names nobody; address and port are not used
- * (NULL and 0 will do) and there is no store. args: backend, timeout, check_collectives, all_reduce
- * (usage error on backends that know the nodes themselves). Data of later calls lies in `place`. */
+ * agree on backend, device, world size, --all-reduce and --reduce-order; who does not, or does not
+ * come, is named. With backend mpi the ranks meet through MPI, which names nobody; address and port
+ * are not used (NULL and 0 will do) and there is no store. args: backend, timeout,
+ * check_collectives, all_reduce (usage error on backends that know the nodes themselves),
+ * reduce_order (usage error on backends whose order is their own). Data of later calls lies in
+ * `place`. */
 void process_group_init(ProcessGroup *pg, const Args *args, const char *master_addr,
                         int master_port, int rank, int world_size, Place place);
 

@@ -12,6 +12,9 @@ void ring_all_gather(Mesh *mesh, const Collective *collective);
 /* tcp_doubling.c: few steps, for short messages. */
 void doubling_all_reduce(Mesh *mesh, const Collective *collective);
 
+/* tcp_halving.c: one tree for all counts and types; for 2, 4, 8, ... ranks. */
+void halving_all_reduce(Mesh *mesh, const Collective *collective);
+
 /* tcp_broadcast.c: the tree for short messages, the chain for long ones. */
 void tree_broadcast(Mesh *mesh, const Collective *collective);
 void chain_broadcast(Mesh *mesh, const Collective *collective);

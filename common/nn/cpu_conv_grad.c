@@ -1,6 +1,7 @@
 /*
  * Gradients of a convolution, image by image. A chunk of the batch adds up its images' gradients of
- * weight and bias by itself; then the chunks are added up, in order. Where the input's gradient is
+ * weight and bias by itself; then the chunks are added up, in order. A shard is two chunks, its
+ * images taking turns, and there the order is the shards' tree. Where the input's gradient is
  * wanted too, zeros are worth skipping (cpu_scatter.c). In a first layer it is not wanted, and
  * pixels of one channel make no vectors: there the weight's gradient is a product of matrices.
  */
@@ -8,6 +9,9 @@
 
 #include "common/nn/cpu_kernels.h"
 #include "common/nn/cpu_product.h"
+
+enum { CHUNKS_PER_SHARD = 2 }; // so many threads have work where there is one shard
+_Static_assert(CHUNKS_PER_SHARD *CPU_MAX_SHARDS <= CPU_CHUNKS, "more chunks than have scratch");
 
 /* Floats of a chunk: the sums for the weight, then those for the bias. */
 static ptrdiff_t sums_numel(ConvShape shape)
@@ -69,15 +73,17 @@ static void conv_grad(Device *device, ConvShape shape, int n, const float *x, co
     const ptrdiff_t in_numel = (ptrdiff_t)shape.in_size * shape.in_size * shape.in_channels;
     const ptrdiff_t out_numel = (ptrdiff_t)size * size * channels;
     const bool is_product = argmax == NULL && dx == NULL;
-    const int chunks = cpu_min(n, CPU_CHUNKS);
+    const int shards = device->shards;
+    const int chunks = shards > 0 ? CHUNKS_PER_SHARD * shards : cpu_min(n, CPU_CHUNKS);
     float *sums = cpu_scratch(device, cpu_conv_grad_scratch(shape));
 
 #pragma omp parallel for num_threads(device->threads) schedule(dynamic)
     for (int chunk = 0; chunk < chunks; chunk++) {
         float *sum = sums + chunk * sums_numel(shape);
         memset(sum, 0, sums_numel(shape) * sizeof *sum);
-        const int end = cpu_share(n, chunk + 1, chunks);
-        for (int i = cpu_share(n, chunk, chunks); i < end; i++) {
+        const int first = shards > 0 ? chunk : cpu_share(n, chunk, chunks);
+        const int end = shards > 0 ? n : cpu_share(n, chunk + 1, chunks);
+        for (int i = first; i<end; i += shards> 0 ? chunks : 1) {
             const float *image = x + i * in_numel;
             const uint8_t *corners = argmax != NULL ? argmax + i * out_numel : NULL;
             float *gradient = dy + i * out_numel, *dimage = dx != NULL ? dx + i * in_numel : NULL;
@@ -93,7 +99,9 @@ static void conv_grad(Device *device, ConvShape shape, int n, const float *x, co
         }
     }
 
-    add_chunks(device, shape, is_product, chunks, sums, dweight, dbias);
+    if (shards > 0)
+        cpu_tree_sum(chunks, sums_numel(shape), sums_numel(shape), sums);
+    add_chunks(device, shape, is_product, shards > 0 ? 1 : chunks, sums, dweight, dbias);
 }
 
 void cpu_conv_relu_grad(Device *device, ConvShape shape, int n, const float *x, const float *y,

@@ -5,14 +5,16 @@
  * after the other: [out][ky][kx][in]. Then a line of the window under a filter is contiguous.
  *
  * Threads share images, columns or weights, but no sum. What is summed over images is summed over
- * CPU_CHUNKS parts of the batch, whatever the number of threads: so it changes no bit.
+ * CPU_CHUNKS parts of the batch, whatever the number of threads: so it changes no bit. Where the
+ * batch is cut into shards, nothing changes with the number of ranks either: a row's forward pass
+ * knows of no other row, and its gradients meet only those of its shard, until whole shards meet.
  */
 #ifndef COMMON_NN_CPU_KERNELS_H
 #define COMMON_NN_CPU_KERNELS_H
 
 #include "common/nn/device_ops.h"
 
-enum { CPU_CHUNKS = 16 };
+enum { CPU_CHUNKS = 16, CPU_MAX_SHARDS = 8 };
 
 /* Where part `part` begins when n are shared out to `parts`. */
 static inline int cpu_share(int n, int part, int parts)
@@ -45,6 +47,10 @@ size_t cpu_conv_grad_scratch(ConvShape shape); // and backward
 /* dy = y > 0 ? dy * scale : 0, and sums[column] += the sum of the column: on the calling thread. */
 void cpu_relu_gate(size_t count, const float *y, float scale, float *dy);
 void cpu_add_rows(int rows, int columns, const float *values, float *sums);
+
+/* Adds up as a tree: part i of `parts`, a power of two, gets part i + parts / 2, and so on until
+ * all are in part 0. Parts lie `stride` apart; on the calling thread. */
+void cpu_tree_sum(int parts, size_t numel, size_t stride, float *sums);
 
 /* Convolutions of 3 x 3 in pairs of rows; see cpu_winograd.c. */
 size_t cpu_winograd_scratch(ConvShape shape, int threads);

@@ -13,6 +13,7 @@ enum {
     DOT_DEPTH = 1024, // so much of 64 rows of inputs fits into the L2 cache
     PANEL_DEPTH = 128, // and such a panel, 32 KiB, into the L1 cache
     PANEL_COLUMNS = 64,
+    BLOCK_ROWS = 32, // of a panel, of which each shard has a sum of its own
 };
 
 /* Every thread meets the same columns at each depth, so that none has to wait for another. */
@@ -57,6 +58,13 @@ void cpu_relu_grad(Device *device, size_t count, const float *y, float scale, fl
     cpu_relu_gate(count, y, scale, dy);
 }
 
+void cpu_tree_sum(int parts, size_t numel, size_t stride, float *sums)
+{
+    for (int half = parts / 2; half > 0; half /= 2)
+        for (int i = 0; i < half; i++)
+            cpu_add_rows(1, (int)numel, sums + (half + i) * stride, sums + i * stride);
+}
+
 void cpu_add_rows(int rows, int columns, const float *restrict values, float *restrict sums)
 {
     for (int row = 0; row < rows; row++, values += columns)
@@ -64,61 +72,109 @@ void cpu_add_rows(int rows, int columns, const float *restrict values, float *re
             sums[j] += values[j];
 }
 
-/* A product whose B has long rows, panel by panel. Rows of a panel may lie a multiple of 4 KiB
+/* Some columns of a product whose B has long rows, into c. The rows may lie a multiple of 4 KiB
  * apart, and then they push each other out of the cache; so a panel is copied together first. */
-static void product_by_panels(Device *device, const Product *p)
+static void product_panel(const Product *p, int column, int columns, float *c)
+{
+    _Alignas(64) float panel[PANEL_DEPTH][PANEL_COLUMNS];
+    Product part = *p;
+    part.columns = columns;
+    part.b = panel[0];
+    part.b_inner = PANEL_COLUMNS;
+    part.c = c;
+    for (int k = 0; k < p->inner; k += PANEL_DEPTH) {
+        part.inner = cpu_min(PANEL_DEPTH, p->inner - k);
+        for (int i = 0; i < part.inner; i++)
+            memcpy(panel[i], p->b + (k + i) * p->b_inner + column, columns * sizeof(float));
+        part.a = p->a + k * p->a_inner;
+        cpu_product(&part);
+        part.add = true;
+    }
+}
+
+/* The same, added to C, where the sum is cut into shards. They meet block by block, as long as all
+ * their sums are in the cache. */
+static void add_panel_of_shards(const Product *p, int shards, int column, int columns)
+{
+    _Alignas(64) float sums[CPU_MAX_SHARDS][BLOCK_ROWS * PANEL_COLUMNS];
+    Product shard = *p;
+    shard.inner = p->inner / shards;
+    shard.a_inner = shards * p->a_inner;
+    shard.b_inner = shards * p->b_inner;
+    shard.c_row = columns;
+    shard.add = false;
+    for (int row = 0; row < p->rows; row += BLOCK_ROWS) {
+        shard.rows = cpu_min(BLOCK_ROWS, p->rows - row);
+        for (int s = 0; s < shards; s++) {
+            shard.a = p->a + row * p->a_row + s * p->a_inner;
+            shard.b = p->b + s * p->b_inner;
+            product_panel(&shard, column, columns, sums[s]);
+        }
+        cpu_tree_sum(shards, (size_t)shard.rows * columns, BLOCK_ROWS * PANEL_COLUMNS, sums[0]);
+        for (int i = 0; i < shard.rows; i++)
+            cpu_add_rows(1, columns, sums[0] + i * columns, p->c + (row + i) * p->c_row + column);
+    }
+}
+
+static void product_by_panels(Device *device, int shards, const Product *p)
 {
     const int threads = cpu_threads(device, (double)p->rows * p->columns * p->inner);
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (int column = 0; column < p->columns; column += PANEL_COLUMNS) {
-        _Alignas(64) float panel[PANEL_DEPTH][PANEL_COLUMNS];
-        Product part = *p;
-        part.columns = cpu_min(PANEL_COLUMNS, p->columns - column);
-        part.b = panel[0];
-        part.b_inner = PANEL_COLUMNS;
-        part.c = p->c + column;
-        for (int k = 0; k < p->inner; k += PANEL_DEPTH) {
-            part.inner = cpu_min(PANEL_DEPTH, p->inner - k);
-            for (int i = 0; i < part.inner; i++)
-                memcpy(panel[i], p->b + (k + i) * p->b_inner + column,
-                       part.columns * sizeof(float));
-            part.a = p->a + k * p->a_inner;
-            cpu_product(&part);
-            part.add = true;
-        }
+        const int columns = cpu_min(PANEL_COLUMNS, p->columns - column);
+        if (shards > 0)
+            add_panel_of_shards(p, shards, column, columns);
+        else
+            product_panel(p, column, columns, p->c + column);
+    }
+}
+
+static void add_rows_of_shards(int shards, int rows, int columns, const float *values, float *sums)
+{
+    for (int j = 0; j < columns; j++) {
+        float part[CPU_MAX_SHARDS] = { 0 };
+        for (int row = 0; row < rows; row++)
+            part[row % shards] += values[row * columns + j];
+        cpu_tree_sum(shards, 1, 1, part);
+        sums[j] += part[0];
     }
 }
 
 void cpu_linear_grad_params(Device *device, int n, int in, int out, const float *x, const float *dy,
                             float *dweight, float *dbias)
 {
-    cpu_add_rows(n, out, dy, dbias);
-    product_by_panels(device, &(Product){ .rows = out,
-                                          .columns = in,
-                                          .outer = 1,
-                                          .inner = n,
-                                          .a = dy,
-                                          .a_row = 1,
-                                          .a_inner = out,
-                                          .b = x,
-                                          .b_inner = in,
-                                          .c = dweight,
-                                          .c_row = in,
-                                          .add = true });
+    if (device->shards > 0)
+        add_rows_of_shards(device->shards, n, out, dy, dbias);
+    else
+        cpu_add_rows(n, out, dy, dbias);
+    product_by_panels(device, device->shards,
+                      &(Product){ .rows = out,
+                                  .columns = in,
+                                  .outer = 1,
+                                  .inner = n,
+                                  .a = dy,
+                                  .a_row = 1,
+                                  .a_inner = out,
+                                  .b = x,
+                                  .b_inner = in,
+                                  .c = dweight,
+                                  .c_row = in,
+                                  .add = true });
 }
 
 void cpu_linear_grad_input(Device *device, int n, int in, int out, const float *dy,
                            const float *weight, float *dx)
 {
-    product_by_panels(device, &(Product){ .rows = n,
-                                          .columns = in,
-                                          .outer = 1,
-                                          .inner = out,
-                                          .a = dy,
-                                          .a_row = out,
-                                          .a_inner = 1,
-                                          .b = weight,
-                                          .b_inner = in,
-                                          .c = dx,
-                                          .c_row = in });
+    product_by_panels(device, 0,
+                      &(Product){ .rows = n,
+                                  .columns = in,
+                                  .outer = 1,
+                                  .inner = out,
+                                  .a = dy,
+                                  .a_row = out,
+                                  .a_inner = 1,
+                                  .b = weight,
+                                  .b_inner = in,
+                                  .c = dx,
+                                  .c_row = in });
 }

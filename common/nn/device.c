@@ -61,6 +61,8 @@ void device_init(Device *device, const Args *args, int local_rank)
         return;
     }
 
+    if (args_shards(args, 1) > 0)
+        usage_error("--reduce-order fixed is not for GPUs: use --device cpu");
     const int count = device_cuda_count();
     if (count > 1 && num_local_ranks(args) > count) // which all ranks of a node see alike
         usage_error("--device cuda: %d ranks on this node, but %d GPUs; start %d ranks per node",

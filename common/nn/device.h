@@ -12,6 +12,8 @@ typedef struct Device {
     const char *label; // "CPU" or "GPU", as in "[GPU0] Epoch 3"
     Place place; // where its memory is
     int threads; // compute threads of a CPU
+    int shards; // of the batch at work: gradients of row i are summed up in part i % shards, then
+                // the parts as a tree (args_shards); 0: in any order. The model sets it.
     const struct DeviceOps *ops; // the kernels: device_cpu.c or device_cuda.cu
     void *state; // the device's own
 } Device;
@@ -19,7 +21,8 @@ typedef struct Device {
 typedef enum { COPY_TO_DEVICE, COPY_TO_HOST, COPY_ON_DEVICE } CopyKind;
 
 /* Opens the device args->device asks for; of several GPUs the local_rank-th, or the only one this
- * process sees. Local. Usage error if the machine or this build has no such device. */
+ * process sees. Local. Usage error if the machine or this build has no such device, and on a GPU if
+ * args want the sums of a fixed order. */
 void device_init(Device *device, const Args *args, int local_rank);
 void device_free(Device *device);
 

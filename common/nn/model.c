@@ -188,6 +188,8 @@ void model_forward(Model *model, const Batch *batch)
     const int n = batch->size;
     check_batch(model, batch);
     network->batch_size = n;
+    const int shards = batch->dataset->shards;
+    device->shards = shards > 0 ? shards / batch->place_stride : 0; // the group's, shared out
     device->ops->gather(device, batch, network->inputs, network->labels, network->targets);
 
     const float *input = network->inputs;
