@@ -7,7 +7,8 @@
 # Stages of step 02: make diff-02a, diff-02b, diff-02c, diff-02. More checks: make check-mnist
 # (accuracies on real MNIST, 5 minutes), make check-torch (against PyTorch itself), make check-slurm
 # (jobs on a real Slurm), make check-faults (step 05 on bad days, 4 minutes), make check-sanitizers,
-# make check-fuzz (3 minutes), make check-bare (fresh machines; as root). make docs renews what the
+# make check-fuzz (3 minutes), make check-bare (fresh machines; as root), make prove (1 to 8 ranks
+# end with the same bits). make docs renews what the
 # documents quote, and their pictures; make format calls clang-format.
 # Options: MPI=0, CUDA=0 (leave a part out), MARCH=x86-64-v3 (build for other machines than this).
 

@@ -1,0 +1,61 @@
+#!/usr/bin/env bats
+# --reduce-order fixed in whole trainings: the same bits for 1, 2, 4 and 8 ranks, and PyTorch's
+# losses. (By hand, gradient by gradient: test_reduce_order.c and test_fixed_all_reduce.c.)
+
+setup() {
+    scratch=$(mktemp -d)
+}
+
+teardown() {
+    rm -rf "$scratch"
+}
+
+# same OPTIONS...: 1 and 8 ranks end with the same tensors, optimizer's state included.
+same() {
+    rm -rf "$scratch/1" "$scratch/8"
+    for ranks in 1 8; do
+        timeout 100 05_fault_tolerance/run.sh $ranks --device cpu --reduce-order fixed \
+            --resume none --global-batch-size 40 --num-samples 197 --max-steps 8 --save-every 0 \
+            --checkpoint-dir "$scratch/$ranks" "$@" || return 1
+        head -c 16384 "$scratch/$ranks"/*.safetensors | grep -a -o '"checksum":"[0-9a-f]*"'
+    done >"$scratch/log" 2>&1
+    cat "$scratch/log"
+    [ "$(grep -c '^"checksum"' "$scratch/log")" -eq 2 ]
+    [ "$(grep '^"checksum"' "$scratch/log" | sort -u | wc -l)" -eq 1 ]
+}
+
+@test "make prove: ranks, threads, buckets and a group that shrinks change no bit" {
+    run timeout 300 tools/prove.sh 6 --num-samples 197 # the last batch of an epoch is padded
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [ "${lines[-1]}" = identical ]
+    [ "$(echo "$output" | grep -c ' fixed .* [0-9a-f]\{32\}$')" -eq 12 ]
+}
+
+@test "every optimizer ends with the same bits on 1 and 8 ranks" {
+    same --model linear --momentum 0.9 --weight-decay 0.01
+    same --model cnn --optimizer adadelta --weight-decay 0.01
+    same --model cnn --optimizer adamw --bucket-cap-mb 0.01
+}
+
+@test "with --reduce-order fixed the losses are PyTorch's" {
+    printf '#!/bin/sh\nexec "%s" "$@" --reduce-order fixed --resume none\n' \
+        "$PWD/05_fault_tolerance/run.sh" >"$scratch/run.sh"
+    chmod +x "$scratch/run.sh"
+    # Of those where there is nothing to pad that PyTorch does not pad, too.
+    for golden in linear_sgd_w1 linear_sgd_w4 digits_momentum_w1 digits_sgd_w4; do
+        run tests/golden_losses.py $golden "$scratch/run.sh"
+        echo "$output"
+        [ "$status" -eq 0 ]
+    done
+}
+
+@test "what cannot add up in that order is refused in one line" {
+    for option in "--device cuda" "--all-reduce hierarchical" "--batch-size 12"; do
+        # shellcheck disable=SC2086 # an option and its value
+        run timeout 20 05_fault_tolerance/run.sh 1 --reduce-order fixed --device cpu $option
+        echo "$output"
+        [ "$status" -eq 2 ]
+        [ "$(echo "$output" | grep -c -e '--reduce-order')" -eq 1 ]
+    done
+}
