@@ -1,7 +1,7 @@
 # What the tests of the launcher share.
 
 setup() {
-    cd "$BATS_TEST_DIRNAME/.."
+    cd "${BATS_TEST_DIRNAME%/tests*}"
     OUT=$BATS_TEST_TMPDIR
     export OUT TMPDIR=$OUT/tmp
     mkdir "$TMPDIR"
@@ -20,7 +20,16 @@ left_over() {
 }
 
 ddprun() {
-    timeout 30 03_torchrun_env/ddprun "$@"
+    timeout "${PATIENCE:-30}" "${DDPRUN:-03_torchrun_env/ddprun}" "$@"
+}
+
+# await COMMAND...: until it succeeds, for a minute at most.
+await() {
+    local end=$((SECONDS + 60))
+    until "$@" > /dev/null 2>&1; do
+        [ "$SECONDS" -lt "$end" ] || { echo "in vain: $*" && return 1; }
+        sleep 0.05
+    done
 }
 
 free_port() {

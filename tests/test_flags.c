@@ -78,6 +78,46 @@ static void test_who_serves_the_store(void **state)
     flags_free(&flags);
 }
 
+static void test_nodes_that_come_and_go(void **state)
+{
+    (void)state;
+    const struct {
+        char *words[3];
+        int min, max, port;
+        bool elastic;
+    } cases[] = {
+        { { "--nnodes=1:2", "--rdzv-endpoint=h", "x" }, 1, 2, 29400, true },
+        { { "--nnodes=2:2", "--rdzv-endpoint=h", "x" }, 2, 2, 29500, false },
+        { { "--nnodes=1:1", "--rdzv-endpoint=h:7", "x" }, 1, 1, 7, false },
+        { { "--nnodes=1:4096", "--rdzv-endpoint=h:7", "--master-port=8" }, 1, 4096, 7, true },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        Flags flags;
+        PARSE(&flags, cases[i].words[0], cases[i].words[1], cases[i].words[2], "x");
+        assert_int_equal(flags.min_nodes, cases[i].min);
+        assert_int_equal(flags.max_nodes, cases[i].max);
+        assert_int_equal(flags.master_port, cases[i].port);
+        assert_int_equal(flags.elastic, cases[i].elastic);
+        flags_free(&flags);
+    }
+    Flags flags;
+    PARSE(&flags, "--nnodes=2", "--rdzv-backend=c10d", "--rdzv-endpoint=h", "x");
+    assert_true(flags.elastic);
+    assert_true(flags.join_timeout == 600);
+    assert_true(flags.last_call_timeout == 30);
+    assert_int_equal(flags.is_host, -1);
+    flags_free(&flags);
+    PARSE(&flags, "--nnodes=2", "--rdzv-backend=c10d", "--rdzv-endpoint=h",
+          "--rdzv-conf=timeout=1,last_call_timeout=2.5,is_host=1,read_timeout=60,"
+          "keep_alive_max_attempt=9",
+          "x");
+    assert_true(flags.join_timeout == 600);
+    assert_true(flags.last_call_timeout == 2.5);
+    assert_int_equal(flags.is_host, 1);
+    assert_int_equal(flags.pulse_limit, 9);
+    flags_free(&flags);
+}
+
 static void test_streams_by_local_rank(void **state)
 {
     (void)state;
@@ -112,8 +152,9 @@ static void test_variables(void **state)
     (void)state;
     Flags flags;
     setenv("PET_NNODES", "2:4", 1);
+    setenv("PET_RDZV_ENDPOINT", "h", 1);
     setenv("PET_MAX_RESTARTS", "5", 1);
-    setenv("PET_RDZV_CONF", "timeout=7.5,join_timeout=1,keep_alive_interval=2", 1);
+    setenv("PET_RDZV_CONF", "timeout=1,join_timeout=7.5,keep_alive_interval=2", 1);
     setenv("PET_ROLE", "", 1);
     setenv("PET_NO_PYTHON", "0", 1);
     setenv("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "4", 1);
@@ -157,6 +198,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_defaults),
         cmocka_unit_test(test_who_serves_the_store),
+        cmocka_unit_test(test_nodes_that_come_and_go),
         cmocka_unit_test(test_streams_by_local_rank),
         cmocka_unit_test(test_variables),
         cmocka_unit_test(test_command),

@@ -19,8 +19,8 @@
 
 #define KEY_NUM_MEMBERS "torchelastic/agent/terminal_state/num_members"
 #define KEY_NUM_STOPPED "ddprun/num_stopped" // of these
+#define KEY_ROOT "ddprun/root" // the failure that all go by
 
-#define TIMEOUT 30.0 // seconds, of calls once all have met
 #define STRANGERS_TIMEOUT 300.0 // seconds, as torchrun's
 #define SETTLE_SECONDS 0.3 // in which the other nodes do what is left to do
 #define LEAVE_SECONDS 10.0 // to end, for the others, when their workers have ended
@@ -32,7 +32,7 @@ static void pause_for(double seconds)
     poll(NULL, 0, (int)ceil(1e3 * seconds));
 }
 
-void agents_join(Agents *agents, const Flags *flags)
+void agents_open(Agents *agents, const Flags *flags)
 {
     *agents = (Agents){ .flags = flags, .master_port = flags->master_port };
     agents->found = mmap(NULL, sizeof *agents->found, PROT_READ | PROT_WRITE,
@@ -49,20 +49,29 @@ void agents_join(Agents *agents, const Flags *flags)
               net_listen_reason(errno, agents->master_port, reason));
     }
     agents->in_touch = flags->max_nodes > 1;
-    if (!agents->in_touch) {
-        agents->ranks = (Ranks){ .world_size = flags->nproc_per_node,
-                                 .role_world_size = flags->nproc_per_node };
-        return;
-    }
-    agents->ranks = rendezvous(&agents->store, flags);
-    agents->store.timeout = TIMEOUT;
-    agents->pulse = pulse_start(flags);
-    for (int i = 0; i < flags->max_nodes; i++) {
+    agents->ranks =
+        (Ranks){ .world_size = flags->nproc_per_node, .role_world_size = flags->nproc_per_node };
+}
+
+void agents_begin(Agents *agents)
+{
+    agents->store.timeout = pulse_patience(agents->flags);
+    agents->pulse = pulse_start(agents->flags);
+    for (int i = 0; i < agents->flags->max_nodes; i++) {
         char key[KEY_BYTES];
         const bool is_stranger = !store_check(&agents->store, node_key(key, KEY_PULSE, i));
         agents->has_strangers |= is_stranger;
         agents->host_is_stranger |= is_stranger && i == 0;
     }
+}
+
+void agents_join(Agents *agents, const Flags *flags)
+{
+    agents_open(agents, flags);
+    if (!agents->in_touch)
+        return;
+    agents->ranks = rendezvous(&agents->store, flags);
+    agents_begin(agents);
 }
 
 /* Talks to the store in a child, if there are others to talk to. */
@@ -97,9 +106,15 @@ void agents_done(Agents *agents, bool stopped)
     talk(agents, say_done);
 }
 
+static void read_end(Agents *agents)
+{
+    store_get(&agents->store, KEY_END, agents->found->end, sizeof agents->found->end - 1);
+}
+
 static void say_failed(Agents *agents)
 {
     pulse_publish_failure(&agents->store, &agents->found->failure);
+    read_end(agents);
 }
 
 void agents_fail(Agents *agents, const Failure *failure)
@@ -107,11 +122,22 @@ void agents_fail(Agents *agents, const Failure *failure)
     agents->verdict = VERDICT_FAILED;
     agents->found->failure = *failure;
     talk(agents, say_failed);
+    if (strcmp(agents->found->end, END_CHANGED) == 0) // all others go by that
+        agents->verdict = VERDICT_CHANGED;
 }
 
-static void read_end(Agents *agents)
+static void say_changed(Agents *agents)
 {
-    store_get(&agents->store, KEY_END, agents->found->end, sizeof agents->found->end - 1);
+    if (!store_check(&agents->store, KEY_NUM_MEMBERS)) // or some have ended well already
+        store_compare_set(&agents->store, KEY_END, "", END_CHANGED, agents->found->end,
+                          sizeof agents->found->end - 1);
+}
+
+void agents_change(Agents *agents)
+{
+    if (!agents->in_touch && agents->verdict == VERDICT_NONE)
+        agents->verdict = VERDICT_CHANGED;
+    talk(agents, say_changed);
 }
 
 /* The job is over. A torchrun on node 0 may have left with its store before it could be asked how;
@@ -120,6 +146,9 @@ static Verdict ask_how(Agents *agents)
 {
     talk(agents, read_end);
     const char *end = agents->found->end;
+    agents->left_out = end[0] == '\0';
+    if (strcmp(end, END_CHANGED) == 0)
+        return VERDICT_CHANGED;
     if (strcmp(end, END_FAILED) == 0 || agents->done_since == 0)
         return VERDICT_FAILED;
     return strcmp(end, END_STOPPED) == 0 ? VERDICT_STOPPED : VERDICT_DONE;
@@ -136,6 +165,7 @@ Verdict agents_verdict(Agents *agents)
         agents->verdict = ask_how(agents);
     } else if (news == PULSE_LOST) {
         agents->in_touch = false;
+        agents->left_out = true;
         failure_of_launcher(&failure, 0, EXIT_FAILURE, "node 0 is out of reach");
         agents_fail(agents, &failure);
     } else if (agents->has_strangers && waited > STRANGERS_TIMEOUT) {
@@ -146,20 +176,37 @@ Verdict agents_verdict(Agents *agents)
     return agents->verdict;
 }
 
-/* Of all nodes' failures, takes the first. */
+/* A launcher that has hung up without a goodbye. */
+static bool is_lost(Agents *agents, int node)
+{
+    char key[KEY_BYTES];
+    return store_check(&agents->store, node_key(key, KEY_GONE, node)) &&
+           store_check(&agents->store, node_key(key, KEY_PULSE, node));
+}
+
+/* Of all nodes' failures, takes the first, or what stands for it already. */
 static void gather_failures(Agents *agents)
 {
     char *text = mem_calloc(MAX_FAILURE, 1);
+    Failure *root = &agents->found->failure, failure;
     for (int i = 0; i < agents->flags->max_nodes; i++) {
         char key[KEY_BYTES];
-        Failure failure;
         if (!store_check(&agents->store, node_key(key, KEY_FAILURE, i)))
             continue;
         const size_t length = store_get(&agents->store, key, text, MAX_FAILURE);
         if (length <= MAX_FAILURE && failure_decode(&failure, text, length) &&
-            failure_is_earlier(&failure, &agents->found->failure))
-            agents->found->failure = failure;
+            failure_is_earlier(&failure, root))
+            *root = failure;
     }
+    for (int i = 1; i < agents->flags->max_nodes; i++)
+        if (is_lost(agents, i))
+            failure_of_launcher(root, i, EXIT_FAILURE, "node %d " LOST_HUNG_UP, i);
+    if (root->status == 0)
+        return;
+    char *ours = failure_encode(root);
+    const size_t length = store_compare_set(&agents->store, KEY_ROOT, "", ours, text, MAX_FAILURE);
+    if (length <= MAX_FAILURE && failure_decode(&failure, text, length))
+        *root = failure;
 }
 
 const Failure *agents_root_cause(Agents *agents)
@@ -167,8 +214,9 @@ const Failure *agents_root_cause(Agents *agents)
     pause_for(agents->in_touch ? SETTLE_SECONDS : 0);
     talk(agents, gather_failures);
     if (agents->found->failure.status == 0)
-        failure_of_launcher(&agents->found->failure, 0, EXIT_FAILURE,
-                            "a node failed, and node 0 is gone");
+        failure_of_launcher(&agents->found->failure, 0, EXIT_FAILURE, "%s",
+                            agents->flags->elastic ? "the others have ended without this node"
+                                                   : "a node failed, and node 0 is gone");
     return &agents->found->failure;
 }
 
@@ -178,18 +226,26 @@ static void say_goodbye(Agents *agents)
     store_delete(&agents->store, node_key(key, KEY_PULSE, agents->flags->node_rank));
 }
 
+/* Is it still to leave? Its key says "0" if it has not come at all yet (group.c). */
+static bool is_awaited(Agents *agents, int node, double begun, double seconds)
+{
+    char key[KEY_BYTES], count[64] = "";
+    store_compare_set(&agents->store, node_key(key, KEY_PULSE, node), "absent", "absent", count,
+                      sizeof count - 1); // only reads
+    if (strcmp(count, "absent") == 0 || is_lost(agents, node))
+        return false;
+    return seconds_now() < begun + (strcmp(count, "0") == 0 ? agents->store.timeout : seconds);
+}
+
 /* Node 0 serves the others until they have left. */
 static void see_off(Agents *agents, double seconds)
 {
-    const double deadline = seconds_now() + seconds;
+    const double begun = seconds_now();
     if (agents->has_strangers) // these do not say when they leave
         pause_for(SETTLE_SECONDS);
-    for (int i = 1; i < agents->flags->max_nodes; i++) {
-        char key[KEY_BYTES];
-        node_key(key, KEY_PULSE, i);
-        while (store_check(&agents->store, key) && seconds_now() < deadline)
+    for (int i = 1; i < agents->flags->max_nodes; i++)
+        while (is_awaited(agents, i, begun, seconds))
             pause_for(LOOK_SECONDS);
-    }
 }
 
 void agents_leave(Agents *agents)

@@ -14,7 +14,8 @@
  * who has another one ends them all. Whoever fails leaves the reason in ddprun/failure/<node>
  * and sets last_member to "failed". ddprun/pulse/<node> counts up while that node's launcher lives,
  * and is removed when it leaves; the store outlives them all. role_info/<node>/gone is set when a
- * launcher hangs up that is none of ours and cannot tell of its failure.
+ * launcher hangs up, which may be the last that is heard of it. ddprun/root holds the cause that
+ * the first to look has found: all go by that one.
  */
 #ifndef COMMON_LAUNCH_AGENTS_H
 #define COMMON_LAUNCH_AGENTS_H
@@ -24,8 +25,14 @@
 #include "common/launch/pulse.h"
 #include "common/launch/rendezvous.h"
 
-/* How a job ended; NONE: it has not. */
-typedef enum { VERDICT_NONE, VERDICT_DONE, VERDICT_STOPPED, VERDICT_FAILED } Verdict;
+/* How a group ended; NONE: it has not; CHANGED: to go on as another one (group.h). */
+typedef enum {
+    VERDICT_NONE,
+    VERDICT_DONE,
+    VERDICT_STOPPED,
+    VERDICT_CHANGED,
+    VERDICT_FAILED
+} Verdict;
 
 /* What the launcher's children find out in the store: memory shared with them. */
 typedef struct {
@@ -41,6 +48,7 @@ typedef struct {
     Verdict verdict;
     Findings *found;
     bool stopped; // this node's workers are done, by EXIT_STOPPED
+    bool left_out; // the others have ended without this node, or node 0 is gone
     double done_since; // 0: they are not done
 
     // Only where there are several nodes:
@@ -54,14 +62,23 @@ typedef struct {
 /* Waits for all nodes; dies where one does not come. */
 void agents_join(Agents *agents, const Flags *flags);
 
+/* The same in two parts, for those who have met elsewhere. Node 0 opens, which starts the store and
+ * sets master_port; then each connects its `store` and begins. */
+void agents_open(Agents *agents, const Flags *flags);
+void agents_begin(Agents *agents);
+
 /* Tells the others how this node ended: all its workers are done, or this was the first failure. */
 void agents_done(Agents *agents, bool stopped);
 void agents_fail(Agents *agents, const Failure *failure);
 
-/* How the job ended, as all nodes see it; VERDICT_NONE: it has not. Never waits. */
+/* Ends the group for nodes that have come, unless it is about to end by itself. */
+void agents_change(Agents *agents);
+
+/* How the group ended, as all nodes see it; VERDICT_NONE: it has not. Never waits. */
 Verdict agents_verdict(Agents *agents);
 
-/* After VERDICT_FAILED: the first failure on any node. */
+/* After VERDICT_FAILED: the first failure on any node, the same on all of them. That a node was
+ * lost explains all others. */
 const Failure *agents_root_cause(Agents *agents);
 
 /* All leave together; but nobody waits longer than another may take to end its workers. */

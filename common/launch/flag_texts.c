@@ -46,6 +46,18 @@ static const struct {
     [LOCAL_ADDR] = { "local-addr", "HOST", NULL, NULL },
 };
 
+/* What step 05 adds to some of them. */
+static const struct {
+    const char *argument, *help;
+} FAULT_TABLE[NUM_FLAGS] = {
+    [NNODES] = { "N|MIN:MAX", "nodes of the job; MIN:MAX: they may come and go" },
+    [RDZV_BACKEND] = { "NAME", "static, or c10d: nodes number themselves" },
+    [RDZV_ENDPOINT] = { "HOST:PORT", "where they meet; HOST is one of them (port 29400)" },
+    [RDZV_CONF] = { "K=V,...", "join_timeout=600,last_call_timeout=30,keep_alive_interval=5" },
+    [MAX_RESTARTS] = { "N", "start all ranks again when one fails, so often" },
+    [MONITOR_INTERVAL] = { "S", "seconds between looks at deadlines, and for new nodes" },
+};
+
 static const char LETTERS[NUM_FLAGS] = { [REDIRECTS] = 'r', [TEE] = 't', [MODULE] = 'm' };
 
 /* Variables that speak for a flag where PET_<FLAG> does not. */
@@ -78,16 +90,29 @@ static void print_help(Step step)
         "    ddprun --nnodes 2 --node-rank 0 --master-addr alpha ./train 10    # on alpha\n"
         "    ddprun --nnodes 2 --node-rank 1 --master-addr alpha ./train 10    # on beta\n"
         "\n");
+    if (step >= STEP_FAULT)
+        printf(
+            "After a failure all ranks are started again, --max-restarts times, as a new group "
+            "with\n"
+            "an empty store; not after status 2 (a wrong option) or 75 from all (stopped on\n"
+            "request). With MIN:MAX nodes, or --rdzv-backend c10d, the nodes number themselves.\n"
+            "Who is lost is left behind, who comes is let in: WORLD_SIZE follows, and\n"
+            "TORCHELASTIC_RESTART_COUNT counts the attempts.\n"
+            "\n"
+            "    ddprun --nnodes 1:4 --rdzv-endpoint alpha:29400 --max-restarts 3 ./train 10\n"
+            "\n");
     for (Flag i = 0; i < NUM_FLAGS; i++) {
         if (TABLE[i].help == NULL || (i == MAX_RESTARTS && step < STEP_FAULT))
             continue;
         char flag[64];
-        const char *argument = TABLE[i].argument != NULL ? TABLE[i].argument : "";
+        const bool is_more = step >= STEP_FAULT && FAULT_TABLE[i].help != NULL;
+        const char *argument = is_more ? FAULT_TABLE[i].argument : TABLE[i].argument;
+        argument = argument != NULL ? argument : "";
         if (LETTERS[i] != 0)
             snprintf(flag, sizeof flag, "-%c, --%s %s", LETTERS[i], TABLE[i].name, argument);
         else
             snprintf(flag, sizeof flag, "--%s %s", TABLE[i].name, argument);
-        printf("  %-32s %s\n", flag, TABLE[i].help);
+        printf("  %-32s %s\n", flag, is_more ? FAULT_TABLE[i].help : TABLE[i].help);
     }
     streams_exit();
 }

@@ -16,6 +16,7 @@
 
 #define MAX_SECONDS 1e6
 #define DEFAULT_PORT 29500 // several nodes must know it beforehand
+#define DEFAULT_ENDPOINT_PORT 29400 // the same, where they number themselves
 
 /* Reads the whole number that text begins with; false where there is none from min to max. */
 static bool read_int(const char *text, char **end, long min, long max, int *value)
@@ -80,7 +81,8 @@ static void read_nodes(Flags *flags, const char *text, Step step)
     if (valid && *end == ':')
         valid = read_int(end + 1, &end, flags->min_nodes, FLAGS_MAX_NODES, &flags->max_nodes);
     if (!valid || *end != '\0')
-        usage_error("--nnodes %s: it must be a number from 1 to %d", text, FLAGS_MAX_NODES);
+        usage_error("--nnodes %s: it must be a number from 1 to %d%s", text, FLAGS_MAX_NODES,
+                    step < STEP_FAULT ? "" : ", or MIN:MAX");
     if (flags->min_nodes != flags->max_nodes && step < STEP_FAULT)
         usage_error("--nnodes %s: groups that grow and shrink come with step 05's ddprun", text);
 }
@@ -107,31 +109,44 @@ static void read_endpoint(Flags *flags, const char *endpoint)
     flags->master_addr[length] = '\0';
 }
 
+/* Do the nodes number themselves? */
+static void read_backend(Flags *flags, const char *const texts[], Step step)
+{
+    const bool alone = flags->max_nodes == 1;
+    const char *backend = texts[RDZV_BACKEND];
+    const bool is_c10d = strcmp(backend, "c10d") == 0;
+    if (texts[STANDALONE] != NULL && !alone)
+        usage_error("--standalone is for one node; leave it out, or --nnodes");
+    if (texts[STANDALONE] == NULL && strcmp(backend, "static") != 0 &&
+        (!is_c10d || (!alone && step < STEP_FAULT)))
+        usage_error("--rdzv-backend %s is not spoken here: give each node --node-rank, and all the "
+                    "same --master-addr and --master-port",
+                    backend);
+    flags->elastic = !alone && (is_c10d || flags->min_nodes < flags->max_nodes);
+    if (flags->elastic && texts[RDZV_ENDPOINT] == NULL)
+        usage_error("--nnodes %s --rdzv-backend %s: where do the nodes meet? give all the same "
+                    "--rdzv-endpoint HOST:PORT",
+                    texts[NNODES], backend);
+}
+
 /* Who serves the store, and where. */
 static void read_master(Flags *flags, const char *const texts[])
 {
     const bool alone = flags->max_nodes == 1;
-    const char *backend = texts[RDZV_BACKEND];
-    if (texts[STANDALONE] != NULL && !alone)
-        usage_error("--standalone is for one node; leave it out, or --nnodes");
-    if (texts[STANDALONE] == NULL && strcmp(backend, "static") != 0 &&
-        (strcmp(backend, "c10d") != 0 || !alone))
-        usage_error("--rdzv-backend %s is not spoken here: give each node --node-rank, and all the "
-                    "same --master-addr and --master-port",
-                    backend);
 
     const size_t bytes = sizeof flags->master_addr;
     const int length = snprintf(flags->master_addr, bytes, "%s", texts[MASTER_ADDR]);
     if (length == 0 || length >= (int)bytes)
         usage_error("--master-addr \"%s\": it must be a name or an address of 1 to %zu letters",
                     texts[MASTER_ADDR], bytes - 1);
-    flags->master_port = alone ? 0 : DEFAULT_PORT;
-    if (texts[MASTER_PORT] != NULL)
+    flags->master_port = alone ? 0 : flags->elastic ? DEFAULT_ENDPOINT_PORT : DEFAULT_PORT;
+    if (texts[MASTER_PORT] != NULL && !flags->elastic)
         flags->master_port = int_value(texts, MASTER_PORT, 0, 65535);
     if (texts[RDZV_ENDPOINT] != NULL && texts[STANDALONE] == NULL)
         read_endpoint(flags, texts[RDZV_ENDPOINT]);
     if (!alone && flags->master_port == 0)
-        usage_error("--master-port 0: several nodes must agree on a port; name one");
+        usage_error("--%s: several nodes must agree on a port; name one",
+                    flags->elastic ? "rdzv-endpoint HOST:0" : "master-port 0");
     flags->node_rank = int_value(texts, NODE_RANK, 0, flags->max_nodes - 1);
 }
 
@@ -151,27 +166,49 @@ static void read_run_id(Flags *flags, const char *text)
     }
 }
 
+static void read_setting(Flags *flags, const char *key, const char *value)
+{
+    const char *join = flags->elastic ? "join_timeout" : "timeout";
+    const struct {
+        const char *key;
+        double *seconds, min;
+    } times[] = { { join, &flags->join_timeout, 0 },
+                  { "last_call_timeout", &flags->last_call_timeout, 0 },
+                  { "keep_alive_interval", &flags->pulse_interval, 0.1 } };
+    const struct {
+        const char *key;
+        int *number, min, max;
+    } numbers[] = { { "keep_alive_max_attempt", &flags->pulse_limit, 1, 1000 },
+                    { "is_host", &flags->is_host, 0, 1 } };
+    char name[64], *end = NULL;
+    snprintf(name, sizeof name, "--rdzv-conf %.40s", key);
+    for (size_t i = 0; i < sizeof times / sizeof times[0]; i++)
+        if (strcmp(key, times[i].key) == 0)
+            *times[i].seconds = seconds_value(name, value, times[i].min);
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
+        if (strcmp(key, numbers[i].key) == 0 &&
+            (!read_int(value, &end, numbers[i].min, numbers[i].max, numbers[i].number) ||
+             *end != '\0'))
+            usage_error("%s=%s: it must be %d to %d", name, value, numbers[i].min, numbers[i].max);
+}
+
 /* --rdzv-conf: torchrun's settings of the waiting; those of other backends do not matter here. */
 static void read_conf(Flags *flags, const char *text)
 {
-    flags->join_timeout = 900;
+    flags->join_timeout = flags->elastic ? 600 : 900;
+    flags->last_call_timeout = 30;
+    flags->is_host = -1;
     flags->pulse_interval = 5;
     flags->pulse_limit = 3;
     char *conf = strdup(text != NULL ? text : "");
     char *rest = NULL;
     CHECK(conf != NULL, "out of memory");
     for (char *key = strtok_r(conf, ",", &rest); key != NULL; key = strtok_r(NULL, ",", &rest)) {
-        char *value = strchr(key, '='), *end = NULL;
+        char *value = strchr(key, '=');
         if (value == NULL)
             usage_error("--rdzv-conf %s: it must be KEY=VALUE,KEY=VALUE...", text);
-        *value++ = '\0';
-        if (strcmp(key, "timeout") == 0)
-            flags->join_timeout = seconds_value("--rdzv-conf timeout", value, 0);
-        else if (strcmp(key, "keep_alive_interval") == 0)
-            flags->pulse_interval = seconds_value("--rdzv-conf keep_alive_interval", value, 0.1);
-        else if (strcmp(key, "keep_alive_max_attempt") == 0 &&
-                 (!read_int(value, &end, 1, 1000, &flags->pulse_limit) || *end != '\0'))
-            usage_error("--rdzv-conf keep_alive_max_attempt=%s: it must be 1 to 1000", value);
+        *value = '\0';
+        read_setting(flags, key, value + 1);
     }
     free(conf);
 }
@@ -256,6 +293,7 @@ void flags_parse(Flags *flags, Step step, int argc, char **argv)
 
     flags->nproc_per_node = nproc_value(texts);
     read_nodes(flags, texts[NNODES], step);
+    read_backend(flags, texts, step);
     read_master(flags, texts);
     read_conf(flags, texts[RDZV_CONF]);
     read_run_id(flags, texts[RDZV_ID]);

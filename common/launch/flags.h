@@ -20,6 +20,7 @@ enum { STREAM_STDOUT = 1, STREAM_STDERR = 2 };
 typedef struct {
     int nproc_per_node;
     int min_nodes, max_nodes; // the same number, unless nodes may come and go
+    bool elastic; // the nodes number themselves, and may come and go: see group.h
     int node_rank;
     char master_addr[256]; // where node 0 serves the store
     int master_port; // 0: any free one (one node only)
@@ -29,6 +30,8 @@ typedef struct {
     double monitor_interval; // seconds between two looks at what sends no signal
     double shutdown_timeout; // seconds from SIGTERM to SIGKILL
     double join_timeout; // seconds the nodes wait for each other
+    double last_call_timeout; // elastic: seconds for more to come, when there are enough
+    int is_host; // elastic: 1: this node serves where they meet, 0: it does not, -1: find out
     double pulse_interval; // seconds between two signs of life of a node
     int pulse_limit; // so many missing ones: the node is lost
 

@@ -28,6 +28,11 @@ static void format_path(char path[PATH_MAX], const char *format, ...)
 void logs_init(Logs *logs, const Flags *flags)
 {
     *logs = (Logs){ .flags = flags };
+}
+
+static void make_folder(Logs *logs)
+{
+    const Flags *flags = logs->flags;
     const char *temporary = getenv("TMPDIR") != NULL ? getenv("TMPDIR") : "/tmp";
     if (flags->log_dir != NULL)
         folder_create(flags->log_dir, "--log-dir");
@@ -41,7 +46,7 @@ void logs_init(Logs *logs, const Flags *flags)
 
 void logs_free(Logs *logs)
 {
-    if (rmdir(logs->folder) < 0 && logs->flags->log_dir == NULL)
+    if (logs->folder[0] != '\0' && logs->flags->log_dir == NULL)
         log_info("logs are in %s", logs->folder);
 }
 
@@ -106,6 +111,8 @@ void logs_open(Logs *logs, int first_rank, int restart_count)
 {
     const Flags *flags = logs->flags;
     const int num_workers = flags->nproc_per_node;
+    if (logs->folder[0] == '\0')
+        make_folder(logs);
     format_path(logs->attempt, "%s/attempt_%d", logs->folder, restart_count);
     folder_create(logs->attempt, "--log-dir");
     int num_tees = 0;
@@ -143,4 +150,6 @@ void logs_close(Logs *logs)
         rmdir(folder);
     }
     rmdir(logs->attempt);
+    if (rmdir(logs->folder) == 0)
+        logs->folder[0] = '\0';
 }

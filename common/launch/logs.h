@@ -17,23 +17,25 @@
 
 typedef struct {
     const Flags *flags;
-    char folder[PATH_MAX]; // of the run
+    char folder[PATH_MAX]; // of the run; empty: there is none yet, or it had nothing in it
     char attempt[PATH_MAX]; // folder in it
     int (*output)[2]; // stdout and stderr for each worker, by local rank; -1: the launcher's own
     Tee *tee;
 } Logs;
 
-/* Makes the run's folder; logs_free removes it again if no file came to be in it. */
+/* logs_free says where the logs are if nobody else knows. */
 void logs_init(Logs *logs, const Flags *flags);
 void logs_free(Logs *logs);
 
-/* Before an attempt's workers are started: makes their folders and their `output`. */
+/* Before an attempt's workers are started: makes the run's folder, if need be, theirs, and their
+ * `output`. */
 void logs_open(Logs *logs, int first_rank, int restart_count);
 
 /* After they were started: closes `output`, starts copying. */
 void logs_start(Logs *logs);
 
-/* After they ended: writes what they have left in the pipes, and half lines, too. */
+/* After they ended: writes what they have left in the pipes, and half lines, too. Takes the folders
+ * away again that have nothing in them. */
 void logs_close(Logs *logs);
 
 /* The place of a worker's file ("error.json"). */

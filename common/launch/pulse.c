@@ -2,10 +2,12 @@
  * It sleeps in the store until the job's end is known there, and its exit status brings the news to
  * the launcher. Between two sleeps it counts its node's key up; node 0's also looks whether those
  * of the others still rise. When the store is gone, so is whoever sleeps in it: then node 0 is.
+ * A launcher that is stopped, as by SIGSTOP, has no pulse: it would not act on any news.
  */
 #include "common/launch/pulse.h"
 
 #include <fcntl.h>
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +18,7 @@
 #include "common/base/log.h"
 #include "common/base/memory.h"
 
-#define TIMEOUT 30.0 // seconds without an answer of the store: node 0 is gone
+#define MIN_PATIENCE 5.0 // seconds: a busy machine answers late
 
 typedef struct {
     int64_t count;
@@ -35,6 +37,11 @@ bool pulse_connect(Store *store, const Flags *flags, double seconds)
         return false;
     snprintf(store->prefix, sizeof store->prefix, "%s/", flags->run_id);
     return true;
+}
+
+double pulse_patience(const Flags *flags)
+{
+    return fmax(MIN_PATIENCE, flags->pulse_limit * flags->pulse_interval);
 }
 
 void pulse_publish_failure(Store *store, const Failure *failure)
@@ -60,36 +67,54 @@ static void look_after(Store *store, const Flags *flags, Heard *heard)
 {
     for (int node = 1; node < flags->max_nodes; node++) {
         char key[KEY_BYTES], text[64] = "";
-        node_key(key, KEY_PULSE, node);
-        store_compare_set(store, key, "absent", "absent", text, sizeof text - 1); // only reads
-        if (strcmp(text, "absent") == 0) { // not here yet, or one of torchrun's
-            if (store_check(store, node_key(key, KEY_GONE, node)))
-                publish_loss(store, node, "has hung up before the job was over");
+        store_compare_set(store, node_key(key, KEY_PULSE, node), "absent", "absent", text,
+                          sizeof text - 1); // only reads
+        const bool has_none = strcmp(text, "absent") == 0; // not here yet, or one of torchrun's
+        const bool hung_up = store_check(store, node_key(key, KEY_GONE, node));
+        if (has_none && hung_up)
+            publish_loss(store, node, "has hung up before the job was over");
+        if (has_none)
             continue;
-        }
         const int64_t count = strtoll(text, NULL, 10);
         heard[node].missed = count == heard[node].count ? heard[node].missed + 1 : 0;
         heard[node].count = count;
-        if (heard[node].missed < flags->pulse_limit)
+        if (!hung_up && heard[node].missed < flags->pulse_limit)
             continue;
 
-        store_delete(store, key);
+        store_delete(store, node_key(key, KEY_PULSE, node));
         snprintf(text, sizeof text, "has not been heard of for %g s",
                  flags->pulse_limit * flags->pulse_interval);
-        publish_loss(store, node, text);
+        publish_loss(store, node, hung_up ? LOST_HUNG_UP : text);
     }
 }
 
-static noreturn void beat(const Flags *flags)
+/* The state is the first letter behind the name, which may hold anything, in brackets. */
+static bool is_stopped(pid_t process)
+{
+    char path[64], text[512] = "";
+    snprintf(path, sizeof path, "/proc/%d/stat", process);
+    FILE *file = fopen(path, "re");
+    if (file == NULL)
+        return false;
+    const size_t length = fread(text, 1, sizeof text - 1, file);
+    fclose(file);
+    text[length] = '\0';
+    const char *name_end = strrchr(text, ')');
+    return name_end != NULL && strncmp(name_end, ") T", 3) == 0;
+}
+
+static noreturn void beat(const Flags *flags, pid_t launcher)
 {
     Store store;
-    CHECK(pulse_connect(&store, flags, TIMEOUT), "the store at %s:%d is out of reach: %s",
-          flags->master_addr, flags->master_port, store_connect_reason(errno));
+    CHECK(pulse_connect(&store, flags, pulse_patience(flags)),
+          "the store at %s:%d is out of reach: %s", flags->master_addr, flags->master_port,
+          store_connect_reason(errno));
     Heard *heard = mem_calloc((size_t)flags->max_nodes, sizeof *heard);
     char key[KEY_BYTES];
     node_key(key, KEY_PULSE, flags->node_rank);
     do {
-        store_add(&store, key, 1);
+        if (!is_stopped(launcher))
+            store_add(&store, key, 1);
         if (flags->node_rank == 0)
             look_after(&store, flags, heard);
     } while (!store_try_wait(&store, KEY_END, flags->pulse_interval));
@@ -105,7 +130,7 @@ pid_t pulse_start(const Flags *flags)
         setsid(); // Ctrl-C is for the launcher
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         if (getppid() == launcher)
-            beat(flags);
+            beat(flags, launcher);
         _exit(EXIT_FAILURE);
     }
     return pulse;

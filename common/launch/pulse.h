@@ -19,7 +19,10 @@
 
 #define END_FAILED "failed"
 #define END_STOPPED "stopped"
+#define END_CHANGED "changed" // nodes have come: it goes on as another group
 #define END_DONE "<val_ignored>" // torchrun's word for it
+
+#define LOST_HUNG_UP "has not been heard of since it hung up"
 
 const char *node_key(char key[KEY_BYTES], const char *format, int node);
 
@@ -32,6 +35,9 @@ typedef enum {
 /* A connection of this node's to the job's store, under the job's prefix. False and errno where
  * there is none within `seconds`, which becomes the timeout of all that is asked later. */
 bool pulse_connect(Store *store, const Flags *flags, double seconds);
+
+/* Seconds without an answer of the store after which node 0 is gone. */
+double pulse_patience(const Flags *flags);
 
 /* Tells all nodes that the job is over, and why. */
 void pulse_publish_failure(Store *store, const Failure *failure);

@@ -15,14 +15,9 @@
 #include "common/launch/pulse.h"
 
 #define KEY_ASSIGNED_RANKS "torchelastic/assigned_ranks/%d"
-#define KEY_NUM_NODES "ddprun/num_nodes" // --nnodes of the first that came
+#define KEY_NUM_NODES "ddprun/num_nodes" // --nnodes of the first that came, and --max-restarts
 #define PATIENCE 10.0 // seconds until we say whom we wait for
 #define FAREWELL_MS 1000 // in which the others read why there will be no job
-
-typedef struct {
-    char role[256];
-    int num_ranks;
-} Node;
 
 static void say_waiting(const Flags *flags, const char *whom)
 {
@@ -83,8 +78,11 @@ static noreturn void refuse(Store *store, const Flags *flags, int num_nodes, con
  */
 static void agree_on_num_nodes(Store *store, const Flags *flags)
 {
-    char ours[16], theirs[16] = "", reason[256];
-    snprintf(ours, sizeof ours, "%d", flags->max_nodes);
+    char ours[64], theirs[64] = "", reason[256];
+    int length = snprintf(ours, sizeof ours, "%d", flags->max_nodes);
+    if (flags->max_restarts > 0)
+        snprintf(ours + length, sizeof ours - (size_t)length, " --max-restarts %d",
+                 flags->max_restarts);
     store_compare_set(store, KEY_NUM_NODES, "", ours, theirs, sizeof theirs - 1);
     if (strcmp(ours, theirs) == 0)
         return;
@@ -107,49 +105,21 @@ static void read_nodes(Store *store, const Flags *flags, Node *nodes, double dea
             length <= sizeof text ? json_loadb(text, length, JSON_DECODE_ANY, NULL) : NULL;
         if (json_is_string(info))
             refuse(store, flags, flags->max_nodes, json_string_value(info));
-        const char *role = "";
-        const bool valid = json_unpack(info, "{ss si}", "role", &role, "local_world_size",
-                                       &nodes[i].num_ranks) == 0 &&
-                           strlen(role) < sizeof nodes[i].role && nodes[i].num_ranks > 0 &&
-                           nodes[i].num_ranks <= FLAGS_MAX_WORKERS;
-        CHECK(valid, "node %d says nonsense of itself: %.*s", i, (int)fmin((double)length, 200),
-              text);
-        strcpy(nodes[i].role, role);
+        CHECK(length <= sizeof text && node_decode(&nodes[i], text, length),
+              "node %d says nonsense of itself: %.*s", i, (int)fmin((double)length, 200), text);
         json_decref(info);
     }
 }
 
-/* Node 0: ranks are counted through by node, and among the nodes of each role once more. */
 static void assign_ranks(Store *store, const Flags *flags, const Node *nodes)
 {
-    const int num_nodes = flags->max_nodes;
-    for (int i = 0; i < num_nodes; i++) {
-        int first_rank = 0, world_size = 0, first_role_rank = 0, role_world_size = 0;
-        for (int j = 0; j < num_nodes; j++) {
-            const int role_ranks =
-                strcmp(nodes[i].role, nodes[j].role) == 0 ? nodes[j].num_ranks : 0;
-            world_size += nodes[j].num_ranks;
-            role_world_size += role_ranks;
-            first_rank += j < i ? nodes[j].num_ranks : 0;
-            first_role_rank += j < i ? role_ranks : 0;
-        }
+    for (int i = 0; i < flags->max_nodes; i++) {
+        const Ranks ranks = nodes_share_ranks(nodes, flags->max_nodes, i);
         char key[KEY_BYTES], text[64];
-        const int length = snprintf(text, sizeof text, "[%d, %d, %d, %d]", first_rank, world_size,
-                                    first_role_rank, role_world_size);
+        const int length = snprintf(text, sizeof text, "[%d, %d, %d, %d]", ranks.first_rank,
+                                    ranks.world_size, ranks.first_role_rank, ranks.role_world_size);
         store_set(store, node_key(key, KEY_ASSIGNED_RANKS, i), text, (size_t)length);
     }
-}
-
-static void write_role_info(Store *store, const Flags *flags)
-{
-    char key[KEY_BYTES];
-    json_t *info = json_pack("{ss si si}", "role", flags->role, "rank", flags->node_rank,
-                             "local_world_size", flags->nproc_per_node);
-    CHECK(info != NULL, "--role must be UTF-8");
-    char *text = json_dumps(info, 0);
-    store_set(store, node_key(key, KEY_ROLE_INFO, flags->node_rank), text, strlen(text));
-    free(text);
-    json_decref(info);
 }
 
 static Ranks read_ranks(Store *store, const Flags *flags)
@@ -180,7 +150,9 @@ Ranks rendezvous(Store *store, const Flags *flags)
     CHECK(store_add(store, node_key(key, KEY_PULSE, flags->node_rank), 1) == 1,
           "node %d is there already: each node needs its own --node-rank", flags->node_rank);
 
-    write_role_info(store, flags);
+    char *info = node_encode(flags, flags->node_rank);
+    store_set(store, node_key(key, KEY_ROLE_INFO, flags->node_rank), info, strlen(info));
+    free(info);
     if (flags->node_rank == 0) {
         Node *nodes = mem_calloc((size_t)flags->max_nodes, sizeof *nodes);
         read_nodes(store, flags, nodes, deadline);

@@ -141,7 +141,9 @@ int workers_wait(Workers *workers, double seconds)
                                       .tv_nsec = (long)(1e9 * fmod(seconds, 1)) };
     const int signal = sigtimedwait(&workers->signals, NULL, &timeout);
     reap(workers);
-    return signal > 0 && signal != SIGCHLD ? signal : 0;
+    if (signal <= 0 || signal == SIGCHLD)
+        return 0;
+    return workers->request = signal;
 }
 
 bool workers_stopped(const Workers *workers)

@@ -29,6 +29,7 @@ typedef struct {
     Worker *worker; // [num_workers], by local rank
     int num_workers;
     int num_running;
+    int request; // the last signal that asked us to end, or 0
     sigset_t signals; // that wake us: SIGCHLD, and requests to end
     sigset_t old_mask; // blocked before, and in workers
 } Workers;

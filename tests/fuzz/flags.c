@@ -17,6 +17,9 @@ void fuzz_flags(Input input)
     EXPECT(flags.nproc_per_node > 0 && flags.nproc_per_node <= FLAGS_MAX_WORKERS);
     EXPECT(flags.min_nodes > 0 && flags.min_nodes <= flags.max_nodes);
     EXPECT(strchr(flags.run_id, '/') == NULL && flags.master_addr[0] != '\0');
+    EXPECT(flags.elastic || flags.min_nodes == flags.max_nodes);
+    EXPECT(step == STEP_FAULT || !flags.elastic);
+    EXPECT(flags.max_nodes == 1 || flags.master_port > 0);
     EXPECT(flags.command[0] != NULL && flags.program != NULL);
     flags_free(&flags);
 }
