@@ -55,7 +55,8 @@ END
 }
 
 @test "ddprun: each flag" {
-    check 03_torchrun_env/ddprun <<'END'
+    for ddprun in 03_torchrun_env/ddprun 05_fault_tolerance/ddprun; do
+        check $ddprun <<'END'
 numbers = 0
 for name, kind in options():
     refused(f"--{name} needs a value", f"--{name}")
@@ -66,6 +67,7 @@ for name, kind in options():
             refused(f"--{name}", f"--{name.replace('-', '_')}", value, "true")
 assert numbers >= 9
 END
+    done
 }
 
 @test "shards: each option" {

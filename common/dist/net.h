@@ -34,6 +34,9 @@ const char *net_listen_reason(int error, int port, char text[NET_REASON_BYTES]);
 /* Does a host's name or address mean the asking machine itself, on every machine? */
 bool net_is_loopback(const char *host);
 
+/* Is this the name or an address of this machine? */
+bool net_is_here(const char *host);
+
 /* The numeric address this end of a connection has: where others may reach this machine. */
 int net_local_address(int fd, char *address, size_t bytes);
 

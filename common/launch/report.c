@@ -1,6 +1,9 @@
 /*
  * The report is one write, so that those of several nodes do not mix on a shared terminal. Where a
  * program cannot be started, or somebody asked the launcher to end, one line says all.
+ *
+ * A job that was started again and again has a history, which is told at its end once more: by then
+ * the ranks' own lines have carried it away.
  */
 #include "common/launch/report.h"
 
@@ -11,6 +14,7 @@
 #include <unistd.h>
 
 #include "common/base/log.h"
+#include "common/base/memory.h"
 #include "common/base/signal_name.h"
 
 #define THICK_RULE "============================================================\n"
@@ -85,4 +89,49 @@ void report_print(const Failure *root, const Flags *flags, const Workers *worker
     if (write(STDERR_FILENO, text, length) < 0)
         log_warning("cannot write the report: %s", strerror(errno));
     free(text);
+}
+
+static void print_attempt(FILE *out, int attempt, const Failure *root)
+{
+    fprintf(out, "attempt %d: ", attempt);
+    if (root == NULL) {
+        fprintf(out, "nodes have come");
+    } else if (root->rank < 0) {
+        fprintf(out, "%s", root->message);
+    } else {
+        fprintf(out, "rank %d on node %d (%s): ", root->rank, root->node, root->host);
+        print_end(out, root->status, root->signal);
+        if (root->message[0] != '\0')
+            fprintf(out, ": %.200s", root->message);
+    }
+}
+
+void history_add(History *history, int attempt, const Failure *root)
+{
+    char *line = NULL;
+    size_t length = 0;
+    FILE *out = open_memstream(&line, &length);
+    CHECK(out != NULL, "out of memory");
+    print_attempt(out, attempt, root);
+    fclose(out);
+    log_info("%s; the group is formed anew", line);
+
+    const size_t bytes = history->bytes + length + strlen("  \n") + 1;
+    char *text = mem_calloc(bytes, 1);
+    snprintf(text, bytes, "%s  %s\n", history->text != NULL ? history->text : "", line);
+    free(history->text);
+    *history = (History){ .text = text, .bytes = bytes - 1 };
+    free(line);
+}
+
+void history_print(const History *history)
+{
+    if (history->text != NULL &&
+        dprintf(STDERR_FILENO, "Earlier attempts:\n%s" THICK_RULE, history->text) < 0)
+        log_warning("cannot write the report: %s", strerror(errno));
+}
+
+void history_free(History *history)
+{
+    free(history->text);
 }

@@ -1,6 +1,7 @@
 /*
  * What reaches a launcher from outside: another node's report of its failure, the store in which it
- * meets the other nodes, the list of GPUs, and the error file that a worker leaves.
+ * meets the other nodes, the list of GPUs, the error file that a worker leaves; and where nodes
+ * come and go, what one brings, and the seat it is given.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +13,7 @@
 #include "common/launch/gpus.h"
 #include "common/launch/rendezvous.h"
 #include "common/launch/report.h"
+#include "common/launch/seat.h"
 #include "tests/fuzz/targets.h"
 
 /* What was understood can be told on and shown, and is understood again. */
@@ -81,8 +83,38 @@ static void read_error_file(Input input)
     rmdir(folder);
 }
 
+static void read_node(Input input)
+{
+    Node nodes[2] = { { .role = "default", .num_ranks = 2 } }, again;
+    if (!node_decode(&nodes[1], (const char *)input.data, input.size))
+        return;
+    const Ranks ranks = nodes_share_ranks(nodes, 2, 1);
+    EXPECT(ranks.first_rank == 2 && ranks.world_size == 2 + nodes[1].num_ranks);
+    EXPECT(ranks.first_role_rank + nodes[1].num_ranks == ranks.role_world_size);
+    const Flags flags = { .role = nodes[1].role, .nproc_per_node = nodes[1].num_ranks };
+    char *text = node_encode(&flags, nodes[1].number);
+    EXPECT(node_decode(&again, text, strlen(text)));
+    EXPECT(memcmp(&again, &nodes[1], sizeof again) == 0);
+    free(text);
+}
+
+static void read_seat(Input input)
+{
+    Seat seat, again;
+    if (!seat_decode(&seat, (const char *)input.data, input.size))
+        return;
+    EXPECT(seat.is_over || (seat.node_rank > 0 && seat.node_rank < seat.num_nodes));
+    EXPECT(seat.is_over || seat.ranks.first_rank < seat.ranks.world_size);
+    char *text = seat_encode(&seat);
+    EXPECT(seat_decode(&again, text, strlen(text)));
+    EXPECT(memcmp(&again.ranks, &seat.ranks, sizeof seat.ranks) == 0);
+    EXPECT(again.status == seat.status && strcmp(again.reason, seat.reason) == 0);
+    free(text);
+}
+
 void fuzz_launch(Input input)
 {
-    static Body *const kinds[] = { read_report, meet, count_gpus, read_error_file };
-    kinds[input_byte(&input) % 4](input);
+    static Body *const kinds[] = { read_report,     meet,      count_gpus,
+                                   read_error_file, read_node, read_seat };
+    kinds[input_byte(&input) % (sizeof kinds / sizeof kinds[0])](input);
 }

@@ -50,7 +50,8 @@ seed("args", b"\0", "50\n10\n--batch-size\n32\n--\n")
 seed("args", b"\4", "$LOCAL_RANK=1\n--global-batch-size=30\n--optimizer\nadamw\n--local-rank=3\n--help\n")
 flags = """nproc-per-node=2 nproc-per-node=gpu nproc-per-node=auto nnodes=2 nnodes=1:4 node-rank=1
     master-addr=::1 master-port=29501 rdzv-backend=c10d rdzv-endpoint=[::1]:1 rdzv-id=job rdzv-conf=timeout=3
-    rdzv-conf=keep_alive_interval=1,keep_alive_max_attempt=9 max-restarts=3 shutdown-timeout=2 role=r log-dir=x
+    rdzv-conf=keep_alive_interval=1,keep_alive_max_attempt=9 rdzv-conf=join_timeout=9,last_call_timeout=1.5,is_host=1
+    max-restarts=3 shutdown-timeout=2 role=r log-dir=x
     monitor-interval=0.5 redirects=3 tee=0:1,1:3 local-ranks-filter=0,1 log-line-prefix-template=${rank}
     start-method=spawn""".split()
 for flag in flags:
@@ -58,6 +59,8 @@ for flag in flags:
     seed("flags", b"\1", f"--nproc-per-node=4\n--{flag}\ntrain\n1\n")
     seed("flags", b"\0", f"$PET_{name.upper().replace('-', '_')}={value}\n-r\n3\n-t1\ntrain.py\n")
 seed("flags", b"\1", "--standalone\n-m\n--pass-local-rank\nmodule\n")
+seed("flags", b"\1", "--nnodes=1:4\n--rdzv-endpoint=h:1\n--rdzv-conf=join_timeout=9,is_host=0\ntrain\n")
+seed("flags", b"\1", "--nnodes=2\n--rdzv-backend=c10d\n--rdzv-endpoint=h\ntrain\n")
 seed("flags", b"\1", "--no-python\n--nnodes\n2:3\n--\ntrain.py\n")
 handshake = struct.pack("<I", 0x70696421)  # what getpid says there
 ranks = {
@@ -203,3 +206,7 @@ seed("launch", b"\3", json.dumps({"message": {"message": "it fell \u00e4", "extr
 seed("launch", b"\3", json.dumps({"message": "it " + 200 * "fell "}))
 for time in ["1e300", "9e18", "-1"]:  # such dates have once been told as they came
     seed("launch", b"\0", json.dumps(failure).replace("1500000000.0", time))
+for node in [{"role": "default", "rank": 3, "local_world_size": 2}, {"role": "\u00e4", "local_world_size": 1024}]:
+    seed("launch", b"\4", json.dumps(node))
+seed("launch", b"\5", "[1, 2, 29500, 2, 4, 2, 4, 7, 3]")
+seed("launch", b"\5", json.dumps({"status": 143, "reason": "the job at h:1 has ended \u00e4"}))

@@ -1,0 +1,195 @@
+/*
+ * 05_fault_tolerance/ddprun - torchrun in C: one command on each node starts all its ranks.
+ *
+ * Ranks know nothing of each other when they start. The launcher gives each a number, in its
+ * environment, and the address of a store in which they leave each other their own addresses. Then
+ * it watches: training is a group's work, so the first rank that fails ends all, on every node.
+ *
+ * Here that is the end of an attempt only: the group is formed anew, of the nodes that are there by
+ * then, with an empty store, and the ranks go on from their last snapshot. Where nodes may come and
+ * go, a job lives and dies with the host of its rendezvous, as with torchrun.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/base/host.h"
+#include "common/base/log.h"
+#include "common/base/signal_name.h"
+#include "common/launch/agents.h"
+#include "common/launch/flags.h"
+#include "common/launch/group.h"
+#include "common/launch/logs.h"
+#include "common/launch/report.h"
+#include "common/launch/workers.h"
+
+#define AGAIN (-1) // an attempt has ended, but not the job
+
+static void set_number(const char *name, int value)
+{
+    char text[16];
+    snprintf(text, sizeof text, "%d", value);
+    SYS_CHECK(setenv(name, text, 1));
+}
+
+static void set_text(const char *name, const char *text, bool replace)
+{
+    SYS_CHECK(setenv(name, text, replace));
+}
+
+/* Who a rank is: what the worker started next inherits. Programs rely on these names, which are
+ * torchrun's. */
+static void set_environment(const Flags *flags, const Agents *agents, const Logs *logs,
+                            int local_rank, int restart_count)
+{
+    set_number("RANK", agents->ranks.first_rank + local_rank); // among all
+    set_number("WORLD_SIZE", agents->ranks.world_size);
+    set_number("LOCAL_RANK", local_rank); // on this node: which device
+    set_number("LOCAL_WORLD_SIZE", flags->nproc_per_node);
+    set_number("GROUP_RANK", flags->node_rank);
+    set_number("GROUP_WORLD_SIZE", flags->max_nodes);
+    set_text("ROLE_NAME", flags->role, true);
+    set_number("ROLE_RANK", agents->ranks.first_role_rank + local_rank);
+    set_number("ROLE_WORLD_SIZE", agents->ranks.role_world_size);
+
+    set_text("MASTER_ADDR", flags->master_addr, true); // where the store is
+    set_number("MASTER_PORT", agents->master_port);
+    set_text("TORCHELASTIC_USE_AGENT_STORE", "True", true); // and who serves it: we do
+    set_text("TORCHELASTIC_RUN_ID", flags->run_id, true);
+    set_number("TORCHELASTIC_RESTART_COUNT", restart_count);
+    set_number("TORCHELASTIC_MAX_RESTARTS", flags->max_restarts);
+
+    char error_file[PATH_MAX];
+    logs_path(logs, local_rank, "error.json", error_file);
+    set_text("TORCHELASTIC_ERROR_FILE", error_file, true); // for last words
+    set_text("TORCHELASTIC_SIGNALS_TO_HANDLE", "SIGTERM,SIGINT,SIGHUP,SIGQUIT", true);
+    set_text("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1", false);
+
+    // Ranks that each start a thread per core would only get in each other's way.
+    char threads[16];
+    const int share = host_num_cores() / flags->nproc_per_node;
+    snprintf(threads, sizeof threads, "%d", share > 1 ? share : 1);
+    set_text("OMP_NUM_THREADS", threads, false);
+}
+
+static void start(Workers *workers, Flags *flags, const Agents *agents, Logs *logs,
+                  int restart_count)
+{
+    logs_open(logs, agents->ranks.first_rank, restart_count);
+    for (int local_rank = 0; local_rank < flags->nproc_per_node; local_rank++) {
+        set_environment(flags, agents, logs, local_rank, restart_count);
+        snprintf(flags->local_rank_argument, sizeof flags->local_rank_argument, "--local-rank=%d",
+                 local_rank);
+        if (!workers_start(workers, local_rank, flags->command, logs->output[local_rank]))
+            break;
+    }
+    logs_start(logs);
+}
+
+/* Sleeps until the attempt has ended: every worker on every node is done, or something failed, or
+ * nodes have come. */
+static Verdict watch(Workers *workers, Agents *agents, Group *group, const Logs *logs)
+{
+    const Flags *flags = group->flags;
+    Verdict verdict = VERDICT_NONE;
+    while (verdict == VERDICT_NONE) {
+        const int signal = workers_wait(workers, flags->monitor_interval);
+        if (signal != 0) // somebody asks us to end, so we ask the ranks
+            workers_end(workers, signal, flags->shutdown_timeout);
+
+        Failure failure;
+        const Worker *failed = workers_failed(workers, flags->shutdown_timeout);
+        if (signal != 0 && !workers_stopped(workers)) {
+            failure_of_launcher(&failure, flags->node_rank, 128 + signal, "ended by %s",
+                                signal_name(signal));
+            agents_fail(agents, &failure);
+        } else if (failed != NULL) {
+            const int local_rank = (int)(failed - workers->worker);
+            failure_of_worker(&failure, failed, agents->ranks.first_rank + local_rank, local_rank,
+                              logs);
+            agents_fail(agents, &failure);
+        } else if (workers->num_running == 0) {
+            agents_done(agents, workers_stopped(workers));
+        } else if (group_may_grow(group)) {
+            agents_change(agents);
+        }
+        verdict = agents_verdict(agents);
+    }
+    workers_end(workers, SIGTERM, flags->shutdown_timeout);
+    return verdict;
+}
+
+/* After a failure: is there any point in starting again? All nodes come to the same answer. */
+static bool may_restart(Group *group, const Agents *agents, const Failure *root)
+{
+    const Flags *flags = group->flags;
+    if (agents->left_out) // the others may go on: ask, where all meet
+        return flags->elastic;
+    if (root->rank < 0) // a launcher's: without its node, which may be the one where all meet
+        return flags->elastic && root->node != 0;
+    if (root->status == EXIT_USAGE || root->pid == 0) // would only happen again
+        return false;
+    return ++group->num_failures <= flags->max_restarts;
+}
+
+/* The job's status, or AGAIN. */
+static int conclude(Group *group, Agents *agents, const Workers *workers, Verdict verdict,
+                    History *history)
+{
+    const Failure *root = verdict == VERDICT_FAILED ? agents_root_cause(agents) : NULL;
+    const bool again = root != NULL ? may_restart(group, agents, root) : verdict == VERDICT_CHANGED;
+    if (again && workers->request != 0) { // somebody has asked us to end, just then
+        log_info("ended by %s", signal_name(workers->request));
+        return 128 + workers->request;
+    }
+    if (again) {
+        history_add(history, group->restart_count, root);
+        return AGAIN;
+    }
+    if (root == NULL)
+        return verdict == VERDICT_STOPPED ? EXIT_STOPPED : EXIT_SUCCESS;
+    const bool is_said = root->status == EXIT_USAGE; // by the rank, in a line, and what to type
+    if (!is_said)
+        report_print(root, group->flags, workers, agents->ranks.first_rank);
+    if (!is_said && root->rank >= 0)
+        history_print(history);
+    return root->status;
+}
+
+/* Forms the group, starts its ranks, watches them until all have ended. */
+static int attempt(Group *group, Agents *agents, Workers *workers, Logs *logs, History *history)
+{
+    group_join(group, agents);
+    workers_init(workers, group->flags->nproc_per_node);
+    start(workers, group->flags, agents, logs, group->restart_count);
+    const Verdict verdict = watch(workers, agents, group, logs);
+    logs_close(logs);
+    const int status = conclude(group, agents, workers, verdict, history);
+
+    workers_free(workers);
+    if (status != AGAIN)
+        group_close(group, status); // before the others go: whoever comes next shall not meet us
+    agents_leave(agents);
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    Flags flags;
+    flags_parse(&flags, STEP_FAULT, argc, argv);
+    Group group; // the nodes, as they come and go
+    group_open(&group, &flags);
+    Agents agents; // the launchers of all nodes
+    Logs logs; // where the ranks' output goes
+    logs_init(&logs, &flags);
+    Workers workers; // the ranks of this node
+    History history = { 0 };
+
+    int status = AGAIN;
+    for (; status == AGAIN; group.restart_count++)
+        status = attempt(&group, &agents, &workers, &logs, &history);
+
+    history_free(&history);
+    logs_free(&logs);
+    flags_free(&flags);
+    return status;
+}

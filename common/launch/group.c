@@ -1,0 +1,330 @@
+/*
+ * One agent decides, node 0's: it takes those who wait from a queue and gives each its seat. So
+ * there is nothing to agree on. Whoever does not take it, because it died or is stopped just
+ * then, has no pulse, and the group is formed anew without it.
+ *
+ * No rank runs meanwhile, and signals have their usual effect: asked to end, this process ends, and
+ * the others see that it has hung up.
+ */
+#include "common/launch/group.h"
+
+#include <math.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/base/log.h"
+#include "common/base/memory.h"
+#include "common/dist/net.h"
+#include "common/launch/seat.h"
+
+#define KEY_JOB "ddprun/job"
+#define KEY_NUM_AGENTS "ddprun/num_agents"
+#define KEY_AGENT_ALL "ddprun/agent/"
+#define KEY_AGENT KEY_AGENT_ALL "%d"
+#define KEY_AGENT_GONE KEY_AGENT STORE_GONE
+#define KEY_WAITING "ddprun/waiting"
+#define KEY_SEAT "ddprun/seat/%d"
+#define KEY_ATTEMPT "ddprun/attempt/%d" // in the attempt's own store: this is the one
+
+#define PATIENCE 10.0 // seconds until we say whom we wait for
+#define REJOIN_SECONDS 30.0 // for fixed nodes, which have all just left the attempt before
+#define SEAT_SECONDS 5.0 // to connect to a store that was there before the seat was given
+#define LOOK_MS 50 // between two looks at who has come
+#define FAREWELL_SECONDS 2.0 // for those who still wait to read that the job is over
+
+static noreturn void host_is_gone(const Group *group)
+{
+    die("who serves the rendezvous at %s:%d is gone, and the job with it",
+        group->flags->master_addr, group->port);
+}
+
+/* The first agent on the endpoint's host serves it; the next ones find the port taken. */
+static void serve_endpoint(Group *group)
+{
+    const Flags *flags = group->flags;
+    if (flags->is_host == 0 || (flags->is_host < 0 && !net_is_here(flags->master_addr)))
+        return;
+    group->server =
+        store_server_start_watching(flags->master_addr, &group->port, "/" KEY_AGENT_ALL);
+    char reason[NET_REASON_BYTES];
+    CHECK(group->server != NULL || errno == EADDRINUSE, "cannot serve %s:%d: %s",
+          flags->master_addr, group->port, net_listen_reason(errno, group->port, reason));
+}
+
+static void connect_endpoint(Group *group)
+{
+    const Flags *flags = group->flags;
+    const char *host = flags->master_addr;
+    const double at_first = fmin(PATIENCE, flags->join_timeout);
+    bool connected = store_connect(&group->store, host, group->port, at_first);
+    if (!connected && errno != EPROTO && errno != ENOMSG && at_first < flags->join_timeout) {
+        log_info("waits for the rendezvous at %s:%d", host, group->port);
+        connected = store_connect(&group->store, host, group->port, flags->join_timeout - at_first);
+    }
+    CHECK(connected,
+          "no rendezvous at %s:%d within %g s (%s): is ddprun started on that host, with the same "
+          "--rdzv-endpoint?",
+          host, group->port, flags->join_timeout, store_connect_reason(errno));
+    group->store.timeout = pulse_patience(flags);
+}
+
+/* Agents of two jobs would wait for each other in vain. */
+static void check_job(Group *group)
+{
+    const Flags *flags = group->flags;
+    char ours[256], theirs[256] = "";
+    snprintf(ours, sizeof ours, "--nnodes %d:%d --rdzv-id %s --max-restarts %d", flags->min_nodes,
+             flags->max_nodes, flags->run_id, flags->max_restarts);
+    if (group->server != NULL) {
+        store_set(&group->store, KEY_JOB, ours, strlen(ours));
+        return;
+    }
+    CHECK(store_try_wait(&group->store, KEY_JOB, PATIENCE),
+          "the store at %s:%d is not a ddprun's with nodes that come and go: name another "
+          "--rdzv-endpoint",
+          flags->master_addr, group->port);
+    store_get(&group->store, KEY_JOB, theirs, sizeof theirs - 1);
+    CHECK(strcmp(ours, theirs) == 0, "this node has %s, but the job at %s:%d %s: give all the same",
+          ours, flags->master_addr, group->port, theirs);
+}
+
+void group_open(Group *group, Flags *flags)
+{
+    *group = (Group){ .flags = flags,
+                      .min_nodes = flags->min_nodes,
+                      .max_nodes = flags->max_nodes,
+                      .port = flags->master_port };
+    if (!flags->elastic)
+        return;
+    serve_endpoint(group);
+    connect_endpoint(group);
+    check_job(group);
+    if (group->server != NULL) {
+        group->waiting = mem_calloc(FLAGS_MAX_NODES, sizeof *group->waiting);
+        return;
+    }
+    char key[KEY_BYTES];
+    group->number = (int)store_add(&group->store, KEY_NUM_AGENTS, 1);
+    store_set(&group->store, node_key(key, KEY_AGENT, group->number), "", 0);
+}
+
+/* Node 0: takes note of who has come, and of who has gone. */
+static void look_who_waits(Group *group)
+{
+    char text[1024], key[KEY_BYTES];
+    StoreValue value = { text, sizeof text };
+    while (store_queue_pop(&group->store, KEY_WAITING, false, &value)) {
+        Node node;
+        if (group->num_waiting < FLAGS_MAX_NODES && value.bytes <= sizeof text &&
+            node_decode(&node, text, value.bytes))
+            group->waiting[group->num_waiting++] = node;
+        value.bytes = sizeof text;
+    }
+    int num_left = 0;
+    for (int i = 0; i < group->num_waiting; i++)
+        if (!store_check(&group->store, node_key(key, KEY_AGENT_GONE, group->waiting[i].number)))
+            group->waiting[num_left++] = group->waiting[i];
+    group->num_waiting = num_left;
+}
+
+bool group_may_grow(Group *group)
+{
+    if (group->server == NULL || group->flags->max_nodes == group->max_nodes)
+        return false;
+    look_who_waits(group);
+    return group->num_waiting > 0;
+}
+
+static void give_seat(Group *group, const Node *node, const Seat *seat)
+{
+    char key[KEY_BYTES], *text = seat_encode(seat);
+    store_set(&group->store, node_key(key, KEY_SEAT, node->number), text, strlen(text));
+    free(text);
+}
+
+/* Node 0: tells all who wait, and waits until they have gone. */
+static void tell_end(Group *group, int status, const char *reason)
+{
+    Seat end = { .is_over = true, .status = status };
+    snprintf(end.reason, sizeof end.reason, "%s", reason);
+    look_who_waits(group);
+    for (int i = 0; i < group->num_waiting; i++)
+        give_seat(group, &group->waiting[i], &end);
+    const double deadline = seconds_now() + FAREWELL_SECONDS;
+    while (group->num_waiting > 0 && seconds_now() < deadline) {
+        poll(NULL, 0, LOOK_MS);
+        look_who_waits(group);
+    }
+}
+
+static noreturn void give_up(Group *group)
+{
+    char reason[512];
+    snprintf(reason, sizeof reason,
+             "only %d of at least %d nodes came to %s:%d within %g s: is ddprun started on every "
+             "node, with the same --rdzv-endpoint and --nnodes?",
+             1 + group->num_waiting, group->min_nodes, group->flags->master_addr, group->port,
+             group->flags->join_timeout);
+    tell_end(group, EXIT_FAILURE, reason);
+    die("%s", reason);
+}
+
+/* Node 0: waits until there are enough. Returns how many nodes the group has. */
+static int wait_for_nodes(Group *group)
+{
+    const Flags *flags = group->flags;
+    const double begun = seconds_now();
+    double last_call = INFINITY;
+    for (bool told = false;; poll(NULL, 0, LOOK_MS)) {
+        look_who_waits(group);
+        const double now = seconds_now();
+        const int num_nodes = 1 + group->num_waiting;
+        if (num_nodes >= group->max_nodes)
+            return group->max_nodes;
+        if (num_nodes < group->min_nodes)
+            last_call = INFINITY;
+        else
+            last_call = fmin(last_call, now + flags->last_call_timeout);
+        if (now >= last_call)
+            return num_nodes;
+        if (num_nodes < group->min_nodes && now > begun + flags->join_timeout)
+            give_up(group);
+        if (!told && now > begun + PATIENCE)
+            log_info("%d of %d to %d nodes are at %s:%d; waits for more", num_nodes,
+                     group->min_nodes, group->max_nodes, flags->master_addr, group->port);
+        told |= now > begun + PATIENCE;
+    }
+}
+
+/* Node 0: opens the attempt's store and gives those who came first their seats. */
+static void form(Group *group, Agents *agents)
+{
+    Flags *flags = group->flags;
+    flags->node_rank = 0;
+    flags->max_nodes = wait_for_nodes(group);
+    flags->master_port = 0;
+    agents_open(agents, flags);
+    flags->master_port = agents->master_port;
+    if (flags->max_nodes == 1)
+        return;
+
+    const int num_others = flags->max_nodes - 1;
+    Node *nodes = mem_calloc((size_t)flags->max_nodes, sizeof *nodes);
+    nodes[0].num_ranks = flags->nproc_per_node;
+    snprintf(nodes[0].role, sizeof nodes[0].role, "%s", flags->role);
+    memcpy(nodes + 1, group->waiting, (size_t)num_others * sizeof *nodes);
+    group->num_waiting -= num_others;
+    memmove(group->waiting, group->waiting + num_others,
+            (size_t)group->num_waiting * sizeof *nodes);
+
+    char key[KEY_BYTES];
+    CHECK(pulse_connect(&agents->store, flags, pulse_patience(flags)), "no store at %s:%d: %s",
+          flags->master_addr, flags->master_port, store_connect_reason(errno));
+    store_set(&agents->store, node_key(key, KEY_ATTEMPT, group->restart_count), "", 0);
+    for (int i = 0; i < flags->max_nodes; i++)
+        store_set(&agents->store, node_key(key, KEY_PULSE, i), "0", 1); // to be counted up soon
+    store_ping(&agents->store); // it has them all
+    for (int i = 1; i < flags->max_nodes; i++) {
+        const Seat seat = { .node_rank = i,
+                            .num_nodes = flags->max_nodes,
+                            .master_port = flags->master_port,
+                            .ranks = nodes_share_ranks(nodes, flags->max_nodes, i),
+                            .restart_count = group->restart_count,
+                            .num_failures = group->num_failures };
+        give_seat(group, &nodes[i], &seat);
+    }
+    agents->ranks = nodes_share_ranks(nodes, flags->max_nodes, 0);
+    free(nodes);
+    agents_begin(agents);
+}
+
+/* The others: waits for a seat, as long as node 0 is there. */
+static Seat wait_for_seat(Group *group)
+{
+    char key[KEY_BYTES], text[1024];
+    const double begun = seconds_now();
+    char *node = node_encode(group->flags, group->number);
+    store_queue_push(&group->store, KEY_WAITING, node, strlen(node));
+    free(node);
+    node_key(key, KEY_SEAT, group->number);
+    for (bool told = false; !store_check(&group->store, key);) {
+        if (poll(&(struct pollfd){ .fd = group->store.fd, .events = POLLIN }, 1, LOOK_MS) > 0)
+            host_is_gone(group); // else it would say nothing that it is not asked
+        if (!told && seconds_now() > begun + PATIENCE)
+            log_info("waits at %s:%d to be let in", group->flags->master_addr, group->port);
+        told |= seconds_now() > begun + PATIENCE;
+    }
+    const size_t length = store_get(&group->store, key, text, sizeof text);
+    store_delete(&group->store, key);
+    Seat seat;
+    CHECK(length <= sizeof text && seat_decode(&seat, text, length),
+          "node 0 gives nonsense for a seat: %.*s", (int)fmin((double)length, 200), text);
+    return seat;
+}
+
+/* False: that attempt is over. An agent that was stopped may come that late. */
+static bool take_seat(Group *group, Agents *agents, const Seat *seat)
+{
+    Flags *flags = group->flags;
+    Store store;
+    char key[KEY_BYTES];
+    flags->node_rank = seat->node_rank;
+    flags->max_nodes = seat->num_nodes;
+    flags->master_port = seat->master_port;
+    group->restart_count = seat->restart_count;
+    group->num_failures = seat->num_failures;
+    if (!pulse_connect(&store, flags, SEAT_SECONDS))
+        return false;
+    store.timeout = pulse_patience(flags);
+    if (!store_check(&store, node_key(key, KEY_ATTEMPT, seat->restart_count))) {
+        store_free(&store); // another one's, at the same port
+        return false;
+    }
+    char *node = node_encode(flags, seat->node_rank);
+    store_set(&store, node_key(key, KEY_ROLE_INFO, seat->node_rank), node, strlen(node));
+    free(node);
+    agents_open(agents, flags);
+    agents->store = store;
+    agents->ranks = seat->ranks;
+    agents_begin(agents);
+    return true;
+}
+
+void group_join(Group *group, Agents *agents)
+{
+    Flags *flags = group->flags;
+    if (!flags->elastic) {
+        if (group->restart_count > 0)
+            flags->join_timeout = fmin(flags->join_timeout, REJOIN_SECONDS);
+        agents_join(agents, flags);
+        return;
+    }
+    if (group->server != NULL) {
+        form(group, agents);
+        return;
+    }
+    Seat seat;
+    do {
+        seat = wait_for_seat(group);
+        if (seat.is_over) {
+            log_info("%s", seat.reason);
+            exit(seat.status);
+        }
+    } while (!take_seat(group, agents, &seat));
+}
+
+void group_close(Group *group, int status)
+{
+    if (!group->flags->elastic)
+        return;
+    if (group->server != NULL) {
+        char reason[512];
+        snprintf(reason, sizeof reason, "the job at %s:%d has ended with status %d",
+                 group->flags->master_addr, group->port, status);
+        tell_end(group, status, reason);
+        store_server_stop(group->server);
+    }
+    store_free(&group->store);
+    free(group->waiting);
+}

@@ -1,0 +1,145 @@
+#!/usr/bin/env bats
+# The launcher of step 05 where nodes come and go: who does not belong to the job, and bad moments.
+
+bats_require_minimum_version 1.5.0
+load ../ddprun_helper
+load elastic_helper
+
+# refused STATUS TEXT ARGUMENTS...: an agent that ends with one line.
+refused() {
+    local status=$1 text=$2
+    shift 2
+    agent odd "$@"
+    ends odd "$status"
+    [ "$(wc -l < "$OUT/odd")" -eq 1 ]
+    grep -qFe "$text" "$OUT/odd" || { cat "$OUT/odd" && false; }
+}
+
+@test "an agent of another job, or with other flags, is turned away; the job goes on" {
+    agent host --rdzv-id one sh -c "$worker"
+    await world 1
+    NODES=1:3 refused 1 "this node has --nnodes 1:3 --rdzv-id one --max-restarts 0, but the job at 127.0.0.1:$PORT --nnodes 1:2 --rdzv-id one" \
+        --rdzv-id one true
+    refused 1 "--rdzv-id two" --rdzv-id two true
+    refused 1 "--max-restarts 1" --rdzv-id one --max-restarts 1 true
+    [ "$(cat "$OUT/ranks")" = "0: 0/1 of 1 nodes" ]
+}
+
+@test "the endpoint: nobody there, no store, a store of fixed nodes" {
+    CONF=$CONF,join_timeout=1,is_host=0 \
+        refused 1 "no rendezvous at 127.0.0.1:$PORT within 1 s (nobody listens there)" true
+    python3 -c 'import socket, sys
+server = socket.create_server(("127.0.0.1", int(sys.argv[1])))
+print(flush=True)
+while True:
+    server.accept()[0].sendall(b"HTTP/1.1 400 Bad Request\r\n")' "$PORT" > "$OUT/other" 3>&- &
+    pid[other]=$!
+    await test -s "$OUT/other"
+    refused 1 "no rendezvous at 127.0.0.1:$PORT within 60 s (who answers there is no store)" true
+    end KILL other
+    gone other
+    "$DDPRUN" --master-port "$PORT" sh -c 'touch "$OUT/up"; exec sleep 1000' 3>&- &
+    pid[fixed]=$!
+    await test -e "$OUT/up"
+    refused 1 "the store at 127.0.0.1:$PORT is not a ddprun's with nodes that come and go" true
+    end TERM fixed
+    ends fixed 143
+}
+
+@test "an agent left over from a job at this port ends when it wakes up; the next job is left alone" {
+    CONF=$CONF,keep_alive_max_attempt=4
+    agent host sh -c "$worker"
+    await world 1
+    agent stale sh -c "$worker"
+    await world 2
+    end STOP stale
+    await world 1
+    end TERM host
+    ends host 143
+    rm "$OUT/ranks"
+    agent next sh -c "$worker"
+    await world 1
+    end CONT stale
+    gone stale
+    grep -q "the job with it\|has the process that serves it ended" "$OUT/stale"
+    agent b sh -c "$worker"
+    await world 2
+    [ "$(grep -c "^0: " "$OUT/ranks")" -eq 1 ]
+}
+
+@test "SIGTERM at any moment: between attempts, in the rendezvous, while ranks start; nothing stays" {
+    local seed=${FAULTS_SEED:-$RANDOM}
+    echo "# FAULTS_SEED=$seed" >&3
+    RANDOM=$seed
+    CONF=$CONF,last_call_timeout=0.05,keep_alive_max_attempt=10
+    for round in $(seq 15); do
+        agent host --nproc-per-node 2 --max-restarts 100000 sh -c 'sleep 0.$((RANK + TORCHELASTIC_RESTART_COUNT % 3)); exit 1'
+        agent b --max-restarts 100000 sh -c 'sleep 0.05; exit 1'
+        sleep "$((RANDOM % 2)).$((RANDOM % 10))$((RANDOM % 10))" # the moment, not the time to wait
+        local first=host second=b
+        [ $((RANDOM % 2)) = 0 ] || first=b second=host
+        end TERM $first || true
+        [ $((RANDOM % 2)) = 0 ] || { gone $first && nobody_of $first; }
+        end TERM $second 2> /dev/null || true
+        for name in host b; do
+            gone $name
+            status=0
+            wait "${pid[$name]}" || status=$?
+            [ "$status" -ne 0 ]
+        done
+        nobody_left
+        [ -z "$(ls -A "$TMPDIR")" ]
+    done
+}
+
+# A node's ranks and helpers are gone when its launcher is.
+nobody_of() {
+    [ -z "$(ps -o pid= --ppid "${pid[$1]}")" ]
+}
+
+@test "a trainer loses a node and trains on with the rest" {
+    local train="03_torchrun_env/train --model linear --save-every 0 --checkpoint-dir $OUT/c --timeout 60"
+    agent host --nproc-per-node 2 sh -c "
+        [ \$WORLD_SIZE = 2 ] && [ \$TORCHELASTIC_RESTART_COUNT -gt 0 ] && exec $train --epochs 2
+        touch \$OUT/up_\$WORLD_SIZE; exec $train --epochs 1000000"
+    await test -e "$OUT/up_2"
+    agent b --nproc-per-node 2 sh -c "touch \$OUT/up_\$WORLD_SIZE; exec $train --epochs 1000000"
+    await grep -q "^\[CPU3\] Epoch 1 " "$OUT/b"
+    end KILL b
+    ends host 0
+    grep -q "attempt 1: node 1 has not been heard of since it hung up" "$OUT/host"
+    tail -n 3 "$OUT/host" | grep -q "Epoch 1 "
+}
+
+@test "two machines: the one whose name or address the endpoint has is the host" {
+    for endpoint in alpha 10.77.0.1; do
+        local job="$DDPRUN --nnodes 2 --rdzv-backend c10d --rdzv-endpoint $endpoint:$PORT --rdzv-conf $CONF"
+        run timeout 100 tests/two_hosts.sh "sleep 0.5; exec $job sh -c '$env' > $OUT/alpha" "exec $job sh -c '$env' > $OUT/beta"
+        [ "$status" -ne 77 ] || skip "no network namespaces here"
+        [ "$status" -eq 0 ]
+        [ "$(cat "$OUT/alpha")" = "0/2 0/1 0/2 default 0/2 $endpoint 0/0 none True" ]
+        [ "$(cat "$OUT/beta")" = "1/2 0/1 1/2 default 1/2 $endpoint 0/0 none True" ]
+    done
+}
+
+@test "fixed nodes: a launcher that dies or is stopped ends the job, however many restarts are left" {
+    for victim in 0 1; do
+        for signal in KILL STOP; do
+            local other=$((1 - victim))
+            rm -f "$OUT"/up_*
+            for node in 0 1; do
+                "$DDPRUN" --nnodes 2 --node-rank $node --master-port "$PORT" --max-restarts 9 \
+                    --rdzv-conf keep_alive_interval=0.5,keep_alive_max_attempt=6 \
+                    sh -c 'touch $OUT/up_$RANK; exec sleep 1000' > "$OUT/$node" 2>&1 3>&- &
+                pid[$node]=$!
+            done
+            await test -e "$OUT/up_0" -a -e "$OUT/up_1"
+            end $signal $victim
+            ends $other 1
+            grep -Eq "node $victim (is out of reach|has not been heard of)" "$OUT/$other"
+            end KILL $victim || true
+            gone $victim
+            PORT=$(free_port)
+        done
+    done
+}

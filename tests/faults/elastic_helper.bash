@@ -1,0 +1,77 @@
+# What the tests of nodes that come and go share.
+
+DDPRUN=05_fault_tolerance/ddprun
+NODES=1:2
+declare -gA pid
+
+# A rank that notes who it is, then works until it is ended.
+worker='echo "$TORCHELASTIC_RESTART_COUNT: $RANK/$WORLD_SIZE of $GROUP_WORLD_SIZE nodes" >> $OUT/ranks; exec sleep 1000'
+env='echo $RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $GROUP_RANK/$GROUP_WORLD_SIZE $ROLE_NAME \
+    $ROLE_RANK/$ROLE_WORLD_SIZE $MASTER_ADDR $TORCHELASTIC_RESTART_COUNT/$TORCHELASTIC_MAX_RESTARTS \
+    $TORCHELASTIC_RUN_ID $TORCHELASTIC_USE_AGENT_STORE'
+
+eval "base_$(declare -f setup)" && eval "base_$(declare -f teardown)"
+
+setup() {
+    base_setup
+    PORT=$(free_port)
+    CONF=last_call_timeout=0.5,join_timeout=60,keep_alive_interval=0.5,keep_alive_max_attempt=20
+}
+
+teardown() {
+    local name
+    for name in "${!pid[@]}"; do
+        kill -KILL "${pid[$name]}" 2> /dev/null || continue
+        echo "$name was still there"
+    done
+    await nobody_left
+    find "$TMPDIR" -mindepth 1 -depth -type d -empty -delete # of those that were killed
+    base_teardown
+}
+
+nobody_left() {
+    [ -z "$(left_over)" ]
+}
+
+# agent NAME ARGUMENTS...: one more node of the job; its output goes to $OUT/NAME.
+agent() {
+    local name=$1
+    shift
+    "$DDPRUN" --nnodes "$NODES" --rdzv-endpoint "127.0.0.1:$PORT" --rdzv-conf "$CONF" "$@" \
+        > "$OUT/$name" 2>&1 3>&- &
+    pid[$name]=$!
+}
+
+# end SIGNAL NAME
+end() {
+    kill "-$1" "${pid[$2]}"
+}
+
+has_ended() {
+    ! kill -0 "$1" 2> /dev/null
+}
+
+# gone NAME: waits until the agent has ended.
+gone() {
+    await has_ended "${pid[$1]}" || { cat "$OUT/$1" && false; }
+}
+
+# ends NAME STATUS: waits until it has, and that is its status.
+ends() {
+    local status=0
+    gone "$1"
+    wait "${pid[$1]}" || status=$?
+    unset "pid[$1]"
+    [ "$status" -eq "$2" ] || { echo "$1 ended with $status" && cat "$OUT/$1" && false; }
+}
+
+is_connected() {
+    readlink "/proc/${pid[$1]}"/fd/* | grep -q socket:
+}
+
+# world SIZE: the latest attempt has so many ranks, and all are there.
+world() {
+    local attempt
+    attempt=$(tail -n 1 "$OUT/ranks" | cut -d : -f 1)
+    [ "$(grep -c "^$attempt: [0-9]*/$1 of" "$OUT/ranks")" -eq "$1" ]
+}
