@@ -1,0 +1,157 @@
+/*
+ * Two formats inside each other, both small. A protocol buffer is a list of fields: a key (number
+ * times 8 plus how the value is stored), then the value, a text or a message with its length in
+ * front. A record wraps it so that a torn or damaged file is noticed. All numbers are
+ * little-endian, as on every machine this runs on.
+ */
+#include "common/io/event_file.h"
+
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/base/log.h"
+
+enum { VARINT = 0, FIXED64 = 1, BYTES = 2, FIXED32 = 5 }; // how a value is stored
+
+typedef struct {
+    unsigned char byte[512]; // tags are short
+    size_t length;
+} Message;
+
+static void put(Message *message, const void *bytes, size_t length)
+{
+    CHECK(length <= sizeof message->byte - message->length, "an event of over %zu bytes",
+          sizeof message->byte);
+    memcpy(message->byte + message->length, bytes, length);
+    message->length += length;
+}
+
+/* Seven bits at a time, the lowest first; the top bit says that more follow. */
+static void put_varint(Message *message, uint64_t value)
+{
+    do {
+        const unsigned char byte = (unsigned char)(value % 128 + (value >= 128 ? 128 : 0));
+        put(message, &byte, 1);
+    } while ((value /= 128) > 0);
+}
+
+static void put_key(Message *message, unsigned field, unsigned kind)
+{
+    put_varint(message, field * 8 + kind);
+}
+
+static void put_bytes(Message *message, unsigned field, const void *bytes, size_t length)
+{
+    put_key(message, field, BYTES);
+    put_varint(message, length);
+    put(message, bytes, length);
+}
+
+/* What every event begins with: wall time and step. */
+static Message event_begin(uint64_t step)
+{
+    Message event = { .length = 0 };
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    const double seconds = (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+    put_key(&event, 1, FIXED64); // Event.wall_time
+    put(&event, &seconds, sizeof seconds);
+    put_key(&event, 2, VARINT); // Event.step
+    put_varint(&event, step);
+    return event;
+}
+
+/* CRC-32C (Castagnoli), bit by bit: an event is short. "Masked", because the checksum of bytes that
+ * contain checksums would be a poor one. */
+static uint32_t masked_crc(const void *bytes, size_t length)
+{
+    uint32_t crc = ~0u;
+    for (size_t i = 0; i < length; i++) {
+        crc ^= ((const unsigned char *)bytes)[i];
+        for (int bit = 0; bit < 8; bit++)
+            crc = crc >> 1 ^ (0x82f63b78 & -(crc & 1));
+    }
+    crc = ~crc;
+    return (crc >> 15 | crc << 17) + 0xa282ead8;
+}
+
+static void give_up(EventFile *events)
+{
+    log_warning("cannot write %s, so TensorBoard sees no more of this run: %s", events->path,
+                strerror(errno));
+    fclose(events->file);
+    events->file = NULL;
+}
+
+static void write_record(EventFile *events, const Message *message)
+{
+    if (events->file == NULL)
+        return;
+    const uint64_t length = message->length;
+    const uint32_t length_crc = masked_crc(&length, sizeof length);
+    const uint32_t crc = masked_crc(message->byte, message->length);
+    if (fwrite(&length, sizeof length, 1, events->file) != 1 ||
+        fwrite(&length_crc, sizeof length_crc, 1, events->file) != 1 ||
+        fwrite(message->byte, message->length, 1, events->file) != 1 ||
+        fwrite(&crc, sizeof crc, 1, events->file) != 1)
+        give_up(events);
+}
+
+void event_file_open(EventFile *events, const char *dir, uint64_t first_step)
+{
+    char host[64] = "";
+    events->file = NULL;
+    gethostname(host, sizeof host - 1);
+    for (int number = 0; events->file == NULL; number++) { // one per second, host and process
+        const int length =
+            snprintf(events->path, sizeof events->path, "%s/events.out.tfevents.%lld.%s.%d.%d", dir,
+                     (long long)time(NULL), host, (int)getpid(), number);
+        CHECK(length < (int)sizeof events->path, "the path of --metrics-dir is too long: %s", dir);
+        events->file = fopen(events->path, "wxe");
+        if (events->file == NULL && errno != EEXIST)
+            break;
+    }
+    CHECK(events->file != NULL, "cannot write %s: %s: name another folder with --metrics-dir",
+          events->path, strerror(errno));
+
+    static const char version[] = "brain.Event:2";
+    Message event = event_begin(0);
+    put_bytes(&event, 3, version, sizeof version - 1); // Event.file_version
+    write_record(events, &event);
+    if (first_step > 1) {
+        static const unsigned char start[] = { 8, 1 }; // SessionLog.status = START
+        event = event_begin(first_step);
+        put_bytes(&event, 7, start, sizeof start); // Event.session_log
+        write_record(events, &event);
+    }
+}
+
+void event_file_scalar(EventFile *events, const char *tag, uint64_t step, double value)
+{
+    const float simple_value = (float)value;
+    Message point = { .length = 0 }, summary = { .length = 0 };
+    put_bytes(&point, 1, tag, strlen(tag)); // Summary.Value.tag
+    put_key(&point, 2, FIXED32); // Summary.Value.simple_value
+    put(&point, &simple_value, sizeof simple_value);
+    put_bytes(&summary, 1, point.byte, point.length); // Summary.value
+
+    Message event = event_begin(step);
+    put_bytes(&event, 5, summary.byte, summary.length); // Event.summary
+    write_record(events, &event);
+}
+
+void event_file_flush(EventFile *events)
+{
+    if (events->file != NULL && fflush(events->file) != 0)
+        give_up(events);
+}
+
+void event_file_close(EventFile *events)
+{
+    event_file_flush(events);
+    if (events->file != NULL && fclose(events->file) != 0)
+        log_warning("cannot write the end of %s: %s", events->path, strerror(errno));
+    events->file = NULL;
+}

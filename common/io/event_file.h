@@ -1,0 +1,33 @@
+/*
+ * event_file.h - TensorBoard's event files: curves that a browser draws while the run goes on.
+ *
+ * A file is a sequence of records (TensorFlow's TFRecord: a length, its checksum, the bytes, their
+ * checksum), each record a protocol buffer of type Event (tensorflow/core/util/event.proto). We
+ * write the two kinds that curves need: the file's version, and a scalar at a step.
+ */
+#ifndef COMMON_IO_EVENT_FILE_H
+#define COMMON_IO_EVENT_FILE_H
+
+#include <stdint.h>
+#include <stdio.h>
+
+typedef struct {
+    FILE *file; // NULL after an error
+    char path[4096];
+} EventFile;
+
+/* Starts a new file in the folder, which must exist: events.out.tfevents.SECONDS.HOST.PID.NUMBER. A
+ * run that goes on has a first_step above 1: TensorBoard then takes back what earlier files of the
+ * folder say of it and later steps (a SessionLog START). Dies if the folder cannot be written.
+ * Local. */
+void event_file_open(EventFile *events, const char *dir, uint64_t first_step);
+
+/* The point (step, value) of the curve `tag`, e.g. "train/loss". Local; never waits for a device.
+ * The first failure (disk full) is a warning, and ends the file: training is worth more. */
+void event_file_scalar(EventFile *events, const char *tag, uint64_t step, double value);
+
+/* Hands what was written so far to readers; TensorBoard looks every few seconds. */
+void event_file_flush(EventFile *events);
+void event_file_close(EventFile *events);
+
+#endif
