@@ -8,7 +8,7 @@ setup() {
     for program in cc make sh env dirname sed grep head tail tr id find wc cat mv nproc getconf ls; do
         ln -s "$(command -v $program)" "$bin/$program"
     done
-    for program in bats prove python3 aspell jq ip curl wget mpicc mpirun clang; do
+    for program in bats prove python3 aspell gnuplot jq ip curl wget mpicc mpirun clang; do
         script $program "echo '$program version 1.2.3'"
     done
     script sudo 'exec "$@"'

@@ -31,6 +31,7 @@ parts() {
     part tests aspell 'location aspell' "no 'make test': it reads the documents" \
         'aspell aspell-en' 'aspell aspell-en' 'aspell aspell-en' 'aspell aspell-en' 'aspell aspell-en'
     part tests jq 'program jq' "no 'make test': it reads the metrics" jq jq jq jq jq
+    part tests gnuplot 'program gnuplot' "no 'make plot'" gnuplot-nox gnuplot gnuplot gnuplot gnuplot
     part tests curl 'program curl' "no 'make test': it gets files as data/get_mnist.sh does" \
         curl curl curl curl curl
     part tests wget 'program wget' "no 'make test': nor does it get them the other way" \
@@ -52,7 +53,6 @@ parts() {
         'slurm-slurmctld slurm-slurmd slurm munge' slurm-llnl 'slurm munge' 'slurm slurm-node munge'
     part outside torchrun 'location torchrun' 'no LAUNCHER=torchrun' 'pip install torch'
     part extra tc 'location tc' 'no bench/two_nodes.sh' iproute2 iproute-tc iproute2 iproute2 iproute2
-    part extra gnuplot 'program gnuplot' 'no plots' gnuplot-nox gnuplot gnuplot gnuplot gnuplot
     part extra clang-format 'program clang-format' "no 'make format'" \
         clang-format clang-tools-extra clang clang-extra-tools clang-tools
     part extra shellcheck 'program shellcheck' 'scripts are not checked' \

@@ -47,6 +47,19 @@ static off_t end_of_steps(FILE *file, uint64_t last_step)
     return end;
 }
 
+/* What was run, for tools that read the folder later. */
+static void write_run(const Args *args)
+{
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s/run.json", args->metrics_dir);
+    json_t *run = json_pack("{ss ss si si sI}", "model", args->model, "dataset", args->dataset,
+                            "dataset_size", args->dataset_size, "num_samples", args->num_samples,
+                            "seed", (json_int_t)args->seed);
+    CHECK(run != NULL && json_dump_file(run, path, JSON_COMPACT) == 0,
+          "cannot write %s: name another folder with --metrics-dir", path);
+    json_decref(run);
+}
+
 void metrics_init(Metrics *metrics, const Args *args, const Model *model, int rank,
                   size_t steps_per_epoch)
 {
@@ -65,6 +78,8 @@ void metrics_init(Metrics *metrics, const Args *args, const Model *model, int ra
     struct stat status; // what is read from a pipe or a device may never come, or never end
     CHECK(fstat(fileno(metrics->file), &status) == 0 && S_ISREG(status.st_mode),
           "%s is no regular file: delete it, or name another folder with --metrics-dir", path);
+    if (rank == 0)
+        write_run(args);
     setvbuf(metrics->file, NULL, _IOLBF, BUFSIZ);
     const off_t end = end_of_steps(metrics->file, model->step);
     CHECK(fseeko(metrics->file, 0, SEEK_END) == 0 && ftruncate(fileno(metrics->file), end) == 0,

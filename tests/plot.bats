@@ -1,0 +1,54 @@
+#!/usr/bin/env bats
+# make plot: what stands in the pictures, and what it says where there is nothing to draw.
+
+setup() {
+    RUN=$BATS_TEST_TMPDIR/one
+    mkdir -p "$RUN"
+}
+
+# png_size FILE: width and height, as its header has them.
+png_size() {
+    od -An -tu1 -j16 -N8 "$1" | awk '{ print $3 * 256 + $4, $7 * 256 + $8 }'
+}
+
+@test "a run of two ranks: the mean of their losses, least squares, axes and a legend" {
+    ./03_torchrun_env/run.sh 2 --model linear --epochs 2 --metrics-dir "$RUN" --checkpoint-dir "$BATS_TEST_TMPDIR"
+    run make -s plot RUN="$RUN"
+    [ "$output" = "$RUN/plot.png
+$RUN/plot.svg" ]
+    [ "$(png_size "$RUN/plot.png")" = "900 420" ]
+    grep -q '>training loss<' "$RUN/plot.svg"
+    grep -q '>optimizer step<' "$RUN/plot.svg"
+    grep -q '>one<' "$RUN/plot.svg"
+    grep -q ">least squares: $(tools/optimum)<" "$RUN/plot.svg"
+}
+
+@test "two runs in one picture, with accuracies below" {
+    other=$BATS_TEST_TMPDIR/an\ other
+    mkdir "$other"
+    for dir in "$RUN" "$other"; do
+        for step in 1 2 3; do
+            echo "{\"epoch\":0,\"step\":$step,\"rank\":0,\"loss\":$((4 - step))}"
+        done >"$dir/rank0.jsonl"
+        echo '{"epoch":0,"step":3,"loss":1.25,"accuracy":0.5}' >"$dir/test.jsonl"
+        printf '{"epoch":0,"st' >>"$dir/rank0.jsonl" # a run that is at work, or was killed
+    done
+    tools/plot.sh "$RUN" "$other"
+    [ "$(png_size "$RUN/plot.png")" = "900 840" ]
+    grep -q '>test accuracy, %<' "$RUN/plot.svg"
+    [ "$(grep -c '<tspan[^>]*>an other<' "$RUN/plot.svg")" -eq 2 ]
+}
+
+@test "where there is nothing to draw, one line says what to name" {
+    run tools/plot.sh "$RUN"
+    [ "$status" -eq 1 ] && [ "${#lines[@]}" -eq 1 ] && [[ $output == *"no metrics in $RUN"*--metrics-dir* ]]
+    run make -s plot
+    [ "$status" -ne 0 ] && [[ $output == *"Usage: tools/plot.sh DIR"* ]]
+}
+
+@test "optimum says of what it has none" {
+    run tools/optimum --model cnn
+    [ "$status" -eq 2 ] && [ "${#lines[@]}" -eq 1 ]
+    run tools/optimum --dataset-size 5
+    [ "$status" -eq 1 ] && [[ $output == *"too few rows"* ]]
+}
