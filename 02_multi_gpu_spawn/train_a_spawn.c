@@ -27,7 +27,8 @@ static void run_batch(Model *model, Optimizer *optim, const Batch *batch)
 }
 
 /* Prints loss and accuracy over the test set, in which every image counts once. */
-static void evaluate(Model *model, const Dataset *test_set, int batch_size, int epoch)
+static void evaluate(Model *model, const Dataset *test_set, int batch_size, int epoch,
+                     Metrics *metrics)
 {
     Sampler sampler;
     sequential_sampler_init(&sampler, test_set->size, 0, 1);
@@ -43,8 +44,7 @@ static void evaluate(Model *model, const Dataset *test_set, int batch_size, int 
     }
     model_train(model);
 
-    log_print("Test Epoch: %d Loss: %.4f Accuracy: %.2f%% (%.0f/%zu)", epoch, loss / test_set->size,
-              100 * correct / test_set->size, correct, test_set->size);
+    metrics_test(metrics, epoch, loss / test_set->size, correct, test_set->size);
 
     dataloader_free(&loader);
     sampler_free(&sampler);
@@ -101,7 +101,7 @@ static void train(int rank, int world_size, const Args *args)
         }
 
         if (test_set.size > 0) // random numbers have none
-            evaluate(&model, &test_set, batch_size, epoch);
+            evaluate(&model, &test_set, batch_size, epoch, &metrics);
         if (args->save_every > 0 && epoch % args->save_every == 0)
             checkpoint_save(&checkpoint);
     }

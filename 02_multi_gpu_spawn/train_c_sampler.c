@@ -31,7 +31,7 @@ static void run_batch(Model *model, Optimizer *optim, const Batch *batch, Proces
 
 /* Prints loss and accuracy over the test set, in which every image counts once. */
 static void evaluate(Model *model, const Dataset *test_set, int batch_size, int epoch,
-                     ProcessGroup *pg)
+                     Metrics *metrics, ProcessGroup *pg)
 {
     Sampler sampler;
     sequential_sampler_init(&sampler, test_set->size, pg->rank, pg->world_size);
@@ -50,8 +50,7 @@ static void evaluate(Model *model, const Dataset *test_set, int batch_size, int 
     loss = all_reduce_scalar(pg, loss, REDUCE_SUM);
     correct = all_reduce_scalar(pg, correct, REDUCE_SUM);
     if (pg->rank == 0)
-        log_print("Test Epoch: %d Loss: %.4f Accuracy: %.2f%% (%.0f/%zu)", epoch,
-                  loss / test_set->size, 100 * correct / test_set->size, correct, test_set->size);
+        metrics_test(metrics, epoch, loss / test_set->size, correct, test_set->size);
 
     dataloader_free(&loader);
     sampler_free(&sampler);
@@ -116,7 +115,7 @@ static void train(int rank, int world_size, int master_port, const Args *args)
         }
 
         if (test_set.size > 0) // random numbers have none
-            evaluate(&model, &test_set, batch_size, epoch, &pg);
+            evaluate(&model, &test_set, batch_size, epoch, &metrics, &pg);
         if (rank == 0 && args->save_every > 0 && epoch % args->save_every == 0)
             checkpoint_save(&checkpoint);
     }

@@ -47,6 +47,10 @@ static void run_init(Run *run, int rank, uint64_t step)
     run->args = (Args){ .model = "linear",
                         .dataset = "random",
                         .dataset_size = 1,
+                        .batch_size = 1,
+                        .epochs = 2,
+                        .max_steps = UINT64_MAX,
+                        .log_interval = 1,
                         .optimizer = "sgd",
                         .threads = 1,
                         .device = "cpu",
@@ -184,7 +188,7 @@ static void test_off(void **state)
     metrics_free(&run.metrics);
     run.args.metrics_dir = NULL;
     metrics_init(&run.metrics, &run.args, &run.model, 2, 10);
-    assert_null(run.metrics.file);
+    assert_null(run.metrics.steps.file);
     run_step(&run, 0, 1);
     assert_string_equal(read_file(path), "");
     run_free(&run);
@@ -207,7 +211,7 @@ static void fill_the_disk(const void *context)
     signal(SIGXFSZ, SIG_IGN);
     limit_file_size(60); // in the middle of the second line
     run_step(&run, 0, 1);
-    if (run.metrics.file != NULL)
+    if (run.metrics.steps.file != NULL)
         _exit(3);
     run_step(&run, 0, 1);
     limit_file_size(RLIM_INFINITY);
@@ -267,8 +271,8 @@ static void test_no_regular_file(void **state)
     rmdir(path);
 }
 
-/* What rank `rank` shows on a terminal after its third step of ten in the second epoch. */
-static const char *on_terminal(int rank, bool with_file)
+/* What rank `rank` shows on a terminal after its third step of ten in the second epoch of two. */
+static const char *on_terminal(int rank)
 {
     static char shown[4096];
     int terminal;
@@ -278,10 +282,6 @@ static const char *on_terminal(int rank, bool with_file)
         alarm(20);
         setenv("TERM", "xterm", 1);
         run_init(&run, rank, 12);
-        if (!with_file) {
-            metrics_free(&run.metrics);
-            run.metrics.file = NULL;
-        }
         run_step(&run, 1, 0.5f);
         _exit(0);
     }
@@ -300,10 +300,17 @@ static const char *on_terminal(int rank, bool with_file)
 static void test_bar(void **state)
 {
     (void)state;
-    assert_non_null(strstr(on_terminal(0, true), "epoch 1, loss 0.2500 [========="));
-    assert_non_null(strstr(on_terminal(0, false), "epoch 1 [========="));
-    assert_non_null(strstr(on_terminal(0, false), "] 3/10"));
-    assert_string_equal(on_terminal(1, true), "");
+    const char *shown = on_terminal(0);
+    assert_non_null(strstr(shown, "epoch 1, loss 0.2500, "));
+    double samples = 0;
+    int minutes = -1, seconds = -1; // for the seven steps that are left
+    assert_int_equal(sscanf(strstr(shown, "0.2500, "), "0.2500, %lf samples/s, %d:%d left",
+                            &samples, &minutes, &seconds),
+                     3);
+    assert_true(samples > 0 && fabs(7 / samples - minutes * 60 - seconds) <= 1.001);
+    assert_non_null(strstr(shown, " left [========="));
+    assert_non_null(strstr(shown, "] 3/10"));
+    assert_string_equal(on_terminal(1), "");
 }
 
 int main(void)

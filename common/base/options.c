@@ -69,6 +69,10 @@ const Option options[] = {
       .help = "how many of them stay, the newest", .low = 1, .high = INT_MAX },
     { "metrics-dir", "DIR", "off", RESULTS, STEP_SINGLE, OPTION_OPTIONAL,
       offsetof(Args, metrics_dir), .help = "write every step's figures to files there" },
+    { "trace", "FILE", "off", RESULTS, STEP_SINGLE, OPTION_OPTIONAL, offsetof(Args, trace),
+      .help = "write what happened when, for ui.perfetto.dev" },
+    { "profile", "FILE", "off", RESULTS, STEP_SINGLE, OPTION_OPTIONAL, offsetof(Args, profile),
+      .help = "write where the time went, a table" },
 
     { "device", "auto|cpu|cuda", "auto", MACHINE, STEP_SINGLE, OPTION_CHOICE,
       offsetof(Args, device), .help = "auto: cuda where there is one" },

@@ -36,12 +36,16 @@ static void draw(const char *text)
         bar[0] = '\0';
 }
 
+bool progress_due(size_t done, size_t total)
+{
+    return on_terminal() && total > 0 && (done == total || seconds_now() - drawn_at >= 0.1);
+}
+
 void progress_update(const char *text, size_t done, size_t total)
 {
-    const double now = seconds_now();
-    if (!on_terminal() || total == 0 || (done < total && now - drawn_at < 0.1))
+    if (!progress_due(done, total))
         return;
-    drawn_at = now;
+    drawn_at = seconds_now();
 
     const int filled = (int)(BAR_WIDTH * (double)(done < total ? done : total) / (double)total);
     char line[BAR_WIDTH + 1];

@@ -2,11 +2,15 @@
 #ifndef COMMON_BASE_PROGRESS_H
 #define COMMON_BASE_PROGRESS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* Draws "text [=====>    ] done/total", at most ten times a second; nothing where standard error
  * is no terminal (or TERM is dumb), so logs stay clean. Call it from one thread. */
 void progress_update(const char *text, size_t done, size_t total);
+
+/* Would it draw now? For those whose text is costly. */
+bool progress_due(size_t done, size_t total);
 
 /* Takes the bar away for good. */
 void progress_finish(void);

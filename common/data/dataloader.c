@@ -9,6 +9,7 @@
 
 #include "common/base/log.h"
 #include "common/base/memory.h"
+#include "common/base/span.h"
 
 void dataloader_init(DataLoader *loader, const Dataset *dataset, Sampler *sampler, int batch_size)
 {
@@ -32,9 +33,11 @@ size_t dataloader_num_batches(const DataLoader *loader)
 
 const Batch *dataloader_next(DataLoader *loader)
 {
+    const double begun = span_begin();
     const size_t batch_size = (size_t)loader->batch_size;
     loader->batch.number = loader->sampler->position / batch_size; // right after a seek, too
     loader->batch.size = (int)sampler_next(loader->sampler, loader->index, batch_size);
+    span_end(SPAN_DATA, "dataloader_next", begun);
     return loader->batch.size > 0 ? &loader->batch : NULL;
 }
 

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "common/base/log.h"
+#include "common/base/log_topics.h"
 #include "common/base/memory.h"
 #include "common/base/rng.h"
 
@@ -74,6 +75,12 @@ void sampler_set_epoch(Sampler *sampler, int epoch)
     }
     for (size_t i = n; i < sampler->total; i++) // several times over where n < world_size
         sampler->order[i] = sampler->order[i - n];
+    if (n > 0)
+        log_detail(LOG_SAMPLER,
+                   "epoch %d, %s: %zu of %zu rows are ours, the first is row %zu; %zu come twice to "
+                   "make the shares equal",
+                   epoch, sampler->shuffle ? "shuffled" : "in order", sampler->size, n,
+                   sampler->order[sampler->rank], sampler->total > n ? sampler->total - n : 0);
     if (epoch != sampler->epoch)
         sampler->position = 0;
     sampler->epoch = epoch;

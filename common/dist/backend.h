@@ -67,6 +67,8 @@ char *process_group_key(const ProcessGroup *pg, const char *what, int rank,
  * Call it when all Work has been waited for. */
 void tcp_payload_bytes(const ProcessGroup *pg, uint64_t *sent, uint64_t *received);
 
+const char *collective_name(CollectiveKind kind); // "all_reduce"
+
 #define DESCRIPTION_BYTES 192
 
 /* The group of all ranks, of which pg is a part, or itself. */

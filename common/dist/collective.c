@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "common/base/log.h"
+#include "common/base/span.h"
 #include "common/dist/backend.h"
 #include "common/dist/hierarchy.h"
 #include "common/dist/observer.h"
@@ -29,6 +30,11 @@ static const struct {
     [SEND] = { "send", false, "to" },
     [RECV] = { "recv", false, "from" },
 };
+
+const char *collective_name(CollectiveKind kind)
+{
+    return kinds[kind].name;
+}
 
 char *collective_describe(const Collective *collective, char text[DESCRIPTION_BYTES])
 {
@@ -97,7 +103,9 @@ static Work start(ProcessGroup *pg, CollectiveKind kind, const void *in, void *o
 
 void work_wait(Work work)
 {
+    const double begun = span_begin();
     work.pg->backend->wait(work.pg, work.ticket);
+    span_end(SPAN_WAIT, "wait", begun);
 }
 
 Work all_reduce_async(ProcessGroup *pg, void *data, size_t count, DType type, ReduceOp op)

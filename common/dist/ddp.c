@@ -12,10 +12,25 @@
 #include <stdlib.h>
 
 #include "common/base/log.h"
+#include "common/base/log_topics.h"
 #include "common/base/memory.h"
 
 #define MIB (1024.0 * 1024.0)
 #define FIRST_BUCKET_BYTES (1 * MIB) // small, so that the first message leaves early
+
+/* Bucket i from its first parameter to its last, and what becomes of it. */
+static void log_bucket(const Reducer *reducer, int i, const char *what)
+{
+    const Bucket *bucket = &reducer->bucket[i];
+    const Tensor *first = NULL, *last = NULL;
+    for (int j = 0; j < reducer->num_parameters; j++)
+        if (reducer->bucket_of[j] == i) {
+            first = first != NULL ? first : &reducer->parameter[j];
+            last = &reducer->parameter[j];
+        }
+    log_detail(LOG_BUCKET, "bucket %d of %d, %s to %s, %.3f MiB, %s", i, reducer->num_buckets,
+               first->name, last->name, (double)bucket->numel * sizeof(float) / MIB, what);
+}
 
 void reducer_init(Reducer *reducer, const Args *args, ProcessGroup *pg, float *grads,
                   const Tensor *parameter, int num_parameters)
@@ -47,6 +62,8 @@ void reducer_init(Reducer *reducer, const Args *args, ProcessGroup *pg, float *g
             limit = cap_bytes;
         }
     }
+    for (int i = 0; log_wants(LOG_BUCKET) && i < reducer->num_buckets; i++)
+        log_bucket(reducer, i, "is planned");
 }
 
 float *reducer_add_passenger(Reducer *reducer)
@@ -74,6 +91,8 @@ static void count_down(Reducer *reducer, int i)
     reducer->bucket[reducer->bucket_of[i]].pending--;
 
     while (reducer->next < reducer->num_buckets && reducer->bucket[reducer->next].pending == 0) {
+        if (log_wants(LOG_BUCKET))
+            log_bucket(reducer, reducer->next, "is full and leaves");
         Bucket *bucket = &reducer->bucket[reducer->next++];
         bucket->work = all_reduce_async(reducer->pg, reducer->grads + bucket->offset, bucket->numel,
                                         FLOAT32, REDUCE_MEAN);
@@ -120,6 +139,8 @@ void reducer_finalize(Reducer *reducer)
     if (reducer->find_unused_parameters)
         all_reduce(reducer->pg, reducer->used, (size_t)reducer->num_parameters, UINT8, REDUCE_MAX);
 
+    log_detail(LOG_BUCKET, "the backward pass is done, waiting for %d buckets",
+               reducer->num_buckets);
     for (int i = 0; i < reducer->num_buckets; i++) {
         Bucket *bucket = &reducer->bucket[i];
         work_wait(bucket->work);
@@ -133,4 +154,5 @@ void reducer_finalize(Reducer *reducer)
         reducer->used[i] = false;
     }
     reducer->next = 0;
+    log_detail(LOG_BUCKET, "all buckets are back: gradients are averaged");
 }

@@ -14,11 +14,12 @@
 #include <unistd.h>
 
 #include "common/base/log.h"
+#include "common/base/log_topics.h"
 #include "common/base/memory.h"
 #include "common/dist/backend.h"
 #include "common/dist/hierarchy.h"
 
-#define LINE_BYTES 160
+#define LINE_BYTES 192
 #define FAREWELL_SECONDS 5.0 // the store waits so long for the last rank to read it
 
 static const struct {
@@ -55,6 +56,13 @@ static const Backend *backend_choose(const char *name, bool on_gpu, int rank, in
         return backend;
     }
     usage_error("--backend %s: there are auto, nccl, mpi and tcp", name);
+}
+
+static ProcessGroup *default_group;
+
+ProcessGroup *process_group_default(void)
+{
+    return default_group;
 }
 
 char *process_group_key(const ProcessGroup *pg, const char *what, int rank,
@@ -99,10 +107,13 @@ static noreturn void leave_incomplete(const ProcessGroup *pg, const bool *missin
 static void write_line(const ProcessGroup *pg, const Args *args, char line[LINE_BYTES])
 {
     const bool flat = strcmp(args->all_reduce, "flat") == 0; // early steps know nothing else
-    snprintf(line, LINE_BYTES, "--backend %s, --device %s, %d ranks, --check-collectives %s%s%s%s",
+    snprintf(line, LINE_BYTES,
+             "--backend %s, --device %s, %d ranks, --check-collectives %s%s%s%s%s%s%s",
              pg->backend->name, pg->place.on_gpu ? "cuda" : "cpu", pg->world_size,
              pg->check_collectives ? "on" : "off", flat ? "" : ", --all-reduce ",
-             flat ? "" : args->all_reduce, pg->fixed_order ? ", --reduce-order fixed" : "");
+             flat ? "" : args->all_reduce, pg->fixed_order ? ", --reduce-order fixed" : "",
+             args->metrics_dir != NULL ? ", --metrics-dir" : "",
+             args->trace != NULL ? ", --trace" : "", args->profile != NULL ? ", --profile" : "");
 }
 
 /* Dies unless all ranks ask for the same. Nothing is compared on the way: some may want that. */
@@ -191,19 +202,25 @@ static void group_set(ProcessGroup *pg, const Args *args, Store *store, int rank
 void process_group_init_store(ProcessGroup *pg, const Args *args, Store *store, int rank,
                               int world_size, Place place)
 {
+    const double begun = seconds_now();
     group_set(pg, args, store, rank, world_size, place);
     claim_rank(pg);
     // All ranks form the same groups in the same order, so each may count its own.
     char key[STORE_KEY_BYTES];
     pg->number = store_add(store, process_group_key(pg, "rank", rank, key), 1);
     agree(pg, args);
+    log_detail(LOG_DISTRIBUTED, "all %d ranks are there after %.3f s", world_size,
+               seconds_now() - begun);
     pg->backend->init(pg);
+    log_detail(LOG_DISTRIBUTED, "connected by %s after %.3f s", pg->backend->name,
+               seconds_now() - begun);
 }
 
 void process_group_init(ProcessGroup *pg, const Args *args, const char *master_addr,
                         int master_port, int rank, int world_size, Place place)
 {
     group_set(pg, args, NULL, rank, world_size, place); // refuses what cannot be
+    default_group = pg;
     if (pg->backend->has_rendezvous) {
         pg->backend->init(pg);
         agree_without_store(pg, args);
@@ -224,6 +241,8 @@ void process_group_init(ProcessGroup *pg, const Args *args, const char *master_a
 
 void process_group_destroy(ProcessGroup *pg)
 {
+    if (pg == default_group)
+        default_group = NULL;
     nodes_free(pg);
     CHECK(pg->num_parts == 0, "%d groups that were split off are still there: destroy them first",
           pg->num_parts);

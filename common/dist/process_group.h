@@ -61,6 +61,11 @@ typedef struct {
 void process_group_init(ProcessGroup *pg, const Args *args, const char *master_addr,
                         int master_port, int rank, int world_size, Place place);
 
+/* The group that process_group_init has formed last and that is not destroyed, as torch.distributed
+ * has a default group; NULL: there is none. For those who sum over the ranks and are handed no
+ * group, such as metrics. Local. */
+ProcessGroup *process_group_default(void);
+
 /* The same over a store that is open already, and stays the caller's. */
 void process_group_init_store(ProcessGroup *pg, const Args *args, Store *store, int rank,
                               int world_size, Place place);

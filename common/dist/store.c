@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "common/base/log.h"
+#include "common/base/log_topics.h"
 #include "common/dist/net.h"
 #include "common/dist/store_call.h"
 #include "common/dist/store_server.h"
@@ -102,10 +103,13 @@ void store_init(Store *store, const char *host, int port, bool is_server, int wo
         char reason[NET_REASON_BYTES];
         CHECK(server != NULL, "cannot serve the store at %s:%d: %s (MASTER_PORT may be changed)",
               host, port, net_listen_reason(errno, port, reason));
+        log_detail(LOG_STORE, "serving at %s:%d", host, port);
     }
     CHECK(store_connect(store, host, port, timeout),
           "no store at %s:%d within %g s (%s): is rank 0 running, is MASTER_ADDR right?", host,
           port, timeout, store_connect_reason(errno));
+    log_detail(LOG_STORE, "connected to %s:%d after %.3f s", host, port,
+               timeout - (deadline - seconds_now()));
     store->server = server;
     const int length =
         snprintf(store->prefix, sizeof store->prefix, "ddp.c/%s/%s/",
@@ -156,12 +160,14 @@ int64_t store_add(Store *store, const char *key, int64_t amount)
 
 void store_wait(Store *store, const char *key)
 {
+    log_detail(LOG_STORE, "waiting for key \"%s\"", key);
     Call call = call_begin_list(store, STORE_WAIT, 1, &key);
     call_wait(&call);
 }
 
 bool store_try_wait(Store *store, const char *key, double seconds)
 {
+    log_detail(LOG_STORE, "waiting for key \"%s\", %g s at most", key, seconds);
     Call call = call_begin_list(store, STORE_WAIT, 1, &key);
     return call_try_wait(&call, seconds);
 }

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "common/base/log.h"
+#include "common/base/log_topics.h"
 #include "common/base/progress.h"
 #include "common/dist/net.h"
 #include "common/dist/observer.h"
@@ -196,6 +197,9 @@ static noreturn void time_is_over(Mesh *mesh, int waits_for)
 static void tell_peers(Mesh *mesh, int waits_for)
 {
     const Notice notice = { .kind = NOTICE_WAITING, .waits_for = waits_for, .call = mesh->call };
+    char text[DESCRIPTION_BYTES];
+    log_detail(LOG_DISTRIBUTED, "waiting for rank %d in %s", waits_for,
+               call_describe(&mesh->call, text));
     for (int peer = 0; peer < mesh->world_size; peer++)
         notice_send(mesh, peer, &notice);
     mesh->tell_interval = fmin(2 * mesh->tell_interval, mesh->timeout / 4);

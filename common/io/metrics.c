@@ -1,51 +1,21 @@
 /*
  * Says what happens in each step: to programs by a line of JSON, to people by a bar.
  *
- * Every rank writes a file of its own, so no rank waits for another. The file is line buffered: a
- * reader that follows it sees whole lines. Asking for the loss makes the host wait for the device,
- * so it is done only where there is a file.
+ * Every rank writes a file of its own, so no rank waits for another. Asking for the loss makes the
+ * host wait for the device, so it is done only where there is a file, or a bar to be drawn.
  */
 #include "common/io/metrics.h"
 
 #include <jansson.h>
 #include <limits.h>
 #include <math.h>
-#include <stdlib.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "common/base/folder.h"
 #include "common/base/log.h"
 #include "common/base/progress.h"
-
-/* The step a line is about; 0 if it is no whole line of ours. */
-static uint64_t line_step(const char *line, size_t length)
-{
-    if (length == 0 || line[length - 1] != '\n')
-        return 0; // torn: its writer was killed
-    json_t *object = json_loadb(line, length, 0, NULL);
-    const json_int_t step = json_integer_value(json_object_get(object, "step"));
-    json_decref(object);
-    return step > 0 ? (uint64_t)step : 0;
-}
-
-/* Where the first line begins that says nothing about the steps up to last_step: those after are to
- * be taken again. */
-static off_t end_of_steps(FILE *file, uint64_t last_step)
-{
-    off_t end = 0;
-    char *line = NULL;
-    size_t capacity = 0;
-    ssize_t length;
-    while ((length = getline(&line, &capacity, file)) > 0) {
-        const uint64_t step = line_step(line, (size_t)length);
-        if (step == 0 || step > last_step)
-            break;
-        end += length;
-    }
-    free(line);
-    return end;
-}
+#include "common/io/explain.h"
+#include "common/io/profile.h"
+#include "common/io/trace.h"
 
 /* What was run, for tools that read the folder later. */
 static void write_run(const Args *args)
@@ -60,64 +30,117 @@ static void write_run(const Args *args)
     json_decref(run);
 }
 
+/* Without a group, rank 0 alone has one. */
+static void start_timeline(Metrics *metrics)
+{
+    const Args *args = metrics->args;
+    if (args->trace == NULL && args->profile == NULL)
+        return;
+    if (args->trace != NULL)
+        metrics->trace = timeline_file(args->trace, "--trace", metrics->rank);
+    if (args->profile != NULL)
+        metrics->profile = timeline_file(args->profile, "--profile", metrics->rank);
+    timeline_start(&metrics->timeline, args, process_group_default());
+}
+
+static void stop_timeline(Metrics *metrics)
+{
+    const Args *args = metrics->args;
+    if (args->trace == NULL && args->profile == NULL)
+        return;
+    timeline_stop(&metrics->timeline);
+    if (args->trace != NULL)
+        trace_write(metrics->trace, args->trace, &metrics->timeline, metrics->rank);
+    if (args->profile != NULL)
+        profile_write(metrics->profile, args->profile, &metrics->timeline, metrics->rank);
+    timeline_free(&metrics->timeline);
+}
+
 void metrics_init(Metrics *metrics, const Args *args, const Model *model, int rank,
                   size_t steps_per_epoch)
 {
-    *metrics = (Metrics){ .rank = rank, .steps_per_epoch = steps_per_epoch };
+    *metrics = (Metrics){ .args = args,
+                          .rank = rank,
+                          .steps_per_epoch = steps_per_epoch,
+                          .first_step = model->step,
+                          .step = model->step,
+                          .begin = seconds_now() };
+    start_timeline(metrics);
+    explain_start(model, rank);
     if (args->metrics_dir == NULL)
         return;
 
-    char path[PATH_MAX];
     folder_create(args->metrics_dir, "--metrics-dir");
-    CHECK(snprintf(path, sizeof path, "%s/rank%d.jsonl", args->metrics_dir, rank) <
-              (int)sizeof path,
-          "the path of --metrics-dir is too long: %s", args->metrics_dir);
-    metrics->file = fopen(path, "a+e"); // reads from the start, writes at the end
-    CHECK(metrics->file != NULL, "cannot write %s: %s: name another folder with --metrics-dir",
-          path, strerror(errno));
-    struct stat status; // what is read from a pipe or a device may never come, or never end
-    CHECK(fstat(fileno(metrics->file), &status) == 0 && S_ISREG(status.st_mode),
-          "%s is no regular file: delete it, or name another folder with --metrics-dir", path);
-    if (rank == 0)
-        write_run(args);
-    setvbuf(metrics->file, NULL, _IOLBF, BUFSIZ);
-    const off_t end = end_of_steps(metrics->file, model->step);
-    CHECK(fseeko(metrics->file, 0, SEEK_END) == 0 && ftruncate(fileno(metrics->file), end) == 0,
-          "cannot shorten %s: %s", path, strerror(errno));
+    char name[32];
+    snprintf(name, sizeof name, "rank%d.jsonl", rank);
+    step_file_open(&metrics->steps, args->metrics_dir, name, model->step);
+    curves_init(&metrics->curves, args, model, rank);
+    if (rank > 0)
+        return;
+    step_file_open(&metrics->tests, args->metrics_dir, "test.jsonl", model->step);
+    write_run(args);
 }
 
-/* JSON has no nan and no inf. Nine digits tell any float from its neighbours. */
-static void write_line(Metrics *metrics, uint64_t step, int epoch, float loss)
+/* "epoch 3, loss 0.1234, 8123 samples/s, 0:12 left": of this rank's batch, of all ranks, of the
+ * run.
+ */
+static void draw_bar(Metrics *metrics, const Model *model, int epoch, size_t done)
 {
-    char value[32] = "null";
-    if (isfinite(loss))
-        snprintf(value, sizeof value, "%.9g", (double)loss);
-    if (fprintf(metrics->file, "{\"epoch\":%d,\"step\":%llu,\"rank\":%d,\"loss\":%s}\n", epoch,
-                (unsigned long long)step, metrics->rank, value) < 0) {
-        log_warning("cannot write metrics from step %llu on: %s", (unsigned long long)step,
-                    strerror(errno));
-        fclose(metrics->file);
-        metrics->file = NULL; // training is worth more than its metrics
-    }
+    const Args *args = metrics->args;
+    const ProcessGroup *pg = process_group_default();
+    const double per_step =
+        (seconds_now() - metrics->begin) / (double)(model->step - metrics->first_step);
+    const double samples = args_batch_size(args, pg != NULL ? pg->world_size : 1) *
+                           (pg != NULL ? pg->world_size : 1) / per_step;
+    double steps_left = (double)(metrics->steps_per_epoch - done) +
+                        (double)(args->epochs - epoch - 1) * (double)metrics->steps_per_epoch;
+    steps_left = fmin(steps_left, (double)(args->max_steps - model->step));
+    const int left = (int)fmin(fmax(steps_left, 0) * per_step, 1e8);
+
+    char text[128];
+    snprintf(text, sizeof text, "epoch %d, loss %.4f, %.0f samples/s, %d:%02d left", epoch,
+             (double)model_loss(model), samples, left / 60, left % 60);
+    progress_update(text, done, metrics->steps_per_epoch);
 }
 
 void metrics_step(Metrics *metrics, const Model *model, int epoch)
 {
-    char text[64];
-    snprintf(text, sizeof text, "epoch %d", epoch);
-    if (metrics->file != NULL) {
-        const float loss = model_loss(model);
-        write_line(metrics, model->step, epoch, loss);
-        snprintf(text, sizeof text, "epoch %d, loss %.4f", epoch, (double)loss);
+    metrics->step = model->step;
+    if (metrics->args->metrics_dir != NULL) {
+        char loss[JSON_NUMBER_BYTES];
+        step_file_write(&metrics->steps, model->step,
+                        "{\"epoch\":%d,\"step\":%llu,\"rank\":%d,\"loss\":%s}\n", epoch,
+                        (unsigned long long)model->step, metrics->rank,
+                        json_number((double)model_loss(model), loss));
+        curves_step(&metrics->curves, model);
     }
-    if (metrics->rank == 0 && metrics->steps_per_epoch > 0)
-        progress_update(text, (model->step - 1) % metrics->steps_per_epoch + 1,
-                        metrics->steps_per_epoch);
+    if (metrics->rank > 0 || metrics->steps_per_epoch == 0)
+        return;
+    const size_t done = (model->step - 1) % metrics->steps_per_epoch + 1;
+    if (progress_due(done, metrics->steps_per_epoch))
+        draw_bar(metrics, model, epoch, done);
+}
+
+void metrics_test(Metrics *metrics, int epoch, double loss, double correct, size_t size)
+{
+    const double accuracy = correct / (double)size;
+    log_print("Test Epoch: %d Loss: %.4f Accuracy: %.2f%% (%.0f/%zu)", epoch, loss, 100 * accuracy,
+              correct, size);
+    if (metrics->args->metrics_dir == NULL || metrics->rank > 0)
+        return;
+    char text[JSON_NUMBER_BYTES];
+    step_file_write(&metrics->tests, metrics->step,
+                    "{\"epoch\":%d,\"step\":%llu,\"loss\":%s,\"accuracy\":%.9g}\n", epoch,
+                    (unsigned long long)metrics->step, json_number(loss, text), accuracy);
+    curves_test(&metrics->curves, metrics->step, loss, accuracy);
 }
 
 void metrics_free(Metrics *metrics)
 {
     progress_finish();
-    if (metrics->file != NULL && fclose(metrics->file) != 0)
-        log_warning("cannot write the last metrics: %s", strerror(errno));
+    stop_timeline(metrics);
+    if (metrics->args->metrics_dir != NULL)
+        curves_free(&metrics->curves);
+    step_file_close(&metrics->steps);
+    step_file_close(&metrics->tests);
 }

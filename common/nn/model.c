@@ -10,6 +10,7 @@
 
 #include "common/base/log.h"
 #include "common/base/memory.h"
+#include "common/base/span.h"
 #include "common/nn/layer.h"
 
 enum { MAX_LAYERS = MODEL_MAX_PARAMETERS / 2 };
@@ -156,16 +157,20 @@ void model_free(Model *model)
 void model_train(Model *model)
 {
     model->training = model->network->dropout;
+    span_leave_evaluation();
 }
 
 void model_eval(Model *model)
 {
     model->training = false;
+    span_enter_evaluation();
 }
 
 void model_zero_grad(Model *model)
 {
+    const double begun = span_begin();
     model->device->ops->zero(model->device, model->grads, model->numel);
+    span_end(SPAN_OPTIMIZER, "zero_grad", begun);
 }
 
 static void check_batch(const Model *model, const Batch *batch)
@@ -190,7 +195,9 @@ void model_forward(Model *model, const Batch *batch)
     network->batch_size = n;
     const int shards = batch->dataset->shards;
     device->shards = shards > 0 ? shards / batch->place_stride : 0; // the group's, shared out
+    double begun = span_begin();
     device->ops->gather(device, batch, network->inputs, network->labels, network->targets);
+    span_end(SPAN_DATA, "gather", begun);
 
     const float *input = network->inputs;
     for (int i = 0; i < network->spec->num_layers; i++) {
@@ -201,15 +208,19 @@ void model_forward(Model *model, const Batch *batch)
                                  .first_place = batch->first_place,
                                  .place_stride = batch->place_stride,
                                  .p = model->training ? layer->spec->dropout : 0 };
+        begun = span_begin();
         layer_forward(layer, device, n, input, key);
+        span_end(SPAN_FORWARD, model->parameter[2 * i].name, begun);
         input = layer->output;
     }
 
+    begun = span_begin();
     if (network->spec->classifies)
         device->ops->nll(device, n, last_layer(model)->features, input, network->labels,
                          network->log_probs, network->stats);
     else
         device->ops->mse(device, n, input, network->targets, network->stats);
+    span_end(SPAN_FORWARD, "loss", begun);
 }
 
 void model_backward(Model *model)
@@ -218,22 +229,26 @@ void model_backward(Model *model)
     Device *device = model->device;
     const int n = network->batch_size;
     Layer *last = last_layer(model);
+    double begun = span_begin();
     if (network->spec->classifies)
         device->ops->nll_grad(device, n, last->features, network->log_probs, network->labels,
                               last->doutput);
     else
         device->ops->mse_grad(device, n, last->output, network->targets, last->doutput);
+    span_end(SPAN_BACKWARD, "loss", begun);
 
     for (int i = network->spec->num_layers - 1; i >= 0; i--) {
         Layer *layer = &network->layer[i];
         const float *input = i > 0 ? layer[-1].output : network->inputs;
         float *dinput = i > 0 ? layer[-1].doutput : NULL; // nobody asks for the images'
+        begun = span_begin();
         layer_grad_params(layer, device, n, input, dinput);
         if (model->grad_hook != NULL) {
             model->grad_hook(model->grad_hook_context, 2 * i + 1);
             model->grad_hook(model->grad_hook_context, 2 * i);
         }
         layer_grad_input(layer, device, n, dinput);
+        span_end(SPAN_BACKWARD, model->parameter[2 * i].name, begun);
     }
 }
 

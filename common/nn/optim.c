@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "common/base/log.h"
+#include "common/base/span.h"
 #include "common/nn/device_ops.h"
 
 static const struct {
@@ -48,6 +49,7 @@ void optim_step(Optimizer *optim)
 {
     Model *model = optim->model;
     Device *device = model->device;
+    const double begun = span_begin();
     model->step++;
     switch (optim->kind) {
     case OPTIM_SGD:
@@ -65,6 +67,7 @@ void optim_step(Optimizer *optim)
                               optim->state[1], (float)optim->lr, (float)optim->weight_decay);
         break;
     }
+    span_end(SPAN_OPTIMIZER, "optim_step", begun);
 }
 
 void optim_free(Optimizer *optim)

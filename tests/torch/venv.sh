@@ -1,10 +1,10 @@
 #!/bin/sh
 # Usage: tests/torch/venv.sh      Makes a venv with PyTorch, once, and prints where its programs lie.
-# TORCH_VENV names the folder: an environment that has torch, numpy and safetensors, or a new one.
+# TORCH_VENV names the folder: an environment that has torch, numpy, safetensors and tensorboard, or a new one.
 set -eu
 venv=${TORCH_VENV:-${XDG_CACHE_HOME:-$HOME/.cache}/ddp.c/torch-venv}
 works() {
-    "$venv/bin/python" -c 'import numpy, safetensors.torch, torch.distributed.run' 2>/dev/null
+    "$venv/bin/python" -c 'import numpy, safetensors.torch, tensorboard.summary, torch.distributed.run' 2>/dev/null
 }
 works && echo "$venv/bin" && exit
 
@@ -20,6 +20,6 @@ pip() {
 }
 pip --timeout 10 --retries 0 --index-url https://download.pytorch.org/whl/cpu torch ||
     pip torch || { echo "torch: no PyTorch: is this machine online?" >&2 && exit 1; }
-pip numpy safetensors
-works || { "$venv/bin/python" -c 'import numpy, safetensors.torch, torch.distributed.run' && exit 1; }
+pip numpy safetensors tensorboard
+works || { "$venv/bin/python" -c 'import numpy, safetensors.torch, tensorboard.summary, torch.distributed.run' && exit 1; }
 echo "$venv/bin"

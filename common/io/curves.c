@@ -1,0 +1,94 @@
+/* A point costs one small all_reduce, and a look at the gradients: so not every step is one. */
+#include "common/io/curves.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "common/base/memory.h"
+
+static void look_at_clock(Curves *curves, uint64_t step)
+{
+    curves->time = seconds_now();
+    curves->step = step;
+    for (int kind = 0; kind < NUM_SPAN_KINDS; kind++)
+        curves->seconds[kind] = span_seconds[kind];
+}
+
+void curves_init(Curves *curves, const Args *args, const Model *model, int rank)
+{
+    ProcessGroup *pg = process_group_default();
+    *curves = (Curves){ .pg = pg,
+                        .rank = rank,
+                        .world_size = pg != NULL ? pg->world_size : 1,
+                        .interval = args->log_interval,
+                        .lr = args->lr };
+    curves->batch_size = args_batch_size(args, curves->world_size);
+    if (rank > 0)
+        return;
+    event_file_open(&curves->events, args->metrics_dir, model->step + 1);
+    curves->grads = mem_calloc(model->numel, sizeof *curves->grads);
+    span_timing = true;
+    look_at_clock(curves, model->step);
+}
+
+/* Of the averaged gradients, so the same on all ranks. */
+static double gradient_norm(Curves *curves, const Model *model)
+{
+    device_copy(model->device, curves->grads, model->grads, model->numel * sizeof(float),
+                COPY_TO_HOST);
+    double sum = 0;
+    for (size_t i = 0; i < model->numel; i++)
+        sum += (double)curves->grads[i] * (double)curves->grads[i];
+    return sqrt(sum);
+}
+
+static void draw_speed(Curves *curves, uint64_t step)
+{
+    static const char *const tags[NUM_SPAN_KINDS] = { "time/data",      "time/forward",
+                                                      "time/backward",  "time/wait",
+                                                      "time/optimizer", NULL };
+    const double evaluation = span_seconds[SPAN_EVALUATION] - curves->seconds[SPAN_EVALUATION];
+    const double seconds = seconds_now() - curves->time - evaluation;
+    const double samples = (double)(step - curves->step) * curves->batch_size * curves->world_size;
+    if (seconds <= 0)
+        return;
+    event_file_scalar(&curves->events, "speed/samples_per_second", step, samples / seconds);
+    for (int kind = 0; kind < SPAN_EVALUATION; kind++)
+        event_file_scalar(&curves->events, tags[kind], step,
+                          100 * (span_seconds[kind] - curves->seconds[kind]) / seconds);
+}
+
+void curves_step(Curves *curves, const Model *model)
+{
+    const uint64_t step = model->step;
+    if (step % (uint64_t)curves->interval != 0 && step != 1)
+        return;
+    double loss = (double)model_loss(model);
+    if (curves->pg != NULL)
+        loss = all_reduce_scalar(curves->pg, loss, REDUCE_MEAN);
+    if (curves->rank > 0)
+        return;
+    event_file_scalar(&curves->events, "train/loss", step, loss);
+    event_file_scalar(&curves->events, "train/gradient_norm", step, gradient_norm(curves, model));
+    event_file_scalar(&curves->events, "train/lr", step, curves->lr);
+    draw_speed(curves, step);
+    event_file_flush(&curves->events);
+    look_at_clock(curves, step);
+}
+
+void curves_test(Curves *curves, uint64_t step, double loss, double accuracy)
+{
+    if (curves->rank > 0)
+        return;
+    event_file_scalar(&curves->events, "test/loss", step, loss);
+    event_file_scalar(&curves->events, "test/accuracy", step, accuracy);
+    event_file_flush(&curves->events);
+}
+
+void curves_free(Curves *curves)
+{
+    if (curves->rank > 0)
+        return;
+    event_file_close(&curves->events);
+    free(curves->grads);
+}

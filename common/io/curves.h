@@ -1,0 +1,40 @@
+/*
+ * curves.h - the curves of a run in TensorBoard: how it learns, how fast, and where its time goes.
+ *
+ *   train/loss, train/gradient_norm, train/lr     of the group's batch: losses averaged over ranks
+ *   test/loss, test/accuracy                      after each epoch
+ *   speed/samples_per_second                      of all ranks together, evaluations aside
+ *   time/data, forward, backward, wait, optimizer shares of rank 0's time, in percent
+ */
+#ifndef COMMON_IO_CURVES_H
+#define COMMON_IO_CURVES_H
+
+#include "common/base/args.h"
+#include "common/base/span.h"
+#include "common/dist/process_group.h"
+#include "common/io/event_file.h"
+#include "common/nn/model.h"
+
+typedef struct {
+    ProcessGroup *pg; // NULL: this process trains alone
+    EventFile events; // on rank 0
+    int rank, world_size;
+    int interval; // steps between two points
+    double lr;
+    int batch_size; // of a rank
+    float *grads; // a copy of the gradients, PyTorch's order or not
+    double time, seconds[NUM_SPAN_KINDS]; // at the latest point
+    uint64_t step; // of it
+} Curves;
+
+/* Opens a file in args->metrics_dir, on rank 0. Points are drawn every args->log_interval steps. */
+void curves_init(Curves *curves, const Args *args, const Model *model, int rank);
+
+/* After each step. Collective, at the steps that are points. */
+void curves_step(Curves *curves, const Model *model);
+
+/* After an evaluation; on rank 0. */
+void curves_test(Curves *curves, uint64_t step, double loss, double accuracy);
+void curves_free(Curves *curves);
+
+#endif

@@ -1,0 +1,124 @@
+/* Sentences for the first two steps; the second one shows what repeats. */
+#include "common/io/explain.h"
+
+#include <stdlib.h>
+
+#include "common/base/span.h"
+#include "common/dist/observer.h"
+
+enum { STEPS_TOLD = 2 };
+
+static const Model *told; // whose steps; NULL: nothing is said
+static uint64_t last_step;
+static size_t bytes_waited_for;
+
+static bool alone(void)
+{
+    return process_group_default() == NULL || process_group_default()->world_size == 1;
+}
+
+/* Weights and biases of the layer whose weight has this name. */
+static size_t layer_numel(const char *name)
+{
+    for (int i = 0; i + 1 < told->num_parameters; i += 2)
+        if (strcmp(told->parameter[i].name, name) == 0)
+            return told->parameter[i].numel + told->parameter[i + 1].numel;
+    return 0;
+}
+
+static void tell_data(const Span *span, int layer_chars, double ms)
+{
+    (void)layer_chars;
+    if (strcmp(span->name, "gather") == 0)
+        log_info("data: the rows of this batch are copied side by side, their pixels normalised "
+                 "(%.2f ms)",
+                 ms);
+    else
+        log_info(
+            "data: this rank takes its next rows of the epoch's order; the others take theirs");
+}
+
+static void tell_forward(const Span *span, int layer_chars, double ms)
+{
+    if (strcmp(span->name, "loss") == 0)
+        log_info("forward: the loss says how wrong the outputs are: %.4f",
+                 (double)model_loss(told));
+    else
+        log_info("forward: layer %.*s, %zu parameters, turns its inputs into outputs (%.2f ms)",
+                 layer_chars, span->name, layer_numel(span->name), ms);
+}
+
+static void tell_backward(const Span *span, int layer_chars, double ms)
+{
+    if (strcmp(span->name, "loss") == 0)
+        log_info("backward: from the loss back to the first layer, each in turn");
+    else
+        log_info("backward: layer %.*s knows its gradient: how the loss changes with each of its "
+                 "parameters (%.2f ms)",
+                 layer_chars, span->name, ms);
+}
+
+static void tell_wait(const Span *span, int layer_chars, double ms)
+{
+    (void)span, (void)layer_chars;
+    if (bytes_waited_for > 0)
+        log_info("wait: %.2f ms until the bucket that left first is back; it holds the mean of all "
+                 "ranks' gradients now, the same on every rank",
+                 ms);
+    bytes_waited_for = 0;
+}
+
+static void tell_optimizer(const Span *span, int layer_chars, double ms)
+{
+    (void)layer_chars;
+    if (strcmp(span->name, "zero_grad") == 0) {
+        log_info(
+            "step %llu begins: gradients are set to zero, since the backward pass adds to them",
+            (unsigned long long)told->step + 1);
+        return;
+    }
+    log_info("optimizer: every parameter takes a small step against its gradient (%.2f ms)%s", ms,
+             alone() ? "" : ". Gradients were the same on all ranks, so weights still are");
+    if (told->step < last_step)
+        return;
+    log_info("and so on. DDP_EXPLAIN=1 tells of %d steps only", STEPS_TOLD);
+    span_listener = NULL;
+    told = NULL;
+}
+
+static void hear_span(const Span *span)
+{
+    static void (*const tell[NUM_SPAN_KINDS])(const Span *, int,
+                                              double) = { tell_data, tell_forward,   tell_backward,
+                                                          tell_wait, tell_optimizer, NULL };
+    if (tell[span->kind] != NULL)
+        tell[span->kind](span, (int)strcspn(span->name, "."), 1e3 * (span->end - span->begin));
+}
+
+static void see_call(void *context, const Collective *collective, CollectiveState state)
+{
+    (void)context;
+    const size_t bytes = collective->count * dtype_size(collective->type);
+    if (told == NULL || state != COLLECTIVE_SCHEDULED || collective->kind != ALL_REDUCE ||
+        collective->type != FLOAT32)
+        return;
+    bytes_waited_for += bytes;
+    log_info(
+        "bucket: %.3f MiB of gradients leave now, to be averaged with the other ranks'; what is "
+        "left of the backward pass goes on meanwhile",
+        (double)bytes / (1 << 20));
+}
+
+void explain_start(const Model *model, int rank)
+{
+    static Observer observer = { .see = see_call };
+    const char *wish = getenv("DDP_EXPLAIN");
+    if (wish == NULL || strcmp(wish, "1") != 0 || rank > 0 || span_listener != NULL)
+        return;
+    told = model;
+    last_step = model->step + STEPS_TOLD;
+    span_timing = true;
+    span_listener = hear_span;
+    if (process_group_default() != NULL)
+        process_group_observe(process_group_default(), &observer);
+}

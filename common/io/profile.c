@@ -1,0 +1,267 @@
+/*
+ * A rank's time is cut at the outermost spans of its training thread; what lies between them is the
+ * rest (printing, saving). Waits are cut once more where the last rank calls the collective that is
+ * waited for, which all ranks learn from one all_reduce over the times at which they called.
+ */
+#include "common/io/profile.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/base/memory.h"
+
+typedef enum {
+    DATA,
+    FORWARD,
+    BACKWARD,
+    OPTIMIZER,
+    EXPOSED,
+    SLOWEST,
+    EVALUATION,
+    REST,
+    NUM_PHASES,
+    HIDDEN = NUM_PHASES, // beside the others, so not a part of their sum
+    MESSAGES, // hidden and exposed
+    WALL,
+    LATE, // this rank kept the first one waiting for so long
+    NUM_TIMES
+} Time;
+
+static const char *const labels[NUM_PHASES] = {
+    [DATA] = "data",
+    [FORWARD] = "forward",
+    [BACKWARD] = "backward",
+    [OPTIMIZER] = "optimizer",
+    [EXPOSED] = "communication exposed",
+    [SLOWEST] = "wait for the slowest rank",
+    [EVALUATION] = "evaluation",
+    [REST] = "rest: printing, saving",
+};
+
+/* When all ranks had called it, by this rank's clock; calls on parts of the group: at once. */
+typedef struct {
+    double *all_called; // by call
+    double late; // of this rank, behind the first, in all
+} Meetings;
+
+/* The group's calls are the same on all ranks, so the times of each can be compared. */
+static Meetings meet(Timeline *timeline)
+{
+    ProcessGroup *pg = timeline_group(timeline);
+    const size_t n = timeline->num_calls;
+    Meetings meetings = { .all_called = mem_calloc(n, sizeof(double)) };
+    double *first = mem_calloc(n, sizeof *first), *last = mem_calloc(n, sizeof *last);
+    size_t met = 0;
+    for (size_t i = 0; i < n; i++) {
+        meetings.all_called[i] = timeline->call[i].queued;
+        if (timeline->call[i].sequence >= 0)
+            first[met++] = timeline_aligned(timeline, timeline->call[i].queued);
+    }
+    const bool same = pg != NULL && all_reduce_scalar(pg, (double)met, REDUCE_MIN) ==
+                                        all_reduce_scalar(pg, (double)met, REDUCE_MAX);
+    if (same) {
+        memcpy(last, first, met * sizeof *last);
+        all_reduce(pg, first, met, FLOAT64, REDUCE_MIN);
+        all_reduce(pg, last, met, FLOAT64, REDUCE_MAX);
+    }
+    met = 0;
+    for (size_t i = 0; same && i < n; i++) {
+        const Call *call = &timeline->call[i];
+        if (call->sequence < 0)
+            continue;
+        const double ours = timeline_aligned(timeline, call->queued);
+        meetings.all_called[i] += last[met] - ours;
+        meetings.late += ours - first[met];
+        met++;
+    }
+    free(first);
+    free(last);
+    return meetings;
+}
+
+/* The collective whose end ended the wait: the last to be done by then, or the first thereafter,
+ * since the thread that carries them out notes the end and wakes us in no particular order. */
+static size_t call_waited_for(const Timeline *timeline, double end)
+{
+    size_t low = 0, high = timeline->num_calls;
+    while (low + 1 < high) {
+        const size_t middle = (low + high) / 2;
+        const double done = timeline->call[middle].done;
+        if (done > 0 && done <= end)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static void add_wait(double *times, const Timeline *timeline, const Meetings *meetings,
+                     const Span *span)
+{
+    double met = span->begin;
+    if (timeline->num_calls > 0)
+        met = meetings->all_called[call_waited_for(timeline, span->end)];
+    met = fmin(fmax(met, span->begin), span->end);
+    times[SLOWEST] += met - span->begin;
+    times[EXPOSED] += span->end - met;
+}
+
+/* Spans are recorded when they end, so from the last to the first an outer one comes before those
+ * inside it. */
+static void add_spans(double *times, const Timeline *timeline, const Meetings *meetings)
+{
+    static const Time phases[NUM_SPAN_KINDS] = {
+        [SPAN_DATA] = DATA,           [SPAN_FORWARD] = FORWARD,       [SPAN_BACKWARD] = BACKWARD,
+        [SPAN_OPTIMIZER] = OPTIMIZER, [SPAN_EVALUATION] = EVALUATION,
+    };
+    double begin = timeline->end;
+    for (size_t i = timeline->num_spans; i-- > 0;) {
+        const Span *span = &timeline->span[i];
+        if (span->end > begin)
+            continue; // inside
+        begin = span->begin;
+        if (span->kind == SPAN_WAIT)
+            add_wait(times, timeline, meetings, span);
+        else
+            times[phases[span->kind]] += span->end - span->begin;
+    }
+}
+
+static void measure(double *times, Timeline *timeline)
+{
+    Meetings meetings = meet(timeline);
+    add_spans(times, timeline, &meetings);
+    times[WALL] = timeline->end - timeline->begin;
+    times[LATE] = meetings.late;
+    times[REST] = times[WALL];
+    for (int phase = 0; phase < REST; phase++)
+        times[REST] -= times[phase];
+
+    // Messages were under way from when all had called and the thread was free until they were
+    // done.
+    for (size_t i = 0; i < timeline->num_calls; i++) {
+        const Call *call = &timeline->call[i];
+        if (call->started > 0 && call->done > 0)
+            times[MESSAGES] += fmax(0, call->done - fmax(call->started, meetings.all_called[i]));
+    }
+    times[HIDDEN] = fmax(0, times[MESSAGES] - times[EXPOSED]);
+    free(meetings.all_called);
+}
+
+/* One kind of time over the ranks: its mean, and who had the least and the most of it. */
+typedef struct {
+    double mean;
+    int least, most; // ranks
+} Spread;
+
+static Spread spread_of(const double *times, int world_size, Time time)
+{
+    Spread spread = { 0 };
+    for (int rank = 0; rank < world_size; rank++) {
+        const double value = times[rank * NUM_TIMES + time];
+        spread.mean += value / world_size;
+        if (value < times[spread.least * NUM_TIMES + time])
+            spread.least = rank;
+        if (value > times[spread.most * NUM_TIMES + time])
+            spread.most = rank;
+    }
+    return spread;
+}
+
+static void write_row(FILE *file, const double *times, int world_size, Time time, const char *label)
+{
+    const Spread spread = spread_of(times, world_size, time);
+    const double wall = spread_of(times, world_size, WALL).mean;
+    fprintf(file, "%-28s %9.3f %6.1f%%", label, spread.mean, 100 * spread.mean / wall);
+    if (world_size > 1)
+        fprintf(file, "   %9.3f (%d) %9.3f (%d)", times[spread.least * NUM_TIMES + time],
+                spread.least, times[spread.most * NUM_TIMES + time], spread.most);
+    fprintf(file, "\n");
+}
+
+/* The rank that the others wait for, or -1. It is the last to call, by much, and hardly ever waits
+ * itself: who is only slow to wake up from one collective is late for the next one, too. */
+static int straggler(const double *times, int world_size)
+{
+    const Spread late = spread_of(times, world_size, LATE);
+    const double *slow = &times[late.most * NUM_TIMES];
+    const double waits =
+        (spread_of(times, world_size, SLOWEST).mean + spread_of(times, world_size, EXPOSED).mean) *
+        world_size;
+    const double own = slow[SLOWEST] + slow[EXPOSED];
+    const bool waits_little = own < 0.5 * (waits - own) / fmax(1, world_size - 1);
+    return slow[LATE] >= 0.1 * slow[WALL] && waits_little ? late.most : -1;
+}
+
+/* What takes most of the time, and what one could do about it. */
+static void write_verdict(FILE *file, const double *times, int world_size)
+{
+    double share[NUM_TIMES];
+    const double wall = spread_of(times, world_size, WALL).mean;
+    for (Time time = 0; time < NUM_TIMES; time++)
+        share[time] = 100 * spread_of(times, world_size, time).mean / wall;
+    const double compute = share[FORWARD] + share[BACKWARD] + share[OPTIMIZER];
+    const int slow = straggler(times, world_size);
+
+    if (slow >= 0)
+        fprintf(file,
+                "Rank %d is slow: it kept the others waiting for %.0f %% of the time. What else "
+                "runs on its machine, or does it get more work?\n",
+                slow, 100 * times[slow * NUM_TIMES + LATE] / wall);
+    else if (share[EXPOSED] + share[SLOWEST] >= 25)
+        fprintf(file,
+                "Communication bounds this run: ranks wait for messages %.0f %% of the time. A "
+                "larger batch makes fewer of them; try other --bucket-cap-mb, too.\n",
+                share[EXPOSED] + share[SLOWEST]);
+    else if (share[DATA] >= 20)
+        fprintf(file, "Data bounds this run: %.0f %% of the time goes into making batches.\n",
+                share[DATA]);
+    else if (share[REST] + share[EVALUATION] > compute)
+        fprintf(file,
+                "Little of the time is training: evaluation takes %.0f %%, printing and saving "
+                "%.0f %%. Longer epochs, a larger --log-interval or --save-every help.\n",
+                share[EVALUATION], share[REST]);
+    else
+        fprintf(file,
+                "Computation bounds this run: forward, backward and optimizer take %.0f %% of the "
+                "time. More ranks or threads help where there are cores for them; a GPU does.\n",
+                compute);
+}
+
+static void write_table(FILE *file, const double *times, int world_size)
+{
+    fprintf(file, "%-28s %9s %7s", "phase", "seconds", "share");
+    if (world_size > 1)
+        fprintf(file, "   %13s %13s", "least (rank)", "most (rank)");
+    fprintf(file, "\n");
+    for (Time phase = 0; phase < NUM_PHASES; phase++)
+        write_row(file, times, world_size, phase, labels[phase]);
+    write_row(file, times, world_size, WALL, "sum: the run's wall time");
+    if (world_size > 1) {
+        write_row(file, times, world_size, HIDDEN, "communication hidden");
+        write_row(file, times, world_size, MESSAGES, "communication in all");
+    }
+    fprintf(file, "\n");
+    write_verdict(file, times, world_size);
+}
+
+void profile_write(FILE *file, const char *path, Timeline *timeline, int rank)
+{
+    ProcessGroup *pg = timeline_group(timeline);
+    const int world_size = pg != NULL ? pg->world_size : 1;
+    double ours[NUM_TIMES] = { 0 };
+    double *times = mem_calloc((size_t)world_size * NUM_TIMES, sizeof *times);
+    measure(ours, timeline);
+    if (pg != NULL)
+        gather(pg, ours, times, NUM_TIMES, FLOAT64, 0);
+    else
+        memcpy(times, ours, sizeof ours);
+    if (rank == 0) {
+        write_table(file, times, world_size);
+        const bool failed = ferror(file) != 0;
+        if (fclose(file) != 0 || failed)
+            log_warning("cannot write all of %s: %s", path, strerror(errno));
+    }
+    free(times);
+}

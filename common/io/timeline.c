@@ -1,0 +1,159 @@
+/*
+ * Two sources, two threads: spans come from the thread that trains, collectives also from the one
+ * that communicates. Both append to arrays that are as long as a timeline may be, so nothing is
+ * moved or freed while it is measured; the kernel gives memory only to the part that is used.
+ */
+#include "common/io/timeline.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/dist/observer.h"
+
+enum { MAX_RECORDS = 1 << 20, NUM_PINGS = 16 };
+
+static Timeline *recording; // NULL: nothing is
+static Observer observer;
+static pthread_mutex_t calls_mutex = PTHREAD_MUTEX_INITIALIZER;
+static uint64_t first_op; // op_id of call[0]
+
+FILE *timeline_file(const char *path, const char *option, int rank)
+{
+    if (rank > 0)
+        return NULL;
+    FILE *file = fopen(path, "we");
+    CHECK(file != NULL, "cannot write %s: %s: name another file with %s", path, strerror(errno),
+          option);
+    return file;
+}
+
+static void hear_span(const Span *span)
+{
+    if (recording->num_spans < MAX_RECORDS)
+        recording->span[recording->num_spans++] = *span;
+    else
+        recording->num_lost++;
+}
+
+/* Calls are queued in the order of op_id, by one thread, so a call's place follows from it. */
+static void see_call(void *context, const Collective *collective, CollectiveState state)
+{
+    (void)context;
+    const double now = seconds_now();
+    pthread_mutex_lock(&calls_mutex);
+    Timeline *timeline = recording;
+    if (timeline != NULL && state == COLLECTIVE_SCHEDULED) {
+        if (timeline->num_calls == 0)
+            first_op = collective->op_id;
+        const bool of_all = collective->pg->parent == NULL && collective->kind < SEND;
+        if (timeline->num_calls < MAX_RECORDS)
+            timeline->call[timeline->num_calls++] =
+                (Call){ .kind = collective->kind,
+                        .type = collective->type,
+                        .count = collective->count,
+                        .sequence = of_all ? (int64_t)collective->sequence : -1,
+                        .queued = now };
+        else
+            timeline->num_lost++;
+    } else if (timeline != NULL && collective->op_id - first_op < timeline->num_calls) {
+        Call *call = &timeline->call[collective->op_id - first_op];
+        if (state == COLLECTIVE_STARTED)
+            call->started = now;
+        else if (state == COLLECTIVE_COMPLETED)
+            call->done = now;
+    }
+    pthread_mutex_unlock(&calls_mutex);
+}
+
+static void record(Timeline *timeline)
+{
+    pthread_mutex_lock(&calls_mutex);
+    recording = timeline;
+    pthread_mutex_unlock(&calls_mutex);
+    span_listener = timeline != NULL ? hear_span : NULL;
+    span_timing = true; // and stays so: metrics may want the sums
+}
+
+ProcessGroup *timeline_group(Timeline *timeline)
+{
+    if (timeline->pg == NULL || timeline->pg->world_size == 1)
+        return NULL;
+    return timeline->own.world_size > 0 ? &timeline->own : timeline->pg;
+}
+
+/* Asks rank 0 for the time. The answer was true half a round trip ago, give or take the other half:
+ * so the quickest of several is the best (Mills, RFC 5905). */
+static double measure_offset(ProcessGroup *pg)
+{
+    double offset = 0, quickest = 1e9, time = 0;
+    for (int rank = 1; pg->rank == 0 && rank < pg->world_size; rank++)
+        for (int i = 0; i < NUM_PINGS; i++) {
+            pg_recv(pg, &time, 1, FLOAT64, rank);
+            time = seconds_now();
+            pg_send(pg, &time, 1, FLOAT64, rank);
+        }
+    for (int i = 0; pg->rank > 0 && i < NUM_PINGS; i++) {
+        const double asked = seconds_now();
+        pg_send(pg, &time, 1, FLOAT64, 0);
+        pg_recv(pg, &time, 1, FLOAT64, 0);
+        const double answered = seconds_now();
+        if (answered - asked < quickest) {
+            quickest = answered - asked;
+            offset = time - (asked + answered) / 2;
+        }
+    }
+    return offset;
+}
+
+void timeline_start(Timeline *timeline, const Args *args, ProcessGroup *pg)
+{
+    *timeline = (Timeline){ .pg = pg };
+    timeline->span = calloc(MAX_RECORDS, sizeof *timeline->span); // not touched: it costs nothing
+    timeline->call = calloc(MAX_RECORDS, sizeof *timeline->call);
+    CHECK(timeline->span != NULL && timeline->call != NULL, "out of memory for a timeline");
+    if (pg != NULL && pg->place.on_gpu && pg->world_size > 1) {
+        if (pg->store == NULL)
+            usage_error(
+                "--trace and --profile on GPUs need a store to talk through, which --backend "
+                "mpi has not: use nccl or tcp");
+        Args host = *args;
+        host.backend = "tcp";
+        process_group_init_store(&timeline->own, &host, pg->store, pg->rank, pg->world_size,
+                                 (Place){ .on_gpu = false });
+    }
+    if (timeline_group(timeline) != NULL) {
+        timeline->offset_at_begin = measure_offset(timeline_group(timeline));
+        barrier(timeline_group(timeline)); // rank 0 has come to the last of its answers: all begin
+    }
+    if (pg != NULL && observer.see == NULL) {
+        observer.see = see_call;
+        process_group_observe(pg, &observer);
+    }
+    timeline->begin = seconds_now();
+    record(timeline);
+}
+
+void timeline_stop(Timeline *timeline)
+{
+    record(NULL);
+    timeline->end = seconds_now();
+    ProcessGroup *pg = timeline_group(timeline);
+    if (pg != NULL)
+        timeline->offset_at_end = measure_offset(pg);
+}
+
+double timeline_aligned(const Timeline *timeline, double time)
+{
+    const double share = (time - timeline->begin) / (timeline->end - timeline->begin);
+    return time + timeline->offset_at_begin +
+           share * (timeline->offset_at_end - timeline->offset_at_begin);
+}
+
+void timeline_free(Timeline *timeline)
+{
+    if (timeline->own.world_size > 0)
+        process_group_destroy(&timeline->own);
+    free(timeline->span);
+    free(timeline->call);
+}

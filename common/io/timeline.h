@@ -1,0 +1,53 @@
+/*
+ * timeline.h - what happened when: the training thread's spans and the group's collectives, on
+ * every rank, with all clocks set to rank 0's.
+ *
+ * What traces and profiles are made of. Times are recorded by this rank's clock; `offset` brings
+ * them to rank 0's.
+ */
+#ifndef COMMON_IO_TIMELINE_H
+#define COMMON_IO_TIMELINE_H
+
+#include <stdio.h>
+
+#include "common/base/span.h"
+#include "common/dist/backend.h"
+
+/* A collective, as this rank saw it. */
+typedef struct {
+    CollectiveKind kind;
+    DType type;
+    size_t count;
+    int64_t sequence; // in the group of all ranks; -1: called on a part of it
+    double queued, started, done; // 0: not yet
+} Call;
+
+typedef struct {
+    ProcessGroup *pg; // NULL: this process trains alone
+    ProcessGroup own; // for messages about the timeline, where pg's memory is a GPU's
+    double begin, end; // of what is recorded
+    Span *span;
+    Call *call;
+    size_t num_spans, num_calls, num_lost; // lost: there were too many
+    double offset_at_begin, offset_at_end; // rank 0's clock minus this one's
+} Timeline;
+
+/* Opens, on rank 0 (NULL on the others), the file that `option` names; dies if it cannot be
+ * written: better now than after the training. */
+FILE *timeline_file(const char *path, const char *option, int rank);
+
+/* Starts to record; one timeline at a time. pg: the group of all ranks, or NULL. Collective then:
+ * the ranks compare their clocks as NTP does, by messages to and fro. */
+void timeline_start(Timeline *timeline, const Args *args, ProcessGroup *pg);
+
+/* Ends the record. Collective likewise. */
+void timeline_stop(Timeline *timeline);
+void timeline_free(Timeline *timeline);
+
+/* A time of this rank as rank 0's clock had it. */
+double timeline_aligned(const Timeline *timeline, double time);
+
+/* For messages in host memory between the ranks of the timeline; NULL: there is one rank. */
+ProcessGroup *timeline_group(Timeline *timeline);
+
+#endif

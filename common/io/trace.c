@@ -1,0 +1,138 @@
+/*
+ * Every rank writes its events as text, on rank 0's clock; rank 0 puts the texts one behind the
+ * other. Times are in microseconds since rank 0 began to record.
+ */
+#include "common/io/trace.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/base/memory.h"
+
+enum { LANE_TRAINING, LANE_COLLECTIVES };
+
+static const char *const span_kinds[] = { "data", "forward",   "backward",
+                                          "wait", "optimizer", "evaluation" };
+
+typedef struct {
+    FILE *text;
+    const Timeline *timeline;
+    double zero; // rank 0's begin
+    int rank;
+} Writer;
+
+static double microseconds(const Writer *writer, double time)
+{
+    return 1e6 * (timeline_aligned(writer->timeline, time) - writer->zero);
+}
+
+/* A stretch on a lane, up to its arguments. Of a parameter's name the layer's will do. */
+static void begin_stretch(const Writer *writer, int lane, const char *name, const char *category,
+                          double begin, double end)
+{
+    fprintf(writer->text,
+            ",\n{\"ph\":\"X\",\"pid\":%d,\"tid\":%d,\"name\":\"%.*s\",\"cat\":\"%s\",\"ts\":%.3f,"
+            "\"dur\":%.3f",
+            writer->rank, lane, (int)strcspn(name, "."), name, category,
+            microseconds(writer, begin), microseconds(writer, end) - microseconds(writer, begin));
+}
+
+static void write_arrow(const Writer *writer, size_t id, const Call *call)
+{
+    static const char format[] = ",\n{\"ph\":\"%s\",\"id\":\"%d.%zu\",\"pid\":%d,\"tid\":%d,"
+                                 "\"name\":\"queued\",\"cat\":\"communication\",\"ts\":%.3f}";
+    fprintf(writer->text, format, "s", writer->rank, id, writer->rank, LANE_TRAINING,
+            microseconds(writer, call->queued));
+    fprintf(writer->text, format, "f\",\"bp\":\"e", writer->rank, id, writer->rank,
+            LANE_COLLECTIVES, microseconds(writer, call->started));
+}
+
+static void write_names(const Writer *writer)
+{
+    static const char *const lanes[] = { "training", "collectives" };
+    for (int lane = 0; lane < 2; lane++)
+        fprintf(writer->text,
+                "%s{\"ph\":\"M\",\"pid\":%d,\"tid\":%d,\"name\":\"thread_name\",\"args\":{\"name\":"
+                "\"%s\"}}",
+                lane == 0 && writer->rank == 0 ? "" : ",\n", writer->rank, lane, lanes[lane]);
+    fprintf(
+        writer->text,
+        ",\n{\"ph\":\"M\",\"pid\":%d,\"name\":\"process_name\",\"args\":{\"name\":\"rank %d\"}}",
+        writer->rank, writer->rank);
+}
+
+static void write_events(const Writer *writer)
+{
+    const Timeline *timeline = writer->timeline;
+    write_names(writer);
+    for (size_t i = 0; i < timeline->num_spans; i++) {
+        const Span *span = &timeline->span[i];
+        begin_stretch(writer, LANE_TRAINING, span->name, span_kinds[span->kind], span->begin,
+                      span->end);
+        fputs("}", writer->text);
+    }
+    for (size_t i = 0; i < timeline->num_calls; i++) {
+        const Call *call = &timeline->call[i];
+        if (call->started == 0 || call->done == 0)
+            continue; // it was under way when the record ended
+        begin_stretch(writer, LANE_COLLECTIVES, collective_name(call->kind), "communication",
+                      call->started, call->done);
+        fprintf(writer->text,
+                ",\"args\":{\"count\":%zu,\"type\":\"%s\",\"bytes\":%zu,\"queued_us\":%.3f}}",
+                call->count, dtype_name(call->type), call->count * dtype_size(call->type),
+                1e6 * (call->started - call->queued));
+        write_arrow(writer, i, call);
+    }
+}
+
+/* Rank 0 asks one rank after the other, and holds one rank's events at a time. */
+static void receive_events(FILE *file, ProcessGroup *pg)
+{
+    for (int rank = 1; rank < pg->world_size; rank++) {
+        int64_t length = 0;
+        pg_recv(pg, &length, 1, INT64, rank);
+        char *text = mem_calloc((size_t)length, 1);
+        pg_recv(pg, text, (size_t)length, UINT8, rank);
+        fwrite(text, 1, (size_t)length, file);
+        free(text);
+    }
+}
+
+static void send_events(Writer *writer, ProcessGroup *pg)
+{
+    char *text = NULL;
+    size_t length = 0;
+    writer->text = open_memstream(&text, &length);
+    CHECK(writer->text != NULL, "out of memory for a trace");
+    write_events(writer);
+    CHECK(fclose(writer->text) == 0, "out of memory for a trace");
+    const int64_t bytes = (int64_t)length;
+    pg_send(pg, &bytes, 1, INT64, 0);
+    pg_send(pg, text, length, UINT8, 0);
+    free(text);
+}
+
+void trace_write(FILE *file, const char *path, Timeline *timeline, int rank)
+{
+    ProcessGroup *pg = timeline_group(timeline);
+    Writer writer = { .text = file, .timeline = timeline, .zero = timeline->begin, .rank = rank };
+    if (pg != NULL)
+        broadcast(pg, &writer.zero, 1, FLOAT64, 0);
+    if (rank > 0) {
+        if (pg != NULL)
+            send_events(&writer, pg);
+        return;
+    }
+    fputs("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n", file);
+    write_events(&writer);
+    if (pg != NULL)
+        receive_events(file, pg);
+    fputs("\n]}\n", file);
+    const bool failed = ferror(file) != 0;
+    if (fclose(file) != 0 || failed)
+        log_warning("cannot write all of %s: %s", path, strerror(errno));
+    if (timeline->num_lost > 0)
+        log_warning("%s holds the beginning only: the last %zu events were too many; --max-steps "
+                    "makes a shorter run",
+                    path, timeline->num_lost);
+}

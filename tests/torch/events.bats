@@ -1,0 +1,15 @@
+#!/usr/bin/env bats
+# TensorBoard itself reads our curves: the tags, the steps, the values.
+load helper
+
+@test "TensorBoard has the curves of a run of two ranks, averaged over them" {
+    against_torch events.py run
+}
+
+@test "TensorBoard takes back what a run that goes on trains again" {
+    against_torch events.py resume
+}
+
+@test "TensorBoard sees the curves of a run that is at work" {
+    against_torch events.py live
+}
