@@ -2,7 +2,9 @@
 # make test       run all tests             make diff-03    what step 03 adds to the one before
 # make doctor     what this machine has     make checklist  the requirements, ticked off
 # make lab-02a    write step 02a yourself   make check-lab  how far you are
-# make plot RUN=DIR[,DIR]  draw what --metrics-dir DIR wrote
+# make plot RUN=DIR     what --metrics-dir DIR wrote, as curves (RUN=DIR,DIR: several runs)
+# make lanes TRACE=FILE what --trace FILE wrote of a step, as lanes
+# make overlap    how much of the communication the backward pass hides
 # make clean      delete what was built     make help       this list
 #
 # Stages of step 02: make diff-02a, diff-02b, diff-02c, diff-02. More checks: make check-mnist
@@ -98,6 +100,9 @@ comma := ,
 plot: all
 	@tools/plot.sh $(subst $(comma), ,$(RUN))
 
+lanes:
+	@tools/lanes.sh $(TRACE) $(STEP)
+
 docs: all
 	@docs/pictures/draw.py
 	@tools/docs.py refresh
@@ -112,4 +117,4 @@ include tests/rules.mk bench/rules.mk
 -include $(OBJECTS:.o=.d) $(PROGRAMS:%=$(BUILD)/%.d)
 
 FORCE:
-.PHONY: all help doctor check-lab plot docs format clean FORCE $(STEPS)
+.PHONY: all help doctor check-lab plot lanes docs format clean FORCE $(STEPS)

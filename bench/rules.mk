@@ -6,3 +6,8 @@ $(BENCHES): %: %.o $(BUILD)/libcommon.a
 
 -include $(BENCHES:=.d)
 .PRECIOUS: $(BENCHES:=.o)
+
+# How much of the communication is hidden, by bucket size (a table, build/overlap.png and .svg).
+overlap: all
+	@bench/overlap.sh
+.PHONY: overlap
