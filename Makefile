@@ -13,10 +13,12 @@
 # make check-fuzz (3 minutes), make check-bare (fresh machines; as root), make prove (1 to 8 ranks
 # end with the same bits). make docs renews what the
 # documents quote, and their pictures; make format calls clang-format.
-# Options: MPI=0, CUDA=0 (leave a part out), MARCH=x86-64-v3 (build for other machines than this).
+# Options: MPI=0, CUDA=0, NCCL=0 (leave a part out), MARCH=x86-64-v3 (build for other machines than
+# this), CUDA_HOME=DIR (where CUDA is), CUDA_ARCH=native (kernels for this machine's GPU alone).
 
 CC        ?= cc
-CUDA_HOME ?= /usr/local/cuda
+CUDA_HOME ?= $(or $(patsubst %/bin/nvcc,%,$(shell command -v nvcc)),/usr/local/cuda)
+CUDA_ARCH ?= all-major
 MARCH     ?= native
 BUILD     ?= build
 OPENMP    ?= -fopenmp
@@ -26,18 +28,31 @@ override LDFLAGS += $(OPENMP)
 CPPFLAGS  += -I.
 LDLIBS    += -lyaml -ljansson -lz -lm -lpthread
 
-# Optional parts, found by looking for their compiler. A part that is left out is stood in for by
-# the file X_absent.c of its X.c or X.cu.
+# Optional parts, found by looking for their compiler or header. The files of a part that is left out
+# are stood in for by the file X_absent.c of its X.c.
 MPI  ?= $(if $(shell command -v mpicc),1,0)
 CUDA ?= $(if $(wildcard $(CUDA_HOME)/bin/nvcc),1,0)
+NCCL ?= $(if $(wildcard $(CUDA_HOME)/include/nccl.h /usr/include/nccl.h),$(CUDA),0)
 
-SOURCES := $(filter-out %_mpi.c %_mpi_absent.c,$(wildcard common/*/*.c))
-SOURCES += common/dist/backend_mpi$(if $(filter 1,$(MPI)),,_absent).c
-KERNELS := $(if $(filter 1,$(CUDA)),$(wildcard common/*/*.cu))
-SOURCES := $(filter-out $(KERNELS:.cu=_absent.c),$(SOURCES))
-OBJECTS := $(SOURCES:%.c=$(BUILD)/%.o) $(KERNELS:%.cu=$(BUILD)/%.o)
+PART_MPI  := $(wildcard common/*/*_mpi.c)
+PART_CUDA := $(wildcard common/*/*_cuda.c common/*/cuda_*.c)
+PART_NCCL := $(wildcard common/*/*_nccl.c common/*/nccl_*.c)
+PRESENT   := $(foreach part,MPI CUDA NCCL,$(if $(filter 1,$($(part))),$(PART_$(part))))
+MISSING   := $(filter-out $(PRESENT),$(PART_MPI) $(PART_CUDA) $(PART_NCCL))
+SOURCES   := $(filter-out $(PRESENT:.c=_absent.c) $(MISSING),$(wildcard common/*/*.c))
+KERNELS   := $(if $(filter 1,$(CUDA)),$(wildcard common/*/*.cu))
+OBJECTS   := $(SOURCES:%.c=$(BUILD)/%.o) $(KERNELS:%.cu=$(BUILD)/%.o)
 MPICC   := OMPI_CC="$(CC)" MPICH_CC="$(CC)" mpicc
 LINK    := $(if $(filter 1,$(MPI)),$(MPICC),$(CC))
+
+# Of CUDA only the runtime is linked in: cuBLAS and NCCL are opened when a GPU is (base/library.h).
+NVCC      := $(CUDA_HOME)/bin/nvcc
+NVCCFLAGS ?= -O3 -lineinfo -arch=$(CUDA_ARCH) --threads 0 -Wno-deprecated-gpu-targets \
+    -Xcompiler -Wall,-Wextra,-fno-exceptions,-fno-threadsafe-statics
+ifeq ($(CUDA),1)
+override CFLAGS += -idirafter $(CUDA_HOME)/include
+LDLIBS += -L$(CUDA_HOME)/lib64 -lcudart_static -ldl -lrt -Wl,-rpath,$(CUDA_HOME)/lib64
+endif
 
 STEPS    := 01 02 03 04 05
 PROGRAMS := $(basename $(wildcard 0[1-5]_*/*.c) $(wildcard tools/*.c))
@@ -61,7 +76,7 @@ $(BUILD)/libcommon.a: $(OBJECTS) $(BUILD)/parts
 	$(RM) $@ && $(AR) rcs $@ $(OBJECTS)
 
 # Changes when a part is switched on or off: then everything is put together anew.
-PARTS = MPI=$(MPI) CUDA=$(CUDA) $(CC) $(CFLAGS)
+PARTS = MPI=$(MPI) CUDA=$(CUDA) NCCL=$(NCCL) $(CC) $(CFLAGS) $(NVCCFLAGS)
 $(BUILD)/parts: FORCE
 	@mkdir -p $(@D) && echo "$(PARTS)" | cmp -s - $@ || echo "$(PARTS)" > $@
 
@@ -72,6 +87,10 @@ $(BUILD)/%_mpi.o: %_mpi.c $(BUILD)/parts
 $(BUILD)/%.o: %.c $(BUILD)/parts
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
+
+$(BUILD)/%.o: %.cu $(BUILD)/parts
+	@mkdir -p $(@D)
+	$(NVCC) -I. $(NVCCFLAGS) -MMD -MP -c -o $@ $<
 
 # What the CPU's kernels live on: a * b + c in one instruction (ISO C says two), loops that may compute
 # both sides of a ?:, sqrt without errno, and the widest vectors there are.

@@ -40,13 +40,20 @@ parts() {
     part checks libFuzzer fuzzer "no 'make check-fuzz'" \
         clang 'clang compiler-rt' 'clang compiler-rt' 'clang compiler-rt' clang
 
+    part checks g++ 'program g++' "no 'make check-cuda', and nvcc needs it" \
+        g++ gcc-c++ gcc g++ gcc-c++
+
     part optional MPI mpi 'no --backend mpi, no LAUNCHER=mpirun' \
         'libopenmpi-dev openmpi-bin' openmpi-devel openmpi 'openmpi openmpi-dev' openmpi-devel
 
-    cuda=${CUDA_HOME:-/usr/local/cuda}
+    nvcc=$(command -v nvcc) || nvcc=/usr/local/cuda/bin/nvcc
+    cuda=${CUDA_HOME:-${nvcc%/bin/nvcc}}
     part outside CUDA "program $cuda/bin/nvcc" 'no --device cuda' 'developer.nvidia.com/cuda-downloads'
+    part outside cuBLAS "header cublas_v2.h CUBLAS_VER_MAJOR.CUBLAS_VER_MINOR -I$cuda/include" \
+        'CUDA=0 is needed to build' 'it comes with CUDA, unless deselected (libcublas-dev)'
     part outside NCCL "header nccl.h NCCL_MAJOR.NCCL_MINOR -I$cuda/include" 'no --backend nccl' \
         'developer.nvidia.com/nccl'
+    part outside 'GPU driver' driver 'ranks train on CPUs' 'nvidia.com/drivers, or your administrator'
     part outside 'NVIDIA GPU' gpus 'ranks train on CPUs' 'a machine that has one'
     part slurm Slurm 'daemon slurmctld' '04 pretends its nodes, unless this is a cluster' \
         'slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge' \
@@ -93,6 +100,10 @@ fuzzer() {
 # Debian's python3 alone cannot make the venv that 'make check-torch' gets PyTorch into.
 python_venv() {
     python3 -c 'import ensurepip, venv' >/dev/null 2>&1 && program python3
+}
+
+driver() {
+    grep -om 1 '[0-9][0-9]*\.[0-9][0-9.]*' /proc/driver/nvidia/version 2>/dev/null
 }
 
 gpus() {
