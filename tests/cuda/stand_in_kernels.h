@@ -1,0 +1,34 @@
+/* stand_in_kernels.h - small kernels to try the stand-in of CUDA with, right ones and wrong ones.
+ */
+#ifndef TESTS_CUDA_STAND_IN_KERNELS_H
+#define TESTS_CUDA_STAND_IN_KERNELS_H
+
+#include <cuda_runtime_api.h>
+#include <stdbool.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { THREADS = 128, TILE = 16 };
+
+void launch_saxpy(int n, float a, const float *x, float *y, int block, cudaStream_t stream);
+/* y[columns][rows] = the transpose of x[rows][columns]. */
+void launch_transpose(int rows, int columns, const float *x, float *y, cudaStream_t stream);
+/* sums[block] = the sum of its THREADS of x. */
+void launch_sum(int blocks, const float *x, float *sums, cudaStream_t stream);
+
+void launch_sum_without_barrier(int blocks, const float *x, float *sums, cudaStream_t stream);
+/* y[i] = the sum of x[i] and its neighbours' of the last round, in a ring, ROUNDS times. */
+enum { ROUNDS = 3 };
+void launch_rounds(const float *x, float *y, bool barrier_after_read, cudaStream_t stream);
+void launch_half_barrier(float *y, cudaStream_t stream); // one half of the block has no barrier
+void launch_two_barriers(float *y, cudaStream_t stream); // each half has one of its own
+void launch_read_at(const float *x, long i, float *y, cudaStream_t stream); // y[0] = x[i]
+void launch_write_at(float *y, long i, cudaStream_t stream);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,215 @@
+/*
+ * Kernels: the blocks of a grid one after the other, the threads of a block from barrier to
+ * barrier.
+ *
+ * A thread that comes to a barrier must stop in the middle of a function, so threads run on stacks
+ * of their own (fibers). A fiber that ends a thread goes on with the next one, so as many are
+ * needed as threads wait at once: without barriers, one. Fibers are entered by makecontext once and
+ * switched by _setjmp and _longjmp, which unlike swapcontext cost no system call.
+ */
+#undef _FORTIFY_SOURCE // its longjmp takes another stack for an error
+
+#include <setjmp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+
+#include "include/kernel_launch.h"
+#include "stand_in.h"
+
+enum { MAX_THREADS = 1024, STACK_BYTES = 1 << 17, PAGE = 4096, NONSENSE = 0xff };
+
+uint3 threadIdx, blockIdx;
+dim3 blockDim, gridDim;
+
+typedef struct {
+    StandInLaunch launch;
+    _Alignas(64) char arguments[];
+} Queued;
+
+typedef struct {
+    ucontext_t entry;
+    jmp_buf context;
+    bool entered;
+    const char *file; // the barrier at which its thread waits; NULL: it is free
+    int line;
+    uint3 index; // its thread's
+} Fiber;
+
+static Fiber fibers[MAX_THREADS];
+static Fiber *current;
+static ucontext_t fiber_end; // never reached
+static jmp_buf scheduler;
+
+/* The block that is run. */
+static const StandInLaunch *launch;
+static void *arguments;
+static int order[MAX_THREADS]; // of its threads
+static int num_threads, next_thread, num_ended;
+static bool used_barriers;
+
+static void shuffle_threads(void)
+{
+    for (int i = num_threads - 1; i > 0; i--) {
+        const int j = (int)stand_in_random(i + 1), kept = order[i];
+        order[i] = order[j];
+        order[j] = kept;
+    }
+}
+
+static uint3 thread_index(int thread)
+{
+    const int x = blockDim.x, y = blockDim.y;
+    return (uint3){ thread % x, thread / x % y, thread / x / y };
+}
+
+/* What a fiber does: threads that nobody has begun, then waits to be needed again. */
+static void fiber_main(void)
+{
+    for (;;) {
+        while (next_thread < num_threads) {
+            threadIdx = thread_index(order[next_thread++]);
+            launch->thread(arguments);
+            num_ended++;
+        }
+        if (_setjmp(current->context) == 0)
+            _longjmp(scheduler, 1);
+    }
+}
+
+static void resume(Fiber *fiber)
+{
+    current = fiber;
+    if (_setjmp(scheduler) != 0)
+        return;
+    if (fiber->entered)
+        _longjmp(fiber->context, 1);
+    fiber->entered = true;
+    char *stack = mmap(NULL, STACK_BYTES + PAGE, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (stack == MAP_FAILED || mprotect(stack, PAGE, PROT_NONE) != 0)
+        stand_in_fail("no memory for the stacks of a block's threads");
+    getcontext(&fiber->entry);
+    fiber->entry.uc_stack = (stack_t){ .ss_sp = stack + PAGE, .ss_size = STACK_BYTES };
+    fiber->entry.uc_link = &fiber_end;
+    makecontext(&fiber->entry, fiber_main, 0);
+    setcontext(&fiber->entry);
+}
+
+void stand_in_barrier(const char *file, int line)
+{
+    Fiber *fiber = current;
+    fiber->file = file;
+    fiber->line = line;
+    fiber->index = threadIdx;
+    used_barriers = true;
+    if (_setjmp(fiber->context) == 0)
+        _longjmp(scheduler, 1);
+    fiber = current;
+    fiber->file = NULL;
+    threadIdx = fiber->index;
+}
+
+/* Nobody can go on: all threads of the block must wait, and at the same barrier. */
+static void check_barrier(int num_fibers)
+{
+    const Fiber *first = NULL;
+    for (const Fiber *fiber = fibers; fiber < fibers + num_fibers; fiber++) {
+        if (first == NULL && fiber->file != NULL)
+            first = fiber;
+        if (fiber->file != NULL &&
+            (fiber->line != first->line || strcmp(fiber->file, first->file) != 0))
+            stand_in_fail(
+                "%s: of a block, thread (%u, %u, %u) waits at %s:%d, (%u, %u, %u) at %s:%d",
+                launch->name, first->index.x, first->index.y, first->index.z, first->file,
+                first->line, fiber->index.x, fiber->index.y, fiber->index.z, fiber->file,
+                fiber->line);
+    }
+    if (first != NULL && num_ended > 0)
+        stand_in_fail("%s: of a block, thread (%u, %u, %u) waits at %s:%d, %d others have ended",
+                      launch->name, first->index.x, first->index.y, first->index.z, first->file,
+                      first->line, num_ended);
+}
+
+static void run_block(void)
+{
+    if (used_barriers && launch->shared_begin != NULL)
+        memset(launch->shared_begin, NONSENSE, launch->shared_end - launch->shared_begin);
+    used_barriers = false;
+    next_thread = num_ended = 0;
+    shuffle_threads();
+    int waiting = 0; // fibers[0] to fibers[waiting - 1]
+    while (next_thread < num_threads) {
+        resume(&fibers[waiting]);
+        waiting += fibers[waiting].file != NULL;
+    }
+    check_barrier(waiting);
+    while (waiting > 0 && num_ended == 0) {
+        shuffle_threads();
+        for (int i = 0; i < num_threads; i++)
+            resume(&fibers[order[i]]);
+        check_barrier(waiting);
+    }
+}
+
+static void run_grid(void *memory)
+{
+    Queued *queued = memory;
+    launch = &queued->launch;
+    arguments = queued->arguments;
+    gridDim = launch->grid;
+    blockDim = launch->block;
+    num_threads = (int)(blockDim.x * blockDim.y * blockDim.z);
+    used_barriers = true;
+    for (int i = 0; i < num_threads; i++)
+        order[i] = i;
+    const unsigned num_blocks = gridDim.x * gridDim.y * gridDim.z;
+    const bool backwards = stand_in_random(2) == 0;
+    for (unsigned i = 0; i < num_blocks; i++) {
+        const unsigned block = backwards ? num_blocks - 1 - i : i;
+        blockIdx = (uint3){ block % gridDim.x, block / gridDim.x % gridDim.y,
+                            block / gridDim.x / gridDim.y };
+        run_block();
+    }
+}
+
+void stand_in_launch(const StandInLaunch *started, const void *given, size_t bytes,
+                     cudaStream_t stream)
+{
+    LOCKED;
+    const dim3 grid = started->grid, block = started->block;
+    if (stand_in_open() != cudaSuccess)
+        stand_in_fail("%s is launched where there is no GPU, or after a fork", started->name);
+    if (block.x > 1024 || block.y > 1024 || block.z > 64 ||
+        (uint64_t)block.x * block.y * block.z - 1 >= MAX_THREADS)
+        stand_in_fail("%s: a block of %u x %u x %u threads", started->name, block.x, block.y,
+                      block.z);
+    if (grid.x - 1 >= INT32_MAX || grid.y - 1 >= 65535 || grid.z - 1 >= 65535)
+        stand_in_fail("%s: a grid of %u x %u x %u blocks", started->name, grid.x, grid.y, grid.z);
+    if (stand_in_stream_device(stream) != stand_in_device())
+        stand_in_fail("%s: device %d is current, the stream is of device %d", started->name,
+                      stand_in_device(), stand_in_stream_device(stream));
+    Queued *queued = aligned_alloc(64, (sizeof *queued + bytes + 63) / 64 * 64);
+    queued->launch = *started;
+    memcpy(queued->arguments, given, bytes);
+    stand_in_push(stream, &(Work){ .name = started->name,
+                                   .run = run_grid,
+                                   .arguments = queued,
+                                   .bytes = sizeof *queued + bytes });
+    free(queued);
+}
+
+void stand_in_check_pointer(const char *kernel, int argument, const void *pointer,
+                            cudaStream_t stream)
+{
+    LOCKED;
+    const MemoryRange range = stand_in_memory(pointer);
+    if (pointer == NULL || range.kind == MEMORY_PINNED)
+        return;
+    if (range.kind != MEMORY_DEVICE)
+        stand_in_fail("%s: argument %d points to no device memory", kernel, argument);
+    if (range.device != stand_in_stream_device(stream))
+        stand_in_fail("%s on device %d: argument %d points to memory of device %d", kernel,
+                      stand_in_stream_device(stream), argument, range.device);
+}

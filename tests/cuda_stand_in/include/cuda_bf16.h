@@ -1,0 +1,31 @@
+/* cuda_bf16.h - bf16: the upper half of a float, rounded to nearest, ties to even. */
+#ifndef STAND_IN_CUDA_BF16_H
+#define STAND_IN_CUDA_BF16_H
+
+#include <string.h>
+
+typedef struct {
+    unsigned short bits;
+} __nv_bfloat16;
+
+static inline float __bfloat162float(__nv_bfloat16 value)
+{
+    const unsigned bits = (unsigned)value.bits << 16;
+    float result;
+    memcpy(&result, &bits, sizeof result);
+    return result;
+}
+
+static inline __nv_bfloat16 __float2bfloat16(float value)
+{
+    unsigned bits;
+    memcpy(&bits, &value, sizeof bits);
+    __nv_bfloat16 result;
+    if ((bits & 0x7fffffff) > 0x7f800000)
+        result.bits = 0x7fff; // NaN
+    else
+        result.bits = (unsigned short)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+    return result;
+}
+
+#endif

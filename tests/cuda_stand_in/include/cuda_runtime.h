@@ -1,0 +1,71 @@
+/*
+ * cuda_runtime.h - what kernels are written in, for a C++ compiler without CUDA: a kernel is a
+ * function, a launch queues a call of it for every thread of the grid (grid.c).
+ */
+#ifndef STAND_IN_CUDA_RUNTIME_H
+#define STAND_IN_CUDA_RUNTIME_H
+
+#include <math.h>
+#include <string.h>
+
+#include <algorithm>
+#include <tuple>
+#include <type_traits>
+
+#include "kernel_launch.h"
+
+#define __global__
+#define __device__
+#define __host__
+#define __constant__ static
+#define __forceinline__ inline
+#define __launch_bounds__(...)
+// In a section of its own, so that every block finds it full of nonsense, as on a GPU.
+#define __shared__ static __attribute__((section("stand_in_shared")))
+
+extern "C" {
+extern char __start_stand_in_shared[] __attribute__((weak, visibility("hidden")));
+extern char __stop_stand_in_shared[] __attribute__((weak, visibility("hidden")));
+}
+
+#define __syncthreads() stand_in_barrier(__FILE__, __LINE__)
+
+template <typename T>
+static inline void stand_in_check(const char *kernel, int argument, const T &value,
+                                  cudaStream_t stream)
+{
+    if constexpr (std::is_pointer_v<T>)
+        stand_in_check_pointer(kernel, argument, (const void *)value, stream);
+}
+
+/* Copies the arguments, as a launch does, and queues the call. */
+template <typename... Parameters, typename... Arguments>
+static inline void stand_in_start(const char *name, dim3 grid, dim3 block, cudaStream_t stream,
+                                  void (*kernel)(Parameters...), Arguments... arguments)
+{
+    struct Call {
+        void (*kernel)(Parameters...);
+        std::tuple<Parameters...> arguments;
+    };
+    const Call call = { kernel, std::tuple<Parameters...>(arguments...) };
+    int argument = 0;
+    std::apply(
+        [&](const auto &...value) { (stand_in_check(name, ++argument, value, stream), ...); },
+        call.arguments);
+    const auto thread = [](void *memory) {
+        const Call *queued = (const Call *)memory;
+        std::apply(queued->kernel, queued->arguments);
+    };
+    const StandInLaunch launch = {
+        name, grid, block, thread, __start_stand_in_shared, __stop_stand_in_shared
+    };
+    stand_in_launch(&launch, &call, sizeof call, stream);
+}
+
+#define LAUNCH(kernel, grid, block, stream, ...) \
+    stand_in_start(#kernel, grid, block, stream, kernel, __VA_ARGS__)
+
+using std::max;
+using std::min;
+
+#endif

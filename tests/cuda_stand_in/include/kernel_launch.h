@@ -1,0 +1,35 @@
+/* kernel_launch.h - what kernels in C++ (cuda_runtime.h) and those who run them (grid.c) share. */
+#ifndef STAND_IN_KERNEL_LAUNCH_H
+#define STAND_IN_KERNEL_LAUNCH_H
+
+#include "cuda_runtime_api.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+extern uint3 threadIdx, blockIdx;
+extern dim3 blockDim, gridDim;
+
+typedef struct {
+    const char *name; // of the kernel
+    dim3 grid, block;
+    void (*thread)(void *arguments); // what one thread does
+    char *shared_begin, *shared_end; // where the program's __shared__ arrays are
+} StandInLaunch;
+
+/* Queues a launch with a copy of its arguments. */
+void stand_in_launch(const StandInLaunch *launch, const void *arguments, size_t bytes,
+                     cudaStream_t stream);
+
+/* Dies if a kernel on this stream could not follow the pointer. */
+void stand_in_check_pointer(const char *kernel, int argument, const void *pointer,
+                            cudaStream_t stream);
+
+void stand_in_barrier(const char *file, int line);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

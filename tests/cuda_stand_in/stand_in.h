@@ -1,0 +1,93 @@
+/*
+ * stand_in.h - CUDA without a GPU, for tests: what the files of the stand-in share.
+ *
+ * It compiles the project's CUDA sources as they are and runs them on the CPU: kernels, streams,
+ * graphs and the few calls of cuBLAS. `tests/cuda_stand_in/toolkit.sh DIR` makes a folder that
+ * looks like a CUDA toolkit, and `make CUDA_HOME=DIR` takes it for one. It is made for finding
+ * faults:
+ *
+ * - Nothing queued is done before somebody waits for it, and then work of several streams is done
+ *   in random order (CUDA_STAND_IN_SEED=N picks another), constrained by streams and events only.
+ *   So a missing wait, for an event or before the host reads or overwrites pinned memory, shows as
+ *   a wrong number, not once in a thousand runs. Copies from other host memory take it at once and
+ *   copies to it wait, as CUDA does.
+ * - Device memory faults when the host touches it, and pages around each array when a kernel does;
+ * it is NaN before it is written, and never used again after cudaFree. What kernels write behind an
+ *   array's last byte is noticed after the kernel. Host memory handed to a kernel, or memory of
+ *   another GPU, is refused, and so is the wrong kind of copy.
+ * - The threads of a block run one after the other from barrier to barrier, in an order that
+ *   differs at each: who reads shared memory before it is written, or writes it before others have
+ *   read it, gets other numbers. __shared__ arrays begin as NaN in every block (but those of
+ *   templates). A barrier that not all threads of a block reach ends the program.
+ * - While a graph is captured nothing runs; calls that CUDA refuses then are refused. A launch
+ *   replays the captured work with the arguments it had.
+ * - A process that used it before fork cannot use it after.
+ *
+ * Misuse ends the program with a line on stderr and SIGABRT; what CUDA reports as an error is
+ * returned as one. It does not find: races that need two threads of a warp within one instruction,
+ * bank conflicts or anything else about speed, a difference in the last bits between the host's
+ * mathematical functions and the GPU's, what cuBLAS and the driver do wrong, pointers to host
+ * memory inside structs. For those there is `make check-gpu`.
+ *
+ * CUDA_STAND_IN_DEVICES=N pretends N GPUs (1); CUDA_VISIBLE_DEVICES picks some of them, by number.
+ */
+#ifndef TESTS_CUDA_STAND_IN_H
+#define TESTS_CUDA_STAND_IN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "include/cuda_runtime_api.h"
+
+enum { MAX_GPUS = 8 };
+
+/* Prints a line and aborts. */
+_Noreturn void stand_in_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Returns the error, which cudaGetLastError then gives too. */
+cudaError_t stand_in_error(cudaError_t error);
+
+/* Every call takes the one lock, and gives it back at the end of its block. */
+#define LOCKED __attribute__((cleanup(stand_in_unlock), unused)) const bool locked = stand_in_lock()
+bool stand_in_lock(void);
+void stand_in_unlock(const bool *locked);
+
+/* Whether this call must be refused: a process after fork, or a device that is not there. */
+cudaError_t stand_in_open(void);
+int stand_in_device(void); // the calling thread's
+
+/* Random numbers of the seed. */
+unsigned stand_in_random(unsigned below);
+
+/* memory.c */
+typedef enum { MEMORY_PAGEABLE, MEMORY_PINNED, MEMORY_DEVICE } MemoryKind;
+typedef struct {
+    MemoryKind kind;
+    int device;
+    const char *begin;
+    size_t bytes;
+} MemoryRange;
+/* What lies at an address; pageable: anything that is not ours, of unknown size. */
+MemoryRange stand_in_memory(const void *address);
+/* Dies unless [address, address + bytes) lies in one array on the device. */
+void stand_in_check_range(const char *what, int device, const void *address, size_t bytes);
+/* Only between open and close may this process touch a device's memory: named work is done. */
+void stand_in_memory_open(int device, const char *work);
+void stand_in_memory_close(void);
+void stand_in_memory_check(int device, const char *work); // dies if it wrote between the arrays
+
+/* streams.c: work is a function and a copy of its arguments. */
+typedef struct {
+    const char *name;
+    void (*run)(void *arguments);
+    const void *arguments;
+    size_t bytes;
+} Work;
+void stand_in_push(cudaStream_t stream, const Work *work);
+int stand_in_stream_device(cudaStream_t stream); // dies where there is no such stream
+bool stand_in_stream_captures(cudaStream_t stream);
+void stand_in_finish_stream(cudaStream_t stream);
+void stand_in_finish_device(int device);
+bool stand_in_capturing(void); // does a capture refuse this thread to wait, or to allocate?
+
+#endif
