@@ -8,6 +8,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "common/base/philox.h"
 #include "common/base/rng.h"
 #include "common/nn/device_ops.h"
 

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 #include <jansson.h>
 
+#include "common/base/philox.h"
 #include "common/base/rng.h"
 
 enum { ROWS = 2048, COLUMNS = 20 };

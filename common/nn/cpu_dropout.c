@@ -3,7 +3,7 @@
  * layer, the row's place in the group's batch, and the unit's number, so neither threads nor ranks
  * matter. One call of Philox draws a byte for each of 16 units.
  */
-#include "common/base/rng.h"
+#include "common/base/philox.h"
 #include "common/nn/cpu_kernels.h"
 
 enum { UNITS = 16 }; // for which one counter serves

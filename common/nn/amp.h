@@ -1,0 +1,32 @@
+/*
+ * amp.h - mixed precision: which numbers have how many bits (--amp off, bf16 or fp16).
+ *
+ *     float32 always    weights, gradients, optimizer states, activations, sums, biases, relu,
+ *                       pooling, dropout, softmax, loss; the first convolution (one channel, 9
+ *                       weights a filter: too small a sum for tensor cores)
+ *     bf16 or fp16      what is multiplied in all other matrix products: inputs, weights and output
+ *                       gradients of convolutions and linear layers, rounded as they go in; and
+ * what the gradient of a convolution's input is summed from
+ *
+ * Products are added up in float32. torch.autocast also keeps activations in the short type, which
+ * saves memory and costs a rounding more; the lists of operations agree.
+ */
+#ifndef COMMON_NN_AMP_H
+#define COMMON_NN_AMP_H
+
+#include <stdint.h>
+
+typedef enum { AMP_OFF, AMP_BF16, AMP_FP16 } Amp;
+
+/* The dynamic loss scale of fp16 (torch.amp.GradScaler): small gradients would vanish in a type
+ * whose smallest number is 6e-8, so the loss is multiplied by `scale`, and the optimizer divides. A
+ * step whose gradients are not all finite is left out and halves the scale; 2,000 good ones double
+ * it. */
+typedef struct {
+    float scale;
+    float unscale; // what this step's gradients are to be multiplied by; 0: leave the step out
+    int32_t good_steps; // since the scale last changed
+    uint32_t skipped; // steps left out so far; Adam does not count them
+} LossScale;
+
+#endif
