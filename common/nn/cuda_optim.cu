@@ -1,0 +1,106 @@
+/*
+ * The optimizers, operation by operation as PyTorch does them (torch/optim, "single tensor"): a
+ * thread for each number. Under fp16 the gradients are a multiple of what they are; unscale undoes
+ * that, and where it is 0 the step is left out: nothing is touched, and nobody has to tell the
+ * host.
+ */
+#include <cuda_runtime.h>
+
+#include "common/nn/cuda_kernels.h"
+#include "common/nn/cuda_launch.h"
+
+enum { BLOCK = 256 };
+
+/* By what to multiply the gradients; 0: leave the step out. */
+static inline __device__ float unscale_of(const LossScale *loss_scale)
+{
+    return loss_scale != NULL ? loss_scale->unscale : 1;
+}
+
+static inline __device__ size_t my_index(void)
+{
+    return (size_t)blockIdx.x * BLOCK + threadIdx.x;
+}
+
+static __global__ void sgd(size_t count, float *params, const float *grads, float *momentum_buffer,
+                           float lr, float momentum, float weight_decay,
+                           const LossScale *loss_scale)
+{
+    const size_t i = my_index();
+    const float unscale = unscale_of(loss_scale);
+    if (i >= count || unscale == 0)
+        return;
+    float grad = grads[i] * unscale + weight_decay * params[i];
+    if (momentum_buffer != NULL)
+        grad = momentum_buffer[i] = momentum * momentum_buffer[i] + grad;
+    params[i] -= lr * grad;
+}
+
+extern "C" void cuda_sgd(size_t count, float *params, const float *grads, float *momentum_buffer,
+                         float lr, float momentum, float weight_decay, const LossScale *loss_scale,
+                         cudaStream_t stream)
+{
+    LAUNCH(sgd, cuda_blocks(count, BLOCK), BLOCK, stream, count, params, grads, momentum_buffer, lr,
+           momentum, weight_decay, loss_scale);
+}
+
+/* What the number of steps makes of the learning rate is the same for all numbers: one thread of a
+ * block works it out, in double. */
+static __global__ void adam(size_t count, float *params, const float *grads, float *exp_avg,
+                            float *exp_avg_sq, CudaAdam adam, const int32_t *age,
+                            const LossScale *loss_scale)
+{
+    const double beta1 = 0.9, beta2 = 0.999;
+    const float eps = 1e-8f;
+    __shared__ float step_size, correction;
+    if (threadIdx.x == 0) {
+        const uint32_t skipped = loss_scale != NULL ? loss_scale->skipped : 0;
+        const double step = (double)(adam.step + *age - skipped);
+        step_size = (float)(adam.lr / (1 - pow(beta1, step)));
+        correction = (float)sqrt(1 - pow(beta2, step));
+    }
+    __syncthreads();
+
+    const size_t i = my_index();
+    const float unscale = unscale_of(loss_scale);
+    if (i >= count || unscale == 0)
+        return;
+    const float shrink = adam.decoupled ? (float)(1 - adam.lr * adam.weight_decay) : 1;
+    const float decay = adam.decoupled ? 0 : (float)adam.weight_decay;
+    const float param = params[i] * shrink, grad = grads[i] * unscale + decay * params[i];
+    exp_avg[i] += (float)(1 - beta1) * (grad - exp_avg[i]);
+    exp_avg_sq[i] = (float)beta2 * exp_avg_sq[i] + (float)(1 - beta2) * grad * grad;
+    params[i] = param - step_size * exp_avg[i] / (sqrtf(exp_avg_sq[i]) / correction + eps);
+}
+
+extern "C" void cuda_adam(size_t count, float *params, const float *grads, float *exp_avg,
+                          float *exp_avg_sq, CudaAdam options, const int32_t *age,
+                          const LossScale *loss_scale, cudaStream_t stream)
+{
+    LAUNCH(adam, cuda_blocks(count, BLOCK), BLOCK, stream, count, params, grads, exp_avg,
+           exp_avg_sq, options, age, loss_scale);
+}
+
+static __global__ void adadelta(size_t count, float *params, const float *grads, float *square_avg,
+                                float *acc_delta, float lr, float weight_decay,
+                                const LossScale *loss_scale)
+{
+    const float rho = 0.9f, rest = (float)(1 - 0.9), eps = 1e-6f;
+    const size_t i = my_index();
+    const float unscale = unscale_of(loss_scale);
+    if (i >= count || unscale == 0)
+        return;
+    const float grad = grads[i] * unscale + weight_decay * params[i];
+    square_avg[i] = rho * square_avg[i] + rest * grad * grad;
+    const float delta = sqrtf(acc_delta[i] + eps) / sqrtf(square_avg[i] + eps) * grad;
+    acc_delta[i] = rho * acc_delta[i] + rest * delta * delta;
+    params[i] -= lr * delta;
+}
+
+extern "C" void cuda_adadelta(size_t count, float *params, const float *grads, float *square_avg,
+                              float *acc_delta, float lr, float weight_decay,
+                              const LossScale *loss_scale, cudaStream_t stream)
+{
+    LAUNCH(adadelta, cuda_blocks(count, BLOCK), BLOCK, stream, count, params, grads, square_avg,
+           acc_delta, lr, weight_decay, loss_scale);
+}
