@@ -38,6 +38,9 @@ typedef struct {
     uint64_t max_steps; // UINT64_MAX: no limit
     int log_interval; // batches
     const char *device; // "auto", "cpu" or "cuda"
+    const char *amp; // "off", "bf16" or "fp16"; NULL: off
+    bool tf32; // products of float32 may round what they multiply to 19 bits
+    bool cuda_graph; // record a training step and replay it
 
     const char *backend; // "auto", "nccl", "mpi" or "tcp"
     const char *all_reduce; // "flat" or "hierarchical"

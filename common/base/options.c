@@ -76,6 +76,12 @@ const Option options[] = {
 
     { "device", "auto|cpu|cuda", "auto", MACHINE, STEP_SINGLE, OPTION_CHOICE,
       offsetof(Args, device), .help = "auto: cuda where there is one" },
+    { "amp", "off|bf16|fp16", "off", MACHINE, STEP_SINGLE, OPTION_CHOICE, offsetof(Args, amp),
+      .help = "mixed precision: multiply in 16 bits, keep 32" },
+    { "tf32", "on|off", "off", MACHINE, STEP_SINGLE, OPTION_SWITCH, offsetof(Args, tf32),
+      .help = "multiply float32 in 19 bits, on a GPU" },
+    { "cuda-graph", "on|off", "off", MACHINE, STEP_SINGLE, OPTION_SWITCH,
+      offsetof(Args, cuda_graph), .help = "record a training step, then replay it" },
     { "threads", "N", "auto", MACHINE, STEP_SINGLE, OPTION_INT, offsetof(Args, threads),
       .help = "compute threads of a rank; auto: its share of cores", .low = 1, .high = 1024 },
 

@@ -70,8 +70,10 @@ static void mnist_load(Dataset *dataset, const char *dir, Split split)
 
 void dataset_init(Dataset *dataset, const Args *args, Split split, Rng *rng)
 {
-    *dataset =
-        (Dataset){ .name = args->dataset, .shards = split == TRAIN ? args_shards(args, 1) : 0 };
+    static unsigned num_loaded;
+    *dataset = (Dataset){ .name = args->dataset,
+                          .id = ++num_loaded,
+                          .shards = split == TRAIN ? args_shards(args, 1) : 0 };
     if (strcmp(args->dataset, "random") == 0) {
         random_load(dataset, split == TRAIN ? (size_t)args->dataset_size : 0, rng);
     } else if (strcmp(args->dataset, "digits") == 0) {

@@ -12,6 +12,8 @@ typedef enum { TRAIN, TEST } Split;
 
 typedef struct {
     const char *name; // "random", "digits" or "mnist"
+    unsigned id; // of all sets of this process the n-th to be loaded: a device may keep a copy under
+                 // this name; 0: made by hand, and may change at any time
     size_t size; // number of rows
     size_t features; // inputs per row: 20, or 28 x 28 pixels
     int num_classes; // 0: the targets are numbers, not classes

@@ -82,6 +82,19 @@ static void describe_classes(const Dataset *dataset, Safetensors *file)
     safetensors_add_metadata(file, "class_labels", text);
 }
 
+/* Of --amp fp16: the scale, how many good steps it has had, and how many steps have been left out.
+ */
+static void describe_loss_scale(const Optimizer *optim, Safetensors *file)
+{
+    Device *device = optim->model->device;
+    if (device->loss_scale == NULL)
+        return;
+    LossScale state;
+    device_copy(device, &state, device->loss_scale, sizeof state, COPY_TO_HOST);
+    add_text(file, CHECKPOINT_LOSS_SCALE, "%.9g %d %u", (double)state.scale, (int)state.good_steps,
+             (unsigned)state.skipped);
+}
+
 void checkpoint_describe(const Checkpoint *checkpoint, Safetensors *file)
 {
     const Optimizer *optim = checkpoint->optim;
@@ -193,6 +206,7 @@ void checkpoint_copy(const Checkpoint *checkpoint, CheckpointKind kind, Checkpoi
     add_text(copy->file, "epoch", "%d", next.epoch);
     add_text(copy->file, "position", "%zu", next.places);
     add_text(copy->file, "step", "%llu", (unsigned long long)next.step);
+    describe_loss_scale(checkpoint->optim, copy->file);
 }
 
 bool checkpoint_commit(CheckpointCopy *copy, char *error, size_t error_bytes)

@@ -10,6 +10,7 @@
 #define CHECKPOINT_STEP "optimizer.step" // int64, a scalar
 #define CHECKPOINT_CHECKSUM "checksum" // of the tensors
 #define CHECKPOINT_METADATA_CHECKSUM "metadata_checksum" // of all metadata but itself
+#define CHECKPOINT_LOSS_SCALE "loss_scale" // in the metadata of runs with --amp fp16
 
 /* Name of an optimizer's state for a parameter: "optimizer.fc1.weight.exp_avg". */
 void checkpoint_state_name(char *name, size_t bytes, const Tensor *parameter, const char *state);

@@ -5,6 +5,7 @@
  * continues as if it had never stopped. Weights may come from any file that has the model's
  * tensors, PyTorch's own among them.
  */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -44,6 +45,31 @@ static void warn_of_changes(const Source *source, const Checkpoint *checkpoint)
     safetensors_free(own);
 }
 
+/* A run with --amp fp16 goes on with the scale it had; one that had none starts with the first. */
+static bool read_loss_scale(Source *source, Device *device, uint64_t step, bool import)
+{
+    const char *text = safetensors_metadata(source->file, CHECKPOINT_LOSS_SCALE);
+    if (device->loss_scale == NULL || text == NULL)
+        return true;
+    LossScale state = { 0 };
+    int good_steps = -1, end = 0;
+    unsigned skipped = 0;
+    const bool valid =
+        sscanf(text, "%f %d %u%n", &state.scale, &good_steps, &skipped, &end) == 3 &&
+        text[end] == '\0' && isfinite(state.scale) && state.scale > 0 && good_steps >= 0 &&
+        skipped <= step;
+    if (!valid)
+        return source_reject(source,
+                             "\"%s\" in its metadata is \"%.64s\", not a scale, its age, and the "
+                             "steps left out",
+                             CHECKPOINT_LOSS_SCALE, text);
+    state.good_steps = good_steps;
+    state.skipped = skipped;
+    if (import)
+        device_copy(device, device->loss_scale, &state, sizeof state, COPY_TO_DEVICE);
+    return true;
+}
+
 /* Model and optimizer from the file; or, without `import`, only whether that can be done. */
 static bool read_arrays(Source *source, Optimizer *optim, bool import)
 {
@@ -71,7 +97,8 @@ static bool verify(Source *source, const Checkpoint *checkpoint, Position *posit
 {
     return source_open(source) && source_check_run(source, checkpoint->optim) &&
            read_arrays(source, checkpoint->optim, false) &&
-           source_check_position(source, checkpoint->dataset, position);
+           source_check_position(source, checkpoint->dataset, position) &&
+           read_loss_scale(source, checkpoint->optim->model->device, position->step, false);
 }
 
 bool checkpoint_verify(const Checkpoint *checkpoint, const char *path, char *error,
@@ -92,6 +119,7 @@ static bool resume(Source *source, Checkpoint *checkpoint)
     if (ok) {
         warn_of_changes(source, checkpoint);
         read_arrays(source, checkpoint->optim, true);
+        read_loss_scale(source, checkpoint->optim->model->device, position.step, true);
         checkpoint->optim->model->step = position.step;
         checkpoint->sampler->epoch = position.epoch;
         sampler_seek(checkpoint->sampler, position.places);

@@ -7,6 +7,8 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "common/base/host.h"
 #include "common/base/log.h"
@@ -51,12 +53,33 @@ static bool wants_cuda(const Args *args)
     return count == 1 || (count > 0 && num_local_ranks(args) <= count);
 }
 
+static Amp amp_of(const Args *args)
+{
+    if (args->amp == NULL || strcmp(args->amp, "off") == 0)
+        return AMP_OFF;
+    return strcmp(args->amp, "bf16") == 0 ? AMP_BF16 : AMP_FP16;
+}
+
+/* What only a GPU does. */
+static void check_cpu(const Args *args)
+{
+    if (args->tf32)
+        usage_error("--tf32 on: a CPU has no such numbers; leave it out, or use --device cuda");
+    if (args->cuda_graph)
+        usage_error("--cuda-graph on: a CPU has no graphs; leave it out, or use --device cuda");
+    if (amp_of(args) == AMP_FP16)
+        usage_error("--amp fp16: products of fp16 need a GPU; leave it out, or use --device cuda");
+}
+
 void device_init(Device *device, const Args *args, int local_rank)
 {
     if (!wants_cuda(args)) {
-        *device = (Device){
-            .name = "cpu", .label = "CPU", .threads = num_threads(args), .ops = &device_cpu_ops
-        };
+        check_cpu(args);
+        *device = (Device){ .name = "cpu",
+                            .label = "CPU",
+                            .threads = num_threads(args),
+                            .amp = amp_of(args),
+                            .ops = &device_cpu_ops };
         device_cpu_init(device);
         return;
     }
@@ -69,8 +92,13 @@ void device_init(Device *device, const Args *args, int local_rank)
                     num_local_ranks(args), count, count);
     *device = (Device){ .name = "cuda",
                         .label = "GPU",
-                        .place = { .on_gpu = true, .index = count > 1 ? local_rank : 0 },
+                        .place = { .on_gpu = true,
+                                   .index = count > 1 ? local_rank : 0,
+                                   .replaying = &device->replaying },
                         .threads = 1,
+                        .amp = amp_of(args),
+                        .tf32 = args->tf32,
+                        .records = args->cuda_graph,
                         .ops = &device_cuda_ops };
     device_cuda_init(device);
 }
@@ -80,9 +108,23 @@ void device_free(Device *device)
     device->ops->free(device);
 }
 
+/* CUDA does not survive a fork: once a process has counted its GPUs, no child of it can use one. So
+ * a child counts, and says the number as its exit status. */
+static int count_in_child(void)
+{
+    const pid_t child = fork();
+    SYS_CHECK(child);
+    if (child == 0)
+        _exit(device_cuda_count());
+    int status = 0;
+    while (waitpid(child, &status, 0) < 0)
+        CHECK(errno == EINTR, "waitpid: %s", strerror(errno));
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 0;
+}
+
 int device_count(const Args *args)
 {
-    const int count = strcmp(args->device, "cpu") != 0 ? device_cuda_count() : 0;
+    const int count = strcmp(args->device, "cpu") != 0 ? count_in_child() : 0;
     return count > 0 ? count : 2;
 }
 
@@ -99,6 +141,18 @@ void device_release(Device *device, void *memory)
 void device_copy(Device *device, void *to, const void *from, size_t bytes, CopyKind kind)
 {
     device->ops->copy(device, to, from, bytes, kind);
+}
+
+void device_begin_step(Device *device, const Batch *batch, uint64_t step)
+{
+    if (device->records)
+        device->ops->begin_step(device, batch, step);
+}
+
+void device_end_step(Device *device)
+{
+    if (device->records)
+        device->ops->end_step(device);
 }
 
 void device_synchronize(Device *device)

@@ -6,6 +6,8 @@
 
 #include "common/base/args.h"
 #include "common/base/place.h"
+#include "common/data/dataloader.h"
+#include "common/nn/amp.h"
 
 typedef struct Device {
     const char *name; // "cpu" or "cuda"
@@ -14,15 +16,21 @@ typedef struct Device {
     int threads; // compute threads of a CPU
     int shards; // of the batch at work: gradients of row i are summed up in part i % shards, then
                 // the parts as a tree (args_shards); 0: in any order. The model sets it.
-    const struct DeviceOps *ops; // the kernels: device_cpu.c or device_cuda.cu
+    Amp amp; // see amp.h
+    bool tf32; // products of float32 on tensor cores
+    bool records; // --cuda-graph on
+    bool replaying; // see device_begin_step
+    LossScale *loss_scale; // device memory; NULL: gradients are not scaled
+    const struct DeviceOps *ops; // the kernels: device_cpu.c or device_cuda.c
     void *state; // the device's own
 } Device;
 
 typedef enum { COPY_TO_DEVICE, COPY_TO_HOST, COPY_ON_DEVICE } CopyKind;
 
-/* Opens the device args->device asks for; of several GPUs the local_rank-th, or the only one this
- * process sees. Local. Usage error if the machine or this build has no such device, and on a GPU if
- * args want the sums of a fixed order. */
+/* Opens the device args->device asks for, in the precision of args->amp and tf32; of several GPUs
+ * the local_rank-th, or the only one this process sees. Local. Usage error if the machine or this
+ * build has no such device, and on a GPU if args want the sums of a fixed order. The struct must
+ * stay where it is: its place points into it. */
 void device_init(Device *device, const Args *args, int local_rank);
 void device_free(Device *device);
 
@@ -35,6 +43,13 @@ void device_release(Device *device, void *memory);
 
 /* Copies in the order of the device's work; to the host, only when done. */
 void device_copy(Device *device, void *to, const void *from, size_t bytes, CopyKind kind);
+
+/* A training step, from the forward pass to the optimizer. With --cuda-graph a GPU runs the first
+ * few steps with batches of one size as they are called, records one, and from then on queues the
+ * whole recording when a step with such a batch begins: until it ends, `replaying` is true and
+ * whoever queues work on the device only counts. `step`: optimizer steps taken before. */
+void device_begin_step(Device *device, const Batch *batch, uint64_t step);
+void device_end_step(Device *device);
 
 /* Waits for all work queued so far. */
 void device_synchronize(Device *device);

@@ -58,9 +58,16 @@ typedef struct DeviceOps {
     void (*gather)(Device *device, const Batch *batch, float *inputs, int32_t *labels,
                    float *targets);
 
-    // Sets aside what a convolution's kernels need besides their arguments; to be called for each
-    // convolution when a model is made.
+    // Set aside what kernels need besides their arguments; to be called for the rows of a batch,
+    // for each convolution and for each linear layer when a model is made. NULL: there is nothing
+    // to do.
+    void (*gather_reserve)(Device *device, int max_batch, int features);
     void (*conv_reserve)(Device *device, ConvShape shape);
+    void (*linear_reserve)(Device *device, int max_batch, int in, int out);
+
+    // A step begins and ends, see device.h. NULL on a device that cannot record.
+    void (*begin_step)(Device *device, const Batch *batch, uint64_t step);
+    void (*end_step)(Device *device);
 
     // y = relu(conv(x) + bias); then, pooled: the largest of each 2 x 2, its place in argmax (a
     // byte for each pooled unit, and [n][out_channels][size / 2 squared] of them).
@@ -103,7 +110,8 @@ typedef struct DeviceOps {
 
     void (*zero)(Device *device, float *array, size_t count);
 
-    // Optimizers over flat arrays, PyTorch's formulas; step is counted from 1.
+    // Optimizers over flat arrays, PyTorch's formulas; step is counted from 1. With a loss scale
+    // they decide whether the step is taken, update the scale, and divide the gradients by it.
     void (*sgd)(Device *device, size_t count, float *params, const float *grads,
                 float *momentum_buffer, float lr, float momentum,
                 float weight_decay); // momentum_buffer NULL: none
@@ -114,8 +122,8 @@ typedef struct DeviceOps {
 } DeviceOps;
 
 /* The tables. In a build without CUDA device_cuda_absent.c fills the second with a device that
- * says so. init opens the device (its index in place.index is set), count tells how many there are
- * without touching one. */
+ * says so. init opens the device (its index in place.index is set). count tells how many there are,
+ * up to 255; a process that has called it must not fork ranks (device_count may be called). */
 extern const DeviceOps device_cpu_ops;
 extern const DeviceOps device_cuda_ops;
 int device_cuda_count(void);

@@ -43,6 +43,8 @@ void layer_init(Layer *layer, const LayerSpec *spec, int max_batch, Device *devi
         layer->argmax = device_malloc(device, numel);
     if (spec->kind != LAYER_LINEAR)
         device->ops->conv_reserve(device, spec->conv);
+    else if (device->ops->linear_reserve != NULL)
+        device->ops->linear_reserve(device, max_batch, spec->in, spec->out);
 }
 
 void layer_free(Layer *layer, Device *device)

@@ -47,6 +47,8 @@ typedef struct Network {
     bool dropout; // --dropout on
     uint64_t seed;
 
+    bool step_begins; // gradients are zero: the next forward pass is a step's, not an evaluation's
+
     // The last forward pass; device memory but for its size.
     int batch_size;
     float *inputs; // [max_batch][features]
@@ -127,6 +129,8 @@ void model_init(Model *model, const Args *args, int max_batch, Rng *rng, Device 
         layer->dweight = model->grads + weight->offset;
         layer->dbias = model->grads + bias->offset;
     }
+    if (device->ops->gather_reserve != NULL)
+        device->ops->gather_reserve(device, max_batch, spec->features);
     const size_t classes = last_layer(model)->features;
     network->inputs = device_malloc(device, (size_t)max_batch * spec->features * sizeof(float));
     network->labels = device_malloc(device, max_batch * sizeof(int32_t));
@@ -170,6 +174,7 @@ void model_zero_grad(Model *model)
 {
     const double begun = span_begin();
     model->device->ops->zero(model->device, model->grads, model->numel);
+    model->network->step_begins = true;
     span_end(SPAN_OPTIMIZER, "zero_grad", begun);
 }
 
@@ -195,6 +200,12 @@ void model_forward(Model *model, const Batch *batch)
     network->batch_size = n;
     const int shards = batch->dataset->shards;
     device->shards = shards > 0 ? shards / batch->place_stride : 0; // the group's, shared out
+    if (network->step_begins)
+        device_begin_step(device, batch, model->step);
+    network->step_begins = false;
+    if (device->replaying)
+        return; // all of the step is queued already
+
     double begun = span_begin();
     device->ops->gather(device, batch, network->inputs, network->labels, network->targets);
     span_end(SPAN_DATA, "gather", begun);
@@ -223,12 +234,27 @@ void model_forward(Model *model, const Batch *batch)
     span_end(SPAN_FORWARD, "loss", begun);
 }
 
+/* Weight and bias of layer i have their gradients. */
+static void tell_hook(Model *model, int i)
+{
+    if (model->grad_hook != NULL) {
+        model->grad_hook(model->grad_hook_context, 2 * i + 1);
+        model->grad_hook(model->grad_hook_context, 2 * i);
+    }
+}
+
 void model_backward(Model *model)
 {
     Network *network = model->network;
     Device *device = model->device;
     const int n = network->batch_size;
     Layer *last = last_layer(model);
+    if (device->replaying) {
+        for (int i = network->spec->num_layers - 1; i >= 0; i--)
+            tell_hook(model, i); // whoever sends gradients counts along
+        return;
+    }
+
     double begun = span_begin();
     if (network->spec->classifies)
         device->ops->nll_grad(device, n, last->features, network->log_probs, network->labels,
@@ -243,10 +269,7 @@ void model_backward(Model *model)
         float *dinput = i > 0 ? layer[-1].doutput : NULL; // nobody asks for the images'
         begun = span_begin();
         layer_grad_params(layer, device, n, input, dinput);
-        if (model->grad_hook != NULL) {
-            model->grad_hook(model->grad_hook_context, 2 * i + 1);
-            model->grad_hook(model->grad_hook_context, 2 * i);
-        }
+        tell_hook(model, i);
         layer_grad_input(layer, device, n, dinput);
         span_end(SPAN_BACKWARD, model->parameter[2 * i].name, begun);
     }

@@ -45,12 +45,10 @@ void optim_init(Optimizer *optim, const Args *args, Model *model)
     }
 }
 
-void optim_step(Optimizer *optim)
+static void update_params(Optimizer *optim)
 {
     Model *model = optim->model;
     Device *device = model->device;
-    const double begun = span_begin();
-    model->step++;
     switch (optim->kind) {
     case OPTIM_SGD:
         device->ops->sgd(device, model->numel, model->params, model->grads, optim->state[0],
@@ -67,6 +65,16 @@ void optim_step(Optimizer *optim)
                               optim->state[1], (float)optim->lr, (float)optim->weight_decay);
         break;
     }
+}
+
+void optim_step(Optimizer *optim)
+{
+    Device *device = optim->model->device;
+    const double begun = span_begin();
+    optim->model->step++;
+    if (!device->replaying)
+        update_params(optim);
+    device_end_step(device);
     span_end(SPAN_OPTIMIZER, "optim_step", begun);
 }
 

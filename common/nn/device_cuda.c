@@ -1,0 +1,251 @@
+/*
+ * One GPU as a device: its memory, its copies, and the table of what it computes. All its work is
+ * queued on one stream, so it is done in the order of the calls, and the host runs ahead: it waits
+ * only where it asks for a number. Images and weights lie as on the CPU, whose translation from and
+ * to PyTorch's layout serves here too.
+ */
+#include <stdlib.h>
+
+#include "common/base/memory.h"
+#include "common/nn/cuda_launch.h"
+#include "common/nn/cuda_state.h"
+
+enum { MAX_DEVICES = 255, SCRATCH_ALIGNMENT = 256 };
+
+int device_cuda_count(void)
+{
+    int count = 0;
+    if (cudaGetDeviceCount(&count) != cudaSuccess) // no driver, no device, none visible
+        return 0;
+    return count < MAX_DEVICES ? count : MAX_DEVICES;
+}
+
+void cuda_check_launch(const char *file, int line, const char *kernel)
+{
+    const cudaError_t error = cudaGetLastError();
+    CHECK(error == cudaSuccess, "%s:%d: %s: %s", file, line, kernel, cudaGetErrorString(error));
+}
+
+static void *cuda_malloc(Device *device, size_t bytes)
+{
+    void *memory = NULL;
+    const cudaError_t error = cudaMalloc(&memory, bytes > 0 ? bytes : 1);
+    CHECK(error == cudaSuccess, "GPU %d has no %.1f MB left: %s; take a smaller --batch-size",
+          device->place.index, 1e-6 * (double)bytes, cudaGetErrorString(error));
+    CUDA_CHECK(cudaMemsetAsync(memory, 0, bytes, cuda_state(device)->stream));
+    return memory;
+}
+
+static void cuda_release(Device *device, void *memory)
+{
+    (void)device;
+    CUDA_CHECK(cudaFree(memory)); // waits for whoever still uses it
+}
+
+static void cuda_synchronize(Device *device)
+{
+    CUDA_CHECK(cudaStreamSynchronize(cuda_state(device)->stream));
+}
+
+static void cuda_copy(Device *device, void *to, const void *from, size_t bytes, CopyKind kind)
+{
+    static const enum cudaMemcpyKind kinds[] = { [COPY_TO_DEVICE] = cudaMemcpyHostToDevice,
+                                                 [COPY_TO_HOST] = cudaMemcpyDeviceToHost,
+                                                 [COPY_ON_DEVICE] = cudaMemcpyDeviceToDevice };
+    CUDA_CHECK(cudaMemcpyAsync(to, from, bytes, kinds[kind], cuda_state(device)->stream));
+    if (kind != COPY_ON_DEVICE)
+        cuda_synchronize(device); // the host may do what it likes with its memory now
+}
+
+void device_cuda_init(Device *device)
+{
+    const int count = device_cuda_count();
+    if (count == 0)
+        usage_error("--device cuda: there is no GPU here, or no driver (see nvidia-smi); use "
+                    "--device cpu, or leave it out");
+    if (device->place.index >= count)
+        usage_error("--device cuda: local rank %d, but %d GPUs on this node; start %d ranks per "
+                    "node",
+                    device->place.index, count, count);
+    CudaState *state = device->state = mem_calloc(1, sizeof *state);
+    CUDA_CHECK(cudaSetDevice(device->place.index));
+    CUDA_CHECK(cudaStreamCreateWithFlags(&state->stream, cudaStreamNonBlocking));
+    device->place.stream = state->stream;
+    cuda_product_init(device);
+    cuda_feed_reserve(device, 0, 0);
+    if (device->amp == AMP_FP16) {
+        const LossScale initial = { .scale = 65536 }; // GradScaler's
+        device->loss_scale = cuda_malloc(device, sizeof initial);
+        cuda_copy(device, device->loss_scale, &initial, sizeof initial, COPY_TO_DEVICE);
+        cuda_scratch_reserve(device, cuda_scratch_piece(CUDA_FINITE_PARTS * sizeof(int32_t)));
+    }
+}
+
+static void cuda_free(Device *device)
+{
+    CudaState *state = cuda_state(device);
+    cuda_synchronize(device);
+    cuda_graph_free(device);
+    cuda_feed_free(device);
+    cuda_product_free(device);
+    CUDA_CHECK(cudaFree(device->loss_scale));
+    CUDA_CHECK(cudaFree(state->scratch));
+    CUDA_CHECK(cudaStreamDestroy(state->stream));
+    free(state);
+}
+
+size_t cuda_scratch_piece(size_t bytes)
+{
+    return (bytes + SCRATCH_ALIGNMENT - 1) / SCRATCH_ALIGNMENT * SCRATCH_ALIGNMENT;
+}
+
+void cuda_scratch_reserve(Device *device, size_t bytes)
+{
+    CudaState *state = cuda_state(device);
+    if (bytes <= state->scratch_bytes)
+        return;
+    CUDA_CHECK(cudaFree(state->scratch));
+    state->scratch = cuda_malloc(device, bytes);
+    state->scratch_bytes = bytes;
+}
+
+void *cuda_scratch(const Device *device, size_t *used, size_t bytes)
+{
+    const CudaState *state = cuda_state(device);
+    char *piece = state->scratch + *used;
+    *used += cuda_scratch_piece(bytes);
+    CHECK(*used <= state->scratch_bytes, "a kernel wants %zu bytes of scratch, %zu are reserved",
+          *used, state->scratch_bytes);
+    return piece;
+}
+
+static void op_import(Device *device, const Tensor *tensor, WeightLayout layout, const float *host,
+                      float *array)
+{
+    float *ours = mem_calloc(tensor->numel, sizeof *ours);
+    device_cpu_ops.import(device, tensor, layout, host, ours);
+    cuda_copy(device, array, ours, tensor->numel * sizeof *ours, COPY_TO_DEVICE);
+    free(ours);
+}
+
+static void op_export(Device *device, const Tensor *tensor, WeightLayout layout, const float *array,
+                      float *host)
+{
+    float *ours = mem_calloc(tensor->numel, sizeof *ours);
+    cuda_copy(device, ours, array, tensor->numel * sizeof *ours, COPY_TO_HOST);
+    device_cpu_ops.export(device, tensor, layout, ours, host);
+    free(ours);
+}
+
+static void op_relu_grad(Device *device, size_t count, const float *y, float scale, float *dy)
+{
+    cuda_relu_grad(count, y, scale, dy, cuda_state(device)->stream);
+}
+
+static void op_dropout(Device *device, int n, int features, DropoutKey key, float *y)
+{
+    const CudaDropout mask = { .seed = { (uint32_t)key.seed, (uint32_t)(key.seed >> 32) },
+                               .step = (uint32_t)key.step,
+                               .layer = key.layer,
+                               .first_place = key.first_place,
+                               .place_stride = key.place_stride,
+                               .p = key.p };
+    cuda_dropout(n, features, mask, cuda_age(device), y, cuda_state(device)->stream);
+}
+
+static void op_nll(Device *device, int n, int classes, const float *logits, const int32_t *labels,
+                   float *log_probs, float *stats)
+{
+    cuda_nll(n, classes, logits, labels, log_probs, stats, cuda_state(device)->stream);
+}
+
+static void op_nll_grad(Device *device, int n, int classes, const float *log_probs,
+                        const int32_t *labels, float *dlogits)
+{
+    cuda_nll_grad(n, classes, log_probs, labels, device->loss_scale, dlogits,
+                  cuda_state(device)->stream);
+}
+
+static void op_mse(Device *device, int n, const float *y, const float *targets, float *stats)
+{
+    cuda_mse(n, y, targets, stats, cuda_state(device)->stream);
+}
+
+static void op_mse_grad(Device *device, int n, const float *y, const float *targets, float *dy)
+{
+    cuda_mse_grad(n, y, targets, device->loss_scale, dy, cuda_state(device)->stream);
+}
+
+static void op_zero(Device *device, float *array, size_t count)
+{
+    CUDA_CHECK(cudaMemsetAsync(array, 0, count * sizeof *array, cuda_state(device)->stream));
+}
+
+/* Before an optimizer: may it take this step? The answer stays on the device. */
+static void judge(Device *device, size_t count, const float *grads)
+{
+    if (device->loss_scale == NULL)
+        return;
+    size_t used = 0;
+    int32_t *partial = cuda_scratch(device, &used, CUDA_FINITE_PARTS * sizeof *partial);
+    cuda_update_loss_scale(count, grads, partial, device->loss_scale, cuda_state(device)->stream);
+}
+
+static void op_sgd(Device *device, size_t count, float *params, const float *grads,
+                   float *momentum_buffer, float lr, float momentum, float weight_decay)
+{
+    judge(device, count, grads);
+    cuda_sgd(count, params, grads, momentum_buffer, lr, momentum, weight_decay, device->loss_scale,
+             cuda_state(device)->stream);
+}
+
+static void op_adam(Device *device, size_t count, float *params, const float *grads, float *exp_avg,
+                    float *exp_avg_sq, double lr, double weight_decay, bool decoupled,
+                    uint64_t step)
+{
+    judge(device, count, grads);
+    cuda_adam(count, params, grads, exp_avg, exp_avg_sq,
+              (CudaAdam){ lr, weight_decay, decoupled, step }, cuda_age(device), device->loss_scale,
+              cuda_state(device)->stream);
+}
+
+static void op_adadelta(Device *device, size_t count, float *params, const float *grads,
+                        float *square_avg, float *acc_delta, float lr, float weight_decay)
+{
+    judge(device, count, grads);
+    cuda_adadelta(count, params, grads, square_avg, acc_delta, lr, weight_decay, device->loss_scale,
+                  cuda_state(device)->stream);
+}
+
+const DeviceOps device_cuda_ops = {
+    .malloc = cuda_malloc,
+    .release = cuda_release,
+    .copy = cuda_copy,
+    .synchronize = cuda_synchronize,
+    .free = cuda_free,
+    .import = op_import,
+    .export = op_export,
+    .gather = cuda_feed_gather,
+    .gather_reserve = cuda_feed_reserve,
+    .conv_reserve = cuda_conv_reserve,
+    .linear_reserve = cuda_linear_reserve,
+    .begin_step = cuda_begin_step,
+    .end_step = cuda_end_step,
+    .conv_relu = cuda_conv_relu,
+    .conv_relu_pool = cuda_conv_relu_pool,
+    .conv_relu_grad = cuda_conv_relu_grad,
+    .conv_relu_pool_grad = cuda_conv_relu_pool_grad,
+    .linear = cuda_linear,
+    .relu_grad = op_relu_grad,
+    .linear_grad_params = cuda_linear_grad_params,
+    .linear_grad_input = cuda_linear_grad_input,
+    .dropout = op_dropout,
+    .nll = op_nll,
+    .nll_grad = op_nll_grad,
+    .mse = op_mse,
+    .mse_grad = op_mse_grad,
+    .zero = op_zero,
+    .sgd = op_sgd,
+    .adam = op_adam,
+    .adadelta = op_adadelta,
+};
