@@ -50,7 +50,7 @@ NVCC      := $(CUDA_HOME)/bin/nvcc
 NVCCFLAGS ?= -O3 -lineinfo -arch=$(CUDA_ARCH) --threads 0 -Wno-deprecated-gpu-targets \
     -Xcompiler -Wall,-Wextra,-fno-exceptions,-fno-threadsafe-statics
 ifeq ($(CUDA),1)
-override CFLAGS += -idirafter $(CUDA_HOME)/include
+override CFLAGS += -isystem $(CUDA_HOME)/include
 LDLIBS += -L$(CUDA_HOME)/lib64 -lcudart_static -ldl -lrt -Wl,-rpath,$(CUDA_HOME)/lib64
 endif
 
