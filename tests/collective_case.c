@@ -15,6 +15,8 @@
 #define GUARD_BYTES 64 // behind each array, must stay as they are
 #define GUARD 0xa5
 
+const CaseMemory *case_memory;
+
 noreturn void case_fail(const Case *c, size_t i, double got, double expected)
 {
     die("%s of %zu %s (op %d, root %d, %s): element %zu is %.17g, not %.17g", c->name, c->count,
@@ -114,28 +116,49 @@ void *array_new(const Case *c, size_t shares)
     memset(array + bytes, GUARD, GUARD_BYTES);
     for (size_t i = 0; i < numel; i++)
         element_put(array, c->type, i, input(c, c->pg->rank, i));
-    return array;
+    if (case_memory == NULL)
+        return array;
+    void *elsewhere = case_memory->new (array, bytes + GUARD_BYTES);
+    free(array);
+    return elsewhere;
 }
 
-void expect_input(const Case *c, const void *array, size_t from, size_t numel, int rank, size_t at)
+/* A copy in host memory; free it. */
+static void *read_array(const void *array, size_t bytes)
 {
+    void *copy = mem_calloc(bytes, 1);
+    if (case_memory != NULL)
+        case_memory->read(copy, array, bytes);
+    else
+        memcpy(copy, array, bytes);
+    return copy;
+}
+
+void expect_input(const Case *c, const void *data, size_t from, size_t numel, int rank, size_t at)
+{
+    void *array = read_array(data, (from + numel) * dtype_size(c->type));
     for (size_t i = 0; i < numel; i++)
         if (element_get(array, c->type, from + i) != input(c, rank, at + i))
             case_fail(c, from + i, element_get(array, c->type, from + i), input(c, rank, at + i));
+    free(array);
 }
 
-void expect_reduced(const Case *c, const void *array, size_t at)
+void expect_reduced(const Case *c, const void *data, size_t at)
 {
+    void *array = read_array(data, c->count * dtype_size(c->type));
     for (size_t i = 0; i < c->count; i++)
         if (element_get(array, c->type, i) != reduced(c, at + i))
             case_fail(c, i, element_get(array, c->type, i), reduced(c, at + i));
+    free(array);
 }
 
 void array_free(const Case *c, void *array, size_t shares)
 {
-    const unsigned char *guard = (unsigned char *)array + shares * c->count * dtype_size(c->type);
+    const size_t bytes = shares * c->count * dtype_size(c->type);
+    unsigned char *copy = read_array(array, bytes + GUARD_BYTES);
     for (int i = 0; i < GUARD_BYTES; i++)
-        CHECK(guard[i] == GUARD, "%s of %zu %s wrote beyond its array", c->name, c->count,
-              dtype_name(c->type));
-    free(array);
+        CHECK(copy[bytes + (size_t)i] == GUARD, "%s of %zu %s wrote beyond its array", c->name,
+              c->count, dtype_name(c->type));
+    free(copy);
+    (case_memory != NULL ? case_memory->free : free)(array);
 }

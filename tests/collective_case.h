@@ -21,6 +21,14 @@ typedef struct {
     int salt; // makes inputs differ from case to case
 } Case;
 
+/* Where the arrays of cases lie: in host memory, unless a test sets this before the first. */
+typedef struct {
+    void *(*new)(const void *initial, size_t bytes);
+    void (*read)(void *to, const void *array, size_t bytes);
+    void (*free)(void *array);
+} CaseMemory;
+extern const CaseMemory *case_memory; // NULL: host memory
+
 /* Dies with a line that names the case and the element. */
 noreturn void case_fail(const Case *c, size_t i, double got, double expected);
 

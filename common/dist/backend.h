@@ -2,7 +2,7 @@
  * backend.h - what a way of communicating must provide: tcp, mpi or nccl.
  *
  * One struct describes any collective. Backends queue it, compare it with the other ranks' and
- * carry it out; a table of five functions is all they have to offer.
+ * carry it out; a table of six functions is all they have to offer.
  */
 #ifndef COMMON_DIST_BACKEND_H
 #define COMMON_DIST_BACKEND_H
@@ -40,7 +40,7 @@ typedef struct {
 typedef struct Backend {
     const char *name;
     bool available; // part of this build?
-    bool reads_gpu; // takes GPU memory as it is (else the group stages it through the host)
+    bool reads_gpu; // takes GPU memory as it is (else staging.h takes it through the host)
     bool has_rendezvous; // its ranks find each other without a store
     void (*check)(int rank,
                   int world_size); // refuses what cannot be, before anybody waits; or NULL
@@ -55,6 +55,18 @@ typedef struct Backend {
 extern const Backend backend_tcp;
 extern const Backend backend_mpi; // in builds without: backend_mpi_absent.c
 extern const Backend backend_nccl; // in builds without: backend_nccl_absent.c
+
+/* How many bytes at in this rank's call reads, and how many at out it writes. */
+void collective_extents(const Collective *collective, size_t *in_bytes, size_t *out_bytes);
+
+/* For --check-collectives, given the calls of all ranks of pg, which they have told each other:
+ * dies unless they are the same. */
+void collectives_compare(const ProcessGroup *pg, Collective *all);
+
+/* To be called before this rank ends for a reason that `present` ranks find at the same time, each
+ * over a store connection of its own: the process that serves the store goes last, or the others
+ * would learn only that the store is gone. */
+void process_group_farewell(const ProcessGroup *pg, Store *store, bool serves, int present);
 
 #define STORE_KEY_BYTES 64
 

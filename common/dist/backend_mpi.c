@@ -124,12 +124,6 @@ static void complete(const ProcessGroup *pg, MPI_Request *request, MPI_Status *s
     }
 }
 
-static bool same_call(const Collective *a, const Collective *b)
-{
-    return a->sequence == b->sequence && a->kind == b->kind && a->type == b->type &&
-           a->op == b->op && a->count == b->count && a->root == b->root;
-}
-
 /* Shows all ranks what each of them is about to call. Blocks, and so is off unless asked for. */
 static void compare_calls(const ProcessGroup *pg, const Collective *collective)
 {
@@ -140,16 +134,7 @@ static void compare_calls(const ProcessGroup *pg, const Collective *collective)
                               mpi->comm, &request),
                collective);
     complete(pg, &request, MPI_STATUS_IGNORE, collective);
-
-    all[0].pg = pg; // theirs is an address of theirs
-    for (int rank = 1; rank < pg->world_size; rank++) {
-        all[rank].pg = pg;
-        char first[DESCRIPTION_BYTES], other[DESCRIPTION_BYTES];
-        CHECK(same_call(&all[0], &all[rank]),
-              "the ranks' calls differ: rank %d calls %s, rank %d calls %s",
-              process_group_global_rank(pg, 0), collective_describe(&all[0], first),
-              process_group_global_rank(pg, rank), collective_describe(&all[rank], other));
-    }
+    collectives_compare(pg, all);
     free(all);
 }
 
@@ -282,8 +267,10 @@ static void mpi_init(ProcessGroup *pg)
     CHECK(!initialized, "MPI starts once in a process: it can be in one mpi group only");
     Watchdog watchdog;
     watchdog_start(&watchdog, pg->timeout, "MPI_Init", MISSING_RANK);
-    MPI_CHECK(MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &level));
-    CHECK(level >= MPI_THREAD_FUNNELED, "this MPI library allows a rank no threads of its own");
+    // On a GPU another thread makes the calls, one at a time (staging.h).
+    const int wanted = pg->place.on_gpu ? MPI_THREAD_SERIALIZED : MPI_THREAD_FUNNELED;
+    MPI_CHECK(MPI_Init_thread(NULL, NULL, wanted, &level));
+    CHECK(level >= wanted, "this MPI library allows a rank no threads of its own");
 
     MPI_CHECK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN)); // the default aborts
     int rank = 0, size = 0;

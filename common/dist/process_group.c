@@ -18,6 +18,7 @@
 #include "common/base/memory.h"
 #include "common/dist/backend.h"
 #include "common/dist/hierarchy.h"
+#include "common/dist/staging.h"
 
 #define LINE_BYTES 192
 #define FAREWELL_SECONDS 5.0 // the store waits so long for the last rank to read it
@@ -28,14 +29,14 @@ static const struct {
 } backends[] = {
     { &backend_tcp, "" },
     { &backend_mpi, "install Open MPI (apt-get install libopenmpi-dev) and run make again" },
-    { &backend_nccl, "it needs GPUs and a build with CUDA" },
+    { &backend_nccl, "install NCCL (developer.nvidia.com/nccl) beside CUDA and run make again" },
 };
 
 /* Ends the program, the same way on all ranks, where the backend of this name cannot be used. */
 static const Backend *backend_choose(const char *name, bool on_gpu, int rank, int world_size)
 {
     if (strcmp(name, "auto") == 0)
-        name = on_gpu && backend_nccl.available ? "nccl" : "tcp";
+        name = on_gpu ? "nccl" : "tcp";
 
     for (size_t i = 0; i < sizeof backends / sizeof backends[0]; i++) {
         const Backend *backend = backends[i].backend;
@@ -46,8 +47,7 @@ static const Backend *backend_choose(const char *name, bool on_gpu, int rank, in
                         backends[i].remedy);
         if (backend == &backend_nccl && !on_gpu)
             usage_error("--backend nccl needs --device cuda; on CPUs use --backend tcp");
-        // Where this is so, data would have to take a detour through the host.
-        if (on_gpu && !backend->reads_gpu)
+        if (on_gpu && !backend->reads_gpu && !staging_available)
             usage_error("--backend %s does not reach GPU memory without a build with CUDA: use "
                         "--device cpu",
                         name);
@@ -72,17 +72,20 @@ char *process_group_key(const ProcessGroup *pg, const char *what, int rank,
     return key;
 }
 
-/* Ends this rank for a reason that `present` ranks find at the same time. The process that serves
- * the store goes last, or the others would learn only that the store is gone. */
-static noreturn void leave(const ProcessGroup *pg, int present, const char *reason)
+void process_group_farewell(const ProcessGroup *pg, Store *store, bool serves, int present)
 {
     char key[STORE_KEY_BYTES];
-    const bool last = store_add(pg->store, process_group_key(pg, "leaving", 0, key), 1) == present;
+    const bool last = store_add(store, process_group_key(pg, "leaving", 0, key), 1) == present;
     process_group_key(pg, "all left", 0, key);
     if (last)
-        store_set(pg->store, key, "1", 1);
-    else if (pg->store->server != NULL)
-        store_try_wait(pg->store, key, FAREWELL_SECONDS);
+        store_set(store, key, "1", 1);
+    else if (serves)
+        store_try_wait(store, key, FAREWELL_SECONDS);
+}
+
+static noreturn void leave(const ProcessGroup *pg, int present, const char *reason)
+{
+    process_group_farewell(pg, pg->store, pg->store->server != NULL, present);
     die("%s", reason);
 }
 
@@ -212,6 +215,8 @@ void process_group_init_store(ProcessGroup *pg, const Args *args, Store *store, 
     log_detail(LOG_DISTRIBUTED, "all %d ranks are there after %.3f s", world_size,
                seconds_now() - begun);
     pg->backend->init(pg);
+    if (place.on_gpu && !pg->backend->reads_gpu)
+        staging_init(pg);
     log_detail(LOG_DISTRIBUTED, "connected by %s after %.3f s", pg->backend->name,
                seconds_now() - begun);
 }
@@ -224,6 +229,8 @@ void process_group_init(ProcessGroup *pg, const Args *args, const char *master_a
     if (pg->backend->has_rendezvous) {
         pg->backend->init(pg);
         agree_without_store(pg, args);
+        if (place.on_gpu && !pg->backend->reads_gpu)
+            staging_init(pg);
         return;
     }
     CHECK(master_addr != NULL,
@@ -248,6 +255,10 @@ void process_group_destroy(ProcessGroup *pg)
           pg->num_parts);
     if (pg->world_size > 0) { // else this rank is in no part of a split
         barrier(pg);
+        if (pg->staging != NULL && pg->parent == NULL)
+            staging_free(pg);
+        else if (pg->staging != NULL)
+            staging_drain(pg->staging);
         pg->backend->destroy(pg);
         if (pg->parent != NULL)
             pg->parent->num_parts--;

@@ -29,6 +29,7 @@ typedef struct ProcessGroup {
     uint64_t sequence; // collectives started so far
     const struct Backend *backend;
     void *state; // the backend's own
+    struct Staging *staging; // takes GPU memory through the host; NULL: the backend needs no help
     int mean_ranks; // what REDUCE_MEAN divides by: world_size
     bool fixed_order; // all_reduce adds up as the tree of args_shards does (tcp, not in parts)
 
@@ -57,7 +58,8 @@ typedef struct {
  * are not used (NULL and 0 will do) and there is no store. args: backend, timeout,
  * check_collectives, all_reduce (usage error on backends that know the nodes themselves),
  * reduce_order (usage error on backends whose order is their own). Data of later calls lies in
- * `place`. */
+ * `place`, or in host memory, which on a GPU costs a detour and makes starting a call wait. Of
+ * several ranks on one GPU nccl makes a usage error. */
 void process_group_init(ProcessGroup *pg, const Args *args, const char *master_addr,
                         int master_port, int rank, int world_size, Place place);
 
@@ -123,8 +125,8 @@ Work reduce_scatter_async(ProcessGroup *pg, const void *in, void *out, size_t co
 Work pg_send_async(ProcessGroup *pg, const void *data, size_t count, DType type, int to);
 Work pg_recv_async(ProcessGroup *pg, void *data, size_t count, DType type, int from);
 
-/* Waits until the data may be used: by the host, or by work queued on the GPU's stream from now on
- * (then it does not block the host). */
+/* Waits until the data may be used: by the host; or on a GPU by work queued on its stream from now
+ * on (then nccl does not block the host, see staging.h for the others). */
 void work_wait(Work work);
 
 /* One number of each rank, in host memory wherever the group's data lies. */

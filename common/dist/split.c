@@ -10,6 +10,7 @@
 #include "common/base/log.h"
 #include "common/base/memory.h"
 #include "common/dist/backend.h"
+#include "common/dist/staging.h"
 
 int process_group_global_rank(const ProcessGroup *pg, int rank)
 {
@@ -53,6 +54,7 @@ void process_group_split(ProcessGroup *sub, ProcessGroup *pg, int color)
                            .timeout = pg->timeout,
                            .check_collectives = pg->check_collectives,
                            .backend = pg->backend,
+                           .staging = pg->staging,
                            .parent = pg };
     pg->num_splits++;
     const int length = snprintf(sub->name, sizeof sub->name, "%s%ssplit %d color %d", pg->name,
@@ -60,6 +62,8 @@ void process_group_split(ProcessGroup *sub, ProcessGroup *pg, int color)
     CHECK(length < GROUP_NAME_BYTES, "groups within groups go no deeper than \"%s\"", pg->name);
 
     find_members(sub, pg, color);
+    if (pg->staging != NULL)
+        staging_drain(pg->staging);
     pg->backend->split(sub, pg, color);
     sub->mean_ranks = sub->world_size;
     pg->num_parts += sub->world_size > 0;

@@ -1,0 +1,131 @@
+/* GPU memory by way of the host: what tcp does on a GPU, which several ranks may share. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "common/base/cuda.h"
+#include "tests/collective_cases.h"
+#include "tests/cuda/gpu_ranks.h"
+#include "tests/split_cases.h"
+
+#define MAX_SECONDS 240
+#define NUM_BUCKETS 100 // more than staging has places for
+#define NUMEL 5000
+
+static void cases_body(Rank *rank)
+{
+    rank->args.timeout = 60;
+    ProcessGroup pg;
+    gpu_rank_join(rank, &pg, "tcp", rank->rank % 2); // some share one
+    collective_cases_run(&pg);
+    process_group_destroy(&pg);
+}
+
+static void test_every_collective(void **state)
+{
+    (void)state;
+    for (int world_size = 1; world_size <= 3; world_size++)
+        ranks_run_well(world_size, MAX_SECONDS, cases_body, NULL);
+}
+
+static void split_body(Rank *rank)
+{
+    rank->args.timeout = 60;
+    ProcessGroup pg;
+    gpu_rank_join(rank, &pg, "tcp", 0);
+    split_cases_run(&pg);
+    process_group_destroy(&pg);
+}
+
+static void test_parts_of_any_shape(void **state)
+{
+    (void)state;
+    ranks_run_well(3, MAX_SECONDS, split_body, NULL);
+    ranks_run_well(4, MAX_SECONDS, split_body, NULL);
+}
+
+/* Buckets are on their way while the GPU fills the next; each begins as another number. */
+static void overlap_body(Rank *rank)
+{
+    ProcessGroup pg;
+    gpu_rank_join(rank, &pg, "tcp", 0);
+    static float numbers[NUM_BUCKETS * NUMEL], got[NUM_BUCKETS * NUMEL];
+    for (int i = 0; i < NUM_BUCKETS * NUMEL; i++)
+        numbers[i] = (float)((i + rank->rank) % 1000);
+    float *buckets = gpu_array_new(got, sizeof got);
+    Work work[NUM_BUCKETS];
+    for (int i = 0; i < NUM_BUCKETS; i++) {
+        float *bucket = buckets + (size_t)i * NUMEL;
+        CUDA_CHECK(cudaMemcpyAsync(bucket, numbers + (size_t)i * NUMEL, NUMEL * sizeof(float),
+                                   cudaMemcpyHostToDevice, pg.place.stream));
+        work[i] = all_reduce_async(&pg, bucket, NUMEL, FLOAT32, REDUCE_SUM);
+    }
+    for (int i = 0; i < NUM_BUCKETS; i++)
+        work_wait(work[i]);
+    gpu_array_read(got, buckets, sizeof got);
+    for (int i = 0; i < NUM_BUCKETS * NUMEL; i++)
+        CHECK(got[i] == (float)(i % 1000 + (i + 1) % 1000), "element %d is %g", i, got[i]);
+    process_group_destroy(&pg);
+}
+
+static void test_buckets_on_their_way(void **state)
+{
+    (void)state;
+    ranks_run_well(2, MAX_SECONDS, overlap_body, NULL);
+}
+
+static void hierarchical_body(Rank *rank)
+{
+    rank->args.all_reduce = "hierarchical";
+    ProcessGroup pg;
+    gpu_rank_join(rank, &pg, "tcp", 0);
+    process_group_set_nodes(&pg, &rank->args, rank->rank / 2);
+    static float numbers[4 * NUMEL];
+    for (int i = 0; i < 4 * NUMEL; i++)
+        numbers[i] = (float)(i + rank->rank);
+    float *array = gpu_array_new(numbers, sizeof numbers);
+    all_reduce(&pg, array, 4 * NUMEL, FLOAT32, REDUCE_SUM);
+    gpu_array_read(numbers, array, sizeof numbers);
+    for (int i = 0; i < 4 * NUMEL; i++)
+        CHECK(numbers[i] == (float)(4 * i + 6), "element %d is %g", i, numbers[i]);
+    process_group_destroy(&pg);
+}
+
+static void test_stages_between_nodes(void **state)
+{
+    (void)state;
+    ranks_run_well(4, MAX_SECONDS, hierarchical_body, NULL);
+}
+
+static void captured_body(Rank *rank)
+{
+    ProcessGroup pg;
+    gpu_rank_join(rank, &pg, "tcp", 0);
+    float number = 0, *array = gpu_array_new(&number, sizeof number);
+    CUDA_CHECK(cudaStreamBeginCapture(pg.place.stream, cudaStreamCaptureModeThreadLocal));
+    all_reduce_async(&pg, array, 1, FLOAT32, REDUCE_SUM);
+}
+
+static void test_graphs_are_refused(void **state)
+{
+    (void)state;
+    RankEnd end[MAX_RANKS];
+    ranks_run(1, MAX_SECONDS, captured_body, NULL, end);
+    assert_int_equal(end[0].status, 2);
+    assert_non_null(strstr(end[0].errors, "--cuda-graph on needs --backend nccl: with tcp data "));
+}
+
+int main(void)
+{
+    setenv("CUDA_STAND_IN_DEVICES", "2", 0);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_collective),     cmocka_unit_test(test_parts_of_any_shape),
+        cmocka_unit_test(test_buckets_on_their_way), cmocka_unit_test(test_stages_between_nodes),
+        cmocka_unit_test(test_graphs_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
