@@ -17,9 +17,20 @@ struct CUgraph_st {
 };
 
 static struct CUgraph_st *captures;
+static _Thread_local enum cudaStreamCaptureMode thread_mode; // relaxed: nothing is refused
+
+cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode)
+{
+    const enum cudaStreamCaptureMode before = thread_mode;
+    thread_mode = *mode;
+    *mode = before;
+    return cudaSuccess;
+}
 
 bool stand_in_capturing(void)
 {
+    if (thread_mode == cudaStreamCaptureModeRelaxed)
+        return false;
     for (const struct CUgraph_st *graph = captures; graph != NULL; graph = graph->next)
         if (graph->mode == cudaStreamCaptureModeGlobal ||
             (graph->mode == cudaStreamCaptureModeThreadLocal &&
@@ -159,12 +170,19 @@ static void run_graph(void *arguments)
     for (;;) {
         struct CUstream_st *chosen = NULL;
         unsigned candidates = 0;
-        for (struct CUstream_st *stream = graph->streams; stream != NULL; stream = stream->next)
+        bool done = true;
+        for (struct CUstream_st *stream = graph->streams; stream != NULL; stream = stream->next) {
+            done &= stream->position == NULL;
             if (stream->position != NULL && queue_ready(stream->position) &&
                 stand_in_random(++candidates) == 0)
                 chosen = stream;
-        if (chosen == NULL)
+        }
+        if (done)
             return;
+        if (chosen == NULL) {
+            stand_in_rest(); // for what other ranks bring
+            continue;
+        }
         queue_run(chosen->position, chosen->device);
         chosen->position = chosen->position->next;
         chosen->done++;

@@ -8,6 +8,7 @@ typedef struct Op {
     struct Op *next;
     const char *name;
     void (*run)(void *arguments); // NULL: only waits
+    bool (*ready)(void *arguments); // see Work
     const struct CUstream_st *after; // until `count` of this stream's are done
     uint64_t count;
     _Alignas(64) char arguments[];
@@ -36,6 +37,7 @@ struct CUstream_st *queue_stream(cudaStream_t stream);
 void queue_append(struct CUstream_st *stream, const Work *work);
 void queue_wait(struct CUstream_st *stream, const struct CUstream_st *after, uint64_t count);
 bool queue_ready(const Op *op);
+bool queue_awaits_others(const Op *op); // only they can make it ready
 void queue_run(const Op *op, int device);
 void queue_end_recording(const struct CUgraph_st *graph); // its streams queue their work again
 

@@ -2,7 +2,7 @@
  * stand_in.h - CUDA without a GPU, for tests: what the files of the stand-in share.
  *
  * It compiles the project's CUDA sources as they are and runs them on the CPU: kernels, streams,
- * graphs and the few calls of cuBLAS. `tests/cuda_stand_in/toolkit.sh DIR` makes a folder that
+ * graphs, the few calls of cuBLAS, and those of NCCL (nccl.c). `tests/cuda_stand_in/toolkit.sh DIR` makes a folder that
  * looks like a CUDA toolkit, and `make CUDA_HOME=DIR` takes it for one. It is made for finding
  * faults:
  *
@@ -51,6 +51,7 @@ cudaError_t stand_in_error(cudaError_t error);
 #define LOCKED __attribute__((cleanup(stand_in_unlock), unused)) const bool locked = stand_in_lock()
 bool stand_in_lock(void);
 void stand_in_unlock(const bool *locked);
+void stand_in_rest(void); // lets others have the lock, and the CPU, for a moment
 
 /* Whether this call must be refused: a process after fork, or a device that is not there. */
 cudaError_t stand_in_open(void);
@@ -80,6 +81,7 @@ void stand_in_memory_check(int device, const char *work); // dies if it wrote be
 typedef struct {
     const char *name;
     void (*run)(void *arguments);
+    bool (*ready)(void *arguments); // NULL: at once. Else it waits for another thread or process
     const void *arguments;
     size_t bytes;
 } Work;

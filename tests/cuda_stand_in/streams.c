@@ -2,6 +2,7 @@
  * Streams: queues of work that nobody does before somebody waits for it. Then the next piece of any
  * stream that is ready may be done, and a random one is, until what was waited for has come about.
  */
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,6 +11,7 @@
 static struct CUstream_st *streams; // all there ever were
 static struct CUstream_st *default_streams[MAX_GPUS];
 static bool running;
+static pthread_t runner; // while running
 
 static struct CUstream_st *stream_new(int device, bool blocking)
 {
@@ -35,7 +37,7 @@ struct CUstream_st *queue_stream(cudaStream_t stream)
 void queue_append(struct CUstream_st *stream, const Work *work)
 {
     Op *op = aligned_alloc(64, (sizeof *op + work->bytes + 63) / 64 * 64);
-    *op = (Op){ .name = work->name, .run = work->run };
+    *op = (Op){ .name = work->name, .run = work->run, .ready = work->ready };
     memcpy(op->arguments, work->arguments, work->bytes);
     *stream->last = op;
     stream->last = &op->next;
@@ -64,7 +66,7 @@ static void order_with_default(struct CUstream_st *stream)
 void stand_in_push(cudaStream_t handle, const Work *work)
 {
     struct CUstream_st *stream = queue_stream(handle);
-    if (running)
+    if (running && pthread_equal(runner, pthread_self()))
         stand_in_fail("a host function in a stream calls CUDA");
     if (stream->recorder == NULL)
         order_with_default(stream);
@@ -80,7 +82,13 @@ void queue_end_recording(const struct CUgraph_st *graph)
 
 bool queue_ready(const Op *op)
 {
-    return op->after == NULL || op->after->done >= op->count;
+    return (op->after == NULL || op->after->done >= op->count) &&
+           (op->ready == NULL || op->ready((void *)op->arguments));
+}
+
+bool queue_awaits_others(const Op *op)
+{
+    return op != NULL && op->ready != NULL;
 }
 
 void queue_run(const Op *op, int device)
@@ -97,6 +105,8 @@ static bool step(void)
 {
     struct CUstream_st *chosen = NULL;
     unsigned candidates = 0;
+    if (running) // a graph, which waits for others
+        return false;
     for (struct CUstream_st *stream = streams; stream != NULL; stream = stream->next)
         if (stream->first != NULL && queue_ready(stream->first) &&
             stand_in_random(++candidates) == 0)
@@ -105,6 +115,7 @@ static bool step(void)
         return false;
     Op *op = chosen->first;
     running = true;
+    runner = pthread_self();
     queue_run(op, chosen->device);
     running = false;
     chosen->first = op->next;
@@ -115,11 +126,21 @@ static bool step(void)
     return true;
 }
 
+static void wait_for_others(void)
+{
+    bool awaits_others = running;
+    for (const struct CUstream_st *stream = streams; stream != NULL; stream = stream->next)
+        awaits_others |= queue_awaits_others(stream->first);
+    if (!awaits_others)
+        stand_in_fail("streams wait for each other");
+    stand_in_rest();
+}
+
 static void run_until(const struct CUstream_st *stream, uint64_t count)
 {
     while (stream->done < count)
         if (!step())
-            stand_in_fail("streams wait for each other");
+            wait_for_others();
     stand_in_memory_close();
 }
 
