@@ -113,7 +113,12 @@ void barrier(ProcessGroup *pg);
 void pg_send(ProcessGroup *pg, const void *data, size_t count, DType type, int to);
 void pg_recv(ProcessGroup *pg, void *data, size_t count, DType type, int from);
 
-/* The same, started only: the data must be left alone until work_wait. */
+/* The same, started only: the data must be left alone until work_wait.
+ *
+ * With nccl these may be called while the GPU's stream is captured into a graph: on GPU memory,
+ * with calls that were made before (NCCL connects ranks at their first), and each waited for before
+ * the capture ends. While the graph is replayed (Place.replaying) they count, so that numbers in
+ * messages and the timeout mean the same as ever, and queue nothing. */
 Work all_reduce_async(ProcessGroup *pg, void *data, size_t count, DType type, ReduceOp op);
 Work broadcast_async(ProcessGroup *pg, void *data, size_t count, DType type, int root);
 Work reduce_async(ProcessGroup *pg, void *data, size_t count, DType type, ReduceOp op, int root);

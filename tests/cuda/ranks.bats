@@ -1,0 +1,52 @@
+#!/usr/bin/env bats
+# Ranks with --device cuda on the stand-in: the CPU's numbers, whichever way the gradients go.
+
+setup() {
+    scratch=$BATS_TEST_TMPDIR
+    export CUDA_STAND_IN_DEVICES=2
+}
+
+# train DIR RANKS OPTIONS...: a few steps of 03, whose losses go to DIR.
+train() {
+    dir=$scratch/$1 ranks=$2
+    shift 2
+    run timeout 100 03_torchrun_env/run.sh "$ranks" --num-samples 100 --epochs 2 --batch-size 10 --save-every 0 \
+        --checkpoint-dir "$dir" --metrics-dir "$dir" "$@"
+    echo "$output"
+}
+
+# near DIR DIR: the losses of two runs agree.
+near() {
+    paste <(jq .loss "$scratch/$1/rank0.jsonl") <(jq .loss "$scratch/$2/rank0.jsonl") |
+        awk '{ d = ($1 - $2) / $2; if (!(d <= 1e-4 && d >= -1e-4)) bad = 1 } END { exit bad || NR < 8 }'
+}
+
+@test "over nccl, in graphs too, and over tcp two GPUs give the losses of two CPUs" {
+    train cpu 2 --device cpu
+    train nccl 2 --device cuda
+    [ "$status" -eq 0 ]
+    train graph 2 --device cuda --cuda-graph on
+    [ "$status" -eq 0 ]
+    train tcp 2 --device cuda --backend tcp
+    [ "$status" -eq 0 ]
+    near nccl cpu
+    near tcp cpu
+    cmp "$scratch/nccl/cnn_digits.safetensors" "$scratch/graph/cnn_digits.safetensors"
+    cmp "$scratch/nccl/rank1.jsonl" "$scratch/graph/rank1.jsonl"
+}
+
+@test "ranks share a GPU over tcp; over nccl they are told so, status 2" {
+    export CUDA_STAND_IN_DEVICES=1
+    train shared 2 --device cuda --backend tcp
+    [ "$status" -eq 0 ]
+    train refused 2 --device cuda
+    [ "$status" -eq 2 ]
+    [[ $output == *"--backend nccl wants a GPU for each rank, but ranks 0 and 1 share GPU-"* ]]
+    [ "$(grep -c 'wants a GPU' <<<"$output")" -eq 1 ]
+}
+
+@test "graphs record no detour through the host, status 2" {
+    train refused 2 --device cuda --backend tcp --cuda-graph on
+    [ "$status" -eq 2 ]
+    [[ $output == *"--cuda-graph on needs --backend nccl"* ]]
+}

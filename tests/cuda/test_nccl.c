@@ -1,0 +1,164 @@
+/* The nccl backend does what every backend does, between GPUs; and in graphs. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "common/base/cuda.h"
+#include "tests/collective_cases.h"
+#include "tests/cuda/gpu_ranks.h"
+#include "tests/split_cases.h"
+
+#define MAX_SECONDS 240
+#define NUMEL 1000
+
+static void cases_body(Rank *rank)
+{
+    rank->args.timeout = 60;
+    ProcessGroup pg;
+    gpu_rank_join(rank, &pg, "nccl", rank->rank);
+    collective_cases_run(&pg);
+    process_group_destroy(&pg);
+}
+
+static void test_every_collective(void **state)
+{
+    (void)state;
+    for (int world_size = 1; world_size <= 3; world_size++)
+        ranks_run_well(world_size, MAX_SECONDS, cases_body, NULL);
+}
+
+static void checked_body(Rank *rank)
+{
+    rank->args.check_collectives = true;
+    rank->args.timeout = 60;
+    ProcessGroup pg;
+    gpu_rank_join(rank, &pg, "nccl", rank->rank);
+    collective_order_run(&pg);
+    collective_rounding_run(&pg);
+    process_group_destroy(&pg);
+}
+
+static void test_compared_calls(void **state)
+{
+    (void)state;
+    ranks_run_well(2, MAX_SECONDS, checked_body, NULL);
+}
+
+static void split_body(Rank *rank)
+{
+    rank->args.timeout = 60;
+    ProcessGroup pg;
+    gpu_rank_join(rank, &pg, "nccl", rank->rank);
+    split_cases_run(&pg);
+    process_group_destroy(&pg);
+}
+
+static void test_parts_of_any_shape(void **state)
+{
+    (void)state;
+    ranks_run_well(3, MAX_SECONDS, split_body, NULL);
+    ranks_run_well(4, MAX_SECONDS, split_body, NULL);
+}
+
+/* Two buckets in a graph, as the reducer sends them, and what comes before and after them. */
+static void step(ProcessGroup *pg, float *numbers)
+{
+    CUDA_CHECK(cudaMemcpyAsync(numbers, numbers + 2 * NUMEL, NUMEL * sizeof(float),
+                               cudaMemcpyDeviceToDevice, compute));
+    const Work first = all_reduce_async(pg, numbers, NUMEL, FLOAT32, REDUCE_MEAN);
+    CUDA_CHECK(cudaMemcpyAsync(numbers + NUMEL, numbers + 2 * NUMEL, NUMEL * sizeof(float),
+                               cudaMemcpyDeviceToDevice, compute));
+    const Work second = all_reduce_async(pg, numbers + NUMEL, NUMEL, FLOAT32, REDUCE_SUM);
+    work_wait(first);
+    work_wait(second);
+    CUDA_CHECK(cudaMemcpyAsync(numbers + 2 * NUMEL, numbers + NUMEL, NUMEL * sizeof(float),
+                               cudaMemcpyDeviceToDevice, compute));
+}
+
+static void expect(const float *numbers, float mean, float sum)
+{
+    float got[2 * NUMEL];
+    gpu_array_read(got, numbers, sizeof got);
+    for (int i = 0; i < NUMEL; i++)
+        CHECK(got[i] == mean && got[NUMEL + i] == sum, "element %d is %g and %g, not %g and %g", i,
+              got[i], got[NUMEL + i], mean, sum);
+}
+
+static void graph_body(Rank *rank)
+{
+    ProcessGroup pg;
+    gpu_rank_join(rank, &pg, "nccl", rank->rank);
+    bool replaying = false;
+    pg.place.replaying = &replaying;
+    float initial[3 * NUMEL];
+    for (int i = 0; i < 3 * NUMEL; i++)
+        initial[i] = 2 * (float)rank->rank + 1; // 1 and 3
+    float *numbers = gpu_array_new(initial, sizeof initial);
+    step(&pg, numbers); // calls that NCCL has not had before cannot be captured
+    expect(numbers, 2, 4);
+    step(&pg, numbers);
+    expect(numbers, 4, 8);
+
+    cudaGraph_t graph;
+    cudaGraphExec_t exec;
+    CUDA_CHECK(cudaStreamBeginCapture(compute, cudaStreamCaptureModeThreadLocal));
+    step(&pg, numbers);
+    CUDA_CHECK(cudaStreamEndCapture(compute, &graph));
+    CUDA_CHECK(cudaGraphInstantiate(&exec, graph, 0));
+    CUDA_CHECK(cudaGraphLaunch(exec, compute));
+    expect(numbers, 8, 16);
+    for (int i = 0; i < 3; i++) { // the calls are made, and queue nothing
+        replaying = true;
+        const float untouched[2] = { 0 };
+        float *elsewhere = gpu_array_new(untouched, sizeof untouched);
+        work_wait(all_reduce_async(&pg, elsewhere, 2, FLOAT32, REDUCE_SUM));
+        work_wait(all_reduce_async(&pg, elsewhere, 2, FLOAT32, REDUCE_SUM));
+        CUDA_CHECK(cudaGraphLaunch(exec, compute));
+        replaying = false;
+    }
+    expect(numbers, 64, 128);
+    CHECK(pg.sequence == 12, "%d calls were counted, not 12", (int)pg.sequence);
+    CHECK(all_reduce_scalar(&pg, 1, REDUCE_SUM) == 2, "calls after graphs add up otherwise");
+    process_group_destroy(&pg); // before the graph, as a train.c does it
+    CUDA_CHECK(cudaGraphExecDestroy(exec));
+    CUDA_CHECK(cudaGraphDestroy(graph));
+}
+
+static void test_graphs(void **state)
+{
+    (void)state;
+    ranks_run_well(2, MAX_SECONDS, graph_body, NULL);
+}
+
+static void captured_scalar_body(Rank *rank)
+{
+    ProcessGroup pg;
+    gpu_rank_join(rank, &pg, "nccl", rank->rank);
+    CUDA_CHECK(cudaStreamBeginCapture(pg.place.stream, cudaStreamCaptureModeThreadLocal));
+    all_reduce_scalar(&pg, 1, REDUCE_SUM);
+}
+
+static void test_graphs_do_not_record_the_host(void **state)
+{
+    (void)state;
+    RankEnd end[MAX_RANKS];
+    ranks_run(1, MAX_SECONDS, captured_scalar_body, NULL, end);
+    expect_error(end, 0, "all_reduce #0 of 1 float64 (sum): a graph cannot record what needs the");
+}
+
+int main(void)
+{
+    setenv("CUDA_STAND_IN_DEVICES", "8", 0);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_collective),
+        cmocka_unit_test(test_compared_calls),
+        cmocka_unit_test(test_parts_of_any_shape),
+        cmocka_unit_test(test_graphs),
+        cmocka_unit_test(test_graphs_do_not_record_the_host),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,209 @@
+/* Ranks of the nccl backend that die, stop, stay away or differ: who is named, and by whom. */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "common/base/cuda.h"
+#include "tests/cuda/gpu_ranks.h"
+
+#define MAX_SECONDS 90
+#define TIMEOUT 12 // a quarter of it is how long a rank may be silent
+#define NUMEL 1000
+#define OURS "all_reduce #1 of 1000 float32 (sum)"
+
+typedef void Misdeed(ProcessGroup *pg, float *numbers);
+
+static void sum(ProcessGroup *pg, float *numbers)
+{
+    all_reduce(pg, numbers, NUMEL, FLOAT32, REDUCE_SUM);
+    CUDA_CHECK(cudaStreamSynchronize(pg->place.stream)); // as who reads the loss
+}
+
+static void die_there(ProcessGroup *pg, float *numbers)
+{
+    (void)pg, (void)numbers;
+    raise(SIGKILL);
+}
+
+static void stop_there(ProcessGroup *pg, float *numbers)
+{
+    (void)pg, (void)numbers;
+    raise(SIGSTOP);
+}
+
+static void stay_away(ProcessGroup *pg, float *numbers)
+{
+    (void)pg, (void)numbers;
+    sleep(MAX_SECONDS);
+}
+
+static void wait_for_a_message(ProcessGroup *pg, float *numbers)
+{
+    pg_recv(pg, numbers, 10, FLOAT32, 0);
+    CUDA_CHECK(cudaStreamSynchronize(pg->place.stream));
+}
+
+/* Rank 1 of three does something else in the second call. */
+static void body(Rank *rank)
+{
+    Misdeed *const *misdeed = rank->context;
+    rank->args.timeout = TIMEOUT;
+    ProcessGroup pg;
+    gpu_rank_join(rank, &pg, "nccl", rank->rank);
+    const float zeros[NUMEL] = { 0 };
+    float *numbers = gpu_array_new(zeros, sizeof zeros);
+    sum(&pg, numbers);
+    if (rank->rank == 1)
+        (*misdeed)(&pg, numbers);
+    else
+        sum(&pg, numbers);
+    log_info("goes on");
+    process_group_destroy(&pg);
+}
+
+/* How all but rank 1 must end, and rank 1 too if it is there to be told. */
+static void expect_end(Misdeed *misdeed, bool tells_rank_1, const char *text)
+{
+    RankEnd end[MAX_RANKS];
+    ranks_run(3, MAX_SECONDS, body, &misdeed, end);
+    for (int rank = 0; rank < 3; rank++) {
+        if (rank == 1 && !tells_rank_1)
+            continue;
+        expect_error(end, rank, text);
+        assert_null(strstr(end[rank].errors, "goes on")); // with what a broken sum has left
+        assert_true(end[rank].seconds < 5 * TIMEOUT); // with much time for a busy machine
+    }
+}
+
+static void test_dead_and_stopped_ranks(void **state)
+{
+    (void)state;
+    expect_end(die_there, false, "rank 1 is gone: no sign of life for ");
+    expect_end(stop_there, false, "during " OURS);
+}
+
+static void test_rank_that_stays_away(void **state)
+{
+    (void)state;
+    expect_end(stay_away, true,
+               "rank 1 is missing in " OURS " after 12 s: it does not make this call");
+    // Whoever's time is over first names the other.
+    expect_end(wait_for_a_message, true, "recv #1 of 10 float32 from rank 0");
+}
+
+/* The store in rank 0's process, as without a launcher that serves one. */
+static void own_store_body(Rank *rank)
+{
+    int port = 0;
+    if (rank->rank > 0)
+        store_get(&rank->store, "port", &port, sizeof port);
+    Store *store = malloc(sizeof *store);
+    store_init(store, "127.0.0.1", port, rank->rank == 0, 1, rank->args.timeout);
+    if (rank->rank == 0)
+        store_set(&rank->store, "port", &store->port, sizeof store->port);
+    store_free(&rank->store);
+    rank->store = *store;
+    Misdeed *const *misdeed = rank->context;
+    rank->args.timeout = TIMEOUT;
+    ProcessGroup pg;
+    gpu_rank_join(rank, &pg, "nccl", rank->rank);
+    if (rank->rank == 0)
+        (*misdeed)(&pg, NULL);
+    barrier(&pg);
+}
+
+static void test_the_rank_that_serves_the_store(void **state)
+{
+    (void)state;
+    RankEnd end[MAX_RANKS];
+    Misdeed *misdeed = die_there;
+    ranks_run(2, MAX_SECONDS, own_store_body, &misdeed, end);
+    expect_error_at_once(end, 1, "rank 0 is gone: the store that it serves has closed its conn");
+    misdeed = stop_there;
+    ranks_run(2, MAX_SECONDS, own_store_body, &misdeed, end);
+    expect_error(end, 1, "rank 0 is gone: the store that it serves does not answer any more");
+    misdeed = stay_away; // it is told, and does not end before the other knows
+    ranks_run(2, MAX_SECONDS, own_store_body, &misdeed, end);
+    for (int rank = 0; rank < 2; rank++)
+        expect_error(end, rank, "rank 0 is missing in barrier #0 after 12 s: it does not make");
+    expect_error(end, 1, "NCCL stand-in: aborted");
+}
+
+static void innocent(ProcessGroup *pg, float *numbers)
+{
+    sum(pg, numbers);
+}
+
+static void test_failure_that_nccl_reports(void **state)
+{
+    (void)state;
+    setenv("NCCL_STAND_IN_ERROR", "2", 1);
+    expect_end(innocent, true,
+               "NCCL failed during " OURS ": remote process exited or there was a network error");
+    unsetenv("NCCL_STAND_IN_ERROR");
+}
+
+static void differing_body(Rank *rank)
+{
+    rank->args.check_collectives = true;
+    rank->args.timeout = TIMEOUT;
+    ProcessGroup pg;
+    gpu_rank_join(rank, &pg, "nccl", rank->rank);
+    float number = 0;
+    broadcast(&pg, &number, 1, FLOAT32, rank->rank == 1);
+}
+
+static void test_calls_that_differ(void **state)
+{
+    (void)state;
+    RankEnd end[MAX_RANKS];
+    ranks_run(3, MAX_SECONDS, differing_body, NULL, end);
+    for (int rank = 0; rank < 3; rank++)
+        expect_error_at_once(end, rank,
+                             "the ranks' calls differ: rank 0 calls broadcast #0 of 1 float32 from "
+                             "rank 0, rank 1 calls broadcast #0 of 1 float32 from rank 1");
+}
+
+static void sharing_body(Rank *rank)
+{
+    ProcessGroup pg;
+    if (rank->context != NULL)
+        setenv("NCCL_HOSTID", rank->rank == 0 ? "one" : "another", 1);
+    gpu_rank_join(rank, &pg, "nccl", rank->rank / 2); // ranks 0 and 1 share the first
+    process_group_destroy(&pg);
+}
+
+static void test_ranks_that_share_a_gpu(void **state)
+{
+    (void)state;
+    RankEnd end[MAX_RANKS];
+    ranks_run(3, MAX_SECONDS, sharing_body, NULL, end);
+    for (int rank = 0; rank < 3; rank++)
+        assert_int_equal(end[rank].status, 2);
+    if (strstr(end[0].errors, "--backend nccl wants a GPU for each rank, but ranks 0 and 1 share "
+                              "GPU-") == NULL ||
+        strstr(end[0].errors, "or use --backend tcp, which may share one") == NULL)
+        fail_msg("%s", end[0].errors);
+    ranks_run_well(2, MAX_SECONDS, sharing_body, "apart"); // as far as NCCL is told
+}
+
+int main(void)
+{
+    setenv("CUDA_STAND_IN_DEVICES", "8", 0);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_dead_and_stopped_ranks),
+        cmocka_unit_test(test_rank_that_stays_away),
+        cmocka_unit_test(test_the_rank_that_serves_the_store),
+        cmocka_unit_test(test_failure_that_nccl_reports),
+        cmocka_unit_test(test_calls_that_differ),
+        cmocka_unit_test(test_ranks_that_share_a_gpu),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
