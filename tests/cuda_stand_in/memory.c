@@ -1,8 +1,10 @@
 /*
- * Device memory: pages that nobody may touch but while a device works. Each array ends where its
+ * Device memory: pages that nobody may touch. A kernel that does so all the same faults, and the
+ * array is opened to it if it is the device's, until its work is done. Each array ends where its
  * last page does, as nearly as its alignment permits, and a page without access lies on each side;
- * what is left of the last page is filled with a pattern. Addresses are never used twice.
+ * what is left of its pages is filled with a pattern. Addresses are never used twice.
  */
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +23,7 @@ typedef struct {
     char *begin, *pages; // the array; its first page
     size_t bytes, page_bytes;
     int device;
-    bool freed;
+    bool open, freed;
 } Array;
 
 static Array arrays[MAX_ARRAYS]; // in the order of their addresses within each GPU
@@ -38,7 +40,7 @@ typedef struct Pinned {
 } Pinned;
 static Pinned *pinned;
 
-static const Array *find_array(const void *address)
+static Array *find_array(const void *address)
 {
     for (int i = 0; i < num_arrays; i++)
         if ((const char *)address >= arrays[i].pages - PAGE &&
@@ -47,7 +49,14 @@ static const Array *find_array(const void *address)
     return NULL;
 }
 
-/* The one who touches what he must not: the host, or a thread of a kernel. */
+static void protect(Array *array, int access)
+{
+    if (mprotect(array->pages, array->page_bytes, access) != 0)
+        stand_in_fail("mprotect of an array of %zu bytes failed", array->bytes);
+    array->open = access != PROT_NONE;
+}
+
+/* Opens an array, or names the one who touches what he must not: the host, or a kernel. */
 static void on_fault(int signal_number, siginfo_t *info, void *context)
 {
     (void)context;
@@ -56,16 +65,31 @@ static void on_fault(int signal_number, siginfo_t *info, void *context)
         signal(signal_number, SIG_DFL); // a fault like any other: it happens again
         return;
     }
-    const Array *array = find_array(address);
-    char where[128] = "no array is or was";
+    Array *array = find_array(address);
+    const bool inside =
+        array != NULL && address >= array->pages && address < array->pages + array->page_bytes;
+    if (open_work != NULL && inside && !array->freed && array->device == open_device) {
+        protect(array, PROT_READ | PROT_WRITE);
+        return;
+    }
+    char where[128] = "where no array is or was";
     if (array != NULL)
-        snprintf(where, sizeof where, "byte %ld of an array of %zu%s", address - array->begin,
+        snprintf(where, sizeof where, "at byte %ld of an array of %zu%s", address - array->begin,
                  array->bytes, array->freed ? ", which was freed" : "");
     if (open_work == NULL)
-        stand_in_fail("the host touches device memory at %s", where);
-    stand_in_fail("%s on device %d touches device memory at %s%s", open_work, open_device, where,
-                  array != NULL && array->device != open_device ? ", which another device owns"
-                                                                : "");
+        stand_in_fail("the host touches device memory %s", where);
+    stand_in_fail("%s on device %d touches device memory %s%s", open_work, open_device, where,
+                  array != NULL && array->device != open_device ? " on another device" : "");
+}
+
+static void catch_faults(void)
+{
+    const struct sigaction action = { .sa_sigaction = on_fault, .sa_flags = SA_SIGINFO };
+    sigaction(SIGSEGV, &action, NULL);
+    sigset_t faults; // which threads that leave signals to others may have blocked
+    sigemptyset(&faults);
+    sigaddset(&faults, SIGSEGV);
+    pthread_sigmask(SIG_UNBLOCK, &faults, NULL);
 }
 
 static void reserve_space(void)
@@ -74,16 +98,7 @@ static void reserve_space(void)
                  -1, 0);
     if (space == MAP_FAILED)
         stand_in_fail("no addresses left for device memory");
-    static char stack[1 << 16];
-    sigaltstack(&(stack_t){ .ss_sp = stack, .ss_size = sizeof stack }, NULL);
-    struct sigaction action = { .sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK };
-    sigaction(SIGSEGV, &action, NULL);
-}
-
-static void protect(const Array *array, int access)
-{
-    if (mprotect(array->pages, array->page_bytes, access) != 0)
-        stand_in_fail("mprotect of an array of %zu bytes failed", array->bytes);
+    catch_faults();
 }
 
 cudaError_t cudaMalloc(void **memory, size_t bytes)
@@ -108,7 +123,8 @@ cudaError_t cudaMalloc(void **memory, size_t bytes)
 
     Array *array = &arrays[num_arrays++];
     char *pages = space + device * GPU_SPACE + used_space[device] + PAGE;
-    *array = (Array){ pages + page_bytes - aligned, pages, bytes, page_bytes, device, false };
+    *array =
+        (Array){ pages + page_bytes - aligned, pages, bytes, page_bytes, device, false, false };
     used_space[device] += page_bytes + 2 * PAGE;
     used_bytes[device] += page_bytes;
     protect(array, PROT_READ | PROT_WRITE);
@@ -151,6 +167,7 @@ cudaError_t cudaFree(void *memory)
              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED)
         stand_in_fail("mmap failed");
     used_bytes[array->device] -= array->page_bytes;
+    array->open = false;
     array->freed = true;
     return cudaSuccess;
 }
@@ -165,27 +182,28 @@ cudaError_t cudaMemGetInfo(size_t *available, size_t *total)
 
 void stand_in_memory_open(int device, const char *work)
 {
-    open_work = work;
-    if (open_device == device)
-        return;
-    for (int i = 0; i < num_arrays; i++)
-        if (!arrays[i].freed && arrays[i].device == open_device)
-            protect(&arrays[i], PROT_NONE);
-        else if (!arrays[i].freed && arrays[i].device == device)
-            protect(&arrays[i], PROT_READ | PROT_WRITE);
+    if (device != open_device) {
+        stand_in_memory_close();
+        catch_faults(); // cmocka does so, too
+    }
     open_device = device;
+    open_work = work;
 }
 
-void stand_in_memory_check(int device, const char *work)
+void stand_in_memory_check(const char *work)
 {
     for (int i = 0; i < num_arrays; i++)
-        if (!arrays[i].freed && arrays[i].device == device)
+        if (arrays[i].open)
             check_margins(&arrays[i], work);
 }
 
 void stand_in_memory_close(void)
 {
-    stand_in_memory_open(-1, NULL);
+    for (int i = 0; i < num_arrays; i++)
+        if (arrays[i].open)
+            protect(&arrays[i], PROT_NONE);
+    open_device = -1;
+    open_work = NULL;
 }
 
 cudaError_t cudaMallocHost(void **memory, size_t bytes)

@@ -75,7 +75,7 @@ void stand_in_check_range(const char *what, int device, const void *address, siz
 /* Only between open and close may this process touch a device's memory: named work is done. */
 void stand_in_memory_open(int device, const char *work);
 void stand_in_memory_close(void);
-void stand_in_memory_check(int device, const char *work); // dies if it wrote between the arrays
+void stand_in_memory_check(const char *work); // dies if it wrote between the arrays
 
 /* streams.c: work is a function and a copy of its arguments. */
 typedef struct {

@@ -97,7 +97,7 @@ void queue_run(const Op *op, int device)
         return;
     stand_in_memory_open(device, op->name);
     op->run((void *)op->arguments);
-    stand_in_memory_check(device, op->name);
+    stand_in_memory_check(op->name);
 }
 
 /* Does the next piece of one stream, if any is ready. */
