@@ -11,8 +11,8 @@
 
 #include <string.h>
 
-#include "common/base/memory.h"
 #include "common/nn/model.h"
+#include "tests/on_device.h"
 
 enum { ROWS = 6, PIXELS = 28 * 28, CLASSES = 10 };
 
@@ -31,7 +31,7 @@ static inline void subject_init(Subject *subject, const char *name, uint64_t see
     for (int i = 0; i < drawn; i++)
         rng_next(&rng);
     args_defaults(&subject->args, name);
-    subject->args.device = "cpu";
+    subject->args.device = test_device();
     subject->args.threads = threads;
     subject->args.seed = seed;
     device_init(&subject->device, &subject->args, 0);

@@ -7,12 +7,12 @@
 
 #include <cmocka.h>
 
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/base/host.h"
 #include "common/nn/device_ops.h"
+#include "tests/on_device.h"
 
 static int clear_environment(void **state)
 {
@@ -57,20 +57,22 @@ static void test_threads(void **state)
     assert_int_equal(threads_of((Args){ .threads = 3 }), 3);
 }
 
-static void test_cpu_device(void **state)
+static void test_memory(void **state)
 {
     (void)state;
-    const Args args = { .device = "cpu" };
+    const Args args = { .device = test_device() };
     Device device;
-    device_init(&device, &args, 3);
-    assert_string_equal(device.name, "cpu");
-    assert_string_equal(device.label, "CPU");
-    assert_false(device.place.on_gpu);
+    device_init(&device, &args, 0);
+    assert_string_equal(device.name, test_device());
+    assert_string_equal(device.label, tests_a_cpu() ? "CPU" : "GPU");
+    assert_int_equal(device.place.on_gpu, !tests_a_cpu());
 
     float *memory = device_malloc(&device, 100 * sizeof *memory);
     assert_int_equal((uintptr_t)memory % 64, 0);
+    float *zeros = copied_from(&device, memory, 100 * sizeof *memory);
     for (int i = 0; i < 100; i++)
-        assert_true(memory[i] == 0);
+        assert_true(zeros[i] == 0);
+    free(zeros);
     const float values[] = { 1, 2, 3 };
     float back[3];
     device_copy(&device, memory, values, sizeof values, COPY_TO_DEVICE);
@@ -80,7 +82,12 @@ static void test_cpu_device(void **state)
     assert_memory_equal(back, values, sizeof values);
     device_release(&device, memory);
     device_free(&device);
-    assert_int_equal(device_count(&args), 2);
+}
+
+static void test_count_without_gpus(void **state)
+{
+    (void)state;
+    assert_int_equal(device_count(&(Args){ .device = "cpu" }), 2);
 }
 
 /* Without a GPU "auto" is the CPU, and asking for cuda ends with a usage error. */
@@ -88,7 +95,7 @@ static void test_no_gpu(void **state)
 {
     (void)state;
     if (device_cuda_count() > 0)
-        skip();
+        return; // there is one
     Args args = { .device = "auto", .threads = 1 };
     Device device;
     device_init(&device, &args, 0);
@@ -123,46 +130,117 @@ static void test_layouts(void **state)
     for (int i = 0; i < 24; i++)
         host[i] = i;
 
+    const Args args = { .device = test_device(), .threads = 1 };
+    Device device;
+    device_init(&device, &args, 0);
+    float *memory = device_malloc(&device, sizeof array);
     for (int t = 0; t < 2; t++) {
         const Tensor *tensor = t == 0 ? &conv : &linear;
         const WeightLayout layout = t == 0 ? is_conv : after_conv;
-        device_cpu_ops.import(NULL, tensor, layout, host, array);
+        device.ops->import(&device, tensor, layout, host, memory);
+        device_copy(&device, array, memory, sizeof array, COPY_TO_HOST);
         for (int i = 0; i < 24; i++)
             assert_true(array[i] == expected[i % 12] + i / 12 * 12);
-        device_cpu_ops.export(NULL, tensor, layout, array, back);
+        device.ops->export(&device, tensor, layout, memory, back);
         assert_memory_equal(back, host, sizeof host);
     }
-    device_cpu_ops.import(NULL, &linear, plain, host, array);
+    device.ops->import(&device, &linear, plain, host, memory);
+    device_copy(&device, array, memory, sizeof array, COPY_TO_HOST);
     assert_memory_equal(array, host, sizeof host);
+    device_release(&device, memory);
+    device_free(&device);
+}
+
+/* What gather brings to the device. */
+typedef struct {
+    float inputs[6], targets[3];
+    int32_t labels[3];
+} Gathered;
+
+static Gathered gathered(Device *device, const Batch *batch)
+{
+    Gathered *memory = device_malloc(device, sizeof *memory), result;
+    device->ops->gather(device, batch, memory->inputs, memory->labels, memory->targets);
+    device_copy(device, &result, memory, sizeof result, COPY_TO_HOST);
+    device_release(device, memory);
+    return result;
+}
+
+/* A data set with a number may stay on the device, of one without each batch is sent. */
+static void check_gather(unsigned id)
+{
+    const Args args = { .device = test_device(), .threads = 2 };
+    Device device;
+    device_init(&device, &args, 0);
+    if (device.ops->gather_reserve != NULL)
+        device.ops->gather_reserve(&device, 3, 2);
+    const size_t index[] = { 2, 0, 2 };
+
+    uint8_t bytes[] = { 0, 1, 2, 3, 4, 255 };
+    int32_t labels[] = { 7, 8, 9 };
+    Dataset images = {
+        .id = id, .size = 3, .features = 2, .num_classes = 10, .bytes = bytes, .labels = labels
+    };
+    for (int i = 0; i < 256; i++)
+        images.normalised[i] = i / 2.0f;
+    for (int pass = 0; pass < 3; pass++) {
+        const Gathered batch =
+            gathered(&device, &(Batch){ .dataset = &images, .index = index, .size = 3 });
+        assert_memory_equal(batch.inputs, ((float[]){ 2, 127.5f, 0, 0.5f, 2, 127.5f }), 24);
+        assert_memory_equal(batch.labels, ((int32_t[]){ 9, 7, 9 }), 12);
+    }
+
+    float floats[] = { 10, 11, 12, 13, 14, 15 }, numbers[] = { -1, -2, -3 };
+    const Dataset rows = {
+        .id = id + (id > 0), .size = 3, .features = 2, .floats = floats, .targets = numbers
+    };
+    const Gathered batch =
+        gathered(&device, &(Batch){ .dataset = &rows, .index = index, .size = 2 });
+    assert_memory_equal(batch.inputs, ((float[]){ 14, 15, 10, 11 }), 16);
+    assert_memory_equal(batch.targets, ((float[]){ -3, -1 }), 8);
+    device_free(&device);
 }
 
 static void test_gather(void **state)
 {
     (void)state;
-    const Args args = { .device = "cpu", .threads = 2 };
+    check_gather(0);
+    check_gather(1000);
+}
+
+/* Many batches are fetched before anybody looks at one: none may find another's rows. */
+static void test_gathers_in_a_row(void **state)
+{
+    (void)state;
+    enum { BATCHES = 20, ROWS = 4 };
+    const Args args = { .device = test_device(), .threads = 2 };
     Device device;
     device_init(&device, &args, 0);
-    const size_t index[] = { 2, 0, 2 };
-
-    uint8_t bytes[] = { 0, 1, 2, 3, 4, 255 };
-    int32_t labels[] = { 7, 8, 9 }, batch_labels[3];
-    Dataset images = {
-        .size = 3, .features = 2, .num_classes = 10, .bytes = bytes, .labels = labels
-    };
-    for (int i = 0; i < 256; i++)
-        images.normalised[i] = i / 2.0f;
-    float inputs[6], targets[3];
-    device.ops->gather(&device, &(Batch){ .dataset = &images, .index = index, .size = 3 }, inputs,
-                       batch_labels, targets);
-    assert_memory_equal(inputs, ((float[]){ 2, 127.5f, 0, 0.5f, 2, 127.5f }), sizeof inputs);
-    assert_memory_equal(batch_labels, ((int32_t[]){ 9, 7, 9 }), sizeof batch_labels);
-
-    float floats[] = { 10, 11, 12, 13, 14, 15 }, numbers[] = { -1, -2, -3 };
-    const Dataset rows = { .size = 3, .features = 2, .floats = floats, .targets = numbers };
-    device.ops->gather(&device, &(Batch){ .dataset = &rows, .index = index, .size = 2 }, inputs,
-                       batch_labels, targets);
-    assert_memory_equal(inputs, ((float[]){ 14, 15, 10, 11 }), 4 * sizeof *inputs);
-    assert_memory_equal(targets, ((float[]){ -3, -1 }), 2 * sizeof *targets);
+    if (device.ops->gather_reserve != NULL)
+        device.ops->gather_reserve(&device, 1, 1);
+    float floats[ROWS] = { 0, 1, 2, 3 }, numbers[ROWS] = { 0, -1, -2, -3 };
+    for (unsigned id = 0; id <= 2000; id += 2000) {
+        const Dataset rows = {
+            .id = id, .size = ROWS, .features = 1, .floats = floats, .targets = numbers
+        };
+        float *inputs = device_malloc(&device, BATCHES * sizeof *inputs);
+        float *targets = device_malloc(&device, BATCHES * sizeof *targets);
+        for (int i = 0; i < BATCHES; i++) {
+            const size_t index = i % 3; // no rhythm that a ring of buffers may have
+            device.ops->gather(&device, &(Batch){ .dataset = &rows, .index = &index, .size = 1 },
+                               inputs + i, NULL, targets + i);
+        }
+        float *got = copied_from(&device, inputs, BATCHES * sizeof *got);
+        float *wanted = copied_from(&device, targets, BATCHES * sizeof *wanted);
+        for (int i = 0; i < BATCHES; i++) {
+            assert_true(got[i] == (float)(i % 3));
+            assert_true(wanted[i] == -got[i]);
+        }
+        free(got);
+        free(wanted);
+        device_release(&device, inputs);
+        device_release(&device, targets);
+    }
     device_free(&device);
 }
 
@@ -170,10 +248,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_threads, clear_environment),
-        cmocka_unit_test_setup(test_cpu_device, clear_environment),
+        cmocka_unit_test_setup(test_memory, clear_environment),
+        cmocka_unit_test_setup(test_count_without_gpus, clear_environment),
         cmocka_unit_test_setup(test_no_gpu, clear_environment),
         cmocka_unit_test(test_layouts),
         cmocka_unit_test(test_gather),
+        cmocka_unit_test(test_gathers_in_a_row),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

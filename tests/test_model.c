@@ -58,11 +58,15 @@ static void check_initial_weights(const json_t *golden)
                       json_string_value(json_object_get(param, "sha256_le_float32")));
 
         // Import is the inverse of export.
-        float *array = mem_calloc(model->numel, sizeof *array);
+        const size_t bytes = tensor->numel * sizeof *values;
+        float *array = device_malloc(model->device, model->numel * sizeof *array);
         model_import(model, i - 1, values, array);
-        assert_memory_equal(array + tensor->offset, model->params + tensor->offset,
-                            tensor->numel * sizeof *array);
-        free(array);
+        float *imported = copied_from(model->device, array + tensor->offset, bytes);
+        float *original = copied_from(model->device, model->params + tensor->offset, bytes);
+        assert_memory_equal(imported, original, bytes);
+        free(imported);
+        free(original);
+        device_release(model->device, array);
         free(values);
     }
     assert_int_equal(model->numel, offset);
@@ -96,8 +100,8 @@ static void record_hook(void *context, int i)
     HookRecord *record = context;
     const Tensor *tensor = &record->model->parameter[i];
     record->calls[record->num_calls++] = i;
-    memcpy(record->complete + tensor->offset, record->model->grads + tensor->offset,
-           tensor->numel * sizeof(float));
+    device_copy(record->model->device, record->complete + tensor->offset,
+                record->model->grads + tensor->offset, tensor->numel * sizeof(float), COPY_TO_HOST);
 }
 
 static void test_hook_order(void **state)
@@ -119,7 +123,9 @@ static void test_hook_order(void **state)
         assert_int_equal(record.calls[i + 1] / 2, layer);
         assert_int_not_equal(record.calls[i], record.calls[i + 1]);
     }
-    assert_memory_equal(record.complete, model->grads, model->numel * sizeof(float));
+    float *grads = copied_from(model->device, model->grads, model->numel * sizeof *grads);
+    assert_memory_equal(record.complete, grads, model->numel * sizeof *grads);
+    free(grads);
 
     model_set_grad_hook(model, NULL, NULL);
     model_backward(model);

@@ -9,8 +9,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "common/base/memory.h"
 #include "common/nn/optim.h"
+#include "tests/on_device.h"
 
 enum { STEPS = 10 };
 
@@ -55,7 +55,7 @@ static void check(Args args, const char *first_state, const char *second_state)
     args.model = "linear";
     args.dataset = "random";
     args.dataset_size = 1;
-    args.device = "cpu";
+    args.device = test_device();
     Device device;
     Model model;
     Optimizer optim;
@@ -72,21 +72,28 @@ static void check(Args args, const char *first_state, const char *second_state)
         assert_string_equal(optim.state_name[1], second_state);
 
     Number *numbers = mem_calloc(model.numel, sizeof *numbers);
+    const size_t bytes = model.numel * sizeof(float);
+    float *params = copied_from(&device, model.params, bytes);
+    float *grads = mem_calloc(model.numel, sizeof *grads);
     for (size_t i = 0; i < model.numel; i++)
-        numbers[i].param = model.params[i];
+        numbers[i].param = params[i];
+    free(params);
     for (int step = 1; step <= STEPS; step++) {
         for (size_t i = 0; i < model.numel; i++) {
-            model.grads[i] = i == 7 ? 0 : rng_uniform_between(&rng, -1, 1);
-            reference_step(&numbers[i], model.grads[i], &args, step);
+            grads[i] = i == 7 ? 0 : rng_uniform_between(&rng, -1, 1);
+            reference_step(&numbers[i], grads[i], &args, step);
         }
+        device_copy(&device, model.grads, grads, bytes, COPY_TO_DEVICE);
         optim_step(&optim);
         assert_int_equal(model.step, step);
-        for (size_t i = 0; i < model.numel; i++) {
-            assert_close(model.params[i], numbers[i].param);
-            for (int j = 0; j < optim.num_states; j++)
-                assert_close(optim.state[j][i], numbers[i].state[j]);
+        for (int j = -1; j < optim.num_states; j++) {
+            float *ours = copied_from(&device, j < 0 ? model.params : optim.state[j], bytes);
+            for (size_t i = 0; i < model.numel; i++)
+                assert_close(ours[i], j < 0 ? numbers[i].param : numbers[i].state[j]);
+            free(ours);
         }
     }
+    free(grads);
     free(numbers);
     optim_free(&optim);
     model_free(&model);
