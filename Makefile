@@ -7,12 +7,17 @@
 # make overlap    how much of the communication the backward pass hides
 # make clean      delete what was built     make help       this list
 #
-# Stages of step 02: make diff-02a, diff-02b, diff-02c, diff-02. More checks: make check-mnist
-# (accuracies on real MNIST, 5 minutes), make check-torch (against PyTorch itself), make check-slurm
-# (jobs on a real Slurm), make check-faults (step 05 on bad days, 4 minutes), make check-sanitizers,
-# make check-fuzz (3 minutes), make check-bare (fresh machines; as root), make prove (1 to 8 ranks
-# end with the same bits). make docs renews what the
-# documents quote, and their pictures; make format calls clang-format.
+# Stages of step 02: make diff-02a, diff-02b, diff-02c, diff-02. make docs renews what the documents
+# quote, and their pictures; make format calls clang-format. More checks, besides make test:
+#   make prove             1, 2, 4 and 8 ranks end with the same bits (1 minute)
+#   make check-faults      step 05 on bad days (6 minutes)
+#   make check-cuda        the GPU's code without a GPU (5 minutes)
+#   make check-mnist       accuracies on real MNIST (5 minutes)
+#   make check-torch       against PyTorch itself (5 minutes)
+#   make check-slurm       jobs on a real Slurm (2 minutes)
+#   make check-sanitizers  every access to memory watched (8 minutes)
+#   make check-fuzz        bytes that nobody expects (3 minutes)
+#   make check-bare        fresh machines; as root (20 minutes)
 # Options: MPI=0, CUDA=0, NCCL=0 (leave a part out), MARCH=x86-64-v3 (build for other machines than
 # this), CUDA_HOME=DIR (where CUDA is), CUDA_ARCH=native (kernels for this machine's GPU alone).
 
@@ -127,7 +132,7 @@ docs: all
 	@tools/docs.py refresh
 
 format:
-	clang-format -i $(wildcard common/*/*.[ch] 0[1-5]_*/*.c tools/*.c tests/*.[ch] tests/*/*.[ch])
+	clang-format -i $(wildcard common/*/*.[ch] 0[1-5]_*/*.c tools/*.c tests/*.[ch] tests/*/*.[ch] tests/*/*/*.[ch])
 
 clean:
 	$(RM) -r $(BUILD) $(PROGRAMS)

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Usage: tests/golden_losses.py NAME RUN.SH...    e.g. digits_sgd_w2 03_torchrun_env/run.sh
 
-Runs a program with the arguments of tests/golden/losses/NAME.rank*.json and compares each rank's
-loss at every step, and the final weights where there are any, with what PyTorch gave."""
+Runs a program with the arguments of tests/golden/losses/NAME.rank*.json, and those in TEST_OPTIONS,
+and compares each rank's loss at every step, and the final weights where there are any, with what
+PyTorch gave."""
 import glob, json, os, re, struct, subprocess, sys, tempfile
 
 GOLDEN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "golden", "losses")
@@ -27,7 +28,8 @@ def options(golden, scratch, data_dir):
              "metrics-dir": scratch, "checkpoint-dir": scratch}
     if args["optimizer"] == "sgd":
         given["momentum"] = args["momentum"]
-    return [word for name, value in given.items() for word in ("--" + name, str(value))]
+    return [word for name, value in given.items() for word in ("--" + name, str(value))] + (
+        os.environ.get("TEST_OPTIONS", "").split())
 
 
 def tensors(path):

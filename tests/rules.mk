@@ -3,10 +3,11 @@
 
 TEST_SOURCES  := $(wildcard tests/test_*.c)
 TEST_PROGRAMS := $(TEST_SOURCES:%.c=$(BUILD)/%)
-TEST_HELPERS  := $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(TEST_SOURCES) tests/mpi_ranks.c,$(wildcard tests/*.c)))
+TEST_HELPERS  := $(patsubst %.c,$(BUILD)/%.o,$(filter-out tests/test_%.c tests/mpi_ranks.c,$(wildcard tests/*.c)))
 MPI_RANKS     := $(if $(filter 1,$(MPI)),$(BUILD)/tests/mpi_ranks) # what tests/mpi.bats starts
 TORCH_PEERS   := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/torch/*.c)) # what tests/torch/*.py start
 THREADED      := $(patsubst %,tests/test_%.c,net store* tcp collectives process_group split hierarchy fixed_all_reduce mismatches lost_ranks observer flight* ddp* stop snapshots)
+ON_DEVICE     := $(patsubst %,tests/test_%.c,device kernels conv optim model gradients) # or TEST_DEVICE=cuda
 TESTS         ?= $(TEST_SOURCES) $(wildcard tests/*.bats)
 PROVE         := BUILD=$(BUILD) prove --timer --exec tests/tap.sh
 
@@ -15,6 +16,9 @@ $(TORCH_PEERS): %: %.o $(BUILD)/libcommon.a
 
 $(filter-out %/test_fuzz,$(TEST_PROGRAMS)) $(MPI_RANKS): %: %.o $(TEST_HELPERS) $(BUILD)/libcommon.a
 	$(LINK) $(LDFLAGS) -o $@ $^ $(LDLIBS) -lcmocka
+
+# What the stand-in of CUDA is tried with.
+$(patsubst %.c,$(BUILD)/%,$(wildcard tests/cuda/test_*.c)): $(BUILD)/tests/cuda/stand_in_kernels.o
 
 test: all $(TEST_PROGRAMS) $(MPI_RANKS)
 	@$(RM) -r $${TAP_DIR:-build/tap}
@@ -38,6 +42,13 @@ check-slurm: all
 check-faults: all
 	@$(MAKE) -s test TESTS="$(wildcard tests/faults/*.bats)"
 
+# The GPU's code without a GPU: compiled by nvcc, and run on a stand-in for CUDA (tests/cuda_stand_in).
+check-cuda: all
+	@$(MAKE) -s test TEST_SOURCES= TESTS=tests/cuda/compile.bats; status=$$?; \
+	    tests/cuda/stand_in.sh "$(wildcard tests/cuda/test_*.c) $(ON_DEVICE) $(filter-out %/compile.bats,$(wildcard tests/cuda/*.bats))" && exit $$status
+
+cuda-part: $(KERNELS:%.cu=$(BUILD)/%.o) $(patsubst %.c,$(BUILD)/%.o,$(filter $(PRESENT),$(PART_CUDA) $(PART_NCCL)))
+
 # The C tests, and programs at work, in a copy of the tree where every access to memory is watched;
 # then the tests with threads, where every access to shared memory is.
 check-sanitizers:
@@ -55,4 +66,4 @@ checklist: all $(BUILD)/tests/test_replicas
 include tests/fuzz/rules.mk
 -include $(TEST_PROGRAMS:=.d) $(MPI_RANKS:=.d) $(TORCH_PEERS:=.d) $(TEST_HELPERS:.o=.d)
 .PRECIOUS: $(TEST_PROGRAMS:=.o) $(MPI_RANKS:=.o)
-.PHONY: test prove check-mnist check-torch check-slurm check-faults check-sanitizers checklist
+.PHONY: test prove check-mnist check-torch check-slurm check-faults check-cuda cuda-part check-sanitizers checklist

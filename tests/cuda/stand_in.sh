@@ -1,0 +1,15 @@
+#!/bin/sh
+# Usage: tests/cuda/stand_in.sh "TESTS"      Runs tests in a build whose GPUs are the stand-in's.
+# It is a copy of the tree in build/stand_in, programs and all: build/stand_in/01_single_gpu/run.sh works.
+set -eu
+cd "$(dirname "$0")/../.."
+copy=build/stand_in
+mkdir -p "$copy"
+tar -cf - --exclude=./build --exclude=./.git . | tar -xf - -C "$copy"
+"$copy/tests/cuda_stand_in/toolkit.sh" "$copy/toolkit"
+touch -c "$copy/build/libcommon.a" # the programs that came along are the tree's
+
+sources=$(echo "$1" | tr " " "\n" | grep "\.c$" | tr "\n" " ") || :
+export TAP_DIR="${TAP_DIR:-$PWD/build/tap}/stand_in" TEST_DEVICE=cuda
+make -s -j "$(nproc)" -C "$copy" test MPI=0 CUDA=1 CUDA_HOME="$PWD/$copy/toolkit" \
+    TEST_SOURCES="$sources" TESTS="$1"
