@@ -2,11 +2,12 @@
  * amp.h - mixed precision: which numbers have how many bits (--amp off, bf16 or fp16).
  *
  *     float32 always    weights, gradients, optimizer states, activations, sums, biases, relu,
- *                       pooling, dropout, softmax, loss; the first convolution (one channel, 9
- *                       weights a filter: too small a sum for tensor cores)
+ *                       pooling, dropout, softmax, loss; products too small to gain: the first
+ *                       convolution (one channel, 9 weights a filter), linear layers of fewer than
+ *                       32 outputs
  *     bf16 or fp16      what is multiplied in all other matrix products: inputs, weights and output
- *                       gradients of convolutions and linear layers, rounded as they go in; and
- * what the gradient of a convolution's input is summed from
+ *                       gradients of convolutions and linear layers, rounded as they go in; and on
+ *                       a GPU what the gradient of a convolution's input is summed from
  *
  * Products are added up in float32. torch.autocast also keeps activations in the short type, which
  * saves memory and costs a rounding more; the lists of operations agree.
