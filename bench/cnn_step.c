@@ -3,7 +3,7 @@
  * with momentum, dropout on. Its median, since what else the machine does makes some steps longer.
  * Beside it: cnn_step.py, the same in PyTorch.
  *
- *     build/bench/cnn_step [batch size [threads [steps [any|fixed]]]]      as in --reduce-order
+ *     build/bench/cnn_step [batch size [threads [steps [off|bf16 [any|fixed]]]]]    --amp, --reduce-order
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,8 +28,9 @@ int main(int argc, char **argv)
     args.batch_size = argc > 1 ? atoi(argv[1]) : 64;
     args.threads = argc > 2 ? atoi(argv[2]) : 1;
     const int steps = argc > 3 ? atoi(argv[3]) : 100;
-    if (argc > 4)
-        args.reduce_order = argv[4];
+    args.amp = argc > 4 ? argv[4] : "off";
+    if (argc > 5)
+        args.reduce_order = argv[5];
 
     Device device;
     device_init(&device, &args, 0);
@@ -63,7 +64,7 @@ int main(int argc, char **argv)
     }
     qsort(seconds, (size_t)steps, sizeof *seconds, compare);
     const double median = seconds[steps / 2];
-    printf("%.0f samples/s, %.2f ms a step (batch %d, %d threads, median of %d steps)\n",
-           args.batch_size / median, 1e3 * median, args.batch_size, args.threads, steps);
+    printf("%.0f samples/s, %.2f ms a step (batch %d, %d threads, amp %s, median of %d steps)\n",
+           args.batch_size / median, 1e3 * median, args.batch_size, args.threads, args.amp, steps);
     return 0;
 }

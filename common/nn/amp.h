@@ -9,8 +9,9 @@
  *                       gradients of convolutions and linear layers, rounded as they go in; and on
  *                       a GPU what the gradient of a convolution's input is summed from
  *
- * Products are added up in float32. torch.autocast also keeps activations in the short type, which
- * saves memory and costs a rounding more; the lists of operations agree.
+ * Products are added up in float32. On a CPU, which knows bf16 only, convolutions go back in
+ * float32, and forward too where nothing is pooled. torch.autocast differs in that it rounds small
+ * products too, and keeps activations in the short type, which saves memory.
  */
 #ifndef COMMON_NN_AMP_H
 #define COMMON_NN_AMP_H

@@ -64,10 +64,8 @@ void cpu_conv_relu(Device *device, ConvShape shape, int n, const float *x, const
     }
 }
 
-/* Two rows of outputs become a row of pooled units, and argmax says which of its four each unit is:
- * 0 and 1 above, 2 and 3 below, of equal ones the first, as in PyTorch. */
-static void pool_rows(int size, int channels, const float *restrict rows,
-                      const float *restrict bias, float *restrict y, uint8_t *restrict argmax)
+void cpu_pool_rows(int size, int channels, const float *restrict rows, const float *restrict bias,
+                   float *restrict y, uint8_t *restrict argmax)
 {
     const ptrdiff_t next_row = (ptrdiff_t)size * channels;
     for (int unit = 0; unit < size / 2; unit++) {
@@ -112,7 +110,7 @@ void cpu_conv_relu_pool(Device *device, ConvShape shape, int n, const float *x, 
                 conv_row(shape, window, filters, pair);
                 conv_row(shape, window + in_row, filters, pair + out_row);
             }
-            pool_rows(size, channels, pair, bias, y + i * pooled_row, argmax + i * pooled_row);
+            cpu_pool_rows(size, channels, pair, bias, y + i * pooled_row, argmax + i * pooled_row);
         }
     }
 }

@@ -38,8 +38,10 @@ static inline int cpu_min(int a, int b)
 typedef struct {
     float *scratch;
     size_t numel;
+    DeviceOps ops; // with --amp bf16: the table, some of its kernels replaced
 } CpuState;
 
+void cpu_reserve(Device *device, size_t numel);
 float *cpu_scratch(const Device *device, size_t numel); // dies if less is reserved
 size_t cpu_conv_scratch(ConvShape shape, int threads); // how much forward needs
 size_t cpu_conv_grad_scratch(ConvShape shape); // and backward
@@ -51,6 +53,10 @@ void cpu_add_rows(int rows, int columns, const float *values, float *sums);
 /* Adds up as a tree: part i of `parts`, a power of two, gets part i + parts / 2, and so on until
  * all are in part 0. Parts lie `stride` apart; on the calling thread. */
 void cpu_tree_sum(int parts, size_t numel, size_t stride, float *sums);
+/* Two rows of outputs become a row of pooled units, and argmax says which of its four each unit is:
+ * 0 and 1 above, 2 and 3 below, of equal ones the first, as in PyTorch. */
+void cpu_pool_rows(int size, int channels, const float *rows, const float *bias, float *y,
+                   uint8_t *argmax);
 
 /* Convolutions of 3 x 3 in pairs of rows; see cpu_winograd.c. */
 size_t cpu_winograd_scratch(ConvShape shape, int threads);

@@ -67,8 +67,6 @@ static void check_cpu(const Args *args)
         usage_error("--tf32 on: a CPU has no such numbers; leave it out, or use --device cuda");
     if (args->cuda_graph)
         usage_error("--cuda-graph on: a CPU has no graphs; leave it out, or use --device cuda");
-    if (amp_of(args) == AMP_FP16)
-        usage_error("--amp fp16: products of fp16 need a GPU; leave it out, or use --device cuda");
 }
 
 void device_init(Device *device, const Args *args, int local_rank)

@@ -7,11 +7,22 @@
 
 #include "common/base/log.h"
 #include "common/base/memory.h"
+#include "common/nn/cpu_bf16.h"
 #include "common/nn/cpu_kernels.h"
 
 void device_cpu_init(Device *device)
 {
-    device->state = mem_calloc(1, sizeof(CpuState));
+    CpuState *state = device->state = mem_calloc(1, sizeof *state);
+    if (device->amp == AMP_OFF)
+        return;
+    if (device->amp == AMP_FP16)
+        usage_error("--amp fp16 needs a GPU: use --amp bf16, or --device cuda");
+    if (!cpu_bf16_available())
+        usage_error("--amp bf16: this program was made for processors without bf16 (AVX512_BF16); "
+                    "leave it out, or use --device cuda");
+    state->ops = device_cpu_ops;
+    cpu_bf16_ops(&state->ops);
+    device->ops = &state->ops;
 }
 
 static void cpu_free(Device *device)
@@ -44,24 +55,27 @@ static void cpu_synchronize(Device *device)
     (void)device;
 }
 
-static void cpu_conv_reserve(Device *device, ConvShape shape)
+void cpu_reserve(Device *device, size_t numel)
 {
     CpuState *state = device->state;
-    const size_t sizes[] = { cpu_conv_scratch(shape, device->threads),
-                             cpu_conv_grad_scratch(shape) };
-    for (int i = 0; i < 2; i++)
-        if (sizes[i] > state->numel) {
-            free(state->scratch);
-            state->scratch = mem_calloc(sizes[i], sizeof(float));
-            state->numel = sizes[i];
-        }
+    if (numel <= state->numel)
+        return;
+    free(state->scratch);
+    state->scratch = mem_calloc(numel, sizeof(float));
+    state->numel = numel;
+}
+
+static void cpu_conv_reserve(Device *device, ConvShape shape)
+{
+    cpu_reserve(device, cpu_conv_scratch(shape, device->threads));
+    cpu_reserve(device, cpu_conv_grad_scratch(shape));
 }
 
 float *cpu_scratch(const Device *device, size_t numel)
 {
     const CpuState *state = device->state;
-    CHECK(numel <= state->numel, "a convolution wants %zu floats of scratch, %zu are reserved",
-          numel, state->numel);
+    CHECK(numel <= state->numel, "a kernel wants %zu floats of scratch, %zu are reserved", numel,
+          state->numel);
     return state->scratch;
 }
 
