@@ -40,7 +40,7 @@ static void start_timeline(Metrics *metrics)
         metrics->trace = timeline_file(args->trace, "--trace", metrics->rank);
     if (args->profile != NULL)
         metrics->profile = timeline_file(args->profile, "--profile", metrics->rank);
-    timeline_start(&metrics->timeline, args, process_group_default());
+    timeline_start(&metrics->timeline, process_group_default());
 }
 
 static void stop_timeline(Metrics *metrics)

@@ -48,7 +48,7 @@ typedef struct {
 /* The group's calls are the same on all ranks, so the times of each can be compared. */
 static Meetings meet(Timeline *timeline)
 {
-    ProcessGroup *pg = timeline_group(timeline);
+    ProcessGroup *pg = timeline->pg;
     const size_t n = timeline->num_calls;
     Meetings meetings = { .all_called = mem_calloc(n, sizeof(double)) };
     double *first = mem_calloc(n, sizeof *first), *last = mem_calloc(n, sizeof *last);
@@ -248,7 +248,7 @@ static void write_table(FILE *file, const double *times, int world_size)
 
 void profile_write(FILE *file, const char *path, Timeline *timeline, int rank)
 {
-    ProcessGroup *pg = timeline_group(timeline);
+    ProcessGroup *pg = timeline->pg;
     const int world_size = pg != NULL ? pg->world_size : 1;
     double ours[NUM_TIMES] = { 0 };
     double *times = mem_calloc((size_t)world_size * NUM_TIMES, sizeof *times);

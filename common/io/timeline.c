@@ -75,13 +75,6 @@ static void record(Timeline *timeline)
     span_timing = true; // and stays so: metrics may want the sums
 }
 
-ProcessGroup *timeline_group(Timeline *timeline)
-{
-    if (timeline->pg == NULL || timeline->pg->world_size == 1)
-        return NULL;
-    return timeline->own.world_size > 0 ? &timeline->own : timeline->pg;
-}
-
 /* Asks rank 0 for the time. The answer was true half a round trip ago, give or take the other half:
  * so the quickest of several is the best (Mills, RFC 5905). */
 static double measure_offset(ProcessGroup *pg)
@@ -106,25 +99,15 @@ static double measure_offset(ProcessGroup *pg)
     return offset;
 }
 
-void timeline_start(Timeline *timeline, const Args *args, ProcessGroup *pg)
+void timeline_start(Timeline *timeline, ProcessGroup *pg)
 {
-    *timeline = (Timeline){ .pg = pg };
+    *timeline = (Timeline){ .pg = pg != NULL && pg->world_size > 1 ? pg : NULL };
     timeline->span = calloc(MAX_RECORDS, sizeof *timeline->span); // not touched: it costs nothing
     timeline->call = calloc(MAX_RECORDS, sizeof *timeline->call);
     CHECK(timeline->span != NULL && timeline->call != NULL, "out of memory for a timeline");
-    if (pg != NULL && pg->place.on_gpu && pg->world_size > 1) {
-        if (pg->store == NULL)
-            usage_error(
-                "--trace and --profile on GPUs need a store to talk through, which --backend "
-                "mpi has not: use nccl or tcp");
-        Args host = *args;
-        host.backend = "tcp";
-        process_group_init_store(&timeline->own, &host, pg->store, pg->rank, pg->world_size,
-                                 (Place){ .on_gpu = false });
-    }
-    if (timeline_group(timeline) != NULL) {
-        timeline->offset_at_begin = measure_offset(timeline_group(timeline));
-        barrier(timeline_group(timeline)); // rank 0 has come to the last of its answers: all begin
+    if (timeline->pg != NULL) {
+        timeline->offset_at_begin = measure_offset(pg);
+        barrier(pg); // rank 0 has come to the last of its answers: all begin
     }
     if (pg != NULL && observer.see == NULL) {
         observer.see = see_call;
@@ -138,9 +121,8 @@ void timeline_stop(Timeline *timeline)
 {
     record(NULL);
     timeline->end = seconds_now();
-    ProcessGroup *pg = timeline_group(timeline);
-    if (pg != NULL)
-        timeline->offset_at_end = measure_offset(pg);
+    if (timeline->pg != NULL)
+        timeline->offset_at_end = measure_offset(timeline->pg);
 }
 
 double timeline_aligned(const Timeline *timeline, double time)
@@ -152,8 +134,6 @@ double timeline_aligned(const Timeline *timeline, double time)
 
 void timeline_free(Timeline *timeline)
 {
-    if (timeline->own.world_size > 0)
-        process_group_destroy(&timeline->own);
     free(timeline->span);
     free(timeline->call);
 }

@@ -24,7 +24,6 @@ typedef struct {
 
 typedef struct {
     ProcessGroup *pg; // NULL: this process trains alone
-    ProcessGroup own; // for messages about the timeline, where pg's memory is a GPU's
     double begin, end; // of what is recorded
     Span *span;
     Call *call;
@@ -38,7 +37,7 @@ FILE *timeline_file(const char *path, const char *option, int rank);
 
 /* Starts to record; one timeline at a time. pg: the group of all ranks, or NULL. Collective then:
  * the ranks compare their clocks as NTP does, by messages to and fro. */
-void timeline_start(Timeline *timeline, const Args *args, ProcessGroup *pg);
+void timeline_start(Timeline *timeline, ProcessGroup *pg);
 
 /* Ends the record. Collective likewise. */
 void timeline_stop(Timeline *timeline);
@@ -46,8 +45,5 @@ void timeline_free(Timeline *timeline);
 
 /* A time of this rank as rank 0's clock had it. */
 double timeline_aligned(const Timeline *timeline, double time);
-
-/* For messages in host memory between the ranks of the timeline; NULL: there is one rank. */
-ProcessGroup *timeline_group(Timeline *timeline);
 
 #endif

@@ -114,7 +114,7 @@ static void send_events(Writer *writer, ProcessGroup *pg)
 
 void trace_write(FILE *file, const char *path, Timeline *timeline, int rank)
 {
-    ProcessGroup *pg = timeline_group(timeline);
+    ProcessGroup *pg = timeline->pg;
     Writer writer = { .text = file, .timeline = timeline, .zero = timeline->begin, .rank = rank };
     if (pg != NULL)
         broadcast(pg, &writer.zero, 1, FLOAT64, 0);

@@ -53,6 +53,7 @@ void cpu_add_rows(int rows, int columns, const float *values, float *sums);
 /* Adds up as a tree: part i of `parts`, a power of two, gets part i + parts / 2, and so on until
  * all are in part 0. Parts lie `stride` apart; on the calling thread. */
 void cpu_tree_sum(int parts, size_t numel, size_t stride, float *sums);
+
 /* Two rows of outputs become a row of pooled units, and argmax says which of its four each unit is:
  * 0 and 1 above, 2 and 3 below, of equal ones the first, as in PyTorch. */
 void cpu_pool_rows(int size, int channels, const float *rows, const float *bias, float *y,
