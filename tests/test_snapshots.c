@@ -74,6 +74,7 @@ static void test_a_copy(void **state)
     run_init(&found, "cnn", "sgd", 0.9, 2);
     found.args.seed = 1;
     found.args.resume = path;
+    run_free(&run);
     run_init(&run, "cnn", "sgd", 0.9, 1);
     for (int step = 1; step <= 4; step++)
         run_step(&run);

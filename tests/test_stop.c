@@ -55,6 +55,7 @@ static void train(Rank *rank)
     CHECK(steps == (plan->leaves > 0 ? plan->leaves : plan->last), "left after %g steps", steps);
     reducer_free(&reducer);
     process_group_destroy(&pg);
+    run_free(&run);
 }
 
 static void test_all_leave_together(void **state)

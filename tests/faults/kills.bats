@@ -41,3 +41,20 @@ same_after_kills() {
     [ "$(grep '^Test Epoch' <<<"$output")" = "$tested" ]
     [ -e "$OUT/c/epoch_2.safetensors" ] && [ -e "$OUT/c/cnn_digits.safetensors" ]
 }
+
+@test "torchrun: a rank that is killed is started again, with all others, and goes on" {
+    PATH=$PATH${TORCH_BIN:+:$TORCH_BIN}
+    command -v torchrun >/dev/null || skip "no torchrun"
+    options="--model linear --epochs 400 --save-every 0 --save-every-steps 200"
+    undisturbed "$OUT/straight" 2 $options --save-every-steps 0
+    LAUNCHER=torchrun MAX_RESTARTS=2 $RUN 2 $options --checkpoint-dir "$OUT/c" >"$OUT/said" 2>&1 3>&- &
+    job=$!
+    until_true 120 grep -qs 'snapshot saved' "$OUT/said"
+    kill -KILL "$(rank_pid 1)"
+    status=0
+    wait $job || status=$?
+    cat "$OUT/said"
+    [ "$status" -eq 0 ]
+    grep -q 'goes on from .*: epoch' "$OUT/said"
+    cmp "$OUT/straight/linear_random.safetensors" "$OUT/c/linear_random.safetensors"
+}

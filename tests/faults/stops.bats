@@ -83,6 +83,7 @@ os.execvp(sys.argv[1], sys.argv[1:])' $RUN 2 --model linear 100000 --checkpoint-
     grep -q 'goes on from .*: epoch' "$OUT/said"
     cmp "$OUT/straight/linear_random.safetensors" "$OUT/c/linear_random.safetensors"
 
+    : >"$OUT/said"
     $RUN 2 --model linear 1000000 --seed 5 --checkpoint-dir "$OUT/c" >"$OUT/said" 2>&1 3>&- &
     job=$!
     until_true 60 grep -qs '^\[CPU1\] Epoch' "$OUT/said"
