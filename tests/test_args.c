@@ -144,6 +144,8 @@ static void test_refused(void **state)
         { 1, "--threads 0", "from 1 to 1024 or auto" },
         { 4, "--save-every-steps 1", "--save-every-steps comes with step 05" },
         { 5, "--keep 0", "from 1 to" },
+        { 5, "--inject kill:1:2,maim:0:2", "--inject must be up to 16 of KIND:RANK:STEP, KIND" },
+        { 5, "--inject kill:1:2,", "not \"kill:1:2,\"" },
         { 5, "--resume a --init-from b", "--init-from does not go with this --resume" },
         { 4, "--resume auto", "--resume auto comes with step 05" },
         { 1, "--global-batch-size 0", "from 1 to 2147483647 or none" },

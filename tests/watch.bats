@@ -89,7 +89,7 @@ rows() {
 
 @test "what is asked for wrongly" {
     run -2 ranks 2 --inject kill:1
-    [ "$(grep -c 'inject "kill:1": it must be KIND:RANK:STEP, KIND one of kill, stop' <<<"$output")" -eq 1 ]
+    [ "$(grep -c 'inject must be up to 16 of KIND:RANK:STEP, KIND one of kill, stop' <<<"$output")" -eq 1 ]
     run -2 $DOCTOR a b
     [[ $output == *"b is not understood: tools/ddp_doctor [DIR]; see --help" ]]
     run -2 $DOCTOR --verbose

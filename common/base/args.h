@@ -52,7 +52,7 @@ typedef struct {
     int save_every_steps; // optimizer steps between snapshots; 0: none
     int keep; // so many snapshots stay
     int check_sync; // steps between two comparisons of the replicas; 0: never
-    const char *inject; // faults, see common/fault/inject.h; or NULL
+    const char *inject; // faults, see fault_spec.h; or NULL
     int local_rank; // from the old launch module, becomes LOCAL_RANK; -1: not given
 } Args;
 

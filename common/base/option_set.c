@@ -5,6 +5,7 @@
 #include <ctype.h>
 #include <stdlib.h>
 
+#include "common/base/fault_spec.h"
 #include "common/base/log.h"
 #include "common/base/options.h"
 
@@ -84,6 +85,12 @@ static const char *to_string(const char *text, const char *place)
     return text;
 }
 
+static const char *to_faults(const char *text, const char *place)
+{
+    faults_check(to_string(text, place), place);
+    return text;
+}
+
 void option_set(const Option *option, Args *args, const char *text, const char *place)
 {
     void *field = (char *)args + option->offset;
@@ -108,6 +115,9 @@ void option_set(const Option *option, Args *args, const char *text, const char *
         break;
     case OPTION_OPTIONAL:
         *(const char **)field = strcmp(text, option->preset) == 0 ? NULL : to_string(text, place);
+        break;
+    case OPTION_FAULTS:
+        *(const char **)field = strcmp(text, option->preset) == 0 ? NULL : to_faults(text, place);
         break;
     case OPTION_ACTION:
         break;

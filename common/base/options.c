@@ -104,7 +104,7 @@ const Option options[] = {
       .help = "how long a rank waits for the others", .low = 0.001, .high = 1000000 },
     { "check-sync", "N", "0", RANKS, STEP_FAULT, OPTION_INT, offsetof(Args, check_sync),
       .help = "steps between comparisons of all replicas; 0: none", .high = INT_MAX },
-    { "inject", "SPEC", "none", RANKS, STEP_FAULT, OPTION_OPTIONAL, offsetof(Args, inject),
+    { "inject", "SPEC", "none", RANKS, STEP_FAULT, OPTION_FAULTS, offsetof(Args, inject),
       .help = "kill|stop|exit|slow|corrupt-grad|bitflip:RANK:STEP,..." },
 
     { "config", "FILE", "config.yaml", GENERAL, STEP_SINGLE, OPTION_ACTION, 0,

@@ -22,6 +22,7 @@ typedef enum {
     OPTION_CHOICE, // string: one of those that `value` lists
     OPTION_STRING, // string, not empty
     OPTION_OPTIONAL, // string, or NULL for the word that is its default
+    OPTION_FAULTS, // such a string that is a list of faults (fault_spec.h)
     OPTION_ACTION, // command line only, and not stored in Args
 } OptionKind;
 

@@ -56,19 +56,15 @@ static void spoil(void *context, int i)
 void injector_init(Injector *injector, const Args *args, int rank, int world_size)
 {
     *injector = (Injector){ 0 };
-    for (const char *text = args->inject; text != NULL && *text != '\0';) {
+    for (const char *text = args->inject; text != NULL && *text != '\0'; text += *text == ',') {
         Fault fault;
-        const char *end = fault_parse(&fault, text);
-        if (end == NULL || injector->num_faults == MAX_FAULTS)
-            usage_error("--inject \"%.60s\": it must be KIND:RANK:STEP, KIND one of kill, stop, "
-                        "slow, exit, corrupt-grad, bitflip; as in kill:1:20,slow:0:5:50 (50 ms)",
-                        text);
+        text = fault_parse(&fault, text);
+        CHECK(text != NULL, "--inject %s was not checked", args->inject);
         if (fault.rank >= world_size)
-            usage_error("--inject %.60s: there is no rank %d, the last of %d is %d", text,
+            usage_error("--inject %.80s: there is no rank %d, the last of %d is %d", args->inject,
                         fault.rank, world_size, world_size - 1);
         if (fault.rank == rank && fault.attempt == restart_count())
             injector->fault[injector->num_faults++] = fault;
-        text = end + (*end == ',');
     }
 }
 

@@ -1,40 +1,9 @@
-/*
- * inject.h - faults on purpose, to see what survives them: --inject KIND:RANK:STEP.
- *
- *     kill:1:20         SIGKILL to rank 1 after its step 20: a machine that is lost
- *     stop:1:20         SIGSTOP instead: it is there, but says nothing more
- *     exit:1:20         it gives up by itself, with a line and status 1
- *     slow:1:20:50      from step 20 on, it sleeps 50 ms after every step (100 if none are given)
- *     corrupt-grad:1:20 its gradients of step 20 are 1000 times too large: all replicas follow
- *     bitflip:1:20      after step 20, one bit of one of its weights flips: the replicas differ
- *
- * Several are separated by commas. Steps are those of the metrics: counted from 1 over the whole
- * run. A fault happens in the first attempt only, so that the restarted run goes through;
- * kill:0:30@1 waits for the first restart.
- */
+/* inject.h - does to its own rank what --inject asks for (fault_spec.h). */
 #ifndef COMMON_FAULT_INJECT_H
 #define COMMON_FAULT_INJECT_H
 
+#include "common/base/fault_spec.h"
 #include "common/nn/optim.h"
-
-#define MAX_FAULTS 16
-
-typedef enum {
-    FAULT_KILL,
-    FAULT_STOP,
-    FAULT_SLOW,
-    FAULT_EXIT,
-    FAULT_CORRUPT_GRAD,
-    FAULT_BITFLIP,
-} FaultKind;
-
-typedef struct {
-    FaultKind kind;
-    int rank;
-    uint64_t step; // from 1
-    int milliseconds; // of FAULT_SLOW
-    int attempt; // restarts before it happens
-} Fault;
 
 typedef struct {
     Model *model;
@@ -44,8 +13,8 @@ typedef struct {
     void *grad_hook_context;
 } Injector;
 
-/* Reads args->inject. A text that is no such list, or names a rank that is not there, is a usage
- * error. Local. */
+/* Picks this rank's faults of this attempt from args->inject. Usage error where that names a rank
+ * that is not there. Local. */
 void injector_init(Injector *injector, const Args *args, int rank, int world_size);
 
 /* Names the victim, before its first step. Where there are gradients to corrupt, puts itself in
@@ -55,9 +24,5 @@ void injector_attach(Injector *injector, Model *model);
 
 /* After each step: does what is due. Local. */
 void injector_step(const Injector *injector);
-
-/* One fault, as above; the text ends at a comma or a 0. Returns what follows it, NULL if it is
- * none. */
-const char *fault_parse(Fault *fault, const char *text);
 
 #endif

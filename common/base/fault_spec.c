@@ -1,8 +1,11 @@
 /* From "slow:1:20:50@1" to a Fault. */
+#include "common/base/fault_spec.h"
+
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/fault/inject.h"
+#include "common/base/log.h"
 
 #define SLOW_MILLISECONDS 100
 #define MAX_NUMBER 1000000000
@@ -49,4 +52,18 @@ const char *fault_parse(Fault *fault, const char *text)
         return NULL;
     *fault = (Fault){ (FaultKind)kind, (int)rank, (uint64_t)step, (int)milliseconds, (int)attempt };
     return text;
+}
+
+void faults_check(const char *text, const char *place)
+{
+    int count = 0;
+    for (const char *rest = text; count == 0 || *rest != '\0'; count++) {
+        Fault fault;
+        rest = fault_parse(&fault, rest + (count > 0));
+        if (rest == NULL || count == MAX_FAULTS)
+            usage_error(
+                "%s must be up to %d of KIND:RANK:STEP, KIND one of kill, stop, slow, exit, "
+                "corrupt-grad, bitflip; as in kill:1:20,slow:0:5:50 (ms); not \"%.80s\"",
+                place, MAX_FAULTS, text);
+    }
 }

@@ -1,0 +1,46 @@
+/*
+ * fault_spec.h - faults on purpose, as one writes them: --inject KIND:RANK:STEP.
+ *
+ *     kill:1:20         SIGKILL to rank 1 after its step 20: a machine that is lost
+ *     stop:1:20         SIGSTOP instead: it is there, but says nothing more
+ *     exit:1:20         it gives up by itself, with a line and status 1
+ *     slow:1:20:50      from step 20 on, it sleeps 50 ms after every step (100 if none are given)
+ *     corrupt-grad:1:20 its gradients of step 20 are 1000 times too large: all replicas follow
+ *     bitflip:1:20      after step 20, one bit of one of its weights flips: the replicas differ
+ *
+ * Several are separated by commas. Steps are those of the metrics: counted from 1 over the whole
+ * run. A fault happens in the first attempt only, so that the restarted run goes through;
+ * kill:0:30@1 waits for the first restart.
+ */
+#ifndef COMMON_BASE_FAULT_SPEC_H
+#define COMMON_BASE_FAULT_SPEC_H
+
+#include <stdint.h>
+
+#define MAX_FAULTS 16
+
+typedef enum {
+    FAULT_KILL,
+    FAULT_STOP,
+    FAULT_SLOW,
+    FAULT_EXIT,
+    FAULT_CORRUPT_GRAD,
+    FAULT_BITFLIP,
+} FaultKind;
+
+typedef struct {
+    FaultKind kind;
+    int rank;
+    uint64_t step; // from 1
+    int milliseconds; // of FAULT_SLOW
+    int attempt; // restarts before it happens
+} Fault;
+
+/* One fault, as above; the text ends at a comma or a 0. Returns what follows it, NULL if it is
+ * none. */
+const char *fault_parse(Fault *fault, const char *text);
+
+/* Usage error unless the text is such a list; `place` says where it stands: "--inject". */
+void faults_check(const char *text, const char *place);
+
+#endif
