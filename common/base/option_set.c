@@ -91,9 +91,9 @@ static const char *to_faults(const char *text, const char *place)
     return text;
 }
 
-void option_set(const Option *option, Args *args, const char *text, const char *place)
+void option_set(const Option *option, void *fields, const char *text, const char *place)
 {
-    void *field = (char *)args + option->offset;
+    void *field = (char *)fields + option->offset;
     switch (option->kind) {
     case OPTION_INT:
         *(int *)field = to_int(option, text, place);
@@ -118,6 +118,9 @@ void option_set(const Option *option, Args *args, const char *text, const char *
         break;
     case OPTION_FAULTS:
         *(const char **)field = strcmp(text, option->preset) == 0 ? NULL : to_faults(text, place);
+        break;
+    case OPTION_FLAG:
+        *(bool *)field = text[0] != '\0';
         break;
     case OPTION_ACTION:
         break;

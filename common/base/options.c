@@ -143,10 +143,15 @@ static size_t edit_distance(const char *name, const char *typed, size_t length)
     return row[n];
 }
 
+bool option_is(const Option *option, const char *name, size_t length)
+{
+    return edit_distance(option->name, name, length) == 0;
+}
+
 const Option *option_find(const char *name, size_t length)
 {
     for (const Option *option = options; option < options + num_options; option++)
-        if (edit_distance(option->name, name, length) == 0)
+        if (option_is(option, name, length))
             return option;
     return NULL;
 }

@@ -23,6 +23,7 @@ typedef enum {
     OPTION_STRING, // string, not empty
     OPTION_OPTIONAL, // string, or NULL for the word that is its default
     OPTION_FAULTS, // such a string that is a list of faults (fault_spec.h)
+    OPTION_FLAG, // bool: true where it stands, without a value
     OPTION_ACTION, // command line only, and not stored in Args
 } OptionKind;
 
@@ -43,7 +44,10 @@ typedef struct {
 extern const Option options[];
 extern const int num_options;
 
-/* The option of this name, in which - and _ are the same; NULL if there is none. */
+/* Is this its name? - and _ are the same. */
+bool option_is(const Option *option, const char *name, size_t length);
+
+/* The option of this name; NULL if there is none. */
 const Option *option_find(const char *name, size_t length);
 
 /* Ends the program because there is no option of this name, and guesses which one of the step was
@@ -56,9 +60,10 @@ bool option_taught(const Option *option, int step);
 /* Its default in that step. */
 const char *option_preset(const Option *option, int step);
 
-/* Stores the value that text stands for. Usage error where it stands for none: `place` says which
- * option is meant, as the user wrote it. A string is not copied. */
-void option_set(const Option *option, Args *args, const char *text, const char *place);
+/* Stores the value that text stands for in the option's field: `fields` is an Args, or the struct
+ * of a tool whose own option it is. Usage error where it stands for none: `place` says which option
+ * is meant, as the user wrote it. A string is not copied. */
+void option_set(const Option *option, void *fields, const char *text, const char *place);
 
 typedef enum { BY_DEFAULT, BY_FILE, BY_COMMAND_LINE, NUM_SOURCES } Source; // in rising order
 
