@@ -15,11 +15,12 @@
 #   make check-mnist       accuracies on real MNIST (5 minutes)
 #   make check-torch       against PyTorch itself (5 minutes)
 #   make check-slurm       jobs on a real Slurm (2 minutes)
+#   make check-browser     the page of tools/serve, in Chromium (1 minute)
 #   make check-sanitizers  every access to memory watched (8 minutes)
 #   make check-fuzz        bytes that nobody expects (3 minutes)
 #   make check-bare        fresh machines; as root (20 minutes)
-# Options: MPI=0, CUDA=0, NCCL=0 (leave a part out), MARCH=x86-64-v3 (build for other machines than
-# this), CUDA_HOME=DIR (where CUDA is), CUDA_ARCH=native (kernels for this machine's GPU alone).
+# Options: MPI=0, CUDA=0, NCCL=0, PNG=0, HTTP=0 (leave a part out), MARCH=x86-64-v3 (build for other
+# machines than this), CUDA_HOME=DIR (where CUDA is), CUDA_ARCH=native (for this machine's GPU alone).
 
 CC        ?= cc
 CUDA_HOME ?= $(or $(patsubst %/bin/nvcc,%,$(shell command -v nvcc)),/usr/local/cuda)
@@ -35,15 +36,22 @@ LDLIBS    += -lyaml -ljansson -lz -lm -lpthread
 
 # Optional parts, found by looking for their compiler or header. The files of a part that is left out
 # are stood in for by the file X_absent.c of its X.c.
+header = $(if $(shell $(CC) -include $(1) -E -x c /dev/null >/dev/null 2>&1 && echo found),1,0)
 MPI  ?= $(if $(shell command -v mpicc),1,0)
 CUDA ?= $(if $(wildcard $(CUDA_HOME)/bin/nvcc),1,0)
 NCCL ?= $(if $(wildcard $(CUDA_HOME)/include/nccl.h /usr/include/nccl.h),$(CUDA),0)
+PNG  ?= $(call header,png.h)
+HTTP ?= $(call header,microhttpd.h)
+PNG  := $(PNG)
+HTTP := $(HTTP)
 
 PART_MPI  := $(wildcard common/*/*_mpi.c)
 PART_CUDA := $(wildcard common/*/*_cuda.c common/*/cuda_*.c)
 PART_NCCL := $(wildcard common/*/*_nccl.c common/*/nccl_*.c)
-PRESENT   := $(foreach part,MPI CUDA NCCL,$(if $(filter 1,$($(part))),$(PART_$(part))))
-MISSING   := $(filter-out $(PRESENT),$(PART_MPI) $(PART_CUDA) $(PART_NCCL))
+PART_PNG  := $(wildcard common/*/*_png.c)
+PARTS     := MPI CUDA NCCL PNG
+PRESENT   := $(foreach part,$(PARTS),$(if $(filter 1,$($(part))),$(PART_$(part))))
+MISSING   := $(filter-out $(PRESENT),$(foreach part,$(PARTS),$(PART_$(part))))
 SOURCES   := $(filter-out $(PRESENT:.c=_absent.c) $(MISSING),$(wildcard common/*/*.c))
 KERNELS   := $(if $(filter 1,$(CUDA)),$(wildcard common/*/*.cu))
 OBJECTS   := $(SOURCES:%.c=$(BUILD)/%.o) $(KERNELS:%.cu=$(BUILD)/%.o)
@@ -61,6 +69,7 @@ endif
 
 STEPS    := 01 02 03 04 05
 PROGRAMS := $(basename $(wildcard 0[1-5]_*/*.c) $(wildcard tools/*.c))
+PROGRAMS := $(filter-out $(if $(filter 0,$(HTTP)),tools/serve),$(PROGRAMS))
 
 all: $(PROGRAMS)
 
@@ -69,6 +78,12 @@ $(STEPS): $$(filter $$@_%,$$(PROGRAMS)) ; @:
 
 04 05: 03_torchrun_env/ddprun # which starts their ranks, too
 05: tools/ddp_doctor # which its messages name
+
+LIBPNG := $(if $(filter 1,$(PNG)),-lpng)
+tools/predict tools/serve: private override LDLIBS += $(LIBPNG)
+tools/serve: private override LDLIBS += -lmicrohttpd
+$(BUILD)/tools/serve.o: tools/serve.html # embedded by .incbin
+$(BUILD)/tools/export.o: tools/load_in_pytorch.py # so is this
 
 $(PROGRAMS): %: $(BUILD)/%.o $(BUILD)/libcommon.a
 	$(LINK) $(LDFLAGS) -o $@ $^ $(LDLIBS)
@@ -81,9 +96,9 @@ $(BUILD)/libcommon.a: $(OBJECTS) $(BUILD)/parts
 	$(RM) $@ && $(AR) rcs $@ $(OBJECTS)
 
 # Changes when a part is switched on or off: then everything is put together anew.
-PARTS = MPI=$(MPI) CUDA=$(CUDA) NCCL=$(NCCL) $(CC) $(CFLAGS) $(NVCCFLAGS)
+CHOICE = MPI=$(MPI) CUDA=$(CUDA) NCCL=$(NCCL) PNG=$(PNG) HTTP=$(HTTP) $(CC) $(CFLAGS) $(NVCCFLAGS)
 $(BUILD)/parts: FORCE
-	@mkdir -p $(@D) && echo "$(PARTS)" | cmp -s - $@ || echo "$(PARTS)" > $@
+	@mkdir -p $(@D) && echo "$(CHOICE)" | cmp -s - $@ || echo "$(CHOICE)" > $@
 
 $(BUILD)/%_mpi.o: %_mpi.c $(BUILD)/parts
 	@mkdir -p $(@D)

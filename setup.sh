@@ -1,9 +1,10 @@
 #!/bin/sh
-# Usage: ./setup.sh [--check | --minimal | --checks | --slurm]   Installs what the project needs and is missing.
+# Usage: ./setup.sh [--check | --minimal | --checks | --slurm | --browser]   Installs what the project needs and is missing.
 #   --check    only says what is missing; exit status 1 if the project cannot be built
-#   --minimal  leaves out what only tests need, and MPI
+#   --minimal  leaves out what only tests need, and what is optional
 #   --checks   adds what the slower checks need: make check-fuzz
 #   --slurm    adds Slurm, for a cluster of step 04 on this machine
+#   --browser  adds Chromium, for make check-browser
 # Uses the distribution's package manager, with sudo where needed. CUDA is never installed.
 set -eu
 cd "$(dirname "$0")"
@@ -17,8 +18,9 @@ case ${1:-} in
 --minimal) kinds=required ;;
 --checks) kinds="$kinds checks" ;;
 --slurm) kinds="$kinds slurm" ;;
+--browser) kinds="$kinds browser" ;;
 --help | -h) sed -n '2,/^set/ { /^set/d; s/^# //; p; }' "$0" && exit 0 ;;
-*) echo "$0: $1: it is --check, --minimal, --checks, --slurm or nothing" >&2 && exit 2 ;;
+*) echo "$0: $1: it is --check, --minimal, --checks, --slurm, --browser or nothing" >&2 && exit 2 ;;
 esac
 
 export DEBIAN_FRONTEND=noninteractive # apt-get shall ask nothing

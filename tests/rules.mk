@@ -15,7 +15,7 @@ $(TORCH_PEERS): %: %.o $(BUILD)/libcommon.a
 	$(LINK) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
 $(filter-out %/test_fuzz,$(TEST_PROGRAMS)) $(MPI_RANKS): %: %.o $(TEST_HELPERS) $(BUILD)/libcommon.a
-	$(LINK) $(LDFLAGS) -o $@ $^ $(LDLIBS) -lcmocka
+	$(LINK) $(LDFLAGS) -o $@ $^ $(LDLIBS) $(LIBPNG) -lcmocka
 
 # What the stand-in of CUDA is tried with.
 $(patsubst %.c,$(BUILD)/%,$(wildcard tests/cuda/test_*.c)): $(BUILD)/tests/cuda/stand_in_kernels.o
@@ -32,6 +32,11 @@ check-mnist: all
 # TORCH_SEED=N repeats the random settings that a failure names.
 check-torch: all $(TORCH_PEERS)
 	@export TORCH_BIN="$$(tests/torch/venv.sh)"; $(MAKE) -s test TESTS="$(wildcard tests/torch/*.bats)"
+
+# The page of tools/serve in headless Chromium (./setup.sh --browser installs it); pictures of it go to
+# build/browser.
+check-browser: all
+	@$(MAKE) -s test TESTS="$(wildcard tests/browser/*.bats)"
 
 # Jobs on a real Slurm, which starts and ends with them (2 minutes; ./setup.sh --slurm installs it).
 check-slurm: all
@@ -66,4 +71,4 @@ checklist: all $(BUILD)/tests/test_replicas
 include tests/fuzz/rules.mk
 -include $(TEST_PROGRAMS:=.d) $(MPI_RANKS:=.d) $(TORCH_PEERS:=.d) $(TEST_HELPERS:.o=.d)
 .PRECIOUS: $(TEST_PROGRAMS:=.o) $(MPI_RANKS:=.o)
-.PHONY: test prove check-mnist check-torch check-slurm check-faults check-cuda cuda-part check-sanitizers checklist
+.PHONY: test prove check-mnist check-torch check-browser check-slurm check-faults check-cuda cuda-part check-sanitizers checklist

@@ -87,6 +87,15 @@ install -y slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge
 systemctl disable --now slurmctld slurmd" ]
 }
 
+@test "setup --browser adds what looks at the page of tools/serve" {
+    script chromium ''
+    hide chromium
+    there 0 ./setup.sh
+    [ ! -e "$asked" ]
+    there 0 ./setup.sh --browser
+    [ "$(cat "$asked")" = "$(printf 'update\ninstall -y chromium')" ]
+}
+
 @test "offline, setup says what failed and does not try again" {
     script apt-get "echo \"\$*\" >>$asked; echo 'no route to host'; exit 100"
     there 1 CC=no-zlib ./setup.sh
@@ -103,7 +112,7 @@ systemctl disable --now slurmctld slurmd" ]
 
 @test "setup refuses options it does not know" {
     there 2 ./setup.sh --all
-    [[ $output == *"--all: it is --check, --minimal, --checks, --slurm or nothing" ]]
+    [[ $output == *"--all: it is --check, --minimal, --checks, --slurm, --browser or nothing" ]]
     there 0 ./setup.sh --help
     [[ $output == "Usage: ./setup.sh"* ]]
 }
@@ -111,8 +120,8 @@ systemctl disable --now slurmctld slurmd" ]
 @test "doctor has a line for every part, and the remedy for what is missing" {
     hide jq
     there 0 tools/doctor.sh
-    for part in 'C compiler' OpenMP make zlib libyaml jansson cmocka bats prove python3 aspell jq ip curl wget libFuzzer 'g\+\+' MPI CUDA \
-        cuBLAS NCCL 'GPU driver' 'NVIDIA GPU' Slurm torchrun gnuplot clang-format shellcheck cores avx2 avx512f MNIST; do
+    for part in 'C compiler' OpenMP make zlib libyaml jansson cmocka bats prove python3 aspell gnuplot jq ip curl wget libFuzzer 'g\+\+' MPI libpng \
+        libmicrohttpd CUDA cuBLAS NCCL 'GPU driver' 'NVIDIA GPU' Slurm Chromium torchrun clang-format shellcheck cores avx2 avx512f MNIST; do
         [ "$(echo "$output" | grep -cE "^(yes|no )  $part  ")" -eq 1 ]
     done
     echo "$output" | grep -q "^yes  python3       1.2.3$"

@@ -3,7 +3,7 @@
 # shellcheck shell=sh
 
 # Prints a line for every part: KIND|NAME|PROBE|WITHOUT|PACKAGES. KIND: required to build, tests (to
-# run them), checks (to run the slower ones), optional, slurm (setup.sh --slurm), extra (setup.sh does
+# run them), checks (to run the slower ones), optional, slurm and browser (setup.sh --slurm, --browser), extra (setup.sh does
 # not install it), or outside (no package, but advice).
 # PROBE: a command that succeeds where the part is, and prints its version.
 parts() {
@@ -45,6 +45,10 @@ parts() {
 
     part optional MPI mpi 'no --backend mpi, no LAUNCHER=mpirun' \
         'libopenmpi-dev openmpi-bin' openmpi-devel openmpi 'openmpi openmpi-dev' openmpi-devel
+    part optional libpng 'header png.h PNG_LIBPNG_VER_STRING' 'tools/predict and tools/serve read PGM only' \
+        libpng-dev libpng-devel libpng libpng-dev libpng16-devel
+    part optional libmicrohttpd 'header microhttpd.h' 'no tools/serve' \
+        libmicrohttpd-dev libmicrohttpd-devel libmicrohttpd libmicrohttpd-dev libmicrohttpd-devel
 
     nvcc=$(command -v nvcc) || nvcc=/usr/local/cuda/bin/nvcc
     cuda=${CUDA_HOME:-${nvcc%/bin/nvcc}}
@@ -58,6 +62,7 @@ parts() {
     part slurm Slurm 'daemon slurmctld' '04 pretends its nodes, unless this is a cluster' \
         'slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge' \
         'slurm-slurmctld slurm-slurmd slurm munge' slurm-llnl 'slurm munge' 'slurm slurm-node munge'
+    part browser Chromium browser "no 'make check-browser'" chromium chromium chromium chromium chromium
     part outside torchrun 'location torchrun' 'no LAUNCHER=torchrun' 'pip install torch'
     part extra tc 'location tc' 'no bench/two_nodes.sh' iproute2 iproute-tc iproute2 iproute2 iproute2
     part extra clang-format 'program clang-format' "no 'make format'" \
@@ -95,6 +100,11 @@ mpi() {
 fuzzer() {
     echo 'int LLVMFuzzerTestOneInput(const void *data, unsigned long size) { return 0; }' |
         clang -w -fsanitize=fuzzer,address,undefined -x c -o /dev/null - 2>/dev/null && program clang
+}
+
+# Its name is not the same everywhere.
+browser() {
+    command -v chromium || command -v chromium-browser || command -v google-chrome
 }
 
 # Debian's python3 alone cannot make the venv that 'make check-torch' gets PyTorch into.

@@ -25,13 +25,14 @@ static const Option *find(const char *name)
     return option_find(name, strlen(name));
 }
 
-static Source source_of(const Settings *settings, const char *name)
+static SettingSource source_of(const Settings *settings, const char *name)
 {
     return settings->source[find(name) - options];
 }
 
 /* Where the user set an option, for messages: "--lr", or "config.yaml:7: lr". */
-static void write_place(char *place, const Settings *settings, const Option *option, Source source)
+static void write_place(char *place, const Settings *settings, const Option *option,
+                        SettingSource source)
 {
     if (source == BY_FILE)
         snprintf(place, PLACE_BYTES, "%s:%d: %s", settings->path, settings->line[option - options],
@@ -45,7 +46,7 @@ static void write_place(char *place, const Settings *settings, const Option *opt
 static void give_way(Settings *settings, bool clashes, const char *name, const char *other,
                      const char *remedy)
 {
-    const Source source = source_of(settings, name);
+    const SettingSource source = source_of(settings, name);
     if (!clashes || source == BY_DEFAULT)
         return;
     if (source >= source_of(settings, other)) {
@@ -203,7 +204,7 @@ void args_parse(Args *args, Step step, int argc, char **argv)
     args_defaults(args, "cnn");
     for (const Option *option = options; option < options + num_options; option++)
         option_set(option, args, option_preset(option, step), option->name);
-    for (Source source = BY_FILE; source <= BY_COMMAND_LINE; source++)
+    for (SettingSource source = BY_FILE; source <= BY_COMMAND_LINE; source++)
         for (const Option *option = options; option < options + num_options; option++) {
             const char *text = settings.text[source][option - options];
             if (text == NULL || !option_taught(option, step))

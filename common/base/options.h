@@ -65,12 +65,12 @@ const char *option_preset(const Option *option, int step);
  * is meant, as the user wrote it. A string is not copied. */
 void option_set(const Option *option, void *fields, const char *text, const char *place);
 
-typedef enum { BY_DEFAULT, BY_FILE, BY_COMMAND_LINE, NUM_SOURCES } Source; // in rising order
+typedef enum { BY_DEFAULT, BY_FILE, BY_COMMAND_LINE, NUM_SOURCES } SettingSource; // in rising order
 
 /* What the user asked for, in the order of the table. */
 typedef struct {
     const char *text[NUM_SOURCES][MAX_OPTIONS]; // values as written; NULL: not there
-    Source source[MAX_OPTIONS]; // the strongest, whose value holds
+    SettingSource source[MAX_OPTIONS]; // the strongest, whose value holds
     const char *path; // of the configuration file; NULL: there is none
     int line[MAX_OPTIONS]; // where in it, from 1
 } Settings;

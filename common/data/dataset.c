@@ -31,16 +31,26 @@ static void random_load(Dataset *dataset, size_t rows, Rng *rng)
     }
 }
 
+void dataset_normalise(Dataset *dataset, float mean, float std)
+{
+    const float old_mean = dataset->mean, old_std = dataset->std;
+    if (mean == old_mean && std == old_std)
+        return;
+    for (size_t i = 0; dataset->floats != NULL && i < dataset->size * dataset->features; i++)
+        dataset->floats[i] = (dataset->floats[i] * old_std + old_mean - mean) / std;
+    for (int i = 0; i < 256; i++)
+        dataset->normalised[i] = ((float)i / 255 - mean) / std;
+    dataset->mean = mean;
+    dataset->std = std;
+}
+
 /* Images of MNIST's size with ten classes, normalised by the mean and the standard deviation of
  * all pixels of MNIST's training images. */
 static void images_init(Dataset *dataset)
 {
     dataset->features = IMAGE_SIDE * IMAGE_SIDE;
     dataset->num_classes = NUM_DIGITS;
-    dataset->mean = 0.1307f;
-    dataset->std = 0.3081f;
-    for (int i = 0; i < 256; i++)
-        dataset->normalised[i] = ((float)i / 255 - dataset->mean) / dataset->std;
+    dataset_normalise(dataset, 0.1307f, 0.3081f);
 }
 
 static void mnist_load(Dataset *dataset, const char *dir, Split split)

@@ -38,6 +38,9 @@ typedef struct {
 void dataset_init(Dataset *dataset, const Args *args, Split split, Rng *rng);
 void dataset_free(Dataset *dataset);
 
+/* Normalises images anew, by the mean and std that a model was trained with. */
+void dataset_normalise(Dataset *dataset, float mean, float std);
+
 /* More rows than this no batch of the set that args name can have, whatever --batch-size says;
  * INT_MAX where files tell, which nobody has opened yet. */
 int dataset_max_rows(const Args *args);

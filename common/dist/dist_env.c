@@ -37,11 +37,20 @@ static bool is_set(const char *name)
     return name != NULL && getenv(name) != NULL;
 }
 
+/* NULL: there is none. */
 static const struct Launcher *find_launcher(void)
 {
     for (size_t i = 0; i < sizeof launchers / sizeof launchers[0]; i++)
         if (is_set(launchers[i].rank) && is_set(launchers[i].world_size))
             return &launchers[i];
+    return NULL;
+}
+
+static const struct Launcher *require_launcher(void)
+{
+    const struct Launcher *launcher = find_launcher();
+    if (launcher != NULL)
+        return launcher;
     if (is_set("SLURM_JOB_ID"))
         die("this is a job of Slurm, but not a step of one: put srun in front of the program");
     die("who am I? Neither RANK and WORLD_SIZE nor the variables of mpirun or srun are set: start "
@@ -91,9 +100,14 @@ static void find_master(DistEnv *env)
     env->master_port = is_set("MASTER_PORT") ? env_int("MASTER_PORT") : one_node ? DEFAULT_PORT : 0;
 }
 
+bool dist_env_found(void)
+{
+    return find_launcher() != NULL;
+}
+
 void dist_env_init(DistEnv *env)
 {
-    *env = (DistEnv){ .launcher = find_launcher() };
+    *env = (DistEnv){ .launcher = require_launcher() };
     const struct Launcher *launcher = env->launcher;
     env->rank = env_int(launcher->rank);
     env->world_size = env_int(launcher->world_size);

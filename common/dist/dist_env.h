@@ -15,6 +15,9 @@ typedef struct {
     char host[64]; // name of this machine
 } DistEnv;
 
+/* Is this a rank of a job, and no program that somebody has typed? */
+bool dist_env_found(void);
+
 /* Looks for the variables of torchrun (and ddprun), Open MPI's mpirun, Slurm's srun, and of all
  * that speak PMI (MPICH, Intel MPI), in this order, since mpirun inside a Slurm job hands Slurm's
  * to its ranks too, all alike. MASTER_ADDR and MASTER_PORT are read whoever the launcher is; where

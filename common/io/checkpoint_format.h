@@ -1,4 +1,4 @@
-/* checkpoint_format.h - what is written where in a checkpoint; private to checkpoint*.c. */
+/* checkpoint_format.h - what is written where in a checkpoint; private to this room. */
 #ifndef COMMON_IO_CHECKPOINT_FORMAT_H
 #define COMMON_IO_CHECKPOINT_FORMAT_H
 
@@ -7,6 +7,8 @@
 
 #define CHECKPOINT_VERSION_KEY "ddp_c_version" // tells our files from others
 #define CHECKPOINT_VERSION "1"
+#define EXPORT_VERSION_KEY "ddp_c_export" // takes its place where there are only weights
+#define EXPORT_VERSION "1"
 #define CHECKPOINT_STEP "optimizer.step" // int64, a scalar
 #define CHECKPOINT_CHECKSUM "checksum" // of the tensors
 #define CHECKPOINT_METADATA_CHECKSUM "metadata_checksum" // of all metadata but itself
@@ -54,6 +56,10 @@ bool source_check_position(Source *source, const Dataset *dataset, Position *pos
  * goes on from must be `exact`; weights to start from may come in another precision. */
 bool source_read(Source *source, const char *name, bool exact, const Model *model, int i,
                  float *host);
+
+/* The model's tensors, in float32, bfloat16 or float64, and nothing else. What is wrong with one
+ * leaves the model with some of them. */
+bool source_load_weights(Source *source, Model *model);
 
 bool source_reject(Source *source, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

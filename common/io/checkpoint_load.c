@@ -54,10 +54,9 @@ static bool read_loss_scale(Source *source, Device *device, uint64_t step, bool 
     LossScale state = { 0 };
     int good_steps = -1, end = 0;
     unsigned skipped = 0;
-    const bool valid =
-        sscanf(text, "%f %d %u%n", &state.scale, &good_steps, &skipped, &end) == 3 &&
-        text[end] == '\0' && isfinite(state.scale) && state.scale > 0 && good_steps >= 0 &&
-        skipped <= step;
+    const bool valid = sscanf(text, "%f %d %u%n", &state.scale, &good_steps, &skipped, &end) == 3 &&
+                       text[end] == '\0' && isfinite(state.scale) && state.scale > 0 &&
+                       good_steps >= 0 && skipped <= step;
     if (!valid)
         return source_reject(source,
                              "\"%s\" in its metadata is \"%.64s\", not a scale, its age, and the "
@@ -176,10 +175,8 @@ static const char *find_prefix(const Source *source, const Model *model)
     return "module.";
 }
 
-static bool init_from(Source *source, Model *model)
+bool source_load_weights(Source *source, Model *model)
 {
-    if (!source_open(source))
-        return false;
     bool ok = true;
     const char *prefix = find_prefix(source, model);
     for (int i = 0; ok && i < model->num_parameters; i++) {
@@ -191,6 +188,12 @@ static bool init_from(Source *source, Model *model)
             model_import(model, i, host, model->params);
         free(host);
     }
+    return ok;
+}
+
+static bool init_from(Source *source, Model *model)
+{
+    const bool ok = source_open(source) && source_load_weights(source, model);
     source_close(source);
     return ok;
 }

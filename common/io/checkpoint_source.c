@@ -30,8 +30,9 @@ bool source_reject(Source *source, const char *format, ...)
 static bool same_checksum(const Source *source, const char *key, const char *actual)
 {
     const char *named = safetensors_metadata(source->file, key);
-    return safetensors_metadata(source->file, CHECKPOINT_VERSION_KEY) == NULL || named == NULL ||
-           strcmp(named, actual) == 0;
+    const bool ours = safetensors_metadata(source->file, CHECKPOINT_VERSION_KEY) != NULL ||
+                      safetensors_metadata(source->file, EXPORT_VERSION_KEY) != NULL;
+    return !ours || named == NULL || strcmp(named, actual) == 0;
 }
 
 bool source_open(Source *source)

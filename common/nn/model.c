@@ -292,6 +292,14 @@ int model_correct(const Model *model)
     return (int)read_stat(model, 1);
 }
 
+void model_log_probs(const Model *model, float *host)
+{
+    const Network *network = model->network;
+    CHECK(network->spec->classifies, "the %s gives a number, no probabilities", model->name);
+    const size_t count = (size_t)network->batch_size * last_layer(model)->features;
+    device_copy(model->device, host, network->log_probs, count * sizeof *host, COPY_TO_HOST);
+}
+
 void model_set_grad_hook(Model *model, GradHook *hook, void *context)
 {
     model->grad_hook = hook;

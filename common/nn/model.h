@@ -48,9 +48,10 @@ void model_zero_grad(Model *model);
 void model_forward(Model *model, const Batch *batch); // fetches the rows, computes the loss
 void model_backward(Model *model); // of the last forward pass; adds to grads
 
-/* Of the last forward pass; both wait for the device. */
+/* Of the last forward pass; all wait for the device. */
 float model_loss(const Model *model); // mean over the batch
 int model_correct(const Model *model); // rows classified correctly
+void model_log_probs(const Model *model, float *host); // to host memory, [rows][classes]
 
 void model_set_grad_hook(Model *model, GradHook *hook, void *context); // NULL: none
 

@@ -42,6 +42,7 @@ fuzz() {
 @test "fuzz: checkpoint" { fuzz checkpoint; }
 @test "fuzz: metrics" { fuzz metrics; }
 @test "fuzz: flight" { fuzz flight; }
+@test "fuzz: picture" { fuzz picture; }
 @test "fuzz: service" { fuzz service; }
 @test "fuzz: server" { fuzz server; }
 @test "fuzz: store" { fuzz store; }

@@ -8,11 +8,11 @@ FUZZ_WRAPPED := exit _exit poll clock_gettime getenv setenv sleep nanosleep acce
 FUZZ_LDFLAGS := $(FUZZ_WRAPPED:%=-Wl,--wrap=%)
 
 $(BUILD)/tests/test_fuzz: $(BUILD)/tests/test_fuzz.o $(FUZZ_OBJECTS) $(BUILD)/libcommon.a
-	$(LINK) $(LDFLAGS) $(FUZZ_LDFLAGS) -o $@ $^ $(LDLIBS) -lcmocka
+	$(LINK) $(LDFLAGS) $(FUZZ_LDFLAGS) -o $@ $^ $(LDLIBS) $(LIBPNG) -lcmocka
 
 # Only in a build that tests/fuzz/fuzz.bats makes: with clang, sanitizers and coverage.
 $(BUILD)/engine: $(BUILD)/tests/fuzz/engine.o $(FUZZ_OBJECTS) $(BUILD)/libcommon.a
-	$(CC) $(LDFLAGS) $(FUZZ_LDFLAGS) -fsanitize=fuzzer -o $@ $^ $(LDLIBS)
+	$(CC) $(LDFLAGS) $(FUZZ_LDFLAGS) -fsanitize=fuzzer -o $@ $^ $(LDLIBS) $(LIBPNG)
 
 check-fuzz:
 	@$(MAKE) -s test TESTS=tests/fuzz/fuzz.bats; status=$$?; \

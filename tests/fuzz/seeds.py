@@ -11,6 +11,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import zlib
 
 here = os.path.dirname(os.path.abspath(__file__))
 root = os.path.join(here, "..", "..")
@@ -124,6 +125,29 @@ seed("flight", part(header(0)), part(call(0) + call(1, 1, 0, 9)), part(header(1)
 seed("flight", part(header(0)), part(call(0, 0, 0) + call(1, 8, 0)), part(header(1)), part(call(0, 5, 0)))
 seed("flight", *(piece for rank in (0, 1) for piece in (part(header(rank)), part(b"".join(map(call, range(9)))))))
 seed("flight", part(header(0, 0)), part(), part(header(1, 8)), part(call(0, group=b"node 0")))
+# Pictures: a JSON request, PGM of each kind, PNG of each colour type.
+def chunk(name, data):
+    return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+
+
+def png(width, height, depth, colour, rows, *chunks):
+    head = struct.pack(">2I5B", width, height, depth, colour, 0, 0, 0)
+    body = zlib.compress(b"".join(b"\0" + row for row in rows))
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + b"".join(chunks) + chunk(b"IDAT", body) + chunk(b"IEND", b"")
+
+
+seed("picture", b"\0", json.dumps({"pixels": [0] * 300 + [255, 128.5] + [0] * 482}))
+seed("picture", b"\4", '{"pixels": [1, 2]}')
+seed("picture", b"\1", "P2 # plain\n3 2\n15\n0 1 2 15 4 5\n")
+seed("picture", b"\1", "P5\n3 2 255\n", bytes([255, 255, 255, 255, 0, 255]))
+seed("picture", b"\1", "P5\n2 2 65535 ", bytes(6), b"\xff\xff")
+seed("picture", b"\5", "P5\n28 28 255\n", bytes(400), b"\xff", bytes(383))
+seed("picture", b"\2", png(3, 2, 8, 0, [b"\0\xff\0", b"\0\0\0"]))
+seed("picture", b"\2", png(2, 2, 8, 2, [bytes(6), b"\xff\xff\xff\0\0\1"]))
+seed("picture", b"\2", png(2, 2, 8, 6, [bytes(8), b"\0\0\0\xff" * 2]))
+seed("picture", b"\2", png(8, 1, 1, 3, [b"\x81"], chunk(b"PLTE", bytes(3) + b"\xff" * 3)))
+seed("picture", b"\2", png(1, 2, 16, 4, [bytes(4), b"\xff" * 4]))
+seed("picture", b"\3", "text")
 
 # The store: what clients ask, and what servers answer.
 recorded = [json.loads(text) for text in open(f"{here}/../golden/tcpstore.jsonl")]

@@ -10,6 +10,7 @@ const Target targets[] = {
     { "checkpoint", fuzz_checkpoint, false },
     { "metrics", fuzz_metrics, false },
     { "flight", fuzz_flight, false },
+    { "picture", fuzz_picture, false },
     { "service", fuzz_service, false },
     { "server", fuzz_server, false },
     { "store", fuzz_store, false },

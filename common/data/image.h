@@ -1,0 +1,31 @@
+/*
+ * image.h - a grey picture of any size, from the bytes of a PGM or PNG file.
+ *
+ * Sources: the manual page pgm(5) of Netpbm; PNG is read by libpng.
+ */
+#ifndef COMMON_DATA_IMAGE_H
+#define COMMON_DATA_IMAGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { IMAGE_MAX_SIDE = 4096 }; // pixels; a header may claim what no memory holds
+
+typedef struct {
+    int width, height;
+    uint8_t *pixels; // [height][width], 0 is black
+} Image;
+
+/* Reads a file from anywhere, PGM (plain or raw, 8 or 16 bits) or PNG (any kind; colours become
+ * grey, transparent parts white). False, with one line in error and nothing to free, where the
+ * bytes are neither, damaged, cut off, or of a larger picture than IMAGE_MAX_SIDE squared. */
+bool image_read(Image *image, const uint8_t *bytes, size_t size, char *error, size_t error_bytes);
+void image_free(Image *image);
+
+/* image_read for what begins as PNG: in image_png.c, or where libpng is missing image_png_absent.c.
+ */
+bool image_read_png(Image *image, const uint8_t *bytes, size_t size, char *error,
+                    size_t error_bytes);
+
+#endif

@@ -1,0 +1,67 @@
+/* Inference is the forward pass of training, of a batch of one, with dropout off. */
+#include "common/io/classifier.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "common/base/log.h"
+
+void classifier_init(Classifier *classifier, const Args *args, const ModelFile *from, int max_batch,
+                     int local_rank)
+{
+    CHECK(from->num_labels > 0,
+          "%s: is of model %s, which gives a number and no class: name a file of a cnn", from->path,
+          from->model);
+    Args own = *args;
+    own.model = from->model;
+    classifier->from = from;
+    device_init(&classifier->device, &own, local_rank);
+    Rng rng; // draws weights that are overwritten
+    rng_seed(&rng, 0);
+    model_init(&classifier->model, &own, max_batch, &rng, &classifier->device);
+    model_file_load(from, &classifier->model);
+    model_eval(&classifier->model);
+
+    static int32_t no_label; // the loss that follows from it is not asked for
+    classifier->image = (Dataset){ .name = "image",
+                                   .size = 1,
+                                   .features = MNIST_PIXELS,
+                                   .num_classes = from->num_labels,
+                                   .bytes = classifier->pixels,
+                                   .labels = &no_label };
+    dataset_normalise(&classifier->image, from->mean, from->std);
+}
+
+void classifier_free(Classifier *classifier)
+{
+    model_free(&classifier->model);
+    device_free(&classifier->device);
+}
+
+int classifier_choose(const float *log_probs, int classes)
+{
+    int best = 0;
+    for (int c = 1; c < classes; c++)
+        if (log_probs[c] > log_probs[best])
+            best = c;
+    return best;
+}
+
+int classifier_ask_row(Classifier *classifier, const Dataset *dataset, size_t row,
+                       float *probability)
+{
+    const Batch batch = { .dataset = dataset, .index = &row, .size = 1, .place_stride = 1 };
+    model_forward(&classifier->model, &batch);
+    model_log_probs(&classifier->model, probability);
+    const int classes = classifier->from->num_labels;
+    const int best = classifier_choose(probability, classes);
+    for (int c = 0; c < classes; c++)
+        probability[c] = expf(probability[c]);
+    return best;
+}
+
+int classifier_ask(Classifier *classifier, const uint8_t *pixels, float *probability)
+{
+    memcpy(classifier->pixels, pixels, MNIST_PIXELS);
+    return classifier_ask_row(classifier, &classifier->image, 0, probability);
+}

@@ -1,0 +1,32 @@
+/* classifier.h - a trained model at work: what does this image show? */
+#ifndef COMMON_IO_CLASSIFIER_H
+#define COMMON_IO_CLASSIFIER_H
+
+#include "common/data/mnist_form.h"
+#include "common/io/model_file.h"
+
+/* It must not be moved: its parts point to each other. Threads need one each. */
+typedef struct {
+    const ModelFile *from; // borrowed; it has the labels
+    Device device;
+    Model model; // dropout is off
+    Dataset image; // of one row: the pixels asked about
+    uint8_t pixels[MNIST_PIXELS];
+} Classifier;
+
+/* Loads a model for batches of up to max_batch rows. args: device, threads, dataset. Dies with one
+ * line where the file's model does not classify, or does not fit its name. Local. */
+void classifier_init(Classifier *classifier, const Args *args, const ModelFile *from, int max_batch,
+                     int local_rank);
+void classifier_free(Classifier *classifier);
+
+/* The class of a row of a data set, or of pixels in MNIST's form (mnist_form.h); and how probable
+ * each class is, in probability[from->num_labels]. */
+int classifier_ask_row(Classifier *classifier, const Dataset *dataset, size_t row,
+                       float *probability);
+int classifier_ask(Classifier *classifier, const uint8_t *pixels, float *probability);
+
+/* The largest of log_probs[classes]; of equals the first, as where accuracies are counted. */
+int classifier_choose(const float *log_probs, int classes);
+
+#endif

@@ -1,0 +1,117 @@
+/*
+ * What a file says of its model stands in its metadata, which is text from outside: every value is
+ * checked before anybody computes with it or prints it.
+ */
+#include "common/io/model_file.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include "common/base/log.h"
+#include "common/io/checkpoint_format.h"
+
+/* A value that must be there, as plain text. */
+static const char *text_of(const ModelFile *model_file, const char *key)
+{
+    const char *text = safetensors_metadata(model_file->file, key);
+    CHECK(text != NULL, "%s: its metadata has no \"%s\"", model_file->path, key);
+    for (const char *c = text; *c != '\0'; c++)
+        CHECK(!iscntrl((unsigned char)*c), "%s: \"%s\" in its metadata is no plain text",
+              model_file->path, key);
+    return text;
+}
+
+static float number_of(const ModelFile *model_file, const char *key, double low)
+{
+    const char *text = text_of(model_file, key);
+    char *end = NULL;
+    const double value = strtod(text, &end);
+    CHECK(end != text && *end == '\0' && value >= low && fabs(value) <= 1e6,
+          "%s: \"%s\" in its metadata is \"%.40s\", which normalises nothing", model_file->path,
+          key, text);
+    return (float)value;
+}
+
+/* "0,1,2" */
+static void read_labels(ModelFile *model_file, const char *text)
+{
+    for (const char *label = text; *text != '\0'; label += label[0] == ',') {
+        const size_t length = strcspn(label, ",");
+        CHECK(model_file->num_labels < MODEL_FILE_MAX_LABELS && length > 0 &&
+                  length < MODEL_FILE_LABEL_BYTES,
+              "%s: \"class_labels\" in its metadata is no list of up to %d names", model_file->path,
+              MODEL_FILE_MAX_LABELS);
+        memcpy(model_file->label[model_file->num_labels++], label, length);
+        label += length;
+        if (*label == '\0')
+            break;
+    }
+}
+
+static void describe(ModelFile *model_file)
+{
+    model_file->model = text_of(model_file, "model");
+    CHECK(strcmp(model_file->model, "cnn") == 0 || strcmp(model_file->model, "linear") == 0,
+          "%s: is of model %.40s; this program knows cnn and linear", model_file->path,
+          model_file->model);
+    model_file->dataset = text_of(model_file, "dataset");
+    model_file->input_shape = text_of(model_file, "input_shape");
+    model_file->mean = number_of(model_file, "mean", -1e6);
+    model_file->std = number_of(model_file, "std", 1e-6);
+    read_labels(model_file, text_of(model_file, "class_labels"));
+
+    const bool cnn = strcmp(model_file->model, "cnn") == 0;
+    CHECK(strcmp(model_file->input_shape, cnn ? "1,28,28" : "20") == 0 &&
+              model_file->num_labels == (cnn ? 10 : 0),
+          "%s: says that its %s takes inputs of %.40s and knows %d classes: it is no model of ours",
+          model_file->path, model_file->model, model_file->input_shape, model_file->num_labels);
+}
+
+void model_file_open(ModelFile *model_file, const char *path)
+{
+    *model_file = (ModelFile){ 0 };
+    struct stat status;
+    const bool folder = stat(path, &status) == 0 && S_ISDIR(status.st_mode);
+    CHECK(snprintf(model_file->path, PATH_MAX, "%s%s", path, folder ? "/model.safetensors" : "") <
+              PATH_MAX,
+          "%s: this path is too long", path);
+    char error[CHECKPOINT_ERROR_BYTES];
+    Source source = { .path = model_file->path,
+                      .remedy = ": name a checkpoint, or a folder that tools/export has made",
+                      .error = error,
+                      .error_bytes = sizeof error };
+    CHECK(source_open(&source), "%s", error);
+    model_file->file = source.file;
+    if (safetensors_metadata(model_file->file, "model") != NULL) {
+        describe(model_file);
+        return;
+    }
+
+    model_file->model = "cnn";
+    model_file->input_shape = "1,28,28";
+    model_file->mean = 0.1307f;
+    model_file->std = 0.3081f;
+    read_labels(model_file, "0,1,2,3,4,5,6,7,8,9");
+    if (log_speaks_for_job())
+        log_info("%s: does not say what it is: taken for a CNN trained on MNIST (mean 0.1307, std "
+                 "0.3081, classes 0 to 9)",
+                 model_file->path);
+}
+
+void model_file_load(const ModelFile *model_file, Model *model)
+{
+    char error[CHECKPOINT_ERROR_BYTES];
+    Source source = { .path = model_file->path,
+                      .file = model_file->file,
+                      .error = error,
+                      .error_bytes = sizeof error };
+    CHECK(source_load_weights(&source, model), "%s", error);
+}
+
+void model_file_close(ModelFile *model_file)
+{
+    safetensors_free(model_file->file);
+}

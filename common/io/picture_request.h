@@ -1,0 +1,22 @@
+/* picture_request.h - the body of a request about one picture, and the answer, as JSON. */
+#ifndef COMMON_IO_PICTURE_REQUEST_H
+#define COMMON_IO_PICTURE_REQUEST_H
+
+#include "common/data/mnist_form.h"
+#include "common/io/model_file.h"
+
+/* Reads a picture that somebody sent, in MNIST's form: {"pixels": [784 numbers from 0 to 255]}
+ * (application/json), PGM (image/x-portable-graymap) or PNG (image/png). type may be NULL: not
+ * said. Returns 200, or the status of HTTP that says what is wrong, with one sentence in error. */
+int picture_request_read(const char *type, const uint8_t *body, size_t size,
+                         uint8_t pixels[MNIST_PIXELS], char *error, size_t error_bytes);
+
+/* {"label": "7", "labels": [...], "probabilities": [...]}; with seen, which may be NULL, the pixels
+ * that the model was given. To be freed. */
+char *picture_request_answer(const ModelFile *from, int best, const float *probability,
+                             const uint8_t *seen);
+
+/* {"error": "..."}; to be freed. */
+char *picture_request_refusal(const char *error);
+
+#endif
