@@ -9,7 +9,8 @@ TORCH_PEERS   := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/torch/*.c)) # what t
 THREADED      := $(patsubst %,tests/test_%.c,net store* tcp collectives process_group split hierarchy fixed_all_reduce mismatches lost_ranks observer flight* ddp* stop snapshots)
 ON_DEVICE     := $(patsubst %,tests/test_%.c,device kernels conv optim model gradients) # or TEST_DEVICE=cuda
 TESTS         ?= $(TEST_SOURCES) $(wildcard tests/*.bats)
-PROVE         := BUILD=$(BUILD) prove --timer --exec tests/tap.sh
+JOBS          ?= 2 # files at a time: most tests wait for something most of the time
+PROVE         := BUILD=$(BUILD) prove --jobs $(JOBS) --timer --exec tests/tap.sh
 
 $(TORCH_PEERS): %: %.o $(BUILD)/libcommon.a
 	$(LINK) $(LDFLAGS) -o $@ $^ $(LDLIBS)
