@@ -39,12 +39,12 @@ agree() {
         END { exit bad || NR == 0 }'
 }
 
-@test "03 on 2 ranks learns the digits: 95 % at least, in under 15 s" {
+@test "03 on 2 ranks learns the digits: 95 % at least, in under a minute" {
     begin=$(date +%s%N)
     ok 03_torchrun_env/run.sh 2 --checkpoint-dir "$scratch"
     seconds=$((($(date +%s%N) - begin) / 1000000000))
     echo "took $seconds s"
-    [ "$seconds" -lt 15 ] || [ -n "${DDP_SLOW_MACHINE:-}" ]
+    [ "$seconds" -lt 60 ] # 3 to 8 s on two idle cores
     accuracy=$(echo "$output" | sed -n 's/^Test Epoch.*Accuracy: \([0-9.]*\)%.*/\1/p' | tail -n 1)
     awk -v a="$accuracy" 'BEGIN { exit !(a >= 95) }'
     [ -e "$scratch/cnn_digits.safetensors" ]
