@@ -17,6 +17,6 @@ thread) openmp=-Wno-unknown-pragmas ;;
 *) openmp=-fopenmp ;;
 esac
 export TAP_DIR="${TAP_DIR:-$PWD/build/tap}/${sanitizers%%,*}"
-export ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1 DDP_SLOW_MACHINE=1
+export ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1
 # MPI's own libraries leak and are not ours to mend.
 make -s -C "$copy" test MPI=0 CUDA=0 OPENMP="$openmp" CFLAGS="$flags" LDFLAGS="-fsanitize=$sanitizers" TESTS="$tests"
