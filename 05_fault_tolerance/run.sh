@@ -16,10 +16,10 @@ case ${MAX_RESTARTS:=3} in
 esac
 export MAX_RESTARTS
 
-ranks=$(find /proc/driver/nvidia/gpus -mindepth 1 -maxdepth 1 2>/dev/null | wc -l)
-[ "$ranks" -gt 0 ] || ranks=2
 case ${1:-} in
-'' | *[!0-9]*) ;;
+'' | *[!0-9]*) # one for each GPU, if there are any
+    ranks=$("$ddprun" --standalone --nproc-per-node gpu --local-ranks-filter 0 printenv LOCAL_WORLD_SIZE 2>/dev/null) || ranks=2
+    ;;
 *[1-9]*) ranks=$1 && shift ;;
 *) echo "$0: $1 ranks: it is a number from 1 on" >&2 && exit 2 ;;
 esac

@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/base/gpus.h"
 #include "common/base/host.h"
 #include "common/nn/device_ops.h"
 #include "tests/on_device.h"
@@ -94,7 +95,7 @@ static void test_count_without_gpus(void **state)
 static void test_no_gpu(void **state)
 {
     (void)state;
-    if (device_cuda_count() > 0)
+    if (gpus_visible() > 0)
         return; // there is one
     Args args = { .device = "auto", .threads = 1 };
     Device device;

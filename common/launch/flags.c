@@ -7,12 +7,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "common/base/gpus.h"
 #include "common/base/host.h"
 #include "common/base/log.h"
 #include "common/base/memory.h"
 #include "common/base/streams.h"
 #include "common/launch/flag_texts.h"
-#include "common/launch/gpus.h"
 
 #define MAX_SECONDS 1e6
 #define DEFAULT_PORT 29500 // several nodes must know it beforehand

@@ -7,9 +7,8 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
+#include "common/base/gpus.h"
 #include "common/base/host.h"
 #include "common/base/log.h"
 #include "common/nn/device_ops.h"
@@ -49,7 +48,7 @@ static bool wants_cuda(const Args *args)
 {
     if (strcmp(args->device, "auto") != 0)
         return strcmp(args->device, "cuda") == 0;
-    const int count = device_cuda_count();
+    const int count = gpus_visible();
     return count == 1 || (count > 0 && num_local_ranks(args) <= count);
 }
 
@@ -69,6 +68,24 @@ static void check_cpu(const Args *args)
         usage_error("--cuda-graph on: a CPU has no graphs; leave it out, or use --device cuda");
 }
 
+/* Of several GPUs that of the local rank; a single one may be another for each rank. Over tcp and
+ * mpi ranks may share: those that outnumber the GPUs begin with the first again. */
+static int pick_gpu(const Args *args, int local_rank)
+{
+    const int count = gpus_visible(), ranks = num_local_ranks(args);
+    if (count <= 1)
+        return 0;
+    const bool may_share = args->backend != NULL &&
+                           (strcmp(args->backend, "tcp") == 0 || strcmp(args->backend, "mpi") == 0);
+    if (ranks > count && !may_share) // which all ranks of a node see alike
+        usage_error("--device cuda: %d ranks on this node, but %d GPUs; start %d ranks per node, "
+                    "or use --backend tcp, which lets ranks share a GPU",
+                    ranks, count, count);
+    if (ranks > count && log_speaks_for_node())
+        log_info("%d ranks share the %d GPUs of this node", ranks, count);
+    return may_share ? local_rank % count : local_rank;
+}
+
 void device_init(Device *device, const Args *args, int local_rank)
 {
     if (!wants_cuda(args)) {
@@ -84,14 +101,10 @@ void device_init(Device *device, const Args *args, int local_rank)
 
     if (args_shards(args, 1) > 0)
         usage_error("--reduce-order fixed is not for GPUs: use --device cpu");
-    const int count = device_cuda_count();
-    if (count > 1 && num_local_ranks(args) > count) // which all ranks of a node see alike
-        usage_error("--device cuda: %d ranks on this node, but %d GPUs; start %d ranks per node",
-                    num_local_ranks(args), count, count);
     *device = (Device){ .name = "cuda",
                         .label = "GPU",
                         .place = { .on_gpu = true,
-                                   .index = count > 1 ? local_rank : 0,
+                                   .index = pick_gpu(args, local_rank),
                                    .replaying = &device->replaying },
                         .threads = 1,
                         .amp = amp_of(args),
@@ -106,23 +119,9 @@ void device_free(Device *device)
     device->ops->free(device);
 }
 
-/* CUDA does not survive a fork: once a process has counted its GPUs, no child of it can use one. So
- * a child counts, and says the number as its exit status. */
-static int count_in_child(void)
-{
-    const pid_t child = fork();
-    SYS_CHECK(child);
-    if (child == 0)
-        _exit(device_cuda_count());
-    int status = 0;
-    while (waitpid(child, &status, 0) < 0)
-        CHECK(errno == EINTR, "waitpid: %s", strerror(errno));
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 0;
-}
-
 int device_count(const Args *args)
 {
-    const int count = strcmp(args->device, "cpu") != 0 ? count_in_child() : 0;
+    const int count = strcmp(args->device, "cpu") != 0 ? gpus_count() : 0;
     return count > 0 ? count : 2;
 }
 

@@ -28,7 +28,8 @@ typedef struct Device {
 typedef enum { COPY_TO_DEVICE, COPY_TO_HOST, COPY_ON_DEVICE } CopyKind;
 
 /* Opens the device args->device asks for, in the precision of args->amp and tf32; of several GPUs
- * the local_rank-th, or the only one this process sees. Local. Usage error if the machine or this
+ * the local_rank-th (with tcp and mpi, where ranks may share, they wrap around), or the only one
+ * this process sees. Local. Usage error if the machine or this
  * build has no such device, and on a GPU if args want the sums of a fixed order. The struct must
  * stay where it is: its place points into it. */
 void device_init(Device *device, const Args *args, int local_rank);

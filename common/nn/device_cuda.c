@@ -6,19 +6,12 @@
  */
 #include <stdlib.h>
 
+#include "common/base/gpus.h"
 #include "common/base/memory.h"
 #include "common/nn/cuda_launch.h"
 #include "common/nn/cuda_state.h"
 
-enum { MAX_DEVICES = 255, SCRATCH_ALIGNMENT = 256 };
-
-int device_cuda_count(void)
-{
-    int count = 0;
-    if (cudaGetDeviceCount(&count) != cudaSuccess) // no driver, no device, none visible
-        return 0;
-    return count < MAX_DEVICES ? count : MAX_DEVICES;
-}
+enum { SCRATCH_ALIGNMENT = 256 };
 
 void cuda_check_launch(const char *file, int line, const char *kernel)
 {
@@ -59,7 +52,7 @@ static void cuda_copy(Device *device, void *to, const void *from, size_t bytes, 
 
 void device_cuda_init(Device *device)
 {
-    const int count = device_cuda_count();
+    const int count = gpus_visible();
     if (count == 0)
         usage_error("--device cuda: there is no GPU here, or no driver (see nvidia-smi); use "
                     "--device cpu, or leave it out");

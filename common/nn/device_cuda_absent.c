@@ -4,11 +4,6 @@
 
 const DeviceOps device_cuda_ops;
 
-int device_cuda_count(void)
-{
-    return 0;
-}
-
 void device_cuda_init(Device *device)
 {
     (void)device;

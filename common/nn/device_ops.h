@@ -122,11 +122,9 @@ typedef struct DeviceOps {
 } DeviceOps;
 
 /* The tables. In a build without CUDA device_cuda_absent.c fills the second with a device that
- * says so. init opens the device (its index in place.index is set). count tells how many there are,
- * up to 255; a process that has called it must not fork ranks (device_count may be called). */
+ * says so. init opens the device (its index in place.index is set). */
 extern const DeviceOps device_cpu_ops;
 extern const DeviceOps device_cuda_ops;
-int device_cuda_count(void);
 void device_cpu_init(Device *device);
 void device_cuda_init(Device *device);
 

@@ -45,6 +45,30 @@ near() {
     [ "$(grep -c 'wants a GPU' <<<"$output")" -eq 1 ]
 }
 
+@test "ranks that outnumber the GPUs wrap around them over tcp; over nccl they are told so, status 2" {
+    train cpu 3 --device cpu
+    train wrapped 3 --device cuda --backend tcp
+    [ "$status" -eq 0 ]
+    [ "$(grep -c '^.rank 0/3. 3 ranks share the 2 GPUs of this node$' <<<"$output")" -eq 1 ]
+    near wrapped cpu
+    train refused 3 --device cuda
+    [ "$status" -eq 2 ]
+    [ "$(grep -c -- '--device cuda: 3 ranks on this node, but 2 GPUs; start 2 ranks per node, or use --backend tcp' \
+        <<<"$output")" -eq 1 ]
+}
+
+@test "without a number there are as many ranks as GPUs that CUDA shows, else 2" {
+    export CUDA_STAND_IN_DEVICES=4 linear="--model linear --max-steps 1 --checkpoint-dir $scratch"
+    for step in 02_multi_gpu_spawn 03_torchrun_env 05_fault_tolerance; do
+        CUDA_VISIBLE_DEVICES=0,2,3 run timeout 100 $step/run.sh $linear
+        echo "$output"
+        [ "$status" -eq 0 ]
+        [ "$(grep -c '^.GPU[012]. Epoch 0 ' <<<"$output")" -eq 3 ]
+        CUDA_VISIBLE_DEVICES= run timeout 100 $step/run.sh $linear
+        [ "$(grep -c '^.CPU[01]. Epoch 0 ' <<<"$output")" -eq 2 ]
+    done
+}
+
 @test "graphs record no detour through the host, status 2" {
     train refused 2 --device cuda --backend tcp --cuda-graph on
     [ "$status" -eq 2 ]

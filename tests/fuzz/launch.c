@@ -9,8 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/base/gpus.h"
 #include "common/launch/failure.h"
-#include "common/launch/gpus.h"
 #include "common/launch/rendezvous.h"
 #include "common/launch/report.h"
 #include "common/launch/seat.h"
@@ -59,7 +59,7 @@ static void count_gpus(Input input)
     static char text[1024];
     if (input_line(&input, text, sizeof text) != NULL)
         world_set_env(text);
-    EXPECT(gpus_count() >= 0);
+    EXPECT(gpus_listed() >= 0);
 }
 
 static void read_error_file(Input input)

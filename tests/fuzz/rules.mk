@@ -4,7 +4,7 @@
 FUZZ_SOURCES := $(filter-out tests/fuzz/engine.c,$(wildcard tests/fuzz/*.c))
 FUZZ_OBJECTS := $(FUZZ_SOURCES:%.c=$(BUILD)/%.o)
 FUZZ_WRAPPED := exit _exit poll clock_gettime getenv setenv sleep nanosleep accept4 net_connect \
-    net_listen thread_start getrandom getpid glob checkpoint_checksum
+    net_listen thread_start getrandom getpid glob gpus_count checkpoint_checksum
 FUZZ_LDFLAGS := $(FUZZ_WRAPPED:%=-Wl,--wrap=%)
 
 $(BUILD)/tests/test_fuzz: $(BUILD)/tests/test_fuzz.o $(FUZZ_OBJECTS) $(BUILD)/libcommon.a

@@ -1,9 +1,9 @@
 /*
- * Counts devices as a CUDA program would: the driver shows one folder per GPU (in containers
- * sometimes only the device files), and of these CUDA_VISIBLE_DEVICES picks some. CUDA reads that
- * list up to the first entry that is none of its devices.
+ * Counts as a CUDA program would: the driver shows one folder per GPU (in containers sometimes only
+ * the device files), and of these CUDA_VISIBLE_DEVICES picks some. CUDA reads that list up to the
+ * first entry that is none of its devices.
  */
-#include "common/launch/gpus.h"
+#include "common/base/gpus.h"
 
 #include <glob.h>
 #include <stdbool.h>
@@ -18,7 +18,7 @@ static int count_files(const char *pattern)
     return count;
 }
 
-int gpus_count(void)
+int gpus_listed(void)
 {
     int present = count_files("/proc/driver/nvidia/gpus/*");
     if (present == 0)

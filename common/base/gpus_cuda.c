@@ -1,0 +1,31 @@
+/* Asks CUDA: it knows what a container, a job or a MIG leaves of the GPUs, which files may not. */
+#include "common/base/gpus.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/base/cuda.h"
+
+enum { MAX_GPUS = 255 }; // of an exit status
+
+int gpus_visible(void)
+{
+    int count = 0;
+    if (cudaGetDeviceCount(&count) != cudaSuccess) // no driver, no device, none visible
+        return 0;
+    return count < MAX_GPUS ? count : MAX_GPUS;
+}
+
+/* A child counts, and says the number as its exit status: so this process may fork afterwards, and
+ * a launcher holds nothing of the GPUs. */
+int gpus_count(void)
+{
+    const pid_t child = fork();
+    SYS_CHECK(child);
+    if (child == 0)
+        _exit(gpus_visible());
+    int status = 0;
+    while (waitpid(child, &status, 0) < 0)
+        CHECK(errno == EINTR, "waitpid: %s", strerror(errno));
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 0;
+}
