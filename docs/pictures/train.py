@@ -230,6 +230,30 @@ def overlap():
     return p
 
 
+def streams():
+    """02: who does what on a GPU; a sketch, not a measurement."""
+    p = Picture(760, 300)
+    p.text(145, 28, "time, from left to right (a sketch, not a measurement)", "start", 12, GREY)
+    for y, title in ((64, "host"), (134, "compute stream"), (224, "communication")):
+        p.text(130, y, title, "end", bold=True)
+    p.text(130, 242, "stream", "end", bold=True)
+    x = 145
+    for i, words in enumerate(("fwd", "fc", "b0", "conv", "b1", "step")):
+        p.box(x + 34 * i, 45, 31, 28, (words,), fill=LIGHT[0] if words[0] == "b" else LIGHT[2], size=11)
+    p.text(358, 64, "queued: the host runs ahead, to the next step", "start", 12)
+    for words, left, width, colour in (("forward", 165, 130, 2), ("backward fc", 297, 88, 2),
+                                       ("backward conv", 387, 180, 2), ("step", 640, 60, 3)):
+        p.box(left, 115, width, 28, (words,), fill=LIGHT[colour], size=12)
+    p.box(400, 215, 150, 28, ("all-reduce, bucket 0",), fill=LIGHT[0], size=12)
+    p.box(580, 215, 46, 28, ("1",), fill=LIGHT[1], size=12)
+    p.arrow(385, 145, 402, 213, "ready", dx=-24, dy=4, colour=COLOURS[0])
+    p.arrow(567, 145, 582, 213, "ready", dx=-24, dy=4, colour=COLOURS[1])
+    p.arrow(626, 213, 642, 145, "done", dx=26, dy=4, colour=COLOURS[1])
+    p.text(145, 280, "Arrows are events: the stream at their point waits, the host does not. "
+           "It waits where it reads a number.", "start", 12)
+    return p
+
+
 def star_and_ring():
     """02: where the bytes go in DataParallel and in DDP, four devices, per step."""
     p = Picture(760, 330)
@@ -256,4 +280,4 @@ def star_and_ring():
 
 
 PICTURES = [trainer, by_hand, ranks, processes, shards, ring, doubling, buckets, overlap,
-            star_and_ring]
+            streams, star_and_ring]
