@@ -2,10 +2,11 @@
 # Usage: tools/plot.sh DIR...      (or: make plot RUN=DIR,DIR)
 # Draws the loss, and the accuracy on the test set, of runs that had --metrics-dir DIR, one curve for
 # each: DIR/plot.png and DIR/plot.svg, in the first of the folders. Each rank writes its own loss; the
-# curve is their mean, which is the loss of the group's batch. Thin: step by step; thick: smoothed. For
-# the linear model there is also the smallest loss that any weights can reach (tools/optimum).
+# curve is their mean, which is the loss of the group's batch; where one of them is no number, there is
+# a gap. Thin: step by step; thick: smoothed. For the linear model there is also the smallest loss that
+# any weights can reach (tools/optimum).
 set -eu
-[ $# -gt 0 ] || { sed -n '2,7s/^# \{0,1\}//p' "$0" >&2 && exit 2; }
+[ $# -gt 0 ] || { sed -n '2,8s/^# \{0,1\}//p' "$0" >&2 && exit 2; }
 here=$(cd "$(dirname "$0")" && pwd)
 for program in gnuplot jq; do
     command -v $program >/dev/null || { echo "$0: no $program here: see 'make doctor'" >&2 && exit 1; }
@@ -25,18 +26,19 @@ for dir in "$@"; do
     number=$((number + 1))
     name=$(basename "$dir" | tr -c '[:alnum:]._\n-' ' ') # gnuplot's quotes have meanings of their own
     for file in "$dir"/rank*.jsonl; do
-        lines "$file" 'select(.loss) | "\(.step) \(.loss)"'
+        lines "$file" 'select(.step) | "\(.step) \(.loss // "nan")"'
     done | sort -n | awk '
         function out() {
             if (!n) return
+            if (lost) { print ""; return } # the loss of a rank is no number: a gap
             smooth = 0.9 * smooth + 0.1 * sum / n # a moving average, and
             weight = 0.9 * weight + 0.1 # what its terms sum to so far
             print step, sum / n, smooth / weight
         }
-        $1 != step { out(); step = $1; sum = n = 0 }
-        { sum += $2; n++ }
+        $1 != step { out(); step = $1; sum = n = lost = 0 }
+        { sum += $2; n++; lost += $2 == "nan" }
         END { out() }' >"$work/loss$number"
-    [ -s "$work/loss$number" ] || { echo "$0: $dir holds no step yet" >&2 && exit 1; }
+    grep -q . "$work/loss$number" || { echo "$0: $dir holds no step yet" >&2 && exit 1; }
     losses="$losses${losses:+, }'$work/loss$number' using 1:2 with lines lw 1 lc rgb pale($number) notitle,\
  '' using 1:3 with lines lw 2.5 lc rgb colour($number) title \"$name\""
     if [ -s "$dir/test.jsonl" ]; then

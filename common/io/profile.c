@@ -145,7 +145,9 @@ static void measure(double *times, Timeline *timeline)
         if (call->started > 0 && call->done > 0)
             times[MESSAGES] += fmax(0, call->done - fmax(call->started, meetings.all_called[i]));
     }
-    times[HIDDEN] = fmax(0, times[MESSAGES] - times[EXPOSED]);
+    // What is exposed also has the time until the thread that waits has a core again.
+    times[MESSAGES] = fmax(times[MESSAGES], times[EXPOSED]);
+    times[HIDDEN] = times[MESSAGES] - times[EXPOSED];
     free(meetings.all_called);
 }
 
