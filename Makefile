@@ -5,6 +5,7 @@
 # make plot RUN=DIR     what --metrics-dir DIR wrote, as curves (RUN=DIR,DIR: several runs)
 # make lanes TRACE=FILE what --trace FILE wrote of a step, as lanes
 # make overlap    how much of the communication the backward pass hides
+# make scaling    what more ranks bring, and what they would on 1,024
 # make clean      delete what was built     make help       this list
 #
 # Stages of step 02: make diff-02a, diff-02b, diff-02c, diff-02. make docs renews what the documents

@@ -10,4 +10,9 @@ $(BENCHES): %: %.o $(BUILD)/libcommon.a
 # How much of the communication is hidden, by bucket size (a table, build/overlap.png and .svg).
 overlap: all
 	@bench/overlap.sh
-.PHONY: overlap
+
+# What more ranks bring, and what an all-reduce over 1,024 would take (tables, pictures in build/).
+scaling: 03 $(BUILD)/bench/collectives
+	@bench/scaling.sh
+	@bench/alpha_beta.sh
+.PHONY: overlap scaling

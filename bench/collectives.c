@@ -1,0 +1,63 @@
+/*
+ * collectives - the time of an all-reduce by size, from 4 bytes to 16 MiB, as rank 0 sees it: the
+ * median of its calls. Lines "ranks bytes seconds", for bench/scaling.sh.
+ *
+ *     03_torchrun_env/ddprun --nproc-per-node 2 build/bench/collectives [backend [calls]]
+ */
+#include <stdlib.h>
+
+#include "common/base/log.h"
+#include "common/base/memory.h"
+#include "common/dist/dist_env.h"
+#include "common/dist/process_group.h"
+
+enum { WARM_UP = 5, MAX_BYTES = 16 << 20 };
+
+static int compare(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Ranks that leave a barrier at different times would wait for each other in the call that is
+ * measured: so the calls follow one another, and each begins where the one before has ended. */
+static double median_seconds(ProcessGroup *pg, float *data, size_t count, int calls)
+{
+    double *seconds = mem_calloc((size_t)calls, sizeof *seconds);
+    barrier(pg);
+    for (int call = -WARM_UP; call < calls; call++) {
+        const double begin = seconds_now();
+        all_reduce(pg, data, count, FLOAT32, REDUCE_MEAN);
+        if (call >= 0)
+            seconds[call] = seconds_now() - begin;
+    }
+    qsort(seconds, (size_t)calls, sizeof *seconds, compare);
+    const double median = seconds[calls / 2];
+    free(seconds);
+    return median;
+}
+
+int main(int argc, char **argv)
+{
+    Args args;
+    args_defaults(&args, "cnn");
+    args.backend = argc > 1 ? argv[1] : "tcp";
+    const int calls = argc > 2 ? atoi(argv[2]) : 51;
+    CHECK(calls > 0, "%s calls: it is a number from 1 on", argv[2]);
+    DistEnv env;
+    dist_env_init(&env);
+    log_set_rank(env.rank, env.world_size);
+    ProcessGroup pg;
+    process_group_init(&pg, &args, env.master_addr, env.master_port, env.rank, env.world_size,
+                       (Place){ 0 });
+
+    float *data = mem_calloc(MAX_BYTES, 1);
+    for (size_t bytes = sizeof *data; bytes <= MAX_BYTES; bytes *= 4) {
+        const double seconds = median_seconds(&pg, data, bytes / sizeof *data, calls);
+        if (env.rank == 0)
+            log_print("%d %zu %.9f", env.world_size, bytes, seconds);
+    }
+    free(data);
+    process_group_destroy(&pg);
+    return 0;
+}

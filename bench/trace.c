@@ -1,0 +1,157 @@
+/*
+ * trace - what --trace and --profile cost: training steps of the CNN with the reducer, recorded and
+ * not in turns, and what a single span costs. The medians of rank 0, in the processor's time.
+ *
+ *     03_torchrun_env/ddprun --nproc-per-node 2 build/bench/trace [turns]
+ */
+#include <stdlib.h>
+#include <time.h>
+
+#include "common/base/log.h"
+#include "common/base/memory.h"
+#include "common/data/dataloader.h"
+#include "common/dist/ddp.h"
+#include "common/dist/env.h"
+#include "common/io/timeline.h"
+#include "common/nn/optim.h"
+
+enum { BATCH_SIZE = 64, STEPS = 10, SPANS = 100000 };
+
+typedef struct {
+    Model *model;
+    Optimizer *optim;
+    Reducer *reducer;
+    DataLoader *loader;
+} Training;
+
+static int compare(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(double *values, int count)
+{
+    qsort(values, (size_t)count, sizeof *values, compare);
+    return values[count / 2];
+}
+
+/* The processor's time, of all threads: other jobs make the clock's time longer by far more than
+ * what is to be found here. */
+static double processor_seconds(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+static double step_seconds(const Training *training)
+{
+    const double begin = processor_seconds();
+    for (int step = 0; step < STEPS;) {
+        const Batch *batch = dataloader_next(training->loader);
+        if (batch == NULL || batch->size < BATCH_SIZE)
+            continue; // full batches only
+        model_zero_grad(training->model);
+        model_forward(training->model, batch);
+        model_backward(training->model);
+        reducer_finalize(training->reducer);
+        optim_step(training->optim);
+        step++;
+    }
+    return (processor_seconds() - begin) / STEPS;
+}
+
+static double span_cost(void)
+{
+    const double begin = seconds_now();
+    for (int i = 0; i < SPANS; i++) {
+        const double begun = span_begin();
+        span_end(SPAN_FORWARD, "nothing", begun);
+        __asm__ volatile("" ::: "memory"); // the flag is to be looked at each time
+    }
+    return (seconds_now() - begin) / SPANS;
+}
+
+static void measure(const Training *training, ProcessGroup *pg, int turns)
+{
+    double *step[2] = { mem_calloc((size_t)turns, sizeof(double)),
+                        mem_calloc((size_t)turns, sizeof(double)) };
+    double *ratio = mem_calloc((size_t)turns, sizeof(double)), span[2] = { 0 };
+    size_t records = 0;
+    step_seconds(training); // warms up
+    for (int turn = 0; turn < turns; turn++) {
+        for (int i = 0; i < 2; i++) {
+            const int recorded = (turn + i) % 2; // either is first in every other turn
+            Timeline timeline;
+            if (recorded)
+                timeline_start(&timeline, pg);
+            else
+                span_timing = false;
+            barrier(pg);
+            step[recorded][turn] = step_seconds(training);
+            if (recorded)
+                records = (timeline.num_spans + timeline.num_calls) / STEPS;
+            if (turn == turns - 1)
+                span[recorded] = span_cost();
+            if (recorded) {
+                timeline_stop(&timeline);
+                timeline_free(&timeline);
+            }
+        }
+        ratio[turn] = step[1][turn] / step[0][turn] - 1;
+    }
+    if (pg->rank == 0)
+        log_print("a step: %.3f ms, recorded %.3f ms, %+.2f %% (median of %d turns); a span: "
+                  "%.1f ns, recorded %.0f ns; %zu records a step, %.3f %% of it",
+                  1e3 * median(step[0], turns), 1e3 * median(step[1], turns),
+                  100 * median(ratio, turns), turns, 1e9 * span[0], 1e9 * span[1], records,
+                  100 * (double)records * span[1] / median(step[0], turns));
+    free(step[0]);
+    free(step[1]);
+    free(ratio);
+}
+
+int main(int argc, char **argv)
+{
+    const int turns = argc > 1 ? atoi(argv[1]) : 31;
+    CHECK(turns > 0, "%s turns: it is a number from 1 on", argv[1]);
+    Args args;
+    args_defaults(&args, "cnn");
+    args.batch_size = BATCH_SIZE;
+    args.threads = 1;
+    const int rank = env_int("RANK"), world_size = env_int("WORLD_SIZE");
+    log_set_rank(rank, world_size);
+    ProcessGroup pg;
+    process_group_init(&pg, &args, env_str("MASTER_ADDR"), env_int("MASTER_PORT"), rank, world_size,
+                       (Place){ 0 });
+    Device device;
+    device_init(&device, &args, rank);
+    Rng rng;
+    rng_seed(&rng, 0);
+    Dataset dataset;
+    dataset_init(&dataset, &args, TRAIN, &rng);
+    Sampler sampler;
+    distributed_sampler_init(&sampler, dataset.size, rank, world_size, true, true, 0);
+    DataLoader loader;
+    dataloader_init(&loader, &dataset, &sampler, BATCH_SIZE);
+    Model model;
+    model_init(&model, &args, BATCH_SIZE, &rng, &device);
+    Optimizer optim;
+    optim_init(&optim, &args, &model);
+    Reducer reducer;
+    reducer_init(&reducer, &args, &pg, model.grads, model.parameter, model.num_parameters);
+    model_set_grad_hook(&model, reducer_mark_ready, &reducer);
+
+    measure(&(Training){ &model, &optim, &reducer, &loader }, &pg, turns);
+
+    reducer_free(&reducer);
+    optim_free(&optim);
+    model_free(&model);
+    dataloader_free(&loader);
+    sampler_free(&sampler);
+    dataset_free(&dataset);
+    device_free(&device);
+    process_group_destroy(&pg);
+    return 0;
+}
