@@ -2,7 +2,9 @@
  * span.h - what the training thread is busy with, told to whoever wants to know.
  *
  * As long as nobody wants to, a span costs a look at a flag. Spans are of one thread, the one that
- * trains, and may lie inside one another.
+ * trains, and may lie inside one another. They are the host's time: on a GPU, which works through
+ * its queue behind the host's back, a span is how long it took to queue the work, and the time of
+ * the work itself shows where the host waits for it.
  */
 #ifndef COMMON_BASE_SPAN_H
 #define COMMON_BASE_SPAN_H
