@@ -44,6 +44,8 @@ typedef struct Backend {
     bool has_rendezvous; // its ranks find each other without a store
     void (*check)(int rank,
                   int world_size); // refuses what cannot be, before anybody waits; or NULL
+    // Can these ranks use it, with what they have? If not, why. Collective over the store; or NULL.
+    bool (*fits)(const ProcessGroup *pg, char *reason, size_t bytes);
     void (*init)(ProcessGroup *pg); // collective
     // Collective on pg. Who is in sub is known; color < 0: nobody.
     void (*split)(ProcessGroup *sub, ProcessGroup *pg, int color);

@@ -106,8 +106,8 @@ static void describe_gpu(const ProcessGroup *pg, char text[GPU_BYTES])
     snprintf(text + length, GPU_BYTES - (size_t)length, " of %s", host);
 }
 
-/* Usage error where two ranks have the same GPU, which NCCL would tell in other words, or not. */
-static void refuse_shared_gpus(const ProcessGroup *pg)
+/* Not where two ranks have the same GPU, which NCCL would tell in other words, or not. */
+static bool nccl_fits(const ProcessGroup *pg, char *reason, size_t bytes)
 {
     char key[STORE_KEY_BYTES], text[GPU_BYTES] = "";
     describe_gpu(pg, text);
@@ -117,16 +117,15 @@ static void refuse_shared_gpus(const ProcessGroup *pg)
         process_group_key(pg, "GPU of rank", rank, key);
         store_get(pg->store, key, gpus[rank], GPU_BYTES - 1);
     }
-    for (int rank = 0; rank < pg->world_size; rank++)
-        for (int other = 0; other < rank; other++) {
-            if (strcmp(gpus[rank], gpus[other]) != 0)
-                continue;
-            process_group_farewell(pg, pg->store, pg->store->server != NULL, pg->world_size);
-            usage_error("--backend nccl wants a GPU for each rank, but ranks %d and %d share %s: "
-                        "start fewer ranks on this node, or use --backend tcp, which may share one",
-                        other, rank, gpus[rank]);
+    bool fits = true;
+    for (int rank = 0; fits && rank < pg->world_size; rank++)
+        for (int other = 0; fits && other < rank; other++) {
+            fits = strcmp(gpus[rank], gpus[other]) != 0;
+            if (!fits)
+                snprintf(reason, bytes, "ranks %d and %d share %s", other, rank, gpus[rank]);
         }
     free(gpus);
+    return fits;
 }
 
 static Nccl *nccl_new(const ProcessGroup *pg)
@@ -172,7 +171,6 @@ static NcclGroup *group_new(Nccl *nccl, ProcessGroup *pg)
 static void nccl_init(ProcessGroup *pg)
 {
     CUDA_CHECK(cudaSetDevice(pg->place.index));
-    refuse_shared_gpus(pg);
     Nccl *nccl = nccl_new(pg);
     NcclGroup *group = group_new(nccl, pg);
     group_add(nccl, group);
@@ -276,6 +274,7 @@ static void nccl_destroy(ProcessGroup *pg)
 const Backend backend_nccl = { .name = "nccl",
                                .available = true,
                                .reads_gpu = true,
+                               .fits = nccl_fits,
                                .init = nccl_init,
                                .split = nccl_split,
                                .start = nccl_start,

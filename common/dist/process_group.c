@@ -36,7 +36,7 @@ static const struct {
 static const Backend *backend_choose(const char *name, bool on_gpu, int rank, int world_size)
 {
     if (strcmp(name, "auto") == 0)
-        name = on_gpu ? "nccl" : "tcp";
+        name = on_gpu && backend_nccl.available ? "nccl" : "tcp";
 
     for (size_t i = 0; i < sizeof backends / sizeof backends[0]; i++) {
         const Backend *backend = backends[i].backend;
@@ -202,6 +202,26 @@ static void group_set(ProcessGroup *pg, const Args *args, Store *store, int rank
                     pg->backend->name);
 }
 
+/* All ranks find the same: so either all end, or all take another backend. */
+static void settle_backend(ProcessGroup *pg, const Args *args)
+{
+    char reason[256];
+    if (pg->backend->fits == NULL || pg->backend->fits(pg, reason, sizeof reason))
+        return;
+    if (strcmp(args->backend, "auto") == 0) {
+        if (pg->rank == 0)
+            log_info("%s, which %s does not allow: --backend tcp takes their data through the host",
+                     reason, pg->backend->name);
+        pg->backend = &backend_tcp;
+        return;
+    }
+    process_group_farewell(pg, pg->store, pg->store->server != NULL, pg->world_size);
+    usage_error(
+        "--backend %s wants a GPU for each rank, but %s: start fewer ranks on this node, or "
+        "use --backend tcp, which may share one",
+        pg->backend->name, reason);
+}
+
 void process_group_init_store(ProcessGroup *pg, const Args *args, Store *store, int rank,
                               int world_size, Place place)
 {
@@ -214,6 +234,7 @@ void process_group_init_store(ProcessGroup *pg, const Args *args, Store *store, 
     agree(pg, args);
     log_detail(LOG_DISTRIBUTED, "all %d ranks are there after %.3f s", world_size,
                seconds_now() - begun);
+    settle_backend(pg, args);
     pg->backend->init(pg);
     if (place.on_gpu && !pg->backend->reads_gpu)
         staging_init(pg);

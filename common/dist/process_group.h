@@ -59,7 +59,7 @@ typedef struct {
  * check_collectives, all_reduce (usage error on backends that know the nodes themselves),
  * reduce_order (usage error on backends whose order is their own). Data of later calls lies in
  * `place`, or in host memory, which on a GPU costs a detour and makes starting a call wait. Of
- * several ranks on one GPU nccl makes a usage error. */
+ * several ranks on one GPU nccl makes a usage error, auto a tcp group. */
 void process_group_init(ProcessGroup *pg, const Args *args, const char *master_addr,
                         int master_port, int rank, int world_size, Place place);
 

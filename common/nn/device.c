@@ -48,6 +48,8 @@ static bool wants_cuda(const Args *args)
 {
     if (strcmp(args->device, "auto") != 0)
         return strcmp(args->device, "cuda") == 0;
+    if (args_shards(args, 1) > 0) // a GPU does not add in that order
+        return false;
     const int count = gpus_visible();
     return count == 1 || (count > 0 && num_local_ranks(args) <= count);
 }

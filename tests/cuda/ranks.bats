@@ -35,11 +35,15 @@ near() {
     cmp "$scratch/nccl/rank1.jsonl" "$scratch/graph/rank1.jsonl"
 }
 
-@test "ranks share a GPU over tcp; over nccl they are told so, status 2" {
+@test "ranks share a GPU over tcp, by themselves too; over nccl they are told so, status 2" {
     export CUDA_STAND_IN_DEVICES=1
     train shared 2 --device cuda --backend tcp
     [ "$status" -eq 0 ]
-    train refused 2 --device cuda
+    train auto 2
+    [ "$status" -eq 0 ]
+    [ "$(grep -c 'ranks 0 and 1 share GPU-.*, which nccl does not allow: --backend tcp takes' <<<"$output")" -eq 1 ]
+    cmp "$scratch/shared/cnn_digits.safetensors" "$scratch/auto/cnn_digits.safetensors"
+    train refused 2 --device cuda --backend nccl
     [ "$status" -eq 2 ]
     [[ $output == *"--backend nccl wants a GPU for each rank, but ranks 0 and 1 share GPU-"* ]]
     [ "$(grep -c 'wants a GPU' <<<"$output")" -eq 1 ]
