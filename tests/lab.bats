@@ -35,12 +35,12 @@ solve() {
 }
 
 @test "our own programs pass, every one of them" {
-    for step in 02a 02b 02c 02 03 04; do
+    for step in 02a 02b 02c 02 03 04 05; do
         solve $step
         judge 0 $step
         [[ $output == *"Done."* ]]
     done
-    [ "$(ls tools/lab/*.txt | wc -l)" -eq 6 ]
+    [ "$(ls tools/lab/*.txt | wc -l)" -eq 7 ]
 }
 
 @test "what does not compile, run, or train as it should is told apart, with a hint" {
@@ -64,10 +64,25 @@ solve() {
     [[ $output == *"no   63 lines changed, 60 would do"* ]]
 }
 
+@test "step 05: what does not go on, save or stop as it should is told apart" {
+    ours=05_fault_tolerance/train.c file=$LAB/05/train.c
+    mkdir -p "$LAB/05"
+    while IFS='|' read -r text edit; do
+        sed "$edit" $ours >"$file"
+        ! cmp -s $ours "$file"
+        judge 1
+        [[ $output == *"no   $text"*"hint: "* ]]
+    done <<'END'
+other losses than ours|s/first_epoch = snapshots_resume(&snapshots);/first_epoch = 0 * snapshots_resume(\&snapshots); sampler_seek(\&sampler, 0);/
+it prints other lines than ours|s/^ *snapshots_step(/            if (rank > 0)\n    &/
+told to stop by SIGTERM, it ends with status 143, not 75|s/return stop.agreed ? EXIT_STOPPED : 0;/return stop.agreed ? 0 * EXIT_STOPPED : 0;/
+END
+}
+
 @test "a step that is none, and a lab that is not there, are named" {
     run tools/lab.sh 07
     [ "$status" -eq 2 ]
-    [[ $output == *"'07' is none of 02 02a 02b 02c 03 04" ]]
+    [[ $output == *"'07' is none of 02 02a 02b 02c 03 04 05" ]]
     judge 2
     [[ $output == *"nothing is begun: make lab-02a"* ]]
 }

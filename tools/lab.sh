@@ -1,5 +1,5 @@
 #!/bin/sh
-# Usage: tools/lab.sh 02a|02b|02c|02|03|04     (make lab-02a: begin; the second time: check)
+# Usage: tools/lab.sh 02a|02b|02c|02|03|04|05  (make lab-02a: begin; the second time: check)
 #        tools/lab.sh check [STEP]             (make check-lab: how far is it, with hints)
 # Puts the program before a step into lab/STEP/, to be turned into the step by the learner.
 set -eu
@@ -54,17 +54,26 @@ build() {
     failed build 'it does not compile'
 }
 
-# run PROGRAM FOLDER: two ranks, a few steps; what they print, and their losses, go to the folder.
+# start PROGRAM OPTIONS...: on two ranks, by whatever starts it in this step.
+start() {
+    program=$1
+    shift
+    case $step in
+    02*) timeout 100 "$program" --nproc 2 "$@" ;;
+    03) timeout 100 03_torchrun_env/ddprun --nproc-per-node 2 "$program" "$@" ;;
+    *) timeout 100 03_torchrun_env/ddprun --nproc-per-node 2 tools/lab/as_mpirun.sh "$program" "$@" ;;
+    esac
+}
+
+# run PROGRAM FOLDER: a few steps; what is printed, and the losses, go to the folder. Step 05 is to go
+# on with a second start where the first ended.
 run() {
     program=$1 folder=$2
     mkdir -p "$folder"
-    case $step in
-    02*) set -- "$program" --nproc 2 ;;
-    03) set -- 03_torchrun_env/ddprun --nproc-per-node 2 "$program" ;;
-    *) set -- 03_torchrun_env/ddprun --nproc-per-node 2 tools/lab/as_mpirun.sh "$program" ;;
-    esac
-    timeout 100 "$@" --max-steps 12 --log-interval 4 --timeout 20 --metrics-dir "$folder" \
-        --checkpoint-dir "$folder/checkpoints" >"$folder/out" 2>"$folder/err"
+    set -- --log-interval 4 --timeout 20 --metrics-dir "$folder" --checkpoint-dir "$folder/checkpoints"
+    [ "$step" != 05 ] || set -- "$@" --save-every-steps 5
+    [ "$step" != 05 ] || start "$program" "$@" --max-steps 7 >"$folder/out" 2>"$folder/err" || return 1
+    start "$program" "$@" --max-steps 12 >>"$folder/out" 2>>"$folder/err"
 }
 
 # RANK STEP LOSS, one a line. (The metrics have a file for each rank.)
@@ -100,6 +109,7 @@ check() {
     passed "it runs on two ranks"
     check_losses
     check_lines
+    [ "$step" != 05 ] || check_stop
     [ "$step" = 02a ] || check_replicas # 02a's are meant to differ
     [ "$changed" -le "$most" ] || failed budget "$changed lines changed, $most would do"
     passed "$changed lines changed, of $most that may be"
@@ -122,6 +132,15 @@ check_lines() {
     diff "$log/due" "$log/got" | sed -n 's/^< /missing: /p; s/^> /too much: /p' >"$log/show" || true
     [ ! -s "$log/show" ] || failed lines "it prints other lines than ours (numbers are written as #)"
     passed "it prints what ours prints"
+}
+
+check_stop() {
+    status=0
+    timeout --preserve-status 5 03_torchrun_env/ddprun --nproc-per-node 2 "$lab/$step/train" --model linear \
+        --epochs 1000000 --save-every 0 --timeout 20 --checkpoint-dir "$log/stopped" >"$log/show" 2>&1 || status=$?
+    sed -i '/Epoch/d' "$log/show"
+    [ "$status" -eq 75 ] || failed stop "told to stop by SIGTERM, it ends with status $status, not 75"
+    passed "told to stop, all ranks leave with 75"
 }
 
 check_replicas() {
