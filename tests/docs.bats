@@ -18,7 +18,7 @@
     cat >"$document" <<'END'
 <!-- varies: numbers, order -->
 ```console
-$ printf 'b 12\na 0.5\n'
+$ printf 'b  12\na 0.5\n'
 a 3.25
 b 1
 $ export WORD=one
