@@ -1,0 +1,76 @@
+"""The pictures of chapter 05."""
+from picture import COLOURS, GREY, LIGHT, PALE, PAPER, Picture
+
+
+def restart():
+    """05: what a kill costs: the steps since the last snapshot that is whole."""
+    p = Picture(800, 330)
+
+    def steps(y, first, last, rank, x):
+        for step in range(first, last + 1):
+            p.box(x, y, 30, 28, (str(step),), fill=LIGHT[rank], stroke=COLOURS[rank], size=12)
+            x += 34
+        return x
+
+    def writer(x, step, words):
+        p.arrow(x, 76, x + 8, 98, colour=GREY)
+        p.box(x + 8, 100, 84, 28, (words,), fill=LIGHT[2], size=12)
+        p.text(x + 50, 144, f"snapshot, step {step}", size=11, colour=GREY)
+
+    p.text(20, 30, "attempt 0", "start", bold=True)
+    p.text(20, 66, "rank 0", "start", 12)
+    p.text(20, 186, "rank 1", "start", 12)
+    x = steps(48, 17, 27, 0, 90)
+    steps(168, 17, 27, 1, 90)
+    writer(90 + 4 * 34, 20, "writes")
+    p.text(x + 14, 188, "killed", "start", 14, COLOURS[1], True)
+    p.text(x + 14, 68, "sees it at once, and ends", "start", 12)
+    p.line(20, 214, 780, 214, "4 4")
+    p.text(20, 238, "attempt 1", "start", bold=True)
+    for rank, y in ((0, 252), (1, 286)):
+        p.text(20, y + 18, f"rank {rank}", "start", 12)
+        p.box(90, y, 98, 28, ("reads step 20",) if rank == 0 else ("is told it",), fill=PAPER, size=12)
+        x = steps(y, 21, 32, rank, 226)
+    p.arrow(190, 268, 222, 268)
+    p.arrow(190, 300, 222, 300)
+    p.text(x + 8, 288, "the same", "start", 12)
+    p.text(x + 8, 304, "bytes", "start", 12)
+    return p
+
+
+def tree():
+    """05: --reduce-order fixed: eight shards, one tree, and who has which of them."""
+    p = Picture(800, 470)
+    order = [0, 4, 2, 6, 1, 5, 3, 7]  # as the leaves of the tree stand side by side
+    left, width = 130, 80
+    x = [left + width * i for i in range(8)]
+    p.text(20, 34, "the shards'", "start", 12)
+    p.text(20, 50, "gradients", "start", 12)
+    for i, shard in enumerate(order):
+        p.box(x[i], 20, 66, 38, (f"shard {shard}",), size=12)
+    level = [(x[i] + 33, str(shard)) for i, shard in enumerate(order)]
+    for depth, words in enumerate(("k + 4", "k + 2", "k + 1")):
+        y = 96 + 72 * depth
+        p.text(20, y + 23, f"k and {words}", "start", 12)
+        above, level = level, []
+        for j in range(0, len(above), 2):
+            middle = (above[j][0] + above[j + 1][0]) / 2
+            for parent in (above[j], above[j + 1]):
+                p.arrow(parent[0], y - 38 if depth == 0 else y - 34, middle + (parent[0] - middle) / 8, y - 2, colour=GREY)
+            name = f"({above[j][1]}+{above[j + 1][1]})"
+            p.box(middle - 50, y, 100, 36, ("the gradients",) if depth == 2 else (name[1:-1],),
+                  fill=LIGHT[3] if depth < 2 else LIGHT[2], size=12)
+            level.append((middle, name))
+    for row, ranks in enumerate((8, 4, 2, 1)):
+        y, span = 310 + 34 * row, 8 // ranks
+        p.text(20, y + 18, f"on {ranks} rank{'s' if ranks > 1 else ''}", "start", 12)
+        for group in range(ranks):
+            rank = order[group * span] % ranks
+            p.box(x[group * span], y, width * span - 14, 26, (f"rank {rank}",), size=12,
+                  fill=LIGHT[rank % 4] if ranks > 1 else PALE, stroke=COLOURS[rank % 4] if ranks > 1 else GREY)
+    p.text(400, 460, "Two sums that stand over one rank are added inside it, others over the wire: the tree is "
+           "the same.", size=12)
+    return p
+
+
+PICTURES = [restart, tree]
