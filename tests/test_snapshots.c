@@ -9,9 +9,11 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#include "common/base/log.h"
 #include "common/fault/snapshot_folder.h"
 #include "common/fault/snapshots.h"
 #include "tests/checkpoint_run.h"
+#include "tests/ranks.h"
 
 enum { NUM_KILLS = 12 };
 
@@ -263,6 +265,41 @@ static void test_sweep(void **state)
     rmdir(path);
 }
 
+static void resume_scale(Rank *rank)
+{
+    ProcessGroup pg;
+    rank_join(rank, &pg);
+    Run run;
+    Snapshots snapshots;
+    LossScale scale = { .scale = 65536 };
+    start(&run, &snapshots, "linear");
+    run.device.loss_scale = &scale;
+    run.args.resume_auto = true;
+    snapshots_init(&snapshots, &run.args, &run.checkpoint, &pg);
+    snapshots_resume(&snapshots);
+    CHECK(run.model.step == 5 && scale.scale == 1024 && scale.good_steps == 7 && scale.skipped == 2,
+          "step %d with scale %g", (int)run.model.step, (double)scale.scale);
+    process_group_destroy(&pg);
+    run_free(&run);
+}
+
+/* Rank 0 alone reads; of another scale than its own a rank would take steps that others leave out.
+ */
+static void test_loss_scale(void **state)
+{
+    (void)state;
+    Run run;
+    Snapshots snapshots;
+    LossScale scale = { .scale = 1024, .good_steps = 7, .skipped = 2 };
+    start(&run, &snapshots, "linear");
+    run.device.loss_scale = &scale;
+    run.model.step = 5;
+    snapshots_step(&snapshots);
+    snapshots_free(&snapshots);
+    ranks_run_well(3, 60, resume_scale, NULL);
+    run_free(&run);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -271,6 +308,7 @@ int main(void)
         cmocka_unit_test_teardown(test_cannot_write, clear_folder),
         cmocka_unit_test_teardown(test_killed, clear_folder),
         cmocka_unit_test_teardown(test_sweep, clear_folder),
+        cmocka_unit_test_teardown(test_loss_scale, clear_folder),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

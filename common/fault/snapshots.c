@@ -55,6 +55,9 @@ int snapshots_resume(Snapshots *snapshots)
     broadcast(pg, model->params, model->numel, FLOAT32, 0);
     for (int i = 0; i < optim->num_states; i++)
         broadcast(pg, optim->state[i], model->numel, FLOAT32, 0);
+    LossScale *loss_scale = model->device->loss_scale;
+    if (loss_scale != NULL)
+        broadcast(pg, loss_scale, sizeof *loss_scale, UINT8, 0);
     return sampler->epoch;
 }
 
