@@ -161,5 +161,20 @@ EOF
     [[ $output == *"rank 1 "* && $output != *"  rank 2 "* ]]
     run -139 ddprun sh -c 'echo nonsense > $TORCHELASTIC_ERROR_FILE; kill -SEGV $$'
     [[ $output == *"ended   : killed by SIGSEGV"* && $output != *nonsense* ]]
-    rm -r "$TMPDIR"/* # an error file was written: it stays
+}
+
+@test "a trainer's last words are in the report, and in the error file as PyTorch reads it" {
+    train='[ $RANK = 0 ] || exec sleep 100
+        exec 03_torchrun_env/train --model linear --checkpoint-dir $OUT/c --init-from "$OUT/a\b\"c"'
+    run -1 ddprun sh -c "$train"
+    words=$(echo "$output" | sed -n 's/.* fatal: //p' | head -n 1)
+    [[ $words == *'a\b"c: No such file'* ]]
+    [[ $output == *"  message : $words"* ]]
+    run -1 ddprun --log-dir "$OUT/l" sh -c "$train"
+    python3 - "$OUT"/l/*/attempt_0/0/error.json <<'EOF'
+import json, sys, time
+data = json.load(open(sys.argv[1]))
+assert 'a\\b"c: No such file' in data["message"], data
+assert abs(time.time() - int(data["timestamp"])) < 60
+EOF
 }

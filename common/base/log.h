@@ -20,8 +20,8 @@ void log_info(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void log_warning(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* Ends this process with status 1: a rank that cannot go on says why in one line and leaves the
- * rest to its launcher. Leaves by _exit: no handler may wait for a thread that waits for a dead
- * peer. May be called from any thread. */
+ * rest to its launcher, whose TORCHELASTIC_ERROR_FILE gets the line, too. Leaves by _exit: no
+ * handler may wait for a thread that waits for a dead peer. May be called from any thread. */
 noreturn void die(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* Ends this process with status 2: the command line (or its configuration file) asks for something

@@ -145,9 +145,12 @@ void logs_close(Logs *logs)
 {
     tee_finish(logs->tee);
     for (int i = 0; i < logs->flags->nproc_per_node; i++) {
-        char folder[PATH_MAX];
-        logs_path(logs, i, "", folder);
-        rmdir(folder);
+        char path[PATH_MAX];
+        logs_path(logs, i, "error.json", path);
+        if (logs->flags->log_dir == NULL) // nobody asked for it, and the report has told it
+            unlink(path);
+        logs_path(logs, i, "", path);
+        rmdir(path);
     }
     rmdir(logs->attempt);
     if (rmdir(logs->folder) == 0)

@@ -35,7 +35,7 @@ void logs_open(Logs *logs, int first_rank, int restart_count);
 void logs_start(Logs *logs);
 
 /* After they ended: writes what they have left in the pipes, and half lines, too. Takes the folders
- * away again that have nothing in them. */
+ * away again that have nothing in them, and without --log-dir the error files. */
 void logs_close(Logs *logs);
 
 /* The place of a worker's file ("error.json"). */
