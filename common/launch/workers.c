@@ -28,7 +28,7 @@ void workers_init(Workers *workers, int num_workers)
     workers->worker = mem_calloc((size_t)num_workers, sizeof *workers->worker);
 
     sigemptyset(&workers->signals);
-    const int requests[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
+    const int requests[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 };
     for (size_t i = 0; i < sizeof requests / sizeof requests[0]; i++) {
         struct sigaction action;
         SYS_CHECK(sigaction(requests[i], NULL, &action));

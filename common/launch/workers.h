@@ -34,8 +34,9 @@ typedef struct {
     sigset_t old_mask; // blocked before, and in workers
 } Workers;
 
-/* From here on requests to end (SIGINT, SIGTERM, SIGHUP, SIGQUIT, unless ignored) are noticed by
- * workers_wait only; workers_free undoes this. */
+/* From here on requests to end (SIGINT, SIGTERM, SIGHUP, SIGQUIT, and SIGUSR1, which is how Slurm's
+ * --signal says that the time is up; unless ignored) are noticed by workers_wait only; workers_free
+ * undoes this. */
 void workers_init(Workers *workers, int num_workers);
 void workers_free(Workers *workers);
 

@@ -50,7 +50,7 @@ stopped_and_went_on() { # MODEL_DATASET RANKS OPTIONS...
 }
 
 @test "the launcher is told: it passes it on, and ends with 75" {
-    for signal in TERM INT; do
+    for signal in TERM INT USR1; do
         python3 -c 'import os, signal, sys
 signal.signal(signal.SIGINT, signal.SIG_DFL) # which a shell has ignored behind "&"
 os.execvp(sys.argv[1], sys.argv[1:])' $RUN 2 --model linear 100000 --checkpoint-dir "$OUT/c" >"$OUT/said" 2>&1 3>&- &
