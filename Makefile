@@ -77,7 +77,7 @@ all: $(PROGRAMS)
 .SECONDEXPANSION:
 $(STEPS): $$(filter $$@_%,$$(PROGRAMS)) ; @:
 
-04 05: 03_torchrun_env/ddprun # which starts their ranks, too
+04: 03_torchrun_env/ddprun # which starts its ranks, too
 05: tools/ddp_doctor # which its messages name
 
 LIBPNG := $(if $(filter 1,$(PNG)),-lpng)

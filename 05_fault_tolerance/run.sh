@@ -5,7 +5,6 @@
 set -eu
 here=$(dirname "$0")
 train=$here/train ddprun=$here/ddprun slurm=$here/../04_slurm_multinode
-[ -e "$ddprun" ] || ddprun=$here/../03_torchrun_env/ddprun
 launcher=${LAUNCHER:-ddprun}
 case " $* " in *" --help "* | *" -h "*) launcher=--help; sed -n '2,/^set/s/^# //p' "$0"; echo ;; esac
 for program in "$train" "$ddprun"; do
@@ -30,9 +29,7 @@ needs() {
 case $launcher in
 --help) exec "$train" --help ;;
 ddprun)
-    case $ddprun in "$here/ddprun") set -- --max-restarts "$MAX_RESTARTS" --nproc-per-node "$ranks" "$train" "$@" ;;
-    *) set -- --nproc-per-node "$ranks" "$train" "$@" ;; esac
-    exec "$ddprun" "$@"
+    exec "$ddprun" --max-restarts "$MAX_RESTARTS" --nproc-per-node "$ranks" "$train" "$@"
     ;;
 torchrun)
     needs torchrun
