@@ -75,6 +75,29 @@ two_nodes() {
     diff <(grep "^  attempt" "$OUT/node_0") <(grep "^  attempt" "$OUT/node_1")
 }
 
+@test "what the first node to look has found is the cause for all, whatever they find" {
+    cat > "$OUT/plant.py" <<'EOF'
+import json, os, socket, struct, sys, time
+if os.environ["RANK"] != "2":
+    time.sleep(100)
+key = "/%s/ddprun/root" % os.environ["TORCHELASTIC_RUN_ID"]
+cause = json.dumps({ "status": 42, "signal": 0, "time": 1e9, "node": 0, "rank": 1, "local_rank": 1,
+                     "pid": 4711, "host": "h", "message": "found first", "log": "" })
+store = socket.create_connection((os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])))
+store.sendall(struct.pack("<BIB", 0, 0x3C85F7CE, 1))
+for text in key, cause:
+    store.sendall(struct.pack("<Q", len(text)) + text.encode())
+store.sendall(struct.pack("<BI", 13, 1)) # it has it once it answers
+store.recv(4)
+sys.exit(7)
+EOF
+    two_nodes --master-addr 127.0.0.1 python3 "$OUT/plant.py"
+    [ "$status_0 $status_1" = "42 42" ]
+    for node in 0 1; do
+        grep -A 5 "Root cause" "$OUT/node_$node" | grep -q "message : found first"
+    done
+}
+
 @test "a wrong option is not tried again, nor a program that is not there" {
     run -2 ddprun --nproc-per-node 2 --max-restarts 3 03_torchrun_env/train --epohcs 2
     [ "${#lines[@]}" -eq 1 ]
