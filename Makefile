@@ -12,6 +12,7 @@
 # quote, and their pictures; make format calls clang-format. More checks, besides make test:
 #   make prove             1, 2, 4 and 8 ranks end with the same bits (1 minute)
 #   make check-faults      step 05 on bad days (6 minutes)
+#   make check-chaos       random faults for CHAOS_SECONDS=180, one result
 #   make check-cuda        the GPU's code without a GPU (5 minutes)
 #   make check-mnist       accuracies on real MNIST (5 minutes)
 #   make check-torch       against PyTorch itself (5 minutes)

@@ -43,10 +43,14 @@ check-browser: all
 check-slurm: all
 	@$(MAKE) -s test TESTS="$(wildcard tests/slurm/*.bats)"
 
-# Step 05 on bad days: killed, stopped, out of disk; what comes out is always the same (4 minutes).
-# SEED=N repeats the random moments that a failure names.
+# Step 05 on bad days: killed, stopped, out of disk; what comes out is always the same (6 minutes).
+# SEED=N repeats the random moments that a failure names. TORCH_BIN is where torchrun is, if not in PATH.
 check-faults: all
-	@$(MAKE) -s test TESTS="$(wildcard tests/faults/*.bats)"
+	@$(MAKE) -s test TESTS="$(filter-out %/chaos.bats,$(wildcard tests/faults/*.bats))"
+
+# The same for CHAOS_SECONDS, with faults of all kinds as they come; tells how soon each was noticed.
+check-chaos: 05
+	@$(MAKE) -s test TEST_SOURCES= TESTS=tests/faults/chaos.bats
 
 # The GPU's code without a GPU: compiled by nvcc, and run on a stand-in for CUDA (tests/cuda_stand_in).
 check-cuda: all
@@ -72,4 +76,4 @@ checklist: all $(BUILD)/tests/test_replicas
 include tests/fuzz/rules.mk
 -include $(TEST_PROGRAMS:=.d) $(MPI_RANKS:=.d) $(TORCH_PEERS:=.d) $(TEST_HELPERS:.o=.d)
 .PRECIOUS: $(TEST_PROGRAMS:=.o) $(MPI_RANKS:=.o)
-.PHONY: test prove check-mnist check-torch check-browser check-slurm check-faults check-cuda cuda-part check-sanitizers checklist
+.PHONY: test prove check-mnist check-torch check-browser check-slurm check-faults check-chaos check-cuda cuda-part check-sanitizers checklist

@@ -68,9 +68,8 @@ while True:
 }
 
 @test "SIGTERM at any moment: between attempts, in the rendezvous, while ranks start; nothing stays" {
-    local seed=${FAULTS_SEED:-$RANDOM}
-    echo "# FAULTS_SEED=$seed" >&3
-    RANDOM=$seed
+    RANDOM=${SEED:=$RANDOM}
+    echo "SEED=$SEED"
     CONF=$CONF,last_call_timeout=0.05,keep_alive_max_attempt=10
     for round in $(seq 15); do
         agent host --nproc-per-node 2 --max-restarts 100000 sh -c 'sleep 0.$((RANK + TORCHELASTIC_RESTART_COUNT % 3)); exit 1'

@@ -1,0 +1,350 @@
+#!/usr/bin/env python3
+# Usage: tests/faults/chaos.py DIR [--seconds S] [--faults N] [--job NAME] [--only KIND,...] [--seed N]
+"""Random faults against jobs of step 05, until so many seconds or faults are over.
+
+Whatever happens, every job must end with the tensors, byte for byte, of one that nothing happened
+to, and leave no process, shared memory or temporary file behind. Who ends is started again, as a
+cluster's scheduler would. The last lines tell how long it took until each kind of fault was
+noticed, and until the ranks trained again; then the counts.
+"""
+import argparse
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import socket
+import statistics
+import struct
+import subprocess
+import sys
+import time
+
+TRAIN, DDPRUN = "05_fault_tolerance/train", "05_fault_tolerance/ddprun"
+LINEAR = "--model linear --momentum 0.9 --save-every 0 --save-every-steps 13 --log-interval 100000"
+JOBS = {  # ranks of each launcher; what they train
+    "one": ([3], LINEAR + " --epochs 250 --check-sync 1"),
+    "two": ([1, 1], LINEAR + " --epochs 200 --global-batch-size 64 --reduce-order fixed"),
+    "cnn": ([2], "--epochs 2 --num-samples 960 --save-every 1 --save-every-steps 2 --optimizer adam"),
+}
+STOP_TIMEOUT = 6  # seconds until a rank is missed; a launcher: HEARTBEATS halves of one
+HEARTBEATS = 10
+PATIENCE = 120  # for whatever must happen
+FAULTS = ["kill-rank", "kill-rank", "kill-launcher", "stop-rank", "term-rank", "term-launcher",
+          "usr1-launcher", "freeze-launcher"]
+NOTICED = re.compile(r"formed anew|stop after the next step|fatal: |out of reach")
+TRAINS = re.compile(r"^\[CPU0\] Epoch ", re.M)
+BROKEN = re.compile(r".*(?:SIGSEGV|SIGABRT|SIGBUS|SIGFPE|SIGILL|nonsense|out of memory|[Ss]anitizer).*")
+
+
+class Failed(Exception):
+    pass
+
+
+def await_until(what, condition):
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        if time.monotonic() > end:
+            raise Failed(f"not within {PATIENCE} s: {what}")
+        time.sleep(0.05)
+
+
+def processes(mark):
+    """Those that have the mark in their environment: {pid: environment}."""
+    found = {}
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/environ", "rb") as file:
+                environ = file.read().split(b"\0")
+        except OSError:
+            continue
+        if mark.encode() in environ:
+            found[int(pid)] = environ
+    return found
+
+
+def is_stopped(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] == "T"
+    except OSError:
+        return False
+
+
+def send(pid, number):
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        pass  # it has just ended
+
+
+def free_port():
+    """Below those that connections get: nobody takes it while a launcher is down."""
+    while True:
+        port = random.SystemRandom().randrange(12000, 30000)
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) != 0:
+                return port
+
+
+def tensors(path):
+    """The bytes of a safetensors file behind its header, which tells the world size, too."""
+    with open(path, "rb") as file:
+        size, = struct.unpack("<Q", file.read(8))
+        header = json.loads(file.read(size))
+        header.pop("__metadata__")
+        return header, file.read()
+
+
+class Job:
+    """One training, from its first start to its final checkpoint."""
+
+    def __init__(self, name, folder, dice, disturbed=True):
+        self.name, self.folder, self.dice, self.disturbed = name, folder, dice, disturbed
+        self.ranks, self.options = JOBS[name]
+        self.port = free_port()
+        self.checkpoints, self.temp = f"{folder}/c", f"{folder}/tmp"
+        os.makedirs(self.temp)
+        self.log = open(f"{folder}/log", "ab")
+        self.agents = [None] * len(self.ranks)
+        self.launches = self.strikes = self.killed = 0
+        self.done = False
+
+    def mark(self, agent):
+        return f"CHAOS={self.folder}/{agent}"
+
+    def command(self, agent):
+        command = [DDPRUN, "--nproc-per-node", str(self.ranks[agent]), "--max-restarts", "1000"]
+        if len(self.ranks) > 1:
+            command += ["--nnodes", f"1:{len(self.ranks)}", "--rdzv-endpoint",
+                        f"127.0.0.1:{self.port}", "--rdzv-conf", "last_call_timeout=0.3,"
+                        f"keep_alive_interval=0.5,keep_alive_max_attempt={HEARTBEATS}"]
+        command += [TRAIN, *self.options.split(), "--threads", "1", "--timeout", str(STOP_TIMEOUT),
+                    "--checkpoint-dir", self.checkpoints]
+        return command + (self.injection() if self.disturbed else [])
+
+    def injection(self):
+        """Now and then, what ends the first attempt of this start."""
+        if self.name == "cnn" or self.dice.random() < 0.5:
+            return []
+        kind = self.dice.choice(["kill", "exit", "slow"] + ["stop", "bitflip"] * (self.name == "one"))
+        step = max([0] + [int(match[1]) for match in map(
+            re.compile(r"snapshot_e\d+_s(\d+)\.").match, self.snapshots()) if match])
+        rank = self.dice.randrange(self.ranks[0])  # one that is always there
+        self.strikes += 1
+        count["inject " + kind] = count.get("inject " + kind, 0) + 1
+        return ["--inject", f"{kind}:{rank}:{step + self.dice.randrange(1, 500)}"
+                + ":2" * (kind == "slow")]
+
+    def snapshots(self):
+        return os.listdir(self.checkpoints) if os.path.isdir(self.checkpoints) else []
+
+    def start(self, agent):
+        key, value = self.mark(agent).split("=")
+        environ = os.environ | {key: value, "TMPDIR": self.temp}
+        self.agents[agent] = subprocess.Popen(
+            self.command(agent), env=environ, stdin=subprocess.DEVNULL, stdout=self.log,
+            stderr=self.log, start_new_session=True)
+        self.launches += 1
+        if self.launches > 8 * (self.strikes + 1):
+            raise Failed(f"{self.launches} starts after {self.strikes} faults")
+
+    def said(self, offset):
+        with open(self.log.name, errors="replace") as file:
+            file.seek(offset)
+            return file.read()
+
+    def keep_up(self):
+        """Starts again who has ended before the job was done. True once it is."""
+        for agent, process in enumerate(self.agents):
+            status = process.poll() if process else -1
+            if status == 0:
+                self.done = True
+            elif status is not None and not self.done:
+                if process and status not in (1, 75, 137, -9, 143, 138, -15, -10):
+                    raise Failed(f"launcher {agent} ended with {status}")
+                if process:
+                    self.nothing_left(agent)
+                self.start(agent)
+        return self.done and all(agent.poll() is not None for agent in self.agents)
+
+    def nothing_left(self, agent):
+        await_until(f"all of launcher {agent} to be gone", lambda: not processes(self.mark(agent)))
+
+    def rank_pids(self):
+        found = [item for agent in range(len(self.ranks))
+                 for item in processes(self.mark(agent)).items()]
+        return sorted(pid for pid, environ in found if any(e.startswith(b"RANK=") for e in environ))
+
+    def strike(self, kind):
+        """Does the fault. Returns whether there was anybody to do it to."""
+        what, whom = kind.split("-")
+        pids = [agent.pid for agent in self.agents if agent and agent.poll() is None]
+        pids = self.rank_pids() if whom == "rank" else pids
+        if not pids or (what == "stop" and (len(pids) < 2 or any(map(is_stopped, pids)))):
+            return False  # where all ranks are stopped, nobody is left to notice
+        pid = self.dice.choice(pids)
+        number = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP, "freeze": signal.SIGSTOP,
+                  "term": signal.SIGTERM, "usr1": signal.SIGUSR1}[what]
+        if what == "kill" and self.dice.random() < 0.4:
+            self.await_write()
+        if what == "kill" and whom == "launcher":
+            self.killed += 1
+        send(pid, number)
+        self.strikes += 1
+        if what == "freeze":
+            self.thaw(pid)
+        return True
+
+    def check_memory(self):
+        """Nothing of ours is in /dev/shm, where it would outlive its process."""
+        for pid in self.rank_pids():
+            try:
+                with open(f"/proc/{pid}/maps") as file:
+                    if "/dev/shm" in file.read():
+                        raise Failed(f"process {pid} has shared memory in /dev/shm")
+            except OSError:
+                pass  # it has just ended
+
+    def await_write(self):
+        """Until a snapshot is being written, for a moment."""
+        end = time.monotonic() + 0.5
+        while time.monotonic() < end:
+            if any(name.endswith(".tmp") for name in self.snapshots()):
+                count["inside a write"] = count.get("inside a write", 0) + 1
+                return
+            time.sleep(0.0005)
+
+    def thaw(self, pid):
+        """A launcher that is frozen is missed by others of its job, if any, and wakes up again."""
+        offset, end = os.path.getsize(self.log.name), time.monotonic() + self.dice.choice([0.3, 1, 9])
+        while time.monotonic() < end and not re.search("not been heard|out of reach", self.said(offset)):
+            self.keep_up()
+            time.sleep(0.05)
+        send(pid, signal.SIGCONT)
+
+    def verify(self, reference):
+        await_until("everybody to be gone", lambda: not any(
+            processes(self.mark(agent)) for agent in range(len(self.ranks))))
+        name = "cnn_digits" if self.name == "cnn" else "linear_random"
+        if tensors(f"{self.checkpoints}/{name}.safetensors") != tensors(f"{reference}/{name}.safetensors"):
+            raise Failed(f"{name} is not that of the undisturbed run")
+        broken = BROKEN.search(self.said(0))
+        if broken:
+            raise Failed(broken[0])
+        left = [name for name in self.snapshots() if name.endswith(".tmp")]
+        if left := left + os.listdir(self.temp)[self.killed:]:  # SIGKILL leaves one folder
+            raise Failed(f"left over: {left}")
+
+    def end(self):
+        for agent in range(len(self.ranks)):
+            for pid in processes(self.mark(agent)):
+                send(pid, signal.SIGKILL)
+        self.log.close()
+
+
+def fault(job, kind):
+    """One fault, timed, unless the next one is to come before the job has recovered from it."""
+    offset, begun = os.path.getsize(job.log.name), time.monotonic()
+    launches = job.launches
+    if not job.strike(kind):
+        return
+    count[kind] = count.get(kind, 0) + 1
+    if kind == "freeze-launcher" or job.dice.random() < 0.25:
+        return
+    noticed = again = None
+    while again is None and time.monotonic() < begun + PATIENCE:
+        if job.keep_up():
+            return
+        said = job.said(offset)
+        if noticed is None and (NOTICED.search(said) or job.launches > launches):
+            noticed = time.monotonic() - begun
+            offset += len(said[:said.find("formed anew")].encode()) if "formed anew" in said else 0
+        elif noticed is not None and TRAINS.search(said):
+            again = time.monotonic() - begun
+        time.sleep(0.01)
+    if again is None:
+        raise Failed(f"{kind}: no rank trains again within {PATIENCE} s")
+    times.setdefault((job.name, kind), []).append((noticed, again))
+
+
+def disturb(job, enough, kinds):
+    if not job.disturbed:
+        job.start(0)
+    end = time.monotonic() + PATIENCE
+    while not job.keep_up():
+        if time.monotonic() > end:
+            raise Failed("the job does not come to its end")
+        if job.disturbed and not enough():
+            time.sleep(job.dice.uniform(0, 1.2))
+            job.check_memory()
+            fault(job, job.dice.choice(kinds))
+            end = time.monotonic() + PATIENCE
+        time.sleep(0.02)
+
+
+def reference(name, folder):
+    """The same training, undisturbed: all ranks of one launcher."""
+    job = Job(name, f"{folder}/{name}", random.Random(0), disturbed=False)
+    job.ranks, job.agents = [sum(job.ranks)], [None]
+    disturb(job, None, None)
+    job.end()
+    return job.checkpoints
+
+
+def soak(args):
+    dice, jobs = random.Random(args.seed), 0
+    names = args.job.split(",") if args.job else list(JOBS)
+    shutil.rmtree(args.dir, ignore_errors=True)
+    references = {name: reference(name, f"{args.dir}/straight") for name in names}
+    begun = time.monotonic()
+
+    def enough():
+        faults = sum(n for kind, n in count.items() if "-" in kind)
+        return time.monotonic() > begun + args.seconds or faults >= args.faults
+
+    while not enough():
+        name = names[jobs % len(names)]
+        job = Job(name, f"{args.dir}/{jobs}_{name}", dice)
+        try:
+            disturb(job, enough, args.only.split(","))
+            job.verify(references[name])
+        except Failed:
+            print(job.said(max(0, os.path.getsize(job.log.name) - 8000)), f"in {job.folder}")
+            raise
+        finally:
+            job.end()
+        shutil.rmtree(job.folder)
+        jobs += 1
+    shutil.rmtree(args.dir)
+    return jobs
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("dir")
+    parser.add_argument("--seconds", type=float, default=float(os.environ.get("CHAOS_SECONDS", 180)))
+    parser.add_argument("--faults", type=int, default=1000000)
+    parser.add_argument("--job", help="one of " + ", ".join(JOBS))
+    parser.add_argument("--only", default=",".join(FAULTS))
+    parser.add_argument("--seed", type=int, default=int(os.environ.get("SEED") or random.randrange(32768)))
+    args = parser.parse_args()
+    print(f"SEED={args.seed}", flush=True)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM")) # and all jobs with it
+    try:
+        jobs = soak(args)
+    except Failed as failure:
+        sys.exit(f"SEED={args.seed}: {failure}")
+    for (name, kind), pairs in sorted(times.items()):
+        noticed, again = zip(*pairs)
+        print(f"{name}: {kind}: noticed after {statistics.median(noticed):.2f} s (at most "
+              f"{max(noticed):.2f}), trains again after {statistics.median(again):.2f} s (at most "
+              f"{max(again):.2f}); {len(pairs)} times")
+    faults = ", ".join(f"{n} {kind}" for kind, n in sorted(count.items()))
+    print(f"{jobs} jobs ended with the reference's bytes; {faults}")
+
+
+count, times = {}, {}
+if __name__ == "__main__":
+    main()
