@@ -1,5 +1,5 @@
 /* Runs that do well, crawl or lose a rank, and what their flight records say about them. */
-#include "common/fault/process.h"
+#include "common/base/process.h"
 #include "tests/flight_run.h"
 
 static float data[18432];

@@ -1,5 +1,5 @@
 /* /proc/PID/stat: "42 (name) S 1 ...". The name may hold anything, brackets and blanks too. */
-#include "common/fault/process.h"
+#include "common/base/process.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* process.h - is a process of this machine still there, and is it the one that was meant? */
-#ifndef COMMON_FAULT_PROCESS_H
-#define COMMON_FAULT_PROCESS_H
+#ifndef COMMON_BASE_PROCESS_H
+#define COMMON_BASE_PROCESS_H
 
 #include <stdint.h>
 #include <sys/types.h>

@@ -11,7 +11,7 @@
 
 #include "common/base/log.h"
 #include "common/base/memory.h"
-#include "common/fault/process.h"
+#include "common/base/process.h"
 
 static void refuse(Attempt *attempt, const char *name, const char *reason)
 {

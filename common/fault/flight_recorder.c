@@ -18,7 +18,7 @@
 
 #include "common/base/folder.h"
 #include "common/base/log.h"
-#include "common/fault/process.h"
+#include "common/base/process.h"
 #include "common/fault/restarts.h"
 
 #define MICROSECOND 1000

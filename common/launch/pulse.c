@@ -17,6 +17,7 @@
 
 #include "common/base/log.h"
 #include "common/base/memory.h"
+#include "common/base/process.h"
 
 #define MIN_PATIENCE 5.0 // seconds: a busy machine answers late
 
@@ -88,21 +89,6 @@ static void look_after(Store *store, const Flags *flags, Heard *heard)
     }
 }
 
-/* The state is the first letter behind the name, which may hold anything, in brackets. */
-static bool is_stopped(pid_t process)
-{
-    char path[64], text[512] = "";
-    snprintf(path, sizeof path, "/proc/%d/stat", process);
-    FILE *file = fopen(path, "re");
-    if (file == NULL)
-        return false;
-    const size_t length = fread(text, 1, sizeof text - 1, file);
-    fclose(file);
-    text[length] = '\0';
-    const char *name_end = strrchr(text, ')');
-    return name_end != NULL && strncmp(name_end, ") T", 3) == 0;
-}
-
 static noreturn void beat(const Flags *flags, pid_t launcher)
 {
     Store store;
@@ -113,7 +99,9 @@ static noreturn void beat(const Flags *flags, pid_t launcher)
     char key[KEY_BYTES];
     node_key(key, KEY_PULSE, flags->node_rank);
     do {
-        if (!is_stopped(launcher))
+        char state = '?';
+        process_start_ticks(launcher, &state);
+        if (state != 'T')
             store_add(&store, key, 1);
         if (flags->node_rank == 0)
             look_after(&store, flags, heard);
