@@ -1,19 +1,20 @@
 /*
- * cnn_step - the time of a whole training step of the CNN: gather, forward, loss, backward, SGD
- * with momentum, dropout on. Its median, since what else the machine does makes some steps longer.
- * Beside it: cnn_step.py, the same in PyTorch.
+ * cnn_step - the time of a whole training step of the CNN: gather, forward, loss, backward,
+ * optimizer, dropout on. The median, since what else the machine does makes some steps longer. On a
+ * GPU, whose host runs ahead as it does in training, of so many steps at a time, after which it
+ * waits. Beside it: cnn_step.py, the same in PyTorch on a CPU, and gpu_step.py on a GPU.
  *
- *     build/bench/cnn_step [batch size [threads [steps [off|bf16 [any|fixed]]]]]    --amp, --reduce-order
+ *     build/bench/cnn_step --batch-size 64 --threads 2 --max-steps 150      the options of train
  */
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "common/base/args.h"
 #include "common/base/log.h"
 #include "common/base/memory.h"
-#include "common/data/dataloader.h"
 #include "common/nn/optim.h"
 
-enum { WARM_UP = 5 };
+enum { WARM_UP = 20, DEFAULT_STEPS = 100, STEPS_AT_A_TIME = 20 };
 
 static int compare(const void *a, const void *b)
 {
@@ -21,50 +22,67 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+/* Random rows of the set, which may be smaller than the batch. */
+static void draw(Batch *batch, size_t *index, Rng *rng)
+{
+    for (int row = 0; row < batch->size; row++)
+        index[row] = rng_next(rng) % batch->dataset->size;
+}
+
+/* Seconds of a step, as the mean of so many. */
+static double run(Model *model, Optimizer *optim, Batch *batch, Rng *rng, int steps)
+{
+    const double begin = seconds_now();
+    for (int step = 0; step < steps; step++) {
+        draw(batch, (size_t *)batch->index, rng);
+        model_zero_grad(model);
+        model_forward(model, batch);
+        model_backward(model);
+        optim_step(optim);
+    }
+    device_synchronize(model->device);
+    return (seconds_now() - begin) / steps;
+}
+
 int main(int argc, char **argv)
 {
     Args args;
-    args_defaults(&args, "cnn");
-    args.batch_size = argc > 1 ? atoi(argv[1]) : 64;
-    args.threads = argc > 2 ? atoi(argv[2]) : 1;
-    const int steps = argc > 3 ? atoi(argv[3]) : 100;
-    args.amp = argc > 4 ? argv[4] : "off";
-    if (argc > 5)
-        args.reduce_order = argv[5];
-
+    args_parse(&args, STEP_FAULT, argc, argv);
     Device device;
     device_init(&device, &args, 0);
     Rng rng;
-    rng_seed(&rng, 0);
+    rng_seed(&rng, args.seed);
     Dataset dataset;
     dataset_init(&dataset, &args, TRAIN, &rng);
-    Sampler sampler;
-    distributed_sampler_init(&sampler, dataset.size, 0, 1, true, true, 0);
-    DataLoader loader;
-    dataloader_init(&loader, &dataset, &sampler, args.batch_size);
+    args.dataset = "mnist"; // of whose rows the model knows no number that would limit its batches
     Model model;
     model_init(&model, &args, args.batch_size, &rng, &device);
     Optimizer optim;
     optim_init(&optim, &args, &model);
 
-    double *seconds = mem_calloc((size_t)steps, sizeof *seconds);
-    for (int step = -WARM_UP; step < steps;) {
-        const Batch *batch = dataloader_next(&loader);
-        if (batch == NULL || batch->size < args.batch_size)
-            continue; // full batches only
-        const double begin = seconds_now();
-        model_zero_grad(&model);
-        model_forward(&model, batch);
-        model_backward(&model);
-        optim_step(&optim);
-        device_synchronize(&device);
-        if (step >= 0)
-            seconds[step] = seconds_now() - begin;
-        step++;
-    }
-    qsort(seconds, (size_t)steps, sizeof *seconds, compare);
-    const double median = seconds[steps / 2];
-    printf("%.0f samples/s, %.2f ms a step (batch %d, %d threads, amp %s, median of %d steps)\n",
-           args.batch_size / median, 1e3 * median, args.batch_size, args.threads, args.amp, steps);
+    Batch batch = { .dataset = &dataset,
+                    .index = mem_calloc((size_t)args.batch_size, sizeof *batch.index),
+                    .size = args.batch_size,
+                    .place_stride = 1 };
+    const int at_a_time = device.place.on_gpu ? STEPS_AT_A_TIME : 1;
+    const uint64_t steps = args.max_steps == UINT64_MAX ? DEFAULT_STEPS : args.max_steps;
+    const int rounds = steps > (uint64_t)at_a_time ? (int)(steps / at_a_time) : 1;
+    double *seconds = mem_calloc((size_t)rounds, sizeof *seconds);
+    run(&model, &optim, &batch, &rng, device.place.on_gpu ? WARM_UP : WARM_UP / 4);
+    for (int round = 0; round < rounds; round++)
+        seconds[round] = run(&model, &optim, &batch, &rng, at_a_time);
+    qsort(seconds, (size_t)rounds, sizeof *seconds, compare);
+    const double median = seconds[rounds / 2];
+    printf("%.0f samples/s, %.4f ms a step (batch %d, %s, %d threads, amp %s, median of %d x %d "
+           "steps)\n",
+           args.batch_size / median, 1e3 * median, args.batch_size, device.name, device.threads,
+           args.amp, rounds, at_a_time);
+
+    free(seconds);
+    free((size_t *)batch.index);
+    optim_free(&optim);
+    model_free(&model);
+    dataset_free(&dataset);
+    device_free(&device);
     return 0;
 }

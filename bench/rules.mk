@@ -15,4 +15,11 @@ overlap: all
 scaling: 03 $(BUILD)/bench/collectives
 	@bench/scaling.sh
 	@bench/alpha_beta.sh
-.PHONY: overlap scaling
+
+# The CNN's step on this machine's GPU beside PyTorch's, and what share of the roofline the kernels reach
+# (15 minutes). PYTHON=... has PyTorch; ARGS=... as bench/gpu.py takes them.
+PYTHON ?= python3
+bench-gpu:
+	@$(MAKE) -s CUDA_ARCH=native $(BUILD)/bench/cnn_step $(BUILD)/bench/gpu_kernels
+	@BUILD=$(BUILD) bench/gpu.py --python $(PYTHON) $(ARGS)
+.PHONY: overlap scaling bench-gpu

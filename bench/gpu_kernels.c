@@ -1,0 +1,269 @@
+/*
+ * gpu_kernels - how long the GPU's kernels take at the sizes of the CNN's step, beside what they
+ * have to read, write and compute, and what this GPU can do at best: gpu.py makes a roofline of it.
+ *
+ * Each call is recorded REPEATS times as a graph and that is timed, so that starting it does not
+ * count. What is in the L2 cache from one repetition to the next never sees the memory; with a
+ * batch of 4,096 only the parts of conv2 are that small, which is what its chunks are for
+ * (cuda_conv.c).
+ *
+ *     build/bench/gpu_kernels [batch size]      name, precision, seconds, bytes, operations: by
+ * tabs
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/base/memory.h"
+#include "common/base/rng.h"
+#include "common/nn/cuda_state.h"
+
+enum { REPEATS = 20, ROUNDS = 5, CLASSES = 10, HIDDEN = 128, PARAMETERS = 1199882 };
+enum { LARGE_SIDE = 8192, SMALL_SIDE = 256 }; // of the matrices whose product shows the peak
+
+static const ConvShape conv1 = { 1, 28, 32, 3 }, conv2 = { 32, 26, 64, 3 };
+// Numbers of an image: its pixels, and what the layers make of it.
+static const double pixels = 784, out1 = 26 * 26 * 32, out2 = 24 * 24 * 64, pooled = 12 * 12 * 64;
+static const double filter2 = 288, places2 = 24 * 24; // conv2's matrix of windows
+
+typedef struct {
+    Device device;
+    const char *precision;
+    int n, side;
+    int turn; // of the kernel that is being measured
+    float *a, *b, *c, *params, *grads, *momentum; // device memory, as what follows
+    uint8_t *bytes, *argmax;
+    int32_t *labels, *rows; // labels are 0, and row i is i
+} Bench;
+
+/* for (bench->turn = 0; again(bench);) CALL: once as it is, then REPEATS times into a graph. */
+static bool again(Bench *bench)
+{
+    if (bench->turn++ == 1) {
+        device_synchronize(&bench->device);
+        CUDA_CHECK(
+            cudaStreamBeginCapture(bench->device.place.stream, cudaStreamCaptureModeThreadLocal));
+    }
+    return bench->turn <= 1 + REPEATS;
+}
+
+/* Takes the least of some rounds: nothing makes a kernel faster than it is. */
+static void report(Bench *bench, const char *name, double bytes, double operations)
+{
+    const cudaStream_t stream = bench->device.place.stream;
+    cudaGraph_t graph;
+    cudaGraphExec_t exec = NULL;
+    CUDA_CHECK(cudaStreamEndCapture(stream, &graph));
+    CUDA_CHECK(cudaGraphInstantiate(&exec, graph, 0));
+    double least = 1e9;
+    for (int round = -1; round < ROUNDS; round++) { // -1: its first time brings the graph there
+        device_synchronize(&bench->device);
+        const double start = seconds_now();
+        CUDA_CHECK(cudaGraphLaunch(exec, stream));
+        device_synchronize(&bench->device);
+        const double seconds = (seconds_now() - start) / REPEATS;
+        least = round >= 0 && seconds < least ? seconds : least;
+    }
+    CUDA_CHECK(cudaGraphExecDestroy(exec));
+    CUDA_CHECK(cudaGraphDestroy(graph));
+    printf("%s\t%s\t%g\t%.0f\t%.0f\n", name, bench->precision, least, bytes, operations);
+}
+
+#define MEASURE(name, bytes, operations, call) \
+    do { \
+        for (bench->turn = 0; again(bench);) \
+            call; \
+        report(bench, name, bytes, operations); \
+    } while (0)
+
+static void multiply(Bench *bench, int rows, int columns, int depth)
+{
+    cuda_product(&bench->device, &(CudaProduct){ .rows = rows,
+                                                 .columns = columns,
+                                                 .depth = depth,
+                                                 .amp = bench->device.amp,
+                                                 .a = bench->a,
+                                                 .b = bench->b,
+                                                 .b_transposed = true,
+                                                 .c = bench->c });
+}
+
+/* A copy of more than a cache holds, and a large product. */
+static void measure_peaks(Bench *bench)
+{
+    const double side = bench->side, numel = side * side;
+    MEASURE("peak copy", 2 * 4 * numel, 0,
+            device_copy(&bench->device, bench->c, bench->a, (size_t)numel * 4, COPY_ON_DEVICE));
+    MEASURE("peak product", 0, 2 * numel * side,
+            multiply(bench, bench->side, bench->side, bench->side));
+}
+
+static void measure_first_conv(Bench *bench)
+{
+    Device *device = &bench->device;
+    const double n = bench->n;
+    MEASURE("conv1 + relu", 4 * n * (pixels + out1), 2 * 9 * n * out1,
+            cuda_conv_relu(device, conv1, bench->n, bench->a, bench->params, bench->params + 288,
+                           bench->b));
+    MEASURE("conv1, back", 4 * n * (pixels + 2 * out1), 2 * 9 * n * out1,
+            cuda_conv_relu_grad(device, conv1, bench->n, bench->a, bench->b, bench->params, 1,
+                                bench->c, bench->grads, bench->grads + 288, NULL));
+}
+
+static void measure_second_conv(Bench *bench)
+{
+    Device *device = &bench->device;
+    const double n = bench->n, operations = 2 * filter2 * n * out2;
+    const float *weight = bench->params + 320, *bias = weight + 64 * 288;
+    MEASURE("conv2 + relu + pool", n * (4 * out1 + 5 * pooled), operations,
+            cuda_conv_relu_pool(device, conv2, bench->n, bench->a, weight, bias, bench->b,
+                                bench->argmax));
+    float *dweight = bench->grads + 320, *dy = bench->b + (size_t)(n * pooled);
+    MEASURE("conv2, back", n * (4 * 2 * out1 + (4 * 3 + 1) * pooled), 2 * operations,
+            cuda_conv_relu_pool_grad(device, conv2, bench->n, bench->a, bench->b, bench->argmax,
+                                     weight, 1, dy, dweight, dweight + 64 * 288, bench->c));
+}
+
+/* The parts of conv2 for a chunk of images, in the cache as they are at work. */
+static void measure_parts(Bench *bench)
+{
+    const cudaStream_t stream = bench->device.place.stream;
+    const Amp amp = bench->device.amp;
+    const double size = (double)amp_bytes(amp), windows = places2 * filter2;
+    const int most = (int)((24 << 20) / (size * windows));
+    const int images = bench->n < most ? bench->n : most;
+    MEASURE("  im2col", images * (4 * out1 + size * windows), 0,
+            cuda_im2col(conv2, images, amp, bench->a, bench->c, stream));
+    MEASURE("  product", images * (size * windows + 4 * out2), 2 * filter2 * images * out2,
+            multiply(bench, images * (int)places2, 64, (int)filter2));
+    MEASURE("  bias, relu, pool", images * (4 * out2 + 5 * pooled), 0,
+            cuda_bias_relu_pool(images, 24, 64, bench->a, bench->params, bench->b, bench->argmax,
+                                stream));
+    MEASURE("  unpool", images * (5 * pooled + size * out2), 0,
+            cuda_unpool(images, 24, 64, amp, bench->b, bench->argmax, bench->c, stream));
+    MEASURE("  col2im", images * (size * windows + 4 * out1), 0,
+            cuda_col2im(conv2, images, amp, bench->c, bench->b, stream));
+}
+
+static void measure_linear(Bench *bench)
+{
+    Device *device = &bench->device;
+    const double n = bench->n, operations = 2 * n * pooled * HIDDEN;
+    const double bytes = 4 * (n * pooled + pooled * HIDDEN + n * HIDDEN);
+    float *weight = bench->params, *dweight = bench->grads, *dbias = dweight + 9216 * HIDDEN;
+    MEASURE("fc1 + relu", bytes, operations,
+            cuda_linear(device, bench->n, 9216, HIDDEN, true, bench->a, weight, bench->params,
+                        bench->b));
+    MEASURE("fc1, back to weights", bytes, operations,
+            cuda_linear_grad_params(device, bench->n, 9216, HIDDEN, bench->a, bench->b, dweight,
+                                    dbias));
+    MEASURE("fc1, back to inputs", bytes, operations,
+            cuda_linear_grad_input(device, bench->n, 9216, HIDDEN, bench->b, weight, bench->c));
+    MEASURE("fc2", 4 * n * (HIDDEN + CLASSES), 2 * n * HIDDEN * CLASSES,
+            cuda_linear(device, bench->n, HIDDEN, CLASSES, false, bench->a, weight, bench->params,
+                        bench->b));
+}
+
+static void measure_rest(Bench *bench)
+{
+    Device *device = &bench->device;
+    const cudaStream_t stream = device->place.stream;
+    const DeviceOps *ops = device->ops;
+    const double n = bench->n;
+    const DropoutKey key = { .place_stride = 1, .p = 0.25f };
+    const CudaRows rows = { .bytes = bench->bytes,
+                            .normalised = bench->params,
+                            .words = (const uint32_t *)bench->labels };
+    MEASURE(
+        "gather", n * pixels * 5, 0,
+        cuda_gather(bench->n, 784, rows, bench->rows, bench->b, (uint32_t *)bench->argmax, stream));
+    MEASURE("dropout of 9,216", 8 * n * pooled, 0,
+            ops->dropout(device, bench->n, 9216, key, bench->a));
+    MEASURE("relu, back, of 128", 12 * n * HIDDEN, 0,
+            ops->relu_grad(device, (size_t)bench->n * HIDDEN, bench->a, 1, bench->b));
+    MEASURE("log_softmax and loss", 8 * n * CLASSES, 0,
+            ops->nll(device, bench->n, CLASSES, bench->a, bench->labels, bench->b, bench->c));
+    MEASURE("their gradient", 8 * n * CLASSES, 0,
+            ops->nll_grad(device, bench->n, CLASSES, bench->b, bench->labels, bench->c));
+    MEASURE("sgd with momentum", 20.0 * PARAMETERS, 0,
+            ops->sgd(device, PARAMETERS, bench->params, bench->grads, bench->momentum, 0, 0.9f, 0));
+}
+
+/* Random numbers: a GPU takes less power, and so is faster, on zeros. */
+static float *random_array(Device *device, size_t numel)
+{
+    Rng rng;
+    rng_seed(&rng, 1);
+    float *host = mem_calloc(numel, sizeof *host);
+    for (size_t i = 0; i < numel; i++)
+        host[i] = rng_uniform_between(&rng, -1, 1);
+    float *array = device_malloc(device, numel * sizeof *array);
+    device_copy(device, array, host, numel * sizeof *array, COPY_TO_DEVICE);
+    free(host);
+    return array;
+}
+
+static void measure(const char *precision, const Args *args)
+{
+    const size_t n = (size_t)args->batch_size;
+    Bench its = { .precision = precision, .n = args->batch_size };
+    Bench *bench = &its;
+    its.side = n >= 512 ? LARGE_SIDE : SMALL_SIDE;
+    device_init(&its.device, args, 0);
+    const DeviceOps *ops = its.device.ops;
+    ops->gather_reserve(&its.device, its.n, 784);
+    ops->conv_reserve(&its.device, conv1);
+    ops->conv_reserve(&its.device, conv2);
+    ops->linear_reserve(&its.device, its.n, 9216, HIDDEN);
+    const size_t square = (size_t)its.side * (size_t)its.side, chunk = (24 << 20) / 2;
+    size_t numel = n * (size_t)out1;
+    numel = numel > square ? numel : square;
+    numel = numel > chunk ? numel : chunk;
+    float **const arrays[] = { &its.a, &its.b, &its.c };
+    for (int i = 0; i < 3; i++)
+        *arrays[i] = random_array(&its.device, numel);
+    its.params = random_array(&its.device, PARAMETERS);
+    its.grads = random_array(&its.device, PARAMETERS);
+    its.momentum = random_array(&its.device, PARAMETERS);
+    its.bytes = device_malloc(&its.device, n * 784);
+    its.argmax = device_malloc(&its.device, n * (size_t)pooled);
+    its.labels = device_malloc(&its.device, n * sizeof(int32_t));
+    int32_t *rows = mem_calloc(n, sizeof *rows);
+    for (size_t i = 0; i < n; i++)
+        rows[i] = (int32_t)i;
+    its.rows = device_malloc(&its.device, n * sizeof *rows);
+    device_copy(&its.device, its.rows, rows, n * sizeof *rows, COPY_TO_DEVICE);
+    free(rows);
+    if (its.device.amp != AMP_OFF)
+        for (int i = 0; i < 2; i++) // or products would meet numbers that are none
+            cuda_round(numel, its.device.amp, its.c, *arrays[i], its.device.place.stream);
+
+    measure_peaks(bench);
+    measure_first_conv(bench);
+    measure_second_conv(bench);
+    measure_parts(bench);
+    measure_linear(bench);
+    measure_rest(bench);
+
+    void *const memory[] = { its.a,        its.b,     its.c,      its.params, its.grads,
+                             its.momentum, its.bytes, its.argmax, its.labels, its.rows };
+    for (size_t i = 0; i < sizeof memory / sizeof memory[0]; i++)
+        device_release(&its.device, memory[i]);
+    device_free(&its.device);
+}
+
+int main(int argc, char **argv)
+{
+    Args args;
+    args_defaults(&args, "cnn");
+    args.device = "cuda";
+    args.batch_size = argc > 1 ? atoi(argv[1]) : 4096;
+    if (args.batch_size < 1)
+        usage_error("gpu_kernels: a batch of %s rows; give a number from 1", argv[1]);
+    measure("fp32", &args);
+    args.tf32 = true;
+    measure("tf32", &args);
+    args.tf32 = false;
+    args.amp = "bf16";
+    measure("bf16", &args);
+    return 0;
+}
