@@ -135,6 +135,7 @@ void cuda_conv_relu_pool(Device *device, ConvShape shape, int n, const float *x,
                          const float *weight, const float *bias, float *y, uint8_t *argmax)
 {
     const int size = conv_out_size(shape), chunk = chunk_images(device, shape, n);
+    CHECK(size >= 2, "a convolution makes images of %d x %d: too small for pooling", size, size);
     const size_t pooled_numel = (size_t)(size / 2) * (size / 2) * shape.out_channels;
     const Workbench bench = workbench(device, shape, chunk, weight);
     for (int i = 0; i < n; i += chunk) {

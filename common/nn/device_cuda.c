@@ -53,9 +53,11 @@ static void cuda_copy(Device *device, void *to, const void *from, size_t bytes, 
 void device_cuda_init(Device *device)
 {
     const int count = gpus_visible();
-    if (count == 0)
-        usage_error("--device cuda: there is no GPU here, or no driver (see nvidia-smi); use "
-                    "--device cpu, or leave it out");
+    int any = 0;
+    if (count == 0) // a driver older than the runtime, too, is said here
+        usage_error("--device cuda: there is no GPU to be used here: %s (see nvidia-smi); use "
+                    "--device cpu, or leave it out",
+                    cudaGetErrorString(cudaGetDeviceCount(&any)));
     if (device->place.index >= count)
         usage_error("--device cuda: local rank %d, but %d GPUs on this node; start %d ranks per "
                     "node",
