@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Usage: loss_scale.py show FILE | set FILE TEXT | moved FILE FILE TENSOR     Looks into checkpoints of --amp fp16."""
-import array, json, struct, sys
+import array, json, struct, sys, zlib
 
 
 def read(path):
@@ -20,7 +20,11 @@ if what == "show":
     print(read(path)[0]["__metadata__"]["loss_scale"])
 elif what == "set":
     header, data = read(path)
-    header["__metadata__"]["loss_scale"] = sys.argv[3]
+    metadata = header["__metadata__"]
+    del metadata["metadata_checksum"]
+    metadata["loss_scale"] = sys.argv[3]
+    text = json.dumps(metadata, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    metadata["metadata_checksum"] = "%08x" % zlib.crc32(text.encode())
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
     open(path, "wb").write(struct.pack("<Q", len(text)) + text + data)

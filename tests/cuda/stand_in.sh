@@ -12,4 +12,5 @@ touch -c "$copy/build/libcommon.a" # the programs that came along are the tree's
 sources=$(echo "$1" | tr " " "\n" | grep "\.c$" | tr "\n" " ") || :
 export TAP_DIR="${TAP_DIR:-$PWD/build/tap}/stand_in" TEST_DEVICE=cuda
 make -s -j "$(nproc)" -C "$copy" test MPI=0 CUDA=1 CUDA_HOME="$PWD/$copy/toolkit" \
-    TEST_SOURCES="$sources" TESTS="$1"
+    TEST_SOURCES="$sources" TESTS="$1" \
+    PROVE="BUILD=build prove --timer --jobs $(nproc) --exec tests/tap.sh"
