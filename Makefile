@@ -14,6 +14,7 @@
 #   make check-faults      step 05 on bad days (6 minutes)
 #   make check-chaos       random faults for CHAOS_SECONDS=180, one result
 #   make check-cuda        the GPU's code without a GPU (5 minutes)
+#   make check-gpu         what only a GPU shows, in one table (10 minutes; bench-gpu: beside PyTorch)
 #   make check-mnist       accuracies on real MNIST (5 minutes)
 #   make check-torch       against PyTorch itself (5 minutes)
 #   make check-slurm       jobs on a real Slurm (2 minutes)

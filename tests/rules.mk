@@ -53,9 +53,20 @@ check-chaos: 05
 	@$(MAKE) -s test TEST_SOURCES= TESTS=tests/faults/chaos.bats
 
 # The GPU's code without a GPU: compiled by nvcc, and run on a stand-in for CUDA (tests/cuda_stand_in).
-check-cuda: all
-	@$(MAKE) -s test TEST_SOURCES= TESTS=tests/cuda/compile.bats; status=$$?; \
+check-cuda:
+	@$(PROVE) tests/cuda/compile.bats; status=$$?; \
 	    tests/cuda/stand_in.sh "$(wildcard tests/cuda/test_*.c) $(ON_DEVICE) $(filter-out %/compile.bats,$(wildcard tests/cuda/*.bats))" && exit $$status
+
+# Everything that only a GPU can show, in one table (10 minutes; needs a GPU, CUDA, make and Python).
+check-gpu:
+	@BUILD=$(BUILD) CUDA_HOME=$(CUDA_HOME) tests/gpu/check.py $(CHECKS)
+
+# A test of a device as PROGRAM, where cmocka may be missing: tests/gpu/check.py asks for it.
+gpu-test: $(BUILD)/libcommon.a
+	@$(LINK) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) -o $(PROGRAM) $(SOURCE) $< $(LDLIBS) $(TRY_LIBS)
+
+$(BUILD)/tests/gpu/machine: $(BUILD)/tests/gpu/machine.o
+	$(LINK) $(LDFLAGS) -o $@ $< $(LDLIBS)
 
 cuda-part: $(KERNELS:%.cu=$(BUILD)/%.o) $(patsubst %.c,$(BUILD)/%.o,$(filter $(PRESENT),$(PART_CUDA) $(PART_NCCL)))
 
@@ -76,4 +87,4 @@ checklist: all $(BUILD)/tests/test_replicas
 include tests/fuzz/rules.mk
 -include $(TEST_PROGRAMS:=.d) $(MPI_RANKS:=.d) $(TORCH_PEERS:=.d) $(TEST_HELPERS:.o=.d)
 .PRECIOUS: $(TEST_PROGRAMS:=.o) $(MPI_RANKS:=.o)
-.PHONY: test prove check-mnist check-torch check-browser check-slurm check-faults check-chaos check-cuda cuda-part check-sanitizers checklist
+.PHONY: test prove check-gpu gpu-test check-mnist check-torch check-browser check-slurm check-faults check-chaos check-cuda cuda-part check-sanitizers checklist

@@ -1,0 +1,25 @@
+/* machine - the GPUs of this machine, the driver and the runtime, a line for each; status 1: no
+ * GPU. */
+#include <cuda_runtime_api.h>
+#include <stdio.h>
+
+int main(void)
+{
+    int count = 0, driver = 0, runtime = 0;
+    const cudaError_t error = cudaGetDeviceCount(&count);
+    if (error != cudaSuccess || count == 0) {
+        printf("there is no GPU to be used here: %s (see nvidia-smi)\n", cudaGetErrorString(error));
+        return 1;
+    }
+    cudaDriverGetVersion(&driver);
+    cudaRuntimeGetVersion(&runtime);
+    printf("driver for CUDA %d.%d, runtime %d.%d\n", driver / 1000, driver % 1000 / 10,
+           runtime / 1000, runtime % 1000 / 10);
+    for (int i = 0; i < count; i++) {
+        struct cudaDeviceProp properties;
+        if (cudaGetDeviceProperties(&properties, i) == cudaSuccess)
+            printf("GPU %d: %s, sm_%d%d, %.0f GB\n", i, properties.name, properties.major,
+                   properties.minor, 1e-9 * (double)properties.totalGlobalMem);
+    }
+    return 0;
+}
