@@ -184,16 +184,18 @@ static void test_optimizers_and_threads(void **state)
 {
     (void)state;
     enum { COUNT = 200003 }; // enough for threads; what they compute, test_optim.c checks
-    const float *old = random_floats(COUNT), *grads = random_floats(COUNT);
+    // One number more than the optimizers may touch.
+    const float *old = random_floats(COUNT + 1), *grads = random_floats(COUNT + 1);
     float *first = NULL;
     for (int i = 0; i < num_devices; i++) {
         const DeviceOps *ops = devices[i].ops;
-        float *params = copy_of(old, COUNT), *a = zeros(COUNT), *b = zeros(COUNT);
+        float *params = copy_of(old, COUNT + 1), *a = zeros(COUNT + 1), *b = zeros(COUNT + 1);
         ops->adadelta(&devices[i], COUNT, params, grads, a, b, 1, 0.01f);
         ops->adam(&devices[i], COUNT, params, grads, a, b, 0.1, 0.01, true, 3);
         ops->sgd(&devices[i], COUNT, params, grads, a, 0.1f, 0.9f, 0.01f);
         first = i == 0 ? params : first;
         assert_same_bits(params, first, COUNT * sizeof(float));
+        assert_same_bits(params + COUNT, old + COUNT, sizeof(float));
         ops->zero(&devices[i], b, COUNT - 1);
         b = fetch_floats(b, COUNT);
         for (int j = 0; j < COUNT; j++)
