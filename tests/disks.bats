@@ -122,7 +122,7 @@ no_line() { # PATTERN
             done
         done'
     [ "$status" -eq 0 ]
-    [ "$(grep -c "Read-only file system: name another.* with --checkpoint-dir" <<<"$output")" -eq 4 ]
+    [ "$(grep -c "fatal: .*Read-only file system: name another.* with --checkpoint-dir" <<<"$output")" -eq 4 ]
     [ "$(grep -c "Read-only file system: name another.* with --metrics-dir" <<<"$output")" -ge 4 ]
     no_line ^Train
 }
@@ -138,7 +138,7 @@ no_line() { # PATTERN
             [ "$(ls -A "$1/c" | tr "\n" " ")" = "epoch_1.safetensors epoch_2.safetensors " ]
             '"$program"' 3 0 --num-samples 64 --resume "$1/c/epoch_2.safetensors" --checkpoint-dir "$MARK/c"'
         [ "$status" -eq 0 ]
-        [ "$(grep -c "cannot write $scratch/disk/c/.*: No space left on device: make room, or" <<<"$output")" -eq 2 ]
+        [ "$(grep -c "fatal: cannot write $scratch/disk/c/.*: No space left on device: make room, or" <<<"$output")" -eq 2 ]
     done
 }
 

@@ -66,5 +66,5 @@ room() {
 
 @test "CUDA, NCCL and MPI stay inside the files that need them" {
     sources | xargs grep -nE '#include <(mpi|nccl|cuda|cublas|cudnn|nvml|nvtx)' >"$BATS_TEST_TMPDIR/includes" || true
-    ! grep -vE '^[^:]*(_mpi\.c|(cuda|nccl)(_[^/]*)?\.[ch]|\.cu|/tests/cuda(_stand_in)?/.*):' "$BATS_TEST_TMPDIR/includes"
+    ! grep -vE '^[^:]*(_mpi\.c|(cuda|nccl)(_[^/]*)?\.[ch]|\.cu|/tests/(cuda|cuda_stand_in|gpu)/.*):' "$BATS_TEST_TMPDIR/includes"
 }

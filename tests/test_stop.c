@@ -150,6 +150,7 @@ static void test_ignored(void **state)
 
 int main(void)
 {
+    signal(SIGINT, SIG_DFL); // which a shell has its background jobs ignore
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_all_leave_together),
         cmocka_unit_test(test_passenger),

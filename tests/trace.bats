@@ -52,7 +52,7 @@ ${trace%.json}.svg" ]
     cat "$profile"
     awk -v wall="$wall" '
         /^sum/ { total = $6; exit }
-        /^[a-z]/ && !/^phase/ { sum += $(NF > 7 ? NF - 5 : NF - 1) }
+        /^[a-z]/ && !/^phase/ { sum += $(NF - 5) }
         END { print "sum", sum, "total", total, "wall", wall
               exit !(sum > 0.97 * total && sum < 1.03 * total && total < wall && total > 0.3 * wall) }' "$profile"
     [ "$(row 'communication exposed')" != "" ]

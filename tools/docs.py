@@ -34,8 +34,10 @@ OWN = {"checkpoints", "metrics", "logs", "lab"}  # what commands write: not the 
 def show(command, folder):
     """What a command prints on a pipe, as the lines of one terminal. What it exports, stays so."""
     keeping = f"[ ! -e .exports ] || . ./.exports; trap 'export -p >.exports' EXIT\n{command}"
+    # A make among the commands shall not know that one has called us.
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
     process = subprocess.Popen(["/bin/bash", "-c", keeping], cwd=folder, text=True, stdin=subprocess.DEVNULL,
-                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment,
                                start_new_session=True)
     try:
         printed = process.communicate(timeout=SECONDS)[0]
