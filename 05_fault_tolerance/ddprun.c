@@ -98,7 +98,7 @@ static Verdict watch(Workers *workers, Agents *agents, Group *group, const Logs 
 
         Failure failure;
         const Worker *failed = workers_failed(workers, flags->shutdown_timeout);
-        if (signal != 0 && !workers_stopped(workers)) {
+        if (signal != 0 && !workers_stopped(workers) && !workers_done(workers)) {
             failure_of_launcher(&failure, flags->node_rank, 128 + signal, "ended by %s",
                                 signal_name(signal));
             agents_fail(agents, &failure);

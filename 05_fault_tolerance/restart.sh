@@ -4,18 +4,19 @@
 # (3, if not set). Done (0), a wrong command line (2) and stopped on request (75) are no failures. A request to
 # end goes to the command as SIGUSR1, which such launchers pass on to the ranks.
 set -eu
-restart=0 child=''
-trap '[ -z "$child" ] || kill -USR1 "$child" 2>/dev/null || :' INT TERM HUP USR1
+restart=0 child='' asked=''
+trap 'asked=yes; [ -z "$child" ] || kill -USR1 "$child" 2>/dev/null || :' INT TERM HUP USR1
 while :; do
     TORCHELASTIC_RESTART_COUNT=$restart "$@" &
     child=$! status=0
+    [ -z "$asked" ] || kill -USR1 $child 2>/dev/null || : # somebody was quicker than this script
     wait $child || status=$?
     while kill -0 $child 2>/dev/null; do # a signal ends the wait, but not the child at once
         status=0
         wait $child || status=$?
     done
     case $status in 0 | 2 | 75) exit $status ;; esac
-    [ $restart -lt "${MAX_RESTARTS:-3}" ] || exit $status
+    [ -z "$asked" ] && [ $restart -lt "${MAX_RESTARTS:-3}" ] || exit $status
     restart=$((restart + 1))
     echo "$0: status $status: restart $restart of ${MAX_RESTARTS:-3}" >&2
 done

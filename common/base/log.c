@@ -102,9 +102,7 @@ void log_warning(const char *format, ...)
     va_end(args);
 }
 
-/* A rank's last words, for the report of its launcher: JSON, as PyTorch's @record leaves it. The
- * first thread to die has the word. */
-static void leave_error_file(char *words)
+void log_leave_words(char *words)
 {
     const char *path = getenv("TORCHELASTIC_ERROR_FILE");
     const int fd = path != NULL && prefix[0] != '\0'
@@ -131,7 +129,7 @@ void die(const char *format, ...)
     vsnprintf(words, sizeof words, format, again);
     va_end(again);
     va_end(args);
-    leave_error_file(words);
+    log_leave_words(words);
     _exit(EXIT_FAILURE);
 }
 

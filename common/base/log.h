@@ -24,6 +24,11 @@ void log_warning(const char *format, ...) __attribute__((format(printf, 1, 2)));
  * handler may wait for a thread that waits for a dead peer. May be called from any thread. */
 noreturn void die(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* Leaves a rank's last words for its launcher's report, as die() does: JSON, as PyTorch's @record
+ * has it, in $TORCHELASTIC_ERROR_FILE. The first to leave some has the word. Control characters in
+ * them become "?". */
+void log_leave_words(char *words);
+
 /* Ends this process with status 2: the command line (or its configuration file) asks for something
  * that cannot be. The line says what to type instead; log_speaks_for_node says who prints it. */
 noreturn void usage_error(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -74,6 +74,7 @@ void mesh_abort(Mesh *mesh, const char *format, ...)
     // shall hear of that one first: the first to end counts as the culprit.
     progress_finish();
     log_info("fatal: %s%s", notice.text, process_group_advice(mesh->pg));
+    log_leave_words(notice.text);
     poll(NULL, 0, CULPRIT_MS);
     _exit(EXIT_FAILURE);
 }

@@ -60,10 +60,12 @@ void injector_init(Injector *injector, const Args *args, int rank, int world_siz
         Fault fault;
         text = fault_parse(&fault, text);
         CHECK(text != NULL, "--inject %s was not checked", args->inject);
+        if (fault.attempt != restart_count())
+            continue; // a group may be smaller by then
         if (fault.rank >= world_size)
             usage_error("--inject %.80s: there is no rank %d, the last of %d is %d", args->inject,
                         fault.rank, world_size, world_size - 1);
-        if (fault.rank == rank && fault.attempt == restart_count())
+        if (fault.rank == rank)
             injector->fault[injector->num_faults++] = fault;
     }
 }

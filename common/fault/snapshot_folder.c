@@ -16,6 +16,7 @@
 
 #include "common/base/log.h"
 #include "common/base/memory.h"
+#include "common/fault/restarts.h"
 
 typedef struct {
     char *path;
@@ -26,6 +27,7 @@ typedef struct {
 typedef struct {
     Found *found; // the furthest first
     int count;
+    bool has_other_batch; // some would be this run's, were it not for the batch of all ranks
 } Folder;
 
 static bool is_snapshot(const char *name, uint64_t *step)
@@ -109,6 +111,7 @@ static void folder_filter(Folder *folder, const Checkpoint *checkpoint)
             log_warning("skipped: %s", error);
         else if (others++ == 0)
             snprintf(first, sizeof first, "%s has %s", found->path, claim.difference);
+        folder->has_other_batch |= readable && claim.is_other_batch;
         free(found->path);
     }
     folder->count = count;
@@ -134,6 +137,10 @@ bool snapshot_folder_resume(Checkpoint *checkpoint)
             log_info("goes on from %s: epoch %d, step %llu", path, checkpoint->sampler->epoch,
                      (unsigned long long)checkpoint->optim->model->step);
     }
+    // A group that has shrunk would begin again, and overwrite what it has.
+    if (!found && folder.has_other_batch && restart_count() > 0)
+        usage_error("the number of ranks has changed, and with it the batch of all ranks together: "
+                    "where that may happen, fix it by --global-batch-size");
     if (!found)
         log_info("nothing in %s to go on from: a fresh start", checkpoint->args->checkpoint_dir);
     folder_free(&folder);
@@ -149,10 +156,13 @@ void snapshot_folder_prune(const Checkpoint *checkpoint, uint64_t step, int keep
     for (int i = 0; i < folder.count; i++) {
         const Found *found = &folder.found[i];
         CheckpointClaim claim;
-        if (found->step > step || keep-- > 0)
+        if (found->step > step ||
+            !checkpoint_peek(checkpoint, found->path, &claim, error, sizeof error) ||
+            !claim.is_this_run)
+            continue; // neither removed nor counted
+        if (keep-- > 0)
             continue;
-        if (checkpoint_peek(checkpoint, found->path, &claim, error, sizeof error) &&
-            claim.is_this_run && checkpoint_verify(checkpoint, found->path, error, sizeof error))
+        if (checkpoint_verify(checkpoint, found->path, error, sizeof error))
             unlink(found->path); // where that fails, the next time tries again
     }
     folder_free(&folder);

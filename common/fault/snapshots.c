@@ -96,7 +96,9 @@ void snapshots_step(Snapshots *snapshots)
 void snapshots_epoch(Snapshots *snapshots, int epoch)
 {
     const int every = snapshots->args->save_every;
-    if (snapshots->pg->rank == 0 && every > 0 && epoch % every == 0)
+    if (snapshots->pg->rank == 0 && every > 0 && epoch % every == 0 &&
+        checkpoint_between_epochs(
+            snapshots->checkpoint)) // --max-steps may end in the middle of one
         save(snapshots, CHECKPOINT_EPOCH);
 }
 

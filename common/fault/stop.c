@@ -14,18 +14,20 @@
 #include "common/base/log.h"
 #include "common/base/signal_name.h"
 
-#define GPU_STEPS 16 // between two looks at a GPU's memory
+#define GPU_STEPS 4 // between two looks at a GPU's memory
 #define DOUBLE_SECONDS 0.3 // wrappers that pass on Ctrl-C deliver it twice
 
 static volatile sig_atomic_t requested; // the latest signal; 0: none
 
 static void on_signal(int signal_number)
 {
-    static double first;
+    static double first; // Ctrl-C
     requested = signal_number;
-    if (first == 0)
+    if (signal_number != SIGINT)
+        return;
+    if (first == 0) {
         first = seconds_now();
-    else if (signal_number == SIGINT && seconds_now() > first + DOUBLE_SECONDS) {
+    } else if (seconds_now() > first + DOUBLE_SECONDS) {
         signal(SIGINT, SIG_DFL); // whoever presses it again does not want to wait
         raise(SIGINT);
     }

@@ -234,9 +234,14 @@ static void save(const Checkpoint *checkpoint, CheckpointKind kind)
           "%s: make room, or name another folder with --checkpoint-dir", error);
 }
 
+bool checkpoint_between_epochs(const Checkpoint *checkpoint)
+{
+    return next_of(checkpoint).places == 0;
+}
+
 void checkpoint_save(const Checkpoint *checkpoint)
 {
-    if (next_of(checkpoint).places == 0)
+    if (checkpoint_between_epochs(checkpoint))
         save(checkpoint, CHECKPOINT_EPOCH);
 }
 
@@ -245,14 +250,23 @@ void checkpoint_save_snapshot(const Checkpoint *checkpoint)
     save(checkpoint, CHECKPOINT_SNAPSHOT);
 }
 
+/* Is there a result of this run, and one that is no older than where it stands? */
+static bool has_final(const Checkpoint *checkpoint)
+{
+    char path[PATH_MAX], error[CHECKPOINT_ERROR_BYTES];
+    CheckpointClaim claim;
+    const Position next = next_of(checkpoint);
+    path_of(checkpoint, CHECKPOINT_FINAL, next, path);
+    return checkpoint_peek(checkpoint, path, &claim, error, sizeof error) && claim.is_this_run &&
+           claim.step >= next.step && checkpoint_verify(checkpoint, path, error, sizeof error);
+}
+
 void checkpoint_save_final(const Checkpoint *checkpoint)
 {
     if (checkpoint->args->epochs == 0) {
         checkpoint_save(checkpoint);
         return;
     }
-    char path[PATH_MAX];
-    path_of(checkpoint, CHECKPOINT_FINAL, next_of(checkpoint), path);
-    if (!checkpoint->done || access(path, F_OK) < 0)
+    if (!checkpoint->done || !has_final(checkpoint))
         save(checkpoint, CHECKPOINT_FINAL);
 }

@@ -47,6 +47,7 @@ bool checkpoint_verify(const Checkpoint *checkpoint, const char *path, char *err
 typedef struct {
     bool is_this_run; // as to model, data set, seed, optimizer and global batch
     char difference[CHECKPOINT_DIFFERENCE_BYTES]; // if not: "seed 1, this run has 0"
+    bool is_other_batch; // if not: it is the global batch alone
     uint64_t step;
     int epoch;
 } CheckpointClaim;
@@ -78,6 +79,9 @@ void checkpoint_copy(const Checkpoint *checkpoint, CheckpointKind kind, Checkpoi
 /* Writes it and prints the line "Epoch .. | Training checkpoint saved at ..", or snapshot; false,
  * with one line in error, where it cannot be written. Frees the copy. For any thread. */
 bool checkpoint_commit(CheckpointCopy *copy, char *error, size_t error_bytes);
+
+/* Is no epoch under way? Only then there is a checkpoint of one. */
+bool checkpoint_between_epochs(const Checkpoint *checkpoint);
 
 /* Both at once: an epoch's checkpoint. In the middle of an epoch (--max-steps) it writes none. Dies
  * where it cannot. Local: call it on one rank only. */

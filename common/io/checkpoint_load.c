@@ -13,7 +13,7 @@
 #include "common/base/memory.h"
 #include "common/io/checkpoint_format.h"
 
-/* What makes a run another one: going on from it would be no resume. */
+/* What makes a run another one: going on from it would be no resume. The batch comes last. */
 static const char *const identity[] = { "model", "dataset",   "num_samples",
                                         "seed",  "optimizer", "global_batch_size" };
 
@@ -151,9 +151,11 @@ bool checkpoint_peek(const Checkpoint *checkpoint, const char *path, CheckpointC
     Safetensors *own = safetensors_create();
     checkpoint_describe(checkpoint, own);
     claim->is_this_run = true;
-    for (size_t i = 0; claim->is_this_run && i < sizeof identity / sizeof *identity; i++)
+    for (size_t i = 0; claim->is_this_run && i < sizeof identity / sizeof *identity; i++) {
         claim->is_this_run =
             !differs(file, own, identity[i], claim->difference, sizeof claim->difference);
+        claim->is_other_batch = !claim->is_this_run && i == sizeof identity / sizeof *identity - 1;
+    }
     safetensors_free(own);
     safetensors_free(file);
     return true;

@@ -211,12 +211,14 @@ bool source_check_run(Source *source, const Optimizer *optim)
 
 bool source_check_position(Source *source, const Dataset *dataset, Position *position)
 {
-    // The ranks that saved it had padded the epoch to a multiple of their number.
+    // The ranks that saved it had padded the epoch to a multiple of their number, or of the shards
+    // of --reduce-order fixed.
     size_t world_size, epoch;
     if (!get_step(source, &position->step) ||
         !get_count(source, "world_size", INT_MAX, &world_size) ||
         !get_count(source, "epoch", INT_MAX - 1, &epoch) ||
-        !get_count(source, "position", dataset->size + world_size, &position->places))
+        !get_count(source, "position", dataset->size + (world_size > 8 ? world_size : 8),
+                   &position->places))
         return false;
     position->epoch = (int)epoch;
 

@@ -146,13 +146,23 @@ int workers_wait(Workers *workers, double seconds)
     return workers->request = signal;
 }
 
-bool workers_stopped(const Workers *workers)
+static bool all_ended_with(const Workers *workers, int status)
 {
     for (int i = 0; i < workers->num_workers; i++) {
-        if (workers->worker[i].running || workers->worker[i].status != EXIT_STOPPED)
+        if (workers->worker[i].running || workers->worker[i].status != status)
             return false;
     }
     return true;
+}
+
+bool workers_stopped(const Workers *workers)
+{
+    return all_ended_with(workers, EXIT_STOPPED);
+}
+
+bool workers_done(const Workers *workers)
+{
+    return all_ended_with(workers, EXIT_SUCCESS);
 }
 
 const Worker *workers_failed(const Workers *workers, double patience)

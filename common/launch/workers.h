@@ -54,8 +54,9 @@ int workers_wait(Workers *workers, double seconds);
  * otherwise, or is still there `patience` seconds later. */
 const Worker *workers_failed(const Workers *workers, double patience);
 
-/* Did all end with EXIT_STOPPED? */
+/* Did all end with EXIT_STOPPED; with 0? */
 bool workers_stopped(const Workers *workers);
+bool workers_done(const Workers *workers);
 
 /* Sends the signal to all that are left, stopped ones too, and SIGKILL `seconds` later, or at once
  * on Ctrl-C. Returns when nothing is left of them. */
