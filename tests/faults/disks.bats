@@ -22,7 +22,7 @@ with_disk() { # SIZE SCRIPT
     with_disk 15m 'status=0 # the first finds room, those after it and the end do not
         timeout 100 '"$RUN $options"' --checkpoint-dir "$1/c" >"$OUT/full" 2>&1 || status=$?
         [ $status -eq 1 ]
-        [ "$(ls -A "$1/c")" = snapshot_e0_s4.safetensors ]
+        [ "$(ls -A "$1/c" | grep -v flight)" = snapshot_e0_s4.safetensors ]
         mount -o remount,size=100m "$1"
         timeout 100 '"$RUN $options"' --checkpoint-dir "$1/c" >"$OUT/room" 2>&1
         cmp "$1/c/cnn_digits.safetensors" "$OUT/straight/cnn_digits.safetensors"'
@@ -41,10 +41,11 @@ with_disk() { # SIZE SCRIPT
             ! grep -q "snapshot saved" "$OUT/said" || break
             sleep 0.02
         done
-        until mount -o remount,ro "$1" 2>/dev/null; do sleep 0.01; done # busy while a file is written
+        mount -t tmpfs -o ro none "$1/c" # over it, since flight records keep the disk itself busy
         status=0
         wait $! || status=$?
         [ $status -eq 1 ]
+        umount "$1/c"
         ls "$1/c" >"$OUT/list"'
     [ "$status" -eq 0 ]
     grep -q 'warning: cannot write .*: Read-only file system: training goes on' "$OUT/said"
