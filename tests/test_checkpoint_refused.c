@@ -61,7 +61,7 @@ static void test_edited(void **state)
         { "\"epoch\":\"3\"", "\"epoch\":\"3x\"", "\"epoch\" in its metadata" },
         { "\"epoch\":\"3\"", "\"epoch\":\"2147483647\"", "not a number from 0 to 2147483646" },
         { "\"epoch\":\"3\"", "\"epoch\":\"18446744073709551619\"", "\"epoch\" in its metadata" },
-        { "\"position\":\"0\"", "\"position\":\"2053\"", "not a number from 0 to 2052" },
+        { "\"position\":\"0\"", "\"position\":\"2057\"", "not a number from 0 to 2056" },
         { "\"shape\":[1,20]", "\"shape\":[20,1]",
           "\"weight\" has shape [20, 1], model linear needs [1, 20]" },
         { "\"shape\":[1,20]", "\"shape\":[1,1,20]", "has shape [1, 1, 20]" },
