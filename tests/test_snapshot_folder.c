@@ -194,7 +194,7 @@ static void test_lines(void **state)
     found.args.batch_size = 16;
     save(&late, 2, 0); // epoch_2
     assert_said("fresh", 3, "warning: skipped: ", "2 checkpoints of other runs: ",
-                "nothing in /tmp/test_checkpoint_");
+                "nothing of this run in /tmp/test_checkpoint_");
     assert_non_null(strstr(err, "has seed 1, this run has 2\n"));
     found.args.seed = 1;
     assert_said("fresh", 3, "warning: skipped: ", "global_batch_size 32, this run has 64\n",

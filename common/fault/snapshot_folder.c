@@ -27,6 +27,7 @@ typedef struct {
 typedef struct {
     Found *found; // the furthest first
     int count;
+    bool has_others; // checkpoints of other runs
     bool has_other_batch; // some would be this run's, were it not for the batch of all ranks
 } Folder;
 
@@ -115,6 +116,7 @@ static void folder_filter(Folder *folder, const Checkpoint *checkpoint)
         free(found->path);
     }
     folder->count = count;
+    folder->has_others = others > 0;
     if (others > 0)
         log_info("skipped: %d checkpoints of other runs: %s", others, first);
 }
@@ -141,7 +143,12 @@ bool snapshot_folder_resume(Checkpoint *checkpoint)
     if (!found && folder.has_other_batch && restart_count() > 0)
         usage_error("the number of ranks has changed, and with it the batch of all ranks together: "
                     "where that may happen, fix it by --global-batch-size");
-    if (!found)
+    if (!found && folder.has_others)
+        log_warning(
+            "nothing of this run in %s: a fresh start, whose files take the place of others "
+            "of the same names (another --checkpoint-dir keeps those)",
+            checkpoint->args->checkpoint_dir);
+    else if (!found)
         log_info("nothing in %s to go on from: a fresh start", checkpoint->args->checkpoint_dir);
     folder_free(&folder);
     return found;

@@ -124,8 +124,9 @@ static bool resume(Source *source, Checkpoint *checkpoint)
         sampler_seek(checkpoint->sampler, position.places);
         checkpoint->done = position.epoch >= args->epochs || position.step >= args->max_steps;
         if (checkpoint->done && log_speaks_for_job())
-            log_info("nothing left to do: %s has %d epochs and %llu steps behind it", source->path,
-                     position.epoch, (unsigned long long)position.step);
+            log_info("nothing left to do: %s has %d epochs and %llu steps behind it (more --epochs "
+                     "go on, --resume none begins anew)",
+                     source->path, position.epoch, (unsigned long long)position.step);
     }
     source_close(source);
     return ok;

@@ -24,7 +24,7 @@ typedef enum {
     HIDDEN = NUM_PHASES, // beside the others, so not a part of their sum
     MESSAGES, // hidden and exposed
     WALL,
-    LATE, // this rank kept the first one waiting for so long
+    LATE, // so much this rank came after the first one, call by call
     NUM_TIMES
 } Time;
 
@@ -205,12 +205,13 @@ static void write_verdict(FILE *file, const double *times, int world_size)
         share[time] = 100 * spread_of(times, world_size, time).mean / wall;
     const double compute = share[FORWARD] + share[BACKWARD] + share[OPTIMIZER];
     const int slow = straggler(times, world_size);
+    const int waiting = spread_of(times, world_size, SLOWEST).most;
 
     if (slow >= 0)
         fprintf(file,
-                "Rank %d is slow: it kept the others waiting for %.0f %% of the time. What else "
-                "runs on its machine, or does it get more work?\n",
-                slow, 100 * times[slow * NUM_TIMES + LATE] / wall);
+                "Rank %d is slow: it kept the others waiting for up to %.0f %% of the time. What "
+                "else runs on its machine, or does it get more work?\n",
+                slow, 100 * times[waiting * NUM_TIMES + SLOWEST] / wall);
     else if (share[EXPOSED] + share[SLOWEST] >= 25)
         fprintf(file,
                 "Communication bounds this run: ranks wait for messages %.0f %% of the time. A "
