@@ -141,13 +141,27 @@ void logs_start(Logs *logs)
     tee_start(logs->tee);
 }
 
+/* Our ranks leave a line, which the report has told. PyTorch's leave a traceback, too: that stays.
+ */
+static bool is_told(const char *path)
+{
+    static const char ours[] = "{\"message\": \"";
+    char begin[sizeof ours] = "";
+    FILE *file = fopen(path, "re");
+    if (file == NULL)
+        return false;
+    const bool told = fgets(begin, sizeof begin, file) != NULL && strcmp(begin, ours) == 0;
+    fclose(file);
+    return told;
+}
+
 void logs_close(Logs *logs)
 {
     tee_finish(logs->tee);
     for (int i = 0; i < logs->flags->nproc_per_node; i++) {
         char path[PATH_MAX];
         logs_path(logs, i, "error.json", path);
-        if (logs->flags->log_dir == NULL) // nobody asked for it, and the report has told it
+        if (logs->flags->log_dir == NULL && is_told(path))
             unlink(path);
         logs_path(logs, i, "", path);
         rmdir(path);
