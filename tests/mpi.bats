@@ -109,7 +109,7 @@ differ() {
     for missing in without_rank_1:MPI_Init end_without_rank_1:MPI_Finalize; do
         begin=$(date +%s)
         on 3 "$ranks" ${missing%:*} # for 20 s; the timeout is 1 s
-        [ "$status" -eq 1 ]
+        [ "$status" -ne 0 ] # 1, unless mpirun, told of several ends at once, crashes in PMIx_server_finalize
         [ $(($(date +%s) - begin)) -lt 15 ]
         [[ $output == *"fatal: ${missing#*:} did not end within 1 s: a rank was not started"* ]]
     done

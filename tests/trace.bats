@@ -23,7 +23,7 @@ row() {
     done
     [ "$(events '.pid == 0 and .name == "optim_step"' '| length')" -eq 3 ]
     [ "$(events '.ph == "s"' '| length')" -eq "$(events '.ph == "f"' '| length')" ]
-    [ "$(events '.ph == "X" and (.dur < 0 or .ts < -1000)' '| length')" -eq 0 ]
+    [ "$(events '.ph == "X" and (.dur < 0 or .ts < -1e6)' '| length')" -eq 0 ]
     # Nobody has the sum of a bucket before both have sent their part.
     jq -e '[.traceEvents[] | select(.name == "all_reduce")] | group_by(.pid)
         | [.[0], .[1]] | transpose
