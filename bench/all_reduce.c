@@ -7,18 +7,13 @@
  */
 #include <stdlib.h>
 
+#include "bench/median.h"
 #include "common/base/log.h"
 #include "common/base/memory.h"
 #include "common/dist/env.h"
 #include "common/dist/hierarchy.h"
 
 enum { WARM_UP = 3 };
-
-static int compare(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
 
 static double measure(ProcessGroup *pg, float *data, size_t count, bool staged)
 {
@@ -56,11 +51,9 @@ int main(int argc, char **argv)
                 if (call >= 0)
                     seconds[staged][call] = taken;
             }
-        for (int staged = 0; staged < 2; staged++)
-            qsort(seconds[staged], (size_t)calls, sizeof(double), compare);
         if (rank == 0)
             log_print("%10.1f kB  flat %9.3f ms  hierarchical %9.3f ms", 4e-3 * (double)counts[i],
-                      1e3 * seconds[0][calls / 2], 1e3 * seconds[1][calls / 2]);
+                      1e3 * median(seconds[0], calls), 1e3 * median(seconds[1], calls));
         free(data);
     }
     pg.nodes->hierarchical = true;

@@ -9,18 +9,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "bench/median.h"
 #include "common/base/args.h"
 #include "common/base/log.h"
 #include "common/base/memory.h"
 #include "common/nn/optim.h"
 
 enum { WARM_UP = 20, DEFAULT_STEPS = 100, STEPS_AT_A_TIME = 20 };
-
-static int compare(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
 
 /* Random rows of the set, which may be smaller than the batch. */
 static void draw(Batch *batch, size_t *index, Rng *rng)
@@ -71,11 +66,10 @@ int main(int argc, char **argv)
     run(&model, &optim, &batch, &rng, device.place.on_gpu ? WARM_UP : WARM_UP / 4);
     for (int round = 0; round < rounds; round++)
         seconds[round] = run(&model, &optim, &batch, &rng, at_a_time);
-    qsort(seconds, (size_t)rounds, sizeof *seconds, compare);
-    const double median = seconds[rounds / 2];
+    const double step = median(seconds, rounds);
     printf("%.0f samples/s, %.4f ms a step (batch %d, %s, %d threads, amp %s, median of %d x %d "
            "steps)\n",
-           args.batch_size / median, 1e3 * median, args.batch_size, device.name, device.threads,
+           args.batch_size / step, 1e3 * step, args.batch_size, device.name, device.threads,
            args.amp, rounds, at_a_time);
 
     free(seconds);

@@ -6,18 +6,13 @@
  */
 #include <stdlib.h>
 
+#include "bench/median.h"
 #include "common/base/log.h"
 #include "common/base/memory.h"
 #include "common/dist/dist_env.h"
 #include "common/dist/process_group.h"
 
 enum { WARM_UP = 5, MAX_BYTES = 16 << 20 };
-
-static int compare(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
 
 /* Ranks that leave a barrier at different times would wait for each other in the call that is
  * measured: so the calls follow one another, and each begins where the one before has ended. */
@@ -31,10 +26,9 @@ static double median_seconds(ProcessGroup *pg, float *data, size_t count, int ca
         if (call >= 0)
             seconds[call] = seconds_now() - begin;
     }
-    qsort(seconds, (size_t)calls, sizeof *seconds, compare);
-    const double median = seconds[calls / 2];
+    const double middle = median(seconds, calls);
     free(seconds);
-    return median;
+    return middle;
 }
 
 int main(int argc, char **argv)

@@ -10,20 +10,15 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "bench/median.h"
 #include "common/base/log.h"
 #include "common/base/memory.h"
 #include "common/io/checkpoint.h"
 
-static int compare(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static void print(int fd, const char *what, double *seconds, int count)
 {
-    qsort(seconds, (size_t)count, sizeof *seconds, compare);
-    dprintf(fd, "  %s: %.2f ms, at least %.2f\n", what, 1e3 * seconds[count / 2], 1e3 * seconds[0]);
+    const double middle = median(seconds, count); // sorts them
+    dprintf(fd, "  %s: %.2f ms, at least %.2f\n", what, 1e3 * middle, 1e3 * seconds[0]);
 }
 
 int main(int argc, char **argv)

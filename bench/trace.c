@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "bench/median.h"
 #include "common/base/log.h"
 #include "common/base/memory.h"
 #include "common/data/dataloader.h"
@@ -23,18 +24,6 @@ typedef struct {
     Reducer *reducer;
     DataLoader *loader;
 } Training;
-
-static int compare(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(double *values, int count)
-{
-    qsort(values, (size_t)count, sizeof *values, compare);
-    return values[count / 2];
-}
 
 /* The processor's time, of all threads: other jobs make the clock's time longer by far more than
  * what is to be found here. */

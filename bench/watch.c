@@ -7,6 +7,7 @@
  */
 #include <stdlib.h>
 
+#include "bench/median.h"
 #include "common/base/log.h"
 #include "common/base/memory.h"
 #include "common/dist/env.h"
@@ -14,18 +15,6 @@
 #include "common/fault/flight_recorder.h"
 
 enum { TURNS = 15, RECORDS = 20000, CALLS = 1000, CHECKS = 5 };
-
-static int compare(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(double seconds[TURNS])
-{
-    qsort(seconds, TURNS, sizeof *seconds, compare);
-    return seconds[TURNS / 2];
-}
 
 /* What the recorder does for one collective, without the collective. */
 static double record_seconds(ProcessGroup *pg)
@@ -94,8 +83,8 @@ int main(void)
     if (rank == 0)
         log_print("record %.0f ns a collective; all-reduce of a number %.1f us, recorded %.1f us; "
                   "check-sync of 2 x %zu floats %.2f ms",
-                  1e9 * median(record), 1e6 * median(call[0]), 1e6 * median(call[1]), model.numel,
-                  1e3 * median(check));
+                  1e9 * median(record, TURNS), 1e6 * median(call[0], TURNS),
+                  1e6 * median(call[1], TURNS), model.numel, 1e3 * median(check, TURNS));
     process_group_destroy(&pg);
     flight_recorder_free(&recorder);
     optim_free(&optim);
