@@ -222,12 +222,11 @@ void args_parse(Args *args, Step step, int argc, char **argv)
 
 int args_shards(const Args *args, int world_size)
 {
-    enum { SHARDS = 8 };
     if (args->reduce_order == NULL || strcmp(args->reduce_order, "fixed") != 0)
         return 0; // NULL: not from args_defaults
-    if (SHARDS % world_size != 0)
+    if (NUM_SHARDS % world_size != 0)
         usage_error("--reduce-order fixed is for 1, 2, 4 or 8 ranks, not for %d", world_size);
-    return SHARDS / world_size;
+    return NUM_SHARDS / world_size;
 }
 
 /* Usage error where the shards would differ in size. */

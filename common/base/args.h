@@ -63,6 +63,8 @@ void args_parse(Args *args, Step step, int argc, char **argv);
 /* The defaults alone, for a model: what args_parse starts from (tests start here too). */
 void args_defaults(Args *args, const char *model);
 
+enum { NUM_SHARDS = 8 }; // of a group's batch, see args_shards
+
 /* How many shards of a batch each rank has: 0, or with --reduce-order fixed 8 / world_size.
  *
  * Then the batch of the whole group is cut into 8 shards, however many ranks there are: place p of

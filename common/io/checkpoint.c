@@ -9,7 +9,6 @@
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <unistd.h>
 
 #include "common/base/folder.h"
 #include "common/base/log.h"

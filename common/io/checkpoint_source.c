@@ -217,7 +217,8 @@ bool source_check_position(Source *source, const Dataset *dataset, Position *pos
     if (!get_step(source, &position->step) ||
         !get_count(source, "world_size", INT_MAX, &world_size) ||
         !get_count(source, "epoch", INT_MAX - 1, &epoch) ||
-        !get_count(source, "position", dataset->size + (world_size > 8 ? world_size : 8),
+        !get_count(source, "position",
+                   dataset->size + (world_size > NUM_SHARDS ? world_size : NUM_SHARDS),
                    &position->places))
         return false;
     position->epoch = (int)epoch;

@@ -262,9 +262,7 @@ void profile_write(FILE *file, const char *path, Timeline *timeline, int rank)
         memcpy(times, ours, sizeof ours);
     if (rank == 0) {
         write_table(file, times, world_size);
-        const bool failed = ferror(file) != 0;
-        if (fclose(file) != 0 || failed)
-            log_warning("cannot write all of %s: %s", path, strerror(errno));
+        timeline_file_close(file, path);
     }
     free(times);
 }

@@ -28,6 +28,13 @@ FILE *timeline_file(const char *path, const char *option, int rank)
     return file;
 }
 
+void timeline_file_close(FILE *file, const char *path)
+{
+    const bool failed = ferror(file) != 0;
+    if (fclose(file) != 0 || failed)
+        log_warning("cannot write all of %s: %s", path, strerror(errno));
+}
+
 static void hear_span(const Span *span)
 {
     if (recording->num_spans < MAX_RECORDS)

@@ -35,6 +35,9 @@ typedef struct {
  * written: better now than after the training. */
 FILE *timeline_file(const char *path, const char *option, int rank);
 
+/* Closes it; a disk that is full is a warning. */
+void timeline_file_close(FILE *file, const char *path);
+
 /* Starts to record; one timeline at a time. pg: the group of all ranks, or NULL. Collective then:
  * the ranks compare their clocks as NTP does, by messages to and fro. */
 void timeline_start(Timeline *timeline, ProcessGroup *pg);

@@ -128,9 +128,7 @@ void trace_write(FILE *file, const char *path, Timeline *timeline, int rank)
     if (pg != NULL)
         receive_events(file, pg);
     fputs("\n]}\n", file);
-    const bool failed = ferror(file) != 0;
-    if (fclose(file) != 0 || failed)
-        log_warning("cannot write all of %s: %s", path, strerror(errno));
+    timeline_file_close(file, path);
     if (timeline->num_lost > 0)
         log_warning("%s holds the beginning only: the last %zu events were too many; --max-steps "
                     "makes a shorter run",
