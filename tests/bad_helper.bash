@@ -1,6 +1,7 @@
 # What the tests of bad days share: ranks started by hand, and a look at what is left behind.
 
 bats_require_minimum_version 1.5.0
+load free_port
 
 TRAIN=03_torchrun_env/train
 DDPRUN=03_torchrun_env/ddprun
@@ -50,10 +51,6 @@ until_true() {
 
 has_line() {
     grep -qs -- "$1" "$2"
-}
-
-free_port() {
-    python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
 }
 
 # start_rank NAME RANK WORLD_SIZE [VARIABLE=VALUE ...] [-- OPTIONS]: a rank as from a shell loop, in

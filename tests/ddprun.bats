@@ -5,7 +5,7 @@ load ddprun_helper
 
 @test "a rank finds torchrun's whole environment" {
     run ddprun --role trainer --rdzv-id job7 --master-port "$(free_port)" \
-        sh -c 'env | grep -E "^(RANK|LOCAL_|WORLD_|GROUP_|ROLE_|MASTER_|TORCH|OMP)" |
+        sh -c 'env | grep -E "^(RANK|LOCAL_|WORLD_|GROUP_|ROLE_|MASTER_|TORCHELASTIC_|TORCH_NCCL_|OMP)" |
                sed "s/^MASTER_PORT=[0-9]*$/MASTER_PORT=N/; s/job7_.*att/job7_X\/att/" | sort'
     [ "$status" -eq 0 ]
     diff - <(echo "$output" | grep -v '^OMP_NUM_THREADS=[1-9][0-9]*$') <<EOF

@@ -1,5 +1,7 @@
 # What the tests of the launcher share.
 
+load "${BASH_SOURCE%/*}/free_port" # from wherever the test is
+
 setup() {
     cd "${BATS_TEST_DIRNAME%/tests*}"
     OUT=$BATS_TEST_TMPDIR
@@ -30,8 +32,4 @@ await() {
         [ "$SECONDS" -lt "$end" ] || { echo "in vain: $*" && return 1; }
         sleep 0.05
     done
-}
-
-free_port() {
-    python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
 }

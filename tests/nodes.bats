@@ -3,6 +3,7 @@
 # (tests/two_hosts.sh). What a cluster adds to that is tested by make check-slurm.
 
 bats_require_minimum_version 1.5.0
+load free_port
 
 setup() {
     cd "$BATS_TEST_DIRNAME/.."
@@ -10,10 +11,6 @@ setup() {
     export OUT OMP_NUM_THREADS=1
     unset RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT GLOO_SOCKET_IFNAME LAUNCHER
     options="--log-interval 1 --save-every 0 --checkpoint-dir $OUT/checkpoints --timeout 60"
-}
-
-free_port() {
-    python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
 }
 
 losses() {

@@ -1,6 +1,7 @@
 # What the tests of launchers share: PyTorch's programs, jobs of one and of two nodes, their losses.
 
 bats_require_minimum_version 1.5.0
+load ../free_port
 
 setup_file() {
     TORCH=${TORCH_BIN-$("$BATS_TEST_DIRNAME/venv.sh" || true)} # make check-torch asks once for all
@@ -42,10 +43,6 @@ torchrun() {
 
 ddprun() {
     timeout -k 20 180 03_torchrun_env/ddprun "$@"
-}
-
-free_port() {
-    python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
 }
 
 # The first steps of a model. Those of cnn are on digits, and few, because there are 2 cores.
