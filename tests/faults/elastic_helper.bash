@@ -33,13 +33,19 @@ nobody_left() {
     [ -z "$(left_over)" ]
 }
 
-# agent NAME ARGUMENTS...: one more node of the job; its output goes to $OUT/NAME.
+# agent NAME ARGUMENTS...: one more node of the job; its output goes to $OUT/NAME. Whoever comes first
+# is where the job meets: the one called host, which is why the others wait for it.
 agent() {
     local name=$1
     shift
     "$DDPRUN" --nnodes "$NODES" --rdzv-endpoint "127.0.0.1:$PORT" --rdzv-conf "$CONF" "$@" \
         > "$OUT/$name" 2>&1 3>&- &
     pid[$name]=$!
+    [ "$name" != host ] || await listens
+}
+
+listens() {
+    (exec 3<>"/dev/tcp/127.0.0.1/$PORT")
 }
 
 # end SIGNAL NAME
