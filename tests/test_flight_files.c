@@ -14,9 +14,9 @@
 #include <unistd.h>
 
 #include "common/base/log.h"
+#include "common/base/rank_list.h"
 #include "common/fault/diagnosis.h"
 #include "common/fault/flight_recorder.h"
-#include "common/fault/rank_list.h"
 #include "common/fault/source_line.h"
 
 #define SECOND INT64_C(1000000000)

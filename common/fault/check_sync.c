@@ -14,7 +14,7 @@
 
 #include "common/base/log.h"
 #include "common/base/memory.h"
-#include "common/fault/rank_list.h"
+#include "common/base/rank_list.h"
 
 #define HASH_BITS 53
 #define NUM_LANES 4 // multiplications that do not wait for each other

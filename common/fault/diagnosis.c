@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "common/base/memory.h"
-#include "common/fault/rank_list.h"
+#include "common/base/rank_list.h"
 #include "common/fault/verdict.h"
 
 #define SLOW_WAITS 0.1 // of the time of all ranks is spent waiting ...

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "common/base/memory.h"
-#include "common/fault/rank_list.h"
+#include "common/base/rank_list.h"
 #include "common/fault/source_line.h"
 #include "common/fault/verdict.h"
 

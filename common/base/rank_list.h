@@ -1,6 +1,6 @@
 /* rank_list.h - "ranks 0 to 2, 5 and 7": the ranks a sentence is about. */
-#ifndef COMMON_FAULT_RANK_LIST_H
-#define COMMON_FAULT_RANK_LIST_H
+#ifndef COMMON_BASE_RANK_LIST_H
+#define COMMON_BASE_RANK_LIST_H
 
 #include <stdbool.h>
 
