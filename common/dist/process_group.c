@@ -16,6 +16,7 @@
 #include "common/base/log.h"
 #include "common/base/log_topics.h"
 #include "common/base/memory.h"
+#include "common/base/rank_list.h"
 #include "common/dist/backend.h"
 #include "common/dist/hierarchy.h"
 #include "common/dist/staging.h"
@@ -91,18 +92,9 @@ static noreturn void leave(const ProcessGroup *pg, int present, const char *reas
 
 static noreturn void leave_incomplete(const ProcessGroup *pg, const bool *missing, int num_missing)
 {
-    char list[512] = "";
-    size_t length = 0;
-    for (int rank = 0, i = 0; rank < pg->world_size && length < sizeof list; rank++) {
-        if (!missing[rank])
-            continue;
-        i++;
-        const char *separator = i == 1 ? "" : i == num_missing ? " and " : ", ";
-        length += (size_t)snprintf(list + length, sizeof list - length, "%s%d", separator, rank);
-    }
-    char reason[640];
-    snprintf(reason, sizeof reason, "rank%s %s of %d did not come within %g s",
-             num_missing == 1 ? "" : "s", list, pg->world_size, pg->timeout);
+    char list[RANK_LIST_BYTES], reason[RANK_LIST_BYTES + 64];
+    snprintf(reason, sizeof reason, "%s of %d did not come within %g s",
+             rank_list(missing, pg->world_size, list), pg->world_size, pg->timeout);
     leave(pg, pg->world_size - num_missing, reason);
 }
 
