@@ -10,9 +10,9 @@
 #include <string.h>
 
 #include "common/base/log.h"
+#include "common/dist/restarts.h"
 #include "common/fault/check_sync.h"
 #include "common/fault/inject.h"
-#include "common/fault/restarts.h"
 #include "tests/ranks.h"
 
 static void test_specs(void **state)

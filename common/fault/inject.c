@@ -8,7 +8,7 @@
 #include <time.h>
 
 #include "common/base/log.h"
-#include "common/fault/restarts.h"
+#include "common/dist/restarts.h"
 
 #define TOO_LARGE 1000.0f
 #define PIECE ((size_t)1024) // floats

@@ -16,7 +16,7 @@
 
 #include "common/base/log.h"
 #include "common/base/memory.h"
-#include "common/fault/restarts.h"
+#include "common/dist/restarts.h"
 
 typedef struct {
     char *path;

@@ -1,5 +1,5 @@
 /* A launcher inside a requeued job counts from 0 again: hence the sum. */
-#include "common/fault/restarts.h"
+#include "common/dist/restarts.h"
 
 #include <stdlib.h>
 
