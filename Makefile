@@ -73,6 +73,7 @@ endif
 STEPS    := 01 02 03 04 05
 PROGRAMS := $(basename $(wildcard 0[1-5]_*/*.c) $(wildcard tools/*.c))
 PROGRAMS := $(filter-out $(if $(filter 0,$(HTTP)),tools/serve),$(PROGRAMS))
+DOCTOR   := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tools/doctor/*.c)) # parts of tools/ddp_doctor
 
 all: $(PROGRAMS)
 
@@ -88,8 +89,9 @@ tools/serve: private override LDLIBS += -lmicrohttpd
 $(BUILD)/tools/serve.o: tools/serve.html # embedded by .incbin
 $(BUILD)/tools/export.o: tools/load_in_pytorch.py # so is this
 
+tools/ddp_doctor: $(DOCTOR)
 $(PROGRAMS): %: $(BUILD)/%.o $(BUILD)/libcommon.a
-	$(LINK) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+	$(LINK) $(LDFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(LDLIBS)
 
 # make TRY=FOLDER/NAME FOLDER/NAME: a program from outside the tree (tools/break.sh, tools/lab.sh).
 $(TRY): %: %.c $(BUILD)/libcommon.a
@@ -150,13 +152,13 @@ docs: all
 	@tools/docs.py refresh
 
 format:
-	clang-format -i $(wildcard common/*/*.[ch] 0[1-5]_*/*.c tools/*.c tests/*.[ch] tests/*/*.[ch] tests/*/*/*.[ch])
+	clang-format -i $(wildcard common/*/*.[ch] 0[1-5]_*/*.c tools/*.c tools/*/*.[ch] tests/*.[ch] tests/*/*.[ch] tests/*/*/*.[ch])
 
 clean:
 	$(RM) -r $(BUILD) $(PROGRAMS)
 
 include tests/rules.mk bench/rules.mk
--include $(OBJECTS:.o=.d) $(PROGRAMS:%=$(BUILD)/%.d)
+-include $(OBJECTS:.o=.d) $(PROGRAMS:%=$(BUILD)/%.d) $(DOCTOR:.o=.d)
 
 FORCE:
 .PHONY: all help doctor check-lab plot lanes docs format clean FORCE $(STEPS)

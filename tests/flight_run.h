@@ -15,9 +15,10 @@
 #include <unistd.h>
 
 #include "common/base/log.h"
-#include "common/fault/diagnosis.h"
 #include "common/fault/flight_recorder.h"
 #include "tests/ranks.h"
+#include "tools/doctor/diagnosis.h"
+#include "tools/doctor/flight_reader.h"
 
 #define PATIENCE 60.0 // seconds: until a verdict is there
 

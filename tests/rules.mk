@@ -3,7 +3,7 @@
 
 TEST_SOURCES  := $(wildcard tests/test_*.c)
 TEST_PROGRAMS := $(TEST_SOURCES:%.c=$(BUILD)/%)
-TEST_HELPERS  := $(patsubst %.c,$(BUILD)/%.o,$(filter-out tests/test_%.c tests/mpi_ranks.c,$(wildcard tests/*.c)))
+TEST_HELPERS  := $(patsubst %.c,$(BUILD)/%.o,$(filter-out tests/test_%.c tests/mpi_ranks.c,$(wildcard tests/*.c))) $(DOCTOR)
 MPI_RANKS     := $(if $(filter 1,$(MPI)),$(BUILD)/tests/mpi_ranks) # what tests/mpi.bats starts
 TORCH_PEERS   := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/torch/*.c)) # what tests/torch/*.py start
 THREADED      := $(patsubst %,tests/test_%.c,net store* tcp collectives process_group split hierarchy fixed_all_reduce mismatches lost_ranks observer flight* ddp* stop snapshots)

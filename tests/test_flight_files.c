@@ -15,9 +15,10 @@
 
 #include "common/base/log.h"
 #include "common/base/rank_list.h"
-#include "common/fault/diagnosis.h"
 #include "common/fault/flight_recorder.h"
-#include "common/fault/source_line.h"
+#include "tools/doctor/diagnosis.h"
+#include "tools/doctor/flight_reader.h"
+#include "tools/doctor/source_line.h"
 
 #define SECOND INT64_C(1000000000)
 

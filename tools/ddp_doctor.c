@@ -11,8 +11,10 @@
 
 #include "common/base/log.h"
 #include "common/base/streams.h"
-#include "common/fault/diagnosis.h"
-#include "common/fault/source_line.h"
+#include "common/fault/flight_recorder.h"
+#include "tools/doctor/diagnosis.h"
+#include "tools/doctor/flight_reader.h"
+#include "tools/doctor/source_line.h"
 
 static const char help[] =
     "usage: tools/ddp_doctor [DIR]\n"

@@ -45,13 +45,4 @@ typedef struct {
     FlightEntry entry[FLIGHT_ENTRIES];
 } FlightRecord;
 
-/* Reads a record and checks it: what cannot be becomes an empty slot. NULL: the file is none, and
- * reason says why. Free it with free(). Local. */
-FlightRecord *flight_record_read(const char *path, char *reason, size_t bytes);
-
-/* "all_reduce #12 of 18432 float32 (mean)", as collective_describe has it. Returns text. */
-char *flight_entry_describe(const FlightEntry *entry, char text[DESCRIPTION_BYTES]);
-
-int64_t flight_now(void); // the clock of all times above
-
 #endif

@@ -4,7 +4,7 @@
  * The kernel keeps a mapped page when the process that wrote it is killed, and writes it to the
  * file: so nothing has to be flushed, and nothing gets lost but with the machine. Where a call came
  * from is found by unwinding the stack, as addresses; turning those into lines is the reader's
- * work (source_line.h).
+ * work (tools/doctor/source_line.h).
  */
 #include "common/fault/flight_recorder.h"
 
@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "common/base/folder.h"
@@ -22,6 +23,13 @@
 #include "common/dist/restarts.h"
 
 #define MICROSECOND 1000
+
+int64_t flight_now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
 
 static void note_call(const FlightRecorder *recorder, FlightEntry *entry, const Collective *c)
 {

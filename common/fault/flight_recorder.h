@@ -14,6 +14,8 @@ typedef struct {
     char advice[PATH_MAX + 32]; // where to read what was recorded
 } FlightRecorder;
 
+int64_t flight_now(void); // the clock of all times in a record
+
 /* Puts an empty record at args->checkpoint_dir/flight/rankR.flight: whoever has none has not come
  * so far. Where that cannot be, it warns and records nothing. Local. */
 void flight_recorder_init(FlightRecorder *recorder, const Args *args, int rank, int world_size);

@@ -5,8 +5,8 @@
 #include <unistd.h>
 
 #include "common/base/memory.h"
-#include "common/fault/diagnosis.h"
 #include "tests/fuzz/targets.h"
+#include "tools/doctor/diagnosis.h"
 
 enum { NUM_RANKS = 2 };
 

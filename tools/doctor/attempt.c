@@ -2,7 +2,7 @@
  * Which records belong together? Those of one attempt carry the same number. While the newest of
  * all is still joining, its attempt has none yet: then all that are joining do.
  */
-#include "common/fault/attempt.h"
+#include "tools/doctor/attempt.h"
 
 #include <dirent.h>
 #include <stdio.h>
@@ -12,6 +12,7 @@
 #include "common/base/log.h"
 #include "common/base/memory.h"
 #include "common/base/process.h"
+#include "tools/doctor/flight_reader.h"
 
 static void refuse(Attempt *attempt, const char *name, const char *reason)
 {

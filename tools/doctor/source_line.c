@@ -3,7 +3,7 @@
  * it names, the innermost ones are the collective's own and the recorder's; the first behind them
  * has made the call.
  */
-#include "common/fault/source_line.h"
+#include "tools/doctor/source_line.h"
 
 #include <fcntl.h>
 #include <math.h>

@@ -1,9 +1,9 @@
 /* diagnosis.h - what the flight records say about a run, in a sentence or two. */
-#ifndef COMMON_FAULT_DIAGNOSIS_H
-#define COMMON_FAULT_DIAGNOSIS_H
+#ifndef TOOLS_DOCTOR_DIAGNOSIS_H
+#define TOOLS_DOCTOR_DIAGNOSIS_H
 
-#include "common/fault/attempt.h"
-#include "common/fault/wait_times.h"
+#include "tools/doctor/attempt.h"
+#include "tools/doctor/wait_times.h"
 
 #define DIAGNOSIS_BYTES 2048
 

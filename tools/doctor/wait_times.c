@@ -3,7 +3,7 @@
  * in it was that one, and what the others spend beyond that is waiting. No two ranks' clocks are
  * compared, only durations.
  */
-#include "common/fault/wait_times.h"
+#include "tools/doctor/wait_times.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -4,8 +4,9 @@
 
 #include "common/base/memory.h"
 #include "common/base/rank_list.h"
-#include "common/fault/source_line.h"
-#include "common/fault/verdict.h"
+#include "tools/doctor/flight_reader.h"
+#include "tools/doctor/source_line.h"
+#include "tools/doctor/verdict.h"
 
 /* How many of the parts make the same call as this one. */
 static int count_same(const Part *part, const Part *end, const char *call)

@@ -1,23 +1,15 @@
 /* Reading a flight record: nothing in it is believed before it was looked at. */
-#include "common/fault/flight_record.h"
+#include "tools/doctor/flight_reader.h"
 
 #include <ctype.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "common/base/log.h"
 #include "common/base/memory.h"
-
-int64_t flight_now(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
 
 /* Ends the text within its bytes, and leaves nothing in it that could steer a terminal. */
 static void clean_text(char *text, size_t bytes)

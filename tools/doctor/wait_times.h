@@ -1,8 +1,8 @@
 /* wait_times.h - which ranks wait in the collectives, and for whom. */
-#ifndef COMMON_FAULT_WAIT_TIMES_H
-#define COMMON_FAULT_WAIT_TIMES_H
+#ifndef TOOLS_DOCTOR_WAIT_TIMES_H
+#define TOOLS_DOCTOR_WAIT_TIMES_H
 
-#include "common/fault/attempt.h"
+#include "tools/doctor/attempt.h"
 
 /* Single long waits, for a file to be written, count for no more than twice the mean in `usual`. */
 typedef struct {

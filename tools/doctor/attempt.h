@@ -1,6 +1,6 @@
 /* attempt.h - the flight records of all ranks of a run's newest attempt, side by side. */
-#ifndef COMMON_FAULT_ATTEMPT_H
-#define COMMON_FAULT_ATTEMPT_H
+#ifndef TOOLS_DOCTOR_ATTEMPT_H
+#define TOOLS_DOCTOR_ATTEMPT_H
 
 #include <limits.h>
 

@@ -1,8 +1,8 @@
 /* verdict.h - the sentences of a diagnosis, and who finds them; private to diagnosis*.c. */
-#ifndef COMMON_FAULT_VERDICT_H
-#define COMMON_FAULT_VERDICT_H
+#ifndef TOOLS_DOCTOR_VERDICT_H
+#define TOOLS_DOCTOR_VERDICT_H
 
-#include "common/fault/diagnosis.h"
+#include "tools/doctor/diagnosis.h"
 
 /* The sentences so far. */
 typedef struct {

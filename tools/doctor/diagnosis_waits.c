@@ -8,8 +8,9 @@
 
 #include "common/base/memory.h"
 #include "common/base/rank_list.h"
-#include "common/fault/source_line.h"
-#include "common/fault/verdict.h"
+#include "tools/doctor/flight_reader.h"
+#include "tools/doctor/source_line.h"
+#include "tools/doctor/verdict.h"
 
 #define HANG_SECONDS 2.0 // a wait for a rank that may be computing
 #define MAX_CULPRITS 4 // of whom more is told than their number

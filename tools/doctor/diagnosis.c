@@ -2,7 +2,7 @@
  * The verdict, from the surest sign to the weakest: ranks that are not there, calls that differ,
  * ranks for which others wait, ranks that are stopped or gone, ranks that are slow.
  */
-#include "common/fault/diagnosis.h"
+#include "tools/doctor/diagnosis.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 
 #include "common/base/memory.h"
 #include "common/base/rank_list.h"
-#include "common/fault/verdict.h"
+#include "tools/doctor/verdict.h"
 
 #define SLOW_WAITS 0.1 // of the time of all ranks is spent waiting ...
 #define SLOW_BLAMED 0.6 // ... and so much of that for one of them

@@ -1,6 +1,6 @@
 /* source_line.h - from the addresses in a flight record to lines of the source. */
-#ifndef COMMON_FAULT_SOURCE_LINE_H
-#define COMMON_FAULT_SOURCE_LINE_H
+#ifndef TOOLS_DOCTOR_SOURCE_LINE_H
+#define TOOLS_DOCTOR_SOURCE_LINE_H
 
 #include "common/fault/flight_record.h"
 

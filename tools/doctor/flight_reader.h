@@ -1,0 +1,14 @@
+/* flight_reader.h - a flight record from its file, and in words. */
+#ifndef TOOLS_DOCTOR_FLIGHT_READER_H
+#define TOOLS_DOCTOR_FLIGHT_READER_H
+
+#include "common/fault/flight_record.h"
+
+/* Reads a record and checks it: what cannot be becomes an empty slot. NULL: the file is none, and
+ * reason says why. Free it with free(). Local. */
+FlightRecord *flight_record_read(const char *path, char *reason, size_t bytes);
+
+/* "all_reduce #12 of 18432 float32 (mean)", as collective_describe has it. Returns text. */
+char *flight_entry_describe(const FlightEntry *entry, char text[DESCRIPTION_BYTES]);
+
+#endif
