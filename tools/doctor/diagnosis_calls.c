@@ -5,8 +5,8 @@
 #include "common/base/memory.h"
 #include "common/base/rank_list.h"
 #include "tools/doctor/flight_reader.h"
+#include "tools/doctor/sentences.h"
 #include "tools/doctor/source_line.h"
-#include "tools/doctor/verdict.h"
 
 /* How many of the parts make the same call as this one. */
 static int count_same(const Part *part, const Part *end, const char *call)
@@ -19,9 +19,9 @@ static int count_same(const Part *part, const Part *end, const char *call)
 }
 
 /* "rank 1 calls broadcast #3 of 10 int32 from rank 0 at train.c:95": all that make this call. */
-static void say_call(Verdict *verdict, const Part *part, const Part *end, const char *call)
+static void say_call(Sentences *sentences, const Part *part, const Part *end, const char *call)
 {
-    bool *has = mem_calloc((size_t)verdict->attempt->world_size, sizeof *has);
+    bool *has = mem_calloc((size_t)sentences->attempt->world_size, sizeof *has);
     char text[DESCRIPTION_BYTES], list[RANK_LIST_BYTES], line[SOURCE_LINE_BYTES];
     const Part *first = NULL;
     for (; part < end; part++)
@@ -29,15 +29,15 @@ static void say_call(Verdict *verdict, const Part *part, const Part *end, const 
             has[part->rank] = true;
             first = first == NULL ? part : first;
         }
-    rank_list(has, verdict->attempt->world_size, list);
-    source_line(verdict->attempt->flight[first->rank].record, first->entry, line);
-    say(verdict, "%s call%s %s at %s", list, list[4] == 's' ? "" : "s", call, line);
+    rank_list(has, sentences->attempt->world_size, list);
+    source_line(sentences->attempt->flight[first->rank].record, first->entry, line);
+    say(sentences, "%s call%s %s at %s", list, list[4] == 's' ? "" : "s", call, line);
     free(has);
 }
 
-bool find_mismatch(Verdict *verdict)
+bool find_mismatch(Sentences *sentences)
 {
-    const Attempt *attempt = verdict->attempt;
+    const Attempt *attempt = sentences->attempt;
     const Part *end = attempt->part + attempt->num_parts, *next;
     for (const Part *part = attempt->part; part < end; part = next) {
         next = attempt_next(attempt, part);
@@ -50,11 +50,11 @@ bool find_mismatch(Verdict *verdict)
         while (strcmp(flight_entry_describe(odd->entry, other), usual) == 0)
             odd++;
         const bool first_is_usual = 2 * same >= next - part;
-        say(verdict, "The ranks' calls differ: ");
-        say_call(verdict, part, next, first_is_usual ? other : usual);
-        say(verdict, ", ");
-        say_call(verdict, part, next, first_is_usual ? usual : other);
-        say(verdict, ". From there on nothing fits: the ranks must make the same calls.");
+        say(sentences, "The ranks' calls differ: ");
+        say_call(sentences, part, next, first_is_usual ? other : usual);
+        say(sentences, ", ");
+        say_call(sentences, part, next, first_is_usual ? usual : other);
+        say(sentences, ". From there on nothing fits: the ranks must make the same calls.");
         return true;
     }
     return false;

@@ -9,8 +9,8 @@
 #include "common/base/memory.h"
 #include "common/base/rank_list.h"
 #include "tools/doctor/flight_reader.h"
+#include "tools/doctor/sentences.h"
 #include "tools/doctor/source_line.h"
-#include "tools/doctor/verdict.h"
 
 #define HANG_SECONDS 2.0 // a wait for a rank that may be computing
 #define MAX_CULPRITS 4 // of whom more is told than their number
@@ -80,7 +80,7 @@ static void mark_others(const Attempt *attempt, bool *culprit)
 }
 
 /* "Rank 1 (process 123 on vm) is stopped; its last call, ..., ended 12.3 s ago." */
-static void say_state(Verdict *verdict, int rank)
+static void say_state(Sentences *sentences, int rank)
 {
     static const char *const states[] = {
         [PROCESS_NO_RECORD] = "has left no record",
@@ -90,28 +90,28 @@ static void say_state(Verdict *verdict, int rank)
         [PROCESS_GONE] = "is gone",
         [PROCESS_FINISHED] = "has finished: it made fewer calls than the others",
     };
-    const Flight *flight = &verdict->attempt->flight[rank];
-    say(verdict, " Rank %d ", rank);
+    const Flight *flight = &sentences->attempt->flight[rank];
+    say(sentences, " Rank %d ", rank);
     if (flight->record != NULL)
-        say(verdict, "(process %d on %s) ", flight->record->pid, flight->record->host);
+        say(sentences, "(process %d on %s) ", flight->record->pid, flight->record->host);
     const FlightEntry *entry = flight->open != NULL ? flight->open : flight->last;
     if (entry == NULL) {
-        say(verdict, "%s; it has made no call.", states[flight->process]);
+        say(sentences, "%s; it has made no call.", states[flight->process]);
         return;
     }
-    const int64_t given_up = given_up_at(verdict->attempt, entry);
+    const int64_t given_up = given_up_at(sentences->attempt, entry);
     char call[DESCRIPTION_BYTES], line[SOURCE_LINE_BYTES];
     flight_entry_describe(entry, call);
     source_line(flight->record, entry, line);
     if (given_up < entry->scheduled_ns) {
-        say(verdict, "came when the others had given up, at %s: it was stopped, or computed.",
+        say(sentences, "came when the others had given up, at %s: it was stopped, or computed.",
             line);
         return;
     }
     int64_t since;
     const char *state = entry_state(entry, &since);
-    say(verdict, "%s; its last call, %s at %s, %s %.1f s ago.", states[flight->process], call, line,
-        state, seconds_since(verdict, since));
+    say(sentences, "%s; its last call, %s at %s, %s %.1f s ago.", states[flight->process], call,
+        line, state, seconds_since(sentences, since));
 }
 
 /* The call that has waited longest, of the ranks that wait; NULL: none. */
@@ -128,9 +128,9 @@ static const FlightEntry *longest_wait(const Attempt *attempt)
 }
 
 /* All that wait in this call, but for those who are to blame. */
-static void say_who_waits(Verdict *verdict, const FlightEntry *call, const bool *culprit)
+static void say_who_waits(Sentences *sentences, const FlightEntry *call, const bool *culprit)
 {
-    const Attempt *attempt = verdict->attempt;
+    const Attempt *attempt = sentences->attempt;
     bool *has = mem_calloc((size_t)attempt->world_size, sizeof *has);
     char text[DESCRIPTION_BYTES], list[RANK_LIST_BYTES], line[SOURCE_LINE_BYTES] = "";
     for (int rank = 0; rank < attempt->world_size; rank++) {
@@ -140,15 +140,15 @@ static void say_who_waits(Verdict *verdict, const FlightEntry *call, const bool 
             source_line(flight->record, flight->open, line);
     }
     rank_list(has, attempt->world_size, list);
-    say(verdict, "In %s at %s, %s wait%s", flight_entry_describe(call, text), line, list,
+    say(sentences, "In %s at %s, %s wait%s", flight_entry_describe(call, text), line, list,
         list[4] == 's' ? "" : "s");
     free(has);
 }
 
 /* Is it a matter of time only? All are there, and none has waited for long. */
-static bool may_go_on(const Verdict *verdict, const FlightEntry *call)
+static bool may_go_on(const Sentences *sentences, const FlightEntry *call)
 {
-    const Attempt *attempt = verdict->attempt;
+    const Attempt *attempt = sentences->attempt;
     for (int rank = 0; rank < attempt->world_size; rank++) {
         const Flight *flight = &attempt->flight[rank];
         if (flight->process == PROCESS_GONE || flight->process == PROCESS_STOPPED ||
@@ -156,14 +156,14 @@ static bool may_go_on(const Verdict *verdict, const FlightEntry *call)
             (flight->open != NULL && flight->open->failed_ns > 0))
             return false;
     }
-    return seconds_since(verdict, call->scheduled_ns) < HANG_SECONDS;
+    return seconds_since(sentences, call->scheduled_ns) < HANG_SECONDS;
 }
 
-bool find_waiting(Verdict *verdict)
+bool find_waiting(Sentences *sentences)
 {
-    const Attempt *attempt = verdict->attempt;
+    const Attempt *attempt = sentences->attempt;
     const FlightEntry *call = longest_wait(attempt);
-    if (call == NULL || may_go_on(verdict, call))
+    if (call == NULL || may_go_on(sentences, call))
         return false;
     bool *culprit = mem_calloc((size_t)attempt->world_size, sizeof *culprit);
     mark_culprits(attempt, call, culprit);
@@ -175,16 +175,16 @@ bool find_waiting(Verdict *verdict)
 
     if (rank_count(culprit, attempt->world_size) == 0)
         mark_others(attempt, culprit);
-    say_who_waits(verdict, call, culprit);
+    say_who_waits(sentences, call, culprit);
     char list[RANK_LIST_BYTES];
     if (rank_count(culprit, attempt->world_size) > 0)
-        say(verdict, " for %s.", rank_list(culprit, attempt->world_size, list));
+        say(sentences, " for %s.", rank_list(culprit, attempt->world_size, list));
     else
-        say(verdict, ", and nobody is missing: the data does not arrive, or they wait for each "
-                     "other in different calls.");
+        say(sentences, ", and nobody is missing: the data does not arrive, or they wait for each "
+                       "other in different calls.");
     for (int rank = 0, said = 0; rank < attempt->world_size && said < MAX_CULPRITS; rank++)
         if (culprit[rank]) {
-            say_state(verdict, rank);
+            say_state(sentences, rank);
             said++;
         }
     free(culprit);

@@ -1,0 +1,21 @@
+/* sentences.h - the sentences of a diagnosis, and who finds them; private to diagnosis*.c. */
+#ifndef TOOLS_DOCTOR_SENTENCES_H
+#define TOOLS_DOCTOR_SENTENCES_H
+
+#include "tools/doctor/diagnosis.h"
+
+/* The sentences so far. */
+typedef struct {
+    const Attempt *attempt;
+    int64_t now;
+    char *text; // DIAGNOSIS_BYTES
+} Sentences;
+
+void say(Sentences *sentences, const char *format, ...) __attribute__((format(printf, 2, 3)));
+double seconds_since(const Sentences *sentences, int64_t time);
+
+/* Each says what it finds, if anything, and whether it did. */
+bool find_mismatch(Sentences *sentences); // ranks that call something else
+bool find_waiting(Sentences *sentences); // ranks that wait, and for whom
+
+#endif
