@@ -18,6 +18,7 @@ static uint64_t random_state;
 static int gpus[MAX_GPUS], num_gpus; // those that CUDA_VISIBLE_DEVICES names
 static _Thread_local int current;
 static _Thread_local cudaError_t last_error;
+StandInCounts stand_in_count;
 
 void stand_in_fail(const char *format, ...)
 {
@@ -112,6 +113,12 @@ unsigned stand_in_random(unsigned below)
     random_state ^= random_state >> 7;
     random_state ^= random_state << 17;
     return (unsigned)((random_state >> 32) * below >> 32);
+}
+
+StandInCounts stand_in_counts(void)
+{
+    LOCKED;
+    return stand_in_count;
 }
 
 static const struct {

@@ -121,6 +121,7 @@ cudaError_t cudaMalloc(void **memory, size_t bytes)
     if (num_arrays == MAX_ARRAYS || used_space[device] + page_bytes + 2 * PAGE > GPU_SPACE)
         stand_in_fail("too many arrays of device memory");
 
+    stand_in_count.allocations++;
     Array *array = &arrays[num_arrays++];
     char *pages = space + device * GPU_SPACE + used_space[device] + PAGE;
     *array =
@@ -217,6 +218,7 @@ cudaError_t cudaMallocHost(void **memory, size_t bytes)
     if (block == NULL)
         return stand_in_error(cudaErrorMemoryAllocation);
     *block = (Pinned){ pinned, bytes };
+    stand_in_count.allocations++;
     memset(block->memory, NONSENSE, bytes);
     pinned = block;
     *memory = block->memory;

@@ -29,7 +29,8 @@ struct CUstream_st {
 struct CUevent_st {
     const struct CUstream_st *stream; // as it was when the event was recorded; NULL: never
     uint64_t count;
-    bool destroyed;
+    bool timed, destroyed;
+    double seconds; // when the device last came by, on its own clock
 };
 
 /* The stream that is meant: NULL is the device's default. Dies where there is none such. */
@@ -39,6 +40,8 @@ void queue_wait(struct CUstream_st *stream, const struct CUstream_st *after, uin
 bool queue_ready(const Op *op);
 bool queue_awaits_others(const Op *op); // only they can make it ready
 void queue_run(const Op *op, int device);
+bool queue_step(void); // does the next piece of one stream, if any is ready
+void queue_run_until(const struct CUstream_st *stream, uint64_t count);
 void queue_end_recording(const struct CUgraph_st *graph); // its streams queue their work again
 
 #endif

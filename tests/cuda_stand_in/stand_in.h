@@ -19,6 +19,8 @@
  *   differs at each: who reads shared memory before it is written, or writes it before others have
  *   read it, gets other numbers. __shared__ arrays begin as NaN in every block (but those of
  *   templates). A barrier that not all threads of a block reach ends the program.
+ * - Its clock is not the host's: it is set to another time and goes faster, by 5 ms a second. Events
+ *   have its time, graphs apart; work takes as long as it takes the CPU.
  * - While a graph is captured nothing runs; calls that CUDA refuses then are refused. A launch
  *   replays the captured work with the arguments it had.
  * - A process that used it before fork cannot use it after.
@@ -37,6 +39,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "counts.h"
 #include "include/cuda_runtime_api.h"
 
 enum { MAX_GPUS = 8 };
@@ -56,6 +59,8 @@ void stand_in_rest(void); // lets others have the lock, and the CPU, for a momen
 /* Whether this call must be refused: a process after fork, or a device that is not there. */
 cudaError_t stand_in_open(void);
 int stand_in_device(void); // the calling thread's
+
+extern StandInCounts stand_in_count; // to be changed under the lock
 
 /* Random numbers of the seed. */
 unsigned stand_in_random(unsigned below);

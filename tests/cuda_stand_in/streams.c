@@ -100,8 +100,7 @@ void queue_run(const Op *op, int device)
     stand_in_memory_check(op->name);
 }
 
-/* Does the next piece of one stream, if any is ready. */
-static bool step(void)
+bool queue_step(void)
 {
     struct CUstream_st *chosen = NULL;
     unsigned candidates = 0;
@@ -136,24 +135,24 @@ static void wait_for_others(void)
     stand_in_rest();
 }
 
-static void run_until(const struct CUstream_st *stream, uint64_t count)
+void queue_run_until(const struct CUstream_st *stream, uint64_t count)
 {
     while (stream->done < count)
-        if (!step())
+        if (!queue_step())
             wait_for_others();
     stand_in_memory_close();
 }
 
 void stand_in_finish_stream(cudaStream_t stream)
 {
-    run_until(queue_stream(stream), queue_stream(stream)->issued);
+    queue_run_until(queue_stream(stream), queue_stream(stream)->issued);
 }
 
 void stand_in_finish_device(int device)
 {
     for (const struct CUstream_st *stream = streams; stream != NULL; stream = stream->next)
         if (stream->device == device)
-            run_until(stream, stream->issued);
+            queue_run_until(stream, stream->issued);
 }
 
 int stand_in_stream_device(cudaStream_t stream)
@@ -207,6 +206,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream)
         return cudaPeekAtLastError();
     if (stand_in_capturing() || stand_in_stream_captures(stream))
         return stand_in_error(cudaErrorStreamCaptureUnsupported);
+    stand_in_count.waits++;
     stand_in_finish_stream(stream);
     return cudaSuccess;
 }
@@ -216,7 +216,7 @@ cudaError_t cudaStreamQuery(cudaStream_t stream)
     LOCKED;
     if (stand_in_capturing() || stand_in_stream_captures(stream))
         return stand_in_error(cudaErrorStreamCaptureUnsupported);
-    step(); // time passes
+    queue_step(); // time passes
     stand_in_memory_close();
     return queue_stream(stream)->first == NULL ? cudaSuccess : cudaErrorNotReady;
 }
@@ -228,68 +228,7 @@ cudaError_t cudaDeviceSynchronize(void)
         return cudaPeekAtLastError();
     if (stand_in_capturing())
         return stand_in_error(cudaErrorStreamCaptureUnsupported);
+    stand_in_count.waits++;
     stand_in_finish_device(stand_in_device());
     return cudaSuccess;
-}
-
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags)
-{
-    (void)flags;
-    LOCKED;
-    *event = calloc(1, sizeof **event);
-    return stand_in_open();
-}
-
-cudaError_t cudaEventCreate(cudaEvent_t *event)
-{
-    return cudaEventCreateWithFlags(event, cudaEventDefault);
-}
-
-cudaError_t cudaEventDestroy(cudaEvent_t event)
-{
-    LOCKED;
-    if (event->destroyed)
-        stand_in_fail("an event is destroyed twice");
-    event->destroyed = true; // its memory stays, so that a later use is noticed
-    return cudaSuccess;
-}
-
-cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t handle)
-{
-    LOCKED;
-    const struct CUstream_st *stream = queue_stream(handle);
-    if (event->destroyed)
-        stand_in_fail("a destroyed event is recorded");
-    event->stream = stream->recorder != NULL ? stream->recorder : stream;
-    event->count = event->stream->issued;
-    return cudaSuccess;
-}
-
-static cudaError_t event_refused(cudaEvent_t event)
-{
-    if (event->destroyed)
-        stand_in_fail("a destroyed event is waited for");
-    if (event->stream != NULL && event->stream->graph != NULL)
-        return stand_in_error(cudaErrorCapturedEvent);
-    return stand_in_capturing() ? stand_in_error(cudaErrorStreamCaptureUnsupported) : cudaSuccess;
-}
-
-cudaError_t cudaEventSynchronize(cudaEvent_t event)
-{
-    LOCKED;
-    const cudaError_t error = event_refused(event);
-    if (error == cudaSuccess && event->stream != NULL)
-        run_until(event->stream, event->count);
-    return error;
-}
-
-cudaError_t cudaEventQuery(cudaEvent_t event)
-{
-    LOCKED;
-    const cudaError_t error = event_refused(event);
-    if (error != cudaSuccess || event->stream == NULL)
-        return error;
-    step(); // time passes
-    stand_in_memory_close();
-    return event->stream->done >= event->count ? cudaSuccess : cudaErrorNotReady;
 }

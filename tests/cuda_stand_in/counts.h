@@ -1,0 +1,15 @@
+/* counts.h - what the stand-in of CUDA was called for, for tests: so much since the process began.
+ */
+#ifndef TESTS_CUDA_STAND_IN_COUNTS_H
+#define TESTS_CUDA_STAND_IN_COUNTS_H
+
+typedef struct {
+    long allocations; // of device and pinned memory
+    long events_made;
+    long timed_records; // of events that hold a time
+    long waits; // of the host, for an event, a stream or the device
+} StandInCounts;
+
+StandInCounts stand_in_counts(void);
+
+#endif
