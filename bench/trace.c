@@ -1,8 +1,9 @@
 /*
  * trace - what --trace and --profile cost: training steps of the CNN with the reducer, recorded and
- * not in turns, and what a single span costs. The medians of rank 0, in the processor's time.
+ * not in turns, and what a single span costs. The medians of rank 0, in the processor's time; on a
+ * GPU, where there is one for each rank, by the clock.
  *
- *     03_torchrun_env/ddprun --nproc-per-node 2 build/bench/trace [turns]
+ *     03_torchrun_env/ddprun --nproc-per-node 2 build/bench/trace [turns [batch size: 64]]
  */
 #include <stdlib.h>
 #include <time.h>
@@ -26,20 +27,25 @@ typedef struct {
 } Training;
 
 /* The processor's time, of all threads: other jobs make the clock's time longer by far more than
- * what is to be found here. */
-static double processor_seconds(void)
+ * what is to be found here. Of a GPU's work only the clock knows. */
+static double seconds_spent(Device *device)
 {
     struct timespec time;
+    if (device->place.on_gpu) {
+        device_synchronize(device);
+        return seconds_now();
+    }
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
 static double step_seconds(const Training *training)
 {
-    const double begin = processor_seconds();
+    Device *device = training->model->device;
+    const double begin = seconds_spent(device);
     for (int step = 0; step < STEPS;) {
         const Batch *batch = dataloader_next(training->loader);
-        if (batch == NULL || batch->size < BATCH_SIZE)
+        if (batch == NULL || batch->size < training->loader->batch_size)
             continue; // full batches only
         model_zero_grad(training->model);
         model_forward(training->model, batch);
@@ -48,15 +54,15 @@ static double step_seconds(const Training *training)
         optim_step(training->optim);
         step++;
     }
-    return (processor_seconds() - begin) / STEPS;
+    return (seconds_spent(device) - begin) / STEPS;
 }
 
 static double span_cost(void)
 {
     const double begin = seconds_now();
     for (int i = 0; i < SPANS; i++) {
-        const double begun = span_begin();
-        span_end(SPAN_FORWARD, "nothing", begun);
+        Span span = span_begin(SPAN_FORWARD, "nothing");
+        span_end(&span);
         __asm__ volatile("" ::: "memory"); // the flag is to be looked at each time
     }
     return (seconds_now() - begin) / SPANS;
@@ -104,18 +110,19 @@ static void measure(const Training *training, ProcessGroup *pg, int turns)
 int main(int argc, char **argv)
 {
     const int turns = argc > 1 ? atoi(argv[1]) : 31;
-    CHECK(turns > 0, "%s turns: it is a number from 1 on", argv[1]);
+    const int batch_size = argc > 2 ? atoi(argv[2]) : BATCH_SIZE;
+    CHECK(turns > 0 && batch_size > 0, "turns and batch size are numbers from 1 on");
     Args args;
     args_defaults(&args, "cnn");
-    args.batch_size = BATCH_SIZE;
+    args.batch_size = batch_size;
     args.threads = 1;
     const int rank = env_int("RANK"), world_size = env_int("WORLD_SIZE");
     log_set_rank(rank, world_size);
+    Device device;
+    device_init(&device, &args, env_int("LOCAL_RANK"));
     ProcessGroup pg;
     process_group_init(&pg, &args, env_str("MASTER_ADDR"), env_int("MASTER_PORT"), rank, world_size,
-                       (Place){ 0 });
-    Device device;
-    device_init(&device, &args, rank);
+                       device.place);
     Rng rng;
     rng_seed(&rng, 0);
     Dataset dataset;
@@ -123,9 +130,9 @@ int main(int argc, char **argv)
     Sampler sampler;
     distributed_sampler_init(&sampler, dataset.size, rank, world_size, true, true, 0);
     DataLoader loader;
-    dataloader_init(&loader, &dataset, &sampler, BATCH_SIZE);
+    dataloader_init(&loader, &dataset, &sampler, batch_size);
     Model model;
-    model_init(&model, &args, BATCH_SIZE, &rng, &device);
+    model_init(&model, &args, batch_size, &rng, &device);
     Optimizer optim;
     optim_init(&optim, &args, &model);
     Reducer reducer;
@@ -140,7 +147,7 @@ int main(int argc, char **argv)
     dataloader_free(&loader);
     sampler_free(&sampler);
     dataset_free(&dataset);
-    device_free(&device);
     process_group_destroy(&pg);
+    device_free(&device);
     return 0;
 }

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Usage: tools/lanes.sh TRACE [STEP [STEPS]]      (or: make lanes TRACE=FILE STEP=N)
 # Draws what --trace FILE recorded of one step, or more, from STEP (10) on: two lanes for each rank,
-# the thread that trains and, below it, the collectives. FILE.png and FILE.svg.
+# the thread that trains, or the GPU, and below it the collectives. FILE.png and FILE.svg.
 set -eu
 [ $# -gt 0 ] || { sed -n '2,4s/^# \{0,1\}//p' "$0" >&2 && exit 2; }
 trace=$1 step=${2:-10} steps=${3:-1}
@@ -13,7 +13,8 @@ work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
 
 # A step begins with rank 0's zero_grad. Lines: rank, lane, begin, end (ms, from there), kind, name.
 jq -r --argjson step "$step" --argjson steps "$steps" '
-    [.traceEvents[] | select(.ph == "X" and .cat != "evaluation")] as $all
+    [.traceEvents[] | select(.ph == "X" and .cat != "evaluation")]
+    | (if any(.tid == 2) then map(select(.tid > 0) | .tid %= 2) else . end) as $all
     | [$all[] | select(.pid == 0 and .name == "zero_grad") | .ts] as $starts
     | if ($starts | length) < $step then "has \($starts | length) steps" | halt_error(3) else . end
     | $starts[$step - 1] as $from | ($starts[$step - 1 + $steps] // $all[-1].ts + $all[-1].dur) as $until
@@ -25,12 +26,13 @@ ranks=$(awk '$1 + 1 > n { n = $1 + 1 } END { print n }' "$work/events")
 length=$(awk 'NR == 1 { print $7 }' "$work/events")
 
 # Boxes of each kind, and names in those that have room for them.
-for kind in data forward backward optimizer wait communication; do
+for kind in data forward backward optimizer graph wait communication; do
     awk -v kind=$kind -v ranks="$ranks" '$5 == kind {
         y = 2.4 * (ranks - 1 - $1) + (1 - $2)
         print ($3 + $4) / 2, y + 0.5, $3, $4, y + 0.08, y + 0.92 }' "$work/events" >"$work/$kind"
     [ -s "$work/$kind" ] || echo "NaN NaN NaN NaN NaN NaN" >"$work/$kind"
 done
+grep -q '^[0-9]' "$work/graph" && graph="title 'graph'" || graph=notitle
 awk -v length_="$length" -v ranks="$ranks" '{ name = $6; sub(/_next|_step/, "", name) }
     ($4 < length_ ? $4 : length_) - ($3 > 0 ? $3 : 0) > length_ * 0.011 * length(name) {
     print (($3 > 0 ? $3 : 0) + ($4 < length_ ? $4 : length_)) / 2, 2.4 * (ranks - 1 - $1) + (1 - $2) + 0.5, name
@@ -60,6 +62,7 @@ END
     echo " '$work/forward' using 1:2:3:4:5:6 with boxxyerror lc rgb '#4477aa' title 'forward', \\"
     echo " '$work/backward' using 1:2:3:4:5:6 with boxxyerror lc rgb '#cc6677' title 'backward', \\"
     echo " '$work/optimizer' using 1:2:3:4:5:6 with boxxyerror lc rgb '#228833' title 'optimizer', \\"
+    echo " '$work/graph' using 1:2:3:4:5:6 with boxxyerror lc rgb '#66ccee' $graph, \\"
     echo " '$work/wait' using 1:2:3:4:5:6 with boxxyerror lc rgb '#aaaaaa' title 'wait', \\"
     echo " '$work/communication' using 1:2:3:4:5:6 with boxxyerror lc rgb '#ddaa33' title 'all-reduce', \\"
     echo " '$work/names' using 1:2:3 with labels tc rgb 'white' font ',9' notitle"

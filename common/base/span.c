@@ -1,29 +1,56 @@
 /* Nobody wants to know until somebody says so. */
 #include "common/base/span.h"
 
+#include "common/base/nvtx.h"
+
 bool span_timing;
 double span_seconds[NUM_SPAN_KINDS];
 void (*span_listener)(const Span *span);
 
-static double evaluation_begin; // 0: we are in none
+static Span evaluation; // begin 0: we are in none
 
-void span_record(SpanKind kind, const char *name, double begin)
+const char *span_kind_name(SpanKind kind)
 {
-    const Span span = { kind, name, begin, seconds_now() };
-    if (evaluation_begin == 0)
-        span_seconds[kind] += span.end - span.begin;
+    static const char *const names[NUM_SPAN_KINDS] = { "data", "forward",   "backward",
+                                                       "wait", "optimizer", "evaluation",
+                                                       "graph" };
+    return names[kind];
+}
+
+Span span_open(SpanKind kind, const char *name)
+{
+    nvtx_push(span_kind_name(kind), name);
+    const GpuMark mark = gpu_mark(NULL);
+    return (Span){ .kind = kind, .name = name, .begin = seconds_now(), .gpu_begin = mark };
+}
+
+void span_close(Span *span)
+{
+    span->end = seconds_now();
+    span->gpu_end = gpu_mark(NULL);
+    nvtx_pop();
+    if (evaluation.begin == 0)
+        span_seconds[span->kind] += span->end - span->begin;
     if (span_listener != NULL)
-        span_listener(&span);
+        span_listener(span);
+}
+
+void span_turn(Span *span, SpanKind kind, const char *name)
+{
+    span_close(span);
+    nvtx_push(span_kind_name(kind), name);
+    const GpuMark mark = span->gpu_end;
+    *span = (Span){ .kind = kind, .name = name, .begin = seconds_now(), .gpu_begin = mark };
 }
 
 void span_enter_evaluation(void)
 {
-    evaluation_begin = span_begin();
+    evaluation = span_begin(SPAN_EVALUATION, "evaluation");
 }
 
 void span_leave_evaluation(void)
 {
-    const double begin = evaluation_begin;
-    evaluation_begin = 0;
-    span_end(SPAN_EVALUATION, "evaluation", begin);
+    Span span = evaluation;
+    evaluation.begin = 0;
+    span_end(&span);
 }

@@ -2,9 +2,10 @@
  * span.h - what the training thread is busy with, told to whoever wants to know.
  *
  * As long as nobody wants to, a span costs a look at a flag. Spans are of one thread, the one that
- * trains, and may lie inside one another. They are the host's time: on a GPU, which works through
- * its queue behind the host's back, a span is how long it took to queue the work, and the time of
- * the work itself shows where the host waits for it.
+ * trains, and may lie inside one another. They have two kinds of time. The host's is there always;
+ * on a GPU, which works through its queue behind the host's back, it is how long it took to queue
+ * the work. While marks are made (gpu_marks.h), a span has two of them around its work, and so the
+ * time the GPU took for it. A tool like nsys sees spans as NVTX ranges.
  */
 #ifndef COMMON_BASE_SPAN_H
 #define COMMON_BASE_SPAN_H
@@ -12,6 +13,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "common/base/gpu_marks.h"
 #include "common/base/log.h"
 
 typedef enum {
@@ -21,30 +23,46 @@ typedef enum {
     SPAN_WAIT, // for a collective
     SPAN_OPTIMIZER,
     SPAN_EVALUATION, // the others inside it are part of it
+    SPAN_GRAPH, // a whole step that the GPU repeats from a recording (--cuda-graph)
     NUM_SPAN_KINDS
 } SpanKind;
 
 typedef struct {
     SpanKind kind;
     const char *name; // a string that lives on, such as a parameter's name
-    double begin, end; // on the clock of seconds_now()
+    double begin, end; // on the clock of seconds_now(); begin 0: nobody wanted to know
+    GpuMark gpu_begin, gpu_end; // around its work on the GPU
 } Span;
 
 extern bool span_timing; // does anybody want to know? Set it to have the seconds summed up
-extern double span_seconds[NUM_SPAN_KINDS]; // so far; what is inside an evaluation adds to no other
+extern double span_seconds[NUM_SPAN_KINDS]; // the host's, so far; what is inside an evaluation adds
+                                            // to no other
 extern void (*span_listener)(const Span *span); // hears every span while span_timing; or NULL
 
-void span_record(SpanKind kind, const char *name, double begin);
+const char *span_kind_name(SpanKind kind);
 
-static inline double span_begin(void)
+Span span_open(SpanKind kind, const char *name);
+void span_close(Span *span);
+void span_turn(Span *span, SpanKind kind, const char *name);
+
+static inline Span span_begin(SpanKind kind, const char *name)
 {
-    return span_timing ? seconds_now() : 0;
+    Span span;
+    span.begin = 0; // and nothing else, as long as nobody wants to know
+    return span_timing ? span_open(kind, name) : span;
 }
 
-static inline void span_end(SpanKind kind, const char *name, double begin)
+static inline void span_end(Span *span)
 {
-    if (begin > 0 && span_timing)
-        span_record(kind, name, begin);
+    if (span->begin > 0)
+        span_close(span);
+}
+
+/* It ends, and becomes the next one, whose work follows at once: they share a mark. */
+static inline void span_next(Span *span, SpanKind kind, const char *name)
+{
+    if (span->begin > 0)
+        span_turn(span, kind, name);
 }
 
 /* An evaluation lies between these two; leaving where nobody has entered does nothing. */

@@ -33,11 +33,11 @@ size_t dataloader_num_batches(const DataLoader *loader)
 
 const Batch *dataloader_next(DataLoader *loader)
 {
-    const double begun = span_begin();
+    Span span = span_begin(SPAN_DATA, "dataloader_next");
     const size_t batch_size = (size_t)loader->batch_size;
     loader->batch.number = loader->sampler->position / batch_size; // right after a seek, too
     loader->batch.size = (int)sampler_next(loader->sampler, loader->index, batch_size);
-    span_end(SPAN_DATA, "dataloader_next", begun);
+    span_end(&span);
     return loader->batch.size > 0 ? &loader->batch : NULL;
 }
 

@@ -165,12 +165,12 @@ static Work start(ProcessGroup *pg, CollectiveKind kind, const void *in, void *o
 
 void work_wait(Work work)
 {
-    const double begun = span_begin();
+    Span span = span_begin(SPAN_WAIT, "wait");
     if (work.pg->staging != NULL)
         staging_wait(work.pg, work.ticket);
     else
         work.pg->backend->wait(work.pg, work.ticket);
-    span_end(SPAN_WAIT, "wait", begun);
+    span_end(&span);
 }
 
 Work all_reduce_async(ProcessGroup *pg, void *data, size_t count, DType type, ReduceOp op)

@@ -17,6 +17,7 @@
 
 #include "common/base/memory.h"
 #include "common/dist/nccl_group.h"
+#include "common/dist/observer.h"
 #include "common/dist/reduce_ops.h"
 
 #define ALIGNMENT 256
@@ -141,12 +142,15 @@ static NcclCall *enqueue(ProcessGroup *pg, const Collective *c, const Collective
     nccl->recorded |= captured;
     CUDA_CHECK(cudaEventRecord(nccl->ready, compute));
     CUDA_CHECK(cudaStreamWaitEvent(nccl->stream, nccl->ready, 0));
+    const GpuMark begin = gpu_mark(nccl->stream);
     if (c->count > 0 || c->kind == BARRIER) {
         nccl_enter(nccl);
         NCCL_CHECK(nccl, issue(group, c));
         nccl_settle(group);
         nccl_leave(nccl);
     }
+    if (begin > 0)
+        collective_report_marks(shown, begin, gpu_mark(nccl->stream));
     CUDA_CHECK(cudaEventRecord(call->done, nccl->stream));
     call_queued(nccl, call, captured ? CALL_RECORDED : CALL_QUEUED);
     return call;

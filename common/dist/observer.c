@@ -16,3 +16,11 @@ void collective_report(const Collective *collective, CollectiveState state)
     for (; observer != NULL; observer = observer->next)
         observer->see(observer->context, collective, state);
 }
+
+void collective_report_marks(const Collective *collective, GpuMark begin, GpuMark end)
+{
+    const Observer *observer = process_group_root(collective->pg)->observers;
+    for (; observer != NULL; observer = observer->next)
+        if (observer->see_marks != NULL)
+            observer->see_marks(observer->context, collective, begin, end);
+}

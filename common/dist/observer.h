@@ -7,6 +7,7 @@
 #ifndef COMMON_DIST_OBSERVER_H
 #define COMMON_DIST_OBSERVER_H
 
+#include "common/base/gpu_marks.h"
 #include "common/dist/backend.h"
 
 typedef enum {
@@ -20,6 +21,9 @@ typedef struct Observer {
     /* Now this has become of a call. collective->op_id tells it from all others; no pointer in it
      * is to be followed but pg. To be quick: the collective waits. */
     void (*see)(void *context, const Collective *collective, CollectiveState state);
+    /* A GPU carries the call out, between these marks; for such a call there is no STARTED, nor
+     * what comes after it, since the host hears of neither. NULL: no interest. */
+    void (*see_marks)(void *context, const Collective *collective, GpuMark begin, GpuMark end);
     void *context;
     struct Observer *next; // the group's
 } Observer;
@@ -32,5 +36,6 @@ void process_group_observe(ProcessGroup *pg, Observer *observer);
 /* Tells the observers. SCHEDULED is said for all backends; a backend says STARTED, COMPLETED, and
  * FAILED, as far as it knows. */
 void collective_report(const Collective *collective, CollectiveState state);
+void collective_report_marks(const Collective *collective, GpuMark begin, GpuMark end);
 
 #endif

@@ -1,7 +1,9 @@
 /*
  * A rank's time is cut at the outermost spans of its training thread; what lies between them is the
  * rest (printing, saving). Waits are cut once more where the last rank calls the collective that is
- * waited for, which all ranks learn from one all_reduce over the times at which they called.
+ * waited for, which all ranks learn from one all_reduce over the times at which they called. On a
+ * GPU it is the spans as the GPU had them that are cut, and a rank has called when its GPU has come
+ * to the call.
  */
 #include "common/io/profile.h"
 
@@ -16,6 +18,7 @@ typedef enum {
     FORWARD,
     BACKWARD,
     OPTIMIZER,
+    GRAPH,
     EXPOSED,
     SLOWEST,
     EVALUATION,
@@ -33,6 +36,7 @@ static const char *const labels[NUM_PHASES] = {
     [FORWARD] = "forward",
     [BACKWARD] = "backward",
     [OPTIMIZER] = "optimizer",
+    [GRAPH] = "step (graph)",
     [EXPOSED] = "communication exposed",
     [SLOWEST] = "wait for the slowest rank",
     [EVALUATION] = "evaluation",
@@ -42,21 +46,32 @@ static const char *const labels[NUM_PHASES] = {
 /* When all ranks had called it, by this rank's clock; calls on parts of the group: at once. */
 typedef struct {
     double *all_called; // by call
+    size_t *ended; // calls of which we know when they were done, in their order
+    size_t num_ended;
     double late; // of this rank, behind the first, in all
 } Meetings;
+
+static double called(const Timeline *timeline, const Call *call)
+{
+    return timeline->on_gpu && call->started > 0 ? call->started : call->queued;
+}
 
 /* The group's calls are the same on all ranks, so the times of each can be compared. */
 static Meetings meet(Timeline *timeline)
 {
     ProcessGroup *pg = timeline->pg;
     const size_t n = timeline->num_calls;
-    Meetings meetings = { .all_called = mem_calloc(n, sizeof(double)) };
+    Meetings meetings = { .all_called = mem_calloc(n, sizeof(double)),
+                          .ended = mem_calloc(n, sizeof(size_t)) };
     double *first = mem_calloc(n, sizeof *first), *last = mem_calloc(n, sizeof *last);
     size_t met = 0;
     for (size_t i = 0; i < n; i++) {
-        meetings.all_called[i] = timeline->call[i].queued;
-        if (timeline->call[i].sequence >= 0)
-            first[met++] = timeline_aligned(timeline, timeline->call[i].queued);
+        const Call *call = &timeline->call[i];
+        meetings.all_called[i] = called(timeline, call);
+        if (call->sequence >= 0)
+            first[met++] = timeline_aligned(timeline, meetings.all_called[i]);
+        if (call->done > 0)
+            meetings.ended[meetings.num_ended++] = i;
     }
     const bool same = pg != NULL && all_reduce_scalar(pg, (double)met, REDUCE_MIN) ==
                                         all_reduce_scalar(pg, (double)met, REDUCE_MAX);
@@ -70,7 +85,7 @@ static Meetings meet(Timeline *timeline)
         const Call *call = &timeline->call[i];
         if (call->sequence < 0)
             continue;
-        const double ours = timeline_aligned(timeline, call->queued);
+        const double ours = timeline_aligned(timeline, called(timeline, call));
         meetings.all_called[i] += last[met] - ours;
         meetings.late += ours - first[met];
         met++;
@@ -82,26 +97,25 @@ static Meetings meet(Timeline *timeline)
 
 /* The collective whose end ended the wait: the last to be done by then, or the first thereafter,
  * since the thread that carries them out notes the end and wakes us in no particular order. */
-static size_t call_waited_for(const Timeline *timeline, double end)
+static size_t call_waited_for(const Timeline *timeline, const Meetings *meetings, double end)
 {
-    size_t low = 0, high = timeline->num_calls;
+    size_t low = 0, high = meetings->num_ended;
     while (low + 1 < high) {
         const size_t middle = (low + high) / 2;
-        const double done = timeline->call[middle].done;
-        if (done > 0 && done <= end)
+        if (timeline->call[meetings->ended[middle]].done <= end)
             low = middle;
         else
             high = middle;
     }
-    return low;
+    return meetings->ended[low];
 }
 
 static void add_wait(double *times, const Timeline *timeline, const Meetings *meetings,
                      const Span *span)
 {
     double met = span->begin;
-    if (timeline->num_calls > 0)
-        met = meetings->all_called[call_waited_for(timeline, span->end)];
+    if (meetings->num_ended > 0)
+        met = meetings->all_called[call_waited_for(timeline, meetings, span->end)];
     met = fmin(fmax(met, span->begin), span->end);
     times[SLOWEST] += met - span->begin;
     times[EXPOSED] += span->end - met;
@@ -113,11 +127,12 @@ static void add_spans(double *times, const Timeline *timeline, const Meetings *m
 {
     static const Time phases[NUM_SPAN_KINDS] = {
         [SPAN_DATA] = DATA,           [SPAN_FORWARD] = FORWARD,       [SPAN_BACKWARD] = BACKWARD,
-        [SPAN_OPTIMIZER] = OPTIMIZER, [SPAN_EVALUATION] = EVALUATION,
+        [SPAN_OPTIMIZER] = OPTIMIZER, [SPAN_EVALUATION] = EVALUATION, [SPAN_GRAPH] = GRAPH,
     };
+    const Span *spans = timeline->on_gpu ? timeline->gpu_span : timeline->span;
     double begin = timeline->end;
-    for (size_t i = timeline->num_spans; i-- > 0;) {
-        const Span *span = &timeline->span[i];
+    for (size_t i = timeline->on_gpu ? timeline->num_gpu_spans : timeline->num_spans; i-- > 0;) {
+        const Span *span = &spans[i];
         if (span->end > begin)
             continue; // inside
         begin = span->begin;
@@ -149,6 +164,7 @@ static void measure(double *times, Timeline *timeline)
     times[MESSAGES] = fmax(times[MESSAGES], times[EXPOSED]);
     times[HIDDEN] = times[MESSAGES] - times[EXPOSED];
     free(meetings.all_called);
+    free(meetings.ended);
 }
 
 /* One kind of time over the ranks: its mean, and who had the least and the most of it. */
@@ -175,6 +191,8 @@ static void write_row(FILE *file, const double *times, int world_size, Time time
 {
     const Spread spread = spread_of(times, world_size, time);
     const double wall = spread_of(times, world_size, WALL).mean;
+    if (time == GRAPH && spread.mean == 0)
+        return; // nobody has asked for one
     fprintf(file, "%-28s %9.3f %6.1f%%", label, spread.mean, 100 * spread.mean / wall);
     if (world_size > 1)
         fprintf(file, "   %9.3f (%d) %9.3f (%d)", times[spread.least * NUM_TIMES + time],
@@ -197,13 +215,13 @@ static int straggler(const double *times, int world_size)
 }
 
 /* What takes most of the time, and what one could do about it. */
-static void write_verdict(FILE *file, const double *times, int world_size)
+static void write_verdict(FILE *file, const double *times, int world_size, bool on_gpu)
 {
     double share[NUM_TIMES];
     const double wall = spread_of(times, world_size, WALL).mean;
     for (Time time = 0; time < NUM_TIMES; time++)
         share[time] = 100 * spread_of(times, world_size, time).mean / wall;
-    const double compute = share[FORWARD] + share[BACKWARD] + share[OPTIMIZER];
+    const double compute = share[FORWARD] + share[BACKWARD] + share[OPTIMIZER] + share[GRAPH];
     const int slow = straggler(times, world_size);
     const int waiting = spread_of(times, world_size, SLOWEST).most;
 
@@ -220,6 +238,12 @@ static void write_verdict(FILE *file, const double *times, int world_size)
     else if (share[DATA] >= 20)
         fprintf(file, "Data bounds this run: %.0f %% of the time goes into making batches.\n",
                 share[DATA]);
+    else if (on_gpu && share[REST] >= 25)
+        fprintf(file,
+                "The host bounds this run: the GPU has nothing to do for %.0f %% of the time. A "
+                "larger --batch-size or --cuda-graph on gives it more at once; so does reading the "
+                "loss less often: --log-interval.\n",
+                share[REST]);
     else if (share[REST] + share[EVALUATION] > compute)
         fprintf(file,
                 "Little of the time is training: evaluation takes %.0f %%, printing and saving "
@@ -228,25 +252,28 @@ static void write_verdict(FILE *file, const double *times, int world_size)
     else
         fprintf(file,
                 "Computation bounds this run: forward, backward and optimizer take %.0f %% of the "
-                "time. More ranks or threads help where there are cores for them; a GPU does.\n",
-                compute);
+                "time. %s\n",
+                compute,
+                on_gpu ? "More ranks help where there are GPUs for them; --tf32 on or --amp does."
+                       : "More ranks or threads help where there are cores for them; a GPU does.");
 }
 
-static void write_table(FILE *file, const double *times, int world_size)
+static void write_table(FILE *file, const double *times, int world_size, bool on_gpu)
 {
     fprintf(file, "%-28s %9s %7s", "phase", "seconds", "share");
     if (world_size > 1)
         fprintf(file, "   %13s %13s", "least (rank)", "most (rank)");
     fprintf(file, "\n");
     for (Time phase = 0; phase < NUM_PHASES; phase++)
-        write_row(file, times, world_size, phase, labels[phase]);
+        write_row(file, times, world_size, phase,
+                  on_gpu && phase == REST ? "rest: the GPU idle" : labels[phase]);
     write_row(file, times, world_size, WALL, "sum: the run's wall time");
     if (world_size > 1) {
         write_row(file, times, world_size, HIDDEN, "communication hidden");
         write_row(file, times, world_size, MESSAGES, "communication in all");
     }
     fprintf(file, "\n");
-    write_verdict(file, times, world_size);
+    write_verdict(file, times, world_size, on_gpu);
 }
 
 void profile_write(FILE *file, const char *path, Timeline *timeline, int rank)
@@ -261,7 +288,7 @@ void profile_write(FILE *file, const char *path, Timeline *timeline, int rank)
     else
         memcpy(times, ours, sizeof ours);
     if (rank == 0) {
-        write_table(file, times, world_size);
+        write_table(file, times, world_size, timeline->on_gpu);
         timeline_file_close(file, path);
     }
     free(times);

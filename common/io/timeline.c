@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/memory.h"
 #include "common/dist/observer.h"
 
 enum { MAX_RECORDS = 1 << 20, NUM_PINGS = 16 };
@@ -73,6 +74,19 @@ static void see_call(void *context, const Collective *collective, CollectiveStat
     pthread_mutex_unlock(&calls_mutex);
 }
 
+/* By the thread that calls; a call is seen here after it was scheduled. */
+static void see_marks(void *context, const Collective *collective, GpuMark begin, GpuMark end)
+{
+    (void)context;
+    pthread_mutex_lock(&calls_mutex);
+    if (recording != NULL && collective->op_id - first_op < recording->num_calls) {
+        Call *call = &recording->call[collective->op_id - first_op];
+        call->gpu_begin = begin;
+        call->gpu_end = end;
+    }
+    pthread_mutex_unlock(&calls_mutex);
+}
+
 static void record(Timeline *timeline)
 {
     pthread_mutex_lock(&calls_mutex);
@@ -112,21 +126,48 @@ void timeline_start(Timeline *timeline, ProcessGroup *pg)
     timeline->span = calloc(MAX_RECORDS, sizeof *timeline->span); // not touched: it costs nothing
     timeline->call = calloc(MAX_RECORDS, sizeof *timeline->call);
     CHECK(timeline->span != NULL && timeline->call != NULL, "out of memory for a timeline");
+    timeline->on_gpu = gpu_marks_start();
     if (timeline->pg != NULL) {
         timeline->offset_at_begin = measure_offset(pg);
         barrier(pg); // rank 0 has come to the last of its answers: all begin
     }
     if (pg != NULL && observer.see == NULL) {
         observer.see = see_call;
+        observer.see_marks = see_marks;
         process_group_observe(pg, &observer);
     }
     timeline->begin = seconds_now();
     record(timeline);
 }
 
+/* Gives what the GPU has carried out its times. time[mark]: of the marks. */
+static void read_marks(Timeline *timeline, const double *time)
+{
+    timeline->gpu_span = mem_calloc(timeline->num_spans, sizeof *timeline->gpu_span);
+    for (size_t i = 0; i < timeline->num_spans; i++) {
+        Span span = timeline->span[i];
+        if (span.gpu_begin == 0 || span.gpu_end == 0)
+            continue; // a part of what a graph records
+        span.begin = time[span.gpu_begin];
+        span.end = time[span.gpu_end];
+        timeline->gpu_span[timeline->num_gpu_spans++] = span;
+    }
+    for (size_t i = 0; i < timeline->num_calls; i++) {
+        Call *call = &timeline->call[i];
+        if (call->gpu_begin == 0 || call->gpu_end == 0)
+            continue;
+        call->started = time[call->gpu_begin];
+        call->done = time[call->gpu_end];
+    }
+}
+
 void timeline_stop(Timeline *timeline)
 {
     record(NULL);
+    double *time = gpu_marks_stop();
+    if (time != NULL)
+        read_marks(timeline, time);
+    free(time);
     timeline->end = seconds_now();
     if (timeline->pg != NULL)
         timeline->offset_at_end = measure_offset(timeline->pg);
@@ -142,5 +183,6 @@ double timeline_aligned(const Timeline *timeline, double time)
 void timeline_free(Timeline *timeline)
 {
     free(timeline->span);
+    free(timeline->gpu_span);
     free(timeline->call);
 }

@@ -3,7 +3,8 @@
  * every rank, with all clocks set to rank 0's.
  *
  * What traces and profiles are made of. Times are recorded by this rank's clock; `offset` brings
- * them to rank 0's.
+ * them to rank 0's. On a GPU the spans are there twice: as the host had them, and from where the
+ * GPU came to their work to where it was done with it.
  */
 #ifndef COMMON_IO_TIMELINE_H
 #define COMMON_IO_TIMELINE_H
@@ -19,7 +20,8 @@ typedef struct {
     DType type;
     size_t count;
     int64_t sequence; // in the group of all ranks; -1: called on a part of it
-    double queued, started, done; // 0: not yet
+    double queued, started, done; // 0: not yet; in a graph never
+    GpuMark gpu_begin, gpu_end; // over nccl: from them come started and done when the record ends
 } Call;
 
 typedef struct {
@@ -28,6 +30,9 @@ typedef struct {
     Span *span;
     Call *call;
     size_t num_spans, num_calls, num_lost; // lost: there were too many
+    bool on_gpu;
+    Span *gpu_span; // the GPU's begin and end of those that it had to do with; when it has stopped
+    size_t num_gpu_spans;
     double offset_at_begin, offset_at_end; // rank 0's clock minus this one's
 } Timeline;
 

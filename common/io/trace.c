@@ -9,10 +9,7 @@
 
 #include "common/base/memory.h"
 
-enum { LANE_TRAINING, LANE_COLLECTIVES };
-
-static const char *const span_kinds[] = { "data", "forward",   "backward",
-                                          "wait", "optimizer", "evaluation" };
+enum { LANE_TRAINING, LANE_COLLECTIVES, LANE_GPU, NUM_LANES };
 
 typedef struct {
     FILE *text;
@@ -49,8 +46,12 @@ static void write_arrow(const Writer *writer, size_t id, const Call *call)
 
 static void write_names(const Writer *writer)
 {
-    static const char *const lanes[] = { "training", "collectives" };
-    for (int lane = 0; lane < 2; lane++)
+    const Timeline *timeline = writer->timeline;
+    bool nccl = false;
+    for (size_t i = 0; i < timeline->num_calls; i++)
+        nccl |= timeline->call[i].gpu_begin > 0;
+    const char *const lanes[] = { "training", nccl ? "NCCL" : "collectives", "GPU compute" };
+    for (int lane = 0; lane < (timeline->on_gpu ? NUM_LANES : LANE_GPU); lane++)
         fprintf(writer->text,
                 "%s{\"ph\":\"M\",\"pid\":%d,\"tid\":%d,\"name\":\"thread_name\",\"args\":{\"name\":"
                 "\"%s\"}}",
@@ -61,16 +62,20 @@ static void write_names(const Writer *writer)
         writer->rank, writer->rank);
 }
 
+static void write_spans(const Writer *writer, int lane, const Span *spans, size_t num_spans)
+{
+    for (const Span *span = spans; span < spans + num_spans; span++) {
+        begin_stretch(writer, lane, span->name, span_kind_name(span->kind), span->begin, span->end);
+        fputs("}", writer->text);
+    }
+}
+
 static void write_events(const Writer *writer)
 {
     const Timeline *timeline = writer->timeline;
     write_names(writer);
-    for (size_t i = 0; i < timeline->num_spans; i++) {
-        const Span *span = &timeline->span[i];
-        begin_stretch(writer, LANE_TRAINING, span->name, span_kinds[span->kind], span->begin,
-                      span->end);
-        fputs("}", writer->text);
-    }
+    write_spans(writer, LANE_TRAINING, timeline->span, timeline->num_spans);
+    write_spans(writer, LANE_GPU, timeline->gpu_span, timeline->num_gpu_spans);
     for (size_t i = 0; i < timeline->num_calls; i++) {
         const Call *call = &timeline->call[i];
         if (call->started == 0 || call->done == 0)

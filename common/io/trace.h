@@ -3,7 +3,8 @@
  *
  * The Trace Event Format, as PyTorch's profiler writes it. A rank is a "process" with two lanes:
  * the thread that trains, and the collectives; an arrow leads from where a collective was queued to
- * where it began.
+ * where it began. On a GPU the thread only queues, and a third lane shows what the GPU computes;
+ * the collectives' lane is the GPU's, too, over nccl.
  */
 #ifndef COMMON_IO_TRACE_H
 #define COMMON_IO_TRACE_H

@@ -18,6 +18,8 @@
  * steps; they do, since their batches have equal sizes. Source: CUDA C++ Programming Guide, "CUDA
  * Graphs"; NCCL User Guide, "Using NCCL with CUDA Graphs".
  */
+#include "common/base/gpu_marks.h"
+#include "common/base/span.h"
 #include "common/nn/cuda_state.h"
 
 enum { WARM_UP = 3 };
@@ -25,6 +27,14 @@ enum { WARM_UP = 3 };
 static bool is_recorded_size(const CudaGraph *graph, const Batch *batch)
 {
     return graph->dataset == batch->dataset && graph->batch_size == batch->size;
+}
+
+/* To whoever looks on, a step of which only the launch is seen is one piece. */
+static void launch(const CudaState *state)
+{
+    Span span = span_begin(SPAN_GRAPH, "step (graph)");
+    CUDA_CHECK(cudaGraphLaunch(state->graph.exec, state->stream));
+    span_end(&span);
 }
 
 void cuda_begin_step(Device *device, const Batch *batch, uint64_t step)
@@ -35,7 +45,7 @@ void cuda_begin_step(Device *device, const Batch *batch, uint64_t step)
         device->replaying = is_recorded_size(graph, batch);
         if (device->replaying) {
             cuda_feed_send(device, batch, step - graph->step);
-            CUDA_CHECK(cudaGraphLaunch(graph->exec, state->stream));
+            launch(state);
         }
         return;
     }
@@ -50,6 +60,7 @@ void cuda_begin_step(Device *device, const Batch *batch, uint64_t step)
     cuda_feed_send(device, batch, 0);
     graph->step = step;
     graph->recording = true;
+    gpu_marks_pause(true);
     // Other threads, such as one that watches NCCL, may go on calling CUDA.
     CUDA_CHECK(cudaStreamBeginCapture(state->stream, cudaStreamCaptureModeThreadLocal));
 }
@@ -66,7 +77,8 @@ void cuda_end_step(Device *device)
     CUDA_CHECK(cudaStreamEndCapture(state->stream, &recorded));
     CUDA_CHECK(cudaGraphInstantiate(&graph->exec, recorded, 0));
     CUDA_CHECK(cudaGraphDestroy(recorded));
-    CUDA_CHECK(cudaGraphLaunch(graph->exec, state->stream)); // recorded is not yet computed
+    gpu_marks_pause(false);
+    launch(state); // recorded is not yet computed
 }
 
 void cuda_graph_free(Device *device)

@@ -6,8 +6,11 @@
  */
 #include <stdlib.h>
 
+#include "common/base/gpu_marks.h"
 #include "common/base/gpus.h"
 #include "common/base/memory.h"
+#include "common/base/nvtx.h"
+#include "common/base/span.h"
 #include "common/nn/cuda_launch.h"
 #include "common/nn/cuda_state.h"
 
@@ -66,6 +69,9 @@ void device_cuda_init(Device *device)
     CUDA_CHECK(cudaSetDevice(device->place.index));
     CUDA_CHECK(cudaStreamCreateWithFlags(&state->stream, cudaStreamNonBlocking));
     device->place.stream = state->stream;
+    gpu_marks_stream(state->stream);
+    if (nvtx_listens())
+        span_timing = true;
     cuda_product_init(device);
     cuda_feed_reserve(device, 0, 0);
     if (device->amp == AMP_FP16) {
@@ -85,6 +91,7 @@ static void cuda_free(Device *device)
     cuda_product_free(device);
     CUDA_CHECK(cudaFree(device->loss_scale));
     CUDA_CHECK(cudaFree(state->scratch));
+    gpu_marks_stream(NULL);
     CUDA_CHECK(cudaStreamDestroy(state->stream));
     free(state);
 }

@@ -172,10 +172,10 @@ void model_eval(Model *model)
 
 void model_zero_grad(Model *model)
 {
-    const double begun = span_begin();
+    Span span = span_begin(SPAN_OPTIMIZER, "zero_grad");
     model->device->ops->zero(model->device, model->grads, model->numel);
     model->network->step_begins = true;
-    span_end(SPAN_OPTIMIZER, "zero_grad", begun);
+    span_end(&span);
 }
 
 static void check_batch(const Model *model, const Batch *batch)
@@ -206,9 +206,8 @@ void model_forward(Model *model, const Batch *batch)
     if (device->replaying)
         return; // all of the step is queued already
 
-    double begun = span_begin();
+    Span span = span_begin(SPAN_DATA, "gather");
     device->ops->gather(device, batch, network->inputs, network->labels, network->targets);
-    span_end(SPAN_DATA, "gather", begun);
 
     const float *input = network->inputs;
     for (int i = 0; i < network->spec->num_layers; i++) {
@@ -219,19 +218,18 @@ void model_forward(Model *model, const Batch *batch)
                                  .first_place = batch->first_place,
                                  .place_stride = batch->place_stride,
                                  .p = model->training ? layer->spec->dropout : 0 };
-        begun = span_begin();
+        span_next(&span, SPAN_FORWARD, model->parameter[2 * i].name);
         layer_forward(layer, device, n, input, key);
-        span_end(SPAN_FORWARD, model->parameter[2 * i].name, begun);
         input = layer->output;
     }
 
-    begun = span_begin();
+    span_next(&span, SPAN_FORWARD, "loss");
     if (network->spec->classifies)
         device->ops->nll(device, n, last_layer(model)->features, input, network->labels,
                          network->log_probs, network->stats);
     else
         device->ops->mse(device, n, input, network->targets, network->stats);
-    span_end(SPAN_FORWARD, "loss", begun);
+    span_end(&span);
 }
 
 /* Weight and bias of layer i have their gradients. */
@@ -255,24 +253,23 @@ void model_backward(Model *model)
         return;
     }
 
-    double begun = span_begin();
+    Span span = span_begin(SPAN_BACKWARD, "loss");
     if (network->spec->classifies)
         device->ops->nll_grad(device, n, last->features, network->log_probs, network->labels,
                               last->doutput);
     else
         device->ops->mse_grad(device, n, last->output, network->targets, last->doutput);
-    span_end(SPAN_BACKWARD, "loss", begun);
 
     for (int i = network->spec->num_layers - 1; i >= 0; i--) {
         Layer *layer = &network->layer[i];
         const float *input = i > 0 ? layer[-1].output : network->inputs;
         float *dinput = i > 0 ? layer[-1].doutput : NULL; // nobody asks for the images'
-        begun = span_begin();
+        span_next(&span, SPAN_BACKWARD, model->parameter[2 * i].name);
         layer_grad_params(layer, device, n, input, dinput);
         tell_hook(model, i);
         layer_grad_input(layer, device, n, dinput);
-        span_end(SPAN_BACKWARD, model->parameter[2 * i].name, begun);
     }
+    span_end(&span);
 }
 
 static float read_stat(const Model *model, int i)

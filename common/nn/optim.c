@@ -70,12 +70,12 @@ static void update_params(Optimizer *optim)
 void optim_step(Optimizer *optim)
 {
     Device *device = optim->model->device;
-    const double begun = span_begin();
+    Span span = span_begin(SPAN_OPTIMIZER, "optim_step");
     optim->model->step++;
     if (!device->replaying)
         update_params(optim);
     device_end_step(device);
-    span_end(SPAN_OPTIMIZER, "optim_step", begun);
+    span_end(&span);
 }
 
 void optim_free(Optimizer *optim)

@@ -1,0 +1,210 @@
+/* The GPU's times: on the host's clock, though its own is another; and what it costs to have them.
+ */
+#include "tests/cuda/stand_in_case.h"
+
+#include <time.h>
+
+#include "common/base/gpu_marks.h"
+#include "common/base/rng.h"
+#include "common/data/dataloader.h"
+#include "common/io/timeline.h"
+#include "common/nn/optim.h"
+#include "tests/cuda_stand_in/counts.h"
+
+enum { MARKS = 3000, STEPS = 5, BATCH_SIZE = 2 }; // MARKS: the ring of marks thrice
+
+#define TOLERANCE \
+    1e-3 // seconds. The stand-in's clock gains five times as much in the test's second
+
+static void nap(double seconds)
+{
+    nanosleep(&(struct timespec){ .tv_nsec = (long)(1e9 * seconds) }, NULL);
+}
+
+/* A mark is passed between the call and the end of a wait for it, whatever the stream. */
+static void marks_body(const void *context)
+{
+    (void)context;
+    static double before[1 + MARKS], after[1 + MARKS];
+    const cudaStream_t compute = new_stream(), other = new_stream();
+    gpu_marks_stream(compute);
+    CHECK(gpu_mark(NULL) == 0, "a mark before the start");
+    CHECK(gpu_marks_start(), "there are no marks on a GPU");
+    for (int i = 1; i <= MARKS; i++) {
+        const cudaStream_t stream = i % 3 == 0 ? other : compute;
+        if (stream == other)
+            CUDA_CHECK(cudaStreamWaitEvent(other, recorded(compute), 0));
+        before[i] = seconds_now();
+        CHECK(gpu_mark(stream == other ? other : NULL) == i, "mark %d has another number", i);
+        CUDA_CHECK(cudaStreamSynchronize(stream));
+        after[i] = seconds_now();
+        if (i % 30 == 0)
+            nap(0.01);
+    }
+    double *time = gpu_marks_stop();
+    for (int i = 1; i <= MARKS; i++)
+        CHECK(time[i] > before[i] - TOLERANCE && time[i] < after[i] + TOLERANCE,
+              "mark %d: %.6f s after the call, %.6f s before the end of the wait", i,
+              time[i] - before[i], after[i] - time[i]);
+    CHECK(gpu_mark(NULL) == 0, "a mark after the end");
+    free(time);
+}
+
+static void test_times_are_the_hosts(void **state)
+{
+    (void)state;
+    assert_int_equal(child_run(marks_body, NULL), 0);
+}
+
+/* A host far ahead of its GPU waits; nothing is lost, and nothing is made on the way. */
+static void ahead_body(const void *context)
+{
+    (void)context;
+    gpu_marks_stream(new_stream());
+    gpu_marks_start();
+    const StandInCounts before = stand_in_counts();
+    for (int i = 1; i <= MARKS; i++)
+        CHECK(gpu_mark(NULL) == i, "mark %d is lost", i);
+    const StandInCounts after = stand_in_counts();
+    CHECK(after.waits > before.waits, "nobody waited");
+    CHECK(after.waits - before.waits <= MARKS, "%ld waits", after.waits - before.waits);
+    CHECK(after.events_made == before.events_made && after.allocations == before.allocations,
+          "something is made for a mark");
+    double *time = gpu_marks_stop();
+    for (int i = 2; i <= MARKS; i++)
+        CHECK(time[i] >= time[i - 1] - 1e-6 && time[i] < seconds_now() + TOLERANCE,
+              "mark %d: %.6f after %.6f", i, time[i], time[i - 1]);
+    CHECK(cudaGetLastError() == cudaSuccess, "an error is left for others to find");
+    free(time);
+}
+
+static void test_a_full_ring_waits(void **state)
+{
+    (void)state;
+    assert_right(ahead_body);
+}
+
+/* ---- training ---- */
+
+typedef struct {
+    Args args;
+    Device device;
+    Dataset dataset;
+    Sampler sampler;
+    DataLoader loader;
+    Model model;
+    Optimizer optim;
+} Training;
+
+static void training_init(Training *training, const char *model)
+{
+    Args *args = &training->args;
+    args_defaults(args, model);
+    args->device = "cuda";
+    device_init(&training->device, args, 0);
+    Rng rng;
+    rng_seed(&rng, 0);
+    dataset_init(&training->dataset, args, TRAIN, &rng);
+    sequential_sampler_init(&training->sampler, training->dataset.size, 0, 1);
+    dataloader_init(&training->loader, &training->dataset, &training->sampler, BATCH_SIZE);
+    model_init(&training->model, args, BATCH_SIZE, &rng, &training->device);
+    optim_init(&training->optim, args, &training->model);
+}
+
+static StandInCounts train(Training *training)
+{
+    const StandInCounts before = stand_in_counts();
+    for (int step = 0; step < STEPS; step++) {
+        const Batch *batch = dataloader_next(&training->loader);
+        model_zero_grad(&training->model);
+        model_forward(&training->model, batch);
+        model_backward(&training->model);
+        optim_step(&training->optim);
+    }
+    const StandInCounts after = stand_in_counts();
+    return (StandInCounts){ after.allocations - before.allocations,
+                            after.events_made - before.events_made,
+                            after.timed_records - before.timed_records,
+                            after.waits - before.waits };
+}
+
+static void steps_body(const void *context)
+{
+    (void)context;
+    static Training training;
+    training_init(&training, "linear");
+    train(&training); // warms up
+    const StandInCounts off = train(&training);
+    CHECK(off.timed_records == 0, "%ld events tell times to nobody", off.timed_records);
+
+    Timeline timeline;
+    timeline_start(&timeline, NULL);
+    const StandInCounts on = train(&training);
+    timeline_stop(&timeline);
+    CHECK(on.events_made == 0 && on.allocations == off.allocations, "a step makes something");
+    CHECK(on.waits == off.waits, "the host waits %ld times, not %ld", on.waits, off.waits);
+    // Two around dataloader_next, zero_grad and optim_step each; around gather, the layer and the
+    // loss, and around the loss and the layer backward, one more than there are.
+    CHECK(on.timed_records == STEPS * (2 + 2 + 2 + 4 + 3), "%ld events in %d steps",
+          on.timed_records, STEPS);
+    timeline_free(&timeline);
+    device_synchronize(&training.device);
+    CHECK(train(&training).timed_records == 0, "events go on telling times");
+}
+
+static void test_a_step_costs_events_only_and_only_if_asked(void **state)
+{
+    (void)state;
+    assert_int_equal(child_run(steps_body, NULL), 0);
+}
+
+/* The GPU does nothing before the host has queued it; and it does one after the other. */
+static void spans_body(const void *context)
+{
+    (void)context;
+    static Training training;
+    training_init(&training, "cnn");
+    Timeline timeline;
+    timeline_start(&timeline, NULL);
+    train(&training);
+    const float loss = model_loss(&training.model);
+    timeline_stop(&timeline);
+    CHECK(loss > 0, "a loss of %g", (double)loss);
+    CHECK(timeline.on_gpu && timeline.num_gpu_spans == timeline.num_spans, "%zu of %zu spans",
+          timeline.num_gpu_spans, timeline.num_spans);
+    double busy = 0, work = 0;
+    for (size_t i = 0; i < timeline.num_gpu_spans; i++) {
+        const Span *host = &timeline.span[i], *gpu = &timeline.gpu_span[i];
+        CHECK(gpu->kind == host->kind && strcmp(gpu->name, host->name) == 0, "another span");
+        CHECK(gpu->begin > host->begin - TOLERANCE && gpu->end < timeline.end + TOLERANCE &&
+                  gpu->end >= gpu->begin - 1e-6,
+              "span %zu, %s: from %.6f to %.6f, queued at %.6f", i, gpu->name, gpu->begin, gpu->end,
+              host->begin);
+        CHECK(i == 0 || gpu->begin >= gpu[-1].end - 1e-6, "span %zu overlaps", i);
+        busy += gpu->end - gpu->begin;
+        if (gpu->kind == SPAN_FORWARD || gpu->kind == SPAN_BACKWARD)
+            work += gpu->end - gpu->begin;
+    }
+    // The stand-in's work takes as long as the CPU takes for it: most of this time.
+    const double wall = timeline.end - timeline.begin;
+    CHECK(work > 0.3 * wall && busy <= wall + TOLERANCE, "%.3f s of work, %.3f s busy in %.3f s",
+          work, busy, wall);
+    timeline_free(&timeline);
+}
+
+static void test_spans_as_the_gpu_had_them(void **state)
+{
+    (void)state;
+    assert_int_equal(child_run(spans_body, NULL), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_times_are_the_hosts),
+        cmocka_unit_test(test_a_full_ring_waits),
+        cmocka_unit_test(test_a_step_costs_events_only_and_only_if_asked),
+        cmocka_unit_test(test_spans_as_the_gpu_had_them),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
