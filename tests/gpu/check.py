@@ -4,78 +4,14 @@
 One command, one log, one table: it needs a GPU, CUDA, a C compiler, make and this Python; what is
 missing besides is said, and the rest is run. WORDs pick checks by their names. Each check is a
 function below; what it returns stands in the table. Exit status 1 if one fails or there is no GPU."""
-import json, os, re, shutil, signal, socket, subprocess, sys, tempfile, time
+import json, os, re, shutil, socket, subprocess, sys, tempfile, time
 
+import watch  # whose checks come first
+from case import *
 from machine import cuda_home, header, library, mnist
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-os.chdir(ROOT)
-BUILD = os.environ.get("BUILD", "build")
-ARCH = "CUDA_ARCH=" + os.environ.get("CUDA_ARCH", "native")
-LOG = os.path.join(BUILD, "check-gpu.log")
 DEVICE_TESTS = ["device", "kernels", "conv", "optim", "model", "gradients"]
 SHORT = ["--num-samples", "96", "--batch-size", "32", "--epochs", "1", "--save-every", "0"]
-CHECKS = []
-
-
-class Skip(Exception):
-    """What is missing, in a line."""
-
-
-class Failure(Exception):
-    """What is wrong, in a line."""
-
-
-def check(function):
-    CHECKS.append(function)
-    return function
-
-
-def expect(condition, text):
-    if not condition:
-        raise Failure(text)
-
-
-def run(command, status=0, limit=300, **environment):
-    """The output of a command that ends with this status in time; its process group is left to nobody."""
-    log.write("\n$ %s %s\n" % (" ".join("%s=%s" % pair for pair in environment.items()), " ".join(command)))
-    log.flush()
-    process = subprocess.Popen(command, env=dict(os.environ, **environment), text=True, start_new_session=True,
-                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    try:
-        output, _ = process.communicate(timeout=limit)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        output, _ = process.communicate()
-        log.write(output)
-        raise Failure("%s took more than %d s" % (command[0], limit))
-    log.write(output)
-    log.flush()
-    last = output.strip().split("\n")[-1]
-    expect(process.returncode == status, "%s: status %d: %s" % (command[0], process.returncode, last))
-    return output
-
-
-def train(step, folder, *options, status=0, limit=300, **environment):
-    program = {"01": ["01_single_gpu/run.sh"], "02": ["02_multi_gpu_spawn/run.sh", "2"],
-               "03": ["03_torchrun_env/run.sh", "2"], "05": ["05_fault_tolerance/run.sh", "1"]}[step]
-    return run(program + ["--device", "cuda", "--checkpoint-dir", folder, "--metrics-dir", folder,
-                          *map(str, options)], status, limit, **environment)
-
-
-def losses(folder, rank=0):
-    with open("%s/rank%d.jsonl" % (folder, rank)) as file:
-        return [json.loads(line)["loss"] for line in file]
-
-
-def read(folder, name="cnn_digits.safetensors"):
-    with open(os.path.join(folder, name), "rb") as file:
-        return file.read()
-
-
-def apart(ours, theirs):
-    expect(len(ours) == len(theirs) > 0, "%d steps beside %d" % (len(ours), len(theirs)))
-    return max(abs(a - b) / abs(b) for a, b in zip(ours, theirs))
 
 
 @check
@@ -325,8 +261,6 @@ def result_of(function):
 
 machine = first_lines()
 num_gpus = len(re.findall("^GPU ", machine, re.M))
-os.makedirs(BUILD, exist_ok=True)
-log = open(LOG, "w")
 log.write(machine)
 print(machine + "building (a minute or two) ...", flush=True)
 chosen = [c for c in CHECKS if not sys.argv[1:] or any(word in c.__name__ for word in sys.argv[1:])]
