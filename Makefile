@@ -33,7 +33,8 @@ BUILD     ?= build
 OPENMP    ?= -fopenmp
 CFLAGS    ?= -O3 -g
 override CFLAGS  += -std=c11 -D_GNU_SOURCE -Wall -Wextra -MMD -MP $(OPENMP) -march=$(MARCH)
-override LDFLAGS += $(OPENMP)
+# A parallel region of one thread is a call: common/nn/cpu_region.c.
+override LDFLAGS += $(OPENMP) -Wl,--wrap=GOMP_parallel
 CPPFLAGS  += -I.
 LDLIBS    += -lyaml -ljansson -lz -lm -lpthread
 

@@ -5,6 +5,7 @@ TEST_SOURCES  := $(wildcard tests/test_*.c)
 TEST_PROGRAMS := $(TEST_SOURCES:%.c=$(BUILD)/%)
 TEST_HELPERS  := $(patsubst %.c,$(BUILD)/%.o,$(filter-out tests/test_%.c tests/mpi_ranks.c,$(wildcard tests/*.c))) $(DOCTOR)
 MPI_RANKS     := $(if $(filter 1,$(MPI)),$(BUILD)/tests/mpi_ranks) # what tests/mpi.bats starts
+COUNTED       := $(patsubst %.c,$(BUILD)/counted/%,$(wildcard 0[1-5]_*/train*.c)) # tests/allocations.bats
 TORCH_PEERS   := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/torch/*.c)) # what tests/torch/*.py start
 THREADED      := $(patsubst %,tests/test_%.c,net store* tcp collectives process_group split hierarchy fixed_all_reduce mismatches lost_ranks observer flight* ddp* stop snapshots)
 ON_DEVICE     := $(patsubst %,tests/test_%.c,device kernels conv optim model gradients) # or TEST_DEVICE=cuda
@@ -18,10 +19,15 @@ $(TORCH_PEERS): %: %.o $(BUILD)/libcommon.a
 $(filter-out %/test_fuzz,$(TEST_PROGRAMS)) $(MPI_RANKS): %: %.o $(TEST_HELPERS) $(BUILD)/libcommon.a
 	$(LINK) $(LDFLAGS) -o $@ $^ $(LDLIBS) $(LIBPNG) -lcmocka
 
+# The programs that train, with a malloc that counts.
+$(COUNTED): $(BUILD)/counted/%: $(BUILD)/%.o $(BUILD)/tests/allocations/counter.o $(BUILD)/libcommon.a
+	@mkdir -p $(@D)
+	$(LINK) $(LDFLAGS) -Wl,--wrap=optim_step -o $@ $^ $(LDLIBS)
+
 # What the stand-in of CUDA is tried with.
 $(patsubst %.c,$(BUILD)/%,$(wildcard tests/cuda/test_*.c)): $(BUILD)/tests/cuda/stand_in_kernels.o
 
-test: all $(TEST_PROGRAMS) $(MPI_RANKS)
+test: all $(TEST_PROGRAMS) $(MPI_RANKS) $(COUNTED)
 	@$(RM) -r $${TAP_DIR:-build/tap}
 	@$(PROVE) $(TESTS); status=$$?; tests/summary.sh $$TAP_DIR && exit $$status
 
@@ -85,6 +91,6 @@ checklist: all $(BUILD)/tests/test_replicas
 	@BUILD=$(BUILD) bats --pretty tests/checklist.bats
 
 include tests/fuzz/rules.mk
--include $(TEST_PROGRAMS:=.d) $(MPI_RANKS:=.d) $(TORCH_PEERS:=.d) $(TEST_HELPERS:.o=.d)
+-include $(TEST_PROGRAMS:=.d) $(BUILD)/tests/allocations/counter.d $(MPI_RANKS:=.d) $(TORCH_PEERS:=.d) $(TEST_HELPERS:.o=.d)
 .PRECIOUS: $(TEST_PROGRAMS:=.o) $(MPI_RANKS:=.o)
 .PHONY: test prove check-gpu gpu-test check-mnist check-torch check-browser check-slurm check-faults check-chaos check-cuda cuda-part check-sanitizers checklist

@@ -5,6 +5,7 @@
  * wanted too, zeros are worth skipping (cpu_scatter.c). In a first layer it is not wanted, and
  * pixels of one channel make no vectors: there the weight's gradient is a product of matrices.
  */
+#include <stdatomic.h>
 #include <string.h>
 
 #include "common/nn/cpu_kernels.h"
@@ -77,8 +78,9 @@ static void conv_grad(Device *device, ConvShape shape, int n, const float *x, co
     const int chunks = shards > 0 ? CHUNKS_PER_SHARD * shards : cpu_min(n, CPU_CHUNKS);
     float *sums = cpu_scratch(device, cpu_conv_grad_scratch(shape));
 
-#pragma omp parallel for num_threads(device->threads) schedule(dynamic)
-    for (int chunk = 0; chunk < chunks; chunk++) {
+    atomic_int next = 0; // an image takes as long as it has numbers that are not zero
+#pragma omp parallel num_threads(device->threads)
+    for (int chunk; (chunk = next++) < chunks;) {
         float *sum = sums + chunk * sums_numel(shape);
         memset(sum, 0, sums_numel(shape) * sizeof *sum);
         const int first = shards > 0 ? chunk : cpu_share(n, chunk, chunks);

@@ -1,0 +1,72 @@
+#!/usr/bin/env bats
+# Nothing is allocated inside the training loop: counted by tests/allocations/counter.c, in the very
+# programs of the steps.
+
+setup() {
+    counted=${BUILD:-build}/counted
+    [ -x "$counted/01_single_gpu/train" ] || skip "this malloc cannot be counted"
+    scratch=$(mktemp -d)
+}
+
+teardown() {
+    rm -rf "$scratch"
+}
+
+# Trains, and shows what was allocated by whom: addresses in the program become functions.
+count() {
+    run timeout 100 "$@" --checkpoint-dir "$scratch"
+    [ "$status" -eq 0 ] || { echo "$output" && return 1; }
+    report=$(echo "$output" | grep -A1000 '^allocations of' | while read -r line; do
+        case $line in
+        "$counted"*"(+0x"*) addr2line -ipfse "${line%%(*}" "$(echo "$line" | sed 's/.*(+\(0x[0-9a-f]*\)).*/\1/')" ;;
+        *) echo "$line" ;;
+        esac
+    done)
+    echo "$report"
+}
+
+# So many processes have counted, and none has seen an allocation.
+none_in() {
+    ranks=$1
+    shift
+    count "$@"
+    [ "$(echo "$report" | grep -c '^allocations of process [0-9]*: 0 from step 21 to ')" -eq "$ranks" ]
+}
+
+@test "01: the cnn, on one thread and on two" {
+    none_in 1 "$counted/01_single_gpu/train" --epochs 1 --threads 1
+    none_in 1 "$counted/01_single_gpu/train" --epochs 1 --threads 2
+}
+
+@test "01: the linear model, with every optimizer" {
+    for optimizer in sgd adam adamw adadelta; do
+        none_in 1 "$counted/01_single_gpu/train" --model linear --epochs 1 --optimizer $optimizer
+    done
+}
+
+@test "02: all four stages" {
+    for stage in train_a_spawn train_b_all_reduce train_c_sampler train; do
+        none_in 2 "$counted/02_multi_gpu_spawn/$stage" --nproc 2 --model linear --epochs 1
+    done
+    none_in 2 "$counted/02_multi_gpu_spawn/train" --nproc 2 --epochs 1 --batch-size 16
+}
+
+@test "03 and 04: two ranks, the cnn and the linear model" {
+    for step in 03_torchrun_env 04_slurm_multinode; do
+        none_in 2 03_torchrun_env/ddprun --nproc-per-node 2 "$counted/$step/train" --epochs 1 --batch-size 16
+        none_in 2 03_torchrun_env/ddprun --nproc-per-node 2 "$counted/$step/train" --epochs 1 --model linear
+    done
+}
+
+@test "05: two ranks, with all that can be switched on" {
+    none_in 2 05_fault_tolerance/ddprun --nproc-per-node 2 "$counted/05_fault_tolerance/train" --epochs 1 \
+        --batch-size 16 --momentum 0.9 --reduce-order fixed --check-sync 3
+    none_in 2 05_fault_tolerance/ddprun --nproc-per-node 2 "$counted/05_fault_tolerance/train" --epochs 1 \
+        --model linear --resume none --metrics-dir "$scratch/m" --trace "$scratch/t" --profile "$scratch/p"
+}
+
+@test "between two epochs the evaluation lists its rows, and nothing else is allocated" {
+    count "$counted/01_single_gpu/train" --epochs 2 --batch-size 64 --save-every 0
+    [[ $report == *": 2 from step 21 to 46"* ]]
+    [ "$(echo "$report" | grep -c '^ *evaluate at \| evaluate at ')" -eq 2 ]
+}

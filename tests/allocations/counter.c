@@ -1,0 +1,140 @@
+/*
+ * Linked into a program that trains, it sees every allocation between the end of one step and the
+ * end of another: our own, libc's (fopen, printf, threads) and OpenMP's, since the whole process
+ * takes malloc from the program where the program has one. optim_step, which ends a step, comes by
+ * here too (the linker's --wrap).
+ *
+ * ALLOCATIONS_FROM=N: from the end of step N on (20). At the end of the process a line on standard
+ * error says how many there were up to the last step, and what called for each:
+ *
+ *     allocations of process 1234: 1 from step 21 to 60
+ *     calloc of 64 bytes in step 33
+ *     01_single_gpu/train(+0x1234)[0x5581...]
+ */
+#include <errno.h>
+#include <execinfo.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "common/nn/optim.h"
+
+enum { MAX_SEEN = 1000, MAX_FRAMES = 24 };
+
+typedef struct {
+    const char *function;
+    size_t bytes;
+    unsigned long step; // it was made in
+    void *frame[MAX_FRAMES]; // who called, and who called that
+    int num_frames;
+} Allocation;
+
+static Allocation allocation[MAX_SEEN];
+static atomic_bool watching;
+static atomic_int seen;
+static int within_steps; // seen until the last step ended: later ones belong to the end of the run
+static unsigned long first_step, step;
+static _Thread_local bool noting; // backtrace may allocate, too
+
+static void note(const char *function, size_t bytes)
+{
+    if (!watching || noting)
+        return;
+    noting = true;
+    const int i = seen++;
+    if (i < MAX_SEEN) {
+        allocation[i] = (Allocation){ .function = function, .bytes = bytes, .step = step + 1 };
+        allocation[i].num_frames = backtrace(allocation[i].frame, MAX_FRAMES);
+    }
+    noting = false;
+}
+
+// glibc's own, under the names by which it lets programs replace them.
+void *__libc_malloc(size_t bytes);
+void *__libc_calloc(size_t count, size_t bytes);
+void *__libc_realloc(void *memory, size_t bytes);
+void *__libc_memalign(size_t alignment, size_t bytes);
+
+void *malloc(size_t bytes)
+{
+    note("malloc", bytes);
+    return __libc_malloc(bytes);
+}
+
+void *calloc(size_t count, size_t bytes)
+{
+    note("calloc", count * bytes);
+    return __libc_calloc(count, bytes);
+}
+
+void *realloc(void *memory, size_t bytes)
+{
+    note("realloc", bytes);
+    return __libc_realloc(memory, bytes);
+}
+
+void *aligned_alloc(size_t alignment, size_t bytes)
+{
+    note("aligned_alloc", bytes);
+    return __libc_memalign(alignment, bytes);
+}
+
+void *memalign(size_t alignment, size_t bytes)
+{
+    note("memalign", bytes);
+    return __libc_memalign(alignment, bytes);
+}
+
+int posix_memalign(void **memory, size_t alignment, size_t bytes)
+{
+    note("posix_memalign", bytes);
+    *memory = __libc_memalign(alignment, bytes);
+    return *memory == NULL ? ENOMEM : 0;
+}
+
+void *mmap(void *address, size_t bytes, int protection, int flags, int fd, off_t offset)
+{
+    note("mmap", bytes);
+    return (void *)syscall(SYS_mmap, address, bytes, protection, flags, fd, offset);
+}
+
+void __real_optim_step(Optimizer *optim);
+void __wrap_optim_step(Optimizer *optim);
+
+void __wrap_optim_step(Optimizer *optim)
+{
+    __real_optim_step(optim);
+    step = optim->model->step;
+    within_steps = seen;
+    if (step == first_step)
+        watching = true;
+}
+
+__attribute__((constructor)) static void counter_start(void)
+{
+    const char *from = getenv("ALLOCATIONS_FROM");
+    first_step = from != NULL ? strtoul(from, NULL, 10) : 20;
+    void *frame[1];
+    backtrace(frame, 1); // the first call loads a library
+}
+
+__attribute__((destructor)) static void counter_report(void)
+{
+    watching = false;
+    if (step <= first_step)
+        return; // a process that starts others, or a run too short
+    char text[128];
+    snprintf(text, sizeof text, "allocations of process %d: %d from step %lu to %lu\n",
+             (int)getpid(), within_steps, first_step + 1, step);
+    if (write(STDERR_FILENO, text, strlen(text)) < 0)
+        return;
+    for (int i = 0; i < within_steps && i < MAX_SEEN; i++) {
+        const Allocation *a = &allocation[i];
+        dprintf(STDERR_FILENO, "%s of %zu bytes in step %lu\n", a->function, a->bytes, a->step);
+        backtrace_symbols_fd(a->frame, a->num_frames, STDERR_FILENO);
+    }
+}
