@@ -7,6 +7,7 @@ TEST_HELPERS  := $(patsubst %.c,$(BUILD)/%.o,$(filter-out tests/test_%.c tests/m
 MPI_RANKS     := $(if $(filter 1,$(MPI)),$(BUILD)/tests/mpi_ranks) # what tests/mpi.bats starts
 COUNTED       := $(patsubst %.c,$(BUILD)/counted/%,$(wildcard 0[1-5]_*/train*.c)) # tests/allocations.bats
 PEAK          := $(BUILD)/tests/memory/peak # tests/memory.bats
+BENCHED       := $(BUILD)/bench/checkpoints $(BUILD)/bench/rows # tests/bench_small.bats
 TORCH_PEERS   := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/torch/*.c)) # what tests/torch/*.py start
 THREADED      := $(patsubst %,tests/test_%.c,net store* tcp collectives process_group split hierarchy fixed_all_reduce mismatches lost_ranks observer flight* ddp* stop snapshots)
 ON_DEVICE     := $(patsubst %,tests/test_%.c,device kernels conv optim model gradients) # or TEST_DEVICE=cuda
@@ -31,7 +32,7 @@ $(PEAK): %: %.o
 # What the stand-in of CUDA is tried with.
 $(patsubst %.c,$(BUILD)/%,$(wildcard tests/cuda/test_*.c)): $(BUILD)/tests/cuda/stand_in_kernels.o
 
-test: all $(TEST_PROGRAMS) $(MPI_RANKS) $(COUNTED) $(PEAK)
+test: all $(TEST_PROGRAMS) $(MPI_RANKS) $(COUNTED) $(PEAK) $(BENCHED)
 	@$(RM) -r $${TAP_DIR:-build/tap}
 	@$(PROVE) $(TESTS); status=$$?; tests/summary.sh $$TAP_DIR && exit $$status
 

@@ -1,0 +1,83 @@
+/*
+ * checkpoints - how long it takes to save the CNN with adam's state, all of it: copy, checksum,
+ * write, fsync of file and folder, rename; and to load it into a model and an optimizer, from the
+ * page cache, with its checksum. Medians, in each folder. See checkpoints.py.
+ *
+ *     build/bench/checkpoints FOLDER...
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "bench/median.h"
+#include "common/base/log.h"
+#include "common/io/checkpoint.h"
+
+enum { TIMES = 15 };
+
+static void measure(Checkpoint *checkpoint, const char *folder, int results)
+{
+    double saving[TIMES], loading[TIMES];
+    char error[CHECKPOINT_ERROR_BYTES], path[PATH_MAX];
+    for (int i = -1; i < TIMES; i++) { // the first time warms up
+        const double begin = seconds_now();
+        CheckpointCopy copy;
+        checkpoint_copy(checkpoint, CHECKPOINT_SNAPSHOT, &copy);
+        snprintf(path, sizeof path, "%s", copy.path);
+        CHECK(checkpoint_commit(&copy, error, sizeof error), "%s", error);
+        const double saved = seconds_now();
+        CHECK(checkpoint_resume(checkpoint, path, error, sizeof error), "%s", error);
+        if (i >= 0) {
+            saving[i] = saved - begin;
+            loading[i] = seconds_now() - saved;
+        }
+    }
+    unlink(path);
+    dprintf(results, "{\"case\": \"save to %s\", \"value\": %.4g, \"unit\": \"ms\"}\n", folder,
+            1e3 * median(saving, TIMES));
+    dprintf(results, "{\"case\": \"load from %s\", \"value\": %.4g, \"unit\": \"ms\"}\n", folder,
+            1e3 * median(loading, TIMES));
+}
+
+int main(int argc, char **argv)
+{
+    CHECK(argc > 1, "usage: checkpoints FOLDER...");
+    Args args;
+    args_defaults(&args, "cnn");
+    args.optimizer = "adam";
+    args.threads = 1;
+    args.device = "cpu";
+
+    Device device;
+    device_init(&device, &args, 0);
+    Rng rng;
+    rng_seed(&rng, 0);
+    Dataset dataset;
+    dataset_init(&dataset, &args, TRAIN, &rng);
+    Sampler sampler;
+    distributed_sampler_init(&sampler, dataset.size, 0, 1, true, false, 0);
+    Model model;
+    model_init(&model, &args, args.batch_size, &rng, &device);
+    Optimizer optim;
+    optim_init(&optim, &args, &model);
+
+    const int results = dup(STDOUT_FILENO); // the lines of the checkpoints are none
+    SYS_CHECK(dup2(open("/dev/null", O_WRONLY), STDOUT_FILENO));
+    for (int i = 1; i < argc; i++) {
+        char folder[PATH_MAX];
+        snprintf(folder, sizeof folder, "%s/checkpoints.XXXXXX", argv[i]);
+        CHECK(mkdtemp(folder) != NULL, "cannot make a folder in %s", argv[i]);
+        args.checkpoint_dir = folder;
+        Checkpoint checkpoint;
+        checkpoint_init(&checkpoint, &args, &optim, &sampler, &dataset, 1);
+        measure(&checkpoint, argv[i], results);
+        rmdir(folder);
+    }
+
+    optim_free(&optim);
+    model_free(&model);
+    sampler_free(&sampler);
+    dataset_free(&dataset);
+    device_free(&device);
+    return 0;
+}
