@@ -9,7 +9,7 @@
 
 #include <math.h>
 
-enum { TILE_ROWS = 6, DOT_ROWS = 4 };
+enum { TILE_ROWS = 6 };
 
 /* a * b + sum, rounded once where the processor can. In a tile it is; but sums of single numbers
  * the compiler takes apart as it likes, depending on how many there are and how they lie, and then
@@ -105,7 +105,7 @@ static float vector_sum(Vector vector)
 INLINE void dot_tile(const DotProducts *p, const int rows, const int columns, int row, int column)
 {
     const float *a = p->a + row * p->stride, *b = p->b + column * p->stride;
-    Vector sum[DOT_ROWS][TILE_VECTORS];
+    Vector sum[TILE_ROWS][TILE_VECTORS];
     for (int i = 0; i < rows; i++)
         for (int j = 0; j < columns; j++)
             sum[i][j] = (Vector){ 0 };
@@ -134,8 +134,10 @@ void cpu_dot_products(const DotProducts *p)
     int j = 0;
     for (; j + TILE_VECTORS <= p->columns; j += TILE_VECTORS) {
         int i = 0;
-        for (; i + DOT_ROWS <= p->rows; i += DOT_ROWS)
-            dot_tile(p, DOT_ROWS, TILE_VECTORS, i, j);
+        for (; i + TILE_ROWS <= p->rows; i += TILE_ROWS)
+            dot_tile(p, TILE_ROWS, TILE_VECTORS, i, j);
+        for (; i + TILE_ROWS / 2 <= p->rows; i += TILE_ROWS / 2)
+            dot_tile(p, TILE_ROWS / 2, TILE_VECTORS, i, j);
         for (; i < p->rows; i++)
             dot_tile(p, 1, TILE_VECTORS, i, j);
     }
