@@ -81,6 +81,9 @@ char *process_group_key(const ProcessGroup *pg, const char *what, int rank,
  * Call it when all Work has been waited for. */
 void tcp_payload_bytes(const ProcessGroup *pg, uint64_t *sent, uint64_t *received);
 
+/* In how many messages. */
+uint64_t tcp_sent_messages(const ProcessGroup *pg);
+
 const char *collective_name(CollectiveKind kind); // "all_reduce"
 
 #define DESCRIPTION_BYTES 192

@@ -162,6 +162,11 @@ void tcp_payload_bytes(const ProcessGroup *pg, uint64_t *sent, uint64_t *receive
     *received = tcp == NULL ? 0 : tcp->mesh.received_bytes;
 }
 
+uint64_t tcp_sent_messages(const ProcessGroup *pg)
+{
+    return pg->backend == &backend_tcp ? ((const Tcp *)pg->state)->mesh.sent_messages : 0;
+}
+
 const Backend backend_tcp = { .name = "tcp",
                               .available = true,
                               .reads_gpu = false,

@@ -151,6 +151,7 @@ void exchange(Mesh *mesh, const Exchange *x)
     }
     if (out.peer != NOBODY) {
         mesh->sent_bytes += out.bytes;
+        mesh->sent_messages++;
         count_sent(mesh, out.peer, out.bytes);
     }
     mesh->received_bytes += in.peer == NOBODY ? 0 : in.bytes;

@@ -56,6 +56,7 @@ typedef struct {
     void *scratch; // see mesh_scratch
     size_t scratch_bytes;
     uint64_t sent_bytes, received_bytes; // of payload, since mesh_init
+    uint64_t sent_messages;
 } Mesh;
 
 /* Connects this rank to all others; they find each other in the store. Collective. */
