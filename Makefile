@@ -13,6 +13,7 @@
 #   make prove             1, 2, 4 and 8 ranks end with the same bits (1 minute)
 #   make check-faults      step 05 on bad days (6 minutes)
 #   make check-chaos       random faults for CHAOS_SECONDS=180, one result
+#   make check-ranks       many ranks on few cores (1 minute)
 #   make check-cuda        the GPU's code without a GPU (5 minutes)
 #   make check-gpu         what only a GPU shows, in one table (10 minutes; bench-gpu: beside PyTorch)
 #   make check-mnist       accuracies on real MNIST (5 minutes)

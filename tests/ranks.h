@@ -4,7 +4,7 @@
 
 #include "common/dist/process_group.h"
 
-#define MAX_RANKS 8
+#define MAX_RANKS 64
 #define AT_ONCE 3.0 // seconds: far from the timeout of 20, and busy machines are slow
 
 /* What a child is given. */

@@ -63,6 +63,10 @@ check-faults: all
 check-chaos: 05
 	@$(MAKE) -s test TEST_SOURCES= TESTS=tests/faults/chaos.bats
 
+# Up to 64 ranks on these cores, and 128 in a training: sums, losses, bytes and messages.
+check-ranks: all
+	@RANKS="8 12 16 32 64" $(MAKE) -s test TESTS="tests/test_many_ranks.c $(wildcard tests/ranks/*.bats)"
+
 # The GPU's code without a GPU: compiled by nvcc, and run on a stand-in for CUDA (tests/cuda_stand_in).
 check-cuda:
 	@$(PROVE) tests/cuda/compile.bats; status=$$?; \
@@ -98,4 +102,4 @@ checklist: all $(BUILD)/tests/test_replicas
 include tests/fuzz/rules.mk
 -include $(TEST_PROGRAMS:=.d) $(BUILD)/tests/allocations/counter.d $(MPI_RANKS:=.d) $(TORCH_PEERS:=.d) $(TEST_HELPERS:.o=.d)
 .PRECIOUS: $(TEST_PROGRAMS:=.o) $(MPI_RANKS:=.o)
-.PHONY: test prove check-gpu gpu-test check-mnist check-torch check-browser check-slurm check-faults check-chaos check-cuda cuda-part check-sanitizers checklist
+.PHONY: test check-ranks prove check-gpu gpu-test check-mnist check-torch check-browser check-slurm check-faults check-chaos check-cuda cuda-part check-sanitizers checklist

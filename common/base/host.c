@@ -9,7 +9,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <unistd.h>
+
+#include "common/base/log.h"
 
 /* cgroup v2: "max 100000" or "150000 100000", microseconds of CPU per period. 0: no quota. */
 static int cgroup_cores(void)
@@ -76,4 +79,17 @@ size_t host_free_memory(void)
         return SIZE_MAX;
     const size_t reserve = total / 16;
     return available + swap > reserve ? (available + swap - reserve) * 1024 : 0;
+}
+
+void host_reserve_descriptors(int count, int num_ranks)
+{
+    struct rlimit limit;
+    SYS_CHECK(getrlimit(RLIMIT_NOFILE, &limit));
+    if (limit.rlim_cur >= (rlim_t)count)
+        return;
+    CHECK(limit.rlim_max >= (rlim_t)count,
+          "%d ranks take %d descriptors here, and a process may open %d: raise that (ulimit -n %d)",
+          num_ranks, count, (int)limit.rlim_max, count);
+    limit.rlim_cur = (rlim_t)count;
+    SYS_CHECK(setrlimit(RLIMIT_NOFILE, &limit));
 }

@@ -15,4 +15,11 @@ char *host_cores(char *text, size_t bytes);
  * Limits of control groups are not known here. */
 size_t host_free_memory(void);
 
+#define HOST_SPARE_DESCRIPTORS 64 // that a process may hold besides: files, the store, a GPU
+
+/* Sees to it that this process, for so many ranks, may have so many files and connections open:
+ * many systems give it 1,024 until it asks for more. Dies where they do not give them, before a
+ * connection fails for a reason that seems to be the network's. */
+void host_reserve_descriptors(int count, int num_ranks);
+
 #endif

@@ -14,6 +14,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "common/base/host.h"
 #include "common/base/log.h"
 #include "common/base/memory.h"
 #include "common/base/thread.h"
@@ -26,7 +27,6 @@ enum {
     FULL_PAUSE_MS = 100,
     ROUNDS_UNWATCHED = 64, // between two looks at all clients, which take time
     MAX_SILENT = 64, // clients that have not said VALIDATE, which each does at once
-    SPARE_DESCRIPTORS = 64, // for the rest of this process: it may be a rank that saves checkpoints
 };
 
 #define MAX_BUFFERED ((size_t)256 << 20) // bytes, for all clients together
@@ -200,7 +200,7 @@ static int highest_descriptor(void)
     if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur > INT_MAX)
         return INT_MAX;
     const int most = (int)limit.rlim_cur;
-    return most > 2 * SPARE_DESCRIPTORS ? most - SPARE_DESCRIPTORS : most / 2;
+    return most > 2 * HOST_SPARE_DESCRIPTORS ? most - HOST_SPARE_DESCRIPTORS : most / 2;
 }
 
 StoreServer *store_server_start_watching(const char *host, int *port, const char *watched)

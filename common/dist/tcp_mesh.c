@@ -16,6 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/base/host.h"
 #include "common/base/log.h"
 #include "common/base/memory.h"
 #include "common/dist/net.h"
@@ -170,6 +171,7 @@ static void accept_others(Mesh *mesh, int listen_fd, const char *own_address, co
 void mesh_init(Mesh *mesh, const ProcessGroup *pg)
 {
     const int n = pg->world_size;
+    host_reserve_descriptors(HOST_SPARE_DESCRIPTORS + NUM_CHANNELS * (n - 1), n);
     mesh->rank = pg->rank;
     mesh->world_size = n;
     mesh->timeout = pg->timeout;

@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/base/host.h"
 #include "common/base/log.h"
 #include "common/base/memory.h"
 #include "common/dist/net.h"
@@ -38,6 +39,10 @@ void agents_open(Agents *agents, const Flags *flags)
     agents->found = mmap(NULL, sizeof *agents->found, PROT_READ | PROT_WRITE,
                          MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     CHECK(agents->found != MAP_FAILED, "out of memory");
+    const int num_ranks = flags->nproc_per_node * flags->max_nodes;
+    const int served = flags->node_rank == 0 ? num_ranks : 0; // clients of the store
+    host_reserve_descriptors(2 * HOST_SPARE_DESCRIPTORS + 2 * flags->nproc_per_node + served,
+                             num_ranks); // each of our own has two pipes
     if (flags->node_rank == 0) {
         char watched[sizeof flags->run_id + KEY_BYTES];
         snprintf(watched, sizeof watched, "/%s/" KEY_ROLE_INFO_ALL, flags->run_id);
