@@ -14,6 +14,7 @@
 #   make check-faults      step 05 on bad days (6 minutes)
 #   make check-chaos       random faults for CHAOS_SECONDS=180, one result
 #   make check-ranks       many ranks on few cores (1 minute)
+#   make check-march       builds for other processors (4 minutes)
 #   make check-cuda        the GPU's code without a GPU (5 minutes)
 #   make check-gpu         what only a GPU shows, in one table (10 minutes; bench-gpu: beside PyTorch)
 #   make check-mnist       accuracies on real MNIST (5 minutes)
@@ -34,8 +35,8 @@ BUILD     ?= build
 OPENMP    ?= -fopenmp
 CFLAGS    ?= -O3 -g
 override CFLAGS  += -std=c11 -D_GNU_SOURCE -Wall -Wextra -MMD -MP $(OPENMP) -march=$(MARCH)
-# A parallel region of one thread is a call: common/nn/cpu_region.c.
-override LDFLAGS += $(OPENMP) -Wl,--wrap=GOMP_parallel
+# Before main, processor.c looks whether MARCH suits; a parallel region of one thread is a call (cpu_region.c).
+override LDFLAGS += $(OPENMP) -Wl,-u,processor_check -Wl,--wrap=GOMP_parallel
 CPPFLAGS  += -I.
 LDLIBS    += -lyaml -ljansson -lz -lm -lpthread
 
@@ -122,7 +123,7 @@ $(BUILD)/%.o: %.cu $(BUILD)/parts
 # What the CPU's kernels live on: a * b + c in one instruction (ISO C says two), loops that may compute
 # both sides of a ?:, sqrt without errno, and the widest vectors there are.
 $(BUILD)/common/nn/cpu_%.o: private override CFLAGS += -ffp-contract=fast -fno-trapping-math -fno-math-errno \
-    $(if $(filter x86_64,$(shell uname -m)),-mprefer-vector-width=512)
+    $(if $(filter x86_64%,$(shell $(CC) -dumpmachine)),-mprefer-vector-width=512)
 
 $(BUILD)/common/data/digits.o: data/digits.csv.gz # embedded by .incbin
 

@@ -67,6 +67,10 @@ check-chaos: 05
 check-ranks: all
 	@RANKS="8 12 16 32 64" $(MAKE) -s test TESTS="tests/test_many_ranks.c $(wildcard tests/ranks/*.bats)"
 
+# Builds for other processors than this, the tests of all arithmetic in each; ARM's are emulated.
+check-march:
+	@$(PROVE) tests/march/builds.bats; status=$$?; tests/summary.sh $$TAP_DIR && exit $$status
+
 # The GPU's code without a GPU: compiled by nvcc, and run on a stand-in for CUDA (tests/cuda_stand_in).
 check-cuda:
 	@$(PROVE) tests/cuda/compile.bats; status=$$?; \
@@ -102,4 +106,4 @@ checklist: all $(BUILD)/tests/test_replicas
 include tests/fuzz/rules.mk
 -include $(TEST_PROGRAMS:=.d) $(BUILD)/tests/allocations/counter.d $(MPI_RANKS:=.d) $(TORCH_PEERS:=.d) $(TEST_HELPERS:.o=.d)
 .PRECIOUS: $(TEST_PROGRAMS:=.o) $(MPI_RANKS:=.o)
-.PHONY: test check-ranks prove check-gpu gpu-test check-mnist check-torch check-browser check-slurm check-faults check-chaos check-cuda cuda-part check-sanitizers checklist
+.PHONY: test check-ranks check-march prove check-gpu gpu-test check-mnist check-torch check-browser check-slurm check-faults check-chaos check-cuda cuda-part check-sanitizers checklist

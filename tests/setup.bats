@@ -8,7 +8,7 @@ setup() {
     for program in cc make sh env dirname sed grep head tail tr id find wc cat mv nproc getconf ls; do
         ln -s "$(command -v $program)" "$bin/$program"
     done
-    for program in bats prove python3 aspell gnuplot jq ip curl wget mpicc mpirun clang g++; do
+    for program in bats prove python3 aspell gnuplot jq ip curl wget mpicc mpirun clang g++ qemu-aarch64 aarch64-linux-gnu-gcc; do
         script $program "echo '$program version 1.2.3'"
     done
     script sudo 'exec "$@"'
@@ -120,7 +120,7 @@ systemctl disable --now slurmctld slurmd" ]
 @test "doctor has a line for every part, and the remedy for what is missing" {
     hide jq
     there 0 tools/doctor.sh
-    for part in 'C compiler' OpenMP make zlib libyaml jansson cmocka bats prove python3 aspell gnuplot jq ip curl wget libFuzzer 'g\+\+' MPI libpng \
+    for part in 'C compiler' OpenMP make zlib libyaml jansson cmocka bats prove python3 aspell gnuplot jq ip curl wget libFuzzer 'g\+\+' QEMU aarch64-gcc MPI libpng \
         libmicrohttpd CUDA cuBLAS NCCL 'GPU driver' 'NVIDIA GPU' Slurm Chromium torchrun clang-format shellcheck cores avx2 avx512f MNIST; do
         [ "$(echo "$output" | grep -cE "^(yes|no )  $part  ")" -eq 1 ]
     done

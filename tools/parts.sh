@@ -43,6 +43,12 @@ parts() {
     part checks g++ 'program g++' "no 'make check-cuda', and nvcc needs it" \
         g++ gcc-c++ gcc g++ gcc-c++
 
+    part checks QEMU 'program qemu-aarch64' "no 'make check-march' for other processors than this" \
+        qemu-user qemu-user qemu-user 'qemu-aarch64 qemu-x86_64' qemu-linux-user
+    [ "$manager" -ne 0 ] || # whose packages for ARM the tests are linked with
+        part checks aarch64-gcc 'program aarch64-linux-gnu-gcc' "no 'make check-march' for ARM" \
+            'gcc-aarch64-linux-gnu libc6-dev-arm64-cross'
+
     part optional MPI mpi 'no --backend mpi, no LAUNCHER=mpirun' \
         'libopenmpi-dev openmpi-bin' openmpi-devel openmpi 'openmpi openmpi-dev' openmpi-devel
     part optional libpng 'header png.h PNG_LIBPNG_VER_STRING' 'tools/predict and tools/serve read PGM only' \
