@@ -11,10 +11,12 @@ $(BENCHES): %: %.o $(BUILD)/libcommon.a
 overlap: all
 	@bench/overlap.sh
 
-# What more ranks bring, and what an all-reduce over 1,024 would take (tables, pictures in build/).
-scaling: 03 $(BUILD)/bench/collectives
+# What more ranks bring, and what an all-reduce and a step would take on 1,024 (tables, pictures in
+# build/). NETWORKS="mine:10:25" and the like, as bench/step_time.sh takes them, are other ones.
+scaling: 01 03 $(BUILD)/bench/collectives
 	@bench/scaling.sh
 	@bench/alpha_beta.sh
+	@bench/step_time.sh $(NETWORKS)
 
 # The CNN's step on this machine's GPU beside PyTorch's, and what share of the roofline the kernels reach
 # (15 minutes). PYTHON=... has PyTorch; ARGS=... as bench/gpu.py takes them.

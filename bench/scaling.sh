@@ -43,13 +43,14 @@ sort -k1,1r -k2,2n -k3,3n "$work/rates" | awk '
     END { out() }' | awk '
     $2 == 1 { one = $3 }
     { printf "%-8s %5d %10.0f %9.2f %10.0f%%\n", $1, $2, $3, $3 / one, 100 * $3 / one / $2 }' | tee "$work/table"
+mkdir -p build
+cp "$work/table" build/scaling.txt # for step_time.sh
 
 curves=''
 for backend in $backends; do
     grep "^$backend" "$work/table" >"$work/$backend"
     curves="$curves, '$work/$backend' using 2:4 with linespoints lw 2.5 pt 7 title '$backend'"
 done
-mkdir -p build
 for format in png svg; do
     terminal="pngcairo size 700,400 font 'DejaVu Sans,10'"
     [ $format = svg ] && terminal="svg size 700,400 font 'DejaVu Sans,13' background 'white'"
