@@ -71,13 +71,17 @@ ends() {
     [ "$status" -eq "$2" ] || { echo "$1 ended with $status" && cat "$OUT/$1" && false; }
 }
 
-is_connected() {
-    readlink "/proc/${pid[$1]}"/fd/* | grep -q socket:
-}
-
 # world SIZE: the latest attempt has so many ranks, and all are there.
 world() {
     local attempt
     attempt=$(tail -n 1 "$OUT/ranks" | cut -d : -f 1)
     [ "$(grep -c "^$attempt: [0-9]*/$1 of" "$OUT/ranks")" -eq "$1" ]
+}
+
+# queue LENGTH: so many agents wait for room. Who is first there is the next to be let in.
+queue() {
+    [ "$(python3 -c 'import socket, struct, sys
+store, key = socket.create_connection(("127.0.0.1", int(sys.argv[1])), timeout=10), b"/ddprun/waiting"
+store.sendall(struct.pack("<BIBQ", 0, 0x3C85F7CE, 16, len(key)) + key) # STORE_QUEUE_LEN
+print(struct.unpack("<q", store.recv(8))[0])' "$PORT")" -eq "$1" ]
 }
