@@ -6,7 +6,10 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include "common/base/log.h"
 #include "tests/safetensors_files.h"
+
+#define SWEEP_SECONDS 2.0
 
 static int count_files(void)
 {
@@ -135,12 +138,33 @@ static void test_killed(void **state)
     unlink(path);
 }
 
+/* Whoever sweeps all the time takes no file from a writer that lives, not even one just created. */
+static void test_sweep_beside(void **state)
+{
+    (void)state;
+    const pid_t pid = fork();
+    if (pid == 0)
+        for (;;)
+            safetensors_sweep(folder);
+    Safetensors *file = make_small();
+    int failed = 0;
+    for (const double end = seconds_now() + SWEEP_SECONDS; seconds_now() < end;)
+        failed += !safetensors_commit(file, path, error, sizeof error);
+    kill(pid, SIGKILL);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    if (failed > 0)
+        fail_msg("%d commits failed: %s", failed, error);
+    safetensors_free(file);
+    unlink(path);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_commit_fails),
         cmocka_unit_test(test_disk_full),
         cmocka_unit_test(test_killed),
+        cmocka_unit_test(test_sweep_beside),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -16,10 +16,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/base/log.h"
 #include "common/io/safetensors_file.h"
+
+#define SWEEP_TRIES 100 // no sweep holds a file longer than that many milliseconds
 
 static json_t *describe_shape(const Entry *entry)
 {
@@ -68,27 +71,36 @@ static bool write_all(int fd, const void *data, size_t bytes)
     return true;
 }
 
-/* errno tells why not. */
-static bool write_file(const Safetensors *file, const char *path)
+/* Opens the file and locks it; negative: errno tells why not. A sweep that comes between the two
+ * takes the file for a dead writer's: then its name is gone, and it is made anew. */
+static int open_locked(const char *path)
 {
-    const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (fd < 0)
-        return false;
-    flock(fd, LOCK_EX | LOCK_NB); // see safetensors_sweep; some file systems have no locks
+    for (int i = 0;; i++) {
+        const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+        if (fd < 0)
+            return fd;
+        struct stat status;
+        const bool is_swept = flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK;
+        const bool has_name = fstat(fd, &status) == 0 && status.st_nlink > 0;
+        if ((has_name && !is_swept) || i == SWEEP_TRIES)
+            return fd; // locked, or on a file system that has no locks
+        close(fd);
+        if (is_swept) // just now
+            usleep(1000);
+    }
+}
 
+/* errno tells why not. */
+static bool write_file(const Safetensors *file, int fd)
+{
     size_t header_bytes = 0;
     char *header = write_header(file, &header_bytes);
     const uint64_t length = htole64(header_bytes);
     bool ok = write_all(fd, &length, sizeof length) && write_all(fd, header, header_bytes);
     for (int i = 0; ok && i < file->num_entries; i++)
         ok = write_all(fd, file->entry[i].data, file->entry[i].bytes);
-    ok = ok && fsync(fd) == 0;
-
-    const int reason = errno;
-    close(fd); // has nothing to report that fsync has not
-    free(header);
-    errno = reason;
-    return ok;
+    free(header); // leaves errno as it is
+    return ok && fsync(fd) == 0;
 }
 
 /* Makes a new name last. Some file systems cannot flush a folder: they say EINVAL. */
@@ -110,13 +122,25 @@ bool safetensors_commit(const Safetensors *file, const char *path, char *error, 
     char *aside = NULL;
     CHECK(asprintf(&aside, "%s.%d.tmp", path, (int)getpid()) >= 0, "out of memory");
 
-    const bool ok = write_file(file, aside) && rename(aside, path) == 0 && sync_folder_of(path);
+    const int fd = open_locked(aside);
+    const bool ok =
+        fd >= 0 && write_file(file, fd) && rename(aside, path) == 0 && sync_folder_of(path);
     if (!ok) {
         snprintf(error, error_bytes, "cannot write %s: %s", path, strerror(errno));
         unlink(aside);
     }
+    if (fd >= 0)
+        close(fd); // lets go only now; has nothing to report that fsync has not
     free(aside);
     return ok;
+}
+
+/* Since it was opened, its writer may have renamed it, and begun another one. */
+static bool is_named(int fd, DIR *dir, const char *name)
+{
+    struct stat file, named;
+    return fstat(fd, &file) == 0 && fstatat(dirfd(dir), name, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
+           file.st_dev == named.st_dev && file.st_ino == named.st_ino;
 }
 
 void safetensors_sweep(const char *path)
@@ -129,7 +153,7 @@ void safetensors_sweep(const char *path)
             continue;
         const int fd =
             openat(dirfd(dir), entry->d_name, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-        if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
+        if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 && is_named(fd, dir, entry->d_name))
             unlinkat(dirfd(dir), entry->d_name, 0);
         if (fd >= 0)
             close(fd);
