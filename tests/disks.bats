@@ -29,12 +29,14 @@ teardown() {
 }
 
 # Runs a command that must end with status 1 and a line with these words, before it has trained.
-fails_at_start() { # WORDS COMMAND...
+fails_at_start() { # [STATUS] WORDS COMMAND...
+    local wanted=1
+    [ "$1" != 2 ] || { wanted=2 && shift; }
     local words=$1
     shift
     run timeout 60 "$@"
     echo "$output"
-    [ "$status" -eq 1 ]
+    [ "$status" -eq "$wanted" ]
     [ "$(grep -cF -e "$words" <<<"$output")" -ge 1 ]
     no_line '^\[CPU\|^Train'
 }
@@ -165,7 +167,7 @@ no_line() { # PATTERN
 }
 
 @test "what is refused leaves no folder" {
-    fails_at_start "No such file" 03_torchrun_env/run.sh 2 $short --resume "$scratch/none" \
+    fails_at_start 2 "No such file" 03_torchrun_env/run.sh 2 $short --resume "$scratch/none" \
         --checkpoint-dir "$scratch/c" --metrics-dir "$scratch/m"
     fails_at_start "is missing" 01_single_gpu/run.sh $short --dataset mnist --data-dir "$scratch" \
         --checkpoint-dir "$scratch/c" --metrics-dir "$scratch/m"

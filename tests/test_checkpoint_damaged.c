@@ -18,14 +18,19 @@ static void put_file(const void *bytes, size_t count)
     assert_int_equal(fclose(file), 0);
 }
 
-static void assert_refused_both(Run *run, const char *reason)
+static void assert_both_end(Run *run, int status, const char *reason)
 {
     run->args.resume = path;
     run->args.init_from = NULL;
-    assert_dies_saying(load, run, 1, path, reason);
+    assert_dies_saying(load, run, status, path, reason);
     run->args.resume = NULL;
     run->args.init_from = path;
-    assert_dies_saying(load, run, 1, path, reason);
+    assert_dies_saying(load, run, status, path, reason);
+}
+
+static void assert_refused_both(Run *run, const char *reason)
+{
+    assert_both_end(run, 1, reason);
 }
 
 /* A run of the model, saved at `path`; its bytes are returned, to be freed. */
@@ -91,7 +96,7 @@ static void test_no_file(void **state)
     size_t bytes;
     free(save_good(&run, "linear", &bytes));
     unlink(path);
-    assert_refused_both(&run, "No such file or directory: name another file with --resume");
+    assert_both_end(&run, 2, "No such file or directory: name another file with --resume");
     assert_int_equal(mkdir(path, 0700), 0);
     assert_refused_both(&run, "is no regular file");
     rmdir(path);

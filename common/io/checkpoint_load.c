@@ -8,6 +8,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "common/base/log.h"
 #include "common/base/memory.h"
@@ -209,6 +210,9 @@ int checkpoint_load(Checkpoint *checkpoint)
                       .remedy = ": name another file with --resume or --init-from",
                       .error = error,
                       .error_bytes = sizeof error };
+    // It will not be there after a restart either: no failure, but a wrong command line.
+    if (source.path != NULL && access(source.path, F_OK) < 0 && errno == ENOENT)
+        usage_error("%s: %s%s", source.path, strerror(errno), source.remedy);
     if (args->resume != NULL)
         CHECK(resume(&source, checkpoint), "%s", error);
     else if (args->init_from != NULL)
