@@ -78,6 +78,7 @@ END
 }
 
 @test "one rank alone has a trace and a profile, too" {
+    trace=$BATS_TEST_TMPDIR/new/folder/trace.json profile=new/profile.txt # as --metrics-dir has it
     "$repo/01_single_gpu/run.sh" --model linear --epochs 1 --trace "$trace" --profile "$profile" >/dev/null
     [ "$(jq '[.traceEvents[] | select(.name == "optim_step")] | length' "$trace")" -eq 64 ]
     [ "$(jq '[.traceEvents[] | select(.tid == 1 and .ph == "X")] | length' "$trace")" -eq 0 ]
@@ -85,9 +86,10 @@ END
 }
 
 @test "files that cannot be written are noticed before the training" {
+    mkdir "$BATS_TEST_TMPDIR/none"
     for option in --trace --profile; do
-        run "$repo/03_torchrun_env/run.sh" 2 $option /nowhere/file
-        [ "$status" -eq 1 ] && [[ $output == *"cannot write /nowhere/file"*"$option"* ]]
+        run "$repo/03_torchrun_env/run.sh" 2 $option "$BATS_TEST_TMPDIR/none"
+        [ "$status" -eq 1 ] && [[ $output == *"cannot write $BATS_TEST_TMPDIR/none: Is a directory: name another file with $option"* ]]
         [[ $output != *"Train Epoch"* ]]
     done
 }

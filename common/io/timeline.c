@@ -5,11 +5,14 @@
  */
 #include "common/io/timeline.h"
 
+#include <libgen.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/base/memory.h"
+#include "common/base/folder.h"
+#include "common/base/log.h"
 #include "common/dist/observer.h"
 
 enum { MAX_RECORDS = 1 << 20, NUM_PINGS = 16 };
@@ -23,6 +26,10 @@ FILE *timeline_file(const char *path, const char *option, int rank)
 {
     if (rank > 0)
         return NULL;
+    char *copy = strdup(path);
+    CHECK(copy != NULL, "out of memory");
+    folder_create(dirname(copy), option);
+    free(copy);
     FILE *file = fopen(path, "we");
     CHECK(file != NULL, "cannot write %s: %s: name another file with %s", path, strerror(errno),
           option);

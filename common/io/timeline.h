@@ -36,8 +36,8 @@ typedef struct {
     double offset_at_begin, offset_at_end; // rank 0's clock minus this one's
 } Timeline;
 
-/* Opens, on rank 0 (NULL on the others), the file that `option` names; dies if it cannot be
- * written: better now than after the training. */
+/* Opens, on rank 0 (NULL on the others), the file that `option` names, in a folder that is created
+ * if need be; dies if it cannot be written: better now than after the training. */
 FILE *timeline_file(const char *path, const char *option, int rank);
 
 /* Closes it; a disk that is full is a warning. */
