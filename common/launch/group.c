@@ -43,7 +43,8 @@ static noreturn void host_is_gone(const Group *group)
 static void serve_endpoint(Group *group)
 {
     const Flags *flags = group->flags;
-    if (flags->is_host == 0 || (flags->is_host < 0 && !net_is_here(flags->master_addr)))
+    if (group->server != NULL || flags->is_host == 0 ||
+        (flags->is_host < 0 && !net_is_here(flags->master_addr)))
         return;
     group->server =
         store_server_start_watching(flags->master_addr, &group->port, "/" KEY_AGENT_ALL);
@@ -56,11 +57,16 @@ static void connect_endpoint(Group *group)
 {
     const Flags *flags = group->flags;
     const char *host = flags->master_addr;
-    const double at_first = fmin(PATIENCE, flags->join_timeout);
-    bool connected = store_connect(&group->store, host, group->port, at_first);
-    if (!connected && errno != EPROTO && errno != ENOMSG && at_first < flags->join_timeout) {
-        log_info("waits for the rendezvous at %s:%d", host, group->port);
-        connected = store_connect(&group->store, host, group->port, flags->join_timeout - at_first);
+    const double deadline = seconds_now() + flags->join_timeout;
+    bool connected = false;
+    for (bool told = false;; told = true) {
+        serve_endpoint(group); // who had the port may have been about to end
+        const double left = fmax(0, deadline - seconds_now());
+        connected = store_connect(&group->store, host, group->port, fmin(PATIENCE, left));
+        if (connected || errno == EPROTO || errno == ENOMSG || left <= PATIENCE)
+            break;
+        if (!told)
+            log_info("waits for the rendezvous at %s:%d", host, group->port);
     }
     CHECK(connected,
           "no rendezvous at %s:%d within %g s (%s): is ddprun started on that host, with the same "
@@ -97,7 +103,6 @@ void group_open(Group *group, Flags *flags)
                       .port = flags->master_port };
     if (!flags->elastic)
         return;
-    serve_endpoint(group);
     connect_endpoint(group);
     check_job(group);
     if (group->server != NULL) {

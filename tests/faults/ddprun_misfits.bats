@@ -46,6 +46,23 @@ while True:
     ends fixed 143
 }
 
+@test "a port that is only taken while a job before this one ends is taken over" {
+    python3 -c 'import socket, sys, time
+taken = socket.socket()
+taken.bind(("127.0.0.1", int(sys.argv[1])))
+print(flush=True)
+time.sleep(1000)' "$PORT" > "$OUT/other" 3>&- &
+    pid[other]=$!
+    await test -s "$OUT/other"
+    agent late sh -c "$worker"
+    await grep -q "waits for the rendezvous at 127.0.0.1:$PORT" "$OUT/late"
+    end KILL other
+    gone other
+    await world 1
+    end TERM late
+    ends late 143
+}
+
 @test "an agent left over from a job at this port ends when it wakes up; the next job is left alone" {
     CONF=$CONF,keep_alive_max_attempt=4
     agent host sh -c "$worker"
