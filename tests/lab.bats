@@ -83,6 +83,10 @@ END
     run tools/lab.sh 07
     [ "$status" -eq 2 ]
     [[ $output == *"'07' is none of 02 02a 02b 02c 03 04 05" ]]
+    run make lab-07 BUILD="$BATS_TEST_TMPDIR/build"
+    [ "$status" -eq 2 ]
+    [[ $output == *"'07' is none of 02 02a 02b 02c 03 04 05"* ]]
+    [ ! -e "$BATS_TEST_TMPDIR/build" ] # before anything is built
     judge 2
     [[ $output == *"nothing is begun: make lab-02a"* ]]
 }
