@@ -153,6 +153,7 @@ EOF
 
 @test "--help teaches what this step knows" {
     run -0 ddprun --help
+    [[ $output == *"seconds from SIGTERM to SIGKILL (30)"* ]] # and what is so where nothing is said
     [[ $output == *LOCAL_RANK*--nproc-per-node*--nnodes* && $output != *--max-restarts* ]]
     local width
     width=$(echo "$output" | awk '{ if (length > n) n = length } END { print n }')

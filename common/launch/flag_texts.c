@@ -112,7 +112,10 @@ static void print_help(Step step)
             snprintf(flag, sizeof flag, "-%c, --%s %s", LETTERS[i], TABLE[i].name, argument);
         else
             snprintf(flag, sizeof flag, "--%s %s", TABLE[i].name, argument);
-        printf("  %-32s %s\n", flag, is_more ? FAULT_TABLE[i].help : TABLE[i].help);
+        printf("  %-32s %s", flag, is_more ? FAULT_TABLE[i].help : TABLE[i].help);
+        if (TABLE[i].value != NULL)
+            printf(" (%s)", TABLE[i].value);
+        printf("\n");
     }
     streams_exit();
 }
