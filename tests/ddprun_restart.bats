@@ -72,6 +72,7 @@ two_nodes() {
     [ "$status_0" -ge 10 ]
     [ "$status_0" -eq "$status_1" ]
     diff <(grep -A 4 "Root cause" "$OUT/node_0") <(grep -A 4 "Root cause" "$OUT/node_1")
+    grep -q "^  time    : .*, by its node's clock$" "$OUT/node_0"
     diff <(grep "^  attempt" "$OUT/node_0") <(grep "^  attempt" "$OUT/node_1")
 }
 

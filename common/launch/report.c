@@ -28,7 +28,7 @@ static void print_end(FILE *out, int status, int signal)
         fprintf(out, "killed by %s", signal_name(signal));
 }
 
-static void print_root(FILE *out, const Failure *root)
+static void print_root(FILE *out, const Failure *root, bool several_nodes)
 {
     char time_text[64];
     const time_t seconds = (time_t)root->time;
@@ -36,8 +36,9 @@ static void print_root(FILE *out, const Failure *root)
     localtime_r(&seconds, &local);
     strftime(time_text, sizeof time_text, "%Y-%m-%d %H:%M:%S", &local);
 
+    // Which of several nodes' failures came first, only their clocks say.
     fprintf(out, "Root cause (first observed failure):\n");
-    fprintf(out, "  time    : %s\n", time_text);
+    fprintf(out, "  time    : %s%s\n", time_text, several_nodes ? ", by its node's clock" : "");
     fprintf(out, "  node    : %d %s\n", root->node, root->host);
     if (root->rank >= 0)
         fprintf(out, "  rank    : %d (local_rank: %d, pid: %d)\n", root->rank, root->local_rank,
@@ -77,7 +78,7 @@ void report_print(const Failure *root, const Flags *flags, const Workers *worker
     FILE *out = open_memstream(&text, &length);
     CHECK(out != NULL, "out of memory");
     fprintf(out, THICK_RULE "%s FAILED\n" THIN_RULE, flags->program);
-    print_root(out, root);
+    print_root(out, root, flags->max_nodes > 1);
     if (workers->num_workers > is_here)
         fprintf(out, THIN_RULE "%s:\n", is_here ? "Others on this node" : "On this node");
     for (int i = 0; i < workers->num_workers; i++) {
