@@ -9,7 +9,7 @@ setup() {
 train() {
     local wanted=$1 ranks=$2
     shift 2
-    run env MAX_RESTARTS=0 timeout 120 05_fault_tolerance/run.sh "$ranks" --model linear --checkpoint-dir "$dir" "$@"
+    run env MAX_RESTARTS="${MAX_RESTARTS:-0}" timeout 120 05_fault_tolerance/run.sh "$ranks" --model linear --checkpoint-dir "$dir" "$@"
     echo "$output"
     [ "$status" -eq "$wanted" ]
 }
@@ -69,6 +69,22 @@ linear_random.safetensors" ]
 @test "an injected fault of another attempt does not mind how many ranks there are now" {
     train 2 1 --max-steps 2 --inject kill:1:1
     train 0 1 --max-steps 2 --inject kill:1:1@1
+}
+
+@test "two runs in one folder: the second says which process has it, and ends" {
+    said=$BATS_TEST_TMPDIR/said
+    MAX_RESTARTS=0 timeout 120 05_fault_tolerance/run.sh 1 --model linear 10000000 --save-every 0 --checkpoint-dir "$dir" >"$said" 2>&1 3>&- &
+    first=$!
+    until grep -q '^\[CPU0\] Epoch' "$said"; do
+        kill -0 $first
+        sleep 0.1
+    done
+    MAX_RESTARTS=3 train 2 1 --max-steps 2
+    pid=$(sed -n "s|.*process \([0-9]*\) on $(uname -n) saves its snapshots in $dir: wait for its end, or name another folder with --checkpoint-dir.*|\1|p" <<<"$output")
+    [ "$(cat "/proc/$pid/comm")" = train ]
+    kill -KILL "$pid"
+    wait $first || true
+    train 0 1 --max-steps 2 # its file stays, its lock does not
 }
 
 @test "restart.sh does not start again what was asked to end" {

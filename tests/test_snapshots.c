@@ -24,7 +24,7 @@ static int count_files(const char *pattern)
     int count = 0;
     DIR *dir = opendir(folder);
     for (const struct dirent *entry; (entry = readdir(dir)) != NULL;)
-        count += fnmatch(pattern, entry->d_name, 0) == 0;
+        count += fnmatch(pattern, entry->d_name, FNM_PERIOD) == 0; // without the lock
     closedir(dir);
     return count;
 }
@@ -109,7 +109,7 @@ static void test_when(void **state)
     snapshots_free(&snapshots);
     assert_int_equal(count_files("snapshot_e0_s[369].safetensors"), 3);
     assert_int_equal(count_files("epoch_[135].safetensors"), 3);
-    assert_int_equal(count_files("*"), 2 + 3 + 3); // . and ..
+    assert_int_equal(count_files("*"), 3 + 3);
 
     clear_folder(NULL);
     run.args.save_every_steps = run.args.save_every = 0;
@@ -123,7 +123,7 @@ static void test_when(void **state)
     snapshots_stop(&snapshots);
     snapshots_free(&snapshots);
     unmute(STDOUT_FILENO, saved);
-    assert_int_equal(count_files("*"), 2);
+    assert_int_equal(count_files("*"), 0);
     run_free(&run);
 }
 
@@ -175,7 +175,7 @@ static void test_cannot_write(void **state)
         }
         assert_non_null(strstr(warning, "fatal: cannot write "));
         assert_int_equal(count_files("snapshot_e0_s1.safetensors"), 1);
-        assert_int_equal(count_files("*"), 2 + 1);
+        assert_int_equal(count_files("*"), 1);
         clear_folder(NULL);
     }
 }
@@ -256,7 +256,7 @@ static void test_sweep(void **state)
     snprintf(path, sizeof path, "%s/f.safetensors.3.tmp", folder);
     assert_int_equal(mkdir(path, 0700), 0);
     safetensors_sweep(folder);
-    assert_int_equal(count_files("*"), 2 + 5);
+    assert_int_equal(count_files("*"), 5);
     assert_int_equal(count_files("a*"), 0);
     close(fd);
     safetensors_sweep(folder);
@@ -272,13 +272,14 @@ static void resume_scale(Rank *rank)
     Run run;
     Snapshots snapshots;
     LossScale scale = { .scale = 65536 };
-    start(&run, &snapshots, "linear");
+    run_init(&run, "linear", "sgd", 0.9, 1);
     run.device.loss_scale = &scale;
     run.args.resume_auto = true;
     snapshots_init(&snapshots, &run.args, &run.checkpoint, &pg);
     snapshots_resume(&snapshots);
     CHECK(run.model.step == 5 && scale.scale == 1024 && scale.good_steps == 7 && scale.skipped == 2,
           "step %d with scale %g", (int)run.model.step, (double)scale.scale);
+    snapshots_free(&snapshots);
     process_group_destroy(&pg);
     run_free(&run);
 }

@@ -17,12 +17,14 @@ typedef struct {
     const Args *args;
     Checkpoint *checkpoint; // what is saved
     ProcessGroup *pg;
+    int lock; // of the folder, see folder_lock.h
     bool writing; // there is a writer; on rank 0 only
     pthread_t writer;
     CheckpointCopy copy; // the writer's, while there is one
 } Snapshots;
 
-/* Pointers are borrowed. args: checkpoint_dir, resume, init_from, save_every_steps, keep. */
+/* Pointers are borrowed. args: checkpoint_dir, resume, init_from, save_every_steps, keep. Rank 0
+ * takes the folder for this run until snapshots_free, see folder_lock.h. */
 void snapshots_init(Snapshots *snapshots, const Args *args, Checkpoint *checkpoint,
                     ProcessGroup *pg);
 
@@ -45,7 +47,7 @@ void snapshots_epoch(Snapshots *snapshots, int epoch);
  * where it cannot be written. */
 void snapshots_stop(Snapshots *snapshots);
 
-/* Waits for the writer. */
+/* Waits for the writer, and gives the folder back. */
 void snapshots_free(Snapshots *snapshots);
 
 #endif

@@ -1,0 +1,85 @@
+/*
+ * A lock on a file that stays: who locks it writes there who it is. A file that was removed at the
+ * end would be another one for each of two that come at once. flock works on NFS, too, where a
+ * machine that has lost its power keeps its locks for as long as the server waits for it.
+ */
+#include "common/fault/folder_lock.h"
+
+#include <ctype.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdio.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "common/base/folder.h"
+#include "common/base/log.h"
+
+#define LOCK_FILE ".lock"
+#define SECONDS_HERE 10.0 // for a process of this machine to end
+#define SECONDS_ELSEWHERE 120.0 // and for a file server to find out
+#define LOOK_MS 100 // between two tries
+
+typedef char Holder[128]; // "process 1234 on HOST"
+
+static void name_this_process(Holder holder)
+{
+    char host[64] = "";
+    gethostname(host, sizeof host - 1);
+    snprintf(holder, sizeof(Holder), "process %d on %s", (int)getpid(), host);
+}
+
+/* As it stands in the file, which anybody may have written. */
+static void read_holder(int fd, Holder holder)
+{
+    const ssize_t length = pread(fd, holder, sizeof(Holder) - 1, 0);
+    holder[length > 0 ? length : 0] = '\0';
+    for (char *c = holder; *c != '\0'; c++)
+        if (!isprint((unsigned char)*c))
+            *c = '?';
+    if (holder[0] == '\0')
+        snprintf(holder, sizeof(Holder), "another process");
+}
+
+static bool is_here(const Holder holder, const Holder ours)
+{
+    const char *host = strstr(holder, " on ");
+    return host != NULL && strcmp(host, strstr(ours, " on ")) == 0;
+}
+
+/* Waits for whoever has it to end. */
+static void wait_for_holder(int fd, const char *dir, const Holder ours)
+{
+    Holder holder;
+    const double begun = seconds_now();
+    for (bool told = false; flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK; told = true) {
+        read_holder(fd, holder);
+        const double patience = is_here(holder, ours) ? SECONDS_HERE : SECONDS_ELSEWHERE;
+        if (!told)
+            log_info("waits %g s at most for %s, which saves its snapshots in %s", patience, holder,
+                     dir);
+        if (seconds_now() > begun + patience)
+            usage_error("%s saves its snapshots in %s: wait for its end, or name another folder "
+                        "with --checkpoint-dir",
+                        holder, dir);
+        poll(NULL, 0, LOOK_MS);
+    }
+}
+
+int folder_lock(const char *dir)
+{
+    char path[PATH_MAX];
+    const int length = snprintf(path, sizeof path, "%s/" LOCK_FILE, dir);
+    if (length >= (int)sizeof path || !folder_try(dir))
+        return -1;
+    const int fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return -1;
+    Holder ours;
+    name_this_process(ours);
+    wait_for_holder(fd, dir, ours);
+    if (ftruncate(fd, 0) < 0 || pwrite(fd, ours, strlen(ours), 0) < 0)
+        log_warning("cannot write %s: %s", path, strerror(errno)); // the lock holds all the same
+    return fd;
+}
