@@ -35,6 +35,13 @@ rows() {
     [ "$(ls "$OUT/c/flight" | paste -sd ' ')" = "rank0.flight rank1.flight" ]
 }
 
+@test "what a rank said when it gave up, the doctor says again" {
+    run -1 ranks 2 --inject exit:1:5
+    run -1 --separate-stderr $DOCTOR "$OUT/c"
+    [[ $output == *"Rank 1 gave up: --inject exit: this rank gives up after step 5"*"Restart 0, 2 ranks: "* ]]
+    ! grep "Rank 0 gave up: --inject" <<<"$output"
+}
+
 @test "a killed rank is named by the others and by the doctor" {
     run -137 ranks 3 --inject kill:1:5
     [[ $output == *"rank 1 is gone: connection closed during "*"; see $DOCTOR $OUT/c"* ]]

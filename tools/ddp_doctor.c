@@ -107,6 +107,19 @@ static void print_table(const Attempt *attempt, const WaitTimes *times, int64_t 
         print_rank(attempt, times, rank, now, (int)width);
 }
 
+/* What ranks have said when they gave up; who was killed could not. */
+static void print_words(const Attempt *attempt)
+{
+    const char *before = "\n";
+    for (int rank = 0; rank < attempt->world_size; rank++) {
+        const FlightRecord *record = attempt->flight[rank].record;
+        if (record == NULL || record->words[0] == '\0')
+            continue;
+        printf("%sRank %d gave up: %s\n", before, rank, record->words);
+        before = "";
+    }
+}
+
 int main(int argc, char **argv)
 {
     streams_guard();
@@ -131,6 +144,7 @@ int main(int argc, char **argv)
     const bool well = diagnose(&attempt, &times, now, verdict);
 
     print_table(&attempt, &times, now);
+    print_words(&attempt);
     printf("\nRestart %d, %d ranks: %s\n", attempt.restart_count, attempt.world_size, verdict);
     if (attempt.refused != NULL)
         log_warning("left out: %s", attempt.refused);

@@ -29,6 +29,9 @@ noreturn void die(const char *format, ...) __attribute__((format(printf, 1, 2)))
  * them become "?". */
 void log_leave_words(char *words);
 
+/* The words are left there, too, as far as its bytes reach; NULL: no longer. */
+void log_keep_words(char *place, size_t bytes);
+
 /* Ends this process with status 2: the command line (or its configuration file) asks for something
  * that cannot be. The line says what to type instead; log_speaks_for_node says who prints it. */
 noreturn void usage_error(const char *format, ...) __attribute__((format(printf, 1, 2)));

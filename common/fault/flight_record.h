@@ -42,6 +42,7 @@ typedef struct {
     _Atomic int64_t attempt; // the same on all ranks, and newer attempts' are greater; 0: joining
     int64_t program_ns; // when the program was built
     char host[64], program[1024];
+    char words[512]; // the rank's last, where it gave up
     FlightEntry entry[FLIGHT_ENTRIES];
 } FlightRecord;
 
