@@ -6,6 +6,7 @@
 # make lanes TRACE=FILE what --trace FILE wrote of a step, as lanes
 # make overlap    how much of the communication the backward pass hides
 # make scaling    what more ranks bring, and what they would on 1,024
+# make bench      all of it beside PyTorch, Gloo and Open MPI (10 minutes; ARGS=--help)
 # make clean      delete what was built     make help       this list
 #
 # Stages of step 02: make diff-02a, diff-02b, diff-02c, diff-02. make docs renews what the documents

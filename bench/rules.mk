@@ -7,6 +7,12 @@ $(BENCHES): %: %.o $(BUILD)/libcommon.a
 -include $(BENCHES:=.d)
 .PRECIOUS: $(BENCHES:=.o)
 
+# All suites of bench/suites, beside PyTorch, Gloo and Open MPI where they are (10 minutes; PyTorch comes as
+# for check-torch). SUITES="NAME ..." picks some; ARGS=--write puts the tables into bench/RESULTS.md, and
+# ARGS=--help names the other options.
+bench: all $(filter-out %/gpu_kernels,$(BENCHES))
+	@export BUILD=$(BUILD) TORCH_BIN="$$(tests/torch/venv.sh)"; bench/bench.py $(SUITES) $(ARGS)
+
 # How much of the communication is hidden, by bucket size (a table, build/overlap.png and .svg).
 overlap: all
 	@bench/overlap.sh
@@ -24,4 +30,4 @@ PYTHON ?= python3
 bench-gpu:
 	@$(MAKE) -s CUDA_ARCH=native $(BUILD)/bench/cnn_step $(BUILD)/bench/gpu_kernels
 	@BUILD=$(BUILD) bench/gpu.py --python $(PYTHON) $(ARGS)
-.PHONY: overlap scaling bench-gpu
+.PHONY: bench overlap scaling bench-gpu

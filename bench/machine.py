@@ -1,0 +1,81 @@
+"""The machine that figures come from: what it is, who else uses it meanwhile, and no process left behind."""
+
+import ctypes
+import glob
+import os
+import platform
+import re
+import resource
+import signal
+import subprocess
+
+
+def first_line(*command):
+    """What a program says of itself; "" where there is none."""
+    try:
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.split("\n", 1)[0].strip() if done.returncode == 0 else ""
+
+
+def describe(python):
+    """Processor, system and versions, by name; what is not there is left out. python: the venv's, or None."""
+    with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
+        model = re.search(r"^model name\s*: (.*)$", file.read(), re.M)
+    machine = {
+        "processor": model.group(1).strip() if model else platform.machine(),
+        "cores": len(os.sched_getaffinity(0)),
+        "kernel": "Linux " + platform.release(),
+        "compiler": first_line(os.environ.get("CC", "cc"), "--version"),
+        "PyTorch": first_line(python, "-c", "import torch; print(torch.__version__)") if python else "",
+        "MPI": first_line("mpirun", "--version"),
+        "commit": first_line("git", "describe", "--always", "--dirty", "--abbrev=10"),
+    }
+    return {name: value for name, value in machine.items() if value}
+
+
+class Load:
+    """The share of the machine that others have used since this was made: processes that are not ours,
+    and, on a virtual machine, its host. Ours count when they have ended."""
+
+    def __init__(self):
+        self.begin = self.now()
+
+    @staticmethod
+    def now():
+        """Seconds of all cores so far: passed, used by programs, and of these by ours."""
+        with open("/proc/stat", encoding="ascii") as file:
+            user, nice, system, idle, iowait, irq, softirq, steal = map(int, file.readline().split()[1:9])
+        ours = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+        hertz = os.sysconf("SC_CLK_TCK")
+        # Interrupts are left out: those of our own messages would count as somebody else's.
+        return ((user + nice + system + idle + iowait + irq + softirq + steal) / hertz,
+                (user + nice + system + steal) / hertz, sum(one.ru_utime + one.ru_stime for one in ours))
+
+    def others(self):
+        passed, used, ours = (end - begin for begin, end in zip(self.begin, self.now()))
+        return min(1.0, max(0.0, (used - ours) / passed)) if passed > 0 else 0.0
+
+
+def inherit_orphans():
+    """From now on, what a dead child of ours has started is our child, wherever in the tree it was."""
+    pr_set_child_subreaper = 36  # linux/prctl.h
+    ctypes.CDLL(None).prctl(pr_set_child_subreaper, 1, 0, 0, 0)
+
+
+def end_children():
+    """Kills all children, and theirs as they become ours, until there are none."""
+    while True:
+        for path in glob.glob("/proc/[0-9]*/stat"):
+            try:
+                with open(path, encoding="ascii", errors="replace") as file:
+                    pid, rest = file.read().split(" ", 1)
+                if int(rest.rsplit(")", 1)[1].split()[1]) == os.getpid():
+                    os.kill(int(pid), signal.SIGKILL)
+            except (OSError, IndexError):
+                pass  # it has ended meanwhile
+        try:
+            os.waitpid(-1, 0)
+        except ChildProcessError:
+            return
