@@ -1,14 +1,15 @@
 /*
  * collectives - the time of an all-reduce by size, from 4 bytes to 16 MiB, as rank 0 sees it: the
- * median of its calls. Lines "ranks bytes seconds", for bench/scaling.sh.
+ * median of its calls. Lines "ranks bytes seconds", for bench/alpha_beta.sh.
  *
  *     03_torchrun_env/ddprun --nproc-per-node 2 build/bench/collectives [backend [calls]]
+ *
+ * Or the collectives that are named, up to 64 MiB, each size so many times the one before; lines as
+ * bench/suite.py has them, taken as bench/collectives.h says:
+ *
+ *     03_torchrun_env/ddprun --nproc-per-node 2 build/bench/collectives tcp 4 all_reduce broadcast
  */
-#include <stdlib.h>
-
-#include "bench/median.h"
-#include "common/base/log.h"
-#include "common/base/memory.h"
+#include "bench/collectives.h"
 #include "common/dist/dist_env.h"
 #include "common/dist/process_group.h"
 
@@ -31,6 +32,45 @@ static double median_seconds(ProcessGroup *pg, float *data, size_t count, int ca
     return middle;
 }
 
+static void measure_all_reduce(ProcessGroup *pg, int calls)
+{
+    float *data = mem_calloc(MAX_BYTES, 1);
+    for (size_t bytes = sizeof *data; bytes <= MAX_BYTES; bytes *= 4) {
+        const double seconds = median_seconds(pg, data, bytes / sizeof *data, calls);
+        if (pg->rank == 0)
+            log_print("%d %zu %.9f", pg->world_size, bytes, seconds);
+    }
+    free(data);
+}
+
+static void our_all_reduce(void *group, const float *in, float *out, size_t count)
+{
+    (void)in;
+    all_reduce(group, out, count, FLOAT32, REDUCE_SUM);
+}
+
+static void our_broadcast(void *group, const float *in, float *out, size_t count)
+{
+    (void)in;
+    broadcast(group, out, count, FLOAT32, 0);
+}
+
+static void our_all_gather(void *group, const float *in, float *out, size_t count)
+{
+    const ProcessGroup *pg = group;
+    all_gather(group, in, out, count / (size_t)pg->world_size, FLOAT32);
+}
+
+static void our_barrier(void *group)
+{
+    barrier(group);
+}
+
+static double our_largest(void *group, double seconds)
+{
+    return all_reduce_scalar(group, seconds, REDUCE_MAX);
+}
+
 int main(int argc, char **argv)
 {
     Args args;
@@ -44,14 +84,18 @@ int main(int argc, char **argv)
     ProcessGroup pg;
     process_group_init(&pg, &args, env.master_addr, env.master_port, env.rank, env.world_size,
                        (Place){ 0 });
-
-    float *data = mem_calloc(MAX_BYTES, 1);
-    for (size_t bytes = sizeof *data; bytes <= MAX_BYTES; bytes *= 4) {
-        const double seconds = median_seconds(&pg, data, bytes / sizeof *data, calls);
-        if (env.rank == 0)
-            log_print("%d %zu %.9f", env.world_size, bytes, seconds);
-    }
-    free(data);
+    const Collectives collectives = { env.rank,
+                                      env.world_size,
+                                      &pg,
+                                      our_barrier,
+                                      our_largest,
+                                      { { "all_reduce", our_all_reduce },
+                                        { "broadcast", our_broadcast },
+                                        { "all_gather", our_all_gather } } };
+    if (argc > 3)
+        measure_collectives(&collectives, argc - 2, argv + 2);
+    else
+        measure_all_reduce(&pg, calls);
     process_group_destroy(&pg);
     return 0;
 }

@@ -1,5 +1,6 @@
 # Benchmarks: programs that measure, kept apart from the tests that check.
-BENCHES := $(patsubst %.c,$(BUILD)/%,$(wildcard bench/*.c))
+BENCHES := $(filter-out $(if $(filter 0,$(MPI)),bench/%_mpi.c),$(wildcard bench/*.c))
+BENCHES := $(BENCHES:%.c=$(BUILD)/%)
 
 $(BENCHES): %: %.o $(BUILD)/libcommon.a
 	$(LINK) $(LDFLAGS) -o $@ $^ $(LDLIBS)

@@ -189,6 +189,7 @@ END
 
 @test "the suites there are, and what is asked for wrongly" {
     run -0 bench/bench.py --list
+    [[ $output == *"collectives_2 "*"Collectives between 2 ranks"* ]]
     run -1 bench/bench.py no_such
     [ "$output" = "bench.py: there is no suite no_such: --list names them" ]
     run -2 bench/bench.py --turns -1

@@ -1,0 +1,90 @@
+/*
+ * collectives.h - how long collectives take, by size: one loop, for our backends (collectives.c)
+ * and for MPI as it is (collectives_mpi.c). collectives_gloo.py does the same in Python.
+ *
+ * As in nccl-tests, calls follow one another, since a barrier before each would be part of what is
+ * measured. Five times as many as fit into BATCH_SECONDS, after two that do not count: a batch
+ * takes as long as its slowest rank, and the median of the batches, by call, is the result. Sizes
+ * are those of the longer array; all_reduce and broadcast work in place, all_gather does not.
+ */
+#ifndef BENCH_COLLECTIVES_H
+#define BENCH_COLLECTIVES_H
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench/median.h"
+#include "common/base/log.h"
+#include "common/base/memory.h"
+
+#define LARGEST_BYTES ((size_t)64 << 20)
+#define BATCH_SECONDS 0.004
+enum { NUM_BATCHES = 5, MOST_CALLS = 2000, NUM_OPERATIONS = 3 };
+
+typedef struct {
+    const char *name; // as in the lines that are printed
+    /* Of float32 arrays, `count` elements long; all_gather's `in` is this rank's share of `out`. */
+    void (*call)(void *group, const float *in, float *out, size_t count);
+} Operation;
+
+typedef struct {
+    int rank, world_size;
+    void *group; // handed to all calls
+    void (*barrier)(void *group);
+    double (*largest)(void *group, double seconds); // of all ranks
+    Operation operations[NUM_OPERATIONS];
+} Collectives;
+
+static inline double batch_seconds(const Collectives *c, const Operation *operation,
+                                   const float *in, float *out, size_t count, int calls)
+{
+    c->barrier(c->group);
+    const double begin = seconds_now();
+    for (int i = 0; i < calls; i++)
+        operation->call(c->group, in, out, count);
+    return c->largest(c->group, seconds_now() - begin) / calls;
+}
+
+/* Prints a line of bench/suite.py's for each size, which grow by `factor`, from rank 0. */
+static inline void measure_operation(const Collectives *c, const Operation *operation, int factor)
+{
+    float *in = mem_calloc(LARGEST_BYTES, 1), *out = mem_calloc(LARGEST_BYTES, 1);
+    memset(in, 0, LARGEST_BYTES); // memory that nobody has written to may be one page for all
+    memset(out, 0, LARGEST_BYTES);
+    for (size_t bytes = sizeof *out; bytes <= LARGEST_BYTES; bytes *= (size_t)factor) {
+        const size_t count = bytes / sizeof *out;
+        if (count < (size_t)c->world_size && strcmp(operation->name, "all_gather") == 0)
+            continue; // a share would be less than a number
+        batch_seconds(c, operation, in, out, count, 1);
+        const double seconds = batch_seconds(c, operation, in, out, count, 1);
+        const double fit = BATCH_SECONDS / seconds;
+        const int calls = fit > MOST_CALLS ? MOST_CALLS : fit < 1 ? 1 : (int)fit;
+        double batches[NUM_BATCHES];
+        for (int i = 0; i < NUM_BATCHES; i++)
+            batches[i] = batch_seconds(c, operation, in, out, count, calls);
+        if (c->rank == 0)
+            log_print("{\"case\": \"%s, %d ranks\", \"x\": %zu, \"value\": %.3f, \"unit\": \"us\"}",
+                      operation->name, c->world_size, bytes, 1e6 * median(batches, NUM_BATCHES));
+    }
+    free(in);
+    free(out);
+}
+
+/* arguments: FACTOR OPERATION..., as in "4 all_reduce broadcast". */
+static inline void measure_collectives(const Collectives *c, int count, char **arguments)
+{
+    const int factor = count > 1 ? atoi(arguments[0]) : 0;
+    CHECK(factor > 1, "what is to be measured is missing: FACTOR OPERATION..., as in 4 all_reduce");
+    for (int i = 1; i < count; i++) {
+        const Operation *operation = c->operations;
+        while (operation < c->operations + NUM_OPERATIONS &&
+               strcmp(operation->name, arguments[i]) != 0)
+            operation++;
+        CHECK(operation < c->operations + NUM_OPERATIONS,
+              "%s: it is all_reduce, broadcast or all_gather", arguments[i]);
+        measure_operation(c, operation, factor);
+    }
+}
+
+#endif

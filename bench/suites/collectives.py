@@ -1,0 +1,51 @@
+"""Collectives by size: ours, Gloo's and Open MPI's."""
+
+from suite import Contender, Goal, Suite
+
+KIB = 1 << 10
+NOTE = ("float32, host memory, the ranks on one machine and bound to no core. Sizes are those of the longer "
+        "array; algbw and busbw are nccl-tests'. Calls follow one another: the median of five batches, each as "
+        "long as its slowest rank takes, by call. So a short broadcast shows how many a second there can be: "
+        "its root need not wait.")
+# PML ob1 drives the BTLs that are named; of those left, the one for shared memory is vader or sm, by version.
+TCP = ["--mca", "pml", "ob1", "--mca", "btl", "self,tcp", "--mca", "btl_tcp_if_include", "lo"]
+SHARED_MEMORY = ["--mca", "pml", "ob1", "--mca", "btl", "^tcp,openib"]
+MPI_ENVIRONMENT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+OPERATIONS = ["all_reduce", "broadcast", "all_gather"]
+
+
+def contenders(ranks, *what):
+    ddprun = ["03_torchrun_env/ddprun", "--nproc-per-node", str(ranks)]
+    mpirun = ["mpirun", "-n", str(ranks), "--bind-to", "none", "--oversubscribe"]
+    ours, theirs = "{build}/bench/collectives", "{build}/bench/collectives_mpi"
+
+    def mpi(name, *command):
+        return Contender(name, [*mpirun, *command, *what], MPI_ENVIRONMENT, needs=["{build}/bench/collectives_mpi"])
+
+    return [
+        Contender("ddp.c (tcp)", [*ddprun, ours, "tcp", *what]),
+        mpi("ddp.c (mpi)", ours, "mpi"),
+        Contender("Gloo", [*ddprun, "{python}", "bench/collectives_gloo.py", *what]),
+        mpi("Open MPI (shared memory)", *SHARED_MEMORY, theirs),
+        mpi("Open MPI (tcp)", *TCP, theirs),
+    ]
+
+
+def goals(operations, ranks):
+    for operation in operations:
+        case = f"{operation}, {ranks} ranks"
+        yield Goal(case, "Open MPI (tcp)", 1, x_from=256 * KIB)
+        yield Goal(case, "Gloo", 5, x_from=256 * KIB)
+
+
+def bus(operations, ranks):
+    factors = {"all_reduce": 2 * (ranks - 1) / ranks, "broadcast": 1, "all_gather": (ranks - 1) / ranks}
+    return {f"{operation}, {ranks} ranks": factors[operation] for operation in operations}
+
+
+SUITES = [
+    Suite("collectives_2", "Collectives between 2 ranks", contenders(2, "4", *OPERATIONS), note=NOTE,
+          goals=[*goals(OPERATIONS, 2), Goal("all_reduce, 2 ranks, 1 KiB", limit=15)], bus=bus(OPERATIONS, 2)),
+    Suite("collectives_4", "All-reduce between 4 ranks", contenders(4, "16", "all_reduce"), note=NOTE, seconds=60,
+          goals=list(goals(["all_reduce"], 4)), bus=bus(["all_reduce"], 4)),
+]
