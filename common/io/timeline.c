@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/base/memory.h"
 #include "common/base/folder.h"
 #include "common/base/log.h"
+#include "common/base/memory.h"
 #include "common/dist/observer.h"
 
 enum { MAX_RECORDS = 1 << 20, NUM_PINGS = 16 };
