@@ -67,10 +67,11 @@ int main(int argc, char **argv)
     for (int round = 0; round < rounds; round++)
         seconds[round] = run(&model, &optim, &batch, &rng, at_a_time);
     const double step = median(seconds, rounds);
-    printf("%.0f samples/s, %.4f ms a step (batch %d, %s, %d threads, amp %s, median of %d x %d "
-           "steps)\n",
-           args.batch_size / step, 1e3 * step, args.batch_size, device.name, device.threads,
-           args.amp, rounds, at_a_time);
+    fprintf(stderr, "%.4f ms a step (%s, median of %d x %d steps)\n", 1e3 * step, device.name,
+            rounds, at_a_time);
+    printf("{\"case\": \"batch %d, %d thread%s, %s\", \"value\": %.6g, \"unit\": \"samples/s\"}\n",
+           args.batch_size, device.threads, device.threads == 1 ? "" : "s",
+           device.amp == AMP_OFF ? "fp32" : args.amp, args.batch_size / step);
 
     free(seconds);
     free((size_t *)batch.index);

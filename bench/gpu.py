@@ -5,7 +5,7 @@
 The CNN's training step on a GPU, ours beside PyTorch's, which take turns; then what share of the
 roofline each kernel reaches (gpu_kernels.c). Prints tables for bench/RESULTS.md, and writes all
 figures to FILE (build/bench/gpu.json). --python has PyTorch; without one, ours are measured alone."""
-import argparse, json, os, platform, re, statistics, subprocess, sys
+import argparse, json, os, platform, statistics, subprocess, sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BUILD = os.path.join(ROOT, os.environ.get("BUILD", "build"))
@@ -59,8 +59,7 @@ def our_seconds(args, batch, precision, way):
     if way == "graph":
         command += ["--cuda-graph", "on"]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=600)
-    found = re.search(r"([0-9.]+) ms a step", done.stdout)
-    return float(found.group(1)) / 1e3 if done.returncode == 0 and found else None
+    return batch / json.loads(done.stdout)["value"] if done.returncode == 0 else None
 
 
 def measure(args, pytorch):

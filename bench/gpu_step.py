@@ -7,28 +7,13 @@ pass and the loss are torch.compile's with mode="reduce-overhead" (CUDA graphs) 
 fused one. The images lie on the GPU as bytes, as ours do; the rows of a batch come from the host."""
 import statistics, sys, time, warnings
 import torch
-from torch import nn
 import torch.nn.functional as F
+from net import Net
 
 WARM_UP, AT_A_TIME, ROWS = 20, 20, 1437
 device = torch.device(sys.argv[1] if len(sys.argv) > 1 else "cuda")
 on_gpu = device.type == "cuda"
 warnings.simplefilter("ignore")
-
-
-class Net(nn.Module):
-    """The network of PyTorch's MNIST example."""
-
-    def __init__(self):
-        super().__init__()
-        self.conv1, self.conv2 = nn.Conv2d(1, 32, 3), nn.Conv2d(32, 64, 3)
-        self.fc1, self.fc2 = nn.Linear(9216, 128), nn.Linear(128, 10)
-        self.dropout1, self.dropout2 = nn.Dropout(0.25), nn.Dropout(0.5)
-
-    def forward(self, x):
-        x = F.relu(self.conv2(F.relu(self.conv1(x))))
-        x = self.dropout1(F.max_pool2d(x, 2)).flatten(1)
-        return F.log_softmax(self.fc2(self.dropout2(F.relu(self.fc1(x)))), dim=1)
 
 
 class Trainer:

@@ -1,0 +1,114 @@
+/*
+ * ddp_step - what the ranks of 03 train together: samples per second of the CNN with the reducer,
+ * one thread and a batch of 64 for each, digits in memory. `alone` leaves out all communication:
+ * so many trainings that happen to run at the same time, which is the most that could be had.
+ * Beside it: ddp_step.py, the same with PyTorch's DDP over gloo.
+ *
+ *     03_torchrun_env/ddprun --nproc-per-node 2 build/bench/ddp_step [steps [alone]]
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/args.h"
+#include "common/base/log.h"
+#include "common/data/dataloader.h"
+#include "common/dist/ddp.h"
+#include "common/dist/env.h"
+#include "common/nn/optim.h"
+
+enum { BATCH_SIZE = 64, WARM_UP = 4 };
+
+typedef struct {
+    Model *model;
+    Optimizer *optim;
+    Reducer *reducer; // NULL: alone
+    Sampler *sampler;
+    DataLoader *loader;
+} Training;
+
+/* Full batches only, as many epochs of them as it takes. */
+static const Batch *next_batch(const Training *training)
+{
+    const Batch *batch = dataloader_next(training->loader);
+    if (batch == NULL) {
+        sampler_set_epoch(training->sampler, (int)training->model->step);
+        batch = dataloader_next(training->loader);
+    }
+    return batch;
+}
+
+static void run(const Training *training, int steps)
+{
+    for (int step = 0; step < steps; step++) {
+        const Batch *batch = next_batch(training);
+        model_zero_grad(training->model);
+        model_forward(training->model, batch);
+        model_backward(training->model);
+        if (training->reducer != NULL)
+            reducer_finalize(training->reducer);
+        optim_step(training->optim);
+    }
+}
+
+/* The ranks begin together, and each counts until it is done. */
+static void measure(const Training *training, ProcessGroup *pg, int steps)
+{
+    run(training, WARM_UP);
+    barrier(pg);
+    const double begin = seconds_now();
+    run(training, steps);
+    const double rate = steps * BATCH_SIZE / (seconds_now() - begin);
+    const double sum = all_reduce_scalar(pg, rate, REDUCE_SUM);
+    if (pg->rank == 0)
+        printf("{\"case\": \"%d ranks\", \"value\": %.6g, \"unit\": \"samples/s\"}\n",
+               pg->world_size, sum);
+}
+
+int main(int argc, char **argv)
+{
+    const int steps = argc > 1 ? atoi(argv[1]) : 40;
+    const bool alone = argc > 2 && strcmp(argv[2], "alone") == 0;
+    CHECK(steps > 0, "%s steps: it is a number from 1 on", argv[1]);
+    CHECK(alone || argc < 3, "%s: there is only alone", argv[2]);
+    Args args;
+    args_defaults(&args, "cnn");
+    args.device = "cpu";
+    args.threads = 1;
+    const int rank = env_int("RANK"), world_size = env_int("WORLD_SIZE");
+    log_set_rank(rank, world_size);
+    Device device;
+    device_init(&device, &args, rank);
+    ProcessGroup pg;
+    process_group_init(&pg, &args, env_str("MASTER_ADDR"), env_int("MASTER_PORT"), rank, world_size,
+                       device.place);
+    Rng rng;
+    rng_seed(&rng, args.seed);
+    Dataset dataset;
+    dataset_init(&dataset, &args, TRAIN, &rng);
+    Sampler sampler;
+    distributed_sampler_init(&sampler, dataset.size / BATCH_SIZE * BATCH_SIZE, rank, world_size,
+                             true, true, args.seed);
+    DataLoader loader;
+    dataloader_init(&loader, &dataset, &sampler, BATCH_SIZE);
+    Model model;
+    model_init(&model, &args, BATCH_SIZE, &rng, &device);
+    Optimizer optim;
+    optim_init(&optim, &args, &model);
+    Reducer reducer;
+    reducer_init(&reducer, &args, &pg, model.grads, model.parameter, model.num_parameters);
+    if (!alone)
+        model_set_grad_hook(&model, reducer_mark_ready, &reducer);
+
+    measure(&(Training){ &model, &optim, alone ? NULL : &reducer, &sampler, &loader }, &pg, steps);
+
+    reducer_free(&reducer);
+    process_group_destroy(&pg);
+    optim_free(&optim);
+    model_free(&model);
+    dataloader_free(&loader);
+    sampler_free(&sampler);
+    dataset_free(&dataset);
+    device_free(&device);
+    return 0;
+}

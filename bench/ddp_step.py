@@ -1,0 +1,37 @@
+#!/usr/bin/env python3
+"""Usage: 03_torchrun_env/ddprun --nproc-per-node 2 bench/ddp_step.py [steps]     As ddp_step.c, with PyTorch's DDP."""
+import json, sys, time
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from torch.nn.parallel import DistributedDataParallel
+from net import Net
+
+BATCH, WARM_UP, ROWS = 64, 4, 1437
+steps = int(sys.argv[1]) if len(sys.argv) > 1 else 40
+torch.set_num_threads(1)
+dist.init_process_group("gloo")
+rank, world_size = dist.get_rank(), dist.get_world_size()
+torch.manual_seed(rank)
+model = DistributedDataParallel(Net())
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+images, labels = torch.randn(ROWS, 1, 28, 28), torch.randint(0, 10, (ROWS,))
+
+
+def run(steps):
+    for _ in range(steps):
+        rows = torch.randint(0, ROWS, (BATCH,))
+        optimizer.zero_grad()
+        F.nll_loss(model(images[rows]), labels[rows]).backward()
+        optimizer.step()
+
+
+run(WARM_UP)
+dist.barrier()
+begin = time.monotonic()
+run(steps)
+rate = torch.tensor(steps * BATCH / (time.monotonic() - begin), dtype=torch.float64)
+dist.all_reduce(rate)
+if rank == 0:
+    print(json.dumps({"case": "%d ranks" % world_size, "value": rate.item(), "unit": "samples/s"}))
+dist.destroy_process_group()
