@@ -2,7 +2,7 @@
  * backend.h - what a way of communicating must provide: tcp, mpi or nccl.
  *
  * One struct describes any collective. Backends queue it, compare it with the other ranks' and
- * carry it out; a table of six functions is all they have to offer.
+ * carry it out; a table of functions is all they have to offer.
  */
 #ifndef COMMON_DIST_BACKEND_H
 #define COMMON_DIST_BACKEND_H
@@ -50,6 +50,9 @@ typedef struct Backend {
     // Collective on pg. Who is in sub is known; color < 0: nobody.
     void (*split)(ProcessGroup *sub, ProcessGroup *pg, int color);
     long (*start)(ProcessGroup *pg, const Collective *collective); // queues it, returns a ticket
+    // The caller will not wait at once: what is queued shall be carried out meanwhile. NULL: start
+    // sees to it.
+    void (*go)(ProcessGroup *pg);
     void (*wait)(ProcessGroup *pg, long ticket); // tickets are counted from 0, in order
     void (*destroy)(ProcessGroup *pg); // collective
 } Backend;

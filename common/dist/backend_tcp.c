@@ -1,11 +1,13 @@
 /*
  * The tcp backend: what Gloo is to PyTorch, small enough to be read.
  *
- * Collectives wait in a queue for the progress thread, which carries them out one after the other
- * while the training goes on: that is how communication overlaps the backward pass. One thread and
- * one order suffice, since all ranks make the same calls in the same order. The files below it,
- * from the bottom up: tcp_mesh.c connects the ranks, tcp_watch.c waits and names who is to blame,
- * tcp_exchange.c moves messages, tcp_ring.c and its neighbours are the algorithms.
+ * Collectives wait in a queue and are carried out one after the other: all ranks make the same
+ * calls in the same order. Whoever carries one out is the driver, and has the connections for
+ * himself. Who waits for a call drives: a blocking call needs no other thread and is not slowed
+ * down by waking one. As long as nobody waits, the progress thread drives while the training goes
+ * on: that is how communication overlaps the backward pass. The files below it, from the bottom up:
+ * tcp_mesh.c connects the ranks, tcp_watch.c waits and names who is to blame, tcp_exchange.c moves
+ * messages, tcp_ring.c and its neighbours are the algorithms.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -23,14 +25,17 @@
 #define MAX_QUEUED 256
 
 /* Ticket t is in slot t % MAX_QUEUED until it is finished. The mutex guards all but the mesh, which
- * is the thread's own. */
+ * is the driver's own. */
 typedef struct {
     Mesh mesh;
-    pthread_t thread;
+    pthread_t thread; // drives while nobody waits
     pthread_mutex_t mutex;
-    pthread_cond_t changed;
+    pthread_cond_t work; // the thread may have something to do
+    pthread_cond_t done; // a ticket is finished, and there is no driver
     Collective queue[MAX_QUEUED];
     long started, finished; // tickets handed out, tickets done
+    int waiting; // callers who wait for a ticket
+    bool driven; // is somebody carrying out ticket `finished`?
     bool closing;
 } Tcp;
 
@@ -73,26 +78,47 @@ static void carry_out(Mesh *mesh, const Collective *collective)
     }
 }
 
+/* Carries out the first call in the queue. The mutex is held before and after, not meanwhile. */
+static void drive(Tcp *tcp)
+{
+    const Collective *collective = &tcp->queue[tcp->finished % MAX_QUEUED];
+    tcp->driven = true;
+    pthread_mutex_unlock(&tcp->mutex);
+    collective_report(collective, COLLECTIVE_STARTED);
+    carry_out(&tcp->mesh, collective);
+    collective_report(collective, COLLECTIVE_COMPLETED);
+    pthread_mutex_lock(&tcp->mutex);
+    tcp->driven = false;
+    tcp->finished++;
+    pthread_cond_broadcast(&tcp->done);
+}
+
 static void *progress(void *argument)
 {
     Tcp *tcp = argument;
     pthread_mutex_lock(&tcp->mutex);
-    for (;;) {
-        while (tcp->finished == tcp->started && !tcp->closing)
-            pthread_cond_wait(&tcp->changed, &tcp->mutex);
-        if (tcp->finished == tcp->started)
-            break;
-        const Collective collective = tcp->queue[tcp->finished % MAX_QUEUED];
-        pthread_mutex_unlock(&tcp->mutex);
-        collective_report(&collective, COLLECTIVE_STARTED);
-        carry_out(&tcp->mesh, &collective);
-        collective_report(&collective, COLLECTIVE_COMPLETED);
-        pthread_mutex_lock(&tcp->mutex);
-        tcp->finished++;
-        pthread_cond_broadcast(&tcp->changed);
-    }
+    while (!tcp->closing)
+        if (tcp->finished == tcp->started || tcp->waiting > 0)
+            pthread_cond_wait(&tcp->work, &tcp->mutex);
+        else
+            drive(tcp);
     pthread_mutex_unlock(&tcp->mutex);
     return NULL;
+}
+
+/* Returns when the ticket is finished. The mutex is held. Needs no deadline of its own: the driver
+ * ends the process when a call takes too long. */
+static void finish(Tcp *tcp, long ticket)
+{
+    tcp->waiting++;
+    while (tcp->finished <= ticket)
+        if (tcp->driven)
+            pthread_cond_wait(&tcp->done, &tcp->mutex);
+        else
+            drive(tcp);
+    tcp->waiting--;
+    if (tcp->finished < tcp->started) // what is left is the thread's again
+        pthread_cond_signal(&tcp->work);
 }
 
 static void tcp_init(ProcessGroup *pg)
@@ -101,7 +127,8 @@ static void tcp_init(ProcessGroup *pg)
     pg->state = tcp;
     mesh_init(&tcp->mesh, pg);
     pthread_mutex_init(&tcp->mutex, NULL);
-    pthread_cond_init(&tcp->changed, NULL);
+    pthread_cond_init(&tcp->work, NULL);
+    pthread_cond_init(&tcp->done, NULL);
 
     const int error = thread_start(&tcp->thread, progress, tcp);
     CHECK(error == 0, "cannot start the tcp backend's thread: %s", strerror(error));
@@ -119,22 +146,27 @@ static long tcp_start(ProcessGroup *pg, const Collective *collective)
 {
     Tcp *tcp = pg->state;
     pthread_mutex_lock(&tcp->mutex);
-    while (tcp->started - tcp->finished == MAX_QUEUED)
-        pthread_cond_wait(&tcp->changed, &tcp->mutex);
+    if (tcp->started - tcp->finished == MAX_QUEUED)
+        finish(tcp, tcp->finished);
     const long ticket = tcp->started++;
     tcp->queue[ticket % MAX_QUEUED] = *collective;
-    pthread_cond_broadcast(&tcp->changed);
     pthread_mutex_unlock(&tcp->mutex);
     return ticket;
 }
 
-/* Needs no deadline of its own: the thread ends the process when a call takes too long. */
+static void tcp_go(ProcessGroup *pg)
+{
+    Tcp *tcp = pg->state;
+    pthread_mutex_lock(&tcp->mutex);
+    pthread_cond_signal(&tcp->work);
+    pthread_mutex_unlock(&tcp->mutex);
+}
+
 static void tcp_wait(ProcessGroup *pg, long ticket)
 {
     Tcp *tcp = pg->state;
     pthread_mutex_lock(&tcp->mutex);
-    while (tcp->finished <= ticket)
-        pthread_cond_wait(&tcp->changed, &tcp->mutex);
+    finish(tcp, ticket);
     pthread_mutex_unlock(&tcp->mutex);
 }
 
@@ -144,13 +176,15 @@ static void tcp_destroy(ProcessGroup *pg)
     if (pg->parent != NULL)
         return;
     pthread_mutex_lock(&tcp->mutex);
+    finish(tcp, tcp->started - 1);
     tcp->closing = true;
-    pthread_cond_broadcast(&tcp->changed);
+    pthread_cond_signal(&tcp->work);
     pthread_mutex_unlock(&tcp->mutex);
     pthread_join(tcp->thread, NULL);
 
     mesh_free(&tcp->mesh);
-    pthread_cond_destroy(&tcp->changed);
+    pthread_cond_destroy(&tcp->done);
+    pthread_cond_destroy(&tcp->work);
     pthread_mutex_destroy(&tcp->mutex);
     free(tcp);
 }
@@ -173,5 +207,6 @@ const Backend backend_tcp = { .name = "tcp",
                               .init = tcp_init,
                               .split = tcp_split,
                               .start = tcp_start,
+                              .go = tcp_go,
                               .wait = tcp_wait,
                               .destroy = tcp_destroy };

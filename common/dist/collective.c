@@ -130,14 +130,13 @@ static void check(const ProcessGroup *pg, const Collective *collective)
     CHECK(collective->root >= 0 && collective->root < pg->world_size,
           "%s: there is no rank %d: ranks are numbered from 0 to %d", kinds[collective->kind].name,
           collective->root, pg->world_size - 1);
-    collective_describe(collective, text);
     CHECK(!is_point_to_point(collective) || collective->root != pg->rank,
-          "%s: that is this rank itself", text);
+          "%s: that is this rank itself", collective_describe(collective, text));
 
     size_t bytes = 0;
     CHECK(!__builtin_mul_overflow(collective->count, dtype_size(collective->type), &bytes) &&
               !__builtin_mul_overflow(bytes, (size_t)pg->world_size, &bytes),
-          "%s: no memory is that large", text);
+          "%s: no memory is that large", collective_describe(collective, text));
 }
 
 static Work start(ProcessGroup *pg, CollectiveKind kind, const void *in, void *out, size_t count,
@@ -173,7 +172,7 @@ void work_wait(Work work)
     span_end(&span);
 }
 
-Work all_reduce_async(ProcessGroup *pg, void *data, size_t count, DType type, ReduceOp op)
+static Work start_all_reduce(ProcessGroup *pg, void *data, size_t count, DType type, ReduceOp op)
 {
     if (hierarchy_pays(pg, count, type))
         return hierarchical_all_reduce(pg->nodes, data, count, type, op);
@@ -182,91 +181,105 @@ Work all_reduce_async(ProcessGroup *pg, void *data, size_t count, DType type, Re
     return start(pg, ALL_REDUCE, data, data, count, type, op, 0);
 }
 
+/* While the caller goes on. The thread of staging waits for each call, so that nothing is needed.
+ */
+static Work in_background(Work work)
+{
+    if (work.pg->backend->go != NULL && work.pg->staging == NULL)
+        work.pg->backend->go(work.pg);
+    return work;
+}
+
+Work all_reduce_async(ProcessGroup *pg, void *data, size_t count, DType type, ReduceOp op)
+{
+    return in_background(start_all_reduce(pg, data, count, type, op));
+}
+
 Work broadcast_async(ProcessGroup *pg, void *data, size_t count, DType type, int root)
 {
-    return start(pg, BROADCAST, data, data, count, type, 0, root);
+    return in_background(start(pg, BROADCAST, data, data, count, type, 0, root));
 }
 
 Work reduce_async(ProcessGroup *pg, void *data, size_t count, DType type, ReduceOp op, int root)
 {
-    return start(pg, REDUCE, data, data, count, type, op, root);
+    return in_background(start(pg, REDUCE, data, data, count, type, op, root));
 }
 
 Work gather_async(ProcessGroup *pg, const void *in, void *out, size_t count, DType type, int root)
 {
-    return start(pg, GATHER, in, out, count, type, 0, root);
+    return in_background(start(pg, GATHER, in, out, count, type, 0, root));
 }
 
 Work all_gather_async(ProcessGroup *pg, const void *in, void *out, size_t count, DType type)
 {
-    return start(pg, ALL_GATHER, in, out, count, type, 0, 0);
+    return in_background(start(pg, ALL_GATHER, in, out, count, type, 0, 0));
 }
 
 Work scatter_async(ProcessGroup *pg, const void *in, void *out, size_t count, DType type, int root)
 {
-    return start(pg, SCATTER, in, out, count, type, 0, root);
+    return in_background(start(pg, SCATTER, in, out, count, type, 0, root));
 }
 
 Work reduce_scatter_async(ProcessGroup *pg, const void *in, void *out, size_t count, DType type,
                           ReduceOp op)
 {
-    return start(pg, REDUCE_SCATTER, in, out, count, type, op, 0);
+    return in_background(start(pg, REDUCE_SCATTER, in, out, count, type, op, 0));
 }
 
 Work pg_send_async(ProcessGroup *pg, const void *data, size_t count, DType type, int to)
 {
-    return start(pg, SEND, data, NULL, count, type, 0, to);
+    return in_background(start(pg, SEND, data, NULL, count, type, 0, to));
 }
 
 Work pg_recv_async(ProcessGroup *pg, void *data, size_t count, DType type, int from)
 {
-    return start(pg, RECV, NULL, data, count, type, 0, from);
+    return in_background(start(pg, RECV, NULL, data, count, type, 0, from));
 }
 
 void all_reduce(ProcessGroup *pg, void *data, size_t count, DType type, ReduceOp op)
 {
-    work_wait(all_reduce_async(pg, data, count, type, op));
+    work_wait(start_all_reduce(pg, data, count, type, op));
 }
 
 void broadcast(ProcessGroup *pg, void *data, size_t count, DType type, int root)
 {
-    work_wait(broadcast_async(pg, data, count, type, root));
+    work_wait(start(pg, BROADCAST, data, data, count, type, 0, root));
 }
 
 void reduce(ProcessGroup *pg, void *data, size_t count, DType type, ReduceOp op, int root)
 {
-    work_wait(reduce_async(pg, data, count, type, op, root));
+    work_wait(start(pg, REDUCE, data, data, count, type, op, root));
 }
 
 void gather(ProcessGroup *pg, const void *in, void *out, size_t count, DType type, int root)
 {
-    work_wait(gather_async(pg, in, out, count, type, root));
+    work_wait(start(pg, GATHER, in, out, count, type, 0, root));
 }
 
 void all_gather(ProcessGroup *pg, const void *in, void *out, size_t count, DType type)
 {
-    work_wait(all_gather_async(pg, in, out, count, type));
+    work_wait(start(pg, ALL_GATHER, in, out, count, type, 0, 0));
 }
 
 void scatter(ProcessGroup *pg, const void *in, void *out, size_t count, DType type, int root)
 {
-    work_wait(scatter_async(pg, in, out, count, type, root));
+    work_wait(start(pg, SCATTER, in, out, count, type, 0, root));
 }
 
 void reduce_scatter(ProcessGroup *pg, const void *in, void *out, size_t count, DType type,
                     ReduceOp op)
 {
-    work_wait(reduce_scatter_async(pg, in, out, count, type, op));
+    work_wait(start(pg, REDUCE_SCATTER, in, out, count, type, op, 0));
 }
 
 void pg_send(ProcessGroup *pg, const void *data, size_t count, DType type, int to)
 {
-    work_wait(pg_send_async(pg, data, count, type, to));
+    work_wait(start(pg, SEND, data, NULL, count, type, 0, to));
 }
 
 void pg_recv(ProcessGroup *pg, void *data, size_t count, DType type, int from)
 {
-    work_wait(pg_recv_async(pg, data, count, type, from));
+    work_wait(start(pg, RECV, NULL, data, count, type, 0, from));
 }
 
 void barrier(ProcessGroup *pg)
