@@ -1,6 +1,8 @@
 /* The tcp backend's own promises: no strangers, no byte too many, and waiting costs nothing. */
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -12,6 +14,7 @@
 #include "common/base/log.h"
 #include "common/dist/backend.h"
 #include "common/dist/net.h"
+#include "common/dist/observer.h"
 #include "tests/ranks.h"
 
 #define CROWD 300 // connections
@@ -166,6 +169,48 @@ static void test_waiting_costs_nothing(void **state)
     ranks_run_well(3, 15, patient_body, NULL);
 }
 
+/* By which thread the latest call was begun, and how many are completed. */
+typedef struct {
+    pthread_t driver;
+    atomic_int num_completed;
+} Seen;
+
+static void see(void *context, const Collective *collective, CollectiveState state)
+{
+    (void)collective;
+    Seen *seen = context;
+    if (state == COLLECTIVE_STARTED)
+        seen->driver = pthread_self();
+    if (state == COLLECTIVE_COMPLETED)
+        atomic_fetch_add(&seen->num_completed, 1);
+}
+
+static void driver_body(Rank *rank)
+{
+    Seen seen = { .num_completed = 0 };
+    Observer observer = { .see = see, .context = &seen };
+    ProcessGroup pg;
+    rank_join(rank, &pg);
+    process_group_observe(&pg, &observer);
+    for (int i = 0; i < 100; i++) {
+        all_reduce(&pg, data, 100, FLOAT32, REDUCE_SUM);
+        CHECK(pthread_equal(seen.driver, pthread_self()), "the caller went to sleep in call %d", i);
+    }
+    const double deadline = seconds_now() + 10;
+    const Work work = all_reduce_async(&pg, data, LARGE, FLOAT32, REDUCE_SUM);
+    while (atomic_load(&seen.num_completed) == 100)
+        CHECK(seconds_now() < deadline, "nobody carries out what nobody waits for");
+    CHECK(!pthread_equal(seen.driver, pthread_self()), "the caller was busy");
+    work_wait(work);
+    process_group_destroy(&pg);
+}
+
+static void test_who_waits_drives(void **state)
+{
+    (void)state;
+    ranks_run_well(2, 15, driver_body, NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -173,6 +218,7 @@ int main(void)
         cmocka_unit_test(test_a_crowd_keeps_nobody_out),
         cmocka_unit_test(test_the_ring_sends_no_byte_too_many),
         cmocka_unit_test(test_waiting_costs_nothing),
+        cmocka_unit_test(test_who_waits_drives),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -34,7 +34,6 @@ typedef struct {
     pthread_cond_t done; // a ticket is finished, and there is no driver
     Collective queue[MAX_QUEUED];
     long started, finished; // tickets handed out, tickets done
-    int waiting; // callers who wait for a ticket
     bool driven; // is somebody carrying out ticket `finished`?
     bool closing;
 } Tcp;
@@ -98,7 +97,7 @@ static void *progress(void *argument)
     Tcp *tcp = argument;
     pthread_mutex_lock(&tcp->mutex);
     while (!tcp->closing)
-        if (tcp->finished == tcp->started || tcp->waiting > 0)
+        if (tcp->finished == tcp->started || tcp->mesh.waiting > 0)
             pthread_cond_wait(&tcp->work, &tcp->mutex);
         else
             drive(tcp);
@@ -110,13 +109,13 @@ static void *progress(void *argument)
  * ends the process when a call takes too long. */
 static void finish(Tcp *tcp, long ticket)
 {
-    tcp->waiting++;
+    tcp->mesh.waiting++;
     while (tcp->finished <= ticket)
         if (tcp->driven)
             pthread_cond_wait(&tcp->done, &tcp->mutex);
         else
             drive(tcp);
-    tcp->waiting--;
+    tcp->mesh.waiting--;
     if (tcp->finished < tcp->started) // what is left is the thread's again
         pthread_cond_signal(&tcp->work);
 }

@@ -59,6 +59,7 @@ static bool made_progress(Mesh *mesh, Message *message, ssize_t bytes)
 {
     if (bytes < 0 && (errno == EAGAIN || errno == EINTR))
         return false;
+    mesh->idle_since = 0;
     if (bytes <= 0)
         mesh_lost(mesh, message->peer);
     message->done += (size_t)bytes;

@@ -3,6 +3,7 @@
 #define COMMON_DIST_TCP_MESH_H
 
 #include <poll.h>
+#include <stdatomic.h>
 
 #include "common/dist/backend.h"
 #include "common/dist/hierarchy.h"
@@ -10,6 +11,8 @@
 #define NOBODY (-1) // in place of a rank
 #define NUM_RECENT_CALLS 64
 #define CHUNK_BYTES ((size_t)256 * 1024)
+
+#define SPIN_SECONDS 50e-6
 
 /* A Collective as it travels: what all ranks must agree on. */
 typedef struct {
@@ -50,6 +53,10 @@ typedef struct {
     Call recent[NUM_RECENT_CALLS]; // the latest that concern all ranks of their group
     uint64_t num_calls; // of those, so far
     double deadline; // of the call
+    bool may_spin; // there is a core for each rank on this machine
+    atomic_int waiting; // callers who wait for a call
+    double idle_since; // nothing has come or gone since then; 0: it has just now
+    double look_at; // when to read the others' notices next, though we need not wait
     double tell_at, tell_interval; // when to tell the others next that we wait
 
     _Alignas(64) char chunk[CHUNK_BYTES]; // what arrives and has not been added yet

@@ -23,6 +23,7 @@
 #include "common/dist/observer.h"
 
 #define TELL_SECONDS 0.1 // a rank that waits tells the others after so long, then ever more seldom
+#define LOOK_SECONDS 1e-3
 #define LAST_WORD_SECONDS 1.0 // a closed connection's notice may be on the way for so long
 #define CULPRIT_MS 200
 
@@ -171,8 +172,9 @@ void mesh_begin(Mesh *mesh, const Collective *collective)
     mesh->deadline = now + mesh->timeout;
     mesh->tell_interval = TELL_SECONDS;
     mesh->tell_at = now + TELL_SECONDS;
-    while (poll_peers(mesh, mesh->world_size, 0)) // the slowest rank never waits, but reads as well
-        ;
+    // The slowest rank never waits, but reads as well. To look costs more than a short call.
+    for (bool look = now >= mesh->look_at; look; look = poll_peers(mesh, mesh->world_size, 0))
+        mesh->look_at = now + LOOK_SECONDS;
 }
 
 /* The time is over: follows the chain of those who wait for each other to the one who does not. */
@@ -207,17 +209,29 @@ static void tell_peers(Mesh *mesh, int waits_for)
     mesh->tell_at = seconds_now() + mesh->tell_interval;
 }
 
+/* Is it too early to sleep? To be woken takes longer than most messages; but only a rank whose
+ * caller waits has nothing better to do, and only where no other one wants the core. */
+static bool spins(Mesh *mesh, double now)
+{
+    if (mesh->idle_since == 0)
+        mesh->idle_since = now;
+    return mesh->may_spin && atomic_load(&mesh->waiting) > 0 &&
+           now < mesh->idle_since + SPIN_SECONDS;
+}
+
 void mesh_wait(Mesh *mesh, int to, int from)
 {
+    double now = seconds_now();
+    if (spins(mesh, now))
+        return;
     struct pollfd *data = mesh->watched + mesh->world_size;
     data[0] = (struct pollfd){ .fd = to == NOBODY ? -1 : mesh->peer[to].data, .events = POLLOUT };
     data[1] =
         (struct pollfd){ .fd = from == NOBODY ? -1 : mesh->peer[from].data, .events = POLLIN };
-    const double until = fmin(mesh->deadline, mesh->tell_at);
-    poll_peers(mesh, mesh->world_size + 2, until - seconds_now());
+    poll_peers(mesh, mesh->world_size + 2, fmin(mesh->deadline, mesh->tell_at) - now);
 
     const int waits_for = from != NOBODY ? from : to;
-    const double now = seconds_now();
+    now = seconds_now();
     if (now >= mesh->deadline)
         time_is_over(mesh, waits_for);
     if (now >= mesh->tell_at)
