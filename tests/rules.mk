@@ -9,7 +9,7 @@ COUNTED       := $(patsubst %.c,$(BUILD)/counted/%,$(wildcard 0[1-5]_*/train*.c)
 PEAK          := $(BUILD)/tests/memory/peak # tests/memory.bats
 BENCHED       := $(BUILD)/bench/checkpoints $(BUILD)/bench/rows # tests/bench_small.bats
 TORCH_PEERS   := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/torch/*.c)) # what tests/torch/*.py start
-THREADED      := $(patsubst %,tests/test_%.c,net store* tcp collectives process_group split hierarchy fixed_all_reduce mismatches lost_ranks observer flight* ddp* stop snapshots)
+THREADED      := $(patsubst %,tests/test_%.c,net store* tcp shared_memory collectives process_group split hierarchy fixed_all_reduce mismatches lost_ranks observer flight* ddp* stop snapshots)
 ON_DEVICE     := $(patsubst %,tests/test_%.c,device kernels conv optim model gradients) # or TEST_DEVICE=cuda
 TESTS         ?= $(TEST_SOURCES) $(wildcard tests/*.bats)
 JOBS          ?= 2 # files at a time: most tests wait for something most of the time

@@ -1,11 +1,12 @@
 #!/bin/sh
 # Usage: tools/slow_line.sh RATE COMMAND...      e.g. tools/slow_line.sh 1gbit 02_multi_gpu_spawn/run.sh 2
 # Runs a command in a network of its own, whose only line, from this machine to itself, carries no more
-# than RATE (as tc has it). Takes ip and tc (iproute2), and a kernel that lets users do this.
+# than RATE (as tc has it); ranks send through it, not through shared memory. Takes ip and tc
+# (iproute2), and a kernel that lets users do this.
 set -eu
-[ $# -ge 2 ] || { sed -n '2,4s/^# //p' "$0" >&2 && exit 2; }
+[ $# -ge 2 ] || { sed -n '2,5s/^# //p' "$0" >&2 && exit 2; }
 # shellcheck disable=SC2016 # the inner shell's arguments, not ours
 exec unshare --map-root-user --net sh -ec '
     ip link set lo up
     tc qdisc add dev lo root tbf rate "$0" burst 128kb latency 100ms
-    exec "$@"' "$@"
+    DDP_SHM_DISABLE=1 exec "$@"' "$@"

@@ -3,8 +3,9 @@
  *
  * Both directions of a connection are used at once, and no rank waits with sending until it has
  * received: in a ring all of them would wait. A message that is to be added to something is
- * received and added in chunks: while one is added, the kernel receives the next and goes on
- * sending. Every message starts with a header that says which call it belongs to.
+ * received and added in parts: while one is added, the kernel receives the next and goes on
+ * sending. Every message starts with a header that says which call it belongs to. What carries a
+ * message, the connection or a pipe, moves it in parts, and is not to be seen here otherwise.
  */
 #include "common/dist/tcp_exchange.h"
 
@@ -13,6 +14,7 @@
 
 #include "common/base/log.h"
 #include "common/dist/reduce_ops.h"
+#include "common/dist/tcp_pipe.h"
 #include "common/dist/tcp_watch.h"
 
 #define HEADER_MAGIC UINT64_C(0x6464702e74637031)
@@ -22,6 +24,9 @@ typedef struct {
     Call call;
     uint64_t bytes; // of payload
 } Header;
+
+_Static_assert(sizeof(Header) <= PIPE_ALIGNMENT && sizeof(Header) % PIPE_GRAIN == 0,
+               "a pipe keeps a header in one piece and what follows it aligned");
 
 /* A message on its way. */
 typedef struct {
@@ -60,6 +65,11 @@ static bool made_progress(Mesh *mesh, Message *message, ssize_t bytes)
     if (bytes < 0 && (errno == EAGAIN || errno == EINTR))
         return false;
     mesh->idle_since = 0;
+    if (bytes < 0 && errno == EPROTO)
+        mesh_abort(mesh,
+                   "the memory that ranks %d and %d share is damaged: DDP_SHM_DISABLE=1 does "
+                   "without",
+                   mesh->rank, message->peer);
     if (bytes <= 0)
         mesh_lost(mesh, message->peer);
     message->done += (size_t)bytes;
@@ -70,8 +80,11 @@ static bool send_part(Mesh *mesh, Message *message)
 {
     struct iovec part[2];
     const struct msghdr next = next_part(message, NULL, part);
-    return made_progress(
-        mesh, message, sendmsg(mesh->peer[message->peer].data, &next, MSG_DONTWAIT | MSG_NOSIGNAL));
+    const Peer *peer = &mesh->peer[message->peer];
+    return made_progress(mesh, message,
+                         peer->pipe != NULL
+                             ? pipe_send(peer->pipe, part)
+                             : sendmsg(peer->data, &next, MSG_DONTWAIT | MSG_NOSIGNAL));
 }
 
 /* The header of a message in the call in progress. */
@@ -96,27 +109,41 @@ static void header_check(Mesh *mesh, const Message *message)
                    mesh->rank, message->peer);
 }
 
+/* Puts the part of the payload that has arrived, from byte `start` on, to its place. */
+static void take(const Mesh *mesh, const Message *message, const char *arrived, size_t start,
+                 const char *addend)
+{
+    const size_t end = message->done - sizeof message->header;
+    if (addend == NULL) {
+        if (arrived != message->payload + start)
+            memcpy(message->payload + start, arrived, end - start);
+        return;
+    }
+    // Whole numbers only. The first may have begun to arrive before, and lies before the others.
+    const DType type = (DType)mesh->call.type;
+    const size_t size = dtype_size(type), first = start / size, last = end / size;
+    reduce_elements(message->payload + first * size, arrived - start % size, addend + first * size,
+                    last - first, type, (ReduceOp)mesh->call.op);
+}
+
 static bool receive_part(Mesh *mesh, Message *message, const char *addend)
 {
     struct iovec part[2];
     struct msghdr next = next_part(message, addend != NULL ? mesh->chunk : NULL, part);
-    const size_t before = message->done;
-    if (!made_progress(mesh, message, recvmsg(mesh->peer[message->peer].data, &next, MSG_DONTWAIT)))
+    const size_t header_bytes = sizeof message->header, before = message->done;
+    const Peer *peer = &mesh->peer[message->peer];
+    if (!made_progress(mesh, message,
+                       peer->pipe != NULL ? pipe_receive(peer->pipe, part)
+                                          : recvmsg(peer->data, &next, MSG_DONTWAIT)))
         return false;
-    if (message->done < sizeof message->header)
+    if (message->done < header_bytes)
         return true;
-    if (before < sizeof message->header)
+    if (before < header_bytes)
         header_check(mesh, message);
-
-    const size_t payload_done = message->done - sizeof message->header;
-    const bool chunk_done =
-        payload_done > 0 && (payload_done % CHUNK_BYTES == 0 || payload_done == message->bytes);
-    if (addend != NULL && chunk_done) {
-        const size_t start = (payload_done - 1) / CHUNK_BYTES * CHUNK_BYTES;
-        const DType type = (DType)mesh->call.type;
-        reduce_elements(message->payload + start, mesh->chunk, addend + start,
-                        (payload_done - start) / dtype_size(type), type, (ReduceOp)mesh->call.op);
-    }
+    take(mesh, message, part[1].iov_base, before < header_bytes ? 0 : before - header_bytes,
+         addend);
+    if (peer->pipe != NULL)
+        pipe_release(peer->pipe);
     return true;
 }
 

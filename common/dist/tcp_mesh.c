@@ -21,6 +21,7 @@
 #include "common/base/memory.h"
 #include "common/dist/net.h"
 #include "common/dist/tcp_lobby.h"
+#include "common/dist/tcp_shared.h"
 #include "common/dist/tcp_watch.h"
 
 #define NUM_CHANNELS 2
@@ -193,6 +194,7 @@ void mesh_init(Mesh *mesh, const ProcessGroup *pg)
             connect_to(mesh, pg, peer, own);
         accept_others(mesh, listen_fd, address, &own);
         close(listen_fd);
+        shared_init(mesh);
     }
 
     const char *local_ranks = getenv("LOCAL_WORLD_SIZE");
@@ -225,6 +227,7 @@ void mesh_free(Mesh *mesh)
             close(mesh->peer[peer].notices);
             close(mesh->peer[peer].data);
         }
+    shared_free(mesh);
     free(mesh->watched);
     free(mesh->peer);
     free(mesh->scratch);

@@ -35,6 +35,7 @@ typedef struct {
  * reads, and may come in the middle of a message. */
 typedef struct {
     int data, notices; // descriptors; -1 for ourselves
+    struct Pipe *pipe; // takes the data instead, and the connection wakes; NULL: another machine
     Notice last; // the last NOTICE_WAITING ...
     double heard_at; // ... and when it came
     bool deaf; // it reads no notices: half of one is stuck on its way

@@ -21,6 +21,7 @@
 #include "common/base/progress.h"
 #include "common/dist/net.h"
 #include "common/dist/observer.h"
+#include "common/dist/tcp_pipe.h"
 
 #define TELL_SECONDS 0.1 // a rank that waits tells the others after so long, then ever more seldom
 #define LOOK_SECONDS 1e-3
@@ -219,16 +220,36 @@ static bool spins(Mesh *mesh, double now)
            now < mesh->idle_since + SPIN_SECONDS;
 }
 
+/* Has poll watch the connection to a peer; false if its pipe has news already. */
+static bool watch(const Mesh *mesh, struct pollfd *data, int peer, short events)
+{
+    data->fd = -1;
+    if (peer == NOBODY)
+        return true;
+    Pipe *pipe = mesh->peer[peer].pipe;
+    data->fd = mesh->peer[peer].data;
+    data->events = pipe != NULL ? POLLIN : events;
+    return pipe == NULL || pipe_sleep(pipe, events);
+}
+
+static void unwatch(Mesh *mesh, const struct pollfd *data, int peer, short events)
+{
+    if (data->fd >= 0 && mesh->peer[peer].pipe != NULL && !pipe_wake(mesh->peer[peer].pipe, events))
+        mesh_lost(mesh, peer);
+}
+
 void mesh_wait(Mesh *mesh, int to, int from)
 {
     double now = seconds_now();
     if (spins(mesh, now))
         return;
     struct pollfd *data = mesh->watched + mesh->world_size;
-    data[0] = (struct pollfd){ .fd = to == NOBODY ? -1 : mesh->peer[to].data, .events = POLLOUT };
-    data[1] =
-        (struct pollfd){ .fd = from == NOBODY ? -1 : mesh->peer[from].data, .events = POLLIN };
-    poll_peers(mesh, mesh->world_size + 2, fmin(mesh->deadline, mesh->tell_at) - now);
+    const bool nothing_to_send = watch(mesh, &data[0], to, POLLOUT);
+    const bool nothing_to_receive = watch(mesh, &data[1], from, POLLIN);
+    if (nothing_to_send && nothing_to_receive)
+        poll_peers(mesh, mesh->world_size + 2, fmin(mesh->deadline, mesh->tell_at) - now);
+    unwatch(mesh, &data[0], to, POLLOUT);
+    unwatch(mesh, &data[1], from, POLLIN);
 
     const int waits_for = from != NOBODY ? from : to;
     now = seconds_now();

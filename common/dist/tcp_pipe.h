@@ -1,0 +1,53 @@
+/* tcp_pipe.h - a connection through memory that two ranks of one machine share. */
+#ifndef COMMON_DIST_TCP_PIPE_H
+#define COMMON_DIST_TCP_PIPE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+#define PIPE_BYTES ((size_t)1024 * 1024) // of a ring: it shall stay in the cache of two cores
+#define PIPE_ALIGNMENT 128 // of a message; a header is shorter and so never goes round the end
+
+#define PIPE_GRAIN 32 // a part of a message is a multiple of this, unless it is the last
+
+/* What one rank tells the other. Indices count bytes since the beginning. */
+typedef struct {
+    _Alignas(PIPE_ALIGNMENT) _Atomic uint64_t written; // into ring
+    _Alignas(PIPE_ALIGNMENT) _Atomic uint64_t read; // of the other's ring
+    _Alignas(PIPE_ALIGNMENT) _Atomic uint32_t asleep; // or about to be: ring the bell
+    _Alignas(PIPE_ALIGNMENT) char ring[PIPE_BYTES];
+} PipeEnd;
+
+/* As it lies in the memory. */
+typedef struct {
+    unsigned char nonce[16]; // that the right memory was found
+    PipeEnd end[2]; // the lower rank's, the higher rank's
+} PipeMemory;
+
+/* One rank's view. What it knows itself it never reads from memory that another can write. */
+typedef struct Pipe {
+    PipeMemory *memory;
+    PipeEnd *own, *theirs;
+    int bell; // the connection that wakes the other side
+    uint64_t written, read; // our indices; `read` runs ahead of own->read until pipe_release
+    uint64_t seen_written, seen_read; // theirs, as last seen
+} Pipe;
+
+/* As sendmsg and recvmsg with MSG_DONTWAIT do, for the rest of a header (whole, or nothing) and a
+ * part of the payload: returns how many bytes were moved, or -1 and EAGAIN. Elements are not torn.
+ * EPROTO: the indices make no sense. pipe_receive does not copy the payload, but sets
+ * part[1].iov_base to where it lies, until pipe_release. */
+ssize_t pipe_send(Pipe *pipe, const struct iovec part[2]);
+ssize_t pipe_receive(Pipe *pipe, struct iovec part[2]);
+void pipe_release(Pipe *pipe);
+
+/* Before and after a sleep on the connection, until the other side has written (POLLIN) or read
+ * (POLLOUT) something. From pipe_sleep on it rings: a byte comes over the connection; false if
+ * there is news already. pipe_wake takes the byte; false if the connection is closed, and nothing
+ * came before. */
+bool pipe_sleep(Pipe *pipe, short events);
+bool pipe_wake(Pipe *pipe, short events);
+
+#endif

@@ -1,0 +1,227 @@
+/*
+ * Memory that ranks of one machine share: the same results as without it, no message slept through,
+ * nothing left behind, and no trust in what the other side has written there.
+ */
+#include <dirent.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "common/base/log.h"
+#include "common/base/memory.h"
+#include "common/base/rng.h"
+#include "common/dist/tcp_mesh.h"
+#include "common/dist/tcp_pipe.h"
+#include "tests/collective_cases.h"
+#include "tests/ranks.h"
+
+enum { MAX_COUNT = 3000001, MAX_SECONDS = 100, NUM_TINY = 20000 };
+
+static void join(Rank *rank, ProcessGroup *pg, bool shared)
+{
+    setenv("DDP_SHM_DISABLE", shared ? "0" : "1", 1);
+    rank_join(rank, pg);
+}
+
+/* The mesh is what the backend's state begins with. */
+static Peer *peer_of(const ProcessGroup *pg, int rank)
+{
+    return &((Mesh *)pg->state)->peer[rank];
+}
+
+static void some_cases_body(Rank *rank)
+{
+    ProcessGroup pg;
+    const bool *shares = rank->context;
+    join(rank, &pg, shares[rank->rank]);
+    for (int peer = 0; peer < pg.world_size; peer++)
+        CHECK((peer_of(&pg, peer)->pipe != NULL) ==
+                  (peer != pg.rank && shares[peer] && shares[pg.rank]),
+              "with rank %d it is the wrong way round", peer);
+    collective_cases_run(&pg);
+    process_group_destroy(&pg);
+}
+
+/* With it is what tests/test_collectives.c does. */
+static void test_ranks_do_without(void **state)
+{
+    (void)state;
+    static bool nobody[3] = { false, false, false }, some[3] = { true, false, true };
+    ranks_run_well(3, MAX_SECONDS, some_cases_body, nobody);
+    ranks_run_well(3, MAX_SECONDS, some_cases_body, some);
+}
+
+/* Numbers of very different sizes, so that every order of additions rounds in its own way. */
+static void fill(float *array, size_t count, int rank)
+{
+    Rng rng;
+    rng_seed(&rng, (uint64_t)rank);
+    for (size_t i = 0; i < count; i++)
+        array[i] = rng_uniform_between(&rng, -1, 1) * (float)(1 << rng_next(&rng) % 20);
+}
+
+static void same_bits_body(Rank *rank)
+{
+    static const size_t counts[] = { 1, 7, 255, 8191, 8193, 65537, 262143, MAX_COUNT };
+    float *array[2] = { mem_calloc(MAX_COUNT, sizeof(float)),
+                        mem_calloc(MAX_COUNT, sizeof(float)) };
+    ProcessGroup pg[2];
+    for (int shared = 0; shared < 2; shared++)
+        join(rank, &pg[shared], shared);
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+        for (int shared = 0; shared < 2; shared++) {
+            fill(array[shared], counts[i], rank->rank);
+            all_reduce(&pg[shared], array[shared], counts[i], FLOAT32, REDUCE_SUM);
+            reduce(&pg[shared], array[shared], counts[i], FLOAT32, REDUCE_MEAN, 0);
+            broadcast(&pg[shared], array[shared], counts[i], FLOAT32, 0);
+            // Bytes that begin anywhere, and as many as no line of the cache has.
+            all_reduce(&pg[shared], (char *)array[shared] + 1, counts[i] * 3, UINT8, REDUCE_SUM);
+        }
+        CHECK(memcmp(array[0], array[1], counts[i] * sizeof(float)) == 0,
+              "%zu numbers differ with shared memory", counts[i]);
+    }
+    for (int shared = 0; shared < 2; shared++) {
+        process_group_destroy(&pg[shared]);
+        free(array[shared]);
+    }
+}
+
+static void test_both_ways_give_the_same_bits(void **state)
+{
+    (void)state;
+    for (int world_size = 2; world_size <= 4; world_size++)
+        ranks_run_well(world_size, MAX_SECONDS, same_bits_body, NULL);
+}
+
+/* Ranks fall asleep, wake up and overtake each other at every possible moment. */
+static void tiny_body(Rank *rank)
+{
+    ProcessGroup pg;
+    Rng rng;
+    rng_seed(&rng, (uint64_t)rank->rank);
+    join(rank, &pg, true);
+    for (int i = 0; i < NUM_TINY; i++) {
+        const uint32_t chance = rng_next(&rng) % 1000;
+        if (chance < 20)
+            usleep(10 * chance);
+        const int root = i % pg.world_size;
+        int64_t sum = i + pg.rank, told = pg.rank == root ? i : 0;
+        all_reduce(&pg, &sum, 1, INT64, REDUCE_MAX);
+        CHECK(sum == i + pg.world_size - 1, "a wrong maximum in round %d", i);
+        if (i % 3 == 0)
+            broadcast(&pg, &told, 1, INT64, root);
+        CHECK(i % 3 > 0 || told == i, "a wrong broadcast in round %d", i);
+    }
+    process_group_destroy(&pg);
+}
+
+static void test_no_message_is_slept_through(void **state)
+{
+    (void)state;
+    ranks_run_well(2, MAX_SECONDS, tiny_body, NULL); // who wait awake, on two cores
+    ranks_run_well(3, MAX_SECONDS, tiny_body, NULL); // who sleep
+}
+
+static int num_entries(const char *folder, const char *target)
+{
+    int found = 0;
+    DIR *entries = opendir(folder);
+    CHECK(entries != NULL, "no %s", folder);
+    for (const struct dirent *entry; (entry = readdir(entries)) != NULL;) {
+        char link[256] = "";
+        if (readlinkat(dirfd(entries), entry->d_name, link, sizeof link - 1) < 0)
+            link[0] = '\0';
+        found +=
+            strstr(target == NULL ? entry->d_name : link, target == NULL ? "ddp" : target) != NULL;
+    }
+    closedir(entries);
+    return found;
+}
+
+static void killed_body(Rank *rank)
+{
+    ProcessGroup pg;
+    join(rank, &pg, true);
+    CHECK(peer_of(&pg, 1 - rank->rank)->pipe != NULL, "no shared memory");
+    CHECK(num_entries("/proc/self/fd", "memfd:") == 0, "a descriptor of the memory is left");
+    CHECK(num_entries("/dev/shm", NULL) == 0, "there is something in /dev/shm");
+    float *array = mem_calloc(MAX_COUNT, sizeof *array);
+    barrier(&pg);
+    if (rank->rank == 1) {
+        usleep(50 * 1000); // rank 0 has filled the pipe, and sleeps
+        raise(SIGKILL);
+    }
+    all_reduce(&pg, array, MAX_COUNT, FLOAT32, REDUCE_SUM);
+}
+
+static void test_a_killed_rank_leaves_nothing(void **state)
+{
+    (void)state;
+    RankEnd end[MAX_RANKS];
+    ranks_run(2, 15, killed_body, NULL, end);
+    assert_int_equal(end[1].status, 128 + SIGKILL);
+    expect_error_at_once(end, 0, "rank 1 is gone");
+    assert_int_equal(num_entries("/dev/shm", NULL), 0);
+}
+
+/* What rank 1 has in the memory that it shares with rank 0. */
+static void spoil_written(PipeEnd *end)
+{
+    atomic_store(&end->written, UINT64_C(1) << 40);
+}
+
+static void spoil_read(PipeEnd *end)
+{
+    atomic_store(&end->read, UINT64_MAX / 2);
+}
+
+static void spoil_a_little(PipeEnd *end)
+{
+    atomic_fetch_add(&end->written, 1);
+}
+
+static void spoiled_body(Rank *rank)
+{
+    void (**spoil)(PipeEnd * end) = rank->context;
+    ProcessGroup pg;
+    int32_t number = 0;
+    join(rank, &pg, true);
+    barrier(&pg);
+    if (rank->rank == 1) {
+        (*spoil)(peer_of(&pg, 0)->pipe->own);
+        store_set(&rank->store, "spoilt", "", 0);
+        raise(SIGSTOP);
+    }
+    store_get(&rank->store, "spoilt", &number, sizeof number);
+    all_reduce(&pg, &number, 1, INT32, REDUCE_SUM);
+}
+
+static void test_damaged_memory_ends_with_a_line(void **state)
+{
+    (void)state;
+    static void (*const spoils[])(PipeEnd * end) = { spoil_written, spoil_read, spoil_a_little };
+    for (size_t i = 0; i < sizeof spoils / sizeof spoils[0]; i++) {
+        RankEnd end[MAX_RANKS];
+        ranks_run(2, AT_ONCE, spoiled_body, (void *)&spoils[i], end);
+        expect_error(end, 0, "the memory that ranks 0 and 1 share is damaged");
+        assert_ptr_equal(strchr(end[0].errors, '\n'), strrchr(end[0].errors, '\n'));
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_ranks_do_without),
+        cmocka_unit_test(test_both_ways_give_the_same_bits),
+        cmocka_unit_test(test_no_message_is_slept_through),
+        cmocka_unit_test(test_a_killed_rank_leaves_nothing),
+        cmocka_unit_test(test_damaged_memory_ends_with_a_line),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
