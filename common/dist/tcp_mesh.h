@@ -54,7 +54,7 @@ typedef struct {
     Call recent[NUM_RECENT_CALLS]; // the latest that concern all ranks of their group
     uint64_t num_calls; // of those, so far
     double deadline; // of the call
-    bool may_spin; // there is a core for each rank on this machine
+    bool has_core; // there is one for each rank on this machine
     atomic_int waiting; // callers who wait for a call
     double idle_since; // nothing has come or gone since then; 0: it has just now
     double look_at; // when to read the others' notices next, though we need not wait

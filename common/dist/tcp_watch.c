@@ -10,6 +10,7 @@
 #include "common/dist/tcp_watch.h"
 
 #include <math.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -211,13 +212,17 @@ static void tell_peers(Mesh *mesh, int waits_for)
 }
 
 /* Is it too early to sleep? To be woken takes longer than most messages; but only a rank whose
- * caller waits has nothing better to do, and only where no other one wants the core. */
+ * caller waits has nothing better to do. Where ranks share a core, it goes to the next of them each
+ * time: the one we wait for may be among them. */
 static bool spins(Mesh *mesh, double now)
 {
     if (mesh->idle_since == 0)
         mesh->idle_since = now;
-    return mesh->may_spin && atomic_load(&mesh->waiting) > 0 &&
-           now < mesh->idle_since + SPIN_SECONDS;
+    if (atomic_load(&mesh->waiting) == 0 || now >= mesh->idle_since + SPIN_SECONDS)
+        return false;
+    if (!mesh->has_core)
+        sched_yield();
+    return true;
 }
 
 /* Has poll watch the connection to a peer; false if its pipe has news already. */
