@@ -23,7 +23,8 @@ def contenders(ranks, *what):
         return Contender(name, [*mpirun, *command, *what], MPI_ENVIRONMENT, needs=["{build}/bench/collectives_mpi"])
 
     return [
-        Contender("ddp.c (tcp)", [*ddprun, ours, "tcp", *what]),
+        Contender("ddp.c (tcp)", [*ddprun, ours, "tcp", *what], {"DDP_SHM_DISABLE": "1"}),
+        Contender("ddp.c (shared memory)", [*ddprun, ours, "tcp", *what]),
         mpi("ddp.c (mpi)", ours, "mpi"),
         Contender("Gloo", [*ddprun, "{python}", "bench/collectives_gloo.py", *what]),
         mpi("Open MPI (shared memory)", *SHARED_MEMORY, theirs),
@@ -36,6 +37,7 @@ def goals(operations, ranks):
         case = f"{operation}, {ranks} ranks"
         yield Goal(case, "Open MPI (tcp)", 1, x_from=256 * KIB)
         yield Goal(case, "Gloo", 5, x_from=256 * KIB)
+        yield Goal(case, "Open MPI (shared memory)", 1, ours="ddp.c (shared memory)", x_from=4)
 
 
 def bus(operations, ranks):
