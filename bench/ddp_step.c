@@ -2,9 +2,11 @@
  * ddp_step - what the ranks of 03 train together: samples per second of the CNN with the reducer,
  * one thread and a batch of 64 for each, digits in memory. `alone` leaves out all communication:
  * so many trainings that happen to run at the same time, which is the most that could be had.
+ * `in-step` has them wait for each other after each step, and nothing else: whatever holds up one
+ * then holds up all, which no backend can help.
  * Beside it: ddp_step.py, the same with PyTorch's DDP over gloo.
  *
- *     03_torchrun_env/ddprun --nproc-per-node 2 build/bench/ddp_step [steps [alone]]
+ *     03_torchrun_env/ddprun --nproc-per-node 2 build/bench/ddp_step [steps [alone|in-step]]
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +24,8 @@ enum { BATCH_SIZE = 64, WARM_UP = 4 };
 typedef struct {
     Model *model;
     Optimizer *optim;
-    Reducer *reducer; // NULL: alone
+    Reducer *reducer; // or NULL
+    ProcessGroup *in_step; // wait for it after each step; or NULL
     Sampler *sampler;
     DataLoader *loader;
 } Training;
@@ -48,6 +51,8 @@ static void run(const Training *training, int steps)
         if (training->reducer != NULL)
             reducer_finalize(training->reducer);
         optim_step(training->optim);
+        if (training->in_step != NULL)
+            barrier(training->in_step);
     }
 }
 
@@ -68,9 +73,10 @@ static void measure(const Training *training, ProcessGroup *pg, int steps)
 int main(int argc, char **argv)
 {
     const int steps = argc > 1 ? atoi(argv[1]) : 40;
-    const bool alone = argc > 2 && strcmp(argv[2], "alone") == 0;
+    const bool in_step = argc > 2 && strcmp(argv[2], "in-step") == 0;
+    const bool alone = in_step || (argc > 2 && strcmp(argv[2], "alone") == 0);
     CHECK(steps > 0, "%s steps: it is a number from 1 on", argv[1]);
-    CHECK(alone || argc < 3, "%s: there is only alone", argv[2]);
+    CHECK(alone || argc < 3, "%s: there are alone and in-step", argv[2]);
     Args args;
     args_defaults(&args, "cnn");
     args.device = "cpu";
@@ -100,7 +106,9 @@ int main(int argc, char **argv)
     if (!alone)
         model_set_grad_hook(&model, reducer_mark_ready, &reducer);
 
-    measure(&(Training){ &model, &optim, alone ? NULL : &reducer, &sampler, &loader }, &pg, steps);
+    measure(&(Training){ &model, &optim, alone ? NULL : &reducer, in_step ? &pg : NULL, &sampler,
+                         &loader },
+            &pg, steps);
 
     reducer_free(&reducer);
     process_group_destroy(&pg);

@@ -10,6 +10,7 @@
  * messages, tcp_ring.c and its neighbours are the algorithms.
  */
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 
 #include "common/base/log.h"
@@ -92,9 +93,12 @@ static void drive(Tcp *tcp)
     pthread_cond_broadcast(&tcp->done);
 }
 
+/* Woken, it takes its turn and pushes no thread aside that computes (sched(7)): what it does is not
+ * urgent as long as nobody waits for it. */
 static void *progress(void *argument)
 {
     Tcp *tcp = argument;
+    pthread_setschedparam(pthread_self(), SCHED_BATCH, &(struct sched_param){ 0 });
     pthread_mutex_lock(&tcp->mutex);
     while (!tcp->closing)
         if (tcp->finished == tcp->started || tcp->mesh.waiting > 0)
