@@ -52,7 +52,7 @@ for suite in files.SUITES + data.SUITES + launcher.SUITES:
     for contender in suite.contenders:
         print(*contender.command)'
     [ "$status" -eq 0 ]
-    [ "${#lines[@]}" -eq 6 ]
+    [ "${#lines[@]}" -eq 7 ]
     for word in $(echo "$output" | sed "s|{build}|$build|g"); do
         case $word in
         bench/* | 03_* | "$build"/*) [ -x "$word" ] || { echo "$word" && return 1; } ;;

@@ -78,7 +78,7 @@ train() {
 
 @test "DDP-09 process group destroyed on every way out: nothing left behind" {
     train 2 --max-steps 1
-    run timeout 60 03_torchrun_env/run.sh 2 --resume /nowhere.safetensors --checkpoint-dir "$scratch/none"
+    run timeout 60 03_torchrun_env/run.sh 2 --resume Makefile --checkpoint-dir "$scratch/none" # no checkpoint
     [ "$status" -eq 1 ]
     ! pgrep -f "train.* --checkpoint-dir $scratch" >/dev/null
 }

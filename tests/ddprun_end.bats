@@ -161,14 +161,17 @@ EOF
     [[ $output == *"rank 1 "* && $output != *"  rank 2 "* ]]
     run -139 ddprun sh -c 'echo nonsense > $TORCHELASTIC_ERROR_FILE; kill -SEGV $$'
     [[ $output == *"ended   : killed by SIGSEGV"* && $output != *nonsense* ]]
+    run -1 ddprun sh -c 'printf "{\"mess" > $TORCHELASTIC_ERROR_FILE; exit 1' # told to end in mid-sentence
+    [[ $output != *"logs are in"* ]]
 }
 
 @test "a trainer's last words are in the report, and in the error file as PyTorch reads it" {
+    echo 'no checkpoint' >"$OUT/a\b\"c"
     train='[ $RANK = 0 ] || exec sleep 100
         exec 03_torchrun_env/train --model linear --checkpoint-dir $OUT/c --init-from "$OUT/a\b\"c"'
     run -1 ddprun sh -c "$train"
     words=$(echo "$output" | sed -n 's/.* fatal: //p' | head -n 1)
-    [[ $words == *'a\b"c: No such file'* ]]
+    [[ $words == *'a\b"c: is damaged or no safetensors file'* ]]
     [[ $output == *"  message : $words"* ]]
     run -1 ddprun --log-dir "$OUT/l" sh -c "$train"
     python3 - "$OUT"/l/*/attempt_0/0/error.json <<'EOF'
