@@ -177,7 +177,7 @@ EOF
     python3 - "$OUT"/l/*/attempt_0/0/error.json <<'EOF'
 import json, sys, time
 data = json.load(open(sys.argv[1]))
-assert 'a\\b"c: No such file' in data["message"], data
+assert 'a\\b"c: is damaged' in data["message"], data
 assert abs(time.time() - int(data["timestamp"])) < 60
 EOF
 }
