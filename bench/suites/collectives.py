@@ -37,6 +37,7 @@ def goals(operations, ranks):
         case = f"{operation}, {ranks} ranks"
         yield Goal(case, "Open MPI (tcp)", 1, x_from=256 * KIB)
         yield Goal(case, "Gloo", 5, x_from=256 * KIB)
+        yield Goal(case, "Gloo", 5, ours="ddp.c (shared memory)", x_from=256 * KIB)
         yield Goal(case, "Open MPI (shared memory)", 1, ours="ddp.c (shared memory)", x_from=4)
 
 
