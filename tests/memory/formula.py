@@ -21,6 +21,7 @@ ROWS = {"random": (2048, 0), "digits": (1437, 360), "mnist": (60000, 10000)}
 STATES = {"sgd": 0, "adam": 2, "adamw": 2, "adadelta": 2}
 WORKING = 700_000  # bytes of code and libraries that --help does not touch
 CHUNKS = 16  # parts of a batch whose gradients are summed up by themselves
+RINGS = 2 << 20  # bytes that two ranks of one machine share, if they send each other more than short messages
 
 
 def peaks(options, ranks=1):
@@ -72,7 +73,7 @@ def sample_bytes(weights):
     return total + 4 * (floats + weights[-1][0] + 2)  # log-probabilities, label and target
 
 
-def held(options, rank):
+def held(options, rank, ranks):
     """What a rank holds at its peak, in bytes, besides the program itself."""
     named = dict(zip(options[::2], options[1::2]))
     model = named.get("--model", "cnn")
@@ -90,7 +91,7 @@ def held(options, rank):
     scratch = 4 * CHUNKS * max((s[0] * (numel(s[1:]) + 1) for s in convolutions), default=0)
     saved = (1 + states) * params if rank == 0 else 0
     return (data + (2 + states) * params + saved + int(named.get("--batch-size", 32)) * sample_bytes(weights)
-            + scratch)
+            + scratch + RINGS * min(ranks - 1, 2))
 
 
 def main():
@@ -108,8 +109,8 @@ def main():
                 print(f"{row[1]}: skipped, there is no MNIST")
                 continue
             options += ["--data-dir", mnist[0]]
-        formula = [held(options, rank) + program for rank in range(ranks)]
-        quoted = held(options, 0) / 1e6 + 5
+        formula = [held(options, rank, ranks) + program for rank in range(ranks)]
+        quoted = held(options, 0, ranks) / 1e6 + 5
         measured = peaks(options + ["--device", "cpu", "--max-steps", "3"], ranks)
         pairs = list(zip(sorted(measured, reverse=True), formula))
         off = max(abs(m - f) / f for m, f in pairs)
