@@ -253,8 +253,8 @@ void process_group_init(ProcessGroup *pg, const Args *args, const char *master_a
     CHECK(master_port > 0 && master_port < 65536,
           "the master's port is %d: it must be one from 1 to 65535, the same on all ranks",
           master_port);
-    if (rank == 0) // whom all others connect to: to the store, and twice over tcp
-        host_reserve_descriptors(2 * HOST_SPARE_DESCRIPTORS + 3 * world_size, world_size);
+    if (rank == 0) // whom all others connect to: to the store, and as in mesh_init
+        host_reserve_descriptors(2 * HOST_SPARE_DESCRIPTORS + 4 * world_size, world_size);
     Store *store = mem_calloc(1, sizeof *store);
     // Not for all ranks, which the store would only count: who misses some in agree() knows which.
     store_init(store, master_addr, master_port, rank == 0, 1, args->timeout);

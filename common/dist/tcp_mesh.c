@@ -172,7 +172,8 @@ static void accept_others(Mesh *mesh, int listen_fd, const char *own_address, co
 void mesh_init(Mesh *mesh, const ProcessGroup *pg)
 {
     const int n = pg->world_size;
-    host_reserve_descriptors(HOST_SPARE_DESCRIPTORS + NUM_CHANNELS * (n - 1), n);
+    // One more for each: memory that is offered is held open until the other rank has found it.
+    host_reserve_descriptors(HOST_SPARE_DESCRIPTORS + (NUM_CHANNELS + 1) * (n - 1), n);
     mesh->rank = pg->rank;
     mesh->world_size = n;
     mesh->timeout = pg->timeout;
