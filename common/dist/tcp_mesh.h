@@ -12,8 +12,6 @@
 #define NUM_RECENT_CALLS 64
 #define CHUNK_BYTES ((size_t)256 * 1024)
 
-#define SPIN_SECONDS 50e-6
-
 /* A Collective as it travels: what all ranks must agree on. */
 typedef struct {
     uint64_t sequence, count;

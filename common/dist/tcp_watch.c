@@ -24,6 +24,7 @@
 #include "common/dist/observer.h"
 #include "common/dist/tcp_pipe.h"
 
+#define SPIN_SECONDS 50e-6 // some round trips between two ranks of a machine: see spins
 #define TELL_SECONDS 0.1 // a rank that waits tells the others after so long, then ever more seldom
 #define LOOK_SECONDS 1e-3
 #define LAST_WORD_SECONDS 1.0 // a closed connection's notice may be on the way for so long

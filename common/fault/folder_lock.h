@@ -5,8 +5,8 @@
 /* Takes the folder for this process, and creates it if need be. The kernel gives it back, however
  * the process ends; close() what is returned to do so before. Where another process has it and does
  * not end within seconds, ends this one with a usage error that names it: both would take each
- * other's snapshots for their own. -1: nothing is locked, for the folder cannot be written, or its
- * file system has no locks. Local. */
+ * other's snapshots for their own. -1: the folder cannot be written, so nobody saves there. On a
+ * file system without locks nobody is kept out. Local. */
 int folder_lock(const char *dir);
 
 #endif
