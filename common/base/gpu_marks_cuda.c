@@ -6,7 +6,7 @@
  * CUDA gives the time between two events, as a float of milliseconds: too coarse over an hour. So
  * marks are measured from a reference, an event of its own every so many marks, and references
  * from each other. What is on another stream has waited for the compute stream to come to it, so
- * no mark is older than its reference.
+ * no mark is older than its reference, but by as much as an event takes.
  *
  * The GPU's clock is not the host's. They are compared when the record begins and when it ends, by
  * an event that the host sees come by (the quickest of several, as with the clocks of two ranks in
@@ -51,6 +51,7 @@ static double seconds_between(cudaEvent_t from, cudaEvent_t to)
     cudaError_t error = cudaEventElapsedTime(&milliseconds, from, to);
     if (error == cudaErrorNotReady) {
         cudaGetLastError(); // which is no failure: a kernel's launch would take it for its own
+        CUDA_CHECK(cudaEventSynchronize(from)); // on another stream it may be the later one
         CUDA_CHECK(cudaEventSynchronize(to));
         error = cudaEventElapsedTime(&milliseconds, from, to);
     }
