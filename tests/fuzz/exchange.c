@@ -1,6 +1,7 @@
 /*
  * Collectives of a rank of three, with peers that send anything: notices and data of one, then of
- * the other. Short and long messages take different ways, hence the two counts.
+ * the other; or, in place of the data, memory that they share and write anything to. Short and long
+ * messages take different ways, hence the two counts.
  */
 #include "common/dist/tcp_exchange.h"
 
@@ -9,6 +10,7 @@
 
 #include "common/base/memory.h"
 #include "common/dist/tcp_collectives.h"
+#include "common/dist/tcp_pipe.h"
 #include "common/dist/tcp_watch.h"
 #include "tests/fuzz/targets.h"
 
@@ -23,9 +25,29 @@ static const CollectiveKind kinds[] = {
     BROADCAST,  REDUCE,         GATHER,     SCATTER,
 };
 
-/* All but connecting: mesh.c of this folder does that. */
-static Mesh *make_mesh(const ProcessGroup *pg, Input *input)
+/* A peer has moved its indices to the first two numbers, sleeps or not, and the rest is in its
+ * ring; the connection is the bell. */
+static void share_memory(Peer *peer, Pipe *pipe, PipeMemory *memory, Input said)
 {
+    uint64_t number[3] = { 0 };
+    const size_t known = said.size < sizeof number ? said.size : sizeof number;
+    PipeEnd *own = &memory->end[0], *theirs = &memory->end[1];
+    memcpy(number, said.data, known);
+    memset(own, 0, offsetof(PipeEnd, ring));
+    memset(theirs->ring, 0, UINT16_MAX); // more than any input has left there
+    memcpy(theirs->ring, said.data + known, said.size - known);
+    theirs->written = number[0];
+    theirs->read = number[1];
+    theirs->asleep = (uint32_t)number[2];
+    *pipe = (Pipe){ .memory = memory, .own = own, .theirs = theirs, .bell = peer->data };
+    peer->pipe = pipe;
+}
+
+/* All but connecting: mesh.c of this folder does that. */
+static Mesh *make_mesh(const ProcessGroup *pg, bool shares, Input *input)
+{
+    static PipeMemory memory[NUM_RANKS];
+    static Pipe pipe[NUM_RANKS];
     const int rank = pg->rank;
     Mesh *mesh = mem_calloc(1, sizeof *mesh);
     mesh->pg = pg;
@@ -39,6 +61,8 @@ static Mesh *make_mesh(const ProcessGroup *pg, Input *input)
         if (i != rank) {
             mesh->peer[i].notices = world_connect(input_part(input));
             mesh->peer[i].data = world_connect(input_part(input));
+            if (shares)
+                share_memory(&mesh->peer[i], &pipe[i], &memory[i], input_part(input));
         }
         mesh->watched[i] = (struct pollfd){ .fd = mesh->peer[i].notices, .events = POLLIN };
     }
@@ -54,7 +78,7 @@ void fuzz_exchange(Input input)
                               .world_size = NUM_RANKS,
                               .mean_ranks = NUM_RANKS,
                               .timeout = 1 };
-    Mesh *mesh = make_mesh(&pg, &input);
+    Mesh *mesh = make_mesh(&pg, what & 64, &input);
     Collective collective = { .pg = &pg,
                               .sequence = 1,
                               .kind = kinds[which],
@@ -66,6 +90,8 @@ void fuzz_exchange(Input input)
                               .out = out };
     mesh_begin(mesh, &collective);
     algorithms[which](mesh, &collective);
+    for (int i = 0; i < NUM_RANKS; i++)
+        mesh->peer[i].pipe = NULL; // it is not the mesh's to free
     mesh_free(mesh);
     free(mesh);
 }

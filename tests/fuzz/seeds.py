@@ -186,28 +186,36 @@ token = b"r" * 16
 goodbye = struct.pack("<ii", 2, 0) + bytes(80 + 512)
 
 
-def hello(rank, channel):
-    said = b"ddp.tcp1" + token + struct.pack("<ii", rank, channel)
-    return part(said + goodbye * channel)
+def calls(own, callers):
+    """Of "20 21", rank 2 on channel 0 and 1, to rank `own`. With the data comes what they say of shared memory: the
+    lower rank what it offers, the higher whether it has found that."""
+    for rank, channel in (map(int, caller) for caller in callers.split()):
+        said = b"ddp.tcp1" + token + struct.pack("<ii", rank, channel)
+        offer = bytes(80) + struct.pack("<Qii", 0, 0, -1) if rank < own else b"\0"
+        yield part(said + (goodbye if channel else offer))
 
 
 def got(text):
     return b"\0" + blob(text)
 
 
-seed("mesh", b"\0", part(), *(hello(rank, channel) for rank in (1, 2) for channel in (0, 1)))
-seed("mesh", b"\0", part(), hello(1, 0), hello(1, 0), hello(0, 0), hello(1, 1), hello(2, 1), hello(2, 0))
-seed("mesh", b"\1", part(got(token) + got("127.0.0.1 2000")), hello(0, 0), hello(0, 1), hello(2, 0), hello(2, 1))
-seed("mesh", b"\2", part(got(token) + got("a 2") + got("b 3")), hello(0, 0), hello(0, 1), hello(1, 0), hello(1, 1))
+seed("mesh", b"\0", part(), *calls(0, "10 11 20 21"))
+seed("mesh", b"\0", part(), *calls(0, "10 10 00 11 21 20"))
+seed("mesh", b"\1", part(got(token) + got("127.0.0.1 2000")), *calls(1, "00 01 20 21"))
+seed("mesh", b"\2", part(got(token) + got("a 2") + got("b 3")), *calls(2, "00 01 10 11"))
 kinds = [0, 6, 4, 0, 1, 1, 2, 3, 5]
 for which, many, integer, rank in itertools.product(range(9), (0, 16), (0, 32), range(3)):
-    what = next(n for n in range(256) if n % 9 == which and n & 16 == many and n & 32 == integer)
+    what, shared = (next(n for n in range(first, 256) if n % 9 == which and n & 16 == many and n & 32 == integer)
+                    for first in (0, 64))
     count = 30 if many else 3
     call = struct.pack("<QQ4i48x", 1, count, kinds[which], 3 if integer else 0, 0, 0)
     for size in (4 * count, 4 * count // 3):
         message = struct.pack("<Q", 0x6464702E74637031) + call + struct.pack("<Q", size) + bytes(size)
         seed("exchange", bytes([what, rank]), *(part(goodbye) + part(message * 4) for _ in range(2)))
         seed("exchange", bytes([what, rank]), *(part(b"", True) + part(message, True) for _ in range(2)))
+        ring = message.ljust(-len(message) // 128 * -128, b"\0") * 4
+        memory = part(struct.pack("<QQQ", len(ring), 0, 1) + ring)
+        seed("exchange", bytes([shared, rank]), *(part(goodbye) + part(b"", True) + memory for _ in range(2)))
 waiting = struct.pack("<ii", 0, 2) + struct.pack("<QQ4i48x", 1, 3, 0, 0, 0, 0) + bytes(512)
 abort = struct.pack("<ii", 1, 0) + bytes(80) + b"rank 1 gives up".ljust(512, b"\0")
 for notices in ([waiting], [abort], [waiting, goodbye], [waiting.replace(b"\3", b"\4"), abort]):
