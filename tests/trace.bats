@@ -24,10 +24,11 @@ row() {
     [ "$(events '.pid == 0 and .name == "optim_step"' '| length')" -eq 3 ]
     [ "$(events '.ph == "s"' '| length')" -eq "$(events '.ph == "f"' '| length')" ]
     [ "$(events '.ph == "X" and (.dur < 0 or .ts < -1e6)' '| length')" -eq 0 ]
-    # Nobody has the sum of a bucket before both have sent their part.
+    # Nobody has the sum of a bucket before both have sent their part; half a millisecond is what the
+    # clocks may differ by where the ranks that compare them have to share a core.
     jq -e '[.traceEvents[] | select(.name == "all_reduce")] | group_by(.pid)
         | [.[0], .[1]] | transpose
-        | all((map(.ts) | max) < (map(.ts + .dur) | min))' "$trace"
+        | all((map(.ts) | max) < (map(.ts + .dur) | min) + 500)' "$trace"
 }
 
 @test "lanes are drawn from a trace, or a line says why not" {
