@@ -22,7 +22,7 @@ with_disk() { # SIZE SCRIPT
     with_disk 15m 'status=0 # the first finds room, those after it and the end do not
         timeout 100 '"$RUN $options"' --checkpoint-dir "$1/c" >"$OUT/full" 2>&1 || status=$?
         [ $status -eq 1 ]
-        [ "$(ls -A "$1/c" | grep -v 'flight\|^.lock')" = snapshot_e0_s4.safetensors ]
+        [ "$(ls -A "$1/c" | grep -v "flight\|^.lock")" = snapshot_e0_s4.safetensors ]
         mount -o remount,size=100m "$1"
         timeout 100 '"$RUN $options"' --checkpoint-dir "$1/c" >"$OUT/room" 2>&1
         cmp "$1/c/cnn_digits.safetensors" "$OUT/straight/cnn_digits.safetensors"'
