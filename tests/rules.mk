@@ -43,7 +43,7 @@ check-mnist: all
 # Weights, losses, files and the store against PyTorch itself, which tests/torch/venv.sh gets once.
 # TORCH_SEED=N repeats the random settings that a failure names.
 check-torch: all $(TORCH_PEERS)
-	@export TORCH_BIN="$$(tests/torch/venv.sh)"; $(MAKE) -s test TESTS="$(wildcard tests/torch/*.bats)"
+	@export TORCH_BIN="$$(tests/torch/venv.sh)"; $(MAKE) -s test TESTS="$(wildcard tests/torch/*.bats) tests/bench_small.bats tests/bench_suites.bats"
 
 # The page of tools/serve in headless Chromium (./setup.sh --browser installs it); pictures of it go to
 # build/browser.
