@@ -5,13 +5,11 @@
  *
  *     build/bench/checkpoints FOLDER...
  */
-#include <fcntl.h>
 #include <stdio.h>
 #include <unistd.h>
 
+#include "bench/cnn_state.h"
 #include "bench/median.h"
-#include "common/base/log.h"
-#include "common/io/checkpoint.h"
 
 enum { TIMES = 15 };
 
@@ -48,36 +46,21 @@ int main(int argc, char **argv)
     args.threads = 1;
     args.device = "cpu";
 
-    Device device;
-    device_init(&device, &args, 0);
-    Rng rng;
-    rng_seed(&rng, 0);
-    Dataset dataset;
-    dataset_init(&dataset, &args, TRAIN, &rng);
-    Sampler sampler;
-    distributed_sampler_init(&sampler, dataset.size, 0, 1, true, false, 0);
-    Model model;
-    model_init(&model, &args, args.batch_size, &rng, &device);
-    Optimizer optim;
-    optim_init(&optim, &args, &model);
+    CnnState state;
+    cnn_state_init(&state, &args);
 
-    const int results = dup(STDOUT_FILENO); // the lines of the checkpoints are none
-    SYS_CHECK(dup2(open("/dev/null", O_WRONLY), STDOUT_FILENO));
+    const int results = results_alone();
     for (int i = 1; i < argc; i++) {
         char folder[PATH_MAX];
         snprintf(folder, sizeof folder, "%s/checkpoints.XXXXXX", argv[i]);
         CHECK(mkdtemp(folder) != NULL, "cannot make a folder in %s", argv[i]);
         args.checkpoint_dir = folder;
         Checkpoint checkpoint;
-        checkpoint_init(&checkpoint, &args, &optim, &sampler, &dataset, 1);
+        checkpoint_init(&checkpoint, &args, &state.optim, &state.sampler, &state.dataset, 1);
         measure(&checkpoint, argv[i], results);
         rmdir(folder);
     }
 
-    optim_free(&optim);
-    model_free(&model);
-    sampler_free(&sampler);
-    dataset_free(&dataset);
-    device_free(&device);
+    cnn_state_free(&state);
     return 0;
 }

@@ -5,15 +5,12 @@
  *
  *     build/bench/snapshot FOLDER [optimizer [snapshots]]
  */
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
+#include "bench/cnn_state.h"
 #include "bench/median.h"
-#include "common/base/log.h"
 #include "common/base/memory.h"
-#include "common/io/checkpoint.h"
 
 static void print(int fd, const char *what, double *seconds, int count)
 {
@@ -31,23 +28,12 @@ int main(int argc, char **argv)
     args.threads = 1;
     const int count = argc > 3 ? atoi(argv[3]) : 50;
 
-    Device device;
-    device_init(&device, &args, 0);
-    Rng rng;
-    rng_seed(&rng, 0);
-    Dataset dataset;
-    dataset_init(&dataset, &args, TRAIN, &rng);
-    Sampler sampler;
-    distributed_sampler_init(&sampler, dataset.size, 0, 1, true, false, 0);
-    Model model;
-    model_init(&model, &args, args.batch_size, &rng, &device);
-    Optimizer optim;
-    optim_init(&optim, &args, &model);
+    CnnState state;
+    cnn_state_init(&state, &args);
     Checkpoint checkpoint;
-    checkpoint_init(&checkpoint, &args, &optim, &sampler, &dataset, 1);
+    checkpoint_init(&checkpoint, &args, &state.optim, &state.sampler, &state.dataset, 1);
 
-    const int results = dup(STDOUT_FILENO); // the lines of the snapshots are none
-    SYS_CHECK(dup2(open("/dev/null", O_WRONLY), STDOUT_FILENO));
+    const int results = results_alone();
     double *copying = mem_calloc((size_t)count, sizeof *copying);
     double *writing = mem_calloc((size_t)count, sizeof *writing);
     for (int i = -3; i < count; i++) {
@@ -62,17 +48,13 @@ int main(int argc, char **argv)
             writing[i] = seconds_now() - copied;
         }
     }
-    dprintf(results, "%s, %.1f MB\n", optim.name,
-            4e-6 * (double)(model.numel * (size_t)(1 + optim.num_states)));
+    dprintf(results, "%s, %.1f MB\n", state.optim.name,
+            4e-6 * (double)(state.model.numel * (size_t)(1 + state.optim.num_states)));
     print(results, "the training waits", copying, count);
     print(results, "the writer takes", writing, count);
 
     free(copying);
     free(writing);
-    optim_free(&optim);
-    model_free(&model);
-    sampler_free(&sampler);
-    dataset_free(&dataset);
-    device_free(&device);
+    cnn_state_free(&state);
     return 0;
 }
