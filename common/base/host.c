@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -26,6 +27,13 @@ static int cgroup_cores(void)
     if (fields != 2 || quota <= 0 || period <= 0)
         return 0;
     return quota > period ? (int)(quota / period) : 1;
+}
+
+int host_env_count(const char *name)
+{
+    const char *text = getenv(name);
+    const long value = text != NULL ? strtol(text, NULL, 10) : 0;
+    return value > 0 && value <= 1 << 20 ? (int)value : 0;
 }
 
 int host_num_cores(void)

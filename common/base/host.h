@@ -4,6 +4,10 @@
 
 #include <stddef.h>
 
+/* What the launcher says of this machine, as LOCAL_WORLD_SIZE or OMP_NUM_THREADS: a positive number
+ * from the environment, or 0. */
+int host_env_count(const char *name);
+
 /* The cores this process may use: its affinity mask, cut to the CPU quota of its control group. */
 int host_num_cores(void);
 

@@ -198,8 +198,8 @@ void mesh_init(Mesh *mesh, const ProcessGroup *pg)
         shared_init(mesh);
     }
 
-    const char *local_ranks = getenv("LOCAL_WORLD_SIZE");
-    mesh->has_core = (local_ranks != NULL ? atoi(local_ranks) : n) <= host_num_cores();
+    const int local_ranks = host_env_count("LOCAL_WORLD_SIZE");
+    mesh->has_core = (local_ranks > 0 ? local_ranks : n) <= host_num_cores();
     for (int peer = 0; peer < n; peer++) {
         mesh->watched[peer] = (struct pollfd){ .fd = mesh->peer[peer].notices, .events = POLLIN };
         const int whole = sizeof(Notice); // poll shall not wake us for a part of a notice

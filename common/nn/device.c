@@ -5,7 +5,6 @@
  */
 #include "common/nn/device.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "common/base/gpus.h"
@@ -15,18 +14,10 @@
 
 enum { MAX_THREADS = 1024 }; // as --threads has it
 
-/* A positive number from the environment, or 0. */
-static int env_positive(const char *name)
-{
-    const char *text = getenv(name);
-    const long value = text != NULL ? strtol(text, NULL, 10) : 0;
-    return value > 0 && value <= 1 << 20 ? (int)value : 0;
-}
-
 /* Ranks that share this machine, as far as this process can know. */
 static int num_local_ranks(const Args *args)
 {
-    const int local_world_size = env_positive("LOCAL_WORLD_SIZE");
+    const int local_world_size = host_env_count("LOCAL_WORLD_SIZE");
     if (local_world_size > 0)
         return local_world_size;
     return args->nproc > 0 ? args->nproc : 1;
@@ -36,7 +27,7 @@ static int num_threads(const Args *args)
 {
     if (args->threads > 0)
         return args->threads;
-    const int wanted = env_positive("OMP_NUM_THREADS");
+    const int wanted = host_env_count("OMP_NUM_THREADS");
     if (wanted > 0)
         return wanted < MAX_THREADS ? wanted : MAX_THREADS;
     const int share = host_num_cores() / num_local_ranks(args);
