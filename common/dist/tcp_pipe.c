@@ -23,24 +23,23 @@
 // Copied before the other side sees any of it: while it takes one piece, we copy the next.
 #define PIECE_BYTES ((size_t)64 * 1024)
 
-static size_t min3(size_t a, size_t b, size_t c)
+static size_t min(size_t a, size_t b)
 {
-    const size_t least = a < b ? a : b;
-    return least < c ? least : c;
+    return a < b ? a : b;
 }
 
-/* Of a message that goes on; one that begins is aligned first. */
-static uint64_t message_index(uint64_t index, const struct iovec *header)
+/* How much of a payload of `rest` bytes lies or fits at index in one piece, if `bytes` are there.
+ */
+static size_t piece_bytes(uint64_t index, size_t bytes, size_t rest)
 {
-    return header->iov_len == 0 ? index
-                                : (index + PIPE_ALIGNMENT - 1) / PIPE_ALIGNMENT * PIPE_ALIGNMENT;
+    return min(min(bytes, rest), min(PIPE_BYTES - index % PIPE_BYTES, PIECE_BYTES));
 }
 
-/* How much of a payload of `rest` bytes lies or fits at index, if `bytes` are there. */
-static size_t payload_piece(uint64_t index, size_t bytes, size_t rest)
+/* The index behind a piece; behind the last one, the beginning of the next message. */
+static uint64_t index_behind(uint64_t index, size_t piece, size_t rest)
 {
-    const size_t piece = min3(bytes, PIPE_BYTES - index % PIPE_BYTES, PIECE_BYTES);
-    return rest <= piece ? rest : piece / PIPE_GRAIN * PIPE_GRAIN;
+    index += piece;
+    return piece < rest ? index : (index + PIPE_ALIGNMENT - 1) / PIPE_ALIGNMENT * PIPE_ALIGNMENT;
 }
 
 static ssize_t nothing(int reason)
@@ -58,49 +57,40 @@ static void ring_bell(Pipe *pipe)
 
 ssize_t pipe_send(Pipe *pipe, const struct iovec part[2])
 {
-    const size_t header_bytes = part[0].iov_len;
-    uint64_t index = message_index(pipe->written, &part[0]);
+    const size_t header_bytes = part[0].iov_len, rest = part[1].iov_len;
     pipe->seen_read = atomic_load(&pipe->theirs->read);
-    if (pipe->written - pipe->seen_read > PIPE_BYTES)
+    const size_t room = PIPE_BYTES - (size_t)(pipe->written - pipe->seen_read);
+    if (room > PIPE_BYTES || room % PIPE_GRAIN != 0)
         return nothing(EPROTO);
-    const size_t used = index - pipe->seen_read + header_bytes;
-    if (used > PIPE_BYTES)
+    if (room <= header_bytes)
         return nothing(EAGAIN);
 
-    memcpy(pipe->own->ring + index % PIPE_BYTES, part[0].iov_base, header_bytes);
-    index += header_bytes;
-    const size_t bytes = payload_piece(index, PIPE_BYTES - used, part[1].iov_len);
-    memcpy(pipe->own->ring + index % PIPE_BYTES, part[1].iov_base, bytes);
-    if (header_bytes + bytes == 0)
-        return nothing(EAGAIN);
-    pipe->written = index + bytes;
+    const uint64_t index = pipe->written + header_bytes;
+    const size_t piece = piece_bytes(index, room - header_bytes, rest);
+    memcpy(pipe->own->ring + pipe->written % PIPE_BYTES, part[0].iov_base, header_bytes);
+    memcpy(pipe->own->ring + index % PIPE_BYTES, part[1].iov_base, piece);
+    pipe->written = index_behind(index, piece, rest);
     atomic_store(&pipe->own->written, pipe->written);
     ring_bell(pipe);
-    return (ssize_t)(header_bytes + bytes);
+    return (ssize_t)(header_bytes + piece);
 }
 
 ssize_t pipe_receive(Pipe *pipe, struct iovec part[2])
 {
-    const size_t header_bytes = part[0].iov_len;
-    uint64_t index = message_index(pipe->read, &part[0]);
+    const size_t header_bytes = part[0].iov_len, rest = part[1].iov_len;
     pipe->seen_written = atomic_load(&pipe->theirs->written);
-    const uint64_t unread = pipe->seen_written - pipe->read;
-    if (unread > PIPE_BYTES)
-        return nothing(EPROTO);
+    const size_t unread = (size_t)(pipe->seen_written - pipe->read);
     if (unread == 0)
         return nothing(EAGAIN);
-    index += header_bytes;
-    if (unread < index - pipe->read)
-        return nothing(EPROTO); // half a header
+    if (unread > PIPE_BYTES || unread % PIPE_GRAIN != 0 || unread < header_bytes)
+        return nothing(EPROTO);
 
-    memcpy(part[0].iov_base, pipe->theirs->ring + (index - header_bytes) % PIPE_BYTES,
-           header_bytes);
+    const uint64_t index = pipe->read + header_bytes;
+    const size_t piece = piece_bytes(index, unread - header_bytes, rest);
+    memcpy(part[0].iov_base, pipe->theirs->ring + pipe->read % PIPE_BYTES, header_bytes);
     part[1].iov_base = pipe->theirs->ring + index % PIPE_BYTES;
-    const size_t bytes = payload_piece(index, pipe->seen_written - index, part[1].iov_len);
-    if (header_bytes + bytes == 0)
-        return nothing(EPROTO); // less than a grain, and no end
-    pipe->read = index + bytes;
-    return (ssize_t)(header_bytes + bytes);
+    pipe->read = index_behind(index, piece, rest);
+    return (ssize_t)(header_bytes + piece);
 }
 
 void pipe_release(Pipe *pipe)

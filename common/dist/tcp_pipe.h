@@ -9,8 +9,7 @@
 
 #define PIPE_BYTES ((size_t)1024 * 1024) // of a ring: it shall stay in the cache of two cores
 #define PIPE_ALIGNMENT 128 // of a message; a header is shorter and so never goes round the end
-
-#define PIPE_GRAIN 32 // a part of a message is a multiple of this, unless it is the last
+#define PIPE_GRAIN 32 // an index is a multiple of it, and so is a header
 
 /* What one rank tells the other. Indices count bytes since the beginning. */
 typedef struct {
@@ -22,7 +21,6 @@ typedef struct {
 
 /* As it lies in the memory. */
 typedef struct {
-    unsigned char nonce[16]; // that the right memory was found
     PipeEnd end[2]; // the lower rank's, the higher rank's
 } PipeMemory;
 
@@ -35,10 +33,10 @@ typedef struct Pipe {
     uint64_t seen_written, seen_read; // theirs, as last seen
 } Pipe;
 
-/* As sendmsg and recvmsg with MSG_DONTWAIT do, for the rest of a header (whole, or nothing) and a
- * part of the payload: returns how many bytes were moved, or -1 and EAGAIN. Elements are not torn.
- * EPROTO: the indices make no sense. pipe_receive does not copy the payload, but sets
- * part[1].iov_base to where it lies, until pipe_release. */
+/* As sendmsg and recvmsg with MSG_DONTWAIT do, for a header (whole, or nothing) and a part of the
+ * payload: returns how many bytes were moved, or -1 and EAGAIN. Both sides ask for the same parts.
+ * Elements are not torn. EPROTO: the indices make no sense. pipe_receive does not copy the payload,
+ * but sets part[1].iov_base to where it lies, until pipe_release. */
 ssize_t pipe_send(Pipe *pipe, const struct iovec part[2]);
 ssize_t pipe_receive(Pipe *pipe, struct iovec part[2]);
 void pipe_release(Pipe *pipe);

@@ -191,7 +191,7 @@ def calls(own, callers):
     lower rank what it offers, the higher whether it has found that."""
     for rank, channel in (map(int, caller) for caller in callers.split()):
         said = b"ddp.tcp1" + token + struct.pack("<ii", rank, channel)
-        offer = bytes(80) + struct.pack("<Qii", 0, 0, -1) if rank < own else b"\0"
+        offer = struct.pack("<iiQ", 0, -1, 0) if rank < own else b"\0"
         yield part(said + (goodbye if channel else offer))
 
 
