@@ -49,7 +49,7 @@ def garbage(port):
 
 def half_requests(port):
     whole = VALIDATE + bytes([SET]) + blob(b"/half") + blob(b"x" * 50)
-    hello = b"ddp.tcp1" + random.randbytes(24)
+    hello = b"ddp.tcp2" + random.randbytes(24)
     for request in whole, hello:
         for length in range(len(request)):
             call(port, request[:length])

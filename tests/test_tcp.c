@@ -48,12 +48,10 @@ static void strangers_body(Rank *rank)
         const size_t bytes = store_get(&rank->store, "group 1/line of rank 0", line, sizeof line);
         store_set(&rank->store, "group 1/line of rank 1", line, bytes);
 
-        struct {
-            char magic[8];
-            unsigned char token[16];
+        const struct {
+            char token[24];
             int32_t rank, channel;
-        } stale = { "ddp.tcp", { 1, 2, 3 }, 1, 0 };
-        stale.magic[7] = '1';
+        } stale = { "ddp.tcp2 and stale", 1, 0 };
         char garbage[4096];
         memset(garbage, 0xff, sizeof garbage);
         CHECK(is_turned_away(&rank->store, "GET / HTTP/1.0\r\n\r\n                    ", 32),
@@ -82,6 +80,31 @@ static void test_strangers_are_turned_away(void **state)
     assert_int_equal(num_warnings, 4);
 }
 
+/* Rank 0 is of the build that `context` names, as far as the others can see. */
+static void version_body(Rank *rank)
+{
+    const char *token = rank->context;
+    ProcessGroup pg;
+    if (rank->rank == 1)
+        rank_join(rank, &pg);
+    char line[160];
+    const size_t bytes = store_get(&rank->store, "group 1/line of rank 1", line, sizeof line);
+    store_set(&rank->store, "group 1/tcp token 0", token, strlen(token));
+    store_set(&rank->store, "group 1/line of rank 0", line, bytes);
+    store_ping(&rank->store); // it has them
+}
+
+static void test_a_rank_of_another_version_is_told_so(void **state)
+{
+    (void)state;
+    char *const tokens[] = { "16 random bytes.", "ddp.tcp3 random bytes..." };
+    for (int i = 0; i < 2; i++) {
+        RankEnd end[MAX_RANKS];
+        ranks_run(2, 15, version_body, tokens[i], end);
+        expect_error_at_once(end, 1, "rank 0 runs another version of this program");
+    }
+}
+
 /* As above, but rank 1 brings a crowd that says nothing, or half a hello, and does not leave. */
 static void crowd_body(Rank *rank)
 {
@@ -98,7 +121,7 @@ static void crowd_body(Rank *rank)
             crowd[i] = net_connect(host, port, seconds_now() + 10);
             SYS_CHECK(crowd[i]);
             if (i % 2 == 0)
-                net_send(crowd[i], "ddp.tcp1half", 12, seconds_now() + 10);
+                net_send(crowd[i], "ddp.tcp2half", 12, seconds_now() + 10);
         }
     }
     rank_join(rank, &pg);
@@ -215,6 +238,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_strangers_are_turned_away),
+        cmocka_unit_test(test_a_rank_of_another_version_is_told_so),
         cmocka_unit_test(test_a_crowd_keeps_nobody_out),
         cmocka_unit_test(test_the_ring_sends_no_byte_too_many),
         cmocka_unit_test(test_waiting_costs_nothing),

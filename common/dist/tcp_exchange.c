@@ -17,7 +17,7 @@
 #include "common/dist/tcp_pipe.h"
 #include "common/dist/tcp_watch.h"
 
-#define HEADER_MAGIC UINT64_C(0x6464702e74637031)
+#define HEADER_MAGIC UINT64_C(0x6464702e74637032)
 
 typedef struct {
     uint64_t magic;

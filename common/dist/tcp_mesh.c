@@ -31,21 +31,21 @@
 
 /* The first bytes on a connection, in both directions. */
 typedef struct {
-    char magic[8];
-    unsigned char token[16];
+    unsigned char token[24]; // VERSION, then the random number
     int32_t rank;
     int32_t channel; // 0: data, 1: notices
 } Hello;
 
-static const char magic[8] = "ddp.tcp1";
+/* Of what ranks say to each other. It comes with the token, so that a rank of another build is told
+ * at once, and not turned away until the timeout. */
+static const char VERSION[8] = "ddp.tcp2";
 
 _Static_assert(sizeof(Hello) == LOBBY_HELLO_BYTES, "the lobby waits for one of these");
 
 /* False: it is none of this group. */
 static bool hello_is_ours(const Hello *theirs, const Hello *own)
 {
-    return memcmp(theirs->magic, own->magic, sizeof own->magic) == 0 &&
-           memcmp(theirs->token, own->token, sizeof own->token) == 0;
+    return memcmp(theirs->token, own->token, sizeof own->token) == 0;
 }
 
 static int *channel_of(Mesh *mesh, int peer, int channel)
@@ -58,11 +58,13 @@ static void token_agree(const ProcessGroup *pg, unsigned char *token, size_t byt
     char key[STORE_KEY_BYTES];
     process_group_key(pg, "tcp token", 0, key);
     if (pg->rank == 0) {
-        SYS_CHECK(getrandom(token, bytes, 0));
+        memcpy(token, VERSION, sizeof VERSION);
+        SYS_CHECK(getrandom(token + sizeof VERSION, bytes - sizeof VERSION, 0));
         store_set(pg->store, key, token, bytes);
     } else {
-        CHECK(store_get(pg->store, key, token, bytes) == bytes,
-              "the store's %s is not of this program", key);
+        CHECK(store_get(pg->store, key, token, bytes) == bytes &&
+                  memcmp(token, VERSION, sizeof VERSION) == 0,
+              "rank 0 runs another version of this program: build the same one on every node");
     }
 }
 
@@ -187,7 +189,6 @@ void mesh_init(Mesh *mesh, const ProcessGroup *pg)
 
     if (n > 1) {
         Hello own = { .rank = pg->rank };
-        memcpy(own.magic, magic, sizeof magic);
         token_agree(pg, own.token, sizeof own.token);
         char address[ADDRESS_BYTES];
         const int listen_fd = listen_and_publish(pg, address);

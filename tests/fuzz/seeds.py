@@ -182,7 +182,7 @@ seed("store", ".wg\n", b"\0")
 seed("store", "".join(answers), "\n", b"".join(answers.values()))
 
 # Peers: forming the group, and collectives.
-token = b"r" * 16
+token = b"ddp.tcp2" + b"r" * 16
 goodbye = struct.pack("<ii", 2, 0) + bytes(80 + 512)
 
 
@@ -190,7 +190,7 @@ def calls(own, callers):
     """Of "20 21", rank 2 on channel 0 and 1, to rank `own`. With the data comes what they say of shared memory: the
     lower rank what it offers, the higher whether it has found that."""
     for rank, channel in (map(int, caller) for caller in callers.split()):
-        said = b"ddp.tcp1" + token + struct.pack("<ii", rank, channel)
+        said = token + struct.pack("<ii", rank, channel)
         offer = struct.pack("<iiQ", 0, -1, 0) if rank < own else b"\0"
         yield part(said + (goodbye if channel else offer))
 
@@ -210,7 +210,7 @@ for which, many, integer, rank in itertools.product(range(9), (0, 16), (0, 32), 
     count = 30 if many else 3
     call = struct.pack("<QQ4i48x", 1, count, kinds[which], 3 if integer else 0, 0, 0)
     for size in (4 * count, 4 * count // 3):
-        message = struct.pack("<Q", 0x6464702E74637031) + call + struct.pack("<Q", size) + bytes(size)
+        message = struct.pack("<Q", 0x6464702E74637032) + call + struct.pack("<Q", size) + bytes(size)
         seed("exchange", bytes([what, rank]), *(part(goodbye) + part(message * 4) for _ in range(2)))
         seed("exchange", bytes([what, rank]), *(part(b"", True) + part(message, True) for _ in range(2)))
         ring = message.ljust(-len(message) // 128 * -128, b"\0") * 4
