@@ -97,17 +97,18 @@ up() {
 }
 
 run() {
-    status=0
+    status=0 told=''
     "$@" &
     child=$!
-    trap 'kill $child 2>/dev/null || true' INT TERM HUP
+    trap 'kill $child 2>/dev/null || true' TERM HUP
+    trap 'told=130; kill $child 2>/dev/null || true' INT # which it does not hear, behind a &
     while kill -0 $child 2>/dev/null; do # a signal ends the wait, but not the child at once
         status=0
         wait $child || status=$?
     done
     trap '' INT TERM HUP # nothing interrupts the cleaning up
     stop
-    exit $status
+    exit "${told:-$status}"
 }
 
 case $dir in /*) ;; *) die "DDP_CLUSTER_DIR is $dir: it must begin with /" ;; esac

@@ -23,9 +23,19 @@ mpirun)
 *) echo "$0: LAUNCHER=$LAUNCHER: it is ddprun, torchrun or mpirun" >&2 && exit 2 ;;
 esac
 
-agents='' node=0 status=0
-trap 'kill $agents' INT TERM HUP
-while [ $node -lt "$nodes" ]; do
+# end SIGNAL STATUS: the launchers get SIGTERM, since what a shell starts with & does not hear Ctrl-C.
+# shellcheck disable=SC2086,SC2317 # pids are words; traps call it
+end() {
+    told=$2
+    echo "$0: $1 ends the launchers of all $nodes nodes" >&2
+    [ -z "$agents" ] || kill $agents 2>/dev/null || :
+}
+
+agents='' node=0 status=0 told=''
+trap 'end SIGINT 130' INT
+trap 'end SIGTERM 143' TERM
+trap 'end SIGHUP 129' HUP
+while [ -z "$told" ] && [ $node -lt "$nodes" ]; do
     # shellcheck disable=SC2086 # no flag is no word
     "$launcher" $flag --nnodes "$nodes" --node-rank $node --nproc-per-node "$ranks" \
         --master-addr $MASTER_ADDR --master-port $MASTER_PORT "$@" &
@@ -35,4 +45,4 @@ for agent in $agents; do
     wait "$agent" || status=$?
 done
 wait # those that a signal made us leave
-exit $status
+exit "${told:-$status}"

@@ -4,8 +4,18 @@
 set -eu
 job=$(sbatch --parsable "$@")
 job=${job%%;*} # the rest would name the cluster
-trap 'trap "" INT TERM HUP; timeout 20 scancel "$job"; exit 130' INT
-trap 'trap "" INT TERM HUP; timeout 20 scancel "$job"; exit 143' TERM HUP
+
+# cancel SIGNAL STATUS
+# shellcheck disable=SC2317 # traps call it
+cancel() {
+    trap '' INT TERM HUP
+    echo "job $job: $1 cancels it" >&2
+    timeout 20 scancel "$job"
+    exit "$2"
+}
+trap 'cancel SIGINT 130' INT
+trap 'cancel SIGTERM 143' TERM
+trap 'cancel SIGHUP 129' HUP
 echo "job $job: '${SLURM_CONF:+SLURM_CONF=$SLURM_CONF }squeue -j $job' shows it, Ctrl-C cancels it" >&2
 
 # field NAME: what Slurm says of the job.

@@ -103,18 +103,27 @@ traffic() {
     [[ $output == Usage:*run.sh*Usage:*train*--scratch-dir* ]]
 }
 
-@test "run.sh ends all nodes when it is told to end" {
-    04_slurm_multinode/nodes_here.sh 2 2 sh -c 'touch $OUT/up_$RANK; exec sleep 100' >"$OUT/log" 2>&1 3>&- &
-    pid=$!
-    for _ in $(seq 200); do
-        [ "$(ls "$OUT" | grep -c up_)" -ne 4 ] || break
-        sleep 0.1
+@test "run.sh ends all nodes when it is told to end, and says so; Ctrl-C is 130" {
+    for signal in INT TERM; do
+        timeout -k 30 100 python3 -c 'import os, signal, sys
+signal.signal(signal.SIGINT, signal.SIG_DFL) # a shell has it ignored behind a "&"
+os.execvp(sys.argv[1], sys.argv[1:])' 04_slurm_multinode/nodes_here.sh 2 2 sh -c 'touch $OUT/up_$RANK; exec sleep 100' >"$OUT/log" 2>&1 3>&- &
+        pid=$!
+        for _ in $(seq 200); do
+            [ "$(ls "$OUT" | grep -c up_)" -ne 4 ] || break
+            sleep 0.1
+        done
+        kill -$signal $pid
+        status=0
+        wait $pid || status=$?
+        cat "$OUT/log"
+        [ "$status" -eq $((128 + $(kill -l $signal))) ]
+        grep -q "SIG$signal ends the launchers of all 2 nodes$" "$OUT/log"
+        [ "$(grep -c '^ddprun: ended by SIGTERM$' "$OUT/log")" -eq 2 ]
+        [ "$(wc -l <"$OUT/log")" -eq 3 ] # nobody is to blame
+        [ -z "$(grep -lsz "^RANK=" /proc/[0-9]*/environ | xargs -r grep -lsxz "OUT=$OUT" | grep -v "/$$/")" ]
+        rm "$OUT"/up_*
     done
-    kill -TERM $pid
-    status=0
-    wait $pid || status=$?
-    [ "$status" -eq 143 ]
-    [ -z "$(grep -lsz "^RANK=" /proc/[0-9]*/environ | xargs -r grep -lsxz "OUT=$OUT" | grep -v "/$$/")" ]
 }
 
 @test "train.pbs, with the variables of PBS" {

@@ -69,7 +69,8 @@ static void print_worker(FILE *out, const Worker *worker, int rank, int local_ra
 void report_print(const Failure *root, const Flags *flags, const Workers *workers, int first_rank)
 {
     const bool is_here = root->node == flags->node_rank;
-    if (is_here && (root->rank < 0 || root->pid == 0)) {
+    const bool was_asked = workers->request != 0; // as another node was, perhaps a moment before
+    if (root->rank < 0 ? is_here || was_asked : is_here && root->pid == 0) {
         log_info("%s", root->message);
         return;
     }

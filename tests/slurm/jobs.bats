@@ -142,6 +142,7 @@ exit $1'
     kill -TERM $!
     wait $! || status=$?
     [ "$status" -eq 143 ]
+    [[ $(tail -n 1 log) == "job "*": SIGTERM cancels it" ]]
     eventually eval '[ -z "$(job_processes)" ] && [ -z "$(squeue -h)" ]'
 }
 
