@@ -74,6 +74,23 @@ static void test_host(void **state)
     assert_int_equal(sched_setaffinity(0, sizeof all, &all), 0);
 }
 
+static void test_env_counts(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        int count;
+    } cases[] = { { "4", 4 },       { "4,2", 4 }, { "4 ", 4 },  { "1048576", 1 << 20 },
+                  { "1048577", 0 }, { "3x", 0 },  { "x", 0 },   { "-1", 0 },
+                  { "", 0 },        { "0", 0 },   { "4.5", 0 }, { "99999999999999999999", 0 } };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        setenv("TEST_COUNT", cases[i].text, 1);
+        assert_int_equal(host_env_count("TEST_COUNT"), cases[i].count);
+    }
+    unsetenv("TEST_COUNT");
+    assert_int_equal(host_env_count("TEST_COUNT"), 0);
+}
+
 static void test_dtypes(void **state)
 {
     (void)state;
@@ -133,8 +150,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_memory),        cmocka_unit_test(test_memory_overflow),
         cmocka_unit_test(test_memory_in_use), cmocka_unit_test(test_host),
-        cmocka_unit_test(test_dtypes),        cmocka_unit_test(test_watchdog),
-        cmocka_unit_test(test_signal_names),
+        cmocka_unit_test(test_env_counts),    cmocka_unit_test(test_dtypes),
+        cmocka_unit_test(test_watchdog),      cmocka_unit_test(test_signal_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -32,8 +33,12 @@ static int cgroup_cores(void)
 int host_env_count(const char *name)
 {
     const char *text = getenv(name);
-    const long value = text != NULL ? strtol(text, NULL, 10) : 0;
-    return value > 0 && value <= 1 << 20 ? (int)value : 0;
+    if (text == NULL)
+        return 0;
+    char *end = NULL;
+    const long value = strtol(text, &end, 10);
+    const bool ends = strchr(", ", *end) != NULL; // or there is no more
+    return ends && value > 0 && value <= 1 << 20 ? (int)value : 0;
 }
 
 int host_num_cores(void)

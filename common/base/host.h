@@ -4,8 +4,8 @@
 
 #include <stddef.h>
 
-/* What the launcher says of this machine, as LOCAL_WORLD_SIZE or OMP_NUM_THREADS: a positive number
- * from the environment, or 0. */
+/* What the launcher counts, as in LOCAL_WORLD_SIZE or OMP_NUM_THREADS: a number from the
+ * environment, of a list ("4,2") the first; 0 where there is none, or too large a one. */
 int host_env_count(const char *name);
 
 /* The cores this process may use: its affinity mask, cut to the CPU quota of its control group. */
