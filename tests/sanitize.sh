@@ -5,10 +5,9 @@ cd "$(dirname "$0")/.."
 sanitizers=$1
 tests=$2
 copy=build/sanitize-${sanitizers%%,*}
-mkdir -p "$copy"
 
 # A copy of its own: programs lie beside their source, and the tree's shall stay as they are.
-tar -cf - --exclude=./build --exclude=./.git . | tar -xf - -C "$copy"
+tests/copy_tree.sh "$copy"
 [ ! -d data/mnist ] || ln -sfn "$PWD/data/mnist" "$copy/data/mnist"
 
 flags="-O1 -g -fno-omit-frame-pointer -fsanitize=$sanitizers -fno-sanitize-recover=all"

@@ -4,10 +4,8 @@
 set -eu
 cd "$(dirname "$0")/../.."
 copy=build/stand_in
-mkdir -p "$copy"
-tar -cf - --exclude=./build --exclude=./.git . | tar -xf - -C "$copy"
+tests/copy_tree.sh "$copy"
 "$copy/tests/cuda_stand_in/toolkit.sh" "$copy/toolkit"
-touch -c "$copy/build/libcommon.a" # the programs that came along are the tree's
 
 sources=$(echo "$1" | tr " " "\n" | grep "\.c$" | tr "\n" " ") || :
 export TAP_DIR="${TAP_DIR:-$PWD/build/tap}/stand_in" TEST_DEVICE=cuda
