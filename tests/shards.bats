@@ -49,6 +49,12 @@ END
     done
 }
 
+@test "more ranks than rows: the last ones get nothing where none are repeated" {
+    run tools/shards --size 1 --world-size 1000000 --rank 999999 --drop-last
+    [ "$status" -eq 0 ]
+    [ "$output" = "" ]
+}
+
 @test "bad input is refused in one line that names it" {
     refused "are needed"
     refused "are needed" --size 10 --rank 0

@@ -75,7 +75,7 @@ void sampler_set_epoch(Sampler *sampler, int epoch)
     }
     for (size_t i = n; i < sampler->total; i++) // several times over where n < world_size
         sampler->order[i] = sampler->order[i - n];
-    if (n > 0)
+    if (sampler->size > 0)
         log_detail(LOG_SAMPLER,
                    "epoch %d, %s: %zu of %zu rows are ours, the first is row %zu; %zu come twice to "
                    "make the shares equal",
