@@ -61,9 +61,9 @@ static void train(const Args *args)
     dataset_init(&test_set, args, TEST, &rng);
 
     const int batch_size = args_batch_size(args, world_size);
-    // Shuffled; and where ranks cannot share evenly, padded rather than cut (drop_last).
+    const bool shuffle = true, drop_last = false; // pads the epoch: all ranks get equally many rows
     Sampler sampler;
-    distributed_sampler_init(&sampler, train_set.size, 0, 1, true, false, args->seed);
+    distributed_sampler_init(&sampler, train_set.size, 0, 1, shuffle, drop_last, args->seed);
     DataLoader loader;
     dataloader_init(&loader, &train_set, &sampler, batch_size);
 
@@ -95,7 +95,7 @@ static void train(const Args *args)
                           train_set.size, model_loss(&model));
         }
 
-        if (test_set.size > 0) // random numbers have none
+        if (test_set.size > 0) // the random set has none
             evaluate(&model, &test_set, batch_size, epoch, &metrics);
         if (args->save_every > 0 && epoch % args->save_every == 0)
             checkpoint_save(&checkpoint);

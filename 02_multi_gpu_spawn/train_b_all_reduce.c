@@ -59,7 +59,7 @@ static void train(int rank, int world_size, int master_port, const Args *args)
     Device device;
     device_init(&device, args, rank);
 
-    // Rendezvous: the ranks find each other through a small store, rank 0's or the launcher's.
+    // Rendezvous: the ranks find each other through a small store (TCPStore) at this address.
     ProcessGroup pg;
     process_group_init(&pg, args, "localhost", master_port, rank, world_size, device.place);
 
@@ -71,9 +71,9 @@ static void train(int rank, int world_size, int master_port, const Args *args)
     dataset_init(&test_set, args, TEST, &rng);
 
     const int batch_size = args_batch_size(args, world_size);
-    // Shuffled; and where ranks cannot share evenly, padded rather than cut (drop_last).
+    const bool shuffle = true, drop_last = false; // pads the epoch: all ranks get equally many rows
     Sampler sampler;
-    distributed_sampler_init(&sampler, train_set.size, 0, 1, true, false, args->seed + rank);
+    distributed_sampler_init(&sampler, train_set.size, 0, 1, shuffle, drop_last, args->seed + rank);
     DataLoader loader;
     dataloader_init(&loader, &train_set, &sampler, batch_size);
 
@@ -108,7 +108,7 @@ static void train(int rank, int world_size, int master_port, const Args *args)
                           train_set.size, model_loss(&model));
         }
 
-        if (test_set.size > 0) // random numbers have none
+        if (test_set.size > 0) // the random set has none
             evaluate(&model, &test_set, batch_size, epoch, &metrics);
         if (args->save_every > 0 && epoch % args->save_every == 0)
             checkpoint_save(&checkpoint);
@@ -131,7 +131,7 @@ static void train(int rank, int world_size, int master_port, const Args *args)
 static int spawn(int world_size, const Args *args)
 {
     int master_port = 0;
-    SYS_CHECK(close(net_listen("localhost", &master_port))); // finds a port that is free
+    SYS_CHECK(close(net_listen("localhost", &master_port))); // free now, but not reserved: see 03
 
     for (int rank = 0; rank < world_size; rank++) {
         const pid_t parent = getpid(), pid = fork();

@@ -66,10 +66,10 @@ static void train(const Args *args)
     device_init(&device, args, local_rank);
     dist_env_log(&env, device.name, device.place); // one line per rank: the job's map
 
-    // Rendezvous: the ranks find each other through a small store, rank 0's or the launcher's.
+    // Rendezvous: the ranks find each other through a small store (TCPStore) at this address.
     ProcessGroup pg;
     process_group_init(&pg, args, env.master_addr, env.master_port, rank, world_size, device.place);
-    process_group_set_nodes(&pg, args, env.node); // who shares one: see --all-reduce
+    process_group_set_nodes(&pg, args, env.node); // which ranks share a node: see --all-reduce
 
     // Data: one copy per node off the shared disk, and nobody reads before it is complete.
     if (local_rank == 0)
@@ -84,9 +84,10 @@ static void train(const Args *args)
     dataset_init(&test_set, args, TEST, &rng);
 
     const int batch_size = args_batch_size(args, world_size);
-    // Shuffled; and where ranks cannot share evenly, padded rather than cut (drop_last).
+    const bool shuffle = true, drop_last = false; // pads the epoch: all ranks get equally many rows
     Sampler sampler;
-    distributed_sampler_init(&sampler, train_set.size, rank, world_size, true, false, args->seed);
+    distributed_sampler_init(&sampler, train_set.size, rank, world_size, shuffle, drop_last,
+                             args->seed);
     DataLoader loader;
     dataloader_init(&loader, &train_set, &sampler, batch_size);
 
@@ -127,7 +128,7 @@ static void train(const Args *args)
             }
         }
 
-        if (test_set.size > 0) // random numbers have none
+        if (test_set.size > 0) // the random set has none
             evaluate(&model, &test_set, batch_size, epoch, &metrics, &pg);
         if (rank == 0 && args->save_every > 0 && epoch % args->save_every == 0)
             checkpoint_save(&checkpoint);

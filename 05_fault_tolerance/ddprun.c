@@ -5,9 +5,9 @@
  * environment, and the address of a store in which they leave each other their own addresses. Then
  * it watches: training is a group's work, so the first rank that fails ends all, on every node.
  *
- * Here that is the end of an attempt only: the group is formed anew, of the nodes that are there by
- * then, with an empty store, and the ranks go on from their last snapshot. Where nodes may come and
- * go, a job lives and dies with the host of its rendezvous, as with torchrun.
+ * Here that ends an attempt only: the group is formed anew, of the nodes that are there by then,
+ * with an empty store, and the ranks resume from their last snapshot. Where nodes may come and go,
+ * a job lives and dies with the host of its rendezvous, as with torchrun.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -122,11 +122,12 @@ static Verdict watch(Workers *workers, Agents *agents, Group *group, const Logs 
 static bool may_restart(Group *group, const Agents *agents, const Failure *root)
 {
     const Flags *flags = group->flags;
-    if (agents->left_out) // the others may go on: ask, where all meet
+    if (agents->left_out) // the others may have gone on without us: try to rejoin
         return flags->elastic;
-    if (root->rank < 0) // a launcher's: without its node, which may be the one where all meet
+    // A launcher died: go on without its node, unless that is node 0, which hosts the rendezvous.
+    if (root->rank < 0)
         return flags->elastic && root->node != 0;
-    if (root->status == EXIT_USAGE || root->pid == 0) // would only happen again
+    if (root->status == EXIT_USAGE || root->pid == 0) // would only fail again
         return false;
     return ++group->num_failures <= flags->max_restarts;
 }
@@ -167,7 +168,7 @@ static int attempt(Group *group, Agents *agents, Workers *workers, Logs *logs, H
 
     workers_free(workers);
     if (status != AGAIN)
-        group_close(group, status); // before the others go: whoever comes next shall not meet us
+        group_close(group, status); // first, so that no late node joins a job that has ended
     agents_leave(agents);
     return status;
 }

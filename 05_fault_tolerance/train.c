@@ -1,8 +1,8 @@
 /*
  * 05_fault_tolerance - the job survives killed ranks, lost nodes and the end of its time.
  *
- * New: snapshots of the whole state, written while the training goes on; every start goes on from
- * the furthest one that is whole; and a signal to one rank stops all of them after the same step.
+ * New: snapshots of the whole state, written while the training goes on; every start resumes
+ * from the furthest valid one; and a signal to one rank stops all of them after the same step.
  */
 #include "common/base/args.h"
 #include "common/base/exit_status.h"
@@ -71,13 +71,13 @@ static int train(const Args *args)
     dist_env_log(&env, device.name, device.place); // one line per rank: the job's map
 
     Watch watch;
-    watch_init(&watch, args, rank, world_size); // what it does with the others is on record
+    watch_init(&watch, args, rank, world_size); // flight recorder: logs every collective to a file
 
-    // Rendezvous: the ranks find each other through a small store, rank 0's or the launcher's.
+    // Rendezvous: the ranks find each other through a small store (TCPStore) at this address.
     ProcessGroup pg;
     process_group_init(&pg, args, env.master_addr, env.master_port, rank, world_size, device.place);
     watch_group(&watch, &pg);
-    process_group_set_nodes(&pg, args, env.node); // who shares one: see --all-reduce
+    process_group_set_nodes(&pg, args, env.node); // which ranks share a node: see --all-reduce
 
     // Data: one copy per node off the shared disk, and nobody reads before it is complete.
     if (local_rank == 0)
@@ -92,9 +92,10 @@ static int train(const Args *args)
     dataset_init(&test_set, args, TEST, &rng);
 
     const int batch_size = args_batch_size(args, world_size);
-    // Shuffled; and where ranks cannot share evenly, padded rather than cut (drop_last).
+    const bool shuffle = true, drop_last = false; // pads the epoch: all ranks get equally many rows
     Sampler sampler;
-    distributed_sampler_init(&sampler, train_set.size, rank, world_size, true, false, args->seed);
+    distributed_sampler_init(&sampler, train_set.size, rank, world_size, shuffle, drop_last,
+                             args->seed);
     DataLoader loader;
     dataloader_init(&loader, &train_set, &sampler, batch_size);
 
@@ -110,7 +111,7 @@ static int train(const Args *args)
     checkpoint_init(&checkpoint, args, &optim, &sampler, &train_set, world_size);
     Snapshots snapshots;
     snapshots_init(&snapshots, args, &checkpoint, &pg);
-    const int first_epoch = snapshots_resume(&snapshots); // rank 0 reads, all start as it does
+    const int first_epoch = snapshots_resume(&snapshots); // rank 0 loads, then broadcasts its state
     Reducer reducer;
     reducer_init(&reducer, args, &pg, model.grads, model.parameter, model.num_parameters);
     model_set_grad_hook(&model, reducer_mark_ready, &reducer);
@@ -142,11 +143,11 @@ static int train(const Args *args)
             }
         }
 
-        if (stop.agreed) { // the next start goes on from here
+        if (stop.agreed) { // the next start resumes here
             snapshots_stop(&snapshots);
             break;
         }
-        if (test_set.size > 0) // random numbers have none
+        if (test_set.size > 0) // the random set has none
             evaluate(&model, &test_set, batch_size, epoch, &metrics, &pg);
         snapshots_epoch(&snapshots, epoch);
     }
@@ -173,6 +174,6 @@ int main(int argc, char **argv)
 {
     Args args;
     args_parse(&args, STEP_FAULT, argc, argv);
-    stop_listen(); // from here on
+    stop_listen(); // SIGTERM, SIGUSR1 and SIGINT now mean: save and stop
     return train(&args);
 }
