@@ -25,6 +25,12 @@
 static char dir[] = "/tmp/test_flight.XXXXXX"; // of the records
 static FlightRecorder recorder;
 
+/* Calls of a group, and the lines of flight_run.c in which the records say that they are made. */
+void sum(ProcessGroup *pg); // all_reduce of 18432 float32 (mean)
+void meet(ProcessGroup *pg); // barrier
+void tell(ProcessGroup *pg); // broadcast of 10 int32 from rank 0
+extern const int sum_line, meet_line, tell_line;
+
 /* A group whose calls are recorded. The first, #0, is the recorder's own. */
 static inline void join(Rank *rank, ProcessGroup *pg)
 {

@@ -2,22 +2,6 @@
 #include "common/base/process.h"
 #include "tests/flight_run.h"
 
-static float data[18432];
-
-// Or a function that ends with a call would be left for it, and not be on the stack.
-#define STAY __asm__ volatile("")
-
-enum { SUM_LINE = __LINE__ + 3, BARRIER_LINE = __LINE__ + 8 };
-static void sum(ProcessGroup *pg)
-{
-    all_reduce(pg, data, 18432, FLOAT32, REDUCE_MEAN);
-    STAY;
-}
-static void meet(ProcessGroup *pg)
-{
-    barrier(pg);
-    STAY;
-}
 static void well_body(Rank *rank)
 {
     ProcessGroup pg;
@@ -76,13 +60,13 @@ static void test_a_killed_rank_and_its_record(void **state)
     assert_int_equal(record->entry[2].number, 0);
 
     expect_verdict(false, "ranks 0 and 2 wait for rank 1. Rank 1 (process ");
-    snprintf(text, sizeof text, "In all_reduce #2 of 18432 float32 (mean) at test_flight.c:%d, ",
-             SUM_LINE);
+    snprintf(text, sizeof text, "In all_reduce #2 of 18432 float32 (mean) at flight_run.c:%d, ",
+             sum_line);
     expect_verdict(false, text);
     snprintf(text, sizeof text, "(process %d on ", record->pid);
     expect_verdict(false, text);
-    snprintf(text, sizeof text,
-             " is gone; its last call, barrier #1 at test_flight.c:%d, completed", BARRIER_LINE);
+    snprintf(text, sizeof text, " is gone; its last call, barrier #1 at flight_run.c:%d, completed",
+             meet_line);
     expect_verdict(false, text);
     free(record);
 }
