@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "common/base/log.h"
+#include "common/base/streams.h"
 #include "common/dist/ddp.h"
 #include "common/dist/net.h"
 
@@ -88,6 +89,7 @@ static void run_rank(int rank, int world_size, int master_port, const char *mode
 
 int main(int argc, char **argv)
 {
+    streams_guard();
     const char *mode = argc == 2 ? argv[1] : "";
     if (strcmp(mode, "on") != 0 && strcmp(mode, "off") != 0 && strcmp(mode, "price") != 0)
         usage_error("type branches on, branches off or branches price");
@@ -95,11 +97,12 @@ int main(int argc, char **argv)
     int master_port = 0, failed = 0;
     SYS_CHECK(close(net_listen("localhost", &master_port)));
     for (int rank = 0; rank < 2; rank++) {
-        const pid_t pid = fork();
+        const pid_t parent = getpid(), pid = fork();
         SYS_CHECK(pid);
         if (pid == 0) {
             prctl(PR_SET_PDEATHSIG, SIGKILL);
-            run_rank(rank, 2, master_port, mode);
+            if (getppid() == parent)
+                run_rank(rank, 2, master_port, mode);
             return 0;
         }
     }

@@ -161,6 +161,15 @@ agree() {
     assert_gone $children
 }
 
+@test "a failed rank ends step 02 with its status, though who started it ignores SIGCHLD" {
+    for program in train_a_spawn train_b_all_reduce train_c_sampler train; do
+        run timeout 100 env --ignore-signal=CHLD 02_multi_gpu_spawn/$program --nproc 2 \
+            --dataset mnist --data-dir "$scratch/none" --checkpoint-dir "$scratch"
+        [ "$status" -eq 1 ]
+        [[ $output == *"fatal: "* ]]
+    done
+}
+
 @test "SIGTERM and SIGKILL to the parent of step 02 leave nobody" {
     for signal in TERM KILL; do
         02_multi_gpu_spawn/run.sh 2 --epochs 1000 --checkpoint-dir "$scratch" >/dev/null 2>&1 3>&- &

@@ -107,6 +107,24 @@ static void test_file_size_limit(void **state)
     assert_int_equal(child_run(outgrow_limit, NULL), 0);
 }
 
+static void wait_for_child(const void *context)
+{
+    (void)context;
+    signal(SIGCHLD, SIG_IGN); // as whoever starts us may have it
+    streams_guard();
+    const pid_t child = fork();
+    if (child == 0)
+        _exit(3);
+    int status = 0;
+    _exit(waitpid(child, &status, 0) == child && WEXITSTATUS(status) == 3 ? 0 : 99);
+}
+
+static void test_ignored_child(void **state)
+{
+    (void)state;
+    assert_int_equal(child_run(wait_for_child, NULL), 0);
+}
+
 static void print_many(const void *context)
 {
     (void)context;
@@ -144,6 +162,7 @@ int main(void)
         cmocka_unit_test(test_exit),
         cmocka_unit_test(test_closed),
         cmocka_unit_test(test_file_size_limit),
+        cmocka_unit_test(test_ignored_child),
         cmocka_unit_test(test_impatient_pipe),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

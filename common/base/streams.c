@@ -19,6 +19,7 @@ void streams_guard(void)
         if (fcntl(fd, F_GETFD) < 0 && errno == EBADF)
             SYS_CHECK(open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY)); // takes fd
     signal(SIGXFSZ, SIG_IGN);
+    signal(SIGCHLD, SIG_DFL);
 }
 
 void streams_exit(void)

@@ -35,7 +35,6 @@ void workers_init(Workers *workers, int num_workers)
         if (action.sa_handler != SIG_IGN) // as nohup and shells' "&" have it
             sigaddset(&workers->signals, requests[i]);
     }
-    signal(SIGCHLD, SIG_DFL); // ignored, it would take the exit statuses with it
     sigaddset(&workers->signals, SIGCHLD);
 
     sigset_t blocked = workers->signals;
