@@ -63,7 +63,7 @@ static int nproc_value(const char *const texts[])
     if (wants_gpus)
         usage_error("--nproc-per-node gpu: this node shows no GPU; give a number, cpu or auto");
     if (strcmp(text, "cpu") == 0 || strcmp(text, "auto") == 0)
-        return host_num_cores();
+        return host_num_cores() < FLAGS_MAX_WORKERS ? host_num_cores() : FLAGS_MAX_WORKERS;
     int value = 0;
     char *end = NULL;
     if (!read_int(text, &end, 1, FLAGS_MAX_WORKERS, &value) || *end != '\0')
