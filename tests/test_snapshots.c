@@ -180,6 +180,37 @@ static void test_cannot_write(void **state)
     }
 }
 
+static void lose_folder(const void *context)
+{
+    (void)context;
+    Run run;
+    Snapshots snapshots;
+    char path[PATH_MAX];
+    start(&run, &snapshots, "linear");
+    snprintf(path, sizeof path, "%s/taken", folder);
+    run.args.checkpoint_dir = path;
+    fclose(fopen(path, "w"));
+    run_step(&run);
+    snapshots_step(&snapshots);
+    snapshots_epoch(&snapshots, 0);
+    snapshots_free(&snapshots);
+    printf("went on\n");
+    fflush(stdout);
+    snapshots_stop(&snapshots);
+}
+
+/* So does a folder that cannot be made anew. */
+static void test_no_folder(void **state)
+{
+    (void)state;
+    assert_int_equal(child_run(lose_folder, NULL), 1);
+    assert_string_equal(out, "went on\n");
+    const char *warning = strstr(err, "warning: cannot create the folder ");
+    assert_non_null(warning); // of the snapshot, and of the epoch's checkpoint
+    assert_non_null(strstr(warning + 1, "warning: cannot create the folder "));
+    assert_non_null(strstr(err, "fatal: cannot create the folder "));
+}
+
 static void train_for_ever(const void *context)
 {
     (void)context;
@@ -307,6 +338,7 @@ int main(void)
         cmocka_unit_test_teardown(test_a_copy, clear_folder),
         cmocka_unit_test_teardown(test_when, clear_folder),
         cmocka_unit_test_teardown(test_cannot_write, clear_folder),
+        cmocka_unit_test_teardown(test_no_folder, clear_folder),
         cmocka_unit_test_teardown(test_killed, clear_folder),
         cmocka_unit_test_teardown(test_sweep, clear_folder),
         cmocka_unit_test_teardown(test_loss_scale, clear_folder),

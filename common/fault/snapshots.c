@@ -83,7 +83,12 @@ static void *write_copy(void *argument)
 static void save(Snapshots *snapshots, CheckpointKind kind)
 {
     wait_for_writer(snapshots);
-    folder_create(snapshots->args->checkpoint_dir, "--checkpoint-dir");
+    const char *folder = snapshots->args->checkpoint_dir;
+    if (!folder_try(folder)) {
+        log_warning("cannot create the folder %s: %s: training goes on without this checkpoint",
+                    folder, strerror(errno));
+        return;
+    }
     checkpoint_copy(snapshots->checkpoint, kind, &snapshots->copy);
     const int error = thread_start(&snapshots->writer, write_copy, snapshots);
     CHECK(error == 0, "cannot start a thread that writes snapshots: %s", strerror(error));
