@@ -1,10 +1,10 @@
 /*
- * From what the user typed to Args, in rising order: the defaults, the configuration file, the
+ * Fills Args, in increasing order of precedence, from the defaults, the configuration file, the
  * command line; then what follows from several options together.
  *
  * Options that exclude each other (--model linear --dataset mnist) are refused, with one exception:
- * a line of the file gives way to the command line, so that a file which says "momentum: 0.9" does
- * not forbid `--optimizer adam`.
+ * the command line overrides a line of the file, so that "momentum: 0.9" in the file does not
+ * forbid `--optimizer adam`.
  */
 #include "common/base/args.h"
 
@@ -41,8 +41,8 @@ static void write_place(char *place, const Settings *settings, const Option *opt
         snprintf(place, PLACE_BYTES, "--%s", option->name);
 }
 
-/* Where an option clashes with another that the user set in a stronger place, forgets it. Otherwise
- * the user has to decide. */
+/* Drops an option that clashes with one of higher precedence. If both have the same, the user has
+ * to decide. */
 static void give_way(Settings *settings, bool clashes, const char *name, const char *other,
                      const char *remedy)
 {
@@ -77,7 +77,7 @@ static void settle(Args *args, Settings *settings)
     args->resume_auto = args->resume != NULL && strcmp(args->resume, "auto") == 0;
     if (args->resume_auto)
         args->resume = NULL;
-    if (args->resume != NULL && args->init_from != NULL) // where a run goes on, its weights do too
+    if (args->resume != NULL && args->init_from != NULL) // a resumed run brings its own weights
         give_way(settings, true, "init-from", "resume",
                  "it has weights of its own; leave one of them out");
 
@@ -144,7 +144,7 @@ static void read_command_line(Settings *settings, Step step, int argc, char **ar
 {
     static const char *const positional[] = { "epochs", "save-every" };
     size_t num_positional = 0;
-    bool all_positional = false; // behind a "--"
+    bool all_positional = false; // after a "--"
     for (int i = 1; i < argc;) {
         if (all_positional || strncmp(argv[i], "--", 2) != 0) {
             if (strcmp(argv[i], "-h") == 0)
@@ -180,13 +180,13 @@ static const char *find_config(void)
     return access(path, F_OK) == 0 ? path : NULL;
 }
 
-/* Programs read LOCAL_RANK; launchers that came before it pass an option instead. */
+/* Programs read LOCAL_RANK; older launchers pass an option instead. */
 static void pass_on_local_rank(const Args *args)
 {
     char text[16];
     snprintf(text, sizeof text, "%d", args->local_rank);
     if (args->local_rank >= 0)
-        setenv("LOCAL_RANK", text, 0); // one that is set wins
+        setenv("LOCAL_RANK", text, 0); // keeps a value that is set
 }
 
 void args_parse(Args *args, Step step, int argc, char **argv)

@@ -1,8 +1,9 @@
 /*
- * args.h - command-line options; each step knows those that it and the earlier ones teach.
+ * args.h - command-line options; each step knows those taught by it and by earlier steps.
  *
- * Values come from, in rising order: the defaults, the configuration file (--config FILE, else
- * config.yaml at the top of the repository; YAML with the options' names), the command line.
+ * Values come from, in increasing order of precedence: the defaults, the configuration file
+ * (--config FILE, else config.yaml at the top of the repository; YAML with the options' names), the
+ * command line.
  */
 #ifndef COMMON_BASE_ARGS_H
 #define COMMON_BASE_ARGS_H
@@ -19,10 +20,10 @@ typedef struct {
     const char *data_dir; // where MNIST's files are
     const char *scratch_dir; // where this node keeps a copy of them, or NULL
     int dataset_size; // rows of the random set
-    int num_samples; // train on the first so many; 0: all
+    int num_samples; // train on the first num_samples rows; 0: all
     int epochs;
     int save_every; // epochs; 0: only at the end
-    int batch_size; // of a rank; see args_batch_size
+    int batch_size; // per rank; see args_batch_size
     int global_batch_size; // of all ranks together; 0: not given
     const char *optimizer; // "sgd", "adam", "adamw" or "adadelta"
     double lr, momentum, weight_decay;
@@ -30,8 +31,8 @@ typedef struct {
     uint64_t seed;
     int threads; // compute threads of a rank; 0: cores / ranks on this node
     const char *init_from; // file with weights, or NULL
-    const char *resume; // file to go on from, or NULL
-    bool resume_auto; // --resume auto: it is to be looked for
+    const char *resume; // file to resume from, or NULL
+    bool resume_auto; // --resume auto: look for it
     const char *checkpoint_dir;
     const char *metrics_dir; // or NULL
     const char *trace, *profile; // files, or NULL
@@ -50,8 +51,8 @@ typedef struct {
     double timeout; // seconds, of rendezvous and every collective
     int nproc; // step 02: ranks to spawn; 0: not given
     int save_every_steps; // optimizer steps between snapshots; 0: none
-    int keep; // so many snapshots stay
-    int check_sync; // steps between two comparisons of the replicas; 0: never
+    int keep; // how many snapshots to keep
+    int check_sync; // steps between comparisons of the replicas; 0: never
     const char *inject; // faults, see fault_spec.h; or NULL
     int local_rank; // from the old launch module, becomes LOCAL_RANK; -1: not given
 } Args;
@@ -67,15 +68,15 @@ enum { NUM_SHARDS = 8 }; // of a group's batch, see args_shards
 
 /* How many shards of a batch each rank has: 0, or with --reduce-order fixed 8 / world_size.
  *
- * Then the batch of the whole group is cut into 8 shards, however many ranks there are: place p of
- * it belongs to shard p % 8. The gradients of a shard are summed up by themselves, and the shards'
- * sums as a tree: k with k + 4, the sums of that with k + 2, of that with k + 1. Rank r of W has
- * the shards r, r + W, ...: so the tree begins inside the ranks and ends between them, and 1, 2, 4
- * and 8 ranks add up the same numbers in the same order. Usage error on other numbers of ranks. */
+ * The global batch is then cut into 8 shards, however many ranks there are: place p of it belongs
+ * to shard p % 8. Gradients are summed within each shard, and the shards' sums as a tree: k with k
+ * + 4, those sums with k + 2, those with k + 1. Rank r of W has the shards r, r + W, ...: the tree
+ * begins inside the ranks and ends between them, so 1, 2, 4 and 8 ranks add the same numbers in the
+ * same order. Usage error for other numbers of ranks. */
 int args_shards(const Args *args, int world_size);
 
 /* Samples per rank and step: batch_size, or an equal share of global_batch_size. Usage error where
- * that cannot be shared out, to ranks or to their shards. */
+ * it does not divide evenly among ranks or their shards. */
 int args_batch_size(const Args *args, int world_size);
 
 #endif

@@ -3,8 +3,8 @@
  *
  *     batch_size: 64   # - and _ are the same, as on the command line
  *
- * One file serves all steps, so each key must be an option of some step. What is not understood is
- * refused with its line: a typing error that passes in silence costs a night of training.
+ * One file serves all steps, so each key must be an option of some step. Anything else is refused,
+ * naming the line: a typo that passes in silence costs a night of training.
  */
 #include <fcntl.h>
 #include <limits.h>
@@ -30,7 +30,7 @@ typedef struct {
     char place[PATH_MAX + 16]; // of it, for messages: "config.yaml:7: "
 } Reader;
 
-/* The whole file. Only one that cannot keep us waiting is read: no pipe, no terminal. */
+/* The whole file, which must not be a pipe or a terminal: reading those may block. */
 static char *read_file(const char *path, size_t *size)
 {
     struct stat status;
@@ -57,7 +57,7 @@ static noreturn void refuse_yaml(const Reader *reader)
     const yaml_parser_t *parser = &reader->parser;
     size_t line = parser->problem_mark.line + 1;
     for (size_t i = 0; parser->error == YAML_READER_ERROR && i < parser->problem_offset; i++)
-        line += reader->text[i] == '\n'; // not even text: only the byte's place is known
+        line += reader->text[i] == '\n'; // not valid text: only the byte offset is known
     usage_error("%s:%zu: not YAML: %s", reader->settings->path, line,
                 parser->problem != NULL ? parser->problem : "out of memory");
 }

@@ -19,7 +19,7 @@ static const char *const names[] = {
     [FAULT_BITFLIP] = "bitflip",
 };
 
-/* If text begins with this mark and a number, moves behind them. */
+/* If text begins with this mark and a number, moves past them. */
 static bool take_number(const char **text, char mark, long *number)
 {
     char *end = NULL;

@@ -1,5 +1,5 @@
 /*
- * fault_spec.h - faults on purpose, as one writes them: --inject KIND:RANK:STEP.
+ * fault_spec.h - faults to inject, as they are written: --inject KIND:RANK:STEP.
  *
  *     kill:1:20         SIGKILL to rank 1 after its step 20: a machine that is lost
  *     stop:1:20         SIGSTOP instead: it is there, but says nothing more
@@ -36,11 +36,12 @@ typedef struct {
     int attempt; // restarts before it happens
 } Fault;
 
-/* One fault, as above; the text ends at a comma or a 0. Returns what follows it, NULL if it is
- * none. */
+/* One fault, as above; the text ends at a comma or a 0. Returns the rest of the text, NULL if it is
+ * not a fault. */
 const char *fault_parse(Fault *fault, const char *text);
 
-/* Usage error unless the text is such a list; `place` says where it stands: "--inject". */
+/* Usage error unless the text is a comma-separated list of faults; `place` says where it was given:
+ * "--inject". */
 void faults_check(const char *text, const char *place);
 
 #endif

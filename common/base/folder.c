@@ -1,8 +1,8 @@
 /*
  * Creates a folder and those above it, one after the other.
  *
- * Several ranks may do so at once, and what is there already may lie on a file system that cannot
- * be written to: so a failure counts only where no folder is afterwards.
+ * Several ranks may do so at once, and existing parts may be on a read-only file system: so a
+ * failure counts only if there is no folder afterwards.
  */
 #include "common/base/folder.h"
 
@@ -22,8 +22,7 @@ static char *copy_of(const char *path)
     return copy;
 }
 
-/* False, with errno, where it cannot be; part, a copy of the path, then ends at what is in the way.
- */
+/* False and errno on failure; part, a copy of the path, then ends at the component at fault. */
 static bool create_parts(const char *path, char *part)
 {
     for (size_t i = 1; i <= strlen(path); i++) { // 1: the root is there
@@ -61,14 +60,14 @@ bool folder_try(const char *path)
 
 void folder_check(const char *path, const char *option)
 {
-    // Up to what is there. A link to nowhere is there, too, and no folder can take its place.
+    // Up to what exists. A dangling link exists too, and no folder can take its place.
     char *copy = copy_of(path), *part = copy;
     struct stat status;
     while (lstat(part, &status) < 0 && errno == ENOENT)
         part = dirname(part);
 
-    // Permissions do not tell all: the disk may be full or read-only, and what looks like a folder
-    // may take no files. So try.
+    // Permissions are not enough: the disk may be full or read-only, or the folder may accept no
+    // files. So try.
     char probe[PATH_MAX];
     const int length = snprintf(probe, sizeof probe, "%s/.probe.XXXXXX", part);
     errno = ENAMETOOLONG;

@@ -1,19 +1,19 @@
-/* folder.h - makes a folder to write into. */
+/* folder.h - creates folders to write into. */
 #ifndef COMMON_BASE_FOLDER_H
 #define COMMON_BASE_FOLDER_H
 
 #include <stdbool.h>
 
-/* As mkdir -p: creates what is missing of path; it may be there already, since other ranks create
- * it too. Dies if it cannot be, naming the part that is in the way, and the option that names
- * another: "--log-dir". */
+/* As mkdir -p: creates what is missing of path; it may exist already, since other ranks create it
+ * too. On failure dies, naming the path component at fault and the option that selects another
+ * folder: "--log-dir". */
 void folder_create(const char *path, const char *option);
 
-/* The same for what a program can do without: false, with errno, instead of the end. */
+/* The same for optional output: returns false and errno instead of dying. */
 bool folder_try(const char *path);
 
-/* Dies where folder_create could not succeed, or nothing could be written into the folder: better
- * before the work than after. Leaves nothing behind, and the folder uncreated. */
+/* Dies where folder_create would fail or the folder is not writable: better before the work than
+ * after. Creates neither folder nor file. */
 void folder_check(const char *path, const char *option);
 
 #endif

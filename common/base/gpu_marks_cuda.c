@@ -1,16 +1,16 @@
 /*
- * Events in a ring that is made before the first mark: when an event is to be used again, a
- * thousand marks later, the time it holds is read first. By then the GPU has long been there, as a
- * rule; where it has not, the host waits.
+ * Events in a ring that is allocated before the first mark: before an event is reused, a thousand
+ * marks later, its time is read. By then the GPU has usually passed it long ago; if not, the host
+ * waits.
  *
  * CUDA gives the time between two events, as a float of milliseconds: too coarse over an hour. So
- * marks are measured from a reference, an event of its own every so many marks, and references
- * from each other. What is on another stream has waited for the compute stream to come to it, so
- * no mark is older than its reference, but by as much as an event takes.
+ * marks are measured from a reference event, recorded once every STRETCH marks, and references from
+ * each other. Work on other streams waits for the compute stream first, so no mark precedes its
+ * reference by more than one event's latency.
  *
- * The GPU's clock is not the host's. They are compared when the record begins and when it ends, by
- * an event that the host sees come by (the quickest of several, as with the clocks of two ranks in
- * io/timeline.c); in between the difference is taken to grow evenly.
+ * The GPU's clock is not the host's. They are compared when recording begins and when it ends, by
+ * an event that the host polls for (the quickest of several, as with the clocks of two ranks in
+ * io/timeline.c); in between, the drift is taken to be linear.
  */
 #include "common/base/gpu_marks.h"
 
@@ -22,7 +22,7 @@
 enum {
     RING = 1024,
     STRETCH = 256, // marks that share a reference
-    NUM_REFERENCES = RING / STRETCH + 2, // of all marks in the ring, and of the one before
+    NUM_REFERENCES = RING / STRETCH + 2, // of all marks in the ring, plus the one before
     MAX_MARKS = 1 << 22, // two for each span and collective that a timeline holds
     NUM_TRIES = 16
 };
@@ -34,8 +34,8 @@ static struct {
     long num_marks, num_read;
     cudaEvent_t mark[RING], reference[NUM_REFERENCES];
     double *time; // [1 + MAX_MARKS] the GPU's seconds since the first reference
-    double stretch_time; // of the reference of the stretch that is being read
-    double host_begin; // when the first reference came by
+    double stretch_time; // of the reference of the stretch being read
+    double host_begin; // when the GPU reached the first reference
 } marks;
 
 void gpu_marks_stream(void *stream)
@@ -44,13 +44,13 @@ void gpu_marks_stream(void *stream)
     marks.on = marks.on && stream != NULL;
 }
 
-/* The events' times, once both have come by. */
+/* The time between two events, once the GPU has passed both. */
 static double seconds_between(cudaEvent_t from, cudaEvent_t to)
 {
     float milliseconds = 0;
     cudaError_t error = cudaEventElapsedTime(&milliseconds, from, to);
     if (error == cudaErrorNotReady) {
-        cudaGetLastError(); // which is no failure: a kernel's launch would take it for its own
+        cudaGetLastError(); // clears it, or the next kernel launch would report it
         CUDA_CHECK(cudaEventSynchronize(from)); // on another stream it may be the later one
         CUDA_CHECK(cudaEventSynchronize(to));
         error = cudaEventElapsedTime(&milliseconds, from, to);
@@ -59,7 +59,7 @@ static double seconds_between(cudaEvent_t from, cudaEvent_t to)
     return 1e-3 * (double)milliseconds;
 }
 
-/* Leaves an event in *event that came by at the time returned, of the host's clock. */
+/* Records *event and returns the time, on the host's clock, at which the GPU reached it. */
 static double compare_clocks(cudaEvent_t *event)
 {
     cudaEvent_t next;
@@ -89,7 +89,7 @@ bool gpu_marks_start(void)
         return false;
     marks.num_marks = marks.num_read = 0;
     marks.stretch_time = 0;
-    marks.time = calloc(1 + MAX_MARKS, sizeof *marks.time); // not touched: it costs nothing
+    marks.time = calloc(1 + MAX_MARKS, sizeof *marks.time); // untouched pages cost nothing
     CHECK(marks.time != NULL, "out of memory for the GPU's times");
     for (int i = 0; i < RING; i++)
         CUDA_CHECK(cudaEventCreate(&marks.mark[i]));

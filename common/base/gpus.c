@@ -1,7 +1,7 @@
 /*
  * Counts as a CUDA program would: the driver shows one folder per GPU (in containers sometimes only
  * the device files), and of these CUDA_VISIBLE_DEVICES picks some. CUDA reads that list up to the
- * first entry that is none of its devices.
+ * first invalid entry.
  */
 #include "common/base/gpus.h"
 

@@ -1,4 +1,5 @@
-/* Asks CUDA: it knows what a container, a job or a MIG leaves of the GPUs, which files may not. */
+/* Asks CUDA, which knows the effect of containers, job limits and MIG on the GPUs; files may
+ * not. */
 #include "common/base/gpus.h"
 
 #include <sys/wait.h>
@@ -16,8 +17,8 @@ int gpus_visible(void)
     return count < MAX_GPUS ? count : MAX_GPUS;
 }
 
-/* A child counts, and says the number as its exit status: so this process may fork afterwards, and
- * a launcher holds nothing of the GPUs. */
+/* A child counts and returns the number as its exit status, so this process may still fork, and a
+ * launcher holds no CUDA context. */
 int gpus_count(void)
 {
     const pid_t child = fork();

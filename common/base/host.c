@@ -1,7 +1,7 @@
 /*
- * Batch systems and containers narrow a machine in two ways: which cores a process may run on (its
- * affinity mask), and how much of their time it gets (its control group's quota). Other processes,
- * the other ranks among them, narrow its memory.
+ * Batch systems and containers limit a process in two ways: which cores it may run on (its affinity
+ * mask), and how much of their time it gets (its control group's quota). Its memory is limited by
+ * what other processes use, the other ranks among them.
  */
 #include "common/base/host.h"
 
@@ -44,7 +44,7 @@ int host_env_count(const char *name)
 int host_num_cores(void)
 {
     cpu_set_t set;
-    int cores = (int)sysconf(_SC_NPROCESSORS_ONLN); // if there are more than a set can hold
+    int cores = (int)sysconf(_SC_NPROCESSORS_ONLN); // if there are more than a cpu_set_t can hold
     if (sched_getaffinity(0, sizeof set, &set) == 0)
         cores = CPU_COUNT(&set);
     const int quota = cgroup_cores();
@@ -55,7 +55,7 @@ char *host_cores(char *text, size_t bytes)
 {
     cpu_set_t set;
     if (sched_getaffinity(0, sizeof set, &set) < 0)
-        CPU_ZERO(&set); // there are more than a set can hold
+        CPU_ZERO(&set); // there are more than a cpu_set_t can hold
     snprintf(text, bytes, "%s", CPU_COUNT(&set) == 0 ? "unknown" : "");
 
     size_t length = 0;

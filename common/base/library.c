@@ -8,7 +8,7 @@
 
 void *library_function(const char *library, const char *function, const char *needed_by)
 {
-    void *handle = dlopen(library, RTLD_NOW | RTLD_LOCAL); // the second time it is open already
+    void *handle = dlopen(library, RTLD_NOW | RTLD_LOCAL); // later calls only count a reference
     CHECK(handle != NULL, "%s: %s; install it, or put its folder into LD_LIBRARY_PATH", needed_by,
           dlerror());
     void *address = dlsym(handle, function);

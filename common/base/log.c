@@ -1,6 +1,6 @@
 /*
- * A line is put together first and leaves in one write: stdio would cut the lines of several ranks
- * at the ends of its buffers.
+ * A line is formatted first and written in one call: stdio would split lines at the ends of its
+ * buffers, and those of several ranks would mix.
  */
 #include "common/base/log.h"
 
@@ -15,7 +15,7 @@
 
 #include "common/base/progress.h"
 
-#define LINE_MAX_BYTES 4096 // PIPE_BUF on Linux: up to here a write to a pipe is not torn
+#define LINE_MAX_BYTES 4096 // PIPE_BUF on Linux: writes of up to this size to a pipe are atomic
 
 static char prefix[64];
 static int own_rank; // 0 until it is known
@@ -28,12 +28,12 @@ void log_set_rank(int rank, int world_size)
     snprintf(prefix, sizeof prefix, "[rank %d/%d] ", rank, world_size);
 }
 
-/* False, with errno, where the stream does not take it all. */
+/* False and errno unless all bytes were written. */
 static bool write_all(int fd, const char *bytes, size_t count)
 {
     for (size_t done = 0; done < count;) {
         const ssize_t n = write(fd, bytes + done, count - done);
-        if (n < 0 && errno == EAGAIN) // shared with somebody who does not want to wait; we do
+        if (n < 0 && errno == EAGAIN) // another process made it non-blocking; we wait
             poll(&(struct pollfd){ .fd = fd, .events = POLLOUT }, 1, -1);
         else if (n < 0 && errno != EINTR)
             return false;
@@ -42,7 +42,7 @@ static bool write_all(int fd, const char *bytes, size_t count)
     return true;
 }
 
-/* A file name or an argument may hold what would tear a line or steer the terminal. */
+/* File names and arguments may contain line breaks or terminal escapes. */
 static void disarm(char *text, size_t length)
 {
     for (size_t i = 0; i < length; i++)
@@ -68,7 +68,7 @@ static int write_line(int fd, const char *label, const char *format, va_list arg
     return reason;
 }
 
-/* To standard error, under the name of this rank or program. */
+/* To standard error, after the name of this rank or program. */
 static void write_message(const char *kind, const char *format, va_list args)
 {
     char label[160];
@@ -76,7 +76,7 @@ static void write_message(const char *kind, const char *format, va_list args)
         snprintf(label, sizeof label, "%s%s", prefix, kind);
     else
         snprintf(label, sizeof label, "%.128s: %s", program_invocation_short_name, kind);
-    write_line(STDERR_FILENO, label, format, args); // if not, there is nowhere left to say so
+    write_line(STDERR_FILENO, label, format, args); // a failure cannot be reported anywhere
 }
 
 void log_print(const char *format, ...)
@@ -145,7 +145,8 @@ void die(const char *format, ...)
 
 bool log_speaks_for_node(void)
 {
-    // As the launchers call it: torchrun (which sets RANK too), mpirun, srun, and MPICH's mpiexec.
+    // The launchers' names for it: torchrun (which sets RANK too), mpirun, srun, and MPICH's
+    // mpiexec.
     static const char *const names[] = { "LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK",
                                          "SLURM_LOCALID", "MPI_LOCALRANKID" };
     for (size_t i = getenv("RANK") != NULL ? 0 : 1; i < sizeof names / sizeof names[0]; i++)
@@ -168,7 +169,7 @@ void usage_error(const char *format, ...)
         write_message("", format, args);
         va_end(args);
     } else {
-        sleep(1); // the first rank to end takes the others along: let it be the one who speaks
+        sleep(1); // the first rank to end has the others killed: let the one that prints go first
     }
     _exit(2);
 }

@@ -1,4 +1,4 @@
-/* log.h - results, messages and one way to give up. */
+/* log.h - results, messages and one way to die. */
 #ifndef COMMON_BASE_LOG_H
 #define COMMON_BASE_LOG_H
 
@@ -10,9 +10,9 @@
 /* Later messages start with "[rank 1/4] "; until this is called, with the program's name. */
 void log_set_rank(int rank, int world_size);
 
-/* A result: one line to standard output, written whole, so that the lines of several ranks never
- * mix. A progress bar on the terminal makes way for it. Dies where standard output does not take
- * it: who trains for hours wants to read what came of it. */
+/* A result: one line to standard output, in one write, so that the lines of several ranks never
+ * mix. A progress bar on the terminal makes way for it. Dies where standard output cannot be
+ * written: results must not get lost in silence. */
 void log_print(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* A message about the run: one line to standard error, with the rank in front. */
@@ -20,7 +20,7 @@ void log_info(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void log_warning(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* Ends this process with status 1: a rank that cannot go on says why in one line and leaves the
- * rest to its launcher, whose TORCHELASTIC_ERROR_FILE gets the line, too. Leaves by _exit: no
+ * rest to its launcher, whose TORCHELASTIC_ERROR_FILE also gets the line. Uses _exit: no exit
  * handler may wait for a thread that waits for a dead peer. May be called from any thread. */
 noreturn void die(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
@@ -33,18 +33,18 @@ void log_leave_words(char *words);
 void log_keep_words(char *place, size_t bytes);
 
 /* Ends this process with status 2: the command line (or its configuration file) asks for something
- * that cannot be. The line says what to type instead; log_speaks_for_node says who prints it. */
+ * impossible. The line says what to type instead; log_speaks_for_node decides who prints it. */
 noreturn void usage_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Ranks share a command line. Is this the one that speaks about it: local rank 0, or where
- * no launcher gave it one, rank 0? */
+/* Ranks share a command line. Is this the one that reports errors in it: local rank 0, or rank 0
+ * where no launcher set one? */
 bool log_speaks_for_node(void);
 
-/* Ranks often find the same thing out. Is this the one that says it: rank 0, or a program that has
- * no rank? */
+/* Ranks often find the same thing. Is this the one that says so: rank 0, or a program without a
+ * rank? */
 bool log_speaks_for_job(void);
 
-/* Seconds on a clock that never jumps; its zero is arbitrary. */
+/* Seconds on a monotonic clock; its zero is arbitrary. */
 double seconds_now(void);
 
 #define CANNOT_PRINT "cannot write to standard output: %s; send it elsewhere" // format, a string

@@ -1,4 +1,4 @@
-/* The two variables are read once, by the first who asks. */
+/* The two variables are read once, at the first call. */
 #include "common/base/log_topics.h"
 
 #include <pthread.h>

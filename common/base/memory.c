@@ -10,7 +10,7 @@
 #include "common/base/host.h"
 #include "common/base/log.h"
 
-#define LARGE_BYTES (64u << 20) // of which it is worth the time to see whether they are there
+#define LARGE_BYTES (64u << 20) // from here on it pays to check that there is as much
 
 void *mem_calloc(size_t count, size_t size)
 {
@@ -19,7 +19,7 @@ void *mem_calloc(size_t count, size_t size)
           "%zu elements of %zu bytes do not fit into memory", count, size);
 
     bytes = bytes > 0 ? (bytes + 63) / 64 * 64 : 64; // aligned_alloc wants whole multiples
-    // The kernel promises more than there is, and kills whoever takes it at its word.
+    // The kernel overcommits, and kills processes that use the memory it promised.
     const size_t available = bytes >= LARGE_BYTES ? host_free_memory() : bytes;
     CHECK(bytes <= available, "out of memory: %zu bytes wanted, this machine has %zu to give",
           bytes, available);

@@ -21,7 +21,7 @@ void nvtx_push(const char *kind, const char *name)
 {
     if (domain == NULL)
         return;
-    char text[64]; // of a parameter's name the layer's will do, as in a trace
+    char text[64]; // of "conv1.weight" only "conv1", as in a trace
     snprintf(text, sizeof text, "%s %.*s", kind, (int)strcspn(name, "."), name);
     const nvtxEventAttributes_t attributes = { .version = NVTX_VERSION,
                                                .size = NVTX_EVENT_ATTRIB_STRUCT_SIZE,

@@ -1,6 +1,6 @@
 /*
- * From the text of an option to its value. The whole text has to be understood: "12abc", "1e999" or
- * a negative count are refused, and so is what is out of the table's range.
+ * From the text of an option to its value. The whole text must be valid: "12abc", "1e999" and
+ * negative counts are refused, as are values outside the table's range.
  */
 #include <ctype.h>
 #include <stdlib.h>

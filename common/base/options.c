@@ -123,10 +123,10 @@ static bool same_letter(char name, char typed)
 /* How many letters to insert, delete or replace to turn one into the other (Levenshtein, 1965). */
 static size_t edit_distance(const char *name, const char *typed, size_t length)
 {
-    size_t row[64]; // row[j]: from what was typed so far to the first j letters of the name
+    size_t row[64]; // row[j]: distance from the letters typed so far to the first j of the name
     const size_t n = strnlen(name, 63);
     if (length > 64)
-        length = 64; // of what is longer than any name, the beginning will do
+        length = 64; // longer than any name: the beginning will do
     for (size_t j = 0; j <= n; j++)
         row[j] = j;
 
@@ -160,7 +160,7 @@ void option_unknown(const char *place, const char *dashes, const char *name, siz
                     int step)
 {
     const Option *nearest = NULL;
-    size_t shortest = length / 2 + 1; // what is further off is no guess
+    size_t shortest = length / 2 + 1; // a more distant one is not suggested
     for (const Option *option = options; option < options + num_options; option++) {
         const size_t distance = edit_distance(option->name, name, length);
         if (option_taught(option, step) && distance < shortest) {

@@ -2,7 +2,7 @@
  * philox.h - random numbers that can be drawn in any order, by the host and by kernels alike.
  *
  * Philox (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011) is a function of a
- * counter: the n-th number costs the same whichever came before, on any rank and any thread.
+ * counter: the n-th number needs none of those before it, on any rank and any thread.
  */
 #ifndef COMMON_BASE_PHILOX_H
 #define COMMON_BASE_PHILOX_H
@@ -16,7 +16,7 @@
 #endif
 
 /* Philox4x32-10: 128 random bits that depend on counter and key, and on nothing else. Inline, so
- * that a loop over counters becomes vectors. */
+ * that a loop over counters vectorises. */
 PHILOX_INLINE void philox(const uint32_t counter[4], const uint32_t key[2], uint32_t random[4])
 {
     uint32_t c0 = counter[0], c1 = counter[1], c2 = counter[2], c3 = counter[3];

@@ -9,7 +9,7 @@ typedef struct {
     int index; // which GPU
     void *stream; // cudaStream_t on which the GPU computes; NULL on the host
     // True while the GPU repeats a recorded training step (--cuda-graph), whose collectives are
-    // part of the recording: then a call that starts one queues nothing. NULL on the host.
+    // part of the recording: a call that starts one then queues nothing. NULL on the host.
     const bool *replaying;
 } Place;
 

@@ -1,4 +1,4 @@
-/* /proc/PID/stat: "42 (name) S 1 ...". The name may hold anything, brackets and blanks too. */
+/* /proc/PID/stat: "42 (name) S 1 ...". The name may contain anything, even brackets and blanks. */
 #include "common/base/process.h"
 
 #include <inttypes.h>

@@ -1,11 +1,11 @@
 /*
  * Before main: can this processor run the program at all?
  *
- * A program is built for one kind of processor (MARCH in the Makefile), and on an older one it
- * would end with SIGILL in the middle of some loop, which tells nobody what to do. So what the
- * compiler was allowed to use is compared with what is there. Nothing here may need it, so the C
- * library, which looks for itself, does what little there is. Other architectures' extensions are
- * not asked for: there MARCH is taken at its word.
+ * A program is built for one kind of processor (MARCH in the Makefile), and an older one would die
+ * of SIGILL in the middle of some loop, which tells nobody what to do. So the extensions the
+ * compiler was allowed to use are compared with those present. This file must not use them itself,
+ * so it leaves its work to the C library, which selects code at run time. On other architectures
+ * nothing is checked: MARCH is trusted.
  */
 #ifdef __x86_64__
 
@@ -14,10 +14,10 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* The Makefile names it to the linker, which would leave this file in its library otherwise. */
+/* The Makefile passes it to the linker (-u), which would otherwise leave this file out. */
 void processor_check(void);
 
-/* A macro that the compiler has set is 1; of the others only the name is there. */
+/* A macro set by the compiler expands to 1; one that is not set stays its own name. */
 #define TEXT(macro) #macro
 #define BUILT_WITH(macro) (TEXT(macro)[0] == '1')
 #define NEEDS(macro, feature) \

@@ -1,6 +1,6 @@
 /*
- * The bar is the unfinished last line of the terminal: whoever writes a line takes it away first
- * and puts it back below, and holds a lock in between.
+ * The bar is the unfinished last line of the terminal: whoever writes a line removes it first and
+ * redraws it below, holding a lock in between.
  */
 #include "common/base/progress.h"
 
@@ -16,12 +16,12 @@
 enum { BAR_WIDTH = 30 };
 
 static pthread_mutex_t terminal = PTHREAD_MUTEX_INITIALIZER;
-static char bar[256]; // what stands on the terminal; empty: nothing
+static char bar[256]; // as drawn on the terminal; empty: none
 static double drawn_at;
 
 static bool on_terminal(void)
 {
-    static int answer = -1; // asked once: it is asked at every step
+    static int answer = -1; // cached, since it is asked at every step
     if (answer < 0) {
         const char *term = getenv("TERM");
         answer = isatty(STDERR_FILENO) && term != NULL && strcmp(term, "dumb") != 0;

@@ -5,18 +5,19 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Draws "text [=====>    ] done/total", at most ten times a second; nothing where standard error
- * is no terminal (or TERM is dumb), so logs stay clean. Call it from one thread. */
+/* Draws "text [=====> ] done/total", at most ten times a second; nothing unless standard error is a
+ * terminal (and TERM not dumb), so logs stay clean. Call it from one thread. */
 void progress_update(const char *text, size_t done, size_t total);
 
-/* Would it draw now? For those whose text is costly. */
+/* Would it draw now? For callers whose text is expensive to make. */
 bool progress_due(size_t done, size_t total);
 
-/* Takes the bar away for good. */
+/* Removes the bar for good. */
 void progress_finish(void);
 
-/* Around a line of log.h: takes the bar away for it, even one that another rank has drawn on the
- * terminal, and puts our own back below. Other threads' lines and bars wait in between. */
+/* Around a line of log.h: the first removes the bar, even one that another rank has drawn on the
+ * terminal, the second draws our own below the line. Other threads' lines and bars wait in
+ * between. */
 void progress_erase(void);
 void progress_redraw(void);
 

@@ -1,6 +1,5 @@
 /*
- * The Mersenne Twister makes 624 words at once from the last 624, and hands them out one by one.
- * Philox keeps nothing: ten rounds of multiplying and swapping turn a counter into random bits.
+ * The Mersenne Twister generates 624 words at once from the last 624 and hands them out one by one.
  */
 #include "common/base/rng.h"
 

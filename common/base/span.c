@@ -1,4 +1,4 @@
-/* Nobody wants to know until somebody says so. */
+/* Spans cost nothing until somebody listens. */
 #include "common/base/span.h"
 
 #include "common/base/nvtx.h"
@@ -7,7 +7,7 @@ bool span_timing;
 double span_seconds[NUM_SPAN_KINDS];
 void (*span_listener)(const Span *span);
 
-static Span evaluation; // begin 0: we are in none
+static Span evaluation; // begin 0: none is running
 
 const char *span_kind_name(SpanKind kind)
 {

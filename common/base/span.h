@@ -1,11 +1,11 @@
 /*
- * span.h - what the training thread is busy with, told to whoever wants to know.
+ * span.h - what the training thread is doing, for metrics, traces and profilers.
  *
- * As long as nobody wants to, a span costs a look at a flag. Spans are of one thread, the one that
- * trains, and may lie inside one another. They have two kinds of time. The host's is there always;
- * on a GPU, which works through its queue behind the host's back, it is how long it took to queue
- * the work. While marks are made (gpu_marks.h), a span has two of them around its work, and so the
- * time the GPU took for it. A tool like nsys sees spans as NVTX ranges.
+ * While nobody listens, a span costs one test of a flag. Spans belong to the training thread alone
+ * and may nest. They have two kinds of time. The host's is always there; with a GPU, which works
+ * asynchronously, it is how long it took to queue the work. While marks are made (gpu_marks.h), a
+ * span has two of them around its work, which give the GPU's time. A tool like nsys sees spans as
+ * NVTX ranges.
  */
 #ifndef COMMON_BASE_SPAN_H
 #define COMMON_BASE_SPAN_H
@@ -22,19 +22,19 @@ typedef enum {
     SPAN_BACKWARD,
     SPAN_WAIT, // for a collective
     SPAN_OPTIMIZER,
-    SPAN_EVALUATION, // the others inside it are part of it
-    SPAN_GRAPH, // a whole step that the GPU repeats from a recording (--cuda-graph)
+    SPAN_EVALUATION, // includes the spans inside it
+    SPAN_GRAPH, // a whole step that the GPU replays from a graph (--cuda-graph)
     NUM_SPAN_KINDS
 } SpanKind;
 
 typedef struct {
     SpanKind kind;
     const char *name; // a string that lives on, such as a parameter's name
-    double begin, end; // on the clock of seconds_now(); begin 0: nobody wanted to know
+    double begin, end; // on the clock of seconds_now(); begin 0: nobody was listening
     GpuMark gpu_begin, gpu_end; // around its work on the GPU
 } Span;
 
-extern bool span_timing; // does anybody want to know? Set it to have the seconds summed up
+extern bool span_timing; // is anybody listening? Set it to have the seconds summed up
 extern double span_seconds[NUM_SPAN_KINDS]; // the host's, so far; what is inside an evaluation adds
                                             // to no other
 extern void (*span_listener)(const Span *span); // hears every span while span_timing; or NULL
@@ -48,7 +48,7 @@ void span_turn(Span *span, SpanKind kind, const char *name);
 static inline Span span_begin(SpanKind kind, const char *name)
 {
     Span span;
-    span.begin = 0; // and nothing else, as long as nobody wants to know
+    span.begin = 0; // and nothing else while nobody listens
     return span_timing ? span_open(kind, name) : span;
 }
 
@@ -58,14 +58,14 @@ static inline void span_end(Span *span)
         span_close(span);
 }
 
-/* It ends, and becomes the next one, whose work follows at once: they share a mark. */
+/* Ends the span and begins the next, whose work follows at once: they share a mark. */
 static inline void span_next(Span *span, SpanKind kind, const char *name)
 {
     if (span->begin > 0)
         span_turn(span, kind, name);
 }
 
-/* An evaluation lies between these two; leaving where nobody has entered does nothing. */
+/* Called before and after an evaluation; leaving without having entered does nothing. */
 void span_enter_evaluation(void);
 void span_leave_evaluation(void);
 

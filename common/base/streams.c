@@ -1,7 +1,8 @@
 /*
  * The standard streams may be anything: a full disk, a terminal, or nothing at all. open() returns
- * the lowest free number, so in a program that is started with its output closed, the next file or
- * socket would be "standard output". A stream opened the wrong way round fails instead.
+ * the lowest free number, so in a program started with its output closed, the next file or socket
+ * would become "standard output". A closed stream is opened in the wrong mode instead, so that
+ * using it fails.
  */
 #include "common/base/streams.h"
 

@@ -1,6 +1,6 @@
 /*
- * Reads a tool's command line. Its options have the kinds, limits and messages of the trainers',
- * but no configuration file: a tool is called by hand.
+ * Reads a tool's command line. Its options have the trainers' kinds, limits and messages, but no
+ * configuration file: tools are run by hand.
  */
 #include "common/base/tool.h"
 
@@ -32,7 +32,7 @@ static noreturn void print_help(const Tool *tool)
     streams_exit();
 }
 
-/* The tool's own option of this name, or one that it shares; NULL: there is none. */
+/* The tool's own option of this name, or one shared with the trainers; NULL: there is none. */
 static const Option *find(const Tool *tool, const char *name, size_t length, bool *own)
 {
     *own = true;

@@ -1,7 +1,7 @@
 /*
- * The loader moves no data: a batch is a list of row numbers. Which row has which place in the
- * batch of the whole group follows from the sampler's strides, and the dropout masks depend on
- * that place: so they are the same however many ranks share the batch.
+ * The loader moves no data: a batch is a list of row numbers. A row's place in the global batch
+ * follows from the sampler's strides, and dropout masks depend on that place: so they are the same
+ * however many ranks share the batch.
  */
 #include "common/data/dataloader.h"
 
@@ -35,7 +35,7 @@ const Batch *dataloader_next(DataLoader *loader)
 {
     Span span = span_begin(SPAN_DATA, "dataloader_next");
     const size_t batch_size = (size_t)loader->batch_size;
-    loader->batch.number = loader->sampler->position / batch_size; // right after a seek, too
+    loader->batch.number = loader->sampler->position / batch_size; // correct after a seek too
     loader->batch.size = (int)sampler_next(loader->sampler, loader->index, batch_size);
     span_end(&span);
     return loader->batch.size > 0 ? &loader->batch : NULL;

@@ -1,18 +1,19 @@
-/* dataloader.h - cuts a sampler's order into batches: which rows go together. */
+/* dataloader.h - cuts a sampler's order into batches. */
 #ifndef COMMON_DATA_DATALOADER_H
 #define COMMON_DATA_DATALOADER_H
 
 #include "common/data/dataset.h"
 #include "common/data/sampler.h"
 
-/* A batch names its rows; the device fetches them (model_forward), since where they have to go,
- * and in which format they lie there, is the device's business. */
+/* A batch names its rows; the device fetches them (model_forward), since their destination and
+ * format are the device's business. */
 typedef struct {
     const Dataset *dataset;
     const size_t *index; // [size]: rows of the data set
     int size; // the last batch of an epoch may be short
     size_t number; // counted from 0 in the epoch
-    int first_place, place_stride; // row i is number first_place + i * place_stride of the group's
+    int first_place, place_stride; // row i is at place first_place + i * place_stride of the global
+                                   // batch
 } Batch;
 
 typedef struct {
@@ -23,7 +24,7 @@ typedef struct {
     Batch batch;
 } DataLoader;
 
-/* Pads the sampler where the data set's batches are cut into shards. */
+/* Pads the sampler if the data set's batches are cut into shards. */
 void dataloader_init(DataLoader *loader, const Dataset *dataset, Sampler *sampler, int batch_size);
 size_t dataloader_num_batches(const DataLoader *loader); // of a whole epoch
 const Batch *dataloader_next(DataLoader *loader); // NULL at the end of the epoch, once

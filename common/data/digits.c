@@ -18,7 +18,7 @@ enum { MAX_CSV_BYTES = ROWS * (SMALL * SMALL + 1) * 3 }; // each number: two dig
 #define DAMAGED \
     "the digits in this program are damaged: restore data/digits.csv.gz, then build it anew"
 
-// The path is seen from the top of the repository, where make runs the compiler.
+// The path is relative to the top of the repository, where make runs the compiler.
 __asm__(".pushsection .rodata\n"
         ".global digits_csv_gz, digits_csv_gz_end\n"
         "digits_csv_gz: .incbin \"data/digits.csv.gz\"\n"
@@ -26,7 +26,7 @@ __asm__(".pushsection .rodata\n"
         ".popsection\n");
 extern const uint8_t digits_csv_gz[], digits_csv_gz_end[];
 
-/* The text of the file, ended by a zero. */
+/* The text of the file, zero-terminated. */
 static char *digits_inflate(void)
 {
     char *text = mem_calloc(MAX_CSV_BYTES + 1, 1);
@@ -41,7 +41,7 @@ static char *digits_inflate(void)
     return text;
 }
 
-/* Reads a number from 0 to max and the separator behind it, and moves on. */
+/* Reads a number from 0 to max and the separator after it. */
 static int digits_number(const char **text, int max, char separator)
 {
     const char *end = *text;
@@ -53,14 +53,14 @@ static int digits_number(const char **text, int max, char separator)
     return value;
 }
 
-/* A pixel of the large image lies between two of the small one, in each direction. */
+/* In each direction, a pixel of the large image lies between two of the small one. */
 typedef struct {
     int low, high;
     float weight; // of high; low has the rest
 } Between;
 
 /* Pixels are squares and their centres lie half a pixel in; beyond the outermost centres the edge
- * goes on. */
+ * is repeated. */
 static Between between(int i)
 {
     const float centre = ((float)i + 0.5f) * SMALL / INNER - 0.5f;

@@ -1,9 +1,9 @@
 /*
  * An IDX file is a header of big-endian 32-bit numbers and then the elements, nothing else. The
  * first number holds the element type (8: bytes) and the number of dimensions, the others are the
- * sizes. zlib opens plain and compressed files alike. The header is believed only as far as the
- * file bears it out: one byte more is asked for than should be there, which finds trailing bytes,
- * and makes zlib compare the checksum at the end of a compressed file.
+ * sizes. zlib opens plain and compressed files alike. The header is not trusted: one byte more is
+ * read than it promises, which finds trailing bytes and makes zlib verify the checksum at the end
+ * of a compressed file.
  */
 #include "common/data/idx.h"
 
@@ -16,7 +16,7 @@
 #include "common/base/memory.h"
 
 #define IDX_MAGIC 0x0800 // bytes; the number of dimensions is added
-#define MAX_RATIO 1032 // of a compressed file, by the nature of deflate
+#define MAX_RATIO 1032 // of compression: deflate's upper limit
 #define REMEDY "delete it and run data/get_mnist.sh, or name another folder with --data-dir"
 
 void idx_find(const char *dir, const char *name, char path[PATH_MAX])
@@ -35,7 +35,7 @@ void idx_find(const char *dir, const char *name, char path[PATH_MAX])
 
         struct stat status;
         if (stat(path, &status) == 0 && access(path, R_OK) == 0) {
-            // Opening a pipe would wait for somebody who writes into it.
+            // Opening a pipe would block until somebody writes to it.
             CHECK(S_ISREG(status.st_mode), "%s is no regular file: " REMEDY, path);
             return;
         }
@@ -84,12 +84,12 @@ uint8_t *idx_read(const char *dir, const char *name, int ndim, size_t *shape)
     size_t numel = 1;
     for (int i = 0; i < ndim; i++) {
         shape[i] = idx_number(file, path);
-        // Less than 2 GiB is also what a single gzread can return.
+        // A single gzread returns less than 2 GiB as well.
         CHECK(!__builtin_mul_overflow(numel, shape[i], &numel) && numel < INT_MAX,
               "%s claims to hold 2 GiB or more: " REMEDY, path);
     }
 
-    // Memory is asked for only where the file is long enough to fill it.
+    // Memory is allocated only if the file is long enough to fill it.
     struct stat status;
     CHECK(stat(path, &status) == 0 && numel / MAX_RATIO <= (size_t)status.st_size,
           "%s claims %zu bytes, more than so short a file can hold: " REMEDY, path, numel);

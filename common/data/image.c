@@ -61,7 +61,7 @@ static bool read_pgm(Image *image, const uint8_t *bytes, size_t size, char *erro
     }
     text.at += !plain && text.at < text.end; // the one space before the pixels
 
-    // Every pixel takes a byte at least: what cannot be there is not given memory.
+    // Every pixel takes at least a byte: no memory for pixels that cannot be there.
     const size_t count = (size_t)width * (size_t)height;
     *image = (Image){ width, height, NULL };
     if ((size_t)(text.end - text.at) >= count)

@@ -23,8 +23,7 @@ typedef struct {
 bool image_read(Image *image, const uint8_t *bytes, size_t size, char *error, size_t error_bytes);
 void image_free(Image *image);
 
-/* image_read for what begins as PNG: in image_png.c, or where libpng is missing image_png_absent.c.
- */
+/* image_read for PNG: in image_png.c, or in image_png_absent.c where libpng is missing. */
 bool image_read_png(Image *image, const uint8_t *bytes, size_t size, char *error,
                     size_t error_bytes);
 

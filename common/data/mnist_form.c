@@ -1,7 +1,7 @@
 /*
  * In three steps: find the ink and the box around it; shrink (or enlarge) the box to 20 x 20, each
  * new pixel being the mean of the area that it covers; shift it by whole pixels, so that the centre
- * of mass comes to the middle.
+ * of mass is in the middle.
  */
 #include "common/data/mnist_form.h"
 
@@ -42,7 +42,7 @@ static uint8_t *find_ink(const Image *image, int ground)
     for (size_t i = 0; i < count; i++)
         if (abs(image->pixels[i] - ground) > strongest)
             strongest = abs(image->pixels[i] - ground);
-    if (strongest < 256 / FAINTEST) // paper is not all of one shade
+    if (strongest < 256 / FAINTEST) // paper is not uniform
         return NULL;
 
     uint8_t *ink = mem_calloc(count, 1);

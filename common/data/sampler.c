@@ -1,8 +1,7 @@
 /*
- * The order is the same on every rank and is made anew for each epoch; a rank only walks through it
- * in strides of world_size. Equal strides are what all-reduce needs: every rank takes part in
- * equally many steps, so a training order is padded or cut to a multiple of world_size. Evaluation
- * has no such need, and counts no row twice.
+ * The order is the same on every rank and is shuffled for each epoch; a rank only walks through it
+ * in strides of world_size. All-reduce needs every rank to take equally many steps, so a training
+ * order is padded or cut to a multiple of world_size. Evaluation does not, and counts no row twice.
  */
 #include "common/data/sampler.h"
 
@@ -88,8 +87,9 @@ void sampler_set_epoch(Sampler *sampler, int epoch)
 
 void sampler_seek(Sampler *sampler, size_t position)
 {
-    // Equally far on every rank, or they would part: what does not divide is visited once more. A
-    // group of another size has padded another way: where all rows are visited, nothing is left.
+    // All ranks resume equally far on, or their steps would no longer match: a remainder is visited
+    // again. A group of another size padded differently: once all rows were visited, nothing is
+    // left.
     const size_t share = position / (size_t)sampler->world_size;
     const bool ended = position >= sampler->dataset_size || share >= sampler->size;
     sampler->position = ended ? sampler->size : share;

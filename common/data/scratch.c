@@ -1,7 +1,7 @@
 /*
- * A disk that all nodes share answers hundreds of ranks slowly, and a node's own disk at once: so
- * one rank of each node fetches the files, under another name until they are whole, for on a
- * machine that plays several nodes two ranks copy to the same place.
+ * A disk shared by all nodes serves hundreds of ranks slowly, a node's own disk at once: so one
+ * rank of each node copies the files. They have temporary names until complete: on a machine that
+ * plays several nodes, two ranks copy to the same place.
  */
 #include "common/data/scratch.h"
 
@@ -18,7 +18,7 @@
 static const char *const names[] = { "train-images-idx3-ubyte", "train-labels-idx1-ubyte",
                                      "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte" };
 
-/* Reads a file to its end, and writes it to `copy` where there is one. Returns its checksum. */
+/* Reads a file to its end and writes it to `copy`, unless that is NULL. Returns its checksum. */
 static uLong read_through(FILE *file, FILE *copy)
 {
     static Bytef buffer[1 << 16];
@@ -41,7 +41,7 @@ static uLong checksum_of(const char *path)
     return checksum;
 }
 
-/* Dies, and leaves nothing half-written behind. */
+/* Dies, removing a partial copy. */
 static noreturn void give_up(const char *path, const char *reason)
 {
     unlink(path);
@@ -85,13 +85,13 @@ void scratch_fill(const Args *args)
         idx_find(args->data_dir, names[i], from);
         const int length = snprintf(to, sizeof to, "%s%s", args->scratch_dir, strrchr(from, '/'));
         CHECK(length < PATH_MAX, "%s: the path is too long", args->scratch_dir);
-        struct stat status; // a pipe in its place would keep us waiting; the copy replaces it
+        struct stat status; // opening a pipe would block; the copy replaces it
         const bool is_file = stat(to, &status) == 0 && S_ISREG(status.st_mode);
         if (!is_file || checksum_of(to) != checksum_of(from)) {
             copy_file(from, to);
             num_copied++;
         }
-        // Files have several spellings: another set may lie there under one that is found first.
+        // A file name has several spellings: another set's may be found first.
         idx_find(args->scratch_dir, names[i], found);
         CHECK(
             strcmp(found, to) == 0,

@@ -1,4 +1,4 @@
-/* classifier.h - a trained model at work: what does this image show? */
+/* classifier.h - inference: which class is this image? */
 #ifndef COMMON_IO_CLASSIFIER_H
 #define COMMON_IO_CLASSIFIER_H
 
@@ -15,7 +15,7 @@ typedef struct {
 } Classifier;
 
 /* Loads a model for batches of up to max_batch rows. args: device, threads, dataset. Dies with one
- * line where the file's model does not classify, or does not fit its name. Local. */
+ * line if the file's model is no classifier or does not match its name. Local. */
 void classifier_init(Classifier *classifier, const Args *args, const ModelFile *from, int max_batch,
                      int local_rank);
 void classifier_free(Classifier *classifier);
@@ -26,7 +26,7 @@ int classifier_ask_row(Classifier *classifier, const Dataset *dataset, size_t ro
                        float *probability);
 int classifier_ask(Classifier *classifier, const uint8_t *pixels, float *probability);
 
-/* The largest of log_probs[classes]; of equals the first, as where accuracies are counted. */
+/* The index of the largest of log_probs[classes], the first of equals, as in model_correct. */
 int classifier_choose(const float *log_probs, int classes);
 
 #endif

@@ -1,4 +1,4 @@
-/* A point costs one small all_reduce, and a look at the gradients: so not every step is one. */
+/* A point costs a small all_reduce and a pass over the gradients: so not every step is one. */
 #include "common/io/curves.h"
 
 #include <math.h>

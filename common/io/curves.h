@@ -1,5 +1,5 @@
 /*
- * curves.h - the curves of a run in TensorBoard: how it learns, how fast, and where its time goes.
+ * curves.h - the curves of a run in TensorBoard: its progress, its speed, and where its time goes.
  *
  *   train/loss, train/gradient_norm, train/lr     of the group's batch: losses averaged over ranks
  *   test/loss, test/accuracy                      after each epoch

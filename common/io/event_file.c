@@ -1,8 +1,8 @@
 /*
- * Two formats inside each other, both small. A protocol buffer is a list of fields: a key (number
- * times 8 plus how the value is stored), then the value, a text or a message with its length in
- * front. A record wraps it so that a torn or damaged file is noticed. All numbers are
- * little-endian, as on every machine this runs on.
+ * Two nested formats, both small. A protocol buffer is a list of fields: a key (number times 8 plus
+ * how the value is stored), then the value, a text or a message with its length in front. A record
+ * wraps it so that a truncated or damaged file is noticed. All numbers are little-endian, as on
+ * every machine this runs on.
  */
 #include "common/io/event_file.h"
 

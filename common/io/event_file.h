@@ -17,16 +17,15 @@ typedef struct {
 } EventFile;
 
 /* Starts a new file in the folder, which must exist: events.out.tfevents.SECONDS.HOST.PID.NUMBER. A
- * run that goes on has a first_step above 1: TensorBoard then takes back what earlier files of the
- * folder say of it and later steps (a SessionLog START). Dies if the folder cannot be written.
- * Local. */
+ * resumed run has a first_step above 1: TensorBoard then drops what earlier files in the folder say
+ * about it and later steps (a SessionLog START). Dies if the folder cannot be written. Local. */
 void event_file_open(EventFile *events, const char *dir, uint64_t first_step);
 
 /* The point (step, value) of the curve `tag`, e.g. "train/loss". Local; never waits for a device.
  * The first failure (disk full) is a warning, and ends the file: training is worth more. */
 void event_file_scalar(EventFile *events, const char *tag, uint64_t step, double value);
 
-/* Hands what was written so far to readers; TensorBoard looks every few seconds. */
+/* Makes what was written so far visible to readers; TensorBoard looks every few seconds. */
 void event_file_flush(EventFile *events);
 void event_file_close(EventFile *events);
 

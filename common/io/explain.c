@@ -8,7 +8,7 @@
 
 enum { STEPS_TOLD = 2 };
 
-static const Model *told; // whose steps; NULL: nothing is said
+static const Model *told; // whose steps to explain; NULL: say nothing
 static uint64_t last_step;
 static size_t bytes_waited_for;
 

@@ -1,15 +1,15 @@
 /*
- * explain.h - DDP_EXPLAIN=1: rank 0 tells a beginner, in plain sentences, what its first steps do.
+ * explain.h - DDP_EXPLAIN=1: rank 0 explains its first steps to a beginner, in plain sentences.
  *
- * The sentences come as things happen: what is measured for a trace is put into words here.
+ * It prints them as things happen, from the same spans as a trace.
  */
 #ifndef COMMON_IO_EXPLAIN_H
 #define COMMON_IO_EXPLAIN_H
 
 #include "common/nn/model.h"
 
-/* Starts to talk, on rank 0, if the environment asks for it and nobody listens to spans yet (a
- * trace does). Falls silent after two steps by itself. Local. */
+/* Starts on rank 0, if the environment asks for it and nobody listens to spans yet (a trace does).
+ * Stops by itself after two steps. Local. */
 void explain_start(const Model *model, int rank);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * Says what happens in each step: to programs by a line of JSON, to people by a bar.
+ * Reports each step: to programs as a line of JSON, to people as a progress bar.
  *
  * Every rank writes a file of its own, so no rank waits for another. Asking for the loss makes the
  * host wait for the device, so it is done only where there is a file, or a bar to be drawn.
@@ -30,7 +30,7 @@ static void write_run(const Args *args)
     json_decref(run);
 }
 
-/* Without a group, rank 0 alone has one. */
+/* Without a process group there is only rank 0. */
 static void start_timeline(Metrics *metrics)
 {
     const Args *args = metrics->args;

@@ -1,6 +1,6 @@
 /*
- * What a file says of its model stands in its metadata, which is text from outside: every value is
- * checked before anybody computes with it or prints it.
+ * A file describes its model in its metadata, which is text from outside: every value is checked
+ * before it is used or printed.
  */
 #include "common/io/model_file.h"
 
@@ -13,7 +13,7 @@
 #include "common/base/log.h"
 #include "common/io/checkpoint_format.h"
 
-/* A value that must be there, as plain text. */
+/* A required value, printable text. */
 static const char *text_of(const ModelFile *model_file, const char *key)
 {
     const char *text = safetensors_metadata(model_file->file, key);

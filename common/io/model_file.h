@@ -1,6 +1,6 @@
 /*
- * model_file.h - a file with a trained model, and what it says of it: enough to use the model
- * without the run that made it.
+ * model_file.h - a file with a trained model and its description: enough to use the model without
+ * the run that made it.
  */
 #ifndef COMMON_IO_MODEL_FILE_H
 #define COMMON_IO_MODEL_FILE_H
@@ -16,19 +16,19 @@ typedef struct {
     char path[PATH_MAX];
     Safetensors *file;
     const char *model; // "cnn" or "linear"
-    const char *dataset; // it was trained on; NULL: the file does not say
+    const char *dataset; // that it was trained on; NULL: unknown
     const char *input_shape; // "1,28,28"
-    float mean, std; // of pixels from 0 to 1, by which its inputs were normalised
-    char label[MODEL_FILE_MAX_LABELS][MODEL_FILE_LABEL_BYTES]; // of the model's outputs
+    float mean, std; // by which its inputs, pixels scaled to [0, 1], were normalised
+    char label[MODEL_FILE_MAX_LABELS][MODEL_FILE_LABEL_BYTES]; // by output of the model
     int num_labels; // 0: it does not classify
 } ModelFile;
 
 /* Opens a checkpoint, a folder that tools/export made, or any safetensors file: one without
  * metadata, as PyTorch writes it, is taken for a CNN trained on MNIST, and a line says so. Dies
- * with one line where it cannot be read, is damaged, or says what makes no sense. Local. */
+ * with one line if it cannot be read, is damaged, or describes an impossible model. Local. */
 void model_file_open(ModelFile *model_file, const char *path);
 
-/* The weights; model is that which model_file->model names. Dies as checkpoint_load does. */
+/* Loads the weights into a model of the kind model_file->model. Dies as checkpoint_load does. */
 void model_file_load(const ModelFile *model_file, Model *model);
 
 void model_file_close(ModelFile *model_file);

@@ -18,7 +18,7 @@ static bool is_type(const char *type, const char *name)
     return strncasecmp(type, name, length) == 0 && strchr("; \t", type[length]) != NULL;
 }
 
-/* pixels stay as they are where this returns false. */
+/* Where this returns false, pixels is unchanged. */
 static bool take_pixels(const json_t *list, uint8_t *pixels)
 {
     if (json_array_size(list) != MNIST_PIXELS)

@@ -5,18 +5,18 @@
 #include "common/data/mnist_form.h"
 #include "common/io/model_file.h"
 
-/* Reads a picture that somebody sent, in MNIST's form: {"pixels": [784 numbers from 0 to 255]}
- * (application/json), PGM (image/x-portable-graymap) or PNG (image/png). type may be NULL: not
- * said. Returns 200, or the status of HTTP that says what is wrong, with one sentence in error. */
+/* Reads a picture from a request into MNIST's form: {"pixels": [784 numbers from 0 to 255]}
+ * (application/json), PGM (image/x-portable-graymap) or PNG (image/png). type is the Content-Type,
+ * or NULL. Returns 200, or the HTTP status of the error and one sentence in error. */
 int picture_request_read(const char *type, const uint8_t *body, size_t size,
                          uint8_t pixels[MNIST_PIXELS], char *error, size_t error_bytes);
 
-/* {"label": "7", "labels": [...], "probabilities": [...]}; with seen, which may be NULL, the pixels
- * that the model was given. To be freed. */
+/* {"label": "7", "labels": [...], "probabilities": [...]}; with `seen`, unless NULL, the pixels
+ * given to the model. Free it with free(). */
 char *picture_request_answer(const ModelFile *from, int best, const float *probability,
                              const uint8_t *seen);
 
-/* {"error": "..."}; to be freed. */
+/* {"error": "..."}; free it with free(). */
 char *picture_request_refusal(const char *error);
 
 #endif

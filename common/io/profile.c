@@ -1,9 +1,8 @@
 /*
- * A rank's time is cut at the outermost spans of its training thread; what lies between them is the
- * rest (printing, saving). Waits are cut once more where the last rank calls the collective that is
- * waited for, which all ranks learn from one all_reduce over the times at which they called. On a
- * GPU it is the spans as the GPU had them that are cut, and a rank has called when its GPU has come
- * to the call.
+ * A rank's time is divided into the outermost spans of its training thread; the gaps between them
+ * are the rest (printing, saving). Waits are divided once more at the moment the last rank calls
+ * the collective waited for, which all ranks learn from one all_reduce over the times of their
+ * calls. On a GPU the GPU's spans are divided, and a rank has called when its GPU reaches the call.
  */
 #include "common/io/profile.h"
 
@@ -27,7 +26,7 @@ typedef enum {
     HIDDEN = NUM_PHASES, // beside the others, so not a part of their sum
     MESSAGES, // hidden and exposed
     WALL,
-    LATE, // so much this rank came after the first one, call by call
+    LATE, // how much later than the first rank this one called, over all calls
     NUM_TIMES
 } Time;
 
@@ -43,12 +42,13 @@ static const char *const labels[NUM_PHASES] = {
     [REST] = "rest: printing, saving",
 };
 
-/* When all ranks had called it, by this rank's clock; calls on parts of the group: at once. */
+/* When the last rank had called each collective, by this rank's clock; on a subgroup: when this
+ * rank had. */
 typedef struct {
     double *all_called; // by call
-    size_t *ended; // calls of which we know when they were done, in their order
+    size_t *ended; // calls whose end is known, in order
     size_t num_ended;
-    double late; // of this rank, behind the first, in all
+    double late; // total delay of this rank behind the first
 } Meetings;
 
 static double called(const Timeline *timeline, const Call *call)
@@ -153,14 +153,13 @@ static void measure(double *times, Timeline *timeline)
     for (int phase = 0; phase < REST; phase++)
         times[REST] -= times[phase];
 
-    // Messages were under way from when all had called and the thread was free until they were
-    // done.
+    // Messages were under way from when all had called and the thread was free, to the end.
     for (size_t i = 0; i < timeline->num_calls; i++) {
         const Call *call = &timeline->call[i];
         if (call->started > 0 && call->done > 0)
             times[MESSAGES] += fmax(0, call->done - fmax(call->started, meetings.all_called[i]));
     }
-    // What is exposed also has the time until the thread that waits has a core again.
+    // Exposed time includes the delay until the waiting thread has a core again.
     times[MESSAGES] = fmax(times[MESSAGES], times[EXPOSED]);
     times[HIDDEN] = times[MESSAGES] - times[EXPOSED];
     free(meetings.all_called);
@@ -192,7 +191,7 @@ static void write_row(FILE *file, const double *times, int world_size, Time time
     const Spread spread = spread_of(times, world_size, time);
     const double wall = spread_of(times, world_size, WALL).mean;
     if (time == GRAPH && spread.mean == 0)
-        return; // nobody has asked for one
+        return; // no graph was used
     fprintf(file, "%-28s %9.3f %6.1f%%", label, spread.mean, 100 * spread.mean / wall);
     if (world_size > 1)
         fprintf(file, "   %9.3f (%d) %9.3f (%d)", times[spread.least * NUM_TIMES + time],
@@ -200,8 +199,9 @@ static void write_row(FILE *file, const double *times, int world_size, Time time
     fprintf(file, "\n");
 }
 
-/* The rank that the others wait for, or -1. It is the last to call, by much, and hardly ever waits
- * itself: who is only slow to wake up from one collective is late for the next one, too. */
+/* The rank that the others wait for, or -1. It is the last to call, by far, and hardly ever waits
+ * itself: a rank that merely wakes up slowly from one collective is late for the next, but waits
+ * too. */
 static int straggler(const double *times, int world_size)
 {
     const Spread late = spread_of(times, world_size, LATE);

@@ -1,6 +1,6 @@
 /*
- * Every rank writes its events as text, on rank 0's clock; rank 0 puts the texts one behind the
- * other. Times are in microseconds since rank 0 began to record.
+ * Every rank writes its events as text, on rank 0's clock; rank 0 concatenates them. Times are in
+ * microseconds since rank 0 began to record.
  */
 #include "common/io/trace.h"
 
@@ -23,7 +23,7 @@ static double microseconds(const Writer *writer, double time)
     return 1e6 * (timeline_aligned(writer->timeline, time) - writer->zero);
 }
 
-/* A stretch on a lane, up to its arguments. Of a parameter's name the layer's will do. */
+/* A slice on a lane, up to its arguments. Of a parameter's name only the layer's is shown. */
 static void begin_stretch(const Writer *writer, int lane, const char *name, const char *category,
                           double begin, double end)
 {
@@ -79,7 +79,7 @@ static void write_events(const Writer *writer)
     for (size_t i = 0; i < timeline->num_calls; i++) {
         const Call *call = &timeline->call[i];
         if (call->started == 0 || call->done == 0)
-            continue; // it was under way when the record ended
+            continue; // still in progress when recording ended
         begin_stretch(writer, LANE_COLLECTIVES, collective_name(call->kind), "communication",
                       call->started, call->done);
         fprintf(writer->text,
