@@ -5,7 +5,7 @@
  * environment, and the address of a store in which they leave each other their own addresses. Then
  * it watches: training is a group's work, so the first rank that fails ends all, on every node.
  *
- * Here that ends an attempt only: the group is formed anew, of the nodes that are there by then,
+ * Here that ends an attempt only: the group is formed again, of the nodes that are there by then,
  * with an empty store, and the ranks resume from their last snapshot. Where nodes may come and go,
  * a job lives and dies with the host of its rendezvous, as with torchrun.
  */

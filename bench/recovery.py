@@ -83,7 +83,7 @@ def signalled(folder, number, noticed, *options):
     job.train_a_while()
     struck = strike(job.ranks()[1], number)
     seen = job.until(noticed)
-    back = job.until(STEP, job.until("goes on from"))
+    back = job.until(STEP, job.until("resumes from"))
     job.end()
     return seen - struck, back - struck
 
@@ -130,7 +130,7 @@ def snapshot_torn(folder):
     begun = time.monotonic()
     job = Job(folder)
     seen = job.until("snapshot_e2_s60.safetensors")
-    back = job.until(STEP, job.until("goes on from .*s40"))
+    back = job.until(STEP, job.until("resumes from .*s40"))
     job.end()
     return seen - begun, back - begun
 
@@ -162,7 +162,7 @@ def node_lost(folder, number):
     ranks = other.ranks()
     struck = strike(other.process.pid, number)
     seen = host.until("node 1 has not been heard of")
-    back = host.until(STEP, host.until("goes on from"))
+    back = host.until(STEP, host.until("resumes from"))
     host.end()
     other.process.kill()
     other.process.wait()

@@ -30,7 +30,7 @@ two_nodes() {
 1/3 1/1
 2/3 1/1" ]
         [ ! -e "$OUT/attempt_2" ]
-        [[ $output == "ddprun: attempt 0: rank $victim on node 0 ($(uname -n)): killed by SIGKILL; the group is formed anew" ]]
+        [[ $output == "ddprun: attempt 0: rank $victim on node 0 ($(uname -n)): killed by SIGKILL; restarting the group" ]]
     done
 }
 
@@ -170,7 +170,7 @@ EOF
         [ $TORCHELASTIC_RESTART_COUNT = 1 ] && exec 03_torchrun_env/train --epochs 2 $options
         [ $RANK = 0 ] && exec 03_torchrun_env/train --epochs 100000 $options > /dev/null
         timeout -s KILL 1 03_torchrun_env/train --epochs 100000 $options > /dev/null'
-    [[ $output == *"the group is formed anew"*"Epoch 1 |"* ]]
+    [[ $output == *"restarting the group"*"Epoch 1 |"* ]]
 }
 
 @test "asked to end, it does not start again, not even while a failed attempt ends" {

@@ -26,14 +26,14 @@ snapshots() {
     [ "$(snapshots)" = "snapshot_e0_s4.safetensors snapshot_e0_s8.safetensors snapshot_e5_s12.safetensors snapshot_e9_s9.safetensors " ]
 }
 
-@test "--reduce-order fixed goes on from an epoch's end, which 8 pads" {
+@test "--reduce-order fixed resumes from an epoch's end, which 8 pads" {
     fixed="--num-samples 33 --batch-size 8 --reduce-order fixed --save-every-steps 5 --save-every 0"
     # shellcheck disable=SC2086 # several words
     train 0 1 $fixed --max-steps 5
     rm "$dir/linear_random.safetensors"
     # shellcheck disable=SC2086
     train 0 1 $fixed --max-steps 7
-    [[ $output == *"goes on from $dir/snapshot_e0_s5.safetensors: epoch "*", step 5"* ]]
+    [[ $output == *"resumes from $dir/snapshot_e0_s5.safetensors: epoch "*", step 5"* ]]
 }
 
 @test "--max-steps in the middle of an epoch leaves no checkpoint of one" {

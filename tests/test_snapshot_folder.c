@@ -1,5 +1,5 @@
 /*
- * Which checkpoint a run goes on from, and which are removed. Damaged ones are skipped whatever
+ * Which checkpoint a run resumes from, and which are removed. Damaged ones are skipped whatever
  * byte is wrong, and what is loaded is one state or the other, never some of both.
  */
 #include <sys/stat.h>
@@ -187,7 +187,7 @@ static void test_lines(void **state)
     save_two("linear", "sgd");
     assert_said("found", 1, "snapshot_e1_s5.safetensors: epoch 1, step 5\n");
     assert_int_equal(truncate(path_to("snapshot_e1_s5.safetensors"), 5), 0);
-    assert_said("found", 2, "warning: skipped: ", "goes on from");
+    assert_said("found", 2, "warning: skipped: ", "resumes from");
     assert_true(exists("snapshot_e1_s5.safetensors"));
 
     found.args.seed = 2;
@@ -200,7 +200,7 @@ static void test_lines(void **state)
     assert_said("fresh", 3, "warning: skipped: ", "global_batch_size 32, this run has 64\n",
                 "a fresh start");
     found.args.checkpoint_dir = "/nowhere/at/all";
-    assert_said("fresh", 1, "nothing in /nowhere/at/all to go on from: a fresh start\n");
+    assert_said("fresh", 1, "nothing in /nowhere/at/all to resume from: a fresh start\n");
     free_runs();
 }
 

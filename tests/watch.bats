@@ -28,7 +28,7 @@ rows() {
     ranks 2 >/dev/null 2>&1
     run -0 --separate-stderr $DOCTOR "$OUT/c"
     rows finished finished
-    [[ ${lines[-1]} == "Restart 0, 2 ranks: All ranks have finished." ]]
+    [[ ${lines[-1]} == "Attempt 0, 2 ranks: All ranks have finished." ]]
     [[ ${lines[1]} =~ barrier\ #[0-9]+.*completed.*\ train\.c:[0-9]+\ \(process_group\.c:[0-9]+\)$ ]]
     line=$(sed 's/.* train\.c:\([0-9]*\) .*/\1/' <<<"${lines[1]}")
     sed -n "${line}p" 05_fault_tolerance/train.c | grep -q 'process_group_destroy(&pg);'
@@ -38,7 +38,7 @@ rows() {
 @test "what a rank said when it gave up, the doctor says again" {
     run -1 ranks 2 --inject exit:1:5
     run -1 --separate-stderr $DOCTOR "$OUT/c"
-    [[ $output == *"Rank 1 gave up: --inject exit: this rank gives up after step 5"*"Restart 0, 2 ranks: "* ]]
+    [[ $output == *"Rank 1 gave up: --inject exit: this rank gives up after step 5"*"Attempt 0, 2 ranks: "* ]]
     ! grep "Rank 0 gave up: --inject" <<<"$output"
 }
 
@@ -74,7 +74,7 @@ rows() {
     ranks 3 --inject slow:2:1:40 >/dev/null 2>&1
     run -1 --separate-stderr $DOCTOR "$OUT/c"
     rows finished finished finished
-    [[ ${lines[-1]} == "Restart 0, 3 ranks: Rank 2 is slow: "* ]]
+    [[ ${lines[-1]} == "Attempt 0, 3 ranks: Rank 2 is slow: "* ]]
 }
 
 @test "a flipped bit is found by --check-sync, a wrong gradient is not" {
@@ -91,7 +91,7 @@ rows() {
         MASTER_PORT=$(python3 -c 'import socket; s = socket.socket(); s.bind(("", 0)); print(s.getsockname()[1])') \
         timeout 60 $RUN --inject kill:0:1 --checkpoint-dir "$OUT/c"
     run -0 --separate-stderr $DOCTOR "$OUT/c"
-    [[ ${lines[-1]} == "Restart 1, 1 ranks: All ranks have finished." ]]
+    [[ ${lines[-1]} == "Attempt 1, 1 ranks: All ranks have finished." ]]
 }
 
 @test "what is asked for wrongly" {

@@ -145,7 +145,7 @@ int main(int argc, char **argv)
 
     print_table(&attempt, &times, now);
     print_words(&attempt);
-    printf("\nRestart %d, %d ranks: %s\n", attempt.restart_count, attempt.world_size, verdict);
+    printf("\nAttempt %d, %d ranks: %s\n", attempt.restart_count, attempt.world_size, verdict);
     if (attempt.refused != NULL)
         log_warning("left out: %s", attempt.refused);
     free(times.rank);

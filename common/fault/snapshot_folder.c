@@ -136,7 +136,7 @@ bool snapshot_folder_resume(Checkpoint *checkpoint)
         if (!found)
             log_warning("skipped: %s", error);
         else if (!checkpoint->done)
-            log_info("goes on from %s: epoch %d, step %llu", path, checkpoint->sampler->epoch,
+            log_info("resumes from %s: epoch %d, step %llu", path, checkpoint->sampler->epoch,
                      (unsigned long long)checkpoint->optim->model->step);
     }
     // A group that has shrunk would begin again, and overwrite what it has.
@@ -149,7 +149,7 @@ bool snapshot_folder_resume(Checkpoint *checkpoint)
             "of the same names (another --checkpoint-dir keeps those)",
             checkpoint->args->checkpoint_dir);
     else if (!found)
-        log_info("nothing in %s to go on from: a fresh start", checkpoint->args->checkpoint_dir);
+        log_info("nothing in %s to resume from: a fresh start", checkpoint->args->checkpoint_dir);
     folder_free(&folder);
     return found;
 }

@@ -1,4 +1,4 @@
-/* snapshot_folder.h - which files of --checkpoint-dir a run goes on from, and which may go. */
+/* snapshot_folder.h - which files of --checkpoint-dir a run resumes from, and which may go. */
 #ifndef COMMON_FAULT_SNAPSHOT_FOLDER_H
 #define COMMON_FAULT_SNAPSHOT_FOLDER_H
 

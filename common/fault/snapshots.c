@@ -118,6 +118,6 @@ void snapshots_stop(Snapshots *snapshots)
         return;
     wait_for_writer(snapshots);
     checkpoint_save_snapshot(snapshots->checkpoint);
-    log_info("stopped after step %llu: the same command goes on from there",
+    log_info("stopped after step %llu: the same command resumes from there",
              (unsigned long long)snapshots->checkpoint->optim->model->step);
 }

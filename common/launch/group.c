@@ -1,7 +1,7 @@
 /*
  * One agent decides, node 0's: it takes those who wait from a queue and gives each its seat. So
  * there is nothing to agree on. Whoever does not take it, because it died or is stopped just
- * then, has no pulse, and the group is formed anew without it.
+ * then, has no pulse, and the group is formed again without it.
  *
  * No rank runs meanwhile, and signals have their usual effect: asked to end, this process ends, and
  * the others see that it has hung up.

@@ -1,5 +1,5 @@
 /*
- * group.h - who takes part in the next attempt: the nodes of a job whose group may be formed anew.
+ * group.h - who takes part in the next attempt: the nodes of a job whose group may be formed again.
  *
  * Every attempt is a group of its own, with a store of its own (agents.h), which is empty. Where
  * the nodes are fixed (--nnodes 2 --node-rank 0) it is served at the same address again, the one

@@ -116,7 +116,7 @@ void history_add(History *history, int attempt, const Failure *root)
     CHECK(out != NULL, "out of memory");
     print_attempt(out, attempt, root);
     fclose(out);
-    log_info("%s; the group is formed anew", line);
+    log_info("%s; restarting the group", line);
 
     const size_t bytes = history->bytes + length + strlen("  \n") + 1;
     char *text = mem_calloc(bytes, 1);

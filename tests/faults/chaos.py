@@ -33,7 +33,7 @@ HEARTBEATS = 10
 PATIENCE = 120  # for whatever must happen
 FAULTS = ["kill-rank", "kill-rank", "kill-launcher", "stop-rank", "term-rank", "term-launcher",
           "usr1-launcher", "freeze-launcher"]
-NOTICED = re.compile(r"formed anew|stop after the next step|fatal: |out of reach")
+NOTICED = re.compile(r"restarting the group|stop after the next step|fatal: |out of reach")
 TRAINS = re.compile(r"^\[CPU0\] Epoch ", re.M)
 BROKEN = re.compile(r".*(?:SIGSEGV|SIGABRT|SIGBUS|SIGFPE|SIGILL|nonsense|out of memory|[Ss]anitizer).*")
 
@@ -260,7 +260,8 @@ def fault(job, kind):
         said = job.said(offset)
         if noticed is None and (NOTICED.search(said) or job.launches > launches):
             noticed = time.monotonic() - begun
-            offset += len(said[:said.find("formed anew")].encode()) if "formed anew" in said else 0
+            before, found, _ = said.partition("restarting the group")
+            offset += len(before.encode()) if found else 0
         elif noticed is not None and TRAINS.search(said):
             again = time.monotonic() - begun
         time.sleep(0.01)

@@ -37,7 +37,7 @@ EOF
     await world 2
     grep -q "2: 0/1 of 1 nodes" "$OUT/ranks"
     grep -q "3: 1/2 of 2 nodes" "$OUT/ranks"
-    grep -q "attempt 1: node 1 has not been heard of since it hung up; the group is formed anew" "$OUT/host"
+    grep -q "attempt 1: node 1 has not been heard of since it hung up; restarting the group" "$OUT/host"
     end TERM c # leaves
     ends c 143
     await world 1
@@ -57,7 +57,7 @@ EOF
     grep -q "node 1 has not been heard of for 2 s" "$OUT/host"
     kill -CONT "${pid[b]}"
     await world 2
-    grep -q "the others have ended without this node; the group is formed anew" "$OUT/b"
+    grep -q "the others have ended without this node; restarting the group" "$OUT/b"
     [ "$(left_over | wc -l)" -eq 2 ]
     end TERM b
     ends b 143
@@ -99,7 +99,7 @@ EOF
     await queue 2
     end KILL b
     await world 3
-    ! grep -q "formed anew" "$OUT/never"
+    ! grep -q "restarting the group" "$OUT/never"
     end TERM host
     ends host 143
     ends spare 143

@@ -31,7 +31,7 @@ with_disk() { # SIZE SCRIPT
     [ "$(grep -c 'warning: cannot write .*snapshot_e[01]_s[0-9]*.safetensors: No space left on device: training goes on' "$OUT/full")" -eq 4 ]
     [ "$(grep -c 'fatal: cannot write .*cnn_digits.safetensors: No space left on device: make room' "$OUT/full")" -eq 1 ]
     [ "$(grep -c '^Test Epoch' "$OUT/full")" -eq 2 ]
-    grep -q "goes on from $OUT/disk/c/snapshot_e0_s4.safetensors" "$OUT/room"
+    grep -q "resumes from $OUT/disk/c/snapshot_e0_s4.safetensors" "$OUT/room"
 }
 
 @test "a disk that becomes read-only while the run goes on" {

@@ -36,7 +36,7 @@ same_after_kills() {
     rm "$OUT"/c/cnn_digits* "$OUT"/c/epoch_2*
     tested=$(grep '^Test Epoch: 1' <<<"$output")
     undisturbed "$OUT/c" 2 $options
-    [[ $output == *"goes on from $OUT/c/snapshot_e1_s10.safetensors: epoch 1, step 10"* ]]
+    [[ $output == *"resumes from $OUT/c/snapshot_e1_s10.safetensors: epoch 1, step 10"* ]]
     [ "$(grep -c '^Train Epoch' <<<"$output")" -eq 0 ]
     [ "$(grep '^Test Epoch' <<<"$output")" = "$tested" ]
     [ -e "$OUT/c/epoch_2.safetensors" ] && [ -e "$OUT/c/cnn_digits.safetensors" ]
@@ -55,6 +55,6 @@ same_after_kills() {
     wait $job || status=$?
     cat "$OUT/said"
     [ "$status" -eq 0 ]
-    grep -q 'goes on from .*: epoch' "$OUT/said"
+    grep -q 'resumes from .*: epoch' "$OUT/said"
     cmp "$OUT/straight/linear_random.safetensors" "$OUT/c/linear_random.safetensors"
 }

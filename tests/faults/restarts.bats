@@ -29,17 +29,17 @@ with_faults() {
     options="--model linear --epochs 60 --momentum 0.9 --save-every 0 --save-every-steps 100"
     undisturbed "$OUT/straight" 2 $options
     with_faults --inject kill:0:501,exit:1:905@1,kill:1:1203@2
-    [[ $output == *"attempt 0: rank 0 on node 0 "*": killed by SIGKILL; the group is formed anew"* ]]
+    [[ $output == *"attempt 0: rank 0 on node 0 "*": killed by SIGKILL; restarting the group"* ]]
     [[ $output == *"attempt 1: rank 1 on node 0 "*": --inject exit: this rank gives up after step 905; the group"* ]]
-    [ "$(grep -c 'goes on from .*/snapshot_e' <<<"$output")" -eq 3 ]
+    [ "$(grep -c 'resumes from .*/snapshot_e' <<<"$output")" -eq 3 ]
     with_faults --inject stop:1:950 --timeout 3
-    [[ $output == *"rank 1 is missing in "*" after 3 s: it is stopped or stuck"*"goes on from "*"/snapshot_e"* ]]
+    [[ $output == *"rank 1 is missing in "*" after 3 s: it is stopped or stuck"*"resumes from "*"/snapshot_e"* ]]
     with_faults --inject slow:0:1900:20
-    [[ $output != *"formed anew"* ]]
+    [[ $output != *"restarting the group"* ]]
     with_faults --inject bitflip:0:950 --check-sync 50
-    [[ $output == *"the replicas differ after step 950, first in weight: "*"goes on from "*"/snapshot_e"* ]]
+    [[ $output == *"the replicas differ after step 950, first in weight: "*"resumes from "*"/snapshot_e"* ]]
     MAX_RESTARTS=3 run -0 timeout 120 $RUN 2 $options --checkpoint-dir "$OUT/d" --inject corrupt-grad:1:950 --check-sync 50
-    [[ $output != *"formed anew"* ]] # all replicas followed
+    [[ $output != *"restarting the group"* ]] # all replicas followed
     ! cmp -s "$OUT/straight/linear_random.safetensors" "$OUT/d/linear_random.safetensors"
 }
 
@@ -63,9 +63,9 @@ with_faults() {
     until_true 60 grep -qE '^\[CPU0\] Epoch [1-9][0-9]? ' "$OUT/host" "$OUT/b"
     kill -KILL "${pid[b]}"
     wait "${pid[b]}" || true
-    until_true 60 grep -q '^\[rank 0/1\] goes on from .*snapshot' "$OUT/host" || { cat "$OUT/host" "$OUT/b" && false; }
+    until_true 60 grep -q '^\[rank 0/1\] resumes from .*snapshot' "$OUT/host" || { cat "$OUT/host" "$OUT/b" && false; }
     agent b 0
-    until_true 60 grep -q '^\[rank 0/2\] goes on from .*snapshot' "$OUT/host"
+    until_true 60 grep -q '^\[rank 0/2\] resumes from .*snapshot' "$OUT/host"
     wait "${pid[host]}" && wait "${pid[b]}"
     cmp <(tensors "$OUT/straight") <(tensors "$OUT/c")
     # Ended between a snapshot and the line of its step, an attempt leaves that line out.

@@ -80,7 +80,7 @@ os.execvp(sys.argv[1], sys.argv[1:])' $RUN 2 --model linear 100000 --checkpoint-
     cat "$OUT/said"
     [ "$status" -eq 0 ]
     grep -q 'restart 1 of 1' "$OUT/said"
-    grep -q 'goes on from .*: epoch' "$OUT/said"
+    grep -q 'resumes from .*: epoch' "$OUT/said"
     cmp "$OUT/straight/linear_random.safetensors" "$OUT/c/linear_random.safetensors"
 
     : >"$OUT/said"

@@ -34,7 +34,7 @@ is_done() {
 }
 
 started_again() { # TIMES
-    [ "$(state Restarts)" -ge "$1" ] && [ "$(grep -c 'goes on from checkpoints/' log)" -ge "$1" ]
+    [ "$(state Restarts)" -ge "$1" ] && [ "$(grep -c 'resumes from checkpoints/' log)" -ge "$1" ]
 }
 
 # The file of the job is that of a run that nothing happened to.
@@ -52,7 +52,7 @@ same_as_undisturbed() {
     job=$(sbatch --parsable --output=log --error=log --time=1 --signal=USR1@50 "$step/train.slurm" $options --epochs 1000000)
     eventually started_again 1
     grep -q 'SIGUSR1: all ranks stop after the next step' log
-    grep -q 'stopped after step [0-9]*: the same command goes on' log
+    grep -q 'stopped after step [0-9]*: the same command resumes' log
     [ "$(state Restarts)" -eq 1 ]
     scancel "$job"
     eventually is_done
@@ -93,6 +93,6 @@ same_as_undisturbed() {
     wait $! || status=$?
     cat shown
     [ "$status" -eq 0 ]
-    grep -q 'goes on from checkpoints/' shown
+    grep -q 'resumes from checkpoints/' shown
     grep -q 'checkpoint saved at checkpoints/linear_random' shown
 }
