@@ -91,6 +91,42 @@ def processes():
     return p
 
 
+def collectives():
+    """02: what each rank has before a collective and after it, four ranks."""
+    p = Picture(800, 366)
+    sums = ["+"] * 4
+    own = [[str(rank)] * 4 for rank in range(4)]  # rank r's array, whole
+    part = [[str(rank) if i == rank else "" for i in range(4)] for rank in range(4)]
+    part_of_sum = [["+" if i == rank else "" for i in range(4)] for rank in range(4)]
+    none = [""] * 4
+    panels = [("broadcast", "from rank 0", [own[0]] + [none] * 3, [own[0]] * 4),
+              ("scatter", "from rank 0", [own[0]] + [none] * 3,
+               [["0" if i == rank else "" for i in range(4)] for rank in range(4)]),
+              ("gather", "to rank 0", part, [["0", "1", "2", "3"]] + [none] * 3),
+              ("all-gather", "", part, [["0", "1", "2", "3"]] * 4),
+              ("reduce", "to rank 0", own, [sums] + [none] * 3),
+              ("reduce-scatter", "", own, part_of_sum),
+              ("all-reduce", "", own, [sums] * 4)]
+    for index, (title, which, before, after) in enumerate(panels):
+        left, top = 18 + 196 * (index % 4), 26 + 168 * (index // 4)
+        p.text(left + 91, top, f"{title} {which}" if which else title, size=13, bold=True)
+        for rank in range(4):
+            y = top + 14 + 30 * rank
+            p.text(left, y + 17, str(rank), "start", 11, GREY)
+            for x, cells in ((left + 14, before[rank]), (left + 108, after[rank])):
+                for i, words in enumerate(cells):
+                    fill = LIGHT[int(words)] if words.isdigit() else PALE if words else PAPER
+                    p.box(x + 18 * i, y, 17, 24, (words,), fill=fill,
+                          stroke=INK if words == "+" else GREY, size=11)
+        p.arrow(left + 89, top + 71, left + 105, top + 71)
+    for i, words in enumerate(("A row is a rank's array, in four", "blocks: left, before the call;",
+                               "right, after it. Digits say whose", "numbers they are; + is the sum",
+                               "over all ranks. Empty: not used.")):
+        p.text(610, 218 + 20 * i, words, "start", 11)
+    p.text(400, 350, "all-reduce = reduce-scatter, then all-gather", bold=True, size=13)
+    return p
+
+
 def shards():
     """02: ten rows for three ranks."""
     p = Picture(720, 250)
@@ -279,5 +315,5 @@ def star_and_ring():
     return p
 
 
-PICTURES = [trainer, by_hand, ranks, processes, shards, ring, doubling, buckets, overlap,
-            streams, star_and_ring]
+PICTURES = [trainer, by_hand, ranks, processes, collectives, shards, ring, doubling, buckets,
+            overlap, streams, star_and_ring]
