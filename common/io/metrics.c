@@ -6,6 +6,7 @@
  */
 #include "common/io/metrics.h"
 
+#include <inttypes.h>
 #include <jansson.h>
 #include <limits.h>
 #include <math.h>
@@ -22,9 +23,11 @@ static void write_run(const Args *args)
 {
     char path[PATH_MAX];
     snprintf(path, sizeof path, "%s/run.json", args->metrics_dir);
-    json_t *run = json_pack("{ss ss si si sI}", "model", args->model, "dataset", args->dataset,
+    char seed[24]; // text: a number of JSON is exact up to 2^53, for many readers
+    snprintf(seed, sizeof seed, "%" PRIu64, args->seed);
+    json_t *run = json_pack("{ss ss si si ss}", "model", args->model, "dataset", args->dataset,
                             "dataset_size", args->dataset_size, "num_samples", args->num_samples,
-                            "seed", (json_int_t)args->seed);
+                            "seed", seed);
     CHECK(run != NULL && json_dump_file(run, path, JSON_COMPACT) == 0,
           "cannot write %s: name another folder with --metrics-dir", path);
     json_decref(run);
@@ -90,8 +93,8 @@ static void draw_bar(Metrics *metrics, const Model *model, int epoch, size_t don
     const ProcessGroup *pg = process_group_default();
     const double per_step =
         (seconds_now() - metrics->begin) / (double)(model->step - metrics->first_step);
-    const double samples = args_batch_size(args, pg != NULL ? pg->world_size : 1) *
-                           (pg != NULL ? pg->world_size : 1) / per_step;
+    const int world_size = pg != NULL ? pg->world_size : 1;
+    const double samples = (double)args_batch_size(args, world_size) * world_size / per_step;
     double steps_left = (double)(metrics->steps_per_epoch - done) +
                         (double)(args->epochs - epoch - 1) * (double)metrics->steps_per_epoch;
     steps_left = fmin(steps_left, (double)(args->max_steps - model->step));
