@@ -207,6 +207,7 @@ StoreServer *store_server_start_watching(const char *host, int *port, const char
 {
     StoreServer *server = mem_calloc(1, sizeof *server);
     server->watched = watched == NULL ? NULL : strdup(watched);
+    CHECK(watched == NULL || server->watched != NULL, "out of memory");
     server->service.watched = server->watched;
     server->max_fd = highest_descriptor();
     server->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
