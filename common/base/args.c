@@ -69,7 +69,7 @@ static void settle(Args *args, Settings *settings)
     give_way(settings, linear == images, "dataset", "model",
              "linear learns from random, cnn from digits or mnist");
     give_way(settings, !sgd, "momentum", "optimizer", "leave it out, or use --optimizer sgd");
-    give_way(settings, args_shards(args, 1) > 0 && strcmp(args->all_reduce, "hierarchical") == 0,
+    give_way(settings, args_fixed_order(args) && strcmp(args->all_reduce, "hierarchical") == 0,
              "all-reduce", "reduce-order", "hierarchical has an order of its own; leave one out");
     give_way(settings, two_sizes, "global-batch-size", "batch-size",
              "give the batch of each rank, or that of all together");
@@ -220,10 +220,16 @@ void args_parse(Args *args, Step step, int argc, char **argv)
     pass_on_local_rank(args);
 }
 
+bool args_fixed_order(const Args *args)
+{
+    return args->reduce_order != NULL && // NULL: not from args_defaults
+           strcmp(args->reduce_order, "fixed") == 0;
+}
+
 int args_shards(const Args *args, int world_size)
 {
-    if (args->reduce_order == NULL || strcmp(args->reduce_order, "fixed") != 0)
-        return 0; // NULL: not from args_defaults
+    if (!args_fixed_order(args))
+        return 0;
     if (NUM_SHARDS % world_size != 0)
         usage_error("--reduce-order fixed is for 1, 2, 4 or 8 ranks, not for %d", world_size);
     return NUM_SHARDS / world_size;

@@ -66,7 +66,10 @@ void args_defaults(Args *args, const char *model);
 
 enum { NUM_SHARDS = 8 }; // of a group's batch, see args_shards
 
-/* How many shards of a batch each rank has: 0, or with --reduce-order fixed 8 / world_size.
+/* --reduce-order fixed: sums in an order that does not depend on the number of ranks? */
+bool args_fixed_order(const Args *args);
+
+/* How many shards of a batch each rank has: 0, or in a fixed order 8 / world_size.
  *
  * The global batch is then cut into 8 shards, however many ranks there are: place p of it belongs
  * to shard p % 8. Gradients are summed within each shard, and the shards' sums as a tree: k with k

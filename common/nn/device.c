@@ -39,7 +39,7 @@ static bool wants_cuda(const Args *args)
 {
     if (strcmp(args->device, "auto") != 0)
         return strcmp(args->device, "cuda") == 0;
-    if (args_shards(args, 1) > 0) // a GPU does not add in that order
+    if (args_fixed_order(args)) // a GPU does not add in that order
         return false;
     const int count = gpus_visible();
     return count == 1 || (count > 0 && num_local_ranks(args) <= count);
@@ -92,7 +92,7 @@ void device_init(Device *device, const Args *args, int local_rank)
         return;
     }
 
-    if (args_shards(args, 1) > 0)
+    if (args_fixed_order(args))
         usage_error("--reduce-order fixed is not for GPUs: use --device cpu");
     *device = (Device){ .name = "cuda",
                         .label = "GPU",
