@@ -186,7 +186,7 @@ static void pass_on_local_rank(const Args *args)
     char text[16];
     snprintf(text, sizeof text, "%d", args->local_rank);
     if (args->local_rank >= 0)
-        setenv("LOCAL_RANK", text, 0); // keeps a value that is set
+        SYS_CHECK(setenv("LOCAL_RANK", text, 0)); // keeps a value that is set
 }
 
 void args_parse(Args *args, Step step, int argc, char **argv)

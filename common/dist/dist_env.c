@@ -88,7 +88,7 @@ static void tell(const char *name, int value, bool replace)
 {
     char text[16];
     snprintf(text, sizeof text, "%d", value);
-    setenv(name, text, replace);
+    SYS_CHECK(setenv(name, text, replace));
 }
 
 static void find_master(DistEnv *env)
