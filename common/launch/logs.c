@@ -36,6 +36,7 @@ static void make_folder(Logs *logs)
     const char *temporary = getenv("TMPDIR") != NULL ? getenv("TMPDIR") : "/tmp";
     if (flags->log_dir != NULL)
         folder_create(flags->log_dir, "--log-dir");
+    // Eight characters, as torchrun has it; mkdtemp makes six.
     format_path(logs->folder, "%s/%s_%02xXXXXXX",
                 flags->log_dir != NULL ? flags->log_dir : temporary, flags->run_id,
                 (unsigned)getpid() & 0xff);
