@@ -77,8 +77,7 @@ static void find_odd_ranks(ProcessGroup *pg, uint64_t hash, bool *odd)
     const int n = pg->world_size;
     const double own = (double)(hash >> (64 - HASH_BITS));
     double *all = mem_calloc((size_t)n, sizeof *all);
-    for (int rank = 0; rank < n; rank++)
-        all[rank] = all_reduce_scalar(pg, rank == pg->rank ? own : 0, REDUCE_SUM);
+    all_gather(pg, &own, all, 1, FLOAT64);
 
     int usual = 0, votes = 0;
     for (int rank = 0; rank < n; rank++) {
