@@ -67,6 +67,19 @@ static void test_text_that_is_not_utf8(void **state)
     assert_same(&failure, &back);
 }
 
+static void test_text_that_steers_a_terminal(void **state)
+{
+    (void)state;
+    Failure hostile = EXAMPLE, back;
+    strcpy(hostile.host, "\033[2Jalpha");
+    strcpy(hostile.message, "one\r\n\ttwo \a\177 \xc3\xa4");
+    strcpy(hostile.log, "/tmp/\033]0;title\a");
+    round_trip(&hostile, &back);
+    assert_string_equal(back.host, "?[2Jalpha");
+    assert_string_equal(back.message, "one?\n\ttwo ?? \xc3\xa4");
+    assert_string_equal(back.log, "/tmp/?]0;title?");
+}
+
 static void test_long_text_is_cut_between_letters(void **state)
 {
     (void)state;
@@ -164,6 +177,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_round_trip),
         cmocka_unit_test(test_text_that_is_not_utf8),
+        cmocka_unit_test(test_text_that_steers_a_terminal),
         cmocka_unit_test(test_long_text_is_cut_between_letters),
         cmocka_unit_test(test_nonsense),
         cmocka_unit_test(test_cut_off_json),

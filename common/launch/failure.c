@@ -4,6 +4,7 @@
  */
 #include "common/launch/failure.h"
 
+#include <ctype.h>
 #include <jansson.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -17,14 +18,16 @@
 #define MAX_ERROR_FILE (1 << 20)
 #define MAX_TIME 253402300800.0 // the year 10000: until there, any time can be told as a date
 
-/* Copies text; where it is too long, the cut does not leave half a letter of UTF-8. */
+/* Copies text that others wrote and that goes to a terminal: of control characters only those of
+ * paragraphs. Where it is too long, the cut does not leave half a letter of UTF-8. */
 static void copy_text(char *to, const char *text, size_t bytes)
 {
     size_t length = strnlen(text, bytes);
     if (length == bytes)
         for (length--; length > 0 && ((unsigned char)text[length] & 0xc0) == 0x80;)
             length--;
-    memcpy(to, text, length);
+    for (size_t i = 0; i < length; i++)
+        to[i] = iscntrl((unsigned char)text[i]) && strchr("\n\t", text[i]) == NULL ? '?' : text[i];
     to[length] = '\0';
 }
 
