@@ -1,7 +1,7 @@
 /*
- * The instruction of bf16: to each of 16 sums it adds two products, of a pair of numbers here and a
- * pair there. So B lies in pairs of rows, interleaved; a number of A is a pair too, and serves
- * all 16. The sums are float32. Tiles of C stay in registers, as in cpu_product.c.
+ * The bf16 instruction adds two products, a pair of numbers times a pair, to each of 16 sums. So B
+ * lies in pairs of rows, interleaved; an element of A is a pair too, used for all 16. The sums are
+ * float32. Tiles of C stay in registers, as in cpu_product.c.
  */
 #include "common/nn/cpu_bf16.h"
 
@@ -18,7 +18,7 @@ bool cpu_bf16_available(void)
     return true;
 }
 
-/* The last vector of a row of C may be a part of one: `mask`. */
+/* The last vector of a row of C may be partial: `mask`. */
 INLINE void tile(const PairProduct *p, const int rows, const int vectors, __mmask16 mask, int row,
                  int column)
 {

@@ -1,13 +1,13 @@
 /*
- * cpu_bf16.h - products whose operands are rounded to bf16, for --amp bf16 on processors that have
- * them (AVX512_BF16).
+ * cpu_bf16.h - products with operands rounded to bf16, for --amp bf16 on processors with
+ * AVX512_BF16.
  */
 #ifndef COMMON_NN_CPU_BF16_H
 #define COMMON_NN_CPU_BF16_H
 
 #include "common/nn/device_ops.h"
 
-/* The instruction multiplies pairs: two bf16 that follow each other in the sum, in one word. */
+/* The instruction multiplies pairs: two bf16, adjacent in the sum, in one word. */
 typedef uint32_t Bf16Pair;
 
 /* C = A B, or C += A B; the sum runs over outer x inner pairs. As Product in cpu_product.h. */
@@ -23,12 +23,11 @@ typedef struct {
     bool add;
 } PairProduct;
 
-/* The rest of this header: in builds for processors without bf16, none may be called but the first,
- * which says so. */
+/* In builds for processors without bf16 only the first function may be called. */
 bool cpu_bf16_available(void);
 void cpu_bf16_product(const PairProduct *product);
 
-/* C += A B^T, number by number the dot product of a row of A and a row of B. */
+/* C += A B^T, each element is the dot product of a row of A and a row of B. */
 typedef struct {
     int rows, columns; // of C
     int depth; // of the dot products, in pairs; a multiple of 16
@@ -40,12 +39,12 @@ typedef struct {
 
 void cpu_bf16_dots(const PairDots *dots);
 
-/* Rounds numbers, in order: two to a pair, an odd last one with 0. Denormal numbers become 0. */
+/* Rounds numbers in order, two to a pair, the last odd one with 0. Denormals become 0. */
 void cpu_bf16_round(size_t count, const float *from, Bf16Pair *to);
 /* Rounds two rows into one of pairs; below NULL: zeros. */
 void cpu_bf16_interleave(size_t count, const float *above, const float *below, Bf16Pair *to);
 
-/* Replaces by theirs what layers of many products compute; and what those need beforehand. */
+/* Replaces the kernels, and their reserve functions, of layers with large products. */
 void cpu_bf16_ops(DeviceOps *ops);
 
 #endif

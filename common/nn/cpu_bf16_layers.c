@@ -1,11 +1,11 @@
 /*
- * --amp bf16 on a CPU: the layers whose time goes into products. What is multiplied is rounded into
- * scratch memory, in the pairs that the instruction takes: of a convolution's images and of a
- * linear layer's rows two neighbours each, of its other operand two rows interleaved.
+ * --amp bf16 on a CPU: the layers with large products. Operands are rounded into scratch memory, in
+ * the pairs that the instruction takes: two neighbours of a convolution's images and of a linear
+ * layer's rows, two interleaved rows of the other operand.
  *
- * The backward pass of a convolution stays float32: it skips zeros, which four of five of its
- * numbers are, and that saves more than bf16 does. So do layers of few outputs, and images of an
- * odd number of channels, which do not lie in pairs.
+ * The backward pass of a convolution stays float32: it skips zeros, four of five of its numbers,
+ * which saves more than bf16 does. Layers with few outputs, and images with an odd number of
+ * channels, which do not form pairs, stay float32 too.
  */
 #include "common/nn/cpu_bf16.h"
 
@@ -115,7 +115,7 @@ static void conv_relu_pool(Device *device, ConvShape shape, int n, const float *
 
 /* ---- linear layers ---- */
 
-enum { DOT_DEPTH = 512, DOT_COLUMNS = 4 }; // pairs, and rows of the weight that are taken together
+enum { DOT_DEPTH = 512, DOT_COLUMNS = 4 }; // pairs; rows of the weight computed together
 
 static ptrdiff_t dot_row(int in) // pairs of a row of inputs, whole vectors of them
 {
@@ -128,15 +128,14 @@ static void linear_reserve(Device *device, int max_batch, int in, int out)
     cpu_reserve(device, (size_t)(max_batch + 1) * pairs(out + 1)); // gradients, either way
 }
 
-/* Rounds a row and fills it up with zeros. */
+/* Rounds a row and pads it with zeros. */
 static void round_row(int count, const float *from, ptrdiff_t words, Bf16Pair *to)
 {
     cpu_bf16_round(count, from, to);
     memset(to + pairs(count), 0, (words - pairs(count)) * sizeof *to);
 }
 
-/* Each piece of the weight is rounded once, and serves the whole batch before the next one comes.
- */
+/* Each piece of the weight is rounded once and used for the whole batch before the next. */
 static void add_dots(int threads, int n, int in, int out, const Bf16Pair *x, const float *weight,
                      float *y)
 {
@@ -181,8 +180,8 @@ static void linear(Device *device, int n, int in, int out, bool relu, const floa
             y[i] = y[i] > 0 ? y[i] : 0;
 }
 
-/* C of long rows, panel by panel, so that a panel of B stays in the cache. Panels are packed from
- * `count` rows of B, two into one of pairs. */
+/* C with long rows, panel by panel, so that a panel of B stays in the cache. Panels are packed from
+ * `count` rows of B, two rows into one of pairs. */
 static void product_by_panels(Device *device, const PairProduct *p, const float *b, int count)
 {
     const int threads = cpu_threads(device, (double)p->rows * p->columns * count);

@@ -1,9 +1,9 @@
 /*
- * Convolution forward. A row of outputs is a product of matrices: a row for each place in it, a column
- * for each filter, and a sum over the window under the filter, whose lines are contiguous. The next
- * place's window begins in_channels numbers further: no need to copy windows into a matrix, as im2col
- * does. Only the filters are transposed, to lie side by side. With pooling and 3 x 3 filters, rows
- * come in pairs from Winograd's algorithm, in two thirds of the time.
+ * Convolution forward. A row of outputs is a matrix product with a row for each place, a column for
+ * each filter, and a sum over the window under the filter, whose lines are contiguous. The next
+ * place's window begins in_channels numbers further on: no need to copy windows into a matrix, as
+ * im2col does. Only the filters are transposed, to be adjacent. With pooling and 3 x 3 filters,
+ * Winograd's algorithm computes pairs of rows in two thirds of the time.
  */
 #include "common/nn/cpu_kernels.h"
 #include "common/nn/cpu_product.h"

@@ -1,9 +1,9 @@
 /*
- * Gradients of a convolution, image by image. A chunk of the batch adds up its images' gradients of
- * weight and bias by itself; then the chunks are added up, in order. A shard is two chunks, its
- * images taking turns, and there the order is the shards' tree. Where the input's gradient is
- * wanted too, zeros are worth skipping (cpu_scatter.c). In a first layer it is not wanted, and
- * pixels of one channel make no vectors: there the weight's gradient is a product of matrices.
+ * Gradients of a convolution, image by image. Each chunk of the batch sums its images' gradients of
+ * weight and bias; then the chunks are summed, in order. A shard is two chunks, whose images
+ * alternate, and the order is the shards' tree. Where the input's gradient is needed too, skipping
+ * zeros pays (cpu_scatter.c). The first layer needs none, and pixels of one channel do not
+ * vectorise: there the weight's gradient is a matrix product.
  */
 #include <stdatomic.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "common/nn/cpu_kernels.h"
 #include "common/nn/cpu_product.h"
 
-enum { CHUNKS_PER_SHARD = 2 }; // so many threads have work where there is one shard
+enum { CHUNKS_PER_SHARD = 2 }; // so that two threads have work if there is one shard
 _Static_assert(CHUNKS_PER_SHARD *CPU_MAX_SHARDS <= CPU_CHUNKS, "more chunks than have scratch");
 
 /* Floats of a chunk: the sums for the weight, then those for the bias. */
@@ -49,7 +49,7 @@ static void product_grad(ConvShape shape, const float *x, const float *dy, float
                                 .add = true });
 }
 
-/* Adds up what the chunks found; transposed, it is as product_grad leaves it. */
+/* Sums the chunks' gradients; transposed: in the layout of product_grad. */
 static void add_chunks(Device *device, ConvShape shape, bool transposed, int chunks,
                        const float *sums, float *dweight, float *dbias)
 {
@@ -78,7 +78,7 @@ static void conv_grad(Device *device, ConvShape shape, int n, const float *x, co
     const int chunks = shards > 0 ? CHUNKS_PER_SHARD * shards : cpu_min(n, CPU_CHUNKS);
     float *sums = cpu_scratch(device, cpu_conv_grad_scratch(shape));
 
-    atomic_int next = 0; // an image takes as long as it has numbers that are not zero
+    atomic_int next = 0; // images take unequal time: only nonzero numbers cost any
 #pragma omp parallel num_threads(device->threads)
     for (int chunk; (chunk = next++) < chunks;) {
         float *sum = sums + chunk * sums_numel(shape);

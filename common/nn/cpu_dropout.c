@@ -1,13 +1,13 @@
 /*
  * Dropout without a generator's state: whether a unit is dropped is a function of seed, step,
- * layer, the row's place in the group's batch, and the unit's number, so neither threads nor ranks
+ * layer, the row's place in the global batch and the unit's index, so neither threads nor ranks
  * matter. One call of Philox draws a byte for each of 16 units.
  */
 #include "common/base/philox.h"
 #include "common/nn/cpu_kernels.h"
 
-enum { UNITS = 16 }; // for which one counter serves
-enum { COUNTERS = 16 }; // drawn together, so that the compiler makes vectors of them
+enum { UNITS = 16 }; // per counter
+enum { COUNTERS = 16 }; // drawn together, so that the loop vectorises
 
 static void dropout_row(int features, const DropoutKey *key, int place, float *y)
 {

@@ -1,13 +1,13 @@
 /*
- * cpu_kernels.h - the CPU's kernels, which device_cpu.c puts into its table, and what they share.
+ * cpu_kernels.h - the CPU's kernels, for device_cpu.c's table, and what they share.
  *
  * An image lies as rows, columns, channels ("NHWC"), and so does each filter of a convolution, one
  * after the other: [out][ky][kx][in]. Then a line of the window under a filter is contiguous.
  *
- * Threads share images, columns or weights, but no sum. What is summed over images is summed over
- * CPU_CHUNKS parts of the batch, whatever the number of threads: so it changes no bit. Where the
- * batch is cut into shards, nothing changes with the number of ranks either: a row's forward pass
- * knows of no other row, and its gradients meet only those of its shard, until whole shards meet.
+ * Threads divide images, columns or weights, but never one sum. Sums over images are made over
+ * CPU_CHUNKS parts of the batch, however many threads there are: so their number changes no bit.
+ * With shards, nor does the number of ranks: rows are independent in the forward pass, and
+ * gradients are summed within a shard before shards are.
  */
 #ifndef COMMON_NN_CPU_KERNELS_H
 #define COMMON_NN_CPU_KERNELS_H
@@ -16,7 +16,7 @@
 
 enum { CPU_CHUNKS = 16, CPU_MAX_SHARDS = 8 };
 
-/* Where part `part` begins when n are shared out to `parts`. */
+/* Where part `part` of `parts` begins, of n elements. */
 static inline int cpu_share(int n, int part, int parts)
 {
     return (int)((int64_t)n * part / parts);
@@ -33,18 +33,18 @@ static inline int cpu_min(int a, int b)
     return a < b ? a : b;
 }
 
-/* Memory for kernels that need more than their arguments. conv_reserve sets it aside, so that
- * nothing is allocated in the training loop; what a kernel leaves there, the next may overwrite. */
+/* Scratch memory of kernels. conv_reserve allocates it, so that the training loop does not; the
+ * next kernel may overwrite it. */
 typedef struct {
     float *scratch;
     size_t numel;
-    DeviceOps ops; // with --amp bf16: the table, some of its kernels replaced
+    DeviceOps ops; // with --amp bf16: the table with some kernels replaced
 } CpuState;
 
 void cpu_reserve(Device *device, size_t numel);
 float *cpu_scratch(const Device *device, size_t numel); // dies if less is reserved
-size_t cpu_conv_scratch(ConvShape shape, int threads); // how much forward needs
-size_t cpu_conv_grad_scratch(ConvShape shape); // and backward
+size_t cpu_conv_scratch(ConvShape shape, int threads); // what forward needs
+size_t cpu_conv_grad_scratch(ConvShape shape); // and what backward needs
 
 /* dy = y > 0 ? dy * scale : 0, and sums[column] += the sum of the column: on the calling thread. */
 void cpu_relu_gate(size_t count, const float *y, float scale, float *dy);
@@ -54,8 +54,8 @@ void cpu_add_rows(int rows, int columns, const float *values, float *sums);
  * all are in part 0. Parts lie `stride` apart; on the calling thread. */
 void cpu_tree_sum(int parts, size_t numel, size_t stride, float *sums);
 
-/* Two rows of outputs become a row of pooled units, and argmax says which of its four each unit is:
- * 0 and 1 above, 2 and 3 below, of equal ones the first, as in PyTorch. */
+/* Pools two rows of outputs into one; argmax says which of its four outputs each unit is: 0 and 1
+ * above, 2 and 3 below, the first of equals, as in PyTorch. */
 void cpu_pool_rows(int size, int channels, const float *rows, const float *bias, float *y,
                    uint8_t *argmax);
 
@@ -63,8 +63,8 @@ void cpu_pool_rows(int size, int channels, const float *rows, const float *bias,
 size_t cpu_winograd_scratch(ConvShape shape, int threads);
 /* Once per pass: filters lie as [3][3][in][out]. */
 void cpu_winograd_filters(ConvShape shape, const float *filters, float *scratch);
-/* Two rows of outputs, without the bias, whose first window begins at x. An odd last column is left
- * out: pooling does not look at it. */
+/* Two rows of outputs, without the bias, whose first window begins at x. Skips an odd last column,
+ * which pooling ignores. */
 void cpu_winograd_rows(ConvShape shape, int thread, const float *x, float *scratch, float *y);
 
 /* The gradient of one image, zeros in dy skipped: adds to dweight and, unless it is NULL, to dx.

@@ -1,8 +1,7 @@
 /*
- * The linear layer: y = x W^T + b, dW = dy^T x, dx = dy W. The weight of the first one has a
- * million numbers, each used once per image: so it matters that a piece of it, once it is in a
- * cache, serves the whole batch before the next one comes. Threads share the columns of what is
- * computed.
+ * The linear layer: y = x W^T + b, dW = dy^T x, dx = dy W. The first one's weight has a million
+ * numbers, each used once per image: so a piece of it, once in a cache, must be used for the whole
+ * batch before the next. Threads divide the columns of the result.
  */
 #include <string.h>
 
@@ -10,13 +9,13 @@
 #include "common/nn/cpu_product.h"
 
 enum {
-    DOT_DEPTH = 1024, // so much of 64 rows of inputs fits into the L2 cache
+    DOT_DEPTH = 1024, // 64 rows of inputs, cut to this, fit into the L2 cache
     PANEL_DEPTH = 128, // and such a panel, 32 KiB, into the L1 cache
     PANEL_COLUMNS = 64,
-    BLOCK_ROWS = 32, // of a panel, of which each shard has a sum of its own
+    BLOCK_ROWS = 32, // of a panel; each shard sums them separately
 };
 
-/* Every thread meets the same columns at each depth, so that none has to wait for another. */
+/* Every thread keeps its columns at each depth, so none waits for another. */
 static void dot_products(int threads, int n, int in, int out, const float *x, const float *weight,
                          float *y)
 {
@@ -72,8 +71,8 @@ void cpu_add_rows(int rows, int columns, const float *restrict values, float *re
             sums[j] += values[j];
 }
 
-/* Some columns of a product whose B has long rows, into c. The rows may lie a multiple of 4 KiB
- * apart, and then they push each other out of the cache; so a panel is copied together first. */
+/* Some columns of a product whose B has long rows, into c. Rows a multiple of 4 KiB apart evict
+ * each other from the cache, so a panel is packed first. */
 static void product_panel(const Product *p, int column, int columns, float *c)
 {
     _Alignas(64) float panel[PANEL_DEPTH][PANEL_COLUMNS];
@@ -92,8 +91,8 @@ static void product_panel(const Product *p, int column, int columns, float *c)
     }
 }
 
-/* The same, added to C, where the sum is cut into shards. They meet block by block, as long as all
- * their sums are in the cache. */
+/* The same, added to C, with the sum cut into shards. Their sums are combined block by block, while
+ * they are in the cache. */
 static void add_panel_of_shards(const Product *p, int shards, int column, int columns)
 {
     _Alignas(64) float sums[CPU_MAX_SHARDS][BLOCK_ROWS * PANEL_COLUMNS];

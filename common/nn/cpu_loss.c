@@ -21,7 +21,7 @@ void cpu_nll(Device *device, int n, int classes, const float *logits, const int3
     int correct = 0;
     for (int row = 0; row < n; row++, logits += classes, log_probs += classes) {
         const int guess = largest(classes, logits);
-        double sum = 0; // the largest is taken off, so that no power overflows
+        double sum = 0; // minus the largest, so that exp does not overflow
         for (int c = 0; c < classes; c++)
             sum += exp(logits[c] - logits[guess]);
         const double log_sum = log(sum);

@@ -1,5 +1,5 @@
-/* The optimizers, operation by operation as PyTorch does them (torch/optim, "single tensor"). Each
- * number is on its own, so threads may share them in any way. */
+/* The optimizers, operation by operation as PyTorch does them (torch/optim, "single tensor").
+ * Elements are independent, so threads may divide them in any way. */
 #include <math.h>
 
 #include "common/nn/cpu_kernels.h"

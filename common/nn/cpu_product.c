@@ -1,9 +1,9 @@
 /*
  * Products of matrices, for all layers. A tile of C, TILE_ROWS rows of TILE_VECTORS vectors, stays
- * in registers while the sum runs: each step loads one vector per column and one number per row
- * and uses each of them several times, so that the processor multiplies instead of waiting for
- * memory. (A product that keeps a single number is ten times slower.) What a tile does not cover
- * is made of smaller tiles. Every number of C is one sum in a fixed order whatever tile it is in.
+ * in registers while the sum runs: each step loads one vector per column and one number per row and
+ * uses each of them several times, so that the processor multiplies instead of waiting for memory.
+ * (A product with a tile of one number is ten times slower.) The edges are covered by smaller
+ * tiles. Every number of C is one sum in a fixed order, whatever tile it is in.
  */
 #include "common/nn/cpu_product.h"
 
@@ -11,9 +11,8 @@
 
 enum { TILE_ROWS = 6 };
 
-/* a * b + sum, rounded once where the processor can. In a tile it is; but sums of single numbers
- * the compiler takes apart as it likes, depending on how many there are and how they lie, and then
- * some are rounded twice. */
+/* a * b + sum, rounded once if the processor can. In a tile it always is; but the compiler may
+ * split sums of single numbers, depending on count and alignment, and then round some twice. */
 #ifdef FP_FAST_FMAF
 static inline float multiply_add(float a, float b, float sum)
 {
@@ -101,7 +100,7 @@ static float vector_sum(Vector vector)
     return lane[0];
 }
 
-/* A tile whose sums run along the vectors: their lanes are added up at the end. */
+/* A tile whose sums run along the vectors: the lanes are added at the end. */
 INLINE void dot_tile(const DotProducts *p, const int rows, const int columns, int row, int column)
 {
     const float *a = p->a + row * p->stride, *b = p->b + column * p->stride;

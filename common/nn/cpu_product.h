@@ -7,8 +7,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* A vector of floats, as wide as the processor has them, at any address; and how many of them, side
- * by side, make a row of a tile (see cpu_product.c): its rows just fit into 32 registers, or 16. */
+/* A vector of floats of the processor's width, at any address; and how many of them make a row of a
+ * tile (see cpu_product.c): a tile just fits into 32 registers, or 16. */
 #if defined(__AVX512F__)
 enum { LANES = 16, TILE_VECTORS = 4 };
 #elif defined(__AVX__)
@@ -18,8 +18,8 @@ enum { LANES = 4, TILE_VECTORS = 2 };
 #endif
 typedef float Vector __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 
-/* An array of vectors becomes registers only where the compiler can unroll all loops over it. So
- * functions with such loops are inlined into callers who pass constant bounds. */
+/* An array of vectors is kept in registers only if the compiler can unroll all loops over it. So
+ * functions with such loops are inlined into callers that pass constant bounds. */
 #define INLINE static inline __attribute__((always_inline))
 
 /* C = A B, or C += A B. Rows of B and C are contiguous; A may lie in any order. The sum runs over
@@ -38,7 +38,7 @@ typedef struct {
 
 void cpu_product(const Product *product);
 
-/* C += A B^T: number by number the dot product of a row of A and a row of B. */
+/* C += A B^T: each element is the dot product of a row of A and a row of B. */
 typedef struct {
     int rows, columns; // of C
     int depth; // of the dot products

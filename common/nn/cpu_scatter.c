@@ -1,16 +1,16 @@
 /*
- * The gradient of a convolution whose outputs' gradients are mostly zero. Pooling hands each
- * gradient to one of four outputs, and relu and dropout silence about half of those: in the second
- * layer of the cnn seven of eight outputs have none. So for each filter the survivors are listed,
- * and each is scattered through the window it came from, twice: into the filter's gradient, times
- * the pixels, and into the pixels', times the filter. Skipping zeros is exact, and takes less than
- * half the time of the two products of matrices that it stands for.
+ * The gradient of a convolution whose outputs' gradients are mostly zero. Pooling passes each
+ * gradient to one of four outputs, and relu and dropout zero about half of those: in the second
+ * layer of the cnn seven of eight outputs have none. So for each filter the nonzero ones are
+ * listed, and each is scattered through its window twice: times the pixels into the filter's
+ * gradient, and times the filter into the pixels'. Skipping zeros is exact, and takes less than
+ * half the time of the two matrix products that it replaces.
  */
 #include "common/nn/cpu_kernels.h"
 #include "common/nn/cpu_product.h"
 
 enum {
-    RUN = 24, // outputs done together: their windows, and what is added there, stay in the L1 cache
+    RUN = 24, // outputs done together: their windows and gradients stay in the L1 cache
     SPAN = 6, // vectors of a window's line done together: three pixels of 32 channels on AVX-512
 };
 
@@ -21,9 +21,8 @@ typedef struct {
     float value[RUN];
 } Survivors;
 
-/* From `count` outputs of one filter, which are `stride` apart in dy and argmax. A pooled output
- * came from the corner of its 2 x 2 that argmax names; argmax is NULL where there was no pooling.
- */
+/* From `count` outputs of one filter, which are `stride` apart in dy and argmax. argmax names the
+ * corner of the 2 x 2 that a pooled output came from; NULL: no pooling. */
 static void list_survivors(Survivors *survivors, int count, int stride, const int *window,
                            const int *corner, const float *dy, const uint8_t *argmax)
 {
@@ -31,13 +30,13 @@ static void list_survivors(Survivors *survivors, int count, int stride, const in
     for (int i = 0; i < count; i++) {
         survivors->window[survived] = window[i] + (argmax != NULL ? corner[argmax[i * stride]] : 0);
         survivors->value[survived] = dy[i * stride];
-        survived += dy[i * stride] != 0; // a branch would be guessed wrong half the time
+        survived += dy[i * stride] != 0; // a branch would be mispredicted half the time
     }
     survivors->count = survived;
 }
 
-/* Scatters them through `vectors` vectors of the window, which lie `at` behind its beginning. dx
- * may be NULL. */
+/* Scatters them through `vectors` vectors of the window, starting at offset `at`. dx may be
+ * NULL. */
 INLINE void scatter(const Survivors *survivors, const int vectors, int at, const float *filter,
                     float *dfilter, const float *x, float *dx)
 {
@@ -59,7 +58,7 @@ INLINE void scatter(const Survivors *survivors, const int vectors, int at, const
         *(Vector *)(dfilter + j * LANES) = sum[j];
 }
 
-/* The same for one number of the window. */
+/* The same for a single number of the window. */
 static void scatter_one(const Survivors *survivors, int at, float filter, float *dfilter,
                         const float *x, float *dx)
 {

@@ -6,9 +6,9 @@
  *     a u + b v + c w = (a - c) u + (b + c) (u + v + w) / 2 + (c - b) (u - v + w) / 2
  *     b u + c v + d w = (b + c) (u + v + w) / 2 - (c - b) (u - v + w) / 2 - (b - d) w
  *
- * In two dimensions the same is done downwards and across: 2 x 2 outputs take 16 products, not 36.
- * The outputs' sums can be left until the channels are summed up, so each of the 16 is a product of
- * matrices. Nothing but the rounding differs from the plain sum.
+ * In two dimensions the same is done vertically and horizontally: 2 x 2 outputs take 16 products,
+ * not 36. The outputs' transform can wait until the channels are summed, so each of the 16 is a
+ * matrix product. Only the rounding differs from the plain sum.
  */
 #include "common/nn/cpu_kernels.h"
 #include "common/nn/cpu_product.h"
@@ -53,12 +53,12 @@ static void transform_products(ptrdiff_t n, const float *restrict from, ptrdiff_
     }
 }
 
-/* What a pair of rows goes through, in floats. A unit is 2 x 2 outputs. */
+/* The stages of a pair of rows, in floats. A unit is 2 x 2 outputs. */
 typedef struct {
-    ptrdiff_t lines; // pixels transformed downwards, [PRODUCTS][in_size][in]
-    ptrdiff_t pixels; // and across, [PRODUCTS][PRODUCTS][units][in]
+    ptrdiff_t lines; // pixels transformed vertically, [PRODUCTS][in_size][in]
+    ptrdiff_t pixels; // and horizontally, [PRODUCTS][PRODUCTS][units][in]
     ptrdiff_t products; // times the weights, [PRODUCTS][PRODUCTS][units][out]
-    ptrdiff_t halves; // transformed downwards, [2][PRODUCTS][units][out]
+    ptrdiff_t halves; // transformed vertically, [2][PRODUCTS][units][out]
 } Stages;
 
 static Stages stages_of(ConvShape shape)
@@ -82,8 +82,7 @@ static ptrdiff_t weights_numel(ConvShape shape)
     return (ptrdiff_t)PRODUCTS * PRODUCTS * shape.in_channels * shape.out_channels;
 }
 
-/* The weights come first, then what they need while they are transformed, then the threads' stages.
- */
+/* The weights come first, then the scratch of their transform, then the threads' stages. */
 size_t cpu_winograd_scratch(ConvShape shape, int threads)
 {
     return 2 * weights_numel(shape) + threads * thread_numel(shape);

@@ -1,13 +1,13 @@
 /*
  * Convolutions as products of matrices (cuda_im2col.cu), a chunk of images at a time: the matrix of
  * windows has nine times the numbers of the images, but a chunk's stays in the L2 cache from the
- * kernel that writes it to the product that reads it, and never sees the memory's slower bus. What
- * follows a product (bias, relu, pooling) is one pass over its result, while that is in the cache
- * too.
+ * kernel that writes it to the product that reads it, and never goes through the slower memory. The
+ * operations after a product (bias, relu, pooling) are one pass over its result, while that is
+ * still in the cache.
  *
  * Backward: dz, the gradient of the product's result, gives dW = dz^T columns, and dcolumns = dz W,
- * of which the input's gradient is the sum; dcolumns takes the columns' place. A first convolution
- * of one channel has kernels of its own (cuda_first_conv.cu).
+ * whose sum is the input's gradient; dcolumns overwrites the columns. A first convolution of one
+ * channel has kernels of its own (cuda_first_conv.cu).
  */
 #include "common/nn/cuda_state.h"
 
@@ -18,7 +18,7 @@ static bool is_first(ConvShape shape)
     return shape.in_channels == 1 && shape.kernel == 3;
 }
 
-/* The numbers that one image has in each of the matrices. */
+/* Elements per image in each of the matrices. */
 static size_t windows(ConvShape shape)
 {
     return (size_t)conv_out_size(shape) * conv_out_size(shape);
@@ -40,14 +40,14 @@ static int max_images(const Device *device, ConvShape shape)
     return bytes > CHUNK_BYTES ? 1 : (int)(CHUNK_BYTES / bytes);
 }
 
-/* How many images are dealt with at once, of n: chunks of about one size. */
+/* How many of n images make a chunk; chunks have about the same size. */
 static int chunk_images(const Device *device, ConvShape shape, int n)
 {
     const int most = max_images(device, shape), chunks = (n + most - 1) / most;
     return (n + chunks - 1) / chunks;
 }
 
-/* What a chunk is computed in. */
+/* Scratch memory of a chunk. */
 typedef struct {
     const void *weight; // in the products' type
     float *partial; // of sums
@@ -161,7 +161,7 @@ static const void *product_gradient(Device *device, ConvShape shape, int images,
     return bench->z;
 }
 
-/* Adds to dweight what some images say, and writes their dx unless it is NULL. */
+/* Adds some images' gradients to dweight, and writes their dx unless it is NULL. */
 static void multiply_back(Device *device, ConvShape shape, int images, const float *x,
                           const void *dz, const Workbench *bench, float *dweight, float *dx)
 {

@@ -1,7 +1,7 @@
 /*
- * Dropout: the same masks as the CPU's, bit for bit (device_ops.h). One call of Philox serves 16
- * units, four for each of its words; four threads make the same call and take a word each, which is
- * faster than one thread with 16 units: what a warp touches at once lies closer together.
+ * Dropout: the same masks as the CPU's, bit for bit (device_ops.h). One call of Philox draws for 16
+ * units, four per word; four threads make the same call and use one word each, which is faster than
+ * one thread with 16 units, since a warp's accesses are closer together.
  */
 #include <cuda_runtime.h>
 
@@ -11,7 +11,8 @@
 
 enum { BLOCK = 256, UNITS = 4, WORDS = 4 };
 
-static __global__ void dropout(int n, int features, CudaDropout key, const int32_t *age, float *y)
+static __global__ void dropout(int n, int features, CudaDropout key, const int32_t *step_offset,
+                               float *y)
 {
     const size_t thread = (size_t)blockIdx.x * BLOCK + threadIdx.x;
     const int groups = (features + UNITS - 1) / UNITS; // of a row
@@ -21,10 +22,10 @@ static __global__ void dropout(int n, int features, CudaDropout key, const int32
 
     const uint32_t place = (uint32_t)(key.first_place + row * key.place_stride);
     const uint32_t counter[4] = { (uint32_t)(group / WORDS), place, (uint32_t)key.layer,
-                                  key.step + (uint32_t)*age };
+                                  key.step + (uint32_t)*step_offset };
     uint32_t random[WORDS];
     philox(counter, key.seed, random);
-    // Picked by comparing: an index that is known at run time only would put the array into memory.
+    // Selected by comparisons: a run-time index would put the array into local memory.
     const int which = group % WORDS;
     const uint32_t word = which == 0   ? random[0]
                           : which == 1 ? random[1]
@@ -38,9 +39,9 @@ static __global__ void dropout(int n, int features, CudaDropout key, const int32
         unit[i] = (word >> 8 * i & 255) >= threshold ? unit[i] * scale : 0;
 }
 
-extern "C" void cuda_dropout(int n, int features, CudaDropout key, const int32_t *age, float *y,
-                             cudaStream_t stream)
+extern "C" void cuda_dropout(int n, int features, CudaDropout key, const int32_t *step_offset,
+                             float *y, cudaStream_t stream)
 {
     const size_t count = (size_t)n * ((features + UNITS - 1) / UNITS);
-    LAUNCH(dropout, cuda_blocks(count, BLOCK), BLOCK, stream, n, features, key, age, y);
+    LAUNCH(dropout, cuda_blocks(count, BLOCK), BLOCK, stream, n, features, key, step_offset, y);
 }

@@ -1,19 +1,18 @@
 /*
  * How batches get to the device. A data set is copied there whole, once, at its first batch; from
- * then on a batch is a list of row numbers. Where a set is too large for that (or may change: one
- * made by hand), the host puts the rows of each batch together in pinned memory, from which copies
- * run beside everything else; there are two such stages, so that one can be filled while the other
- * is copied.
+ * then on a batch is a list of row numbers. If a set is too large for that (or may change: one made
+ * by hand), the host gathers the rows of each batch in pinned memory, from which copies run
+ * asynchronously; there are two such stages, so that one can be filled while the other is copied.
  *
- * A copy from pinned memory reads it when its turn comes, not when it is called. So what is copied
- * from may be written again only after an event says that the copy is done: a ring of slots lets
- * the host run a few steps ahead before it would have to wait for one.
+ * An asynchronous copy reads pinned memory when its turn comes, not when it is called. So that
+ * memory may be overwritten only after an event says that the copy is done: a ring of slots lets
+ * the host run a few steps ahead before it has to wait for one.
  */
 #include <limits.h>
 
 #include "common/nn/cuda_state.h"
 
-enum { SHARE = 4 }; // a set may take a quarter of the memory that is free: ranks may share a GPU
+enum { SHARE = 4 }; // a set may take a quarter of the free memory: ranks may share a GPU
 
 static void *pinned(size_t bytes)
 {
@@ -78,7 +77,7 @@ void cuda_feed_free(Device *device)
     }
 }
 
-const int32_t *cuda_age(const Device *device)
+const int32_t *cuda_step_offset(const Device *device)
 {
     return cuda_state(device)->feed.message;
 }
@@ -92,7 +91,7 @@ static void *copy_of(Device *device, const void *host, size_t bytes)
     return memory;
 }
 
-/* A label or a target for each row: a word to the kernel. */
+/* A label or a target for each row: a 32-bit word for the kernel. */
 static const void *words_of(const Dataset *dataset)
 {
     return dataset->labels != NULL ? (const void *)dataset->labels : dataset->targets;
@@ -103,7 +102,7 @@ static size_t row_bytes(const Dataset *dataset)
     return dataset->features * (dataset->bytes != NULL ? 1 : sizeof(float));
 }
 
-/* Is the set on the device, or can it be brought there? */
+/* Is the set on the device, or can it be copied there? */
 static bool make_resident(Device *device, const Dataset *dataset)
 {
     CudaFeed *feed = &cuda_state(device)->feed;
@@ -129,7 +128,7 @@ static bool make_resident(Device *device, const Dataset *dataset)
     return true;
 }
 
-/* In a stage: what bytes mean, then inputs, at most floats, then words. */
+/* Layout of a stage: the table of normalised values, then inputs, at most floats, then words. */
 enum { TABLE_BYTES = 256 * sizeof(float) };
 
 static void reserve_stages(Device *device)
@@ -142,7 +141,7 @@ static void reserve_stages(Device *device)
     feed->staged = device_malloc(device, bytes);
 }
 
-/* Puts the rows of the batch together on the host; returns where their words begin. */
+/* Gathers the rows of the batch on the host; returns where their words begin. */
 static size_t fill_stage(const Batch *batch, char *to)
 {
     const Dataset *dataset = batch->dataset;
@@ -181,14 +180,15 @@ static void stage(Device *device, const Batch *batch)
         feed->rows.floats = (const float *)inputs;
 }
 
-void cuda_feed_send(Device *device, const Batch *batch, uint64_t age)
+void cuda_feed_send(Device *device, const Batch *batch, uint64_t step_offset)
 {
     CudaState *state = cuda_state(device);
     CudaFeed *feed = &state->feed;
     CHECK(batch->size <= feed->max_batch && batch->dataset->features <= (size_t)feed->features,
           "a batch of %d rows of %zu numbers, and the device has set aside room for %d of %d",
           batch->size, batch->dataset->features, feed->max_batch, feed->features);
-    CHECK(batch->dataset->size <= INT_MAX && age <= INT_MAX, "too many rows or steps for a GPU");
+    CHECK(batch->dataset->size <= INT_MAX && step_offset <= INT_MAX,
+          "too many rows or steps for a GPU");
     const bool resident = make_resident(device, batch->dataset);
     if (!resident)
         stage(device, batch);
@@ -196,7 +196,7 @@ void cuda_feed_send(Device *device, const Batch *batch, uint64_t age)
     const int i = feed->next_slot++ % CUDA_SLOTS;
     int32_t *slot = feed->slot[i];
     CUDA_CHECK(cudaEventSynchronize(feed->slot_free[i]));
-    slot[0] = (int32_t)age;
+    slot[0] = (int32_t)step_offset;
     for (int row = 0; row < batch->size; row++)
         slot[1 + row] = resident ? (int32_t)batch->index[row] : row;
     CUDA_CHECK(cudaMemcpyAsync(feed->message, slot, (1 + (size_t)batch->size) * sizeof *slot,

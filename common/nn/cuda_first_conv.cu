@@ -1,10 +1,10 @@
 /*
- * The first convolution: one channel under filters of 3 x 3. Nine products a unit are no work for a
- * product of matrices; what counts is that the large output is written once, and in the backward
- * pass read once. A warp takes a row of the output: each lane a channel, so that 32 neighbouring
- * numbers are touched at once. It walks along the row with the window under the filter in
- * registers, of which each step brings three new pixels, the same for all lanes. The gradient's
- * nine sums, and the bias's, are in registers too.
+ * The first convolution: one channel under filters of 3 x 3. Nine products a unit are too few for a
+ * matrix product; what matters is that the large output is written once, and in the backward pass
+ * read once. A warp computes a row of the output, one channel per lane, so that 32 adjacent numbers
+ * are accessed together. It walks along the row with the window in registers; each step loads three
+ * new pixels, the same for all lanes. The gradient's nine sums, and the bias's, are in registers
+ * too.
  */
 #include <cuda_runtime.h>
 
@@ -13,7 +13,7 @@
 
 enum { LANES = 32, WARPS = 8, TAPS = 9, MAX_PARTS = 1024 };
 
-/* The window whose left edge is at `column`: one column on from where it was. */
+/* Moves the window one column on, to the left edge `column`. */
 static inline __device__ void shift_window(const float *top, int in_size, int column,
                                            float window[TAPS])
 {
@@ -122,7 +122,7 @@ extern "C" void cuda_first_conv_grad(ConvShape shape, int n, const float *x, con
            partial);
 }
 
-enum { ADDERS = 32 }; // warps that share the parts
+enum { ADDERS = 32 }; // warps that divide the parts
 
 static __global__ void first_conv_add(int parts, int numel, const float *partial, float *dweight,
                                       float *dbias)

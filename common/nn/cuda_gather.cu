@@ -1,7 +1,7 @@
 /*
- * The rows of a batch, from the data set to where the model reads them: a block for each. Pixels
- * stay bytes until here, which is a quarter of the memory and, where the set does not fit on the
- * device, a quarter of what crosses the bus.
+ * Copies the rows of a batch from the data set to the model's input, a block for each. Pixels stay
+ * bytes until here: a quarter of the memory and, if the set does not fit on the device, of the
+ * traffic on the bus.
  */
 #include <cuda_runtime.h>
 

@@ -1,22 +1,21 @@
 /*
- * --cuda-graph: a training step is recorded once and replayed from then on. Its fifty kernels then
- * cost the host one call, and the GPU no pause between them: at small batches that is most of the
- * time of a step.
+ * --cuda-graph: a training step is captured once and replayed from then on. Its fifty kernels then
+ * cost the host one call, without gaps between them on the GPU: at small batches those are most of
+ * a step's time.
  *
- * The recording holds every pointer and every number that the kernels were given. What changes from
- * step to step is therefore not given but looked up, in the message that each batch sends ahead:
- * the rows of the data set, and the step's age, by how many steps it is later than the recorded
- * one. The kernels that depend on the number of the step add the age to the number they were
- * recorded with: it keys the masks of dropout and corrects the bias of Adam. Without a graph it is
- * 0.
+ * The recording holds every pointer and every number that the kernels were given. So what changes
+ * from step to step is read from device memory, from a message copied there before each step: the
+ * batch's rows of the data set, and step_offset, how many steps later than the recorded one this
+ * is. Kernels that depend on the step number (it keys dropout masks and Adam's bias correction) add
+ * it to the recorded number. Without a graph it is 0.
  *
- * The first steps run as they are called, since a first time allocates: cuBLAS loads its kernels,
- * NCCL connects the ranks, the data set is brought here. Batches of another size, the last of an
- * epoch, are not recorded; nor is an evaluation, which is no step. Collectives are recorded with
- * the rest: the communication stream waits for an event of this one, which makes it part of the
- * recording, and has to be waited for before the step ends. So ranks record and replay the same
- * steps; they do, since their batches have equal sizes. Source: CUDA C++ Programming Guide, "CUDA
- * Graphs"; NCCL User Guide, "Using NCCL with CUDA Graphs".
+ * The first steps run eagerly, since first calls allocate: cuBLAS loads its kernels, NCCL connects
+ * the ranks, the data set is copied. Batches of another size, such as the last of an epoch, are not
+ * recorded; nor are evaluations. Collectives are recorded with the rest: the communication stream
+ * waits for an event of this one, which makes it part of the capture, and must be joined before the
+ * step ends. So ranks must record and replay the same steps; they do, since their batches have
+ * equal sizes. Source: CUDA C++ Programming Guide, "CUDA Graphs"; NCCL User Guide, "Using NCCL with
+ * CUDA Graphs".
  */
 #include "common/base/gpu_marks.h"
 #include "common/base/span.h"
@@ -29,7 +28,7 @@ static bool is_recorded_size(const CudaGraph *graph, const Batch *batch)
     return graph->dataset == batch->dataset && graph->batch_size == batch->size;
 }
 
-/* To whoever looks on, a step of which only the launch is seen is one piece. */
+/* A replayed step is one span, since the host sees only its launch. */
 static void launch(const CudaState *state)
 {
     Span span = span_begin(SPAN_GRAPH, "step (graph)");
@@ -78,7 +77,7 @@ void cuda_end_step(Device *device)
     CUDA_CHECK(cudaGraphInstantiate(&graph->exec, recorded, 0));
     CUDA_CHECK(cudaGraphDestroy(recorded));
     gpu_marks_pause(false);
-    launch(state); // recorded is not yet computed
+    launch(state); // capturing did not run it
 }
 
 void cuda_graph_free(Device *device)

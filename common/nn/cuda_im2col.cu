@@ -1,8 +1,8 @@
 /*
- * Convolution as a product of matrices: im2col writes the window under the filter, for each place
- * where it can lie, as a row of a matrix; times the filters, that is the convolution. Going back,
- * col2im adds up for each pixel what the windows around it say: it gathers, rather than scatter
- * with atomics, so the order of the additions is fixed.
+ * Convolution as a product of matrices: im2col writes the window under the filter at each place as
+ * a row of a matrix; times the filters, that is the convolution. Backward, col2im sums for each
+ * pixel over the windows that contain it: a gather rather than a scatter with atomics, so the order
+ * of the additions is fixed.
  *
  * Images keep their channels last, so a line of the window is contiguous: neighbouring threads read
  * and write neighbouring numbers, four at a time where the channels allow.
@@ -68,7 +68,7 @@ static __global__ void col2im_kernel(ConvShape shape, int count, const T *column
     Pack<float, COUNT> sums = {};
     for (int ky = 0; ky < kernel; ky++)
         for (int kx = 0; kx < kernel; kx++) {
-            const int top = row - ky, left = column - kx; // of a window with this pixel in it
+            const int top = row - ky, left = column - kx; // of a window that contains this pixel
             if (top < 0 || top >= size || left < 0 || left >= size)
                 continue;
             const int window = (image * size + top) * size + left;

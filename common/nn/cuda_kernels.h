@@ -20,8 +20,8 @@
 extern "C" {
 #endif
 
-/* Rows to gather from, a data set's or a staged batch's: bytes, which `normalised`[256] turns into
- * numbers, or floats; and a word for each row, its label or its target. */
+/* Rows to gather from, of a data set or a staged batch: bytes, which `normalised`[256] maps to
+ * floats, or floats; and for each row a 32-bit word, its label or target. */
 typedef struct {
     const uint8_t *bytes; // [rows][features], or NULL
     const float *floats; // the same
@@ -36,10 +36,10 @@ void cuda_gather(int n, int features, CudaRows from, const int32_t *rows, float 
 /* to = from, in the type that amp names; count numbers. */
 void cuda_round(size_t count, Amp amp, const float *from, void *to, cudaStream_t stream);
 
-/* The windows under the filters, one a row: columns[image][y][x][ky][kx][in], in amp's type. */
+/* The windows under the filters, one per row: columns[image][y][x][ky][kx][in], in amp's type. */
 void cuda_im2col(ConvShape shape, int images, Amp amp, const float *x, void *columns,
                  cudaStream_t stream);
-/* x = for each pixel the sum over all windows it is part of. */
+/* x = for each pixel, the sum over all windows that contain it. */
 void cuda_col2im(ConvShape shape, int images, Amp amp, const void *columns, float *x,
                  cudaStream_t stream);
 
@@ -68,20 +68,19 @@ void cuda_first_conv_add(ConvShape shape, int n, const float *partial, float *dw
 /* dy = y > 0 ? dy * scale : 0. */
 void cuda_relu_grad(size_t count, const float *y, float scale, float *dy, cudaStream_t stream);
 
-/* sums[column] += the sum of column, by way of partial[CUDA_SUM_PARTS][columns]. With y, dy goes
- * through cuda_relu_grad first, in place. */
+/* sums[column] += the sum of the column, via partial[CUDA_SUM_PARTS][columns]. With y,
+ * cuda_relu_grad is applied to dy first, in place. */
 enum { CUDA_SUM_PARTS = 256 };
 void cuda_sum_rows(size_t rows, int columns, const float *y, float scale, float *dy, float *partial,
                    float *sums, cudaStream_t stream);
 
-/* The mask that device_ops.h describes. Of the step the kernel takes `step` + *age: see CudaGraph.
- */
+/* The mask that device_ops.h describes, of step `step` + *step_offset (see CudaGraph). */
 typedef struct {
     uint32_t seed[2], step;
     int layer, first_place, place_stride;
     float p;
 } CudaDropout;
-void cuda_dropout(int n, int features, CudaDropout key, const int32_t *age, float *y,
+void cuda_dropout(int n, int features, CudaDropout key, const int32_t *step_offset, float *y,
                   cudaStream_t stream);
 
 /* As device_ops.h says. The gradients are multiplied by loss_scale->scale unless that is NULL. */
@@ -104,10 +103,11 @@ void cuda_sgd(size_t count, float *params, const float *grads, float *momentum_b
 typedef struct {
     double lr, weight_decay;
     bool decoupled;
-    uint64_t step; // to which *age is added, and from which the steps left out are taken
+    uint64_t step; // plus *step_offset, minus the steps skipped: the count of Adam
 } CudaAdam;
 void cuda_adam(size_t count, float *params, const float *grads, float *exp_avg, float *exp_avg_sq,
-               CudaAdam adam, const int32_t *age, const LossScale *loss_scale, cudaStream_t stream);
+               CudaAdam adam, const int32_t *step_offset, const LossScale *loss_scale,
+               cudaStream_t stream);
 void cuda_adadelta(size_t count, float *params, const float *grads, float *square_avg,
                    float *acc_delta, float lr, float weight_decay, const LossScale *loss_scale,
                    cudaStream_t stream);

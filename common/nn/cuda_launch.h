@@ -6,14 +6,14 @@
 extern "C" {
 #endif
 
-/* Dies, naming the kernel, if the launch before this call was refused. */
+/* Dies, naming the kernel, if the last launch failed. */
 void cuda_check_launch(const char *file, int line, const char *kernel);
 
 #ifdef __cplusplus
 }
 #endif
 
-/* Whoever runs kernels elsewhere than on a GPU says how before this header is read. */
+/* A stand-in that runs kernels elsewhere than on a GPU defines it before. */
 #ifndef LAUNCH
 #define LAUNCH(kernel, grid, block, stream, ...) \
     do { \
@@ -22,7 +22,7 @@ void cuda_check_launch(const char *file, int line, const char *kernel);
     } while (0)
 #endif
 
-/* Blocks of `block` threads for `count` things, one thread for each. */
+/* Number of blocks of `block` threads for `count` elements, a thread each. */
 static inline unsigned cuda_blocks(size_t count, unsigned block)
 {
     return (unsigned)((count + block - 1) / block);

@@ -1,7 +1,7 @@
 /*
  * The linear layer: y = x W^T + b, dW = dy^T x, dx = dy W, each one product. With --amp its
- * operands are rounded into scratch memory first; a layer of few outputs stays float32, since its
- * products would gain less than the rounding takes.
+ * operands are rounded into scratch memory first; a layer with few outputs stays float32: rounding
+ * would cost more than it gains.
  */
 #include "common/nn/cuda_state.h"
 
@@ -12,7 +12,7 @@ static Amp product_amp(const Device *device, int out)
     return out < FEW_OUTPUTS ? AMP_OFF : device->amp;
 }
 
-/* The three products have two operands each; the bias's gradient wants room beside one pair. */
+/* The three products have two operands each; the bias's gradient needs scratch beside one pair. */
 void cuda_linear_reserve(Device *device, int max_batch, int in, int out)
 {
     const Amp amp = product_amp(device, out);
@@ -24,7 +24,7 @@ void cuda_linear_reserve(Device *device, int max_batch, int in, int out)
                          x + y + weight + cuda_scratch_piece(CUDA_SUM_PARTS * out * sizeof(float)));
 }
 
-/* The numbers as a product takes them. */
+/* The operand in the products' type. */
 static const void *operand(Device *device, Amp amp, size_t *used, size_t count, const float *values)
 {
     if (amp == AMP_OFF)

@@ -1,7 +1,7 @@
 /*
  * Losses and their gradients. A batch has few numbers here, so one block computes a loss, each
- * thread every BLOCK-th row; its sums are in double and in a fixed order, as all that is printed.
- * The gradients go out multiplied by the loss scale of fp16, the loss itself does not.
+ * thread every BLOCK-th row; its sums are in double and in a fixed order. The gradients are
+ * multiplied by the loss scale of fp16, the loss itself is not.
  */
 #include <cuda_runtime.h>
 
@@ -20,7 +20,7 @@ static inline __device__ int largest(int classes, const float *logits)
     return best;
 }
 
-/* log_softmax of a row. The largest logit is taken off, so that no power overflows. */
+/* log_softmax of a row. The largest logit is subtracted, so that exp does not overflow. */
 static inline __device__ void log_softmax(int classes, const float *logits, float maximum,
                                           float *log_probs)
 {

@@ -1,8 +1,8 @@
 /*
  * The dynamic loss scale (torch.amp.GradScaler), without the host: one pass looks for a gradient
- * that is no finite number, then one block decides. It looks at the gradients as the optimizer gets
- * them, the mean over all ranks. Those are the same bits on every rank, and one rank's overflow is
- * in everybody's mean: so all ranks decide alike, and nobody has to ask.
+ * that is not finite, then one block decides. It checks the gradients that the optimizer gets, the
+ * mean over all ranks. Those are bitwise the same on every rank, and include any rank's overflow:
+ * so all ranks decide alike without communication.
  */
 #include <cuda_runtime.h>
 
@@ -31,7 +31,7 @@ static __global__ void decide(const int32_t *partial, LossScale *loss_scale)
     if (threadIdx.x > 0)
         return;
     LossScale next = *loss_scale;
-    next.unscale = found > 0 ? 0 : 1 / next.scale; // of this step; the scale is for the next
+    next.unscale = found > 0 ? 0 : 1 / next.scale; // of this step; `scale` is the next one's
     if (found > 0) {
         next.scale *= 0.5f;
         next.good_steps = 0;

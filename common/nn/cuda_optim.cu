@@ -1,8 +1,7 @@
 /*
  * The optimizers, operation by operation as PyTorch does them (torch/optim, "single tensor"): a
- * thread for each number. Under fp16 the gradients are a multiple of what they are; unscale undoes
- * that, and where it is 0 the step is left out: nothing is touched, and nobody has to tell the
- * host.
+ * thread for each number. With fp16 the gradients are scaled; unscale undoes that, and if it is 0
+ * the step is skipped without asking the host: nothing is written.
  */
 #include <cuda_runtime.h>
 
@@ -11,7 +10,7 @@
 
 enum { BLOCK = 256 };
 
-/* By what to multiply the gradients; 0: leave the step out. */
+/* Factor of the gradients; 0: skip the step. */
 static inline __device__ float unscale_of(const LossScale *loss_scale)
 {
     return loss_scale != NULL ? loss_scale->unscale : 1;
@@ -44,10 +43,10 @@ extern "C" void cuda_sgd(size_t count, float *params, const float *grads, float 
            momentum, weight_decay, loss_scale);
 }
 
-/* What the number of steps makes of the learning rate is the same for all numbers: one thread of a
- * block works it out, in double. */
+/* The bias correction of the learning rate is the same for all numbers: one thread of a block
+ * computes it, in double. */
 static __global__ void adam(size_t count, float *params, const float *grads, float *exp_avg,
-                            float *exp_avg_sq, CudaAdam adam, const int32_t *age,
+                            float *exp_avg_sq, CudaAdam adam, const int32_t *step_offset,
                             const LossScale *loss_scale)
 {
     const double beta1 = 0.9, beta2 = 0.999;
@@ -55,7 +54,7 @@ static __global__ void adam(size_t count, float *params, const float *grads, flo
     __shared__ float step_size, correction;
     if (threadIdx.x == 0) {
         const uint32_t skipped = loss_scale != NULL ? loss_scale->skipped : 0;
-        const double step = (double)(adam.step + *age - skipped);
+        const double step = (double)(adam.step + *step_offset - skipped);
         step_size = (float)(adam.lr / (1 - pow(beta1, step)));
         correction = (float)sqrt(1 - pow(beta2, step));
     }
@@ -74,11 +73,11 @@ static __global__ void adam(size_t count, float *params, const float *grads, flo
 }
 
 extern "C" void cuda_adam(size_t count, float *params, const float *grads, float *exp_avg,
-                          float *exp_avg_sq, CudaAdam options, const int32_t *age,
+                          float *exp_avg_sq, CudaAdam options, const int32_t *step_offset,
                           const LossScale *loss_scale, cudaStream_t stream)
 {
     LAUNCH(adam, cuda_blocks(count, BLOCK), BLOCK, stream, count, params, grads, exp_avg,
-           exp_avg_sq, options, age, loss_scale);
+           exp_avg_sq, options, step_offset, loss_scale);
 }
 
 static __global__ void adadelta(size_t count, float *params, const float *grads, float *square_avg,

@@ -1,4 +1,4 @@
-/* Kernels that look at each number once: a thread for each. */
+/* Elementwise kernels, a thread for each number. */
 #include <cuda_runtime.h>
 
 #include "common/nn/cuda_kernels.h"

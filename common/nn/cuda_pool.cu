@@ -1,7 +1,7 @@
 /*
- * What follows a convolution's product, in one pass over its result: bias, relu, and the largest of
- * each 2 x 2, of equal ones the first, as in PyTorch. Relu comes after pooling, which changes
- * nothing but that a quarter of the units has to be looked at.
+ * The operations after a convolution's product, in one pass over its result: bias, relu, and the
+ * largest of each 2 x 2, the first of equals, as in PyTorch. Relu comes after pooling: the same
+ * result from a quarter of the units.
  */
 #include <cuda_runtime.h>
 
@@ -39,7 +39,7 @@ extern "C" void cuda_bias_relu_pool(int images, int size, int channels, const fl
            y, argmax);
 }
 
-/* Every unit asks whether it was the one: an odd last row or column never was. */
+/* Every unit checks whether it was the largest; an odd last row or column never was. */
 template <typename T>
 static __global__ void unpool_kernel(int count, int size, int channels, const float *dy,
                                      const uint8_t *argmax, T *dz)

@@ -1,12 +1,11 @@
 /*
- * Products of matrices: one function of cuBLAS in every precision. float32 is really that, unless
- * --tf32 on lets tensor cores take operands of 19 bits; bf16 and fp16 run on tensor cores and are
- * added up in float32. cuBLAS counts columns first: to it our matrices, row after row, are their
- * own transposes, and so it is asked for C^T = B^T A^T.
+ * Products of matrices: one function of cuBLAS in every precision. float32 is full precision,
+ * unless --tf32 on lets tensor cores take operands of 19 bits; bf16 and fp16 run on tensor cores
+ * and accumulate in float32. cuBLAS is column-major: it sees our row-major matrices as their
+ * transposes, so it is asked for C^T = B^T A^T.
  *
- * Its workspace is ours: its own could be allocated at a bad moment, while a step is recorded. With
- * one stream to a handle and no atomics, which are off by default, results are the same in every
- * run.
+ * We provide its workspace: its own might be allocated while a step is captured. With one stream
+ * per handle and no atomics, which are off by default, results are reproducible.
  */
 #include "common/nn/cuda_state.h"
 
@@ -17,7 +16,7 @@
               cublasGetStatusString(status)); \
     } while (0)
 
-enum { WORKSPACE_BYTES = 32 << 20 }; // what NVIDIA recommends for Hopper, the most of all
+enum { WORKSPACE_BYTES = 32 << 20 }; // NVIDIA's recommendation for Hopper, the largest
 
 void cuda_product_init(Device *device)
 {

@@ -1,6 +1,5 @@
 /*
- * cuda_state.h - what the files of the CUDA device share: its state, and what they do for each
- * other.
+ * cuda_state.h - what the files of the CUDA device share: its state, and their functions.
  */
 #ifndef COMMON_NN_CUDA_STATE_H
 #define COMMON_NN_CUDA_STATE_H
@@ -13,20 +12,20 @@
 
 enum { CUDA_SETS = 8, CUDA_SLOTS = 8, CUDA_STAGES = 2 };
 
-/* How batches get to the device, see cuda_feed.c. */
+/* How batches get to the device; see cuda_feed.c. */
 typedef struct {
     int max_batch, features;
     int32_t *slot[CUDA_SLOTS]; // pinned: [1 + max_batch], as message
     cudaEvent_t slot_free[CUDA_SLOTS]; // its copy is done
     int next_slot;
-    int32_t *message; // device memory: the age (see CudaGraph), then the rows of the batch
+    int32_t *message; // device memory: step_offset (see CudaGraph), then the rows of the batch
     CudaRows rows; // where they lie
     struct {
         unsigned id; // of the data set
         CudaRows rows;
-    } set[CUDA_SETS]; // those that are on the device
+    } set[CUDA_SETS]; // data sets that are on the device
     int num_sets;
-    char *stage[CUDA_STAGES]; // pinned: the rows themselves, of a set that is not
+    char *stage[CUDA_STAGES]; // pinned: the rows themselves, for a set that is not
     cudaEvent_t stage_free[CUDA_STAGES];
     int next_stage;
     char *staged; // device memory, as a stage
@@ -37,17 +36,17 @@ typedef struct {
     cudaGraphExec_t exec; // NULL: there is none yet
     bool recording;
     bool gathered; // its batch, while recording
-    const Dataset *dataset; // of its batches, and of those that have warmed up
+    const Dataset *dataset; // of its batches, and of those of the warm-up
     int batch_size;
     int warm_up; // steps with such batches so far
-    uint64_t step; // the recorded one. Later ones say by how much they are later: their age
+    uint64_t step; // the recorded one; a later one's step_offset is the difference
 } CudaGraph;
 
 typedef struct {
     cudaStream_t stream; // all work of this device, in the order of the calls
     cublasHandle_t blas;
     void *workspace; // of cuBLAS
-    char *scratch; // of one call; what it leaves there, the next may overwrite
+    char *scratch; // of one call; the next may overwrite it
     size_t scratch_bytes;
     CudaFeed feed;
     CudaGraph graph;
@@ -63,11 +62,11 @@ static inline size_t amp_bytes(Amp amp) // of a number in a product
     return amp == AMP_OFF ? 4 : 2;
 }
 
-/* Scratch memory is set aside by reserve (when a model is made) and handed out piece by piece, each
- * aligned; dies if more is wanted than is reserved. Start with *used = 0. */
+/* Scratch memory is reserved when a model is made, and handed out in aligned pieces; dies if more
+ * is requested than was reserved. Start with *used = 0. */
 void cuda_scratch_reserve(Device *device, size_t bytes);
 void *cuda_scratch(const Device *device, size_t *used, size_t bytes);
-size_t cuda_scratch_piece(size_t bytes); // what a piece takes of it
+size_t cuda_scratch_piece(size_t bytes); // with the padding of a piece
 
 /* C[rows][columns] = A B, or += on request; row after row, as all matrices here. */
 typedef struct {
@@ -86,12 +85,12 @@ void cuda_product_free(Device *device);
 void cuda_product(const Device *device, const CudaProduct *product);
 
 void cuda_feed_reserve(Device *device, int max_batch, int features);
-/* Sends the batch on its way: after this, message and rows of the feed say where it lies. */
-void cuda_feed_send(Device *device, const Batch *batch, uint64_t age);
+/* Starts the batch's copy: after this, the feed's message and rows say where it lies. */
+void cuda_feed_send(Device *device, const Batch *batch, uint64_t step_offset);
 void cuda_feed_gather(Device *device, const Batch *batch, float *inputs, int32_t *labels,
                       float *targets);
 void cuda_feed_free(Device *device);
-const int32_t *cuda_age(const Device *device); // device memory: 0, but in a replay
+const int32_t *cuda_step_offset(const Device *device); // device memory: 0, but in a replay
 
 void cuda_begin_step(Device *device, const Batch *batch, uint64_t step);
 void cuda_end_step(Device *device);

@@ -1,8 +1,8 @@
 /*
  * The sum of each column of a matrix: gradients of biases. In a block, a warp reads 32 columns of a
- * row at once and every WARPS-th row; then the warps' sums are added up as a tree. Where there are
- * many rows, they are cut into parts with a block for each, and a second launch sums the parts.
- * Which rows are added in which order follows from their number alone: every run has the same bits.
+ * row at once and every WARPS-th row; then the warps' sums are added as a tree. Many rows are cut
+ * into parts with a block for each, and a second launch sums the parts. The order of additions
+ * depends on the number of rows alone: every run gives the same bits.
  */
 #include <cuda_runtime.h>
 

@@ -1,5 +1,4 @@
-/* cuda_types.h - float, bf16 and fp16 under one name, for kernels that are made for each of them.
- */
+/* cuda_types.h - float, bf16 and fp16 under one name, for kernels templated on the type. */
 #ifndef COMMON_NN_CUDA_TYPES_H
 #define COMMON_NN_CUDA_TYPES_H
 
@@ -38,7 +37,7 @@ static inline __device__ float load(const __half *from)
     return __half2float(*from);
 }
 
-/* Several numbers that lie side by side and are moved by one instruction. */
+/* Adjacent numbers that one instruction moves. */
 template <typename T, int COUNT> struct alignas(sizeof(T) * COUNT) Pack {
     T value[COUNT];
 };

@@ -1,7 +1,7 @@
 /*
  * Picks the device of this rank; after that every call goes through its table. A rank on GPUs takes
- * the one of its local rank. Ranks on CPUs share the cores: more threads than cores would wait for
- * each other most of the time.
+ * the one of its local rank. Ranks on CPUs divide the cores: more threads than cores would mostly
+ * wait for each other.
  */
 #include "common/nn/device.h"
 
@@ -34,7 +34,7 @@ static int num_threads(const Args *args)
     return share > 0 ? share : 1;
 }
 
-/* "auto" is cuda where every rank has a GPU of its own, or sees but one. */
+/* "auto" is cuda if every rank has a GPU of its own, or sees exactly one. */
 static bool wants_cuda(const Args *args)
 {
     if (strcmp(args->device, "auto") != 0)
@@ -52,7 +52,7 @@ static Amp amp_of(const Args *args)
     return strcmp(args->amp, "bf16") == 0 ? AMP_BF16 : AMP_FP16;
 }
 
-/* What only a GPU does. */
+/* Options that need a GPU. */
 static void check_cpu(const Args *args)
 {
     if (args->tf32)
@@ -61,8 +61,8 @@ static void check_cpu(const Args *args)
         usage_error("--cuda-graph on: a CPU has no graphs; leave it out, or use --device cuda");
 }
 
-/* Of several GPUs that of the local rank; a single one may be another for each rank. Over tcp and
- * mpi ranks may share: those that outnumber the GPUs begin with the first again. */
+/* Of several GPUs the local rank's; a single visible one may differ from rank to rank. With tcp and
+ * mpi ranks may share GPUs: surplus ranks wrap around to the first. */
 static int pick_gpu(const Args *args, int local_rank)
 {
     const int count = gpus_visible(), ranks = num_local_ranks(args);
@@ -70,7 +70,7 @@ static int pick_gpu(const Args *args, int local_rank)
         return 0;
     const bool may_share = args->backend != NULL &&
                            (strcmp(args->backend, "tcp") == 0 || strcmp(args->backend, "mpi") == 0);
-    if (ranks > count && !may_share) // which all ranks of a node see alike
+    if (ranks > count && !may_share) // the same on all ranks of a node
         usage_error("--device cuda: %d ranks on this node, but %d GPUs; start %d ranks per node, "
                     "or use --backend tcp, which lets ranks share a GPU",
                     ranks, count, count);

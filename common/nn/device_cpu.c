@@ -1,6 +1,6 @@
 /*
  * The CPU as a device: its table of kernels, memory, and the translation between PyTorch's layouts
- * and its own. All work is done when a call returns, so copies are copies and nobody waits.
+ * and its own. All work is done when a call returns, so nothing ever waits.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -89,8 +89,8 @@ static void transpose(size_t count, size_t rows, size_t columns, const float *fr
                 to[column * rows + row] = from[row * columns + column];
 }
 
-/* A row of a convolution's weight, and of one that follows on a convolution, is an image: channels
- * first in PyTorch, last here. Other rows are images of one pixel. */
+/* A row of a convolution's weight, or of the linear layer after one, is an image: channels first in
+ * PyTorch, last here. Other rows count as images of one pixel. */
 static void image_of(const Tensor *tensor, WeightLayout layout, size_t *channels, size_t *pixels)
 {
     *channels = layout.kind == WEIGHT_CONV         ? tensor->shape[1]

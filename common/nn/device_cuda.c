@@ -1,8 +1,8 @@
 /*
  * One GPU as a device: its memory, its copies, and the table of what it computes. All its work is
  * queued on one stream, so it is done in the order of the calls, and the host runs ahead: it waits
- * only where it asks for a number. Images and weights lie as on the CPU, whose translation from and
- * to PyTorch's layout serves here too.
+ * only when it reads a number. Images and weights have the CPU's layout, so its conversion from and
+ * to PyTorch's is used here too.
  */
 #include <stdlib.h>
 
@@ -35,7 +35,7 @@ static void *cuda_malloc(Device *device, size_t bytes)
 static void cuda_release(Device *device, void *memory)
 {
     (void)device;
-    CUDA_CHECK(cudaFree(memory)); // waits for whoever still uses it
+    CUDA_CHECK(cudaFree(memory)); // waits for work that still uses it
 }
 
 static void cuda_synchronize(Device *device)
@@ -50,14 +50,14 @@ static void cuda_copy(Device *device, void *to, const void *from, size_t bytes, 
                                                  [COPY_ON_DEVICE] = cudaMemcpyDeviceToDevice };
     CUDA_CHECK(cudaMemcpyAsync(to, from, bytes, kinds[kind], cuda_state(device)->stream));
     if (kind != COPY_ON_DEVICE)
-        cuda_synchronize(device); // the host may do what it likes with its memory now
+        cuda_synchronize(device); // from here on the host may reuse its memory
 }
 
 void device_cuda_init(Device *device)
 {
     const int count = gpus_visible();
     int any = 0;
-    if (count == 0) // a driver older than the runtime, too, is said here
+    if (count == 0) // also if the driver is older than the runtime
         usage_error("--device cuda: there is no GPU to be used here: %s (see nvidia-smi); use "
                     "--device cpu, or leave it out",
                     cudaGetErrorString(cudaGetDeviceCount(&any)));
@@ -152,7 +152,7 @@ static void op_dropout(Device *device, int n, int features, DropoutKey key, floa
                                .first_place = key.first_place,
                                .place_stride = key.place_stride,
                                .p = key.p };
-    cuda_dropout(n, features, mask, cuda_age(device), y, cuda_state(device)->stream);
+    cuda_dropout(n, features, mask, cuda_step_offset(device), y, cuda_state(device)->stream);
 }
 
 static void op_nll(Device *device, int n, int classes, const float *logits, const int32_t *labels,
@@ -183,7 +183,7 @@ static void op_zero(Device *device, float *array, size_t count)
     CUDA_CHECK(cudaMemsetAsync(array, 0, count * sizeof *array, cuda_state(device)->stream));
 }
 
-/* Before an optimizer: may it take this step? The answer stays on the device. */
+/* Before an optimizer step: decides on the device whether to take or skip it. */
 static void judge(Device *device, size_t count, const float *grads)
 {
     if (device->loss_scale == NULL)
@@ -207,8 +207,8 @@ static void op_adam(Device *device, size_t count, float *params, const float *gr
 {
     judge(device, count, grads);
     cuda_adam(count, params, grads, exp_avg, exp_avg_sq,
-              (CudaAdam){ lr, weight_decay, decoupled, step }, cuda_age(device), device->loss_scale,
-              cuda_state(device)->stream);
+              (CudaAdam){ lr, weight_decay, decoupled, step }, cuda_step_offset(device),
+              device->loss_scale, cuda_state(device)->stream);
 }
 
 static void op_adadelta(Device *device, size_t count, float *params, const float *grads,

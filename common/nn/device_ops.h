@@ -3,8 +3,8 @@
  *
  * Used by the files of this room only. Arrays are device memory, dense, one image or row after the
  * other. How an image and a weight lie inside (CHW, HWC, ...) is the device's business: import and
- * export translate from and to PyTorch's layout. Calls may return before the work is done; all
- * work of a device is done in the order of the calls. No call allocates.
+ * export translate from and to PyTorch's layout. Calls may return before the work is done; all work
+ * of a device is done in the order of the calls. No kernel allocates.
  */
 #ifndef COMMON_NN_DEVICE_OPS_H
 #define COMMON_NN_DEVICE_OPS_H
@@ -17,9 +17,9 @@
 #include "common/nn/conv_shape.h"
 #include "common/nn/device.h"
 
-/* What the weights of a layer mean, for import and export. */
+/* The layout of a layer's weights, for import and export. */
 typedef enum {
-    WEIGHT_PLAIN, // [out][in], biases: the same everywhere
+    WEIGHT_PLAIN, // [out][in] and biases: the same on every device
     WEIGHT_CONV, // PyTorch: [out][in][ky][kx]
     WEIGHT_AFTER_CONV, // [out][channels * size * size], its columns a flattened image (CHW)
 } WeightKind;
@@ -29,8 +29,8 @@ typedef struct {
     int channels, size; // of WEIGHT_AFTER_CONV: the image its input was
 } WeightLayout;
 
-/* Which dropout mask: it depends on these and on a unit's place, not on ranks or threads. Unit u of
- * row r, in the order of memory, is dropped if byte u % 16 (little-endian) of
+/* Selects a dropout mask, which depends on these and a unit's place, not on ranks or threads. Unit
+ * u of row r, in the order of memory, is dropped if byte u % 16 (little-endian) of
  *     philox({ u / 16, first_place + r * place_stride, layer, step }, { low, high half of seed })
  * is less than 256 p. So devices draw the same masks if they agree on the order of an image: both
  * of ours keep its channels last (HWC). */
@@ -58,14 +58,13 @@ typedef struct DeviceOps {
     void (*gather)(Device *device, const Batch *batch, float *inputs, int32_t *labels,
                    float *targets);
 
-    // Set aside what kernels need besides their arguments; to be called for the rows of a batch,
-    // for each convolution and for each linear layer when a model is made. NULL: there is nothing
-    // to do.
+    // Reserve the scratch memory of kernels: called for the rows of a batch, for each convolution
+    // and each linear layer when a model is made. NULL: nothing to do.
     void (*gather_reserve)(Device *device, int max_batch, int features);
     void (*conv_reserve)(Device *device, ConvShape shape);
     void (*linear_reserve)(Device *device, int max_batch, int in, int out);
 
-    // A step begins and ends, see device.h. NULL on a device that cannot record.
+    // A step begins and ends, see device.h. NULL on a device without graphs.
     void (*begin_step)(Device *device, const Batch *batch, uint64_t step);
     void (*end_step)(Device *device);
 
@@ -76,9 +75,9 @@ typedef struct DeviceOps {
     void (*conv_relu_pool)(Device *device, ConvShape shape, int n, const float *x,
                            const float *weight, const float *bias, float *y, uint8_t *argmax);
 
-    // Their gradients, given dy of the output y as it went on, that is after dropout: a unit took
-    // part where y > 0, and its gradient is scaled by `scale`, which dropout did to the unit. dy is
-    // used up. Adds to dweight and dbias; writes dx unless it is NULL.
+    // Their gradients. dy is the gradient after relu, pooling and dropout, y their output: a unit
+    // took part where y > 0, and its gradient is multiplied by `scale`, as dropout did with the
+    // unit. dy is overwritten. Adds to dweight and dbias; writes dx unless it is NULL.
     void (*conv_relu_grad)(Device *device, ConvShape shape, int n, const float *x, const float *y,
                            const float *weight, float scale, float *dy, float *dweight,
                            float *dbias, float *dx);
@@ -91,7 +90,7 @@ typedef struct DeviceOps {
                    const float *weight, const float *bias, float *y);
     // dy = y > 0 ? dy * scale : 0, the gradient of relu and dropout, in place.
     void (*relu_grad)(Device *device, size_t count, const float *y, float scale, float *dy);
-    // The parameters' gradients come first, so that they can leave while the input's is computed.
+    // The parameters' gradients come first, so that they can be sent while the input's is computed.
     void (*linear_grad_params)(Device *device, int n, int in, int out, const float *x,
                                const float *dy, float *dweight, float *dbias); // adds
     void (*linear_grad_input)(Device *device, int n, int in, int out, const float *dy,
@@ -111,7 +110,7 @@ typedef struct DeviceOps {
     void (*zero)(Device *device, float *array, size_t count);
 
     // Optimizers over flat arrays, PyTorch's formulas; step is counted from 1. With a loss scale
-    // they decide whether the step is taken, update the scale, and divide the gradients by it.
+    // they skip the step if need be, update the scale, and divide the gradients by it.
     void (*sgd)(Device *device, size_t count, float *params, const float *grads,
                 float *momentum_buffer, float lr, float momentum,
                 float weight_decay); // momentum_buffer NULL: none

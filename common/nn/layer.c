@@ -1,7 +1,7 @@
 /*
- * What a layer asks of the device, kind by kind. A layer keeps its outputs for the backward pass;
- * their gradients arrive in doutput, written by the next layer, and the gradient of its inputs goes
- * to the doutput of the layer before.
+ * Which kernels each kind of layer calls. A layer keeps its outputs for the backward pass; the next
+ * layer writes their gradients to doutput, and the gradient of its inputs goes to the doutput of
+ * the previous layer.
  */
 #include "common/nn/layer.h"
 

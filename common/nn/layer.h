@@ -1,8 +1,8 @@
 /*
- * layer.h - one layer of a network: what it is made of, its activations, and how it is run.
+ * layer.h - one layer of a network: its specification, its activations, and how it is run.
  *
- * Private to model.c. A layer is a convolution or a linear map, with what follows it until the next
- * one: relu, pooling, dropout.
+ * Private to model.c. A layer is a convolution or a linear map together with the relu, pooling and
+ * dropout after it.
  */
 #ifndef COMMON_NN_LAYER_H
 #define COMMON_NN_LAYER_H
@@ -28,13 +28,13 @@ typedef struct {
     float *weight, *bias, *dweight, *dbias; // slices of the model's arrays
     float *output, *doutput; // [max_batch][features]
     uint8_t *argmax; // [max_batch][features] where there is pooling
-    float scale; // by which dropout multiplied the units it kept in the last forward pass
+    float scale; // factor of the units kept by dropout in the last forward pass
 } Layer;
 
-/* Side of the images a convolution, with its pooling, puts out. */
+/* Side of a convolution's output images, after pooling. */
 int layer_image_size(const LayerSpec *spec);
 
-/* Name and shape of weight and bias; their offsets are the model's to give. */
+/* Name and shape of weight and bias; the model sets their offsets. */
 void layer_shapes(const LayerSpec *spec, Tensor *weight, Tensor *bias);
 
 /* Allocates activations. */
@@ -44,8 +44,8 @@ void layer_free(Layer *layer, Device *device);
 /* Fills output. */
 void layer_forward(Layer *layer, Device *device, int n, const float *input, DropoutKey key);
 
-/* From doutput, which is used up: adds to dweight and dbias, then writes dinput unless it is NULL.
- * A convolution does both in the first call, since they share their work. */
+/* From doutput, which is overwritten: the first adds to dweight and dbias, the second writes dinput
+ * unless it is NULL. A convolution does both in the first call, since they share work. */
 void layer_grad_params(Layer *layer, Device *device, int n, const float *input, float *dinput);
 void layer_grad_input(Layer *layer, Device *device, int n, float *dinput);
 

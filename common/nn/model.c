@@ -32,7 +32,7 @@ typedef struct {
     int features; // of an input row
     const LayerSpec *layers;
     int num_layers;
-    bool classifies; // labels, by their negative log likelihood; else numbers, by the squared error
+    bool classifies; // labels, with nll_loss; else numbers, with the squared error
 } NetworkSpec;
 
 static const NetworkSpec networks[] = {
@@ -47,7 +47,8 @@ typedef struct Network {
     bool dropout; // --dropout on
     uint64_t seed;
 
-    bool step_begins; // gradients are zero: the next forward pass is a step's, not an evaluation's
+    bool step_begins; // gradients were zeroed: the next forward pass begins a step, it is no
+                      // evaluation
 
     // The last forward pass; device memory but for its size.
     int batch_size;
@@ -109,7 +110,7 @@ static void draw_parameters(Model *model, Rng *rng)
 
 void model_init(Model *model, const Args *args, int max_batch, Rng *rng, Device *device)
 {
-    // A batch is never larger than its data set: a huge --batch-size shall not cost memory.
+    // A batch is never larger than its data set: a huge --batch-size must not cost memory.
     if (max_batch > dataset_max_rows(args))
         max_batch = dataset_max_rows(args);
     const NetworkSpec *spec = find_network(args->model);
@@ -199,12 +200,12 @@ void model_forward(Model *model, const Batch *batch)
     check_batch(model, batch);
     network->batch_size = n;
     const int shards = batch->dataset->shards;
-    device->shards = shards > 0 ? shards / batch->place_stride : 0; // the group's, shared out
+    device->shards = shards > 0 ? shards / batch->place_stride : 0; // this rank's
     if (network->step_begins)
         device_begin_step(device, batch, model->step);
     network->step_begins = false;
     if (device->replaying)
-        return; // all of the step is queued already
+        return; // the replayed graph does all of it
 
     Span span = span_begin(SPAN_DATA, "gather");
     device->ops->gather(device, batch, network->inputs, network->labels, network->targets);
@@ -249,7 +250,7 @@ void model_backward(Model *model)
     Layer *last = last_layer(model);
     if (device->replaying) {
         for (int i = network->spec->num_layers - 1; i >= 0; i--)
-            tell_hook(model, i); // whoever sends gradients counts along
+            tell_hook(model, i); // the reducer counts them
         return;
     }
 
@@ -263,7 +264,7 @@ void model_backward(Model *model)
     for (int i = network->spec->num_layers - 1; i >= 0; i--) {
         Layer *layer = &network->layer[i];
         const float *input = i > 0 ? layer[-1].output : network->inputs;
-        float *dinput = i > 0 ? layer[-1].doutput : NULL; // nobody asks for the images'
+        float *dinput = i > 0 ? layer[-1].doutput : NULL; // images need none
         span_next(&span, SPAN_BACKWARD, model->parameter[2 * i].name);
         layer_grad_params(layer, device, n, input, dinput);
         tell_hook(model, i);
@@ -303,7 +304,7 @@ void model_set_grad_hook(Model *model, GradHook *hook, void *context)
     model->grad_hook_context = context;
 }
 
-/* A linear layer's inputs are an image if a convolution made them. */
+/* A linear layer's inputs are images if they come from a convolution. */
 static WeightLayout weight_layout(const Model *model, int i)
 {
     const LayerSpec *layer = &model->network->spec->layers[i / 2];

@@ -1,9 +1,9 @@
 /*
- * model.h - a network whose parameters form one flat array, and so do its gradients.
+ * model.h - a network whose parameters form one flat array, as do its gradients.
  *
  * Broadcast, all-reduce, optimizer and checkpoint are then loops over one array, and a bucket of
- * gradients is a pointer and a length. Within a parameter's slice the numbers lie as the device
- * likes them; model_export and model_import speak PyTorch's layout.
+ * gradients is a pointer and a length. Within a parameter's slice the device chooses the layout;
+ * model_export and model_import convert to and from PyTorch's.
  */
 #ifndef COMMON_NN_MODEL_H
 #define COMMON_NN_MODEL_H
@@ -35,9 +35,8 @@ typedef struct {
     struct Network *network; // layers and activations: private to model.c
 } Model;
 
-/* Builds the model args->model names for batches of up to max_batch rows, or of all the rows there
- * are if those are fewer, its initial weights drawn from rng as PyTorch's default initialisation
- * draws them. Local. */
+/* Builds the model args->model for batches of up to max_batch rows, or the data set's if fewer,
+ * with initial weights drawn from rng as by PyTorch's default initialisation. Local. */
 void model_init(Model *model, const Args *args, int max_batch, Rng *rng, Device *device);
 void model_free(Model *model);
 

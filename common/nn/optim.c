@@ -1,7 +1,6 @@
 /*
- * Which arrays each optimizer keeps, by PyTorch's names, so that checkpoints can go either way. The
- * formulas are the device's: a step is one pass over the flat arrays, whatever layers they belong
- * to.
+ * The state of each optimizer, by PyTorch's names, so that checkpoints work both ways. The device
+ * has the formulas: a step is one pass over the flat arrays, regardless of layers.
  */
 #include "common/nn/optim.h"
 
