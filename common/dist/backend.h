@@ -1,8 +1,8 @@
 /*
- * backend.h - what a way of communicating must provide: tcp, mpi or nccl.
+ * backend.h - what tcp, mpi and nccl must provide.
  *
- * One struct describes any collective. Backends queue it, compare it with the other ranks' and
- * carry it out; a table of functions is all they have to offer.
+ * One struct describes any collective. A backend is a table of functions that queue it, compare it
+ * with the other ranks' and execute it.
  */
 #ifndef COMMON_DIST_BACKEND_H
 #define COMMON_DIST_BACKEND_H
@@ -22,11 +22,11 @@ typedef enum {
     RECV,
 } CollectiveKind;
 
-/* A call, as this rank makes it. */
+/* A collective call, as made by this rank. */
 typedef struct {
     const ProcessGroup *pg;
-    uint64_t op_id; // how many calls of any kind this rank has made before, on all groups
-    uint64_t sequence; // how many this group has made before
+    uint64_t op_id; // number of earlier calls of any kind by this rank, on all groups
+    uint64_t sequence; // number of earlier collectives on this group
     CollectiveKind kind;
     DType type;
     ReduceOp op;
@@ -34,24 +34,23 @@ typedef struct {
     int root; // in pg; or the peer of send and recv
     const void *in; // equal to out where the call works in place
     void *out;
-    struct Traffic *traffic; // counts what this rank sends; NULL: nothing does
+    struct Traffic *traffic; // counts what this rank sends; NULL: not counted
 } Collective;
 
 typedef struct Backend {
     const char *name;
     bool available; // part of this build?
-    bool reads_gpu; // takes GPU memory as it is (else staging.h takes it through the host)
+    bool reads_gpu; // accepts GPU memory (else staging.h copies it through the host)
     bool has_rendezvous; // its ranks find each other without a store
     void (*check)(int rank,
-                  int world_size); // refuses what cannot be, before anybody waits; or NULL
-    // Can these ranks use it, with what they have? If not, why. Collective over the store; or NULL.
+                  int world_size); // refuses the impossible before anybody waits; or NULL
+    // Can these ranks use it, with their devices? If not, why. Collective over the store; or NULL.
     bool (*fits)(const ProcessGroup *pg, char *reason, size_t bytes);
     void (*init)(ProcessGroup *pg); // collective
-    // Collective on pg. Who is in sub is known; color < 0: nobody.
+    // Collective on pg. sub's members are set; color < 0: none.
     void (*split)(ProcessGroup *sub, ProcessGroup *pg, int color);
     long (*start)(ProcessGroup *pg, const Collective *collective); // queues it, returns a ticket
-    // The caller will not wait at once: what is queued shall be carried out meanwhile. NULL: start
-    // sees to it.
+    // The caller will not wait yet: make progress on the queue meanwhile. NULL: start does so.
     void (*go)(ProcessGroup *pg);
     void (*wait)(ProcessGroup *pg, long ticket); // tickets are counted from 0, in order
     void (*destroy)(ProcessGroup *pg); // collective
@@ -61,21 +60,20 @@ extern const Backend backend_tcp;
 extern const Backend backend_mpi; // in builds without: backend_mpi_absent.c
 extern const Backend backend_nccl; // in builds without: backend_nccl_absent.c
 
-/* How many bytes at in this rank's call reads, and how many at out it writes. */
+/* Bytes this rank's call reads at `in` and writes at `out`. */
 void collective_extents(const Collective *collective, size_t *in_bytes, size_t *out_bytes);
 
-/* For --check-collectives, given the calls of all ranks of pg, which they have told each other:
- * dies unless they are the same. */
+/* For --check-collectives, given the exchanged calls of all ranks of pg: dies unless they match. */
 void collectives_compare(const ProcessGroup *pg, Collective *all);
 
-/* To be called before this rank ends for a reason that `present` ranks find at the same time, each
- * over a store connection of its own: the process that serves the store goes last, or the others
- * would learn only that the store is gone. */
+/* Call it before this rank exits for a reason that `present` ranks find at the same time, each with
+ * a store connection of its own: the process that serves the store goes last, or the others would
+ * only see that the store is gone. */
 void process_group_farewell(const ProcessGroup *pg, Store *store, bool serves, int present);
 
 #define STORE_KEY_BYTES 64
 
-/* The name in the store of something that the group shares or a rank tells; a job may form several
+/* The store key of something that the group shares or a rank publishes; a job may form several
  * groups. Writes to key, returns it. */
 char *process_group_key(const ProcessGroup *pg, const char *what, int rank,
                         char key[STORE_KEY_BYTES]);
@@ -91,10 +89,10 @@ const char *collective_name(CollectiveKind kind); // "all_reduce"
 
 #define DESCRIPTION_BYTES 192
 
-/* The group of all ranks, of which pg is a part, or itself. */
+/* The group of all ranks: pg itself, or the one it is a subgroup of. */
 ProcessGroup *process_group_root(const ProcessGroup *pg);
 
-/* What ends the message of a call that fails; "" where nothing is to be said. pg may be NULL. */
+/* Appended to the message of a call that fails; may be "". pg may be NULL. */
 const char *process_group_advice(const ProcessGroup *pg);
 
 /* "all_reduce #12 of 18432 float32 (sum)", for messages. Writes to text, returns it. */

@@ -1,11 +1,11 @@
 /*
- * The mpi backend: hands each collective to the MPI library that is installed.
+ * The mpi backend: hands each collective to the installed MPI library.
  *
- * Every call becomes MPI's nonblocking counterpart, which may go on while the rank computes, but
- * moves only when the rank calls MPI: so starting a call also pushes the earlier ones. MPI has no
- * deadlines, hence a wait asks again and again whether the call is done. Nor does it compare what
- * the ranks call: --check-collectives on does, by an exchange ahead of each collective. The ranks
- * find each other by themselves, with their launcher's help; no store is needed.
+ * Every call becomes MPI's nonblocking counterpart, which may overlap computation, but progresses
+ * only when the rank calls MPI: so starting a call also progresses the earlier ones. MPI has no
+ * deadlines, so a wait polls. Nor does it compare what the ranks call: --check-collectives on does,
+ * by an exchange before each collective. The ranks find each other through MPI and its launcher; no
+ * store is needed.
  */
 #include <limits.h>
 #include <mpi.h>
@@ -36,7 +36,7 @@ typedef struct {
 
 /* Ticket t is in slot t % MAX_PENDING, until it is done and another takes the slot. */
 typedef struct {
-    MPI_Comm comm; // of our own: our messages are never taken for another library's
+    MPI_Comm comm; // a duplicate: our messages never match another library's
     MPI_Op ops[4], bfloat16_ops[4]; // by ReduceOp; a mean is a sum until reduce_finish
     Call calls[MAX_PENDING];
     long started; // tickets handed out
@@ -55,7 +55,7 @@ static void check_mpi(int error, const char *what)
 /* MPI_CHECK(call) ends this process, saying why, when a call of MPI fails. */
 #define MPI_CHECK(call) check_mpi((call), #call)
 
-/* ---- bf16, which MPI does not know: its bits, and reductions of our own ---- */
+/* ---- bf16, which MPI lacks: a type, and reductions of our own ---- */
 
 static void bfloat16_sum(void *in, void *inout, int *count, MPI_Datatype *type)
 {
@@ -114,7 +114,7 @@ static void complete(const ProcessGroup *pg, MPI_Request *request, MPI_Status *s
                 collective_describe(collective, text), pg->timeout, process_group_advice(pg));
         }
 
-        // Ranks may be more than cores: give way, and after a while sleep between the looks.
+        // There may be more ranks than cores: yield, and after a while sleep between polls.
         if (polls < EAGER_POLLS) {
             sched_yield();
         } else {
@@ -124,7 +124,7 @@ static void complete(const ProcessGroup *pg, MPI_Request *request, MPI_Status *s
     }
 }
 
-/* Shows all ranks what each of them is about to call. Blocks, and so is off unless asked for. */
+/* Exchanges what each rank is about to call. Blocks, and so is off by default. */
 static void compare_calls(const ProcessGroup *pg, const Collective *collective)
 {
     const Mpi *mpi = pg->state;
@@ -163,7 +163,7 @@ static int start_request(const ProcessGroup *pg, const Collective *c, MPI_Reques
         return MPI_Iallreduce(MPI_IN_PLACE, c->out, count, type, op, comm, request);
     case BROADCAST:
         return MPI_Ibcast(c->out, count, type, c->root, comm, request);
-    case REDUCE: // in place on the root; elsewhere the data is left as it is
+    case REDUCE: // in place on the root; unchanged elsewhere
         return MPI_Ireduce(is_root ? MPI_IN_PLACE : c->in, is_root ? c->out : NULL, count, type, op,
                            c->root, comm, request);
     case GATHER:
@@ -174,7 +174,7 @@ static int start_request(const ProcessGroup *pg, const Collective *c, MPI_Reques
     case SCATTER:
         return MPI_Iscatter(c->in, count, type, c->out, count, type, c->root, comm, request);
     case REDUCE_SCATTER:
-        if (in_place(c)) // MPI's result lies at the beginning; finish moves it
+        if (in_place(c)) // MPI's result is at the beginning; finish moves it
             return MPI_Ireduce_scatter_block(MPI_IN_PLACE, (void *)c->in, count, type, op, comm,
                                              request);
         return MPI_Ireduce_scatter_block(c->in, c->out, count, type, op, comm, request);
@@ -203,7 +203,7 @@ static void finish(const ProcessGroup *pg, Call *call)
                          (c->kind == REDUCE && c->root == pg->rank);
     if (has_sum)
         reduce_finish(c->out, c->count, c->type, c->op, pg->mean_ranks);
-    if (c->kind == RECV) { // a longer message is an error of MPI's, a shorter one is none
+    if (c->kind == RECV) { // MPI reports a longer message as an error, but not a shorter one
         char text[DESCRIPTION_BYTES];
         MPI_Count bytes = 0;
         MPI_CHECK(MPI_Get_elements_x(&status, MPI_BYTE, &bytes));
@@ -221,7 +221,7 @@ static long mpi_start(ProcessGroup *pg, const Collective *collective)
     CHECK(collective->count <= INT_MAX, "%s: MPI counts to %d, so do it in several calls",
           collective_describe(collective, text), INT_MAX);
 
-    // Only two ranks send and receive, and the others cannot wait for them here.
+    // send and recv concern two ranks only: the others are not here.
     const bool everybody_calls = collective->kind != SEND && collective->kind != RECV;
     if (pg->check_collectives && everybody_calls)
         compare_calls(pg, collective);
@@ -234,7 +234,7 @@ static long mpi_start(ProcessGroup *pg, const Collective *collective)
     collective_report(collective, COLLECTIVE_STARTED);
     check_call(start_request(pg, collective, &call->request), collective);
 
-    int done; // to ask is to push: MPI moves all calls on their way
+    int done; // testing one request progresses all of them
     check_call(MPI_Request_get_status(call->request, &done, MPI_STATUS_IGNORE), collective);
     return ticket;
 }

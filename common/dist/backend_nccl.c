@@ -1,10 +1,10 @@
 /*
  * The nccl backend: hands each collective to NVIDIA's NCCL, which moves it from GPU to GPU.
  *
- * What is left to do is what PyTorch's ProcessGroupNCCL does: ranks find each other through the
- * store, calls go to a stream beside the computation (nccl_calls.c), and a thread watches over them
- * (nccl_watch.c), since a GPU that waits for another rank knows no timeout. Communicators do not
- * block the host: making one, too, ends at a deadline.
+ * The rest is what PyTorch's ProcessGroupNCCL does: ranks find each other through the store, calls
+ * go to a stream beside the computation (nccl_calls.c), and a watchdog thread supervises them
+ * (nccl_watch.c), since a GPU that waits for another rank has no timeout. Communicators are
+ * nonblocking: creating one has a deadline, too.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,7 +30,7 @@ void nccl_enter(Nccl *nccl)
     nccl->waiting = true;
     pthread_mutex_unlock(&nccl->in_use);
     for (;;)
-        pause(); // the watch ends the process
+        pause(); // the watchdog ends the process
 }
 
 void nccl_leave(Nccl *nccl)
@@ -52,7 +52,7 @@ void nccl_check(Nccl *nccl, ncclResult_t result, const char *call)
     nccl->waiting = true;
     nccl_leave(nccl);
     for (;;)
-        pause(); // the watch finds out who is to blame, and ends the process
+        pause(); // the watchdog finds the rank to blame and ends the process
 }
 
 void nccl_settle(NcclGroup *group)
@@ -65,14 +65,14 @@ void nccl_settle(NcclGroup *group)
         if (state == ncclSuccess)
             return;
         group->nccl->waiting = true;
-        nccl_leave(group->nccl); // the watch may want to abort
+        nccl_leave(group->nccl); // the watchdog may want to abort
         nanosleep(&nap, NULL);
         nccl_enter(group->nccl);
         group->nccl->waiting = false;
     }
 }
 
-/* Says what is being made or undone, for messages; NULL: nothing. */
+/* Sets what is being set up or torn down, for messages; NULL: nothing. */
 static void set_up(Nccl *nccl, const char *setup)
 {
     pthread_mutex_lock(&nccl->mutex);
@@ -85,8 +85,8 @@ static void set_up(Nccl *nccl, const char *setup)
 
 #define GPU_BYTES 192 // "GPU-8932f937-d72c-4106-c12f-20bd9faed9f6 of HOST"
 
-/* The GPU's own name, so that it is known again where each rank sees but one, its number 0. NCCL
- * lets ranks share one if they say that they are on different hosts: then we do so too. */
+/* The GPU's UUID, which identifies it even if each rank sees only one, as number 0. NCCL lets ranks
+ * share a GPU if they claim different hosts (NCCL_HOSTID): so do we. */
 static void describe_gpu(const ProcessGroup *pg, char text[GPU_BYTES])
 {
     struct cudaDeviceProp properties;
@@ -106,7 +106,7 @@ static void describe_gpu(const ProcessGroup *pg, char text[GPU_BYTES])
     snprintf(text + length, GPU_BYTES - (size_t)length, " of %s", host);
 }
 
-/* Not where two ranks have the same GPU, which NCCL would tell in other words, or not. */
+/* False if two ranks have the same GPU, which NCCL reports less clearly, or not at all. */
 static bool nccl_fits(const ProcessGroup *pg, char *reason, size_t bytes)
 {
     char key[STORE_KEY_BYTES], text[GPU_BYTES] = "";
@@ -135,13 +135,13 @@ static Nccl *nccl_new(const ProcessGroup *pg)
     LIST_INIT(&nccl->groups);
     pthread_mutex_init(&nccl->in_use, NULL);
     pthread_mutex_init(&nccl->mutex, NULL);
-    pthread_condattr_t monotonic; // or a clock that is set would bite
+    pthread_condattr_t monotonic; // unaffected by changes of the system time
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(&nccl->changed, &monotonic);
     pthread_condattr_destroy(&monotonic);
 
-    // Its kernels come first where the GPU has a choice: what they bring is waited for.
+    // High priority: the computation waits for its results.
     int least, greatest;
     CUDA_CHECK(cudaDeviceGetStreamPriorityRange(&least, &greatest));
     CUDA_CHECK(cudaStreamCreateWithPriority(&nccl->stream, cudaStreamNonBlocking, greatest));
@@ -195,13 +195,13 @@ static void nccl_init(ProcessGroup *pg)
     set_up(nccl, NULL);
 }
 
-/* Parts have communicators of their own, but share the stream: so the calls of all keep their
+/* Subgroups have communicators of their own, but share the stream: so all calls keep their
  * order. */
 static void nccl_split(ProcessGroup *sub, ProcessGroup *pg, int color)
 {
     NcclGroup *group = pg->state, *part = group_new(group->nccl, sub);
     Nccl *nccl = group->nccl;
-    CUDA_CHECK(cudaStreamSynchronize(nccl->stream)); // NCCL wants no calls on their way
+    CUDA_CHECK(cudaStreamSynchronize(nccl->stream)); // NCCL allows no pending calls here
     set_up(nccl, "ncclCommSplit");
     nccl_enter(nccl);
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
@@ -221,8 +221,8 @@ static void nccl_split(ProcessGroup *sub, ProcessGroup *pg, int color)
     }
 }
 
-/* A communicator of which a graph holds calls is left to the end of the process: NCCL would wait
- * until the graph is gone, and that belongs to the device, which outlives the group. */
+/* A communicator with calls in a graph is left to the end of the process: NCCL would wait until the
+ * graph is destroyed, which the device does only after the group. */
 static void communicator_free(NcclGroup *group)
 {
     Nccl *nccl = group->nccl;
@@ -254,7 +254,7 @@ static void nccl_destroy(ProcessGroup *pg)
     NcclGroup *group = pg->state;
     Nccl *nccl = group->nccl;
     Watchdog watchdog;
-    if (pg->parent == NULL) { // the store goes with rank 0, so nobody's watch may be left
+    if (pg->parent == NULL) { // the store ends with rank 0, so all watchdogs must have stopped
         nccl_watch_stop(nccl);
         watchdog_start(&watchdog, pg->timeout, "ncclCommFinalize",
                        "a rank has died since the last call; NCCL_DEBUG=INFO may tell more");

@@ -1,7 +1,7 @@
 /*
- * Dropping bytes only moves a mark. When the end of the memory is reached, what is left moves to
- * the front, and the memory grows if it is more than half full even so: each byte is moved few
- * times, however small the pieces that come and go.
+ * Dropping bytes only moves an index. At the end of the memory the rest moves to the front, and the
+ * memory grows if it is still more than half full: each byte is moved only a few times, however
+ * small the pieces.
  */
 #include "common/dist/bytes.h"
 

@@ -1,4 +1,4 @@
-/* bytes.h - a run of bytes that grows at its end and is used up from its front. */
+/* bytes.h - a byte queue: appended at its end, consumed at its front. */
 #ifndef COMMON_DIST_BYTES_H
 #define COMMON_DIST_BYTES_H
 
@@ -12,7 +12,7 @@ typedef struct {
     size_t capacity;
 } Bytes;
 
-/* Bytes that belong to somebody else. */
+/* Borrowed bytes. */
 typedef struct {
     const uint8_t *data;
     size_t count;
@@ -26,10 +26,10 @@ void bytes_put_blob(Bytes *bytes, Blob blob); // a u64 count, then its bytes
 
 size_t bytes_count(const Bytes *bytes);
 const uint8_t *bytes_front(const Bytes *bytes);
-void bytes_drop(Bytes *bytes, size_t count); // the first so many
+void bytes_drop(Bytes *bytes, size_t count); // the first `count`
 void bytes_free(Bytes *bytes);
 
-/* A place to read on from. The bytes must be known to be there. */
+/* A read position. The bytes must be known to be there. */
 typedef const uint8_t *Cursor;
 
 uint32_t take_u32(Cursor *at);

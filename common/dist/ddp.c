@@ -4,8 +4,8 @@
  * The backward pass completes gradients from the last layer to the first. As soon as all gradients
  * of a bucket are complete, its all-reduce starts and travels while the earlier layers are still
  * being computed. Buckets are a compromise: many small ones pay the latency of a message each, a
- * single large one leaves at the very end. All ranks must send them in the same order, whatever the
- * order in which their gradients become ready; so a full bucket waits for those before it.
+ * single large one is sent at the very end. All ranks must send them in the same order, whatever
+ * the order in which their gradients become ready; so a complete bucket waits for those before it.
  */
 #include "common/dist/ddp.h"
 
@@ -16,9 +16,9 @@
 #include "common/base/memory.h"
 
 #define MIB (1024.0 * 1024.0)
-#define FIRST_BUCKET_BYTES (1 * MIB) // small, so that the first message leaves early
+#define FIRST_BUCKET_BYTES (1 * MIB) // small, so that the first message is sent early
 
-/* Bucket i from its first parameter to its last, and what becomes of it. */
+/* Logs what happens to bucket i. */
 static void log_bucket(const Reducer *reducer, int i, const char *what)
 {
     const Bucket *bucket = &reducer->bucket[i];
@@ -84,7 +84,7 @@ void reducer_set_sync(Reducer *reducer, bool sync)
     reducer->sync = sync;
 }
 
-/* One gradient of its bucket less to wait for. Sends the buckets that are full, in index order. */
+/* Counts parameter i's gradient in its bucket. Sends complete buckets, in index order. */
 static void count_down(Reducer *reducer, int i)
 {
     reducer->ready[i] = true;
@@ -111,7 +111,7 @@ void reducer_mark_ready(void *context, int i)
     count_down(reducer, i);
 }
 
-/* A parameter without a gradient: other ranks may have one, and its bucket must leave. */
+/* A parameter without a gradient: other ranks may have one, so its bucket must be sent. */
 static void add_unused(Reducer *reducer, int i)
 {
     const Tensor *p = &reducer->parameter[i];
@@ -119,7 +119,7 @@ static void add_unused(Reducer *reducer, int i)
           "parameter %s got no gradient: let the loss depend on it, or set find_unused_parameters",
           p->name);
 
-    // The bucket may have to be undone here, if it turns out that nobody has used the parameter.
+    // If no rank used the parameter, its part of the bucket is restored from this copy.
     const Tensor *last = &reducer->parameter[reducer->num_parameters - 1];
     if (reducer->kept == NULL)
         reducer->kept = mem_calloc(last->offset + last->numel, sizeof *reducer->kept);

@@ -19,7 +19,7 @@
 typedef struct {
     size_t offset, numel;
     int num_parameters;
-    int pending; // how many of them lack a gradient so far
+    int pending; // how many of them have no gradient yet
     Work work;
 } Bucket;
 
@@ -30,13 +30,13 @@ typedef struct {
     int num_parameters;
     Bucket bucket[REDUCER_MAX_PARAMETERS]; // bucket 0 is the end of the gradients
     int num_buckets;
-    int next; // bucket to send next: always in index order, so the same on every rank
+    int next; // bucket to send next: in index order, the same on every rank
     int bucket_of[REDUCER_MAX_PARAMETERS];
-    bool ready[REDUCER_MAX_PARAMETERS]; // has this backward pass given its gradient?
-    uint8_t used[REDUCER_MAX_PARAMETERS]; // has any since the last that was sent?
-    float *kept; // gradients of parameters that were not used here; NULL as long as there are none
+    bool ready[REDUCER_MAX_PARAMETERS]; // has its gradient been computed in this backward pass?
+    uint8_t used[REDUCER_MAX_PARAMETERS]; // and in any pass since the last with sync on?
+    float *kept; // saved gradients of parameters not used here; NULL until there are any
     bool sync; // see reducer_set_sync
-    bool find_unused_parameters; // let parameters take no part in a pass; may be set after init
+    bool find_unused_parameters; // allow passes without some parameters; may be set after init
 } Reducer;
 
 /* Cuts the gradients into buckets from their end, where the backward pass starts: the first closes
@@ -46,18 +46,18 @@ typedef struct {
 void reducer_init(Reducer *reducer, const Args *args, ProcessGroup *pg, float *grads,
                   const Tensor *parameter, int num_parameters);
 
-/* Lets one more float travel: the one right behind the gradients, which must be there. It becomes
- * the mean over the ranks as they do, in the bucket that holds their end, and costs no message.
- * Returns its address. To be called before the first backward pass. */
+/* Averages one more float with the gradients: grads[numel], which must be allocated. It travels in
+ * the bucket that holds their end, and costs no message. Returns its address. Call it before the
+ * first backward pass. */
 float *reducer_add_passenger(Reducer *reducer);
 
 /* Says that the gradient of parameter i is complete: the model's GradHook, context is the Reducer.
- * Starts the all-reduce of each bucket that is full and whose turn it is. Collective. */
+ * Starts the all-reduce of each bucket that is complete and next in order. Collective. */
 void reducer_mark_ready(void *reducer, int i);
 
 /* After the backward pass: waits until all gradients are the mean over the ranks. Dies if a
- * parameter got no gradient, unless find_unused_parameters; then the ranks tell each other which
- * were used, and the gradient of one that nobody used is left as it was. Collective. */
+ * parameter got no gradient, unless find_unused_parameters; then the ranks exchange which were
+ * used, and a gradient that no rank used is left unchanged. Collective. */
 void reducer_finalize(Reducer *reducer);
 
 /* While sync is off (DDP's no_sync), gradients stay on their rank and add up; the next backward

@@ -1,9 +1,9 @@
 /*
- * Every launcher numbers its ranks in variables of its own. A table says what they are called; the
- * first launcher whose rank and world size are both there is the one.
+ * Every launcher numbers its ranks in variables of its own. A table lists them; the first launcher
+ * whose rank and world size are both set is used.
  *
- * Slurm's SLURM_PROCID is 0 in the batch script too, and SLURM_NTASKS is there as well: only inside
- * a step, which srun starts, is there SLURM_STEP_NUM_TASKS.
+ * SLURM_PROCID is 0 in the batch script too, where SLURM_NTASKS is also set: only a step, which
+ * srun starts, has SLURM_STEP_NUM_TASKS.
  */
 #include "common/dist/dist_env.h"
 
@@ -21,8 +21,8 @@
 
 static const struct Launcher {
     const char *rank, *world_size, *local_rank, *local_world_size;
-    const char *node; // NULL: it does not number the nodes
-    const char *cores; // of a rank, where it says so
+    const char *node; // NULL: nodes are not numbered
+    const char *cores; // per rank, if the launcher says
 } launchers[] = {
     { "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", NULL },
     { "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
@@ -74,7 +74,7 @@ static int tasks_of_node(const char *name, int node)
     die("%s is \"%s\", which says nothing of node %d", name, counts, node);
 }
 
-/* 0 where nobody says. */
+/* 0 if not set. */
 static int find_local_world_size(const DistEnv *env)
 {
     const char *name = env->launcher->local_world_size;
@@ -83,7 +83,7 @@ static int find_local_world_size(const DistEnv *env)
     return strncmp(name, "SLURM_", 6) == 0 ? tasks_of_node(name, env->node) : env_int(name);
 }
 
-/* Makes a value known under torchrun's name to those who ask later. */
+/* Exports a value under torchrun's name for later code. */
 static void tell(const char *name, int value, bool replace)
 {
     char text[16];
@@ -115,8 +115,8 @@ void dist_env_init(DistEnv *env)
     CHECK(env->rank < env->world_size, "%s is %d, but %s is %d: ranks are counted from 0",
           launcher->rank, env->rank, launcher->world_size, env->world_size);
 
-    // Slurm's name for a node comes first: of its nodes several may be one machine. Where nodes
-    // have no numbers they have names at least, whose checksum is a number, the same for all.
+    // Slurm's name for a node comes first: several of its nodes may be one machine. Without node
+    // numbers, a checksum of the name serves, the same on all ranks of the node.
     if (is_set("SLURMD_NODENAME"))
         snprintf(env->host, sizeof env->host, "%s", getenv("SLURMD_NODENAME"));
     else
@@ -130,10 +130,10 @@ void dist_env_init(DistEnv *env)
           env->local_rank, env->local_world_size, launcher->local_world_size);
     find_master(env);
 
-    tell("LOCAL_RANK", env->local_rank, true); // whatever another shell has left there
+    tell("LOCAL_RANK", env->local_rank, true); // overrides a stale value
     if (env->local_world_size > 0)
         tell("LOCAL_WORLD_SIZE", env->local_world_size, true);
-    if (is_set(launcher->cores)) { // what the job was promised; the step may have got less
+    if (is_set(launcher->cores)) { // as the job asked for; the step may have fewer
         const int promised = env_int(launcher->cores), here = host_num_cores();
         tell("OMP_NUM_THREADS", promised < here ? promised : here, false);
     }

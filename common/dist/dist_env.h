@@ -1,4 +1,4 @@
-/* dist_env.h - which rank is this process, whatever launcher started it? */
+/* dist_env.h - which rank is this process, under any launcher? */
 #ifndef COMMON_DIST_DIST_ENV_H
 #define COMMON_DIST_DIST_ENV_H
 
@@ -7,30 +7,30 @@
 typedef struct {
     int rank, world_size; // in the whole job
     int local_rank, local_world_size; // on this node
-    int node; // a number that the ranks of one node share, and hardly another node has
-    const char *master_addr; // rank 0's node; NULL where nobody says: only mpi needs none
-    int master_port; // 0 where nobody says
+    int node; // the same for all ranks of a node, and almost surely different on others
+    const char *master_addr; // rank 0's node; NULL if not set: only mpi needs none
+    int master_port; // 0 if not set
 
     const struct Launcher *launcher; // whose variables these are
     char host[64]; // name of this machine
 } DistEnv;
 
-/* Is this a rank of a job, and no program that somebody has typed? */
+/* Was this process started by a launcher, as a rank of a job? */
 bool dist_env_found(void);
 
-/* Looks for the variables of torchrun (and ddprun), Open MPI's mpirun, Slurm's srun, and of all
- * that speak PMI (MPICH, Intel MPI), in this order, since mpirun inside a Slurm job hands Slurm's
- * to its ranks too, all alike. MASTER_ADDR and MASTER_PORT are read whoever the launcher is; where
- * all ranks share a node they may be missing, and are 127.0.0.1 and torchrun's default port then.
+/* Looks for the variables of torchrun (and ddprun), Open MPI's mpirun, Slurm's srun, and PMI
+ * (MPICH, Intel MPI), in this order: mpirun inside a Slurm job also passes on Slurm's, the same to
+ * every rank. MASTER_ADDR and MASTER_PORT are read under any launcher; if all ranks share a node
+ * they default to 127.0.0.1 and torchrun's default port.
  *
- * What later parts look up is set under torchrun's names: LOCAL_RANK and LOCAL_WORLD_SIZE; and
- * OMP_NUM_THREADS, unless it is there, where Slurm says how many cores a task has.
+ * Exports torchrun's names for later code: LOCAL_RANK and LOCAL_WORLD_SIZE; and OMP_NUM_THREADS,
+ * unless set, if Slurm says how many cores a task has.
  *
- * Local. Dies with one line where there is no launcher, or where numbers make no sense. */
+ * Local. Dies with one line if there is no launcher, or the numbers make no sense. */
 void dist_env_init(DistEnv *env);
 
-/* Prints one line to standard error: who this rank is, where it runs, and which variables said so.
- * `device` is the device's name, place says which one it is. Local. */
+/* Prints one line to standard error: which rank this is, where it runs, and by whose variables.
+ * `device` is the device's name, place its index. Local. */
 void dist_env_log(const DistEnv *env, const char *device, Place place);
 
 #endif

@@ -7,11 +7,11 @@
  *                                3. all-gather inside each node: all shares for everybody
  *
  * Of n bytes each rank sends 2 (m - 1) / m * n / L to other nodes, and a node L times that. In the
- * flat ring of N ranks it is those whose next neighbour is on another node that send there, and
- * they send 2 (N - 1) / N * n each: one rank of each node at best, all of them at worst.
+ * flat ring of N ranks, those whose next neighbour is on another node send 2 (N - 1) / N * n each
+ * to it: at best one rank of each node, at worst all.
  *
- * What does not divide by L goes the way of nodes that differ in size: it is reduced to the first
- * rank of the node, all-reduced between the first ranks, and broadcast inside. Each element is
+ * A remainder modulo L is treated as all data is if nodes differ in size: reduced to the node's
+ * first rank, all-reduced between the first ranks, and broadcast inside the node. Each element is
  * summed in one place and copied from there: all ranks get the same bits.
  */
 #include "common/dist/hierarchy.h"
@@ -24,7 +24,7 @@
 #include "common/base/memory.h"
 #include "common/dist/backend.h"
 
-#define SHORT_BYTES ((size_t)32 * 1024) // up to here the flat way is faster: bench/RESULTS.md
+#define SHORT_BYTES ((size_t)32 * 1024) // up to here flat is faster: bench/RESULTS.md
 #define MB 1e6
 #define LINE_BYTES 256
 
@@ -35,9 +35,9 @@ Work hierarchical_all_reduce(Nodes *nodes, void *data, size_t count, DType type,
     const size_t rest = count - share * (size_t)node->world_size; // before the shares
     char *shares = (char *)data + rest * dtype_size(type);
     char *own = shares + (size_t)node->rank * share * dtype_size(type);
-    const ReduceOp stage_op = op == REDUCE_MEAN ? REDUCE_SUM : op; // `across` divides, by all ranks
+    const ReduceOp stage_op = op == REDUCE_MEAN ? REDUCE_SUM : op; // `across` divides by world_size
 
-    // The calls are only queued: each begins when the one before it is done.
+    // The calls are only queued: each begins when the previous one is done.
     nodes->stages.num_calls++;
     if (rest > 0)
         reduce_async(node, data, rest, type, stage_op, 0);
@@ -62,7 +62,7 @@ bool hierarchy_pays(const ProcessGroup *pg, size_t count, DType type)
     return pg->nodes != NULL && pg->nodes->hierarchical && count * dtype_size(type) > SHORT_BYTES;
 }
 
-/* Numbers the nodes, by what each rank has told of its own, and looks whether they are equal. */
+/* Numbers the nodes by the value each rank gave for its own, and sets `equal`. */
 static void number_nodes(Nodes *nodes, const int *told, int world_size)
 {
     int *num_ranks = mem_calloc((size_t)world_size, sizeof *num_ranks);
@@ -80,7 +80,7 @@ static void number_nodes(Nodes *nodes, const int *told, int world_size)
     free(num_ranks);
 }
 
-/* Forms the groups of the stages, whose calls are counted together. */
+/* Forms the stages' subgroups, whose traffic is counted together. */
 static void form_stages(Nodes *nodes, ProcessGroup *pg)
 {
     process_group_split(&nodes->node, pg, nodes->node_of[pg->rank]);
@@ -88,7 +88,7 @@ static void form_stages(Nodes *nodes, ProcessGroup *pg)
     process_group_split(&nodes->across, pg, nodes->equal || local_rank == 0 ? local_rank : -1);
     snprintf(nodes->node.name, GROUP_NAME_BYTES, "node %d", nodes->node_of[pg->rank]);
     snprintf(nodes->across.name, GROUP_NAME_BYTES, "across nodes %d", local_rank);
-    nodes->across.mean_ranks = pg->world_size; // what it adds up are sums of whole nodes
+    nodes->across.mean_ranks = pg->world_size; // it averages sums of whole nodes
     nodes->node.traffic = nodes->across.traffic = &nodes->stages;
 }
 
@@ -126,10 +126,10 @@ static void describe_way(char line[LINE_BYTES], const char *way, int64_t num_cal
              num_calls, num_calls == 1 ? "" : "s");
 }
 
-/* What all ranks have sent, each way that was taken. */
+/* Logs what all ranks have sent, by algorithm. */
 static void report(ProcessGroup *pg, const Traffic *flat, const Traffic *stages)
 {
-    barrier(pg); // nothing is on its way any more
+    barrier(pg); // no call is in flight any more
     int64_t sent[2][2] = {
         { (int64_t)flat->between_nodes, (int64_t)flat->inside_nodes },
         { (int64_t)stages->between_nodes, (int64_t)stages->inside_nodes },

@@ -6,8 +6,8 @@
 #include "common/base/log.h"
 #include "common/dist/env.h"
 
-/* Launchers of Open MPI; of all that speak PMIx (srun --mpi=pmix), which puts the size elsewhere,
- * or PMI (MPICH, Intel MPI, srun --mpi=pmi2). */
+/* Variables of Open MPI; of PMIx (srun --mpi=pmix), which has the size elsewhere; of PMI (MPICH,
+ * Intel MPI, srun --mpi=pmi2). */
 static const struct {
     const char *rank, *size;
 } variables[] = {

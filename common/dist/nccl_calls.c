@@ -5,13 +5,13 @@
  *                        ready |                             | done
  *     communication stream     +------- ncclAllReduce -------+
  *
- * Events tie the streams together in both directions, and the host waits for neither. What is on
- * the host, in or out, takes a detour through device memory; then the host waits.
+ * Events order the streams in both directions, and the host waits for neither. Data in host memory
+ * goes through device memory; then the host waits.
  *
- * While the compute stream is captured (--cuda-graph), all this becomes part of the graph, calls of
- * NCCL included: all of it must have been called once before, since NCCL connects ranks at their
- * first call; each call must be waited for before the capture ends; and what needs the host is
- * refused. While the graph is replayed (Place.replaying) calls are counted and nothing is queued.
+ * While the compute stream is captured (--cuda-graph), all this becomes part of the graph, NCCL
+ * calls included. Each kind of call must have run before, since NCCL connects ranks at the first;
+ * each must be waited for before the capture ends; calls that need the host are refused. While the
+ * graph is replayed (Place.replaying) calls are counted and nothing is queued.
  */
 #include <stdlib.h>
 
@@ -32,7 +32,7 @@ static bool is_integer(DType type)
     return type == INT32 || type == INT64 || type == UINT8;
 }
 
-/* gather and scatter, of which NCCL has only the parts: messages of two ranks, all at once. */
+/* gather and scatter, which NCCL leaves to its users: grouped sends and receives. */
 static ncclResult_t gather_or_scatter(const NcclGroup *group, const Collective *c,
                                       ncclDataType_t type)
 {
@@ -50,7 +50,7 @@ static ncclResult_t gather_or_scatter(const NcclGroup *group, const Collective *
     if (result == ncclSuccess)
         result = gathers ? ncclSend(c->in, c->count, type, c->root, comm, stream)
                          : ncclRecv(c->out, c->count, type, c->root, comm, stream);
-    const ncclResult_t end = ncclGroupEnd(); // which must come whatever has happened
+    const ncclResult_t end = ncclGroupEnd(); // needed even after an error
     return result == ncclSuccess ? end : result;
 }
 
@@ -71,7 +71,7 @@ static ncclResult_t issue(const NcclGroup *group, const Collective *c)
         return ncclAllReduce(c->in, c->out, c->count, type, op, comm, stream);
     case BROADCAST:
         return ncclBroadcast(c->in, c->out, c->count, type, c->root, comm, stream);
-    case REDUCE: // the other ranks' data is left as it is
+    case REDUCE: // the other ranks' data is unchanged
         return ncclReduce(c->in, c->pg->rank == c->root ? c->out : NULL, c->count, type, op,
                           c->root, comm, stream);
     case GATHER:
@@ -81,7 +81,7 @@ static ncclResult_t issue(const NcclGroup *group, const Collective *c)
         return ncclAllGather(c->in, c->out, c->count, type, comm, stream);
     case REDUCE_SCATTER:
         return ncclReduceScatter(c->in, c->out, c->count, type, op, comm, stream);
-    case BARRIER: // the sum of something: NCCL would not wait for nothing
+    case BARRIER: // a sum of one element: NCCL does not synchronise on none
         return ncclAllReduce(nccl->scratch, nccl->scratch, 1, ncclUint8, ncclSum, comm, stream);
     case SEND:
         return ncclSend(c->in, c->count, type, c->root, comm, stream);
@@ -100,7 +100,7 @@ static bool is_captured(cudaStream_t stream)
     return status != cudaStreamCaptureStatusNone;
 }
 
-/* The watch knows of a call before NCCL does: it may not come back from there. */
+/* The watchdog learns of a call before NCCL does, which may not return. */
 static NcclCall *call_begin(NcclGroup *group, const Collective *shown)
 {
     Nccl *nccl = group->nccl;
@@ -124,7 +124,7 @@ static void call_queued(Nccl *nccl, NcclCall *call, NcclCallState state)
     pthread_mutex_unlock(&nccl->mutex);
 }
 
-/* Queues a call on device memory, and returns its ticket. Messages speak of it as `shown`. */
+/* Queues a call on device memory and returns its ticket. Messages describe it as `shown`. */
 static NcclCall *enqueue(ProcessGroup *pg, const Collective *c, const Collective *shown)
 {
     NcclGroup *group = pg->state;
@@ -132,7 +132,7 @@ static NcclCall *enqueue(ProcessGroup *pg, const Collective *c, const Collective
     const cudaStream_t compute = pg->place.stream;
     NcclCall *call = call_begin(group, shown);
     if (pg->place.replaying != NULL && *pg->place.replaying) {
-        // The graph will be launched after this: its end is seen at the next call.
+        // The graph is launched later: its end is noticed at the next call.
         CUDA_CHECK(cudaEventRecord(call->done, compute));
         call_queued(nccl, call, CALL_QUEUED);
         return call;
@@ -156,12 +156,12 @@ static NcclCall *enqueue(ProcessGroup *pg, const Collective *c, const Collective
     return call;
 }
 
-/* Blocks the host; the watch sees to it that this ends. */
+/* Blocks the host; the watchdog bounds the wait. */
 static void synchronize(Nccl *nccl, cudaStream_t stream)
 {
     nccl->waiting = true;
     CUDA_CHECK(cudaStreamSynchronize(stream));
-    nccl_enter(nccl); // what an aborted call leaves is no result
+    nccl_enter(nccl); // does not return if the call was aborted
     nccl->waiting = false;
     nccl_leave(nccl);
 }
@@ -192,15 +192,14 @@ static void reserve(Nccl *nccl, size_t bytes)
     nccl->scratch_bytes = bytes;
 }
 
-/* NCCL's means of integers have been rounded in several ways: here it adds, and the host divides.
- */
+/* NCCL versions round means of integers differently: NCCL adds, and the host divides. */
 static bool host_divides(const Collective *c)
 {
     const bool reduces = c->kind == ALL_REDUCE || c->kind == REDUCE || c->kind == REDUCE_SCATTER;
     return reduces && c->op == REDUCE_MEAN && is_integer(c->type);
 }
 
-/* The call by way of device memory and back, complete on return. */
+/* The call through device memory and back, complete on return. */
 static NcclCall *start_by_host(ProcessGroup *pg, const Collective *c, const Collective *shown)
 {
     Nccl *nccl = ((NcclGroup *)pg->state)->nccl;
@@ -232,7 +231,7 @@ static NcclCall *start_by_host(ProcessGroup *pg, const Collective *c, const Coll
     return call;
 }
 
-/* Shows all ranks what each of them is about to call. Blocks, and so is off unless asked for. */
+/* Exchanges what each rank is about to call. Blocks, and so is off by default. */
 static void compare_calls(ProcessGroup *pg, const Collective *collective)
 {
     Collective *all = mem_calloc((size_t)pg->world_size, sizeof *all);
@@ -260,7 +259,7 @@ long nccl_start(ProcessGroup *pg, const Collective *c)
     CHECK(!graph || (!by_host && c->kind != BARRIER),
           "%s: a graph cannot record what needs the host", collective_describe(c, text));
 
-    // Only two ranks send and receive; and what is recorded has been compared before.
+    // send and recv concern two ranks only; captured calls have been compared before.
     if (pg->check_collectives && !for_two(c) && !graph)
         compare_calls(pg, c);
     NcclCall *call = by_host ? start_by_host(pg, c, c) : enqueue(pg, c, c);
@@ -270,7 +269,7 @@ long nccl_start(ProcessGroup *pg, const Collective *c)
     return ticket;
 }
 
-/* If a later call has the slot by now, its end comes after ours. */
+/* If a later call has the slot by now, it ends after ours. */
 void nccl_wait(ProcessGroup *pg, long ticket)
 {
     const Nccl *nccl = ((NcclGroup *)pg->state)->nccl;

@@ -1,5 +1,4 @@
-/* nccl_group.h - what the files of the nccl backend share: communicators, and calls on their way.
- */
+/* nccl_group.h - what the files of the nccl backend share: communicators and pending calls. */
 #ifndef COMMON_DIST_NCCL_GROUP_H
 #define COMMON_DIST_NCCL_GROUP_H
 
@@ -16,7 +15,7 @@
 typedef enum {
     CALL_STARTING, // its event is not recorded yet
     CALL_QUEUED,
-    CALL_RECORDED, // in a graph: its event belongs to that and tells nobody else anything
+    CALL_RECORDED, // captured in a graph: its event belongs to that and must not be queried
 } NcclCallState;
 
 typedef struct {
@@ -26,60 +25,60 @@ typedef struct {
     cudaEvent_t done;
 } NcclCall;
 
-/* A group or a part of it. */
+/* A group or subgroup. */
 typedef struct NcclGroup {
     struct Nccl *nccl;
     const ProcessGroup *pg;
     ncclComm_t comm;
-    uint64_t num_calls; // started; those of two ranks aside
+    uint64_t num_calls; // started, send and recv excluded
     LIST_ENTRY(NcclGroup) next;
 } NcclGroup;
 
-/* The group of all ranks, and what its parts share with it: one stream, so that all calls keep
- * their order. Ticket t is in call[t % NCCL_MAX_CALLS] until another takes its place. */
+/* Shared by the group of all ranks and its subgroups: one stream, so that all calls keep their
+ * order. Ticket t is in call[t % NCCL_MAX_CALLS] until the slot is reused. */
 typedef struct Nccl {
     const ProcessGroup *pg;
     cudaStream_t stream; // of communication
-    cudaEvent_t ready; // the compute stream has come to the call
-    char *scratch; // device memory, for what comes from the host and for barriers
+    cudaEvent_t ready; // recorded on the compute stream before a call
+    char *scratch; // device memory, for host data and for barriers
     size_t scratch_bytes;
-    bool recorded; // is any call part of a graph?
+    bool recorded; // has any call been captured in a graph?
     pthread_t thread; // nccl_watch.c
     RankWatch watch;
 
-    pthread_mutex_t in_use; // held by whoever calls NCCL; after that it may be aborted
+    pthread_mutex_t in_use; // held while NCCL is called, so that it is not aborted meanwhile
     bool aborted;
-    atomic_bool waiting; // the host waits in here, and nowhere else
+    atomic_bool waiting; // the host is waiting in this backend
 
     pthread_mutex_t mutex; // guards the rest
     pthread_cond_t changed;
     LIST_HEAD(, NcclGroup) groups;
     NcclCall call[NCCL_MAX_CALLS];
-    long started, finished; // tickets; finished runs behind until somebody looks
-    double since; // when the oldest that is not finished had its turn
-    const char *setup; // what is being made or undone instead, or NULL
-    char failure[256]; // what NCCL said; "": nothing
+    long started, finished; // tickets; `finished` lags until somebody looks
+    double since; // when the oldest unfinished call had its turn
+    const char *setup; // what is being set up or torn down instead, or NULL
+    char failure[256]; // NCCL's error; "": none
     bool closing;
 } Nccl;
 
-/* NCCL is called between these two. Where the group has ended they do not return. */
+/* NCCL is called between these two. If the group has ended they do not return. */
 void nccl_enter(Nccl *nccl);
 void nccl_leave(Nccl *nccl);
 
-/* NCCL_CHECK(nccl, call): a mistake ends the process; where NCCL has lost another rank, waits for
- * the watch to say which one. To be called between enter and leave. */
+/* NCCL_CHECK(nccl, call): an error ends the process; if NCCL has lost another rank, waits for the
+ * watchdog to name it. Call it between enter and leave. */
 void nccl_check(Nccl *nccl, ncclResult_t result, const char *call);
 #define NCCL_CHECK(nccl, call) nccl_check(nccl, (call), #call)
 
-/* A communicator does its work in the background; waits until it has done what it was asked for. */
+/* Communicators are nonblocking; waits until this one has completed its last request. */
 void nccl_settle(NcclGroup *group);
 
 /* nccl_calls.c: as start and wait of Backend. */
 long nccl_start(ProcessGroup *pg, const Collective *collective);
 void nccl_wait(ProcessGroup *pg, long ticket);
 
-/* nccl_watch.c: a thread that tells others how far this rank is, looks how far calls are, and ends
- * the process, saying why, when one takes too long or fails. */
+/* nccl_watch.c: the watchdog thread, which reports this rank's progress to the others, polls
+ * pending calls, and ends the process, saying why, when one fails or takes too long. */
 void nccl_watch_start(Nccl *nccl);
 void nccl_watch_stop(Nccl *nccl);
 

@@ -1,4 +1,4 @@
-/* The functions of NCCL that this room calls, in a library that is opened with the first group. */
+/* The NCCL functions that this room calls; the library is opened with the first group. */
 #include <nccl.h>
 
 #include "common/base/library.h"

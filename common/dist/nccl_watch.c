@@ -1,10 +1,9 @@
 /*
- * The watch over NCCL, as PyTorch's ProcessGroupNCCL has one: a GPU that waits for a dead rank
- * waits for ever, and the host does not even notice before it reads a result.
+ * The watchdog, as in PyTorch's ProcessGroupNCCL: a GPU that waits for a dead rank waits for ever,
+ * and the host does not notice before it reads a result.
  *
- * A thread looks at the oldest call that is not finished. It may ask about events while another
- * thread captures a graph, since its own capture mode is relaxed; but it never asks about an event
- * that a capture has recorded.
+ * A thread polls the oldest unfinished call. It may query events while another thread captures a
+ * graph, since its own capture mode is relaxed; but never an event recorded by a capture.
  */
 #include <math.h>
 #include <stdio.h>
@@ -14,12 +13,12 @@
 #include "common/base/thread.h"
 #include "common/dist/nccl_group.h"
 
-#define ABORT_SECONDS 2 // for a polite end; the process ends without it, too
+#define ABORT_SECONDS 2 // for a clean abort; the process also ends without it
 
-/* What all calls wait for, as the watch sees it. */
+/* The oldest pending call or setup. */
 typedef struct {
     bool pending;
-    bool is_call; // else something is being set up
+    bool is_call; // else a setup
     Collective call;
     char what[DESCRIPTION_BYTES];
     double since;
@@ -30,7 +29,7 @@ typedef struct {
 static bool is_finished(const Nccl *nccl, const NcclCall *call)
 {
     if (call->ticket != nccl->finished || call->state == CALL_RECORDED)
-        return true; // a later one has its place; a graph's is counted, no more
+        return true; // its slot was reused; captured calls are only counted
     if (call->state == CALL_STARTING)
         return false;
     const cudaError_t result = cudaEventQuery(call->done);
@@ -42,7 +41,7 @@ static bool is_finished(const Nccl *nccl, const NcclCall *call)
 static void look_for_failures(Nccl *nccl)
 {
     NcclGroup *group;
-    if (nccl->setup != NULL) // a communicator is not there yet
+    if (nccl->setup != NULL) // its communicator does not exist yet
         return;
     LIST_FOREACH(group, &nccl->groups, next)
     {
@@ -53,7 +52,7 @@ static void look_for_failures(Nccl *nccl)
     }
 }
 
-/* Notes what is on its way, and what of it to tell the others. */
+/* Finds the oldest pending call, and fills in this rank's report. */
 static void look(Nccl *nccl, Trouble *trouble, RankReport *report)
 {
     NcclGroup *group;
@@ -82,7 +81,7 @@ static void look(Nccl *nccl, Trouble *trouble, RankReport *report)
     pthread_mutex_unlock(&nccl->mutex);
 }
 
-/* Finds out who is to blame, and ends the group as soon as that is known, or the time is over. */
+/* Finds the rank to blame and ends the group, at the latest when the timeout is over. */
 static void look_into(Nccl *nccl, const Trouble *trouble, double failed_at)
 {
     char line[BLAME_BYTES];
@@ -93,7 +92,7 @@ static void look_into(Nccl *nccl, const Trouble *trouble, double failed_at)
                  silent, now - nccl->watch.since[silent], trouble->what);
         rank_watch_end(&nccl->watch, line);
     }
-    // Whom NCCL has lost may need some time to be silent for long.
+    // A rank that NCCL has lost counts as silent only after a while.
     if (trouble->failure[0] != '\0' && now - failed_at > 2 * nccl->watch.silence) {
         snprintf(line, sizeof line, "NCCL failed during %s: %s (NCCL_DEBUG=WARN tells more)",
                  trouble->what, trouble->failure);
@@ -125,11 +124,11 @@ static struct timespec in_seconds(clockid_t clock, double seconds)
     return time;
 }
 
-/* The hook of RankWatch. Where the host waits in this backend, calls are aborted: then the ranks
- * they connect hear of it, too. Where it waits for the GPU elsewhere it would take what an aborted
- * call leaves for a result, and perhaps save it; then the end of the process ends what runs on the
- * GPU. An abort frees what others use, so they must be outside of NCCL and stay there; it may hang
- * itself, or find a thread that does not come back. */
+/* The hook of RankWatch. If the host waits in this backend, calls are aborted: then the ranks they
+ * connect notice too. If it waits for the GPU elsewhere, it would take what an aborted call leaves
+ * for a result, and perhaps save it; there only the end of the process stops the GPU. An abort
+ * frees memory that other threads use, so they must be outside of NCCL and stay there; it may hang
+ * itself, or find a thread that never returns. */
 static void abort_all(void *context)
 {
     Nccl *nccl = context;
@@ -149,7 +148,7 @@ static void *watch(void *argument)
     double failed_at = 0;
     enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
     CUDA_CHECK(cudaThreadExchangeStreamCaptureMode(&mode));
-    CUDA_CHECK(cudaSetDevice(nccl->pg->place.index)); // a thread begins with the first
+    CUDA_CHECK(cudaSetDevice(nccl->pg->place.index)); // a new thread's default is GPU 0
     pthread_mutex_lock(&nccl->mutex);
     while (!nccl->closing) {
         pthread_mutex_unlock(&nccl->mutex);

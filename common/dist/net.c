@@ -1,7 +1,6 @@
 /*
- * TCP by way of non-blocking sockets: every call tries at once and, when it would have to wait,
- * sleeps in poll until its deadline at the latest. That is all it takes to make sure that no rank
- * waits for ever for one that died.
+ * TCP with non-blocking sockets: every call tries at once and, if it would block, sleeps in poll
+ * until its deadline at most. That is enough for no rank to wait for ever for a dead one.
  */
 #include "common/dist/net.h"
 
@@ -20,7 +19,7 @@
 
 #include "common/base/log.h"
 
-#define ATTEMPT_SECONDS 5.0 // for one address: the next one of the name may be the one that works
+#define ATTEMPT_SECONDS 5.0 // per address: the name's next one may work
 
 static int fail(int reason)
 {
@@ -33,7 +32,7 @@ static int wait_ready(int fd, short events, double deadline)
     for (;;) {
         const double left = deadline - seconds_now();
         struct pollfd pollfd = { .fd = fd, .events = events };
-        // Rounded up: the last fraction of a millisecond is slept, not spun.
+        // Rounded up: to sleep, not spin, for the last fraction of a millisecond.
         const int ready = poll(&pollfd, 1, left > 0 ? (int)ceil(fmin(1e3 * left, 1e6)) : 0);
         if (ready > 0)
             return 0;
@@ -51,13 +50,13 @@ static int close_failed(int fd)
     return fail(reason);
 }
 
-/* Without this, short messages wait for the acknowledgement of the one before (Nagle). */
+/* Otherwise a short message waits for the acknowledgement of the previous one (Nagle). */
 static void set_no_delay(int fd)
 {
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){ 1 }, sizeof(int));
 }
 
-/* All addresses of a name. NULL and ENXIO where it has none, EINVAL where that is no port. */
+/* All addresses of a name. NULL and ENXIO if it has none, EINVAL for a bad port. */
 static struct addrinfo *resolve(const char *host, int port, int family, int flags)
 {
     if (port < 0 || port > UINT16_MAX) { // the C library would take it modulo 65536
@@ -96,7 +95,7 @@ static int listen_at(const struct addrinfo *at)
     const int fd = socket(at->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return -1;
-    // A restarted job must not wait until the kernel has forgotten the old one's connections.
+    // A restarted job must not wait for the old one's connections in TIME_WAIT.
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &(int){ 1 }, sizeof(int));
     if (at->ai_family == AF_INET6) // "::" takes IPv4 too
         setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &(int){ 0 }, sizeof(int));
@@ -105,7 +104,7 @@ static int listen_at(const struct addrinfo *at)
     return close_failed(fd);
 }
 
-/* Listens on the first of a host's addresses that this machine has; NULL: on all interfaces. */
+/* Listens on the first of a host's addresses that is local; NULL: on all interfaces. */
 static int listen_host(const char *host, int port, int family)
 {
     struct addrinfo *addresses = resolve(host, port, family, AI_PASSIVE);
@@ -114,7 +113,7 @@ static int listen_host(const char *host, int port, int family)
     int fd = -1;
     errno = EADDRNOTAVAIL;
     for (const struct addrinfo *at = addresses; at != NULL && fd < 0; at = at->ai_next) {
-        // Many systems give their own name a loopback address, and other machines know better.
+        // Many systems resolve their own name to loopback; other machines resolve it correctly.
         if (host == NULL || net_is_loopback(host) || !is_loopback(at->ai_addr))
             fd = listen_at(at);
     }
@@ -126,8 +125,8 @@ static int listen_host(const char *host, int port, int family)
 
 int net_listen(const char *host, int *port)
 {
-    // IPv4 first: of whoever asks for localhost, everybody can reach 127.0.0.1, not everybody ::1.
-    // But "::" first, for it takes both.
+    // IPv4 first: every client of localhost can reach 127.0.0.1, but not every one ::1. But "::"
+    // first, which accepts both.
     const struct {
         const char *host;
         int family;
@@ -135,13 +134,13 @@ int net_listen(const char *host, int *port)
     int fd = -1;
     errno = 0;
     for (int i = host[0] == '\0' ? 2 : 0; i < (net_is_loopback(host) ? 2 : 4) && fd < 0; i++) {
-        if (errno != EADDRINUSE && errno != EACCES) // then the address is ours: no other will do
+        if (errno != EADDRINUSE && errno != EACCES) // the address is local: trying others is no use
             fd = listen_host(attempts[i].host, *port, attempts[i].family);
     }
     if (fd < 0)
         return -1;
 
-    struct sockaddr_in6 address; // the port lies in the same place for IPv4
+    struct sockaddr_in6 address; // the port is at the same offset for IPv4
     socklen_t length = sizeof address;
     if (getsockname(fd, (struct sockaddr *)&address, &length) < 0)
         return close_failed(fd);
@@ -166,9 +165,8 @@ int net_accept(int listen_fd, double deadline)
     }
 }
 
-/* Trying a port of one's own machine over and over may in the end meet oneself: the kernel picks
- * that very port for this end, and TCP connects the two. The real server could never listen there
- * again. */
+/* Retrying a local port may connect the socket to itself: the kernel picks that very port for this
+ * end (TCP simultaneous open). The real server could then never listen there. */
 static bool is_self_connected(int fd)
 {
     struct sockaddr_storage here, there;
@@ -227,7 +225,7 @@ int net_connect(const char *host, int port, double deadline)
             log_warning("no host \"%s\" is known here: trying for %.0f s more", host, ceil(left));
             told = true;
         }
-        poll(NULL, 0, (int)ceil(1e3 * fmin(pause, left))); // cut short by a signal: tried earlier
+        poll(NULL, 0, (int)ceil(1e3 * fmin(pause, left))); // a signal only makes the retry earlier
     }
 }
 
@@ -264,7 +262,8 @@ bool net_is_here(const char *host)
     bool is_here = false;
     for (const struct addrinfo *at = addresses; at != NULL && !is_here; at = at->ai_next) {
         const int fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        is_here = fd >= 0 && bind(fd, at->ai_addr, at->ai_addrlen) == 0; // only one's own can be
+        is_here = fd >= 0 && bind(fd, at->ai_addr, at->ai_addrlen) == 0; // only local addresses can
+                                                                         // be bound
         if (fd >= 0)
             close(fd);
     }
@@ -282,7 +281,7 @@ int net_local_address(int fd, char *address, size_t bytes)
     char text[NI_MAXHOST];
     if (getnameinfo((struct sockaddr *)&here, length, text, sizeof text, NULL, 0, NI_NUMERICHOST))
         return fail(EAFNOSUPPORT);
-    // An IPv4 connection to a socket for both: others reach it by the plain IPv4 address.
+    // An IPv4-mapped address: others reach it by the plain IPv4 address.
     const bool mapped = strncmp(text, "::ffff:", 7) == 0 && strchr(text, '.') != NULL;
     if (snprintf(address, bytes, "%s", mapped ? text + 7 : text) >= (int)bytes)
         return fail(ENOSPC);
@@ -303,7 +302,7 @@ int net_interface_address(const char *interface, char *address, size_t bytes)
                     strcmp(one->ifa_name, interface) == 0 && (one->ifa_flags & IFF_UP) != 0 &&
                     getnameinfo(one->ifa_addr, size, address, (socklen_t)bytes, NULL, 0,
                                 NI_NUMERICHOST) == 0 &&
-                    strchr(address, '%') == NULL; // fe80::1%eth0 means something here alone
+                    strchr(address, '%') == NULL; // fe80::1%eth0 has a meaning only here
     }
     freeifaddrs(all);
     return found ? 0 : fail(ENODEV);

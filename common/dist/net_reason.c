@@ -1,7 +1,7 @@
 /*
- * Why a connection did not come about, in words that help. The kernel shows who holds a port in two
- * steps: /proc/net/tcp gives the number (inode) of the socket, and one of the links in some
- * /proc/PID/fd has it. Of other users' processes only root may read these.
+ * Why a connection failed, in helpful words. The kernel shows who holds a port in two steps:
+ * /proc/net/tcp gives the number (inode) of the socket, and one of the links in some /proc/PID/fd
+ * has it. Of other users' processes only root may read these.
  */
 #include <dirent.h>
 #include <stdio.h>
@@ -27,7 +27,7 @@ const char *net_reason(int error)
     }
 }
 
-/* The inode of a socket that has this port of ours; 0: none that we see. */
+/* The inode of a local socket on this port; 0: none visible. */
 static unsigned long find_socket(const char *table, int port)
 {
     FILE *file = fopen(table, "r");
@@ -42,13 +42,13 @@ static unsigned long find_socket(const char *table, int port)
         if (sscanf(line, " %*d: %*[^:]:%x %*s %*s %*s %*s %*s %*s %*s %lu", &local_port, &inode) ==
                 2 &&
             local_port == (unsigned)port)
-            found = inode; // 0 where the connection lingers without an owner
+            found = inode; // 0 for a lingering connection without an owner
     }
     fclose(file);
     return found;
 }
 
-/* Has a process this socket? */
+/* Does a process have this socket? */
 static bool has_socket(const char *pid, unsigned long inode)
 {
     char path[NAME_BYTES], wanted[NAME_BYTES];

@@ -1,4 +1,4 @@
-/* Who watches a group is kept in a list of the group of all ranks, which its parts lead to. */
+/* The observers are a list in the group of all ranks; subgroups lead to that group. */
 #include "common/dist/observer.h"
 
 #include "common/base/log.h"

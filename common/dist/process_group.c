@@ -1,10 +1,9 @@
 /*
- * Forming a group: who is there, and does everybody want the same?
+ * Forming a group: who is there, and do all want the same?
  *
- * Every rank leaves a line about itself in the store and reads those of the others. So it is known
- * at once which ranks are missing and which were started with other options, before any backend
- * tries to connect them and hangs. Where MPI has brought the ranks together, they show each other
- * the same lines without a store.
+ * Every rank publishes a line about itself in the store and reads the others'. So missing ranks,
+ * and ranks started with other options, are known before a backend tries to connect them and hangs.
+ * If MPI has connected the ranks, they exchange the same lines without a store.
  */
 #include "common/dist/process_group.h"
 
@@ -23,7 +22,7 @@
 #include "common/dist/staging.h"
 
 #define LINE_BYTES 192
-#define FAREWELL_SECONDS 5.0 // the store waits so long for the last rank to read it
+#define FAREWELL_SECONDS 5.0 // how long the store waits for the last rank to read it
 
 static const struct {
     const Backend *backend;
@@ -34,7 +33,7 @@ static const struct {
     { &backend_nccl, "install NCCL (developer.nvidia.com/nccl) beside CUDA and run make again" },
 };
 
-/* Ends the program, the same way on all ranks, where the backend of this name cannot be used. */
+/* Ends the program, alike on all ranks, if the backend of this name cannot be used. */
 static const Backend *backend_choose(const char *name, bool on_gpu, int rank, int world_size)
 {
     if (strcmp(name, "auto") == 0)
@@ -102,7 +101,7 @@ static noreturn void leave_incomplete(const ProcessGroup *pg, const bool *missin
 /* What all ranks must have in common. */
 static void write_line(const ProcessGroup *pg, const Args *args, char line[LINE_BYTES])
 {
-    const bool flat = strcmp(args->all_reduce, "flat") == 0; // early steps know nothing else
+    const bool flat = strcmp(args->all_reduce, "flat") == 0; // the only value in early steps
     snprintf(line, LINE_BYTES,
              "--backend %s, --device %s, %d ranks, --check-collectives %s%s%s%s%s%s%s",
              pg->backend->name, pg->place.on_gpu ? "cuda" : "cpu", pg->world_size,
@@ -112,7 +111,8 @@ static void write_line(const ProcessGroup *pg, const Args *args, char line[LINE_
              args->trace != NULL ? ", --trace" : "", args->profile != NULL ? ", --profile" : "");
 }
 
-/* Dies unless all ranks ask for the same. Nothing is compared on the way: some may want that. */
+/* Dies unless all ranks want the same. --check-collectives is off meanwhile: ranks may differ in
+ * it. */
 static void agree_without_store(ProcessGroup *pg, const Args *args)
 {
     char ours[LINE_BYTES] = "", *lines = mem_calloc((size_t)pg->world_size, LINE_BYTES);
@@ -129,7 +129,7 @@ static void agree_without_store(ProcessGroup *pg, const Args *args)
     free(lines);
 }
 
-/* Dies unless all ranks come, and ask for the same as this one. */
+/* Dies unless all ranks come, and want the same as this one. */
 static void agree(const ProcessGroup *pg, const Args *args)
 {
     char key[STORE_KEY_BYTES], ours[LINE_BYTES];
@@ -158,7 +158,7 @@ static void agree(const ProcessGroup *pg, const Args *args)
     free(missing);
 }
 
-/* Dies where another process is this rank already: both would wait for one that does not exist. */
+/* Dies if another process has this rank already: both would wait for one that does not exist. */
 static void claim_rank(const ProcessGroup *pg)
 {
     char key[STORE_KEY_BYTES], host[64] = "", ours[96], theirs[96] = "";
@@ -170,7 +170,7 @@ static void claim_rank(const ProcessGroup *pg)
           "%s is rank %d already: every rank needs a number of its own (RANK)", theirs, pg->rank);
 }
 
-/* All that is known before the others are. */
+/* Sets all that does not depend on the other ranks. */
 static void group_set(ProcessGroup *pg, const Args *args, Store *store, int rank, int world_size,
                       Place place)
 {
@@ -195,7 +195,7 @@ static void group_set(ProcessGroup *pg, const Args *args, Store *store, int rank
                     pg->backend->name);
 }
 
-/* All ranks find the same: so either all end, or all take another backend. */
+/* All ranks come to the same result: either all end, or all use another backend. */
 static void settle_backend(ProcessGroup *pg, const Args *args)
 {
     char reason[256];
@@ -238,7 +238,7 @@ void process_group_init_store(ProcessGroup *pg, const Args *args, Store *store, 
 void process_group_init(ProcessGroup *pg, const Args *args, const char *master_addr,
                         int master_port, int rank, int world_size, Place place)
 {
-    group_set(pg, args, NULL, rank, world_size, place); // refuses what cannot be
+    group_set(pg, args, NULL, rank, world_size, place); // refuses the impossible
     default_group = pg;
     if (pg->backend->has_rendezvous) {
         pg->backend->init(pg);
@@ -253,10 +253,10 @@ void process_group_init(ProcessGroup *pg, const Args *args, const char *master_a
     CHECK(master_port > 0 && master_port < 65536,
           "the master's port is %d: it must be one from 1 to 65535, the same on all ranks",
           master_port);
-    if (rank == 0) // whom all others connect to: to the store, and as in mesh_init
+    if (rank == 0) // all others connect to it: to its store, and in mesh_init
         host_reserve_descriptors(2 * HOST_SPARE_DESCRIPTORS + 4 * world_size, world_size);
     Store *store = mem_calloc(1, sizeof *store);
-    // Not for all ranks, which the store would only count: who misses some in agree() knows which.
+    // world_size 1: the store would only count the ranks; agree() knows which are missing.
     store_init(store, master_addr, master_port, rank == 0, 1, args->timeout);
     process_group_init_store(pg, args, store, rank, world_size, place);
     pg->owns_store = true;
@@ -269,7 +269,7 @@ void process_group_destroy(ProcessGroup *pg)
     nodes_free(pg);
     CHECK(pg->num_parts == 0, "%d groups that were split off are still there: destroy them first",
           pg->num_parts);
-    if (pg->world_size > 0) { // else this rank is in no part of a split
+    if (pg->world_size > 0) { // else this rank is in no subgroup of a split
         barrier(pg);
         if (pg->staging != NULL && pg->parent == NULL)
             staging_free(pg);

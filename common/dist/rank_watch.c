@@ -1,6 +1,6 @@
 /*
- * Reports and verdicts in the store. A request waits for its answer no longer than a rank may be
- * silent: where rank 0 serves the store, a store that says nothing is a rank 0 that says nothing.
+ * Reports and verdicts in the store. A request's timeout is the time a rank may be silent: if rank
+ * 0 serves the store, a silent store means a silent rank 0.
  */
 #include "common/dist/rank_watch.h"
 
@@ -18,7 +18,7 @@
 
 #define PERIOD_SECONDS 1.0
 #define PATIENCE_SECONDS 5.0
-#define SILENCE_SECONDS 10.0 // a busy machine may keep a thread from its turn for seconds
+#define SILENCE_SECONDS 10.0 // a busy machine may not schedule a thread for seconds
 
 static noreturn void end(const RankWatch *watch, const char *line)
 {
@@ -26,7 +26,7 @@ static noreturn void end(const RankWatch *watch, const char *line)
     die("%s", line);
 }
 
-/* The store is rank 0's in general, or else the launcher's. */
+/* The store is usually rank 0's, else the launcher's. */
 static noreturn void store_lost(const RankWatch *watch, const char *how)
 {
     char line[BLAME_BYTES];
@@ -46,7 +46,7 @@ static void expect_connection(const RankWatch *watch)
         store_lost(watch, "has closed its connection");
 }
 
-/* Asks the store for a sign of life. */
+/* Checks that the store answers. */
 static void expect_answers(const RankWatch *watch)
 {
     expect_connection(watch);
@@ -102,7 +102,7 @@ void rank_watch_init(RankWatch *watch, const ProcessGroup *pg, void (*before_end
     memcpy(watch->store.prefix, pg->store->prefix, sizeof watch->store.prefix);
     leave_report(watch, (RankReport){ 0 });
     expect_first_reports(watch);
-    rank_watch_look(watch); // from now on it is known who serves the store
+    rank_watch_look(watch); // learns who serves the store
     rank_watch_forget(watch);
 }
 
@@ -120,7 +120,7 @@ void report_add_calls(RankReport *report, const char *group, uint64_t calls)
              group);
 }
 
-/* How many calls the rank has started in the group of this name; UINT64_MAX: nobody knows. */
+/* How many calls the rank has started in the group of this name; UINT64_MAX: unknown. */
 static uint64_t calls_in(const RankReport *report, const char *group)
 {
     for (const char *line = report->calls; *line != '\0'; line += *line == '\n') {
@@ -192,7 +192,7 @@ char *rank_watch_blame(const RankWatch *watch, const Collective *call, const cha
     return line;
 }
 
-/* The verdict that is in the store: "3 LINE", where so many ranks are left to read it. */
+/* The verdict in the store: "3 LINE", if 3 ranks are left to read it. */
 static noreturn void end_with(RankWatch *watch, const char *verdict)
 {
     char *line;

@@ -1,10 +1,9 @@
 /*
  * The arithmetic of all_reduce and its relatives.
  *
- * The same loops for each type, written by macros since C has no templates. What differs is
- * how an element becomes a number and a number an element: bf16 is the upper half of a float, is
- * computed with as a float and rounded to nearest even; integers are added without a sign, since
- * signed overflow is undefined in C.
+ * The same loops for each type, written by macros since C has no templates. They differ in the
+ * conversions: bf16, the upper half of a float, is computed as a float and rounded to nearest even;
+ * integers are added as unsigned, since signed overflow is undefined in C.
  */
 #include "common/dist/reduce_ops.h"
 
@@ -23,15 +22,15 @@ static inline uint16_t to_bf16(float value)
         float value;
         uint32_t bits;
     } wide = { .value = value };
-    // A NaN remains one: the lower half of those that bf16 numbers give is 0 and cannot carry.
+    // A NaN stays one: made from bf16 numbers, its lower half is 0 and cannot carry.
     return (uint16_t)((wide.bits + 0x7fff + (wide.bits >> 16 & 1)) >> 16);
 }
 
-// The pragma says that the loop may be vectorised although out may be one of the other arrays.
+// The pragma allows vectorising although out may be one of the inputs.
 #define FOR_EACH(expression) \
     _Pragma("omp simd") for (size_t i = 0; i < count; i++) to[i] = (expression)
 
-/* NUMBER makes an element a number to compare or divide, ADDEND one to add, ELEMENT the reverse. */
+/* NUMBER converts an element to compare or divide it, ADDEND to add it, ELEMENT converts back. */
 #define REDUCE(Element, NUMBER, ADDEND, ELEMENT) \
     do { \
         const Element *x = a, *y = b; \

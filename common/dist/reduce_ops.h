@@ -4,8 +4,8 @@
 
 #include "common/dist/process_group.h"
 
-/* out[i] = a[i] op b[i]; a mean is a sum until reduce_finish. out may be a or b, but not overlap
- * them in another way. Sums of integers wrap around. */
+/* out[i] = a[i] op b[i]; a mean is a sum until reduce_finish. out may equal a or b, but not overlap
+ * them otherwise. Sums of integers wrap around. */
 void reduce_elements(void *out, const void *a, const void *b, size_t count, DType type,
                      ReduceOp op);
 

@@ -1,8 +1,8 @@
 /*
- * Groups within the group: every rank tells its color, and each can work out who is with whom.
+ * Subgroups: every rank tells its color, from which each computes the members.
  *
- * Ranks get new numbers in a part, counted from 0 as everywhere; so all that is written for a group
- * works in a part as it is. In messages they keep the numbers by which the launcher knows them.
+ * A subgroup renumbers its ranks from 0, so all code for groups works on it unchanged. Messages use
+ * the global ranks, which the launcher knows.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,7 +30,7 @@ const char *process_group_advice(const ProcessGroup *pg)
     return advice != NULL ? advice : "";
 }
 
-/* Who is in the part of this color: sets its size, members and this rank's number in it. */
+/* Sets size and members of the subgroup of this color, and this rank's number in it. */
 static void find_members(ProcessGroup *sub, ProcessGroup *pg, int32_t color)
 {
     int32_t *colors = mem_calloc((size_t)pg->world_size, sizeof *colors);

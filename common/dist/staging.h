@@ -1,8 +1,8 @@
 /*
- * staging.h - takes collectives on GPU memory through the host, for backends that only reach that.
+ * staging.h - copies GPU data of collectives through the host, for backends without GPU support.
  *
- * So tcp and mpi serve GPUs too: more slowly than nccl, but they let several ranks share one GPU.
- * What Gloo's CUDA algorithms do for PyTorch (gloo/cuda_workspace.h).
+ * So tcp and mpi work with GPUs too: more slowly than nccl, but several ranks may share one GPU.
+ * Gloo's CUDA algorithms do the same for PyTorch (gloo/cuda_workspace.h).
  */
 #ifndef COMMON_DIST_STAGING_H
 #define COMMON_DIST_STAGING_H
@@ -13,17 +13,17 @@ typedef struct Staging Staging;
 
 extern const bool staging_available; // in this build?
 
-/* From now on the calls on pg go through here: they are carried out in order by a thread of its
- * own, which alone calls the backend. Neither that nor starting a call waits for the GPU; work_wait
- * blocks the host until the data is back in host memory, and the GPU's stream until it is on the
- * GPU. Local; once for the group of all ranks, whose parts share it. */
+/* From now on calls on pg go through here: a thread of their own executes them in order, and it
+ * alone calls the backend. Starting a call does not wait for the GPU; work_wait blocks the host
+ * until the result is in host memory, and the GPU's stream until it is on the GPU. Local; once for
+ * the group of all ranks, whose subgroups share it. */
 void staging_init(ProcessGroup *pg);
 
-/* Carries out all calls that have been started: then this thread may call the backend. Local. */
+/* Waits for all started calls: then the calling thread may use the backend. Local. */
 void staging_drain(Staging *staging);
 void staging_free(ProcessGroup *pg);
 
-/* As those of Backend. Data that lies in host memory is left there. */
+/* As start and wait of Backend. Data in host memory is not copied. */
 long staging_start(ProcessGroup *pg, const Collective *collective);
 void staging_wait(ProcessGroup *pg, long ticket);
 

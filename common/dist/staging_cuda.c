@@ -1,5 +1,5 @@
 /*
- * GPU memory for backends that know only the host's.
+ * GPU data for backends that only reach host memory.
  *
  *     this thread      start: ready ->                              wait
  *     compute stream   --------+---------------- backward pass ------+-- optimizer -->
@@ -7,9 +7,9 @@
  *     staging thread                      +-- collective --+         |
  *     stream up                                            +-- copy -+
  *
- * A bucket leaves for the host as soon as the GPU has computed it, while the next one is still
- * being computed and the one before is on the network. The copies use pinned memory: from other
- * memory they would make the host wait.
+ * A bucket is copied to the host as soon as the GPU has computed it, while the next is still being
+ * computed and the previous one is on the network. Copies use pinned memory: others would block the
+ * host.
  */
 #include "common/dist/staging.h"
 
@@ -21,18 +21,18 @@
 #include "common/base/memory.h"
 #include "common/base/thread.h"
 
-#define NUM_SLOTS 32 // buckets of a step, and some more
+#define NUM_SLOTS 32 // the buckets of a step, and spare ones
 #define ALIGNMENT 64
 
 const bool staging_available = true;
 
-/* A call on its way. */
+/* A pending call. */
 typedef struct {
     ProcessGroup *pg;
     Collective collective; // with the data in host memory
-    void *device_out; // where the result belongs; NULL: it is there
+    void *device_out; // where to copy the result; NULL: nowhere
     size_t out_bytes;
-    char *pinned; // keeps its size for the calls to come
+    char *pinned; // reused by later calls
     size_t pinned_bytes;
     cudaEvent_t down, up; // the input is in host memory, the result on the GPU
 } Slot;
@@ -48,7 +48,7 @@ struct Staging {
     long started, finished; // tickets handed out, tickets done but for the copy up
     bool closing;
     cudaStream_t down, up;
-    cudaEvent_t ready; // the compute stream has come to the call
+    cudaEvent_t ready; // recorded on the compute stream before a call
 };
 
 static void carry_out(Staging *staging, Slot *slot)
@@ -65,7 +65,7 @@ static void carry_out(Staging *staging, Slot *slot)
 static void *run(void *argument)
 {
     Staging *staging = argument;
-    CUDA_CHECK(cudaSetDevice(staging->place.index)); // a thread begins with the first
+    CUDA_CHECK(cudaSetDevice(staging->place.index)); // a new thread's default is GPU 0
     pthread_mutex_lock(&staging->mutex);
     for (;;) {
         while (staging->finished == staging->started && !staging->closing)
@@ -83,8 +83,8 @@ static void *run(void *argument)
     return NULL;
 }
 
-/* Blocks the host until so many calls are done. Needs no deadline of its own: the backend ends the
- * process when a call takes too long. */
+/* Blocks the host until that many calls are done. Needs no deadline: the backend ends the process
+ * when a call takes too long. */
 static void wait_for(Staging *staging, long finished)
 {
     pthread_mutex_lock(&staging->mutex);
@@ -99,7 +99,7 @@ void staging_init(ProcessGroup *pg)
     staging->place = pg->place;
     pthread_mutex_init(&staging->mutex, NULL);
     pthread_cond_init(&staging->changed, NULL);
-    // Streams that do not wait for the default stream, as they would otherwise.
+    // Nonblocking: they do not synchronise with the default stream.
     CUDA_CHECK(cudaStreamCreateWithFlags(&staging->down, cudaStreamNonBlocking));
     CUDA_CHECK(cudaStreamCreateWithFlags(&staging->up, cudaStreamNonBlocking));
     CUDA_CHECK(cudaEventCreateWithFlags(&staging->ready, cudaEventDisableTiming));
@@ -149,7 +149,7 @@ static bool on_gpu(const void *memory)
     return attributes.type == cudaMemoryTypeDevice || attributes.type == cudaMemoryTypeManaged;
 }
 
-/* Pinned memory of at least so many bytes. It is made anew while a group is young, never later. */
+/* Pinned memory of at least so many bytes. It grows in the first steps only. */
 static void reserve(Slot *slot, size_t bytes)
 {
     if (bytes <= slot->pinned_bytes)
@@ -160,7 +160,7 @@ static void reserve(Slot *slot, size_t bytes)
     slot->pinned_bytes = bytes;
 }
 
-/* Gives the call host memory for what it has on the GPU; *in_bytes are to be copied down. */
+/* Replaces the call's GPU arrays by host memory; *in_bytes must be copied down. */
 static void move_to_host(Slot *slot, const Collective *collective, size_t *in_bytes)
 {
     Collective *host = &slot->collective;
@@ -173,7 +173,7 @@ static void move_to_host(Slot *slot, const Collective *collective, size_t *in_by
     slot->out_bytes = moves_out ? slot->out_bytes : 0;
     slot->device_out = moves_out ? collective->out : NULL;
 
-    // Side by side, or where the call works in place the same.
+    // One after the other, or the same for a call in place.
     const size_t out_at = in_place ? 0 : (*in_bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     const size_t end = out_at + slot->out_bytes;
     reserve(slot, end > *in_bytes ? end : *in_bytes);
@@ -183,8 +183,8 @@ static void move_to_host(Slot *slot, const Collective *collective, size_t *in_by
         host->out = slot->pinned + out_at;
 }
 
-/* A call may go on with what an earlier one brings, before anybody has waited for that: stages of
- * an all-reduce do. Then it has to be on the GPU before it is copied down again. */
+/* A call may use the result of an earlier one that nobody has waited for, as the stages of an
+ * all-reduce do. That must be on the GPU before it is copied down again. */
 static void wait_for_results(Staging *staging, const char *in, size_t in_bytes)
 {
     for (long age = 1; age <= NUM_SLOTS && age <= staging->started; age++) {
@@ -209,7 +209,7 @@ long staging_start(ProcessGroup *pg, const Collective *collective)
                     "host, which a graph cannot record",
                     pg->backend->name);
 
-    const long ticket = staging->started; // which only this thread changes
+    const long ticket = staging->started; // only this thread changes it
     wait_for(staging, ticket - NUM_SLOTS + 1);
     Slot *slot = &staging->slot[ticket % NUM_SLOTS];
     size_t in_bytes, out_bytes;
@@ -219,7 +219,7 @@ long staging_start(ProcessGroup *pg, const Collective *collective)
     move_to_host(slot, collective, &in_bytes);
     CUDA_CHECK(cudaEventRecord(staging->ready, compute));
     CUDA_CHECK(cudaStreamWaitEvent(staging->down, staging->ready, 0));
-    CUDA_CHECK(cudaStreamWaitEvent(staging->down, slot->up, 0)); // of the slot's last call
+    CUDA_CHECK(cudaStreamWaitEvent(staging->down, slot->up, 0)); // of the slot's previous call
     if (in_bytes > 0)
         CUDA_CHECK(cudaMemcpyAsync((void *)slot->collective.in, collective->in, in_bytes,
                                    cudaMemcpyDeviceToHost, staging->down));
@@ -236,7 +236,7 @@ void staging_wait(ProcessGroup *pg, long ticket)
 {
     Staging *staging = pg->staging;
     wait_for(staging, ticket + 1);
-    // If a later call has the slot by now, its copy up comes after ours.
+    // If a later call has the slot by now, its copy up follows ours.
     const Slot *slot = &staging->slot[ticket % NUM_SLOTS];
     CUDA_CHECK(cudaStreamWaitEvent((cudaStream_t)staging->place.stream, slot->up, 0));
 }

@@ -12,14 +12,14 @@ void ring_all_gather(Mesh *mesh, const Collective *collective);
 /* tcp_doubling.c: few steps, for short messages. */
 void doubling_all_reduce(Mesh *mesh, const Collective *collective);
 
-/* tcp_halving.c: one tree for all counts and types; for 2, 4, 8, ... ranks. */
+/* tcp_halving.c: the same tree for any count and type; for 2, 4, 8, ... ranks. */
 void halving_all_reduce(Mesh *mesh, const Collective *collective);
 
 /* tcp_broadcast.c: the tree for short messages, the chain for long ones. */
 void tree_broadcast(Mesh *mesh, const Collective *collective);
 void chain_broadcast(Mesh *mesh, const Collective *collective);
 
-/* tcp_direct.c: root and the others, one after the other. */
+/* tcp_direct.c: the root and each other rank in turn. */
 void direct_reduce(Mesh *mesh, const Collective *collective);
 void direct_gather(Mesh *mesh, const Collective *collective);
 void direct_scatter(Mesh *mesh, const Collective *collective);

@@ -1,8 +1,8 @@
 /*
- * Reduce, gather and scatter: the root deals with one rank after the other.
+ * Reduce, gather and scatter: the root exchanges with one rank after the other.
  *
- * The simplest way, and for the few bytes of a metric good enough. Here the root's connection is
- * what takes the time; training's own traffic goes over the ring, where no rank is special.
+ * The simplest algorithm, and good enough for the few bytes of a metric. The root's connection is
+ * the bottleneck; training's own traffic uses the ring, where no rank is special.
  */
 #include <string.h>
 

@@ -2,17 +2,17 @@
  * Recursive doubling (Thakur, Rabenseifner and Gropp, "Optimization of collective communication
  * operations in MPICH", 2005).
  *
- * In step k each rank swaps all it has with the rank whose number differs in bit k, and adds: after
- * log2(n) steps everybody has everything. The ring moves fewer bytes but takes 2 (n - 1) steps; for
- * short messages it is the steps that cost. Where n is no power of two, the ranks beyond the
- * largest one hand their numbers to a lower rank first and get the result at the end.
+ * In step k each rank swaps its sum with the rank whose number differs in bit k, and adds: after
+ * log2(n) steps all have the total. The ring moves fewer bytes but takes 2 (n - 1) steps, and for
+ * short messages steps are what costs. If n is no power of two, the ranks beyond the largest one
+ * first send their numbers to a lower rank, and get the result at the end.
  */
 #include "common/dist/reduce_ops.h"
 #include "common/dist/tcp_collectives.h"
 #include "common/dist/tcp_exchange.h"
 
-/* Adds another rank's numbers to ours. Both sides put the lower rank's first and so get the same
- * bits, also where a op b is not b op a (the largest of 0 and -0, or of NaNs). */
+/* Combines another rank's numbers with ours. Both sides put the lower rank's first, so they get the
+ * same bits even if a op b is not b op a (the maximum of 0 and -0, or of NaNs). */
 static void combine(const Mesh *mesh, const Collective *collective, int other, const void *theirs)
 {
     const void *ours = collective->out;
@@ -29,7 +29,8 @@ void doubling_all_reduce(Mesh *mesh, const Collective *collective)
     int power = 1;
     while (2 * power <= n)
         power *= 2;
-    const int extra = rank < n - power ? rank + power : NOBODY; // the rank beyond that is ours
+    const int extra = rank < n - power ? rank + power : NOBODY; // the rank beyond `power` that we
+                                                                // serve
 
     if (rank >= power) {
         message_send(mesh, rank - power, data, bytes);

@@ -2,27 +2,26 @@
  * Recursive halving and doubling (Rabenseifner, "Optimization of collective reduction operations",
  * 2004): the all-reduce of --reduce-order fixed.
  *
- * The ranks add up as a tree: rank r and r + n/2, then r + n/4 of those sums, down to r + 1. So
- * that no byte is added twice, a rank sends its partner one half of what it has and adds up the
- * other; at the end it has 1/n of the array, complete. Then the same way back: partners swap what
- * they have, and it doubles. A rank sends 2 (n - 1) / n of the array as in the ring, in 2 log2(n)
+ * The ranks add up as a tree: rank r and r + n/2, then r + n/4 of those sums, down to r + 1. In
+ * each step a rank sends its partner one half of what it has and adds up the other, so no byte is
+ * added twice; at the end it has 1/n of the array, complete. Then the reverse: partners swap what
+ * they have, which doubles. A rank sends 2 (n - 1) / n of the array as in the ring, in 2 log2(n)
  * steps.
  *
- * In the ring each block of the array is added up in another order, which depends on the number of
- * ranks and on the bounds of the block. Here each number is the same sum of the same two sums,
- * however the gradients are cut into buckets; and 8 ranks' sum of r and r + 4 is what a group of 4
- * ranks has on rank r already.
+ * In the ring each block of the array is summed in another order, which depends on the number of
+ * ranks and on block bounds. Here every number is summed by the same tree, however gradients are
+ * cut into buckets; and what 8 ranks sum from r and r + 4 is what 4 ranks already have on rank r.
  */
 #include "common/dist/reduce_ops.h"
 #include "common/dist/tcp_collectives.h"
 #include "common/dist/tcp_exchange.h"
 
-/* What a rank has of the array at some level: elements [begin, end). */
+/* A rank's share of the array at some level: elements [begin, end). */
 typedef struct {
     size_t begin, end;
 } Range;
 
-/* The half that this rank keeps when it meets the rank `distance` away, and the partner's. */
+/* The upper or the lower half. */
 static Range half_of(Range whole, bool upper)
 {
     const size_t middle = whole.begin + (whole.end - whole.begin) / 2;

@@ -1,7 +1,7 @@
 /*
- * Were callers heard one after the other, a stranger who connects and says nothing would keep the
- * ranks behind him waiting, and a thousand of them would keep them out for good. So everybody who
- * calls has a place, and whoever has said enough first goes first.
+ * If callers were read one after the other, a stranger that connects and sends nothing would delay
+ * the ranks after it, and a thousand of them would keep ranks out for good. So every caller gets a
+ * place, and the first with a complete hello is served first.
  */
 #include "common/dist/tcp_lobby.h"
 
@@ -36,8 +36,7 @@ static Caller leave(Lobby *lobby, int place)
     return caller;
 }
 
-/* Takes in one more, if somebody calls. False: it cannot be done, and nobody's leaving would help.
- */
+/* Accepts one more caller, if there is one. False: cannot, and dropping others would not help. */
 static bool enter(Lobby *lobby)
 {
     const int fd = net_accept(lobby->listen_fd, 0);
@@ -45,14 +44,14 @@ static bool enter(Lobby *lobby)
         return true;
     if (fd < 0 && lobby->num_callers == 0)
         return false;
-    if (fd < 0 || lobby->num_callers == LOBBY_PLACES) // no descriptor, no place
+    if (fd < 0 || lobby->num_callers == LOBBY_PLACES) // out of descriptors or places
         lobby_turn_away(lobby, leave(lobby, 0).fd);
     if (fd >= 0)
         lobby->caller[lobby->num_callers++] = (Caller){ .fd = fd, .since = seconds_now() };
     return true;
 }
 
-/* Takes what has come of his hello. False: he is to go. */
+/* Reads what has arrived of a hello. False: drop the caller. */
 static bool listen_to(Caller *caller)
 {
     const ssize_t n = recv(caller->fd, caller->hello + caller->bytes,
@@ -63,7 +62,7 @@ static bool listen_to(Caller *caller)
     return n > 0 || (is_silent && seconds_now() < caller->since + HELLO_SECONDS);
 }
 
-/* Sleeps until somebody calls or says something, or has to go, or it is too late. */
+/* Sleeps until a connection or bytes arrive, a caller's time is up, or the deadline. */
 static void wait_for_callers(const Lobby *lobby, double deadline)
 {
     struct pollfd pollfds[LOBBY_PLACES + 1] = { { .fd = lobby->listen_fd, .events = POLLIN } };

@@ -1,4 +1,4 @@
-/* tcp_lobby.h - who has called and not said yet who he is: all are listened to at once. */
+/* tcp_lobby.h - connections that have not identified themselves yet, all read at once. */
 #ifndef COMMON_DIST_TCP_LOBBY_H
 #define COMMON_DIST_TCP_LOBBY_H
 
@@ -6,12 +6,12 @@
 #include <stdint.h>
 
 #define LOBBY_PLACES 64
-#define LOBBY_HELLO_BYTES 32 // of every caller, before anything else
+#define LOBBY_HELLO_BYTES 32 // sent first by every caller
 
 typedef struct {
     int fd;
     double since; // on the clock of seconds_now()
-    size_t bytes; // of the hello that have come
+    size_t bytes; // of the hello received so far
     unsigned char hello[LOBBY_HELLO_BYTES];
 } Caller;
 
@@ -19,19 +19,20 @@ typedef struct {
 typedef struct {
     int listen_fd;
     int num_callers;
-    Caller caller[LOBBY_PLACES]; // the one who has waited longest comes first
+    Caller caller[LOBBY_PLACES]; // oldest first
     int num_turned_away;
 } Lobby;
 
-/* Waits for the next caller whose hello is whole. Returns his descriptor, which is ours now; -1 and
- * errno after the deadline. Who says too little for a second is turned away; and where all places
- * are taken, who has waited longest: a rank says hello at once, so a crowd does not keep it out. */
+/* Waits for the next caller with a complete hello. Returns the descriptor, which the caller must
+ * close; -1 and errno after the deadline. A connection without a complete hello after a second is
+ * closed; if all places are taken, the oldest is: a rank sends its hello at once, so a crowd does
+ * not keep it out. */
 int lobby_next(Lobby *lobby, unsigned char hello[LOBBY_HELLO_BYTES], double deadline);
 
-/* Hangs up on somebody who is none of us, and says so (of the first few). */
+/* Closes the connection of a stranger, and logs it (the first few). */
 void lobby_turn_away(Lobby *lobby, int fd);
 
-/* Hangs up on all that are left. Does not close listen_fd. */
+/* Closes all connections left. Does not close listen_fd. */
 void lobby_close(Lobby *lobby);
 
 #endif

@@ -1,17 +1,16 @@
 /*
  * Two rings of bytes, one each way, in memory that both ranks see.
  *
- * Each ring has one writer and one reader and needs no lock: the writer alone moves `written`, the
- * reader alone moves `read`, each after it has done its copying. What is to be added up is added
- * straight from the ring. A message begins on a boundary of its own, so that its numbers lie
- * aligned and its header in one piece.
+ * Each ring has one writer and one reader and needs no lock: only the writer advances `written`,
+ * only the reader `read`, each after copying. Reductions read straight from the ring. A message
+ * begins at an aligned index, so that its numbers are aligned and its header is contiguous.
  *
- * Who finds nothing to do goes to sleep on the connection, as without shared memory: so timeouts,
- * notices and dead peers are seen in the one place where they were before. It says so first
- * (`asleep`) and then looks once more; the other side moves its index first and then looks whether
- * somebody sleeps. In whatever order these four happen, one of the two sees the other: nobody
- * sleeps through a message (this is Dekker's protocol; it holds as long as no store may be delayed
- * beyond the load behind it, which sequentially consistent atomics, C's default, guarantee).
+ * A side with nothing to do sleeps on the connection, as without shared memory: so timeouts,
+ * notices and dead peers are handled in one place. It sets `asleep` and then checks the index once
+ * more; the other side advances its index and then checks `asleep`. In any order of these four, one
+ * side sees the other, and no wake-up is lost. (This is Dekker's protocol: no store may be
+ * reordered after the load that follows it, which sequentially consistent atomics, C's default,
+ * guarantee.)
  */
 #include "common/dist/tcp_pipe.h"
 
@@ -20,7 +19,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-// Copied before the other side sees any of it: while it takes one piece, we copy the next.
+// Published piece by piece: while the other side reads one, we copy the next.
 #define PIECE_BYTES ((size_t)64 * 1024)
 
 static size_t min(size_t a, size_t b)
@@ -28,14 +27,13 @@ static size_t min(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* How much of a payload of `rest` bytes lies or fits at index in one piece, if `bytes` are there.
- */
+/* How much of a payload of `rest` bytes is contiguous at index, if `bytes` are available. */
 static size_t piece_bytes(uint64_t index, size_t bytes, size_t rest)
 {
     return min(min(bytes, rest), min(PIPE_BYTES - index % PIPE_BYTES, PIECE_BYTES));
 }
 
-/* The index behind a piece; behind the last one, the beginning of the next message. */
+/* The index after a piece; after the last, that of the next message. */
 static uint64_t index_behind(uint64_t index, size_t piece, size_t rest)
 {
     index += piece;
@@ -51,7 +49,7 @@ static ssize_t nothing(int reason)
 static void ring_bell(Pipe *pipe)
 {
     if (atomic_load(&pipe->theirs->asleep) != 0 && atomic_exchange(&pipe->theirs->asleep, 0) != 0)
-        // A full connection is a bell that rings already; a closed one is found by who waits on it.
+        // If the connection is full, a wake-up is pending; a closed one is noticed by mesh_wait.
         (void)!send(pipe->bell, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
@@ -99,7 +97,7 @@ void pipe_release(Pipe *pipe)
     ring_bell(pipe);
 }
 
-/* Since we have looked last. */
+/* Since the last check. */
 static bool has_news(const Pipe *pipe, short events)
 {
     return events == POLLIN ? atomic_load(&pipe->theirs->written) != pipe->seen_written

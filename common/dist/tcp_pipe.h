@@ -7,24 +7,24 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
-#define PIPE_BYTES ((size_t)1024 * 1024) // of a ring: it shall stay in the cache of two cores
-#define PIPE_ALIGNMENT 128 // of a message; a header is shorter and so never goes round the end
+#define PIPE_BYTES ((size_t)1024 * 1024) // of a ring: stays in the cache of two cores
+#define PIPE_ALIGNMENT 128 // of a message; a header is shorter, so it never wraps around
 #define PIPE_GRAIN 32 // an index is a multiple of it, and so is a header
 
 /* What one rank tells the other. Indices count bytes since the beginning. */
 typedef struct {
-    _Alignas(PIPE_ALIGNMENT) _Atomic uint64_t written; // into ring
+    _Alignas(PIPE_ALIGNMENT) _Atomic uint64_t written; // into `ring`
     _Alignas(PIPE_ALIGNMENT) _Atomic uint64_t read; // of the other's ring
-    _Alignas(PIPE_ALIGNMENT) _Atomic uint32_t asleep; // or about to be: ring the bell
+    _Alignas(PIPE_ALIGNMENT) _Atomic uint32_t asleep; // or about to sleep: send the wake-up byte
     _Alignas(PIPE_ALIGNMENT) char ring[PIPE_BYTES];
 } PipeEnd;
 
-/* As it lies in the memory. */
+/* The layout of the shared memory. */
 typedef struct {
     PipeEnd end[2]; // the lower rank's, the higher rank's
 } PipeMemory;
 
-/* One rank's view. What it knows itself it never reads from memory that another can write. */
+/* One rank's view. Its own state is never read from memory that another process can write. */
 typedef struct Pipe {
     PipeMemory *memory;
     PipeEnd *own, *theirs;
@@ -34,9 +34,9 @@ typedef struct Pipe {
 } Pipe;
 
 /* As sendmsg and recvmsg with MSG_DONTWAIT do, for a header (whole, or nothing) and a part of the
- * payload: returns how many bytes were moved, or -1 and EAGAIN. Both sides ask for the same parts.
- * Elements are not torn. EPROTO: the indices make no sense. pipe_receive does not copy the payload,
- * but sets part[1].iov_base to where it lies, until pipe_release. */
+ * payload: returns how many bytes were moved, or -1 and EAGAIN. Both sides use the same parts.
+ * Elements are never split. EPROTO: the indices are invalid. pipe_receive does not copy the
+ * payload, but points part[1].iov_base to it, until pipe_release. */
 ssize_t pipe_send(Pipe *pipe, const struct iovec part[2]);
 ssize_t pipe_receive(Pipe *pipe, struct iovec part[2]);
 void pipe_release(Pipe *pipe);

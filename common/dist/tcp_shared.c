@@ -1,11 +1,11 @@
 /*
- * Two ranks on one machine agree on memory that both see.
+ * Two ranks on one machine set up shared memory.
  *
- * The lower rank makes it, a file that is in no folder (memfd_create), and tells the other over
- * their connection where it is: which process, which descriptor. The higher rank looks there
- * through /proc for the name that it must have, with a random number in it. On another machine, or
- * in a container that does not see the process, there is no such thing, and the two go on without.
- * Nobody keeps a descriptor: whatever ends the ranks, the memory goes with them.
+ * The lower rank creates it, a file in no folder (memfd_create), and sends the other its pid and
+ * descriptor over their connection. The higher rank opens it through /proc and checks its name,
+ * which contains a random number. On another machine, or in a container that does not see the
+ * process, there is no such file, and the two do without. Neither keeps a descriptor: however the
+ * ranks end, the memory goes with them.
  */
 #include "common/dist/tcp_shared.h"
 
@@ -37,7 +37,7 @@ static bool is_disabled(void)
     return value != NULL && value[0] != '\0' && strcmp(value, "0") != 0;
 }
 
-/* Has the network in it, too: what one machine shows as several shall behave as several. */
+/* Includes the network namespace: nodes simulated on one machine must behave as several. */
 static void name_of(uint64_t nonce, char name[NAME_BYTES])
 {
     struct stat network = { 0 };
@@ -51,7 +51,7 @@ static PipeMemory *map(int fd)
     return memory == MAP_FAILED ? NULL : memory;
 }
 
-/* Returns NULL and no offer if the system has none, or nobody wants it. */
+/* Returns NULL and no offer if the system refuses, or DDP_SHM_DISABLE is set. */
 static PipeMemory *make_memory(Offer *offer)
 {
     char name[NAME_BYTES];
@@ -59,7 +59,7 @@ static PipeMemory *make_memory(Offer *offer)
     *offer = (Offer){ .pid = getpid(), .fd = -1 };
     SYS_CHECK(getrandom(&offer->nonce, sizeof offer->nonce, 0));
     name_of(offer->nonce, name);
-    // Sealed: nobody can make it shorter, and to touch what is behind the end of a file is fatal.
+    // Sealed against shrinking: access beyond the end of a file would be fatal.
     const int fd = is_disabled() ? -1 : memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd >= 0 && ftruncate(fd, sizeof *memory) == 0 &&
         fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) == 0)
@@ -71,7 +71,7 @@ static PipeMemory *make_memory(Offer *offer)
     return memory;
 }
 
-/* NULL: what is there is not what was offered. */
+/* NULL: it is not the memory that was offered. */
 static PipeMemory *find_memory(const Offer *offer)
 {
     char path[64], name[NAME_BYTES], due[NAME_BYTES + 32], found[sizeof due] = "";
@@ -131,7 +131,7 @@ static void answer_offer(Mesh *mesh, int peer)
         open_pipe(mesh, peer, memory);
 }
 
-/* All ranks go through their peers in the same order: so some pair can always go on. */
+/* All ranks visit their peers in the same order, so some pair can always proceed. */
 void shared_init(Mesh *mesh)
 {
     for (int peer = 0; peer < mesh->world_size; peer++)

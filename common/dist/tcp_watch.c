@@ -1,11 +1,11 @@
 /*
- * How a rank of the tcp backend waits without hanging, and how it finds out who is to blame.
+ * How a rank of the tcp backend waits without hanging, and finds out which rank is to blame.
  *
- * While it waits for data it watches the notices of all peers: the kernel closes the connections of
- * a process that dies, and a rank that gives up tells everybody why, so that every rank's last line
- * names the root cause and not its messenger. Whoever waits for a while says so, and for whom. When
- * the time is over, these notices form a chain from rank to rank; at its end is one that says
- * nothing, because it is stopped, or stuck, or was never in the call.
+ * While waiting for data it watches the notices of all peers: the kernel closes the connections of
+ * a process that dies, and a rank that gives up tells all why, so that every rank's last line names
+ * the root cause. A rank that waits for a while tells the others for whom. At the timeout these
+ * notices form a chain from rank to rank; at its end is one that is silent, because it is stopped,
+ * or stuck, or never made the call.
  */
 #include "common/dist/tcp_watch.h"
 
@@ -24,10 +24,10 @@
 #include "common/dist/observer.h"
 #include "common/dist/tcp_pipe.h"
 
-#define SPIN_SECONDS 50e-6 // some round trips between two ranks of a machine: see spins
-#define TELL_SECONDS 0.1 // a rank that waits tells the others after so long, then ever more seldom
+#define SPIN_SECONDS 50e-6 // a few round trips between two ranks of a machine: see spins
+#define TELL_SECONDS 0.1 // a waiting rank tells the others after this, then less and less often
 #define LOOK_SECONDS 1e-3
-#define LAST_WORD_SECONDS 1.0 // a closed connection's notice may be on the way for so long
+#define LAST_WORD_SECONDS 1.0 // a closed connection's last notice may take this long to arrive
 #define CULPRIT_MS 200
 
 static bool concerns_all(const Call *call)
@@ -71,11 +71,11 @@ void mesh_abort(Mesh *mesh, const char *format, ...)
     va_end(args);
     for (int peer = 0; peer < mesh->world_size; peer++)
         notice_send(mesh, peer, &notice);
-    if (mesh->pg != NULL) // else it is about to form
+    if (mesh->pg != NULL) // else it is still being formed
         collective_report(&(Collective){ .pg = mesh->pg, .op_id = mesh->op_id }, COLLECTIVE_FAILED);
 
-    // A process that dies closes its connections before its parent hears of its end. The launcher
-    // shall hear of that one first: the first to end counts as the culprit.
+    // A dying process closes its connections before its parent is told. The launcher must see that
+    // one first: it takes the first to end for the culprit.
     progress_finish();
     log_info("fatal: %s%s", notice.text, process_group_advice(mesh->pg));
     log_leave_words(notice.text);
@@ -83,8 +83,7 @@ void mesh_abort(Mesh *mesh, const char *format, ...)
     _exit(EXIT_FAILURE);
 }
 
-/* Our call of the same number as a peer's, which we may have left already. NULL if there is none.
- */
+/* Our call with the peer's sequence number, perhaps completed already. NULL if there is none. */
 static const Call *counterpart(const Mesh *mesh, const Call *theirs)
 {
     for (const Call *ours = mesh->recent; ours < mesh->recent + NUM_RECENT_CALLS; ours++)
@@ -136,7 +135,7 @@ static bool notice_read(Mesh *mesh, int peer)
     mesh->peer[peer].last = notice;
     mesh->peer[peer].heard_at = seconds_now();
 
-    // Ranks that wait for each other in different calls never see each other's messages.
+    // Ranks waiting for each other in different calls never see each other's messages.
     const Call *ours = counterpart(mesh, &notice.call);
     if (ours != NULL && memcmp(ours, &notice.call, sizeof *ours) != 0)
         mesh_mismatch(mesh, peer, &notice.call);
@@ -150,7 +149,7 @@ static bool poll_peers(Mesh *mesh, int num_watched, double seconds)
     int lost = NOBODY;
     for (int peer = 0; ready > 0 && peer < mesh->world_size; peer++)
         if (mesh->watched[peer].revents != 0 && !notice_read(mesh, peer))
-            lost = peer; // not yet: another one may know why
+            lost = peer; // later: another peer's notice may say why
     if (lost != NOBODY)
         mesh_lost(mesh, lost);
     return ready > 0;
@@ -175,12 +174,13 @@ void mesh_begin(Mesh *mesh, const Collective *collective)
     mesh->deadline = now + mesh->timeout;
     mesh->tell_interval = TELL_SECONDS;
     mesh->tell_at = now + TELL_SECONDS;
-    // The slowest rank never waits, but reads as well. To look costs more than a short call.
+    // The slowest rank never waits, but must read notices too. Polling costs more than a short
+    // call.
     for (bool look = now >= mesh->look_at; look; look = poll_peers(mesh, mesh->world_size, 0))
         mesh->look_at = now + LOOK_SECONDS;
 }
 
-/* The time is over: follows the chain of those who wait for each other to the one who does not. */
+/* Timeout: follows the chain of waiting ranks to the one that does not wait. */
 static noreturn void time_is_over(Mesh *mesh, int waits_for)
 {
     const double recently = seconds_now() - mesh->timeout / 2;
@@ -212,9 +212,9 @@ static void tell_peers(Mesh *mesh, int waits_for)
     mesh->tell_at = seconds_now() + mesh->tell_interval;
 }
 
-/* Is it too early to sleep? To be woken takes longer than most messages; but only a rank whose
- * caller waits has nothing better to do. Where ranks share a core, it goes to the next of them each
- * time: the one we wait for may be among them. */
+/* Is it too early to sleep? Waking up takes longer than most messages; but spinning is only for a
+ * rank whose caller waits. If ranks share a core, yields each time: the rank we wait for may need
+ * it. */
 static bool spins(Mesh *mesh, double now)
 {
     if (mesh->idle_since == 0)
@@ -226,7 +226,7 @@ static bool spins(Mesh *mesh, double now)
     return true;
 }
 
-/* Has poll watch the connection to a peer; false if its pipe has news already. */
+/* Makes poll watch the connection to a peer; false if its pipe has news already. */
 static bool watch(const Mesh *mesh, struct pollfd *data, int peer, short events)
 {
     data->fd = -1;
