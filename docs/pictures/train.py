@@ -1,4 +1,4 @@
-"""The pictures of chapters 01 and 02."""
+"""The pictures of chapters 01 and 02, and of On a GPU."""
 from picture import COLOURS, GREY, INK, LIGHT, PALE, PAPER, Picture
 
 
@@ -267,7 +267,7 @@ def overlap():
 
 
 def streams():
-    """02: who does what on a GPU; a sketch, not a measurement."""
+    """On a GPU: who does what; a sketch, not a measurement."""
     p = Picture(760, 300)
     p.text(145, 28, "time, from left to right (a sketch, not a measurement)", "start", 12, GREY)
     for y, title in ((64, "host"), (134, "compute stream"), (224, "communication")):
