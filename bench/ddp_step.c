@@ -3,18 +3,23 @@
  * one thread and a batch of 64 for each, digits in memory. `alone` leaves out all communication:
  * so many trainings that happen to run at the same time, which is the most that could be had.
  * `in-step` has them wait for each other after each step, and nothing else: whatever holds up one
- * then holds up all, which no backend can help.
+ * then holds up all, which no backend can help. `caller` is the reducer without the progress
+ * thread: nothing moves before the training waits for it.
+ * Beside the clock stands the processor's time of all threads: it shows what messages cost, where
+ * the clock also shows who waited for whom.
  * Beside it: ddp_step.py, the same with PyTorch's DDP over gloo.
  *
- *     03_torchrun_env/ddprun --nproc-per-node 2 build/bench/ddp_step [steps [alone|in-step]]
+ *     03_torchrun_env/ddprun --nproc-per-node 2 build/bench/ddp_step [steps [alone|in-step|caller]]
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "common/base/args.h"
 #include "common/base/log.h"
 #include "common/data/dataloader.h"
+#include "common/dist/backend.h"
 #include "common/dist/ddp.h"
 #include "common/dist/env.h"
 #include "common/nn/optim.h"
@@ -56,27 +61,41 @@ static void run(const Training *training, int steps)
     }
 }
 
+static double processor_seconds(void)
+{
+    struct timespec time;
+    SYS_CHECK(clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time));
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
 /* The ranks begin together, and each counts until it is done. */
 static void measure(const Training *training, ProcessGroup *pg, int steps)
 {
     run(training, WARM_UP);
     barrier(pg);
-    const double begin = seconds_now();
+    const double begin = seconds_now(), begin_spent = processor_seconds();
     run(training, steps);
     const double rate = steps * BATCH_SIZE / (seconds_now() - begin);
+    const double spent = 1e3 * (processor_seconds() - begin_spent) / steps;
     const double sum = all_reduce_scalar(pg, rate, REDUCE_SUM);
-    if (pg->rank == 0)
-        printf("{\"case\": \"%d ranks\", \"value\": %.6g, \"unit\": \"samples/s\"}\n",
-               pg->world_size, sum);
+    const double mean = all_reduce_scalar(pg, spent, REDUCE_MEAN);
+    if (pg->rank != 0)
+        return;
+    printf("{\"case\": \"%d ranks\", \"value\": %.6g, \"unit\": \"samples/s\"}\n", pg->world_size,
+           sum);
+    printf("{\"case\": \"%d ranks, processor's time of a step\", \"value\": %.6g, "
+           "\"unit\": \"ms\"}\n",
+           pg->world_size, mean);
 }
 
 int main(int argc, char **argv)
 {
     const int steps = argc > 1 ? atoi(argv[1]) : 40;
-    const bool in_step = argc > 2 && strcmp(argv[2], "in-step") == 0;
-    const bool alone = in_step || (argc > 2 && strcmp(argv[2], "alone") == 0);
+    const char *mode = argc > 2 ? argv[2] : "reducer";
+    const bool in_step = strcmp(mode, "in-step") == 0, caller = strcmp(mode, "caller") == 0;
+    const bool alone = in_step || strcmp(mode, "alone") == 0;
     CHECK(steps > 0, "%s steps: it is a number from 1 on", argv[1]);
-    CHECK(alone || argc < 3, "%s: there are alone and in-step", argv[2]);
+    CHECK(alone || caller || argc < 3, "%s: there are alone, in-step and caller", mode);
     Args args;
     args_defaults(&args, "cnn");
     args.device = "cpu";
@@ -88,6 +107,10 @@ int main(int argc, char **argv)
     ProcessGroup pg;
     process_group_init(&pg, &args, env_str("MASTER_ADDR"), env_int("MASTER_PORT"), rank, world_size,
                        device.place);
+    Backend without_thread = *pg.backend;
+    without_thread.go = NULL; // no bucket wakes the thread
+    if (caller)
+        pg.backend = &without_thread;
     Rng rng;
     rng_seed(&rng, args.seed);
     Dataset dataset;

@@ -49,10 +49,11 @@ for line in sys.stdin:
     awk -v a="$loss" -v b="${stderr#*loss }" 'BEGIN { exit !(a > 0 && (a - b) ^ 2 <= (1e-6 * b) ^ 2) }'
 }
 
-@test "ddp_step: two ranks, together and alone" {
-    for alone in "" alone; do
-        figures "2 ranks samples/s" \
-            03_torchrun_env/ddprun --nproc-per-node 2 "$BUILD/bench/ddp_step" 2 $alone
+@test "ddp_step: two ranks, together, without the thread, alone and in step" {
+    for mode in "" caller alone in-step; do
+        figures "2 ranks samples/s
+2 ranks, processor's time of a step ms" \
+            03_torchrun_env/ddprun --nproc-per-node 2 "$BUILD/bench/ddp_step" 2 $mode
     done
 }
 
