@@ -11,6 +11,8 @@
 #define PIPE_ALIGNMENT 128 // of a message; a header is shorter, so it never wraps around
 #define PIPE_GRAIN 32 // an index is a multiple of it, and so is a header
 
+_Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "a lock would be of no use between processes");
+
 /* What one rank tells the other. Indices count bytes since the beginning. */
 typedef struct {
     _Alignas(PIPE_ALIGNMENT) _Atomic uint64_t written; // into `ring`

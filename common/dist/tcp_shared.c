@@ -57,18 +57,21 @@ static PipeMemory *make_memory(Offer *offer)
     char name[NAME_BYTES];
     PipeMemory *memory = NULL;
     *offer = (Offer){ .pid = getpid(), .fd = -1 };
+    if (is_disabled())
+        return NULL;
     SYS_CHECK(getrandom(&offer->nonce, sizeof offer->nonce, 0));
     name_of(offer->nonce, name);
     // Sealed against shrinking: access beyond the end of a file would be fatal.
-    const int fd = is_disabled() ? -1 : memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    const int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd >= 0 && ftruncate(fd, sizeof *memory) == 0 &&
-        fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) == 0)
-        memory = map(fd);
-    if (memory != NULL)
+        fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) == 0 && (memory = map(fd)) != NULL) {
         offer->fd = fd;
-    else if (fd >= 0)
+        return memory;
+    }
+    log_detail(LOG_DISTRIBUTED, "no memory can be shared: %s", strerror(errno));
+    if (fd >= 0)
         close(fd);
-    return memory;
+    return NULL;
 }
 
 /* NULL: it is not the memory that was offered. */
