@@ -25,6 +25,7 @@
 #define STRANGERS_TIMEOUT 300.0 // seconds, as torchrun's
 #define SETTLE_SECONDS 0.3 // in which the other nodes do what is left to do
 #define LEAVE_SECONDS 10.0 // to end, for the others, when their workers have ended
+#define TALK_SECONDS 60 // for all that is said to the store at a time, besides waiting for it
 #define LOOK_SECONDS 0.02 // between two looks at whether they have
 #define MAX_FAILURE (64 << 10) // bytes of JSON
 
@@ -79,17 +80,26 @@ void agents_join(Agents *agents, const Flags *flags)
     agents_begin(agents);
 }
 
-/* Talks to the store in a child, if there are others to talk to. */
+/* Talks to the store in a child, if there are others to talk to. One that fails has not said all,
+ * and half an answer to it may still come: from then on node 0 is out of reach. */
 static void talk(Agents *agents, void (*words)(Agents *agents))
 {
-    const pid_t child = agents->in_touch ? fork() : -1;
+    if (!agents->in_touch)
+        return;
+    const pid_t child = fork();
     if (child == 0) {
-        close(STDERR_FILENO); // that the store is gone, the pulse says
+        close(STDERR_FILENO); // that the store is gone, the launcher says
+        alarm(TALK_SECONDS + (unsigned)agents->store.timeout); // a thread's lock opens here no more
         words(agents);
         _exit(EXIT_SUCCESS);
     }
-    if (child > 0)
-        waitpid(child, NULL, 0);
+    int status = EXIT_FAILURE;
+    if (child < 0)
+        log_warning("cannot start a process that talks to node 0: %s", strerror(errno));
+    else
+        waitpid(child, &status, 0);
+    agents->in_touch = status == 0;
+    agents->left_out |= status != 0;
 }
 
 static void say_done(Agents *agents)
@@ -151,7 +161,7 @@ static Verdict ask_how(Agents *agents)
 {
     talk(agents, read_end);
     const char *end = agents->found->end;
-    agents->left_out = end[0] == '\0';
+    agents->left_out |= end[0] == '\0';
     if (strcmp(end, END_CHANGED) == 0)
         return VERDICT_CHANGED;
     if (strcmp(end, END_FAILED) == 0 || agents->done_since == 0)
@@ -161,10 +171,10 @@ static Verdict ask_how(Agents *agents)
 
 Verdict agents_verdict(Agents *agents)
 {
-    if (agents->verdict != VERDICT_NONE || !agents->in_touch)
+    if (agents->verdict != VERDICT_NONE || !(agents->in_touch || agents->left_out))
         return agents->verdict;
     const double waited = agents->done_since > 0 ? seconds_now() - agents->done_since : 0;
-    const PulseNews news = pulse_news(agents->pulse);
+    const PulseNews news = agents->left_out ? PULSE_LOST : pulse_news(agents->pulse);
     Failure failure;
     if (news == PULSE_OVER) {
         agents->verdict = ask_how(agents);
