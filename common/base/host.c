@@ -5,6 +5,7 @@
  */
 #include "common/base/host.h"
 
+#include <limits.h>
 #include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -16,18 +17,43 @@
 
 #include "common/base/log.h"
 
-/* cgroup v2: "max 100000" or "150000 100000", microseconds of CPU per period. 0: no quota. */
-static int cgroup_cores(void)
+#define CGROUPS "/sys/fs/cgroup"
+
+/* "max 100000" or "150000 100000", microseconds of CPU per period. INT_MAX: no quota. */
+static int quota_of(const char *folder)
 {
-    FILE *file = fopen("/sys/fs/cgroup/cpu.max", "r");
+    char path[PATH_MAX + sizeof "/cpu.max"];
+    snprintf(path, sizeof path, "%s/cpu.max", folder);
+    FILE *file = fopen(path, "r");
     if (file == NULL)
-        return 0;
+        return INT_MAX;
     long quota = 0, period = 0;
     const int fields = fscanf(file, "%ld %ld", &quota, &period);
     fclose(file);
-    if (fields != 2 || quota <= 0 || period <= 0)
-        return 0;
+    if (fields != 2 || quota <= 0 || period <= 0 || quota / period > INT_MAX)
+        return INT_MAX;
     return quota > period ? (int)(quota / period) : 1;
+}
+
+/* cgroup v2: the line "0::/a/b" names this process's group, and the quotas of those above hold for
+ * it, too. In a container that sees no further, it is "/". */
+static int cgroup_cores(void)
+{
+    char line[PATH_MAX], group[PATH_MAX + sizeof CGROUPS] = CGROUPS;
+    FILE *file = fopen("/proc/self/cgroup", "r");
+    while (file != NULL && fgets(line, sizeof line, file) != NULL) {
+        line[strcspn(line, "\n")] = '\0';
+        if (strncmp(line, "0::/", 4) == 0)
+            snprintf(group, sizeof group, CGROUPS "%s", line + 3);
+    }
+    if (file != NULL)
+        fclose(file);
+    int cores = quota_of(group);
+    while (strlen(group) > strlen(CGROUPS)) {
+        *strrchr(group, '/') = '\0';
+        cores = quota_of(group) < cores ? quota_of(group) : cores;
+    }
+    return cores;
 }
 
 int host_env_count(const char *name)
@@ -48,7 +74,7 @@ int host_num_cores(void)
     if (sched_getaffinity(0, sizeof set, &set) == 0)
         cores = CPU_COUNT(&set);
     const int quota = cgroup_cores();
-    return quota > 0 && quota < cores ? quota : cores;
+    return quota < cores ? quota : cores;
 }
 
 char *host_cores(char *text, size_t bytes)

@@ -8,7 +8,8 @@
  * OMP_NUM_THREADS: a number, of a list ("4,2") the first; 0 if there is none, or too large a one. */
 int host_env_count(const char *name);
 
-/* The cores this process may use: its affinity mask, cut to the CPU quota of its control group. */
+/* The cores this process may use: its affinity mask, cut to the CPU quota of its control
+ * group and of those above (cgroup v2). */
 int host_num_cores(void);
 
 /* The cores in the mask as "0-3,8", cut off at `bytes`. Returns text. */
