@@ -19,6 +19,16 @@ start_ddprun() {
     done
 }
 
+@test "ddprun by SIGKILL: what its ranks have started goes, too" {
+    $DDPRUN --nproc-per-node 2 sh -c 'sh -c "trap : TERM; echo >\"\$OUT/up.\$RANK\"; sleep 1000" & wait' \
+        >"$OUT/said" 2>&1 3>&- &
+    job=$!
+    for rank in 0 1; do until_true 60 [ -e "$OUT/up.$rank" ]; done
+    kill -KILL $job
+    job_ends 137
+    rm -rf "${TMPDIR:?}"/*
+}
+
 @test "a rank of ddprun: its status becomes the launcher's, which names it" {
     for rank in 0 1; do
         for signal in INT TERM HUP KILL; do

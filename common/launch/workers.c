@@ -11,21 +11,42 @@
 #include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "common/base/log.h"
-#include "common/base/memory.h"
 
 #define KILL_SECONDS 10.0 // SIGKILL takes effect at once, unless a device driver hangs
 #define DOUBLE_SECONDS 0.3 // wrappers that pass on Ctrl-C deliver it twice
 
+/* The kernel kills our children with us, but not what they have started: that does a child of ours
+ * which outlives us. It has not got our threads: only plain system calls here, too. */
+static pid_t start_watcher(const Workers *workers)
+{
+    const pid_t launcher = getpid(), watcher = fork();
+    SYS_CHECK(watcher);
+    if (watcher > 0)
+        return watcher;
+    setsid(); // Ctrl-C is for the launcher
+    prctl(PR_SET_PDEATHSIG, SIGCHLD);
+    while (getppid() == launcher)
+        sigwaitinfo(&workers->signals, NULL); // others than that one, it need not hear
+    for (int i = 0; i < workers->num_workers; i++) {
+        if (workers->worker[i].has_group)
+            kill(-workers->worker[i].pid, SIGKILL);
+    }
+    _exit(EXIT_SUCCESS);
+}
+
 void workers_init(Workers *workers, int num_workers)
 {
     *workers = (Workers){ .num_workers = num_workers };
-    workers->worker = mem_calloc((size_t)num_workers, sizeof *workers->worker);
+    workers->worker = mmap(NULL, (size_t)num_workers * sizeof *workers->worker,
+                           PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    CHECK(workers->worker != MAP_FAILED, "out of memory");
 
     sigemptyset(&workers->signals);
     const int requests[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 };
@@ -41,12 +62,15 @@ void workers_init(Workers *workers, int num_workers)
     sigaddset(&blocked, SIGPIPE); // a console that is gone shall not end the job
     SYS_CHECK(sigprocmask(SIG_BLOCK, &blocked, &workers->old_mask));
     SYS_CHECK(prctl(PR_SET_CHILD_SUBREAPER, 1));
+    workers->watcher = start_watcher(workers);
 }
 
 void workers_free(Workers *workers)
 {
+    kill(workers->watcher, SIGKILL);
+    waitpid(workers->watcher, NULL, 0);
     sigprocmask(SIG_SETMASK, &workers->old_mask, NULL);
-    free(workers->worker);
+    munmap(workers->worker, (size_t)workers->num_workers * sizeof *workers->worker);
 }
 
 /* The child's part of workers_start. It shares memory with threads that it has not got: only plain

@@ -3,7 +3,8 @@
  *
  * A worker leads a session, and so a process group, of its own: a signal to it reaches what it
  * started, and Ctrl-C on the terminal reaches the launcher alone, which passes it on. When the
- * launcher dies, even by SIGKILL, the kernel kills the workers.
+ * launcher dies, even by SIGKILL, the kernel kills the workers, and a child of the launcher what is
+ * left of their groups.
  */
 #ifndef COMMON_LAUNCH_WORKERS_H
 #define COMMON_LAUNCH_WORKERS_H
@@ -26,10 +27,11 @@ typedef struct {
 } Worker;
 
 typedef struct {
-    Worker *worker; // [num_workers], by local rank
+    Worker *worker; // [num_workers], by local rank; memory shared with the watcher
     int num_workers;
     int num_running;
     int request; // the last signal that asked us to end, or 0
+    pid_t watcher; // kills the workers' groups when the launcher is gone
     sigset_t signals; // that wake us: SIGCHLD, and requests to end
     sigset_t old_mask; // blocked before, and in workers
 } Workers;
