@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/base/exit_status.h"
 #include "common/base/progress.h"
 
 #define LINE_MAX_BYTES 4096 // PIPE_BUF on Linux: writes of up to this size to a pipe are atomic
@@ -171,7 +172,7 @@ void usage_error(const char *format, ...)
     } else {
         sleep(1); // the first rank to end has the others killed: let the one that prints go first
     }
-    _exit(2);
+    _exit(EXIT_USAGE);
 }
 
 double seconds_now(void)
