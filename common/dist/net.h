@@ -5,8 +5,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Deadlines are times of seconds_now(). Nothing here dies: -1 and errno (ETIMEDOUT after the
- * deadline, ECONNRESET for a closed connection), since the caller knows who failed. */
+/* Deadlines are times of seconds_now(); looking up a name takes as long as the system's resolver
+ * takes (man resolv.conf), for which C has no deadline. Nothing here dies: -1 and errno (ETIMEDOUT
+ * after the deadline, ECONNRESET for a closed connection), since the caller knows who failed. */
 
 /* Listens on port (0: any free one) of the interface host names; on all of them if host is empty or
  * no address of this machine, or a name that resolves to loopback only here, as a machine's own

@@ -14,7 +14,8 @@ int tee_add(Tee *tee, int file_fd, int console_fd, const char *prefix);
 void tee_start(Tee *tee);
 
 /* Once the writers have ended: copies what is left, half lines too, and frees everything. Does not
- * wait for strangers who still hold a stream open. */
+ * wait for strangers who still hold a stream open; but for the console, as every program does: one
+ * that is held (Ctrl-S, a pager) may go on any time, and its reader wants all of it. */
 void tee_finish(Tee *tee);
 
 #endif
