@@ -1,10 +1,10 @@
 /*
- * Replicas start alike and take the same steps, so a bit that differs is a fault: of memory, of a
- * kernel that adds in another order, of a gradient that was not sent. Nothing in training shows it
- * but a loss that is a little worse.
+ * Replicas start alike and take the same steps, so a bit that differs is a fault: of memory, a
+ * kernel that adds in another order, a gradient that was not sent. In training it shows only as a
+ * slightly worse loss.
  *
- * A hash has 53 bits, as many as a double holds exactly: so it travels as one number, wherever the
- * group's data lies. The ranks agree if the largest equals the smallest.
+ * A hash has 53 bits, as many as a double holds exactly: so it is sent as one number, whatever the
+ * group's place. The ranks agree if the largest equals the smallest.
  */
 #include "common/fault/check_sync.h"
 
@@ -17,10 +17,10 @@
 #include "common/base/rank_list.h"
 
 #define HASH_BITS 53
-#define NUM_LANES 4 // multiplications that do not wait for each other
+#define NUM_LANES 4 // independent multiplications
 #define PIECE_BYTES ((size_t)64 * 1024)
 
-/* FNV-1a over 64-bit words (Fowler, Noll and Vo), in lanes; the bits of a product mix upwards, so
+/* FNV-1a over 64-bit words (Fowler, Noll and Vo), in lanes; a product mixes bits upwards only, so
  * each word is folded once more. */
 static uint64_t mix(uint64_t hash, uint64_t word)
 {
@@ -52,7 +52,7 @@ static uint64_t hash_tensor(uint64_t hash, Device *device, const float *array, c
     const size_t bytes = tensor->numel * sizeof(float);
     for (size_t done = 0; done < bytes; done += PIECE_BYTES) {
         const size_t size = bytes - done < PIECE_BYTES ? bytes - done : PIECE_BYTES;
-        piece[(size - 1) / sizeof *piece] = 0; // behind an odd number of floats
+        piece[(size - 1) / sizeof *piece] = 0; // padding of an odd number of floats
         device_copy(device, piece, data + done, size, COPY_TO_HOST);
         hash = hash_words(hash, piece, (size + sizeof *piece - 1) / sizeof *piece);
     }
@@ -71,7 +71,7 @@ static bool is_same(ProcessGroup *pg, uint64_t hash)
     return all_reduce_scalar(pg, number, REDUCE_MAX) == all_reduce_scalar(pg, number, REDUCE_MIN);
 }
 
-/* The ranks whose hash is not the one that most have; of two equal halves, rank 0's is right. */
+/* The ranks whose hash is not the majority's; in a tie, rank 0's is right. */
 static void find_odd_ranks(ProcessGroup *pg, uint64_t hash, bool *odd)
 {
     const int n = pg->world_size;
@@ -94,7 +94,7 @@ static void find_odd_ranks(ProcessGroup *pg, uint64_t hash, bool *odd)
     free(all);
 }
 
-/* Does this tensor differ between the ranks? Then the program ends. */
+/* Ends the program if this tensor differs between the ranks. */
 static void check_tensor(ProcessGroup *pg, const Optimizer *optim, int array, int i)
 {
     const Model *model = optim->model;
@@ -111,7 +111,7 @@ static void check_tensor(ProcessGroup *pg, const Optimizer *optim, int array, in
         odd[rank] = !odd[rank];
     rank_list(odd, n, usual_ranks);
     free(odd);
-    // First the goodbye: who ends without is taken for lost, and the others say that instead.
+    // First the goodbye: without it the others would report this rank as lost instead.
     process_group_destroy(pg);
     die("the replicas differ after step %" PRIu64 ", first in %s%s%s: %s differ%s from %s",
         model->step, tensor->name, array > 0 ? "." : "",

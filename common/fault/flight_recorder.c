@@ -1,10 +1,9 @@
 /*
- * The recorder: one store to shared memory for each thing that happens to a collective.
+ * The recorder: a few stores to shared memory for each state of a collective.
  *
- * The kernel keeps a mapped page when the process that wrote it is killed, and writes it to the
- * file: so nothing has to be flushed, and nothing gets lost but with the machine. Where a call came
- * from is found by unwinding the stack, as addresses; turning those into lines is the reader's
- * work (tools/doctor/source_line.h).
+ * The kernel keeps a mapped page when its process is killed, and writes it to the file: so nothing
+ * needs flushing, and only a crash of the machine loses anything. A call's origin is recorded as
+ * the addresses of its stack; the reader turns those into lines (tools/doctor/source_line.h).
  */
 #include "common/fault/flight_recorder.h"
 
@@ -46,7 +45,7 @@ static void note_call(const FlightRecorder *recorder, FlightEntry *entry, const 
     entry->op = (int32_t)c->op;
     entry->root = process_group_global_rank(c->pg, c->root);
     memcpy(entry->group, c->pg->name, sizeof entry->group);
-    for (int i = 0; i < FLIGHT_FRAMES; i++) // - 1: in the call, not behind it
+    for (int i = 0; i < FLIGHT_FRAMES; i++) // - 1: inside the call instruction, not after it
         entry->frame[i] = i < num_frames ? (uint64_t)frame[i] - recorder->load_bias - 1 : 0;
     atomic_store_explicit(&entry->number, c->op_id + 1, memory_order_release);
 }
@@ -58,7 +57,7 @@ static void see(void *context, const Collective *collective, CollectiveState sta
     if (state == COLLECTIVE_SCHEDULED)
         note_call(recorder, entry, collective);
     else if (atomic_load_explicit(&entry->number, memory_order_acquire) != collective->op_id + 1)
-        return; // so late that its slot is another's
+        return; // too late: its slot was reused
     else if (state == COLLECTIVE_STARTED)
         entry->started_ns = flight_now();
     else if (state == COLLECTIVE_COMPLETED)
@@ -67,7 +66,7 @@ static void see(void *context, const Collective *collective, CollectiveState sta
         entry->failed_ns = flight_now();
 }
 
-/* The first is the program itself. */
+/* The first entry is the program itself. */
 static int take_load_bias(struct dl_phdr_info *info, size_t bytes, void *bias)
 {
     (void)bytes;
@@ -75,11 +74,11 @@ static int take_load_bias(struct dl_phdr_info *info, size_t bytes, void *bias)
     return 1;
 }
 
-/* A file of the record's size in which every byte has its place on the disk: or the kernel would
- * end the rank when it finds none. Returns NULL, with errno, where there cannot be one. */
+/* A file of the record's size with all its disk blocks allocated: a full disk would otherwise kill
+ * the rank later, with SIGBUS. NULL and errno on failure. */
 static FlightRecord *map_file(const char *path)
 {
-    unlink(path); // not to be shared with an earlier attempt whose rank still writes
+    unlink(path); // an earlier attempt's rank may still be writing to it
     const int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (fd < 0)
         return NULL;
@@ -110,7 +109,7 @@ static void write_header(FlightRecord *record, int rank, int world_size)
     if (readlink("/proc/self/exe", record->program, sizeof record->program - 1) > 0 &&
         stat(record->program, &status) == 0)
         record->program_ns = status.st_mtim.tv_sec * INT64_C(1000000000) + status.st_mtim.tv_nsec;
-    memcpy(record->magic, FLIGHT_MAGIC, sizeof record->magic); // last: now it is one
+    memcpy(record->magic, FLIGHT_MAGIC, sizeof record->magic); // last: makes it valid
 }
 
 void flight_recorder_init(FlightRecorder *recorder, const Args *args, int rank, int world_size)
@@ -130,7 +129,7 @@ void flight_recorder_init(FlightRecorder *recorder, const Args *args, int rank, 
     snprintf(recorder->advice, sizeof recorder->advice, "; see tools/ddp_doctor %s",
              args->checkpoint_dir);
     dl_iterate_phdr(take_load_bias, &recorder->load_bias);
-    backtrace(&(void *){ NULL }, 1); // the first call loads a library
+    backtrace(&(void *){ NULL }, 1); // the first call loads a library, so make it now
 }
 
 void flight_recorder_join(FlightRecorder *recorder, ProcessGroup *pg)

@@ -9,22 +9,22 @@
 
 typedef struct {
     FlightRecord *record; // shared with the file; NULL: there is none
-    uint64_t load_bias; // from places in the program's file to addresses
+    uint64_t load_bias; // run-time address minus address in the program's file
     Observer observer;
-    char advice[PATH_MAX + 32]; // where to read what was recorded
+    char advice[PATH_MAX + 32]; // how to read the record
 } FlightRecorder;
 
 int64_t flight_now(void); // the clock of all times in a record
 
-/* Puts an empty record at args->checkpoint_dir/flight/rankR.flight: whoever has none has not come
- * so far. Where that cannot be, it warns and records nothing. Local. */
+/* Creates an empty record, args->checkpoint_dir/flight/rankR.flight: a rank without one did not get
+ * this far. On failure warns and records nothing. Local. */
 void flight_recorder_init(FlightRecorder *recorder, const Args *args, int rank, int world_size);
 
-/* From now on every call on the group and its parts is recorded, and messages about calls that fail
- * name the tool that reads the records. The group must not outlive the recorder. Collective. */
+/* From now on every call on the group and its subgroups is recorded, and messages about failed
+ * calls name the tool that reads the records. The recorder must outlive the group. Collective. */
 void flight_recorder_join(FlightRecorder *recorder, ProcessGroup *pg);
 
-/* To be called at the end of a run that has succeeded, after process_group_destroy. Local. */
+/* Call it at the end of a successful run, after process_group_destroy. Local. */
 void flight_recorder_free(FlightRecorder *recorder);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * A lock on a file that stays: who locks it writes there who it is. A file that was removed at the
- * end would be another one for each of two that come at once. flock works on NFS, too, where a
- * machine that has lost its power keeps its locks for as long as the server waits for it.
+ * A lock on a permanent file, into which the holder writes its name. If the file were removed at
+ * the end, two processes could lock different files of that name. flock also works on NFS, where a
+ * machine that lost power keeps its locks until the server gives up on it.
  */
 #include "common/fault/folder_lock.h"
 
@@ -18,8 +18,8 @@
 
 #define LOCK_FILE ".lock"
 #define SECONDS_HERE 10.0 // for a process of this machine to end
-#define SECONDS_ELSEWHERE 120.0 // and for a file server to find out
-#define LOOK_MS 100 // between two tries
+#define SECONDS_ELSEWHERE 120.0 // and for a file server to notice
+#define LOOK_MS 100 // between attempts
 
 typedef char Holder[128]; // "process 1234 on HOST"
 
@@ -30,7 +30,7 @@ static void name_this_process(Holder holder)
     snprintf(holder, sizeof(Holder), "process %d on %s", (int)getpid(), host);
 }
 
-/* As it stands in the file, which anybody may have written. */
+/* As read from the file, which anybody may have written. */
 static void read_holder(int fd, Holder holder)
 {
     const ssize_t length = pread(fd, holder, sizeof(Holder) - 1, 0);
@@ -48,7 +48,7 @@ static bool is_here(const Holder holder, const Holder ours)
     return host != NULL && strcmp(host, strstr(ours, " on ")) == 0;
 }
 
-/* Waits for whoever has it to end. */
+/* Waits for the holder to end. */
 static void wait_for_holder(int fd, const char *dir, const Holder ours)
 {
     Holder holder;
@@ -80,6 +80,6 @@ int folder_lock(const char *dir)
     name_this_process(ours);
     wait_for_holder(fd, dir, ours);
     if (ftruncate(fd, 0) < 0 || pwrite(fd, ours, strlen(ours), 0) < 0)
-        log_warning("cannot write %s: %s", path, strerror(errno)); // the lock holds all the same
+        log_warning("cannot write %s: %s", path, strerror(errno)); // the lock holds anyway
     return fd;
 }

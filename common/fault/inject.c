@@ -1,4 +1,4 @@
-/* What a fault does to its own rank; the others are to notice by themselves. */
+/* A fault affects its own rank only; the others have to notice by themselves. */
 #include "common/fault/inject.h"
 
 #include <inttypes.h>
@@ -12,9 +12,9 @@
 
 #define TOO_LARGE 1000.0f
 #define PIECE ((size_t)1024) // floats
-#define FLIPPED_BIT (UINT32_C(1) << 22) // of a float, the highest that leaves its exponent alone
+#define FLIPPED_BIT (UINT32_C(1) << 22) // the highest mantissa bit of a float
 
-/* The same weight each time: the one in the middle. */
+/* Always the same weight: the one in the middle. */
 static void flip_bit(Model *model)
 {
     uint32_t bits;
@@ -24,7 +24,7 @@ static void flip_bit(Model *model)
     device_copy(model->device, weight, &bits, sizeof bits, COPY_TO_DEVICE);
 }
 
-/* Piece by piece: the gradient may be a GPU's memory. */
+/* Piece by piece: the gradient may be in GPU memory. */
 static void enlarge(const Model *model, const Tensor *tensor)
 {
     float piece[PIECE];
@@ -39,7 +39,7 @@ static void enlarge(const Model *model, const Tensor *tensor)
     }
 }
 
-/* The model's grad hook: spoils a gradient before anybody else learns that it is there. */
+/* The model's grad hook: corrupts a gradient before anybody else learns that it is ready. */
 static void spoil(void *context, int i)
 {
     const Injector *injector = context;
@@ -61,7 +61,7 @@ void injector_init(Injector *injector, const Args *args, int rank, int world_siz
         text = fault_parse(&fault, text);
         CHECK(text != NULL, "--inject %s was not checked", args->inject);
         if (fault.attempt != restart_count())
-            continue; // a group may be smaller by then
+            continue; // the group may be smaller by then
         if (fault.rank >= world_size)
             usage_error("--inject %.80s: there is no rank %d, the last of %d is %d", args->inject,
                         fault.rank, world_size, world_size - 1);
@@ -102,7 +102,7 @@ static void act(const Injector *injector, const Fault *fault)
     case FAULT_BITFLIP:
         flip_bit(injector->model);
         break;
-    case FAULT_CORRUPT_GRAD: // has happened in the backward pass
+    case FAULT_CORRUPT_GRAD: // done in the backward pass
         break;
     }
 }

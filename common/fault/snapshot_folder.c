@@ -1,10 +1,9 @@
 /*
- * Which of many files? Their headers tell where each belongs; they are believed as far as the order
- * in which files are tried, and no further: the first that verifies is the one. So no more is read
- * of a folder with many checkpoints than of one with a single one, and nothing of this run's state
- * changes before a file is known to be whole.
+ * Which of many files? Headers are trusted only for the order in which files are tried: the first
+ * that verifies is taken. So a folder with many checkpoints costs no more reading than one with a
+ * single one, and no state changes before a file is known to be valid.
  *
- * Nothing but a snapshot that this very run could go on from is ever removed.
+ * Only snapshots that this run could resume from are ever removed.
  */
 #include "common/fault/snapshot_folder.h"
 
@@ -28,7 +27,7 @@ typedef struct {
     Found *found; // the furthest first
     int count;
     bool has_others; // checkpoints of other runs
-    bool has_other_batch; // some would be this run's, were it not for the batch of all ranks
+    bool has_other_batch; // some differ from this run only in the global batch
 } Folder;
 
 static bool is_snapshot(const char *name, uint64_t *step)
@@ -56,7 +55,7 @@ static bool is_checkpoint(const char *name, const Checkpoint *checkpoint)
     return strcmp(name, same) == 0;
 }
 
-/* The furthest first; of two after the same step, the one that has the evaluation behind it. */
+/* The furthest first; of two after the same step, the one after the evaluation. */
 static int compare(const void *one, const void *other)
 {
     const Found *a = one, *b = other;
@@ -72,14 +71,14 @@ static void folder_free(Folder *folder)
     free(folder->found);
 }
 
-/* Snapshots, with the steps that their names tell; without `only_snapshots` all that runs of this
- * model and data set save. */
+/* Snapshots, with the steps in their names; without `only_snapshots`, all checkpoints of this model
+ * and data set. */
 static Folder folder_read(const Checkpoint *checkpoint, bool only_snapshots)
 {
     const char *path = checkpoint->args->checkpoint_dir;
     Folder folder = { 0 };
     DIR *dir = opendir(path);
-    if (dir == NULL) // not there yet
+    if (dir == NULL) // does not exist yet
         return folder;
     for (const struct dirent *entry; (entry = readdir(dir)) != NULL;) {
         Found found = { 0 };
@@ -95,7 +94,7 @@ static Folder folder_read(const Checkpoint *checkpoint, bool only_snapshots)
     return folder;
 }
 
-/* Leaves those of this run, with what their headers claim. */
+/* Keeps those of this run, with the claims of their headers. */
 static void folder_filter(Folder *folder, const Checkpoint *checkpoint)
 {
     char error[CHECKPOINT_ERROR_BYTES], first[PATH_MAX + CHECKPOINT_DIFFERENCE_BYTES];
@@ -139,7 +138,7 @@ bool snapshot_folder_resume(Checkpoint *checkpoint)
             log_info("resumes from %s: epoch %d, step %llu", path, checkpoint->sampler->epoch,
                      (unsigned long long)checkpoint->optim->model->step);
     }
-    // A group that has shrunk would begin again, and overwrite what it has.
+    // A group that has shrunk would start afresh and overwrite its checkpoints.
     if (!found && folder.has_other_batch && restart_count() > 0)
         usage_error("the number of ranks has changed, and with it the batch of all ranks together: "
                     "where that may happen, fix it by --global-batch-size");
@@ -170,7 +169,7 @@ void snapshot_folder_prune(const Checkpoint *checkpoint, uint64_t step, int keep
         if (keep-- > 0)
             continue;
         if (checkpoint_verify(checkpoint, found->path, error, sizeof error))
-            unlink(found->path); // where that fails, the next time tries again
+            unlink(found->path); // if that fails, the next call tries again
     }
     folder_free(&folder);
 }

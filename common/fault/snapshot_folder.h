@@ -1,16 +1,16 @@
-/* snapshot_folder.h - which files of --checkpoint-dir a run resumes from, and which may go. */
+/* snapshot_folder.h - which checkpoints a run resumes from, and which may be removed. */
 #ifndef COMMON_FAULT_SNAPSHOT_FOLDER_H
 #define COMMON_FAULT_SNAPSHOT_FOLDER_H
 
 #include "common/io/checkpoint.h"
 
-/* Of the checkpoints in the folder (epoch_N, snapshot_eE_sS, MODEL_DATASET) that are of this run,
- * loads the furthest one that is whole, as checkpoint_resume does, and says which; a damaged one is
- * said and left, those of other runs are said in one line. False where there is none. */
+/* Of this run's checkpoints in the folder (epoch_N, snapshot_eE_sS, MODEL_DATASET), loads the
+ * furthest valid one, as checkpoint_resume does, and logs which; skips damaged ones, each with a
+ * line, and those of other runs, with one line for all. False if there is none. */
 bool snapshot_folder_resume(Checkpoint *checkpoint);
 
-/* Removes snapshots of this run and whole, but for the newest `keep` of those up to `step`. What is
- * further belongs to a run that went another way, or is why this one does not stand there. */
+/* Removes valid snapshots of this run, except the newest `keep` up to `step`. Snapshots after
+ * `step` stay: they are from a diverged run, or damaged and skipped at resume. */
 void snapshot_folder_prune(const Checkpoint *checkpoint, uint64_t step, int keep);
 
 #endif

@@ -1,11 +1,10 @@
 /*
- * One rank hears a signal, and all must leave between the same two steps: a rank that went on alone
- * would wait for gradients that nobody sends.
+ * One rank gets a signal, and all must leave between the same two steps: a rank that continued
+ * alone would wait for gradients that nobody sends.
  *
- * Asking the others after every step would cost every step a message. So the wish rides on one that
- * is sent anyway: the gradients are averaged, and so is the float behind them, which is 0 on every
- * rank until one writes a 1. Whoever finds it above 0 after a step knows that all others find it,
- * too.
+ * Asking the others would cost a message per step. So the request rides on one that is sent anyway:
+ * with the gradients the float after them is averaged, which is 0 on every rank until one writes a
+ * 1. A rank that finds it above 0 after a step knows that all others do, too.
  */
 #include "common/fault/stop.h"
 
@@ -14,7 +13,7 @@
 #include "common/base/log.h"
 #include "common/base/signal_name.h"
 
-#define GPU_STEPS 4 // between two looks at a GPU's memory
+#define GPU_STEPS 4 // between reads of GPU memory
 #define DOUBLE_SECONDS 0.3 // wrappers that pass on Ctrl-C deliver it twice
 
 static volatile sig_atomic_t requested; // the latest signal; 0: none
@@ -28,7 +27,7 @@ static void on_signal(int signal_number)
     if (first == 0) {
         first = seconds_now();
     } else if (seconds_now() > first + DOUBLE_SECONDS) {
-        signal(SIGINT, SIG_DFL); // whoever presses it again does not want to wait
+        signal(SIGINT, SIG_DFL); // pressed again, it ends the process
         raise(SIGINT);
     }
 }
@@ -61,7 +60,7 @@ bool stop_agreed(StopRequest *stop)
         return false;
 
     float wish = 0;
-    if (model->step != stop->step) // else it is still this rank's alone
+    if (model->step != stop->step) // else it has not been averaged yet
         device_copy(device, &wish, stop->wish, sizeof wish, COPY_TO_HOST);
     stop->step = model->step;
     stop->agreed = stop->agreed || wish > 0;

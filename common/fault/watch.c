@@ -1,4 +1,4 @@
-/* Faults come before the check, which is to find them. */
+/* Faults come before the check, which should find them. */
 #include "common/fault/watch.h"
 
 #include "common/fault/check_sync.h"

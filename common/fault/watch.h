@@ -1,7 +1,7 @@
 /*
- * watch.h - what step 05 records of a rank, checks in its model, and breaks on purpose.
+ * watch.h - step 05's recording, checking and fault injection.
  *
- * The flight recorder, --check-sync and --inject in one place: they concern every step and teach
+ * The flight recorder, --check-sync and --inject in one place: they apply to every step and teach
  * nothing about training.
  */
 #ifndef COMMON_FAULT_WATCH_H
@@ -18,7 +18,7 @@ typedef struct {
     Injector injector;
 } Watch;
 
-/* Before the rendezvous: from here on the rank has a flight record. The watch stays where it is.
+/* Before the rendezvous: from here on the rank has a flight record. The watch must not be moved.
  * Local. */
 void watch_init(Watch *watch, const Args *args, int rank, int world_size);
 
@@ -28,8 +28,8 @@ void watch_group(Watch *watch, ProcessGroup *pg);
 /* Before the first step, and after model_set_grad_hook. Local. */
 void watch_model(Watch *watch, const Optimizer *optim);
 
-/* After each step: does the faults that are due, then compares the replicas if that is. Collective.
- */
+/* After each step: injects the faults that are due, then compares the replicas if due.
+ * Collective. */
 void watch_step(Watch *watch);
 
 /* At the end of a run that went well. Local. */

@@ -1,5 +1,5 @@
 /*
- * agents.h - the launchers of a job's nodes: they meet, share out the ranks, and end together.
+ * agents.h - the launchers of a job's nodes: they find each other, assign ranks, and end together.
  *
  * One ddprun per node, and node 0's serves the store, for the agents and for the ranks. They meet
  * there as torchrun's static agents do, so both can be mixed in one job. Behind "<run id>/":

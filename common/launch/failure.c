@@ -1,6 +1,6 @@
 /*
- * Failures are gathered where they happen, with all that helps to understand them, because a node
- * that hears of one cannot look into the other's files.
+ * A failure is recorded where it happens, with all that helps to understand it, since other nodes
+ * cannot read this node's files.
  */
 #include "common/launch/failure.h"
 
@@ -16,10 +16,10 @@
 #include "common/base/log.h"
 
 #define MAX_ERROR_FILE (1 << 20)
-#define MAX_TIME 253402300800.0 // the year 10000: until there, any time can be told as a date
+#define MAX_TIME 253402300800.0 // the year 10000: times before it can be printed as dates
 
-/* Copies text that others wrote and that goes to a terminal: of control characters only those of
- * paragraphs. Where it is too long, the cut does not leave half a letter of UTF-8. */
+/* Copies foreign text that goes to a terminal: of control characters only \n and \t. Cuts it if too
+ * long, but never inside a UTF-8 character. */
 static void copy_text(char *to, const char *text, size_t bytes)
 {
     size_t length = strnlen(text, bytes);
@@ -31,12 +31,12 @@ static void copy_text(char *to, const char *text, size_t bytes)
     to[length] = '\0';
 }
 
-/* {"message": TEXT} or {"message": {"message": TEXT, ...}}, as PyTorch's @record leaves it. */
+/* {"message": TEXT} or {"message": {"message": TEXT, ...}}, as PyTorch's @record writes it. */
 static void read_error_file(const char *path, char *message, size_t bytes)
 {
     struct stat info;
     if (stat(path, &info) < 0 || !S_ISREG(info.st_mode) || info.st_size > MAX_ERROR_FILE)
-        return; // a pipe would keep us waiting
+        return; // opening a pipe would block
     json_t *root = json_load_file(path, 0, NULL);
     const json_t *text = json_object_get(root, "message");
     if (json_is_object(text))
@@ -93,7 +93,7 @@ bool failure_is_earlier(const Failure *a, const Failure *b)
 
 static json_t *encode_text(const char *text)
 {
-    json_t *string = json_string(text); // NULL where it is no UTF-8
+    json_t *string = json_string(text); // NULL if it is not UTF-8
     return string != NULL ? string : json_string("?");
 }
 

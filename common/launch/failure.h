@@ -9,31 +9,31 @@
 #include "common/launch/workers.h"
 
 typedef struct {
-    int status; // the job's from now on, as a shell has it; 0: no failure
+    int status; // the job's from now on, as in a shell; 0: no failure
     int signal; // that killed the worker, or 0
     double time; // seconds since 1970, by its node's clock
     int node;
     int rank, local_rank; // -1: the launcher itself
     int pid; // 0: never started
     char host[HOST_NAME_MAX + 1];
-    char message[1024]; // its last words, or empty
+    char message[1024]; // its last message, or empty
     char log[PATH_MAX]; // on its node, or empty
 } Failure;
 
-/* A worker's. The message is what it has left in its TORCHELASTIC_ERROR_FILE, if anything. */
+/* A worker's. The message is from its TORCHELASTIC_ERROR_FILE, if it wrote one. */
 void failure_of_worker(Failure *failure, const Worker *worker, int rank, int local_rank,
                        const Logs *logs);
 
-/* A launcher's; node need not be this one. */
+/* A launcher's, of any node. */
 void failure_of_launcher(Failure *failure, int node, int status, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* Of two, the one that may have caused the other. */
+/* May a have caused b? */
 bool failure_is_earlier(const Failure *a, const Failure *b);
 
-/* As one line of JSON, for the other nodes; free it with free(). */
+/* As a line of JSON, for the other nodes; free it with free(). */
 char *failure_encode(const Failure *failure);
-/* False: text is none. */
+/* False: invalid. */
 bool failure_decode(Failure *failure, const char *text, size_t bytes);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * One table names every flag, its default and its help. Where a flag is given more than once, the
- * last word counts.
+ * One table names every flag, its default and its help. If a flag is given more than once, the last
+ * one counts.
  */
 #include "common/launch/flag_texts.h"
 
@@ -16,7 +16,7 @@ static const struct {
     const char *name;
     const char *argument; // NULL: a switch
     const char *value; // unless given; NULL: none
-    const char *help; // NULL: understood, but without consequence here
+    const char *help; // NULL: accepted, but has no effect
 } TABLE[NUM_FLAGS] = {
     [NPROC_PER_NODE] = { "nproc-per-node", "N", "1", "ranks on this node: 4, cpu, gpu, auto" },
     [NNODES] = { "nnodes", "N", "1", "nodes of the job; start ddprun once on each" },
@@ -60,7 +60,7 @@ static const struct {
 
 static const char LETTERS[NUM_FLAGS] = { [REDIRECTS] = 'r', [TEE] = 't', [MODULE] = 'm' };
 
-/* Variables that speak for a flag where PET_<FLAG> does not. */
+/* Variables that set a flag if PET_<FLAG> does not. */
 static const char *const VARIABLES[NUM_FLAGS] = {
     [SHUTDOWN_TIMEOUT] = "TORCH_ELASTIC_SHUTDOWN_TIMEOUT",
     [LOG_LINE_PREFIX_TEMPLATE] = "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE",
@@ -120,7 +120,7 @@ static void print_help(Step step)
     streams_exit();
 }
 
-/* The flag that word, up to its end or '=', names; NUM_FLAGS if none. */
+/* The flag named by word, up to its end or '='; NUM_FLAGS if none. */
 static Flag find_flag(const char *word)
 {
     if (word[1] != '-') {
@@ -139,7 +139,7 @@ static Flag find_flag(const char *word)
     return NUM_FLAGS;
 }
 
-/* The text behind the name in the same word ("--tee=3", "-t3"), or NULL. */
+/* The text after the name in the same word ("--tee=3", "-t3"), or NULL. */
 static const char *attached_text(const char *word)
 {
     if (word[1] == '-') {

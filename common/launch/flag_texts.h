@@ -1,4 +1,4 @@
-/* flag_texts.h - which flags the launcher has, and the text each was given. */
+/* flag_texts.h - the launcher's flags, and the text given for each. */
 #ifndef COMMON_LAUNCH_FLAG_TEXTS_H
 #define COMMON_LAUNCH_FLAG_TEXTS_H
 
@@ -33,12 +33,12 @@ typedef enum {
     NUM_FLAGS
 } Flag;
 
-/* The flag's name, without the dashes. */
+/* The flag's name without the dashes. */
 const char *flag_name(Flag flag);
 
 /* Finds every flag's text: from the command line, else from its PET_ variable, else the default; a
- * switch has "1" where it is on. NULL: none. Returns the place in argv of the first word that is no
- * flag. Prints the help and exits if asked to. */
+ * switch has "1" where it is on. NULL: none. Returns the index in argv of the first word that is
+ * not a flag. On --help prints it and exits. */
 int flag_texts_find(const char *texts[NUM_FLAGS], Step step, int argc, char **argv);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * What the flags mean, alone and together. torchrun's several ways of naming node 0 come down to
- * one address and one port; its ways of giving something per local rank to one array each.
+ * What the flags mean, alone and together. torchrun's several ways of naming node 0 become one
+ * address and one port, its per-rank settings one array each.
  */
 #include "common/launch/flags.h"
 
@@ -15,10 +15,10 @@
 #include "common/launch/flag_texts.h"
 
 #define MAX_SECONDS 1e6
-#define DEFAULT_PORT 29500 // several nodes must know it beforehand
-#define DEFAULT_ENDPOINT_PORT 29400 // the same, where they number themselves
+#define DEFAULT_PORT 29500 // fixed, since all nodes must know it
+#define DEFAULT_ENDPOINT_PORT 29400 // the same for elastic nodes
 
-/* Reads the whole number that text begins with; false where there is none from min to max. */
+/* Reads the whole number at the beginning of text; false if there is none from min to max. */
 static bool read_int(const char *text, char **end, long min, long max, int *value)
 {
     errno = 0;
@@ -87,7 +87,7 @@ static void read_nodes(Flags *flags, const char *text, Step step)
         usage_error("--nnodes %s: groups that grow and shrink come with step 05's ddprun", text);
 }
 
-/* HOST[:PORT], where an IPv6 address stands in brackets. */
+/* HOST[:PORT]; an IPv6 address is in brackets. */
 static void read_endpoint(Flags *flags, const char *endpoint)
 {
     const char *host = endpoint;
@@ -109,7 +109,7 @@ static void read_endpoint(Flags *flags, const char *endpoint)
     flags->master_addr[length] = '\0';
 }
 
-/* Do the nodes number themselves? */
+/* Do nodes get their ranks at the rendezvous? */
 static void read_backend(Flags *flags, const char *const texts[], Step step)
 {
     const bool alone = flags->max_nodes == 1;
@@ -129,7 +129,7 @@ static void read_backend(Flags *flags, const char *const texts[], Step step)
                     texts[NNODES], backend);
 }
 
-/* Who serves the store, and where. */
+/* Which node serves the store, and where. */
 static void read_master(Flags *flags, const char *const texts[])
 {
     const bool alone = flags->max_nodes == 1;
@@ -150,7 +150,7 @@ static void read_master(Flags *flags, const char *const texts[])
     flags->node_rank = int_value(texts, NODE_RANK, 0, flags->max_nodes - 1);
 }
 
-/* The job's name: as torchrun's, random where nobody else needs to know it. */
+/* The job's name: as torchrun's, random if no other node needs to know it. */
 static void read_run_id(Flags *flags, const char *text)
 {
     const size_t bytes = sizeof flags->run_id;
@@ -192,7 +192,7 @@ static void read_setting(Flags *flags, const char *key, const char *value)
             usage_error("%s=%s: it must be %d to %d", name, value, numbers[i].min, numbers[i].max);
 }
 
-/* --rdzv-conf: torchrun's settings of the waiting; those of other backends do not matter here. */
+/* --rdzv-conf: torchrun's timeouts; settings of other backends are ignored. */
 static void read_conf(Flags *flags, const char *text)
 {
     flags->join_timeout = flags->elastic ? 600 : 900;
@@ -252,7 +252,7 @@ static void read_shown(Flags *flags, const char *text)
     }
 }
 
-/* The words a worker is started with. Python's output is not held back (-u), as with torchrun. */
+/* The words a worker is started with. Python runs unbuffered (-u), as under torchrun. */
 static void read_command(Flags *flags, const char *const texts[], char **words)
 {
     if (words[0] == NULL)

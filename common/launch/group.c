@@ -1,10 +1,10 @@
 /*
- * One agent decides, node 0's: it takes those who wait from a queue and gives each its seat. So
- * there is nothing to agree on. Whoever does not take it, because it died or is stopped just
- * then, has no pulse, and the group is formed again without it.
+ * Node 0's agent decides: it takes waiting nodes from a queue and gives each its assignment. So
+ * there is nothing to agree on. A node that does not take it, because it died or was stopped just
+ * then, has no heartbeat, and the group is re-formed without it.
  *
- * No rank runs meanwhile, and signals have their usual effect: asked to end, this process ends, and
- * the others see that it has hung up.
+ * No rank runs meanwhile, and signals have their default effect: they end this process, and the
+ * others see its connection close.
  */
 #include "common/launch/group.h"
 
@@ -25,13 +25,13 @@
 #define KEY_AGENT_GONE KEY_AGENT STORE_GONE
 #define KEY_WAITING "ddprun/waiting"
 #define KEY_SEAT "ddprun/seat/%d"
-#define KEY_ATTEMPT "ddprun/attempt/%d" // in the attempt's own store: this is the one
+#define KEY_ATTEMPT "ddprun/attempt/%d" // in the attempt's own store, to identify it
 
-#define PATIENCE 10.0 // seconds until we say whom we wait for
-#define REJOIN_SECONDS 30.0 // for fixed nodes, which have all just left the attempt before
+#define PATIENCE 10.0 // seconds until we log what we wait for
+#define REJOIN_SECONDS 30.0 // for fixed nodes, which have all just left the previous attempt
 #define SEAT_SECONDS 5.0 // to connect to a store that was there before the seat was given
-#define LOOK_MS 50 // between two looks at who has come
-#define FAREWELL_SECONDS 2.0 // for those who still wait to read that the job is over
+#define LOOK_MS 50 // between polls for new nodes
+#define FAREWELL_SECONDS 2.0 // for waiting nodes to read that the job is over
 
 static noreturn void host_is_gone(const Group *group)
 {
@@ -39,7 +39,7 @@ static noreturn void host_is_gone(const Group *group)
         group->flags->master_addr, group->port);
 }
 
-/* The first agent on the endpoint's host serves it; the next ones find the port taken. */
+/* The first agent on the endpoint's host serves it; others find the port in use. */
 static void serve_endpoint(Group *group)
 {
     const Flags *flags = group->flags;
@@ -60,7 +60,7 @@ static void connect_endpoint(Group *group)
     const double deadline = seconds_now() + flags->join_timeout;
     bool connected = false;
     for (bool told = false;; told = true) {
-        serve_endpoint(group); // who had the port may have been about to end
+        serve_endpoint(group); // the process that had the port may have ended
         const double left = fmax(0, deadline - seconds_now());
         connected = store_connect(&group->store, host, group->port, fmin(PATIENCE, left));
         if (connected || errno == EPROTO || errno == ENOMSG || left <= PATIENCE)
@@ -75,7 +75,7 @@ static void connect_endpoint(Group *group)
     group->store.timeout = pulse_patience(flags);
 }
 
-/* Agents of two jobs would wait for each other in vain. */
+/* Agents of two different jobs would wait for each other in vain. */
 static void check_job(Group *group)
 {
     const Flags *flags = group->flags;
@@ -114,7 +114,7 @@ void group_open(Group *group, Flags *flags)
     store_set(&group->store, node_key(key, KEY_AGENT, group->number), "", 0);
 }
 
-/* Node 0: takes note of who has come, and of who has gone. */
+/* Node 0: updates the list of waiting nodes. */
 static void look_who_waits(Group *group)
 {
     char text[1024], key[KEY_BYTES];
@@ -148,7 +148,7 @@ static void give_seat(Group *group, const Node *node, const Seat *seat)
     free(text);
 }
 
-/* Node 0: tells all who wait, and waits until they have gone. */
+/* Node 0: tells all waiting nodes, and waits until they have gone. */
 static void tell_end(Group *group, int status, const char *reason)
 {
     Seat end = { .is_over = true, .status = status };
@@ -175,7 +175,7 @@ static noreturn void give_up(Group *group)
     die("%s", reason);
 }
 
-/* Node 0: waits until there are enough. Returns how many nodes the group has. */
+/* Node 0: waits until there are enough nodes. Returns how many the group has. */
 static int wait_for_nodes(Group *group)
 {
     const Flags *flags = group->flags;
@@ -202,7 +202,7 @@ static int wait_for_nodes(Group *group)
     }
 }
 
-/* Node 0: opens the attempt's store and gives those who came first their seats. */
+/* Node 0: opens the attempt's store and gives the first nodes their assignments. */
 static void form(Group *group, Agents *agents)
 {
     Flags *flags = group->flags;
@@ -228,8 +228,9 @@ static void form(Group *group, Agents *agents)
           flags->master_addr, flags->master_port, store_connect_reason(errno));
     store_set(&agents->store, node_key(key, KEY_ATTEMPT, group->restart_count), "", 0);
     for (int i = 0; i < flags->max_nodes; i++)
-        store_set(&agents->store, node_key(key, KEY_PULSE, i), "0", 1); // to be counted up soon
-    store_ping(&agents->store); // it has them all
+        store_set(&agents->store, node_key(key, KEY_PULSE, i), "0", 1); // counted up by its owner
+                                                                        // soon
+    store_ping(&agents->store); // so that the keys are set
     for (int i = 1; i < flags->max_nodes; i++) {
         const Seat seat = { .node_rank = i,
                             .num_nodes = flags->max_nodes,
@@ -244,7 +245,7 @@ static void form(Group *group, Agents *agents)
     agents_begin(agents);
 }
 
-/* The others: waits for a seat, as long as node 0 is there. */
+/* The others: waits for an assignment while node 0 is connected. */
 static Seat wait_for_seat(Group *group)
 {
     char key[KEY_BYTES], text[1024];
@@ -255,7 +256,7 @@ static Seat wait_for_seat(Group *group)
     node_key(key, KEY_SEAT, group->number);
     for (bool told = false; !store_check(&group->store, key);) {
         if (poll(&(struct pollfd){ .fd = group->store.fd, .events = POLLIN }, 1, LOOK_MS) > 0)
-            host_is_gone(group); // else it would say nothing that it is not asked
+            host_is_gone(group); // the store sends nothing unasked but its end
         if (!told && seconds_now() > begun + PATIENCE)
             log_info("waits at %s:%d to be let in", group->flags->master_addr, group->port);
         told |= seconds_now() > begun + PATIENCE;
@@ -268,7 +269,7 @@ static Seat wait_for_seat(Group *group)
     return seat;
 }
 
-/* False: that attempt is over. An agent that was stopped may come that late. */
+/* False: that attempt is over. An agent that was stopped may be that late. */
 static bool take_seat(Group *group, Agents *agents, const Seat *seat)
 {
     Flags *flags = group->flags;
@@ -283,7 +284,7 @@ static bool take_seat(Group *group, Agents *agents, const Seat *seat)
         return false;
     store.timeout = pulse_patience(flags);
     if (!store_check(&store, node_key(key, KEY_ATTEMPT, seat->restart_count))) {
-        store_free(&store); // another one's, at the same port
+        store_free(&store); // another attempt's, at the same port
         return false;
     }
     char *node = node_encode(flags, seat->node_rank);

@@ -1,6 +1,6 @@
 /*
- * Folders and files of the workers' output. Folders that stay empty are taken away at the end;
- * rmdir itself looks whether there is something in them.
+ * Folders and files of the workers' output. Empty folders are removed at the end; rmdir itself
+ * refuses others.
  */
 #include "common/launch/logs.h"
 
@@ -56,7 +56,7 @@ void logs_path(const Logs *logs, int local_rank, const char *name, char path[PAT
     format_path(path, "%s/%d/%s", logs->attempt, local_rank, name);
 }
 
-/* The template with its ${names} replaced, cut where it gets too long. */
+/* The template with its ${names} replaced, cut if too long. */
 static void expand_prefix(const Flags *flags, int rank, int local_rank, char text[PREFIX_BYTES])
 {
     char host[HOST_NAME_MAX + 1] = "", numbers[2][16];
@@ -86,7 +86,7 @@ static void expand_prefix(const Flags *flags, int rank, int local_rank, char tex
     text[length < PREFIX_BYTES ? length : PREFIX_BYTES - 1] = '\0';
 }
 
-/* What one stream of a worker (0: stdout, 1: stderr) is to write to. */
+/* The descriptor for a worker's stream (0: stdout, 1: stderr). */
 static int open_stream(Logs *logs, int rank, int local_rank, int stream)
 {
     const Flags *flags = logs->flags;
@@ -142,8 +142,8 @@ void logs_start(Logs *logs)
     tee_start(logs->tee);
 }
 
-/* Our ranks leave a line, which the report has told. PyTorch's leave a traceback, too: that stays.
- */
+/* Our ranks write one line, which the report has shown. PyTorch's also write a traceback: that
+ * stays. */
 static bool is_told(const char *path)
 {
     static const char ours[] = "{\"message\": \"";
@@ -153,7 +153,7 @@ static bool is_told(const char *path)
         return false;
     const size_t bytes = fread(begin, 1, sizeof begin - 1, file);
     fclose(file);
-    return memcmp(begin, ours, bytes) == 0; // or as much of it as there was time for
+    return memcmp(begin, ours, bytes) == 0; // or as much of it as was written
 }
 
 void logs_close(Logs *logs)

@@ -3,9 +3,9 @@
  *
  *   <log dir>/<run id>_<random>/attempt_<restarts>/<local rank>/stdout.log   stderr.log error.json
  *
- * Redirected, a stream goes to its file and never meets the launcher. Teed, it comes through a pipe
- * to a thread (tee.h), which writes it to the file as it is, and to the console line by line with
- * the rank in front. Without either, the worker has the launcher's own.
+ * Redirected, a stream goes straight to its file. Teed, it goes through a pipe to a thread (tee.h),
+ * which writes it to the file unchanged, and to the console line by line after a prefix with the
+ * rank. Otherwise the worker inherits the launcher's own.
  */
 #ifndef COMMON_LAUNCH_LOGS_H
 #define COMMON_LAUNCH_LOGS_H
@@ -17,28 +17,28 @@
 
 typedef struct {
     const Flags *flags;
-    char folder[PATH_MAX]; // of the run; empty: there is none yet, or it had nothing in it
+    char folder[PATH_MAX]; // of the run; empty: none yet, or removed because it was empty
     char attempt[PATH_MAX]; // folder in it
     int (*output)[2]; // stdout and stderr for each worker, by local rank; -1: the launcher's own
     Tee *tee;
 } Logs;
 
-/* logs_free says where the logs are if nobody else knows. */
+/* logs_free prints where the logs are if the user did not choose. */
 void logs_init(Logs *logs, const Flags *flags);
 void logs_free(Logs *logs);
 
-/* Before an attempt's workers are started: makes the run's folder, if need be, theirs, and their
+/* Before an attempt's workers are started: creates the run's folder, if need be, theirs, and their
  * `output`. */
 void logs_open(Logs *logs, int first_rank, int restart_count);
 
 /* After they were started: closes `output`, starts copying. */
 void logs_start(Logs *logs);
 
-/* After they ended: writes what they have left in the pipes, and half lines, too. Takes the folders
- * away again that have nothing in them, and without --log-dir the error files. */
+/* After they ended: drains the pipes, incomplete lines too. Removes empty folders, and without
+ * --log-dir the error files. */
 void logs_close(Logs *logs);
 
-/* The place of a worker's file ("error.json"). */
+/* The path of a worker's file ("error.json"). */
 void logs_path(const Logs *logs, int local_rank, const char *name, char path[PATH_MAX]);
 
 #endif

@@ -1,8 +1,8 @@
 /*
- * It sleeps in the store until the job's end is known there, and its exit status brings the news to
- * the launcher. Between two sleeps it counts its node's key up; node 0's also looks whether those
- * of the others still rise. When the store is gone, so is whoever sleeps in it: then node 0 is.
- * A launcher that is stopped, as by SIGSTOP, has no pulse: it would not act on any news.
+ * It waits in the store for the job's end, and its exit status tells the launcher. Every interval
+ * it counts its node's key up; node 0's also checks that the others' still rise. If the store is
+ * gone the process dies: then node 0 is lost. A stopped launcher (SIGSTOP) has no heartbeat: it
+ * would not react to anything.
  */
 #include "common/launch/pulse.h"
 
@@ -19,11 +19,11 @@
 #include "common/base/memory.h"
 #include "common/base/process.h"
 
-#define MIN_PATIENCE 5.0 // seconds: a busy machine answers late
+#define MIN_PATIENCE 5.0 // seconds: a busy machine may answer late
 
 typedef struct {
     int64_t count;
-    int missed; // looks since it last rose
+    int missed; // checks since it last rose
 } Heard;
 
 const char *node_key(char key[KEY_BYTES], const char *format, int node)
@@ -61,16 +61,16 @@ static void publish_loss(Store *store, int node, const char *how)
     pulse_publish_failure(store, &failure);
 }
 
-/* Node 0's looks after the others. It removes the key of the dead, so that nobody waits for them. A
- * torchrun has no such key and tells nobody that it failed, but stays until the job is over if not.
- */
+/* Node 0 checks the other nodes. It removes the key of a dead one, so that nobody waits for it. A
+ * torchrun has no such key and does not report its failure, but without one it stays until the job
+ * is over. */
 static void look_after(Store *store, const Flags *flags, Heard *heard)
 {
     for (int node = 1; node < flags->max_nodes; node++) {
         char key[KEY_BYTES], text[64] = "";
         store_compare_set(store, node_key(key, KEY_PULSE, node), "absent", "absent", text,
                           sizeof text - 1); // only reads
-        const bool has_none = strcmp(text, "absent") == 0; // not here yet, or one of torchrun's
+        const bool has_none = strcmp(text, "absent") == 0; // not here yet, or a torchrun
         const bool hung_up = store_check(store, node_key(key, KEY_GONE, node));
         if (has_none && hung_up)
             publish_loss(store, node, "has hung up before the job was over");
@@ -115,7 +115,7 @@ pid_t pulse_start(const Flags *flags)
     const pid_t pulse = fork();
     SYS_CHECK(pulse);
     if (pulse == 0) {
-        setsid(); // Ctrl-C is for the launcher
+        setsid(); // Ctrl-C is for the launcher only
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         if (getppid() == launcher)
             beat(flags, launcher);
@@ -127,7 +127,7 @@ pid_t pulse_start(const Flags *flags)
 PulseNews pulse_news(pid_t pulse)
 {
     siginfo_t end = { 0 };
-    waitid(P_PID, (id_t)pulse, &end, WEXITED | WNOHANG | WNOWAIT); // pulse_stop takes it away
+    waitid(P_PID, (id_t)pulse, &end, WEXITED | WNOHANG | WNOWAIT); // pulse_stop reaps it
     if (end.si_pid == 0)
         return PULSE_BEATS;
     return end.si_code == CLD_EXITED && end.si_status == EXIT_SUCCESS ? PULSE_OVER : PULSE_LOST;

@@ -1,6 +1,6 @@
 /*
- * torchrun's static rendezvous, key by key. Every node says what it brings; node 0 reads it all and
- * answers each with its place. The job's size is thus decided in one place.
+ * torchrun's static rendezvous, key by key. Every node publishes its role and number of ranks; node
+ * 0 reads them all and answers each with its ranks. So one node decides the job's size.
  */
 #include "common/launch/rendezvous.h"
 
@@ -15,9 +15,9 @@
 #include "common/launch/pulse.h"
 
 #define KEY_ASSIGNED_RANKS "torchelastic/assigned_ranks/%d"
-#define KEY_NUM_NODES "ddprun/num_nodes" // --nnodes of the first that came, and --max-restarts
-#define PATIENCE 10.0 // seconds until we say whom we wait for
-#define FAREWELL_MS 1000 // in which the others read why there will be no job
+#define KEY_NUM_NODES "ddprun/num_nodes" // --nnodes and --max-restarts of the first to come
+#define PATIENCE 10.0 // seconds until we log what we wait for
+#define FAREWELL_MS 1000 // for the others to read why there will be no job
 
 static void say_waiting(const Flags *flags, const char *whom)
 {
@@ -57,7 +57,7 @@ static void wait_for(Store *store, const Flags *flags, const char *key, const ch
         give_up(flags, whom);
 }
 
-/* There will be no job. What stands where the others look for numbers, a text, tells them why. */
+/* There will be no job: puts the reason, a text, where the others expect their numbers. */
 static noreturn void refuse(Store *store, const Flags *flags, int num_nodes, const char *reason)
 {
     char key[KEY_BYTES];
@@ -68,14 +68,13 @@ static noreturn void refuse(Store *store, const Flags *flags, int num_nodes, con
         store_set(store, node_key(key, KEY_ROLE_INFO, flags->node_rank), text, strlen(text));
     for (int i = 1; flags->node_rank == 0 && i < num_nodes; i++)
         store_set(store, node_key(key, KEY_ASSIGNED_RANKS, i), text, strlen(text));
-    store_ping(store); // it has them all
+    store_ping(store); // so that the keys are set
     if (flags->node_rank == 0)
         poll(NULL, 0, FAREWELL_MS);
     die("%s", reason);
 }
 
-/* Nodes that expect different numbers of nodes would run, and then wait for ends that never come.
- */
+/* Nodes with different --nnodes would run, and then wait for ends that never come. */
 static void agree_on_num_nodes(Store *store, const Flags *flags)
 {
     char ours[64], theirs[64] = "", reason[256];
@@ -93,7 +92,7 @@ static void agree_on_num_nodes(Store *store, const Flags *flags)
     refuse(store, flags, most, reason);
 }
 
-/* Node 0: reads what the nodes bring. */
+/* Node 0: reads the nodes' offers. */
 static void read_nodes(Store *store, const Flags *flags, Node *nodes, double deadline)
 {
     for (int i = 0; i < flags->max_nodes; i++) {

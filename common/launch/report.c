@@ -1,9 +1,9 @@
 /*
- * The report is one write, so that those of several nodes do not mix on a shared terminal. Where a
- * program cannot be started, or somebody asked the launcher to end, one line says all.
+ * The report is one write, so that those of several nodes do not mix on a shared terminal. If a
+ * program cannot be started, or the launcher was asked to end, one line is enough.
  *
- * A job that was started again and again has a history, which is told at its end once more: by then
- * the ranks' own lines have carried it away.
+ * The history of a restarted job is printed again at its end: by then the ranks' own lines have
+ * scrolled it away.
  */
 #include "common/launch/report.h"
 
@@ -36,7 +36,7 @@ static void print_root(FILE *out, const Failure *root, bool several_nodes)
     localtime_r(&seconds, &local);
     strftime(time_text, sizeof time_text, "%Y-%m-%d %H:%M:%S", &local);
 
-    // Which of several nodes' failures came first, only their clocks say.
+    // Which of several nodes' failures came first is decided by their clocks.
     fprintf(out, "Root cause (first observed failure):\n");
     fprintf(out, "  time    : %s%s\n", time_text, several_nodes ? ", by its node's clock" : "");
     fprintf(out, "  node    : %d %s\n", root->node, root->host);

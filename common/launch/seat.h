@@ -1,5 +1,5 @@
-/* seat.h - what node 0 tells an agent that waits: its seat in the next group, or that there is none
- * to come. */
+/* seat.h - what node 0 tells a waiting agent: its assignment in the next group, or that the job is
+ * over. */
 #ifndef COMMON_LAUNCH_SEAT_H
 #define COMMON_LAUNCH_SEAT_H
 
@@ -11,14 +11,14 @@ typedef struct {
     Ranks ranks;
     int restart_count, num_failures; // see group.h
 
-    bool is_over; // the job is, and only these count:
-    int status; // of the job, as a shell has it
+    bool is_over; // the job is over, and only these are set:
+    int status; // of the job, as in a shell
     char reason[512];
 } Seat;
 
-/* As one line of JSON; free it with free(). */
+/* As a line of JSON; free it with free(). */
 char *seat_encode(const Seat *seat);
-/* False: text is none, or no seat there can be. */
+/* False: invalid. */
 bool seat_decode(Seat *seat, const char *text, size_t bytes);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * A pipe per stream and one thread for all of them: the launcher's own thread must never wait for
- * a slow terminal, or it would not see a worker die. A line goes to the console in one write, so
- * that those of several ranks do not mix; one that does not end is cut.
+ * A pipe per stream and one thread for all of them: the launcher's own thread must never wait for a
+ * slow terminal, or it would not see a worker die. A line goes to the console in one write, so that
+ * those of several ranks do not mix; an endless one is cut.
  */
 #include "common/launch/tee.h"
 
@@ -19,13 +19,13 @@
 #include "common/base/thread.h"
 
 #define LINE_BYTES (64 << 10) // where lines are cut
-#define PIPE_BYTES (64 << 10) // more does not fit into a pipe
+#define PIPE_BYTES (64 << 10) // a pipe's capacity
 
 typedef struct {
-    int file_fd, console_fd; // -1: not, or no longer, written
+    int file_fd, console_fd; // -1: not written, or no longer
     size_t prefix_bytes;
     size_t length; // of line
-    char line[LINE_BYTES + 1]; // the prefix, and what has come of the line
+    char line[LINE_BYTES + 1]; // the prefix and the line so far
 } Stream;
 
 struct Tee {
@@ -58,7 +58,7 @@ int tee_add(Tee *tee, int file_fd, int console_fd, const char *prefix)
     return fds[1];
 }
 
-/* Where nobody reads or the disk is full, the stream goes on without. */
+/* If nobody reads or the disk is full, drops this output. */
 static void write_all(int *fd, const char *data, size_t bytes)
 {
     while (*fd >= 0 && bytes > 0) {
@@ -66,7 +66,7 @@ static void write_all(int *fd, const char *data, size_t bytes)
         if (n >= 0) {
             data += n;
             bytes -= (size_t)n;
-        } else if (errno == EAGAIN) { // somebody has made the console non-blocking
+        } else if (errno == EAGAIN) { // another process made the console non-blocking
             poll(&(struct pollfd){ .fd = *fd, .events = POLLOUT }, 1, -1);
         } else if (errno != EINTR) {
             if (errno != EPIPE)
@@ -93,7 +93,8 @@ static void show(Stream *stream, const char *text, size_t bytes)
     }
 }
 
-/* Copies what is there, up to a pipe's fill. Returns its length; at the stream's end closes it. */
+/* Copies what is available, at most a full pipe. Returns its length; closes the stream at its
+ * end. */
 static size_t copy(Stream *stream, struct pollfd *pipe)
 {
     char data[PIPE_BYTES];
@@ -105,7 +106,7 @@ static size_t copy(Stream *stream, struct pollfd *pipe)
     }
     if (n == 0) {
         close(pipe->fd);
-        pipe->fd = -1; // poll passes over it
+        pipe->fd = -1; // poll ignores it
     }
     return 0;
 }
@@ -137,7 +138,7 @@ void tee_start(Tee *tee)
 
 static void finish_stream(Stream *stream, struct pollfd *pipe)
 {
-    // What a writer left lies in the pipe whole; more can only come from strangers.
+    // The workers' output is in the pipe completely; more can only come from other processes.
     for (size_t bytes = 0, n = 1; pipe->fd >= 0 && n > 0 && bytes < PIPE_BYTES; bytes += n)
         n = copy(stream, pipe);
     if (stream->length > stream->prefix_bytes)

@@ -1,10 +1,9 @@
 /*
- * The kernel does the watching: a child that ends sends SIGCHLD, and that signal, like those of
- * whoever wants us to end, is blocked and fetched with sigtimedwait. So there is one place to
- * sleep, nothing to poll, and no code that runs inside a signal handler.
+ * A child that ends sends SIGCHLD; that signal, like requests to end, is blocked and fetched with
+ * sigtimedwait. So there is one place to sleep, no polling, and no code in signal handlers.
  *
  * Processes that a worker leaves behind become our children (PR_SET_CHILD_SUBREAPER): its process
- * group is empty when waitpid knows no more child of it. Until then its number is not given away.
+ * group is empty when waitpid finds no more children in it. Until then its number is not reused.
  */
 #include "common/launch/workers.h"
 
@@ -53,13 +52,13 @@ void workers_init(Workers *workers, int num_workers)
     for (size_t i = 0; i < sizeof requests / sizeof requests[0]; i++) {
         struct sigaction action;
         SYS_CHECK(sigaction(requests[i], NULL, &action));
-        if (action.sa_handler != SIG_IGN) // as nohup and shells' "&" have it
+        if (action.sa_handler != SIG_IGN) // as under nohup or a shell's "&"
             sigaddset(&workers->signals, requests[i]);
     }
     sigaddset(&workers->signals, SIGCHLD);
 
     sigset_t blocked = workers->signals;
-    sigaddset(&blocked, SIGPIPE); // a console that is gone shall not end the job
+    sigaddset(&blocked, SIGPIPE); // a console that is gone must not end the job
     SYS_CHECK(sigprocmask(SIG_BLOCK, &blocked, &workers->old_mask));
     SYS_CHECK(prctl(PR_SET_CHILD_SUBREAPER, 1));
     workers->watcher = start_watcher(workers);
@@ -73,14 +72,14 @@ void workers_free(Workers *workers)
     munmap(workers->worker, (size_t)workers->num_workers * sizeof *workers->worker);
 }
 
-/* The child's part of workers_start. It shares memory with threads that it has not got: only plain
- * system calls from here on. */
+/* The child's part of workers_start. After fork in a threaded process, locks may be held for ever:
+ * only plain system calls from here on. */
 static noreturn void run_command(const Workers *workers, pid_t launcher, char **command,
                                  const int output[2], bool has_input, int error_fd)
 {
     setsid();
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != launcher) // it died before it could take us along
+    if (getppid() != launcher) // it died before PDEATHSIG was set
         _exit(EXIT_FAILURE);
     const int no_input = has_input ? -1 : open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (no_input >= 0)
@@ -108,7 +107,7 @@ bool workers_start(Workers *workers, int local_rank, char **command, const int o
 {
     Worker *worker = &workers->worker[local_rank];
     const pid_t launcher = getpid();
-    int error_fd[2]; // closed by a successful exec, else it brings errno
+    int error_fd[2]; // closed by a successful exec, else carries errno
     if (pipe2(error_fd, O_CLOEXEC) < 0)
         return not_started(worker, errno);
     const pid_t pid = fork();
@@ -139,7 +138,7 @@ static void worker_ended(Worker *worker, int wait_status, double now)
     worker->ended = now;
 }
 
-/* Takes note of all that have ended, and of what they left behind. */
+/* Records all workers that have ended, and whether their process groups have. */
 static void reap(Workers *workers)
 {
     const double now = seconds_now();
@@ -198,7 +197,8 @@ const Worker *workers_failed(const Workers *workers, double patience)
         if (worker->status == EXIT_STOPPED)
             stopped = worker;
         else if (failed == NULL || (failed->signal == 0 && worker->signal != 0))
-            failed = worker; // of two at once, the one that was killed did not die of the other
+            failed = worker; // of two at once, one that was killed is not a consequence of the
+                             // other
     }
     if (failed != NULL || stopped == NULL || workers_stopped(workers))
         return failed;
@@ -222,8 +222,8 @@ static void send_signal(Workers *workers, int signal)
         if (!worker->has_group)
             continue;
         worker->was_signalled |= worker->running;
-        kill(-worker->pid, signal); // fails where all have just ended
-        kill(-worker->pid, SIGCONT); // who is stopped does not hear the other one
+        kill(-worker->pid, signal); // fails if all have just ended
+        kill(-worker->pid, SIGCONT); // a stopped process would not handle it
     }
 }
 

@@ -5,7 +5,7 @@
  *                       pooling, dropout, softmax, loss; products too small to gain: the first
  *                       convolution (one channel, 9 weights a filter), linear layers of fewer than
  *                       32 outputs
- *     bf16 or fp16      what is multiplied in all other matrix products: inputs, weights and output
+ *     bf16 or fp16      the operands of all other matrix products: inputs, weights and output
  *                       gradients of convolutions and linear layers, rounded as they go in; and on
  *                       a GPU what the gradient of a convolution's input is summed from
  *

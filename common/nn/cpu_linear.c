@@ -1,7 +1,7 @@
 /*
- * The linear layer: y = x W^T + b, dW = dy^T x, dx = dy W. The first one's weight has a million
- * numbers, each used once per image: so a piece of it, once in a cache, must be used for the whole
- * batch before the next. Threads divide the columns of the result.
+ * The linear layer: y = x W^T + b, dW = dy^T x, dx = dy W. The weight of the first one has a
+ * million numbers, each used once per image: so a piece of it, once in a cache, must be used for
+ * the whole batch before the next. Threads divide the columns of the result.
  */
 #include <string.h>
 
