@@ -5,7 +5,7 @@
 #include <stddef.h>
 
 /* What the launcher says about this machine in a variable such as LOCAL_WORLD_SIZE or
- * OMP_NUM_THREADS: a number, of a list ("4,2") the first; 0 if there is none, or too large a one. */
+ * OMP_NUM_THREADS: a number, of a list ("4,2") the first; 0 if there is none or it is too large. */
 int host_env_count(const char *name);
 
 /* The cores this process may use: its affinity mask, cut to the CPU quota of its control

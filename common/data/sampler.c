@@ -76,8 +76,8 @@ void sampler_set_epoch(Sampler *sampler, int epoch)
         sampler->order[i] = sampler->order[i - n];
     if (sampler->size > 0)
         log_detail(LOG_SAMPLER,
-                   "epoch %d, %s: %zu of %zu rows are ours, the first is row %zu; %zu come twice to "
-                   "make the shares equal",
+                   "epoch %d, %s: %zu of %zu rows are ours, the first is row %zu; %zu come twice "
+                   "to make the shares equal",
                    epoch, sampler->shuffle ? "shuffled" : "in order", sampler->size, n,
                    sampler->order[sampler->rank], sampler->total > n ? sampler->total - n : 0);
     if (epoch != sampler->epoch)
