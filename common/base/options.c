@@ -145,7 +145,10 @@ static size_t edit_distance(const char *name, const char *typed, size_t length)
 
 bool option_is(const Option *option, const char *name, size_t length)
 {
-    return edit_distance(option->name, name, length) == 0;
+    size_t i = 0;
+    while (i < length && option->name[i] != '\0' && same_letter(option->name[i], name[i]))
+        i++;
+    return i == length && option->name[i] == '\0';
 }
 
 const Option *option_find(const char *name, size_t length)

@@ -176,8 +176,11 @@ void mesh_begin(Mesh *mesh, const Collective *collective)
     mesh->tell_at = now + TELL_SECONDS;
     // The slowest rank never waits, but must read notices too. Polling costs more than a short
     // call.
-    for (bool look = now >= mesh->look_at; look; look = poll_peers(mesh, mesh->world_size, 0))
+    if (now >= mesh->look_at) {
         mesh->look_at = now + LOOK_SECONDS;
+        while (poll_peers(mesh, mesh->world_size, 0))
+            continue;
+    }
 }
 
 /* Timeout: follows the chain of waiting ranks to the one that does not wait. */

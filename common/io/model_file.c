@@ -38,7 +38,9 @@ static float number_of(const ModelFile *model_file, const char *key, double low)
 /* "0,1,2" */
 static void read_labels(ModelFile *model_file, const char *text)
 {
-    for (const char *label = text; *text != '\0'; label += label[0] == ',') {
+    if (text[0] == '\0')
+        return;
+    for (const char *label = text;; label++) {
         const size_t length = strcspn(label, ",");
         CHECK(model_file->num_labels < MODEL_FILE_MAX_LABELS && length > 0 &&
                   length < MODEL_FILE_LABEL_BYTES,

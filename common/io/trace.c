@@ -36,12 +36,14 @@ static void begin_stretch(const Writer *writer, int lane, const char *name, cons
 
 static void write_arrow(const Writer *writer, size_t id, const Call *call)
 {
-    static const char format[] = ",\n{\"ph\":\"%s\",\"id\":\"%d.%zu\",\"pid\":%d,\"tid\":%d,"
-                                 "\"name\":\"queued\",\"cat\":\"communication\",\"ts\":%.3f}";
-    fprintf(writer->text, format, "s", writer->rank, id, writer->rank, LANE_TRAINING,
-            microseconds(writer, call->queued));
-    fprintf(writer->text, format, "f\",\"bp\":\"e", writer->rank, id, writer->rank,
-            LANE_COLLECTIVES, microseconds(writer, call->started));
+    fprintf(writer->text,
+            ",\n{\"ph\":\"s\",\"id\":\"%d.%zu\",\"pid\":%d,\"tid\":%d,"
+            "\"name\":\"queued\",\"cat\":\"communication\",\"ts\":%.3f}",
+            writer->rank, id, writer->rank, LANE_TRAINING, microseconds(writer, call->queued));
+    fprintf(writer->text,
+            ",\n{\"ph\":\"f\",\"bp\":\"e\",\"id\":\"%d.%zu\",\"pid\":%d,\"tid\":%d,"
+            "\"name\":\"queued\",\"cat\":\"communication\",\"ts\":%.3f}",
+            writer->rank, id, writer->rank, LANE_COLLECTIVES, microseconds(writer, call->started));
 }
 
 static void write_names(const Writer *writer)

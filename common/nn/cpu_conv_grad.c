@@ -76,6 +76,7 @@ static void conv_grad(Device *device, ConvShape shape, int n, const float *x, co
     const bool is_product = argmax == NULL && dx == NULL;
     const int shards = device->shards;
     const int chunks = shards > 0 ? CHUNKS_PER_SHARD * shards : cpu_min(n, CPU_CHUNKS);
+    const int step = shards > 0 ? chunks : 1; // from one image of a chunk to the next
     float *sums = cpu_scratch(device, cpu_conv_grad_scratch(shape));
 
     atomic_int next = 0; // images take unequal time: only nonzero numbers cost any
@@ -85,7 +86,7 @@ static void conv_grad(Device *device, ConvShape shape, int n, const float *x, co
         memset(sum, 0, sums_numel(shape) * sizeof *sum);
         const int first = shards > 0 ? chunk : cpu_share(n, chunk, chunks);
         const int end = shards > 0 ? n : cpu_share(n, chunk + 1, chunks);
-        for (int i = first; i<end; i += shards> 0 ? chunks : 1) {
+        for (int i = first; i < end; i += step) {
             const float *image = x + i * in_numel;
             const uint8_t *corners = argmax != NULL ? argmax + i * out_numel : NULL;
             float *gradient = dy + i * out_numel, *dimage = dx != NULL ? dx + i * in_numel : NULL;
