@@ -16,11 +16,6 @@ CUBLAS(cublasSetWorkspace, (cublasHandle_t handle, void *memory, size_t bytes),
 CUBLAS(cublasSetMathMode, (cublasHandle_t handle, cublasMath_t mode), (handle, mode))
 LIBRARY_FUNCTION(const char *, cublasGetStatusString, (cublasStatus_t status), (status))
 
-CUBLAS(cublasSgemm,
-       (cublasHandle_t handle, cublasOperation_t op_a, cublasOperation_t op_b, int m, int n, int k,
-        const float *alpha, const float *a, int lda, const float *b, int ldb, const float *beta,
-        float *c, int ldc),
-       (handle, op_a, op_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc))
 CUBLAS(cublasGemmEx,
        (cublasHandle_t handle, cublasOperation_t op_a, cublasOperation_t op_b, int m, int n, int k,
         const void *alpha, const void *a, cudaDataType type_a, int lda, const void *b,
@@ -28,11 +23,3 @@ CUBLAS(cublasGemmEx,
         cublasComputeType_t compute, cublasGemmAlgo_t algo),
        (handle, op_a, op_b, m, n, k, alpha, a, type_a, lda, b, type_b, ldb, beta, c, type_c, ldc,
         compute, algo))
-CUBLAS(cublasGemmStridedBatchedEx,
-       (cublasHandle_t handle, cublasOperation_t op_a, cublasOperation_t op_b, int m, int n, int k,
-        const void *alpha, const void *a, cudaDataType type_a, int lda, long long stride_a,
-        const void *b, cudaDataType type_b, int ldb, long long stride_b, const void *beta, void *c,
-        cudaDataType type_c, int ldc, long long stride_c, int batch, cublasComputeType_t compute,
-        cublasGemmAlgo_t algo),
-       (handle, op_a, op_b, m, n, k, alpha, a, type_a, lda, stride_a, b, type_b, ldb, stride_b,
-        beta, c, type_c, ldc, stride_c, batch, compute, algo))
