@@ -1,4 +1,4 @@
-/* median.h - the middle of some measurements: what else the machine does makes a few much longer. */
+/* median.h - the middle of some measurements: other work on the machine makes a few much longer. */
 #ifndef BENCH_MEDIAN_H
 #define BENCH_MEDIAN_H
 

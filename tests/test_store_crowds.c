@@ -1,5 +1,5 @@
 /*
- * The store's server in a crowd: connections without number, silent ones, ones that fill its memory.
+ * The store's server in a crowd: countless connections, silent ones, ones that fill its memory.
  * It keeps what its process needs, and honest clients are served.
  */
 #include <signal.h>
@@ -54,7 +54,7 @@ static void test_the_silent_make_room(void **state)
         close(fds[i]);
 }
 
-/* Clients in another process, which prove themselves and then say no more, in whatever number, leave
+/* Any number of clients in another process that send VALIDATE and then nothing more leave
  * descriptors for what this process has to do besides. */
 static void test_descriptors_are_kept_free(void **state)
 {

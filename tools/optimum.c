@@ -4,8 +4,8 @@
  *     tools/optimum --seed 1 --dataset-size 4096        # 0.0825520127
  *
  * The mean squared error of a linear layer is a parabola in its weights, so its lowest point is
- * where all its slopes are zero: the normal equations (X^T X) w = X^T y, in which each row of X is a
- * row of the data set with a 1 for the bias. Training goes there in many small steps; `make plot`
+ * where all its slopes are zero: the normal equations (X^T X) w = X^T y, in which each row of X is
+ * a row of the data set with a 1 for the bias. Training goes there in many small steps; `make plot`
  * draws the line. Options are those of step 01.
  */
 #include <math.h>

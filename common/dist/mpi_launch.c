@@ -1,3 +1,8 @@
+/*
+ * Open MPI calls a process that no launcher started a world of one, without complaint; and a rank
+ * may have a second launcher's numbers (srun around mpirun). Both would train the wrong model in
+ * silence, so the variables are compared before MPI_Init, and MPI's own numbers after it.
+ */
 #include "common/dist/mpi_launch.h"
 
 #include <stdbool.h>

@@ -1,3 +1,7 @@
+/*
+ * An assignment is an array of numbers, the end of the job an object with the reason. Both come from
+ * the network: what is not a possible assignment is refused.
+ */
 #include "common/launch/seat.h"
 
 #include <jansson.h>
