@@ -78,7 +78,7 @@ static void test_all_leave_together(void **state)
 }
 
 /* The gradients and what travels with them: each is the mean, and nothing else changes. */
-static void passenger(Rank *rank)
+static void registered_scalar(Rank *rank)
 {
     ProcessGroup pg;
     Run run;
@@ -87,7 +87,7 @@ static void passenger(Rank *rank)
     rank_join(rank, &pg);
     reducer_init(&reducer, &rank->args, &pg, run.model.grads, run.model.parameter,
                  run.model.num_parameters);
-    float *last = reducer_add_passenger(&reducer);
+    float *last = reducer_register_scalar(&reducer);
     CHECK(last == run.model.grads + run.model.numel, "it does not sit behind the gradients");
     for (int pass = 0; pass < 3; pass++) {
         for (size_t k = 0; k < run.model.numel; k++)
@@ -98,7 +98,7 @@ static void passenger(Rank *rank)
         reducer_finalize(&reducer);
         for (size_t k = 0; k < run.model.numel; k++)
             CHECK(run.model.grads[k] == 1 + (float)(k % 7), "gradient %zu", k);
-        CHECK(*last == 10 + pass, "the passenger is %g", (double)*last);
+        CHECK(*last == 10 + pass, "the scalar is %g", (double)*last);
         model_zero_grad(&run.model);
         CHECK(*last == 10 + pass, "it was taken for a gradient");
     }
@@ -107,11 +107,11 @@ static void passenger(Rank *rank)
     run_free(&run);
 }
 
-static void test_passenger(void **state)
+static void test_registered_scalar(void **state)
 {
     (void)state;
-    ranks_run_well(3, 30, passenger, "linear");
-    ranks_run_well(3, 60, passenger, "cnn");
+    ranks_run_well(3, 30, registered_scalar, "linear");
+    ranks_run_well(3, 60, registered_scalar, "cnn");
 }
 
 static void interrupt(const void *seconds)
@@ -153,7 +153,7 @@ int main(void)
     signal(SIGINT, SIG_DFL); // which a shell has its background jobs ignore
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_all_leave_together),
-        cmocka_unit_test(test_passenger),
+        cmocka_unit_test(test_registered_scalar),
         cmocka_unit_test(test_second_interrupt),
         cmocka_unit_test(test_ignored),
     };

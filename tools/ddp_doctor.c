@@ -113,9 +113,9 @@ static void print_words(const Attempt *attempt)
     const char *before = "\n";
     for (int rank = 0; rank < attempt->world_size; rank++) {
         const FlightRecord *record = attempt->flight[rank].record;
-        if (record == NULL || record->words[0] == '\0')
+        if (record == NULL || record->error[0] == '\0')
             continue;
-        printf("%sRank %d gave up: %s\n", before, rank, record->words);
+        printf("%sRank %d gave up: %s\n", before, rank, record->error);
         before = "";
     }
 }

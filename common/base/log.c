@@ -20,8 +20,8 @@
 
 static char prefix[64];
 static int own_rank; // 0 until it is known
-static char *kept_words; // where last words are left, besides; NULL: nowhere
-static size_t kept_bytes;
+static char *error_copy; // see log_copy_error; NULL: none
+static size_t error_copy_bytes;
 
 void log_set_rank(int rank, int world_size)
 {
@@ -105,25 +105,25 @@ void log_warning(const char *format, ...)
     va_end(args);
 }
 
-void log_keep_words(char *place, size_t bytes)
+void log_copy_error(char *buffer, size_t bytes)
 {
-    kept_words = place;
-    kept_bytes = bytes;
+    error_copy = buffer;
+    error_copy_bytes = bytes;
 }
 
-void log_leave_words(char *words)
+void log_record_error(char *message)
 {
-    if (kept_words != NULL && kept_words[0] == '\0')
-        snprintf(kept_words, kept_bytes, "%s", words);
+    if (error_copy != NULL && error_copy[0] == '\0')
+        snprintf(error_copy, error_copy_bytes, "%s", message);
     const char *path = getenv("TORCHELASTIC_ERROR_FILE");
     const int fd = path != NULL && prefix[0] != '\0'
                        ? open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600)
                        : -1;
     if (fd < 0)
         return;
-    disarm(words, strlen(words));
+    disarm(message, strlen(message));
     dprintf(fd, "{\"message\": \"");
-    for (const char *c = words; *c != '\0'; c++)
+    for (const char *c = message; *c != '\0'; c++)
         dprintf(fd, *c == '"' || *c == '\\' ? "\\%c" : "%c", *c);
     dprintf(fd, "\", \"timestamp\": %lld}\n", (long long)time(NULL));
     close(fd);
@@ -132,15 +132,15 @@ void log_leave_words(char *words)
 void die(const char *format, ...)
 {
     progress_finish();
-    char words[LINE_MAX_BYTES];
+    char message[LINE_MAX_BYTES];
     va_list args, again;
     va_start(args, format);
     va_copy(again, args);
     write_message("fatal: ", format, args);
-    vsnprintf(words, sizeof words, format, again);
+    vsnprintf(message, sizeof message, format, again);
     va_end(again);
     va_end(args);
-    log_leave_words(words);
+    log_record_error(message);
     _exit(EXIT_FAILURE);
 }
 

@@ -24,13 +24,13 @@ void log_warning(const char *format, ...) __attribute__((format(printf, 1, 2)));
  * handler may wait for a thread that waits for a dead peer. May be called from any thread. */
 noreturn void die(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Leaves a rank's last words for its launcher's report, as die() does: JSON, as PyTorch's @record
- * has it, in $TORCHELASTIC_ERROR_FILE. The first to leave some has the word. Control characters in
- * them become "?". */
-void log_leave_words(char *words);
+/* Records a rank's last message for its launcher's report, as die() does: JSON, as PyTorch's
+ * @record writes it, in $TORCHELASTIC_ERROR_FILE. Only the first message is kept. Control
+ * characters in it become "?". */
+void log_record_error(char *message);
 
-/* The words are left there, too, as far as its bytes reach; NULL: no longer. */
-void log_keep_words(char *place, size_t bytes);
+/* Also copies the first message into this buffer, cut to `bytes`; NULL stops that. */
+void log_copy_error(char *buffer, size_t bytes);
 
 /* Ends this process with status 2: the command line (or its configuration file) asks for something
  * impossible. The line says what to type instead; log_speaks_for_node decides who prints it. */

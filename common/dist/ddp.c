@@ -66,7 +66,7 @@ void reducer_init(Reducer *reducer, const Args *args, ProcessGroup *pg, float *g
         log_bucket(reducer, i, "is planned");
 }
 
-float *reducer_add_passenger(Reducer *reducer)
+float *reducer_register_scalar(Reducer *reducer)
 {
     Bucket *bucket = &reducer->bucket[0];
     return reducer->grads + bucket->offset + bucket->numel++;

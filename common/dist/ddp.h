@@ -49,7 +49,7 @@ void reducer_init(Reducer *reducer, const Args *args, ProcessGroup *pg, float *g
 /* Averages one more float with the gradients: grads[numel], which must be allocated. It travels in
  * the bucket that holds their end, and costs no message. Returns its address. Call it before the
  * first backward pass. */
-float *reducer_add_passenger(Reducer *reducer);
+float *reducer_register_scalar(Reducer *reducer);
 
 /* Says that the gradient of parameter i is complete: the model's GradHook, context is the Reducer.
  * Starts the all-reduce of each bucket that is complete and next in order. Collective. */

@@ -267,8 +267,8 @@ void process_group_destroy(ProcessGroup *pg)
     if (pg == default_group)
         default_group = NULL;
     nodes_free(pg);
-    CHECK(pg->num_parts == 0, "%d groups that were split off are still there: destroy them first",
-          pg->num_parts);
+    CHECK(pg->num_subgroups == 0,
+          "%d groups that were split off are still there: destroy them first", pg->num_subgroups);
     if (pg->world_size > 0) { // else this rank is in no subgroup of a split
         barrier(pg);
         if (pg->staging != NULL && pg->parent == NULL)
@@ -277,7 +277,7 @@ void process_group_destroy(ProcessGroup *pg)
             staging_drain(pg->staging);
         pg->backend->destroy(pg);
         if (pg->parent != NULL)
-            pg->parent->num_parts--;
+            pg->parent->num_subgroups--;
     }
     free(pg->members);
     if (pg->owns_store) {

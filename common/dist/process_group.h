@@ -43,7 +43,7 @@ typedef struct ProcessGroup {
     uint64_t num_ops; // calls of this rank on the group and its subgroups; counted here only
     const char *advice; // ends the message of a call that fails: "; see ..."; or NULL
     int num_splits; // so far: the same on all ranks
-    int num_parts; // subgroups with this rank that are not destroyed yet
+    int num_subgroups; // subgroups with this rank that are not destroyed yet
 } ProcessGroup;
 
 /* A collective that has been started and not yet waited for. A value, nothing to free. */

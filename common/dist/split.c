@@ -66,5 +66,5 @@ void process_group_split(ProcessGroup *sub, ProcessGroup *pg, int color)
         staging_drain(pg->staging);
     pg->backend->split(sub, pg, color);
     sub->mean_ranks = sub->world_size;
-    pg->num_parts += sub->world_size > 0;
+    pg->num_subgroups += sub->world_size > 0;
 }

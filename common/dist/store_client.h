@@ -15,7 +15,7 @@ typedef struct Client {
     WaitList waits; // the keys that its WAIT or BARRIER still lacks
     bool woken; // is in the service's list of these
     LIST_ENTRY(Client) next_woken;
-    Bytes presence; // the watched key that it has set, if any
+    Bytes watched_key; // the watched key that it has set, if any
 
     int fd; // this and the rest belong to the server
     bool wants_room; // epoll is to say when `out` can be sent on

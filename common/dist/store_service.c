@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_PRESENCE 256 // bytes of a key
+#define MAX_WATCHED_KEY 256 // bytes of a key
 
-/* Each of these answers where there is an answer; false: hang up. */
+/* Each of these sends its reply, if any; false: disconnect. */
 static bool put(Service *service, Blob key, Blob value, bool append)
 {
     Entry *entry = table_enter(&service->table, key);
@@ -24,21 +24,21 @@ static bool put(Service *service, Blob key, Blob value, bool append)
     return true;
 }
 
-/* The first watched key that a client sets stands for it; ours are short. */
-static void note_presence(const Service *service, Client *client, Blob key)
+/* Remembers the first watched key that a client sets; ours are short. */
+static void note_watched_key(const Service *service, Client *client, Blob key)
 {
     const size_t length = service->watched == NULL ? 0 : strlen(service->watched);
-    if (length > 0 && key.count >= length && key.count <= MAX_PRESENCE &&
-        memcmp(key.data, service->watched, length) == 0 && bytes_count(&client->presence) == 0)
-        bytes_put(&client->presence, key.data, key.count);
+    if (length > 0 && key.count >= length && key.count <= MAX_WATCHED_KEY &&
+        memcmp(key.data, service->watched, length) == 0 && bytes_count(&client->watched_key) == 0)
+        bytes_put(&client->watched_key, key.data, key.count);
 }
 
-static void say_gone(Service *service, Client *client)
+static void set_gone(Service *service, Client *client)
 {
-    if (bytes_count(&client->presence) == 0)
+    if (bytes_count(&client->watched_key) == 0)
         return;
-    bytes_put(&client->presence, STORE_GONE, strlen(STORE_GONE));
-    const Blob key = { bytes_front(&client->presence), bytes_count(&client->presence) };
+    bytes_put(&client->watched_key, STORE_GONE, strlen(STORE_GONE));
+    const Blob key = { bytes_front(&client->watched_key), bytes_count(&client->watched_key) };
     put(service, key, (Blob){ (const uint8_t *)"1", 1 }, false);
 }
 
@@ -196,7 +196,7 @@ static bool act(Service *service, Client *client, StoreOperation operation, Curs
     case STORE_SET:
     case STORE_APPEND: {
         const Blob key = take_blob(&at);
-        note_presence(service, client, key);
+        note_watched_key(service, client, key);
         return put(service, key, take_blob(&at), operation == STORE_APPEND);
     }
     case STORE_COMPARE_SET:
@@ -275,8 +275,8 @@ void service_forget(Service *service, Client *client)
     wait_cancel(&service->table, client);
     if (client->woken)
         LIST_REMOVE(client, next_woken);
-    say_gone(service, client);
+    set_gone(service, client);
     bytes_free(&client->in);
     bytes_free(&client->out);
-    bytes_free(&client->presence);
+    bytes_free(&client->watched_key);
 }

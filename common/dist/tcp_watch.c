@@ -78,7 +78,7 @@ void mesh_abort(Mesh *mesh, const char *format, ...)
     // one first: it takes the first to end for the culprit.
     progress_finish();
     log_info("fatal: %s%s", notice.text, process_group_advice(mesh->pg));
-    log_leave_words(notice.text);
+    log_record_error(notice.text);
     poll(NULL, 0, CULPRIT_MS);
     _exit(EXIT_FAILURE);
 }

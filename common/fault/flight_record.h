@@ -42,7 +42,7 @@ typedef struct {
     _Atomic int64_t attempt; // the same on all ranks, larger for newer attempts; 0: joining
     int64_t program_ns; // when the program was built
     char host[64], program[1024];
-    char words[512]; // the rank's last, where it gave up
+    char error[512]; // the rank's last message, if it gave up
     FlightEntry entry[FLIGHT_ENTRIES];
 } FlightRecord;
 

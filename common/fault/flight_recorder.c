@@ -125,7 +125,7 @@ void flight_recorder_init(FlightRecorder *recorder, const Args *args, int rank, 
         return;
     }
     write_header(recorder->record, rank, world_size);
-    log_keep_words(recorder->record->words, sizeof recorder->record->words);
+    log_copy_error(recorder->record->error, sizeof recorder->record->error);
     snprintf(recorder->advice, sizeof recorder->advice, "; see tools/ddp_doctor %s",
              args->checkpoint_dir);
     dl_iterate_phdr(take_load_bias, &recorder->load_bias);
@@ -150,6 +150,6 @@ void flight_recorder_free(FlightRecorder *recorder)
     if (recorder->record == NULL)
         return;
     recorder->record->state = FLIGHT_FINISHED;
-    log_keep_words(NULL, 0);
+    log_copy_error(NULL, 0);
     munmap(recorder->record, sizeof *recorder->record);
 }

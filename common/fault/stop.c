@@ -49,7 +49,7 @@ void stop_init(StopRequest *stop, const Checkpoint *checkpoint, Reducer *reducer
 {
     *stop = (StopRequest){ .checkpoint = checkpoint,
                            .step = checkpoint->optim->model->step,
-                           .wish = reducer_add_passenger(reducer) };
+                           .wish = reducer_register_scalar(reducer) };
 }
 
 bool stop_agreed(StopRequest *stop)

@@ -49,7 +49,7 @@ typedef struct {
     size_t *ended; // calls whose end is known, in order
     size_t num_ended;
     double late; // total delay of this rank behind the first
-} Meetings;
+} CallTimes;
 
 static double called(const Timeline *timeline, const Call *call)
 {
@@ -57,73 +57,73 @@ static double called(const Timeline *timeline, const Call *call)
 }
 
 /* The group's calls are the same on all ranks, so the times of each can be compared. */
-static Meetings meet(Timeline *timeline)
+static CallTimes collect_call_times(Timeline *timeline)
 {
     ProcessGroup *pg = timeline->pg;
     const size_t n = timeline->num_calls;
-    Meetings meetings = { .all_called = mem_calloc(n, sizeof(double)),
-                          .ended = mem_calloc(n, sizeof(size_t)) };
+    CallTimes calls = { .all_called = mem_calloc(n, sizeof(double)),
+                        .ended = mem_calloc(n, sizeof(size_t)) };
     double *first = mem_calloc(n, sizeof *first), *last = mem_calloc(n, sizeof *last);
-    size_t met = 0;
+    size_t num_shared = 0;
     for (size_t i = 0; i < n; i++) {
         const Call *call = &timeline->call[i];
-        meetings.all_called[i] = called(timeline, call);
+        calls.all_called[i] = called(timeline, call);
         if (call->sequence >= 0)
-            first[met++] = timeline_aligned(timeline, meetings.all_called[i]);
+            first[num_shared++] = timeline_aligned(timeline, calls.all_called[i]);
         if (call->done > 0)
-            meetings.ended[meetings.num_ended++] = i;
+            calls.ended[calls.num_ended++] = i;
     }
-    const bool same = pg != NULL && all_reduce_scalar(pg, (double)met, REDUCE_MIN) ==
-                                        all_reduce_scalar(pg, (double)met, REDUCE_MAX);
+    const bool same = pg != NULL && all_reduce_scalar(pg, (double)num_shared, REDUCE_MIN) ==
+                                        all_reduce_scalar(pg, (double)num_shared, REDUCE_MAX);
     if (same) {
-        memcpy(last, first, met * sizeof *last);
-        all_reduce(pg, first, met, FLOAT64, REDUCE_MIN);
-        all_reduce(pg, last, met, FLOAT64, REDUCE_MAX);
+        memcpy(last, first, num_shared * sizeof *last);
+        all_reduce(pg, first, num_shared, FLOAT64, REDUCE_MIN);
+        all_reduce(pg, last, num_shared, FLOAT64, REDUCE_MAX);
     }
-    met = 0;
+    num_shared = 0;
     for (size_t i = 0; same && i < n; i++) {
         const Call *call = &timeline->call[i];
         if (call->sequence < 0)
             continue;
         const double ours = timeline_aligned(timeline, called(timeline, call));
-        meetings.all_called[i] += last[met] - ours;
-        meetings.late += ours - first[met];
-        met++;
+        calls.all_called[i] += last[num_shared] - ours;
+        calls.late += ours - first[num_shared];
+        num_shared++;
     }
     free(first);
     free(last);
-    return meetings;
+    return calls;
 }
 
 /* The collective whose end ended the wait: the last to be done by then, or the first thereafter,
  * since the thread that carries them out notes the end and wakes us in no particular order. */
-static size_t call_waited_for(const Timeline *timeline, const Meetings *meetings, double end)
+static size_t call_waited_for(const Timeline *timeline, const CallTimes *calls, double end)
 {
-    size_t low = 0, high = meetings->num_ended;
+    size_t low = 0, high = calls->num_ended;
     while (low + 1 < high) {
         const size_t middle = (low + high) / 2;
-        if (timeline->call[meetings->ended[middle]].done <= end)
+        if (timeline->call[calls->ended[middle]].done <= end)
             low = middle;
         else
             high = middle;
     }
-    return meetings->ended[low];
+    return calls->ended[low];
 }
 
-static void add_wait(double *times, const Timeline *timeline, const Meetings *meetings,
+static void add_wait(double *times, const Timeline *timeline, const CallTimes *calls,
                      const Span *span)
 {
-    double met = span->begin;
-    if (meetings->num_ended > 0)
-        met = meetings->all_called[call_waited_for(timeline, meetings, span->end)];
-    met = fmin(fmax(met, span->begin), span->end);
-    times[SLOWEST] += met - span->begin;
-    times[EXPOSED] += span->end - met;
+    double all_called = span->begin;
+    if (calls->num_ended > 0)
+        all_called = calls->all_called[call_waited_for(timeline, calls, span->end)];
+    all_called = fmin(fmax(all_called, span->begin), span->end);
+    times[SLOWEST] += all_called - span->begin;
+    times[EXPOSED] += span->end - all_called;
 }
 
 /* Spans are recorded when they end, so from the last to the first an outer one comes before those
  * inside it. */
-static void add_spans(double *times, const Timeline *timeline, const Meetings *meetings)
+static void add_spans(double *times, const Timeline *timeline, const CallTimes *calls)
 {
     static const Time phases[NUM_SPAN_KINDS] = {
         [SPAN_DATA] = DATA,           [SPAN_FORWARD] = FORWARD,       [SPAN_BACKWARD] = BACKWARD,
@@ -137,7 +137,7 @@ static void add_spans(double *times, const Timeline *timeline, const Meetings *m
             continue; // inside
         begin = span->begin;
         if (span->kind == SPAN_WAIT)
-            add_wait(times, timeline, meetings, span);
+            add_wait(times, timeline, calls, span);
         else
             times[phases[span->kind]] += span->end - span->begin;
     }
@@ -145,10 +145,10 @@ static void add_spans(double *times, const Timeline *timeline, const Meetings *m
 
 static void measure(double *times, Timeline *timeline)
 {
-    Meetings meetings = meet(timeline);
-    add_spans(times, timeline, &meetings);
+    CallTimes calls = collect_call_times(timeline);
+    add_spans(times, timeline, &calls);
     times[WALL] = timeline->end - timeline->begin;
-    times[LATE] = meetings.late;
+    times[LATE] = calls.late;
     times[REST] = times[WALL];
     for (int phase = 0; phase < REST; phase++)
         times[REST] -= times[phase];
@@ -157,13 +157,13 @@ static void measure(double *times, Timeline *timeline)
     for (size_t i = 0; i < timeline->num_calls; i++) {
         const Call *call = &timeline->call[i];
         if (call->started > 0 && call->done > 0)
-            times[MESSAGES] += fmax(0, call->done - fmax(call->started, meetings.all_called[i]));
+            times[MESSAGES] += fmax(0, call->done - fmax(call->started, calls.all_called[i]));
     }
     // Exposed time includes the delay until the waiting thread has a core again.
     times[MESSAGES] = fmax(times[MESSAGES], times[EXPOSED]);
     times[HIDDEN] = times[MESSAGES] - times[EXPOSED];
-    free(meetings.all_called);
-    free(meetings.ended);
+    free(calls.all_called);
+    free(calls.ended);
 }
 
 /* One kind of time over the ranks: its mean, and who had the least and the most of it. */

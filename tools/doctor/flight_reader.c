@@ -42,7 +42,7 @@ static const char *check_header(FlightRecord *record)
         return "it is damaged";
     clean_text(record->host, sizeof record->host);
     clean_text(record->program, sizeof record->program);
-    clean_text(record->words, sizeof record->words);
+    clean_text(record->error, sizeof record->error);
     return NULL;
 }
 
