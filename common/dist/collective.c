@@ -1,9 +1,8 @@
 /*
  * The collectives: each call becomes one struct, gets a number, and goes to the backend.
  *
- * By the number ranks notice that one of them has left out a call or made another. send and recv
- * concern two ranks only: they carry the number of the collective that comes after them, and do not
- * count.
+ * The number shows that a rank has skipped a call or made a different one. send and recv concern
+ * two ranks only: they carry the number of the next collective, and are not counted.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -18,7 +17,7 @@
 static const struct {
     const char *name;
     bool reduces;
-    const char *direction; // of the data, seen from the root or peer; NULL: there is none
+    const char *direction; // of the data, relative to the root or peer; NULL: no root
 } kinds[] = {
     [ALL_REDUCE] = { "all_reduce", true, NULL },
     [BROADCAST] = { "broadcast", false, "from" },
@@ -110,7 +109,7 @@ static bool same_call(const Collective *a, const Collective *b)
 
 void collectives_compare(const ProcessGroup *pg, Collective *all)
 {
-    all[0].pg = pg; // theirs is an address of theirs
+    all[0].pg = pg; // theirs is a pointer in their memory
     for (int rank = 1; rank < pg->world_size; rank++) {
         all[rank].pg = pg;
         char first[DESCRIPTION_BYTES], other[DESCRIPTION_BYTES];
@@ -121,7 +120,7 @@ void collectives_compare(const ProcessGroup *pg, Collective *all)
     }
 }
 
-/* Dies unless the call makes sense; what depends on the other ranks is the backend's to check. */
+/* Dies unless the call is valid; the backend checks what depends on other ranks. */
 static void check(const ProcessGroup *pg, const Collective *collective)
 {
     char text[DESCRIPTION_BYTES];
@@ -142,12 +141,12 @@ static void check(const ProcessGroup *pg, const Collective *collective)
 static Work start(ProcessGroup *pg, CollectiveKind kind, const void *in, void *out, size_t count,
                   DType type, ReduceOp op, int root)
 {
-    // An array of no elements may be NULL, but not from here on: even NULL + 0 is undefined.
+    // An empty array may be NULL, but not from here on: even NULL + 0 is undefined.
     if (count == 0 && in == NULL)
         in = pg;
     if (count == 0 && out == NULL)
         out = pg;
-    // The traffic of a group is that of all_reduce, and all calls on its parts are stages of one.
+    // Only all_reduce's traffic is counted; all calls on its subgroups are stages of one.
     Traffic *traffic = kind == ALL_REDUCE || pg->parent != NULL ? pg->traffic : NULL;
     ProcessGroup *all = process_group_root(pg);
     const Collective collective = { pg,    all->num_ops, pg->sequence, kind, type,   op,
@@ -181,8 +180,7 @@ static Work start_all_reduce(ProcessGroup *pg, void *data, size_t count, DType t
     return start(pg, ALL_REDUCE, data, data, count, type, op, 0);
 }
 
-/* While the caller goes on. The thread of staging waits for each call, so that nothing is needed.
- */
+/* Makes progress while the caller goes on. With staging, its thread waits for each call anyway. */
 static Work in_background(Work work)
 {
     if (work.pg->backend->go != NULL && work.pg->staging == NULL)

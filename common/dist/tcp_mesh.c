@@ -1,10 +1,10 @@
 /*
  * Forming the connections of the tcp backend.
  *
- * Every rank listens, puts its address into the store and calls all lower ranks; the higher ones
- * call it. Whoever calls shows the group's token, a random number that rank 0 has left in the
- * store: ranks of another job or of an earlier attempt, and strangers, do not know it and are
- * turned away. The answer shows it too, since the port may have passed to somebody else.
+ * Every rank listens, publishes its address in the store and connects to all lower ranks; the
+ * higher ones connect to it. The connecting side sends the group's token, a random number that rank
+ * 0 put into the store: ranks of another job or of an earlier attempt, and strangers, do not know
+ * it and are rejected. The reply has it too, since another process may have the port by now.
  */
 #include "common/dist/tcp_mesh.h"
 
@@ -27,7 +27,7 @@
 #define NUM_CHANNELS 2
 #define OTHER_NETWORK "to use another network, set GLOO_SOCKET_IFNAME=eth0 or the like"
 #define HOST_BYTES 256
-#define ADDRESS_BYTES (HOST_BYTES + 16) // a host and a port
+#define ADDRESS_BYTES (HOST_BYTES + 16) // host and port
 
 /* The first bytes on a connection, in both directions. */
 typedef struct {
@@ -42,7 +42,7 @@ static const char VERSION[8] = "ddp.tcp2";
 
 _Static_assert(sizeof(Hello) == LOBBY_HELLO_BYTES, "the lobby waits for one of these");
 
-/* False: it is none of this group. */
+/* False: not a rank of this group. */
 static bool hello_is_ours(const Hello *theirs, const Hello *own)
 {
     return memcmp(theirs->token, own->token, sizeof own->token) == 0;
@@ -68,8 +68,8 @@ static void token_agree(const ProcessGroup *pg, unsigned char *token, size_t byt
     }
 }
 
-/* Where others reach this machine: the interface that the user names, under the name that PyTorch
- * has for it, else the one that reaches the store. */
+/* Where others reach this machine: the interface that the user names, in PyTorch's variable, else
+ * the one that reaches the store. */
 static void find_own_host(const ProcessGroup *pg, char *host, size_t bytes)
 {
     const char *interface = getenv("GLOO_SOCKET_IFNAME");
@@ -81,12 +81,12 @@ static void find_own_host(const ProcessGroup *pg, char *host, size_t bytes)
         return;
     }
     SYS_CHECK(net_local_address(pg->store->fd, host, bytes));
-    // By its own name a machine may reach itself over loopback; others know that name better.
+    // A machine's own name may resolve to loopback here, but correctly elsewhere.
     if (net_is_loopback(host) && !net_is_loopback(pg->store->host))
         snprintf(host, bytes, "%s", pg->store->host);
 }
 
-/* Listens there, and tells the others the address. Returns the listening socket. */
+/* Listens there and publishes the address. Returns the listening socket. */
 static int listen_and_publish(const ProcessGroup *pg, char address[ADDRESS_BYTES])
 {
     char host[HOST_BYTES], key[STORE_KEY_BYTES];
@@ -101,7 +101,7 @@ static int listen_and_publish(const ProcessGroup *pg, char address[ADDRESS_BYTES
     return listen_fd;
 }
 
-/* Calls a rank; -1 if somebody else answers, or nobody. */
+/* Connects to a rank; -1 if another process answers, or none. */
 static int call_rank(const char *host, int port, int rank, const Hello *own, double deadline)
 {
     const int fd = net_connect(host, port, deadline);
@@ -127,7 +127,7 @@ static void connect_to(Mesh *mesh, const ProcessGroup *pg, int peer, Hello own)
 
     for (own.channel = 0; own.channel < NUM_CHANNELS; own.channel++) {
         int *fd = channel_of(mesh, peer, own.channel);
-        // A rank that is too busy to hear our hello in time turns us away: then call again.
+        // A rank too busy to read our hello in time rejects us: then reconnect.
         while ((*fd = call_rank(host, port, peer, &own, mesh->deadline)) < 0) {
             CHECK(seconds_now() < mesh->deadline, "rank %d at %s port %d does not answer", peer,
                   host, port);
@@ -145,7 +145,7 @@ static int first_absent(const Mesh *mesh)
     return peer;
 }
 
-/* Lets the higher ranks in, in any order, and nobody else. */
+/* Accepts the higher ranks, in any order, and nobody else. */
 static void accept_others(Mesh *mesh, int listen_fd, const char *own_address, const Hello *own)
 {
     Lobby lobby = { .listen_fd = listen_fd };
@@ -163,7 +163,7 @@ static void accept_others(Mesh *mesh, int listen_fd, const char *own_address, co
         }
         int *slot = channel_of(mesh, theirs.rank, theirs.channel);
         if (*slot >= 0)
-            close(*slot); // it calls again
+            close(*slot); // it will reconnect
         else
             missing--;
         *slot = fd;
@@ -174,7 +174,7 @@ static void accept_others(Mesh *mesh, int listen_fd, const char *own_address, co
 void mesh_init(Mesh *mesh, const ProcessGroup *pg)
 {
     const int n = pg->world_size;
-    // One more for each: memory that is offered is held open until the other rank has found it.
+    // One more for each: offered memory stays open until the other rank has opened it.
     host_reserve_descriptors(HOST_SPARE_DESCRIPTORS + (NUM_CHANNELS + 1) * (n - 1), n);
     mesh->rank = pg->rank;
     mesh->world_size = n;
@@ -203,7 +203,7 @@ void mesh_init(Mesh *mesh, const ProcessGroup *pg)
     mesh->has_core = (local_ranks > 0 ? local_ranks : n) <= host_num_cores();
     for (int peer = 0; peer < n; peer++) {
         mesh->watched[peer] = (struct pollfd){ .fd = mesh->peer[peer].notices, .events = POLLIN };
-        const int whole = sizeof(Notice); // poll shall not wake us for a part of a notice
+        const int whole = sizeof(Notice); // poll must not wake us for part of a notice
         if (peer != mesh->rank)
             SYS_CHECK(setsockopt(mesh->peer[peer].notices, SOL_SOCKET, SO_RCVLOWAT, &whole,
                                  sizeof whole));
@@ -219,7 +219,7 @@ void mesh_free(Mesh *mesh)
             shutdown(mesh->peer[peer].notices, SHUT_WR);
         }
 
-    // To close while the other side still sends would break the connection off.
+    // Closing while the other side still sends would reset the connection.
     const double deadline = seconds_now() + mesh->timeout;
     for (int peer = 0; peer < mesh->world_size; peer++)
         if (peer != mesh->rank) {

@@ -12,14 +12,14 @@
 #define NUM_RECENT_CALLS 64
 #define CHUNK_BYTES ((size_t)256 * 1024)
 
-/* A Collective as it travels: what all ranks must agree on. */
+/* A Collective on the wire: what all ranks must agree on. */
 typedef struct {
     uint64_t sequence, count;
     int32_t kind, type, op, root;
-    char group[GROUP_NAME_BYTES]; // its name, zeros behind it
+    char group[GROUP_NAME_BYTES]; // its name, zero-padded
 } Call;
 
-/* What ranks tell each other besides data. */
+/* What ranks send each other besides data. */
 typedef enum { NOTICE_WAITING, NOTICE_ABORT, NOTICE_GOODBYE } NoticeKind;
 
 typedef struct {
@@ -29,14 +29,14 @@ typedef struct {
     char text[512]; // of NOTICE_ABORT: why the group ends
 } Notice;
 
-/* Data and notices have connections of their own: a notice must not wait behind data that nobody
- * reads, and may come in the middle of a message. */
+/* Data and notices have connections of their own: a notice must not wait behind unread data, and
+ * may arrive in the middle of a message. */
 typedef struct {
     int data, notices; // descriptors; -1 for ourselves
-    struct Pipe *pipe; // takes the data instead, and the connection wakes; NULL: another machine
+    struct Pipe *pipe; // carries the data, the connection only wake-ups; NULL: another machine
     Notice last; // the last NOTICE_WAITING ...
     double heard_at; // ... and when it came
-    bool deaf; // it reads no notices: half of one is stuck on its way
+    bool deaf; // it does not read notices: half of one is stuck
 } Peer;
 
 typedef struct {
@@ -45,20 +45,20 @@ typedef struct {
     Peer *peer; // by rank
     struct pollfd *watched; // every peer's notices, then data to send, data to receive
 
-    const ProcessGroup *pg; // whose call is in progress: the group of all ranks, or a part of it
-    Traffic *traffic; // counts what is sent for it; or NULL
+    const ProcessGroup *pg; // group or subgroup of the call in progress
+    Traffic *traffic; // counts what is sent for that call; or NULL
     Call call; // in progress
     uint64_t op_id; // of that call, for observers
-    Call recent[NUM_RECENT_CALLS]; // the latest that concern all ranks of their group
+    Call recent[NUM_RECENT_CALLS]; // the latest, send and recv excluded
     uint64_t num_calls; // of those, so far
     double deadline; // of the call
-    bool has_core; // there is one for each rank on this machine
-    atomic_int waiting; // callers who wait for a call
-    double idle_since; // nothing has come or gone since then; 0: it has just now
-    double look_at; // when to read the others' notices next, though we need not wait
-    double tell_at, tell_interval; // when to tell the others next that we wait
+    bool has_core; // this machine has a core for each of its ranks
+    atomic_int waiting; // threads that wait for a call
+    double idle_since; // nothing was sent or received since; 0: just now
+    double look_at; // when to read notices next, even without waiting
+    double tell_at, tell_interval; // when to send the next NOTICE_WAITING
 
-    _Alignas(64) char chunk[CHUNK_BYTES]; // what arrives and has not been added yet
+    _Alignas(64) char chunk[CHUNK_BYTES]; // received, not yet added
     void *scratch; // see mesh_scratch
     size_t scratch_bytes;
     uint64_t sent_bytes, received_bytes; // of payload, since mesh_init

@@ -1,4 +1,4 @@
-/* nodes.h - what the nodes of a job bring, and which ranks they get for it. */
+/* nodes.h - what a job's nodes offer, and the ranks they get. */
 #ifndef COMMON_LAUNCH_NODES_H
 #define COMMON_LAUNCH_NODES_H
 
@@ -9,7 +9,7 @@
 typedef struct {
     char role[256];
     int num_ranks;
-    int number; // by which it calls itself; 0 if it does not
+    int number; // its own number; 0: none
 } Node;
 
 typedef struct {
@@ -20,10 +20,10 @@ typedef struct {
 /* This node, as a line of JSON that torchrun's agents understand; free it with free(). Dies where
  * the role is no text. */
 char *node_encode(const Flags *flags, int number);
-/* False: text is none, or promises what cannot be. */
+/* False: invalid, or impossible numbers. */
 bool node_decode(Node *node, const char *text, size_t bytes);
 
-/* Ranks are counted through by node, and among the nodes of each role once more. */
+/* Ranks are numbered node by node, and again among the nodes of each role. */
 Ranks nodes_share_ranks(const Node *nodes, int num_nodes, int node);
 
 #endif
