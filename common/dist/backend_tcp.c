@@ -1,13 +1,12 @@
 /*
  * The tcp backend: what Gloo is to PyTorch, small enough to be read.
  *
- * Collectives wait in a queue and are carried out one after the other: all ranks make the same
- * calls in the same order. Whoever carries one out is the driver, and has the connections for
- * himself. Who waits for a call drives: a blocking call needs no other thread and is not slowed
- * down by waking one. As long as nobody waits, the progress thread drives while the training goes
- * on: that is how communication overlaps the backward pass. The files below it, from the bottom up:
- * tcp_mesh.c connects the ranks, tcp_watch.c waits and names who is to blame, tcp_exchange.c moves
- * messages, tcp_ring.c and its neighbours are the algorithms.
+ * Collectives are queued and executed one after the other: all ranks make the same calls in the
+ * same order. The thread that executes one is the driver and owns the connections. A thread that
+ * waits for a call drives: so a blocking call needs no other thread and no wake-up. While nobody
+ * waits, the progress thread drives: that is how communication overlaps the backward pass. The
+ * files below it, from the bottom up: tcp_mesh.c connects the ranks, tcp_watch.c waits and names
+ * who is to blame, tcp_exchange.c moves messages, tcp_ring.c and its neighbours are the algorithms.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -22,11 +21,11 @@
 #include "common/dist/tcp_exchange.h"
 #include "common/dist/tcp_watch.h"
 
-#define SHORT_BYTES ((size_t)32 * 1024) // up to here the number of steps costs more than the bytes
+#define SHORT_BYTES ((size_t)32 * 1024) // up to here latency dominates
 #define MAX_QUEUED 256
 
 /* Ticket t is in slot t % MAX_QUEUED until it is finished. The mutex guards all but the mesh, which
- * is the driver's own. */
+ * belongs to the driver. */
 typedef struct {
     Mesh mesh;
     pthread_t thread; // drives while nobody waits
@@ -45,7 +44,7 @@ static void carry_out(Mesh *mesh, const Collective *collective)
     mesh_begin(mesh, collective);
     switch (collective->kind) {
     case ALL_REDUCE:
-    case BARRIER: // the sum of nothing: nobody has it before all have come
+    case BARRIER: // a sum of nothing: nobody has it before all have come
         if (collective->pg->fixed_order)
             halving_all_reduce(mesh, collective);
         else
@@ -78,7 +77,7 @@ static void carry_out(Mesh *mesh, const Collective *collective)
     }
 }
 
-/* Carries out the first call in the queue. The mutex is held before and after, not meanwhile. */
+/* Executes the first call in the queue. The mutex is held before and after, not meanwhile. */
 static void drive(Tcp *tcp)
 {
     const Collective *collective = &tcp->queue[tcp->finished % MAX_QUEUED];
@@ -93,8 +92,8 @@ static void drive(Tcp *tcp)
     pthread_cond_broadcast(&tcp->done);
 }
 
-/* Woken, it takes its turn and pushes no thread aside that computes (sched(7)): what it does is not
- * urgent as long as nobody waits for it. */
+/* SCHED_BATCH: when woken it does not preempt a computing thread (sched(7)), since nobody waits for
+ * it yet. */
 static void *progress(void *argument)
 {
     Tcp *tcp = argument;
@@ -120,7 +119,7 @@ static void finish(Tcp *tcp, long ticket)
         else
             drive(tcp);
     tcp->mesh.waiting--;
-    if (tcp->finished < tcp->started) // what is left is the thread's again
+    if (tcp->finished < tcp->started) // the rest is for the progress thread
         pthread_cond_signal(&tcp->work);
 }
 
@@ -137,8 +136,8 @@ static void tcp_init(ProcessGroup *pg)
     CHECK(error == 0, "cannot start the tcp backend's thread: %s", strerror(error));
 }
 
-/* A part shares its group's connections and its queue: so the calls of both keep their order, who
- * waits for whom is known across all of them, and whoever is lost is named by every rank. */
+/* A subgroup shares its group's connections and queue: so the calls of both keep their order,
+ * chains of waiting ranks are followed across them, and a lost rank is named by every rank. */
 static void tcp_split(ProcessGroup *sub, ProcessGroup *pg, int color)
 {
     (void)color;

@@ -1,9 +1,9 @@
 /*
- * Two ways to bring one rank's data to all.
+ * Two algorithms to send one rank's data to all.
  *
- * The binomial tree doubles in each step the ranks that have the data: log2(n) steps, the fewest
- * possible, but the root sends the whole message as often. In the chain every rank sends it once
- * only, to the next one, and in chunks, so that a rank passes on one while the next arrives: long
+ * The binomial tree doubles the number of ranks with the data in each step: log2(n) steps, the
+ * fewest possible, but the root sends the whole message each time. In the chain every rank sends it
+ * only once, to the next rank, in chunks, so that it forwards one while the next arrives: long
  * messages take hardly longer for many ranks than for two.
  */
 #include "common/dist/tcp_collectives.h"
@@ -38,7 +38,7 @@ void chain_broadcast(Mesh *mesh, const Collective *collective)
     const int next = place == n - 1 ? NOBODY : (rank + 1) % n;
     const int previous = place == 0 ? NOBODY : (rank - 1 + n) % n;
 
-    // While one chunk comes, the one before goes on; on the root, which has them all, as well.
+    // While one chunk arrives, the previous one is forwarded. The root only sends.
     char *here = collective->out, *coming = here;
     size_t rest = collective->count * dtype_size(collective->type);
     size_t here_bytes = 0, coming_bytes = chunk_bytes(rest);

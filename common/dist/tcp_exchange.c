@@ -1,11 +1,11 @@
 /*
  * One message out and one message in, at the same time.
  *
- * Both directions of a connection are used at once, and no rank waits with sending until it has
- * received: in a ring all of them would wait. A message that is to be added to something is
- * received and added in parts: while one is added, the kernel receives the next and goes on
- * sending. Every message starts with a header that says which call it belongs to. What carries a
- * message, the connection or a pipe, moves it in parts, and is not to be seen here otherwise.
+ * Both directions of a connection are used at once, and no rank delays sending until it has
+ * received: in a ring all of them would wait. A message with an addend is received and added in
+ * parts: while one is added, the kernel receives the next and goes on sending. Every message starts
+ * with a header that names its call. Connections and pipes both move messages in parts, and differ
+ * in nothing else here.
  */
 #include "common/dist/tcp_exchange.h"
 
@@ -28,7 +28,7 @@ typedef struct {
 _Static_assert(sizeof(Header) <= PIPE_ALIGNMENT && sizeof(Header) % PIPE_GRAIN == 0,
                "a pipe keeps a header in one piece and what follows it aligned");
 
-/* A message on its way. */
+/* A message in transfer. */
 typedef struct {
     int peer;
     Header header;
@@ -42,7 +42,7 @@ static bool message_done(const Message *message)
     return message->peer == NOBODY || message->done == sizeof message->header + message->bytes;
 }
 
-/* What comes next: the rest of the header, and of the payload up to the end of a chunk. */
+/* The next parts: the rest of the header, and the payload up to the end of a chunk. */
 static struct msghdr next_part(Message *message, char *chunk, struct iovec part[2])
 {
     const size_t header_bytes = sizeof message->header;
@@ -59,7 +59,7 @@ static struct msghdr next_part(Message *message, char *chunk, struct iovec part[
     return (struct msghdr){ .msg_iov = part, .msg_iovlen = 2 };
 }
 
-/* A closed connection ends the process; false if there is nothing to do at the moment. */
+/* A closed connection ends the process; false if it would block. */
 static bool made_progress(Mesh *mesh, Message *message, ssize_t bytes)
 {
     if (bytes < 0 && (errno == EAGAIN || errno == EINTR))
@@ -91,7 +91,7 @@ static bool send_part(Mesh *mesh, Message *message)
 static Header header_of(const Mesh *mesh, size_t bytes)
 {
     Header header = { HEADER_MAGIC, mesh->call, bytes };
-    if (mesh->call.kind == RECV) { // what is recv here, is send there
+    if (mesh->call.kind == RECV) { // our recv is their send
         header.call.kind = SEND;
         header.call.root = mesh->rank;
     }
@@ -109,7 +109,7 @@ static void header_check(Mesh *mesh, const Message *message)
                    mesh->rank, message->peer);
 }
 
-/* Puts the part of the payload that has arrived, from byte `start` on, to its place. */
+/* Stores or adds the payload that has arrived, from byte `start` on. */
 static void take(const Mesh *mesh, const Message *message, const char *arrived, size_t start,
                  const char *addend)
 {
@@ -119,7 +119,7 @@ static void take(const Mesh *mesh, const Message *message, const char *arrived, 
             memcpy(message->payload + start, arrived, end - start);
         return;
     }
-    // Whole numbers only. The first may have begun to arrive before, and lies before the others.
+    // Complete elements only. The first may have arrived in part before, ahead of the others.
     const DType type = (DType)mesh->call.type;
     const size_t size = dtype_size(type), first = start / size, last = end / size;
     reduce_elements(message->payload + first * size, arrived - start % size, addend + first * size,

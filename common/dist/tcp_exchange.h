@@ -1,11 +1,11 @@
-/* tcp_exchange.h - the one step that all algorithms of the tcp backend are made of. */
+/* tcp_exchange.h - the step that all algorithms of the tcp backend consist of. */
 #ifndef COMMON_DIST_TCP_EXCHANGE_H
 #define COMMON_DIST_TCP_EXCHANGE_H
 
 #include "common/dist/tcp_mesh.h"
 
-/* A message to one rank and a message from one (perhaps the same, perhaps NOBODY), as the group
- * whose call is in progress counts them. */
+/* A message to one rank and a message from one (either may be NOBODY), numbered as in the group of
+ * the call in progress. */
 typedef struct {
     int to;
     const void *out;
@@ -16,7 +16,7 @@ typedef struct {
     const void *addend; // NULL: in[] is what arrives. Else in[i] = arriving[i] op addend[i]
 } Exchange;
 
-/* Sends and receives at the same time; returns when both is done. */
+/* Sends and receives at the same time; returns when both are done. */
 void exchange(Mesh *mesh, const Exchange *x);
 
 /* One direction alone. */

@@ -2,11 +2,10 @@
  * The ring (Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms", 2009).
  *
  * The array is cut into one block for each rank. In n - 1 steps every rank sends a block to the
- * next and adds its own numbers to the one that comes from the rank before; then block r is
- * complete on rank r (reduce-scatter). In n - 1 more steps the complete blocks go round
- * (all-gather). Each rank sends 2 (n - 1) / n of the array, however many ranks there are, and no
- * algorithm can do with less. A block is summed in one place, in the order of the ring: all ranks
- * get the same bits.
+ * next and adds its own numbers to the one from the previous rank; then block r is complete on rank
+ * r (reduce-scatter). In n - 1 more steps the complete blocks go round (all-gather). Each rank
+ * sends 2 (n - 1) / n of the array, and no algorithm can do with less. A block is summed in one
+ * place, in the order of the ring: all ranks get the same bits.
  */
 #include <string.h>
 
@@ -19,7 +18,7 @@ typedef struct {
     size_t offset, bytes;
 } Block;
 
-/* The i-th of n parts, as even as can be. Below 0 it goes on from the end, for this is a ring. */
+/* The i-th of n parts, as even as possible. A negative i counts from the end of the ring. */
 static Block block_of(size_t count, DType type, int n, int i)
 {
     const size_t index = (size_t)((i + 2 * n) % n);
@@ -40,7 +39,7 @@ static int previous_of(const Mesh *mesh)
 }
 
 /* Sums block `rank` of `in` over all ranks into `sums`, an array of the same shape (or the same
- * array), in which the sums of other blocks pass through. */
+ * array), which also holds partial sums of other blocks. */
 static void reduce_scatter_blocks(Mesh *mesh, size_t count, DType type, const char *in, char *sums)
 {
     const int n = mesh->pg->world_size, rank = mesh->pg->rank;
@@ -103,7 +102,7 @@ void ring_reduce_scatter(Mesh *mesh, const Collective *collective)
     const char *in = collective->in;
     char *own = collective->out;
     if (n > 1) {
-        // What comes by is added up in `in` itself where `out` is a part of it: it is not wanted.
+        // If `out` is part of `in`, partial sums may overwrite `in`: the API allows it.
         const bool in_place = own == in + (size_t)rank * bytes;
         char *sums = in_place ? own - (size_t)rank * bytes : mesh_scratch(mesh, (size_t)n * bytes);
         reduce_scatter_blocks(mesh, (size_t)n * count, type, in, sums);
