@@ -1,8 +1,8 @@
 /*
- * The training must not wait for a disk, and a state must not change while it is written. So the
- * training waits for a copy, which takes milliseconds, and a thread does the rest: checksum, write,
- * fsync, rename, and removal of the oldest. One thread for each snapshot, and one at a time: its
- * end says that the copy is free again.
+ * Training must not wait for a disk, and the state must not change while it is written. So training
+ * waits for a copy, which takes milliseconds, and a thread does the rest: checksum, write, fsync,
+ * rename, and removal of the oldest. Each snapshot has its own thread, one at a time: when it has
+ * ended, the copy is free again.
  */
 #include "common/fault/snapshots.h"
 
@@ -38,7 +38,7 @@ void snapshots_free(Snapshots *snapshots)
         close(snapshots->lock);
 }
 
-/* A count of rank 0's, on every rank; exact up to 2^53. */
+/* Rank 0's count, on every rank; exact up to 2^53. */
 static uint64_t from_rank_0(ProcessGroup *pg, uint64_t count)
 {
     return (uint64_t)all_reduce_scalar(pg, pg->rank == 0 ? (double)count : 0, REDUCE_SUM);
@@ -66,7 +66,8 @@ int snapshots_resume(Snapshots *snapshots)
     return sampler->epoch;
 }
 
-/* The writer. What goes wrong is told, and costs this snapshot: the one before is still there. */
+/* The writer. A failure is a warning and costs only this snapshot: the previous one is still
+ * there. */
 static void *write_copy(void *argument)
 {
     Snapshots *snapshots = argument;
@@ -107,8 +108,7 @@ void snapshots_epoch(Snapshots *snapshots, int epoch)
 {
     const int every = snapshots->args->save_every;
     if (snapshots->pg->rank == 0 && every > 0 && epoch % every == 0 &&
-        checkpoint_between_epochs(
-            snapshots->checkpoint)) // --max-steps may end in the middle of one
+        checkpoint_between_epochs(snapshots->checkpoint)) // --max-steps may end inside an epoch
         save(snapshots, CHECKPOINT_EPOCH);
 }
 

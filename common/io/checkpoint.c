@@ -1,10 +1,9 @@
 /*
- * Writes checkpoints: one safetensors file with everything that training, or inference, goes on
- * from.
+ * Writes checkpoints: one safetensors file with everything that training or inference needs.
  *
  * The tensors have PyTorch's names and layout, so PyTorch loads them as they are; the optimizer's
  * states lie beside them. All else is metadata, which is strings. Nothing in the file depends on
- * the time, the machine or the folder: the same run writes the same bytes.
+ * time, machine or folder: the same run writes the same bytes.
  */
 #include <limits.h>
 #include <stdarg.h>
@@ -81,8 +80,7 @@ static void describe_classes(const Dataset *dataset, Safetensors *file)
     safetensors_add_metadata(file, "class_labels", text);
 }
 
-/* Of --amp fp16: the scale, how many good steps it has had, and how many steps have been left out.
- */
+/* Of --amp fp16: the scale, the good steps since it changed, and the steps skipped. */
 static void describe_loss_scale(const Optimizer *optim, Safetensors *file)
 {
     Device *device = optim->model->device;
@@ -99,7 +97,7 @@ void checkpoint_describe(const Checkpoint *checkpoint, Safetensors *file)
     const Optimizer *optim = checkpoint->optim;
     const Dataset *dataset = checkpoint->dataset;
     const int batch_size = args_batch_size(checkpoint->args, checkpoint->world_size);
-    add_text(file, "format", "pt"); // as PyTorch's own files say
+    add_text(file, "format", "pt"); // as in PyTorch's own files
     add_text(file, CHECKPOINT_VERSION_KEY, CHECKPOINT_VERSION);
     add_text(file, "model", "%s", optim->model->name);
     add_text(file, "dataset", "%s", dataset->name);
@@ -142,7 +140,7 @@ static void add_tensors(const Optimizer *optim, Safetensors *file)
         }
 }
 
-/* Where it stands: the places are those of all ranks. */
+/* The position; places are counted over all ranks. */
 static Position position_of(const Checkpoint *checkpoint)
 {
     const Sampler *sampler = checkpoint->sampler;
@@ -150,12 +148,12 @@ static Position position_of(const Checkpoint *checkpoint)
                        checkpoint->optim->model->step };
 }
 
-/* What comes next. */
+/* The position of the next batch. */
 static Position next_of(const Checkpoint *checkpoint)
 {
     Position next = position_of(checkpoint);
     if (checkpoint->sampler->position == checkpoint->sampler->size) {
-        next.epoch++; // all is dealt out, though nobody has asked for more
+        next.epoch++; // the epoch is complete, though the loader has not returned NULL yet
         next.places = 0;
     }
     return next;

@@ -11,7 +11,7 @@
 #include "common/nn/optim.h"
 
 enum {
-    CHECKPOINT_ERROR_BYTES = PATH_MAX + 1024, // has room for any line of the functions below
+    CHECKPOINT_ERROR_BYTES = PATH_MAX + 1024, // enough for any message below
     CHECKPOINT_DIFFERENCE_BYTES = 256
 };
 
@@ -19,40 +19,40 @@ enum {
 typedef struct {
     const Args *args;
     Optimizer *optim; // and its model
-    Sampler *sampler; // where the run stands
+    Sampler *sampler; // the run's position
     const Dataset *dataset; // normalisation and classes travel along: inference needs them
     int world_size; // ranks of the run
-    bool done; // nothing was left to do after checkpoint_load
+    bool done; // checkpoint_load found nothing left to do
 } Checkpoint;
 
-/* Rank 0 dies here, before the training, where args->checkpoint_dir is nothing to write into. */
+/* Rank 0 dies here, before training, if args->checkpoint_dir is not writable. */
 void checkpoint_init(Checkpoint *checkpoint, const Args *args, Optimizer *optim, Sampler *sampler,
                      const Dataset *dataset, int world_size);
 
-/* Brings model, optimizer and sampler to where args say: --resume FILE (everything), else
- * --init-from FILE (weights only), else a fresh start, which leaves them as they are. Returns the
- * epoch to go on with. Dies with one line on a file that is missing, damaged, of another model or
- * optimizer. Local: every rank reads for itself. */
+/* Restores model, optimizer and sampler: --resume FILE (everything), else --init-from FILE (weights
+ * only), else a fresh start, which leaves them unchanged. Returns the epoch to begin with. Dies
+ * with one line on a file that is missing, damaged, of another model or optimizer. Local: every
+ * rank reads the file. */
 int checkpoint_load(Checkpoint *checkpoint);
 
-/* As --resume does, but where the file will not do it says so, false and one line in error, and
- * nothing has changed. (--resume auto of step 05 has other files to try.) */
+/* As --resume, but if the file is unsuitable returns false and one line in error, and changes
+ * nothing. (--resume auto of step 05 then tries other files.) */
 bool checkpoint_resume(Checkpoint *checkpoint, const char *path, char *error, size_t error_bytes);
 
-/* Is the file whole, and could this run go on from it? Changes nothing; for any thread. */
+/* Is the file valid, and could this run resume from it? Changes nothing; for any thread. */
 bool checkpoint_verify(const Checkpoint *checkpoint, const char *path, char *error,
                        size_t error_bytes);
 
-/* What stands in a checkpoint's header about where it belongs; not verified. */
+/* What a checkpoint's header claims about its run; not verified. */
 typedef struct {
-    bool is_this_run; // as to model, data set, seed, optimizer and global batch
+    bool is_this_run; // same model, data set, seed, optimizer and global batch
     char difference[CHECKPOINT_DIFFERENCE_BYTES]; // if not: "seed 1, this run has 0"
-    bool is_other_batch; // if not: it is the global batch alone
+    bool is_other_batch; // if not: only the global batch differs
     uint64_t step;
     int epoch;
 } CheckpointClaim;
 
-/* Reads no more than the header. False, and one line in error, where that is damaged. */
+/* Reads only the header. False and one line in error if that is damaged. */
 bool checkpoint_peek(const Checkpoint *checkpoint, const char *path, CheckpointClaim *claim,
                      char *error, size_t error_bytes);
 
@@ -64,34 +64,34 @@ bool checkpoint_done(const Checkpoint *checkpoint);
  * while it has not been evaluated. All are alike inside. */
 typedef enum { CHECKPOINT_EPOCH, CHECKPOINT_FINAL, CHECKPOINT_SNAPSHOT } CheckpointKind;
 
-/* A checkpoint on its way to the disk. */
+/* A checkpoint to be written. */
 typedef struct {
     Safetensors *file; // a copy of the state: training may go on
     CheckpointKind kind;
-    int epoch; // that it belongs to, for the line
+    int epoch; // its epoch, for the printed line
     uint64_t step;
     char path[PATH_MAX];
 } CheckpointCopy;
 
-/* Takes the copy: all that training has to wait for. */
+/* Copies the state: training has to wait only for this. */
 void checkpoint_copy(const Checkpoint *checkpoint, CheckpointKind kind, CheckpointCopy *copy);
 
-/* Writes it and prints the line "Epoch .. | Training checkpoint saved at ..", or snapshot; false,
- * with one line in error, where it cannot be written. Frees the copy. For any thread. */
+/* Writes it and prints the line "Epoch .. | Training checkpoint saved at ..", or snapshot; false
+ * and one line in error on failure. Frees the copy. For any thread. */
 bool checkpoint_commit(CheckpointCopy *copy, char *error, size_t error_bytes);
 
-/* Is no epoch under way? Only then there is a checkpoint of one. */
+/* Is the run between epochs? Only then can an epoch's checkpoint be saved. */
 bool checkpoint_between_epochs(const Checkpoint *checkpoint);
 
-/* Both at once: an epoch's checkpoint. In the middle of an epoch (--max-steps) it writes none. Dies
- * where it cannot. Local: call it on one rank only. */
+/* Both at once, for an epoch's checkpoint; does nothing inside an epoch (--max-steps). Dies on
+ * failure. Local: call it on one rank only. */
 void checkpoint_save(const Checkpoint *checkpoint);
 
-/* The same for a snapshot, wherever the run stands. */
+/* The same for a snapshot, at any position. */
 void checkpoint_save_snapshot(const Checkpoint *checkpoint);
 
 /* The same at the end of training. The initial state, if args ask for no epochs at all, is epoch_0.
- * Where nothing was left to do, a file that is there already may be of a longer run: it stays. */
+ * If nothing was left to do, an existing file may be a longer run's: it stays. */
 void checkpoint_save_final(const Checkpoint *checkpoint);
 
 #endif

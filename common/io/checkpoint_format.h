@@ -1,13 +1,13 @@
-/* checkpoint_format.h - what is written where in a checkpoint; private to this room. */
+/* checkpoint_format.h - the contents of a checkpoint; private to this room. */
 #ifndef COMMON_IO_CHECKPOINT_FORMAT_H
 #define COMMON_IO_CHECKPOINT_FORMAT_H
 
 #include "common/io/checkpoint.h"
 #include "common/io/safetensors.h"
 
-#define CHECKPOINT_VERSION_KEY "ddp_c_version" // tells our files from others
+#define CHECKPOINT_VERSION_KEY "ddp_c_version" // identifies our files
 #define CHECKPOINT_VERSION "1"
-#define EXPORT_VERSION_KEY "ddp_c_export" // takes its place where there are only weights
+#define EXPORT_VERSION_KEY "ddp_c_export" // in its place in files with only weights
 #define EXPORT_VERSION "1"
 #define CHECKPOINT_STEP "optimizer.step" // int64, a scalar
 #define CHECKPOINT_CHECKSUM "checksum" // of the tensors
@@ -17,34 +17,34 @@
 /* Name of an optimizer's state for a parameter: "optimizer.fc1.weight.exp_avg". */
 void checkpoint_state_name(char *name, size_t bytes, const Tensor *parameter, const char *state);
 
-/* Adds all that is known of the run before it starts: its settings, and what inference needs. */
+/* Adds what is known before the run starts: its settings, and what inference needs. */
 void checkpoint_describe(const Checkpoint *checkpoint, Safetensors *file);
 
-/* The settings in it whose change is worth a warning; behind the last one, NULL. */
+/* The settings whose change is worth a warning, NULL-terminated. */
 extern const char *const checkpoint_settings[];
 
 /* "00c0ffee" */
 void checkpoint_checksum(const Safetensors *file, char text[9]);
 void checkpoint_metadata_checksum(const Safetensors *file, char text[9]);
 
-/* A file to load from. Functions that find fault with it return false and say why in error, a line
- * that begins with the path. They change nothing, and may be called by any thread. */
+/* A file to load from. On an error functions return false and a line in error that begins with the
+ * path. They change nothing, and may be called by any thread. */
 typedef struct {
     const char *path;
     Safetensors *file;
-    const char *remedy; // behind the reason why a file cannot be read
+    const char *remedy; // appended to the reason why a file cannot be read
     char *error;
     size_t error_bytes;
 } Source;
 
-/* Where a run stands. */
+/* A run's position. */
 typedef struct {
     int epoch;
-    size_t places; // of the epoch that are done, over all ranks
+    size_t places; // places of the epoch that are done, over all ranks
     uint64_t step;
 } Position;
 
-/* Reads it all; compares checksums where there are any. source_close whatever it returns. */
+/* Reads it all and verifies checksums, if there are any. Call source_close whatever it returns. */
 bool source_open(Source *source);
 void source_close(Source *source);
 
@@ -52,13 +52,13 @@ void source_close(Source *source);
 bool source_check_run(Source *source, const Optimizer *optim);
 bool source_check_position(Source *source, const Dataset *dataset, Position *position);
 
-/* The tensor of that name, of the shape of parameter i, as floats in PyTorch's layout. What a run
- * goes on from must be `exact`; weights to start from may come in another precision. */
+/* The tensor of that name, of the shape of parameter i, as floats in PyTorch's layout. To resume,
+ * it must be `exact`; initial weights may have another precision. */
 bool source_read(Source *source, const char *name, bool exact, const Model *model, int i,
                  float *host);
 
-/* The model's tensors, in float32, bfloat16 or float64, and nothing else. What is wrong with one
- * leaves the model with some of them. */
+/* The model's tensors, in float32, bfloat16 or float64, and nothing else. An error leaves the model
+ * partly loaded. */
 bool source_load_weights(Source *source, Model *model);
 
 bool source_reject(Source *source, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -1,9 +1,9 @@
 /*
- * Reads checkpoints: all of one to go on with its run (--resume), or only weights (--init-from).
+ * Reads checkpoints: everything, to resume (--resume), or only weights (--init-from).
  *
- * To go on, the file must be ours and whole, and of the same model and optimizer: then the run
- * continues as if it had never stopped. Weights may come from any file that has the model's
- * tensors, PyTorch's own among them.
+ * To resume, the file must be ours, valid, and of the same model and optimizer: then the run
+ * continues as if it had never stopped. Weights may come from any file with the model's tensors,
+ * such as PyTorch's.
  */
 #include <math.h>
 #include <stdio.h>
@@ -14,16 +14,16 @@
 #include "common/base/memory.h"
 #include "common/io/checkpoint_format.h"
 
-/* What makes a run another one: going on from it would be no resume. The batch comes last. */
+/* Settings that identify a run: with other values it cannot be resumed. The batch comes last. */
 static const char *const identity[] = { "model", "dataset",   "num_samples",
                                         "seed",  "optimizer", "global_batch_size" };
 
-/* What may differ besides, but hardly on purpose. */
+/* Settings that may differ, but hardly on purpose. */
 const char *const checkpoint_settings[] = { "dataset",           "num_samples", "seed",
                                             "global_batch_size", "lr",          "momentum",
                                             "weight_decay",      "dropout",     NULL };
 
-/* Puts "KEY THEIRS, this run has OURS" into text, if so. */
+/* If they differ, writes "KEY THEIRS, this run has OURS" to text. */
 static bool differs(const Safetensors *theirs, const Safetensors *ours, const char *key, char *text,
                     size_t bytes)
 {
@@ -34,7 +34,7 @@ static bool differs(const Safetensors *theirs, const Safetensors *ours, const ch
     return true;
 }
 
-/* All ranks may see it, one says it. */
+/* All ranks may see it, one reports it. */
 static void warn_of_changes(const Source *source, const Checkpoint *checkpoint)
 {
     char text[CHECKPOINT_DIFFERENCE_BYTES];
@@ -46,7 +46,8 @@ static void warn_of_changes(const Source *source, const Checkpoint *checkpoint)
     safetensors_free(own);
 }
 
-/* A run with --amp fp16 goes on with the scale it had; one that had none starts with the first. */
+/* A run with --amp fp16 resumes with its loss scale; without one it starts from the initial
+ * scale. */
 static bool read_loss_scale(Source *source, Device *device, uint64_t step, bool import)
 {
     const char *text = safetensors_metadata(source->file, CHECKPOINT_LOSS_SCALE);
@@ -70,7 +71,7 @@ static bool read_loss_scale(Source *source, Device *device, uint64_t step, bool 
     return true;
 }
 
-/* Model and optimizer from the file; or, without `import`, only whether that can be done. */
+/* Loads model and optimizer from the file; without `import`, only checks that it could. */
 static bool read_arrays(Source *source, Optimizer *optim, bool import)
 {
     Model *model = optim->model;
@@ -163,7 +164,7 @@ bool checkpoint_peek(const Checkpoint *checkpoint, const char *path, CheckpointC
     return true;
 }
 
-/* "module." where names begin so: then PyTorch's DDP was saved, and not the model in it. */
+/* "module." if names begin with it: then PyTorch's DDP wrapper was saved instead of its model. */
 static const char *find_prefix(const Source *source, const Model *model)
 {
     DType type;
@@ -210,7 +211,7 @@ int checkpoint_load(Checkpoint *checkpoint)
                       .remedy = ": name another file with --resume or --init-from",
                       .error = error,
                       .error_bytes = sizeof error };
-    // It will not be there after a restart either: no failure, but a wrong command line.
+    // It will be missing after a restart too: a usage error, no failure.
     if (source.path != NULL && access(source.path, F_OK) < 0 && errno == ENOENT)
         usage_error("%s: %s%s", source.path, strerror(errno), source.remedy);
     if (args->resume != NULL)

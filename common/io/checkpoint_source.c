@@ -1,7 +1,7 @@
 /*
- * What a checkpoint must be before anything of it is used: whole, ours, of the same model and
- * optimizer, and every number in range. Every check says in one line what is wrong, so that it can
- * end a program that was told to use this file, and not one that has others to try.
+ * Checks of a checkpoint before any of it is used: it must be complete, ours, of the same model and
+ * optimizer, and every number in range. A check returns one line that says what is wrong: it may
+ * end a program that was told to use this file, but not one that has others to try.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -26,7 +26,7 @@ bool source_reject(Source *source, const char *format, ...)
     return false;
 }
 
-/* Only of our own files is it known what a checksum covers. */
+/* Only in our own files is it known what a checksum covers. */
 static bool same_checksum(const Source *source, const char *key, const char *actual)
 {
     const char *named = safetensors_metadata(source->file, key);
@@ -113,7 +113,7 @@ bool source_read(Source *source, const char *name, bool exact, const Model *mode
                              shape_text(parameter->ndim, parameter->shape, ours, sizeof ours));
 
     to_float32(type, data, parameter->numel, host);
-    // What has become nan or infinite stays so, and makes all else so; an optimizer may recover.
+    // A nan or infinite weight stays so and spreads; an optimizer's state may recover.
     for (size_t j = 0; j < parameter->numel && strcmp(name, parameter->name) == 0; j++)
         if (!isfinite(host[j]))
             return source_reject(source,
@@ -123,7 +123,7 @@ bool source_read(Source *source, const char *name, bool exact, const Model *mode
     return true;
 }
 
-/* A string of the metadata, fit to stand in a message. */
+/* A string of the metadata, made safe for a message. */
 static bool get_text(Source *source, const char *key, const char **text)
 {
     *text = safetensors_metadata(source->file, key);

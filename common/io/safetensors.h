@@ -17,9 +17,9 @@
 /* A file to read, or to write, in memory. */
 typedef struct Safetensors Safetensors;
 
-/* Reading. Nothing here dies: NULL, and one line in error (what is wrong and where in the file).
- * Everything is checked before it is used: lengths, JSON, types, shapes against sizes, offsets that
- * overlap or leave holes, duplicate names. */
+/* Reading. Errors do not end the process, except lack of memory: NULL, and one line in error (what
+ * is wrong and where in the file). Everything is checked before it is used: lengths, JSON, types,
+ * shapes against sizes, overlapping or missing ranges, duplicate names. */
 Safetensors *safetensors_open(const char *path, char *error, size_t error_bytes);
 /* The same without the data: names, types, shapes and metadata. */
 Safetensors *safetensors_peek(const char *path, char *error, size_t error_bytes);
@@ -34,19 +34,20 @@ const void *safetensors_find(const Safetensors *file, const char *name, DType *t
 Safetensors *safetensors_create(void);
 void safetensors_add(Safetensors *file, const char *name, DType type, int ndim, const size_t *shape,
                      const void *data);
-/* The same without a copy: zeros, to be filled before the commit. */
+/* The same without a copy: returns zeros to be filled before the commit. */
 void *safetensors_reserve(Safetensors *file, const char *name, DType type, int ndim,
                           const size_t *shape);
 void safetensors_add_metadata(Safetensors *file, const char *key, const char *value);
 /* CRC-32 over the tensors in the order of the file: name, then data. */
 uint32_t safetensors_checksum(const Safetensors *file);
-/* CRC-32 over all metadata but that of one key, as JSON with its keys in order. */
+/* CRC-32 over all metadata except one key, as JSON with sorted keys. */
 uint32_t safetensors_metadata_checksum(const Safetensors *file, const char *except);
-/* Written aside, fsynced, renamed over path, folder fsynced: the file changes all at once or not at
- * all. False, with one line in error, if that fails; then nothing is left behind. */
+/* Writes a temporary file, fsyncs it, renames it over path and fsyncs the folder: path has the old
+ * or the new file, never a mixture. False and one line in error on failure; the temporary file is
+ * removed then, but if the folder's fsync fails the new file is in place. */
 bool safetensors_commit(const Safetensors *file, const char *path, char *error, size_t error_bytes);
 
-/* Removes from a folder what commits have left that did not live to see their end. */
+/* Removes temporary files of interrupted commits from a folder. */
 void safetensors_sweep(const char *dir);
 
 void safetensors_free(Safetensors *file);
