@@ -1,7 +1,7 @@
 /*
- * A store that is gone ends the process that asks it something. The launcher must live on then, to
- * end its workers and to say why: once they run, it never asks itself, but has children do it.
- * What they find out they leave in memory that is shared with them.
+ * A request to a store that is gone ends the process. The launcher must survive that, to end its
+ * workers and say why: once they run, it leaves all requests to child processes, which put the
+ * answers into shared memory.
  */
 #include "common/launch/agents.h"
 
@@ -20,13 +20,13 @@
 
 #define KEY_NUM_MEMBERS "torchelastic/agent/terminal_state/num_members"
 #define KEY_NUM_STOPPED "ddprun/num_stopped" // of these
-#define KEY_ROOT "ddprun/root" // the failure that all go by
+#define KEY_ROOT "ddprun/root" // the failure that all nodes report
 
 #define STRANGERS_TIMEOUT 300.0 // seconds, as torchrun's
-#define SETTLE_SECONDS 0.3 // in which the other nodes do what is left to do
-#define LEAVE_SECONDS 10.0 // to end, for the others, when their workers have ended
-#define TALK_SECONDS 60 // for all that is said to the store at a time, besides waiting for it
-#define LOOK_SECONDS 0.02 // between two looks at whether they have
+#define SETTLE_SECONDS 0.3 // for the other nodes to finish
+#define LEAVE_SECONDS 10.0 // for the other launchers to end after their workers
+#define TALK_SECONDS 60 // for one exchange with the store, besides waiting for it
+#define LOOK_SECONDS 0.02 // between polls for that
 #define MAX_FAILURE (64 << 10) // bytes of JSON
 
 static void pause_for(double seconds)
@@ -43,7 +43,7 @@ void agents_open(Agents *agents, const Flags *flags)
     const int num_ranks = flags->nproc_per_node * flags->max_nodes;
     const int served = flags->node_rank == 0 ? num_ranks : 0; // clients of the store
     host_reserve_descriptors(2 * HOST_SPARE_DESCRIPTORS + 2 * flags->nproc_per_node + served,
-                             num_ranks); // each of our own has two pipes
+                             num_ranks); // each worker has two pipes
     if (flags->node_rank == 0) {
         char watched[sizeof flags->run_id + KEY_BYTES];
         snprintf(watched, sizeof watched, "/%s/" KEY_ROLE_INFO_ALL, flags->run_id);
@@ -80,16 +80,16 @@ void agents_join(Agents *agents, const Flags *flags)
     agents_begin(agents);
 }
 
-/* Talks to the store in a child, if there are others to talk to. One that fails has not said all,
- * and half an answer to it may still come: from then on node 0 is out of reach. */
+/* Talks to the store in a child process, if there are other nodes. A child that fails has not said
+ * all, and half an answer to it may still come: from then on node 0 is out of reach. */
 static void talk(Agents *agents, void (*words)(Agents *agents))
 {
     if (!agents->in_touch)
         return;
     const pid_t child = fork();
     if (child == 0) {
-        close(STDERR_FILENO); // that the store is gone, the launcher says
-        alarm(TALK_SECONDS + (unsigned)agents->store.timeout); // a thread's lock opens here no more
+        close(STDERR_FILENO); // the launcher reports a store that is gone
+        alarm(TALK_SECONDS + (unsigned)agents->store.timeout); // a lock held at fork stays locked
         words(agents);
         _exit(EXIT_SUCCESS);
     }
@@ -137,13 +137,13 @@ void agents_fail(Agents *agents, const Failure *failure)
     agents->verdict = VERDICT_FAILED;
     agents->found->failure = *failure;
     talk(agents, say_failed);
-    if (strcmp(agents->found->end, END_CHANGED) == 0) // all others go by that
+    if (strcmp(agents->found->end, END_CHANGED) == 0) // so all other nodes take it
         agents->verdict = VERDICT_CHANGED;
 }
 
 static void say_changed(Agents *agents)
 {
-    if (!store_check(&agents->store, KEY_NUM_MEMBERS)) // or some have ended well already
+    if (!store_check(&agents->store, KEY_NUM_MEMBERS)) // else some nodes are done already
         store_compare_set(&agents->store, KEY_END, "", END_CHANGED, agents->found->end,
                           sizeof agents->found->end - 1);
 }
@@ -155,8 +155,8 @@ void agents_change(Agents *agents)
     talk(agents, say_changed);
 }
 
-/* The job is over. A torchrun on node 0 may have left with its store before it could be asked how;
- * but before this node's workers are done only a failure can have ended the job. */
+/* The job is over. A torchrun on node 0 may have taken its store along before it could be asked
+ * why; but before this node's workers are done only a failure can have ended the job. */
 static Verdict ask_how(Agents *agents)
 {
     talk(agents, read_end);
@@ -191,7 +191,7 @@ Verdict agents_verdict(Agents *agents)
     return agents->verdict;
 }
 
-/* A launcher that has hung up without a goodbye. */
+/* Has a launcher disconnected without a goodbye? */
 static bool is_lost(Agents *agents, int node)
 {
     char key[KEY_BYTES];
@@ -199,7 +199,7 @@ static bool is_lost(Agents *agents, int node)
            store_check(&agents->store, node_key(key, KEY_PULSE, node));
 }
 
-/* Of all nodes' failures, takes the first, or what stands for it already. */
+/* Takes the first of all nodes' failures, or the root cause already chosen. */
 static void gather_failures(Agents *agents)
 {
     char *text = mem_calloc(MAX_FAILURE, 1);
@@ -241,7 +241,7 @@ static void say_goodbye(Agents *agents)
     store_delete(&agents->store, node_key(key, KEY_PULSE, agents->flags->node_rank));
 }
 
-/* Is it still to leave? Its key says "0" if it has not come at all yet (group.c). */
+/* Has it yet to leave? Its key is "0" if it has not even come yet (group.c). */
 static bool is_awaited(Agents *agents, int node, double begun, double seconds)
 {
     char key[KEY_BYTES], count[64] = "";
@@ -252,11 +252,11 @@ static bool is_awaited(Agents *agents, int node, double begun, double seconds)
     return seconds_now() < begun + (strcmp(count, "0") == 0 ? agents->store.timeout : seconds);
 }
 
-/* Node 0 serves the others until they have left. */
+/* Node 0 keeps serving until the others have left. */
 static void see_off(Agents *agents, double seconds)
 {
     const double begun = seconds_now();
-    if (agents->has_strangers) // these do not say when they leave
+    if (agents->has_strangers) // they leave without notice
         pause_for(SETTLE_SECONDS);
     for (int i = 1; i < agents->flags->max_nodes; i++)
         while (is_awaited(agents, i, begun, seconds))
@@ -268,13 +268,13 @@ void agents_leave(Agents *agents)
     const Flags *flags = agents->flags;
     const double seconds = flags->shutdown_timeout + LEAVE_SECONDS;
     if (flags->max_nodes > 1)
-        pulse_stop(agents->pulse); // or it would count up a key that is no more
+        pulse_stop(agents->pulse); // or it would recreate the key deleted below
     talk(agents, say_goodbye);
     if (agents->in_touch && flags->node_rank == 0)
         see_off(agents, seconds);
     else if (agents->in_touch && !(agents->host_is_stranger && agents->verdict == VERDICT_FAILED))
-        // Until node 0 hangs up: the next job must not meet this one's store. Only a torchrun there
-        // has not heard of a failure, and may wait for minutes.
+        // Until node 0 disconnects: the next job must not find this one's store. Only a torchrun
+        // there does not know of the failure, and may wait for minutes.
         poll(&(struct pollfd){ .fd = agents->store.fd, .events = POLLIN }, 1, (int)(1e3 * seconds));
 
     if (flags->max_nodes > 1)

@@ -1,21 +1,21 @@
 /*
  * agents.h - the launchers of a job's nodes: they find each other, assign ranks, and end together.
  *
- * One ddprun per node, and node 0's serves the store, for the agents and for the ranks. They meet
- * there as torchrun's static agents do, so both can be mixed in one job. Behind "<run id>/":
+ * One ddprun per node, and node 0's serves the store, for the agents and for the ranks. They use it
+ * as torchrun's static agents do, so both can be mixed in one job. Under "<run id>/":
  *
  *   torchelastic/role_info/<node>        what a node brings: {"role", "rank", "local_world_size"}
  *   torchelastic/assigned_ranks/<node>   node 0's answer: [first rank, ranks, the same in the role]
  *   torchelastic/agent/terminal_state/num_members    nodes whose workers are done, and
  *   .../last_member                      set by the last of them: the job is over
  *
- * Ours goes further: a failure is known everywhere at once, nobody waits for the dead, and nobody
- * takes an end for success that was none. ddprun/num_nodes holds the --nnodes of the first to come:
- * who has another one ends them all. Whoever fails leaves the reason in ddprun/failure/<node>
- * and sets last_member to "failed". ddprun/pulse/<node> counts up while that node's launcher lives,
- * and is removed when it leaves; the store outlives them all. role_info/<node>/gone is set when a
- * launcher hangs up, which may be the last that is heard of it. ddprun/root holds the cause that
- * the first to look has found: all go by that one.
+ * Ours goes further: a failure is known on all nodes at once, nobody waits for a dead node, and no
+ * failure is mistaken for success. ddprun/num_nodes holds the --nnodes of the first to come: a node
+ * with another one ends them all. A node that fails writes the reason to ddprun/failure/<node> and
+ * sets last_member to "failed". ddprun/pulse/<node> counts up while that node's launcher lives, and
+ * is removed when it leaves; the store outlives them all. role_info/<node>/gone is set when a
+ * launcher disconnects, perhaps without a word. ddprun/root holds the root cause found by the first
+ * to look: all nodes report that one.
  */
 #ifndef COMMON_LAUNCH_AGENTS_H
 #define COMMON_LAUNCH_AGENTS_H
@@ -25,7 +25,7 @@
 #include "common/launch/pulse.h"
 #include "common/launch/rendezvous.h"
 
-/* How a group ended; NONE: it has not; CHANGED: to go on as another one (group.h). */
+/* How a group ended; NONE: it has not; CHANGED: continues with another one (group.h). */
 typedef enum {
     VERDICT_NONE,
     VERDICT_DONE,
@@ -34,7 +34,7 @@ typedef enum {
     VERDICT_FAILED
 } Verdict;
 
-/* What the launcher's children find out in the store: memory shared with them. */
+/* What the launcher's children read from the store, in memory shared with them. */
 typedef struct {
     char end[32]; // of the job: END_* of pulse.h
     Failure failure; // the first one known; status 0: none
@@ -48,7 +48,7 @@ typedef struct {
     Verdict verdict;
     Findings *found;
     bool stopped; // this node's workers are done, by EXIT_STOPPED
-    bool left_out; // the others have ended without this node, or node 0 is gone
+    bool left_out; // the others ended without this node, or node 0 is gone
     double done_since; // 0: they are not done
 
     // Only where there are several nodes:
@@ -62,27 +62,27 @@ typedef struct {
 /* Waits for all nodes; dies where one does not come. */
 void agents_join(Agents *agents, const Flags *flags);
 
-/* The same in two parts, for those who have met elsewhere. Node 0 opens, which starts the store and
- * sets master_port; then each connects its `store` and begins. */
+/* The same in two parts, for elastic nodes. Node 0 opens, which starts the store and sets
+ * master_port; then each node connects its `store` and begins. */
 void agents_open(Agents *agents, const Flags *flags);
 void agents_begin(Agents *agents);
 
-/* Tells the others how this node ended: all its workers are done, or this was the first failure. */
+/* Tells the others how this node ended: all its workers are done, or this was its first failure. */
 void agents_done(Agents *agents, bool stopped);
 void agents_fail(Agents *agents, const Failure *failure);
 
-/* Ends the group for nodes that have come, unless it is about to end by itself. */
+/* Ends the group because nodes have come, unless it is about to end anyway. */
 void agents_change(Agents *agents);
 
 /* How the group ended, as all nodes see it; VERDICT_NONE: it has not. This, and what
  * tells the others something, waits for an answer of the store, for pulse_patience at most. */
 Verdict agents_verdict(Agents *agents);
 
-/* After VERDICT_FAILED: the first failure on any node, the same on all of them. That a node was
- * lost explains all others. */
+/* After VERDICT_FAILED: the first failure on any node, the same on all of them. The loss of a node
+ * explains all others. */
 const Failure *agents_root_cause(Agents *agents);
 
-/* All leave together; but nobody waits longer than another may take to end its workers. */
+/* All leave together, but none waits longer than another may take to end its workers. */
 void agents_leave(Agents *agents);
 
 #endif
