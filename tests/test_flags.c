@@ -114,7 +114,7 @@ static void test_nodes_that_come_and_go(void **state)
     assert_true(flags.join_timeout == 600);
     assert_true(flags.last_call_timeout == 2.5);
     assert_int_equal(flags.is_host, 1);
-    assert_int_equal(flags.pulse_limit, 9);
+    assert_int_equal(flags.heartbeat_limit, 9);
     flags_free(&flags);
 }
 
@@ -163,7 +163,7 @@ static void test_variables(void **state)
     assert_int_equal(flags.max_nodes, 4);
     assert_int_equal(flags.max_restarts, 6);
     assert_true(flags.join_timeout == 7.5);
-    assert_true(flags.pulse_interval == 2);
+    assert_true(flags.heartbeat_interval == 2);
     assert_string_equal(flags.role, "default");
     assert_true(flags.shutdown_timeout == 4);
     assert_string_equal(flags.command[0], "python3");

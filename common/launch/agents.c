@@ -22,7 +22,7 @@
 #define KEY_NUM_STOPPED "ddprun/num_stopped" // of these
 #define KEY_ROOT "ddprun/root" // the failure that all nodes report
 
-#define STRANGERS_TIMEOUT 300.0 // seconds, as torchrun's
+#define TORCHRUN_TIMEOUT 300.0 // seconds, as torchrun's
 #define SETTLE_SECONDS 0.3 // for the other nodes to finish
 #define LEAVE_SECONDS 10.0 // for the other launchers to end after their workers
 #define TALK_SECONDS 60 // for one exchange with the store, besides waiting for it
@@ -61,13 +61,13 @@ void agents_open(Agents *agents, const Flags *flags)
 
 void agents_begin(Agents *agents)
 {
-    agents->store.timeout = pulse_patience(agents->flags);
-    agents->pulse = pulse_start(agents->flags);
+    agents->store.timeout = heartbeat_patience(agents->flags);
+    agents->heartbeat = heartbeat_start(agents->flags);
     for (int i = 0; i < agents->flags->max_nodes; i++) {
         char key[KEY_BYTES];
-        const bool is_stranger = !store_check(&agents->store, node_key(key, KEY_PULSE, i));
-        agents->has_strangers |= is_stranger;
-        agents->host_is_stranger |= is_stranger && i == 0;
+        const bool is_torchrun = !store_check(&agents->store, node_key(key, KEY_HEARTBEAT, i));
+        agents->has_torchrun_nodes |= is_torchrun;
+        agents->host_is_torchrun |= is_torchrun && i == 0;
     }
 }
 
@@ -128,7 +128,7 @@ static void read_end(Agents *agents)
 
 static void say_failed(Agents *agents)
 {
-    pulse_publish_failure(&agents->store, &agents->found->failure);
+    heartbeat_publish_failure(&agents->store, &agents->found->failure);
     read_end(agents);
 }
 
@@ -174,16 +174,17 @@ Verdict agents_verdict(Agents *agents)
     if (agents->verdict != VERDICT_NONE || !(agents->in_touch || agents->left_out))
         return agents->verdict;
     const double waited = agents->done_since > 0 ? seconds_now() - agents->done_since : 0;
-    const PulseNews news = agents->left_out ? PULSE_LOST : pulse_news(agents->pulse);
+    const HeartbeatNews news =
+        agents->left_out ? HEARTBEAT_HOST_LOST : heartbeat_news(agents->heartbeat);
     Failure failure;
-    if (news == PULSE_OVER) {
+    if (news == HEARTBEAT_JOB_OVER) {
         agents->verdict = ask_how(agents);
-    } else if (news == PULSE_LOST) {
+    } else if (news == HEARTBEAT_HOST_LOST) {
         agents->in_touch = false;
         agents->left_out = true;
         failure_of_launcher(&failure, 0, EXIT_FAILURE, "node 0 is out of reach");
         agents_fail(agents, &failure);
-    } else if (agents->has_strangers && waited > STRANGERS_TIMEOUT) {
+    } else if (agents->has_torchrun_nodes && waited > TORCHRUN_TIMEOUT) {
         failure_of_launcher(&failure, agents->flags->node_rank, EXIT_FAILURE,
                             "the other nodes have not ended %.0f s after this one", waited);
         agents_fail(agents, &failure);
@@ -196,7 +197,7 @@ static bool is_lost(Agents *agents, int node)
 {
     char key[KEY_BYTES];
     return store_check(&agents->store, node_key(key, KEY_GONE, node)) &&
-           store_check(&agents->store, node_key(key, KEY_PULSE, node));
+           store_check(&agents->store, node_key(key, KEY_HEARTBEAT, node));
 }
 
 /* Takes the first of all nodes' failures, or the root cause already chosen. */
@@ -238,14 +239,14 @@ const Failure *agents_root_cause(Agents *agents)
 static void say_goodbye(Agents *agents)
 {
     char key[KEY_BYTES];
-    store_delete(&agents->store, node_key(key, KEY_PULSE, agents->flags->node_rank));
+    store_delete(&agents->store, node_key(key, KEY_HEARTBEAT, agents->flags->node_rank));
 }
 
 /* Has it yet to leave? Its key is "0" if it has not even come yet (group.c). */
 static bool is_awaited(Agents *agents, int node, double begun, double seconds)
 {
     char key[KEY_BYTES], count[64] = "";
-    store_compare_set(&agents->store, node_key(key, KEY_PULSE, node), "absent", "absent", count,
+    store_compare_set(&agents->store, node_key(key, KEY_HEARTBEAT, node), "absent", "absent", count,
                       sizeof count - 1); // only reads
     if (strcmp(count, "absent") == 0 || is_lost(agents, node))
         return false;
@@ -256,7 +257,7 @@ static bool is_awaited(Agents *agents, int node, double begun, double seconds)
 static void see_off(Agents *agents, double seconds)
 {
     const double begun = seconds_now();
-    if (agents->has_strangers) // they leave without notice
+    if (agents->has_torchrun_nodes) // they leave without notice
         pause_for(SETTLE_SECONDS);
     for (int i = 1; i < agents->flags->max_nodes; i++)
         while (is_awaited(agents, i, begun, seconds))
@@ -268,11 +269,11 @@ void agents_leave(Agents *agents)
     const Flags *flags = agents->flags;
     const double seconds = flags->shutdown_timeout + LEAVE_SECONDS;
     if (flags->max_nodes > 1)
-        pulse_stop(agents->pulse); // or it would recreate the key deleted below
+        heartbeat_stop(agents->heartbeat); // or it would recreate the key deleted below
     talk(agents, say_goodbye);
     if (agents->in_touch && flags->node_rank == 0)
         see_off(agents, seconds);
-    else if (agents->in_touch && !(agents->host_is_stranger && agents->verdict == VERDICT_FAILED))
+    else if (agents->in_touch && !(agents->host_is_torchrun && agents->verdict == VERDICT_FAILED))
         // Until node 0 disconnects: the next job must not find this one's store. Only a torchrun
         // there does not know of the failure, and may wait for minutes.
         poll(&(struct pollfd){ .fd = agents->store.fd, .events = POLLIN }, 1, (int)(1e3 * seconds));

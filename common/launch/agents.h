@@ -12,8 +12,8 @@
  * Ours goes further: a failure is known on all nodes at once, nobody waits for a dead node, and no
  * failure is mistaken for success. ddprun/num_nodes holds the --nnodes of the first to come: a node
  * with another one ends them all. A node that fails writes the reason to ddprun/failure/<node> and
- * sets last_member to "failed". ddprun/pulse/<node> counts up while that node's launcher lives, and
- * is removed when it leaves; the store outlives them all. role_info/<node>/gone is set when a
+ * sets last_member to "failed". ddprun/heartbeat/<node> counts up while that node's launcher lives,
+ * and is removed when it leaves; the store outlives them all. role_info/<node>/gone is set when a
  * launcher disconnects, perhaps without a word. ddprun/root holds the root cause found by the first
  * to look: all nodes report that one.
  */
@@ -22,7 +22,7 @@
 
 #include "common/dist/store_server.h"
 #include "common/launch/failure.h"
-#include "common/launch/pulse.h"
+#include "common/launch/heartbeat.h"
 #include "common/launch/rendezvous.h"
 
 /* How a group ended; NONE: it has not; CHANGED: continues with another one (group.h). */
@@ -36,7 +36,7 @@ typedef enum {
 
 /* What the launcher's children read from the store, in memory shared with them. */
 typedef struct {
-    char end[32]; // of the job: END_* of pulse.h
+    char end[32]; // of the job: END_* of heartbeat.h
     Failure failure; // the first one known; status 0: none
 } Findings;
 
@@ -53,10 +53,10 @@ typedef struct {
 
     // Only where there are several nodes:
     bool in_touch; // with them
-    bool has_strangers; // some are torchrun's, which do not tell of failures
-    bool host_is_stranger; // node 0's is
+    bool has_torchrun_nodes; // some are torchrun's, which do not tell of failures
+    bool host_is_torchrun; // node 0's is
     Store store;
-    pid_t pulse;
+    pid_t heartbeat;
 } Agents;
 
 /* Waits for all nodes; dies where one does not come. */

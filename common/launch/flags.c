@@ -174,11 +174,11 @@ static void read_setting(Flags *flags, const char *key, const char *value)
         double *seconds, min;
     } times[] = { { join, &flags->join_timeout, 0 },
                   { "last_call_timeout", &flags->last_call_timeout, 0 },
-                  { "keep_alive_interval", &flags->pulse_interval, 0.1 } };
+                  { "keep_alive_interval", &flags->heartbeat_interval, 0.1 } };
     const struct {
         const char *key;
         int *number, min, max;
-    } numbers[] = { { "keep_alive_max_attempt", &flags->pulse_limit, 1, 1000 },
+    } numbers[] = { { "keep_alive_max_attempt", &flags->heartbeat_limit, 1, 1000 },
                     { "is_host", &flags->is_host, 0, 1 } };
     char name[64], *end = NULL;
     snprintf(name, sizeof name, "--rdzv-conf %.40s", key);
@@ -198,8 +198,8 @@ static void read_conf(Flags *flags, const char *text)
     flags->join_timeout = flags->elastic ? 600 : 900;
     flags->last_call_timeout = 30;
     flags->is_host = -1;
-    flags->pulse_interval = 5;
-    flags->pulse_limit = 3;
+    flags->heartbeat_interval = 5;
+    flags->heartbeat_limit = 3;
     char *conf = strdup(text != NULL ? text : "");
     char *rest = NULL;
     CHECK(conf != NULL, "out of memory");

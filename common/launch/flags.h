@@ -33,8 +33,8 @@ typedef struct {
     double join_timeout; // seconds the nodes wait for each other
     double last_call_timeout; // elastic: seconds to wait for more nodes once there are enough
     int is_host; // elastic: does this node host the rendezvous? -1: find out
-    double pulse_interval; // seconds between a node's heartbeats
-    int pulse_limit; // missed heartbeats after which a node is lost
+    double heartbeat_interval; // seconds between a node's heartbeats
+    int heartbeat_limit; // missed heartbeats after which a node is lost
 
     const char *log_dir; // or NULL: a temporary folder
     char redirects[FLAGS_MAX_WORKERS]; // by local rank, sums of STREAM_*: to a file

@@ -16,7 +16,7 @@
 #include "common/base/log.h"
 #include "common/base/memory.h"
 #include "common/dist/net.h"
-#include "common/launch/seat.h"
+#include "common/launch/assignment.h"
 
 #define KEY_JOB "ddprun/job"
 #define KEY_NUM_AGENTS "ddprun/num_agents"
@@ -24,12 +24,12 @@
 #define KEY_AGENT KEY_AGENT_ALL "%d"
 #define KEY_AGENT_GONE KEY_AGENT STORE_GONE
 #define KEY_WAITING "ddprun/waiting"
-#define KEY_SEAT "ddprun/seat/%d"
+#define KEY_ASSIGNMENT "ddprun/assignment/%d"
 #define KEY_ATTEMPT "ddprun/attempt/%d" // in the attempt's own store, to identify it
 
 #define PATIENCE 10.0 // seconds until we log what we wait for
 #define REJOIN_SECONDS 30.0 // for fixed nodes, which have all just left the previous attempt
-#define SEAT_SECONDS 5.0 // to connect to a store that was there before the seat was given
+#define ASSIGNMENT_SECONDS 5.0 // to connect to a store that was there before its assignment
 #define LOOK_MS 50 // between polls for new nodes
 #define FAREWELL_SECONDS 2.0 // for waiting nodes to read that the job is over
 
@@ -72,7 +72,7 @@ static void connect_endpoint(Group *group)
           "no rendezvous at %s:%d within %g s (%s): is ddprun started on that host, with the same "
           "--rdzv-endpoint?",
           host, group->port, flags->join_timeout, store_connect_reason(errno));
-    group->store.timeout = pulse_patience(flags);
+    group->store.timeout = heartbeat_patience(flags);
 }
 
 /* Agents of two different jobs would wait for each other in vain. */
@@ -141,21 +141,21 @@ bool group_may_grow(Group *group)
     return group->num_waiting > 0;
 }
 
-static void give_seat(Group *group, const Node *node, const Seat *seat)
+static void assign(Group *group, const Node *node, const Assignment *assignment)
 {
-    char key[KEY_BYTES], *text = seat_encode(seat);
-    store_set(&group->store, node_key(key, KEY_SEAT, node->number), text, strlen(text));
+    char key[KEY_BYTES], *text = assignment_encode(assignment);
+    store_set(&group->store, node_key(key, KEY_ASSIGNMENT, node->number), text, strlen(text));
     free(text);
 }
 
 /* Node 0: tells all waiting nodes, and waits until they have gone. */
 static void tell_end(Group *group, int status, const char *reason)
 {
-    Seat end = { .is_over = true, .status = status };
+    Assignment end = { .is_over = true, .status = status };
     snprintf(end.reason, sizeof end.reason, "%s", reason);
     look_who_waits(group);
     for (int i = 0; i < group->num_waiting; i++)
-        give_seat(group, &group->waiting[i], &end);
+        assign(group, &group->waiting[i], &end);
     const double deadline = seconds_now() + FAREWELL_SECONDS;
     while (group->num_waiting > 0 && seconds_now() < deadline) {
         poll(NULL, 0, LOOK_MS);
@@ -224,21 +224,21 @@ static void form(Group *group, Agents *agents)
             (size_t)group->num_waiting * sizeof *nodes);
 
     char key[KEY_BYTES];
-    CHECK(pulse_connect(&agents->store, flags, pulse_patience(flags)), "no store at %s:%d: %s",
-          flags->master_addr, flags->master_port, store_connect_reason(errno));
+    CHECK(heartbeat_connect(&agents->store, flags, heartbeat_patience(flags)),
+          "no store at %s:%d: %s", flags->master_addr, flags->master_port,
+          store_connect_reason(errno));
     store_set(&agents->store, node_key(key, KEY_ATTEMPT, group->restart_count), "", 0);
     for (int i = 0; i < flags->max_nodes; i++)
-        store_set(&agents->store, node_key(key, KEY_PULSE, i), "0", 1); // counted up by its owner
-                                                                        // soon
+        store_set(&agents->store, node_key(key, KEY_HEARTBEAT, i), "0", 1); // its owner counts on
     store_ping(&agents->store); // so that the keys are set
     for (int i = 1; i < flags->max_nodes; i++) {
-        const Seat seat = { .node_rank = i,
-                            .num_nodes = flags->max_nodes,
-                            .master_port = flags->master_port,
-                            .ranks = nodes_share_ranks(nodes, flags->max_nodes, i),
-                            .restart_count = group->restart_count,
-                            .num_failures = group->num_failures };
-        give_seat(group, &nodes[i], &seat);
+        const Assignment assignment = { .node_rank = i,
+                                        .num_nodes = flags->max_nodes,
+                                        .master_port = flags->master_port,
+                                        .ranks = nodes_share_ranks(nodes, flags->max_nodes, i),
+                                        .restart_count = group->restart_count,
+                                        .num_failures = group->num_failures };
+        assign(group, &nodes[i], &assignment);
     }
     agents->ranks = nodes_share_ranks(nodes, flags->max_nodes, 0);
     free(nodes);
@@ -246,14 +246,14 @@ static void form(Group *group, Agents *agents)
 }
 
 /* The others: waits for an assignment while node 0 is connected. */
-static Seat wait_for_seat(Group *group)
+static Assignment wait_for_assignment(Group *group)
 {
     char key[KEY_BYTES], text[1024];
     const double begun = seconds_now();
     char *node = node_encode(group->flags, group->number);
     store_queue_push(&group->store, KEY_WAITING, node, strlen(node));
     free(node);
-    node_key(key, KEY_SEAT, group->number);
+    node_key(key, KEY_ASSIGNMENT, group->number);
     for (bool told = false; !store_check(&group->store, key);) {
         if (poll(&(struct pollfd){ .fd = group->store.fd, .events = POLLIN }, 1, LOOK_MS) > 0)
             host_is_gone(group); // the store sends nothing unasked but its end
@@ -263,36 +263,36 @@ static Seat wait_for_seat(Group *group)
     }
     const size_t length = store_get(&group->store, key, text, sizeof text);
     store_delete(&group->store, key);
-    Seat seat;
-    CHECK(length <= sizeof text && seat_decode(&seat, text, length),
-          "node 0 gives nonsense for a seat: %.*s", (int)fmin((double)length, 200), text);
-    return seat;
+    Assignment assignment;
+    CHECK(length <= sizeof text && assignment_decode(&assignment, text, length),
+          "node 0 gives nonsense for an assignment: %.*s", (int)fmin((double)length, 200), text);
+    return assignment;
 }
 
 /* False: that attempt is over. An agent that was stopped may be that late. */
-static bool take_seat(Group *group, Agents *agents, const Seat *seat)
+static bool accept_assignment(Group *group, Agents *agents, const Assignment *assignment)
 {
     Flags *flags = group->flags;
     Store store;
     char key[KEY_BYTES];
-    flags->node_rank = seat->node_rank;
-    flags->max_nodes = seat->num_nodes;
-    flags->master_port = seat->master_port;
-    group->restart_count = seat->restart_count;
-    group->num_failures = seat->num_failures;
-    if (!pulse_connect(&store, flags, SEAT_SECONDS))
+    flags->node_rank = assignment->node_rank;
+    flags->max_nodes = assignment->num_nodes;
+    flags->master_port = assignment->master_port;
+    group->restart_count = assignment->restart_count;
+    group->num_failures = assignment->num_failures;
+    if (!heartbeat_connect(&store, flags, ASSIGNMENT_SECONDS))
         return false;
-    store.timeout = pulse_patience(flags);
-    if (!store_check(&store, node_key(key, KEY_ATTEMPT, seat->restart_count))) {
+    store.timeout = heartbeat_patience(flags);
+    if (!store_check(&store, node_key(key, KEY_ATTEMPT, assignment->restart_count))) {
         store_free(&store); // another attempt's, at the same port
         return false;
     }
-    char *node = node_encode(flags, seat->node_rank);
-    store_set(&store, node_key(key, KEY_ROLE_INFO, seat->node_rank), node, strlen(node));
+    char *node = node_encode(flags, assignment->node_rank);
+    store_set(&store, node_key(key, KEY_ROLE_INFO, assignment->node_rank), node, strlen(node));
     free(node);
     agents_open(agents, flags);
     agents->store = store;
-    agents->ranks = seat->ranks;
+    agents->ranks = assignment->ranks;
     agents_begin(agents);
     return true;
 }
@@ -310,14 +310,14 @@ void group_join(Group *group, Agents *agents)
         form(group, agents);
         return;
     }
-    Seat seat;
+    Assignment assignment;
     do {
-        seat = wait_for_seat(group);
-        if (seat.is_over) {
-            log_info("%s", seat.reason);
-            exit(seat.status);
+        assignment = wait_for_assignment(group);
+        if (assignment.is_over) {
+            log_info("%s", assignment.reason);
+            exit(assignment.status);
         }
-    } while (!take_seat(group, agents, &seat));
+    } while (!accept_assignment(group, agents, &assignment));
 }
 
 void group_close(Group *group, int status)

@@ -8,10 +8,10 @@
  * that attempt's store, at a free port. The endpoint's keys:
  *
  *   ddprun/job             flags that all must have in common
- *   ddprun/num_agents      so many have come; each takes its number from here
- *   ddprun/agent/<n>       set by agent n, so that .../gone appears when it hangs up
- *   ddprun/waiting         a queue: who wants to be in the next group, as nodes.h has it
- *   ddprun/seat/<n>        node 0's answer, see seat.h
+ *   ddprun/num_agents      counts the agents; each takes its number from here
+ *   ddprun/agent/<n>       set by agent n, so that .../gone appears when it disconnects
+ *   ddprun/waiting         a queue of nodes (nodes.h) that want to be in the next group
+ *   ddprun/assignment/<n>  node 0's answer, see assignment.h
  *
  * As with torchrun, a group is formed when the maximum of nodes is there, or last_call_timeout
  * after the minimum is. A later node makes the others restart, if there is room; if not, it waits

@@ -12,7 +12,7 @@
 
 #include "common/base/log.h"
 #include "common/base/memory.h"
-#include "common/launch/pulse.h"
+#include "common/launch/heartbeat.h"
 
 #define KEY_ASSIGNED_RANKS "torchelastic/assigned_ranks/%d"
 #define KEY_NUM_NODES "ddprun/num_nodes" // --nnodes and --max-restarts of the first to come
@@ -34,11 +34,11 @@ static noreturn void give_up(const Flags *flags, const char *whom)
 
 static void connect_store(Store *store, const Flags *flags, double deadline)
 {
-    if (pulse_connect(store, flags, fmin(PATIENCE, flags->join_timeout)))
+    if (heartbeat_connect(store, flags, fmin(PATIENCE, flags->join_timeout)))
         return;
     if (errno != EPROTO)
         say_waiting(flags, "node 0");
-    if (errno != EPROTO && pulse_connect(store, flags, fmax(deadline - seconds_now(), 0)))
+    if (errno != EPROTO && heartbeat_connect(store, flags, fmax(deadline - seconds_now(), 0)))
         return;
     if (errno == ECONNREFUSED || errno == ETIMEDOUT)
         give_up(flags, "node 0");
@@ -146,7 +146,7 @@ Ranks rendezvous(Store *store, const Flags *flags)
           flags->master_addr, flags->master_port);
     store_count_worker(store, 1); // a torchrun on node 0 waits for this
     agree_on_num_nodes(store, flags);
-    CHECK(store_add(store, node_key(key, KEY_PULSE, flags->node_rank), 1) == 1,
+    CHECK(store_add(store, node_key(key, KEY_HEARTBEAT, flags->node_rank), 1) == 1,
           "node %d is there already: each node needs its own --node-rank", flags->node_rank);
 
     char *info = node_encode(flags, flags->node_rank);

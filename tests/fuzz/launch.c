@@ -1,7 +1,7 @@
 /*
  * What reaches a launcher from outside: another node's report of its failure, the store in which it
  * meets the other nodes, the list of GPUs, the error file that a worker leaves; and where nodes
- * come and go, what one brings, and the seat it is given.
+ * come and go, what one brings, and the assignment it is given.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,10 +10,10 @@
 #include <unistd.h>
 
 #include "common/base/gpus.h"
+#include "common/launch/assignment.h"
 #include "common/launch/failure.h"
 #include "common/launch/rendezvous.h"
 #include "common/launch/report.h"
-#include "common/launch/seat.h"
 #include "tests/fuzz/targets.h"
 
 /* What was understood can be told on and shown, and is understood again. */
@@ -98,23 +98,24 @@ static void read_node(Input input)
     free(text);
 }
 
-static void read_seat(Input input)
+static void read_assignment(Input input)
 {
-    Seat seat, again;
-    if (!seat_decode(&seat, (const char *)input.data, input.size))
+    Assignment assignment, again;
+    if (!assignment_decode(&assignment, (const char *)input.data, input.size))
         return;
-    EXPECT(seat.is_over || (seat.node_rank > 0 && seat.node_rank < seat.num_nodes));
-    EXPECT(seat.is_over || seat.ranks.first_rank < seat.ranks.world_size);
-    char *text = seat_encode(&seat);
-    EXPECT(seat_decode(&again, text, strlen(text)));
-    EXPECT(memcmp(&again.ranks, &seat.ranks, sizeof seat.ranks) == 0);
-    EXPECT(again.status == seat.status && strcmp(again.reason, seat.reason) == 0);
+    EXPECT(assignment.is_over ||
+           (assignment.node_rank > 0 && assignment.node_rank < assignment.num_nodes));
+    EXPECT(assignment.is_over || assignment.ranks.first_rank < assignment.ranks.world_size);
+    char *text = assignment_encode(&assignment);
+    EXPECT(assignment_decode(&again, text, strlen(text)));
+    EXPECT(memcmp(&again.ranks, &assignment.ranks, sizeof assignment.ranks) == 0);
+    EXPECT(again.status == assignment.status && strcmp(again.reason, assignment.reason) == 0);
     free(text);
 }
 
 void fuzz_launch(Input input)
 {
     static Body *const kinds[] = { read_report,     meet,      count_gpus,
-                                   read_error_file, read_node, read_seat };
+                                   read_error_file, read_node, read_assignment };
     kinds[input_byte(&input) % (sizeof kinds / sizeof kinds[0])](input);
 }

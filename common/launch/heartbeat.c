@@ -4,7 +4,7 @@
  * gone the process dies: then node 0 is lost. A stopped launcher (SIGSTOP) has no heartbeat: it
  * would not react to anything.
  */
-#include "common/launch/pulse.h"
+#include "common/launch/heartbeat.h"
 
 #include <fcntl.h>
 #include <math.h>
@@ -32,7 +32,7 @@ const char *node_key(char key[KEY_BYTES], const char *format, int node)
     return key;
 }
 
-bool pulse_connect(Store *store, const Flags *flags, double seconds)
+bool heartbeat_connect(Store *store, const Flags *flags, double seconds)
 {
     if (!store_connect(store, flags->master_addr, flags->master_port, seconds))
         return false;
@@ -40,12 +40,12 @@ bool pulse_connect(Store *store, const Flags *flags, double seconds)
     return true;
 }
 
-double pulse_patience(const Flags *flags)
+double heartbeat_patience(const Flags *flags)
 {
-    return fmax(MIN_PATIENCE, flags->pulse_limit * flags->pulse_interval);
+    return fmax(MIN_PATIENCE, flags->heartbeat_limit * flags->heartbeat_interval);
 }
 
-void pulse_publish_failure(Store *store, const Failure *failure)
+void heartbeat_publish_failure(Store *store, const Failure *failure)
 {
     char key[KEY_BYTES], end[1];
     char *text = failure_encode(failure);
@@ -58,7 +58,7 @@ static void publish_loss(Store *store, int node, const char *how)
 {
     Failure failure;
     failure_of_launcher(&failure, node, EXIT_FAILURE, "node %d %s", node, how);
-    pulse_publish_failure(store, &failure);
+    heartbeat_publish_failure(store, &failure);
 }
 
 /* Node 0 checks the other nodes. It removes the key of a dead one, so that nobody waits for it. A
@@ -68,7 +68,7 @@ static void look_after(Store *store, const Flags *flags, Heard *heard)
 {
     for (int node = 1; node < flags->max_nodes; node++) {
         char key[KEY_BYTES], text[64] = "";
-        store_compare_set(store, node_key(key, KEY_PULSE, node), "absent", "absent", text,
+        store_compare_set(store, node_key(key, KEY_HEARTBEAT, node), "absent", "absent", text,
                           sizeof text - 1); // only reads
         const bool has_none = strcmp(text, "absent") == 0; // not here yet, or a torchrun
         const bool hung_up = store_check(store, node_key(key, KEY_GONE, node));
@@ -79,12 +79,12 @@ static void look_after(Store *store, const Flags *flags, Heard *heard)
         const int64_t count = strtoll(text, NULL, 10);
         heard[node].missed = count == heard[node].count ? heard[node].missed + 1 : 0;
         heard[node].count = count;
-        if (!hung_up && heard[node].missed < flags->pulse_limit)
+        if (!hung_up && heard[node].missed < flags->heartbeat_limit)
             continue;
 
-        store_delete(store, node_key(key, KEY_PULSE, node));
+        store_delete(store, node_key(key, KEY_HEARTBEAT, node));
         snprintf(text, sizeof text, "has not been heard of for %g s",
-                 flags->pulse_limit * flags->pulse_interval);
+                 flags->heartbeat_limit * flags->heartbeat_interval);
         publish_loss(store, node, hung_up ? LOST_HUNG_UP : text);
     }
 }
@@ -92,12 +92,12 @@ static void look_after(Store *store, const Flags *flags, Heard *heard)
 static noreturn void beat(const Flags *flags, pid_t launcher)
 {
     Store store;
-    CHECK(pulse_connect(&store, flags, pulse_patience(flags)),
+    CHECK(heartbeat_connect(&store, flags, heartbeat_patience(flags)),
           "the store at %s:%d is out of reach: %s", flags->master_addr, flags->master_port,
           store_connect_reason(errno));
     Heard *heard = mem_calloc((size_t)flags->max_nodes, sizeof *heard);
     char key[KEY_BYTES];
-    node_key(key, KEY_PULSE, flags->node_rank);
+    node_key(key, KEY_HEARTBEAT, flags->node_rank);
     do {
         char state = '?';
         process_start_ticks(launcher, &state);
@@ -105,36 +105,37 @@ static noreturn void beat(const Flags *flags, pid_t launcher)
             store_add(&store, key, 1);
         if (flags->node_rank == 0)
             look_after(&store, flags, heard);
-    } while (!store_try_wait(&store, KEY_END, flags->pulse_interval));
+    } while (!store_try_wait(&store, KEY_END, flags->heartbeat_interval));
     _exit(EXIT_SUCCESS);
 }
 
-pid_t pulse_start(const Flags *flags)
+pid_t heartbeat_start(const Flags *flags)
 {
     const pid_t launcher = getpid();
-    const pid_t pulse = fork();
-    SYS_CHECK(pulse);
-    if (pulse == 0) {
+    const pid_t heartbeat = fork();
+    SYS_CHECK(heartbeat);
+    if (heartbeat == 0) {
         setsid(); // Ctrl-C is for the launcher only
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         if (getppid() == launcher)
             beat(flags, launcher);
         _exit(EXIT_FAILURE);
     }
-    return pulse;
+    return heartbeat;
 }
 
-PulseNews pulse_news(pid_t pulse)
+HeartbeatNews heartbeat_news(pid_t heartbeat)
 {
     siginfo_t end = { 0 };
-    waitid(P_PID, (id_t)pulse, &end, WEXITED | WNOHANG | WNOWAIT); // pulse_stop reaps it
+    waitid(P_PID, (id_t)heartbeat, &end, WEXITED | WNOHANG | WNOWAIT); // heartbeat_stop reaps it
     if (end.si_pid == 0)
-        return PULSE_BEATS;
-    return end.si_code == CLD_EXITED && end.si_status == EXIT_SUCCESS ? PULSE_OVER : PULSE_LOST;
+        return HEARTBEAT_ALIVE;
+    return end.si_code == CLD_EXITED && end.si_status == EXIT_SUCCESS ? HEARTBEAT_JOB_OVER
+                                                                      : HEARTBEAT_HOST_LOST;
 }
 
-void pulse_stop(pid_t pulse)
+void heartbeat_stop(pid_t heartbeat)
 {
-    kill(pulse, SIGKILL);
-    waitpid(pulse, NULL, 0);
+    kill(heartbeat, SIGKILL);
+    waitpid(heartbeat, NULL, 0);
 }

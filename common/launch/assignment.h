@@ -1,7 +1,7 @@
-/* seat.h - what node 0 tells a waiting agent: its assignment in the next group, or that the job is
- * over. */
-#ifndef COMMON_LAUNCH_SEAT_H
-#define COMMON_LAUNCH_SEAT_H
+/* assignment.h - what node 0 tells a waiting agent: its assignment in the next group, or that the
+ * job is over. */
+#ifndef COMMON_LAUNCH_ASSIGNMENT_H
+#define COMMON_LAUNCH_ASSIGNMENT_H
 
 #include "common/launch/nodes.h"
 
@@ -14,11 +14,11 @@ typedef struct {
     bool is_over; // the job is over, and only these are set:
     int status; // of the job, as in a shell
     char reason[512];
-} Seat;
+} Assignment;
 
 /* As a line of JSON; free it with free(). */
-char *seat_encode(const Seat *seat);
+char *assignment_encode(const Assignment *assignment);
 /* False: invalid. */
-bool seat_decode(Seat *seat, const char *text, size_t bytes);
+bool assignment_decode(Assignment *assignment, const char *text, size_t bytes);
 
 #endif

@@ -1,6 +1,6 @@
-/* pulse.h - a child of the launcher that sends and checks the nodes' heartbeats. */
-#ifndef COMMON_LAUNCH_PULSE_H
-#define COMMON_LAUNCH_PULSE_H
+/* heartbeat.h - a child of the launcher that sends and checks the nodes' heartbeats. */
+#ifndef COMMON_LAUNCH_HEARTBEAT_H
+#define COMMON_LAUNCH_HEARTBEAT_H
 
 #include <sys/types.h>
 
@@ -13,7 +13,7 @@
 #define KEY_ROLE_INFO_ALL "torchelastic/role_info/"
 #define KEY_ROLE_INFO KEY_ROLE_INFO_ALL "%d" // what a node offers, from its launcher
 #define KEY_GONE KEY_ROLE_INFO STORE_GONE // set when that launcher disconnects
-#define KEY_PULSE "ddprun/pulse/%d" // counts up while the node's launcher lives
+#define KEY_HEARTBEAT "ddprun/heartbeat/%d" // counts up while the node's launcher lives
 #define KEY_FAILURE "ddprun/failure/%d" // a node's first: see failure.h
 #define KEY_END "torchelastic/agent/terminal_state/last_member" // how the job ended: END_*
 
@@ -27,24 +27,24 @@
 const char *node_key(char key[KEY_BYTES], const char *format, int node);
 
 typedef enum {
-    PULSE_BEATS,
-    PULSE_OVER, // the job has ended: the store has the reason
-    PULSE_LOST // node 0 is out of reach
-} PulseNews;
+    HEARTBEAT_ALIVE,
+    HEARTBEAT_JOB_OVER, // the job has ended: the store has the reason
+    HEARTBEAT_HOST_LOST // node 0 is out of reach
+} HeartbeatNews;
 
 /* Connects this node to the job's store, under the job's prefix. False and errno if that takes
  * longer than `seconds`, which is also the timeout of later requests. */
-bool pulse_connect(Store *store, const Flags *flags, double seconds);
+bool heartbeat_connect(Store *store, const Flags *flags, double seconds);
 
 /* Seconds without an answer from the store after which node 0 is gone. */
-double pulse_patience(const Flags *flags);
+double heartbeat_patience(const Flags *flags);
 
 /* Tells all nodes that the job has failed, and why. */
-void pulse_publish_failure(Store *store, const Failure *failure);
+void heartbeat_publish_failure(Store *store, const Failure *failure);
 
-pid_t pulse_start(const Flags *flags);
+pid_t heartbeat_start(const Flags *flags);
 /* Never waits. */
-PulseNews pulse_news(pid_t pulse);
-void pulse_stop(pid_t pulse);
+HeartbeatNews heartbeat_news(pid_t heartbeat);
+void heartbeat_stop(pid_t heartbeat);
 
 #endif
