@@ -4,8 +4,8 @@
 
 #include <stddef.h>
 
-/* Parameters, gradients and optimizer states are flat arrays. A Tensor says where in each of them
- * one parameter lies, so it serves all of them alike. */
+/* Parameters, gradients and optimizer states are flat arrays. A Tensor is the slice of one
+ * parameter, the same in all of them. */
 typedef struct {
     const char *name; // PyTorch's: "conv1.weight"
     size_t shape[4];

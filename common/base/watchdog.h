@@ -1,4 +1,4 @@
-/* watchdog.h - a deadline for calls of foreign libraries that have none of their own. */
+/* watchdog.h - a deadline for library calls that have none. */
 #ifndef COMMON_BASE_WATCHDOG_H
 #define COMMON_BASE_WATCHDOG_H
 
@@ -15,7 +15,7 @@ typedef struct {
 } Watchdog;
 
 /* Unless watchdog_stop comes within so many seconds, ends this process with the line "CALL did not
- * end within N s: REMEDY". The watchdog and both texts stay where they are until then. Local. */
+ * end within N s: REMEDY". The watchdog and both texts must stay valid until then. Local. */
 void watchdog_start(Watchdog *watchdog, double seconds, const char *call, const char *remedy);
 void watchdog_stop(Watchdog *watchdog);
 

@@ -1,8 +1,8 @@
 /*
  * A safetensors file in memory: a list of named tensors and a table of strings.
  *
- * It is filled by safetensors_open (safetensors_read.c), or piece by piece with the functions here
- * and then written by safetensors_commit (safetensors_write.c).
+ * safetensors_open fills it (safetensors_read.c), or the functions here do piece by piece, and
+ * safetensors_commit writes it (safetensors_write.c).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -55,8 +55,8 @@ Safetensors *safetensors_create(void)
     return file;
 }
 
-/* Opens a gap for an entry behind those of the same or a larger element size: in this order every
- * tensor is aligned to its element size without padding, which the format does not allow. */
+/* Inserts an entry after those of the same or a larger element size: in this order every tensor is
+ * aligned to its element size without padding, which the format forbids. */
 static Entry *insert(Safetensors *file, DType type)
 {
     const size_t bytes = (size_t)(file->num_entries + 1) * sizeof(Entry);

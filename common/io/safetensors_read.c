@@ -1,10 +1,10 @@
 /*
- * Reads a safetensors file, which may come from anywhere: nothing in it is believed.
+ * Reads a safetensors file, which may come from anywhere: nothing in it is trusted.
  *
- * The header's length is compared with the file's before memory is asked for, every tensor's shape
+ * The header's length is compared with the file's before memory is allocated, every tensor's shape
  * with its offsets, and the offsets with each other: the tensors must tile the data without gap or
- * overlap, so no byte is hidden and none is read twice. The file is read and not mapped: one that
- * shrinks meanwhile would end a process that has it mapped.
+ * overlap, so no byte is hidden and none is read twice. The file is read, not mapped: a mapped file
+ * that shrinks raises SIGBUS.
  */
 #include <ctype.h>
 #include <endian.h>
@@ -22,16 +22,16 @@
 
 #define MAX_HEADER_BYTES 100000000 // the format's own limit
 
-/* A file being read, and where to say what is wrong with it. */
+/* A file being read, and where its error goes. */
 typedef struct {
     const char *path;
     int fd;
-    size_t data_bytes; // behind the header
+    size_t data_bytes; // after the header
     char *error;
     size_t error_bytes;
 } Reader;
 
-/* Says why the file is refused. Always false, so that a check can return it. */
+/* Writes why the file is refused. Returns false, so that a check can return it. */
 static bool reject(const Reader *reader, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
@@ -44,7 +44,7 @@ static bool reject(const Reader *reader, const char *format, ...)
     va_end(args);
     snprintf(reader->error, reader->error_bytes, "%s: %s", reader->path, reason);
 
-    // A name in the file may hold anything: it must not break the line or move the cursor.
+    // A name in the file may contain anything: it must not break the line or move the cursor.
     for (char *c = reader->error; *c != '\0'; c++)
         if (iscntrl((unsigned char)*c))
             *c = '?';
@@ -87,7 +87,7 @@ static bool read_header_bytes(Reader *reader, size_t *header_bytes)
     return true;
 }
 
-/* NULL if it is no JSON object. Its depth is limited by Jansson. */
+/* NULL if it is not a JSON object. Jansson limits its depth. */
 static json_t *read_header(Reader *reader)
 {
     size_t bytes = 0;
@@ -198,7 +198,7 @@ static bool parse_header(const Reader *reader, Safetensors *file, json_t *header
     return true;
 }
 
-/* Every tensor begins where the one before it ends, and the last ends with the file. */
+/* Every tensor begins where the previous one ends, and the last ends with the file. */
 static bool check_tiling(const Reader *reader, const Safetensors *file)
 {
     size_t end = 0;
@@ -231,7 +231,7 @@ static bool read_data(const Reader *reader, Safetensors *file)
 
 static Safetensors *read_file(const char *path, bool with_data, char *error, size_t error_bytes)
 {
-    // Without O_NONBLOCK, opening a pipe would wait for somebody to write into it.
+    // Without O_NONBLOCK, opening a pipe would block until somebody writes to it.
     Reader reader = { .path = path, .error = error, .error_bytes = error_bytes };
     reader.fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (reader.fd < 0) {

@@ -1,10 +1,10 @@
 /*
- * Writes a safetensors file so that whoever opens its path finds the old file or the new one.
+ * Writes a safetensors file so that its path always has the old file or the new one.
  *
- * Everything goes into a file of another name in the same folder, which is brought to the disk
- * (fsync) before it takes the name (rename); the folder is brought to the disk after. A process or
- * machine that dies in the middle leaves that other file behind, and nobody reads it. It is locked
- * while it is written: one that can be locked has no writer any more, on whatever machine that was.
+ * A temporary file in the same folder is written and flushed (fsync) before it takes the name
+ * (rename); then the folder is flushed. A process or machine that dies in between leaves only the
+ * temporary file, which nobody reads. It is locked while it is written: one that can be locked has
+ * no writer any more, on any machine.
  */
 #include <dirent.h>
 #include <endian.h>
@@ -22,7 +22,7 @@
 #include "common/base/log.h"
 #include "common/io/safetensors_file.h"
 
-#define SWEEP_TRIES 100 // no sweep holds a file longer than that many milliseconds
+#define SWEEP_TRIES 100 // of a millisecond: no sweep locks a file for longer
 
 static json_t *describe_shape(const Entry *entry)
 {
@@ -32,7 +32,7 @@ static json_t *describe_shape(const Entry *entry)
     return shape;
 }
 
-/* The header as text, with as many spaces behind as bring the data to a multiple of 8 bytes. */
+/* The header as text, padded with spaces so that the data begins at a multiple of 8 bytes. */
 static char *write_header(const Safetensors *file, size_t *bytes)
 {
     json_t *header = json_object();
@@ -71,8 +71,8 @@ static bool write_all(int fd, const void *data, size_t bytes)
     return true;
 }
 
-/* Opens the file and locks it; negative: errno tells why not. A sweep that comes between the two
- * takes the file for a dead writer's: then its name is gone, and it is made anew. */
+/* Opens the file and locks it; negative and errno on failure. A sweep between the two takes the
+ * file for a dead writer's and removes it: then it is created again. */
 static int open_locked(const char *path)
 {
     for (int i = 0;; i++) {
@@ -83,14 +83,14 @@ static int open_locked(const char *path)
         const bool is_swept = flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK;
         const bool has_name = fstat(fd, &status) == 0 && status.st_nlink > 0;
         if ((has_name && !is_swept) || i == SWEEP_TRIES)
-            return fd; // locked, or on a file system that has no locks
+            return fd; // locked, or on a file system without locks
         close(fd);
         if (is_swept) // just now
             usleep(1000);
     }
 }
 
-/* errno tells why not. */
+/* False and errno on failure. */
 static bool write_file(const Safetensors *file, int fd)
 {
     size_t header_bytes = 0;
@@ -103,7 +103,7 @@ static bool write_file(const Safetensors *file, int fd)
     return ok && fsync(fd) == 0;
 }
 
-/* Makes a new name last. Some file systems cannot flush a folder: they say EINVAL. */
+/* Makes a new name durable. Some file systems cannot flush a folder and return EINVAL. */
 static bool sync_folder_of(const char *path)
 {
     char *copy = strdup(path);
@@ -118,7 +118,7 @@ static bool sync_folder_of(const char *path)
 
 bool safetensors_commit(const Safetensors *file, const char *path, char *error, size_t error_bytes)
 {
-    // A name of this process's own: one left by a process that was killed is in nobody's way.
+    // A name unique to this process: one left by a killed process is in nobody's way.
     char *aside = NULL;
     CHECK(asprintf(&aside, "%s.%d.tmp", path, (int)getpid()) >= 0, "out of memory");
 
@@ -130,12 +130,12 @@ bool safetensors_commit(const Safetensors *file, const char *path, char *error, 
         unlink(aside);
     }
     if (fd >= 0)
-        close(fd); // lets go only now; has nothing to report that fsync has not
+        close(fd); // unlocks; fsync has already reported any error
     free(aside);
     return ok;
 }
 
-/* Since it was opened, its writer may have renamed it, and begun another one. */
+/* Is it still this file? Its writer may have renamed it and begun another one. */
 static bool is_named(int fd, DIR *dir, const char *name)
 {
     struct stat file, named;

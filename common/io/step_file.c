@@ -1,5 +1,4 @@
-/* A run that goes on appends to the files of the one before, from the step at which it takes over.
- */
+/* A resumed run appends to the files of the previous one, from the step at which it resumes. */
 #include "common/io/step_file.h"
 
 #include <jansson.h>
@@ -12,19 +11,19 @@
 
 #include "common/base/log.h"
 
-/* The step a line is about; 0 if it is no whole line of ours. */
+/* The step of a line; 0 if it is not a complete line of ours. */
 static uint64_t line_step(const char *line, size_t length)
 {
     if (length == 0 || line[length - 1] != '\n')
-        return 0; // torn: its writer was killed
+        return 0; // incomplete: its writer was killed
     json_t *object = json_loadb(line, length, 0, NULL);
     const json_int_t step = json_integer_value(json_object_get(object, "step"));
     json_decref(object);
     return step > 0 ? (uint64_t)step : 0;
 }
 
-/* Where the first line begins that says nothing about the steps up to last_step: those after are to
- * be taken again. */
+/* The offset of the first line about a step after last_step: from there on steps will be
+ * repeated. */
 static off_t end_of_steps(FILE *file, uint64_t last_step)
 {
     off_t end = 0;
@@ -49,7 +48,7 @@ void step_file_open(StepFile *steps, const char *dir, const char *name, uint64_t
     steps->file = fopen(path, "a+e"); // reads from the start, writes at the end
     CHECK(steps->file != NULL, "cannot write %s: %s: name another folder with --metrics-dir", path,
           strerror(errno));
-    struct stat status; // what is read from a pipe or a device may never come, or never end
+    struct stat status; // reading a pipe or a device may block, or never end
     CHECK(fstat(fileno(steps->file), &status) == 0 && S_ISREG(status.st_mode),
           "%s is no regular file: delete it, or name another folder with --metrics-dir", path);
     setvbuf(steps->file, NULL, _IOLBF, BUFSIZ);

@@ -1,7 +1,7 @@
 /*
- * Two sources, two threads: spans come from the thread that trains, collectives also from the one
- * that communicates. Both append to arrays that are as long as a timeline may be, so nothing is
- * moved or freed while it is measured; the kernel gives memory only to the part that is used.
+ * Two sources, two threads: spans come from the training thread, collectives also from the one that
+ * communicates. Both append to arrays of the maximum length, so nothing is moved or freed while
+ * recording; the kernel allocates only the pages that are used.
  */
 #include "common/io/timeline.h"
 
@@ -17,7 +17,7 @@
 
 enum { MAX_RECORDS = 1 << 20, NUM_PINGS = 16 };
 
-static Timeline *recording; // NULL: nothing is
+static Timeline *recording; // NULL: none
 static Observer observer;
 static pthread_mutex_t calls_mutex = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t first_op; // op_id of call[0]
@@ -81,7 +81,7 @@ static void see_call(void *context, const Collective *collective, CollectiveStat
     pthread_mutex_unlock(&calls_mutex);
 }
 
-/* By the thread that calls; a call is seen here after it was scheduled. */
+/* By the thread that calls; here a call has been scheduled already. */
 static void see_marks(void *context, const Collective *collective, GpuMark begin, GpuMark end)
 {
     (void)context;
@@ -100,11 +100,11 @@ static void record(Timeline *timeline)
     recording = timeline;
     pthread_mutex_unlock(&calls_mutex);
     span_listener = timeline != NULL ? hear_span : NULL;
-    span_timing = true; // and stays so: metrics may want the sums
+    span_timing = true; // and stays true: metrics may need the sums
 }
 
-/* Asks rank 0 for the time. The answer was true half a round trip ago, give or take the other half:
- * so the quickest of several is the best (Mills, RFC 5905). */
+/* Asks rank 0 for the time. The answer is half a round trip old, give or take the other half: so
+ * the quickest of several is the best (Mills, RFC 5905). */
 static double measure_offset(ProcessGroup *pg)
 {
     double offset = 0, quickest = 1e9, time = 0;
@@ -130,13 +130,13 @@ static double measure_offset(ProcessGroup *pg)
 void timeline_start(Timeline *timeline, ProcessGroup *pg)
 {
     *timeline = (Timeline){ .pg = pg != NULL && pg->world_size > 1 ? pg : NULL };
-    timeline->span = calloc(MAX_RECORDS, sizeof *timeline->span); // not touched: it costs nothing
+    timeline->span = calloc(MAX_RECORDS, sizeof *timeline->span); // untouched pages cost nothing
     timeline->call = calloc(MAX_RECORDS, sizeof *timeline->call);
     CHECK(timeline->span != NULL && timeline->call != NULL, "out of memory for a timeline");
     timeline->on_gpu = gpu_marks_start();
     if (timeline->pg != NULL) {
         timeline->offset_at_begin = measure_offset(pg);
-        barrier(pg); // rank 0 has come to the last of its answers: all begin
+        barrier(pg); // rank 0 has sent its last answer: all begin
     }
     if (pg != NULL && observer.see == NULL) {
         observer.see = see_call;
@@ -147,14 +147,14 @@ void timeline_start(Timeline *timeline, ProcessGroup *pg)
     record(timeline);
 }
 
-/* Gives what the GPU has carried out its times. time[mark]: of the marks. */
+/* Sets the GPU's times of spans and calls. time[mark]: the marks' times. */
 static void read_marks(Timeline *timeline, const double *time)
 {
     timeline->gpu_span = mem_calloc(timeline->num_spans, sizeof *timeline->gpu_span);
     for (size_t i = 0; i < timeline->num_spans; i++) {
         Span span = timeline->span[i];
         if (span.gpu_begin == 0 || span.gpu_end == 0)
-            continue; // a part of what a graph records
+            continue; // captured in a graph
         span.begin = time[span.gpu_begin];
         span.end = time[span.gpu_end];
         timeline->gpu_span[timeline->num_gpu_spans++] = span;
