@@ -1,7 +1,7 @@
 /*
- * The client, which behaves on the wire as PyTorch's does: it proves itself with VALIDATE, checks
- * the way there and back with PING, counts itself under "init/", and asks WAIT before GET, since to
- * a server an absent key is either empty or a reason to hang up.
+ * The client, which behaves on the wire as PyTorch's does: it identifies itself with VALIDATE,
+ * checks the round trip with PING, counts itself under "init/", and sends WAIT before GET, since
+ * for an absent key a server returns nothing or disconnects.
  */
 #include "common/dist/store.h"
 
@@ -28,7 +28,7 @@ static int handshake(int fd, double deadline)
     bytes_put_u32(&hello, STORE_MAGIC);
     bytes_put_u8(&hello, STORE_PING);
     bytes_put_u32(&hello, nonce);
-    // In one piece: PyTorch's newer server hangs up on half a VALIDATE.
+    // In one piece: PyTorch's newer server disconnects on half a VALIDATE.
     const bool answered = net_send(fd, bytes_front(&hello), bytes_count(&hello), deadline) == 0 &&
                           net_recv(fd, &echo, sizeof echo, deadline) == 0;
     bytes_free(&hello);
@@ -63,12 +63,12 @@ bool store_connect(Store *store, const char *host, int port, double timeout)
         close(store->fd);
         errno = reason;
         if (reason == EPROTO || seconds_now() > deadline)
-            return false; // somebody else has this port, or nobody answers
-        poll(NULL, 0, RETRY_MS); // hung up on: perhaps by the server of an attempt that has ended
+            return false; // another program has this port, or does not answer
+        poll(NULL, 0, RETRY_MS); // disconnected, perhaps by the server of an attempt that has ended
     }
 }
 
-/* torchrun's agent serves the store at MASTER_PORT itself, and says so. */
+/* Does torchrun's agent serve the store at MASTER_PORT itself? */
 static bool agent_serves(int port)
 {
     const char *agent = getenv("TORCHELASTIC_USE_AGENT_STORE"),
@@ -83,7 +83,7 @@ static const char *env_or(const char *name, const char *otherwise)
     return value == NULL || value[0] == '\0' ? otherwise : value;
 }
 
-/* The count of workers has no prefix: PyTorch's are counted there too. */
+/* The key of this count has no prefix: PyTorch's workers use it too. */
 int64_t store_count_worker(const Store *store, int64_t amount)
 {
     Call call = call_begin(store, STORE_ADD, NULL);

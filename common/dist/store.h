@@ -3,8 +3,8 @@
  *
  * The protocol on the wire is that of torch.distributed.TCPStore (2.x), so ranks may join the store
  * of a real torchrun, and PyTorch's may use ours. One thread of one process serves it
- * (store_server.h), everybody else asks. After the rendezvous it is hardly used.
- * A Store is one connection, for one thread at a time.
+ * (store_server.h); all others are clients. After the rendezvous it is hardly used. A Store is one
+ * connection, for one thread at a time.
  */
 #ifndef COMMON_DIST_STORE_H
 #define COMMON_DIST_STORE_H
@@ -25,22 +25,22 @@ typedef struct {
 /* Joins the store of a training job at host:port. The process with is_server serves it, unless an
  * agent does already (TORCHELASTIC_USE_AGENT_STORE, as PyTorch's TCPStore understands it). Waits
  * until the server is there, and in the process that serves it until world_size workers have come.
- * Keys get the run id and restart count (TORCHELASTIC_RUN_ID, _RESTART_COUNT) in front, since an
- * agent's store keeps the keys of a dead attempt. Dies, naming host and port, when the timeout
- * (seconds) is over. */
+ * Keys are prefixed with run id and restart count (TORCHELASTIC_RUN_ID, _RESTART_COUNT), since an
+ * agent's store keeps the keys of a dead attempt. After `timeout` seconds dies, naming host and
+ * port. */
 void store_init(Store *store, const char *host, int port, bool is_server, int world_size,
                 double timeout);
 
-/* Just a client, no prefix, nobody counted: for launchers and tools. False and errno on failure,
- * which store_connect_reason puts into words: EPROTO and ENOMSG mean that somebody else listens
- * there, one who answers or one who does not; else as of net_connect. */
+/* Only connects, without prefix or counting: for launchers and tools. False and errno on failure,
+ * described by store_connect_reason: EPROTO if what listens there answers, but is no store, ENOMSG
+ * if it does not answer; else as net_connect. */
 bool store_connect(Store *store, const char *host, int port, double timeout);
 const char *store_connect_reason(int error);
 
 /* Counts one more worker or agent (amount 1), as store_init does; returns how many have come. */
 int64_t store_count_worker(const Store *store, int64_t amount);
 
-/* Hangs up; where this process serves the store, ends the server. */
+/* Disconnects; if this process serves the store, ends the server. */
 void store_free(Store *store);
 
 /* All calls die, naming the key, when the server is gone or the timeout is over. Values are at most
@@ -50,7 +50,7 @@ void store_set(Store *store, const char *key, const void *value, size_t bytes);
 size_t store_get(Store *store, const char *key, void *value, size_t bytes);
 int64_t store_add(Store *store, const char *key, int64_t amount); // returns the sum
 void store_wait(Store *store, const char *key);
-/* As store_wait, but false instead of death when `seconds` are over. */
+/* As store_wait, but returns false when `seconds` are over. */
 bool store_try_wait(Store *store, const char *key, double seconds);
 bool store_check(Store *store, const char *key); // is it there?
 bool store_delete(Store *store, const char *key); // was it there?
@@ -59,8 +59,8 @@ bool store_delete(Store *store, const char *key); // was it there?
 size_t store_compare_set(Store *store, const char *key, const char *expected, const char *desired,
                          char *result, size_t bytes);
 
-/* The rest of PyTorch's store. What has no result is not acknowledged; who must know that it has
- * been done follows it by store_ping, whose answer comes after it. */
+/* The rest of PyTorch's store, tested against it: not all of it is used here. Operations without a
+ * result are not acknowledged; store_ping returns when all before it are done. */
 void store_ping(Store *store);
 void store_append(Store *store, const char *key, const void *value, size_t bytes);
 
@@ -70,7 +70,7 @@ typedef struct {
 } StoreValue;
 
 /* Several keys at once, with values of 64 MiB together. multi_get waits for all of them; each value
- * says how many bytes fit, and on return how long it is. */
+ * has its capacity in `bytes`, and on return its length. */
 void store_multi_set(Store *store, int count, const char *const keys[], const StoreValue values[]);
 void store_multi_get(Store *store, int count, const char *const keys[], StoreValue values[]);
 
@@ -79,12 +79,13 @@ char *store_list_keys(Store *store); // under the prefix, a line each; free it
 
 /* First in, first out; a queue and a value may have the same key. Pop takes the value as multi_get
  * does; false: the queue is empty (with block: another rank was faster). On PyTorch's server use a
- * connection of its own for queues, for a push may later wake whoever once waited for one. */
+ * separate connection for queues: a push may wake a client that waited for one earlier. */
 void store_queue_push(Store *store, const char *key, const void *value, size_t bytes);
 bool store_queue_pop(Store *store, const char *key, bool block, StoreValue *value);
 int64_t store_queue_len(Store *store, const char *key);
 
-/* Waits until world_size callers have come to this key. Works once for a key: it counts on. */
+/* Waits until world_size callers have come to this key. Works once per key, since it keeps
+ * counting. */
 void store_barrier(Store *store, const char *key, int64_t world_size);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * Nothing in a reply tells where the next one begins: after any failure the connection is worth
- * nothing any more, and neither is a rank without its store. So a call that fails ends the process.
+ * Replies have no framing: after any failure the connection is useless, and so is a rank without
+ * its store. So a call that fails ends the process.
  */
 #include "common/dist/store_call.h"
 
@@ -57,7 +57,7 @@ void call_put_key(Call *call, const char *key)
     if (strlen(key) > STORE_MAX_KEY - sizeof call->store->prefix)
         call_die(call, "this key is too long");
     bytes_put_u64(&call->request, 1 + strlen(prefix) + strlen(key));
-    bytes_put_u8(&call->request, '/'); // as PyTorch's clients do, before every key of a user
+    bytes_put_u8(&call->request, '/'); // as PyTorch's clients do with every key of a user
     bytes_put(&call->request, prefix, strlen(prefix));
     bytes_put(&call->request, key, strlen(key));
 }
@@ -79,7 +79,7 @@ void call_send(Call *call)
 
 void call_receive(const Call *call, void *data, size_t count)
 {
-    errno = ETIMEDOUT; // even if bytes keep coming: a reply without end is none
+    errno = ETIMEDOUT; // even if bytes keep coming: an endless reply is an error
     if (seconds_now() > call->deadline ||
         net_recv(call->store->fd, data, count, call->deadline) < 0)
         die_of_errno(call);
@@ -97,7 +97,7 @@ size_t call_receive_blob(const Call *call, void *data, size_t capacity)
     const uint64_t count = (uint64_t)call_receive_i64(call);
     if (count > STORE_MAX_BUFFER)
         call_die(call, NONSENSE);
-    // All of it must leave the connection, wanted or not: the next reply comes behind.
+    // Read all of it, wanted or not: the next reply follows.
     const size_t copied = count < capacity ? count : capacity;
     call_receive(call, data, copied);
     char rest[4096];
@@ -123,7 +123,7 @@ bool call_try_wait(Call *call, double seconds)
     Call cancel = call_begin(call->store, STORE_CANCEL_WAIT, NULL);
     call_send(&cancel);
     call_receive(&cancel, &reply, 1);
-    const bool crossed = reply == STORE_STOP_WAITING; // was under way already: one more reply comes
+    const bool crossed = reply == STORE_STOP_WAITING; // the replies crossed: one more follows
     if (crossed)
         call_receive(&cancel, &reply, 1);
     if (reply != STORE_WAIT_CANCELED)

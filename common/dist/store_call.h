@@ -1,5 +1,4 @@
-/* store_call.h - one request to a store and its reply; what the functions of store.h are made of.
- */
+/* store_call.h - one request to a store and its reply; store.h is implemented with it. */
 #ifndef COMMON_DIST_STORE_CALL_H
 #define COMMON_DIST_STORE_CALL_H
 
@@ -14,7 +13,7 @@ typedef struct {
     StoreOperation operation;
     const char *key; // the last one put, for messages
     double deadline; // of the request and all of its reply
-    Bytes request; // put together here, to leave in one piece
+    Bytes request; // assembled here, to be sent in one piece
 } Call;
 
 /* All of these die when the connection breaks or the deadline, store->timeout from now, passes. */
@@ -30,8 +29,8 @@ int64_t call_receive_i64(const Call *call);
 /* Returns the blob's length; copies at most `capacity` bytes of it. */
 size_t call_receive_blob(const Call *call, void *data, size_t capacity);
 
-/* For WAIT and BARRIER: sends the request and waits for its reply. Where it does not come in time,
- * the first takes the request back and returns false; the second dies. */
+/* For WAIT and BARRIER: sends the request and waits for its reply. If it does not come in time, the
+ * first cancels the request and returns false; the second dies. */
 bool call_try_wait(Call *call, double seconds);
 void call_wait(Call *call);
 

@@ -1,4 +1,4 @@
-/* Replies to one client, kept until its socket takes them. */
+/* Replies to a client, buffered until its socket accepts them. */
 #include "common/dist/store_client.h"
 
 static bool has_room(Client *client, size_t count)

@@ -1,24 +1,24 @@
-/* store_client.h - one connection of a store, as its server sees it. */
+/* store_client.h - one connection to a store, on the server's side. */
 #ifndef COMMON_DIST_STORE_CLIENT_H
 #define COMMON_DIST_STORE_CLIENT_H
 
 #include "common/dist/store_protocol.h"
 #include "common/dist/store_table.h"
 
-/* Its own part is all zero at first. */
+/* All zero at first. */
 typedef struct Client {
-    Bytes in; // came, not yet acted on
-    Bytes out; // replies, not yet sent
+    Bytes in; // received, not yet executed
+    Bytes out; // replies not yet sent
     RequestMeasure measure; // of the request at the front of `in`
     bool validated; // has sent the protocol's magic number
-    bool overrun; // leaves more replies unread than we keep
-    WaitList waits; // the keys that its WAIT or BARRIER still lacks
-    bool woken; // is in the service's list of these
+    bool overrun; // has more unread replies than we buffer
+    WaitList waits; // for the keys that its WAIT or BARRIER still lacks
+    bool woken; // is in the service's list `woken`
     LIST_ENTRY(Client) next_woken;
     Bytes watched_key; // the watched key that it has set, if any
 
-    int fd; // this and the rest belong to the server
-    bool wants_room; // epoll is to say when `out` can be sent on
+    int fd; // from here on: the server's
+    bool wants_room; // waiting for EPOLLOUT to send `out`
     LIST_ENTRY(Client) next;
 } Client;
 

@@ -1,4 +1,4 @@
-/* What PyTorch's store can do besides, so that the client speaks all of its protocol. */
+/* The other operations of PyTorch's store, so that the client has its whole protocol. */
 #include "common/base/log.h"
 #include "common/dist/store.h"
 #include "common/dist/store_call.h"

@@ -1,7 +1,7 @@
 /*
- * The operations and the shape of their arguments, as one table, and the function that reads it to
- * find out where a request ends. Once a request is known to be whole and within the limits, acting
- * on it needs no further check of a length.
+ * The operations and the shape of their arguments, as one table, and the function that uses it to
+ * find where a request ends. Once a request is known to be whole and within the limits, executing
+ * it needs no further length checks.
  */
 #include "common/dist/store_protocol.h"
 
@@ -37,7 +37,7 @@ const char *store_operation_name(StoreOperation operation)
     return operations[operation].name;
 }
 
-/* Where a count has been read: what follows comes that often, perhaps never. */
+/* After a count: what follows is repeated that often, perhaps never. */
 static void start_repeating(RequestMeasure *measure, uint64_t times)
 {
     measure->repeat = measure->argument;

@@ -1,8 +1,8 @@
 /*
- * One thread serves all clients: it sleeps until a socket has something to say (epoll), takes the
- * bytes that are there, acts on the requests they complete, and sends what fits into the sockets.
- * It never waits for one client, so half a request or a reader gone to sleep delays nobody else;
- * and the process it lives in, often a rank, keeps its memory and descriptors, whoever calls.
+ * One thread serves all clients: it sleeps until a socket is readable (epoll), reads what is
+ * available, executes the requests it completes, and sends what the sockets accept. It never waits
+ * for one client, so half a request or a sleeping reader delays nobody else; and limits protect the
+ * memory and descriptors of its process, often a rank.
  */
 #include "common/dist/store_server.h"
 
@@ -22,11 +22,11 @@
 #include "common/dist/store_service.h"
 
 enum {
-    READ_BYTES = 16 << 10, // from one client before the others have their turn
+    READ_BYTES = 16 << 10, // from one client before the next has its turn
     MAX_EVENTS = 64,
     FULL_PAUSE_MS = 100,
-    ROUNDS_UNWATCHED = 64, // between two looks at all clients, which take time
-    MAX_SILENT = 64, // clients that have not said VALIDATE, which each does at once
+    ROUNDS_UNWATCHED = 64, // between checks of all clients, which take time
+    MAX_SILENT = 64, // clients without VALIDATE, which comes first
 };
 
 #define MAX_BUFFERED ((size_t)256 << 20) // bytes, for all clients together
@@ -41,14 +41,14 @@ struct StoreServer {
     pthread_t thread;
 };
 
-/* What epoll reports for fd comes with `about`: the client, or where the server keeps the fd. */
+/* epoll reports events of fd with `about`: the client, or the server's field of that fd. */
 static int watch(const StoreServer *server, int operation, int fd, uint32_t events, void *about)
 {
     struct epoll_event event = { .events = events, .data.ptr = about };
     return epoll_ctl(server->epoll_fd, operation, fd, &event);
 }
 
-/* A failure is left to epoll, which reports the same socket as broken. */
+/* Errors are left to epoll, which reports a broken socket. */
 static void send_replies(StoreServer *server, Client *client)
 {
     ssize_t count = 0;
@@ -75,17 +75,17 @@ static void drop_client(StoreServer *server, Client *client)
 {
     service_forget(&server->service, client);
     LIST_REMOVE(client, next);
-    // While a process forked meanwhile has a copy of the descriptor, closing ours neither ends
-    // epoll's reports nor lets the other side know.
+    // If a process forked meanwhile has a copy of the descriptor, closing ours neither removes it
+    // from epoll nor tells the other side.
     watch(server, EPOLL_CTL_DEL, client->fd, 0, NULL);
     shutdown(client->fd, SHUT_RDWR);
     close(client->fd);
     free(client);
-    send_woken(server); // somebody may wait for the news that it is gone
+    send_woken(server); // clients may wait for its gone key
 }
 
-/* Without a descriptor to spare, strangers wait in the kernel's queue: asking for them again and
- * again would only burn the processor. */
+/* Without a spare descriptor, new clients stay in the kernel's queue: retrying accept would only
+ * burn CPU time. */
 static void set_full(StoreServer *server, bool full)
 {
     if (full != server->full)
@@ -111,7 +111,7 @@ static void accept_client(StoreServer *server)
         drop_client(server, client);
 }
 
-/* False: the client is gone, or must go. */
+/* False: disconnect the client. */
 static bool receive(StoreServer *server, Client *client)
 {
     uint8_t data[READ_BYTES];
@@ -131,8 +131,8 @@ static void serve_client(StoreServer *server, Client *client)
     }
 }
 
-/* Clients cost descriptors and memory. Of too many that say nothing the oldest has to go; and where
- * what is buffered for all gets too much, whoever has most of it. */
+/* Clients cost descriptors and memory. If too many are silent, the oldest is dropped; if too much
+ * is buffered, the one with the most. */
 static void shed_clients(StoreServer *server)
 {
     Client *client, *silent = NULL, *largest = NULL;
@@ -177,7 +177,7 @@ static void *serve(void *argument)
         if (somebody_calls)
             accept_client(server);
         if (somebody_calls || ++rounds % ROUNDS_UNWATCHED == 0)
-            shed_clients(server); // not before: the events may be of whoever goes
+            shed_clients(server); // last: events may refer to the dropped client
     }
 }
 
@@ -193,7 +193,7 @@ static void server_free(StoreServer *server)
     free(server);
 }
 
-/* The highest descriptor a client may have: the system gives the lowest that is free. */
+/* The highest descriptor a client may have: the system assigns the lowest free one. */
 static int highest_descriptor(void)
 {
     struct rlimit limit;

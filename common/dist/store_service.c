@@ -1,7 +1,7 @@
 /*
- * The operations, each a few lines on the table. They find their arguments whole and measured, and
- * run in one thread, one request at a time: that is what makes ADD and COMPARE_SET atomic. Where
- * PyTorch's two servers differ, this follows the newer one (libuv).
+ * The operations, each a few lines on the table. Their arguments are complete and checked, and they
+ * run in one thread, one request at a time, which makes ADD and COMPARE_SET atomic. Where PyTorch's
+ * two servers differ, this follows the newer one (libuv).
  */
 #include "common/dist/store_service.h"
 
@@ -51,14 +51,13 @@ static bool compare_set(Service *service, Client *client, Cursor at)
         client_reply_blob(client, desired);
         return put(service, key, desired, false);
     }
-    // That "expected" does not prove that the key exists is the protocol's fault, not ours.
+    // A reply of "expected" does not tell whether the key exists: so the protocol has it.
     const bool absent = entry == NULL || entry->value == NULL;
     client_reply_blob(client, absent ? expected : value);
     return true;
 }
 
-/* Adds to a counter, which is kept as decimal text. NULL: that is no number, or the table is full.
- */
+/* Adds to a counter, stored as decimal text. NULL: not a number, or the table is full. */
 static Entry *count_up(Service *service, Blob key, int64_t amount, int64_t *sum)
 {
     Entry *entry = table_enter(&service->table, key);
@@ -99,7 +98,7 @@ static bool barrier(Service *service, Client *client, Cursor at)
     Entry *entry = count_up(service, key, 1, &arrived);
     if (entry == NULL)
         return false;
-    if (arrived < world_size) // nobody is woken: the key is there, but it is not what they wait for
+    if (arrived < world_size) // wakes nobody: the key exists, but the count is too low
         return wait_for_entry(&service->table, client, entry);
     client_reply_u8(client, STORE_STOP_WAITING);
     wait_end(&service->table, entry, false, &service->woken);
@@ -156,7 +155,7 @@ static bool list_keys(const Table *table, Client *client)
     return true;
 }
 
-/* An element is for one client, so it wakes one only; a value may be read by all. */
+/* An element is for one client, so it wakes only one; a value may be read by all. */
 static bool queue_push(Service *service, Cursor at)
 {
     Entry *entry = table_enter(&service->table, take_blob(&at));
@@ -247,7 +246,7 @@ bool service_feed(Service *service, Client *client, const void *data, size_t cou
     while (bytes_count(&client->in) > 0) {
         const uint8_t *request = bytes_front(&client->in);
         if ((request[0] == STORE_VALIDATE) == client->validated)
-            return false; // that comes first, and only once
+            return false; // VALIDATE comes first, and only once
         const RequestState state =
             request_measure(&client->measure, request, bytes_count(&client->in));
         if (state != REQUEST_WHOLE)

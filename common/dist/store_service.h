@@ -1,4 +1,4 @@
-/* store_service.h - acts on what clients of a store ask for. Knows no sockets and never waits. */
+/* store_service.h - executes the requests of a store's clients. No sockets, no blocking. */
 #ifndef COMMON_DIST_STORE_SERVICE_H
 #define COMMON_DIST_STORE_SERVICE_H
 
@@ -7,18 +7,19 @@
 /* All zero is an empty one. */
 typedef struct {
     Table table;
-    WokenList woken; // got a reply because of what another client did
-    const char *watched; // what the keys begin with whose setters are missed; or NULL
+    WokenList woken; // clients with a reply caused by another client
+    const char *watched; // prefix of watched keys (store_server.h); or NULL
 } Service;
 
-/* Takes bytes a client has sent and acts on all requests that are whole by now. False: hang up, it
- * talks nonsense or asks for too much. */
+/* Takes bytes from a client and executes all complete requests. False: disconnect it, it sends
+ * nonsense or asks for too much. */
 bool service_feed(Service *service, Client *client, const void *data, size_t count);
 
-/* A client whose reply is to be sent although it was not its turn; NULL: no more. */
+/* The next client in `woken`, whose reply must be sent; NULL: no more. */
 Client *service_next_woken(Service *service);
 
-/* Forgets a client that has gone, and frees what it held. If it is missed, STORE_GONE is set. */
+/* Removes a disconnected client and frees what it held. If it had set a watched key, sets
+ * KEY/gone. */
 void service_forget(Service *service, Client *client);
 
 #endif

@@ -1,7 +1,7 @@
 /*
  * A balanced tree (the C library's, <search.h>) rather than a hash table: keys come from outside,
- * and there are none that make a tree slow. All memory is asked for in one place, which counts it,
- * so that a full table is an error of the client that fills it and not the end of this process.
+ * and no choice of keys makes a tree slow. All memory is allocated and counted in one place, so
+ * that a full table is an error of the client that fills it, not the end of this process.
  */
 #include "common/dist/store_table.h"
 
@@ -11,7 +11,7 @@
 
 #include "common/dist/store_protocol.h"
 
-/* As realloc, and free where new_bytes is 0. NULL, and nothing is changed: the table is full. */
+/* As realloc, and as free if new_bytes is 0. NULL, and nothing changes: the table is full. */
 static void *table_realloc(Table *table, void *memory, size_t old_bytes, size_t new_bytes)
 {
     if (new_bytes > STORE_MAX_TABLE - (table->bytes - old_bytes))

@@ -1,4 +1,4 @@
-/* store_table.h - what a store knows: values, queues and who waits, by key. */
+/* store_table.h - a store's contents: values, queues and waiting clients, by key. */
 #ifndef COMMON_DIST_STORE_TABLE_H
 #define COMMON_DIST_STORE_TABLE_H
 
@@ -9,14 +9,14 @@
 
 #include "common/dist/bytes.h"
 
-#define STORE_MAX_TABLE ((size_t)1 << 30) // bytes: a client gone wild must not take its host along
+#define STORE_MAX_TABLE ((size_t)1 << 30) // bytes: a runaway client must not exhaust its host
 
 typedef struct Item {
     STAILQ_ENTRY(Item) next;
-    Blob blob; // its bytes lie behind this struct
+    Blob blob; // its bytes follow this struct
 } Item;
 
-/* One client waits for one key. Whoever waits for several has several of these. */
+/* One client waiting for one key; a client waiting for several has several of these. */
 typedef struct Wait {
     struct Entry *entry;
     struct Client *client;
@@ -26,11 +26,11 @@ typedef struct Wait {
 
 typedef LIST_HEAD(WaitList, Wait) WaitList;
 
-/* A key with any of these: a value, a queue, somebody who waits for it. */
+/* A key with at least one of: a value, a queue, waiting clients. */
 typedef struct Entry {
     LIST_ENTRY(Entry) next;
-    Blob key; // its bytes lie behind this struct
-    char *value; // with a zero byte behind it; NULL: none
+    Blob key; // its bytes follow this struct
+    char *value; // followed by a zero byte; NULL: none
     size_t value_bytes;
     STAILQ_HEAD(, Item) queue;
     int64_t queue_length;
@@ -45,7 +45,7 @@ typedef struct {
     size_t bytes; // of memory in use
 } Table;
 
-/* NULL: nothing is known of this key. The next two functions take that for an answer. */
+/* NULL: no such entry, which the next two functions accept. */
 Entry *table_find(const Table *table, Blob key);
 
 bool entry_is_present(const Entry *entry); // has a value or a queue that is not empty
@@ -54,11 +54,11 @@ Blob entry_value(const Entry *entry); // empty where there is none
 /* Finds or makes the entry. NULL: the table is full. */
 Entry *table_enter(Table *table, Blob key);
 
-/* Forgets an entry that has nothing left to it. */
+/* Removes an entry that has become empty. */
 void table_prune(Table *table, Entry *entry);
 
-/* Overwrites the value from an offset on, which becomes its end: 0 sets it, its length appends.
- * False: the table is full, or the value is longer than the protocol allows. */
+/* Writes blob at an offset, ending the value there: offset 0 sets it, its length appends. False:
+ * the table is full, or the value longer than the protocol allows. */
 bool entry_write(Table *table, Entry *entry, size_t offset, Blob blob);
 void entry_erase(Table *table, Entry *entry);
 

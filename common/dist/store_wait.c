@@ -1,7 +1,7 @@
 /*
- * WAIT is what makes a store of it: a rank asks for a key that another rank is going to set. Who
- * has to wait leaves a mark at every absent key (a Wait) and is answered by whoever takes away the
- * last one. A key that has come counts as seen, even if it is deleted before the others come.
+ * WAIT is what makes a table a rendezvous: a rank asks for a key that another rank will set. A
+ * waiting client has a Wait at every absent key, and gets its reply when the last one is removed. A
+ * key that was set counts as seen, even if it is deleted before the others are set.
  */
 #include "common/dist/store_wait.h"
 
@@ -29,7 +29,7 @@ bool wait_for_keys(Table *table, Client *client, Cursor at)
         if (entry_is_present(table_find(table, key)))
             continue;
         if (!waits)
-            wait_cancel(table, client); // a connection has one WAIT: this takes its place
+            wait_cancel(table, client); // a connection has one WAIT: this replaces it
         waits = true;
         Entry *entry = table_enter(table, key);
         if (entry == NULL || !entry_wait(table, entry, client, &client->waits))

@@ -75,7 +75,7 @@ void agents_fail(Agents *agents, const Failure *failure);
 void agents_change(Agents *agents);
 
 /* How the group ended, as all nodes see it; VERDICT_NONE: it has not. This, and what
- * tells the others something, waits for an answer of the store, for pulse_patience at most. */
+ * tells the others something, waits for an answer of the store, for heartbeat_patience at most. */
 Verdict agents_verdict(Agents *agents);
 
 /* After VERDICT_FAILED: the first failure on any node, the same on all of them. The loss of a node
