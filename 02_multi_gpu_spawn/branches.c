@@ -55,7 +55,7 @@ static void show_price(Reducer *reducer, int rank)
         }
         const double passes = PASSES, seconds = seconds_now() - begin;
         if (rank == 0)
-            log_print("find_unused_parameters %s: %.1f messages a pass, %.0f microseconds",
+            log_print("find_unused_parameters %s: %.1f collectives a pass, %.0f microseconds",
                       on ? "on" : "off", (double)(reducer->pg->sequence - before) / passes,
                       1e6 * seconds / passes);
     }
