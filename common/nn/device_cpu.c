@@ -79,13 +79,15 @@ float *cpu_scratch(const Device *device, size_t numel)
     return state->scratch;
 }
 
-/* Transposes each of `count` matrices: [rows][columns] to [columns][rows]. */
-static void transpose(size_t count, size_t rows, size_t columns, const float *from, float *to)
+/* Transposes each of `count` matrices: [rows][columns] to [columns][rows]. They are read across and
+ * written along, since a store across takes a cache line from memory and back for each number. */
+static void transpose(size_t count, size_t rows, size_t columns, const float *restrict from,
+                      float *restrict to)
 {
     const size_t numel = rows * columns;
     for (size_t i = 0; i < count; i++, from += numel, to += numel)
-        for (size_t row = 0; row < rows; row++)
-            for (size_t column = 0; column < columns; column++)
+        for (size_t column = 0; column < columns; column++)
+            for (size_t row = 0; row < rows; row++)
                 to[column * rows + row] = from[row * columns + column];
 }
 
