@@ -81,8 +81,8 @@ static inline void commit(const Safetensors *file)
 static inline Safetensors *make_small(void)
 {
     Safetensors *file = safetensors_create();
-    const int64_t step = 7;
-    const float weight[3] = { 1, -1, 0.5f };
+    static const int64_t step = 7;
+    static const float weight[3] = { 1, -1, 0.5f };
     safetensors_add(file, "w", FLOAT32, 2, (size_t[]){ 1, 3 }, weight);
     safetensors_add(file, "step", INT64, 0, NULL, &step);
     safetensors_add_metadata(file, "format", "pt");

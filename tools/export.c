@@ -81,12 +81,12 @@ static void write_weights(const char *folder, const ModelFile *from, const Model
                           char checksum[9])
 {
     Safetensors *file = safetensors_create();
+    float *weights = mem_calloc(model->numel, sizeof *weights);
     for (int i = 0; i < model->num_parameters; i++) {
         const Tensor *parameter = &model->parameter[i];
-        float *host = mem_calloc(parameter->numel, sizeof *host);
+        float *host = weights + parameter->offset;
         model_export(model, i, model->params, host);
         safetensors_add(file, parameter->name, FLOAT32, parameter->ndim, parameter->shape, host);
-        free(host);
     }
     char labels[MODEL_FILE_MAX_LABELS * MODEL_FILE_LABEL_BYTES] = "", number[32];
     for (int i = 0; i < from->num_labels; i++)
@@ -108,6 +108,7 @@ static void write_weights(const char *folder, const ModelFile *from, const Model
     CHECK(safetensors_commit(file, path, error, sizeof error), "%s", error);
     free(path);
     safetensors_free(file);
+    free(weights);
 }
 
 /* A fact as a number where it is one. */

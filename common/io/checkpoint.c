@@ -8,6 +8,7 @@
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "common/base/folder.h"
 #include "common/base/log.h"
@@ -117,26 +118,34 @@ void checkpoint_describe(const Checkpoint *checkpoint, Safetensors *file)
     add_text(file, "std", "%.7g", (double)dataset->std);
 }
 
+/* The slice of parameter i, in PyTorch's layout, in its place of `copy`, which array has, too. */
 static void add_array(Safetensors *file, const char *name, const Model *model, int i,
-                      const float *array)
+                      const float *array, float *copy)
 {
     const Tensor *parameter = &model->parameter[i];
-    model_export(model, i, array,
-                 safetensors_reserve(file, name, FLOAT32, parameter->ndim, parameter->shape));
+    model_export(model, i, array, copy + parameter->offset);
+    safetensors_add(file, name, FLOAT32, parameter->ndim, parameter->shape,
+                    copy + parameter->offset);
 }
 
-static void add_tensors(const Optimizer *optim, Safetensors *file)
+static void add_tensors(const Optimizer *optim, CheckpointCopy *copy)
 {
     const Model *model = optim->model;
-    const int64_t step = (int64_t)model->step;
-    safetensors_add(file, CHECKPOINT_STEP, INT64, 0, NULL, &step);
+    // One piece, for which malloc takes again what the copy before has given back: new pages would
+    // have to be fetched one by one.
+    const size_t bytes = (size_t)(1 + optim->num_states) * model->numel * sizeof(float);
+    copy->state = malloc(bytes);
+    CHECK(copy->state != NULL, "out of memory: %zu bytes wanted", bytes);
+
+    safetensors_add(copy->file, CHECKPOINT_STEP, INT64, 0, NULL, &copy->step);
     for (int i = 0; i < model->num_parameters; i++)
-        add_array(file, model->parameter[i].name, model, i, model->params);
+        add_array(copy->file, model->parameter[i].name, model, i, model->params, copy->state);
     for (int i = 0; i < model->num_parameters; i++)
         for (int s = 0; s < optim->num_states; s++) {
             char name[128];
             checkpoint_state_name(name, sizeof name, &model->parameter[i], optim->state_name[s]);
-            add_array(file, name, model, i, optim->state[s]);
+            add_array(copy->file, name, model, i, optim->state[s],
+                      copy->state + (size_t)(1 + s) * model->numel);
         }
 }
 
@@ -198,7 +207,7 @@ void checkpoint_copy(const Checkpoint *checkpoint, CheckpointKind kind, Checkpoi
     copy->epoch = kind == CHECKPOINT_SNAPSHOT ? next.epoch : latest_epoch(next);
     path_of(checkpoint, kind, next, copy->path);
 
-    add_tensors(checkpoint->optim, copy->file);
+    add_tensors(checkpoint->optim, copy);
     checkpoint_describe(checkpoint, copy->file);
     add_text(copy->file, "epoch", "%d", next.epoch);
     add_text(copy->file, "position", "%zu", next.places);
@@ -218,6 +227,7 @@ bool checkpoint_commit(CheckpointCopy *copy, char *error, size_t error_bytes)
         log_print("Epoch %d | Training %s saved at %s", copy->epoch,
                   copy->kind == CHECKPOINT_SNAPSHOT ? "snapshot" : "checkpoint", copy->path);
     safetensors_free(copy->file);
+    free(copy->state);
     return ok;
 }
 

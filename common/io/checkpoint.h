@@ -66,7 +66,8 @@ typedef enum { CHECKPOINT_EPOCH, CHECKPOINT_FINAL, CHECKPOINT_SNAPSHOT } Checkpo
 
 /* A checkpoint to be written. */
 typedef struct {
-    Safetensors *file; // a copy of the state: training may go on
+    Safetensors *file; // whose tensors lie in state and step: it must stay where it is
+    float *state; // a copy: training may go on
     CheckpointKind kind;
     int epoch; // its epoch, for the printed line
     uint64_t step;

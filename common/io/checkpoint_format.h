@@ -52,10 +52,10 @@ void source_close(Source *source);
 bool source_check_run(Source *source, const Optimizer *optim);
 bool source_check_position(Source *source, const Dataset *dataset, Position *position);
 
-/* The tensor of that name, of the shape of parameter i, as floats in PyTorch's layout. To resume,
- * it must be `exact`; initial weights may have another precision. */
-bool source_read(Source *source, const char *name, bool exact, const Model *model, int i,
-                 float *host);
+/* The tensor of that name, of the shape of parameter i, as floats in PyTorch's layout: the file's
+ * own memory. Initial weights may have another precision: they are converted into `host`, which has
+ * room for them. To resume, host is NULL, and they may not. NULL after an error. */
+const float *source_read(Source *source, const char *name, const Model *model, int i, float *host);
 
 /* The model's tensors, in float32, bfloat16 or float64, and nothing else. An error leaves the model
  * partly loaded. */

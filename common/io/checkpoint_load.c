@@ -75,23 +75,20 @@ static bool read_loss_scale(Source *source, Device *device, uint64_t step, bool 
 static bool read_arrays(Source *source, Optimizer *optim, bool import)
 {
     Model *model = optim->model;
-    bool ok = true;
-    for (int i = 0; ok && i < model->num_parameters; i++) {
-        const Tensor *parameter = &model->parameter[i];
-        float *host = mem_calloc(parameter->numel, sizeof *host);
-        ok = source_read(source, parameter->name, true, model, i, host);
-        if (ok && import)
-            model_import(model, i, host, model->params);
-        for (int s = 0; ok && s < optim->num_states; s++) {
+    for (int i = 0; i < model->num_parameters; i++)
+        for (int s = -1; s < optim->num_states; s++) { // -1: the weights
             char name[128];
-            checkpoint_state_name(name, sizeof name, parameter, optim->state_name[s]);
-            ok = source_read(source, name, true, model, i, host);
-            if (ok && import)
-                model_import(model, i, host, optim->state[s]);
+            const Tensor *parameter = &model->parameter[i];
+            if (s >= 0)
+                checkpoint_state_name(name, sizeof name, parameter, optim->state_name[s]);
+            const float *values =
+                source_read(source, s < 0 ? parameter->name : name, model, i, NULL);
+            if (values == NULL)
+                return false;
+            if (import)
+                model_import(model, i, values, s < 0 ? model->params : optim->state[s]);
         }
-        free(host);
-    }
-    return ok;
+    return true;
 }
 
 static bool verify(Source *source, const Checkpoint *checkpoint, Position *position)
@@ -188,9 +185,10 @@ bool source_load_weights(Source *source, Model *model)
         char name[128];
         snprintf(name, sizeof name, "%s%s", prefix, model->parameter[i].name);
         float *host = mem_calloc(model->parameter[i].numel, sizeof *host);
-        ok = source_read(source, name, false, model, i, host);
+        const float *values = source_read(source, name, model, i, host);
+        ok = values != NULL;
         if (ok)
-            model_import(model, i, host, model->params);
+            model_import(model, i, values, model->params);
         free(host);
     }
     return ok;

@@ -69,58 +69,62 @@ static const char *shape_text(int ndim, const size_t *shape, char *text, size_t 
 }
 
 /* Weights saved in another precision become float32. */
-static void to_float32(DType type, const void *data, size_t numel, float *values)
+static const float *to_float32(DType type, const void *data, size_t numel, float *values)
 {
-    if (type == FLOAT32) {
-        memcpy(values, data, numel * sizeof *values);
-        return;
-    }
+    const double *wide = data;
+    const uint16_t *half = data;
     for (size_t i = 0; i < numel; i++) {
-        if (type == FLOAT64) {
-            double wide;
-            memcpy(&wide, (const char *)data + i * sizeof wide, sizeof wide);
-            values[i] = (float)wide;
-        } else { // a bfloat16 is the upper half of a float
-            uint16_t half;
-            memcpy(&half, (const char *)data + i * sizeof half, sizeof half);
-            memcpy(&values[i], &(uint32_t){ (uint32_t)half << 16 }, sizeof values[i]);
-        }
+        if (type == FLOAT64)
+            values[i] = (float)wide[i];
+        else // a bfloat16 is the upper half of a float
+            memcpy(&values[i], &(uint32_t){ (uint32_t)half[i] << 16 }, sizeof values[i]);
     }
+    return values;
 }
 
-bool source_read(Source *source, const char *name, bool exact, const Model *model, int i,
-                 float *host)
+/* Without an early exit, so that the compiler can vectorize it. */
+static bool all_finite(const float *values, size_t numel)
+{
+    int count = 0;
+    for (size_t i = 0; i < numel; i++)
+        count += isfinite(values[i]) == 0;
+    return count == 0;
+}
+
+static bool same_shape(const Tensor *parameter, int ndim, const size_t *shape)
+{
+    return ndim == parameter->ndim &&
+           memcmp(shape, parameter->shape, (size_t)ndim * sizeof *shape) == 0;
+}
+
+const float *source_read(Source *source, const char *name, const Model *model, int i, float *host)
 {
     DType type;
     int ndim;
     const size_t *shape;
+    char theirs[128], ours[128];
     const Tensor *parameter = &model->parameter[i];
     const void *data = safetensors_find(source->file, name, &type, &ndim, &shape);
     if (data == NULL)
-        return source_reject(source, "has no tensor \"%s\", which model %s needs", name,
-                             model->name);
-    if (type != FLOAT32 && (exact || (type != FLOAT64 && type != BFLOAT16)))
-        return source_reject(source, "tensor \"%s\" is %s instead of float32", name,
-                             dtype_name(type));
-
-    bool same = ndim == parameter->ndim;
-    for (int d = 0; same && d < ndim; d++)
-        same = shape[d] == parameter->shape[d];
-    char theirs[128], ours[128];
-    if (!same)
-        return source_reject(source, "tensor \"%s\" has shape %s, model %s needs %s", name,
-                             shape_text(ndim, shape, theirs, sizeof theirs), model->name,
-                             shape_text(parameter->ndim, parameter->shape, ours, sizeof ours));
-
-    to_float32(type, data, parameter->numel, host);
-    // A nan or infinite weight stays so and spreads; an optimizer's state may recover.
-    for (size_t j = 0; j < parameter->numel && strcmp(name, parameter->name) == 0; j++)
-        if (!isfinite(host[j]))
-            return source_reject(source,
-                                 "tensor \"%s\" has values that are no numbers: its training had "
-                                 "failed; use an earlier checkpoint",
-                                 name);
-    return true;
+        source_reject(source, "has no tensor \"%s\", which model %s needs", name, model->name);
+    else if (type != FLOAT32 && (host == NULL || (type != FLOAT64 && type != BFLOAT16)))
+        source_reject(source, "tensor \"%s\" is %s instead of float32", name, dtype_name(type));
+    else if (!same_shape(parameter, ndim, shape))
+        source_reject(source, "tensor \"%s\" has shape %s, model %s needs %s", name,
+                      shape_text(ndim, shape, theirs, sizeof theirs), model->name,
+                      shape_text(parameter->ndim, parameter->shape, ours, sizeof ours));
+    else {
+        const float *values =
+            type == FLOAT32 ? data : to_float32(type, data, parameter->numel, host);
+        // A nan or infinite weight stays so and spreads; an optimizer's state may recover.
+        if (strcmp(name, parameter->name) != 0 || all_finite(values, parameter->numel))
+            return values;
+        source_reject(source,
+                      "tensor \"%s\" has values that are no numbers: its training had "
+                      "failed; use an earlier checkpoint",
+                      name);
+    }
+    return NULL;
 }
 
 /* A string of the metadata, made safe for a message. */

@@ -69,8 +69,8 @@ static Entry *insert(Safetensors *file, DType type)
     return &file->entry[at];
 }
 
-static Entry *add_entry(Safetensors *file, const char *name, DType type, int ndim,
-                        const size_t *shape)
+void safetensors_add(Safetensors *file, const char *name, DType type, int ndim, const size_t *shape,
+                     const void *data)
 {
     DType other_type;
     int other_ndim;
@@ -79,30 +79,16 @@ static Entry *add_entry(Safetensors *file, const char *name, DType type, int ndi
               strcmp(name, "__metadata__") != 0,
           "safetensors: the name \"%s\" is taken", name);
 
-    Entry entry = { .name = strdup(name), .type = type, .ndim = ndim, .bytes = dtype_size(type) };
+    Entry entry = {
+        .name = strdup(name), .type = type, .ndim = ndim, .data = data, .bytes = dtype_size(type)
+    };
     CHECK(entry.name != NULL, "out of memory");
     entry.shape = mem_calloc((size_t)ndim, sizeof *shape);
     for (int i = 0; i < ndim; i++) {
         entry.shape[i] = shape[i];
         entry.bytes *= shape[i];
     }
-    entry.data = mem_calloc(entry.bytes, 1);
-    Entry *place = insert(file, type);
-    *place = entry;
-    return place;
-}
-
-void *safetensors_reserve(Safetensors *file, const char *name, DType type, int ndim,
-                          const size_t *shape)
-{
-    return add_entry(file, name, type, ndim, shape)->data;
-}
-
-void safetensors_add(Safetensors *file, const char *name, DType type, int ndim, const size_t *shape,
-                     const void *data)
-{
-    const Entry *entry = add_entry(file, name, type, ndim, shape);
-    memcpy(entry->data, data, entry->bytes);
+    *insert(file, type) = entry;
 }
 
 void safetensors_add_metadata(Safetensors *file, const char *key, const char *value)
@@ -139,9 +125,9 @@ void safetensors_free(Safetensors *file)
     for (int i = 0; i < file->num_entries; i++) {
         free(file->entry[i].name);
         free(file->entry[i].shape);
-        free(file->entry[i].data);
     }
     free(file->entry);
+    free(file->data);
     json_decref(file->metadata);
     free(file);
 }

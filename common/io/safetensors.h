@@ -26,17 +26,16 @@ Safetensors *safetensors_peek(const char *path, char *error, size_t error_bytes)
 const char *safetensors_metadata(const Safetensors *file, const char *key); // NULL: not there
 int safetensors_num_tensors(const Safetensors *file);
 const char *safetensors_name(const Safetensors *file, int i);
-/* A tensor by name: its bytes (not aligned), type and shape; NULL if there is none. */
+/* A tensor by name: its bytes (of a file that was read, aligned to 64), type and shape; NULL if
+ * there is none. */
 const void *safetensors_find(const Safetensors *file, const char *name, DType *type, int *ndim,
                              const size_t **shape);
 
-/* Writing: add everything, then commit. Data is copied. Names and metadata are escaped as JSON. */
+/* Writing: add everything, then commit. Data is borrowed until safetensors_free. Names and metadata
+ * are escaped as JSON. */
 Safetensors *safetensors_create(void);
 void safetensors_add(Safetensors *file, const char *name, DType type, int ndim, const size_t *shape,
                      const void *data);
-/* The same without a copy: returns zeros to be filled before the commit. */
-void *safetensors_reserve(Safetensors *file, const char *name, DType type, int ndim,
-                          const size_t *shape);
 void safetensors_add_metadata(Safetensors *file, const char *key, const char *value);
 /* CRC-32 over the tensors in the order of the file: name, then data. */
 uint32_t safetensors_checksum(const Safetensors *file);

@@ -6,13 +6,13 @@
 
 #include "common/io/safetensors.h"
 
-/* Owns what it points to. */
+/* Owns its name and shape. */
 typedef struct {
     char *name;
     DType type;
     int ndim;
     size_t *shape; // [ndim]
-    uint8_t *data; // [bytes]
+    const uint8_t *data; // [bytes], aligned to 64 if it was read
     size_t bytes;
     size_t begin; // reading: where in the file's data
     int place; // reading: where in the header
@@ -22,6 +22,7 @@ struct Safetensors {
     json_t *metadata; // an object of strings
     Entry *entry; // in the order of the file's data
     int num_entries;
+    uint8_t *data; // reading: that of all entries
 };
 
 extern const char *const safetensors_dtype[NUM_DTYPES]; // the format's names: "F32"

@@ -21,6 +21,7 @@
 #include "common/io/safetensors_file.h"
 
 #define MAX_HEADER_BYTES 100000000 // the format's own limit
+#define ALIGNMENT 64u // of a tensor in memory, wherever it lies in the file
 
 /* A file being read, and where its error goes. */
 typedef struct {
@@ -62,6 +63,11 @@ static bool read_exactly(const Reader *reader, void *buffer, size_t bytes)
         done += n < 0 ? 0 : (size_t)n;
     }
     return true;
+}
+
+static size_t aligned(size_t bytes)
+{
+    return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
 static bool read_header_bytes(Reader *reader, size_t *header_bytes)
@@ -215,16 +221,20 @@ static bool check_tiling(const Reader *reader, const Safetensors *file)
     return true;
 }
 
+/* Into one piece of memory, for which malloc takes again what a file before has given back. */
 static bool read_data(const Reader *reader, Safetensors *file)
 {
+    const size_t room = reader->data_bytes + (size_t)file->num_entries * ALIGNMENT;
+    file->data = aligned_alloc(ALIGNMENT, aligned(room + 1));
+    if (file->data == NULL)
+        return reject(reader, "no memory for the %zu bytes of its tensors", room);
+    uint8_t *data = file->data;
     for (int i = 0; i < file->num_entries; i++) {
         Entry *entry = &file->entry[i];
-        entry->data = malloc(entry->bytes > 0 ? entry->bytes : 1);
-        if (entry->data == NULL)
-            return reject(reader, "no memory for the %zu bytes of tensor \"%s\"", entry->bytes,
-                          entry->name);
-        if (!read_exactly(reader, entry->data, entry->bytes))
+        entry->data = data;
+        if (!read_exactly(reader, data, entry->bytes))
             return false;
+        data += aligned(entry->bytes);
     }
     return true;
 }
