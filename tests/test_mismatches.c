@@ -208,8 +208,7 @@ static void test_senseless_calls(void **state)
     const Mismatch cases[] = {
         { .call = send_to_self,
           .text = "send #0 of 1 float32 to rank 0: that is this rank itself" },
-        { .call = broadcast_from_7,
-          .text = "broadcast: there is no rank 7: ranks are numbered" },
+        { .call = broadcast_from_7, .text = "broadcast: there is no rank 7: ranks are numbered" },
         { .call = sum_of_everything, .text = "float32 (sum): no memory is that large" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

@@ -11,8 +11,8 @@
 
 #include "common/base/log.h"
 #include "common/dist/backend.h"
-#include "common/dist/staging.h"
 #include "common/dist/net.h"
+#include "common/dist/staging.h"
 #include "tests/ranks.h"
 
 static void missing_body(Rank *rank)

@@ -192,10 +192,8 @@ int main(void)
 {
     alarm(60); // nothing here may hang
     const struct CMUnitTest tests[] = {
-        with_server(test_crowds_come_and_go),
-        with_server(test_the_silent_make_room),
-        with_server(test_descriptors_are_kept_free),
-        with_server(test_requests_share_the_memory),
+        with_server(test_crowds_come_and_go),        with_server(test_the_silent_make_room),
+        with_server(test_descriptors_are_kept_free), with_server(test_requests_share_the_memory),
         with_server(test_no_descriptors_left),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
-/* Variables come from outside: a missing one, or one that is no number, ends the program with a line
- * that says how to start it. */
+/* Variables come from outside: a missing one, or one that is no number, ends the program with a
+ * line that says how to start it. */
 #include "common/dist/env.h"
 
 #include <limits.h>

@@ -125,8 +125,8 @@ static void test_the_rank_that_serves_the_store(void **state)
     RankEnd end[MAX_RANKS];
     Misdeed *misdeed = die_there;
     ranks_run(2, MAX_SECONDS, own_store_body, &misdeed, end);
-    // "rank 0 is gone: the store that it serves has closed its connection"; or "has the process that
-    // serves it ended?" where a question to the store was under way.
+    // "rank 0 is gone: the store that it serves has closed its connection"; or "has the process
+    // that serves it ended?" where a question to the store was under way.
     expect_error_at_once(end, 1, "serves");
     misdeed = stop_there;
     ranks_run(2, MAX_SECONDS, own_store_body, &misdeed, end);

@@ -2,9 +2,9 @@
  * stand_in.h - CUDA without a GPU, for tests: what the files of the stand-in share.
  *
  * It compiles the project's CUDA sources as they are and runs them on the CPU: kernels, streams,
- * graphs, the few calls of cuBLAS, and those of NCCL (nccl.c). `tests/cuda_stand_in/toolkit.sh DIR` makes a folder that
- * looks like a CUDA toolkit, and `make CUDA_HOME=DIR` takes it for one. It is made for finding
- * faults:
+ * graphs, the few calls of cuBLAS, and those of NCCL (nccl.c). `tests/cuda_stand_in/toolkit.sh DIR`
+ * makes a folder that looks like a CUDA toolkit, and `make CUDA_HOME=DIR` takes it for one. It is
+ * made for finding faults:
  *
  * - Nothing queued is done before somebody waits for it, and then work of several streams is done
  *   in random order (CUDA_STAND_IN_SEED=N picks another), constrained by streams and events only.
@@ -19,8 +19,8 @@
  *   differs at each: who reads shared memory before it is written, or writes it before others have
  *   read it, gets other numbers. __shared__ arrays begin as NaN in every block (but those of
  *   templates). A barrier that not all threads of a block reach ends the program.
- * - Its clock is not the host's: it is set to another time and goes faster, by 5 ms a second. Events
- *   have its time, graphs apart; work takes as long as it takes the CPU.
+ * - Its clock is not the host's: it is set to another time and goes faster, by 5 ms a second.
+ * Events have its time, graphs apart; work takes as long as it takes the CPU.
  * - While a graph is captured nothing runs; calls that CUDA refuses then are refused. A launch
  *   replays the captured work with the arguments it had.
  * - A process that used it before fork cannot use it after.
