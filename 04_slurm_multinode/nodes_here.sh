@@ -41,6 +41,8 @@ while [ -z "$told" ] && [ $node -lt "$nodes" ]; do
         --master-addr $MASTER_ADDR --master-port $MASTER_PORT "$@" &
     agents="$agents $!" node=$((node + 1))
 done
+# shellcheck disable=SC2086
+[ -z "$told" ] || kill $agents 2>/dev/null || : # the one that was started when the signal came
 for agent in $agents; do
     wait "$agent" || status=$?
 done

@@ -10,7 +10,7 @@ job=${job%%;*} # the rest would name the cluster
 cancel() {
     trap '' INT TERM HUP
     echo "job $job: $1 cancels it" >&2
-    timeout 20 scancel "$job"
+    timeout 20 scancel "$job" || :
     exit "$2"
 }
 trap 'cancel SIGINT 130' INT

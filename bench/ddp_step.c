@@ -108,7 +108,7 @@ int main(int argc, char **argv)
     process_group_init(&pg, &args, env_str("MASTER_ADDR"), env_int("MASTER_PORT"), rank, world_size,
                        device.place);
     Backend without_thread = *pg.backend;
-    without_thread.go = NULL; // no bucket wakes the thread
+    without_thread.go = NULL; // no bucket wakes the thread; a wait may leave it the next one
     if (caller)
         pg.backend = &without_thread;
     Rng rng;

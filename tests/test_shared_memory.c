@@ -3,6 +3,7 @@
  * nothing left behind, and no trust in what the other side has written there.
  */
 #include <dirent.h>
+#include <errno.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -10,6 +11,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -227,6 +229,76 @@ static void test_damaged_memory_ends_with_a_line(void **state)
     }
 }
 
+/* A message of 96 + `bytes`, the first of its bytes counting, in parts until the pipe takes no
+ * more. True if all of it is sent. */
+static bool send_message(Pipe *pipe, const char *payload, size_t bytes, size_t *done)
+{
+    char header[96] = "header";
+    for (ssize_t count = 1; *done < sizeof header + bytes; *done += (size_t)count) {
+        const size_t header_rest = *done == 0 ? sizeof header : 0;
+        const size_t payload_done = *done == 0 ? 0 : *done - sizeof header;
+        count = pipe_send(
+            pipe, (struct iovec[]){ { header, header_rest },
+                                    { (char *)payload + payload_done, bytes - payload_done } });
+        if (count < 0) {
+            assert_int_equal(errno, EAGAIN);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Receives one part of it, and compares. */
+static void receive_part(Pipe *pipe, const char *payload, size_t bytes, size_t *done)
+{
+    char header[96];
+    const size_t header_rest = *done == 0 ? sizeof header : 0;
+    const size_t payload_done = *done == 0 ? 0 : *done - sizeof header;
+    struct iovec part[] = { { header, header_rest }, { NULL, bytes - payload_done } };
+    const ssize_t count = pipe_receive(pipe, part);
+    assert_true(count >= 0);
+    *done += (size_t)count;
+    assert_memory_equal(part[1].iov_base, payload + payload_done, (size_t)count - header_rest);
+    pipe_release(pipe);
+}
+
+/* However the reader lags behind and whatever the sizes are: what is written fits into the ring,
+ * though ends of messages are rounded up. */
+static void test_a_full_ring_is_never_overrun(void **state)
+{
+    (void)state;
+    enum { LONG = 200 * 1024 };
+    static char payload[LONG];
+    for (int i = 0; i < LONG; i++)
+        payload[i] = (char)(i * 7 + i / 251);
+    int bell[2];
+    SYS_CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, bell));
+    PipeMemory *memory = mem_calloc(1, sizeof *memory);
+    for (size_t size = 4; size < 4096; size += 4) {
+        memset(memory, 0, offsetof(PipeEnd, ring));
+        memset(&memory->end[1], 0, offsetof(PipeEnd, ring));
+        Pipe writer = { memory, &memory->end[0], &memory->end[1], bell[0], 0, 0, 0, 0 };
+        Pipe reader = { memory, &memory->end[1], &memory->end[0], bell[1], 0, 0, 0, 0 };
+        size_t sent = 0, received = 0;
+        assert_true(send_message(&writer, payload, LONG, &sent));
+        receive_part(&reader, payload, LONG, &received); // and then it lags behind
+        int num_sent = -1, num_received = 0;
+        do {
+            sent = 0;
+            num_sent++;
+        } while (send_message(&writer, payload, size, &sent));
+        assert_true(writer.written - memory->end[1].read <= PIPE_BYTES);
+        while (received < 96 + LONG)
+            receive_part(&reader, payload, LONG, &received);
+        for (; num_received < num_sent; num_received++)
+            for (received = 0; received < 96 + size;)
+                receive_part(&reader, payload, size, &received);
+    }
+    free(memory);
+    close(bell[0]);
+    close(bell[1]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -235,6 +307,7 @@ int main(void)
         cmocka_unit_test(test_no_message_is_slept_through),
         cmocka_unit_test(test_a_killed_rank_leaves_nothing),
         cmocka_unit_test(test_damaged_memory_ends_with_a_line),
+        cmocka_unit_test(test_a_full_ring_is_never_overrun),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

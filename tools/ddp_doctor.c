@@ -108,7 +108,7 @@ static void print_table(const Attempt *attempt, const WaitTimes *times, int64_t 
 }
 
 /* What ranks have said when they gave up; who was killed could not. */
-static void print_words(const Attempt *attempt)
+static void print_errors(const Attempt *attempt)
 {
     const char *before = "\n";
     for (int rank = 0; rank < attempt->world_size; rank++) {
@@ -144,7 +144,7 @@ int main(int argc, char **argv)
     const bool well = diagnose(&attempt, &times, now, verdict);
 
     print_table(&attempt, &times, now);
-    print_words(&attempt);
+    print_errors(&attempt);
     printf("\nAttempt %d, %d ranks: %s\n", attempt.restart_count, attempt.world_size, verdict);
     if (attempt.refused != NULL)
         log_warning("left out: %s", attempt.refused);

@@ -51,7 +51,8 @@ static int cgroup_cores(void)
     int cores = quota_of(group);
     while (strlen(group) > strlen(CGROUPS)) {
         *strrchr(group, '/') = '\0';
-        cores = quota_of(group) < cores ? quota_of(group) : cores;
+        const int quota = quota_of(group);
+        cores = quota < cores ? quota : cores;
     }
     return cores;
 }

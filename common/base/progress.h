@@ -5,8 +5,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Draws "text [=====> ] done/total", at most ten times a second; nothing unless standard error is a
- * terminal (and TERM not dumb), so logs stay clean. Call it from one thread. */
+/* Draws "text [=====>....] done/total", at most ten times a second; nothing unless standard error
+ * is a terminal (and TERM not dumb), so logs stay clean. Call it from one thread. */
 void progress_update(const char *text, size_t done, size_t total);
 
 /* Would it draw now? For callers whose text is expensive to make. */

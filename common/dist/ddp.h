@@ -33,7 +33,7 @@ typedef struct {
     int next; // bucket to send next: in index order, the same on every rank
     int bucket_of[REDUCER_MAX_PARAMETERS];
     bool ready[REDUCER_MAX_PARAMETERS]; // has its gradient been computed in this backward pass?
-    uint8_t used[REDUCER_MAX_PARAMETERS]; // and in any pass since the last with sync on?
+    uint8_t used[REDUCER_MAX_PARAMETERS]; // in any pass since gradients were last sent?
     float *kept; // saved gradients of parameters not used here; NULL until there are any
     bool sync; // see reducer_set_sync
     bool find_unused_parameters; // allow passes without some parameters; may be set after init

@@ -23,8 +23,8 @@ typedef struct {
     int num_turned_away;
 } Lobby;
 
-/* Waits for the next caller with a complete hello. Returns the descriptor, which the caller must
- * close; -1 and errno after the deadline. A connection without a complete hello after a second is
+/* Waits for the next caller with a complete hello. Returns its descriptor, which is ours to close;
+ * -1 and errno after the deadline. A connection without a complete hello after a second is
  * closed; if all places are taken, the oldest is: a rank sends its hello at once, so a crowd does
  * not keep it out. */
 int lobby_next(Lobby *lobby, unsigned char hello[LOBBY_HELLO_BYTES], double deadline);

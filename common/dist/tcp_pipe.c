@@ -57,8 +57,10 @@ ssize_t pipe_send(Pipe *pipe, const struct iovec part[2])
 {
     const size_t header_bytes = part[0].iov_len, rest = part[1].iov_len;
     pipe->seen_read = atomic_load(&pipe->theirs->read);
-    const size_t room = PIPE_BYTES - (size_t)(pipe->written - pipe->seen_read);
-    if (room > PIPE_BYTES || room % PIPE_GRAIN != 0)
+    // Up to a boundary, since the end of a message is rounded up.
+    const uint64_t limit = (pipe->seen_read + PIPE_BYTES) / PIPE_ALIGNMENT * PIPE_ALIGNMENT;
+    const size_t room = (size_t)(limit - pipe->written);
+    if (room > PIPE_BYTES)
         return nothing(EPROTO);
     if (room <= header_bytes)
         return nothing(EAGAIN);

@@ -17,6 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/base/host.h"
 #include "common/base/log.h"
 #include "common/base/log_topics.h"
 #include "common/base/memory.h"
@@ -30,12 +31,6 @@ typedef struct {
     int32_t pid, fd; // fd -1: there is none
     uint64_t nonce;
 } Offer;
-
-static bool is_disabled(void)
-{
-    const char *value = getenv("DDP_SHM_DISABLE");
-    return value != NULL && value[0] != '\0' && strcmp(value, "0") != 0;
-}
 
 /* Includes the network namespace: nodes simulated on one machine must behave as several. */
 static void name_of(uint64_t nonce, char name[NAME_BYTES])
@@ -57,7 +52,7 @@ static PipeMemory *make_memory(Offer *offer)
     char name[NAME_BYTES];
     PipeMemory *memory = NULL;
     *offer = (Offer){ .pid = getpid(), .fd = -1 };
-    if (is_disabled())
+    if (host_env_count("DDP_SHM_DISABLE") > 0)
         return NULL;
     SYS_CHECK(getrandom(&offer->nonce, sizeof offer->nonce, 0));
     name_of(offer->nonce, name);
@@ -81,7 +76,8 @@ static PipeMemory *find_memory(const Offer *offer)
     name_of(offer->nonce, name);
     snprintf(due, sizeof due, "/memfd:%s (deleted)", name);
     snprintf(path, sizeof path, "/proc/%d/fd/%d", offer->pid, offer->fd);
-    if (is_disabled() || readlink(path, found, sizeof found - 1) < 0 || strcmp(found, due) != 0)
+    if (host_env_count("DDP_SHM_DISABLE") > 0 || readlink(path, found, sizeof found - 1) < 0 ||
+        strcmp(found, due) != 0)
         return NULL;
     const int fd = open(path, O_RDWR | O_CLOEXEC);
     struct stat status;

@@ -49,7 +49,7 @@ void stop_init(StopRequest *stop, const Checkpoint *checkpoint, Reducer *reducer
 {
     *stop = (StopRequest){ .checkpoint = checkpoint,
                            .step = checkpoint->optim->model->step,
-                           .wish = reducer_register_scalar(reducer) };
+                           .request = reducer_register_scalar(reducer) };
 }
 
 bool stop_agreed(StopRequest *stop)
@@ -59,15 +59,15 @@ bool stop_agreed(StopRequest *stop)
     if ((device->place.on_gpu && model->step % GPU_STEPS != 0) || checkpoint_done(stop->checkpoint))
         return false;
 
-    float wish = 0;
+    float request = 0;
     if (model->step != stop->step) // else it has not been averaged yet
-        device_copy(device, &wish, stop->wish, sizeof wish, COPY_TO_HOST);
+        device_copy(device, &request, stop->request, sizeof request, COPY_TO_HOST);
     stop->step = model->step;
-    stop->agreed = stop->agreed || wish > 0;
+    stop->agreed = stop->agreed || request > 0;
     if (requested != 0 && !stop->agreed && !stop->told) {
         log_info("%s: all ranks stop after the next step", signal_name(requested));
-        wish = 1;
-        device_copy(device, stop->wish, &wish, sizeof wish, COPY_TO_DEVICE);
+        request = 1;
+        device_copy(device, stop->request, &request, sizeof request, COPY_TO_DEVICE);
         stop->told = true;
     }
     return stop->agreed;

@@ -118,7 +118,7 @@ void checkpoint_describe(const Checkpoint *checkpoint, Safetensors *file)
     add_text(file, "std", "%.7g", (double)dataset->std);
 }
 
-/* The slice of parameter i, in PyTorch's layout, in its place of `copy`, which array has, too. */
+/* Adds parameter i's slice of `array`, copied in PyTorch's layout to the same offset of `copy`. */
 static void add_array(Safetensors *file, const char *name, const Model *model, int i,
                       const float *array, float *copy)
 {
@@ -131,7 +131,7 @@ static void add_array(Safetensors *file, const char *name, const Model *model, i
 static void add_tensors(const Optimizer *optim, CheckpointCopy *copy)
 {
     const Model *model = optim->model;
-    // One piece, for which malloc takes again what the copy before has given back: new pages would
+    // One piece: up to 32 MiB, malloc reuses what was freed after the copy before. New pages would
     // have to be fetched one by one.
     const size_t bytes = (size_t)(1 + optim->num_states) * model->numel * sizeof(float);
     copy->state = malloc(bytes);

@@ -64,9 +64,9 @@ bool checkpoint_done(const Checkpoint *checkpoint);
  * while it has not been evaluated. All are alike inside. */
 typedef enum { CHECKPOINT_EPOCH, CHECKPOINT_FINAL, CHECKPOINT_SNAPSHOT } CheckpointKind;
 
-/* A checkpoint to be written. */
+/* A checkpoint to be written. It must not be moved: file points to step. */
 typedef struct {
-    Safetensors *file; // whose tensors lie in state and step: it must stay where it is
+    Safetensors *file; // its tensors lie in state and step
     float *state; // a copy: training may go on
     CheckpointKind kind;
     int epoch; // its epoch, for the printed line

@@ -221,7 +221,7 @@ static bool check_tiling(const Reader *reader, const Safetensors *file)
     return true;
 }
 
-/* Into one piece of memory, for which malloc takes again what a file before has given back. */
+/* Into one piece of memory: up to 32 MiB, malloc reuses what was freed after the file before. */
 static bool read_data(const Reader *reader, Safetensors *file)
 {
     const size_t room = reader->data_bytes + (size_t)file->num_entries * ALIGNMENT;

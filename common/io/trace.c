@@ -24,8 +24,8 @@ static double microseconds(const Writer *writer, double time)
 }
 
 /* A slice on a lane, up to its arguments. Of a parameter's name only the layer's is shown. */
-static void begin_stretch(const Writer *writer, int lane, const char *name, const char *category,
-                          double begin, double end)
+static void begin_slice(const Writer *writer, int lane, const char *name, const char *category,
+                        double begin, double end)
 {
     fprintf(writer->text,
             ",\n{\"ph\":\"X\",\"pid\":%d,\"tid\":%d,\"name\":\"%.*s\",\"cat\":\"%s\",\"ts\":%.3f,"
@@ -67,7 +67,7 @@ static void write_names(const Writer *writer)
 static void write_spans(const Writer *writer, int lane, const Span *spans, size_t num_spans)
 {
     for (const Span *span = spans; span < spans + num_spans; span++) {
-        begin_stretch(writer, lane, span->name, span_kind_name(span->kind), span->begin, span->end);
+        begin_slice(writer, lane, span->name, span_kind_name(span->kind), span->begin, span->end);
         fputs("}", writer->text);
     }
 }
@@ -82,8 +82,8 @@ static void write_events(const Writer *writer)
         const Call *call = &timeline->call[i];
         if (call->started == 0 || call->done == 0)
             continue; // still in progress when recording ended
-        begin_stretch(writer, LANE_COLLECTIVES, collective_name(call->kind), "communication",
-                      call->started, call->done);
+        begin_slice(writer, LANE_COLLECTIVES, collective_name(call->kind), "communication",
+                    call->started, call->done);
         fprintf(writer->text,
                 ",\"args\":{\"count\":%zu,\"type\":\"%s\",\"bytes\":%zu,\"queued_us\":%.3f}}",
                 call->count, dtype_name(call->type), call->count * dtype_size(call->type),

@@ -25,8 +25,8 @@
 #define TORCHRUN_TIMEOUT 300.0 // seconds, as torchrun's
 #define SETTLE_SECONDS 0.3 // for the other nodes to finish
 #define LEAVE_SECONDS 10.0 // for the other launchers to end after their workers
-#define TALK_SECONDS 60 // for one exchange with the store, besides waiting for it
 #define LOOK_SECONDS 0.02 // between polls for that
+#define TALK_SECONDS 60 // for all that is said to the store at a time, besides waiting for it
 #define MAX_FAILURE (64 << 10) // bytes of JSON
 
 static void pause_for(double seconds)

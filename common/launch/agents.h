@@ -48,7 +48,7 @@ typedef struct {
     Verdict verdict;
     Findings *found;
     bool stopped; // this node's workers are done, by EXIT_STOPPED
-    bool left_out; // the others ended without this node, or node 0 is gone
+    bool left_out; // the others ended without this node, or node 0 is gone or out of reach
     double done_since; // 0: they are not done
 
     // Only where there are several nodes:
@@ -74,8 +74,9 @@ void agents_fail(Agents *agents, const Failure *failure);
 /* Ends the group because nodes have come, unless it is about to end anyway. */
 void agents_change(Agents *agents);
 
-/* How the group ended, as all nodes see it; VERDICT_NONE: it has not. This, and what
- * tells the others something, waits for an answer of the store, for heartbeat_patience at most. */
+/* How the group ended, as all nodes see it; VERDICT_NONE: it has not. Waits for the store, as do
+ * the calls that tell the others something: heartbeat_patience for each answer, and 60 s more in
+ * all. */
 Verdict agents_verdict(Agents *agents);
 
 /* After VERDICT_FAILED: the first failure on any node, the same on all of them. The loss of a node

@@ -18,16 +18,16 @@
 #define MAX_ERROR_FILE (1 << 20)
 #define MAX_TIME 253402300800.0 // the year 10000: times before it can be printed as dates
 
-/* Copies foreign text that goes to a terminal: of control characters only \n and \t. Cuts it if too
- * long, but never inside a UTF-8 character. */
-static void copy_text(char *to, const char *text, size_t bytes)
+/* Copies foreign text that goes to a terminal: of control characters only those to `keep`. Cuts it
+ * if too long, but never inside a UTF-8 character. */
+static void copy_text(char *to, const char *text, size_t bytes, const char *keep)
 {
     size_t length = strnlen(text, bytes);
     if (length == bytes)
         for (length--; length > 0 && ((unsigned char)text[length] & 0xc0) == 0x80;)
             length--;
     for (size_t i = 0; i < length; i++)
-        to[i] = iscntrl((unsigned char)text[i]) && strchr("\n\t", text[i]) == NULL ? '?' : text[i];
+        to[i] = iscntrl((unsigned char)text[i]) && strchr(keep, text[i]) == NULL ? '?' : text[i];
     to[length] = '\0';
 }
 
@@ -42,7 +42,7 @@ static void read_error_file(const char *path, char *message, size_t bytes)
     if (json_is_object(text))
         text = json_object_get(text, "message");
     if (json_is_string(text))
-        copy_text(message, json_string_value(text), bytes);
+        copy_text(message, json_string_value(text), bytes, "\n\t");
     json_decref(root);
 }
 
@@ -122,9 +122,9 @@ bool failure_decode(Failure *failure, const char *text, size_t bytes)
                     "host", &host, "message", &message, "log", &log) == 0 &&
         failure->status > 0 && failure->status <= 255 && failure->time >= 0 &&
         failure->time < MAX_TIME;
-    copy_text(failure->host, host, sizeof failure->host);
-    copy_text(failure->message, message, sizeof failure->message);
-    copy_text(failure->log, log, sizeof failure->log);
+    copy_text(failure->host, host, sizeof failure->host, "");
+    copy_text(failure->message, message, sizeof failure->message, "\n\t");
+    copy_text(failure->log, log, sizeof failure->log, "");
     json_decref(root);
     return valid;
 }

@@ -29,7 +29,8 @@
 
 #define PATIENCE 10.0 // seconds until we log what we wait for
 #define REJOIN_SECONDS 30.0 // for fixed nodes, which have all just left the previous attempt
-#define ASSIGNMENT_SECONDS 5.0 // to connect to a store that was there before its assignment
+#define ASSIGNMENT_SECONDS \
+    5.0 // to connect to a store that was there before the assignment was given
 #define LOOK_MS 50 // between polls for new nodes
 #define FAREWELL_SECONDS 2.0 // for waiting nodes to read that the job is over
 

@@ -32,7 +32,7 @@ static pid_t start_watcher(const Workers *workers)
     setsid(); // Ctrl-C is for the launcher
     prctl(PR_SET_PDEATHSIG, SIGCHLD);
     while (getppid() == launcher)
-        sigwaitinfo(&workers->signals, NULL); // others than that one, it need not hear
+        sigwaitinfo(&workers->signals, NULL); // only the launcher's death matters
     for (int i = 0; i < workers->num_workers; i++) {
         if (workers->worker[i].has_group)
             kill(-workers->worker[i].pid, SIGKILL);

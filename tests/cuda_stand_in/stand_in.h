@@ -20,7 +20,7 @@
  *   read it, gets other numbers. __shared__ arrays begin as NaN in every block (but those of
  *   templates). A barrier that not all threads of a block reach ends the program.
  * - Its clock is not the host's: it is set to another time and goes faster, by 5 ms a second.
- * Events have its time, graphs apart; work takes as long as it takes the CPU.
+ *   Events have its time, graphs apart; work takes as long as it takes the CPU.
  * - While a graph is captured nothing runs; calls that CUDA refuses then are refused. A launch
  *   replays the captured work with the arguments it had.
  * - A process that used it before fork cannot use it after.
