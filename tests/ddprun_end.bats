@@ -38,7 +38,10 @@ load ddprun_helper
     run -127 ddprun --nproc-per-node 2 "$OUT/nothing"
     [ "$output" = "ddprun: cannot start $OUT/nothing: No such file or directory" ]
     run -126 ddprun --nproc-per-node 2 tests/ddprun.bats
-    [ "$output" = "ddprun: cannot start tests/ddprun.bats: Permission denied" ]
+    [ "$output" = "ddprun: cannot start tests/ddprun.bats: Permission denied; it is not executable: see chmod +x" ]
+    cd 03_torchrun_env
+    DDPRUN=./ddprun run -127 ddprun --nproc-per-node 2 train
+    [ "$output" = "ddprun: cannot start train: No such file or directory; it is here, but not in PATH: write ./ in front" ]
 }
 
 @test "75 from every rank is no failure" {

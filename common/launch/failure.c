@@ -54,6 +54,18 @@ static void start(Failure *failure, int node, int status, double seconds_ago)
     failure->time = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec - seconds_ago;
 }
 
+/* Why a file that is there cannot be started, and what to do. */
+static const char *start_advice(const char *program, int error)
+{
+    struct stat file;
+    if (stat(program, &file) != 0 || !S_ISREG(file.st_mode))
+        return "";
+    if (strchr(program, '/') == NULL)
+        return error == ENOENT ? "; it is here, but not in PATH: write ./ in front" : "";
+    return error == EACCES && access(program, X_OK) != 0 ? "; it is not executable: see chmod +x"
+                                                         : "";
+}
+
 void failure_of_worker(Failure *failure, const Worker *worker, int rank, int local_rank,
                        const Logs *logs)
 {
@@ -65,8 +77,9 @@ void failure_of_worker(Failure *failure, const Worker *worker, int rank, int loc
     failure->pid = worker->pid;
     failure->signal = worker->signal;
     if (worker->error != 0)
-        snprintf(failure->message, sizeof failure->message, "cannot start %.512s: %s",
-                 flags->command[0], strerror(worker->error));
+        snprintf(failure->message, sizeof failure->message, "cannot start %.512s: %s%s",
+                 flags->command[0], strerror(worker->error),
+                 start_advice(flags->command[0], worker->error));
 
     char path[PATH_MAX];
     logs_path(logs, local_rank, "error.json", path);
