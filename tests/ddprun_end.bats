@@ -17,6 +17,17 @@ load ddprun_helper
     [[ $output == *"did you mean --epochs?"* ]]
 }
 
+@test "a flag that is misspelt or cut short: the one that may be meant" {
+    run -2 ddprun --nproc 2 true
+    [ "$output" = "ddprun: unknown flag --nproc: did you mean --nproc-per-node? ddprun --help lists them all" ]
+    run -2 ddprun --nnode=2 true
+    [[ $output == *"unknown flag --nnode=2: did you mean --nnodes?"* ]]
+    run -2 ddprun -log_dri x true
+    [[ $output == *"unknown flag -log_dri: did you mean --log-dir?"* ]]
+    run -2 ddprun --quux true
+    [ "$output" = "ddprun: unknown flag --quux; ddprun --help lists them all" ]
+}
+
 @test "of two that end together, the one that was killed is the cause" {
     ddprun --nproc-per-node 2 sh -c '
         echo $PPID > $OUT/up_$RANK

@@ -7,6 +7,7 @@
 #include <limits.h>
 
 #include "common/base/log.h"
+#include "common/base/spelling.h"
 
 #define DATA "Model and data"
 #define TRAINING "Training"
@@ -115,40 +116,9 @@ const Option options[] = {
 const int num_options = sizeof options / sizeof options[0];
 _Static_assert(sizeof options / sizeof options[0] <= MAX_OPTIONS, "raise MAX_OPTIONS");
 
-static bool same_letter(char name, char typed)
-{
-    return name == (typed == '_' ? '-' : typed);
-}
-
-/* How many letters to insert, delete or replace to turn one into the other (Levenshtein, 1965). */
-static size_t edit_distance(const char *name, const char *typed, size_t length)
-{
-    size_t row[64]; // row[j]: distance from the letters typed so far to the first j of the name
-    const size_t n = strnlen(name, 63);
-    if (length > 64)
-        length = 64; // longer than any name: the beginning will do
-    for (size_t j = 0; j <= n; j++)
-        row[j] = j;
-
-    for (size_t i = 0; i < length; i++) {
-        size_t diagonal = row[0];
-        row[0] = i + 1;
-        for (size_t j = 1; j <= n; j++) {
-            const size_t replaced = diagonal + !same_letter(name[j - 1], typed[i]);
-            const size_t inserted = (row[j - 1] < row[j] ? row[j - 1] : row[j]) + 1;
-            diagonal = row[j];
-            row[j] = replaced < inserted ? replaced : inserted;
-        }
-    }
-    return row[n];
-}
-
 bool option_is(const Option *option, const char *name, size_t length)
 {
-    size_t i = 0;
-    while (i < length && option->name[i] != '\0' && same_letter(option->name[i], name[i]))
-        i++;
-    return i == length && option->name[i] == '\0';
+    return name_begins(option->name, name, length) && option->name[length] == '\0';
 }
 
 const Option *option_find(const char *name, size_t length)
@@ -163,7 +133,7 @@ void option_unknown(const char *place, const char *dashes, const char *name, siz
                     int step)
 {
     const Option *nearest = NULL;
-    size_t shortest = length / 2 + 1; // a more distant one is not suggested
+    size_t shortest = edit_distance_limit(length);
     for (const Option *option = options; option < options + num_options; option++) {
         const size_t distance = edit_distance(option->name, name, length);
         if (option_taught(option, step) && distance < shortest) {

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "common/base/log.h"
+#include "common/base/spelling.h"
 #include "common/base/streams.h"
 
 static const struct {
@@ -139,6 +140,23 @@ static Flag find_flag(const char *word)
     return NUM_FLAGS;
 }
 
+static noreturn void unknown_flag(const char *word)
+{
+    const char *typed = word + strspn(word, "-"), *nearest = NULL;
+    const size_t length = strcspn(typed, "=");
+    size_t shortest = edit_distance_limit(length);
+    for (Flag i = 0; i < NUM_FLAGS; i++) {
+        const size_t distance = edit_distance(TABLE[i].name, typed, length);
+        if (distance < shortest) {
+            shortest = distance;
+            nearest = TABLE[i].name;
+        }
+    }
+    if (nearest == NULL)
+        usage_error("unknown flag %s; ddprun --help lists them all", word);
+    usage_error("unknown flag %s: did you mean --%s? ddprun --help lists them all", word, nearest);
+}
+
 /* The text after the name in the same word ("--tee=3", "-t3"), or NULL. */
 static const char *attached_text(const char *word)
 {
@@ -176,7 +194,7 @@ int flag_texts_find(const char *texts[NUM_FLAGS], Step step, int argc, char **ar
             print_help(step);
         const Flag flag = find_flag(word);
         if (flag == NUM_FLAGS)
-            usage_error("unknown flag %s; ddprun --help lists them all", word);
+            unknown_flag(word);
 
         texts[flag] = attached_text(word);
         const bool is_switch = TABLE[flag].argument == NULL;
