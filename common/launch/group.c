@@ -69,10 +69,17 @@ static void connect_endpoint(Group *group)
         if (!told)
             log_info("waits for the rendezvous at %s:%d", host, group->port);
     }
+    const int error = errno;
+    char reason[NET_REASON_BYTES];
+    CHECK(connected || (error != EPROTO && error != ENOMSG),
+          "no rendezvous at %s:%d (%s): %s: choose another port in --rdzv-endpoint", host,
+          group->port, store_connect_reason(error),
+          net_is_here(host) ? net_listen_reason(EADDRINUSE, group->port, reason)
+                            : "another program has it");
     CHECK(connected,
           "no rendezvous at %s:%d within %g s (%s): is ddprun started on that host, with the same "
           "--rdzv-endpoint?",
-          host, group->port, flags->join_timeout, store_connect_reason(errno));
+          host, group->port, flags->join_timeout, store_connect_reason(error));
     group->store.timeout = heartbeat_patience(flags);
 }
 
