@@ -1,12 +1,12 @@
 # make            build all steps           make 03         build one step
-# make test       run all tests             make diff-03    what step 03 adds to the one before
+# make test       all tests (6 minutes)     make diff-03    what step 03 adds to the one before
 # make doctor     what this machine has     make checklist  the requirements, ticked off
 # make lab-02a    write step 02a yourself   make check-lab  how far you are
 # make plot RUN=DIR     what --metrics-dir DIR wrote, as curves (RUN=DIR,DIR: several runs)
 # make lanes TRACE=FILE what --trace FILE wrote of a step, as lanes
-# make overlap    how much of the communication the backward pass hides
-# make scaling    what more ranks bring, and what they would on 1,024
-# make bench      all of it beside PyTorch, Gloo and Open MPI (10 minutes; ARGS=--help)
+# make overlap    how much of the communication the backward pass hides (2 minutes)
+# make scaling    what more ranks bring, and what they would on 1,024 (3 minutes)
+# make bench      all of it beside PyTorch, Gloo and Open MPI (10 minutes; bench/bench.py --help)
 # make clean      delete what was built     make help       this list
 #
 # Stages of step 02: make diff-02a, diff-02b, diff-02c, diff-02. make docs renews what the documents

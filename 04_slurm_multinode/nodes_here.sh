@@ -3,6 +3,7 @@
 # Pretends that this machine is so many nodes with so many ranks each: a launcher for each of them,
 # just as one would type them on the nodes by hand. mpirun needs no launchers of its own.
 set -eu
+[ $# -ge 3 ] || { sed -n '2,4s/^# //p' "$0" >&2 && exit 2; }
 case ${1:-0}/${2:-0} in
 0*/* | */0* | *[!0-9/]*) echo "$0: ${1:-} nodes of ${2:-} ranks: both are numbers from 1 on" >&2 && exit 2 ;;
 esac

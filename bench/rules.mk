@@ -12,7 +12,7 @@ $(BUILD)/bench/peak.o: private override CFLAGS += -ffp-contract=fast
 
 # All suites of bench/suites, beside PyTorch, Gloo and Open MPI where they are (10 minutes; PyTorch comes as
 # for check-torch). SUITES="NAME ..." picks some; ARGS=--write puts the tables into bench/RESULTS.md, and
-# ARGS=--help names the other options.
+# bench/bench.py --help names the other options.
 bench: all $(filter-out %/gpu_kernels,$(BENCHES))
 	@export BUILD=$(BUILD) TORCH_BIN="$$(tests/torch/venv.sh)"; bench/bench.py $(SUITES) $(ARGS)
 
@@ -21,7 +21,7 @@ overlap: all
 	@bench/overlap.sh
 
 # What more ranks bring, and what an all-reduce and a step would take on 1,024 (tables, pictures in
-# build/). NETWORKS="mine:10:25" and the like, as bench/step_time.sh takes them, are other ones.
+# build/). NETWORKS="mine:25:10:4" is another one (bench/step_time.sh says what these are).
 scaling: 01 03 $(BUILD)/bench/collectives
 	@bench/scaling.sh
 	@bench/alpha_beta.sh

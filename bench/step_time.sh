@@ -1,5 +1,5 @@
 #!/bin/sh
-# Usage: bench/step_time.sh [NAME:GBIT:MICROSECONDS[:RANKS_PER_NODE]]...      (make scaling runs it, too)
+# Usage: bench/step_time.sh [NAME:GBIT:MICROSECONDS[:RANKS_PER_NODE]]...      (make scaling NETWORKS="mine:25:10:4" runs it, too)
 # What would a training step take on up to 1,024 ranks? Measures the CNN's step on one rank, takes what
 # scaling.sh and alpha_beta.sh have left in build/, and asks step_model.py: for this machine's own alpha and
 # beta, and for networks, by their bandwidth and the time of a message.

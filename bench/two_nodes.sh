@@ -1,9 +1,13 @@
 #!/bin/sh
 # Usage: bench/two_nodes.sh [rate [ranks per node [calls]]]   Runs bench/all_reduce over a slow link (root).
-# Two network namespaces stand for two machines; between them lies a cable of `rate` (1gbit).
+# Two network namespaces stand for two machines; between them lies a cable of `rate` (1gbit; 100mbit ...).
 set -eu
 cd "$(dirname "$0")/.."
 rate=${1:-1gbit} per_node=${2:-2} calls=${3:-21}
+case $rate in
+[0-9]*bit) ;;
+*) sed -n '2,3s/^# //p' "$0" >&2 && exit 2 ;;
+esac
 make -s build/bench/all_reduce
 if [ "$(id -u)" -ne 0 ] || ! command -v tc >/dev/null; then
     echo "$0: it takes root, and tc (iproute2)" >&2

@@ -1,4 +1,5 @@
-"""Usage: python docs/load_in_pytorch.py [FILE]      (checkpoints/cnn_digits.safetensors)
+#!/usr/bin/env python3
+"""Usage: docs/load_in_pytorch.py [FILE]      (checkpoints/cnn_digits.safetensors)
 
 Loads a checkpoint of ours into PyTorch and tests it there. It needs torch and safetensors, and
 nothing of this project but the file and the digits (data/digits.csv.gz)."""

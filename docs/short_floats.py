@@ -20,12 +20,18 @@ def fp16(number):
 
 
 def main():
-    if len(sys.argv) < 2:
-        sys.exit(__doc__.split("      ")[0])
+    rows = []
+    try:
+        for text in sys.argv[1:]:
+            number = float(text)
+            rows.append((text, [rounded(number, 23), rounded(number, 10), fp16(number), rounded(number, 7)]))
+    except (ValueError, OverflowError):
+        rows = []
+    if not rows:
+        print(__doc__.split("      ")[0], file=sys.stderr)
+        sys.exit(2)
     print(f"{'':>10} {'float32':>12} {'tf32':>12} {'fp16':>12} {'bf16':>12}")
-    for text in sys.argv[1:]:
-        number = float(text)
-        kept = [rounded(number, 23), rounded(number, 10), fp16(number), rounded(number, 7)]
+    for text, kept in rows:
         print(f"{text:>10} " + " ".join(f"{value:12.7g}" for value in kept))
 
 

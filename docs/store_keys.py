@@ -25,7 +25,11 @@ def read_text(stream):
     return stream.read(read_number(stream))
 
 
-host, port = sys.argv[1:] or (os.environ["MASTER_ADDR"], os.environ["MASTER_PORT"])
+where = sys.argv[1:] or [os.environ[name] for name in ("MASTER_ADDR", "MASTER_PORT") if name in os.environ]
+if len(where) != 2 or not where[1].isdecimal():
+    print(__doc__.split("\n")[0], file=sys.stderr)
+    sys.exit(2)
+host, port = where
 store = socket.create_connection((host, int(port)), timeout=10).makefile("rwb")
 store.write(struct.pack("<BI", VALIDATE, MAGIC) + bytes([LIST_KEYS]))
 store.flush()

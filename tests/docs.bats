@@ -79,6 +79,12 @@ END
     [[ $output == *"changes nothing in 02_multi_gpu_spawn/train.c"* ]]
     run tools/break.sh 01 's/const int rank = 0,/const int rank = ;/'
     [ "$status" -eq 1 ]
+    run tools/break.sh 01 nosuch.sed
+    [ "$status" -eq 2 ]
+    [[ $output == *"there is no file nosuch.sed" ]]
+    run tools/break.sh 01 docs/edits/nosuch
+    [ "$status" -eq 2 ]
+    [[ $output == *"docs/edits/nosuch is no file, and no command: "* ]]
     run tools/break.sh 06 d
     [ "$status" -eq 2 ]
     [[ $output == "Usage:"* ]]

@@ -197,6 +197,8 @@ os.execvp(sys.argv[1], sys.argv[1:])' 04_slurm_multinode/nodes_here.sh 2 2 sh -c
         run -2 04_slurm_multinode/nodes_here.sh $sizes true
         [[ $output == *"both are numbers from 1 on" ]]
     done
+    run -2 04_slurm_multinode/nodes_here.sh
+    [[ $output == "Usage: "* ]]
     run -2 04_slurm_multinode/run.sh 0
     [[ $output == *"0 nodes of 2 ranks: both are numbers from 1 on" ]]
 }

@@ -32,6 +32,12 @@ same() {
     [ "$(echo "$output" | grep -c ' fixed .* [0-9a-f]\{32\}$')" -eq 12 ]
 }
 
+@test "make prove: what is no number of steps and no option is met by the usage, before anything runs" {
+    run tools/prove.sh x
+    [ "$status" -eq 2 ]
+    [[ $output == "Usage: "* ]]
+}
+
 @test "every optimizer ends with the same bits on 1 and 8 ranks" {
     same --model linear --momentum 0.9 --weight-decay 0.01
     same --model cnn --optimizer adadelta --weight-decay 0.01

@@ -40,7 +40,9 @@ ${trace%.json}.svg" ]
         grep -q ">$text<" "${trace%.json}.svg"
     done
     run "$repo/tools/lanes.sh" "$trace" 4
-    [ "$status" -eq 1 ] && [[ $output == *"has 3 steps"* ]]
+    [ "$status" -eq 1 ] && [[ $output == *"has 3 steps: STEP=1 to 3" ]]
+    run "$repo/tools/lanes.sh" nosuch.json
+    [ "$status" -eq 1 ] && [[ $output == *"there is no file nosuch.json"* ]]
     echo no >"$trace"
     run "$repo/tools/lanes.sh" "$trace" 1
     [ "$status" -eq 1 ] && [ "${#lines[@]}" -eq 1 ]

@@ -23,8 +23,10 @@ trap 'rm -rf "$folder"' EXIT
 trap 'exit 130' INT TERM
 if [ -f "$edit" ]; then
     sed -f "$edit" "$source" >"$folder/train.c"
-else
-    sed -e "$edit" "$source" >"$folder/train.c"
+elif [ "${edit%.sed}" != "$edit" ]; then
+    echo "$0: there is no file $edit" >&2 && exit 2
+elif ! sed -e "$edit" "$source" >"$folder/train.c" 2>"$folder/log"; then
+    echo "$0: $edit is no file, and no command: $(cat "$folder/log")" >&2 && exit 2
 fi
 cmp -s "$source" "$folder/train.c" && echo "$0: this changes nothing in $source: $edit" >&2 && exit 2
 [ -n "${PLAIN:-}" ] || diff "$source" "$folder/train.c" | grep '^[<>]'

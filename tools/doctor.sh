@@ -13,7 +13,7 @@ fi
 row() {
     colour=$green
     [ "$1" = yes ] || colour=$red
-    printf '%s%-3s%s  %-12s  %s\n' "$colour" "$1" "$plain" "$2" "$3"
+    printf '%s%-3s%s  %-13s %s\n' "$colour" "$1" "$plain" "$2" "$3"
 }
 
 status=0

@@ -9,6 +9,7 @@ for program in gnuplot jq; do
     command -v $program >/dev/null || { echo "$0: no $program here: see 'make doctor'" >&2 && exit 1; }
 done
 case $step$steps in *[!0-9]* | 0*) echo "$0: steps are numbers from 1 on: $step $steps" >&2 && exit 2 ;; esac
+[ -f "$trace" ] || { echo "$0: there is no file $trace: --trace FILE writes one" >&2 && exit 1; }
 work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
 
 # A step begins with rank 0's zero_grad. Lines: rank, lane, begin, end (ms, from there), kind, name.
@@ -16,12 +17,15 @@ jq -r --argjson step "$step" --argjson steps "$steps" '
     [.traceEvents[] | select(.ph == "X" and .cat != "evaluation")]
     | (if any(.tid == 2) then map(select(.tid > 0) | .tid %= 2) else . end) as $all
     | [$all[] | select(.pid == 0 and .name == "zero_grad") | .ts] as $starts
-    | if ($starts | length) < $step then "has \($starts | length) steps" | halt_error(3) else . end
+    | if ($starts | length) < $step then "has \($starts | length) steps: STEP=1 to \($starts | length)" | halt_error(3) else . end
     | $starts[$step - 1] as $from | ($starts[$step - 1 + $steps] // $all[-1].ts + $all[-1].dur) as $until
     | $all[] | select(.ts + .dur > $from and .ts < $until)
     | [.pid, .tid, (.ts - $from) / 1000, (.ts + .dur - $from) / 1000, .cat, .name, ($until - $from) / 1000]
     | @tsv' "$trace" >"$work/events" 2>"$work/error" ||
-    { echo "$0: $trace is no trace of a run with that step: $(head -n 1 "$work/error")" >&2 && exit 1; }
+    case $? in
+    3) echo "$0: $trace $(cat "$work/error")" >&2 && exit 1 ;;
+    *) echo "$0: $trace is no trace of a run: $(head -n 1 "$work/error")" >&2 && exit 1 ;;
+    esac
 ranks=$(awk '$1 + 1 > n { n = $1 + 1 } END { print n }' "$work/events")
 length=$(awk 'NR == 1 { print $7 }' "$work/events")
 

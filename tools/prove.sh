@@ -7,6 +7,9 @@ set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 steps=46 # two epochs
 case ${1:-} in '' | *[!0-9]*) ;; *) steps=$1 && shift ;; esac
+case ${1:---} in
+--help | [!-]* | -[!-]*) sed -n '2,5s/^# //p' "$0" >&2 && exit 2 ;;
+esac
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 trap 'exit 130' HUP INT TERM

@@ -31,7 +31,7 @@ def peaks(options, ranks=1):
         launcher = RANKS + [str(ranks)] if ranks > 1 else []
         run = subprocess.run(launcher + PEAK + program + options + ["--checkpoint-dir", folder],
                              stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, timeout=100)
-        found = [1024 * int(kb) for kb in re.findall(r"peak: (\d+) KB", run.stderr)]
+        found = [1e6 * float(mb) for mb in re.findall(r"peak: ([\d.]+) MB", run.stderr)]
         if run.returncode != 0 or len(found) != ranks:
             sys.exit(f"{' '.join(options)}: {run.stderr}")
         return found

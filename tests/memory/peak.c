@@ -1,5 +1,5 @@
 /*
- * peak - runs a command and says on standard error how much memory it had at most: "peak: 4604 KB".
+ * peak - runs a command and says on standard error how much memory it had at most: "peak: 4.7 MB".
  *
  *     peak COMMAND...
  *
@@ -23,6 +23,6 @@ int main(int argc, char **argv)
     struct rusage usage;
     if (child < 0 || wait4(child, &status, 0, &usage) != child)
         return 1;
-    fprintf(stderr, "peak: %ld KB\n", usage.ru_maxrss);
+    fprintf(stderr, "peak: %.1f MB\n", usage.ru_maxrss * 1024 / 1e6);
     return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
 }
