@@ -105,7 +105,7 @@ traffic() {
 
 @test "run.sh ends all nodes when it is told to end, and says so; Ctrl-C is 130" {
     for signal in INT TERM; do
-        timeout -k 30 100 python3 -c 'import os, signal, sys
+        timeout --foreground -k 30 100 python3 -c 'import os, signal, sys
 signal.signal(signal.SIGINT, signal.SIG_DFL) # a shell has it ignored behind a "&"
 os.execvp(sys.argv[1], sys.argv[1:])' 04_slurm_multinode/nodes_here.sh 2 2 sh -c 'touch $OUT/up_$RANK; exec sleep 100' >"$OUT/log" 2>&1 3>&- &
         pid=$!
