@@ -8,8 +8,8 @@ NOTE = ("The cnn and adam's state, 14.4 MB, on one thread. Both write aside, fsy
         "the page cache into tensors that are there. Ours also copies the state first, so that training could go "
         "on, turns it from the layout that it is computed in to PyTorch's and back, looks at each number when it loads "
         "(NaN is refused), and computes a checksum when it saves and checks it when it loads. safetensors does none "
-        "of that; the checksum, zlib's CRC-32, is also measured beside it. In /dev/shm about a quarter of our time "
-        "is the change of layout (perf), a tenth the checksum; most of the rest are the kernel's copies and pages.")
+        "of that; the checksum, zlib's CRC-32, is also measured beside it. In /dev/shm our time is that of the layout, "
+        "the checksum, and the kernel's copies and pages.")
 
 SUITES = [
     Suite("files", "Checkpoints",

@@ -30,7 +30,7 @@ with_faults() {
     undisturbed "$OUT/straight" 2 $options
     with_faults --inject kill:0:501,exit:1:905@1,kill:1:1203@2
     [[ $output == *"attempt 0: rank 0 on node 0 "*": killed by SIGKILL; restarting the group"* ]]
-    [[ $output == *"attempt 1: rank 1 on node 0 "*": --inject exit: this rank gives up after step 905; the group"* ]]
+    [[ $output == *"attempt 1: rank 1 on node 0 "*": --inject exit: this rank gives up after step 905; restarting the group"* ]]
     [ "$(grep -c 'resumes from .*/snapshot_e' <<<"$output")" -eq 3 ]
     with_faults --inject stop:1:950 --timeout 3
     [[ $output == *"rank 1 is missing in "*" after 3 s: it is stopped or stuck"*"resumes from "*"/snapshot_e"* ]]
