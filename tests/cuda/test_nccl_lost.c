@@ -130,7 +130,10 @@ static void test_the_rank_that_serves_the_store(void **state)
     expect_error_at_once(end, 1, "serves");
     misdeed = stop_there;
     ranks_run(2, MAX_SECONDS, own_store_body, &misdeed, end);
-    expect_error(end, 1, "rank 0 is gone: the store that it serves does not answer any more");
+    // Or "no answer within 12 s", where a question was under way here.
+    if (strstr(end[1].errors, "no answer within") == NULL)
+        expect_error(end, 1, "rank 0 is gone: the store that it serves does not answer any more");
+    expect_error(end, 1, " answer");
     misdeed = stay_away; // it is told, and does not end before the other knows
     ranks_run(2, MAX_SECONDS, own_store_body, &misdeed, end);
     for (int rank = 0; rank < 2; rank++)
