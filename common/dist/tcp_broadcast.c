@@ -3,7 +3,7 @@
  *
  * The binomial tree doubles the number of ranks with the data in each step: log2(n) steps, the
  * fewest possible, but the root sends the whole message each time. In the chain every rank sends it
- * only once, to the next rank, and forwards what has arrived while the rest is still arriving: long
+ * only once, to the next rank, in chunks, so that it forwards one while the next arrives: long
  * messages take hardly longer for many ranks than for two.
  */
 #include "common/dist/tcp_collectives.h"
@@ -26,19 +26,33 @@ void tree_broadcast(Mesh *mesh, const Collective *collective)
             message_send(mesh, (place + bit + root) % n, collective->in, bytes);
 }
 
+static size_t chunk_bytes(size_t rest)
+{
+    return rest < CHUNK_BYTES ? rest : CHUNK_BYTES;
+}
+
 void chain_broadcast(Mesh *mesh, const Collective *collective)
 {
     const int n = mesh->pg->world_size, rank = mesh->pg->rank;
     const int place = (rank - collective->root + n) % n;
-    const size_t bytes = collective->count * dtype_size(collective->type);
     const int next = place == n - 1 ? NOBODY : (rank + 1) % n;
     const int previous = place == 0 ? NOBODY : (rank - 1 + n) % n;
 
-    exchange(mesh, &(Exchange){ .to = next,
-                                .out = collective->out,
-                                .out_bytes = bytes,
-                                .from = previous,
-                                .in = collective->out,
-                                .in_bytes = bytes,
-                                .forward = true });
+    // While one chunk arrives, the previous one is forwarded. The root only sends.
+    char *here = collective->out, *coming = here;
+    size_t rest = collective->count * dtype_size(collective->type);
+    size_t here_bytes = 0, coming_bytes = chunk_bytes(rest);
+    do {
+        exchange(mesh, &(Exchange){ .to = here_bytes > 0 ? next : NOBODY,
+                                    .out = here,
+                                    .out_bytes = here_bytes,
+                                    .from = coming_bytes > 0 ? previous : NOBODY,
+                                    .in = coming,
+                                    .in_bytes = coming_bytes });
+        here = coming;
+        here_bytes = coming_bytes;
+        coming += coming_bytes;
+        rest -= coming_bytes;
+        coming_bytes = chunk_bytes(rest);
+    } while (here_bytes > 0);
 }

@@ -37,33 +37,25 @@ typedef struct {
     size_t done; // of header and payload together
 } Message;
 
-static size_t message_end(const Message *message)
-{
-    return sizeof message->header + message->bytes;
-}
-
 static bool message_done(const Message *message)
 {
-    return message->peer == NOBODY || message->done == message_end(message);
+    return message->peer == NOBODY || message->done == sizeof message->header + message->bytes;
 }
 
-static size_t payload_done(const Message *message)
+/* The next parts: the rest of the header, and the payload up to the end of a chunk. */
+static struct msghdr next_part(Message *message, char *chunk, struct iovec part[2])
 {
     const size_t header_bytes = sizeof message->header;
-    return message->done < header_bytes ? 0 : message->done - header_bytes;
-}
+    const size_t header_done = message->done < header_bytes ? message->done : header_bytes;
+    const size_t payload_done = message->done - header_done;
+    const size_t rest = message->bytes - payload_done;
+    const size_t chunk_rest = CHUNK_BYTES - payload_done % CHUNK_BYTES;
 
-/* The next parts: the rest of the header, and the payload up to byte `end` of the message, or up to
- * the end of the chunk if there is one. No other limit: the kernel is faster with long calls. */
-static struct msghdr next_part(Message *message, size_t end, char *chunk, struct iovec part[2])
-{
-    const size_t start = payload_done(message), header_done = message->done - start;
-    const size_t rest = end - sizeof message->header - start;
-    const size_t in_chunk = start % CHUNK_BYTES, chunk_rest = CHUNK_BYTES - in_chunk;
     part[0].iov_base = (char *)&message->header + header_done;
-    part[0].iov_len = sizeof message->header - header_done;
-    part[1].iov_base = chunk != NULL ? chunk + in_chunk : message->payload + start;
-    part[1].iov_len = chunk != NULL && rest > chunk_rest ? chunk_rest : rest;
+    part[0].iov_len = header_bytes - header_done;
+    part[1].iov_base =
+        chunk != NULL ? chunk + payload_done % CHUNK_BYTES : message->payload + payload_done;
+    part[1].iov_len = rest < chunk_rest ? rest : chunk_rest;
     return (struct msghdr){ .msg_iov = part, .msg_iovlen = 2 };
 }
 
@@ -84,10 +76,10 @@ static bool made_progress(Mesh *mesh, Message *message, ssize_t bytes)
     return true;
 }
 
-static bool send_part(Mesh *mesh, Message *message, size_t end)
+static bool send_part(Mesh *mesh, Message *message)
 {
     struct iovec part[2];
-    const struct msghdr next = next_part(message, end, NULL, part);
+    const struct msghdr next = next_part(message, NULL, part);
     const Peer *peer = &mesh->peer[message->peer];
     return made_progress(mesh, message,
                          peer->pipe != NULL
@@ -136,11 +128,10 @@ static void take(const Mesh *mesh, const Message *message, const char *arrived, 
 
 static bool receive_part(Mesh *mesh, Message *message, const char *addend)
 {
+    struct iovec part[2];
+    struct msghdr next = next_part(message, addend != NULL ? mesh->chunk : NULL, part);
     const size_t header_bytes = sizeof message->header, before = message->done;
     const Peer *peer = &mesh->peer[message->peer];
-    char *chunk = addend != NULL && peer->pipe == NULL ? mesh->chunk : NULL; // a pipe is one
-    struct iovec part[2];
-    struct msghdr next = next_part(message, message_end(message), chunk, part);
     if (!made_progress(mesh, message,
                        peer->pipe != NULL ? pipe_receive(peer->pipe, part)
                                           : recvmsg(peer->data, &next, MSG_DONTWAIT)))
@@ -170,13 +161,6 @@ static void count_sent(const Mesh *mesh, int peer, uint64_t bytes)
     *(same_node ? &traffic->inside_nodes : &traffic->between_nodes) += bytes;
 }
 
-/* How far `out` can be sent while it arrives as `in`. A pipe takes a part that ends elsewhere than
- * on a boundary of its own for the last. */
-static size_t forwardable(const Message *out, const Message *in)
-{
-    return message_done(in) ? message_end(out) : in->done / PIPE_ALIGNMENT * PIPE_ALIGNMENT;
-}
-
 void exchange(Mesh *mesh, const Exchange *x)
 {
     Message out = { peer_of(mesh, x->to), .payload = (char *)x->out, .bytes = x->out_bytes };
@@ -185,14 +169,13 @@ void exchange(Mesh *mesh, const Exchange *x)
 
     while (!message_done(&out) || !message_done(&in)) {
         bool progress = false;
-        const size_t end = x->forward ? forwardable(&out, &in) : message_end(&out);
-        const bool sends = out.peer != NOBODY && out.done < end;
-        if (sends)
-            progress |= send_part(mesh, &out, end);
+        if (!message_done(&out))
+            progress |= send_part(mesh, &out);
         if (!message_done(&in))
             progress |= receive_part(mesh, &in, x->addend);
         if (!progress)
-            mesh_wait(mesh, sends ? out.peer : NOBODY, message_done(&in) ? NOBODY : in.peer);
+            mesh_wait(mesh, message_done(&out) ? NOBODY : out.peer,
+                      message_done(&in) ? NOBODY : in.peer);
     }
     if (out.peer != NOBODY) {
         mesh->sent_bytes += out.bytes;

@@ -14,7 +14,6 @@ typedef struct {
     void *in;
     size_t in_bytes;
     const void *addend; // NULL: in[] is what arrives. Else in[i] = arriving[i] op addend[i]
-    bool forward; // out is in: sends what has arrived while the rest is still arriving
 } Exchange;
 
 /* Sends and receives at the same time; returns when both are done. */

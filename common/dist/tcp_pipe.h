@@ -36,10 +36,9 @@ typedef struct Pipe {
 } Pipe;
 
 /* As sendmsg and recvmsg with MSG_DONTWAIT do, for a header (whole, or nothing) and a part of the
- * payload: returns how many bytes were moved, or -1 and EAGAIN. A part that does not end its
- * message ends on a multiple of PIPE_ALIGNMENT, the header counted. Elements are never split.
- * EPROTO: the indices are invalid. pipe_receive does not copy the payload, but points
- * part[1].iov_base to it, until pipe_release. */
+ * payload: returns how many bytes were moved, or -1 and EAGAIN. Both sides use the same parts: the
+ * end of each is rounded up in the ring. Elements are never split. EPROTO: the indices are invalid.
+ * pipe_receive does not copy the payload, but points part[1].iov_base to it, until pipe_release. */
 ssize_t pipe_send(Pipe *pipe, const struct iovec part[2]);
 ssize_t pipe_receive(Pipe *pipe, struct iovec part[2]);
 void pipe_release(Pipe *pipe);
