@@ -17,7 +17,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/base/host.h"
 #include "common/base/log.h"
 #include "common/base/log_topics.h"
 #include "common/base/memory.h"
@@ -31,6 +30,12 @@ typedef struct {
     int32_t pid, fd; // fd -1: there is none
     uint64_t nonce;
 } Offer;
+
+static bool is_disabled(void)
+{
+    const char *value = getenv("DDP_SHM_DISABLE");
+    return value != NULL && value[0] != '\0' && strcmp(value, "0") != 0;
+}
 
 /* Includes the network namespace: nodes simulated on one machine must behave as several. */
 static void name_of(uint64_t nonce, char name[NAME_BYTES])
@@ -52,7 +57,7 @@ static PipeMemory *make_memory(Offer *offer)
     char name[NAME_BYTES];
     PipeMemory *memory = NULL;
     *offer = (Offer){ .pid = getpid(), .fd = -1 };
-    if (host_env_count("DDP_SHM_DISABLE") > 0)
+    if (is_disabled())
         return NULL;
     SYS_CHECK(getrandom(&offer->nonce, sizeof offer->nonce, 0));
     name_of(offer->nonce, name);
@@ -76,16 +81,13 @@ static PipeMemory *find_memory(const Offer *offer)
     name_of(offer->nonce, name);
     snprintf(due, sizeof due, "/memfd:%s (deleted)", name);
     snprintf(path, sizeof path, "/proc/%d/fd/%d", offer->pid, offer->fd);
-    if (host_env_count("DDP_SHM_DISABLE") > 0 || readlink(path, found, sizeof found - 1) < 0 ||
-        strcmp(found, due) != 0)
+    if (is_disabled() || readlink(path, found, sizeof found - 1) < 0 || strcmp(found, due) != 0)
         return NULL;
     const int fd = open(path, O_RDWR | O_CLOEXEC);
-    struct stat status;
-    PipeMemory *memory = NULL;
-    if (fd >= 0 && fstat(fd, &status) == 0 && status.st_size == sizeof *memory)
-        memory = map(fd);
-    if (fd >= 0)
-        close(fd);
+    if (fd < 0)
+        return NULL;
+    PipeMemory *memory = lseek(fd, 0, SEEK_END) == sizeof(PipeMemory) ? map(fd) : NULL;
+    close(fd);
     return memory;
 }
 
