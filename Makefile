@@ -26,15 +26,22 @@
 #   make check-fuzz        bytes that nobody expects (3 minutes)
 #   make check-bare        fresh machines; as root (20 minutes)
 # Options: MPI=0, CUDA=0, NCCL=0, PNG=0, HTTP=0 (leave a part out), MARCH=x86-64-v3 (build for other
-# machines than this), CUDA_HOME=DIR (where CUDA is), CUDA_ARCH=native (for this machine's GPU alone).
+# machines than this), CUDA_HOME=DIR (where CUDA is), CUDA_ARCH=native (for this machine's GPU alone),
+# V=1 (show the commands).
+
+BUILD     ?= build
+# A lab, or a program from outside the tree, is compiled with the choices of the library that is there.
+ifneq ($(TRY)$(filter lab-% check-lab,$(MAKECMDGOALS)),)
+include $(wildcard $(BUILD)/parts)
+endif
 
 CC        ?= cc
 CUDA_HOME ?= $(or $(patsubst %/bin/nvcc,%,$(shell command -v nvcc)),/usr/local/cuda)
 CUDA_ARCH ?= all-major
 MARCH     ?= native
-BUILD     ?= build
 OPENMP    ?= -fopenmp
 CFLAGS    ?= -O3 -g
+CHOSEN    := CFLAGS='$(CFLAGS)' LDFLAGS='$(LDFLAGS)'
 override CFLAGS  += -std=c11 -D_GNU_SOURCE -Wall -Wextra -MMD -MP $(OPENMP) -march=$(MARCH)
 # Before main, processor.c looks whether MARCH suits; a parallel region of one thread is a call (cpu_region.c).
 override LDFLAGS += $(OPENMP) -Wl,-u,processor_check -Wl,--wrap=GOMP_parallel
@@ -74,6 +81,9 @@ override CFLAGS += -isystem $(CUDA_HOME)/include
 LDLIBS += -L$(CUDA_HOME)/lib64 -lcudart_static -ldl -lrt -Wl,-rpath,$(CUDA_HOME)/lib64
 endif
 
+# What is made, in a line instead of the command; nothing with make -s.
+say = $(if $(V)$(findstring s,$(firstword -$(MAKEFLAGS))),,@printf '%-4s %s\n' $(1) $@ &&)
+
 STEPS    := 01 02 03 04 05
 PROGRAMS := $(basename $(wildcard 0[1-5]_*/*.c) $(wildcard tools/*.c))
 PROGRAMS := $(filter-out $(if $(filter 0,$(HTTP)),tools/serve),$(PROGRAMS))
@@ -95,31 +105,36 @@ $(BUILD)/tools/export.o: tools/load_in_pytorch.py # so is this
 
 tools/ddp_doctor: $(DOCTOR)
 $(PROGRAMS): %: $(BUILD)/%.o $(BUILD)/libcommon.a
-	$(LINK) $(LDFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(LDLIBS)
+	$(call say,link) $(LINK) $(LDFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(LDLIBS)
 
-# make TRY=FOLDER/NAME FOLDER/NAME: a program from outside the tree (tools/break.sh, tools/lab.sh).
+# make TRY=FOLDER/NAME FOLDER/NAME: a program from outside the tree (tools/break.sh, tools/lab.sh). What
+# gcc 14 refuses, an older one shall, too.
 $(TRY): %: %.c $(BUILD)/libcommon.a
-	$(LINK) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+	$(call say,link) $(LINK) $(CPPFLAGS) $(CFLAGS) -Werror=implicit-function-declaration $(LDFLAGS) \
+	    -o $@ $^ $(LDLIBS)
 
 $(BUILD)/libcommon.a: $(OBJECTS) $(BUILD)/parts
-	$(RM) $@ && $(AR) rcs $@ $(OBJECTS)
+	$(call say,ar) $(RM) $@ && $(AR) rcs $@ $(OBJECTS)
 
-# Changes when a part is switched on or off: then everything is put together anew.
-CHOICE = MPI=$(MPI) CUDA=$(CUDA) NCCL=$(NCCL) PNG=$(PNG) HTTP=$(HTTP) $(CC) $(CFLAGS) $(NVCCFLAGS)
+# Changes when a part is switched on or off: then everything is put together anew. A line for each
+# choice, as make reads it; the last, with all flags, is there for a change of this file.
+CHOICES := MPI CUDA NCCL PNG HTTP CC MARCH OPENMP CUDA_HOME CUDA_ARCH
+CHOSEN  += $(foreach choice,$(CHOICES),$(choice)='$($(choice))') NVCCFLAGS='$(value NVCCFLAGS)' \
+    ALL='$(CFLAGS)'
 $(BUILD)/parts: FORCE
-	@mkdir -p $(@D) && echo "$(CHOICE)" | cmp -s - $@ || echo "$(CHOICE)" > $@
+	@mkdir -p $(@D) && printf '%s\n' $(CHOSEN) | cmp -s - $@ || printf '%s\n' $(CHOSEN) > $@
 
 $(BUILD)/%_mpi.o: %_mpi.c $(BUILD)/parts
 	@mkdir -p $(@D)
-	$(MPICC) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
+	$(call say,cc) $(MPICC) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
 
 $(BUILD)/%.o: %.c $(BUILD)/parts
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
+	$(call say,cc) $(CC) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
 
 $(BUILD)/%.o: %.cu $(BUILD)/parts
 	@mkdir -p $(@D)
-	$(NVCC) -I. $(NVCCFLAGS) -MMD -MP -c -o $@ $<
+	$(call say,nvcc) $(NVCC) -I. $(NVCCFLAGS) -MMD -MP -c -o $@ $<
 
 # What the CPU's kernels live on: a * b + c in one instruction (ISO C says two), loops that may compute
 # both sides of a ?:, sqrt without errno, and the widest vectors there are.

@@ -31,16 +31,34 @@ say() {
 
 # Names the parts of a kind that are missing; their packages are in $packages then.
 look_for() {
-    packages=''
+    packages='' missing=no
     while IFS='|' read -r kind name probe without names; do
         if [ "$kind" = "$1" ] && ! $probe >/dev/null; then
-            say "$name is missing ($kind): without it, $without"
-            packages="$packages $names"
+            missing=yes by_hand=''
+            case $names in 'by hand'*) by_hand="; to get it $names" names='' ;; esac
+            say "$name is missing ($kind): without it, $without$by_hand"
+            packages="$packages${names:+ $names}"
         fi
     done <<END
 $(parts)
 END
-    [ -z "$packages" ]
+    [ $missing = no ]
+}
+
+# Gets those that are files (URL#SHA256), checked, and names them in $packages as they lie here.
+fetch_files() {
+    wanted=$packages packages=''
+    for package in $wanted; do
+        case $package in *#*)
+            [ -n "${fetched:-}" ] || { fetched=$(mktemp -d) && trap 'rm -rf "$fetched"' EXIT; }
+            file=${package##*/} file=$fetched/${file%#*}
+            # shellcheck disable=SC2031 # PATH is as it was
+            env "PATH=$PATH:/usr/lib/apt" apt-helper download-file "${package%#*}" "$file" \
+                "SHA256:${package#*#}" || return
+            package=$file ;;
+        esac
+        packages="$packages $package"
+    done
 }
 
 # Some distributions start the daemons of what they install. 04_slurm_multinode starts its own, so those
@@ -65,14 +83,16 @@ install_packages() {
         say 'no apt, dnf, yum, pacman, apk or zypper here: install it by hand'
         return 1
     elif [ "$(id -u)" -ne 0 ] && [ "${install#sudo }" = "$install" ]; then
-        say "this takes root, and there is no sudo: let root run '$install$packages'"
+        command=$install$packages
+        case $packages in *#*) command=$0 ;; esac
+        say "this takes root, and there is no sudo: let root run '$command'"
         return 1
     fi
     refresh=''
     case $install in *apt-get*) refresh="${install% install -y} update" ;; esac
     say "${refresh:+$refresh && }$install$packages"
     note_services
-    if ! $refresh || ! $install $packages; then
+    if ! $refresh || ! fetch_files || ! $install $packages; then
         say 'that failed, for the reason above: is this machine online?'
         return 1
     fi
@@ -82,12 +102,12 @@ install_packages() {
 status=0 complete=yes
 for kind_wanted in $kinds; do
     look_for "$kind_wanted" && continue
-    if [ $check = no ] && install_packages; then
+    if [ $check = no ] && [ -n "$packages" ] && install_packages; then
         look_for "$kind_wanted" && continue
-        say 'it is installed, but where? It must be in PATH (module load mpi)'
+        say 'it is installed, but where? It must be in PATH (module load mpi), and not too old'
     fi
     complete=no
     [ "$kind_wanted" != required ] || status=1
 done
-[ $complete = no ] || say 'everything is there: make'
+[ $complete = no ] || say 'everything is there; now type make'
 exit $status

@@ -94,8 +94,8 @@ int main(int argc, char **argv)
     if (strcmp(mode, "on") != 0 && strcmp(mode, "off") != 0 && strcmp(mode, "price") != 0)
         usage_error("type branches on, branches off or branches price");
 
-    int master_port = 0, failed = 0;
-    SYS_CHECK(close(net_listen("localhost", &master_port)));
+    const int master_port = net_free_port();
+    int failed = 0;
     for (int rank = 0; rank < 2; rank++) {
         const pid_t parent = getpid(), pid = fork();
         SYS_CHECK(pid);

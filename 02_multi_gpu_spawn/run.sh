@@ -13,8 +13,9 @@ c) program=$here/train_c_sampler ;;
 esac
 [ -x "$program" ] || { echo "$0: no program yet: run 'make 02' first" >&2 && exit 1; }
 
-case ${1:-} in
-'' | *[!0-9]*) exec "$program" "$@" ;;
+case ${1:--} in
+-*) exec "$program" "$@" ;;
+*[!0-9]* | 0*) echo "$0: the number of ranks must be a whole number from 1 on, not \"$1\"" >&2 && exit 2 ;;
 esac
 ranks=$1
 shift

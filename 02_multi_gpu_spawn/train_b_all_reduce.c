@@ -130,9 +130,7 @@ static void train(int rank, int world_size, int master_port, const Args *args)
 /* Runs train() in world_size processes; returns the status of the first that failed, or 0. */
 static int spawn(int world_size, const Args *args)
 {
-    int master_port = 0;
-    SYS_CHECK(close(net_listen("localhost", &master_port))); // free now, but not reserved: see 03
-
+    const int master_port = net_free_port(); // but not reserved: see 03
     for (int rank = 0; rank < world_size; rank++) {
         const pid_t parent = getpid(), pid = fork();
         CHECK(pid >= 0, "cannot start rank %d: %s", rank, strerror(errno));

@@ -27,6 +27,11 @@ address=$(getent ahostsv4 "$host" | awk 'NR == 1 { print $1 }')
 [ -n "$address" ] || { address=127.0.0.1 && listen=''; }
 user=$(id -un)
 memory=$(awk '/^MemTotal/ { print int($2 / 1024) }' /proc/meminfo)
+# Since Slurm 23 slurmd wants control groups even for plugins that use none; before, nobody could say no.
+case $(slurmd -V) in
+*" 1"[0-9].* | *" 2"[0-2].*) ;;
+*) echo CgroupPlugin=disabled >"$dir/cgroup.conf" ;;
+esac
 
 cat <<END
 # The controller, which queues the jobs. All daemons are run by, and serve, who started the cluster.
@@ -55,13 +60,14 @@ TaskPlugin=task/none
 JobAcctGatherType=jobacct_gather/none
 TaskProlog=$dir/task.sh
 
-# Jobs get cores, start at once (after a requeue 10 s later, cred_expire), and have 5 s from SIGTERM to
-# SIGKILL. Job scripts make ports of the job's number: two clusters on one machine begin with different
-# ones.
+# Jobs get cores, start at once (after a requeue 10 s later, cred_expire), are looked at again every 5 s
+# (not 60) if they could not start, and have 5 s from SIGTERM to SIGKILL. Job scripts make ports of the job's
+# number: two clusters on one machine begin with different ones. What never fits is refused at once.
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
-SchedulerParameters=batch_sched_delay=0
+SchedulerParameters=batch_sched_delay=0,sched_interval=5
 FirstJobId=$(shuf -i 1-9000 -n 1)
+EnforcePartLimits=ALL
 KillWait=5
 ReturnToService=2
 

@@ -3,8 +3,10 @@
 # What it prints becomes the task's environment: two nodes that are one machine need some care.
 set -eu
 
-# Open MPI's ranks of one number on two nodes would take each other's shared memory for their own.
+# Open MPI's ranks of one number on two nodes would take each other's shared memory for their own; and
+# between IPv4 and IPv6 addresses of one interface it may find no way: loopback is enough here.
 echo export OMPI_MCA_btl=tcp,self
+echo export OMPI_MCA_btl_tcp_if_include=lo
 
 # Slurm counts the GPUs of each node from 0, but node2's are the second half of the machine's.
 if [ "$SLURMD_NODENAME" = node2 ] && [ -n "${CUDA_VISIBLE_DEVICES:-}" ]; then

@@ -5,7 +5,7 @@
 set -eu
 [ $# -ge 3 ] || { sed -n '2,4s/^# //p' "$0" >&2 && exit 2; }
 case ${1:-0}/${2:-0} in
-0*/* | */0* | *[!0-9/]*) echo "$0: ${1:-} nodes of ${2:-} ranks: both are numbers from 1 on" >&2 && exit 2 ;;
+0*/* | */0* | *[!0-9/]*) echo "$0: the numbers of nodes and ranks must be whole numbers from 1 on, not \"$1\" and \"$2\"" >&2 && exit 2 ;;
 esac
 nodes=$1 ranks=$2
 shift 2

@@ -21,10 +21,10 @@ case " $* " in *" --help "* | *" -h "*)
 esac
 
 nodes=2 tasks=2
-case ${1:-} in '' | *[!0-9]*) ;; *) nodes=$1 && shift ;; esac
-case ${1:-} in '' | *[!0-9]*) ;; *) tasks=$1 && shift ;; esac
+case ${1:--} in -*) ;; *) nodes=$1 && shift ;; esac
+case ${1:--} in -*) ;; *) tasks=$1 && shift ;; esac
 case $nodes/$tasks in
-0*/* | */0*) echo "$0: $nodes nodes of $tasks ranks: both are numbers from 1 on" >&2 && exit 2 ;;
+0*/* | */0* | *[!0-9]*/* | */*[!0-9]*) echo "$0: the numbers of nodes and ranks must be whole numbers from 1 on, not \"$nodes\" and \"$tasks\"" >&2 && exit 2 ;;
 esac
 export LAUNCHER PATH="$PATH:/usr/sbin:/sbin"
 if [ "$LAUNCHER" = torchrun ] || [ "$LAUNCHER" = mpirun ]; then

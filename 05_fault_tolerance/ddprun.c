@@ -127,7 +127,8 @@ static bool may_restart(Group *group, const Agents *agents, const Failure *root)
     // A launcher died: go on without its node, unless that is node 0, which hosts the rendezvous.
     if (root->rank < 0)
         return flags->elastic && root->node != 0;
-    if (root->status == EXIT_USAGE || root->pid == 0) // would only fail again
+    // What would only fail again: wrong options, no such program, nobody who reads the output.
+    if (root->status == EXIT_USAGE || root->pid == 0 || root->is_unread)
         return false;
     return ++group->num_failures <= flags->max_restarts;
 }
@@ -159,7 +160,11 @@ static int conclude(Group *group, Agents *agents, const Workers *workers, Verdic
 /* Forms the group, starts its ranks, watches them until all have ended. */
 static int attempt(Group *group, Agents *agents, Workers *workers, Logs *logs, History *history)
 {
-    group_join(group, agents);
+    if (!group_join(group, agents)) { // the job has ended, and this node waited for room
+        if (group->status != EXIT_SUCCESS)
+            history_print(history);
+        return group->status;
+    }
     workers_init(workers, group->flags->nproc_per_node);
     start(workers, group->flags, agents, logs, group->restart_count);
     const Verdict verdict = watch(workers, agents, group, logs);

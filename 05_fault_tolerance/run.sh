@@ -15,12 +15,12 @@ case ${MAX_RESTARTS:=3} in
 esac
 export MAX_RESTARTS
 
-case ${1:-} in
-'' | *[!0-9]*) # one for each GPU, if there are any
+case ${1:--} in
+-*) # one for each GPU, if there are any
     ranks=$("$ddprun" --standalone --nproc-per-node gpu --local-ranks-filter 0 printenv LOCAL_WORLD_SIZE 2>/dev/null) || ranks=2
     ;;
-*[1-9]*) ranks=$1 && shift ;;
-*) echo "$0: $1 ranks: it is a number from 1 on" >&2 && exit 2 ;;
+*[!0-9]* | 0*) echo "$0: the number of ranks must be a whole number from 1 on, not \"$1\"" >&2 && exit 2 ;;
+*) ranks=$1 && shift ;;
 esac
 
 needs() {

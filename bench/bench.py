@@ -13,6 +13,7 @@ further turns, and makes the exit status 1. A goal that is missed does not: the 
 A new benchmark is one file in bench/suites: bench/suite.py says what goes into it."""
 
 import argparse
+import atexit
 import importlib.util
 import json
 import math
@@ -250,6 +251,7 @@ def main():
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda number, _: sys.exit(128 + number))  # not before its contender has ended
     machine.inherit_orphans()
+    atexit.register(machine.end_children)  # a signal may come while one is being started
     build = os.environ.get("BUILD", "build")
     out = pathlib.Path(ROOT, build, "bench")
     out.mkdir(parents=True, exist_ok=True)

@@ -8,8 +8,10 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "bench/cnn_state.h"
 #include "bench/median.h"
+#include "bench/results.h"
+#include "bench/training.h"
+#include "common/io/checkpoint.h"
 
 enum { TIMES = 15 };
 
@@ -46,8 +48,10 @@ int main(int argc, char **argv)
     args.threads = 1;
     args.device = "cpu";
 
-    CnnState state;
-    cnn_state_init(&state, &args);
+    Device device;
+    device_init(&device, &args, 0);
+    Training training;
+    training_init(&training, &args, &device, 0, 1, false);
 
     const int results = results_alone();
     for (int i = 1; i < argc; i++) {
@@ -56,11 +60,13 @@ int main(int argc, char **argv)
         CHECK(mkdtemp(folder) != NULL, "cannot make a folder in %s", argv[i]);
         args.checkpoint_dir = folder;
         Checkpoint checkpoint;
-        checkpoint_init(&checkpoint, &args, &state.optim, &state.sampler, &state.dataset, 1);
+        checkpoint_init(&checkpoint, &args, &training.optim, &training.sampler, &training.dataset,
+                        1);
         measure(&checkpoint, argv[i], results);
         rmdir(folder);
     }
 
-    cnn_state_free(&state);
+    training_free(&training);
+    device_free(&device);
     return 0;
 }

@@ -10,7 +10,6 @@
 #ifndef BENCH_COLLECTIVES_H
 #define BENCH_COLLECTIVES_H
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

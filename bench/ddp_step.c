@@ -16,48 +16,26 @@
 #include <string.h>
 #include <time.h>
 
-#include "common/base/args.h"
-#include "common/base/log.h"
-#include "common/data/dataloader.h"
+#include "bench/training.h"
 #include "common/dist/backend.h"
 #include "common/dist/ddp.h"
 #include "common/dist/env.h"
-#include "common/nn/optim.h"
 
 enum { BATCH_SIZE = 64, WARM_UP = 4 };
 
-typedef struct {
-    Model *model;
-    Optimizer *optim;
-    Reducer *reducer; // or NULL
-    ProcessGroup *in_step; // wait for it after each step; or NULL
-    Sampler *sampler;
-    DataLoader *loader;
-} Training;
-
-/* Full batches only, as many epochs of them as it takes. */
-static const Batch *next_batch(const Training *training)
-{
-    const Batch *batch = dataloader_next(training->loader);
-    if (batch == NULL) {
-        sampler_set_epoch(training->sampler, (int)training->model->step);
-        batch = dataloader_next(training->loader);
-    }
-    return batch;
-}
-
-static void run(const Training *training, int steps)
+/* Both may be NULL: the reducer, and a group whose ranks wait for each other after each step. */
+static void run(Training *training, Reducer *reducer, ProcessGroup *in_step, int steps)
 {
     for (int step = 0; step < steps; step++) {
-        const Batch *batch = next_batch(training);
-        model_zero_grad(training->model);
-        model_forward(training->model, batch);
-        model_backward(training->model);
-        if (training->reducer != NULL)
-            reducer_finalize(training->reducer);
-        optim_step(training->optim);
-        if (training->in_step != NULL)
-            barrier(training->in_step);
+        const Batch *batch = training_batch(training);
+        model_zero_grad(&training->model);
+        model_forward(&training->model, batch);
+        model_backward(&training->model);
+        if (reducer != NULL)
+            reducer_finalize(reducer);
+        optim_step(&training->optim);
+        if (in_step != NULL)
+            barrier(in_step);
     }
 }
 
@@ -69,12 +47,13 @@ static double processor_seconds(void)
 }
 
 /* The ranks begin together, and each counts until it is done. */
-static void measure(const Training *training, ProcessGroup *pg, int steps)
+static void measure(Training *training, Reducer *reducer, ProcessGroup *in_step, ProcessGroup *pg,
+                    int steps)
 {
-    run(training, WARM_UP);
+    run(training, reducer, in_step, WARM_UP);
     barrier(pg);
     const double begin = seconds_now(), begin_spent = processor_seconds();
-    run(training, steps);
+    run(training, reducer, in_step, steps);
     const double rate = steps * BATCH_SIZE / (seconds_now() - begin);
     const double spent = 1e3 * (processor_seconds() - begin_spent) / steps;
     const double sum = all_reduce_scalar(pg, rate, REDUCE_SUM);
@@ -99,6 +78,7 @@ int main(int argc, char **argv)
     Args args;
     args_defaults(&args, "cnn");
     args.device = "cpu";
+    args.batch_size = BATCH_SIZE;
     args.threads = 1;
     const int rank = env_int("RANK"), world_size = env_int("WORLD_SIZE");
     log_set_rank(rank, world_size);
@@ -111,35 +91,19 @@ int main(int argc, char **argv)
     without_thread.go = NULL; // no bucket wakes the thread; a wait may leave it the next one
     if (caller)
         pg.backend = &without_thread;
-    Rng rng;
-    rng_seed(&rng, args.seed);
-    Dataset dataset;
-    dataset_init(&dataset, &args, TRAIN, &rng);
-    Sampler sampler;
-    distributed_sampler_init(&sampler, dataset.size / BATCH_SIZE * BATCH_SIZE, rank, world_size,
-                             true, true, args.seed);
-    DataLoader loader;
-    dataloader_init(&loader, &dataset, &sampler, BATCH_SIZE);
-    Model model;
-    model_init(&model, &args, BATCH_SIZE, &rng, &device);
-    Optimizer optim;
-    optim_init(&optim, &args, &model);
+    Training training;
+    training_init(&training, &args, &device, rank, world_size, true);
+    Model *model = &training.model;
     Reducer reducer;
-    reducer_init(&reducer, &args, &pg, model.grads, model.parameter, model.num_parameters);
+    reducer_init(&reducer, &args, &pg, model->grads, model->parameter, model->num_parameters);
     if (!alone)
-        model_set_grad_hook(&model, reducer_mark_ready, &reducer);
+        model_set_grad_hook(model, reducer_mark_ready, &reducer);
 
-    measure(&(Training){ &model, &optim, alone ? NULL : &reducer, in_step ? &pg : NULL, &sampler,
-                         &loader },
-            &pg, steps);
+    measure(&training, alone ? NULL : &reducer, in_step ? &pg : NULL, &pg, steps);
 
     reducer_free(&reducer);
     process_group_destroy(&pg);
-    optim_free(&optim);
-    model_free(&model);
-    dataloader_free(&loader);
-    sampler_free(&sampler);
-    dataset_free(&dataset);
+    training_free(&training);
     device_free(&device);
     return 0;
 }

@@ -10,10 +10,8 @@
 #include <stdlib.h>
 
 #include "bench/median.h"
-#include "common/base/args.h"
-#include "common/base/log.h"
+#include "bench/training.h"
 #include "common/base/memory.h"
-#include "common/nn/optim.h"
 
 int main(int argc, char **argv)
 {
@@ -25,41 +23,29 @@ int main(int argc, char **argv)
     args.threads = 1;
     Device device;
     device_init(&device, &args, 0);
-    Rng rng;
-    rng_seed(&rng, args.seed);
-    Dataset dataset;
-    dataset_init(&dataset, &args, TRAIN, &rng);
-    Sampler sampler;
-    distributed_sampler_init(&sampler, dataset.size, 0, 1, true, false, args.seed);
-    DataLoader loader;
-    dataloader_init(&loader, &dataset, &sampler, args.batch_size);
-    Model model;
-    model_init(&model, &args, args.batch_size, &rng, &device);
-    Optimizer optim;
-    optim_init(&optim, &args, &model);
+    Training training;
+    training_init(&training, &args, &device, 0, 1, false);
+    Model *model = &training.model;
 
     double *seconds = mem_calloc((size_t)epochs, sizeof *seconds);
     for (int epoch = 0; epoch < epochs; epoch++) {
         const double begin = seconds_now();
-        sampler_set_epoch(&sampler, epoch);
-        for (const Batch *batch; (batch = dataloader_next(&loader)) != NULL;) {
-            model_zero_grad(&model);
-            model_forward(&model, batch);
-            model_backward(&model);
-            optim_step(&optim);
+        sampler_set_epoch(&training.sampler, epoch);
+        for (const Batch *batch; (batch = dataloader_next(&training.loader)) != NULL;) {
+            model_zero_grad(model);
+            model_forward(model, batch);
+            model_backward(model);
+            optim_step(&training.optim);
         }
         seconds[epoch] = seconds_now() - begin;
     }
-    fprintf(stderr, "loss %.9g\n", (double)model_loss(&model));
+    fprintf(stderr, "loss %.9g\n", (double)model_loss(model));
     printf("{\"case\": \"linear model, batch %d\", \"value\": %.6g, \"unit\": \"steps/s\"}\n",
-           args.batch_size, (double)dataloader_num_batches(&loader) / median(seconds, epochs));
+           args.batch_size,
+           (double)dataloader_num_batches(&training.loader) / median(seconds, epochs));
 
     free(seconds);
-    optim_free(&optim);
-    model_free(&model);
-    dataloader_free(&loader);
-    sampler_free(&sampler);
-    dataset_free(&dataset);
+    training_free(&training);
     device_free(&device);
     return 0;
 }

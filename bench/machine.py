@@ -19,6 +19,12 @@ def first_line(*command):
     return done.stdout.split("\n", 1)[0].strip() if done.returncode == 0 else ""
 
 
+def commit():
+    """What is measured; "-dirty" if it has been changed since. RESULTS.md, which --write changes, is no part of it."""
+    changed = first_line("git", "status", "--porcelain", "--untracked-files=no", "--", ":!bench/RESULTS.md")
+    return first_line("git", "rev-parse", "--short=10", "HEAD") + ("-dirty" if changed else "")
+
+
 def describe(python):
     """Processor, system and versions, by name; what is not there is left out. python: the venv's, or None."""
     with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
@@ -30,7 +36,7 @@ def describe(python):
         "compiler": first_line(os.environ.get("CC", "cc"), "--version"),
         "PyTorch": first_line(python, "-c", "import torch; print(torch.__version__)") if python else "",
         "MPI": first_line("mpirun", "--version"),
-        "commit": first_line("git", "describe", "--always", "--dirty", "--abbrev=10"),
+        "commit": commit(),
     }
     return {name: value for name, value in machine.items() if value}
 

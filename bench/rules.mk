@@ -3,7 +3,7 @@ BENCHES := $(filter-out $(if $(filter 0,$(MPI)),bench/%_mpi.c),$(wildcard bench/
 BENCHES := $(BENCHES:%.c=$(BUILD)/%)
 
 $(BENCHES): %: %.o $(BUILD)/libcommon.a
-	$(LINK) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+	$(call say,link) $(LINK) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
 $(BUILD)/bench/peak.o: private override CFLAGS += -ffp-contract=fast
 

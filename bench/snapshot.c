@@ -8,9 +8,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "bench/cnn_state.h"
 #include "bench/median.h"
+#include "bench/results.h"
+#include "bench/training.h"
 #include "common/base/memory.h"
+#include "common/io/checkpoint.h"
 
 static void print(int fd, const char *what, double *seconds, int count)
 {
@@ -28,10 +30,12 @@ int main(int argc, char **argv)
     args.threads = 1;
     const int count = argc > 3 ? atoi(argv[3]) : 50;
 
-    CnnState state;
-    cnn_state_init(&state, &args);
+    Device device;
+    device_init(&device, &args, 0);
+    Training training;
+    training_init(&training, &args, &device, 0, 1, false);
     Checkpoint checkpoint;
-    checkpoint_init(&checkpoint, &args, &state.optim, &state.sampler, &state.dataset, 1);
+    checkpoint_init(&checkpoint, &args, &training.optim, &training.sampler, &training.dataset, 1);
 
     const int results = results_alone();
     double *copying = mem_calloc((size_t)count, sizeof *copying);
@@ -48,13 +52,14 @@ int main(int argc, char **argv)
             writing[i] = seconds_now() - copied;
         }
     }
-    dprintf(results, "%s, %.1f MB\n", state.optim.name,
-            4e-6 * (double)(state.model.numel * (size_t)(1 + state.optim.num_states)));
+    dprintf(results, "%s, %.1f MB\n", training.optim.name,
+            4e-6 * (double)(training.model.numel * (size_t)(1 + training.optim.num_states)));
     print(results, "the training waits", copying, count);
     print(results, "the writer takes", writing, count);
 
     free(copying);
     free(writing);
-    cnn_state_free(&state);
+    training_free(&training);
+    device_free(&device);
     return 0;
 }

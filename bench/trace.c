@@ -9,22 +9,13 @@
 #include <time.h>
 
 #include "bench/median.h"
-#include "common/base/log.h"
+#include "bench/training.h"
 #include "common/base/memory.h"
-#include "common/data/dataloader.h"
 #include "common/dist/ddp.h"
 #include "common/dist/env.h"
 #include "common/io/timeline.h"
-#include "common/nn/optim.h"
 
 enum { BATCH_SIZE = 64, STEPS = 10, SPANS = 100000 };
-
-typedef struct {
-    Model *model;
-    Optimizer *optim;
-    Reducer *reducer;
-    DataLoader *loader;
-} Training;
 
 /* The processor's time, of all threads: other jobs make the clock's time longer by far more than
  * what is to be found here. Of a GPU's work only the clock knows. */
@@ -39,22 +30,18 @@ static double seconds_spent(Device *device)
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
-static double step_seconds(const Training *training)
+static double step_seconds(Training *training, Reducer *reducer)
 {
-    Device *device = training->model->device;
-    const double begin = seconds_spent(device);
-    for (int step = 0; step < STEPS;) {
-        const Batch *batch = dataloader_next(training->loader);
-        if (batch == NULL || batch->size < training->loader->batch_size)
-            continue; // full batches only
-        model_zero_grad(training->model);
-        model_forward(training->model, batch);
-        model_backward(training->model);
-        reducer_finalize(training->reducer);
-        optim_step(training->optim);
-        step++;
+    const double begin = seconds_spent(training->device);
+    for (int step = 0; step < STEPS; step++) {
+        const Batch *batch = training_batch(training);
+        model_zero_grad(&training->model);
+        model_forward(&training->model, batch);
+        model_backward(&training->model);
+        reducer_finalize(reducer);
+        optim_step(&training->optim);
     }
-    return (seconds_spent(device) - begin) / STEPS;
+    return (seconds_spent(training->device) - begin) / STEPS;
 }
 
 static double span_cost(void)
@@ -68,13 +55,13 @@ static double span_cost(void)
     return (seconds_now() - begin) / SPANS;
 }
 
-static void measure(const Training *training, ProcessGroup *pg, int turns)
+static void measure(Training *training, Reducer *reducer, ProcessGroup *pg, int turns)
 {
     double *step[2] = { mem_calloc((size_t)turns, sizeof(double)),
                         mem_calloc((size_t)turns, sizeof(double)) };
     double *ratio = mem_calloc((size_t)turns, sizeof(double)), span[2] = { 0 };
     size_t records = 0;
-    step_seconds(training); // warms up
+    step_seconds(training, reducer); // warms up
     for (int turn = 0; turn < turns; turn++) {
         for (int i = 0; i < 2; i++) {
             const int recorded = (turn + i) % 2; // either is first in every other turn
@@ -84,7 +71,7 @@ static void measure(const Training *training, ProcessGroup *pg, int turns)
             else
                 span_timing = false;
             barrier(pg);
-            step[recorded][turn] = step_seconds(training);
+            step[recorded][turn] = step_seconds(training, reducer);
             if (recorded)
                 records = (timeline.num_spans + timeline.num_calls) / STEPS;
             if (turn == turns - 1)
@@ -123,30 +110,17 @@ int main(int argc, char **argv)
     ProcessGroup pg;
     process_group_init(&pg, &args, env_str("MASTER_ADDR"), env_int("MASTER_PORT"), rank, world_size,
                        device.place);
-    Rng rng;
-    rng_seed(&rng, 0);
-    Dataset dataset;
-    dataset_init(&dataset, &args, TRAIN, &rng);
-    Sampler sampler;
-    distributed_sampler_init(&sampler, dataset.size, rank, world_size, true, true, 0);
-    DataLoader loader;
-    dataloader_init(&loader, &dataset, &sampler, batch_size);
-    Model model;
-    model_init(&model, &args, batch_size, &rng, &device);
-    Optimizer optim;
-    optim_init(&optim, &args, &model);
+    Training training;
+    training_init(&training, &args, &device, rank, world_size, true);
+    Model *model = &training.model;
     Reducer reducer;
-    reducer_init(&reducer, &args, &pg, model.grads, model.parameter, model.num_parameters);
-    model_set_grad_hook(&model, reducer_mark_ready, &reducer);
+    reducer_init(&reducer, &args, &pg, model->grads, model->parameter, model->num_parameters);
+    model_set_grad_hook(model, reducer_mark_ready, &reducer);
 
-    measure(&(Training){ &model, &optim, &reducer, &loader }, &pg, turns);
+    measure(&training, &reducer, &pg, turns);
 
     reducer_free(&reducer);
-    optim_free(&optim);
-    model_free(&model);
-    dataloader_free(&loader);
-    sampler_free(&sampler);
-    dataset_free(&dataset);
+    training_free(&training);
     process_group_destroy(&pg);
     device_free(&device);
     return 0;

@@ -5,11 +5,8 @@
  *
  *     03_torchrun_env/ddprun --nproc-per-node 2 build/bench/watch
  */
-#include <stdlib.h>
-
 #include "bench/median.h"
 #include "common/base/log.h"
-#include "common/base/memory.h"
 #include "common/dist/env.h"
 #include "common/fault/check_sync.h"
 #include "common/fault/flight_recorder.h"

@@ -14,7 +14,7 @@ teardown() {
 
 # Trains, and shows what was allocated by whom: addresses in the program become functions.
 count() {
-    run timeout 100 "$@" --checkpoint-dir "$scratch"
+    run timeout 300 "$@" --checkpoint-dir "$scratch"
     [ "$status" -eq 0 ] || { echo "$output" && return 1; }
     report=$(echo "$output" | grep -A1000 '^allocations of' | while read -r line; do
         case $line in

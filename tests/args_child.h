@@ -39,7 +39,8 @@ static inline void dump(FILE *file, const Args *a)
     fprintf(file, "local_rank %d\nall_reduce %s\nsave_every_steps %d\nkeep %d\nresume_auto %d\n",
             a->local_rank, a->all_reduce, a->save_every_steps, a->keep, a->resume_auto);
     fprintf(file, "check_sync %d\ninject %s\n", a->check_sync, or_null(a->inject));
-    fprintf(file, "reduce_order %s\n", a->reduce_order);
+    fprintf(file, "reduce_order %s\nLOCAL_RANK %s\n", a->reduce_order,
+            or_null(getenv("LOCAL_RANK")));
 }
 
 typedef struct {

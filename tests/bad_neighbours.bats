@@ -6,13 +6,13 @@ load bad_helper
 # start_digits NAME RANK: a rank in the background, its losses go to $OUT/NAME. Sets pid.
 start_digits() {
     env MASTER_ADDR=127.0.0.1 MASTER_PORT="$port" RANK="$2" LOCAL_RANK="$2" WORLD_SIZE=2 "$TRAIN" 1 \
-        --threads 1 --timeout 100 --metrics-dir "$OUT/$1" --checkpoint-dir "$OUT/$1.d" \
+        --threads 1 --timeout 300 --metrics-dir "$OUT/$1" --checkpoint-dir "$OUT/$1.d" \
         >"$OUT/$1.$2" 2>&1 3>&- &
     pid=$!
 }
 
 start_attacker() {
-    timeout 150 python3 tests/attacker.py "$1" >"$OUT/attacker.$1" 2>&1 3>&- &
+    timeout 600 python3 tests/attacker.py "$1" >"$OUT/attacker.$1" 2>&1 3>&- &
     attackers+=($!)
 }
 
@@ -36,7 +36,7 @@ peak() {
     start_digits attacked 0
     ranks=($pid)
     start_attacker "$pid"
-    until_true 100 has_line "^attacked $port" "$OUT/attacker.$pid"
+    until_true 250 has_line "^attacked $port" "$OUT/attacker.$pid"
     start_digits attacked 1
     ranks+=($pid)
     start_attacker "$pid"

@@ -3,9 +3,9 @@
 
 load bad_helper
 
-# in_time NAME SECONDS
+# in_time NAME: long before the timeout that a rank has if it is told none, which is 300 s.
 in_time() {
-    [ "$(cat "$OUT/$1.seconds")" -le "$2" ] || { echo "$1 took $(cat "$OUT/$1.seconds") s" && false; }
+    [ "$(cat "$OUT/$1.seconds")" -le 100 ] || { echo "$1 took $(cat "$OUT/$1.seconds") s" && false; }
 }
 
 @test "a rank that never comes is named by the others in time" {
@@ -16,55 +16,55 @@ for rank in 0 1; do
 done
 wait
 EOF2
-    run -0 timeout 60 $DDPRUN sh "$OUT/two_of_three.sh" "$TRAIN" 1 $LINEAR --timeout 2 --checkpoint-dir "$OUT/c"
+    run -0 timeout 200 $DDPRUN sh "$OUT/two_of_three.sh" "$TRAIN" 1 $LINEAR --timeout 3 --checkpoint-dir "$OUT/c"
     for rank in 0 1; do
-        [ "$(cat "$OUT/present.$rank")" = "[rank $rank/3] fatal: rank 2 of 3 did not come within 2 s" ]
+        [ "$(cat "$OUT/present.$rank")" = "[rank $rank/3] fatal: rank 2 of 3 did not come within 3 s" ]
     done
 }
 
 @test "without a launcher the missing rank is named too, and who misses rank 0 says so" {
     port=$(free_port)
-    start_rank zero 0 3 -- --timeout 2
-    start_rank one 1 3 -- --timeout 2
-    ended zero 1 "rank 2 of 3 did not come within 2 s"
-    ended one 1 "rank 2 of 3 did not come within 2 s"
+    start_rank zero 0 3 -- --timeout 3
+    start_rank one 1 3 -- --timeout 3
+    ended zero 1 "rank 2 of 3 did not come within 3 s"
+    ended one 1 "rank 2 of 3 did not come within 3 s"
     port=$(free_port)
     start_rank two 2 3 -- --timeout 2
     ended two 1 "no store at 127.0.0.1:$port within 2 s (nobody listens there): is rank 0 running"
-    in_time zero 15
-    in_time one 15
-    in_time two 15
+    in_time zero
+    in_time one
+    in_time two
 }
 
 @test "a rank that comes late, but in time" {
     port=$(free_port)
-    start_rank zero 0 2 -- --timeout 40
-    until_true 20 listens "$port"
+    start_rank zero 0 2 -- --timeout 200
+    until_true 100 listens "$port"
     sleep 1
-    start_rank one 1 2 -- --timeout 40
-    until_true 60 test -s "$OUT/zero.status" -a -s "$OUT/one.status"
+    start_rank one 1 2 -- --timeout 200
+    until_true 250 test -s "$OUT/zero.status" -a -s "$OUT/one.status"
     [ "$(cat "$OUT/zero.status" "$OUT/one.status")" = "0
 0" ]
 }
 
 @test "of two ranks with the same number the second ends at once, and names the first" {
     port=$(free_port)
-    start_rank zero 0 2 -- --timeout 3
-    until_true 20 listens "$port"
-    start_rank again 0 2 -- --timeout 3
+    start_rank zero 0 2 -- --timeout 200
+    until_true 100 listens "$port"
+    start_rank again 0 2 -- --timeout 200
     ended again 1 "cannot serve the store at 127.0.0.1:$port: Address already in use by train (pid "
-    start_rank one 1 3 -- --timeout 3
+    start_rank one 1 3 -- --timeout 200
     ended zero 1 "the ranks disagree: rank 0 has --backend tcp, --device cpu, 2 ranks"
     ended one 1 "rank 0 has --backend tcp, --device cpu, 2 ranks"
 
     port=$(free_port)
-    start_rank zero 0 3 -- --timeout 40
-    start_rank first 1 3 -- --timeout 40
-    start_rank second 1 3 -- --timeout 40
-    until_true 30 test -s "$OUT/first.status" -o -s "$OUT/second.status"
+    start_rank zero 0 3 -- --timeout 200
+    start_rank first 1 3 -- --timeout 200
+    start_rank second 1 3 -- --timeout 200
+    until_true 250 test -s "$OUT/first.status" -o -s "$OUT/second.status"
     grep -qh "fatal: process [0-9]* on .* is rank 1 already: every rank needs" "$OUT/first" "$OUT/second"
-    start_rank two 2 3 -- --timeout 40
-    until_true 60 test -s "$OUT/zero.status" -a -s "$OUT/two.status"
+    start_rank two 2 3 -- --timeout 200
+    until_true 250 test -s "$OUT/zero.status" -a -s "$OUT/two.status"
     [ "$(cat "$OUT/zero.status" "$OUT/two.status")" = "0
 0" ]
 }
@@ -73,13 +73,13 @@ EOF2
     for other in TORCHELASTIC_RUN_ID=theirs TORCHELASTIC_RESTART_COUNT=0; do
         port=$(free_port)
         local own="TORCHELASTIC_RUN_ID=ours TORCHELASTIC_RESTART_COUNT=1"
-        start_rank zero 0 2 $own -- --timeout 40
-        until_true 20 listens "$port"
+        start_rank zero 0 2 $own -- --timeout 200
+        until_true 100 listens "$port"
         start_rank stranger 1 2 $own $other -- --timeout 2
         ended stranger 1 "rank 0 of 2 did not come within 2 s"
         [ ! -e "$OUT/zero.status" ]
-        start_rank one 1 2 $own -- --timeout 40
-        until_true 60 test -s "$OUT/zero.status" -a -s "$OUT/one.status"
+        start_rank one 1 2 $own -- --timeout 200
+        until_true 250 test -s "$OUT/zero.status" -a -s "$OUT/one.status"
         [ "$(cat "$OUT/zero.status" "$OUT/one.status")" = "0
 0" ] || { cat "$OUT/zero" "$OUT/one" && false; }
         rm "$OUT"/*.status

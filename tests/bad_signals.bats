@@ -4,7 +4,7 @@
 load bad_helper
 
 start_ddprun() {
-    start_job $DDPRUN --nproc-per-node 2 --master-port "${port:=$(free_port)}" sh -c \
+    start_job $DDPRUN --nproc-per-node 2 --shutdown-timeout 300 --master-port "${port:=$(free_port)}" sh -c \
         'echo $$ >"$OUT/pid.$RANK"; exec "$0" "$@"' "$TRAIN" $ENDLESS "$OUT/d"
 }
 
@@ -19,11 +19,20 @@ start_ddprun() {
     done
 }
 
+@test "under nohup a hangup ends neither ddprun nor a rank" {
+    DDPRUN="nohup $DDPRUN" start_ddprun
+    kill -HUP $job "$(cat "$OUT/pid.0")" "$(cat "$OUT/pid.1")"
+    : >"$OUT/said"
+    for rank in 0 1; do until_true 200 has_line "^\[CPU$rank\] Epoch " "$OUT/said"; done
+    kill -TERM $job
+    job_ends 143
+}
+
 @test "ddprun by SIGKILL: what its ranks have started goes, too" {
     $DDPRUN --nproc-per-node 2 sh -c 'sh -c "trap : TERM; echo >\"\$OUT/up.\$RANK\"; sleep 1000" & wait' \
         >"$OUT/said" 2>&1 3>&- &
     job=$!
-    for rank in 0 1; do until_true 60 [ -e "$OUT/up.$rank" ]; done
+    for rank in 0 1; do until_true 200 [ -e "$OUT/up.$rank" ]; done
     kill -KILL $job
     job_ends 137
     rm -rf "${TMPDIR:?}"/*

@@ -3,21 +3,21 @@
 
 load bad_helper
 
-# fails_with STATUS WORDS COMMAND...: one line, that status, at once.
+# fails_with STATUS WORDS COMMAND...: one line, that status, and no timeout (of 200 s or more) in between.
 fails_with() {
     local status_due=$1 words=$2
     shift 2
     SECONDS=0
-    run timeout 30 "$@"
+    run timeout 200 "$@"
     [ "$status" -eq "$status_due" ] && [ "${#lines[@]}" -eq 1 ] && [[ $output == *"$words"* ]] &&
-        [ "$SECONDS" -lt 10 ] && return
+        [ "$SECONDS" -lt 100 ] && return
     echo "$*: status $status after $SECONDS s: $output" && return 1
 }
 
 # one_rank STATUS WORDS VARIABLE=VALUE | -u VARIABLE: a rank whose environment is not as it should be.
 one_rank() {
     fails_with "$1" "$2" env RANK=0 LOCAL_RANK=0 WORLD_SIZE=1 MASTER_ADDR=127.0.0.1 \
-        MASTER_PORT=29500 env "${@:3}" "$TRAIN" 1 $LINEAR --timeout 20 --checkpoint-dir "$OUT/c"
+        MASTER_PORT=29500 env "${@:3}" "$TRAIN" 1 $LINEAR --timeout 200 --checkpoint-dir "$OUT/c"
 }
 
 @test "each of the five variables: missing, empty, and numbers that are none" {
@@ -36,6 +36,7 @@ one_rank() {
     one_rank 1 "the master's port is 0: it must be one from 1 to 65535" MASTER_PORT=0
     one_rank 1 "the master's port is 65536: it must be one from 1 to 65535" MASTER_PORT=65536
     one_rank 1 "rank 0 in a group of 0" WORLD_SIZE=0 MASTER_PORT="$(free_port)"
+    one_rank 1 "2147483647 ranks take 8589934716 descriptors here" WORLD_SIZE=2147483647
     one_rank 1 "the name of the store's host is too long" MASTER_ADDR="$(printf 'x%.0s' $(seq 300))"
 }
 
@@ -65,13 +66,23 @@ one_rank() {
     fails_with 2 "use --device cpu" env RANK=0 LOCAL_RANK=0 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 \
         MASTER_PORT=29500 "$TRAIN" --device cuda
     fails_with 2 "use --device cpu" 02_multi_gpu_spawn/train --nproc 2 --device cuda
-    run -2 timeout 30 $DDPRUN --nproc-per-node 2 "$TRAIN" --device cuda
+    run -2 timeout 200 $DDPRUN --nproc-per-node 2 "$TRAIN" --device cuda
     [ "$(grep -c 'use --device cpu' <<<"$output")" -eq 1 ]
+}
+
+@test "a launcher starts no several trainings of steps that know none" {
+    for program in 01_single_gpu/train 02_multi_gpu_spawn/train; do
+        run -2 timeout 200 $DDPRUN --nproc-per-node 2 $program 1 $LINEAR --checkpoint-dir "$OUT/c"
+        [ "$(grep -c 'one of 2 ranks (WORLD_SIZE), but step 0[12] knows no launcher' <<<"$output")" -eq 1 ]
+        [ ! -e "$OUT/c" ]
+        run -0 timeout 200 $DDPRUN --nproc-per-node 1 $program 1 $LINEAR --checkpoint-dir "$OUT/c"
+        rm -r "$OUT/c"
+    done
 }
 
 @test "more ranks than cores" {
     local ranks=$(($(nproc) * 2 + 1))
-    run -0 timeout 100 $DDPRUN --nproc-per-node $ranks "$TRAIN" 1 $LINEAR --checkpoint-dir "$OUT/c"
+    run -0 timeout 300 $DDPRUN --nproc-per-node $ranks "$TRAIN" 1 $LINEAR --checkpoint-dir "$OUT/c"
     [ -e "$OUT/c/linear_random.safetensors" ]
 }
 
@@ -92,12 +103,12 @@ is_quiet() {
     local used
     used=$(num_processes)
     for _ in 1 2 3; do
-        run -1 timeout 30 $nobody --nproc=$((used + 12)) \
+        run -1 timeout 200 $nobody --nproc=$((used + 12)) \
             02_multi_gpu_spawn/train 1 $LINEAR --nproc 30 --checkpoint-dir "$OUT/c"
         # The parent's line, and perhaps that of a child which wanted a thread.
         [[ $output == *"train: fatal: "*": Resource temporarily unavailable"* ]]
         [ "$(grep -vc "Resource temporarily unavailable" <<<"$output")" -eq 0 ]
-        until_true 20 is_quiet "$used" # a zombie counts as well
+        until_true 100 is_quiet "$used" # a zombie counts as well
     done
     fails_with 126 "ddprun: cannot start sleep: Resource temporarily unavailable" \
         $nobody --nproc=$((used + 12)) $DDPRUN --nproc-per-node 30 sleep 100
@@ -124,7 +135,7 @@ EOF2
         LD_PRELOAD=$OUT/late.so 02_multi_gpu_spawn/$program --nproc 2 --epochs 1000 --threads 1 \
             --checkpoint-dir "$OUT/c" >/dev/null 2>&1 3>&- &
         local parent=$!
-        until_true 10 has_children $parent
+        until_true 100 has_children $parent
         kill -KILL $parent
         wait $parent || true
         nobody_left || { echo "$program" && false; }

@@ -3,54 +3,71 @@
 
 load bad_helper
 
-# Three ranks that would train for ever, without a launcher; once they train, one is stopped. Their
-# numbers go to pids.
+# stop_one RANK TIMEOUT: three ranks that would train for ever, without a launcher; once they train, one
+# is stopped. Their numbers go to pids.
 stop_one() {
     local culprit=$1 rank
+    timeout=$2
     port=$(free_port)
     pids=()
     for rank in 0 1 2; do
         env MASTER_ADDR=127.0.0.1 MASTER_PORT="$port" RANK=$rank LOCAL_RANK=$rank WORLD_SIZE=3 \
-            "$TRAIN" 100000 $LINEAR --timeout 2 --checkpoint-dir "$OUT/d" >"$OUT/rank.$rank" 2>&1 3>&- &
+            "$TRAIN" 1000000000 $LINEAR --timeout "$timeout" --checkpoint-dir "$OUT/d" >"$OUT/rank.$rank" 2>&1 3>&- &
         pids+=($!)
     done
     for rank in 0 1 2; do
-        until_true 60 has_line "Epoch 3 " "$OUT/rank.$rank"
+        until_true 200 has_line "Epoch 3 " "$OUT/rank.$rank"
     done
     kill -STOP "${pids[$culprit]}"
 }
 
 @test "a rank that is stopped is named by the others in time, whether it serves the store or not" {
     for culprit in 0 2; do
-        stop_one $culprit
+        stop_one $culprit 2.5
         SECONDS=0
         for rank in 0 1 2; do
             [ $rank -ne $culprit ] || continue
             status=0
             wait "${pids[$rank]}" || status=$?
             [ "$status" -eq 1 ]
-            grep -q "^\[rank $rank/3\] fatal: rank $culprit is missing in .* after 2 s" "$OUT/rank.$rank"
+            grep -q "^\[rank $rank/3\] fatal: rank $culprit is missing in .* after 2.5 s" "$OUT/rank.$rank"
         done
-        [ "$SECONDS" -le 20 ]
+        [ "$SECONDS" -le 100 ] # of which 2.5 are due, and 300 would be without --timeout
         kill -CONT "${pids[$culprit]}" # it finds the others gone
         wait "${pids[$culprit]}" || status=$?
         [ "$status" -eq 1 ]
+        grep -q "^\[rank $culprit/3\] fatal: the others gave up waiting for this rank in .* after 2.5 s" "$OUT/rank.$culprit"
         ! listens "$port" || false
         rm "$OUT"/rank.*
     done
 }
 
+@test "a rank that is stopped while it waits hears, when it wakes, that it was given up" {
+    stop_one 0 3
+    sleep 0.3 # the others come to wait for it; if they do not, this test sees less
+    kill -STOP "${pids[1]}"
+    kill -CONT "${pids[0]}"
+    for rank in 0 2 1; do
+        [ $rank -ne 1 ] || kill -CONT "${pids[1]}"
+        status=0
+        wait "${pids[$rank]}" || status=$?
+        [ "$status" -eq 1 ]
+    done
+    grep -q "fatal: rank 1 is missing in .* after 3 s" "$OUT/rank.0"
+    grep -q "fatal: the others gave up waiting for this rank in .* after 3 s" "$OUT/rank.1"
+}
+
 @test "a launcher wakes a stopped rank to end it" {
-    rank_to_end launcher timeout 60 $DDPRUN --nproc-per-node 2 sh -c \
+    rank_to_end launcher timeout 240 $DDPRUN --nproc-per-node 2 --shutdown-timeout 300 sh -c \
         'echo $$ >"$OUT/pid.$RANK"; exec "$0" "$@"' \
-        "$TRAIN" 100000 $LINEAR --timeout 2 --checkpoint-dir "$OUT/d" 3>&- &
-    until_true 60 has_line "CPU1. Epoch 3 " "$OUT/launcher"
-    until_true 60 has_line "CPU0. Epoch 3 " "$OUT/launcher"
+        "$TRAIN" 1000000000 $LINEAR --timeout 3 --checkpoint-dir "$OUT/d" 3>&- &
+    until_true 200 has_line "CPU1. Epoch 3 " "$OUT/launcher"
+    until_true 200 has_line "CPU0. Epoch 3 " "$OUT/launcher"
     kill -STOP "$(cat "$OUT/pid.1")"
     SECONDS=0
-    until_true 60 test -s "$OUT/launcher.status"
+    until_true 250 test -s "$OUT/launcher.status"
     [ "$(cat "$OUT/launcher.status")" -eq 1 ]
-    [ "$SECONDS" -le 20 ] # and not --shutdown-timeout, 30 s more
+    [ "$SECONDS" -le 100 ] # and not --shutdown-timeout, 300 s more
     grep -q "fatal: rank 1 is missing in " "$OUT/launcher"
     grep -q "rank    : 0 (local_rank: 0" "$OUT/launcher"
     grep -q "rank 1 .*: killed by SIGTERM, told to end by ddprun" "$OUT/launcher"
@@ -58,13 +75,13 @@ stop_one() {
 
 @test "a master that is stopped before the others come" {
     port=$(free_port)
-    start_rank zero 0 2 -- --timeout 20
-    until_true 20 listens "$port"
+    start_rank zero 0 2 -- --timeout 200
+    until_true 100 listens "$port"
     local master
     master=$(pgrep -f "train .*$OUT/zero.d" | while read -r pid; do [ "$(cat "/proc/$pid/comm")" = train ] && echo "$pid"; done)
     kill -STOP "$master"
     start_rank one 1 2 -- --timeout 2
     ended one 1 "no store at 127.0.0.1:$port within 2 s (who listens there does not answer as a store does)"
     kill -KILL "$master"
-    until_true 20 test -s "$OUT/zero.status"
+    until_true 100 test -s "$OUT/zero.status"
 }

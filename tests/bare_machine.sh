@@ -1,5 +1,6 @@
 #!/bin/sh
-# Usage: tests/bare_machine.sh      (root)  The README's commands in a fresh Debian of its own, as TAP.
+# Usage: [SUITE=noble MIRROR=http://archive.ubuntu.com/ubuntu] tests/bare_machine.sh      (root)  The
+# README's commands in a fresh Debian or Ubuntu of its own (as this one, if none is named), as TAP.
 # Three machines: root with nothing installed; a user where the packages are there; one without
 # network, MPI and CUDA. Needs debootstrap and a network; leaves only the logs in build/bare.
 set -eu
@@ -12,11 +13,13 @@ refuse() {
 [ "$(id -u)" -eq 0 ] || refuse 'only root can make a machine: sudo tests/bare_machine.sh'
 command -v debootstrap >/dev/null || refuse 'needs debootstrap: apt-get install debootstrap'
 # shellcheck source=/dev/null
-suite=$(. /etc/os-release && echo "${VERSION_CODENAME:-}")
+suite=${SUITE:-$(. /etc/os-release && echo "${VERSION_CODENAME:-}")}
 # shellcheck disable=SC2016 # apt's variables, not ours
-mirror=$(apt-get indextargets --format '$(RELEASE) $(REPO_URI)' | awk -v suite="$suite" '
-    $1 == suite && !found { print $2; found = 1 }')
-[ -n "$mirror" ] || refuse "found no mirror of \"$suite\" among apt's sources"
+mirror=${MIRROR:-$(apt-get indextargets --format '$(RELEASE) $(REPO_URI)' | awk -v suite="$suite" '
+    $1 == suite && !found { print $2; found = 1 }')}
+[ -n "$mirror" ] || refuse "found no mirror of \"$suite\" among apt's sources: name one, MIRROR=http://..."
+script=''
+[ -e "/usr/share/debootstrap/scripts/$suite" ] || script=gutsy # all Ubuntus since are made as that one
 
 # The second time it is the first process of a pid and mount namespace: with it, all that it has
 # started and mounted is gone.
@@ -72,7 +75,10 @@ step() {
     [ "$result" = ok ] || sed 's/^/# /' "$log/$number.log" | tail -n 30
 }
 
-debootstrap --variant=minbase "$suite" "$BARE/fresh" "$mirror" >"$log/debootstrap.log" 2>&1 ||
+# Of these parts of its archive Debian has the first only, and Ubuntu has both as it comes.
+# shellcheck disable=SC2086 # $script may be no word at all
+debootstrap --variant=minbase --components=main,universe "$suite" "$BARE/fresh" "$mirror" $script \
+    >"$log/debootstrap.log" 2>&1 ||
     refuse "debootstrap failed: $(tail -n 1 "$log/debootstrap.log")"
 echo "1..7"
 

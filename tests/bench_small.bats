@@ -7,7 +7,7 @@ setup() {
 
 # Each line is one measured case: a name, a positive number and a unit.
 cases() {
-    output=$(timeout 100 "$@" 2>"$BATS_TEST_TMPDIR/stderr") || { cat "$BATS_TEST_TMPDIR/stderr" && return 1; }
+    output=$(timeout 300 "$@" 2>"$BATS_TEST_TMPDIR/stderr") || { cat "$BATS_TEST_TMPDIR/stderr" && return 1; }
     echo "$output"
     cases=$(echo "$output" | python3 -c '
 import json, sys

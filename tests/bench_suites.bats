@@ -18,7 +18,7 @@ pytorch() {
 figures() {
     expected=$1
     shift
-    run --separate-stderr timeout 60 "$@"
+    run --separate-stderr timeout 300 "$@"
     echo "$output"
     [ "$status" -eq 0 ]
     [ "$(echo "$output" | python3 -c '

@@ -11,14 +11,14 @@ teardown() {
 
 # Runs step 03 on some ranks, briefly, and keeps stdout in $output.
 train() {
-    run timeout 60 03_torchrun_env/run.sh "$@" --checkpoint-dir "$scratch/checkpoints"
+    run timeout 300 03_torchrun_env/run.sh "$@" --checkpoint-dir "$scratch/checkpoints"
     echo "$output"
     [ "$status" -eq 0 ]
 }
 
 @test "DDP-01 process group initialised with the backend asked for" {
     train 2 --max-steps 1 --backend tcp
-    run timeout 60 02_multi_gpu_spawn/run.sh 2 --max-steps 1 --backend mpi
+    run timeout 300 02_multi_gpu_spawn/run.sh 2 --max-steps 1 --backend mpi
     [ "$status" -eq 2 ] # refused, not quietly replaced: nobody started MPI
 }
 
@@ -51,7 +51,7 @@ train() {
         tools/shards --size 100 --world-size 1 --rank 0 --epoch $epoch >"$scratch/$epoch"
         paste -d '\n' "$scratch/$epoch.0" "$scratch/$epoch.1" | cmp - "$scratch/$epoch"
     done
-    ! cmp -s "$scratch/0" "$scratch/1"
+    ! cmp -s "$scratch/0" "$scratch/1" || false
     for program in 02_multi_gpu_spawn/train.c 03_torchrun_env/train.c 05_fault_tolerance/train.c; do
         grep -q 'sampler_set_epoch(&sampler, epoch)' "$program"
     done
@@ -78,8 +78,8 @@ train() {
 
 @test "DDP-09 process group destroyed on every way out: nothing left behind" {
     train 2 --max-steps 1
-    run timeout 60 03_torchrun_env/run.sh 2 --resume Makefile --checkpoint-dir "$scratch/none" # no checkpoint
-    [ "$status" -eq 1 ]
+    run timeout 300 03_torchrun_env/run.sh 2 --resume Makefile --checkpoint-dir "$scratch/none" # no checkpoint
+    [ "$status" -eq 2 ]
     ! pgrep -f "train.* --checkpoint-dir $scratch" >/dev/null
 }
 
@@ -101,7 +101,7 @@ print(json.dumps(json.loads(data[8:8 + struct.unpack("<Q", data[:8])[0]])))' "$s
 @test "CHK-03 checkpoints go to checkpoints/" {
     program=$(pwd)/01_single_gpu/train
     cd "$scratch"
-    run timeout 60 "$program" --num-samples 64 --max-steps 1
+    run timeout 300 "$program" --num-samples 64 --max-steps 1
     [ "$status" -eq 0 ]
     [ -e checkpoints/cnn_digits.safetensors ]
 }

@@ -162,7 +162,7 @@ static inline void load(const void *run)
 
 static inline void assert_refused(Run *run, const char *reason)
 {
-    assert_dies_saying(load, run, 1, reason);
+    assert_dies_saying(load, run, 2, reason);
 }
 
 #endif

@@ -8,7 +8,6 @@
 
 #define MAX_PARAMETERS 32
 #define NUM_PARAMETERS 9 // of a Training
-#define MAX_SECONDS 30 // for ranks_run
 
 /* Parameters one after the other, like a model's. */
 typedef struct {

@@ -5,7 +5,7 @@ load ddprun_helper
 
 @test "a rank finds torchrun's whole environment" {
     run ddprun --role trainer --rdzv-id job7 --master-port "$(free_port)" \
-        sh -c 'env | grep -E "^(RANK|LOCAL_|WORLD_|GROUP_|ROLE_|MASTER_|TORCHELASTIC_|TORCH_NCCL_|OMP)" |
+        sh -c 'env | grep -E "^(RANK|LOCAL_|WORLD_|GROUP_|ROLE_|MASTER_|TORCHELASTIC_|TORCH_NCCL_|OMP_NUM)" |
                sed "s/^MASTER_PORT=[0-9]*$/MASTER_PORT=N/; s/job7_.*att/job7_X\/att/" | sort'
     [ "$status" -eq 0 ]
     diff - <(echo "$output" | grep -v '^OMP_NUM_THREADS=[1-9][0-9]*$') <<EOF
@@ -40,7 +40,7 @@ EOF
 }
 
 @test "threads: the cores are shared out, unless OMP_NUM_THREADS is set" {
-    [ "$(taskset -c 0 timeout 30 03_torchrun_env/ddprun sh -c 'echo $OMP_NUM_THREADS')" = 1 ]
+    [ "$(taskset -c 0 timeout 200 03_torchrun_env/ddprun sh -c 'echo $OMP_NUM_THREADS')" = 1 ]
     [ "$(OMP_NUM_THREADS=7 ddprun sh -c 'echo $OMP_NUM_THREADS')" = 7 ]
     [ "$(ddprun --nproc-per-node 4 sh -c 'echo $OMP_NUM_THREADS' | sort -u | wc -l)" = 1 ]
 }
@@ -66,8 +66,8 @@ EOF
 
 @test "the number of ranks: cpu counts cores, auto too where there are no GPUs" {
     local count='echo $WORLD_SIZE'
-    [ "$(taskset -c 0 timeout 30 03_torchrun_env/ddprun --nproc-per-node cpu sh -c "$count")" = 1 ]
-    [ "$(CUDA_VISIBLE_DEVICES= taskset -c 0 timeout 30 03_torchrun_env/ddprun \
+    [ "$(taskset -c 0 timeout 200 03_torchrun_env/ddprun --nproc-per-node cpu sh -c "$count")" = 1 ]
+    [ "$(CUDA_VISIBLE_DEVICES= taskset -c 0 timeout 200 03_torchrun_env/ddprun \
         --nproc-per-node auto sh -c "$count")" = 1 ]
 }
 
@@ -144,6 +144,12 @@ local_ranks --local-ranks-filter 1 true
 local_ranks --local-ranks-filter 0, true
 exclude_each_other -m --no-python true
 EOF
+}
+
+@test "several of it under mpirun would be several jobs" {
+    OMPI_COMM_WORLD_SIZE=2 run -2 ddprun true
+    [ "$output" = "ddprun: mpirun has started 2 launchers, each for a job of its own: let run.sh start mpirun (LAUNCHER=mpirun before it), or say --nnodes" ]
+    OMPI_COMM_WORLD_SIZE=1 ddprun true
 }
 
 @test "--nproc-per-node gpu where there is none" {

@@ -28,20 +28,26 @@ load ddprun_helper
     [ "$output" = "ddprun: unknown flag --quux; ddprun --help lists them all" ]
 }
 
+is_zombie() {
+    grep -q '^State:.Z' "/proc/$1/status"
+}
+
 @test "of two that end together, the one that was killed is the cause" {
     ddprun --nproc-per-node 2 sh -c '
-        echo $PPID > $OUT/up_$RANK
+        echo $PPID $$ > $OUT/up_$RANK
         until [ -e "$OUT/go" ]; do sleep 0.02; done
         [ $RANK = 1 ] && kill -KILL $$; exit 1' > "$OUT/log" 2>&1 3>&- &
-    until [ -s "$OUT/up_0" ] && [ -s "$OUT/up_1" ]; do sleep 0.02; done
-    local launcher
-    launcher=$(cat "$OUT/up_0")
+    local job=$! launcher rank_0 rank_1
+    await test -s "$OUT/up_0" -a -s "$OUT/up_1"
+    read -r launcher rank_0 <"$OUT/up_0"
+    read -r _ rank_1 <"$OUT/up_1"
     kill -STOP "$launcher"
     touch "$OUT/go"
-    sleep 0.3
+    await is_zombie "$rank_0" # neither has been looked at yet
+    await is_zombie "$rank_1"
     kill -CONT "$launcher"
     status=0
-    wait $! || status=$?
+    wait $job || status=$?
     [ "$status" -eq 137 ]
 }
 
@@ -50,9 +56,29 @@ load ddprun_helper
     [ "$output" = "ddprun: cannot start $OUT/nothing: No such file or directory" ]
     run -126 ddprun --nproc-per-node 2 tests/ddprun.bats
     [ "$output" = "ddprun: cannot start tests/ddprun.bats: Permission denied; it is not executable: see chmod +x" ]
+    run -127 ddprun 2 03_torchrun_env/train
+    [ "$output" = "ddprun: cannot start 2: No such file or directory: a program is expected here; the number of ranks goes behind --nproc-per-node" ]
+    run -127 ddprun ''
+    [ "$output" = "ddprun: cannot start : No such file or directory" ]
+    run -126 ddprun --nproc-per-node 2 ./03_torchrun_env
+    [ "$output" = "ddprun: cannot start ./03_torchrun_env: Permission denied; it is a folder here: name a program in it" ]
     cd 03_torchrun_env
     DDPRUN=./ddprun run -127 ddprun --nproc-per-node 2 train
     [ "$output" = "ddprun: cannot start train: No such file or directory; it is here, but not in PATH: write ./ in front" ]
+}
+
+@test "nobody reads what the ranks print (as of | head): one line" {
+    { status=0; ddprun --nproc-per-node 2 yes 2>"$OUT/err" || status=$?; echo $status >"$OUT/status"; } |
+        head -n 1
+    [ "$(cat "$OUT/status")" -eq 141 ]
+    [ "$(wc -l <"$OUT/err")" -eq 1 ]
+    grep -q "^ddprun: rank [01] on node 0 .* was killed by SIGPIPE: its output goes to a program that has ended" "$OUT/err"
+}
+
+@test "SIGPIPE from a pipe of the rank's own is a failure like any other" {
+    run -141 ddprun sh -c 'kill -PIPE $$'
+    [[ $output == *"FAILED"*"Root cause"*"SIGPIPE"* ]]
+    [[ $output != *"its output goes to"* ]]
 }
 
 @test "75 from every rank is no failure" {
@@ -76,32 +102,40 @@ load ddprun_helper
     SECONDS=0
     run -6 ddprun --nproc-per-node 2 --shutdown-timeout 1 sh -c '
         trap "" TERM
-        [ $RANK != 0 ] || { sleep 0.2; exit 6; }
-        sleep 100; sleep 100'
-    [ "$SECONDS" -le 5 ]
+        [ $RANK = 0 ] || touch "$OUT/ignores"
+        until [ -e "$OUT/ignores" ]; do sleep 0.02; done
+        [ $RANK != 0 ] || exit 6
+        sleep 1000; sleep 1000'
+    [ "$SECONDS" -le 25 ] # not the 30 s that it has where nothing is said
     [[ $output == *"rank 1 "*"killed by SIGKILL"* ]]
 }
 
 @test "what a rank leaves behind is ended, but has time to end well" {
     run -0 ddprun sh -c '
-        (trap "sleep 0.3; echo saved; exit" TERM; touch "$OUT/ready"; for _ in $(seq 99); do sleep 0.05; done) &
+        (trap "sleep 0.3; echo saved; exit" TERM; touch "$OUT/ready"; for _ in $(seq 2000); do sleep 0.05; done) &
         until [ -e "$OUT/ready" ]; do sleep 0.02; done'
     [[ $output == *saved* ]]
     [ -z "$(left_over)" ]
 }
 
 @test "a launcher that is killed takes its ranks along" {
-    03_torchrun_env/ddprun --nproc-per-node 2 sh -c 'touch $OUT/up_$RANK; exec sleep 100' 3>&- &
+    03_torchrun_env/ddprun --nproc-per-node 2 sh -c 'touch $OUT/up_$RANK; exec sleep 1000' 3>&- &
     local launcher=$!
-    until [ -e "$OUT/up_0" ] && [ -e "$OUT/up_1" ]; do sleep 0.05; done
+    await test -e "$OUT/up_0" -a -e "$OUT/up_1"
     kill -KILL "$launcher"
     wait "$launcher" || true
-    for _ in $(seq 40); do
-        [ -n "$(left_over)" ] || break
-        sleep 0.05
-    done
-    [ -z "$(left_over)" ]
+    await nobody_left
     find "$TMPDIR" -depth -type d -empty -delete # nobody was left to do it
+    mkdir -p "$TMPDIR"
+}
+
+@test "a launcher killed by what it has just started takes that along, too" {
+    for _ in $(seq 8); do
+        03_torchrun_env/ddprun --nproc-per-node 1 sh -c 'kill -KILL $PPID; sleep 1000' >/dev/null 2>&1 3>&- ||
+            [ $? -eq 137 ]
+    done
+    await nobody_left
+    find "$TMPDIR" -depth -type d -empty -delete
     mkdir -p "$TMPDIR"
 }
 
@@ -109,10 +143,10 @@ load ddprun_helper
 signalled() {
     local signal=$1
     shift
-    timeout 30 03_torchrun_env/ddprun --nproc-per-node 2 sh -c "$1"' & touch $OUT/up_$RANK; wait' \
+    timeout 200 03_torchrun_env/ddprun --nproc-per-node 2 sh -c "$1"' & touch $OUT/up_$RANK; wait' \
         > "$OUT/log" 2>&1 3>&- &
     local launcher=$!
-    until [ -e "$OUT/up_0" ] && [ -e "$OUT/up_1" ]; do sleep 0.05; done
+    await test -e "$OUT/up_0" -a -e "$OUT/up_1"
     kill "-$signal" "$launcher"
     status=0
     wait "$launcher" || status=$?
@@ -135,35 +169,39 @@ signalled() {
 }
 
 @test "Ctrl-C passes on, a second one kills at once" {
-    SECONDS=0
-    run python3 - <<EOF
+    run -0 python3 - <<EOF
 import os, signal, subprocess, time
-child = subprocess.Popen(
-    ["03_torchrun_env/ddprun", "sh", "-c", "trap 'touch \$OUT/got' INT; touch \$OUT/up_0; while :; do sleep 0.1; done"],
-    preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
 def until(name):
-    end = time.time() + 10
-    while not os.path.exists("$OUT/" + name) and time.time() < end:
+    end = time.monotonic() + 100
+    while not os.path.exists("$OUT/" + name):
+        assert time.monotonic() < end, name
         time.sleep(0.02)
-until("up_0")
-child.send_signal(signal.SIGINT)
-time.sleep(0.05)
-child.send_signal(signal.SIGINT) # a wrapper's doubling
-until("got")
-time.sleep(0.4)
-assert child.poll() is None
-child.send_signal(signal.SIGINT)
-print(child.wait(10))
+def press():
+    child = subprocess.Popen(
+        ["03_torchrun_env/ddprun", "--shutdown-timeout", "300", "sh", "-c",
+         "trap 'touch \$OUT/got' INT; touch \$OUT/up_0; while :; do sleep 0.1; done"],
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+    until("up_0")
+    child.send_signal(signal.SIGINT)
+    time.sleep(0.05)
+    child.send_signal(signal.SIGINT) # a wrapper's doubling
+    until("got")
+    time.sleep(0.4)
+    goes_on = child.poll() is None
+    child.send_signal(signal.SIGINT)
+    assert child.wait(100) == 130
+    for name in "up_0", "got":
+        os.remove("$OUT/" + name)
+    return goes_on
+# Where a busy machine has had them wait for 0.3 s, two are two, and not one that was doubled.
+assert any(press() for _ in range(5))
 EOF
-    [ "${lines[-1]}" = 130 ]
-    [ -e "$OUT/got" ]
-    [ "$SECONDS" -le 8 ]
 }
 
 @test "the report names the first to fail, and what it had to say" {
     run -9 ddprun --nproc-per-node 3 --log-dir "$OUT/logs" -r 2:3 sh -c '
         case $RANK in
-        0) sleep 0.3; exit 1 ;;
+        0) sleep 100; exit 1 ;;
         1) exec sleep 100 ;;
         2) echo "{\"message\": {\"message\": \"ValueError: boom\", \"extraInfo\": {}}}" > $TORCHELASTIC_ERROR_FILE
            exit 9 ;;
@@ -179,19 +217,33 @@ EOF
     [[ $output != *"logs are in"* ]]
 }
 
+@test "the report is whole, though its reader takes its time" {
+    run -0 timeout 200 python3 - <<'EOF'
+import fcntl, os, subprocess
+ours, theirs = os.pipe()
+fcntl.fcntl(theirs, fcntl.F_SETPIPE_SZ, 4096)
+os.set_blocking(theirs, False) # as other programs leave it
+ddprun = subprocess.Popen(["03_torchrun_env/ddprun", "--nproc-per-node", "100", "false"], stderr=theirs)
+os.close(theirs)
+print(os.fdopen(ours).read())
+EOF
+    [ "$(grep -c "local_rank: .* exit status 1\|local_rank: .* SIGTERM" <<< "$output")" = 99 ]
+}
+
 @test "a trainer's last words are in the report, and in the error file as PyTorch reads it" {
-    echo 'no checkpoint' >"$OUT/a\b\"c"
+    mkdir "$OUT/a\b\"c"
+    echo 'no pictures' >"$OUT/a\b\"c/train-images-idx3-ubyte"
     train='[ $RANK = 0 ] || exec sleep 100
-        exec 03_torchrun_env/train --model linear --checkpoint-dir $OUT/c --init-from "$OUT/a\b\"c"'
+        exec 03_torchrun_env/train --checkpoint-dir $OUT/c --dataset mnist --data-dir "$OUT/a\b\"c"'
     run -1 ddprun sh -c "$train"
     words=$(echo "$output" | sed -n 's/.* fatal: //p' | head -n 1)
-    [[ $words == *'a\b"c: is damaged or no safetensors file'* ]]
+    [[ $words == *'a\b"c/train-images-idx3-ubyte '* ]]
     [[ $output == *"  message : $words"* ]]
     run -1 ddprun --log-dir "$OUT/l" sh -c "$train"
     python3 - "$OUT"/l/*/attempt_0/0/error.json <<'EOF'
 import json, sys, time
 data = json.load(open(sys.argv[1]))
-assert 'a\\b"c: is damaged' in data["message"], data
-assert abs(time.time() - int(data["timestamp"])) < 60
+assert 'a\\b"c/train-images' in data["message"], data
+assert abs(time.time() - int(data["timestamp"])) < 600
 EOF
 }

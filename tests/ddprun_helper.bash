@@ -13,6 +13,10 @@ setup() {
 # Whatever a test does: no temporary folder stays, and no process that carries this test's mark.
 teardown() {
     [ -z "$(ls -A "$TMPDIR")" ]
+    await nobody_left
+}
+
+nobody_left() {
     [ -z "$(left_over)" ]
 }
 
@@ -22,12 +26,12 @@ left_over() {
 }
 
 ddprun() {
-    timeout "${PATIENCE:-30}" "${DDPRUN:-03_torchrun_env/ddprun}" "$@"
+    timeout 200 "${DDPRUN:-03_torchrun_env/ddprun}" "$@"
 }
 
-# await COMMAND...: until it succeeds, for a minute at most.
+# await COMMAND...: until it succeeds, for 100 s at most, which only a test that fails takes.
 await() {
-    local end=$((SECONDS + 60))
+    local end=$((SECONDS + 100))
     until "$@" > /dev/null 2>&1; do
         [ "$SECONDS" -lt "$end" ] || { echo "in vain: $*" && return 1; }
         sleep 0.05

@@ -51,12 +51,24 @@ END
 }
 
 @test "every file and folder they name is there" {
-    for document in README.md */README.md docs/*.md; do
+    for document in README.md */README.md docs/*.md docs/answers/*.md; do
         [ -e "$document" ] || continue
         for link in $(grep -o '](\([^)#]*\)' "$document" | sed 's/^](//' | grep -v '^http'); do
             [ -e "$(dirname "$document")/$link" ] || { echo "$document: $link" && return 1; }
         done
     done
+}
+
+@test "the page that follows another names it as the one before, at its top and at its end" {
+    previous=README.md page=00_setup.md pages=0
+    while [ "$page" != README.md ]; do
+        line=$(grep -m 1 '^←' "docs/$page")
+        echo "$page: $line"
+        [[ $line == "← ["*"]($previous) · "* ]]
+        [ "$(grep -c -xF "$line" "docs/$page")" -eq 2 ]
+        previous=$page page=$(sed 's/.*](\(.*\)).*/\1/' <<<"$line") pages=$((pages + 1))
+    done
+    [ "$pages" -eq "$(grep -l '^←' docs/*.md | wc -l)" ] # all of them
 }
 
 @test "the pictures are those that their sources draw, and each is shown somewhere" {
@@ -74,6 +86,14 @@ END
     [ "$status" -eq 0 ]
     [[ ${lines[0]} == "<     model_zero_grad(model);" ]]
     [ "$(cat 01_single_gpu/train.c)" = "$before" ]
+    run tools/break.sh 05 's/^/ /' 1 --model linear --inject exit:0:2
+    [[ $status -eq 1 && ${lines[-1]} == "tools/break.sh: this run's folder is deleted, "*"to keep them add --checkpoint-dir "* ]]
+    run tools/break.sh 05 's/^/ /' 1 --model linear --inject exit:0:2 --checkpoint-dir "$BATS_TEST_TMPDIR"
+    [[ $status -eq 1 && $output != *"tools/break.sh: "* ]]
+    run tools/break.sh 01_single_gpu/one_layer.c 's/target\[OUT\] = { 1 }/target[OUT] = { 0 }/'
+    [[ $status -eq 0 && $output == *"step 1: y 0.1, loss 0.01;"* ]]
+    run tools/break.sh 01_single_gpu/nosuch.c d
+    [[ $status -eq 2 && $output == "Usage:"* ]]
     run tools/break.sh 02 's/no such line//' 2
     [ "$status" -eq 2 ]
     [[ $output == *"changes nothing in 02_multi_gpu_spawn/train.c"* ]]

@@ -81,6 +81,13 @@ static inline void expect_verdict(bool well, const char *text)
         fail_msg("\"%s\" is not in \"%s\"", text, verdict);
 }
 
+static inline bool verdict_has(const char *text)
+{
+    char verdict[DIAGNOSIS_BYTES];
+    read_verdict(verdict);
+    return strstr(verdict, text) != NULL;
+}
+
 /* In a rank, while the others are at work: waits until the verdict has this in it. */
 static inline void await_verdict(const char *text)
 {

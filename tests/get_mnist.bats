@@ -21,7 +21,7 @@ teardown() {
 }
 
 get_mnist() {
-    timeout 30 data/get_mnist.sh "$@" 3>&- # bats waits for whoever holds its descriptor
+    timeout 200 data/get_mnist.sh "$@" 3>&- # bats waits for whoever holds its descriptor
 }
 
 # The four files as the mirror has them, and nothing else, hidden or not.
@@ -30,7 +30,7 @@ complete() {
 }
 
 fails_saying() { # WORDS: no success, and one line of error
-    run bash -c 'timeout 30 data/get_mnist.sh "$0" 2>&1 >/dev/null' "$dir"
+    run bash -c 'timeout 200 data/get_mnist.sh "$0" 2>&1 >/dev/null' "$dir"
     echo "$output"
     [ "$status" -ne 0 ] && [ "${#lines[@]}" -eq 1 ] && [[ $output == *"$1"* ]]
 }
@@ -105,7 +105,7 @@ fails_saying() { # WORDS: no success, and one line of error
         pids="${pids:-} $!"
     done
     for pid in $pids; do
-        ! wait "$pid"
+        ! wait "$pid" || false
     done
     [ "$(cat "$tmp"/log.* | grep -c 'cannot get train-images')" -eq 4 ]
     [ ! -e "$dir" ]
@@ -140,7 +140,7 @@ print(server.server_port)
 server.serve_forever()
 END
     server=$COPROC_PID
-    read -r -t 10 port <&"${COPROC[0]}"
+    read -r -t 100 port <&"${COPROC[0]}"
     export MNIST_URL=http://127.0.0.1:$port/
     get_mnist "$dir"
     complete
@@ -153,12 +153,12 @@ END
 # Starts a run whose curl hangs in the middle of the first file; waits until it does.
 start_hanging_run() {
     without_curl
-    printf '#!/bin/sh\nwhile [ "$1" != -o ]; do shift; done\nprintf half >"$2"\nexec sleep 60\n' \
+    printf '#!/bin/sh\nwhile [ "$1" != -o ]; do shift; done\nprintf half >"$2"\nexec sleep 1000\n' \
         >"$tmp/bin/curl"
     chmod +x "$tmp/bin/curl"
     setsid env PATH="$tmp/bin" data/get_mnist.sh "$dir" >/dev/null 2>&1 3>&- &
     hanging=$!
-    for i in $(seq 100); do
+    for i in $(seq 2000); do
         ! grep -qs half "$dir"/.new.*/* || return 0
         sleep 0.05
     done

@@ -7,6 +7,14 @@ compare() {
     [ "$status" -eq 0 ]
 }
 
+@test "a name without losses is refused in one line that lists those there are" {
+    run tests/golden_losses.py nosuch_w1 01_single_gpu/run.sh
+    echo "$output"
+    [ "$status" -eq 2 ]
+    [ "${#lines[@]}" -eq 1 ]
+    [[ $output == *nosuch_w1*" digits_sgd_w1 "* ]]
+}
+
 @test "linear, 1 rank: 01, 02 and 03 give PyTorch's losses and weights" {
     compare linear_sgd_w1 01_single_gpu/run.sh 02_multi_gpu_spawn/run.sh 03_torchrun_env/run.sh
 }

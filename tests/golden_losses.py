@@ -56,13 +56,18 @@ def compare(name, program, data_dir):
     for path in glob.glob(os.path.join(GOLDEN, name + ".rank*.json")):
         golden = json.load(open(path))
         goldens[golden["rank"]] = golden
+    if not goldens:
+        names = {os.path.basename(path).split(".")[0] for path in glob.glob(GOLDEN + "/*.json")}
+        print("golden_losses.py: no run of PyTorch is called %s: name one of %s" % (
+            name, " ".join(sorted(names))), file=sys.stderr)
+        sys.exit(2)
     world = goldens[0]["world"]
     assert sorted(goldens) == list(range(world)), "golden files are missing"
     ranks = [] if "01_single_gpu" in program else [str(world)]
 
     with tempfile.TemporaryDirectory() as scratch:
         command = [program] + ranks + options(goldens[0], scratch, data_dir)
-        done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=900)
         if done.returncode != 0:
             sys.exit("%s\nexit status %d\n%s" % (" ".join(command), done.returncode, done.stderr))
         for rank, golden in goldens.items():

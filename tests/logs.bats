@@ -27,7 +27,7 @@ told() {
 @test "DDP_LOG=store,distributed: who serves, who came, who waits for whom" {
     cat >late.sh <<'END'
 #!/bin/sh
-[ "$RANK" = 0 ] || sleep 1.5
+[ "$RANK" = 0 ] || timeout 100 sh -c "until grep -q 'store: waiting for key' told; do sleep 0.05; done"
 exec "$@"
 END
     DDP_LOG=store,distributed told "$repo/03_torchrun_env/ddprun" --nproc-per-node 2 sh late.sh \
@@ -40,21 +40,29 @@ END
 
 @test "PyTorch's TORCH_LOGS turns on what it calls distributed; a wrong word is one warning" {
     TORCH_LOGS=+distributed,dynamo told "$repo/03_torchrun_env/run.sh" 2 --model linear --max-steps 1
-    grep -q ' distributed: ' told && ! grep -q 'warning' told
+    grep -q ' distributed: ' told
+    ! grep -q 'warning' told || false
+    TORCH_LOGS=-distributed told "$repo/03_torchrun_env/run.sh" 2 --model linear --max-steps 1
+    [ ! -s told ]
     DDP_LOG=buckets told "$repo/03_torchrun_env/run.sh" 2 --model linear --max-steps 1
     [ "$(wc -l <told)" -eq 1 ] && grep -q 'rank 0/2.*warning: DDP_LOG=buckets: there are distributed, bucket, store, sampler and all' told
 }
 
 @test "DDP_EXPLAIN=1 tells the first two steps, on rank 0, in the order in which things happen" {
     DDP_EXPLAIN=1 told "$repo/03_torchrun_env/run.sh" 2 --max-steps 5
-    ! grep -q 'rank 1/2' told
+    ! grep -q 'rank 1/2' told || false
     sed 's/.*rank 0.2\] //; s/:.*//; s/ .*//' told | uniq | tr '\n' ' ' >order
     step='data step data forward backward bucket backward bucket backward wait optimizer'
     [ "$(cat order)" = "$step $step and " ]
     grep -q 'layer conv2, 18496 parameters' told
     DDP_EXPLAIN=1 told "$repo/01_single_gpu/run.sh" --max-steps 3
-    ! grep -q 'ranks\|others\|bucket' told
+    ! grep -q 'ranks\|others\|bucket' told || false
     [ "$(grep -c 'optimizer: every parameter' told)" -eq 2 ]
+}
+
+@test "DDP_EXPLAIN=1 beside a profile: one line says which of them to leave out" {
+    DDP_EXPLAIN=1 told "$repo/01_single_gpu/run.sh" --max-steps 1 --profile profile.txt
+    [ "$(cat told)" = "train: warning: DDP_EXPLAIN=1 tells nothing beside --trace or --profile: leave these out" ]
 }
 
 @test "nobody is told anything who has not asked" {

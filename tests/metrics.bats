@@ -23,7 +23,7 @@ train() {
     echo '{"epoch":1,"step":6,"rank":1,"loss":99}' >>"$metrics/rank1.jsonl"
     train 2
     for rank in 0 1; do [ "$(steps rank$rank.jsonl)" = "1 2 3 4 5 6 7 8" ]; done
-    ! grep -q ':99}' "$metrics/rank1.jsonl"
+    ! grep -q ':99}' "$metrics/rank1.jsonl" || false
     head -n 5 "$metrics/rank1.jsonl" | cmp - "$BATS_TEST_TMPDIR/before"
 }
 
@@ -41,6 +41,12 @@ train() {
         --metrics-dir "$metrics"
     for rank in 0 1; do [ "$(steps rank$rank.jsonl)" = "1 2 3" ]; done
     [ "$(head -n 1 "$metrics/rank0.jsonl" | jq .loss)" != "$(head -n 1 "$metrics/rank1.jsonl" | jq .loss)" ]
+}
+
+@test "a loss that is no number is nan in all lines, as PyTorch prints it" {
+    03_torchrun_env/run.sh 2 1 0 --lr 1000 --max-steps 11 --checkpoint-dir "$saved" >"$BATS_TEST_TMPDIR/printed"
+    grep -q "^Train Epoch: .* Loss: nan$" "$BATS_TEST_TMPDIR/printed"
+    grep -q "^Test Epoch: .* Loss: nan " "$BATS_TEST_TMPDIR/printed"
 }
 
 @test "a loss that is no number is null in the file, and a gap in the plot" {

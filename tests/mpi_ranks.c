@@ -69,7 +69,7 @@ static void absent(ProcessGroup *pg)
 {
     pg->timeout = 1;
     if (pg->rank == 1)
-        sleep(20);
+        sleep(60);
     all_reduce(pg, data, 5, FLOAT32, REDUCE_SUM);
 }
 
@@ -115,7 +115,7 @@ static void form(Args *args, ProcessGroup *pg, int rank, int world_size)
 static void form_over_store(Args *args, ProcessGroup *pg, int rank, int world_size)
 {
     static Store store;
-    store_init(&store, env_str("MASTER_ADDR"), env_int("MASTER_PORT"), rank == 0, world_size, 30);
+    store_init(&store, env_str("MASTER_ADDR"), env_int("MASTER_PORT"), rank == 0, world_size, 60);
     process_group_init_store(pg, args, &store, rank, world_size, (Place){ 0 });
 }
 
@@ -135,16 +135,16 @@ static void form_without_rank_1(Args *args, ProcessGroup *pg, int rank, int worl
 {
     args->timeout = 1;
     if (rank == 1)
-        sleep(20);
+        sleep(60);
     form(args, pg, rank, world_size);
 }
 
 static void end_without_rank_1(ProcessGroup *pg)
 {
-    pg->timeout = 1;
     barrier(pg);
+    pg->timeout = 1;
     if (pg->rank == 1)
-        sleep(20);
+        sleep(60);
     pg->backend->destroy(pg);
 }
 
@@ -196,7 +196,7 @@ int main(int argc, char **argv)
             continue;
         Args args = { .backend = "mpi",
                       .all_reduce = "flat",
-                      .timeout = 30,
+                      .timeout = 60,
                       .check_collectives = cases[i].check_collectives };
         ProcessGroup pg;
         cases[i].form(&args, &pg, rank, world_size);

@@ -10,7 +10,7 @@ setup() {
     OUT=$BATS_TEST_TMPDIR
     export OUT OMP_NUM_THREADS=1
     unset RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT GLOO_SOCKET_IFNAME LAUNCHER
-    options="--log-interval 1 --save-every 0 --checkpoint-dir $OUT/checkpoints --timeout 60"
+    options="--log-interval 1 --save-every 0 --checkpoint-dir $OUT/checkpoints --timeout 200"
 }
 
 losses() {
@@ -19,7 +19,7 @@ losses() {
 
 # Losses of step 03 with so many ranks, to compare with.
 expect() {
-    timeout 100 03_torchrun_env/run.sh "$@" $options 2>"$OUT/err" | losses >"$OUT/expected"
+    timeout 300 03_torchrun_env/run.sh "$@" $options 2>"$OUT/err" | losses >"$OUT/expected"
     [ -s "$OUT/expected" ]
 }
 
@@ -29,7 +29,7 @@ on_hosts() {
     local first=$1 second=$2 launcher="03_torchrun_env/ddprun --nnodes 2 --nproc-per-node 2 --master-addr $master"
     shift 2
     rm -f "$OUT/traffic"
-    run timeout -k 5 100 tests/two_hosts.sh \
+    run timeout -k 5 300 tests/two_hosts.sh \
         "$first $launcher --node-rank 0 $* >$OUT/alpha 2>&1; status=\$?; cat /proc/net/dev >$OUT/counted; mv $OUT/counted $OUT/traffic; exit \$status" \
         "$second $launcher --node-rank 1 $* >$OUT/beta 2>&1; until [ -e $OUT/traffic ]; do sleep 0.1; done"
     [ "$status" -ne 77 ] || skip "no network namespaces here"
@@ -43,7 +43,7 @@ traffic() {
 
 @test "8 ranks on 4 nodes have the losses of 8 on one" {
     expect 8 --model linear --epochs 1
-    run -0 timeout 100 04_slurm_multinode/nodes_here.sh 4 2 04_slurm_multinode/train --model linear --epochs 1 $options
+    run -0 timeout 300 04_slurm_multinode/nodes_here.sh 4 2 04_slurm_multinode/train --model linear --epochs 1 $options
     echo "$output"
     diff "$OUT/expected" <(echo "$output" | losses)
     for node in 0 1 2 3; do
@@ -59,12 +59,12 @@ traffic() {
     MASTER_PORT=$(free_port)
     for rank in 1 2; do
         RANK=$rank LOCAL_RANK=$rank LOCAL_WORLD_SIZE=3 GROUP_RANK=0 \
-            timeout 100 04_slurm_multinode/train --max-steps 6 $options >"$OUT/$rank" 2>&1 3>&- &
+            timeout 300 04_slurm_multinode/train --max-steps 6 $options >"$OUT/$rank" 2>&1 3>&- &
     done
     RANK=3 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 GROUP_RANK=1 \
-        timeout 100 04_slurm_multinode/train --max-steps 6 $options >"$OUT/3" 2>&1 3>&- &
+        timeout 300 04_slurm_multinode/train --max-steps 6 $options >"$OUT/3" 2>&1 3>&- &
     RANK=0 LOCAL_RANK=0 LOCAL_WORLD_SIZE=3 GROUP_RANK=0 \
-        run -0 timeout 100 04_slurm_multinode/train --max-steps 6 $options
+        run -0 timeout 300 04_slurm_multinode/train --max-steps 6 $options
     wait
     diff "$OUT/expected" <(echo "$output" | losses)
     grep -q 'node 1 .* local rank 0 of 1' "$OUT/3"
@@ -75,7 +75,7 @@ traffic() {
     MASTER_PORT=$(free_port)
     for rank in 0 2 3; do
         RANK=$rank LOCAL_RANK=$((rank % 2)) LOCAL_WORLD_SIZE=2 GROUP_RANK=$((rank / 2)) \
-            timeout 60 04_slurm_multinode/train --max-steps 1 $options --timeout 3 >"$OUT/$rank" 2>&1 3>&- &
+            timeout 200 04_slurm_multinode/train --max-steps 1 $options --timeout 3 >"$OUT/$rank" 2>&1 3>&- &
     done
     wait
     for rank in 0 2 3; do
@@ -96,7 +96,7 @@ traffic() {
     [[ $output == *"no Slurm here: 3 launchers on this machine, one for each node"* ]]
     [ "$(echo "$output" | grep -c '^\[CPU[012]\] Epoch 0')" -eq 3 ]
 
-    run -7 04_slurm_multinode/nodes_here.sh 2 2 sh -c '[ $RANK != 3 ] || exit 7; exec sleep 100'
+    run -7 04_slurm_multinode/nodes_here.sh 2 2 sh -c '[ $RANK != 3 ] || exit 7; exec sleep 1000'
     run -2 env LAUNCHER=nosuch 04_slurm_multinode/run.sh
     [ "$(echo "$output" | wc -l)" -eq 1 ]
     run -0 04_slurm_multinode/run.sh --help
@@ -105,11 +105,11 @@ traffic() {
 
 @test "run.sh ends all nodes when it is told to end, and says so; Ctrl-C is 130" {
     for signal in INT TERM; do
-        timeout --foreground -k 30 100 python3 -c 'import os, signal, sys
+        timeout --foreground -k 30 300 python3 -c 'import os, signal, sys
 signal.signal(signal.SIGINT, signal.SIG_DFL) # a shell has it ignored behind a "&"
-os.execvp(sys.argv[1], sys.argv[1:])' 04_slurm_multinode/nodes_here.sh 2 2 sh -c 'touch $OUT/up_$RANK; exec sleep 100' >"$OUT/log" 2>&1 3>&- &
+os.execvp(sys.argv[1], sys.argv[1:])' 04_slurm_multinode/nodes_here.sh 2 2 sh -c 'touch $OUT/up_$RANK; exec sleep 1000' >"$OUT/log" 2>&1 3>&- &
         pid=$!
-        for _ in $(seq 200); do
+        for _ in $(seq 2000); do
             [ "$(ls "$OUT" | grep -c up_)" -ne 4 ] || break
             sleep 0.1
         done
@@ -130,9 +130,10 @@ os.execvp(sys.argv[1], sys.argv[1:])' 04_slurm_multinode/nodes_here.sh 2 2 sh -c
     command -v mpirun >/dev/null || skip "no mpirun"
     expect 4 --model linear --epochs 1
     yes localhost | head -n 4 >"$OUT/nodes"
-    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+    export OMPI_MCA_rmaps_base_oversubscribe=1 PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe # Open MPI 4, 5
     (cd "$OUT" && PBS_O_WORKDIR=$BATS_TEST_DIRNAME/.. PBS_JOBID=$((RANDOM % 10000)).server PBS_NODEFILE=$OUT/nodes \
-        OPTIONS="--model linear --epochs 1 $options" timeout 60 sh "$BATS_TEST_DIRNAME/../04_slurm_multinode/train.pbs") \
+        OPTIONS="--model linear --epochs 1 $options" timeout 300 sh "$BATS_TEST_DIRNAME/../04_slurm_multinode/train.pbs") \
         >"$OUT/out" 2>"$OUT/err"
     diff "$OUT/expected" <(losses "$OUT/out")
 }
@@ -162,7 +163,7 @@ os.execvp(sys.argv[1], sys.argv[1:])' 04_slurm_multinode/nodes_here.sh 2 2 sh -c
     [ "$status" -eq 0 ]
     [ "$(traffic wire)" -gt 4000000 ]
     [ "$(traffic fast)" -lt 100000 ]
-    on_hosts GLOO_SOCKET_IFNAME=fast GLOO_SOCKET_IFNAME=fast "$train"
+    on_hosts GLOO_SOCKET_IFNAME=fast GLOO_SOCKET_IFNAME=nosuch0,fast,wire "$train" # the first there is
     [ "$status" -eq 0 ]
     [ "$(traffic wire)" -lt 100000 ]
     [ "$(traffic fast)" -gt 4000000 ]
@@ -195,10 +196,10 @@ os.execvp(sys.argv[1], sys.argv[1:])' 04_slurm_multinode/nodes_here.sh 2 2 sh -c
 @test "no nodes, or nodes of no ranks: one line" {
     for sizes in "0 2" "2 0" "x 2"; do
         run -2 04_slurm_multinode/nodes_here.sh $sizes true
-        [[ $output == *"both are numbers from 1 on" ]]
+        [[ $output == *"must be whole numbers from 1 on, not \"${sizes% *}\" and \"${sizes#* }\"" ]]
     done
     run -2 04_slurm_multinode/nodes_here.sh
     [[ $output == "Usage: "* ]]
     run -2 04_slurm_multinode/run.sh 0
-    [[ $output == *"0 nodes of 2 ranks: both are numbers from 1 on" ]]
+    [[ $output == *"must be whole numbers from 1 on, not \"0\" and \"2\"" ]]
 }

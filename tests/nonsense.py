@@ -8,7 +8,7 @@ program = sys.argv[1]
 
 def run(*arguments):
     return subprocess.run([program, *arguments], stdin=subprocess.DEVNULL, capture_output=True,
-                          text=True, errors="replace", timeout=60)
+                          text=True, errors="replace", timeout=300)
 
 
 def options():

@@ -43,7 +43,9 @@ for value in "abc", "-1", "", " 1", "nan":
 for value in "1e9", "1.5", "2147483648", "9" * 20, "0x1":
     refused("--epochs", value)
     refused("--save-every", "3", value)
-refused("has no place here", "1", "2", "3")
+refused("two numbers go without a name", "1", "2", "3")
+for option in "-lr", "-epochs=3", "-x":
+    refused(f'"{option}" has no place here: options begin with two dashes', option, "1")
 refused("--zzz is no option", "--zzz")
 refused("/dev is not a regular file", "--config", "/dev")
 refused("--dataset does not go with", "--model", "linear", "--dataset", "mnist")

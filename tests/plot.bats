@@ -42,15 +42,19 @@ $RUN/plot.svg" ]
 
 @test "where there is nothing to draw, one line says what to name" {
     run tools/plot.sh "$RUN"
-    [ "$status" -eq 1 ] && [ "${#lines[@]}" -eq 1 ] && [[ $output == *"no metrics in $RUN"*--metrics-dir* ]]
+    [ "$status" -eq 1 ]
+    [ "${#lines[@]}" -eq 1 ]
+    [[ $output == *"no metrics in $RUN"*--metrics-dir* ]]
     run make -s plot BUILD="$BATS_TEST_TMPDIR/build"
-    [ "$status" -ne 0 ] && [[ $output == *"Usage: tools/plot.sh DIR"* ]]
+    [ "$status" -ne 0 ]
+    [[ $output == *"Usage: tools/plot.sh DIR"* ]]
     [ ! -e "$BATS_TEST_TMPDIR/build" ] # before anything is built
 }
 
 @test "optimum says of what it has none" {
     run tools/optimum --model cnn
-    [ "$status" -eq 2 ] && [ "${#lines[@]}" -eq 1 ]
+    [ "$status" -eq 2 ]
+    [ "${#lines[@]}" -eq 1 ]
     run tools/optimum --dataset-size 5
     [ "$status" -eq 1 ] && [[ $output == *"too few rows"* ]]
 }

@@ -14,6 +14,12 @@
 #include "common/base/log.h"
 #include "common/dist/store_server.h"
 
+#define RANKS_SECONDS 300 // who is there for longer hangs
+
+#define TIMEOUT 60.0
+
+static double timeout = TIMEOUT; // of the ranks' calls to each other
+
 static pid_t fork_child(void)
 {
     const pid_t pid = fork();
@@ -48,9 +54,9 @@ static noreturn void run_child(Rank *rank, int port, FILE *errors, void (*body)(
     log_set_rank(rank->rank, rank->world_size);
     rank->args.backend = "tcp";
     rank->args.all_reduce = "flat";
-    rank->args.timeout = 20;
+    rank->args.timeout = timeout;
     rank->args.bucket_cap_mb = 25;
-    CHECK(store_connect(&rank->store, "127.0.0.1", port, rank->args.timeout), "no store");
+    CHECK(store_connect(&rank->store, "127.0.0.1", port, TIMEOUT), "no store");
     body(rank);
     store_free(&rank->store);
     exit(EXIT_SUCCESS);
@@ -71,13 +77,12 @@ static bool has_ended(pid_t pid, RankEnd *end)
         return false;
     if (WIFEXITED(status))
         end->status = WEXITSTATUS(status);
-    else if (WIFSIGNALED(status))
-        end->status = 128 + WTERMSIG(status);
+    else
+        end->status = 128 + (WIFSTOPPED(status) ? WSTOPSIG(status) : WTERMSIG(status));
     return true;
 }
 
-void ranks_run(int world_size, double seconds, void (*body)(Rank *rank), void *context,
-               RankEnd end[MAX_RANKS])
+void ranks_run(int world_size, void (*body)(Rank *rank), void *context, RankEnd end[MAX_RANKS])
 {
     int port = 0;
     const pid_t store = store_fork(&port);
@@ -95,7 +100,7 @@ void ranks_run(int world_size, double seconds, void (*body)(Rank *rank), void *c
 
     const double start = seconds_now();
     int left = world_size;
-    while (left > 0 && seconds_now() < start + seconds) {
+    while (left > 0 && seconds_now() < start + RANKS_SECONDS) {
         for (int i = 0; i < world_size; i++) {
             if (ended[i] || !has_ended(pids[i], &end[i]))
                 continue;
@@ -106,7 +111,7 @@ void ranks_run(int world_size, double seconds, void (*body)(Rank *rank), void *c
         usleep(1000);
     }
     for (int i = 0; i < world_size; i++) {
-        if (end[i].status == -1) {
+        if (end[i].status == -1 || end[i].status == 128 + SIGSTOP) {
             kill(pids[i], SIGKILL);
             waitpid(pids[i], NULL, 0);
         }
@@ -116,19 +121,50 @@ void ranks_run(int world_size, double seconds, void (*body)(Rank *rank), void *c
     waitpid(store, NULL, 0);
 }
 
-void ranks_run_well(int world_size, double seconds, void (*body)(Rank *rank), void *context)
+void ranks_run_well(int world_size, void (*body)(Rank *rank), void *context)
 {
     RankEnd end[MAX_RANKS];
-    ranks_run(world_size, seconds, body, context, end);
+    ranks_run(world_size, body, context, end);
     for (int i = 0; i < world_size; i++)
         if (end[i].status != 0)
             fail_msg("rank %d of %d: status %d after %.1f s: %s", i, world_size, end[i].status,
                      end[i].seconds, end[i].errors);
 }
 
+static bool says(const RankEnd *end, const char *text)
+{
+    return end->status == EXIT_FAILURE && strstr(end->errors, text) != NULL;
+}
+
+/* The first rank that has not stopped, and says something else; -1: none. */
+static int who_says_else(int world_size, const RankEnd *end, const char *text)
+{
+    for (int i = 0; i < world_size; i++)
+        if (end[i].status != 128 + SIGSTOP && !says(&end[i], text))
+            return i;
+    return -1;
+}
+
+double ranks_run_into_timeout(int world_size, double seconds, void (*body)(Rank *rank),
+                              void *context, const char *text, RankEnd end[MAX_RANKS])
+{
+    timeout = seconds;
+    ranks_run(world_size, body, context, end);
+    while (who_says_else(world_size, end, text) >= 0 && timeout < 10) {
+        timeout *= 5;
+        ranks_run(world_size, body, context, end);
+    }
+    seconds = timeout;
+    timeout = TIMEOUT;
+    const int other = who_says_else(world_size, end, text);
+    if (other >= 0)
+        expect_error(end, other, text);
+    return seconds;
+}
+
 void expect_error(const RankEnd *end, int rank, const char *text)
 {
-    if (end[rank].status != EXIT_FAILURE || strstr(end[rank].errors, text) == NULL)
+    if (!says(&end[rank], text))
         fail_msg("rank %d ended with %d and \"%s\", not with \"%s\"", rank, end[rank].status,
                  end[rank].errors, text);
 }

@@ -12,22 +12,21 @@ TORCH_PEERS   := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/torch/*.c)) # what t
 THREADED      := $(patsubst %,tests/test_%.c,net store* tcp shared_memory collectives process_group split hierarchy fixed_all_reduce mismatches lost_ranks observer flight* ddp* stop snapshots)
 ON_DEVICE     := $(patsubst %,tests/test_%.c,device kernels conv optim model gradients) # or TEST_DEVICE=cuda
 TESTS         ?= $(TEST_SOURCES) $(wildcard tests/*.bats)
-JOBS          ?= 2 # files at a time: most tests wait for something most of the time
-PROVE         := BUILD=$(BUILD) prove --jobs $(JOBS) --timer --exec tests/tap.sh
+RUN_TESTS     := BUILD=$(BUILD) tests/run_tests.sh
 
 $(TORCH_PEERS): %: %.o $(BUILD)/libcommon.a
-	$(LINK) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+	$(call say,link) $(LINK) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
 $(filter-out %/test_fuzz,$(TEST_PROGRAMS)) $(MPI_RANKS): %: %.o $(TEST_HELPERS) $(BUILD)/libcommon.a
-	$(LINK) $(LDFLAGS) -o $@ $^ $(LDLIBS) $(LIBPNG) -lcmocka
+	$(call say,link) $(LINK) $(LDFLAGS) -o $@ $^ $(LDLIBS) $(LIBPNG) -lcmocka
 
 # The programs that train, with a malloc that counts.
 $(COUNTED): $(BUILD)/counted/%: $(BUILD)/%.o $(BUILD)/tests/allocations/counter.o $(BUILD)/libcommon.a
 	@mkdir -p $(@D)
-	$(LINK) $(LDFLAGS) -Wl,--wrap=optim_step -o $@ $^ $(LDLIBS)
+	$(call say,link) $(LINK) $(LDFLAGS) -Wl,--wrap=optim_step -o $@ $^ $(LDLIBS)
 
 $(PEAK): %: %.o
-	$(CC) $(LDFLAGS) -o $@ $^
+	$(call say,link) $(CC) $(LDFLAGS) -o $@ $^
 
 # What the stand-in of CUDA is tried with.
 $(patsubst %.c,$(BUILD)/%,$(wildcard tests/cuda/test_*.c)): $(BUILD)/tests/cuda/stand_in_kernels.o
@@ -35,7 +34,7 @@ $(patsubst %.c,$(BUILD)/%,$(wildcard tests/cuda/test_*.c)): $(BUILD)/tests/cuda/
 tests: test # for there is a folder of this name
 test: all $(TEST_PROGRAMS) $(MPI_RANKS) $(COUNTED) $(PEAK) $(BENCHED)
 	@$(RM) -r $${TAP_DIR:-build/tap}
-	@$(PROVE) $(TESTS); status=$$?; tests/summary.sh $$TAP_DIR && exit $$status
+	@$(RUN_TESTS) $(TESTS)
 
 # PyTorch's losses and accuracies on real MNIST (data/get_mnist.sh; ../shared/data/mnist also does).
 check-mnist: all
@@ -70,11 +69,11 @@ check-ranks: all
 
 # Builds for other processors than this, the tests of all arithmetic in each; ARM's are emulated.
 check-march:
-	@$(PROVE) tests/march/builds.bats; status=$$?; tests/summary.sh $$TAP_DIR && exit $$status
+	@$(RUN_TESTS) tests/march/builds.bats
 
 # The GPU's code without a GPU: compiled by nvcc, and run on a stand-in for CUDA (tests/cuda_stand_in).
 check-cuda:
-	@$(PROVE) tests/cuda/compile.bats; status=$$?; \
+	@$(RUN_TESTS) tests/cuda/compile.bats; status=$$?; \
 	    tests/cuda/stand_in.sh "$(wildcard tests/cuda/test_*.c) $(ON_DEVICE) $(filter-out %/compile.bats,$(wildcard tests/cuda/*.bats))" && exit $$status
 
 # Everything that only a GPU can show, in one table (10 minutes; needs a GPU, CUDA, make and Python).
@@ -86,7 +85,7 @@ gpu-test: $(BUILD)/libcommon.a
 	@$(LINK) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) -o $(PROGRAM) $(SOURCE) $< $(LDLIBS) $(TRY_LIBS)
 
 $(BUILD)/tests/gpu/machine: $(BUILD)/tests/gpu/machine.o
-	$(LINK) $(LDFLAGS) -o $@ $< $(LDLIBS)
+	$(call say,link) $(LINK) $(LDFLAGS) -o $@ $< $(LDLIBS)
 
 cuda-part: $(KERNELS:%.cu=$(BUILD)/%.o) $(patsubst %.c,$(BUILD)/%.o,$(filter $(PRESENT),$(PART_CUDA) $(PART_NCCL)))
 

@@ -4,7 +4,7 @@
 fails() { # STATUS WORDS COMMAND...: one line on standard error with these words, nothing else
     local wanted=$1 words=$2
     shift 2
-    run timeout 30 "$@"
+    run timeout 200 "$@"
     echo "$output"
     [ "$status" -eq "$wanted" ] && [ "${#lines[@]}" -eq 1 ] && [[ $output == *"$words"* ]]
 }
@@ -22,7 +22,7 @@ bare_path() {
     for step in 01_single_gpu 02_multi_gpu_spawn 03_torchrun_env 05_fault_tolerance; do
         for arguments in --help -h "--lr 1 --help" "3 --help"; do
             [ "$step" != 01_single_gpu ] || arguments=${arguments#3 }
-            run timeout 30 $step/run.sh $arguments
+            run timeout 200 $step/run.sh $arguments
             [ "$status" -eq 0 ]
             [[ ${lines[0]} == "Usage: "*"$step/run.sh "*"[options of train]"* ]]
             [[ $output == *"
@@ -58,17 +58,34 @@ Usage: $step/train [total_epochs [save_every]] [options]"*"--batch-size N"* ]]
     STAGE=d fails 2 "it is a, b, c or not set" 02_multi_gpu_spawn/run.sh
     LAUNCHER=mpirum fails 2 "it is ddprun, torchrun, mpirun or srun" 05_fault_tolerance/run.sh
     MAX_RESTARTS=-1 fails 2 "it is a number from 0 on" 05_fault_tolerance/run.sh
-    for ranks in 0 000; do
+    for ranks in 0 000 two 1.5; do
+        refused="the number of ranks must be a whole number from 1 on, not \"$ranks\""
         for launcher in ddprun torchrun mpirun; do
-            LAUNCHER=$launcher fails 2 "a number from 1 on" 03_torchrun_env/run.sh $ranks
-            LAUNCHER=$launcher fails 2 "a number from 1 on" 05_fault_tolerance/run.sh $ranks
+            LAUNCHER=$launcher fails 2 "$refused" 03_torchrun_env/run.sh $ranks
+            LAUNCHER=$launcher fails 2 "$refused" 05_fault_tolerance/run.sh $ranks
         done
-        fails 2 "from 1 to 1024" 02_multi_gpu_spawn/run.sh $ranks
+        fails 2 "$refused" 02_multi_gpu_spawn/run.sh $ranks
+        fails 2 "must be whole numbers from 1 on" 04_slurm_multinode/run.sh $ranks
+        fails 2 "must be whole numbers from 1 on" 04_slurm_multinode/run.sh 2 $ranks --epochs 1
     done
+    fails 2 '"two" has no place here' 01_single_gpu/run.sh two
     for ranks in 1025 99999999999999999999; do
         fails 2 "from 1 to 1024" 03_torchrun_env/run.sh $ranks
         fails 2 "from 1 to 1024" 02_multi_gpu_spawn/run.sh $ranks
     done
+}
+
+@test "more ranks than the cores can start at once: a line says so before they come" {
+    export OMP_NUM_THREADS=1
+    for step in 02_multi_gpu_spawn 03_torchrun_env; do
+        run timeout 300 taskset -c 0 $step/run.sh 17 --model linear --max-steps 1 --checkpoint-dir "$BATS_TEST_TMPDIR"
+        echo "$output"
+        [ "$status" -eq 0 ]
+        [[ ${lines[0]} == *": 17 ranks share 1 core: it takes a while until all have come" ]]
+        [ "$(grep -c 'share 1 core:' <<<"$output")" -eq 1 ]
+    done
+    run timeout 300 taskset -c 0 03_torchrun_env/ddprun --nproc-per-node 16 true
+    [ "$status" -eq 0 ] && [ -z "$output" ]
 }
 
 @test "--help into a full disk is a failure" {

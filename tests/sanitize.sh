@@ -16,6 +16,8 @@ thread) openmp=-Wno-unknown-pragmas ;;
 *) openmp=-fopenmp ;;
 esac
 export TAP_DIR="${TAP_DIR:-$PWD/build/tap}/${sanitizers%%,*}"
-export ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1
+export ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1 TSAN_OPTIONS="log_path=$PWD/$copy/race"
 # MPI's own libraries leak and are not ours to mend.
-make -s -C "$copy" test MPI=0 CUDA=0 OPENMP="$openmp" CFLAGS="$flags" LDFLAGS="-fsanitize=$sanitizers" TESTS="$tests"
+make -s -C "$copy" test MPI=0 CUDA=0 OPENMP="$openmp" CFLAGS="$flags" LDFLAGS="-fsanitize=$sanitizers" TESTS="$tests" || failed=$?
+cat "$copy"/race.* 2>/dev/null && exit 1 # also of a test that passed when it ran again
+exit ${failed:-0}

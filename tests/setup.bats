@@ -5,12 +5,14 @@
 setup() {
     bin=$BATS_TEST_TMPDIR/bin asked=$BATS_TEST_TMPDIR/asked
     mkdir "$bin"
-    for program in cc make sh env dirname sed grep head tail tr id find wc cat mv nproc getconf ls; do
+    for program in cc make sh env dirname sed grep head tail tr id find wc cat mv nproc getconf ls mktemp rm; do
         ln -s "$(command -v $program)" "$bin/$program"
     done
-    for program in bats prove python3 aspell gnuplot jq ip curl wget mpicc mpirun clang g++ qemu-aarch64 aarch64-linux-gnu-gcc; do
-        script $program "echo '$program version 1.2.3'"
+    for program in bats prove python3 pgrep aspell gnuplot jq ip curl wget mpicc mpirun clang g++ qemu-aarch64 aarch64-linux-gnu-gcc; do
+        script $program "echo '$program version 1.10.0'"
     done
+    export OS_RELEASE=$BATS_TEST_TMPDIR/os-release
+    echo ID=debian >"$OS_RELEASE"
     script sudo 'exec "$@"'
     script apt-get "echo \"\$*\" >>$asked; [ \$1 != install ] || mv $bin/hidden-\$3 $bin/\$3"
     # shellcheck disable=SC2016 # the script's variables, not ours
@@ -38,7 +40,7 @@ hide() {
 
 @test "where all is there, setup says so and installs nothing" {
     there 0 ./setup.sh
-    [ "$output" = "setup: everything is there: make" ]
+    [ "$output" = "setup: everything is there; now type make" ]
     [ ! -e "$asked" ]
 }
 
@@ -46,7 +48,7 @@ hide() {
     hide jq
     there 0 ./setup.sh
     [ "${lines[0]}" = "setup: jq is missing (tests): without it, no 'make test': it reads the metrics" ]
-    [ "${lines[2]}" = "setup: everything is there: make" ]
+    [ "${lines[2]}" = "setup: everything is there; now type make" ]
     [ "$(cat "$asked")" = "$(printf 'update\ninstall -y jq')" ]
 }
 
@@ -96,6 +98,33 @@ systemctl disable --now slurmctld slurmd" ]
     [ "$(cat "$asked")" = "$(printf 'update\ninstall -y chromium')" ]
 }
 
+@test "Ubuntu's snap of Chromium is not installed: setup and doctor say what to get" {
+    printf 'ID=ubuntu\nUBUNTU_CODENAME=noble\n' >"$OS_RELEASE"
+    script chromium-browser 'echo "requires the chromium snap to be installed"; exit 1'
+    there 0 ./setup.sh --browser
+    [[ $output == "setup: Chromium is missing (browser): without it, no 'make check-browser'; to get it by hand: google.com/chrome (Ubuntu has Chromium only as a snap)"* ]]
+    [ "${#lines[@]}" -eq 1 ]
+    [ ! -e "$asked" ]
+    there 0 tools/doctor.sh
+    [[ $output == *"no 'make check-browser'; to get it: by hand: google.com/chrome (Ubuntu has Chromium only as a snap)"* ]]
+}
+
+@test "where bats is too old and stays so, as in Ubuntu 22.04, setup gets another, and checks it" {
+    printf 'ID=ubuntu\nUBUNTU_CODENAME=jammy\n' >"$OS_RELEASE"
+    script bats 'echo Bats 1.2.1'
+    script apt-get "echo \"\$*\" >>$asked; [ \$1 != install ] || . \$3"
+    script apt-helper "echo \"\$1 \$2 \$4\" >>$asked; echo 'mv $bin/new-bats $bin/bats' >\$3"
+    script new-bats 'echo Bats 1.10.0'
+    there 0 tools/doctor.sh
+    echo "$output" | grep -qE "^no   bats +no 'make test'.*; to get it: ./setup.sh$"
+    there 0 ./setup.sh
+    [[ $output == *"everything is there"* ]]
+    pool=http://archive.ubuntu.com/ubuntu/pool/universe/b/bats
+    sed -n 2p "$asked" | grep -qx "download-file $pool/bats_1.10.0-1_all.deb SHA256:[0-9a-f]\{64\}"
+    file=$(sed -n 's/^install -y //p' "$asked")
+    [[ $file == */bats_1.10.0-1_all.deb ]] && [ ! -e "$file" ]
+}
+
 @test "offline, setup says what failed and does not try again" {
     script apt-get "echo \"\$*\" >>$asked; echo 'no route to host'; exit 100"
     there 1 CC=no-zlib ./setup.sh
@@ -120,11 +149,11 @@ systemctl disable --now slurmctld slurmd" ]
 @test "doctor has a line for every part, and the remedy for what is missing" {
     hide jq
     there 0 tools/doctor.sh
-    for part in 'C compiler' OpenMP make zlib libyaml jansson cmocka bats prove python3 aspell gnuplot jq ip curl wget libFuzzer 'g\+\+' QEMU aarch64-gcc MPI libpng \
+    for part in 'C compiler' OpenMP make zlib libyaml jansson cmocka bats prove python3 pgrep aspell gnuplot jq ip curl wget libFuzzer 'g\+\+' QEMU aarch64-gcc MPI libpng \
         libmicrohttpd CUDA cuBLAS NCCL 'GPU driver' 'NVIDIA GPU' Slurm Chromium torchrun clang-format shellcheck cores avx2 avx512f MNIST; do
         [ "$(echo "$output" | grep -cE "^(yes|no )  $part +")" -eq 1 ]
     done
-    echo "$output" | grep -q "^yes  python3       1.2.3$"
+    echo "$output" | grep -q "^yes  python3       1.10.0$"
     echo "$output" | grep -qE "^no   jq +no 'make test'.*; to get it: .*apt-get install -y jq$"
     [[ $output != *$'\033'* ]] # no colours but on a terminal
     there 1 CC=no-zlib tools/doctor.sh

@@ -58,9 +58,11 @@ END
 @test "bad input is refused in one line that names it" {
     refused "are needed"
     refused "are needed" --size 10 --rank 0
+    refused "are needed" --size 10 --world-size 3
     refused "--size ten" --size ten
     refused "--size -1" --size=-1
     refused "--size 10x" --size 10x
+    refused "--world-size 1_0" --world_size=1_0
     refused "--size :" --size=
     refused "--size 214748364" --size 214748364
     refused "--seed 18446744073709551616" --seed 18446744073709551616

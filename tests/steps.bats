@@ -1,6 +1,8 @@
 #!/usr/bin/env bats
 # The steps as a user runs them: what they print and write, and what must not change the result.
 
+load free_port
+
 setup() {
     scratch=$(mktemp -d)
 }
@@ -11,20 +13,20 @@ teardown() {
 
 # Runs a command that must succeed.
 ok() {
-    run timeout 100 "$@"
+    run timeout 300 "$@"
     echo "$output"
     [ "$status" -eq 0 ]
 }
 
 # The "Train Epoch" losses of all steps of a run, one a line.
 losses() {
-    timeout 100 "$@" --dropout off --log-interval 1 --save-every 0 --checkpoint-dir "$scratch" |
+    timeout 300 "$@" --dropout off --log-interval 1 --save-every 0 --checkpoint-dir "$scratch" |
         sed -n 's/^Train Epoch.*Loss: //p'
 }
 
 # Nothing of these processes is left. (A zombie is, until whoever inherited it looks.)
 assert_gone() {
-    for _ in $(seq 30); do
+    for _ in $(seq 600); do
         alive=$(ps -o stat= -p "$(echo "$@" | tr ' ' ,)" | grep -vc '^Z' || true)
         [ "$alive" -ne 0 ] || return 0
         sleep 0.1
@@ -39,12 +41,13 @@ agree() {
         END { exit bad || NR == 0 }'
 }
 
-@test "03 on 2 ranks learns the digits: 95 % at least, in under a minute" {
-    begin=$(date +%s%N)
+@test "03 on 2 ranks learns the digits: 95 % at least, in under a minute of two cores" {
     ok 03_torchrun_env/run.sh 2 --checkpoint-dir "$scratch"
-    seconds=$((($(date +%s%N) - begin) / 1000000000))
+    times >"$scratch/times" # of processors: this shell's, then its children's
+    seconds=$(tail -n 1 "$scratch/times" | tr 'ms' '  ' | awk '{ printf "%d", 60 * $1 + $2 + 60 * $3 + $4 }')
     echo "took $seconds s"
-    [ "$seconds" -lt 60 ] # 3 to 8 s on two idle cores
+    [ "$seconds" -gt 0 ]
+    [ "$seconds" -lt 120 ] # 6 to 16 s
     accuracy=$(echo "$output" | sed -n 's/^Test Epoch.*Accuracy: \([0-9.]*\)%.*/\1/p' | tail -n 1)
     awk -v a="$accuracy" 'BEGIN { exit !(a >= 95) }'
     [ -e "$scratch/cnn_digits.safetensors" ]
@@ -61,7 +64,7 @@ agree() {
         file=$scratch/c/epoch_$((epoch + 1)).safetensors
         [ "$(echo "$output" | grep -c "^Epoch $epoch | Training checkpoint saved at $file$")" -eq 1 ]
     done
-    ! echo "$output" | grep -q '^Test Epoch'
+    ! echo "$output" | grep -q '^Test Epoch' || false
     [ "$(ls "$scratch/c" | tr '\n' ' ')" = "epoch_1.safetensors epoch_2.safetensors epoch_3.safetensors linear_random.safetensors " ]
 }
 
@@ -114,7 +117,7 @@ agree() {
 
 @test "without the all-reduce (stage a) ranks part; stages b and c print as they should" {
     STAGE=a ok 02_multi_gpu_spawn/run.sh 2 --max-steps 3 --metrics-dir "$scratch/a" --checkpoint-dir "$scratch"
-    ! cmp -s <(jq .loss "$scratch/a/rank0.jsonl") <(jq .loss "$scratch/a/rank1.jsonl")
+    ! cmp -s <(jq .loss "$scratch/a/rank0.jsonl") <(jq .loss "$scratch/a/rank1.jsonl") || false
     [ "$(echo "$output" | grep -c '^Test Epoch')" -eq 2 ]
     STAGE=b ok 02_multi_gpu_spawn/run.sh 2 --max-steps 3 --checkpoint-dir "$scratch"
     [ "$(echo "$output" | grep -c '^Test Epoch')" -eq 2 ]
@@ -149,12 +152,12 @@ agree() {
 @test "a rank that is killed ends step 02 with its status and leaves nobody" {
     02_multi_gpu_spawn/run.sh 2 --epochs 1000 --checkpoint-dir "$scratch" >/dev/null 2>&1 3>&- &
     parent=$!
-    for _ in $(seq 50); do
+    for _ in $(seq 1000); do
         children=$(pgrep -P $parent || true)
         [ "$(echo "$children" | wc -w)" -ne 2 ] || break
         sleep 0.1
     done
-    kill -KILL $(echo "$children" | tail -n 1)
+    kill -KILL $(echo "$children" | head -n 1) # of two that have ended, wait() tells of the older one first
     status=0
     wait $parent || status=$?
     [ "$status" -eq 137 ]
@@ -163,18 +166,18 @@ agree() {
 
 @test "a failed rank ends step 02 with its status, though who started it ignores SIGCHLD" {
     for program in train_a_spawn train_b_all_reduce train_c_sampler train; do
-        run timeout 100 env --ignore-signal=CHLD 02_multi_gpu_spawn/$program --nproc 2 \
+        run timeout 300 env --ignore-signal=CHLD 02_multi_gpu_spawn/$program --nproc 2 \
             --dataset mnist --data-dir "$scratch/none" --checkpoint-dir "$scratch"
-        [ "$status" -eq 1 ]
-        [[ $output == *"fatal: "* ]]
+        [ "$status" -eq 2 ]
+        [[ $output == *" is missing, plain and as .gz: "* ]]
     done
 }
 
 @test "SIGTERM and SIGKILL to the parent of step 02 leave nobody" {
     for signal in TERM KILL; do
-        02_multi_gpu_spawn/run.sh 2 --epochs 1000 --checkpoint-dir "$scratch" >/dev/null 2>&1 3>&- &
+        02_multi_gpu_spawn/run.sh 2 --epochs 1000 --checkpoint-dir "$scratch" >"$scratch/said.$signal" 2>&1 3>&- &
         parent=$!
-        sleep 1
+        timeout 100 sh -c 'until grep -q "^.CPU0. Epoch" "$0" && grep -q "^.CPU1. Epoch" "$0"; do sleep 0.05; done' "$scratch/said.$signal"
         children=$(pgrep -P $parent)
         kill -$signal $parent
         wait $parent || true
@@ -191,7 +194,7 @@ agree() {
 
 @test "03 runs from a plain shell loop, and --local-rank stands in for LOCAL_RANK" {
     export MASTER_ADDR=127.0.0.1 WORLD_SIZE=2
-    MASTER_PORT=$(python3 -c 'import socket; s = socket.socket(); s.bind(("", 0)); print(s.getsockname()[1])')
+    MASTER_PORT=$(free_port)
     export MASTER_PORT
     RANK=1 03_torchrun_env/train 1 --local-rank=1 --model linear --checkpoint-dir "$scratch" >/dev/null 2>&1 3>&- &
     RANK=0 ok 03_torchrun_env/train 1 --local-rank 0 --model linear --checkpoint-dir "$scratch"

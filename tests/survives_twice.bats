@@ -1,6 +1,8 @@
 #!/usr/bin/env bats
 # Step 05's second starts, where more than one run or another number of ranks has to do with a folder.
 
+load free_port
+
 setup() {
     dir=$BATS_TEST_TMPDIR/checkpoints
 }
@@ -9,7 +11,7 @@ setup() {
 train() {
     local wanted=$1 ranks=$2
     shift 2
-    run env MAX_RESTARTS="${MAX_RESTARTS:-0}" timeout 120 05_fault_tolerance/run.sh "$ranks" --model linear --checkpoint-dir "$dir" "$@"
+    run env MAX_RESTARTS="${MAX_RESTARTS:-0}" timeout 400 05_fault_tolerance/run.sh "$ranks" --model linear --checkpoint-dir "$dir" "$@"
     echo "$output"
     [ "$status" -eq "$wanted" ]
 }
@@ -57,9 +59,9 @@ linear_random.safetensors" ]
 
 @test "a group that has shrunk does not begin again over what it has" {
     train 0 2 --max-steps 4 --save-every-steps 4
-    port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+    port=$(free_port)
     TORCHELASTIC_RESTART_COUNT=1 RANK=0 WORLD_SIZE=1 LOCAL_RANK=0 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port \
-        run timeout 60 05_fault_tolerance/train --model linear --checkpoint-dir "$dir" --max-steps 8
+        run timeout 300 05_fault_tolerance/train --model linear --checkpoint-dir "$dir" --max-steps 8
     [ "$status" -eq 2 ]
     [[ $output == *"the number of ranks has changed"*"--global-batch-size"* ]]
     train 0 1 --max-steps 8 # a new start may
@@ -71,17 +73,20 @@ linear_random.safetensors" ]
     train 0 1 --max-steps 2 --inject kill:1:1@1
 }
 
-@test "two runs in one folder: the second says which process has it, and ends" {
+@test "two runs in one folder: the second says which process has it, and ends; the records stay" {
     said=$BATS_TEST_TMPDIR/said
-    MAX_RESTARTS=0 timeout 120 05_fault_tolerance/run.sh 1 --model linear 10000000 --save-every 0 --checkpoint-dir "$dir" >"$said" 2>&1 3>&- &
+    MAX_RESTARTS=0 timeout 400 05_fault_tolerance/run.sh 1 --model linear 10000000 --save-every 0 --checkpoint-dir "$dir" >"$said" 2>&1 3>&- &
     first=$!
     until grep -q '^\[CPU0\] Epoch' "$said"; do
         kill -0 $first
         sleep 0.1
     done
-    MAX_RESTARTS=3 train 2 1 --max-steps 2
-    pid=$(sed -n "s|.*process \([0-9]*\) on $(uname -n) saves its snapshots in $dir: wait for its end, or name another folder with --checkpoint-dir.*|\1|p" <<<"$output")
+    flight=$(ls -i "$dir/flight")
+    MAX_RESTARTS=3 train 2 3 --max-steps 2
+    [ "$(ls -i "$dir/flight")" = "$flight" ]
+    pid=$(sed -n "s|.*process \([0-9]*\) of the job at [^ ]* on $(uname -n) saves its snapshots in $dir: wait for its end, or name another folder with --checkpoint-dir.*|\1|p" <<<"$output")
     [ "$(cat "/proc/$pid/comm")" = train ]
+    [[ $output == *"$dir is in use by process $pid of the job at "*": waits 10 s at most, in case it is just ending"* ]]
     kill -KILL "$pid"
     wait $first || true
     train 0 1 --max-steps 2 # its file stays, its lock does not
@@ -91,7 +96,7 @@ linear_random.safetensors" ]
     printf '#!/bin/sh\ntrap "exit 1" USR1\necho up\nwhile :; do sleep 0.1; done\n' >"$BATS_TEST_TMPDIR/job"
     chmod +x "$BATS_TEST_TMPDIR/job"
     05_fault_tolerance/restart.sh "$BATS_TEST_TMPDIR/job" >"$BATS_TEST_TMPDIR/said" 2>&1 3>&- &
-    until grep -q up "$BATS_TEST_TMPDIR/said"; do sleep 0.1; done
+    timeout 100 sh -c 'until grep -q up "$0"; do sleep 0.1; done' "$BATS_TEST_TMPDIR/said"
     kill -TERM $!
     status=0
     wait $! || status=$?

@@ -4,9 +4,10 @@
 #include "common/base/log.h"
 #include "common/dist/net.h"
 #include "common/launch/agents.h"
+#include "common/launch/assignment.h"
 #include "tests/child.h"
 
-#define SECONDS 15 // until both must have ended; child.h kills them at 20
+#define SECONDS 60 // until both must have ended; child.h kills them at 120
 
 static int port;
 
@@ -24,7 +25,7 @@ static void join(Agents *agents, Flags *flags, const char *node_rank)
                       "--master-port",
                       number,
                       "--rdzv-conf",
-                      "keep_alive_interval=0.2",
+                      "keep_alive_interval=0.2,keep_alive_max_attempt=300",
                       "sleep",
                       NULL };
     flags_parse(flags, STEP_ENV, sizeof words / sizeof words[0] - 1, words);
@@ -72,7 +73,7 @@ static void run_node_1(const void *context)
 static void test_cannot_say_done(void **state)
 {
     (void)state;
-    close(net_listen("localhost", &port));
+    port = net_free_port();
     FILE *other = tmpfile();
     const pid_t node_0 = child_start(run_node_0, NULL, fileno(other), fileno(other));
     assert_int_equal(child_run(run_node_1, NULL), 0);
@@ -86,10 +87,75 @@ static void test_cannot_say_done(void **state)
     fclose(other);
 }
 
+static void join_only(const void *context)
+{
+    (void)context;
+    static Flags flags;
+    Agents agents;
+    join(&agents, &flags, "1");
+}
+
+/* Ranks that no node can have, from whoever serves as node 0. */
+static void test_impossible_ranks(void **state)
+{
+    (void)state;
+    static const char *const answers[] = { "[3, 3, 0, 1]", "[-1, 3, 0, 1]", "[1, 3, 1]", "{}" };
+    for (size_t i = 0; i < LENGTH(answers); i++) {
+        port = 0;
+        StoreServer *node_0 = store_server_start("localhost", &port);
+        Store store;
+        assert_true(store_connect(&store, "localhost", port, SECONDS));
+        store_set(&store, "none/torchelastic/assigned_ranks/1", answers[i], strlen(answers[i]));
+        store_ping(&store);
+        assert_dies_saying(join_only, NULL, 1, "node 0 gives nonsense for ranks: ", answers[i]);
+        store_free(&store);
+        store_server_stop(node_0);
+    }
+}
+
+/* What node 0 gives those that come and go: each number as large or small as it may be, and one
+ * beyond. */
+static void test_impossible_assignments(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        bool is_possible;
+    } cases[] = {
+        { "[1, 2, 1, 0, 1, 0, 1, 0, 0]", true },
+        { "[4095, 4096, 65535, 3, 4, 2, 3, 9, 9]", true },
+        { "[0, 2, 1, 0, 1, 0, 1, 0, 0]", false },
+        { "[2, 2, 1, 0, 1, 0, 1, 0, 0]", false },
+        { "[1, 4097, 1, 0, 1, 0, 1, 0, 0]", false },
+        { "[1, 2, 0, 0, 1, 0, 1, 0, 0]", false },
+        { "[1, 2, 65536, 0, 1, 0, 1, 0, 0]", false },
+        { "[1, 2, 1, -1, 1, 0, 1, 0, 0]", false },
+        { "[1, 2, 1, 1, 1, 0, 1, 0, 0]", false },
+        { "[1, 2, 1, 0, 1, -1, 1, 0, 0]", false },
+        { "[1, 2, 1, 0, 1, 1, 1, 0, 0]", false },
+        { "[1, 2, 1, 0, 1, 0, 1, -1, 0]", false },
+        { "[1, 2, 1, 0, 1, 0, 1, 0, -1]", false },
+        { "[1, 2, 1, 0, 1, 0, 1, 0]", false },
+        { "{\"status\": 0, \"reason\": \"\"}", true },
+        { "{\"status\": 255, \"reason\": \"over\"}", true },
+        { "{\"status\": 256, \"reason\": \"\"}", false },
+        { "{\"status\": -1, \"reason\": \"\"}", false },
+        { "{\"status\": 0}", false },
+    };
+    for (size_t i = 0; i < LENGTH(cases); i++) {
+        Assignment assignment;
+        const char *text = cases[i].text;
+        if (assignment_decode(&assignment, text, strlen(text)) != cases[i].is_possible)
+            fail_msg("%s is %s", text, cases[i].is_possible ? "refused" : "taken");
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cannot_say_done),
+        cmocka_unit_test(test_impossible_ranks),
+        cmocka_unit_test(test_impossible_assignments),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,8 @@
 /* The command line: what each option gives, which step knows it, and what is refused how. */
 #include "tests/args_child.h"
 
+#define EIGHT_FAULTS "kill:0:1,kill:0:2,kill:0:3,kill:0:4,kill:0:5,kill:0:6,kill:0:7,kill:0:8"
+
 static void test_defaults(void **state)
 {
     (void)state;
@@ -107,7 +109,10 @@ static void test_values(void **state)
         { 5, "--resume auto --init-from b", "resume_auto 1", "init_from b" },
         { 5, "--check-sync 9 --inject kill:1:2", "check_sync 9", "inject kill:1:2" },
         { 5, "--inject none", "check_sync 0", "inject (null)" },
+        { 5, "--inject " EIGHT_FAULTS "," EIGHT_FAULTS, "inject " EIGHT_FAULTS "," EIGHT_FAULTS,
+          "keep 3" },
         { 3, "--local_rank=1 --check-collectives on", "local_rank 1", "check_collectives 1" },
+        { 3, "--local-rank 0", "local_rank 0", "LOCAL_RANK 0" },
     };
     for (size_t i = 0; i < LENGTH(cases); i++) {
         assert_int_equal(run(cases[i].step, cases[i].line), 0);
@@ -146,6 +151,7 @@ static void test_refused(void **state)
         { 5, "--keep 0", "from 1 to" },
         { 5, "--inject kill:1:2,maim:0:2", "--inject must be up to 16 of KIND:RANK:STEP, KIND" },
         { 5, "--inject kill:1:2,", "not \"kill:1:2,\"" },
+        { 5, "--inject " EIGHT_FAULTS "," EIGHT_FAULTS ",exit:0:9", "must be up to 16 of" },
         { 5, "--resume a --init-from b", "--init-from does not go with this --resume" },
         { 4, "--resume auto", "--resume auto comes with step 05" },
         { 1, "--global-batch-size 0", "from 1 to 2147483647 or none" },
@@ -247,6 +253,7 @@ static void test_one_rank_speaks(void **state)
 {
     (void)state;
     setenv("RANK", "1", 1);
+    setenv("WORLD_SIZE", "2", 1);
     setenv("LOCAL_RANK", "1", 1);
     assert_int_equal(run(STEP_ENV, "--help"), 0);
     assert_string_equal(out, "");
@@ -256,7 +263,10 @@ static void test_one_rank_speaks(void **state)
     assert_refused(run(STEP_ENV, "--zzz"), "--zzz");
     assert_int_equal(run(STEP_ENV, "--help"), 0);
     assert_has(out, "Usage: ");
+    assert_int_equal(run(STEP_ENV, "--local-rank 1"), 0); // the environment wins
+    assert_value("LOCAL_RANK 0");
     unsetenv("LOCAL_RANK");
+    unsetenv("WORLD_SIZE");
     unsetenv("RANK");
 }
 

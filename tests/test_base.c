@@ -1,8 +1,10 @@
 /* The small files of common/base: memory, host, element types, signals. */
 #include <malloc.h>
 #include <sched.h>
+#include <sys/sysinfo.h>
 
 #include "common/base/host.h"
+#include "common/base/json_text.h"
 #include "common/base/memory.h"
 #include "common/base/signal_name.h"
 #include "common/base/tensor.h"
@@ -49,10 +51,11 @@ static void test_memory_overflow(void **state)
 static void test_memory_in_use(void **state)
 {
     (void)state;
-    const size_t left = host_free_memory();
-    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    assert_true(left > 0 && left < page * (size_t)sysconf(_SC_PHYS_PAGES));
-    assert_int_equal(status_of_calloc((size_t)sysconf(_SC_PHYS_PAGES), page), 1);
+    struct sysinfo info;
+    assert_int_equal(sysinfo(&info), 0);
+    const size_t left = host_free_memory(), all = info.totalram + info.totalswap;
+    assert_true(left > 0 && left < all * info.mem_unit);
+    assert_int_equal(status_of_calloc(all, info.mem_unit), 1);
     assert_non_null(strstr(err, "out of memory: "));
     assert_non_null(strstr(err, "this machine has"));
     assert_int_equal(status_of_calloc(100 << 20, 1), 0);
@@ -145,6 +148,30 @@ static void test_signal_names(void **state)
     assert_string_equal(signal_name(1000), "signal 1000");
 }
 
+#define NOT_UTF8 "\xef\xbf\xbd" // U+FFFD
+
+/* By table 3-7 of the Unicode standard: nothing overlong, cut short, beyond U+10FFFF, no
+ * surrogates. */
+static void test_json_text(void **state)
+{
+    (void)state;
+    static const char *const cases[][2] = {
+        { "", "" },
+        { "a \"\\\n", "a \"\\\n" },
+        { "\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80", "\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80" },
+        { "\xc3\xa4\xff/b", "\xc3\xa4" NOT_UTF8 "/b" },
+        { "\xc0\xaf", NOT_UTF8 NOT_UTF8 },
+        { "\xed\xa0\x80", NOT_UTF8 NOT_UTF8 NOT_UTF8 },
+        { "\xf4\x90\x80\x80", NOT_UTF8 NOT_UTF8 NOT_UTF8 NOT_UTF8 },
+        { "cut \xe2\x82", "cut " NOT_UTF8 NOT_UTF8 },
+    };
+    for (size_t i = 0; i < LENGTH(cases); i++) {
+        json_t *text = json_text(cases[i][0]);
+        assert_string_equal(json_string_value(text), cases[i][1]);
+        json_decref(text);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -152,6 +179,7 @@ int main(void)
         cmocka_unit_test(test_memory_in_use), cmocka_unit_test(test_host),
         cmocka_unit_test(test_env_counts),    cmocka_unit_test(test_dtypes),
         cmocka_unit_test(test_watchdog),      cmocka_unit_test(test_signal_names),
+        cmocka_unit_test(test_json_text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,12 +13,13 @@ enum { MAX_THREADS = 3, FEW_OUTPUTS = 32 };
 static Rng rng;
 static Device devices[MAX_THREADS]; // devices[i] has i + 1 threads
 
-static void *kept[256];
+enum { MAX_KEPT = 512 };
+static void *kept[MAX_KEPT];
 static int num_kept;
 
 static void *keep(size_t numel, size_t size)
 {
-    assert_true(num_kept < 256);
+    assert_true(num_kept < MAX_KEPT);
     return kept[num_kept++] = mem_calloc(numel, size);
 }
 
@@ -121,8 +122,9 @@ static void test_rounding(void **state)
 
 static const struct {
     int n, in, out;
-} linear_cases[] = { { 5, 9216, 128 }, { 64, 130, 40 },   { 1, 1, 33 },
-                     { 7, 1037, 57 },  { 131, 130, 137 }, { 3, 20, 10 } };
+} linear_cases[] = { { 3, 2, 77 },  { 5, 9216, 128 }, { 64, 130, 40 },
+                     { 1, 1, 33 },  { 7, 1037, 57 },  { 131, 130, 137 },
+                     { 3, 20, 10 }, { 4, 50, 31 },    { 4, 50, 32 } };
 
 static void check_linear(int n, int in, int out)
 {
@@ -170,6 +172,18 @@ static void test_linear(void **state)
         skip();
     for (size_t t = 0; t < LENGTH(linear_cases); t++)
         check_linear(linear_cases[t].n, linear_cases[t].in, linear_cases[t].out);
+
+    // Relu, which lets through what is no number.
+    enum { OUT = 33 };
+    const float *weight = random_floats(OUT), *bias = random_floats(OUT);
+    float y[OUT], with_relu[OUT];
+    for (int i = 0; i < 2; i++) {
+        const float x = i == 0 ? 1 : NAN;
+        devices[0].ops->linear(&devices[0], 1, 1, OUT, false, &x, weight, bias, y);
+        devices[0].ops->linear(&devices[0], 1, 1, OUT, true, &x, weight, bias, with_relu);
+        for (int j = 0; j < OUT; j++)
+            assert_true(isnan(x) ? isnan(with_relu[j]) : with_relu[j] == fmaxf(y[j], 0));
+    }
 }
 
 /* [outer][rows][columns] to [outer][columns][rows]: between channels first and channels last. */

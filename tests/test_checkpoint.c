@@ -128,10 +128,14 @@ static void test_metadata(void **state)
     safetensors_free(file);
 
     run_init(&run, "linear", "sgd", 0, 0);
+    run.args.dropout = false;
+    run.optim.lr = 0.0123456789012345; // every digit, or a resumed run would seem to have another
     save(&run, 7, 0);
     run_free(&run);
     snprintf(path, sizeof path, "%s/epoch_7.safetensors", folder);
     file = safetensors_open(path, error, sizeof error);
+    assert_metadata(file, "dropout", "off");
+    assert_metadata(file, "lr", "0.0123456789012345");
     assert_metadata(file, "input_shape", "20");
     assert_metadata(file, "class_labels", "");
     assert_metadata(file, "mean", "0");

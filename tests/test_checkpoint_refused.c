@@ -62,6 +62,8 @@ static void test_edited(void **state)
         { "\"epoch\":\"3\"", "\"epoch\":\"2147483647\"", "not a number from 0 to 2147483646" },
         { "\"epoch\":\"3\"", "\"epoch\":\"18446744073709551619\"", "\"epoch\" in its metadata" },
         { "\"position\":\"0\"", "\"position\":\"2057\"", "not a number from 0 to 2056" },
+        { "\"position\":\"0\"", "\"position\":\"2056\"", "do not have the checksum they name" },
+        { "\"epoch\":\"3\"", "\"epoch\":\"4\"", "do not have the checksum they name" },
         { "\"shape\":[1,20]", "\"shape\":[20,1]",
           "\"weight\" has shape [20, 1], model linear needs [1, 20]" },
         { "\"shape\":[1,20]", "\"shape\":[1,1,20]", "has shape [1, 1, 20]" },
@@ -191,6 +193,12 @@ static void test_one_rank_warns(void **state)
     assert_non_null(strstr(err, "nothing left to do"));
     assert_int_equal(child_run(load_as_rank_1, &run), 0);
     assert_string_equal(err, "");
+    run.args.epochs = 4;
+    assert_int_equal(child_run(load, &run), 0);
+    assert_null(strstr(err, "nothing left to do"));
+    run.args.max_steps = 1;
+    assert_int_equal(child_run(load, &run), 0);
+    assert_non_null(strstr(err, "nothing left to do"));
     run_free(&run);
 }
 
@@ -207,7 +215,7 @@ static void test_not_finite(void **state)
         run.args.resume = run.args.init_from = NULL;
         save(&run, 3, 0);
         run.args.resume = good;
-        assert_dies_saying(load, &run, 1, good, "\"weight\" has values that are no numbers",
+        assert_dies_saying(load, &run, 2, good, "\"weight\" has values that are no numbers",
                            "use an earlier checkpoint");
         run.args.resume = NULL;
         run.args.init_from = good;
@@ -238,6 +246,38 @@ static void init_as_rank_1(const void *run)
     init_in_child(run);
 }
 
+/* What --amp fp16 saves, here from memory that a GPU would have. */
+static void test_loss_scale(void **state)
+{
+    (void)state;
+    static const struct {
+        LossScale scale;
+        const char *reason;
+    } bad[] = {
+        { { .scale = INFINITY }, "is \"inf 0 0\", not a scale" },
+        { { .scale = 0 }, "is \"0 0 0\"" },
+        { { .scale = -1 }, "is \"-1 0 0\"" },
+        { { .scale = 1, .good_steps = -1 }, "is \"1 -1 0\"" },
+        { { .scale = 1, .skipped = 2 }, "is \"1 0 2\"" }, // of one step
+    };
+    LossScale scale;
+    Run run;
+    save_good(&run);
+    run.device.loss_scale = &scale;
+    run.args.resume = good;
+    for (size_t i = 0; i < LENGTH(bad); i++) {
+        scale = bad[i].scale;
+        save(&run, 3, 0);
+        assert_refused(&run, bad[i].reason);
+    }
+    scale = (LossScale){ .scale = 1024, .good_steps = 7, .skipped = 1 };
+    save(&run, 3, 0);
+    scale = (LossScale){ .scale = 65536 };
+    assert_int_equal(checkpoint_load(&run.checkpoint), 3);
+    assert_true(scale.scale == 1024 && scale.good_steps == 7 && scale.skipped == 1);
+    run_free(&run);
+}
+
 /* A folder that cannot be: under a file. Rank 0 knows it before the training. */
 static void test_no_folder(void **state)
 {
@@ -248,7 +288,7 @@ static void test_no_folder(void **state)
     snprintf(below, sizeof below, "%s/below", good);
     run.args.checkpoint_dir = below;
     assert_dies_saying(save_in_child, &run, 1, "File exists", "--checkpoint-dir");
-    assert_dies_saying(init_in_child, &run, 1, below, "Not a directory", "--checkpoint-dir");
+    assert_dies_saying(init_in_child, &run, 2, below, "Not a directory", "--checkpoint-dir");
     assert_int_equal(child_run(init_as_rank_1, &run), 0); // it saves nothing
     run_free(&run);
 }
@@ -260,6 +300,7 @@ int main(void)
         cmocka_unit_test(test_other_runs), cmocka_unit_test(test_step_too_large),
         cmocka_unit_test(test_warnings),   cmocka_unit_test(test_one_rank_warns),
         cmocka_unit_test(test_not_finite), cmocka_unit_test(test_no_folder),
+        cmocka_unit_test(test_loss_scale),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -10,8 +10,6 @@
 #include "tests/collective_cases.h"
 #include "tests/ranks.h"
 
-#define MAX_SECONDS 120
-
 static void body(Rank *rank)
 {
     const char *backend = getenv("DDP_TEST_BACKEND");
@@ -26,31 +24,31 @@ static void body(Rank *rank)
 static void test_1_rank(void **state)
 {
     (void)state;
-    ranks_run_well(1, MAX_SECONDS, body, NULL);
+    ranks_run_well(1, body, NULL);
 }
 
 static void test_2_ranks(void **state)
 {
     (void)state;
-    ranks_run_well(2, MAX_SECONDS, body, NULL);
+    ranks_run_well(2, body, NULL);
 }
 
 static void test_3_ranks(void **state)
 {
     (void)state;
-    ranks_run_well(3, MAX_SECONDS, body, NULL);
+    ranks_run_well(3, body, NULL);
 }
 
 static void test_4_ranks(void **state)
 {
     (void)state;
-    ranks_run_well(4, MAX_SECONDS, body, NULL);
+    ranks_run_well(4, body, NULL);
 }
 
 static void test_5_ranks(void **state)
 {
     (void)state;
-    ranks_run_well(5, MAX_SECONDS, body, NULL);
+    ranks_run_well(5, body, NULL);
 }
 
 int main(void)

@@ -82,6 +82,7 @@ static void test_config_refused(void **state)
         { "lr: *a\n", "", "/c.yaml:1: names and values are single words" },
         { "seed: 1\nlr:\n", "", "/c.yaml:2: lr has no value" },
         { "resume: ~\n", "", "/c.yaml:1: resume has no value" },
+        { "resume: null\n", "", "/c.yaml:1: resume has no value" },
         { "data_dir: ''\n", "", "/c.yaml:1: data-dir must not be empty" },
         { "data_dir: \"a\\0b\"\n", "", "/c.yaml:1: names and values have no NUL bytes" },
         { "data_dir: !!binary L3RtcA==\n", "", "/c.yaml:1: names and values have no !tags" },

@@ -9,8 +9,8 @@ static float *conv_import(ConvShape s, const float *weight)
                             .ndim = 4,
                             .numel = (size_t)s.out_channels * conv_filter_numel(s) };
     float *array = zeros(tensor.numel);
-    devices[0].ops->import(&devices[0], &tensor, (WeightLayout){ .kind = WEIGHT_CONV },
-                           fetch_floats(weight, tensor.numel), array);
+    devices[0].ops->import(&devices[0], &tensor, s.in_channels, fetch_floats(weight, tensor.numel),
+                           array);
     return array;
 }
 
@@ -20,8 +20,7 @@ static float *conv_export(ConvShape s, const float *array)
                             .ndim = 4,
                             .numel = (size_t)s.out_channels * conv_filter_numel(s) };
     float *weight = keep(tensor.numel, sizeof *weight);
-    devices[0].ops->export(&devices[0], &tensor, (WeightLayout){ .kind = WEIGHT_CONV }, array,
-                           weight);
+    devices[0].ops->export(&devices[0], &tensor, s.in_channels, array, weight);
     return to_device(weight, tensor.numel * sizeof *weight);
 }
 
@@ -105,6 +104,41 @@ static void test_conv_relu_pool(void **state)
             check_conv(conv_cases[i].shape, conv_cases[i].n, true);
 }
 
+/* Of whole numbers sums are exact, and many of a 2 x 2 are equal: PyTorch takes the first. */
+static void test_first_of_equals(void **state)
+{
+    (void)state;
+    static const ConvCase cases[] = { { { 5, 9, 7, 3 }, 3 }, { { 2, 6, 33, 5 }, 4 } };
+    for (size_t t = 0; t < sizeof cases / sizeof cases[0]; t++) {
+        const ConvShape s = cases[t].shape;
+        const int n = cases[t].n, size = conv_out_size(s), units = (size / 2) * (size / 2);
+        const size_t numel[2] = { (size_t)n * s.in_channels * s.in_size * s.in_size,
+                                  (size_t)s.out_channels * conv_filter_numel(s) };
+        float *whole[2];
+        for (int i = 0; i < 2; i++) {
+            float *values = keep(numel[i], sizeof *values);
+            for (size_t j = 0; j < numel[i]; j++)
+                values[j] = (float)(rng_next(&rng) % 3) - 1;
+            whole[i] = to_device(values, numel[i] * sizeof *values);
+        }
+        const float *x = whole[0], *weight = whole[1], *bias = zeros(s.out_channels);
+        const size_t y_numel = (size_t)n * s.out_channels * units;
+        double *full = keep((size_t)n * s.out_channels * size * size, sizeof *full);
+        uint8_t *expected = keep(y_numel, 1), *argmax = keep_on_device(y_numel, 1);
+        reference_conv(s, n, channels_first(n, s.in_channels, s.in_size * s.in_size, x),
+                       as_double(weight, numel[1]), as_double(bias, s.out_channels), full);
+        reference_pool(n * s.out_channels, size, full, keep(y_numel, sizeof(double)), expected);
+        devices[0].ops->conv_reserve(&devices[0], s);
+        devices[0].ops->conv_relu_pool(&devices[0], s, n, x, conv_import(s, weight), bias,
+                                       zeros(y_numel), argmax);
+        const uint8_t *named = fetch(argmax, y_numel);
+        for (int i = 0; i < n * units; i++)
+            for (int c = 0; c < s.out_channels; c++)
+                assert_int_equal(named[i * s.out_channels + c],
+                                 expected[(i / units * s.out_channels + c) * units + i % units]);
+    }
+}
+
 /* Outputs, their gradients and argmax need not belong to the inputs: all are random. */
 static void check_conv_grad(ConvShape s, int n, bool pooled, bool input)
 {
@@ -153,13 +187,8 @@ static void check_conv_grad(ConvShape s, int n, bool pooled, bool input)
         float *ours_dweight = conv_import(s, old_dweight);
         float *ours_dbias = copy_of(old_dbias, s.out_channels);
         device->ops->conv_reserve(device, s);
-        if (pooled)
-            device->ops->conv_relu_pool_grad(device, s, n, x, y, argmax, conv_import(s, weight),
-                                             scale, ours_dy, ours_dweight, ours_dbias,
-                                             input ? ours_dx : NULL);
-        else
-            device->ops->conv_relu_grad(device, s, n, x, y, conv_import(s, weight), scale, ours_dy,
-                                        ours_dweight, ours_dbias, input ? ours_dx : NULL);
+        device->ops->conv_grad(device, s, n, x, y, pooled ? argmax : NULL, conv_import(s, weight),
+                               scale, ours_dy, ours_dweight, ours_dbias, input ? ours_dx : NULL);
         assert_floats_close(conv_export(s, ours_dweight), dweight, weight_numel);
         assert_floats_close(ours_dbias, dbias, s.out_channels);
         if (input)
@@ -193,6 +222,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(test_conv_relu, forget),
         cmocka_unit_test_teardown(test_conv_relu_pool, forget),
+        cmocka_unit_test_teardown(test_first_of_equals, forget),
         cmocka_unit_test_teardown(test_conv_relu_grad, forget),
         cmocka_unit_test_teardown(test_conv_relu_pool_grad, forget),
     };

@@ -33,7 +33,7 @@ static void test_gradients_are_the_mean_whatever_the_buckets_and_the_order(void 
 {
     (void)state;
     for (int world_size = 1; world_size <= 4; world_size++)
-        ranks_run_well(world_size, MAX_SECONDS, mean_body, NULL);
+        ranks_run_well(world_size, mean_body, NULL);
 }
 
 static void order_body(Rank *rank)
@@ -62,7 +62,7 @@ static void order_body(Rank *rank)
 static void test_buckets_leave_early_and_in_index_order(void **state)
 {
     (void)state;
-    ranks_run_well(2, MAX_SECONDS, order_body, NULL);
+    ranks_run_well(2, order_body, NULL);
 }
 
 static void no_sync_body(Rank *rank)
@@ -90,8 +90,8 @@ static void no_sync_body(Rank *rank)
 static void test_no_sync_adds_up_and_sends_once(void **state)
 {
     (void)state;
-    ranks_run_well(1, MAX_SECONDS, no_sync_body, NULL);
-    ranks_run_well(3, MAX_SECONDS, no_sync_body, NULL);
+    ranks_run_well(1, no_sync_body, NULL);
+    ranks_run_well(3, no_sync_body, NULL);
 }
 
 /* Parameter 2 is used by the last rank only, 4 in a pass without sync only, 6 by nobody. */
@@ -140,7 +140,7 @@ static void test_unused_parameters(void **state)
 {
     (void)state;
     for (int world_size = 1; world_size <= 3; world_size++)
-        ranks_run_well(world_size, MAX_SECONDS, unused_body, NULL);
+        ranks_run_well(world_size, unused_body, NULL);
 }
 
 static void identical_body(Rank *rank)
@@ -165,7 +165,7 @@ static void test_replicas_get_the_same_bits(void **state)
 {
     (void)state;
     for (int world_size = 2; world_size <= 5; world_size++)
-        ranks_run_well(world_size, MAX_SECONDS, identical_body, NULL);
+        ranks_run_well(world_size, identical_body, NULL);
 }
 
 int main(void)

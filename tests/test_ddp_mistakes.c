@@ -44,7 +44,7 @@ static void switched_body(Rank *rank)
 static void expect_mistake(void (*body)(Rank *rank), int rank, const char *text)
 {
     RankEnd end[MAX_RANKS];
-    ranks_run(2, MAX_SECONDS, body, NULL, end);
+    ranks_run(2, body, NULL, end);
     expect_error(end, rank, text);
 }
 

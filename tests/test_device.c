@@ -123,9 +123,6 @@ static void test_layouts(void **state)
     (void)state;
     const Tensor conv = { .shape = { 2, 3, 2, 2 }, .ndim = 4, .numel = 24 };
     const Tensor linear = { .shape = { 2, 12 }, .ndim = 2, .numel = 24 };
-    const WeightLayout is_conv = { .kind = WEIGHT_CONV };
-    const WeightLayout after_conv = { .kind = WEIGHT_AFTER_CONV, .channels = 3, .size = 2 };
-    const WeightLayout plain = { .kind = WEIGHT_PLAIN };
     const float expected[12] = { 0, 4, 8, 1, 5, 9, 2, 6, 10, 3, 7, 11 };
     float host[24], array[24], back[24];
     for (int i = 0; i < 24; i++)
@@ -137,15 +134,14 @@ static void test_layouts(void **state)
     float *memory = device_malloc(&device, sizeof array);
     for (int t = 0; t < 2; t++) {
         const Tensor *tensor = t == 0 ? &conv : &linear;
-        const WeightLayout layout = t == 0 ? is_conv : after_conv;
-        device.ops->import(&device, tensor, layout, host, memory);
+        device.ops->import(&device, tensor, 3, host, memory);
         device_copy(&device, array, memory, sizeof array, COPY_TO_HOST);
         for (int i = 0; i < 24; i++)
             assert_true(array[i] == expected[i % 12] + i / 12 * 12);
-        device.ops->export(&device, tensor, layout, memory, back);
+        device.ops->export(&device, tensor, 3, memory, back);
         assert_memory_equal(back, host, sizeof host);
     }
-    device.ops->import(&device, &linear, plain, host, memory);
+    device.ops->import(&device, &linear, 1, host, memory);
     device_copy(&device, array, memory, sizeof array, COPY_TO_HOST);
     assert_memory_equal(array, host, sizeof host);
     device_release(&device, memory);

@@ -4,6 +4,7 @@
  */
 #include "tests/child.h"
 
+#include "common/base/args.h"
 #include "common/base/host.h"
 #include "common/base/log.h"
 #include "common/dist/dist_env.h"
@@ -163,6 +164,53 @@ static void test_line(void **state)
         if (strstr(err, words[i]) == NULL)
             fail_msg("\"%s\" is not in %s", words[i], err);
     assert_ptr_equal(strchr(err, '\n'), err + strlen(err) - 1);
+    assert_int_equal(child_run(log_env, "RANK=0 WORLD_SIZE=2 LOCAL_RANK=0"), 0);
+    assert_non_null(strstr(err, "] node ? (nobody numbers the nodes) is host "));
+}
+
+static void parse(Step step, const char *list)
+{
+    Args args;
+    char *argv[] = { "train", NULL };
+    set_variables(list);
+    args_parse(&args, step, 1, argv);
+}
+
+static void parse_01(const void *list)
+{
+    parse(STEP_SINGLE, list);
+}
+
+static void parse_02(const void *list)
+{
+    parse(STEP_SPAWN, list);
+}
+
+static void parse_03(const void *list)
+{
+    parse(STEP_ENV, list);
+}
+
+/* Steps that know no launcher would train in each of its ranks. Whoever merely has such variables
+ * around it is no rank. */
+static void test_steps_without_launcher(void **state)
+{
+    (void)state;
+    static const char *const several[] = { "RANK=0 WORLD_SIZE=3 LOCAL_RANK=0",
+                                           "OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=3",
+                                           SLURM_RANK "SLURM_NTASKS=9", "PMI_RANK=0 PMI_SIZE=2" };
+    static const char *const alone[] = { "", "RANK=0 WORLD_SIZE=1", "LOCAL_RANK=0 WORLD_SIZE=2",
+                                         SLURM_JOB, "SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=1" };
+    for (size_t i = 0; i < LENGTH(several); i++) {
+        assert_dies_saying(parse_01, several[i], 2, "step 01 knows no launcher", "without one, or",
+                           "if no others are there, unset ");
+        assert_dies_saying(parse_02, several[i], 2, "step 02 knows no launcher", "with --nproc");
+        assert_int_equal(child_run(parse_03, several[i]), 0);
+    }
+    for (size_t i = 0; i < LENGTH(alone); i++) {
+        assert_int_equal(child_run(parse_01, alone[i]), 0);
+        assert_int_equal(child_run(parse_02, alone[i]), 0);
+    }
 }
 
 int main(void)
@@ -170,7 +218,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_launchers),      cmocka_unit_test(test_threads),
         cmocka_unit_test(test_tasks_per_node), cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_line),
+        cmocka_unit_test(test_line),           cmocka_unit_test(test_steps_without_launcher),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,6 +16,7 @@
 static const Failure EXAMPLE = {
     .status = 137,
     .signal = 9,
+    .is_unread = true,
     .time = 1763700000.25,
     .node = 3,
     .rank = 27,
@@ -30,6 +31,7 @@ static void assert_same(const Failure *a, const Failure *b)
 {
     assert_int_equal(a->status, b->status);
     assert_int_equal(a->signal, b->signal);
+    assert_true(a->is_unread == b->is_unread);
     assert_true(a->time == b->time);
     assert_int_equal(a->node, b->node);
     assert_int_equal(a->rank, b->rank);
@@ -63,7 +65,7 @@ static void test_text_that_is_not_utf8(void **state)
     Failure failure = EXAMPLE, back;
     strcpy(failure.log, "/tmp/\xff\xfe");
     round_trip(&failure, &back);
-    strcpy(failure.log, "?");
+    strcpy(failure.log, "/tmp/\xef\xbf\xbd\xef\xbf\xbd"); // U+FFFD
     assert_same(&failure, &back);
 }
 
@@ -151,7 +153,7 @@ static void test_error_file_that_is_a_pipe(void **state)
     assert_int_equal(mkfifo(path, 0600), 0);
 
     Failure failure;
-    alarm(20);
+    alarm(120);
     failure_of_worker(&failure, &(Worker){ .status = 3 }, 0, 0, &logs);
     alarm(0);
     assert_int_equal(failure.status, 3);

@@ -17,7 +17,7 @@
 #include "tests/collective_cases.h"
 #include "tests/ranks.h"
 
-enum { MAX_COUNT = 100003, MAX_SECONDS = 120 };
+enum { MAX_COUNT = 100003 };
 
 static void join(Rank *rank, ProcessGroup *pg)
 {
@@ -78,7 +78,7 @@ static void test_tree_by_hand(void **state)
 {
     (void)state;
     for (int world_size = 1; world_size <= 8; world_size *= 2)
-        ranks_run_well(world_size, MAX_SECONDS, tree_body, NULL);
+        ranks_run_well(world_size, tree_body, NULL);
 }
 
 static void cases_body(Rank *rank)
@@ -92,7 +92,7 @@ static void cases_body(Rank *rank)
 static void test_all_collectives(void **state)
 {
     (void)state;
-    ranks_run_well(4, MAX_SECONDS, cases_body, NULL);
+    ranks_run_well(4, cases_body, NULL);
 }
 
 /* A part of the group may have any size, and adds up in any order. */
@@ -110,7 +110,7 @@ static void parts_body(Rank *rank)
 static void test_parts(void **state)
 {
     (void)state;
-    ranks_run_well(4, MAX_SECONDS, parts_body, NULL);
+    ranks_run_well(4, parts_body, NULL);
 }
 
 static void disagreeing_body(Rank *rank)
@@ -145,17 +145,17 @@ static void test_refused(void **state)
 {
     (void)state;
     RankEnd end[MAX_RANKS];
-    ranks_run(2, 15, disagreeing_body, NULL, end);
+    ranks_run(2, disagreeing_body, NULL, end);
     for (int rank = 0; rank < 2; rank++) {
         expect_error_at_once(end, rank, "the ranks disagree: rank ");
         expect_error(end, rank, "--check-collectives off, --reduce-order fixed");
     }
-    ranks_run(3, 15, three_body, NULL, end);
+    ranks_run(3, three_body, NULL, end);
     expect_usage(&end[0], "--reduce-order fixed is for 1, 2, 4 or 8 ranks, not for 3");
     assert_int_equal(end[1].status, 2);
     if (!backend_mpi.available)
         return;
-    ranks_run(1, 15, mpi_body, NULL, end);
+    ranks_run(1, mpi_body, NULL, end);
     expect_usage(&end[0], "--reduce-order fixed is for --backend tcp");
 }
 

@@ -150,7 +150,16 @@ static void test_nobody_waits(void **state)
         call(&record, 0, 0, 10, 11, 0);
         save_record(&record);
     }
-    expect_verdict("Between two calls, ranks 0 to 2 ended too soon");
+    expect_verdict("Without a last word, ranks 0 to 2 ended too soon: killed (SIGKILL)");
+    FlightRecord record = model(1);
+    strcpy(record.error, "cannot write");
+    save_record(&record);
+    expect_verdict("Between two calls, ranks 0 to 2 ended too soon: the last lines");
+    record.attempt = 0; // it never joined: its command line asks for something impossible
+    record.created_ns++;
+    record.rank = record.world_size = 1;
+    save(&record, sizeof record, record.rank = 0);
+    expect_verdict("Before the first call, rank 0 ended too soon: the last lines");
 }
 
 /* Ranks of an earlier attempt, of a larger world, are nobody's business. */

@@ -1,4 +1,5 @@
 /* Runs that hang, and who is named by their flight records. */
+#include "common/dist/tcp_mesh.h"
 #include "tests/flight_run.h"
 
 static float data[10];
@@ -20,7 +21,7 @@ static void test_a_stopped_rank(void **state)
 {
     (void)state;
     RankEnd end[MAX_RANKS];
-    ranks_run(3, PATIENCE, stopped_body, NULL, end);
+    ranks_run(3, stopped_body, NULL, end);
     if (end[0].status != 0)
         fail_msg("%s", end[0].errors);
 }
@@ -44,7 +45,7 @@ static void test_a_rank_that_does_something_else(void **state)
 {
     (void)state;
     RankEnd end[MAX_RANKS];
-    ranks_run(2, PATIENCE, busy_body, NULL, end);
+    ranks_run(2, busy_body, NULL, end);
     if (end[1].status != 0)
         fail_msg("%s", end[1].errors);
 }
@@ -52,9 +53,9 @@ static void test_a_rank_that_does_something_else(void **state)
 /* Rank 1 comes after the time of the call is over. */
 static void late_body(Rank *rank)
 {
-    rank->args.timeout = 1;
     ProcessGroup pg;
     join(rank, &pg);
+    ((Mesh *)pg.state)->timeout = 1; // the mesh is what the backend's state begins with
     if (rank->rank == 1)
         await_call(0, 1, true);
     meet(&pg);
@@ -64,7 +65,7 @@ static void test_a_rank_that_comes_too_late(void **state)
 {
     (void)state;
     RankEnd end[MAX_RANKS];
-    ranks_run(2, PATIENCE, late_body, NULL, end);
+    ranks_run(2, late_body, NULL, end);
     expect_error(end, 0, "rank 1 is missing in barrier #1 after 1 s");
     expect_verdict(false, "rank 0 waits for rank 1. Rank 1 (process ");
     expect_verdict(false, " came when the others had given up, at flight_run.c:");
@@ -86,7 +87,7 @@ static void test_ranks_that_call_something_else(void **state)
 {
     (void)state;
     RankEnd end[MAX_RANKS];
-    ranks_run(3, PATIENCE, mismatch_body, NULL, end);
+    ranks_run(3, mismatch_body, NULL, end);
     char text[256];
     snprintf(text, sizeof text,
              "The ranks' calls differ: rank 1 calls broadcast #2 of 10 int32 from rank 0 at "
@@ -117,7 +118,7 @@ static void test_the_end_of_a_chain_is_named(void **state)
 {
     (void)state;
     RankEnd end[MAX_RANKS];
-    ranks_run(4, PATIENCE, parts_body, NULL, end);
+    ranks_run(4, parts_body, NULL, end);
     expect_verdict(false, " wait");
     expect_verdict(false, " for rank 3. Rank 3 (process ");
 }

@@ -103,20 +103,20 @@ static void test_in_the_way(void **state)
         for (int deep = 0; deep < 2; deep++) {
             const char *path = below(deep ? under : kinds[i]);
             assert_dies_saying(create, path, 1, top, kinds[i], "name another with --some-dir");
-            assert_dies_saying(check, path, 1, top, kinds[i], "name another with --some-dir");
+            assert_dies_saying(check, path, 2, top, kinds[i], "name another with --some-dir");
         }
     }
-    assert_dies_saying(check, "/dev/null/x", 1, "/dev/null", "Not a directory");
-    assert_dies_saying(check, "/proc/x", 1, "/proc",
+    assert_dies_saying(check, "/dev/null/x", 2, "/dev/null", "Not a directory");
+    assert_dies_saying(check, "/proc/x", 2, "/proc",
                        "--some-dir"); // writable, to judge by its mode
 
     char name[300] = "", deep[PATH_MAX] = "";
     memset(name, 'n', sizeof name - 1);
-    assert_dies_saying(check, name, 1, "File name too long");
+    assert_dies_saying(check, name, 2, "File name too long");
     assert_dies_saying(create, name, 1, "File name too long");
     memcpy(deep, "/tmp", 4);
     memset(deep + 4, '/', sizeof deep - 5); // exists, and leaves no room for a name
-    assert_dies_saying(check, deep, 1, "cannot write into the folder /tmp////");
+    assert_dies_saying(check, deep, 2, "cannot write into the folder /tmp////");
 }
 
 static void test_no_permission(void **state)
@@ -125,12 +125,12 @@ static void test_no_permission(void **state)
     assert_int_equal(chmod(top, 0755), 0);
     create(below("locked"));
     assert_int_equal(chmod(below("locked"), 0555), 0);
-    assert_dies_saying(check_as_nobody, below("locked"), 1, "locked", "Permission denied");
-    assert_dies_saying(check_as_nobody, below("locked/x"), 1, "locked", "Permission denied");
+    assert_dies_saying(check_as_nobody, below("locked"), 2, "locked", "Permission denied");
+    assert_dies_saying(check_as_nobody, below("locked/x"), 2, "locked", "Permission denied");
     assert_dies_saying(create_as_nobody, below("locked/x"), 1, "locked/x", "Permission denied");
     assert_int_equal(child_run(create_as_nobody, below("locked")), 0); // it is there
     assert_int_equal(chmod(below("locked"), 0000), 0);
-    assert_dies_saying(check_as_nobody, below("locked/x"), 1, "locked/x", "Permission denied");
+    assert_dies_saying(check_as_nobody, below("locked/x"), 2, "locked/x", "Permission denied");
 }
 
 static int make_top(void **state)

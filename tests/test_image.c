@@ -31,6 +31,10 @@ static void test_pgm(void **state)
     assert_int_equal(image.pixels[0], 128);
     assert_int_equal(image.pixels[1], 255);
     image_free(&image);
+    assert_true(READ(&image, "P5 2 1 256\n\0\x80\1\0")); // does not fit into one byte any more
+    assert_int_equal(image.pixels[0], 128);
+    assert_int_equal(image.pixels[1], 255);
+    image_free(&image);
 }
 
 static void test_damaged(void **state)
@@ -45,6 +49,7 @@ static void test_damaged(void **state)
         { "P5", "header" },
         { "P5 3", "header" },
         { "P5 0 2 255\n", "header" },
+        { "P5 2 0 255\n", "header" },
         { "P5 -1 2 255\n", "header" },
         { "P5 4097 1 255\n", "exceed" },
         { "P5 99999999999999999999 1 255\n", "header" },
@@ -53,6 +58,7 @@ static void test_damaged(void **state)
         { "P5 3 2 255\n12345", "cut off" },
         { "P5 2 1 65535\n123", "of 2 x 1 pixels 1 are there" },
         { "P2 2 1 9\n1 10\n", "damaged" }, // above what it calls the largest
+        { "P5 2 1 9\n\1\12", "of 2 x 1 pixels 1 are there" }, // and so is this
         { "P2 2 1 9\n1 x\n", "damaged" },
         { "\x89PNG", "PNG" },
         { "\x89PNG\r\n\x1a\nmuch of nothing", "PNG" },
@@ -135,6 +141,63 @@ static void test_as_it_is(void **state)
     draw_hook(hook); // not in the middle
     assert_true(mnist_form(&(Image){ MNIST_SIDE, MNIST_SIDE, hook }, other));
     assert_memory_equal(hook, other, sizeof hook);
+
+    // Dark on light it is not as it should be, whatever its size.
+    uint8_t inverted[MNIST_PIXELS], moved[MNIST_PIXELS];
+    for (int i = 0; i < MNIST_PIXELS; i++)
+        inverted[i] = 255 - hook[i];
+    assert_true(mnist_form(&(Image){ MNIST_SIDE, MNIST_SIDE, inverted }, other));
+    Image image = sheet(hook, 100, 1, 9, 9, false);
+    assert_true(mnist_form(&image, moved));
+    image_free(&image);
+    assert_memory_equal(other, moved, sizeof other);
+}
+
+/* Paper of many shades, a stroke that runs out of the picture: neither changes what is seen. */
+static void test_paper_and_edge(void **state)
+{
+    (void)state;
+    uint8_t hook[MNIST_PIXELS], clean[MNIST_PIXELS], other[MNIST_PIXELS];
+    draw_hook(hook);
+    Image image = sheet(hook, 60, 1, 20, 20, false);
+    assert_true(mnist_form(&image, clean));
+    for (int i = 0; i < 60 * 60; i++)
+        if (image.pixels[i] == 0)
+            image.pixels[i] = (uint8_t)(i % 31); // less than an eighth of the ink
+    assert_true(mnist_form(&image, other));
+    image_free(&image);
+    assert_memory_equal(clean, other, sizeof clean);
+
+    uint8_t cut[24 * 20]; // the hook runs along the left edge and the lower one
+    for (int i = 0; i < 24 * 20; i++)
+        cut[i] = hook[i / 20 * MNIST_SIDE + 8 + i % 20];
+    assert_true(mnist_form(&(Image){ 20, 24, cut }, other));
+    assert_memory_equal(clean, other, sizeof clean);
+}
+
+/* A bar at the left and a dot at the far right, 20 wide: the centre of mass belongs into the
+ * middle, but no part of the digit is lost for that. */
+static void test_lopsided(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        uint8_t digit[60 * 60] = { 0 }, pixels[MNIST_PIXELS];
+        for (int j = 0; j < 20; j++)
+            for (int k = 0; k < 3; k++) {
+                const int along = 10 + j, across = i % 2 == 0 ? 10 + k : 29 - k;
+                digit[i < 2 ? along * 60 + across : across * 60 + along] = 255;
+            }
+        const int dot = i % 2 == 0 ? 29 : 10;
+        digit[i < 2 ? 20 * 60 + dot : dot * 60 + 20] = 255;
+        assert_true(mnist_form(&(Image){ 60, 60, digit }, pixels));
+        int ink = 0, at_edge = 0; // a bar at the left is as far to the right as 20 of 28 can be
+        for (int j = 0; j < MNIST_PIXELS; j++)
+            ink += pixels[j] == 255;
+        for (int j = 0, edge = i % 2 == 0 ? 27 : 0; j < MNIST_SIDE; j++)
+            at_edge += pixels[i < 2 ? j * MNIST_SIDE + edge : edge * MNIST_SIDE + j] == 255;
+        assert_int_equal(ink, 3 * 20 + 1);
+        assert_int_equal(at_edge, 1);
+    }
 }
 
 static void test_small_and_empty(void **state)
@@ -151,6 +214,23 @@ static void test_small_and_empty(void **state)
     for (int i = 0; i < MNIST_PIXELS; i++)
         ink += pixels[i] == 255;
     assert_int_equal(ink, 20);
+    ink = 0; // and one of 1 x 4000 one of 1 x 20
+    memset(wide, 0, sizeof wide);
+    for (int y = 10; y < 4010; y++)
+        wide[3 * y + 1] = 255;
+    assert_true(mnist_form(&(Image){ 3, 4096, wide }, pixels));
+    for (int i = 0; i < MNIST_PIXELS; i++)
+        ink += pixels[i] == 255;
+    assert_int_equal(ink, 20);
+    assert_true(mnist_form(&(Image){ 1, 4096, wide }, pixels)); // all of it is edge
+    memset(wide, 0, sizeof wide);
+    for (int i = 10; i < 90; i++) // thin strokes grow faint when they shrink, and are made strong
+        wide[i * 102] = 200;
+    assert_true(mnist_form(&(Image){ 101, 100, wide }, pixels));
+    ink = 0;
+    for (int i = 0; i < MNIST_PIXELS; i++)
+        ink += pixels[i] == 255;
+    assert_in_range(ink, 1, 20);
     for (int i = 0; i < 3 * 4096; i++)
         wide[i] = 200 + i % 20; // paper is never all of one shade
     assert_false(mnist_form(&(Image){ 4096, 3, wide }, pixels));
@@ -200,6 +280,8 @@ int main(void)
         cmocka_unit_test(test_damaged),
         cmocka_unit_test(test_size_place_and_polarity),
         cmocka_unit_test(test_as_it_is),
+        cmocka_unit_test(test_paper_and_edge),
+        cmocka_unit_test(test_lopsided),
         cmocka_unit_test(test_small_and_empty),
         cmocka_unit_test(test_mnist_comes_back),
     };

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "common/base/log.h"
-#include "common/dist/restarts.h"
+#include "common/dist/env.h"
 #include "common/fault/check_sync.h"
 #include "common/fault/inject.h"
 #include "tests/ranks.h"
@@ -177,7 +177,7 @@ static void test_a_rank_that_is_not_there(void **state)
 {
     (void)state;
     RankEnd end[MAX_RANKS];
-    ranks_run(1, 30, bad_rank_body, NULL, end);
+    ranks_run(1, bad_rank_body, NULL, end);
     assert_int_equal(end[0].status, 2);
     const char *line = "--inject kill:0:1,kill:7:1: there is no rank 7, the last of 1 is 0\n";
     if (strstr(end[0].errors, line) == NULL)
@@ -232,7 +232,7 @@ static void test_replicas_that_differ_are_named(void **state)
     };
     for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++) {
         RankEnd end[MAX_RANKS];
-        ranks_run(4, 30, sync_body, (void *)&changes[i], end);
+        ranks_run(4, sync_body, (void *)&changes[i], end);
         for (int rank = 0; rank < 4; rank++)
             expect_error(end, rank, changes[i].line);
     }
@@ -242,8 +242,8 @@ static void test_replicas_that_agree(void **state)
 {
     (void)state;
     const Change none = { 0 }, all = { 0, 3, { true, true, true, true }, NULL };
-    ranks_run_well(4, 30, sync_body, (void *)&none);
-    ranks_run_well(4, 30, sync_body, (void *)&all);
+    ranks_run_well(4, sync_body, (void *)&none);
+    ranks_run_well(4, sync_body, (void *)&all);
 }
 
 int main(void)

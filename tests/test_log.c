@@ -1,6 +1,9 @@
 /* Lines on standard output and error, whole and in order, and the two ways to give up. */
+#include <jansson.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/base/log.h"
 #include "tests/child.h"
@@ -83,6 +86,7 @@ static void test_usage_error(void **state)
     for (size_t i = 0; i < LENGTH(cases); i++) {
         if (cases[i].local_rank != NULL) {
             setenv("RANK", "1", 1);
+            setenv("WORLD_SIZE", "4", 1);
             setenv("LOCAL_RANK", cases[i].local_rank, 1);
         }
         assert_int_equal(child_run(misuse, NULL), 2);
@@ -126,6 +130,38 @@ static void test_hostile_lines(void **state)
     assert_string_equal(at, "a?b?[2J?c\xc3\xa4\n\n");
     assert_int_equal(strlen(err), 4095);
     assert_ptr_equal(strchr(err, '\n'), err + 4094);
+}
+
+static void die_with(const void *message)
+{
+    log_set_rank(0, 1);
+    die("%s", (const char *)message);
+}
+
+/* What a launcher reads is JSON, which is UTF-8; the name of a file need not be. */
+static void test_recorded_error(void **state)
+{
+    (void)state;
+    static const char *const cases[][2] = { { "a \"\\\x1b[2J", "a \"\\?[2J" },
+                                            { "\xc3\xa4", "\xc3\xa4" },
+                                            { "\xc3\xa4 \xff\xc3",
+                                              "\xc3\xa4 \xef\xbf\xbd\xef\xbf\xbd" } };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char folder[] = "/tmp/test_log.XXXXXX", path[64];
+        assert_non_null(mkdtemp(folder));
+        snprintf(path, sizeof path, "%s/error.json", folder);
+        setenv("TORCHELASTIC_ERROR_FILE", path, 1);
+        assert_int_equal(child_run(die_with, cases[i][0]), 1);
+        unsetenv("TORCHELASTIC_ERROR_FILE");
+        json_t *error = json_load_file(path, 0, NULL);
+        const char *message = json_string_value(json_object_get(error, "message"));
+        assert_non_null(message);
+        assert_string_equal(message, cases[i][1]);
+        assert_true(json_integer_value(json_object_get(error, "timestamp")) > 0);
+        json_decref(error);
+        unlink(path);
+        rmdir(folder);
+    }
 }
 
 static void *write_many(void *context)
@@ -201,10 +237,15 @@ static void test_die_in_thread(void **state)
 static void test_clock(void **state)
 {
     (void)state;
+    struct timespec start, end;
+    clock_gettime(CLOCK_MONOTONIC, &start);
     const double before = seconds_now();
     usleep(20000);
     const double passed = seconds_now() - before;
-    assert_true(passed >= 0.02 && passed < 10);
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    assert_true(passed >= 0.02);
+    assert_true(passed <= difftime(end.tv_sec, start.tv_sec) +
+                              1e-9 * (double)(end.tv_nsec - start.tv_nsec) + 1e-6);
 }
 
 int main(void)
@@ -214,7 +255,7 @@ int main(void)
         cmocka_unit_test(test_labels),          cmocka_unit_test(test_checks),
         cmocka_unit_test(test_usage_error),     cmocka_unit_test(test_hostile_lines),
         cmocka_unit_test(test_lines_are_whole), cmocka_unit_test(test_die_in_thread),
-        cmocka_unit_test(test_clock),
+        cmocka_unit_test(test_clock),           cmocka_unit_test(test_recorded_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

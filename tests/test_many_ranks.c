@@ -115,7 +115,7 @@ static void test_sums_bytes_and_messages_are_those_of_the_formula(void **state)
         const long n = strtol(next, &end, 10);
         if (end == next || n < 1 || n > MAX_RANKS)
             fail_msg("RANKS is \"%s\", not numbers from 1 to %d", getenv("RANKS"), MAX_RANKS);
-        ranks_run_well((int)n, SECONDS, many_body, NULL);
+        ranks_run_well((int)n, many_body, NULL);
         print_message("# %ld ranks: as the formula says\n", n);
     }
 }
@@ -138,9 +138,9 @@ static void test_too_few_descriptors_are_raised_or_named(void **state)
 {
     (void)state;
     struct rlimit soft = { .rlim_cur = 20, .rlim_max = 1024 }, hard = { 20, 20 };
-    ranks_run_well(MAX_RANKS, SECONDS, limited_body, &soft);
+    ranks_run_well(MAX_RANKS, limited_body, &soft);
     RankEnd end[MAX_RANKS];
-    ranks_run(8, 20, limited_body, &hard, end);
+    ranks_run(8, limited_body, &hard, end);
     for (int rank = 0; rank < 8; rank++)
         expect_error(end, rank,
                      "8 ranks take 85 descriptors here, and a process may open 20: raise that "

@@ -2,6 +2,7 @@
  * The models but for their gradients (test_gradients.c): initial weights against PyTorch's, the
  * order of the hooks, dropout that knows no ranks, and what is counted as correct.
  */
+#include "tests/child.h"
 #include "tests/models.h"
 
 #include <jansson.h>
@@ -184,13 +185,86 @@ static void test_correct_counts_rows(void **state)
     subject_free(&subject);
 }
 
+static void assert_loss_is_nan(Subject *subject, const Dataset *dataset)
+{
+    model_forward(&subject->model, &(Batch){ dataset, order, ROWS, 0, 0, 1 });
+    assert_true(isnan(model_loss(&subject->model)));
+}
+
+/* A pixel or a parameter that is no number is seen in the loss. */
+static void test_nan_reaches_the_loss(void **state)
+{
+    (void)state;
+    Subject subject;
+    subject_init(&subject, "cnn", 0, 2, 0);
+    const Model *model = &subject.model;
+    model_eval(&subject.model);
+    Dataset *dataset = random_dataset("cnn");
+    // The image's corners reach one output each, in the four places of what is pooled.
+    const int corners[] = { 0, 27, 27 * 28, 27 * 28 + 27 };
+    for (int i = 0; i < 4; i++) {
+        const float pixel = dataset->floats[corners[i]];
+        dataset->floats[corners[i]] = NAN;
+        assert_loss_is_nan(&subject, dataset);
+        dataset->floats[corners[i]] = pixel;
+    }
+    for (int i = 0; i < model->num_parameters; i++) {
+        float *values = exported(&subject, i, model->params);
+        const float value = values[0];
+        values[0] = NAN;
+        model_import(model, i, values, model->params);
+        assert_loss_is_nan(&subject, dataset);
+        values[0] = value;
+        model_import(model, i, values, model->params);
+        free(values);
+    }
+    model_forward(&subject.model, &(Batch){ dataset, order, ROWS, 0, 0, 1 });
+    assert_false(isnan(model_loss(model)));
+    subject_free(&subject);
+}
+
+static void forward(const void *batch)
+{
+    Subject subject;
+    subject_init(&subject, "cnn", 0, 1, 0);
+    model_forward(&subject.model, batch);
+}
+
+static void log_probs_of_linear(const void *unused)
+{
+    (void)unused;
+    float log_probs[ROWS];
+    Subject subject;
+    subject_init(&subject, "linear", 0, 1, 0);
+    model_log_probs(&subject.model, log_probs);
+}
+
+static void test_what_does_not_fit(void **state)
+{
+    (void)state;
+    if (!tests_a_cpu())
+        skip(); // a child of a process that uses a GPU cannot
+    const Dataset *dataset = random_dataset("cnn");
+    Dataset other = *dataset;
+    assert_dies_saying(forward, (&(Batch){ dataset, order, 0, 0, 0, 1 }), 1, "batch of 0 rows");
+    assert_dies_saying(forward, (&(Batch){ dataset, order, ROWS + 1, 0, 0, 1 }), 1,
+                       "batch of 7 rows", "made for 1 to 6");
+    other.num_classes = 9;
+    assert_dies_saying(forward, (&(Batch){ &other, order, ROWS, 0, 0, 1 }), 1, "10 classes",
+                       "has 784 and 9");
+    other.num_classes = CLASSES;
+    other.features--;
+    assert_dies_saying(forward, (&(Batch){ &other, order, ROWS, 0, 0, 1 }), 1, "784 numbers",
+                       "has 783 and 10");
+    assert_dies_saying(log_probs_of_linear, NULL, 1, "linear gives a number, no probabilities");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_initial_weights),
-        cmocka_unit_test(test_hook_order),
-        cmocka_unit_test(test_dropout_knows_no_ranks),
-        cmocka_unit_test(test_correct_counts_rows),
+        cmocka_unit_test(test_initial_weights),        cmocka_unit_test(test_hook_order),
+        cmocka_unit_test(test_dropout_knows_no_ranks), cmocka_unit_test(test_correct_counts_rows),
+        cmocka_unit_test(test_nan_reaches_the_loss),   cmocka_unit_test(test_what_does_not_fit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

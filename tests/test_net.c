@@ -23,6 +23,7 @@
 #include "common/base/memory.h"
 #include "common/dist/net.h"
 
+#define PATIENCE 60 // seconds for what takes none, on a machine that is busy
 #define NOT_OURS "203.0.113.7" // an address that is for documents only (RFC 5737)
 
 static double soon(double seconds)
@@ -30,9 +31,9 @@ static double soon(double seconds)
     return seconds_now() + seconds;
 }
 
-static bool can_connect(const char *host, int port)
+static bool can_connect(const char *host, int port, double seconds)
 {
-    const int fd = net_connect(host, port, soon(0));
+    const int fd = net_connect(host, port, soon(seconds));
     if (fd >= 0)
         close(fd);
     return fd >= 0;
@@ -62,8 +63,8 @@ static void connect_pair(int ends[2])
     int port = 0;
     const int listener = net_listen("127.0.0.1", &port);
     assert_true(listener >= 0);
-    ends[0] = net_connect("127.0.0.1", port, soon(5));
-    ends[1] = net_accept(listener, soon(5));
+    ends[0] = net_connect("127.0.0.1", port, soon(PATIENCE));
+    ends[1] = net_accept(listener, soon(PATIENCE));
     assert_true(ends[0] >= 0 && ends[1] >= 0);
     close(listener);
 }
@@ -83,11 +84,11 @@ static void test_localhost_is_reached_from_this_machine_only(void **state)
         const int listener = net_listen(names[i], &port);
         assert_true(listener >= 0);
         assert_in_range(port, 1, 65535);
-        assert_true(can_connect("127.0.0.1", port));
-        assert_true(can_connect("localhost", port)); // which may be ::1 first
+        assert_true(can_connect("127.0.0.1", port, PATIENCE));
+        assert_true(can_connect("localhost", port, PATIENCE)); // which may be ::1 first
         char address[NI_MAXHOST];
         if (own_address(AF_INET, address))
-            assert_false(can_connect(address, port));
+            assert_false(can_connect(address, port, 0.05));
         close(listener);
     }
 }
@@ -100,13 +101,13 @@ static void test_names_of_others_listen_everywhere(void **state)
         int port = 0;
         const int listener = net_listen(names[i], &port);
         assert_true(listener >= 0);
-        assert_true(can_connect("127.0.0.1", port));
+        assert_true(can_connect("127.0.0.1", port, PATIENCE));
         char address[NI_MAXHOST];
         if (own_address(AF_INET, address))
-            assert_true(can_connect(address, port));
+            assert_true(can_connect(address, port, PATIENCE));
         int other_port = 0;
         const int ipv6 = net_listen("::1", &other_port);
-        assert_true(ipv6 < 0 || can_connect("::1", port));
+        assert_true(ipv6 < 0 || can_connect("::1", port, PATIENCE));
         close(ipv6);
         close(listener);
     }
@@ -121,8 +122,8 @@ static void test_own_address_listens_there_alone(void **state)
     int port = 0;
     const int listener = net_listen(address, &port);
     assert_true(listener >= 0);
-    assert_true(can_connect(address, port));
-    assert_false(can_connect("127.0.0.1", port));
+    assert_true(can_connect(address, port, PATIENCE));
+    assert_false(can_connect("127.0.0.1", port, 0.05));
     close(listener);
 }
 
@@ -162,14 +163,15 @@ static void test_sockets_are_quick_and_stay_in_this_program(void **state)
     close_pair(ends);
 }
 
-/* That a call failed for this reason, after this many seconds (and not many more). */
+/* That a call failed for this reason, after this many seconds (and not hundreds of times as many).
+ */
 #define assert_fails_after(call, reason, seconds) \
     do { \
         const double start = seconds_now(); \
         assert_int_equal(call, -1); \
         assert_int_equal(errno, reason); \
         assert_true(seconds_now() - start >= (seconds)); \
-        assert_true(seconds_now() - start < (seconds) + 3); \
+        assert_true(seconds_now() - start < (seconds) + 30); \
     } while (0)
 
 static void test_every_wait_ends(void **state)
@@ -198,13 +200,14 @@ static void test_closed_connection_is_an_error(void **state)
     int ends[2];
     char bytes[2];
     connect_pair(ends);
-    assert_int_equal(net_send(ends[1], "x", 1, soon(1)), 0);
+    assert_int_equal(net_send(ends[1], "x", 1, soon(PATIENCE)), 0);
     close(ends[1]);
-    assert_int_equal(net_recv(ends[0], bytes, 2, soon(1)), -1); // one byte is there, two are not
+    assert_int_equal(net_recv(ends[0], bytes, 2, soon(PATIENCE)),
+                     -1); // one byte is there, two are not
     assert_int_equal(errno, ECONNRESET);
     int failed = 0;
-    for (int i = 0; i < 100 && failed == 0; i++) // without SIGPIPE
-        failed = net_send(ends[0], bytes, sizeof bytes, soon(1));
+    for (const double end = soon(PATIENCE); failed == 0 && seconds_now() < end;) // without SIGPIPE
+        failed = net_send(ends[0], bytes, sizeof bytes, soon(PATIENCE));
     assert_int_equal(failed, -1);
     assert_true(errno == EPIPE || errno == ECONNRESET);
     close(ends[0]);
@@ -220,11 +223,10 @@ static void *listen_later(void *argument)
 static void test_connect_waits_for_the_listener(void **state)
 {
     (void)state;
-    int port = 0;
-    close(net_listen("127.0.0.1", &port)); // a port that is free now
+    const int port = net_free_port();
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, listen_later, (void *)(intptr_t)port), 0);
-    const int fd = net_connect("localhost", port, soon(5));
+    const int fd = net_connect("localhost", port, soon(PATIENCE));
     assert_true(fd >= 0);
     void *listener;
     pthread_join(thread, &listener);
@@ -250,7 +252,7 @@ static void *send_among_signals(void *fd)
         usleep(5000);
         kill(getpid(), SIGUSR1);
         if (i % 4 == 0 && i < 32)
-            net_send(*(int *)fd, &text[i / 4], 1, soon(1));
+            net_send(*(int *)fd, &text[i / 4], 1, soon(PATIENCE));
     }
     return NULL;
 }
@@ -265,12 +267,12 @@ static void test_signals_interrupt_nothing(void **state)
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, send_among_signals, &ends[1]), 0);
     char text[9] = "";
-    assert_int_equal(net_recv(ends[0], text, 8, soon(5)), 0);
+    assert_int_equal(net_recv(ends[0], text, 8, soon(PATIENCE)), 0);
     assert_string_equal(text, "patience");
     assert_fails_after(net_recv(ends[0], text, 1, soon(0.1)), ETIMEDOUT, 0.1);
     pthread_join(thread, NULL);
     sigaction(SIGUSR1, &before, NULL);
-    assert_true(num_signals > 5);
+    assert_true(num_signals > 0); // 64, where none had to wait for another
     close_pair(ends);
 }
 
@@ -280,7 +282,7 @@ static void *send_all(void *argument)
     uint32_t *data = mem_calloc(4 << 20, sizeof *data);
     for (uint32_t i = 0; i < 4 << 20; i++)
         data[i] = i * 2654435761u;
-    const int sent = net_send(fd, data, (4 << 20) * sizeof *data, soon(20));
+    const int sent = net_send(fd, data, (4 << 20) * sizeof *data, soon(PATIENCE));
     free(data);
     return (void *)(intptr_t)sent;
 }
@@ -294,7 +296,7 @@ static void test_long_messages_arrive_whole(void **state)
     assert_int_equal(pthread_create(&thread, NULL, send_all, &ends[0]), 0);
     for (uint32_t i = 0; i < 4 << 20; i += 1 << 20) {
         static uint32_t part[1 << 20];
-        assert_int_equal(net_recv(ends[1], part, sizeof part, soon(20)), 0);
+        assert_int_equal(net_recv(ends[1], part, sizeof part, soon(PATIENCE)), 0);
         for (uint32_t j = 0; j < 1 << 20; j++)
             if (part[j] != (i + j) * 2654435761u)
                 fail_msg("word %u is wrong", i + j);
@@ -310,8 +312,8 @@ static void test_local_address_is_numeric(void **state)
     (void)state;
     int port = 0;
     const int listener = net_listen("", &port); // "::" on most machines
-    const int fd = net_connect("127.0.0.1", port, soon(5));
-    const int accepted = net_accept(listener, soon(5));
+    const int fd = net_connect("127.0.0.1", port, soon(PATIENCE));
+    const int accepted = net_accept(listener, soon(PATIENCE));
     char address[NI_MAXHOST];
     assert_int_equal(net_local_address(fd, address, sizeof address), 0);
     assert_string_equal(address, "127.0.0.1");
@@ -329,7 +331,7 @@ static void test_local_address_is_numeric(void **state)
 
 int main(void)
 {
-    alarm(60); // nothing here may hang
+    alarm(300); // nothing here may hang
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_localhost_is_reached_from_this_machine_only),
         cmocka_unit_test(test_names_of_others_listen_everywhere),

@@ -108,7 +108,7 @@ static void all_calls_body(Rank *rank)
 static void test_every_call_is_seen(void **state)
 {
     (void)state;
-    ranks_run_well(2, 30, all_calls_body, NULL);
+    ranks_run_well(2, all_calls_body, NULL);
 }
 
 /* Says on standard error what becomes of the last call. */
@@ -135,7 +135,7 @@ static void test_a_failed_call_is_seen_and_advice_is_given(void **state)
 {
     (void)state;
     RankEnd end[MAX_RANKS];
-    ranks_run(2, 30, failed_body, NULL, end);
+    ranks_run(2, failed_body, NULL, end);
     expect_error(end, 0, "seen to fail");
     expect_error(end, 0, "rank 1 is gone: connection closed during barrier #0; see the manual\n");
 }

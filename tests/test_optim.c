@@ -52,8 +52,8 @@ static void assert_close(double actual, double expected)
 /* The state's names, as PyTorch's state_dict has them, tell how many arrays there must be. */
 static void check(Args args, const char *first_state, const char *second_state)
 {
-    args.model = "linear";
-    args.dataset = "random";
+    args.model = args.model != NULL ? args.model : "linear";
+    args.dataset = strcmp(args.model, "cnn") == 0 ? "digits" : "random";
     args.dataset_size = 1;
     args.device = test_device();
     Device device;
@@ -118,6 +118,9 @@ static void test_adam(void **state)
     (void)state;
     check((Args){ .optimizer = "adam", .lr = 1e-3, .threads = 1 }, "exp_avg", "exp_avg_sq");
     check((Args){ .optimizer = "adam", .lr = 0.02, .weight_decay = 0.1, .threads = 2 }, "exp_avg",
+          "exp_avg_sq");
+    // More numbers than a GPU has threads.
+    check((Args){ .model = "cnn", .optimizer = "adam", .lr = 1e-3, .threads = 1 }, "exp_avg",
           "exp_avg_sq");
 }
 

@@ -10,8 +10,8 @@
 
 enum { NUM_LINES = 60 };
 
-/* As child_run, but standard error is a terminal. */
-static int run_on_terminal(Body *body)
+/* As child_run, but standard error is a terminal, and standard output, too, unless it is named. */
+static int run_with_output(Body *body, int out_fd)
 {
     const int terminal = posix_openpt(O_RDWR | O_NOCTTY);
     assert_true(terminal >= 0 && grantpt(terminal) == 0 && unlockpt(terminal) == 0);
@@ -21,7 +21,7 @@ static int run_on_terminal(Body *body)
     cfmakeraw(&mode); // what is written is what we read
     assert_int_equal(tcsetattr(side, TCSANOW, &mode), 0);
 
-    const pid_t pid = child_start(body, NULL, side, side);
+    const pid_t pid = child_start(body, NULL, out_fd >= 0 ? out_fd : side, side);
     close(side);
     size_t length = 0;
     for (ssize_t n = 0; (n = read(terminal, err + length, sizeof err - 1 - length)) > 0;)
@@ -29,6 +29,11 @@ static int run_on_terminal(Body *body)
     err[length] = '\0';
     close(terminal);
     return child_wait(pid);
+}
+
+static int run_on_terminal(Body *body)
+{
+    return run_with_output(body, -1);
 }
 
 #define ERASE "\r\033[K"
@@ -76,6 +81,23 @@ static void test_no_bar(void **state)
     setenv("TERM", "dumb", 1);
     assert_int_equal(run_on_terminal(show_bar), 0);
     assert_string_equal(err, "a line\ntest_progress: another\n");
+}
+
+/* `| grep Test` in a terminal: the lines come back from a pipe, when they like. */
+static void test_no_bar_beside_a_pipe(void **state)
+{
+    (void)state;
+    setenv("TERM", "xterm", 1);
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    assert_int_equal(run_with_output(show_bar, ends[1]), 0);
+    assert_string_equal(err, "test_progress: another\n");
+    const int file = open("/dev/null", O_WRONLY);
+    assert_int_equal(run_with_output(show_bar, file), 0);
+    assert_non_null(strstr(err, "4/4"));
+    close(file);
+    close(ends[0]);
+    close(ends[1]);
 }
 
 static void draw_for_a_while(const void *context)
@@ -137,6 +159,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bar),
         cmocka_unit_test(test_no_bar),
+        cmocka_unit_test(test_no_bar_beside_a_pipe),
         cmocka_unit_test(test_bar_is_slow),
         cmocka_unit_test(test_bar_and_threads),
     };

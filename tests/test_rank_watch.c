@@ -88,7 +88,7 @@ static void say_goodbye(void *context)
 static void tell(RankWatch *watch, double seconds)
 {
     for (const double end = seconds_now() + seconds; seconds_now() < end;) {
-        rank_watch_tell(watch, &(RankReport){ 0 });
+        rank_watch_tell(watch, &(RankReport){ .busy = SUM });
         usleep((useconds_t)(watch->period * 1e6));
     }
 }
@@ -96,23 +96,28 @@ static void tell(RankWatch *watch, double seconds)
 /* Rank 1 says nothing any more; rank 0 looks for whom to blame; rank 2 only tells. */
 static void silent_body(Rank *rank)
 {
-    rank->args.timeout = 12; // a quarter of it is the silence of those who are gone
+    rank->args.timeout = 28; // a quarter of it is the silence of those who are gone
+    strcpy(rank->store.prefix, "this attempt/");
     ProcessGroup pg;
     rank_join(rank, &pg);
     RankWatch watch;
     rank_watch_init(&watch, &pg, say_goodbye, "goodbye");
+    char key[STORE_KEY_BYTES]; // among those of this attempt, not of one before
+    CHECK(store_check(pg.store, process_group_key(&pg, "report of rank", 0, key)), "no %s", key);
     if (rank->rank == 1) {
         tell(&watch, 1);
-        sleep(8);
+        store_wait(pg.store, process_group_key(&pg, "verdict", 0, key));
         rank_watch_tell(&watch, &(RankReport){ 0 }); // and hears the verdict
     }
     int silent = -1;
-    for (const double end = seconds_now() + 20; silent < 0 && seconds_now() < end;) {
+    for (const double end = seconds_now() + 60; silent < 0 && seconds_now() < end;) {
         tell(&watch, watch.period);
         silent = rank->rank == 0 ? rank_watch_look(&watch) : -1;
     }
+    if (rank->rank == 0)
+        CHECK(strcmp(watch.reports[2].busy, SUM) == 0, "rank 2 says \"%s\"", watch.reports[2].busy);
     char line[BLAME_BYTES];
-    snprintf(line, sizeof line, "rank %d is to blame", silent);
+    snprintf(line, sizeof line, "rank %d is gone, see?", silent);
     rank_watch_end(&watch, line);
 }
 
@@ -120,9 +125,12 @@ static void test_silence(void **state)
 {
     (void)state;
     RankEnd end[MAX_RANKS];
-    ranks_run(3, 40, silent_body, NULL, end);
+    ranks_run(3, silent_body, NULL, end);
     for (int rank = 0; rank < 3; rank++) {
-        expect_error(end, rank, "fatal: rank 1 is to blame");
+        expect_error(end, rank,
+                     rank != 1
+                         ? "fatal: rank 1 is gone, see?"
+                         : "fatal: the others gave up waiting for this rank, which was gone, see?");
         expect_error(end, rank, "goodbye");
     }
 }

@@ -38,7 +38,7 @@ static void trainer_init(Trainer *t, const char *model, int rank, int world_size
     args_defaults(&t->args, model);
     t->args.num_samples = 256;
     t->args.threads = 1;
-    t->args.timeout = 30;
+    t->args.timeout = 120;
     log_set_rank(rank, world_size);
     device_init(&t->device, &t->args, rank);
     process_group_init(&t->pg, &t->args, "localhost", port, rank, world_size, t->device.place);
@@ -135,13 +135,12 @@ static void observe_overlap(Trainer *t)
 /* Runs a check in world_size forked ranks; each must end with status 0. */
 static void run_ranks(const char *model, int world_size, void (*check)(Trainer *))
 {
-    int port = 0;
-    close(net_listen("localhost", &port));
+    const int port = net_free_port();
     for (int rank = 0; rank < world_size; rank++) {
         const pid_t pid = fork();
         SYS_CHECK(pid);
         if (pid == 0) {
-            alarm(60);
+            alarm(300);
             static Trainer trainer;
             trainer_init(&trainer, model, rank, world_size, port);
             check(&trainer);

@@ -61,7 +61,7 @@ static void conv_grad(Device *device, const void *shape, int n, const float *x, 
     const ConvShape *s = shape;
     float *used_up =
         copy_of(dy, (size_t)n * s->out_channels * conv_out_size(*s) * conv_out_size(*s));
-    device->ops->conv_relu_grad(device, *s, n, x, y, weight, 2, used_up, unused, unused, out);
+    device->ops->conv_grad(device, *s, n, x, y, NULL, weight, 2, used_up, unused, unused, out);
 }
 
 /* The pooled units' corners follow from dy, so that a row takes its own along. */
@@ -74,8 +74,7 @@ static void conv_pool_grad(Device *device, const void *shape, int n, const float
     float *used_up = copy_of(dy, numel);
     for (size_t i = 0; i < numel; i++)
         argmax[i] = (uint8_t)((int)(dy[i] * 100 + 100) % 4);
-    device->ops->conv_relu_pool_grad(device, *s, n, x, y, argmax, weight, 2, used_up, unused,
-                                     unused, out);
+    device->ops->conv_grad(device, *s, n, x, y, argmax, weight, 2, used_up, unused, unused, out);
 }
 
 static void test_convolutions(void **state)

@@ -56,12 +56,16 @@ static void test_round_trip(void **state)
             safetensors_add(file, name, (DType)type, shapes[i].ndim, shapes[i].shape, data + type);
         }
     for (int i = 0; i < 5; i++)
-        safetensors_add_metadata(file, names[i], names[4 - i]);
+        safetensors_add_metadata(file, names[i], "%s", names[4 - i]);
     commit(file);
     const uint32_t checksum = safetensors_checksum(file);
     safetensors_free(file);
 
+    const int lowest = dup(STDERR_FILENO);
+    close(lowest);
     file = open_file(path);
+    assert_int_equal(dup(STDERR_FILENO), lowest); // the file is closed again
+    close(lowest);
     assert_int_equal(safetensors_num_tensors(file), NUM_DTYPES * NUM_SHAPES);
     assert_int_equal(safetensors_checksum(file), checksum);
     for (int t = 0; t < NUM_DTYPES; t++)
@@ -72,6 +76,7 @@ static void test_round_trip(void **state)
             snprintf(name, sizeof name, "%s/%d/%d", names[(t + i) % 5], t, i);
             const void *found = safetensors_find(file, name, &type, &ndim, &shape);
             assert_non_null(found);
+            assert_int_equal((uintptr_t)found % 64, 0);
             assert_int_equal(type, t);
             assert_int_equal(ndim, shapes[i].ndim);
             for (int d = 0; d < ndim; d++)

@@ -21,6 +21,21 @@ static int count_files(void)
     return count - 2; // . and ..
 }
 
+/* Stands in for the C library's. Index 0 is for files, 1 for folders. */
+static int num_flushed[2], flush_error[2]; // error 0: none
+static bool has_name[2]; // is the file at its path, by then?
+
+int fsync(int fd)
+{
+    struct stat status;
+    assert_int_equal(fstat(fd, &status), 0);
+    const int is_folder = S_ISDIR(status.st_mode);
+    num_flushed[is_folder]++;
+    has_name[is_folder] = access(path, F_OK) == 0;
+    errno = flush_error[is_folder];
+    return errno == 0 ? 0 : -1;
+}
+
 static void assert_commit_fails(const Safetensors *file, const char *to, const char *reason)
 {
     strcpy(error, "untouched");
@@ -46,6 +61,30 @@ static void test_commit_fails(void **state)
     assert_commit_fails(file, to, "directory");
     rmdir(to);
     assert_int_equal(count_files(), 1);
+    safetensors_free(file);
+    unlink(path);
+}
+
+/* The file is flushed before it has its name, and the folder with the name thereafter: only then is
+ * there one of the two files whenever the machine stops. */
+static void test_flushed(void **state)
+{
+    (void)state;
+    Safetensors *file = make_small();
+    memset(num_flushed, 0, sizeof num_flushed);
+    commit(file);
+    assert_true(num_flushed[0] == 1 && !has_name[0]);
+    assert_true(num_flushed[1] == 1 && has_name[1]);
+    unlink(path);
+    flush_error[0] = EIO;
+    assert_commit_fails(file, path, "Input/output error");
+    assert_int_equal(count_files(), 0);
+    flush_error[0] = 0;
+    flush_error[1] = EINVAL; // some file systems flush no folders
+    commit(file);
+    flush_error[1] = EIO;
+    assert_commit_fails(file, path, "Input/output error");
+    flush_error[1] = 0;
     safetensors_free(file);
     unlink(path);
 }
@@ -137,6 +176,24 @@ static void test_killed(void **state)
     unlink(path);
 }
 
+/* What no dead writer has left stays, and nobody waits for the other end of a pipe. */
+static void test_sweep(void **state)
+{
+    (void)state;
+    static const char *const names[] = { "a.safetensors.1.tmp", "b.safetensors.x.tmp", "c.1.tmp",
+                                         "d.safetensors.1.tmp" };
+    char name[4][PATH_MAX];
+    for (int i = 0; i < 4; i++) {
+        snprintf(name[i], sizeof name[i], "%s/%s", folder, names[i]);
+        assert_int_equal(mknod(name[i], i < 3 ? S_IFREG | 0600 : S_IFIFO | 0600, 0), 0);
+    }
+    alarm(120);
+    safetensors_sweep(folder);
+    alarm(0);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(unlink(name[i]), i == 0 ? -1 : 0);
+}
+
 /* Whoever sweeps all the time takes no file from a writer that lives, not even one just created. */
 static void test_sweep_beside(void **state)
 {
@@ -160,10 +217,9 @@ static void test_sweep_beside(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_commit_fails),
-        cmocka_unit_test(test_disk_full),
-        cmocka_unit_test(test_killed),
-        cmocka_unit_test(test_sweep_beside),
+        cmocka_unit_test(test_commit_fails), cmocka_unit_test(test_flushed),
+        cmocka_unit_test(test_disk_full),    cmocka_unit_test(test_killed),
+        cmocka_unit_test(test_sweep),        cmocka_unit_test(test_sweep_beside),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -95,6 +95,12 @@ static void test_epochs_differ_and_come_again(void **state)
     assert_memory_not_equal(epoch_0, epoch_1, n * sizeof *epoch_0);
     assert_rest(&other, epoch_1, n);
     sampler_set_epoch(&sampler, 0);
+    size_t some[3];
+    assert_int_equal(sampler_next(&sampler, some, 3), 3);
+    sampler_set_epoch(&sampler,
+                      1); // another epoch begins at its beginning, wherever this one stood
+    assert_rest(&sampler, epoch_1, n);
+    sampler_set_epoch(&sampler, 0);
     assert_rest(&sampler, epoch_0, n);
     free(epoch_0);
     free(epoch_1);

@@ -2,6 +2,7 @@
 #include "tests/child.h"
 
 #include <dirent.h>
+#include <limits.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -178,8 +179,12 @@ static void test_refused(void **state)
     assert_dies_saying(fill, NULL, 1, file, "cannot create the folder");
     args.scratch_dir = to;
     assert_int_equal(remove(file), 0);
-    assert_int_equal(child_run(fill, NULL), 1);
+    assert_int_equal(child_run(fill, NULL), 2);
     assert_non_null(strstr(err, "t10k-labels-idx1-ubyte is missing"));
+    static char deep[PATH_MAX];
+    memset(deep, 'd', sizeof deep - 1);
+    args.data_dir = deep;
+    assert_dies_saying(fill, NULL, 1, "the path is too long: ddd");
 }
 
 int main(void)

@@ -220,6 +220,10 @@ static void test_the_furthest(void **state)
     assert_true(resume());
     assert_int_equal(found.sampler.epoch, 2);
     unlink(path_to("epoch_2.safetensors"));
+    snapshot(&late, 2, 0); // the same, by a name that comes last
+    assert_true(resume());
+    assert_int_equal(found.sampler.epoch, 2);
+    unlink(path_to("snapshot_e2_s5.safetensors"));
     assert_true(resume());
     assert_int_equal(found.sampler.epoch, 1); // stands at its end: still to be evaluated
     assert_int_equal(found.sampler.position, found.sampler.size);

@@ -12,14 +12,12 @@
 #include "tests/ranks.h"
 #include "tests/split_cases.h"
 
-#define MAX_SECONDS 120
 #define LARGE 300000 // floats; more than the kernel keeps for a rank that does not read
 
 static float data[LARGE];
 
 static void cases_body(Rank *rank)
 {
-    rank->args.timeout = 60; // one half may be much slower than the other
     ProcessGroup pg;
     rank_join(rank, &pg);
     split_cases_run(&pg);
@@ -30,7 +28,7 @@ static void test_parts_of_any_shape(void **state)
 {
     (void)state;
     for (int world_size = 1; world_size <= 5; world_size++)
-        ranks_run_well(world_size, MAX_SECONDS, cases_body, NULL);
+        ranks_run_well(world_size, cases_body, NULL);
 }
 
 /* Ranks 1 to 3 are a part, in which rank 3 leaves out what the others call; rank 0 is busy. */
@@ -83,8 +81,6 @@ static const Failure failures[] = {
 static void failing_body(Rank *rank)
 {
     const Failure *failure = rank->context;
-    if (failure->instead == stop_there)
-        rank->args.timeout = 4;
     ProcessGroup pg, sub;
     rank_join(rank, &pg);
     process_group_split(&sub, &pg, rank->rank > 0);
@@ -108,7 +104,10 @@ static void test_failures_name_the_group_and_the_global_rank(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof failures / sizeof failures[0]; i++) {
         RankEnd end[MAX_RANKS];
-        ranks_run(4, 30, failing_body, (void *)&failures[i], end);
+        if (failures[i].instead == stop_there)
+            ranks_run_into_timeout(4, 4, failing_body, (void *)&failures[i], failures[i].text, end);
+        else
+            ranks_run(4, failing_body, (void *)&failures[i], end);
         for (int rank = 1; rank <= 2; rank++) {
             expect_error(end, rank, failures[i].text);
             expect_error(end, rank, OURS);
@@ -144,11 +143,11 @@ static void test_mistakes(void **state)
 {
     (void)state;
     RankEnd end[MAX_RANKS];
-    ranks_run(1, 15, early_end_body, NULL, end);
+    ranks_run(1, early_end_body, NULL, end);
     expect_error(end, 0, "1 groups that were split off are still there: destroy them first");
-    ranks_run(1, 15, outsider_body, NULL, end);
+    ranks_run(1, outsider_body, NULL, end);
     expect_error(end, 0, "barrier in group \"split 1 color -1\": this rank is in no part of that");
-    ranks_run(1, 15, distant_root_body, NULL, end);
+    ranks_run(1, distant_root_body, NULL, end);
     expect_error(end, 0, "broadcast: there is no rank 1000000000: ranks are numbered from 0 to 0");
 }
 

@@ -69,7 +69,7 @@ static void test_descriptors_are_kept_free(void **state)
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
     const pid_t crowd = fork();
     if (crowd == 0) {
-        alarm(20);
+        alarm(300);
         for (int i = 0; i < 2 * LIMIT; i++) {
             const int fd = net_connect("127.0.0.1", port, deadline());
             net_send(fd, BYTES(VALIDATE PING("ping")), deadline());
@@ -139,6 +139,57 @@ static void test_requests_share_the_memory(void **state)
     free(value);
 }
 
+#define GET_K "\3" TWO("/k")
+
+/* The same of twelve who do not read the replies that they ask for, all at once. */
+static void test_replies_share_the_memory(void **state)
+{
+    Fixture *f = *state;
+    enum { NUM = 12 };
+    const size_t size = 8 << 20;
+    char *value = mem_calloc(size, 1);
+    store_set(&f->honest, "k", value, size);
+    free(value);
+    store_ping(&f->honest);
+    const size_t before = resident_bytes();
+    int fds[NUM];
+    for (int i = 0; i < NUM; i++) {
+        fds[i] = connect_stranger(f);
+        net_send(fds[i], BYTES(VALIDATE), deadline());
+    }
+    store_ping(&f->honest);
+    for (int i = 0; i < NUM; i++)
+        net_send(fds[i], BYTES(GET_K GET_K GET_K GET_K GET_K GET_K GET_K), deadline());
+    store_ping(&f->honest);
+    assert_true(is_watched() || resident_bytes() < before + ((size_t)360 << 20));
+    for (int i = 0; i < NUM; i++)
+        close(fds[i]);
+}
+
+/* And of twelve who read them but for the end: what they have read must not stay. */
+static void test_read_replies_are_counted_too(void **state)
+{
+    Fixture *f = *state;
+    enum { NUM = 12 };
+    const size_t size = 8 << 20;
+    char *value = mem_calloc(size, 1);
+    store_set(&f->honest, "k", value, size);
+    store_ping(&f->honest);
+    const size_t before = resident_bytes();
+    int fds[NUM];
+    for (int i = 0; i < NUM; i++) {
+        fds[i] = connect_stranger(f);
+        net_send(fds[i], BYTES(VALIDATE GET_K GET_K GET_K GET_K GET_K GET_K GET_K), deadline());
+        for (int part = 0; part < 5; part++)
+            net_recv(fds[i], value, size, deadline()); // fails if it has been hung up on
+        store_ping(&f->honest);
+        assert_true(is_watched() || resident_bytes() < before + ((size_t)360 << 20));
+    }
+    for (int i = 0; i < NUM; i++)
+        close(fds[i]);
+    free(value);
+}
+
 /* A crowd in another process uses up the descriptors of this one. The server must not spin; once
  * the crowd has gone, it takes new clients. */
 static void test_no_descriptors_left(void **state)
@@ -149,7 +200,7 @@ static void test_no_descriptors_left(void **state)
     char byte = 0;
     const pid_t crowd = fork();
     if (crowd == 0) {
-        alarm(20);
+        alarm(300);
         if (read(come[0], &byte, 1) == 1)
             for (int i = 0; i < 40; i++)
                 connect_stranger(f);
@@ -190,10 +241,11 @@ static void test_no_descriptors_left(void **state)
 
 int main(void)
 {
-    alarm(60); // nothing here may hang
+    alarm(300); // nothing here may hang
     const struct CMUnitTest tests[] = {
         with_server(test_crowds_come_and_go),        with_server(test_the_silent_make_room),
         with_server(test_descriptors_are_kept_free), with_server(test_requests_share_the_memory),
+        with_server(test_replies_share_the_memory),  with_server(test_read_replies_are_counted_too),
         with_server(test_no_descriptors_left),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

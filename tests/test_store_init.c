@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "common/base/log.h"
@@ -18,15 +19,7 @@
 #include "common/dist/store_server.h"
 #include "tests/rank_process.h"
 
-#define TIMEOUT 10.0 // seconds; ranks that are to fail wait for SHORT
-#define SHORT 0.3
-
-static int free_port(void)
-{
-    int port = 0;
-    close(net_listen("127.0.0.1", &port));
-    return port;
-}
+#define TIMEOUT 60.0 // seconds; ranks that are to fail wait for brief
 
 static void forget_launcher(void)
 {
@@ -42,6 +35,7 @@ static void exchange_with_others(int rank, int port)
     if (rank == 0)
         usleep(50000); // the others are there before the server
     store_init(&store, "localhost", port, rank == 0, 4, TIMEOUT);
+    CHECK(store.timeout == TIMEOUT, "its calls have %g s", store.timeout);
     for (int other = 0; other < 4; other++) {
         char key[32], value = (char)('a' + rank);
         snprintf(key, sizeof key, "rank/%d", rank);
@@ -56,7 +50,7 @@ static void exchange_with_others(int rank, int port)
 static void test_ranks_find_each_other(void **state)
 {
     (void)state;
-    const int port = free_port();
+    const int port = net_free_port();
     Rank ranks[4];
     for (int i = 0; i < 4; i++)
         ranks[i] = start_rank(exchange_with_others, i, port);
@@ -69,24 +63,41 @@ static void serve_two(int rank, int port)
 {
     Store store;
     (void)rank;
-    store_init(&store, "127.0.0.1", port, true, 2, SHORT);
+    store_init(&store, "127.0.0.1", port, true, 2, brief);
 }
 
 static void join(int rank, int port)
 {
     Store store;
     (void)rank;
-    store_init(&store, "127.0.0.1", port, false, 2, SHORT);
+    store_init(&store, "127.0.0.1", port, false, 2, brief);
 }
 
 static void test_who_stays_away_is_missed(void **state)
 {
     (void)state;
-    const int port = free_port();
+    const int port = net_free_port();
     expect_death(serve_two, port,
-                 "only 1 of 2 ranks came to the store at 127.0.0.1:%d within 0.3 s");
+                 "only 1 of 2 ranks came to the store at 127.0.0.1:%d within %g s");
     expect_death(join, port,
-                 "no store at 127.0.0.1:%d within 0.3 s (nobody listens there): is rank 0 running");
+                 "no store at 127.0.0.1:%d within %g s (nobody listens there): is rank 0 running");
+    assert_null(strstr(err, "waits for")); // that is said of long waits only
+}
+
+static void serve_without_descriptors(int rank, int port)
+{
+    (void)rank;
+    Store store;
+    const struct rlimit none = { 0, 0 };
+    SYS_CHECK(setrlimit(RLIMIT_NOFILE, &none));
+    store_init(&store, "127.0.0.1", port, true, 1, brief);
+}
+
+static void test_who_cannot_serve_says_why(void **state)
+{
+    (void)state;
+    expect_death(serve_without_descriptors, net_free_port(),
+                 "cannot serve the store at 127.0.0.1:%d: Too many open files");
 }
 
 /* The agent's rule of PyTorch's TCPStore: what counts as true, and that the port must be its own.
@@ -108,6 +119,7 @@ static void test_agent_that_serves_already(void **state)
         snprintf(master_port, sizeof master_port, "%d", port + cases[i].port_offset);
         setenv("TORCHELASTIC_USE_AGENT_STORE", cases[i].use_agent_store, 1);
         setenv("MASTER_PORT", master_port, 1);
+        brief = TIMEOUT;
         if (cases[i].serves)
             expect_success(serve_two, 0, port); // joins, and does not wait for the other
         else
@@ -154,8 +166,11 @@ static void test_attempts_do_not_see_each_others_keys(void **state)
 static void wait_for_never(int rank, int port)
 {
     Store store;
-    if (store_connect(&store, "127.0.0.1", port, rank == 0 ? SHORT : TIMEOUT))
-        store_wait(&store, "never");
+    if (!store_connect(&store, "127.0.0.1", port, rank == 0 ? brief : TIMEOUT))
+        return;
+    if (rank == 1)
+        store_set(&store, "rank 1", "", 0);
+    store_wait(&store, "never");
 }
 
 static void put_long_key(int rank, int port)
@@ -176,16 +191,31 @@ static void put_long_value(int rank, int port)
         store_set(&store, "key", mem_calloc((8 << 20) + 1, 1), (8 << 20) + 1);
 }
 
+/* One letter more than there is room for. */
+static void name_long_host(int rank, int port)
+{
+    (void)rank;
+    Store store;
+    char host[sizeof store.host + 1] = "";
+    memset(host, 'h', sizeof store.host);
+    store_connect(&store, host, port, brief);
+}
+
 static void test_failed_calls_name_store_and_key(void **state)
 {
     (void)state;
     int port = 0;
     StoreServer *server = store_server_start("127.0.0.1", &port);
-    expect_death(wait_for_never, port, "store at 127.0.0.1:%d: WAIT never: in vain for 0.3 s");
+    expect_death(wait_for_never, port, "store at 127.0.0.1:%d: WAIT never: in vain for %g s");
     expect_death(put_long_key, port, "this key is too long");
     expect_death(put_long_value, port, "a value may have 8 MiB at most");
+    expect_death(name_long_host, port, "the name of the store's host is too long: hhh");
     const Rank waiter = start_rank(wait_for_never, 1, port);
-    usleep(100000); // it waits by now, or else fails to connect
+    Store store;
+    assert_true(store_connect(&store, "127.0.0.1", port, TIMEOUT));
+    store_wait(&store, "rank 1");
+    usleep(100000); // by now it waits
+    close(store.fd);
     store_server_stop(server);
     assert_int_equal(end_rank(&waiter), EXIT_FAILURE);
     assert_non_null(strstr(err, "WAIT never: Connection reset by peer: has the process"));
@@ -193,11 +223,12 @@ static void test_failed_calls_name_store_and_key(void **state)
 
 int main(void)
 {
-    alarm(60); // nothing here may hang
+    alarm(300); // nothing here may hang
     forget_launcher();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ranks_find_each_other),
         cmocka_unit_test(test_who_stays_away_is_missed),
+        cmocka_unit_test(test_who_cannot_serve_says_why),
         cmocka_unit_test(test_agent_that_serves_already),
         cmocka_unit_test(test_attempts_do_not_see_each_others_keys),
         cmocka_unit_test(test_failed_calls_name_store_and_key),

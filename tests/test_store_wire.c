@@ -17,8 +17,7 @@
 #include "common/dist/store_protocol.h"
 #include "tests/rank_process.h"
 
-#define TIMEOUT 10.0 // seconds; ranks that are to fail wait for SHORT
-#define SHORT 0.3
+#define TIMEOUT 120.0 // seconds; ranks that are to fail wait for brief
 
 /* A server with its answer ready, whatever it is going to be asked. */
 typedef struct {
@@ -134,11 +133,64 @@ static void test_wake_up_that_crosses_the_cancel(void **state)
     puppet_end(&puppet);
 }
 
+/* A server that never comes to the end of its keys, and is faster than who reads them. */
+static void *list_for_ever(void *argument)
+{
+    Puppet *puppet = argument;
+    char keys[7000][9] = { { 0 } };
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        memcpy(keys[i], "\1\0\0\0\0\0\0\0k", sizeof *keys);
+    const int64_t count = INT64_MAX;
+    const double deadline = seconds_now() + TIMEOUT;
+    const int fd = net_accept(puppet->listener, deadline);
+    net_recv(fd, puppet->received, 10, deadline); // VALIDATE and PING
+    net_send(fd, puppet->received + 6, 4, deadline);
+    net_recv(fd, puppet->received, 1, deadline);
+    net_send(fd, &count, sizeof count, deadline);
+    while (seconds_now() < deadline && net_send(fd, keys, sizeof keys, deadline) == 0)
+        continue;
+    close(fd);
+    return NULL;
+}
+
+static void list_keys(int rank, int port)
+{
+    Store store;
+    (void)rank;
+    if (store_connect(&store, "127.0.0.1", port, brief))
+        store_list_keys(&store);
+}
+
+/* As expect_death, by a puppet, which serves one client only. */
+static void expect_death_by(const Puppet *like, void *(*play)(void *), RankBody *body,
+                            const char *format)
+{
+    char line[LINE_BYTES];
+    bool dies = false;
+    for (brief = 0.3; !dies && brief < 60; brief *= 10) {
+        Puppet puppet = *like;
+        puppet_start(&puppet, play);
+        dies = dies_with(body, puppet.port, format, line);
+        puppet_end(&puppet);
+    }
+    if (!dies)
+        fail_msg("\"%s\" instead of \"%s\"", err, line);
+}
+
+static void test_an_endless_reply(void **state)
+{
+    (void)state;
+    const double begun = seconds_now();
+    expect_death_by(&(Puppet){ 0 }, list_for_ever, list_keys,
+                    "store at 127.0.0.1:%d: LIST_KEYS: no answer within %g s");
+    assert_true(seconds_now() < begun + TIMEOUT / 2); // not when the server had enough
+}
+
 static void get_key(int rank, int port)
 {
     Store store;
     (void)rank;
-    CHECK(store_connect(&store, "127.0.0.1", port, SHORT), "no store: %s",
+    CHECK(store_connect(&store, "127.0.0.1", port, brief), "no store: %s",
           store_connect_reason(errno));
     store_get(&store, "k", NULL, 0);
 }
@@ -154,29 +206,28 @@ static void test_servers_that_are_none(void **state)
     } cases[] = {
         { false, "", 0, "no store: who listens there does not answer" },
         { false, "HTTP/1.1 400", 12, "no store: who answers there is no store" },
-        { true, "", 0, "CANCEL_WAIT: no answer within 0.3 s" },
+        { true, "", 0, "store at 127.0.0.1:%d: CANCEL_WAIT: no answer within %g s" },
         { true, "\7", 1, "WAIT k: the answer makes no sense" },
-        { true, "\0\4\0\0\0\0\0\0\0v", 10, "GET k: no answer within 0.3 s" },
+        { true, "\0\4\0\0\0\0\0\0\0v", 10, "store at 127.0.0.1:%d: GET k: no answer within %g s" },
         { true, "\0\xff\xff\xff\xff\xff\xff\xff\xff", 9, "GET k: the answer makes no sense" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        Puppet puppet = { .echoes = cases[i].echoes,
-                          .answer = cases[i].answer,
-                          .answer_bytes = cases[i].bytes,
-                          .expected_bytes = sizeof puppet.received };
-        puppet_start(&puppet, play_server);
-        expect_death(get_key, puppet.port, cases[i].line);
-        puppet_end(&puppet);
+        const Puppet puppet = { .echoes = cases[i].echoes,
+                                .answer = cases[i].answer,
+                                .answer_bytes = cases[i].bytes,
+                                .expected_bytes = sizeof puppet.received };
+        expect_death_by(&puppet, play_server, get_key, cases[i].line);
     }
 }
 
 int main(void)
 {
-    alarm(60); // nothing here may hang
+    alarm(300); // nothing here may hang
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_requests_on_the_wire),
         cmocka_unit_test(test_workers_count_themselves),
         cmocka_unit_test(test_wake_up_that_crosses_the_cancel),
+        cmocka_unit_test(test_an_endless_reply),
         cmocka_unit_test(test_servers_that_are_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

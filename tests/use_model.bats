@@ -2,6 +2,8 @@
 # tools/evaluate, export and predict: what they say of a model that has just been trained, and to
 # what is no model, no folder and no picture.
 
+load free_port
+
 setup_file() {
     export RUN=$BATS_FILE_TMPDIR/run
     export FILE=$RUN/cnn_digits.safetensors
@@ -16,7 +18,7 @@ setup() {
 refused() { # STATUS WORDS COMMAND...: one line with these words
     local expected=$1 words=$2
     shift 2
-    run timeout 60 "$@"
+    run timeout 300 "$@"
     echo "$output"
     [ "$status" -eq "$expected" ] && [ "${#lines[@]}" -eq 1 ] && [[ $output == *"$words"* ]]
 }
@@ -58,13 +60,13 @@ assert len(lines) == 26'
 @test "evaluate is exact for any number of ranks, under any launcher" {
     tools/evaluate "$FILE" >"$scratch/alone"
     for ranks in 1 3 7; do
-        timeout 100 03_torchrun_env/ddprun --nproc-per-node $ranks tools/evaluate "$FILE" --batch-size 50 >"$scratch/ranks"
+        timeout 300 03_torchrun_env/ddprun --nproc-per-node $ranks tools/evaluate "$FILE" --batch-size 50 >"$scratch/ranks"
         cmp "$scratch/alone" "$scratch/ranks"
     done
     command -v mpirun >/dev/null || skip "no mpirun"
-    MASTER_PORT=$(python3 -c 'import socket; s = socket.socket(); s.bind(("", 0)); print(s.getsockname()[1])')
+    MASTER_PORT=$(free_port)
     export MASTER_PORT OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-    timeout 100 mpirun --oversubscribe --bind-to none -n 2 tools/evaluate "$FILE" >"$scratch/ranks"
+    timeout 300 mpirun --oversubscribe --bind-to none -n 2 tools/evaluate "$FILE" >"$scratch/ranks"
     cmp "$scratch/alone" "$scratch/ranks"
 }
 
@@ -81,7 +83,7 @@ assert len(lines) == 26'
     refused 2 "must be one of auto|digits|mnist" tools/evaluate "$FILE" --dataset random
     refused 2 "--lr is no option" tools/evaluate "$FILE" --lr 1
     refused 2 "--split needs a value" tools/evaluate "$FILE" --split
-    refused 1 "is missing" tools/evaluate "$FILE" --dataset mnist --data_dir="$scratch"
+    refused 2 "is missing" tools/evaluate "$FILE" --dataset mnist --data_dir="$scratch"
 }
 
 # with_metadata FILE KEY VALUE: a copy of our model that says something else of itself.
@@ -154,10 +156,20 @@ open(target, "wb").write(struct.pack("<Q", len(text)) + text + data[8 + size:])'
     echo mine >"$scratch/model/notes" # kept, too
     tools/export "$FILE" "$scratch/model" >/dev/null 2>&1
     [ "$(cat "$scratch"/model.*.old/notes)" = mine ]
-    refused 1 "cannot create a folder beside" tools/export "$FILE" /proc/none
+    refused 1 "cannot create a folder beside /proc/none: No such file or directory: name one elsewhere" \
+        tools/export "$FILE" /proc/none
     refused 1 "is no export" tools/export "$FILE" README.md
     refused 2 "--force takes no value" tools/export "$FILE" "$scratch/x" --force=yes
     [ ! -e "$scratch/x" ]
+}
+
+@test "an export that fails leaves nothing behind" {
+    mkdir "$scratch/full" "$scratch/busy"
+    refused 1 "cannot write" bash -c "ulimit -f 100; exec tools/export '$FILE' '$scratch/full/model'"
+    [ -z "$(ls -A "$scratch/full")" ]
+    cd "$scratch/busy"
+    refused 1 "cannot write .: " "$OLDPWD/tools/export" "$FILE" . --force
+    [ -z "$(ls -A)" ]
 }
 
 @test "predict knows a number of a data set, and a picture of it, whatever its size and shade" {
@@ -165,14 +177,25 @@ open(target, "wb").write(struct.pack("<Q", len(text)) + text + data[8 + size:])'
     [ "$status" -eq 0 ]
     [[ $output == *">0 "*"It is 0, with a probability of "*"; the label says 0" ]]
     [[ $output != *$'\e'* ]] # plain ASCII in a pipe
-    ! LC_ALL=C grep -q '[^ -~]' <<<"$output"
+    ! LC_ALL=C grep -q '[^ -~]' <<<"$output" || false
     picture paper.pgm 'p.pgm(p.on_paper(p.enlarge(rows, 10), 30))'
     picture night.pgm 'p.pgm(p.enlarge([[0] * 10] + [[0] + row + [0] for row in rows] + [[0] * 10], 10))'
     cmp <(tools/predict "$FILE" "$scratch/paper.pgm") <(tools/predict "$FILE" "$scratch/night.pgm")
     tools/predict "$FILE" "$scratch/paper.pgm" | grep -q '^It is 0, '
     refused 2 "digits has test images 0 to 359" tools/predict "$FILE" digits:360
     refused 2 "digits has test images" tools/predict "$FILE" digits:-1
-    refused 1 "cannot read" tools/predict "$FILE" letters:7
+    refused 1 "cannot read letters:7: No such file or directory: name a PGM or PNG file" tools/predict "$FILE" letters:7
+}
+
+@test "predict draws in colours on a terminal that has them, unless NO_COLOR is set" {
+    on_terminal() { # VARIABLE=VALUE...
+        env TERM=xterm-256color LC_ALL=C.UTF-8 "$@" python3 -c '
+import pty, sys
+sys.exit(pty.spawn(["tools/predict", sys.argv[1], "digits:0"]))' "$FILE" </dev/null
+    }
+    [[ $(on_terminal NO_COLOR=) == *$'\e[38;5;'* ]]
+    [[ $(on_terminal NO_COLOR=1) != *$'\e'* ]]
+    [[ $(on_terminal TERM=dumb) != *$'\e'* ]]
 }
 
 @test "pixels are normalised like rows: a test image as a file has the probability that it has as a number" {
@@ -215,6 +238,9 @@ for n, (label, rows) in zip(range(5), pictures.digits()):
     refused 1 PNG tools/predict "$FILE" "$scratch/cut.png"
     picture huge.png 'p.png(rows)[:16] + bytes([0, 1, 0, 0, 0, 1, 0, 0]) + p.png(rows)[24:]'
     refused 1 PNG tools/predict "$FILE" "$scratch/huge.png"
+    picture high.png 'p.png([[0] * 2] * 5000)'
+    refused 1 PNG tools/predict "$FILE" "$scratch/high.png" ||
+        refused 1 "2 x 5000 pixels, the sides must not exceed 4096" tools/predict "$FILE" "$scratch/high.png"
     picture wide.png 'p.png([[0] * 5000] * 2)'
     refused 1 PNG tools/predict "$FILE" "$scratch/wide.png" ||
         refused 1 "5000 x 2 pixels, the sides must not exceed 4096" tools/predict "$FILE" "$scratch/wide.png"

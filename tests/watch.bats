@@ -2,6 +2,7 @@
 # Faults on purpose in step 05: who notices, and what tools/ddp_doctor makes of it.
 
 bats_require_minimum_version 1.5.0
+load free_port
 
 DDPRUN=03_torchrun_env/ddprun
 DOCTOR=tools/ddp_doctor
@@ -16,7 +17,7 @@ setup() {
 ranks() {
     local n=$1
     shift
-    timeout 60 $DDPRUN --nproc-per-node "$n" $RUN --checkpoint-dir "$OUT/c" "$@"
+    timeout 300 $DDPRUN --nproc-per-node "$n" $RUN --checkpoint-dir "$OUT/c" "$@"
 }
 
 # rows STATE...: the table shows these processes, rank by rank.
@@ -33,6 +34,29 @@ rows() {
     line=$(sed 's/.* train\.c:\([0-9]*\) .*/\1/' <<<"${lines[1]}")
     sed -n "${line}p" 05_fault_tolerance/train.c | grep -q 'process_group_destroy(&pg);'
     [ "$(ls "$OUT/c/flight" | paste -sd ' ')" = "rank0.flight rank1.flight" ]
+}
+
+@test "a rank that is not started: the others have records, whoever has the folder first" {
+    local port pids=()
+    port=$(free_port)
+    for rank in 0 1; do # rank 1 finds the folder locked
+        RANK=$rank WORLD_SIZE=3 LOCAL_RANK=$rank MASTER_ADDR=127.0.0.1 MASTER_PORT=$port \
+            $RUN --checkpoint-dir "$OUT/c" --timeout 300 >/dev/null 2>&1 3>&- &
+        pids+=($!)
+        for _ in {1..1000}; do
+            [ ! -e "$OUT/c/flight/rank$rank.flight" ] || break
+            sleep 0.1
+        done
+    done
+    for _ in {1..1000}; do
+        run $DOCTOR "$OUT/c"
+        [[ $output != *"Missing: rank 2: "*"The others wait at the rendezvous"* ]] || break
+        sleep 0.1
+    done
+    kill "${pids[@]}"
+    echo "$output"
+    [[ $output == *"Missing: rank 2: "*"The others wait at the rendezvous"* ]]
+    wait # they end by themselves
 }
 
 @test "what a rank said when it gave up, the doctor says again" {
@@ -52,7 +76,7 @@ rows() {
 }
 
 @test "a stopped rank is named while the others wait, and by them in time" {
-    ranks 2 --inject stop:1:3 --timeout 3 >"$OUT/said" 2>&1 3>&- &
+    ranks 2 --inject stop:1:3 --timeout 4 >"$OUT/said" 2>&1 3>&- &
     job=$!
     for _ in $(seq 200); do
         run --separate-stderr $DOCTOR "$OUT/c"
@@ -63,7 +87,7 @@ rows() {
     [[ $output == *"rank 0 waits for rank 1. Rank 1 (process "*" is stopped: kill -CONT lets it go on; its last"* ]]
     [ "$status" -eq 1 ]
     wait $job || true
-    grep -q "rank 1 is missing in .* after 3 s" "$OUT/said"
+    grep -q "rank 1 is missing in .* after 4 s" "$OUT/said"
     run -1 --separate-stderr $DOCTOR "$OUT/c"
     [[ $output == *"rank 0 waits for rank 1. Rank 1 "* ]]
 }
@@ -71,7 +95,7 @@ rows() {
 @test "a rank that gives up, and one that is slow" {
     run -1 ranks 2 --inject exit:1:4
     [[ $output == *"[rank 1/2] fatal: --inject exit: this rank gives up after step 4"* ]]
-    ranks 3 --inject slow:2:1:40 >/dev/null 2>&1
+    ranks 3 --inject slow:2:1:100 >/dev/null 2>&1
     run -1 --separate-stderr $DOCTOR "$OUT/c"
     rows finished finished finished
     [[ ${lines[-1]} == "Attempt 0, 3 ranks: Rank 2 is slow: "* ]]
@@ -88,8 +112,8 @@ rows() {
 
 @test "a fault happens in the first attempt only" {
     TORCHELASTIC_RESTART_COUNT=1 RANK=0 WORLD_SIZE=1 LOCAL_RANK=0 MASTER_ADDR=127.0.0.1 \
-        MASTER_PORT=$(python3 -c 'import socket; s = socket.socket(); s.bind(("", 0)); print(s.getsockname()[1])') \
-        timeout 60 $RUN --inject kill:0:1 --checkpoint-dir "$OUT/c"
+        MASTER_PORT=$(free_port) \
+        timeout 300 $RUN --inject kill:0:1 --checkpoint-dir "$OUT/c"
     run -0 --separate-stderr $DOCTOR "$OUT/c"
     [[ ${lines[-1]} == "Attempt 1, 1 ranks: All ranks have finished." ]]
 }

@@ -18,25 +18,23 @@
 
 static const char help[] =
     "usage: tools/ddp_doctor [DIR]\n"
-    "Says who waits where, who is missing, who calls something else and who is slow, in a run of\n"
-    "step 05 that hangs, has died or goes on. DIR is its --checkpoint-dir (checkpoints); every "
-    "rank\n"
-    "keeps a record of its latest 512 collectives in DIR/flight, also after SIGKILL.\n"
+    "Says which ranks of a step-05 run wait, in which call and for whom; which one is missing, is\n"
+    "slow, or makes another call. The run may hang, be dead or go on. DIR is its --checkpoint-dir\n"
+    "(checkpoints); every rank keeps a record of its last 512 collectives in DIR/flight, which\n"
+    "remains after SIGKILL.\n"
     "\n"
     "  RANK        in the job\n"
     "  PID         its process, on this machine or the one named\n"
-    "  PROCESS     running, stopped, gone (ended too soon), finished, or elsewhere (not looked "
-    "at)\n"
+    "  PROCESS     running, stopped, gone (ended too soon), finished, elsewhere (another machine)\n"
     "  COLLECTIVE  the call that is open, else the latest: #SEQUENCE of COUNT TYPE\n"
     "  STATE       scheduled: its turn has not come; started; completed; failed: the rank gave up\n"
     "  SINCE       how long ago that was\n"
-    "  WAITS       share of its time spent waiting for others, in the calls recorded; who makes\n"
-    "              the others wait has the lowest\n"
-    "  CALLED AT   the line of the step's program (and that of common/ which made the call for "
-    "it);\n"
-    "              PROGRAM+OFFSET where addr2line cannot tell, or the program was built anew\n"
+    "  WAITS       share of its time spent waiting for others, in the calls recorded; the rank\n"
+    "              that the others wait for has the lowest\n"
+    "  CALLED AT   the line of the step's program, and in brackets the line of common/ below it;\n"
+    "              PROGRAM+OFFSET if addr2line cannot tell, or the program was rebuilt\n"
     "\n"
-    "Exit status: 0 all is well, 1 not so or no records, 2 usage.\n";
+    "Exit status: 0 nothing is wrong, 1 something is or there are no records, 2 usage.\n";
 
 static const char *process_name(const Flight *flight)
 {

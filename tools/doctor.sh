@@ -22,7 +22,11 @@ while IFS='|' read -r kind name probe without packages; do
         row yes "$name" "${version:-found}"
         continue
     fi
-    [ "$kind" = outside ] || packages="${install:-install} $packages"
+    case $kind:$packages in
+    outside:* | *'by hand'*) ;;
+    *#*) packages=./setup.sh ;;
+    *) packages="${install:-install} $packages" ;;
+    esac
     row no "$name" "$without; to get it: $packages"
     [ "$kind" != required ] || status=1
 done <<END

@@ -35,8 +35,8 @@ static const Tool tool = {
                                .offset = offsetof(Options, dataset),
                                .help = "auto: what it was trained on" },
                              { "split", "test|train", "test", .kind = OPTION_CHOICE,
-                               .offset = offsetof(Options, split), .help = "which half of it" },
-                             { NULL } },
+                               .offset = offsetof(Options, split), .help = "which part of it" },
+                             { .name = NULL } },
 };
 
 /* What the images of a data set turned out to be; sums over the ranks after share. */
@@ -146,7 +146,7 @@ int main(int argc, char **argv)
     const char *path;
     tool_parse(&tool, &args, &options, &path, argc, argv);
     DistEnv env = { .world_size = 1 };
-    if (dist_env_found()) {
+    if (launcher_find() != NULL) {
         dist_env_init(&env);
         log_set_rank(env.rank, env.world_size);
     }

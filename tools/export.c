@@ -18,7 +18,6 @@
 
 #include "common/base/log.h"
 #include "common/base/memory.h"
-#include "common/base/streams.h"
 #include "common/base/tool.h"
 #include "common/io/checkpoint_format.h"
 #include "common/io/model_file.h"
@@ -36,8 +35,8 @@ static const Tool tool = {
     .shared = (const char *const[]){ NULL },
     .own = (const Option[]){ { "force", "", "", .kind = OPTION_FLAG,
                                .offset = offsetof(Options, force),
-                               .help = "move aside what is in the way, if it is no export" },
-                             { NULL } },
+                               .help = "move DIR aside if it is not an export" },
+                             { .name = NULL } },
 };
 
 static const char *const files[] = { "config.json", "model.safetensors", "load_in_pytorch.py" };
@@ -67,13 +66,35 @@ static char *join(const char *folder, const char *name)
     return path;
 }
 
+/* Deletes our files in a folder, and it too if nothing else is in it. */
+static bool delete_export(const char *folder)
+{
+    for (int i = 0; i < NUM_FILES; i++) {
+        char *path = join(folder, files[i]);
+        unlink(path);
+        free(path);
+    }
+    return rmdir(folder) == 0;
+}
+
+/* Dies, removing the folder that is not complete. */
+static noreturn void give_up(const char *folder, const char *reason)
+{
+    delete_export(folder);
+    die("%s", reason);
+}
+
 static void write_file(const char *folder, const char *name, const char *text, size_t bytes)
 {
     char *path = join(folder, name);
     FILE *file = fopen(path, "wx");
     const bool written = file != NULL && fwrite(text, 1, bytes, file) == bytes &&
                          fflush(file) == 0 && fsync(fileno(file)) == 0;
-    CHECK(written && fclose(file) == 0, "cannot write %s: %s", path, strerror(errno));
+    if (!written || fclose(file) != 0) {
+        char reason[PATH_MAX + 128];
+        snprintf(reason, sizeof reason, "cannot write %s: %s", path, strerror(errno));
+        give_up(folder, reason);
+    }
     free(path);
 }
 
@@ -88,24 +109,24 @@ static void write_weights(const char *folder, const ModelFile *from, const Model
         model_export(model, i, model->params, host);
         safetensors_add(file, parameter->name, FLOAT32, parameter->ndim, parameter->shape, host);
     }
-    char labels[MODEL_FILE_MAX_LABELS * MODEL_FILE_LABEL_BYTES] = "", number[32];
+    char labels[MODEL_FILE_MAX_LABELS * MODEL_FILE_LABEL_BYTES] = "";
     for (int i = 0; i < from->num_labels; i++)
         strcat(strcat(labels, i > 0 ? "," : ""), from->label[i]);
     checkpoint_checksum(file, checksum);
     safetensors_add_metadata(file, "format", "pt");
     safetensors_add_metadata(file, EXPORT_VERSION_KEY, EXPORT_VERSION);
-    safetensors_add_metadata(file, "checksum", checksum);
-    safetensors_add_metadata(file, "model", from->model);
-    safetensors_add_metadata(file, "dataset", from->dataset != NULL ? from->dataset : "mnist");
-    safetensors_add_metadata(file, "input_shape", from->input_shape);
-    safetensors_add_metadata(file, "class_labels", labels);
-    snprintf(number, sizeof number, "%.7g", (double)from->mean);
-    safetensors_add_metadata(file, "mean", number);
-    snprintf(number, sizeof number, "%.7g", (double)from->std);
-    safetensors_add_metadata(file, "std", number);
+    safetensors_add_metadata(file, "checksum", "%s", checksum);
+    safetensors_add_metadata(file, "model", "%s", from->model);
+    safetensors_add_metadata(file, "dataset", "%s",
+                             from->dataset != NULL ? from->dataset : "mnist");
+    safetensors_add_metadata(file, "input_shape", "%s", from->input_shape);
+    safetensors_add_metadata(file, "class_labels", "%s", labels);
+    safetensors_add_metadata(file, "mean", "%.7g", (double)from->mean);
+    safetensors_add_metadata(file, "std", "%.7g", (double)from->std);
 
     char *path = join(folder, files[WEIGHTS]), error[PATH_MAX + 128];
-    CHECK(safetensors_commit(file, path, error, sizeof error), "%s", error);
+    if (!safetensors_commit(file, path, error, sizeof error))
+        give_up(folder, error);
     free(path);
     safetensors_free(file);
     free(weights);
@@ -180,17 +201,6 @@ static bool is_free(const char *path)
     return entries == 2 || is_export(path); // . and ..
 }
 
-/* Deletes our files in a folder, and it too if nothing else is in it. */
-static bool delete_export(const char *folder)
-{
-    for (int i = 0; i < NUM_FILES; i++) {
-        char *path = join(folder, files[i]);
-        unlink(path);
-        free(path);
-    }
-    return rmdir(folder) == 0;
-}
-
 /* Gives the complete folder its name; what had that name is deleted if it was an export and nothing
  * else, and keeps another name if not. */
 static void take_place(const char *folder, const char *target)
@@ -198,16 +208,15 @@ static void take_place(const char *folder, const char *target)
     char *old = NULL;
     CHECK(asprintf(&old, "%s.old", folder) >= 0, "out of memory");
     const bool there = access(target, F_OK) == 0, ours = is_export(target);
-    if (there)
-        CHECK(rename(target, old) == 0, "cannot move %s aside: %s", target, strerror(errno));
-    if (rename(folder, target) < 0) {
+    const bool aside = there && rename(target, old) == 0;
+    if ((there && !aside) || rename(folder, target) < 0) {
         const int reason = errno;
-        if (there)
+        if (aside)
             rename(old, target);
         delete_export(folder);
         die("cannot write %s: %s", target, strerror(reason));
     }
-    if (there && !(ours ? delete_export(old) : rmdir(old) == 0))
+    if (aside && !(ours ? delete_export(old) : rmdir(old) == 0))
         log_info("what else was in %s is in %s now", target, old);
     free(old);
 }
@@ -239,7 +248,8 @@ int main(int argc, char **argv)
     model_file_load(&from, &model);
 
     CHECK(asprintf(&folder, "%s.XXXXXX", target) >= 0, "out of memory");
-    CHECK(mkdtemp(folder) != NULL, "cannot create a folder beside %s: %s", target, strerror(errno));
+    CHECK(mkdtemp(folder) != NULL, "cannot create a folder beside %s: %s: name one elsewhere",
+          target, strerror(errno));
     SYS_CHECK(chmod(folder, 0755));
     char checksum[9];
     write_weights(folder, &from, &model, checksum);

@@ -5,6 +5,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 lab=${LAB:-lab} # the tests have theirs elsewhere
+limit=60 # seconds that a program may take
 log=$(mktemp -d)
 trap 'rm -rf "$log"' EXIT
 trap 'exit 130' INT TERM
@@ -18,17 +19,15 @@ step_is() {
     fi
     # shellcheck disable=SC2046 # NAME: BEFORE OURS COUNT of MOST
     set -- $(tools/stepdiff.sh --count | grep "^$step: ")
-    before=$2 ours=$3 most=$6 theirs=$lab/$step/train.c
+    before=$2 ours=$3 changes=$4 most=$6 theirs=$lab/$step/train.c
 }
 
 begin() {
-    # shellcheck disable=SC2046
-    set -- $(tools/stepdiff.sh --count | grep "^$step: ")
     mkdir -p "$lab/$step"
     cp "$before" "$theirs"
     echo "$theirs is $before. Turn it into step $step:"
     sed '/^need /d; /^hint /d' "tools/lab/$step.txt"
-    echo "You may change $most lines; ours changes $4. How far are you? make check-lab"
+    echo "You may change $most lines; ours changes $changes. How far are you? make check-lab"
 }
 
 hint() {
@@ -47,8 +46,8 @@ failed() {
 }
 
 build() {
-    # shellcheck disable=SC2046 # MPI=... and CUDA=..., as the library was built
-    make -s $(cut -d ' ' -f 1,2 "${BUILD:-build}/parts" 2>&-) TRY="$1" "$1" >"$log/make" 2>&1 && return
+    ln -sf "$PWD/config.yaml" "${1%/*/*}" # programs look for it above their folder
+    make -s TRY="$1" "$1" >"$log/make" 2>&1 && return
     grep 'error:' "$log/make" | sed 's|.*/\(train.c:\)|\1|' >"$log/show" || true
     [ -s "$log/show" ] || tail -n 3 "$log/make" >"$log/show"
     failed build 'it does not compile'
@@ -59,9 +58,9 @@ start() {
     program=$1
     shift
     case $step in
-    02*) timeout 100 "$program" --nproc 2 "$@" ;;
-    03) timeout 100 03_torchrun_env/ddprun --nproc-per-node 2 "$program" "$@" ;;
-    *) timeout 100 03_torchrun_env/ddprun --nproc-per-node 2 tools/lab/as_mpirun.sh "$program" "$@" ;;
+    02*) timeout "$limit" "$program" --nproc 2 "$@" ;;
+    03) timeout "$limit" 03_torchrun_env/ddprun --nproc-per-node 2 "$program" "$@" ;;
+    *) timeout "$limit" 03_torchrun_env/ddprun --nproc-per-node 2 tools/lab/as_mpirun.sh "$program" "$@" ;;
     esac
 }
 
@@ -72,7 +71,7 @@ run() {
     mkdir -p "$folder"
     set -- --log-interval 4 --timeout 20 --metrics-dir "$folder" --checkpoint-dir "$folder/checkpoints"
     [ "$step" != 05 ] || set -- "$@" --save-every-steps 5
-    [ "$step" != 05 ] || start "$program" "$@" --max-steps 7 >"$folder/out" 2>"$folder/err" || return 1
+    [ "$step" != 05 ] || start "$program" "$@" --max-steps 7 >"$folder/out" 2>"$folder/err" || return
     start "$program" "$@" --max-steps 12 >>"$folder/out" 2>>"$folder/err"
 }
 
@@ -89,6 +88,17 @@ shape() {
     sed "s|$1|FOLDER|; s/[0-9][0-9.]*/#/g" "$1/out" | sort
 }
 
+# How a program ended, from its status.
+reason() {
+    if [ "$1" -eq 124 ]; then
+        echo "it was stopped after $limit s"
+    elif [ "$1" -gt 128 ]; then
+        echo "killed by SIG$(kill -l $(($1 - 128)))"
+    else
+        echo "status $1"
+    fi
+}
+
 check() {
     [ -f "$theirs" ] || { echo "$0: there is no $theirs yet: make lab-$step" >&2 && exit 2; }
     changed=$(diff "$before" "$theirs" | grep -c '^[<>]' || true)
@@ -102,9 +112,11 @@ check() {
     build "$lab/$step/train"
     passed "it compiles"
     run "${ours%.c}" "$log/ours" || { cat "$log/ours/err" >&2 && exit 1; }
-    if ! run "$lab/$step/train" "$log/theirs"; then
+    status=0
+    run "$lab/$step/train" "$log/theirs" || status=$?
+    if [ "$status" -ne 0 ]; then
         cat "$log/theirs/err" >"$log/show"
-        failed run 'it does not run to the end'
+        failed run "it does not run to the end: $(reason "$status")"
     fi
     passed "it runs on two ranks"
     check_losses
@@ -159,6 +171,7 @@ check)
     latest=$(find "$lab" -mindepth 2 -name train.c -exec ls -t {} + 2>/dev/null | head -n 1)
     [ -n "${2:-$latest}" ] || { echo "$0: nothing is begun: make lab-02a" >&2 && exit 2; }
     step_is "${2:-$(basename "$(dirname "$latest")")}"
+    [ -n "${2:-}" ] || echo "checking $lab/$step (another: tools/lab.sh check STEP)"
     check ;;
 '' | -*) sed -n '2,4s/^# //p' "$0" >&2 && exit 2 ;;
 *)  step_is "$1"

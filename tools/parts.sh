@@ -6,6 +6,7 @@
 # run them), checks (to run the slower ones), optional, slurm and browser (setup.sh --slurm, --browser), extra (setup.sh does
 # not install it), or outside (no package, but advice).
 # PROBE: a command that succeeds where the part is, and prints its version.
+# PACKAGES: names; URL#SHA256 for a package that the distribution does not have; or 'by hand: ADVICE'.
 parts() {
     part required 'C compiler' 'header stdio.h __VERSION__' 'nothing can be built' \
         'gcc libc6-dev' gcc gcc 'gcc musl-dev' gcc
@@ -21,13 +22,26 @@ parts() {
 
     part tests cmocka 'header cmocka.h' "no 'make test': the C programs among the tests use it" \
         libcmocka-dev libcmocka-devel cmocka cmocka-dev libcmocka-devel
-    part tests bats 'program bats' "no 'make test': it runs the command lines" \
-        bats bats bash-bats bats bats
+    bats=bats chromium=chromium
+    # shellcheck source=/dev/null
+    system=$(. "${OS_RELEASE:-/etc/os-release}" 2>/dev/null && echo "${ID:-} ${UBUNTU_CODENAME:-}") || system=''
+    case $system in *' jammy') # has bats 1.2, and runs that of 24.04
+        bats=http://archive.ubuntu.com/ubuntu/pool/universe/b/bats/bats_1.10.0-1_all.deb
+        bats=$bats#11304638193dddce946021d665a275a6c80a0c7188eb5ba38d82661ded1e8f18 ;;
+    esac
+    case $system in 'ubuntu '*) # has none but as a snap
+        chromium='by hand: google.com/chrome (Ubuntu has Chromium only as a snap)' ;;
+    esac
+
+    part tests bats recent_bats "no 'make test': it runs the command lines" \
+        "$bats" bats bash-bats bats bats
     part tests prove 'program prove' "no 'make test': it runs and counts all the tests" \
         perl perl-Test-Harness perl perl-utils perl
     part tests python3 python_venv "no 'make test': it compares with PyTorch's numbers" \
         'python3 python3-venv' python3 python python3 python3
     part tests ip 'location ip' "no tests with two hosts" iproute2 iproute iproute2 iproute2 iproute2
+    part tests pgrep 'program pgrep' "no 'make test': it looks which processes are left" \
+        procps procps-ng procps-ng procps procps
     part tests aspell 'location aspell' "no 'make test': it reads the documents" \
         'aspell aspell-en' 'aspell aspell-en' 'aspell aspell-en' 'aspell aspell-en' 'aspell aspell-en'
     part tests jq 'program jq' "no 'make test': it reads the metrics" jq jq jq jq jq
@@ -68,7 +82,7 @@ parts() {
     part slurm Slurm 'daemon slurmctld' '04 pretends its nodes, unless this is a cluster' \
         'slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge' \
         'slurm-slurmctld slurm-slurmd slurm munge' slurm-llnl 'slurm munge' 'slurm slurm-node munge'
-    part browser Chromium browser "no 'make check-browser'" chromium chromium chromium chromium chromium
+    part browser Chromium browser "no 'make check-browser'" "$chromium" chromium chromium chromium chromium
     part outside torchrun 'location torchrun' 'no LAUNCHER=torchrun' 'pip install torch'
     part extra tc 'location tc' 'no bench/two_nodes.sh' iproute2 iproute-tc iproute2 iproute2 iproute2
     part extra clang-format 'program clang-format' "no 'make format'" \
@@ -98,6 +112,13 @@ program() {
     "$1" --version 2>/dev/null | grep -o '[0-9][0-9]*\.[0-9][0-9.]*' | head -n 1
 }
 
+# Older ones know neither 'run -1' nor a folder for each test.
+recent_bats() {
+    version=$(program bats)
+    case $version in '' | 0.* | 1.[0-6].*) return 1 ;; esac
+    echo "$version"
+}
+
 mpi() {
     command -v mpicc >/dev/null && program mpirun
 }
@@ -108,9 +129,12 @@ fuzzer() {
         clang -w -fsanitize=fuzzer,address,undefined -x c -o /dev/null - 2>/dev/null && program clang
 }
 
-# Its name is not the same everywhere.
+# Its name is not the same everywhere; Ubuntu's chromium-browser only says that it is a snap.
 browser() {
-    command -v chromium || command -v chromium-browser || command -v google-chrome
+    for chrome in chromium google-chrome chromium-browser; do
+        "$chrome" --version >/dev/null 2>&1 && location "$chrome" && return
+    done
+    return 1
 }
 
 # Debian's python3 alone cannot make the venv that 'make check-torch' gets PyTorch into.

@@ -29,7 +29,7 @@ static const Tool tool = {
         "of the test images; or a file, PGM or PNG, of any size, dark on light or light on dark,\n"
         "which is brought to the form of MNIST's images.\n",
     .shared = (const char *const[]){ "data-dir", "device", "threads", NULL },
-    .own = (const Option[]){ { NULL } },
+    .own = (const Option[]){ { .name = NULL } },
 };
 
 /* What is asked about: a row of a data set, or pixels. */
@@ -44,7 +44,9 @@ static uint8_t *read_file(const char *path, size_t *size)
 {
     struct stat status;
     const int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); // a pipe must not keep us waiting
-    CHECK(fd >= 0 && fstat(fd, &status) == 0, "cannot read %s: %s", path, strerror(errno));
+    CHECK(fd >= 0 && fstat(fd, &status) == 0,
+          "cannot read %s: %s: name a PGM or PNG file, or an image of a data set, as digits:7",
+          path, strerror(errno));
     CHECK(S_ISREG(status.st_mode), "%s is no regular file", path);
     CHECK(status.st_size <= MAX_FILE_BYTES, "%s is larger than %d MiB", path, MAX_FILE_BYTES >> 20);
     uint8_t *bytes = mem_calloc((size_t)status.st_size + 1, 1);
@@ -120,12 +122,13 @@ static void draw_bar(FILE *line, const char *label, bool best, double probabilit
         fprintf(line, "%s", blocks ? "█" : "#");
 }
 
+/* Without colours where $NO_COLOR is set (no-color.org). */
 static bool is_rich_terminal(void)
 {
     setlocale(LC_CTYPE, "");
-    const char *term = getenv("TERM");
+    const char *term = getenv("TERM"), *no_color = getenv("NO_COLOR");
     return isatty(STDOUT_FILENO) && term != NULL && strcmp(term, "dumb") != 0 &&
-           strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
+           (no_color == NULL || no_color[0] == '\0') && strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
 }
 
 static void draw(const Input *input, const ModelFile *from, const float *probability, int best)

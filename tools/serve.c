@@ -16,7 +16,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "common/base/log.h"
 #include "common/base/memory.h"
@@ -39,7 +38,7 @@ static const Tool tool = {
     .about =
         "MODEL: a checkpoint, or a folder of tools/export. GET / is a page to draw on; POST\n"
         "/predict takes {\"pixels\": [784 numbers from 0 to 255]}, PNG or PGM, and answers with\n"
-        "JSON; GET /healthz says that all is well. Ends on SIGTERM or Ctrl+C.\n",
+        "JSON; GET /healthz answers {\"status\":\"ok\"}. Ends on SIGTERM or Ctrl+C.\n",
     .shared = (const char *const[]){ "device", NULL },
     .own =
         (const Option[]){
@@ -48,9 +47,9 @@ static const Tool tool = {
             { "bind", "ADDRESS", "127.0.0.1", .kind = OPTION_STRING,
               .offset = offsetof(Options, bind), .help = "on which interface" },
             { "request-timeout", "SECONDS", "10", .kind = OPTION_REAL,
-              .offset = offsetof(Options, timeout), .help = "that a client may take for a request",
-              .low = 0.1, .high = 3600 },
-            { NULL } },
+              .offset = offsetof(Options, timeout),
+              .help = "from a request to the end of its answer", .low = 0.1, .high = 3600 },
+            { .name = NULL } },
 };
 
 // The path is seen from the top of the repository, where make runs the compiler.
@@ -248,7 +247,8 @@ static int listen_on(const Options *options, int *port, bool *loopback)
     struct addrinfo *address = NULL;
     const int problem = getaddrinfo(options->bind, service, &hints, &address);
     if (problem != 0)
-        usage_error("--bind %s: %s", options->bind, gai_strerror(problem));
+        usage_error("--bind %s: %s; it is an address of this machine, as 127.0.0.1", options->bind,
+                    gai_strerror(problem));
 
     const int fd = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     SYS_CHECK(fd);

@@ -24,7 +24,7 @@ static const char help[] =
     "Prints the rows of a data set that one rank gets in an epoch, one a line.\n"
     "  --size N         rows of the data set\n"
     "  --world-size W   ranks that share it\n"
-    "  --rank R         the rank asked about, 0 to W - 1\n"
+    "  --rank R         the rank whose rows are printed, 0 to W - 1\n"
     "  --seed S         of the shuffle (0)\n"
     "  --epoch E        added to the seed (0)\n"
     "  --no-shuffle     in the order of the data set\n"

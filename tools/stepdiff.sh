@@ -35,7 +35,7 @@ pairs | {
     while read -r name _ before program; do
         [ "$name" = "${1:-}" ] || continue
         if [ -t 1 ] && command -v git >/dev/null; then
-            git diff --no-index --color "$before" "$program" || [ $? -eq 1 ] # 1: they differ
+            git diff --no-index "$before" "$program" || [ $? -eq 1 ] # 1: they differ
         else
             diff -u "$before" "$program" || [ $? -eq 1 ]
         fi

@@ -14,6 +14,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "common/base/host.h"
+#include "common/base/launcher.h"
 #include "common/base/log.h"
 #include "common/base/options.h"
 #include "common/base/streams.h"
@@ -140,6 +142,16 @@ static int read_option(Settings *settings, Step step, const char *program, char 
     return joined ? 1 : 2;
 }
 
+static noreturn void refuse_argument(const char *text)
+{
+    if (text[0] == '-' && isalpha((unsigned char)text[1]))
+        usage_error("\"%s\" has no place here: options begin with two dashes; --help lists them",
+                    text);
+    usage_error("\"%s\" has no place here: two numbers go without a name, total_epochs and "
+                "save_every; --help lists the rest",
+                text);
+}
+
 static void read_command_line(Settings *settings, Step step, int argc, char **argv)
 {
     static const char *const positional[] = { "epochs", "save-every" };
@@ -150,9 +162,7 @@ static void read_command_line(Settings *settings, Step step, int argc, char **ar
             if (strcmp(argv[i], "-h") == 0)
                 help_print(step, argv[0]);
             if (num_positional == 2 || !isdigit((unsigned char)argv[i][0]))
-                usage_error("\"%s\" has no place here: two numbers go without a name, total_epochs "
-                            "and save_every; --help lists the rest",
-                            argv[i]);
+                refuse_argument(argv[i]);
             const Option *option = find(positional[num_positional++]);
             settings->text[BY_COMMAND_LINE][option - options] = argv[i++];
         } else if (argv[i][2] == '\0') {
@@ -189,6 +199,20 @@ static void pass_on_local_rank(const Args *args)
         SYS_CHECK(setenv("LOCAL_RANK", text, 0)); // keeps a value that is set
 }
 
+/* The steps before 03 know no launcher: its ranks would each train alone, and save over one
+ * another's files. */
+static void refuse_launcher(Step step)
+{
+    const Launcher *launcher = launcher_find();
+    const int ranks = launcher != NULL ? host_env_count(launcher->world_size) : 0;
+    if (ranks > 1 && step < STEP_ENV)
+        usage_error("this is one of %d ranks (%s), but step %02d knows no launcher, and each would "
+                    "train alone: start it without one%s, or take step 03; if no others are there, "
+                    "unset %s",
+                    ranks, launcher->world_size, step, step == STEP_SPAWN ? ", with --nproc" : "",
+                    launcher->rank);
+}
+
 void args_parse(Args *args, Step step, int argc, char **argv)
 {
     static Settings settings; // static: Args keeps pointers to its strings
@@ -218,6 +242,8 @@ void args_parse(Args *args, Step step, int argc, char **argv)
         usage_error("--resume auto comes with step 05: name the file here");
     settle(args, &settings);
     pass_on_local_rank(args);
+    refuse_launcher(step);
+    host_tell_of_crowd(args->nproc);
 }
 
 bool args_fixed_order(const Args *args)

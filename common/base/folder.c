@@ -71,9 +71,9 @@ void folder_check(const char *path, const char *option)
     char probe[PATH_MAX];
     const int length = snprintf(probe, sizeof probe, "%s/.probe.XXXXXX", part);
     errno = ENAMETOOLONG;
-    CHECK(length < (int)sizeof probe && mkdtemp(probe) != NULL,
-          "cannot write into the folder %s: %s: name another with %s", part, strerror(errno),
-          option);
+    if (length >= (int)sizeof probe || mkdtemp(probe) == NULL)
+        usage_error("cannot write into the folder %s: %s: name another with %s", part,
+                    strerror(errno), option);
     rmdir(probe);
     free(copy);
 }

@@ -12,8 +12,9 @@ void folder_create(const char *path, const char *option);
 /* The same for optional output: returns false and errno instead of dying. */
 bool folder_try(const char *path);
 
-/* Dies where folder_create would fail or the folder is not writable: better before the work than
- * after. Creates neither folder nor file. */
+/* Usage error where folder_create would fail or the folder is not writable: better before the work
+ * than after, and no launcher starts again what would only fail again. Creates neither folder nor
+ * file. */
 void folder_check(const char *path, const char *option);
 
 #endif

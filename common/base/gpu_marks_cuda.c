@@ -17,7 +17,6 @@
 #include <stdlib.h>
 
 #include "common/base/cuda.h"
-#include "common/base/memory.h"
 
 enum {
     RING = 1024,

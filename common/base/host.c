@@ -18,6 +18,7 @@
 #include "common/base/log.h"
 
 #define CGROUPS "/sys/fs/cgroup"
+#define CROWD 16 // more ranks per core than this start slowly
 
 /* "max 100000" or "150000 100000", microseconds of CPU per period. INT_MAX: no quota. */
 static int quota_of(const char *folder)
@@ -78,6 +79,14 @@ int host_num_cores(void)
     return quota < cores ? quota : cores;
 }
 
+void host_tell_of_crowd(int num_ranks)
+{
+    const int num_cores = num_ranks > CROWD ? host_num_cores() : 1; // counting them reads files
+    if (num_ranks > CROWD * num_cores)
+        log_info("%d ranks share %d core%s: it takes a while until all have come", num_ranks,
+                 num_cores, num_cores == 1 ? "" : "s");
+}
+
 char *host_cores(char *text, size_t bytes)
 {
     cpu_set_t set;
@@ -121,15 +130,16 @@ size_t host_free_memory(void)
     return available + swap > reserve ? (available + swap - reserve) * 1024 : 0;
 }
 
-void host_reserve_descriptors(int count, int num_ranks)
+void host_reserve_descriptors(long count, int num_ranks)
 {
     struct rlimit limit;
     SYS_CHECK(getrlimit(RLIMIT_NOFILE, &limit));
     if (limit.rlim_cur >= (rlim_t)count)
         return;
     CHECK(limit.rlim_max >= (rlim_t)count,
-          "%d ranks take %d descriptors here, and a process may open %d: raise that (ulimit -n %d)",
-          num_ranks, count, (int)limit.rlim_max, count);
+          "%d ranks take %ld descriptors here, and a process may open %ld: raise that (ulimit -n "
+          "%ld)",
+          num_ranks, count, (long)limit.rlim_max, count);
     limit.rlim_cur = (rlim_t)count;
     SYS_CHECK(setrlimit(RLIMIT_NOFILE, &limit));
 }

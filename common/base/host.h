@@ -12,6 +12,10 @@ int host_env_count(const char *name);
  * group and of those above (cgroup v2). */
 int host_num_cores(void);
 
+/* Says so if there are so many ranks per core that starting them takes long: silence would look
+ * like a hang. */
+void host_tell_of_crowd(int num_ranks);
+
 /* The cores in the mask as "0-3,8", cut off at `bytes`. Returns text. */
 char *host_cores(char *text, size_t bytes);
 
@@ -25,6 +29,6 @@ size_t host_free_memory(void);
 /* Raises the limit of open files and connections to `count`, which num_ranks ranks need: many
  * systems grant 1,024 until asked for more. Dies where that is refused, before a connection fails
  * for what looks like a network problem. */
-void host_reserve_descriptors(int count, int num_ranks);
+void host_reserve_descriptors(long count, int num_ranks);
 
 #endif

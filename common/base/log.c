@@ -14,6 +14,8 @@
 #include <unistd.h>
 
 #include "common/base/exit_status.h"
+#include "common/base/json_text.h"
+#include "common/base/launcher.h"
 #include "common/base/progress.h"
 
 #define LINE_MAX_BYTES 4096 // PIPE_BUF on Linux: writes of up to this size to a pipe are atomic
@@ -27,6 +29,14 @@ void log_set_rank(int rank, int world_size)
 {
     own_rank = rank;
     snprintf(prefix, sizeof prefix, "[rank %d/%d] ", rank, world_size);
+}
+
+char *log_label(char label[LOG_LABEL_BYTES])
+{
+    if (prefix[0] != '\0')
+        return strcpy(label, prefix);
+    label[0] = '\0';
+    return strcat(strncat(label, program_invocation_short_name, 128), ": ");
 }
 
 /* False and errno unless all bytes were written. */
@@ -51,7 +61,15 @@ static void disarm(char *text, size_t length)
             text[i] = '?';
 }
 
-/* Returns 0 or an errno. */
+/* Past the progress bar. Returns 0 or an errno. */
+static int write_text(int fd, const char *text, size_t length)
+{
+    progress_erase();
+    const int reason = write_all(fd, text, length) ? 0 : errno;
+    progress_redraw();
+    return reason;
+}
+
 static int write_line(int fd, const char *label, const char *format, va_list args)
 {
     char line[LINE_MAX_BYTES];
@@ -62,21 +80,14 @@ static int write_line(int fd, const char *label, const char *format, va_list arg
         length = sizeof line - 2;
     disarm(line, length);
     line[length++] = '\n';
-
-    progress_erase();
-    const int reason = write_all(fd, line, length) ? 0 : errno;
-    progress_redraw();
-    return reason;
+    return write_text(fd, line, length);
 }
 
 /* To standard error, after the name of this rank or program. */
 static void write_message(const char *kind, const char *format, va_list args)
 {
-    char label[160];
-    if (prefix[0] != '\0')
-        snprintf(label, sizeof label, "%s%s", prefix, kind);
-    else
-        snprintf(label, sizeof label, "%.128s: %s", program_invocation_short_name, kind);
+    char label[LOG_LABEL_BYTES + 16];
+    strcat(log_label(label), kind);
     write_line(STDERR_FILENO, label, format, args); // a failure cannot be reported anywhere
 }
 
@@ -105,6 +116,17 @@ void log_warning(const char *format, ...)
     va_end(args);
 }
 
+void log_block(const char *format, ...)
+{
+    char *text = NULL;
+    va_list args;
+    va_start(args, format);
+    CHECK(vasprintf(&text, format, args) >= 0, "out of memory");
+    va_end(args);
+    write_text(STDERR_FILENO, text, strlen(text)); // a failure cannot be reported anywhere
+    free(text);
+}
+
 void log_copy_error(char *buffer, size_t bytes)
 {
     error_copy = buffer;
@@ -122,10 +144,10 @@ void log_record_error(char *message)
     if (fd < 0)
         return;
     disarm(message, strlen(message));
-    dprintf(fd, "{\"message\": \"");
-    for (const char *c = message; *c != '\0'; c++)
-        dprintf(fd, *c == '"' || *c == '\\' ? "\\%c" : "%c", *c);
-    dprintf(fd, "\", \"timestamp\": %lld}\n", (long long)time(NULL));
+    json_t *error =
+        json_pack("{s:o, s:I}", "message", json_text(message), "timestamp", (json_int_t)time(NULL));
+    json_dumpfd(error, fd, 0);
+    json_decref(error);
     close(fd);
 }
 
@@ -146,14 +168,9 @@ void die(const char *format, ...)
 
 bool log_speaks_for_node(void)
 {
-    // The launchers' names for it: torchrun (which sets RANK too), mpirun, srun, and MPICH's
-    // mpiexec.
-    static const char *const names[] = { "LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK",
-                                         "SLURM_LOCALID", "MPI_LOCALRANKID" };
-    for (size_t i = getenv("RANK") != NULL ? 0 : 1; i < sizeof names / sizeof names[0]; i++)
-        if (getenv(names[i]) != NULL)
-            return atoi(getenv(names[i])) == 0;
-    return own_rank == 0;
+    const Launcher *launcher = launcher_find();
+    const char *local_rank = launcher != NULL ? getenv(launcher->local_rank) : NULL;
+    return local_rank != NULL ? atoi(local_rank) == 0 : own_rank == 0;
 }
 
 bool log_speaks_for_job(void)

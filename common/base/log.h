@@ -10,6 +10,10 @@
 /* Later messages start with "[rank 1/4] "; until this is called, with the program's name. */
 void log_set_rank(int rank, int world_size);
 
+/* Writes what messages start with to label, returns it. For a signal handler too. */
+#define LOG_LABEL_BYTES 160
+char *log_label(char label[LOG_LABEL_BYTES]);
+
 /* A result: one line to standard output, in one write, so that the lines of several ranks never
  * mix. A progress bar on the terminal makes way for it. Dies where standard output cannot be
  * written: results must not get lost in silence. */
@@ -18,6 +22,10 @@ void log_print(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* A message about the run: one line to standard error, with the rank in front. */
 void log_info(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void log_warning(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Lines that are ready, to standard error as they are: several, which shall not be mixed with
+ * others'. */
+void log_block(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* Ends this process with status 1: a rank that cannot go on says why in one line and leaves the
  * rest to its launcher, whose TORCHELASTIC_ERROR_FILE also gets the line. Uses _exit: no exit

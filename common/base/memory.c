@@ -1,6 +1,4 @@
-/*
- * calloc aligns to 16 bytes; vector instructions and cache lines want 64.
- */
+/* malloc aligns to 16 bytes; vector instructions and cache lines want 64. */
 #include "common/base/memory.h"
 
 #include <stdint.h>
@@ -12,18 +10,28 @@
 
 #define LARGE_BYTES (64u << 20) // from here on it pays to check that there is as much
 
-void *mem_calloc(size_t count, size_t size)
+bool mem_fits(size_t bytes, size_t *available)
+{
+    *available = bytes >= LARGE_BYTES ? host_free_memory() : bytes;
+    return bytes <= *available;
+}
+
+void *mem_alloc(size_t count, size_t size)
 {
     size_t bytes = 0;
     CHECK(!__builtin_mul_overflow(count, size, &bytes) && bytes < PTRDIFF_MAX,
           "%zu elements of %zu bytes do not fit into memory", count, size);
 
     bytes = bytes > 0 ? (bytes + 63) / 64 * 64 : 64; // aligned_alloc wants whole multiples
-    // The kernel overcommits, and kills processes that use the memory it promised.
-    const size_t available = bytes >= LARGE_BYTES ? host_free_memory() : bytes;
-    CHECK(bytes <= available, "out of memory: %zu bytes wanted, this machine has %zu to give",
-          bytes, available);
+    size_t available = 0;
+    CHECK(mem_fits(bytes, &available),
+          "out of memory: %zu bytes wanted, this machine has %zu to give", bytes, available);
     void *memory = aligned_alloc(64, bytes);
     CHECK(memory != NULL, "out of memory: %zu bytes wanted", bytes);
-    return memset(memory, 0, bytes);
+    return memory;
+}
+
+void *mem_calloc(size_t count, size_t size)
+{
+    return memset(mem_alloc(count, size), 0, count * size);
 }

@@ -11,7 +11,7 @@
 
 #define DATA "Model and data"
 #define TRAINING "Training"
-#define RESULTS "What is printed and kept"
+#define RESULTS "What is printed and saved"
 #define MACHINE "Where it runs"
 #define RANKS "How the ranks work together"
 #define GENERAL "Options themselves"
@@ -37,10 +37,10 @@ const Option options[] = {
     { "batch-size", "N", "32", TRAINING, STEP_SINGLE, OPTION_INT, offsetof(Args, batch_size),
       .help = "samples per step, of each rank", .low = 1, .high = 1000000 },
     { "global-batch-size", "N", "none", TRAINING, STEP_SINGLE, OPTION_INT,
-      offsetof(Args, global_batch_size), .help = "instead: of all ranks together, shared out",
+      offsetof(Args, global_batch_size), .help = "samples per step, of all ranks together",
       .low = 1, .high = INT_MAX },
     { "optimizer", "sgd|adam|adamw|adadelta", "sgd", TRAINING, STEP_SINGLE, OPTION_CHOICE,
-      offsetof(Args, optimizer), .help = "how gradients change weights" },
+      offsetof(Args, optimizer), .help = "how gradients change the weights" },
     { "lr", "X", "0.01", TRAINING, STEP_SINGLE, OPTION_REAL, offsetof(Args, lr),
       .help = "learning rate; linear, adam, adamw: 0.001; adadelta: 1", .high = 1000 },
     { "momentum", "X", "0.9", TRAINING, STEP_SINGLE, OPTION_REAL, offsetof(Args, momentum),
@@ -50,14 +50,14 @@ const Option options[] = {
     { "dropout", "on|off", "on", TRAINING, STEP_SINGLE, OPTION_SWITCH, offsetof(Args, dropout),
       .help = "off: for comparisons that must be exact" },
     { "seed", "N", "0", TRAINING, STEP_SINGLE, OPTION_UINT64, offsetof(Args, seed),
-      .help = "the whole run follows from it" },
+      .help = "all random numbers follow from it" },
     { "max-steps", "N", "0", TRAINING, STEP_SINGLE, OPTION_UINT64, offsetof(Args, max_steps),
       .help = "stop after N optimizer steps; 0: never" },
 
     { "log-interval", "N", "10", RESULTS, STEP_SINGLE, OPTION_INT, offsetof(Args, log_interval),
       .help = "batches between two lines with the loss", .low = 1, .high = INT_MAX },
     { "save-every", "N", "5", RESULTS, STEP_SINGLE, OPTION_INT, offsetof(Args, save_every),
-      .help = "epochs between checkpoints; 0: only the last", .high = INT_MAX },
+      .help = "epochs between checkpoints; 0: only at the end", .high = INT_MAX },
     { "checkpoint-dir", "DIR", "checkpoints", RESULTS, STEP_SINGLE, OPTION_STRING,
       offsetof(Args, checkpoint_dir), .help = "folder for checkpoints" },
     { "resume", "FILE", "none", RESULTS, STEP_SINGLE, OPTION_OPTIONAL, offsetof(Args, resume),
@@ -67,13 +67,13 @@ const Option options[] = {
       offsetof(Args, save_every_steps), .help = "steps between snapshots; 0: none",
       .high = INT_MAX },
     { "keep", "N", "3", RESULTS, STEP_FAULT, OPTION_INT, offsetof(Args, keep),
-      .help = "how many snapshots to keep, the newest", .low = 1, .high = INT_MAX },
+      .help = "how many of the newest snapshots to keep", .low = 1, .high = INT_MAX },
     { "metrics-dir", "DIR", "off", RESULTS, STEP_SINGLE, OPTION_OPTIONAL,
-      offsetof(Args, metrics_dir), .help = "write every step's metrics to files there" },
+      offsetof(Args, metrics_dir), .help = "write the metrics of every step there" },
     { "trace", "FILE", "off", RESULTS, STEP_SINGLE, OPTION_OPTIONAL, offsetof(Args, trace),
       .help = "write what happened when, for ui.perfetto.dev" },
     { "profile", "FILE", "off", RESULTS, STEP_SINGLE, OPTION_OPTIONAL, offsetof(Args, profile),
-      .help = "write where the time went, a table" },
+      .help = "write a table of where the time went" },
 
     { "device", "auto|cpu|cuda", "auto", MACHINE, STEP_SINGLE, OPTION_CHOICE,
       offsetof(Args, device), .help = "auto: cuda if every rank has a GPU" },
@@ -98,7 +98,8 @@ const Option options[] = {
     { "all-reduce", "flat|hierarchical", "flat", RANKS, STEP_NODES, OPTION_CHOICE,
       offsetof(Args, all_reduce), .help = "hierarchical: fewer bytes between nodes (tcp)" },
     { "reduce-order", "any|fixed", "any", RANKS, STEP_FAULT, OPTION_CHOICE,
-      offsetof(Args, reduce_order), .help = "fixed: 1, 2, 4 and 8 ranks get the same bits (tcp)" },
+      offsetof(Args, reduce_order),
+      .help = "fixed: 1, 2, 4, 8 ranks agree, with --global-batch-size" },
     { "check-collectives", "on|off", "off", RANKS, STEP_SPAWN, OPTION_SWITCH,
       offsetof(Args, check_collectives), .help = "compare what the ranks call, before each call" },
     { "timeout", "SECONDS", "300", RANKS, STEP_SPAWN, OPTION_REAL, offsetof(Args, timeout),
@@ -116,15 +117,10 @@ const Option options[] = {
 const int num_options = sizeof options / sizeof options[0];
 _Static_assert(sizeof options / sizeof options[0] <= MAX_OPTIONS, "raise MAX_OPTIONS");
 
-bool option_is(const Option *option, const char *name, size_t length)
-{
-    return name_begins(option->name, name, length) && option->name[length] == '\0';
-}
-
 const Option *option_find(const char *name, size_t length)
 {
     for (const Option *option = options; option < options + num_options; option++)
-        if (option_is(option, name, length))
+        if (name_is(option->name, name, length))
             return option;
     return NULL;
 }
@@ -132,20 +128,15 @@ const Option *option_find(const char *name, size_t length)
 void option_unknown(const char *place, const char *dashes, const char *name, size_t length,
                     int step)
 {
-    const Option *nearest = NULL;
-    size_t shortest = edit_distance_limit(length);
-    for (const Option *option = options; option < options + num_options; option++) {
-        const size_t distance = edit_distance(option->name, name, length);
-        if (option_taught(option, step) && distance < shortest) {
-            shortest = distance;
-            nearest = option;
-        }
-    }
+    Nearest nearest = nearest_to(name, length);
+    for (const Option *option = options; option < options + num_options; option++)
+        if (option_taught(option, step))
+            nearest_try(&nearest, option->name);
     const int shown = length < 80 ? (int)length : 80;
-    if (nearest == NULL)
+    if (nearest.name == NULL)
         usage_error("%s%.*s is no option: --help lists them", place, shown, name);
     usage_error("%s%.*s is no option: did you mean %s%s? --help lists them", place, shown, name,
-                dashes, nearest->name);
+                dashes, nearest.name);
 }
 
 bool option_taught(const Option *option, int step)

@@ -44,10 +44,7 @@ typedef struct {
 extern const Option options[];
 extern const int num_options;
 
-/* Is this its name? - and _ are the same. */
-bool option_is(const Option *option, const char *name, size_t length);
-
-/* The option of this name; NULL if there is none. */
+/* The option of this name, in which - and _ are the same; NULL if there is none. */
 const Option *option_find(const char *name, size_t length);
 
 /* Ends the program because there is no such option, suggesting the closest one of the step. `place`

@@ -5,10 +5,10 @@
 #include "common/base/progress.h"
 
 #include <pthread.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/base/log.h"
@@ -19,12 +19,16 @@ static pthread_mutex_t terminal = PTHREAD_MUTEX_INITIALIZER;
 static char bar[256]; // as drawn on the terminal; empty: none
 static double drawn_at;
 
+/* Lines that go through a pipe (`| grep Test`) reach the terminal at a time of their own: they
+ * would end up in the middle of a bar. */
 static bool on_terminal(void)
 {
     static int answer = -1; // cached, since it is asked at every step
     if (answer < 0) {
         const char *term = getenv("TERM");
-        answer = isatty(STDERR_FILENO) && term != NULL && strcmp(term, "dumb") != 0;
+        struct stat file;
+        const bool piped = fstat(STDOUT_FILENO, &file) == 0 && S_ISFIFO(file.st_mode);
+        answer = isatty(STDERR_FILENO) && !piped && term != NULL && strcmp(term, "dumb") != 0;
     }
     return answer;
 }

@@ -1,6 +1,4 @@
-/*
- * The Mersenne Twister generates 624 words at once from the last 624 and hands them out one by one.
- */
+/* The Mersenne Twister makes 624 words at once from the last 624, and hands them out one by one. */
 #include "common/base/rng.h"
 
 #include <math.h>

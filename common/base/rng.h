@@ -26,7 +26,8 @@ float rng_uniform(Rng *rng);
 /* A float in [a, b), as tensor.uniform_(a, b): fmaf(u, b - a, a). */
 float rng_uniform_between(Rng *rng, float a, float b);
 
-/* 0 .. n-1 in random order, as torch.randperm(n). */
+/* 0 .. n-1 in random order, as torch.randperm(n) for n below 2^32 / 20; for more it has another
+ * algorithm. */
 void rng_permutation(Rng *rng, size_t *order, size_t n);
 
 #endif

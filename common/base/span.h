@@ -11,7 +11,6 @@
 #define COMMON_BASE_SPAN_H
 
 #include <stdbool.h>
-#include <stddef.h>
 
 #include "common/base/gpu_marks.h"
 #include "common/base/log.h"
@@ -35,8 +34,7 @@ typedef struct {
 } Span;
 
 extern bool span_timing; // is anybody listening? Set it to have the seconds summed up
-extern double span_seconds[NUM_SPAN_KINDS]; // the host's, so far; what is inside an evaluation adds
-                                            // to no other
+extern double span_seconds[NUM_SPAN_KINDS]; // the host's, so far; inside an evaluation only its own
 extern void (*span_listener)(const Span *span); // hears every span while span_timing; or NULL
 
 const char *span_kind_name(SpanKind kind);

@@ -8,7 +8,7 @@ static bool same_letter(char name, char typed)
     return name == (typed == '_' ? '-' : typed);
 }
 
-bool name_begins(const char *name, const char *typed, size_t length)
+static bool name_begins(const char *name, const char *typed, size_t length)
 {
     size_t i = 0;
     while (i < length && name[i] != '\0' && same_letter(name[i], typed[i]))
@@ -16,7 +16,12 @@ bool name_begins(const char *name, const char *typed, size_t length)
     return i == length;
 }
 
-size_t edit_distance(const char *name, const char *typed, size_t length)
+bool name_is(const char *name, const char *typed, size_t length)
+{
+    return name_begins(name, typed, length) && name[length] == '\0';
+}
+
+static size_t edit_distance(const char *name, const char *typed, size_t length)
 {
     size_t row[64]; // row[j]: distance from the letters typed so far to the first j of the name
     const size_t n = strnlen(name, 63);
@@ -38,4 +43,18 @@ size_t edit_distance(const char *name, const char *typed, size_t length)
         }
     }
     return row[n];
+}
+
+Nearest nearest_to(const char *typed, size_t length)
+{
+    return (Nearest){ .typed = typed, .length = length, .distance = length / 2 + 1 };
+}
+
+void nearest_try(Nearest *nearest, const char *name)
+{
+    const size_t distance = edit_distance(name, nearest->typed, nearest->length);
+    if (distance < nearest->distance) {
+        nearest->distance = distance;
+        nearest->name = name;
+    }
 }

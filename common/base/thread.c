@@ -1,6 +1,4 @@
-/*
- * A thread inherits the mask of the one that starts it: so all signals are blocked for that moment.
- */
+/* A thread inherits the mask of its starter: so all signals are blocked for that moment. */
 #include "common/base/thread.h"
 
 #include <signal.h>

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "common/base/log.h"
+#include "common/base/spelling.h"
 #include "common/base/streams.h"
 
 static void print_row(const Option *option)
@@ -37,12 +38,12 @@ static const Option *find(const Tool *tool, const char *name, size_t length, boo
 {
     *own = true;
     for (const Option *option = tool->own; option->name != NULL; option++)
-        if (option_is(option, name, length))
+        if (name_is(option->name, name, length))
             return option;
     *own = false;
     for (const char *const *shared = tool->shared; *shared != NULL; shared++) {
         const Option *option = option_find(*shared, strlen(*shared));
-        if (option_is(option, name, length))
+        if (name_is(option->name, name, length))
             return option;
     }
     return NULL;

@@ -28,7 +28,7 @@ void idx_find(const char *dir, const char *name, char path[PATH_MAX])
 
     for (size_t i = 0; i < sizeof spelling / sizeof *spelling; i++) {
         const int length = snprintf(path, PATH_MAX, "%s/%s%s", dir, name, spelling[i].suffix);
-        CHECK(length < PATH_MAX, "%s/%s: the path is too long", dir, name);
+        CHECK(length < PATH_MAX, "the path is too long: %s/%s", dir, name);
         char *idx = strstr(path + strlen(dir), "-idx");
         if (idx != NULL)
             *idx = spelling[i].separator; // train-images.idx3-ubyte, as some mirrors write
@@ -42,17 +42,9 @@ void idx_find(const char *dir, const char *name, char path[PATH_MAX])
         CHECK(errno == ENOENT, "%s: %s: name a readable folder with --data-dir", path,
               strerror(errno));
     }
-    die("%s/%s is missing, plain and as .gz: run data/get_mnist.sh, or name the folder with "
-        "--data-dir",
-        dir, name);
-}
-
-static gzFile idx_open(const char *dir, const char *name, char path[PATH_MAX])
-{
-    idx_find(dir, name, path);
-    gzFile file = gzopen(path, "rb");
-    CHECK(file != NULL, "%s: %s", path, strerror(errno));
-    return file;
+    usage_error("%s/%s is missing, plain and as .gz: run data/get_mnist.sh, or name the folder "
+                "with --data-dir",
+                dir, name);
 }
 
 /* Reads at most count bytes; fewer only where the file ends. */
@@ -75,7 +67,9 @@ static uint32_t idx_number(gzFile file, const char *path)
 uint8_t *idx_read(const char *dir, const char *name, int ndim, size_t *shape)
 {
     char path[PATH_MAX];
-    gzFile file = idx_open(dir, name, path);
+    idx_find(dir, name, path);
+    gzFile file = gzopen(path, "rb");
+    CHECK(file != NULL, "%s: %s", path, strerror(errno));
 
     const uint32_t magic = idx_number(file, path), expected = IDX_MAGIC + (uint32_t)ndim;
     CHECK(magic == expected,

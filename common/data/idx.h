@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 /* Finds the file of the set NAME: DIR/NAME or DIR/NAME.gz, whose "-idx" may also be ".idx", and
- * writes its path. Dies with one line if none is there and readable. Local. */
+ * writes its path. Usage error if there is none; dies if it cannot be read. Local. */
 void idx_find(const char *dir, const char *name, char path[PATH_MAX]);
 
 /* Reads the file found by idx_find: bytes of ndim dimensions, whose sizes go to shape. Free them

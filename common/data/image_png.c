@@ -5,7 +5,6 @@
 #include <png.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "common/base/memory.h"
 #include "common/data/image.h"

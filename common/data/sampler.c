@@ -90,9 +90,8 @@ void sampler_seek(Sampler *sampler, size_t position)
     // All ranks resume equally far on, or their steps would no longer match: a remainder is visited
     // again. A group of another size padded differently: once all rows were visited, nothing is
     // left.
-    const size_t share = position / (size_t)sampler->world_size;
-    const bool ended = position >= sampler->dataset_size || share >= sampler->size;
-    sampler->position = ended ? sampler->size : share;
+    const bool ended = position >= sampler->dataset_size;
+    sampler->position = ended ? sampler->size : position / (size_t)sampler->world_size;
 }
 
 size_t sampler_next(Sampler *sampler, size_t *index, size_t max)

@@ -84,7 +84,7 @@ void scratch_fill(const Args *args)
         char from[PATH_MAX], to[PATH_MAX], found[PATH_MAX];
         idx_find(args->data_dir, names[i], from);
         const int length = snprintf(to, sizeof to, "%s%s", args->scratch_dir, strrchr(from, '/'));
-        CHECK(length < PATH_MAX, "%s: the path is too long", args->scratch_dir);
+        CHECK(length < PATH_MAX, "the path of --scratch-dir is too long: %s", args->scratch_dir);
         struct stat status; // opening a pipe would block; the copy replaces it
         const bool is_file = stat(to, &status) == 0 && S_ISREG(status.st_mode);
         if (!is_file || checksum_of(to) != checksum_of(from)) {

@@ -87,6 +87,9 @@ uint64_t tcp_sent_messages(const ProcessGroup *pg);
 
 const char *collective_name(CollectiveKind kind); // "all_reduce"
 
+/* send and recv: they concern two ranks only, the others are not there. */
+bool collective_is_point_to_point(CollectiveKind kind);
+
 #define DESCRIPTION_BYTES 192
 
 /* The group of all ranks: pg itself, or the one it is a subgroup of. */

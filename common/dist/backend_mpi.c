@@ -10,6 +10,7 @@
 #include <limits.h>
 #include <mpi.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -27,6 +28,24 @@
 #define MISSING_RANK \
     "a rank was not started, has died or does not use mpi: give all ranks the same options, " \
     "under one mpirun or srun --mpi=pmix"
+
+/* UCX, which Open MPI 5 brings into a program even where it uses no MPI, takes SIGHUP for a wish to
+ * be debugged: a rank would outlive its terminal. So the signal becomes again what it was (ignored
+ * under nohup) before any library's constructor ran. */
+static struct sigaction hangup;
+static bool hangup_is_known;
+
+static void note_hangup(void)
+{
+    hangup_is_known = sigaction(SIGHUP, NULL, &hangup) == 0;
+}
+__attribute__((section(".preinit_array"), used)) static void (*const before)(void) = note_hangup;
+
+__attribute__((constructor)) static void restore_hangup(void)
+{
+    if (hangup_is_known)
+        sigaction(SIGHUP, &hangup, NULL);
+}
 
 typedef struct {
     long ticket;
@@ -221,9 +240,7 @@ static long mpi_start(ProcessGroup *pg, const Collective *collective)
     CHECK(collective->count <= INT_MAX, "%s: MPI counts to %d, so do it in several calls",
           collective_describe(collective, text), INT_MAX);
 
-    // send and recv concern two ranks only: the others are not here.
-    const bool everybody_calls = collective->kind != SEND && collective->kind != RECV;
-    if (pg->check_collectives && everybody_calls)
+    if (pg->check_collectives && !collective_is_point_to_point(collective->kind))
         compare_calls(pg, collective);
 
     const long ticket = mpi->started++;

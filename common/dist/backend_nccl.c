@@ -6,6 +6,7 @@
  * (nccl_watch.c), since a GPU that waits for another rank has no timeout. Communicators are
  * nonblocking: creating one has a deadline, too.
  */
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -15,6 +16,7 @@
 #include "common/base/watchdog.h"
 #include "common/dist/nccl_group.h"
 
+#define SETTLE_YIELDS 1000 // about a millisecond: a call is queued within some 50 us
 #define SETTLE_NANOSECONDS 50000
 #define SCRATCH_BYTES 4096
 
@@ -58,7 +60,7 @@ void nccl_check(Nccl *nccl, ncclResult_t result, const char *call)
 void nccl_settle(NcclGroup *group)
 {
     const struct timespec nap = { .tv_nsec = SETTLE_NANOSECONDS };
-    for (;;) {
+    for (int tries = 0;; tries++) {
         ncclResult_t state = ncclSuccess;
         NCCL_CHECK(group->nccl, ncclCommGetAsyncError(group->comm, &state));
         NCCL_CHECK(group->nccl, state);
@@ -66,7 +68,10 @@ void nccl_settle(NcclGroup *group)
             return;
         group->nccl->waiting = true;
         nccl_leave(group->nccl); // the watchdog may want to abort
-        nanosleep(&nap, NULL);
+        if (tries < SETTLE_YIELDS) // a nap at each bucket would cost more than what it waits for
+            sched_yield();
+        else
+            nanosleep(&nap, NULL);
         nccl_enter(group->nccl);
         group->nccl->waiting = false;
     }

@@ -56,9 +56,9 @@ char *collective_describe(const Collective *collective, char text[DESCRIPTION_BY
     return text;
 }
 
-static bool is_point_to_point(const Collective *collective)
+bool collective_is_point_to_point(CollectiveKind kind)
 {
-    return collective->kind == SEND || collective->kind == RECV;
+    return kind == SEND || kind == RECV;
 }
 
 void collective_extents(const Collective *c, size_t *in_bytes, size_t *out_bytes)
@@ -129,7 +129,7 @@ static void check(const ProcessGroup *pg, const Collective *collective)
     CHECK(collective->root >= 0 && collective->root < pg->world_size,
           "%s: there is no rank %d: ranks are numbered from 0 to %d", kinds[collective->kind].name,
           collective->root, pg->world_size - 1);
-    CHECK(!is_point_to_point(collective) || collective->root != pg->rank,
+    CHECK(!collective_is_point_to_point(collective->kind) || collective->root != pg->rank,
           "%s: that is this rank itself", collective_describe(collective, text));
 
     size_t bytes = 0;
@@ -153,7 +153,7 @@ static Work start(ProcessGroup *pg, CollectiveKind kind, const void *in, void *o
                                     count, root,         in,           out,  traffic };
     check(pg, &collective);
     all->num_ops++;
-    if (!is_point_to_point(&collective))
+    if (!collective_is_point_to_point(kind))
         pg->sequence++;
     collective_report(&collective, COLLECTIVE_SCHEDULED);
     if (pg->staging != NULL)

@@ -1,9 +1,6 @@
 /*
- * Every launcher numbers its ranks in variables of its own. A table lists them; the first launcher
- * whose rank and world size are both set is used.
- *
- * SLURM_PROCID is 0 in the batch script too, where SLURM_NTASKS is also set: only a step, which
- * srun starts, has SLURM_STEP_NUM_TASKS.
+ * The numbers come from the variables of whichever launcher it was, see launcher.c. What they leave
+ * open is worked out: how many ranks this node has, which node it is, where rank 0 is.
  */
 #include "common/dist/dist_env.h"
 
@@ -19,36 +16,14 @@
 
 #define DEFAULT_PORT 29500 // torchrun's
 
-static const struct Launcher {
-    const char *rank, *world_size, *local_rank, *local_world_size;
-    const char *node; // NULL: nodes are not numbered
-    const char *cores; // per rank, if the launcher says
-} launchers[] = {
-    { "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", NULL },
-    { "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
-      "OMPI_COMM_WORLD_LOCAL_SIZE", NULL, NULL },
-    { "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", "SLURM_STEP_TASKS_PER_NODE",
-      "SLURM_NODEID", "SLURM_CPUS_PER_TASK" },
-    { "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", NULL, NULL },
-};
-
 static bool is_set(const char *name)
 {
     return name != NULL && getenv(name) != NULL;
 }
 
-/* NULL: there is none. */
-static const struct Launcher *find_launcher(void)
+static const Launcher *require_launcher(void)
 {
-    for (size_t i = 0; i < sizeof launchers / sizeof launchers[0]; i++)
-        if (is_set(launchers[i].rank) && is_set(launchers[i].world_size))
-            return &launchers[i];
-    return NULL;
-}
-
-static const struct Launcher *require_launcher(void)
-{
-    const struct Launcher *launcher = find_launcher();
+    const Launcher *launcher = launcher_find();
     if (launcher != NULL)
         return launcher;
     if (is_set("SLURM_JOB_ID"))
@@ -100,15 +75,10 @@ static void find_master(DistEnv *env)
     env->master_port = is_set("MASTER_PORT") ? env_int("MASTER_PORT") : one_node ? DEFAULT_PORT : 0;
 }
 
-bool dist_env_found(void)
-{
-    return find_launcher() != NULL;
-}
-
 void dist_env_init(DistEnv *env)
 {
     *env = (DistEnv){ .launcher = require_launcher() };
-    const struct Launcher *launcher = env->launcher;
+    const Launcher *launcher = env->launcher;
     env->rank = env_int(launcher->rank);
     env->world_size = env_int(launcher->world_size);
     env->local_rank = env_int(launcher->local_rank);
@@ -141,15 +111,17 @@ void dist_env_init(DistEnv *env)
 
 void dist_env_log(const DistEnv *env, const char *device, Place place)
 {
-    const struct Launcher *launcher = env->launcher;
-    char ranks[16] = "", cores[128], index[16] = "";
+    const Launcher *launcher = env->launcher;
+    char node[16] = "?", ranks[16] = "", cores[128], index[16] = "";
+    if (is_set(launcher->node))
+        snprintf(node, sizeof node, "%d", env->node);
     if (env->local_world_size > 0)
         snprintf(ranks, sizeof ranks, " of %d", env->local_world_size);
     if (place.on_gpu)
         snprintf(index, sizeof index, ":%d", place.index);
-    log_info("node %d (%s) is host %s: local rank %d%s (%s), %s%s, cores %s; rank from %s; master "
+    log_info("node %s (%s) is host %s: local rank %d%s (%s), %s%s, cores %s; rank from %s; master "
              "%s:%d (%s)",
-             env->node, is_set(launcher->node) ? launcher->node : "from the host's name", env->host,
+             node, is_set(launcher->node) ? launcher->node : "nobody numbers the nodes", env->host,
              env->local_rank, ranks, launcher->local_rank, device, index,
              host_cores(cores, sizeof cores), launcher->rank,
              env->master_addr != NULL ? env->master_addr : "unknown", env->master_port,

@@ -2,6 +2,7 @@
 #ifndef COMMON_DIST_DIST_ENV_H
 #define COMMON_DIST_DIST_ENV_H
 
+#include "common/base/launcher.h"
 #include "common/base/place.h"
 
 typedef struct {
@@ -11,17 +12,12 @@ typedef struct {
     const char *master_addr; // rank 0's node; NULL if not set: only mpi needs none
     int master_port; // 0 if not set
 
-    const struct Launcher *launcher; // whose variables these are
+    const Launcher *launcher; // whose variables these are
     char host[64]; // name of this machine
 } DistEnv;
 
-/* Was this process started by a launcher, as a rank of a job? */
-bool dist_env_found(void);
-
-/* Looks for the variables of torchrun (and ddprun), Open MPI's mpirun, Slurm's srun, and PMI
- * (MPICH, Intel MPI), in this order: mpirun inside a Slurm job also passes on Slurm's, the same to
- * every rank. MASTER_ADDR and MASTER_PORT are read under any launcher; if all ranks share a node
- * they default to 127.0.0.1 and torchrun's default port.
+/* From the variables of launcher_find's launcher. MASTER_ADDR and MASTER_PORT are read under any
+ * launcher; if all ranks share a node they default to 127.0.0.1 and torchrun's default port.
  *
  * Exports torchrun's names for later code: LOCAL_RANK and LOCAL_WORLD_SIZE; and OMP_NUM_THREADS,
  * unless set, if Slurm says how many cores a task has.

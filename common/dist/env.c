@@ -5,13 +5,14 @@
 #include <limits.h>
 #include <stdlib.h>
 
+#include "common/base/host.h"
 #include "common/base/log.h"
 
 const char *env_str(const char *name)
 {
     const char *value = getenv(name);
     CHECK(value != NULL && value[0] != '\0',
-          "%s is not set: start this program with its run.sh, ddprun, torchrun or mpirun", name);
+          "%s is not set: start this program with its run.sh, ddprun or torchrun", name);
     return value;
 }
 
@@ -24,4 +25,9 @@ int env_int(const char *name)
     CHECK(errno == 0 && *end == '\0' && value >= 0 && value <= INT_MAX,
           "%s is \"%s\": it must be a whole number from 0 on, set by the launcher", name, text);
     return (int)value;
+}
+
+int restart_count(void)
+{
+    return host_env_count("TORCHELASTIC_RESTART_COUNT") + host_env_count("SLURM_RESTART_COUNT");
 }

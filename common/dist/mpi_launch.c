@@ -46,10 +46,10 @@ void mpi_launch_check(int rank, int world_size)
     if (getenv("SLURM_STEP_NUM_TASKS") != NULL && getenv("TORCHELASTIC_RUN_ID") == NULL)
         usage_error(
             "--backend mpi needs ranks that an MPI launcher started, and this srun is none: "
-            "type srun --mpi=pmix (srun --mpi=list shows what there is), or leave the "
-            "option out");
+            "type SLURM_MPI_TYPE=pmix before run.sh, sbatch or srun (srun --mpi=list shows what "
+            "there is), or leave the option out");
     usage_error("--backend mpi needs ranks that an MPI launcher started: type LAUNCHER=mpirun "
-                "before run.sh, or mpirun -n %d before the program (in a Slurm job srun "
-                "--mpi=pmix), or leave the option out",
+                "before run.sh (from step 03 on), or mpirun -n %d before the program (in a Slurm "
+                "job srun --mpi=pmix), or leave the option out",
                 world_size);
 }

@@ -22,11 +22,6 @@
 
 #define ALIGNMENT 256
 
-static bool for_two(const Collective *c)
-{
-    return c->kind == SEND || c->kind == RECV;
-}
-
 static bool is_integer(DType type)
 {
     return type == INT32 || type == INT64 || type == UINT8;
@@ -111,7 +106,7 @@ static NcclCall *call_begin(NcclGroup *group, const Collective *shown)
     call->state = CALL_STARTING;
     if (nccl->finished == call->ticket)
         nccl->since = seconds_now();
-    if (!for_two(shown))
+    if (!collective_is_point_to_point(shown->kind))
         group->num_calls = shown->sequence + 1;
     pthread_mutex_unlock(&nccl->mutex);
     return call;
@@ -132,7 +127,7 @@ static NcclCall *enqueue(ProcessGroup *pg, const Collective *c, const Collective
     const cudaStream_t compute = pg->place.stream;
     NcclCall *call = call_begin(group, shown);
     if (pg->place.replaying != NULL && *pg->place.replaying) {
-        // The graph is launched later: its end is noticed at the next call.
+        // The step's graph, which has been launched, makes the call: both are done at once.
         CUDA_CHECK(cudaEventRecord(call->done, compute));
         call_queued(nccl, call, CALL_QUEUED);
         return call;
@@ -259,8 +254,8 @@ long nccl_start(ProcessGroup *pg, const Collective *c)
     CHECK(!graph || (!by_host && c->kind != BARRIER),
           "%s: a graph cannot record what needs the host", collective_describe(c, text));
 
-    // send and recv concern two ranks only; captured calls have been compared before.
-    if (pg->check_collectives && !for_two(c) && !graph)
+    // Captured calls have been compared before.
+    if (pg->check_collectives && !collective_is_point_to_point(c->kind) && !graph)
         compare_calls(pg, c);
     NcclCall *call = by_host ? start_by_host(pg, c, c) : enqueue(pg, c, c);
     const long ticket = call->ticket;

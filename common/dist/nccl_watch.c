@@ -7,7 +7,6 @@
  */
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <time.h>
 
 #include "common/base/thread.h"
@@ -147,8 +146,9 @@ static void *watch(void *argument)
     Nccl *nccl = argument;
     double failed_at = 0;
     enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+    // First, since a new thread's device is GPU 0, and any other call would make a context there.
+    CUDA_CHECK(cudaSetDevice(nccl->pg->place.index));
     CUDA_CHECK(cudaThreadExchangeStreamCaptureMode(&mode));
-    CUDA_CHECK(cudaSetDevice(nccl->pg->place.index)); // a new thread's default is GPU 0
     pthread_mutex_lock(&nccl->mutex);
     while (!nccl->closing) {
         pthread_mutex_unlock(&nccl->mutex);

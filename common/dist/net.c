@@ -12,6 +12,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <sys/socket.h>
@@ -131,12 +132,15 @@ int net_listen(const char *host, int *port)
         const char *host;
         int family;
     } attempts[] = { { host, AF_INET }, { host, AF_INET6 }, { NULL, AF_INET6 }, { NULL, AF_INET } };
-    int fd = -1;
-    errno = 0;
+    int fd = -1, reason = 0;
     for (int i = host[0] == '\0' ? 2 : 0; i < (net_is_loopback(host) ? 2 : 4) && fd < 0; i++) {
-        if (errno != EADDRINUSE && errno != EACCES) // the address is local: trying others is no use
-            fd = listen_host(attempts[i].host, *port, attempts[i].family);
+        if (reason == EADDRINUSE || reason == EACCES) // the address is local: no use to try others
+            break;
+        fd = listen_host(attempts[i].host, *port, attempts[i].family);
+        if (reason == 0 || errno != ENXIO) // not that the name has no address of the other family
+            reason = errno;
     }
+    errno = reason;
     if (fd < 0)
         return -1;
 
@@ -146,6 +150,15 @@ int net_listen(const char *host, int *port)
         return close_failed(fd);
     *port = ntohs(address.sin6_port);
     return fd;
+}
+
+int net_free_port(void)
+{
+    int port = 0;
+    const int fd = net_listen("localhost", &port);
+    CHECK(fd >= 0, "no port of localhost is free: %s", net_reason(errno));
+    close(fd);
+    return port;
 }
 
 int net_accept(int listen_fd, double deadline)
@@ -215,16 +228,14 @@ static int connect_host(const char *host, int port, double deadline)
 
 int net_connect(const char *host, int port, double deadline)
 {
-    bool told = false;
+    static atomic_bool told; // once for each process
     for (double pause = 0.004;; pause = fmin(2 * pause, 0.5)) {
         const int fd = connect_host(host, port, deadline);
         const double left = deadline - seconds_now();
         if (fd >= 0 || !(left > 0))
             return fd;
-        if (errno == ENXIO && !told) {
-            log_warning("no host \"%s\" is known here: trying for %.0f s more", host, ceil(left));
-            told = true;
-        }
+        if (errno == ENXIO && !atomic_exchange(&told, true))
+            log_warning("no host \"%s\" is known here: still trying", host);
         poll(NULL, 0, (int)ceil(1e3 * fmin(pause, left))); // a signal only makes the retry earlier
     }
 }
@@ -262,8 +273,7 @@ bool net_is_here(const char *host)
     bool is_here = false;
     for (const struct addrinfo *at = addresses; at != NULL && !is_here; at = at->ai_next) {
         const int fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        is_here = fd >= 0 && bind(fd, at->ai_addr, at->ai_addrlen) == 0; // only local addresses can
-                                                                         // be bound
+        is_here = fd >= 0 && bind(fd, at->ai_addr, at->ai_addrlen) == 0; // else it is not local
         if (fd >= 0)
             close(fd);
     }

@@ -6,14 +6,19 @@
 #include <stddef.h>
 
 /* Deadlines are times of seconds_now(); looking up a name takes as long as the system's resolver
- * takes (man resolv.conf), for which C has no deadline. Nothing here dies: -1 and errno (ETIMEDOUT
- * after the deadline, ECONNRESET for a closed connection), since the caller knows who failed. */
+ * takes (man resolv.conf), for which C has no deadline. Functions return -1 and errno (ETIMEDOUT
+ * after the deadline, ECONNRESET for a closed connection), since the caller knows who failed; none
+ * dies but net_free_port. */
 
 /* Listens on port (0: any free one) of the interface host names; on all of them if host is empty or
  * no address of this machine, or a name that resolves to loopback only here, as a machine's own
  * name often does. Sets *port. */
 int net_listen(const char *host, int *port);
 int net_accept(int listen_fd, double deadline);
+
+/* A port of localhost that nobody uses now; until it is listened on, somebody may. Dies if there is
+ * none. */
+int net_free_port(void);
 
 /* Connects, retrying until the deadline: the other side may not be up yet, nor its name known
  * (which is logged at once, since the name is usually wrong). errno is the last attempt's:

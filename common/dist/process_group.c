@@ -8,6 +8,7 @@
 #include "common/dist/process_group.h"
 
 #include <math.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -22,7 +23,8 @@
 #include "common/dist/staging.h"
 
 #define LINE_BYTES 192
-#define FAREWELL_SECONDS 5.0 // how long the store waits for the last rank to read it
+// Rank 0 waits so long for the last rank to leave, and the others for its store to close.
+#define FAREWELL_SECONDS 5.0
 
 static const struct {
     const Backend *backend;
@@ -129,6 +131,20 @@ static void agree_without_store(ProcessGroup *pg, const Args *args)
     free(lines);
 }
 
+/* Has the rank come by the deadline? The first that has not by *patience is named, and no other. */
+static bool wait_for_rank(const ProcessGroup *pg, int rank, double *patience, double deadline)
+{
+    char key[STORE_KEY_BYTES];
+    process_group_key(pg, "line of rank", rank, key);
+    if (store_try_wait(pg->store, key, fmax(0, fmin(*patience, deadline) - seconds_now())))
+        return true;
+    if (*patience < deadline && pg->rank == (rank == 0 ? 1 : 0)) // one rank says it for all
+        log_info("waits for rank %d of %d, %g s at most (--timeout)", rank, pg->world_size,
+                 pg->timeout);
+    *patience = deadline;
+    return store_try_wait(pg->store, key, fmax(0, deadline - seconds_now()));
+}
+
 /* Dies unless all ranks come, and want the same as this one. */
 static void agree(const ProcessGroup *pg, const Args *args)
 {
@@ -139,12 +155,13 @@ static void agree(const ProcessGroup *pg, const Args *args)
     bool *missing = mem_calloc((size_t)pg->world_size, sizeof *missing);
     int num_missing = 0;
     const double deadline = seconds_now() + pg->timeout;
+    double patience = seconds_now() + STORE_PATIENCE;
     for (int rank = 0; rank < pg->world_size; rank++) {
-        process_group_key(pg, "line of rank", rank, key);
-        missing[rank] = !store_try_wait(pg->store, key, fmax(0, deadline - seconds_now()));
+        missing[rank] = !wait_for_rank(pg, rank, &patience, deadline);
         num_missing += missing[rank];
         if (missing[rank])
             continue;
+        process_group_key(pg, "line of rank", rank, key);
         char theirs[LINE_BYTES] = "", reason[3 * LINE_BYTES];
         store_get(pg->store, key, theirs, sizeof theirs - 1);
         if (strcmp(ours, theirs) == 0)
@@ -254,12 +271,23 @@ void process_group_init(ProcessGroup *pg, const Args *args, const char *master_a
           "the master's port is %d: it must be one from 1 to 65535, the same on all ranks",
           master_port);
     if (rank == 0) // all others connect to it: to its store, and in mesh_init
-        host_reserve_descriptors(2 * HOST_SPARE_DESCRIPTORS + 4 * world_size, world_size);
+        host_reserve_descriptors(2 * HOST_SPARE_DESCRIPTORS + 4L * world_size, world_size);
     Store *store = mem_calloc(1, sizeof *store);
     // world_size 1: the store would only count the ranks; agree() knows which are missing.
     store_init(store, master_addr, master_port, rank == 0, 1, args->timeout);
     process_group_init_store(pg, args, store, rank, world_size, place);
     pg->owns_store = true;
+}
+
+/* Rank 0 closes the store, the others wait until it has: a group formed next at the same address
+ * must not find this one's. */
+static void close_store(ProcessGroup *pg)
+{
+    if (pg->rank > 0 && !pg->store->is_agents)
+        poll(&(struct pollfd){ .fd = pg->store->fd, .events = POLLIN }, 1,
+             (int)(1e3 * FAREWELL_SECONDS)); // a store sends nothing unasked but its end
+    store_free(pg->store);
+    free(pg->store);
 }
 
 void process_group_destroy(ProcessGroup *pg)
@@ -280,8 +308,6 @@ void process_group_destroy(ProcessGroup *pg)
             pg->parent->num_subgroups--;
     }
     free(pg->members);
-    if (pg->owns_store) {
-        store_free(pg->store);
-        free(pg->store);
-    }
+    if (pg->owns_store)
+        close_store(pg);
 }

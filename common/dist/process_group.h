@@ -33,8 +33,7 @@ typedef struct ProcessGroup {
     int mean_ranks; // what REDUCE_MEAN divides by: world_size
     bool fixed_order; // all_reduce adds in the order of args_shards' tree (tcp, not on subgroups)
 
-    struct ProcessGroup *parent; // whose subgroup it is; NULL: the group of all ranks, formed by
-                                 // init
+    struct ProcessGroup *parent; // whose subgroup it is; NULL: it is the group of all ranks
     int *members; // their global ranks, by rank in this group; NULL: the same
     char name[GROUP_NAME_BYTES]; // for messages; "" for the group of all ranks
     struct Nodes *nodes; // which ranks share a node; NULL: not known
@@ -88,8 +87,9 @@ int process_group_global_rank(const ProcessGroup *pg, int rank);
  * once, on the group of all ranks, with the args that formed it. */
 void process_group_set_nodes(ProcessGroup *pg, const Args *args, int node);
 
-/* Waits for all ranks, then closes the connections, and the store if init opened it. Destroy
- * subgroups before their group. On several nodes, rank 0 logs what all_reduce has sent (tcp). */
+/* Waits for all ranks, then closes the connections, and the store if init opened it: another group
+ * may then be formed at its address. Destroy subgroups before their group. On several nodes, rank 0
+ * logs what all_reduce has sent (tcp). */
 void process_group_destroy(ProcessGroup *pg);
 
 /* Counts are in elements, 0 allowed. Sums of integers wrap around, means are rounded towards zero.

@@ -166,7 +166,7 @@ void rank_watch_forget(RankWatch *watch)
 char *rank_watch_blame(const RankWatch *watch, const Collective *call, const char *what,
                        char line[BLAME_BYTES])
 {
-    const bool for_two = call != NULL && (call->kind == SEND || call->kind == RECV);
+    const bool for_two = call != NULL && collective_is_point_to_point(call->kind);
     const double seconds = watch->pg->timeout;
     snprintf(line, BLAME_BYTES,
              "%s did not end within %g s, though no rank is missing: NCCL_DEBUG=INFO shows what "
@@ -192,14 +192,21 @@ char *rank_watch_blame(const RankWatch *watch, const Collective *call, const cha
     return line;
 }
 
-/* The verdict in the store: "3 LINE", if 3 ranks are left to read it. */
+/* The verdict in the store: "3 LINE", if 3 ranks are left to read it. A rank that was stopped, and
+ * finds in it that it is missing, says that of itself in other words. */
 static noreturn void end_with(RankWatch *watch, const char *verdict)
 {
-    char *line;
+    char *line, own[32], text[BLAME_BYTES + 64];
     const long present = strtol(verdict, &line, 10);
     process_group_farewell(watch->pg, &watch->store, watch->reports[watch->pg->rank].serves_store,
                            (int)present);
-    end(watch, line + (*line == ' '));
+    line += *line == ' ';
+    const int length = snprintf(own, sizeof own, "rank %d is ", watch->pg->rank);
+    const bool is_own = strncmp(line, own, (size_t)length) == 0;
+    snprintf(text, sizeof text, "%s%s",
+             is_own ? "the others gave up waiting for this rank, which was " : "",
+             line + (is_own ? length : 0));
+    end(watch, text);
 }
 
 void rank_watch_end(RankWatch *watch, const char *line)

@@ -65,7 +65,8 @@ char *rank_watch_blame(const RankWatch *watch, const Collective *call, const cha
                        char line[BLAME_BYTES]);
 
 /* Ends the group: this process, and all others in their next rank_watch_tell, die with the line of
- * the first to call this. */
+ * the first to call this. A line "rank 1 is ..." reads "the others gave up waiting for this rank,
+ * which was ..." on rank 1, if that is stopped only and wakes. */
 noreturn void rank_watch_end(RankWatch *watch, const char *line);
 
 #endif

@@ -5,6 +5,7 @@
  */
 #include "common/dist/store.h"
 
+#include <math.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -93,24 +94,40 @@ int64_t store_count_worker(const Store *store, int64_t amount)
     return call_receive_i64(&call);
 }
 
+/* As store_connect, but says after a while that it is still waiting. */
+static bool connect_patiently(Store *store, const char *host, int port, double timeout)
+{
+    if (store_connect(store, host, port, fmin(timeout, STORE_PATIENCE)))
+        return true;
+    if (timeout <= STORE_PATIENCE || errno == EPROTO)
+        return false;
+    if (errno != ENXIO) // said by net_connect
+        log_info("waits for rank 0 at %s:%d (%s), %g s at most (--timeout)", host, port,
+                 store_connect_reason(errno), timeout);
+    return store_connect(store, host, port, timeout - STORE_PATIENCE);
+}
+
 void store_init(Store *store, const char *host, int port, bool is_server, int world_size,
                 double timeout)
 {
     const double deadline = seconds_now() + timeout;
     StoreServer *server = NULL;
-    if (is_server && !agent_serves(port)) {
+    const bool is_agents = agent_serves(port);
+    if (is_server && !is_agents) {
         server = store_server_start(host, &port);
         char reason[NET_REASON_BYTES];
         CHECK(server != NULL, "cannot serve the store at %s:%d: %s (MASTER_PORT may be changed)",
               host, port, net_listen_reason(errno, port, reason));
         log_detail(LOG_STORE, "serving at %s:%d", host, port);
     }
-    CHECK(store_connect(store, host, port, timeout),
+    CHECK(connect_patiently(store, host, port, timeout),
           "no store at %s:%d within %g s (%s): is rank 0 running, is MASTER_ADDR right?", host,
           port, timeout, store_connect_reason(errno));
+    store->timeout = timeout; // whichever attempt it was that connected
     log_detail(LOG_STORE, "connected to %s:%d after %.3f s", host, port,
                timeout - (deadline - seconds_now()));
     store->server = server;
+    store->is_agents = is_agents;
     const int length =
         snprintf(store->prefix, sizeof store->prefix, "ddp.c/%s/%s/",
                  env_or("TORCHELASTIC_RUN_ID", "none"), env_or("TORCHELASTIC_RESTART_COUNT", "0"));

@@ -20,20 +20,24 @@ typedef struct {
     int port;
     char prefix[128]; // put before every key; see store_init
     struct StoreServer *server; // in the process that serves it, else NULL
+    bool is_agents; // store_init found that a launcher's agent serves it
 } Store;
+
+#define STORE_PATIENCE 5.0 // seconds until who waits for others says so
 
 /* Joins the store of a training job at host:port. The process with is_server serves it, unless an
  * agent does already (TORCHELASTIC_USE_AGENT_STORE, as PyTorch's TCPStore understands it). Waits
  * until the server is there, and in the process that serves it until world_size workers have come.
  * Keys are prefixed with run id and restart count (TORCHELASTIC_RUN_ID, _RESTART_COUNT), since an
  * agent's store keeps the keys of a dead attempt. After `timeout` seconds dies, naming host and
- * port. */
+ * port; so does each later call that is not answered within as many. */
 void store_init(Store *store, const char *host, int port, bool is_server, int world_size,
                 double timeout);
 
 /* Only connects, without prefix or counting: for launchers and tools. False and errno on failure,
  * described by store_connect_reason: EPROTO if what listens there answers, but is no store, ENOMSG
- * if it does not answer; else as net_connect. */
+ * if it does not answer; else as net_connect. Later calls have `timeout` seconds, too: whoever
+ * connects in short attempts sets store->timeout afterwards. */
 bool store_connect(Store *store, const char *host, int port, double timeout);
 const char *store_connect_reason(int error);
 

@@ -19,6 +19,7 @@ typedef struct Client {
 
     int fd; // from here on: the server's
     bool wants_room; // waiting for EPOLLOUT to send `out`
+    size_t buffered; // bytes of memory that both queues have, as the server has counted them
     LIST_ENTRY(Client) next;
 } Client;
 

@@ -25,7 +25,6 @@ enum {
     READ_BYTES = 16 << 10, // from one client before the next has its turn
     MAX_EVENTS = 64,
     FULL_PAUSE_MS = 100,
-    ROUNDS_UNWATCHED = 64, // between checks of all clients, which take time
     MAX_SILENT = 64, // clients without VALIDATE, which comes first
 };
 
@@ -37,6 +36,7 @@ struct StoreServer {
     bool full; // no descriptor left for one more client
     Service service;
     char *watched; // what service.watched points to
+    size_t buffered; // bytes of memory, for all clients together
     LIST_HEAD(, Client) clients;
     pthread_t thread;
 };
@@ -46,6 +46,14 @@ static int watch(const StoreServer *server, int operation, int fd, uint32_t even
 {
     struct epoll_event event = { .events = events, .data.ptr = about };
     return epoll_ctl(server->epoll_fd, operation, fd, &event);
+}
+
+/* The room they have, not the bytes in it: a queue that is not empty keeps all its memory. */
+static void count_buffered(StoreServer *server, Client *client)
+{
+    server->buffered -= client->buffered;
+    client->buffered = client->in.capacity + client->out.capacity;
+    server->buffered += client->buffered;
 }
 
 /* Errors are left to epoll, which reports a broken socket. */
@@ -62,6 +70,7 @@ static void send_replies(StoreServer *server, Client *client)
     if (wants_room != client->wants_room)
         watch(server, EPOLL_CTL_MOD, client->fd, EPOLLIN | (wants_room ? EPOLLOUT : 0), client);
     client->wants_room = wants_room;
+    count_buffered(server, client);
 }
 
 static void send_woken(StoreServer *server)
@@ -74,6 +83,7 @@ static void send_woken(StoreServer *server)
 static void drop_client(StoreServer *server, Client *client)
 {
     service_forget(&server->service, client);
+    count_buffered(server, client);
     LIST_REMOVE(client, next);
     // If a process forked meanwhile has a copy of the descriptor, closing ours neither removes it
     // from epoll nor tells the other side.
@@ -137,13 +147,11 @@ static void shed_clients(StoreServer *server)
 {
     Client *client, *silent = NULL, *largest = NULL;
     int num_silent = 0;
-    size_t sum = 0, most = 0;
+    size_t most = 0;
     LIST_FOREACH(client, &server->clients, next) // the oldest is the last
     {
-        const size_t bytes = client->in.capacity + client->out.capacity;
-        sum += bytes;
-        if (bytes > most) {
-            most = bytes;
+        if (client->buffered > most) {
+            most = client->buffered;
             largest = client;
         }
         if (!client->validated) {
@@ -153,20 +161,21 @@ static void shed_clients(StoreServer *server)
     }
     if (num_silent > MAX_SILENT)
         drop_client(server, silent);
-    else if (sum > MAX_BUFFERED)
+    else if (server->buffered > MAX_BUFFERED)
         drop_client(server, largest);
 }
 
 static void *serve(void *argument)
 {
     StoreServer *server = argument;
-    for (unsigned rounds = 0;;) {
+    for (;;) {
         struct epoll_event events[MAX_EVENTS];
         const int count =
             epoll_wait(server->epoll_fd, events, MAX_EVENTS, server->full ? FULL_PAUSE_MS : -1);
         set_full(server, false);
         bool somebody_calls = false;
-        for (int i = 0; i < count; i++) {
+        // epoll reports the rest again, after the largest has been dropped.
+        for (int i = 0; i < count && server->buffered <= MAX_BUFFERED; i++) {
             if (events[i].data.ptr == &server->stop_fd)
                 return NULL;
             if (events[i].data.ptr == &server->listen_fd)
@@ -176,7 +185,7 @@ static void *serve(void *argument)
         }
         if (somebody_calls)
             accept_client(server);
-        if (somebody_calls || ++rounds % ROUNDS_UNWATCHED == 0)
+        if (somebody_calls || server->buffered > MAX_BUFFERED)
             shed_clients(server); // last: events may refer to the dropped client
     }
 }

@@ -29,8 +29,7 @@ void doubling_all_reduce(Mesh *mesh, const Collective *collective)
     int power = 1;
     while (2 * power <= n)
         power *= 2;
-    const int extra = rank < n - power ? rank + power : NOBODY; // the rank beyond `power` that we
-                                                                // serve
+    const int extra = rank < n - power ? rank + power : NOBODY; // beyond `power`, served by us
 
     if (rank >= power) {
         message_send(mesh, rank - power, data, bytes);

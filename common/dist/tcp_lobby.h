@@ -3,7 +3,6 @@
 #define COMMON_DIST_TCP_LOBBY_H
 
 #include <stddef.h>
-#include <stdint.h>
 
 #define LOBBY_PLACES 64
 #define LOBBY_HELLO_BYTES 32 // sent first by every caller

@@ -69,17 +69,22 @@ static void token_agree(const ProcessGroup *pg, unsigned char *token, size_t byt
 }
 
 /* Where others reach this machine: the interface that the user names, in PyTorch's variable, else
- * the one that reaches the store. */
+ * the one that reaches the store. As there it may be a list, "ib0,eth0": but we use one interface,
+ * the first that this machine has. */
 static void find_own_host(const ProcessGroup *pg, char *host, size_t bytes)
 {
-    const char *interface = getenv("GLOO_SOCKET_IFNAME");
-    if (interface != NULL && interface[0] != '\0') {
-        CHECK(net_interface_address(interface, host, bytes) == 0,
-              "GLOO_SOCKET_IFNAME is \"%s\": no interface of this machine has that name and an "
-              "address; ip address shows them",
-              interface);
-        return;
+    const char *list = getenv("GLOO_SOCKET_IFNAME"), *end = list;
+    for (const char *name = list; name != NULL && *end != '\0'; name = end + 1) {
+        char interface[64];
+        end = strchrnul(name, ',');
+        snprintf(interface, sizeof interface, "%.*s", (int)(end - name), name);
+        if (net_interface_address(interface, host, bytes) == 0)
+            return;
     }
+    CHECK(list == NULL || list[0] == '\0',
+          "GLOO_SOCKET_IFNAME is \"%s\": no interface of this machine has that name and an "
+          "address; ip address shows them",
+          list);
     SYS_CHECK(net_local_address(pg->store->fd, host, bytes));
     // A machine's own name may resolve to loopback here, but correctly elsewhere.
     if (net_is_loopback(host) && !net_is_loopback(pg->store->host))
@@ -175,7 +180,7 @@ void mesh_init(Mesh *mesh, const ProcessGroup *pg)
 {
     const int n = pg->world_size;
     // One more for each: offered memory stays open until the other rank has opened it.
-    host_reserve_descriptors(HOST_SPARE_DESCRIPTORS + (NUM_CHANNELS + 1) * (n - 1), n);
+    host_reserve_descriptors(HOST_SPARE_DESCRIPTORS + (NUM_CHANNELS + 1L) * (n - 1), n);
     mesh->rank = pg->rank;
     mesh->world_size = n;
     mesh->timeout = pg->timeout;

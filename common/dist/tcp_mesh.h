@@ -24,7 +24,7 @@ typedef enum { NOTICE_WAITING, NOTICE_ABORT, NOTICE_GOODBYE } NoticeKind;
 
 typedef struct {
     int32_t kind;
-    int32_t waits_for; // the rank whose message is missing ...
+    int32_t waits_for; // the rank whose message is missing, or NOBODY ...
     Call call; // ... and in which call
     char text[512]; // of NOTICE_ABORT: why the group ends
 } Notice;

@@ -5,6 +5,9 @@
  * only the reader `read`, each after copying. Reductions read straight from the ring. A message
  * begins at an aligned index, so that its numbers are aligned and its header is contiguous.
  *
+ * To look at the other side's index takes its cache line away from the core that advances it: so a
+ * side looks only when what it saw last is not enough for the whole message.
+ *
  * A side with nothing to do sleeps on the connection, as without shared memory: so timeouts,
  * notices and dead peers are handled in one place. It sets `asleep` and then checks the index once
  * more; the other side advances its index and then checks `asleep`. In any order of these four, one
@@ -40,6 +43,14 @@ static uint64_t index_behind(uint64_t index, size_t piece, size_t rest)
     return piece < rest ? index : (index + PIPE_ALIGNMENT - 1) / PIPE_ALIGNMENT * PIPE_ALIGNMENT;
 }
 
+/* Free bytes of our ring, as last seen: up to a boundary, since the end of a message is rounded
+ * up. */
+static size_t room_of(const Pipe *pipe)
+{
+    const uint64_t limit = (pipe->seen_read + PIPE_BYTES) / PIPE_ALIGNMENT * PIPE_ALIGNMENT;
+    return (size_t)(limit - pipe->written);
+}
+
 static ssize_t nothing(int reason)
 {
     errno = reason;
@@ -56,10 +67,9 @@ static void ring_bell(Pipe *pipe)
 ssize_t pipe_send(Pipe *pipe, const struct iovec part[2])
 {
     const size_t header_bytes = part[0].iov_len, rest = part[1].iov_len;
-    pipe->seen_read = atomic_load(&pipe->theirs->read);
-    // Up to a boundary, since the end of a message is rounded up.
-    const uint64_t limit = (pipe->seen_read + PIPE_BYTES) / PIPE_ALIGNMENT * PIPE_ALIGNMENT;
-    const size_t room = (size_t)(limit - pipe->written);
+    if (room_of(pipe) <= header_bytes + rest)
+        pipe->seen_read = atomic_load(&pipe->theirs->read);
+    const size_t room = room_of(pipe);
     if (room > PIPE_BYTES)
         return nothing(EPROTO);
     if (room <= header_bytes)
@@ -78,7 +88,8 @@ ssize_t pipe_send(Pipe *pipe, const struct iovec part[2])
 ssize_t pipe_receive(Pipe *pipe, struct iovec part[2])
 {
     const size_t header_bytes = part[0].iov_len, rest = part[1].iov_len;
-    pipe->seen_written = atomic_load(&pipe->theirs->written);
+    if (pipe->seen_written - pipe->read < header_bytes + rest)
+        pipe->seen_written = atomic_load(&pipe->theirs->written);
     const size_t unread = (size_t)(pipe->seen_written - pipe->read);
     if (unread == 0)
         return nothing(EAGAIN);

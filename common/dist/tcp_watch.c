@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "common/base/log.h"
@@ -29,11 +30,6 @@
 #define LOOK_SECONDS 1e-3
 #define LAST_WORD_SECONDS 1.0 // a closed connection's last notice may take this long to arrive
 #define CULPRIT_MS 200
-
-static bool concerns_all(const Call *call)
-{
-    return call->kind != SEND && call->kind != RECV;
-}
 
 static const char *call_describe(const Call *call, char text[DESCRIPTION_BYTES])
 {
@@ -62,15 +58,18 @@ void notice_send(Mesh *mesh, int peer, const Notice *notice)
     to->deaf = sent > 0 && sent < (ssize_t)sizeof *notice;
 }
 
-void mesh_abort(Mesh *mesh, const char *format, ...)
+/* Ends the group: passes the notice on, and dies with its text. A rank that was stopped, and finds
+ * in it that it is missing, says that of itself in other words. */
+static noreturn void end_with(Mesh *mesh, Notice notice)
 {
-    Notice notice = { .kind = NOTICE_ABORT };
-    va_list args;
-    va_start(args, format);
-    vsnprintf(notice.text, sizeof notice.text, format, args);
-    va_end(args);
     for (int peer = 0; peer < mesh->world_size; peer++)
         notice_send(mesh, peer, &notice);
+    notice.text[sizeof notice.text - 1] = '\0';
+    char text[DESCRIPTION_BYTES];
+    if (notice.waits_for == mesh->rank)
+        snprintf(notice.text, sizeof notice.text,
+                 "the others gave up waiting for this rank in %s after %g s",
+                 call_describe(&notice.call, text), mesh->timeout);
     if (mesh->pg != NULL) // else it is still being formed
         collective_report(&(Collective){ .pg = mesh->pg, .op_id = mesh->op_id }, COLLECTIVE_FAILED);
 
@@ -83,11 +82,21 @@ void mesh_abort(Mesh *mesh, const char *format, ...)
     _exit(EXIT_FAILURE);
 }
 
+void mesh_abort(Mesh *mesh, const char *format, ...)
+{
+    Notice notice = { .kind = NOTICE_ABORT, .waits_for = NOBODY };
+    va_list args;
+    va_start(args, format);
+    vsnprintf(notice.text, sizeof notice.text, format, args);
+    va_end(args);
+    end_with(mesh, notice);
+}
+
 /* Our call with the peer's sequence number, perhaps completed already. NULL if there is none. */
 static const Call *counterpart(const Mesh *mesh, const Call *theirs)
 {
     for (const Call *ours = mesh->recent; ours < mesh->recent + NUM_RECENT_CALLS; ours++)
-        if (concerns_all(theirs) && ours->sequence == theirs->sequence &&
+        if (!collective_is_point_to_point(theirs->kind) && ours->sequence == theirs->sequence &&
             memcmp(ours->group, theirs->group, sizeof ours->group) == 0)
             return ours;
     return NULL;
@@ -108,7 +117,7 @@ void mesh_lost(Mesh *mesh, int peer)
     const double deadline = seconds_now() + LAST_WORD_SECONDS;
     while (net_recv(mesh->peer[peer].notices, &notice, sizeof notice, deadline) == 0)
         if (notice.kind == NOTICE_ABORT)
-            mesh_abort(mesh, "%.*s", (int)sizeof notice.text, notice.text);
+            end_with(mesh, notice);
     char text[DESCRIPTION_BYTES];
     mesh_abort(mesh, "rank %d is gone: connection closed during %s", peer,
                call_describe(&mesh->call, text));
@@ -125,7 +134,7 @@ static bool notice_read(Mesh *mesh, int peer)
         return false;
 
     if (notice.kind == NOTICE_ABORT)
-        mesh_abort(mesh, "%.*s", (int)sizeof notice.text, notice.text);
+        end_with(mesh, notice);
     if (notice.kind == NOTICE_GOODBYE) {
         mesh->watched[peer].fd = -1; // it may close now
         return true;
@@ -155,6 +164,15 @@ static bool poll_peers(Mesh *mesh, int num_watched, double seconds)
     return ready > 0;
 }
 
+/* seconds_now() at the system's last tick, at most 10 ms ago: near enough for a deadline, and read
+ * in a fraction of the time. A short call notices that. */
+static double seconds_at_tick(void)
+{
+    struct timespec tick;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &tick);
+    return (double)tick.tv_sec + 1e-9 * (double)tick.tv_nsec;
+}
+
 void mesh_begin(Mesh *mesh, const Collective *collective)
 {
     mesh->pg = collective->pg;
@@ -167,10 +185,10 @@ void mesh_begin(Mesh *mesh, const Collective *collective)
                          .op = (int32_t)collective->op,
                          .root = process_group_global_rank(mesh->pg, collective->root) };
     memcpy(mesh->call.group, mesh->pg->name, sizeof mesh->call.group);
-    if (concerns_all(&mesh->call))
+    if (!collective_is_point_to_point(collective->kind))
         mesh->recent[mesh->num_calls++ % NUM_RECENT_CALLS] = mesh->call;
 
-    const double now = seconds_now();
+    const double now = seconds_at_tick();
     mesh->deadline = now + mesh->timeout;
     mesh->tell_interval = TELL_SECONDS;
     mesh->tell_at = now + TELL_SECONDS;
@@ -186,6 +204,8 @@ void mesh_begin(Mesh *mesh, const Collective *collective)
 /* Timeout: follows the chain of waiting ranks to the one that does not wait. */
 static noreturn void time_is_over(Mesh *mesh, int waits_for)
 {
+    while (poll_peers(mesh, mesh->world_size, 0)) // did it stop, and the others have given up?
+        continue;
     const double recently = seconds_now() - mesh->timeout / 2;
     int rank = waits_for;
     for (int i = 0; i < mesh->world_size && mesh->peer[rank].heard_at > recently; i++)
@@ -193,11 +213,14 @@ static noreturn void time_is_over(Mesh *mesh, int waits_for)
 
     char our_text[DESCRIPTION_BYTES], their_text[DESCRIPTION_BYTES];
     call_describe(&mesh->call, our_text);
-    if (rank != mesh->rank && mesh->peer[rank].heard_at <= recently)
-        mesh_abort(mesh,
-                   "rank %d is missing in %s after %g s: it is stopped or stuck, or does not make "
-                   "this call",
-                   rank, our_text, mesh->timeout);
+    if (rank != mesh->rank && mesh->peer[rank].heard_at <= recently) {
+        Notice notice = { .kind = NOTICE_ABORT, .waits_for = rank, .call = mesh->call };
+        snprintf(notice.text, sizeof notice.text,
+                 "rank %d is missing in %s after %g s: it is stopped or stuck, or does not make "
+                 "this call",
+                 rank, our_text, mesh->timeout);
+        end_with(mesh, notice);
+    }
     mesh_abort(mesh, "%s did not end within %g s: rank %d waits for rank %d, which is in %s",
                our_text, mesh->timeout, mesh->rank, waits_for,
                call_describe(&mesh->peer[waits_for].last.call, their_text));

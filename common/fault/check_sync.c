@@ -9,7 +9,6 @@
 #include "common/fault/check_sync.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "common/base/log.h"

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "common/base/folder.h"
+#include "common/base/launcher.h"
 #include "common/base/log.h"
 
 #define LOCK_FILE ".lock"
@@ -21,13 +22,23 @@
 #define SECONDS_ELSEWHERE 120.0 // and for a file server to notice
 #define LOOK_MS 100 // between attempts
 
-typedef char Holder[128]; // "process 1234 on HOST"
+typedef char Job[256]; // " of the job ... on ", or " on " if nothing names it
+typedef char Holder[384]; // "process 1234" JOB "HOST"
+
+static void name_job(Job job)
+{
+    char name[240];
+    launcher_job(name, sizeof name);
+    snprintf(job, sizeof(Job), "%s%s on ", name[0] != '\0' ? " of " : "", name);
+}
 
 static void name_this_process(Holder holder)
 {
+    Job job;
     char host[64] = "";
+    name_job(job);
     gethostname(host, sizeof host - 1);
-    snprintf(holder, sizeof(Holder), "process %d on %s", (int)getpid(), host);
+    snprintf(holder, sizeof(Holder), "process %d%s%s", (int)getpid(), job, host);
 }
 
 /* As read from the file, which anybody may have written. */
@@ -48,17 +59,17 @@ static bool is_here(const Holder holder, const Holder ours)
     return host != NULL && strcmp(host, strstr(ours, " on ")) == 0;
 }
 
-/* Waits for the holder to end. */
+/* Waits for the holder to end. The first look may have met folder_lock_is_foreign's only. */
 static void wait_for_holder(int fd, const char *dir, const Holder ours)
 {
     Holder holder;
     const double begun = seconds_now();
-    for (bool told = false; flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK; told = true) {
+    for (int looks = 1; flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK; looks++) {
         read_holder(fd, holder);
         const double patience = is_here(holder, ours) ? SECONDS_HERE : SECONDS_ELSEWHERE;
-        if (!told)
-            log_info("waits %g s at most for %s, which saves its snapshots in %s", patience, holder,
-                     dir);
+        if (looks == 2)
+            log_info("%s is in use by %s: waits %g s at most, in case it is just ending", dir,
+                     holder, patience);
         if (seconds_now() > begun + patience)
             usage_error("%s saves its snapshots in %s: wait for its end, or name another folder "
                         "with --checkpoint-dir",
@@ -67,19 +78,38 @@ static void wait_for_holder(int fd, const char *dir, const Holder ours)
     }
 }
 
-int folder_lock(const char *dir)
+/* -1: there is none, or it cannot be opened. */
+static int open_lock(const char *dir, int flags)
 {
     char path[PATH_MAX];
     const int length = snprintf(path, sizeof path, "%s/" LOCK_FILE, dir);
-    if (length >= (int)sizeof path || !folder_try(dir))
-        return -1;
-    const int fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
+    return length < (int)sizeof path ? open(path, flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666)
+                                     : -1;
+}
+
+int folder_lock(const char *dir)
+{
+    const int fd = folder_try(dir) ? open_lock(dir, O_RDWR | O_CREAT) : -1;
     if (fd < 0)
         return -1;
     Holder ours;
     name_this_process(ours);
     wait_for_holder(fd, dir, ours);
     if (ftruncate(fd, 0) < 0 || pwrite(fd, ours, strlen(ours), 0) < 0)
-        log_warning("cannot write %s: %s", path, strerror(errno)); // the lock holds anyway
+        log_warning("cannot write %s/" LOCK_FILE ": %s", dir, strerror(errno)); // it holds anyway
     return fd;
+}
+
+bool folder_lock_is_foreign(const char *dir)
+{
+    const int fd = open_lock(dir, O_RDONLY);
+    if (fd < 0)
+        return false;
+    Job job;
+    Holder holder;
+    name_job(job);
+    const bool is_locked = flock(fd, LOCK_SH | LOCK_NB) < 0 && errno == EWOULDBLOCK;
+    read_holder(fd, holder);
+    close(fd);
+    return is_locked && strstr(holder, job) == NULL;
 }

@@ -3,12 +3,11 @@
 
 #include <inttypes.h>
 #include <signal.h>
-#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
 #include "common/base/log.h"
-#include "common/dist/restarts.h"
+#include "common/dist/env.h"
 
 #define TOO_LARGE 1000.0f
 #define PIECE ((size_t)1024) // floats

@@ -14,8 +14,7 @@
 #include <unistd.h>
 
 #include "common/base/log.h"
-#include "common/base/memory.h"
-#include "common/dist/restarts.h"
+#include "common/dist/env.h"
 
 typedef struct {
     char *path;

@@ -7,19 +7,16 @@
 #include "common/fault/snapshots.h"
 
 #include <string.h>
-#include <unistd.h>
 
 #include "common/base/folder.h"
 #include "common/base/log.h"
 #include "common/base/thread.h"
-#include "common/fault/folder_lock.h"
 #include "common/fault/snapshot_folder.h"
 
 void snapshots_init(Snapshots *snapshots, const Args *args, Checkpoint *checkpoint,
                     ProcessGroup *pg)
 {
     *snapshots = (Snapshots){ .args = args, .checkpoint = checkpoint, .pg = pg };
-    snapshots->lock = pg->rank == 0 ? folder_lock(args->checkpoint_dir) : -1;
     if (pg->rank == 0)
         safetensors_sweep(args->checkpoint_dir);
 }
@@ -34,8 +31,6 @@ static void wait_for_writer(Snapshots *snapshots)
 void snapshots_free(Snapshots *snapshots)
 {
     wait_for_writer(snapshots);
-    if (snapshots->lock >= 0)
-        close(snapshots->lock);
 }
 
 /* Rank 0's count, on every rank; exact up to 2^53. */

@@ -16,14 +16,13 @@ typedef struct {
     const Args *args;
     Checkpoint *checkpoint; // what is saved
     ProcessGroup *pg;
-    int lock; // of the folder, see folder_lock.h
     bool writing; // a writer is running; on rank 0 only
     pthread_t writer;
     CheckpointCopy copy; // the writer's, while it runs
 } Snapshots;
 
-/* Pointers are borrowed. args: checkpoint_dir, resume, init_from, save_every_steps, keep. Rank 0
- * takes the folder for this run until snapshots_free, see folder_lock.h. */
+/* Pointers are borrowed. args: checkpoint_dir, resume, init_from, save_every_steps, keep. The
+ * folder must be this run's: watch_init locks it. */
 void snapshots_init(Snapshots *snapshots, const Args *args, Checkpoint *checkpoint,
                     ProcessGroup *pg);
 
@@ -46,7 +45,7 @@ void snapshots_epoch(Snapshots *snapshots, int epoch);
  * it cannot be written. */
 void snapshots_stop(Snapshots *snapshots);
 
-/* Waits for the writer, and unlocks the folder. */
+/* Waits for the writer. */
 void snapshots_free(Snapshots *snapshots);
 
 #endif

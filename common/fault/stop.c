@@ -5,22 +5,45 @@
  * Asking the others would cost a message per step. So the request rides on one that is sent anyway:
  * with the gradients the float after them is averaged, which is 0 on every rank until one writes a
  * 1. A rank that finds it above 0 after a step knows that all others do, too.
+ *
+ * Until the group has formed there is nobody to ask, and nothing to save. Then a timer ends the
+ * process: ranks that are connecting when the signal comes still get to agree.
  */
 #include "common/fault/stop.h"
 
 #include <signal.h>
+#include <unistd.h>
 
+#include "common/base/exit_status.h"
 #include "common/base/log.h"
 #include "common/base/signal_name.h"
 
 #define GPU_STEPS 4 // between reads of GPU memory
 #define DOUBLE_SECONDS 0.3 // wrappers that pass on Ctrl-C deliver it twice
+#define ALONE_SECONDS 3 // for the group to form after a signal
 
 static volatile sig_atomic_t requested; // the latest signal; 0: none
+static volatile sig_atomic_t joined; // the group has formed
+
+/* No log_info here: the code interrupted may have its lock. */
+static void on_alarm(int unused)
+{
+    (void)unused;
+    if (joined)
+        return;
+    char line[LOG_LABEL_BYTES + 96];
+    strcat(log_label(line), signal_name(requested));
+    strcat(line, ": ends before the group has formed, with nothing to save\n");
+    while (write(STDERR_FILENO, line, strlen(line)) < 0 && errno == EINTR)
+        continue;
+    _exit(EXIT_STOPPED);
+}
 
 static void on_signal(int signal_number)
 {
     static double first; // Ctrl-C
+    if (!joined && requested == 0)
+        alarm(ALONE_SECONDS);
     requested = signal_number;
     if (signal_number != SIGINT)
         return;
@@ -43,6 +66,14 @@ void stop_listen(void)
         action = (struct sigaction){ .sa_handler = on_signal, .sa_flags = SA_RESTART };
         SYS_CHECK(sigaction(requests[i], &action, NULL));
     }
+    const struct sigaction alarm_action = { .sa_handler = on_alarm, .sa_flags = SA_RESTART };
+    SYS_CHECK(sigaction(SIGALRM, &alarm_action, NULL));
+}
+
+void stop_joined(void)
+{
+    joined = true;
+    alarm(0);
 }
 
 void stop_init(StopRequest *stop, const Checkpoint *checkpoint, Reducer *reducer)

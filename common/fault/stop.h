@@ -16,9 +16,13 @@ typedef struct {
 } StopRequest;
 
 /* From now on SIGTERM, SIGUSR1 and SIGINT are requests to stop, unless ignored (as under nohup or a
- * shell's "&"); those that arrive before training take effect in its first steps. A second Ctrl-C
- * ends the process at once. Local. */
+ * shell's "&"); those that arrive before training take effect in its first steps. If the group does
+ * not form within seconds of the first, the process says so and ends with EXIT_STOPPED. A second
+ * Ctrl-C ends it at once. Local. */
 void stop_listen(void);
+
+/* The group has formed: from now on all ranks stop together. Local. */
+void stop_joined(void);
 
 /* The request travels with the gradients: one more float in a bucket, no extra message. */
 void stop_init(StopRequest *stop, const Checkpoint *checkpoint, Reducer *reducer);

@@ -1,19 +1,32 @@
 /* Faults come before the check, which should find them. */
 #include "common/fault/watch.h"
 
+#include <unistd.h>
+
+#include "common/base/folder.h"
 #include "common/fault/check_sync.h"
+#include "common/fault/folder_lock.h"
+#include "common/fault/stop.h"
 
 void watch_init(Watch *watch, const Args *args, int rank, int world_size)
 {
     watch->args = args;
+    if (rank == 0) // here already, where nobody waits for rank 0 yet and would say that it is gone
+        folder_check(args->checkpoint_dir, "--checkpoint-dir");
+    watch->lock = rank == 0 ? folder_lock(args->checkpoint_dir) : -1;
+    watch->waits = rank > 0 && folder_lock_is_foreign(args->checkpoint_dir);
     injector_init(&watch->injector, args, rank, world_size);
-    flight_recorder_init(&watch->recorder, args, rank, world_size);
+    if (!watch->waits)
+        flight_recorder_init(&watch->recorder, args, rank, world_size);
 }
 
 void watch_group(Watch *watch, ProcessGroup *pg)
 {
     watch->pg = pg;
+    if (watch->waits) // rank 0 is here, so it has the folder
+        flight_recorder_init(&watch->recorder, watch->args, pg->rank, pg->world_size);
     flight_recorder_join(&watch->recorder, pg);
+    stop_joined();
 }
 
 void watch_model(Watch *watch, const Optimizer *optim)
@@ -31,4 +44,6 @@ void watch_step(Watch *watch)
 void watch_free(Watch *watch)
 {
     flight_recorder_free(&watch->recorder);
+    if (watch->lock >= 0)
+        close(watch->lock);
 }

@@ -16,10 +16,14 @@ typedef struct {
     const Optimizer *optim;
     FlightRecorder recorder;
     Injector injector;
+    int lock; // of the folder, on rank 0: see folder_lock.h
+    bool waits; // it is another job's still, so this rank has no record yet
 } Watch;
 
-/* Before the rendezvous: from here on the rank has a flight record. The watch must not be moved.
- * Local. */
+/* Before the rendezvous: rank 0 takes the folder for this run until watch_free, or ends with a
+ * usage error (it is not writable, or another run has it). From here on the rank has a flight
+ * record; if another run still has the folder, from watch_group on: its records are not touched.
+ * The watch must not be moved. Local. */
 void watch_init(Watch *watch, const Args *args, int rank, int world_size);
 
 /* Right after it: every collective is recorded. Collective. */

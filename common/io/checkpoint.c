@@ -6,12 +6,12 @@
  * time, machine or folder: the same run writes the same bytes.
  */
 #include <limits.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "common/base/folder.h"
 #include "common/base/log.h"
+#include "common/base/memory.h"
 #include "common/io/checkpoint_format.h"
 
 void checkpoint_init(Checkpoint *checkpoint, const Args *args, Optimizer *optim, Sampler *sampler,
@@ -26,61 +26,6 @@ void checkpoint_init(Checkpoint *checkpoint, const Args *args, Optimizer *optim,
         folder_check(args->checkpoint_dir, "--checkpoint-dir");
 }
 
-void checkpoint_state_name(char *name, size_t bytes, const Tensor *parameter, const char *state)
-{
-    snprintf(name, bytes, "optimizer.%s.%s", parameter->name, state);
-}
-
-void checkpoint_checksum(const Safetensors *file, char text[9])
-{
-    snprintf(text, 9, "%08x", (unsigned)safetensors_checksum(file));
-}
-
-void checkpoint_metadata_checksum(const Safetensors *file, char text[9])
-{
-    snprintf(text, 9, "%08x",
-             (unsigned)safetensors_metadata_checksum(file, CHECKPOINT_METADATA_CHECKSUM));
-}
-
-static void add_text(Safetensors *file, const char *key, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-
-static void add_text(Safetensors *file, const char *key, const char *format, ...)
-{
-    char text[256];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    safetensors_add_metadata(file, key, text);
-}
-
-/* "1,28,28" for a model that begins with a convolution, else the number of features. */
-static void describe_input(const Checkpoint *checkpoint, Safetensors *file)
-{
-    const Tensor *first = &checkpoint->optim->model->parameter[0];
-    const size_t features = checkpoint->dataset->features;
-    if (first->ndim != 4) {
-        add_text(file, "input_shape", "%zu", features);
-        return;
-    }
-    const size_t channels = first->shape[1];
-    size_t side = 1;
-    while (channels * side * side < features)
-        side++;
-    add_text(file, "input_shape", "%zu,%zu,%zu", channels, side, side);
-}
-
-/* The labels in the order of the model's outputs: "0,1,2,3,4,5,6,7,8,9". */
-static void describe_classes(const Dataset *dataset, Safetensors *file)
-{
-    char text[256] = "";
-    size_t length = 0;
-    for (int i = 0; i < dataset->num_classes && length < sizeof text; i++)
-        length += (size_t)snprintf(text + length, sizeof text - length, i > 0 ? ",%d" : "%d", i);
-    safetensors_add_metadata(file, "class_labels", text);
-}
-
 /* Of --amp fp16: the scale, the good steps since it changed, and the steps skipped. */
 static void describe_loss_scale(const Optimizer *optim, Safetensors *file)
 {
@@ -89,33 +34,8 @@ static void describe_loss_scale(const Optimizer *optim, Safetensors *file)
         return;
     LossScale state;
     device_copy(device, &state, device->loss_scale, sizeof state, COPY_TO_HOST);
-    add_text(file, CHECKPOINT_LOSS_SCALE, "%.9g %d %u", (double)state.scale, (int)state.good_steps,
-             (unsigned)state.skipped);
-}
-
-void checkpoint_describe(const Checkpoint *checkpoint, Safetensors *file)
-{
-    const Optimizer *optim = checkpoint->optim;
-    const Dataset *dataset = checkpoint->dataset;
-    const int batch_size = args_batch_size(checkpoint->args, checkpoint->world_size);
-    add_text(file, "format", "pt"); // as in PyTorch's own files
-    add_text(file, CHECKPOINT_VERSION_KEY, CHECKPOINT_VERSION);
-    add_text(file, "model", "%s", optim->model->name);
-    add_text(file, "dataset", "%s", dataset->name);
-    add_text(file, "num_samples", "%zu", dataset->size);
-    add_text(file, "seed", "%llu", (unsigned long long)checkpoint->args->seed);
-    add_text(file, "world_size", "%d", checkpoint->world_size);
-    add_text(file, "global_batch_size", "%lld", (long long)checkpoint->world_size * batch_size);
-    add_text(file, "optimizer", "%s", optim->name);
-    add_text(file, "lr", "%.15g", optim->lr);
-    add_text(file, "momentum", "%.15g", optim->momentum);
-    add_text(file, "weight_decay", "%.15g", optim->weight_decay);
-    add_text(file, "dropout", "%s", checkpoint->args->dropout ? "on" : "off");
-
-    describe_input(checkpoint, file);
-    describe_classes(dataset, file);
-    add_text(file, "mean", "%.7g", (double)dataset->mean);
-    add_text(file, "std", "%.7g", (double)dataset->std);
+    safetensors_add_metadata(file, CHECKPOINT_LOSS_SCALE, "%.9g %d %u", (double)state.scale,
+                             (int)state.good_steps, (unsigned)state.skipped);
 }
 
 /* Adds parameter i's slice of `array`, copied in PyTorch's layout to the same offset of `copy`. */
@@ -133,9 +53,7 @@ static void add_tensors(const Optimizer *optim, CheckpointCopy *copy)
     const Model *model = optim->model;
     // One piece: up to 32 MiB, malloc reuses what was freed after the copy before. New pages would
     // have to be fetched one by one.
-    const size_t bytes = (size_t)(1 + optim->num_states) * model->numel * sizeof(float);
-    copy->state = malloc(bytes);
-    CHECK(copy->state != NULL, "out of memory: %zu bytes wanted", bytes);
+    copy->state = mem_alloc((size_t)(1 + optim->num_states) * model->numel, sizeof(float));
 
     safetensors_add(copy->file, CHECKPOINT_STEP, INT64, 0, NULL, &copy->step);
     for (int i = 0; i < model->num_parameters; i++)
@@ -174,8 +92,7 @@ bool checkpoint_done(const Checkpoint *checkpoint)
     return next.epoch >= checkpoint->args->epochs || next.step >= checkpoint->args->max_steps;
 }
 
-/* What is behind the line "Epoch N | ...": an epoch that has just been finished, or is under way.
- */
+/* What is behind the line "Epoch N | ...": an epoch that was just finished, or is under way. */
 static int latest_epoch(Position next)
 {
     return next.epoch - (next.places == 0 && next.epoch > 0);
@@ -209,9 +126,9 @@ void checkpoint_copy(const Checkpoint *checkpoint, CheckpointKind kind, Checkpoi
 
     add_tensors(checkpoint->optim, copy);
     checkpoint_describe(checkpoint, copy->file);
-    add_text(copy->file, "epoch", "%d", next.epoch);
-    add_text(copy->file, "position", "%zu", next.places);
-    add_text(copy->file, "step", "%llu", (unsigned long long)next.step);
+    safetensors_add_metadata(copy->file, "epoch", "%d", next.epoch);
+    safetensors_add_metadata(copy->file, "position", "%zu", next.places);
+    safetensors_add_metadata(copy->file, "step", "%llu", (unsigned long long)next.step);
     describe_loss_scale(checkpoint->optim, copy->file);
 }
 
@@ -219,9 +136,9 @@ bool checkpoint_commit(CheckpointCopy *copy, char *error, size_t error_bytes)
 {
     char checksum[9];
     checkpoint_checksum(copy->file, checksum);
-    safetensors_add_metadata(copy->file, CHECKPOINT_CHECKSUM, checksum);
+    safetensors_add_metadata(copy->file, CHECKPOINT_CHECKSUM, "%s", checksum);
     checkpoint_metadata_checksum(copy->file, checksum);
-    safetensors_add_metadata(copy->file, CHECKPOINT_METADATA_CHECKSUM, checksum);
+    safetensors_add_metadata(copy->file, CHECKPOINT_METADATA_CHECKSUM, "%s", checksum);
     const bool ok = safetensors_commit(copy->file, copy->path, error, error_bytes);
     if (ok)
         log_print("Epoch %d | Training %s saved at %s", copy->epoch,

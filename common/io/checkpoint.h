@@ -25,14 +25,14 @@ typedef struct {
     bool done; // checkpoint_load found nothing left to do
 } Checkpoint;
 
-/* Rank 0 dies here, before training, if args->checkpoint_dir is not writable. */
+/* Usage error on rank 0, before training, if args->checkpoint_dir is not writable. */
 void checkpoint_init(Checkpoint *checkpoint, const Args *args, Optimizer *optim, Sampler *sampler,
                      const Dataset *dataset, int world_size);
 
 /* Restores model, optimizer and sampler: --resume FILE (everything), else --init-from FILE (weights
- * only), else a fresh start, which leaves them unchanged. Returns the epoch to begin with. Dies
- * with one line on a file that is missing, damaged, of another model or optimizer. Local: every
- * rank reads the file. */
+ * only), else a fresh start, which leaves them unchanged. Returns the epoch to begin with. Usage
+ * error if the file is missing, damaged, of another model or optimizer: it would be so after a
+ * restart, too. Local: every rank reads the file. */
 int checkpoint_load(Checkpoint *checkpoint);
 
 /* As --resume, but if the file is unsuitable returns false and one line in error, and changes

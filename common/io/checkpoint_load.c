@@ -8,7 +8,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "common/base/log.h"
 #include "common/base/memory.h"
@@ -209,12 +208,12 @@ int checkpoint_load(Checkpoint *checkpoint)
                       .remedy = ": name another file with --resume or --init-from",
                       .error = error,
                       .error_bytes = sizeof error };
-    // It will be missing after a restart too: a usage error, no failure.
-    if (source.path != NULL && access(source.path, F_OK) < 0 && errno == ENOENT)
-        usage_error("%s: %s%s", source.path, strerror(errno), source.remedy);
+    bool ok = true;
     if (args->resume != NULL)
-        CHECK(resume(&source, checkpoint), "%s", error);
+        ok = resume(&source, checkpoint);
     else if (args->init_from != NULL)
-        CHECK(init_from(&source, checkpoint->optim->model), "%s", error);
+        ok = init_from(&source, checkpoint->optim->model);
+    if (!ok)
+        usage_error("%s", error); // no failure: the file would be the same after a restart
     return checkpoint->sampler->epoch;
 }

@@ -78,8 +78,6 @@ void curves_step(Curves *curves, const Model *model)
 
 void curves_test(Curves *curves, uint64_t step, double loss, double accuracy)
 {
-    if (curves->rank > 0)
-        return;
     event_file_scalar(&curves->events, "test/loss", step, loss);
     event_file_scalar(&curves->events, "test/accuracy", step, accuracy);
     event_file_flush(&curves->events);

@@ -34,8 +34,8 @@ static void tell_data(const Span *span, int layer_chars, double ms)
                  "(%.2f ms)",
                  ms);
     else
-        log_info(
-            "data: this rank takes its next rows of the epoch's order; the others take theirs");
+        log_info("data: this rank takes its next rows of the epoch's order%s",
+                 alone() ? "" : "; the others take theirs");
 }
 
 static void tell_forward(const Span *span, int layer_chars, double ms)
@@ -113,8 +113,12 @@ void explain_start(const Model *model, int rank)
 {
     static Observer observer = { .see = see_call };
     const char *wish = getenv("DDP_EXPLAIN");
-    if (wish == NULL || strcmp(wish, "1") != 0 || rank > 0 || span_listener != NULL)
+    if (wish == NULL || strcmp(wish, "1") != 0 || rank > 0)
         return;
+    if (span_listener != NULL) {
+        log_warning("DDP_EXPLAIN=1 tells nothing beside --trace or --profile: leave these out");
+        return;
+    }
     told = model;
     last_step = model->step + STEPS_TOLD;
     span_timing = true;

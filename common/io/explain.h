@@ -8,8 +8,8 @@
 
 #include "common/nn/model.h"
 
-/* Starts on rank 0, if the environment asks for it and nobody listens to spans yet (a trace does).
- * Stops by itself after two steps. Local. */
+/* Starts on rank 0, if the environment asks for it and nobody listens to spans yet (a trace does),
+ * else a warning. Stops by itself after two steps. Local. */
 void explain_start(const Model *model, int rank);
 
 #endif

@@ -73,6 +73,7 @@ void metrics_init(Metrics *metrics, const Args *args, const Model *model, int ra
     if (args->metrics_dir == NULL)
         return;
 
+    folder_check(args->metrics_dir, "--metrics-dir");
     folder_create(args->metrics_dir, "--metrics-dir");
     char name[32];
     snprintf(name, sizeof name, "rank%d.jsonl", rank);
@@ -84,9 +85,7 @@ void metrics_init(Metrics *metrics, const Args *args, const Model *model, int ra
     write_run(args);
 }
 
-/* "epoch 3, loss 0.1234, 8123 samples/s, 0:12 left": of this rank's batch, of all ranks, of the
- * run.
- */
+/* "epoch 3, loss 0.1234, 8123 samples/s, 0:12 left": of this rank's batch, all ranks, the run. */
 static void draw_bar(Metrics *metrics, const Model *model, int epoch, size_t done)
 {
     const Args *args = metrics->args;

@@ -79,7 +79,7 @@ void model_file_open(ModelFile *model_file, const char *path)
     const bool folder = stat(path, &status) == 0 && S_ISDIR(status.st_mode);
     CHECK(snprintf(model_file->path, PATH_MAX, "%s%s", path, folder ? "/model.safetensors" : "") <
               PATH_MAX,
-          "%s: this path is too long", path);
+          "the path is too long: %s", path);
     char error[CHECKPOINT_ERROR_BYTES];
     Source source = { .path = model_file->path,
                       .remedy = ": name a checkpoint, or a folder that tools/export has made",

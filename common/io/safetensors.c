@@ -4,6 +4,7 @@
  * safetensors_open fills it (safetensors_read.c), or the functions here do piece by piece, and
  * safetensors_commit writes it (safetensors_write.c).
  */
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
@@ -91,10 +92,14 @@ void safetensors_add(Safetensors *file, const char *name, DType type, int ndim, 
     *insert(file, type) = entry;
 }
 
-void safetensors_add_metadata(Safetensors *file, const char *key, const char *value)
+void safetensors_add_metadata(Safetensors *file, const char *key, const char *format, ...)
 {
-    CHECK(json_object_set_new(file->metadata, key, json_string(value)) == 0,
-          "safetensors: metadata \"%s\" is not UTF-8: \"%s\"", key, value);
+    va_list args;
+    va_start(args, format);
+    json_t *value = json_vsprintf(format, args); // NULL if it is not UTF-8
+    va_end(args);
+    CHECK(json_object_set_new(file->metadata, key, value) == 0,
+          "safetensors: metadata \"%s\" is not UTF-8", key);
 }
 
 uint32_t safetensors_checksum(const Safetensors *file)

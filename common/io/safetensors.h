@@ -36,7 +36,8 @@ const void *safetensors_find(const Safetensors *file, const char *name, DType *t
 Safetensors *safetensors_create(void);
 void safetensors_add(Safetensors *file, const char *name, DType type, int ndim, const size_t *shape,
                      const void *data);
-void safetensors_add_metadata(Safetensors *file, const char *key, const char *value);
+void safetensors_add_metadata(Safetensors *file, const char *key, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 /* CRC-32 over the tensors in the order of the file: name, then data. */
 uint32_t safetensors_checksum(const Safetensors *file);
 /* CRC-32 over all metadata except one key, as JSON with sorted keys. */

@@ -221,10 +221,15 @@ static bool check_tiling(const Reader *reader, const Safetensors *file)
     return true;
 }
 
-/* Into one piece of memory: up to 32 MiB, malloc reuses what was freed after the file before. */
+/* Into one piece of memory: up to 32 MiB, malloc reuses what was freed after the file before. A
+ * file with holes may be larger than any memory. */
 static bool read_data(const Reader *reader, Safetensors *file)
 {
     const size_t room = reader->data_bytes + (size_t)file->num_entries * ALIGNMENT;
+    size_t available = 0;
+    if (!mem_fits(room, &available))
+        return reject(reader, "its tensors take %zu bytes, and this machine has %zu to give", room,
+                      available);
     file->data = aligned_alloc(ALIGNMENT, aligned(room + 1));
     if (file->data == NULL)
         return reject(reader, "no memory for the %zu bytes of its tensors", room);

@@ -61,7 +61,8 @@ static void see_call(void *context, const Collective *collective, CollectiveStat
     if (timeline != NULL && state == COLLECTIVE_SCHEDULED) {
         if (timeline->num_calls == 0)
             first_op = collective->op_id;
-        const bool of_all = collective->pg->parent == NULL && collective->kind < SEND;
+        const bool of_all =
+            collective->pg->parent == NULL && !collective_is_point_to_point(collective->kind);
         if (timeline->num_calls < MAX_RECORDS)
             timeline->call[timeline->num_calls++] =
                 (Call){ .kind = collective->kind,

@@ -66,7 +66,8 @@ static void write_names(const Writer *writer)
 
 static void write_spans(const Writer *writer, int lane, const Span *spans, size_t num_spans)
 {
-    for (const Span *span = spans; span < spans + num_spans; span++) {
+    for (size_t i = 0; i < num_spans; i++) { // spans is NULL where there are none
+        const Span *span = &spans[i];
         begin_slice(writer, lane, span->name, span_kind_name(span->kind), span->begin, span->end);
         fputs("}", writer->text);
     }

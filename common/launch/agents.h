@@ -75,8 +75,8 @@ void agents_fail(Agents *agents, const Failure *failure);
 void agents_change(Agents *agents);
 
 /* How the group ended, as all nodes see it; VERDICT_NONE: it has not. Waits for the store, as do
- * the calls that tell the others something: heartbeat_patience for each answer, and 60 s more in
- * all. */
+ * the calls that tell the others something: heartbeat_patience for each answer, and TALK_SECONDS
+ * of agents.c more in all. */
 Verdict agents_verdict(Agents *agents);
 
 /* After VERDICT_FAILED: the first failure on any node, the same on all of them. The loss of a node

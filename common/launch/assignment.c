@@ -4,22 +4,22 @@
  */
 #include "common/launch/assignment.h"
 
-#include <jansson.h>
 #include <stdint.h>
 #include <stdio.h>
 
+#include "common/base/json_text.h"
 #include "common/base/log.h"
 
 char *assignment_encode(const Assignment *assignment)
 {
     const Ranks *ranks = &assignment->ranks;
-    json_t *root =
-        assignment->is_over
-            ? json_pack("{si ss}", "status", assignment->status, "reason", assignment->reason)
-            : json_pack("[iiiiiiiii]", assignment->node_rank, assignment->num_nodes,
-                        assignment->master_port, ranks->first_rank, ranks->world_size,
-                        ranks->first_role_rank, ranks->role_world_size, assignment->restart_count,
-                        assignment->num_failures);
+    json_t *root = assignment->is_over
+                       ? json_pack("{si so}", "status", assignment->status, "reason",
+                                   json_text(assignment->reason))
+                       : json_pack("[iiiiiiiii]", assignment->node_rank, assignment->num_nodes,
+                                   assignment->master_port, ranks->first_rank, ranks->world_size,
+                                   ranks->first_role_rank, ranks->role_world_size,
+                                   assignment->restart_count, assignment->num_failures);
     char *text = json_dumps(root, 0);
     CHECK(text != NULL, "out of memory");
     json_decref(root);

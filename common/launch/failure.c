@@ -5,14 +5,15 @@
 #include "common/launch/failure.h"
 
 #include <ctype.h>
-#include <jansson.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "common/base/json_text.h"
 #include "common/base/log.h"
 
 #define MAX_ERROR_FILE (1 << 20)
@@ -54,16 +55,30 @@ static void start(Failure *failure, int node, int status, double seconds_ago)
     failure->time = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec - seconds_ago;
 }
 
-/* Why a file that is there cannot be started, and what to do. */
+/* Why a program cannot be started, and what to do. */
 static const char *start_advice(const char *program, int error)
 {
     struct stat file;
+    if (isdigit((unsigned char)program[0]) &&
+        program[strspn(program, "0123456789")] == '\0') // as run.sh has it
+        return ": a program is expected here; the number of ranks goes behind --nproc-per-node";
+    if (stat(program, &file) == 0 && S_ISDIR(file.st_mode))
+        return "; it is a folder here: name a program in it";
     if (stat(program, &file) != 0 || !S_ISREG(file.st_mode))
         return "";
     if (strchr(program, '/') == NULL)
         return error == ENOENT ? "; it is here, but not in PATH: write ./ in front" : "";
     return error == EACCES && access(program, X_OK) != 0 ? "; it is not executable: see chmod +x"
                                                          : "";
+}
+
+/* Has the program that read our output ended, which is also the workers'? A worker may be killed by
+ * SIGPIPE for another pipe of its own. */
+static bool nobody_reads(void)
+{
+    struct pollfd outputs[] = { { .fd = STDOUT_FILENO }, { .fd = STDERR_FILENO } };
+    poll(outputs, 2, 0);
+    return ((outputs[0].revents | outputs[1].revents) & (POLLERR | POLLHUP)) != 0;
 }
 
 void failure_of_worker(Failure *failure, const Worker *worker, int rank, int local_rank,
@@ -76,6 +91,7 @@ void failure_of_worker(Failure *failure, const Worker *worker, int rank, int loc
     failure->local_rank = local_rank;
     failure->pid = worker->pid;
     failure->signal = worker->signal;
+    failure->is_unread = worker->signal == SIGPIPE && nobody_reads();
     if (worker->error != 0)
         snprintf(failure->message, sizeof failure->message, "cannot start %.512s: %s%s",
                  flags->command[0], strerror(worker->error),
@@ -104,19 +120,14 @@ bool failure_is_earlier(const Failure *a, const Failure *b)
     return b->status == 0 || a->time < b->time;
 }
 
-static json_t *encode_text(const char *text)
-{
-    json_t *string = json_string(text); // NULL if it is not UTF-8
-    return string != NULL ? string : json_string("?");
-}
-
 char *failure_encode(const Failure *failure)
 {
-    json_t *root = json_pack("{si si sf si si si si so so so}", "status", failure->status, "signal",
-                             failure->signal, "time", failure->time, "node", failure->node, "rank",
-                             failure->rank, "local_rank", failure->local_rank, "pid", failure->pid,
-                             "host", encode_text(failure->host), "message",
-                             encode_text(failure->message), "log", encode_text(failure->log));
+    json_t *root =
+        json_pack("{si si sb sf si si si si so so so}", "status", failure->status, "signal",
+                  failure->signal, "is_unread", failure->is_unread, "time", failure->time, "node",
+                  failure->node, "rank", failure->rank, "local_rank", failure->local_rank, "pid",
+                  failure->pid, "host", json_text(failure->host), "message",
+                  json_text(failure->message), "log", json_text(failure->log));
     char *text = json_dumps(root, JSON_COMPACT);
     CHECK(text != NULL, "out of memory");
     json_decref(root);
@@ -128,13 +139,16 @@ bool failure_decode(Failure *failure, const char *text, size_t bytes)
     *failure = (Failure){ 0 };
     json_t *root = json_loadb(text, bytes, 0, NULL);
     const char *host = "", *message = "", *log = "";
+    int is_unread = false;
     const bool valid =
-        json_unpack(root, "{si si sF si si si si ss ss ss}", "status", &failure->status, "signal",
-                    &failure->signal, "time", &failure->time, "node", &failure->node, "rank",
-                    &failure->rank, "local_rank", &failure->local_rank, "pid", &failure->pid,
-                    "host", &host, "message", &message, "log", &log) == 0 &&
+        json_unpack(root, "{si si s?b sF si si si si ss ss ss}", "status", &failure->status,
+                    "signal", &failure->signal, "is_unread", &is_unread, "time", &failure->time,
+                    "node", &failure->node, "rank", &failure->rank, "local_rank",
+                    &failure->local_rank, "pid", &failure->pid, "host", &host, "message", &message,
+                    "log", &log) == 0 &&
         failure->status > 0 && failure->status <= 255 && failure->time >= 0 &&
         failure->time < MAX_TIME;
+    failure->is_unread = is_unread;
     copy_text(failure->host, host, sizeof failure->host, "");
     copy_text(failure->message, message, sizeof failure->message, "\n\t");
     copy_text(failure->log, log, sizeof failure->log, "");

@@ -28,14 +28,14 @@ static const struct {
     [RDZV_BACKEND] = { "rdzv-backend", "NAME", "static", "static; on one node also c10d" },
     [RDZV_ENDPOINT] = { "rdzv-endpoint", "HOST:PORT", NULL, "another way to name node 0" },
     [RDZV_ID] = { "rdzv-id", "NAME", NULL, "the job's name, the same on every node" },
-    [RDZV_CONF] = { "rdzv-conf", "K=V,...", NULL, "timeout=SECONDS that nodes wait for others" },
-    [MAX_RESTARTS] = { "max-restarts", "N", "0", "start all ranks again so often" },
+    [RDZV_CONF] = { "rdzv-conf", "K=V,...", NULL, "timeout=SECONDS to wait for the other nodes" },
+    [MAX_RESTARTS] = { "max-restarts", "N", "0", "restart all ranks N times" },
     [SHUTDOWN_TIMEOUT] = { "shutdown-timeout", "S", "30", "seconds from SIGTERM to SIGKILL" },
-    [MONITOR_INTERVAL] = { "monitor-interval", "S", "0.1", "seconds between looks at deadlines" },
+    [MONITOR_INTERVAL] = { "monitor-interval", "S", "0.1", "seconds between checks of deadlines" },
     [ROLE] = { "role", "NAME", "default", "of this node's ranks" },
     [LOG_DIR] = { "log-dir", "DIR", NULL, "for the log folders of -r and -t" },
     [REDIRECTS] = { "redirects", "SPEC", "0", "to files: 1 stdout, 2 stderr, 3 both, or 0:1,1:3" },
-    [TEE] = { "tee", "SPEC", "0", "to files and the console, rank in front" },
+    [TEE] = { "tee", "SPEC", "0", "to files and the console, with the rank" },
     [LOCAL_RANKS_FILTER] = { "local-ranks-filter", "R,...", NULL, "only these to the console" },
     [LOG_LINE_PREFIX_TEMPLATE] = { "log-line-prefix-template", "TEXT",
                                    "[${role_name}${local_rank}]:", "also ${rank}, ${hostname}" },
@@ -51,12 +51,12 @@ static const struct {
 static const struct {
     const char *argument, *help;
 } FAULT_TABLE[NUM_FLAGS] = {
-    [NNODES] = { "N|MIN:MAX", "nodes of the job; MIN:MAX: they may come and go" },
+    [NNODES] = { "N|MIN:MAX", "nodes of the job; MIN:MAX: the number may change" },
     [RDZV_BACKEND] = { "NAME", "static, or c10d: nodes number themselves" },
     [RDZV_ENDPOINT] = { "HOST:PORT", "where they meet; HOST is one of them (port 29400)" },
     [RDZV_CONF] = { "K=V,...", "join_timeout=600,last_call_timeout=30,keep_alive_interval=5" },
-    [MAX_RESTARTS] = { "N", "start all ranks again when one fails, so often" },
-    [MONITOR_INTERVAL] = { "S", "seconds between looks at deadlines, and for new nodes" },
+    [MAX_RESTARTS] = { "N", "restart all ranks up to N times when one fails" },
+    [MONITOR_INTERVAL] = { "S", "seconds between checks of deadlines and new nodes" },
 };
 
 static const char LETTERS[NUM_FLAGS] = { [REDIRECTS] = 'r', [TEE] = 't', [MODULE] = 'm' };
@@ -84,8 +84,8 @@ static void print_help(Step step)
         "    MASTER_ADDR, MASTER_PORT       the store through which the ranks find each other\n"
         "\n"
         "The first rank to fail ends all, on every node, and ddprun ends with its status (128 +\n"
-        "signal if killed). Flags and variables are torchrun's. Where a flag is not given, its\n"
-        "variable speaks: PET_NPROC_PER_NODE for --nproc-per-node, and so on.\n"
+        "signal if killed). Flags and variables are torchrun's. A flag that is not given is read\n"
+        "from its variable: PET_NPROC_PER_NODE for --nproc-per-node, and so on.\n"
         "\n"
         "    ddprun --nproc-per-node 2 ./train 10\n"
         "    ddprun --nnodes 2 --node-rank 0 --master-addr alpha ./train 10    # on alpha\n"
@@ -93,11 +93,10 @@ static void print_help(Step step)
         "\n");
     if (step >= STEP_FAULT)
         printf(
-            "After a failure all ranks are started again, --max-restarts times, as a new group "
-            "with\n"
-            "an empty store; not after status 2 (a wrong option) or 75 from all (stopped on\n"
+            "After a failure all ranks are restarted, up to --max-restarts times, as a new group\n"
+            "with an empty store; not after status 2 (a wrong option) or 75 from all (stopped on\n"
             "request). With MIN:MAX nodes, or --rdzv-backend c10d, the nodes number themselves.\n"
-            "Who is lost is left behind, who comes is let in: WORLD_SIZE follows, and\n"
+            "Lost nodes are left out and new ones admitted: WORLD_SIZE changes with them, and\n"
             "TORCHELASTIC_RESTART_COUNT counts the attempts.\n"
             "\n"
             "    ddprun --nnodes 1:4 --rdzv-endpoint alpha:29400 --max-restarts 3 ./train 10\n"
@@ -130,31 +129,22 @@ static Flag find_flag(const char *word)
                 return i;
         return NUM_FLAGS;
     }
-    for (Flag i = 0; i < NUM_FLAGS; i++) {
-        const char *a = word + 2, *b = TABLE[i].name;
-        while (*b != '\0' && (*a == *b || (*a == '_' && *b == '-')))
-            a++, b++;
-        if (*b == '\0' && (*a == '\0' || *a == '='))
+    for (Flag i = 0; i < NUM_FLAGS; i++)
+        if (name_is(TABLE[i].name, word + 2, strcspn(word + 2, "=")))
             return i;
-    }
     return NUM_FLAGS;
 }
 
 static noreturn void unknown_flag(const char *word)
 {
-    const char *typed = word + strspn(word, "-"), *nearest = NULL;
-    const size_t length = strcspn(typed, "=");
-    size_t shortest = edit_distance_limit(length);
-    for (Flag i = 0; i < NUM_FLAGS; i++) {
-        const size_t distance = edit_distance(TABLE[i].name, typed, length);
-        if (distance < shortest) {
-            shortest = distance;
-            nearest = TABLE[i].name;
-        }
-    }
-    if (nearest == NULL)
+    const char *typed = word + strspn(word, "-");
+    Nearest nearest = nearest_to(typed, strcspn(typed, "="));
+    for (Flag i = 0; i < NUM_FLAGS; i++)
+        nearest_try(&nearest, TABLE[i].name);
+    if (nearest.name == NULL)
         usage_error("unknown flag %s; ddprun --help lists them all", word);
-    usage_error("unknown flag %s: did you mean --%s? ddprun --help lists them all", word, nearest);
+    usage_error("unknown flag %s: did you mean --%s? ddprun --help lists them all", word,
+                nearest.name);
 }
 
 /* The text after the name in the same word ("--tee=3", "-t3"), or NULL. */

@@ -29,13 +29,13 @@ static bool read_int(const char *text, char **end, long min, long max, int *valu
     return valid;
 }
 
-static int int_value(const char *const texts[], Flag flag, int min, int max)
+static int int_value(const char *const texts[], Flag flag, int max)
 {
     int value = 0;
     char *end = NULL;
-    if (!read_int(texts[flag], &end, min, max, &value) || *end != '\0')
-        usage_error("--%s %s: it must be a whole number from %d to %d", flag_name(flag),
-                    texts[flag], min, max);
+    if (!read_int(texts[flag], &end, 0, max, &value) || *end != '\0')
+        usage_error("--%s %s: it must be a whole number from 0 to %d", flag_name(flag), texts[flag],
+                    max);
     return value;
 }
 
@@ -141,13 +141,13 @@ static void read_master(Flags *flags, const char *const texts[])
                     texts[MASTER_ADDR], bytes - 1);
     flags->master_port = alone ? 0 : flags->elastic ? DEFAULT_ENDPOINT_PORT : DEFAULT_PORT;
     if (texts[MASTER_PORT] != NULL && !flags->elastic)
-        flags->master_port = int_value(texts, MASTER_PORT, 0, 65535);
+        flags->master_port = int_value(texts, MASTER_PORT, 65535);
     if (texts[RDZV_ENDPOINT] != NULL && texts[STANDALONE] == NULL)
         read_endpoint(flags, texts[RDZV_ENDPOINT]);
     if (!alone && flags->master_port == 0)
         usage_error("--%s: several nodes must agree on a port; name one",
                     flags->elastic ? "rdzv-endpoint HOST:0" : "master-port 0");
-    flags->node_rank = int_value(texts, NODE_RANK, 0, flags->max_nodes - 1);
+    flags->node_rank = int_value(texts, NODE_RANK, flags->max_nodes - 1);
 }
 
 /* The job's name: as torchrun's, random if no other node needs to know it. */
@@ -282,6 +282,16 @@ static void read_command(Flags *flags, const char *const texts[], char **words)
         *next++ = words[i];
 }
 
+/* Under mpirun each launcher would start a job of its own, all with the same files. */
+static void refuse_mpirun(const Flags *flags)
+{
+    const int launchers = host_env_count("OMPI_COMM_WORLD_SIZE");
+    if (launchers > 1 && flags->max_nodes == 1)
+        usage_error("mpirun has started %d launchers, each for a job of its own: let run.sh start "
+                    "mpirun (LAUNCHER=mpirun before it), or say --nnodes",
+                    launchers);
+}
+
 void flags_parse(Flags *flags, Step step, int argc, char **argv)
 {
     streams_guard();
@@ -292,13 +302,15 @@ void flags_parse(Flags *flags, Step step, int argc, char **argv)
                       .log_line_prefix_template = texts[LOG_LINE_PREFIX_TEMPLATE] };
 
     flags->nproc_per_node = nproc_value(texts);
+    host_tell_of_crowd(flags->nproc_per_node);
     read_nodes(flags, texts[NNODES], step);
+    refuse_mpirun(flags);
     read_backend(flags, texts, step);
     read_master(flags, texts);
     read_conf(flags, texts[RDZV_CONF]);
     read_run_id(flags, texts[RDZV_ID]);
 
-    flags->max_restarts = int_value(texts, MAX_RESTARTS, 0, 1000000);
+    flags->max_restarts = int_value(texts, MAX_RESTARTS, 1000000);
     if (flags->max_restarts > 0 && step < STEP_FAULT)
         usage_error("--max-restarts %d: restarts come with step 05's ddprun", flags->max_restarts);
     flags->monitor_interval = seconds_value("--monitor-interval", texts[MONITOR_INTERVAL], 0.01);

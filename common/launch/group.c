@@ -305,27 +305,30 @@ static bool accept_assignment(Group *group, Agents *agents, const Assignment *as
     return true;
 }
 
-void group_join(Group *group, Agents *agents)
+bool group_join(Group *group, Agents *agents)
 {
     Flags *flags = group->flags;
     if (!flags->elastic) {
         if (group->restart_count > 0)
             flags->join_timeout = fmin(flags->join_timeout, REJOIN_SECONDS);
         agents_join(agents, flags);
-        return;
+        return true;
     }
     if (group->server != NULL) {
         form(group, agents);
-        return;
+        return true;
     }
     Assignment assignment;
     do {
         assignment = wait_for_assignment(group);
         if (assignment.is_over) {
             log_info("%s", assignment.reason);
-            exit(assignment.status);
+            group->status = assignment.status;
+            store_free(&group->store);
+            return false;
         }
     } while (!accept_assignment(group, agents, &assignment));
+    return true;
 }
 
 void group_close(Group *group, int status)

@@ -28,6 +28,7 @@ typedef struct {
     Flags *flags; // node_rank, max_nodes, master_port: the current attempt's
     int restart_count; // attempts before it
     int num_failures; // of these, how many ended because a rank failed
+    int status; // of a job that is over, see group_join
 
     // Elastic only:
     int min_nodes, max_nodes, port; // as given in the flags
@@ -41,9 +42,9 @@ typedef struct {
 /* Elastic: connects to the rendezvous, or dies. */
 void group_open(Group *group, Flags *flags);
 
-/* Forms the group of the next attempt. Ends the process, with the job's status and a line, if there
- * will be none: too few nodes came, or the job is over. */
-void group_join(Group *group, Agents *agents);
+/* Forms the group of the next attempt. False: the job has ended without this node; says so, and
+ * sets group->status. Dies if too few nodes came. */
+bool group_join(Group *group, Agents *agents);
 
 /* On node 0: is a node waiting for which there is room? Never waits. */
 bool group_may_grow(Group *group);

@@ -6,7 +6,6 @@
  */
 #include "common/launch/heartbeat.h"
 
-#include <fcntl.h>
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>

@@ -33,15 +33,18 @@ void logs_init(Logs *logs, const Flags *flags)
 static void make_folder(Logs *logs)
 {
     const Flags *flags = logs->flags;
-    const char *temporary = getenv("TMPDIR") != NULL ? getenv("TMPDIR") : "/tmp";
+    const char *temporary = getenv("TMPDIR");
+    if (temporary == NULL || temporary[0] == '\0')
+        temporary = "/tmp";
     if (flags->log_dir != NULL)
         folder_create(flags->log_dir, "--log-dir");
+    char path[PATH_MAX];
     // Eight characters, as torchrun has it; mkdtemp makes six.
-    format_path(logs->folder, "%s/%s_%02xXXXXXX",
-                flags->log_dir != NULL ? flags->log_dir : temporary, flags->run_id,
-                (unsigned)getpid() & 0xff);
-    CHECK(mkdtemp(logs->folder) != NULL,
-          "cannot create the folder %s: %s: name another place with --log-dir", logs->folder,
+    format_path(path, "%s/%s_%02xXXXXXX", flags->log_dir != NULL ? flags->log_dir : temporary,
+                flags->run_id, (unsigned)getpid() & 0xff);
+    // From the root: a rank may leave the folder it was started in.
+    CHECK(mkdtemp(path) != NULL && realpath(path, logs->folder) != NULL,
+          "cannot create the folder %s: %s: name another place with --log-dir", path,
           strerror(errno));
 }
 

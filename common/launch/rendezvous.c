@@ -4,12 +4,12 @@
  */
 #include "common/launch/rendezvous.h"
 
-#include <jansson.h>
 #include <math.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "common/base/json_text.h"
 #include "common/base/log.h"
 #include "common/base/memory.h"
 #include "common/launch/heartbeat.h"
@@ -61,7 +61,7 @@ static void wait_for(Store *store, const Flags *flags, const char *key, const ch
 static noreturn void refuse(Store *store, const Flags *flags, int num_nodes, const char *reason)
 {
     char key[KEY_BYTES];
-    json_t *string = json_string(reason);
+    json_t *string = json_text(reason);
     char *text = json_dumps(string, JSON_ENCODE_ANY);
     CHECK(text != NULL, "%s", reason);
     if (flags->node_rank > 0)

@@ -9,12 +9,9 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "common/base/log.h"
-#include "common/base/memory.h"
 #include "common/base/signal_name.h"
 
 #define THICK_RULE "============================================================\n"
@@ -74,6 +71,12 @@ void report_print(const Failure *root, const Flags *flags, const Workers *worker
         log_info("%s", root->message);
         return;
     }
+    if (root->is_unread) { // as of `| head -n 2`: one line, like a shell's
+        log_info("rank %d on node %d (%s) was killed by SIGPIPE: its output goes to a program that "
+                 "has ended",
+                 root->rank, root->node, root->host);
+        return;
+    }
     char *text = NULL;
     size_t length = 0;
     FILE *out = open_memstream(&text, &length);
@@ -88,8 +91,7 @@ void report_print(const Failure *root, const Flags *flags, const Workers *worker
     }
     fprintf(out, THICK_RULE);
     fclose(out);
-    if (write(STDERR_FILENO, text, length) < 0)
-        log_warning("cannot write the report: %s", strerror(errno));
+    log_block("%s", text);
     free(text);
 }
 
@@ -118,19 +120,17 @@ void history_add(History *history, int attempt, const Failure *root)
     fclose(out);
     log_info("%s; restarting the group", line);
 
-    const size_t bytes = history->bytes + length + strlen("  \n") + 1;
-    char *text = mem_calloc(bytes, 1);
-    snprintf(text, bytes, "%s  %s\n", history->text != NULL ? history->text : "", line);
-    free(history->text);
-    *history = (History){ .text = text, .bytes = bytes - 1 };
+    char *earlier = history->text;
+    CHECK(asprintf(&history->text, "%s  %s\n", earlier != NULL ? earlier : "", line) >= 0,
+          "out of memory");
+    free(earlier);
     free(line);
 }
 
 void history_print(const History *history)
 {
-    if (history->text != NULL &&
-        dprintf(STDERR_FILENO, "Earlier attempts:\n%s" THICK_RULE, history->text) < 0)
-        log_warning("cannot write the report: %s", strerror(errno));
+    if (history->text != NULL)
+        log_block("Earlier attempts:\n%s" THICK_RULE, history->text);
 }
 
 void history_free(History *history)

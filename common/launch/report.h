@@ -11,7 +11,6 @@ void report_print(const Failure *root, const Flags *flags, const Workers *worker
 /* How earlier attempts ended, a line each. All zero is empty. */
 typedef struct {
     char *text;
-    size_t bytes;
 } History;
 
 /* Records and prints that an attempt has ended and another follows; root NULL: because nodes have

@@ -8,10 +8,9 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
-#include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "common/base/log.h"
@@ -19,7 +18,7 @@
 #include "common/base/thread.h"
 
 #define LINE_BYTES (64 << 10) // where lines are cut
-#define PIPE_BYTES (64 << 10) // a pipe's capacity
+#define PIECE_BYTES (64 << 10) // copied at a time: what most pipes hold
 
 typedef struct {
     int file_fd, console_fd; // -1: not written, or no longer
@@ -93,11 +92,10 @@ static void show(Stream *stream, const char *text, size_t bytes)
     }
 }
 
-/* Copies what is available, at most a full pipe. Returns its length; closes the stream at its
- * end. */
+/* Copies a piece of what is available. Returns its length; closes the stream at its end. */
 static size_t copy(Stream *stream, struct pollfd *pipe)
 {
-    char data[PIPE_BYTES];
+    char data[PIECE_BYTES];
     const ssize_t n = read(pipe->fd, data, sizeof data);
     if (n > 0) {
         write_all(&stream->file_fd, data, (size_t)n);
@@ -139,8 +137,10 @@ void tee_start(Tee *tee)
 static void finish_stream(Stream *stream, struct pollfd *pipe)
 {
     // The workers' output is in the pipe completely; more can only come from other processes.
-    for (size_t bytes = 0, n = 1; pipe->fd >= 0 && n > 0 && bytes < PIPE_BYTES; bytes += n)
-        n = copy(stream, pipe);
+    int left = 0;
+    ioctl(pipe->fd, FIONREAD, &left);
+    for (size_t n; left > 0 && (n = copy(stream, pipe)) > 0;)
+        left -= (int)n;
     if (stream->length > stream->prefix_bytes)
         end_line(stream);
     if (pipe->fd >= 0)

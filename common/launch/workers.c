@@ -74,14 +74,15 @@ void workers_free(Workers *workers)
 
 /* The child's part of workers_start. After fork in a threaded process, locks may be held for ever:
  * only plain system calls from here on. */
-static noreturn void run_command(const Workers *workers, pid_t launcher, char **command,
-                                 const int output[2], bool has_input, int error_fd)
+static noreturn void run_command(const Workers *workers, Worker *worker, pid_t launcher,
+                                 char **command, const int output[2], int error_fd)
 {
     setsid();
+    *worker = (Worker){ .pid = getpid(), .has_group = true }; // the launcher may be killed now
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != launcher) // it died before PDEATHSIG was set
         _exit(EXIT_FAILURE);
-    const int no_input = has_input ? -1 : open("/dev/null", O_RDONLY | O_CLOEXEC);
+    const int no_input = worker == workers->worker ? -1 : open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (no_input >= 0)
         dup2(no_input, STDIN_FILENO);
     for (int i = 0; i < 2; i++) {
@@ -113,7 +114,7 @@ bool workers_start(Workers *workers, int local_rank, char **command, const int o
     const pid_t pid = fork();
     const int fork_error = errno;
     if (pid == 0)
-        run_command(workers, launcher, command, output, local_rank == 0, error_fd[1]);
+        run_command(workers, worker, launcher, command, output, error_fd[1]);
 
     close(error_fd[1]);
     int error = 0;

@@ -177,7 +177,7 @@ static void linear(Device *device, int n, int in, int out, bool relu, const floa
     add_dots(cpu_threads(device, (double)n * in * out), n, in, out, rounded, weight, y);
     if (relu)
         for (ptrdiff_t i = 0; i < (ptrdiff_t)n * out; i++)
-            y[i] = y[i] > 0 ? y[i] : 0;
+            y[i] = y[i] < 0 ? 0 : y[i];
 }
 
 /* C with long rows, panel by panel, so that a panel of B stays in the cache. Panels are packed from

@@ -5,6 +5,8 @@
  * im2col does. Only the filters are transposed, to be adjacent. With pooling and 3 x 3 filters,
  * Winograd's algorithm computes pairs of rows in two thirds of the time.
  */
+#include <math.h>
+
 #include "common/nn/cpu_kernels.h"
 #include "common/nn/cpu_product.h"
 
@@ -60,7 +62,7 @@ void cpu_conv_relu(Device *device, ConvShape shape, int n, const float *x, const
         conv_row(shape, x + in_line * in_row, filters, unit);
         for (int column = 0; column < size; column++, unit += channels)
             for (int c = 0; c < channels; c++)
-                unit[c] = unit[c] + bias[c] > 0 ? unit[c] + bias[c] : 0;
+                unit[c] = unit[c] + bias[c] < 0 ? 0 : unit[c] + bias[c];
     }
 }
 
@@ -76,7 +78,10 @@ void cpu_pool_rows(int size, int channels, const float *restrict rows, const flo
             const float upper = right_above ? above[channels] : above[0];
             const float lower = right_below ? below[channels] : below[0];
             const float largest = (lower > upper ? lower : upper) + bias[c];
-            y[c] = largest > 0 ? largest : 0;
+            // A nan loses all comparisons; | and not ||, or the loop does not vectorise so well.
+            const bool is_nan =
+                isunordered(above[0], above[channels]) | isunordered(below[0], below[channels]);
+            y[c] = is_nan ? NAN : largest < 0 ? 0 : largest;
             argmax[c] = lower > upper ? 2 + right_below : right_above;
         }
         rows += 2 * channels;

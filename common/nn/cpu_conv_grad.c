@@ -25,8 +25,7 @@ size_t cpu_conv_grad_scratch(ConvShape shape)
     return CPU_CHUNKS * sums_numel(shape);
 }
 
-/* The weight's gradient as a product, whose columns are the filters: dweight is [ky][kx][in][out].
- */
+/* The weight's gradient as a product with a column per filter: dweight is [ky][kx][in][out]. */
 static void product_grad(ConvShape shape, const float *x, const float *dy, float *dweight)
 {
     const int size = conv_out_size(shape), channels = shape.out_channels;
@@ -65,9 +64,9 @@ static void add_chunks(Device *device, ConvShape shape, bool transposed, int chu
         }
 }
 
-static void conv_grad(Device *device, ConvShape shape, int n, const float *x, const float *y,
-                      const uint8_t *argmax, const float *weight, float scale, float *dy,
-                      float *dweight, float *dbias, float *dx)
+void cpu_conv_grad(Device *device, ConvShape shape, int n, const float *x, const float *y,
+                   const uint8_t *argmax, const float *weight, float scale, float *dy,
+                   float *dweight, float *dbias, float *dx)
 {
     const int channels = shape.out_channels;
     const int size = conv_out_size(shape) / (argmax != NULL ? 2 : 1);
@@ -90,7 +89,7 @@ static void conv_grad(Device *device, ConvShape shape, int n, const float *x, co
             const float *image = x + i * in_numel;
             const uint8_t *corners = argmax != NULL ? argmax + i * out_numel : NULL;
             float *gradient = dy + i * out_numel, *dimage = dx != NULL ? dx + i * in_numel : NULL;
-            cpu_relu_gate(out_numel, y + i * out_numel, scale, gradient);
+            cpu_relu_grad(device, out_numel, y + i * out_numel, scale, gradient);
             cpu_add_rows(size * size, channels, gradient,
                          sum + channels * conv_filter_numel(shape));
             if (dimage != NULL)
@@ -105,18 +104,4 @@ static void conv_grad(Device *device, ConvShape shape, int n, const float *x, co
     if (shards > 0)
         cpu_tree_sum(chunks, sums_numel(shape), sums_numel(shape), sums);
     add_chunks(device, shape, is_product, shards > 0 ? 1 : chunks, sums, dweight, dbias);
-}
-
-void cpu_conv_relu_grad(Device *device, ConvShape shape, int n, const float *x, const float *y,
-                        const float *weight, float scale, float *dy, float *dweight, float *dbias,
-                        float *dx)
-{
-    conv_grad(device, shape, n, x, y, NULL, weight, scale, dy, dweight, dbias, dx);
-}
-
-void cpu_conv_relu_pool_grad(Device *device, ConvShape shape, int n, const float *x, const float *y,
-                             const uint8_t *argmax, const float *weight, float scale, float *dy,
-                             float *dweight, float *dbias, float *dx)
-{
-    conv_grad(device, shape, n, x, y, argmax, weight, scale, dy, dweight, dbias, dx);
 }

@@ -46,8 +46,7 @@ float *cpu_scratch(const Device *device, size_t numel); // dies if less is reser
 size_t cpu_conv_scratch(ConvShape shape, int threads); // what forward needs
 size_t cpu_conv_grad_scratch(ConvShape shape); // and what backward needs
 
-/* dy = y > 0 ? dy * scale : 0, and sums[column] += the sum of the column: on the calling thread. */
-void cpu_relu_gate(size_t count, const float *y, float scale, float *dy);
+/* sums[column] += the sum of the column: on the calling thread. */
 void cpu_add_rows(int rows, int columns, const float *values, float *sums);
 
 /* Adds up as a tree: part i of `parts`, a power of two, gets part i + parts / 2, and so on until
@@ -72,17 +71,14 @@ void cpu_winograd_rows(ConvShape shape, int thread, const float *x, float *scrat
 void cpu_scatter_grad(ConvShape shape, const float *x, const float *dy, const uint8_t *argmax,
                       const float *weight, float *dweight, float *dx);
 
-/* The kernels, as device_ops.h describes them. */
+/* The kernels, as device_ops.h describes them; cpu_relu_grad is for any thread. */
 void cpu_conv_relu(Device *device, ConvShape shape, int n, const float *x, const float *weight,
                    const float *bias, float *y);
 void cpu_conv_relu_pool(Device *device, ConvShape shape, int n, const float *x, const float *weight,
                         const float *bias, float *y, uint8_t *argmax);
-void cpu_conv_relu_grad(Device *device, ConvShape shape, int n, const float *x, const float *y,
-                        const float *weight, float scale, float *dy, float *dweight, float *dbias,
-                        float *dx);
-void cpu_conv_relu_pool_grad(Device *device, ConvShape shape, int n, const float *x, const float *y,
-                             const uint8_t *argmax, const float *weight, float scale, float *dy,
-                             float *dweight, float *dbias, float *dx);
+void cpu_conv_grad(Device *device, ConvShape shape, int n, const float *x, const float *y,
+                   const uint8_t *argmax, const float *weight, float scale, float *dy,
+                   float *dweight, float *dbias, float *dx);
 
 void cpu_linear(Device *device, int n, int in, int out, bool relu, const float *x,
                 const float *weight, const float *bias, float *y);

@@ -42,19 +42,15 @@ void cpu_linear(Device *device, int n, int in, int out, bool relu, const float *
     dot_products(cpu_threads(device, (double)n * in * out), n, in, out, x, weight, y);
     if (relu)
         for (ptrdiff_t i = 0; i < (ptrdiff_t)n * out; i++)
-            y[i] = y[i] > 0 ? y[i] : 0;
+            y[i] = y[i] < 0 ? 0 : y[i];
 }
 
-void cpu_relu_gate(size_t count, const float *restrict y, float scale, float *restrict dy)
-{
-    for (size_t i = 0; i < count; i++)
-        dy[i] = y[i] > 0 ? dy[i] * scale : 0;
-}
-
-void cpu_relu_grad(Device *device, size_t count, const float *y, float scale, float *dy)
+void cpu_relu_grad(Device *device, size_t count, const float *restrict y, float scale,
+                   float *restrict dy)
 {
     (void)device; // a batch has few of them
-    cpu_relu_gate(count, y, scale, dy);
+    for (size_t i = 0; i < count; i++)
+        dy[i] = y[i] > 0 ? dy[i] * scale : 0;
 }
 
 void cpu_tree_sum(int parts, size_t numel, size_t stride, float *sums)

@@ -1,5 +1,4 @@
-/* Losses and their gradients. A batch has few numbers here: one thread, sums in double, in order.
- */
+/* Losses and their gradients. A batch has few numbers here: one thread, ordered sums in double. */
 #include <math.h>
 
 #include "common/nn/cpu_kernels.h"

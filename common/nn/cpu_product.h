@@ -1,6 +1,4 @@
-/*
- * cpu_product.h - products of matrices on one thread of the CPU, and the vectors they are made of.
- */
+/* cpu_product.h - products of matrices on one CPU thread, and the vectors they are made of. */
 #ifndef COMMON_NN_CPU_PRODUCT_H
 #define COMMON_NN_CPU_PRODUCT_H
 

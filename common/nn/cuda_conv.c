@@ -190,16 +190,24 @@ static void multiply_back(Device *device, ConvShape shape, int images, const flo
     cuda_col2im(shape, images, device->amp, bench->columns, dx, stream);
 }
 
-static void conv_grad(Device *device, ConvShape shape, int n, const float *x, const float *y,
-                      const uint8_t *argmax, const float *weight, float scale, float *dy,
-                      float *dweight, float *dbias, float *dx)
+void cuda_conv_grad(Device *device, ConvShape shape, int n, const float *x, const float *y,
+                    const uint8_t *argmax, const float *weight, float scale, float *dy,
+                    float *dweight, float *dbias, float *dx)
 {
+    const cudaStream_t stream = cuda_state(device)->stream;
+    if (is_first(shape) && argmax == NULL && dx == NULL) {
+        const size_t sums = (size_t)cuda_first_conv_parts(shape, n) * shape.out_channels * 10;
+        size_t used = 0;
+        float *partial = cuda_scratch(device, &used, sums * sizeof(float));
+        cuda_first_conv_grad(shape, n, x, y, scale, dy, partial, dweight, dbias, stream);
+        return;
+    }
     const int size = conv_out_size(shape) / (argmax != NULL ? 2 : 1);
     const int chunk = chunk_images(device, shape, n);
     const size_t out_numel = (size_t)size * size * shape.out_channels;
     const Workbench bench = workbench(device, shape, chunk, weight);
     cuda_sum_rows((size_t)n * size * size, shape.out_channels, y, scale, dy, bench.partial, dbias,
-                  cuda_state(device)->stream);
+                  stream);
     for (int i = 0; i < n; i += chunk) {
         const int images = n - i < chunk ? n - i : chunk;
         const uint8_t *corners = argmax != NULL ? argmax + i * out_numel : NULL;
@@ -208,27 +216,4 @@ static void conv_grad(Device *device, ConvShape shape, int n, const float *x, co
         multiply_back(device, shape, images, x + i * in_numel(shape), dz, &bench, dweight,
                       dx != NULL ? dx + i * in_numel(shape) : NULL);
     }
-}
-
-void cuda_conv_relu_grad(Device *device, ConvShape shape, int n, const float *x, const float *y,
-                         const float *weight, float scale, float *dy, float *dweight, float *dbias,
-                         float *dx)
-{
-    if (!is_first(shape) || dx != NULL) {
-        conv_grad(device, shape, n, x, y, NULL, weight, scale, dy, dweight, dbias, dx);
-        return;
-    }
-    const cudaStream_t stream = cuda_state(device)->stream;
-    const size_t sums = (size_t)cuda_first_conv_parts(shape, n) * shape.out_channels * 10;
-    size_t used = 0;
-    float *partial = cuda_scratch(device, &used, sums * sizeof(float));
-    cuda_first_conv_grad(shape, n, x, y, scale, dy, partial, stream);
-    cuda_first_conv_add(shape, n, partial, dweight, dbias, stream);
-}
-
-void cuda_conv_relu_pool_grad(Device *device, ConvShape shape, int n, const float *x,
-                              const float *y, const uint8_t *argmax, const float *weight,
-                              float scale, float *dy, float *dweight, float *dbias, float *dx)
-{
-    conv_grad(device, shape, n, x, y, argmax, weight, scale, dy, dweight, dbias, dx);
 }

@@ -8,6 +8,7 @@
 #include "common/base/philox.h"
 #include "common/nn/cuda_kernels.h"
 #include "common/nn/cuda_launch.h"
+#include "common/nn/cuda_types.h"
 
 enum { BLOCK = 256, UNITS = 4, WORDS = 4 };
 
@@ -35,6 +36,13 @@ static __global__ void dropout(int n, int features, CudaDropout key, const int32
     const uint32_t threshold = (uint32_t)(key.p * 256);
     const float scale = 1 / (1 - key.p);
     float *unit = y + (size_t)row * features + group * UNITS;
+    if (features % UNITS == 0) { // aligned, in every row
+        Pack<float, UNITS> units = *(const Pack<float, UNITS> *)unit;
+        for (int i = 0; i < UNITS; i++)
+            units.value[i] = (word >> 8 * i & 255) >= threshold ? units.value[i] * scale : 0;
+        *(Pack<float, UNITS> *)unit = units;
+        return;
+    }
     for (int i = 0; i < UNITS && group * UNITS + i < features; i++)
         unit[i] = (word >> 8 * i & 255) >= threshold ? unit[i] * scale : 0;
 }

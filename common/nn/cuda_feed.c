@@ -14,18 +14,13 @@
 
 enum { SHARE = 4 }; // a set may take a quarter of the free memory: ranks may share a GPU
 
-static void *pinned(size_t bytes)
-{
-    void *memory = NULL;
-    CUDA_CHECK(cudaHostAlloc(&memory, bytes, cudaHostAllocDefault));
-    return memory;
-}
-
-/* Memory whose copies are done at `event`. */
+/* Pinned memory whose copies are done at `event`. */
 static void *pinned_with_event(size_t bytes, cudaEvent_t *event)
 {
+    void *memory = NULL;
     CUDA_CHECK(cudaEventCreateWithFlags(event, cudaEventDisableTiming));
-    return pinned(bytes);
+    CUDA_CHECK(cudaHostAlloc(&memory, bytes, cudaHostAllocDefault));
+    return memory;
 }
 
 static void free_stages(CudaFeed *feed)
@@ -102,29 +97,39 @@ static size_t row_bytes(const Dataset *dataset)
     return dataset->features * (dataset->bytes != NULL ? 1 : sizeof(float));
 }
 
-/* Is the set on the device, or can it be copied there? */
-static bool make_resident(Device *device, const Dataset *dataset)
+/* The set, copied to the device; NULLs if it is too large. */
+static CudaRows copy_of_set(Device *device, const Dataset *dataset)
 {
-    CudaFeed *feed = &cuda_state(device)->feed;
-    for (int i = 0; i < feed->num_sets; i++)
-        if (feed->set[i].id == dataset->id) {
-            feed->rows = feed->set[i].rows;
-            return true;
-        }
     size_t free_bytes = 0, all_bytes = 0;
     CUDA_CHECK(cudaMemGetInfo(&free_bytes, &all_bytes));
     const size_t size = dataset->size, bytes = size * (row_bytes(dataset) + sizeof(uint32_t));
-    if (dataset->id == 0 || feed->num_sets == CUDA_SETS || bytes > free_bytes / SHARE)
-        return false;
-
-    feed->rows = (CudaRows){
+    if (bytes > free_bytes / SHARE)
+        return (CudaRows){ 0 };
+    return (CudaRows){
         .bytes = copy_of(device, dataset->bytes, size * row_bytes(dataset)),
         .floats = copy_of(device, dataset->floats, size * row_bytes(dataset)),
         .normalised = copy_of(device, dataset->normalised, sizeof dataset->normalised),
         .words = copy_of(device, words_of(dataset), size * sizeof(uint32_t)),
     };
-    feed->set[feed->num_sets].id = dataset->id;
-    feed->set[feed->num_sets++].rows = feed->rows;
+}
+
+/* Is the set on the device? Decided at its first batch and for good, since a graph records one way
+ * of its batches, and other processes may free memory at any time. */
+static bool is_resident(Device *device, const Dataset *dataset)
+{
+    CudaFeed *feed = &cuda_state(device)->feed;
+    int i = 0;
+    while (i < feed->num_sets && feed->set[i].id != dataset->id)
+        i++;
+    if (dataset->id == 0 || i == CUDA_SETS)
+        return false;
+    if (i == feed->num_sets) {
+        feed->set[i].id = dataset->id;
+        feed->set[feed->num_sets++].rows = copy_of_set(device, dataset);
+    }
+    if (feed->set[i].rows.words == NULL)
+        return false;
+    feed->rows = feed->set[i].rows;
     return true;
 }
 
@@ -189,7 +194,7 @@ void cuda_feed_send(Device *device, const Batch *batch, uint64_t step_offset)
           batch->size, batch->dataset->features, feed->max_batch, feed->features);
     CHECK(batch->dataset->size <= INT_MAX && step_offset <= INT_MAX,
           "too many rows or steps for a GPU");
-    const bool resident = make_resident(device, batch->dataset);
+    const bool resident = is_resident(device, batch->dataset);
     if (!resident)
         stage(device, batch);
 

@@ -56,7 +56,7 @@ static __global__ void first_conv(int rows, int size, int channels, const float 
         float sum = 0;
         for (int i = 0; i < TAPS; i++)
             sum += window[i] * filter[i];
-        *unit = sum + bias[c] > 0 ? sum + bias[c] : 0;
+        *unit = sum + bias[c] < 0 ? 0 : sum + bias[c];
     }
 }
 
@@ -111,17 +111,6 @@ extern "C" int cuda_first_conv_parts(ConvShape shape, int n)
     return blocks < MAX_PARTS ? blocks : MAX_PARTS;
 }
 
-extern "C" void cuda_first_conv_grad(ConvShape shape, int n, const float *x, const float *y,
-                                     float scale, const float *dy, float *partial,
-                                     cudaStream_t stream)
-{
-    const int size = conv_out_size(shape), channels = shape.out_channels;
-    const dim3 grid(cuda_first_conv_parts(shape, n), cuda_blocks(channels, LANES));
-    const dim3 block(LANES, WARPS);
-    LAUNCH(first_conv_grad, grid, block, stream, n * size, size, channels, x, y, scale, dy,
-           partial);
-}
-
 enum { ADDERS = 32 }; // warps that divide the parts
 
 static __global__ void first_conv_add(int parts, int numel, const float *partial, float *dweight,
@@ -144,10 +133,15 @@ static __global__ void first_conv_add(int parts, int numel, const float *partial
         *(tap < TAPS ? &dweight[c * TAPS + tap] : &dbias[c]) += tree[0][lane];
 }
 
-extern "C" void cuda_first_conv_add(ConvShape shape, int n, const float *partial, float *dweight,
-                                    float *dbias, cudaStream_t stream)
+extern "C" void cuda_first_conv_grad(ConvShape shape, int n, const float *x, const float *y,
+                                     float scale, const float *dy, float *partial, float *dweight,
+                                     float *dbias, cudaStream_t stream)
 {
-    const int numel = shape.out_channels * (TAPS + 1);
-    LAUNCH(first_conv_add, cuda_blocks(numel, LANES), dim3(LANES, ADDERS), stream,
-           cuda_first_conv_parts(shape, n), numel, partial, dweight, dbias);
+    const int size = conv_out_size(shape), channels = shape.out_channels;
+    const int parts = cuda_first_conv_parts(shape, n), numel = channels * (TAPS + 1);
+    const dim3 grid(parts, cuda_blocks(channels, LANES)), block(LANES, WARPS);
+    LAUNCH(first_conv_grad, grid, block, stream, n * size, size, channels, x, y, scale, dy,
+           partial);
+    LAUNCH(first_conv_add, cuda_blocks(numel, LANES), dim3(LANES, ADDERS), stream, parts, numel,
+           partial, dweight, dbias);
 }

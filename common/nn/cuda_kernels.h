@@ -54,16 +54,13 @@ void cuda_unpool(int images, int size, int channels, Amp amp, const float *dy,
                  const uint8_t *argmax, void *dz, cudaStream_t stream);
 
 /* A first convolution, of one channel under 3 x 3 filters, without a matrix of windows. Its
- * gradient writes [cuda_first_conv_parts(..)][out][9 + 1] partial sums, of weights and, last, of
- * biases. */
+ * gradient adds to dweight and dbias, by way of partial[cuda_first_conv_parts(..)][out][9 + 1]. */
 void cuda_first_conv(ConvShape shape, int n, const float *x, const float *weight, const float *bias,
                      float *y, cudaStream_t stream);
 int cuda_first_conv_parts(ConvShape shape, int n);
 void cuda_first_conv_grad(ConvShape shape, int n, const float *x, const float *y, float scale,
-                          const float *dy, float *partial, cudaStream_t stream);
-/* Adds the partial sums to dweight and dbias. */
-void cuda_first_conv_add(ConvShape shape, int n, const float *partial, float *dweight, float *dbias,
-                         cudaStream_t stream);
+                          const float *dy, float *partial, float *dweight, float *dbias,
+                          cudaStream_t stream);
 
 /* dy = y > 0 ? dy * scale : 0. */
 void cuda_relu_grad(size_t count, const float *y, float scale, float *dy, cudaStream_t stream);

@@ -8,7 +8,7 @@
 #include "common/nn/cuda_kernels.h"
 #include "common/nn/cuda_launch.h"
 
-enum { BLOCK = 256 };
+enum { BLOCK = 256, ADAM_BLOCKS = 1024 }; // ADAM_BLOCKS: as many as a large GPU runs at once
 
 /* Factor of the gradients; 0: skip the step. */
 static inline __device__ float unscale_of(const LossScale *loss_scale)
@@ -44,7 +44,8 @@ extern "C" void cuda_sgd(size_t count, float *params, const float *grads, float 
 }
 
 /* The bias correction of the learning rate is the same for all numbers: one thread of a block
- * computes it, in double. */
+ * computes it, in double, while the others wait; so there are few blocks, and each goes on to
+ * further numbers. */
 static __global__ void adam(size_t count, float *params, const float *grads, float *exp_avg,
                             float *exp_avg_sq, CudaAdam adam, const int32_t *step_offset,
                             const LossScale *loss_scale)
@@ -60,24 +61,28 @@ static __global__ void adam(size_t count, float *params, const float *grads, flo
     }
     __syncthreads();
 
-    const size_t i = my_index();
     const float unscale = unscale_of(loss_scale);
-    if (i >= count || unscale == 0)
+    if (unscale == 0)
         return;
     const float shrink = adam.decoupled ? (float)(1 - adam.lr * adam.weight_decay) : 1;
     const float decay = adam.decoupled ? 0 : (float)adam.weight_decay;
-    const float param = params[i] * shrink, grad = grads[i] * unscale + decay * params[i];
-    exp_avg[i] += (float)(1 - beta1) * (grad - exp_avg[i]);
-    exp_avg_sq[i] = (float)beta2 * exp_avg_sq[i] + (float)(1 - beta2) * grad * grad;
-    params[i] = param - step_size * exp_avg[i] / (sqrtf(exp_avg_sq[i]) / correction + eps);
+    for (size_t i = my_index(); i < count; i += (size_t)gridDim.x * BLOCK) {
+        const float param = params[i] * shrink, grad = grads[i] * unscale + decay * params[i];
+        exp_avg[i] += (float)(1 - beta1) * (grad - exp_avg[i]);
+        exp_avg_sq[i] = (float)beta2 * exp_avg_sq[i] + (float)(1 - beta2) * grad * grad;
+        params[i] = param - step_size * exp_avg[i] / (sqrtf(exp_avg_sq[i]) / correction + eps);
+    }
 }
 
 extern "C" void cuda_adam(size_t count, float *params, const float *grads, float *exp_avg,
                           float *exp_avg_sq, CudaAdam options, const int32_t *step_offset,
                           const LossScale *loss_scale, cudaStream_t stream)
 {
-    LAUNCH(adam, cuda_blocks(count, BLOCK), BLOCK, stream, count, params, grads, exp_avg,
-           exp_avg_sq, options, step_offset, loss_scale);
+    unsigned blocks = cuda_blocks(count, BLOCK);
+    if (blocks > ADAM_BLOCKS)
+        blocks = ADAM_BLOCKS;
+    LAUNCH(adam, blocks, BLOCK, stream, count, params, grads, exp_avg, exp_avg_sq, options,
+           step_offset, loss_scale);
 }
 
 static __global__ void adadelta(size_t count, float *params, const float *grads, float *square_avg,

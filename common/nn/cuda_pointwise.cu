@@ -36,7 +36,7 @@ static __global__ void add_bias(size_t count, int columns, bool relu, const floa
     if (i >= count)
         return;
     const float value = y[i] + bias[i % columns];
-    y[i] = relu && !(value > 0) ? 0 : value;
+    y[i] = relu && value < 0 ? 0 : value;
 }
 
 extern "C" void cuda_add_bias(size_t rows, int columns, bool relu, const float *bias, float *y,

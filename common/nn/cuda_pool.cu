@@ -26,7 +26,9 @@ static __global__ void bias_relu_pool(int count, int size, int channels, const f
     const float upper = right_above ? above[channels] : above[0];
     const float lower = right_below ? below[channels] : below[0];
     const float largest = (lower > upper ? lower : upper) + bias[c];
-    y[i] = largest > 0 ? largest : 0;
+    const bool is_nan = isnan(above[0]) || isnan(above[channels]) || isnan(below[0]) ||
+                        isnan(below[channels]); // which loses all comparisons
+    y[i] = is_nan ? NAN : largest < 0 ? 0 : largest;
     argmax[i] = lower > upper ? 2 + right_below : right_above;
 }
 

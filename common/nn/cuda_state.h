@@ -1,6 +1,4 @@
-/*
- * cuda_state.h - what the files of the CUDA device share: its state, and their functions.
- */
+/* cuda_state.h - what the files of the CUDA device share: its state, and their functions. */
 #ifndef COMMON_NN_CUDA_STATE_H
 #define COMMON_NN_CUDA_STATE_H
 
@@ -22,8 +20,8 @@ typedef struct {
     CudaRows rows; // where they lie
     struct {
         unsigned id; // of the data set
-        CudaRows rows;
-    } set[CUDA_SETS]; // data sets that are on the device
+        CudaRows rows; // NULLs: it is too large for the device
+    } set[CUDA_SETS]; // data sets that have been seen
     int num_sets;
     char *stage[CUDA_STAGES]; // pinned: the rows themselves, for a set that is not
     cudaEvent_t stage_free[CUDA_STAGES];
@@ -101,12 +99,9 @@ void cuda_conv_relu(Device *device, ConvShape shape, int n, const float *x, cons
                     const float *bias, float *y);
 void cuda_conv_relu_pool(Device *device, ConvShape shape, int n, const float *x,
                          const float *weight, const float *bias, float *y, uint8_t *argmax);
-void cuda_conv_relu_grad(Device *device, ConvShape shape, int n, const float *x, const float *y,
-                         const float *weight, float scale, float *dy, float *dweight, float *dbias,
-                         float *dx);
-void cuda_conv_relu_pool_grad(Device *device, ConvShape shape, int n, const float *x,
-                              const float *y, const uint8_t *argmax, const float *weight,
-                              float scale, float *dy, float *dweight, float *dbias, float *dx);
+void cuda_conv_grad(Device *device, ConvShape shape, int n, const float *x, const float *y,
+                    const uint8_t *argmax, const float *weight, float scale, float *dy,
+                    float *dweight, float *dbias, float *dx);
 
 void cuda_linear_reserve(Device *device, int max_batch, int in, int out);
 void cuda_linear(Device *device, int n, int in, int out, bool relu, const float *x,

@@ -55,28 +55,10 @@ static void cpu_synchronize(Device *device)
     (void)device;
 }
 
-void cpu_reserve(Device *device, size_t numel)
-{
-    CpuState *state = device->state;
-    if (numel <= state->numel)
-        return;
-    free(state->scratch);
-    state->scratch = mem_calloc(numel, sizeof(float));
-    state->numel = numel;
-}
-
 static void cpu_conv_reserve(Device *device, ConvShape shape)
 {
     cpu_reserve(device, cpu_conv_scratch(shape, device->threads));
     cpu_reserve(device, cpu_conv_grad_scratch(shape));
-}
-
-float *cpu_scratch(const Device *device, size_t numel)
-{
-    const CpuState *state = device->state;
-    CHECK(numel <= state->numel, "a kernel wants %zu floats of scratch, %zu are reserved", numel,
-          state->numel);
-    return state->scratch;
 }
 
 /* Transposes each of `count` matrices: [rows][columns] to [columns][rows]. They are read across and
@@ -91,32 +73,24 @@ static void transpose(size_t count, size_t rows, size_t columns, const float *re
                 to[column * rows + row] = from[row * columns + column];
 }
 
-/* A row of a convolution's weight, or of the linear layer after one, is an image: channels first in
- * PyTorch, last here. Other rows count as images of one pixel. */
-static void image_of(const Tensor *tensor, WeightLayout layout, size_t *channels, size_t *pixels)
+static size_t row_pixels(const Tensor *tensor, int channels)
 {
-    *channels = layout.kind == WEIGHT_CONV         ? tensor->shape[1]
-                : layout.kind == WEIGHT_AFTER_CONV ? (size_t)layout.channels
-                                                   : 1;
-    *pixels = tensor->numel / tensor->shape[0] / *channels;
+    return tensor->numel / tensor->shape[0] / (size_t)channels;
 }
 
-static void cpu_import(Device *device, const Tensor *tensor, WeightLayout layout, const float *host,
+/* Channels come first in PyTorch, last here. */
+static void cpu_import(Device *device, const Tensor *tensor, int channels, const float *host,
                        float *array)
 {
     (void)device;
-    size_t channels, pixels;
-    image_of(tensor, layout, &channels, &pixels);
-    transpose(tensor->shape[0], channels, pixels, host, array);
+    transpose(tensor->shape[0], channels, row_pixels(tensor, channels), host, array);
 }
 
-static void cpu_export(Device *device, const Tensor *tensor, WeightLayout layout,
-                       const float *array, float *host)
+static void cpu_export(Device *device, const Tensor *tensor, int channels, const float *array,
+                       float *host)
 {
     (void)device;
-    size_t channels, pixels;
-    image_of(tensor, layout, &channels, &pixels);
-    transpose(tensor->shape[0], pixels, channels, array, host);
+    transpose(tensor->shape[0], row_pixels(tensor, channels), channels, array, host);
 }
 
 static void cpu_gather(Device *device, const Batch *batch, float *inputs, int32_t *labels,
@@ -160,8 +134,7 @@ const DeviceOps device_cpu_ops = {
     .conv_reserve = cpu_conv_reserve,
     .conv_relu = cpu_conv_relu,
     .conv_relu_pool = cpu_conv_relu_pool,
-    .conv_relu_grad = cpu_conv_relu_grad,
-    .conv_relu_pool_grad = cpu_conv_relu_pool_grad,
+    .conv_grad = cpu_conv_grad,
     .linear = cpu_linear,
     .relu_grad = cpu_relu_grad,
     .linear_grad_params = cpu_linear_grad_params,

@@ -121,21 +121,21 @@ void *cuda_scratch(const Device *device, size_t *used, size_t bytes)
     return piece;
 }
 
-static void op_import(Device *device, const Tensor *tensor, WeightLayout layout, const float *host,
+static void op_import(Device *device, const Tensor *tensor, int channels, const float *host,
                       float *array)
 {
     float *ours = mem_calloc(tensor->numel, sizeof *ours);
-    device_cpu_ops.import(device, tensor, layout, host, ours);
+    device_cpu_ops.import(device, tensor, channels, host, ours);
     cuda_copy(device, array, ours, tensor->numel * sizeof *ours, COPY_TO_DEVICE);
     free(ours);
 }
 
-static void op_export(Device *device, const Tensor *tensor, WeightLayout layout, const float *array,
+static void op_export(Device *device, const Tensor *tensor, int channels, const float *array,
                       float *host)
 {
     float *ours = mem_calloc(tensor->numel, sizeof *ours);
     cuda_copy(device, ours, array, tensor->numel * sizeof *ours, COPY_TO_HOST);
-    device_cpu_ops.export(device, tensor, layout, ours, host);
+    device_cpu_ops.export(device, tensor, channels, ours, host);
     free(ours);
 }
 
@@ -235,8 +235,7 @@ const DeviceOps device_cuda_ops = {
     .end_step = cuda_end_step,
     .conv_relu = cuda_conv_relu,
     .conv_relu_pool = cuda_conv_relu_pool,
-    .conv_relu_grad = cuda_conv_relu_grad,
-    .conv_relu_pool_grad = cuda_conv_relu_pool_grad,
+    .conv_grad = cuda_conv_grad,
     .linear = cuda_linear,
     .relu_grad = op_relu_grad,
     .linear_grad_params = cuda_linear_grad_params,

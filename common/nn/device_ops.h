@@ -17,18 +17,6 @@
 #include "common/nn/conv_shape.h"
 #include "common/nn/device.h"
 
-/* The layout of a layer's weights, for import and export. */
-typedef enum {
-    WEIGHT_PLAIN, // [out][in] and biases: the same on every device
-    WEIGHT_CONV, // PyTorch: [out][in][ky][kx]
-    WEIGHT_AFTER_CONV, // [out][channels * size * size], its columns a flattened image (CHW)
-} WeightKind;
-
-typedef struct {
-    WeightKind kind;
-    int channels, size; // of WEIGHT_AFTER_CONV: the image its input was
-} WeightLayout;
-
 /* Selects a dropout mask, which depends on these and a unit's place, not on ranks or threads. Unit
  * u of row r, in the order of memory, is dropped if byte u % 16 (little-endian) of
  *     philox({ u / 16, first_place + r * place_stride, layer, step }, { low, high half of seed })
@@ -49,9 +37,11 @@ typedef struct DeviceOps {
     void (*free)(Device *device); // the device's own state
 
     // PyTorch's layout in host memory to and from this device's in device memory, one parameter.
-    void (*import)(Device *device, const Tensor *tensor, WeightLayout layout, const float *host,
+    // The rows of a convolution's weight, and of the linear layer after one, are images of so many
+    // channels, which PyTorch keeps first (CHW); other rows count as images of one channel.
+    void (*import)(Device *device, const Tensor *tensor, int channels, const float *host,
                    float *array);
-    void (*export)(Device *device, const Tensor *tensor, WeightLayout layout, const float *array,
+    void (*export)(Device *device, const Tensor *tensor, int channels, const float *array,
                    float *host);
 
     // The rows a batch names, normalised: inputs [n][features], labels [n] or targets [n].
@@ -69,7 +59,8 @@ typedef struct DeviceOps {
     void (*end_step)(Device *device);
 
     // y = relu(conv(x) + bias); then, pooled: the largest of each 2 x 2, its place in argmax (a
-    // byte for each pooled unit, and [n][out_channels][size / 2 squared] of them).
+    // byte for each pooled unit, and [n][out_channels][size / 2 squared] of them). Relu and pooling
+    // pass a nan on, as PyTorch's do: else a training that has failed would have a loss.
     void (*conv_relu)(Device *device, ConvShape shape, int n, const float *x, const float *weight,
                       const float *bias, float *y);
     void (*conv_relu_pool)(Device *device, ConvShape shape, int n, const float *x,
@@ -77,13 +68,11 @@ typedef struct DeviceOps {
 
     // Their gradients. dy is the gradient after relu, pooling and dropout, y their output: a unit
     // took part where y > 0, and its gradient is multiplied by `scale`, as dropout did with the
-    // unit. dy is overwritten. Adds to dweight and dbias; writes dx unless it is NULL.
-    void (*conv_relu_grad)(Device *device, ConvShape shape, int n, const float *x, const float *y,
-                           const float *weight, float scale, float *dy, float *dweight,
-                           float *dbias, float *dx);
-    void (*conv_relu_pool_grad)(Device *device, ConvShape shape, int n, const float *x,
-                                const float *y, const uint8_t *argmax, const float *weight,
-                                float scale, float *dy, float *dweight, float *dbias, float *dx);
+    // unit. dy is overwritten. argmax is NULL where there was no pooling. Adds to dweight and
+    // dbias; writes dx unless it is NULL.
+    void (*conv_grad)(Device *device, ConvShape shape, int n, const float *x, const float *y,
+                      const uint8_t *argmax, const float *weight, float scale, float *dy,
+                      float *dweight, float *dbias, float *dx);
 
     // y[n][out] = x[n][in] weight[out][in]^T + bias, and relu on request.
     void (*linear)(Device *device, int n, int in, int out, bool relu, const float *x,

@@ -20,17 +20,12 @@ void layer_shapes(const LayerSpec *spec, Tensor *weight, Tensor *bias)
     bias->name = spec->bias_name;
 }
 
-int layer_image_size(const LayerSpec *spec)
-{
-    const int size = conv_out_size(spec->conv);
-    return spec->kind == LAYER_CONV_POOL ? size / 2 : size;
-}
-
 static int num_features(const LayerSpec *spec)
 {
     if (spec->kind == LAYER_LINEAR)
         return spec->out;
-    return spec->conv.out_channels * layer_image_size(spec) * layer_image_size(spec);
+    const int size = conv_out_size(spec->conv) / (spec->kind == LAYER_CONV_POOL ? 2 : 1);
+    return spec->conv.out_channels * size * size;
 }
 
 void layer_init(Layer *layer, const LayerSpec *spec, int max_batch, Device *device)
@@ -84,13 +79,9 @@ void layer_grad_params(Layer *layer, Device *device, int n, const float *input, 
     const DeviceOps *ops = device->ops;
     switch (spec->kind) {
     case LAYER_CONV:
-        ops->conv_relu_grad(device, spec->conv, n, input, layer->output, layer->weight,
-                            layer->scale, layer->doutput, layer->dweight, layer->dbias, dinput);
-        break;
     case LAYER_CONV_POOL:
-        ops->conv_relu_pool_grad(device, spec->conv, n, input, layer->output, layer->argmax,
-                                 layer->weight, layer->scale, layer->doutput, layer->dweight,
-                                 layer->dbias, dinput);
+        ops->conv_grad(device, spec->conv, n, input, layer->output, layer->argmax, layer->weight,
+                       layer->scale, layer->doutput, layer->dweight, layer->dbias, dinput);
         break;
     case LAYER_LINEAR:
         if (spec->relu)

@@ -27,12 +27,9 @@ typedef struct {
     int features; // of its output, per row
     float *weight, *bias, *dweight, *dbias; // slices of the model's arrays
     float *output, *doutput; // [max_batch][features]
-    uint8_t *argmax; // [max_batch][features] where there is pooling
+    uint8_t *argmax; // [max_batch][features]; NULL where there is no pooling
     float scale; // factor of the units kept by dropout in the last forward pass
 } Layer;
-
-/* Side of a convolution's output images, after pooling. */
-int layer_image_size(const LayerSpec *spec);
 
 /* Name and shape of weight and bias; the model sets their offsets. */
 void layer_shapes(const LayerSpec *spec, Tensor *weight, Tensor *bias);

@@ -282,7 +282,8 @@ static float read_stat(const Model *model, int i)
 
 float model_loss(const Model *model)
 {
-    return read_stat(model, 0);
+    const float loss = read_stat(model, 0);
+    return isnan(loss) ? NAN : loss; // a nan's sign means nothing, but printf shows it: "-nan"
 }
 
 int model_correct(const Model *model)
@@ -304,30 +305,29 @@ void model_set_grad_hook(Model *model, GradHook *hook, void *context)
     model->grad_hook_context = context;
 }
 
-/* A linear layer's inputs are images if they come from a convolution. */
-static WeightLayout weight_layout(const Model *model, int i)
+/* A parameter's rows may be images: how many channels have they? 1: they are none. Those of a
+ * linear layer are images if its inputs come from a convolution. */
+static int row_channels(const Model *model, int i)
 {
     const LayerSpec *layer = &model->network->spec->layers[i / 2];
     const bool is_weight = i % 2 == 0;
     if (is_weight && layer->kind != LAYER_LINEAR)
-        return (WeightLayout){ .kind = WEIGHT_CONV };
+        return layer->conv.in_channels;
     if (is_weight && i > 0 && layer[-1].kind != LAYER_LINEAR)
-        return (WeightLayout){ .kind = WEIGHT_AFTER_CONV,
-                               .channels = layer[-1].conv.out_channels,
-                               .size = layer_image_size(&layer[-1]) };
-    return (WeightLayout){ .kind = WEIGHT_PLAIN };
+        return layer[-1].conv.out_channels;
+    return 1;
 }
 
 void model_export(const Model *model, int i, const float *array, float *host)
 {
     const Tensor *tensor = &model->parameter[i];
-    model->device->ops->export(model->device, tensor, weight_layout(model, i),
+    model->device->ops->export(model->device, tensor, row_channels(model, i),
                                array + tensor->offset, host);
 }
 
 void model_import(const Model *model, int i, const float *host, float *array)
 {
     const Tensor *tensor = &model->parameter[i];
-    model->device->ops->import(model->device, tensor, weight_layout(model, i), host,
+    model->device->ops->import(model->device, tensor, row_channels(model, i), host,
                                array + tensor->offset);
 }

@@ -68,7 +68,7 @@ def tree():
             rank = order[group * span] % ranks
             p.box(x[group * span], y, width * span - 14, 26, (f"rank {rank}",), size=12,
                   fill=LIGHT[rank % 4] if ranks > 1 else PALE, stroke=COLOURS[rank % 4] if ranks > 1 else GREY)
-    p.text(400, 460, "Two sums that stand over one rank are added inside it, others over the wire: the tree is "
+    p.text(400, 460, "Two sums that stand over one rank are added inside it, others between ranks: the tree is "
            "the same.", size=12)
     return p
 

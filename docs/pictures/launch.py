@@ -27,7 +27,7 @@ def rendezvous():
     p.arrow(128, 380, 632, 380)
     p.arrow(632, 392, 128, 392)
     p.box(250, 358, 260, 18, ("two connections: data, and notices",), fill=PAPER, stroke=PAPER, size=12)
-    p.text(380, 422, "from here on the store is silent", size=12, colour=GREY)
+    p.text(380, 422, "from here on the store is not used", size=12, colour=GREY)
     return p
 
 
@@ -49,7 +49,7 @@ def nodes():
         p.box(left + 15, 252, 305, 28, ("its own disk: --scratch-dir",), size=12, fill=LIGHT[3])
     p.arrow(366, 163, 394, 163)
     p.arrow(394, 163, 366, 163)
-    p.text(380, 318, "between the nodes: one wire that all their ranks share", size=12, colour=GREY)
+    p.text(380, 318, "between the nodes: one link that all their ranks share", size=12, colour=GREY)
     return p
 
 

@@ -87,7 +87,7 @@ def processes():
     p.arrow(408, 204, 352, 204)
     p.text(380, 190, "messages", size=12)
     p.text(380, 264, "Each process has memory of its own: nothing is shared after the fork.", size=13)
-    p.text(380, 284, "What the ranks have in common they have because they sent it.", size=13)
+    p.text(380, 284, "What the ranks have in common, they have sent to each other.", size=13)
     return p
 
 

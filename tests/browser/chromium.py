@@ -3,7 +3,7 @@
 https://chromedevtools.github.io/devtools-protocol/ names the commands and events."""
 import base64, json, os, select, shutil, signal, subprocess, tempfile, time
 
-NAMES = ("chromium", "chromium-browser", "google-chrome")
+NAMES = ("chromium", "google-chrome", "chromium-browser")
 
 
 def find():
@@ -13,7 +13,7 @@ def find():
 class Page:
     """One tab, for `with`. Whatever the browser does not answer within `seconds` fails."""
 
-    def __init__(self, seconds=60):
+    def __init__(self, seconds=200):
         self.seconds, self.number, self.session, self.buffer, self.events = seconds, 0, None, b"", []
 
     def __enter__(self):

@@ -13,7 +13,7 @@ setup() {
 }
 
 @test "a drawn 7 and a drawn 3 are seen as such, on desktop and phone, light and dark" {
-    run timeout 300 python3 -B tests/browser/page.py "$MODEL" build/browser
+    run timeout 900 python3 -B tests/browser/page.py "$MODEL" build/browser
     echo "$output"
     [ "$status" -eq 0 ]
 }

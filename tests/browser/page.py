@@ -21,7 +21,7 @@ def server(model):
         yield re.search(r"http://\S+/", process.stdout.readline())[0]
     finally:
         process.send_signal(signal.SIGTERM)
-        assert process.wait(20) == 0, "the server did not end cleanly"
+        assert process.wait(200) == 0, "the server did not end cleanly"
         process.stdout.close()
 
 

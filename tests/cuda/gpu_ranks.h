@@ -4,6 +4,7 @@
 
 #include "common/base/cuda.h"
 #include "tests/collective_case.h"
+#include "tests/cuda_stand_in/counts.h"
 #include "tests/ranks.h"
 
 static cudaStream_t compute; // of this rank
@@ -38,6 +39,16 @@ static inline void gpu_rank_join(Rank *rank, ProcessGroup *pg, const char *backe
     rank->args.backend = backend;
     const Place place = { .on_gpu = true, .index = index, .stream = compute };
     process_group_init_store(pg, &rank->args, &rank->store, rank->rank, rank->world_size, place);
+}
+
+/* Leaves the group. No thread of it may have called CUDA on another GPU than its rank's: that makes
+ * a context there, of half a gigabyte for each rank. */
+static inline void gpu_rank_leave(ProcessGroup *pg)
+{
+    const int index = pg->place.index;
+    process_group_destroy(pg);
+    const unsigned contexts = stand_in_counts().contexts;
+    CHECK(contexts == 1u << index, "contexts on GPUs 0x%x, not on %d alone", contexts, index);
 }
 
 #endif

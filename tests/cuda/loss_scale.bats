@@ -10,7 +10,7 @@ setup() {
 
 # fp16 OPTIONS...: a run of 01 with Adam.
 fp16() {
-    run timeout 500 01_single_gpu/run.sh --device cuda --amp fp16 --optimizer adam --batch-size 16 \
+    run timeout 900 01_single_gpu/run.sh --device cuda --amp fp16 --optimizer adam --batch-size 16 \
         --num-samples 64 --checkpoint-dir "$dir" "$@"
     echo "$output"
     [ "$status" -eq 0 ]
@@ -42,6 +42,6 @@ fp16() {
     cmp "$dir/through" "$dir/cnn_digits.safetensors"
     [ "$($look show "$dir/through")" = "65536 12 0" ]
     $look set "$dir/epoch_1.safetensors" "65536 0"
-    run -1 01_single_gpu/run.sh --device cuda --amp fp16 --optimizer adam --resume "$dir/epoch_1.safetensors"
+    run -2 01_single_gpu/run.sh --device cuda --amp fp16 --optimizer adam --resume "$dir/epoch_1.safetensors"
     [[ $output == *'"loss_scale" in its metadata is "65536 0", not a scale'* ]]
 }

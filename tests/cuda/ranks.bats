@@ -10,7 +10,7 @@ setup() {
 train() {
     dir=$scratch/$1 ranks=$2
     shift 2
-    run timeout 100 03_torchrun_env/run.sh "$ranks" --num-samples 100 --epochs 2 --batch-size 10 --save-every 0 \
+    run timeout 400 03_torchrun_env/run.sh "$ranks" --num-samples 100 --epochs 2 --batch-size 10 --save-every 0 \
         --checkpoint-dir "$dir" --metrics-dir "$dir" "$@"
     echo "$output"
 }
@@ -64,11 +64,11 @@ near() {
 @test "without a number there are as many ranks as GPUs that CUDA shows, else 2" {
     export CUDA_STAND_IN_DEVICES=4 linear="--model linear --max-steps 1 --checkpoint-dir $scratch"
     for step in 02_multi_gpu_spawn 03_torchrun_env 05_fault_tolerance; do
-        CUDA_VISIBLE_DEVICES=0,2,3 run timeout 100 $step/run.sh $linear
+        CUDA_VISIBLE_DEVICES=0,2,3 run timeout 400 $step/run.sh $linear
         echo "$output"
         [ "$status" -eq 0 ]
         [ "$(grep -c '^.GPU[012]. Epoch 0 ' <<<"$output")" -eq 3 ]
-        CUDA_VISIBLE_DEVICES= run timeout 100 $step/run.sh $linear
+        CUDA_VISIBLE_DEVICES= run timeout 400 $step/run.sh $linear
         [ "$(grep -c '^.CPU[01]. Epoch 0 ' <<<"$output")" -eq 2 ]
     done
 }

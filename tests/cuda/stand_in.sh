@@ -10,5 +10,4 @@ tests/copy_tree.sh "$copy"
 sources=$(echo "$1" | tr " " "\n" | grep "\.c$" | tr "\n" " ") || :
 export TAP_DIR="${TAP_DIR:-$PWD/build/tap}/stand_in" TEST_DEVICE=cuda
 make -s -j "$(nproc)" -C "$copy" test MPI=0 CUDA=1 CUDA_HOME="$PWD/$copy/toolkit" \
-    TEST_SOURCES="$sources" TESTS="$1" \
-    PROVE="BUILD=build prove --timer --jobs $(nproc) --exec tests/tap.sh"
+    TEST_SOURCES="$sources" TESTS="$1" JOBS="$(nproc)"

@@ -2,6 +2,7 @@
 #include <cuda_runtime.h>
 
 #include "common/nn/cuda_launch.h"
+#include "common/nn/cuda_types.h"
 #include "tests/cuda/stand_in_kernels.h"
 
 static __global__ void saxpy(int n, float a, const float *x, float *y)
@@ -134,4 +135,24 @@ static __global__ void write_at(float *y, long i)
 void launch_write_at(float *y, long i, cudaStream_t stream)
 {
     LAUNCH(write_at, 1, 1, stream, y, i);
+}
+
+static __global__ void read_four_at(const float *x, int i, float *y)
+{
+    *(Pack<float, 4> *)y = *(const Pack<float, 4> *)(x + i);
+}
+
+void launch_read_four_at(const float *x, int i, float *y, cudaStream_t stream)
+{
+    LAUNCH(read_four_at, 1, 1, stream, x, i, y);
+}
+
+static __global__ void read_product(const float *x, int i, int j, float *y)
+{
+    y[0] = x[i * j];
+}
+
+void launch_read_product(const float *x, int i, int j, float *y, cudaStream_t stream)
+{
+    LAUNCH(read_product, 1, 1, stream, x, i, j, y);
 }

@@ -26,6 +26,8 @@ void launch_half_barrier(float *y, cudaStream_t stream); // one half of the bloc
 void launch_two_barriers(float *y, cudaStream_t stream); // each half has one of its own
 void launch_read_at(const float *x, long i, float *y, cudaStream_t stream); // y[0] = x[i]
 void launch_write_at(float *y, long i, cudaStream_t stream);
+void launch_read_four_at(const float *x, int i, float *y, cudaStream_t stream); // as one vector
+void launch_read_product(const float *x, int i, int j, float *y, cudaStream_t stream); // x[i * j]
 
 #ifdef __cplusplus
 }

@@ -10,7 +10,7 @@ setup() {
 train() {
     dir=$scratch/$1
     shift
-    run timeout 500 01_single_gpu/run.sh 1 0 --num-samples 128 --batch-size 16 --checkpoint-dir "$dir" \
+    run timeout 900 01_single_gpu/run.sh 1 0 --num-samples 128 --batch-size 16 --checkpoint-dir "$dir" \
         --metrics-dir "$dir" "$@"
     echo "$output"
     [ "$status" -eq 0 ]
@@ -75,7 +75,7 @@ near() {
 }
 
 @test "each rank of 02 has the GPU of its local rank" {
-    CUDA_STAND_IN_DEVICES=2 STAGE=a run timeout 500 02_multi_gpu_spawn/run.sh --model linear --max-steps 3 \
+    CUDA_STAND_IN_DEVICES=2 STAGE=a run timeout 900 02_multi_gpu_spawn/run.sh --model linear --max-steps 3 \
         --checkpoint-dir "$scratch"
     echo "$output"
     [ "$status" -eq 0 ]

@@ -5,13 +5,11 @@
 #include <time.h>
 
 #include "common/base/gpu_marks.h"
-#include "common/base/rng.h"
-#include "common/data/dataloader.h"
 #include "common/io/timeline.h"
-#include "common/nn/optim.h"
+#include "tests/cuda/training.h"
 #include "tests/cuda_stand_in/counts.h"
 
-enum { MARKS = 3000, STEPS = 5, BATCH_SIZE = 2 }; // MARKS: the ring of marks thrice
+enum { MARKS = 3000, STEPS = 5 }; // MARKS: the ring of marks thrice
 
 #define TOLERANCE \
     1e-3 // seconds. The stand-in's clock gains five times as much in the test's second
@@ -86,53 +84,23 @@ static void test_a_full_ring_waits(void **state)
 
 /* ---- training ---- */
 
-typedef struct {
-    Args args;
-    Device device;
-    Dataset dataset;
-    Sampler sampler;
-    DataLoader loader;
-    Model model;
-    Optimizer optim;
-} Training;
-
-static void training_init(Training *training, const char *model)
-{
-    Args *args = &training->args;
-    args_defaults(args, model);
-    args->device = "cuda";
-    device_init(&training->device, args, 0);
-    Rng rng;
-    rng_seed(&rng, 0);
-    dataset_init(&training->dataset, args, TRAIN, &rng);
-    sequential_sampler_init(&training->sampler, training->dataset.size, 0, 1);
-    dataloader_init(&training->loader, &training->dataset, &training->sampler, BATCH_SIZE);
-    model_init(&training->model, args, BATCH_SIZE, &rng, &training->device);
-    optim_init(&training->optim, args, &training->model);
-}
-
 static StandInCounts train(Training *training)
 {
     const StandInCounts before = stand_in_counts();
-    for (int step = 0; step < STEPS; step++) {
-        const Batch *batch = dataloader_next(&training->loader);
-        model_zero_grad(&training->model);
-        model_forward(&training->model, batch);
-        model_backward(&training->model);
-        optim_step(&training->optim);
-    }
+    for (int step = 0; step < STEPS; step++)
+        training_step(training);
     const StandInCounts after = stand_in_counts();
-    return (StandInCounts){ after.allocations - before.allocations,
-                            after.events_made - before.events_made,
-                            after.timed_records - before.timed_records,
-                            after.waits - before.waits };
+    return (StandInCounts){ .allocations = after.allocations - before.allocations,
+                            .events_made = after.events_made - before.events_made,
+                            .timed_records = after.timed_records - before.timed_records,
+                            .waits = after.waits - before.waits };
 }
 
 static void steps_body(const void *context)
 {
     (void)context;
     static Training training;
-    training_init(&training, "linear");
+    training_init(&training, "linear", false);
     train(&training); // warms up
     const StandInCounts off = train(&training);
     CHECK(off.timed_records == 0, "%ld events tell times to nobody", off.timed_records);
@@ -163,7 +131,7 @@ static void spans_body(const void *context)
 {
     (void)context;
     static Training training;
-    training_init(&training, "cnn");
+    training_init(&training, "cnn", false);
     Timeline timeline;
     timeline_start(&timeline, NULL);
     train(&training);

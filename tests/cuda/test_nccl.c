@@ -12,29 +12,26 @@
 #include "tests/cuda/gpu_ranks.h"
 #include "tests/split_cases.h"
 
-#define MAX_SECONDS 240
 #define NUMEL 1000
 
 static void cases_body(Rank *rank)
 {
-    rank->args.timeout = 60;
     ProcessGroup pg;
     gpu_rank_join(rank, &pg, "nccl", rank->rank);
     collective_cases_run(&pg);
-    process_group_destroy(&pg);
+    gpu_rank_leave(&pg);
 }
 
 static void test_every_collective(void **state)
 {
     (void)state;
     for (int world_size = 1; world_size <= 3; world_size++)
-        ranks_run_well(world_size, MAX_SECONDS, cases_body, NULL);
+        ranks_run_well(world_size, cases_body, NULL);
 }
 
 static void checked_body(Rank *rank)
 {
     rank->args.check_collectives = true;
-    rank->args.timeout = 60;
     ProcessGroup pg;
     gpu_rank_join(rank, &pg, "nccl", rank->rank);
     collective_order_run(&pg);
@@ -45,12 +42,11 @@ static void checked_body(Rank *rank)
 static void test_compared_calls(void **state)
 {
     (void)state;
-    ranks_run_well(2, MAX_SECONDS, checked_body, NULL);
+    ranks_run_well(2, checked_body, NULL);
 }
 
 static void split_body(Rank *rank)
 {
-    rank->args.timeout = 60;
     ProcessGroup pg;
     gpu_rank_join(rank, &pg, "nccl", rank->rank);
     split_cases_run(&pg);
@@ -60,8 +56,8 @@ static void split_body(Rank *rank)
 static void test_parts_of_any_shape(void **state)
 {
     (void)state;
-    ranks_run_well(3, MAX_SECONDS, split_body, NULL);
-    ranks_run_well(4, MAX_SECONDS, split_body, NULL);
+    ranks_run_well(3, split_body, NULL);
+    ranks_run_well(4, split_body, NULL);
 }
 
 /* Two buckets in a graph, as the reducer sends them, and what comes before and after them. */
@@ -131,7 +127,7 @@ static void graph_body(Rank *rank)
 static void test_graphs(void **state)
 {
     (void)state;
-    ranks_run_well(2, MAX_SECONDS, graph_body, NULL);
+    ranks_run_well(2, graph_body, NULL);
 }
 
 static void captured_scalar_body(Rank *rank)
@@ -146,7 +142,7 @@ static void test_graphs_do_not_record_the_host(void **state)
 {
     (void)state;
     RankEnd end[MAX_RANKS];
-    ranks_run(1, MAX_SECONDS, captured_scalar_body, NULL, end);
+    ranks_run(1, captured_scalar_body, NULL, end);
     expect_error(end, 0, "all_reduce #0 of 1 float64 (sum): a graph cannot record what needs the");
 }
 

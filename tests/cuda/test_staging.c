@@ -12,29 +12,26 @@
 #include "tests/cuda/gpu_ranks.h"
 #include "tests/split_cases.h"
 
-#define MAX_SECONDS 240
 #define NUM_BUCKETS 100 // more than staging has places for
 #define NUMEL 5000
 
 static void cases_body(Rank *rank)
 {
-    rank->args.timeout = 60;
     ProcessGroup pg;
     gpu_rank_join(rank, &pg, "tcp", rank->rank % 2); // some share one
     collective_cases_run(&pg);
-    process_group_destroy(&pg);
+    gpu_rank_leave(&pg);
 }
 
 static void test_every_collective(void **state)
 {
     (void)state;
     for (int world_size = 1; world_size <= 3; world_size++)
-        ranks_run_well(world_size, MAX_SECONDS, cases_body, NULL);
+        ranks_run_well(world_size, cases_body, NULL);
 }
 
 static void split_body(Rank *rank)
 {
-    rank->args.timeout = 60;
     ProcessGroup pg;
     gpu_rank_join(rank, &pg, "tcp", 0);
     split_cases_run(&pg);
@@ -44,8 +41,8 @@ static void split_body(Rank *rank)
 static void test_parts_of_any_shape(void **state)
 {
     (void)state;
-    ranks_run_well(3, MAX_SECONDS, split_body, NULL);
-    ranks_run_well(4, MAX_SECONDS, split_body, NULL);
+    ranks_run_well(3, split_body, NULL);
+    ranks_run_well(4, split_body, NULL);
 }
 
 /* Buckets are on their way while the GPU fills the next; each begins as another number. */
@@ -75,7 +72,7 @@ static void overlap_body(Rank *rank)
 static void test_buckets_on_their_way(void **state)
 {
     (void)state;
-    ranks_run_well(2, MAX_SECONDS, overlap_body, NULL);
+    ranks_run_well(2, overlap_body, NULL);
 }
 
 static void hierarchical_body(Rank *rank)
@@ -98,7 +95,7 @@ static void hierarchical_body(Rank *rank)
 static void test_stages_between_nodes(void **state)
 {
     (void)state;
-    ranks_run_well(4, MAX_SECONDS, hierarchical_body, NULL);
+    ranks_run_well(4, hierarchical_body, NULL);
 }
 
 static void captured_body(Rank *rank)
@@ -114,7 +111,7 @@ static void test_graphs_are_refused(void **state)
 {
     (void)state;
     RankEnd end[MAX_RANKS];
-    ranks_run(1, MAX_SECONDS, captured_body, NULL, end);
+    ranks_run(1, captured_body, NULL, end);
     assert_int_equal(end[0].status, 2);
     assert_non_null(strstr(end[0].errors, "--cuda-graph on needs --backend nccl: with tcp data "));
 }

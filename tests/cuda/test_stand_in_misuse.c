@@ -89,6 +89,23 @@ static void two_barriers(const void *context)
     cudaDeviceSynchronize();
 }
 
+static void odd_vector(const void *context)
+{
+    (void)context;
+    float *x = numbers_on_device(16);
+    launch_read_four_at(x, 4, x, new_stream()); // well
+    launch_read_four_at(x, 6, x, new_stream());
+    cudaDeviceSynchronize();
+}
+
+static void index_overflow(const void *context)
+{
+    (void)context;
+    float *x = numbers_on_device(16);
+    launch_read_product(x, 1 << 16, 1 << 16, x, new_stream()); // 0, where an int wraps around
+    cudaDeviceSynchronize();
+}
+
 static void test_misuse(void **state)
 {
     (void)state;
@@ -102,6 +119,8 @@ static void test_misuse(void **state)
     assert_aborts(wrong_kind, "a copy of 16 bytes from device to host is called");
     assert_aborts(too_long_a_copy, "a copy: bytes 0 to 32 of an array of 16");
     assert_aborts(large_block, "saxpy: a block of 1025 x 1 x 1 threads");
+    assert_aborts(odd_vector, "read_four_at: a vector that is not aligned, or an index out of its");
+    assert_aborts(index_overflow, "read_product: a vector that is not aligned, or an index out of");
     assert_aborts(half_barrier, "half_barrier: of a block, thread");
     assert_aborts(two_barriers, "two_barriers: of a block, thread");
 }

@@ -9,7 +9,7 @@ setup() {
 
 # train OPTIONS...: two ranks of 03, five steps each.
 train() {
-    run timeout 200 03_torchrun_env/run.sh 2 --device cuda --num-samples 100 --batch-size 10 --epochs 1 \
+    run timeout 600 03_torchrun_env/run.sh 2 --device cuda --num-samples 100 --batch-size 10 --epochs 1 \
         --save-every 0 --bucket-cap-mb 1 --checkpoint-dir "$scratch" "$@"
     echo "$output"
     [ "$status" -eq 0 ]

@@ -8,6 +8,7 @@ typedef struct {
     long events_made;
     long timed_records; // of events that hold a time
     long waits; // of the host, for an event, a stream or the device
+    unsigned contexts; // bit i: this process has one on GPU i
 } StandInCounts;
 
 StandInCounts stand_in_counts(void);

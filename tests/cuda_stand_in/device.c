@@ -16,6 +16,7 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pid_t owner; // the process that opened the devices
 static uint64_t random_state;
 static int gpus[MAX_GPUS], num_gpus; // those that CUDA_VISIBLE_DEVICES names
+static size_t gpu_bytes; // of memory, of each
 static _Thread_local int current;
 static _Thread_local cudaError_t last_error;
 StandInCounts stand_in_count;
@@ -45,6 +46,8 @@ static void open_once(void)
     pthread_mutex_init(&lock, &recursive);
     owner = getpid();
     random_state = 0x9E3779B97F4A7C15ull * (uint64_t)(number_from("CUDA_STAND_IN_SEED", 0) + 1);
+
+    gpu_bytes = (size_t)number_from("CUDA_STAND_IN_MIB", 16 << 10) << 20;
 
     const long present = number_from("CUDA_STAND_IN_DEVICES", 1);
     const char *visible = getenv("CUDA_VISIBLE_DEVICES");
@@ -95,16 +98,29 @@ cudaError_t stand_in_error(cudaError_t error)
     return error;
 }
 
-cudaError_t stand_in_open(void)
+cudaError_t stand_in_find(void)
 {
     if (owner != getpid()) // the driver does not survive a fork
         return stand_in_error(cudaErrorInitializationError);
     return num_gpus > 0 ? cudaSuccess : stand_in_error(cudaErrorNoDevice);
 }
 
+cudaError_t stand_in_open(void)
+{
+    const cudaError_t error = stand_in_find();
+    if (error == cudaSuccess)
+        stand_in_count.contexts |= 1u << current;
+    return error;
+}
+
 int stand_in_device(void)
 {
     return current;
+}
+
+size_t stand_in_gpu_bytes(void)
+{
+    return gpu_bytes;
 }
 
 unsigned stand_in_random(unsigned below)
@@ -190,36 +206,36 @@ cudaError_t cudaGetDeviceCount(int *count)
 {
     LOCKED;
     *count = num_gpus;
-    return stand_in_open();
+    return stand_in_find();
 }
 
 cudaError_t cudaGetDevice(int *device)
 {
     LOCKED;
     *device = current;
-    return stand_in_open();
+    return stand_in_find();
 }
 
 cudaError_t cudaSetDevice(int device)
 {
     LOCKED;
-    if (stand_in_open() != cudaSuccess)
+    if (stand_in_find() != cudaSuccess)
         return cudaPeekAtLastError();
     if (device < 0 || device >= num_gpus)
         return stand_in_error(cudaErrorInvalidDevice);
     current = device;
-    return cudaSuccess;
+    return stand_in_open();
 }
 
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int device)
 {
     LOCKED;
-    if (stand_in_open() != cudaSuccess)
+    if (stand_in_find() != cudaSuccess)
         return cudaPeekAtLastError();
     if (device < 0 || device >= num_gpus)
         return stand_in_error(cudaErrorInvalidDevice);
     *properties = (struct cudaDeviceProp){ .name = "CUDA stand-in",
-                                           .totalGlobalMem = (size_t)16 << 30,
+                                           .totalGlobalMem = gpu_bytes,
                                            .major = 9,
                                            .multiProcessorCount = 4,
                                            .pciBusID = gpus[device] };

@@ -64,7 +64,8 @@ static cudaError_t event_refused(cudaEvent_t event)
         stand_in_fail("a destroyed event is waited for");
     if (event->stream != NULL && event->stream->graph != NULL)
         return stand_in_error(cudaErrorCapturedEvent);
-    return stand_in_capturing() ? stand_in_error(cudaErrorStreamCaptureUnsupported) : cudaSuccess;
+    return stand_in_capturing() ? stand_in_error(cudaErrorStreamCaptureUnsupported)
+                                : stand_in_open();
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event)

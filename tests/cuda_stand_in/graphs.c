@@ -21,10 +21,11 @@ static _Thread_local enum cudaStreamCaptureMode thread_mode; // relaxed: nothing
 
 cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode)
 {
+    LOCKED;
     const enum cudaStreamCaptureMode before = thread_mode;
     thread_mode = *mode;
     *mode = before;
-    return cudaSuccess;
+    return stand_in_open();
 }
 
 bool stand_in_capturing(void)

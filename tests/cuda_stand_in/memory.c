@@ -14,7 +14,6 @@
 
 #include "stand_in.h"
 
-#define GPU_BYTES ((size_t)16 << 30)
 #define GPU_SPACE ((size_t)128 << 30) // of addresses, which are used up
 
 enum { ALIGNMENT = 256, PAGE = 4096, MAX_ARRAYS = 1 << 16, NONSENSE = 0xff };
@@ -61,6 +60,8 @@ static void on_fault(int signal_number, siginfo_t *info, void *context)
 {
     (void)context;
     const char *address = info->si_addr;
+    if (signal_number == SIGILL && open_work != NULL)
+        stand_in_fail("%s: a vector that is not aligned, or an index out of its range", open_work);
     if (space == NULL || address < space || address >= space + MAX_GPUS * GPU_SPACE) {
         signal(signal_number, SIG_DFL); // a fault like any other: it happens again
         return;
@@ -86,6 +87,7 @@ static void catch_faults(void)
 {
     const struct sigaction action = { .sa_sigaction = on_fault, .sa_flags = SA_SIGINFO };
     sigaction(SIGSEGV, &action, NULL);
+    sigaction(SIGILL, &action, NULL); // what the compiler's checks of kernels end in (nvcc)
     sigset_t faults; // which threads that leave signals to others may have blocked
     sigemptyset(&faults);
     sigaddset(&faults, SIGSEGV);
@@ -116,7 +118,7 @@ cudaError_t cudaMalloc(void **memory, size_t bytes)
     *memory = NULL;
     if (bytes == 0)
         return cudaSuccess;
-    if (bytes > GPU_BYTES || used_bytes[device] + page_bytes > GPU_BYTES)
+    if (bytes > stand_in_gpu_bytes() || used_bytes[device] + page_bytes > stand_in_gpu_bytes())
         return stand_in_error(cudaErrorMemoryAllocation);
     if (num_arrays == MAX_ARRAYS || used_space[device] + page_bytes + 2 * PAGE > GPU_SPACE)
         stand_in_fail("too many arrays of device memory");
@@ -176,9 +178,10 @@ cudaError_t cudaFree(void *memory)
 cudaError_t cudaMemGetInfo(size_t *available, size_t *total)
 {
     LOCKED;
-    *total = GPU_BYTES;
-    *available = GPU_BYTES - used_bytes[stand_in_device()];
-    return stand_in_open();
+    const cudaError_t error = stand_in_open();
+    *total = stand_in_gpu_bytes();
+    *available = *total - used_bytes[stand_in_device()];
+    return error;
 }
 
 void stand_in_memory_open(int device, const char *work)
@@ -291,5 +294,5 @@ cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attributes, c
             range.kind == MEMORY_PINNED ? cudaMemoryTypeHost : cudaMemoryTypeUnregistered;
         attributes->hostPointer = (void *)memory;
     }
-    return cudaSuccess;
+    return stand_in_open();
 }

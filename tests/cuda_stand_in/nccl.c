@@ -5,8 +5,9 @@
  * them to the communicator's thread, the other waits until that has brought the result. So, as with
  * NCCL, a call waits for the other ranks when the stream comes to it and not before, and a dead
  * rank makes it wait for ever, until ncclCommAbort. Communicators do not block, whatever they do:
- * the first calls of each are queued a while after the function has returned ncclInProgress. Calls
- * on host memory, and means of integers, which NCCL rounds in its own way, are refused.
+ * each call is queued, and ncclCommFinalize is done, a while after the function has returned
+ * ncclInProgress, by a thread of NCCL's as in its newer versions. Calls on host memory, and means
+ * of integers, which NCCL rounds in its own way, are refused.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -69,22 +70,19 @@ void job_push(Job *job)
 
 /* ---- calls ---- */
 
+/* A thread of NCCL's queues the call, whoever captures its stream. */
 static ncclResult_t submit(Job *job)
 {
     LOCKED;
     struct ncclComm *comm = job->comm;
     pthread_mutex_lock(&comm->mutex);
-    const bool connects = comm->polls < CALLS_TO_CONNECT * POLLS_TO_CONNECT;
-    if (connects && stand_in_stream_captures(job->stream))
+    if (comm->calls < CALLS_TO_CONNECT && stand_in_stream_captures(job->stream))
         stand_in_fail("NCCL: a call is captured that has not been made before");
-    if (connects) {
-        comm->connecting = job;
-        comm->state = ncclInProgress;
-    }
+    comm->starting = job;
+    comm->polls = 0;
+    comm->state = ncclInProgress;
     pthread_mutex_unlock(&comm->mutex);
-    if (!connects)
-        job_push(job);
-    return connects ? ncclInProgress : ncclSuccess;
+    return ncclInProgress;
 }
 
 static ncclResult_t add(WireCall call, const void *in, size_t in_shares, void *out,

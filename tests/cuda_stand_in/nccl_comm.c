@@ -135,9 +135,11 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error)
     LOCKED;
     pthread_mutex_lock(&comm->mutex);
     Job *job = NULL;
-    if (comm->connecting != NULL && ++comm->polls % POLLS_TO_CONNECT == 0) {
-        job = comm->connecting;
-        comm->connecting = NULL;
+    const bool asked = comm->starting != NULL || comm->finalized;
+    if (asked && comm->state == ncclInProgress && ++comm->polls == POLLS_TO_QUEUE) {
+        job = comm->starting;
+        comm->calls += job != NULL;
+        comm->starting = NULL;
         comm->state = ncclSuccess;
     }
     *error = comm->state;
@@ -149,8 +151,12 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error)
 
 ncclResult_t ncclCommFinalize(ncclComm_t comm)
 {
+    pthread_mutex_lock(&comm->mutex);
     comm->finalized = true; // nothing may be on its way
-    return ncclSuccess;
+    comm->polls = 0;
+    comm->state = ncclInProgress;
+    pthread_mutex_unlock(&comm->mutex);
+    return ncclInProgress;
 }
 
 static void stop(struct ncclComm *comm)
@@ -164,8 +170,8 @@ static void stop(struct ncclComm *comm)
 
 ncclResult_t ncclCommDestroy(ncclComm_t comm)
 {
-    if (!comm->finalized)
-        stand_in_fail("NCCL: a communicator is destroyed before ncclCommFinalize");
+    if (!comm->finalized || comm->state == ncclInProgress)
+        stand_in_fail("NCCL: a communicator is destroyed before ncclCommFinalize is done");
     stop(comm);
     if (comm->first != NULL)
         stand_in_fail("NCCL: a communicator is destroyed with calls on their way");

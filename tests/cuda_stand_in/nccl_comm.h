@@ -7,7 +7,7 @@
 #include "nccl_wire.h"
 #include "stand_in.h"
 
-enum { MAX_GROUPED = 32, CALLS_TO_CONNECT = 3, POLLS_TO_CONNECT = 3, NAME_BYTES = 64 };
+enum { MAX_GROUPED = 32, CALLS_TO_CONNECT = 3, POLLS_TO_QUEUE = 3, NAME_BYTES = 64 };
 
 /* One or more calls at once. */
 typedef struct Job {
@@ -40,8 +40,9 @@ struct ncclComm {
     Choice choice; // of a split that is asked for
     struct ncclComm **part; // where it goes; NULL: none is asked for
     bool closing, finalized;
-    Job *connecting; // not yet queued, since ranks have to be connected first
-    int polls;
+    Job *starting; // not yet queued
+    int polls; // since it was asked for something
+    long calls; // queued so far, but for those in graphs
 };
 
 /* Queues a job on its stream, whose ranks are connected. */

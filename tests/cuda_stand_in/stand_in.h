@@ -15,6 +15,8 @@
  * it is NaN before it is written, and never used again after cudaFree. What kernels write behind an
  *   array's last byte is noticed after the kernel. Host memory handed to a kernel, or memory of
  *   another GPU, is refused, and so is the wrong kind of copy.
+ * - A kernel that accesses a vector at an address that is no multiple of its size ends the program;
+ *   so does one whose index of type int overflows, or leaves an array of a known size.
  * - The threads of a block run one after the other from barrier to barrier, in an order that
  *   differs at each: who reads shared memory before it is written, or writes it before others have
  *   read it, gets other numbers. __shared__ arrays begin as NaN in every block (but those of
@@ -23,7 +25,8 @@
  *   Events have its time, graphs apart; work takes as long as it takes the CPU.
  * - While a graph is captured nothing runs; calls that CUDA refuses then are refused. A launch
  *   replays the captured work with the arguments it had.
- * - A process that used it before fork cannot use it after.
+ * - A process that used it before fork cannot use it after. Contexts are counted: any call before
+ *   its cudaSetDevice gives a thread one on GPU 0.
  *
  * Misuse ends the program with a line on stderr and SIGABRT; what CUDA reports as an error is
  * returned as one. It does not find: races that need two threads of a warp within one instruction,
@@ -31,7 +34,8 @@
  * mathematical functions and the GPU's, what cuBLAS and the driver do wrong, pointers to host
  * memory inside structs. For those there is `make check-gpu`.
  *
- * CUDA_STAND_IN_DEVICES=N pretends N GPUs (1); CUDA_VISIBLE_DEVICES picks some of them, by number.
+ * CUDA_STAND_IN_DEVICES=N pretends N GPUs (1), CUDA_STAND_IN_MIB=N so much memory on each (16,384);
+ * CUDA_VISIBLE_DEVICES picks some of them, by number.
  */
 #ifndef TESTS_CUDA_STAND_IN_H
 #define TESTS_CUDA_STAND_IN_H
@@ -56,9 +60,12 @@ bool stand_in_lock(void);
 void stand_in_unlock(const bool *locked);
 void stand_in_rest(void); // lets others have the lock, and the CPU, for a moment
 
-/* Whether this call must be refused: a process after fork, or a device that is not there. */
+/* Whether this call must be refused: a process after fork, or a device that is not there. With
+ * open, the calling thread's device gets a context, as with any call that is no mere question. */
+cudaError_t stand_in_find(void);
 cudaError_t stand_in_open(void);
 int stand_in_device(void); // the calling thread's
+size_t stand_in_gpu_bytes(void); // of memory
 
 extern StandInCounts stand_in_count; // to be changed under the lock
 

@@ -30,7 +30,7 @@ JOBS = {  # ranks of each launcher; what they train
 }
 STOP_TIMEOUT = 6  # seconds until a rank is missed; a launcher: HEARTBEATS halves of one
 HEARTBEATS = 10
-PATIENCE = 120  # for whatever must happen
+PATIENCE = 300  # for whatever must happen
 FAULTS = ["kill-rank", "kill-rank", "kill-launcher", "stop-rank", "term-rank", "term-launcher",
           "usr1-launcher", "freeze-launcher"]
 NOTICED = re.compile(r"restarting the group|stop after the next step|fatal: |out of reach")

@@ -64,7 +64,7 @@ time.sleep(1000)' "$PORT" > "$OUT/other" 3>&- &
 }
 
 @test "an agent left over from a job at this port ends when it wakes up; the next job is left alone" {
-    CONF=$CONF,keep_alive_max_attempt=4
+    CONF=$CONF,keep_alive_max_attempt=6
     agent host sh -c "$worker"
     await world 1
     agent stale sh -c "$worker"
@@ -130,7 +130,7 @@ nobody_of() {
 @test "two machines: the one whose name or address the endpoint has is the host" {
     for endpoint in alpha 10.77.0.1; do
         local job="$DDPRUN --nnodes 2 --rdzv-backend c10d --rdzv-endpoint $endpoint:$PORT --rdzv-conf $CONF"
-        run timeout 100 tests/two_hosts.sh "sleep 0.5; exec $job sh -c '$env' > $OUT/alpha" "exec $job sh -c '$env' > $OUT/beta"
+        run timeout 300 tests/two_hosts.sh "sleep 0.5; exec $job sh -c '$env' > $OUT/alpha" "exec $job sh -c '$env' > $OUT/beta"
         [ "$status" -ne 77 ] || skip "no network namespaces here"
         [ "$status" -eq 0 ]
         [ "$(cat "$OUT/alpha")" = "0/2 0/1 0/2 default 0/2 $endpoint 0/0 none True" ]
@@ -145,7 +145,7 @@ nobody_of() {
             rm -f "$OUT"/up_*
             for node in 0 1; do
                 "$DDPRUN" --nnodes 2 --node-rank $node --master-port "$PORT" --max-restarts 9 \
-                    --rdzv-conf keep_alive_interval=0.5,keep_alive_max_attempt=6 \
+                    --rdzv-conf keep_alive_interval=0.5,keep_alive_max_attempt=7 \
                     sh -c 'touch $OUT/up_$RANK; exec sleep 1000' > "$OUT/$node" 2>&1 3>&- &
                 pid[$node]=$!
             done

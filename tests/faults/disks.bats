@@ -12,7 +12,7 @@ with_disk() { # SIZE SCRIPT
     $namespace sh -c 'mount -t tmpfs none "$0"' "$OUT/disk" 2>/dev/null ||
         skip "no file system may be mounted here"
     # shellcheck disable=SC2016 # the inner shell expands
-    run timeout 200 $namespace sh -euc 'mount -t tmpfs -o size="$0" none "$1" && eval "$2"' "$1" "$OUT/disk" "$2"
+    run timeout 600 $namespace sh -euc 'mount -t tmpfs -o size="$0" none "$1" && eval "$2"' "$1" "$OUT/disk" "$2"
     echo "$output"
 }
 
@@ -20,11 +20,11 @@ with_disk() { # SIZE SCRIPT
     options="2 --num-samples 640 --epochs 2 --save-every 0 --save-every-steps 4"
     undisturbed "$OUT/straight" $options
     with_disk 15m 'status=0 # the first finds room, those after it and the end do not
-        timeout 100 '"$RUN $options"' --checkpoint-dir "$1/c" >"$OUT/full" 2>&1 || status=$?
+        timeout 300 '"$RUN $options"' --checkpoint-dir "$1/c" >"$OUT/full" 2>&1 || status=$?
         [ $status -eq 1 ]
         [ "$(ls -A "$1/c" | grep -v "flight\|^.lock")" = snapshot_e0_s4.safetensors ]
         mount -o remount,size=100m "$1"
-        timeout 100 '"$RUN $options"' --checkpoint-dir "$1/c" >"$OUT/room" 2>&1
+        timeout 300 '"$RUN $options"' --checkpoint-dir "$1/c" >"$OUT/room" 2>&1
         cmp "$1/c/cnn_digits.safetensors" "$OUT/straight/cnn_digits.safetensors"'
     cat "$OUT/full"
     [ "$status" -eq 0 ]
@@ -35,15 +35,19 @@ with_disk() { # SIZE SCRIPT
 }
 
 @test "a disk that becomes read-only while the run goes on" {
-    with_disk 100m 'timeout 100 '"$RUN"' 2 --model linear --epochs 400 --save-every 0 --save-every-steps 100 \
-            --checkpoint-dir "$1/c" >"$OUT/said" 2>&1 &
-        for _ in $(seq 500); do
-            ! grep -q "snapshot saved" "$OUT/said" || break
+    # Rank 1 stops itself until the disk is read-only: so the run is not over before.
+    with_disk 100m 'timeout 300 '"$RUN"' 2 --model linear --epochs 400 --save-every 0 --save-every-steps 100 \
+            --inject stop:1:150 --checkpoint-dir "$1/c" >"$OUT/said" 2>&1 &
+        run=$!
+        rank_1() { pgrep -P "$(pgrep -P $run)" | tail -n 1; }
+        for _ in $(seq 5000); do
+            ! grep -q "snapshot saved" "$OUT/said" || ! grep -q "^State:.T" "/proc/$(rank_1)/status" || break
             sleep 0.02
         done
         mount -t tmpfs -o ro none "$1/c" # over it, since flight records keep the disk itself busy
+        kill -CONT "$(rank_1)"
         status=0
-        wait $! || status=$?
+        wait $run || status=$?
         [ $status -eq 1 ]
         umount "$1/c"
         ls "$1/c" >"$OUT/list"'

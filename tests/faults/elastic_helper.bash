@@ -15,7 +15,7 @@ eval "base_$(declare -f setup)" && eval "base_$(declare -f teardown)"
 setup() {
     base_setup
     PORT=$(free_port)
-    CONF=last_call_timeout=0.5,join_timeout=60,keep_alive_interval=0.5,keep_alive_max_attempt=20
+    CONF=last_call_timeout=0.5,join_timeout=200,keep_alive_interval=0.5,keep_alive_max_attempt=40
 }
 
 teardown() {

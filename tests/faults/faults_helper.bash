@@ -1,6 +1,7 @@
 # What the tests of step 05 share: runs that are killed, and what they must come to.
 
 bats_require_minimum_version 1.5.0
+load "${BASH_SOURCE%/*}/../free_port" # from wherever the test is
 
 RUN=05_fault_tolerance/run.sh
 
@@ -13,7 +14,7 @@ setup() {
 }
 
 teardown() {
-    until_true 20 no_process || { ps -fp "$(processes | paste -sd ,)" && kill -KILL $(processes) && false; }
+    until_true 100 no_process || { ps -fp "$(processes | paste -sd ,)" && kill -KILL $(processes) && false; }
 }
 
 # Programs that this test has started: OUT is unique, and in their environment, but not in grep's.
@@ -38,7 +39,7 @@ until_true() {
 
 # undisturbed DIR RANKS OPTIONS...: a run that nothing happens to.
 undisturbed() {
-    run -0 timeout 120 $RUN "$2" "${@:3}" --checkpoint-dir "$1"
+    run -0 timeout 400 $RUN "$2" "${@:3}" --checkpoint-dir "$1"
 }
 
 # disturbed DIR RANKS OPTIONS...: the same run, killed soon after it has gone on, again and again,
@@ -59,7 +60,7 @@ disturbed() {
         fi
         status=0
         wait $job || status=$?
-        until_true 20 no_process
+        until_true 100 no_process
         [ "$status" -eq 0 ] || kills=$((kills + 1))
     done
     cat "$OUT/said"
@@ -69,7 +70,7 @@ disturbed() {
 # Waits until so many snapshots more have been saved, or the run has ended.
 wait_for_snapshots() { # DIR COUNT
     local wanted=$2
-    until_true 60 enough_snapshots "$wanted"
+    until_true 200 enough_snapshots "$wanted"
 }
 
 enough_snapshots() {
@@ -95,9 +96,9 @@ kill_somebody() {
 # by_hand RANK OPTIONS...: one of two ranks, without a launcher; what it says goes to $OUT/rankN. Adds
 # to pids.
 by_hand() {
-    [ -n "${port:-}" ] || port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("", 0)); print(s.getsockname()[1])')
+    [ -n "${port:-}" ] || port=$(free_port)
     MASTER_ADDR=127.0.0.1 MASTER_PORT=$port RANK=$1 LOCAL_RANK=$1 WORLD_SIZE=2 \
-        timeout 60 05_fault_tolerance/train "${@:2}" >"$OUT/rank$1" 2>&1 3>&- &
+        timeout 300 05_fault_tolerance/train "${@:2}" >"$OUT/rank$1" 2>&1 3>&- &
     pids="${pids:-} $!"
 }
 

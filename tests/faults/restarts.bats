@@ -6,7 +6,7 @@ load faults_helper
 
 # chaos ARGUMENTS...: random faults, and what they must come to.
 chaos() {
-    run timeout 300 tests/faults/chaos.py "$OUT/chaos" --seed "$SEED" "$@"
+    run timeout 900 tests/faults/chaos.py "$OUT/chaos" --seed "$SEED" "$@"
     echo "$output"
     [ "$status" -eq 0 ]
     sed -n '/^[a-z]*: \|ended with/s/^/# /p' <<<"$output" >&3
@@ -15,7 +15,7 @@ chaos() {
 # with_faults OPTIONS...: two ranks with --inject; how they ended is in $output.
 with_faults() {
     rm -rf "$OUT/c"
-    MAX_RESTARTS=3 run timeout 120 $RUN 2 $options --checkpoint-dir "$OUT/c" "$@"
+    MAX_RESTARTS=3 run timeout 400 $RUN 2 $options --checkpoint-dir "$OUT/c" "$@"
     echo "$output"
     [ "$status" -eq 0 ]
     cmp "$OUT/straight/linear_random.safetensors" "$OUT/c/linear_random.safetensors"
@@ -38,7 +38,7 @@ with_faults() {
     [[ $output != *"restarting the group"* ]]
     with_faults --inject bitflip:0:950 --check-sync 50
     [[ $output == *"the replicas differ after step 950, first in weight: "*"resumes from "*"/snapshot_e"* ]]
-    MAX_RESTARTS=3 run -0 timeout 120 $RUN 2 $options --checkpoint-dir "$OUT/d" --inject corrupt-grad:1:950 --check-sync 50
+    MAX_RESTARTS=3 run -0 timeout 400 $RUN 2 $options --checkpoint-dir "$OUT/d" --inject corrupt-grad:1:950 --check-sync 50
     [[ $output != *"restarting the group"* ]] # all replicas followed
     ! cmp -s "$OUT/straight/linear_random.safetensors" "$OUT/d/linear_random.safetensors"
 }
@@ -56,17 +56,18 @@ with_faults() {
         --global-batch-size 64 --reduce-order fixed --threads 1"
     undisturbed "$OUT/straight" 2 $options
     curve <<<"$output" >"$OUT/straight.curve"
-    PORT=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+    PORT=$(free_port)
     agent host 1
     agent b 0
-    until_true 60 grep -q '^\[rank 1/2\] node 1' "$OUT/host" "$OUT/b"
-    until_true 60 grep -qE '^\[CPU0\] Epoch [1-9][0-9]? ' "$OUT/host" "$OUT/b"
+    until_true 200 grep -q '^\[rank 1/2\] node 1' "$OUT/host" "$OUT/b"
+    until_true 200 grep -qE '^\[CPU0\] Epoch [1-9][0-9]? ' "$OUT/host" "$OUT/b"
     kill -KILL "${pid[b]}"
     wait "${pid[b]}" || true
-    until_true 60 grep -q '^\[rank 0/1\] resumes from .*snapshot' "$OUT/host" || { cat "$OUT/host" "$OUT/b" && false; }
+    until_true 200 grep -q '^\[rank 0/1\] resumes from .*snapshot' "$OUT/host" || { cat "$OUT/host" "$OUT/b" && false; }
     agent b 0
-    until_true 60 grep -q '^\[rank 0/2\] resumes from .*snapshot' "$OUT/host"
-    wait "${pid[host]}" && wait "${pid[b]}"
+    until_true 200 grep -q '^\[rank 0/2\] resumes from .*snapshot' "$OUT/host"
+    wait "${pid[host]}"
+    wait "${pid[b]}"
     cmp <(tensors "$OUT/straight") <(tensors "$OUT/c")
     # Ended between a snapshot and the line of its step, an attempt leaves that line out.
     join <(curve <"$OUT/host") "$OUT/straight.curve" >"$OUT/both"
@@ -74,11 +75,12 @@ with_faults() {
     agree <(cut -d ' ' -f 2 "$OUT/both") <(cut -d ' ' -f 3 "$OUT/both") 1e-5
 }
 
-# agent NAME IS_HOST: a node of one rank; what it says goes to $OUT/NAME.
+# agent NAME IS_HOST: a node of one rank; what it says goes to $OUT/NAME. The first two attempts are slow:
+# not to be done before a node has gone, and has come.
 agent() {
     05_fault_tolerance/ddprun --nproc-per-node 1 --nnodes 1:2 --max-restarts 0 --rdzv-endpoint "127.0.0.1:$PORT" \
-        --rdzv-conf "is_host=$2,last_call_timeout=2,keep_alive_interval=0.5,keep_alive_max_attempt=20" \
-        05_fault_tolerance/train $options --checkpoint-dir "$OUT/c" >"$OUT/$1" 2>&1 3>&- &
+        --rdzv-conf "is_host=$2,last_call_timeout=2,keep_alive_interval=0.5,keep_alive_max_attempt=40" \
+        05_fault_tolerance/train $options --inject slow:0:1:5,slow:0:1:5@1 --checkpoint-dir "$OUT/c" >"$OUT/$1" 2>&1 3>&- &
     pid[$1]=$!
 }
 declare -A pid

@@ -11,8 +11,8 @@ stop_somewhere() { # SIGNAL RANK DIR RANKS OPTIONS...
     rm -f "$OUT/said"
     $RUN "$@" --checkpoint-dir "$dir" >"$OUT/said" 2>&1 3>&- &
     job=$!
-    until_true 60 grep -qs '^\[rank .*\] node' "$OUT/said"
-    until_true 60 grep -qs "^\[CPU$rank\] Epoch" "$OUT/said"
+    until_true 200 grep -qs '^\[rank .*\] node' "$OUT/said"
+    until_true 200 grep -qs "^\[CPU$rank\] Epoch" "$OUT/said"
     sleep "0.$((RANDOM % 90 + 10))"
     pid=$(rank_pid "$rank")
     [ -z "$pid" ] || kill -"$signal" "$pid" 2>/dev/null || true
@@ -20,7 +20,7 @@ stop_somewhere() { # SIGNAL RANK DIR RANKS OPTIONS...
     wait $job || status=$?
     cat "$OUT/said"
     [ "$status" -eq 75 ] || [ "$status" -eq 0 ]
-    until_true 20 no_process
+    until_true 100 no_process
 }
 
 stopped_and_went_on() { # MODEL_DATASET RANKS OPTIONS...
@@ -29,8 +29,13 @@ stopped_and_went_on() { # MODEL_DATASET RANKS OPTIONS...
     undisturbed "$OUT/straight" "$ranks" "$@"
     for signal in TERM USR1 TERM USR1 TERM; do
         stop_somewhere $signal $((RANDOM % ranks)) "$OUT/stopped" "$ranks" "$@"
-        [ "$status" -ne 0 ] || break
-        stops=$((stops + 1))
+        if [ "$status" -ne 0 ]; then
+            stops=$((stops + 1))
+        elif [ "$stops" -eq 0 ]; then # done before it was asked: once more
+            rm -r "$OUT/stopped"
+        else
+            break
+        fi
     done
     [ "$stops" -ge 1 ]
     undisturbed "$OUT/stopped" "$ranks" "$@"
@@ -55,7 +60,7 @@ stopped_and_went_on() { # MODEL_DATASET RANKS OPTIONS...
 signal.signal(signal.SIGINT, signal.SIG_DFL) # which a shell has ignored behind "&"
 os.execvp(sys.argv[1], sys.argv[1:])' $RUN 2 --model linear 100000 --checkpoint-dir "$OUT/c" >"$OUT/said" 2>&1 3>&- &
         job=$!
-        until_true 60 grep -qs '^\[CPU1\] Epoch' "$OUT/said"
+        until_true 200 grep -qs '^\[CPU1\] Epoch' "$OUT/said"
         kill -$signal $job
         status=0
         wait $job || status=$?
@@ -71,9 +76,9 @@ os.execvp(sys.argv[1], sys.argv[1:])' $RUN 2 --model linear 100000 --checkpoint-
     options="--model linear --epochs 400 --save-every 0 --save-every-steps 200"
     undisturbed "$OUT/straight" 2 $options
     rm -f "$OUT/said"
-    $RUN 2 $options --checkpoint-dir "$OUT/c" >"$OUT/said" 2>&1 3>&- &
+    $RUN 2 $options --inject slow:0:1:2 --checkpoint-dir "$OUT/c" >"$OUT/said" 2>&1 3>&- &
     job=$!
-    until_true 60 grep -qs 'snapshot saved' "$OUT/said"
+    until_true 200 grep -qs 'snapshot saved' "$OUT/said"
     kill -KILL "$(processes | while read -r pid; do [ "$(cat "/proc/$pid/comm")" != train ] || echo "$pid"; done | head -n 1)"
     status=0
     wait $job || status=$?
@@ -86,7 +91,7 @@ os.execvp(sys.argv[1], sys.argv[1:])' $RUN 2 --model linear 100000 --checkpoint-
     : >"$OUT/said"
     $RUN 2 --model linear 1000000 --seed 5 --checkpoint-dir "$OUT/c" >"$OUT/said" 2>&1 3>&- &
     job=$!
-    until_true 60 grep -qs '^\[CPU1\] Epoch' "$OUT/said"
+    until_true 200 grep -qs '^\[CPU1\] Epoch' "$OUT/said"
     kill -TERM $job
     status=0
     wait $job || status=$?

@@ -209,6 +209,13 @@ int __wrap_poll(struct pollfd *fds, nfds_t count, int timeout)
     return ready;
 }
 
+/* poll where _FORTIFY_SOURCE is on, as with Ubuntu's gcc. */
+int __wrap___poll_chk(struct pollfd *fds, nfds_t count, int timeout, size_t fds_bytes)
+{
+    EXPECT(count <= fds_bytes / sizeof *fds);
+    return __wrap_poll(fds, count, timeout);
+}
+
 /* Looking at the clock takes time as well: nobody can do only that for ever. */
 int __wrap_clock_gettime(clockid_t id, struct timespec *now)
 {

@@ -68,4 +68,5 @@ def read(folder, name="cnn_digits.safetensors"):
 
 def apart(ours, theirs):
     expect(len(ours) == len(theirs) > 0, "%d steps beside %d" % (len(ours), len(theirs)))
+    expect(None not in ours + theirs, "a loss is no number")  # null in the file
     return max(abs(a - b) / abs(b) for a, b in zip(ours, theirs))

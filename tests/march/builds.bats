@@ -25,7 +25,7 @@ build() {
 # run_tests [COMMAND...]: all of them, each by this command.
 run_tests() {
     for program in $(programs "$BUILT"); do
-        CMOCKA_MESSAGE_OUTPUT=TAP timeout 200 "$@" "$program"
+        CMOCKA_MESSAGE_OUTPUT=TAP timeout 900 "$@" "$program"
     done
 }
 
@@ -41,7 +41,8 @@ refused() {
     command -v qemu-x86_64 >/dev/null || skip "no qemu-x86_64: ./setup.sh --checks"
     run qemu-x86_64 -cpu "$1" "$BUILT/tests/test_optim"
     echo "$output"
-    [ "$status" -eq 1 ] && [ "${#lines[@]}" -eq 1 ]
+    [ "$status" -eq 1 ]
+    [ "${#lines[@]}" -eq 1 ]
     [ "$output" = "test_optim: fatal: built for processors with $2, which this one does not have: build it here, or for both with make MARCH=$3" ]
 }
 

@@ -30,7 +30,7 @@ def peaks(options, ranks=1):
         program = ["03_torchrun_env/train"] if ranks > 1 else ["01_single_gpu/train"]
         launcher = RANKS + [str(ranks)] if ranks > 1 else []
         run = subprocess.run(launcher + PEAK + program + options + ["--checkpoint-dir", folder],
-                             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, timeout=100)
+                             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, timeout=300)
         found = [1e6 * float(mb) for mb in re.findall(r"peak: ([\d.]+) MB", run.stderr)]
         if run.returncode != 0 or len(found) != ranks:
             sys.exit(f"{' '.join(options)}: {run.stderr}")

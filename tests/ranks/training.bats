@@ -34,6 +34,7 @@ same_losses() {
     sh -c 'ulimit -S -n 100 && 03_torchrun_env/run.sh 128 --model linear --epochs 1 --save-every 0 \
         --max-steps 2 --batch-size 1 --threads 1 --checkpoint-dir "$0"' "$BATS_TEST_TMPDIR"
     run sh -c 'ulimit -n 100 && 03_torchrun_env/run.sh 128 --model linear'
-    [ "$status" -eq 1 ] && [ "${#lines[@]}" -eq 1 ]
+    [ "$status" -eq 1 ]
+    [ "${#lines[@]}" -le 2 ] # the first may say that they are many for the cores
     [[ $output == *"128 ranks take 512 descriptors here, and a process may open 100: raise that (ulimit -n 512)" ]]
 }

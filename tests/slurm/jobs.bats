@@ -7,11 +7,11 @@ setup_file() {
     need_slurm
     export DDP_CLUSTER_DIR=$BATS_FILE_TMPDIR/cluster
     $cluster up 3>&-
-    options="--log-interval 1 --save-every 0 --timeout 60"
+    options="--log-interval 1 --save-every 0 --timeout 200"
     cnn="--max-steps 12 $options" linear="--model linear --epochs 1 $options"
     export options cnn linear
     for job in cnn linear; do
-        timeout 100 03_torchrun_env/run.sh 4 ${!job} --checkpoint-dir "$BATS_FILE_TMPDIR" | losses >"$BATS_FILE_TMPDIR/$job"
+        timeout 300 03_torchrun_env/run.sh 4 ${!job} --checkpoint-dir "$BATS_FILE_TMPDIR" | losses >"$BATS_FILE_TMPDIR/$job"
         [ -s "$BATS_FILE_TMPDIR/$job" ]
     done
 }
@@ -32,7 +32,7 @@ setup() {
 job() {
     expected=$1
     shift
-    run timeout -k 10 100 "$step/submit.sh" "$@" 3>&-
+    run timeout -k 10 300 "$step/submit.sh" "$@" 3>&-
     echo "$output"
     [ "$status" -eq "$expected" ]
 }
@@ -49,6 +49,13 @@ has_losses_of() {
     done
     run -1 sbatch --test-only <(sed 's/^##SBATCH/#SBATCH/' "$step/train.slurm")
     [[ $output == *artition* || $output == *gres* ]] # there is neither a queue named gpu nor a GPU
+}
+
+@test "a job that never fits is refused at once, not queued for ever" {
+    for much in --nodes=3 --ntasks-per-node=17; do
+        run -1 timeout 60 sbatch --parsable $much "$step/train.slurm"
+        [[ $output == *"Batch job submission failed: "* ]]
+    done
 }
 
 @test "srun: 2 nodes of 2 ranks have the losses of 4 ranks, cnn and linear" {
@@ -90,14 +97,14 @@ has_losses_of() {
 @test "nodes of 3 ranks and 1, and ranks dealt out in turn" {
     export MASTER_ADDR=127.0.0.1 SLURM_HOSTFILE=$OUT/hosts
     printf 'node1\nnode1\nnode1\nnode2\n' >hosts
-    MASTER_PORT=$((20000 + RANDOM % 10000)) run -0 timeout 100 \
-        srun --nodes=2 --ntasks=4 --distribution=arbitrary "$step/train" $linear
+    MASTER_PORT=$(free_port) run -0 timeout 300 \
+        srun --ntasks=4 --distribution=arbitrary "$step/train" $linear
     echo "$output"
     has_losses_of linear
     echo "$output" | grep -q '^\[rank 2/4\] node 0 .* local rank 2 of 3'
     echo "$output" | grep -q '^\[rank 3/4\] node 1 .* local rank 0 of 1'
     unset SLURM_HOSTFILE
-    MASTER_PORT=$((20000 + RANDOM % 10000)) run -0 timeout 100 \
+    MASTER_PORT=$(free_port) run -0 timeout 300 \
         srun --nodes=2 --ntasks-per-node=2 --distribution=cyclic "$step/train" $linear
     echo "$output"
     has_losses_of linear
@@ -107,15 +114,13 @@ has_losses_of() {
 
 @test "the first task to fail ends the job, with its status" {
     pretend_train 'rank=${RANK:-${OMPI_COMM_WORLD_RANK:-$SLURM_PROCID}}
-[ $rank = 2 ] || exec sleep 100
+[ $rank = 2 ] || exec sleep 1000
 [ $1 != 9 ] || kill -9 $$
 exit $1'
     for script in train train_ddprun train_mpirun; do
         [ $script != train_mpirun ] || command -v mpirun >/dev/null || continue
-        SECONDS=0
         job 3 "$OUT/04/$script.slurm" 3
         job 137 "$OUT/04/$script.slurm" 9
-        [ "$SECONDS" -lt 60 ]
         [ -z "$(job_processes)" ]
     done
 }
@@ -128,7 +133,7 @@ exit $1'
 }
 
 @test "scancel leaves no process, and submit.sh cancels when it is told to end" {
-    pretend_train 'touch $OUT/up_${RANK:-$SLURM_PROCID}; exec sleep 100'
+    pretend_train 'touch $OUT/up_${RANK:-$SLURM_PROCID}; exec sleep 1000'
     for script in train train_ddprun; do
         sbatch "$OUT/04/$script.slurm"
         eventually test -e up_0 -a -e up_1 -a -e up_2 -a -e up_3
@@ -136,7 +141,7 @@ exit $1'
         eventually eval '[ -z "$(job_processes)" ] && [ -z "$(squeue -h)" ]'
         rm up_*
     done
-    timeout -k 10 100 "$step/submit.sh" "$OUT/04/train.slurm" >log 2>&1 3>&- &
+    timeout -k 10 300 "$step/submit.sh" "$OUT/04/train.slurm" >log 2>&1 3>&- &
     eventually test -e up_0 -a -e up_1 -a -e up_2 -a -e up_3
     status=0
     kill -TERM $!
@@ -147,11 +152,9 @@ exit $1'
 }
 
 @test "a rank that never comes is named within the timeout" {
-    pretend_train "[ \$SLURM_PROCID != 1 ] || exec sleep 100
-exec $step/train --model linear --timeout 5 --epochs 1"
-    SECONDS=0
+    pretend_train "[ \$SLURM_PROCID != 1 ] || exec sleep 1000
+exec $step/train --model linear --timeout 6 --epochs 1"
     job 1 "$OUT/04/train.slurm"
-    [ "$SECONDS" -lt 60 ]
     # By the first to end at least: then srun ends all.
-    echo "$output" | grep -q '^\[rank [023]/4\] fatal: rank 1 of 4 did not come within 5 s'
+    echo "$output" | grep -q '^\[rank [023]/4\] fatal: rank 1 of 4 did not come within 6 s'
 }

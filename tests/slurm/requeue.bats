@@ -7,9 +7,9 @@ setup_file() {
     need_slurm
     export DDP_CLUSTER_DIR=$BATS_FILE_TMPDIR/cluster
     $cluster up 3>&-
-    options="--model linear --epochs 4000 --momentum 0.9 --save-every 0 --timeout 60 --log-interval 1000000"
+    options="--model linear --epochs 4000 --momentum 0.9 --save-every 0 --timeout 200 --log-interval 1000000"
     export options
-    timeout 300 04_slurm_multinode/nodes_here.sh 1 4 05_fault_tolerance/train $options \
+    timeout 600 04_slurm_multinode/nodes_here.sh 1 4 05_fault_tolerance/train $options \
         --checkpoint-dir "$BATS_FILE_TMPDIR/straight" >/dev/null 2>&1 3>&-
 }
 
@@ -44,11 +44,11 @@ same_as_undisturbed() {
 
 @test "sbatch takes the script; shellcheck, too" {
     sbatch --test-only "$step/train.slurm"
-    shellcheck "$step"/*.sh "$step/train.slurm"
+    ! command -v shellcheck >/dev/null || shellcheck "$step"/*.sh "$step/train.slurm"
 }
 
 @test "before its time is up, the job stops, goes back into the queue and on" {
-    # Slurm looks at the clock every half a minute.
+    # Slurm looks at the clock, and for jobs that wait, every half a minute.
     job=$(sbatch --parsable --output=log --error=log --time=1 --signal=USR1@50 "$step/train.slurm" $options --epochs 1000000)
     eventually started_again 1
     grep -q 'SIGUSR1: all ranks stop after the next step' log
@@ -66,7 +66,7 @@ same_as_undisturbed() {
     eventually started_again 1
     scontrol requeue "$job"
     eventually started_again 2
-    eventually is_done || eventually is_done # busy machines
+    eventually is_done
     cat log
     [ "$(state JobState)" = COMPLETED ]
     same_as_undisturbed
@@ -76,7 +76,7 @@ same_as_undisturbed() {
     job=$(sbatch --parsable --output=log --error=log "$step/train.slurm" $options --save-every-steps 2000)
     eventually grep -qs 'snapshot saved' log
     kill -KILL "$(job_processes | cut -d / -f 3 | while read -r pid; do [ "$(cat "/proc/$pid/comm")" != train ] || echo "$pid"; done | head -n 1)"
-    eventually is_done || eventually is_done # busy machines
+    eventually is_done
     cat log
     grep -q 'restart 1 of 3' log
     [ "$(state JobState)" = COMPLETED ]
@@ -85,7 +85,7 @@ same_as_undisturbed() {
 }
 
 @test "run.sh shows a job that is requeued to its end" {
-    LAUNCHER=srun timeout 150 "$step/run.sh" 2 $options --save-every-steps 5000 >shown 2>&1 3>&- &
+    LAUNCHER=srun timeout 500 "$step/run.sh" 2 $options --save-every-steps 5000 >shown 2>&1 3>&- &
     eventually grep -qs 'snapshot saved' shown
     job=$(sed -n 's/^job \([0-9]*\): .*/\1/p' shown)
     scancel --signal=USR1 "$job"

@@ -1,6 +1,7 @@
 # What the tests of Slurm share: a cluster of their own, and what jobs are compared with.
 
 bats_require_minimum_version 1.5.0
+load ../free_port
 
 # Skips where there is no Slurm to install a cluster of, or no network that it would start with.
 need_slurm() {
@@ -21,13 +22,15 @@ job_processes() {
     grep -lsz '^SLURM_JOB_ID=' /proc/[0-9]*/environ | xargs -r grep -lsxz "OUT=$OUT" | grep -v "/$$/" || true
 }
 
-# eventually COMMAND...: it succeeds within a minute.
+# eventually COMMAND...: it succeeds within some minutes, which only a test that fails takes; if not, what
+# Slurm says of itself.
 eventually() {
-    for _ in $(seq 600); do
+    for _ in $(seq 2000); do
         ! "$@" || return 0
         sleep 0.1
     done
     echo "in vain: $*"
+    squeue && tail -n 20 "${SLURM_CONF%/*}"/*.log
     return 1
 }
 

@@ -77,7 +77,7 @@ def resume():
 def live():
     process = subprocess.Popen(command("--epochs", "1000"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 300
         found = {}
         while 20 not in found.get("train/loss", {}) and time.monotonic() < deadline:
             assert process.poll() is None
@@ -86,7 +86,7 @@ def live():
         assert 20 in found["train/loss"], found
     finally:
         process.terminate()
-        process.wait(60)
+        process.wait(300)
 
 
 {"run": run, "resume": resume, "live": live}[sys.argv[1]]()

@@ -13,7 +13,7 @@ setup() {
 
 # against_torch SCRIPT ARGUMENTS...: a program of tests/torch must succeed; what it says is shown if not.
 against_torch() {
-    run timeout 300 "$TORCH_BIN/python" -B "tests/torch/$1" "${@:2}"
+    run timeout 900 "$TORCH_BIN/python" -B "tests/torch/$1" "${@:2}"
     echo "$output"
     [ "$status" -eq 0 ]
 }

@@ -23,7 +23,7 @@ setup() {
 # this test's mark.
 teardown() {
     local pids
-    for _ in $(seq 40); do
+    for _ in $(seq 1000); do
         pids=$(left_over)
         [ -n "$pids" ] || break
         sleep 0.05
@@ -34,15 +34,16 @@ teardown() {
 
 # OUT is unique, and in the environment of all that a test starts; but not of this grep.
 left_over() {
-    OUT='' grep -lsxz "OUT=$OUT" /proc/[0-9]*/environ | tr -dc '0-9\n'
+    local mark=OUT=$OUT
+    (unset OUT && grep -lsxz "$mark" /proc/[0-9]*/environ | tr -dc '0-9\n')
 }
 
 torchrun() {
-    timeout -k 20 180 "$TORCH/torchrun" --log-dir "$OUT/torchrun" "$@"
+    timeout -k 20 400 "$TORCH/torchrun" --log-dir "$OUT/torchrun" "$@"
 }
 
 ddprun() {
-    timeout -k 20 180 03_torchrun_env/ddprun "$@"
+    timeout -k 20 400 03_torchrun_env/ddprun "$@"
 }
 
 # The first steps of a model. Those of cnn are on digits, and few, because there are 2 cores.

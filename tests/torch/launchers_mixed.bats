@@ -43,38 +43,38 @@ killed_midway() {
 
 # A torchrun says 1 whatever happened; ours says what its own rank did, or 1 if another node failed.
 @test "a rank that is killed midway, on either side, ends both at once" {
-    train="03_torchrun_env/train 100 --model linear --batch-size 4 --log-interval 1 --checkpoint-dir $OUT/c"
+    train="03_torchrun_env/train 100000000 --model linear --batch-size 4 --log-interval 1 --checkpoint-dir $OUT/c"
     for victim in 0 1; do
         killed_midway $victim torchrun ddprun $train
         [ "$status_0 $status_1" = "1 $((victim == 1 ? 5 : 1))" ]
-        [ "$slowest" -le 30 ]
+        [ "$slowest" -le 120 ]
         killed_midway $victim ddprun torchrun $train
         [ "$status_0 $status_1" = "$((victim == 0 ? 5 : 1)) 1" ]
-        [ "$slowest" -le 30 ]
+        [ "$slowest" -le 120 ]
     done
 }
 
 @test "the same with a PyTorch program" {
-    killed_midway 1 ddprun torchrun python tests/torch/launchers_trainer.py 1000
+    killed_midway 1 ddprun torchrun python tests/torch/launchers_trainer.py 1000000
     [ "$status_0 $status_1" = "1 1" ]
-    [ "$slowest" -le 30 ]
-    killed_midway 1 torchrun ddprun python tests/torch/launchers_trainer.py 1000
+    [ "$slowest" -le 120 ]
+    killed_midway 1 torchrun ddprun python tests/torch/launchers_trainer.py 1000000
     [ "$status_0 $status_1" = "1 5" ]
-    [ "$slowest" -le 30 ]
+    [ "$slowest" -le 120 ]
 }
 
 @test "a torchrun whose rank fails before the group has formed is missed" {
-    two_nodes ddprun torchrun sh -c '[ "$RANK" = 0 ] && exec sleep 300; date +%s > "$OUT/killed"; exit 5'
+    two_nodes ddprun torchrun sh -c '[ "$RANK" = 0 ] && exec sleep 1000; date +%s > "$OUT/killed"; exit 5'
     [ "$status_0 $status_1" = "1 1" ]
     grep -q "node 1 has hung up before the job was over" "$OUT/node_0.err"
-    [ $(($(cat "$OUT/ended_0") - $(cat "$OUT/killed"))) -le 30 ]
+    [ $(($(cat "$OUT/ended_0") - $(cat "$OUT/killed"))) -le 120 ]
 }
 
 # A static torchrun on node 0 hears nothing of it, and waits for its own rank.
 @test "our node does not wait for a torchrun that does not know of its failure" {
-    two_nodes torchrun "ddprun --shutdown-timeout 60" sh -c '
+    two_nodes torchrun "ddprun --shutdown-timeout 300" sh -c '
         [ "$RANK" = 1 ] && date +%s > "$OUT/killed" && exit 5
         until [ -s "$OUT/ended_1" ]; do sleep 0.1; done; exit 3'
     [ "$status_0 $status_1" = "1 5" ]
-    [ $(($(cat "$OUT/ended_1") - $(cat "$OUT/killed"))) -le 30 ]
+    [ $(($(cat "$OUT/ended_1") - $(cat "$OUT/killed"))) -le 120 ]
 }

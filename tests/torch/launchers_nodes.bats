@@ -43,10 +43,10 @@ found() {
     export MASTER_ADDR=127.0.0.1 MASTER_PORT
     MASTER_PORT=$(free_port)
     status_0=0 status_1=0
-    node 0 timeout -k 5 60 mpirun --bind-to none --oversubscribe -n 4 \
+    node 0 timeout -k 5 300 mpirun --bind-to none --oversubscribe -n 4 \
         04_slurm_multinode/train $(train_options cnn) --backend tcp || status_0=$?
     trained_as_under_ddprun 4
     for rank in 0 1 2 3; do
-        found $rank/4 "[0-9]+" "$rank of 4" OMPI_COMM_WORLD_RANK
+        found $rank/4 "[?]" "$rank of 4" OMPI_COMM_WORLD_RANK
     done
 }

@@ -35,7 +35,7 @@ trained_as_under_ddprun() {
 }
 
 @test "torch.distributed.launch: with --use-env, and with --local-rank as first argument" {
-    launch="timeout -k 20 180 python -W ignore -m torch.distributed.launch --log-dir $OUT/launch"
+    launch="timeout -k 20 400 python -W ignore -m torch.distributed.launch --log-dir $OUT/launch"
     node 0 $launch --nproc-per-node 2 --use-env --no-python 03_torchrun_env/train $(train_options linear)
     trained_as_under_ddprun linear 2 "$OUT/node_0"
 
@@ -56,12 +56,12 @@ END
     export LAUNCHER=mpirun MASTER_PORT
     for model in linear cnn; do
         MASTER_PORT=$(free_port)
-        node 0 timeout -k 5 60 03_torchrun_env/run.sh 3 $(train_options $model) --backend tcp
+        node 0 timeout -k 5 300 03_torchrun_env/run.sh 3 $(train_options $model) --backend tcp
         trained_as_under_ddprun $model 3 "$OUT/node_0"
 
         grep -q MPI=1 "${BUILD:-build}/parts" || skip "built without MPI"
         MASTER_PORT=$(free_port)
-        node 0 timeout -k 5 60 03_torchrun_env/run.sh 3 $(train_options $model) --backend mpi
+        node 0 timeout -k 5 300 03_torchrun_env/run.sh 3 $(train_options $model) --backend mpi
         paste "$OUT/expected" <(losses "$OUT/node_0") | awk '
             { for (i = 1; $i != "Loss:"; i++); for (j = NF; $j != "Loss:"; j--); n++ }
             i == j || $(i + 1) - $(j + 1) > 1e-4 || $(j + 1) - $(i + 1) > 1e-4 { print; exit bad = 1 }
@@ -70,7 +70,7 @@ END
 }
 
 @test "torchrun through run.sh; and a loop of the shell" {
-    LAUNCHER=torchrun node 0 timeout -k 20 180 03_torchrun_env/run.sh 2 $(train_options linear)
+    LAUNCHER=torchrun node 0 timeout -k 20 400 03_torchrun_env/run.sh 2 $(train_options linear)
     trained_as_under_ddprun linear 2 "$OUT/node_0"
     rm -r "$TMPDIR"/torchelastic_* # torchrun does not tidy up
 
@@ -78,7 +78,7 @@ END
         export MASTER_ADDR=127.0.0.1 MASTER_PORT WORLD_SIZE=3
         MASTER_PORT=$(free_port)
         for rank in 2 1 0; do
-            RANK=$rank LOCAL_RANK=$rank node $rank timeout 60 03_torchrun_env/train $(train_options $model) &
+            RANK=$rank LOCAL_RANK=$rank node $rank timeout 300 03_torchrun_env/train $(train_options $model) &
         done
         for job in $(jobs -p); do wait "$job"; done
         trained_as_under_ddprun $model 3 "$OUT/node_0"

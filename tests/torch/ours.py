@@ -3,7 +3,7 @@ import json, math, os, random, subprocess, sys, tempfile, time
 
 BUILD = os.environ.get("BUILD", "build")
 TRAIN = {1: "01_single_gpu/run.sh", 2: "02_multi_gpu_spawn/run.sh", 3: "03_torchrun_env/run.sh"}
-ENDLESS = 250  # seconds: what takes longer never ends
+ENDLESS = 800  # seconds: what takes longer never ends
 
 
 def train(options, scratch=None, world=1, step=3):

@@ -8,7 +8,7 @@ import torch.distributed as dist
 import ours
 
 PEER = os.path.join(ours.BUILD, "tests/torch/store_peer")
-PATIENCE = 120  # seconds, of clients that shall not be disappointed
+PATIENCE = 300  # seconds, of clients that shall not be disappointed
 CROWD = 64
 
 
@@ -253,7 +253,7 @@ def timeouts():
                 assert not client.try_wait("missing", 0.5)
                 took = time.monotonic() - begin
                 client.set("k", b"v")
-                assert client.get("k") == b"v" and 0.45 < took < 30, took
+                assert client.get("k") == b"v" and 0.45 < took < 100, took
                 client.set("missing", b"late")  # of no interest to anybody now
                 assert client.get("k") == b"v" and client.delete_key("missing")
                 client.close()

@@ -94,7 +94,7 @@ static void sort_parts(Attempt *attempt)
         const FlightRecord *record = attempt->flight[rank].record;
         for (int i = 0; record != NULL && i < FLIGHT_ENTRIES; i++) {
             const FlightEntry *entry = &record->entry[i];
-            if (entry->number > 0 && entry->kind != SEND && entry->kind != RECV)
+            if (entry->number > 0 && !collective_is_point_to_point(entry->kind))
                 attempt->part[attempt->num_parts++] = (Part){ entry, rank };
         }
     }

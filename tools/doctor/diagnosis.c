@@ -4,10 +4,7 @@
  */
 #include "tools/doctor/diagnosis.h"
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "common/base/memory.h"
 #include "common/base/rank_list.h"
@@ -15,20 +12,6 @@
 
 #define SLOW_WAITS 0.1 // of the time of all ranks is spent waiting ...
 #define SLOW_BLAMED 0.6 // ... and so much of that for one of them
-
-void say(Sentences *sentences, const char *format, ...)
-{
-    const size_t length = strlen(sentences->text);
-    va_list args;
-    va_start(args, format);
-    vsnprintf(sentences->text + length, DIAGNOSIS_BYTES - length, format, args);
-    va_end(args);
-}
-
-double seconds_since(const Sentences *sentences, int64_t time)
-{
-    return sentences->now > time ? 1e-9 * (double)(sentences->now - time) : 0;
-}
 
 static bool find_absent(Sentences *sentences)
 {
@@ -47,8 +30,9 @@ static bool find_absent(Sentences *sentences)
     return count > 0;
 }
 
-/* Says which ranks are in this state of their process, and what that means. */
-static bool find_state(Sentences *sentences, ProcessState state, const char *meaning)
+/* Says which ranks are in this state of their process, since when, and what that means. */
+static bool find_state(Sentences *sentences, ProcessState state, const char *when,
+                       const char *meaning)
 {
     const Attempt *attempt = sentences->attempt;
     bool *has = mem_calloc((size_t)attempt->world_size, sizeof *has);
@@ -57,16 +41,25 @@ static bool find_state(Sentences *sentences, ProcessState state, const char *mea
     const bool found = rank_count(has, attempt->world_size) > 0;
     char list[RANK_LIST_BYTES];
     if (found)
-        say(sentences, "Between two calls, %s %s.", rank_list(has, attempt->world_size, list),
-            meaning);
+        say(sentences, "%s, %s %s.", when, rank_list(has, attempt->world_size, list), meaning);
     free(has);
     return found;
 }
 
 static bool find_lost(Sentences *sentences)
 {
-    return find_state(sentences, PROCESS_STOPPED, "stopped: kill -CONT lets a process go on") ||
-           find_state(sentences, PROCESS_GONE, "ended too soon: the last lines of each say why");
+    const Attempt *attempt = sentences->attempt;
+    const char *when = attempt->joining ? "Before the first call" : "Between two calls";
+    bool told = attempt->joining; // a refusal is in no record: the ranks' terminal has it
+    for (int rank = 0; rank < attempt->world_size; rank++)
+        told |= attempt->flight[rank].record->error[0] != '\0';
+    if (find_state(sentences, PROCESS_STOPPED, when, "stopped: kill -CONT lets a process go on"))
+        return true;
+    return told ? find_state(sentences, PROCESS_GONE, when,
+                             "ended too soon: the last lines of each say why")
+                : find_state(sentences, PROCESS_GONE, "Without a last word",
+                             "ended too soon: killed (SIGKILL), or with their launcher, unless the "
+                             "terminal says why");
 }
 
 static bool find_slow(Sentences *sentences, const WaitTimes *times)
@@ -78,8 +71,11 @@ static bool find_slow(Sentences *sentences, const WaitTimes *times)
         return false;
     say(sentences,
         "Rank %d is slow: %.0f %% of all waiting is for it, and the ranks spend %.0f %% of their "
-        "time waiting (it itself %.0f %%).",
-        times->slowest, 100 * slowest->blamed, 100 * times->usual, 100 * slowest->usual);
+        "time waiting (it itself %.0f %%).%s",
+        times->slowest, 100 * slowest->blamed, 100 * times->usual, 100 * slowest->usual,
+        times->slowest == 0
+            ? " It also saves while the others wait: --save-every-steps says how often."
+            : "");
     return true;
 }
 

@@ -46,7 +46,7 @@ static void mark_culprits(const Attempt *attempt, const FlightEntry *call, bool 
     const Part *part = attempt->part, *end = attempt->part + attempt->num_parts;
     bool *member = mem_calloc((size_t)attempt->world_size, sizeof *member);
     bool *came = mem_calloc((size_t)attempt->world_size, sizeof *came);
-    const bool of_two = call->kind == SEND || call->kind == RECV;
+    const bool of_two = collective_is_point_to_point(call->kind);
     for (; part < end; part++) {
         member[part->rank] |= strcmp(part->entry->group, call->group) == 0;
         came[part->rank] |= is_same_call(part->entry, call);

@@ -1,0 +1,52 @@
+/* How batches get to a GPU whose memory others fill and free meanwhile. */
+#include "tests/cuda/stand_in_case.h"
+#include "tests/cuda/training.h"
+
+enum { STEPS = 10, FREED_AT = 6 }; // in a replay, where there is a graph
+
+/* The losses of some steps. Until step FREED_AT there is no room for the data set. */
+static void train(float losses[STEPS], bool graph, bool is_full)
+{
+    Training training;
+    training_init(&training, "linear", graph);
+    const size_t set_bytes =
+        training.dataset.size * (training.dataset.features + 1) * sizeof(float);
+    size_t available, total;
+    CUDA_CHECK(cudaMemGetInfo(&available, &total));
+    CHECK(available > 8 * set_bytes, "%zu bytes of memory: too little for the test", available);
+    void *others = is_full ? device_malloc(&training.device, available - 2 * set_bytes) : NULL;
+    for (int step = 0; step < STEPS; step++) {
+        if (step == FREED_AT && is_full)
+            device_release(&training.device, others);
+        training_step(&training);
+        losses[step] = model_loss(&training.model);
+    }
+}
+
+static void full_body(const void *context)
+{
+    (void)context;
+    setenv("CUDA_STAND_IN_MIB", "104", 1); // cuBLAS has 32 in each run
+    float roomy[STEPS], full[STEPS];
+    train(roomy, true, false);
+    for (int graph = 0; graph < 2; graph++) {
+        train(full, graph, true);
+        for (int step = 0; step < STEPS; step++)
+            CHECK(full[step] == roomy[step], "graph %d, step %d: a loss of %g, not %g", graph, step,
+                  (double)full[step], (double)roomy[step]);
+    }
+}
+
+static void test_a_set_stays_where_it_is(void **state)
+{
+    (void)state;
+    assert_right(full_body);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_set_stays_where_it_is),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
