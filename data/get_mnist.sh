@@ -56,17 +56,22 @@ trap 'exit 1' HUP INT TERM
 
 # One run at a time, or each would download everything; the lock goes with its holder. Where the
 # file system has no locks, renaming alone keeps the runs apart. Fails where another run has taken
-# the folder away meanwhile.
+# the folder away meanwhile, or where it cannot be made.
 lock() {
-    [ -d "$dir" ] || made=$dir
-    mkdir -p "$dir" || exit 1
+    mkdir -p "$(dirname "$dir")" || exit 1
+    mkdir "$dir" 2>/dev/null && made=$dir # of several runs at once, one makes it
+    [ -d "$dir" ] || return 1
     { command exec 9<"$dir"; } 2>/dev/null || { [ -d "$dir" ] && return; return 1; }
     flock -w 600 9 2>/dev/null || return 0
     # shellcheck disable=SC3013 # not in POSIX, but in every sh that comes with Linux
     [ "$dir" -ef /dev/fd/9 ] || return 1
     rm -rf "$dir"/.new.* # of runs that were killed
 }
-until lock; do :; done
+tries=0
+until lock; do
+    tries=$((tries + 1))
+    [ $tries -lt 100 ] || { mkdir "$dir" && continue || exit 1; }
+done
 new=$(mktemp -d "$dir/.new.XXXXXX")
 
 echo "$sums" | while read -r sum file; do

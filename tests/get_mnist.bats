@@ -99,15 +99,16 @@ fails_saying() { # WORDS: no success, and one line of error
     [ ! -e "$dir" ]
 }
 
-@test "four runs at once that get nothing leave nothing" {
-    for i in 1 2 3 4; do
+@test "twenty runs, some at once and some as others end, that get nothing leave nothing" {
+    for i in $(seq 20); do
         MNIST_URL=file:///nowhere get_mnist "$dir" >"$tmp/log.$i" 2>&1 &
         pids="${pids:-} $!"
+        sleep 0.0$((RANDOM % 6))
     done
     for pid in $pids; do
         ! wait "$pid" || false
     done
-    [ "$(cat "$tmp"/log.* | grep -c 'cannot get train-images')" -eq 4 ]
+    [ "$(cat "$tmp"/log.* | grep -c 'cannot get train-images')" -eq 20 ]
     [ ! -e "$dir" ]
 }
 
