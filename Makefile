@@ -27,7 +27,7 @@
 #   make check-bare        fresh machines; as root (20 minutes)
 # Options: MPI=0, CUDA=0, NCCL=0, PNG=0, HTTP=0 (leave a part out), MARCH=x86-64-v3 (build for other
 # machines than this), CUDA_HOME=DIR (where CUDA is), CUDA_ARCH=native (for this machine's GPU alone),
-# V=1 (show the commands).
+# V=1 (show the commands), ONLY=FILE (of the tests, this file alone: for make test and every check).
 
 BUILD     ?= build
 # A lab, or a program from outside the tree, is compiled with the choices of the library that is there.

@@ -13,6 +13,8 @@ THREADED      := $(patsubst %,tests/test_%.c,net store* tcp shared_memory collec
 ON_DEVICE     := $(patsubst %,tests/test_%.c,device kernels conv optim model gradients) # or TEST_DEVICE=cuda
 TESTS         ?= $(TEST_SOURCES) $(wildcard tests/*.bats)
 RUN_TESTS     := BUILD=$(BUILD) tests/run_tests.sh
+# What was asked for, so that a failure can name the command that repeats it.
+export CHECK  ?= $(or $(firstword $(filter check-%,$(MAKECMDGOALS))),test)
 
 $(TORCH_PEERS): %: %.o $(BUILD)/libcommon.a
 	$(call say,link) $(LINK) $(LDFLAGS) -o $@ $^ $(LDLIBS)
@@ -33,7 +35,6 @@ $(patsubst %.c,$(BUILD)/%,$(wildcard tests/cuda/test_*.c)): $(BUILD)/tests/cuda/
 
 tests: test # for there is a folder of this name
 test: all $(TEST_PROGRAMS) $(MPI_RANKS) $(COUNTED) $(PEAK) $(BENCHED)
-	@$(RM) -r $${TAP_DIR:-build/tap}
 	@$(RUN_TESTS) $(TESTS)
 
 # PyTorch's losses and accuracies on real MNIST (data/get_mnist.sh; ../shared/data/mnist also does).
@@ -61,7 +62,7 @@ check-faults: all
 
 # The same for CHAOS_SECONDS, with faults of all kinds as they come; tells how soon each was noticed.
 check-chaos: 05
-	@$(MAKE) -s test TEST_SOURCES= TESTS=tests/faults/chaos.bats
+	@RERUN=never $(MAKE) -s test TEST_SOURCES= TESTS=tests/faults/chaos.bats
 
 # Up to 64 ranks on these cores, and 128 in a training: sums, losses, bytes and messages.
 check-ranks: all

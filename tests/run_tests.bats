@@ -1,27 +1,34 @@
 #!/usr/bin/env bats
-# How tests are run and counted: what fails, breaks off or is skipped is named, and the status tells.
+# How tests are run and counted: what fails, hangs, breaks off or is skipped is named, what passes when it is
+# run again alone is flaky, and the status tells.
 
 setup() {
     cd "${BATS_TEST_DIRNAME%/tests*}" || return
     scratch=$(mktemp -d)
-    export TAP_DIR=$scratch/tap BUILD=$scratch TRIES=1
+    export TAP_DIR=$scratch/tap BUILD=$scratch
+    unset ONLY RERUN CHECK TEST_TIMEOUT JOBS SAMPLE
+    mkdir "$scratch/tests"
 }
 
 teardown() {
     rm -rf "$scratch"
 }
 
-# prove COMMAND: runs a program of two tests, as cmocka prints them: this command, and one that is skipped.
-prove() {
-    mkdir -p "$BUILD/tests"
-    cat >"$BUILD/tests/test_net" <<END
+# program NAME COMMAND: two tests, as cmocka prints them: this command, and one that is skipped.
+program() {
+    cat >"$scratch/tests/test_$1" <<END
 #!/bin/sh
 echo 1..2
-if $1; then echo ok 1 - watched; failed=0; else echo not ok 1 - watched; echo "# its last words"; failed=1; fi
+if $2; then echo ok 1 - watched; failed=0; else echo not ok 1 - watched; echo "# its last words"; failed=1; fi
 echo "not ok 2 # SKIP left_out"
 exit \$failed
 END
-    chmod +x "$BUILD/tests/test_net"
+    chmod +x "$scratch/tests/test_$1"
+}
+
+# prove COMMAND: runs a program of two tests of which the first is this command.
+prove() {
+    program net "$1"
     run tests/run_tests.sh tests/test_net.c
     echo "$output"
 }
@@ -29,51 +36,151 @@ END
 @test "what passes is counted, what is skipped named" {
     prove true
     [ "$status" -eq 0 ]
-    [[ $output == *"skipped: ok 2 # SKIP left_out"* ]]
+    [[ $output == *"skipped: tests/test_net.c: 2 # SKIP left_out"* ]]
+    [[ $output != *"== once more"* ]]
+    [ "${lines[-2]}" = "flaky: 0 of 1 files" ]
     [ "${lines[-1]}" = "1 passed, 0 failed, 1 skipped" ]
 }
 
-@test "what fails is named with what it said" {
-    prove false
-    [ "$status" -ne 0 ]
-    [[ $output == *"failed: $TAP_DIR/tests/test_net.c.tap: not ok 1 - watched"*"# its last words"* ]]
-    [ "${lines[-1]}" = "0 passed, 1 failed, 1 skipped" ]
-}
-
-@test "what breaks off has failed" {
-    prove 'kill -9 $$' # of the program's shell
-    [ "$status" -ne 0 ]
-    [[ $output == *"failed: "*"broke off after 0 of 2 tests"* ]]
-    [ "${lines[-1]}" = "0 passed, 1 failed, 0 skipped" ]
-}
-
-@test "TRIES=2: what fails once is run again, and named" {
-    TRIES=2 prove "mkdir '$scratch/been'"
-    [ "$status" -eq 0 ]
-    [[ $output != *"failed at first"* ]]
-    TRIES=2 prove "! rmdir '$scratch/been'"
-    [ "$status" -eq 0 ]
-    [[ $output == *"== once more, alone"*"failed at first: "*"not ok 1 - watched"*"# its last words"* ]]
-    [ "${lines[-1]}" = "1 passed, 0 failed, 1 skipped" ]
-}
-
-@test "TRIES=2: what fails twice has failed" {
-    TRIES=2 prove "! echo more >>'$scratch/times'"
+@test "what fails twice has failed: it is named with what it said and what repeats it" {
+    prove "! echo more >>'$scratch/times'"
     [ "$status" -ne 0 ]
     [ "$(wc -l <"$scratch/times")" -eq 2 ]
-    [[ $output == *"failed at first: "*"failed: "*"not ok 1 - watched"* ]]
+    [[ $output == *"failed: tests/test_net.c: 1 - watched"*"# its last words"*"again: make test ONLY=tests/test_net.c"* ]]
     [ "${lines[-1]}" = "0 passed, 1 failed, 1 skipped" ]
 }
 
-@test "TRIES=2: a run that was killed has failed, and a test that is not there" {
-    printf '#!/bin/sh\n[ ! -e %s/been ] || exec %s "$@"\ntouch %s/been; kill -9 $$\n' \
-        "$scratch" "$(type -P prove)" "$scratch" >"$scratch/prove"
-    chmod +x "$scratch/prove"
-    PATH=$scratch:$PATH TRIES=2 prove true
+@test "what fails once, and passes alone, is flaky" {
+    prove "! mkdir '$scratch/been' 2>/dev/null"
+    [ "$status" -eq 0 ]
+    [[ $output == *"== once more, alone: tests/test_net.c"* ]]
+    [[ $output == *"flaky: tests/test_net.c: 1 - watched: failed ("*" s), passed alone ("*" s)"* ]]
+    [[ $output != *"failed: "* ]]
+    [ "${lines[-2]}" = "flaky: 1 of 1 files" ]
+    [ "${lines[-1]}" = "1 passed, 0 failed, 1 skipped" ]
+}
+
+@test "what hangs is ended, and runs once more" {
+    TEST_TIMEOUT=2 prove "sleep 98765"
     [ "$status" -ne 0 ]
-    TRIES=2 run tests/run_tests.sh tests/test_net.c tests/nosuch.bats
+    [[ $output == *"failed: tests/test_net.c: was ended after "*" s, 0 of 2 tests"* ]]
+    [ "${lines[-1]}" = "0 passed, 1 failed, 0 skipped" ]
+    TEST_TIMEOUT=2 prove "! mkdir '$scratch/hung' 2>/dev/null || sleep 98765"
+    [ "$status" -eq 0 ]
+    [[ $output == *"flaky: tests/test_net.c: was ended after "* ]]
+    ! pgrep -f "^sleep 98765$" || false
+}
+
+# seven of them, COMMAND for each, with $name
+seven() {
+    local names='net rng ddp idx tcp log stop' files=()
+    for name in $names; do
+        program "$name" "${1//NAME/$name}"
+        files+=("tests/test_$name.c")
+    done
+    run tests/run_tests.sh "${files[@]}"
+    echo "$output"
+}
+
+@test "up to five files may be flaky" {
+    seven "case NAME in net | rng) ;; *) ! mkdir '$scratch/NAME' 2>/dev/null ;; esac"
+    [ "$status" -eq 0 ]
+    [ "${lines[-2]}" = "flaky: 5 of 7 files" ]
+    [ "${lines[-1]}" = "7 passed, 0 failed, 7 skipped" ]
+}
+
+@test "of more than five that fail none is run again, and the run fails" {
+    seven "case NAME in net) ;; *) ! mkdir '$scratch/NAME' 2>/dev/null ;; esac"
+    [ "$status" -ne 0 ]
+    [[ $output != *"== once more"* ]]
+    [[ $output == *"6 files failed: more than 5 are not run again"* ]]
+    [ "${lines[-1]}" = "1 passed, 6 failed, 7 skipped" ]
+}
+
+@test "what breaks off has failed, and what ends badly after its last test" {
+    prove 'kill -9 $$' # of the program's shell
+    [ "$status" -ne 0 ]
+    [[ $output == *"failed: tests/test_net.c: was ended after"*"0 of 2 tests"* ]]
+    prove 'exit 0'
+    [ "$status" -ne 0 ]
+    [[ $output == *"failed: tests/test_net.c: broke off after 0 of 2 tests"* ]]
+    prove '{ trap "exit 23" EXIT; echo "what it says" >&2; }'
+    [ "$status" -ne 0 ]
+    [[ $output == *"failed: tests/test_net.c: ended with status 23, though its tests passed"*"what it says"* ]]
+}
+
+@test "RERUN=never: chance decides what is tried, so a failure counts" {
+    RERUN=never prove "! mkdir '$scratch/been' 2>/dev/null"
+    [ "$status" -ne 0 ]
+    [[ $output != *"== once more"* ]]
+    [ "${lines[-1]}" = "0 passed, 1 failed, 1 skipped" ]
+    tests/again.sh "$TAP_DIR" # as .ci/run does at its end
+    [ ! -e "$TAP_DIR.again" ]
+}
+
+@test "RERUN=later: the run ends well, and .ci/run knows what to run again" {
+    TAP_DIR=$scratch/ci/check-tcp CHECK=check-tcp RERUN=later prove "! echo more >>'$scratch/times'"
+    [ "$status" -eq 0 ]
+    printf '#!/bin/sh\necho "make $*"; cd %s; TAP_DIR=$TAP_DIR CHECK=check-tcp exec tests/run_tests.sh tests/test_net.c\n' \
+        "$PWD" >"$scratch/make"
+    chmod +x "$scratch/make"
+    PATH=$scratch:$PATH run tests/again.sh "$scratch/ci"
+    [[ $output == *"make -s check-tcp ONLY=tests/test_net.c"* ]]
+    run tests/summary.py "$scratch/ci"
+    [[ $output == *"again: make check-tcp ONLY=tests/test_net.c"* ]]
+    [ "${lines[-1]}" = "0 passed, 1 failed, 1 skipped" ]
+    program net true
+    PATH=$scratch:$PATH run tests/again.sh "$scratch/ci"
+    echo "sampled: part 3" >"$scratch/ci/sampled"
+    run tests/summary.py --slowest "$scratch/ci"
+    [ "$status" -eq 0 ]
+    [[ $output == *"sampled: part 3"* ]]
+    [[ $output == *"slow: "*" s check-tcp/tests/test_net.c"* ]]
+    [ "${lines[-2]}" = "flaky: 1 of 1 files" ]
+}
+
+@test "a check that fails where no test does has failed, with the end of its log" {
+    TAP_DIR=$scratch/ci/test prove true
+    echo 2 >"$scratch/ci/check-tcp.status"
+    seq 100 >"$scratch/ci/check-tcp.log"
+    run tests/summary.py "$scratch/ci"
+    [ "$status" -ne 0 ]
+    [ "${lines[0]}" = "failed: make check-tcp ended with status 2" ]
+    [ "${lines[1]}" = "    81" ]
+    [ "${lines[-1]}" = "1 passed, 1 failed, 1 skipped" ]
+}
+
+@test "a run that was killed has failed tests that did not run" {
+    printf '#!/bin/sh\nkill -9 $$\n' >"$scratch/prove"
+    chmod +x "$scratch/prove"
+    PATH=$scratch:$PATH prove false
+    [ "$status" -ne 0 ]
+    [[ $output == *"failed: tests/test_net.c: broke off after 0 of 0 tests"* ]]
+}
+
+@test "ONLY picks one file; what is not there is a line" {
+    ONLY=tests/test_net.c run tests/run_tests.sh tests/test_rng.c
+    [ "$status" -eq 0 ]
+    [ "$output" = "tests/run_tests.sh: tests/test_net.c is not among these 1 tests" ]
+    ONLY=tests/nosuch.bats run tests/run_tests.sh tests/test_rng.c
     [ "$status" -eq 2 ]
     [ "$output" = "tests/run_tests.sh: there is no test tests/nosuch.bats" ]
+}
+
+@test "no signal is ignored, though nohup starts the tests" {
+    printf '#!/bin/sh\necho 1..1\ntrap "echo ok 1; exit" HUP\nkill -HUP $$\nsleep 1\n' >"$scratch/tests/test_net"
+    chmod +x "$scratch/tests/test_net"
+    run env --ignore-signal=HUP,INT,QUIT tests/run_tests.sh tests/test_net.c
+    echo "$output"
+    [ "$status" -eq 0 ]
+}
+
+@test "five samples of the sanitizers' files hold every file once" {
+    for part in 0 1 2 3 4; do
+        SAMPLE=$part PATH=$scratch:$PATH bash -c 'make() { for word; do case $word in TESTS=*) echo "${word#TESTS=}" ;; esac; done; }
+            export -f make; exec bash tests/sanitize.sh thread "a b c d e f g h i j k l"' | tr ' ' '\n' | grep .
+    done | sort | tr -d '\n' >"$scratch/all"
+    [ "$(cat "$scratch/all")" = abcdefghijkl ]
 }
 
 @test "no test has a line that cannot fail: '! command', unless it is the last, needs an '|| false'" {

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Usage: tests/tap.sh TEST      Runs one test file, C or bats, and prints TAP (for prove).
-# A copy of the TAP goes to $TAP_DIR (build/tap), where tests/summary.sh counts.
+# The TAP is kept in $TAP_DIR (build/tap) for tests/summary.py; its last line holds the seconds, the status and the
+# command that repeats the file. A file that has not ended after TEST_TIMEOUT seconds (1200) is ended, and has failed.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 # The variables of a make above stay; its -j does not: tests that call make would hear of its missing jobserver.
@@ -9,18 +10,27 @@ export MAKEFLAGS
 tap=${TAP_DIR:-build/tap}/$1.tap
 mkdir -p "$(dirname "$tap")"
 case $1 in
-*.c)
-    CMOCKA_MESSAGE_OUTPUT=TAP "${BUILD:-build}/${1%.c}" >"$tap"
-    status=$?
-    sed -i 's/^not ok \([0-9]* # SKIP\)/ok \1/' "$tap" # for cmocka, what is skipped is not ok
-    ;;
+*.c) command=${BUILD:-build}/${1%.c} ;;
 *.bats)
     # shellcheck source=tools/parts.sh
     (. tools/parts.sh && recent_bats >/dev/null) || { echo "Bail out! bats is too old or missing: ./setup.sh" && exit 1; }
-    bats --tap "$1" >"$tap"
-    status=$?
+    command="bats --tap $1"
     ;;
 *) echo "Bail out! $1 is neither C nor bats" && exit 1 ;;
 esac
+
+# Signals are among what is tested: tests start without those that nohup, or a shell's background, ignores. timeout
+# has a process group of its own, so that it ends all of a test; Ctrl-C is handed on to it.
+start=$(date +%s)
+# shellcheck disable=SC2086 # bats is three words
+CMOCKA_MESSAGE_OUTPUT=TAP env --default-signal=HUP,INT,QUIT timeout -k 10 "${TEST_TIMEOUT:-1200}" $command >"$tap" 2>"$tap.err" &
+trap 'kill $!; exit 130' INT HUP TERM
+wait $!
+status=$?
+sed -i 's/^not ok \([0-9]* # SKIP\)/ok \1/' "$tap" # for cmocka, what is skipped is not ok
+once=
+[ "${RERUN:-}" != never ] || once=' once'
+echo "# took $(($(date +%s) - start)) s, status $status$once, again: make ${CHECK:-test} ONLY=$1" >>"$tap"
 cat "$tap"
+cat "$tap.err" >&2
 exit "$status"

@@ -48,7 +48,7 @@ one_line() {
     [ "$(echo "$output" | grep -cE '^node[12] .* idle ')" -eq 2 ]
     eval "$($cluster env)"
     [ "$SLURM_CONF" = "$dir/slurm.conf" ]
-    run -0 timeout 200 srun --nodes=2 sh -c 'echo $SLURM_PROCID $SLURMD_NODENAME'
+    run -0 --separate-stderr timeout 200 srun --nodes=2 sh -c 'echo $SLURM_PROCID $SLURMD_NODENAME'
     [ "$(echo "$output" | sort)" = "0 node1
 1 node2" ]
     for _ in 1 2; do

@@ -1,0 +1,118 @@
+#!/usr/bin/env python3
+"""Usage: summary.py [--failed | --slowest] TAP_DIR      What came of the test files whose TAP lies in TAP_DIR.
+
+First what failed, each test with its last 20 lines and the command that repeats its file; then what was skipped, what was
+flaky, and "N passed, N failed, N skipped". Exit status 1 if anything failed. A file is flaky if it failed, and passed when
+tests/again.sh ran it alone (TAP_DIR.again). More than five files that failed are no bad minutes: none of them is run again,
+and the run fails. A check NAME that failed where no test did (it was not built, say) has left NAME.status beside NAME.log.
+
+  --failed   only prints the paths of the files to be run again
+  --slowest  also says what was sampled (TAP_DIR/sampled), and names the ten files that took longest
+"""
+import pathlib, re, sys
+
+MOST_FLAKY = 5
+LINES = 20
+
+
+class File:
+    """A test file's TAP, which ends with the line that tests/tap.sh adds."""
+
+    def __init__(self, folder, tap):
+        self.path = str(tap.relative_to(folder))[:-len('.tap')]
+        self.name = re.sub(r'.*?(?=tests/)', '', self.path)
+        self.passed, self.skipped, self.failed = 0, [], [] # failed: a title and its lines
+        planned = seen = 0
+        end = None
+        lines = None # of the test that failed last
+        for line in tap.read_text(errors='replace').splitlines():
+            plan = re.match(r'1\.\.(\d+)', line)
+            test = re.match(r'(not )?ok (.*)', line)
+            end = re.match(r'# took (\d+) s, status (\d+)( once)?, again: (.*)', line) or end
+            if plan:
+                planned = int(plan[1])
+            elif test:
+                seen += 1
+                lines = None
+                if re.search(r'# skip', line, re.I) and not test[1]:
+                    self.skipped.append(test[2])
+                elif test[1]:
+                    lines = []
+                    self.failed.append((test[2], lines))
+                else:
+                    self.passed += 1
+            elif lines is not None and line.startswith('#') and not end:
+                lines.append(line)
+        self.seconds, status = (int(end[1]), int(end[2])) if end else (0, None)
+        self.once = bool(end and end[3])
+        self.again = end[4] if end else 'make test ONLY=' + self.name
+        err = tap.with_name(tap.name + '.err')
+        said = err.read_text(errors='replace').splitlines() if err.exists() else []
+        if status in (124, 137):
+            self.failed.append((f'was ended after {self.seconds} s, {seen} of {planned} tests', said))
+        elif seen < planned or planned == 0:
+            self.failed.append((f'broke off after {seen} of {planned} tests', said))
+        elif status != 0 and not self.failed:
+            self.failed.append((f'ended with status {status}, though its tests passed', said))
+        elif self.failed and not self.failed[-1][1]:
+            self.failed[-1][1].extend(said)
+
+
+def read(folder):
+    return {file.path: file for file in (File(folder, tap) for tap in sorted(folder.glob('**/*.tap')))}
+
+
+def checks_that_failed(folder, files):
+    for mark in sorted(folder.glob('*.status')):
+        name = mark.name[:-len('.status')]
+        if not any(f.failed and f.path.startswith(name + '/') for f in files.values()):
+            yield name, mark.read_text().strip(), (folder / (name + '.log')).read_text(errors='replace').splitlines()
+
+
+def show(title, lines):
+    print('failed:', title)
+    for line in lines[-LINES:]:
+        print('   ', line)
+
+
+def main(option, folder):
+    files = read(folder)
+    failed = [f for f in files.values() if f.failed]
+    if option == '--failed':
+        print(*[f.path for f in failed if not f.once] if len(failed) <= MOST_FLAKY else [], sep='\n')
+        return 0
+    others = read(folder.with_name(folder.name + '.again'))
+    flaky = [f for f in failed if not f.once and f.path in others and not others[f.path].failed]
+    broken = [f for f in failed if f not in flaky]
+    if len(flaky) > MOST_FLAKY:
+        broken, flaky = failed, []
+    num_failed = 0
+    for f in broken:
+        for title, lines in f.failed:
+            show(f'{f.name}: {title}', lines)
+            num_failed += 1
+        print('  again:', f.again)
+    for name, status, lines in checks_that_failed(folder, files):
+        show(f'make {name} ended with status {status}', lines)
+        num_failed += 1
+    if len(broken) > MOST_FLAKY:
+        print(f'{len(broken)} files failed: more than {MOST_FLAKY} are not run again')
+    for f in flaky:
+        for title, _ in f.failed:
+            print(f'flaky: {f.name}: {title}: failed ({f.seconds} s), passed alone ({others[f.path].seconds} s)')
+    for f in files.values():
+        for title in f.skipped:
+            print(f'skipped: {f.name}: {title}')
+    if option == '--slowest':
+        print((folder / 'sampled').read_text(), end='')
+        for f in sorted(files.values(), key=lambda f: -f.seconds)[:10]:
+            print(f'slow: {f.seconds} s {f.path}')
+    counted = [others[f.path] if f in flaky else f for f in files.values()]
+    print(f'flaky: {len(flaky)} of {len(files)} files')
+    print(f'{sum(f.passed for f in counted)} passed, {num_failed} failed, {sum(len(f.skipped) for f in counted)} skipped')
+    return num_failed > 0 or not files
+
+
+if __name__ == '__main__':
+    option = sys.argv[1] if len(sys.argv) > 2 else ''
+    sys.exit(main(option, pathlib.Path(sys.argv[-1])))
