@@ -1,13 +1,16 @@
-/* The nccl backend does what every backend does, between GPUs; and in graphs. */
+/* The nccl backend does what every backend does, between GPUs; in graphs, and beside threads. */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "common/base/cuda.h"
+#include "common/base/thread.h"
 #include "tests/collective_cases.h"
 #include "tests/cuda/gpu_ranks.h"
 #include "tests/split_cases.h"
@@ -146,6 +149,62 @@ static void test_graphs_do_not_record_the_host(void **state)
     expect_error(end, 0, "all_reduce #0 of 1 float64 (sum): a graph cannot record what needs the");
 }
 
+typedef struct {
+    int device;
+    Store *store;
+    atomic_bool waited_for; // the first thread waits for its stream
+    float *numbers; // on the device
+} Neighbour;
+
+static void note_wait(void *data)
+{
+    ((Neighbour *)data)->waited_for = true;
+}
+
+static void *write_numbers(void *data)
+{
+    Neighbour *neighbour = data;
+    const float sevens[] = { 7, 7 };
+    CUDA_CHECK(cudaSetDevice(neighbour->device));
+    while (!neighbour->waited_for)
+        usleep(100);
+    CUDA_CHECK(cudaMemcpy(neighbour->numbers, sevens, sizeof sevens, cudaMemcpyHostToDevice));
+    store_set(neighbour->store, "written", "", 0);
+    return NULL;
+}
+
+/* On rank 0 a thread that leaves signals to others, as the watchdog does, has work done on the
+ * device while the main thread waits there for rank 1, which waits for that work. */
+static void neighbour_body(Rank *rank)
+{
+    ProcessGroup pg;
+    pthread_t thread;
+    gpu_rank_join(rank, &pg, "nccl", rank->rank);
+    float got[2] = { 1, 1 }, *numbers = gpu_array_new(got, sizeof got);
+    Neighbour neighbour = { .device = rank->rank, .store = &rank->store };
+    neighbour.numbers = gpu_array_new(got, sizeof got);
+    CUDA_CHECK(cudaStreamSynchronize(compute)); // what is done from here on opens arrays anew
+    if (rank->rank == 0)
+        CHECK(thread_start(&thread, write_numbers, &neighbour) == 0, "no thread");
+    else
+        store_wait(&rank->store, "written");
+    CUDA_CHECK(cudaLaunchHostFunc(compute, note_wait, &neighbour));
+    all_reduce(&pg, numbers, 2, FLOAT32, REDUCE_SUM);
+    gpu_array_read(got, numbers, sizeof got);
+    CHECK(got[0] == 2 && got[1] == 2, "the sums are %g and %g", got[0], got[1]);
+    if (rank->rank == 0)
+        pthread_join(thread, NULL);
+    gpu_array_read(got, neighbour.numbers, sizeof got);
+    CHECK(got[0] == (rank->rank == 0 ? 7 : 1), "beside them is %g", got[0]);
+    process_group_destroy(&pg);
+}
+
+static void test_threads_without_signals(void **state)
+{
+    (void)state;
+    ranks_run_well(2, neighbour_body, NULL);
+}
+
 int main(void)
 {
     setenv("CUDA_STAND_IN_DEVICES", "8", 0);
@@ -155,6 +214,7 @@ int main(void)
         cmocka_unit_test(test_parts_of_any_shape),
         cmocka_unit_test(test_graphs),
         cmocka_unit_test(test_graphs_do_not_record_the_host),
+        cmocka_unit_test(test_threads_without_signals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -88,9 +88,15 @@ static void catch_faults(void)
     const struct sigaction action = { .sa_sigaction = on_fault, .sa_flags = SA_SIGINFO };
     sigaction(SIGSEGV, &action, NULL);
     sigaction(SIGILL, &action, NULL); // what the compiler's checks of kernels end in (nvcc)
-    sigset_t faults; // which threads that leave signals to others may have blocked
+}
+
+/* A thread that leaves signals to others may have blocked them, and a fault would kill it then. */
+static void let_faults_through(void)
+{
+    sigset_t faults;
     sigemptyset(&faults);
     sigaddset(&faults, SIGSEGV);
+    sigaddset(&faults, SIGILL);
     pthread_sigmask(SIG_UNBLOCK, &faults, NULL);
 }
 
@@ -190,6 +196,7 @@ void stand_in_memory_open(int device, const char *work)
         stand_in_memory_close();
         catch_faults(); // cmocka does so, too
     }
+    let_faults_through(); // each time: a thread that rests meanwhile may have opened the device
     open_device = device;
     open_work = work;
 }
