@@ -121,14 +121,25 @@ void ranks_run(int world_size, void (*body)(Rank *rank), void *context, RankEnd 
     waitpid(store, NULL, 0);
 }
 
+/* The rank that did not do well, -1: none; of several the one that a signal has ended, since the
+ * others then say only that it is gone. */
+static int who_failed(int world_size, const RankEnd *end)
+{
+    int failed = -1;
+    for (int i = 0; i < world_size; i++)
+        if (end[i].status != 0 && (failed < 0 || (end[i].status > 128 && end[failed].status < 128)))
+            failed = i;
+    return failed;
+}
+
 void ranks_run_well(int world_size, void (*body)(Rank *rank), void *context)
 {
     RankEnd end[MAX_RANKS];
     ranks_run(world_size, body, context, end);
-    for (int i = 0; i < world_size; i++)
-        if (end[i].status != 0)
-            fail_msg("rank %d of %d: status %d after %.1f s: %s", i, world_size, end[i].status,
-                     end[i].seconds, end[i].errors);
+    const int failed = who_failed(world_size, end);
+    if (failed >= 0)
+        fail_msg("rank %d of %d: status %d after %.1f s: %s", failed, world_size,
+                 end[failed].status, end[failed].seconds, end[failed].errors);
 }
 
 static bool says(const RankEnd *end, const char *text)
