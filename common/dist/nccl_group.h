@@ -46,7 +46,7 @@ typedef struct Nccl {
     pthread_t thread; // nccl_watch.c
     RankWatch watch;
 
-    pthread_mutex_t in_use; // held while NCCL is called, so that it is not aborted meanwhile
+    pthread_mutex_t in_use; // held while NCCL is called: by one thread, and not aborted meanwhile
     bool aborted;
     atomic_bool waiting; // the host is waiting in this backend
 

@@ -37,10 +37,14 @@ static bool is_finished(const Nccl *nccl, const NcclCall *call)
     return result == cudaSuccess;
 }
 
+/* Not while the main thread is in NCCL, and hears of failures itself: newer versions end a call in
+ * ncclCommGetAsyncError, which two threads at once would do twice. */
 static void look_for_failures(Nccl *nccl)
 {
     NcclGroup *group;
     if (nccl->setup != NULL) // its communicator does not exist yet
+        return;
+    if (pthread_mutex_trylock(&nccl->in_use) != 0)
         return;
     LIST_FOREACH(group, &nccl->groups, next)
     {
@@ -49,6 +53,7 @@ static void look_for_failures(Nccl *nccl)
             state != ncclSuccess && state != ncclInProgress)
             snprintf(nccl->failure, sizeof nccl->failure, "%s", ncclGetErrorString(state));
     }
+    pthread_mutex_unlock(&nccl->in_use);
 }
 
 /* Finds the oldest pending call, and fills in this rank's report. */
