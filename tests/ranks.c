@@ -14,9 +14,9 @@
 #include "common/base/log.h"
 #include "common/dist/store_server.h"
 
-#define RANKS_SECONDS 300 // who is there for longer hangs
+#define RANKS_SECONDS 900 // who is there for longer hangs
 
-#define TIMEOUT 60.0
+#define TIMEOUT 300.0
 
 static double timeout = TIMEOUT; // of the ranks' calls to each other
 
@@ -147,11 +147,11 @@ static bool says(const RankEnd *end, const char *text)
     return end->status == EXIT_FAILURE && strstr(end->errors, text) != NULL;
 }
 
-/* The first rank that has not stopped, and says something else; -1: none. */
+/* The first rank that has neither stopped nor been killed, and says something else; -1: none. */
 static int who_says_else(int world_size, const RankEnd *end, const char *text)
 {
     for (int i = 0; i < world_size; i++)
-        if (end[i].status != 128 + SIGSTOP && !says(&end[i], text))
+        if (end[i].status < 128 && !says(&end[i], text))
             return i;
     return -1;
 }
@@ -161,7 +161,7 @@ double ranks_run_into_timeout(int world_size, double seconds, void (*body)(Rank 
 {
     timeout = seconds;
     ranks_run(world_size, body, context, end);
-    while (who_says_else(world_size, end, text) >= 0 && timeout < 10) {
+    while (who_says_else(world_size, end, text) >= 0 && timeout < 60) {
         timeout *= 5;
         ranks_run(world_size, body, context, end);
     }

@@ -5,13 +5,13 @@
 #include "common/dist/process_group.h"
 
 #define MAX_RANKS 64
-#define AT_ONCE 30.0 // seconds: far from the timeout of 60, and busy machines are slow
+#define AT_ONCE 150.0 // seconds: far from the timeout of 300, and busy machines are slow
 
 /* What a child is given. */
 typedef struct {
     int rank, world_size;
     Store store; // connected
-    Args args; // backend tcp, timeout 60 s; a test may change them before it forms a group
+    Args args; // backend tcp, timeout 300 s; a test may change them before it forms a group
     void *context; // the test's own, as in the parent when the child was forked
 } Rank;
 
@@ -23,15 +23,15 @@ typedef struct {
 } RankEnd;
 
 /* Runs body in world_size children; one that returns ends with status 0. Children still there after
- * five minutes, and stopped ones as soon as all others have ended, are killed. */
+ * a quarter of an hour, and stopped ones as soon as all others have ended, are killed. */
 void ranks_run(int world_size, void (*body)(Rank *rank), void *context, RankEnd end[MAX_RANKS]);
 
 /* The same for bodies that are expected to do well: fails the test, showing the errors, if not. */
 void ranks_run_well(int world_size, void (*body)(Rank *rank), void *context);
 
 /* The same for bodies that only a timeout ends, after `seconds`: all ranks that have not stopped
- * must say text. On a machine that stands still for as long, ranks look lost that are not: then
- * again, with more time. Returns the timeout of the last run. */
+ * and were not killed must say text. On a machine that stands still for as long, ranks look lost
+ * that are not: then again, with more time. Returns the timeout of the last run. */
 double ranks_run_into_timeout(int world_size, double seconds, void (*body)(Rank *rank),
                               void *context, const char *text, RankEnd end[MAX_RANKS]);
 

@@ -21,8 +21,6 @@
 #include "common/dist/tcp_mesh.h"
 #include "tests/ranks.h"
 
-#define SECONDS 150 // 64 ranks on two cores that others use, too
-
 /* What a rank has sent, in all. */
 typedef struct {
     uint64_t bytes, messages;
@@ -96,7 +94,6 @@ static void expect_doubling(ProcessGroup *pg, size_t count)
 static void many_body(Rank *rank)
 {
     ProcessGroup pg;
-    rank->args.timeout = SECONDS;
     rank_join(rank, &pg);
     const size_t n = (size_t)pg.world_size, few[] = { 1, 7, 1001 };
     for (size_t i = 0; i < sizeof few / sizeof few[0]; i++)
@@ -126,7 +123,6 @@ static void limited_body(Rank *rank)
     const struct rlimit *limit = rank->context;
     SYS_CHECK(setrlimit(RLIMIT_NOFILE, limit));
     ProcessGroup pg;
-    rank->args.timeout = SECONDS;
     rank_join(rank, &pg);
     const Mesh *mesh = pg.state; // the backend's state begins with it
     for (int peer = 0; peer < pg.world_size; peer++)
