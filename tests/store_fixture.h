@@ -17,7 +17,7 @@
 #include "common/dist/store_server.h"
 #include "tests/store_requests.h"
 
-#define TIMEOUT 30.0 // seconds
+#define TIMEOUT 300.0 // seconds
 
 typedef struct {
     StoreServer *server;

@@ -19,7 +19,7 @@
 #include "common/dist/store.h"
 #include "common/dist/store_server.h"
 
-#define TIMEOUT 60.0 // seconds
+#define TIMEOUT 300.0 // seconds
 
 typedef struct {
     StoreServer *server;
@@ -273,7 +273,7 @@ static void test_killed_waiter_is_forgotten(void **state)
     Fixture *f = *state;
     const pid_t child = fork();
     if (child == 0) {
-        alarm(300);
+        alarm(900);
         Store store;
         if (!store_connect(&store, "localhost", f->port, TIMEOUT))
             _exit(1);
@@ -294,7 +294,7 @@ static void test_killed_waiter_is_forgotten(void **state)
 
 int main(void)
 {
-    alarm(300); // nothing here may hang
+    alarm(900); // nothing here may hang
     const struct CMUnitTest tests[] = {
         with_fresh_store(test_values_come_back_as_they_are),
         with_fresh_store(test_largest_key_and_value),

@@ -69,7 +69,7 @@ static void test_descriptors_are_kept_free(void **state)
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
     const pid_t crowd = fork();
     if (crowd == 0) {
-        alarm(300);
+        alarm(900);
         for (int i = 0; i < 2 * LIMIT; i++) {
             const int fd = net_connect("127.0.0.1", port, deadline());
             net_send(fd, BYTES(VALIDATE PING("ping")), deadline());
@@ -200,7 +200,7 @@ static void test_no_descriptors_left(void **state)
     char byte = 0;
     const pid_t crowd = fork();
     if (crowd == 0) {
-        alarm(300);
+        alarm(900);
         if (read(come[0], &byte, 1) == 1)
             for (int i = 0; i < 40; i++)
                 connect_stranger(f);
@@ -241,7 +241,7 @@ static void test_no_descriptors_left(void **state)
 
 int main(void)
 {
-    alarm(300); // nothing here may hang
+    alarm(900); // nothing here may hang
     const struct CMUnitTest tests[] = {
         with_server(test_crowds_come_and_go),        with_server(test_the_silent_make_room),
         with_server(test_descriptors_are_kept_free), with_server(test_requests_share_the_memory),

@@ -20,7 +20,7 @@
 #include "common/dist/store_protocol.h"
 #include "common/dist/store_server.h"
 
-#define TIMEOUT 60.0 // seconds, for a reply
+#define TIMEOUT 300.0 // seconds, for a reply
 enum { MAX_RECORDS = 512, MAX_CONNECTIONS = 16 };
 
 typedef struct {
@@ -198,7 +198,7 @@ static void test_serving_process_counts_workers(void **state)
 
 int main(void)
 {
-    alarm(300); // nothing here may hang
+    alarm(900); // nothing here may hang
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_clients_of_libuv_server),
         cmocka_unit_test(test_clients_of_legacy_server),

@@ -242,7 +242,7 @@ static void test_random_requests(void **state)
 
 int main(void)
 {
-    alarm(300); // nothing here may hang
+    alarm(900); // nothing here may hang
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_nonsense_is_hung_up_on),
         cmocka_unit_test(test_absurd_lengths_are_hung_up_on_at_once),

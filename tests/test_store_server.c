@@ -127,7 +127,7 @@ static void test_forked_copies_keep_nothing_open(void **state)
     assert_int_equal(net_recv(stranger, echo, 4, deadline()), 0);
     const pid_t child = fork();
     if (child == 0) {
-        alarm(300);
+        alarm(900);
         pause();
         _exit(0);
     }
@@ -151,7 +151,7 @@ static void test_port_in_use_is_an_error(void **state)
 
 int main(void)
 {
-    alarm(300); // nothing here may hang
+    alarm(900); // nothing here may hang
     const struct CMUnitTest tests[] = {
         with_server(test_one_byte_at_a_time),
         with_server(test_conversations_broken_off_anywhere),

@@ -264,7 +264,7 @@ static void test_who_set_a_watched_key_is_missed(void **state)
 
 int main(void)
 {
-    alarm(300); // nothing here may hang
+    alarm(900); // nothing here may hang
     const struct CMUnitTest tests[] = {
         with_service(test_requests_in_pieces_of_any_size),
         with_service(test_nothing_happens_before_a_request_is_whole),
