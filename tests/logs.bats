@@ -27,7 +27,7 @@ told() {
 @test "DDP_LOG=store,distributed: who serves, who came, who waits for whom" {
     cat >late.sh <<'END'
 #!/bin/sh
-[ "$RANK" = 0 ] || timeout 100 sh -c "until grep -q 'store: waiting for key' told; do sleep 0.05; done"
+[ "$RANK" = 0 ] || timeout 300 sh -c "until grep -q 'store: waiting for key' told; do sleep 0.05; done"
 exec "$@"
 END
     DDP_LOG=store,distributed told "$repo/03_torchrun_env/ddprun" --nproc-per-node 2 sh late.sh \

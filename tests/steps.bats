@@ -177,7 +177,7 @@ agree() {
     for signal in TERM KILL; do
         02_multi_gpu_spawn/run.sh 2 --epochs 1000 --checkpoint-dir "$scratch" >"$scratch/said.$signal" 2>&1 3>&- &
         parent=$!
-        timeout 100 sh -c 'until grep -q "^.CPU0. Epoch" "$0" && grep -q "^.CPU1. Epoch" "$0"; do sleep 0.05; done' "$scratch/said.$signal"
+        timeout 300 sh -c 'until grep -q "^.CPU0. Epoch" "$0" && grep -q "^.CPU1. Epoch" "$0"; do sleep 0.05; done' "$scratch/said.$signal"
         children=$(pgrep -P $parent)
         kill -$signal $parent
         wait $parent || true

@@ -96,7 +96,7 @@ linear_random.safetensors" ]
     printf '#!/bin/sh\ntrap "exit 1" USR1\necho up\nwhile :; do sleep 0.1; done\n' >"$BATS_TEST_TMPDIR/job"
     chmod +x "$BATS_TEST_TMPDIR/job"
     05_fault_tolerance/restart.sh "$BATS_TEST_TMPDIR/job" >"$BATS_TEST_TMPDIR/said" 2>&1 3>&- &
-    timeout 100 sh -c 'until grep -q up "$0"; do sleep 0.1; done' "$BATS_TEST_TMPDIR/said"
+    timeout 300 sh -c 'until grep -q up "$0"; do sleep 0.1; done' "$BATS_TEST_TMPDIR/said"
     kill -TERM $!
     status=0
     wait $! || status=$?

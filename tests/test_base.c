@@ -128,7 +128,7 @@ static void test_watchdog(void **state)
     assert_int_equal(child_run(keep_waiting, (double[]){ 1000, 0 }), 0);
     assert_int_equal(child_run(keep_waiting, (double[]){ 1000, 0.01 }), 0);
     assert_string_equal(err, "");
-    assert_int_equal(child_run(keep_waiting, (double[]){ 0.05, 20 }), 1);
+    assert_int_equal(child_run(keep_waiting, (double[]){ 0.05, 300 }), 1);
     assert_non_null(strstr(err, "the call did not end within 0.05 s: start the others\n"));
 }
 

@@ -237,7 +237,7 @@ static void nonsense_body(Rank *rank)
     if (rank->rank == 1) {
         // The mesh is what the backend's state begins with.
         const int fd = ((Mesh *)pg.state)->peer[0].notices;
-        SYS_CHECK(net_send(fd, &nonsense->notice, sizeof(Notice), seconds_now() + 10));
+        SYS_CHECK(net_send(fd, &nonsense->notice, sizeof(Notice), seconds_now() + 200));
         raise(SIGSTOP);
     }
     sum(&pg);

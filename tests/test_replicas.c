@@ -38,7 +38,7 @@ static void trainer_init(Trainer *t, const char *model, int rank, int world_size
     args_defaults(&t->args, model);
     t->args.num_samples = 256;
     t->args.threads = 1;
-    t->args.timeout = 120;
+    t->args.timeout = 600;
     log_set_rank(rank, world_size);
     device_init(&t->device, &t->args, rank);
     process_group_init(&t->pg, &t->args, "localhost", port, rank, world_size, t->device.place);
@@ -140,7 +140,7 @@ static void run_ranks(const char *model, int world_size, void (*check)(Trainer *
         const pid_t pid = fork();
         SYS_CHECK(pid);
         if (pid == 0) {
-            alarm(300);
+            alarm(900);
             static Trainer trainer;
             trainer_init(&trainer, model, rank, world_size, port);
             check(&trainer);

@@ -15,7 +15,7 @@
 #include "tests/checkpoint_run.h"
 #include "tests/ranks.h"
 
-enum { NUM_KILLS = 12, PATIENCE = 60 };
+enum { NUM_KILLS = 12, PATIENCE = 300 };
 
 static ProcessGroup alone = { .world_size = 1 }; // of which only the rank is looked at
 

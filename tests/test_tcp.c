@@ -17,7 +17,7 @@
 #include "common/dist/observer.h"
 #include "tests/ranks.h"
 
-#define PATIENCE 60.0 // seconds
+#define PATIENCE 200.0 // seconds
 #define CROWD 300 // connections
 #define LARGE 300000 // floats; more than the kernel keeps for a rank that does not read
 
