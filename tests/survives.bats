@@ -23,8 +23,12 @@ losses() {
 @test "killed at any moment, the run ends with the bytes of one that never was" {
     options="--model linear --epochs 150 --momentum 0.9 --save-every 50 --save-every-steps 20"
     undisturbed "$OUT/straight" 2 $options --save-every-steps 0
-    MOST_KILLS=3 disturbed "$OUT/killed" 2 $options
-    [ "$kills" -ge 1 ] # 3, unless this test was kept waiting until the run was over
+    for _ in 1 2 3 4 5; do # one is enough, unless this test is kept waiting until its end
+        rm -rf "$OUT/killed"
+        MOST_KILLS=3 disturbed "$OUT/killed" 2 $options
+        [ "$kills" -eq 0 ] || break
+    done
+    [ "$kills" -ge 1 ]
     grep -q 'resumes from .*: epoch ' "$OUT/said"
     cmp "$OUT/straight/linear_random.safetensors" "$OUT/killed/linear_random.safetensors"
     cmp "$OUT/straight/epoch_101.safetensors" "$OUT/killed/epoch_101.safetensors"
