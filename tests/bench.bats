@@ -84,7 +84,7 @@ figure() {
     export TMPDIR=$OUT/tmp
     UNIT=us says other 3 3 3
     suite "'ours': '$OUT/ours', 'absent': '$OUT/absent', 'torch': 'env {python} x.py', 'unbuilt': 'sh {build}/no', 'fails': '$OUT/fails',
-        'hangs': '$OUT/hangs', 'strange': '$OUT/strange', 'silent': '$OUT/silent', 'other': '$OUT/other'" "turns=2, timeout=1.5"
+        'hangs': '$OUT/hangs', 'strange': '$OUT/strange', 'silent': '$OUT/silent', 'other': '$OUT/other'" "turns=2, timeout=10"
     bench
     [ "$status" -eq 1 ]
     [ "$(left_over)" -eq 0 ]
@@ -93,7 +93,7 @@ figure() {
     [[ $output == *"Not measured: torch: no PyTorch here: tests/torch/venv.sh gets it."* ]]
     [[ $output == *"Not measured: unbuilt: no $BUILD/no here."* ]]
     [[ $output == *"**Failed**: fails: status 7: disk full"* ]]
-    [[ $output == *"**Failed**: hangs: not done after 1.5 s, and killed"* ]]
+    [[ $output == *"**Failed**: hangs: not done after 10 s, and killed"* ]]
     [[ $output == *'**Failed**: strange: not understood: {"case": 4}'* ]]
     [[ $output == *"**Failed**: silent: it printed no figure"* ]]
     [[ $output == *"**Failed**: other: sum is in us, where others have ms"* ]]
