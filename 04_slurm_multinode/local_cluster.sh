@@ -78,7 +78,7 @@ up() {
     for program in slurmctld slurmd munged; do
         command -v $program >/dev/null || die "there is no $program here: ./setup.sh --slurm gets it"
     done
-    [ "$(daemons | wc -l)" -ne 4 ] || ! wait_for 30 "$nodes_are_ready" || return 0
+    [ "$(daemons | wc -l)" -ne 4 ] || ! wait_for 120 "$nodes_are_ready" || return 0
     [ ! -e "$SLURM_CONF" ] || stop # of one that was killed, or this machine was switched off
     mkdir -m 700 "$dir" || die 'DDP_CLUSTER_DIR may name another folder, which is not there yet'
     trap 'stop; exit 1' INT TERM HUP
@@ -90,10 +90,10 @@ up() {
     start munged munged --force --key-file="$dir/munge.key" --socket="$dir/munge.socket" \
         --pid-file="$dir/munged.pid" --log-file="$dir/munged.log" --seed-file="$dir/munge.seed"
     start slurmctld slurmctld -f "$SLURM_CONF"
-    wait_for 30 "$controller_answers" || fail slurmctld
+    wait_for 120 "$controller_answers" || fail slurmctld
     start node1 slurmd -f "$SLURM_CONF" -N node1
     start node2 slurmd -f "$SLURM_CONF" -N node2
-    wait_for 30 "$nodes_are_ready" || fail "$(sinfo -h -N -o '%N %T' | awk '!/idle/ { print $1; exit }')"
+    wait_for 120 "$nodes_are_ready" || fail "$(sinfo -h -N -o '%N %T' | awk '!/idle/ { print $1; exit }')"
 }
 
 run() {

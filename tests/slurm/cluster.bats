@@ -122,8 +122,10 @@ one_line() {
     $cluster up 3>&-
     eval "$($cluster env)"
     kill -KILL "$(cat "$dir/node2.pid")"
+    pretend_train "$(up_before 0 1)
+exec $repository/04_slurm_multinode/train --model linear --timeout 5"
     run timeout 300 04_slurm_multinode/submit.sh --output="$OUT/log" --error="$OUT/log" \
-        04_slurm_multinode/train.slurm --model linear --timeout 5 3>&-
+        "$OUT/04/train.slurm" 3>&-
     echo "$output"
     [ "$status" -ne 0 ]
     [ "$status" -ne 124 ]

@@ -53,7 +53,7 @@ has_losses_of() {
 
 @test "a job that never fits is refused at once, not queued for ever" {
     for much in --nodes=3 --ntasks-per-node=17; do
-        run -1 timeout 60 sbatch --parsable $much "$step/train.slurm"
+        run -1 timeout 200 sbatch --parsable $much "$step/train.slurm"
         [[ $output == *"Batch job submission failed: "* ]]
     done
 }
@@ -152,7 +152,8 @@ exit $1'
 }
 
 @test "a rank that never comes is named within the timeout" {
-    pretend_train "[ \$SLURM_PROCID != 1 ] || exec sleep 1000
+    pretend_train "$(up_before 0 2 3)
+[ \$SLURM_PROCID != 1 ] || exec sleep 1000
 exec $step/train --model linear --timeout 6 --epochs 1"
     job 1 "$OUT/04/train.slurm"
     # By the first to end at least: then srun ends all.

@@ -43,6 +43,13 @@ agree() {
     paste "$1" "$2" | awk 'NF != 2 || ($1 - $2) ^ 2 > 1e-8 { print; bad = 1 } END { exit bad || NR == 0 }'
 }
 
+# up_before RANK...: for a pretended train, lines of shell that wait for these ranks: none of them is late
+# for the others, however busy the machine is.
+up_before() {
+    echo 'touch "$OUT/up_$SLURM_PROCID"'
+    echo "for rank in $*; do until [ -e \"\$OUT/up_\$rank\" ]; do sleep 0.1; done; done"
+}
+
 # A step 04 of its own in $OUT/04, whose train is the shell script TEXT.
 pretend_train() {
     mkdir "$OUT/04"
