@@ -257,13 +257,13 @@ def timeouts():
                 client.set("missing", b"late")  # of no interest to anybody now
                 assert client.get("k") == b"v" and client.delete_key("missing")
                 client.close()
-            impatient = TorchClient(host.port, 1)
+            impatient = TorchClient(host.port, 5)
             try:
                 impatient.get("missing")
                 assert False, "there is nothing to get"
             except dist.DistStoreError:
                 pass
-            died = subprocess.run([PEER, "client", "127.0.0.1", str(host.port), "1"], text=True,
+            died = subprocess.run([PEER, "client", "127.0.0.1", str(host.port), "5"], text=True,
                                   input="wait missing\n", capture_output=True, timeout=PATIENCE)
             assert died.returncode == 1 and died.stderr.count("\n") == 1, died
             assert "missing" in died.stderr and died.stdout == "", died
