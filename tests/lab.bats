@@ -2,7 +2,7 @@
 # make lab-...: the program before a step is laid out, and what the learner makes of it is judged.
 
 setup() {
-    export LAB=$BATS_TEST_TMPDIR/lab
+    export LAB=$BATS_TEST_TMPDIR/lab LAB_SECONDS=600 # as many as a busy machine may want
 }
 
 # judge STATUS [STEP]: what tools/lab.sh says of the lab.
