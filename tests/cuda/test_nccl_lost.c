@@ -13,7 +13,7 @@
 #include "common/base/cuda.h"
 #include "tests/cuda/gpu_ranks.h"
 
-#define TIMEOUT 12 // a quarter of it is how long a rank may be silent
+#define TIMEOUT 12 // at first; a quarter of it is how long a rank may be silent
 #define NUMEL 1000
 #define OURS "all_reduce #1 of 1000 float32 (sum)"
 
@@ -40,7 +40,7 @@ static void stop_there(ProcessGroup *pg, float *numbers)
 static void stay_away(ProcessGroup *pg, float *numbers)
 {
     (void)pg, (void)numbers;
-    sleep(100);
+    sleep(1000);
 }
 
 static void wait_for_a_message(ProcessGroup *pg, float *numbers)
@@ -53,7 +53,6 @@ static void wait_for_a_message(ProcessGroup *pg, float *numbers)
 static void body(Rank *rank)
 {
     Misdeed *const *misdeed = rank->context;
-    rank->args.timeout = TIMEOUT;
     ProcessGroup pg;
     gpu_rank_join(rank, &pg, "nccl", rank->rank);
     const float zeros[NUMEL] = { 0 };
@@ -67,33 +66,40 @@ static void body(Rank *rank)
     process_group_destroy(&pg);
 }
 
-/* How all but rank 1 must end, and rank 1 too if it is there to be told. */
-static void expect_end(Misdeed *misdeed, bool tells_rank_1, const char *text)
+/* How all but rank 1 must end, and rank 1 too if it is there to be told. Returns the timeout. */
+static double expect_end(Misdeed *misdeed, bool tells_rank_1, const char *text,
+                         RankEnd end[MAX_RANKS])
 {
-    RankEnd end[MAX_RANKS];
-    ranks_run(3, body, &misdeed, end);
+    const double timeout = ranks_run_into_timeout(3, TIMEOUT, body, &misdeed, text, end);
     for (int rank = 0; rank < 3; rank++) {
         if (rank == 1 && !tells_rank_1)
             continue;
         expect_error(end, rank, text);
         assert_null(strstr(end[rank].errors, "goes on")); // with what a broken sum has left
-        assert_true(end[rank].seconds < 5 * TIMEOUT); // with much time for a busy machine
+        assert_true(end[rank].seconds < timeout + AT_ONCE);
     }
+    return timeout;
 }
 
 static void test_dead_and_stopped_ranks(void **state)
 {
     (void)state;
-    expect_end(die_there, false, "rank 1 is gone: no sign of life for ");
-    expect_end(stop_there, false, "during " OURS);
+    RankEnd end[MAX_RANKS];
+    expect_end(die_there, false, "rank 1 is gone: no sign of life for ", end);
+    expect_end(stop_there, false, "during " OURS, end);
 }
 
 static void test_rank_that_stays_away(void **state)
 {
     (void)state;
-    expect_end(stay_away, true, " missing in " OURS " after 12 s: it does not make this call");
+    RankEnd end[MAX_RANKS];
+    char text[128];
+    const double timeout = expect_end(stay_away, true, " missing in " OURS " after ", end);
+    snprintf(text, sizeof text, " after %g s: it does not make this call", timeout);
+    for (int rank = 0; rank < 3; rank++)
+        expect_error(end, rank, text);
     // Whoever's time is over first names the other.
-    expect_end(wait_for_a_message, true, "recv #1 of 10 float32 from rank 0");
+    expect_end(wait_for_a_message, true, "recv #1 of 10 float32 from rank 0", end);
 }
 
 /* The store in rank 0's process, as without a launcher that serves one. */
@@ -109,7 +115,6 @@ static void own_store_body(Rank *rank)
     store_free(&rank->store);
     rank->store = *store;
     Misdeed *const *misdeed = rank->context;
-    rank->args.timeout = TIMEOUT;
     ProcessGroup pg;
     gpu_rank_join(rank, &pg, "nccl", rank->rank);
     if (rank->rank == 0)
@@ -128,18 +133,18 @@ static void test_the_rank_that_serves_the_store(void **state)
     expect_error_at_once(end, 1, "serves");
     assert_null(strstr(end[1].errors, " any more")); // as of one that is silent
     misdeed = stop_there;
-    ranks_run(2, own_store_body, &misdeed, end);
-    // Or "no answer within 12 s", where a question was under way here.
+    ranks_run_into_timeout(2, TIMEOUT, own_store_body, &misdeed, " answer", end);
+    // Or "no answer within ...", where a question was under way here.
     if (strstr(end[1].errors, "no answer within") == NULL)
         expect_error(end, 1, "rank 0 is gone: the store that it serves does not answer any more");
-    expect_error(end, 1, " answer");
     misdeed = stay_away; // it is told, and does not end before the other knows
-    ranks_run(2, own_store_body, &misdeed, end);
-    for (int rank = 0; rank < 2; rank++)
-        expect_error(
-            end, rank,
-            rank == 1 ? "fatal: rank 0 is missing in barrier #0 after 12 s: it does not make"
-                      : "fatal: the others gave up waiting for this rank, which was missing in ");
+    char text[128];
+    const double timeout =
+        ranks_run_into_timeout(2, TIMEOUT, own_store_body, &misdeed, " missing in ", end);
+    snprintf(text, sizeof text,
+             "fatal: rank 0 is missing in barrier #0 after %g s: it does not make", timeout);
+    expect_error(end, 1, text);
+    expect_error(end, 0, "fatal: the others gave up waiting for this rank, which was missing in ");
     expect_error(end, 1, "NCCL stand-in: aborted");
 }
 
@@ -151,16 +156,17 @@ static void innocent(ProcessGroup *pg, float *numbers)
 static void test_failure_that_nccl_reports(void **state)
 {
     (void)state;
+    RankEnd end[MAX_RANKS];
     setenv("NCCL_STAND_IN_ERROR", "2", 1);
     expect_end(innocent, true,
-               "NCCL failed during " OURS ": remote process exited or there was a network error");
+               "NCCL failed during " OURS ": remote process exited or there was a network error",
+               end);
     unsetenv("NCCL_STAND_IN_ERROR");
 }
 
 static void differing_body(Rank *rank)
 {
     rank->args.check_collectives = true;
-    rank->args.timeout = TIMEOUT;
     ProcessGroup pg;
     gpu_rank_join(rank, &pg, "nccl", rank->rank);
     float number = 0;
