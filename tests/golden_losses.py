@@ -67,7 +67,7 @@ def compare(name, program, data_dir):
 
     with tempfile.TemporaryDirectory() as scratch:
         command = [program] + ranks + options(goldens[0], scratch, data_dir)
-        done = subprocess.run(command, capture_output=True, text=True, timeout=900)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=3600)
         if done.returncode != 0:
             sys.exit("%s\nexit status %d\n%s" % (" ".join(command), done.returncode, done.stderr))
         for rank, golden in goldens.items():
