@@ -168,6 +168,23 @@ signalled() {
     [ -z "$output" ]
 }
 
+# As timeout(1) asks, which sends each signal to its child and then to its group: the second may come
+# when the ranks have ended, and the launcher is about to.
+@test "asked to end again and again, it ends as if it had been asked once" {
+    for ddprun in 03_torchrun_env/ddprun 05_fault_tolerance/ddprun; do
+        $ddprun --nproc-per-node 2 sh -c 'trap "exit 75" TERM; sleep 100 & touch $OUT/up_$RANK; wait' \
+            > "$OUT/log" 2>&1 3>&- &
+        local launcher=$!
+        await test -e "$OUT/up_0" -a -e "$OUT/up_1"
+        while kill -TERM "$launcher" 2> /dev/null; do :; done # at every moment until it is gone
+        status=0
+        wait "$launcher" || status=$?
+        [ "$status" -eq 75 ]
+        [ ! -s "$OUT/log" ]
+        rm "$OUT"/up_*
+    done
+}
+
 @test "Ctrl-C passes on, a second one kills at once" {
     run -0 python3 - <<EOF
 import os, signal, subprocess, time

@@ -68,6 +68,10 @@ void workers_free(Workers *workers)
 {
     kill(workers->watcher, SIGKILL);
     waitpid(workers->watcher, NULL, 0);
+    // timeout(1), for one, sends a request twice, and the second may come only now. It asks for no
+    // more than the first, and must not kill us in the end, for the status is that of the ranks.
+    if (workers->request != 0)
+        signal(workers->request, SIG_IGN);
     sigprocmask(SIG_SETMASK, &workers->old_mask, NULL);
     munmap(workers->worker, (size_t)workers->num_workers * sizeof *workers->worker);
 }

@@ -38,7 +38,8 @@ typedef struct {
 
 /* From here on requests to end (SIGINT, SIGTERM, SIGHUP, SIGQUIT, and SIGUSR1, by which Slurm's
  * --signal announces the time limit; unless ignored) are only noticed by workers_wait; workers_free
- * undoes this. */
+ * undoes this, but for the request that was the last to be noticed: the process is about to end, and
+ * ignores another one of the kind. */
 void workers_init(Workers *workers, int num_workers);
 void workers_free(Workers *workers);
 
