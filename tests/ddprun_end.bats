@@ -139,11 +139,13 @@ is_zombie() {
     mkdir -p "$TMPDIR"
 }
 
-# signalled SIGNAL SCRIPT: starts two ranks, signals the launcher once both are up.
+# signalled SIGNAL SCRIPT: starts two ranks, signals the launcher once both are up. The launcher itself:
+# timeout(1) in between would send the signal twice, or, where it has not had the processor since its
+# fork, end without passing it on.
 signalled() {
     local signal=$1
     shift
-    timeout 200 03_torchrun_env/ddprun --nproc-per-node 2 sh -c "$1"' & touch $OUT/up_$RANK; wait' \
+    03_torchrun_env/ddprun --nproc-per-node 2 sh -c "$1"' & touch $OUT/up_$RANK; wait' \
         > "$OUT/log" 2>&1 3>&- &
     local launcher=$!
     await test -e "$OUT/up_0" -a -e "$OUT/up_1"
