@@ -102,12 +102,13 @@ number() {
     kill -l "$1"
 }
 
-# Starts a job in the background with the usual signals, as from a terminal: a shell's "&" has
-# SIGINT ignored. Sets job, its process.
+# Starts a job in the background with the usual signals, as from a terminal: a shell's "&" has SIGINT
+# ignored, and nohup, under which the tests may run, SIGHUP. Sets job, its process.
 start_job() {
     rm -f "$OUT/said" # the job before this one's
     python3 -c 'import os, signal, sys
-signal.signal(signal.SIGINT, signal.SIG_DFL)
+for number in signal.SIGINT, signal.SIGHUP:
+    signal.signal(number, signal.SIG_DFL)
 os.execvp(sys.argv[1], sys.argv[1:])' "$@" >"$OUT/said" 2>&1 3>&- &
     job=$!
     for rank in 0 1; do
