@@ -75,12 +75,12 @@ traffic() {
     MASTER_PORT=$(free_port)
     for rank in 0 2 3; do
         RANK=$rank LOCAL_RANK=$((rank % 2)) LOCAL_WORLD_SIZE=2 GROUP_RANK=$((rank / 2)) \
-            timeout 200 04_slurm_multinode/train --max-steps 1 $options --timeout 3 >"$OUT/$rank" 2>&1 3>&- &
+            timeout 200 04_slurm_multinode/train --max-steps 1 $options --timeout 10 >"$OUT/$rank" 2>&1 3>&- &
     done
     wait
     for rank in 0 2 3; do
         grep "fatal" "$OUT/$rank"
-        grep -q "^\[rank $rank/4\] fatal: rank 1 of 4 did not come within 3 s$" "$OUT/$rank"
+        grep -q "^\[rank $rank/4\] fatal: rank 1 of 4 did not come within 10 s$" "$OUT/$rank"
     done
 }
 
@@ -172,7 +172,7 @@ os.execvp(sys.argv[1], sys.argv[1:])' 04_slurm_multinode/nodes_here.sh 2 2 sh -c
 
 @test "a rank whose address the others cannot reach is named within the timeout" {
     master=10.77.0.1
-    train="04_slurm_multinode/train --max-steps 1 $options --timeout 3"
+    train="04_slurm_multinode/train --max-steps 1 $options --timeout 10" # in which four ranks start
     for interface in blind:10.79.0.1 lo:127.0.0.1; do
         on_hosts GLOO_SOCKET_IFNAME=${interface%:*} '' "$train"
         [ "$status" -eq 1 ]
