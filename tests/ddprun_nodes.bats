@@ -201,7 +201,7 @@ over" ]
     port=$(free_port)
     SECONDS=0
     strange_agent "$port" fails > "$OUT/node_1" 2>&1 3>&- &
-    run -1 ddprun --nnodes 2 --master-port "$port" --rdzv-conf keep_alive_interval=0.2 sleep 1000
+    run -1 ddprun --nnodes 2 --master-port "$port" --rdzv-conf keep_alive_interval=0.2,keep_alive_max_attempt=1000 sleep 1000
     wait $!
     [ "$(cat "$OUT/node_1")" = "[1, 3, 1, 3]" ]
     [[ $output == *"node 1 has hung up before the job was over"* ]]
