@@ -64,7 +64,7 @@ time.sleep(1000)' "$PORT" > "$OUT/other" 3>&- &
 }
 
 @test "an agent left over from a job at this port ends when it wakes up; the next job is left alone" {
-    CONF=$CONF,keep_alive_max_attempt=6
+    CONF=$CONF,keep_alive_max_attempt=20
     agent host sh -c "$worker"
     await world 1
     agent stale sh -c "$worker"
@@ -145,7 +145,7 @@ nobody_of() {
             rm -f "$OUT"/up_*
             for node in 0 1; do
                 "$DDPRUN" --nnodes 2 --node-rank $node --master-port "$PORT" --max-restarts 9 \
-                    --rdzv-conf keep_alive_interval=0.5,keep_alive_max_attempt=7 \
+                    --rdzv-conf keep_alive_interval=0.5,keep_alive_max_attempt=20 \
                     sh -c 'touch $OUT/up_$RANK; exec sleep 1000' > "$OUT/$node" 2>&1 3>&- &
                 pid[$node]=$!
             done
