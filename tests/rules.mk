@@ -11,7 +11,8 @@ BENCHED       := $(BUILD)/bench/checkpoints $(BUILD)/bench/rows # tests/bench_sm
 TORCH_PEERS   := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/torch/*.c)) # what tests/torch/*.py start
 THREADED      := $(patsubst %,tests/test_%.c,net store* tcp shared_memory collectives process_group split hierarchy fixed_all_reduce mismatches lost_ranks observer flight* ddp* stop snapshots)
 ON_DEVICE     := $(patsubst %,tests/test_%.c,device kernels conv optim model gradients) # or TEST_DEVICE=cuda
-TESTS         ?= $(TEST_SOURCES) $(wildcard tests/*.bats)
+LONGEST       := tests/docs.bats # begins first: the others end while it runs
+TESTS         ?= $(LONGEST) $(TEST_SOURCES) $(filter-out $(LONGEST),$(wildcard tests/*.bats))
 RUN_TESTS     := BUILD=$(BUILD) tests/run_tests.sh
 # What was asked for, so that a failure can name the command that repeats it.
 export CHECK  ?= $(or $(firstword $(filter check-%,$(MAKECMDGOALS))),test)

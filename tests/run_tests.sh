@@ -2,7 +2,7 @@
 # Usage: tests/run_tests.sh TEST...      Runs test files, then names what was skipped or failed, and counts.
 # A file that fails is run once more at the end, alone: if it passes then, it is named as flaky (tests/summary.py).
 #   ONLY=FILE     runs this one of them
-#   JOBS=2        files at a time: most tests wait for something most of the time
+#   JOBS=3        files at a time: most tests wait for something most of the time
 #   RERUN=later   leaves running again to .ci/run; RERUN=never: a failure counts, since other inputs come next time
 set -u
 cd "$(dirname "$0")/.." || exit 1
@@ -19,7 +19,7 @@ done
 # Tests run beside each other: OpenMP's threads must sleep while they wait, not spin on cores that others want.
 export OMP_WAIT_POLICY=passive
 
-prove --timer --jobs "${JOBS:-2}" --exec tests/tap.sh "$@" || case ${RERUN:-} in
+prove --timer --jobs "${JOBS:-3}" --exec tests/tap.sh "$@" || case ${RERUN:-} in
 later | never) ;;
 *) tests/again.sh "$folder" ;;
 esac
