@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# How tests are run and counted: what fails, hangs, breaks off or is skipped is named, what passes when it is
-# run again alone is flaky, and the status tells.
+# How tests are run and counted: each test that fails, hangs, breaks off or is skipped is named; a file that
+# passes when it is run again alone is flaky; the status is 0 only if nothing failed.
 
 setup() {
     cd "${BATS_TEST_DIRNAME%/tests*}" || return

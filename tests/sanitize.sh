@@ -19,11 +19,12 @@ thread) openmp=-Wno-unknown-pragmas ;;
 *) openmp=-fopenmp ;;
 esac
 export TAP_DIR="${TAP_DIR:-$PWD/build/tap}/${sanitizers%%,*}"
+sources=$({ echo tests/test_replicas.c && echo "$tests" | grep '\.c$'; } | sort -u) # tests/checklist.bats starts it, too
 log=log_path=$PWD/$copy/report
 export ASAN_OPTIONS="detect_leaks=1:$log" UBSAN_OPTIONS="print_stacktrace=1:$log" TSAN_OPTIONS="$log"
 # MPI's own libraries leak and are not ours to mend.
 make -s -C "$copy" test MPI=0 CUDA=0 OPENMP="$openmp" CFLAGS="$flags" LDFLAGS="-fsanitize=$sanitizers" \
-    TEST_SOURCES="$(echo "$tests" | grep '\.c$' | tr '\n' ' ')" TESTS="$(echo "$tests" | tr '\n' ' ')" || failed=$?
+    TEST_SOURCES="$(echo "$sources" | tr '\n' ' ')" TESTS="$(echo "$tests" | tr '\n' ' ')" || failed=$?
 # What a sanitizer reports is a fault, also where the test passes or passes when it is run again.
 if cat "$copy"/report.* 2>/dev/null; then
     {

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Usage: summary.py [--failed | --slowest] TAP_DIR      What came of the test files whose TAP lies in TAP_DIR.
+"""Usage: summary.py [--failed | --slowest] TAP_DIR      Reports on the test files whose TAP lies in TAP_DIR.
 
-First what failed, each test with its last 20 lines and the command that repeats its file; then what was skipped, what was
-flaky, and "N passed, N failed, N skipped". Exit status 1 if anything failed. A file is flaky if it failed, and passed when
-tests/again.sh ran it alone (TAP_DIR.again). More than five files that failed are no bad minutes: none of them is run again,
-and the run fails. A check NAME that failed where no test did (it was not built, say) has left NAME.status beside NAME.log.
+Failed tests come first, each with its last 20 lines and the command that repeats its file; then flaky files, skipped tests,
+and "N passed, N failed, N skipped". The exit status is 1 if anything failed. A file is flaky if it failed, and passed when
+tests/again.sh ran it alone (into TAP_DIR.again). If more than five files fail, something else is wrong: none of them is run
+again, and the run fails. If make fails without a failed test, as in a build, .ci/run leaves NAME.status beside NAME.log.
 
-  --failed   only prints the paths of the files to be run again
+  --failed   only prints the paths of the files to run again
   --slowest  also says what was sampled (TAP_DIR/sampled), and names the ten files that took longest
 """
 import pathlib, re, sys

@@ -19,8 +19,8 @@ case $1 in
 *) echo "Bail out! $1 is neither C nor bats" && exit 1 ;;
 esac
 
-# Signals are among what is tested: tests start without those that nohup, or a shell's background, ignores. timeout
-# has a process group of its own, so that it ends all of a test; Ctrl-C is handed on to it.
+# Tests send signals, so env resets those that nohup and a shell's & leave ignored. timeout starts a process group, to
+# end all processes of a test; Ctrl-C does not reach that group, so it is passed on.
 start=$(date +%s)
 # shellcheck disable=SC2086 # bats is three words
 CMOCKA_MESSAGE_OUTPUT=TAP env --default-signal=HUP,INT,QUIT timeout -k 10 "${TEST_TIMEOUT:-1200}" $command >"$tap" 2>"$tap.err" &
