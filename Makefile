@@ -1,5 +1,5 @@
 # make            build all steps           make 03         build one step
-# make test       all tests (6 minutes)     make diff-03    what step 03 adds to the one before
+# make test       all tests (5 minutes)     make diff-03    what step 03 adds to the one before
 # make doctor     what this machine has     make checklist  the requirements, ticked off
 # make lab-02a    write step 02a yourself   make check-lab  how far you are
 # make plot RUN=DIR     what --metrics-dir DIR wrote, as curves (RUN=DIR,DIR: several runs)
