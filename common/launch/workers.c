@@ -68,10 +68,13 @@ void workers_free(Workers *workers)
 {
     kill(workers->watcher, SIGKILL);
     waitpid(workers->watcher, NULL, 0);
-    // timeout(1), for one, sends a request twice, and the second may come only now. It asks for no
-    // more than the first, and must not kill us in the end, for the status is that of the ranks.
+    // timeout(1) and other wrappers send each signal twice, and the second may arrive only now. It
+    // is ignored: it would kill this process, whose status must be that of the ranks. Of SIGINT only
+    // a pending one is dropped: the user may press Ctrl-C again while other nodes are waited for.
     if (workers->request != 0)
         signal(workers->request, SIG_IGN);
+    if (workers->request == SIGINT)
+        signal(SIGINT, SIG_DFL);
     sigprocmask(SIG_SETMASK, &workers->old_mask, NULL);
     munmap(workers->worker, (size_t)workers->num_workers * sizeof *workers->worker);
 }

@@ -37,9 +37,9 @@ typedef struct {
 } Workers;
 
 /* From here on requests to end (SIGINT, SIGTERM, SIGHUP, SIGQUIT, and SIGUSR1, by which Slurm's
- * --signal announces the time limit; unless ignored) are only noticed by workers_wait; workers_free
- * undoes this, but for the request that was the last to be noticed: the process is about to end, and
- * ignores another one of the kind. */
+ * --signal announces the time limit; unless ignored) are only noticed by workers_wait. workers_free
+ * undoes this, except that the last request, unless it was SIGINT, stays ignored until the process
+ * ends. */
 void workers_init(Workers *workers, int num_workers);
 void workers_free(Workers *workers);
 
