@@ -121,9 +121,9 @@ void ranks_run(int world_size, void (*body)(Rank *rank), void *context, RankEnd 
     waitpid(store, NULL, 0);
 }
 
-/* The rank that did not do well, -1: none; of several the one that a signal has ended, since the
- * others then say only that it is gone. */
-static int who_failed(int world_size, const RankEnd *end)
+/* Returns the rank that failed, or -1. If several failed, it returns one that a signal has killed:
+ * the others only say that it is gone. */
+static int failed_rank(int world_size, const RankEnd *end)
 {
     int failed = -1;
     for (int i = 0; i < world_size; i++)
@@ -136,7 +136,7 @@ void ranks_run_well(int world_size, void (*body)(Rank *rank), void *context)
 {
     RankEnd end[MAX_RANKS];
     ranks_run(world_size, body, context, end);
-    const int failed = who_failed(world_size, end);
+    const int failed = failed_rank(world_size, end);
     if (failed >= 0)
         fail_msg("rank %d of %d: status %d after %.1f s: %s", failed, world_size,
                  end[failed].status, end[failed].seconds, end[failed].errors);
@@ -147,11 +147,12 @@ static bool says(const RankEnd *end, const char *text)
     return end->status == EXIT_FAILURE && strstr(end->errors, text) != NULL;
 }
 
-/* The first rank that has neither stopped nor been killed, and says something else; -1: none. */
-static int who_says_else(int world_size, const RankEnd *end, const char *text)
+/* Returns the first rank that a test has neither stopped nor killed and that says something else,
+ * or -1. */
+static int rank_with_other_words(int world_size, const RankEnd *end, const char *text)
 {
     for (int i = 0; i < world_size; i++)
-        if (end[i].status < 128 && !says(&end[i], text))
+        if (end[i].status != 128 + SIGSTOP && end[i].status != 128 + SIGKILL && !says(&end[i], text))
             return i;
     return -1;
 }
@@ -161,13 +162,14 @@ double ranks_run_into_timeout(int world_size, double seconds, void (*body)(Rank 
 {
     timeout = seconds;
     ranks_run(world_size, body, context, end);
-    while (who_says_else(world_size, end, text) >= 0 && timeout < 60) {
+    while (rank_with_other_words(world_size, end, text) >= 0 && timeout < 60) {
         timeout *= 5;
+        print_message("again, with a timeout of %g s\n", timeout);
         ranks_run(world_size, body, context, end);
     }
     seconds = timeout;
     timeout = TIMEOUT;
-    const int other = who_says_else(world_size, end, text);
+    const int other = rank_with_other_words(world_size, end, text);
     if (other >= 0)
         expect_error(end, other, text);
     return seconds;
