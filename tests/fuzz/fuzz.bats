@@ -21,7 +21,7 @@ fuzz() {
     local share=$((${FUZZ_SECONDS:-180} / $(grep -c '^@test' "$BATS_TEST_FILENAME")))
     mkdir -p $found "$corpus"
     export FUZZ_TARGET=$1 TMPDIR=$BATS_TEST_TMPDIR ASAN_OPTIONS=detect_leaks=0:quarantine_size_mb=8
-    run timeout -k 5 $((share + 600)) nice $ENGINE -max_total_time=$share -timeout=200 -malloc_limit_mb=16 \
+    run timeout -k 5 $((share + 600)) nice $ENGINE -max_total_time=$share -timeout=60 -malloc_limit_mb=16 \
         -print_funcs=0 -close_fd_mask=1 -artifact_prefix="$found/$1-" "$corpus" "tests/fuzz/corpus/$1" </dev/null
     echo "# $(echo "$output" | sed -n "s/^#\([0-9]*\).*DONE *cov: \([0-9]*\).*/$1: \1 runs, \2 edges/p")" >&3
     if [ "$status" -ne 0 ]; then
