@@ -55,8 +55,8 @@ trap '[ -z "$new" ] || rm -rf "$new"; [ -z "$made" ] || rmdir "$made" 2>/dev/nul
 trap 'exit 1' HUP INT TERM
 
 # One run at a time, or each would download everything; the lock goes with its holder. Where the
-# file system has no locks, renaming alone keeps the runs apart. Fails where another run has taken
-# the folder away meanwhile, or where it cannot be made.
+# file system has no locks, renaming alone keeps the runs apart. Returns 1 if another run has removed
+# the folder meanwhile, or if the folder cannot be made.
 lock() {
     mkdir -p "$(dirname "$dir")" || exit 1
     mkdir "$dir" 2>/dev/null && made=$dir # of several runs at once, one makes it
@@ -70,7 +70,7 @@ lock() {
 tries=0
 until lock; do
     tries=$((tries + 1))
-    [ $tries -lt 100 ] || { mkdir "$dir" && continue || exit 1; }
+    [ $tries -lt 100 ] || { mkdir "$dir" || exit 1; made=$dir tries=0; }
 done
 new=$(mktemp -d "$dir/.new.XXXXXX")
 

@@ -213,8 +213,8 @@ def press():
         if name in ("up_0", "got"):
             os.remove("$OUT/" + name)
     return goes_on
-# Where a busy machine has had them wait for 0.3 s, two are two, and not one that was doubled: the rank may
-# be killed before it has told that it got the first.
+# On a busy machine the two signals may be more than 0.3 s apart. ddprun then takes them for two requests, and
+# may kill the rank before it has made "got".
 assert any(press() for _ in range(5))
 EOF
 }

@@ -151,7 +151,7 @@ check_stop() {
     status=0
     timeout --preserve-status "$limit" 03_torchrun_env/ddprun --nproc-per-node 2 "$lab/$step/train" --model linear \
         --epochs 1000000 --save-every 0 --timeout $((limit / 3)) --checkpoint-dir "$log/stopped" >"$log/show" 2>&1 &
-    trap 'kill $! && exit 130' INT TERM
+    trap 'kill $!; exit 130' INT TERM
     while kill -0 $! 2>/dev/null && [ "$(grep -c '\] Epoch ' "$log/show")" -lt 2 ]; do sleep 0.1; done
     kill $! 2>/dev/null || true
     wait $! || status=$?

@@ -90,7 +90,8 @@ static void catch_faults(void)
     sigaction(SIGILL, &action, NULL); // what the compiler's checks of kernels end in (nvcc)
 }
 
-/* A thread that leaves signals to others may have blocked them, and a fault would kill it then. */
+/* Background threads block all signals, and a fault kills a thread that blocks SIGSEGV: so each
+ * thread unblocks it before it does work. */
 static void let_faults_through(void)
 {
     sigset_t faults;
@@ -196,7 +197,7 @@ void stand_in_memory_open(int device, const char *work)
         stand_in_memory_close();
         catch_faults(); // cmocka does so, too
     }
-    let_faults_through(); // each time: a thread that rests meanwhile may have opened the device
+    let_faults_through(); // each time: another thread may have opened the device
     open_device = device;
     open_work = work;
 }
