@@ -4,10 +4,15 @@
 # the target of make that ran it: test, check-slurm, ...
 set -u
 cd "$(dirname "$0")/.." || exit 1
-for path in $(tests/summary.py --failed "$1"); do
+case $1 in /*) folder=$1 ;; *) folder=$PWD/$1 ;; esac # other folders' makes write there, too
+for path in $(tests/summary.py --failed "$folder"); do
     echo "== once more, alone: $path"
     case $path in
-    tests/*) TAP_DIR=$1.again tests/tap.sh "$path" ;;
-    *) TAP_DIR=$1.again/${path%%/*} RERUN=later make -s "${path%%/*}" ONLY="tests/${path#*/tests/}" ;;
+    tests/*) TAP_DIR=$folder.again tests/tap.sh "$path" ;;
+    *)
+        check=${path%%/*}
+        TAP_DIR=$folder.alone/$check RERUN=later make -s "$check" ONLY="tests/${path#*/tests/}"
+        mkdir -p "$folder.again" && cp -r "$folder.alone/." "$folder.again" && rm -rf "$folder.alone"
+        ;;
     esac
 done </dev/null

@@ -152,7 +152,8 @@ static bool says(const RankEnd *end, const char *text)
 static int rank_with_other_words(int world_size, const RankEnd *end, const char *text)
 {
     for (int i = 0; i < world_size; i++)
-        if (end[i].status != 128 + SIGSTOP && end[i].status != 128 + SIGKILL && !says(&end[i], text))
+        if (end[i].status != 128 + SIGSTOP && end[i].status != 128 + SIGKILL &&
+            !says(&end[i], text))
             return i;
     return -1;
 }

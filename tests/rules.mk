@@ -11,10 +11,10 @@ BENCHED       := $(BUILD)/bench/checkpoints $(BUILD)/bench/rows # tests/bench_sm
 TORCH_PEERS   := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/torch/*.c)) # what tests/torch/*.py start
 THREADED      := $(patsubst %,tests/test_%.c,net store* tcp shared_memory collectives process_group split hierarchy fixed_all_reduce mismatches lost_ranks observer flight* ddp* stop snapshots)
 ON_DEVICE     := $(patsubst %,tests/test_%.c,device kernels conv optim model gradients) # or TEST_DEVICE=cuda
-LONGEST       := tests/docs.bats # begins first: the others end while it runs
+LONGEST       := tests/docs.bats # starts first: the others end while it runs
 TESTS         ?= $(LONGEST) $(TEST_SOURCES) $(filter-out $(LONGEST),$(wildcard tests/*.bats))
 RUN_TESTS     := BUILD=$(BUILD) tests/run_tests.sh
-# What was asked for, so that a failure can name the command that repeats it.
+# The target that the user asked for. A failure prints it in the command that repeats the test.
 export CHECK  ?= $(or $(firstword $(filter check-%,$(MAKECMDGOALS))),test)
 
 $(TORCH_PEERS): %: %.o $(BUILD)/libcommon.a
@@ -63,7 +63,7 @@ check-faults: all
 
 # The same for CHAOS_SECONDS, with faults of all kinds as they come; tells how soon each was noticed.
 check-chaos: 05
-	@RERUN=never $(MAKE) -s test TEST_SOURCES= TESTS=tests/faults/chaos.bats
+	@RERUN=never TEST_TIMEOUT=$$(($${CHAOS_SECONDS:-180} + 1800)) $(MAKE) -s test TEST_SOURCES= TESTS=tests/faults/chaos.bats
 
 # Up to 64 ranks on these cores, and 128 in a training: sums, losses, bytes and messages.
 check-ranks: all
@@ -94,8 +94,8 @@ cuda-part: $(KERNELS:%.cu=$(BUILD)/%.o) $(patsubst %.c,$(BUILD)/%.o,$(filter $(P
 # The C tests, and programs at work, in a copy of the tree where every access to memory is watched;
 # then the tests with threads, where every access to shared memory is.
 check-sanitizers:
-	@tests/sanitize.sh address,undefined "$(TEST_SOURCES) tests/checklist.bats $(wildcard tests/ddprun*.bats)"
-	@tests/sanitize.sh thread "$(wildcard $(THREADED))"
+	@tests/sanitize.sh address,undefined "$(TEST_SOURCES) tests/checklist.bats $(wildcard tests/ddprun*.bats)"; status=$$?; \
+	    tests/sanitize.sh thread "$(wildcard $(THREADED))" && exit $$status
 
 # The same bits from 1, 2, 4 and 8 ranks, with --reduce-order fixed (half a minute).
 prove: 05

@@ -42,15 +42,15 @@ prove() {
     [ "${lines[-1]}" = "1 passed, 0 failed, 1 skipped" ]
 }
 
-@test "what fails twice has failed: it is named with what it said and what repeats it" {
+@test "a file that fails twice has failed: the summary shows its last lines and the command that repeats it" {
     prove "! echo more >>'$scratch/times'"
     [ "$status" -ne 0 ]
     [ "$(wc -l <"$scratch/times")" -eq 2 ]
-    [[ $output == *"failed: tests/test_net.c: 1 - watched"*"# its last words"*"again: make test ONLY=tests/test_net.c"* ]]
+    [[ $output == *"failed: tests/test_net.c: 1 - watched"*"# its last words"*"again: make test ONLY=tests/test_net.c SEED="* ]]
     [ "${lines[-1]}" = "0 passed, 1 failed, 1 skipped" ]
 }
 
-@test "what fails once, and passes alone, is flaky" {
+@test "a file that fails, and passes alone, is flaky" {
     prove "! mkdir '$scratch/been' 2>/dev/null"
     [ "$status" -eq 0 ]
     [[ $output == *"== once more, alone: tests/test_net.c"* ]]
@@ -60,14 +60,14 @@ prove() {
     [ "${lines[-1]}" = "1 passed, 0 failed, 1 skipped" ]
 }
 
-@test "what hangs is ended, and runs once more" {
+@test "a file that hangs is ended, and runs once more" {
     TEST_TIMEOUT=2 prove "sleep 98765"
     [ "$status" -ne 0 ]
-    [[ $output == *"failed: tests/test_net.c: was ended after "*" s, 0 of 2 tests"* ]]
+    [[ $output == *"failed: tests/test_net.c: timed out after "*" s, 0 of 2 tests"* ]]
     [ "${lines[-1]}" = "0 passed, 1 failed, 0 skipped" ]
     TEST_TIMEOUT=2 prove "! mkdir '$scratch/hung' 2>/dev/null || sleep 98765"
     [ "$status" -eq 0 ]
-    [[ $output == *"flaky: tests/test_net.c: was ended after "* ]]
+    [[ $output == *"flaky: tests/test_net.c: timed out after "* ]]
     ! pgrep -f "^sleep 98765$" || false
 }
 
@@ -97,10 +97,10 @@ seven() {
     [ "${lines[-1]}" = "1 passed, 6 failed, 7 skipped" ]
 }
 
-@test "what breaks off has failed, and what ends badly after its last test" {
+@test "a file that breaks off has failed, and so has one whose tests pass but whose status is not 0" {
     prove 'kill -9 $$' # of the program's shell
     [ "$status" -ne 0 ]
-    [[ $output == *"failed: tests/test_net.c: was ended after"*"0 of 2 tests"* ]]
+    [[ $output == *"failed: tests/test_net.c: was killed after"*"0 of 2 tests"* ]]
     prove 'exit 0'
     [ "$status" -ne 0 ]
     [[ $output == *"failed: tests/test_net.c: broke off after 0 of 2 tests"* ]]
@@ -139,8 +139,9 @@ seven() {
     [ "${lines[-2]}" = "flaky: 1 of 1 files" ]
 }
 
-@test "a check that fails where no test does has failed, with the end of its log" {
-    TAP_DIR=$scratch/ci/test prove true
+@test "a check that fails where no test does has failed, with the end of its log, though a file was flaky" {
+    TAP_DIR=$scratch/ci/check-tcp RERUN=later prove false
+    TAP_DIR=$scratch/ci.again/check-tcp RERUN=later prove true
     echo 2 >"$scratch/ci/check-tcp.status"
     seq 100 >"$scratch/ci/check-tcp.log"
     run tests/summary.py "$scratch/ci"
@@ -148,6 +149,57 @@ seven() {
     [ "${lines[0]}" = "failed: make check-tcp ended with status 2" ]
     [ "${lines[1]}" = "    81" ]
     [ "${lines[-1]}" = "1 passed, 1 failed, 1 skipped" ]
+}
+
+@test "two flaky files of one check; their second runs have the same random numbers" {
+    cat >"$scratch/make" <<END
+#!/bin/sh
+for word; do case \$word in *=*) export "\$word" ;; esac; done
+cd $PWD; CHECK=check-tcp exec tests/run_tests.sh tests/test_net.c tests/test_rng.c
+END
+    chmod +x "$scratch/make"
+    program net "echo \$SEED >>'$scratch/seeds'; ! mkdir '$scratch/net' 2>/dev/null"
+    program rng "! mkdir '$scratch/rng' 2>/dev/null"
+    cd "$scratch"
+    export SEED=17
+    TAP_DIR=$scratch/ci/check-tcp RERUN=later "$scratch/make"
+    cd - >/dev/null
+    PATH=$scratch:$PATH tests/again.sh "$scratch/ci"
+    run tests/summary.py "$scratch/ci"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [ "${lines[-2]}" = "flaky: 2 of 2 files" ]
+    [ "$(tr '\n' ' ' <"$scratch/seeds")" = "17 17 " ]
+}
+
+# tap STATUS LINE...: a program that prints these lines, run by itself.
+tap() {
+    local code=$1
+    shift
+    { echo '#!/bin/sh'; printf "echo '%s'\n" "$@"; echo "exit $code"; } >"$scratch/tests/test_net"
+    chmod +x "$scratch/tests/test_net"
+    run tests/run_tests.sh tests/test_net.c
+    echo "$output"
+}
+
+@test "more tests than planned, and tests out of order, are failures" {
+    tap 0 1..2 'ok 1 - a' 'ok 2 - b'
+    [ "$status" -eq 0 ]
+    tap 0 1..2 'ok 1 - a' 'ok 2 - b' 'ok 1 - a' 'ok 2 - b'
+    [ "$status" -ne 0 ]
+    [[ $output == *"failed: tests/test_net.c: ran 4 tests, not 2 in order"* ]]
+    tap 0 1..2 'ok 1 - a' 'ok whatever'
+    [ "$status" -ne 0 ]
+}
+
+@test "a second run that skips what has failed does not count" {
+    printf '#!/bin/sh\necho 1..2; echo ok 1 - b\nif mkdir %s/been 2>/dev/null; then echo not ok 2 - a; exit 1; else echo "ok 2 - a # skip no network"; fi\n' \
+        "$scratch" >"$scratch/tests/test_net"
+    chmod +x "$scratch/tests/test_net"
+    run tests/run_tests.sh tests/test_net.c
+    echo "$output"
+    [ "$status" -ne 0 ]
+    [[ $output == *"failed: tests/test_net.c: 2 - a"* ]]
 }
 
 @test "a run that was killed has failed tests that did not run" {
@@ -177,8 +229,7 @@ seven() {
 
 @test "five samples of the sanitizers' files hold every file once" {
     for part in 0 1 2 3 4; do
-        SAMPLE=$part PATH=$scratch:$PATH bash -c 'make() { for word; do case $word in TESTS=*) echo "${word#TESTS=}" ;; esac; done; }
-            export -f make; exec bash tests/sanitize.sh thread "a b c d e f g h i j k l"' | tr ' ' '\n' | grep .
+        SAMPLE=$part tests/sanitize.sh list "a b c d e f g h i j k l"
     done | sort | tr -d '\n' >"$scratch/all"
     [ "$(cat "$scratch/all")" = abcdefghijkl ]
 }

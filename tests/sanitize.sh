@@ -1,11 +1,12 @@
 #!/bin/sh
-# Usage: tests/sanitize.sh address,undefined|thread "TESTS"     Runs tests in a build that watches.
-# ONLY=FILE runs this one of them; SAMPLE=N (0 to 4) runs every fifth file, from the Nth on.
+# Usage: tests/sanitize.sh address,undefined|thread|list "TESTS"     Runs tests in a build with these sanitizers.
+# ONLY=FILE runs this one of them; SAMPLE=N (0 to 4) runs every fifth file, from the Nth on. list: only names the tests.
 set -eu
 cd "$(dirname "$0")/.."
 sanitizers=$1
 tests=$(echo "$2" | tr -s ' ' '\n' | awk -v only="${ONLY:-}" -v part="${SAMPLE:-}" \
     'only != "" ? $1 == only : part == "" || NR % 5 == part')
+[ "$sanitizers" != list ] || { echo "$tests" && exit; }
 [ -n "$tests" ] || { echo "$0: no test of $sanitizers is among those asked for" && exit; }
 copy=build/sanitize-${sanitizers%%,*}
 
@@ -25,9 +26,9 @@ export ASAN_OPTIONS="detect_leaks=1:$log" UBSAN_OPTIONS=print_stacktrace=1 TSAN_
 # MPI's own libraries leak and are not ours to mend.
 make -s -C "$copy" test MPI=0 CUDA=0 OPENMP="$openmp" CFLAGS="$flags" LDFLAGS="-fsanitize=$sanitizers" \
     TEST_SOURCES="$(echo "$sources" | tr '\n' ' ')" TESTS="$(echo "$tests" | tr '\n' ' ')" || failed=$?
-# What a sanitizer reports is a fault, also where the test passes or passes when it is run again. (Undefined behaviour
-# is told of on stderr, whatever log_path says.)
-reports=$(cat "$copy"/report.* 2>/dev/null || :; grep -rhs "runtime error: " "$TAP_DIR" || :)
+# Any report of a sanitizer fails the check, even if the test passes. UBSan writes its reports to stderr and ignores
+# log_path.
+reports=$(cat "$copy"/report.* 2>/dev/null || :; grep -rs "runtime error: " "$TAP_DIR" || :)
 if [ -n "$reports" ]; then
     {
         printf '1..1\nnot ok 1 - %s: no report\n' "$sanitizers"

@@ -23,6 +23,7 @@ class File:
         self.name = re.sub(r'.*?(?=tests/)', '', self.path)
         self.passed, self.skipped, self.failed = 0, [], [] # failed: a title and its lines
         planned = seen = 0
+        in_order = True
         end = None
         lines = None # of the test that failed last
         for line in tap.read_text(errors='replace').splitlines():
@@ -33,6 +34,7 @@ class File:
                 planned = int(plan[1])
             elif test:
                 seen += 1
+                in_order &= test[2].split()[:1] == [str(seen)]
                 lines = None
                 if re.search(r'# skip', line, re.I) and not test[1]:
                     self.skipped.append(test[2])
@@ -48,24 +50,34 @@ class File:
         self.again = end[4] if end else 'make test ONLY=' + self.name
         err = tap.with_name(tap.name + '.err')
         said = err.read_text(errors='replace').splitlines() if err.exists() else []
-        if status in (124, 137):
-            self.failed.append((f'was ended after {self.seconds} s, {seen} of {planned} tests', said))
+        if status == 124:
+            self.failed.append((f'timed out after {self.seconds} s, {seen} of {planned} tests', said))
+        elif status == 137:
+            self.failed.append((f'was killed after {self.seconds} s, {seen} of {planned} tests', said))
         elif seen < planned or planned == 0:
             self.failed.append((f'broke off after {seen} of {planned} tests', said))
+        elif seen > planned or not in_order:
+            self.failed.append((f'ran {seen} tests, not {planned} in order', said))
         elif status != 0 and not self.failed:
             self.failed.append((f'ended with status {status}, though its tests passed', said))
         elif self.failed and not self.failed[-1][1]:
             self.failed[-1][1].extend(said)
 
 
+    def passes_alone(self, other):
+        """Whether `other`, this file's second run, passed, and skipped none of what had failed."""
+        skipped = any(skip.startswith(title) for title, _ in self.failed for skip in other.skipped)
+        return not other.failed and other.passed > 0 and not skipped
+
+
 def read(folder):
     return {file.path: file for file in (File(folder, tap) for tap in sorted(folder.glob('**/*.tap')))}
 
 
-def checks_that_failed(folder, files):
+def checks_that_failed(folder, broken):
     for mark in sorted(folder.glob('*.status')):
         name = mark.name[:-len('.status')]
-        if not any(f.failed and f.path.startswith(name + '/') for f in files.values()):
+        if not any(f.path.startswith(name + '/') for f in broken):
             yield name, mark.read_text().strip(), (folder / (name + '.log')).read_text(errors='replace').splitlines()
 
 
@@ -82,8 +94,9 @@ def main(option, folder):
         print(*[f.path for f in failed if not f.once] if len(failed) <= MOST_FLAKY else [], sep='\n')
         return 0
     others = read(folder.with_name(folder.name + '.again'))
-    flaky = [f for f in failed if not f.once and f.path in others and not others[f.path].failed]
+    flaky = [f for f in failed if not f.once and f.path in others and f.passes_alone(others[f.path])]
     broken = [f for f in failed if f not in flaky]
+    broken += [f for f in others.values() if f.failed and f.path not in files] # a sanitizer's reports
     if len(flaky) > MOST_FLAKY:
         broken, flaky = failed, []
     num_failed = 0
@@ -92,7 +105,7 @@ def main(option, folder):
             show(f'{f.name}: {title}', lines)
             num_failed += 1
         print('  again:', f.again)
-    for name, status, lines in checks_that_failed(folder, files):
+    for name, status, lines in checks_that_failed(folder, broken):
         show(f'make {name} ended with status {status}', lines)
         num_failed += 1
     if len(broken) > MOST_FLAKY:
@@ -100,14 +113,14 @@ def main(option, folder):
     for f in flaky:
         for title, _ in f.failed:
             print(f'flaky: {f.name}: {title}: failed ({f.seconds} s), passed alone ({others[f.path].seconds} s)')
-    for f in files.values():
+    counted = [others[f.path] if f in flaky else f for f in files.values()]
+    for f in counted:
         for title in f.skipped:
             print(f'skipped: {f.name}: {title}')
     if option == '--slowest':
         print((folder / 'sampled').read_text(), end='')
         for f in sorted(files.values(), key=lambda f: -f.seconds)[:10]:
             print(f'slow: {f.seconds} s {f.path}')
-    counted = [others[f.path] if f in flaky else f for f in files.values()]
     print(f'flaky: {len(flaky)} of {len(files)} files')
     print(f'{sum(f.passed for f in counted)} passed, {num_failed} failed, {sum(len(f.skipped) for f in counted)} skipped')
     return num_failed > 0 or not files

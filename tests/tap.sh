@@ -1,10 +1,10 @@
 #!/bin/sh
 # Usage: tests/tap.sh TEST      Runs one test file, C or bats, and prints TAP (for prove).
 # The TAP is kept in $TAP_DIR (build/tap) for tests/summary.py; its last line holds the seconds, the status and the
-# command that repeats the file. A file that has not ended after TEST_TIMEOUT seconds (1200) is ended, and has failed.
+# command that repeats the file. A file that has not ended after TEST_TIMEOUT seconds (1800) is ended, and has failed.
 set -u
 cd "$(dirname "$0")/.." || exit 1
-# The variables of a make above stay; its -j does not: tests that call make would hear of its missing jobserver.
+# Tests that call make inherit MAKEFLAGS. Its variables are kept; -j is removed, since the jobserver is closed here.
 MAKEFLAGS=$(printf '%s' "${MAKEFLAGS-}" | sed 's/-j[0-9]*//; s/--jobserver-[a-z]*=[^ ]*//')
 export MAKEFLAGS
 tap=${TAP_DIR:-build/tap}/$1.tap
@@ -19,18 +19,18 @@ case $1 in
 *) echo "Bail out! $1 is neither C nor bats" && exit 1 ;;
 esac
 
-# Tests send signals, so env resets those that nohup and a shell's & leave ignored. timeout starts a process group, to
+# Tests send signals, so perl resets those that nohup and a shell's & leave ignored. timeout starts a process group, to
 # end all processes of a test; Ctrl-C does not reach that group, so it is passed on.
 start=$(date +%s)
-# shellcheck disable=SC2086 # bats is three words
-CMOCKA_MESSAGE_OUTPUT=TAP env --default-signal=HUP,INT,QUIT timeout -k 10 "${TEST_TIMEOUT:-1200}" $command >"$tap" 2>"$tap.err" &
+# shellcheck disable=SC2016,SC2086 # perl's variables; bats is three words
+CMOCKA_MESSAGE_OUTPUT=TAP perl -e '$SIG{$_} = "DEFAULT" for qw(HUP INT QUIT); exec @ARGV or exit 127' timeout -k 10 "${TEST_TIMEOUT:-1800}" $command >"$tap" 2>"$tap.err" &
 trap 'kill $!; exit 130' INT HUP TERM
 wait $!
 status=$?
 sed -i 's/^not ok \([0-9]* # SKIP\)/ok \1/' "$tap" # for cmocka, what is skipped is not ok
 once=
 [ "${RERUN:-}" != never ] || once=' once'
-echo "# took $(($(date +%s) - start)) s, status $status$once, again: make ${CHECK:-test} ONLY=$1" >>"$tap"
+echo "# took $(($(date +%s) - start)) s, status $status$once, again: make ${CHECK:-test} ONLY=$1${SEED:+ SEED=$SEED}" >>"$tap"
 cat "$tap"
 cat "$tap.err" >&2
 exit "$status"

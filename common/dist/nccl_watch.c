@@ -37,9 +37,9 @@ static bool is_finished(const Nccl *nccl, const NcclCall *call)
     return result == cudaSuccess;
 }
 
-/* Skipped while the main thread is in NCCL: newer versions complete a call in ncclCommGetAsyncError,
- * and two threads at once would complete it twice. The main thread sees a failure itself when its
- * call returns. */
+/* Skipped while the main thread is in NCCL: newer versions complete a call in
+ * ncclCommGetAsyncError, and two threads at once would complete it twice. The main thread sees a
+ * failure itself when its call returns. */
 static void look_for_failures(Nccl *nccl)
 {
     NcclGroup *group;

@@ -69,8 +69,9 @@ void workers_free(Workers *workers)
     kill(workers->watcher, SIGKILL);
     waitpid(workers->watcher, NULL, 0);
     // timeout(1) and other wrappers send each signal twice, and the second may arrive only now. It
-    // is ignored: it would kill this process, whose status must be that of the ranks. Of SIGINT only
-    // a pending one is dropped: the user may press Ctrl-C again while other nodes are waited for.
+    // is ignored: it would kill this process, whose status must be that of the ranks. Of SIGINT
+    // only a pending one is dropped: the user may press Ctrl-C again while other nodes are waited
+    // for.
     if (workers->request != 0)
         signal(workers->request, SIG_IGN);
     if (workers->request == SIGINT)

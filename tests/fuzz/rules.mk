@@ -15,7 +15,7 @@ $(BUILD)/engine: $(BUILD)/tests/fuzz/engine.o $(FUZZ_OBJECTS) $(BUILD)/libcommon
 	$(CC) $(LDFLAGS) $(FUZZ_LDFLAGS) -fsanitize=fuzzer -o $@ $^ $(LDLIBS) $(LIBPNG)
 
 check-fuzz:
-	@RERUN=never $(MAKE) -s test TESTS=tests/fuzz/fuzz.bats; status=$$?; \
+	@RERUN=never TEST_TIMEOUT=$$((2 * $${FUZZ_SECONDS:-180} + 1800)) $(MAKE) -s test TESTS=tests/fuzz/fuzz.bats; status=$$?; \
 	    sed -n '/^#.* runs, /p' $${TAP_DIR:-build/tap}/tests/fuzz/fuzz.bats.tap; exit $$status
 
 # The README's two commands on three fresh machines (root; tests/bare_machine.sh).
