@@ -61,14 +61,15 @@ prove() {
 }
 
 @test "a file that hangs is ended, and runs once more" {
-    TEST_TIMEOUT=2 prove "sleep 98765"
+    NUMBER=$((10000 + $$)) # of nobody else
+    TEST_TIMEOUT=2 prove "sleep $NUMBER"
     [ "$status" -ne 0 ]
     [[ $output == *"failed: tests/test_net.c: timed out after "*" s, 0 of 2 tests"* ]]
     [ "${lines[-1]}" = "0 passed, 1 failed, 0 skipped" ]
-    TEST_TIMEOUT=2 prove "! mkdir '$scratch/hung' 2>/dev/null || sleep 98765"
+    TEST_TIMEOUT=2 prove "! mkdir '$scratch/hung' 2>/dev/null || sleep $NUMBER"
     [ "$status" -eq 0 ]
     [[ $output == *"flaky: tests/test_net.c: timed out after "* ]]
-    ! pgrep -f "^sleep 98765$" || false
+    ! pgrep -f "^sleep $NUMBER$" || false
 }
 
 # seven of them, COMMAND for each, with $name

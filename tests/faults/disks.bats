@@ -28,7 +28,8 @@ with_disk() { # SIZE SCRIPT
         cmp "$1/c/cnn_digits.safetensors" "$OUT/straight/cnn_digits.safetensors"'
     cat "$OUT/full"
     [ "$status" -eq 0 ]
-    [ "$(grep -c 'warning: cannot write .*snapshot_e[01]_s[0-9]*.safetensors: No space left on device: training goes on' "$OUT/full")" -eq 4 ]
+    # Of the four, the last may still be written when the end fails.
+    [ "$(grep -c 'warning: cannot write .*snapshot_e[01]_s[0-9]*.safetensors: No space left on device: training goes on' "$OUT/full")" -ge 3 ]
     [ "$(grep -c 'fatal: cannot write .*cnn_digits.safetensors: No space left on device: make room' "$OUT/full")" -eq 1 ]
     [ "$(grep -c '^Test Epoch' "$OUT/full")" -eq 2 ]
     grep -q "resumes from $OUT/disk/c/snapshot_e0_s4.safetensors" "$OUT/room"

@@ -3,8 +3,8 @@
 
 load faults_helper
 
-# Starts the run, sends the signal to a rank at a random moment; its status must be 75, or 0 where
-# the run was done first. Sets status.
+# Starts the run, sends the signal to a rank $pause milliseconds after its first line; the status must be
+# 75, or 0 where the run was done first. Sets status.
 stop_somewhere() { # SIGNAL RANK DIR RANKS OPTIONS...
     local signal=$1 rank=$2 dir=$3
     shift 3
@@ -13,7 +13,7 @@ stop_somewhere() { # SIGNAL RANK DIR RANKS OPTIONS...
     job=$!
     until_true 200 grep -qs '^\[rank .*\] node' "$OUT/said"
     until_true 200 grep -qs "^\[CPU$rank\] Epoch" "$OUT/said"
-    sleep "0.$((RANDOM % 90 + 10))"
+    sleep "$(printf '%d.%03d' $((pause / 1000)) $((pause % 1000)))"
     pid=$(rank_pid "$rank")
     [ -z "$pid" ] || kill -"$signal" "$pid" 2>/dev/null || true
     status=0
@@ -26,8 +26,12 @@ stop_somewhere() { # SIGNAL RANK DIR RANKS OPTIONS...
 stopped_and_went_on() { # MODEL_DATASET RANKS OPTIONS...
     local file=$1.safetensors ranks=$2 stops=0
     shift 2
+    local start took pause
+    start=$(date +%s%N)
     undisturbed "$OUT/straight" "$ranks" "$@"
+    took=$((($(date +%s%N) - start) / 1000000))
     for signal in TERM USR1 TERM USR1 TERM; do
+        pause=$((RANDOM % (took / 2) + 1))
         stop_somewhere $signal $((RANDOM % ranks)) "$OUT/stopped" "$ranks" "$@"
         if [ "$status" -ne 0 ]; then
             stops=$((stops + 1))

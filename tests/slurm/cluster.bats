@@ -110,7 +110,7 @@ one_line() {
     $cluster up 3>&-
     eval "$($cluster env)"
     (cd "$OUT" && sbatch "$OUT/04/train.slurm")
-    eventually test -e "$OUT/up_0" -a -e "$OUT/up_3"
+    for rank in 0 1 2 3; do eventually test -e "$OUT/up_$rank"; done
     daemons | awk '{ print $1 }' | xargs kill -KILL
     [ "$(job_processes | wc -l)" -ge 4 ]
     timeout 200 $cluster up 3>&-
