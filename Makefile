@@ -59,15 +59,17 @@ HTTP ?= $(call header,microhttpd.h)
 PNG  := $(PNG)
 HTTP := $(HTTP)
 
-PART_MPI  := $(wildcard common/*/*_mpi.c)
-PART_CUDA := $(wildcard common/*/*_cuda.c common/*/cuda_*.c)
-PART_NCCL := $(wildcard common/*/*_nccl.c common/*/nccl_*.c)
-PART_PNG  := $(wildcard common/*/*_png.c)
+# in = the files of common/ with such a name, in a room or in a room of a room
+in = $(wildcard $(1:%=common/*/%) $(1:%=common/*/*/%))
+PART_MPI  := $(call in,*_mpi.c)
+PART_CUDA := $(call in,*_cuda.c cuda_*.c)
+PART_NCCL := $(call in,*_nccl.c nccl_*.c)
+PART_PNG  := $(call in,*_png.c)
 PARTS     := MPI CUDA NCCL PNG
 PRESENT   := $(foreach part,$(PARTS),$(if $(filter 1,$($(part))),$(PART_$(part))))
 MISSING   := $(filter-out $(PRESENT),$(foreach part,$(PARTS),$(PART_$(part))))
-SOURCES   := $(filter-out $(PRESENT:.c=_absent.c) $(MISSING),$(wildcard common/*/*.c))
-KERNELS   := $(if $(filter 1,$(CUDA)),$(wildcard common/*/*.cu))
+SOURCES   := $(filter-out $(PRESENT:.c=_absent.c) $(MISSING),$(call in,*.c))
+KERNELS   := $(if $(filter 1,$(CUDA)),$(call in,*.cu))
 OBJECTS   := $(SOURCES:%.c=$(BUILD)/%.o) $(KERNELS:%.cu=$(BUILD)/%.o)
 MPICC   := OMPI_CC="$(CC)" MPICH_CC="$(CC)" mpicc
 LINK    := $(if $(filter 1,$(MPI)),$(MPICC),$(CC))
@@ -171,7 +173,7 @@ docs: all
 	@tools/docs.py refresh
 
 format:
-	clang-format -i $(wildcard common/*/*.[ch] 0[1-5]_*/*.c tools/*.c tools/*/*.[ch] tests/*.[ch] tests/*/*.[ch] tests/*/*/*.[ch])
+	clang-format -i $(call in,*.c *.h) $(wildcard 0[1-5]_*/*.c tools/*.c tools/*/*.[ch] tests/*.[ch] tests/*/*.[ch] tests/*/*/*.[ch])
 
 clean:
 	$(RM) -r $(BUILD) $(PROGRAMS)

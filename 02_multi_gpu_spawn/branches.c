@@ -15,8 +15,8 @@
 
 #include "common/base/log.h"
 #include "common/base/streams.h"
-#include "common/dist/ddp.h"
-#include "common/dist/net.h"
+#include "common/comm/ddp.h"
+#include "common/comm/store/net.h"
 
 enum { TRUNK, HEAD_A, HEAD_B, HEAD_C, NUM_PARAMETERS, NUMEL = 1000, PASSES = 200 };
 

@@ -12,12 +12,12 @@
 #include "common/base/args.h"
 #include "common/base/log.h"
 #include "common/base/rng.h"
+#include "common/comm/process_group.h"
+#include "common/comm/store/net.h"
 #include "common/data/dataloader.h"
-#include "common/dist/net.h"
-#include "common/dist/process_group.h"
-#include "common/io/checkpoint.h"
-#include "common/io/metrics.h"
 #include "common/nn/optim.h"
+#include "common/save/checkpoint.h"
+#include "common/save/metrics.h"
 
 /* One step of gradient descent. */
 static void run_batch(Model *model, Optimizer *optim, const Batch *batch, ProcessGroup *pg)

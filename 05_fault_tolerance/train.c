@@ -8,16 +8,16 @@
 #include "common/base/exit_status.h"
 #include "common/base/log.h"
 #include "common/base/rng.h"
+#include "common/comm/ddp.h"
+#include "common/comm/dist_env.h"
 #include "common/data/dataloader.h"
 #include "common/data/scratch.h"
-#include "common/dist/ddp.h"
-#include "common/dist/dist_env.h"
 #include "common/fault/snapshots.h"
 #include "common/fault/stop.h"
 #include "common/fault/watch.h"
-#include "common/io/checkpoint.h"
-#include "common/io/metrics.h"
 #include "common/nn/optim.h"
+#include "common/save/checkpoint.h"
+#include "common/save/metrics.h"
 
 /* One step of gradient descent. */
 static void run_batch(Model *model, Optimizer *optim, const Batch *batch, Reducer *reducer)

@@ -10,8 +10,8 @@
 #include "bench/median.h"
 #include "common/base/log.h"
 #include "common/base/memory.h"
-#include "common/dist/env.h"
-#include "common/dist/hierarchy.h"
+#include "common/comm/env.h"
+#include "common/comm/hierarchy.h"
 
 enum { WARM_UP = 3 };
 

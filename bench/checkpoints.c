@@ -11,7 +11,7 @@
 #include "bench/median.h"
 #include "bench/results.h"
 #include "bench/training.h"
-#include "common/io/checkpoint.h"
+#include "common/save/checkpoint.h"
 
 enum { TIMES = 15 };
 

@@ -10,8 +10,8 @@
  *     03_torchrun_env/ddprun --nproc-per-node 2 build/bench/collectives tcp 4 all_reduce broadcast
  */
 #include "bench/collectives.h"
-#include "common/dist/dist_env.h"
-#include "common/dist/process_group.h"
+#include "common/comm/dist_env.h"
+#include "common/comm/process_group.h"
 
 enum { WARM_UP = 5, MAX_BYTES = 16 << 20 };
 

@@ -17,9 +17,9 @@
 #include <time.h>
 
 #include "bench/training.h"
-#include "common/dist/backend.h"
-#include "common/dist/ddp.h"
-#include "common/dist/env.h"
+#include "common/comm/backend.h"
+#include "common/comm/ddp.h"
+#include "common/comm/env.h"
 
 enum { BATCH_SIZE = 64, WARM_UP = 4 };
 

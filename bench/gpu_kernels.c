@@ -15,7 +15,7 @@
 
 #include "common/base/memory.h"
 #include "common/base/rng.h"
-#include "common/nn/cuda_state.h"
+#include "common/nn/cuda/cuda_state.h"
 
 enum { REPEATS = 20, ROUNDS = 5, CLASSES = 10, HIDDEN = 128, PARAMETERS = 1199882 };
 enum { LARGE_SIDE = 8192, SMALL_SIDE = 256 }; // of the matrices whose product shows the peak

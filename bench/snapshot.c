@@ -12,7 +12,7 @@
 #include "bench/results.h"
 #include "bench/training.h"
 #include "common/base/memory.h"
-#include "common/io/checkpoint.h"
+#include "common/save/checkpoint.h"
 
 static void print(int fd, const char *what, double *seconds, int count)
 {

@@ -11,8 +11,8 @@
 #include "bench/median.h"
 #include "bench/training.h"
 #include "common/base/memory.h"
-#include "common/dist/ddp.h"
-#include "common/dist/env.h"
+#include "common/comm/ddp.h"
+#include "common/comm/env.h"
 #include "common/io/timeline.h"
 
 enum { BATCH_SIZE = 64, STEPS = 10, SPANS = 100000 };

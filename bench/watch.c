@@ -7,7 +7,7 @@
  */
 #include "bench/median.h"
 #include "common/base/log.h"
-#include "common/dist/env.h"
+#include "common/comm/env.h"
 #include "common/fault/check_sync.h"
 #include "common/fault/flight_recorder.h"
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Usage: docs/store_keys.py [HOST PORT]      What a job's store holds (MASTER_ADDR, MASTER_PORT).
 
-Speaks just enough of TCPStore's protocol, which common/dist/store_protocol.h lists: a request is one
+Speaks just enough of TCPStore's protocol, which common/comm/store/store_protocol.h lists: a request is one
 byte that says what, then its arguments; a text is its length in 8 bytes, then its bytes.
 """
 import os

@@ -6,7 +6,7 @@
 #include <math.h>
 
 #include "common/base/memory.h"
-#include "common/io/checkpoint.h"
+#include "common/save/checkpoint.h"
 #include "tests/child.h"
 
 static char folder[] = "/tmp/test_checkpoint_XXXXXX"; // --checkpoint-dir of every run

@@ -5,7 +5,7 @@
 
 #include <stdnoreturn.h>
 
-#include "common/dist/process_group.h"
+#include "common/comm/process_group.h"
 
 #define LARGE 33001 // for tcp: beyond short messages even in bytes, and no multiple of anything
 

@@ -2,7 +2,7 @@
 #ifndef TESTS_COLLECTIVE_CASES_H
 #define TESTS_COLLECTIVE_CASES_H
 
-#include "common/dist/process_group.h"
+#include "common/comm/process_group.h"
 
 /* Runs every collective with every type, operation, root and size that could go wrong, and compares
  * with what a plain loop makes of all ranks' inputs, which every rank knows; then the two below.

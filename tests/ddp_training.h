@@ -3,7 +3,7 @@
 #ifndef TESTS_DDP_TRAINING_H
 #define TESTS_DDP_TRAINING_H
 
-#include "common/dist/ddp.h"
+#include "common/comm/ddp.h"
 #include "tests/ranks.h"
 
 #define MAX_PARAMETERS 32

@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "common/base/log.h"
-#include "common/dist/backend.h"
-#include "common/dist/env.h"
+#include "common/comm/backend.h"
+#include "common/comm/env.h"
 #include "tests/collective_cases.h"
 #include "tests/split_cases.h"
 

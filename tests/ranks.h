@@ -2,7 +2,7 @@
 #ifndef TESTS_RANKS_H
 #define TESTS_RANKS_H
 
-#include "common/dist/process_group.h"
+#include "common/comm/process_group.h"
 
 #define MAX_RANKS 64
 #define AT_ONCE 150.0 // seconds: far from the timeout of 300, and busy machines are slow

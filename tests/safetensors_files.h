@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "common/io/safetensors.h"
+#include "common/save/safetensors.h"
 
 static char folder[] = "/tmp/test_safetensors_XXXXXX";
 static char path[64]; // of the one file every test works on, and removes

@@ -2,7 +2,7 @@
 #ifndef TESTS_SPLIT_CASES_H
 #define TESTS_SPLIT_CASES_H
 
-#include "common/dist/process_group.h"
+#include "common/comm/process_group.h"
 
 /* Cuts pg in several ways and compares who is with whom, and what parts and group calculate at the
  * same time. All ranks must call it; dies with a line that names the case. */

@@ -53,10 +53,10 @@ room() {
     room base base/
     room data 'base/|data/'
     room nn 'base/|data/|nn/'
-    room dist 'base/|dist/'
-    room io 'base/|data/|nn/|dist/|io/'
-    [ ! -d common/fault ] || room fault 'base/|data/|nn/|dist/|io/|fault/'
-    [ ! -d common/launch ] || room launch 'base/|launch/|dist/store.*\.h|dist/net\.h'
+    room comm 'base/|comm/'
+    room io 'base/|data/|nn/|comm/|io/'
+    [ ! -d common/fault ] || room fault 'base/|data/|nn/|comm/|io/|fault/'
+    [ ! -d common/launch ] || room launch 'base/|launch/|comm/store/store.*\.h|comm/store/net\.h'
 }
 
 @test "steps and tools include nothing but common, and a tool its parts" {

@@ -2,7 +2,7 @@
 #include <sys/resource.h>
 
 #include "common/base/log.h"
-#include "common/dist/net.h"
+#include "common/comm/store/net.h"
 #include "common/launch/agents.h"
 #include "common/launch/assignment.h"
 #include "tests/child.h"

@@ -1,5 +1,5 @@
 /* Checkpoints: what is saved comes back bit for bit, and is what the design says it is. */
-#include "common/io/safetensors.h"
+#include "common/save/safetensors.h"
 #include "tests/checkpoint_run.h"
 
 static const struct {

@@ -7,7 +7,7 @@
 #include "common/base/args.h"
 #include "common/base/host.h"
 #include "common/base/log.h"
-#include "common/dist/dist_env.h"
+#include "common/comm/dist_env.h"
 
 /* Only these variables, "NAME=value NAME=value"; a value ends at a space. */
 static void set_variables(const char *list)

@@ -13,7 +13,7 @@
 #include "common/base/log.h"
 #include "common/base/memory.h"
 #include "common/base/rng.h"
-#include "common/dist/backend.h"
+#include "common/comm/backend.h"
 #include "tests/collective_cases.h"
 #include "tests/ranks.h"
 

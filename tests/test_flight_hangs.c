@@ -1,5 +1,5 @@
 /* Runs that hang, and who is named by their flight records. */
-#include "common/dist/tcp_mesh.h"
+#include "common/comm/tcp/tcp_mesh.h"
 #include "tests/flight_run.h"
 
 static float data[10];

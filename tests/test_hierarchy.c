@@ -11,7 +11,7 @@
 
 #include "common/base/log.h"
 #include "common/base/memory.h"
-#include "common/dist/hierarchy.h"
+#include "common/comm/hierarchy.h"
 #include "tests/collective_case.h"
 #include "tests/collective_cases.h"
 #include "tests/ddp_training.h"

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "common/base/log.h"
-#include "common/dist/env.h"
+#include "common/comm/env.h"
 #include "common/fault/check_sync.h"
 #include "common/fault/inject.h"
 #include "tests/ranks.h"

@@ -17,8 +17,8 @@
 
 #include "common/base/log.h"
 #include "common/base/memory.h"
-#include "common/dist/backend.h"
-#include "common/dist/tcp_mesh.h"
+#include "common/comm/backend.h"
+#include "common/comm/tcp/tcp_mesh.h"
 #include "tests/ranks.h"
 
 /* What a rank has sent, in all. */

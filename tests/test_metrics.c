@@ -6,7 +6,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
-#include "common/io/metrics.h"
+#include "common/save/metrics.h"
 #include "tests/child.h"
 
 static char folder[] = "/tmp/test_metrics_XXXXXX";

@@ -9,8 +9,8 @@
 #include <signal.h>
 
 #include "common/base/log.h"
-#include "common/dist/net.h"
-#include "common/dist/tcp_mesh.h"
+#include "common/comm/store/net.h"
+#include "common/comm/tcp/tcp_mesh.h"
 #include "tests/ranks.h"
 
 #define LARGE 300000 // floats; more than the kernel keeps for a rank that does not read

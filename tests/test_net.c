@@ -21,7 +21,7 @@
 
 #include "common/base/log.h"
 #include "common/base/memory.h"
-#include "common/dist/net.h"
+#include "common/comm/store/net.h"
 
 #define PATIENCE 300 // seconds for what takes none, on a machine that is busy
 #define NOT_OURS "203.0.113.7" // an address that is for documents only (RFC 5737)

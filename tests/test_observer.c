@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "common/base/log.h"
-#include "common/dist/observer.h"
+#include "common/comm/observer.h"
 #include "tests/ranks.h"
 
 #define MAX_SEEN 64

@@ -10,9 +10,9 @@
 #include <cmocka.h>
 
 #include "common/base/log.h"
-#include "common/dist/backend.h"
-#include "common/dist/net.h"
-#include "common/dist/staging.h"
+#include "common/comm/backend.h"
+#include "common/comm/nccl/staging.h"
+#include "common/comm/store/net.h"
 #include "tests/ranks.h"
 
 /* What ranks without options say of themselves in a group of four. */

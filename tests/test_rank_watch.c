@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "common/base/log.h"
-#include "common/dist/rank_watch.h"
+#include "common/comm/nccl/rank_watch.h"
 #include "tests/ranks.h"
 
 #define SUM "all_reduce #7 of 10 float32 (sum)"

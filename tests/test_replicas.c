@@ -13,9 +13,9 @@
 #include "common/base/args.h"
 #include "common/base/log.h"
 #include "common/base/memory.h"
+#include "common/comm/ddp.h"
+#include "common/comm/store/net.h"
 #include "common/data/dataloader.h"
-#include "common/dist/ddp.h"
-#include "common/dist/net.h"
 #include "common/nn/optim.h"
 
 enum { BATCH_SIZE = 32, MAX_EVENTS = 64 };

@@ -19,8 +19,8 @@
 #include "common/base/log.h"
 #include "common/base/memory.h"
 #include "common/base/rng.h"
-#include "common/dist/tcp_mesh.h"
-#include "common/dist/tcp_pipe.h"
+#include "common/comm/tcp/tcp_mesh.h"
+#include "common/comm/tcp/tcp_pipe.h"
 #include "tests/collective_cases.h"
 #include "tests/ranks.h"
 

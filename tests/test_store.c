@@ -16,8 +16,8 @@
 
 #include "common/base/log.h"
 #include "common/base/memory.h"
-#include "common/dist/store.h"
-#include "common/dist/store_server.h"
+#include "common/comm/store/store.h"
+#include "common/comm/store/store_server.h"
 
 #define TIMEOUT 300.0 // seconds
 

@@ -15,10 +15,10 @@
 
 #include "common/base/log.h"
 #include "common/base/memory.h"
-#include "common/dist/bytes.h"
-#include "common/dist/net.h"
-#include "common/dist/store_protocol.h"
-#include "common/dist/store_server.h"
+#include "common/comm/bytes.h"
+#include "common/comm/store/net.h"
+#include "common/comm/store/store_protocol.h"
+#include "common/comm/store/store_server.h"
 
 #define TIMEOUT 300.0 // seconds, for a reply
 enum { MAX_RECORDS = 512, MAX_CONNECTIONS = 16 };

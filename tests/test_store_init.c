@@ -14,9 +14,9 @@
 
 #include "common/base/log.h"
 #include "common/base/memory.h"
-#include "common/dist/net.h"
-#include "common/dist/store.h"
-#include "common/dist/store_server.h"
+#include "common/comm/store/net.h"
+#include "common/comm/store/store.h"
+#include "common/comm/store/store_server.h"
 #include "tests/rank_process.h"
 
 #define TIMEOUT 300.0 // seconds; ranks that are to fail wait for brief

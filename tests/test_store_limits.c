@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "common/base/memory.h"
-#include "common/dist/store_service.h"
+#include "common/comm/store/store_service.h"
 #include "tests/store_requests.h"
 
 /* Is this what a stranger may say? */

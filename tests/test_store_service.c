@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/dist/store_service.h"
+#include "common/comm/store/store_service.h"
 #include "tests/store_requests.h"
 
 static Service service;

@@ -12,9 +12,9 @@
 #include <unistd.h>
 
 #include "common/base/log.h"
-#include "common/dist/net.h"
-#include "common/dist/store.h"
-#include "common/dist/store_protocol.h"
+#include "common/comm/store/net.h"
+#include "common/comm/store/store.h"
+#include "common/comm/store/store_protocol.h"
 #include "tests/rank_process.h"
 
 #define TIMEOUT 600.0 // seconds; ranks that are to fail wait for brief

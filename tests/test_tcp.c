@@ -12,9 +12,9 @@
 #include <cmocka.h>
 
 #include "common/base/log.h"
-#include "common/dist/backend.h"
-#include "common/dist/net.h"
-#include "common/dist/observer.h"
+#include "common/comm/backend.h"
+#include "common/comm/observer.h"
+#include "common/comm/store/net.h"
 #include "tests/ranks.h"
 
 #define PATIENCE 200.0 // seconds

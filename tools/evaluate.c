@@ -15,8 +15,8 @@
 #include "common/base/memory.h"
 #include "common/base/streams.h"
 #include "common/base/tool.h"
-#include "common/dist/dist_env.h"
-#include "common/dist/process_group.h"
+#include "common/comm/dist_env.h"
+#include "common/comm/process_group.h"
 #include "common/io/classifier.h"
 
 typedef struct {

@@ -19,8 +19,8 @@
 #include "common/base/log.h"
 #include "common/base/memory.h"
 #include "common/base/tool.h"
-#include "common/io/checkpoint_format.h"
 #include "common/io/model_file.h"
+#include "common/save/checkpoint_format.h"
 
 typedef struct {
     bool force;

@@ -2,7 +2,7 @@
 #ifndef COMMON_FAULT_CHECK_SYNC_H
 #define COMMON_FAULT_CHECK_SYNC_H
 
-#include "common/dist/process_group.h"
+#include "common/comm/process_group.h"
 #include "common/nn/optim.h"
 
 /* After every args->check_sync-th step (0: never) compares all parameters and the optimizer's state

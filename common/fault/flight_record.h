@@ -10,7 +10,7 @@
 
 #include <stdatomic.h>
 
-#include "common/dist/backend.h"
+#include "common/comm/backend.h"
 
 #define FLIGHT_FOLDER "flight" // in the checkpoint folder; rank 3's file is rank3.flight
 #define FLIGHT_FILE "rank%d.flight"

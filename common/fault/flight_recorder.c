@@ -19,7 +19,7 @@
 #include "common/base/folder.h"
 #include "common/base/log.h"
 #include "common/base/process.h"
-#include "common/dist/env.h"
+#include "common/comm/env.h"
 
 #define MICROSECOND 1000
 

@@ -4,7 +4,7 @@
 
 #include <limits.h>
 
-#include "common/dist/observer.h"
+#include "common/comm/observer.h"
 #include "common/fault/flight_record.h"
 
 typedef struct {

@@ -7,7 +7,7 @@
 #include <time.h>
 
 #include "common/base/log.h"
-#include "common/dist/env.h"
+#include "common/comm/env.h"
 
 #define TOO_LARGE 1000.0f
 #define PIECE ((size_t)1024) // floats

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "common/base/log.h"
-#include "common/dist/env.h"
+#include "common/comm/env.h"
 
 typedef struct {
     char *path;

@@ -2,7 +2,7 @@
 #ifndef COMMON_FAULT_SNAPSHOT_FOLDER_H
 #define COMMON_FAULT_SNAPSHOT_FOLDER_H
 
-#include "common/io/checkpoint.h"
+#include "common/save/checkpoint.h"
 
 /* Of this run's checkpoints in the folder (epoch_N, snapshot_eE_sS, MODEL_DATASET), loads the
  * furthest valid one, as checkpoint_resume does, and logs which; skips damaged ones, each with a

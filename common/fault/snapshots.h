@@ -9,8 +9,8 @@
 
 #include <pthread.h>
 
-#include "common/dist/process_group.h"
-#include "common/io/checkpoint.h"
+#include "common/comm/process_group.h"
+#include "common/save/checkpoint.h"
 
 typedef struct {
     const Args *args;

@@ -4,8 +4,8 @@
 
 #include <stdbool.h>
 
-#include "common/dist/ddp.h"
-#include "common/io/checkpoint.h"
+#include "common/comm/ddp.h"
+#include "common/save/checkpoint.h"
 
 typedef struct {
     const Checkpoint *checkpoint; // of the run

@@ -11,7 +11,7 @@
 
 #include "common/base/args.h"
 #include "common/base/span.h"
-#include "common/dist/process_group.h"
+#include "common/comm/process_group.h"
 #include "common/io/event_file.h"
 #include "common/nn/model.h"
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "common/base/span.h"
-#include "common/dist/observer.h"
+#include "common/comm/observer.h"
 
 enum { STEPS_TOLD = 2 };
 

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 
 #include "common/base/log.h"
-#include "common/io/checkpoint_format.h"
+#include "common/save/checkpoint_format.h"
 
 /* A required value, printable text. */
 static const char *text_of(const ModelFile *model_file, const char *key)

@@ -7,8 +7,8 @@
 
 #include <limits.h>
 
-#include "common/io/safetensors.h"
 #include "common/nn/model.h"
+#include "common/save/safetensors.h"
 
 enum { MODEL_FILE_MAX_LABELS = 16, MODEL_FILE_LABEL_BYTES = 32 };
 

@@ -13,7 +13,7 @@
 #include "common/base/folder.h"
 #include "common/base/log.h"
 #include "common/base/memory.h"
-#include "common/dist/observer.h"
+#include "common/comm/observer.h"
 
 enum { MAX_RECORDS = 1 << 20, NUM_PINGS = 16 };
 

@@ -12,7 +12,7 @@
 #include <stdio.h>
 
 #include "common/base/span.h"
-#include "common/dist/backend.h"
+#include "common/comm/backend.h"
 
 /* A collective, as this rank saw it. */
 typedef struct {

@@ -16,7 +16,7 @@
 #include "common/base/host.h"
 #include "common/base/log.h"
 #include "common/base/memory.h"
-#include "common/dist/net.h"
+#include "common/comm/store/net.h"
 
 #define KEY_NUM_MEMBERS "torchelastic/agent/terminal_state/num_members"
 #define KEY_NUM_STOPPED "ddprun/num_stopped" // of these

@@ -15,7 +15,7 @@
 
 #include "common/base/log.h"
 #include "common/base/memory.h"
-#include "common/dist/net.h"
+#include "common/comm/store/net.h"
 #include "common/launch/assignment.h"
 
 #define KEY_JOB "ddprun/job"

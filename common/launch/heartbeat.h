@@ -4,8 +4,8 @@
 
 #include <sys/types.h>
 
-#include "common/dist/store.h"
-#include "common/dist/store_protocol.h"
+#include "common/comm/store/store.h"
+#include "common/comm/store/store_protocol.h"
 #include "common/launch/failure.h"
 
 /* Keys of the agents; %d is a node. */

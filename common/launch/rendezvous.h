@@ -2,7 +2,7 @@
 #ifndef COMMON_LAUNCH_RENDEZVOUS_H
 #define COMMON_LAUNCH_RENDEZVOUS_H
 
-#include "common/dist/store.h"
+#include "common/comm/store/store.h"
 #include "common/launch/nodes.h"
 
 /* Connects to node 0's store and waits there for all nodes. Dies if one does not come within

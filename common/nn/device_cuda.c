@@ -11,8 +11,8 @@
 #include "common/base/memory.h"
 #include "common/base/nvtx.h"
 #include "common/base/span.h"
-#include "common/nn/cuda_launch.h"
-#include "common/nn/cuda_state.h"
+#include "common/nn/cuda/cuda_launch.h"
+#include "common/nn/cuda/cuda_state.h"
 
 enum { SCRATCH_ALIGNMENT = 256 };
 

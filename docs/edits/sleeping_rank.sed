@@ -1,5 +1,5 @@
 # For tools/break.sh 02 and 03 (which lacks the header): rank 1 does not come to its fourth step.
-s|^#include "common/dist/env.h"|&\n#include <unistd.h>|
+s|^#include "common/comm/env.h"|&\n#include <unistd.h>|
 s|^ *run_batch(&model|            if (rank == 1 \&\& model.step == 3)\
                 sleep(60);\
 &|

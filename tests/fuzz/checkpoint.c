@@ -3,7 +3,7 @@
  * up to an empty line, then the tensors' bytes: the header's length is put before it here, and the
  * checksum in it counts as right (world.h).
  */
-#include "common/io/checkpoint.h"
+#include "common/save/checkpoint.h"
 
 #include <stdio.h>
 #include <string.h>

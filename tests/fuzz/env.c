@@ -1,6 +1,6 @@
 /* Variables that a launcher sets, with anything in them, up to the store that they lead to. */
-#include "common/dist/dist_env.h"
-#include "common/dist/store.h"
+#include "common/comm/dist_env.h"
+#include "common/comm/store/store.h"
 #include "common/nn/device.h"
 #include "tests/fuzz/targets.h"
 #include "tests/fuzz/words.h"

@@ -3,15 +3,15 @@
  * the other; or, in place of the data, memory that they share and write anything to. Short and long
  * messages take different ways, hence the two counts.
  */
-#include "common/dist/tcp_exchange.h"
+#include "common/comm/tcp/tcp_exchange.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/base/memory.h"
-#include "common/dist/tcp_collectives.h"
-#include "common/dist/tcp_pipe.h"
-#include "common/dist/tcp_watch.h"
+#include "common/comm/tcp/tcp_collectives.h"
+#include "common/comm/tcp/tcp_pipe.h"
+#include "common/comm/tcp/tcp_watch.h"
 #include "tests/fuzz/targets.h"
 
 enum { NUM_RANKS = 3, FEW = 3, MANY = 30 };

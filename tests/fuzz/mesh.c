@@ -2,7 +2,7 @@
  * Forming a process group: a rank of three, whose store says anything, and whose peers, or whoever
  * answers and calls in their place, do so too.
  */
-#include "common/dist/tcp_mesh.h"
+#include "common/comm/tcp/tcp_mesh.h"
 
 #include <stdlib.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
 /* The metrics of a run, read back when it goes on. */
-#include "common/io/step_file.h"
+#include "common/save/step_file.h"
 
 #include <limits.h>
 #include <sys/stat.h>

@@ -1,5 +1,5 @@
 /* A safetensors file as it is; one that is accepted can be copied. */
-#include "common/io/safetensors.h"
+#include "common/save/safetensors.h"
 
 #include <string.h>
 

@@ -19,7 +19,7 @@ static int wait_or_stop(int epoll_fd, struct epoll_event *events, int max, int t
 }
 
 #define epoll_wait wait_or_stop
-#include "common/dist/store_server.c"
+#include "common/comm/store/store_server.c"
 #include "tests/fuzz/targets.h"
 
 enum { COME, GO, SEND, MAX_ENDS = 8 };

@@ -2,7 +2,7 @@
  * Requests to a store from three clients that take turns: whose turn it is, how many bytes, then
  * the bytes. In the end all have gone, and nothing is left of what they stored.
  */
-#include "common/dist/store_service.h"
+#include "common/comm/store/store_service.h"
 
 #include "tests/fuzz/targets.h"
 

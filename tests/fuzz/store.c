@@ -2,7 +2,7 @@
  * A client of a store whose server is hostile: a line with a letter for each call, then what the
  * server answers, whatever it is asked. With a dot in the line it does not hang up after that.
  */
-#include "common/dist/store.h"
+#include "common/comm/store/store.h"
 
 #include <stdlib.h>
 #include <string.h>

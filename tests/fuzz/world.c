@@ -17,7 +17,7 @@
 
 #include "common/base/gpus.h"
 #include "common/base/thread.h"
-#include "common/io/checkpoint_format.h"
+#include "common/save/checkpoint_format.h"
 #include "tests/fuzz/memory.h"
 
 /* The functions that are stood in for at the end of this file, wherever they are called. */

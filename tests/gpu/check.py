@@ -119,7 +119,7 @@ def stopped_and_resumed(scratch):
 
 def our_kernels():
     """The sanitizer's options for kernels of common/nn alone: of cuBLAS's it reports hazards that are none."""
-    source = "".join(open(path).read() for path in glob.glob("common/nn/*.cu"))
+    source = "".join(open(path).read() for path in glob.glob("common/nn/cuda/*.cu"))
     return ["--kernel-name", ",".join("kns=" + name for name in re.findall(r"__global__ void (\w+)\(", source))]
 
 

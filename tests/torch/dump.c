@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "common/base/log.h"
-#include "common/io/checkpoint.h"
+#include "common/save/checkpoint.h"
 
 static void put(float value)
 {

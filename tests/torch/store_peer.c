@@ -14,8 +14,8 @@
 
 #include "common/base/log.h"
 #include "common/base/memory.h"
-#include "common/dist/store.h"
-#include "common/dist/store_server.h"
+#include "common/comm/store/store.h"
+#include "common/comm/store/store_server.h"
 
 enum { MAX_WORDS = 64, SHORT_VALUE = 256, MAX_VALUE = 8 << 20 }; // values: bytes
 

@@ -1,0 +1,104 @@
+/*
+ * backend.h - what tcp, mpi and nccl must provide.
+ *
+ * One struct describes any collective. A backend is a table of functions that queue it, compare it
+ * with the other ranks' and execute it.
+ */
+#ifndef COMMON_COMM_BACKEND_H
+#define COMMON_COMM_BACKEND_H
+
+#include "common/comm/process_group.h"
+
+typedef enum {
+    ALL_REDUCE,
+    BROADCAST,
+    REDUCE,
+    GATHER,
+    ALL_GATHER,
+    SCATTER,
+    REDUCE_SCATTER,
+    BARRIER,
+    SEND,
+    RECV,
+} CollectiveKind;
+
+/* A collective call, as made by this rank. */
+typedef struct {
+    const ProcessGroup *pg;
+    uint64_t op_id; // number of earlier calls of any kind by this rank, on all groups
+    uint64_t sequence; // number of earlier collectives on this group
+    CollectiveKind kind;
+    DType type;
+    ReduceOp op;
+    size_t count;
+    int root; // in pg; or the peer of send and recv
+    const void *in; // equal to out where the call works in place
+    void *out;
+    struct Traffic *traffic; // counts what this rank sends; NULL: not counted
+} Collective;
+
+typedef struct Backend {
+    const char *name;
+    bool available; // part of this build?
+    bool reads_gpu; // accepts GPU memory (else staging.h copies it through the host)
+    bool has_rendezvous; // its ranks find each other without a store
+    void (*check)(int rank,
+                  int world_size); // refuses the impossible before anybody waits; or NULL
+    // Can these ranks use it, with their devices? If not, why. Collective over the store; or NULL.
+    bool (*fits)(const ProcessGroup *pg, char *reason, size_t bytes);
+    void (*init)(ProcessGroup *pg); // collective
+    // Collective on pg. sub's members are set; color < 0: none.
+    void (*split)(ProcessGroup *sub, ProcessGroup *pg, int color);
+    long (*start)(ProcessGroup *pg, const Collective *collective); // queues it, returns a ticket
+    // The caller will not wait yet: make progress on the queue meanwhile. NULL: start does so.
+    void (*go)(ProcessGroup *pg);
+    void (*wait)(ProcessGroup *pg, long ticket); // tickets are counted from 0, in order
+    void (*destroy)(ProcessGroup *pg); // collective
+} Backend;
+
+extern const Backend backend_tcp;
+extern const Backend backend_mpi; // in builds without: backend_mpi_absent.c
+extern const Backend backend_nccl; // in builds without: backend_nccl_absent.c
+
+/* Bytes this rank's call reads at `in` and writes at `out`. */
+void collective_extents(const Collective *collective, size_t *in_bytes, size_t *out_bytes);
+
+/* For --check-collectives, given the exchanged calls of all ranks of pg: dies unless they match. */
+void collectives_compare(const ProcessGroup *pg, Collective *all);
+
+/* Call it before this rank exits for a reason that `present` ranks find at the same time, each with
+ * a store connection of its own: the process that serves the store goes last, or the others would
+ * only see that the store is gone. */
+void process_group_farewell(const ProcessGroup *pg, Store *store, bool serves, int present);
+
+#define STORE_KEY_BYTES 64
+
+/* The store key of something that the group shares or a rank publishes; a job may form several
+ * groups. Writes to key, returns it. */
+char *process_group_key(const ProcessGroup *pg, const char *what, int rank,
+                        char key[STORE_KEY_BYTES]);
+
+/* What this rank has sent and received over tcp since init, headers aside (0 on other backends).
+ * Call it when all Work has been waited for. */
+void tcp_payload_bytes(const ProcessGroup *pg, uint64_t *sent, uint64_t *received);
+
+/* In how many messages. */
+uint64_t tcp_sent_messages(const ProcessGroup *pg);
+
+const char *collective_name(CollectiveKind kind); // "all_reduce"
+
+/* send and recv: they concern two ranks only, the others are not there. */
+bool collective_is_point_to_point(CollectiveKind kind);
+
+#define DESCRIPTION_BYTES 192
+
+/* The group of all ranks: pg itself, or the one it is a subgroup of. */
+ProcessGroup *process_group_root(const ProcessGroup *pg);
+
+/* Appended to the message of a call that fails; may be "". pg may be NULL. */
+const char *process_group_advice(const ProcessGroup *pg);
+
+/* "all_reduce #12 of 18432 float32 (sum)", for messages. Writes to text, returns it. */
+char *collective_describe(const Collective *collective, char text[DESCRIPTION_BYTES]);
+
+#endif

@@ -1,0 +1,292 @@
+/*
+ * The collectives: each call becomes one struct, gets a number, and goes to the backend.
+ *
+ * The number shows that a rank has skipped a call or made a different one. send and recv concern
+ * two ranks only: they carry the number of the next collective, and are not counted.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "common/base/log.h"
+#include "common/base/span.h"
+#include "common/comm/backend.h"
+#include "common/comm/hierarchy.h"
+#include "common/comm/nccl/staging.h"
+#include "common/comm/observer.h"
+
+static const struct {
+    const char *name;
+    bool reduces;
+    const char *direction; // of the data, relative to the root or peer; NULL: no root
+} kinds[] = {
+    [ALL_REDUCE] = { "all_reduce", true, NULL },
+    [BROADCAST] = { "broadcast", false, "from" },
+    [REDUCE] = { "reduce", true, "to" },
+    [GATHER] = { "gather", false, "to" },
+    [ALL_GATHER] = { "all_gather", false, NULL },
+    [SCATTER] = { "scatter", false, "from" },
+    [REDUCE_SCATTER] = { "reduce_scatter", true, NULL },
+    [BARRIER] = { "barrier", false, NULL },
+    [SEND] = { "send", false, "to" },
+    [RECV] = { "recv", false, "from" },
+};
+
+const char *collective_name(CollectiveKind kind)
+{
+    return kinds[kind].name;
+}
+
+char *collective_describe(const Collective *collective, char text[DESCRIPTION_BYTES])
+{
+    static const char *const ops[] = { "sum", "mean", "max", "min" };
+    const CollectiveKind kind = collective->kind;
+    const ProcessGroup *pg = collective->pg;
+    char what[64] = "", how[16] = "", where[32] = "", group[GROUP_NAME_BYTES + 16] = "";
+    if (kind != BARRIER)
+        snprintf(what, sizeof what, " of %zu %s", collective->count, dtype_name(collective->type));
+    if (kinds[kind].reduces)
+        snprintf(how, sizeof how, " (%s)", ops[collective->op]);
+    if (kinds[kind].direction != NULL)
+        snprintf(where, sizeof where, " %s rank %d", kinds[kind].direction,
+                 process_group_global_rank(pg, collective->root));
+    if (pg->name[0] != '\0')
+        snprintf(group, sizeof group, " in group \"%s\"", pg->name);
+    snprintf(text, DESCRIPTION_BYTES, "%s #%" PRIu64 "%s%s%s%s", kinds[kind].name,
+             collective->sequence, what, how, where, group);
+    return text;
+}
+
+bool collective_is_point_to_point(CollectiveKind kind)
+{
+    return kind == SEND || kind == RECV;
+}
+
+void collective_extents(const Collective *c, size_t *in_bytes, size_t *out_bytes)
+{
+    const size_t share = c->count * dtype_size(c->type);
+    const size_t whole = share * (size_t)c->pg->world_size;
+    const bool is_root = c->pg->rank == c->root;
+    *in_bytes = *out_bytes = share; // of all_reduce
+    switch (c->kind) {
+    case ALL_REDUCE:
+        break;
+    case BROADCAST:
+        *in_bytes = is_root ? share : 0;
+        *out_bytes = is_root ? 0 : share;
+        break;
+    case REDUCE:
+        *out_bytes = is_root ? share : 0;
+        break;
+    case GATHER:
+        *out_bytes = is_root ? whole : 0;
+        break;
+    case ALL_GATHER:
+        *out_bytes = whole;
+        break;
+    case SCATTER:
+        *in_bytes = is_root ? whole : 0;
+        break;
+    case REDUCE_SCATTER:
+        *in_bytes = whole;
+        break;
+    case BARRIER:
+        *in_bytes = *out_bytes = 0;
+        break;
+    case SEND:
+        *out_bytes = 0;
+        break;
+    case RECV:
+        *in_bytes = 0;
+        break;
+    }
+}
+
+static bool same_call(const Collective *a, const Collective *b)
+{
+    return a->sequence == b->sequence && a->kind == b->kind && a->type == b->type &&
+           a->op == b->op && a->count == b->count && a->root == b->root;
+}
+
+void collectives_compare(const ProcessGroup *pg, Collective *all)
+{
+    all[0].pg = pg; // theirs is a pointer in their memory
+    for (int rank = 1; rank < pg->world_size; rank++) {
+        all[rank].pg = pg;
+        char first[DESCRIPTION_BYTES], other[DESCRIPTION_BYTES];
+        CHECK(same_call(&all[0], &all[rank]),
+              "the ranks' calls differ: rank %d calls %s, rank %d calls %s",
+              process_group_global_rank(pg, 0), collective_describe(&all[0], first),
+              process_group_global_rank(pg, rank), collective_describe(&all[rank], other));
+    }
+}
+
+/* Dies unless the call is valid; the backend checks what depends on other ranks. */
+static void check(const ProcessGroup *pg, const Collective *collective)
+{
+    char text[DESCRIPTION_BYTES];
+    CHECK(pg->world_size > 0, "%s in group \"%s\": this rank is in no part of that split",
+          kinds[collective->kind].name, pg->name);
+    CHECK(collective->root >= 0 && collective->root < pg->world_size,
+          "%s: there is no rank %d: ranks are numbered from 0 to %d", kinds[collective->kind].name,
+          collective->root, pg->world_size - 1);
+    CHECK(!collective_is_point_to_point(collective->kind) || collective->root != pg->rank,
+          "%s: that is this rank itself", collective_describe(collective, text));
+
+    size_t bytes = 0;
+    CHECK(!__builtin_mul_overflow(collective->count, dtype_size(collective->type), &bytes) &&
+              !__builtin_mul_overflow(bytes, (size_t)pg->world_size, &bytes),
+          "%s: no memory is that large", collective_describe(collective, text));
+}
+
+static Work start(ProcessGroup *pg, CollectiveKind kind, const void *in, void *out, size_t count,
+                  DType type, ReduceOp op, int root)
+{
+    // An empty array may be NULL, but not from here on: even NULL + 0 is undefined.
+    if (count == 0 && in == NULL)
+        in = pg;
+    if (count == 0 && out == NULL)
+        out = pg;
+    // Only all_reduce's traffic is counted; all calls on its subgroups are stages of one.
+    Traffic *traffic = kind == ALL_REDUCE || pg->parent != NULL ? pg->traffic : NULL;
+    ProcessGroup *all = process_group_root(pg);
+    const Collective collective = { pg,    all->num_ops, pg->sequence, kind, type,   op,
+                                    count, root,         in,           out,  traffic };
+    check(pg, &collective);
+    all->num_ops++;
+    if (!collective_is_point_to_point(kind))
+        pg->sequence++;
+    collective_report(&collective, COLLECTIVE_SCHEDULED);
+    if (pg->staging != NULL)
+        return (Work){ pg, staging_start(pg, &collective) };
+    return (Work){ pg, pg->backend->start(pg, &collective) };
+}
+
+void work_wait(Work work)
+{
+    Span span = span_begin(SPAN_WAIT, "wait");
+    if (work.pg->staging != NULL)
+        staging_wait(work.pg, work.ticket);
+    else
+        work.pg->backend->wait(work.pg, work.ticket);
+    span_end(&span);
+}
+
+static Work start_all_reduce(ProcessGroup *pg, void *data, size_t count, DType type, ReduceOp op)
+{
+    if (hierarchy_pays(pg, count, type))
+        return hierarchical_all_reduce(pg->nodes, data, count, type, op);
+    if (pg->nodes != NULL)
+        pg->nodes->flat.num_calls++;
+    return start(pg, ALL_REDUCE, data, data, count, type, op, 0);
+}
+
+/* Makes progress while the caller goes on. With staging, its thread waits for each call anyway. */
+static Work in_background(Work work)
+{
+    if (work.pg->backend->go != NULL && work.pg->staging == NULL)
+        work.pg->backend->go(work.pg);
+    return work;
+}
+
+Work all_reduce_async(ProcessGroup *pg, void *data, size_t count, DType type, ReduceOp op)
+{
+    return in_background(start_all_reduce(pg, data, count, type, op));
+}
+
+Work broadcast_async(ProcessGroup *pg, void *data, size_t count, DType type, int root)
+{
+    return in_background(start(pg, BROADCAST, data, data, count, type, 0, root));
+}
+
+Work reduce_async(ProcessGroup *pg, void *data, size_t count, DType type, ReduceOp op, int root)
+{
+    return in_background(start(pg, REDUCE, data, data, count, type, op, root));
+}
+
+Work gather_async(ProcessGroup *pg, const void *in, void *out, size_t count, DType type, int root)
+{
+    return in_background(start(pg, GATHER, in, out, count, type, 0, root));
+}
+
+Work all_gather_async(ProcessGroup *pg, const void *in, void *out, size_t count, DType type)
+{
+    return in_background(start(pg, ALL_GATHER, in, out, count, type, 0, 0));
+}
+
+Work scatter_async(ProcessGroup *pg, const void *in, void *out, size_t count, DType type, int root)
+{
+    return in_background(start(pg, SCATTER, in, out, count, type, 0, root));
+}
+
+Work reduce_scatter_async(ProcessGroup *pg, const void *in, void *out, size_t count, DType type,
+                          ReduceOp op)
+{
+    return in_background(start(pg, REDUCE_SCATTER, in, out, count, type, op, 0));
+}
+
+Work pg_send_async(ProcessGroup *pg, const void *data, size_t count, DType type, int to)
+{
+    return in_background(start(pg, SEND, data, NULL, count, type, 0, to));
+}
+
+Work pg_recv_async(ProcessGroup *pg, void *data, size_t count, DType type, int from)
+{
+    return in_background(start(pg, RECV, NULL, data, count, type, 0, from));
+}
+
+void all_reduce(ProcessGroup *pg, void *data, size_t count, DType type, ReduceOp op)
+{
+    work_wait(start_all_reduce(pg, data, count, type, op));
+}
+
+void broadcast(ProcessGroup *pg, void *data, size_t count, DType type, int root)
+{
+    work_wait(start(pg, BROADCAST, data, data, count, type, 0, root));
+}
+
+void reduce(ProcessGroup *pg, void *data, size_t count, DType type, ReduceOp op, int root)
+{
+    work_wait(start(pg, REDUCE, data, data, count, type, op, root));
+}
+
+void gather(ProcessGroup *pg, const void *in, void *out, size_t count, DType type, int root)
+{
+    work_wait(start(pg, GATHER, in, out, count, type, 0, root));
+}
+
+void all_gather(ProcessGroup *pg, const void *in, void *out, size_t count, DType type)
+{
+    work_wait(start(pg, ALL_GATHER, in, out, count, type, 0, 0));
+}
+
+void scatter(ProcessGroup *pg, const void *in, void *out, size_t count, DType type, int root)
+{
+    work_wait(start(pg, SCATTER, in, out, count, type, 0, root));
+}
+
+void reduce_scatter(ProcessGroup *pg, const void *in, void *out, size_t count, DType type,
+                    ReduceOp op)
+{
+    work_wait(start(pg, REDUCE_SCATTER, in, out, count, type, op, 0));
+}
+
+void pg_send(ProcessGroup *pg, const void *data, size_t count, DType type, int to)
+{
+    work_wait(start(pg, SEND, data, NULL, count, type, 0, to));
+}
+
+void pg_recv(ProcessGroup *pg, void *data, size_t count, DType type, int from)
+{
+    work_wait(start(pg, RECV, NULL, data, count, type, 0, from));
+}
+
+void barrier(ProcessGroup *pg)
+{
+    work_wait(start(pg, BARRIER, NULL, NULL, 0, 0, 0, 0));
+}
+
+double all_reduce_scalar(ProcessGroup *pg, double value, ReduceOp op)
+{
+    all_reduce(pg, &value, 1, FLOAT64, op);
+    return value;
+}

@@ -1,0 +1,158 @@
+/*
+ * The Reducer: data parallelism while the backward pass still runs.
+ *
+ * The backward pass completes gradients from the last layer to the first. As soon as all gradients
+ * of a bucket are complete, its all-reduce starts and travels while the earlier layers are still
+ * being computed. Buckets are a compromise: many small ones pay the latency of a message each, a
+ * single large one is sent at the very end. All ranks must send them in the same order, whatever
+ * the order in which their gradients become ready; so a complete bucket waits for those before it.
+ */
+#include "common/comm/ddp.h"
+
+#include <stdlib.h>
+
+#include "common/base/log.h"
+#include "common/base/log_topics.h"
+#include "common/base/memory.h"
+
+#define MIB (1024.0 * 1024.0)
+#define FIRST_BUCKET_BYTES (1 * MIB) // small, so that the first message is sent early
+
+/* Logs what happens to bucket i. */
+static void log_bucket(const Reducer *reducer, int i, const char *what)
+{
+    const Bucket *bucket = &reducer->bucket[i];
+    const Tensor *first = NULL, *last = NULL;
+    for (int j = 0; j < reducer->num_parameters; j++)
+        if (reducer->bucket_of[j] == i) {
+            first = first != NULL ? first : &reducer->parameter[j];
+            last = &reducer->parameter[j];
+        }
+    log_detail(LOG_BUCKET, "bucket %d of %d, %s to %s, %.3f MiB, %s", i, reducer->num_buckets,
+               first->name, last->name, (double)bucket->numel * sizeof(float) / MIB, what);
+}
+
+void reducer_init(Reducer *reducer, const Args *args, ProcessGroup *pg, float *grads,
+                  const Tensor *parameter, int num_parameters)
+{
+    CHECK(num_parameters <= REDUCER_MAX_PARAMETERS, "%d parameters: the reducer has room for %d",
+          num_parameters, REDUCER_MAX_PARAMETERS);
+    *reducer = (Reducer){ .pg = pg,
+                          .grads = grads,
+                          .parameter = parameter,
+                          .num_parameters = num_parameters,
+                          .sync = true };
+
+    const double cap_bytes = args->bucket_cap_mb * MIB;
+    double limit = cap_bytes < FIRST_BUCKET_BYTES ? cap_bytes : FIRST_BUCKET_BYTES;
+    Bucket *bucket = NULL;
+    for (int i = num_parameters - 1; i >= 0; i--) {
+        const Tensor *p = &parameter[i];
+        if (bucket == NULL)
+            bucket = &reducer->bucket[reducer->num_buckets++];
+        CHECK(bucket->num_parameters == 0 || p->offset + p->numel == bucket->offset,
+              "parameter %s does not lie right before its successor", p->name);
+        bucket->offset = p->offset;
+        bucket->numel += p->numel;
+        bucket->num_parameters++;
+        bucket->pending++;
+        reducer->bucket_of[i] = reducer->num_buckets - 1;
+        if ((double)(bucket->numel * sizeof(float)) >= limit) {
+            bucket = NULL;
+            limit = cap_bytes;
+        }
+    }
+    for (int i = 0; log_wants(LOG_BUCKET) && i < reducer->num_buckets; i++)
+        log_bucket(reducer, i, "is planned");
+}
+
+float *reducer_register_scalar(Reducer *reducer)
+{
+    Bucket *bucket = &reducer->bucket[0];
+    return reducer->grads + bucket->offset + bucket->numel++;
+}
+
+void reducer_free(Reducer *reducer)
+{
+    free(reducer->kept);
+}
+
+void reducer_set_sync(Reducer *reducer, bool sync)
+{
+    CHECK(reducer->next == 0,
+          "buckets are on their way: call reducer_finalize before reducer_set_sync");
+    reducer->sync = sync;
+}
+
+/* Counts parameter i's gradient in its bucket. Sends complete buckets, in index order. */
+static void count_down(Reducer *reducer, int i)
+{
+    reducer->ready[i] = true;
+    reducer->bucket[reducer->bucket_of[i]].pending--;
+
+    while (reducer->next < reducer->num_buckets && reducer->bucket[reducer->next].pending == 0) {
+        if (log_wants(LOG_BUCKET))
+            log_bucket(reducer, reducer->next, "is full and leaves");
+        Bucket *bucket = &reducer->bucket[reducer->next++];
+        bucket->work = all_reduce_async(reducer->pg, reducer->grads + bucket->offset, bucket->numel,
+                                        FLOAT32, REDUCE_MEAN);
+    }
+}
+
+void reducer_mark_ready(void *context, int i)
+{
+    Reducer *reducer = context;
+    reducer->used[i] = true;
+    if (!reducer->sync)
+        return;
+    CHECK(!reducer->ready[i],
+          "parameter %s is marked ready twice: call reducer_finalize after every backward pass",
+          reducer->parameter[i].name);
+    count_down(reducer, i);
+}
+
+/* A parameter without a gradient: other ranks may have one, so its bucket must be sent. */
+static void add_unused(Reducer *reducer, int i)
+{
+    const Tensor *p = &reducer->parameter[i];
+    CHECK(reducer->find_unused_parameters,
+          "parameter %s got no gradient: let the loss depend on it, or set find_unused_parameters",
+          p->name);
+
+    // If no rank used the parameter, its part of the bucket is restored from this copy.
+    const Tensor *last = &reducer->parameter[reducer->num_parameters - 1];
+    if (reducer->kept == NULL)
+        reducer->kept = mem_calloc(last->offset + last->numel, sizeof *reducer->kept);
+    memcpy(reducer->kept + p->offset, reducer->grads + p->offset, p->numel * sizeof(float));
+    count_down(reducer, i);
+}
+
+void reducer_finalize(Reducer *reducer)
+{
+    if (!reducer->sync)
+        return;
+    CHECK(!reducer->find_unused_parameters || !reducer->pg->place.on_gpu,
+          "find_unused_parameters needs gradients in host memory");
+    for (int i = reducer->num_parameters - 1; i >= 0; i--)
+        if (!reducer->ready[i])
+            add_unused(reducer, i);
+    if (reducer->find_unused_parameters)
+        all_reduce(reducer->pg, reducer->used, (size_t)reducer->num_parameters, UINT8, REDUCE_MAX);
+
+    log_detail(LOG_BUCKET, "the backward pass is done, waiting for %d buckets",
+               reducer->num_buckets);
+    for (int i = 0; i < reducer->num_buckets; i++) {
+        Bucket *bucket = &reducer->bucket[i];
+        work_wait(bucket->work);
+        bucket->pending = bucket->num_parameters;
+    }
+    for (int i = 0; i < reducer->num_parameters; i++) {
+        const Tensor *p = &reducer->parameter[i];
+        if (!reducer->used[i])
+            memcpy(reducer->grads + p->offset, reducer->kept + p->offset, p->numel * sizeof(float));
+        reducer->ready[i] = false;
+        reducer->used[i] = false;
+    }
+    reducer->next = 0;
+    log_detail(LOG_BUCKET, "all buckets are back: gradients are averaged");
+}

@@ -1,0 +1,69 @@
+/*
+ * ddp.h - averages gradients over the ranks, bucket by bucket, while the backward pass still runs.
+ *
+ * The Reducer of PyTorch's DistributedDataParallel (torch/csrc/distributed/c10d/reducer.cpp; Li et
+ * al., "PyTorch Distributed", VLDB 2020). Gradients are one flat array, so a bucket is a slice of
+ * it and nothing is copied in or out.
+ */
+#ifndef COMMON_COMM_DDP_H
+#define COMMON_COMM_DDP_H
+
+#include <stdbool.h>
+
+#include "common/base/tensor.h"
+#include "common/comm/process_group.h"
+
+#define REDUCER_MAX_PARAMETERS 256
+
+/* Neighbouring parameters whose gradients travel together: one slice of the gradients. */
+typedef struct {
+    size_t offset, numel;
+    int num_parameters;
+    int pending; // how many of them have no gradient yet
+    Work work;
+} Bucket;
+
+typedef struct {
+    ProcessGroup *pg;
+    float *grads;
+    const Tensor *parameter;
+    int num_parameters;
+    Bucket bucket[REDUCER_MAX_PARAMETERS]; // bucket 0 is the end of the gradients
+    int num_buckets;
+    int next; // bucket to send next: in index order, the same on every rank
+    int bucket_of[REDUCER_MAX_PARAMETERS];
+    bool ready[REDUCER_MAX_PARAMETERS]; // has its gradient been computed in this backward pass?
+    uint8_t used[REDUCER_MAX_PARAMETERS]; // in any pass since gradients were last sent?
+    float *kept; // saved gradients of parameters not used here; NULL until there are any
+    bool sync; // see reducer_set_sync
+    bool find_unused_parameters; // allow passes without some parameters; may be set after init
+} Reducer;
+
+/* Cuts the gradients into buckets from their end, where the backward pass starts: the first closes
+ * at 1 MiB (so that communication begins early), the others at args->bucket_cap_mb; a cap below 1
+ * holds for the first too. Parameters must be contiguous in grads and in the order of the forward
+ * pass. Same on every rank, but no communication. */
+void reducer_init(Reducer *reducer, const Args *args, ProcessGroup *pg, float *grads,
+                  const Tensor *parameter, int num_parameters);
+
+/* Averages one more float with the gradients: grads[numel], which must be allocated. It travels in
+ * the bucket that holds their end, and costs no message. Returns its address. Call it before the
+ * first backward pass. */
+float *reducer_register_scalar(Reducer *reducer);
+
+/* Says that the gradient of parameter i is complete: the model's GradHook, context is the Reducer.
+ * Starts the all-reduce of each bucket that is complete and next in order. Collective. */
+void reducer_mark_ready(void *reducer, int i);
+
+/* After the backward pass: waits until all gradients are the mean over the ranks. Dies if a
+ * parameter got no gradient, unless find_unused_parameters; then the ranks exchange which were
+ * used, and a gradient that no rank used is left unchanged. Collective. */
+void reducer_finalize(Reducer *reducer);
+
+/* While sync is off (DDP's no_sync), gradients stay on their rank and add up; the next backward
+ * pass with sync on sends the sum. */
+void reducer_set_sync(Reducer *reducer, bool sync);
+
+void reducer_free(Reducer *reducer);
+
+#endif

@@ -1,0 +1,131 @@
+/*
+ * The numbers come from the variables of whichever launcher it was, see launcher.c. What they leave
+ * open is worked out: how many ranks this node has, which node it is, where rank 0 is.
+ */
+#include "common/comm/dist_env.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include "common/base/host.h"
+#include "common/base/log.h"
+#include "common/comm/env.h"
+
+#define DEFAULT_PORT 29500 // torchrun's
+
+static bool is_set(const char *name)
+{
+    return name != NULL && getenv(name) != NULL;
+}
+
+static const Launcher *require_launcher(void)
+{
+    const Launcher *launcher = launcher_find();
+    if (launcher != NULL)
+        return launcher;
+    if (is_set("SLURM_JOB_ID"))
+        die("this is a job of Slurm, but not a step of one: put srun in front of the program");
+    die("who am I? Neither RANK and WORLD_SIZE nor the variables of mpirun or srun are set: start "
+        "this program with its run.sh, ddprun, torchrun, mpirun or srun");
+}
+
+/* Slurm counts the tasks of each node in turn: "2(x3),1" are three nodes of 2, then one of 1. */
+static int tasks_of_node(const char *name, int node)
+{
+    const char *counts = env_str(name), *text = counts;
+    for (long nodes = 0; *text != '\0'; text += *text == ',') {
+        int tasks = 0, times = 1, length = 0, more = 0;
+        const int found = sscanf(text, "%9d%n(x%6d)%n", &tasks, &length, &times, &more);
+        text += more > 0 ? more : length;
+        CHECK(found > 0 && tasks > 0 && times > 0 && (*text == ',' || *text == '\0'),
+              "%s is \"%s\": it should be like 2(x3),1, as srun sets it", name, counts);
+        nodes += times;
+        if (node < nodes)
+            return tasks;
+    }
+    die("%s is \"%s\", which says nothing of node %d", name, counts, node);
+}
+
+/* 0 if not set. */
+static int find_local_world_size(const DistEnv *env)
+{
+    const char *name = env->launcher->local_world_size;
+    if (!is_set(name))
+        return 0;
+    return strncmp(name, "SLURM_", 6) == 0 ? tasks_of_node(name, env->node) : env_int(name);
+}
+
+/* Exports a value under torchrun's name for later code. */
+static void tell(const char *name, int value, bool replace)
+{
+    char text[16];
+    snprintf(text, sizeof text, "%d", value);
+    SYS_CHECK(setenv(name, text, replace));
+}
+
+static void find_master(DistEnv *env)
+{
+    const bool one_node = env->local_world_size == env->world_size;
+    env->master_addr = is_set("MASTER_ADDR") ? env_str("MASTER_ADDR")
+                       : one_node            ? "127.0.0.1"
+                                             : NULL;
+    env->master_port = is_set("MASTER_PORT") ? env_int("MASTER_PORT") : one_node ? DEFAULT_PORT : 0;
+}
+
+void dist_env_init(DistEnv *env)
+{
+    *env = (DistEnv){ .launcher = require_launcher() };
+    const Launcher *launcher = env->launcher;
+    env->rank = env_int(launcher->rank);
+    env->world_size = env_int(launcher->world_size);
+    env->local_rank = env_int(launcher->local_rank);
+    CHECK(env->rank < env->world_size, "%s is %d, but %s is %d: ranks are counted from 0",
+          launcher->rank, env->rank, launcher->world_size, env->world_size);
+
+    // Slurm's name for a node comes first: several of its nodes may be one machine. Without node
+    // numbers, a checksum of the name serves, the same on all ranks of the node.
+    if (is_set("SLURMD_NODENAME"))
+        snprintf(env->host, sizeof env->host, "%s", getenv("SLURMD_NODENAME"));
+    else
+        gethostname(env->host, sizeof env->host - 1);
+    env->node = is_set(launcher->node)
+                    ? env_int(launcher->node)
+                    : (int)(crc32(0, (const Bytef *)env->host, strlen(env->host)) & INT_MAX);
+    env->local_world_size = find_local_world_size(env);
+    CHECK(env->local_world_size == 0 || env->local_rank < env->local_world_size,
+          "%s is %d, but there are %d ranks on this node by %s", launcher->local_rank,
+          env->local_rank, env->local_world_size, launcher->local_world_size);
+    find_master(env);
+
+    tell("LOCAL_RANK", env->local_rank, true); // overrides a stale value
+    if (env->local_world_size > 0)
+        tell("LOCAL_WORLD_SIZE", env->local_world_size, true);
+    if (is_set(launcher->cores)) { // as the job asked for; the step may have fewer
+        const int promised = env_int(launcher->cores), here = host_num_cores();
+        tell("OMP_NUM_THREADS", promised < here ? promised : here, false);
+    }
+}
+
+void dist_env_log(const DistEnv *env, const char *device, Place place)
+{
+    const Launcher *launcher = env->launcher;
+    char node[16] = "?", ranks[16] = "", cores[128], index[16] = "";
+    if (is_set(launcher->node))
+        snprintf(node, sizeof node, "%d", env->node);
+    if (env->local_world_size > 0)
+        snprintf(ranks, sizeof ranks, " of %d", env->local_world_size);
+    if (place.on_gpu)
+        snprintf(index, sizeof index, ":%d", place.index);
+    log_info("node %s (%s) is host %s: local rank %d%s (%s), %s%s, cores %s; rank from %s; master "
+             "%s:%d (%s)",
+             node, is_set(launcher->node) ? launcher->node : "nobody numbers the nodes", env->host,
+             env->local_rank, ranks, launcher->local_rank, device, index,
+             host_cores(cores, sizeof cores), launcher->rank,
+             env->master_addr != NULL ? env->master_addr : "unknown", env->master_port,
+             is_set("MASTER_ADDR")      ? "MASTER_ADDR"
+             : env->master_addr != NULL ? "all ranks are on one node"
+                                        : "MASTER_ADDR is not set");
+}

@@ -1,0 +1,32 @@
+/* dist_env.h - which rank is this process, under any launcher? */
+#ifndef COMMON_COMM_DIST_ENV_H
+#define COMMON_COMM_DIST_ENV_H
+
+#include "common/base/launcher.h"
+#include "common/base/place.h"
+
+typedef struct {
+    int rank, world_size; // in the whole job
+    int local_rank, local_world_size; // on this node
+    int node; // the same for all ranks of a node, and almost surely different on others
+    const char *master_addr; // rank 0's node; NULL if not set: only mpi needs none
+    int master_port; // 0 if not set
+
+    const Launcher *launcher; // whose variables these are
+    char host[64]; // name of this machine
+} DistEnv;
+
+/* From the variables of launcher_find's launcher. MASTER_ADDR and MASTER_PORT are read under any
+ * launcher; if all ranks share a node they default to 127.0.0.1 and torchrun's default port.
+ *
+ * Exports torchrun's names for later code: LOCAL_RANK and LOCAL_WORLD_SIZE; and OMP_NUM_THREADS,
+ * unless set, if Slurm says how many cores a task has.
+ *
+ * Local. Dies with one line if there is no launcher, or the numbers make no sense. */
+void dist_env_init(DistEnv *env);
+
+/* Prints one line to standard error: which rank this is, where it runs, and by whose variables.
+ * `device` is the device's name, place its index. Local. */
+void dist_env_log(const DistEnv *env, const char *device, Place place);
+
+#endif

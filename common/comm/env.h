@@ -1,0 +1,15 @@
+/* env.h - the variables a launcher sets for a process. */
+#ifndef COMMON_COMM_ENV_H
+#define COMMON_COMM_ENV_H
+
+/* The value of a variable that must be set. Dies if it is not, or env_int finds no whole number >=
+ * 0, with a line that says how to start the program. Local. */
+int env_int(const char *name);
+const char *env_str(const char *name);
+
+/* How often this job was restarted: by a launcher (TORCHELASTIC_RESTART_COUNT), and by Slurm's
+ * requeue (SLURM_RESTART_COUNT), after which a launcher counts from 0 again; 0: never, or unknown.
+ * Local. */
+int restart_count(void);
+
+#endif

@@ -1,0 +1,161 @@
+/*
+ * All-reduce for several nodes, in three stages.
+ *
+ *     node 0: rank 0  rank 1     1. reduce-scatter inside each node: each of its L ranks has the
+ *               |       |           node's sum of one share of the numbers
+ *     node 1: rank 2  rank 3     2. all-reduce across the m nodes, between ranks of the same share
+ *                                3. all-gather inside each node: all shares for everybody
+ *
+ * Of n bytes each rank sends 2 (m - 1) / m * n / L to other nodes, and a node L times that. In the
+ * flat ring of N ranks, those whose next neighbour is on another node send 2 (N - 1) / N * n each
+ * to it: at best one rank of each node, at worst all.
+ *
+ * A remainder modulo L is treated as all data is if nodes differ in size: reduced to the node's
+ * first rank, all-reduced between the first ranks, and broadcast inside the node. Each element is
+ * summed in one place and copied from there: all ranks get the same bits.
+ */
+#include "common/comm/hierarchy.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/base/log.h"
+#include "common/base/memory.h"
+#include "common/comm/backend.h"
+
+#define SHORT_BYTES ((size_t)32 * 1024) // up to here flat is faster: bench/RESULTS.md
+#define MB 1e6
+#define LINE_BYTES 256
+
+Work hierarchical_all_reduce(Nodes *nodes, void *data, size_t count, DType type, ReduceOp op)
+{
+    ProcessGroup *node = &nodes->node, *across = &nodes->across;
+    const size_t share = nodes->equal ? count / (size_t)node->world_size : 0;
+    const size_t rest = count - share * (size_t)node->world_size; // before the shares
+    char *shares = (char *)data + rest * dtype_size(type);
+    char *own = shares + (size_t)node->rank * share * dtype_size(type);
+    const ReduceOp stage_op = op == REDUCE_MEAN ? REDUCE_SUM : op; // `across` divides by world_size
+
+    // The calls are only queued: each begins when the previous one is done.
+    nodes->stages.num_calls++;
+    if (rest > 0)
+        reduce_async(node, data, rest, type, stage_op, 0);
+    if (share > 0)
+        reduce_scatter_async(node, shares, own, share, type, stage_op);
+
+    if (node->rank == 0)
+        all_reduce_async(across, data, rest + share, type, op);
+    else if (share > 0)
+        all_reduce_async(across, own, share, type, op);
+
+    Work work = { 0 };
+    if (rest > 0)
+        work = broadcast_async(node, data, rest, type, 0);
+    if (share > 0)
+        work = all_gather_async(node, own, shares, share, type);
+    return work;
+}
+
+bool hierarchy_pays(const ProcessGroup *pg, size_t count, DType type)
+{
+    return pg->nodes != NULL && pg->nodes->hierarchical && count * dtype_size(type) > SHORT_BYTES;
+}
+
+/* Numbers the nodes by the value each rank gave for its own, and sets `equal`. */
+static void number_nodes(Nodes *nodes, const int *told, int world_size)
+{
+    int *num_ranks = mem_calloc((size_t)world_size, sizeof *num_ranks);
+    nodes->node_of = mem_calloc((size_t)world_size, sizeof *nodes->node_of);
+    for (int rank = 0; rank < world_size; rank++) {
+        int first = 0;
+        while (told[first] != told[rank])
+            first++;
+        nodes->node_of[rank] = first == rank ? nodes->num_nodes++ : nodes->node_of[first];
+        num_ranks[nodes->node_of[rank]]++;
+    }
+    nodes->equal = true;
+    for (int i = 1; i < nodes->num_nodes; i++)
+        nodes->equal &= num_ranks[i] == num_ranks[0];
+    free(num_ranks);
+}
+
+/* Forms the stages' subgroups, whose traffic is counted together. */
+static void form_stages(Nodes *nodes, ProcessGroup *pg)
+{
+    process_group_split(&nodes->node, pg, nodes->node_of[pg->rank]);
+    const int local_rank = nodes->node.rank;
+    process_group_split(&nodes->across, pg, nodes->equal || local_rank == 0 ? local_rank : -1);
+    snprintf(nodes->node.name, GROUP_NAME_BYTES, "node %d", nodes->node_of[pg->rank]);
+    snprintf(nodes->across.name, GROUP_NAME_BYTES, "across nodes %d", local_rank);
+    nodes->across.mean_ranks = pg->world_size; // it averages sums of whole nodes
+    nodes->node.traffic = nodes->across.traffic = &nodes->stages;
+}
+
+void process_group_set_nodes(ProcessGroup *pg, const Args *args, int node)
+{
+    CHECK(pg->nodes == NULL && pg->parent == NULL,
+          "process_group_set_nodes is to be called once, on the group of all ranks");
+    const bool hierarchical = strcmp(args->all_reduce, "hierarchical") == 0;
+
+    int *told = mem_calloc((size_t)pg->world_size, sizeof *told);
+    all_gather(pg, &node, told, 1, INT32);
+    Nodes *nodes = mem_calloc(1, sizeof *nodes);
+    number_nodes(nodes, told, pg->world_size);
+    free(told);
+
+    nodes->hierarchical = hierarchical && nodes->num_nodes > 1 && nodes->num_nodes < pg->world_size;
+    if (nodes->hierarchical)
+        form_stages(nodes, pg);
+    else if (hierarchical && pg->rank == 0)
+        log_info("--all-reduce hierarchical: %s, so it is flat",
+                 nodes->num_nodes == 1 ? "all ranks share one node" : "each rank has its own node");
+    nodes->flat.node_of = nodes->stages.node_of = nodes->node_of;
+    pg->nodes = nodes;
+    pg->traffic = &nodes->flat;
+}
+
+/* Adds "flat: 57.6 MB between nodes, 115.2 MB inside, in 230 calls" to the line. */
+static void describe_way(char line[LINE_BYTES], const char *way, int64_t num_calls,
+                         const int64_t sent[2])
+{
+    const size_t length = strlen(line);
+    snprintf(line + length, LINE_BYTES - length,
+             "%s%s: %.1f MB between nodes, %.1f MB inside, in %" PRId64 " call%s",
+             length > 0 ? "; " : "all_reduce ", way, (double)sent[0] / MB, (double)sent[1] / MB,
+             num_calls, num_calls == 1 ? "" : "s");
+}
+
+/* Logs what all ranks have sent, by algorithm. */
+static void report(ProcessGroup *pg, const Traffic *flat, const Traffic *stages)
+{
+    barrier(pg); // no call is in flight any more
+    int64_t sent[2][2] = {
+        { (int64_t)flat->between_nodes, (int64_t)flat->inside_nodes },
+        { (int64_t)stages->between_nodes, (int64_t)stages->inside_nodes },
+    };
+    reduce(pg, sent, 4, INT64, REDUCE_SUM, 0);
+    char line[LINE_BYTES] = "";
+    if (flat->num_calls > 0)
+        describe_way(line, "flat", flat->num_calls, sent[0]);
+    if (stages->num_calls > 0)
+        describe_way(line, "hierarchical", stages->num_calls, sent[1]);
+    if (pg->rank == 0 && line[0] != '\0')
+        log_info("%s", line);
+}
+
+void nodes_free(ProcessGroup *pg)
+{
+    Nodes *nodes = pg->nodes;
+    if (nodes == NULL)
+        return;
+    if (nodes->num_nodes > 1 && pg->backend == &backend_tcp)
+        report(pg, &nodes->flat, &nodes->stages);
+    if (nodes->hierarchical) {
+        process_group_destroy(&nodes->across);
+        process_group_destroy(&nodes->node);
+    }
+    free(nodes->node_of);
+    free(nodes);
+    pg->nodes = NULL;
+}

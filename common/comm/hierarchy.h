@@ -1,0 +1,39 @@
+/*
+ * hierarchy.h - which ranks share a node, and an all-reduce that sends less between nodes.
+ *
+ * The idea is that of NVIDIA's NCCL and of Horovod's hierarchical all-reduce (Sergeev and Del
+ * Balso, 2018): the network between nodes is slower than links inside them, so each byte should
+ * cross it as rarely as possible.
+ */
+#ifndef COMMON_COMM_HIERARCHY_H
+#define COMMON_COMM_HIERARCHY_H
+
+#include "common/comm/process_group.h"
+
+/* What this rank has sent, in bytes of payload (tcp only). */
+typedef struct Traffic {
+    const int *node_of; // by rank
+    uint64_t between_nodes, inside_nodes;
+    int64_t num_calls;
+} Traffic;
+
+typedef struct Nodes {
+    int *node_of; // by rank, counted from 0 in the order of their first ranks
+    int num_nodes;
+    bool equal; // the same number of ranks on every node?
+    bool hierarchical; // whether long all-reduces are hierarchical
+    ProcessGroup node; // the ranks of this node; these two if hierarchical
+    ProcessGroup across; // one rank of each node, of equal local rank; see `equal`
+    Traffic flat, stages; // of all_reduce
+} Nodes;
+
+/* all_reduce on the group of these nodes, in three stages; count > 0. */
+Work hierarchical_all_reduce(Nodes *nodes, void *data, size_t count, DType type, ReduceOp op);
+
+/* Should this all-reduce be hierarchical? */
+bool hierarchy_pays(const ProcessGroup *pg, size_t count, DType type);
+
+/* For process_group_destroy: rank 0 logs what all_reduce has sent. Collective. */
+void nodes_free(ProcessGroup *pg);
+
+#endif

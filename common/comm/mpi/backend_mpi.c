@@ -1,0 +1,347 @@
+/*
+ * The mpi backend: hands each collective to the installed MPI library.
+ *
+ * Every call becomes MPI's nonblocking counterpart, which may overlap computation, but progresses
+ * only when the rank calls MPI: so starting a call also progresses the earlier ones. MPI has no
+ * deadlines, so a wait polls. Nor does it compare what the ranks call: --check-collectives on does,
+ * by an exchange before each collective. The ranks find each other through MPI and its launcher; no
+ * store is needed.
+ */
+#include <limits.h>
+#include <mpi.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "common/base/log.h"
+#include "common/base/memory.h"
+#include "common/base/watchdog.h"
+#include "common/comm/backend.h"
+#include "common/comm/mpi/mpi_launch.h"
+#include "common/comm/observer.h"
+#include "common/comm/reduce_ops.h"
+
+#define MAX_PENDING 256
+#define EAGER_POLLS 1000
+#define MAX_NAP_NANOSECONDS 50000
+#define MISSING_RANK \
+    "a rank was not started, has died or does not use mpi: give all ranks the same options, " \
+    "under one mpirun or srun --mpi=pmix"
+
+/* UCX, which Open MPI 5 brings into a program even where it uses no MPI, takes SIGHUP for a wish to
+ * be debugged: a rank would outlive its terminal. So the signal becomes again what it was (ignored
+ * under nohup) before any library's constructor ran. */
+static struct sigaction hangup;
+static bool hangup_is_known;
+
+static void note_hangup(void)
+{
+    hangup_is_known = sigaction(SIGHUP, NULL, &hangup) == 0;
+}
+__attribute__((section(".preinit_array"), used)) static void (*const before)(void) = note_hangup;
+
+__attribute__((constructor)) static void restore_hangup(void)
+{
+    if (hangup_is_known)
+        sigaction(SIGHUP, &hangup, NULL);
+}
+
+typedef struct {
+    long ticket;
+    Collective collective;
+    MPI_Request request; // MPI_REQUEST_NULL when done
+} Call;
+
+/* Ticket t is in slot t % MAX_PENDING, until it is done and another takes the slot. */
+typedef struct {
+    MPI_Comm comm; // a duplicate: our messages never match another library's
+    MPI_Op ops[4], bfloat16_ops[4]; // by ReduceOp; a mean is a sum until reduce_finish
+    Call calls[MAX_PENDING];
+    long started; // tickets handed out
+} Mpi;
+
+static void check_mpi(int error, const char *what)
+{
+    if (error == MPI_SUCCESS)
+        return;
+    char text[MPI_MAX_ERROR_STRING] = "";
+    int length;
+    MPI_Error_string(error, text, &length);
+    die("%s: %s", what, text);
+}
+
+/* MPI_CHECK(call) ends this process, saying why, when a call of MPI fails. */
+#define MPI_CHECK(call) check_mpi((call), #call)
+
+/* ---- bf16, which MPI lacks: a type, and reductions of our own ---- */
+
+static void bfloat16_sum(void *in, void *inout, int *count, MPI_Datatype *type)
+{
+    (void)type;
+    reduce_elements(inout, in, inout, (size_t)*count, BFLOAT16, REDUCE_SUM);
+}
+
+static void bfloat16_max(void *in, void *inout, int *count, MPI_Datatype *type)
+{
+    (void)type;
+    reduce_elements(inout, in, inout, (size_t)*count, BFLOAT16, REDUCE_MAX);
+}
+
+static void bfloat16_min(void *in, void *inout, int *count, MPI_Datatype *type)
+{
+    (void)type;
+    reduce_elements(inout, in, inout, (size_t)*count, BFLOAT16, REDUCE_MIN);
+}
+
+static void ops_init(Mpi *mpi)
+{
+    const MPI_Op ops[] = { MPI_SUM, MPI_SUM, MPI_MAX, MPI_MIN }; // in the order of ReduceOp
+    memcpy(mpi->ops, ops, sizeof ops);
+    MPI_User_function *const functions[] = { bfloat16_sum, bfloat16_sum, bfloat16_max,
+                                             bfloat16_min };
+    for (ReduceOp op = REDUCE_SUM; op <= REDUCE_MIN; op++)
+        MPI_CHECK(MPI_Op_create(functions[op], true, &mpi->bfloat16_ops[op]));
+}
+
+/* ---- a call, from start to end ---- */
+
+static void check_call(int error, const Collective *collective)
+{
+    char text[DESCRIPTION_BYTES];
+    if (error != MPI_SUCCESS)
+        check_mpi(error, collective_describe(collective, text));
+}
+
+/* Waits for a request that belongs to a call. */
+static void complete(const ProcessGroup *pg, MPI_Request *request, MPI_Status *status,
+                     const Collective *collective)
+{
+    const double deadline = seconds_now() + pg->timeout;
+    int done = 0;
+    struct timespec nap = { 0 };
+    for (long polls = 0;; polls++) {
+        check_call(MPI_Test(request, &done, status), collective);
+        if (done)
+            return;
+        char text[DESCRIPTION_BYTES];
+        if (seconds_now() >= deadline) {
+            collective_report(collective, COLLECTIVE_FAILED);
+            die("%s did not end within %g s: a rank is missing or calls something else; mpi cannot "
+                "tell which (--check-collectives on compares the calls, --backend tcp names "
+                "ranks)%s",
+                collective_describe(collective, text), pg->timeout, process_group_advice(pg));
+        }
+
+        // There may be more ranks than cores: yield, and after a while sleep between polls.
+        if (polls < EAGER_POLLS) {
+            sched_yield();
+        } else {
+            nap.tv_nsec += nap.tv_nsec < MAX_NAP_NANOSECONDS ? 100 : 0;
+            nanosleep(&nap, NULL);
+        }
+    }
+}
+
+/* Exchanges what each rank is about to call. Blocks, and so is off by default. */
+static void compare_calls(const ProcessGroup *pg, const Collective *collective)
+{
+    const Mpi *mpi = pg->state;
+    Collective *all = mem_calloc((size_t)pg->world_size, sizeof *all);
+    MPI_Request request;
+    check_call(MPI_Iallgather(collective, sizeof *all, MPI_BYTE, all, sizeof *all, MPI_BYTE,
+                              mpi->comm, &request),
+               collective);
+    complete(pg, &request, MPI_STATUS_IGNORE, collective);
+    collectives_compare(pg, all);
+    free(all);
+}
+
+/* Is the short array of all_gather or reduce_scatter this rank's share of the long one? */
+static bool in_place(const Collective *c)
+{
+    const size_t offset = (size_t)c->pg->rank * c->count * dtype_size(c->type);
+    const char *in = c->in, *out = c->out;
+    return c->kind == ALL_GATHER ? in == out + offset : out == in + offset;
+}
+
+static int start_request(const ProcessGroup *pg, const Collective *c, MPI_Request *request)
+{
+    const Mpi *mpi = pg->state;
+    const MPI_Comm comm = mpi->comm;
+    const MPI_Datatype types[] = {
+        [FLOAT32] = MPI_FLOAT, [BFLOAT16] = MPI_UINT16_T, [FLOAT64] = MPI_DOUBLE,
+        [INT32] = MPI_INT32_T, [INT64] = MPI_INT64_T,     [UINT8] = MPI_UINT8_T
+    };
+    const MPI_Datatype type = types[c->type];
+    const MPI_Op op = (c->type == BFLOAT16 ? mpi->bfloat16_ops : mpi->ops)[c->op];
+    const bool is_root = pg->rank == c->root;
+    const int count = (int)c->count;
+    switch (c->kind) {
+    case ALL_REDUCE:
+        return MPI_Iallreduce(MPI_IN_PLACE, c->out, count, type, op, comm, request);
+    case BROADCAST:
+        return MPI_Ibcast(c->out, count, type, c->root, comm, request);
+    case REDUCE: // in place on the root; unchanged elsewhere
+        return MPI_Ireduce(is_root ? MPI_IN_PLACE : c->in, is_root ? c->out : NULL, count, type, op,
+                           c->root, comm, request);
+    case GATHER:
+        return MPI_Igather(c->in, count, type, c->out, count, type, c->root, comm, request);
+    case ALL_GATHER:
+        return MPI_Iallgather(in_place(c) ? MPI_IN_PLACE : c->in, count, type, c->out, count, type,
+                              comm, request);
+    case SCATTER:
+        return MPI_Iscatter(c->in, count, type, c->out, count, type, c->root, comm, request);
+    case REDUCE_SCATTER:
+        if (in_place(c)) // MPI's result is at the beginning; finish moves it
+            return MPI_Ireduce_scatter_block(MPI_IN_PLACE, (void *)c->in, count, type, op, comm,
+                                             request);
+        return MPI_Ireduce_scatter_block(c->in, c->out, count, type, op, comm, request);
+    case BARRIER:
+        return MPI_Ibarrier(comm, request);
+    case SEND:
+        return MPI_Isend(c->in, count, type, c->root, 0, comm, request);
+    case RECV:
+        return MPI_Irecv(c->out, count, type, c->root, 0, comm, request);
+    }
+    return MPI_ERR_ARG;
+}
+
+/* Waits for the call in a slot, unless it is done. */
+static void finish(const ProcessGroup *pg, Call *call)
+{
+    if (call->request == MPI_REQUEST_NULL)
+        return;
+    const Collective *c = &call->collective;
+    MPI_Status status;
+    complete(pg, &call->request, &status, c);
+
+    if (c->kind == REDUCE_SCATTER && in_place(c))
+        memmove(c->out, c->in, c->count * dtype_size(c->type));
+    const bool has_sum = c->kind == ALL_REDUCE || c->kind == REDUCE_SCATTER ||
+                         (c->kind == REDUCE && c->root == pg->rank);
+    if (has_sum)
+        reduce_finish(c->out, c->count, c->type, c->op, pg->mean_ranks);
+    if (c->kind == RECV) { // MPI reports a longer message as an error, but not a shorter one
+        char text[DESCRIPTION_BYTES];
+        MPI_Count bytes = 0;
+        MPI_CHECK(MPI_Get_elements_x(&status, MPI_BYTE, &bytes));
+        CHECK((size_t)bytes == c->count * dtype_size(c->type), "%s: rank %d sends %lld bytes",
+              collective_describe(c, text), process_group_global_rank(pg, c->root),
+              (long long)bytes);
+    }
+    collective_report(c, COLLECTIVE_COMPLETED);
+}
+
+static long mpi_start(ProcessGroup *pg, const Collective *collective)
+{
+    Mpi *mpi = pg->state;
+    char text[DESCRIPTION_BYTES];
+    CHECK(collective->count <= INT_MAX, "%s: MPI counts to %d, so do it in several calls",
+          collective_describe(collective, text), INT_MAX);
+
+    if (pg->check_collectives && !collective_is_point_to_point(collective->kind))
+        compare_calls(pg, collective);
+
+    const long ticket = mpi->started++;
+    Call *call = &mpi->calls[ticket % MAX_PENDING];
+    finish(pg, call); // a much earlier one
+    call->ticket = ticket;
+    call->collective = *collective;
+    collective_report(collective, COLLECTIVE_STARTED);
+    check_call(start_request(pg, collective, &call->request), collective);
+
+    int done; // testing one request progresses all of them
+    check_call(MPI_Request_get_status(call->request, &done, MPI_STATUS_IGNORE), collective);
+    return ticket;
+}
+
+static void mpi_wait(ProcessGroup *pg, long ticket)
+{
+    Mpi *mpi = pg->state;
+    Call *call = &mpi->calls[ticket % MAX_PENDING];
+    if (call->ticket == ticket)
+        finish(pg, call);
+}
+
+/* ---- the group ---- */
+
+static Mpi *mpi_new(void)
+{
+    Mpi *mpi = mem_calloc(1, sizeof *mpi);
+    for (int i = 0; i < MAX_PENDING; i++)
+        mpi->calls[i].request = MPI_REQUEST_NULL;
+    return mpi;
+}
+
+static void mpi_init(ProcessGroup *pg)
+{
+    Mpi *mpi = mpi_new();
+    pg->state = mpi;
+
+    int initialized = 0, level = 0;
+    MPI_CHECK(MPI_Initialized(&initialized));
+    CHECK(!initialized, "MPI starts once in a process: it can be in one mpi group only");
+    Watchdog watchdog;
+    watchdog_start(&watchdog, pg->timeout, "MPI_Init", MISSING_RANK);
+    // On a GPU another thread makes the calls, one at a time (staging.h).
+    const int wanted = pg->place.on_gpu ? MPI_THREAD_SERIALIZED : MPI_THREAD_FUNNELED;
+    MPI_CHECK(MPI_Init_thread(NULL, NULL, wanted, &level));
+    CHECK(level >= wanted, "this MPI library allows a rank no threads of its own");
+
+    MPI_CHECK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN)); // the default aborts
+    int rank = 0, size = 0;
+    MPI_CHECK(MPI_Comm_rank(MPI_COMM_WORLD, &rank));
+    MPI_CHECK(MPI_Comm_size(MPI_COMM_WORLD, &size));
+    mpi_launch_compare(pg->rank, pg->world_size, rank, size);
+    MPI_CHECK(MPI_Comm_dup(MPI_COMM_WORLD, &mpi->comm));
+    watchdog_stop(&watchdog);
+    ops_init(mpi);
+}
+
+static void mpi_split(ProcessGroup *sub, ProcessGroup *pg, int color)
+{
+    const Mpi *mpi = pg->state;
+    MPI_Comm comm;
+    Watchdog watchdog;
+    watchdog_start(&watchdog, pg->timeout, "MPI_Comm_split", MISSING_RANK);
+    MPI_CHECK(MPI_Comm_split(mpi->comm, color >= 0 ? color : MPI_UNDEFINED, pg->rank, &comm));
+    watchdog_stop(&watchdog);
+    if (color < 0)
+        return;
+    Mpi *part = mpi_new();
+    sub->state = part;
+    part->comm = comm;
+    memcpy(part->ops, mpi->ops, sizeof part->ops);
+    memcpy(part->bfloat16_ops, mpi->bfloat16_ops, sizeof part->bfloat16_ops);
+}
+
+static void mpi_destroy(ProcessGroup *pg)
+{
+    Mpi *mpi = pg->state;
+    for (int i = 0; i < MAX_PENDING; i++)
+        finish(pg, &mpi->calls[i]);
+
+    Watchdog watchdog;
+    watchdog_start(&watchdog, pg->timeout, pg->parent == NULL ? "MPI_Finalize" : "MPI_Comm_free",
+                   MISSING_RANK);
+    MPI_CHECK(MPI_Comm_free(&mpi->comm));
+    if (pg->parent == NULL) {
+        for (ReduceOp op = REDUCE_SUM; op <= REDUCE_MIN; op++)
+            MPI_CHECK(MPI_Op_free(&mpi->bfloat16_ops[op]));
+        MPI_CHECK(MPI_Finalize());
+    }
+    watchdog_stop(&watchdog);
+    free(mpi);
+}
+
+const Backend backend_mpi = { .name = "mpi",
+                              .available = true,
+                              .reads_gpu = false,
+                              .has_rendezvous = true,
+                              .check = mpi_launch_check,
+                              .init = mpi_init,
+                              .split = mpi_split,
+                              .start = mpi_start,
+                              .wait = mpi_wait,
+                              .destroy = mpi_destroy };

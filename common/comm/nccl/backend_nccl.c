@@ -1,0 +1,287 @@
+/*
+ * The nccl backend: hands each collective to NVIDIA's NCCL, which moves it from GPU to GPU.
+ *
+ * The rest is what PyTorch's ProcessGroupNCCL does: ranks find each other through the store, calls
+ * go to a stream beside the computation (nccl_calls.c), and a watchdog thread supervises them
+ * (nccl_watch.c), since a GPU that waits for another rank has no timeout. Communicators are
+ * nonblocking: creating one has a deadline, too.
+ */
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/base/memory.h"
+#include "common/base/watchdog.h"
+#include "common/comm/nccl/nccl_group.h"
+
+#define SETTLE_YIELDS 1000 // about a millisecond: a call is queued within some 50 us
+#define SETTLE_NANOSECONDS 50000
+#define SCRATCH_BYTES 4096
+
+_Static_assert(NCCL_VERSION_CODE >= NCCL_VERSION(2, 18, 1), "NCCL before 2.18 has no split");
+
+/* ---- calling NCCL ---- */
+
+void nccl_enter(Nccl *nccl)
+{
+    pthread_mutex_lock(&nccl->in_use);
+    if (!nccl->aborted)
+        return;
+    nccl->waiting = true;
+    pthread_mutex_unlock(&nccl->in_use);
+    for (;;)
+        pause(); // the watchdog ends the process
+}
+
+void nccl_leave(Nccl *nccl)
+{
+    pthread_mutex_unlock(&nccl->in_use);
+}
+
+void nccl_check(Nccl *nccl, ncclResult_t result, const char *call)
+{
+    if (result == ncclSuccess || result == ncclInProgress)
+        return;
+    if (result == ncclInvalidArgument || result == ncclInvalidUsage ||
+        result == ncclUnhandledCudaError)
+        die("%s: %s: %s", call, ncclGetErrorString(result), ncclGetLastError(NULL));
+    pthread_mutex_lock(&nccl->mutex);
+    snprintf(nccl->failure, sizeof nccl->failure, "%s: %s", ncclGetErrorString(result),
+             ncclGetLastError(NULL));
+    pthread_mutex_unlock(&nccl->mutex);
+    nccl->waiting = true;
+    nccl_leave(nccl);
+    for (;;)
+        pause(); // the watchdog finds the rank to blame and ends the process
+}
+
+void nccl_settle(NcclGroup *group)
+{
+    const struct timespec nap = { .tv_nsec = SETTLE_NANOSECONDS };
+    for (int tries = 0;; tries++) {
+        ncclResult_t state = ncclSuccess;
+        NCCL_CHECK(group->nccl, ncclCommGetAsyncError(group->comm, &state));
+        NCCL_CHECK(group->nccl, state);
+        if (state == ncclSuccess)
+            return;
+        group->nccl->waiting = true;
+        nccl_leave(group->nccl); // the watchdog may want to abort
+        if (tries < SETTLE_YIELDS) // a nap at each bucket would cost more than what it waits for
+            sched_yield();
+        else
+            nanosleep(&nap, NULL);
+        nccl_enter(group->nccl);
+        group->nccl->waiting = false;
+    }
+}
+
+/* Sets what is being set up or torn down, for messages; NULL: nothing. */
+static void set_up(Nccl *nccl, const char *setup)
+{
+    pthread_mutex_lock(&nccl->mutex);
+    nccl->setup = setup;
+    nccl->since = seconds_now();
+    pthread_mutex_unlock(&nccl->mutex);
+}
+
+/* ---- the group ---- */
+
+#define GPU_BYTES 192 // "GPU-8932f937-d72c-4106-c12f-20bd9faed9f6 of HOST"
+
+/* The GPU's UUID, which identifies it even if each rank sees only one, as number 0. NCCL lets ranks
+ * share a GPU if they claim different hosts (NCCL_HOSTID): so do we. */
+static void describe_gpu(const ProcessGroup *pg, char text[GPU_BYTES])
+{
+    struct cudaDeviceProp properties;
+    CUDA_CHECK(cudaGetDeviceProperties(&properties, pg->place.index));
+    char host[96] = "";
+    const char *host_id = getenv("NCCL_HOSTID");
+    if (host_id != NULL)
+        snprintf(host, sizeof host, "%s", host_id);
+    else
+        gethostname(host, sizeof host - 1);
+
+    int length = snprintf(text, GPU_BYTES, "GPU-");
+    for (int i = 0; i < 16; i++)
+        length += snprintf(text + length, GPU_BYTES - (size_t)length, "%s%02x",
+                           i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "",
+                           (unsigned char)properties.uuid.bytes[i]);
+    snprintf(text + length, GPU_BYTES - (size_t)length, " of %s", host);
+}
+
+/* False if two ranks have the same GPU, which NCCL reports less clearly, or not at all. */
+static bool nccl_fits(const ProcessGroup *pg, char *reason, size_t bytes)
+{
+    char key[STORE_KEY_BYTES], text[GPU_BYTES] = "";
+    describe_gpu(pg, text);
+    store_set(pg->store, process_group_key(pg, "GPU of rank", pg->rank, key), text, strlen(text));
+    char(*gpus)[GPU_BYTES] = mem_calloc((size_t)pg->world_size, GPU_BYTES);
+    for (int rank = 0; rank < pg->world_size; rank++) {
+        process_group_key(pg, "GPU of rank", rank, key);
+        store_get(pg->store, key, gpus[rank], GPU_BYTES - 1);
+    }
+    bool fits = true;
+    for (int rank = 0; fits && rank < pg->world_size; rank++)
+        for (int other = 0; fits && other < rank; other++) {
+            fits = strcmp(gpus[rank], gpus[other]) != 0;
+            if (!fits)
+                snprintf(reason, bytes, "ranks %d and %d share %s", other, rank, gpus[rank]);
+        }
+    free(gpus);
+    return fits;
+}
+
+static Nccl *nccl_new(const ProcessGroup *pg)
+{
+    Nccl *nccl = mem_calloc(1, sizeof *nccl);
+    nccl->pg = pg;
+    LIST_INIT(&nccl->groups);
+    pthread_mutex_init(&nccl->in_use, NULL);
+    pthread_mutex_init(&nccl->mutex, NULL);
+    pthread_condattr_t monotonic; // unaffected by changes of the system time
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&nccl->changed, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+
+    // High priority: the computation waits for its results.
+    int least, greatest;
+    CUDA_CHECK(cudaDeviceGetStreamPriorityRange(&least, &greatest));
+    CUDA_CHECK(cudaStreamCreateWithPriority(&nccl->stream, cudaStreamNonBlocking, greatest));
+    CUDA_CHECK(cudaEventCreateWithFlags(&nccl->ready, cudaEventDisableTiming));
+    for (int i = 0; i < NCCL_MAX_CALLS; i++)
+        CUDA_CHECK(cudaEventCreateWithFlags(&nccl->call[i].done, cudaEventDisableTiming));
+    CUDA_CHECK(cudaMalloc((void **)&nccl->scratch, SCRATCH_BYTES));
+    nccl->scratch_bytes = SCRATCH_BYTES;
+    return nccl;
+}
+
+static void group_add(Nccl *nccl, NcclGroup *group)
+{
+    pthread_mutex_lock(&nccl->mutex);
+    LIST_INSERT_HEAD(&nccl->groups, group, next);
+    pthread_mutex_unlock(&nccl->mutex);
+}
+
+static NcclGroup *group_new(Nccl *nccl, ProcessGroup *pg)
+{
+    NcclGroup *group = mem_calloc(1, sizeof *group);
+    *group = (NcclGroup){ .nccl = nccl, .pg = pg };
+    pg->state = group;
+    return group;
+}
+
+static void nccl_init(ProcessGroup *pg)
+{
+    CUDA_CHECK(cudaSetDevice(pg->place.index));
+    Nccl *nccl = nccl_new(pg);
+    NcclGroup *group = group_new(nccl, pg);
+    group_add(nccl, group);
+    set_up(nccl, "ncclCommInitRankConfig");
+    nccl_watch_start(nccl);
+
+    nccl_enter(nccl);
+    ncclUniqueId id = { 0 };
+    char key[STORE_KEY_BYTES];
+    process_group_key(pg, "NCCL's unique id", 0, key);
+    if (pg->rank == 0) {
+        NCCL_CHECK(nccl, ncclGetUniqueId(&id));
+        store_set(pg->store, key, &id, sizeof id);
+    } else {
+        store_get(pg->store, key, &id, sizeof id);
+    }
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    NCCL_CHECK(nccl, ncclCommInitRankConfig(&group->comm, pg->world_size, id, pg->rank, &config));
+    nccl_settle(group);
+    nccl_leave(nccl);
+    set_up(nccl, NULL);
+}
+
+/* Subgroups have communicators of their own, but share the stream: so all calls keep their
+ * order. */
+static void nccl_split(ProcessGroup *sub, ProcessGroup *pg, int color)
+{
+    NcclGroup *group = pg->state, *part = group_new(group->nccl, sub);
+    Nccl *nccl = group->nccl;
+    CUDA_CHECK(cudaStreamSynchronize(nccl->stream)); // NCCL allows no pending calls here
+    set_up(nccl, "ncclCommSplit");
+    nccl_enter(nccl);
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    NCCL_CHECK(nccl, ncclCommSplit(group->comm, color >= 0 ? color : NCCL_SPLIT_NOCOLOR, pg->rank,
+                                   &part->comm, &config));
+    nccl_settle(group);
+    if (color >= 0)
+        nccl_settle(part);
+    nccl_leave(nccl);
+    set_up(nccl, NULL);
+    if (color >= 0) {
+        group_add(nccl, part);
+    } else {
+        free(part);
+        sub->state = NULL;
+    }
+}
+
+/* A communicator with calls in a graph is left to the end of the process: NCCL would wait until the
+ * graph is destroyed, which the device does only after the group. */
+static void communicator_free(NcclGroup *group)
+{
+    Nccl *nccl = group->nccl;
+    nccl_enter(nccl);
+    if (!nccl->recorded) {
+        NCCL_CHECK(nccl, ncclCommFinalize(group->comm));
+        nccl_settle(group);
+        NCCL_CHECK(nccl, ncclCommDestroy(group->comm));
+    }
+    nccl_leave(nccl);
+}
+
+static void nccl_free(Nccl *nccl)
+{
+    CUDA_CHECK(cudaStreamSynchronize(nccl->stream));
+    for (int i = 0; i < NCCL_MAX_CALLS; i++)
+        CUDA_CHECK(cudaEventDestroy(nccl->call[i].done));
+    CUDA_CHECK(cudaEventDestroy(nccl->ready));
+    CUDA_CHECK(cudaStreamDestroy(nccl->stream));
+    CUDA_CHECK(cudaFree(nccl->scratch));
+    pthread_cond_destroy(&nccl->changed);
+    pthread_mutex_destroy(&nccl->mutex);
+    pthread_mutex_destroy(&nccl->in_use);
+    free(nccl);
+}
+
+static void nccl_destroy(ProcessGroup *pg)
+{
+    NcclGroup *group = pg->state;
+    Nccl *nccl = group->nccl;
+    Watchdog watchdog;
+    if (pg->parent == NULL) { // the store ends with rank 0, so all watchdogs must have stopped
+        nccl_watch_stop(nccl);
+        watchdog_start(&watchdog, pg->timeout, "ncclCommFinalize",
+                       "a rank has died since the last call; NCCL_DEBUG=INFO may tell more");
+        barrier(pg);
+    }
+    pthread_mutex_lock(&nccl->mutex);
+    LIST_REMOVE(group, next);
+    pthread_mutex_unlock(&nccl->mutex);
+    communicator_free(group);
+    free(group);
+    if (pg->parent == NULL) {
+        nccl_free(nccl);
+        watchdog_stop(&watchdog);
+    }
+}
+
+const Backend backend_nccl = { .name = "nccl",
+                               .available = true,
+                               .reads_gpu = true,
+                               .fits = nccl_fits,
+                               .init = nccl_init,
+                               .split = nccl_split,
+                               .start = nccl_start,
+                               .wait = nccl_wait,
+                               .destroy = nccl_destroy };

@@ -1,0 +1,4 @@
+/* Stands in for the nccl backend in builds without CUDA and NCCL. */
+#include "common/comm/backend.h"
+
+const Backend backend_nccl = { .name = "nccl" };

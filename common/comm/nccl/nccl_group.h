@@ -1,0 +1,85 @@
+/* nccl_group.h - what the files of the nccl backend share: communicators and pending calls. */
+#ifndef COMMON_COMM_NCCL_NCCL_GROUP_H
+#define COMMON_COMM_NCCL_NCCL_GROUP_H
+
+#include <nccl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/queue.h>
+
+#include "common/base/cuda.h"
+#include "common/comm/nccl/rank_watch.h"
+
+#define NCCL_MAX_CALLS 256
+
+typedef enum {
+    CALL_STARTING, // its event is not recorded yet
+    CALL_QUEUED,
+    CALL_RECORDED, // captured in a graph: its event belongs to that and must not be queried
+} NcclCallState;
+
+typedef struct {
+    long ticket;
+    Collective collective; // for messages
+    NcclCallState state;
+    cudaEvent_t done;
+} NcclCall;
+
+/* A group or subgroup. */
+typedef struct NcclGroup {
+    struct Nccl *nccl;
+    const ProcessGroup *pg;
+    ncclComm_t comm;
+    uint64_t num_calls; // started, send and recv excluded
+    LIST_ENTRY(NcclGroup) next;
+} NcclGroup;
+
+/* Shared by the group of all ranks and its subgroups: one stream, so that all calls keep their
+ * order. Ticket t is in call[t % NCCL_MAX_CALLS] until the slot is reused. */
+typedef struct Nccl {
+    const ProcessGroup *pg;
+    cudaStream_t stream; // of communication
+    cudaEvent_t ready; // recorded on the compute stream before a call
+    char *scratch; // device memory, for host data and for barriers
+    size_t scratch_bytes;
+    bool recorded; // has any call been captured in a graph?
+    pthread_t thread; // nccl_watch.c
+    RankWatch watch;
+
+    pthread_mutex_t in_use; // held while NCCL is called: by one thread, and not aborted meanwhile
+    bool aborted;
+    atomic_bool waiting; // the host is waiting in this backend
+
+    pthread_mutex_t mutex; // guards the rest
+    pthread_cond_t changed;
+    LIST_HEAD(, NcclGroup) groups;
+    NcclCall call[NCCL_MAX_CALLS];
+    long started, finished; // tickets; `finished` lags until somebody looks
+    double since; // when the oldest unfinished call had its turn
+    const char *setup; // what is being set up or torn down instead, or NULL
+    char failure[256]; // NCCL's error; "": none
+    bool closing;
+} Nccl;
+
+/* NCCL is called between these two. If the group has ended they do not return. */
+void nccl_enter(Nccl *nccl);
+void nccl_leave(Nccl *nccl);
+
+/* NCCL_CHECK(nccl, call): an error ends the process; if NCCL has lost another rank, waits for the
+ * watchdog to name it. Call it between enter and leave. */
+void nccl_check(Nccl *nccl, ncclResult_t result, const char *call);
+#define NCCL_CHECK(nccl, call) nccl_check(nccl, (call), #call)
+
+/* Communicators are nonblocking; waits until this one has completed its last request. */
+void nccl_settle(NcclGroup *group);
+
+/* nccl_calls.c: as start and wait of Backend. */
+long nccl_start(ProcessGroup *pg, const Collective *collective);
+void nccl_wait(ProcessGroup *pg, long ticket);
+
+/* nccl_watch.c: the watchdog thread, which reports this rank's progress to the others, polls
+ * pending calls, and ends the process, saying why, when one fails or takes too long. */
+void nccl_watch_start(Nccl *nccl);
+void nccl_watch_stop(Nccl *nccl);
+
+#endif

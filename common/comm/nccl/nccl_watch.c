@@ -1,0 +1,197 @@
+/*
+ * The watchdog, as in PyTorch's ProcessGroupNCCL: a GPU that waits for a dead rank waits for ever,
+ * and the host does not notice before it reads a result.
+ *
+ * A thread polls the oldest unfinished call. It may query events while another thread captures a
+ * graph, since its own capture mode is relaxed; but never an event recorded by a capture.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <time.h>
+
+#include "common/base/thread.h"
+#include "common/comm/nccl/nccl_group.h"
+
+#define ABORT_SECONDS 2 // for a clean abort; the process also ends without it
+
+/* The oldest pending call or setup. */
+typedef struct {
+    bool pending;
+    bool is_call; // else a setup
+    Collective call;
+    char what[DESCRIPTION_BYTES];
+    double since;
+    char failure[256];
+} Trouble;
+
+/* Is the oldest call finished? */
+static bool is_finished(const Nccl *nccl, const NcclCall *call)
+{
+    if (call->ticket != nccl->finished || call->state == CALL_RECORDED)
+        return true; // its slot was reused; captured calls are only counted
+    if (call->state == CALL_STARTING)
+        return false;
+    const cudaError_t result = cudaEventQuery(call->done);
+    if (result != cudaErrorNotReady)
+        CUDA_CHECK(result);
+    return result == cudaSuccess;
+}
+
+/* Skipped while the main thread is in NCCL: newer versions complete a call in
+ * ncclCommGetAsyncError, and two threads at once would complete it twice. The main thread sees a
+ * failure itself when its call returns. */
+static void look_for_failures(Nccl *nccl)
+{
+    NcclGroup *group;
+    if (nccl->setup != NULL) // its communicator does not exist yet
+        return;
+    if (pthread_mutex_trylock(&nccl->in_use) != 0)
+        return;
+    LIST_FOREACH(group, &nccl->groups, next)
+    {
+        ncclResult_t state = ncclSuccess;
+        if (nccl->failure[0] == '\0' && ncclCommGetAsyncError(group->comm, &state) == ncclSuccess &&
+            state != ncclSuccess && state != ncclInProgress)
+            snprintf(nccl->failure, sizeof nccl->failure, "%s", ncclGetErrorString(state));
+    }
+    pthread_mutex_unlock(&nccl->in_use);
+}
+
+/* Finds the oldest pending call, and fills in this rank's report. */
+static void look(Nccl *nccl, Trouble *trouble, RankReport *report)
+{
+    NcclGroup *group;
+    *trouble = (Trouble){ .what = "no call" };
+    pthread_mutex_lock(&nccl->mutex);
+    while (nccl->finished < nccl->started &&
+           is_finished(nccl, &nccl->call[nccl->finished % NCCL_MAX_CALLS])) {
+        nccl->finished++;
+        nccl->since = seconds_now();
+    }
+    trouble->is_call = nccl->finished < nccl->started;
+    trouble->pending = trouble->is_call || nccl->setup != NULL;
+    trouble->since = nccl->since;
+    if (trouble->is_call) {
+        trouble->call = nccl->call[nccl->finished % NCCL_MAX_CALLS].collective;
+        collective_describe(&trouble->call, trouble->what);
+    } else if (trouble->pending) {
+        snprintf(trouble->what, sizeof trouble->what, "%s", nccl->setup);
+    }
+    look_for_failures(nccl);
+    memcpy(trouble->failure, nccl->failure, sizeof trouble->failure);
+    LIST_FOREACH(group, &nccl->groups, next)
+    report_add_calls(report, group->pg->name, group->num_calls);
+    if (trouble->pending)
+        memcpy(report->busy, trouble->what, sizeof report->busy);
+    pthread_mutex_unlock(&nccl->mutex);
+}
+
+/* Finds the rank to blame and ends the group, at the latest when the timeout is over. */
+static void look_into(Nccl *nccl, const Trouble *trouble, double failed_at)
+{
+    char line[BLAME_BYTES];
+    const double now = seconds_now();
+    const int silent = rank_watch_look(&nccl->watch);
+    if (silent >= 0) {
+        snprintf(line, sizeof line, "rank %d is gone: no sign of life for %.1f s, during %s",
+                 silent, now - nccl->watch.since[silent], trouble->what);
+        rank_watch_end(&nccl->watch, line);
+    }
+    // A rank that NCCL has lost counts as silent only after a while.
+    if (trouble->failure[0] != '\0' && now - failed_at > 2 * nccl->watch.silence) {
+        snprintf(line, sizeof line, "NCCL failed during %s: %s (NCCL_DEBUG=WARN tells more)",
+                 trouble->what, trouble->failure);
+        rank_watch_end(&nccl->watch, line);
+    }
+    if (trouble->pending && now - trouble->since > nccl->pg->timeout)
+        rank_watch_end(&nccl->watch,
+                       rank_watch_blame(&nccl->watch, trouble->is_call ? &trouble->call : NULL,
+                                        trouble->what, line));
+}
+
+static void *abort_groups(void *argument)
+{
+    NcclGroup *group;
+    Nccl *nccl = argument;
+    LIST_FOREACH(group, &nccl->groups, next)
+    if (group->comm != NULL)
+        ncclCommAbort(group->comm);
+    return NULL;
+}
+
+static struct timespec in_seconds(clockid_t clock, double seconds)
+{
+    struct timespec time;
+    clock_gettime(clock, &time);
+    const double end = (double)time.tv_nsec * 1e-9 + seconds;
+    time.tv_sec += (time_t)floor(end);
+    time.tv_nsec = (long)((end - floor(end)) * 1e9);
+    return time;
+}
+
+/* The hook of RankWatch. If the host waits in this backend, calls are aborted: then the ranks they
+ * connect notice too. If it waits for the GPU elsewhere, it would take what an aborted call leaves
+ * for a result, and perhaps save it; there only the end of the process stops the GPU. An abort
+ * frees memory that other threads use, so they must be outside of NCCL and stay there; it may hang
+ * itself, or find a thread that never returns. */
+static void abort_all(void *context)
+{
+    Nccl *nccl = context;
+    pthread_t thread;
+    const struct timespec end = in_seconds(CLOCK_REALTIME, ABORT_SECONDS);
+    if (!nccl->waiting || pthread_mutex_timedlock(&nccl->in_use, &end) != 0)
+        return;
+    nccl->aborted = true;
+    pthread_mutex_unlock(&nccl->in_use);
+    if (thread_start(&thread, abort_groups, nccl) == 0)
+        pthread_timedjoin_np(thread, NULL, &end);
+}
+
+static void *watch(void *argument)
+{
+    Nccl *nccl = argument;
+    double failed_at = 0;
+    enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+    // First, since a new thread's device is GPU 0, and any other call would make a context there.
+    CUDA_CHECK(cudaSetDevice(nccl->pg->place.index));
+    CUDA_CHECK(cudaThreadExchangeStreamCaptureMode(&mode));
+    pthread_mutex_lock(&nccl->mutex);
+    while (!nccl->closing) {
+        pthread_mutex_unlock(&nccl->mutex);
+        Trouble trouble;
+        RankReport report = { 0 };
+        look(nccl, &trouble, &report);
+        rank_watch_tell(&nccl->watch, &report);
+        if (trouble.failure[0] != '\0' && failed_at == 0)
+            failed_at = seconds_now();
+        if (failed_at > 0 ||
+            (trouble.pending && seconds_now() - trouble.since > nccl->watch.patience))
+            look_into(nccl, &trouble, failed_at);
+        else
+            rank_watch_forget(&nccl->watch);
+
+        pthread_mutex_lock(&nccl->mutex);
+        const struct timespec next = in_seconds(CLOCK_MONOTONIC, nccl->watch.period);
+        if (!nccl->closing)
+            pthread_cond_timedwait(&nccl->changed, &nccl->mutex, &next);
+    }
+    pthread_mutex_unlock(&nccl->mutex);
+    return NULL;
+}
+
+void nccl_watch_start(Nccl *nccl)
+{
+    rank_watch_init(&nccl->watch, nccl->pg, abort_all, nccl);
+    const int error = thread_start(&nccl->thread, watch, nccl);
+    CHECK(error == 0, "cannot start the thread that watches NCCL: %s", strerror(error));
+}
+
+void nccl_watch_stop(Nccl *nccl)
+{
+    pthread_mutex_lock(&nccl->mutex);
+    nccl->closing = true;
+    pthread_cond_signal(&nccl->changed);
+    pthread_mutex_unlock(&nccl->mutex);
+    pthread_join(nccl->thread, NULL);
+    rank_watch_free(&nccl->watch);
+}

@@ -1,0 +1,233 @@
+/*
+ * Reports and verdicts in the store. A request's timeout is the time a rank may be silent: if rank
+ * 0 serves the store, a silent store means a silent rank 0.
+ */
+#include "common/comm/nccl/rank_watch.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <math.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+
+#include "common/base/log.h"
+#include "common/base/memory.h"
+#include "common/comm/store/store_call.h"
+
+#define PERIOD_SECONDS 1.0
+#define PATIENCE_SECONDS 5.0
+#define SILENCE_SECONDS 10.0 // a busy machine may not schedule a thread for seconds
+
+static noreturn void end(const RankWatch *watch, const char *line)
+{
+    watch->before_end(watch->context);
+    die("%s", line);
+}
+
+/* The store is usually rank 0's, else the launcher's. */
+static noreturn void store_lost(const RankWatch *watch, const char *how)
+{
+    char line[BLAME_BYTES];
+    if (watch->reports[0].serves_store)
+        snprintf(line, sizeof line, "rank 0 is gone: the store that it serves %s", how);
+    else
+        snprintf(line, sizeof line, "the store at %s:%d %s: has the launcher ended?",
+                 watch->store.host, watch->store.port, how);
+    end(watch, line);
+}
+
+static void expect_connection(const RankWatch *watch)
+{
+    char byte;
+    const ssize_t count = recv(watch->store.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    if (count == 0 || (count < 0 && errno != EAGAIN && errno != EINTR))
+        store_lost(watch, "has closed its connection");
+}
+
+/* Checks that the store answers. */
+static void expect_answers(const RankWatch *watch)
+{
+    expect_connection(watch);
+    struct pollfd answer = { .fd = watch->store.fd, .events = POLLIN };
+    Call call = call_begin(&watch->store, STORE_PING, NULL);
+    const uint32_t nonce = (uint32_t)watch->beat;
+    uint32_t echo = ~nonce;
+    bytes_put_u32(&call.request, nonce);
+    call_send(&call);
+    if (poll(&answer, 1, (int)ceil(1e3 * watch->silence)) == 0)
+        store_lost(watch, "does not answer any more");
+    expect_connection(watch);
+    call_receive(&call, &echo, sizeof echo);
+    CHECK(echo == nonce, "the store at %s:%d: the answer to a PING is another's", watch->store.host,
+          watch->store.port);
+}
+
+static void leave_report(RankWatch *watch, RankReport report)
+{
+    char key[STORE_KEY_BYTES];
+    report.beat = ++watch->beat;
+    report.serves_store = watch->pg->store->server != NULL;
+    store_set(&watch->store, process_group_key(watch->pg, "report of rank", watch->pg->rank, key),
+              &report, sizeof report);
+}
+
+static void expect_first_reports(RankWatch *watch)
+{
+    const double deadline = seconds_now() + watch->pg->timeout;
+    for (int rank = 0; rank < watch->pg->world_size; rank++) {
+        char key[STORE_KEY_BYTES];
+        process_group_key(watch->pg, "report of rank", rank, key);
+        CHECK(store_try_wait(&watch->store, key, fmax(0, deadline - seconds_now())),
+              "rank %d is gone: it left no report within %g s", rank, watch->pg->timeout);
+    }
+}
+
+void rank_watch_init(RankWatch *watch, const ProcessGroup *pg, void (*before_end)(void *context),
+                     void *context)
+{
+    const double timeout = pg->timeout;
+    *watch = (RankWatch){ .pg = pg,
+                          .period = fmin(PERIOD_SECONDS, timeout / 20),
+                          .patience = fmin(PATIENCE_SECONDS, timeout / 4),
+                          .silence = fmin(SILENCE_SECONDS, timeout / 4),
+                          .before_end = before_end,
+                          .context = context };
+    watch->reports = mem_calloc((size_t)pg->world_size, sizeof *watch->reports);
+    watch->since = mem_calloc((size_t)pg->world_size, sizeof *watch->since);
+    CHECK(store_connect(&watch->store, pg->store->host, pg->store->port, timeout),
+          "no second connection to the store at %s:%d: %s", pg->store->host, pg->store->port,
+          store_connect_reason(errno));
+    memcpy(watch->store.prefix, pg->store->prefix, sizeof watch->store.prefix);
+    leave_report(watch, (RankReport){ 0 });
+    expect_first_reports(watch);
+    rank_watch_look(watch); // learns who serves the store
+    rank_watch_forget(watch);
+}
+
+void rank_watch_free(RankWatch *watch)
+{
+    store_free(&watch->store);
+    free(watch->reports);
+    free(watch->since);
+}
+
+void report_add_calls(RankReport *report, const char *group, uint64_t calls)
+{
+    const size_t length = strlen(report->calls);
+    snprintf(report->calls + length, sizeof report->calls - length, "%" PRIu64 " %s\n", calls,
+             group);
+}
+
+/* How many calls the rank has started in the group of this name; UINT64_MAX: unknown. */
+static uint64_t calls_in(const RankReport *report, const char *group)
+{
+    for (const char *line = report->calls; *line != '\0'; line += *line == '\n') {
+        char *name = (char *)line;
+        const uint64_t calls = isdigit((unsigned char)*line) ? strtoull(line, &name, 10) : 0;
+        const size_t length = strcspn(name, "\n");
+        if (name > line && *name == ' ' && length == 1 + strlen(group) &&
+            strncmp(name + 1, group, length - 1) == 0)
+            return calls;
+        line = name + length;
+    }
+    return UINT64_MAX;
+}
+
+int rank_watch_look(RankWatch *watch)
+{
+    const int n = watch->pg->world_size;
+    int silent = -1;
+    for (int rank = 0; rank < n; rank++) {
+        RankReport *seen = &watch->reports[rank], report = { 0 };
+        char key[STORE_KEY_BYTES];
+        store_get(&watch->store, process_group_key(watch->pg, "report of rank", rank, key), &report,
+                  sizeof report);
+        report.busy[sizeof report.busy - 1] = report.calls[sizeof report.calls - 1] = '\0';
+        const double now = seconds_now();
+        if (!watch->looking || report.beat != seen->beat)
+            watch->since[rank] = now;
+        *seen = report;
+        const double seconds = now - watch->since[rank];
+        if (rank != watch->pg->rank && seconds > watch->silence &&
+            (silent < 0 || seconds > now - watch->since[silent]))
+            silent = rank;
+    }
+    watch->looking = true;
+    return silent;
+}
+
+void rank_watch_forget(RankWatch *watch)
+{
+    watch->looking = false;
+}
+
+char *rank_watch_blame(const RankWatch *watch, const Collective *call, const char *what,
+                       char line[BLAME_BYTES])
+{
+    const bool for_two = call != NULL && collective_is_point_to_point(call->kind);
+    const double seconds = watch->pg->timeout;
+    snprintf(line, BLAME_BYTES,
+             "%s did not end within %g s, though no rank is missing: NCCL_DEBUG=INFO shows what "
+             "connects them",
+             what, seconds);
+    for (int i = 0; call != NULL && i < call->pg->world_size; i++) {
+        const int rank = process_group_global_rank(call->pg, i);
+        const RankReport *report = &watch->reports[rank];
+        if (rank == watch->pg->rank || (for_two && i != call->root))
+            continue;
+        const bool missing =
+            for_two ? report->busy[0] == '\0' : calls_in(report, call->pg->name) <= call->sequence;
+        if (missing) {
+            snprintf(line, BLAME_BYTES, "rank %d is missing in %s after %g s: it %s%s", rank, what,
+                     seconds, report->busy[0] != '\0' ? "is in " : "does not make this call",
+                     report->busy);
+            return line;
+        }
+        if (report->busy[0] != '\0' && strcmp(report->busy, what) != 0)
+            snprintf(line, BLAME_BYTES, "%s did not end within %g s: rank %d is in %s", what,
+                     seconds, rank, report->busy);
+    }
+    return line;
+}
+
+/* The verdict in the store: "3 LINE", if 3 ranks are left to read it. A rank that was stopped, and
+ * finds in it that it is missing, says that of itself in other words. */
+static noreturn void end_with(RankWatch *watch, const char *verdict)
+{
+    char *line, own[32], text[BLAME_BYTES + 64];
+    const long present = strtol(verdict, &line, 10);
+    process_group_farewell(watch->pg, &watch->store, watch->reports[watch->pg->rank].serves_store,
+                           (int)present);
+    line += *line == ' ';
+    const int length = snprintf(own, sizeof own, "rank %d is ", watch->pg->rank);
+    const bool is_own = strncmp(line, own, (size_t)length) == 0;
+    snprintf(text, sizeof text, "%s%s",
+             is_own ? "the others gave up waiting for this rank, which was " : "",
+             line + (is_own ? length : 0));
+    end(watch, text);
+}
+
+void rank_watch_end(RankWatch *watch, const char *line)
+{
+    char key[STORE_KEY_BYTES], ours[BLAME_BYTES + 16], first[BLAME_BYTES + 16] = "";
+    int present = watch->pg->world_size;
+    for (int rank = 0; rank < watch->pg->world_size && watch->looking; rank++)
+        present -= seconds_now() - watch->since[rank] > watch->silence;
+    snprintf(ours, sizeof ours, "%d %s", present, line);
+    store_compare_set(&watch->store, process_group_key(watch->pg, "verdict", 0, key), "", ours,
+                      first, sizeof first - 1);
+    end_with(watch, first);
+}
+
+void rank_watch_tell(RankWatch *watch, const RankReport *report)
+{
+    char key[STORE_KEY_BYTES], verdict[BLAME_BYTES + 16] = "";
+    expect_answers(watch);
+    leave_report(watch, *report);
+    if (!store_check(&watch->store, process_group_key(watch->pg, "verdict", 0, key)))
+        return;
+    store_get(&watch->store, key, verdict, sizeof verdict - 1);
+    end_with(watch, verdict);
+}

@@ -1,0 +1,72 @@
+/*
+ * rank_watch.h - finds the rank that the others wait for in vain, for backends that cannot tell.
+ *
+ * Each rank writes a report to the store every period: a heartbeat and its progress. A rank that
+ * waits for long reads the others' reports: a rank whose report no longer changes is gone, one that
+ * has made fewer calls is missing. The first to find out writes it to the store, so that all ranks
+ * end with the same line. PyTorch's ProcessGroupNCCL compares the ranks' sequence numbers through
+ * its store in the same way.
+ *
+ * For one thread of each rank, the watchdog.
+ */
+#ifndef COMMON_COMM_NCCL_RANK_WATCH_H
+#define COMMON_COMM_NCCL_RANK_WATCH_H
+
+#include <stdnoreturn.h>
+
+#include "common/comm/backend.h"
+
+#define REPORT_CALLS_BYTES 512
+
+/* A rank's report, stored as it is. */
+typedef struct {
+    uint64_t beat; // counts the reports
+    uint64_t serves_store; // is the store in this rank's process?
+    char busy[DESCRIPTION_BYTES]; // what it waits for; "": nothing
+    char calls[REPORT_CALLS_BYTES]; // "12 NAME\n" for each of its groups: calls started there
+} RankReport;
+
+typedef struct {
+    const ProcessGroup *pg; // of all ranks
+    Store store; // a connection of its own: that of pg is the main thread's
+    double period; // seconds between two reports
+    double patience; // after which the others are checked ...
+    double silence; // ... and after which a rank whose report has not changed is gone
+    RankReport *reports; // by rank, as last seen
+    double *since; // by rank: when its last beat was first seen
+    bool looking; // since rank_watch_forget
+    uint64_t beat;
+    void (*before_end)(void *context); // called right before the process ends
+    void *context;
+} RankWatch;
+
+/* Opens the connection, and waits until all ranks have written a first report. Collective. */
+void rank_watch_init(RankWatch *watch, const ProcessGroup *pg, void (*before_end)(void *context),
+                     void *context);
+void rank_watch_free(RankWatch *watch);
+
+/* Adds "12 NAME" to a report's calls. */
+void report_add_calls(RankReport *report, const char *group, uint64_t calls);
+
+/* Call it every period: writes this rank's report, of which busy and calls are set. Ends the
+ * process if another rank has ended the group, or if the store is gone. */
+void rank_watch_tell(RankWatch *watch, const RankReport *report);
+
+/* Reads all reports. Returns the rank that has been silent for too long, or -1. */
+int rank_watch_look(RankWatch *watch);
+void rank_watch_forget(RankWatch *watch); // what was seen: the trouble is over
+
+#define BLAME_BYTES 512
+
+/* From the reports: which rank is to blame that this call has not ended within the timeout? call
+ * NULL: it is no call but a setup. `what` describes it. Writes the message to `line`, returns
+ * it. */
+char *rank_watch_blame(const RankWatch *watch, const Collective *call, const char *what,
+                       char line[BLAME_BYTES]);
+
+/* Ends the group: this process, and all others in their next rank_watch_tell, die with the line of
+ * the first to call this. A line "rank 1 is ..." reads "the others gave up waiting for this rank,
+ * which was ..." on rank 1, if that is stopped only and wakes. */
+noreturn void rank_watch_end(RankWatch *watch, const char *line);
+
+#endif

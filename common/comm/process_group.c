@@ -1,0 +1,313 @@
+/*
+ * Forming a group: who is there, and do all want the same?
+ *
+ * Every rank publishes a line about itself in the store and reads the others'. So missing ranks,
+ * and ranks started with other options, are known before a backend tries to connect them and hangs.
+ * If MPI has connected the ranks, they exchange the same lines without a store.
+ */
+#include "common/comm/process_group.h"
+
+#include <math.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "common/base/host.h"
+#include "common/base/log.h"
+#include "common/base/log_topics.h"
+#include "common/base/memory.h"
+#include "common/base/rank_list.h"
+#include "common/comm/backend.h"
+#include "common/comm/hierarchy.h"
+#include "common/comm/nccl/staging.h"
+
+#define LINE_BYTES 192
+// Rank 0 waits so long for the last rank to leave, and the others for its store to close.
+#define FAREWELL_SECONDS 5.0
+
+static const struct {
+    const Backend *backend;
+    const char *remedy; // for builds without it
+} backends[] = {
+    { &backend_tcp, "" },
+    { &backend_mpi, "install Open MPI (apt-get install libopenmpi-dev) and run make again" },
+    { &backend_nccl, "install NCCL (developer.nvidia.com/nccl) beside CUDA and run make again" },
+};
+
+/* Ends the program, alike on all ranks, if the backend of this name cannot be used. */
+static const Backend *backend_choose(const char *name, bool on_gpu, int rank, int world_size)
+{
+    if (strcmp(name, "auto") == 0)
+        name = on_gpu && backend_nccl.available ? "nccl" : "tcp";
+
+    for (size_t i = 0; i < sizeof backends / sizeof backends[0]; i++) {
+        const Backend *backend = backends[i].backend;
+        if (strcmp(name, backend->name) != 0)
+            continue;
+        if (!backend->available)
+            usage_error("this program was built without %s: %s, or use --backend tcp", name,
+                        backends[i].remedy);
+        if (backend == &backend_nccl && !on_gpu)
+            usage_error("--backend nccl needs --device cuda; on CPUs use --backend tcp");
+        if (on_gpu && !backend->reads_gpu && !staging_available)
+            usage_error("--backend %s does not reach GPU memory without a build with CUDA: use "
+                        "--device cpu",
+                        name);
+        if (backend->check != NULL)
+            backend->check(rank, world_size);
+        return backend;
+    }
+    usage_error("--backend %s: there are auto, nccl, mpi and tcp", name);
+}
+
+static ProcessGroup *default_group;
+
+ProcessGroup *process_group_default(void)
+{
+    return default_group;
+}
+
+char *process_group_key(const ProcessGroup *pg, const char *what, int rank,
+                        char key[STORE_KEY_BYTES])
+{
+    snprintf(key, STORE_KEY_BYTES, "group %lld/%s %d", (long long)pg->number, what, rank);
+    return key;
+}
+
+void process_group_farewell(const ProcessGroup *pg, Store *store, bool serves, int present)
+{
+    char key[STORE_KEY_BYTES];
+    const bool last = store_add(store, process_group_key(pg, "leaving", 0, key), 1) == present;
+    process_group_key(pg, "all left", 0, key);
+    if (last)
+        store_set(store, key, "1", 1);
+    else if (serves)
+        store_try_wait(store, key, FAREWELL_SECONDS);
+}
+
+static noreturn void leave(const ProcessGroup *pg, int present, const char *reason)
+{
+    process_group_farewell(pg, pg->store, pg->store->server != NULL, present);
+    die("%s", reason);
+}
+
+static noreturn void leave_incomplete(const ProcessGroup *pg, const bool *missing, int num_missing)
+{
+    char list[RANK_LIST_BYTES], reason[RANK_LIST_BYTES + 64];
+    snprintf(reason, sizeof reason, "%s of %d did not come within %g s",
+             rank_list(missing, pg->world_size, list), pg->world_size, pg->timeout);
+    leave(pg, pg->world_size - num_missing, reason);
+}
+
+/* What all ranks must have in common. */
+static void write_line(const ProcessGroup *pg, const Args *args, char line[LINE_BYTES])
+{
+    const bool flat = strcmp(args->all_reduce, "flat") == 0; // the only value in early steps
+    snprintf(line, LINE_BYTES,
+             "--backend %s, --device %s, %d ranks, --check-collectives %s%s%s%s%s%s%s",
+             pg->backend->name, pg->place.on_gpu ? "cuda" : "cpu", pg->world_size,
+             pg->check_collectives ? "on" : "off", flat ? "" : ", --all-reduce ",
+             flat ? "" : args->all_reduce, pg->fixed_order ? ", --reduce-order fixed" : "",
+             args->metrics_dir != NULL ? ", --metrics-dir" : "",
+             args->trace != NULL ? ", --trace" : "", args->profile != NULL ? ", --profile" : "");
+}
+
+/* Dies unless all ranks want the same. --check-collectives is off meanwhile: ranks may differ in
+ * it. */
+static void agree_without_store(ProcessGroup *pg, const Args *args)
+{
+    char ours[LINE_BYTES] = "", *lines = mem_calloc((size_t)pg->world_size, LINE_BYTES);
+    write_line(pg, args, ours);
+    const bool check_collectives = pg->check_collectives;
+    pg->check_collectives = false;
+    all_gather(pg, ours, lines, LINE_BYTES, UINT8);
+    pg->check_collectives = check_collectives;
+    pg->sequence = 0; // the caller's first call is number 0
+    for (int rank = 1; rank < pg->world_size; rank++)
+        CHECK(strcmp(lines, lines + rank * LINE_BYTES) == 0,
+              "the ranks disagree: rank 0 has %s; rank %d has %s", lines, rank,
+              lines + rank * LINE_BYTES);
+    free(lines);
+}
+
+/* Has the rank come by the deadline? The first that has not by *patience is named, and no other. */
+static bool wait_for_rank(const ProcessGroup *pg, int rank, double *patience, double deadline)
+{
+    char key[STORE_KEY_BYTES];
+    process_group_key(pg, "line of rank", rank, key);
+    if (store_try_wait(pg->store, key, fmax(0, fmin(*patience, deadline) - seconds_now())))
+        return true;
+    if (*patience < deadline && pg->rank == (rank == 0 ? 1 : 0)) // one rank says it for all
+        log_info("waits for rank %d of %d, %g s at most (--timeout)", rank, pg->world_size,
+                 pg->timeout);
+    *patience = deadline;
+    return store_try_wait(pg->store, key, fmax(0, deadline - seconds_now()));
+}
+
+/* Dies unless all ranks come, and want the same as this one. */
+static void agree(const ProcessGroup *pg, const Args *args)
+{
+    char key[STORE_KEY_BYTES], ours[LINE_BYTES];
+    write_line(pg, args, ours);
+    store_set(pg->store, process_group_key(pg, "line of rank", pg->rank, key), ours, strlen(ours));
+
+    bool *missing = mem_calloc((size_t)pg->world_size, sizeof *missing);
+    int num_missing = 0;
+    const double deadline = seconds_now() + pg->timeout;
+    double patience = seconds_now() + STORE_PATIENCE;
+    for (int rank = 0; rank < pg->world_size; rank++) {
+        missing[rank] = !wait_for_rank(pg, rank, &patience, deadline);
+        num_missing += missing[rank];
+        if (missing[rank])
+            continue;
+        process_group_key(pg, "line of rank", rank, key);
+        char theirs[LINE_BYTES] = "", reason[3 * LINE_BYTES];
+        store_get(pg->store, key, theirs, sizeof theirs - 1);
+        if (strcmp(ours, theirs) == 0)
+            continue;
+        snprintf(reason, sizeof reason, "the ranks disagree: rank %d has %s; rank %d has %s",
+                 pg->rank, ours, rank, theirs);
+        leave(pg, pg->world_size, reason);
+    }
+    if (num_missing > 0)
+        leave_incomplete(pg, missing, num_missing);
+    free(missing);
+}
+
+/* Dies if another process has this rank already: both would wait for one that does not exist. */
+static void claim_rank(const ProcessGroup *pg)
+{
+    char key[STORE_KEY_BYTES], host[64] = "", ours[96], theirs[96] = "";
+    gethostname(host, sizeof host - 1);
+    snprintf(ours, sizeof ours, "process %d on %s", (int)getpid(), host);
+    process_group_key(pg, "process of rank", pg->rank, key);
+    store_compare_set(pg->store, key, "", ours, theirs, sizeof theirs - 1);
+    CHECK(strcmp(ours, theirs) == 0,
+          "%s is rank %d already: every rank needs a number of its own (RANK)", theirs, pg->rank);
+}
+
+/* Sets all that does not depend on the other ranks. */
+static void group_set(ProcessGroup *pg, const Args *args, Store *store, int rank, int world_size,
+                      Place place)
+{
+    CHECK(rank >= 0 && rank < world_size, "rank %d in a group of %d: ranks are counted from 0",
+          rank, world_size);
+    *pg =
+        (ProcessGroup){ .rank = rank,
+                        .world_size = world_size,
+                        .store = store,
+                        .place = place,
+                        .timeout = args->timeout,
+                        .mean_ranks = world_size,
+                        .fixed_order = args_shards(args, world_size) > 0,
+                        .check_collectives = args->check_collectives,
+                        .backend = backend_choose(args->backend, place.on_gpu, rank, world_size) };
+    if (strcmp(args->all_reduce, "hierarchical") == 0 && pg->backend != &backend_tcp)
+        usage_error("--all-reduce hierarchical is for --backend tcp: %s finds its own way between "
+                    "nodes, so leave the option out",
+                    pg->backend->name);
+    if (pg->fixed_order && pg->backend != &backend_tcp)
+        usage_error("--reduce-order fixed is for --backend tcp: %s adds up in an order of its own",
+                    pg->backend->name);
+}
+
+/* All ranks come to the same result: either all end, or all use another backend. */
+static void settle_backend(ProcessGroup *pg, const Args *args)
+{
+    char reason[256];
+    if (pg->backend->fits == NULL || pg->backend->fits(pg, reason, sizeof reason))
+        return;
+    if (strcmp(args->backend, "auto") == 0) {
+        if (pg->rank == 0)
+            log_info("%s, which %s does not allow: --backend tcp takes their data through the host",
+                     reason, pg->backend->name);
+        pg->backend = &backend_tcp;
+        return;
+    }
+    process_group_farewell(pg, pg->store, pg->store->server != NULL, pg->world_size);
+    usage_error(
+        "--backend %s wants a GPU for each rank, but %s: start fewer ranks on this node, or "
+        "use --backend tcp, which may share one",
+        pg->backend->name, reason);
+}
+
+void process_group_init_store(ProcessGroup *pg, const Args *args, Store *store, int rank,
+                              int world_size, Place place)
+{
+    const double begun = seconds_now();
+    group_set(pg, args, store, rank, world_size, place);
+    claim_rank(pg);
+    // All ranks form the same groups in the same order, so each may count its own.
+    char key[STORE_KEY_BYTES];
+    pg->number = store_add(store, process_group_key(pg, "rank", rank, key), 1);
+    agree(pg, args);
+    log_detail(LOG_DISTRIBUTED, "all %d ranks are there after %.3f s", world_size,
+               seconds_now() - begun);
+    settle_backend(pg, args);
+    pg->backend->init(pg);
+    if (place.on_gpu && !pg->backend->reads_gpu)
+        staging_init(pg);
+    log_detail(LOG_DISTRIBUTED, "connected by %s after %.3f s", pg->backend->name,
+               seconds_now() - begun);
+}
+
+void process_group_init(ProcessGroup *pg, const Args *args, const char *master_addr,
+                        int master_port, int rank, int world_size, Place place)
+{
+    group_set(pg, args, NULL, rank, world_size, place); // refuses the impossible
+    default_group = pg;
+    if (pg->backend->has_rendezvous) {
+        pg->backend->init(pg);
+        agree_without_store(pg, args);
+        if (place.on_gpu && !pg->backend->reads_gpu)
+            staging_init(pg);
+        return;
+    }
+    CHECK(master_addr != NULL,
+          "MASTER_ADDR is not set: on several nodes every rank must be told where "
+          "rank 0 is; export it as 04_slurm_multinode/train.slurm does");
+    CHECK(master_port > 0 && master_port < 65536,
+          "the master's port is %d: it must be one from 1 to 65535, the same on all ranks",
+          master_port);
+    if (rank == 0) // all others connect to it: to its store, and in mesh_init
+        host_reserve_descriptors(2 * HOST_SPARE_DESCRIPTORS + 4L * world_size, world_size);
+    Store *store = mem_calloc(1, sizeof *store);
+    // world_size 1: the store would only count the ranks; agree() knows which are missing.
+    store_init(store, master_addr, master_port, rank == 0, 1, args->timeout);
+    process_group_init_store(pg, args, store, rank, world_size, place);
+    pg->owns_store = true;
+}
+
+/* Rank 0 closes the store, the others wait until it has: a group formed next at the same address
+ * must not find this one's. */
+static void close_store(ProcessGroup *pg)
+{
+    if (pg->rank > 0 && !pg->store->is_agents)
+        poll(&(struct pollfd){ .fd = pg->store->fd, .events = POLLIN }, 1,
+             (int)(1e3 * FAREWELL_SECONDS)); // a store sends nothing unasked but its end
+    store_free(pg->store);
+    free(pg->store);
+}
+
+void process_group_destroy(ProcessGroup *pg)
+{
+    if (pg == default_group)
+        default_group = NULL;
+    nodes_free(pg);
+    CHECK(pg->num_subgroups == 0,
+          "%d groups that were split off are still there: destroy them first", pg->num_subgroups);
+    if (pg->world_size > 0) { // else this rank is in no subgroup of a split
+        barrier(pg);
+        if (pg->staging != NULL && pg->parent == NULL)
+            staging_free(pg);
+        else if (pg->staging != NULL)
+            staging_drain(pg->staging);
+        pg->backend->destroy(pg);
+        if (pg->parent != NULL)
+            pg->parent->num_subgroups--;
+    }
+    free(pg->members);
+    if (pg->owns_store)
+        close_store(pg);
+}

@@ -1,0 +1,139 @@
+/*
+ * process_group.h - the ranks that train together, and their collectives.
+ *
+ * Every function that takes a ProcessGroup is collective: all ranks must call it, in the same order
+ * and with the same count, type and operation (send and recv: the two ranks concerned). A rank that
+ * loses another, or waits for it longer than the timeout, names it in one line and exits; its
+ * launcher does the rest. Names and meaning are those of torch.distributed.
+ */
+#ifndef COMMON_COMM_PROCESS_GROUP_H
+#define COMMON_COMM_PROCESS_GROUP_H
+
+#include "common/base/args.h"
+#include "common/base/place.h"
+#include "common/base/tensor.h"
+#include "common/comm/store/store.h"
+
+typedef enum { REDUCE_SUM, REDUCE_MEAN, REDUCE_MAX, REDUCE_MIN } ReduceOp;
+
+#define GROUP_NAME_BYTES 48
+
+typedef struct ProcessGroup {
+    int rank, world_size;
+    Store *store; // NULL: there is none
+    bool owns_store; // init opened it, destroy closes it
+    int64_t number; // counts this job's groups: part of their keys in the store
+    Place place; // where the data of collectives is
+    double timeout; // seconds
+    bool check_collectives; // compare fingerprints on backends that do not always do so
+    uint64_t sequence; // collectives started so far
+    const struct Backend *backend;
+    void *state; // the backend's own
+    struct Staging *staging; // copies GPU memory through the host; NULL: not needed
+    int mean_ranks; // what REDUCE_MEAN divides by: world_size
+    bool fixed_order; // all_reduce adds in the order of args_shards' tree (tcp, not on subgroups)
+
+    struct ProcessGroup *parent; // whose subgroup it is; NULL: it is the group of all ranks
+    int *members; // their global ranks, by rank in this group; NULL: the same
+    char name[GROUP_NAME_BYTES]; // for messages; "" for the group of all ranks
+    struct Nodes *nodes; // which ranks share a node; NULL: not known
+    struct Traffic *traffic; // counts what is sent; NULL: not counted
+    struct Observer *observers; // of all calls, also on subgroups (observer.h); NULL: none
+    uint64_t num_ops; // calls of this rank on the group and its subgroups; counted here only
+    const char *advice; // ends the message of a call that fails: "; see ..."; or NULL
+    int num_splits; // so far: the same on all ranks
+    int num_subgroups; // subgroups with this rank that are not destroyed yet
+} ProcessGroup;
+
+/* A collective that has been started and not yet waited for. A value, nothing to free. */
+typedef struct {
+    ProcessGroup *pg;
+    long ticket;
+} Work;
+
+/* Forms the group, as torch.distributed.init_process_group does: rank 0 serves a store at
+ * master_addr:master_port, unless a launcher's agent does, through which all ranks find each other.
+ * They must agree on backend, device, world size, --all-reduce and --reduce-order; a rank that
+ * disagrees or does not come is named. With backend mpi the ranks find each other through MPI,
+ * which names nobody; address and port are not used (NULL and 0 will do) and there is no store.
+ * args: backend, timeout, check_collectives, all_reduce (hierarchical: usage error except on tcp),
+ * reduce_order (fixed: likewise). Data of later calls is in `place`, or in host memory, which with
+ * a GPU costs a copy and makes starting a call wait. If ranks share a GPU, nccl is a usage error,
+ * and auto takes tcp. */
+void process_group_init(ProcessGroup *pg, const Args *args, const char *master_addr,
+                        int master_port, int rank, int world_size, Place place);
+
+/* The default group, as in torch.distributed: the last one formed by process_group_init and not
+ * destroyed; NULL: none. For code that is not passed a group, such as metrics. Local. */
+ProcessGroup *process_group_default(void);
+
+/* The same over an open store, which stays the caller's. */
+void process_group_init_store(ProcessGroup *pg, const Args *args, Store *store, int rank,
+                              int world_size, Place place);
+
+/* Cuts pg into groups, as MPI_Comm_split does: ranks of equal color form one, in the order of their
+ * ranks in pg. A rank of color < 0 is in none: its sub has world_size 0. Everything else is
+ * inherited from pg. A rank's calls on pg and its subgroups are executed in the order of the calls:
+ * so all ranks' calls, async ones too, must be consistent with one order over pg and all its
+ * subgroups. Collective on pg. */
+void process_group_split(ProcessGroup *sub, ProcessGroup *pg, int color);
+
+/* The rank in the group of all ranks, as used in messages. Local. */
+int process_group_global_rank(const ProcessGroup *pg, int rank);
+
+/* Tells which ranks share a node: those that pass the same number. With --all-reduce hierarchical,
+ * long all_reduces are from then on done in stages, inside the nodes and between them
+ * (hierarchy.h), unless there is only one node, or one rank on each, which rank 0 logs. Call it
+ * once, on the group of all ranks, with the args that formed it. */
+void process_group_set_nodes(ProcessGroup *pg, const Args *args, int node);
+
+/* Waits for all ranks, then closes the connections, and the store if init opened it: another group
+ * may then be formed at its address. Destroy subgroups before their group. On several nodes, rank 0
+ * logs what all_reduce has sent (tcp). */
+void process_group_destroy(ProcessGroup *pg);
+
+/* Counts are in elements, 0 allowed. Sums of integers wrap around, means are rounded towards zero.
+ * reduce leaves the other ranks' data unchanged. */
+void all_reduce(ProcessGroup *pg, void *data, size_t count, DType type, ReduceOp op);
+void broadcast(ProcessGroup *pg, void *data, size_t count, DType type, int root);
+void reduce(ProcessGroup *pg, void *data, size_t count, DType type, ReduceOp op, int root);
+/* Below, `count` is each rank's share: the longer array holds world_size shares in the order of the
+ * ranks, and with a root only the root's is used. In and out must not overlap; but as in NCCL, the
+ * short array of all_gather and reduce_scatter may be this rank's share of the long one, whose
+ * other shares reduce_scatter then leaves undefined. */
+void gather(ProcessGroup *pg, const void *in, void *out, size_t count, DType type, int root);
+void all_gather(ProcessGroup *pg, const void *in, void *out, size_t count, DType type);
+void scatter(ProcessGroup *pg, const void *in, void *out, size_t count, DType type, int root);
+void reduce_scatter(ProcessGroup *pg, const void *in, void *out, size_t count, DType type,
+                    ReduceOp op);
+void barrier(ProcessGroup *pg);
+/* Calls are executed one after the other: of two ranks that swap messages, one must receive
+ * first. */
+void pg_send(ProcessGroup *pg, const void *data, size_t count, DType type, int to);
+void pg_recv(ProcessGroup *pg, void *data, size_t count, DType type, int from);
+
+/* The same, only started: the data must not be touched until work_wait.
+ *
+ * With nccl these may be called while the GPU's stream is captured into a graph: on GPU memory, for
+ * calls made before (NCCL connects ranks at the first), each waited for before the capture ends.
+ * While the graph is replayed (Place.replaying) they only count, for the sequence numbers in
+ * messages and the timeout, and queue nothing. */
+Work all_reduce_async(ProcessGroup *pg, void *data, size_t count, DType type, ReduceOp op);
+Work broadcast_async(ProcessGroup *pg, void *data, size_t count, DType type, int root);
+Work reduce_async(ProcessGroup *pg, void *data, size_t count, DType type, ReduceOp op, int root);
+Work gather_async(ProcessGroup *pg, const void *in, void *out, size_t count, DType type, int root);
+Work all_gather_async(ProcessGroup *pg, const void *in, void *out, size_t count, DType type);
+Work scatter_async(ProcessGroup *pg, const void *in, void *out, size_t count, DType type, int root);
+Work reduce_scatter_async(ProcessGroup *pg, const void *in, void *out, size_t count, DType type,
+                          ReduceOp op);
+Work pg_send_async(ProcessGroup *pg, const void *data, size_t count, DType type, int to);
+Work pg_recv_async(ProcessGroup *pg, void *data, size_t count, DType type, int from);
+
+/* Waits until the data may be used: by the host; or on a GPU by work queued on its stream from now
+ * on (nccl then does not block the host; for the others see staging.h). */
+void work_wait(Work work);
+
+/* One number per rank, in host memory whatever the group's place. */
+double all_reduce_scalar(ProcessGroup *pg, double value, ReduceOp op);
+
+#endif

@@ -1,0 +1,319 @@
+/*
+ * TCP with non-blocking sockets: every call tries at once and, if it would block, sleeps in poll
+ * until its deadline at most. That is enough for no rank to wait for ever for a dead one.
+ */
+#include "common/comm/store/net.h"
+
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <math.h>
+#include <net/if.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "common/base/log.h"
+
+#define ATTEMPT_SECONDS 5.0 // per address: the name's next one may work
+
+static int fail(int reason)
+{
+    errno = reason;
+    return -1;
+}
+
+static int wait_ready(int fd, short events, double deadline)
+{
+    for (;;) {
+        const double left = deadline - seconds_now();
+        struct pollfd pollfd = { .fd = fd, .events = events };
+        // Rounded up: to sleep, not spin, for the last fraction of a millisecond.
+        const int ready = poll(&pollfd, 1, left > 0 ? (int)ceil(fmin(1e3 * left, 1e6)) : 0);
+        if (ready > 0)
+            return 0;
+        if (ready < 0 && errno != EINTR)
+            return -1;
+        if (!(left > 0))
+            return fail(ETIMEDOUT);
+    }
+}
+
+static int close_failed(int fd)
+{
+    const int reason = errno;
+    close(fd);
+    return fail(reason);
+}
+
+/* Otherwise a short message waits for the acknowledgement of the previous one (Nagle). */
+static void set_no_delay(int fd)
+{
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){ 1 }, sizeof(int));
+}
+
+/* All addresses of a name. NULL and ENXIO if it has none, EINVAL for a bad port. */
+static struct addrinfo *resolve(const char *host, int port, int family, int flags)
+{
+    if (port < 0 || port > UINT16_MAX) { // the C library would take it modulo 65536
+        errno = EINVAL;
+        return NULL;
+    }
+    const struct addrinfo hints = { .ai_family = family,
+                                    .ai_socktype = SOCK_STREAM,
+                                    .ai_flags = flags };
+    char service[16];
+    snprintf(service, sizeof service, "%d", port);
+    struct addrinfo *addresses = NULL;
+    const int failure = getaddrinfo(host, service, &hints, &addresses);
+    if (failure == 0)
+        return addresses;
+    if (failure != EAI_SYSTEM)
+        errno = ENXIO;
+    return NULL;
+}
+
+static bool is_loopback(const struct sockaddr *address)
+{
+    if (address->sa_family == AF_INET6)
+        return IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)address)->sin6_addr);
+    return ntohl(((const struct sockaddr_in *)address)->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+}
+
+bool net_is_loopback(const char *host)
+{
+    return strncmp(host, "localhost", 9) == 0 || strncmp(host, "127.", 4) == 0 ||
+           strcmp(host, "::1") == 0;
+}
+
+static int listen_at(const struct addrinfo *at)
+{
+    const int fd = socket(at->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return -1;
+    // A restarted job must not wait for the old one's connections in TIME_WAIT.
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &(int){ 1 }, sizeof(int));
+    if (at->ai_family == AF_INET6) // "::" takes IPv4 too
+        setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &(int){ 0 }, sizeof(int));
+    if (bind(fd, at->ai_addr, at->ai_addrlen) == 0 && listen(fd, SOMAXCONN) == 0)
+        return fd;
+    return close_failed(fd);
+}
+
+/* Listens on the first of a host's addresses that is local; NULL: on all interfaces. */
+static int listen_host(const char *host, int port, int family)
+{
+    struct addrinfo *addresses = resolve(host, port, family, AI_PASSIVE);
+    if (addresses == NULL)
+        return -1;
+    int fd = -1;
+    errno = EADDRNOTAVAIL;
+    for (const struct addrinfo *at = addresses; at != NULL && fd < 0; at = at->ai_next) {
+        // Many systems resolve their own name to loopback; other machines resolve it correctly.
+        if (host == NULL || net_is_loopback(host) || !is_loopback(at->ai_addr))
+            fd = listen_at(at);
+    }
+    const int reason = errno;
+    freeaddrinfo(addresses);
+    errno = reason;
+    return fd;
+}
+
+int net_listen(const char *host, int *port)
+{
+    // IPv4 first: every client of localhost can reach 127.0.0.1, but not every one ::1. But "::"
+    // first, which accepts both.
+    const struct {
+        const char *host;
+        int family;
+    } attempts[] = { { host, AF_INET }, { host, AF_INET6 }, { NULL, AF_INET6 }, { NULL, AF_INET } };
+    int fd = -1, reason = 0;
+    for (int i = host[0] == '\0' ? 2 : 0; i < (net_is_loopback(host) ? 2 : 4) && fd < 0; i++) {
+        if (reason == EADDRINUSE || reason == EACCES) // the address is local: no use to try others
+            break;
+        fd = listen_host(attempts[i].host, *port, attempts[i].family);
+        if (reason == 0 || errno != ENXIO) // not that the name has no address of the other family
+            reason = errno;
+    }
+    errno = reason;
+    if (fd < 0)
+        return -1;
+
+    struct sockaddr_in6 address; // the port is at the same offset for IPv4
+    socklen_t length = sizeof address;
+    if (getsockname(fd, (struct sockaddr *)&address, &length) < 0)
+        return close_failed(fd);
+    *port = ntohs(address.sin6_port);
+    return fd;
+}
+
+int net_free_port(void)
+{
+    int port = 0;
+    const int fd = net_listen("localhost", &port);
+    CHECK(fd >= 0, "no port of localhost is free: %s", net_reason(errno));
+    close(fd);
+    return port;
+}
+
+int net_accept(int listen_fd, double deadline)
+{
+    for (;;) {
+        const int fd = accept4(listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd >= 0) {
+            set_no_delay(fd);
+            return fd;
+        }
+        if (errno == EAGAIN) {
+            if (wait_ready(listen_fd, POLLIN, deadline) < 0)
+                return -1;
+        } else if (errno != EINTR && errno != ECONNABORTED) {
+            return -1;
+        }
+    }
+}
+
+/* Retrying a local port may connect the socket to itself: the kernel picks that very port for this
+ * end (TCP simultaneous open). The real server could then never listen there. */
+static bool is_self_connected(int fd)
+{
+    struct sockaddr_storage here, there;
+    socklen_t here_bytes = sizeof here, there_bytes = sizeof there;
+    return getsockname(fd, (struct sockaddr *)&here, &here_bytes) == 0 &&
+           getpeername(fd, (struct sockaddr *)&there, &there_bytes) == 0 &&
+           here_bytes == there_bytes && memcmp(&here, &there, here_bytes) == 0;
+}
+
+static int connect_to(const struct addrinfo *to, double deadline)
+{
+    const int fd = socket(to->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return -1;
+    if (connect(fd, to->ai_addr, to->ai_addrlen) < 0) {
+        if ((errno != EINPROGRESS && errno != EINTR) || wait_ready(fd, POLLOUT, deadline) < 0)
+            return close_failed(fd);
+        int failure = 0;
+        getsockopt(fd, SOL_SOCKET, SO_ERROR, &failure, &(socklen_t){ sizeof failure });
+        if (failure != 0) {
+            errno = failure;
+            return close_failed(fd);
+        }
+    }
+    if (is_self_connected(fd)) {
+        close(fd);
+        return fail(ECONNREFUSED);
+    }
+    set_no_delay(fd);
+    return fd;
+}
+
+static int connect_host(const char *host, int port, double deadline)
+{
+    struct addrinfo *addresses = resolve(host, port, AF_UNSPEC, 0);
+    if (addresses == NULL)
+        return -1;
+    int fd = -1;
+    for (const struct addrinfo *to = addresses; to != NULL && fd < 0; to = to->ai_next)
+        fd = connect_to(to, fmin(deadline, seconds_now() + ATTEMPT_SECONDS));
+    const int reason = errno;
+    freeaddrinfo(addresses);
+    errno = reason;
+    return fd;
+}
+
+int net_connect(const char *host, int port, double deadline)
+{
+    static atomic_bool told; // once for each process
+    for (double pause = 0.004;; pause = fmin(2 * pause, 0.5)) {
+        const int fd = connect_host(host, port, deadline);
+        const double left = deadline - seconds_now();
+        if (fd >= 0 || !(left > 0))
+            return fd;
+        if (errno == ENXIO && !atomic_exchange(&told, true))
+            log_warning("no host \"%s\" is known here: still trying", host);
+        poll(NULL, 0, (int)ceil(1e3 * fmin(pause, left))); // a signal only makes the retry earlier
+    }
+}
+
+int net_send(int fd, const void *data, size_t bytes, double deadline)
+{
+    for (size_t done = 0; done < bytes;) {
+        const ssize_t n = send(fd, (const uint8_t *)data + done, bytes - done, MSG_NOSIGNAL);
+        if (n >= 0)
+            done += (size_t)n;
+        else if (errno == EAGAIN ? wait_ready(fd, POLLOUT, deadline) < 0 : errno != EINTR)
+            return -1;
+    }
+    return 0;
+}
+
+int net_recv(int fd, void *data, size_t bytes, double deadline)
+{
+    for (size_t done = 0; done < bytes;) {
+        const ssize_t n = recv(fd, (uint8_t *)data + done, bytes - done, 0);
+        if (n > 0) {
+            done += (size_t)n;
+        } else if (n == 0) {
+            return fail(ECONNRESET);
+        } else if (errno == EAGAIN ? wait_ready(fd, POLLIN, deadline) < 0 : errno != EINTR) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+bool net_is_here(const char *host)
+{
+    struct addrinfo *addresses = resolve(host, 0, AF_UNSPEC, 0);
+    bool is_here = false;
+    for (const struct addrinfo *at = addresses; at != NULL && !is_here; at = at->ai_next) {
+        const int fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        is_here = fd >= 0 && bind(fd, at->ai_addr, at->ai_addrlen) == 0; // else it is not local
+        if (fd >= 0)
+            close(fd);
+    }
+    if (addresses != NULL)
+        freeaddrinfo(addresses);
+    return is_here;
+}
+
+int net_local_address(int fd, char *address, size_t bytes)
+{
+    struct sockaddr_storage here;
+    socklen_t length = sizeof here;
+    if (getsockname(fd, (struct sockaddr *)&here, &length) < 0)
+        return -1;
+    char text[NI_MAXHOST];
+    if (getnameinfo((struct sockaddr *)&here, length, text, sizeof text, NULL, 0, NI_NUMERICHOST))
+        return fail(EAFNOSUPPORT);
+    // An IPv4-mapped address: others reach it by the plain IPv4 address.
+    const bool mapped = strncmp(text, "::ffff:", 7) == 0 && strchr(text, '.') != NULL;
+    if (snprintf(address, bytes, "%s", mapped ? text + 7 : text) >= (int)bytes)
+        return fail(ENOSPC);
+    return 0;
+}
+
+int net_interface_address(const char *interface, char *address, size_t bytes)
+{
+    static const sa_family_t families[] = { AF_INET, AF_INET6 };
+    struct ifaddrs *all = NULL;
+    if (getifaddrs(&all) < 0)
+        return -1;
+    bool found = false;
+    for (int i = 0; i < 2 && !found; i++) {
+        const socklen_t size = i == 0 ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
+        for (const struct ifaddrs *one = all; one != NULL && !found; one = one->ifa_next)
+            found = one->ifa_addr != NULL && one->ifa_addr->sa_family == families[i] &&
+                    strcmp(one->ifa_name, interface) == 0 && (one->ifa_flags & IFF_UP) != 0 &&
+                    getnameinfo(one->ifa_addr, size, address, (socklen_t)bytes, NULL, 0,
+                                NI_NUMERICHOST) == 0 &&
+                    strchr(address, '%') == NULL; // fe80::1%eth0 has a meaning only here
+    }
+    freeifaddrs(all);
+    return found ? 0 : fail(ENODEV);
+}

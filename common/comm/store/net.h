@@ -1,0 +1,52 @@
+/* net.h - TCP connections: every wait has a deadline, every call moves all its bytes or fails. */
+#ifndef COMMON_COMM_STORE_NET_H
+#define COMMON_COMM_STORE_NET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Deadlines are times of seconds_now(); looking up a name takes as long as the system's resolver
+ * takes (man resolv.conf), for which C has no deadline. Functions return -1 and errno (ETIMEDOUT
+ * after the deadline, ECONNRESET for a closed connection), since the caller knows who failed; none
+ * dies but net_free_port. */
+
+/* Listens on port (0: any free one) of the interface host names; on all of them if host is empty or
+ * no address of this machine, or a name that resolves to loopback only here, as a machine's own
+ * name often does. Sets *port. */
+int net_listen(const char *host, int *port);
+int net_accept(int listen_fd, double deadline);
+
+/* A port of localhost that nobody uses now; until it is listened on, somebody may. Dies if there is
+ * none. */
+int net_free_port(void);
+
+/* Connects, retrying until the deadline: the other side may not be up yet, nor its name known
+ * (which is logged at once, since the name is usually wrong). errno is the last attempt's:
+ * ECONNREFUSED (nobody listens there), ENXIO (no such name), ETIMEDOUT (no answer). */
+int net_connect(const char *host, int port, double deadline);
+
+int net_send(int fd, const void *data, size_t bytes, double deadline);
+int net_recv(int fd, void *data, size_t bytes, double deadline);
+
+/* An errno of these calls as text. */
+const char *net_reason(int error);
+
+/* The same for net_listen: a port in use is shown with the process that has it, if /proc lets us
+ * see it: "Address already in use by python3 (pid 4711)". */
+#define NET_REASON_BYTES 256
+const char *net_listen_reason(int error, int port, char text[NET_REASON_BYTES]);
+
+/* Does a host name or address mean the local machine on every machine? */
+bool net_is_loopback(const char *host);
+
+/* Is this the name or an address of this machine? */
+bool net_is_here(const char *host);
+
+/* The numeric address this end of a connection has: where others can reach this machine. */
+int net_local_address(int fd, char *address, size_t bytes);
+
+/* The numeric address of a network interface ("eth0") of this machine, IPv4 if it has one. ENODEV:
+ * there is no such interface, or it has no address that others could use. */
+int net_interface_address(const char *interface, char *address, size_t bytes);
+
+#endif

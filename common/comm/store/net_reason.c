@@ -1,0 +1,100 @@
+/*
+ * Why a connection failed, in helpful words. The kernel shows who holds a port in two steps:
+ * /proc/net/tcp gives the number (inode) of the socket, and one of the links in some /proc/PID/fd
+ * has it. Of other users' processes only root may read these.
+ */
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "common/base/log.h"
+#include "common/comm/store/net.h"
+
+#define NAME_BYTES 64
+
+const char *net_reason(int error)
+{
+    switch (error) {
+    case ENXIO:
+        return "no such host is known";
+    case ECONNREFUSED:
+        return "nobody listens there";
+    case ETIMEDOUT:
+        return "no answer";
+    default:
+        return strerror(error);
+    }
+}
+
+/* The inode of a local socket on this port; 0: none visible. */
+static unsigned long find_socket(const char *table, int port)
+{
+    FILE *file = fopen(table, "r");
+    if (file == NULL)
+        return 0;
+    unsigned long found = 0;
+    char line[512];
+    while (found == 0 && fgets(line, sizeof line, file) != NULL) {
+        unsigned local_port = 0;
+        unsigned long inode = 0;
+        // Number, local and remote address, state, queues, timer, retries, user, timeout, inode.
+        if (sscanf(line, " %*d: %*[^:]:%x %*s %*s %*s %*s %*s %*s %*s %lu", &local_port, &inode) ==
+                2 &&
+            local_port == (unsigned)port)
+            found = inode; // 0 for a lingering connection without an owner
+    }
+    fclose(file);
+    return found;
+}
+
+/* Does a process have this socket? */
+static bool has_socket(const char *pid, unsigned long inode)
+{
+    char path[NAME_BYTES], wanted[NAME_BYTES];
+    snprintf(wanted, sizeof wanted, "socket:[%lu]", inode);
+    snprintf(path, sizeof path, "/proc/%.16s/fd", pid);
+    DIR *folder = opendir(path);
+    bool found = false;
+    for (const struct dirent *fd; folder != NULL && !found && (fd = readdir(folder)) != NULL;) {
+        char target[NAME_BYTES] = "";
+        found = readlinkat(dirfd(folder), fd->d_name, target, sizeof target - 1) > 0 &&
+                strcmp(target, wanted) == 0;
+    }
+    if (folder != NULL)
+        closedir(folder);
+    return found;
+}
+
+/* "python3 (pid 4711)" */
+static void describe_process(const char *pid, char *text, size_t bytes)
+{
+    char path[NAME_BYTES], name[NAME_BYTES] = "?";
+    snprintf(path, sizeof path, "/proc/%.16s/comm", pid);
+    FILE *file = fopen(path, "r");
+    if (file != NULL) {
+        if (fgets(name, sizeof name, file) != NULL)
+            name[strcspn(name, "\n")] = '\0';
+        fclose(file);
+    }
+    snprintf(text, bytes, " by %s (pid %.16s)", name, pid);
+}
+
+const char *net_listen_reason(int error, int port, char text[NET_REASON_BYTES])
+{
+    char owner[NET_REASON_BYTES / 2] = "";
+    unsigned long inode = error == EADDRINUSE ? find_socket("/proc/net/tcp", port) : 0;
+    if (inode == 0 && error == EADDRINUSE)
+        inode = find_socket("/proc/net/tcp6", port);
+    DIR *processes = inode != 0 ? opendir("/proc") : NULL;
+    for (const struct dirent *at; processes != NULL && (at = readdir(processes)) != NULL;) {
+        if (atoi(at->d_name) > 0 && has_socket(at->d_name, inode)) {
+            describe_process(at->d_name, owner, sizeof owner);
+            break;
+        }
+    }
+    if (processes != NULL)
+        closedir(processes);
+    snprintf(text, NET_REASON_BYTES, "%s%s", net_reason(error), owner);
+    return text;
+}

@@ -1,0 +1,68 @@
+/*
+ * store_protocol.h - the protocol between a store and its clients, that of PyTorch's TCPStore.
+ *
+ * A request is one byte, the operation, and its arguments; a reply has no header at all. Numbers
+ * are little-endian (actually each machine's own order), keys and values are blobs: a u64 length,
+ * then the bytes. Operations that set something have no reply. The only error signal is a closed
+ * connection.
+ */
+#ifndef COMMON_COMM_STORE_STORE_PROTOCOL_H
+#define COMMON_COMM_STORE_STORE_PROTOCOL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define STORE_MAGIC 0x3c85f7ceu // sent once by every client
+#define STORE_MAX_KEY 8192 // bytes
+#define STORE_MAX_VALUE (8u << 20) // bytes
+#define STORE_MAX_KEYS (128u << 10) // of one request
+/* Ours, not PyTorch's: how much of a request or of unread replies one side buffers. */
+#define STORE_MAX_BUFFER (64u << 20) // bytes
+/* Ours too: appended to a watched key when its client disconnects (store_server.h). */
+#define STORE_GONE "/gone"
+
+typedef enum {
+    STORE_VALIDATE,
+    STORE_SET,
+    STORE_COMPARE_SET,
+    STORE_GET,
+    STORE_ADD,
+    STORE_CHECK,
+    STORE_WAIT,
+    STORE_GETNUMKEYS,
+    STORE_DELETE_KEY,
+    STORE_APPEND,
+    STORE_MULTI_GET,
+    STORE_MULTI_SET,
+    STORE_CANCEL_WAIT,
+    STORE_PING,
+    STORE_QUEUE_PUSH,
+    STORE_QUEUE_POP,
+    STORE_QUEUE_LEN,
+    STORE_LIST_KEYS,
+    STORE_BARRIER,
+    STORE_NUM_OPERATIONS
+} StoreOperation;
+
+enum { STORE_READY, STORE_NOT_READY }; // replies to CHECK
+enum { STORE_STOP_WAITING, STORE_WAIT_CANCELED }; // replies to WAIT and BARRIER, and to CANCEL_WAIT
+
+/* The protocol's word for an operation, for messages. */
+const char *store_operation_name(StoreOperation operation);
+
+/* How far the request at the front of a buffer has been measured; all zero at first. */
+typedef struct {
+    size_t bytes; // known to belong to it
+    const char *argument; // the next one, in the list of the operation's arguments
+    const char *repeat; // where repeated arguments begin
+    uint64_t repeats; // how many repetitions are left
+} RequestMeasure;
+
+typedef enum { REQUEST_PARTIAL, REQUEST_WHOLE, REQUEST_NONSENSE } RequestState;
+
+/* Continues measuring with the `count` bytes received so far, and checks the protocol's limits; a
+ * whole request has measure->bytes. Nothing is measured twice, so a request costs the same in one
+ * piece or byte by byte. */
+RequestState request_measure(RequestMeasure *measure, const uint8_t *data, size_t count);
+
+#endif

@@ -1,0 +1,247 @@
+/*
+ * One thread serves all clients: it sleeps until a socket is readable (epoll), reads what is
+ * available, executes the requests it completes, and sends what the sockets accept. It never waits
+ * for one client, so half a request or a sleeping reader delays nobody else; and limits protect the
+ * memory and descriptors of its process, often a rank.
+ */
+#include "common/comm/store/store_server.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "common/base/host.h"
+#include "common/base/log.h"
+#include "common/base/memory.h"
+#include "common/base/thread.h"
+#include "common/comm/store/net.h"
+#include "common/comm/store/store_service.h"
+
+enum {
+    READ_BYTES = 16 << 10, // from one client before the next has its turn
+    MAX_EVENTS = 64,
+    FULL_PAUSE_MS = 100,
+    MAX_SILENT = 64, // clients without VALIDATE, which comes first
+};
+
+#define MAX_BUFFERED ((size_t)256 << 20) // bytes, for all clients together
+
+struct StoreServer {
+    int epoll_fd, listen_fd, stop_fd;
+    int max_fd; // of clients
+    bool full; // no descriptor left for one more client
+    Service service;
+    char *watched; // what service.watched points to
+    size_t buffered; // bytes of memory, for all clients together
+    LIST_HEAD(, Client) clients;
+    pthread_t thread;
+};
+
+/* epoll reports events of fd with `about`: the client, or the server's field of that fd. */
+static int watch(const StoreServer *server, int operation, int fd, uint32_t events, void *about)
+{
+    struct epoll_event event = { .events = events, .data.ptr = about };
+    return epoll_ctl(server->epoll_fd, operation, fd, &event);
+}
+
+/* The room they have, not the bytes in it: a queue that is not empty keeps all its memory. */
+static void count_buffered(StoreServer *server, Client *client)
+{
+    server->buffered -= client->buffered;
+    client->buffered = client->in.capacity + client->out.capacity;
+    server->buffered += client->buffered;
+}
+
+/* Errors are left to epoll, which reports a broken socket. */
+static void send_replies(StoreServer *server, Client *client)
+{
+    ssize_t count = 0;
+    while (bytes_count(&client->out) > 0 && count >= 0) {
+        count =
+            send(client->fd, bytes_front(&client->out), bytes_count(&client->out), MSG_NOSIGNAL);
+        if (count > 0)
+            bytes_drop(&client->out, (size_t)count);
+    }
+    const bool wants_room = bytes_count(&client->out) > 0;
+    if (wants_room != client->wants_room)
+        watch(server, EPOLL_CTL_MOD, client->fd, EPOLLIN | (wants_room ? EPOLLOUT : 0), client);
+    client->wants_room = wants_room;
+    count_buffered(server, client);
+}
+
+static void send_woken(StoreServer *server)
+{
+    Client *client;
+    while ((client = service_next_woken(&server->service)) != NULL)
+        send_replies(server, client);
+}
+
+static void drop_client(StoreServer *server, Client *client)
+{
+    service_forget(&server->service, client);
+    count_buffered(server, client);
+    LIST_REMOVE(client, next);
+    // If a process forked meanwhile has a copy of the descriptor, closing ours neither removes it
+    // from epoll nor tells the other side.
+    watch(server, EPOLL_CTL_DEL, client->fd, 0, NULL);
+    shutdown(client->fd, SHUT_RDWR);
+    close(client->fd);
+    free(client);
+    send_woken(server); // clients may wait for its gone key
+}
+
+/* Without a spare descriptor, new clients stay in the kernel's queue: retrying accept would only
+ * burn CPU time. */
+static void set_full(StoreServer *server, bool full)
+{
+    if (full != server->full)
+        watch(server, EPOLL_CTL_MOD, server->listen_fd, full ? 0 : EPOLLIN, &server->listen_fd);
+    server->full = full;
+}
+
+static void accept_client(StoreServer *server)
+{
+    const int fd = net_accept(server->listen_fd, 0);
+    if (fd < 0) {
+        set_full(server, errno != ETIMEDOUT);
+        return;
+    }
+    if (fd > server->max_fd) {
+        close(fd);
+        return;
+    }
+    Client *client = mem_calloc(1, sizeof *client);
+    client->fd = fd;
+    LIST_INSERT_HEAD(&server->clients, client, next);
+    if (watch(server, EPOLL_CTL_ADD, fd, EPOLLIN, client) < 0)
+        drop_client(server, client);
+}
+
+/* False: disconnect the client. */
+static bool receive(StoreServer *server, Client *client)
+{
+    uint8_t data[READ_BYTES];
+    const ssize_t count = recv(client->fd, data, sizeof data, 0);
+    if (count < 0)
+        return errno == EAGAIN || errno == EINTR;
+    return count > 0 && service_feed(&server->service, client, data, (size_t)count);
+}
+
+static void serve_client(StoreServer *server, Client *client)
+{
+    if (receive(server, client)) {
+        send_replies(server, client);
+        send_woken(server);
+    } else {
+        drop_client(server, client);
+    }
+}
+
+/* Clients cost descriptors and memory. If too many are silent, the oldest is dropped; if too much
+ * is buffered, the one with the most. */
+static void shed_clients(StoreServer *server)
+{
+    Client *client, *silent = NULL, *largest = NULL;
+    int num_silent = 0;
+    size_t most = 0;
+    LIST_FOREACH(client, &server->clients, next) // the oldest is the last
+    {
+        if (client->buffered > most) {
+            most = client->buffered;
+            largest = client;
+        }
+        if (!client->validated) {
+            num_silent++;
+            silent = client;
+        }
+    }
+    if (num_silent > MAX_SILENT)
+        drop_client(server, silent);
+    else if (server->buffered > MAX_BUFFERED)
+        drop_client(server, largest);
+}
+
+static void *serve(void *argument)
+{
+    StoreServer *server = argument;
+    for (;;) {
+        struct epoll_event events[MAX_EVENTS];
+        const int count =
+            epoll_wait(server->epoll_fd, events, MAX_EVENTS, server->full ? FULL_PAUSE_MS : -1);
+        set_full(server, false);
+        bool somebody_calls = false;
+        // epoll reports the rest again, after the largest has been dropped.
+        for (int i = 0; i < count && server->buffered <= MAX_BUFFERED; i++) {
+            if (events[i].data.ptr == &server->stop_fd)
+                return NULL;
+            if (events[i].data.ptr == &server->listen_fd)
+                somebody_calls = true;
+            else
+                serve_client(server, events[i].data.ptr);
+        }
+        if (somebody_calls)
+            accept_client(server);
+        if (somebody_calls || server->buffered > MAX_BUFFERED)
+            shed_clients(server); // last: events may refer to the dropped client
+    }
+}
+
+static void server_free(StoreServer *server)
+{
+    while (!LIST_EMPTY(&server->clients))
+        drop_client(server, LIST_FIRST(&server->clients));
+    table_free(&server->service.table);
+    close(server->stop_fd);
+    close(server->listen_fd);
+    close(server->epoll_fd);
+    free(server->watched);
+    free(server);
+}
+
+/* The highest descriptor a client may have: the system assigns the lowest free one. */
+static int highest_descriptor(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur > INT_MAX)
+        return INT_MAX;
+    const int most = (int)limit.rlim_cur;
+    return most > 2 * HOST_SPARE_DESCRIPTORS ? most - HOST_SPARE_DESCRIPTORS : most / 2;
+}
+
+StoreServer *store_server_start_watching(const char *host, int *port, const char *watched)
+{
+    StoreServer *server = mem_calloc(1, sizeof *server);
+    server->watched = watched == NULL ? NULL : strdup(watched);
+    CHECK(watched == NULL || server->watched != NULL, "out of memory");
+    server->service.watched = server->watched;
+    server->max_fd = highest_descriptor();
+    server->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    server->stop_fd = eventfd(0, EFD_CLOEXEC);
+    server->listen_fd = net_listen(host, port);
+    if (server->listen_fd < 0 ||
+        watch(server, EPOLL_CTL_ADD, server->listen_fd, EPOLLIN, &server->listen_fd) < 0 ||
+        watch(server, EPOLL_CTL_ADD, server->stop_fd, EPOLLIN, &server->stop_fd) < 0 ||
+        (errno = thread_start(&server->thread, serve, server)) != 0) {
+        const int reason = errno;
+        server_free(server);
+        errno = reason;
+        return NULL;
+    }
+    return server;
+}
+
+StoreServer *store_server_start(const char *host, int *port)
+{
+    return store_server_start_watching(host, port, NULL);
+}
+
+void store_server_stop(StoreServer *server)
+{
+    eventfd_write(server->stop_fd, 1);
+    pthread_join(server->thread, NULL);
+    server_free(server);
+}

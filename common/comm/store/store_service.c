@@ -1,0 +1,281 @@
+/*
+ * The operations, each a few lines on the table. Their arguments are complete and checked, and they
+ * run in one thread, one request at a time, which makes ADD and COMPARE_SET atomic. Where PyTorch's
+ * two servers differ, this follows the newer one (libuv).
+ */
+#include "common/comm/store/store_service.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_WATCHED_KEY 256 // bytes of a key
+
+/* Each of these sends its reply, if any; false: disconnect. */
+static bool put(Service *service, Blob key, Blob value, bool append)
+{
+    Entry *entry = table_enter(&service->table, key);
+    const size_t offset = append ? entry_value(entry).count : 0;
+    if (entry == NULL || !entry_write(&service->table, entry, offset, value))
+        return false;
+    wait_end(&service->table, entry, false, &service->woken);
+    return true;
+}
+
+/* Remembers the first watched key that a client sets; ours are short. */
+static void note_watched_key(const Service *service, Client *client, Blob key)
+{
+    const size_t length = service->watched == NULL ? 0 : strlen(service->watched);
+    if (length > 0 && key.count >= length && key.count <= MAX_WATCHED_KEY &&
+        memcmp(key.data, service->watched, length) == 0 && bytes_count(&client->watched_key) == 0)
+        bytes_put(&client->watched_key, key.data, key.count);
+}
+
+static void set_gone(Service *service, Client *client)
+{
+    if (bytes_count(&client->watched_key) == 0)
+        return;
+    bytes_put(&client->watched_key, STORE_GONE, strlen(STORE_GONE));
+    const Blob key = { bytes_front(&client->watched_key), bytes_count(&client->watched_key) };
+    put(service, key, (Blob){ (const uint8_t *)"1", 1 }, false);
+}
+
+static bool compare_set(Service *service, Client *client, Cursor at)
+{
+    const Blob key = take_blob(&at), expected = take_blob(&at), desired = take_blob(&at);
+    const Entry *entry = table_find(&service->table, key);
+    const Blob value = entry_value(entry);
+    if (value.count == expected.count && memcmp(value.data, expected.data, value.count) == 0) {
+        client_reply_blob(client, desired);
+        return put(service, key, desired, false);
+    }
+    // A reply of "expected" does not tell whether the key exists: so the protocol has it.
+    const bool absent = entry == NULL || entry->value == NULL;
+    client_reply_blob(client, absent ? expected : value);
+    return true;
+}
+
+/* Adds to a counter, stored as decimal text. NULL: not a number, or the table is full. */
+static Entry *count_up(Service *service, Blob key, int64_t amount, int64_t *sum)
+{
+    Entry *entry = table_enter(&service->table, key);
+    if (entry == NULL)
+        return NULL;
+    int64_t old = 0;
+    if (entry->value != NULL) {
+        char *end = NULL;
+        errno = 0;
+        old = strtoll(entry->value, &end, 10);
+        if (errno != 0 || end == entry->value)
+            return NULL;
+    }
+    *sum = (int64_t)((uint64_t)old + (uint64_t)amount); // unsigned: it may wrap around
+    char text[24];
+    const int length = snprintf(text, sizeof text, "%" PRId64, *sum);
+    const Blob value = { (const uint8_t *)text, (size_t)length };
+    return entry_write(&service->table, entry, 0, value) ? entry : NULL;
+}
+
+static bool add(Service *service, Client *client, Cursor at)
+{
+    const Blob key = take_blob(&at);
+    int64_t sum = 0;
+    Entry *entry = count_up(service, key, (int64_t)take_u64(&at), &sum);
+    if (entry == NULL)
+        return false;
+    client_reply_i64(client, sum);
+    wait_end(&service->table, entry, false, &service->woken);
+    return true;
+}
+
+static bool barrier(Service *service, Client *client, Cursor at)
+{
+    const Blob key = take_blob(&at);
+    const int64_t world_size = (int64_t)take_u64(&at);
+    int64_t arrived = 0;
+    Entry *entry = count_up(service, key, 1, &arrived);
+    if (entry == NULL)
+        return false;
+    if (arrived < world_size) // wakes nobody: the key exists, but the count is too low
+        return wait_for_entry(&service->table, client, entry);
+    client_reply_u8(client, STORE_STOP_WAITING);
+    wait_end(&service->table, entry, false, &service->woken);
+    return true;
+}
+
+static bool check(const Table *table, Client *client, Cursor at)
+{
+    bool all = true;
+    for (uint64_t left = take_u64(&at); left > 0; left--)
+        all &= entry_is_present(table_find(table, take_blob(&at)));
+    client_reply_u8(client, all ? STORE_READY : STORE_NOT_READY);
+    return true;
+}
+
+static bool multi_get(const Table *table, Client *client, Cursor at)
+{
+    for (uint64_t left = take_u64(&at); left > 0; left--)
+        client_reply_blob(client, entry_value(table_find(table, take_blob(&at))));
+    return true;
+}
+
+static bool multi_set(Service *service, Cursor at)
+{
+    bool stored = true;
+    for (uint64_t left = take_u64(&at); left > 0 && stored; left--) {
+        const Blob key = take_blob(&at);
+        stored = put(service, key, take_blob(&at), false);
+    }
+    return stored;
+}
+
+static bool delete_key(Table *table, Client *client, Blob key)
+{
+    Entry *entry = table_find(table, key);
+    const bool present = entry != NULL && entry->value != NULL;
+    if (present) {
+        entry_erase(table, entry);
+        table_prune(table, entry);
+    }
+    client_reply_i64(client, present);
+    return true;
+}
+
+static bool list_keys(const Table *table, Client *client)
+{
+    client_reply_i64(client, table->num_values);
+    const Entry *entry;
+    LIST_FOREACH(entry, &table->entries, next)
+    {
+        if (entry->value != NULL)
+            client_reply_blob(client, entry->key);
+    }
+    return true;
+}
+
+/* An element is for one client, so it wakes only one; a value may be read by all. */
+static bool queue_push(Service *service, Cursor at)
+{
+    Entry *entry = table_enter(&service->table, take_blob(&at));
+    if (entry == NULL || !entry_push(&service->table, entry, take_blob(&at)))
+        return false;
+    wait_end(&service->table, entry, true, &service->woken);
+    return true;
+}
+
+static bool queue_pop(Table *table, Client *client, Blob key)
+{
+    Entry *entry = table_find(table, key);
+    const int64_t length = entry == NULL ? 0 : entry->queue_length;
+    client_reply_i64(client, length); // before it is popped; 0: nothing follows
+    if (length > 0) {
+        client_reply_blob(client, STAILQ_FIRST(&entry->queue)->blob);
+        entry_pop(table, entry);
+        table_prune(table, entry);
+    }
+    return true;
+}
+
+static bool queue_len(const Table *table, Client *client, Blob key)
+{
+    const Entry *entry = table_find(table, key);
+    client_reply_i64(client, entry == NULL ? 0 : entry->queue_length);
+    return true;
+}
+
+static bool act(Service *service, Client *client, StoreOperation operation, Cursor at)
+{
+    Table *table = &service->table;
+    switch (operation) {
+    case STORE_VALIDATE:
+        client->validated = take_u32(&at) == STORE_MAGIC;
+        return client->validated;
+    case STORE_SET:
+    case STORE_APPEND: {
+        const Blob key = take_blob(&at);
+        note_watched_key(service, client, key);
+        return put(service, key, take_blob(&at), operation == STORE_APPEND);
+    }
+    case STORE_COMPARE_SET:
+        return compare_set(service, client, at);
+    case STORE_GET:
+        client_reply_blob(client, entry_value(table_find(table, take_blob(&at))));
+        return true;
+    case STORE_ADD:
+        return add(service, client, at);
+    case STORE_CHECK:
+        return check(table, client, at);
+    case STORE_WAIT:
+        return wait_for_keys(table, client, at);
+    case STORE_GETNUMKEYS:
+        client_reply_i64(client, table->num_values);
+        return true;
+    case STORE_DELETE_KEY:
+        return delete_key(table, client, take_blob(&at));
+    case STORE_MULTI_GET:
+        return multi_get(table, client, at);
+    case STORE_MULTI_SET:
+        return multi_set(service, at);
+    case STORE_CANCEL_WAIT:
+        wait_cancel(table, client);
+        client_reply_u8(client, STORE_WAIT_CANCELED);
+        return true;
+    case STORE_PING:
+        client_reply_u32(client, take_u32(&at));
+        return true;
+    case STORE_QUEUE_PUSH:
+        return queue_push(service, at);
+    case STORE_QUEUE_POP:
+        return queue_pop(table, client, take_blob(&at));
+    case STORE_QUEUE_LEN:
+        return queue_len(table, client, take_blob(&at));
+    case STORE_LIST_KEYS:
+        return list_keys(table, client);
+    case STORE_BARRIER:
+        return barrier(service, client, at);
+    default:
+        return false;
+    }
+}
+
+bool service_feed(Service *service, Client *client, const void *data, size_t count)
+{
+    bytes_put(&client->in, data, count);
+    while (bytes_count(&client->in) > 0) {
+        const uint8_t *request = bytes_front(&client->in);
+        if ((request[0] == STORE_VALIDATE) == client->validated)
+            return false; // VALIDATE comes first, and only once
+        const RequestState state =
+            request_measure(&client->measure, request, bytes_count(&client->in));
+        if (state != REQUEST_WHOLE)
+            return state == REQUEST_PARTIAL;
+        if (!act(service, client, request[0], request + 1) || client->overrun)
+            return false;
+        bytes_drop(&client->in, client->measure.bytes);
+        client->measure = (RequestMeasure){ 0 };
+    }
+    return true;
+}
+
+Client *service_next_woken(Service *service)
+{
+    Client *client = LIST_FIRST(&service->woken);
+    if (client != NULL) {
+        LIST_REMOVE(client, next_woken);
+        client->woken = false;
+    }
+    return client;
+}
+
+void service_forget(Service *service, Client *client)
+{
+    wait_cancel(&service->table, client);
+    if (client->woken)
+        LIST_REMOVE(client, next_woken);
+    set_gone(service, client);
+    bytes_free(&client->in);
+    bytes_free(&client->out);
+    bytes_free(&client->watched_key);
+}

@@ -1,0 +1,156 @@
+/*
+ * A balanced tree (the C library's, <search.h>) rather than a hash table: keys come from outside,
+ * and no choice of keys makes a tree slow. All memory is allocated and counted in one place, so
+ * that a full table is an error of the client that fills it, not the end of this process.
+ */
+#include "common/comm/store/store_table.h"
+
+#include <search.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/comm/store/store_protocol.h"
+
+/* As realloc, and as free if new_bytes is 0. NULL, and nothing changes: the table is full. */
+static void *table_realloc(Table *table, void *memory, size_t old_bytes, size_t new_bytes)
+{
+    if (new_bytes > STORE_MAX_TABLE - (table->bytes - old_bytes))
+        return NULL;
+    void *moved = NULL;
+    if (new_bytes == 0)
+        free(memory);
+    else if ((moved = realloc(memory, new_bytes)) == NULL)
+        return NULL;
+    table->bytes += new_bytes - old_bytes;
+    return moved;
+}
+
+static int compare(const void *left, const void *right)
+{
+    const Blob *a = &((const Entry *)left)->key, *b = &((const Entry *)right)->key;
+    if (a->count != b->count)
+        return a->count < b->count ? -1 : 1;
+    return a->count == 0 ? 0 : memcmp(a->data, b->data, a->count);
+}
+
+Entry *table_find(const Table *table, Blob key)
+{
+    const Entry wanted = { .key = key };
+    Entry **found = tfind(&wanted, &table->tree, compare);
+    return found == NULL ? NULL : *found;
+}
+
+bool entry_is_present(const Entry *entry)
+{
+    return entry != NULL && (entry->value != NULL || entry->queue_length > 0);
+}
+
+Blob entry_value(const Entry *entry)
+{
+    if (entry == NULL || entry->value == NULL)
+        return (Blob){ (const uint8_t *)"", 0 };
+    return (Blob){ (const uint8_t *)entry->value, entry->value_bytes };
+}
+
+Entry *table_enter(Table *table, Blob key)
+{
+    Entry *entry = table_find(table, key);
+    if (entry != NULL)
+        return entry;
+    entry = table_realloc(table, NULL, 0, sizeof *entry + key.count);
+    if (entry == NULL)
+        return NULL;
+    *entry = (Entry){ .key = { (uint8_t *)(entry + 1), key.count } };
+    memcpy(entry + 1, key.data, key.count);
+    STAILQ_INIT(&entry->queue);
+    TAILQ_INIT(&entry->waits);
+    if (tsearch(entry, &table->tree, compare) == NULL) {
+        table_realloc(table, entry, sizeof *entry + key.count, 0);
+        return NULL;
+    }
+    LIST_INSERT_HEAD(&table->entries, entry, next);
+    return entry;
+}
+
+void table_prune(Table *table, Entry *entry)
+{
+    if (entry_is_present(entry) || !TAILQ_EMPTY(&entry->waits))
+        return;
+    tdelete(entry, &table->tree, compare);
+    LIST_REMOVE(entry, next);
+    table_realloc(table, entry, sizeof *entry + entry->key.count, 0);
+}
+
+bool entry_write(Table *table, Entry *entry, size_t offset, Blob blob)
+{
+    const size_t count = offset + blob.count;
+    // A zero byte behind the value, so that strtoll stops there.
+    const size_t old_bytes = entry->value == NULL ? 0 : entry->value_bytes + 1;
+    char *value = NULL;
+    if (count <= STORE_MAX_VALUE)
+        value = table_realloc(table, entry->value, old_bytes, count + 1);
+    if (value == NULL)
+        return false;
+    memcpy(value + offset, blob.data, blob.count);
+    value[count] = '\0';
+    table->num_values += entry->value == NULL;
+    entry->value = value;
+    entry->value_bytes = count;
+    return true;
+}
+
+void entry_erase(Table *table, Entry *entry)
+{
+    entry->value = table_realloc(table, entry->value, entry->value_bytes + 1, 0);
+    table->num_values--;
+}
+
+bool entry_push(Table *table, Entry *entry, Blob blob)
+{
+    Item *item = table_realloc(table, NULL, 0, sizeof *item + blob.count);
+    if (item == NULL)
+        return false;
+    *item = (Item){ .blob = { (uint8_t *)(item + 1), blob.count } };
+    memcpy(item + 1, blob.data, blob.count);
+    STAILQ_INSERT_TAIL(&entry->queue, item, next);
+    entry->queue_length++;
+    return true;
+}
+
+void entry_pop(Table *table, Entry *entry)
+{
+    Item *item = STAILQ_FIRST(&entry->queue);
+    STAILQ_REMOVE_HEAD(&entry->queue, next);
+    entry->queue_length--;
+    table_realloc(table, item, sizeof *item + item->blob.count, 0);
+}
+
+bool entry_wait(Table *table, Entry *entry, struct Client *client, WaitList *waits)
+{
+    Wait *wait = table_realloc(table, NULL, 0, sizeof *wait);
+    if (wait == NULL)
+        return false;
+    *wait = (Wait){ .entry = entry, .client = client };
+    TAILQ_INSERT_TAIL(&entry->waits, wait, of_entry);
+    LIST_INSERT_HEAD(waits, wait, of_client);
+    return true;
+}
+
+void entry_stop_waiting(Table *table, Wait *wait)
+{
+    TAILQ_REMOVE(&wait->entry->waits, wait, of_entry);
+    LIST_REMOVE(wait, of_client);
+    table_realloc(table, wait, sizeof *wait, 0);
+}
+
+void table_free(Table *table)
+{
+    Entry *entry;
+    while ((entry = LIST_FIRST(&table->entries)) != NULL) {
+        while (entry->queue_length > 0)
+            entry_pop(table, entry);
+        if (entry->value != NULL)
+            entry_erase(table, entry);
+        table_prune(table, entry);
+    }
+}

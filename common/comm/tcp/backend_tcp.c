@@ -1,0 +1,214 @@
+/*
+ * The tcp backend: what Gloo is to PyTorch, small enough to be read.
+ *
+ * Collectives are queued and executed one after the other: all ranks make the same calls in the
+ * same order. The thread that executes one is the driver and owns the connections. A thread that
+ * waits for a call drives: so a blocking call needs no other thread and no wake-up. While nobody
+ * waits, the progress thread drives: that is how communication overlaps the backward pass. The
+ * files below it, from the bottom up: tcp_mesh.c connects the ranks, tcp_watch.c waits and names
+ * who is to blame, tcp_exchange.c moves messages, tcp_ring.c and its neighbours are the algorithms.
+ */
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+
+#include "common/base/log.h"
+#include "common/base/memory.h"
+#include "common/base/thread.h"
+#include "common/comm/backend.h"
+#include "common/comm/observer.h"
+#include "common/comm/tcp/tcp_collectives.h"
+#include "common/comm/tcp/tcp_exchange.h"
+#include "common/comm/tcp/tcp_watch.h"
+
+#define SHORT_BYTES ((size_t)32 * 1024) // up to here latency dominates
+#define MAX_QUEUED 256
+
+/* Ticket t is in slot t % MAX_QUEUED until it is finished. The mutex guards all but the mesh, which
+ * belongs to the driver. */
+typedef struct {
+    Mesh mesh;
+    pthread_t thread; // drives while nobody waits
+    pthread_mutex_t mutex;
+    pthread_cond_t work; // the thread may have something to do
+    pthread_cond_t done; // a ticket is finished, and there is no driver
+    Collective queue[MAX_QUEUED];
+    long started, finished; // tickets handed out, tickets done
+    bool driven; // is somebody carrying out ticket `finished`?
+    bool closing;
+} Tcp;
+
+static void carry_out(Mesh *mesh, const Collective *collective)
+{
+    const size_t bytes = collective->count * dtype_size(collective->type);
+    mesh_begin(mesh, collective);
+    switch (collective->kind) {
+    case ALL_REDUCE:
+    case BARRIER: // a sum of nothing: nobody has it before all have come
+        if (collective->pg->fixed_order)
+            halving_all_reduce(mesh, collective);
+        else
+            (bytes <= SHORT_BYTES ? doubling_all_reduce : ring_all_reduce)(mesh, collective);
+        break;
+    case BROADCAST:
+        (bytes <= SHORT_BYTES ? tree_broadcast : chain_broadcast)(mesh, collective);
+        break;
+    case REDUCE:
+        direct_reduce(mesh, collective);
+        break;
+    case GATHER:
+        direct_gather(mesh, collective);
+        break;
+    case ALL_GATHER:
+        ring_all_gather(mesh, collective);
+        break;
+    case SCATTER:
+        direct_scatter(mesh, collective);
+        break;
+    case REDUCE_SCATTER:
+        ring_reduce_scatter(mesh, collective);
+        break;
+    case SEND:
+        message_send(mesh, collective->root, collective->in, bytes);
+        break;
+    case RECV:
+        message_receive(mesh, collective->root, collective->out, bytes);
+        break;
+    }
+}
+
+/* Executes the first call in the queue. The mutex is held before and after, not meanwhile. */
+static void drive(Tcp *tcp)
+{
+    const Collective *collective = &tcp->queue[tcp->finished % MAX_QUEUED];
+    tcp->driven = true;
+    pthread_mutex_unlock(&tcp->mutex);
+    collective_report(collective, COLLECTIVE_STARTED);
+    carry_out(&tcp->mesh, collective);
+    collective_report(collective, COLLECTIVE_COMPLETED);
+    pthread_mutex_lock(&tcp->mutex);
+    tcp->driven = false;
+    tcp->finished++;
+    pthread_cond_broadcast(&tcp->done);
+}
+
+/* SCHED_BATCH: when woken it does not preempt a computing thread (sched(7)), since nobody waits for
+ * it yet. */
+static void *progress(void *argument)
+{
+    Tcp *tcp = argument;
+    pthread_setschedparam(pthread_self(), SCHED_BATCH, &(struct sched_param){ 0 });
+    pthread_mutex_lock(&tcp->mutex);
+    while (!tcp->closing)
+        if (tcp->finished == tcp->started || tcp->mesh.waiting > 0)
+            pthread_cond_wait(&tcp->work, &tcp->mutex);
+        else
+            drive(tcp);
+    pthread_mutex_unlock(&tcp->mutex);
+    return NULL;
+}
+
+/* Returns when the ticket is finished. The mutex is held. Needs no deadline of its own: the driver
+ * ends the process when a call takes too long. */
+static void finish(Tcp *tcp, long ticket)
+{
+    tcp->mesh.waiting++;
+    while (tcp->finished <= ticket)
+        if (tcp->driven)
+            pthread_cond_wait(&tcp->done, &tcp->mutex);
+        else
+            drive(tcp);
+    tcp->mesh.waiting--;
+    if (tcp->finished < tcp->started) // the rest is for the progress thread
+        pthread_cond_signal(&tcp->work);
+}
+
+static void tcp_init(ProcessGroup *pg)
+{
+    Tcp *tcp = mem_calloc(1, sizeof *tcp);
+    pg->state = tcp;
+    mesh_init(&tcp->mesh, pg);
+    pthread_mutex_init(&tcp->mutex, NULL);
+    pthread_cond_init(&tcp->work, NULL);
+    pthread_cond_init(&tcp->done, NULL);
+
+    const int error = thread_start(&tcp->thread, progress, tcp);
+    CHECK(error == 0, "cannot start the tcp backend's thread: %s", strerror(error));
+}
+
+/* A subgroup shares its group's connections and queue: so the calls of both keep their order,
+ * chains of waiting ranks are followed across them, and a lost rank is named by every rank. */
+static void tcp_split(ProcessGroup *sub, ProcessGroup *pg, int color)
+{
+    (void)color;
+    sub->state = pg->state;
+}
+
+static long tcp_start(ProcessGroup *pg, const Collective *collective)
+{
+    Tcp *tcp = pg->state;
+    pthread_mutex_lock(&tcp->mutex);
+    if (tcp->started - tcp->finished == MAX_QUEUED)
+        finish(tcp, tcp->finished);
+    const long ticket = tcp->started++;
+    tcp->queue[ticket % MAX_QUEUED] = *collective;
+    pthread_mutex_unlock(&tcp->mutex);
+    return ticket;
+}
+
+static void tcp_go(ProcessGroup *pg)
+{
+    Tcp *tcp = pg->state;
+    pthread_mutex_lock(&tcp->mutex);
+    pthread_cond_signal(&tcp->work);
+    pthread_mutex_unlock(&tcp->mutex);
+}
+
+static void tcp_wait(ProcessGroup *pg, long ticket)
+{
+    Tcp *tcp = pg->state;
+    pthread_mutex_lock(&tcp->mutex);
+    finish(tcp, ticket);
+    pthread_mutex_unlock(&tcp->mutex);
+}
+
+static void tcp_destroy(ProcessGroup *pg)
+{
+    Tcp *tcp = pg->state;
+    if (pg->parent != NULL)
+        return;
+    pthread_mutex_lock(&tcp->mutex);
+    finish(tcp, tcp->started - 1);
+    tcp->closing = true;
+    pthread_cond_signal(&tcp->work);
+    pthread_mutex_unlock(&tcp->mutex);
+    pthread_join(tcp->thread, NULL);
+
+    mesh_free(&tcp->mesh);
+    pthread_cond_destroy(&tcp->done);
+    pthread_cond_destroy(&tcp->work);
+    pthread_mutex_destroy(&tcp->mutex);
+    free(tcp);
+}
+
+void tcp_payload_bytes(const ProcessGroup *pg, uint64_t *sent, uint64_t *received)
+{
+    const Tcp *tcp = pg->backend == &backend_tcp ? pg->state : NULL;
+    *sent = tcp == NULL ? 0 : tcp->mesh.sent_bytes;
+    *received = tcp == NULL ? 0 : tcp->mesh.received_bytes;
+}
+
+uint64_t tcp_sent_messages(const ProcessGroup *pg)
+{
+    return pg->backend == &backend_tcp ? ((const Tcp *)pg->state)->mesh.sent_messages : 0;
+}
+
+const Backend backend_tcp = { .name = "tcp",
+                              .available = true,
+                              .reads_gpu = false,
+                              .init = tcp_init,
+                              .split = tcp_split,
+                              .start = tcp_start,
+                              .go = tcp_go,
+                              .wait = tcp_wait,
+                              .destroy = tcp_destroy };

@@ -1,0 +1,196 @@
+/*
+ * One message out and one message in, at the same time.
+ *
+ * Both directions of a connection are used at once, and no rank delays sending until it has
+ * received: in a ring all of them would wait. A message with an addend is received and added in
+ * parts: while one is added, the kernel receives the next and goes on sending. Every message starts
+ * with a header that names its call. Connections and pipes both move messages in parts, and differ
+ * in nothing else here.
+ */
+#include "common/comm/tcp/tcp_exchange.h"
+
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include "common/base/log.h"
+#include "common/comm/reduce_ops.h"
+#include "common/comm/tcp/tcp_pipe.h"
+#include "common/comm/tcp/tcp_watch.h"
+
+#define HEADER_MAGIC UINT64_C(0x6464702e74637032)
+
+typedef struct {
+    uint64_t magic;
+    Call call;
+    uint64_t bytes; // of payload
+} Header;
+
+_Static_assert(sizeof(Header) <= PIPE_ALIGNMENT && sizeof(Header) % PIPE_GRAIN == 0,
+               "a pipe keeps a header in one piece and what follows it aligned");
+
+/* A message in transfer. */
+typedef struct {
+    int peer;
+    Header header;
+    char *payload;
+    size_t bytes; // of the payload
+    size_t done; // of header and payload together
+} Message;
+
+static bool message_done(const Message *message)
+{
+    return message->peer == NOBODY || message->done == sizeof message->header + message->bytes;
+}
+
+/* The next parts: the rest of the header, and the payload up to the end of a chunk. */
+static struct msghdr next_part(Message *message, char *chunk, struct iovec part[2])
+{
+    const size_t header_bytes = sizeof message->header;
+    const size_t header_done = message->done < header_bytes ? message->done : header_bytes;
+    const size_t payload_done = message->done - header_done;
+    const size_t rest = message->bytes - payload_done;
+    const size_t chunk_rest = CHUNK_BYTES - payload_done % CHUNK_BYTES;
+
+    part[0].iov_base = (char *)&message->header + header_done;
+    part[0].iov_len = header_bytes - header_done;
+    part[1].iov_base =
+        chunk != NULL ? chunk + payload_done % CHUNK_BYTES : message->payload + payload_done;
+    part[1].iov_len = rest < chunk_rest ? rest : chunk_rest;
+    return (struct msghdr){ .msg_iov = part, .msg_iovlen = 2 };
+}
+
+/* A closed connection ends the process; false if it would block. */
+static bool made_progress(Mesh *mesh, Message *message, ssize_t bytes)
+{
+    if (bytes < 0 && (errno == EAGAIN || errno == EINTR))
+        return false;
+    mesh->idle_since = 0;
+    if (bytes < 0 && errno == EPROTO)
+        mesh_abort(mesh,
+                   "the memory that ranks %d and %d share is damaged: DDP_SHM_DISABLE=1 does "
+                   "without",
+                   mesh->rank, message->peer);
+    if (bytes <= 0)
+        mesh_lost(mesh, message->peer);
+    message->done += (size_t)bytes;
+    return true;
+}
+
+static bool send_part(Mesh *mesh, Message *message)
+{
+    struct iovec part[2];
+    const struct msghdr next = next_part(message, NULL, part);
+    const Peer *peer = &mesh->peer[message->peer];
+    return made_progress(mesh, message,
+                         peer->pipe != NULL
+                             ? pipe_send(peer->pipe, part)
+                             : sendmsg(peer->data, &next, MSG_DONTWAIT | MSG_NOSIGNAL));
+}
+
+/* The header of a message in the call in progress. */
+static Header header_of(const Mesh *mesh, size_t bytes)
+{
+    Header header = { HEADER_MAGIC, mesh->call, bytes };
+    if (mesh->call.kind == RECV) { // our recv is their send
+        header.call.kind = SEND;
+        header.call.root = mesh->rank;
+    }
+    return header;
+}
+
+static void header_check(Mesh *mesh, const Message *message)
+{
+    const Header *got = &message->header;
+    const Header due = header_of(mesh, message->bytes);
+    if (got->magic == due.magic && memcmp(&got->call, &due.call, sizeof due.call) != 0)
+        mesh_mismatch(mesh, message->peer, &got->call);
+    if (got->magic != due.magic || got->bytes != due.bytes)
+        mesh_abort(mesh, "rank %d does not understand rank %d: are they the same program?",
+                   mesh->rank, message->peer);
+}
+
+/* Stores or adds the payload that has arrived, from byte `start` on. */
+static void take(const Mesh *mesh, const Message *message, const char *arrived, size_t start,
+                 const char *addend)
+{
+    const size_t end = message->done - sizeof message->header;
+    if (addend == NULL) {
+        if (arrived != message->payload + start)
+            memcpy(message->payload + start, arrived, end - start);
+        return;
+    }
+    // Complete elements only. The first may have arrived in part before, ahead of the others.
+    const DType type = (DType)mesh->call.type;
+    const size_t size = dtype_size(type), first = start / size, last = end / size;
+    reduce_elements(message->payload + first * size, arrived - start % size, addend + first * size,
+                    last - first, type, (ReduceOp)mesh->call.op);
+}
+
+static bool receive_part(Mesh *mesh, Message *message, const char *addend)
+{
+    struct iovec part[2];
+    struct msghdr next = next_part(message, addend != NULL ? mesh->chunk : NULL, part);
+    const size_t header_bytes = sizeof message->header, before = message->done;
+    const Peer *peer = &mesh->peer[message->peer];
+    if (!made_progress(mesh, message,
+                       peer->pipe != NULL ? pipe_receive(peer->pipe, part)
+                                          : recvmsg(peer->data, &next, MSG_DONTWAIT)))
+        return false;
+    if (message->done < header_bytes)
+        return true;
+    if (before < header_bytes)
+        header_check(mesh, message);
+    take(mesh, message, part[1].iov_base, before < header_bytes ? 0 : before - header_bytes,
+         addend);
+    if (peer->pipe != NULL)
+        pipe_release(peer->pipe);
+    return true;
+}
+
+static int peer_of(const Mesh *mesh, int rank)
+{
+    return rank == NOBODY ? NOBODY : process_group_global_rank(mesh->pg, rank);
+}
+
+static void count_sent(const Mesh *mesh, int peer, uint64_t bytes)
+{
+    Traffic *traffic = mesh->traffic;
+    if (traffic == NULL)
+        return;
+    const bool same_node = traffic->node_of[peer] == traffic->node_of[mesh->rank];
+    *(same_node ? &traffic->inside_nodes : &traffic->between_nodes) += bytes;
+}
+
+void exchange(Mesh *mesh, const Exchange *x)
+{
+    Message out = { peer_of(mesh, x->to), .payload = (char *)x->out, .bytes = x->out_bytes };
+    Message in = { peer_of(mesh, x->from), .payload = x->in, .bytes = x->in_bytes };
+    out.header = header_of(mesh, out.bytes);
+
+    while (!message_done(&out) || !message_done(&in)) {
+        bool progress = false;
+        if (!message_done(&out))
+            progress |= send_part(mesh, &out);
+        if (!message_done(&in))
+            progress |= receive_part(mesh, &in, x->addend);
+        if (!progress)
+            mesh_wait(mesh, message_done(&out) ? NOBODY : out.peer,
+                      message_done(&in) ? NOBODY : in.peer);
+    }
+    if (out.peer != NOBODY) {
+        mesh->sent_bytes += out.bytes;
+        mesh->sent_messages++;
+        count_sent(mesh, out.peer, out.bytes);
+    }
+    mesh->received_bytes += in.peer == NOBODY ? 0 : in.bytes;
+}
+
+void message_send(Mesh *mesh, int to, const void *out, size_t bytes)
+{
+    exchange(mesh, &(Exchange){ .to = to, .out = out, .out_bytes = bytes, .from = NOBODY });
+}
+
+void message_receive(Mesh *mesh, int from, void *in, size_t bytes)
+{
+    exchange(mesh, &(Exchange){ .to = NOBODY, .from = from, .in = in, .in_bytes = bytes });
+}

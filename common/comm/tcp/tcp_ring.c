@@ -1,0 +1,124 @@
+/*
+ * The ring (Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms", 2009).
+ *
+ * The array is cut into one block for each rank. In n - 1 steps every rank sends a block to the
+ * next and adds its own numbers to the one from the previous rank; then block r is complete on rank
+ * r (reduce-scatter). In n - 1 more steps the complete blocks go round (all-gather). Each rank
+ * sends 2 (n - 1) / n of the array, and no algorithm can do with less. A block is summed in one
+ * place, in the order of the ring: all ranks get the same bits.
+ */
+#include <string.h>
+
+#include "common/comm/reduce_ops.h"
+#include "common/comm/tcp/tcp_collectives.h"
+#include "common/comm/tcp/tcp_exchange.h"
+
+/* A part of an array, in bytes. */
+typedef struct {
+    size_t offset, bytes;
+} Block;
+
+/* The i-th of n parts, as even as possible. A negative i counts from the end of the ring. */
+static Block block_of(size_t count, DType type, int n, int i)
+{
+    const size_t index = (size_t)((i + 2 * n) % n);
+    const size_t share = count / (size_t)n, remainder = count % (size_t)n;
+    const size_t start = index * share + (index < remainder ? index : remainder);
+    const size_t numel = share + (index < remainder);
+    return (Block){ start * dtype_size(type), numel * dtype_size(type) };
+}
+
+static int next_of(const Mesh *mesh)
+{
+    return (mesh->pg->rank + 1) % mesh->pg->world_size;
+}
+
+static int previous_of(const Mesh *mesh)
+{
+    return (mesh->pg->rank + mesh->pg->world_size - 1) % mesh->pg->world_size;
+}
+
+/* Sums block `rank` of `in` over all ranks into `sums`, an array of the same shape (or the same
+ * array), which also holds partial sums of other blocks. */
+static void reduce_scatter_blocks(Mesh *mesh, size_t count, DType type, const char *in, char *sums)
+{
+    const int n = mesh->pg->world_size, rank = mesh->pg->rank;
+    Block block = block_of(count, type, n, rank - 1);
+    const char *out = in + block.offset;
+
+    for (int step = 0; step < n - 1; step++) {
+        const Block coming = block_of(count, type, n, rank - 2 - step);
+        exchange(mesh, &(Exchange){ .to = next_of(mesh),
+                                    .out = out,
+                                    .out_bytes = block.bytes,
+                                    .from = previous_of(mesh),
+                                    .in = sums + coming.offset,
+                                    .in_bytes = coming.bytes,
+                                    .addend = in + coming.offset });
+        block = coming;
+        out = sums + block.offset;
+    }
+}
+
+/* Completes data, of which every rank has block `rank`. */
+static void all_gather_blocks(Mesh *mesh, size_t count, DType type, char *data)
+{
+    const int n = mesh->pg->world_size, rank = mesh->pg->rank;
+    Block block = block_of(count, type, n, rank);
+
+    for (int step = 0; step < n - 1; step++) {
+        const Block coming = block_of(count, type, n, rank - 1 - step);
+        exchange(mesh, &(Exchange){ .to = next_of(mesh),
+                                    .out = data + block.offset,
+                                    .out_bytes = block.bytes,
+                                    .from = previous_of(mesh),
+                                    .in = data + coming.offset,
+                                    .in_bytes = coming.bytes });
+        block = coming;
+    }
+}
+
+void ring_all_reduce(Mesh *mesh, const Collective *collective)
+{
+    const int n = mesh->pg->world_size, rank = mesh->pg->rank;
+    const size_t count = collective->count;
+    const DType type = collective->type;
+    char *data = collective->out;
+    const Block own = block_of(count, type, n, rank);
+
+    reduce_scatter_blocks(mesh, count, type, data, data);
+    reduce_finish(data + own.offset, own.bytes / dtype_size(type), type, collective->op,
+                  mesh->pg->mean_ranks);
+    all_gather_blocks(mesh, count, type, data);
+}
+
+void ring_reduce_scatter(Mesh *mesh, const Collective *collective)
+{
+    const int n = mesh->pg->world_size, rank = mesh->pg->rank;
+    const size_t count = collective->count;
+    const DType type = collective->type;
+    const size_t bytes = count * dtype_size(type);
+
+    const char *in = collective->in;
+    char *own = collective->out;
+    if (n > 1) {
+        // If `out` is part of `in`, partial sums may overwrite `in`: the API allows it.
+        const bool in_place = own == in + (size_t)rank * bytes;
+        char *sums = in_place ? own - (size_t)rank * bytes : mesh_scratch(mesh, (size_t)n * bytes);
+        reduce_scatter_blocks(mesh, (size_t)n * count, type, in, sums);
+        in = sums;
+    }
+    if (own != in + (size_t)rank * bytes)
+        memcpy(own, in + (size_t)rank * bytes, bytes);
+    reduce_finish(own, count, type, collective->op, mesh->pg->mean_ranks);
+}
+
+void ring_all_gather(Mesh *mesh, const Collective *collective)
+{
+    char *data = collective->out;
+    const size_t bytes = collective->count * dtype_size(collective->type);
+    if (collective->in != data + (size_t)mesh->pg->rank * bytes)
+        memcpy(data + (size_t)mesh->pg->rank * bytes, collective->in, bytes);
+    all_gather_blocks(mesh, (size_t)mesh->pg->world_size * collective->count, collective->type,
+                      data);
+}

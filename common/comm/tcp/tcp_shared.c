@@ -1,0 +1,153 @@
+/*
+ * Two ranks on one machine set up shared memory.
+ *
+ * The lower rank creates it, a file in no folder (memfd_create), and sends the other its pid and
+ * descriptor over their connection. The higher rank opens it through /proc and checks its name,
+ * which contains a random number. On another machine, or in a container that does not see the
+ * process, there is no such file, and the two do without. Neither keeps a descriptor: however the
+ * ranks end, the memory goes with them.
+ */
+#include "common/comm/tcp/tcp_shared.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/base/log.h"
+#include "common/base/log_topics.h"
+#include "common/base/memory.h"
+#include "common/comm/store/net.h"
+#include "common/comm/tcp/tcp_pipe.h"
+
+#define NAME_BYTES 64
+
+/* Where the memory is. */
+typedef struct {
+    int32_t pid, fd; // fd -1: there is none
+    uint64_t nonce;
+} Offer;
+
+static bool is_disabled(void)
+{
+    const char *value = getenv("DDP_SHM_DISABLE");
+    return value != NULL && value[0] != '\0' && strcmp(value, "0") != 0;
+}
+
+/* Includes the network namespace: nodes simulated on one machine must behave as several. */
+static void name_of(uint64_t nonce, char name[NAME_BYTES])
+{
+    struct stat network = { 0 };
+    stat("/proc/self/ns/net", &network);
+    snprintf(name, NAME_BYTES, "ddp.c %ju %016jx", (uintmax_t)network.st_ino, (uintmax_t)nonce);
+}
+
+static PipeMemory *map(int fd)
+{
+    void *memory = mmap(NULL, sizeof(PipeMemory), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    return memory == MAP_FAILED ? NULL : memory;
+}
+
+/* Returns NULL and no offer if the system refuses, or DDP_SHM_DISABLE is set. */
+static PipeMemory *make_memory(Offer *offer)
+{
+    char name[NAME_BYTES];
+    PipeMemory *memory = NULL;
+    *offer = (Offer){ .pid = getpid(), .fd = -1 };
+    if (is_disabled())
+        return NULL;
+    SYS_CHECK(getrandom(&offer->nonce, sizeof offer->nonce, 0));
+    name_of(offer->nonce, name);
+    // Sealed against shrinking: access beyond the end of a file would be fatal.
+    const int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd >= 0 && ftruncate(fd, sizeof *memory) == 0 &&
+        fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) == 0 && (memory = map(fd)) != NULL) {
+        offer->fd = fd;
+        return memory;
+    }
+    log_detail(LOG_DISTRIBUTED, "no memory can be shared: %s", strerror(errno));
+    if (fd >= 0)
+        close(fd);
+    return NULL;
+}
+
+/* NULL: it is not the memory that was offered. */
+static PipeMemory *find_memory(const Offer *offer)
+{
+    char path[64], name[NAME_BYTES], due[NAME_BYTES + 32], found[sizeof due] = "";
+    name_of(offer->nonce, name);
+    snprintf(due, sizeof due, "/memfd:%s (deleted)", name);
+    snprintf(path, sizeof path, "/proc/%d/fd/%d", offer->pid, offer->fd);
+    if (is_disabled() || readlink(path, found, sizeof found - 1) < 0 || strcmp(found, due) != 0)
+        return NULL;
+    const int fd = open(path, O_RDWR | O_CLOEXEC);
+    if (fd < 0)
+        return NULL;
+    PipeMemory *memory = lseek(fd, 0, SEEK_END) == sizeof(PipeMemory) ? map(fd) : NULL;
+    close(fd);
+    return memory;
+}
+
+static void open_pipe(Mesh *mesh, int peer, PipeMemory *memory)
+{
+    Pipe *pipe = mesh->peer[peer].pipe = mem_calloc(1, sizeof *pipe);
+    *pipe = (Pipe){ .memory = memory,
+                    .own = &memory->end[mesh->rank > peer],
+                    .theirs = &memory->end[mesh->rank < peer],
+                    .bell = mesh->peer[peer].data };
+}
+
+static void offer_memory(Mesh *mesh, int peer)
+{
+    const int data = mesh->peer[peer].data;
+    char yes = 0;
+    Offer offer;
+    PipeMemory *memory = make_memory(&offer);
+    CHECK(net_send(data, &offer, sizeof offer, mesh->deadline) == 0 &&
+              net_recv(data, &yes, 1, mesh->deadline) == 0,
+          "rank %d does not say whether it shares memory: %s", peer, net_reason(errno));
+    if (memory == NULL)
+        return;
+    close(offer.fd);
+    if (yes)
+        open_pipe(mesh, peer, memory);
+    else
+        munmap(memory, sizeof *memory);
+}
+
+static void answer_offer(Mesh *mesh, int peer)
+{
+    const int data = mesh->peer[peer].data;
+    Offer offer;
+    CHECK(net_recv(data, &offer, sizeof offer, mesh->deadline) == 0,
+          "rank %d does not say whether it shares memory: %s", peer, net_reason(errno));
+    PipeMemory *memory = find_memory(&offer);
+    const char yes = memory != NULL;
+    CHECK(net_send(data, &yes, 1, mesh->deadline) == 0, "rank %d is gone: %s", peer,
+          net_reason(errno));
+    if (yes)
+        open_pipe(mesh, peer, memory);
+}
+
+/* All ranks visit their peers in the same order, so some pair can always proceed. */
+void shared_init(Mesh *mesh)
+{
+    for (int peer = 0; peer < mesh->world_size; peer++)
+        if (peer != mesh->rank) {
+            (mesh->rank < peer ? offer_memory : answer_offer)(mesh, peer);
+            log_detail(LOG_DISTRIBUTED, "data for rank %d goes through %s", peer,
+                       mesh->peer[peer].pipe != NULL ? "shared memory" : "its connection");
+        }
+}
+
+void shared_free(Mesh *mesh)
+{
+    for (Peer *peer = mesh->peer; peer < mesh->peer + mesh->world_size; peer++)
+        if (peer->pipe != NULL) {
+            munmap(peer->pipe->memory, sizeof *peer->pipe->memory);
+            free(peer->pipe);
+        }
+}

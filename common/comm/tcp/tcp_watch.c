@@ -1,0 +1,292 @@
+/*
+ * How a rank of the tcp backend waits without hanging, and finds out which rank is to blame.
+ *
+ * While waiting for data it watches the notices of all peers: the kernel closes the connections of
+ * a process that dies, and a rank that gives up tells all why, so that every rank's last line names
+ * the root cause. A rank that waits for a while tells the others for whom. At the timeout these
+ * notices form a chain from rank to rank; at its end is one that is silent, because it is stopped,
+ * or stuck, or never made the call.
+ */
+#include "common/comm/tcp/tcp_watch.h"
+
+#include <math.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/base/log.h"
+#include "common/base/log_topics.h"
+#include "common/base/progress.h"
+#include "common/comm/observer.h"
+#include "common/comm/store/net.h"
+#include "common/comm/tcp/tcp_pipe.h"
+
+#define SPIN_SECONDS 50e-6 // a few round trips between two ranks of a machine: see spins
+#define TELL_SECONDS 0.1 // a waiting rank tells the others after this, then less and less often
+#define LOOK_SECONDS 1e-3
+#define LAST_WORD_SECONDS 1.0 // a closed connection's last notice may take this long to arrive
+#define CULPRIT_MS 200
+
+static const char *call_describe(const Call *call, char text[DESCRIPTION_BYTES])
+{
+    const bool known = call->kind >= 0 && call->kind <= RECV && call->type >= 0 &&
+                       call->type < NUM_DTYPES && call->op >= 0 && call->op <= REDUCE_MIN;
+    if (!known)
+        return "something unknown (is it another version of this program?)";
+    ProcessGroup pg = { 0 };
+    memcpy(pg.name, call->group, sizeof pg.name - 1);
+    const Collective collective = { .pg = &pg,
+                                    .sequence = call->sequence,
+                                    .kind = (CollectiveKind)call->kind,
+                                    .type = (DType)call->type,
+                                    .op = (ReduceOp)call->op,
+                                    .count = call->count,
+                                    .root = call->root };
+    return collective_describe(&collective, text);
+}
+
+void notice_send(Mesh *mesh, int peer, const Notice *notice)
+{
+    Peer *to = &mesh->peer[peer];
+    if (to->notices < 0 || to->deaf)
+        return;
+    const ssize_t sent = send(to->notices, notice, sizeof *notice, MSG_DONTWAIT | MSG_NOSIGNAL);
+    to->deaf = sent > 0 && sent < (ssize_t)sizeof *notice;
+}
+
+/* Ends the group: passes the notice on, and dies with its text. A rank that was stopped, and finds
+ * in it that it is missing, says that of itself in other words. */
+static noreturn void end_with(Mesh *mesh, Notice notice)
+{
+    for (int peer = 0; peer < mesh->world_size; peer++)
+        notice_send(mesh, peer, &notice);
+    notice.text[sizeof notice.text - 1] = '\0';
+    char text[DESCRIPTION_BYTES];
+    if (notice.waits_for == mesh->rank)
+        snprintf(notice.text, sizeof notice.text,
+                 "the others gave up waiting for this rank in %s after %g s",
+                 call_describe(&notice.call, text), mesh->timeout);
+    if (mesh->pg != NULL) // else it is still being formed
+        collective_report(&(Collective){ .pg = mesh->pg, .op_id = mesh->op_id }, COLLECTIVE_FAILED);
+
+    // A dying process closes its connections before its parent is told. The launcher must see that
+    // one first: it takes the first to end for the culprit.
+    progress_finish();
+    log_info("fatal: %s%s", notice.text, process_group_advice(mesh->pg));
+    log_record_error(notice.text);
+    poll(NULL, 0, CULPRIT_MS);
+    _exit(EXIT_FAILURE);
+}
+
+void mesh_abort(Mesh *mesh, const char *format, ...)
+{
+    Notice notice = { .kind = NOTICE_ABORT, .waits_for = NOBODY };
+    va_list args;
+    va_start(args, format);
+    vsnprintf(notice.text, sizeof notice.text, format, args);
+    va_end(args);
+    end_with(mesh, notice);
+}
+
+/* Our call with the peer's sequence number, perhaps completed already. NULL if there is none. */
+static const Call *counterpart(const Mesh *mesh, const Call *theirs)
+{
+    for (const Call *ours = mesh->recent; ours < mesh->recent + NUM_RECENT_CALLS; ours++)
+        if (!collective_is_point_to_point(theirs->kind) && ours->sequence == theirs->sequence &&
+            memcmp(ours->group, theirs->group, sizeof ours->group) == 0)
+            return ours;
+    return NULL;
+}
+
+void mesh_mismatch(Mesh *mesh, int peer, const Call *theirs)
+{
+    const Call *ours = counterpart(mesh, theirs);
+    char our_text[DESCRIPTION_BYTES], their_text[DESCRIPTION_BYTES];
+    mesh_abort(mesh, "rank %d calls %s, rank %d calls %s", mesh->rank,
+               call_describe(ours != NULL ? ours : &mesh->call, our_text), peer,
+               call_describe(theirs, their_text));
+}
+
+void mesh_lost(Mesh *mesh, int peer)
+{
+    Notice notice;
+    const double deadline = seconds_now() + LAST_WORD_SECONDS;
+    while (net_recv(mesh->peer[peer].notices, &notice, sizeof notice, deadline) == 0)
+        if (notice.kind == NOTICE_ABORT)
+            end_with(mesh, notice);
+    char text[DESCRIPTION_BYTES];
+    mesh_abort(mesh, "rank %d is gone: connection closed during %s", peer,
+               call_describe(&mesh->call, text));
+}
+
+/* Reads one notice; false if the connection is closed. */
+static bool notice_read(Mesh *mesh, int peer)
+{
+    Notice notice;
+    const ssize_t bytes = recv(mesh->watched[peer].fd, &notice, sizeof notice, MSG_DONTWAIT);
+    if (bytes < 0 && (errno == EAGAIN || errno == EINTR))
+        return true;
+    if (bytes != sizeof notice)
+        return false;
+
+    if (notice.kind == NOTICE_ABORT)
+        end_with(mesh, notice);
+    if (notice.kind == NOTICE_GOODBYE) {
+        mesh->watched[peer].fd = -1; // it may close now
+        return true;
+    }
+    if (notice.waits_for < 0 || notice.waits_for >= mesh->world_size)
+        return false;
+    mesh->peer[peer].last = notice;
+    mesh->peer[peer].heard_at = seconds_now();
+
+    // Ranks waiting for each other in different calls never see each other's messages.
+    const Call *ours = counterpart(mesh, &notice.call);
+    if (ours != NULL && memcmp(ours, &notice.call, sizeof *ours) != 0)
+        mesh_mismatch(mesh, peer, &notice.call);
+    return true;
+}
+
+/* Polls, and reads the notices that have come. False if nothing happened. */
+static bool poll_peers(Mesh *mesh, int num_watched, double seconds)
+{
+    const int ready = poll(mesh->watched, (nfds_t)num_watched, (int)ceil(1e3 * fmax(seconds, 0)));
+    int lost = NOBODY;
+    for (int peer = 0; ready > 0 && peer < mesh->world_size; peer++)
+        if (mesh->watched[peer].revents != 0 && !notice_read(mesh, peer))
+            lost = peer; // later: another peer's notice may say why
+    if (lost != NOBODY)
+        mesh_lost(mesh, lost);
+    return ready > 0;
+}
+
+/* seconds_now() at the system's last tick, at most 10 ms ago: near enough for a deadline, and read
+ * in a fraction of the time. A short call notices that. */
+static double seconds_at_tick(void)
+{
+    struct timespec tick;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &tick);
+    return (double)tick.tv_sec + 1e-9 * (double)tick.tv_nsec;
+}
+
+void mesh_begin(Mesh *mesh, const Collective *collective)
+{
+    mesh->pg = collective->pg;
+    mesh->traffic = collective->traffic;
+    mesh->op_id = collective->op_id;
+    mesh->call = (Call){ .sequence = collective->sequence,
+                         .count = collective->count,
+                         .kind = (int32_t)collective->kind,
+                         .type = (int32_t)collective->type,
+                         .op = (int32_t)collective->op,
+                         .root = process_group_global_rank(mesh->pg, collective->root) };
+    memcpy(mesh->call.group, mesh->pg->name, sizeof mesh->call.group);
+    if (!collective_is_point_to_point(collective->kind))
+        mesh->recent[mesh->num_calls++ % NUM_RECENT_CALLS] = mesh->call;
+
+    const double now = seconds_at_tick();
+    mesh->deadline = now + mesh->timeout;
+    mesh->tell_interval = TELL_SECONDS;
+    mesh->tell_at = now + TELL_SECONDS;
+    // The slowest rank never waits, but must read notices too. Polling costs more than a short
+    // call.
+    if (now >= mesh->look_at) {
+        mesh->look_at = now + LOOK_SECONDS;
+        while (poll_peers(mesh, mesh->world_size, 0))
+            continue;
+    }
+}
+
+/* Timeout: follows the chain of waiting ranks to the one that does not wait. */
+static noreturn void time_is_over(Mesh *mesh, int waits_for)
+{
+    while (poll_peers(mesh, mesh->world_size, 0)) // did it stop, and the others have given up?
+        continue;
+    const double recently = seconds_now() - mesh->timeout / 2;
+    int rank = waits_for;
+    for (int i = 0; i < mesh->world_size && mesh->peer[rank].heard_at > recently; i++)
+        rank = mesh->peer[rank].last.waits_for;
+
+    char our_text[DESCRIPTION_BYTES], their_text[DESCRIPTION_BYTES];
+    call_describe(&mesh->call, our_text);
+    if (rank != mesh->rank && mesh->peer[rank].heard_at <= recently) {
+        Notice notice = { .kind = NOTICE_ABORT, .waits_for = rank, .call = mesh->call };
+        snprintf(notice.text, sizeof notice.text,
+                 "rank %d is missing in %s after %g s: it is stopped or stuck, or does not make "
+                 "this call",
+                 rank, our_text, mesh->timeout);
+        end_with(mesh, notice);
+    }
+    mesh_abort(mesh, "%s did not end within %g s: rank %d waits for rank %d, which is in %s",
+               our_text, mesh->timeout, mesh->rank, waits_for,
+               call_describe(&mesh->peer[waits_for].last.call, their_text));
+}
+
+static void tell_peers(Mesh *mesh, int waits_for)
+{
+    const Notice notice = { .kind = NOTICE_WAITING, .waits_for = waits_for, .call = mesh->call };
+    char text[DESCRIPTION_BYTES];
+    log_detail(LOG_DISTRIBUTED, "waiting for rank %d in %s", waits_for,
+               call_describe(&mesh->call, text));
+    for (int peer = 0; peer < mesh->world_size; peer++)
+        notice_send(mesh, peer, &notice);
+    mesh->tell_interval = fmin(2 * mesh->tell_interval, mesh->timeout / 4);
+    mesh->tell_at = seconds_now() + mesh->tell_interval;
+}
+
+/* Is it too early to sleep? Waking up takes longer than most messages; but spinning is only for a
+ * rank whose caller waits. If ranks share a core, yields each time: the rank we wait for may need
+ * it. */
+static bool spins(Mesh *mesh, double now)
+{
+    if (mesh->idle_since == 0)
+        mesh->idle_since = now;
+    if (atomic_load(&mesh->waiting) == 0 || now >= mesh->idle_since + SPIN_SECONDS)
+        return false;
+    if (!mesh->has_core)
+        sched_yield();
+    return true;
+}
+
+/* Makes poll watch the connection to a peer; false if its pipe has news already. */
+static bool watch(const Mesh *mesh, struct pollfd *data, int peer, short events)
+{
+    data->fd = -1;
+    if (peer == NOBODY)
+        return true;
+    Pipe *pipe = mesh->peer[peer].pipe;
+    data->fd = mesh->peer[peer].data;
+    data->events = pipe != NULL ? POLLIN : events;
+    return pipe == NULL || pipe_sleep(pipe, events);
+}
+
+static void unwatch(Mesh *mesh, const struct pollfd *data, int peer, short events)
+{
+    if (data->fd >= 0 && mesh->peer[peer].pipe != NULL && !pipe_wake(mesh->peer[peer].pipe, events))
+        mesh_lost(mesh, peer);
+}
+
+void mesh_wait(Mesh *mesh, int to, int from)
+{
+    double now = seconds_now();
+    if (spins(mesh, now))
+        return;
+    struct pollfd *data = mesh->watched + mesh->world_size;
+    const bool nothing_to_send = watch(mesh, &data[0], to, POLLOUT);
+    const bool nothing_to_receive = watch(mesh, &data[1], from, POLLIN);
+    if (nothing_to_send && nothing_to_receive)
+        poll_peers(mesh, mesh->world_size + 2, fmin(mesh->deadline, mesh->tell_at) - now);
+    unwatch(mesh, &data[0], to, POLLOUT);
+    unwatch(mesh, &data[1], from, POLLIN);
+
+    const int waits_for = from != NOBODY ? from : to;
+    now = seconds_now();
+    if (now >= mesh->deadline)
+        time_is_over(mesh, waits_for);
+    if (now >= mesh->tell_at)
+        tell_peers(mesh, waits_for);
+}

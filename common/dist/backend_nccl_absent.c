@@ -1,4 +1,0 @@
-/* Stands in for the nccl backend in builds without CUDA and NCCL. */
-#include "common/dist/backend.h"
-
-const Backend backend_nccl = { .name = "nccl" };

@@ -1,0 +1,219 @@
+/*
+ * Convolutions as products of matrices (cuda_im2col.cu), a chunk of images at a time: the matrix of
+ * windows has nine times the numbers of the images, but a chunk's stays in the L2 cache from the
+ * kernel that writes it to the product that reads it, and never goes through the slower memory. The
+ * operations after a product (bias, relu, pooling) are one pass over its result, while that is
+ * still in the cache.
+ *
+ * Backward: dz, the gradient of the product's result, gives dW = dz^T columns, and dcolumns = dz W,
+ * whose sum is the input's gradient; dcolumns overwrites the columns. A first convolution of one
+ * channel has kernels of its own (cuda_first_conv.cu).
+ */
+#include "common/nn/cuda/cuda_state.h"
+
+enum { CHUNK_BYTES = 24 << 20 }; // of windows: half the L2 cache of an H100, which has 50 MB
+
+static bool is_first(ConvShape shape)
+{
+    return shape.in_channels == 1 && shape.kernel == 3;
+}
+
+/* Elements per image in each of the matrices. */
+static size_t windows(ConvShape shape)
+{
+    return (size_t)conv_out_size(shape) * conv_out_size(shape);
+}
+
+static size_t columns_numel(ConvShape shape)
+{
+    return windows(shape) * conv_filter_numel(shape);
+}
+
+static size_t weight_numel(ConvShape shape)
+{
+    return (size_t)shape.out_channels * conv_filter_numel(shape);
+}
+
+static int max_images(const Device *device, ConvShape shape)
+{
+    const size_t bytes = columns_numel(shape) * amp_bytes(device->amp);
+    return bytes > CHUNK_BYTES ? 1 : (int)(CHUNK_BYTES / bytes);
+}
+
+/* How many of n images make a chunk; chunks have about the same size. */
+static int chunk_images(const Device *device, ConvShape shape, int n)
+{
+    const int most = max_images(device, shape), chunks = (n + most - 1) / most;
+    return (n + chunks - 1) / chunks;
+}
+
+/* Scratch memory of a chunk. */
+typedef struct {
+    const void *weight; // in the products' type
+    float *partial; // of sums
+    void *columns;
+    void *z; // the product's result, float32; or its gradient, in the products' type
+} Workbench;
+
+static size_t partial_bytes(ConvShape shape)
+{
+    return CUDA_SUM_PARTS * sizeof(float) * shape.out_channels;
+}
+
+void cuda_conv_reserve(Device *device, ConvShape shape)
+{
+    const size_t images = (size_t)max_images(device, shape), size = amp_bytes(device->amp);
+    size_t bytes = cuda_scratch_piece(weight_numel(shape) * size) +
+                   cuda_scratch_piece(partial_bytes(shape)) +
+                   cuda_scratch_piece(images * columns_numel(shape) * size) +
+                   cuda_scratch_piece(images * windows(shape) * shape.out_channels * sizeof(float));
+    if (is_first(shape)) {
+        const size_t sums = (size_t)cuda_first_conv_parts(shape, 1 << 20) * shape.out_channels;
+        bytes += cuda_scratch_piece(sums * 10 * sizeof(float));
+    }
+    cuda_scratch_reserve(device, bytes);
+}
+
+static Workbench workbench(Device *device, ConvShape shape, int images, const float *weight)
+{
+    const Amp amp = device->amp;
+    size_t used = 0;
+    Workbench bench = { .weight = weight };
+    if (amp != AMP_OFF) {
+        void *rounded = cuda_scratch(device, &used, weight_numel(shape) * amp_bytes(amp));
+        cuda_round(weight_numel(shape), amp, weight, rounded, cuda_state(device)->stream);
+        bench.weight = rounded;
+    }
+    bench.partial = cuda_scratch(device, &used, partial_bytes(shape));
+    bench.columns =
+        cuda_scratch(device, &used, images * columns_numel(shape) * amp_bytes(device->amp));
+    bench.z =
+        cuda_scratch(device, &used, images * windows(shape) * shape.out_channels * sizeof(float));
+    return bench;
+}
+
+/* z = columns W^T, of the images at x. */
+static void multiply(Device *device, ConvShape shape, int images, const float *x,
+                     const Workbench *bench, float *z)
+{
+    cuda_im2col(shape, images, device->amp, x, bench->columns, cuda_state(device)->stream);
+    cuda_product(device, &(CudaProduct){ .rows = images * (int)windows(shape),
+                                         .columns = shape.out_channels,
+                                         .depth = conv_filter_numel(shape),
+                                         .amp = device->amp,
+                                         .a = bench->columns,
+                                         .b = bench->weight,
+                                         .b_transposed = true,
+                                         .c = z });
+}
+
+static size_t in_numel(ConvShape shape)
+{
+    return (size_t)shape.in_size * shape.in_size * shape.in_channels;
+}
+
+void cuda_conv_relu(Device *device, ConvShape shape, int n, const float *x, const float *weight,
+                    const float *bias, float *y)
+{
+    const cudaStream_t stream = cuda_state(device)->stream;
+    if (is_first(shape)) {
+        cuda_first_conv(shape, n, x, weight, bias, y, stream);
+        return;
+    }
+    const int chunk = chunk_images(device, shape, n);
+    const size_t out_numel = windows(shape) * shape.out_channels;
+    const Workbench bench = workbench(device, shape, chunk, weight);
+    for (int i = 0; i < n; i += chunk) {
+        const int images = n - i < chunk ? n - i : chunk;
+        float *to = y + i * out_numel;
+        multiply(device, shape, images, x + i * in_numel(shape), &bench, to);
+        cuda_add_bias(images * windows(shape), shape.out_channels, true, bias, to, stream);
+    }
+}
+
+void cuda_conv_relu_pool(Device *device, ConvShape shape, int n, const float *x,
+                         const float *weight, const float *bias, float *y, uint8_t *argmax)
+{
+    const int size = conv_out_size(shape), chunk = chunk_images(device, shape, n);
+    CHECK(size >= 2, "a convolution makes images of %d x %d: too small for pooling", size, size);
+    const size_t pooled_numel = (size_t)(size / 2) * (size / 2) * shape.out_channels;
+    const Workbench bench = workbench(device, shape, chunk, weight);
+    for (int i = 0; i < n; i += chunk) {
+        const int images = n - i < chunk ? n - i : chunk;
+        multiply(device, shape, images, x + i * in_numel(shape), &bench, bench.z);
+        cuda_bias_relu_pool(images, size, shape.out_channels, bench.z, bias, y + i * pooled_numel,
+                            argmax + i * pooled_numel, cuda_state(device)->stream);
+    }
+}
+
+/* dz of some images, in the products' type, from dy after relu; argmax is NULL without pooling. */
+static const void *product_gradient(Device *device, ConvShape shape, int images, const float *dy,
+                                    const uint8_t *argmax, const Workbench *bench)
+{
+    const cudaStream_t stream = cuda_state(device)->stream;
+    if (argmax != NULL)
+        cuda_unpool(images, conv_out_size(shape), shape.out_channels, device->amp, dy, argmax,
+                    bench->z, stream);
+    else if (device->amp != AMP_OFF)
+        cuda_round(images * windows(shape) * shape.out_channels, device->amp, dy, bench->z, stream);
+    else
+        return dy;
+    return bench->z;
+}
+
+/* Adds some images' gradients to dweight, and writes their dx unless it is NULL. */
+static void multiply_back(Device *device, ConvShape shape, int images, const float *x,
+                          const void *dz, const Workbench *bench, float *dweight, float *dx)
+{
+    const int filter = conv_filter_numel(shape), rows = images * (int)windows(shape);
+    const cudaStream_t stream = cuda_state(device)->stream;
+    cuda_im2col(shape, images, device->amp, x, bench->columns, stream);
+    cuda_product(device, &(CudaProduct){ .rows = shape.out_channels,
+                                         .columns = filter,
+                                         .depth = rows,
+                                         .amp = device->amp,
+                                         .a = dz,
+                                         .a_transposed = true,
+                                         .b = bench->columns,
+                                         .c = dweight,
+                                         .add = true });
+    if (dx == NULL)
+        return;
+    cuda_product(device, &(CudaProduct){ .rows = rows,
+                                         .columns = filter,
+                                         .depth = shape.out_channels,
+                                         .amp = device->amp,
+                                         .a = dz,
+                                         .b = bench->weight,
+                                         .c = bench->columns,
+                                         .c_amp = device->amp });
+    cuda_col2im(shape, images, device->amp, bench->columns, dx, stream);
+}
+
+void cuda_conv_grad(Device *device, ConvShape shape, int n, const float *x, const float *y,
+                    const uint8_t *argmax, const float *weight, float scale, float *dy,
+                    float *dweight, float *dbias, float *dx)
+{
+    const cudaStream_t stream = cuda_state(device)->stream;
+    if (is_first(shape) && argmax == NULL && dx == NULL) {
+        const size_t sums = (size_t)cuda_first_conv_parts(shape, n) * shape.out_channels * 10;
+        size_t used = 0;
+        float *partial = cuda_scratch(device, &used, sums * sizeof(float));
+        cuda_first_conv_grad(shape, n, x, y, scale, dy, partial, dweight, dbias, stream);
+        return;
+    }
+    const int size = conv_out_size(shape) / (argmax != NULL ? 2 : 1);
+    const int chunk = chunk_images(device, shape, n);
+    const size_t out_numel = (size_t)size * size * shape.out_channels;
+    const Workbench bench = workbench(device, shape, chunk, weight);
+    cuda_sum_rows((size_t)n * size * size, shape.out_channels, y, scale, dy, bench.partial, dbias,
+                  stream);
+    for (int i = 0; i < n; i += chunk) {
+        const int images = n - i < chunk ? n - i : chunk;
+        const uint8_t *corners = argmax != NULL ? argmax + i * out_numel : NULL;
+        const void *dz =
+            product_gradient(device, shape, images, dy + i * out_numel, corners, &bench);
+        multiply_back(device, shape, images, x + i * in_numel(shape), dz, &bench, dweight,
+                      dx != NULL ? dx + i * in_numel(shape) : NULL);
+    }
+}

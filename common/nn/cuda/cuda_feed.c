@@ -1,0 +1,224 @@
+/*
+ * How batches get to the device. A data set is copied there whole, once, at its first batch; from
+ * then on a batch is a list of row numbers. If a set is too large for that (or may change: one made
+ * by hand), the host gathers the rows of each batch in pinned memory, from which copies run
+ * asynchronously; there are two such stages, so that one can be filled while the other is copied.
+ *
+ * An asynchronous copy reads pinned memory when its turn comes, not when it is called. So that
+ * memory may be overwritten only after an event says that the copy is done: a ring of slots lets
+ * the host run a few steps ahead before it has to wait for one.
+ */
+#include <limits.h>
+
+#include "common/nn/cuda/cuda_state.h"
+
+enum { SHARE = 4 }; // a set may take a quarter of the free memory: ranks may share a GPU
+
+/* Pinned memory whose copies are done at `event`. */
+static void *pinned_with_event(size_t bytes, cudaEvent_t *event)
+{
+    void *memory = NULL;
+    CUDA_CHECK(cudaEventCreateWithFlags(event, cudaEventDisableTiming));
+    CUDA_CHECK(cudaHostAlloc(&memory, bytes, cudaHostAllocDefault));
+    return memory;
+}
+
+static void free_stages(CudaFeed *feed)
+{
+    for (int i = 0; i < CUDA_STAGES && feed->staged != NULL; i++) {
+        CUDA_CHECK(cudaFreeHost(feed->stage[i]));
+        CUDA_CHECK(cudaEventDestroy(feed->stage_free[i]));
+    }
+    CUDA_CHECK(cudaFree(feed->staged));
+    feed->staged = NULL;
+}
+
+static void free_slots(CudaFeed *feed)
+{
+    for (int i = 0; i < CUDA_SLOTS && feed->message != NULL; i++) {
+        CUDA_CHECK(cudaFreeHost(feed->slot[i]));
+        CUDA_CHECK(cudaEventDestroy(feed->slot_free[i]));
+    }
+    CUDA_CHECK(cudaFree(feed->message));
+}
+
+void cuda_feed_reserve(Device *device, int max_batch, int features)
+{
+    CudaFeed *feed = &cuda_state(device)->feed;
+    if (feed->message != NULL && max_batch <= feed->max_batch && features <= feed->features)
+        return;
+    device_synchronize(device);
+    free_slots(feed);
+    free_stages(feed);
+    feed->max_batch = max_batch > feed->max_batch ? max_batch : feed->max_batch;
+    feed->features = features > feed->features ? features : feed->features;
+    const size_t bytes = (1 + (size_t)feed->max_batch) * sizeof(int32_t);
+    for (int i = 0; i < CUDA_SLOTS; i++)
+        feed->slot[i] = pinned_with_event(bytes, &feed->slot_free[i]);
+    feed->message = device_malloc(device, bytes);
+}
+
+void cuda_feed_free(Device *device)
+{
+    CudaFeed *feed = &cuda_state(device)->feed;
+    free_slots(feed);
+    free_stages(feed);
+    for (int i = 0; i < feed->num_sets; i++) {
+        const CudaRows *rows = &feed->set[i].rows;
+        CUDA_CHECK(cudaFree((void *)rows->bytes));
+        CUDA_CHECK(cudaFree((void *)rows->floats));
+        CUDA_CHECK(cudaFree((void *)rows->normalised));
+        CUDA_CHECK(cudaFree((void *)rows->words));
+    }
+}
+
+const int32_t *cuda_step_offset(const Device *device)
+{
+    return cuda_state(device)->feed.message;
+}
+
+static void *copy_of(Device *device, const void *host, size_t bytes)
+{
+    if (host == NULL)
+        return NULL;
+    void *memory = device_malloc(device, bytes);
+    device_copy(device, memory, host, bytes, COPY_TO_DEVICE);
+    return memory;
+}
+
+/* A label or a target for each row: a 32-bit word for the kernel. */
+static const void *words_of(const Dataset *dataset)
+{
+    return dataset->labels != NULL ? (const void *)dataset->labels : dataset->targets;
+}
+
+static size_t row_bytes(const Dataset *dataset)
+{
+    return dataset->features * (dataset->bytes != NULL ? 1 : sizeof(float));
+}
+
+/* The set, copied to the device; NULLs if it is too large. */
+static CudaRows copy_of_set(Device *device, const Dataset *dataset)
+{
+    size_t free_bytes = 0, all_bytes = 0;
+    CUDA_CHECK(cudaMemGetInfo(&free_bytes, &all_bytes));
+    const size_t size = dataset->size, bytes = size * (row_bytes(dataset) + sizeof(uint32_t));
+    if (bytes > free_bytes / SHARE)
+        return (CudaRows){ 0 };
+    return (CudaRows){
+        .bytes = copy_of(device, dataset->bytes, size * row_bytes(dataset)),
+        .floats = copy_of(device, dataset->floats, size * row_bytes(dataset)),
+        .normalised = copy_of(device, dataset->normalised, sizeof dataset->normalised),
+        .words = copy_of(device, words_of(dataset), size * sizeof(uint32_t)),
+    };
+}
+
+/* Is the set on the device? Decided at its first batch and for good, since a graph records one way
+ * of its batches, and other processes may free memory at any time. */
+static bool is_resident(Device *device, const Dataset *dataset)
+{
+    CudaFeed *feed = &cuda_state(device)->feed;
+    int i = 0;
+    while (i < feed->num_sets && feed->set[i].id != dataset->id)
+        i++;
+    if (dataset->id == 0 || i == CUDA_SETS)
+        return false;
+    if (i == feed->num_sets) {
+        feed->set[i].id = dataset->id;
+        feed->set[feed->num_sets++].rows = copy_of_set(device, dataset);
+    }
+    if (feed->set[i].rows.words == NULL)
+        return false;
+    feed->rows = feed->set[i].rows;
+    return true;
+}
+
+/* Layout of a stage: the table of normalised values, then inputs, at most floats, then words. */
+enum { TABLE_BYTES = 256 * sizeof(float) };
+
+static void reserve_stages(Device *device)
+{
+    CudaFeed *feed = &cuda_state(device)->feed;
+    const size_t row = feed->features * sizeof(float) + sizeof(uint32_t);
+    const size_t bytes = TABLE_BYTES + feed->max_batch * row;
+    for (int i = 0; i < CUDA_STAGES; i++)
+        feed->stage[i] = pinned_with_event(bytes, &feed->stage_free[i]);
+    feed->staged = device_malloc(device, bytes);
+}
+
+/* Gathers the rows of the batch on the host; returns where their words begin. */
+static size_t fill_stage(const Batch *batch, char *to)
+{
+    const Dataset *dataset = batch->dataset;
+    const size_t bytes = row_bytes(dataset), n = (size_t)batch->size;
+    const size_t words = TABLE_BYTES + (n * bytes + 3) / 4 * 4;
+    const char *inputs =
+        dataset->bytes != NULL ? (const char *)dataset->bytes : (const char *)dataset->floats;
+    const uint32_t *word = words_of(dataset);
+    memcpy(to, dataset->normalised, TABLE_BYTES);
+    for (size_t row = 0; row < n; row++) {
+        memcpy(to + TABLE_BYTES + row * bytes, inputs + batch->index[row] * bytes, bytes);
+        memcpy(to + words + row * sizeof *word, word + batch->index[row], sizeof *word);
+    }
+    return words;
+}
+
+static void stage(Device *device, const Batch *batch)
+{
+    CudaState *state = cuda_state(device);
+    CudaFeed *feed = &state->feed;
+    if (feed->staged == NULL)
+        reserve_stages(device);
+    const int i = feed->next_stage++ % CUDA_STAGES;
+    CUDA_CHECK(cudaEventSynchronize(feed->stage_free[i]));
+    const size_t words = fill_stage(batch, feed->stage[i]);
+    CUDA_CHECK(cudaMemcpyAsync(feed->staged, feed->stage[i], words + batch->size * sizeof(uint32_t),
+                               cudaMemcpyHostToDevice, state->stream));
+    CUDA_CHECK(cudaEventRecord(feed->stage_free[i], state->stream));
+
+    const char *inputs = feed->staged + TABLE_BYTES;
+    feed->rows = (CudaRows){ .normalised = (const float *)feed->staged,
+                             .words = (const uint32_t *)(feed->staged + words) };
+    if (batch->dataset->bytes != NULL)
+        feed->rows.bytes = (const uint8_t *)inputs;
+    else
+        feed->rows.floats = (const float *)inputs;
+}
+
+void cuda_feed_send(Device *device, const Batch *batch, uint64_t step_offset)
+{
+    CudaState *state = cuda_state(device);
+    CudaFeed *feed = &state->feed;
+    CHECK(batch->size <= feed->max_batch && batch->dataset->features <= (size_t)feed->features,
+          "a batch of %d rows of %zu numbers, and the device has set aside room for %d of %d",
+          batch->size, batch->dataset->features, feed->max_batch, feed->features);
+    CHECK(batch->dataset->size <= INT_MAX && step_offset <= INT_MAX,
+          "too many rows or steps for a GPU");
+    const bool resident = is_resident(device, batch->dataset);
+    if (!resident)
+        stage(device, batch);
+
+    const int i = feed->next_slot++ % CUDA_SLOTS;
+    int32_t *slot = feed->slot[i];
+    CUDA_CHECK(cudaEventSynchronize(feed->slot_free[i]));
+    slot[0] = (int32_t)step_offset;
+    for (int row = 0; row < batch->size; row++)
+        slot[1 + row] = resident ? (int32_t)batch->index[row] : row;
+    CUDA_CHECK(cudaMemcpyAsync(feed->message, slot, (1 + (size_t)batch->size) * sizeof *slot,
+                               cudaMemcpyHostToDevice, state->stream));
+    CUDA_CHECK(cudaEventRecord(feed->slot_free[i], state->stream));
+}
+
+void cuda_feed_gather(Device *device, const Batch *batch, float *inputs, int32_t *labels,
+                      float *targets)
+{
+    CudaState *state = cuda_state(device);
+    if (!state->graph.recording)
+        cuda_feed_send(device, batch, 0);
+    CHECK(!state->graph.gathered, "--cuda-graph on records steps of one forward pass, and this one "
+                                  "has a second: leave it out");
+    state->graph.gathered = state->graph.recording;
+    uint32_t *words = batch->dataset->labels != NULL ? (uint32_t *)labels : (uint32_t *)targets;
+    cuda_gather(batch->size, (int)batch->dataset->features, state->feed.rows,
+                state->feed.message + 1, inputs, words, state->stream);
+}

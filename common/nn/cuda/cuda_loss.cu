@@ -1,0 +1,117 @@
+/*
+ * Losses and their gradients. A batch has few numbers here, so one block computes a loss, each
+ * thread every BLOCK-th row; its sums are in double and in a fixed order. The gradients are
+ * multiplied by the loss scale of fp16, the loss itself is not.
+ */
+#include <cuda_runtime.h>
+
+#include "common/nn/cuda/cuda_kernels.h"
+#include "common/nn/cuda/cuda_launch.h"
+#include "common/nn/cuda/cuda_tree.h"
+
+enum { BLOCK = 512 };
+
+static inline __device__ int largest(int classes, const float *logits)
+{
+    int best = 0;
+    for (int c = 1; c < classes; c++)
+        if (logits[c] > logits[best])
+            best = c;
+    return best;
+}
+
+/* log_softmax of a row. The largest logit is subtracted, so that exp does not overflow. */
+static inline __device__ void log_softmax(int classes, const float *logits, float maximum,
+                                          float *log_probs)
+{
+    double sum = 0;
+    for (int c = 0; c < classes; c++)
+        sum += exp((double)(logits[c] - maximum));
+    const double log_sum = log(sum);
+    for (int c = 0; c < classes; c++)
+        log_probs[c] = (float)(logits[c] - maximum - log_sum);
+}
+
+static __global__ void nll(int n, int classes, const float *logits, const int32_t *labels,
+                           float *log_probs, float *stats)
+{
+    __shared__ double tree[BLOCK];
+    double loss = 0, correct = 0;
+    for (int row = threadIdx.x; row < n; row += BLOCK) {
+        const float *logit = logits + (size_t)row * classes;
+        float *log_prob = log_probs + (size_t)row * classes;
+        const int guess = largest(classes, logit);
+        log_softmax(classes, logit, logit[guess], log_prob);
+        loss -= log_prob[labels[row]];
+        correct += guess == labels[row];
+    }
+    loss = block_sum<double, BLOCK>(loss, tree, threadIdx.x);
+    correct = block_sum<double, BLOCK>(correct, tree, threadIdx.x);
+    if (threadIdx.x == 0) {
+        stats[0] = (float)(loss / n);
+        stats[1] = (float)correct;
+    }
+}
+
+extern "C" void cuda_nll(int n, int classes, const float *logits, const int32_t *labels,
+                         float *log_probs, float *stats, cudaStream_t stream)
+{
+    LAUNCH(nll, 1, BLOCK, stream, n, classes, logits, labels, log_probs, stats);
+}
+
+static inline __device__ float scale_of(const LossScale *loss_scale)
+{
+    return loss_scale != NULL ? loss_scale->scale : 1;
+}
+
+static __global__ void nll_grad(int n, int classes, const float *log_probs, const int32_t *labels,
+                                const LossScale *loss_scale, float *dlogits)
+{
+    const size_t i = (size_t)blockIdx.x * BLOCK + threadIdx.x;
+    if (i >= (size_t)n * classes)
+        return;
+    const int is_label = (int)(i % classes) == labels[i / classes];
+    dlogits[i] = (expf(log_probs[i]) - is_label) / n * scale_of(loss_scale);
+}
+
+extern "C" void cuda_nll_grad(int n, int classes, const float *log_probs, const int32_t *labels,
+                              const LossScale *loss_scale, float *dlogits, cudaStream_t stream)
+{
+    LAUNCH(nll_grad, cuda_blocks((size_t)n * classes, BLOCK), BLOCK, stream, n, classes, log_probs,
+           labels, loss_scale, dlogits);
+}
+
+static __global__ void mse(int n, const float *y, const float *targets, float *stats)
+{
+    __shared__ double tree[BLOCK];
+    double loss = 0;
+    for (int i = threadIdx.x; i < n; i += BLOCK) {
+        const double error = (double)y[i] - targets[i];
+        loss += error * error;
+    }
+    loss = block_sum<double, BLOCK>(loss, tree, threadIdx.x);
+    if (threadIdx.x == 0) {
+        stats[0] = (float)(loss / n);
+        stats[1] = 0;
+    }
+}
+
+extern "C" void cuda_mse(int n, const float *y, const float *targets, float *stats,
+                         cudaStream_t stream)
+{
+    LAUNCH(mse, 1, BLOCK, stream, n, y, targets, stats);
+}
+
+static __global__ void mse_grad(int n, const float *y, const float *targets,
+                                const LossScale *loss_scale, float *dy)
+{
+    const int i = blockIdx.x * BLOCK + threadIdx.x;
+    if (i < n)
+        dy[i] = 2 * (y[i] - targets[i]) / n * scale_of(loss_scale);
+}
+
+extern "C" void cuda_mse_grad(int n, const float *y, const float *targets,
+                              const LossScale *loss_scale, float *dy, cudaStream_t stream)
+{
+    LAUNCH(mse_grad, cuda_blocks(n, BLOCK), BLOCK, stream, n, y, targets, loss_scale, dy);
+}

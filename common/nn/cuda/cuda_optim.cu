@@ -1,0 +1,110 @@
+/*
+ * The optimizers, operation by operation as PyTorch does them (torch/optim, "single tensor"): a
+ * thread for each number. With fp16 the gradients are scaled; unscale undoes that, and if it is 0
+ * the step is skipped without asking the host: nothing is written.
+ */
+#include <cuda_runtime.h>
+
+#include "common/nn/cuda/cuda_kernels.h"
+#include "common/nn/cuda/cuda_launch.h"
+
+enum { BLOCK = 256, ADAM_BLOCKS = 1024 }; // ADAM_BLOCKS: as many as a large GPU runs at once
+
+/* Factor of the gradients; 0: skip the step. */
+static inline __device__ float unscale_of(const LossScale *loss_scale)
+{
+    return loss_scale != NULL ? loss_scale->unscale : 1;
+}
+
+static inline __device__ size_t my_index(void)
+{
+    return (size_t)blockIdx.x * BLOCK + threadIdx.x;
+}
+
+static __global__ void sgd(size_t count, float *params, const float *grads, float *momentum_buffer,
+                           float lr, float momentum, float weight_decay,
+                           const LossScale *loss_scale)
+{
+    const size_t i = my_index();
+    const float unscale = unscale_of(loss_scale);
+    if (i >= count || unscale == 0)
+        return;
+    float grad = grads[i] * unscale + weight_decay * params[i];
+    if (momentum_buffer != NULL)
+        grad = momentum_buffer[i] = momentum * momentum_buffer[i] + grad;
+    params[i] -= lr * grad;
+}
+
+extern "C" void cuda_sgd(size_t count, float *params, const float *grads, float *momentum_buffer,
+                         float lr, float momentum, float weight_decay, const LossScale *loss_scale,
+                         cudaStream_t stream)
+{
+    LAUNCH(sgd, cuda_blocks(count, BLOCK), BLOCK, stream, count, params, grads, momentum_buffer, lr,
+           momentum, weight_decay, loss_scale);
+}
+
+/* The bias correction of the learning rate is the same for all numbers: one thread of a block
+ * computes it, in double, while the others wait; so there are few blocks, and each goes on to
+ * further numbers. */
+static __global__ void adam(size_t count, float *params, const float *grads, float *exp_avg,
+                            float *exp_avg_sq, CudaAdam adam, const int32_t *step_offset,
+                            const LossScale *loss_scale)
+{
+    const double beta1 = 0.9, beta2 = 0.999;
+    const float eps = 1e-8f;
+    __shared__ float step_size, correction;
+    if (threadIdx.x == 0) {
+        const uint32_t skipped = loss_scale != NULL ? loss_scale->skipped : 0;
+        const double step = (double)(adam.step + *step_offset - skipped);
+        step_size = (float)(adam.lr / (1 - pow(beta1, step)));
+        correction = (float)sqrt(1 - pow(beta2, step));
+    }
+    __syncthreads();
+
+    const float unscale = unscale_of(loss_scale);
+    if (unscale == 0)
+        return;
+    const float shrink = adam.decoupled ? (float)(1 - adam.lr * adam.weight_decay) : 1;
+    const float decay = adam.decoupled ? 0 : (float)adam.weight_decay;
+    for (size_t i = my_index(); i < count; i += (size_t)gridDim.x * BLOCK) {
+        const float param = params[i] * shrink, grad = grads[i] * unscale + decay * params[i];
+        exp_avg[i] += (float)(1 - beta1) * (grad - exp_avg[i]);
+        exp_avg_sq[i] = (float)beta2 * exp_avg_sq[i] + (float)(1 - beta2) * grad * grad;
+        params[i] = param - step_size * exp_avg[i] / (sqrtf(exp_avg_sq[i]) / correction + eps);
+    }
+}
+
+extern "C" void cuda_adam(size_t count, float *params, const float *grads, float *exp_avg,
+                          float *exp_avg_sq, CudaAdam options, const int32_t *step_offset,
+                          const LossScale *loss_scale, cudaStream_t stream)
+{
+    unsigned blocks = cuda_blocks(count, BLOCK);
+    if (blocks > ADAM_BLOCKS)
+        blocks = ADAM_BLOCKS;
+    LAUNCH(adam, blocks, BLOCK, stream, count, params, grads, exp_avg, exp_avg_sq, options,
+           step_offset, loss_scale);
+}
+
+static __global__ void adadelta(size_t count, float *params, const float *grads, float *square_avg,
+                                float *acc_delta, float lr, float weight_decay,
+                                const LossScale *loss_scale)
+{
+    const float rho = 0.9f, rest = (float)(1 - 0.9), eps = 1e-6f;
+    const size_t i = my_index();
+    const float unscale = unscale_of(loss_scale);
+    if (i >= count || unscale == 0)
+        return;
+    const float grad = grads[i] * unscale + weight_decay * params[i];
+    square_avg[i] = rho * square_avg[i] + rest * grad * grad;
+    const float delta = sqrtf(acc_delta[i] + eps) / sqrtf(square_avg[i] + eps) * grad;
+    acc_delta[i] = rho * acc_delta[i] + rest * delta * delta;
+    params[i] -= lr * delta;
+}
+
+extern "C" void cuda_adadelta(size_t count, float *params, const float *grads, float *square_avg,
+                              float *acc_delta, float lr, float weight_decay,
+                              const LossScale *loss_scale, cudaStream_t stream)
+{
+    LAUNCH(adadelta, cuda_blocks(count, BLOCK), BLOCK, stream, count, params, grads, square_avg,
+           acc_delta, lr, weight_decay, loss_scale);
+}

@@ -1,0 +1,114 @@
+/* cuda_state.h - what the files of the CUDA device share: its state, and their functions. */
+#ifndef COMMON_NN_CUDA_CUDA_STATE_H
+#define COMMON_NN_CUDA_CUDA_STATE_H
+
+#include <cublas_v2.h>
+
+#include "common/base/cuda.h"
+#include "common/nn/cuda/cuda_kernels.h"
+#include "common/nn/device_ops.h"
+
+enum { CUDA_SETS = 8, CUDA_SLOTS = 8, CUDA_STAGES = 2 };
+
+/* How batches get to the device; see cuda_feed.c. */
+typedef struct {
+    int max_batch, features;
+    int32_t *slot[CUDA_SLOTS]; // pinned: [1 + max_batch], as message
+    cudaEvent_t slot_free[CUDA_SLOTS]; // its copy is done
+    int next_slot;
+    int32_t *message; // device memory: step_offset (see CudaGraph), then the rows of the batch
+    CudaRows rows; // where they lie
+    struct {
+        unsigned id; // of the data set
+        CudaRows rows; // NULLs: it is too large for the device
+    } set[CUDA_SETS]; // data sets that have been seen
+    int num_sets;
+    char *stage[CUDA_STAGES]; // pinned: the rows themselves, for a set that is not
+    cudaEvent_t stage_free[CUDA_STAGES];
+    int next_stage;
+    char *staged; // device memory, as a stage
+} CudaFeed;
+
+/* A recorded training step, see cuda_graph.c. */
+typedef struct {
+    cudaGraphExec_t exec; // NULL: there is none yet
+    bool recording;
+    bool gathered; // its batch, while recording
+    const Dataset *dataset; // of its batches, and of those of the warm-up
+    int batch_size;
+    int warm_up; // steps with such batches so far
+    uint64_t step; // the recorded one; a later one's step_offset is the difference
+} CudaGraph;
+
+typedef struct {
+    cudaStream_t stream; // all work of this device, in the order of the calls
+    cublasHandle_t blas;
+    void *workspace; // of cuBLAS
+    char *scratch; // of one call; the next may overwrite it
+    size_t scratch_bytes;
+    CudaFeed feed;
+    CudaGraph graph;
+} CudaState;
+
+static inline CudaState *cuda_state(const Device *device)
+{
+    return device->state;
+}
+
+static inline size_t amp_bytes(Amp amp) // of a number in a product
+{
+    return amp == AMP_OFF ? 4 : 2;
+}
+
+/* Scratch memory is reserved when a model is made, and handed out in aligned pieces; dies if more
+ * is requested than was reserved. Start with *used = 0. */
+void cuda_scratch_reserve(Device *device, size_t bytes);
+void *cuda_scratch(const Device *device, size_t *used, size_t bytes);
+size_t cuda_scratch_piece(size_t bytes); // with the padding of a piece
+
+/* C[rows][columns] = A B, or += on request; row after row, as all matrices here. */
+typedef struct {
+    int rows, columns, depth; // the sum runs over depth
+    Amp amp; // type of A and B
+    const void *a, *b;
+    bool a_transposed; // A lies as [depth][rows]
+    bool b_transposed; // B lies as [columns][depth]
+    void *c;
+    Amp c_amp; // type of C
+    bool add;
+} CudaProduct;
+
+void cuda_product_init(Device *device);
+void cuda_product_free(Device *device);
+void cuda_product(const Device *device, const CudaProduct *product);
+
+void cuda_feed_reserve(Device *device, int max_batch, int features);
+/* Starts the batch's copy: after this, the feed's message and rows say where it lies. */
+void cuda_feed_send(Device *device, const Batch *batch, uint64_t step_offset);
+void cuda_feed_gather(Device *device, const Batch *batch, float *inputs, int32_t *labels,
+                      float *targets);
+void cuda_feed_free(Device *device);
+const int32_t *cuda_step_offset(const Device *device); // device memory: 0, but in a replay
+
+void cuda_begin_step(Device *device, const Batch *batch, uint64_t step);
+void cuda_end_step(Device *device);
+void cuda_graph_free(Device *device);
+
+void cuda_conv_reserve(Device *device, ConvShape shape);
+void cuda_conv_relu(Device *device, ConvShape shape, int n, const float *x, const float *weight,
+                    const float *bias, float *y);
+void cuda_conv_relu_pool(Device *device, ConvShape shape, int n, const float *x,
+                         const float *weight, const float *bias, float *y, uint8_t *argmax);
+void cuda_conv_grad(Device *device, ConvShape shape, int n, const float *x, const float *y,
+                    const uint8_t *argmax, const float *weight, float scale, float *dy,
+                    float *dweight, float *dbias, float *dx);
+
+void cuda_linear_reserve(Device *device, int max_batch, int in, int out);
+void cuda_linear(Device *device, int n, int in, int out, bool relu, const float *x,
+                 const float *weight, const float *bias, float *y);
+void cuda_linear_grad_params(Device *device, int n, int in, int out, const float *x,
+                             const float *dy, float *dweight, float *dbias);
+void cuda_linear_grad_input(Device *device, int n, int in, int out, const float *dy,
+                            const float *weight, float *dx);
+
+#endif

@@ -1,0 +1,162 @@
+/*
+ * Writes a safetensors file so that its path always has the old file or the new one.
+ *
+ * A temporary file in the same folder is written and flushed (fsync) before it takes the name
+ * (rename); then the folder is flushed. A process or machine that dies in between leaves only the
+ * temporary file, which nobody reads. It is locked while it is written: one that can be locked has
+ * no writer any more, on any machine.
+ */
+#include <dirent.h>
+#include <endian.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <fnmatch.h>
+#include <libgen.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/base/log.h"
+#include "common/save/safetensors_file.h"
+
+#define SWEEP_TRIES 100 // of a millisecond: no sweep locks a file for longer
+
+static json_t *describe_shape(const Entry *entry)
+{
+    json_t *shape = json_array();
+    for (int i = 0; i < entry->ndim; i++)
+        json_array_append_new(shape, json_integer((json_int_t)entry->shape[i]));
+    return shape;
+}
+
+/* The header as text, padded with spaces so that the data begins at a multiple of 8 bytes. */
+static char *write_header(const Safetensors *file, size_t *bytes)
+{
+    json_t *header = json_object();
+    if (json_object_size(file->metadata) > 0)
+        json_object_set(header, "__metadata__", file->metadata);
+    json_int_t offset = 0;
+    for (int i = 0; i < file->num_entries; i++) {
+        const Entry *entry = &file->entry[i];
+        const json_int_t end = offset + (json_int_t)entry->bytes;
+        json_t *value = json_pack("{s:s, s:o, s:[I,I]}", "dtype", safetensors_dtype[entry->type],
+                                  "shape", describe_shape(entry), "data_offsets", offset, end);
+        CHECK(json_object_set_new(header, entry->name, value) == 0,
+              "safetensors: the name \"%s\" is not UTF-8", entry->name);
+        offset = end;
+    }
+    char *json = json_dumps(header, JSON_COMPACT);
+    CHECK(json != NULL, "out of memory");
+    json_decref(header);
+
+    const size_t padded = (strlen(json) + 7) / 8 * 8;
+    char *text = NULL;
+    CHECK(asprintf(&text, "%-*s", (int)padded, json) >= 0, "out of memory");
+    free(json);
+    *bytes = padded;
+    return text;
+}
+
+static bool write_all(int fd, const void *data, size_t bytes)
+{
+    for (size_t done = 0; done < bytes;) {
+        const ssize_t n = write(fd, (const char *)data + done, bytes - done);
+        if (n < 0 && errno != EINTR)
+            return false;
+        done += n < 0 ? 0 : (size_t)n;
+    }
+    return true;
+}
+
+/* Opens the file and locks it; negative and errno on failure. A sweep between the two takes the
+ * file for a dead writer's and removes it: then it is created again. */
+static int open_locked(const char *path)
+{
+    for (int i = 0;; i++) {
+        const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+        if (fd < 0)
+            return fd;
+        struct stat status;
+        const bool is_swept = flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK;
+        const bool has_name = fstat(fd, &status) == 0 && status.st_nlink > 0;
+        if ((has_name && !is_swept) || i == SWEEP_TRIES)
+            return fd; // locked, or on a file system without locks
+        close(fd);
+        if (is_swept) // just now
+            usleep(1000);
+    }
+}
+
+/* False and errno on failure. */
+static bool write_file(const Safetensors *file, int fd)
+{
+    size_t header_bytes = 0;
+    char *header = write_header(file, &header_bytes);
+    const uint64_t length = htole64(header_bytes);
+    bool ok = write_all(fd, &length, sizeof length) && write_all(fd, header, header_bytes);
+    for (int i = 0; ok && i < file->num_entries; i++)
+        ok = write_all(fd, file->entry[i].data, file->entry[i].bytes);
+    free(header); // leaves errno as it is
+    return ok && fsync(fd) == 0;
+}
+
+/* Makes a new name durable. Some file systems cannot flush a folder and return EINVAL. */
+static bool sync_folder_of(const char *path)
+{
+    char *copy = strdup(path);
+    const int fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    free(copy);
+    if (fd < 0)
+        return false;
+    const bool ok = fsync(fd) == 0 || errno == EINVAL;
+    close(fd);
+    return ok;
+}
+
+bool safetensors_commit(const Safetensors *file, const char *path, char *error, size_t error_bytes)
+{
+    // A name unique to this process: one left by a killed process is in nobody's way.
+    char *aside = NULL;
+    CHECK(asprintf(&aside, "%s.%d.tmp", path, (int)getpid()) >= 0, "out of memory");
+
+    const int fd = open_locked(aside);
+    const bool ok =
+        fd >= 0 && write_file(file, fd) && rename(aside, path) == 0 && sync_folder_of(path);
+    if (!ok) {
+        snprintf(error, error_bytes, "cannot write %s: %s", path, strerror(errno));
+        unlink(aside);
+    }
+    if (fd >= 0)
+        close(fd); // unlocks; fsync has already reported any error
+    free(aside);
+    return ok;
+}
+
+/* Is it still this file? Its writer may have renamed it and begun another one. */
+static bool is_named(int fd, DIR *dir, const char *name)
+{
+    struct stat file, named;
+    return fstat(fd, &file) == 0 && fstatat(dirfd(dir), name, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
+           file.st_dev == named.st_dev && file.st_ino == named.st_ino;
+}
+
+void safetensors_sweep(const char *path)
+{
+    DIR *dir = opendir(path);
+    if (dir == NULL)
+        return;
+    for (const struct dirent *entry; (entry = readdir(dir)) != NULL;) {
+        if (fnmatch("*.safetensors.[0-9]*.tmp", entry->d_name, 0) != 0)
+            continue;
+        const int fd =
+            openat(dirfd(dir), entry->d_name, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+        if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 && is_named(fd, dir, entry->d_name))
+            unlinkat(dirfd(dir), entry->d_name, 0);
+        if (fd >= 0)
+            close(fd);
+    }
+    closedir(dir);
+}
