@@ -25,7 +25,7 @@
 #   make check-sanitizers  every access to memory watched (8 minutes)
 #   make check-fuzz        bytes that nobody expects (3 minutes)
 #   make check-bare        fresh machines; as root (20 minutes)
-# Options: MPI=0, CUDA=0, NCCL=0, PNG=0, HTTP=0 (leave a part out), MARCH=x86-64-v3 (build for other
+# Options: EXTRAS=0, MPI=0, CUDA=0, NCCL=0, PNG=0, HTTP=0 (leave a part out), MARCH=x86-64-v3 (build for other
 # machines than this), CUDA_HOME=DIR (where CUDA is), CUDA_ARCH=native (for this machine's GPU alone),
 # V=1 (show the commands), ONLY=FILE (of the tests, this file alone: for make test and every check).
 
@@ -48,19 +48,20 @@ override LDFLAGS += $(OPENMP) -Wl,-u,processor_check -Wl,--wrap=GOMP_parallel
 CPPFLAGS  += -I.
 LDLIBS    += -lyaml -ljansson -lz -lm -lpthread
 
-# Optional parts, found by looking for their compiler or header. The files of a part that is left out
-# are stood in for by the file X_absent.c of its X.c.
+# Optional parts, found by looking for their compiler or header; extras/ is one, too. X_absent.c stands in for
+# X.c where that is left out.
 header = $(if $(shell $(CC) -include $(1) -E -x c /dev/null >/dev/null 2>&1 && echo found),1,0)
 MPI  ?= $(if $(shell command -v mpicc),1,0)
 CUDA ?= $(if $(wildcard $(CUDA_HOME)/bin/nvcc),1,0)
 NCCL ?= $(if $(wildcard $(CUDA_HOME)/include/nccl.h /usr/include/nccl.h),$(CUDA),0)
 PNG  ?= $(call header,png.h)
 HTTP ?= $(call header,microhttpd.h)
+EXTRAS ?= 1
 PNG  := $(PNG)
 HTTP := $(HTTP)
 
-# in = the files of common/ with such a name, in a room or in a room of a room
-in = $(wildcard $(1:%=common/*/%) $(1:%=common/*/*/%))
+# in = the files with such a name in the rooms of common/, in rooms within them, and in the extras
+in = $(wildcard $(1:%=common/*/%) $(1:%=common/*/*/%) $(if $(filter 1,$(EXTRAS)),$(1:%=extras/*/%)))
 PART_MPI  := $(call in,*_mpi.c)
 PART_CUDA := $(call in,*_cuda.c cuda_*.c)
 PART_NCCL := $(call in,*_nccl.c nccl_*.c)
@@ -68,7 +69,8 @@ PART_PNG  := $(call in,*_png.c)
 PARTS     := MPI CUDA NCCL PNG
 PRESENT   := $(foreach part,$(PARTS),$(if $(filter 1,$($(part))),$(PART_$(part))))
 MISSING   := $(filter-out $(PRESENT),$(foreach part,$(PARTS),$(PART_$(part))))
-SOURCES   := $(filter-out $(PRESENT:.c=_absent.c) $(MISSING),$(call in,*.c))
+FOUND     := $(filter-out $(MISSING),$(call in,*.c))
+SOURCES   := $(filter-out $(foreach file,$(FOUND),%/$(basename $(notdir $(file)))_absent.c),$(FOUND))
 KERNELS   := $(if $(filter 1,$(CUDA)),$(call in,*.cu))
 OBJECTS   := $(SOURCES:%.c=$(BUILD)/%.o) $(KERNELS:%.cu=$(BUILD)/%.o)
 MPICC   := OMPI_CC="$(CC)" MPICH_CC="$(CC)" mpicc
@@ -120,7 +122,7 @@ $(BUILD)/libcommon.a: $(OBJECTS) $(BUILD)/parts
 
 # Changes when a part is switched on or off: then everything is put together anew. A line for each
 # choice, as make reads it; the last, with all flags, is there for a change of this file.
-CHOICES := MPI CUDA NCCL PNG HTTP CC MARCH OPENMP CUDA_HOME CUDA_ARCH
+CHOICES := EXTRAS MPI CUDA NCCL PNG HTTP CC MARCH OPENMP CUDA_HOME CUDA_ARCH
 CHOSEN  += $(foreach choice,$(CHOICES),$(choice)='$($(choice))') NVCCFLAGS='$(value NVCCFLAGS)' \
     ALL='$(CFLAGS)'
 $(BUILD)/parts: FORCE
