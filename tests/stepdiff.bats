@@ -13,7 +13,7 @@ hunks() {
 
 # room NAME PATTERN: files in common/NAME include nothing of common/ but what fits the pattern.
 room() {
-    ! grep -n '^#include "' "common/$1"/* | grep -vE "\"common/($2)"
+    ! grep -rn '^#include "' "common/$1" | grep -vE "\"common/($2)"
 }
 
 @test "each step changes no more lines than it may" {
@@ -54,8 +54,9 @@ room() {
     room data 'base/|data/'
     room nn 'base/|data/|nn/'
     room comm 'base/|comm/'
-    room io 'base/|data/|nn/|comm/|io/'
-    [ ! -d common/fault ] || room fault 'base/|data/|nn/|comm/|io/|fault/'
+    [ ! -d common/io ] || room io 'base/|data/|nn/|comm/|save/|io/'
+    room save 'base/|data/|nn/|comm/|save/|io/'
+    [ ! -d common/fault ] || room fault 'base/|data/|nn/|comm/|save/|io/|fault/'
     [ ! -d common/launch ] || room launch 'base/|launch/|comm/store/store.*\.h|comm/store/net\.h'
 }
 
