@@ -195,21 +195,22 @@ static void test_shipped_config(void **state)
     FILE *file = fopen("config.yaml", "r");
     assert_non_null(file);
     size_t size = 0;
-    bool seen[MAX_OPTIONS] = { false };
+    Settings settings;
+    settings_init(&settings, STEP_SINGLE);
     while (fgets(line, sizeof line, file) != NULL) {
         const bool key = line[0] == '#' && line[1] >= 'a' && line[1] <= 'z';
         assert_true(key || line[0] == '\n' || strncmp(line, "# ", 2) == 0);
         size += (size_t)snprintf(text + size, sizeof text - size, "%s", line + key);
         if (key) {
-            const Option *option = option_find(line + 1, strcspn(line + 1, ":"));
-            assert_non_null(option);
-            seen[option - options] = true;
+            Setting *setting = settings_find(&settings, line + 1, strcspn(line + 1, ":"));
+            assert_non_null(setting);
+            setting->line = 1;
         }
     }
     fclose(file);
 
-    for (int i = 0; i < num_options; i++)
-        assert_int_equal(seen[i], options[i].kind != OPTION_ACTION);
+    for (const Setting *setting = settings.all; setting < settings.all + settings.count; setting++)
+        assert_int_equal(setting->line, setting->option->kind != OPTION_ACTION);
     for (Step step = STEP_SINGLE; step <= STEP_FAULT; step++) {
         assert_int_equal(run(step, "--config config.yaml --model linear"), 0);
         assert_defaults("linear", step == STEP_FAULT);

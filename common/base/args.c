@@ -22,45 +22,64 @@
 
 enum { PLACE_BYTES = PATH_MAX + 64 };
 
-static const Option *find(const char *name)
+static Setting *find(Settings *settings, const char *name)
 {
-    return option_find(name, strlen(name));
+    return settings_find(settings, name, strlen(name));
 }
 
-static SettingSource source_of(const Settings *settings, const char *name)
+static SettingSource source_of(Settings *settings, const char *name)
 {
-    return settings->source[find(name) - options];
+    return find(settings, name)->source;
 }
 
 /* Where the user set an option, for messages: "--lr", or "config.yaml:7: lr". */
-static void write_place(char *place, const Settings *settings, const Option *option,
+static void write_place(char *place, const Settings *settings, const Setting *setting,
                         SettingSource source)
 {
     if (source == BY_FILE)
-        snprintf(place, PLACE_BYTES, "%s:%d: %s", settings->path, settings->line[option - options],
-                 option->name);
+        snprintf(place, PLACE_BYTES, "%s:%d: %s", settings->path, setting->line,
+                 setting->option->name);
     else
-        snprintf(place, PLACE_BYTES, "--%s", option->name);
+        snprintf(place, PLACE_BYTES, "--%s", setting->option->name);
+}
+
+/* Stores all values, those of higher precedence last. */
+static void store_values(Args *args, Settings *settings)
+{
+    for (SettingSource source = BY_DEFAULT; source < NUM_SOURCES; source++)
+        for (int i = 0; i < settings->count; i++) {
+            Setting *setting = &settings->all[i];
+            const OptionGroup *group = setting->group;
+            const bool counts =
+                source == BY_DEFAULT || option_taught(setting->option, settings->step);
+            if (setting->text[source] == NULL || group->absent != NULL || !counts)
+                continue;
+            char place[PLACE_BYTES];
+            write_place(place, settings, setting, source);
+            option_set(setting->option, group->fields != NULL ? group->fields : args,
+                       setting->text[source], place);
+            setting->source = source;
+        }
 }
 
 /* Drops an option that clashes with one of higher precedence. If both have the same, the user has
  * to decide. */
-static void give_way(Settings *settings, bool clashes, const char *name, const char *other,
-                     const char *remedy)
+static void drop_overridden(Settings *settings, bool clashes, const char *name, const char *other,
+                            const char *remedy)
 {
-    const SettingSource source = source_of(settings, name);
-    if (!clashes || source == BY_DEFAULT)
+    Setting *setting = find(settings, name);
+    if (!clashes || setting->source == BY_DEFAULT)
         return;
-    if (source >= source_of(settings, other)) {
+    if (setting->source >= source_of(settings, other)) {
         char place[PLACE_BYTES];
-        write_place(place, settings, find(name), source);
+        write_place(place, settings, setting, setting->source);
         usage_error("%s does not go with this --%s: %s", place, other, remedy);
     }
-    settings->source[find(name) - options] = BY_DEFAULT;
+    setting->source = BY_DEFAULT;
 }
 
 /* Options that exclude each other, and defaults that depend on others. */
-static void settle(Args *args, Settings *settings)
+static void resolve_defaults(Args *args, Settings *settings)
 {
     const bool linear = strcmp(args->model, "linear") == 0;
     const bool images = strcmp(args->dataset, "random") != 0;
@@ -68,20 +87,22 @@ static void settle(Args *args, Settings *settings)
     const bool two_sizes =
         args->global_batch_size > 0 &&
         source_of(settings, "batch-size") >= source_of(settings, "global-batch-size");
-    give_way(settings, linear == images, "dataset", "model",
-             "linear learns from random, cnn from digits or mnist");
-    give_way(settings, !sgd, "momentum", "optimizer", "leave it out, or use --optimizer sgd");
-    give_way(settings, args_fixed_order(args) && strcmp(args->all_reduce, "hierarchical") == 0,
-             "all-reduce", "reduce-order", "hierarchical has an order of its own; leave one out");
-    give_way(settings, two_sizes, "global-batch-size", "batch-size",
-             "give the batch of each rank, or that of all together");
+    drop_overridden(settings, linear == images, "dataset", "model",
+                    "linear learns from random, cnn from digits or mnist");
+    drop_overridden(settings, !sgd, "momentum", "optimizer",
+                    "leave it out, or use --optimizer sgd");
+    drop_overridden(
+        settings, args_fixed_order(args) && strcmp(args->all_reduce, "hierarchical") == 0,
+        "all-reduce", "reduce-order", "hierarchical has an order of its own; leave one out");
+    drop_overridden(settings, two_sizes, "global-batch-size", "batch-size",
+                    "give the batch of each rank, or that of all together");
 
     args->resume_auto = args->resume != NULL && strcmp(args->resume, "auto") == 0;
     if (args->resume_auto)
         args->resume = NULL;
     if (args->resume != NULL && args->init_from != NULL) // a resumed run brings its own weights
-        give_way(settings, true, "init-from", "resume",
-                 "it has weights of its own; leave one of them out");
+        drop_overridden(settings, true, "init-from", "resume",
+                        "it has weights of its own; leave one of them out");
 
     if (source_of(settings, "dataset") == BY_DEFAULT)
         args->dataset = linear ? "random" : "digits";
@@ -103,11 +124,12 @@ static void settle(Args *args, Settings *settings)
 
 void args_defaults(Args *args, const char *model)
 {
+    Settings settings;
+    settings_init(&settings, ANY_STEP);
     *args = (Args){ 0 };
-    for (const Option *option = options; option < options + num_options; option++)
-        option_set(option, args, option->preset, option->name);
+    store_values(args, &settings);
     args->model = model;
-    settle(args, &(Settings){ 0 });
+    resolve_defaults(args, &settings);
 }
 
 static noreturn void refuse_untaught(const Option *option, Step step)
@@ -122,23 +144,24 @@ static noreturn void refuse_untaught(const Option *option, Step step)
 
 /* Reads the option at argv[0]: --name=value, or --name and the value behind it. Returns how many
  * arguments it took. */
-static int read_option(Settings *settings, Step step, const char *program, char **argv)
+static int read_option(Settings *settings, const char *program, char **argv)
 {
     const char *name = argv[0] + 2;
     const size_t length = strcspn(name, "=");
-    const Option *option = option_find(name, length);
-    if (option == NULL)
-        option_unknown("--", "--", name, length, step);
-    if (!option_taught(option, step))
-        refuse_untaught(option, step);
-    if (option == find("help"))
-        help_print(step, program);
+    Setting *setting = settings_find(settings, name, length);
+    if (setting == NULL || setting_is_absent(setting, settings->step))
+        setting_unknown(settings, settings->step, "--", "--", name, length);
+    const Option *option = setting->option;
+    if (!option_taught(option, settings->step))
+        refuse_untaught(option, settings->step);
+    if (strcmp(option->name, "help") == 0)
+        help_print(settings->step, program);
 
     const bool joined = name[length] == '=';
     const char *value = joined ? name + length + 1 : argv[1];
     if (value == NULL || (!joined && strncmp(value, "--", 2) == 0))
         usage_error("--%s needs a value: --%s %s", option->name, option->name, option->value);
-    settings->text[BY_COMMAND_LINE][option - options] = value;
+    setting->text[BY_COMMAND_LINE] = value;
     return joined ? 1 : 2;
 }
 
@@ -152,7 +175,7 @@ static noreturn void refuse_argument(const char *text)
                 text);
 }
 
-static void read_command_line(Settings *settings, Step step, int argc, char **argv)
+static void read_command_line(Settings *settings, int argc, char **argv)
 {
     static const char *const positional[] = { "epochs", "save-every" };
     size_t num_positional = 0;
@@ -160,16 +183,15 @@ static void read_command_line(Settings *settings, Step step, int argc, char **ar
     for (int i = 1; i < argc;) {
         if (all_positional || strncmp(argv[i], "--", 2) != 0) {
             if (strcmp(argv[i], "-h") == 0)
-                help_print(step, argv[0]);
+                help_print(settings->step, argv[0]);
             if (num_positional == 2 || !isdigit((unsigned char)argv[i][0]))
                 refuse_argument(argv[i]);
-            const Option *option = find(positional[num_positional++]);
-            settings->text[BY_COMMAND_LINE][option - options] = argv[i++];
+            find(settings, positional[num_positional++])->text[BY_COMMAND_LINE] = argv[i++];
         } else if (argv[i][2] == '\0') {
             all_positional = true;
             i++;
         } else {
-            i += read_option(settings, step, argv[0], argv + i);
+            i += read_option(settings, argv[0], argv + i);
         }
     }
 }
@@ -216,31 +238,20 @@ static void refuse_launcher(Step step)
 void args_parse(Args *args, Step step, int argc, char **argv)
 {
     static Settings settings; // static: Args keeps pointers to its strings
-    settings = (Settings){ 0 };
+    settings_init(&settings, step);
     streams_guard();
-    read_command_line(&settings, step, argc, argv);
-    settings.path = settings.text[BY_COMMAND_LINE][find("config") - options];
+    read_command_line(&settings, argc, argv);
+    settings.path = find(&settings, "config")->text[BY_COMMAND_LINE];
     if (settings.path == NULL)
         settings.path = find_config();
     if (settings.path != NULL)
         config_read(&settings);
 
-    args_defaults(args, "cnn");
-    for (const Option *option = options; option < options + num_options; option++)
-        option_set(option, args, option_preset(option, step), option->name);
-    for (SettingSource source = BY_FILE; source <= BY_COMMAND_LINE; source++)
-        for (const Option *option = options; option < options + num_options; option++) {
-            const char *text = settings.text[source][option - options];
-            if (text == NULL || !option_taught(option, step))
-                continue;
-            char place[PLACE_BYTES];
-            write_place(place, &settings, option, source);
-            option_set(option, args, text, place);
-            settings.source[option - options] = source;
-        }
+    *args = (Args){ 0 };
+    store_values(args, &settings);
     if (step < STEP_FAULT && args->resume != NULL && strcmp(args->resume, "auto") == 0)
         usage_error("--resume auto comes with step 05: name the file here");
-    settle(args, &settings);
+    resolve_defaults(args, &settings);
     pass_on_local_rank(args);
     refuse_launcher(step);
     host_tell_of_crowd(args->nproc);

@@ -88,25 +88,28 @@ static const char *scalar(const Reader *reader)
 static void read_pair(Reader *reader)
 {
     const char *name = scalar(reader);
-    const Option *option = option_find(name, strlen(name));
-    if (option == NULL)
-        option_unknown(reader->place, "", name, strlen(name), ANY_STEP);
-    if (option->kind == OPTION_ACTION)
-        usage_error("%s%s works on the command line only", reader->place, option->name);
-
-    int *line = &reader->settings->line[option - options];
-    if (*line > 0)
-        usage_error("%s%s is already set in line %d", reader->place, option->name, *line);
-    *line = (int)reader->event.start_mark.line + 1;
+    Settings *settings = reader->settings;
+    Setting *setting = settings_find(settings, name, strlen(name));
+    if (setting == NULL)
+        setting_unknown(settings, ANY_STEP, reader->place, "", name, strlen(name));
+    name = setting->option->name;
+    if (setting->option->kind == OPTION_ACTION)
+        usage_error("%s%s works on the command line only", reader->place, name);
+    if (setting->line > 0)
+        usage_error("%s%s is already set in line %d", reader->place, name, setting->line);
+    setting->line = (int)reader->event.start_mark.line + 1;
+    if (setting_is_absent(setting, settings->step) && log_speaks_for_node())
+        log_info("%s%s is ignored: this program was built without %s", reader->place, name,
+                 setting->group->absent);
 
     next(reader);
     const char *value = scalar(reader);
     const bool plain = reader->event.data.scalar.plain_implicit;
     if (plain && (value[0] == '\0' || strcmp(value, "~") == 0 || strcmp(value, "null") == 0))
-        usage_error("%s%s has no value", reader->place, option->name);
+        usage_error("%s%s has no value", reader->place, name);
     const char *copy = strdup(value);
     CHECK(copy != NULL, "out of memory");
-    reader->settings->text[BY_FILE][option - options] = copy;
+    setting->text[BY_FILE] = copy;
 }
 
 void config_read(Settings *settings)

@@ -1,11 +1,13 @@
 /* From "slow:1:20:50@1" to a Fault. */
 #include "common/base/fault_spec.h"
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/base/log.h"
+#include "common/base/options.h"
 
 #define SLOW_MILLISECONDS 100
 #define MAX_NUMBER 1000000000
@@ -67,3 +69,29 @@ void faults_check(const char *text, const char *place)
                 place, MAX_FAULTS, text);
     }
 }
+
+const OptionGroup fault_saving_options = {
+    .heading = HEADING_RESULTS,
+    .rows =
+        (const Option[]){
+            { "save-every-steps", "N", "0", STEP_FAULT, OPTION_INT,
+              offsetof(Args, save_every_steps), .help = "steps between snapshots; 0: none",
+              .high = INT_MAX },
+            { "keep", "N", "3", STEP_FAULT, OPTION_INT, offsetof(Args, keep),
+              .help = "how many of the newest snapshots to keep", .low = 1, .high = INT_MAX },
+            { 0 },
+        },
+};
+
+const OptionGroup fault_ranks_options = {
+    .heading = HEADING_RANKS,
+    .rows =
+        (const Option[]){
+            { "check-sync", "N", "0", STEP_FAULT, OPTION_INT, offsetof(Args, check_sync),
+              .help = "steps between comparisons of all replicas; 0: none", .high = INT_MAX },
+            { "inject", "SPEC", "none", STEP_FAULT, OPTION_OPTIONAL, offsetof(Args, inject),
+              .help = "kill|stop|exit|slow|corrupt-grad|bitflip:RANK:STEP,...",
+              .check = faults_check },
+            { 0 },
+        },
+};

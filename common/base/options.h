@@ -1,7 +1,18 @@
 /*
- * options.h - the table of all options, and what the user asked for.
+ * options.h - rows that say which options there are, and what the user asked for.
  *
- * Behind args.h, for the files that fill Args; nobody else needs it.
+ * Behind args.h, for what fills Args, and for rooms, steps, extras and tools with options of their
+ * own. An option of Args is a row in options.c and a field there. What is an extra's or a step's
+ * alone is a group of its own:
+ *
+ *   1. declare the group below, and put it where --help shall list it: option_groups in options.c;
+ *   2. define it beside the code that reads the values, with `fields` pointing at the struct that
+ *      holds them: `static WatchArgs values; const OptionGroup watch_options = { ... }`. What is
+ *      special about a value is a function in the row, `check`;
+ *   3. define it in base once more, in X_absent.c where that file is X.c, with names alone (and
+ *      first_step): a program without the code takes them for unknown options, and ignores them in
+ *      config.yaml. For a step's code, which is not in libcommon.a, the linker chooses between the
+ *      two: keep the group in a file of which the step's program needs something else, too.
  */
 #ifndef COMMON_BASE_OPTIONS_H
 #define COMMON_BASE_OPTIONS_H
@@ -22,56 +33,78 @@ typedef enum {
     OPTION_CHOICE, // string: one of those listed in `value`
     OPTION_STRING, // string, not empty
     OPTION_OPTIONAL, // string, or NULL for the word that is its default
-    OPTION_FAULTS, // OPTION_OPTIONAL, a list of faults (fault_spec.h)
     OPTION_FLAG, // bool: true if present, takes no value
-    OPTION_ACTION, // command line only, and not stored in Args
+    OPTION_ACTION, // command line only, and not stored
 } OptionKind;
 
 typedef struct {
     const char *name;
     const char *value; // what stands for the value in --help, or the choices
     const char *preset; // the default, as typed
-    const char *group; // heading in --help
     int first_step; // teaches it
     OptionKind kind;
-    size_t offset; // of its field in Args
+    size_t offset; // of its field in the struct that the group fills
     const char *help;
     double low, high; // bounds of a number, inclusive
     int last_step; // last step that has it; 0: all later ones do
     const char *fault_preset, *fault_help; // those of step 05; NULL: the same
+    void (*check)(const char *text, const char *place); // of a string: usage error if it is invalid
 } Option;
 
-extern const Option options[];
-extern const int num_options;
+typedef struct {
+    const char *heading; // in --help; consecutive groups may share one
+    const Option *rows; // the last has no name
+    void *fields; // what the rows fill; NULL: the Args of the program
+    const char
+        *absent; // the folder that has the options, which this program lacks; NULL: they work
+} OptionGroup;
 
-/* The option of this name, in which - and _ are the same; NULL if there is none. */
-const Option *option_find(const char *name, size_t length);
+#define HEADING_RESULTS "What is printed and saved"
+#define HEADING_RANKS "How the ranks work together"
 
-/* Ends the program because there is no such option, suggesting the closest one of the step. `place`
- * goes before the name, `dashes` before the guess. */
-noreturn void option_unknown(const char *place, const char *dashes, const char *name, size_t length,
-                             int step);
+extern const OptionGroup *const option_groups[]; // in the order of --help; NULL at the end
+extern const OptionGroup watch_options; // extras
+extern const OptionGroup fault_saving_options, fault_ranks_options; // step 05
 
 bool option_taught(const Option *option, int step);
 
-/* Its default in that step. */
-const char *option_preset(const Option *option, int step);
-
-/* Stores the value that text stands for in the option's field: `fields` is an Args, or the struct
- * of a tool whose own option it is. Usage error where it is not a valid value: `place` names the
- * option as the user wrote it. A string is not copied. */
+/* Stores the value that text stands for in the option's field: `fields` is an Args, or what else
+ * the option's group fills. Usage error where it is not a valid value: `place` names the option as
+ * the user wrote it. A string is not copied. */
 void option_set(const Option *option, void *fields, const char *text, const char *place);
 
 /* In increasing order of precedence. */
 typedef enum { BY_DEFAULT, BY_FILE, BY_COMMAND_LINE, NUM_SOURCES } SettingSource;
 
-/* What the user asked for, in the order of the table. */
+/* What the user asked for: one option. */
 typedef struct {
-    const char *text[NUM_SOURCES][MAX_OPTIONS]; // values as written; NULL: not there
-    SettingSource source[MAX_OPTIONS]; // the source whose value is used
+    const Option *option;
+    const OptionGroup *group; // its group
+    const char *text[NUM_SOURCES]; // values as written; NULL: not there
+    SettingSource source; // the source whose value is used
+    int line; // where in the configuration file, from 1
+} Setting;
+
+typedef struct {
+    int step; // the program's
     const char *path; // of the configuration file; NULL: there is none
-    int line[MAX_OPTIONS]; // where in it, from 1
+    int count;
+    Setting all[MAX_OPTIONS]; // in the order of the groups
 } Settings;
+
+/* All options there are, with the defaults of that step. */
+void settings_init(Settings *settings, int step);
+
+/* The option of this name, in which - and _ are the same; NULL if there is none. */
+Setting *settings_find(Settings *settings, const char *name, size_t length);
+
+/* Would that step have it if this program were complete? */
+bool setting_is_absent(const Setting *setting, int step);
+
+/* Ends the program because there is no such option, suggesting the closest one of the step. `place`
+ * goes before the name, `dashes` before the guess. */
+noreturn void setting_unknown(const Settings *settings, int step, const char *place,
+                              const char *dashes, const char *name, size_t length);
 
 /* Reads the file at settings->path. The strings it adds are never freed. */
 void config_read(Settings *settings);

@@ -11,6 +11,16 @@
 #include "common/base/spelling.h"
 #include "common/base/streams.h"
 
+/* The trainers' option of this name. */
+static const Option *shared_option(const char *name)
+{
+    for (const OptionGroup *const *group = option_groups; *group != NULL; group++)
+        for (const Option *option = (*group)->rows; option->name != NULL; option++)
+            if (strcmp(option->name, name) == 0)
+                return option;
+    die("%s is no option of the trainers", name);
+}
+
 static void print_row(const Option *option)
 {
     char name[64];
@@ -28,7 +38,7 @@ static noreturn void print_help(const Tool *tool)
         for (const Option *option = tool->own; option->name != NULL; option++)
             print_row(option);
         for (const char *const *name = tool->shared; *name != NULL; name++)
-            print_row(option_find(*name, strlen(*name)));
+            print_row(shared_option(*name));
     }
     streams_exit();
 }
@@ -42,7 +52,7 @@ static const Option *find(const Tool *tool, const char *name, size_t length, boo
             return option;
     *own = false;
     for (const char *const *shared = tool->shared; *shared != NULL; shared++) {
-        const Option *option = option_find(*shared, strlen(*shared));
+        const Option *option = shared_option(*shared);
         if (name_is(option->name, name, length))
             return option;
     }
