@@ -65,8 +65,7 @@ in = $(wildcard $(1:%=common/*/%) $(1:%=common/*/*/%) $(if $(filter 1,$(EXTRAS))
 PART_MPI  := $(call in,*_mpi.c)
 PART_CUDA := $(call in,*_cuda.c cuda_*.c)
 PART_NCCL := $(call in,*_nccl.c nccl_*.c)
-PART_PNG  := $(call in,*_png.c)
-PARTS     := MPI CUDA NCCL PNG
+PARTS     := MPI CUDA NCCL
 PRESENT   := $(foreach part,$(PARTS),$(if $(filter 1,$($(part))),$(PART_$(part))))
 MISSING   := $(filter-out $(PRESENT),$(foreach part,$(PARTS),$(PART_$(part))))
 FOUND     := $(filter-out $(MISSING),$(call in,*.c))
@@ -92,6 +91,9 @@ STEPS    := 01 02 03 04 05
 PROGRAMS := $(basename $(wildcard 0[1-5]_*/*.c) $(wildcard tools/*.c))
 PROGRAMS := $(filter-out $(if $(filter 0,$(HTTP)),tools/serve),$(PROGRAMS))
 DOCTOR   := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tools/doctor/*.c)) # parts of tools/ddp_doctor
+# Parts of the programs that use a trained model.
+MODEL    := $(filter-out $(if $(filter 1,$(PNG)),%_absent.c,%_png.c),$(wildcard tools/model/*.c))
+MODEL    := $(MODEL:%.c=$(BUILD)/%.o)
 
 all: $(PROGRAMS)
 
@@ -108,8 +110,9 @@ $(BUILD)/tools/serve.o: tools/serve.html # embedded by .incbin
 $(BUILD)/tools/export.o: tools/load_in_pytorch.py # so is this
 
 tools/ddp_doctor: $(DOCTOR)
+tools/evaluate tools/export tools/predict tools/serve: $(BUILD)/tools/libmodel.a
 $(PROGRAMS): %: $(BUILD)/%.o $(BUILD)/libcommon.a
-	$(call say,link) $(LINK) $(LDFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(LDLIBS)
+	$(call say,link) $(LINK) $(LDFLAGS) -o $@ $(filter %.o,$^) $(filter-out %/libcommon.a,$(filter %.a,$^)) $(filter %/libcommon.a,$^) $(LDLIBS)
 
 # make TRY=FOLDER/NAME FOLDER/NAME: a program from outside the tree (tools/break.sh, tools/lab.sh). What
 # gcc 14 refuses, an older one shall, too.
@@ -117,8 +120,10 @@ $(TRY): %: %.c $(BUILD)/libcommon.a
 	$(call say,link) $(LINK) $(CPPFLAGS) $(CFLAGS) -Werror=implicit-function-declaration $(LDFLAGS) \
 	    -o $@ $^ $(LDLIBS)
 
-$(BUILD)/libcommon.a: $(OBJECTS) $(BUILD)/parts
-	$(call say,ar) $(RM) $@ && $(AR) rcs $@ $(OBJECTS)
+$(BUILD)/libcommon.a: $(OBJECTS)
+$(BUILD)/tools/libmodel.a: $(MODEL)
+%.a: $(BUILD)/parts
+	$(call say,ar) $(RM) $@ && $(AR) rcs $@ $(filter %.o,$^)
 
 # Changes when a part is switched on or off: then everything is put together anew. A line for each
 # choice, as make reads it; the last, with all flags, is there for a change of this file.
@@ -181,7 +186,7 @@ clean:
 	$(RM) -r $(BUILD) $(PROGRAMS)
 
 include tests/rules.mk bench/rules.mk
--include $(OBJECTS:.o=.d) $(PROGRAMS:%=$(BUILD)/%.d) $(DOCTOR:.o=.d)
+-include $(OBJECTS:.o=.d) $(PROGRAMS:%=$(BUILD)/%.d) $(DOCTOR:.o=.d) $(MODEL:.o=.d)
 
 FORCE:
 .PHONY: all help doctor check-lab plot lanes docs format clean FORCE $(STEPS)

@@ -20,7 +20,7 @@ export CHECK  ?= $(or $(firstword $(filter check-%,$(MAKECMDGOALS))),test)
 $(TORCH_PEERS): %: %.o $(BUILD)/libcommon.a
 	$(call say,link) $(LINK) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
-$(filter-out %/test_fuzz,$(TEST_PROGRAMS)) $(MPI_RANKS): %: %.o $(TEST_HELPERS) $(BUILD)/libcommon.a
+$(filter-out %/test_fuzz,$(TEST_PROGRAMS)) $(MPI_RANKS): %: %.o $(TEST_HELPERS) $(BUILD)/tools/libmodel.a $(BUILD)/libcommon.a
 	$(call say,link) $(LINK) $(LDFLAGS) -o $@ $^ $(LDLIBS) $(LIBPNG) -lcmocka
 
 # The programs that train, with a malloc that counts.

@@ -62,7 +62,7 @@ room() {
 
 @test "steps and tools include nothing but common, and a tool its parts" {
     sources | grep -E '^./(0[1-5]_|tools/)' | xargs grep -n '^#include "' >"$BATS_TEST_TMPDIR/includes"
-    ! grep -vE '"common/|^./tools/.*"tools/doctor/' "$BATS_TEST_TMPDIR/includes"
+    ! grep -vE '"common/|^./tools/.*"tools/(doctor|model)/' "$BATS_TEST_TMPDIR/includes"
 }
 
 @test "CUDA, NCCL and MPI stay inside the files that need them" {

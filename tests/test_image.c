@@ -7,7 +7,7 @@
 #include <math.h>
 
 #include "common/data/idx.h"
-#include "common/data/mnist_form.h"
+#include "tools/model/mnist_form.h"
 
 #define READ(image, text) \
     image_read(image, (const uint8_t *)(text), sizeof(text) - 1, error, sizeof error)

@@ -14,10 +14,10 @@
 #include "common/base/log.h"
 #include "common/base/memory.h"
 #include "common/base/streams.h"
-#include "common/base/tool.h"
 #include "common/comm/dist_env.h"
 #include "common/comm/process_group.h"
-#include "common/io/classifier.h"
+#include "tools/model/classifier.h"
+#include "tools/model/tool.h"
 
 typedef struct {
     const char *dataset, *split;

@@ -18,9 +18,9 @@
 
 #include "common/base/log.h"
 #include "common/base/memory.h"
-#include "common/base/tool.h"
-#include "common/io/model_file.h"
 #include "common/save/checkpoint_format.h"
+#include "tools/model/model_file.h"
+#include "tools/model/tool.h"
 
 typedef struct {
     bool force;

@@ -16,8 +16,8 @@
 #include "common/base/log.h"
 #include "common/base/memory.h"
 #include "common/base/streams.h"
-#include "common/base/tool.h"
-#include "common/io/classifier.h"
+#include "tools/model/classifier.h"
+#include "tools/model/tool.h"
 
 enum { MAX_FILE_BYTES = 32 << 20, BAR = 20, FIRST_BAR = 2 };
 

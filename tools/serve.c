@@ -19,9 +19,9 @@
 
 #include "common/base/log.h"
 #include "common/base/memory.h"
-#include "common/base/tool.h"
-#include "common/io/classifier.h"
-#include "common/io/picture_request.h"
+#include "tools/model/classifier.h"
+#include "tools/model/picture_request.h"
+#include "tools/model/tool.h"
 
 enum { MAX_BODY_BYTES = 64 << 10, MAX_HEADER_BYTES = 16 << 10, MAX_CLIENTS = 64 };
 enum { CONTENT_TOO_LARGE = 413, LOOK_MS = 250 };

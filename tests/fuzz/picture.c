@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/io/picture_request.h"
 #include "tests/fuzz/targets.h"
+#include "tools/model/picture_request.h"
 
 void fuzz_picture(Input input)
 {

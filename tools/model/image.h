@@ -3,8 +3,8 @@
  *
  * Sources: the manual page pgm(5) of Netpbm; PNG is read by libpng.
  */
-#ifndef COMMON_DATA_IMAGE_H
-#define COMMON_DATA_IMAGE_H
+#ifndef TOOLS_MODEL_IMAGE_H
+#define TOOLS_MODEL_IMAGE_H
 
 #include <stdbool.h>
 #include <stddef.h>

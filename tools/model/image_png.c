@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "common/base/memory.h"
-#include "common/data/image.h"
+#include "tools/model/image.h"
 
 bool image_read_png(Image *image, const uint8_t *bytes, size_t size, char *error,
                     size_t error_bytes)

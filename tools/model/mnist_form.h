@@ -1,8 +1,8 @@
 /* mnist_form.h - converts a picture of a digit to the form of MNIST's images. */
-#ifndef COMMON_DATA_MNIST_FORM_H
-#define COMMON_DATA_MNIST_FORM_H
+#ifndef TOOLS_MODEL_MNIST_FORM_H
+#define TOOLS_MODEL_MNIST_FORM_H
 
-#include "common/data/image.h"
+#include "tools/model/image.h"
 
 enum { MNIST_SIDE = 28, MNIST_PIXELS = MNIST_SIDE * MNIST_SIDE };
 

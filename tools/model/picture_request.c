@@ -1,5 +1,5 @@
 /* What comes over the network is read here, away from HTTP, so that it can be tested without it. */
-#include "common/io/picture_request.h"
+#include "tools/model/picture_request.h"
 
 #include <jansson.h>
 #include <math.h>

@@ -3,7 +3,7 @@
  * new pixel being the mean of the area that it covers; shift it by whole pixels, so that the centre
  * of mass is in the middle.
  */
-#include "common/data/mnist_form.h"
+#include "tools/model/mnist_form.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -2,8 +2,8 @@
  * model_file.h - a file with a trained model and its description: enough to use the model without
  * the run that made it.
  */
-#ifndef COMMON_IO_MODEL_FILE_H
-#define COMMON_IO_MODEL_FILE_H
+#ifndef TOOLS_MODEL_MODEL_FILE_H
+#define TOOLS_MODEL_MODEL_FILE_H
 
 #include <limits.h>
 

@@ -4,8 +4,8 @@
  * Options shared with the trainers (--device, --data-dir) are rows of their table; a tool's own are
  * in a table of the same kind.
  */
-#ifndef COMMON_BASE_TOOL_H
-#define COMMON_BASE_TOOL_H
+#ifndef TOOLS_MODEL_TOOL_H
+#define TOOLS_MODEL_TOOL_H
 
 #include "common/base/options.h"
 

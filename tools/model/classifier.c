@@ -1,5 +1,5 @@
 /* Inference is the forward pass of training, of a batch of one, with dropout off. */
-#include "common/io/classifier.h"
+#include "tools/model/classifier.h"
 
 #include <math.h>
 #include <string.h>

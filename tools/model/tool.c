@@ -2,7 +2,7 @@
  * Reads a tool's command line. Its options have the trainers' kinds, limits and messages, but no
  * configuration file: tools are run by hand.
  */
-#include "common/base/tool.h"
+#include "tools/model/tool.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -2,7 +2,7 @@
  * A file describes its model in its metadata, which is text from outside: every value is checked
  * before it is used or printed.
  */
-#include "common/io/model_file.h"
+#include "tools/model/model_file.h"
 
 #include <ctype.h>
 #include <math.h>

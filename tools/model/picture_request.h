@@ -1,9 +1,9 @@
 /* picture_request.h - the body of a request about one picture, and the answer, as JSON. */
-#ifndef COMMON_IO_PICTURE_REQUEST_H
-#define COMMON_IO_PICTURE_REQUEST_H
+#ifndef TOOLS_MODEL_PICTURE_REQUEST_H
+#define TOOLS_MODEL_PICTURE_REQUEST_H
 
-#include "common/data/mnist_form.h"
-#include "common/io/model_file.h"
+#include "tools/model/mnist_form.h"
+#include "tools/model/model_file.h"
 
 /* Reads a picture from a request into MNIST's form: {"pixels": [784 numbers from 0 to 255]}
  * (application/json), PGM (image/x-portable-graymap) or PNG (image/png). type is the Content-Type,

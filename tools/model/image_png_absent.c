@@ -1,7 +1,7 @@
 /* Stands in for image_png.c where libpng is missing. */
 #include <stdio.h>
 
-#include "common/data/image.h"
+#include "tools/model/image.h"
 
 bool image_read_png(Image *image, const uint8_t *bytes, size_t size, char *error,
                     size_t error_bytes)

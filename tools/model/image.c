@@ -3,7 +3,7 @@
  * byte per pixel (two if the largest value is above 255); "P2" has decimal numbers instead. Between
  * the numbers of the header may be comments, from # to the end of the line.
  */
-#include "common/data/image.h"
+#include "tools/model/image.h"
 
 #include <ctype.h>
 #include <stdio.h>

@@ -1,9 +1,9 @@
 /* classifier.h - inference: which class is this image? */
-#ifndef COMMON_IO_CLASSIFIER_H
-#define COMMON_IO_CLASSIFIER_H
+#ifndef TOOLS_MODEL_CLASSIFIER_H
+#define TOOLS_MODEL_CLASSIFIER_H
 
-#include "common/data/mnist_form.h"
-#include "common/io/model_file.h"
+#include "tools/model/mnist_form.h"
+#include "tools/model/model_file.h"
 
 /* It must not be moved: its parts point to each other. Threads need one each. */
 typedef struct {
