@@ -19,8 +19,7 @@
 #include "common/base/log.h"
 #include "common/base/memory.h"
 #include "common/base/rng.h"
-#include "common/comm/tcp/tcp_mesh.h"
-#include "common/comm/tcp/tcp_pipe.h"
+#include "extras/shared_memory/pipe.h"
 #include "tests/collective_cases.h"
 #include "tests/ranks.h"
 

@@ -22,6 +22,13 @@ typedef enum {
     RECV,
 } CollectiveKind;
 
+/* What this rank has sent, in bytes of payload (tcp only). */
+typedef struct Traffic {
+    const int *node_of; // by rank
+    uint64_t between_nodes, inside_nodes;
+    int64_t num_calls;
+} Traffic;
+
 /* A collective call, as made by this rank. */
 typedef struct {
     const ProcessGroup *pg;
@@ -34,7 +41,7 @@ typedef struct {
     int root; // in pg; or the peer of send and recv
     const void *in; // equal to out where the call works in place
     void *out;
-    struct Traffic *traffic; // counts what this rank sends; NULL: not counted
+    Traffic *traffic; // counts what this rank sends; NULL: not counted
 } Collective;
 
 typedef struct Backend {

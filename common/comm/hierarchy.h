@@ -8,14 +8,7 @@
 #ifndef COMMON_COMM_HIERARCHY_H
 #define COMMON_COMM_HIERARCHY_H
 
-#include "common/comm/process_group.h"
-
-/* What this rank has sent, in bytes of payload (tcp only). */
-typedef struct Traffic {
-    const int *node_of; // by rank
-    uint64_t between_nodes, inside_nodes;
-    int64_t num_calls;
-} Traffic;
+#include "common/comm/backend.h"
 
 typedef struct Nodes {
     int *node_of; // by rank, counted from 0 in the order of their first ranks

@@ -9,9 +9,7 @@
 #include <string.h>
 
 #include "common/base/memory.h"
-#include "common/comm/tcp/tcp_collectives.h"
-#include "common/comm/tcp/tcp_pipe.h"
-#include "common/comm/tcp/tcp_watch.h"
+#include "extras/shared_memory/pipe.h"
 #include "tests/fuzz/targets.h"
 
 enum { NUM_RANKS = 3, FEW = 3, MANY = 30 };
@@ -50,7 +48,6 @@ static Mesh *make_mesh(const ProcessGroup *pg, bool shares, Input *input)
     static Pipe pipe[NUM_RANKS];
     const int rank = pg->rank;
     Mesh *mesh = mem_calloc(1, sizeof *mesh);
-    mesh->pg = pg;
     mesh->rank = rank;
     mesh->world_size = NUM_RANKS;
     mesh->timeout = 1;
@@ -61,7 +58,7 @@ static Mesh *make_mesh(const ProcessGroup *pg, bool shares, Input *input)
         if (i != rank) {
             mesh->peer[i].notices = world_connect(input_part(input));
             mesh->peer[i].data = world_connect(input_part(input));
-            if (shares)
+            if (shares && tcp_pipes.open != NULL)
                 share_memory(&mesh->peer[i], &pipe[i], &memory[i], input_part(input));
         }
         mesh->watched[i] = (struct pollfd){ .fd = mesh->peer[i].notices, .events = POLLIN };

@@ -6,7 +6,7 @@
  * waits for a call drives: so a blocking call needs no other thread and no wake-up. While nobody
  * waits, the progress thread drives: that is how communication overlaps the backward pass. The
  * files below it, from the bottom up: tcp_mesh.c connects the ranks, tcp_watch.c waits and names
- * who is to blame, tcp_exchange.c moves messages, tcp_ring.c and its neighbours are the algorithms.
+ * who is to blame, tcp_exchange.c moves messages, tcp_ring.c and tcp_trees.c are the algorithms.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -17,9 +17,7 @@
 #include "common/base/thread.h"
 #include "common/comm/backend.h"
 #include "common/comm/observer.h"
-#include "common/comm/tcp/tcp_collectives.h"
 #include "common/comm/tcp/tcp_exchange.h"
-#include "common/comm/tcp/tcp_watch.h"
 
 #define SHORT_BYTES ((size_t)32 * 1024) // up to here latency dominates
 #define MAX_QUEUED 256

@@ -14,14 +14,12 @@
 
 #include "common/base/log.h"
 #include "common/comm/reduce_ops.h"
-#include "common/comm/tcp/tcp_pipe.h"
-#include "common/comm/tcp/tcp_watch.h"
 
 #define HEADER_MAGIC UINT64_C(0x6464702e74637032)
 
 typedef struct {
     uint64_t magic;
-    Call call;
+    CollectiveId call;
     uint64_t bytes; // of payload
 } Header;
 
@@ -83,7 +81,7 @@ static bool send_part(Mesh *mesh, Message *message)
     const Peer *peer = &mesh->peer[message->peer];
     return made_progress(mesh, message,
                          peer->pipe != NULL
-                             ? pipe_send(peer->pipe, part)
+                             ? tcp_pipes.send(peer->pipe, part)
                              : sendmsg(peer->data, &next, MSG_DONTWAIT | MSG_NOSIGNAL));
 }
 
@@ -120,10 +118,10 @@ static void take(const Mesh *mesh, const Message *message, const char *arrived, 
         return;
     }
     // Complete elements only. The first may have arrived in part before, ahead of the others.
-    const DType type = (DType)mesh->call.type;
+    const DType type = mesh->collective->type;
     const size_t size = dtype_size(type), first = start / size, last = end / size;
     reduce_elements(message->payload + first * size, arrived - start % size, addend + first * size,
-                    last - first, type, (ReduceOp)mesh->call.op);
+                    last - first, type, mesh->collective->op);
 }
 
 static bool receive_part(Mesh *mesh, Message *message, const char *addend)
@@ -133,7 +131,7 @@ static bool receive_part(Mesh *mesh, Message *message, const char *addend)
     const size_t header_bytes = sizeof message->header, before = message->done;
     const Peer *peer = &mesh->peer[message->peer];
     if (!made_progress(mesh, message,
-                       peer->pipe != NULL ? pipe_receive(peer->pipe, part)
+                       peer->pipe != NULL ? tcp_pipes.receive(peer->pipe, part)
                                           : recvmsg(peer->data, &next, MSG_DONTWAIT)))
         return false;
     if (message->done < header_bytes)
@@ -143,18 +141,18 @@ static bool receive_part(Mesh *mesh, Message *message, const char *addend)
     take(mesh, message, part[1].iov_base, before < header_bytes ? 0 : before - header_bytes,
          addend);
     if (peer->pipe != NULL)
-        pipe_release(peer->pipe);
+        tcp_pipes.release(peer->pipe);
     return true;
 }
 
 static int peer_of(const Mesh *mesh, int rank)
 {
-    return rank == NOBODY ? NOBODY : process_group_global_rank(mesh->pg, rank);
+    return rank == NOBODY ? NOBODY : process_group_global_rank(mesh->collective->pg, rank);
 }
 
 static void count_sent(const Mesh *mesh, int peer, uint64_t bytes)
 {
-    Traffic *traffic = mesh->traffic;
+    Traffic *traffic = mesh->collective->traffic;
     if (traffic == NULL)
         return;
     const bool same_node = traffic->node_of[peer] == traffic->node_of[mesh->rank];

@@ -1,4 +1,4 @@
-/* tcp_exchange.h - the step that all algorithms of the tcp backend consist of. */
+/* tcp_exchange.h - how the tcp backend moves data: one exchange, and the algorithms made of it. */
 #ifndef COMMON_COMM_TCP_TCP_EXCHANGE_H
 #define COMMON_COMM_TCP_TCP_EXCHANGE_H
 
@@ -22,5 +22,22 @@ void exchange(Mesh *mesh, const Exchange *x);
 /* One direction alone. */
 void message_send(Mesh *mesh, int to, const void *out, size_t bytes);
 void message_receive(Mesh *mesh, int from, void *in, size_t bytes);
+
+/* tcp_ring.c: every rank sends to the next and receives from the one before. Collective, as all
+ * below. */
+void ring_all_reduce(Mesh *mesh, const Collective *collective);
+void ring_reduce_scatter(Mesh *mesh, const Collective *collective);
+void ring_all_gather(Mesh *mesh, const Collective *collective);
+
+/* tcp_trees.c. Doubling takes few steps, for short messages; halving sums by the same tree for any
+ * count and type, for 2, 4, 8, ... ranks; the tree is for short messages, the chain for long ones;
+ * in the direct ones the root and each other rank take turns. */
+void doubling_all_reduce(Mesh *mesh, const Collective *collective);
+void halving_all_reduce(Mesh *mesh, const Collective *collective);
+void tree_broadcast(Mesh *mesh, const Collective *collective);
+void chain_broadcast(Mesh *mesh, const Collective *collective);
+void direct_reduce(Mesh *mesh, const Collective *collective);
+void direct_gather(Mesh *mesh, const Collective *collective);
+void direct_scatter(Mesh *mesh, const Collective *collective);
 
 #endif

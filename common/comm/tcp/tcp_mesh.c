@@ -18,12 +18,14 @@
 
 #include "common/base/host.h"
 #include "common/base/log.h"
+#include "common/base/log_topics.h"
 #include "common/base/memory.h"
 #include "common/comm/store/net.h"
-#include "common/comm/tcp/tcp_lobby.h"
-#include "common/comm/tcp/tcp_shared.h"
-#include "common/comm/tcp/tcp_watch.h"
 
+#define VERSION_BYTES 8
+#define MAX_PENDING 64 // connections that have not sent their hello yet
+#define HELLO_SECONDS 1.0
+#define MAX_WARNINGS 8
 #define NUM_CHANNELS 2
 #define OTHER_NETWORK "to use another network, set GLOO_SOCKET_IFNAME=eth0 or the like"
 #define HOST_BYTES 256
@@ -31,16 +33,17 @@
 
 /* The first bytes on a connection, in both directions. */
 typedef struct {
-    unsigned char token[24]; // VERSION, then the random number
+    unsigned char token[24]; // version(), then the random number
     int32_t rank;
     int32_t channel; // 0: data, 1: notices
 } Hello;
 
-/* Of what ranks say to each other. It comes with the token, so that a rank of another build is told
- * at once, and not turned away until the timeout. */
-static const char VERSION[8] = "ddp.tcp2";
-
-_Static_assert(sizeof(Hello) == LOBBY_HELLO_BYTES, "the lobby waits for one of these");
+/* Of what ranks say to each other: with pipes they begin with offers. It comes with the token, so
+ * that a rank of another build is told at once, and not turned away until the timeout. */
+static const char *version(void)
+{
+    return tcp_pipes.open != NULL ? "ddp.tcp2" : "ddp.tcp1";
+}
 
 /* False: not a rank of this group. */
 static bool hello_is_ours(const Hello *theirs, const Hello *own)
@@ -58,12 +61,12 @@ static void token_agree(const ProcessGroup *pg, unsigned char *token, size_t byt
     char key[STORE_KEY_BYTES];
     process_group_key(pg, "tcp token", 0, key);
     if (pg->rank == 0) {
-        memcpy(token, VERSION, sizeof VERSION);
-        SYS_CHECK(getrandom(token + sizeof VERSION, bytes - sizeof VERSION, 0));
+        memcpy(token, version(), VERSION_BYTES);
+        SYS_CHECK(getrandom(token + VERSION_BYTES, bytes - VERSION_BYTES, 0));
         store_set(pg->store, key, token, bytes);
     } else {
         CHECK(store_get(pg->store, key, token, bytes) == bytes &&
-                  memcmp(token, VERSION, sizeof VERSION) == 0,
+                  memcmp(token, version(), VERSION_BYTES) == 0,
               "rank 0 runs another version of this program: build the same one on every node");
     }
 }
@@ -141,6 +144,114 @@ static void connect_to(Mesh *mesh, const ProcessGroup *pg, int peer, Hello own)
     }
 }
 
+/* ---- connections that have not identified themselves yet, all read at once ---- */
+
+/* If callers were read one after the other, a stranger that connects and sends nothing would delay
+ * the ranks after it, and a thousand of them would keep ranks out for good. So every caller gets a
+ * place, and the first with a complete hello is served first. */
+typedef struct {
+    int fd;
+    double since; // on the clock of seconds_now()
+    size_t bytes; // of the hello received so far
+    Hello hello;
+} Caller;
+
+typedef struct {
+    int listen_fd;
+    int num_callers;
+    Caller caller[MAX_PENDING]; // oldest first
+    int num_turned_away;
+} Pending;
+
+/* Closes the connection of a stranger, and logs it (the first few). */
+static void turn_away(Pending *pending, int fd)
+{
+    close(fd);
+    if (++pending->num_turned_away <= MAX_WARNINGS)
+        log_warning("turned away a connection that is not of this group%s",
+                    pending->num_turned_away == MAX_WARNINGS ? " (and says no more of such)" : "");
+}
+
+static Caller leave(Pending *pending, int place)
+{
+    const Caller caller = pending->caller[place];
+    pending->num_callers--;
+    memmove(&pending->caller[place], &pending->caller[place + 1],
+            (size_t)(pending->num_callers - place) * sizeof caller);
+    return caller;
+}
+
+/* Accepts one more caller, if there is one. False: cannot, and dropping others would not help. */
+static bool enter(Pending *pending)
+{
+    const int fd = net_accept(pending->listen_fd, 0);
+    if (fd < 0 && errno == ETIMEDOUT)
+        return true;
+    if (fd < 0 && pending->num_callers == 0)
+        return false;
+    if (fd < 0 || pending->num_callers == MAX_PENDING) // out of descriptors or places
+        turn_away(pending, leave(pending, 0).fd);
+    if (fd >= 0)
+        pending->caller[pending->num_callers++] = (Caller){ .fd = fd, .since = seconds_now() };
+    return true;
+}
+
+/* Reads what has arrived of a hello. False: drop the caller. */
+static bool listen_to(Caller *caller)
+{
+    const ssize_t n = recv(caller->fd, (char *)&caller->hello + caller->bytes,
+                           sizeof(Hello) - caller->bytes, MSG_DONTWAIT);
+    if (n > 0)
+        caller->bytes += (size_t)n;
+    const bool is_silent = n < 0 && (errno == EAGAIN || errno == EINTR);
+    return n > 0 || (is_silent && seconds_now() < caller->since + HELLO_SECONDS);
+}
+
+/* Sleeps until a connection or bytes arrive, a caller's time is up, or the deadline. */
+static void wait_for_callers(const Pending *pending, double deadline)
+{
+    struct pollfd pollfds[MAX_PENDING + 1] = { { .fd = pending->listen_fd, .events = POLLIN } };
+    for (int i = 0; i < pending->num_callers; i++)
+        pollfds[i + 1] = (struct pollfd){ .fd = pending->caller[i].fd, .events = POLLIN };
+    if (pending->num_callers > 0)
+        deadline = fmin(deadline, pending->caller[0].since + HELLO_SECONDS);
+    const double left = fmax(deadline - seconds_now(), 0);
+    poll(pollfds, (nfds_t)pending->num_callers + 1, (int)ceil(1e3 * fmin(left, 1e3)));
+}
+
+/* Waits for the next caller with a complete hello. Returns its descriptor; -1 and errno after the
+ * deadline. A connection without a complete hello after a second is closed; if all places are
+ * taken, the oldest is: a rank sends its hello at once, so a crowd does not keep it out. */
+static int pending_next(Pending *pending, Hello *hello, double deadline)
+{
+    for (;;) {
+        for (int i = pending->num_callers - 1; i >= 0; i--) {
+            const bool stays = listen_to(&pending->caller[i]);
+            if (pending->caller[i].bytes == sizeof(Hello)) {
+                *hello = pending->caller[i].hello;
+                return leave(pending, i).fd;
+            }
+            if (!stays)
+                turn_away(pending, leave(pending, i).fd);
+        }
+        if (seconds_now() >= deadline) {
+            errno = ETIMEDOUT;
+            return -1;
+        }
+        wait_for_callers(pending, deadline);
+        if (!enter(pending))
+            return -1;
+    }
+}
+
+static void pending_close(Pending *pending)
+{
+    while (pending->num_callers > 0)
+        close(leave(pending, pending->num_callers - 1).fd);
+}
+
+/* ---- the mesh ---- */
+
 static int first_absent(const Mesh *mesh)
 {
     int peer = mesh->rank + 1;
@@ -153,17 +264,17 @@ static int first_absent(const Mesh *mesh)
 /* Accepts the higher ranks, in any order, and nobody else. */
 static void accept_others(Mesh *mesh, int listen_fd, const char *own_address, const Hello *own)
 {
-    Lobby lobby = { .listen_fd = listen_fd };
+    Pending pending = { .listen_fd = listen_fd };
     for (int missing = NUM_CHANNELS * (mesh->world_size - 1 - mesh->rank); missing > 0;) {
         Hello theirs;
-        const int fd = lobby_next(&lobby, (unsigned char *)&theirs, mesh->deadline);
+        const int fd = pending_next(&pending, &theirs, mesh->deadline);
         CHECK(fd >= 0, "rank %d did not connect to %s within %g s: %s; " OTHER_NETWORK,
               first_absent(mesh), own_address, mesh->timeout, strerror(errno));
         const bool welcome = hello_is_ours(&theirs, own) && theirs.rank > mesh->rank &&
                              theirs.rank < mesh->world_size && theirs.channel >= 0 &&
                              theirs.channel < NUM_CHANNELS;
         if (!welcome || net_send(fd, own, sizeof *own, mesh->deadline) < 0) {
-            lobby_turn_away(&lobby, fd);
+            turn_away(&pending, fd);
             continue;
         }
         int *slot = channel_of(mesh, theirs.rank, theirs.channel);
@@ -173,7 +284,7 @@ static void accept_others(Mesh *mesh, int listen_fd, const char *own_address, co
             missing--;
         *slot = fd;
     }
-    lobby_close(&lobby);
+    pending_close(&pending);
 }
 
 void mesh_init(Mesh *mesh, const ProcessGroup *pg)
@@ -201,18 +312,31 @@ void mesh_init(Mesh *mesh, const ProcessGroup *pg)
             connect_to(mesh, pg, peer, own);
         accept_others(mesh, listen_fd, address, &own);
         close(listen_fd);
-        shared_init(mesh);
+        if (tcp_pipes.open != NULL)
+            tcp_pipes.open(mesh);
     }
 
     const int local_ranks = host_env_count("LOCAL_WORLD_SIZE");
     mesh->has_core = (local_ranks > 0 ? local_ranks : n) <= host_num_cores();
     for (int peer = 0; peer < n; peer++) {
         mesh->watched[peer] = (struct pollfd){ .fd = mesh->peer[peer].notices, .events = POLLIN };
+        if (peer == mesh->rank)
+            continue;
         const int whole = sizeof(Notice); // poll must not wake us for part of a notice
-        if (peer != mesh->rank)
-            SYS_CHECK(setsockopt(mesh->peer[peer].notices, SOL_SOCKET, SO_RCVLOWAT, &whole,
-                                 sizeof whole));
+        SYS_CHECK(setsockopt(mesh->peer[peer].notices, SOL_SOCKET, SO_RCVLOWAT, &whole,
+                             sizeof whole));
+        log_detail(LOG_DISTRIBUTED, "data for rank %d goes through %s", peer,
+                   mesh->peer[peer].pipe != NULL ? "shared memory" : "its connection");
     }
+}
+
+void notice_send(Mesh *mesh, int peer, const Notice *notice)
+{
+    Peer *to = &mesh->peer[peer];
+    if (to->notices < 0 || to->notices_blocked)
+        return;
+    const ssize_t sent = send(to->notices, notice, sizeof *notice, MSG_DONTWAIT | MSG_NOSIGNAL);
+    to->notices_blocked = sent > 0 && sent < (ssize_t)sizeof *notice;
 }
 
 void mesh_free(Mesh *mesh)
@@ -233,8 +357,9 @@ void mesh_free(Mesh *mesh)
                 ;
             close(mesh->peer[peer].notices);
             close(mesh->peer[peer].data);
+            if (mesh->peer[peer].pipe != NULL)
+                tcp_pipes.close(mesh->peer[peer].pipe);
         }
-    shared_free(mesh);
     free(mesh->watched);
     free(mesh->peer);
     free(mesh->scratch);

@@ -1,12 +1,16 @@
-/* tcp_mesh.h - the tcp backend's connections: two from every rank to every other. */
+/*
+ * tcp_mesh.h - the tcp backend's connections, two from every rank to every other: how they are
+ * formed (tcp_mesh.c), and how a rank waits for them without hanging (tcp_watch.c).
+ */
 #ifndef COMMON_COMM_TCP_TCP_MESH_H
 #define COMMON_COMM_TCP_TCP_MESH_H
 
 #include <poll.h>
 #include <stdatomic.h>
+#include <stdnoreturn.h>
+#include <sys/uio.h>
 
 #include "common/comm/backend.h"
-#include "common/comm/hierarchy.h"
 
 #define NOBODY (-1) // in place of a rank
 #define NUM_RECENT_CALLS 64
@@ -17,7 +21,7 @@ typedef struct {
     uint64_t sequence, count;
     int32_t kind, type, op, root;
     char group[GROUP_NAME_BYTES]; // its name, zero-padded
-} Call;
+} CollectiveId;
 
 /* What ranks send each other besides data. */
 typedef enum { NOTICE_WAITING, NOTICE_ABORT, NOTICE_GOODBYE } NoticeKind;
@@ -25,7 +29,7 @@ typedef enum { NOTICE_WAITING, NOTICE_ABORT, NOTICE_GOODBYE } NoticeKind;
 typedef struct {
     int32_t kind;
     int32_t waits_for; // the rank whose message is missing, or NOBODY ...
-    Call call; // ... and in which call
+    CollectiveId call; // ... and in which call
     char text[512]; // of NOTICE_ABORT: why the group ends
 } Notice;
 
@@ -33,30 +37,29 @@ typedef struct {
  * may arrive in the middle of a message. */
 typedef struct {
     int data, notices; // descriptors; -1 for ourselves
-    struct Pipe *pipe; // carries the data, the connection only wake-ups; NULL: another machine
+    struct Pipe *pipe; // carries the data, `data` only wake-ups; NULL: there is none
     Notice last; // the last NOTICE_WAITING ...
     double heard_at; // ... and when it came
-    bool deaf; // it does not read notices: half of one is stuck
+    bool notices_blocked; // it does not read them: half of one is stuck
 } Peer;
 
 typedef struct {
     int rank, world_size;
     double timeout;
+    bool has_core; // this machine has a core for each of its ranks
     Peer *peer; // by rank
     struct pollfd *watched; // every peer's notices, then data to send, data to receive
 
-    const ProcessGroup *pg; // group or subgroup of the call in progress
-    Traffic *traffic; // counts what is sent for that call; or NULL
-    Call call; // in progress
-    uint64_t op_id; // of that call, for observers
-    Call recent[NUM_RECENT_CALLS]; // the latest, send and recv excluded
+    const Collective *collective; // in progress; NULL: the mesh is still being formed
+    CollectiveId call; // the same, as it is on the wire
+    double deadline; // of the call, or of forming the mesh
+    CollectiveId recent[NUM_RECENT_CALLS]; // the latest calls, send and recv excluded
     uint64_t num_calls; // of those, so far
-    double deadline; // of the call
-    bool has_core; // this machine has a core for each of its ranks
+
     atomic_int waiting; // threads that wait for a call
     double idle_since; // nothing was sent or received since; 0: just now
-    double look_at; // when to read notices next, even without waiting
-    double tell_at, tell_interval; // when to send the next NOTICE_WAITING
+    double next_poll_time; // when to read notices next, even without waiting
+    double next_notice_time, notice_interval; // when to send the next NOTICE_WAITING
 
     _Alignas(64) char chunk[CHUNK_BYTES]; // received, not yet added
     void *scratch; // see mesh_scratch
@@ -73,5 +76,49 @@ void mesh_free(Mesh *mesh);
 
 /* Memory of at least so many bytes, valid until the next call. It grows and never shrinks. */
 void *mesh_scratch(Mesh *mesh, size_t bytes);
+
+/* Sends to one peer without blocking: a peer that does not read notices gets no more. */
+void notice_send(Mesh *mesh, int peer, const Notice *notice);
+
+/* Begins a collective, which must end within the group's timeout. */
+void mesh_begin(Mesh *mesh, const Collective *collective);
+
+/* Waits until data can be sent to `to` or received from `from` (each may be NOBODY). Ends the
+ * process when a peer is gone or sends an abort, and when the time is over. */
+void mesh_wait(Mesh *mesh, int to, int from);
+
+/* The connection to a peer is closed: ends the process with the peer's last message, if any. */
+noreturn void mesh_lost(Mesh *mesh, int peer);
+
+/* Ends the process because a peer makes another call than we do. */
+noreturn void mesh_mismatch(Mesh *mesh, int peer, const CollectiveId *theirs);
+
+/* Ends the group: tells all peers, then dies with the same line. */
+noreturn void mesh_abort(Mesh *mesh, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+#define PIPE_ALIGNMENT 128 // of a message; a header is shorter, so it never wraps around
+#define PIPE_GRAIN 32 // a header's bytes are a multiple of it
+
+/* What may carry data in place of a socket: shared memory, between two ranks of one machine
+ * (extras/shared_memory). A build without it has no pipes (shared_memory_absent.c). */
+typedef struct {
+    // Gives every peer that can have one a pipe; its socket must exist. Collective. NULL: no pipes.
+    void (*open)(Mesh *mesh);
+    void (*close)(struct Pipe *pipe);
+    // As sendmsg and recvmsg with MSG_DONTWAIT do, for a header (whole, or nothing) and a part of
+    // the payload: returns how many bytes were moved, or -1 and EAGAIN (EPROTO: damaged). Both
+    // sides use the same parts, and elements are never split. `receive` does not copy the payload,
+    // but points part[1].iov_base to it, until `release`.
+    ssize_t (*send)(struct Pipe *pipe, const struct iovec part[2]);
+    ssize_t (*receive)(struct Pipe *pipe, struct iovec part[2]);
+    void (*release)(struct Pipe *pipe);
+    // Before and after a sleep on the socket, until the other side has written (POLLIN) or read
+    // (POLLOUT) something: then it sends a byte. `sleep`: false if there is news already. `wake`
+    // takes the byte; false if the socket is closed, and nothing came before.
+    bool (*sleep)(struct Pipe *pipe, short events);
+    bool (*wake)(struct Pipe *pipe, short events);
+} PipeOps;
+
+extern const PipeOps tcp_pipes;
 
 #endif

@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "common/comm/reduce_ops.h"
-#include "common/comm/tcp/tcp_collectives.h"
 #include "common/comm/tcp/tcp_exchange.h"
 
 /* A part of an array, in bytes. */
@@ -28,30 +27,31 @@ static Block block_of(size_t count, DType type, int n, int i)
     return (Block){ start * dtype_size(type), numel * dtype_size(type) };
 }
 
-static int next_of(const Mesh *mesh)
+static int next_of(const ProcessGroup *pg)
 {
-    return (mesh->pg->rank + 1) % mesh->pg->world_size;
+    return (pg->rank + 1) % pg->world_size;
 }
 
-static int previous_of(const Mesh *mesh)
+static int previous_of(const ProcessGroup *pg)
 {
-    return (mesh->pg->rank + mesh->pg->world_size - 1) % mesh->pg->world_size;
+    return (pg->rank + pg->world_size - 1) % pg->world_size;
 }
 
 /* Sums block `rank` of `in` over all ranks into `sums`, an array of the same shape (or the same
  * array), which also holds partial sums of other blocks. */
 static void reduce_scatter_blocks(Mesh *mesh, size_t count, DType type, const char *in, char *sums)
 {
-    const int n = mesh->pg->world_size, rank = mesh->pg->rank;
+    const ProcessGroup *pg = mesh->collective->pg;
+    const int n = pg->world_size, rank = pg->rank;
     Block block = block_of(count, type, n, rank - 1);
     const char *out = in + block.offset;
 
     for (int step = 0; step < n - 1; step++) {
         const Block coming = block_of(count, type, n, rank - 2 - step);
-        exchange(mesh, &(Exchange){ .to = next_of(mesh),
+        exchange(mesh, &(Exchange){ .to = next_of(pg),
                                     .out = out,
                                     .out_bytes = block.bytes,
-                                    .from = previous_of(mesh),
+                                    .from = previous_of(pg),
                                     .in = sums + coming.offset,
                                     .in_bytes = coming.bytes,
                                     .addend = in + coming.offset });
@@ -63,15 +63,16 @@ static void reduce_scatter_blocks(Mesh *mesh, size_t count, DType type, const ch
 /* Completes data, of which every rank has block `rank`. */
 static void all_gather_blocks(Mesh *mesh, size_t count, DType type, char *data)
 {
-    const int n = mesh->pg->world_size, rank = mesh->pg->rank;
+    const ProcessGroup *pg = mesh->collective->pg;
+    const int n = pg->world_size, rank = pg->rank;
     Block block = block_of(count, type, n, rank);
 
     for (int step = 0; step < n - 1; step++) {
         const Block coming = block_of(count, type, n, rank - 1 - step);
-        exchange(mesh, &(Exchange){ .to = next_of(mesh),
+        exchange(mesh, &(Exchange){ .to = next_of(pg),
                                     .out = data + block.offset,
                                     .out_bytes = block.bytes,
-                                    .from = previous_of(mesh),
+                                    .from = previous_of(pg),
                                     .in = data + coming.offset,
                                     .in_bytes = coming.bytes });
         block = coming;
@@ -80,7 +81,7 @@ static void all_gather_blocks(Mesh *mesh, size_t count, DType type, char *data)
 
 void ring_all_reduce(Mesh *mesh, const Collective *collective)
 {
-    const int n = mesh->pg->world_size, rank = mesh->pg->rank;
+    const int n = collective->pg->world_size, rank = collective->pg->rank;
     const size_t count = collective->count;
     const DType type = collective->type;
     char *data = collective->out;
@@ -88,13 +89,13 @@ void ring_all_reduce(Mesh *mesh, const Collective *collective)
 
     reduce_scatter_blocks(mesh, count, type, data, data);
     reduce_finish(data + own.offset, own.bytes / dtype_size(type), type, collective->op,
-                  mesh->pg->mean_ranks);
+                  collective->pg->mean_ranks);
     all_gather_blocks(mesh, count, type, data);
 }
 
 void ring_reduce_scatter(Mesh *mesh, const Collective *collective)
 {
-    const int n = mesh->pg->world_size, rank = mesh->pg->rank;
+    const int n = collective->pg->world_size, rank = collective->pg->rank;
     const size_t count = collective->count;
     const DType type = collective->type;
     const size_t bytes = count * dtype_size(type);
@@ -110,15 +111,15 @@ void ring_reduce_scatter(Mesh *mesh, const Collective *collective)
     }
     if (own != in + (size_t)rank * bytes)
         memcpy(own, in + (size_t)rank * bytes, bytes);
-    reduce_finish(own, count, type, collective->op, mesh->pg->mean_ranks);
+    reduce_finish(own, count, type, collective->op, collective->pg->mean_ranks);
 }
 
 void ring_all_gather(Mesh *mesh, const Collective *collective)
 {
     char *data = collective->out;
     const size_t bytes = collective->count * dtype_size(collective->type);
-    if (collective->in != data + (size_t)mesh->pg->rank * bytes)
-        memcpy(data + (size_t)mesh->pg->rank * bytes, collective->in, bytes);
-    all_gather_blocks(mesh, (size_t)mesh->pg->world_size * collective->count, collective->type,
-                      data);
+    if (collective->in != data + (size_t)collective->pg->rank * bytes)
+        memcpy(data + (size_t)collective->pg->rank * bytes, collective->in, bytes);
+    all_gather_blocks(mesh, (size_t)collective->pg->world_size * collective->count,
+                      collective->type, data);
 }

@@ -7,7 +7,7 @@
  * notices form a chain from rank to rank; at its end is one that is silent, because it is stopped,
  * or stuck, or never made the call.
  */
-#include "common/comm/tcp/tcp_watch.h"
+#include "common/comm/tcp/tcp_mesh.h"
 
 #include <math.h>
 #include <sched.h>
@@ -23,15 +23,14 @@
 #include "common/base/progress.h"
 #include "common/comm/observer.h"
 #include "common/comm/store/net.h"
-#include "common/comm/tcp/tcp_pipe.h"
 
 #define SPIN_SECONDS 50e-6 // a few round trips between two ranks of a machine: see spins
-#define TELL_SECONDS 0.1 // a waiting rank tells the others after this, then less and less often
-#define LOOK_SECONDS 1e-3
+#define NOTICE_SECONDS 0.1 // a waiting rank tells the others after this, then less and less often
+#define POLL_SECONDS 1e-3
 #define LAST_WORD_SECONDS 1.0 // a closed connection's last notice may take this long to arrive
 #define CULPRIT_MS 200
 
-static const char *call_describe(const Call *call, char text[DESCRIPTION_BYTES])
+static const char *call_describe(const CollectiveId *call, char text[DESCRIPTION_BYTES])
 {
     const bool known = call->kind >= 0 && call->kind <= RECV && call->type >= 0 &&
                        call->type < NUM_DTYPES && call->op >= 0 && call->op <= REDUCE_MIN;
@@ -49,15 +48,6 @@ static const char *call_describe(const Call *call, char text[DESCRIPTION_BYTES])
     return collective_describe(&collective, text);
 }
 
-void notice_send(Mesh *mesh, int peer, const Notice *notice)
-{
-    Peer *to = &mesh->peer[peer];
-    if (to->notices < 0 || to->deaf)
-        return;
-    const ssize_t sent = send(to->notices, notice, sizeof *notice, MSG_DONTWAIT | MSG_NOSIGNAL);
-    to->deaf = sent > 0 && sent < (ssize_t)sizeof *notice;
-}
-
 /* Ends the group: passes the notice on, and dies with its text. A rank that was stopped, and finds
  * in it that it is missing, says that of itself in other words. */
 static noreturn void end_with(Mesh *mesh, Notice notice)
@@ -70,13 +60,14 @@ static noreturn void end_with(Mesh *mesh, Notice notice)
         snprintf(notice.text, sizeof notice.text,
                  "the others gave up waiting for this rank in %s after %g s",
                  call_describe(&notice.call, text), mesh->timeout);
-    if (mesh->pg != NULL) // else it is still being formed
-        collective_report(&(Collective){ .pg = mesh->pg, .op_id = mesh->op_id }, COLLECTIVE_FAILED);
+    if (mesh->collective != NULL)
+        collective_report(mesh->collective, COLLECTIVE_FAILED);
 
     // A dying process closes its connections before its parent is told. The launcher must see that
     // one first: it takes the first to end for the culprit.
     progress_finish();
-    log_info("fatal: %s%s", notice.text, process_group_advice(mesh->pg));
+    log_info("fatal: %s%s", notice.text,
+             process_group_advice(mesh->collective != NULL ? mesh->collective->pg : NULL));
     log_record_error(notice.text);
     poll(NULL, 0, CULPRIT_MS);
     _exit(EXIT_FAILURE);
@@ -93,18 +84,18 @@ void mesh_abort(Mesh *mesh, const char *format, ...)
 }
 
 /* Our call with the peer's sequence number, perhaps completed already. NULL if there is none. */
-static const Call *counterpart(const Mesh *mesh, const Call *theirs)
+static const CollectiveId *counterpart(const Mesh *mesh, const CollectiveId *theirs)
 {
-    for (const Call *ours = mesh->recent; ours < mesh->recent + NUM_RECENT_CALLS; ours++)
+    for (const CollectiveId *ours = mesh->recent; ours < mesh->recent + NUM_RECENT_CALLS; ours++)
         if (!collective_is_point_to_point(theirs->kind) && ours->sequence == theirs->sequence &&
             memcmp(ours->group, theirs->group, sizeof ours->group) == 0)
             return ours;
     return NULL;
 }
 
-void mesh_mismatch(Mesh *mesh, int peer, const Call *theirs)
+void mesh_mismatch(Mesh *mesh, int peer, const CollectiveId *theirs)
 {
-    const Call *ours = counterpart(mesh, theirs);
+    const CollectiveId *ours = counterpart(mesh, theirs);
     char our_text[DESCRIPTION_BYTES], their_text[DESCRIPTION_BYTES];
     mesh_abort(mesh, "rank %d calls %s, rank %d calls %s", mesh->rank,
                call_describe(ours != NULL ? ours : &mesh->call, our_text), peer,
@@ -145,7 +136,7 @@ static bool notice_read(Mesh *mesh, int peer)
     mesh->peer[peer].heard_at = seconds_now();
 
     // Ranks waiting for each other in different calls never see each other's messages.
-    const Call *ours = counterpart(mesh, &notice.call);
+    const CollectiveId *ours = counterpart(mesh, &notice.call);
     if (ours != NULL && memcmp(ours, &notice.call, sizeof *ours) != 0)
         mesh_mismatch(mesh, peer, &notice.call);
     return true;
@@ -175,27 +166,26 @@ static double seconds_at_tick(void)
 
 void mesh_begin(Mesh *mesh, const Collective *collective)
 {
-    mesh->pg = collective->pg;
-    mesh->traffic = collective->traffic;
-    mesh->op_id = collective->op_id;
-    mesh->call = (Call){ .sequence = collective->sequence,
-                         .count = collective->count,
-                         .kind = (int32_t)collective->kind,
-                         .type = (int32_t)collective->type,
-                         .op = (int32_t)collective->op,
-                         .root = process_group_global_rank(mesh->pg, collective->root) };
-    memcpy(mesh->call.group, mesh->pg->name, sizeof mesh->call.group);
+    mesh->collective = collective;
+    mesh->call =
+        (CollectiveId){ .sequence = collective->sequence,
+                        .count = collective->count,
+                        .kind = (int32_t)collective->kind,
+                        .type = (int32_t)collective->type,
+                        .op = (int32_t)collective->op,
+                        .root = process_group_global_rank(collective->pg, collective->root) };
+    memcpy(mesh->call.group, collective->pg->name, sizeof mesh->call.group);
     if (!collective_is_point_to_point(collective->kind))
         mesh->recent[mesh->num_calls++ % NUM_RECENT_CALLS] = mesh->call;
 
     const double now = seconds_at_tick();
     mesh->deadline = now + mesh->timeout;
-    mesh->tell_interval = TELL_SECONDS;
-    mesh->tell_at = now + TELL_SECONDS;
+    mesh->notice_interval = NOTICE_SECONDS;
+    mesh->next_notice_time = now + NOTICE_SECONDS;
     // The slowest rank never waits, but must read notices too. Polling costs more than a short
     // call.
-    if (now >= mesh->look_at) {
-        mesh->look_at = now + LOOK_SECONDS;
+    if (now >= mesh->next_poll_time) {
+        mesh->next_poll_time = now + POLL_SECONDS;
         while (poll_peers(mesh, mesh->world_size, 0))
             continue;
     }
@@ -234,8 +224,8 @@ static void tell_peers(Mesh *mesh, int waits_for)
                call_describe(&mesh->call, text));
     for (int peer = 0; peer < mesh->world_size; peer++)
         notice_send(mesh, peer, &notice);
-    mesh->tell_interval = fmin(2 * mesh->tell_interval, mesh->timeout / 4);
-    mesh->tell_at = seconds_now() + mesh->tell_interval;
+    mesh->notice_interval = fmin(2 * mesh->notice_interval, mesh->timeout / 4);
+    mesh->next_notice_time = seconds_now() + mesh->notice_interval;
 }
 
 /* Is it too early to sleep? Waking up takes longer than most messages; but spinning is only for a
@@ -258,15 +248,16 @@ static bool watch(const Mesh *mesh, struct pollfd *data, int peer, short events)
     data->fd = -1;
     if (peer == NOBODY)
         return true;
-    Pipe *pipe = mesh->peer[peer].pipe;
+    struct Pipe *pipe = mesh->peer[peer].pipe;
     data->fd = mesh->peer[peer].data;
     data->events = pipe != NULL ? POLLIN : events;
-    return pipe == NULL || pipe_sleep(pipe, events);
+    return pipe == NULL || tcp_pipes.sleep(pipe, events);
 }
 
 static void unwatch(Mesh *mesh, const struct pollfd *data, int peer, short events)
 {
-    if (data->fd >= 0 && mesh->peer[peer].pipe != NULL && !pipe_wake(mesh->peer[peer].pipe, events))
+    if (data->fd >= 0 && mesh->peer[peer].pipe != NULL &&
+        !tcp_pipes.wake(mesh->peer[peer].pipe, events))
         mesh_lost(mesh, peer);
 }
 
@@ -279,7 +270,7 @@ void mesh_wait(Mesh *mesh, int to, int from)
     const bool nothing_to_send = watch(mesh, &data[0], to, POLLOUT);
     const bool nothing_to_receive = watch(mesh, &data[1], from, POLLIN);
     if (nothing_to_send && nothing_to_receive)
-        poll_peers(mesh, mesh->world_size + 2, fmin(mesh->deadline, mesh->tell_at) - now);
+        poll_peers(mesh, mesh->world_size + 2, fmin(mesh->deadline, mesh->next_notice_time) - now);
     unwatch(mesh, &data[0], to, POLLOUT);
     unwatch(mesh, &data[1], from, POLLIN);
 
@@ -287,6 +278,6 @@ void mesh_wait(Mesh *mesh, int to, int from)
     now = seconds_now();
     if (now >= mesh->deadline)
         time_is_over(mesh, waits_for);
-    if (now >= mesh->tell_at)
+    if (now >= mesh->next_notice_time)
         tell_peers(mesh, waits_for);
 }

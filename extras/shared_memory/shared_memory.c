@@ -7,8 +7,6 @@
  * process, there is no such file, and the two do without. Neither keeps a descriptor: however the
  * ranks end, the memory goes with them.
  */
-#include "common/comm/tcp/tcp_shared.h"
-
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +19,7 @@
 #include "common/base/log_topics.h"
 #include "common/base/memory.h"
 #include "common/comm/store/net.h"
-#include "common/comm/tcp/tcp_pipe.h"
+#include "extras/shared_memory/pipe.h"
 
 #define NAME_BYTES 64
 
@@ -133,21 +131,23 @@ static void answer_offer(Mesh *mesh, int peer)
 }
 
 /* All ranks visit their peers in the same order, so some pair can always proceed. */
-void shared_init(Mesh *mesh)
+static void shared_memory_open(Mesh *mesh)
 {
     for (int peer = 0; peer < mesh->world_size; peer++)
-        if (peer != mesh->rank) {
+        if (peer != mesh->rank)
             (mesh->rank < peer ? offer_memory : answer_offer)(mesh, peer);
-            log_detail(LOG_DISTRIBUTED, "data for rank %d goes through %s", peer,
-                       mesh->peer[peer].pipe != NULL ? "shared memory" : "its connection");
-        }
 }
 
-void shared_free(Mesh *mesh)
+static void shared_memory_close(Pipe *pipe)
 {
-    for (Peer *peer = mesh->peer; peer < mesh->peer + mesh->world_size; peer++)
-        if (peer->pipe != NULL) {
-            munmap(peer->pipe->memory, sizeof *peer->pipe->memory);
-            free(peer->pipe);
-        }
+    munmap(pipe->memory, sizeof *pipe->memory);
+    free(pipe);
 }
+
+const PipeOps tcp_pipes = { .open = shared_memory_open,
+                            .close = shared_memory_close,
+                            .send = pipe_send,
+                            .receive = pipe_receive,
+                            .release = pipe_release,
+                            .sleep = pipe_sleep,
+                            .wake = pipe_wake };

@@ -15,10 +15,9 @@
  * reordered after the load that follows it, which sequentially consistent atomics, C's default,
  * guarantee.)
  */
-#include "common/comm/tcp/tcp_pipe.h"
+#include "extras/shared_memory/pipe.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
 

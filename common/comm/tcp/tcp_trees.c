@@ -1,0 +1,231 @@
+/*
+ * The algorithms besides the ring: few steps instead of few bytes, a fixed order, or one root.
+ */
+#include <string.h>
+
+#include "common/comm/reduce_ops.h"
+#include "common/comm/tcp/tcp_exchange.h"
+
+static size_t bytes_of(const Collective *collective)
+{
+    return collective->count * dtype_size(collective->type);
+}
+
+/* Combines another rank's numbers with ours. Both sides put the lower rank's first, so they get the
+ * same bits even if a op b is not b op a (the maximum of 0 and -0, or of NaNs). */
+static void combine(const Collective *collective, int other, const void *theirs)
+{
+    const void *ours = collective->out;
+    const bool first = collective->pg->rank < other;
+    reduce_elements(collective->out, first ? ours : theirs, first ? theirs : ours,
+                    collective->count, collective->type, collective->op);
+}
+
+/* Recursive doubling (Thakur, Rabenseifner and Gropp, "Optimization of collective communication
+ * operations in MPICH", 2005). In step k each rank swaps its sum with the rank whose number differs
+ * in bit k, and adds: after log2(n) steps all have the total. The ring moves fewer bytes but takes
+ * 2 (n - 1) steps, and for short messages steps are what costs. If n is no power of two, the ranks
+ * beyond the largest one first send their numbers to a lower rank, and get the result at the end.
+ */
+void doubling_all_reduce(Mesh *mesh, const Collective *collective)
+{
+    const int n = collective->pg->world_size, rank = collective->pg->rank;
+    const size_t bytes = bytes_of(collective);
+    void *data = collective->out, *theirs = mesh_scratch(mesh, bytes);
+    int power = 1;
+    while (2 * power <= n)
+        power *= 2;
+    const int extra = rank < n - power ? rank + power : NOBODY; // beyond `power`, served by us
+
+    if (rank >= power) {
+        message_send(mesh, rank - power, data, bytes);
+        message_receive(mesh, rank - power, data, bytes);
+        return;
+    }
+    if (extra != NOBODY) {
+        message_receive(mesh, extra, theirs, bytes);
+        combine(collective, extra, theirs);
+    }
+    for (int bit = 1; bit < power; bit *= 2) {
+        const int other = rank ^ bit;
+        exchange(mesh, &(Exchange){ .to = other,
+                                    .out = data,
+                                    .out_bytes = bytes,
+                                    .from = other,
+                                    .in = theirs,
+                                    .in_bytes = bytes });
+        combine(collective, other, theirs);
+    }
+    reduce_finish(data, collective->count, collective->type, collective->op,
+                  collective->pg->mean_ranks);
+    if (extra != NOBODY)
+        message_send(mesh, extra, data, bytes);
+}
+
+/* A rank's share of the array at some level: elements [begin, end). */
+typedef struct {
+    size_t begin, end;
+} Range;
+
+/* The upper or the lower half. */
+static Range half_of(Range whole, bool upper)
+{
+    const size_t middle = whole.begin + (whole.end - whole.begin) / 2;
+    return upper ? (Range){ middle, whole.end } : (Range){ whole.begin, middle };
+}
+
+/* Recursive halving and doubling (Rabenseifner, "Optimization of collective reduction operations",
+ * 2004): the all-reduce of --reduce-order fixed.
+ *
+ * The ranks add up as a tree: rank r and r + n/2, then r + n/4 of those sums, down to r + 1. In
+ * each step a rank sends its partner one half of what it has and adds up the other, so no byte is
+ * added twice; at the end it has 1/n of the array, complete. Then the reverse: partners swap what
+ * they have, which doubles. A rank sends 2 (n - 1) / n of the array as in the ring, in 2 log2(n)
+ * steps.
+ *
+ * In the ring each block of the array is summed in another order, which depends on the number of
+ * ranks and on block bounds. Here every number is summed by the same tree, however gradients are
+ * cut into buckets; and what 8 ranks sum from r and r + 4 is what 4 ranks already have on rank r.
+ */
+void halving_all_reduce(Mesh *mesh, const Collective *collective)
+{
+    const int n = collective->pg->world_size, rank = collective->pg->rank;
+    const size_t size = dtype_size(collective->type);
+    char *data = collective->out;
+    Range whole[sizeof(int) * 8]; // before each step down
+    int depth = 0;
+    Range own = { 0, collective->count };
+
+    for (int distance = n / 2; distance > 0; distance /= 2) {
+        const bool upper = (rank & distance) != 0;
+        const Range keep = half_of(own, upper), give = half_of(own, !upper);
+        exchange(mesh, &(Exchange){ .to = rank ^ distance,
+                                    .out = data + give.begin * size,
+                                    .out_bytes = (give.end - give.begin) * size,
+                                    .from = rank ^ distance,
+                                    .in = data + keep.begin * size,
+                                    .in_bytes = (keep.end - keep.begin) * size,
+                                    .addend = data + keep.begin * size });
+        whole[depth++] = own;
+        own = keep;
+    }
+
+    reduce_finish(data + own.begin * size, own.end - own.begin, collective->type, collective->op,
+                  collective->pg->mean_ranks);
+
+    for (int distance = 1; distance < n; distance *= 2) {
+        const Range before = whole[--depth];
+        const Range theirs = half_of(before, (rank & distance) == 0);
+        exchange(mesh, &(Exchange){ .to = rank ^ distance,
+                                    .out = data + own.begin * size,
+                                    .out_bytes = (own.end - own.begin) * size,
+                                    .from = rank ^ distance,
+                                    .in = data + theirs.begin * size,
+                                    .in_bytes = (theirs.end - theirs.begin) * size });
+        own = before;
+    }
+}
+
+/* The binomial tree doubles the number of ranks with the data in each step: log2(n) steps, the
+ * fewest possible, but the root sends the whole message each time. */
+void tree_broadcast(Mesh *mesh, const Collective *collective)
+{
+    const int n = collective->pg->world_size, root = collective->root;
+    const size_t bytes = bytes_of(collective);
+    const int place = (collective->pg->rank - root + n) % n; // counted from the root
+
+    // The parent's number is ours without its lowest bit, the children's have one more below it.
+    int bit = 1;
+    while (bit < n && (place & bit) == 0)
+        bit *= 2;
+    if (place != 0)
+        message_receive(mesh, (place - bit + root) % n, collective->out, bytes);
+    while ((bit /= 2) > 0)
+        if (place + bit < n)
+            message_send(mesh, (place + bit + root) % n, collective->in, bytes);
+}
+
+static size_t chunk_bytes(size_t rest)
+{
+    return rest < CHUNK_BYTES ? rest : CHUNK_BYTES;
+}
+
+/* Every rank sends the message only once, to the next rank, in chunks, so that it forwards one
+ * while the next arrives: long messages take hardly longer for many ranks than for two. */
+void chain_broadcast(Mesh *mesh, const Collective *collective)
+{
+    const int n = collective->pg->world_size, rank = collective->pg->rank;
+    const int place = (rank - collective->root + n) % n;
+    const int next = place == n - 1 ? NOBODY : (rank + 1) % n;
+    const int previous = place == 0 ? NOBODY : (rank - 1 + n) % n;
+
+    // While one chunk arrives, the previous one is forwarded. The root only sends.
+    char *here = collective->out, *coming = here;
+    size_t rest = bytes_of(collective);
+    size_t here_bytes = 0, coming_bytes = chunk_bytes(rest);
+    do {
+        exchange(mesh, &(Exchange){ .to = here_bytes > 0 ? next : NOBODY,
+                                    .out = here,
+                                    .out_bytes = here_bytes,
+                                    .from = coming_bytes > 0 ? previous : NOBODY,
+                                    .in = coming,
+                                    .in_bytes = coming_bytes });
+        here = coming;
+        here_bytes = coming_bytes;
+        coming += coming_bytes;
+        rest -= coming_bytes;
+        coming_bytes = chunk_bytes(rest);
+    } while (here_bytes > 0);
+}
+
+/* Reduce, gather and scatter: the root exchanges with one rank after the other. The simplest
+ * algorithm, and good enough for the few bytes of a metric: training's own traffic uses the ring,
+ * where no rank is special. */
+void direct_reduce(Mesh *mesh, const Collective *collective)
+{
+    const size_t bytes = bytes_of(collective);
+    if (collective->pg->rank != collective->root) {
+        message_send(mesh, collective->root, collective->in, bytes);
+        return;
+    }
+
+    for (int rank = 0; rank < collective->pg->world_size; rank++)
+        if (rank != collective->pg->rank)
+            exchange(mesh, &(Exchange){ .to = NOBODY,
+                                        .from = rank,
+                                        .in = collective->out,
+                                        .in_bytes = bytes,
+                                        .addend = collective->out });
+    reduce_finish(collective->out, collective->count, collective->type, collective->op,
+                  collective->pg->mean_ranks);
+}
+
+void direct_gather(Mesh *mesh, const Collective *collective)
+{
+    const size_t bytes = bytes_of(collective);
+    char *shares = collective->out;
+    if (collective->pg->rank != collective->root) {
+        message_send(mesh, collective->root, collective->in, bytes);
+        return;
+    }
+
+    memcpy(shares + (size_t)collective->pg->rank * bytes, collective->in, bytes);
+    for (int rank = 0; rank < collective->pg->world_size; rank++)
+        if (rank != collective->pg->rank)
+            message_receive(mesh, rank, shares + (size_t)rank * bytes, bytes);
+}
+
+void direct_scatter(Mesh *mesh, const Collective *collective)
+{
+    const size_t bytes = bytes_of(collective);
+    const char *shares = collective->in;
+    if (collective->pg->rank != collective->root) {
+        message_receive(mesh, collective->root, collective->out, bytes);
+        return;
+    }
+
+    memcpy(collective->out, shares + (size_t)collective->pg->rank * bytes, bytes);
+    for (int rank = 0; rank < collective->pg->world_size; rank++)
+        if (rank != collective->pg->rank)
+            message_send(mesh, rank, shares + (size_t)rank * bytes, bytes);
+}
