@@ -88,7 +88,11 @@ endif
 say = $(if $(V)$(findstring s,$(firstword -$(MAKEFLAGS))),,@printf '%-4s %s\n' $(1) $@ &&)
 
 STEPS    := 01 02 03 04 05
-PROGRAMS := $(basename $(wildcard 0[1-5]_*/*.c) $(wildcard tools/*.c))
+# What only one step needs is a library of that step: its programs link it, the doctor, and tests.
+FILES_05 := $(filter-out %/train.c %/ddprun.c,$(wildcard 05_*/*.c))
+PART_05  := $(FILES_05:%.c=$(BUILD)/%.o)
+LIB05    := $(BUILD)/lib05.a
+PROGRAMS := $(basename $(filter-out $(FILES_05),$(wildcard 0[1-5]_*/*.c)) $(wildcard tools/*.c))
 PROGRAMS := $(filter-out $(if $(filter 0,$(HTTP)),tools/serve),$(PROGRAMS))
 DOCTOR   := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tools/doctor/*.c)) # parts of tools/ddp_doctor
 # Parts of the programs that use a trained model.
@@ -110,18 +114,20 @@ $(BUILD)/tools/serve.o: tools/serve.html # embedded by .incbin
 $(BUILD)/tools/export.o: tools/load_in_pytorch.py # so is this
 
 tools/ddp_doctor: $(DOCTOR)
+tools/ddp_doctor $(filter 05_%,$(PROGRAMS)): $(LIB05)
 tools/evaluate tools/export tools/predict tools/serve: $(BUILD)/tools/libmodel.a
 $(PROGRAMS): %: $(BUILD)/%.o $(BUILD)/libcommon.a
 	$(call say,link) $(LINK) $(LDFLAGS) -o $@ $(filter %.o,$^) $(filter-out %/libcommon.a,$(filter %.a,$^)) $(filter %/libcommon.a,$^) $(LDLIBS)
 
 # make TRY=FOLDER/NAME FOLDER/NAME: a program from outside the tree (tools/break.sh, tools/lab.sh). What
 # gcc 14 refuses, an older one shall, too.
-$(TRY): %: %.c $(BUILD)/libcommon.a
+$(TRY): %: %.c $(LIB05) $(BUILD)/libcommon.a
 	$(call say,link) $(LINK) $(CPPFLAGS) $(CFLAGS) -Werror=implicit-function-declaration $(LDFLAGS) \
 	    -o $@ $^ $(LDLIBS)
 
 $(BUILD)/libcommon.a: $(OBJECTS)
 $(BUILD)/tools/libmodel.a: $(MODEL)
+$(LIB05): $(PART_05)
 %.a: $(BUILD)/parts
 	$(call say,ar) $(RM) $@ && $(AR) rcs $@ $(filter %.o,$^)
 
@@ -180,13 +186,13 @@ docs: all
 	@tools/docs.py refresh
 
 format:
-	clang-format -i $(call in,*.c *.h) $(wildcard 0[1-5]_*/*.c tools/*.c tools/*/*.[ch] tests/*.[ch] tests/*/*.[ch] tests/*/*/*.[ch])
+	clang-format -i $(call in,*.c *.h) $(wildcard 0[1-5]_*/*.[ch] tools/*.c tools/*/*.[ch] tests/*.[ch] tests/*/*.[ch] tests/*/*/*.[ch])
 
 clean:
 	$(RM) -r $(BUILD) $(PROGRAMS)
 
 include tests/rules.mk bench/rules.mk
--include $(OBJECTS:.o=.d) $(PROGRAMS:%=$(BUILD)/%.d) $(DOCTOR:.o=.d) $(MODEL:.o=.d)
+-include $(OBJECTS:.o=.d) $(PROGRAMS:%=$(BUILD)/%.d) $(DOCTOR:.o=.d) $(MODEL:.o=.d) $(PART_05:.o=.d)
 
 FORCE:
 .PHONY: all help doctor check-lab plot lanes docs format clean FORCE $(STEPS)

@@ -4,6 +4,9 @@
  * New: snapshots of the whole state, written while the training goes on; every start resumes
  * from the furthest valid one; and a signal to one rank stops all of them after the same step.
  */
+#include "05_fault_tolerance/snapshots.h"
+#include "05_fault_tolerance/stop.h"
+#include "05_fault_tolerance/watch.h"
 #include "common/base/args.h"
 #include "common/base/exit_status.h"
 #include "common/base/log.h"
@@ -12,9 +15,6 @@
 #include "common/comm/dist_env.h"
 #include "common/data/dataloader.h"
 #include "common/data/scratch.h"
-#include "common/fault/snapshots.h"
-#include "common/fault/stop.h"
-#include "common/fault/watch.h"
 #include "common/nn/optim.h"
 #include "common/save/checkpoint.h"
 #include "common/save/metrics.h"

@@ -2,7 +2,7 @@
 BENCHES := $(filter-out $(if $(filter 0,$(MPI)),bench/%_mpi.c),$(wildcard bench/*.c))
 BENCHES := $(BENCHES:%.c=$(BUILD)/%)
 
-$(BENCHES): %: %.o $(BUILD)/libcommon.a
+$(BENCHES): %: %.o $(LIB05) $(BUILD)/libcommon.a
 	$(call say,link) $(LINK) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
 $(BUILD)/bench/peak.o: private override CFLAGS += -ffp-contract=fast

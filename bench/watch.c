@@ -5,11 +5,11 @@
  *
  *     03_torchrun_env/ddprun --nproc-per-node 2 build/bench/watch
  */
+#include "05_fault_tolerance/check_sync.h"
+#include "05_fault_tolerance/flight_recorder.h"
 #include "bench/median.h"
 #include "common/base/log.h"
 #include "common/comm/env.h"
-#include "common/fault/check_sync.h"
-#include "common/fault/flight_recorder.h"
 
 enum { TURNS = 15, RECORDS = 20000, CALLS = 1000, CHECKS = 5 };
 

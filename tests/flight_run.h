@@ -14,8 +14,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "05_fault_tolerance/flight_recorder.h"
 #include "common/base/log.h"
-#include "common/fault/flight_recorder.h"
 #include "tests/ranks.h"
 #include "tools/doctor/diagnosis.h"
 #include "tools/doctor/flight_reader.h"

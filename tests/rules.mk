@@ -3,7 +3,7 @@
 
 TEST_SOURCES  := $(wildcard tests/test_*.c)
 TEST_PROGRAMS := $(TEST_SOURCES:%.c=$(BUILD)/%)
-TEST_HELPERS  := $(patsubst %.c,$(BUILD)/%.o,$(filter-out tests/test_%.c tests/mpi_ranks.c,$(wildcard tests/*.c))) $(DOCTOR)
+TEST_HELPERS  := $(patsubst %.c,$(BUILD)/%.o,$(filter-out tests/test_%.c tests/mpi_ranks.c,$(wildcard tests/*.c))) $(DOCTOR) $(PART_05)
 MPI_RANKS     := $(if $(filter 1,$(MPI)),$(BUILD)/tests/mpi_ranks) # what tests/mpi.bats starts
 COUNTED       := $(patsubst %.c,$(BUILD)/counted/%,$(wildcard 0[1-5]_*/train*.c)) # tests/allocations.bats
 PEAK          := $(BUILD)/tests/memory/peak # tests/memory.bats
@@ -24,7 +24,7 @@ $(filter-out %/test_fuzz,$(TEST_PROGRAMS)) $(MPI_RANKS): %: %.o $(TEST_HELPERS) 
 	$(call say,link) $(LINK) $(LDFLAGS) -o $@ $^ $(LDLIBS) $(LIBPNG) -lcmocka
 
 # The programs that train, with a malloc that counts.
-$(COUNTED): $(BUILD)/counted/%: $(BUILD)/%.o $(BUILD)/tests/allocations/counter.o $(BUILD)/libcommon.a
+$(COUNTED): $(BUILD)/counted/%: $(BUILD)/%.o $(BUILD)/tests/allocations/counter.o $(LIB05) $(BUILD)/libcommon.a
 	@mkdir -p $(@D)
 	$(call say,link) $(LINK) $(LDFLAGS) -Wl,--wrap=optim_step -o $@ $^ $(LDLIBS)
 

@@ -13,9 +13,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "05_fault_tolerance/flight_recorder.h"
 #include "common/base/log.h"
 #include "common/base/rank_list.h"
-#include "common/fault/flight_recorder.h"
 #include "tools/doctor/diagnosis.h"
 #include "tools/doctor/flight_reader.h"
 #include "tools/doctor/source_line.h"

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "common/fault/folder_lock.h"
+#include "05_fault_tolerance/folder_lock.h"
 
 static const char *const variables[] = { "MASTER_ADDR", "MASTER_PORT", "PMIX_NAMESPACE",
                                          "SLURM_JOB_ID", "SLURM_STEP_ID" };

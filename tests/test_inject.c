@@ -9,10 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "05_fault_tolerance/check_sync.h"
+#include "05_fault_tolerance/inject.h"
 #include "common/base/log.h"
 #include "common/comm/env.h"
-#include "common/fault/check_sync.h"
-#include "common/fault/inject.h"
 #include "tests/ranks.h"
 
 static void test_specs(void **state)

@@ -4,7 +4,7 @@
  */
 #include <sys/stat.h>
 
-#include "common/fault/snapshot_folder.h"
+#include "05_fault_tolerance/snapshot_folder.h"
 #include "tests/checkpoint_run.h"
 
 enum { EARLY = 3, LATE = 5, NUM_CUTS = 200 };

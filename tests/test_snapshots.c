@@ -9,9 +9,9 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#include "05_fault_tolerance/snapshot_folder.h"
+#include "05_fault_tolerance/snapshots.h"
 #include "common/base/log.h"
-#include "common/fault/snapshot_folder.h"
-#include "common/fault/snapshots.h"
 #include "tests/checkpoint_run.h"
 #include "tests/ranks.h"
 

@@ -2,9 +2,9 @@
  */
 #include <signal.h>
 
+#include "05_fault_tolerance/stop.h"
 #include "common/base/exit_status.h"
 #include "common/base/log.h"
-#include "common/fault/stop.h"
 #include "tests/checkpoint_run.h"
 #include "tests/ranks.h"
 

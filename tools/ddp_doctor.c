@@ -9,9 +9,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "05_fault_tolerance/flight_recorder.h"
 #include "common/base/log.h"
 #include "common/base/streams.h"
-#include "common/fault/flight_recorder.h"
 #include "tools/doctor/diagnosis.h"
 #include "tools/doctor/flight_reader.h"
 #include "tools/doctor/source_line.h"

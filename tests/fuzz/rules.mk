@@ -7,11 +7,11 @@ FUZZ_WRAPPED := exit _exit poll __poll_chk clock_gettime getenv setenv sleep nan
     net_connect net_listen thread_start getrandom getpid glob gpus_count checkpoint_checksum
 FUZZ_LDFLAGS := $(FUZZ_WRAPPED:%=-Wl,--wrap=%)
 
-$(BUILD)/tests/test_fuzz: $(BUILD)/tests/test_fuzz.o $(FUZZ_OBJECTS) $(BUILD)/tools/libmodel.a $(BUILD)/libcommon.a
+$(BUILD)/tests/test_fuzz: $(BUILD)/tests/test_fuzz.o $(FUZZ_OBJECTS) $(LIB05) $(BUILD)/tools/libmodel.a $(BUILD)/libcommon.a
 	$(LINK) $(LDFLAGS) $(FUZZ_LDFLAGS) -o $@ $^ $(LDLIBS) $(LIBPNG) -lcmocka
 
 # Only in a build that tests/fuzz/fuzz.bats makes: with clang, sanitizers and coverage.
-$(BUILD)/engine: $(BUILD)/tests/fuzz/engine.o $(FUZZ_OBJECTS) $(BUILD)/tools/libmodel.a $(BUILD)/libcommon.a
+$(BUILD)/engine: $(BUILD)/tests/fuzz/engine.o $(FUZZ_OBJECTS) $(LIB05) $(BUILD)/tools/libmodel.a $(BUILD)/libcommon.a
 	$(CC) $(LDFLAGS) $(FUZZ_LDFLAGS) -fsanitize=fuzzer -o $@ $^ $(LDLIBS) $(LIBPNG)
 
 check-fuzz:

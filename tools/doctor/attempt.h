@@ -4,7 +4,7 @@
 
 #include <limits.h>
 
-#include "common/fault/flight_record.h"
+#include "05_fault_tolerance/flight_record.h"
 
 /* What has become of a rank's process. */
 typedef enum {

@@ -5,7 +5,7 @@
  *
  * Only snapshots that this run could resume from are ever removed.
  */
-#include "common/fault/snapshot_folder.h"
+#include "05_fault_tolerance/snapshot_folder.h"
 
 #include <dirent.h>
 #include <stdio.h>

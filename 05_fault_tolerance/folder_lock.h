@@ -1,6 +1,6 @@
 /* folder_lock.h - one run at a time in a checkpoint folder. */
-#ifndef COMMON_FAULT_FOLDER_LOCK_H
-#define COMMON_FAULT_FOLDER_LOCK_H
+#ifndef FAULT_TOLERANCE_FOLDER_LOCK_H
+#define FAULT_TOLERANCE_FOLDER_LOCK_H
 
 #include <stdbool.h>
 

@@ -1,6 +1,6 @@
 /* check_sync.h - are the replicas still the same? Compares all ranks' states by their hashes. */
-#ifndef COMMON_FAULT_CHECK_SYNC_H
-#define COMMON_FAULT_CHECK_SYNC_H
+#ifndef FAULT_TOLERANCE_CHECK_SYNC_H
+#define FAULT_TOLERANCE_CHECK_SYNC_H
 
 #include "common/comm/process_group.h"
 #include "common/nn/optim.h"

@@ -6,7 +6,7 @@
  * A hash has 53 bits, as many as a double holds exactly: so it is sent as one number, whatever the
  * group's place. The ranks agree if the largest equals the smallest.
  */
-#include "common/fault/check_sync.h"
+#include "05_fault_tolerance/check_sync.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,12 +1,12 @@
 /* Faults come before the check, which should find them. */
-#include "common/fault/watch.h"
+#include "05_fault_tolerance/watch.h"
 
 #include <unistd.h>
 
+#include "05_fault_tolerance/check_sync.h"
+#include "05_fault_tolerance/folder_lock.h"
+#include "05_fault_tolerance/stop.h"
 #include "common/base/folder.h"
-#include "common/fault/check_sync.h"
-#include "common/fault/folder_lock.h"
-#include "common/fault/stop.h"
 
 void watch_init(Watch *watch, const Args *args, int rank, int world_size)
 {

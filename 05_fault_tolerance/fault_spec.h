@@ -12,8 +12,8 @@
  * run. A fault happens in the first attempt only, so that the restarted run goes through;
  * kill:0:30@1 waits for the first restart.
  */
-#ifndef COMMON_BASE_FAULT_SPEC_H
-#define COMMON_BASE_FAULT_SPEC_H
+#ifndef FAULT_TOLERANCE_FAULT_SPEC_H
+#define FAULT_TOLERANCE_FAULT_SPEC_H
 
 #include <stdint.h>
 
@@ -39,9 +39,5 @@ typedef struct {
 /* One fault, as above; the text ends at a comma or a 0. Returns the rest of the text, NULL if it is
  * not a fault. */
 const char *fault_parse(Fault *fault, const char *text);
-
-/* Usage error unless the text is a comma-separated list of faults; `place` says where it was given:
- * "--inject". */
-void faults_check(const char *text, const char *place);
 
 #endif

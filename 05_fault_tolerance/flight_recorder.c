@@ -5,7 +5,7 @@
  * needs flushing, and only a crash of the machine loses anything. A call's origin is recorded as
  * the addresses of its stack; the reader turns those into lines (tools/doctor/source_line.h).
  */
-#include "common/fault/flight_recorder.h"
+#include "05_fault_tolerance/flight_recorder.h"
 
 #include <execinfo.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* snapshot_folder.h - which checkpoints a run resumes from, and which may be removed. */
-#ifndef COMMON_FAULT_SNAPSHOT_FOLDER_H
-#define COMMON_FAULT_SNAPSHOT_FOLDER_H
+#ifndef FAULT_TOLERANCE_SNAPSHOT_FOLDER_H
+#define FAULT_TOLERANCE_SNAPSHOT_FOLDER_H
 
 #include "common/save/checkpoint.h"
 

@@ -4,11 +4,11 @@
  * The flight recorder, --check-sync and --inject in one place: they apply to every step and teach
  * nothing about training.
  */
-#ifndef COMMON_FAULT_WATCH_H
-#define COMMON_FAULT_WATCH_H
+#ifndef FAULT_TOLERANCE_WATCH_H
+#define FAULT_TOLERANCE_WATCH_H
 
-#include "common/fault/flight_recorder.h"
-#include "common/fault/inject.h"
+#include "05_fault_tolerance/flight_recorder.h"
+#include "05_fault_tolerance/inject.h"
 
 typedef struct {
     const Args *args;

@@ -1,6 +1,6 @@
 /* stop.h - a signal to one rank ends the training of all, after the same step. */
-#ifndef COMMON_FAULT_STOP_H
-#define COMMON_FAULT_STOP_H
+#ifndef FAULT_TOLERANCE_STOP_H
+#define FAULT_TOLERANCE_STOP_H
 
 #include <stdbool.h>
 

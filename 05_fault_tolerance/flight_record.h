@@ -5,8 +5,8 @@
  * a watchdog fires; ours is always mapped to a file, so that it survives SIGKILL and can be read
  * while the rank runs. To a reader it is untrusted, perhaps half-written bytes.
  */
-#ifndef COMMON_FAULT_FLIGHT_RECORD_H
-#define COMMON_FAULT_FLIGHT_RECORD_H
+#ifndef FAULT_TOLERANCE_FLIGHT_RECORD_H
+#define FAULT_TOLERANCE_FLIGHT_RECORD_H
 
 #include <stdatomic.h>
 

@@ -4,8 +4,8 @@
  * torch.distributed.checkpoint.async_save does the first half. Rank 0 copies its state, which is
  * every rank's, and a thread writes the copy.
  */
-#ifndef COMMON_FAULT_SNAPSHOTS_H
-#define COMMON_FAULT_SNAPSHOTS_H
+#ifndef FAULT_TOLERANCE_SNAPSHOTS_H
+#define FAULT_TOLERANCE_SNAPSHOTS_H
 
 #include <pthread.h>
 

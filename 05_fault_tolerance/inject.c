@@ -1,5 +1,5 @@
 /* A fault affects its own rank only; the others have to notice by themselves. */
-#include "common/fault/inject.h"
+#include "05_fault_tolerance/inject.h"
 
 #include <inttypes.h>
 #include <signal.h>

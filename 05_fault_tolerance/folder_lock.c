@@ -3,7 +3,7 @@
  * the end, two processes could lock different files of that name. flock also works on NFS, where a
  * machine that lost power keeps its locks until the server gives up on it.
  */
-#include "common/fault/folder_lock.h"
+#include "05_fault_tolerance/folder_lock.h"
 
 #include <ctype.h>
 #include <fcntl.h>

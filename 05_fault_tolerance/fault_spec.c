@@ -1,5 +1,5 @@
 /* From "slow:1:20:50@1" to a Fault. */
-#include "common/base/fault_spec.h"
+#include "05_fault_tolerance/fault_spec.h"
 
 #include <limits.h>
 #include <stdbool.h>
@@ -56,7 +56,9 @@ const char *fault_parse(Fault *fault, const char *text)
     return text;
 }
 
-void faults_check(const char *text, const char *place)
+/* Usage error unless the text is a comma-separated list of faults; `place` says where it was given:
+ * "--inject". */
+static void check_faults(const char *text, const char *place)
 {
     int count = 0;
     for (const char *rest = text; count == 0 || *rest != '\0'; count++) {
@@ -91,7 +93,7 @@ const OptionGroup fault_ranks_options = {
               .help = "steps between comparisons of all replicas; 0: none", .high = INT_MAX },
             { "inject", "SPEC", "none", STEP_FAULT, OPTION_OPTIONAL, offsetof(Args, inject),
               .help = "kill|stop|exit|slow|corrupt-grad|bitflip:RANK:STEP,...",
-              .check = faults_check },
+              .check = check_faults },
             { 0 },
         },
 };

@@ -4,14 +4,14 @@
  * rename, and removal of the oldest. Each snapshot has its own thread, one at a time: when it has
  * ended, the copy is free again.
  */
-#include "common/fault/snapshots.h"
+#include "05_fault_tolerance/snapshots.h"
 
 #include <string.h>
 
+#include "05_fault_tolerance/snapshot_folder.h"
 #include "common/base/folder.h"
 #include "common/base/log.h"
 #include "common/base/thread.h"
-#include "common/fault/snapshot_folder.h"
 
 void snapshots_init(Snapshots *snapshots, const Args *args, Checkpoint *checkpoint,
                     ProcessGroup *pg)

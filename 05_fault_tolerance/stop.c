@@ -9,7 +9,7 @@
  * Until the group has formed there is nobody to ask, and nothing to save. Then a timer ends the
  * process: ranks that are connecting when the signal comes still get to agree.
  */
-#include "common/fault/stop.h"
+#include "05_fault_tolerance/stop.h"
 
 #include <signal.h>
 #include <unistd.h>

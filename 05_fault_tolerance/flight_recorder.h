@@ -1,11 +1,11 @@
 /* flight_recorder.h - writes this rank's flight record while it trains. */
-#ifndef COMMON_FAULT_FLIGHT_RECORDER_H
-#define COMMON_FAULT_FLIGHT_RECORDER_H
+#ifndef FAULT_TOLERANCE_FLIGHT_RECORDER_H
+#define FAULT_TOLERANCE_FLIGHT_RECORDER_H
 
 #include <limits.h>
 
+#include "05_fault_tolerance/flight_record.h"
 #include "common/comm/observer.h"
-#include "common/fault/flight_record.h"
 
 typedef struct {
     FlightRecord *record; // shared with the file; NULL: there is none

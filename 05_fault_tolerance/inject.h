@@ -1,8 +1,8 @@
 /* inject.h - injects the faults of --inject into its own rank (fault_spec.h). */
-#ifndef COMMON_FAULT_INJECT_H
-#define COMMON_FAULT_INJECT_H
+#ifndef FAULT_TOLERANCE_INJECT_H
+#define FAULT_TOLERANCE_INJECT_H
 
-#include "common/base/fault_spec.h"
+#include "05_fault_tolerance/fault_spec.h"
 #include "common/nn/optim.h"
 
 typedef struct {
