@@ -186,7 +186,7 @@ docs: all
 	@tools/docs.py refresh
 
 format:
-	clang-format -i $(call in,*.c *.h) $(wildcard 0[1-5]_*/*.[ch] tools/*.c tools/*/*.[ch] tests/*.[ch] tests/*/*.[ch] tests/*/*/*.[ch])
+	clang-format -i $(call in,*.c *.h) $(wildcard 0[1-5]_*/*.[ch] tools/*.c tools/*/*.[ch] $(patsubst %,tests/%.[ch],*/* */*/* */*/*/*))
 
 clean:
 	$(RM) -r $(BUILD) $(PROGRAMS)

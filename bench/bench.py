@@ -82,7 +82,7 @@ class Turns:
         self.loads = []  # of each turn: others' share of the machine
         self.missing = self.failed = ""
         if "{python}" in self.command:
-            self.missing = "no PyTorch here: tests/torch/venv.sh gets it"
+            self.missing = "no PyTorch here: tests/against/torch/venv.sh gets it"
         for program in [self.command[0], *map(expand, contender.needs),
                         *(word for word in self.command if word.startswith(build + "/"))]:
             if not self.missing and not shutil.which(program) and not os.path.exists(program):

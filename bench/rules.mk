@@ -14,7 +14,7 @@ $(BUILD)/bench/peak.o: private override CFLAGS += -ffp-contract=fast
 # for check-torch). SUITES="NAME ..." picks some; ARGS=--write puts the tables into bench/RESULTS.md, and
 # bench/bench.py --help names the other options.
 bench: all $(filter-out %/gpu_kernels,$(BENCHES))
-	@export BUILD=$(BUILD) TORCH_BIN="$$(tests/torch/venv.sh)"; bench/bench.py $(SUITES) $(ARGS)
+	@export BUILD=$(BUILD) TORCH_BIN="$$(tests/against/torch/venv.sh)"; bench/bench.py $(SUITES) $(ARGS)
 
 # How much of the communication is hidden, by bucket size (a table, build/overlap.png and .svg).
 overlap: all

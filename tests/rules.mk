@@ -1,18 +1,23 @@
-# The tests: C programs with cmocka (tests/test_*.c) and command lines with bats (tests/*.bats), all
-# run by prove. TESTS=... picks some: make test TESTS="tests/test_ddp.c tests/steps.bats"
+# The tests: C programs with cmocka (test_*.c) and command lines with bats (*.bats), all run by prove. tests/ mirrors
+# the tree: what tests common/nn lies in tests/common/nn. tests/against holds what needs the real thing (PyTorch, Slurm,
+# a browser, a GPU); it and the other folders have checks of their own.
+# TESTS=... picks some: make test TESTS="tests/common/comm/test_ddp.c tests/steps/steps.bats"
 
-TEST_SOURCES  := $(wildcard tests/test_*.c)
+TEST_FOLDERS  := helpers common steps tools docs house allocations memory against/mpi $(if $(filter 1,$(EXTRAS)),extras)
+tests_named    = $(wildcard $(foreach depth,/ /*/ /*/*/,$(TEST_FOLDERS:%=tests/%$(depth)$(1))))
+TEST_SOURCES  := $(call tests_named,test_*.c) tests/fuzz/test_fuzz.c
 TEST_PROGRAMS := $(TEST_SOURCES:%.c=$(BUILD)/%)
-TEST_HELPERS  := $(patsubst %.c,$(BUILD)/%.o,$(filter-out tests/test_%.c tests/mpi_ranks.c,$(wildcard tests/*.c))) $(DOCTOR) $(PART_05)
-MPI_RANKS     := $(if $(filter 1,$(MPI)),$(BUILD)/tests/mpi_ranks) # what tests/mpi.bats starts
-COUNTED       := $(patsubst %.c,$(BUILD)/counted/%,$(wildcard 0[1-5]_*/train*.c)) # tests/allocations.bats
-PEAK          := $(BUILD)/tests/memory/peak # tests/memory.bats
-BENCHED       := $(BUILD)/bench/checkpoints $(BUILD)/bench/rows # tests/bench_small.bats
-TORCH_PEERS   := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/torch/*.c)) # what tests/torch/*.py start
-THREADED      := $(patsubst %,tests/test_%.c,net store* tcp shared_memory collectives process_group split hierarchy fixed_all_reduce mismatches lost_ranks observer flight* ddp* stop snapshots)
-ON_DEVICE     := $(patsubst %,tests/test_%.c,device kernels conv optim model gradients) # or TEST_DEVICE=cuda
-LONGEST       := tests/docs.bats # starts first: the others end while it runs
-TESTS         ?= $(LONGEST) $(TEST_SOURCES) $(filter-out $(LONGEST),$(wildcard tests/*.bats))
+TEST_HELPERS  := $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(call tests_named,test_*.c) %/mpi_ranks.c %/counter.c %/peak.c,$(call tests_named,*.c))) $(DOCTOR) $(PART_05)
+MPI_RANKS     := $(if $(filter 1,$(MPI)),$(BUILD)/tests/against/mpi/mpi_ranks) # what tests/against/mpi/mpi.bats starts
+COUNTED       := $(patsubst %.c,$(BUILD)/counted/%,$(wildcard 0[1-5]_*/train*.c)) # tests/allocations/allocations.bats
+PEAK          := $(BUILD)/tests/memory/peak # tests/memory/memory.bats
+BENCHED       := $(BUILD)/bench/checkpoints $(BUILD)/bench/rows # tests/tools/bench_small.bats
+TORCH_PEERS   := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/against/torch/*.c)) # what tests/against/torch/*.py start
+tests_of       = $(foreach name,$(1),$(call tests_named,test_$(name).c))
+THREADED      := $(call tests_of,net store* tcp shared_memory collectives process_group split hierarchy fixed_all_reduce mismatches lost_ranks observer flight* ddp* stop snapshots)
+ON_DEVICE     := $(call tests_of,device kernels conv optim model gradients) # or TEST_DEVICE=cuda
+LONGEST       := tests/docs/docs.bats # starts first: the others end while it runs
+TESTS         ?= $(LONGEST) $(TEST_SOURCES) $(filter-out $(LONGEST),$(call tests_named,*.bats))
 RUN_TESTS     := BUILD=$(BUILD) tests/run_tests.sh
 # The target that the user asked for. A failure prints it in the command that repeats the test.
 export CHECK  ?= $(or $(firstword $(filter check-%,$(MAKECMDGOALS))),test)
@@ -42,19 +47,19 @@ test: all $(TEST_PROGRAMS) $(MPI_RANKS) $(COUNTED) $(PEAK) $(BENCHED)
 check-mnist: all
 	@$(MAKE) -s test TESTS="$(wildcard tests/mnist/*.bats)"
 
-# Weights, losses, files and the store against PyTorch itself, which tests/torch/venv.sh gets once.
+# Weights, losses, files and the store against PyTorch itself, which tests/against/torch/venv.sh gets once.
 # TORCH_SEED=N repeats the random settings that a failure names.
 check-torch: all $(TORCH_PEERS)
-	@export TORCH_BIN="$$(tests/torch/venv.sh)"; $(MAKE) -s test TESTS="$(wildcard tests/torch/*.bats) tests/bench_small.bats tests/bench_suites.bats"
+	@export TORCH_BIN="$$(tests/against/torch/venv.sh)"; $(MAKE) -s test TESTS="$(wildcard tests/against/torch/*.bats tests/against/torchrun/*.bats) tests/tools/bench_small.bats tests/tools/bench_suites.bats"
 
 # The page of tools/serve in headless Chromium (./setup.sh --browser installs it); pictures of it go to
 # build/browser.
 check-browser: all
-	@$(MAKE) -s test TESTS="$(wildcard tests/browser/*.bats)"
+	@$(MAKE) -s test TESTS="$(wildcard tests/against/browser/*.bats)"
 
 # Jobs on a real Slurm, which starts and ends with them (2 minutes; ./setup.sh --slurm installs it).
 check-slurm: all
-	@$(MAKE) -s test TESTS="$(wildcard tests/slurm/*.bats)"
+	@$(MAKE) -s test TESTS="$(wildcard tests/against/slurm/*.bats)"
 
 # Step 05 on bad days: killed, stopped, out of disk; what comes out is always the same (6 minutes).
 # SEED=N repeats the random moments that a failure names. TORCH_BIN is where torchrun is, if not in PATH.
@@ -67,7 +72,7 @@ check-chaos: 05
 
 # Up to 64 ranks on these cores, and 128 in a training: sums, losses, bytes and messages.
 check-ranks: all
-	@RANKS="8 12 16 32 64" $(MAKE) -s test TESTS="tests/test_many_ranks.c $(wildcard tests/ranks/*.bats)"
+	@RANKS="8 12 16 32 64" $(MAKE) -s test TESTS="tests/common/comm/test_many_ranks.c $(wildcard tests/ranks/*.bats)"
 
 # Builds for other processors than this, the tests of all arithmetic in each; ARM's are emulated.
 check-march:
@@ -80,13 +85,13 @@ check-cuda:
 
 # Everything that only a GPU can show, in one table (10 minutes; needs a GPU, CUDA, make and Python).
 check-gpu:
-	@BUILD=$(BUILD) CUDA_HOME=$(CUDA_HOME) tests/gpu/check.py $(CHECKS)
+	@BUILD=$(BUILD) CUDA_HOME=$(CUDA_HOME) tests/against/gpu/check.py $(CHECKS)
 
-# A test of a device as PROGRAM, where cmocka may be missing: tests/gpu/check.py asks for it.
+# A test of a device as PROGRAM, where cmocka may be missing: tests/against/gpu/check.py asks for it.
 gpu-test: $(BUILD)/libcommon.a
 	@$(LINK) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) -o $(PROGRAM) $(SOURCE) $< $(LDLIBS) $(TRY_LIBS)
 
-$(BUILD)/tests/gpu/machine: $(BUILD)/tests/gpu/machine.o
+$(BUILD)/tests/against/gpu/machine: $(BUILD)/tests/against/gpu/machine.o
 	$(call say,link) $(LINK) $(LDFLAGS) -o $@ $< $(LDLIBS)
 
 cuda-part: $(KERNELS:%.cu=$(BUILD)/%.o) $(patsubst %.c,$(BUILD)/%.o,$(filter $(PRESENT),$(PART_CUDA) $(PART_NCCL)))
@@ -94,7 +99,7 @@ cuda-part: $(KERNELS:%.cu=$(BUILD)/%.o) $(patsubst %.c,$(BUILD)/%.o,$(filter $(P
 # The C tests, and programs at work, in a copy of the tree where every access to memory is watched;
 # then the tests with threads, where every access to shared memory is.
 check-sanitizers:
-	@tests/sanitize.sh address,undefined "$(TEST_SOURCES) tests/checklist.bats $(wildcard tests/ddprun*.bats)"; status=$$?; \
+	@tests/sanitize.sh address,undefined "$(TEST_SOURCES) tests/steps/checklist.bats $(call tests_named,ddprun*.bats)"; status=$$?; \
 	    tests/sanitize.sh thread "$(wildcard $(THREADED))" && exit $$status
 
 # The same bits from 1, 2, 4 and 8 ranks, with --reduce-order fixed (half a minute).
@@ -102,8 +107,8 @@ prove: 05
 	@tools/prove.sh
 
 # The requirements of a DDP trainer, ticked off one by one.
-checklist: all $(BUILD)/tests/test_replicas
-	@BUILD=$(BUILD) bats --pretty tests/checklist.bats
+checklist: all $(BUILD)/tests/common/comm/test_replicas
+	@BUILD=$(BUILD) bats --pretty tests/steps/checklist.bats
 
 include tests/fuzz/rules.mk
 -include $(TEST_PROGRAMS:=.d) $(BUILD)/tests/allocations/counter.d $(MPI_RANKS:=.d) $(TORCH_PEERS:=.d) $(TEST_HELPERS:.o=.d)

@@ -20,7 +20,7 @@ thread) openmp=-Wno-unknown-pragmas ;;
 *) openmp=-fopenmp ;;
 esac
 export TAP_DIR="${TAP_DIR:-$PWD/build/tap}/${sanitizers%%,*}"
-sources=$({ echo tests/test_replicas.c && echo "$tests" | grep '\.c$'; } | sort -u) # tests/checklist.bats starts it, too
+sources=$({ echo tests/common/comm/test_replicas.c && echo "$tests" | grep '\.c$'; } | sort -u) # tests/steps/checklist.bats starts it, too
 log=log_path=$PWD/$copy/report
 export ASAN_OPTIONS="detect_leaks=1:$log" UBSAN_OPTIONS=print_stacktrace=1 TSAN_OPTIONS="$log"
 # MPI's own libraries leak and are not ours to mend.

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Usage: docs/answers/client.py URL      Sends all test digits to tools/serve, and counts the right answers."""
 import json, sys, urllib.request
-sys.path.insert(0, "tests")
+sys.path.insert(0, "tests/tools")
 import pictures
 
 

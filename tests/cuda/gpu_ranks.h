@@ -3,9 +3,9 @@
 #define TESTS_CUDA_GPU_RANKS_H
 
 #include "common/base/cuda.h"
-#include "tests/collective_case.h"
+#include "tests/common/comm/collective_case.h"
 #include "tests/cuda_stand_in/counts.h"
-#include "tests/ranks.h"
+#include "tests/helpers/ranks.h"
 
 static cudaStream_t compute; // of this rank
 

@@ -3,7 +3,7 @@
 #ifndef TESTS_CUDA_STAND_IN_CASE_H
 #define TESTS_CUDA_STAND_IN_CASE_H
 
-#include "tests/child.h"
+#include "tests/helpers/child.h"
 
 #include <cuda_runtime_api.h>
 #include <math.h>

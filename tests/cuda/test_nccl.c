@@ -11,9 +11,9 @@
 
 #include "common/base/cuda.h"
 #include "common/base/thread.h"
-#include "tests/collective_cases.h"
+#include "tests/common/comm/collective_cases.h"
+#include "tests/common/comm/split_cases.h"
 #include "tests/cuda/gpu_ranks.h"
-#include "tests/split_cases.h"
 
 #define NUMEL 1000
 

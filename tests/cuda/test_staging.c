@@ -8,9 +8,9 @@
 #include <cmocka.h>
 
 #include "common/base/cuda.h"
-#include "tests/collective_cases.h"
+#include "tests/common/comm/collective_cases.h"
+#include "tests/common/comm/split_cases.h"
 #include "tests/cuda/gpu_ranks.h"
-#include "tests/split_cases.h"
 
 #define NUM_BUCKETS 100 // more than staging has places for
 #define NUMEL 5000

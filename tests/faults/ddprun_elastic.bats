@@ -2,7 +2,7 @@
 # The launcher of step 05 where nodes come and go. All of them are this machine but in the last test.
 
 bats_require_minimum_version 1.5.0
-load ../ddprun_helper
+load ../steps/ddprun_helper
 load elastic_helper
 
 @test "nodes number themselves, and ranks find torchrun's whole environment" {

@@ -2,7 +2,7 @@
 # The launcher of step 05 where nodes come and go: who does not belong to the job, and bad moments.
 
 bats_require_minimum_version 1.5.0
-load ../ddprun_helper
+load ../steps/ddprun_helper
 load elastic_helper
 
 # refused STATUS TEXT ARGUMENTS...: an agent that ends with one line.
@@ -130,7 +130,7 @@ nobody_of() {
 @test "two machines: the one whose name or address the endpoint has is the host" {
     for endpoint in alpha 10.77.0.1; do
         local job="$DDPRUN --nnodes 2 --rdzv-backend c10d --rdzv-endpoint $endpoint:$PORT --rdzv-conf $CONF"
-        run timeout 300 tests/two_hosts.sh "sleep 0.5; exec $job sh -c '$env' > $OUT/alpha" "exec $job sh -c '$env' > $OUT/beta"
+        run timeout 300 tests/steps/two_hosts.sh "sleep 0.5; exec $job sh -c '$env' > $OUT/alpha" "exec $job sh -c '$env' > $OUT/beta"
         [ "$status" -ne 77 ] || skip "no network namespaces here"
         [ "$status" -eq 0 ]
         [ "$(cat "$OUT/alpha")" = "0/2 0/1 0/2 default 0/2 $endpoint 0/0 none True" ]

@@ -1,12 +1,12 @@
 # What the tests of step 05 share: runs that are killed, and what they must come to.
 
 bats_require_minimum_version 1.5.0
-load "${BASH_SOURCE%/*}/../free_port" # from wherever the test is
+load "${BASH_SOURCE%/*}/../helpers/free_port" # from wherever the test is
 
 RUN=05_fault_tolerance/run.sh
 
 setup() {
-    cd "$BATS_TEST_DIRNAME/${UP:-../..}" || return 1
+    cd "${BATS_TEST_DIRNAME%/tests/*}" || return 1
     export OUT=$BATS_TEST_TMPDIR MAX_RESTARTS=0 # so a run that is killed stays down
     unset OMP_NUM_THREADS RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT LAUNCHER
     RANDOM=${SEED:=$RANDOM}

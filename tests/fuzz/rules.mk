@@ -1,13 +1,13 @@
 # The fuzzers (world.h, targets.h): make check-fuzz lets libFuzzer search each target for its share
-# of FUZZ_SECONDS; make test replays what is kept in corpus/, with any compiler (tests/test_fuzz.c).
+# of FUZZ_SECONDS; make test replays what is kept in corpus/, with any compiler (tests/fuzz/test_fuzz.c).
 
-FUZZ_SOURCES := $(filter-out tests/fuzz/engine.c,$(wildcard tests/fuzz/*.c))
+FUZZ_SOURCES := $(filter-out %/engine.c %/test_fuzz.c,$(wildcard tests/fuzz/*.c))
 FUZZ_OBJECTS := $(FUZZ_SOURCES:%.c=$(BUILD)/%.o) $(DOCTOR)
 FUZZ_WRAPPED := exit _exit poll __poll_chk clock_gettime getenv setenv sleep nanosleep accept4 \
     net_connect net_listen thread_start getrandom getpid glob gpus_count checkpoint_checksum
 FUZZ_LDFLAGS := $(FUZZ_WRAPPED:%=-Wl,--wrap=%)
 
-$(BUILD)/tests/test_fuzz: $(BUILD)/tests/test_fuzz.o $(FUZZ_OBJECTS) $(LIB05) $(BUILD)/tools/libmodel.a $(BUILD)/libcommon.a
+$(BUILD)/tests/fuzz/test_fuzz: $(BUILD)/tests/fuzz/test_fuzz.o $(FUZZ_OBJECTS) $(LIB05) $(BUILD)/tools/libmodel.a $(BUILD)/libcommon.a
 	$(LINK) $(LDFLAGS) $(FUZZ_LDFLAGS) -o $@ $^ $(LDLIBS) $(LIBPNG) -lcmocka
 
 # Only in a build that tests/fuzz/fuzz.bats makes: with clang, sanitizers and coverage.

@@ -5,12 +5,12 @@
 KERNELS="kernels conv gradients model optim bf16"
 
 setup() {
-    cd "${BATS_TEST_DIRNAME%/tests*}" || return
+    cd "${BATS_TEST_DIRNAME%/tests/*}" || return
 }
 
 # programs FOLDER: the tests of a build.
 programs() {
-    for test in $KERNELS; do echo "$1/tests/test_$test"; done
+    for test in $KERNELS; do find tests -name "test_$test.c" | sed "s|\(.*\)\.c|$1/\1|"; done
 }
 
 # build NAME MARCH [VARIABLE...]: without the parts that are the same everywhere.
@@ -39,7 +39,7 @@ has() {
 # refused CPU FEATURE ADVICE: what was built ends on an emulated processor with a line.
 refused() {
     command -v qemu-x86_64 >/dev/null || skip "no qemu-x86_64: ./setup.sh --checks"
-    run qemu-x86_64 -cpu "$1" "$BUILT/tests/test_optim"
+    run qemu-x86_64 -cpu "$1" "$BUILT/tests/common/nn/test_optim"
     echo "$output"
     [ "$status" -eq 1 ]
     [ "${#lines[@]}" -eq 1 ]
@@ -76,7 +76,7 @@ refused() {
     command -v qemu-x86_64 >/dev/null || skip "no qemu-x86_64: ./setup.sh --checks"
     [ "$(uname -m)" = x86_64 ] || skip "this is no x86-64"
     build x86-64 x86-64
-    qemu-x86_64 -cpu qemu64 "$BUILT/tests/test_optim"
+    qemu-x86_64 -cpu qemu64 "$BUILT/tests/common/nn/test_optim"
 }
 
 @test "ARM (armv8-a, emulated)" {

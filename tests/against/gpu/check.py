@@ -1,0 +1,295 @@
+#!/usr/bin/env python3
+"""Usage: tests/against/gpu/check.py [WORD...]     make check-gpu: everything that only a GPU can show.
+
+One command, one log, one table: it needs a GPU, CUDA, a C compiler, make and this Python; what is
+missing besides is said, and the rest is run. WORDs pick checks by their names. Each check is a
+function below; what it returns stands in the table. Exit status 1 if one fails or there is no GPU."""
+import glob, json, os, re, shutil, socket, subprocess, sys, tempfile, time
+
+import watch  # whose checks come first
+from case import *
+from machine import cuda_home, header, library, mnist
+
+DEVICE_TESTS = ["device", "kernels", "conv", "optim", "model", "gradients"]
+SHORT = ["--num-samples", "96", "--batch-size", "32", "--epochs", "1", "--save-every", "0"]
+
+
+@check
+def kernels_against_the_reference(scratch):
+    """The C tests of the CPU's kernels, on the GPU."""
+    bare = "" if header("cmocka.h") else "-Itests/gpu/bare"
+    library = "" if bare else "-lcmocka"
+    failed, passed = [], 0
+    for name in DEVICE_TESTS:
+        program = os.path.join(scratch, "test_" + name)
+        run(["make", "-s", ARCH, "CPPFLAGS=-I. " + bare, "TRY_LIBS=" + library,
+             "SOURCE=tests/common/nn/test_%s.c" % name, "PROGRAM=" + program, "gpu-test"])
+        try:
+            output = run([program], TEST_DEVICE="cuda", CMOCKA_MESSAGE_OUTPUT="TAP")
+        except Failure:
+            failed.append(name)
+            continue
+        passed += len(re.findall(r"^ok", output, re.M))
+    expect(not failed, "failed: " + ", ".join(failed))
+    return "%d tests%s" % (passed, ", without cmocka" if bare else "")
+
+
+def golden(names, step, options, **environment):
+    scripts = {"01": "01_single_gpu/run.sh", "03": "03_torchrun_env/run.sh"}
+    most = 0
+    for name in names:
+        output = run(["python3", "tests/golden_losses.py", name, scripts[step]],
+                     TEST_OPTIONS="--device cuda " + options, **environment)
+        most = max([most] + [float(error) for error in re.findall(r"off by (\S+),", output)])
+    return "off by %.1e at most" % most
+
+
+@check
+def golden_losses(scratch):
+    """PyTorch's, step by step."""
+    names = ["linear_sgd_w1", "digits_sgd_w1", "digits_momentum_w1"]
+    if mnist():
+        names += ["cnn_sgd_w1", "cnn_momentum_w1", "cnn_adadelta_w1"]
+    return golden(names, "01", "", MNIST=mnist() or "")
+
+
+@check
+def golden_losses_as_a_graph(scratch):
+    return golden(["digits_sgd_w1", "digits_momentum_w1"], "01", "--cuda-graph on")
+
+
+@check
+def golden_losses_of_two_ranks_that_share_a_gpu(scratch):
+    first = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0]  # perhaps a UUID, or a part of a GPU
+    return golden(["digits_sgd_w2", "linear_sgd_w2"], "03", "--backend tcp", CUDA_VISIBLE_DEVICES=first)
+
+
+@check
+def every_optimizer_as_on_the_cpu(scratch):
+    most = 0
+    for optimizer in ["sgd", "adam", "adamw", "adadelta"]:
+        both = [os.path.join(scratch, optimizer + device) for device in ("cuda", "cpu")]
+        for folder, device in zip(both, ("cuda", "cpu")):
+            train("01", folder, "--optimizer", optimizer, "--max-steps", 8, "--device", device)
+        most = max(most, apart(losses(both[0]), losses(both[1])))
+    expect(most < 5e-3, "losses are off by %.1e" % most)
+    return "off by %.1e at most, dropout on" % most
+
+
+@check
+def same_bits_every_time_and_as_a_graph(scratch):
+    for optimizer in ["sgd", "adam"]:
+        folders = [os.path.join(scratch, optimizer + way) for way in ("a", "b", "graph")]
+        for folder in folders:
+            graph = "on" if folder.endswith("graph") else "off"
+            train("01", folder, "--optimizer", optimizer, "--num-samples", 500, "--epochs", 2, "--cuda-graph", graph)
+        expect(read(folders[0]) == read(folders[1]), "%s: two runs differ" % optimizer)
+        expect(losses(folders[0]) == losses(folders[2]), "%s: a graph gives other losses" % optimizer)
+    return "sgd and adam"
+
+
+@check
+def mixed_precision(scratch):
+    ways = {"fp32": [], "tf32": ["--tf32", "on"], "bf16": ["--amp", "bf16"], "fp16": ["--amp", "fp16"]}
+    if min(map(int, re.findall(r"sm_(\d+)", machine))) < 80:
+        del ways["tf32"]  # GPUs before Ampere have none, and compute in float32
+    for way, options in ways.items():
+        train("01", os.path.join(scratch, way), "--dropout", "off", "--max-steps", 20, *options)
+    exact, notes = losses(os.path.join(scratch, "fp32")), []
+    for way in list(ways)[1:]:
+        error = apart(losses(os.path.join(scratch, way)), exact)
+        expect(error < 5e-2, "%s is off by %.1e" % (way, error))
+        expect(error > 0, "%s gives the bits of fp32: it is not in use" % way)
+        notes.append("%s %.0e" % (way, error))
+    return "off fp32 by " + ", ".join(notes)
+
+
+@check
+def stopped_and_resumed(scratch):
+    """Step 05 with device memory: a run in two parts ends with the bits of one that was never stopped."""
+    for amp in ["off", "fp16"]:
+        through, parts = (os.path.join(scratch, amp + name) for name in ("through", "parts"))
+        options = SHORT + ["--epochs", 3, "--amp", amp, "--check-sync", 2]
+        train("05", through, *options, "--resume", "none")
+        train("05", parts, *options, "--max-steps", 4, "--save-every-steps", 2)
+        train("05", parts, *options)
+        expect(read(through) == read(parts), "--amp %s: other bits after a resume" % amp)
+    return "fp32 and fp16"
+
+
+def our_kernels():
+    """The sanitizer's options for kernels of common/nn alone: of cuBLAS's it reports hazards that are none."""
+    source = "".join(open(path).read() for path in glob.glob("common/nn/cuda/*.cu"))
+    return ["--kernel-name", ",".join("kns=" + name for name in re.findall(r"__global__ void (\w+)\(", source))]
+
+
+@check
+def compute_sanitizer(scratch):
+    tool = shutil.which("compute-sanitizer") or os.path.join(cuda_home(), "bin", "compute-sanitizer")
+    if not os.path.exists(tool):
+        raise Skip("no compute-sanitizer: it is part of the CUDA toolkit")
+    for kind in ["memcheck", "racecheck", "synccheck"]:
+        for options in ([], ["--amp", "fp16", "--optimizer", "adam"]):
+            kernels = [] if kind == "memcheck" else our_kernels()  # cuBLAS meets our addresses
+            run([tool, "--tool", kind, *kernels, "--error-exitcode", "9", "01_single_gpu/train", "--device", "cuda",
+                 "--threads", "1", "--checkpoint-dir", scratch, "--max-steps", "2", *SHORT, *options], limit=600)
+    return "memcheck, racecheck, synccheck"
+
+
+@check
+def accuracy_on_mnist(scratch):
+    if not mnist():
+        raise Skip("no MNIST in data/mnist: data/get_mnist.sh gets it")
+    notes = []
+    for step in ["01", "02", "03"]:
+        # One rank of batch 32 ends at 98.3 in PyTorch, give or take: momentum makes it no matter of luck.
+        momentum = ["--momentum", "0.9"] if step == "01" else []
+        output = train(step, os.path.join(scratch, step), "--dataset", "mnist", "--data-dir", mnist(),
+                       "--epochs", 2, "--log-interval", 500, *momentum,
+                       *([] if step == "01" else ["--backend", "tcp"]), limit=600)
+        accuracy = float(re.findall(r"Accuracy: ([0-9.]+)%", output)[-1])
+        expect(accuracy >= 98.3, "%s: %.2f %%" % (step, accuracy))
+        notes.append("%s %.2f" % (step, accuracy))
+    return " %, ".join(notes) + " %"
+
+
+def free_port():
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        return server.getsockname()[1]
+
+
+def start_nccl(folder, *options):
+    """Two ranks of 03 over NCCL, on one GPU where there is but one: then as if on two hosts."""
+    with open(os.path.join(BUILD, "parts")) as parts:
+        if "NCCL=1" not in parts.read():
+            raise Skip("built without NCCL: there is no nccl.h beside CUDA's headers or in /usr/include")
+    if not library("libnccl.so.2"):
+        raise Skip("no libnccl.so.2 in the linker's path, CUDA's folder or LD_LIBRARY_PATH")
+    os.makedirs(folder)
+    port, ranks = free_port(), []
+    for rank in range(2):
+        environment = dict(os.environ, RANK=str(rank), WORLD_SIZE="2", LOCAL_RANK=str(rank), LOCAL_WORLD_SIZE="2",
+                           MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), NCCL_DEBUG="WARN")
+        if num_gpus == 1:
+            environment.update(NCCL_HOSTID="host%d" % rank, NCCL_SOCKET_IFNAME="lo", NCCL_IB_DISABLE="1",
+                               LOCAL_RANK="0", LOCAL_WORLD_SIZE="1")
+        command = ["03_torchrun_env/train", "--device", "cuda", "--backend", "nccl", "--checkpoint-dir", folder,
+                   "--metrics-dir", folder, *map(str, options)]
+        output = open("%s/output%d" % (folder, rank), "w+")
+        ranks.append((subprocess.Popen(command, env=environment, stdout=output, stderr=output), output))
+    log.write("\n$ RANK=0,1 " + " ".join(command) + "\n")
+    return ranks
+
+
+def end_of(ranks, limit):
+    """Status and output of each rank."""
+    ends, deadline = [], time.monotonic() + limit
+    try:
+        for process, _ in ranks:
+            process.wait(max(1, deadline - time.monotonic()))
+    except subprocess.TimeoutExpired:
+        pass
+    for process, output in ranks:
+        late = process.poll() is None
+        if late:
+            process.kill()
+            process.wait()
+        output.seek(0)
+        ends.append(("late" if late else process.returncode, output.read()))
+        output.close()
+        log.write("--- rank: status %s\n%s" % ends[-1])
+    return ends
+
+
+def number_of_steps(folder, rank):
+    try:
+        return len(losses(folder, rank))
+    except (OSError, ValueError):
+        return 0
+
+
+@check
+def nccl_as_on_the_cpu(scratch):
+    options = [*SHORT, "--epochs", 2, "--dropout", "off"]
+    train("03", os.path.join(scratch, "cpu"), *options, "--device", "cpu")
+    notes = []
+    for way, more in {"calls": [], "graph": ["--cuda-graph", "on"], "checked": ["--check-collectives", "on"]}.items():
+        folder = os.path.join(scratch, way)
+        for rank, (status, output) in enumerate(end_of(start_nccl(folder, *options, *more), 180)):
+            expect(status == 0, "%s, rank %d: %s: %s" % (way, rank, status, output.strip().split("\n")[-1]))
+            error = apart(losses(folder, rank), losses(os.path.join(scratch, "cpu"), rank))
+            expect(error < 1e-3, "%s, rank %d: losses are off by %.1e" % (way, rank, error))
+        notes.append("%s %.0e" % (way, error))
+    return "%d GPU%s, off by %s" % (min(num_gpus, 2), "s" if num_gpus > 1 else "", ", ".join(notes))
+
+
+@check
+def nccl_names_a_rank_that_died(scratch):
+    folder, limit = os.path.join(scratch, "killed"), 60
+    ranks = start_nccl(folder, "--epochs", 100000, "--save-every", 0, "--timeout", limit)
+    deadline = time.monotonic() + 120
+    while number_of_steps(folder, 1) < 5 and time.monotonic() < deadline:
+        if any(process.poll() is not None for process, _ in ranks):
+            break
+        time.sleep(0.1)
+    started = number_of_steps(folder, 1) >= 5
+    ranks[1][0].kill()
+    killed = time.monotonic()
+    (status, output), _ = end_of(ranks, 2 * limit)
+    took = time.monotonic() - killed
+    expect(started, "the ranks made no step: " + output.strip().split("\n")[-1])
+    expect(status == 1 and "rank 1" in output, "rank 0: status %s, and no word of rank 1" % status)
+    return "after %.1f s" % took
+
+
+def first_lines():
+    """The machine; ends where there is no GPU, before anything takes long."""
+    if not os.path.exists(os.path.join(cuda_home(), "bin", "nvcc")):
+        sys.exit("make check-gpu: no nvcc: install CUDA's toolkit, or say where it is with CUDA_HOME=DIR")
+    made = subprocess.run(["make", "-s", ARCH, BUILD + "/tests/against/gpu/machine"], text=True, capture_output=True)
+    if made.returncode != 0:
+        sys.exit("make check-gpu: " + made.stderr.strip())
+    machine = subprocess.run([BUILD + "/tests/against/gpu/machine"], text=True, capture_output=True)
+    if machine.returncode != 0:
+        sys.exit("make check-gpu: " + machine.stdout.strip())
+    return machine.stdout
+
+
+def result_of(function):
+    """("ok", "skip" or "FAILED", a note, seconds)."""
+    begin = time.monotonic()
+    log.write("\n=== %s\n" % function.__name__)
+    with tempfile.TemporaryDirectory() as scratch:
+        try:
+            word, note = "ok", function(scratch)
+        except Skip as missing:
+            word, note = "skip", str(missing)
+        except Exception as error:  # whatever it met: the other checks are run, and the table is printed
+            word, note = "FAILED", str(error) or type(error).__name__
+    log.write("=== %s: %s\n" % (word, note))
+    log.flush()
+    return word, note, time.monotonic() - begin
+
+
+machine = first_lines()
+num_gpus = len(re.findall("^GPU ", machine, re.M))
+log.write(machine)
+print(machine + "building (a minute or two) ...", flush=True)
+chosen = [c for c in CHECKS if not sys.argv[1:] or any(word in c.__name__ for word in sys.argv[1:])]
+try:
+    run(["make", "-s", "-j", str(os.cpu_count()), ARCH, "01", "02", "03", "05"], limit=1800)
+except Failure as failure:
+    sys.exit("make check-gpu: it does not build: %s (%s)" % (failure, LOG))
+table = []
+print("1..%d" % len(chosen))
+for number, function in enumerate(chosen, 1):
+    word, note, seconds = result_of(function)
+    name = function.__name__.replace("_", " ")
+    print("%sok %d %s%s%s # %.0f s" % ("not " if word == "FAILED" else "", number, name,
+                                      " # SKIP " if word == "skip" else ": ", note, seconds), flush=True)
+    table.append("| %s | %s | %.0f s | %s |" % (name, word, seconds, note))
+text = "\n%s\n| check | result | time | |\n| --- | --- | --- | --- |\n%s\n" % (machine, "\n".join(table))
+print(text + "\nEverything that was said: " + LOG)
+log.write(text)
+sys.exit(any("| FAILED |" in row for row in table))

@@ -1,0 +1,83 @@
+"""What PyTorch makes of a training job of ours: the same data, weights, order and optimizer, all by
+its own means. Nothing in here was learnt from our programs' output."""
+import os, sys
+import torch
+from torch import nn
+import torch.nn.functional as F
+from torch.utils.data.distributed import DistributedSampler
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "docs"))
+from load_in_pytorch import Net, digits
+
+MEAN, STD = 0.1307, 0.3081
+OPTIMIZERS = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW,
+              "adadelta": torch.optim.Adadelta}
+
+torch.set_num_threads(1)
+
+
+def digits_split(split):
+    images, labels = digits()
+    test = torch.arange(len(labels)) % 5 == 0
+    chosen = test if split == "test" else ~test
+    return (images[chosen] - MEAN) / STD, labels[chosen]
+
+
+def random_rows(size):
+    """Row by row, as the PyTorch series draws them, from the generator as it stands."""
+    rows = [(torch.rand(20), torch.rand(1)) for _ in range(size)]
+    return torch.stack([x for x, _ in rows]), torch.stack([y for _, y in rows])
+
+
+class Job:
+    """A job straight after its start: seed, data, weights. `options` are those of our programs."""
+
+    def __init__(self, options, world=1):
+        self.options, self.world = options, world
+        torch.manual_seed(options.get("seed", 0))
+        if options["model"] == "linear":
+            self.inputs, self.targets = random_rows(options.get("dataset-size", 2048))
+            self.model, self.loss = nn.Linear(20, 1), F.mse_loss
+        else:
+            self.inputs, self.targets = digits_split("train")
+            self.model, self.loss = Net(), F.nll_loss
+        self.model.eval()  # no dropout
+        self.size = options.get("num-samples", len(self.inputs))
+        self.optimizer = make_optimizer(self.model, options)
+
+    def batches(self):
+        """(rows of rank 0, rows of rank 1, ...) for every step."""
+        samplers = [DistributedSampler(range(self.size), self.world, rank, shuffle=True,
+                                       seed=self.options.get("seed", 0))
+                    for rank in range(self.world)]
+        batch = self.options["batch-size"]
+        for epoch in range(self.options["epochs"]):
+            for sampler in samplers:
+                sampler.set_epoch(epoch)
+            orders = [list(sampler) for sampler in samplers]
+            for begin in range(0, len(orders[0]), batch):
+                yield [order[begin:begin + batch] for order in orders]
+
+    def step(self, batches):
+        """What DDP does, in one process: the gradient is the mean of those of the ranks. Returns
+        each rank's loss."""
+        self.optimizer.zero_grad()
+        losses = [self.loss(self.model(self.inputs[rows]), self.targets[rows]) for rows in batches]
+        for loss in losses:
+            loss.backward()  # adds up
+        for parameter in self.model.parameters():
+            parameter.grad /= self.world
+        self.optimizer.step()
+        return [loss.item() for loss in losses]
+
+    def train(self, first=0):
+        """The losses of every rank in the steps after the first so many, up to max-steps."""
+        steps = list(self.batches())[first:self.options.get("max-steps")]
+        return list(zip(*(self.step(batches) for batches in steps)))
+
+
+def make_optimizer(model, options):
+    given = {"lr": options["lr"], "weight_decay": options.get("weight-decay", 0)}
+    if options["optimizer"] == "sgd":
+        given["momentum"] = options.get("momentum", 0)
+    return OPTIMIZERS[options["optimizer"]](model.parameters(), **given)

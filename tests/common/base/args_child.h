@@ -1,0 +1,111 @@
+/*
+ * args_child.h - what test_args.c and test_config.c share: args_parse in a child of its own.
+ *
+ * The child's Args come back as text, one "name value" a line, and its status and messages are what
+ * a user would see.
+ */
+#ifndef TESTS_COMMON_BASE_ARGS_CHILD_H
+#define TESTS_COMMON_BASE_ARGS_CHILD_H
+
+#include <errno.h>
+#include <string.h>
+
+#include "common/base/args.h"
+#include "tests/helpers/child.h"
+
+static int world_size; // the child shares out the batch among so many; 0: it does not
+
+static inline const char *or_null(const char *text)
+{
+    return text != NULL ? text : "(null)";
+}
+
+static inline void dump(FILE *file, const Args *a)
+{
+    fprintf(file, "\nmodel %s\ndataset %s\ndata_dir %s\ndataset_size %d\nnum_samples %d\n",
+            a->model, a->dataset, a->data_dir, a->dataset_size, a->num_samples);
+    fprintf(file, "epochs %d\nsave_every %d\nbatch_size %d\nglobal_batch_size %d\n", a->epochs,
+            a->save_every, a->batch_size, a->global_batch_size);
+    fprintf(file, "optimizer %s\nlr %.15g\nmomentum %.15g\nweight_decay %.15g\ndropout %d\n",
+            a->optimizer, a->lr, a->momentum, a->weight_decay, a->dropout);
+    fprintf(file, "seed %ju\nthreads %d\ninit_from %s\nresume %s\ncheckpoint_dir %s\n",
+            (uintmax_t)a->seed, a->threads, or_null(a->init_from), or_null(a->resume),
+            a->checkpoint_dir);
+    fprintf(file, "metrics_dir %s\nmax_steps %ju\nlog_interval %d\ndevice %s\nbackend %s\n",
+            or_null(a->metrics_dir), (uintmax_t)a->max_steps, a->log_interval, a->device,
+            a->backend);
+    fprintf(file, "check_collectives %d\nbucket_cap_mb %.15g\ntimeout %.15g\nnproc %d\n",
+            a->check_collectives, a->bucket_cap_mb, a->timeout, a->nproc);
+    fprintf(file, "local_rank %d\nall_reduce %s\nsave_every_steps %d\nkeep %d\nresume_auto %d\n",
+            a->local_rank, a->all_reduce, a->save_every_steps, a->keep, a->resume_auto);
+    fprintf(file, "check_sync %d\ninject %s\n", a->check_sync, or_null(a->inject));
+    fprintf(file, "reduce_order %s\nLOCAL_RANK %s\n", a->reduce_order,
+            or_null(getenv("LOCAL_RANK")));
+}
+
+typedef struct {
+    Step step;
+    const char *program; // with a '/': one to execute instead
+    const char *line; // its arguments, with single spaces between them
+} Command;
+
+static inline void run_command(const void *context)
+{
+    const Command *command = context;
+    char *argv[64] = { strdup(command->program) }, *line = strdup(command->line);
+    int argc = 1;
+    for (char *word = strtok(line, " "); word != NULL; word = strtok(NULL, " "))
+        argv[argc++] = word;
+    if (strchr(command->program, '/') != NULL) {
+        execv(command->program, argv);
+        _exit(127);
+    }
+    Args args;
+    args_parse(&args, command->step, argc, argv);
+    if (world_size > 0)
+        printf("\nshare %d\n", args_batch_size(&args, world_size));
+    dump(stdout, &args);
+}
+
+static inline int run(Step step, const char *line)
+{
+    return child_run(run_command, &(Command){ step, "train", line });
+}
+
+static inline void assert_has(const char *text, const char *part)
+{
+    if (strstr(text, part) == NULL)
+        fail_msg("\"%s\" is not in \"%s\"", part, text);
+}
+
+static inline void assert_value(const char *field)
+{
+    char line[256];
+    snprintf(line, sizeof line, "\n%s\n", field);
+    assert_has(out, line);
+}
+
+/* The child must have ended with status 2 and one line, with this text. */
+static inline void assert_refused(int status, const char *message)
+{
+    assert_string_equal(out, "");
+    assert_has(err, message);
+    assert_int_equal(strncmp(err, program_invocation_short_name, strcspn(err, ":")), 0);
+    assert_ptr_equal(strchr(err, '\n'), err + strlen(err) - 1);
+    assert_int_equal(status, 2);
+}
+
+/* What args_defaults gives is what parsing no options gives, but for --resume. */
+static inline void assert_defaults(const char *model, bool resume_auto)
+{
+    char expected[OUTPUT_BYTES] = "";
+    FILE *file = fmemopen(expected, sizeof expected, "w");
+    Args args;
+    args_defaults(&args, model);
+    args.resume_auto = resume_auto;
+    dump(file, &args);
+    fclose(file);
+    assert_string_equal(out, expected);
+}
+
+#endif

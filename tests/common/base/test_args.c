@@ -1,0 +1,324 @@
+/* The command line: what each option gives, which step knows it, and what is refused how. */
+#include "tests/common/base/args_child.h"
+
+#define EIGHT_FAULTS "kill:0:1,kill:0:2,kill:0:3,kill:0:4,kill:0:5,kill:0:6,kill:0:7,kill:0:8"
+
+static void test_defaults(void **state)
+{
+    (void)state;
+    Args args;
+    args_defaults(&args, "cnn");
+    assert_string_equal(args.model, "cnn");
+    assert_string_equal(args.dataset, "digits");
+    assert_string_equal(args.data_dir, "data/mnist");
+    assert_int_equal(args.dataset_size, 2048);
+    assert_int_equal(args.num_samples, 0);
+    assert_int_equal(args.epochs, 10);
+    assert_int_equal(args.save_every, 5);
+    assert_int_equal(args.batch_size, 32);
+    assert_int_equal(args.global_batch_size, 0);
+    assert_string_equal(args.optimizer, "sgd");
+    assert_true(args.lr == 0.01 && args.momentum == 0.9 && args.weight_decay == 0);
+    assert_true(args.dropout);
+    assert_int_equal(args.seed, 0);
+    assert_int_equal(args.threads, 0);
+    assert_null(args.init_from);
+    assert_null(args.resume);
+    assert_string_equal(args.checkpoint_dir, "checkpoints");
+    assert_null(args.metrics_dir);
+    assert_true(args.max_steps == UINT64_MAX);
+    assert_int_equal(args.log_interval, 10);
+    assert_string_equal(args.device, "auto");
+    assert_string_equal(args.backend, "auto");
+    assert_string_equal(args.all_reduce, "flat");
+    assert_string_equal(args.reduce_order, "any");
+    assert_false(args.check_collectives);
+    assert_true(args.bucket_cap_mb == 25 && args.timeout == 300);
+    assert_int_equal(args.save_every_steps, 0);
+    assert_int_equal(args.keep, 3);
+    assert_int_equal(args.check_sync, 0);
+    assert_null(args.inject);
+    assert_int_equal(args.nproc, 0);
+    assert_int_equal(args.local_rank, -1);
+
+    args_defaults(&args, "linear");
+    assert_string_equal(args.model, "linear");
+    assert_string_equal(args.dataset, "random");
+    assert_true(args.lr == 1e-3 && args.momentum == 0 && args.weight_decay == 0);
+}
+
+static void test_nothing_given(void **state)
+{
+    (void)state;
+    for (Step step = STEP_SINGLE; step <= STEP_FAULT; step++) {
+        const bool resume_auto = step == STEP_FAULT;
+        assert_int_equal(run(step, ""), 0);
+        assert_defaults("cnn", resume_auto);
+        assert_int_equal(run(step, "--model linear"), 0);
+        assert_defaults("linear", resume_auto);
+    }
+}
+
+static void test_values(void **state)
+{
+    (void)state;
+    static const struct {
+        Step step;
+        const char *line, *first, *second;
+    } cases[] = {
+        { 1, "--batch-size 64", "batch_size 64", "epochs 10" },
+        { 1, "--batch_size 64", "batch_size 64", "epochs 10" },
+        { 1, "--batch-size=64", "batch_size 64", "epochs 10" },
+        { 1, "50 10 --batch_size=64", "epochs 50", "save_every 10" },
+        { 1, "50 --batch_size 64 10", "epochs 50", "save_every 10" },
+        { 1, "50", "epochs 50", "save_every 5" },
+        { 1, "-- 7 3", "epochs 7", "save_every 3" },
+        { 1, "0 0", "epochs 0", "save_every 0" },
+        { 1, "--epochs 3 --epochs 4", "epochs 4", "save_every 5" },
+        { 1, "--optimizer adam", "lr 0.001", "momentum 0" },
+        { 1, "--optimizer adamw", "lr 0.001", "weight_decay 0.01" },
+        { 1, "--optimizer adadelta", "lr 1", "weight_decay 0" },
+        { 1, "--optimizer adadelta --lr 0.5", "lr 0.5", "momentum 0" },
+        { 1, "--optimizer adamw --weight-decay 0", "optimizer adamw", "weight_decay 0" },
+        { 1, "--model linear --optimizer adadelta", "lr 1", "dataset random" },
+        { 1, "--model linear --momentum 0.5", "momentum 0.5", "lr 0.001" },
+        { 1, "--model linear --dataset random --dataset-size 7", "dataset random",
+          "dataset_size 7" },
+        { 1, "--dataset mnist --data-dir=/a=b", "dataset mnist", "data_dir /a=b" },
+        { 1, "--seed 18446744073709551615 --dropout off", "seed 18446744073709551615",
+          "dropout 0" },
+        { 1, "--max-steps 0 --num-samples 0", "max_steps 18446744073709551615", "num_samples 0" },
+        { 1, "--max-steps 9 --num-samples 100", "max_steps 9", "num_samples 100" },
+        { 1, "--resume a.safetensors --init-from none", "resume a.safetensors",
+          "init_from (null)" },
+        { 1, "--resume none --init-from b", "resume (null)", "init_from b" },
+        { 1, "--resume none --metrics-dir off", "resume (null)", "metrics_dir (null)" },
+        { 1, "--metrics-dir m --checkpoint-dir c", "metrics_dir m", "checkpoint_dir c" },
+        { 1, "--global-batch-size 64", "global_batch_size 64", "batch_size 32" },
+        { 1, "--lr 1e-2 --weight-decay .5", "lr 0.01", "weight_decay 0.5" },
+        { 1, "--threads 3 --log-interval 1", "threads 3", "log_interval 1" },
+        { 1, "--threads auto --device cpu", "threads 0", "device cpu" },
+        { 2, "--nproc 4 --backend tcp", "nproc 4", "backend tcp" },
+        { 2, "--timeout 2.5 --bucket-cap-mb 0.5", "timeout 2.5", "bucket_cap_mb 0.5" },
+        { 4, "--all-reduce hierarchical", "all_reduce hierarchical", "backend auto" },
+        { 5, "--reduce-order fixed --all-reduce flat", "reduce_order fixed", "all_reduce flat" },
+        { 5, "--save-every-steps 7 --keep 2", "save_every_steps 7", "keep 2" },
+        { 5, "--resume none", "resume_auto 0", "resume (null)" },
+        { 5, "--resume x", "resume_auto 0", "resume x" },
+        { 5, "--init-from b", "resume_auto 1", "init_from b" }, // where there is none to go on with
+        { 5, "--resume auto --init-from b", "resume_auto 1", "init_from b" },
+        { 5, "--check-sync 9 --inject kill:1:2", "check_sync 9", "inject kill:1:2" },
+        { 5, "--inject none", "check_sync 0", "inject (null)" },
+        { 5, "--inject " EIGHT_FAULTS "," EIGHT_FAULTS, "inject " EIGHT_FAULTS "," EIGHT_FAULTS,
+          "keep 3" },
+        { 3, "--local_rank=1 --check-collectives on", "local_rank 1", "check_collectives 1" },
+        { 3, "--local-rank 0", "local_rank 0", "LOCAL_RANK 0" },
+    };
+    for (size_t i = 0; i < LENGTH(cases); i++) {
+        assert_int_equal(run(cases[i].step, cases[i].line), 0);
+        assert_string_equal(err, "");
+        assert_value(cases[i].first);
+        assert_value(cases[i].second);
+    }
+}
+
+static void test_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        Step step;
+        const char *line, *message;
+    } cases[] = {
+        { 1, "--batchsize 64", "--batchsize is no option: did you mean --batch-size?" },
+        { 1, "--epoch 3", "did you mean --epochs?" },
+        { 1, "--moment=3", "--moment is no option: did you mean --momentum?" },
+        { 1, "--zzz", "--zzz is no option: --help lists them" },
+        { 1, "--=3", "-- is no option" },
+        { 1, "--batch-size", "--batch-size needs a value: --batch-size N" },
+        { 1, "--lr --momentum 0.9", "--lr needs a value" },
+        { 1, "--batch-size 0", "--batch-size must be a whole number from 1 to 1000000" },
+        { 1, "--batch-size -4", "not \"-4\"" },
+        { 1, "--batch-size 3x", "not \"3x\"" },
+        { 1, "--batch-size 1.5", "not \"1.5\"" },
+        { 1, "--batch-size=", "not \"\"" },
+        { 1, "--batch-size 2147483648", "not \"2147483648\"" },
+        { 1, "--batch-size 18446744073709551617", "not \"18446744073709551617\"" },
+        { 1, "--epochs -1", "--epochs must be a whole number from 0 to 2147483647" },
+        { 1, "--log-interval 0", "from 1 to" },
+        { 1, "--dataset-size 0", "from 1 to" },
+        { 1, "--threads 0", "from 1 to 1024 or auto" },
+        { 4, "--save-every-steps 1", "--save-every-steps comes with step 05" },
+        { 5, "--keep 0", "from 1 to" },
+        { 5, "--inject kill:1:2,maim:0:2", "--inject must be up to 16 of KIND:RANK:STEP, KIND" },
+        { 5, "--inject kill:1:2,", "not \"kill:1:2,\"" },
+        { 5, "--inject " EIGHT_FAULTS "," EIGHT_FAULTS ",exit:0:9", "must be up to 16 of" },
+        { 5, "--resume a --init-from b", "--init-from does not go with this --resume" },
+        { 4, "--resume auto", "--resume auto comes with step 05" },
+        { 1, "--global-batch-size 0", "from 1 to 2147483647 or none" },
+        { 1, "--seed -1", "--seed must be a whole number from 0 to 18446744073709551615" },
+        { 1, "--seed 18446744073709551616", "not \"18446744073709551616\"" },
+        { 1, "--max-steps 0x10", "not \"0x10\"" },
+        { 1, "--lr nan", "--lr must be a number from 0 to 1000, not \"nan\"" },
+        { 1, "--lr inf", "not \"inf\"" },
+        { 1, "--lr 1e999", "not \"1e999\"" },
+        { 1, "--lr 0x1p3", "not \"0x1p3\"" },
+        { 1, "--lr -0.1", "not \"-0.1\"" },
+        { 1, "--lr 0.1.2", "not \"0.1.2\"" },
+        { 1, "--lr e", "not \"e\"" },
+        { 1, "--lr=", "not \"\"" },
+        { 1, "--momentum 1.5", "from 0 to 1," },
+        { 1, "--optimizer rmsprop", "must be one of sgd|adam|adamw|adadelta, not \"rmsprop\"" },
+        { 1, "--optimizer adamx", "not \"adamx\"" },
+        { 1, "--optimizer ada", "not \"ada\"" },
+        { 1, "--optimizer=", "must be one of" },
+        { 1, "--optimizer sgd|adam", "not \"sgd|adam\"" },
+        { 1, "--dropout yes", "must be one of on|off" },
+        { 1, "--data-dir=", "--data-dir must not be empty" },
+        { 1, "--resume=", "--resume must not be empty" },
+        { 1, "1 2 3", "\"3\" has no place here" },
+        { 1, "mnist", "\"mnist\" has no place here" },
+        { 1, "-5", "\"-5\" has no place here" },
+        { 1, "-- --lr", "\"--lr\" has no place here" },
+        { 1, "5x", "--epochs must be a whole number" },
+        { 1, "--optimizer adam --momentum 0.9", "--momentum does not go with this --optimizer" },
+        { 1, "--momentum 0 --optimizer adadelta", "leave it out, or use --optimizer sgd" },
+        { 1, "--optimizer adamw --momentum 0", "--momentum does not go" },
+        { 1, "--model linear --dataset mnist", "--dataset does not go with this --model" },
+        { 1, "--model linear --dataset digits", "linear learns from random" },
+        { 1, "--dataset random", "cnn from digits or mnist" },
+        { 1, "--resume a --init-from b", "--init-from does not go with this --resume" },
+        { 1, "--batch-size 8 --global-batch-size 16", "does not go with this --batch-size" },
+        { 1, "--nproc 2", "--nproc comes with step 02" },
+        { 1, "--bucket-cap-mb 2", "--bucket-cap-mb comes with step 02" },
+        { 2, "--local-rank 0", "--local-rank comes with step 03" },
+        { 3, "--all-reduce flat", "--all-reduce comes with step 04" },
+        { 5, "--reduce-order fixed --all-reduce hierarchical",
+          "--all-reduce does not go with this --reduce-order: hierarchical has an order of its "
+          "own" },
+        { 5, "--reduce-order tree", "must be one of any|fixed, not \"tree\"" },
+        { 4, "--all-reduce ring", "must be one of flat|hierarchical, not \"ring\"" },
+        { 2, "--nproc 0", "from 1 to 1024 or auto" },
+        { 2, "--timeout 0", "from 0.001 to 1000000" },
+        { 2, "--bucket-cap-mb 0", "from 0.001 to 1000000" },
+        { 3, "--nproc 2", "--nproc is for step 02: here the launcher" },
+        { 4, "--nproc=2", "--nproc-per-node" },
+        { 5, "--nproc 2", "--nproc-per-node" },
+        { 3, "--local-rank -1", "from 0 to" },
+        { 1, "--config /no/such/file",
+          "cannot read the configuration file /no/such/file: No such" },
+        { 1, "--config /", "the configuration file / is not a regular file" },
+        { 1, "--config /dev/zero", "/dev/zero is larger than 1048576 bytes" },
+        { 1, "--lr a\nb\033[2J", "not \"a?b?[2J\"" },
+    };
+    for (size_t i = 0; i < LENGTH(cases); i++)
+        assert_refused(run(cases[i].step, cases[i].line), cases[i].message);
+}
+
+/* Which steps have which option, as the contract says. */
+static void test_steps(void **state)
+{
+    (void)state;
+    static const char *const from_02[] = { "backend", "check-collectives", "bucket-cap-mb",
+                                           "timeout" };
+    for (Step step = STEP_SINGLE; step <= STEP_FAULT; step++) {
+        int num_listed = 0;
+        assert_int_equal(run(step, "--no-such-option --help"), 2);
+        assert_int_equal(run(step, "--seed 1 --help --no-such-option"), 0);
+        assert_string_equal(err, "");
+        for (char *line = strtok(out, "\n"); line != NULL; line = strtok(NULL, "\n")) {
+            assert_true(strlen(line) <= 100);
+            num_listed += strncmp(line, "  --", 4) == 0;
+        }
+        static const int listed[] = { 0, 30, 35, 35, 37, 42 };
+        assert_int_equal(num_listed, listed[step]);
+    }
+    for (Step step = STEP_SINGLE; step <= STEP_FAULT; step++) {
+        assert_int_equal(run(step, "-h"), 0);
+        assert_has(out, "Usage: ");
+        assert_has(out, "train [total_epochs [save_every]] [options]\n");
+        assert_has(out, "train 50 10 --batch-size 64");
+        assert_has(out, "\n  --lr X  ");
+        assert_has(out, " [0.01]\n");
+        for (size_t i = 0; i < LENGTH(from_02); i++)
+            assert_int_equal(strstr(out, from_02[i]) != NULL, step >= STEP_SPAWN);
+        assert_int_equal(strstr(out, "--nproc N") != NULL, step == STEP_SPAWN);
+        assert_int_equal(strstr(out, "--local-rank") != NULL, step >= STEP_ENV);
+        assert_has(out,
+                   step == STEP_FAULT ? "; auto: the furthest [auto]\n" : "checkpoint [none]\n");
+    }
+}
+
+/* Of the ranks on a node, which share a command line, only the first speaks. */
+static void test_one_rank_speaks(void **state)
+{
+    (void)state;
+    setenv("RANK", "1", 1);
+    setenv("WORLD_SIZE", "2", 1);
+    setenv("LOCAL_RANK", "1", 1);
+    assert_int_equal(run(STEP_ENV, "--help"), 0);
+    assert_string_equal(out, "");
+    assert_int_equal(run(STEP_ENV, "--zzz"), 2);
+    assert_string_equal(err, "");
+    setenv("LOCAL_RANK", "0", 1);
+    assert_refused(run(STEP_ENV, "--zzz"), "--zzz");
+    assert_int_equal(run(STEP_ENV, "--help"), 0);
+    assert_has(out, "Usage: ");
+    assert_int_equal(run(STEP_ENV, "--local-rank 1"), 0); // the environment wins
+    assert_value("LOCAL_RANK 0");
+    unsetenv("LOCAL_RANK");
+    unsetenv("WORLD_SIZE");
+    unsetenv("RANK");
+}
+
+static void test_batch_size(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *line;
+        int world_size;
+        const char *share; // or the complaint
+    } cases[] = {
+        { "", 1, "share 32" },
+        { "", 3, "share 32" },
+        { "--global-batch-size 120", 1, "share 120" },
+        { "--global-batch-size 120", 8, "share 15" },
+        { "--global-batch-size 120", 120, "share 1" },
+        { "--global-batch-size 120", 7,
+          "--global-batch-size 120 cannot be shared out to 7 ranks: use 119" },
+        { "--global-batch-size 3", 4,
+          "--global-batch-size 3 cannot be shared out to 4 ranks: use 4" },
+        { "--reduce-order any --batch-size 3", 3, "share 3" },
+        { "--reduce-order fixed --batch-size 3", 8, "share 3" },
+        { "--reduce-order fixed --batch-size 4", 2, "share 4" },
+        { "--reduce-order fixed --batch-size 6", 2,
+          "--reduce-order fixed cuts the batch of 2 ranks into 8 parts: use a multiple of 4 for "
+          "--batch-size, not 6" },
+        { "--reduce-order fixed --batch-size 12", 1, "use a multiple of 8 for --batch-size" },
+        { "--reduce-order fixed --global-batch-size 24", 8, "share 3" },
+        { "--reduce-order fixed --global-batch-size 20", 2,
+          "use a multiple of 8 for --global-batch-size, not 20" },
+        { "--reduce-order fixed", 3, "--reduce-order fixed is for 1, 2, 4 or 8 ranks, not for 3" },
+        { "--reduce-order fixed", 16, "1, 2, 4 or 8 ranks, not for 16" },
+    };
+    for (size_t i = 0; i < LENGTH(cases); i++) {
+        world_size = cases[i].world_size;
+        const int status = run(STEP_FAULT, cases[i].line);
+        if (strncmp(cases[i].share, "share", 5) == 0)
+            assert_value(cases[i].share);
+        else
+            assert_refused(status, cases[i].share);
+    }
+    world_size = 0;
+}
+
+int main(void)
+{
+    unsetenv("LOCAL_RANK");
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_defaults),   cmocka_unit_test(test_nothing_given),
+        cmocka_unit_test(test_values),     cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_steps),      cmocka_unit_test(test_one_rank_speaks),
+        cmocka_unit_test(test_batch_size),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

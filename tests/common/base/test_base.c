@@ -1,0 +1,185 @@
+/* The small files of common/base: memory, host, element types, signals. */
+#include <malloc.h>
+#include <sched.h>
+#include <sys/sysinfo.h>
+
+#include "common/base/host.h"
+#include "common/base/json_text.h"
+#include "common/base/memory.h"
+#include "common/base/signal_name.h"
+#include "common/base/tensor.h"
+#include "common/base/watchdog.h"
+#include "tests/helpers/child.h"
+
+static void test_memory(void **state)
+{
+    (void)state;
+    mallopt(M_PERTURB, 0x55); // fresh memory is not zero by chance
+    const size_t sizes[] = { 0, 1, 63, 64, 65, 100000 };
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        unsigned char *memory = mem_calloc(sizes[i], 3);
+        assert_non_null(memory);
+        assert_int_equal((uintptr_t)memory % 64, 0);
+        for (size_t byte = 0; byte < 3 * sizes[i]; byte++)
+            assert_int_equal(memory[byte], 0);
+        free(memory);
+    }
+}
+
+static void allocate(const void *context)
+{
+    const size_t *sizes = context;
+    free(mem_calloc(sizes[0], sizes[1]));
+}
+
+static int status_of_calloc(size_t count, size_t size)
+{
+    return child_run(allocate, (size_t[]){ count, size });
+}
+
+static void test_memory_overflow(void **state)
+{
+    (void)state;
+    assert_int_equal(status_of_calloc(SIZE_MAX / 2, 4), 1);
+    assert_int_equal(status_of_calloc(SIZE_MAX, 1), 1);
+    assert_int_equal(status_of_calloc(1, SIZE_MAX - 62), 1);
+    assert_int_equal(status_of_calloc((size_t)1 << 62, 2), 1);
+    assert_int_equal(status_of_calloc(10, 10), 0);
+}
+
+/* What others hold cannot be had: the kernel would promise it, and kill whoever uses it. */
+static void test_memory_in_use(void **state)
+{
+    (void)state;
+    struct sysinfo info;
+    assert_int_equal(sysinfo(&info), 0);
+    const size_t left = host_free_memory(), all = info.totalram + info.totalswap;
+    assert_true(left > 0 && left < all * info.mem_unit);
+    assert_int_equal(status_of_calloc(all, info.mem_unit), 1);
+    assert_non_null(strstr(err, "out of memory: "));
+    assert_non_null(strstr(err, "this machine has"));
+    assert_int_equal(status_of_calloc(100 << 20, 1), 0);
+}
+
+static void test_host(void **state)
+{
+    (void)state;
+    cpu_set_t all, one;
+    assert_int_equal(sched_getaffinity(0, sizeof all, &all), 0);
+    assert_in_range(host_num_cores(), 1, CPU_COUNT(&all));
+
+    CPU_ZERO(&one);
+    for (int cpu = 0; cpu < CPU_SETSIZE && CPU_COUNT(&one) == 0; cpu++)
+        if (CPU_ISSET(cpu, &all))
+            CPU_SET(cpu, &one);
+    assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
+    assert_int_equal(host_num_cores(), 1);
+    assert_int_equal(sched_setaffinity(0, sizeof all, &all), 0);
+}
+
+static void test_env_counts(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        int count;
+    } cases[] = { { "4", 4 },       { "4,2", 4 }, { "4 ", 4 },  { "1048576", 1 << 20 },
+                  { "1048577", 0 }, { "3x", 0 },  { "x", 0 },   { "-1", 0 },
+                  { "", 0 },        { "0", 0 },   { "4.5", 0 }, { "99999999999999999999", 0 } };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        setenv("TEST_COUNT", cases[i].text, 1);
+        assert_int_equal(host_env_count("TEST_COUNT"), cases[i].count);
+    }
+    unsetenv("TEST_COUNT");
+    assert_int_equal(host_env_count("TEST_COUNT"), 0);
+}
+
+static void test_dtypes(void **state)
+{
+    (void)state;
+    const struct {
+        DType type;
+        size_t size;
+        const char *name;
+    } known[] = {
+        { FLOAT32, 4, "float32" }, { BFLOAT16, 2, "bfloat16" }, { FLOAT64, 8, "float64" },
+        { INT32, 4, "int32" },     { INT64, 8, "int64" },       { UINT8, 1, "uint8" },
+    };
+    assert_int_equal(sizeof known / sizeof known[0], NUM_DTYPES);
+    for (size_t i = 0; i < NUM_DTYPES; i++) {
+        assert_int_equal(dtype_size(known[i].type), known[i].size);
+        assert_string_equal(dtype_name(known[i].type), known[i].name);
+    }
+}
+
+/* Stops the watchdog in time, or too late. */
+static void keep_waiting(const void *context)
+{
+    const double *seconds = context;
+    Watchdog watchdog;
+    watchdog_start(&watchdog, seconds[0], "the call", "start the others");
+    usleep((useconds_t)(seconds[1] * 1e6));
+    watchdog_stop(&watchdog);
+}
+
+static void test_watchdog(void **state)
+{
+    (void)state;
+    assert_int_equal(child_run(keep_waiting, (double[]){ 1000, 0 }), 0);
+    assert_int_equal(child_run(keep_waiting, (double[]){ 1000, 0.01 }), 0);
+    assert_string_equal(err, "");
+    assert_int_equal(child_run(keep_waiting, (double[]){ 0.05, 300 }), 1);
+    assert_non_null(strstr(err, "the call did not end within 0.05 s: start the others\n"));
+}
+
+/* The numbers are POSIX's (kill -l), where it has any. */
+static void test_signal_names(void **state)
+{
+    (void)state;
+    assert_string_equal(signal_name(1), "SIGHUP");
+    assert_string_equal(signal_name(2), "SIGINT");
+    assert_string_equal(signal_name(6), "SIGABRT");
+    assert_string_equal(signal_name(9), "SIGKILL");
+    assert_string_equal(signal_name(14), "SIGALRM");
+    assert_string_equal(signal_name(15), "SIGTERM");
+    assert_string_equal(signal_name(0), "signal 0");
+    assert_string_equal(signal_name(-1), "signal -1");
+    assert_string_equal(signal_name(40), "signal 40");
+    assert_string_equal(signal_name(1000), "signal 1000");
+}
+
+#define NOT_UTF8 "\xef\xbf\xbd" // U+FFFD
+
+/* By table 3-7 of the Unicode standard: nothing overlong, cut short, beyond U+10FFFF, no
+ * surrogates. */
+static void test_json_text(void **state)
+{
+    (void)state;
+    static const char *const cases[][2] = {
+        { "", "" },
+        { "a \"\\\n", "a \"\\\n" },
+        { "\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80", "\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80" },
+        { "\xc3\xa4\xff/b", "\xc3\xa4" NOT_UTF8 "/b" },
+        { "\xc0\xaf", NOT_UTF8 NOT_UTF8 },
+        { "\xed\xa0\x80", NOT_UTF8 NOT_UTF8 NOT_UTF8 },
+        { "\xf4\x90\x80\x80", NOT_UTF8 NOT_UTF8 NOT_UTF8 NOT_UTF8 },
+        { "cut \xe2\x82", "cut " NOT_UTF8 NOT_UTF8 },
+    };
+    for (size_t i = 0; i < LENGTH(cases); i++) {
+        json_t *text = json_text(cases[i][0]);
+        assert_string_equal(json_string_value(text), cases[i][1]);
+        json_decref(text);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_memory),        cmocka_unit_test(test_memory_overflow),
+        cmocka_unit_test(test_memory_in_use), cmocka_unit_test(test_host),
+        cmocka_unit_test(test_env_counts),    cmocka_unit_test(test_dtypes),
+        cmocka_unit_test(test_watchdog),      cmocka_unit_test(test_signal_names),
+        cmocka_unit_test(test_json_text),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

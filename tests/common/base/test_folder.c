@@ -1,0 +1,159 @@
+/* Folders to write into: what is made, what is only tried, and what is in the way. */
+#include <dirent.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <sys/stat.h>
+
+#include "common/base/folder.h"
+#include "tests/helpers/child.h"
+
+static char top[] = "/tmp/test_folder_XXXXXX";
+
+static const char *below(const char *name)
+{
+    static char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s/%s", top, name);
+    return path;
+}
+
+static void create(const void *path)
+{
+    folder_create(path, "--some-dir");
+}
+
+static void check(const void *path)
+{
+    folder_check(path, "--some-dir");
+}
+
+static void as_nobody(Body *body, const void *path)
+{
+    if (getuid() == 0 && setuid(65534) != 0) // root may do everything
+        _exit(99);
+    body(path);
+}
+
+static void create_as_nobody(const void *path)
+{
+    as_nobody(create, path);
+}
+
+static void check_as_nobody(const void *path)
+{
+    as_nobody(check, path);
+}
+
+static int count_files(const char *path)
+{
+    int count = 0;
+    DIR *dir = opendir(path);
+    assert_non_null(dir);
+    while (readdir(dir) != NULL)
+        count++;
+    closedir(dir);
+    return count - 2; // . and ..
+}
+
+static bool is_folder(const char *path)
+{
+    struct stat status;
+    return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+static void test_create(void **state)
+{
+    (void)state;
+    static const char *const names[] = { "a", "a", "b/c/d", "b/c/d/", "e//f", "./g/../g/h" };
+    for (size_t i = 0; i < LENGTH(names); i++) {
+        check(below(names[i]));
+        create(below(names[i]));
+        assert_true(is_folder(below(names[i])));
+        check(below(names[i]));
+    }
+    assert_int_equal(count_files(below("b/c/d")), 0);
+    assert_int_equal(count_files(top), 4);
+    create("/");
+    check("/tmp/");
+    create(".");
+    check("nowhere/in/this/folder"); // relative, and nothing of it is there
+    assert_false(is_folder("nowhere"));
+}
+
+static void test_check_creates_nothing(void **state)
+{
+    (void)state;
+    const int before = count_files(top);
+    check(below("new"));
+    check(below("new/and/deeper"));
+    assert_int_equal(count_files(top), before);
+}
+
+/* Refused by both, before as after. */
+static void test_in_the_way(void **state)
+{
+    (void)state;
+    const char *kinds[] = { "file", "pipe", "loop", "nowhere" };
+    fclose(fopen(below("file"), "w"));
+    assert_int_equal(mkfifo(below("pipe"), 0600), 0);
+    assert_int_equal(symlink("loop", below("loop")), 0);
+    assert_int_equal(symlink("missing/folder", below("nowhere")), 0);
+    for (size_t i = 0; i < LENGTH(kinds); i++) {
+        char under[64];
+        snprintf(under, sizeof under, "%s/x/y", kinds[i]);
+        for (int deep = 0; deep < 2; deep++) {
+            const char *path = below(deep ? under : kinds[i]);
+            assert_dies_saying(create, path, 1, top, kinds[i], "name another with --some-dir");
+            assert_dies_saying(check, path, 2, top, kinds[i], "name another with --some-dir");
+        }
+    }
+    assert_dies_saying(check, "/dev/null/x", 2, "/dev/null", "Not a directory");
+    assert_dies_saying(check, "/proc/x", 2, "/proc",
+                       "--some-dir"); // writable, to judge by its mode
+
+    char name[300] = "", deep[PATH_MAX] = "";
+    memset(name, 'n', sizeof name - 1);
+    assert_dies_saying(check, name, 2, "File name too long");
+    assert_dies_saying(create, name, 1, "File name too long");
+    memcpy(deep, "/tmp", 4);
+    memset(deep + 4, '/', sizeof deep - 5); // exists, and leaves no room for a name
+    assert_dies_saying(check, deep, 2, "cannot write into the folder /tmp////");
+}
+
+static void test_no_permission(void **state)
+{
+    (void)state;
+    assert_int_equal(chmod(top, 0755), 0);
+    create(below("locked"));
+    assert_int_equal(chmod(below("locked"), 0555), 0);
+    assert_dies_saying(check_as_nobody, below("locked"), 2, "locked", "Permission denied");
+    assert_dies_saying(check_as_nobody, below("locked/x"), 2, "locked", "Permission denied");
+    assert_dies_saying(create_as_nobody, below("locked/x"), 1, "locked/x", "Permission denied");
+    assert_int_equal(child_run(create_as_nobody, below("locked")), 0); // it is there
+    assert_int_equal(chmod(below("locked"), 0000), 0);
+    assert_dies_saying(check_as_nobody, below("locked/x"), 2, "locked/x", "Permission denied");
+}
+
+static int make_top(void **state)
+{
+    (void)state;
+    return mkdtemp(top) == NULL;
+}
+
+static int remove_top(void **state)
+{
+    (void)state;
+    char command[64];
+    snprintf(command, sizeof command, "rm -r %s", top);
+    return system(command);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_create),
+        cmocka_unit_test(test_check_creates_nothing),
+        cmocka_unit_test(test_in_the_way),
+        cmocka_unit_test(test_no_permission),
+    };
+    return cmocka_run_group_tests(tests, make_top, remove_top);
+}

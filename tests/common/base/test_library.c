@@ -1,0 +1,44 @@
+/* Functions of libraries that are opened at their first call, and what is said where they are not.
+ */
+#include "tests/helpers/child.h"
+
+#include "common/base/library.h"
+
+/* One of zlib's, as a header would declare it, in a library of which only the name is known here.
+ */
+const char *zlibVersion(void);
+#define LIBRARY "libz.so.1"
+#define NEEDED_BY "--this option"
+LIBRARY_FUNCTION(const char *, zlibVersion, (void), ())
+
+static void test_a_function_is_the_library_s(void **state)
+{
+    (void)state;
+    assert_int_equal(zlibVersion()[0], '1');
+    assert_string_equal(zlibVersion(), zlibVersion());
+    assert_non_null(library_function(LIBRARY, "inflate", NEEDED_BY));
+}
+
+static void call(const void *context)
+{
+    const char *const *names = context;
+    library_function(names[0], names[1], NEEDED_BY);
+}
+
+static void test_what_is_missing_is_named(void **state)
+{
+    (void)state;
+    assert_dies(call, (const char *[]){ "libno_such.so.7", "x" }, 1,
+                (const char *[]){ NEEDED_BY, "libno_such.so.7", "LD_LIBRARY_PATH", NULL });
+    assert_dies(call, (const char *[]){ LIBRARY, "no_such_function" }, 1,
+                (const char *[]){ NEEDED_BY, LIBRARY, "no_such_function", "newer", NULL });
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_function_is_the_library_s),
+        cmocka_unit_test(test_what_is_missing_is_named),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

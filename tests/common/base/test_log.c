@@ -1,0 +1,261 @@
+/* Lines on standard output and error, whole and in order, and the two ways to give up. */
+#include <jansson.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/base/log.h"
+#include "tests/helpers/child.h"
+
+enum { NUM_WRITERS = 6, NUM_LINES = 200 };
+
+static void say_all(const void *context)
+{
+    (void)context;
+    log_print("result %d", 1);
+    log_info("no rank");
+    log_warning("no rank");
+    log_set_rank(1, 4);
+    log_print("result %d", 2);
+    log_info("hello");
+    log_warning("hello %s", "again");
+    die("the %s", "end");
+}
+
+static void test_labels(void **state)
+{
+    (void)state;
+    assert_int_equal(child_run(say_all, NULL), 1);
+    assert_string_equal(out, "result 1\nresult 2\n");
+    assert_string_equal(err, "test_log: no rank\ntest_log: warning: no rank\n[rank 1/4] hello\n"
+                             "[rank 1/4] warning: hello again\n[rank 1/4] fatal: the end\n");
+}
+
+static void leave_a_note(void)
+{
+    log_print("atexit");
+}
+
+static void fail_check(const void *context)
+{
+    (void)context;
+    atexit(leave_a_note); // never to be seen: die must not run it
+    CHECK(1 + 1 == 2, "sum");
+    CHECK(1 + 1 == 3, "1 + 1 is %d", 2);
+}
+
+static void fail_sys_check(const void *context)
+{
+    (void)context;
+    SYS_CHECK(dup(0));
+    SYS_CHECK(close(-1));
+}
+
+static void test_checks(void **state)
+{
+    (void)state;
+    assert_int_equal(child_run(fail_check, NULL), 1);
+    assert_string_equal(err, "test_log: fatal: 1 + 1 is 2\n");
+    assert_string_equal(out, "");
+    assert_int_equal(child_run(fail_sys_check, NULL), 1);
+    assert_non_null(strstr(err, "test_log.c:"));
+    assert_non_null(strstr(err, "close(-1): Bad file descriptor\n"));
+}
+
+static void misuse(const void *context)
+{
+    (void)context;
+    usage_error("type %s", "this");
+}
+
+static void misuse_as_rank(const void *context)
+{
+    log_set_rank(*(const int *)context, 4);
+    usage_error("type this");
+}
+
+static void test_usage_error(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *local_rank, *message;
+    } cases[] = { { NULL, "test_log: type this\n" },
+                  { "0", "test_log: type this\n" },
+                  { "1", "" } };
+    for (size_t i = 0; i < LENGTH(cases); i++) {
+        if (cases[i].local_rank != NULL) {
+            setenv("RANK", "1", 1);
+            setenv("WORLD_SIZE", "4", 1);
+            setenv("LOCAL_RANK", cases[i].local_rank, 1);
+        }
+        assert_int_equal(child_run(misuse, NULL), 2);
+        assert_string_equal(err, cases[i].message);
+        assert_string_equal(out, "");
+    }
+    unsetenv("RANK"); // what a shell has left there says nothing of this process
+    assert_int_equal(child_run(misuse, NULL), 2);
+    assert_string_equal(err, "test_log: type this\n");
+    unsetenv("LOCAL_RANK");
+    assert_int_equal(child_run(misuse_as_rank, &(int){ 0 }), 2);
+    assert_string_equal(err, "[rank 0/4] type this\n");
+
+    // The first rank to end may take the others along: the silent ones leave it to the one who
+    // speaks.
+    const double begin = seconds_now();
+    assert_int_equal(child_run(misuse_as_rank, &(int){ 1 }), 2);
+    assert_string_equal(err, "");
+    assert_true(seconds_now() - begin > 0.5);
+}
+
+static void say_hostile(const void *context)
+{
+    (void)context;
+    char text[10001] = "";
+    memset(text, 'x', sizeof text - 1);
+    for (int length = 4093; length <= 4097; length++)
+        log_print("%.*s", length, text);
+    log_info("%s", text);
+    log_print("a\nb\033[2J\tc\xc3\xa4");
+    log_print("%s", "");
+}
+
+static void test_hostile_lines(void **state)
+{
+    (void)state;
+    assert_int_equal(child_run(say_hostile, NULL), 0);
+    const char *at = out;
+    for (int length = 4093; length <= 4097; length++, at += strspn(at, "x") + 1)
+        assert_int_equal(strspn(at, "x"), length < 4094 ? length : 4094); // its end within PIPE_BUF
+    assert_string_equal(at, "a?b?[2J?c\xc3\xa4\n\n");
+    assert_int_equal(strlen(err), 4095);
+    assert_ptr_equal(strchr(err, '\n'), err + 4094);
+}
+
+static void die_with(const void *message)
+{
+    log_set_rank(0, 1);
+    die("%s", (const char *)message);
+}
+
+/* What a launcher reads is JSON, which is UTF-8; the name of a file need not be. */
+static void test_recorded_error(void **state)
+{
+    (void)state;
+    static const char *const cases[][2] = { { "a \"\\\x1b[2J", "a \"\\?[2J" },
+                                            { "\xc3\xa4", "\xc3\xa4" },
+                                            { "\xc3\xa4 \xff\xc3",
+                                              "\xc3\xa4 \xef\xbf\xbd\xef\xbf\xbd" } };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char folder[] = "/tmp/test_log.XXXXXX", path[64];
+        assert_non_null(mkdtemp(folder));
+        snprintf(path, sizeof path, "%s/error.json", folder);
+        setenv("TORCHELASTIC_ERROR_FILE", path, 1);
+        assert_int_equal(child_run(die_with, cases[i][0]), 1);
+        unsetenv("TORCHELASTIC_ERROR_FILE");
+        json_t *error = json_load_file(path, 0, NULL);
+        const char *message = json_string_value(json_object_get(error, "message"));
+        assert_non_null(message);
+        assert_string_equal(message, cases[i][1]);
+        assert_true(json_integer_value(json_object_get(error, "timestamp")) > 0);
+        json_decref(error);
+        unlink(path);
+        rmdir(folder);
+    }
+}
+
+static void *write_many(void *context)
+{
+    const int letter = *(const char *)context;
+    char text[4000];
+    for (int i = 0; i < NUM_LINES; i++) {
+        const size_t length = 1 + (size_t)(i * 37 + letter) % (sizeof text - 1);
+        memset(text, letter, length);
+        text[length] = '\0';
+        log_print("<%s>", text);
+    }
+    return NULL;
+}
+
+static void write_from_two_threads(const void *context)
+{
+    (void)context;
+    static char letters[] = { 'a', 'b' };
+    pthread_t thread;
+    pthread_create(&thread, NULL, write_many, &letters[0]);
+    write_many(&letters[1]);
+    pthread_join(thread, NULL);
+}
+
+/* Many processes with two threads each share a pipe: each line comes out whole. */
+static void test_lines_are_whole(void **state)
+{
+    (void)state;
+    int fds[2];
+    assert_int_equal(pipe(fds), 0);
+    pid_t pids[NUM_WRITERS];
+    for (int i = 0; i < NUM_WRITERS; i++)
+        pids[i] = child_start(write_from_two_threads, NULL, fds[1], STDERR_FILENO);
+    close(fds[1]);
+
+    FILE *file = fdopen(fds[0], "r");
+    char line[8192], letters[2] = "";
+    int num_lines = 0;
+    for (; fgets(line, sizeof line, file) != NULL; num_lines++) {
+        letters[0] = line[1];
+        assert_true(line[0] == '<' && (line[1] == 'a' || line[1] == 'b'));
+        assert_string_equal(line + 1 + strspn(line + 1, letters), ">\n");
+    }
+    fclose(file);
+    assert_int_equal(num_lines, 2 * NUM_WRITERS * NUM_LINES);
+    for (int i = 0; i < NUM_WRITERS; i++)
+        assert_int_equal(child_wait(pids[i]), 0);
+}
+
+static void *die_here(void *context)
+{
+    die("thread %s", (const char *)context);
+}
+
+static void die_in_thread(const void *context)
+{
+    (void)context;
+    pthread_t thread;
+    pthread_create(&thread, NULL, die_here, "two");
+    pthread_join(thread, NULL); // never comes back
+    log_print("survived");
+}
+
+static void test_die_in_thread(void **state)
+{
+    (void)state;
+    assert_int_equal(child_run(die_in_thread, NULL), 1);
+    assert_string_equal(err, "test_log: fatal: thread two\n");
+    assert_string_equal(out, "");
+}
+
+static void test_clock(void **state)
+{
+    (void)state;
+    struct timespec start, end;
+    clock_gettime(CLOCK_MONOTONIC, &start);
+    const double before = seconds_now();
+    usleep(20000);
+    const double passed = seconds_now() - before;
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    assert_true(passed >= 0.02);
+    assert_true(passed <= difftime(end.tv_sec, start.tv_sec) +
+                              1e-9 * (double)(end.tv_nsec - start.tv_nsec) + 1e-6);
+}
+
+int main(void)
+{
+    unsetenv("LOCAL_RANK");
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_labels),          cmocka_unit_test(test_checks),
+        cmocka_unit_test(test_usage_error),     cmocka_unit_test(test_hostile_lines),
+        cmocka_unit_test(test_lines_are_whole), cmocka_unit_test(test_die_in_thread),
+        cmocka_unit_test(test_clock),           cmocka_unit_test(test_recorded_error),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,294 @@
+/*
+ * Every option there is, with nonsense and extremes for a value. The tests walk the tables of the
+ * programs, so an option that is new is tested from its first day.
+ *
+ * What each value means is said here once; whether an option takes it follows from the kind and the
+ * range in its row, and the way from text to value is not asked.
+ */
+#include <ctype.h>
+
+#include "common/base/options.h"
+#include "common/launch/flag_texts.h"
+#include "common/launch/flags.h"
+#include "tests/common/base/args_child.h"
+
+/* Every row of the groups that are there. */
+#define FOR_EACH_OPTION(option) \
+    for (const OptionGroup *const *group = option_groups; *group != NULL; group++) \
+        for (const Option *option = (*group)->rows; option->name != NULL; option++) \
+            if ((*group)->absent == NULL)
+
+typedef enum { WORD, REAL, WHOLE } Meaning;
+
+static const struct {
+    const char *text;
+    Meaning meaning;
+    double value; // HUGE_VAL: beyond any range
+} values[] = {
+    { "", WORD, 0 },
+    { "abc", WORD, 0 },
+    { "nan", WORD, 0 },
+    { "inf", WORD, 0 },
+    { "-inf", WORD, 0 },
+    { "infinity", WORD, 0 },
+    { "0", WHOLE, 0 },
+    { "00", WHOLE, 0 },
+    { "1", WHOLE, 1 },
+    { "007", WHOLE, 7 },
+    { "-0", REAL, 0 },
+    { "-1", REAL, -1 },
+    { "+1", REAL, 1 },
+    { "1.0", REAL, 1 },
+    { "1e0", REAL, 1 },
+    { "1e999", WORD, 0 },
+    { "-1e999", WORD, 0 },
+    { "1e-999", WORD, 0 },
+    { "1e", WORD, 0 },
+    { "e1", WORD, 0 },
+    { ".", WORD, 0 },
+    { ".5", REAL, 0.5 },
+    { "5.", REAL, 5 },
+    { "0x10", WORD, 0 },
+    { "0x1p3", WORD, 0 },
+    { "1,5", WORD, 0 },
+    { "1_000", WORD, 0 },
+    { "12abc", WORD, 0 },
+    { "1 ", WORD, 0 },
+    { " 1", WORD, 0 },
+    { "1\n", WORD, 0 },
+    { "--", WORD, 0 },
+    { "-", WORD, 0 },
+    { "*", WORD, 0 },
+    { "%s%n", WORD, 0 },
+    { "\xff\xfe", WORD, 0 },
+    { "\xef\xbc\x91", WORD, 0 }, // a wide 1
+    { "2147483647", WHOLE, 2147483647.0 },
+    { "2147483648", WHOLE, 2147483648.0 },
+    { "4294967297", WHOLE, 4294967297.0 },
+    { "18446744073709551615", WHOLE, 18446744073709551615.0 },
+    { "18446744073709551616", WORD, 0 }, // no number of 64 bits
+    { "99999999999999999999", WORD, 0 },
+};
+
+/* Does an option of this row take values[i]? Words of a choice are none of the values. */
+static bool takes(const Option *option, size_t i)
+{
+    const double value = values[i].value;
+    const bool in_range = value >= option->low && value <= option->high;
+    switch (option->kind) {
+    case OPTION_INT:
+        return values[i].meaning == WHOLE && in_range;
+    case OPTION_UINT64:
+        return values[i].meaning == WHOLE;
+    case OPTION_REAL:
+        return values[i].meaning != WORD && in_range;
+    case OPTION_STRING:
+    case OPTION_OPTIONAL:
+        return values[i].text[0] != '\0' && option->check == NULL; // faults are none of the values
+    default:
+        return false;
+    }
+}
+
+/* args_parse with these words, which may contain spaces, for a child. */
+typedef struct {
+    Step step;
+    const char *word[5];
+} Words;
+
+static void parse_words(const void *context)
+{
+    const Words *words = context;
+    char *argv[7] = { "train" };
+    int argc = 1;
+    while (argc < 6 && words->word[argc - 1] != NULL) {
+        argv[argc] = strdup(words->word[argc - 1]);
+        argc++;
+    }
+    Args args;
+    args_parse(&args, words->step, argc, argv);
+    dump(stdout, &args);
+}
+
+static void check_answer(int status, bool taken, const char *place, const char *text)
+{
+    if (taken && (status != 0 || err[0] != '\0'))
+        fail_msg("%s \"%s\": status %d, saying %s", place, text, status, err);
+    if (taken)
+        return;
+    const char *end = strchr(err, '\n');
+    if (status != 2 || strstr(err, place) == NULL || end == NULL || end[1] != '\0')
+        fail_msg("%s \"%s\": status %d, saying %s", place, text, status, err);
+}
+
+/* --an-option, or with the other spelling --an_option. */
+static const char *spelt(const Option *option, bool underscores)
+{
+    static char name[64];
+    snprintf(name, sizeof name, "--%s", option->name);
+    for (char *c = name + 2; underscores && *c != '\0'; c++)
+        *c = *c == '-' ? '_' : *c;
+    return name;
+}
+
+static void test_command_line(void **state)
+{
+    (void)state;
+    FOR_EACH_OPTION(option)
+    {
+        if (option->kind == OPTION_ACTION)
+            continue;
+        for (size_t i = 0; i < LENGTH(values); i++) {
+            const char *text = values[i].text;
+            char joined[128], first[OUTPUT_BYTES];
+            snprintf(joined, sizeof joined, "%s=%s", spelt(option, true), text);
+            int status = child_run(parse_words, &(Words){ option->first_step, { joined } });
+            check_answer(status, takes(option, i), spelt(option, false), text);
+            strcpy(first, out);
+            if (strncmp(text, "--", 2) == 0)
+                continue; // as a word of its own it is no value
+            status = child_run(parse_words,
+                               &(Words){ option->first_step, { spelt(option, i % 2), text } });
+            check_answer(status, takes(option, i), spelt(option, false), text);
+            assert_string_equal(out, first);
+        }
+    }
+}
+
+/* The end of the line, or another option, where the value should be. */
+static void test_missing_value(void **state)
+{
+    (void)state;
+    FOR_EACH_OPTION(option)
+    {
+        if (strcmp(option->name, "help") == 0)
+            continue;
+        for (int underscores = 0; underscores < 2; underscores++) {
+            Words words = { option->first_step, { spelt(option, underscores) } };
+            check_answer(child_run(parse_words, &words), false, "needs a value", option->name);
+            words.word[1] = "--seed";
+            words.word[2] = "1";
+            check_answer(child_run(parse_words, &words), false, "needs a value", option->name);
+        }
+    }
+}
+
+/* The last one counts, however it is spelt; nonsense in the first is then no matter. */
+static void test_given_twice(void **state)
+{
+    (void)state;
+    FOR_EACH_OPTION(option)
+    {
+        if (option->kind == OPTION_ACTION)
+            continue;
+        char joined[128], once[OUTPUT_BYTES];
+        snprintf(joined, sizeof joined, "--%s=%s", option->name, option->preset);
+        Words words = { option->first_step, { joined } };
+        assert_int_equal(child_run(parse_words, &words), 0);
+        strcpy(once, out);
+        words = (Words){ option->first_step, { spelt(option, true), "nonsense", joined } };
+        assert_int_equal(child_run(parse_words, &words), 0);
+        assert_string_equal(out, once);
+    }
+}
+
+static void test_positionals(void **state)
+{
+    (void)state;
+    static const char *const names[] = { "epochs", "save-every" };
+    Settings settings;
+    settings_init(&settings, STEP_SINGLE);
+    for (size_t position = 0; position < 2; position++)
+        for (size_t i = 0; i < LENGTH(values); i++) {
+            const char *text = values[i].text;
+            const Option *option =
+                settings_find(&settings, names[position], strlen(names[position]))->option;
+            Words words = { STEP_SINGLE, { position == 0 ? text : "3", text } };
+            words.word[1] = position == 0 ? NULL : text;
+            const int status = child_run(parse_words, &words);
+            const bool is_end = strcmp(text, "--") == 0; // of the options: no value at all
+            const char *place =
+                isdigit((unsigned char)text[0]) ? spelt(option, false) : "has no place here";
+            check_answer(status, is_end || takes(option, i), place, text);
+        }
+}
+
+static char config[] = "/tmp/test_options.XXXXXX";
+
+/* As a quoted string, in which YAML takes nothing for a special word. */
+static void write_config(const Option *option, const char *text)
+{
+    FILE *file = fopen(config, "w");
+    assert_non_null(file);
+    fprintf(file, "# first\n%s: \"", option->name);
+    for (; *text != '\0'; text++)
+        fprintf(file, *text == '\n' ? "\\n" : "%c", *text);
+    fprintf(file, "\"\n");
+    fclose(file);
+}
+
+static void test_config_file(void **state)
+{
+    (void)state;
+    close(mkstemp(config));
+    char place[128];
+    FOR_EACH_OPTION(option)
+    {
+        if (option->kind == OPTION_ACTION)
+            continue;
+        for (size_t i = 0; i < LENGTH(values); i++) {
+            write_config(option, values[i].text);
+            const bool is_text = values[i].text[0] != '\xff'; // else it is no YAML
+            snprintf(place, sizeof place, is_text ? "%s:2: %s" : "%s:2: not YAML", config,
+                     option->name);
+            const Words words = { option->first_step, { "--config", config } };
+            check_answer(child_run(parse_words, &words), takes(option, i) && is_text, place,
+                         values[i].text);
+        }
+    }
+    unlink(config);
+}
+
+/* Flags of the launcher that stand for a number, or for numbers and a few words. */
+static bool wants_number(Flag flag)
+{
+    return flag == NPROC_PER_NODE || flag == NNODES || flag == NODE_RANK || flag == MASTER_PORT ||
+           flag == MAX_RESTARTS || flag == SHUTDOWN_TIMEOUT || flag == MONITOR_INTERVAL ||
+           flag == REDIRECTS || flag == TEE || flag == LOCAL_RANKS_FILTER;
+}
+
+static void parse_flag(const void *context)
+{
+    Flags flags;
+    char *argv[] = { "ddprun", *(char *const *)context, "true", NULL };
+    flags_parse(&flags, STEP_FAULT, 3, argv);
+}
+
+/* Understood, or refused in a line that names the flag; what is no number, never understood. */
+static void test_launcher(void **state)
+{
+    (void)state;
+    for (Flag flag = 0; flag < NUM_FLAGS; flag++)
+        for (size_t i = 0; i < LENGTH(values); i++) {
+            char joined[128], place[64];
+            const char *context = joined;
+            snprintf(joined, sizeof joined, "--%s=%s", flag_name(flag), values[i].text);
+            snprintf(place, sizeof place, "--%s", flag_name(flag));
+            const int status = child_run(parse_flag, &context);
+            const bool is_number =
+                values[i].meaning != WORD || isspace((unsigned char)values[i].text[0]);
+            check_answer(status, status == 0 && (is_number || !wants_number(flag)), place,
+                         values[i].text);
+        }
+}
+
+int main(void)
+{
+    unsetenv("LOCAL_RANK");
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_command_line), cmocka_unit_test(test_missing_value),
+        cmocka_unit_test(test_given_twice),  cmocka_unit_test(test_positionals),
+        cmocka_unit_test(test_config_file),  cmocka_unit_test(test_launcher),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

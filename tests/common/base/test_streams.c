@@ -1,0 +1,169 @@
+/* Standard streams that are full, closed, or shared with somebody who does not want to wait. */
+#include <fcntl.h>
+#include <sys/resource.h>
+
+#include "common/base/log.h"
+#include "common/base/streams.h"
+#include "tests/helpers/child.h"
+
+static void redirect(int fd, const char *path)
+{
+    const int file = open(path, O_WRONLY);
+    if (file < 0 || dup2(file, fd) != fd)
+        _exit(99);
+}
+
+static void print_to_full_disk(const void *context)
+{
+    (void)context;
+    redirect(STDOUT_FILENO, "/dev/full");
+    log_print("a result");
+    log_info("not to be seen");
+}
+
+static void test_full(void **state)
+{
+    (void)state;
+    assert_dies_saying(print_to_full_disk, NULL, 1, "fatal: cannot write to standard output",
+                       "No space left on device", "send it elsewhere");
+}
+
+static void say_to_full_disk(const void *context)
+{
+    (void)context;
+    redirect(STDERR_FILENO, "/dev/full");
+    log_info("lost");
+    log_print("a result");
+    die("lost too");
+}
+
+/* Messages are worth less than the run. */
+static void test_full_error(void **state)
+{
+    (void)state;
+    assert_int_equal(child_run(say_to_full_disk, NULL), 1);
+    assert_string_equal(out, "a result\n");
+}
+
+static void exit_printed(const void *path)
+{
+    if (path != NULL)
+        redirect(STDOUT_FILENO, path);
+    for (int i = 0; i < 10000; i++) // more than stdio keeps
+        printf("line %d\n", i);
+    streams_exit();
+}
+
+static void test_exit(void **state)
+{
+    (void)state;
+    assert_int_equal(child_run(exit_printed, "/dev/null"), 0);
+    assert_string_equal(err, "");
+    assert_int_equal(child_run(exit_printed, NULL), 0);
+    assert_non_null(strstr(out, "line 0\nline 1\n"));
+    assert_dies_saying(exit_printed, "/dev/full", 1, "cannot write to standard output");
+}
+
+/* Closes the streams that the text names, "01" for input and output; then what is opened next must
+ * not be one of them. */
+static void open_without_streams(const void *context)
+{
+    const char *closed = context;
+    for (const char *fd = closed; *fd != '\0'; fd++)
+        close(*fd - '0');
+    streams_guard();
+    if (open("/dev/null", O_RDWR) <= STDERR_FILENO)
+        _exit(99);
+    if (strchr(closed, '0') != NULL && read(STDIN_FILENO, &(char){ 0 }, 1) != -1)
+        _exit(98);
+    log_print("a result");
+}
+
+static void test_closed(void **state)
+{
+    (void)state;
+    assert_int_equal(child_run(open_without_streams, ""), 0);
+    assert_string_equal(out, "a result\n");
+    assert_int_equal(child_run(open_without_streams, "0"), 0);
+    assert_int_equal(child_run(open_without_streams, "02"), 0);
+    assert_string_equal(out, "a result\n");
+    assert_dies_saying(open_without_streams, "1", 1, "standard output: Bad file descriptor");
+    assert_int_equal(child_run(open_without_streams, "012"), 1);
+}
+
+static void outgrow_limit(const void *context)
+{
+    (void)context;
+    setrlimit(RLIMIT_CORE, &(struct rlimit){ 0, 0 });
+    setrlimit(RLIMIT_FSIZE, &(struct rlimit){ 4, 4 });
+    streams_guard();
+    const int fd = fileno(tmpfile());
+    _exit(write(fd, "12345", 5) == 4 && write(fd, "5", 1) == -1 && errno == EFBIG ? 0 : 99);
+}
+
+static void test_file_size_limit(void **state)
+{
+    (void)state;
+    assert_int_equal(child_run(outgrow_limit, NULL), 0);
+}
+
+static void wait_for_child(const void *context)
+{
+    (void)context;
+    signal(SIGCHLD, SIG_IGN); // as whoever starts us may have it
+    streams_guard();
+    const pid_t child = fork();
+    if (child == 0)
+        _exit(3);
+    int status = 0;
+    _exit(waitpid(child, &status, 0) == child && WEXITSTATUS(status) == 3 ? 0 : 99);
+}
+
+static void test_ignored_child(void **state)
+{
+    (void)state;
+    assert_int_equal(child_run(wait_for_child, NULL), 0);
+}
+
+static void print_many(const void *context)
+{
+    (void)context;
+    for (int i = 0; i < 20000; i++)
+        log_print("line %d of more than a pipe holds", i);
+}
+
+/* O_NONBLOCK belongs to the pipe, not to the process: whoever else holds it may have set it. */
+static void test_impatient_pipe(void **state)
+{
+    (void)state;
+    int fds[2];
+    assert_int_equal(pipe(fds), 0);
+    assert_int_equal(fcntl(fds[1], F_SETFL, O_NONBLOCK), 0);
+    const pid_t pid = child_start(print_many, NULL, fds[1], STDERR_FILENO);
+    close(fds[1]);
+
+    FILE *file = fdopen(fds[0], "r");
+    char line[128], expected[128];
+    int num_lines = 0;
+    for (; fgets(line, sizeof line, file) != NULL; num_lines++) {
+        snprintf(expected, sizeof expected, "line %d of more than a pipe holds\n", num_lines);
+        assert_string_equal(line, expected);
+    }
+    fclose(file);
+    assert_int_equal(num_lines, 20000);
+    assert_int_equal(child_wait(pid), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_full),
+        cmocka_unit_test(test_full_error),
+        cmocka_unit_test(test_exit),
+        cmocka_unit_test(test_closed),
+        cmocka_unit_test(test_file_size_limit),
+        cmocka_unit_test(test_ignored_child),
+        cmocka_unit_test(test_impatient_pipe),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,48 @@
+/* ddp_training.h - what the Reducer's tests train: parameters, gradients and ranks, but no model.
+ */
+#ifndef TESTS_COMMON_COMM_DDP_TRAINING_H
+#define TESTS_COMMON_COMM_DDP_TRAINING_H
+
+#include "common/comm/ddp.h"
+#include "tests/helpers/ranks.h"
+
+#define MAX_PARAMETERS 32
+#define NUM_PARAMETERS 9 // of a Training
+
+/* Parameters one after the other, like a model's. */
+typedef struct {
+    Tensor parameter[MAX_PARAMETERS];
+    int num_parameters;
+    size_t numel;
+} Parameters;
+
+/* A group, parameters and their gradients, and a reducer over them. */
+typedef struct {
+    ProcessGroup pg;
+    Parameters p;
+    float *grads;
+    Reducer reducer;
+} Training;
+
+Parameters parameters_of(const size_t *sizes, int num_sizes);
+Parameters training_parameters(void); // NUM_PARAMETERS of them, p0 to p8
+
+/* With --all-reduce hierarchical, every two ranks share a node. */
+void training_init(Training *t, Rank *rank, double cap_mb);
+void training_free(Training *t);
+
+/* What rank adds to gradient k in a pass: whole numbers, of which sums are exact. */
+float gradient(int rank, int pass, size_t k);
+
+/* Adds this rank's gradients of parameter i, and tells the reducer. */
+void backward_parameter(Training *t, int pass, int i);
+
+/* All parameters become ready, every pass in another order, on every rank in its own. */
+void backward(Training *t, int pass);
+
+void zero_grad(Training *t);
+
+/* Parameter i must hold the mean over ranks of the sum over passes first..last. */
+void expect_mean(const Training *t, int i, int first, int last);
+
+#endif

@@ -1,0 +1,145 @@
+/* Who is to blame: by reports of all kinds, and among ranks that fall silent. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "common/base/log.h"
+#include "common/comm/nccl/rank_watch.h"
+#include "tests/helpers/ranks.h"
+
+#define SUM "all_reduce #7 of 10 float32 (sum)"
+
+/* This is rank 0 of three, in its eighth call; the others report as they are told to. */
+typedef struct {
+    CollectiveKind kind;
+    const char *busy[2], *calls[2]; // of ranks 1 and 2
+    const char *line;
+} Blame;
+
+static const Blame blames[] = {
+    { ALL_REDUCE,
+      { "", SUM },
+      { "7 \n", "8 \n" },
+      "rank 1 is missing in " SUM " after 5 s: it does not make this call" },
+    { ALL_REDUCE,
+      { SUM, "recv #6 of 1 float32 from rank 0" },
+      { "8 \n", "6 \n" },
+      "rank 2 is missing in " SUM " after 5 s: it is in recv #6 of 1 float32 from rank 0" },
+    { ALL_REDUCE,
+      { SUM, "broadcast #7 of 10 int32 from rank 1" },
+      { "8 \n", "8 \n" },
+      SUM " did not end within 5 s: rank 2 is in broadcast #7 of 10 int32 from rank 1" },
+    { ALL_REDUCE,
+      { SUM, SUM },
+      { "8 \n", "3 split 1 color 0\n8 \n" },
+      SUM " did not end within 5 s, though no rank is missing: NCCL_DEBUG=INFO shows" },
+    // Another group's calls are no calls of this one; and nonsense proves nothing.
+    { ALL_REDUCE,
+      { "", SUM },
+      { "8 part\n7 \n8 part/part\n", "8 \n" },
+      "rank 1 is missing in " SUM },
+    { ALL_REDUCE, { SUM, SUM }, { "\n\n \nx 1\n8", "7" }, "though no rank is missing" },
+    // Of two ranks only the other one can be missing.
+    { RECV,
+      { "", "" },
+      { "0 \n", "0 \n" },
+      "rank 2 is missing in recv #7 of 10 float32 from rank 2 after 5 s: it does not make" },
+    { RECV,
+      { "", SUM },
+      { "0 \n", "0 \n" },
+      "recv #7 of 10 float32 from rank 2 did not end within 5 s: rank 2 is in " SUM },
+};
+
+static void test_blame(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof blames / sizeof blames[0]; i++) {
+        const Blame *blame = &blames[i];
+        RankReport reports[3] = { 0 };
+        for (int rank = 1; rank < 3; rank++) {
+            strcpy(reports[rank].busy, blame->busy[rank - 1]);
+            strcpy(reports[rank].calls, blame->calls[rank - 1]);
+        }
+        const ProcessGroup pg = { .world_size = 3, .timeout = 5 };
+        const RankWatch watch = { .pg = &pg, .reports = reports };
+        const Collective call = {
+            .pg = &pg, .sequence = 7, .kind = blame->kind, .count = 10, .root = 2
+        };
+        char what[DESCRIPTION_BYTES], line[BLAME_BYTES];
+        rank_watch_blame(&watch, &call, collective_describe(&call, what), line);
+        if (strstr(line, blame->line) == NULL)
+            fail_msg("case %zu: \"%s\" instead of \"%s\"", i, line, blame->line);
+    }
+}
+
+static void say_goodbye(void *context)
+{
+    log_info("%s", (const char *)context);
+}
+
+/* Tells until somebody ends the group, or for some time. */
+static void tell(RankWatch *watch, double seconds)
+{
+    for (const double end = seconds_now() + seconds; seconds_now() < end;) {
+        rank_watch_tell(watch, &(RankReport){ .busy = SUM });
+        usleep((useconds_t)(watch->period * 1e6));
+    }
+}
+
+/* Rank 1 says nothing any more; rank 0 looks for whom to blame; rank 2 only tells. */
+static void silent_body(Rank *rank)
+{
+    rank->args.timeout = 28; // a quarter of it is the silence of those who are gone
+    strcpy(rank->store.prefix, "this attempt/");
+    ProcessGroup pg;
+    rank_join(rank, &pg);
+    RankWatch watch;
+    rank_watch_init(&watch, &pg, say_goodbye, "goodbye");
+    char key[STORE_KEY_BYTES]; // among those of this attempt, not of one before
+    CHECK(store_check(pg.store, process_group_key(&pg, "report of rank", 0, key)), "no %s", key);
+    if (rank->rank == 1) {
+        tell(&watch, 1);
+        store_wait(pg.store, process_group_key(&pg, "verdict", 0, key));
+        rank_watch_tell(&watch, &(RankReport){ 0 }); // and hears the verdict
+    }
+    int silent = -1;
+    for (const double end = seconds_now() + 60; silent < 0 && seconds_now() < end;) {
+        tell(&watch, watch.period);
+        silent = rank->rank == 0 ? rank_watch_look(&watch) : -1;
+    }
+    if (rank->rank == 0)
+        CHECK(strcmp(watch.reports[2].busy, SUM) == 0, "rank 2 says \"%s\"", watch.reports[2].busy);
+    char line[BLAME_BYTES];
+    snprintf(line, sizeof line, "rank %d is gone, see?", silent);
+    rank_watch_end(&watch, line);
+}
+
+static void test_silence(void **state)
+{
+    (void)state;
+    RankEnd end[MAX_RANKS];
+    ranks_run(3, silent_body, NULL, end);
+    for (int rank = 0; rank < 3; rank++) {
+        expect_error(end, rank,
+                     rank != 1
+                         ? "fatal: rank 1 is gone, see?"
+                         : "fatal: the others gave up waiting for this rank, which was gone, see?");
+        expect_error(end, rank, "goodbye");
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_blame),
+        cmocka_unit_test(test_silence),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,252 @@
+/*
+ * The store's server in a crowd: countless connections, silent ones, ones that fill its memory.
+ * It keeps what its process needs, and honest clients are served.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tests/common/comm/store/store_fixture.h"
+
+static void test_crowds_come_and_go(void **state)
+{
+    Fixture *f = *state;
+    for (int round = 0; round < 20; round++) {
+        int fds[100];
+        for (int i = 0; i < 100; i++)
+            fds[i] = connect_stranger(f);
+        store_ping(&f->honest);
+        for (int i = 0; i < 100; i++)
+            close(fds[i]);
+    }
+}
+
+static bool is_hung_up(int fd)
+{
+    char byte;
+    return net_recv(fd, &byte, 1, 0) < 0 && errno == ECONNRESET;
+}
+
+/* Who says nothing keeps a descriptor busy: of these only the newest stay. */
+static void test_the_silent_make_room(void **state)
+{
+    Fixture *f = *state;
+    enum { CROWD = 200, KEPT = 64 };
+    int fds[CROWD], num_left = CROWD;
+    for (int i = 0; i < CROWD; i++) {
+        fds[i] = connect_stranger(f);
+        if (i % 3 == 0)
+            net_send(fds[i], BYTES("\0\xce\xf7"), deadline()); // a part of VALIDATE
+    }
+    const double end = deadline();
+    while (num_left > KEPT && seconds_now() < end) {
+        store_ping(&f->honest);
+        num_left = 0;
+        for (int i = 0; i < CROWD; i++)
+            num_left += !is_hung_up(fds[i]);
+    }
+    assert_int_equal(num_left, KEPT);
+    assert_false(is_hung_up(fds[CROWD - 1]));
+    for (int i = 0; i < CROWD; i++)
+        close(fds[i]);
+}
+
+/* Any number of clients in another process that send VALIDATE and then nothing more leave
+ * descriptors for what this process has to do besides. */
+static void test_descriptors_are_kept_free(void **state)
+{
+    (void)state;
+    enum { LIMIT = 256, SPARE = 64 };
+    struct rlimit before;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    int port = 0, crowded[2];
+    assert_int_equal(pipe(crowded), 0);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &(struct rlimit){ LIMIT, before.rlim_max }), 0);
+    StoreServer *server = store_server_start("127.0.0.1", &port);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    const pid_t crowd = fork();
+    if (crowd == 0) {
+        alarm(900);
+        for (int i = 0; i < 2 * LIMIT; i++) {
+            const int fd = net_connect("127.0.0.1", port, deadline());
+            net_send(fd, BYTES(VALIDATE PING("ping")), deadline());
+            char echo[4];
+            net_recv(fd, echo, sizeof echo, deadline()); // it has a place now, or none
+        }
+        if (write(crowded[1], "", 1) == 1)
+            pause();
+        _exit(0);
+    }
+    char byte;
+    assert_int_equal(read(crowded[0], &byte, 1), 1);
+    const int fd = dup(STDERR_FILENO);
+    assert_in_range(fd, LIMIT / 2, LIMIT - SPARE + 1);
+    close(fd);
+    kill(crowd, SIGKILL);
+    waitpid(crowd, NULL, 0);
+    close(crowded[0]);
+    close(crowded[1]);
+    store_server_stop(server);
+}
+
+/* A build that watches accesses to memory needs much of its own. */
+static bool is_watched(void)
+{
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    return true;
+#else
+    return false;
+#endif
+}
+
+static size_t resident_bytes(void)
+{
+    long pages = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    assert_int_equal(fscanf(file, "%*d %ld", &pages), 1);
+    fclose(file);
+    return (size_t)pages * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+/* Ten large requests that never end: no one of them is too large, but all together are. */
+static void test_requests_share_the_memory(void **state)
+{
+    Fixture *f = *state;
+    enum { NUM = 10, PARTS = 7 };
+    const size_t size = 8 << 20, before = resident_bytes();
+    char *value = mem_calloc(size, 1);
+    int fds[NUM], num_hung_up = 0;
+    for (int i = 0; i < NUM; i++) {
+        fds[i] = connect_stranger(f);
+        net_send(fds[i], BYTES(VALIDATE "\13" U64("\10")), deadline());
+        for (int part = 0; part < PARTS; part++) {
+            const uint64_t length = size;
+            net_send(fds[i], BYTES(ONE("k")), deadline());
+            net_send(fds[i], &length, sizeof length, deadline());
+            net_send(fds[i], value, size, deadline());
+        }
+        store_ping(&f->honest);
+        assert_true(is_watched() || resident_bytes() < before + ((size_t)300 << 20));
+    }
+    for (int i = 0; i < NUM; i++) {
+        num_hung_up += is_hung_up(fds[i]);
+        close(fds[i]);
+    }
+    assert_in_range(num_hung_up, NUM / 2, NUM - 1);
+    free(value);
+}
+
+#define GET_K "\3" TWO("/k")
+
+/* The same of twelve who do not read the replies that they ask for, all at once. */
+static void test_replies_share_the_memory(void **state)
+{
+    Fixture *f = *state;
+    enum { NUM = 12 };
+    const size_t size = 8 << 20;
+    char *value = mem_calloc(size, 1);
+    store_set(&f->honest, "k", value, size);
+    free(value);
+    store_ping(&f->honest);
+    const size_t before = resident_bytes();
+    int fds[NUM];
+    for (int i = 0; i < NUM; i++) {
+        fds[i] = connect_stranger(f);
+        net_send(fds[i], BYTES(VALIDATE), deadline());
+    }
+    store_ping(&f->honest);
+    for (int i = 0; i < NUM; i++)
+        net_send(fds[i], BYTES(GET_K GET_K GET_K GET_K GET_K GET_K GET_K), deadline());
+    store_ping(&f->honest);
+    assert_true(is_watched() || resident_bytes() < before + ((size_t)360 << 20));
+    for (int i = 0; i < NUM; i++)
+        close(fds[i]);
+}
+
+/* And of twelve who read them but for the end: what they have read must not stay. */
+static void test_read_replies_are_counted_too(void **state)
+{
+    Fixture *f = *state;
+    enum { NUM = 12 };
+    const size_t size = 8 << 20;
+    char *value = mem_calloc(size, 1);
+    store_set(&f->honest, "k", value, size);
+    store_ping(&f->honest);
+    const size_t before = resident_bytes();
+    int fds[NUM];
+    for (int i = 0; i < NUM; i++) {
+        fds[i] = connect_stranger(f);
+        net_send(fds[i], BYTES(VALIDATE GET_K GET_K GET_K GET_K GET_K GET_K GET_K), deadline());
+        for (int part = 0; part < 5; part++)
+            net_recv(fds[i], value, size, deadline()); // fails if it has been hung up on
+        store_ping(&f->honest);
+        assert_true(is_watched() || resident_bytes() < before + ((size_t)360 << 20));
+    }
+    for (int i = 0; i < NUM; i++)
+        close(fds[i]);
+    free(value);
+}
+
+/* A crowd in another process uses up the descriptors of this one. The server must not spin; once
+ * the crowd has gone, it takes new clients. */
+static void test_no_descriptors_left(void **state)
+{
+    Fixture *f = *state;
+    int come[2], crowded[2]; // pipes
+    assert_int_equal(pipe(come) | pipe(crowded), 0);
+    char byte = 0;
+    const pid_t crowd = fork();
+    if (crowd == 0) {
+        alarm(900);
+        if (read(come[0], &byte, 1) == 1)
+            for (int i = 0; i < 40; i++)
+                connect_stranger(f);
+        if (write(crowded[1], &byte, 1) == 1)
+            pause();
+        _exit(0);
+    }
+    struct rlimit before;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    const struct rlimit few = { 64, before.rlim_max };
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+    int taken[64], num_taken = 0;
+    while ((taken[num_taken] = dup(STDERR_FILENO)) >= 0)
+        num_taken++;
+    for (int i = 0; i < 5; i++)
+        close(taken[--num_taken]);
+
+    assert_int_equal(write(come[1], &byte, 1), 1);
+    assert_int_equal(read(crowded[0], &byte, 1), 1);
+    const clock_t start = clock(); // of the processor, for all threads
+    usleep(300000);
+    store_ping(&f->honest);
+    assert_true(clock() - start < CLOCKS_PER_SEC / 10);
+    assert_int_equal(dup(STDERR_FILENO), -1);
+    while (num_taken > 0)
+        close(taken[--num_taken]);
+    Store late;
+    assert_true(store_connect(&late, "127.0.0.1", f->port, TIMEOUT));
+    store_free(&late);
+    kill(crowd, SIGKILL);
+    waitpid(crowd, NULL, 0);
+    for (int i = 0; i < 2; i++) {
+        close(come[i]);
+        close(crowded[i]);
+    }
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+}
+
+int main(void)
+{
+    alarm(900); // nothing here may hang
+    const struct CMUnitTest tests[] = {
+        with_server(test_crowds_come_and_go),        with_server(test_the_silent_make_room),
+        with_server(test_descriptors_are_kept_free), with_server(test_requests_share_the_memory),
+        with_server(test_replies_share_the_memory),  with_server(test_read_replies_are_counted_too),
+        with_server(test_no_descriptors_left),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

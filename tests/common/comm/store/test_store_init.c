@@ -1,0 +1,237 @@
+/*
+ * Joining a store: who serves it, who waits for whom, whose keys are whose, what a client sends,
+ * and what a rank says when it has to give up. Each rank is a process here, as in a job.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "common/base/log.h"
+#include "common/base/memory.h"
+#include "common/comm/store/net.h"
+#include "common/comm/store/store.h"
+#include "common/comm/store/store_server.h"
+#include "tests/helpers/rank_process.h"
+
+#define TIMEOUT 300.0 // seconds; ranks that are to fail wait for brief
+
+static void forget_launcher(void)
+{
+    unsetenv("TORCHELASTIC_USE_AGENT_STORE");
+    unsetenv("TORCHELASTIC_RUN_ID");
+    unsetenv("TORCHELASTIC_RESTART_COUNT");
+    unsetenv("MASTER_PORT");
+}
+
+static void exchange_with_others(int rank, int port)
+{
+    Store store;
+    if (rank == 0)
+        usleep(50000); // the others are there before the server
+    store_init(&store, "localhost", port, rank == 0, 4, TIMEOUT);
+    CHECK(store.timeout == TIMEOUT, "its calls have %g s", store.timeout);
+    for (int other = 0; other < 4; other++) {
+        char key[32], value = (char)('a' + rank);
+        snprintf(key, sizeof key, "rank/%d", rank);
+        store_set(&store, key, &value, 1);
+        snprintf(key, sizeof key, "rank/%d", other);
+        CHECK(store_get(&store, key, &value, 1) == 1 && value == 'a' + other, "%c", value);
+    }
+    store_barrier(&store, "done", 4);
+    store_free(&store);
+}
+
+static void test_ranks_find_each_other(void **state)
+{
+    (void)state;
+    const int port = net_free_port();
+    Rank ranks[4];
+    for (int i = 0; i < 4; i++)
+        ranks[i] = start_rank(exchange_with_others, i, port);
+    for (int i = 0; i < 4; i++)
+        if (end_rank(&ranks[i]) != EXIT_SUCCESS)
+            fail_msg("rank %d: %s", i, err);
+}
+
+static void serve_two(int rank, int port)
+{
+    Store store;
+    (void)rank;
+    store_init(&store, "127.0.0.1", port, true, 2, brief);
+}
+
+static void join(int rank, int port)
+{
+    Store store;
+    (void)rank;
+    store_init(&store, "127.0.0.1", port, false, 2, brief);
+}
+
+static void test_who_stays_away_is_missed(void **state)
+{
+    (void)state;
+    const int port = net_free_port();
+    expect_death(serve_two, port,
+                 "only 1 of 2 ranks came to the store at 127.0.0.1:%d within %g s");
+    expect_death(join, port,
+                 "no store at 127.0.0.1:%d within %g s (nobody listens there): is rank 0 running");
+    assert_null(strstr(err, "waits for")); // that is said of long waits only
+}
+
+static void serve_without_descriptors(int rank, int port)
+{
+    (void)rank;
+    Store store;
+    const struct rlimit none = { 0, 0 };
+    SYS_CHECK(setrlimit(RLIMIT_NOFILE, &none));
+    store_init(&store, "127.0.0.1", port, true, 1, brief);
+}
+
+static void test_who_cannot_serve_says_why(void **state)
+{
+    (void)state;
+    expect_death(serve_without_descriptors, net_free_port(),
+                 "cannot serve the store at 127.0.0.1:%d: Too many open files");
+}
+
+/* The agent's rule of PyTorch's TCPStore: what counts as true, and that the port must be its own.
+ */
+static void test_agent_that_serves_already(void **state)
+{
+    (void)state;
+    const struct {
+        const char *use_agent_store;
+        int port_offset;
+        bool serves;
+    } cases[] = { { "True", 0, true },   { "true", 0, true },  { "1", 0, true },
+                  { "False", 0, false }, { "yes", 0, false },  { "", 0, false },
+                  { "True", 1, false },  { "1", 65536, false } };
+    int port = 0;
+    StoreServer *agent = store_server_start("127.0.0.1", &port);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char master_port[16];
+        snprintf(master_port, sizeof master_port, "%d", port + cases[i].port_offset);
+        setenv("TORCHELASTIC_USE_AGENT_STORE", cases[i].use_agent_store, 1);
+        setenv("MASTER_PORT", master_port, 1);
+        brief = TIMEOUT;
+        if (cases[i].serves)
+            expect_success(serve_two, 0, port); // joins, and does not wait for the other
+        else
+            expect_death(serve_two, port,
+                         "cannot serve the store at 127.0.0.1:%d: Address already in use");
+    }
+    store_server_stop(agent);
+    forget_launcher();
+}
+
+/* Rank 0 leaves a key behind, rank 1 must not find it, rank 2 must. */
+static void look_for_key(int rank, int port)
+{
+    Store store;
+    store_init(&store, "127.0.0.1", port, false, 1, TIMEOUT);
+    CHECK(store_check(&store, "key") == (rank == 2), "rank %d sees key", rank);
+    store_set(&store, "key", "", 0);
+    store_ping(&store);
+    store_free(&store);
+}
+
+static void test_attempts_do_not_see_each_others_keys(void **state)
+{
+    (void)state;
+    int port = 0;
+    StoreServer *server = store_server_start("127.0.0.1", &port);
+    expect_success(look_for_key, 0, port);
+    setenv("TORCHELASTIC_RESTART_COUNT", "1", 1);
+    expect_success(look_for_key, 1, port);
+    setenv("TORCHELASTIC_RUN_ID", "job 7", 1);
+    expect_success(look_for_key, 1, port);
+    expect_success(look_for_key, 2, port);
+    Store store;
+    assert_true(store_connect(&store, "127.0.0.1", port, TIMEOUT));
+    assert_true(store_check(&store, "ddp.c/none/0/key"));
+    assert_true(store_check(&store, "ddp.c/none/1/key"));
+    assert_true(store_check(&store, "ddp.c/job 7/1/key"));
+    assert_int_equal(store_num_keys(&store), 4); // and init/
+    store_free(&store);
+    store_server_stop(server);
+    forget_launcher();
+}
+
+static void wait_for_never(int rank, int port)
+{
+    Store store;
+    if (!store_connect(&store, "127.0.0.1", port, rank == 0 ? brief : TIMEOUT))
+        return;
+    if (rank == 1)
+        store_set(&store, "rank 1", "", 0);
+    store_wait(&store, "never");
+}
+
+static void put_long_key(int rank, int port)
+{
+    Store store;
+    (void)rank;
+    char key[10000] = "";
+    memset(key, 'k', sizeof key - 1);
+    if (store_connect(&store, "127.0.0.1", port, TIMEOUT))
+        store_set(&store, key, "", 0);
+}
+
+static void put_long_value(int rank, int port)
+{
+    Store store;
+    (void)rank;
+    if (store_connect(&store, "127.0.0.1", port, TIMEOUT))
+        store_set(&store, "key", mem_calloc((8 << 20) + 1, 1), (8 << 20) + 1);
+}
+
+/* One letter more than there is room for. */
+static void name_long_host(int rank, int port)
+{
+    (void)rank;
+    Store store;
+    char host[sizeof store.host + 1] = "";
+    memset(host, 'h', sizeof store.host);
+    store_connect(&store, host, port, brief);
+}
+
+static void test_failed_calls_name_store_and_key(void **state)
+{
+    (void)state;
+    int port = 0;
+    StoreServer *server = store_server_start("127.0.0.1", &port);
+    expect_death(wait_for_never, port, "store at 127.0.0.1:%d: WAIT never: in vain for %g s");
+    expect_death(put_long_key, port, "this key is too long");
+    expect_death(put_long_value, port, "a value may have 8 MiB at most");
+    expect_death(name_long_host, port, "the name of the store's host is too long: hhh");
+    const Rank waiter = start_rank(wait_for_never, 1, port);
+    Store store;
+    assert_true(store_connect(&store, "127.0.0.1", port, TIMEOUT));
+    store_wait(&store, "rank 1");
+    usleep(100000); // by now it waits
+    close(store.fd);
+    store_server_stop(server);
+    assert_int_equal(end_rank(&waiter), EXIT_FAILURE);
+    assert_non_null(strstr(err, "WAIT never: Connection reset by peer: has the process"));
+}
+
+int main(void)
+{
+    alarm(900); // nothing here may hang
+    forget_launcher();
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_ranks_find_each_other),
+        cmocka_unit_test(test_who_stays_away_is_missed),
+        cmocka_unit_test(test_who_cannot_serve_says_why),
+        cmocka_unit_test(test_agent_that_serves_already),
+        cmocka_unit_test(test_attempts_do_not_see_each_others_keys),
+        cmocka_unit_test(test_failed_calls_name_store_and_key),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,254 @@
+/*
+ * Bytes that no honest client sends, without any sockets: nonsense, absurd lengths, more than the
+ * server keeps, and requests at random, right and almost right.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/base/memory.h"
+#include "common/comm/store/store_service.h"
+#include "tests/common/comm/store/store_requests.h"
+
+/* Is this what a stranger may say? */
+static bool accepts(Service *service, bool validated, const void *bytes, size_t count)
+{
+    Client stranger = { .validated = validated };
+    const bool accepted = service_feed(service, &stranger, bytes, count);
+    service_forget(service, &stranger);
+    return accepted;
+}
+
+static void test_nonsense_is_hung_up_on(void **state)
+{
+    (void)state;
+    Service service = { 0 };
+    assert_true(accepts(&service, false, BYTES(VALIDATE)));
+    assert_false(accepts(&service, false, BYTES("\0\xce\xf7\x85\x3d"))); // wrong magic
+    assert_false(accepts(&service, false, BYTES(VALIDATE VALIDATE)));
+    for (int operation = 1; operation < 256; operation++) {
+        const uint8_t byte = (uint8_t)operation;
+        assert_false(accepts(&service, false, &byte, 1)); // VALIDATE comes first
+        assert_int_equal(accepts(&service, true, &byte, 1), operation <= 18);
+    }
+}
+
+/* One more than the limit, and lengths that would overflow any sum. */
+static void test_absurd_lengths_are_hung_up_on_at_once(void **state)
+{
+    (void)state;
+    enum { KEY = 8192, KEYS = 131072, VALUE = 8388608 };
+    static const struct {
+        const char *start; // up to a length
+        size_t bytes;
+        uint64_t limit; // of that
+    } cases[] = {
+        { BYTES("\1"), KEY },
+        { BYTES("\2"), KEY },
+        { BYTES("\3"), KEY },
+        { BYTES("\4"), KEY },
+        { BYTES("\5"), KEYS },
+        { BYTES("\6"), KEYS },
+        { BYTES("\10"), KEY },
+        { BYTES("\11"), KEY },
+        { BYTES("\12"), KEYS },
+        { BYTES("\13"), KEYS },
+        { BYTES("\16"), KEY },
+        { BYTES("\17"), KEY },
+        { BYTES("\20"), KEY },
+        { BYTES("\22"), KEY },
+        { BYTES("\5" U64("\1")), KEY },
+        { BYTES("\6" U64("\2") ONE("k")), KEY },
+        { BYTES("\1" ONE("k")), VALUE },
+        { BYTES("\2" ONE("k")), VALUE },
+        { BYTES("\2" ONE("k") ONE("v")), VALUE },
+        { BYTES("\11" ONE("k")), VALUE },
+        { BYTES("\13" U64("\2") ONE("k")), VALUE },
+        { BYTES("\13" U64("\2") ONE("k") ONE("v")), KEY },
+        { BYTES("\16" ONE("k")), VALUE },
+    };
+    Service service = { 0 };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const uint64_t limit = cases[i].limit;
+        const uint64_t lengths[] = { limit,      limit + 1,      1ull << 32,
+                                     1ull << 63, UINT64_MAX - 8, UINT64_MAX };
+        for (size_t j = 0; j < sizeof lengths / sizeof *lengths; j++) {
+            Bytes request = { 0 };
+            bytes_put(&request, cases[i].start, cases[i].bytes);
+            bytes_put_u64(&request, lengths[j]);
+            assert_int_equal(accepts(&service, true, bytes_front(&request), bytes_count(&request)),
+                             lengths[j] <= limit);
+            bytes_free(&request);
+        }
+    }
+}
+
+static void test_requests_and_replies_are_kept_up_to_a_limit(void **state)
+{
+    (void)state;
+    const size_t size = 8 << 20;
+    Service service = { 0 };
+    Client client = { .validated = true };
+    uint8_t *value = mem_calloc(size, 1);
+    assert_true(service_feed(&service, &client, BYTES("\13" U64("\10")))); // MULTI_SET of eight
+    for (int i = 0; i < 8; i++) {
+        Bytes pair = { 0 };
+        bytes_put(&pair, BYTES(ONE("k")));
+        bytes_put_blob(&pair, (Blob){ value, size });
+        // Seven values of 8 MiB may come in one request, not eight.
+        assert_int_equal(service_feed(&service, &client, bytes_front(&pair), bytes_count(&pair)),
+                         i < 7);
+        bytes_free(&pair);
+    }
+    service_forget(&service, &client);
+
+    client = (Client){ .validated = true };
+    Bytes request = { 0 };
+    bytes_put(&request, BYTES("\1" ONE("k")));
+    bytes_put_blob(&request, (Blob){ value, size });
+    assert_true(service_feed(&service, &client, bytes_front(&request), bytes_count(&request)));
+    assert_int_equal(client.in.capacity, 0); // who has said all keeps no memory
+    bytes_free(&request);
+    free(value);
+    assert_false(accepts(&service, true, BYTES(APPEND("k", ONE("v")))));
+    for (int i = 0; i < 8; i++)
+        assert_int_equal(service_feed(&service, &client, BYTES(GET("k"))), i < 7);
+    service_forget(&service, &client);
+    table_free(&service.table);
+}
+
+static void test_full_table_refuses_whoever_fills_it(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *bytes;
+        size_t count;
+    } requests[] = {
+        { BYTES(SET("a", ONE("1"))) },    { BYTES(ADD("a", U64("\1"))) },
+        { BYTES(APPEND("a", ONE("1"))) }, { BYTES(MULTI_SET("a", ONE("1"), "b", ONE("1"))) },
+        { BYTES(PUSH("a", ONE("1"))) },   { BYTES(WAIT("a")) },
+        { BYTES(BARRIER("a", "\1")) },    { BYTES(COMPARE_SET("a", EMPTY, ONE("1"))) },
+    };
+    Service service = { 0 };
+    for (size_t i = 0; i < sizeof requests / sizeof *requests; i++) {
+        service.table.bytes += STORE_MAX_TABLE; // as if it were full
+        assert_false(accepts(&service, true, requests[i].bytes, requests[i].count));
+        assert_true(accepts(&service, true, BYTES(GET("a") DELETE("a") POP("a") LIST_KEYS)));
+        service.table.bytes -= STORE_MAX_TABLE;
+        assert_true(accepts(&service, true, requests[i].bytes, requests[i].count));
+        assert_true(accepts(&service, true, BYTES(DELETE("a") DELETE("b") POP("a"))));
+        assert_int_equal(service.table.bytes, 0);
+    }
+}
+
+static uint64_t random_state;
+
+static uint32_t random_below(uint32_t limit)
+{
+    random_state = random_state * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(random_state >> 33) % limit;
+}
+
+/* Mostly a request that is right, about few keys, so that clients meet. */
+static void put_random_request(Bytes *request)
+{
+    static const char *const arguments[] = { "",   "bb", "bbb", "b",  "bi",  "nb", "nb",
+                                             "",   "b",  "bb",  "nb", "nbb", "",   "u",
+                                             "bb", "b",  "b",   "",   "bi" };
+    const uint8_t operation = (uint8_t)(1 + random_below(18));
+    bytes_put_u8(request, operation);
+    const char *argument = arguments[operation];
+    uint64_t times = 1;
+    if (*argument == 'n') {
+        times = random_below(4);
+        bytes_put_u64(request, times);
+        argument++;
+    }
+    for (; times > 0; times--) {
+        for (const char *next = argument; *next != '\0'; next++) {
+            const uint8_t digit = (uint8_t)('0' + random_below(4));
+            if (*next == 'u')
+                bytes_put_u32(request, random_below(4));
+            else if (*next == 'i')
+                bytes_put_u64(request, random_below(4));
+            else
+                bytes_put_blob(request, (Blob){ &digit, random_below(8) > 0 });
+        }
+    }
+    if (random_below(50) == 0) // and now and then one that is not
+        request->data[random_below(bytes_count(request))] ^= (uint8_t)(1 << random_below(8));
+}
+
+/* Says it in two pieces, or only a part of it. */
+static bool say_random(Service *service, Client *client)
+{
+    Bytes request = { 0 };
+    put_random_request(&request);
+    size_t count = bytes_count(&request);
+    if (random_below(100) == 0)
+        count = random_below(count);
+    const size_t first = random_below(count + 1);
+    const bool accepted =
+        service_feed(service, client, bytes_front(&request), first) &&
+        service_feed(service, client, bytes_front(&request) + first, count - first);
+    bytes_free(&request);
+    return accepted;
+}
+
+static void test_random_requests(void **state)
+{
+    (void)state;
+    const char *seed = getenv("SEED");
+    random_state = seed != NULL ? strtoull(seed, NULL, 10) : (uint64_t)time(NULL);
+    print_message("SEED=%llu repeats this\n", (unsigned long long)random_state);
+    int num_accepted = 0;
+    for (int round = 0; round < 100; round++) {
+        Service service = { 0 };
+        Client clients[4] = { 0 };
+        for (int i = 0; i < 500; i++) {
+            Client *client = &clients[random_below(4)];
+            client->validated = true;
+            const bool accepted = say_random(&service, client);
+            num_accepted += accepted;
+            if (!accepted || random_below(100) == 0) {
+                service_forget(&service, client);
+                *client = (Client){ 0 };
+            }
+            bytes_free(&clients[random_below(4)].out);
+            if (random_below(4) == 0)
+                service_next_woken(&service);
+        }
+        int64_t num_values = 0;
+        const Entry *entry;
+        LIST_FOREACH(entry, &service.table.entries, next)
+        {
+            num_values += entry->value != NULL;
+        }
+        assert_int_equal(num_values, service.table.num_values);
+        for (int i = 0; i < 4; i++)
+            service_forget(&service, &clients[i]);
+        table_free(&service.table);
+        assert_int_equal(service.table.bytes, 0);
+    }
+    assert_true(num_accepted > 40000);
+}
+
+int main(void)
+{
+    alarm(900); // nothing here may hang
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_nonsense_is_hung_up_on),
+        cmocka_unit_test(test_absurd_lengths_are_hung_up_on_at_once),
+        cmocka_unit_test(test_requests_and_replies_are_kept_up_to_a_limit),
+        cmocka_unit_test(test_full_table_refuses_whoever_fills_it),
+        cmocka_unit_test(test_random_requests),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,281 @@
+/*
+ * What the store's server does with the bytes of its clients, without any sockets: the meaning of
+ * the operations, in all the corners that the protocol's description tells of.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/comm/store/store_service.h"
+#include "tests/common/comm/store/store_requests.h"
+
+static Service service;
+static Client client[4];
+
+static int set_up(void **state)
+{
+    (void)state;
+    service = (Service){ 0 };
+    memset(client, 0, sizeof client);
+    for (int i = 0; i < 4; i++)
+        if (!service_feed(&service, &client[i], BYTES(VALIDATE)))
+            return -1;
+    return 0;
+}
+
+/* The check behind every test: nothing is left, neither waits nor memory. */
+static int tear_down(void **state)
+{
+    (void)state;
+    while (service_next_woken(&service) != NULL)
+        continue;
+    for (int i = 0; i < 4; i++)
+        service_forget(&service, &client[i]);
+    table_free(&service.table);
+    return service.table.bytes == 0 && service.table.num_values == 0 ? 0 : -1;
+}
+
+static void say(int who, const char *bytes, size_t count)
+{
+    assert_true(service_feed(&service, &client[who], bytes, count));
+}
+
+/* All that this client has been answered since it was asked last. */
+static void assert_heard(int who, const char *bytes, size_t count)
+{
+    Bytes *out = &client[who].out;
+    assert_int_equal(bytes_count(out), count);
+    if (count > 0)
+        assert_memory_equal(bytes_front(out), bytes, count);
+    bytes_free(out);
+}
+
+#define SAY(who, literal) say(who, BYTES(literal))
+#define HEARD(who, literal) assert_heard(who, BYTES(literal))
+#define SILENT(who) assert_heard(who, NULL, 0)
+
+static void test_requests_in_pieces_of_any_size(void **state)
+{
+    static const char talk[] = CONVERSATION;
+    for (size_t size = 1; size < sizeof talk; size += size < 20 ? 1 : 50) {
+        assert_int_equal(tear_down(state), 0);
+        assert_int_equal(set_up(state), 0);
+        for (size_t i = 0; i < sizeof talk - 1; i += size) {
+            const size_t left = sizeof talk - 1 - i;
+            say(0, talk + i, left < size ? left : size);
+        }
+        HEARD(0, ANSWERS);
+    }
+}
+
+static void test_nothing_happens_before_a_request_is_whole(void **state)
+{
+    (void)state;
+    static const char request[] = MULTI_SET("a", ONE("1"), "b", TWO("22"));
+    SAY(1, WAIT("a"));
+    say(0, request, sizeof request - 2);
+    SILENT(1);
+    SAY(2, CHECK_KEY("a"));
+    HEARD(2, "\1");
+    SAY(0, "2");
+    HEARD(1, "\0");
+}
+
+static void test_numbers_are_read_as_by_strtoll(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        const char *sum; // with 1; NULL: this is no number
+    } cases[] = {
+        { "40", "41" },
+        { " \t\n12abc", "13" },
+        { "3.9", "4" },
+        { "0x10", "1" },
+        { "-5", "-4" },
+        { "+7", "8" },
+        { "-9223372036854775808", "-9223372036854775807" },
+        { "9223372036854775807", "-9223372036854775808" }, // wraps around
+        { "9223372036854775808", NULL },
+        { "", NULL },
+        { "  ", NULL },
+        { "x1", NULL },
+        { "- 1", NULL },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const bool is_number = cases[i].sum != NULL;
+        const char *after = is_number ? cases[i].sum : cases[i].text;
+        Client adder = { .validated = true };
+        Bytes request = { 0 };
+        bytes_put(&request, BYTES("\1" ONE("n")));
+        bytes_put_blob(&request, (Blob){ (uint8_t *)cases[i].text, strlen(cases[i].text) });
+        bytes_put(&request, BYTES(ADD("n", U64("\1"))));
+        assert_int_equal(
+            service_feed(&service, &adder, bytes_front(&request), bytes_count(&request)),
+            is_number);
+        const Blob value = entry_value(table_find(&service.table, (Blob){ (uint8_t *)"n", 1 }));
+        assert_int_equal(value.count, strlen(after));
+        assert_memory_equal(value.data, after, value.count);
+        if (is_number)
+            assert_int_equal(*(int64_t *)bytes_front(&adder.out), strtoll(after, NULL, 10));
+        bytes_free(&request);
+        service_forget(&service, &adder);
+    }
+    SAY(0, SET("n", ONE("x")));
+    assert_false(service_feed(&service, &client[0], BYTES(BARRIER("n", "\1"))));
+}
+
+static void test_compare_set_in_all_cases(void **state)
+{
+    (void)state;
+    SAY(0, WAIT("c"));
+    SAY(1, COMPARE_SET("c", ONE("x"), ONE("y")) CHECK_KEY("c"));
+    HEARD(1, ONE("x") "\1"); // not stored, and nobody is woken
+    SILENT(0);
+    SAY(1, COMPARE_SET("c", EMPTY, ONE("y")));
+    HEARD(1, ONE("y"));
+    HEARD(0, "\0");
+    SAY(1, COMPARE_SET("c", ONE("x"), ONE("z")) COMPARE_SET("c", TWO("yy"), ONE("z")));
+    HEARD(1, ONE("y") ONE("y"));
+    SAY(1, COMPARE_SET("c", ONE("y"), EMPTY) COMPARE_SET("c", EMPTY, ONE("z")) GET("c"));
+    HEARD(1, EMPTY ONE("z") ONE("z"));
+}
+
+static void test_waits_count_keys_that_came(void **state)
+{
+    (void)state;
+    SAY(0, WAIT_TWO("a", "b") PING("ping")); // other requests are answered meanwhile
+    HEARD(0, "ping");
+    SAY(1, SET("a", EMPTY) DELETE("a"));
+    SILENT(0);
+    SAY(1, ADD("b", U64("\0"))); // a has been there: that is enough
+    HEARD(0, "\0");
+    SAY(0, WAIT_TWO("d", "d"));
+    SAY(1, APPEND("d", EMPTY));
+    HEARD(0, "\0"); // once
+    SAY(1, SET("d", ONE("2")));
+    SILENT(0);
+    SAY(0, "\6" U64("\0")); // no keys at all
+    HEARD(0, "\0");
+    assert_ptr_equal(service_next_woken(&service), &client[0]);
+    assert_null(service_next_woken(&service));
+}
+
+static void test_waits_are_cancelled_and_replaced(void **state)
+{
+    (void)state;
+    SAY(0, CANCEL_WAIT WAIT("a") CANCEL_WAIT);
+    HEARD(0, "\1\1");
+    SAY(1, SET("a", EMPTY));
+    SILENT(0);
+    SAY(0, WAIT("x") WAIT("a") WAIT("y")); // a is there; y takes the place of x
+    HEARD(0, "\0");
+    SAY(1, SET("y", EMPTY));
+    HEARD(0, "\0");
+    SAY(1, SET("x", EMPTY));
+    SILENT(0);
+    SAY(0, WAIT("z"));
+    SAY(1, SET("z", EMPTY));
+    SAY(0, CANCEL_WAIT);
+    HEARD(0, "\0\1"); // too late
+}
+
+static void test_push_wakes_the_oldest_waiter_only(void **state)
+{
+    (void)state;
+    SAY(0, WAIT_TWO("q", "r"));
+    SAY(1, WAIT("q"));
+    SAY(2, WAIT("q"));
+    SAY(3, PUSH("q", ONE("x")));
+    SILENT(0); // it has seen q, and still waits for r
+    HEARD(1, "\0");
+    SILENT(2);
+    SAY(1, POP("q") WAIT("s"));
+    HEARD(1, U64("\1") ONE("x"));
+    SAY(3, PUSH("q", ONE("y")));
+    HEARD(2, "\0");
+    SILENT(1); // nothing is left of its first wait
+    SAY(3, SET("r", EMPTY));
+    HEARD(0, "\0");
+    SAY(0, WAIT_TWO("q", "t")); // a queue that is not empty counts as present
+    SAY(1, SET("t", EMPTY));
+    HEARD(0, "\0");
+}
+
+static void test_barrier_counts_on(void **state)
+{
+    (void)state;
+    SAY(0, BARRIER("b", "\3"));
+    SAY(1, BARRIER("b", "\3") CANCEL_WAIT); // who gives up stays counted
+    HEARD(1, "\1");
+    SILENT(0);
+    SAY(2, BARRIER("b", "\3"));
+    HEARD(0, "\0");
+    HEARD(2, "\0");
+    SILENT(1);
+    SAY(1, BARRIER("b", "\3") GET("b")); // it works once
+    HEARD(1, "\0" ONE("4"));
+    SAY(0, BARRIER("c", "\2"));
+    SAY(1, DELETE("c"));
+    HEARD(1, U64("\1"));
+    SAY(1, SET("c", ONE("0")));
+    HEARD(0, "\0");
+}
+
+static void test_who_has_gone_is_not_woken(void **state)
+{
+    (void)state;
+    SAY(0, WAIT_TWO("a", "b"));
+    SAY(1, WAIT("a"));
+    service_forget(&service, &client[0]);
+    SAY(2, SET("a", EMPTY));
+    service_forget(&service, &client[1]); // woken, but not yet told
+    assert_null(service_next_woken(&service));
+    SAY(2, SET("b", EMPTY));
+    SILENT(0);
+    client[0] = client[1] = (Client){ 0 };
+}
+
+static void test_who_set_a_watched_key_is_missed(void **state)
+{
+    (void)state;
+    service.watched = "w";
+    say(0, BYTES("\6" U64("\1") U64("\6") "w/gone")); // WAIT
+    SAY(1, SET("w", ONE("1")));
+    SAY(2, SET("v", ONE("1")));
+    SAY(3, GET("w"));
+    service_forget(&service, &client[2]);
+    service_forget(&service, &client[3]);
+    client[2] = client[3] = (Client){ 0 };
+    SILENT(0);
+    service_forget(&service, &client[1]);
+    client[1] = (Client){ 0 };
+    HEARD(0, "\0");
+    assert_ptr_equal(service_next_woken(&service), &client[0]);
+}
+
+#define with_service(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+int main(void)
+{
+    alarm(900); // nothing here may hang
+    const struct CMUnitTest tests[] = {
+        with_service(test_requests_in_pieces_of_any_size),
+        with_service(test_nothing_happens_before_a_request_is_whole),
+        with_service(test_numbers_are_read_as_by_strtoll),
+        with_service(test_compare_set_in_all_cases),
+        with_service(test_waits_count_keys_that_came),
+        with_service(test_waits_are_cancelled_and_replaced),
+        with_service(test_push_wakes_the_oldest_waiter_only),
+        with_service(test_barrier_counts_on),
+        with_service(test_who_has_gone_is_not_woken),
+        with_service(test_who_set_a_watched_key_is_missed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

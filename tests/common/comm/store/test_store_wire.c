@@ -1,0 +1,234 @@
+/*
+ * The store's client on the wire: what it sends, byte for byte, and how it takes a server that is
+ * late, or mute, or none at all.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include "common/base/log.h"
+#include "common/comm/store/net.h"
+#include "common/comm/store/store.h"
+#include "common/comm/store/store_protocol.h"
+#include "tests/helpers/rank_process.h"
+
+#define TIMEOUT 600.0 // seconds; ranks that are to fail wait for brief
+
+/* A server with its answer ready, whatever it is going to be asked. */
+typedef struct {
+    bool echoes; // answers the handshake before
+    const char *answer;
+    size_t answer_bytes;
+    size_t expected_bytes; // after the handshake
+    uint8_t hello[10], received[128];
+    int listener, port;
+    pthread_t thread;
+} Puppet;
+
+static void *play_server(void *argument)
+{
+    Puppet *puppet = argument;
+    const double deadline = seconds_now() + TIMEOUT;
+    const int fd = net_accept(puppet->listener, deadline);
+    net_recv(fd, puppet->hello, sizeof puppet->hello, deadline);
+    if (puppet->echoes)
+        net_send(fd, puppet->hello + 6, 4, deadline);
+    net_send(fd, puppet->answer, puppet->answer_bytes, deadline);
+    net_recv(fd, puppet->received, puppet->expected_bytes, deadline);
+    close(fd);
+    return NULL;
+}
+
+static void puppet_start(Puppet *puppet, void *(*play)(void *))
+{
+    puppet->port = 0;
+    puppet->listener = net_listen("localhost", &puppet->port);
+    assert_int_equal(pthread_create(&puppet->thread, NULL, play, puppet), 0);
+}
+
+static void puppet_end(Puppet *puppet)
+{
+    pthread_join(puppet->thread, NULL);
+    close(puppet->listener);
+}
+
+/* The bytes of PyTorch's own client for the same calls (see tests/golden/tcpstore.jsonl). */
+static void test_requests_on_the_wire(void **state)
+{
+    (void)state;
+    static const char hello[] = "\0\xce\xf7\x85\x3c\x0d";
+    static const char requests[] = "\1\2\0\0\0\0\0\0\0/k\1\0\0\0\0\0\0\0v"
+                                   "\4\2\0\0\0\0\0\0\0/n\xf9\xff\xff\xff\xff\xff\xff\xff"
+                                   "\6\1\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0/k\3\2\0\0\0\0\0\0\0/k";
+    static const char answers[] = "\xfe\xff\xff\xff\xff\xff\xff\xff" // to ADD
+                                  "\0\1\0\0\0\0\0\0\0v"; // to WAIT and GET
+    Puppet puppet = { .echoes = true,
+                      .answer = answers,
+                      .answer_bytes = sizeof answers - 1,
+                      .expected_bytes = sizeof requests - 1 };
+    puppet_start(&puppet, play_server);
+    Store store;
+    assert_true(store_connect(&store, "localhost", puppet.port, TIMEOUT));
+    store_set(&store, "k", "v", 1);
+    assert_int_equal(store_add(&store, "n", -7), -2);
+    char value = 0;
+    assert_int_equal(store_get(&store, "k", &value, 1), 1);
+    assert_int_equal(value, 'v');
+    puppet_end(&puppet);
+    assert_memory_equal(puppet.hello, hello, sizeof hello - 1);
+    assert_memory_equal(puppet.received, requests, sizeof requests - 1);
+    store_free(&store);
+}
+
+static void test_workers_count_themselves(void **state)
+{
+    (void)state;
+    static const char request[] = "\4\5\0\0\0\0\0\0\0init/\1\0\0\0\0\0\0\0";
+    Puppet puppet = { .echoes = true,
+                      .answer = "\1\0\0\0\0\0\0",
+                      .answer_bytes = 8,
+                      .expected_bytes = sizeof request - 1 };
+    puppet_start(&puppet, play_server);
+    Store store;
+    store_init(&store, "localhost", puppet.port, false, 3, TIMEOUT); // does not wait for the others
+    puppet_end(&puppet);
+    assert_memory_equal(puppet.received, request, sizeof request - 1);
+    store_free(&store);
+}
+
+/* A server that cannot be hurried: it wakes a client only when that has given up. */
+static void *wake_too_late(void *argument)
+{
+    Puppet *puppet = argument;
+    uint8_t request[64];
+    const double deadline = seconds_now() + TIMEOUT;
+    const int fd = net_accept(puppet->listener, deadline);
+    net_recv(fd, request, 10, deadline); // VALIDATE and PING
+    net_send(fd, request + 6, 4, deadline);
+    net_recv(fd, request, 1 + 8 + 8 + 4, deadline); // WAIT for "/key"
+    net_recv(fd, request, 1, deadline);
+    if (request[0] == STORE_CANCEL_WAIT)
+        net_send(fd, "\0\1", 2, deadline);
+    net_recv(fd, request, 5, deadline); // PING
+    net_send(fd, request + 1, 4, deadline);
+    close(fd);
+    return NULL;
+}
+
+static void test_wake_up_that_crosses_the_cancel(void **state)
+{
+    (void)state;
+    Puppet puppet = { 0 };
+    puppet_start(&puppet, wake_too_late);
+    Store store;
+    assert_true(store_connect(&store, "localhost", puppet.port, TIMEOUT));
+    assert_true(store_try_wait(&store, "key", 0.05));
+    store_ping(&store);
+    store_free(&store);
+    puppet_end(&puppet);
+}
+
+/* A server that never comes to the end of its keys, and is faster than who reads them. */
+static void *list_for_ever(void *argument)
+{
+    Puppet *puppet = argument;
+    char keys[7000][9] = { { 0 } };
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        memcpy(keys[i], "\1\0\0\0\0\0\0\0k", sizeof *keys);
+    const int64_t count = INT64_MAX;
+    const double deadline = seconds_now() + TIMEOUT;
+    const int fd = net_accept(puppet->listener, deadline);
+    net_recv(fd, puppet->received, 10, deadline); // VALIDATE and PING
+    net_send(fd, puppet->received + 6, 4, deadline);
+    net_recv(fd, puppet->received, 1, deadline);
+    net_send(fd, &count, sizeof count, deadline);
+    while (seconds_now() < deadline && net_send(fd, keys, sizeof keys, deadline) == 0)
+        continue;
+    close(fd);
+    return NULL;
+}
+
+static void list_keys(int rank, int port)
+{
+    Store store;
+    (void)rank;
+    if (store_connect(&store, "127.0.0.1", port, brief))
+        store_list_keys(&store);
+}
+
+/* As expect_death, by a puppet, which serves one client only. */
+static void expect_death_by(const Puppet *like, void *(*play)(void *), RankBody *body,
+                            const char *format)
+{
+    char line[LINE_BYTES];
+    bool dies = false;
+    for (brief = 0.3; !dies && brief < 60; brief *= 10) {
+        Puppet puppet = *like;
+        puppet_start(&puppet, play);
+        dies = dies_with(body, puppet.port, format, line);
+        puppet_end(&puppet);
+    }
+    if (!dies)
+        fail_msg("\"%s\" instead of \"%s\"", err, line);
+}
+
+static void test_an_endless_reply(void **state)
+{
+    (void)state;
+    const double begun = seconds_now();
+    expect_death_by(&(Puppet){ 0 }, list_for_ever, list_keys,
+                    "store at 127.0.0.1:%d: LIST_KEYS: no answer within %g s");
+    assert_true(seconds_now() < begun + TIMEOUT / 2); // not when the server had enough
+}
+
+static void get_key(int rank, int port)
+{
+    Store store;
+    (void)rank;
+    CHECK(store_connect(&store, "127.0.0.1", port, brief), "no store: %s",
+          store_connect_reason(errno));
+    store_get(&store, "k", NULL, 0);
+}
+
+static void test_servers_that_are_none(void **state)
+{
+    (void)state;
+    const struct {
+        bool echoes;
+        const char *answer;
+        size_t bytes;
+        const char *line;
+    } cases[] = {
+        { false, "", 0, "no store: who listens there does not answer" },
+        { false, "HTTP/1.1 400", 12, "no store: who answers there is no store" },
+        { true, "", 0, "store at 127.0.0.1:%d: CANCEL_WAIT: no answer within %g s" },
+        { true, "\7", 1, "WAIT k: the answer makes no sense" },
+        { true, "\0\4\0\0\0\0\0\0\0v", 10, "store at 127.0.0.1:%d: GET k: no answer within %g s" },
+        { true, "\0\xff\xff\xff\xff\xff\xff\xff\xff", 9, "GET k: the answer makes no sense" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const Puppet puppet = { .echoes = cases[i].echoes,
+                                .answer = cases[i].answer,
+                                .answer_bytes = cases[i].bytes,
+                                .expected_bytes = sizeof puppet.received };
+        expect_death_by(&puppet, play_server, get_key, cases[i].line);
+    }
+}
+
+int main(void)
+{
+    alarm(900); // nothing here may hang
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_requests_on_the_wire),
+        cmocka_unit_test(test_workers_count_themselves),
+        cmocka_unit_test(test_wake_up_that_crosses_the_cancel),
+        cmocka_unit_test(test_an_endless_reply),
+        cmocka_unit_test(test_servers_that_are_none),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,151 @@
+/* Ranks that die, stop or wait for each other: who is named, by whom, and how soon. */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tests/helpers/ranks.h"
+
+#define LARGE 300000 // floats; more than the kernel keeps for a rank that does not read
+
+static float data[LARGE], more[MAX_RANKS * 1000];
+
+/* Rank `culprit` does not take part in a call. */
+typedef struct {
+    void (*call)(ProcessGroup *pg);
+    int culprit;
+} Loss;
+
+static void long_sum(ProcessGroup *pg)
+{
+    all_reduce(pg, data, LARGE, FLOAT32, REDUCE_SUM);
+}
+
+static void long_all_gather(ProcessGroup *pg)
+{
+    all_gather(pg, data, more, 1000, FLOAT32);
+}
+
+static void long_broadcast(ProcessGroup *pg)
+{
+    broadcast(pg, data, LARGE, FLOAT32, 0);
+}
+
+static const Loss losses[] = {
+    { long_sum, 3 },
+    { barrier, 2 },
+    { long_all_gather, 1 },
+    { long_broadcast, 1 },
+};
+
+static void killed_body(Rank *rank)
+{
+    const Loss *loss = rank->context;
+    ProcessGroup pg;
+    rank_join(rank, &pg);
+    barrier(&pg);
+    if (rank->rank == loss->culprit) {
+        usleep(100 * 1000); // the others are waiting in the call by now
+        raise(SIGKILL);
+    }
+    loss->call(&pg);
+    barrier(&pg);
+}
+
+static void test_killed_rank_is_named_by_all_at_once(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof losses / sizeof losses[0]; i++) {
+        RankEnd end[MAX_RANKS];
+        ranks_run(4, killed_body, (void *)&losses[i], end);
+        char text[128];
+        snprintf(text, sizeof text, "rank %d is gone: connection closed during ",
+                 losses[i].culprit);
+        for (int rank = 0; rank < 4; rank++)
+            if (rank != losses[i].culprit)
+                expect_error_at_once(end, rank, text);
+    }
+}
+
+static void stopped_body(Rank *rank)
+{
+    const Loss *loss = rank->context;
+    ProcessGroup pg;
+    rank_join(rank, &pg);
+    barrier(&pg);
+    if (rank->rank == loss->culprit)
+        raise(SIGSTOP);
+    loss->call(&pg);
+    barrier(&pg);
+}
+
+static void test_stopped_rank_is_named_by_all_in_time(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof losses / sizeof losses[0]; i += 3) { // the first and the last
+        RankEnd end[MAX_RANKS];
+        char text[128];
+        snprintf(text, sizeof text, "rank %d is missing in ", losses[i].culprit);
+        const double timeout =
+            ranks_run_into_timeout(4, 0.8, stopped_body, (void *)&losses[i], text, end);
+        snprintf(text, sizeof text, " after %g s", timeout);
+        for (int rank = 0; rank < 4; rank++) {
+            if (rank == losses[i].culprit)
+                continue;
+            expect_error(end, rank, text);
+            assert_true(end[rank].seconds >= 0.7 && end[rank].seconds < timeout + AT_ONCE);
+        }
+    }
+}
+
+/* Two ranks deal with each other, one of them waits for a third that does not come. */
+static void chain_body(Rank *rank)
+{
+    ProcessGroup pg;
+    rank_join(rank, &pg);
+    if (rank->rank == 2)
+        raise(SIGSTOP);
+    pg_recv(&pg, data, 10, FLOAT32, rank->rank + 1);
+}
+
+static void test_the_end_of_a_chain_is_named(void **state)
+{
+    (void)state;
+    RankEnd end[MAX_RANKS];
+    ranks_run_into_timeout(3, 0.6, chain_body, NULL, "rank 2 is missing in ", end);
+}
+
+static void embrace_body(Rank *rank)
+{
+    ProcessGroup pg;
+    rank_join(rank, &pg);
+    pg_recv(&pg, data, 10, FLOAT32, 1 - rank->rank);
+}
+
+static void test_deadly_embrace(void **state)
+{
+    (void)state;
+    RankEnd end[MAX_RANKS];
+    char text[64];
+    const double timeout =
+        ranks_run_into_timeout(2, 0.6, embrace_body, NULL, "did not end within ", end);
+    snprintf(text, sizeof text, "did not end within %g s: rank", timeout);
+    for (int rank = 0; rank < 2; rank++)
+        expect_error(end, rank, text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_killed_rank_is_named_by_all_at_once),
+        cmocka_unit_test(test_stopped_rank_is_named_by_all_in_time),
+        cmocka_unit_test(test_the_end_of_a_chain_is_named),
+        cmocka_unit_test(test_deadly_embrace),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,261 @@
+/* The tcp backend's own promises: no strangers, no byte too many, and waiting costs nothing. */
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "common/base/log.h"
+#include "common/comm/backend.h"
+#include "common/comm/observer.h"
+#include "common/comm/store/net.h"
+#include "tests/helpers/ranks.h"
+
+#define PATIENCE 200.0 // seconds
+#define CROWD 300 // connections
+#define LARGE 300000 // floats; more than the kernel keeps for a rank that does not read
+
+static float data[LARGE];
+
+/* What a rank says first (tcp_mesh.c). */
+typedef struct {
+    char token[24];
+    int32_t rank, channel;
+} Hello;
+
+/* Calls rank 0's port; true if it is shown the door. */
+static bool is_turned_away(Store *store, const void *hello, size_t bytes)
+{
+    char address[160] = "", host[128];
+    int port = 0;
+    store_get(store, "group 1/tcp address 0", address, sizeof address - 1);
+    CHECK(sscanf(address, "%127s %d", host, &port) == 2, "\"%s\" is no address", address);
+    const double deadline = seconds_now() + PATIENCE;
+    const int fd = net_connect(host, port, deadline);
+    SYS_CHECK(fd);
+    net_send(fd, hello, bytes, deadline);
+    char answer;
+    const bool closed = net_recv(fd, &answer, 1, deadline) < 0 && errno == ECONNRESET;
+    close(fd);
+    return closed;
+}
+
+/* Rank 1 lets strangers go first: rank 0 waits for it alone once it has seen its line. */
+static void strangers_body(Rank *rank)
+{
+    ProcessGroup pg;
+    if (rank->rank == 1) {
+        char line[160];
+        const size_t bytes = store_get(&rank->store, "group 1/line of rank 0", line, sizeof line);
+        store_set(&rank->store, "group 1/line of rank 1", line, bytes);
+
+        const Hello stale = { "ddp.tcp2 and stale", 1, 0 };
+        const Hello nobodies[] = { { "", 0, 0 }, { "", 2, 0 }, { "", 1, 2 }, { "", 1, -1 } };
+        char garbage[4096];
+        memset(garbage, 0xff, sizeof garbage);
+        CHECK(is_turned_away(&rank->store, "GET / HTTP/1.0\r\n\r\n                    ", 32),
+              "a browser was let in");
+        CHECK(is_turned_away(&rank->store, garbage, sizeof garbage), "garbage was let in");
+        CHECK(is_turned_away(&rank->store, &stale, sizeof stale), "an old token was let in");
+        CHECK(is_turned_away(&rank->store, "", 0), "silence was let in");
+        for (int i = 0; i < 4; i++) { // they know the token, but no rank is called so
+            Hello hello = nobodies[i];
+            store_get(&rank->store, "group 1/tcp token 0", hello.token, sizeof hello.token);
+            CHECK(is_turned_away(&rank->store, &hello, sizeof hello), "rank %d, channel %d got in",
+                  hello.rank, hello.channel);
+        }
+    }
+    rank_join(rank, &pg);
+    CHECK(all_reduce_scalar(&pg, rank->rank + 1, REDUCE_SUM) == 3, "wrong sum");
+    process_group_destroy(&pg);
+    if (rank->rank == 0)
+        die("done");
+}
+
+static void test_strangers_are_turned_away(void **state)
+{
+    (void)state;
+    RankEnd end[MAX_RANKS];
+    ranks_run(2, strangers_body, NULL, end);
+    assert_string_equal(end[1].errors, "");
+    expect_error(end, 0, "done");
+    int num_warnings = 0;
+    for (const char *at = end[0].errors; (at = strstr(at, "turned away a connection")); at++)
+        num_warnings++;
+    assert_int_equal(num_warnings, 8);
+}
+
+/* Rank 0 is of the build that `context` names, as far as the others can see. */
+static void version_body(Rank *rank)
+{
+    const char *token = rank->context;
+    ProcessGroup pg;
+    if (rank->rank == 1)
+        rank_join(rank, &pg);
+    char line[160];
+    const size_t bytes = store_get(&rank->store, "group 1/line of rank 1", line, sizeof line);
+    store_set(&rank->store, "group 1/tcp token 0", token, strlen(token));
+    store_set(&rank->store, "group 1/line of rank 0", line, bytes);
+    store_ping(&rank->store); // it has them
+}
+
+static void test_a_rank_of_another_version_is_told_so(void **state)
+{
+    (void)state;
+    char *const tokens[] = { "16 random bytes.", "ddp.tcp3 random bytes..." };
+    for (int i = 0; i < 2; i++) {
+        RankEnd end[MAX_RANKS];
+        ranks_run(2, version_body, tokens[i], end);
+        expect_error_at_once(end, 1, "rank 0 runs another version of this program");
+    }
+}
+
+/* As above, but rank 1 brings a crowd that says nothing, or half a hello, and does not leave. */
+static void crowd_body(Rank *rank)
+{
+    ProcessGroup pg;
+    int crowd[CROWD];
+    if (rank->rank == 1) {
+        char line[160], address[160] = "", host[128];
+        int port = 0;
+        const size_t bytes = store_get(&rank->store, "group 1/line of rank 0", line, sizeof line);
+        store_set(&rank->store, "group 1/line of rank 1", line, bytes);
+        store_get(&rank->store, "group 1/tcp address 0", address, sizeof address - 1);
+        CHECK(sscanf(address, "%127s %d", host, &port) == 2, "\"%s\" is no address", address);
+        for (int i = 0; i < CROWD; i++) {
+            crowd[i] = net_connect(host, port, seconds_now() + PATIENCE);
+            SYS_CHECK(crowd[i]);
+            if (i % 2 == 0)
+                net_send(crowd[i], "ddp.tcp2half", 12, seconds_now() + PATIENCE);
+        }
+    }
+    rank_join(rank, &pg);
+    CHECK(all_reduce_scalar(&pg, rank->rank + 1, REDUCE_SUM) == 3, "wrong sum");
+    process_group_destroy(&pg);
+    for (int i = 0; i < CROWD && rank->rank == 1; i++)
+        close(crowd[i]);
+    if (rank->rank == 0)
+        die("done");
+}
+
+static void test_a_crowd_keeps_nobody_out(void **state)
+{
+    (void)state;
+    RankEnd end[MAX_RANKS];
+    ranks_run(2, crowd_body, NULL, end);
+    assert_string_equal(end[1].errors, "");
+    expect_error(end, 0, "done");
+    expect_error(end, 0, "(and says no more of such)");
+    assert_true(strlen(end[0].errors) < 1500);
+}
+
+static void traffic_body(Rank *rank)
+{
+    const size_t n = (size_t)rank->world_size, count = 12 * 5000; // divisible by 2, 3 and 4
+    ProcessGroup pg;
+    rank_join(rank, &pg);
+    uint64_t sent, received;
+    all_reduce(&pg, data, count, FLOAT32, REDUCE_MEAN);
+    tcp_payload_bytes(&pg, &sent, &received);
+    CHECK(sent == 2 * (n - 1) * count * sizeof(float) / n, "sent %zu bytes", (size_t)sent);
+    CHECK(received == sent, "received %zu bytes", (size_t)received);
+    process_group_destroy(&pg);
+}
+
+static void test_the_ring_sends_no_byte_too_many(void **state)
+{
+    (void)state;
+    for (int world_size = 1; world_size <= 4; world_size++)
+        ranks_run_well(world_size, traffic_body, NULL);
+}
+
+static double cpu_seconds(void)
+{
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+           1e-6 * (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
+}
+
+static void patient_body(Rank *rank)
+{
+    ProcessGroup pg;
+    rank_join(rank, &pg);
+    const double before = cpu_seconds();
+    if (rank->rank == 1)
+        usleep(1000 * 1000);
+    all_reduce(&pg, data, LARGE, FLOAT32, REDUCE_SUM);
+    broadcast(&pg, data, LARGE, FLOAT32, 0);
+    const double used = cpu_seconds() - before;
+    CHECK(used < 0.5, "used %g s of the processor to wait for a second", used);
+    process_group_destroy(&pg);
+}
+
+static void test_waiting_costs_nothing(void **state)
+{
+    (void)state;
+    ranks_run_well(3, patient_body, NULL);
+}
+
+/* By which thread the latest call was begun, and how many are completed. */
+typedef struct {
+    pthread_t driver;
+    atomic_int num_completed;
+} Seen;
+
+static void see(void *context, const Collective *collective, CollectiveState state)
+{
+    (void)collective;
+    Seen *seen = context;
+    if (state == COLLECTIVE_STARTED)
+        seen->driver = pthread_self();
+    if (state == COLLECTIVE_COMPLETED)
+        atomic_fetch_add(&seen->num_completed, 1);
+}
+
+static void driver_body(Rank *rank)
+{
+    Seen seen = { .num_completed = 0 };
+    Observer observer = { .see = see, .context = &seen };
+    ProcessGroup pg;
+    rank_join(rank, &pg);
+    process_group_observe(&pg, &observer);
+    int num_driven = 0; // a thread that has just been started may be first, now and then
+    for (int i = 0; i < 100; i++) {
+        all_reduce(&pg, data, 100, FLOAT32, REDUCE_SUM);
+        num_driven += pthread_equal(seen.driver, pthread_self()) != 0;
+    }
+    CHECK(num_driven > 50, "the caller slept in %d calls of 100", 100 - num_driven);
+    const double deadline = seconds_now() + PATIENCE;
+    const Work work = all_reduce_async(&pg, data, LARGE, FLOAT32, REDUCE_SUM);
+    while (atomic_load(&seen.num_completed) == 100)
+        CHECK(seconds_now() < deadline, "nobody carries out what nobody waits for");
+    CHECK(!pthread_equal(seen.driver, pthread_self()), "the caller was busy");
+    work_wait(work);
+    process_group_destroy(&pg);
+}
+
+static void test_who_waits_drives(void **state)
+{
+    (void)state;
+    ranks_run_well(2, driver_body, NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_strangers_are_turned_away),
+        cmocka_unit_test(test_a_rank_of_another_version_is_told_so),
+        cmocka_unit_test(test_a_crowd_keeps_nobody_out),
+        cmocka_unit_test(test_the_ring_sends_no_byte_too_many),
+        cmocka_unit_test(test_waiting_costs_nothing),
+        cmocka_unit_test(test_who_waits_drives),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,90 @@
+/* The Reducer's plan: which gradients share a bucket, by PyTorch's rule and for any sizes. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "common/base/rng.h"
+#include "tests/common/comm/ddp_training.h"
+
+/* conv1.weight, conv1.bias, conv2.weight, conv2.bias, fc1.weight, fc1.bias, fc2.weight, fc2.bias */
+static const size_t cnn_sizes[] = { 288, 32, 18432, 64, 1179648, 128, 1280, 10 };
+
+static void expect_buckets(const size_t *sizes, int num_sizes, double cap_mb,
+                           const char *num_parameters)
+{
+    const Parameters p = parameters_of(sizes, num_sizes);
+    const Args args = { .bucket_cap_mb = cap_mb };
+    Reducer reducer;
+    reducer_init(&reducer, &args, NULL, NULL, p.parameter, p.num_parameters);
+
+    char got[256] = "";
+    size_t end = p.numel;
+    int i = p.num_parameters;
+    for (int b = 0; b < reducer.num_buckets; b++) {
+        const Bucket *bucket = &reducer.bucket[b];
+        sprintf(got + strlen(got), "%s%d", b > 0 ? " " : "", bucket->num_parameters);
+        assert_int_equal(bucket->offset + bucket->numel, end); // together they are all gradients
+        end = bucket->offset;
+        for (int k = 0; k < bucket->num_parameters; k++)
+            assert_int_equal(reducer.bucket_of[--i], b);
+        assert_int_equal(bucket->offset, p.parameter[i].offset);
+    }
+    assert_int_equal(end, 0);
+    assert_int_equal(i, 0);
+    if (num_parameters != NULL)
+        assert_string_equal(got, num_parameters);
+    reducer_free(&reducer);
+}
+
+/* By PyTorch's rule: a tensor is added to the bucket, then the bucket closes if it has reached its
+ * limit, which is 1 MiB for the first and the cap for the others. From the last parameter on. */
+static void test_buckets_are_pytorchs(void **state)
+{
+    (void)state;
+    expect_buckets(cnn_sizes, 8, 25, "4 4"); // the four of fc close at fc1.weight, 4.5 MiB
+    expect_buckets(cnn_sizes, 8, 1000, "4 4");
+    expect_buckets(cnn_sizes, 8, 0.05, "4 2 2"); // 52,429 bytes: conv2.weight has 73,728
+    expect_buckets(cnn_sizes, 8, 0.005, "3 1 2 2"); // 5,243: fc2 has 5,160, with fc1.bias 5,672
+    expect_buckets(cnn_sizes, 8, 0.001, "2 2 2 2"); // 1,049: conv1 has 1,280
+    expect_buckets(cnn_sizes, 8, 1e-9, "1 1 1 1 1 1 1 1");
+
+    size_t halves[11]; // of a MiB
+    for (int i = 0; i < 11; i++)
+        halves[i] = 128 * 1024;
+    expect_buckets(halves, 11, 25, "2 9");
+    expect_buckets(halves, 11, 2, "2 4 4 1");
+    expect_buckets(halves, 11, 1.75, "2 4 4 1");
+    expect_buckets(halves, 11, 1.5, "2 3 3 3");
+    expect_buckets(halves, 11, 0.75, "2 2 2 2 2 1");
+    expect_buckets(halves, 11, 0.5, "1 1 1 1 1 1 1 1 1 1 1");
+    expect_buckets(halves, 1, 25, "1");
+}
+
+static void test_buckets_cover_gradients_of_any_sizes(void **state)
+{
+    (void)state;
+    Rng rng;
+    rng_seed(&rng, 1);
+    for (int i = 0; i < 200; i++) {
+        size_t sizes[MAX_PARAMETERS];
+        const int num_sizes = 1 + (int)(rng_next(&rng) % MAX_PARAMETERS);
+        for (int k = 0; k < num_sizes; k++)
+            sizes[k] = rng_next(&rng) % (1u << rng_next(&rng) % 20);
+        expect_buckets(sizes, num_sizes, exp2(rng_uniform_between(&rng, -20, 5)), NULL);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_buckets_are_pytorchs),
+        cmocka_unit_test(test_buckets_cover_gradients_of_any_sizes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,92 @@
+/* Mistakes in the use of the Reducer: whose it is, what it is, and what to do about it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "tests/common/comm/ddp_training.h"
+
+/* In all three the mistake is rank 1's. */
+static void forgotten_body(Rank *rank)
+{
+    Training t;
+    training_init(&t, rank, 25);
+    for (int i = 0; i < NUM_PARAMETERS; i++)
+        if (i != 3 || rank->rank == 0)
+            backward_parameter(&t, 0, i);
+    reducer_finalize(&t.reducer);
+}
+
+static void twice_body(Rank *rank)
+{
+    Training t;
+    training_init(&t, rank, 25);
+    backward(&t, 0);
+    if (rank->rank == 1)
+        reducer_mark_ready(&t.reducer, 3); // without reducer_finalize
+    reducer_finalize(&t.reducer);
+    training_free(&t);
+}
+
+static void switched_body(Rank *rank)
+{
+    Training t;
+    training_init(&t, rank, 1e-9);
+    backward(&t, 0);
+    if (rank->rank == 1)
+        reducer_set_sync(&t.reducer, false);
+    reducer_finalize(&t.reducer);
+    training_free(&t);
+}
+
+static void expect_mistake(void (*body)(Rank *rank), int rank, const char *text)
+{
+    RankEnd end[MAX_RANKS];
+    ranks_run(2, body, NULL, end);
+    expect_error(end, rank, text);
+}
+
+static void test_mistakes_are_named(void **state)
+{
+    (void)state;
+    expect_mistake(forgotten_body, 1,
+                   "parameter p3 got no gradient: let the loss depend on it, or set "
+                   "find_unused_parameters");
+    expect_mistake(forgotten_body, 0, "rank 1 is gone");
+    expect_mistake(twice_body, 1,
+                   "parameter p3 is marked ready twice: call reducer_finalize after every");
+    expect_mistake(switched_body, 1, "buckets are on their way: call reducer_finalize before");
+}
+
+static void gap_body(Rank *rank)
+{
+    Parameters p = training_parameters();
+    p.parameter[3].offset++;
+    Reducer reducer;
+    reducer_init(&reducer, &rank->args, NULL, NULL, p.parameter, NUM_PARAMETERS);
+}
+
+static void too_many_body(Rank *rank)
+{
+    static Tensor parameter[REDUCER_MAX_PARAMETERS + 1];
+    Reducer reducer;
+    reducer_init(&reducer, &rank->args, NULL, NULL, parameter, REDUCER_MAX_PARAMETERS + 1);
+}
+
+static void test_parameters_that_do_not_fit(void **state)
+{
+    (void)state;
+    expect_mistake(gap_body, 0, "parameter p3 does not lie right before its successor");
+    expect_mistake(too_many_body, 0, "257 parameters: the reducer has room for 256");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_mistakes_are_named),
+        cmocka_unit_test(test_parameters_that_do_not_fit),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

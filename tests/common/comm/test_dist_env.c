@@ -1,0 +1,224 @@
+/*
+ * Who am I? By each launcher's variables, as mpirun 4.1, srun 22.05 and torchrun 2.15 set them, and
+ * by variables that nobody should ever see.
+ */
+#include "tests/helpers/child.h"
+
+#include "common/base/args.h"
+#include "common/base/host.h"
+#include "common/base/log.h"
+#include "common/comm/dist_env.h"
+
+/* Only these variables, "NAME=value NAME=value"; a value ends at a space. */
+static void set_variables(const char *list)
+{
+    clearenv();
+    char *copy = strdup(list), *rest = copy;
+    for (char *pair; (pair = strsep(&rest, " ")) != NULL;) {
+        char *value = strchr(pair, '=');
+        if (value == NULL)
+            continue;
+        *value = '\0';
+        setenv(pair, value + 1, 1);
+    }
+    free(copy);
+}
+
+static const char *variable(const char *name)
+{
+    return getenv(name) != NULL ? getenv(name) : "-";
+}
+
+static void print_env(const void *list)
+{
+    set_variables(list);
+    DistEnv env;
+    dist_env_init(&env);
+    printf("%d/%d local %d/%d master %s:%d | %s %s %s", env.rank, env.world_size, env.local_rank,
+           env.local_world_size, env.master_addr != NULL ? env.master_addr : "-", env.master_port,
+           variable("LOCAL_RANK"), variable("LOCAL_WORLD_SIZE"), variable("OMP_NUM_THREADS"));
+}
+
+static void log_env(const void *list)
+{
+    set_variables(list);
+    DistEnv env;
+    dist_env_init(&env);
+    log_set_rank(env.rank, env.world_size);
+    dist_env_log(&env, "cpu", (Place){ 0 });
+}
+
+#define TORCHRUN "RANK=3 WORLD_SIZE=4 LOCAL_RANK=1 LOCAL_WORLD_SIZE=2 GROUP_RANK=1 "
+#define MASTER "MASTER_ADDR=10.0.0.7 MASTER_PORT=1234 "
+#define OMPI \
+    "OMPI_COMM_WORLD_RANK=2 OMPI_COMM_WORLD_SIZE=3 OMPI_COMM_WORLD_LOCAL_RANK=2 " \
+    "OMPI_COMM_WORLD_LOCAL_SIZE=3 "
+#define SLURM_JOB "SLURM_JOB_ID=7 SLURM_NTASKS=5 SLURM_PROCID=0 SLURM_LOCALID=0 SLURM_NODEID=0 "
+#define SLURM_STEP \
+    "SLURM_JOB_ID=7 SLURM_PROCID=4 SLURM_LOCALID=0 SLURM_NODEID=2 SLURM_STEP_NUM_TASKS=5 " \
+    "SLURM_STEP_TASKS_PER_NODE=2(x2),1 "
+#define PMI "PMI_RANK=1 PMI_SIZE=2 MPI_LOCALRANKID=1 MPI_LOCALNRANKS=2 "
+
+static void test_launchers(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *variables, *expected;
+    } cases[] = {
+        { TORCHRUN MASTER, "3/4 local 1/2 master 10.0.0.7:1234 | 1 2 -" },
+        { "RANK=0 WORLD_SIZE=1 LOCAL_RANK=0 " MASTER,
+          "0/1 local 0/0 master 10.0.0.7:1234 | 0 - -" },
+        { OMPI MASTER, "2/3 local 2/3 master 10.0.0.7:1234 | 2 3 -" },
+        { OMPI, "2/3 local 2/3 master 127.0.0.1:29500 | 2 3 -" },
+        { OMPI SLURM_JOB, "2/3 local 2/3 master 127.0.0.1:29500 | 2 3 -" }, // mpirun in a job
+        { SLURM_STEP MASTER, "4/5 local 0/1 master 10.0.0.7:1234 | 0 1 -" },
+        { SLURM_STEP "SLURM_CPUS_PER_TASK=1", "4/5 local 0/1 master -:0 | 0 1 1" },
+        { SLURM_STEP "LOCAL_RANK=7 LOCAL_WORLD_SIZE=8", "4/5 local 0/1 master -:0 | 0 1 -" },
+        { SLURM_STEP "SLURM_CPUS_PER_TASK=6 OMP_NUM_THREADS=3",
+          "4/5 local 0/1 master -:0 | 0 1 3" },
+        { PMI, "1/2 local 1/2 master 127.0.0.1:29500 | 1 2 -" },
+        { TORCHRUN MASTER OMPI SLURM_STEP PMI, "3/4 local 1/2 master 10.0.0.7:1234 | 1 2 -" },
+        { OMPI SLURM_STEP PMI, "2/3 local 2/3 master 127.0.0.1:29500 | 2 3 -" },
+        { SLURM_STEP PMI, "4/5 local 0/1 master -:0 | 0 1 -" },
+    };
+    for (size_t i = 0; i < LENGTH(cases); i++) {
+        if (child_run(print_env, cases[i].variables) != 0 || strcmp(out, cases[i].expected) != 0)
+            fail_msg("%s\n gives    %s%s\n expected %s", cases[i].variables, out, err,
+                     cases[i].expected);
+    }
+}
+
+/* A step may have fewer cores than the job was promised: more threads would only wait. */
+static void test_threads(void **state)
+{
+    (void)state;
+    char expected[64];
+    snprintf(expected, sizeof expected, "4/5 local 0/1 master -:0 | 0 1 %d", host_num_cores());
+    assert_int_equal(child_run(print_env, SLURM_STEP "SLURM_CPUS_PER_TASK=100000"), 0);
+    assert_string_equal(out, expected);
+}
+
+/* Which node a rank is on tells its tasks: all ways in which Slurm writes them. */
+static void test_tasks_per_node(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *counts;
+        int tasks[5]; // of node 0, 1 ...
+    } cases[] = { { "4", { 4 } },
+                  { "2(x2)", { 2, 2 } },
+                  { "3,1", { 3, 1 } },
+                  { "2(x3),1", { 2, 2, 2, 1 } },
+                  { "1,2(x2),16(x2)", { 1, 2, 2, 16, 16 } } };
+    for (size_t i = 0; i < LENGTH(cases); i++)
+        for (int node = 0; node < 5 && cases[i].tasks[node] > 0; node++) {
+            char list[256], expected[32];
+            snprintf(list, sizeof list,
+                     "SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=99 SLURM_LOCALID=0 SLURM_NODEID=%d "
+                     "SLURM_STEP_TASKS_PER_NODE=%s",
+                     node, cases[i].counts);
+            snprintf(expected, sizeof expected, "0/99 local 0/%d ", cases[i].tasks[node]);
+            assert_int_equal(child_run(print_env, list), 0);
+            if (strncmp(out, expected, strlen(expected)) != 0)
+                fail_msg("%s: %s, not %s", list, out, expected);
+        }
+}
+
+static void test_refused(void **state)
+{
+    (void)state;
+#define SLURM_RANK "SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=4 SLURM_LOCALID=0 "
+    static const struct {
+        const char *variables, *words[2];
+    } cases[] = {
+        { "", { "who am I?", "run.sh" } },
+        { "RANK=0", { "who am I?", "WORLD_SIZE" } },
+        { SLURM_JOB, { "not a step", "srun" } },
+        { "RANK=2 WORLD_SIZE=2 LOCAL_RANK=0", { "RANK is 2", "WORLD_SIZE is 2" } },
+        { "RANK=x WORLD_SIZE=2 LOCAL_RANK=0", { "RANK is \"x\"", "whole number" } },
+        { "RANK=0 WORLD_SIZE=-2 LOCAL_RANK=0", { "WORLD_SIZE is \"-2\"", "whole number" } },
+        { "RANK=0 WORLD_SIZE=2", { "LOCAL_RANK is not set", "" } },
+        { "RANK=0 WORLD_SIZE=2 LOCAL_RANK=2 LOCAL_WORLD_SIZE=2", { "LOCAL_RANK is 2", "2 ranks" } },
+        { "RANK=0 WORLD_SIZE=2 LOCAL_RANK=0 GROUP_RANK=y", { "GROUP_RANK is \"y\"", "" } },
+        { TORCHRUN "MASTER_ADDR=h MASTER_PORT=http", { "MASTER_PORT is \"http\"", "" } },
+        { OMPI "SLURM_NODEID=0 OMP_NUM_THREADS=x MASTER_PORT=", { "MASTER_PORT", "not set" } },
+        { SLURM_RANK "SLURM_NODEID=1 SLURM_STEP_TASKS_PER_NODE=4", { "\"4\"", "node 1" } },
+        { SLURM_RANK "SLURM_NODEID=0 SLURM_STEP_TASKS_PER_NODE=2(x", { "2(x", "" } },
+        { SLURM_RANK "SLURM_NODEID=0 SLURM_STEP_TASKS_PER_NODE=-3", { "\"-3\"", "2(x3),1" } },
+        { SLURM_RANK "SLURM_NODEID=9 SLURM_STEP_TASKS_PER_NODE=2(x-4)", { "2(x-4)", "" } },
+        { SLURM_RANK "SLURM_NODEID=9 SLURM_STEP_TASKS_PER_NODE=2;2", { "2;2", "2(x3),1" } },
+        { SLURM_RANK "SLURM_NODEID=0 SLURM_CPUS_PER_TASK=all", { "SLURM_CPUS_PER_TASK", "all" } },
+    };
+    for (size_t i = 0; i < LENGTH(cases); i++)
+        assert_dies_saying(print_env, cases[i].variables, 1, cases[i].words[0], cases[i].words[1]);
+}
+
+static void test_line(void **state)
+{
+    (void)state;
+    assert_int_equal(child_run(log_env, SLURM_STEP MASTER), 0);
+    static const char *const words[] = { "[rank 4/5] node 2 (SLURM_NODEID) is host ",
+                                         ": local rank 0 of 1 (SLURM_LOCALID), cpu, cores ",
+                                         "; rank from SLURM_PROCID; master 10.0.0.7:1234 (MASTER" };
+    for (size_t i = 0; i < LENGTH(words); i++)
+        if (strstr(err, words[i]) == NULL)
+            fail_msg("\"%s\" is not in %s", words[i], err);
+    assert_ptr_equal(strchr(err, '\n'), err + strlen(err) - 1);
+    assert_int_equal(child_run(log_env, "RANK=0 WORLD_SIZE=2 LOCAL_RANK=0"), 0);
+    assert_non_null(strstr(err, "] node ? (nobody numbers the nodes) is host "));
+}
+
+static void parse(Step step, const char *list)
+{
+    Args args;
+    char *argv[] = { "train", NULL };
+    set_variables(list);
+    args_parse(&args, step, 1, argv);
+}
+
+static void parse_01(const void *list)
+{
+    parse(STEP_SINGLE, list);
+}
+
+static void parse_02(const void *list)
+{
+    parse(STEP_SPAWN, list);
+}
+
+static void parse_03(const void *list)
+{
+    parse(STEP_ENV, list);
+}
+
+/* Steps that know no launcher would train in each of its ranks. Whoever merely has such variables
+ * around it is no rank. */
+static void test_steps_without_launcher(void **state)
+{
+    (void)state;
+    static const char *const several[] = { "RANK=0 WORLD_SIZE=3 LOCAL_RANK=0",
+                                           "OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=3",
+                                           SLURM_RANK "SLURM_NTASKS=9", "PMI_RANK=0 PMI_SIZE=2" };
+    static const char *const alone[] = { "", "RANK=0 WORLD_SIZE=1", "LOCAL_RANK=0 WORLD_SIZE=2",
+                                         SLURM_JOB, "SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=1" };
+    for (size_t i = 0; i < LENGTH(several); i++) {
+        assert_dies_saying(parse_01, several[i], 2, "step 01 knows no launcher", "without one, or",
+                           "if no others are there, unset ");
+        assert_dies_saying(parse_02, several[i], 2, "step 02 knows no launcher", "with --nproc");
+        assert_int_equal(child_run(parse_03, several[i]), 0);
+    }
+    for (size_t i = 0; i < LENGTH(alone); i++) {
+        assert_int_equal(child_run(parse_01, alone[i]), 0);
+        assert_int_equal(child_run(parse_02, alone[i]), 0);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_launchers),      cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_tasks_per_node), cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_line),           cmocka_unit_test(test_steps_without_launcher),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,287 @@
+/* All-reduce in stages: on nodes of any shape the same result as flat, with fewer bytes between. */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "common/base/log.h"
+#include "common/base/memory.h"
+#include "common/comm/hierarchy.h"
+#include "tests/common/comm/collective_case.h"
+#include "tests/common/comm/collective_cases.h"
+#include "tests/common/comm/ddp_training.h"
+
+#define COUNT 240000 // floats, divisible by all numbers of ranks here
+
+/* Which rank is on which node. */
+typedef struct {
+    int world_size;
+    int node_of[MAX_RANKS];
+} Layout;
+
+static const Layout layouts[] = {
+    { 4, { 0, 0, 1, 1 } },
+    { 4, { 7, -2, 7, -2 } }, // any numbers, in any order
+    { 4, { 0, 0, 0, 1 } },
+    { 4, { 5, 3, 3, 3 } },
+    { 6, { 0, 0, 0, 1, 1, 1 } },
+    { 6, { 0, 1, 2, 0, 1, 2 } },
+    { 6, { 0, 0, 1, 1, 1, 1 } },
+    { 8, { 0, 0, 0, 0, 1, 1, 1, 1 } },
+    { 8, { 0, 0, 1, 1, 2, 2, 3, 3 } },
+    { 8, { 0, 0, 0, 0, 0, 1, 1, 2 } },
+};
+enum { NUM_LAYOUTS = sizeof layouts / sizeof layouts[0] };
+
+static void join(Rank *rank, ProcessGroup *pg, const Layout *layout, const char *all_reduce)
+{
+    rank->args.all_reduce = all_reduce;
+    rank_join(rank, pg);
+    process_group_set_nodes(pg, &rank->args, layout->node_of[rank->rank]);
+}
+
+/* Whole numbers, which every way adds exactly: the same bits. */
+static void compare_with_flat(ProcessGroup *pg, size_t count, DType type, ReduceOp op)
+{
+    Case c = { .pg = pg, .name = "all_reduce", .count = count, .type = type, .op = op };
+    void *staged = array_new(&c, 1), *flat = array_new(&c, 1);
+    work_wait(hierarchical_all_reduce(pg->nodes, staged, count, type, op));
+    pg->nodes->hierarchical = false;
+    all_reduce(pg, flat, count, type, op);
+    pg->nodes->hierarchical = true;
+    for (size_t i = 0; i < count; i++)
+        if (element_get(staged, type, i) != element_get(flat, type, i))
+            case_fail(&c, i, element_get(staged, type, i), element_get(flat, type, i));
+    if (pg->world_size <= 5)
+        expect_reduced(&c, staged, 0);
+    array_free(&c, staged, 1);
+    array_free(&c, flat, 1);
+}
+
+static void same_body(Rank *rank)
+{
+    const size_t counts[] = { 1, 2, 7, 8, 1001 };
+    ProcessGroup pg;
+    join(rank, &pg, rank->context, "hierarchical");
+    CHECK(pg.nodes->hierarchical, "it is flat");
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
+        for (DType type = FLOAT32; type < NUM_DTYPES; type++)
+            for (ReduceOp op = REDUCE_SUM; op <= REDUCE_MIN; op++)
+                compare_with_flat(&pg, counts[i], type, op);
+    compare_with_flat(&pg, LARGE, FLOAT32, REDUCE_MEAN); // around a ring between nodes as well
+    compare_with_flat(&pg, LARGE, BFLOAT16, REDUCE_SUM);
+    process_group_destroy(&pg);
+}
+
+static void test_same_as_flat_on_nodes_of_any_shape(void **state)
+{
+    (void)state;
+    for (int i = 0; i < NUM_LAYOUTS; i++)
+        ranks_run_well(layouts[i].world_size, same_body, (void *)&layouts[i]);
+}
+
+/* What no type holds exactly: near, and the same bits on all ranks; and among other calls. */
+static void rounding_body(Rank *rank)
+{
+    ProcessGroup pg;
+    join(rank, &pg, rank->context, "hierarchical");
+    const int64_t before = pg.nodes->stages.num_calls;
+    collective_rounding_run(&pg);
+    collective_order_run(&pg);
+    CHECK(pg.nodes->stages.num_calls > before, "no all_reduce was done in stages");
+    if (rank->context == &layouts[0] || rank->context == &layouts[2])
+        collective_cases_run(&pg);
+    process_group_destroy(&pg);
+}
+
+static void test_rounding_and_other_calls_in_between(void **state)
+{
+    (void)state;
+    for (int i = 0; i < NUM_LAYOUTS; i++)
+        ranks_run_well(layouts[i].world_size, rounding_body, (void *)&layouts[i]);
+}
+
+static void reducer_body(Rank *rank)
+{
+    rank->args.all_reduce = "hierarchical";
+    const double caps[] = { 1e-9, 1e-3, 25 };
+    for (size_t c = 0; c < sizeof caps / sizeof caps[0]; c++) {
+        Training t;
+        training_init(&t, rank, caps[c]);
+        for (int pass = 0; pass < 3; pass++) {
+            zero_grad(&t);
+            backward(&t, pass);
+            reducer_finalize(&t.reducer);
+            for (int i = 0; i < NUM_PARAMETERS; i++)
+                expect_mean(&t, i, pass, pass);
+        }
+        CHECK(t.pg.nodes->stages.num_calls == 3, "%d buckets went in stages",
+              (int)t.pg.nodes->stages.num_calls);
+        training_free(&t);
+    }
+}
+
+static void test_gradients_of_the_reducer(void **state)
+{
+    (void)state;
+    ranks_run_well(4, reducer_body, NULL);
+    ranks_run_well(5, reducer_body, NULL); // 2, 2 and 1
+}
+
+/* What a ring of so many ranks sends in all, of n bytes in each. */
+static uint64_t ring_bytes(int num_ranks, uint64_t n)
+{
+    return 2 * (uint64_t)(num_ranks - 1) * n;
+}
+
+/* The formulas, for m nodes of L ranks each. */
+static void traffic_body(Rank *rank)
+{
+    static float data[COUNT];
+    const Layout *layout = rank->context;
+    const uint64_t n = sizeof data;
+    ProcessGroup pg;
+    join(rank, &pg, layout, "hierarchical");
+    const Nodes *nodes = pg.nodes;
+    const int num_ranks = pg.world_size, m = nodes->num_nodes, local = num_ranks / m;
+    uint64_t far_neighbours = 0;
+    for (int i = 0; i < num_ranks; i++)
+        far_neighbours += layout->node_of[i] != layout->node_of[(i + 1) % num_ranks];
+
+    all_reduce(&pg, data, COUNT, FLOAT32, REDUCE_MEAN);
+    pg.nodes->hierarchical = false;
+    all_reduce(&pg, data, COUNT, FLOAT32, REDUCE_MEAN);
+    pg.nodes->hierarchical = true;
+    int64_t sent[4] = { (int64_t)nodes->flat.between_nodes, (int64_t)nodes->flat.inside_nodes,
+                        (int64_t)nodes->stages.between_nodes, (int64_t)nodes->stages.inside_nodes };
+    if (nodes->equal)
+        CHECK(nodes->stages.between_nodes == ring_bytes(m, n) / (uint64_t)(m * local),
+              "this rank sent %ju bytes to other nodes", (uintmax_t)nodes->stages.between_nodes);
+    reduce(&pg, sent, 4, INT64, REDUCE_SUM, 0);
+    // Every node runs a ring of L ranks over everything, and L rings of m each over a share; or it
+    // collects from all but its first rank and hands out as much, and there is one ring of m.
+    const uint64_t due[4] = {
+        far_neighbours * ring_bytes(num_ranks, n) / (uint64_t)num_ranks,
+        ((uint64_t)num_ranks - far_neighbours) * ring_bytes(num_ranks, n) / (uint64_t)num_ranks,
+        ring_bytes(m, n),
+        nodes->equal ? (uint64_t)m * ring_bytes(local, n) : 2 * (uint64_t)(num_ranks - m) * n,
+    };
+    for (int i = 0; i < 4 && pg.rank == 0; i++)
+        CHECK((uint64_t)sent[i] == due[i], "kind %d: %ju bytes, not %ju", i, (uintmax_t)sent[i],
+              (uintmax_t)due[i]);
+    process_group_destroy(&pg);
+}
+
+static void test_bytes_between_and_inside_nodes(void **state)
+{
+    (void)state;
+    for (int i = 0; i < NUM_LAYOUTS; i++)
+        ranks_run_well(layouts[i].world_size, traffic_body, (void *)&layouts[i]);
+
+    RankEnd end[MAX_RANKS]; // 0.96 MB: a ring of 4 sends 6 times that, half of it between nodes
+    ranks_run(4, traffic_body, (void *)&layouts[0], end);
+    assert_non_null(strstr(end[0].errors,
+                           "[rank 0/4] all_reduce flat: 2.9 MB between nodes, 2.9 MB inside, in 1 "
+                           "call; hierarchical: 1.9 MB between nodes, 3.8 MB inside, in 1 call\n"));
+    for (int rank = 1; rank < 4; rank++) // who may have waited for a late one, and said so
+        assert_null(strstr(end[rank].errors, "all_reduce"));
+}
+
+/* Rank 3 takes part in the first stage, and is lost before the second. */
+static void lost_body(Rank *rank)
+{
+    static float data[COUNT];
+    const int *signal_of_rank_3 = rank->context;
+    ProcessGroup pg;
+    join(rank, &pg, &layouts[0], "hierarchical");
+    if (rank->rank == 3) {
+        reduce_scatter(&pg.nodes->node, data, data + COUNT / 2, COUNT / 2, FLOAT32, REDUCE_SUM);
+        raise(*signal_of_rank_3);
+    }
+    all_reduce(&pg, data, COUNT, FLOAT32, REDUCE_SUM);
+    barrier(&pg);
+}
+
+static void test_rank_lost_between_stages_is_named_by_all(void **state)
+{
+    (void)state;
+    RankEnd end[MAX_RANKS];
+    ranks_run(4, lost_body, &(int){ SIGKILL }, end);
+    for (int rank = 0; rank < 3; rank++)
+        expect_error_at_once(end, rank, "rank 3 is gone: connection closed during ");
+    char text[64];
+    const double timeout =
+        ranks_run_into_timeout(4, 4, lost_body, &(int){ SIGSTOP }, "rank 3 is missing in ", end);
+    snprintf(text, sizeof text, "\" after %g s", timeout);
+    for (int rank = 0; rank < 3; rank++) {
+        expect_error(end, rank, " in group \"");
+        expect_error(end, rank, text);
+    }
+}
+
+static void line_body(Rank *rank)
+{
+    ProcessGroup pg;
+    join(rank, &pg, rank->context, "hierarchical");
+    CHECK(!pg.nodes->hierarchical, "it is not flat");
+    CHECK(all_reduce_scalar(&pg, 1, REDUCE_SUM) == pg.world_size, "wrong sum");
+    process_group_destroy(&pg);
+}
+
+static void expect_line(const Layout *layout, const char *line)
+{
+    RankEnd end[MAX_RANKS];
+    ranks_run(layout->world_size, line_body, (void *)layout, end);
+    for (int rank = 0; rank < layout->world_size; rank++)
+        assert_int_equal(end[rank].status, 0);
+    assert_non_null(strstr(end[0].errors, line));
+    assert_null(strstr(end[1].errors, line));
+}
+
+static void disagreeing_body(Rank *rank)
+{
+    ProcessGroup pg;
+    join(rank, &pg, &layouts[0], rank->rank == 2 ? "hierarchical" : "flat");
+}
+
+static void twice_body(Rank *rank)
+{
+    ProcessGroup pg;
+    join(rank, &pg, &layouts[0], "flat");
+    process_group_set_nodes(&pg, &rank->args, 0);
+}
+
+static void test_where_there_is_no_hierarchy(void **state)
+{
+    (void)state;
+    expect_line(&(Layout){ 2, { 3, 3 } },
+                "hierarchical: all ranks share one node, so it is flat\n");
+    expect_line(&(Layout){ 3, { 3, 1, 2 } }, "each rank has its own node, so it is flat\n");
+
+    RankEnd end[MAX_RANKS];
+    ranks_run(4, disagreeing_body, NULL, end);
+    for (int rank = 0; rank < 4; rank++)
+        expect_error_at_once(end, rank,
+                             "rank 2 has --backend tcp, --device cpu, 4 ranks, "
+                             "--check-collectives off, --all-reduce hierarchical");
+    ranks_run(1, twice_body, NULL, end);
+    expect_error(end, 0, "process_group_set_nodes is to be called once");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_same_as_flat_on_nodes_of_any_shape),
+        cmocka_unit_test(test_rounding_and_other_calls_in_between),
+        cmocka_unit_test(test_gradients_of_the_reducer),
+        cmocka_unit_test(test_bytes_between_and_inside_nodes),
+        cmocka_unit_test(test_rank_lost_between_stages_is_named_by_all),
+        cmocka_unit_test(test_where_there_is_no_hierarchy),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,150 @@
+/* Observers see every call on the group and its parts: in which states, in which order. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "common/base/log.h"
+#include "common/comm/observer.h"
+#include "tests/helpers/ranks.h"
+
+#define MAX_SEEN 64
+
+/* What an observer has seen, in the order in which it did. */
+typedef struct {
+    atomic_int count;
+    struct {
+        uint64_t op_id, sequence, count;
+        CollectiveKind kind;
+        CollectiveState state;
+        bool of_part;
+    } seen[MAX_SEEN];
+} Notes;
+
+static void take_note(void *context, const Collective *c, CollectiveState state)
+{
+    Notes *notes = context;
+    const int i = atomic_fetch_add(&notes->count, 1);
+    CHECK(i < MAX_SEEN, "more is seen than was done");
+    notes->seen[i].op_id = c->op_id;
+    notes->seen[i].sequence = c->sequence;
+    notes->seen[i].count = c->count;
+    notes->seen[i].kind = c->kind;
+    notes->seen[i].state = state;
+    notes->seen[i].of_part = c->pg->parent != NULL;
+}
+
+/* Each state once, in their order, for calls 0, 1, 2 ... */
+static void check_states(const Notes *notes, int num_calls)
+{
+    CHECK(notes->count == 3 * num_calls, "%d states of %d calls", notes->count, num_calls);
+    for (int call = 0; call < num_calls; call++) {
+        int state = COLLECTIVE_SCHEDULED;
+        for (int i = 0; i < notes->count; i++)
+            if (notes->seen[i].op_id == (uint64_t)call)
+                CHECK((int)notes->seen[i].state == state++, "call %d: states are out of order",
+                      call);
+        CHECK(state == COLLECTIVE_COMPLETED + 1, "call %d has %d states", call, state);
+    }
+}
+
+/* What is noted of the n-th call. */
+static int index_of(const Notes *notes, uint64_t op_id)
+{
+    int i = 0;
+    while (notes->seen[i].op_id != op_id)
+        i++;
+    return i;
+}
+
+static void check_call(const Notes *notes, uint64_t op_id, CollectiveKind kind, uint64_t sequence,
+                       uint64_t count, bool of_part)
+{
+    const int i = index_of(notes, op_id);
+    CHECK(notes->seen[i].kind == kind && notes->seen[i].sequence == sequence &&
+              notes->seen[i].count == count && notes->seen[i].of_part == of_part,
+          "call %d is not the one that was made", (int)op_id);
+}
+
+static void all_calls_body(Rank *rank)
+{
+    static Notes notes[2];
+    float data[8] = { 0 }, more[16] = { 0 };
+    Observer observer[2] = { { .see = take_note, .context = &notes[0] },
+                             { .see = take_note, .context = &notes[1] } };
+    ProcessGroup pg, part;
+    rank_join(rank, &pg);
+    process_group_observe(&pg, &observer[0]);
+    process_group_observe(&pg, &observer[1]);
+    Work work = all_reduce_async(&pg, data, 8, FLOAT32, REDUCE_SUM);
+    broadcast(&pg, data, 7, FLOAT32, 1);
+    work_wait(work);
+    if (rank->rank == 0)
+        pg_send(&pg, data, 6, FLOAT32, 1);
+    else
+        pg_recv(&pg, data, 6, FLOAT32, 0);
+    process_group_split(&part, &pg, 0); // an all_gather of the colors
+    all_gather(&part, data, more, 5, FLOAT32);
+    process_group_destroy(&part);
+    process_group_destroy(&pg); // each ends with a barrier
+
+    for (int i = 0; i < 2; i++) {
+        check_states(&notes[i], 7);
+        check_call(&notes[i], 0, ALL_REDUCE, 0, 8, false);
+        check_call(&notes[i], 1, BROADCAST, 1, 7, false);
+        check_call(&notes[i], 2, rank->rank == 0 ? SEND : RECV, 2, 6, false);
+        check_call(&notes[i], 3, ALL_GATHER, 2, 1, false);
+        check_call(&notes[i], 4, ALL_GATHER, 0, 5, true);
+        check_call(&notes[i], 5, BARRIER, 1, 0, true);
+        check_call(&notes[i], 6, BARRIER, 3, 0, false);
+    }
+}
+
+static void test_every_call_is_seen(void **state)
+{
+    (void)state;
+    ranks_run_well(2, all_calls_body, NULL);
+}
+
+/* Says on standard error what becomes of the last call. */
+static void tell(void *context, const Collective *c, CollectiveState state)
+{
+    (void)c;
+    if (state == COLLECTIVE_FAILED)
+        log_info("%s", (const char *)context);
+}
+
+static void failed_body(Rank *rank)
+{
+    Observer observer = { .see = tell, .context = "seen to fail" };
+    ProcessGroup pg;
+    rank_join(rank, &pg);
+    process_group_observe(&pg, &observer);
+    pg.advice = "; see the manual";
+    if (rank->rank == 1)
+        _exit(EXIT_FAILURE);
+    barrier(&pg);
+}
+
+static void test_a_failed_call_is_seen_and_advice_is_given(void **state)
+{
+    (void)state;
+    RankEnd end[MAX_RANKS];
+    ranks_run(2, failed_body, NULL, end);
+    expect_error(end, 0, "seen to fail");
+    expect_error(end, 0, "rank 1 is gone: connection closed during barrier #0; see the manual\n");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_call_is_seen),
+        cmocka_unit_test(test_a_failed_call_is_seen_and_advice_is_given),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,226 @@
+/* How a group forms and ends: absent or disagreeing ranks are named, and nothing is left behind. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "common/base/log.h"
+#include "common/comm/backend.h"
+#include "common/comm/nccl/staging.h"
+#include "common/comm/store/net.h"
+#include "tests/helpers/ranks.h"
+
+/* What ranks without options say of themselves in a group of four. */
+static const char LINE[] = "--backend tcp, --device cpu, 4 ranks, --check-collectives off";
+
+/* Ranks 0 and 1 are there before their time begins, however late they are. */
+static void missing_body(Rank *rank)
+{
+    rank->args.timeout = 0.6;
+    ProcessGroup pg;
+    if (rank->rank >= 2)
+        return;
+    store_set(&rank->store, "group 1/line of rank 0", LINE, strlen(LINE));
+    store_set(&rank->store, "group 1/line of rank 1", LINE, strlen(LINE));
+    rank_join(rank, &pg);
+}
+
+static void test_missing_ranks_are_named(void **state)
+{
+    (void)state;
+    RankEnd end[MAX_RANKS];
+    ranks_run(4, missing_body, NULL, end);
+    expect_error_at_once(end, 0, "ranks 2 and 3 of 4 did not come within 0.6 s");
+    expect_error_at_once(end, 1, "ranks 2 and 3 of 4 did not come within 0.6 s");
+}
+
+static void disagreeing_body(Rank *rank)
+{
+    ProcessGroup pg;
+    rank->args.check_collectives = rank->rank == 2;
+    rank_join(rank, &pg);
+}
+
+static void other_size_body(Rank *rank)
+{
+    ProcessGroup pg;
+    rank->world_size += rank->rank == 1;
+    rank_join(rank, &pg);
+}
+
+/* Rank 1 pretends to be of another backend, since this build may have only one. */
+static void other_backend_body(Rank *rank)
+{
+    ProcessGroup pg;
+    if (rank->rank == 1) {
+        const char line[] = "--backend mpi, --device cpu, 2 ranks, --check-collectives off";
+        store_set(&rank->store, "group 1/line of rank 1", line, strlen(line));
+        store_wait(&rank->store, "group 1/leaving 0"); // it has been found out
+    } else {
+        rank_join(rank, &pg);
+    }
+}
+
+/* A free one, for a store that rank 0 serves. */
+static int agree_on_port(Rank *rank)
+{
+    int port = 0;
+    if (rank->rank == 0) {
+        port = net_free_port();
+        store_set(&rank->store, "port", &port, sizeof port);
+    }
+    store_get(&rank->store, "port", &port, sizeof port);
+    return port;
+}
+
+/* The store dies with rank 0, but not before all know why. */
+static void served_by_rank_0_body(Rank *rank)
+{
+    const int port = agree_on_port(rank);
+    store_free(&rank->store);
+    store_init(&rank->store, "127.0.0.1", port, rank->rank == 0, rank->world_size, 300);
+    if (rank->rank == 3)
+        usleep(200 * 1000);
+    disagreeing_body(rank);
+}
+
+/* Rank 3 is a stranger, who sees that the last of three to leave has said so: nobody waits in vain.
+ */
+static void seen_off_body(Rank *rank)
+{
+    if (rank->rank == 3)
+        store_wait(&rank->store, "group 1/all left 0");
+    rank->world_size = 3;
+    if (rank->rank < 3)
+        disagreeing_body(rank);
+}
+
+static void test_disagreeing_ranks_are_named(void **state)
+{
+    (void)state;
+    RankEnd end[MAX_RANKS];
+    ranks_run(4, seen_off_body, NULL, end);
+    assert_int_equal(end[3].status, 0);
+    for (int rank = 0; rank < 3; rank++) {
+        expect_error_at_once(end, rank, "the ranks disagree: rank ");
+        expect_error(end, rank,
+                     "rank 2 has --backend tcp, --device cpu, 3 ranks, "
+                     "--check-collectives on");
+    }
+    ranks_run(4, served_by_rank_0_body, NULL, end);
+    for (int rank = 0; rank < 4; rank++)
+        expect_error_at_once(end, rank, "rank 2 has --backend tcp, --device cpu, 4 ranks");
+
+    ranks_run(2, other_size_body, NULL, end);
+    expect_error_at_once(end, 0, "rank 1 has --backend tcp, --device cpu, 3 ranks");
+    expect_error_at_once(end, 1, "rank 0 has --backend tcp, --device cpu, 2 ranks");
+
+    ranks_run(2, other_backend_body, NULL, end);
+    expect_error_at_once(end, 0, "rank 1 has --backend mpi, --device cpu, 2 ranks");
+}
+
+typedef struct {
+    const char *backend;
+    bool on_gpu;
+    const char *text;
+} Unusable;
+
+static void unusable_body(Rank *rank)
+{
+    const Unusable *unusable = rank->context;
+    ProcessGroup pg;
+    rank->args.backend = unusable->backend;
+    process_group_init_store(&pg, &rank->args, &rank->store, 0, 1,
+                             (Place){ .on_gpu = unusable->on_gpu });
+}
+
+static void test_unusable_backends(void **state)
+{
+    (void)state;
+    const Unusable cases[] = {
+        { "gloo", false, "--backend gloo: there are auto, nccl, mpi and tcp" },
+        { "mpi", false, "built without mpi: install Open MPI" },
+        { "nccl", false, backend_nccl.available ? "needs --device cuda" : "built without nccl" },
+        { "tcp", true, "--backend tcp does not reach GPU memory" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        if ((strcmp(cases[i].backend, "mpi") == 0 && backend_mpi.available) ||
+            (strcmp(cases[i].backend, "tcp") == 0 && staging_available))
+            continue;
+        RankEnd end[MAX_RANKS];
+        ranks_run(1, unusable_body, (void *)&cases[i], end);
+        assert_int_equal(end[0].status, 2);
+        assert_non_null(strstr(end[0].errors, cases[i].text));
+    }
+}
+
+static void two_groups_body(Rank *rank)
+{
+    for (int i = 0; i < 2; i++) {
+        ProcessGroup pg;
+        rank_join(rank, &pg);
+        CHECK(all_reduce_scalar(&pg, 1, REDUCE_SUM) == rank->world_size, "wrong sum");
+        process_group_destroy(&pg);
+    }
+}
+
+static void test_two_groups_after_each_other(void **state)
+{
+    (void)state;
+    ranks_run_well(3, two_groups_body, NULL);
+}
+
+/* Rank 0 serves the store of each, at one address: no rank takes the last one's for the next. */
+static void same_address_body(Rank *rank)
+{
+    const int port = agree_on_port(rank);
+    for (int i = 0; i < 10; i++) {
+        ProcessGroup pg;
+        process_group_init(&pg, &rank->args, "127.0.0.1", port, rank->rank, rank->world_size,
+                           (Place){ 0 });
+        CHECK(all_reduce_scalar(&pg, 1, REDUCE_SUM) == rank->world_size, "wrong sum");
+        process_group_destroy(&pg);
+    }
+}
+
+static void test_groups_after_each_other_at_one_address(void **state)
+{
+    (void)state;
+    ranks_run_well(4, same_address_body, NULL);
+}
+
+/* Groups end in any order, again and again, without a false alarm. */
+static void ending_body(Rank *rank)
+{
+    for (int i = 0; i < 20; i++) {
+        ProcessGroup pg;
+        rank_join(rank, &pg);
+        if (i % rank->world_size == rank->rank)
+            usleep(5000);
+        process_group_destroy(&pg);
+    }
+}
+
+static void test_no_false_alarms_at_the_end(void **state)
+{
+    (void)state;
+    ranks_run_well(4, ending_body, NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_missing_ranks_are_named),
+        cmocka_unit_test(test_disagreeing_ranks_are_named),
+        cmocka_unit_test(test_unusable_backends),
+        cmocka_unit_test(test_two_groups_after_each_other),
+        cmocka_unit_test(test_groups_after_each_other_at_one_address),
+        cmocka_unit_test(test_no_false_alarms_at_the_end),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

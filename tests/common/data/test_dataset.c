@@ -1,0 +1,288 @@
+/*
+ * The data sets against what PyTorch made of the same seeds and files (tests/golden/), and MNIST's
+ * loader against small sets of files that do not fit together.
+ */
+#include "tests/common/data/dataset_args.h"
+#include "tests/helpers/child.h"
+
+#include <jansson.h>
+#include <math.h>
+
+enum { PIXELS = 28 * 28 };
+
+static json_t *golden(const char *text)
+{
+    json_t *object = json_loads(text, 0, NULL);
+    assert_non_null(object);
+    return object;
+}
+
+/* By the system's sha256sum: the golden files have no more of the large arrays than their sum. */
+static void assert_sha256(const float *array, size_t numel, const char *expected)
+{
+    char path[] = "/tmp/test_dataset.XXXXXX", command[64], sum[65] = "";
+    FILE *file = fdopen(mkstemp(path), "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(array, sizeof *array, numel, file), numel);
+    fclose(file);
+    snprintf(command, sizeof command, "sha256sum %s", path);
+    FILE *answer = popen(command, "r");
+    assert_int_equal(fscanf(answer, "%64s", sum), 1);
+    pclose(answer);
+    remove(path);
+    assert_string_equal(sum, expected);
+}
+
+static void assert_first(const float *array, const json_t *object)
+{
+    size_t i;
+    json_t *value;
+    json_array_foreach(json_object_get(object, "first"), i, value)
+    {
+        assert_true(array[i] == (float)json_real_value(value));
+    }
+    assert_true(i > 0);
+}
+
+static void check_random_set(const json_t *line)
+{
+    Rng rng;
+    rng_seed(&rng, (uint64_t)json_integer_value(json_object_get(line, "seed")));
+    const Args args = args_of("random");
+    Dataset dataset;
+    dataset_init(&dataset, &args, TRAIN, &rng);
+    assert_string_equal(dataset.name, "random");
+    assert_int_equal(dataset.size, 2048);
+    assert_int_equal(dataset.features, 20);
+    assert_int_equal(dataset.num_classes, 0);
+    assert_true(dataset.mean == 0 && dataset.std == 1);
+    assert_null(dataset.bytes);
+
+    const json_t *expected = json_object_get(line, "dataset");
+    const json_t *x = json_object_get(expected, "x"), *y = json_object_get(expected, "y");
+    assert_first(dataset.floats, x);
+    assert_first(dataset.targets, y);
+    const char *sum = "sha256_le_float32";
+    assert_sha256(dataset.floats, 2048 * 20, json_string_value(json_object_get(x, sum)));
+    assert_sha256(dataset.targets, 2048, json_string_value(json_object_get(y, sum)));
+    dataset_free(&dataset);
+
+    // The test half is empty and draws nothing: the next number is the first weight of the model.
+    dataset_init(&dataset, &args, TEST, &rng);
+    assert_int_equal(dataset.size, 0);
+    dataset_free(&dataset);
+    const double bound = sqrt(3.0) * (sqrt(2.0 / 6.0) / sqrt(20.0));
+    const float weight = rng_uniform_between(&rng, (float)-bound, (float)bound);
+    const json_t *weights = json_object_get(json_object_get(line, "params"), "weight");
+    assert_true(weight ==
+                (float)json_real_value(json_array_get(json_object_get(weights, "first"), 0)));
+}
+
+static void test_random_as_in_pytorch(void **state)
+{
+    (void)state;
+    FILE *file = fopen("tests/golden/init.jsonl", "r");
+    assert_non_null(file);
+    char *text = NULL;
+    size_t capacity = 0;
+    int checked = 0;
+    while (getline(&text, &capacity, file) > 0) {
+        json_t *line = golden(text);
+        if (json_object_get(line, "dataset") != NULL) {
+            check_random_set(line);
+            checked++;
+        }
+        json_decref(line);
+    }
+    assert_int_equal(checked, 4);
+    free(text);
+    fclose(file);
+}
+
+static void assert_digits_row(const Dataset *dataset, size_t image, size_t row,
+                              const json_t *expected)
+{
+    assert_int_equal(json_array_size(expected), 28);
+    for (size_t i = 0; i < 28; i++)
+        assert_float_equal(dataset->floats[image * PIXELS + row * 28 + i],
+                           json_number_value(json_array_get(expected, i)), 1e-5);
+}
+
+static void assert_labels(const Dataset *dataset, const json_t *expected)
+{
+    assert_int_equal(json_array_size(expected), 20);
+    for (size_t i = 0; i < 20; i++)
+        assert_int_equal(dataset->labels[i], json_integer_value(json_array_get(expected, i)));
+}
+
+static double mean_of_power(const Dataset *dataset, int power)
+{
+    double sum = 0;
+    for (size_t i = 0; i < dataset->size * dataset->features; i++)
+        sum += pow(dataset->floats[i], power);
+    return sum / (double)(dataset->size * dataset->features);
+}
+
+static void test_digits_as_in_pytorch(void **state)
+{
+    (void)state;
+    json_t *expected = json_load_file("tests/golden/digits.json", 0, NULL);
+    assert_non_null(expected);
+    const Args args = args_of("digits");
+    Dataset train, test;
+    dataset_init(&train, &args, TRAIN, NULL);
+    dataset_init(&test, &args, TEST, NULL);
+
+    assert_int_equal(train.size, json_integer_value(json_object_get(expected, "train")));
+    assert_int_equal(test.size, json_integer_value(json_object_get(expected, "test")));
+    assert_int_equal(train.features, PIXELS);
+    assert_int_equal(train.num_classes, 10);
+    assert_labels(&train, json_object_get(expected, "labels_train_first"));
+    assert_labels(&test, json_object_get(expected, "labels_test_first"));
+    assert_digits_row(&train, 0, 10, json_object_get(expected, "train0_row10"));
+    assert_digits_row(&train, 0, 14, json_object_get(expected, "train0_row14"));
+    assert_digits_row(&test, 5, 9, json_object_get(expected, "test5_row9"));
+    assert_float_equal(mean_of_power(&train, 1),
+                       json_real_value(json_object_get(expected, "mean_train")), 1e-6);
+    assert_float_equal(mean_of_power(&train, 2),
+                       json_real_value(json_object_get(expected, "mean_square_train")), 1e-6);
+    assert_float_equal(mean_of_power(&test, 1),
+                       json_real_value(json_object_get(expected, "mean_test")), 1e-6);
+
+    // Another model's normalisation: paper is 0, the strongest ink 1, in these units.
+    const float ink = (1 - 0.1307f) / 0.3081f;
+    size_t strongest = 0;
+    while (fabsf(test.floats[strongest] - ink) > 1e-6f)
+        strongest++;
+    dataset_normalise(&test, 0.5f, 0.25f);
+    assert_float_equal(test.floats[0], (0 - 0.5) / 0.25, 1e-5);
+    assert_float_equal(test.floats[strongest], (1 - 0.5) / 0.25, 1e-5);
+
+    dataset_free(&test);
+    dataset_free(&train);
+    json_decref(expected);
+}
+
+static char dir[] = "/tmp/test_mnist.XXXXXX";
+
+/* An IDX file of zeros but for the last byte. */
+static void write_idx(const char *name, int ndim, const uint8_t shape[], uint8_t last)
+{
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    FILE *file = fopen(path, "wb");
+    assert_non_null(file);
+    const uint8_t magic[] = { 0, 0, 8, (uint8_t)ndim };
+    fwrite(magic, 1, 4, file);
+    long numel = 1;
+    for (int i = 0; i < ndim; i++) {
+        const uint8_t size[] = { 0, 0, 0, shape[i] };
+        fwrite(size, 1, 4, file);
+        numel *= shape[i];
+    }
+    for (; numel > 1; numel--)
+        fputc(0, file);
+    if (numel == 1)
+        fputc(last, file);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void write_mnist(const uint8_t images[3], uint8_t num_labels, uint8_t last_label)
+{
+    write_idx("train-images-idx3-ubyte", 3, images, 255);
+    write_idx("train-labels-idx1-ubyte", 1, &num_labels, last_label);
+}
+
+static int make_dir(void **state)
+{
+    (void)state;
+    return mkdtemp(strcpy(dir, "/tmp/test_mnist.XXXXXX")) == NULL;
+}
+
+static int remove_dir(void **state)
+{
+    (void)state;
+    char command[64];
+    snprintf(command, sizeof command, "rm -r %s", dir);
+    return system(command);
+}
+
+static void test_mnist_of_two_images(void **state)
+{
+    (void)state;
+    Args args = args_of("mnist");
+    args.data_dir = dir;
+    write_mnist((const uint8_t[]){ 2, 28, 28 }, 2, 9);
+    Dataset dataset;
+    dataset_init(&dataset, &args, TRAIN, NULL);
+    assert_int_equal(dataset.size, 2);
+    assert_int_equal(dataset.features, PIXELS);
+    assert_int_equal(dataset.num_classes, 10);
+    assert_null(dataset.floats);
+    assert_int_equal(dataset.bytes[2 * PIXELS - 2], 0);
+    assert_int_equal(dataset.bytes[2 * PIXELS - 1], 255);
+    assert_int_equal(dataset.labels[0], 0);
+    assert_int_equal(dataset.labels[1], 9);
+    for (int i = 0; i < 256; i++)
+        assert_float_equal(dataset.normalised[i], (i / 255.0 - 0.1307) / 0.3081, 1e-6);
+    dataset_free(&dataset);
+}
+
+static void test_mnist_that_does_not_fit(void **state)
+{
+    (void)state;
+    Args args = args_of("mnist");
+    args.data_dir = dir;
+    assert_dies_saying(load_train, &args, 2, dir, "missing", "data/get_mnist.sh");
+    write_mnist((const uint8_t[]){ 2, 28, 27 }, 2, 0);
+    assert_dies_saying(load_train, &args, 1, dir, "28 x 27");
+    write_mnist((const uint8_t[]){ 2, 28, 28 }, 3, 0);
+    assert_dies_saying(load_train, &args, 1, dir, "2 images", "3 labels");
+    write_mnist((const uint8_t[]){ 0, 28, 28 }, 0, 0);
+    assert_dies_saying(load_train, &args, 1, dir, "0 images");
+    write_mnist((const uint8_t[]){ 2, 28, 28 }, 2, 10);
+    assert_dies_saying(load_train, &args, 1, dir, "label 1 is 10");
+}
+
+/* Normalised by their own mean and deviation the pixels have mean 0 and deviation 1. */
+static void test_real_mnist(void **state)
+{
+    (void)state;
+    Args args = args_of("mnist");
+    if (access("data/mnist/train-images-idx3-ubyte.gz", R_OK) != 0)
+        args.data_dir = "../shared/data/mnist";
+    if (access(args.data_dir, R_OK) != 0) {
+        print_message("# skipped: no MNIST here, run data/get_mnist.sh\n");
+        return;
+    }
+    Dataset train, test;
+    dataset_init(&train, &args, TRAIN, NULL);
+    dataset_init(&test, &args, TEST, NULL);
+    assert_int_equal(train.size, 60000);
+    assert_int_equal(test.size, 10000);
+    assert_int_equal(train.labels[0], 5);
+    assert_int_equal(test.labels[0], 7);
+
+    double sum = 0, squares = 0;
+    for (size_t i = 0; i < train.size * PIXELS; i++) {
+        const double x = train.normalised[train.bytes[i]];
+        sum += x;
+        squares += x * x;
+    }
+    assert_float_equal(sum / (double)(train.size * PIXELS), 0, 1e-3);
+    assert_float_equal(squares / (double)(train.size * PIXELS), 1, 1e-3);
+    dataset_free(&test);
+    dataset_free(&train);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_random_as_in_pytorch),
+        cmocka_unit_test(test_digits_as_in_pytorch),
+        cmocka_unit_test_setup_teardown(test_mnist_of_two_images, make_dir, remove_dir),
+        cmocka_unit_test_setup_teardown(test_mnist_that_does_not_fit, make_dir, remove_dir),
+        cmocka_unit_test(test_real_mnist),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

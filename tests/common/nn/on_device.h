@@ -1,0 +1,31 @@
+/* on_device.h - which device a test is about: the CPU, or with TEST_DEVICE=cuda in the environment
+ * a GPU. Memory of a device is read and written through copies. */
+#ifndef TESTS_COMMON_NN_ON_DEVICE_H
+#define TESTS_COMMON_NN_ON_DEVICE_H
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/memory.h"
+#include "common/nn/device.h"
+
+static inline const char *test_device(void)
+{
+    const char *name = getenv("TEST_DEVICE");
+    return name != NULL ? name : "cpu";
+}
+
+static inline bool tests_a_cpu(void)
+{
+    return strcmp(test_device(), "cpu") == 0;
+}
+
+/* Host memory with what lies there; to be freed. */
+static inline void *copied_from(Device *device, const void *memory, size_t bytes)
+{
+    void *host = mem_calloc(bytes, 1);
+    device_copy(device, host, memory, bytes, COPY_TO_HOST);
+    return host;
+}
+
+#endif

@@ -1,0 +1,270 @@
+/*
+ * The models but for their gradients (test_gradients.c): initial weights against PyTorch's, the
+ * order of the hooks, dropout that knows no ranks, and what is counted as correct.
+ */
+#include "tests/common/nn/models.h"
+#include "tests/helpers/child.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <unistd.h>
+
+static void assert_sha256(const void *data, size_t bytes, const char *expected)
+{
+    char path[] = "/tmp/test_model.XXXXXX", command[64], digest[65] = "";
+    const int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, data, bytes), bytes);
+    close(fd);
+    snprintf(command, sizeof command, "sha256sum %s", path);
+    FILE *pipe = popen(command, "r");
+    assert_non_null(pipe);
+    assert_non_null(fgets(digest, sizeof digest, pipe));
+    pclose(pipe);
+    unlink(path);
+    assert_string_equal(digest, expected);
+}
+
+static void check_initial_weights(const json_t *golden)
+{
+    const char *name = json_string_value(json_object_get(golden, "model"));
+    const bool is_linear = strcmp(name, "linear") == 0;
+    Subject subject;
+    subject_init(&subject, name, json_integer_value(json_object_get(golden, "seed")), 1,
+                 is_linear ? 2048 * 21 : 0); // the data set was drawn before
+    const Model *model = &subject.model;
+
+    json_t *params = json_object_get(golden, "params"), *param;
+    assert_int_equal(json_object_size(params), model->num_parameters);
+    const char *key;
+    int i = 0;
+    size_t offset = 0;
+    json_object_foreach(params, key, param)
+    {
+        const Tensor *tensor = &model->parameter[i];
+        assert_string_equal(tensor->name, key);
+        assert_int_equal(tensor->offset, offset);
+        offset += tensor->numel;
+        const json_t *shape = json_object_get(param, "shape");
+        assert_int_equal(json_array_size(shape), tensor->ndim);
+        for (int d = 0; d < tensor->ndim; d++)
+            assert_int_equal(json_integer_value(json_array_get(shape, d)), tensor->shape[d]);
+
+        float *values = exported(&subject, i++, model->params);
+        const json_t *first = json_object_get(param, "first");
+        for (size_t j = 0; j < json_array_size(first); j++)
+            assert_true(values[j] == (float)json_real_value(json_array_get(first, j)));
+        assert_sha256(values, tensor->numel * sizeof *values,
+                      json_string_value(json_object_get(param, "sha256_le_float32")));
+
+        // Import is the inverse of export.
+        const size_t bytes = tensor->numel * sizeof *values;
+        float *array = device_malloc(model->device, model->numel * sizeof *array);
+        model_import(model, i - 1, values, array);
+        float *imported = copied_from(model->device, array + tensor->offset, bytes);
+        float *original = copied_from(model->device, model->params + tensor->offset, bytes);
+        assert_memory_equal(imported, original, bytes);
+        free(imported);
+        free(original);
+        device_release(model->device, array);
+        free(values);
+    }
+    assert_int_equal(model->numel, offset);
+    subject_free(&subject);
+}
+
+static void test_initial_weights(void **state)
+{
+    (void)state;
+    FILE *file = fopen("tests/golden/init.jsonl", "r");
+    assert_non_null(file);
+    json_t *golden;
+    int lines = 0;
+    for (; (golden = json_loadf(file, JSON_DISABLE_EOF_CHECK, NULL)) != NULL; lines++) {
+        check_initial_weights(golden);
+        json_decref(golden);
+    }
+    fclose(file);
+    assert_int_equal(lines, 8);
+}
+
+/* Takes down the calls, and keeps the gradients that were said to be complete. */
+typedef struct {
+    const Model *model;
+    int calls[MODEL_MAX_PARAMETERS], num_calls;
+    float *complete;
+} HookRecord;
+
+static void record_hook(void *context, int i)
+{
+    HookRecord *record = context;
+    const Tensor *tensor = &record->model->parameter[i];
+    record->calls[record->num_calls++] = i;
+    device_copy(record->model->device, record->complete + tensor->offset,
+                record->model->grads + tensor->offset, tensor->numel * sizeof(float), COPY_TO_HOST);
+}
+
+static void test_hook_order(void **state)
+{
+    (void)state;
+    Subject subject;
+    subject_init(&subject, "cnn", 0, 2, 0);
+    Model *model = &subject.model;
+    HookRecord record = { .model = model };
+    record.complete = mem_calloc(model->numel, sizeof *record.complete);
+    model_set_grad_hook(model, record_hook, &record);
+    model_forward(model, &(Batch){ random_dataset("cnn"), order, ROWS, 0, 0, 1 });
+    model_backward(model);
+
+    assert_int_equal(record.num_calls, 8);
+    for (int i = 0; i < 8; i += 2) { // weight and bias of a layer, the last layer first
+        const int layer = 3 - i / 2;
+        assert_int_equal(record.calls[i] / 2, layer);
+        assert_int_equal(record.calls[i + 1] / 2, layer);
+        assert_int_not_equal(record.calls[i], record.calls[i + 1]);
+    }
+    float *grads = copied_from(model->device, model->grads, model->numel * sizeof *grads);
+    assert_memory_equal(record.complete, grads, model->numel * sizeof *grads);
+    free(grads);
+
+    model_set_grad_hook(model, NULL, NULL);
+    model_backward(model);
+    assert_int_equal(record.num_calls, 8);
+    free(record.complete);
+    subject_free(&subject);
+}
+
+/* The loss of rows rank, rank + world_size, ... of the first n, in training. */
+static double dropout_loss(int threads, uint64_t step, int n, int rank, int world_size)
+{
+    Subject subject;
+    subject_init(&subject, "cnn", 0, threads, 0);
+    size_t index[ROWS];
+    int size = 0;
+    for (int i = rank; i < n; i += world_size)
+        index[size++] = order[i];
+    subject.model.step = step;
+    model_forward(&subject.model,
+                  &(Batch){ random_dataset("cnn"), index, size, 0, rank, world_size });
+    const double loss = model_loss(&subject.model);
+    subject_free(&subject);
+    return loss;
+}
+
+static void test_dropout_knows_no_ranks(void **state)
+{
+    (void)state;
+    const double alone = dropout_loss(1, 3, ROWS, 0, 1);
+    assert_true(dropout_loss(3, 3, ROWS, 0, 1) == alone);
+    for (int world_size = 2; world_size <= 3; world_size++) {
+        double mean = 0;
+        for (int rank = 0; rank < world_size; rank++)
+            mean += dropout_loss(1, 3, ROWS, rank, world_size) / world_size;
+        assert_true(fabs(mean - alone) < 1e-6);
+    }
+    assert_true(fabs(dropout_loss(1, 4, ROWS, 0, 1) - alone) > 1e-4); // another step, another mask
+}
+
+static void test_correct_counts_rows(void **state)
+{
+    (void)state;
+    Subject subject;
+    subject_init(&subject, "cnn", 0, 2, 0);
+    model_eval(&subject.model);
+    const Dataset *dataset = random_dataset("cnn");
+    int sum = 0;
+    for (size_t row = 0; row < ROWS; row++) {
+        model_forward(&subject.model, &(Batch){ dataset, &row, 1, 0, 0, 1 });
+        const int correct = model_correct(&subject.model);
+        assert_in_range(correct, 0, 1);
+        sum += correct;
+    }
+    model_forward(&subject.model, &(Batch){ dataset, order, ROWS, 0, 0, 1 });
+    assert_int_equal(model_correct(&subject.model), sum);
+    subject_free(&subject);
+}
+
+static void assert_loss_is_nan(Subject *subject, const Dataset *dataset)
+{
+    model_forward(&subject->model, &(Batch){ dataset, order, ROWS, 0, 0, 1 });
+    assert_true(isnan(model_loss(&subject->model)));
+}
+
+/* A pixel or a parameter that is no number is seen in the loss. */
+static void test_nan_reaches_the_loss(void **state)
+{
+    (void)state;
+    Subject subject;
+    subject_init(&subject, "cnn", 0, 2, 0);
+    const Model *model = &subject.model;
+    model_eval(&subject.model);
+    Dataset *dataset = random_dataset("cnn");
+    // The image's corners reach one output each, in the four places of what is pooled.
+    const int corners[] = { 0, 27, 27 * 28, 27 * 28 + 27 };
+    for (int i = 0; i < 4; i++) {
+        const float pixel = dataset->floats[corners[i]];
+        dataset->floats[corners[i]] = NAN;
+        assert_loss_is_nan(&subject, dataset);
+        dataset->floats[corners[i]] = pixel;
+    }
+    for (int i = 0; i < model->num_parameters; i++) {
+        float *values = exported(&subject, i, model->params);
+        const float value = values[0];
+        values[0] = NAN;
+        model_import(model, i, values, model->params);
+        assert_loss_is_nan(&subject, dataset);
+        values[0] = value;
+        model_import(model, i, values, model->params);
+        free(values);
+    }
+    model_forward(&subject.model, &(Batch){ dataset, order, ROWS, 0, 0, 1 });
+    assert_false(isnan(model_loss(model)));
+    subject_free(&subject);
+}
+
+static void forward(const void *batch)
+{
+    Subject subject;
+    subject_init(&subject, "cnn", 0, 1, 0);
+    model_forward(&subject.model, batch);
+}
+
+static void log_probs_of_linear(const void *unused)
+{
+    (void)unused;
+    float log_probs[ROWS];
+    Subject subject;
+    subject_init(&subject, "linear", 0, 1, 0);
+    model_log_probs(&subject.model, log_probs);
+}
+
+static void test_what_does_not_fit(void **state)
+{
+    (void)state;
+    if (!tests_a_cpu())
+        skip(); // a child of a process that uses a GPU cannot
+    const Dataset *dataset = random_dataset("cnn");
+    Dataset other = *dataset;
+    assert_dies_saying(forward, (&(Batch){ dataset, order, 0, 0, 0, 1 }), 1, "batch of 0 rows");
+    assert_dies_saying(forward, (&(Batch){ dataset, order, ROWS + 1, 0, 0, 1 }), 1,
+                       "batch of 7 rows", "made for 1 to 6");
+    other.num_classes = 9;
+    assert_dies_saying(forward, (&(Batch){ &other, order, ROWS, 0, 0, 1 }), 1, "10 classes",
+                       "has 784 and 9");
+    other.num_classes = CLASSES;
+    other.features--;
+    assert_dies_saying(forward, (&(Batch){ &other, order, ROWS, 0, 0, 1 }), 1, "784 numbers",
+                       "has 783 and 10");
+    assert_dies_saying(log_probs_of_linear, NULL, 1, "linear gives a number, no probabilities");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_initial_weights),        cmocka_unit_test(test_hook_order),
+        cmocka_unit_test(test_dropout_knows_no_ranks), cmocka_unit_test(test_correct_counts_rows),
+        cmocka_unit_test(test_nan_reaches_the_loss),   cmocka_unit_test(test_what_does_not_fit),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

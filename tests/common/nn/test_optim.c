@@ -1,0 +1,152 @@
+/* Each optimizer for ten steps against its definition in torch.optim, in double. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <string.h>
+
+#include "common/nn/optim.h"
+#include "tests/common/nn/on_device.h"
+
+enum { STEPS = 10 };
+
+/* One number and its state, as PyTorch's documentation gives the algorithms. */
+typedef struct {
+    double param, state[2];
+} Number;
+
+static void reference_step(Number *number, double grad, const Args *args, int step)
+{
+    double *a = &number->state[0], *b = &number->state[1];
+    if (strcmp(args->optimizer, "adamw") == 0)
+        number->param -= args->lr * args->weight_decay * number->param;
+    else
+        grad += args->weight_decay * number->param;
+
+    if (strcmp(args->optimizer, "sgd") == 0) {
+        *a = step == 1 ? grad : args->momentum * *a + grad;
+        number->param -= args->lr * *a;
+    } else if (strcmp(args->optimizer, "adadelta") == 0) {
+        *a = 0.9 * *a + 0.1 * grad * grad;
+        const double delta = sqrt(*b + 1e-6) / sqrt(*a + 1e-6) * grad;
+        *b = 0.9 * *b + 0.1 * delta * delta;
+        number->param -= args->lr * delta;
+    } else {
+        *a = 0.9 * *a + 0.1 * grad;
+        *b = 0.999 * *b + 0.001 * grad * grad;
+        const double mean = *a / (1 - pow(0.9, step)), square = *b / (1 - pow(0.999, step));
+        number->param -= args->lr * mean / (sqrt(square) + 1e-8);
+    }
+}
+
+static void assert_close(double actual, double expected)
+{
+    if (!(fabs(actual - expected) <= 1e-5 * fabs(expected) + 1e-7))
+        fail_msg("%.9g instead of %.9g", actual, expected);
+}
+
+/* The state's names, as PyTorch's state_dict has them, tell how many arrays there must be. */
+static void check(Args args, const char *first_state, const char *second_state)
+{
+    args.model = args.model != NULL ? args.model : "linear";
+    args.dataset = strcmp(args.model, "cnn") == 0 ? "digits" : "random";
+    args.dataset_size = 1;
+    args.device = test_device();
+    Device device;
+    Model model;
+    Optimizer optim;
+    Rng rng;
+    rng_seed(&rng, 3);
+    device_init(&device, &args, 0);
+    model_init(&model, &args, 1, &rng, &device);
+    optim_init(&optim, &args, &model);
+    assert_string_equal(optim.name, args.optimizer);
+    assert_int_equal(optim.num_states, (first_state != NULL) + (second_state != NULL));
+    if (first_state != NULL)
+        assert_string_equal(optim.state_name[0], first_state);
+    if (second_state != NULL)
+        assert_string_equal(optim.state_name[1], second_state);
+
+    Number *numbers = mem_calloc(model.numel, sizeof *numbers);
+    const size_t bytes = model.numel * sizeof(float);
+    float *params = copied_from(&device, model.params, bytes);
+    float *grads = mem_calloc(model.numel, sizeof *grads);
+    for (size_t i = 0; i < model.numel; i++)
+        numbers[i].param = params[i];
+    free(params);
+    for (int step = 1; step <= STEPS; step++) {
+        for (size_t i = 0; i < model.numel; i++) {
+            grads[i] = i == 7 ? 0 : rng_uniform_between(&rng, -1, 1);
+            reference_step(&numbers[i], grads[i], &args, step);
+        }
+        device_copy(&device, model.grads, grads, bytes, COPY_TO_DEVICE);
+        optim_step(&optim);
+        assert_int_equal(model.step, step);
+        for (int j = -1; j < optim.num_states; j++) {
+            float *ours = copied_from(&device, j < 0 ? model.params : optim.state[j], bytes);
+            for (size_t i = 0; i < model.numel; i++)
+                assert_close(ours[i], j < 0 ? numbers[i].param : numbers[i].state[j]);
+            free(ours);
+        }
+    }
+    free(grads);
+    free(numbers);
+    optim_free(&optim);
+    model_free(&model);
+    device_free(&device);
+}
+
+static void test_sgd(void **state)
+{
+    (void)state;
+    check((Args){ .optimizer = "sgd", .lr = 0.1, .threads = 1 }, NULL, NULL);
+    check((Args){ .optimizer = "sgd", .lr = 0.1, .weight_decay = 0.03, .threads = 2 }, NULL, NULL);
+    check((Args){ .optimizer = "sgd", .lr = 0.1, .momentum = 0.9, .threads = 1 }, "momentum_buffer",
+          NULL);
+    check(
+        (Args){
+            .optimizer = "sgd", .lr = 0.1, .momentum = 0.5, .weight_decay = 0.03, .threads = 3 },
+        "momentum_buffer", NULL);
+}
+
+static void test_adam(void **state)
+{
+    (void)state;
+    check((Args){ .optimizer = "adam", .lr = 1e-3, .threads = 1 }, "exp_avg", "exp_avg_sq");
+    check((Args){ .optimizer = "adam", .lr = 0.02, .weight_decay = 0.1, .threads = 2 }, "exp_avg",
+          "exp_avg_sq");
+    // More numbers than a GPU has threads.
+    check((Args){ .model = "cnn", .optimizer = "adam", .lr = 1e-3, .threads = 1 }, "exp_avg",
+          "exp_avg_sq");
+}
+
+static void test_adamw(void **state)
+{
+    (void)state;
+    check((Args){ .optimizer = "adamw", .lr = 1e-3, .threads = 1 }, "exp_avg", "exp_avg_sq");
+    check((Args){ .optimizer = "adamw", .lr = 0.02, .weight_decay = 0.1, .threads = 2 }, "exp_avg",
+          "exp_avg_sq");
+}
+
+static void test_adadelta(void **state)
+{
+    (void)state;
+    check((Args){ .optimizer = "adadelta", .lr = 1, .threads = 1 }, "square_avg", "acc_delta");
+    check((Args){ .optimizer = "adadelta", .lr = 0.5, .weight_decay = 0.1, .threads = 2 },
+          "square_avg", "acc_delta");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_sgd),
+        cmocka_unit_test(test_adam),
+        cmocka_unit_test(test_adamw),
+        cmocka_unit_test(test_adadelta),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,168 @@
+/* checkpoint_run.h - what the tests of checkpoints share: small runs, and files to change. */
+#ifndef TESTS_COMMON_SAVE_CHECKPOINT_RUN_H
+#define TESTS_COMMON_SAVE_CHECKPOINT_RUN_H
+
+#include <fcntl.h>
+#include <math.h>
+
+#include "common/base/memory.h"
+#include "common/save/checkpoint.h"
+#include "tests/helpers/child.h"
+
+static char folder[] = "/tmp/test_checkpoint_XXXXXX"; // --checkpoint-dir of every run
+
+static inline int make_folder(void **state)
+{
+    (void)state;
+    return mkdtemp(folder) == NULL ? -1 : 0;
+}
+
+static inline int remove_folder(void **state)
+{
+    (void)state;
+    char command[64];
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    return system(command);
+}
+
+typedef struct {
+    Args args;
+    Device device;
+    Model model;
+    Optimizer optim;
+    Dataset dataset; // without rows: only its description is used
+    Sampler sampler; // of rank 0
+    Checkpoint checkpoint;
+} Run;
+
+static inline void run_init(Run *run, const char *model, const char *optimizer, double momentum,
+                            uint64_t seed)
+{
+    const bool cnn = strcmp(model, "cnn") == 0;
+    memset(run, 0, sizeof *run);
+    run->args = (Args){ .model = model,
+                        .dataset = cnn ? "digits" : "random",
+                        .dataset_size = 2048,
+                        .optimizer = optimizer,
+                        .lr = 0.01,
+                        .momentum = momentum,
+                        .dropout = true,
+                        .seed = seed,
+                        .threads = 1,
+                        .device = "cpu",
+                        .batch_size = 8,
+                        .epochs = 10,
+                        .max_steps = UINT64_MAX,
+                        .checkpoint_dir = folder };
+    run->dataset = (Dataset){ .name = run->args.dataset,
+                              .size = cnn ? 1437 : 2048,
+                              .features = cnn ? 784 : 20,
+                              .num_classes = cnn ? 10 : 0,
+                              .mean = cnn ? 0.1307f : 0,
+                              .std = cnn ? 0.3081f : 1 };
+    Rng rng;
+    rng_seed(&rng, seed);
+    if (!cnn) // as the data set of random numbers does before the weights are drawn
+        for (int i = 0; i < 2048 * 21; i++)
+            rng_uniform(&rng);
+    device_init(&run->device, &run->args, 0);
+    model_init(&run->model, &run->args, 1, &rng, &run->device);
+    optim_init(&run->optim, &run->args, &run->model);
+    distributed_sampler_init(&run->sampler, run->dataset.size, 0, 4, true, false, seed);
+    checkpoint_init(&run->checkpoint, &run->args, &run->optim, &run->sampler, &run->dataset, 4);
+}
+
+static inline void run_free(Run *run)
+{
+    sampler_free(&run->sampler);
+    optim_free(&run->optim);
+    model_free(&run->model);
+    device_free(&run->device);
+}
+
+/* An optimizer step with gradients made up from the number of the step. */
+static inline void run_step(Run *run)
+{
+    for (int i = 0; i < run->model.num_parameters; i++) {
+        const size_t numel = run->model.parameter[i].numel;
+        float *grads = mem_calloc(numel, sizeof *grads);
+        for (size_t j = 0; j < numel; j++)
+            grads[j] = sinf(0.37f * (float)j + (float)i + 2.1f * (float)run->model.step);
+        model_import(&run->model, i, grads, run->model.grads);
+        free(grads);
+    }
+    optim_step(&run->optim);
+}
+
+static inline void assert_same_array(const Run *a, const Run *b, const float *of_a,
+                                     const float *of_b)
+{
+    for (int i = 0; i < a->model.num_parameters; i++) {
+        const size_t numel = a->model.parameter[i].numel;
+        float *one = mem_calloc(numel, sizeof *one), *other = mem_calloc(numel, sizeof *other);
+        model_export(&a->model, i, of_a, one);
+        model_export(&b->model, i, of_b, other);
+        assert_memory_equal(one, other, numel * sizeof *one);
+        free(one);
+        free(other);
+    }
+}
+
+static inline void assert_same(const Run *a, const Run *b)
+{
+    assert_int_equal(a->model.step, b->model.step);
+    assert_same_array(a, b, a->model.params, b->model.params);
+    for (int s = 0; s < a->optim.num_states; s++)
+        assert_same_array(a, b, a->optim.state[s], b->optim.state[s]);
+}
+
+/* Silences a descriptor until it is given back. */
+static inline int mute(int fd)
+{
+    const int saved = dup(fd), nowhere = open("/dev/null", O_WRONLY);
+    assert_true(saved >= 0 && dup2(nowhere, fd) == fd);
+    close(nowhere);
+    return saved;
+}
+
+static inline void unmute(int fd, int saved)
+{
+    dup2(saved, fd);
+    close(saved);
+}
+
+/* Saves the run where so many epochs are finished, and of the next one so many places. */
+static inline void save(Run *run, int epoch, size_t position)
+{
+    const int saved = mute(STDOUT_FILENO); // the line it prints is no TAP
+    run->sampler.epoch = epoch;
+    sampler_seek(&run->sampler, position);
+    (position == 0 ? checkpoint_save : checkpoint_save_final)(&run->checkpoint);
+    unmute(STDOUT_FILENO, saved);
+}
+
+static inline char *get_file(const char *path, size_t *bytes)
+{
+    FILE *file = fopen(path, "rb");
+    assert_non_null(file);
+    fseek(file, 0, SEEK_END);
+    *bytes = (size_t)ftell(file);
+    rewind(file);
+    char *content = malloc(*bytes);
+    assert_int_equal(fread(content, 1, *bytes, file), *bytes);
+    fclose(file);
+    return content;
+}
+
+/* checkpoint_load of a Run, for a child. */
+static inline void load(const void *run)
+{
+    checkpoint_load(&((Run *)run)->checkpoint);
+}
+
+static inline void assert_refused(Run *run, const char *reason)
+{
+    assert_dies_saying(load, run, 2, reason);
+}
+
+#endif

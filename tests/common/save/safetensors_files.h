@@ -1,0 +1,92 @@
+/* safetensors_files.h - what the tests of safetensors share: a folder of their own and small files.
+ */
+#ifndef TESTS_COMMON_SAVE_SAFETENSORS_FILES_H
+#define TESTS_COMMON_SAVE_SAFETENSORS_FILES_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "common/save/safetensors.h"
+
+static char folder[] = "/tmp/test_safetensors_XXXXXX";
+static char path[64]; // of the one file every test works on, and removes
+static char error[1024];
+
+static inline int make_folder(void **state)
+{
+    (void)state;
+    if (mkdtemp(folder) == NULL)
+        return -1;
+    snprintf(path, sizeof path, "%s/a.safetensors", folder);
+    return 0;
+}
+
+static inline int remove_folder(void **state)
+{
+    (void)state;
+    return rmdir(folder); // fails if a test left something behind
+}
+
+static inline void put_file(const void *bytes, size_t count)
+{
+    FILE *file = fopen(path, "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(bytes, 1, count, file), count);
+    assert_int_equal(fclose(file), 0);
+}
+
+static inline size_t get_file(const char *name, uint8_t *bytes, size_t max)
+{
+    FILE *file = fopen(name, "rb");
+    assert_non_null(file);
+    const size_t count = fread(bytes, 1, max, file);
+    fclose(file);
+    return count;
+}
+
+/* A file with this header, where ' stands for ", and so many bytes of zeros as data. */
+static inline void put_header(const char *header, size_t data_bytes)
+{
+    const size_t header_bytes = strlen(header);
+    char *bytes = calloc(8 + header_bytes + data_bytes, 1);
+    for (int i = 0; i < 8; i++)
+        bytes[i] = (char)(header_bytes >> 8 * i);
+    for (size_t i = 0; i < header_bytes; i++)
+        bytes[8 + i] = header[i] == '\'' ? '"' : header[i];
+    put_file(bytes, 8 + header_bytes + data_bytes);
+    free(bytes);
+}
+
+static inline Safetensors *open_file(const char *name)
+{
+    Safetensors *file = safetensors_open(name, error, sizeof error);
+    if (file == NULL)
+        fail_msg("%s", error);
+    return file;
+}
+
+static inline void commit(const Safetensors *file)
+{
+    if (!safetensors_commit(file, path, error, sizeof error))
+        fail_msg("%s", error);
+}
+
+/* Twenty bytes of data in two tensors. */
+static inline Safetensors *make_small(void)
+{
+    Safetensors *file = safetensors_create();
+    static const int64_t step = 7;
+    static const float weight[3] = { 1, -1, 0.5f };
+    safetensors_add(file, "w", FLOAT32, 2, (size_t[]){ 1, 3 }, weight);
+    safetensors_add(file, "step", INT64, 0, NULL, &step);
+    safetensors_add_metadata(file, "format", "pt");
+    return file;
+}
+
+#endif

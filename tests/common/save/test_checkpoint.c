@@ -1,0 +1,294 @@
+/* Checkpoints: what is saved comes back bit for bit, and is what the design says it is. */
+#include "common/save/safetensors.h"
+#include "tests/common/save/checkpoint_run.h"
+
+static const struct {
+    const char *model, *optimizer;
+    double momentum;
+    int num_states;
+} kinds[] = {
+    { "linear", "sgd", 0, 0 },   { "linear", "sgd", 0.9, 1 },    { "linear", "adam", 0, 2 },
+    { "linear", "adamw", 0, 2 }, { "linear", "adadelta", 0, 2 }, { "cnn", "sgd", 0.9, 1 },
+    { "cnn", "adamw", 0, 2 },
+};
+
+/* The run that goes on from the file and the one that wrote it stay the same, also in the next
+ * step. */
+static void test_resume(void **state)
+{
+    (void)state;
+    char path[64];
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+        snprintf(path, sizeof path, "%s/%s_%s.safetensors", folder, kinds[k].model,
+                 strcmp(kinds[k].model, "cnn") == 0 ? "digits" : "random");
+        Run run, resumed;
+        run_init(&run, kinds[k].model, kinds[k].optimizer, kinds[k].momentum, 1);
+        run_init(&resumed, kinds[k].model, kinds[k].optimizer, kinds[k].momentum, 2);
+        assert_int_equal(run.optim.num_states, kinds[k].num_states);
+        for (int i = 0; i < 3; i++)
+            run_step(&run);
+        save(&run, 3, 96);
+
+        resumed.args.seed = 1; // which only the weights came from
+        resumed.args.resume = path;
+        resumed.args.init_from = "/nowhere"; // resume goes first
+        assert_int_equal(checkpoint_load(&resumed.checkpoint), 3);
+        assert_int_equal(resumed.sampler.epoch, 3);
+        assert_int_equal(resumed.sampler.position, 96 / 4); // shared by four ranks
+        assert_same(&run, &resumed);
+        run_step(&run);
+        run_step(&resumed);
+        assert_same(&run, &resumed);
+        run_free(&run);
+        run_free(&resumed);
+    }
+}
+
+static void test_fresh_start(void **state)
+{
+    (void)state;
+    Run run, other;
+    run_init(&run, "linear", "sgd", 0.9, 1);
+    run_init(&other, "linear", "sgd", 0.9, 1);
+    assert_int_equal(checkpoint_load(&run.checkpoint), 0);
+    assert_int_equal(run.sampler.position, 0);
+    assert_same(&run, &other);
+    run_free(&run);
+    run_free(&other);
+}
+
+/* Structure, names, layout and values of a fresh run's file against the format and PyTorch. */
+static void test_as_pytorch_has_it(void **state)
+{
+    (void)state;
+    const char *const models[] = { "linear", "cnn" };
+    for (int i = 0; i < 2; i++) {
+        Run run;
+        run_init(&run, models[i], "adam", 0, 0);
+        save(&run, 0, 0);
+        char command[128];
+        snprintf(command, sizeof command,
+                 "python3 tests/common/save/check_checkpoint.py %s/epoch_0.safetensors", folder);
+        assert_int_equal(system(command), 0);
+        run_free(&run);
+    }
+}
+
+static void assert_metadata(const Safetensors *file, const char *key, const char *value)
+{
+    const char *found = safetensors_metadata(file, key);
+    if (found == NULL || strcmp(found, value) != 0)
+        fail_msg("%s is \"%s\" instead of \"%s\"", key, found == NULL ? "(none)" : found, value);
+}
+
+static void test_metadata(void **state)
+{
+    (void)state;
+    static const char *const cnn[][2] = {
+        { "format", "pt" },
+        { "ddp_c_version", "1" },
+        { "model", "cnn" },
+        { "dataset", "digits" },
+        { "num_samples", "1437" },
+        { "seed", "18446744073709551615" },
+        { "world_size", "4" },
+        { "global_batch_size", "32" },
+        { "optimizer", "sgd" },
+        { "lr", "0.01" },
+        { "momentum", "0.9" },
+        { "weight_decay", "0" },
+        { "dropout", "on" },
+        { "input_shape", "1,28,28" },
+        { "mean", "0.1307" },
+        { "std", "0.3081" },
+        { "class_labels", "0,1,2,3,4,5,6,7,8,9" },
+        { "epoch", "7" },
+        { "position", "64" },
+        { "step", "1" },
+    };
+    char path[64], error[256], text[16];
+    snprintf(path, sizeof path, "%s/cnn_digits.safetensors", folder);
+    Run run;
+    run_init(&run, "cnn", "sgd", 0.9, 0);
+    run.args.seed = UINT64_MAX;
+    run_step(&run);
+    save(&run, 7, 64);
+    run_free(&run);
+
+    Safetensors *file = safetensors_open(path, error, sizeof error);
+    assert_non_null(file);
+    for (size_t i = 0; i < sizeof cnn / sizeof *cnn; i++)
+        assert_metadata(file, cnn[i][0], cnn[i][1]);
+    snprintf(text, sizeof text, "%08x", safetensors_checksum(file));
+    assert_metadata(file, "checksum", text);
+    assert_string_equal(safetensors_name(file, 0), "optimizer.step");
+    assert_string_equal(safetensors_name(file, 1), "conv1.weight");
+    assert_string_equal(safetensors_name(file, 9), "optimizer.conv1.weight.momentum_buffer");
+    assert_int_equal(safetensors_num_tensors(file), 1 + 8 + 8);
+    safetensors_free(file);
+
+    run_init(&run, "linear", "sgd", 0, 0);
+    run.args.dropout = false;
+    run.optim.lr = 0.0123456789012345; // every digit, or a resumed run would seem to have another
+    save(&run, 7, 0);
+    run_free(&run);
+    snprintf(path, sizeof path, "%s/epoch_7.safetensors", folder);
+    file = safetensors_open(path, error, sizeof error);
+    assert_metadata(file, "dropout", "off");
+    assert_metadata(file, "lr", "0.0123456789012345");
+    assert_metadata(file, "input_shape", "20");
+    assert_metadata(file, "class_labels", "");
+    assert_metadata(file, "mean", "0");
+    assert_metadata(file, "std", "1");
+    safetensors_free(file);
+}
+
+/* The lines, the names of the files, folders that are not there yet: and the same run has written
+ * the same bytes, though into another folder. */
+static void test_lines_and_bytes(void **state)
+{
+    (void)state;
+    const char *const dirs[] = { "one", "another/and/deeper/" };
+    char dir[64], path[128], expected[512], said[512];
+    char *content[2];
+    size_t bytes[2];
+    for (int i = 0; i < 2; i++) {
+        Run run;
+        run_init(&run, "linear", "adam", 0, 5);
+        snprintf(dir, sizeof dir, "%s/%s", folder, dirs[i]);
+        run.args.checkpoint_dir = dir;
+        run_step(&run);
+
+        int ends[2];
+        assert_int_equal(pipe(ends), 0);
+        const int terminal = dup(STDOUT_FILENO);
+        dup2(ends[1], STDOUT_FILENO);
+        run.sampler.epoch = 4;
+        checkpoint_save(&run.checkpoint);
+        sampler_seek(&run.sampler, 64); // in mid-epoch there is nothing to save but the end
+        checkpoint_save(&run.checkpoint);
+        sampler_seek(&run.sampler, run.sampler.total);
+        checkpoint_save_final(&run.checkpoint);
+        dup2(terminal, STDOUT_FILENO);
+        close(terminal);
+        close(ends[1]);
+        const ssize_t length = read(ends[0], said, sizeof said - 1);
+        close(ends[0]);
+        assert_true(length > 0);
+        said[length] = '\0';
+        snprintf(expected, sizeof expected,
+                 "Epoch 3 | Training checkpoint saved at %s/epoch_4.safetensors\n"
+                 "Epoch 4 | Training checkpoint saved at %s/linear_random.safetensors\n",
+                 dir, dir);
+        assert_string_equal(said, expected);
+
+        snprintf(path, sizeof path, "%s/linear_random.safetensors", dir);
+        content[i] = get_file(path, &bytes[i]);
+        run_free(&run);
+    }
+    assert_int_equal(bytes[0], bytes[1]);
+    assert_memory_equal(content[0], content[1], bytes[0]);
+    free(content[0]);
+    free(content[1]);
+}
+
+static void assert_weights(const Run *run, const float *weight, const float *bias)
+{
+    float found[20];
+    model_export(&run->model, 0, run->model.params, found);
+    assert_memory_equal(found, weight, sizeof found);
+    model_export(&run->model, 1, run->model.params, found);
+    assert_memory_equal(found, bias, sizeof *found);
+}
+
+/* A file of the Python package: its 20 weights begin at byte 132, behind the bias. */
+static void test_init_from_pytorch(void **state)
+{
+    (void)state;
+    const char *golden = "tests/golden/losses/linear_sgd_w1.safetensors";
+    size_t bytes;
+    char *content = get_file(golden, &bytes);
+    float weight[20], bias[1];
+    memcpy(bias, content + 128, sizeof bias);
+    memcpy(weight, content + 132, sizeof weight);
+    free(content);
+
+    Run run;
+    run_init(&run, "linear", "adam", 0, 3);
+    run.args.init_from = golden;
+    assert_int_equal(checkpoint_load(&run.checkpoint), 0);
+    assert_int_equal(run.model.step, 0);
+    assert_weights(&run, weight, bias);
+    run_free(&run);
+}
+
+/* Weights as float64 and bfloat16, under the names of a wrapper, among tensors nobody asked for. */
+static void test_init_from_others(void **state)
+{
+    (void)state;
+    double wide[20];
+    float weight[20];
+    for (int i = 0; i < 20; i++) {
+        wide[i] = 1.0 / (i + 3);
+        weight[i] = (float)wide[i];
+    }
+    const uint16_t half = 0xc040; // -3 as bfloat16
+    const float bias = -3;
+    char path[64], error[256];
+    snprintf(path, sizeof path, "%s/others.safetensors", folder);
+    Safetensors *file = safetensors_create();
+    safetensors_add(file, "module.weight", FLOAT64, 2, (size_t[]){ 1, 20 }, wide);
+    safetensors_add(file, "module.bias", BFLOAT16, 1, (size_t[]){ 1 }, &half);
+    safetensors_add(file, "steps", INT32, 0, NULL, &bias);
+    safetensors_add_metadata(file, "checksum", "of another kind");
+    assert_true(safetensors_commit(file, path, error, sizeof error));
+    safetensors_free(file);
+
+    Run run;
+    run_init(&run, "linear", "sgd", 0, 3);
+    run.args.init_from = path;
+    assert_int_equal(child_run(load, &run), 0);
+    assert_non_null(strstr(err, "begin with \"module.\""));
+    const int saved = mute(STDERR_FILENO);
+    checkpoint_load(&run.checkpoint);
+    unmute(STDERR_FILENO, saved);
+    assert_weights(&run, weight, &bias);
+    run_free(&run);
+}
+
+/* From a checkpoint of another optimizer: weights, and nothing else. */
+static void test_init_from_ours(void **state)
+{
+    (void)state;
+    char path[64];
+    snprintf(path, sizeof path, "%s/epoch_1.safetensors", folder);
+    Run run, other;
+    run_init(&run, "cnn", "adam", 0, 1);
+    run_step(&run);
+    save(&run, 1, 0);
+
+    run_init(&other, "cnn", "sgd", 0.9, 2);
+    other.args.init_from = path;
+    assert_int_equal(child_run(load, &other), 0);
+    assert_string_equal(err, "");
+    assert_int_equal(checkpoint_load(&other.checkpoint), 0);
+    assert_int_equal(other.model.step, 0);
+    assert_same_array(&run, &other, run.model.params, other.model.params);
+    run_free(&run);
+    run_free(&other);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_resume),
+        cmocka_unit_test(test_fresh_start),
+        cmocka_unit_test(test_as_pytorch_has_it),
+        cmocka_unit_test(test_metadata),
+        cmocka_unit_test(test_lines_and_bytes),
+        cmocka_unit_test(test_init_from_pytorch),
+        cmocka_unit_test(test_init_from_others),
+        cmocka_unit_test(test_init_from_ours),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}

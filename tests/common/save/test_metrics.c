@@ -1,0 +1,328 @@
+/* Metrics: the lines of JSON, what a resume drops, disks that fail, and the bar on a terminal. */
+#include <jansson.h>
+#include <math.h>
+#include <pty.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include "common/save/metrics.h"
+#include "tests/helpers/child.h"
+
+static char folder[] = "/tmp/test_metrics_XXXXXX";
+static char dir[80], path[112]; // --metrics-dir, and rank 2's file in it
+
+static int make_folder(void **state)
+{
+    (void)state;
+    if (mkdtemp(folder) == NULL)
+        return -1;
+    snprintf(dir, sizeof dir, "%s/a/b", folder);
+    snprintf(path, sizeof path, "%s/rank2.jsonl", dir);
+    return 0;
+}
+
+static int remove_folder(void **state)
+{
+    (void)state;
+    char command[64];
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    return system(command);
+}
+
+/* A linear model without weights and one row whose target is 0: its loss is the bias squared. */
+typedef struct {
+    Args args;
+    Device device;
+    Model model;
+    Dataset dataset;
+    Metrics metrics;
+    float row[20], target;
+    size_t index;
+} Run;
+
+static void run_init(Run *run, int rank, uint64_t step)
+{
+    memset(run, 0, sizeof *run);
+    run->args = (Args){ .model = "linear",
+                        .dataset = "random",
+                        .dataset_size = 1,
+                        .batch_size = 1,
+                        .epochs = 2,
+                        .max_steps = UINT64_MAX,
+                        .log_interval = 1,
+                        .optimizer = "sgd",
+                        .threads = 1,
+                        .device = "cpu",
+                        .metrics_dir = dir };
+    run->dataset = (Dataset){ .name = "random",
+                              .size = 1,
+                              .features = 20,
+                              .floats = run->row,
+                              .targets = &run->target,
+                              .std = 1 };
+    Rng rng;
+    rng_seed(&rng, 0);
+    device_init(&run->device, &run->args, 0);
+    model_init(&run->model, &run->args, 1, &rng, &run->device);
+    run->model.step = step;
+    metrics_init(&run->metrics, &run->args, &run->model, rank, 10);
+}
+
+static void run_free(Run *run)
+{
+    metrics_free(&run->metrics);
+    model_free(&run->model);
+    device_free(&run->device);
+}
+
+static void run_step(Run *run, int epoch, float bias)
+{
+    const Batch batch = {
+        .dataset = &run->dataset, .index = &run->index, .size = 1, .place_stride = 1
+    };
+    model_import(&run->model, 1, &bias, run->model.params);
+    model_forward(&run->model, &batch);
+    run->model.step++;
+    metrics_step(&run->metrics, &run->model, epoch);
+}
+
+static const char *read_file(const char *name)
+{
+    static char text[1 << 16];
+    FILE *file = fopen(name, "r");
+    assert_non_null(file);
+    text[fread(text, 1, sizeof text - 1, file)] = '\0';
+    fclose(file);
+    return text;
+}
+
+static void write_file(const char *text)
+{
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+/* Whole lines are there as soon as the step is done; 0.5, 3, nan and inf have these squares. */
+static void test_lines(void **state)
+{
+    (void)state;
+    Run run;
+    run_init(&run, 2, 0);
+    run_step(&run, 0, 0.5f);
+    assert_string_equal(read_file(path), "{\"epoch\":0,\"step\":1,\"rank\":2,\"loss\":0.25}\n");
+    run_step(&run, 0, 3);
+    run_step(&run, 1, NAN);
+    run_step(&run, 1, INFINITY);
+    assert_string_equal(read_file(path), "{\"epoch\":0,\"step\":1,\"rank\":2,\"loss\":0.25}\n"
+                                         "{\"epoch\":0,\"step\":2,\"rank\":2,\"loss\":9}\n"
+                                         "{\"epoch\":1,\"step\":3,\"rank\":2,\"loss\":null}\n"
+                                         "{\"epoch\":1,\"step\":4,\"rank\":2,\"loss\":null}\n");
+    run_free(&run);
+}
+
+/* Any float is read back as it was, the smallest and the largest too. */
+static void test_exact(void **state)
+{
+    (void)state;
+    Run run;
+    Rng rng;
+    rng_seed(&rng, 7);
+    run_init(&run, 2, 0);
+    for (int i = 0; i < 300; i++) {
+        run_step(&run, 0, ldexpf(rng_uniform(&rng) + 0.5f, i % 128 - 70));
+        const char *text = read_file(path), *line = text;
+        for (const char *end; (end = strchr(line, '\n')) != NULL && end[1] != '\0';)
+            line = end + 1;
+        json_t *object = json_loads(line, 0, NULL);
+        const float loss = (float)json_number_value(json_object_get(object, "loss"));
+        const float expected = model_loss(&run.model);
+        assert_memory_equal(&loss, &expected, sizeof loss);
+        json_decref(object);
+    }
+    run_free(&run);
+}
+
+#define LINE(step) "{\"epoch\":0,\"step\":" #step ",\"rank\":2,\"loss\":1}\n"
+
+static void test_resume(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *before;
+        uint64_t step;
+        const char *after;
+    } cases[] = {
+        { LINE(1) LINE(2) LINE(3), 2, LINE(1) LINE(2) },
+        { LINE(1) LINE(2) LINE(3), 3, LINE(1) LINE(2) LINE(3) },
+        { LINE(1) LINE(2) LINE(3), 9, LINE(1) LINE(2) LINE(3) },
+        { LINE(1) LINE(2) LINE(3), 0, "" },
+        { LINE(1) "{\"epoch\":0,\"step\":2,\"ra", 2, LINE(1) },
+        { LINE(1) "{\"epoch\":0,\"step\":2,\"rank\":2,\"loss\":1}", 2, LINE(1) },
+        { LINE(1) "nonsense\n" LINE(2), 2, LINE(1) },
+        { LINE(1) "[]\n" LINE(2), 2, LINE(1) },
+        { "", 5, "" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        Run run;
+        write_file(cases[i].before);
+        run_init(&run, 2, cases[i].step);
+        assert_string_equal(read_file(path), cases[i].after);
+        run_step(&run, 8, 0);
+        char expected[512];
+        snprintf(expected, sizeof expected, "%s{\"epoch\":8,\"step\":%d,\"rank\":2,\"loss\":0}\n",
+                 cases[i].after, (int)cases[i].step + 1);
+        assert_string_equal(read_file(path), expected);
+        run_free(&run);
+    }
+}
+
+/* Nobody asked: no file, and nothing that would wait for the device. */
+static void test_off(void **state)
+{
+    (void)state;
+    Run run;
+    run_init(&run, 2, 0);
+    metrics_free(&run.metrics);
+    run.args.metrics_dir = NULL;
+    metrics_init(&run.metrics, &run.args, &run.model, 2, 10);
+    assert_null(run.metrics.steps.file);
+    run_step(&run, 0, 1);
+    assert_string_equal(read_file(path), "");
+    run_free(&run);
+}
+
+static void limit_file_size(rlim_t bytes)
+{
+    struct rlimit limit;
+    getrlimit(RLIMIT_FSIZE, &limit);
+    limit.rlim_cur = bytes < limit.rlim_max ? bytes : limit.rlim_max;
+    setrlimit(RLIMIT_FSIZE, &limit);
+}
+
+static void fill_the_disk(const void *context)
+{
+    (void)context;
+    Run run;
+    run_init(&run, 2, 0);
+    run_step(&run, 0, 1);
+    signal(SIGXFSZ, SIG_IGN);
+    limit_file_size(60); // in the middle of the second line
+    run_step(&run, 0, 1);
+    if (run.metrics.steps.file != NULL)
+        _exit(3);
+    run_step(&run, 0, 1);
+    limit_file_size(RLIM_INFINITY);
+    run_free(&run);
+}
+
+/* A full disk costs the metrics, not the training. The next start drops the torn line. */
+static void test_disk_full(void **state)
+{
+    (void)state;
+    assert_int_equal(child_run(fill_the_disk, NULL), 0);
+    assert_non_null(strstr(err, "cannot write metrics from step 2 on"));
+    Run run;
+    run_init(&run, 2, 2);
+    assert_string_equal(read_file(path), LINE(1));
+    run_free(&run);
+}
+
+static void write_below_a_file(const void *context)
+{
+    (void)context;
+    Run run;
+    strcpy(dir, "/dev/null/below");
+    run_init(&run, 2, 0);
+}
+
+static void test_cannot_write(void **state)
+{
+    (void)state;
+    assert_int_equal(child_run(write_below_a_file, NULL), 2);
+    assert_non_null(
+        strstr(err, "/dev/null/below: Not a directory: name another with --metrics-dir"));
+}
+
+static void write_in_place(const void *context)
+{
+    (void)context;
+    Run run;
+    run_init(&run, 2, 0);
+}
+
+/* What stands in the file's place: nobody waits for a pipe, or reads a device without end. */
+static void test_no_regular_file(void **state)
+{
+    (void)state;
+    unlink(path);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    assert_dies_saying(write_in_place, NULL, 1, path, "is no regular file", "--metrics-dir");
+    unlink(path);
+    assert_int_equal(symlink("/dev/full", path), 0);
+    assert_dies_saying(write_in_place, NULL, 1, path, "is no regular file", "--metrics-dir");
+    unlink(path);
+    assert_int_equal(symlink(path, path), 0);
+    assert_dies_saying(write_in_place, NULL, 1, path, "symbolic links", "--metrics-dir");
+    unlink(path);
+    assert_int_equal(mkdir(path, 0700), 0);
+    assert_dies_saying(write_in_place, NULL, 1, path, "s a directory", "--metrics-dir");
+    rmdir(path);
+}
+
+/* What rank `rank` shows on a terminal after its third step of ten in the second epoch of two. */
+static const char *on_terminal(int rank)
+{
+    static char shown[4096];
+    int terminal;
+    const pid_t pid = forkpty(&terminal, NULL, NULL, NULL);
+    if (pid == 0) {
+        Run run;
+        alarm(120);
+        setenv("TERM", "xterm", 1);
+        run_init(&run, rank, 12);
+        run_step(&run, 1, 0.5f);
+        _exit(0);
+    }
+    size_t length = 0;
+    ssize_t n;
+    while ((n = read(terminal, shown + length, sizeof shown - 1 - length)) > 0)
+        length += (size_t)n;
+    shown[length] = '\0';
+    close(terminal);
+    int status = 0;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    return shown;
+}
+
+static void test_bar(void **state)
+{
+    (void)state;
+    const char *shown = on_terminal(0);
+    assert_non_null(strstr(shown, "epoch 1, loss 0.2500, "));
+    double samples = 0;
+    int minutes = -1, seconds = -1; // for the seven steps that are left
+    assert_int_equal(sscanf(strstr(shown, "0.2500, "), "0.2500, %lf samples/s, %d:%d left",
+                            &samples, &minutes, &seconds),
+                     3);
+    const double left = minutes * 60 + seconds; // cut, and of samples that are rounded
+    assert_true(left >= 7 / (samples + 0.5) - 1.001);
+    assert_true(samples < 1 || left <= 7 / (samples - 0.5) + 0.001);
+    assert_non_null(strstr(shown, " left [========="));
+    assert_non_null(strstr(shown, "] 3/10"));
+    assert_string_equal(on_terminal(1), "");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_lines),           cmocka_unit_test(test_exact),
+        cmocka_unit_test(test_resume),          cmocka_unit_test(test_off),
+        cmocka_unit_test(test_disk_full),       cmocka_unit_test(test_cannot_write),
+        cmocka_unit_test(test_no_regular_file), cmocka_unit_test(test_bar),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}

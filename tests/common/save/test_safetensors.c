@@ -1,0 +1,158 @@
+/* Reading and writing safetensors files: exact bytes, round trips, a file of the Python package. */
+#include "tests/common/save/safetensors_files.h"
+
+/* Worked out by hand from the format's description. The larger elements come first. */
+static void test_exact_bytes(void **state)
+{
+    (void)state;
+    const char header[] = "{\"__metadata__\":{\"format\":\"pt\"},"
+                          "\"step\":{\"dtype\":\"I64\",\"shape\":[],\"data_offsets\":[0,8]},"
+                          "\"w\":{\"dtype\":\"F32\",\"shape\":[1,3],\"data_offsets\":[8,20]}} ";
+    const uint8_t step[] = { 7, 0, 0, 0, 0, 0, 0, 0 };
+    const uint8_t w[] = { 0, 0, 0x80, 0x3f, 0, 0, 0x80, 0xbf, 0, 0, 0, 0x3f }; // 1, -1, 0.5
+    const size_t header_bytes = sizeof header - 1;
+    assert_int_equal(header_bytes % 8, 0);
+
+    Safetensors *file = make_small();
+    commit(file);
+    safetensors_free(file);
+    uint8_t bytes[512];
+    const uint8_t length[8] = { (uint8_t)header_bytes };
+    assert_int_equal(get_file(path, bytes, sizeof bytes),
+                     8 + header_bytes + sizeof step + sizeof w);
+    assert_memory_equal(bytes, length, 8);
+    assert_memory_equal(bytes + 8, header, header_bytes);
+    assert_memory_equal(bytes + 8 + header_bytes, step, sizeof step);
+    assert_memory_equal(bytes + 16 + header_bytes, w, sizeof w);
+    unlink(path);
+}
+
+static const char *const names[] = {
+    "conv1.weight", "", "a \"quoted\" \\ name", "line\nbreak\ttab\x01", "Größe ∑",
+};
+static const struct {
+    int ndim;
+    size_t shape[5], numel;
+} shapes[] = { { 0, { 0 }, 1 },
+               { 1, { 5 }, 5 },
+               { 2, { 3, 0 }, 0 },
+               { 1, { 0 }, 0 },
+               { 5, { 1, 2, 3, 1, 2 }, 12 } };
+
+enum { NUM_SHAPES = sizeof shapes / sizeof *shapes };
+
+static void test_round_trip(void **state)
+{
+    (void)state;
+    uint8_t data[12 * 8 + NUM_DTYPES];
+    for (size_t i = 0; i < sizeof data; i++)
+        data[i] = (uint8_t)(37 * i + 11);
+
+    Safetensors *file = safetensors_create();
+    char name[64];
+    for (int type = 0; type < NUM_DTYPES; type++)
+        for (int i = 0; i < NUM_SHAPES; i++) {
+            snprintf(name, sizeof name, "%s/%d/%d", names[(type + i) % 5], type, i);
+            safetensors_add(file, name, (DType)type, shapes[i].ndim, shapes[i].shape, data + type);
+        }
+    for (int i = 0; i < 5; i++)
+        safetensors_add_metadata(file, names[i], "%s", names[4 - i]);
+    commit(file);
+    const uint32_t checksum = safetensors_checksum(file);
+    safetensors_free(file);
+
+    const int lowest = dup(STDERR_FILENO);
+    close(lowest);
+    file = open_file(path);
+    assert_int_equal(dup(STDERR_FILENO), lowest); // the file is closed again
+    close(lowest);
+    assert_int_equal(safetensors_num_tensors(file), NUM_DTYPES * NUM_SHAPES);
+    assert_int_equal(safetensors_checksum(file), checksum);
+    for (int t = 0; t < NUM_DTYPES; t++)
+        for (int i = 0; i < NUM_SHAPES; i++) {
+            DType type;
+            int ndim;
+            const size_t *shape;
+            snprintf(name, sizeof name, "%s/%d/%d", names[(t + i) % 5], t, i);
+            const void *found = safetensors_find(file, name, &type, &ndim, &shape);
+            assert_non_null(found);
+            assert_int_equal((uintptr_t)found % 64, 0);
+            assert_int_equal(type, t);
+            assert_int_equal(ndim, shapes[i].ndim);
+            for (int d = 0; d < ndim; d++)
+                assert_int_equal(shape[d], shapes[i].shape[d]);
+            assert_memory_equal(found, data + t, shapes[i].numel * dtype_size(type));
+        }
+    for (int i = 0; i < 5; i++)
+        assert_string_equal(safetensors_metadata(file, names[i]), names[4 - i]);
+    assert_null(safetensors_metadata(file, "not there"));
+    safetensors_free(file);
+    unlink(path);
+}
+
+/* Written by the Python package: no metadata, bias before weight, data from byte 128 on. */
+static void test_python_file(void **state)
+{
+    (void)state;
+    const char *golden = "tests/golden/losses/linear_sgd_w1.safetensors";
+    uint8_t bytes[512];
+    assert_int_equal(get_file(golden, bytes, sizeof bytes), 212);
+    Safetensors *file = open_file(golden);
+
+    DType type;
+    int ndim;
+    const size_t *shape;
+    assert_int_equal(safetensors_num_tensors(file), 2);
+    assert_string_equal(safetensors_name(file, 0), "bias");
+    assert_string_equal(safetensors_name(file, 1), "weight");
+    assert_memory_equal(safetensors_find(file, "bias", &type, &ndim, &shape), bytes + 128, 4);
+    assert_memory_equal(safetensors_find(file, "weight", &type, &ndim, &shape), bytes + 132, 80);
+    assert_int_equal(type, FLOAT32);
+    assert_int_equal(ndim, 2);
+    assert_int_equal(shape[0], 1);
+    assert_int_equal(shape[1], 20);
+    assert_null(safetensors_find(file, "weights", &type, &ndim, &shape));
+    assert_null(safetensors_metadata(file, "format"));
+    safetensors_free(file);
+}
+
+/* In any order, with empty tensors between, spaces within, and members nobody knows. */
+static void test_unusual_but_valid(void **state)
+{
+    (void)state;
+    put_header("{}", 0);
+    safetensors_free(open_file(path));
+
+    put_header("{ 'a' : {'more':null, 'dtype':'F64', 'shape':[], 'data_offsets':[0, 8]}\n} \n", 8);
+    safetensors_free(open_file(path));
+
+    put_header("{'b':{'dtype':'U8','shape':[4],'data_offsets':[4,8]},"
+               "'e':{'dtype':'F64','shape':[0],'data_offsets':[4,4]},"
+               "'a':{'dtype':'F32','shape':[1],'data_offsets':[0,4]}}",
+               8);
+    Safetensors *file = open_file(path);
+    assert_string_equal(safetensors_name(file, 0), "a");
+    assert_string_equal(safetensors_name(file, 1), "e");
+    assert_string_equal(safetensors_name(file, 2), "b");
+    safetensors_free(file);
+    unlink(path);
+}
+
+/* CRC-32 of "step", 7 as 8 bytes, "w", and three floats, by Python's zlib.crc32. */
+static void test_checksum(void **state)
+{
+    (void)state;
+    Safetensors *file = make_small();
+    assert_int_equal(safetensors_checksum(file), 0xb5db5636);
+    safetensors_free(file);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_exact_bytes), cmocka_unit_test(test_round_trip),
+        cmocka_unit_test(test_python_file), cmocka_unit_test(test_unusual_but_valid),
+        cmocka_unit_test(test_checksum),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}

@@ -1,0 +1,225 @@
+/* Safetensors files where writing fails: the old file stays whole, and nothing else stays. */
+#include <dirent.h>
+#include <limits.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "common/base/log.h"
+#include "tests/common/save/safetensors_files.h"
+
+#define SWEEP_SECONDS 2.0
+
+static int count_files(void)
+{
+    int count = 0;
+    DIR *dir = opendir(folder);
+    while (readdir(dir) != NULL)
+        count++;
+    closedir(dir);
+    return count - 2; // . and ..
+}
+
+/* Stands in for the C library's. Index 0 is for files, 1 for folders. */
+static int num_flushed[2], flush_error[2]; // error 0: none
+static bool has_name[2]; // is the file at its path, by then?
+
+int fsync(int fd)
+{
+    struct stat status;
+    assert_int_equal(fstat(fd, &status), 0);
+    const int is_folder = S_ISDIR(status.st_mode);
+    num_flushed[is_folder]++;
+    has_name[is_folder] = access(path, F_OK) == 0;
+    errno = flush_error[is_folder];
+    return errno == 0 ? 0 : -1;
+}
+
+static void assert_commit_fails(const Safetensors *file, const char *to, const char *reason)
+{
+    strcpy(error, "untouched");
+    assert_false(safetensors_commit(file, to, error, sizeof error));
+    if (strstr(error, reason) == NULL || strstr(error, to) == NULL)
+        fail_msg("said \"%s\" instead of \"%s\"", error, reason);
+}
+
+static void test_commit_fails(void **state)
+{
+    (void)state;
+    char to[PATH_MAX];
+    Safetensors *file = make_small();
+    commit(file);
+    snprintf(to, sizeof to, "%s/missing/b", folder);
+    assert_commit_fails(file, to, "No such file");
+    snprintf(to, sizeof to, "%s/b", path);
+    assert_commit_fails(file, to, "Not a directory");
+    snprintf(to, sizeof to, "%s/%0300d", folder, 0);
+    assert_commit_fails(file, to, "too long");
+    snprintf(to, sizeof to, "%s/d", folder);
+    assert_int_equal(mkdir(to, 0777), 0);
+    assert_commit_fails(file, to, "directory");
+    rmdir(to);
+    assert_int_equal(count_files(), 1);
+    safetensors_free(file);
+    unlink(path);
+}
+
+/* The file is flushed before it has its name, and the folder with the name thereafter: only then is
+ * there one of the two files whenever the machine stops. */
+static void test_flushed(void **state)
+{
+    (void)state;
+    Safetensors *file = make_small();
+    memset(num_flushed, 0, sizeof num_flushed);
+    commit(file);
+    assert_true(num_flushed[0] == 1 && !has_name[0]);
+    assert_true(num_flushed[1] == 1 && has_name[1]);
+    unlink(path);
+    flush_error[0] = EIO;
+    assert_commit_fails(file, path, "Input/output error");
+    assert_int_equal(count_files(), 0);
+    flush_error[0] = 0;
+    flush_error[1] = EINVAL; // some file systems flush no folders
+    commit(file);
+    flush_error[1] = EIO;
+    assert_commit_fails(file, path, "Input/output error");
+    flush_error[1] = 0;
+    safetensors_free(file);
+    unlink(path);
+}
+
+/* More bytes than the limits below allow to write; value is 1 or 2. */
+static Safetensors *make_large(int value)
+{
+    static float weight[3][1 << 16];
+    Safetensors *file = safetensors_create();
+    weight[value][0] = (float)value;
+    safetensors_add(file, "w", FLOAT32, 1, (size_t[]){ 1 << 16 }, weight[value]);
+    return file;
+}
+
+static void limit_file_size(rlim_t bytes)
+{
+    struct rlimit limit;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    limit.rlim_cur = bytes < limit.rlim_max ? bytes : limit.rlim_max;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
+
+static float first_weight(void)
+{
+    DType type;
+    int ndim;
+    const size_t *shape;
+    float value = 0;
+    Safetensors *file = open_file(path);
+    memcpy(&value, safetensors_find(file, "w", &type, &ndim, &shape), sizeof value);
+    safetensors_free(file);
+    return value;
+}
+
+/* A disk that fills up in the middle: the old file stays, and nothing else. */
+static void test_disk_full(void **state)
+{
+    (void)state;
+    Safetensors *old = make_large(1), *new = make_large(2);
+    commit(old);
+    signal(SIGXFSZ, SIG_IGN);
+    limit_file_size(100000);
+    const bool ok = safetensors_commit(new, path, error, sizeof error);
+    limit_file_size(RLIM_INFINITY);
+    signal(SIGXFSZ, SIG_DFL);
+    assert_false(ok);
+    assert_non_null(strstr(error, "File too large"));
+    assert_int_equal(count_files(), 1);
+    assert_true(first_weight() == 1);
+
+    commit(new);
+    assert_true(first_weight() == 2);
+    safetensors_free(old);
+    safetensors_free(new);
+    unlink(path);
+}
+
+/* A process that dies in the middle of writing: the limit's signal kills it after 100,000 bytes. */
+static void test_killed(void **state)
+{
+    (void)state;
+    Safetensors *old = make_large(1), *new = make_large(2);
+    commit(old);
+    const pid_t pid = fork();
+    if (pid == 0) {
+        setrlimit(RLIMIT_CORE, &(struct rlimit){ 0, 0 });
+        limit_file_size(100000);
+        safetensors_commit(new, path, error, sizeof error);
+        _exit(0);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGXFSZ);
+
+    char aside[PATH_MAX];
+    snprintf(aside, sizeof aside, "%s.%d.tmp", path, (int)pid);
+    assert_int_equal(access(aside, F_OK), 0);
+    assert_true(first_weight() == 1);
+
+    // What is left disturbs nobody, not even a process that happens to get the same id.
+    char own[PATH_MAX];
+    snprintf(own, sizeof own, "%s.%d.tmp", path, (int)getpid());
+    assert_int_equal(rename(aside, own), 0);
+    commit(new);
+    assert_true(first_weight() == 2);
+    assert_int_equal(count_files(), 1);
+    safetensors_free(old);
+    safetensors_free(new);
+    unlink(path);
+}
+
+/* What no dead writer has left stays, and nobody waits for the other end of a pipe. */
+static void test_sweep(void **state)
+{
+    (void)state;
+    static const char *const names[] = { "a.safetensors.1.tmp", "b.safetensors.x.tmp", "c.1.tmp",
+                                         "d.safetensors.1.tmp" };
+    char name[4][PATH_MAX];
+    for (int i = 0; i < 4; i++) {
+        snprintf(name[i], sizeof name[i], "%s/%s", folder, names[i]);
+        assert_int_equal(mknod(name[i], i < 3 ? S_IFREG | 0600 : S_IFIFO | 0600, 0), 0);
+    }
+    alarm(120);
+    safetensors_sweep(folder);
+    alarm(0);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(unlink(name[i]), i == 0 ? -1 : 0);
+}
+
+/* Whoever sweeps all the time takes no file from a writer that lives, not even one just created. */
+static void test_sweep_beside(void **state)
+{
+    (void)state;
+    const pid_t pid = fork();
+    if (pid == 0)
+        for (;;)
+            safetensors_sweep(folder);
+    Safetensors *file = make_small();
+    int failed = 0;
+    for (const double end = seconds_now() + SWEEP_SECONDS; seconds_now() < end;)
+        failed += !safetensors_commit(file, path, error, sizeof error);
+    kill(pid, SIGKILL);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    if (failed > 0)
+        fail_msg("%d commits failed: %s", failed, error);
+    safetensors_free(file);
+    unlink(path);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_commit_fails), cmocka_unit_test(test_flushed),
+        cmocka_unit_test(test_disk_full),    cmocka_unit_test(test_killed),
+        cmocka_unit_test(test_sweep),        cmocka_unit_test(test_sweep_beside),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}

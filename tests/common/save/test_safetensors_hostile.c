@@ -1,0 +1,219 @@
+/*
+ * Safetensors files that lie. Each must be refused with one line that names the reason; run under
+ * AddressSanitizer this is also the proof that none makes the reader leave its memory.
+ */
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include "tests/common/save/safetensors_files.h"
+
+static void assert_refused(const char *reason)
+{
+    strcpy(error, "untouched");
+    Safetensors *file = safetensors_open(path, error, sizeof error);
+    if (file != NULL)
+        fail_msg("accepted, though it should say: %s", reason);
+    if (strstr(error, reason) == NULL || strstr(error, path) == NULL)
+        fail_msg("said \"%s\" instead of \"%s\"", error, reason);
+    assert_null(strchr(error, '\n'));
+}
+
+/* Each comes with 8 bytes of data; ' stands for ". */
+static const struct {
+    const char *header, *reason;
+} hostile[] = {
+    { "", "does not begin with {" },
+    { " {}", "does not begin with {" },
+    { "[]", "does not begin with {" },
+    { "{", "header is not valid" },
+    { "{'a':1}{", "header is not valid" },
+    { "{'a':'\xff'}", "header is not valid" },
+    { "{'a':'\\u0000'}", "header is not valid" },
+    { "{}", "has 8 bytes of data, its tensors take 0" },
+    { "{'a':null}", "tensor \"a\"" },
+    { "{'a':{'dtype':'F32','shape':[2]}}", "data_offsets" },
+    { "{'a':{'dtype':'F32','shape':[2],'data_offsets':[0]}}", "tensor \"a\"" },
+    { "{'a':{'dtype':'F32','shape':[2],'data_offsets':[0,8,8]}}", "tensor \"a\"" },
+    { "{'a':{'dtype':'F32','shape':2,'data_offsets':[0,8]}}", "shape is not an array" },
+    { "{'a':{'dtype':32,'shape':[2],'data_offsets':[0,8]}}", "tensor \"a\"" },
+    { "{'a':{'dtype':'F32','shape':[2.0],'data_offsets':[0,8]}}", "is not a count" },
+    { "{'a':{'dtype':'F32','shape':[-2],'data_offsets':[0,8]}}", "is not a count" },
+    { "{'a':{'dtype':'F32','shape':[2],'data_offsets':[0,8.0]}}", "tensor \"a\"" },
+    { "{'a':{'dtype':'F16','shape':[4],'data_offsets':[0,8]}}", "type F16" },
+    { "{'new\\nline':{'dtype':'F\\n','shape':[4],'data_offsets':[0,8]}}",
+      "\"new?line\" has type F?;" },
+    { "{'a':{'dtype':'F32','shape':[3],'data_offsets':[0,8]}}", "shape takes 12 bytes" },
+    { "{'a':{'dtype':'F32','shape':[2],'data_offsets':[0,4]},"
+      "'b':{'dtype':'U8','shape':[4],'data_offsets':[4,8]}}",
+      "takes 8 bytes, its offsets are 0, 4" },
+    { "{'a':{'dtype':'F32','shape':[2],'data_offsets':[8,0]}}", "offsets are 8, 0" },
+    { "{'a':{'dtype':'F32','shape':[2],'data_offsets':[-8,0]}}", "offsets are -8, 0" },
+    { "{'a':{'dtype':'F32','shape':[2],'data_offsets':[8,16]}}", "begins at byte 8" },
+    { "{'a':{'dtype':'F32','shape':[17179869184],'data_offsets':[0,68719476736]}}",
+      "take 68719476736" },
+    { "{'a':{'dtype':'F32','shape':[4294967296,4294967296],'data_offsets':[0,0]}}",
+      "shape is too large" },
+    { "{'a':{'dtype':'U8','shape':[9223372036854775807,3,0],'data_offsets':[0,0]}}",
+      "shape is too large" },
+    { "{'a':{'dtype':'U8','shape':[9223372036854775808],'data_offsets':[0,8]}}",
+      "header is not valid" },
+    { "{'a':{'dtype':'U8','shape':[9223372036854775807],'data_offsets':[0,9223372036854775807]}}",
+      "take 9223372036854775807" },
+    // Backwards: in 64 bits the two would take 8 bytes together.
+    { "{'a':{'dtype':'U8','shape':[16],'data_offsets':[0,16]},"
+      "'b':{'dtype':'F64','shape':[2305843009213693951],'data_offsets':[16,8]}}",
+      "its offsets are 16, 8" },
+    { "{'a':{'dtype':'F32','shape':[1],'data_offsets':[0,4]}}",
+      "8 bytes of data, its tensors take 4" },
+    { "{'a':{'dtype':'F32','shape':[1],'data_offsets':[4,8]}}", "begins at byte 4" },
+    { "{'a':{'dtype':'U8','shape':[5],'data_offsets':[0,5]},"
+      "'b':{'dtype':'U8','shape':[4],'data_offsets':[4,8]}}",
+      "begins at byte 4, but what precedes ends at 5" },
+    { "{'a':{'dtype':'U8','shape':[3],'data_offsets':[0,3]},"
+      "'b':{'dtype':'U8','shape':[4],'data_offsets':[4,8]}}",
+      "begins at byte 4, but what precedes ends at 3" },
+    { "{'a':{'dtype':'F64','shape':[],'data_offsets':[0,8]},"
+      "'b':{'dtype':'F64','shape':[],'data_offsets':[0,8]}}",
+      "begins at byte 0, but what precedes ends at 8" },
+    { "{'a':{'dtype':'U8','shape':[4],'data_offsets':[0,4]},"
+      "'a':{'dtype':'U8','shape':[4],'data_offsets':[4,8]}}",
+      "duplicate" },
+    { "{'__metadata__':{'a':'1','a':'2'}}", "duplicate" },
+    { "{'__metadata__':{'a':1}}", "is not a string" },
+    { "{'__metadata__':[]}", "is not an object" },
+};
+
+static void test_headers(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof hostile / sizeof *hostile; i++) {
+        put_header(hostile[i].header, 8);
+        assert_refused(hostile[i].reason);
+    }
+
+    char deep[200000];
+    memset(deep, '[', sizeof deep);
+    memcpy(deep, "{'a':", 5);
+    deep[sizeof deep - 1] = '\0';
+    put_header(deep, 8);
+    assert_refused("maximum parsing depth");
+    unlink(path);
+}
+
+static void test_lengths(void **state)
+{
+    (void)state;
+    const uint64_t lengths[] = { 9, 1 << 20, 1ull << 32, 1ull << 63, UINT64_MAX - 7, UINT64_MAX };
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        uint8_t bytes[16] = { [8] = '{', [9] = '}' };
+        memcpy(bytes, &lengths[i], 8);
+        put_file(bytes, sizeof bytes);
+        assert_refused("claims a header of");
+    }
+
+    // More than the format allows, though the file is long enough.
+    const uint64_t length = 100000001;
+    put_file(&length, sizeof length);
+    assert_int_equal(truncate(path, 1 << 28), 0);
+    assert_refused("claims a header of 100000001 bytes");
+    unlink(path);
+}
+
+/* Stands in for the C library's, and for a machine that has so much memory; NULL: this one. */
+static const char *memory_left;
+
+FILE *fopen(const char *name, const char *mode)
+{
+    FILE *(*real)(const char *, const char *) = NULL;
+    *(void **)&real = dlsym(RTLD_NEXT, "fopen");
+    if (memory_left == NULL || strcmp(name, "/proc/meminfo") != 0)
+        return real(name, mode);
+    return fmemopen((char *)memory_left, strlen(memory_left), "r");
+}
+
+/* More than the memory, though it takes hardly any disk: the kernel would kill who reads it. But
+ * where little is left, a small file is read all the same. */
+static void test_little_memory(void **state)
+{
+    (void)state;
+    static const char large[] =
+        "{'a':{'dtype':'U8','shape':[120000000],'data_offsets':[0,120000000]}}";
+    put_header(large, 0);
+    assert_int_equal(truncate(path, (off_t)(8 + strlen(large)) + 120000000), 0);
+    memory_left = "MemTotal: 1600000 kB\nMemAvailable: 200000 kB\nSwapFree: 10000 kB\n";
+    Safetensors *file = safetensors_peek(path, error, sizeof error);
+    assert_non_null(file); // whose header is in order
+    safetensors_free(file);
+    assert_refused("bytes, and this machine has 112640000 to give"); // a sixteenth is kept back
+    put_header("{'a':{'dtype':'U8','shape':[4],'data_offsets':[0,4]}}", 4);
+    memory_left = "MemTotal: 1600000 kB\nMemAvailable: 1 kB\nSwapFree: 0 kB\n";
+    safetensors_free(open_file(path));
+    memory_left = NULL;
+    unlink(path);
+}
+
+static void test_no_file(void **state)
+{
+    (void)state;
+    assert_refused("No such file");
+    assert_int_equal(mkdir(path, 0777), 0);
+    assert_refused("no regular file");
+    rmdir(path);
+    assert_int_equal(mkfifo(path, 0666), 0);
+    alarm(120); // opening a pipe without a writer must not wait
+    assert_refused("no regular file");
+    alarm(0);
+    unlink(path);
+    assert_null(safetensors_open("/dev/zero", error, sizeof error));
+}
+
+static void change_byte(size_t at, uint8_t byte)
+{
+    const int fd = open(path, O_WRONLY);
+    assert_int_equal(pwrite(fd, &byte, 1, (off_t)at), 1);
+    close(fd);
+}
+
+/* Cut anywhere: refused. Any bit flipped: refused, or read in full with another checksum, unless
+ * the bit is in what the checksum does not cover (a dtype, a shape, metadata). */
+static void test_damage(void **state)
+{
+    (void)state;
+    uint8_t bytes[512];
+    Safetensors *file = make_small();
+    commit(file);
+    const uint32_t checksum = safetensors_checksum(file);
+    safetensors_free(file);
+    const size_t size = get_file(path, bytes, sizeof bytes);
+    const size_t data = size - 20;
+
+    for (size_t bit = 0; bit < 8 * size; bit++) {
+        const uint8_t flipped = (uint8_t)(bytes[bit / 8] ^ 1 << bit % 8);
+        change_byte(bit / 8, flipped);
+        file = safetensors_open(path, error, sizeof error);
+        if (bit / 8 < 8 || bit / 8 >= data)
+            assert_int_equal(file != NULL, bit / 8 >= data);
+        if (file != NULL) {
+            const bool same = safetensors_checksum(file) == checksum;
+            assert_true(!same || bit / 8 < data);
+            safetensors_free(file);
+        }
+        change_byte(bit / 8, bytes[bit / 8]);
+    }
+    for (size_t left = size; left-- > 0;) {
+        assert_int_equal(truncate(path, (off_t)left), 0);
+        assert_refused(path);
+    }
+    unlink(path);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_headers),       cmocka_unit_test(test_lengths),
+        cmocka_unit_test(test_little_memory), cmocka_unit_test(test_no_file),
+        cmocka_unit_test(test_damage),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}

@@ -1,0 +1,336 @@
+/* --amp on a CPU: products of bf16 against the reference, whose operands are rounded by arithmetic
+ * on their bits; odd sizes; the same bits with 1, 2 and 3 threads; and a training on the digits. */
+#include <math.h>
+
+#include "common/base/memory.h"
+#include "common/nn/cpu_bf16.h"
+#include "common/nn/optim.h"
+#include "tests/common/nn/reference.h"
+#include "tests/helpers/child.h"
+
+enum { MAX_THREADS = 3, FEW_OUTPUTS = 32 };
+
+static Rng rng;
+static Device devices[MAX_THREADS]; // devices[i] has i + 1 threads
+
+enum { MAX_KEPT = 512 };
+static void *kept[MAX_KEPT];
+static int num_kept;
+
+static void *keep(size_t numel, size_t size)
+{
+    assert_true(num_kept < MAX_KEPT);
+    return kept[num_kept++] = mem_calloc(numel, size);
+}
+
+static int forget(void **state)
+{
+    (void)state;
+    while (num_kept > 0)
+        free(kept[--num_kept]);
+    return 0;
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    rng_seed(&rng, 1);
+    for (int i = 0; cpu_bf16_available() && i < MAX_THREADS; i++) {
+        const Args args = { .device = "cpu", .threads = i + 1, .amp = "bf16" };
+        device_init(&devices[i], &args, 0);
+    }
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    for (int i = 0; cpu_bf16_available() && i < MAX_THREADS; i++)
+        device_free(&devices[i]);
+    return 0;
+}
+
+static float *random_floats(size_t numel)
+{
+    float *values = keep(numel, sizeof *values);
+    for (size_t i = 0; i < numel; i++)
+        values[i] = rng_uniform_between(&rng, -1, 1);
+    return values;
+}
+
+/* To the nearest number whose lower 16 bits are zero, of two as near to the one with an even last
+ * bit. */
+static float rounded(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    bits = (bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000;
+    memcpy(&value, &bits, sizeof bits);
+    return value;
+}
+
+static double *as_double(const float *values, size_t numel, bool rounds)
+{
+    double *copy = keep(numel, sizeof *copy);
+    for (size_t i = 0; i < numel; i++)
+        copy[i] = rounds ? rounded(values[i]) : values[i];
+    return copy;
+}
+
+/* Products of bf16 are exact in float32, so only the sums differ, as they do in float32. */
+static void assert_floats_close(const float *actual, const double *expected, size_t numel)
+{
+    double largest = 0, error = 0;
+    for (size_t i = 0; i < numel; i++) {
+        assert_false(isnan(actual[i]));
+        largest = fmax(largest, fabs(expected[i]));
+        error = fmax(error, fabs(actual[i] - expected[i]));
+    }
+    if (error > 1e-5 * largest)
+        fail_msg("error %g of values up to %g", error, largest);
+}
+
+static void test_rounding(void **state)
+{
+    (void)state;
+    if (!cpu_bf16_available())
+        skip();
+    const float special[] = { 0,           -0.0f,         1,
+                              1.00390625f, 1.01171875f,   -1.00390625f,
+                              3.3895e38f,  1 / 0.0f,      1.2e-38f,
+                              65504,       0x1.00fffep0f, 0x1.ffp0f };
+    for (int count = 1; count <= 40; count++) {
+        float *above = random_floats(count), *below = random_floats(count);
+        memcpy(above, special, sizeof(float) * (count < 12 ? count : 12));
+        Bf16Pair *line = keep((size_t)count + 2, sizeof *line);
+        Bf16Pair *both = keep((size_t)count + 1, sizeof *both);
+        cpu_bf16_round(count, above, line);
+        cpu_bf16_interleave(count, above, below, both);
+        for (int i = 0; i < count; i++) {
+            uint32_t a, b;
+            memcpy(&a, &(float){ rounded(above[i]) }, sizeof a);
+            memcpy(&b, &(float){ rounded(below[i]) }, sizeof b);
+            assert_int_equal(line[i / 2] >> (i % 2 * 16) & 0xffff, a >> 16);
+            assert_int_equal(both[i], a >> 16 | (b & 0xffff0000));
+        }
+        assert_int_equal(line[(count + 1) / 2], 0); // and nothing behind
+        assert_int_equal(both[count], 0);
+        if (count % 2 == 1)
+            assert_int_equal(line[count / 2] >> 16, 0);
+    }
+}
+
+static const struct {
+    int n, in, out;
+} linear_cases[] = { { 3, 2, 77 },  { 5, 9216, 128 }, { 64, 130, 40 },
+                     { 1, 1, 33 },  { 7, 1037, 57 },  { 131, 130, 137 },
+                     { 3, 20, 10 }, { 4, 50, 31 },    { 4, 50, 32 } };
+
+static void check_linear(int n, int in, int out)
+{
+    const bool rounds = out >= FEW_OUTPUTS;
+    const float *x = random_floats(n * in), *weight = random_floats(out * in);
+    const float *bias = random_floats(out), *dy = random_floats(n * out);
+    const float *old_dweight = random_floats(out * in), *old_dbias = random_floats(out);
+    double *y = keep(n * out, sizeof *y), *dx = keep(n * in, sizeof *dx);
+    double *dweight = as_double(old_dweight, out * in, false);
+    double *unused = keep(out * in, sizeof *unused), *dbias = as_double(old_dbias, out, false);
+    const double *x_in = as_double(x, n * in, rounds), *dy_in = as_double(dy, n * out, rounds);
+    const double *weight_in = as_double(weight, out * in, rounds);
+    reference_linear(n, in, out, x_in, weight_in, as_double(bias, out, false), y);
+    reference_linear_grad(n, in, out, x_in, weight_in, dy_in, dweight, keep(out, sizeof *dbias),
+                          dx);
+    reference_linear_grad(n, in, out, x_in, weight_in, as_double(dy, n * out, false), unused, dbias,
+                          keep(n * in, sizeof *dx)); // a bias is not multiplied with anything
+
+    const size_t numel[4] = { n * out, out * in, out, n * in };
+    float *first[4] = { NULL };
+    for (int i = 0; i < MAX_THREADS; i++) {
+        Device *device = &devices[i];
+        float *ours[4];
+        for (int j = 0; j < 4; j++)
+            ours[j] = keep(numel[j], sizeof(float));
+        memcpy(ours[1], old_dweight, numel[1] * sizeof(float));
+        memcpy(ours[2], old_dbias, numel[2] * sizeof(float));
+        device->ops->linear_reserve(device, n, in, out);
+        device->ops->linear(device, n, in, out, false, x, weight, bias, ours[0]);
+        device->ops->linear_grad_params(device, n, in, out, x, dy, ours[1], ours[2]);
+        device->ops->linear_grad_input(device, n, in, out, dy, weight, ours[3]);
+        const double *expected[4] = { y, dweight, dbias, dx };
+        for (int j = 0; j < 4; j++) {
+            assert_floats_close(ours[j], expected[j], numel[j]);
+            first[j] = i == 0 ? ours[j] : first[j];
+            assert_memory_equal(ours[j], first[j], numel[j] * sizeof(float));
+        }
+    }
+}
+
+static void test_linear(void **state)
+{
+    (void)state;
+    if (!cpu_bf16_available())
+        skip();
+    for (size_t t = 0; t < LENGTH(linear_cases); t++)
+        check_linear(linear_cases[t].n, linear_cases[t].in, linear_cases[t].out);
+
+    // Relu, which lets through what is no number.
+    enum { OUT = 33 };
+    const float *weight = random_floats(OUT), *bias = random_floats(OUT);
+    float y[OUT], with_relu[OUT];
+    for (int i = 0; i < 2; i++) {
+        const float x = i == 0 ? 1 : NAN;
+        devices[0].ops->linear(&devices[0], 1, 1, OUT, false, &x, weight, bias, y);
+        devices[0].ops->linear(&devices[0], 1, 1, OUT, true, &x, weight, bias, with_relu);
+        for (int j = 0; j < OUT; j++)
+            assert_true(isnan(x) ? isnan(with_relu[j]) : with_relu[j] == fmaxf(y[j], 0));
+    }
+}
+
+/* [outer][rows][columns] to [outer][columns][rows]: between channels first and channels last. */
+static void transpose(int outer, int rows, int columns, const double *from, double *to)
+{
+    for (int o = 0; o < outer; o++)
+        for (int row = 0; row < rows; row++)
+            for (int column = 0; column < columns; column++)
+                to[(o * columns + column) * rows + row] = from[(o * rows + row) * columns + column];
+}
+
+static void check_conv(ConvShape s, int n)
+{
+    const bool rounds = s.in_channels % 2 == 0;
+    const int size = conv_out_size(s), units = (size / 2) * (size / 2),
+              window = s.kernel * s.kernel;
+    const size_t x_numel = (size_t)n * s.in_size * s.in_size * s.in_channels;
+    const size_t y_numel = (size_t)n * units * s.out_channels;
+    const size_t weight_numel = (size_t)s.out_channels * conv_filter_numel(s);
+    const float *x = random_floats(x_numel), *weight = random_floats(weight_numel);
+    const float *bias = random_floats(s.out_channels);
+
+    double *images = keep(x_numel, sizeof *images), *filters = keep(weight_numel, sizeof *filters);
+    transpose(n, s.in_size * s.in_size, s.in_channels, as_double(x, x_numel, rounds), images);
+    transpose(s.out_channels, window, s.in_channels, as_double(weight, weight_numel, rounds),
+              filters);
+    double *full = keep((size_t)n * s.out_channels * size * size, sizeof *full);
+    double *pooled = keep(y_numel, sizeof *pooled), *expected = keep(y_numel, sizeof *expected);
+    reference_conv(s, n, images, filters, as_double(bias, s.out_channels, false), full);
+    reference_pool(n * s.out_channels, size, full, pooled, keep(y_numel, 1));
+    transpose(n, s.out_channels, units, pooled, expected);
+    for (size_t i = 0; i < y_numel; i++)
+        expected[i] = fmax(expected[i], 0);
+
+    float *first = NULL;
+    for (int i = 0; i < MAX_THREADS; i++) {
+        float *y = keep(y_numel, sizeof *y);
+        devices[i].ops->conv_reserve(&devices[i], s);
+        devices[i].ops->conv_relu_pool(&devices[i], s, n, x, weight, bias, y, keep(y_numel, 1));
+        assert_floats_close(y, expected, y_numel);
+        first = i == 0 ? y : first;
+        assert_memory_equal(y, first, y_numel * sizeof *y);
+    }
+}
+
+static void test_conv(void **state)
+{
+    (void)state;
+    if (!cpu_bf16_available())
+        skip();
+    check_conv((ConvShape){ 32, 26, 64, 3 }, 2);
+    check_conv((ConvShape){ 2, 7, 5, 2 }, 3);
+    check_conv((ConvShape){ 4, 9, 83, 3 }, 7);
+    check_conv((ConvShape){ 6, 4, 16, 3 }, 1);
+    check_conv((ConvShape){ 3, 7, 5, 2 }, 2); // float32: no pairs of channels
+}
+
+enum { STEPS = 45, LAST = 9, BATCH = 32 };
+
+/* The mean loss over the last steps of a training. */
+static double train(const char *amp)
+{
+    Args args;
+    args_defaults(&args, "cnn");
+    args.device = "cpu";
+    args.threads = 1;
+    args.optimizer = "adam";
+    args.lr = 1e-3;
+    args.amp = amp;
+    Device device;
+    device_init(&device, &args, 0);
+    Rng weights;
+    rng_seed(&weights, 0);
+    Dataset dataset;
+    dataset_init(&dataset, &args, TRAIN, &weights);
+    Sampler sampler;
+    distributed_sampler_init(&sampler, dataset.size, 0, 1, true, true, 0);
+    DataLoader loader;
+    dataloader_init(&loader, &dataset, &sampler, BATCH);
+    Model model;
+    model_init(&model, &args, BATCH, &weights, &device);
+    Optimizer optim;
+    optim_init(&optim, &args, &model);
+    double loss = 0;
+    while (model.step < STEPS) {
+        const Batch *batch = dataloader_next(&loader);
+        if (batch == NULL)
+            continue; // the next epoch begins
+        model_zero_grad(&model);
+        model_forward(&model, batch);
+        model_backward(&model);
+        optim_step(&optim);
+        if (model.step > STEPS - LAST)
+            loss += model_loss(&model) / LAST;
+    }
+    optim_free(&optim);
+    model_free(&model);
+    dataloader_free(&loader);
+    sampler_free(&sampler);
+    dataset_free(&dataset);
+    device_free(&device);
+    return loss;
+}
+
+static void test_training(void **state)
+{
+    (void)state;
+    if (!cpu_bf16_available())
+        skip();
+    const double exact = train("off"), loss = train("bf16");
+    assert_true(exact < 1); // it has learnt, from ln 10 = 2.3
+    if (fabs(loss - exact) > 0.05 * exact)
+        fail_msg("a loss of %g with bf16, %g without", loss, exact);
+    assert_true(loss != exact);
+}
+
+static void open_device(const void *args)
+{
+    Device device;
+    device_init(&device, args, 0);
+    device_free(&device);
+}
+
+static void assert_refused(Args args, const char *text)
+{
+    args.device = "cpu";
+    assert_dies_saying(open_device, &args, 2, text);
+}
+
+static void test_refused_on_cpu(void **state)
+{
+    (void)state;
+    assert_refused((Args){ .amp = "fp16" }, "--amp fp16 needs a GPU: use --amp bf16");
+    assert_refused((Args){ .tf32 = true }, "--tf32 on");
+    assert_refused((Args){ .cuda_graph = true }, "--cuda-graph on");
+    if (!cpu_bf16_available())
+        assert_refused((Args){ .amp = "bf16" }, "without bf16 (AVX512_BF16); leave it out");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(test_rounding, forget),
+        cmocka_unit_test_teardown(test_linear, forget),
+        cmocka_unit_test_teardown(test_conv, forget),
+        cmocka_unit_test(test_training),
+        cmocka_unit_test(test_refused_on_cpu),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

@@ -1,0 +1,346 @@
+/*
+ * Snapshots are written beside the training: from a copy, one at a time, without harm where that
+ * fails or ends in the middle.
+ */
+#include <dirent.h>
+#include <fnmatch.h>
+#include <signal.h>
+#include <sys/file.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include "05_fault_tolerance/snapshot_folder.h"
+#include "05_fault_tolerance/snapshots.h"
+#include "common/base/log.h"
+#include "tests/common/save/checkpoint_run.h"
+#include "tests/helpers/ranks.h"
+
+enum { NUM_KILLS = 12, PATIENCE = 300 };
+
+static ProcessGroup alone = { .world_size = 1 }; // of which only the rank is looked at
+
+static int count_files(const char *pattern)
+{
+    int count = 0;
+    DIR *dir = opendir(folder);
+    for (const struct dirent *entry; (entry = readdir(dir)) != NULL;)
+        count += fnmatch(pattern, entry->d_name, FNM_PERIOD) == 0; // without the lock
+    closedir(dir);
+    return count;
+}
+
+static int clear_folder(void **state)
+{
+    (void)state;
+    char command[128];
+    snprintf(command, sizeof command, "find %s -mindepth 1 -delete", folder);
+    return system(command);
+}
+
+static void start(Run *run, Snapshots *snapshots, const char *model)
+{
+    run_init(run, model, "sgd", 0.9, 1);
+    run->args.save_every_steps = 1;
+    run->args.save_every = 1;
+    run->args.keep = 2;
+    snapshots_init(snapshots, &run->args, &run->checkpoint, &alone);
+}
+
+/* What a file brings back is the state when its snapshot was due, though the training went on at
+ * once. */
+static void test_a_copy(void **state)
+{
+    (void)state;
+    Run run, expected;
+    Snapshots snapshots;
+    char path[PATH_MAX];
+    start(&run, &snapshots, "cnn");
+    run_init(&expected, "cnn", "sgd", 0.9, 1);
+    const int saved = mute(STDOUT_FILENO);
+    for (int step = 1; step <= 5; step++) {
+        run_step(&run);
+        snapshots_step(&snapshots);
+        if (step == 4) {
+            memset(run.model.params, 0, run.model.numel * sizeof(float));
+            memset(run.optim.state[0], 0, run.model.numel * sizeof(float));
+        } else {
+            run_step(&expected);
+        }
+    }
+    snapshots_free(&snapshots);
+    unmute(STDOUT_FILENO, saved);
+    assert_int_equal(count_files("snapshot_*"), 2);
+
+    snprintf(path, sizeof path, "%s/snapshot_e0_s4.safetensors", folder);
+    Run found;
+    run_init(&found, "cnn", "sgd", 0.9, 2);
+    found.args.seed = 1;
+    found.args.resume = path;
+    run_free(&run);
+    run_init(&run, "cnn", "sgd", 0.9, 1);
+    for (int step = 1; step <= 4; step++)
+        run_step(&run);
+    checkpoint_load(&found.checkpoint);
+    assert_same(&run, &found);
+    run_free(&found);
+    run_free(&expected);
+    run_free(&run);
+}
+
+/* When: every so many steps and epochs, and on rank 0 only. */
+static void test_when(void **state)
+{
+    (void)state;
+    Run run;
+    Snapshots snapshots;
+    start(&run, &snapshots, "linear");
+    const int saved = mute(STDOUT_FILENO);
+    run.args.save_every_steps = 3;
+    run.args.save_every = 2;
+    run.args.keep = 100;
+    for (int step = 1; step <= 10; step++) {
+        run_step(&run);
+        snapshots_step(&snapshots);
+    }
+    for (int epoch = 0; epoch < 5; epoch++) {
+        run.sampler.epoch = epoch + 1;
+        snapshots_epoch(&snapshots, epoch);
+    }
+    snapshots_free(&snapshots);
+    assert_int_equal(count_files("snapshot_e0_s[369].safetensors"), 3);
+    assert_int_equal(count_files("epoch_[135].safetensors"), 3);
+    assert_int_equal(count_files("*"), 3 + 3);
+
+    clear_folder(NULL);
+    run.args.save_every_steps = run.args.save_every = 0;
+    snapshots_step(&snapshots);
+    snapshots_epoch(&snapshots, 0);
+    run.args.save_every_steps = run.args.save_every = 1;
+    ProcessGroup other = { .rank = 1, .world_size = 2 };
+    snapshots_init(&snapshots, &run.args, &run.checkpoint, &other);
+    snapshots_step(&snapshots);
+    snapshots_epoch(&snapshots, 0);
+    snapshots_stop(&snapshots);
+    snapshots_free(&snapshots);
+    unmute(STDOUT_FILENO, saved);
+    assert_int_equal(count_files("*"), 0);
+    run_free(&run);
+}
+
+static void limit_file_size(void)
+{
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &(struct rlimit){ 400, 400 }), 0);
+}
+
+static void go_on(const void *context)
+{
+    Run run;
+    Snapshots snapshots;
+    start(&run, &snapshots, "linear");
+    run_step(&run);
+    snapshots_step(&snapshots);
+    snapshots_free(&snapshots); // is written
+    if (context != NULL)
+        limit_file_size();
+    else if (chmod(folder, 0555) != 0 || setuid(65534) != 0) // root may write into it still
+        _exit(99);
+    for (int step = 2; step <= 3; step++) {
+        run_step(&run);
+        snapshots_step(&snapshots);
+    }
+    snapshots_free(&snapshots);
+    printf("went on\n");
+    fflush(stdout);
+    snapshots_stop(&snapshots);
+}
+
+/* A full disk and a folder that is read-only by now cost snapshots, one line each, and no training;
+ * but a run that is to go on later must not leave without one. */
+static void test_cannot_write(void **state)
+{
+    (void)state;
+    static const char *const reasons[] = { "Permission denied", "File too large" };
+    for (int i = getuid() == 0 ? 0 : 1; i < 2; i++) {
+        chmod(folder, 0777);
+        assert_int_equal(child_run(go_on, i == 0 ? NULL : ""), 1);
+        chmod(folder, 0700);
+        assert_non_null(strstr(out, "snapshot_e0_s1.safetensors\nwent on\n"));
+        const char *warning = err;
+        for (int step = 2; step <= 3; step++) {
+            warning = strstr(warning, "warning: cannot write ");
+            assert_non_null(warning);
+            assert_non_null(strstr(warning, reasons[i]));
+            warning++;
+        }
+        assert_non_null(strstr(warning, "fatal: cannot write "));
+        assert_int_equal(count_files("snapshot_e0_s1.safetensors"), 1);
+        assert_int_equal(count_files("*"), 1);
+        clear_folder(NULL);
+    }
+}
+
+static void lose_folder(const void *context)
+{
+    (void)context;
+    Run run;
+    Snapshots snapshots;
+    char path[PATH_MAX];
+    start(&run, &snapshots, "linear");
+    snprintf(path, sizeof path, "%s/taken", folder);
+    run.args.checkpoint_dir = path;
+    fclose(fopen(path, "w"));
+    run_step(&run);
+    snapshots_step(&snapshots);
+    snapshots_epoch(&snapshots, 0);
+    snapshots_free(&snapshots);
+    printf("went on\n");
+    fflush(stdout);
+    snapshots_stop(&snapshots);
+}
+
+/* So does a folder that cannot be made anew. */
+static void test_no_folder(void **state)
+{
+    (void)state;
+    assert_int_equal(child_run(lose_folder, NULL), 1);
+    assert_string_equal(out, "went on\n");
+    const char *warning = strstr(err, "warning: cannot create the folder ");
+    assert_non_null(warning); // of the snapshot, and of the epoch's checkpoint
+    assert_non_null(strstr(warning + 1, "warning: cannot create the folder "));
+    assert_non_null(strstr(err, "fatal: cannot create the folder "));
+}
+
+static void train_for_ever(const void *context)
+{
+    (void)context;
+    Run run;
+    Snapshots snapshots;
+    start(&run, &snapshots, "cnn");
+    for (;;) {
+        run_step(&run);
+        snapshots_step(&snapshots);
+    }
+}
+
+static void wait_for(const char *pattern, int count)
+{
+    for (const double end = seconds_now() + PATIENCE; count_files(pattern) < count; usleep(200))
+        assert_true(seconds_now() < end);
+}
+
+/* Killed at any moment, every second time while a file is being written: what is found is a state
+ * that the run once had, and nothing is left of what was not finished. */
+static void test_killed(void **state)
+{
+    (void)state;
+    int unfinished = 0;
+    for (int i = 0; i < NUM_KILLS; i++) {
+        const int nowhere = open("/dev/null", O_WRONLY);
+        const pid_t child = child_start(train_for_ever, NULL, nowhere, nowhere);
+        close(nowhere);
+        wait_for("snapshot_*.safetensors", 1 + i % 2);
+        if (i % 2 == 0)
+            wait_for("*.tmp", 1);
+        usleep(1500 * (unsigned)(i / 2));
+        kill(child, SIGKILL);
+        assert_int_equal(child_wait(child), 128 + SIGKILL);
+        unfinished += count_files("*.tmp");
+
+        Run expected, found;
+        Snapshots snapshots;
+        run_init(&expected, "cnn", "sgd", 0.9, 1);
+        start(&found, &snapshots, "cnn");
+        assert_int_equal(count_files("*.tmp"), 0);
+        const int saved = mute(STDERR_FILENO);
+        assert_true(snapshot_folder_resume(&found.checkpoint));
+        unmute(STDERR_FILENO, saved);
+        while (expected.model.step < found.model.step)
+            run_step(&expected);
+        assert_same(&expected, &found);
+        run_free(&expected);
+        run_free(&found);
+        clear_folder(NULL);
+    }
+    printf("# %d of %d times in the middle of a file\n", unfinished, NUM_KILLS);
+}
+
+static void touch(const char *name, char path[PATH_MAX])
+{
+    snprintf(path, PATH_MAX, "%s/%s", folder, name);
+    fclose(fopen(path, "w"));
+}
+
+/* Files of writers that live, on this machine or another, and of other programs stay. */
+static void test_sweep(void **state)
+{
+    (void)state;
+    char path[PATH_MAX];
+    touch("a.safetensors.12.tmp", path);
+    touch("b.tmp", path);
+    touch("c.safetensors.tmp", path);
+    touch("d.safetensors", path);
+    touch("e.safetensors.1.tmp", path);
+    const int fd = open(path, O_WRONLY);
+    assert_int_equal(flock(fd, LOCK_EX), 0);
+    snprintf(path, sizeof path, "%s/f.safetensors.3.tmp", folder);
+    assert_int_equal(mkdir(path, 0700), 0);
+    safetensors_sweep(folder);
+    assert_int_equal(count_files("*"), 5);
+    assert_int_equal(count_files("a*"), 0);
+    close(fd);
+    safetensors_sweep(folder);
+    assert_int_equal(count_files("e*"), 0);
+    safetensors_sweep("/nowhere");
+    rmdir(path);
+}
+
+static void resume_scale(Rank *rank)
+{
+    ProcessGroup pg;
+    rank_join(rank, &pg);
+    Run run;
+    Snapshots snapshots;
+    LossScale scale = { .scale = 65536 };
+    run_init(&run, "linear", "sgd", 0.9, 1);
+    run.device.loss_scale = &scale;
+    run.args.resume_auto = true;
+    snapshots_init(&snapshots, &run.args, &run.checkpoint, &pg);
+    snapshots_resume(&snapshots);
+    CHECK(run.model.step == 5 && scale.scale == 1024 && scale.good_steps == 7 && scale.skipped == 2,
+          "step %d with scale %g", (int)run.model.step, (double)scale.scale);
+    snapshots_free(&snapshots);
+    process_group_destroy(&pg);
+    run_free(&run);
+}
+
+/* Rank 0 alone reads; of another scale than its own a rank would take steps that others leave out.
+ */
+static void test_loss_scale(void **state)
+{
+    (void)state;
+    Run run;
+    Snapshots snapshots;
+    LossScale scale = { .scale = 1024, .good_steps = 7, .skipped = 2 };
+    start(&run, &snapshots, "linear");
+    run.device.loss_scale = &scale;
+    run.model.step = 5;
+    snapshots_step(&snapshots);
+    snapshots_free(&snapshots);
+    ranks_run_well(3, resume_scale, NULL);
+    run_free(&run);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(test_a_copy, clear_folder),
+        cmocka_unit_test_teardown(test_when, clear_folder),
+        cmocka_unit_test_teardown(test_cannot_write, clear_folder),
+        cmocka_unit_test_teardown(test_no_folder, clear_folder),
+        cmocka_unit_test_teardown(test_killed, clear_folder),
+        cmocka_unit_test_teardown(test_sweep, clear_folder),
+        cmocka_unit_test_teardown(test_loss_scale, clear_folder),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}

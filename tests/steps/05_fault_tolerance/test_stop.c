@@ -1,0 +1,195 @@
+/* A signal to one rank: all ranks leave between the same two steps, and never without each other.
+ */
+#include <signal.h>
+
+#include "05_fault_tolerance/stop.h"
+#include "common/base/exit_status.h"
+#include "common/base/log.h"
+#include "tests/common/save/checkpoint_run.h"
+#include "tests/helpers/ranks.h"
+
+enum { ALL = -1, NOBODY = -2, NUM_STEPS = 12 };
+
+/* When whom the signal reaches. */
+typedef struct {
+    int rank; // ALL: all
+    int signal;
+    int step; // after so many steps
+    int pause; // looks without a step then: the epoch ends, and there is an evaluation
+    int last; // steps in all
+    int leaves; // after so many steps; 0: does not
+} Plan;
+
+static void train(Rank *rank)
+{
+    const Plan *plan = rank->context;
+    Run run;
+    ProcessGroup pg;
+    Reducer reducer;
+    StopRequest stop;
+    run_init(&run, "linear", "sgd", 0.9, 1);
+    run.args.max_steps = (uint64_t)plan->last;
+    rank_join(rank, &pg);
+    reducer_init(&reducer, &rank->args, &pg, run.model.grads, run.model.parameter,
+                 run.model.num_parameters);
+    stop_listen();
+    stop_joined();
+    stop_init(&stop, &run.checkpoint, &reducer);
+
+    while (run.model.step < run.args.max_steps) {
+        if ((int)run.model.step == plan->step && (plan->rank == ALL || plan->rank == pg.rank))
+            raise(plan->signal);
+        bool leave = stop_agreed(&stop);
+        for (int i = 0; i < plan->pause && (int)run.model.step == plan->step; i++)
+            leave = leave || stop_agreed(&stop); // rank by rank: nothing has been exchanged
+        if (leave)
+            break;
+        for (int i = run.model.num_parameters - 1; i >= 0; i--)
+            reducer_mark_ready(&reducer, i);
+        reducer_finalize(&reducer);
+        optim_step(&run.optim);
+    }
+    const double steps = (double)run.model.step;
+    CHECK(stop_agreed(&stop) == (plan->leaves > 0 && plan->leaves < plan->last), "agreed?");
+    CHECK(all_reduce_scalar(&pg, steps, REDUCE_MIN) == steps &&
+              all_reduce_scalar(&pg, steps, REDUCE_MAX) == steps,
+          "ranks leave after different steps, this one after %g", steps);
+    CHECK(steps == (plan->leaves > 0 ? plan->leaves : plan->last), "left after %g steps", steps);
+    reducer_free(&reducer);
+    process_group_destroy(&pg);
+    run_free(&run);
+}
+
+static void test_all_leave_together(void **state)
+{
+    (void)state;
+    static const Plan plans[] = {
+        { NOBODY, 0, 0, 0, NUM_STEPS, 0 },
+        { 0, SIGTERM, 3, 0, NUM_STEPS, 4 }, // travels with the next step
+        { 2, SIGUSR1, 3, 0, NUM_STEPS, 4 },
+        { 1, SIGINT, 3, 0, NUM_STEPS, 4 },
+        { ALL, SIGTERM, 3, 0, NUM_STEPS, 4 },
+        { 1, SIGTERM, 0, 0, NUM_STEPS, 1 }, // before the first step
+        { 1, SIGTERM, 3, 3, NUM_STEPS, 4 },
+        { 1, SIGTERM, NUM_STEPS - 1, 0, NUM_STEPS, 0 }, // with the last step: just done
+    };
+    for (size_t i = 0; i < LENGTH(plans); i++)
+        for (int world_size = 1; world_size <= 5; world_size += 2)
+            if (plans[i].rank < world_size)
+                ranks_run_well(world_size, train, (void *)&plans[i]);
+}
+
+/* The gradients and what travels with them: each is the mean, and nothing else changes. */
+static void registered_scalar(Rank *rank)
+{
+    ProcessGroup pg;
+    Run run;
+    Reducer reducer;
+    run_init(&run, rank->context, "sgd", 0.9, 1);
+    rank_join(rank, &pg);
+    reducer_init(&reducer, &rank->args, &pg, run.model.grads, run.model.parameter,
+                 run.model.num_parameters);
+    float *last = reducer_register_scalar(&reducer);
+    CHECK(last == run.model.grads + run.model.numel, "it does not sit behind the gradients");
+    for (int pass = 0; pass < 3; pass++) {
+        for (size_t k = 0; k < run.model.numel; k++)
+            run.model.grads[k] = (float)(pg.rank + (int)(k % 7));
+        *last = (float)(10 * pg.rank + pass);
+        for (int i = run.model.num_parameters - 1; i >= 0; i--)
+            reducer_mark_ready(&reducer, i);
+        reducer_finalize(&reducer);
+        for (size_t k = 0; k < run.model.numel; k++)
+            CHECK(run.model.grads[k] == 1 + (float)(k % 7), "gradient %zu", k);
+        CHECK(*last == 10 + pass, "the scalar is %g", (double)*last);
+        model_zero_grad(&run.model);
+        CHECK(*last == 10 + pass, "it was taken for a gradient");
+    }
+    reducer_free(&reducer);
+    process_group_destroy(&pg);
+    run_free(&run);
+}
+
+static void test_registered_scalar(void **state)
+{
+    (void)state;
+    ranks_run_well(3, registered_scalar, "linear");
+    ranks_run_well(3, registered_scalar, "cnn");
+}
+
+static void interrupt(const void *seconds)
+{
+    stop_listen();
+    raise(SIGINT);
+    raise(SIGINT); // a wrapper's
+    usleep((useconds_t)(1e6 * *(const double *)seconds));
+    raise(SIGTERM); // launchers repeat themselves
+    raise(SIGINT);
+}
+
+/* Who presses Ctrl-C again does not want to wait. */
+static void test_second_interrupt(void **state)
+{
+    (void)state;
+    int status = -1;
+    for (int i = 0; i < 5 && status != 0; i++) // what is held up in between seems to press again
+        status = child_run(interrupt, &(double){ 0 });
+    assert_int_equal(status, 0);
+    assert_int_equal(child_run(interrupt, &(double){ 0.5 }), 128 + SIGINT);
+}
+
+/* Launchers repeat themselves, which must not make it later. */
+static void told_alone(const void *context)
+{
+    (void)context;
+    stop_listen();
+    for (int i = 0; i < 20; i++) {
+        raise(i % 2 == 0 ? SIGUSR1 : SIGTERM);
+        usleep(250000);
+    }
+}
+
+static void told_and_joins(const void *context)
+{
+    (void)context;
+    stop_listen();
+    raise(SIGUSR1);
+    stop_joined();
+    raise(SIGTERM);
+    CHECK(alarm(0) == 0, "something would still end it");
+}
+
+static void test_before_the_group(void **state)
+{
+    (void)state;
+    assert_dies_saying(told_alone, NULL, EXIT_STOPPED, "SIG", ": ends before the group has formed");
+    assert_int_equal(child_run(told_and_joins, NULL), 0);
+}
+
+static void ignored(const void *context)
+{
+    (void)context;
+    signal(SIGINT, SIG_IGN);
+    stop_listen();
+    struct sigaction action;
+    sigaction(SIGINT, NULL, &action);
+    CHECK(action.sa_handler == SIG_IGN, "no longer ignored");
+}
+
+static void test_ignored(void **state)
+{
+    (void)state;
+    assert_int_equal(child_run(ignored, NULL), 0);
+}
+
+int main(void)
+{
+    signal(SIGINT, SIG_DFL); // which a shell has its background jobs ignore
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_all_leave_together),
+        cmocka_unit_test(test_registered_scalar),
+        cmocka_unit_test(test_second_interrupt),
+        cmocka_unit_test(test_before_the_group),
+        cmocka_unit_test(test_ignored),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}

@@ -1,0 +1,39 @@
+# What the tests of the launcher share.
+
+load "${BASH_SOURCE%/*}/../helpers/free_port" # from wherever the test is
+
+setup() {
+    cd "${BATS_TEST_DIRNAME%/tests/*}"
+    OUT=$BATS_TEST_TMPDIR
+    export OUT TMPDIR=$OUT/tmp
+    mkdir "$TMPDIR"
+    unset OMP_NUM_THREADS LOCAL_RANK CUDA_VISIBLE_DEVICES
+}
+
+# Whatever a test does: no temporary folder stays, and no process that carries this test's mark.
+teardown() {
+    [ -z "$(ls -A "$TMPDIR")" ]
+    await nobody_left
+}
+
+nobody_left() {
+    [ -z "$(left_over)" ]
+}
+
+# Processes started by workers of this test: OUT is unique, and in their environment.
+left_over() {
+    grep -lsz "^RANK=" /proc/[0-9]*/environ | xargs -r grep -lsxz "OUT=$OUT" | grep -v "/$$/" || true
+}
+
+ddprun() {
+    timeout 200 "${DDPRUN:-03_torchrun_env/ddprun}" "$@"
+}
+
+# await COMMAND...: until it succeeds, for 100 s at most, which only a test that fails takes.
+await() {
+    local end=$((SECONDS + 100))
+    until "$@" > /dev/null 2>&1; do
+        [ "$SECONDS" -lt "$end" ] || { echo "in vain: $*" && return 1; }
+        sleep 0.05
+    done
+}

@@ -1,0 +1,85 @@
+#!/usr/bin/env bats
+# Nonsense for every option that a program's own --help lists: one line, status 2, before any work.
+# (tests/common/base/test_options.c feeds far more to the tables behind.)
+
+PROGRAMS="01_single_gpu/train 02_multi_gpu_spawn/train_a_spawn 02_multi_gpu_spawn/train_b_all_reduce
+    02_multi_gpu_spawn/train_c_sampler 02_multi_gpu_spawn/train 03_torchrun_env/train 04_slurm_multinode/train
+    05_fault_tolerance/train"
+
+setup() {
+    unset LOCAL_RANK RANK
+}
+
+# Runs the Python on standard input behind that of nonsense.py, which says what options() and
+# refused() do.
+check() { # PROGRAM
+    { cat "$BATS_TEST_DIRNAME/nonsense.py" && cat; } | python3 - "$1"
+}
+
+@test "train of every step: each option" {
+    for program in $PROGRAMS; do
+        check $program <<'END'
+names = options()
+assert len(names) >= 24, names
+for name, kind in names:
+    refused(f"--{name} needs a value", f"--{name}")
+    refused(f"--{name} needs a value", f"--{name}", "--seed", "1")
+    place = "configuration file" if name == "config" else f"--{name}"
+    refused(place, f"--{name}=")
+    refused(place, f"--{name.replace('-', '_')}", "")
+    if kind not in ("DIR", "FILE"):
+        for value in "abc", "-1", "1e999", "9" * 20 + "x", "%s%n\n\033[2J":
+            refused(place, f"--{name}", value)
+END
+    done
+}
+
+@test "train of every step: the two numbers, and what does not go together" {
+    for program in $PROGRAMS; do
+        check $program <<'END'
+for value in "abc", "-1", "", " 1", "nan":
+    refused("has no place here", value)
+    refused("has no place here", "3", value)
+for value in "1e9", "1.5", "2147483648", "9" * 20, "0x1":
+    refused("--epochs", value)
+    refused("--save-every", "3", value)
+refused("two numbers go without a name", "1", "2", "3")
+for option in "-lr", "-epochs=3", "-x":
+    refused(f'"{option}" has no place here: options begin with two dashes', option, "1")
+refused("--zzz is no option", "--zzz")
+refused("/dev is not a regular file", "--config", "/dev")
+refused("--dataset does not go with", "--model", "linear", "--dataset", "mnist")
+refused("--momentum does not go with", "--optimizer", "adamw", "--momentum", "0.9")
+refused("--global-batch-size does not go", "--batch-size", "1", "--global-batch-size", "2")
+refused("--init-from does not go with", "--resume", "x", "--init-from", "y")
+END
+    done
+}
+
+@test "ddprun: each flag" {
+    for ddprun in 03_torchrun_env/ddprun 05_fault_tolerance/ddprun; do
+        check $ddprun <<'END'
+numbers = 0
+for name, kind in options():
+    refused(f"--{name} needs a value", f"--{name}")
+    if kind in ("N", "R", "S", "PORT", "SPEC", "R,..."):
+        numbers += 1
+        for value in "", "abc", "-1", "nan", "inf", "1e999", "9" * 20, "1x", "0x10":
+            refused(f"--{name}", f"--{name}={value}", "true")
+            refused(f"--{name}", f"--{name.replace('-', '_')}", value, "true")
+assert numbers >= 9
+END
+    done
+}
+
+@test "shards: each option" {
+    check tools/shards <<'END'
+names = options()
+assert len(names) == 5, names
+for name, kind in names:
+    refused(f"--{name} needs a value", f"--{name}")
+    for value in "", "abc", "-1", "nan", "1e9", "1.5", "9" * 20, "1x", " 1", "0x10":
+        refused(f"--{name}", f"--{name}={value}")
+        refused(f"--{name}", f"--{name.replace('-', '_')}", value)
+END
+}
