@@ -43,8 +43,8 @@ OPENMP    ?= -fopenmp
 CFLAGS    ?= -O3 -g
 CHOSEN    := CFLAGS='$(CFLAGS)' LDFLAGS='$(LDFLAGS)'
 override CFLAGS  += -std=c11 -D_GNU_SOURCE -Wall -Wextra -MMD -MP $(OPENMP) -march=$(MARCH)
-# Before main, processor.c looks whether MARCH suits; a parallel region of one thread is a call (cpu_region.c).
-override LDFLAGS += $(OPENMP) -Wl,-u,processor_check -Wl,--wrap=GOMP_parallel
+# Before main, processor.c looks whether MARCH suits.
+override LDFLAGS += $(OPENMP) -Wl,-u,processor_check
 CPPFLAGS  += -I.
 LDLIBS    += -lyaml -ljansson -lz -lm -lpthread
 
@@ -57,6 +57,8 @@ NCCL ?= $(if $(wildcard $(CUDA_HOME)/include/nccl.h /usr/include/nccl.h),$(CUDA)
 PNG  ?= $(call header,png.h)
 HTTP ?= $(call header,microhttpd.h)
 EXTRAS ?= 1
+comma := ,
+override LDFLAGS += $(if $(filter 1,$(EXTRAS)),-Wl$(comma)--wrap=GOMP_parallel) # why: extras/fast_cpu/cpu_region.c
 PNG  := $(PNG)
 HTTP := $(HTTP)
 
@@ -153,7 +155,7 @@ $(BUILD)/%.o: %.cu $(BUILD)/parts
 
 # What the CPU's kernels live on: a * b + c in one instruction (ISO C says two), loops that may compute
 # both sides of a ?:, sqrt without errno, and the widest vectors there are.
-$(BUILD)/common/nn/cpu_%.o: private override CFLAGS += -ffp-contract=fast -fno-trapping-math -fno-math-errno \
+$(BUILD)/common/nn/plain.o $(BUILD)/common/nn/plain_%.o $(BUILD)/extras/fast_cpu/%.o: private override CFLAGS += -ffp-contract=fast -fno-trapping-math -fno-math-errno \
     $(if $(filter x86_64%,$(shell $(CC) -dumpmachine)),-mprefer-vector-width=512)
 
 $(BUILD)/common/data/digits.o: data/digits.csv.gz # embedded by .incbin
@@ -174,7 +176,6 @@ lab-%: $$(if $$(wildcard tools/lab/$$*.txt),all) # else there is no such lab
 check-lab: all
 	@tools/lab.sh check || :
 
-comma := ,
 plot: $(if $(RUN),all)
 	@tools/plot.sh $(subst $(comma), ,$(RUN))
 

@@ -38,7 +38,7 @@ typedef struct {
     const char *trace, *profile; // files, or NULL
     uint64_t max_steps; // UINT64_MAX: no limit
     int log_interval; // batches
-    const char *device; // "auto", "cpu" or "cuda"
+    const char *device; // "auto", "cpu", "cuda" or "plain"
     const char *amp; // "off", "bf16" or "fp16"; NULL: off
     bool tf32; // products of float32 may round what they multiply to 19 bits
     bool cuda_graph; // record a training step and replay it

@@ -96,8 +96,8 @@ static const OptionGroup machine_options = {
     .heading = "Where it runs",
     .rows =
         (const Option[]){
-            { "device", "auto|cpu|cuda", "auto", STEP_SINGLE, OPTION_CHOICE, offsetof(Args, device),
-              .help = "auto: cuda if every rank has a GPU" },
+            { "device", "auto|cpu|cuda|plain", "auto", STEP_SINGLE, OPTION_CHOICE,
+              offsetof(Args, device), .help = "auto: cuda if every rank has a GPU" },
             { "amp", "off|bf16|fp16", "off", STEP_SINGLE, OPTION_CHOICE, offsetof(Args, amp),
               .help = "mixed precision: multiply in 16 bits, keep 32" },
             { "tf32", "on|off", "off", STEP_SINGLE, OPTION_SWITCH, offsetof(Args, tf32),

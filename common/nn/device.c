@@ -83,12 +83,12 @@ void device_init(Device *device, const Args *args, int local_rank)
 {
     if (!wants_cuda(args)) {
         check_cpu(args);
-        *device = (Device){ .name = "cpu",
+        const bool plain = strcmp(args->device, "plain") == 0;
+        *device = (Device){ .name = plain ? "plain" : "cpu",
                             .label = "CPU",
                             .threads = num_threads(args),
-                            .amp = amp_of(args),
-                            .ops = &device_cpu_ops };
-        device_cpu_init(device);
+                            .amp = amp_of(args) };
+        (plain ? device_plain_init : device_cpu_init)(device);
         return;
     }
 
@@ -102,8 +102,7 @@ void device_init(Device *device, const Args *args, int local_rank)
                         .threads = 1,
                         .amp = amp_of(args),
                         .tf32 = args->tf32,
-                        .records = args->cuda_graph,
-                        .ops = &device_cuda_ops };
+                        .records = args->cuda_graph };
     device_cuda_init(device);
 }
 
@@ -114,7 +113,9 @@ void device_free(Device *device)
 
 int device_count(const Args *args)
 {
-    const int count = strcmp(args->device, "cpu") != 0 ? gpus_count() : 0;
+    const bool may_use_gpus =
+        strcmp(args->device, "auto") == 0 || strcmp(args->device, "cuda") == 0;
+    const int count = may_use_gpus ? gpus_count() : 0;
     return count > 0 ? count : 2;
 }
 

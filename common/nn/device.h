@@ -10,7 +10,7 @@
 #include "common/nn/amp.h"
 
 typedef struct Device {
-    const char *name; // "cpu" or "cuda"
+    const char *name; // "plain", "cpu" or "cuda"
     const char *label; // "CPU" or "GPU", as in "[GPU0] Epoch 3"
     Place place; // where its memory is
     int threads; // compute threads of the CPU
@@ -21,7 +21,7 @@ typedef struct Device {
     bool records; // --cuda-graph on
     bool replaying; // see device_begin_step
     LossScale *loss_scale; // device memory; NULL: gradients are not scaled
-    const struct DeviceOps *ops; // the kernels: device_cpu.c or device_cuda.c
+    const struct DeviceOps *ops; // the kernels: plain.c, extras/fast_cpu or cuda
     void *state; // the device's own
 } Device;
 

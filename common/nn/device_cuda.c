@@ -1,8 +1,7 @@
 /*
  * One GPU as a device: its memory, its copies, and the table of what it computes. All its work is
  * queued on one stream, so it is done in the order of the calls, and the host runs ahead: it waits
- * only when it reads a number. Images and weights have the CPU's layout, so its conversion from and
- * to PyTorch's is used here too.
+ * only when it reads a number.
  */
 #include <stdlib.h>
 
@@ -13,6 +12,7 @@
 #include "common/base/span.h"
 #include "common/nn/cuda/cuda_launch.h"
 #include "common/nn/cuda/cuda_state.h"
+#include "common/nn/layout.h"
 
 enum { SCRATCH_ALIGNMENT = 256 };
 
@@ -66,6 +66,7 @@ void device_cuda_init(Device *device)
                     "node",
                     device->place.index, count, count);
     CudaState *state = device->state = mem_calloc(1, sizeof *state);
+    device->ops = &device_cuda_ops;
     CUDA_CHECK(cudaSetDevice(device->place.index));
     CUDA_CHECK(cudaStreamCreateWithFlags(&state->stream, cudaStreamNonBlocking));
     device->place.stream = state->stream;
@@ -125,7 +126,7 @@ static void op_import(Device *device, const Tensor *tensor, int channels, const 
                       float *array)
 {
     float *ours = mem_calloc(tensor->numel, sizeof *ours);
-    device_cpu_ops.import(device, tensor, channels, host, ours);
+    layout_import(tensor, channels, host, ours);
     cuda_copy(device, array, ours, tensor->numel * sizeof *ours, COPY_TO_DEVICE);
     free(ours);
 }
@@ -135,7 +136,7 @@ static void op_export(Device *device, const Tensor *tensor, int channels, const 
 {
     float *ours = mem_calloc(tensor->numel, sizeof *ours);
     cuda_copy(device, ours, array, tensor->numel * sizeof *ours, COPY_TO_HOST);
-    device_cpu_ops.export(device, tensor, channels, ours, host);
+    layout_export(tensor, channels, ours, host);
     free(ours);
 }
 

@@ -2,8 +2,6 @@
 #include "common/base/log.h"
 #include "common/nn/device_ops.h"
 
-const DeviceOps device_cuda_ops;
-
 void device_cuda_init(Device *device)
 {
     (void)device;

@@ -1,5 +1,6 @@
 /*
- * device_ops.h - what a device must compute, layer by layer: the table that cpu and cuda fill.
+ * device_ops.h - what a device must compute, layer by layer: the table that plain, cpu and cuda
+ * fill.
  *
  * Used by the files of this room only. Arrays are device memory, dense, one image or row after the
  * other. How an image and a weight lie inside (CHW, HWC, ...) is the device's business: import and
@@ -20,7 +21,7 @@
 /* Selects a dropout mask, which depends on these and a unit's place, not on ranks or threads. Unit
  * u of row r, in the order of memory, is dropped if byte u % 16 (little-endian) of
  *     philox({ u / 16, first_place + r * place_stride, layer, step }, { low, high half of seed })
- * is less than 256 p. So devices draw the same masks if they agree on the order of an image: both
+ * is less than 256 p. So devices draw the same masks if they agree on the order of an image: all
  * of ours keep its channels last (HWC). */
 typedef struct {
     uint64_t seed, step; // of the step the low 32 bits count
@@ -109,10 +110,11 @@ typedef struct DeviceOps {
                      float *square_avg, float *acc_delta, float lr, float weight_decay);
 } DeviceOps;
 
-/* The tables. In a build without CUDA device_cuda_absent.c fills the second with a device that
- * says so. init opens the device (its index in place.index is set). */
-extern const DeviceOps device_cpu_ops;
-extern const DeviceOps device_cuda_ops;
+/* The three devices: plain.c, extras/fast_cpu and cuda. Each init opens its device, whose index is
+ * set in place.index, and sets its table. Without extras/fast_cpu "cpu" means plain; without CUDA
+ * device_cuda_absent.c says that this build has none. */
+extern const DeviceOps device_plain_ops, device_cuda_ops;
+void device_plain_init(Device *device);
 void device_cpu_init(Device *device);
 void device_cuda_init(Device *device);
 

@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "common/base/memory.h"
-#include "common/nn/cpu_bf16.h"
+#include "extras/fast_cpu/cpu_bf16.h"
 #include "common/nn/optim.h"
 #include "tests/common/nn/reference.h"
 #include "tests/helpers/child.h"

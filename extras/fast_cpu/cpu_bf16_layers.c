@@ -7,11 +7,11 @@
  * which saves more than bf16 does. Layers with few outputs, and images with an odd number of
  * channels, which do not form pairs, stay float32 too.
  */
-#include "common/nn/cpu_bf16.h"
+#include "extras/fast_cpu/cpu_bf16.h"
 
 #include <string.h>
 
-#include "common/nn/cpu_kernels.h"
+#include "extras/fast_cpu/cpu_kernels.h"
 
 enum {
     FEW_OUTPUTS = 32,
@@ -49,7 +49,7 @@ static ptrdiff_t thread_words(ConvShape shape)
 
 static void conv_reserve(Device *device, ConvShape shape)
 {
-    device_cpu_ops.conv_reserve(device, shape);
+    cpu_conv_reserve(device, shape);
     if (in_pairs(shape))
         cpu_reserve(device, filter_words(shape) + device->threads * thread_words(shape));
 }

@@ -5,7 +5,7 @@
  * (A product with a tile of one number is ten times slower.) The edges are covered by smaller
  * tiles. Every number of C is one sum in a fixed order, whatever tile it is in.
  */
-#include "common/nn/cpu_product.h"
+#include "extras/fast_cpu/cpu_product.h"
 
 #include <math.h>
 

@@ -10,8 +10,8 @@
  * not 36. The outputs' transform can wait until the channels are summed, so each of the 16 is a
  * matrix product. Only the rounding differs from the plain sum.
  */
-#include "common/nn/cpu_kernels.h"
-#include "common/nn/cpu_product.h"
+#include "extras/fast_cpu/cpu_kernels.h"
+#include "extras/fast_cpu/cpu_product.h"
 
 enum { PRODUCTS = 4 }; // along an axis
 

@@ -7,8 +7,8 @@
  */
 #include <math.h>
 
-#include "common/nn/cpu_kernels.h"
-#include "common/nn/cpu_product.h"
+#include "extras/fast_cpu/cpu_kernels.h"
+#include "extras/fast_cpu/cpu_product.h"
 
 /* Scratch: the filters, then for each thread two rows of outputs, then what Winograd needs. */
 size_t cpu_conv_scratch(ConvShape shape, int threads)

@@ -8,11 +8,8 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "common/nn/cpu_kernels.h"
-#include "common/nn/cpu_product.h"
-
-enum { CHUNKS_PER_SHARD = 2 }; // so that two threads have work if there is one shard
-_Static_assert(CHUNKS_PER_SHARD *CPU_MAX_SHARDS <= CPU_CHUNKS, "more chunks than have scratch");
+#include "extras/fast_cpu/cpu_kernels.h"
+#include "extras/fast_cpu/cpu_product.h"
 
 /* Floats of a chunk: the sums for the weight, then those for the bias. */
 static ptrdiff_t sums_numel(ConvShape shape)
@@ -74,7 +71,7 @@ void cpu_conv_grad(Device *device, ConvShape shape, int n, const float *x, const
     const ptrdiff_t out_numel = (ptrdiff_t)size * size * channels;
     const bool is_product = argmax == NULL && dx == NULL;
     const int shards = device->shards;
-    const int chunks = shards > 0 ? CHUNKS_PER_SHARD * shards : cpu_min(n, CPU_CHUNKS);
+    const int chunks = shards > 0 ? CPU_CHUNKS_PER_SHARD * shards : cpu_min(n, CPU_CHUNKS);
     const int step = shards > 0 ? chunks : 1; // from one image of a chunk to the next
     float *sums = cpu_scratch(device, cpu_conv_grad_scratch(shape));
 
@@ -89,7 +86,7 @@ void cpu_conv_grad(Device *device, ConvShape shape, int n, const float *x, const
             const float *image = x + i * in_numel;
             const uint8_t *corners = argmax != NULL ? argmax + i * out_numel : NULL;
             float *gradient = dy + i * out_numel, *dimage = dx != NULL ? dx + i * in_numel : NULL;
-            cpu_relu_grad(device, out_numel, y + i * out_numel, scale, gradient);
+            plain_relu_grad(device, out_numel, y + i * out_numel, scale, gradient);
             cpu_add_rows(size * size, channels, gradient,
                          sum + channels * conv_filter_numel(shape));
             if (dimage != NULL)

@@ -3,7 +3,7 @@
  * lies in pairs of rows, interleaved; an element of A is a pair too, used for all 16. The sums are
  * float32. Tiles of C stay in registers, as in cpu_product.c.
  */
-#include "common/nn/cpu_bf16.h"
+#include "extras/fast_cpu/cpu_bf16.h"
 
 #ifdef __AVX512BF16__
 

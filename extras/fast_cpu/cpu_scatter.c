@@ -6,8 +6,8 @@
  * gradient, and times the filter into the pixels'. Skipping zeros is exact, and takes less than
  * half the time of the two matrix products that it replaces.
  */
-#include "common/nn/cpu_kernels.h"
-#include "common/nn/cpu_product.h"
+#include "extras/fast_cpu/cpu_kernels.h"
+#include "extras/fast_cpu/cpu_product.h"
 
 enum {
     RUN = 24, // outputs done together: their windows and gradients stay in the L1 cache

@@ -5,8 +5,8 @@
  */
 #include <string.h>
 
-#include "common/nn/cpu_kernels.h"
-#include "common/nn/cpu_product.h"
+#include "extras/fast_cpu/cpu_kernels.h"
+#include "extras/fast_cpu/cpu_product.h"
 
 enum {
     DOT_DEPTH = 1024, // 64 rows of inputs, cut to this, fit into the L2 cache
@@ -43,28 +43,6 @@ void cpu_linear(Device *device, int n, int in, int out, bool relu, const float *
     if (relu)
         for (ptrdiff_t i = 0; i < (ptrdiff_t)n * out; i++)
             y[i] = y[i] < 0 ? 0 : y[i];
-}
-
-void cpu_relu_grad(Device *device, size_t count, const float *restrict y, float scale,
-                   float *restrict dy)
-{
-    (void)device; // a batch has few of them
-    for (size_t i = 0; i < count; i++)
-        dy[i] = y[i] > 0 ? dy[i] * scale : 0;
-}
-
-void cpu_tree_sum(int parts, size_t numel, size_t stride, float *sums)
-{
-    for (int half = parts / 2; half > 0; half /= 2)
-        for (int i = 0; i < half; i++)
-            cpu_add_rows(1, (int)numel, sums + (half + i) * stride, sums + i * stride);
-}
-
-void cpu_add_rows(int rows, int columns, const float *restrict values, float *restrict sums)
-{
-    for (int row = 0; row < rows; row++, values += columns)
-        for (int j = 0; j < columns; j++)
-            sums[j] += values[j];
 }
 
 /* Some columns of a product whose B has long rows, into c. Rows a multiple of 4 KiB apart evict

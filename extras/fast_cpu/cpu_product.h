@@ -1,6 +1,6 @@
 /* cpu_product.h - products of matrices on one CPU thread, and the vectors they are made of. */
-#ifndef COMMON_NN_CPU_PRODUCT_H
-#define COMMON_NN_CPU_PRODUCT_H
+#ifndef EXTRAS_FAST_CPU_CPU_PRODUCT_H
+#define EXTRAS_FAST_CPU_CPU_PRODUCT_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -2,8 +2,8 @@
  * cpu_bf16.h - products with operands rounded to bf16, for --amp bf16 on processors with
  * AVX512_BF16.
  */
-#ifndef COMMON_NN_CPU_BF16_H
-#define COMMON_NN_CPU_BF16_H
+#ifndef EXTRAS_FAST_CPU_CPU_BF16_H
+#define EXTRAS_FAST_CPU_CPU_BF16_H
 
 #include "common/nn/device_ops.h"
 

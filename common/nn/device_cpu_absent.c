@@ -1,0 +1,7 @@
+/* Stands in for extras/fast_cpu in builds without it: a CPU has the plain kernels. */
+#include "common/nn/device_ops.h"
+
+void device_cpu_init(Device *device)
+{
+    device_plain_init(device);
+}

@@ -1,0 +1,299 @@
+/*
+ * The CPU as a device, as plain loops: every operation of a training step the way its formula is
+ * written, and nothing faster than a compiler makes it. Here are memory, the batch, dropout, losses
+ * and optimizers; plain_layers.c has the layers, and the table is at the end. All work is done when
+ * a call returns, so nothing ever waits. Other devices are tested against this one.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/log.h"
+#include "common/base/memory.h"
+#include "common/base/philox.h"
+#include "common/nn/layout.h"
+#include "common/nn/plain.h"
+
+/* ---- memory ---- */
+
+void device_plain_init(Device *device)
+{
+    if (device->amp == AMP_FP16)
+        usage_error("--amp fp16 needs a GPU: use --amp bf16, or --device cuda");
+    if (device->amp == AMP_BF16)
+        usage_error(
+            "--amp bf16 on a CPU needs --device cpu in a build with extras/fast_cpu; leave it "
+            "out, or use --device cuda");
+    device->ops = &device_plain_ops;
+    device->state = mem_calloc(1, sizeof(CpuState));
+}
+
+static void plain_free(Device *device)
+{
+    CpuState *state = device->state;
+    free(state->scratch);
+    free(state);
+}
+
+static void *plain_malloc(Device *device, size_t bytes)
+{
+    (void)device;
+    return mem_calloc(bytes, 1);
+}
+
+static void plain_release(Device *device, void *memory)
+{
+    (void)device;
+    free(memory);
+}
+
+static void plain_copy(Device *device, void *to, const void *from, size_t bytes, CopyKind kind)
+{
+    (void)device, (void)kind;
+    memcpy(to, from, bytes);
+}
+
+static void plain_synchronize(Device *device)
+{
+    (void)device;
+}
+
+void cpu_reserve(Device *device, size_t numel)
+{
+    CpuState *state = device->state;
+    if (numel <= state->numel)
+        return;
+    free(state->scratch);
+    state->scratch = mem_calloc(numel, sizeof(float));
+    state->numel = numel;
+}
+
+float *cpu_scratch(const Device *device, size_t numel)
+{
+    const CpuState *state = device->state;
+    CHECK(numel <= state->numel, "a kernel wants %zu floats of scratch, %zu are reserved", numel,
+          state->numel);
+    return state->scratch;
+}
+
+static void plain_import(Device *device, const Tensor *tensor, int channels, const float *host,
+                         float *array)
+{
+    (void)device;
+    layout_import(tensor, channels, host, array);
+}
+
+static void plain_export(Device *device, const Tensor *tensor, int channels, const float *array,
+                         float *host)
+{
+    (void)device;
+    layout_export(tensor, channels, array, host);
+}
+
+/* ---- the batch ---- */
+
+static void plain_gather(Device *device, const Batch *batch, float *inputs, int32_t *labels,
+                         float *targets)
+{
+    const Dataset *dataset = batch->dataset;
+    const size_t features = dataset->features;
+    const int threads = cpu_threads(device, (double)batch->size * features);
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (int i = 0; i < batch->size; i++) {
+        const size_t row = batch->index[i];
+        float *input = inputs + i * features;
+        if (dataset->floats != NULL)
+            memcpy(input, dataset->floats + row * features, features * sizeof *input);
+        else
+            for (size_t j = 0; j < features; j++)
+                input[j] = dataset->normalised[dataset->bytes[row * features + j]];
+        if (dataset->labels != NULL)
+            labels[i] = dataset->labels[row];
+        else
+            targets[i] = dataset->targets[row];
+    }
+}
+
+static void plain_zero(Device *device, float *array, size_t count)
+{
+#pragma omp parallel for simd num_threads(cpu_threads(device, count)) schedule(static)
+    for (size_t i = 0; i < count; i++)
+        array[i] = 0;
+}
+
+/* ---- dropout ----
+ *
+ * Without a generator's state: whether a unit is dropped is a function of seed, step, layer, the
+ * row's place in the global batch and the unit's index, so neither threads nor ranks matter. One
+ * call of Philox draws a byte for each of 16 units. */
+
+enum { UNITS = 16 }; // per counter
+enum { COUNTERS = 16 }; // drawn together, so that the loop vectorises
+
+static void dropout_row(int features, const DropoutKey *key, int place, float *y)
+{
+    const uint32_t seed[2] = { (uint32_t)key->seed, (uint32_t)(key->seed >> 32) };
+    const int threshold = (int)(key->p * 256);
+    const float scale = 1 / (1 - key->p);
+    for (int first = 0; first < features; first += UNITS * COUNTERS) {
+        uint32_t random[COUNTERS][4];
+        for (int i = 0; i < COUNTERS; i++) {
+            const uint32_t counter[4] = { first / UNITS + i, place, key->layer,
+                                          (uint32_t)key->step };
+            philox(counter, seed, random[i]);
+        }
+        const uint8_t *byte = (const uint8_t *)random;
+        const int count = cpu_min(UNITS * COUNTERS, features - first);
+        for (int i = 0; i < count; i++)
+            y[first + i] = byte[i] >= threshold ? y[first + i] * scale : 0;
+    }
+}
+
+static void plain_dropout(Device *device, int n, int features, DropoutKey key, float *y)
+{
+    const int threads = cpu_threads(device, (double)n * features);
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (int row = 0; row < n; row++)
+        dropout_row(features, &key, key.first_place + row * key.place_stride,
+                    y + (ptrdiff_t)row * features);
+}
+
+/* ---- losses and their gradients: a batch has few numbers here, so one thread adds them, in double
+ * ---- */
+
+static int largest(int classes, const float *logits)
+{
+    int best = 0;
+    for (int c = 1; c < classes; c++)
+        if (logits[c] > logits[best])
+            best = c;
+    return best;
+}
+
+static void plain_nll(Device *device, int n, int classes, const float *logits,
+                      const int32_t *labels, float *log_probs, float *stats)
+{
+    (void)device;
+    double loss = 0;
+    int correct = 0;
+    for (int row = 0; row < n; row++, logits += classes, log_probs += classes) {
+        const int guess = largest(classes, logits);
+        double sum = 0; // minus the largest, so that exp does not overflow
+        for (int c = 0; c < classes; c++)
+            sum += exp(logits[c] - logits[guess]);
+        const double log_sum = log(sum);
+        for (int c = 0; c < classes; c++)
+            log_probs[c] = (float)(logits[c] - logits[guess] - log_sum);
+        loss -= log_probs[labels[row]];
+        correct += guess == labels[row];
+    }
+    stats[0] = (float)(loss / n);
+    stats[1] = (float)correct;
+}
+
+static void plain_nll_grad(Device *device, int n, int classes, const float *log_probs,
+                           const int32_t *labels, float *dlogits)
+{
+    (void)device;
+    for (int row = 0; row < n; row++)
+        for (int c = 0; c < classes; c++) {
+            const int i = row * classes + c;
+            dlogits[i] = (expf(log_probs[i]) - (c == labels[row])) / n;
+        }
+}
+
+static void plain_mse(Device *device, int n, const float *y, const float *targets, float *stats)
+{
+    (void)device;
+    double loss = 0;
+    for (int i = 0; i < n; i++) {
+        const double error = (double)y[i] - targets[i];
+        loss += error * error;
+    }
+    stats[0] = (float)(loss / n);
+    stats[1] = 0;
+}
+
+static void plain_mse_grad(Device *device, int n, const float *y, const float *targets, float *dy)
+{
+    (void)device;
+    for (int i = 0; i < n; i++)
+        dy[i] = 2 * (y[i] - targets[i]) / n;
+}
+
+/* ---- optimizers, operation by operation as PyTorch does them (torch/optim, "single tensor") ----
+ */
+
+static void plain_sgd(Device *device, size_t count, float *params, const float *grads,
+                      float *momentum_buffer, float lr, float momentum, float weight_decay)
+{
+#pragma omp parallel for simd num_threads(cpu_threads(device, count)) schedule(static)
+    for (size_t i = 0; i < count; i++) {
+        float grad = grads[i] + weight_decay * params[i];
+        if (momentum_buffer != NULL)
+            grad = momentum_buffer[i] = momentum * momentum_buffer[i] + grad;
+        params[i] -= lr * grad;
+    }
+}
+
+static void plain_adam(Device *device, size_t count, float *params, const float *grads,
+                       float *exp_avg, float *exp_avg_sq, double lr, double weight_decay,
+                       bool decoupled, uint64_t step)
+{
+    const double beta1 = 0.9, beta2 = 0.999;
+    const float eps = 1e-8f;
+    const float step_size = (float)(lr / (1 - pow(beta1, (double)step)));
+    const float correction = (float)sqrt(1 - pow(beta2, (double)step));
+    const float shrink = decoupled ? (float)(1 - lr * weight_decay) : 1;
+    const float decay = decoupled ? 0 : (float)weight_decay;
+
+#pragma omp parallel for simd num_threads(cpu_threads(device, count)) schedule(static)
+    for (size_t i = 0; i < count; i++) {
+        const float param = params[i] * shrink, grad = grads[i] + decay * params[i];
+        exp_avg[i] += (float)(1 - beta1) * (grad - exp_avg[i]);
+        exp_avg_sq[i] = (float)beta2 * exp_avg_sq[i] + (float)(1 - beta2) * grad * grad;
+        params[i] = param - step_size * exp_avg[i] / (sqrtf(exp_avg_sq[i]) / correction + eps);
+    }
+}
+
+static void plain_adadelta(Device *device, size_t count, float *params, const float *grads,
+                           float *square_avg, float *acc_delta, float lr, float weight_decay)
+{
+    const float rho = 0.9f, rest = (float)(1 - 0.9), eps = 1e-6f;
+#pragma omp parallel for simd num_threads(cpu_threads(device, count)) schedule(static)
+    for (size_t i = 0; i < count; i++) {
+        const float grad = grads[i] + weight_decay * params[i];
+        square_avg[i] = rho * square_avg[i] + rest * grad * grad;
+        const float delta = sqrtf(acc_delta[i] + eps) / sqrtf(square_avg[i] + eps) * grad;
+        acc_delta[i] = rho * acc_delta[i] + rest * delta * delta;
+        params[i] -= lr * delta;
+    }
+}
+
+const DeviceOps device_plain_ops = {
+    .malloc = plain_malloc,
+    .release = plain_release,
+    .copy = plain_copy,
+    .synchronize = plain_synchronize,
+    .free = plain_free,
+    .import = plain_import,
+    .export = plain_export,
+    .gather = plain_gather,
+    .conv_reserve = plain_conv_reserve,
+    .conv_relu = plain_conv_relu,
+    .conv_relu_pool = plain_conv_relu_pool,
+    .conv_grad = plain_conv_grad,
+    .linear = plain_linear,
+    .relu_grad = plain_relu_grad,
+    .linear_grad_params = plain_linear_grad_params,
+    .linear_grad_input = plain_linear_grad_input,
+    .dropout = plain_dropout,
+    .nll = plain_nll,
+    .nll_grad = plain_nll_grad,
+    .mse = plain_mse,
+    .mse_grad = plain_mse_grad,
+    .zero = plain_zero,
+    .sgd = plain_sgd,
+    .adam = plain_adam,
+    .adadelta = plain_adadelta,
+};

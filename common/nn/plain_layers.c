@@ -1,0 +1,290 @@
+/*
+ * Convolutions and linear layers as plain loops. The innermost loop of each runs along memory, over
+ * filters or over numbers of a row, so that the compiler turns it into vector instructions; that
+ * decides the order of the other loops. extras/fast_cpu computes the same sums in less time.
+ *
+ * An image lies as rows, columns, channels ("NHWC"), and so does each filter of a convolution, one
+ * after the other: [out][ky][kx][in]. Then a line of the window under a filter is contiguous.
+ */
+#include <string.h>
+
+#include "common/nn/plain.h"
+
+/* y += a x */
+static inline void add_scaled(int n, float a, const float *restrict x, float *restrict y)
+{
+    for (int i = 0; i < n; i++)
+        y[i] += a * x[i];
+}
+
+static void relu(ptrdiff_t count, float *y)
+{
+    for (ptrdiff_t i = 0; i < count; i++)
+        y[i] = y[i] < 0 ? 0 : y[i]; // a nan stays
+}
+
+void cpu_add_rows(int rows, int columns, const float *restrict values, float *restrict sums)
+{
+    for (int row = 0; row < rows; row++, values += columns)
+        for (int j = 0; j < columns; j++)
+            sums[j] += values[j];
+}
+
+void cpu_tree_sum(int parts, size_t numel, size_t stride, float *sums)
+{
+    for (int half = parts / 2; half > 0; half /= 2)
+        for (int i = 0; i < half; i++)
+            cpu_add_rows(1, (int)numel, sums + (half + i) * stride, sums + i * stride);
+}
+
+void plain_relu_grad(Device *device, size_t count, const float *restrict y, float scale,
+                     float *restrict dy)
+{
+    (void)device; // a batch has few of them
+    for (size_t i = 0; i < count; i++)
+        dy[i] = y[i] > 0 ? dy[i] * scale : 0;
+}
+
+/* ---- convolution ---- */
+
+static ptrdiff_t filters_numel(ConvShape shape)
+{
+    return (ptrdiff_t)conv_filter_numel(shape) * shape.out_channels;
+}
+
+static ptrdiff_t two_rows_numel(ConvShape shape)
+{
+    return 2 * (ptrdiff_t)conv_out_size(shape) * shape.out_channels;
+}
+
+/* A chunk's gradients: of the filters, then of the bias. */
+static ptrdiff_t sums_numel(ConvShape shape)
+{
+    return filters_numel(shape) + shape.out_channels;
+}
+
+void plain_conv_reserve(Device *device, ConvShape shape)
+{
+    cpu_reserve(device, filters_numel(shape) + device->threads * two_rows_numel(shape));
+    cpu_reserve(device, CPU_CHUNKS * sums_numel(shape));
+}
+
+/* From [out][ky][kx][in] to [ky][kx][in][out], in scratch memory: filters become adjacent. */
+static float *transpose_filters(Device *device, ConvShape shape, const float *weight)
+{
+    const int channels = shape.out_channels, numel = conv_filter_numel(shape);
+    float *filters =
+        cpu_scratch(device, filters_numel(shape) + device->threads * two_rows_numel(shape));
+    for (int c = 0; c < channels; c++)
+        for (int i = 0; i < numel; i++)
+            filters[i * channels + c] = weight[c * numel + i];
+    return filters;
+}
+
+/* A row of outputs [size][out] before relu; its first window begins at x. Each number of the window
+ * is multiplied by its weight in every filter, in the whole row before the next. */
+static void conv_row(ConvShape shape, const float *x, const float *filters, const float *bias,
+                     float *restrict y)
+{
+    const int size = conv_out_size(shape), channels = shape.out_channels;
+    const int line = shape.kernel * shape.in_channels, in_row = shape.in_size * shape.in_channels;
+    for (int column = 0; column < size; column++)
+        memcpy(y + column * channels, bias, channels * sizeof *y);
+    for (int ky = 0; ky < shape.kernel; ky++, x += in_row)
+        for (int i = 0; i < line; i++, filters += channels)
+            for (int column = 0; column < size; column++)
+                add_scaled(channels, x[column * shape.in_channels + i], filters,
+                           y + column * channels);
+}
+
+void plain_conv_relu(Device *device, ConvShape shape, int n, const float *x, const float *weight,
+                     const float *bias, float *y)
+{
+    const int size = conv_out_size(shape);
+    const ptrdiff_t in_row = (ptrdiff_t)shape.in_size * shape.in_channels;
+    const ptrdiff_t out_row = (ptrdiff_t)size * shape.out_channels;
+    const float *filters = transpose_filters(device, shape, weight);
+#pragma omp parallel for num_threads(device->threads) schedule(static)
+    for (int row = 0; row < n * size; row++) {
+        conv_row(shape, x + ((ptrdiff_t)row / size * shape.in_size + row % size) * in_row, filters,
+                 bias, y + row * out_row);
+        relu(out_row, y + row * out_row);
+    }
+}
+
+/* The largest of each 2 x 2 of two rows, and which it is: 0 and 1 above, 2 and 3 below. The first
+ * of equals, as in PyTorch; a nan counts as largest. */
+static void pool_rows(int size, int channels, const float *rows, float *restrict y,
+                      uint8_t *restrict argmax)
+{
+    const int corner[4] = { 0, channels, size * channels, size * channels + channels };
+    for (int unit = 0; unit < size / 2; unit++, rows += 2 * channels, y += channels)
+        for (int c = 0; c < channels; c++, argmax++) {
+            y[c] = rows[c];
+            *argmax = 0;
+            for (int i = 1; i < 4; i++) {
+                const float value = rows[corner[i] + c];
+                const bool larger = value > y[c] || value != value;
+                y[c] = larger ? value : y[c];
+                *argmax = larger ? i : *argmax;
+            }
+        }
+}
+
+void plain_conv_relu_pool(Device *device, ConvShape shape, int n, const float *x,
+                          const float *weight, const float *bias, float *y, uint8_t *argmax)
+{
+    const int size = conv_out_size(shape), channels = shape.out_channels, pooled = size / 2;
+    const ptrdiff_t in_row = (ptrdiff_t)shape.in_size * shape.in_channels;
+    const ptrdiff_t out_row = (ptrdiff_t)size * channels, pooled_row = (ptrdiff_t)pooled * channels;
+    float *filters = transpose_filters(device, shape, weight);
+#pragma omp parallel for num_threads(device->threads) schedule(static)
+    for (int thread = 0; thread < device->threads; thread++) {
+        float *rows = filters + filters_numel(shape) + thread * two_rows_numel(shape);
+        const int end = cpu_share(n * pooled, thread + 1, device->threads);
+        for (int i = cpu_share(n * pooled, thread, device->threads); i < end; i++) {
+            const ptrdiff_t first_row = (ptrdiff_t)i / pooled * shape.in_size + 2 * (i % pooled);
+            const float *window = x + first_row * in_row;
+            conv_row(shape, window, filters, bias, rows);
+            conv_row(shape, window + in_row, filters, bias, rows + out_row);
+            pool_rows(size, channels, rows, y + i * pooled_row, argmax + i * pooled_row);
+            relu(pooled_row, y + i * pooled_row);
+        }
+    }
+}
+
+/* One image: each output's gradient goes to the weights of its filter, times the window's pixels,
+ * and to the pixels, times the weights. Most are zero, thanks to relu, pooling and dropout, and are
+ * skipped. Adds to dweight, dbias and, unless it is NULL, dx. */
+static void conv_grad_image(ConvShape shape, const float *x, const float *dy, const uint8_t *argmax,
+                            const float *weight, float *dweight, float *dbias, float *dx)
+{
+    const int pool = argmax != NULL ? 2 : 1, size = conv_out_size(shape) / pool;
+    const int line = shape.kernel * shape.in_channels, in_row = shape.in_size * shape.in_channels;
+    for (int i = 0; i < size * size * shape.out_channels; i++) {
+        if (dy[i] == 0)
+            continue;
+        const int unit = i / shape.out_channels, c = i % shape.out_channels;
+        const int corner = argmax != NULL ? argmax[i] : 0;
+        const int row = unit / size * pool + corner / 2, column = unit % size * pool + corner % 2;
+        ptrdiff_t window = row * in_row + column * shape.in_channels;
+        ptrdiff_t filter = (ptrdiff_t)c * conv_filter_numel(shape);
+        dbias[c] += dy[i];
+        for (int ky = 0; ky < shape.kernel; ky++, window += in_row, filter += line) {
+            add_scaled(line, dy[i], x + window, dweight + filter);
+            if (dx != NULL)
+                add_scaled(line, dy[i], weight + filter, dx + window);
+        }
+    }
+}
+
+void plain_conv_grad(Device *device, ConvShape shape, int n, const float *x, const float *y,
+                     const uint8_t *argmax, const float *weight, float scale, float *dy,
+                     float *dweight, float *dbias, float *dx)
+{
+    const int size = conv_out_size(shape) / (argmax != NULL ? 2 : 1), shards = device->shards;
+    const ptrdiff_t out_numel = (ptrdiff_t)size * size * shape.out_channels;
+    const ptrdiff_t in_numel = (ptrdiff_t)shape.in_size * shape.in_size * shape.in_channels;
+    // A chunk is every chunks-th image: so a shard is a whole number of chunks.
+    const int chunks = shards > 0 ? CPU_CHUNKS_PER_SHARD * shards : CPU_CHUNKS;
+    float *sums = cpu_scratch(device, CPU_CHUNKS * sums_numel(shape));
+#pragma omp parallel for num_threads(device->threads) schedule(static)
+    for (int chunk = 0; chunk < chunks; chunk++) {
+        float *sum = sums + chunk * sums_numel(shape);
+        memset(sum, 0, sums_numel(shape) * sizeof *sum);
+        for (int i = chunk; i < n; i += chunks) {
+            float *dimage = dx != NULL ? dx + i * in_numel : NULL;
+            if (dimage != NULL)
+                memset(dimage, 0, in_numel * sizeof *dimage);
+            plain_relu_grad(device, out_numel, y + i * out_numel, scale, dy + i * out_numel);
+            conv_grad_image(shape, x + i * in_numel, dy + i * out_numel,
+                            argmax != NULL ? argmax + i * out_numel : NULL, weight, sum,
+                            sum + filters_numel(shape), dimage);
+        }
+    }
+    cpu_tree_sum(chunks, sums_numel(shape), sums_numel(shape), sums);
+    cpu_add_rows(1, (int)filters_numel(shape), sums, dweight);
+    cpu_add_rows(1, shape.out_channels, sums + filters_numel(shape), dbias);
+}
+
+/* ---- linear layers: y = x W^T + b, dW = dy^T x, dx = dy W ---- */
+
+/* So many numbers of a row are used for the whole batch before the next, while they are in a
+ * cache. */
+enum { BLOCK = 512 };
+
+/* A dot product as LANES sums, which the compiler keeps in vectors. */
+static float dot(int n, const float *a, const float *b)
+{
+    enum { LANES = 64 };
+    float lane[LANES] = { 0 }, sum = 0;
+    int i = 0;
+    for (; i + LANES <= n; i += LANES)
+        for (int j = 0; j < LANES; j++)
+            lane[j] += a[i + j] * b[i + j];
+    for (; i < n; i++)
+        sum += a[i] * b[i];
+    for (int j = 0; j < LANES; j++)
+        sum += lane[j];
+    return sum;
+}
+
+void plain_linear(Device *device, int n, int in, int out, bool with_relu, const float *x,
+                  const float *weight, const float *bias, float *y)
+{
+    const int threads = cpu_threads(device, (double)n * in * out);
+#pragma omp parallel num_threads(threads)
+    for (int first = 0; first < in; first += BLOCK) {
+#pragma omp for schedule(static) nowait
+        for (int o = 0; o < out; o++)
+            for (int row = 0; row < n; row++) {
+                float *sum = &y[(ptrdiff_t)row * out + o];
+                *sum = (first > 0 ? *sum : bias[o]) + dot(cpu_min(BLOCK, in - first),
+                                                          x + (ptrdiff_t)row * in + first,
+                                                          weight + (ptrdiff_t)o * in + first);
+            }
+    }
+    if (with_relu)
+        relu((ptrdiff_t)n * out, y);
+}
+
+void plain_linear_grad_params(Device *device, int n, int in, int out, const float *x,
+                              const float *dy, float *dweight, float *dbias)
+{
+    const int shards = device->shards > 0 ? device->shards : 1;
+    const int threads = cpu_threads(device, (double)n * in * out);
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (int first = 0; first < in; first += BLOCK)
+        for (int o = 0; o < out; o++) {
+            const int count = cpu_min(BLOCK, in - first);
+            float sums[CPU_MAX_SHARDS][BLOCK];
+            memset(sums, 0, shards * sizeof sums[0]);
+            for (int row = 0; row < n; row++)
+                add_scaled(count, dy[row * out + o], x + (ptrdiff_t)row * in + first,
+                           sums[row % shards]);
+            cpu_tree_sum(shards, count, BLOCK, sums[0]);
+            cpu_add_rows(1, count, sums[0], dweight + (ptrdiff_t)o * in + first);
+        }
+    for (int o = 0; o < out; o++) {
+        float sums[CPU_MAX_SHARDS] = { 0 };
+        for (int row = 0; row < n; row++)
+            sums[row % shards] += dy[row * out + o];
+        cpu_tree_sum(shards, 1, 1, sums);
+        dbias[o] += sums[0];
+    }
+}
+
+void plain_linear_grad_input(Device *device, int n, int in, int out, const float *dy,
+                             const float *weight, float *dx)
+{
+    const int threads = cpu_threads(device, (double)n * in * out);
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (int first = 0; first < in; first += BLOCK)
+        for (int row = 0; row < n; row++) {
+            const int count = cpu_min(BLOCK, in - first);
+            float *sum = dx + (ptrdiff_t)row * in + first;
+            memset(sum, 0, count * sizeof *sum);
+            for (int o = 0; o < out; o++)
+                add_scaled(count, dy[row * out + o], weight + (ptrdiff_t)o * in + first, sum);
+        }
+}

@@ -1,0 +1,45 @@
+/* cpu_kernels.h - the fast kernels, for device_cpu.c's table; what they share is in nn/plain.h. */
+#ifndef EXTRAS_FAST_CPU_CPU_KERNELS_H
+#define EXTRAS_FAST_CPU_CPU_KERNELS_H
+
+#include "common/nn/plain.h"
+
+size_t cpu_conv_scratch(ConvShape shape, int threads); // floats of scratch that forward needs
+size_t cpu_conv_grad_scratch(ConvShape shape); // and what backward needs
+
+/* Pools two rows of outputs into one; argmax says which of its four outputs each unit is: 0 and 1
+ * above, 2 and 3 below, the first of equals, as in PyTorch. */
+void cpu_pool_rows(int size, int channels, const float *rows, const float *bias, float *y,
+                   uint8_t *argmax);
+
+/* Convolutions of 3 x 3 in pairs of rows; see cpu_winograd.c. */
+size_t cpu_winograd_scratch(ConvShape shape, int threads);
+/* Once per pass: filters lie as [3][3][in][out]. */
+void cpu_winograd_filters(ConvShape shape, const float *filters, float *scratch);
+/* Two rows of outputs, without the bias, whose first window begins at x. Skips an odd last column,
+ * which pooling ignores. */
+void cpu_winograd_rows(ConvShape shape, int thread, const float *x, float *scratch, float *y);
+
+/* The gradient of one image, zeros in dy skipped: adds to dweight and, unless it is NULL, to dx.
+ * argmax is NULL where there was no pooling. See cpu_scatter.c. */
+void cpu_scatter_grad(ConvShape shape, const float *x, const float *dy, const uint8_t *argmax,
+                      const float *weight, float *dweight, float *dx);
+
+/* The kernels, as device_ops.h describes them. */
+void cpu_conv_reserve(Device *device, ConvShape shape);
+void cpu_conv_relu(Device *device, ConvShape shape, int n, const float *x, const float *weight,
+                   const float *bias, float *y);
+void cpu_conv_relu_pool(Device *device, ConvShape shape, int n, const float *x, const float *weight,
+                        const float *bias, float *y, uint8_t *argmax);
+void cpu_conv_grad(Device *device, ConvShape shape, int n, const float *x, const float *y,
+                   const uint8_t *argmax, const float *weight, float scale, float *dy,
+                   float *dweight, float *dbias, float *dx);
+
+void cpu_linear(Device *device, int n, int in, int out, bool relu, const float *x,
+                const float *weight, const float *bias, float *y);
+void cpu_linear_grad_params(Device *device, int n, int in, int out, const float *x, const float *dy,
+                            float *dweight, float *dbias);
+void cpu_linear_grad_input(Device *device, int n, int in, int out, const float *dy,
+                           const float *weight, float *dx);
+
+#endif

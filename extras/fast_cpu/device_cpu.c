@@ -1,0 +1,35 @@
+/*
+ * --device cpu with fast kernels: the plain device's table, in which convolutions and linear layers
+ * are replaced. The rest, memory, losses, dropout and optimizers, is fast enough as plain loops.
+ */
+#include "common/base/log.h"
+#include "common/base/memory.h"
+#include "extras/fast_cpu/cpu_bf16.h"
+#include "extras/fast_cpu/cpu_kernels.h"
+
+void cpu_conv_reserve(Device *device, ConvShape shape)
+{
+    cpu_reserve(device, cpu_conv_scratch(shape, device->threads));
+    cpu_reserve(device, cpu_conv_grad_scratch(shape));
+}
+
+void device_cpu_init(Device *device)
+{
+    if (device->amp == AMP_FP16)
+        usage_error("--amp fp16 needs a GPU: use --amp bf16, or --device cuda");
+    if (device->amp == AMP_BF16 && !cpu_bf16_available())
+        usage_error("--amp bf16: this program was made for processors without bf16 (AVX512_BF16); "
+                    "leave it out, or use --device cuda");
+    CpuState *state = device->state = mem_calloc(1, sizeof *state);
+    device->ops = &state->ops;
+    state->ops = device_plain_ops;
+    state->ops.conv_reserve = cpu_conv_reserve;
+    state->ops.conv_relu = cpu_conv_relu;
+    state->ops.conv_relu_pool = cpu_conv_relu_pool;
+    state->ops.conv_grad = cpu_conv_grad;
+    state->ops.linear = cpu_linear;
+    state->ops.linear_grad_params = cpu_linear_grad_params;
+    state->ops.linear_grad_input = cpu_linear_grad_input;
+    if (device->amp == AMP_BF16)
+        cpu_bf16_ops(&state->ops);
+}
