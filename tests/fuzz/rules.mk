@@ -2,7 +2,7 @@
 # of FUZZ_SECONDS; make test replays what is kept in corpus/, with any compiler (tests/fuzz/test_fuzz.c).
 
 FUZZ_SOURCES := $(filter-out %/engine.c %/test_fuzz.c,$(wildcard tests/fuzz/*.c))
-FUZZ_OBJECTS := $(FUZZ_SOURCES:%.c=$(BUILD)/%.o) $(DOCTOR)
+FUZZ_OBJECTS := $(FUZZ_SOURCES:%.c=$(BUILD)/%.o) $(BUILD)/tests/common/comm/store/store_ops.o $(DOCTOR)
 FUZZ_WRAPPED := exit _exit poll __poll_chk clock_gettime getenv setenv sleep nanosleep accept4 \
     net_connect net_listen thread_start getrandom getpid glob gpus_count checkpoint_checksum
 FUZZ_LDFLAGS := $(FUZZ_WRAPPED:%=-Wl,--wrap=%)

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "tests/common/comm/store/store_ops.h"
 #include "tests/fuzz/targets.h"
 
 static void call(Store *store, char letter)

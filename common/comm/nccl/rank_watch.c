@@ -7,14 +7,11 @@
 #include <ctype.h>
 #include <inttypes.h>
 #include <math.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/socket.h>
 
 #include "common/base/log.h"
 #include "common/base/memory.h"
-#include "common/comm/store/store_call.h"
 
 #define PERIOD_SECONDS 1.0
 #define PATIENCE_SECONDS 5.0
@@ -36,32 +33,6 @@ static noreturn void store_lost(const RankWatch *watch, const char *how)
         snprintf(line, sizeof line, "the store at %s:%d %s: has the launcher ended?",
                  watch->store.host, watch->store.port, how);
     end(watch, line);
-}
-
-static void expect_connection(const RankWatch *watch)
-{
-    char byte;
-    const ssize_t count = recv(watch->store.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-    if (count == 0 || (count < 0 && errno != EAGAIN && errno != EINTR))
-        store_lost(watch, "has closed its connection");
-}
-
-/* Checks that the store answers. */
-static void expect_answers(const RankWatch *watch)
-{
-    expect_connection(watch);
-    struct pollfd answer = { .fd = watch->store.fd, .events = POLLIN };
-    Call call = call_begin(&watch->store, STORE_PING, NULL);
-    const uint32_t nonce = (uint32_t)watch->beat;
-    uint32_t echo = ~nonce;
-    bytes_put_u32(&call.request, nonce);
-    call_send(&call);
-    if (poll(&answer, 1, (int)ceil(1e3 * watch->silence)) == 0)
-        store_lost(watch, "does not answer any more");
-    expect_connection(watch);
-    call_receive(&call, &echo, sizeof echo);
-    CHECK(echo == nonce, "the store at %s:%d: the answer to a PING is another's", watch->store.host,
-          watch->store.port);
 }
 
 static void leave_report(RankWatch *watch, RankReport report)
@@ -224,7 +195,9 @@ void rank_watch_end(RankWatch *watch, const char *line)
 void rank_watch_tell(RankWatch *watch, const RankReport *report)
 {
     char key[STORE_KEY_BYTES], verdict[BLAME_BYTES + 16] = "";
-    expect_answers(watch);
+    if (!store_try_ping(&watch->store, watch->silence))
+        store_lost(watch,
+                   errno == ETIMEDOUT ? "does not answer any more" : "has closed its connection");
     leave_report(watch, *report);
     if (!store_check(&watch->store, process_group_key(watch->pg, "verdict", 0, key)))
         return;

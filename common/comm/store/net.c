@@ -317,3 +317,26 @@ int net_interface_address(const char *interface, char *address, size_t bytes)
     freeifaddrs(all);
     return found ? 0 : fail(ENODEV);
 }
+
+const char *net_reason(int error)
+{
+    switch (error) {
+    case ENXIO:
+        return "no such host is known";
+    case ECONNREFUSED:
+        return "nobody listens there";
+    case ETIMEDOUT:
+        return "no answer";
+    default:
+        return strerror(error);
+    }
+}
+
+const char *net_listen_reason(int error, int port, char text[NET_REASON_BYTES])
+{
+    char owner[NET_REASON_BYTES / 2] = "";
+    if (error == EADDRINUSE)
+        port_owner(port, owner, sizeof owner);
+    snprintf(text, NET_REASON_BYTES, "%s%s", net_reason(error), owner);
+    return text;
+}

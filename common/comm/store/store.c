@@ -14,11 +14,149 @@
 #include "common/base/log.h"
 #include "common/base/log_topics.h"
 #include "common/comm/store/net.h"
-#include "common/comm/store/store_call.h"
 #include "common/comm/store/store_server.h"
 
 #define RETRY_MS 100
 #define WORKER_POLL_MS 10
+#define NONSENSE "the answer makes no sense: is that a store?"
+
+/* ---- one request and its reply ---- */
+
+/* Replies have no framing: after any failure the connection is useless, and so is a rank without
+ * its store. So a request that fails ends the process. */
+void store_request_die(const StoreRequest *request, const char *reason)
+{
+    die("store at %s:%d: %s%s%.200s: %s", request->store->host, request->store->port,
+        store_operation_name(request->operation), request->key == NULL ? "" : " ",
+        request->key == NULL ? "" : request->key, reason);
+}
+
+static noreturn void die_of_errno(const StoreRequest *request)
+{
+    char reason[128];
+    if (errno == ETIMEDOUT)
+        snprintf(reason, sizeof reason, "no answer within %g s", request->store->timeout);
+    else
+        snprintf(reason, sizeof reason, "%s: has the process that serves it ended?",
+                 strerror(errno));
+    store_request_die(request, reason);
+}
+
+StoreRequest store_request_begin(const Store *store, StoreOperation operation, const char *key)
+{
+    StoreRequest request = { .store = store,
+                             .operation = operation,
+                             .deadline = seconds_now() + store->timeout };
+    bytes_put_u8(&request.bytes, operation);
+    if (key != NULL)
+        store_request_put_key(&request, key);
+    return request;
+}
+
+StoreRequest store_request_begin_list(const Store *store, StoreOperation operation, int count,
+                                      const char *const keys[])
+{
+    StoreRequest request = store_request_begin(store, operation, NULL);
+    bytes_put_u64(&request.bytes, (uint64_t)count);
+    for (int i = 0; i < count; i++)
+        store_request_put_key(&request, keys[i]);
+    return request;
+}
+
+void store_request_put_key(StoreRequest *request, const char *key)
+{
+    const char *prefix = request->store->prefix;
+    request->key = key;
+    if (strlen(key) > STORE_MAX_KEY - sizeof request->store->prefix)
+        store_request_die(request, "this key is too long");
+    bytes_put_u64(&request->bytes, 1 + strlen(prefix) + strlen(key));
+    bytes_put_u8(&request->bytes, '/'); // as PyTorch's clients do with every key of a user
+    bytes_put(&request->bytes, prefix, strlen(prefix));
+    bytes_put(&request->bytes, key, strlen(key));
+}
+
+void store_request_put_value(StoreRequest *request, const void *value, size_t count)
+{
+    if (count > STORE_MAX_VALUE)
+        store_request_die(request, "a value may have 8 MiB at most");
+    bytes_put_blob(&request->bytes, (Blob){ value, count });
+}
+
+void store_request_send(StoreRequest *request)
+{
+    const Bytes *bytes = &request->bytes;
+    if (net_send(request->store->fd, bytes_front(bytes), bytes_count(bytes), request->deadline) < 0)
+        die_of_errno(request);
+    bytes_free(&request->bytes);
+}
+
+void store_reply(const StoreRequest *request, void *data, size_t count)
+{
+    errno = ETIMEDOUT; // even if bytes keep coming: an endless reply is an error
+    if (seconds_now() > request->deadline ||
+        net_recv(request->store->fd, data, count, request->deadline) < 0)
+        die_of_errno(request);
+}
+
+int64_t store_reply_i64(const StoreRequest *request)
+{
+    int64_t value = 0;
+    store_reply(request, &value, sizeof value);
+    return value;
+}
+
+size_t store_reply_blob(const StoreRequest *request, void *data, size_t capacity)
+{
+    const uint64_t count = (uint64_t)store_reply_i64(request);
+    if (count > STORE_MAX_BUFFER)
+        store_request_die(request, NONSENSE);
+    // Read all of it, wanted or not: the next reply follows.
+    const size_t copied = count < capacity ? count : capacity;
+    store_reply(request, data, copied);
+    char rest[4096];
+    for (size_t left = count - copied, size; left > 0; left -= size) {
+        size = left < sizeof rest ? left : sizeof rest;
+        store_reply(request, rest, size);
+    }
+    return count;
+}
+
+/* For WAIT and BARRIER: sends the request and waits for its reply. If it does not come in time,
+ * cancels the request and returns false. */
+static bool try_wait(StoreRequest *request, double seconds)
+{
+    store_request_send(request);
+    uint8_t reply = STORE_STOP_WAITING;
+    if (net_recv(request->store->fd, &reply, 1, seconds_now() + seconds) == 0) {
+        if (reply != STORE_STOP_WAITING)
+            store_request_die(request, NONSENSE);
+        return true;
+    }
+    if (errno != ETIMEDOUT)
+        die_of_errno(request);
+
+    StoreRequest cancel = store_request_begin(request->store, STORE_CANCEL_WAIT, NULL);
+    store_request_send(&cancel);
+    store_reply(&cancel, &reply, 1);
+    const bool crossed = reply == STORE_STOP_WAITING; // the replies crossed: one more follows
+    if (crossed)
+        store_reply(&cancel, &reply, 1);
+    if (reply != STORE_WAIT_CANCELED)
+        store_request_die(&cancel, NONSENSE);
+    return crossed;
+}
+
+void store_request_wait(StoreRequest *request)
+{
+    char reason[128];
+    if (try_wait(request, request->store->timeout))
+        return;
+    snprintf(reason, sizeof reason, "in vain for %g s: has every rank got that far?",
+             request->store->timeout);
+    store_request_die(request, reason);
+}
+
+/* ---- joining ---- */
 
 static int handshake(int fd, double deadline)
 {
@@ -87,11 +225,11 @@ static const char *env_or(const char *name, const char *otherwise)
 /* The key of this count has no prefix: PyTorch's workers use it too. */
 int64_t store_count_worker(const Store *store, int64_t amount)
 {
-    Call call = call_begin(store, STORE_ADD, NULL);
-    call_put_value(&call, "init/", strlen("init/"));
-    bytes_put_u64(&call.request, (uint64_t)amount);
-    call_send(&call);
-    return call_receive_i64(&call);
+    StoreRequest request = store_request_begin(store, STORE_ADD, NULL);
+    store_request_put_value(&request, "init/", strlen("init/"));
+    bytes_put_u64(&request.bytes, (uint64_t)amount);
+    store_request_send(&request);
+    return store_reply_i64(&request);
 }
 
 /* As store_connect, but says after a while that it is still waiting. */
@@ -152,65 +290,109 @@ void store_free(Store *store)
     *store = (Store){ .fd = -1 };
 }
 
+/* ---- operations ---- */
+
 void store_set(Store *store, const char *key, const void *value, size_t bytes)
 {
-    Call call = call_begin(store, STORE_SET, key);
-    call_put_value(&call, value, bytes);
-    call_send(&call);
+    StoreRequest request = store_request_begin(store, STORE_SET, key);
+    store_request_put_value(&request, value, bytes);
+    store_request_send(&request);
 }
 
 size_t store_get(Store *store, const char *key, void *value, size_t bytes)
 {
     store_wait(store, key);
-    Call call = call_begin(store, STORE_GET, key);
-    call_send(&call);
-    return call_receive_blob(&call, value, bytes);
+    StoreRequest request = store_request_begin(store, STORE_GET, key);
+    store_request_send(&request);
+    return store_reply_blob(&request, value, bytes);
 }
 
 int64_t store_add(Store *store, const char *key, int64_t amount)
 {
-    Call call = call_begin(store, STORE_ADD, key);
-    bytes_put_u64(&call.request, (uint64_t)amount);
-    call_send(&call);
-    return call_receive_i64(&call);
+    StoreRequest request = store_request_begin(store, STORE_ADD, key);
+    bytes_put_u64(&request.bytes, (uint64_t)amount);
+    store_request_send(&request);
+    return store_reply_i64(&request);
 }
 
 void store_wait(Store *store, const char *key)
 {
     log_detail(LOG_STORE, "waiting for key \"%s\"", key);
-    Call call = call_begin_list(store, STORE_WAIT, 1, &key);
-    call_wait(&call);
+    StoreRequest request = store_request_begin_list(store, STORE_WAIT, 1, &key);
+    store_request_wait(&request);
 }
 
 bool store_try_wait(Store *store, const char *key, double seconds)
 {
     log_detail(LOG_STORE, "waiting for key \"%s\", %g s at most", key, seconds);
-    Call call = call_begin_list(store, STORE_WAIT, 1, &key);
-    return call_try_wait(&call, seconds);
+    StoreRequest request = store_request_begin_list(store, STORE_WAIT, 1, &key);
+    return try_wait(&request, seconds);
 }
 
 bool store_check(Store *store, const char *key)
 {
-    Call call = call_begin_list(store, STORE_CHECK, 1, &key);
-    call_send(&call);
+    StoreRequest request = store_request_begin_list(store, STORE_CHECK, 1, &key);
+    store_request_send(&request);
     uint8_t reply = STORE_NOT_READY;
-    call_receive(&call, &reply, 1);
+    store_reply(&request, &reply, 1);
     return reply == STORE_READY;
 }
 
 bool store_delete(Store *store, const char *key)
 {
-    Call call = call_begin(store, STORE_DELETE_KEY, key);
-    call_send(&call);
-    return call_receive_i64(&call) == 1;
+    StoreRequest request = store_request_begin(store, STORE_DELETE_KEY, key);
+    store_request_send(&request);
+    return store_reply_i64(&request) == 1;
 }
 
 size_t store_compare_set(Store *store, const char *key, const char *expected, const char *desired,
                          char *result, size_t bytes)
 {
-    Call call = call_begin(store, STORE_COMPARE_SET, key);
-    call_put_value(&call, expected, strlen(expected));
-    call_put_value(&call, desired, strlen(desired));
-    call_send(&call);
-    return call_receive_blob(&call, result, bytes);
+    StoreRequest request = store_request_begin(store, STORE_COMPARE_SET, key);
+    store_request_put_value(&request, expected, strlen(expected));
+    store_request_put_value(&request, desired, strlen(desired));
+    store_request_send(&request);
+    return store_reply_blob(&request, result, bytes);
+}
+
+bool store_try_ping(Store *store, double seconds)
+{
+    const uint32_t nonce = (uint32_t)store->port;
+    uint32_t echo = ~nonce;
+    StoreRequest request = store_request_begin(store, STORE_PING, NULL);
+    bytes_put_u32(&request.bytes, nonce);
+    const double deadline = seconds_now() + seconds;
+    const bool answered = net_send(store->fd, bytes_front(&request.bytes),
+                                   bytes_count(&request.bytes), deadline) == 0 &&
+                          net_recv(store->fd, &echo, sizeof echo, deadline) == 0;
+    bytes_free(&request.bytes);
+    if (answered && echo != nonce)
+        store_request_die(&request, "the echo is not what was sent");
+    return answered;
+}
+
+void store_ping(Store *store)
+{
+    const StoreRequest request = { .store = store, .operation = STORE_PING };
+    if (!store_try_ping(store, store->timeout))
+        die_of_errno(&request);
+}
+
+void store_queue_push(Store *store, const char *key, const void *value, size_t bytes)
+{
+    StoreRequest request = store_request_begin(store, STORE_QUEUE_PUSH, key);
+    store_request_put_value(&request, value, bytes);
+    store_request_send(&request);
+}
+
+bool store_queue_pop(Store *store, const char *key, bool block, StoreValue *value)
+{
+    if (block)
+        store_wait(store, key);
+    StoreRequest request = store_request_begin(store, STORE_QUEUE_POP, key);
+    store_request_send(&request);
+    if (store_reply_i64(&request) <= 0)
+        return false;
+    value->bytes = store_reply_blob(&request, value->data, value->bytes);
+    return true;
 }

@@ -10,8 +10,9 @@
 #define COMMON_COMM_STORE_STORE_H
 
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include <stdnoreturn.h>
+
+#include "common/comm/store/store_protocol.h"
 
 typedef struct {
     int fd; // connection to the server
@@ -63,33 +64,49 @@ bool store_delete(Store *store, const char *key); // was it there?
 size_t store_compare_set(Store *store, const char *key, const char *expected, const char *desired,
                          char *result, size_t bytes);
 
-/* The rest of PyTorch's store, tested against it: not all of it is used here. Operations without a
- * result are not acknowledged; store_ping returns when all before it are done. */
+/* Operations without a result are not acknowledged; returns when all before it are done. */
 void store_ping(Store *store);
-void store_append(Store *store, const char *key, const void *value, size_t bytes);
+/* The same; false and errno if no answer comes within so many seconds, or the connection is gone.
+ */
+bool store_try_ping(Store *store, double seconds);
 
 typedef struct {
     void *data;
     size_t bytes;
 } StoreValue;
 
-/* Several keys at once, with values of 64 MiB together. multi_get waits for all of them; each value
- * has its capacity in `bytes`, and on return its length. */
-void store_multi_set(Store *store, int count, const char *const keys[], const StoreValue values[]);
-void store_multi_get(Store *store, int count, const char *const keys[], StoreValue values[]);
-
-int64_t store_num_keys(Store *store); // on the whole server, whatever the prefix
-char *store_list_keys(Store *store); // under the prefix, a line each; free it
-
-/* First in, first out; a queue and a value may have the same key. Pop takes the value as multi_get
- * does; false: the queue is empty (with block: another rank was faster). On PyTorch's server use a
- * separate connection for queues: a push may wake a client that waited for one earlier. */
+/* First in, first out; a queue and a value may have the same key. A value has its capacity in
+ * `bytes`, and on return its length; false: the queue is empty (with block: another rank was
+ * faster). On PyTorch's server use a separate connection for queues: a push may wake a client that
+ * waited for one earlier. */
 void store_queue_push(Store *store, const char *key, const void *value, size_t bytes);
 bool store_queue_pop(Store *store, const char *key, bool block, StoreValue *value);
-int64_t store_queue_len(Store *store, const char *key);
 
-/* Waits until world_size callers have come to this key. Works once per key, since it keeps
- * counting. */
-void store_barrier(Store *store, const char *key, int64_t world_size);
+/* One request and its reply, of which all of these consist. They die when the connection breaks or
+ * the deadline, store->timeout from the beginning, passes. */
+typedef struct {
+    const Store *store;
+    StoreOperation operation;
+    const char *key; // the last one put, for messages
+    double deadline; // of the request and all of its reply
+    Bytes bytes; // assembled here, to be sent in one piece
+} StoreRequest;
+
+StoreRequest store_request_begin(const Store *store, StoreOperation operation,
+                                 const char *key); // NULL: none yet
+StoreRequest store_request_begin_list(const Store *store, StoreOperation operation, int count,
+                                      const char *const keys[]);
+void store_request_put_key(StoreRequest *request, const char *key); // with the store's prefix
+void store_request_put_value(StoreRequest *request, const void *value, size_t count);
+void store_request_send(StoreRequest *request); // and frees its bytes
+void store_request_wait(
+    StoreRequest *request); // for WAIT and BARRIER: sends, and receives the reply
+
+void store_reply(const StoreRequest *request, void *data, size_t count);
+int64_t store_reply_i64(const StoreRequest *request);
+/* Returns the blob's length; copies at most `capacity` bytes of it. */
+size_t store_reply_blob(const StoreRequest *request, void *data, size_t capacity);
+
+noreturn void store_request_die(const StoreRequest *request, const char *reason);
 
 #endif

@@ -13,14 +13,102 @@
 
 #define MAX_WATCHED_KEY 256 // bytes of a key
 
-/* Each of these sends its reply, if any; false: disconnect. */
+/* ---- replies, buffered until the client's socket accepts them ---- */
+
+static void reply(Client *client, const void *data, size_t count)
+{
+    client->overrun |= bytes_count(&client->out) + count > STORE_MAX_BUFFER;
+    if (!client->overrun)
+        bytes_put(&client->out, data, count);
+}
+
+static void reply_u8(Client *client, uint8_t value)
+{
+    reply(client, &value, sizeof value);
+}
+
+static void reply_i64(Client *client, int64_t value)
+{
+    reply(client, &value, sizeof value);
+}
+
+static void reply_blob(Client *client, Blob blob)
+{
+    reply_i64(client, (int64_t)blob.count);
+    reply(client, blob.data, blob.count);
+}
+
+/* ---- waiting ---- */
+
+/* WAIT is what makes a table a rendezvous: a rank asks for a key that another rank will set. A
+ * waiting client has a Wait at every absent key, and gets its reply when the last one is removed. A
+ * key that was set counts as seen, even if it is deleted before the others are set. */
+static void wait_cancel(Table *table, Client *client)
+{
+    while (!LIST_EMPTY(&client->waits)) {
+        Wait *wait = LIST_FIRST(&client->waits);
+        Entry *entry = wait->entry;
+        entry_stop_waiting(table, wait);
+        table_prune(table, entry);
+    }
+}
+
+/* Waits for one key although it is present (BARRIER's counter). False: the table is full. */
+static bool wait_for_entry(Table *table, Client *client, Entry *entry)
+{
+    wait_cancel(table, client);
+    return entry_wait(table, entry, client, &client->waits);
+}
+
+/* Replies now if all keys are present, else when the last absent one is set; until then the client
+ * may send other requests. False: the table is full. */
+static bool wait_for_keys(Table *table, Client *client, Cursor at)
+{
+    bool waits = false;
+    for (uint64_t left = take_u64(&at); left > 0; left--) {
+        const Blob key = take_blob(&at);
+        if (entry_is_present(table_find(table, key)))
+            continue;
+        if (!waits)
+            wait_cancel(table, client); // a connection has one WAIT: this replaces it
+        waits = true;
+        Entry *entry = table_enter(table, key);
+        if (entry == NULL || !entry_wait(table, entry, client, &client->waits))
+            return false;
+    }
+    if (!waits)
+        reply_u8(client, STORE_STOP_WAITING);
+    return true;
+}
+
+/* The key was set: replies to the clients that lacked only this key, and adds them to `woken`. An
+ * element of a queue (only_one) wakes only the client that has waited longest. */
+static void wait_end(Service *service, Entry *entry, bool only_one)
+{
+    Wait *wait;
+    while ((wait = TAILQ_FIRST(&entry->waits)) != NULL) {
+        Client *client = wait->client;
+        entry_stop_waiting(&service->table, wait);
+        if (!LIST_EMPTY(&client->waits))
+            continue;
+        reply_u8(client, STORE_STOP_WAITING);
+        if (!client->woken)
+            LIST_INSERT_HEAD(&service->woken, client, next_woken);
+        client->woken = true;
+        if (only_one)
+            return;
+    }
+}
+
+/* ---- the operations: each sends its reply, if any; false: disconnect ---- */
+
 static bool put(Service *service, Blob key, Blob value, bool append)
 {
     Entry *entry = table_enter(&service->table, key);
     const size_t offset = append ? entry_value(entry).count : 0;
     if (entry == NULL || !entry_write(&service->table, entry, offset, value))
         return false;
-    wait_end(&service->table, entry, false, &service->woken);
+    wait_end(service, entry, false);
     return true;
 }
 
@@ -48,12 +136,12 @@ static bool compare_set(Service *service, Client *client, Cursor at)
     const Entry *entry = table_find(&service->table, key);
     const Blob value = entry_value(entry);
     if (value.count == expected.count && memcmp(value.data, expected.data, value.count) == 0) {
-        client_reply_blob(client, desired);
+        reply_blob(client, desired);
         return put(service, key, desired, false);
     }
     // A reply of "expected" does not tell whether the key exists: so the protocol has it.
     const bool absent = entry == NULL || entry->value == NULL;
-    client_reply_blob(client, absent ? expected : value);
+    reply_blob(client, absent ? expected : value);
     return true;
 }
 
@@ -85,8 +173,8 @@ static bool add(Service *service, Client *client, Cursor at)
     Entry *entry = count_up(service, key, (int64_t)take_u64(&at), &sum);
     if (entry == NULL)
         return false;
-    client_reply_i64(client, sum);
-    wait_end(&service->table, entry, false, &service->woken);
+    reply_i64(client, sum);
+    wait_end(service, entry, false);
     return true;
 }
 
@@ -100,8 +188,8 @@ static bool barrier(Service *service, Client *client, Cursor at)
         return false;
     if (arrived < world_size) // wakes nobody: the key exists, but the count is too low
         return wait_for_entry(&service->table, client, entry);
-    client_reply_u8(client, STORE_STOP_WAITING);
-    wait_end(&service->table, entry, false, &service->woken);
+    reply_u8(client, STORE_STOP_WAITING);
+    wait_end(service, entry, false);
     return true;
 }
 
@@ -110,14 +198,14 @@ static bool check(const Table *table, Client *client, Cursor at)
     bool all = true;
     for (uint64_t left = take_u64(&at); left > 0; left--)
         all &= entry_is_present(table_find(table, take_blob(&at)));
-    client_reply_u8(client, all ? STORE_READY : STORE_NOT_READY);
+    reply_u8(client, all ? STORE_READY : STORE_NOT_READY);
     return true;
 }
 
 static bool multi_get(const Table *table, Client *client, Cursor at)
 {
     for (uint64_t left = take_u64(&at); left > 0; left--)
-        client_reply_blob(client, entry_value(table_find(table, take_blob(&at))));
+        reply_blob(client, entry_value(table_find(table, take_blob(&at))));
     return true;
 }
 
@@ -139,18 +227,18 @@ static bool delete_key(Table *table, Client *client, Blob key)
         entry_erase(table, entry);
         table_prune(table, entry);
     }
-    client_reply_i64(client, present);
+    reply_i64(client, present);
     return true;
 }
 
 static bool list_keys(const Table *table, Client *client)
 {
-    client_reply_i64(client, table->num_values);
+    reply_i64(client, table->num_values);
     const Entry *entry;
     LIST_FOREACH(entry, &table->entries, next)
     {
         if (entry->value != NULL)
-            client_reply_blob(client, entry->key);
+            reply_blob(client, entry->key);
     }
     return true;
 }
@@ -161,7 +249,7 @@ static bool queue_push(Service *service, Cursor at)
     Entry *entry = table_enter(&service->table, take_blob(&at));
     if (entry == NULL || !entry_push(&service->table, entry, take_blob(&at)))
         return false;
-    wait_end(&service->table, entry, true, &service->woken);
+    wait_end(service, entry, true);
     return true;
 }
 
@@ -169,9 +257,9 @@ static bool queue_pop(Table *table, Client *client, Blob key)
 {
     Entry *entry = table_find(table, key);
     const int64_t length = entry == NULL ? 0 : entry->queue_length;
-    client_reply_i64(client, length); // before it is popped; 0: nothing follows
+    reply_i64(client, length); // before it is popped; 0: nothing follows
     if (length > 0) {
-        client_reply_blob(client, STAILQ_FIRST(&entry->queue)->blob);
+        reply_blob(client, STAILQ_FIRST(&entry->queue)->blob);
         entry_pop(table, entry);
         table_prune(table, entry);
     }
@@ -181,11 +269,11 @@ static bool queue_pop(Table *table, Client *client, Blob key)
 static bool queue_len(const Table *table, Client *client, Blob key)
 {
     const Entry *entry = table_find(table, key);
-    client_reply_i64(client, entry == NULL ? 0 : entry->queue_length);
+    reply_i64(client, entry == NULL ? 0 : entry->queue_length);
     return true;
 }
 
-static bool act(Service *service, Client *client, StoreOperation operation, Cursor at)
+static bool handle_request(Service *service, Client *client, StoreOperation operation, Cursor at)
 {
     Table *table = &service->table;
     switch (operation) {
@@ -201,7 +289,7 @@ static bool act(Service *service, Client *client, StoreOperation operation, Curs
     case STORE_COMPARE_SET:
         return compare_set(service, client, at);
     case STORE_GET:
-        client_reply_blob(client, entry_value(table_find(table, take_blob(&at))));
+        reply_blob(client, entry_value(table_find(table, take_blob(&at))));
         return true;
     case STORE_ADD:
         return add(service, client, at);
@@ -210,7 +298,7 @@ static bool act(Service *service, Client *client, StoreOperation operation, Curs
     case STORE_WAIT:
         return wait_for_keys(table, client, at);
     case STORE_GETNUMKEYS:
-        client_reply_i64(client, table->num_values);
+        reply_i64(client, table->num_values);
         return true;
     case STORE_DELETE_KEY:
         return delete_key(table, client, take_blob(&at));
@@ -220,10 +308,10 @@ static bool act(Service *service, Client *client, StoreOperation operation, Curs
         return multi_set(service, at);
     case STORE_CANCEL_WAIT:
         wait_cancel(table, client);
-        client_reply_u8(client, STORE_WAIT_CANCELED);
+        reply_u8(client, STORE_WAIT_CANCELED);
         return true;
     case STORE_PING:
-        client_reply_u32(client, take_u32(&at));
+        reply(client, at, sizeof(uint32_t));
         return true;
     case STORE_QUEUE_PUSH:
         return queue_push(service, at);
@@ -251,7 +339,7 @@ bool service_feed(Service *service, Client *client, const void *data, size_t cou
             request_measure(&client->measure, request, bytes_count(&client->in));
         if (state != REQUEST_WHOLE)
             return state == REQUEST_PARTIAL;
-        if (!act(service, client, request[0], request + 1) || client->overrun)
+        if (!handle_request(service, client, request[0], request + 1) || client->overrun)
             return false;
         bytes_drop(&client->in, client->measure.bytes);
         client->measure = (RequestMeasure){ 0 };

@@ -9,8 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/comm/store/store_protocol.h"
-
 /* As realloc, and as free if new_bytes is 0. NULL, and nothing changes: the table is full. */
 static void *table_realloc(Table *table, void *memory, size_t old_bytes, size_t new_bytes)
 {

@@ -3,11 +3,9 @@
 #define COMMON_COMM_STORE_STORE_TABLE_H
 
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/queue.h>
 
-#include "common/comm/bytes.h"
+#include "common/comm/store/store_protocol.h"
 
 #define STORE_MAX_TABLE ((size_t)1 << 30) // bytes: a runaway client must not exhaust its host
 

@@ -16,6 +16,7 @@
 #include "common/base/memory.h"
 #include "common/comm/store/store.h"
 #include "common/comm/store/store_server.h"
+#include "tests/common/comm/store/store_ops.h"
 
 enum { MAX_WORDS = 64, SHORT_VALUE = 256, MAX_VALUE = 8 << 20 }; // values: bytes
 

@@ -18,6 +18,7 @@
 #include "common/base/memory.h"
 #include "common/comm/store/store.h"
 #include "common/comm/store/store_server.h"
+#include "tests/common/comm/store/store_ops.h"
 
 #define TIMEOUT 300.0 // seconds
 

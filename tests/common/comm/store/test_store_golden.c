@@ -15,7 +15,6 @@
 
 #include "common/base/log.h"
 #include "common/base/memory.h"
-#include "common/comm/bytes.h"
 #include "common/comm/store/net.h"
 #include "common/comm/store/store_protocol.h"
 #include "common/comm/store/store_server.h"

@@ -17,6 +17,7 @@
 #include "common/comm/store/net.h"
 #include "common/comm/store/store.h"
 #include "common/comm/store/store_server.h"
+#include "tests/common/comm/store/store_ops.h"
 #include "tests/helpers/rank_process.h"
 
 #define TIMEOUT 300.0 // seconds; ranks that are to fail wait for brief

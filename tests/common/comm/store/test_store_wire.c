@@ -15,6 +15,7 @@
 #include "common/comm/store/net.h"
 #include "common/comm/store/store.h"
 #include "common/comm/store/store_protocol.h"
+#include "tests/common/comm/store/store_ops.h"
 #include "tests/helpers/rank_process.h"
 
 #define TIMEOUT 600.0 // seconds; ranks that are to fail wait for brief

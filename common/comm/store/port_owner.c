@@ -1,31 +1,18 @@
 /*
- * Why a connection failed, in helpful words. The kernel shows who holds a port in two steps:
- * /proc/net/tcp gives the number (inode) of the socket, and one of the links in some /proc/PID/fd
- * has it. Of other users' processes only root may read these.
+ * Which process holds a port. The kernel shows it in two steps: /proc/net/tcp gives the number
+ * (inode) of the socket, and one of the links in some /proc/PID/fd has it. Of other users'
+ * processes only root may read these.
  */
 #include <dirent.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
-#include "common/base/log.h"
 #include "common/comm/store/net.h"
 
 #define NAME_BYTES 64
-
-const char *net_reason(int error)
-{
-    switch (error) {
-    case ENXIO:
-        return "no such host is known";
-    case ECONNREFUSED:
-        return "nobody listens there";
-    case ETIMEDOUT:
-        return "no answer";
-    default:
-        return strerror(error);
-    }
-}
 
 /* The inode of a local socket on this port; 0: none visible. */
 static unsigned long find_socket(const char *table, int port)
@@ -80,21 +67,18 @@ static void describe_process(const char *pid, char *text, size_t bytes)
     snprintf(text, bytes, " by %s (pid %.16s)", name, pid);
 }
 
-const char *net_listen_reason(int error, int port, char text[NET_REASON_BYTES])
+void port_owner(int port, char *text, size_t bytes)
 {
-    char owner[NET_REASON_BYTES / 2] = "";
-    unsigned long inode = error == EADDRINUSE ? find_socket("/proc/net/tcp", port) : 0;
-    if (inode == 0 && error == EADDRINUSE)
+    unsigned long inode = find_socket("/proc/net/tcp", port);
+    if (inode == 0)
         inode = find_socket("/proc/net/tcp6", port);
     DIR *processes = inode != 0 ? opendir("/proc") : NULL;
     for (const struct dirent *at; processes != NULL && (at = readdir(processes)) != NULL;) {
         if (atoi(at->d_name) > 0 && has_socket(at->d_name, inode)) {
-            describe_process(at->d_name, owner, sizeof owner);
+            describe_process(at->d_name, text, bytes);
             break;
         }
     }
     if (processes != NULL)
         closedir(processes);
-    snprintf(text, NET_REASON_BYTES, "%s%s", net_reason(error), owner);
-    return text;
 }
