@@ -13,7 +13,7 @@
 #include "common/base/memory.h"
 #include "common/comm/ddp.h"
 #include "common/comm/env.h"
-#include "common/io/timeline.h"
+#include "extras/watch/timeline.h"
 
 enum { BATCH_SIZE = 64, STEPS = 10, SPANS = 100000 };
 
@@ -67,7 +67,7 @@ static void measure(Training *training, Reducer *reducer, ProcessGroup *pg, int 
             const int recorded = (turn + i) % 2; // either is first in every other turn
             Timeline timeline;
             if (recorded)
-                timeline_start(&timeline, pg);
+                timeline_start(&timeline);
             else
                 span_timing = false;
             barrier(pg);

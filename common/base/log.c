@@ -16,7 +16,6 @@
 #include "common/base/exit_status.h"
 #include "common/base/json_text.h"
 #include "common/base/launcher.h"
-#include "common/base/progress.h"
 
 #define LINE_MAX_BYTES 4096 // PIPE_BUF on Linux: writes of up to this size to a pipe are atomic
 
@@ -64,9 +63,9 @@ static void disarm(char *text, size_t length)
 /* Past the progress bar. Returns 0 or an errno. */
 static int write_text(int fd, const char *text, size_t length)
 {
-    progress_erase();
+    progress_bar.erase();
     const int reason = write_all(fd, text, length) ? 0 : errno;
-    progress_redraw();
+    progress_bar.redraw();
     return reason;
 }
 
@@ -153,7 +152,7 @@ void log_record_error(char *message)
 
 void die(const char *format, ...)
 {
-    progress_finish();
+    progress_bar.finish();
     char message[LINE_MAX_BYTES];
     va_list args, again;
     va_start(args, format);
@@ -180,7 +179,7 @@ bool log_speaks_for_job(void)
 
 void usage_error(const char *format, ...)
 {
-    progress_finish();
+    progress_bar.finish();
     if (log_speaks_for_node()) {
         va_list args;
         va_start(args, format);

@@ -55,6 +55,18 @@ bool log_speaks_for_job(void);
 /* Seconds on a monotonic clock; its zero is arbitrary. */
 double seconds_now(void);
 
+/* A progress bar on the last line of standard error, which an extra draws (extras/watch). */
+typedef struct {
+    // Around a line: the first removes the bar, even one that another rank has drawn on the
+    // terminal, the second draws our own below the line. Other threads' lines and bars wait in
+    // between.
+    void (*erase)(void);
+    void (*redraw)(void);
+    void (*finish)(void); // removes the bar for good
+} ProgressBar;
+
+extern const ProgressBar progress_bar; // in builds without: progress_absent.c
+
 #define CANNOT_PRINT "cannot write to standard output: %s; send it elsewhere" // format, a string
 
 /* CHECK(condition, format, ...) ends this process, saying why, unless the condition holds. */

@@ -37,4 +37,14 @@ void process_group_observe(ProcessGroup *pg, Observer *observer);
 void collective_report(const Collective *collective, CollectiveState state);
 void collective_report_marks(const Collective *collective, GpuMark begin, GpuMark end);
 
+/* What an extra adds to the group of all ranks (extras/watch); without it, nothing. */
+typedef struct {
+    /* Writes the options that all ranks must share to text, as ", --trace". */
+    void (*describe)(const Args *args, char *text, size_t bytes);
+    void (*formed)(ProcessGroup *pg, const Args *args); // collective, as is the next
+    void (*leaving)(ProcessGroup *pg); // about to be destroyed
+} GroupHooks;
+
+extern const GroupHooks group_hooks; // in builds without: watch_group_absent.c
+
 #endif

@@ -21,6 +21,7 @@
 #include "common/comm/backend.h"
 #include "common/comm/hierarchy.h"
 #include "common/comm/nccl/staging.h"
+#include "common/comm/observer.h"
 
 #define LINE_BYTES 192
 // Rank 0 waits so long for the last rank to leave, and the others for its store to close.
@@ -61,13 +62,6 @@ static const Backend *backend_choose(const char *name, bool on_gpu, int rank, in
     usage_error("--backend %s: there are auto, nccl, mpi and tcp", name);
 }
 
-static ProcessGroup *default_group;
-
-ProcessGroup *process_group_default(void)
-{
-    return default_group;
-}
-
 char *process_group_key(const ProcessGroup *pg, const char *what, int rank,
                         char key[STORE_KEY_BYTES])
 {
@@ -104,13 +98,13 @@ static noreturn void leave_incomplete(const ProcessGroup *pg, const bool *missin
 static void write_line(const ProcessGroup *pg, const Args *args, char line[LINE_BYTES])
 {
     const bool flat = strcmp(args->all_reduce, "flat") == 0; // the only value in early steps
-    snprintf(line, LINE_BYTES,
-             "--backend %s, --device %s, %d ranks, --check-collectives %s%s%s%s%s%s%s",
-             pg->backend->name, pg->place.on_gpu ? "cuda" : "cpu", pg->world_size,
-             pg->check_collectives ? "on" : "off", flat ? "" : ", --all-reduce ",
-             flat ? "" : args->all_reduce, pg->fixed_order ? ", --reduce-order fixed" : "",
-             args->metrics_dir != NULL ? ", --metrics-dir" : "",
-             args->trace != NULL ? ", --trace" : "", args->profile != NULL ? ", --profile" : "");
+    char watched[64];
+    group_hooks.describe(args, watched, sizeof watched);
+    snprintf(
+        line, LINE_BYTES, "--backend %s, --device %s, %d ranks, --check-collectives %s%s%s%s%s",
+        pg->backend->name, pg->place.on_gpu ? "cuda" : "cpu", pg->world_size,
+        pg->check_collectives ? "on" : "off", flat ? "" : ", --all-reduce ",
+        flat ? "" : args->all_reduce, pg->fixed_order ? ", --reduce-order fixed" : "", watched);
 }
 
 /* Dies unless all ranks want the same. --check-collectives is off meanwhile: ranks may differ in
@@ -256,12 +250,12 @@ void process_group_init(ProcessGroup *pg, const Args *args, const char *master_a
                         int master_port, int rank, int world_size, Place place)
 {
     group_set(pg, args, NULL, rank, world_size, place); // refuses the impossible
-    default_group = pg;
     if (pg->backend->has_rendezvous) {
         pg->backend->init(pg);
         agree_without_store(pg, args);
         if (place.on_gpu && !pg->backend->reads_gpu)
             staging_init(pg);
+        group_hooks.formed(pg, args);
         return;
     }
     CHECK(master_addr != NULL,
@@ -277,6 +271,7 @@ void process_group_init(ProcessGroup *pg, const Args *args, const char *master_a
     store_init(store, master_addr, master_port, rank == 0, 1, args->timeout);
     process_group_init_store(pg, args, store, rank, world_size, place);
     pg->owns_store = true;
+    group_hooks.formed(pg, args);
 }
 
 /* Rank 0 closes the store, the others wait until it has: a group formed next at the same address
@@ -292,8 +287,7 @@ static void close_store(ProcessGroup *pg)
 
 void process_group_destroy(ProcessGroup *pg)
 {
-    if (pg == default_group)
-        default_group = NULL;
+    group_hooks.leaving(pg);
     nodes_free(pg);
     CHECK(pg->num_subgroups == 0,
           "%d groups that were split off are still there: destroy them first", pg->num_subgroups);

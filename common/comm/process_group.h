@@ -63,10 +63,6 @@ typedef struct {
 void process_group_init(ProcessGroup *pg, const Args *args, const char *master_addr,
                         int master_port, int rank, int world_size, Place place);
 
-/* The default group, as in torch.distributed: the last one formed by process_group_init and not
- * destroyed; NULL: none. For code that is not passed a group, such as metrics. Local. */
-ProcessGroup *process_group_default(void);
-
 /* The same over an open store, which stays the caller's. */
 void process_group_init_store(ProcessGroup *pg, const Args *args, Store *store, int rank,
                               int world_size, Place place);

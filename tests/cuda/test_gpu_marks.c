@@ -5,7 +5,7 @@
 #include <time.h>
 
 #include "common/base/gpu_marks.h"
-#include "common/io/timeline.h"
+#include "extras/watch/timeline.h"
 #include "tests/cuda/training.h"
 #include "tests/cuda_stand_in/counts.h"
 

@@ -54,8 +54,7 @@ room() {
     room data 'base/|data/'
     room nn 'base/|data/|nn/'
     room comm 'base/|comm/'
-    [ ! -d common/io ] || room io 'base/|data/|nn/|comm/|save/|io/'
-    room save 'base/|data/|nn/|comm/|save/|io/'
+    room save 'base/|data/|nn/|save/'
     [ ! -d common/launch ] || room launch 'base/|launch/|comm/store/store.*\.h|comm/store/net\.h'
 }
 

@@ -20,7 +20,6 @@
 
 #include "common/base/log.h"
 #include "common/base/log_topics.h"
-#include "common/base/progress.h"
 #include "common/comm/observer.h"
 #include "common/comm/store/net.h"
 
@@ -65,7 +64,7 @@ static noreturn void end_with(Mesh *mesh, Notice notice)
 
     // A dying process closes its connections before its parent is told. The launcher must see that
     // one first: it takes the first to end for the culprit.
-    progress_finish();
+    progress_bar.finish();
     log_info("fatal: %s%s", notice.text,
              process_group_advice(mesh->collective != NULL ? mesh->collective->pg : NULL));
     log_record_error(notice.text);

@@ -4,7 +4,7 @@
 #include <glob.h>
 #include <math.h>
 
-#include "common/io/curves.h"
+#include "extras/watch/curves.h"
 
 static char folder[] = "/tmp/test_curves.XXXXXX";
 

@@ -6,7 +6,7 @@
 #include <signal.h>
 #include <sys/resource.h>
 
-#include "common/io/event_file.h"
+#include "extras/watch/event_file.h"
 #include "tests/helpers/child.h"
 
 static char folder[] = "/tmp/test_event_file_XXXXXX";

@@ -5,7 +5,7 @@
 #include <termios.h>
 
 #include "common/base/log.h"
-#include "common/base/progress.h"
+#include "extras/watch/progress.h"
 #include "tests/helpers/child.h"
 
 enum { NUM_LINES = 60 };
@@ -46,7 +46,7 @@ static void show_bar(const void *context)
     progress_update("Epoch 1", 1, 4);
     log_print("a line");
     progress_update("Epoch 1", 4, 4);
-    progress_finish();
+    progress_bar.finish();
     log_info("another");
 }
 
@@ -139,7 +139,7 @@ static void draw_while_logging(const void *context)
     for (size_t i = 0; i < NUM_LINES; i++)
         progress_update("x", 1, 1);
     pthread_join(thread, NULL);
-    progress_finish();
+    progress_bar.finish();
 }
 
 /* A line of another thread never lands in the bar: the screen line is erased when it starts. */

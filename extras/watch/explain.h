@@ -3,13 +3,19 @@
  *
  * It prints them as things happen, from the same spans as a trace.
  */
-#ifndef COMMON_IO_EXPLAIN_H
-#define COMMON_IO_EXPLAIN_H
+#ifndef EXTRAS_WATCH_EXPLAIN_H
+#define EXTRAS_WATCH_EXPLAIN_H
 
 #include "common/nn/model.h"
 
 /* Starts on rank 0, if the environment asks for it and nobody listens to spans yet (a trace does),
  * else a warning. Stops by itself after two steps. Local. */
 void explain_start(const Model *model, int rank);
+
+/* Does the environment ask this rank to explain? */
+bool explain_wanted(int rank);
+
+/* An all_reduce of gradients has been called. */
+void explain_bucket(size_t bytes);
 
 #endif

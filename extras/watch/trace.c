@@ -2,7 +2,7 @@
  * Every rank writes its events as text, on rank 0's clock; rank 0 concatenates them. Times are in
  * microseconds since rank 0 began to record.
  */
-#include "common/io/trace.h"
+#include "extras/watch/trace.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@ typedef struct {
 
 static double microseconds(const Writer *writer, double time)
 {
-    return 1e6 * (timeline_aligned(writer->timeline, time) - writer->zero);
+    return 1e6 * (timeline_aligned(time) - writer->zero);
 }
 
 /* A slice on a lane, up to its arguments. Of a parameter's name only the layer's is shown. */
@@ -83,8 +83,8 @@ static void write_events(const Writer *writer)
         const Call *call = &timeline->call[i];
         if (call->started == 0 || call->done == 0)
             continue; // still in progress when recording ended
-        begin_slice(writer, LANE_COLLECTIVES, collective_name(call->kind), "communication",
-                    call->started, call->done);
+        begin_slice(writer, LANE_COLLECTIVES, call->name, "communication", call->started,
+                    call->done);
         fprintf(writer->text,
                 ",\"args\":{\"count\":%zu,\"type\":\"%s\",\"bytes\":%zu,\"queued_us\":%.3f}}",
                 call->count, dtype_name(call->type), call->count * dtype_size(call->type),
@@ -94,19 +94,19 @@ static void write_events(const Writer *writer)
 }
 
 /* Rank 0 asks one rank after the other, and holds one rank's events at a time. */
-static void receive_events(FILE *file, ProcessGroup *pg)
+static void receive_events(FILE *file)
 {
-    for (int rank = 1; rank < pg->world_size; rank++) {
-        int64_t length = 0;
-        pg_recv(pg, &length, 1, INT64, rank);
-        char *text = mem_calloc((size_t)length, 1);
-        pg_recv(pg, text, (size_t)length, UINT8, rank);
-        fwrite(text, 1, (size_t)length, file);
+    for (int rank = 1; rank < peers.world_size; rank++) {
+        size_t length = 0;
+        peers.receive(&length, sizeof length, rank);
+        char *text = mem_calloc(length, 1);
+        peers.receive(text, length, rank);
+        fwrite(text, 1, length, file);
         free(text);
     }
 }
 
-static void send_events(Writer *writer, ProcessGroup *pg)
+static void send_events(Writer *writer)
 {
     char *text = NULL;
     size_t length = 0;
@@ -114,27 +114,25 @@ static void send_events(Writer *writer, ProcessGroup *pg)
     CHECK(writer->text != NULL, "out of memory for a trace");
     write_events(writer);
     CHECK(fclose(writer->text) == 0, "out of memory for a trace");
-    const int64_t bytes = (int64_t)length;
-    pg_send(pg, &bytes, 1, INT64, 0);
-    pg_send(pg, text, length, UINT8, 0);
+    peers.send(&length, sizeof length, 0);
+    peers.send(text, length, 0);
     free(text);
 }
 
 void trace_write(FILE *file, const char *path, Timeline *timeline, int rank)
 {
-    ProcessGroup *pg = timeline->pg;
-    Writer writer = { .text = file, .timeline = timeline, .zero = timeline->begin, .rank = rank };
-    if (pg != NULL)
-        broadcast(pg, &writer.zero, 1, FLOAT64, 0);
+    Writer writer = { .text = file, .timeline = timeline, .rank = rank };
+    writer.zero = rank == 0 ? timeline->begin : 0;
+    if (peers.world_size > 1)
+        peers.all_reduce(&writer.zero, 1, REDUCE_SUM); // all learn rank 0's
     if (rank > 0) {
-        if (pg != NULL)
-            send_events(&writer, pg);
+        if (peers.world_size > 1)
+            send_events(&writer);
         return;
     }
     fputs("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n", file);
     write_events(&writer);
-    if (pg != NULL)
-        receive_events(file, pg);
+    receive_events(file);
     fputs("\n]}\n", file);
     timeline_file_close(file, path);
     if (timeline->num_lost > 0)

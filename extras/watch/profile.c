@@ -4,7 +4,7 @@
  * the collective waited for, which all ranks learn from one all_reduce over the times of their
  * calls. On a GPU the GPU's spans are divided, and a rank has called when its GPU reaches the call.
  */
-#include "common/io/profile.h"
+#include "extras/watch/profile.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -59,7 +59,6 @@ static double called(const Timeline *timeline, const Call *call)
 /* The group's calls are the same on all ranks, so the times of each can be compared. */
 static CallTimes collect_call_times(Timeline *timeline)
 {
-    ProcessGroup *pg = timeline->pg;
     const size_t n = timeline->num_calls;
     CallTimes calls = { .all_called = mem_calloc(n, sizeof(double)),
                         .ended = mem_calloc(n, sizeof(size_t)) };
@@ -69,23 +68,25 @@ static CallTimes collect_call_times(Timeline *timeline)
         const Call *call = &timeline->call[i];
         calls.all_called[i] = called(timeline, call);
         if (call->sequence >= 0)
-            first[num_shared++] = timeline_aligned(timeline, calls.all_called[i]);
+            first[num_shared++] = timeline_aligned(calls.all_called[i]);
         if (call->done > 0)
             calls.ended[calls.num_ended++] = i;
     }
-    const bool same = pg != NULL && all_reduce_scalar(pg, (double)num_shared, REDUCE_MIN) ==
-                                        all_reduce_scalar(pg, (double)num_shared, REDUCE_MAX);
+    double most[2] = { (double)num_shared, -(double)num_shared }; // over the ranks; minus the least
+    if (peers.world_size > 1)
+        peers.all_reduce(most, 2, REDUCE_MAX);
+    const bool same = peers.world_size > 1 && most[0] == -most[1];
     if (same) {
         memcpy(last, first, num_shared * sizeof *last);
-        all_reduce(pg, first, num_shared, FLOAT64, REDUCE_MIN);
-        all_reduce(pg, last, num_shared, FLOAT64, REDUCE_MAX);
+        peers.all_reduce(first, num_shared, REDUCE_MIN);
+        peers.all_reduce(last, num_shared, REDUCE_MAX);
     }
     num_shared = 0;
     for (size_t i = 0; same && i < n; i++) {
         const Call *call = &timeline->call[i];
         if (call->sequence < 0)
             continue;
-        const double ours = timeline_aligned(timeline, called(timeline, call));
+        const double ours = timeline_aligned(called(timeline, call));
         calls.all_called[i] += last[num_shared] - ours;
         calls.late += ours - first[num_shared];
         num_shared++;
@@ -278,17 +279,12 @@ static void write_table(FILE *file, const double *times, int world_size, bool on
 
 void profile_write(FILE *file, const char *path, Timeline *timeline, int rank)
 {
-    ProcessGroup *pg = timeline->pg;
-    const int world_size = pg != NULL ? pg->world_size : 1;
     double ours[NUM_TIMES] = { 0 };
-    double *times = mem_calloc((size_t)world_size * NUM_TIMES, sizeof *times);
+    double *times = mem_calloc((size_t)peers.world_size * NUM_TIMES, sizeof *times);
     measure(ours, timeline);
-    if (pg != NULL)
-        gather(pg, ours, times, NUM_TIMES, FLOAT64, 0);
-    else
-        memcpy(times, ours, sizeof ours);
+    peers_gather(ours, times, sizeof ours);
     if (rank == 0) {
-        write_table(file, times, world_size, timeline->on_gpu);
+        write_table(file, times, peers.world_size, timeline->on_gpu);
         timeline_file_close(file, path);
     }
     free(times);

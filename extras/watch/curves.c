@@ -1,10 +1,11 @@
 /* A point costs a small all_reduce and a pass over the gradients: so not every step is one. */
-#include "common/io/curves.h"
+#include "extras/watch/curves.h"
 
 #include <math.h>
 #include <stdlib.h>
 
 #include "common/base/memory.h"
+#include "extras/watch/peers.h"
 
 static void look_at_clock(Curves *curves, uint64_t step)
 {
@@ -16,13 +17,10 @@ static void look_at_clock(Curves *curves, uint64_t step)
 
 void curves_init(Curves *curves, const Args *args, const Model *model, int rank)
 {
-    ProcessGroup *pg = process_group_default();
-    *curves = (Curves){ .pg = pg,
-                        .rank = rank,
-                        .world_size = pg != NULL ? pg->world_size : 1,
+    *curves = (Curves){ .rank = rank,
                         .interval = args->log_interval,
-                        .lr = args->lr };
-    curves->batch_size = args_batch_size(args, curves->world_size);
+                        .lr = args->lr,
+                        .batch_size = args_batch_size(args, peers.world_size) };
     if (rank > 0)
         return;
     event_file_open(&curves->events, args->metrics_dir, model->step + 1);
@@ -49,7 +47,7 @@ static void draw_speed(Curves *curves, uint64_t step)
                                                       "time/optimizer", NULL };
     const double evaluation = span_seconds[SPAN_EVALUATION] - curves->seconds[SPAN_EVALUATION];
     const double seconds = seconds_now() - curves->time - evaluation;
-    const double samples = (double)(step - curves->step) * curves->batch_size * curves->world_size;
+    const double samples = (double)(step - curves->step) * curves->batch_size * peers.world_size;
     if (seconds <= 0)
         return;
     event_file_scalar(&curves->events, "speed/samples_per_second", step, samples / seconds);
@@ -64,8 +62,8 @@ void curves_step(Curves *curves, const Model *model)
     if (step % (uint64_t)curves->interval != 0 && step != 1)
         return;
     double loss = (double)model_loss(model);
-    if (curves->pg != NULL)
-        loss = all_reduce_scalar(curves->pg, loss, REDUCE_MEAN);
+    if (peers.world_size > 1)
+        peers.all_reduce(&loss, 1, REDUCE_MEAN);
     if (curves->rank > 0)
         return;
     event_file_scalar(&curves->events, "train/loss", step, loss);

@@ -2,7 +2,7 @@
  * The bar is the unfinished last line of the terminal: whoever writes a line removes it first and
  * redraws it below, holding a lock in between.
  */
-#include "common/base/progress.h"
+#include "extras/watch/progress.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -67,7 +67,7 @@ void progress_update(const char *text, size_t done, size_t total)
     pthread_mutex_unlock(&terminal);
 }
 
-void progress_finish(void)
+static void finish(void)
 {
     pthread_mutex_lock(&terminal);
     if (bar[0] != '\0')
@@ -76,16 +76,18 @@ void progress_finish(void)
     pthread_mutex_unlock(&terminal);
 }
 
-void progress_erase(void)
+static void erase(void)
 {
     pthread_mutex_lock(&terminal);
     if (on_terminal()) // the bar on it may be another rank's
         draw("\r\033[K");
 }
 
-void progress_redraw(void)
+static void redraw(void)
 {
     if (bar[0] != '\0')
         draw(bar);
     pthread_mutex_unlock(&terminal);
 }
+
+const ProgressBar progress_bar = { .erase = erase, .redraw = redraw, .finish = finish };

@@ -3,7 +3,7 @@
  * communicates. Both append to arrays of the maximum length, so nothing is moved or freed while
  * recording; the kernel allocates only the pages that are used.
  */
-#include "common/io/timeline.h"
+#include "extras/watch/timeline.h"
 
 #include <libgen.h>
 #include <pthread.h>
@@ -13,14 +13,13 @@
 #include "common/base/folder.h"
 #include "common/base/log.h"
 #include "common/base/memory.h"
-#include "common/comm/observer.h"
 
-enum { MAX_RECORDS = 1 << 20, NUM_PINGS = 16 };
+enum { MAX_RECORDS = 1 << 20 };
 
 static Timeline *recording; // NULL: none
-static Observer observer;
 static pthread_mutex_t calls_mutex = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t first_op; // op_id of call[0]
+static double compared_at[2], clock_offset[2]; // before and after the recording; see timeline.h
 
 FILE *timeline_file(const char *path, const char *option, int rank)
 {
@@ -52,28 +51,23 @@ static void hear_span(const Span *span)
 }
 
 /* Calls are queued in the order of op_id, by one thread, so a call's place follows from it. */
-static void see_call(void *context, const Collective *collective, CollectiveState state)
+void timeline_see_call(const Call *seen, uint64_t op_id, CollectiveState state)
 {
-    (void)context;
     const double now = seconds_now();
     pthread_mutex_lock(&calls_mutex);
     Timeline *timeline = recording;
     if (timeline != NULL && state == COLLECTIVE_SCHEDULED) {
         if (timeline->num_calls == 0)
-            first_op = collective->op_id;
-        const bool of_all =
-            collective->pg->parent == NULL && !collective_is_point_to_point(collective->kind);
-        if (timeline->num_calls < MAX_RECORDS)
-            timeline->call[timeline->num_calls++] =
-                (Call){ .kind = collective->kind,
-                        .type = collective->type,
-                        .count = collective->count,
-                        .sequence = of_all ? (int64_t)collective->sequence : -1,
-                        .queued = now };
-        else
+            first_op = op_id;
+        if (timeline->num_calls == MAX_RECORDS) {
             timeline->num_lost++;
-    } else if (timeline != NULL && collective->op_id - first_op < timeline->num_calls) {
-        Call *call = &timeline->call[collective->op_id - first_op];
+        } else {
+            Call *call = &timeline->call[timeline->num_calls++];
+            *call = *seen;
+            call->queued = now;
+        }
+    } else if (timeline != NULL && op_id - first_op < timeline->num_calls) {
+        Call *call = &timeline->call[op_id - first_op];
         if (state == COLLECTIVE_STARTED)
             call->started = now;
         else if (state == COLLECTIVE_COMPLETED)
@@ -83,12 +77,11 @@ static void see_call(void *context, const Collective *collective, CollectiveStat
 }
 
 /* By the thread that calls; here a call has been scheduled already. */
-static void see_marks(void *context, const Collective *collective, GpuMark begin, GpuMark end)
+void timeline_see_marks(uint64_t op_id, GpuMark begin, GpuMark end)
 {
-    (void)context;
     pthread_mutex_lock(&calls_mutex);
-    if (recording != NULL && collective->op_id - first_op < recording->num_calls) {
-        Call *call = &recording->call[collective->op_id - first_op];
+    if (recording != NULL && op_id - first_op < recording->num_calls) {
+        Call *call = &recording->call[op_id - first_op];
         call->gpu_begin = begin;
         call->gpu_end = end;
     }
@@ -104,46 +97,13 @@ static void record(Timeline *timeline)
     span_timing = true; // and stays true: metrics may need the sums
 }
 
-/* Asks rank 0 for the time. The answer is half a round trip old, give or take the other half: so
- * the quickest of several is the best (Mills, RFC 5905). */
-static double measure_offset(ProcessGroup *pg)
+void timeline_start(Timeline *timeline)
 {
-    double offset = 0, quickest = 1e9, time = 0;
-    for (int rank = 1; pg->rank == 0 && rank < pg->world_size; rank++)
-        for (int i = 0; i < NUM_PINGS; i++) {
-            pg_recv(pg, &time, 1, FLOAT64, rank);
-            time = seconds_now();
-            pg_send(pg, &time, 1, FLOAT64, rank);
-        }
-    for (int i = 0; pg->rank > 0 && i < NUM_PINGS; i++) {
-        const double asked = seconds_now();
-        pg_send(pg, &time, 1, FLOAT64, 0);
-        pg_recv(pg, &time, 1, FLOAT64, 0);
-        const double answered = seconds_now();
-        if (answered - asked < quickest) {
-            quickest = answered - asked;
-            offset = time - (asked + answered) / 2;
-        }
-    }
-    return offset;
-}
-
-void timeline_start(Timeline *timeline, ProcessGroup *pg)
-{
-    *timeline = (Timeline){ .pg = pg != NULL && pg->world_size > 1 ? pg : NULL };
+    *timeline = (Timeline){ .num_spans = 0 };
     timeline->span = calloc(MAX_RECORDS, sizeof *timeline->span); // untouched pages cost nothing
     timeline->call = calloc(MAX_RECORDS, sizeof *timeline->call);
     CHECK(timeline->span != NULL && timeline->call != NULL, "out of memory for a timeline");
     timeline->on_gpu = gpu_marks_start();
-    if (timeline->pg != NULL) {
-        timeline->offset_at_begin = measure_offset(pg);
-        barrier(pg); // rank 0 has sent its last answer: all begin
-    }
-    if (pg != NULL && observer.see == NULL) {
-        observer.see = see_call;
-        observer.see_marks = see_marks;
-        process_group_observe(pg, &observer);
-    }
     timeline->begin = seconds_now();
     record(timeline);
 }
@@ -177,15 +137,20 @@ void timeline_stop(Timeline *timeline)
         read_marks(timeline, time);
     free(time);
     timeline->end = seconds_now();
-    if (timeline->pg != NULL)
-        timeline->offset_at_end = measure_offset(timeline->pg);
 }
 
-double timeline_aligned(const Timeline *timeline, double time)
+void timeline_compare_clocks(int when)
 {
-    const double share = (time - timeline->begin) / (timeline->end - timeline->begin);
-    return time + timeline->offset_at_begin +
-           share * (timeline->offset_at_end - timeline->offset_at_begin);
+    clock_offset[when] = peers_clock_offset();
+    compared_at[when] = seconds_now();
+}
+
+double timeline_aligned(double time)
+{
+    if (peers.world_size == 1)
+        return time;
+    const double share = (time - compared_at[0]) / (compared_at[1] - compared_at[0]);
+    return time + clock_offset[0] + share * (clock_offset[1] - clock_offset[0]);
 }
 
 void timeline_free(Timeline *timeline)

@@ -6,13 +6,13 @@
  * where it began. On a GPU the thread only queues, and a third lane shows what the GPU computes;
  * with nccl the lane of collectives has the GPU's times too.
  */
-#ifndef COMMON_IO_TRACE_H
-#define COMMON_IO_TRACE_H
+#ifndef EXTRAS_WATCH_TRACE_H
+#define EXTRAS_WATCH_TRACE_H
 
-#include "common/io/timeline.h"
+#include "extras/watch/timeline.h"
 
 /* Writes the timelines of all ranks to the file, which rank 0 has opened, and closes it. Call it
- * after timeline_stop; collective if the timeline has a group. A full disk is a warning. */
+ * after timeline_stop; collective if there are other ranks. A full disk is a warning. */
 void trace_write(FILE *file, const char *path, Timeline *timeline, int rank);
 
 #endif

@@ -1,10 +1,10 @@
 /* Sentences for the first two steps; the second one shows what repeats. */
-#include "common/io/explain.h"
+#include "extras/watch/explain.h"
 
 #include <stdlib.h>
 
 #include "common/base/span.h"
-#include "common/comm/observer.h"
+#include "extras/watch/peers.h"
 
 enum { STEPS_TOLD = 2 };
 
@@ -14,7 +14,7 @@ static size_t bytes_waited_for;
 
 static bool alone(void)
 {
-    return process_group_default() == NULL || process_group_default()->world_size == 1;
+    return peers.world_size == 1;
 }
 
 /* Weights and biases of the layer whose weight has this name. */
@@ -95,12 +95,9 @@ static void hear_span(const Span *span)
         tell[span->kind](span, (int)strcspn(span->name, "."), 1e3 * (span->end - span->begin));
 }
 
-static void see_call(void *context, const Collective *collective, CollectiveState state)
+void explain_bucket(size_t bytes)
 {
-    (void)context;
-    const size_t bytes = collective->count * dtype_size(collective->type);
-    if (told == NULL || state != COLLECTIVE_SCHEDULED || collective->kind != ALL_REDUCE ||
-        collective->type != FLOAT32)
+    if (told == NULL)
         return;
     bytes_waited_for += bytes;
     log_info(
@@ -109,11 +106,15 @@ static void see_call(void *context, const Collective *collective, CollectiveStat
         (double)bytes / (1 << 20));
 }
 
+bool explain_wanted(int rank)
+{
+    const char *wish = getenv("DDP_EXPLAIN");
+    return wish != NULL && strcmp(wish, "1") == 0 && rank == 0;
+}
+
 void explain_start(const Model *model, int rank)
 {
-    static Observer observer = { .see = see_call };
-    const char *wish = getenv("DDP_EXPLAIN");
-    if (wish == NULL || strcmp(wish, "1") != 0 || rank > 0)
+    if (!explain_wanted(rank))
         return;
     if (span_listener != NULL) {
         log_warning("DDP_EXPLAIN=1 tells nothing beside --trace or --profile: leave these out");
@@ -123,6 +124,4 @@ void explain_start(const Model *model, int rank)
     last_step = model->step + STEPS_TOLD;
     span_timing = true;
     span_listener = hear_span;
-    if (process_group_default() != NULL)
-        process_group_observe(process_group_default(), &observer);
 }

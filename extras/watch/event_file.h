@@ -5,8 +5,8 @@
  * checksum), each record a protocol buffer of type Event (tensorflow/core/util/event.proto). We
  * write the two kinds that curves need: the file's version, and a scalar at a step.
  */
-#ifndef COMMON_IO_EVENT_FILE_H
-#define COMMON_IO_EVENT_FILE_H
+#ifndef EXTRAS_WATCH_EVENT_FILE_H
+#define EXTRAS_WATCH_EVENT_FILE_H
 
 #include <stdint.h>
 #include <stdio.h>

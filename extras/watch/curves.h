@@ -6,19 +6,17 @@
  *   speed/samples_per_second                      of all ranks together, evaluations aside
  *   time/data, forward, backward, wait, optimizer shares of rank 0's time, in percent
  */
-#ifndef COMMON_IO_CURVES_H
-#define COMMON_IO_CURVES_H
+#ifndef EXTRAS_WATCH_CURVES_H
+#define EXTRAS_WATCH_CURVES_H
 
 #include "common/base/args.h"
 #include "common/base/span.h"
-#include "common/comm/process_group.h"
-#include "common/io/event_file.h"
 #include "common/nn/model.h"
+#include "extras/watch/event_file.h"
 
 typedef struct {
-    ProcessGroup *pg; // NULL: this process trains alone
     EventFile events; // on rank 0
-    int rank, world_size;
+    int rank;
     int interval; // steps between two points
     double lr;
     int batch_size; // of a rank

@@ -6,17 +6,18 @@
  * them to rank 0's. On a GPU there are two sets of spans: the host's, and the GPU's, from when it
  * began their work to when it had finished it.
  */
-#ifndef COMMON_IO_TIMELINE_H
-#define COMMON_IO_TIMELINE_H
+#ifndef EXTRAS_WATCH_TIMELINE_H
+#define EXTRAS_WATCH_TIMELINE_H
 
 #include <stdio.h>
 
 #include "common/base/span.h"
-#include "common/comm/backend.h"
+#include "common/comm/observer.h"
+#include "extras/watch/peers.h"
 
 /* A collective, as this rank saw it. */
 typedef struct {
-    CollectiveKind kind;
+    const char *name; // "all_reduce"
     DType type;
     size_t count;
     int64_t sequence; // in the group of all ranks; -1: called on a subgroup
@@ -25,7 +26,6 @@ typedef struct {
 } Call;
 
 typedef struct {
-    ProcessGroup *pg; // NULL: this process trains alone
     double begin, end; // of the recording
     Span *span;
     Call *call;
@@ -33,7 +33,6 @@ typedef struct {
     bool on_gpu;
     Span *gpu_span; // the spans with GPU work, in the GPU's times; set by timeline_stop
     size_t num_gpu_spans;
-    double offset_at_begin, offset_at_end; // rank 0's clock minus this one's
 } Timeline;
 
 /* On rank 0 opens the file at path, creating its folder (NULL on the others); if it cannot be
@@ -43,15 +42,21 @@ FILE *timeline_file(const char *path, const char *option, int rank);
 /* Closes it; a full disk is a warning. */
 void timeline_file_close(FILE *file, const char *path);
 
-/* Starts recording; one timeline at a time. pg: the group of all ranks, or NULL. With a group,
- * collective: the ranks compare their clocks as NTP does, by round trips. */
-void timeline_start(Timeline *timeline, ProcessGroup *pg);
-
-/* Ends recording. Collective likewise. */
+/* Starts and ends recording; one timeline at a time. Local. */
+void timeline_start(Timeline *timeline);
 void timeline_stop(Timeline *timeline);
 void timeline_free(Timeline *timeline);
 
-/* A time of this rank on rank 0's clock. */
-double timeline_aligned(const Timeline *timeline, double time);
+/* A collective has reached this state. Calls are numbered by op_id, from any number on; only what
+ * a Call knows before it begins is read from *call. From any thread. */
+void timeline_see_call(const Call *call, uint64_t op_id, CollectiveState state);
+void timeline_see_marks(uint64_t op_id, GpuMark begin, GpuMark end);
+
+/* The ranks compare their clocks as NTP does, by round trips: before a recording (0) and after it
+ * (1). In between, the drift is taken to be linear. Collective. */
+void timeline_compare_clocks(int when);
+
+/* A time of this rank on rank 0's clock; the same where there is one rank. */
+double timeline_aligned(double time);
 
 #endif

@@ -4,7 +4,7 @@
  * wraps it so that a truncated or damaged file is noticed. All numbers are little-endian, as on
  * every machine this runs on.
  */
-#include "common/io/event_file.h"
+#include "extras/watch/event_file.h"
 
 #include <errno.h>
 #include <string.h>

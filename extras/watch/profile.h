@@ -8,12 +8,12 @@
  * On GPUs all times but the wall time are the GPU's: a wait is how long it was idle for a
  * collective, the rest how long the host had queued nothing for it.
  */
-#ifndef COMMON_IO_PROFILE_H
-#define COMMON_IO_PROFILE_H
+#ifndef EXTRAS_WATCH_PROFILE_H
+#define EXTRAS_WATCH_PROFILE_H
 
-#include "common/io/timeline.h"
+#include "extras/watch/timeline.h"
 
-/* Writes the table on rank 0. Call it after timeline_stop; collective if the timeline has a group.
+/* Writes the table on rank 0. Call it after timeline_stop; collective if there are other ranks.
  * Warns if the file cannot be written. */
 void profile_write(FILE *file, const char *path, Timeline *timeline, int rank);
 

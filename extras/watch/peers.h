@@ -1,0 +1,30 @@
+/*
+ * peers.h - the other ranks, as watching needs them: messages of bytes, and sums of numbers.
+ *
+ * A program for one device has none and links nothing of common/comm; process_group_init fills in
+ * the group's (watch_group.c).
+ */
+#ifndef EXTRAS_WATCH_PEERS_H
+#define EXTRAS_WATCH_PEERS_H
+
+#include <stddef.h>
+
+#include "common/comm/process_group.h"
+
+typedef struct {
+    int rank, world_size;
+    // Collective over all ranks, or between two. NULL where world_size is 1.
+    void (*all_reduce)(double *values, size_t count, ReduceOp op);
+    void (*send)(const void *data, size_t bytes, int to);
+    void (*receive)(void *data, size_t bytes, int from);
+} Peers;
+
+extern Peers peers; // world_size is 1 until a group is formed, and again when it is destroyed
+
+/* How many seconds rank 0's clock is ahead of this one's. Collective. */
+double peers_clock_offset(void);
+
+/* Rank 0 gets each rank's bytes into to[rank]; to is NULL on the others. Collective. */
+void peers_gather(const void *from, void *to, size_t bytes);
+
+#endif

@@ -1,0 +1,16 @@
+/* progress.h - a bar on the terminal, on the last line of standard error. */
+#ifndef EXTRAS_WATCH_PROGRESS_H
+#define EXTRAS_WATCH_PROGRESS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Draws "text [=====>....] done/total", at most ten times a second; nothing unless standard error
+ * is a terminal (and TERM not dumb), so logs stay clean. Call it from one thread. Lines of log.h
+ * and progress_bar.finish() remove it. */
+void progress_update(const char *text, size_t done, size_t total);
+
+/* Would it draw now? For callers whose text is expensive to make. */
+bool progress_due(size_t done, size_t total);
+
+#endif

@@ -1,0 +1,55 @@
+/* The files are written when the group is destroyed, which all ranks do together. */
+#include "extras/watch/recording.h"
+
+#include "extras/watch/profile.h"
+#include "extras/watch/timeline.h"
+#include "extras/watch/trace.h"
+
+static struct {
+    const Args *args; // NULL: nothing has been recorded
+    int rank;
+    FILE *trace, *profile; // on rank 0
+    Timeline timeline;
+} recording;
+
+bool recording_wanted(const Args *args)
+{
+    return args->trace != NULL || args->profile != NULL;
+}
+
+void recording_start(const Args *args, int rank)
+{
+    if (!recording_wanted(args))
+        return;
+    recording.args = args;
+    recording.rank = rank;
+    if (args->trace != NULL)
+        recording.trace = timeline_file(args->trace, "--trace", rank);
+    if (args->profile != NULL)
+        recording.profile = timeline_file(args->profile, "--profile", rank);
+    timeline_start(&recording.timeline);
+}
+
+void recording_stop(void)
+{
+    if (recording.args == NULL)
+        return;
+    timeline_stop(&recording.timeline);
+    if (peers.world_size == 1)
+        recording_write();
+}
+
+void recording_write(void)
+{
+    const Args *args = recording.args;
+    if (args == NULL)
+        return;
+    recording.args = NULL;
+    if (peers.world_size > 1)
+        timeline_compare_clocks(1);
+    if (args->trace != NULL)
+        trace_write(recording.trace, args->trace, &recording.timeline, recording.rank);
+    if (args->profile != NULL)
+        profile_write(recording.profile, args->profile, &recording.timeline, recording.rank);
+    timeline_free(&recording.timeline);
+}

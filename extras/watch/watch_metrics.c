@@ -1,0 +1,76 @@
+/* What is shown and recorded of a run: a progress bar, curves, the timeline, the narration. */
+#include <math.h>
+#include <stdio.h>
+
+#include "common/save/metrics.h"
+#include "extras/watch/curves.h"
+#include "extras/watch/explain.h"
+#include "extras/watch/peers.h"
+#include "extras/watch/progress.h"
+#include "extras/watch/recording.h"
+
+static struct {
+    const Args *args;
+    int rank;
+    Curves curves; // with --metrics-dir
+    size_t steps_per_epoch;
+    uint64_t first_step; // done when this process started
+    double begin;
+} run;
+
+static void init(const Args *args, const Model *model, int rank, size_t steps_per_epoch)
+{
+    run.args = args;
+    run.rank = rank;
+    run.steps_per_epoch = steps_per_epoch;
+    run.first_step = model->step;
+    run.begin = seconds_now();
+    recording_start(args, rank);
+    explain_start(model, rank);
+    if (args->metrics_dir != NULL)
+        curves_init(&run.curves, args, model, rank);
+}
+
+/* "epoch 3, loss 0.1234, 8123 samples/s, 0:12 left": of this rank's batch, all ranks, the run. */
+static void draw_bar(const Model *model, int epoch, size_t done)
+{
+    const Args *args = run.args;
+    const double per_step = (seconds_now() - run.begin) / (double)(model->step - run.first_step);
+    const double samples =
+        (double)args_batch_size(args, peers.world_size) * peers.world_size / per_step;
+    double steps_left = (double)(run.steps_per_epoch - done) +
+                        (double)(args->epochs - epoch - 1) * (double)run.steps_per_epoch;
+    steps_left = fmin(steps_left, (double)(args->max_steps - model->step));
+    const int left = (int)fmin(fmax(steps_left, 0) * per_step, 1e8);
+
+    char text[128];
+    snprintf(text, sizeof text, "epoch %d, loss %.4f, %.0f samples/s, %d:%02d left", epoch,
+             (double)model_loss(model), samples, left / 60, left % 60);
+    progress_update(text, done, run.steps_per_epoch);
+}
+
+static void step(const Model *model, int epoch)
+{
+    if (run.args->metrics_dir != NULL)
+        curves_step(&run.curves, model);
+    if (run.rank > 0 || run.steps_per_epoch == 0)
+        return;
+    const size_t done = (model->step - 1) % run.steps_per_epoch + 1;
+    if (progress_due(done, run.steps_per_epoch)) // the loss is read only to be drawn
+        draw_bar(model, epoch, done);
+}
+
+static void test(uint64_t step, double loss, double accuracy)
+{
+    curves_test(&run.curves, step, loss, accuracy);
+}
+
+static void end(void)
+{
+    progress_bar.finish();
+    recording_stop();
+    if (run.args->metrics_dir != NULL)
+        curves_free(&run.curves);
+}
+
+const MetricsHooks metrics_hooks = { .init = init, .step = step, .test = test, .free = end };
