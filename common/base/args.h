@@ -35,7 +35,6 @@ typedef struct {
     bool resume_auto; // --resume auto: look for it
     const char *checkpoint_dir;
     const char *metrics_dir; // or NULL
-    const char *trace, *profile; // files, or NULL
     uint64_t max_steps; // UINT64_MAX: no limit
     int log_interval; // batches
     const char *device; // "auto", "cpu", "cuda" or "plain"

@@ -41,7 +41,7 @@ void collective_report_marks(const Collective *collective, GpuMark begin, GpuMar
 typedef struct {
     /* Writes the options that all ranks must share to text, as ", --trace". */
     void (*describe)(const Args *args, char *text, size_t bytes);
-    void (*formed)(ProcessGroup *pg, const Args *args); // collective, as is the next
+    void (*formed)(ProcessGroup *pg); // collective, as is the next
     void (*leaving)(ProcessGroup *pg); // about to be destroyed
 } GroupHooks;
 

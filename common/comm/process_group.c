@@ -255,7 +255,7 @@ void process_group_init(ProcessGroup *pg, const Args *args, const char *master_a
         agree_without_store(pg, args);
         if (place.on_gpu && !pg->backend->reads_gpu)
             staging_init(pg);
-        group_hooks.formed(pg, args);
+        group_hooks.formed(pg);
         return;
     }
     CHECK(master_addr != NULL,
@@ -271,7 +271,7 @@ void process_group_init(ProcessGroup *pg, const Args *args, const char *master_a
     store_init(store, master_addr, master_port, rank == 0, 1, args->timeout);
     process_group_init_store(pg, args, store, rank, world_size, place);
     pg->owns_store = true;
-    group_hooks.formed(pg, args);
+    group_hooks.formed(pg);
 }
 
 /* Rank 0 closes the store, the others wait until it has: a group formed next at the same address

@@ -7,9 +7,9 @@ static void describe(const Args *args, char *text, size_t bytes)
     text[0] = '\0';
 }
 
-static void formed(ProcessGroup *pg, const Args *args)
+static void formed(ProcessGroup *pg)
 {
-    (void)pg, (void)args;
+    (void)pg;
 }
 
 static void leaving(ProcessGroup *pg)

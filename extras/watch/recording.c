@@ -6,33 +6,33 @@
 #include "extras/watch/trace.h"
 
 static struct {
-    const Args *args; // NULL: nothing has been recorded
+    bool exists; // and is not written yet
     int rank;
     FILE *trace, *profile; // on rank 0
     Timeline timeline;
 } recording;
 
-bool recording_wanted(const Args *args)
+bool recording_wanted(void)
 {
-    return args->trace != NULL || args->profile != NULL;
+    return watch_args.trace != NULL || watch_args.profile != NULL;
 }
 
-void recording_start(const Args *args, int rank)
+void recording_start(int rank)
 {
-    if (!recording_wanted(args))
+    if (!recording_wanted())
         return;
-    recording.args = args;
+    recording.exists = true;
     recording.rank = rank;
-    if (args->trace != NULL)
-        recording.trace = timeline_file(args->trace, "--trace", rank);
-    if (args->profile != NULL)
-        recording.profile = timeline_file(args->profile, "--profile", rank);
+    if (watch_args.trace != NULL)
+        recording.trace = timeline_file(watch_args.trace, "--trace", rank);
+    if (watch_args.profile != NULL)
+        recording.profile = timeline_file(watch_args.profile, "--profile", rank);
     timeline_start(&recording.timeline);
 }
 
 void recording_stop(void)
 {
-    if (recording.args == NULL)
+    if (!recording.exists)
         return;
     timeline_stop(&recording.timeline);
     if (peers.world_size == 1)
@@ -41,15 +41,14 @@ void recording_stop(void)
 
 void recording_write(void)
 {
-    const Args *args = recording.args;
-    if (args == NULL)
+    if (!recording.exists)
         return;
-    recording.args = NULL;
+    recording.exists = false;
     if (peers.world_size > 1)
         timeline_compare_clocks(1);
-    if (args->trace != NULL)
-        trace_write(recording.trace, args->trace, &recording.timeline, recording.rank);
-    if (args->profile != NULL)
-        profile_write(recording.profile, args->profile, &recording.timeline, recording.rank);
+    if (watch_args.trace != NULL)
+        trace_write(recording.trace, watch_args.trace, &recording.timeline, recording.rank);
+    if (watch_args.profile != NULL)
+        profile_write(recording.profile, watch_args.profile, &recording.timeline, recording.rank);
     timeline_free(&recording.timeline);
 }

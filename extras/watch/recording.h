@@ -2,13 +2,19 @@
 #ifndef EXTRAS_WATCH_RECORDING_H
 #define EXTRAS_WATCH_RECORDING_H
 
-#include "common/base/args.h"
+#include <stdbool.h>
 
-bool recording_wanted(const Args *args);
+typedef struct {
+    const char *trace, *profile; // files, or NULL
+} WatchArgs;
+
+extern WatchArgs watch_args; // filled by args_parse, see watch_options.c
+
+bool recording_wanted(void);
 
 /* Opens the files on rank 0 and starts to record. Dies if a file cannot be written: better now than
  * after the training. Local. */
-void recording_start(const Args *args, int rank);
+void recording_start(int rank);
 
 /* Ends what recording_start has begun; a rank alone writes its files. Local. */
 void recording_stop(void);

@@ -52,10 +52,11 @@ static void see_marks(void *context, const Collective *collective, GpuMark begin
 static void describe(const Args *args, char *line, size_t bytes)
 {
     snprintf(line, bytes, "%s%s%s", args->metrics_dir != NULL ? ", --metrics-dir" : "",
-             args->trace != NULL ? ", --trace" : "", args->profile != NULL ? ", --profile" : "");
+             watch_args.trace != NULL ? ", --trace" : "",
+             watch_args.profile != NULL ? ", --profile" : "");
 }
 
-static void formed(ProcessGroup *pg, const Args *args)
+static void formed(ProcessGroup *pg)
 {
     static Observer observer = { .see = see, .see_marks = see_marks };
     group = pg;
@@ -64,10 +65,10 @@ static void formed(ProcessGroup *pg, const Args *args)
                      .all_reduce = all_reduce_values,
                      .send = send_bytes,
                      .receive = receive_bytes };
-    if (!recording_wanted(args) && !explain_wanted(pg->rank))
+    if (!recording_wanted() && !explain_wanted(pg->rank))
         return;
     process_group_observe(pg, &observer);
-    if (recording_wanted(args))
+    if (recording_wanted())
         timeline_compare_clocks(0);
 }
 

@@ -25,7 +25,7 @@ static void init(const Args *args, const Model *model, int rank, size_t steps_pe
     run.steps_per_epoch = steps_per_epoch;
     run.first_step = model->step;
     run.begin = seconds_now();
-    recording_start(args, rank);
+    recording_start(rank);
     explain_start(model, rank);
     if (args->metrics_dir != NULL)
         curves_init(&run.curves, args, model, rank);
