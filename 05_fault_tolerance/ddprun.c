@@ -12,12 +12,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "05_fault_tolerance/group.h"
 #include "common/base/host.h"
 #include "common/base/log.h"
 #include "common/base/signal_name.h"
 #include "common/launch/agents.h"
 #include "common/launch/flags.h"
-#include "common/launch/group.h"
 #include "common/launch/logs.h"
 #include "common/launch/report.h"
 #include "common/launch/workers.h"

@@ -246,7 +246,7 @@ static void say_goodbye(Agents *agents)
     store_delete(&agents->store, node_key(key, KEY_HEARTBEAT, agents->flags->node_rank));
 }
 
-/* Has it yet to leave? Its key is "0" if it has not even come yet (group.c). */
+/* Has it yet to leave? Its key is "0" if it has not even come yet. */
 static bool is_awaited(Agents *agents, int node, double begun, double seconds)
 {
     char key[KEY_BYTES], count[64] = "";

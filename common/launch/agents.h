@@ -25,7 +25,8 @@
 #include "common/launch/heartbeat.h"
 #include "common/launch/rendezvous.h"
 
-/* How a group ended; NONE: it has not; CHANGED: continues with another one (group.h). */
+/* How a group ended; NONE: it has not; CHANGED: continues with another one
+ * (05_fault_tolerance/group.h). */
 typedef enum {
     VERDICT_NONE,
     VERDICT_DONE,

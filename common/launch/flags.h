@@ -21,7 +21,7 @@ enum { STREAM_STDOUT = 1, STREAM_STDERR = 2 };
 typedef struct {
     int nproc_per_node;
     int min_nodes, max_nodes; // the same number, unless nodes may come and go
-    bool elastic; // nodes get their ranks at the rendezvous and may come and go: see group.h
+    bool elastic; // nodes get their ranks at the rendezvous and may come and go: step 05
     int node_rank;
     char master_addr[256]; // where node 0 serves the store
     int master_port; // 0: any free one (one node only)

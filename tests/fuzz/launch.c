@@ -9,8 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "05_fault_tolerance/assignment.h"
 #include "common/base/gpus.h"
-#include "common/launch/assignment.h"
 #include "common/launch/failure.h"
 #include "common/launch/rendezvous.h"
 #include "common/launch/report.h"

@@ -1,10 +1,10 @@
 /* Two launchers of one job, one of which can no longer talk to the other. */
 #include <sys/resource.h>
 
+#include "05_fault_tolerance/assignment.h"
 #include "common/base/log.h"
 #include "common/comm/store/net.h"
 #include "common/launch/agents.h"
-#include "common/launch/assignment.h"
 #include "tests/helpers/child.h"
 
 #define SECONDS 300 // until both must have ended; child.h kills them at 600

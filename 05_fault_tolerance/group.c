@@ -6,17 +6,17 @@
  * No rank runs meanwhile, and signals have their default effect: they end this process, and the
  * others see its connection close.
  */
-#include "common/launch/group.h"
+#include "05_fault_tolerance/group.h"
 
 #include <math.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "05_fault_tolerance/assignment.h"
 #include "common/base/log.h"
 #include "common/base/memory.h"
 #include "common/comm/store/net.h"
-#include "common/launch/assignment.h"
 
 #define KEY_JOB "ddprun/job"
 #define KEY_NUM_AGENTS "ddprun/num_agents"

@@ -1,7 +1,7 @@
 /* assignment.h - what node 0 tells a waiting agent: its assignment in the next group, or that the
  * job is over. */
-#ifndef COMMON_LAUNCH_ASSIGNMENT_H
-#define COMMON_LAUNCH_ASSIGNMENT_H
+#ifndef FAULT_TOLERANCE_ASSIGNMENT_H
+#define FAULT_TOLERANCE_ASSIGNMENT_H
 
 #include "common/launch/nodes.h"
 

@@ -18,8 +18,8 @@
  * as a spare until one is lost. A job lives and dies with the host of its rendezvous: without it
  * the nodes cannot find each other, and end.
  */
-#ifndef COMMON_LAUNCH_GROUP_H
-#define COMMON_LAUNCH_GROUP_H
+#ifndef FAULT_TOLERANCE_GROUP_H
+#define FAULT_TOLERANCE_GROUP_H
 
 #include "common/launch/agents.h"
 #include "common/launch/nodes.h"
