@@ -18,7 +18,7 @@
 
 #include "common/base/log.h"
 #include "common/base/memory.h"
-#include "common/save/checkpoint_format.h"
+#include "common/save/checkpoint_file.h"
 #include "tools/model/model_file.h"
 #include "tools/model/tool.h"
 
@@ -112,7 +112,7 @@ static void write_weights(const char *folder, const ModelFile *from, const Model
     char labels[MODEL_FILE_MAX_LABELS * MODEL_FILE_LABEL_BYTES] = "";
     for (int i = 0; i < from->num_labels; i++)
         strcat(strcat(labels, i > 0 ? "," : ""), from->label[i]);
-    checkpoint_checksum(file, checksum);
+    snprintf(checksum, 9, "%08x", safetensors_checksum(file));
     safetensors_add_metadata(file, "format", "pt");
     safetensors_add_metadata(file, EXPORT_VERSION_KEY, EXPORT_VERSION);
     safetensors_add_metadata(file, "checksum", "%s", checksum);

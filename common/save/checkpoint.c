@@ -1,18 +1,24 @@
 /*
- * Writes checkpoints: one safetensors file with everything that training or inference needs.
+ * Checkpoints: one safetensors file with everything that training or inference needs.
  *
  * The tensors have PyTorch's names and layout, so PyTorch loads them as they are; the optimizer's
  * states lie beside them. All else is metadata, which is strings. Nothing in the file depends on
  * time, machine or folder: the same run writes the same bytes.
+ *
+ * To resume, a file must be ours, valid, and of the same model and optimizer: then the run
+ * continues as if it had never stopped. Weights may come from any file with the model's tensors,
+ * such as PyTorch's.
  */
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "common/base/folder.h"
 #include "common/base/log.h"
 #include "common/base/memory.h"
-#include "common/save/checkpoint_format.h"
+#include "common/save/checkpoint.h"
+#include "common/save/checkpoint_file.h"
 
 void checkpoint_init(Checkpoint *checkpoint, const Args *args, Optimizer *optim, Sampler *sampler,
                      const Dataset *dataset, int world_size)
@@ -24,6 +30,57 @@ void checkpoint_init(Checkpoint *checkpoint, const Args *args, Optimizer *optim,
                                 .world_size = world_size };
     if (log_speaks_for_job())
         folder_check(args->checkpoint_dir, "--checkpoint-dir");
+}
+
+/* "1,28,28" for a model that begins with a convolution, else the number of features. */
+static void describe_input(const Checkpoint *checkpoint, Safetensors *file)
+{
+    const Tensor *first = &checkpoint->optim->model->parameter[0];
+    const size_t features = checkpoint->dataset->features;
+    if (first->ndim == 4) {
+        const size_t channels = first->shape[1];
+        const long side = lround(sqrt((double)(features / channels)));
+        safetensors_add_metadata(file, "input_shape", "%zu,%ld,%ld", channels, side, side);
+    } else {
+        safetensors_add_metadata(file, "input_shape", "%zu", features);
+    }
+}
+
+/* The labels in the order of the model's outputs: "0,1,2,3,4,5,6,7,8,9". */
+static void describe_classes(const Dataset *dataset, Safetensors *file)
+{
+    char text[256] = "";
+    size_t length = 0;
+    for (int i = 0; i < dataset->num_classes && length < sizeof text; i++)
+        length += (size_t)snprintf(text + length, sizeof text - length, i > 0 ? ",%d" : "%d", i);
+    safetensors_add_metadata(file, "class_labels", "%s", text);
+}
+
+/* What is known before the run starts: its settings, and what inference needs. */
+static void describe_run(const Checkpoint *checkpoint, Safetensors *file)
+{
+    const Optimizer *optim = checkpoint->optim;
+    const Dataset *dataset = checkpoint->dataset;
+    const int batch_size = args_batch_size(checkpoint->args, checkpoint->world_size);
+    safetensors_add_metadata(file, "format", "pt"); // as in PyTorch's own files
+    safetensors_add_metadata(file, CHECKPOINT_VERSION_KEY, CHECKPOINT_VERSION);
+    safetensors_add_metadata(file, "model", "%s", optim->model->name);
+    safetensors_add_metadata(file, "dataset", "%s", dataset->name);
+    safetensors_add_metadata(file, "num_samples", "%zu", dataset->size);
+    safetensors_add_metadata(file, "seed", "%llu", (unsigned long long)checkpoint->args->seed);
+    safetensors_add_metadata(file, "world_size", "%d", checkpoint->world_size);
+    safetensors_add_metadata(file, "global_batch_size", "%lld",
+                             (long long)checkpoint->world_size * batch_size);
+    safetensors_add_metadata(file, "optimizer", "%s", optim->name);
+    safetensors_add_metadata(file, "lr", "%.15g", optim->lr);
+    safetensors_add_metadata(file, "momentum", "%.15g", optim->momentum);
+    safetensors_add_metadata(file, "weight_decay", "%.15g", optim->weight_decay);
+    safetensors_add_metadata(file, "dropout", "%s", checkpoint->args->dropout ? "on" : "off");
+
+    describe_input(checkpoint, file);
+    describe_classes(dataset, file);
+    safetensors_add_metadata(file, "mean", "%.7g", (double)dataset->mean);
+    safetensors_add_metadata(file, "std", "%.7g", (double)dataset->std);
 }
 
 /* Of --amp fp16: the scale, the good steps since it changed, and the steps skipped. */
@@ -125,7 +182,7 @@ void checkpoint_copy(const Checkpoint *checkpoint, CheckpointKind kind, Checkpoi
     path_of(checkpoint, kind, next, copy->path);
 
     add_tensors(checkpoint->optim, copy);
-    checkpoint_describe(checkpoint, copy->file);
+    describe_run(checkpoint, copy->file);
     safetensors_add_metadata(copy->file, "epoch", "%d", next.epoch);
     safetensors_add_metadata(copy->file, "position", "%zu", next.places);
     safetensors_add_metadata(copy->file, "step", "%llu", (unsigned long long)next.step);
@@ -134,16 +191,15 @@ void checkpoint_copy(const Checkpoint *checkpoint, CheckpointKind kind, Checkpoi
 
 bool checkpoint_commit(CheckpointCopy *copy, char *error, size_t error_bytes)
 {
-    char checksum[9];
-    checkpoint_checksum(copy->file, checksum);
-    safetensors_add_metadata(copy->file, CHECKPOINT_CHECKSUM, "%s", checksum);
-    checkpoint_metadata_checksum(copy->file, checksum);
-    safetensors_add_metadata(copy->file, CHECKPOINT_METADATA_CHECKSUM, "%s", checksum);
-    const bool ok = safetensors_commit(copy->file, copy->path, error, error_bytes);
+    Safetensors *file = copy->file;
+    safetensors_add_metadata(file, CHECKPOINT_CHECKSUM, "%08x", safetensors_checksum(file));
+    safetensors_add_metadata(file, CHECKPOINT_METADATA_CHECKSUM, "%08x",
+                             safetensors_metadata_checksum(file, CHECKPOINT_METADATA_CHECKSUM));
+    const bool ok = safetensors_commit(file, copy->path, error, error_bytes);
     if (ok)
         log_print("Epoch %d | Training %s saved at %s", copy->epoch,
                   copy->kind == CHECKPOINT_SNAPSHOT ? "snapshot" : "checkpoint", copy->path);
-    safetensors_free(copy->file);
+    safetensors_free(file);
     free(copy->state);
     return ok;
 }
@@ -172,6 +228,173 @@ void checkpoint_save(const Checkpoint *checkpoint)
 void checkpoint_save_snapshot(const Checkpoint *checkpoint)
 {
     save(checkpoint, CHECKPOINT_SNAPSHOT);
+}
+
+/* Settings that identify a run: with other values it cannot be resumed. The batch comes last. */
+static const char *const identity[] = { "model", "dataset",   "num_samples",
+                                        "seed",  "optimizer", "global_batch_size" };
+
+/* If they differ, writes "KEY THEIRS, this run has OURS" to text. */
+static bool differs(const Safetensors *theirs, const Safetensors *ours, const char *key, char *text,
+                    size_t bytes)
+{
+    const char *value = safetensors_metadata(theirs, key), *own = safetensors_metadata(ours, key);
+    if (value != NULL && strcmp(value, own) == 0)
+        return false;
+    snprintf(text, bytes, "%s %.80s, this run has %s", key, value == NULL ? "(none)" : value, own);
+    return true;
+}
+
+/* All ranks may see it, one reports it. */
+static void warn_of_changes(const Source *source, const Checkpoint *checkpoint)
+{
+    char text[CHECKPOINT_DIFFERENCE_BYTES];
+    Safetensors *own = safetensors_create();
+    describe_run(checkpoint, own);
+    for (const char *const *key = checkpoint_settings; *key != NULL; key++)
+        if (differs(source->file, own, *key, text, sizeof text) && log_speaks_for_job())
+            log_warning("%s: was saved with %s", source->path, text);
+    safetensors_free(own);
+}
+
+/* A run with --amp fp16 resumes with its loss scale; without one it starts from the initial
+ * scale. */
+static bool read_loss_scale(Source *source, Device *device, uint64_t step, bool import)
+{
+    const char *text = safetensors_metadata(source->file, CHECKPOINT_LOSS_SCALE);
+    if (device->loss_scale == NULL || text == NULL)
+        return true;
+    LossScale state = { 0 };
+    int good_steps = -1, end = 0;
+    unsigned skipped = 0;
+    const bool valid = sscanf(text, "%f %d %u%n", &state.scale, &good_steps, &skipped, &end) == 3 &&
+                       text[end] == '\0' && isfinite(state.scale) && state.scale > 0 &&
+                       good_steps >= 0 && skipped <= step;
+    if (!valid)
+        return source_reject(source,
+                             "\"%s\" in its metadata is \"%.64s\", not a scale, its age, and the "
+                             "steps left out",
+                             CHECKPOINT_LOSS_SCALE, text);
+    state.good_steps = good_steps;
+    state.skipped = skipped;
+    if (import)
+        device_copy(device, device->loss_scale, &state, sizeof state, COPY_TO_DEVICE);
+    return true;
+}
+
+/* Loads model and optimizer from the file; without `import`, only checks that it could. */
+static bool read_arrays(Source *source, Optimizer *optim, bool import)
+{
+    Model *model = optim->model;
+    for (int i = 0; i < model->num_parameters; i++)
+        for (int s = -1; s < optim->num_states; s++) { // -1: the weights
+            char name[128];
+            const Tensor *parameter = &model->parameter[i];
+            if (s >= 0)
+                checkpoint_state_name(name, sizeof name, parameter, optim->state_name[s]);
+            const float *values =
+                source_read(source, s < 0 ? parameter->name : name, model, i, NULL);
+            if (values == NULL)
+                return false;
+            if (import)
+                model_import(model, i, values, s < 0 ? model->params : optim->state[s]);
+        }
+    return true;
+}
+
+static bool verify(Source *source, const Checkpoint *checkpoint, Position *position)
+{
+    return source_open(source) && source_check_run(source, checkpoint->optim) &&
+           read_arrays(source, checkpoint->optim, false) &&
+           source_check_position(source, checkpoint->dataset, position) &&
+           read_loss_scale(source, checkpoint->optim->model->device, position->step, false);
+}
+
+bool checkpoint_verify(const Checkpoint *checkpoint, const char *path, char *error,
+                       size_t error_bytes)
+{
+    Source source = { .path = path, .remedy = "", .error = error, .error_bytes = error_bytes };
+    Position position;
+    const bool ok = verify(&source, checkpoint, &position);
+    source_close(&source);
+    return ok;
+}
+
+static bool resume(Source *source, Checkpoint *checkpoint)
+{
+    const Args *args = checkpoint->args;
+    Position position;
+    const bool ok = verify(source, checkpoint, &position);
+    if (ok) {
+        warn_of_changes(source, checkpoint);
+        read_arrays(source, checkpoint->optim, true);
+        read_loss_scale(source, checkpoint->optim->model->device, position.step, true);
+        checkpoint->optim->model->step = position.step;
+        checkpoint->sampler->epoch = position.epoch;
+        sampler_seek(checkpoint->sampler, position.places);
+        checkpoint->done = position.epoch >= args->epochs || position.step >= args->max_steps;
+        if (checkpoint->done && log_speaks_for_job())
+            log_info("nothing left to do: %s has %d epochs and %llu steps behind it (more --epochs "
+                     "go on, --resume none begins anew)",
+                     source->path, position.epoch, (unsigned long long)position.step);
+    }
+    source_close(source);
+    return ok;
+}
+
+bool checkpoint_resume(Checkpoint *checkpoint, const char *path, char *error, size_t error_bytes)
+{
+    Source source = { .path = path, .remedy = "", .error = error, .error_bytes = error_bytes };
+    return resume(&source, checkpoint);
+}
+
+bool checkpoint_peek(const Checkpoint *checkpoint, const char *path, CheckpointClaim *claim,
+                     char *error, size_t error_bytes)
+{
+    Safetensors *file = safetensors_peek(path, error, error_bytes);
+    if (file == NULL)
+        return false;
+    const char *step = safetensors_metadata(file, "step");
+    const char *epoch = safetensors_metadata(file, "epoch");
+    *claim = (CheckpointClaim){ .step = step != NULL ? strtoull(step, NULL, 10) : 0,
+                                .epoch = epoch != NULL ? atoi(epoch) : 0 };
+
+    Safetensors *own = safetensors_create();
+    describe_run(checkpoint, own);
+    claim->is_this_run = true;
+    for (size_t i = 0; claim->is_this_run && i < sizeof identity / sizeof *identity; i++) {
+        claim->is_this_run =
+            !differs(file, own, identity[i], claim->difference, sizeof claim->difference);
+        claim->is_other_batch = !claim->is_this_run && i == sizeof identity / sizeof *identity - 1;
+    }
+    safetensors_free(own);
+    safetensors_free(file);
+    return true;
+}
+
+static bool init_from(Source *source, Model *model)
+{
+    const bool ok = source_open(source) && source_load_weights(source, model);
+    source_close(source);
+    return ok;
+}
+
+int checkpoint_load(Checkpoint *checkpoint)
+{
+    const Args *args = checkpoint->args;
+    char error[CHECKPOINT_ERROR_BYTES] = "";
+    Source source = { .path = args->resume != NULL ? args->resume : args->init_from,
+                      .remedy = ": name another file with --resume or --init-from",
+                      .error = error,
+                      .error_bytes = sizeof error };
+    bool ok = true;
+    if (args->resume != NULL)
+        ok = resume(&source, checkpoint);
+    else if (args->init_from != NULL)
+        ok = init_from(&source, checkpoint->optim->model);
+    if (!ok)
+        usage_error("%s", error); // no failure: the file would be the same after a restart
+    return checkpoint->sampler->epoch;
 }
 
 /* Is there a result of this run, and one that is no older than where it stands? */

@@ -14,8 +14,25 @@
 
 #include "common/base/tensor.h"
 
+/* A tensor of a file. Owns its name and shape. */
+typedef struct {
+    char *name;
+    DType type;
+    int ndim;
+    size_t *shape; // [ndim]
+    const void *data; // [bytes], aligned to 64 if it was read; borrowed if it is to be written
+    size_t bytes;
+    size_t begin; // where in the file's data, and
+    int header_index; // where in the header: while a file is read
+} StoredTensor;
+
 /* A file to read, or to write, in memory. */
-typedef struct Safetensors Safetensors;
+typedef struct {
+    struct json_t *metadata; // an object of strings
+    StoredTensor *tensor; // [num_tensors], in the order of the file's data
+    int num_tensors;
+    uint8_t *data; // of all tensors, if they were read
+} Safetensors;
 
 /* Reading. Errors do not end the process, except lack of memory: NULL, and one line in error (what
  * is wrong and where in the file). Everything is checked before it is used: lengths, JSON, types,
@@ -23,13 +40,9 @@ typedef struct Safetensors Safetensors;
 Safetensors *safetensors_open(const char *path, char *error, size_t error_bytes);
 /* The same without the data: names, types, shapes and metadata. */
 Safetensors *safetensors_peek(const char *path, char *error, size_t error_bytes);
-const char *safetensors_metadata(const Safetensors *file, const char *key); // NULL: not there
-int safetensors_num_tensors(const Safetensors *file);
-const char *safetensors_name(const Safetensors *file, int i);
-/* A tensor by name: its bytes (of a file that was read, aligned to 64), type and shape; NULL if
- * there is none. */
-const void *safetensors_find(const Safetensors *file, const char *name, DType *type, int *ndim,
-                             const size_t **shape);
+/* By name; NULL if there is none. */
+const StoredTensor *safetensors_find(const Safetensors *file, const char *name);
+const char *safetensors_metadata(const Safetensors *file, const char *key);
 
 /* Writing: add everything, then commit. Data is borrowed until safetensors_free. Names and metadata
  * are escaped as JSON. */
@@ -38,18 +51,21 @@ void safetensors_add(Safetensors *file, const char *name, DType type, int ndim, 
                      const void *data);
 void safetensors_add_metadata(Safetensors *file, const char *key, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* CRC-32 over the tensors in the order of the file: name, then data. */
-uint32_t safetensors_checksum(const Safetensors *file);
-/* CRC-32 over all metadata except one key, as JSON with sorted keys. */
-uint32_t safetensors_metadata_checksum(const Safetensors *file, const char *except);
 /* Writes a temporary file, fsyncs it, renames it over path and fsyncs the folder: path has the old
  * or the new file, never a mixture. False and one line in error on failure; the temporary file is
  * removed then, but if the folder's fsync fails the new file is in place. */
 bool safetensors_commit(const Safetensors *file, const char *path, char *error, size_t error_bytes);
-
 /* Removes temporary files of interrupted commits from a folder. */
 void safetensors_sweep(const char *dir);
 
 void safetensors_free(Safetensors *file);
+
+/* CRC-32 over the tensors in the order of the file: name, then data. */
+uint32_t safetensors_checksum(const Safetensors *file);
+/* CRC-32 over all metadata except one key, as JSON with sorted keys. */
+uint32_t safetensors_metadata_checksum(const Safetensors *file, const char *except);
+
+/* The format's names of the types: "F32". */
+extern const char *const safetensors_dtype[NUM_DTYPES];
 
 #endif

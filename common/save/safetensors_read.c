@@ -1,5 +1,6 @@
 /*
- * Reads a safetensors file, which may come from anywhere: nothing in it is trusted.
+ * A safetensors file in memory, and how it is read. It may come from anywhere: nothing in it is
+ * trusted.
  *
  * The header's length is compared with the file's before memory is allocated, every tensor's shape
  * with its offsets, and the offsets with each other: the tensors must tile the data without gap or
@@ -10,18 +11,82 @@
 #include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <jansson.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <zlib.h>
 
+#include "common/base/log.h"
 #include "common/base/memory.h"
-#include "common/save/safetensors_file.h"
+#include "common/save/safetensors.h"
 
 #define MAX_HEADER_BYTES 100000000 // the format's own limit
 #define ALIGNMENT 64u // of a tensor in memory, wherever it lies in the file
+
+const char *const safetensors_dtype[NUM_DTYPES] = {
+    [FLOAT32] = "F32", [BFLOAT16] = "BF16", [FLOAT64] = "F64",
+    [INT32] = "I32",   [INT64] = "I64",     [UINT8] = "U8",
+};
+
+const char *safetensors_metadata(const Safetensors *file, const char *key)
+{
+    return json_string_value(json_object_get(file->metadata, key));
+}
+
+const StoredTensor *safetensors_find(const Safetensors *file, const char *name)
+{
+    for (int i = 0; i < file->num_tensors; i++)
+        if (strcmp(file->tensor[i].name, name) == 0)
+            return &file->tensor[i];
+    return NULL;
+}
+
+Safetensors *safetensors_create(void)
+{
+    Safetensors *file = mem_calloc(1, sizeof *file);
+    file->metadata = json_object();
+    CHECK(file->metadata != NULL, "out of memory");
+    return file;
+}
+
+void safetensors_free(Safetensors *file)
+{
+    for (int i = 0; i < file->num_tensors; i++) {
+        free(file->tensor[i].name);
+        free(file->tensor[i].shape);
+    }
+    free(file->tensor);
+    free(file->data);
+    json_decref(file->metadata);
+    free(file);
+}
+
+uint32_t safetensors_checksum(const Safetensors *file)
+{
+    uLong crc = crc32_z(0, NULL, 0);
+    for (int i = 0; i < file->num_tensors; i++) {
+        const StoredTensor *tensor = &file->tensor[i];
+        crc = crc32_z(crc, (const Bytef *)tensor->name, strlen(tensor->name));
+        crc = crc32_z(crc, tensor->data, tensor->bytes);
+    }
+    return (uint32_t)crc;
+}
+
+uint32_t safetensors_metadata_checksum(const Safetensors *file, const char *except)
+{
+    json_t *rest = json_copy(file->metadata);
+    json_object_del(rest, except);
+    char *text = json_dumps(rest, JSON_COMPACT | JSON_SORT_KEYS);
+    CHECK(text != NULL, "out of memory");
+    const uLong crc = crc32_z(crc32_z(0, NULL, 0), (const Bytef *)text, strlen(text));
+    free(text);
+    json_decref(rest);
+    return (uint32_t)crc;
+}
 
 /* A file being read, and where its error goes. */
 typedef struct {
@@ -33,10 +98,8 @@ typedef struct {
 } Reader;
 
 /* Writes why the file is refused. Returns false, so that a check can return it. */
-static bool reject(const Reader *reader, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-
-static bool reject(const Reader *reader, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static bool reject(const Reader *reader, const char *format,
+                                                         ...)
 {
     char reason[512];
     va_list args;
@@ -125,69 +188,70 @@ static bool parse_metadata(const Reader *reader, Safetensors *file, json_t *meta
     return true;
 }
 
-static bool parse_shape(const Reader *reader, Entry *entry, const json_t *shape)
+static bool parse_shape(const Reader *reader, StoredTensor *tensor, const json_t *shape)
 {
     if (!json_is_array(shape))
-        return reject(reader, "tensor \"%s\": its shape is not an array", entry->name);
-    entry->ndim = (int)json_array_size(shape);
-    entry->shape = mem_calloc((size_t)entry->ndim, sizeof *entry->shape);
-    entry->bytes = dtype_size(entry->type);
-    for (int i = 0; i < entry->ndim; i++) {
+        return reject(reader, "tensor \"%s\": its shape is not an array", tensor->name);
+    tensor->ndim = (int)json_array_size(shape);
+    tensor->shape = mem_calloc((size_t)tensor->ndim, sizeof *tensor->shape);
+    tensor->bytes = dtype_size(tensor->type);
+    for (int i = 0; i < tensor->ndim; i++) {
         const json_t *size = json_array_get(shape, (size_t)i);
         if (!json_is_integer(size) || json_integer_value(size) < 0)
-            return reject(reader, "tensor \"%s\": size %d of its shape is not a count", entry->name,
-                          i);
-        entry->shape[i] = (size_t)json_integer_value(size);
-        if (__builtin_mul_overflow(entry->bytes, entry->shape[i], &entry->bytes))
-            return reject(reader, "tensor \"%s\": its shape is too large", entry->name);
+            return reject(reader, "tensor \"%s\": size %d of its shape is not a count",
+                          tensor->name, i);
+        tensor->shape[i] = (size_t)json_integer_value(size);
+        if (__builtin_mul_overflow(tensor->bytes, tensor->shape[i], &tensor->bytes))
+            return reject(reader, "tensor \"%s\": its shape is too large", tensor->name);
     }
     return true;
 }
 
-static bool parse_tensor(const Reader *reader, Entry *entry, const char *name, json_t *value)
+static bool parse_tensor(const Reader *reader, StoredTensor *tensor, const char *name,
+                         json_t *value)
 {
     const char *dtype;
     const json_t *shape;
     json_int_t begin, end;
     json_error_t problem;
-    entry->name = strdup(name);
-    if (entry->name == NULL)
+    tensor->name = strdup(name);
+    if (tensor->name == NULL)
         return reject(reader, "out of memory");
     if (json_unpack_ex(value, &problem, 0, "{s:s, s:o, s:[I,I!]}", "dtype", &dtype, "shape", &shape,
                        "data_offsets", &begin, &end) < 0)
         return reject(reader, "tensor \"%s\": %s", name, problem.text);
 
-    while (entry->type < NUM_DTYPES && strcmp(safetensors_dtype[entry->type], dtype) != 0)
-        entry->type++;
-    if (entry->type == NUM_DTYPES)
+    while (tensor->type < NUM_DTYPES && strcmp(safetensors_dtype[tensor->type], dtype) != 0)
+        tensor->type++;
+    if (tensor->type == NUM_DTYPES)
         return reject(reader, "tensor \"%s\" has type %s; known are F32, BF16, F64, I32, I64, U8",
                       name, dtype);
-    if (!parse_shape(reader, entry, shape))
+    if (!parse_shape(reader, tensor, shape))
         return false;
-    if (begin < 0 || end < begin || (size_t)(end - begin) != entry->bytes)
+    if (begin < 0 || end < begin || (size_t)(end - begin) != tensor->bytes)
         return reject(reader,
                       "tensor \"%s\": its shape takes %zu bytes, its offsets are %lld, %lld", name,
-                      entry->bytes, (long long)begin, (long long)end);
-    entry->begin = (size_t)begin;
+                      tensor->bytes, (long long)begin, (long long)end);
+    tensor->begin = (size_t)begin;
     return true;
 }
 
 /* By place in the data. Only empty tensors can share one; the header's order decides for them. */
-static int compare_entries(const void *one, const void *other)
+static int compare_tensors(const void *one, const void *other)
 {
-    const Entry *a = one, *b = other;
+    const StoredTensor *a = one, *b = other;
     if (a->begin != b->begin)
         return a->begin < b->begin ? -1 : 1;
     if (a->bytes != b->bytes)
         return a->bytes < b->bytes ? -1 : 1;
-    return a->place - b->place;
+    return a->header_index - b->header_index;
 }
 
 static bool parse_header(const Reader *reader, Safetensors *file, json_t *header)
 {
     const char *name;
     json_t *value;
-    file->entry = mem_calloc(json_object_size(header), sizeof *file->entry);
+    file->tensor = mem_calloc(json_object_size(header), sizeof *file->tensor);
     json_object_foreach(header, name, value)
     {
         if (strcmp(name, "__metadata__") == 0) {
@@ -195,12 +259,12 @@ static bool parse_header(const Reader *reader, Safetensors *file, json_t *header
                 return false;
             continue;
         }
-        Entry *entry = &file->entry[file->num_entries];
-        entry->place = file->num_entries++;
-        if (!parse_tensor(reader, entry, name, value))
+        StoredTensor *tensor = &file->tensor[file->num_tensors];
+        tensor->header_index = file->num_tensors++;
+        if (!parse_tensor(reader, tensor, name, value))
             return false;
     }
-    qsort(file->entry, (size_t)file->num_entries, sizeof *file->entry, compare_entries);
+    qsort(file->tensor, (size_t)file->num_tensors, sizeof *file->tensor, compare_tensors);
     return true;
 }
 
@@ -208,12 +272,12 @@ static bool parse_header(const Reader *reader, Safetensors *file, json_t *header
 static bool check_tiling(const Reader *reader, const Safetensors *file)
 {
     size_t end = 0;
-    for (int i = 0; i < file->num_entries; i++) {
-        const Entry *entry = &file->entry[i];
-        if (entry->begin != end)
+    for (int i = 0; i < file->num_tensors; i++) {
+        const StoredTensor *tensor = &file->tensor[i];
+        if (tensor->begin != end)
             return reject(reader, "tensor \"%s\" begins at byte %zu, but what precedes ends at %zu",
-                          entry->name, entry->begin, end);
-        end += entry->bytes;
+                          tensor->name, tensor->begin, end);
+        end += tensor->bytes;
     }
     if (end != reader->data_bytes)
         return reject(reader, "is damaged: it has %zu bytes of data, its tensors take %zu",
@@ -225,7 +289,7 @@ static bool check_tiling(const Reader *reader, const Safetensors *file)
  * file with holes may be larger than any memory. */
 static bool read_data(const Reader *reader, Safetensors *file)
 {
-    const size_t room = reader->data_bytes + (size_t)file->num_entries * ALIGNMENT;
+    const size_t room = reader->data_bytes + (size_t)file->num_tensors * ALIGNMENT;
     size_t available = 0;
     if (!mem_fits(room, &available))
         return reject(reader, "its tensors take %zu bytes, and this machine has %zu to give", room,
@@ -234,12 +298,12 @@ static bool read_data(const Reader *reader, Safetensors *file)
     if (file->data == NULL)
         return reject(reader, "no memory for the %zu bytes of its tensors", room);
     uint8_t *data = file->data;
-    for (int i = 0; i < file->num_entries; i++) {
-        Entry *entry = &file->entry[i];
-        entry->data = data;
-        if (!read_exactly(reader, data, entry->bytes))
+    for (int i = 0; i < file->num_tensors; i++) {
+        StoredTensor *tensor = &file->tensor[i];
+        tensor->data = data;
+        if (!read_exactly(reader, data, tensor->bytes))
             return false;
-        data += aligned(entry->bytes);
+        data += aligned(tensor->bytes);
     }
     return true;
 }

@@ -11,7 +11,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <fnmatch.h>
+#include <jansson.h>
 #include <libgen.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,15 +22,57 @@
 #include <unistd.h>
 
 #include "common/base/log.h"
-#include "common/save/safetensors_file.h"
+#include "common/base/memory.h"
+#include "common/save/safetensors.h"
 
 #define SWEEP_TRIES 100 // of a millisecond: no sweep locks a file for longer
 
-static json_t *describe_shape(const Entry *entry)
+/* Inserts a tensor after those of the same or a larger element size: in this order every tensor is
+ * aligned to its element size without padding, which the format forbids. */
+static StoredTensor *insert(Safetensors *file, DType type)
+{
+    const size_t bytes = (size_t)(file->num_tensors + 1) * sizeof(StoredTensor);
+    file->tensor = realloc(file->tensor, bytes);
+    CHECK(file->tensor != NULL, "out of memory: %zu bytes wanted", bytes);
+
+    int at = file->num_tensors++;
+    for (; at > 0 && dtype_size(file->tensor[at - 1].type) < dtype_size(type); at--)
+        file->tensor[at] = file->tensor[at - 1];
+    return &file->tensor[at];
+}
+
+void safetensors_add(Safetensors *file, const char *name, DType type, int ndim, const size_t *shape,
+                     const void *data)
+{
+    CHECK(safetensors_find(file, name) == NULL && strcmp(name, "__metadata__") != 0,
+          "safetensors: the name \"%s\" is taken", name);
+    StoredTensor tensor = {
+        .name = strdup(name), .type = type, .ndim = ndim, .data = data, .bytes = dtype_size(type)
+    };
+    CHECK(tensor.name != NULL, "out of memory");
+    tensor.shape = mem_calloc((size_t)ndim, sizeof *shape);
+    for (int i = 0; i < ndim; i++) {
+        tensor.shape[i] = shape[i];
+        tensor.bytes *= shape[i];
+    }
+    *insert(file, type) = tensor;
+}
+
+void safetensors_add_metadata(Safetensors *file, const char *key, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    json_t *value = json_vsprintf(format, args); // NULL if it is not UTF-8
+    va_end(args);
+    CHECK(json_object_set_new(file->metadata, key, value) == 0,
+          "safetensors: metadata \"%s\" is not UTF-8", key);
+}
+
+static json_t *describe_shape(const StoredTensor *tensor)
 {
     json_t *shape = json_array();
-    for (int i = 0; i < entry->ndim; i++)
-        json_array_append_new(shape, json_integer((json_int_t)entry->shape[i]));
+    for (int i = 0; i < tensor->ndim; i++)
+        json_array_append_new(shape, json_integer((json_int_t)tensor->shape[i]));
     return shape;
 }
 
@@ -39,13 +83,13 @@ static char *write_header(const Safetensors *file, size_t *bytes)
     if (json_object_size(file->metadata) > 0)
         json_object_set(header, "__metadata__", file->metadata);
     json_int_t offset = 0;
-    for (int i = 0; i < file->num_entries; i++) {
-        const Entry *entry = &file->entry[i];
-        const json_int_t end = offset + (json_int_t)entry->bytes;
-        json_t *value = json_pack("{s:s, s:o, s:[I,I]}", "dtype", safetensors_dtype[entry->type],
-                                  "shape", describe_shape(entry), "data_offsets", offset, end);
-        CHECK(json_object_set_new(header, entry->name, value) == 0,
-              "safetensors: the name \"%s\" is not UTF-8", entry->name);
+    for (int i = 0; i < file->num_tensors; i++) {
+        const StoredTensor *tensor = &file->tensor[i];
+        const json_int_t end = offset + (json_int_t)tensor->bytes;
+        json_t *value = json_pack("{s:s, s:o, s:[I,I]}", "dtype", safetensors_dtype[tensor->type],
+                                  "shape", describe_shape(tensor), "data_offsets", offset, end);
+        CHECK(json_object_set_new(header, tensor->name, value) == 0,
+              "safetensors: the name \"%s\" is not UTF-8", tensor->name);
         offset = end;
     }
     char *json = json_dumps(header, JSON_COMPACT);
@@ -97,8 +141,8 @@ static bool write_file(const Safetensors *file, int fd)
     char *header = write_header(file, &header_bytes);
     const uint64_t length = htole64(header_bytes);
     bool ok = write_all(fd, &length, sizeof length) && write_all(fd, header, header_bytes);
-    for (int i = 0; ok && i < file->num_entries; i++)
-        ok = write_all(fd, file->entry[i].data, file->entry[i].bytes);
+    for (int i = 0; ok && i < file->num_tensors; i++)
+        ok = write_all(fd, file->tensor[i].data, file->tensor[i].bytes);
     free(header); // leaves errno as it is
     return ok && fsync(fd) == 0;
 }

@@ -85,11 +85,9 @@ static int parts_load(const Checkpoint *checkpoint)
         return 0;
     Safetensors *complete = safetensors_open(path, error, sizeof error);
     CHECK(complete != NULL, "%s", error);
-    DType type;
-    int ndim;
-    const size_t *shape;
-    const int64_t *checksums = safetensors_find(complete, "checksums", &type, &ndim, &shape);
-    const size_t num_parts = shape[0], numel = optim->model->numel;
+    const StoredTensor *parts = safetensors_find(complete, "checksums");
+    const int64_t *checksums = parts->data;
+    const size_t num_parts = parts->shape[0], numel = optim->model->numel;
     optim->model->step = strtoull(safetensors_metadata(complete, "step"), NULL, 10);
     checkpoint->sampler->epoch = atoi(safetensors_metadata(complete, "epoch"));
     sampler_seek(checkpoint->sampler,
@@ -101,9 +99,8 @@ static int parts_load(const Checkpoint *checkpoint)
         CHECK(file != NULL, "%s", error);
         CHECK(safetensors_checksum(file) == checksums[part], "%s is of another snapshot", path);
         for (int i = 0; i <= optim->num_states; i++) {
-            const void *data =
-                safetensors_find(file, safetensors_name(file, i), &type, &ndim, &shape);
-            memcpy(array_of(optim, i) + numel * part / num_parts, data, shape[0] * sizeof(float));
+            const StoredTensor *tensor = &file->tensor[i];
+            memcpy(array_of(optim, i) + numel * part / num_parts, tensor->data, tensor->bytes);
         }
         safetensors_free(file);
     }

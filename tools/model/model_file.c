@@ -4,23 +4,32 @@
  */
 #include "tools/model/model_file.h"
 
-#include <ctype.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 
 #include "common/base/log.h"
-#include "common/save/checkpoint_format.h"
+#include "common/save/checkpoint.h"
+#include "common/save/checkpoint_file.h"
+
+/* The file, opened or not, and where its errors go. */
+static Source source_of(const ModelFile *model_file, char error[CHECKPOINT_ERROR_BYTES])
+{
+    return (Source){ .path = model_file->path,
+                     .file = model_file->file,
+                     .remedy = ": name a checkpoint, or a folder that tools/export has made",
+                     .error = error,
+                     .error_bytes = CHECKPOINT_ERROR_BYTES };
+}
 
 /* A required value, printable text. */
 static const char *text_of(const ModelFile *model_file, const char *key)
 {
-    const char *text = safetensors_metadata(model_file->file, key);
-    CHECK(text != NULL, "%s: its metadata has no \"%s\"", model_file->path, key);
-    for (const char *c = text; *c != '\0'; c++)
-        CHECK(!iscntrl((unsigned char)*c), "%s: \"%s\" in its metadata is no plain text",
-              model_file->path, key);
+    char error[CHECKPOINT_ERROR_BYTES];
+    Source source = source_of(model_file, error);
+    const char *text = source_text(&source, key);
+    CHECK(text != NULL, "%s", error);
     return text;
 }
 
@@ -81,10 +90,7 @@ void model_file_open(ModelFile *model_file, const char *path)
               PATH_MAX,
           "the path is too long: %s", path);
     char error[CHECKPOINT_ERROR_BYTES];
-    Source source = { .path = model_file->path,
-                      .remedy = ": name a checkpoint, or a folder that tools/export has made",
-                      .error = error,
-                      .error_bytes = sizeof error };
+    Source source = source_of(model_file, error);
     CHECK(source_open(&source), "%s", error);
     model_file->file = source.file;
     if (safetensors_metadata(model_file->file, "model") != NULL) {
@@ -106,10 +112,7 @@ void model_file_open(ModelFile *model_file, const char *path)
 void model_file_load(const ModelFile *model_file, Model *model)
 {
     char error[CHECKPOINT_ERROR_BYTES];
-    Source source = { .path = model_file->path,
-                      .file = model_file->file,
-                      .error = error,
-                      .error_bytes = sizeof error };
+    Source source = source_of(model_file, error);
     CHECK(source_load_weights(&source, model), "%s", error);
 }
 

@@ -121,10 +121,10 @@ static void test_metadata(void **state)
         assert_metadata(file, cnn[i][0], cnn[i][1]);
     snprintf(text, sizeof text, "%08x", safetensors_checksum(file));
     assert_metadata(file, "checksum", text);
-    assert_string_equal(safetensors_name(file, 0), "optimizer.step");
-    assert_string_equal(safetensors_name(file, 1), "conv1.weight");
-    assert_string_equal(safetensors_name(file, 9), "optimizer.conv1.weight.momentum_buffer");
-    assert_int_equal(safetensors_num_tensors(file), 1 + 8 + 8);
+    assert_string_equal(file->tensor[0].name, "optimizer.step");
+    assert_string_equal(file->tensor[1].name, "conv1.weight");
+    assert_string_equal(file->tensor[9].name, "optimizer.conv1.weight.momentum_buffer");
+    assert_int_equal(file->num_tensors, 1 + 8 + 8);
     safetensors_free(file);
 
     run_init(&run, "linear", "sgd", 0, 0);

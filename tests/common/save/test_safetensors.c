@@ -66,22 +66,20 @@ static void test_round_trip(void **state)
     file = open_file(path);
     assert_int_equal(dup(STDERR_FILENO), lowest); // the file is closed again
     close(lowest);
-    assert_int_equal(safetensors_num_tensors(file), NUM_DTYPES * NUM_SHAPES);
+    assert_int_equal(file->num_tensors, NUM_DTYPES * NUM_SHAPES);
     assert_int_equal(safetensors_checksum(file), checksum);
     for (int t = 0; t < NUM_DTYPES; t++)
         for (int i = 0; i < NUM_SHAPES; i++) {
-            DType type;
-            int ndim;
-            const size_t *shape;
             snprintf(name, sizeof name, "%s/%d/%d", names[(t + i) % 5], t, i);
-            const void *found = safetensors_find(file, name, &type, &ndim, &shape);
+            const StoredTensor *found = safetensors_find(file, name);
             assert_non_null(found);
-            assert_int_equal((uintptr_t)found % 64, 0);
-            assert_int_equal(type, t);
-            assert_int_equal(ndim, shapes[i].ndim);
-            for (int d = 0; d < ndim; d++)
-                assert_int_equal(shape[d], shapes[i].shape[d]);
-            assert_memory_equal(found, data + t, shapes[i].numel * dtype_size(type));
+            assert_int_equal((uintptr_t)found->data % 64, 0);
+            assert_int_equal(found->type, t);
+            assert_int_equal(found->ndim, shapes[i].ndim);
+            for (int d = 0; d < found->ndim; d++)
+                assert_int_equal(found->shape[d], shapes[i].shape[d]);
+            assert_int_equal(found->bytes, shapes[i].numel * dtype_size(found->type));
+            assert_memory_equal(found->data, data + t, found->bytes);
         }
     for (int i = 0; i < 5; i++)
         assert_string_equal(safetensors_metadata(file, names[i]), names[4 - i]);
@@ -99,19 +97,17 @@ static void test_python_file(void **state)
     assert_int_equal(get_file(golden, bytes, sizeof bytes), 212);
     Safetensors *file = open_file(golden);
 
-    DType type;
-    int ndim;
-    const size_t *shape;
-    assert_int_equal(safetensors_num_tensors(file), 2);
-    assert_string_equal(safetensors_name(file, 0), "bias");
-    assert_string_equal(safetensors_name(file, 1), "weight");
-    assert_memory_equal(safetensors_find(file, "bias", &type, &ndim, &shape), bytes + 128, 4);
-    assert_memory_equal(safetensors_find(file, "weight", &type, &ndim, &shape), bytes + 132, 80);
-    assert_int_equal(type, FLOAT32);
-    assert_int_equal(ndim, 2);
-    assert_int_equal(shape[0], 1);
-    assert_int_equal(shape[1], 20);
-    assert_null(safetensors_find(file, "weights", &type, &ndim, &shape));
+    assert_int_equal(file->num_tensors, 2);
+    assert_string_equal(file->tensor[0].name, "bias");
+    assert_string_equal(file->tensor[1].name, "weight");
+    assert_memory_equal(safetensors_find(file, "bias")->data, bytes + 128, 4);
+    const StoredTensor *weight = safetensors_find(file, "weight");
+    assert_memory_equal(weight->data, bytes + 132, 80);
+    assert_int_equal(weight->type, FLOAT32);
+    assert_int_equal(weight->ndim, 2);
+    assert_int_equal(weight->shape[0], 1);
+    assert_int_equal(weight->shape[1], 20);
+    assert_null(safetensors_find(file, "weights"));
     assert_null(safetensors_metadata(file, "format"));
     safetensors_free(file);
 }
@@ -131,9 +127,9 @@ static void test_unusual_but_valid(void **state)
                "'a':{'dtype':'F32','shape':[1],'data_offsets':[0,4]}}",
                8);
     Safetensors *file = open_file(path);
-    assert_string_equal(safetensors_name(file, 0), "a");
-    assert_string_equal(safetensors_name(file, 1), "e");
-    assert_string_equal(safetensors_name(file, 2), "b");
+    assert_string_equal(file->tensor[0].name, "a");
+    assert_string_equal(file->tensor[1].name, "e");
+    assert_string_equal(file->tensor[2].name, "b");
     safetensors_free(file);
     unlink(path);
 }

@@ -109,12 +109,9 @@ static void limit_file_size(rlim_t bytes)
 
 static float first_weight(void)
 {
-    DType type;
-    int ndim;
-    const size_t *shape;
     float value = 0;
     Safetensors *file = open_file(path);
-    memcpy(&value, safetensors_find(file, "w", &type, &ndim, &shape), sizeof value);
+    memcpy(&value, safetensors_find(file, "w")->data, sizeof value);
     safetensors_free(file);
     return value;
 }

@@ -1,8 +1,11 @@
-/* checkpoint_format.h - the contents of a checkpoint; private to this room. */
-#ifndef COMMON_SAVE_CHECKPOINT_FORMAT_H
-#define COMMON_SAVE_CHECKPOINT_FORMAT_H
+/* checkpoint_file.h - what a checkpoint contains, and the checks of a file; for this room and
+ * tools.
+ */
+#ifndef COMMON_SAVE_CHECKPOINT_FILE_H
+#define COMMON_SAVE_CHECKPOINT_FILE_H
 
-#include "common/save/checkpoint.h"
+#include "common/data/dataset.h"
+#include "common/nn/optim.h"
 #include "common/save/safetensors.h"
 
 #define CHECKPOINT_VERSION_KEY "ddp_c_version" // identifies our files
@@ -17,15 +20,8 @@
 /* Name of an optimizer's state for a parameter: "optimizer.fc1.weight.exp_avg". */
 void checkpoint_state_name(char *name, size_t bytes, const Tensor *parameter, const char *state);
 
-/* Adds what is known before the run starts: its settings, and what inference needs. */
-void checkpoint_describe(const Checkpoint *checkpoint, Safetensors *file);
-
 /* The settings whose change is worth a warning, NULL-terminated. */
 extern const char *const checkpoint_settings[];
-
-/* "00c0ffee" */
-void checkpoint_checksum(const Safetensors *file, char text[9]);
-void checkpoint_metadata_checksum(const Safetensors *file, char text[9]);
 
 /* A file to load from. On an error functions return false and a line in error that begins with the
  * path. They change nothing, and may be called by any thread. */
@@ -47,6 +43,9 @@ typedef struct {
 /* Reads it all and verifies checksums, if there are any. Call source_close whatever it returns. */
 bool source_open(Source *source);
 void source_close(Source *source);
+
+/* A string of the metadata that is safe to print; NULL after an error. */
+const char *source_text(Source *source, const char *key);
 
 /* Is it the state of a run with this model and optimizer? */
 bool source_check_run(Source *source, const Optimizer *optim);

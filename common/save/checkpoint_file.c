@@ -5,15 +5,27 @@
  */
 #include <ctype.h>
 #include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/save/checkpoint_format.h"
+#include "common/base/log.h"
+#include "common/base/memory.h"
+#include "common/save/checkpoint_file.h"
 
 #define MAX_STEP (1ll << 53) // every count up to here is exact in a double too
+
+const char *const checkpoint_settings[] = { "dataset",           "num_samples", "seed",
+                                            "global_batch_size", "lr",          "momentum",
+                                            "weight_decay",      "dropout",     NULL };
+
+void checkpoint_state_name(char *name, size_t bytes, const Tensor *parameter, const char *state)
+{
+    snprintf(name, bytes, "optimizer.%s.%s", parameter->name, state);
+}
 
 bool source_reject(Source *source, const char *format, ...)
 {
@@ -27,8 +39,10 @@ bool source_reject(Source *source, const char *format, ...)
 }
 
 /* Only in our own files is it known what a checksum covers. */
-static bool same_checksum(const Source *source, const char *key, const char *actual)
+static bool same_checksum(const Source *source, const char *key, uint32_t checksum)
 {
+    char actual[9];
+    snprintf(actual, sizeof actual, "%08x", checksum);
     const char *named = safetensors_metadata(source->file, key);
     const bool ours = safetensors_metadata(source->file, CHECKPOINT_VERSION_KEY) != NULL ||
                       safetensors_metadata(source->file, EXPORT_VERSION_KEY) != NULL;
@@ -43,12 +57,9 @@ bool source_open(Source *source)
         snprintf(source->error + length, source->error_bytes - length, "%s", source->remedy);
         return false;
     }
-    char actual[9];
-    checkpoint_checksum(source->file, actual);
-    if (!same_checksum(source, CHECKPOINT_CHECKSUM, actual))
-        return source_reject(source, "is damaged: its tensors do not have the checksum it names; "
-                                     "use another one");
-    return true;
+    return same_checksum(source, CHECKPOINT_CHECKSUM, safetensors_checksum(source->file)) ||
+           source_reject(source, "is damaged: its tensors do not have the checksum it names; "
+                                 "use another one");
 }
 
 void source_close(Source *source)
@@ -69,12 +80,12 @@ static const char *shape_text(int ndim, const size_t *shape, char *text, size_t 
 }
 
 /* Weights saved in another precision become float32. */
-static const float *to_float32(DType type, const void *data, size_t numel, float *values)
+static const float *to_float32(const StoredTensor *stored, size_t numel, float *values)
 {
-    const double *wide = data;
-    const uint16_t *half = data;
+    const double *wide = stored->data;
+    const uint16_t *half = stored->data;
     for (size_t i = 0; i < numel; i++) {
-        if (type == FLOAT64)
+        if (stored->type == FLOAT64)
             values[i] = (float)wide[i];
         else // a bfloat16 is the upper half of a float
             memcpy(&values[i], &(uint32_t){ (uint32_t)half[i] << 16 }, sizeof values[i]);
@@ -91,31 +102,29 @@ static bool all_finite(const float *values, size_t numel)
     return count == 0;
 }
 
-static bool same_shape(const Tensor *parameter, int ndim, const size_t *shape)
+static bool same_shape(const Tensor *parameter, const StoredTensor *stored)
 {
-    return ndim == parameter->ndim &&
-           memcmp(shape, parameter->shape, (size_t)ndim * sizeof *shape) == 0;
+    return stored->ndim == parameter->ndim &&
+           memcmp(stored->shape, parameter->shape, (size_t)stored->ndim * sizeof(size_t)) == 0;
 }
 
 const float *source_read(Source *source, const char *name, const Model *model, int i, float *host)
 {
-    DType type;
-    int ndim;
-    const size_t *shape;
     char theirs[128], ours[128];
     const Tensor *parameter = &model->parameter[i];
-    const void *data = safetensors_find(source->file, name, &type, &ndim, &shape);
-    if (data == NULL)
+    const StoredTensor *stored = safetensors_find(source->file, name);
+    const DType type = stored == NULL ? FLOAT32 : stored->type;
+    if (stored == NULL)
         source_reject(source, "has no tensor \"%s\", which model %s needs", name, model->name);
     else if (type != FLOAT32 && (host == NULL || (type != FLOAT64 && type != BFLOAT16)))
         source_reject(source, "tensor \"%s\" is %s instead of float32", name, dtype_name(type));
-    else if (!same_shape(parameter, ndim, shape))
+    else if (!same_shape(parameter, stored))
         source_reject(source, "tensor \"%s\" has shape %s, model %s needs %s", name,
-                      shape_text(ndim, shape, theirs, sizeof theirs), model->name,
+                      shape_text(stored->ndim, stored->shape, theirs, sizeof theirs), model->name,
                       shape_text(parameter->ndim, parameter->shape, ours, sizeof ours));
     else {
         const float *values =
-            type == FLOAT32 ? data : to_float32(type, data, parameter->numel, host);
+            type == FLOAT32 ? stored->data : to_float32(stored, parameter->numel, host);
         // A nan or infinite weight stays so and spreads; an optimizer's state may recover.
         if (strcmp(name, parameter->name) != 0 || all_finite(values, parameter->numel))
             return values;
@@ -127,22 +136,24 @@ const float *source_read(Source *source, const char *name, const Model *model, i
     return NULL;
 }
 
-/* A string of the metadata, made safe for a message. */
-static bool get_text(Source *source, const char *key, const char **text)
+const char *source_text(Source *source, const char *key)
 {
-    *text = safetensors_metadata(source->file, key);
-    if (*text == NULL)
-        return source_reject(source, "its metadata has no \"%s\"", key);
-    for (const char *c = *text; *c != '\0'; c++)
-        if (iscntrl((unsigned char)*c))
-            return source_reject(source, "\"%s\" in its metadata is no plain text", key);
-    return true;
+    const char *text = safetensors_metadata(source->file, key);
+    if (text == NULL)
+        source_reject(source, "its metadata has no \"%s\"", key);
+    for (const char *c = text; c != NULL && *c != '\0'; c++)
+        if (iscntrl((unsigned char)*c)) {
+            source_reject(source, "\"%s\" in its metadata is no plain text", key);
+            text = NULL;
+            break;
+        }
+    return text;
 }
 
 static bool get_count(Source *source, const char *key, size_t max, size_t *count)
 {
-    const char *text;
-    if (!get_text(source, key, &text))
+    const char *text = source_text(source, key);
+    if (text == NULL)
         return false;
     char *end = NULL;
     errno = 0;
@@ -156,13 +167,10 @@ static bool get_count(Source *source, const char *key, size_t max, size_t *count
 
 static bool get_step(Source *source, uint64_t *step)
 {
-    DType type;
-    int ndim;
-    const size_t *shape;
     int64_t value = -1;
-    const void *data = safetensors_find(source->file, CHECKPOINT_STEP, &type, &ndim, &shape);
-    if (data != NULL && type == INT64 && ndim == 0)
-        memcpy(&value, data, sizeof value);
+    const StoredTensor *stored = safetensors_find(source->file, CHECKPOINT_STEP);
+    if (stored != NULL && stored->type == INT64 && stored->ndim == 0)
+        memcpy(&value, stored->data, sizeof value);
     if (value < 0 || value > MAX_STEP)
         return source_reject(source, "\"%s\" is not a step from 0 to %lld", CHECKPOINT_STEP,
                              MAX_STEP);
@@ -173,42 +181,41 @@ static bool get_step(Source *source, uint64_t *step)
 bool source_check_run(Source *source, const Optimizer *optim)
 {
     const Model *model = optim->model;
-    const char *version, *name;
+    const char *text;
     if (safetensors_metadata(source->file, CHECKPOINT_VERSION_KEY) == NULL)
         return source_reject(source,
                              "has weights, but not the state of a run; use --init-from %s to "
                              "start from them",
                              source->path);
-    if (!get_text(source, CHECKPOINT_VERSION_KEY, &version))
+    if ((text = source_text(source, CHECKPOINT_VERSION_KEY)) == NULL)
         return false;
-    if (strcmp(version, CHECKPOINT_VERSION) != 0)
-        return source_reject(
-            source, "has format version %s, this program knows " CHECKPOINT_VERSION, version);
+    if (strcmp(text, CHECKPOINT_VERSION) != 0)
+        return source_reject(source,
+                             "has format version %s, this program knows " CHECKPOINT_VERSION, text);
 
-    if (!get_text(source, "model", &name))
+    if ((text = source_text(source, "model")) == NULL)
         return false;
-    if (strcmp(name, model->name) != 0)
-        return source_reject(source, "is of model %s; use --model %s, not %s", name, name,
+    if (strcmp(text, model->name) != 0)
+        return source_reject(source, "is of model %s; use --model %s, not %s", text, text,
                              model->name);
-    if (!get_text(source, "optimizer", &name))
+    if ((text = source_text(source, "optimizer")) == NULL)
         return false;
-    if (strcmp(name, optim->name) != 0)
+    if (strcmp(text, optim->name) != 0)
         return source_reject(source,
                              "was saved with optimizer %s; use --optimizer %s, not %s, or "
                              "--init-from to take only the weights",
-                             name, name, optim->name);
+                             text, text, optim->name);
 
     // sgd has a state if it has momentum.
     const int num_tensors = 1 + model->num_parameters * (1 + optim->num_states);
-    if (safetensors_num_tensors(source->file) != num_tensors)
+    if (source->file->num_tensors != num_tensors)
         return source_reject(source,
                              "has %d tensors, not the %d of %s with momentum %g; use the "
                              "--momentum it was saved with, or --init-from to take only the "
                              "weights",
-                             safetensors_num_tensors(source->file), num_tensors, optim->name,
-                             optim->momentum);
+                             source->file->num_tensors, num_tensors, optim->name, optim->momentum);
     for (const char *const *key = checkpoint_settings; *key != NULL; key++)
-        if (!get_text(source, *key, &name))
+        if (source_text(source, *key) == NULL)
             return false;
     return true;
 }
@@ -227,9 +234,38 @@ bool source_check_position(Source *source, const Dataset *dataset, Position *pos
         return false;
     position->epoch = (int)epoch;
 
-    char actual[9];
-    checkpoint_metadata_checksum(source->file, actual);
-    return same_checksum(source, CHECKPOINT_METADATA_CHECKSUM, actual) ||
+    const char *const key = CHECKPOINT_METADATA_CHECKSUM;
+    return same_checksum(source, key, safetensors_metadata_checksum(source->file, key)) ||
            source_reject(source, "is damaged: its metadata do not have the checksum they name; "
                                  "use another one");
+}
+
+/* "module." if names begin with it: then PyTorch's DDP wrapper was saved instead of its model. */
+static const char *find_prefix(const Source *source, const Model *model)
+{
+    char wrapped[128];
+    snprintf(wrapped, sizeof wrapped, "module.%s", model->parameter[0].name);
+    if (safetensors_find(source->file, wrapped) == NULL)
+        return "";
+    if (log_speaks_for_job())
+        log_info("%s: its names begin with \"module.\", those of a wrapper; left out",
+                 source->path);
+    return "module.";
+}
+
+bool source_load_weights(Source *source, Model *model)
+{
+    bool ok = true;
+    const char *prefix = find_prefix(source, model);
+    for (int i = 0; ok && i < model->num_parameters; i++) {
+        char name[128];
+        snprintf(name, sizeof name, "%s%s", prefix, model->parameter[i].name);
+        float *host = mem_calloc(model->parameter[i].numel, sizeof *host);
+        const float *values = source_read(source, name, model, i, host);
+        ok = values != NULL;
+        if (ok)
+            model_import(model, i, values, model->params);
+        free(host);
+    }
+    return ok;
 }
