@@ -1,0 +1,123 @@
+#!/usr/bin/env bats
+# The house stays small, and its rooms keep their order: how much lies in common/, how much of it a program is made of,
+# which room may include which, and what a reader reads first.
+
+# The ceilings. They only ever come down.
+LINES=22600          # of all files in common/
+FILES=241
+LINES_CPU=18000      # without CUDA, NCCL and MPI
+FILE_LINES=500       # of any source file
+TRAIN_LINES=180      # of a step's train.c
+READING_LINES=6000   # of the first reading (common/README.md)
+READING_FILES=50
+ceilings() { # PROGRAM LINES: of common/, in a build for CPUs alone without extras (closure.py)
+    cat <<END
+01_single_gpu/train 14900
+02_multi_gpu_spawn/train_a_spawn 14900
+02_multi_gpu_spawn/train 15100
+03_torchrun_env/train 15200
+03_torchrun_env/ddprun 6300
+04_slurm_multinode/train 15500
+05_fault_tolerance/train 15500
+05_fault_tolerance/ddprun 6800
+END
+}
+
+# Files that still include each other in a circle (circles.py). No other may.
+circles() {
+    cat <<END
+common/base/args common/base/options
+common/base/log common/base/progress
+common/comm/backend common/comm/hierarchy common/comm/nccl/staging common/comm/process_group
+common/comm/store/store common/comm/store/store_call
+common/data/dataset common/data/digits
+common/nn/device common/nn/device_ops
+common/save/checkpoint common/save/checkpoint_format
+common/save/safetensors common/save/safetensors_file
+tools/doctor/diagnosis tools/doctor/sentences
+END
+}
+
+setup() {
+    cd "${BATS_TEST_DIRNAME%/tests/*}" || return
+}
+
+sources() {
+    find . -name build -prune -o -name .git -prune -o \
+        \( -name '*.c' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh' \) -print
+}
+
+# at_most LIMIT WHAT NUMBER
+at_most() {
+    echo "$2: $3 of at most $1"
+    [ "$3" -le "$1" ]
+}
+
+# room FOLDER PATTERN: the files of this folder include of our own what fits the pattern, and nothing else.
+room() {
+    [ -d "$1" ] || { echo "there is no $1" && return 1; }
+    ! grep -n '^#include "' "$1"/*.[ch]* | grep -vE "#include \"($2)"
+}
+
+@test "common/ has no more lines and files than it may" {
+    at_most $LINES lines "$(find common -type f -exec cat {} + | wc -l)"
+    at_most $FILES files "$(find common -type f | wc -l)"
+    at_most $LINES_CPU "lines without CUDA, NCCL and MPI" "$(find common -type f ! -path '*/cuda/*' ! -path '*/nccl/*' \
+        ! -path '*/mpi/*' ! -name '*cuda*' -exec cat {} + | wc -l)"
+}
+
+@test "a program is made of no more of common/ than it may be" {
+    tests/house/closure.py >"$BATS_TEST_TMPDIR/closures"
+    cat "$BATS_TEST_TMPDIR/closures"
+    ceilings | while read -r program ceiling; do
+        at_most "$ceiling" "$program" "$(awk -v program="$program" '$1 == program { print $2 }' "$BATS_TEST_TMPDIR/closures")"
+    done
+}
+
+@test "a room includes only rooms above it" {
+    base=common/base/ data=common/data/ nn=common/nn/ comm=common/comm/ save=common/save/
+    room common/base "$base"
+    room common/data "$base|$data"
+    room common/nn "$base|$data|$nn"
+    room common/nn/cuda "$base|$data|$nn"
+    room common/comm/store "$base|${comm}store/|${comm}(env|bytes)\.h"
+    room common/comm/tcp "$base|${comm}[^/]*$|${comm}(store|tcp)/"
+    room common/comm/mpi "$base|${comm}[^/]*$|${comm}(store|mpi)/"
+    room common/comm/nccl "$base|${comm}[^/]*$|${comm}(store|nccl)/"
+    room common/comm "$base|${comm}[^/]*$|${comm}(store|nccl)/" # of nccl, staging.h
+    room common/save "$base|$data|$nn|$save"
+    room common/launch "$base|common/launch/|${comm}store/"
+    [ "$(find common -type d | sort | tr '\n' ' ')" = "common common/base common/comm common/comm/mpi common/comm/nccl common/comm/store common/comm/tcp \
+common/data common/launch common/nn common/nn/cuda common/save " ]
+}
+
+@test "extras, steps and tools include common and their own parts, and a tool what is a step's" {
+    for extra in extras/*/; do room "${extra%/}" "common/|$extra"; done
+    for step in 0[1-5]_*/; do room "${step%/}" "common/|$step"; done
+    for tool in tools/ tools/*/; do
+        [ -z "$(find "$tool" -maxdepth 1 -name '*.c')" ] || room "${tool%/}" 'common/|tools/(doctor|model)/|0[1-5]_[a-z_]*/'
+    done
+}
+
+@test "no file includes itself by way of others" {
+    tests/house/circles.py >"$BATS_TEST_TMPDIR/circles"
+    ! grep -vxF "$(circles)" "$BATS_TEST_TMPDIR/circles"
+}
+
+@test "no two sources have one base name, but for the steps' programs" {
+    names=$(find common extras tools 0[1-5]_* \( -name '*.c' -o -name '*.cu' \) ! -path '0*/train.c' ! -path '0*/ddprun.c' |
+        sed 's|.*/\(.*\)\..*|\1|' | sort | uniq -d)
+    [ -z "$names" ] || { echo "$names" && false; }
+    names=$(find tests -name 'test_*.c' | sed 's|.*/||' | sort | uniq -d)
+    [ -z "$names" ] || { echo "$names" && false; }
+}
+
+@test "no source file is longer than $FILE_LINES lines, no train.c longer than $TRAIN_LINES" {
+    sources | xargs wc -l | awk -v most=$FILE_LINES '$2 != "total" && $1 > most { print; bad = 1 } END { exit bad }'
+    wc -l 0[1-5]_*/train*.c | awk -v most=$TRAIN_LINES '$2 != "total" && $1 > most { print; bad = 1 } END { exit bad }'
+}
+
+@test "CUDA, NCCL and MPI stay inside the files that need them" {
+    sources | xargs grep -nE '#include <(mpi|nccl|cuda|cublas|cudnn|nvml|nvtx)' >"$BATS_TEST_TMPDIR/includes" || true
+    ! grep -vE '^[^:]*(_mpi\.c|(cuda|nccl)(_[^/]*)?\.[ch]|\.cu|/tests/(cuda|cuda_stand_in|against/gpu)/.*):' "$BATS_TEST_TMPDIR/includes"
+}
