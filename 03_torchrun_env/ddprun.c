@@ -12,9 +12,9 @@
 #include "common/base/log.h"
 #include "common/base/signal_name.h"
 #include "common/launch/agents.h"
+#include "common/launch/failure.h"
 #include "common/launch/flags.h"
 #include "common/launch/logs.h"
-#include "common/launch/report.h"
 #include "common/launch/workers.h"
 
 static void set_number(const char *name, int value)
@@ -110,7 +110,7 @@ static Verdict watch(Workers *workers, Agents *agents, const Flags *flags, const
 int main(int argc, char **argv)
 {
     Flags flags;
-    flags_parse(&flags, STEP_ENV, argc, argv);
+    flags_parse(&flags, NULL, argc, argv);
     Agents agents; // the launchers of all nodes
     agents_join(&agents, &flags);
     Logs logs; // where the ranks' output goes

@@ -3,7 +3,7 @@
 #ifndef FAULT_TOLERANCE_ASSIGNMENT_H
 #define FAULT_TOLERANCE_ASSIGNMENT_H
 
-#include "common/launch/nodes.h"
+#include "common/launch/rendezvous.h"
 
 typedef struct {
     int node_rank, num_nodes;

@@ -13,13 +13,14 @@
 #include <stdlib.h>
 
 #include "05_fault_tolerance/group.h"
+#include "05_fault_tolerance/history.h"
 #include "common/base/host.h"
 #include "common/base/log.h"
 #include "common/base/signal_name.h"
 #include "common/launch/agents.h"
+#include "common/launch/failure.h"
 #include "common/launch/flags.h"
 #include "common/launch/logs.h"
-#include "common/launch/report.h"
 #include "common/launch/workers.h"
 
 #define AGAIN (-1) // an attempt has ended, but not the job
@@ -181,7 +182,7 @@ static int attempt(Group *group, Agents *agents, Workers *workers, Logs *logs, H
 int main(int argc, char **argv)
 {
     Flags flags;
-    flags_parse(&flags, STEP_FAULT, argc, argv);
+    flags_parse(&flags, &more_flags, argc, argv);
     Group group; // the nodes, as they come and go
     group_open(&group, &flags);
     Agents agents; // the launchers of all nodes

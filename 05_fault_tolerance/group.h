@@ -10,7 +10,7 @@
  *   ddprun/job             flags that all must have in common
  *   ddprun/num_agents      counts the agents; each takes its number from here
  *   ddprun/agent/<n>       set by agent n, so that .../gone appears when it disconnects
- *   ddprun/waiting         a queue of nodes (nodes.h) that want to be in the next group
+ *   ddprun/waiting         a queue of nodes (rendezvous.h) that want to be in the next group
  *   ddprun/assignment/<n>  node 0's answer, see assignment.h
  *
  * As with torchrun, a group is formed when the maximum of nodes is there, or last_call_timeout
@@ -22,7 +22,7 @@
 #define FAULT_TOLERANCE_GROUP_H
 
 #include "common/launch/agents.h"
-#include "common/launch/nodes.h"
+#include "common/launch/rendezvous.h"
 
 typedef struct {
     Flags *flags; // node_rank, max_nodes, master_port: the current attempt's
@@ -38,6 +38,8 @@ typedef struct {
     Node *waiting; // [num_waiting], on node 0: in the order in which they came
     int num_waiting;
 } Group;
+
+extern const MoreFlags more_flags; // for flags_parse
 
 /* Elastic: connects to the rendezvous, or dies. */
 void group_open(Group *group, Flags *flags);

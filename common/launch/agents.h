@@ -22,8 +22,12 @@
 
 #include "common/comm/store/store_server.h"
 #include "common/launch/failure.h"
-#include "common/launch/heartbeat.h"
 #include "common/launch/rendezvous.h"
+
+#define END_FAILED "failed"
+#define END_STOPPED "stopped"
+#define END_CHANGED "changed" // nodes have come: the job continues with another group
+#define END_DONE "<val_ignored>" // torchrun's value
 
 /* How a group ended; NONE: it has not; CHANGED: continues with another one
  * (05_fault_tolerance/group.h). */
@@ -37,7 +41,7 @@ typedef enum {
 
 /* What the launcher's children read from the store, in memory shared with them. */
 typedef struct {
-    char end[32]; // of the job: END_* of heartbeat.h
+    char end[32]; // of the job: END_*
     Failure failure; // the first one known; status 0: none
 } Findings;
 

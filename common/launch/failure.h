@@ -1,9 +1,11 @@
-/* failure.h - what ended a job: a worker, or a launcher; here or on another node. */
+/* failure.h - what ended a job: a worker, or a launcher; here or on another node. And the report.
+ */
 #ifndef COMMON_LAUNCH_FAILURE_H
 #define COMMON_LAUNCH_FAILURE_H
 
 #include <limits.h>
 #include <stdbool.h>
+#include <stdio.h>
 
 #include "common/launch/logs.h"
 #include "common/launch/workers.h"
@@ -36,5 +38,14 @@ bool failure_is_earlier(const Failure *a, const Failure *b);
 char *failure_encode(const Failure *failure);
 /* False: invalid. */
 bool failure_decode(Failure *failure, const char *text, size_t bytes);
+
+#define THICK_RULE "============================================================\n"
+
+/* To standard error: the failure that ended the job, then how this node's other ranks ended. One
+ * line if the workers are not to blame. */
+void report_print(const Failure *root, const Flags *flags, const Workers *workers, int first_rank);
+
+/* "exit status 3", "killed by SIGTERM". */
+void report_end(FILE *out, int status, int signal);
 
 #endif

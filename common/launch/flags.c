@@ -1,9 +1,11 @@
 /*
- * What the flags mean, alone and together. torchrun's several ways of naming node 0 become one
- * address and one port, its per-rank settings one array each.
+ * First the text of each flag, then what the texts mean, alone and together. torchrun's several
+ * ways of naming node 0 become one address and one port, its per-rank settings one array each. If a
+ * flag is given more than once, the last one counts.
  */
 #include "common/launch/flags.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -11,12 +13,182 @@
 #include "common/base/host.h"
 #include "common/base/log.h"
 #include "common/base/memory.h"
+#include "common/base/spelling.h"
 #include "common/base/streams.h"
-#include "common/launch/flag_texts.h"
 
 #define MAX_SECONDS 1e6
 #define DEFAULT_PORT 29500 // fixed, since all nodes must know it
 #define DEFAULT_ENDPOINT_PORT 29400 // the same for elastic nodes
+
+static const struct {
+    const char *name;
+    const char *argument; // NULL: a switch
+    const char *value; // unless given; NULL: none
+    const char *help; // NULL: accepted, but has no effect
+} TABLE[NUM_FLAGS] = {
+    [NPROC_PER_NODE] = { "nproc-per-node", "N", "1", "ranks on this node: 4, cpu, gpu, auto" },
+    [NNODES] = { "nnodes", "N", "1", "nodes of the job; start ddprun once on each" },
+    [NODE_RANK] = { "node-rank", "R", "0", "which of them this is, counted from 0" },
+    [MASTER_ADDR] = { "master-addr", "HOST", "127.0.0.1", "node 0, as all nodes reach it" },
+    [MASTER_PORT] = { "master-port", "PORT", NULL, "of its store (29500; one node: a free one)" },
+    [STANDALONE] = { "standalone", NULL, NULL, "one node, whatever the --rdzv flags say" },
+    [RDZV_BACKEND] = { "rdzv-backend", "NAME", "static", "static; on one node also c10d" },
+    [RDZV_ENDPOINT] = { "rdzv-endpoint", "HOST:PORT", NULL, "another way to name node 0" },
+    [RDZV_ID] = { "rdzv-id", "NAME", NULL, "the job's name, the same on every node" },
+    [RDZV_CONF] = { "rdzv-conf", "K=V,...", NULL, "timeout=SECONDS to wait for the other nodes" },
+    [MAX_RESTARTS] = { "max-restarts", "N", "0", "restart all ranks N times" },
+    [SHUTDOWN_TIMEOUT] = { "shutdown-timeout", "S", "30", "seconds from SIGTERM to SIGKILL" },
+    [MONITOR_INTERVAL] = { "monitor-interval", "S", "0.1", "seconds between checks of deadlines" },
+    [ROLE] = { "role", "NAME", "default", "of this node's ranks" },
+    [LOG_DIR] = { "log-dir", "DIR", NULL, "for the log folders of -r and -t" },
+    [REDIRECTS] = { "redirects", "SPEC", "0", "to files: 1 stdout, 2 stderr, 3 both, or 0:1,1:3" },
+    [TEE] = { "tee", "SPEC", "0", "to files and the console, with the rank" },
+    [LOCAL_RANKS_FILTER] = { "local-ranks-filter", "R,...", NULL, "only these to the console" },
+    [LOG_LINE_PREFIX_TEMPLATE] = { "log-line-prefix-template", "TEXT",
+                                   "[${role_name}${local_rank}]:", "also ${rank}, ${hostname}" },
+    [MODULE] = { "module", NULL, NULL, "the program is a Python module" },
+    [NO_PYTHON] = { "no-python", NULL, NULL, "start a .py file as it is, not by python3 -u" },
+    [PASS_LOCAL_RANK] = { "pass-local-rank", NULL, NULL, "--local-rank=R as first argument" },
+    [START_METHOD] = { "start-method", "NAME", NULL, NULL },
+    [EVENT_LOG_HANDLER] = { "event-log-handler", "NAME", NULL, NULL },
+    [LOCAL_ADDR] = { "local-addr", "HOST", NULL, NULL },
+};
+
+static const char LETTERS[NUM_FLAGS] = { [REDIRECTS] = 'r', [TEE] = 't', [MODULE] = 'm' };
+
+/* Variables that set a flag if PET_<FLAG> does not. */
+static const char *const VARIABLES[NUM_FLAGS] = {
+    [SHUTDOWN_TIMEOUT] = "TORCH_ELASTIC_SHUTDOWN_TIMEOUT",
+    [LOG_LINE_PREFIX_TEMPLATE] = "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE",
+};
+
+const char *flag_name(Flag flag)
+{
+    return TABLE[flag].name;
+}
+
+static noreturn void print_help(const MoreFlags *more)
+{
+    printf(
+        "Usage: ddprun [flags] program [arguments]\n"
+        "\n"
+        "Starts the program once per rank. A rank knows who it is from its environment:\n"
+        "\n"
+        "    RANK, WORLD_SIZE               among all ranks of the job\n"
+        "    LOCAL_RANK, LOCAL_WORLD_SIZE   among those of its node: this picks the GPU\n"
+        "    MASTER_ADDR, MASTER_PORT       the store through which the ranks find each other\n"
+        "\n"
+        "The first rank to fail ends all, on every node, and ddprun ends with its status (128 +\n"
+        "signal if killed). Flags and variables are torchrun's. A flag that is not given is read\n"
+        "from its variable: PET_NPROC_PER_NODE for --nproc-per-node, and so on.\n"
+        "\n"
+        "    ddprun --nproc-per-node 2 ./train 10\n"
+        "    ddprun --nnodes 2 --node-rank 0 --master-addr alpha ./train 10    # on alpha\n"
+        "    ddprun --nnodes 2 --node-rank 1 --master-addr alpha ./train 10    # on beta\n"
+        "\n");
+    printf("%s", more != NULL ? more->text : "");
+    for (Flag i = 0; i < NUM_FLAGS; i++) {
+        if (TABLE[i].help == NULL || (i == MAX_RESTARTS && more == NULL))
+            continue;
+        char flag[64];
+        const bool is_more = more != NULL && more->flag[i].help != NULL;
+        const char *argument = is_more ? more->flag[i].argument : TABLE[i].argument;
+        argument = argument != NULL ? argument : "";
+        if (LETTERS[i] != 0)
+            snprintf(flag, sizeof flag, "-%c, --%s %s", LETTERS[i], TABLE[i].name, argument);
+        else
+            snprintf(flag, sizeof flag, "--%s %s", TABLE[i].name, argument);
+        printf("  %-32s %s", flag, is_more ? more->flag[i].help : TABLE[i].help);
+        if (TABLE[i].value != NULL)
+            printf(" (%s)", TABLE[i].value);
+        printf("\n");
+    }
+    streams_exit();
+}
+
+/* The flag named by word, up to its end or '='; NUM_FLAGS if none. */
+static Flag find_flag(const char *word)
+{
+    if (word[1] != '-') {
+        for (Flag i = 0; i < NUM_FLAGS; i++)
+            if (word[1] == LETTERS[i])
+                return i;
+        return NUM_FLAGS;
+    }
+    for (Flag i = 0; i < NUM_FLAGS; i++)
+        if (name_is(TABLE[i].name, word + 2, strcspn(word + 2, "=")))
+            return i;
+    return NUM_FLAGS;
+}
+
+static noreturn void unknown_flag(const char *word)
+{
+    const char *typed = word + strspn(word, "-");
+    Nearest nearest = nearest_to(typed, strcspn(typed, "="));
+    for (Flag i = 0; i < NUM_FLAGS; i++)
+        nearest_try(&nearest, TABLE[i].name);
+    if (nearest.name == NULL)
+        usage_error("unknown flag %s; ddprun --help lists them all", word);
+    usage_error("unknown flag %s: did you mean --%s? ddprun --help lists them all", word,
+                nearest.name);
+}
+
+/* The text after the name in the same word ("--tee=3", "-t3"), or NULL. */
+static const char *attached_text(const char *word)
+{
+    if (word[1] == '-') {
+        const char *equals = strchr(word, '=');
+        return equals != NULL ? equals + 1 : NULL;
+    }
+    const char *value = word + 2 + (word[2] == '=');
+    return *value != '\0' ? value : NULL;
+}
+
+static void find_variables(const char *texts[])
+{
+    for (Flag i = 0; i < NUM_FLAGS; i++) {
+        char variable[64] = "PET_";
+        for (const char *c = TABLE[i].name; *c != '\0'; c++)
+            variable[4 + c - TABLE[i].name] = *c == '-' ? '_' : (char)toupper((unsigned char)*c);
+        const char *value = getenv(variable);
+        if (value == NULL && VARIABLES[i] != NULL)
+            value = getenv(VARIABLES[i]);
+        const bool is_off = TABLE[i].argument == NULL && value != NULL && atoi(value) == 0;
+        texts[i] = value != NULL && value[0] != '\0' && !is_off ? value : TABLE[i].value;
+    }
+}
+
+/* Finds every flag's text: from the command line, else from its PET_ variable, else the default; a
+ * switch has "1" where it is on. NULL: none. Returns the index in argv of the first word that is
+ * not a flag. */
+static int find_texts(const char *texts[NUM_FLAGS], const MoreFlags *more, int argc, char **argv)
+{
+    find_variables(texts);
+    int i = 1;
+    for (; i < argc && argv[i][0] == '-' && argv[i][1] != '\0'; i++) {
+        const char *word = argv[i];
+        if (strcmp(word, "--") == 0)
+            return i + 1;
+        if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)
+            print_help(more);
+        const Flag flag = find_flag(word);
+        if (flag == NUM_FLAGS)
+            unknown_flag(word);
+
+        texts[flag] = attached_text(word);
+        const bool is_switch = TABLE[flag].argument == NULL;
+        if (is_switch && texts[flag] != NULL)
+            usage_error("%s: --%s takes no value", word, TABLE[flag].name);
+        if (is_switch)
+            texts[flag] = "1";
+        else if (texts[flag] == NULL && ++i < argc)
+            texts[flag] = argv[i];
+        if (texts[flag] == NULL)
+            usage_error("--%s needs a value: --%s %s", TABLE[flag].name, TABLE[flag].name,
+                        TABLE[flag].argument);
+    }
+    return i;
+}
 
 /* Reads the whole number at the beginning of text; false if there is none from min to max. */
 static bool read_int(const char *text, char **end, long min, long max, int *value)
@@ -34,8 +206,8 @@ static int int_value(const char *const texts[], Flag flag, int max)
     int value = 0;
     char *end = NULL;
     if (!read_int(texts[flag], &end, 0, max, &value) || *end != '\0')
-        usage_error("--%s %s: it must be a whole number from 0 to %d", flag_name(flag), texts[flag],
-                    max);
+        usage_error("--%s %s: it must be a whole number from 0 to %d", TABLE[flag].name,
+                    texts[flag], max);
     return value;
 }
 
@@ -73,7 +245,7 @@ static int nproc_value(const char *const texts[])
 }
 
 /* "2", or "2:4" from step 05 on. */
-static void read_nodes(Flags *flags, const char *text, Step step)
+static void read_nodes(Flags *flags, const char *text, bool may_change)
 {
     char *end = NULL;
     bool valid = read_int(text, &end, 1, FLAGS_MAX_NODES, &flags->min_nodes);
@@ -82,8 +254,8 @@ static void read_nodes(Flags *flags, const char *text, Step step)
         valid = read_int(end + 1, &end, flags->min_nodes, FLAGS_MAX_NODES, &flags->max_nodes);
     if (!valid || *end != '\0')
         usage_error("--nnodes %s: it must be a number from 1 to %d%s", text, FLAGS_MAX_NODES,
-                    step < STEP_FAULT ? "" : ", or MIN:MAX");
-    if (flags->min_nodes != flags->max_nodes && step < STEP_FAULT)
+                    may_change ? ", or MIN:MAX" : "");
+    if (flags->min_nodes != flags->max_nodes && !may_change)
         usage_error("--nnodes %s: groups that grow and shrink come with step 05's ddprun", text);
 }
 
@@ -110,7 +282,7 @@ static void read_endpoint(Flags *flags, const char *endpoint)
 }
 
 /* Do nodes get their ranks at the rendezvous? */
-static void read_backend(Flags *flags, const char *const texts[], Step step)
+static void read_backend(Flags *flags, const char *const texts[], bool may_change)
 {
     const bool alone = flags->max_nodes == 1;
     const char *backend = texts[RDZV_BACKEND];
@@ -118,7 +290,7 @@ static void read_backend(Flags *flags, const char *const texts[], Step step)
     if (texts[STANDALONE] != NULL && !alone)
         usage_error("--standalone is for one node; leave it out, or --nnodes");
     if (texts[STANDALONE] == NULL && strcmp(backend, "static") != 0 &&
-        (!is_c10d || (!alone && step < STEP_FAULT)))
+        (!is_c10d || (!alone && !may_change)))
         usage_error("--rdzv-backend %s is not spoken here: give each node --node-rank, and all the "
                     "same --master-addr and --master-port",
                     backend);
@@ -235,7 +407,7 @@ static void read_streams(const Flags *flags, const char *const texts[], Flag fla
     if (!valid)
         usage_error("--%s %s: it must be 0 (none), 1 (stdout), 2 (stderr) or 3 (both), or such a "
                     "number for each local rank, as in 0:1,1:3",
-                    flag_name(flag), texts[flag]);
+                    TABLE[flag].name, texts[flag]);
 }
 
 static void read_shown(Flags *flags, const char *text)
@@ -292,26 +464,26 @@ static void refuse_mpirun(const Flags *flags)
                     launchers);
 }
 
-void flags_parse(Flags *flags, Step step, int argc, char **argv)
+void flags_parse(Flags *flags, const MoreFlags *more, int argc, char **argv)
 {
     streams_guard();
     const char *texts[NUM_FLAGS];
-    char **words = argv + flag_texts_find(texts, step, argc, argv);
+    char **words = argv + find_texts(texts, more, argc, argv);
     *flags = (Flags){ .role = texts[ROLE],
                       .log_dir = texts[LOG_DIR],
                       .log_line_prefix_template = texts[LOG_LINE_PREFIX_TEMPLATE] };
 
     flags->nproc_per_node = nproc_value(texts);
     host_tell_of_crowd(flags->nproc_per_node);
-    read_nodes(flags, texts[NNODES], step);
+    read_nodes(flags, texts[NNODES], more != NULL);
     refuse_mpirun(flags);
-    read_backend(flags, texts, step);
+    read_backend(flags, texts, more != NULL);
     read_master(flags, texts);
     read_conf(flags, texts[RDZV_CONF]);
     read_run_id(flags, texts[RDZV_ID]);
 
     flags->max_restarts = int_value(texts, MAX_RESTARTS, 1000000);
-    if (flags->max_restarts > 0 && step < STEP_FAULT)
+    if (flags->max_restarts > 0 && more == NULL)
         usage_error("--max-restarts %d: restarts come with step 05's ddprun", flags->max_restarts);
     flags->monitor_interval = seconds_value("--monitor-interval", texts[MONITOR_INTERVAL], 0.01);
     flags->shutdown_timeout = seconds_value("--shutdown-timeout", texts[SHUTDOWN_TIMEOUT], 0);

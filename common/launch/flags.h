@@ -10,10 +10,39 @@
 
 #include <stdbool.h>
 
-#include "common/base/args.h"
-
 #define FLAGS_MAX_WORKERS 1024 // on one node
 #define FLAGS_MAX_NODES 4096
+
+typedef enum {
+    NPROC_PER_NODE,
+    NNODES,
+    NODE_RANK,
+    MASTER_ADDR,
+    MASTER_PORT,
+    STANDALONE,
+    RDZV_BACKEND,
+    RDZV_ENDPOINT,
+    RDZV_ID,
+    RDZV_CONF,
+    MAX_RESTARTS,
+    SHUTDOWN_TIMEOUT,
+    MONITOR_INTERVAL,
+    ROLE,
+    LOG_DIR,
+    REDIRECTS,
+    TEE,
+    LOCAL_RANKS_FILTER,
+    LOG_LINE_PREFIX_TEMPLATE,
+    MODULE,
+    NO_PYTHON,
+    PASS_LOCAL_RANK,
+    START_METHOD,
+    EVENT_LOG_HANDLER,
+    LOCAL_ADDR,
+    NUM_FLAGS
+} Flag;
+
+const char *flag_name(Flag flag); // without the dashes
 
 /* A worker's streams, by torchrun's numbers. */
 enum { STREAM_STDOUT = 1, STREAM_STDERR = 2 };
@@ -47,9 +76,17 @@ typedef struct {
     char local_rank_argument[32]; // an element of command, if requested: filled in per worker
 } Flags;
 
+/* What --help says in step 05, whose ddprun restarts the ranks and lets nodes come and go. */
+typedef struct {
+    const char *text; // a paragraph
+    struct {
+        const char *argument, *help; // NULL: as in step 03
+    } flag[NUM_FLAGS];
+} MoreFlags;
+
 /* Fills flags; ends the process with status 2 and one line on an invalid flag or one that a later
- * step teaches, with status 0 after --help. */
-void flags_parse(Flags *flags, Step step, int argc, char **argv);
+ * step teaches (more == NULL: step 05 does), with status 0 after --help. */
+void flags_parse(Flags *flags, const MoreFlags *more, int argc, char **argv);
 void flags_free(Flags *flags);
 
 #endif

@@ -3,7 +3,7 @@
  *
  *   <log dir>/<run id>_<random>/attempt_<restarts>/<local rank>/stdout.log   stderr.log error.json
  *
- * Redirected, a stream goes straight to its file. Teed, it goes through a pipe to a thread (tee.h),
+ * Redirected, a stream goes straight to its file. Teed, it goes through a pipe to a thread,
  * which writes it to the file unchanged, and to the console line by line after a prefix with the
  * rank. Otherwise the worker inherits the launcher's own.
  */
@@ -13,14 +13,13 @@
 #include <limits.h>
 
 #include "common/launch/flags.h"
-#include "common/launch/tee.h"
 
 typedef struct {
     const Flags *flags;
     char folder[PATH_MAX]; // of the run; empty: none yet, or removed because it was empty
     char attempt[PATH_MAX]; // folder in it
     int (*output)[2]; // stdout and stderr for each worker, by local rank; -1: the launcher's own
-    Tee *tee;
+    struct Tee *tee; // copies
 } Logs;
 
 /* logs_free prints where the logs are if the user did not choose. */

@@ -1,6 +1,9 @@
 /*
  * torchrun's static rendezvous, key by key. Every node publishes its role and number of ranks; node
  * 0 reads them all and answers each with its ranks. So one node decides the job's size.
+ *
+ * A node's offer is one line of JSON, in the form of torchrun's agents, so that both can be mixed.
+ * Ranks are numbered node by node, and within each role once more, as torchrun numbers them.
  */
 #include "common/launch/rendezvous.h"
 
@@ -12,12 +15,71 @@
 #include "common/base/json_text.h"
 #include "common/base/log.h"
 #include "common/base/memory.h"
-#include "common/launch/heartbeat.h"
 
 #define KEY_ASSIGNED_RANKS "torchelastic/assigned_ranks/%d"
 #define KEY_NUM_NODES "ddprun/num_nodes" // --nnodes and --max-restarts of the first to come
 #define PATIENCE 10.0 // seconds until we log what we wait for
 #define FAREWELL_MS 1000 // for the others to read why there will be no job
+#define MIN_PATIENCE 5.0 // seconds: a busy machine may answer late
+
+const char *node_key(char key[KEY_BYTES], const char *format, int node)
+{
+    snprintf(key, KEY_BYTES, format, node);
+    return key;
+}
+
+bool heartbeat_connect(Store *store, const Flags *flags, double seconds)
+{
+    if (!store_connect(store, flags->master_addr, flags->master_port, seconds))
+        return false;
+    snprintf(store->prefix, sizeof store->prefix, "%s/", flags->run_id);
+    return true;
+}
+
+double heartbeat_patience(const Flags *flags)
+{
+    return fmax(MIN_PATIENCE, flags->heartbeat_limit * flags->heartbeat_interval);
+}
+
+char *node_encode(const Flags *flags, int number)
+{
+    json_t *info = json_pack("{ss si si}", "role", flags->role, "rank", number, "local_world_size",
+                             flags->nproc_per_node);
+    CHECK(info != NULL, "--role must be UTF-8");
+    char *text = json_dumps(info, 0);
+    CHECK(text != NULL, "out of memory");
+    json_decref(info);
+    return text;
+}
+
+bool node_decode(Node *node, const char *text, size_t bytes)
+{
+    *node = (Node){ 0 };
+    json_t *info = json_loadb(text, bytes, 0, NULL);
+    const char *role = "";
+    const bool valid = json_unpack(info, "{ss si s?i}", "role", &role, "local_world_size",
+                                   &node->num_ranks, "rank", &node->number) == 0 &&
+                       strlen(role) < sizeof node->role && node->num_ranks > 0 &&
+                       node->num_ranks <= FLAGS_MAX_WORKERS;
+    if (valid)
+        strcpy(node->role, role);
+    json_decref(info);
+    return valid;
+}
+
+Ranks nodes_share_ranks(const Node *nodes, int num_nodes, int node)
+{
+    Ranks ranks = { 0 };
+    for (int i = 0; i < num_nodes; i++) {
+        const int role_ranks =
+            strcmp(nodes[node].role, nodes[i].role) == 0 ? nodes[i].num_ranks : 0;
+        ranks.world_size += nodes[i].num_ranks;
+        ranks.role_world_size += role_ranks;
+        ranks.first_rank += i < node ? nodes[i].num_ranks : 0;
+        ranks.first_role_rank += i < node ? role_ranks : 0;
+    }
+    return ranks;
+}
 
 static void say_waiting(const Flags *flags, const char *whom)
 {

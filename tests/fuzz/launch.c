@@ -13,7 +13,6 @@
 #include "common/base/gpus.h"
 #include "common/launch/failure.h"
 #include "common/launch/rendezvous.h"
-#include "common/launch/report.h"
 #include "tests/fuzz/targets.h"
 
 /* What was understood can be told on and shown, and is understood again. */

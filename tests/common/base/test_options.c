@@ -7,9 +7,8 @@
  */
 #include <ctype.h>
 
+#include "05_fault_tolerance/group.h"
 #include "common/base/options.h"
-#include "common/launch/flag_texts.h"
-#include "common/launch/flags.h"
 #include "tests/common/base/args_child.h"
 
 /* Every row of the groups that are there. */
@@ -261,7 +260,7 @@ static void parse_flag(const void *context)
 {
     Flags flags;
     char *argv[] = { "ddprun", *(char *const *)context, "true", NULL };
-    flags_parse(&flags, STEP_FAULT, 3, argv);
+    flags_parse(&flags, &more_flags, 3, argv);
 }
 
 /* Understood, or refused in a line that names the flag; what is no number, never understood. */

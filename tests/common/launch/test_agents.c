@@ -28,7 +28,7 @@ static void join(Agents *agents, Flags *flags, const char *node_rank)
                       "keep_alive_interval=0.2,keep_alive_max_attempt=300",
                       "sleep",
                       NULL };
-    flags_parse(flags, STEP_ENV, sizeof words / sizeof words[0] - 1, words);
+    flags_parse(flags, NULL, sizeof words / sizeof words[0] - 1, words);
     agents_join(agents, flags);
 }
 

@@ -10,12 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/launch/flags.h"
+#include "05_fault_tolerance/group.h"
 
 #define PARSE(flags, ...) \
     do { \
         char *words[] = { "ddprun", __VA_ARGS__, NULL }; \
-        flags_parse(flags, STEP_FAULT, sizeof words / sizeof words[0] - 1, words); \
+        flags_parse(flags, &more_flags, sizeof words / sizeof words[0] - 1, words); \
     } while (0)
 
 static void test_defaults(void **state)

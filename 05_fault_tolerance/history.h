@@ -1,12 +1,8 @@
-/* report.h - the report on a failed job. */
-#ifndef COMMON_LAUNCH_REPORT_H
-#define COMMON_LAUNCH_REPORT_H
+/* history.h - how the earlier attempts of a job ended. */
+#ifndef FAULT_TOLERANCE_HISTORY_H
+#define FAULT_TOLERANCE_HISTORY_H
 
 #include "common/launch/failure.h"
-
-/* To standard error: the failure that ended the job, then how this node's other ranks ended. One
- * line if the workers are not to blame. */
-void report_print(const Failure *root, const Flags *flags, const Workers *workers, int first_rank);
 
 /* How earlier attempts ended, a line each. All zero is empty. */
 typedef struct {

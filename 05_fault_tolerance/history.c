@@ -1,0 +1,52 @@
+/*
+ * The history of a restarted job is printed again at its end: by then the ranks' own lines have
+ * scrolled it away.
+ */
+#include "05_fault_tolerance/history.h"
+
+#include <stdlib.h>
+
+#include "common/base/log.h"
+
+static void print_attempt(FILE *out, int attempt, const Failure *root)
+{
+    fprintf(out, "attempt %d: ", attempt);
+    if (root == NULL) {
+        fprintf(out, "nodes have come");
+    } else if (root->rank < 0) {
+        fprintf(out, "%s", root->message);
+    } else {
+        fprintf(out, "rank %d on node %d (%s): ", root->rank, root->node, root->host);
+        report_end(out, root->status, root->signal);
+        if (root->message[0] != '\0')
+            fprintf(out, ": %.200s", root->message);
+    }
+}
+
+void history_add(History *history, int attempt, const Failure *root)
+{
+    char *line = NULL;
+    size_t length = 0;
+    FILE *out = open_memstream(&line, &length);
+    CHECK(out != NULL, "out of memory");
+    print_attempt(out, attempt, root);
+    fclose(out);
+    log_info("%s; restarting the group", line);
+
+    char *earlier = history->text;
+    CHECK(asprintf(&history->text, "%s  %s\n", earlier != NULL ? earlier : "", line) >= 0,
+          "out of memory");
+    free(earlier);
+    free(line);
+}
+
+void history_print(const History *history)
+{
+    if (history->text != NULL)
+        log_block("Earlier attempts:\n%s" THICK_RULE, history->text);
+}
+
+void history_free(History *history)
+{
+    free(history->text);
+}

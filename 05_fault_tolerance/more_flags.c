@@ -1,0 +1,19 @@
+/* What the launcher's flags mean in addition, where nodes may come and go. */
+#include "05_fault_tolerance/group.h"
+
+const MoreFlags more_flags = {
+    .text = "After a failure all ranks are restarted, up to --max-restarts times, as a new group\n"
+            "with an empty store; not after status 2 (a wrong option) or 75 from all (stopped on\n"
+            "request). With MIN:MAX nodes, or --rdzv-backend c10d, the nodes number themselves.\n"
+            "Lost nodes are left out and new ones admitted: WORLD_SIZE changes with them, and\n"
+            "TORCHELASTIC_RESTART_COUNT counts the attempts.\n"
+            "\n"
+            "    ddprun --nnodes 1:4 --rdzv-endpoint alpha:29400 --max-restarts 3 ./train 10\n"
+            "\n",
+    .flag[NNODES] = { "N|MIN:MAX", "nodes of the job; MIN:MAX: the number may change" },
+    .flag[RDZV_BACKEND] = { "NAME", "static, or c10d: nodes number themselves" },
+    .flag[RDZV_ENDPOINT] = { "HOST:PORT", "where they meet; HOST is one of them (port 29400)" },
+    .flag[RDZV_CONF] = { "K=V,...", "join_timeout=600,last_call_timeout=30,keep_alive_interval=5" },
+    .flag[MAX_RESTARTS] = { "N", "restart all ranks up to N times when one fails" },
+    .flag[MONITOR_INTERVAL] = { "S", "seconds between checks of deadlines and new nodes" },
+};
