@@ -15,7 +15,7 @@ BENCHED       := $(BUILD)/bench/checkpoints $(BUILD)/bench/rows # tests/tools/be
 TORCH_PEERS   := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/against/torch/*.c)) # what tests/against/torch/*.py start
 tests_of       = $(foreach name,$(1),$(call tests_named,test_$(name).c))
 THREADED      := $(call tests_of,net store* tcp shared_memory collectives process_group split hierarchy fixed_all_reduce mismatches lost_ranks observer flight* ddp* stop snapshots)
-ON_DEVICE     := $(call tests_of,device kernels conv optim model gradients) # or TEST_DEVICE=cuda
+ON_DEVICE     := $(call tests_of,device kernels conv optim model gradients plain) # or TEST_DEVICE=cuda
 LONGEST       := tests/docs/docs.bats # starts first: the others end while it runs
 TESTS         ?= $(LONGEST) $(TEST_SOURCES) $(filter-out $(LONGEST),$(call tests_named,*.bats))
 RUN_TESTS     := BUILD=$(BUILD) tests/run_tests.sh

@@ -12,7 +12,6 @@
 #include "common/base/span.h"
 #include "common/nn/cuda/cuda_launch.h"
 #include "common/nn/cuda/cuda_state.h"
-#include "common/nn/layout.h"
 
 enum { SCRATCH_ALIGNMENT = 256 };
 
@@ -122,24 +121,6 @@ void *cuda_scratch(const Device *device, size_t *used, size_t bytes)
     return piece;
 }
 
-static void op_import(Device *device, const Tensor *tensor, int channels, const float *host,
-                      float *array)
-{
-    float *ours = mem_calloc(tensor->numel, sizeof *ours);
-    layout_import(tensor, channels, host, ours);
-    cuda_copy(device, array, ours, tensor->numel * sizeof *ours, COPY_TO_DEVICE);
-    free(ours);
-}
-
-static void op_export(Device *device, const Tensor *tensor, int channels, const float *array,
-                      float *host)
-{
-    float *ours = mem_calloc(tensor->numel, sizeof *ours);
-    cuda_copy(device, ours, array, tensor->numel * sizeof *ours, COPY_TO_HOST);
-    layout_export(tensor, channels, ours, host);
-    free(ours);
-}
-
 static void op_relu_grad(Device *device, size_t count, const float *y, float scale, float *dy)
 {
     cuda_relu_grad(count, y, scale, dy, cuda_state(device)->stream);
@@ -226,8 +207,6 @@ const DeviceOps device_cuda_ops = {
     .copy = cuda_copy,
     .synchronize = cuda_synchronize,
     .free = cuda_free,
-    .import = op_import,
-    .export = op_export,
     .gather = cuda_feed_gather,
     .gather_reserve = cuda_feed_reserve,
     .conv_reserve = cuda_conv_reserve,

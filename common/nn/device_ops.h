@@ -3,8 +3,7 @@
  * fill.
  *
  * Used by the files of this room only. Arrays are device memory, dense, one image or row after the
- * other. How an image and a weight lie inside (CHW, HWC, ...) is the device's business: import and
- * export translate from and to PyTorch's layout. Calls may return before the work is done; all work
+ * other, channels last (layout.h). Calls may return before the work is done; all work
  * of a device is done in the order of the calls. No kernel allocates.
  */
 #ifndef COMMON_NN_DEVICE_OPS_H
@@ -21,8 +20,8 @@
 /* Selects a dropout mask, which depends on these and a unit's place, not on ranks or threads. Unit
  * u of row r, in the order of memory, is dropped if byte u % 16 (little-endian) of
  *     philox({ u / 16, first_place + r * place_stride, layer, step }, { low, high half of seed })
- * is less than 256 p. So devices draw the same masks if they agree on the order of an image: all
- * of ours keep its channels last (HWC). */
+ * is less than 256 p. All devices keep the channels of an image last, so they draw the same
+ * masks. */
 typedef struct {
     uint64_t seed, step; // of the step the low 32 bits count
     int layer;
@@ -36,14 +35,6 @@ typedef struct DeviceOps {
     void (*copy)(Device *device, void *to, const void *from, size_t bytes, CopyKind kind);
     void (*synchronize)(Device *device);
     void (*free)(Device *device); // the device's own state
-
-    // PyTorch's layout in host memory to and from this device's in device memory, one parameter.
-    // The rows of a convolution's weight, and of the linear layer after one, are images of so many
-    // channels, which PyTorch keeps first (CHW); other rows count as images of one channel.
-    void (*import)(Device *device, const Tensor *tensor, int channels, const float *host,
-                   float *array);
-    void (*export)(Device *device, const Tensor *tensor, int channels, const float *array,
-                   float *host);
 
     // The rows a batch names, normalised: inputs [n][features], labels [n] or targets [n].
     void (*gather)(Device *device, const Batch *batch, float *inputs, int32_t *labels,

@@ -1,32 +1,47 @@
-/*
- * Every device keeps the channels of a pixel side by side, and so those of a filter: then a line of
- * the window under a filter is contiguous. PyTorch keeps a channel's pixels side by side.
- */
+/* Channels first to channels last and back: a transposition of each row, one row at a time. */
 #include "common/nn/layout.h"
 
-/* Transposes each of `count` matrices: [rows][columns] to [columns][rows]. They are read across and
- * written along, since a store across takes a cache line from memory and back for each number. */
-static void transpose(size_t count, size_t rows, size_t columns, const float *restrict from,
-                      float *restrict to)
+#include <stdlib.h>
+
+#include "common/base/memory.h"
+
+/* From [rows][columns] to [columns][rows]. Read across and written along, since a store across
+ * takes a cache line from memory and back for each number. */
+static void transpose(size_t rows, size_t columns, const float *restrict from, float *restrict to)
 {
-    const size_t numel = rows * columns;
-    for (size_t i = 0; i < count; i++, from += numel, to += numel)
-        for (size_t column = 0; column < columns; column++)
-            for (size_t row = 0; row < rows; row++)
-                to[column * rows + row] = from[row * columns + column];
+    for (size_t column = 0; column < columns; column++)
+        for (size_t row = 0; row < rows; row++)
+            to[column * rows + row] = from[row * columns + column];
 }
 
-static size_t row_pixels(const Tensor *tensor, int channels)
+void layout_import(Device *device, const Tensor *tensor, int channels, const float *host,
+                   float *array)
 {
-    return tensor->numel / tensor->shape[0] / (size_t)channels;
+    if (channels == 1) {
+        device_copy(device, array, host, tensor->numel * sizeof *array, COPY_TO_DEVICE);
+        return;
+    }
+    const size_t numel = tensor->numel / tensor->shape[0];
+    float *row = mem_calloc(numel, sizeof *row);
+    for (size_t i = 0; i < tensor->numel; i += numel) {
+        transpose(channels, numel / channels, host + i, row);
+        device_copy(device, array + i, row, numel * sizeof *row, COPY_TO_DEVICE);
+    }
+    free(row);
 }
 
-void layout_import(const Tensor *tensor, int channels, const float *pytorch, float *ours)
+void layout_export(Device *device, const Tensor *tensor, int channels, const float *array,
+                   float *host)
 {
-    transpose(tensor->shape[0], channels, row_pixels(tensor, channels), pytorch, ours);
-}
-
-void layout_export(const Tensor *tensor, int channels, const float *ours, float *pytorch)
-{
-    transpose(tensor->shape[0], row_pixels(tensor, channels), channels, ours, pytorch);
+    if (channels == 1) {
+        device_copy(device, host, array, tensor->numel * sizeof *array, COPY_TO_HOST);
+        return;
+    }
+    const size_t numel = tensor->numel / tensor->shape[0];
+    float *row = mem_calloc(numel, sizeof *row);
+    for (size_t i = 0; i < tensor->numel; i += numel) {
+        device_copy(device, row, array + i, numel * sizeof *row, COPY_TO_HOST);
+        transpose(numel / channels, channels, row, host + i);
+    }
+    free(row);
 }

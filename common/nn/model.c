@@ -12,6 +12,7 @@
 #include "common/base/memory.h"
 #include "common/base/span.h"
 #include "common/nn/layer.h"
+#include "common/nn/layout.h"
 
 enum { MAX_LAYERS = MODEL_MAX_PARAMETERS / 2 };
 
@@ -321,13 +322,11 @@ static int row_channels(const Model *model, int i)
 void model_export(const Model *model, int i, const float *array, float *host)
 {
     const Tensor *tensor = &model->parameter[i];
-    model->device->ops->export(model->device, tensor, row_channels(model, i),
-                               array + tensor->offset, host);
+    layout_export(model->device, tensor, row_channels(model, i), array + tensor->offset, host);
 }
 
 void model_import(const Model *model, int i, const float *host, float *array)
 {
     const Tensor *tensor = &model->parameter[i];
-    model->device->ops->import(model->device, tensor, row_channels(model, i), host,
-                               array + tensor->offset);
+    layout_import(model->device, tensor, row_channels(model, i), host, array + tensor->offset);
 }

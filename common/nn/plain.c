@@ -11,7 +11,6 @@
 #include "common/base/log.h"
 #include "common/base/memory.h"
 #include "common/base/philox.h"
-#include "common/nn/layout.h"
 #include "common/nn/plain.h"
 
 /* ---- memory ---- */
@@ -74,20 +73,6 @@ float *cpu_scratch(const Device *device, size_t numel)
     CHECK(numel <= state->numel, "a kernel wants %zu floats of scratch, %zu are reserved", numel,
           state->numel);
     return state->scratch;
-}
-
-static void plain_import(Device *device, const Tensor *tensor, int channels, const float *host,
-                         float *array)
-{
-    (void)device;
-    layout_import(tensor, channels, host, array);
-}
-
-static void plain_export(Device *device, const Tensor *tensor, int channels, const float *array,
-                         float *host)
-{
-    (void)device;
-    layout_export(tensor, channels, array, host);
 }
 
 /* ---- the batch ---- */
@@ -276,8 +261,6 @@ const DeviceOps device_plain_ops = {
     .copy = plain_copy,
     .synchronize = plain_synchronize,
     .free = plain_free,
-    .import = plain_import,
-    .export = plain_export,
     .gather = plain_gather,
     .conv_reserve = plain_conv_reserve,
     .conv_relu = plain_conv_relu,

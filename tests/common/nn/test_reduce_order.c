@@ -17,6 +17,7 @@
 
 #include "common/base/memory.h"
 #include "common/nn/model.h"
+#include "tests/common/nn/on_device.h"
 
 enum { SHARDS = 8, FEATURES = 20, MAX_ROWS = 1200, MAX_IMAGES = 200 };
 
@@ -35,7 +36,7 @@ static void subject_init(Subject *s, const char *model, int threads)
     rng_seed(&rng, 7);
     *s = (Subject){ 0 };
     args_defaults(&s->args, model);
-    s->args.device = "cpu";
+    s->args.device = test_device();
     s->args.threads = threads;
     device_init(&s->device, &s->args, 0);
     dataset_init(&s->dataset, &s->args, TRAIN, &rng);

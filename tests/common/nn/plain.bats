@@ -1,0 +1,26 @@
+#!/usr/bin/env bats
+# --device plain: the tests that every device passes, and real PyTorch's losses.
+
+@test "plain passes the tests of the devices, those of fixed orders of sums, too" {
+    for test in device kernels conv optim model gradients reduce_order rows_alone; do
+        TEST_DEVICE=plain run "${BUILD:-build}/tests/common/nn/test_$test"
+        echo "$output"
+        [ "$status" -eq 0 ]
+    done
+}
+
+@test "plain gives PyTorch's losses" {
+    for losses in linear_sgd_w1 digits_sgd_w1; do
+        TEST_OPTIONS="--device plain" tests/golden_losses.py "$losses" 01_single_gpu/run.sh
+    done
+    TEST_OPTIONS="--device plain" tests/golden_losses.py digits_sgd_w2 03_torchrun_env/run.sh
+}
+
+@test "plain has neither 16 bits nor graphs: exit status 2 and a line that says so" {
+    for options in "--amp bf16" "--amp fp16" "--tf32 on" "--cuda-graph on"; do
+        run 01_single_gpu/train --device plain $options
+        echo "$output"
+        [ "$status" -eq 2 ]
+        [ "${#lines[@]}" -eq 1 ]
+    done
+}
