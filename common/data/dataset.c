@@ -88,7 +88,8 @@ void dataset_init(Dataset *dataset, const Args *args, Split split, Rng *rng)
         random_load(dataset, split == TRAIN ? (size_t)args->dataset_size : 0, rng);
     } else if (strcmp(args->dataset, "digits") == 0) {
         images_init(dataset);
-        digits_load(dataset, split);
+        dataset->size = digits_read(split == TEST, dataset->mean, dataset->std, &dataset->floats,
+                                    &dataset->labels);
     } else {
         images_init(dataset);
         mnist_load(dataset, args->scratch_dir != NULL ? args->scratch_dir : args->data_dir, split);

@@ -89,13 +89,12 @@ static void digits_enlarge(float small[SMALL][SMALL], float large[SIDE][SIDE])
     }
 }
 
-void digits_load(Dataset *dataset, Split split)
+size_t digits_read(bool test, float mean, float std, float **images, int32_t **labels)
 {
-    const size_t num_test = (ROWS + 4) / 5;
-    dataset->size = split == TEST ? num_test : ROWS - num_test;
-    dataset->labels = mem_calloc(dataset->size, sizeof *dataset->labels);
-    float(*images)[SIDE][SIDE] = mem_calloc(dataset->size, sizeof *images);
-    dataset->floats = **images;
+    const size_t num_test = (ROWS + 4) / 5, rows = test ? num_test : ROWS - num_test;
+    *labels = mem_calloc(rows, sizeof **labels);
+    float(*large)[SIDE][SIDE] = mem_calloc(rows, sizeof *large);
+    *images = **large;
 
     char *csv = digits_inflate();
     const char *text = csv;
@@ -105,14 +104,15 @@ void digits_load(Dataset *dataset, Split split)
         for (int j = 0; j < SMALL * SMALL; j++)
             small[j / SMALL][j % SMALL] = (float)digits_number(&text, MAX_PIXEL, ',') / MAX_PIXEL;
         const int label = digits_number(&text, MAX_LABEL, '\n');
-        if ((i % 5 == 0) == (split == TEST)) {
-            dataset->labels[n] = label;
-            digits_enlarge(small, images[n++]);
+        if ((i % 5 == 0) == test) {
+            (*labels)[n] = label;
+            digits_enlarge(small, large[n++]);
         }
     }
     CHECK(*text == '\0', DAMAGED);
     free(csv);
 
-    for (size_t i = 0; i < dataset->size * SIDE * SIDE; i++)
-        dataset->floats[i] = (dataset->floats[i] - dataset->mean) / dataset->std;
+    for (size_t i = 0; i < rows * SIDE * SIDE; i++)
+        (*images)[i] = ((*images)[i] - mean) / std;
+    return rows;
 }

@@ -26,11 +26,7 @@ circles() {
     cat <<END
 common/base/args common/base/options
 common/comm/backend common/comm/hierarchy common/comm/nccl/staging common/comm/observer common/comm/process_group
-common/data/dataset common/data/digits
 common/nn/device common/nn/device_ops
-common/save/checkpoint common/save/checkpoint_format
-common/save/safetensors common/save/safetensors_file
-tools/doctor/diagnosis tools/doctor/sentences
 END
 }
 

@@ -105,7 +105,7 @@ static void say_all_is_well(Sentences *sentences)
 bool diagnose(const Attempt *attempt, const WaitTimes *times, int64_t now,
               char text[DIAGNOSIS_BYTES])
 {
-    Sentences sentences = { attempt, now, text };
+    Sentences sentences = { attempt, now, text, DIAGNOSIS_BYTES };
     text[0] = '\0';
     if (find_mismatch(&sentences) || find_absent(&sentences) || find_waiting(&sentences) ||
         find_lost(&sentences) || find_slow(&sentences, times))

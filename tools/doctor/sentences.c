@@ -10,7 +10,7 @@ void say(Sentences *sentences, const char *format, ...)
     const size_t length = strlen(sentences->text);
     va_list args;
     va_start(args, format);
-    vsnprintf(sentences->text + length, DIAGNOSIS_BYTES - length, format, args);
+    vsnprintf(sentences->text + length, sentences->bytes - length, format, args);
     va_end(args);
 }
 

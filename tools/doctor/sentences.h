@@ -2,13 +2,14 @@
 #ifndef TOOLS_DOCTOR_SENTENCES_H
 #define TOOLS_DOCTOR_SENTENCES_H
 
-#include "tools/doctor/diagnosis.h"
+#include "tools/doctor/attempt.h"
 
 /* The sentences so far. */
 typedef struct {
     const Attempt *attempt;
     int64_t now;
-    char *text; // DIAGNOSIS_BYTES
+    char *text;
+    size_t bytes; // of text
 } Sentences;
 
 void say(Sentences *sentences, const char *format, ...) __attribute__((format(printf, 2, 3)));
