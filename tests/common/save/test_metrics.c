@@ -1,91 +1,11 @@
-/* Metrics: the lines of JSON, what a resume drops, disks that fail, and the bar on a terminal. */
+/* Metrics: the lines of JSON, what a resume drops, and disks that fail. */
 #include <jansson.h>
 #include <math.h>
-#include <pty.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 
-#include "common/save/metrics.h"
-#include "tests/helpers/child.h"
-
-static char folder[] = "/tmp/test_metrics_XXXXXX";
-static char dir[80], path[112]; // --metrics-dir, and rank 2's file in it
-
-static int make_folder(void **state)
-{
-    (void)state;
-    if (mkdtemp(folder) == NULL)
-        return -1;
-    snprintf(dir, sizeof dir, "%s/a/b", folder);
-    snprintf(path, sizeof path, "%s/rank2.jsonl", dir);
-    return 0;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    char command[64];
-    snprintf(command, sizeof command, "rm -r %s", folder);
-    return system(command);
-}
-
-/* A linear model without weights and one row whose target is 0: its loss is the bias squared. */
-typedef struct {
-    Args args;
-    Device device;
-    Model model;
-    Dataset dataset;
-    Metrics metrics;
-    float row[20], target;
-    size_t index;
-} Run;
-
-static void run_init(Run *run, int rank, uint64_t step)
-{
-    memset(run, 0, sizeof *run);
-    run->args = (Args){ .model = "linear",
-                        .dataset = "random",
-                        .dataset_size = 1,
-                        .batch_size = 1,
-                        .epochs = 2,
-                        .max_steps = UINT64_MAX,
-                        .log_interval = 1,
-                        .optimizer = "sgd",
-                        .threads = 1,
-                        .device = "cpu",
-                        .metrics_dir = dir };
-    run->dataset = (Dataset){ .name = "random",
-                              .size = 1,
-                              .features = 20,
-                              .floats = run->row,
-                              .targets = &run->target,
-                              .std = 1 };
-    Rng rng;
-    rng_seed(&rng, 0);
-    device_init(&run->device, &run->args, 0);
-    model_init(&run->model, &run->args, 1, &rng, &run->device);
-    run->model.step = step;
-    metrics_init(&run->metrics, &run->args, &run->model, rank, 10);
-}
-
-static void run_free(Run *run)
-{
-    metrics_free(&run->metrics);
-    model_free(&run->model);
-    device_free(&run->device);
-}
-
-static void run_step(Run *run, int epoch, float bias)
-{
-    const Batch batch = {
-        .dataset = &run->dataset, .index = &run->index, .size = 1, .place_stride = 1
-    };
-    model_import(&run->model, 1, &bias, run->model.params);
-    model_forward(&run->model, &batch);
-    run->model.step++;
-    metrics_step(&run->metrics, &run->model, epoch);
-}
+#include "tests/common/save/metrics_run.h"
 
 static const char *read_file(const char *name)
 {
@@ -272,57 +192,13 @@ static void test_no_regular_file(void **state)
     rmdir(path);
 }
 
-/* What rank `rank` shows on a terminal after its third step of ten in the second epoch of two. */
-static const char *on_terminal(int rank)
-{
-    static char shown[4096];
-    int terminal;
-    const pid_t pid = forkpty(&terminal, NULL, NULL, NULL);
-    if (pid == 0) {
-        Run run;
-        alarm(120);
-        setenv("TERM", "xterm", 1);
-        run_init(&run, rank, 12);
-        run_step(&run, 1, 0.5f);
-        _exit(0);
-    }
-    size_t length = 0;
-    ssize_t n;
-    while ((n = read(terminal, shown + length, sizeof shown - 1 - length)) > 0)
-        length += (size_t)n;
-    shown[length] = '\0';
-    close(terminal);
-    int status = 0;
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-    return shown;
-}
-
-static void test_bar(void **state)
-{
-    (void)state;
-    const char *shown = on_terminal(0);
-    assert_non_null(strstr(shown, "epoch 1, loss 0.2500, "));
-    double samples = 0;
-    int minutes = -1, seconds = -1; // for the seven steps that are left
-    assert_int_equal(sscanf(strstr(shown, "0.2500, "), "0.2500, %lf samples/s, %d:%d left",
-                            &samples, &minutes, &seconds),
-                     3);
-    const double left = minutes * 60 + seconds; // cut, and of samples that are rounded
-    assert_true(left >= 7 / (samples + 0.5) - 1.001);
-    assert_true(samples < 1 || left <= 7 / (samples - 0.5) + 0.001);
-    assert_non_null(strstr(shown, " left [========="));
-    assert_non_null(strstr(shown, "] 3/10"));
-    assert_string_equal(on_terminal(1), "");
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lines),           cmocka_unit_test(test_exact),
         cmocka_unit_test(test_resume),          cmocka_unit_test(test_off),
         cmocka_unit_test(test_disk_full),       cmocka_unit_test(test_cannot_write),
-        cmocka_unit_test(test_no_regular_file), cmocka_unit_test(test_bar),
+        cmocka_unit_test(test_no_regular_file),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
