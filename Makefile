@@ -43,7 +43,7 @@ OPENMP    ?= -fopenmp
 CFLAGS    ?= -O3 -g
 CHOSEN    := CFLAGS='$(CFLAGS)' LDFLAGS='$(LDFLAGS)'
 override CFLAGS  += -std=c11 -D_GNU_SOURCE -Wall -Wextra -MMD -MP $(OPENMP) -march=$(MARCH)
-# Before main, processor.c looks whether MARCH suits.
+# Before main, extras/comfort/processor.c looks whether MARCH suits.
 override LDFLAGS += $(OPENMP) -Wl,-u,processor_check
 CPPFLAGS  += -I.
 LDLIBS    += -lyaml -ljansson -lz -lm -lpthread

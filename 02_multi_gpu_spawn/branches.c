@@ -14,7 +14,6 @@
 #include <unistd.h>
 
 #include "common/base/log.h"
-#include "common/base/streams.h"
 #include "common/comm/ddp.h"
 #include "common/comm/store/net.h"
 

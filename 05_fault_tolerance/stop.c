@@ -14,7 +14,6 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include "common/base/exit_status.h"
 #include "common/base/log.h"
 #include "common/base/signal_name.h"
 

@@ -8,7 +8,6 @@
 #include "05_fault_tolerance/stop.h"
 #include "05_fault_tolerance/watch.h"
 #include "common/base/args.h"
-#include "common/base/exit_status.h"
 #include "common/base/log.h"
 #include "common/base/rng.h"
 #include "common/comm/ddp.h"

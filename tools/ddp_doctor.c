@@ -11,7 +11,6 @@
 
 #include "05_fault_tolerance/flight_recorder.h"
 #include "common/base/log.h"
-#include "common/base/streams.h"
 #include "tools/doctor/diagnosis.h"
 #include "tools/doctor/flight_reader.h"
 #include "tools/doctor/source_line.h"

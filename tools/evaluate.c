@@ -13,7 +13,6 @@
 
 #include "common/base/log.h"
 #include "common/base/memory.h"
-#include "common/base/streams.h"
 #include "common/comm/dist_env.h"
 #include "common/comm/process_group.h"
 #include "tools/model/classifier.h"

@@ -12,7 +12,6 @@
 #include <stdio.h>
 
 #include "common/base/log.h"
-#include "common/base/streams.h"
 #include "common/data/dataset.h"
 
 enum { MAX_COLUMNS = 64 };

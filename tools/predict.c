@@ -15,7 +15,6 @@
 
 #include "common/base/log.h"
 #include "common/base/memory.h"
-#include "common/base/streams.h"
 #include "tools/model/classifier.h"
 #include "tools/model/tool.h"
 

@@ -12,7 +12,6 @@
 #include <stdio.h>
 
 #include "common/base/log.h"
-#include "common/base/streams.h"
 #include "common/data/sampler.h"
 
 // Beyond this torch.randperm draws 64-bit numbers, which give another order.

@@ -14,11 +14,11 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "common/base/comfort.h"
 #include "common/base/host.h"
 #include "common/base/launcher.h"
 #include "common/base/log.h"
 #include "common/base/options.h"
-#include "common/base/streams.h"
 
 enum { PLACE_BYTES = PATH_MAX + 64 };
 
@@ -254,7 +254,7 @@ void args_parse(Args *args, Step step, int argc, char **argv)
     resolve_defaults(args, &settings);
     pass_on_local_rank(args);
     refuse_launcher(step);
-    host_tell_of_crowd(args->nproc);
+    comfort_tell_of_crowd(args->nproc);
 }
 
 bool args_fixed_order(const Args *args)

@@ -1,11 +1,10 @@
 /*
  * Batch systems and containers limit a process in two ways: which cores it may run on (its affinity
- * mask), and how much of their time it gets (its control group's quota). Its memory is limited by
- * what other processes use, the other ranks among them.
+ * mask), and how much of their time it gets (its control group's quota, see comfort.h). Its memory
+ * is limited by what other processes use, the other ranks among them.
  */
 #include "common/base/host.h"
 
-#include <limits.h>
 #include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -15,48 +14,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "common/base/comfort.h"
 #include "common/base/log.h"
-
-#define CGROUPS "/sys/fs/cgroup"
-#define CROWD 16 // more ranks per core than this start slowly
-
-/* "max 100000" or "150000 100000", microseconds of CPU per period. INT_MAX: no quota. */
-static int quota_of(const char *folder)
-{
-    char path[PATH_MAX + sizeof "/cpu.max"];
-    snprintf(path, sizeof path, "%s/cpu.max", folder);
-    FILE *file = fopen(path, "r");
-    if (file == NULL)
-        return INT_MAX;
-    long quota = 0, period = 0;
-    const int fields = fscanf(file, "%ld %ld", &quota, &period);
-    fclose(file);
-    if (fields != 2 || quota <= 0 || period <= 0 || quota / period > INT_MAX)
-        return INT_MAX;
-    return quota > period ? (int)(quota / period) : 1;
-}
-
-/* cgroup v2: the line "0::/a/b" names this process's group, and the quotas of those above hold for
- * it, too. In a container that sees no further, it is "/". */
-static int cgroup_cores(void)
-{
-    char line[PATH_MAX], group[PATH_MAX + sizeof CGROUPS] = CGROUPS;
-    FILE *file = fopen("/proc/self/cgroup", "r");
-    while (file != NULL && fgets(line, sizeof line, file) != NULL) {
-        line[strcspn(line, "\n")] = '\0';
-        if (strncmp(line, "0::/", 4) == 0)
-            snprintf(group, sizeof group, CGROUPS "%s", line + 3);
-    }
-    if (file != NULL)
-        fclose(file);
-    int cores = quota_of(group);
-    while (strlen(group) > strlen(CGROUPS)) {
-        *strrchr(group, '/') = '\0';
-        const int quota = quota_of(group);
-        cores = quota < cores ? quota : cores;
-    }
-    return cores;
-}
 
 int host_env_count(const char *name)
 {
@@ -75,16 +34,8 @@ int host_num_cores(void)
     int cores = (int)sysconf(_SC_NPROCESSORS_ONLN); // if there are more than a cpu_set_t can hold
     if (sched_getaffinity(0, sizeof set, &set) == 0)
         cores = CPU_COUNT(&set);
-    const int quota = cgroup_cores();
+    const int quota = comfort_core_quota();
     return quota < cores ? quota : cores;
-}
-
-void host_tell_of_crowd(int num_ranks)
-{
-    const int num_cores = num_ranks > CROWD ? host_num_cores() : 1; // counting them reads files
-    if (num_ranks > CROWD * num_cores)
-        log_info("%d ranks share %d core%s: it takes a while until all have come", num_ranks,
-                 num_cores, num_cores == 1 ? "" : "s");
 }
 
 char *host_cores(char *text, size_t bytes)

@@ -9,12 +9,8 @@
 int host_env_count(const char *name);
 
 /* The cores this process may use: its affinity mask, cut to the CPU quota of its control
- * group and of those above (cgroup v2). */
+ * group and of those above (cgroup v2; extras/comfort). */
 int host_num_cores(void);
-
-/* Says so if there are so many ranks per core that starting them takes long: silence would look
- * like a hang. */
-void host_tell_of_crowd(int num_ranks);
 
 /* The cores in the mask as "0-3,8", cut off at `bytes`. Returns text. */
 char *host_cores(char *text, size_t bytes);

@@ -7,13 +7,14 @@
 #include <ctype.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "common/base/exit_status.h"
 #include "common/base/json_text.h"
 #include "common/base/launcher.h"
 
@@ -189,6 +190,90 @@ void usage_error(const char *format, ...)
         sleep(1); // the first rank to end has the others killed: let the one that prints go first
     }
     _exit(EXIT_USAGE);
+}
+
+/* The two variables are read once, at the first call. */
+static const char *const topic_names[NUM_LOG_TOPICS] = { "distributed", "bucket", "store",
+                                                         "sampler" };
+static unsigned wanted; // a bit for each topic
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static unsigned topics_of(const char *word, size_t length)
+{
+    if (length == strlen("all") && strncmp(word, "all", length) == 0)
+        return (1u << NUM_LOG_TOPICS) - 1;
+    for (int topic = 0; topic < NUM_LOG_TOPICS; topic++)
+        if (strlen(topic_names[topic]) == length && strncmp(topic_names[topic], word, length) == 0)
+            return 1u << topic;
+    return 0;
+}
+
+static void read_variable(const char *name, bool is_ours)
+{
+    const char *word = getenv(name);
+    while (word != NULL && *word != '\0') {
+        if (!is_ours && *word == '+') // PyTorch's more; "-distributed" is less
+            word++;
+        const size_t length = strcspn(word, ",");
+        const unsigned topics = topics_of(word, length);
+        if (is_ours)
+            wanted |= topics;
+        else
+            wanted |= topics & 1u << LOG_DISTRIBUTED;
+        if (is_ours && topics == 0 && length > 0 && log_speaks_for_job())
+            log_warning("DDP_LOG=%.*s: there are distributed, bucket, store, sampler and all",
+                        (int)length, word);
+        word += length + (word[length] == ',');
+    }
+}
+
+static void read_variables(void)
+{
+    read_variable("DDP_LOG", true);
+    read_variable("TORCH_LOGS", false);
+}
+
+bool log_wants(LogTopic topic)
+{
+    pthread_once(&once, read_variables);
+    return (wanted & 1u << topic) != 0;
+}
+
+void log_detail(LogTopic topic, const char *format, ...)
+{
+    if (!log_wants(topic))
+        return;
+    char text[1024];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+
+    struct timespec now;
+    struct tm day;
+    clock_gettime(CLOCK_REALTIME, &now);
+    localtime_r(&now.tv_sec, &day);
+    log_info("%02d:%02d:%02d.%06ld %s: %s", day.tm_hour, day.tm_min, day.tm_sec, now.tv_nsec / 1000,
+             topic_names[topic], text);
+}
+
+/* The standard streams may be anything: a full disk, a terminal, or nothing at all. open() returns
+ * the lowest free number, so in a program started with its output closed, the next file or socket
+ * would become "standard output". A closed stream is opened in the wrong mode instead, so that
+ * using it fails. */
+void streams_guard(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && errno == EBADF)
+            SYS_CHECK(open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY)); // takes fd
+    signal(SIGXFSZ, SIG_IGN);
+    signal(SIGCHLD, SIG_DFL);
+}
+
+void streams_exit(void)
+{
+    CHECK(fflush(stdout) == 0 && !ferror(stdout), CANNOT_PRINT, strerror(errno));
+    exit(EXIT_SUCCESS);
 }
 
 double seconds_now(void)

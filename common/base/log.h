@@ -1,4 +1,4 @@
-/* log.h - results, messages and one way to die. */
+/* log.h - results, messages, what DDP_LOG asks for, and one way to die. */
 #ifndef COMMON_BASE_LOG_H
 #define COMMON_BASE_LOG_H
 
@@ -40,6 +40,10 @@ void log_record_error(char *message);
 /* Also copies the first message into this buffer, cut to `bytes`; NULL stops that. */
 void log_copy_error(char *buffer, size_t bytes);
 
+/* Statuses of a process that ends, besides the usual 0 and 1. */
+#define EXIT_USAGE 2 // it cannot make sense of its command line
+#define EXIT_STOPPED 75 // it has stopped on request: start it again
+
 /* Ends this process with status 2: the command line (or its configuration file) asks for something
  * impossible. The line says what to type instead; log_speaks_for_node decides who prints it. */
 noreturn void usage_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -51,6 +55,34 @@ bool log_speaks_for_node(void);
 /* Ranks often find the same thing. Is this the one that says so: rank 0, or a program without a
  * rank? */
 bool log_speaks_for_job(void);
+
+/* What happens inside, on request: DDP_LOG=distributed,bucket,store,sampler.
+ *
+ *   distributed   who meets where, who is there, which backend, what each collective waits for
+ *   bucket        the reducer's plan, when each bucket leaves and how long it is waited for
+ *   store         the store's server and clients
+ *   sampler       the rows of each epoch
+ *
+ * "all" means all of them. PyTorch's variable TORCH_LOGS turns on the first if it contains
+ * "distributed"; its other words are for PyTorch alone. */
+typedef enum { LOG_DISTRIBUTED, LOG_BUCKET, LOG_STORE, LOG_SAMPLER, NUM_LOG_TOPICS } LogTopic;
+
+/* Did the environment ask for it? After the first call this only reads a word. */
+bool log_wants(LogTopic topic);
+
+/* If so, one line to standard error: "[rank 1/4] 16:03:30.123456 bucket: ...", the time of day to
+ * the microsecond. May be called from any thread. */
+void log_detail(LogTopic topic, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Call it before the first file is opened: that would get the descriptor of a closed standard
+ * stream, and its output. Closed streams become streams whose writes fail. A file that must not
+ * grow (ulimit -f) also fails the write from here on, instead of raising a signal. And SIGCHLD is
+ * no longer ignored if our parent ignored it: wait() would lose the children's exit statuses. */
+void streams_guard(void);
+
+/* Ends this process after the last printf: with status 0, or with 1 and a line on standard error if
+ * standard output could not be written. */
+noreturn void streams_exit(void);
 
 /* Seconds on a monotonic clock; its zero is arbitrary. */
 double seconds_now(void);

@@ -9,9 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "common/base/comfort.h"
 #include "common/base/log.h"
-#include "common/base/spelling.h"
-#include "common/base/streams.h"
 
 static const OptionGroup data_options = {
     .heading = "Model and data",
@@ -200,16 +199,18 @@ bool setting_is_absent(const Setting *setting, int step)
 void setting_unknown(const Settings *settings, int step, const char *place, const char *dashes,
                      const char *name, size_t length)
 {
-    Nearest nearest = nearest_to(name, length);
+    const char *names[MAX_OPTIONS + 1] = { NULL };
+    int count = 0;
     for (const Setting *setting = settings->all; setting < settings->all + settings->count;
          setting++)
         if (setting->group->absent == NULL && option_taught(setting->option, step))
-            nearest_try(&nearest, setting->option->name);
+            names[count++] = setting->option->name;
+    const char *nearest = comfort_nearest(name, length, names);
     const int shown = length < 80 ? (int)length : 80;
-    if (nearest.name == NULL)
+    if (nearest == NULL)
         usage_error("%s%.*s is no option: --help lists them", place, shown, name);
     usage_error("%s%.*s is no option: did you mean %s%s? --help lists them", place, shown, name,
-                dashes, nearest.name);
+                dashes, nearest);
 }
 
 /* Digits and nothing else: strtoull alone would take " -1" for 2^64 - 1. */

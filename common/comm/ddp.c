@@ -12,7 +12,6 @@
 #include <stdlib.h>
 
 #include "common/base/log.h"
-#include "common/base/log_topics.h"
 #include "common/base/memory.h"
 
 #define MIB (1024.0 * 1024.0)

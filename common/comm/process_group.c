@@ -15,7 +15,6 @@
 
 #include "common/base/host.h"
 #include "common/base/log.h"
-#include "common/base/log_topics.h"
 #include "common/base/memory.h"
 #include "common/base/rank_list.h"
 #include "common/comm/backend.h"

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 
 #include "common/base/log.h"
-#include "common/base/log_topics.h"
 #include "common/base/memory.h"
 #include "common/base/rng.h"
 

@@ -9,12 +9,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "common/base/comfort.h"
 #include "common/base/gpus.h"
 #include "common/base/host.h"
 #include "common/base/log.h"
 #include "common/base/memory.h"
-#include "common/base/spelling.h"
-#include "common/base/streams.h"
 
 #define MAX_SECONDS 1e6
 #define DEFAULT_PORT 29500 // fixed, since all nodes must know it
@@ -124,13 +123,14 @@ static Flag find_flag(const char *word)
 static noreturn void unknown_flag(const char *word)
 {
     const char *typed = word + strspn(word, "-");
-    Nearest nearest = nearest_to(typed, strcspn(typed, "="));
+    const char *names[NUM_FLAGS + 1] = { NULL };
     for (Flag i = 0; i < NUM_FLAGS; i++)
-        nearest_try(&nearest, TABLE[i].name);
-    if (nearest.name == NULL)
+        names[i] = TABLE[i].name;
+    const size_t length = strcspn(typed, "=");
+    const char *nearest = comfort_nearest(typed, length, names);
+    if (nearest == NULL)
         usage_error("unknown flag %s; ddprun --help lists them all", word);
-    usage_error("unknown flag %s: did you mean --%s? ddprun --help lists them all", word,
-                nearest.name);
+    usage_error("unknown flag %s: did you mean --%s? ddprun --help lists them all", word, nearest);
 }
 
 /* The text after the name in the same word ("--tee=3", "-t3"), or NULL. */
@@ -474,7 +474,7 @@ void flags_parse(Flags *flags, const MoreFlags *more, int argc, char **argv)
                       .log_line_prefix_template = texts[LOG_LINE_PREFIX_TEMPLATE] };
 
     flags->nproc_per_node = nproc_value(texts);
-    host_tell_of_crowd(flags->nproc_per_node);
+    comfort_tell_of_crowd(flags->nproc_per_node);
     read_nodes(flags, texts[NNODES], more != NULL);
     refuse_mpirun(flags);
     read_backend(flags, texts, more != NULL);

@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-#include "common/base/exit_status.h"
+#include "common/base/log.h"
 
 typedef struct {
     pid_t pid; // 0: could not be started

@@ -16,7 +16,6 @@
 #include <unistd.h>
 
 #include "common/base/log.h"
-#include "common/base/log_topics.h"
 #include "common/base/memory.h"
 #include "common/comm/store/net.h"
 #include "extras/shared_memory/pipe.h"

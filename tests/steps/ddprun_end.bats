@@ -14,22 +14,14 @@ load ddprun_helper
 @test "a wrong option is one line, the ranks' own, and status 2" {
     run -2 ddprun --nproc-per-node 2 03_torchrun_env/train --epohcs 2
     [ "${#lines[@]}" -eq 1 ]
-    [[ $output == *"did you mean --epochs?"* ]]
+    [[ $output == *"--epohcs is no option: "* ]]
 }
 
-@test "a flag that is misspelt or cut short: the one that may be meant" {
+@test "a flag that there is not: one line, and status 2" {
     run -2 ddprun --nproc 2 true
-    [ "$output" = "ddprun: unknown flag --nproc: did you mean --nproc-per-node? ddprun --help lists them all" ]
-    run -2 ddprun --nnode=2 true
-    [[ $output == *"unknown flag --nnode=2: did you mean --nnodes?"* ]]
-    run -2 ddprun -log_dri x true
-    [[ $output == *"unknown flag -log_dri: did you mean --log-dir?"* ]]
+    [[ $output == "ddprun: unknown flag --nproc"*"ddprun --help lists them all" ]]
     run -2 ddprun --quux true
     [ "$output" = "ddprun: unknown flag --quux; ddprun --help lists them all" ]
-}
-
-is_zombie() {
-    grep -q '^State:.Z' "/proc/$1/status"
 }
 
 @test "of two that end together, the one that was killed is the cause" {

@@ -7,9 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/base/comfort.h"
 #include "common/base/log.h"
-#include "common/base/spelling.h"
-#include "common/base/streams.h"
 
 /* The trainers' option of this name. */
 static const Option *shared_option(const char *name)

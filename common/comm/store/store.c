@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "common/base/log.h"
-#include "common/base/log_topics.h"
 #include "common/comm/store/net.h"
 #include "common/comm/store/store_server.h"
 

@@ -18,7 +18,6 @@
 
 #include "common/base/host.h"
 #include "common/base/log.h"
-#include "common/base/log_topics.h"
 #include "common/base/memory.h"
 #include "common/comm/store/net.h"
 

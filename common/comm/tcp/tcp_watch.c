@@ -19,7 +19,6 @@
 #include <unistd.h>
 
 #include "common/base/log.h"
-#include "common/base/log_topics.h"
 #include "common/comm/observer.h"
 #include "common/comm/store/net.h"
 

@@ -3,7 +3,6 @@
 #include <sys/resource.h>
 
 #include "common/base/log.h"
-#include "common/base/streams.h"
 #include "tests/helpers/child.h"
 
 static void redirect(int fd, const char *path)

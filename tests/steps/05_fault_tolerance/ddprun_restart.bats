@@ -107,7 +107,7 @@ EOF
 @test "what would only fail again is not tried: a wrong option, no program, nobody who reads" {
     run -2 ddprun --nproc-per-node 2 --max-restarts 3 03_torchrun_env/train --epohcs 2
     [ "${#lines[@]}" -eq 1 ]
-    [[ $output == *"did you mean --epochs?"* ]]
+    [[ $output == *"--epohcs is no option: "* ]]
     run -127 ddprun --max-restarts 3 "$OUT/nothing"
     [ "$output" = "ddprun: cannot start $OUT/nothing: No such file or directory" ]
     ddprun --max-restarts 3 sh -c "$note"'exec yes' 2>"$OUT/err" | head -n 1

@@ -3,7 +3,6 @@
 #include <signal.h>
 
 #include "05_fault_tolerance/stop.h"
-#include "common/base/exit_status.h"
 #include "common/base/log.h"
 #include "tests/common/save/checkpoint_run.h"
 #include "tests/helpers/ranks.h"

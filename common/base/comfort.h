@@ -1,0 +1,33 @@
+/*
+ * comfort.h - what makes a message more helpful, or a default wiser, without being needed.
+ *
+ * It is in extras/comfort. A build without it knows no nearest name, no quota and no crowd.
+ */
+#ifndef COMMON_BASE_COMFORT_H
+#define COMMON_BASE_COMFORT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* The name closest to what was typed, of those before a NULL; NULL: none is close enough to have
+ * been meant. */
+const char *comfort_nearest(const char *typed, size_t length, const char *const names[]);
+
+/* How many cores' time this process gets, by the CPU quotas of its control groups; INT_MAX: no
+ * quota. */
+int comfort_core_quota(void);
+
+/* Says so if there are so many ranks per core that starting them takes long: silence would look
+ * like a hang. */
+void comfort_tell_of_crowd(int num_ranks);
+
+/* Is this the name of an option that was typed? - and _ are the same. Needed in any build. */
+static inline bool name_is(const char *name, const char *typed, size_t length)
+{
+    for (size_t i = 0; i < length; i++)
+        if (name[i] != (typed[i] == '_' ? '-' : typed[i]))
+            return false;
+    return name[length] == '\0';
+}
+
+#endif

@@ -1,0 +1,20 @@
+/* A build without extras/comfort. */
+#include "common/base/comfort.h"
+
+#include <limits.h>
+
+const char *comfort_nearest(const char *typed, size_t length, const char *const names[])
+{
+    (void)typed, (void)length, (void)names;
+    return NULL;
+}
+
+int comfort_core_quota(void)
+{
+    return INT_MAX;
+}
+
+void comfort_tell_of_crowd(int num_ranks)
+{
+    (void)num_ranks;
+}

@@ -1,0 +1,43 @@
+#!/usr/bin/env bats
+# What extras/comfort adds to messages of the trainers and of the launcher.
+
+bats_require_minimum_version 1.5.0
+
+refused() { # MESSAGE COMMAND...: one line with the message, status 2
+    local message=$1
+    shift
+    run -2 "$@"
+    [ "${#lines[@]}" -eq 1 ]
+    [[ $output == *"$message"* ]]
+}
+
+setup() {
+    unset LOCAL_RANK RANK
+}
+
+@test "an option that is misspelt or cut short: the one that may be meant" {
+    refused "train: --batchsize is no option: did you mean --batch-size? --help lists them" 01_single_gpu/train --batchsize 64
+    refused "did you mean --epochs?" 01_single_gpu/train --epoch 3
+    refused "--moment is no option: did you mean --momentum?" 01_single_gpu/train --moment=3
+    refused "--zzz is no option: --help lists them" 01_single_gpu/train --zzz
+    refused "did you mean --epochs?" 03_torchrun_env/ddprun --nproc-per-node 2 03_torchrun_env/train --epohcs 2
+}
+
+@test "so in the configuration file, of all steps' options" {
+    printf 'lr: 1\nbatchsize: 3\n' >"$BATS_TEST_TMPDIR/c.yaml"
+    refused "c.yaml:2: batchsize is no option: did you mean batch-size?" 01_single_gpu/train --config "$BATS_TEST_TMPDIR/c.yaml"
+    echo 'nprocs: 3' >"$BATS_TEST_TMPDIR/c.yaml"
+    refused "did you mean nproc?" 01_single_gpu/train --config "$BATS_TEST_TMPDIR/c.yaml"
+}
+
+@test "so with the launcher's flags" {
+    refused "ddprun: unknown flag --nproc: did you mean --nproc-per-node? ddprun --help lists them all" 03_torchrun_env/ddprun --nproc 2 true
+    refused "unknown flag --nnode=2: did you mean --nnodes?" 03_torchrun_env/ddprun --nnode=2 true
+    refused "unknown flag -log_dri: did you mean --log-dir?" 03_torchrun_env/ddprun -log_dri x true
+    refused "ddprun: unknown flag --quux; ddprun --help lists them all" 03_torchrun_env/ddprun --quux true
+}
+
+@test "many ranks on one core: it says that they take a while" {
+    run -0 taskset -c "$(taskset -cp $$ | sed 's/.*[:,-] *//')" 03_torchrun_env/ddprun --nproc-per-node 17 true
+    [ "$output" = "ddprun: 17 ranks share 1 core: it takes a while until all have come" ]
+}
