@@ -87,10 +87,10 @@ int main(int argc, char **argv)
     ProcessGroup pg;
     process_group_init(&pg, &args, env_str("MASTER_ADDR"), env_int("MASTER_PORT"), rank, world_size,
                        device.place);
-    Backend without_thread = *pg.backend;
-    without_thread.go = NULL; // no bucket wakes the thread; a wait may leave it the next one
+    Backend without_thread = *pg.front;
+    without_thread.progress = NULL; // no bucket wakes the thread; a wait may leave it the next one
     if (caller)
-        pg.backend = &without_thread;
+        pg.front = &without_thread;
     Training training;
     training_init(&training, &args, &device, rank, world_size, true);
     Model *model = &training.model;

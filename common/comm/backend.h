@@ -2,7 +2,8 @@
  * backend.h - what tcp, mpi and nccl must provide.
  *
  * One struct describes any collective. A backend is a table of functions that queue it, compare it
- * with the other ranks' and execute it.
+ * with the other ranks' and execute it. Another backend may stand in front of it, and pass calls
+ * on: staging.h takes GPU memory through the host, hierarchy.c makes several calls of one.
  */
 #ifndef COMMON_COMM_BACKEND_H
 #define COMMON_COMM_BACKEND_H
@@ -47,20 +48,24 @@ typedef struct {
 typedef struct Backend {
     const char *name;
     bool available; // part of this build?
-    bool reads_gpu; // accepts GPU memory (else staging.h copies it through the host)
+    bool reads_gpu; // accepts GPU memory (else staging.h stands in front)
     bool has_rendezvous; // its ranks find each other without a store
     void (*check)(int rank,
                   int world_size); // refuses the impossible before anybody waits; or NULL
     // Can these ranks use it, with their devices? If not, why. Collective over the store; or NULL.
     bool (*fits)(const ProcessGroup *pg, char *reason, size_t bytes);
-    void (*init)(ProcessGroup *pg); // collective
-    // Collective on pg. sub's members are set; color < 0: none.
-    void (*split)(ProcessGroup *sub, ProcessGroup *pg, int color);
-    long (*start)(ProcessGroup *pg, const Collective *collective); // queues it, returns a ticket
+    void *(*init)(ProcessGroup *pg); // returns its state, which the others get. Collective
+    // Collective on sub->parent. sub's members are set; color < 0: none. Returns sub's state; a
+    // backend in front of another also sets sub->front.
+    void *(*split)(void *state, ProcessGroup *sub, int color);
+    // Makes other calls of this one, before it is counted, and sets *work to the last of them.
+    // False: it shall be started. NULL: always.
+    bool (*divide)(void *state, const Collective *collective, Work *work);
+    long (*start)(void *state, const Collective *collective); // queues it, returns a ticket
     // The caller will not wait yet: make progress on the queue meanwhile. NULL: start does so.
-    void (*go)(ProcessGroup *pg);
-    void (*wait)(ProcessGroup *pg, long ticket); // tickets are counted from 0, in order
-    void (*destroy)(ProcessGroup *pg); // collective
+    void (*progress)(void *state);
+    void (*wait)(void *state, long ticket); // tickets are counted from 0, in order
+    void (*destroy)(void *state, ProcessGroup *pg); // collective
 } Backend;
 
 extern const Backend backend_tcp;
@@ -88,9 +93,6 @@ char *process_group_key(const ProcessGroup *pg, const char *what, int rank,
 /* What this rank has sent and received over tcp since init, headers aside (0 on other backends).
  * Call it when all Work has been waited for. */
 void tcp_payload_bytes(const ProcessGroup *pg, uint64_t *sent, uint64_t *received);
-
-/* In how many messages. */
-uint64_t tcp_sent_messages(const ProcessGroup *pg);
 
 const char *collective_name(CollectiveKind kind); // "all_reduce"
 

@@ -10,8 +10,6 @@
 #include "common/base/log.h"
 #include "common/base/span.h"
 #include "common/comm/backend.h"
-#include "common/comm/hierarchy.h"
-#include "common/comm/nccl/staging.h"
 #include "common/comm/observer.h"
 
 static const struct {
@@ -120,6 +118,28 @@ void collectives_compare(const ProcessGroup *pg, Collective *all)
     }
 }
 
+void process_group_observe(ProcessGroup *pg, Observer *observer)
+{
+    CHECK(pg->parent == NULL, "process_group_observe is for the group of all ranks");
+    observer->next = pg->observers;
+    pg->observers = observer;
+}
+
+void collective_report(const Collective *collective, CollectiveState state)
+{
+    const Observer *observer = process_group_root(collective->pg)->observers;
+    for (; observer != NULL; observer = observer->next)
+        observer->see(observer->context, collective, state);
+}
+
+void collective_report_marks(const Collective *collective, GpuMark begin, GpuMark end)
+{
+    const Observer *observer = process_group_root(collective->pg)->observers;
+    for (; observer != NULL; observer = observer->next)
+        if (observer->see_marks != NULL)
+            observer->see_marks(observer->context, collective, begin, end);
+}
+
 /* Dies unless the call is valid; the backend checks what depends on other ranks. */
 static void check(const ProcessGroup *pg, const Collective *collective)
 {
@@ -152,45 +172,35 @@ static Work start(ProcessGroup *pg, CollectiveKind kind, const void *in, void *o
     const Collective collective = { pg,    all->num_ops, pg->sequence, kind, type,   op,
                                     count, root,         in,           out,  traffic };
     check(pg, &collective);
+    Work work = { .pg = pg };
+    if (pg->front->divide != NULL && pg->front->divide(pg->front_state, &collective, &work))
+        return work;
     all->num_ops++;
     if (!collective_is_point_to_point(kind))
         pg->sequence++;
     collective_report(&collective, COLLECTIVE_SCHEDULED);
-    if (pg->staging != NULL)
-        return (Work){ pg, staging_start(pg, &collective) };
-    return (Work){ pg, pg->backend->start(pg, &collective) };
+    work.ticket = pg->front->start(pg->front_state, &collective);
+    return work;
 }
 
 void work_wait(Work work)
 {
     Span span = span_begin(SPAN_WAIT, "wait");
-    if (work.pg->staging != NULL)
-        staging_wait(work.pg, work.ticket);
-    else
-        work.pg->backend->wait(work.pg, work.ticket);
+    work.pg->front->wait(work.pg->front_state, work.ticket);
     span_end(&span);
 }
 
-static Work start_all_reduce(ProcessGroup *pg, void *data, size_t count, DType type, ReduceOp op)
-{
-    if (hierarchy_pays(pg, count, type))
-        return hierarchical_all_reduce(pg->nodes, data, count, type, op);
-    if (pg->nodes != NULL)
-        pg->nodes->flat.num_calls++;
-    return start(pg, ALL_REDUCE, data, data, count, type, op, 0);
-}
-
-/* Makes progress while the caller goes on. With staging, its thread waits for each call anyway. */
+/* Makes progress while the caller goes on. */
 static Work in_background(Work work)
 {
-    if (work.pg->backend->go != NULL && work.pg->staging == NULL)
-        work.pg->backend->go(work.pg);
+    if (work.pg->front->progress != NULL)
+        work.pg->front->progress(work.pg->front_state);
     return work;
 }
 
 Work all_reduce_async(ProcessGroup *pg, void *data, size_t count, DType type, ReduceOp op)
 {
-    return in_background(start_all_reduce(pg, data, count, type, op));
+    return in_background(start(pg, ALL_REDUCE, data, data, count, type, op, 0));
 }
 
 Work broadcast_async(ProcessGroup *pg, void *data, size_t count, DType type, int root)
@@ -236,7 +246,7 @@ Work pg_recv_async(ProcessGroup *pg, void *data, size_t count, DType type, int f
 
 void all_reduce(ProcessGroup *pg, void *data, size_t count, DType type, ReduceOp op)
 {
-    work_wait(start_all_reduce(pg, data, count, type, op));
+    work_wait(start(pg, ALL_REDUCE, data, data, count, type, op, 0));
 }
 
 void broadcast(ProcessGroup *pg, void *data, size_t count, DType type, int root)

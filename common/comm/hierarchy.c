@@ -22,7 +22,6 @@
 
 #include "common/base/log.h"
 #include "common/base/memory.h"
-#include "common/comm/backend.h"
 
 #define SHORT_BYTES ((size_t)32 * 1024) // up to here flat is faster: bench/RESULTS.md
 #define MB 1e6
@@ -57,62 +56,26 @@ Work hierarchical_all_reduce(Nodes *nodes, void *data, size_t count, DType type,
     return work;
 }
 
-bool hierarchy_pays(const ProcessGroup *pg, size_t count, DType type)
+/* ---- the backend in front of the group's: it differs in these three ---- */
+
+static bool nodes_divide(void *state, const Collective *c, Work *work)
 {
-    return pg->nodes != NULL && pg->nodes->hierarchical && count * dtype_size(type) > SHORT_BYTES;
+    Nodes *nodes = c->pg->nodes;
+    (void)state;
+    if (c->kind != ALL_REDUCE)
+        return false;
+    const bool pays = nodes->hierarchical && c->count * dtype_size(c->type) > SHORT_BYTES;
+    if (pays)
+        *work = hierarchical_all_reduce(nodes, c->out, c->count, c->type, c->op);
+    else
+        nodes->flat.num_calls++;
+    return pays;
 }
 
-/* Numbers the nodes by the value each rank gave for its own, and sets `equal`. */
-static void number_nodes(Nodes *nodes, const int *told, int world_size)
+static void *nodes_split(void *state, ProcessGroup *sub, int color)
 {
-    int *num_ranks = mem_calloc((size_t)world_size, sizeof *num_ranks);
-    nodes->node_of = mem_calloc((size_t)world_size, sizeof *nodes->node_of);
-    for (int rank = 0; rank < world_size; rank++) {
-        int first = 0;
-        while (told[first] != told[rank])
-            first++;
-        nodes->node_of[rank] = first == rank ? nodes->num_nodes++ : nodes->node_of[first];
-        num_ranks[nodes->node_of[rank]]++;
-    }
-    nodes->equal = true;
-    for (int i = 1; i < nodes->num_nodes; i++)
-        nodes->equal &= num_ranks[i] == num_ranks[0];
-    free(num_ranks);
-}
-
-/* Forms the stages' subgroups, whose traffic is counted together. */
-static void form_stages(Nodes *nodes, ProcessGroup *pg)
-{
-    process_group_split(&nodes->node, pg, nodes->node_of[pg->rank]);
-    const int local_rank = nodes->node.rank;
-    process_group_split(&nodes->across, pg, nodes->equal || local_rank == 0 ? local_rank : -1);
-    snprintf(nodes->node.name, GROUP_NAME_BYTES, "node %d", nodes->node_of[pg->rank]);
-    snprintf(nodes->across.name, GROUP_NAME_BYTES, "across nodes %d", local_rank);
-    nodes->across.mean_ranks = pg->world_size; // it averages sums of whole nodes
-    nodes->node.traffic = nodes->across.traffic = &nodes->stages;
-}
-
-void process_group_set_nodes(ProcessGroup *pg, const Args *args, int node)
-{
-    CHECK(pg->nodes == NULL && pg->parent == NULL,
-          "process_group_set_nodes is to be called once, on the group of all ranks");
-    const bool hierarchical = strcmp(args->all_reduce, "hierarchical") == 0;
-
-    int *told = mem_calloc((size_t)pg->world_size, sizeof *told);
-    all_gather(pg, &node, told, 1, INT32);
-    Nodes *nodes = mem_calloc(1, sizeof *nodes);
-    number_nodes(nodes, told, pg->world_size);
-    free(told);
-
-    nodes->hierarchical = hierarchical && nodes->num_nodes > 1 && nodes->num_nodes < pg->world_size;
-    if (nodes->hierarchical)
-        form_stages(nodes, pg);
-    else if (hierarchical && pg->rank == 0)
-        log_info("--all-reduce hierarchical: %s, so it is flat",
-                 nodes->num_nodes == 1 ? "all ranks share one node" : "each rank has its own node");
-    nodes->flat.node_of = nodes->stages.node_of = nodes->node_of;
-    pg->nodes = nodes;
-    pg->traffic = &nodes->flat;
+    sub->front = sub->parent->nodes->inner; // the calls of subgroups stay whole
+    return sub->front->split(state, sub, color);
 }
 
 /* Adds "flat: 57.6 MB between nodes, 115.2 MB inside, in 230 calls" to the line. */
@@ -144,18 +107,82 @@ static void report(ProcessGroup *pg, const Traffic *flat, const Traffic *stages)
         log_info("%s", line);
 }
 
-void nodes_free(ProcessGroup *pg)
+static void nodes_destroy(void *state, ProcessGroup *pg)
 {
     Nodes *nodes = pg->nodes;
-    if (nodes == NULL)
-        return;
     if (nodes->num_nodes > 1 && pg->backend == &backend_tcp)
         report(pg, &nodes->flat, &nodes->stages);
     if (nodes->hierarchical) {
         process_group_destroy(&nodes->across);
         process_group_destroy(&nodes->node);
     }
+    pg->front = nodes->inner;
+    pg->nodes = NULL;
     free(nodes->node_of);
     free(nodes);
-    pg->nodes = NULL;
+    pg->front->destroy(state, pg);
+}
+
+/* ---- which ranks share a node ---- */
+
+/* Numbers the nodes by the value each rank gave for its own, and sets `equal`. */
+static void number_nodes(Nodes *nodes, const int *told, int world_size)
+{
+    int *num_ranks = mem_calloc((size_t)world_size, sizeof *num_ranks);
+    nodes->node_of = mem_calloc((size_t)world_size, sizeof *nodes->node_of);
+    for (int rank = 0; rank < world_size; rank++) {
+        int first = 0;
+        while (told[first] != told[rank])
+            first++;
+        nodes->node_of[rank] = first == rank ? nodes->num_nodes++ : nodes->node_of[first];
+        num_ranks[nodes->node_of[rank]]++;
+    }
+    nodes->equal = true;
+    for (int i = 1; i < nodes->num_nodes; i++)
+        nodes->equal &= num_ranks[i] == num_ranks[0];
+    free(num_ranks);
+}
+
+/* Forms the stages' subgroups, whose traffic is counted together. */
+static void form_stages(Nodes *nodes, ProcessGroup *pg)
+{
+    process_group_split(&nodes->node, pg, nodes->node_of[pg->rank]);
+    const int local_rank = nodes->node.rank;
+    process_group_split(&nodes->across, pg, nodes->equal || local_rank == 0 ? local_rank : -1);
+    snprintf(nodes->node.name, GROUP_NAME_BYTES, "node %d", nodes->node_of[pg->rank]);
+    snprintf(nodes->across.name, GROUP_NAME_BYTES, "across nodes %d", local_rank);
+    nodes->across.mean_ranks = pg->world_size; // it averages sums of whole nodes
+    nodes->node.traffic = nodes->across.traffic = &nodes->stages;
+    pg->num_subgroups -=
+        1 + (nodes->across.world_size > 0); // these are not the caller's to destroy
+}
+
+void process_group_set_nodes(ProcessGroup *pg, const Args *args, int node)
+{
+    CHECK(pg->nodes == NULL && pg->parent == NULL,
+          "process_group_set_nodes is to be called once, on the group of all ranks");
+    const bool hierarchical = strcmp(args->all_reduce, "hierarchical") == 0;
+
+    int *told = mem_calloc((size_t)pg->world_size, sizeof *told);
+    all_gather(pg, &node, told, 1, INT32);
+    Nodes *nodes = mem_calloc(1, sizeof *nodes);
+    number_nodes(nodes, told, pg->world_size);
+    free(told);
+
+    nodes->hierarchical = hierarchical && nodes->num_nodes > 1 && nodes->num_nodes < pg->world_size;
+    if (nodes->hierarchical)
+        form_stages(nodes, pg);
+    else if (hierarchical && pg->rank == 0)
+        log_info("--all-reduce hierarchical: %s, so it is flat",
+                 nodes->num_nodes == 1 ? "all ranks share one node" : "each rank has its own node");
+    nodes->flat.node_of = nodes->stages.node_of = nodes->node_of;
+    pg->nodes = nodes;
+    pg->traffic = &nodes->flat;
+
+    nodes->inner = pg->front;
+    nodes->front = *pg->front;
+    nodes->front.divide = nodes_divide;
+    nodes->front.split = nodes_split;
+    nodes->front.destroy = nodes_destroy;
+    pg->front = &nodes->front;
 }

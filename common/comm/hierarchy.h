@@ -18,15 +18,11 @@ typedef struct Nodes {
     ProcessGroup node; // the ranks of this node; these two if hierarchical
     ProcessGroup across; // one rank of each node, of equal local rank; see `equal`
     Traffic flat, stages; // of all_reduce
+    Backend front; // stands in front of ...
+    const Backend *inner; // ... the group's
 } Nodes;
 
 /* all_reduce on the group of these nodes, in three stages; count > 0. */
 Work hierarchical_all_reduce(Nodes *nodes, void *data, size_t count, DType type, ReduceOp op);
-
-/* Should this all-reduce be hierarchical? */
-bool hierarchy_pays(const ProcessGroup *pg, size_t count, DType type);
-
-/* For process_group_destroy: rank 0 logs what all_reduce has sent. Collective. */
-void nodes_free(ProcessGroup *pg);
 
 #endif

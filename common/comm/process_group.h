@@ -27,9 +27,10 @@ typedef struct ProcessGroup {
     double timeout; // seconds
     bool check_collectives; // compare fingerprints on backends that do not always do so
     uint64_t sequence; // collectives started so far
-    const struct Backend *backend;
+    const struct Backend *backend; // tcp, mpi or nccl
     void *state; // the backend's own
-    struct Staging *staging; // copies GPU memory through the host; NULL: not needed
+    const struct Backend *front; // where calls go: the backend, or one that stands in front of it
+    void *front_state;
     int mean_ranks; // what REDUCE_MEAN divides by: world_size
     bool fixed_order; // all_reduce adds in the order of args_shards' tree (tcp, not on subgroups)
 

@@ -25,7 +25,6 @@ END
 circles() {
     cat <<END
 common/base/args common/base/options
-common/comm/backend common/comm/hierarchy common/comm/nccl/staging common/comm/observer common/comm/process_group
 common/nn/device common/nn/device_ops
 END
 }

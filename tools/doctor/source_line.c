@@ -86,9 +86,11 @@ static void ask_addr2line(const FlightRecord *record, const FlightEntry *entry,
 static bool is_plumbing(const char *line)
 {
     static const char *const files[] = {
-        "/common/comm/collective.c",        "/common/comm/observer.c",
-        "/common/comm/hierarchy.c",         "/05_fault_tolerance/flight_recorder.c",
-        "/05_fault_tolerance/check_sync.c", "/05_fault_tolerance/snapshots.c",
+        "/common/comm/collective.c",
+        "/common/comm/hierarchy.c",
+        "/05_fault_tolerance/flight_recorder.c",
+        "/05_fault_tolerance/check_sync.c",
+        "/05_fault_tolerance/snapshots.c",
         "/05_fault_tolerance/watch.c",
     };
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)

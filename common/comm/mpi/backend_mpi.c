@@ -144,9 +144,9 @@ static void complete(const ProcessGroup *pg, MPI_Request *request, MPI_Status *s
 }
 
 /* Exchanges what each rank is about to call. Blocks, and so is off by default. */
-static void compare_calls(const ProcessGroup *pg, const Collective *collective)
+static void compare_calls(const Mpi *mpi, const Collective *collective)
 {
-    const Mpi *mpi = pg->state;
+    const ProcessGroup *pg = collective->pg;
     Collective *all = mem_calloc((size_t)pg->world_size, sizeof *all);
     MPI_Request request;
     check_call(MPI_Iallgather(collective, sizeof *all, MPI_BYTE, all, sizeof *all, MPI_BYTE,
@@ -165,9 +165,8 @@ static bool in_place(const Collective *c)
     return c->kind == ALL_GATHER ? in == out + offset : out == in + offset;
 }
 
-static int start_request(const ProcessGroup *pg, const Collective *c, MPI_Request *request)
+static int start_request(const Mpi *mpi, const Collective *c, MPI_Request *request)
 {
-    const Mpi *mpi = pg->state;
     const MPI_Comm comm = mpi->comm;
     const MPI_Datatype types[] = {
         [FLOAT32] = MPI_FLOAT, [BFLOAT16] = MPI_UINT16_T, [FLOAT64] = MPI_DOUBLE,
@@ -175,7 +174,7 @@ static int start_request(const ProcessGroup *pg, const Collective *c, MPI_Reques
     };
     const MPI_Datatype type = types[c->type];
     const MPI_Op op = (c->type == BFLOAT16 ? mpi->bfloat16_ops : mpi->ops)[c->op];
-    const bool is_root = pg->rank == c->root;
+    const bool is_root = c->pg->rank == c->root;
     const int count = (int)c->count;
     switch (c->kind) {
     case ALL_REDUCE:
@@ -208,11 +207,12 @@ static int start_request(const ProcessGroup *pg, const Collective *c, MPI_Reques
 }
 
 /* Waits for the call in a slot, unless it is done. */
-static void finish(const ProcessGroup *pg, Call *call)
+static void finish(Call *call)
 {
     if (call->request == MPI_REQUEST_NULL)
         return;
     const Collective *c = &call->collective;
+    const ProcessGroup *pg = c->pg;
     MPI_Status status;
     complete(pg, &call->request, &status, c);
 
@@ -233,35 +233,35 @@ static void finish(const ProcessGroup *pg, Call *call)
     collective_report(c, COLLECTIVE_COMPLETED);
 }
 
-static long mpi_start(ProcessGroup *pg, const Collective *collective)
+static long mpi_start(void *state, const Collective *collective)
 {
-    Mpi *mpi = pg->state;
+    Mpi *mpi = state;
     char text[DESCRIPTION_BYTES];
     CHECK(collective->count <= INT_MAX, "%s: MPI counts to %d, so do it in several calls",
           collective_describe(collective, text), INT_MAX);
 
-    if (pg->check_collectives && !collective_is_point_to_point(collective->kind))
-        compare_calls(pg, collective);
+    if (collective->pg->check_collectives && !collective_is_point_to_point(collective->kind))
+        compare_calls(mpi, collective);
 
     const long ticket = mpi->started++;
     Call *call = &mpi->calls[ticket % MAX_PENDING];
-    finish(pg, call); // a much earlier one
+    finish(call); // a much earlier one
     call->ticket = ticket;
     call->collective = *collective;
     collective_report(collective, COLLECTIVE_STARTED);
-    check_call(start_request(pg, collective, &call->request), collective);
+    check_call(start_request(mpi, collective, &call->request), collective);
 
     int done; // testing one request progresses all of them
     check_call(MPI_Request_get_status(call->request, &done, MPI_STATUS_IGNORE), collective);
     return ticket;
 }
 
-static void mpi_wait(ProcessGroup *pg, long ticket)
+static void mpi_wait(void *state, long ticket)
 {
-    Mpi *mpi = pg->state;
+    Mpi *mpi = state;
     Call *call = &mpi->calls[ticket % MAX_PENDING];
     if (call->ticket == ticket)
-        finish(pg, call);
+        finish(call);
 }
 
 /* ---- the group ---- */
@@ -274,10 +274,9 @@ static Mpi *mpi_new(void)
     return mpi;
 }
 
-static void mpi_init(ProcessGroup *pg)
+static void *mpi_init(ProcessGroup *pg)
 {
     Mpi *mpi = mpi_new();
-    pg->state = mpi;
 
     int initialized = 0, level = 0;
     MPI_CHECK(MPI_Initialized(&initialized));
@@ -297,30 +296,32 @@ static void mpi_init(ProcessGroup *pg)
     MPI_CHECK(MPI_Comm_dup(MPI_COMM_WORLD, &mpi->comm));
     watchdog_stop(&watchdog);
     ops_init(mpi);
+    return mpi;
 }
 
-static void mpi_split(ProcessGroup *sub, ProcessGroup *pg, int color)
+static void *mpi_split(void *state, ProcessGroup *sub, int color)
 {
-    const Mpi *mpi = pg->state;
+    const Mpi *mpi = state;
+    const ProcessGroup *pg = sub->parent;
     MPI_Comm comm;
     Watchdog watchdog;
     watchdog_start(&watchdog, pg->timeout, "MPI_Comm_split", MISSING_RANK);
     MPI_CHECK(MPI_Comm_split(mpi->comm, color >= 0 ? color : MPI_UNDEFINED, pg->rank, &comm));
     watchdog_stop(&watchdog);
     if (color < 0)
-        return;
+        return NULL;
     Mpi *part = mpi_new();
-    sub->state = part;
     part->comm = comm;
     memcpy(part->ops, mpi->ops, sizeof part->ops);
     memcpy(part->bfloat16_ops, mpi->bfloat16_ops, sizeof part->bfloat16_ops);
+    return part;
 }
 
-static void mpi_destroy(ProcessGroup *pg)
+static void mpi_destroy(void *state, ProcessGroup *pg)
 {
-    Mpi *mpi = pg->state;
+    Mpi *mpi = state;
     for (int i = 0; i < MAX_PENDING; i++)
-        finish(pg, &mpi->calls[i]);
+        finish(&mpi->calls[i]);
 
     Watchdog watchdog;
     watchdog_start(&watchdog, pg->timeout, pg->parent == NULL ? "MPI_Finalize" : "MPI_Comm_free",

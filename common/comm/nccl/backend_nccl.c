@@ -165,15 +165,14 @@ static void group_add(Nccl *nccl, NcclGroup *group)
     pthread_mutex_unlock(&nccl->mutex);
 }
 
-static NcclGroup *group_new(Nccl *nccl, ProcessGroup *pg)
+static NcclGroup *group_new(Nccl *nccl, const ProcessGroup *pg)
 {
     NcclGroup *group = mem_calloc(1, sizeof *group);
     *group = (NcclGroup){ .nccl = nccl, .pg = pg };
-    pg->state = group;
     return group;
 }
 
-static void nccl_init(ProcessGroup *pg)
+static void *nccl_init(ProcessGroup *pg)
 {
     CUDA_CHECK(cudaSetDevice(pg->place.index));
     Nccl *nccl = nccl_new(pg);
@@ -198,32 +197,33 @@ static void nccl_init(ProcessGroup *pg)
     nccl_settle(group);
     nccl_leave(nccl);
     set_up(nccl, NULL);
+    return group;
 }
 
 /* Subgroups have communicators of their own, but share the stream: so all calls keep their
  * order. */
-static void nccl_split(ProcessGroup *sub, ProcessGroup *pg, int color)
+static void *nccl_split(void *state, ProcessGroup *sub, int color)
 {
-    NcclGroup *group = pg->state, *part = group_new(group->nccl, sub);
+    NcclGroup *group = state, *part = group_new(group->nccl, sub);
     Nccl *nccl = group->nccl;
     CUDA_CHECK(cudaStreamSynchronize(nccl->stream)); // NCCL allows no pending calls here
     set_up(nccl, "ncclCommSplit");
     nccl_enter(nccl);
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
-    NCCL_CHECK(nccl, ncclCommSplit(group->comm, color >= 0 ? color : NCCL_SPLIT_NOCOLOR, pg->rank,
-                                   &part->comm, &config));
+    NCCL_CHECK(nccl, ncclCommSplit(group->comm, color >= 0 ? color : NCCL_SPLIT_NOCOLOR,
+                                   group->pg->rank, &part->comm, &config));
     nccl_settle(group);
     if (color >= 0)
         nccl_settle(part);
     nccl_leave(nccl);
     set_up(nccl, NULL);
-    if (color >= 0) {
-        group_add(nccl, part);
-    } else {
+    if (color < 0) {
         free(part);
-        sub->state = NULL;
+        return NULL;
     }
+    group_add(nccl, part);
+    return part;
 }
 
 /* A communicator with calls in a graph is left to the end of the process: NCCL would wait until the
@@ -254,9 +254,9 @@ static void nccl_free(Nccl *nccl)
     free(nccl);
 }
 
-static void nccl_destroy(ProcessGroup *pg)
+static void nccl_destroy(void *state, ProcessGroup *pg)
 {
-    NcclGroup *group = pg->state;
+    NcclGroup *group = state;
     Nccl *nccl = group->nccl;
     Watchdog watchdog;
     if (pg->parent == NULL) { // the store ends with rank 0, so all watchdogs must have stopped

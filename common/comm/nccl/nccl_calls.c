@@ -120,9 +120,9 @@ static void call_queued(Nccl *nccl, NcclCall *call, NcclCallState state)
 }
 
 /* Queues a call on device memory and returns its ticket. Messages describe it as `shown`. */
-static NcclCall *enqueue(ProcessGroup *pg, const Collective *c, const Collective *shown)
+static NcclCall *enqueue(NcclGroup *group, const Collective *c, const Collective *shown)
 {
-    NcclGroup *group = pg->state;
+    const ProcessGroup *pg = group->pg;
     Nccl *nccl = group->nccl;
     const cudaStream_t compute = pg->place.stream;
     NcclCall *call = call_begin(group, shown);
@@ -195,10 +195,10 @@ static bool host_divides(const Collective *c)
 }
 
 /* The call through device memory and back, complete on return. */
-static NcclCall *start_by_host(ProcessGroup *pg, const Collective *c, const Collective *shown)
+static NcclCall *start_by_host(NcclGroup *group, const Collective *c, const Collective *shown)
 {
-    Nccl *nccl = ((NcclGroup *)pg->state)->nccl;
-    const cudaStream_t compute = pg->place.stream;
+    Nccl *nccl = group->nccl;
+    const cudaStream_t compute = group->pg->place.stream;
     size_t in_bytes, out_bytes;
     collective_extents(c, &in_bytes, &out_bytes);
 
@@ -211,14 +211,15 @@ static NcclCall *start_by_host(ProcessGroup *pg, const Collective *c, const Coll
     if (host_divides(c))
         device.op = REDUCE_SUM;
     copy((void *)device.in, c->in, in_bytes, compute);
-    NcclCall *call = enqueue(pg, &device, shown);
+    NcclCall *call = enqueue(group, &device, shown);
     CUDA_CHECK(cudaStreamWaitEvent(compute, call->done, 0));
 
     void *result = host_divides(c) ? mem_calloc(1, out_bytes) : c->out;
     copy(result, device.out, out_bytes, compute);
     synchronize(nccl, compute);
     if (host_divides(c)) {
-        reduce_finish(result, out_bytes / dtype_size(c->type), c->type, c->op, pg->mean_ranks);
+        reduce_finish(result, out_bytes / dtype_size(c->type), c->type, c->op,
+                      group->pg->mean_ranks);
         copy(c->out, result, out_bytes, compute);
         synchronize(nccl, compute);
         free(result);
@@ -227,8 +228,9 @@ static NcclCall *start_by_host(ProcessGroup *pg, const Collective *c, const Coll
 }
 
 /* Exchanges what each rank is about to call. Blocks, and so is off by default. */
-static void compare_calls(ProcessGroup *pg, const Collective *collective)
+static void compare_calls(NcclGroup *group, const Collective *collective)
 {
+    const ProcessGroup *pg = group->pg;
     Collective *all = mem_calloc((size_t)pg->world_size, sizeof *all);
     const Collective show = { .pg = pg,
                               .kind = ALL_GATHER,
@@ -236,13 +238,15 @@ static void compare_calls(ProcessGroup *pg, const Collective *collective)
                               .count = sizeof *all,
                               .in = collective,
                               .out = all };
-    start_by_host(pg, &show, collective);
+    start_by_host(group, &show, collective);
     collectives_compare(pg, all);
     free(all);
 }
 
-long nccl_start(ProcessGroup *pg, const Collective *c)
+long nccl_start(void *state, const Collective *c)
 {
+    NcclGroup *group = state;
+    const ProcessGroup *pg = group->pg;
     size_t in_bytes, out_bytes;
     collective_extents(c, &in_bytes, &out_bytes);
     const cudaStream_t compute = pg->place.stream;
@@ -256,18 +260,18 @@ long nccl_start(ProcessGroup *pg, const Collective *c)
 
     // Captured calls have been compared before.
     if (pg->check_collectives && !collective_is_point_to_point(c->kind) && !graph)
-        compare_calls(pg, c);
-    NcclCall *call = by_host ? start_by_host(pg, c, c) : enqueue(pg, c, c);
+        compare_calls(group, c);
+    NcclCall *call = by_host ? start_by_host(group, c, c) : enqueue(group, c, c);
     const long ticket = call->ticket;
     if (c->kind == BARRIER)
-        synchronize(((NcclGroup *)pg->state)->nccl, ((NcclGroup *)pg->state)->nccl->stream);
+        synchronize(group->nccl, group->nccl->stream);
     return ticket;
 }
 
 /* If a later call has the slot by now, it ends after ours. */
-void nccl_wait(ProcessGroup *pg, long ticket)
+void nccl_wait(void *state, long ticket)
 {
-    const Nccl *nccl = ((NcclGroup *)pg->state)->nccl;
-    const NcclCall *call = &nccl->call[ticket % NCCL_MAX_CALLS];
-    CUDA_CHECK(cudaStreamWaitEvent((cudaStream_t)pg->place.stream, call->done, 0));
+    const NcclGroup *group = state;
+    const NcclCall *call = &group->nccl->call[ticket % NCCL_MAX_CALLS];
+    CUDA_CHECK(cudaStreamWaitEvent((cudaStream_t)group->pg->place.stream, call->done, 0));
 }

@@ -74,8 +74,8 @@ void nccl_check(Nccl *nccl, ncclResult_t result, const char *call);
 void nccl_settle(NcclGroup *group);
 
 /* nccl_calls.c: as start and wait of Backend. */
-long nccl_start(ProcessGroup *pg, const Collective *collective);
-void nccl_wait(ProcessGroup *pg, long ticket);
+long nccl_start(void *state, const Collective *collective);
+void nccl_wait(void *state, long ticket);
 
 /* nccl_watch.c: the watchdog thread, which reports this rank's progress to the others, polls
  * pending calls, and ends the process, saying why, when one fails or takes too long. */

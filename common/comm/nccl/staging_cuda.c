@@ -28,7 +28,7 @@ const bool staging_available = true;
 
 /* A pending call. */
 typedef struct {
-    ProcessGroup *pg;
+    const struct Staged *group;
     Collective collective; // with the data in host memory
     void *device_out; // where to copy the result; NULL: nowhere
     size_t out_bytes;
@@ -39,7 +39,7 @@ typedef struct {
 
 /* Ticket t is in slot t % NUM_SLOTS. The mutex guards the counts; a slot is the thread's from
  * `started` to `finished`. */
-struct Staging {
+typedef struct {
     Place place;
     pthread_t thread;
     pthread_mutex_t mutex;
@@ -49,13 +49,21 @@ struct Staging {
     bool closing;
     cudaStream_t down, up;
     cudaEvent_t ready; // recorded on the compute stream before a call
-};
+} Staging;
+
+/* The state of a group: what its calls go to. All groups share one Staging. */
+typedef struct Staged {
+    const Backend *inner;
+    void *inner_state;
+    Staging *staging;
+} Staged;
 
 static void carry_out(Staging *staging, Slot *slot)
 {
     CUDA_CHECK(cudaEventSynchronize(slot->down));
-    const Backend *backend = slot->pg->backend;
-    backend->wait(slot->pg, backend->start(slot->pg, &slot->collective));
+    const Staged *group = slot->group;
+    group->inner->wait(group->inner_state,
+                       group->inner->start(group->inner_state, &slot->collective));
     if (slot->device_out != NULL)
         CUDA_CHECK(cudaMemcpyAsync(slot->device_out, slot->collective.out, slot->out_bytes,
                                    cudaMemcpyHostToDevice, staging->up));
@@ -93,10 +101,10 @@ static void wait_for(Staging *staging, long finished)
     pthread_mutex_unlock(&staging->mutex);
 }
 
-void staging_init(ProcessGroup *pg)
+static Staging *staging_new(Place place)
 {
     Staging *staging = mem_calloc(1, sizeof *staging);
-    staging->place = pg->place;
+    staging->place = place;
     pthread_mutex_init(&staging->mutex, NULL);
     pthread_cond_init(&staging->changed, NULL);
     // Nonblocking: they do not synchronise with the default stream.
@@ -109,17 +117,11 @@ void staging_init(ProcessGroup *pg)
     }
     const int error = thread_start(&staging->thread, run, staging);
     CHECK(error == 0, "cannot start the thread that serves the GPU's memory: %s", strerror(error));
-    pg->staging = staging;
+    return staging;
 }
 
-void staging_drain(Staging *staging)
+static void staging_free(Staging *staging)
 {
-    wait_for(staging, staging->started);
-}
-
-void staging_free(ProcessGroup *pg)
-{
-    Staging *staging = pg->staging;
     pthread_mutex_lock(&staging->mutex);
     staging->closing = true;
     pthread_cond_broadcast(&staging->changed);
@@ -139,7 +141,6 @@ void staging_free(ProcessGroup *pg)
     pthread_cond_destroy(&staging->changed);
     pthread_mutex_destroy(&staging->mutex);
     free(staging);
-    pg->staging = NULL;
 }
 
 static bool on_gpu(const void *memory)
@@ -198,16 +199,17 @@ static void wait_for_results(Staging *staging, const char *in, size_t in_bytes)
     }
 }
 
-long staging_start(ProcessGroup *pg, const Collective *collective)
+static long staged_start(void *state, const Collective *collective)
 {
-    Staging *staging = pg->staging;
+    const Staged *group = state;
+    Staging *staging = group->staging;
     const cudaStream_t compute = staging->place.stream;
     enum cudaStreamCaptureStatus status;
     CUDA_CHECK(cudaStreamIsCapturing(compute, &status));
     if (status != cudaStreamCaptureStatusNone)
         usage_error("--cuda-graph on needs --backend nccl: with %s data takes the way through the "
                     "host, which a graph cannot record",
-                    pg->backend->name);
+                    collective->pg->backend->name);
 
     const long ticket = staging->started; // only this thread changes it
     wait_for(staging, ticket - NUM_SLOTS + 1);
@@ -215,7 +217,7 @@ long staging_start(ProcessGroup *pg, const Collective *collective)
     size_t in_bytes, out_bytes;
     collective_extents(collective, &in_bytes, &out_bytes);
     wait_for_results(staging, collective->in, in_bytes);
-    slot->pg = pg;
+    slot->group = group;
     move_to_host(slot, collective, &in_bytes);
     CUDA_CHECK(cudaEventRecord(staging->ready, compute));
     CUDA_CHECK(cudaStreamWaitEvent(staging->down, staging->ready, 0));
@@ -232,11 +234,47 @@ long staging_start(ProcessGroup *pg, const Collective *collective)
     return ticket;
 }
 
-void staging_wait(ProcessGroup *pg, long ticket)
+static void staged_wait(void *state, long ticket)
 {
-    Staging *staging = pg->staging;
+    Staging *staging = ((const Staged *)state)->staging;
     wait_for(staging, ticket + 1);
     // If a later call has the slot by now, its copy up follows ours.
     const Slot *slot = &staging->slot[ticket % NUM_SLOTS];
     CUDA_CHECK(cudaStreamWaitEvent((cudaStream_t)staging->place.stream, slot->up, 0));
+}
+
+static Staged *staged_new(const Backend *inner, void *inner_state, Staging *staging)
+{
+    Staged *group = mem_calloc(1, sizeof *group);
+    *group = (Staged){ inner, inner_state, staging };
+    return group;
+}
+
+/* The backend may be called by this thread when all started calls are done. */
+static void *staged_split(void *state, ProcessGroup *sub, int color)
+{
+    const Staged *group = state;
+    wait_for(group->staging, group->staging->started);
+    void *inner_state = group->inner->split(group->inner_state, sub, color);
+    return color < 0 ? NULL : staged_new(group->inner, inner_state, group->staging);
+}
+
+static void staged_destroy(void *state, ProcessGroup *pg)
+{
+    Staged *group = state;
+    if (pg->parent == NULL)
+        staging_free(group->staging);
+    else
+        wait_for(group->staging, group->staging->started);
+    group->inner->destroy(group->inner_state, pg);
+    free(group);
+}
+
+void staging_wrap(ProcessGroup *pg)
+{
+    static const Backend staged = {
+        .split = staged_split, .start = staged_start, .wait = staged_wait, .destroy = staged_destroy
+    };
+    pg->front_state = staged_new(pg->front, pg->front_state, staging_new(pg->place));
+    pg->front = &staged;
 }

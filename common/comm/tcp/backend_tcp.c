@@ -121,10 +121,9 @@ static void finish(Tcp *tcp, long ticket)
         pthread_cond_signal(&tcp->work);
 }
 
-static void tcp_init(ProcessGroup *pg)
+static void *tcp_init(ProcessGroup *pg)
 {
     Tcp *tcp = mem_calloc(1, sizeof *tcp);
-    pg->state = tcp;
     mesh_init(&tcp->mesh, pg);
     pthread_mutex_init(&tcp->mutex, NULL);
     pthread_cond_init(&tcp->work, NULL);
@@ -132,19 +131,20 @@ static void tcp_init(ProcessGroup *pg)
 
     const int error = thread_start(&tcp->thread, progress, tcp);
     CHECK(error == 0, "cannot start the tcp backend's thread: %s", strerror(error));
+    return tcp;
 }
 
 /* A subgroup shares its group's connections and queue: so the calls of both keep their order,
  * chains of waiting ranks are followed across them, and a lost rank is named by every rank. */
-static void tcp_split(ProcessGroup *sub, ProcessGroup *pg, int color)
+static void *tcp_split(void *state, ProcessGroup *sub, int color)
 {
-    (void)color;
-    sub->state = pg->state;
+    (void)sub, (void)color;
+    return state;
 }
 
-static long tcp_start(ProcessGroup *pg, const Collective *collective)
+static long tcp_start(void *state, const Collective *collective)
 {
-    Tcp *tcp = pg->state;
+    Tcp *tcp = state;
     pthread_mutex_lock(&tcp->mutex);
     if (tcp->started - tcp->finished == MAX_QUEUED)
         finish(tcp, tcp->finished);
@@ -154,25 +154,25 @@ static long tcp_start(ProcessGroup *pg, const Collective *collective)
     return ticket;
 }
 
-static void tcp_go(ProcessGroup *pg)
+static void tcp_progress(void *state)
 {
-    Tcp *tcp = pg->state;
+    Tcp *tcp = state;
     pthread_mutex_lock(&tcp->mutex);
     pthread_cond_signal(&tcp->work);
     pthread_mutex_unlock(&tcp->mutex);
 }
 
-static void tcp_wait(ProcessGroup *pg, long ticket)
+static void tcp_wait(void *state, long ticket)
 {
-    Tcp *tcp = pg->state;
+    Tcp *tcp = state;
     pthread_mutex_lock(&tcp->mutex);
     finish(tcp, ticket);
     pthread_mutex_unlock(&tcp->mutex);
 }
 
-static void tcp_destroy(ProcessGroup *pg)
+static void tcp_destroy(void *state, ProcessGroup *pg)
 {
-    Tcp *tcp = pg->state;
+    Tcp *tcp = state;
     if (pg->parent != NULL)
         return;
     pthread_mutex_lock(&tcp->mutex);
@@ -191,14 +191,9 @@ static void tcp_destroy(ProcessGroup *pg)
 
 void tcp_payload_bytes(const ProcessGroup *pg, uint64_t *sent, uint64_t *received)
 {
-    const Tcp *tcp = pg->backend == &backend_tcp ? pg->state : NULL;
+    const Tcp *tcp = pg->backend == &backend_tcp ? process_group_root(pg)->state : NULL;
     *sent = tcp == NULL ? 0 : tcp->mesh.sent_bytes;
     *received = tcp == NULL ? 0 : tcp->mesh.received_bytes;
-}
-
-uint64_t tcp_sent_messages(const ProcessGroup *pg)
-{
-    return pg->backend == &backend_tcp ? ((const Tcp *)pg->state)->mesh.sent_messages : 0;
 }
 
 const Backend backend_tcp = { .name = "tcp",
@@ -207,6 +202,6 @@ const Backend backend_tcp = { .name = "tcp",
                               .init = tcp_init,
                               .split = tcp_split,
                               .start = tcp_start,
-                              .go = tcp_go,
+                              .progress = tcp_progress,
                               .wait = tcp_wait,
                               .destroy = tcp_destroy };

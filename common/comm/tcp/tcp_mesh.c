@@ -322,8 +322,8 @@ void mesh_init(Mesh *mesh, const ProcessGroup *pg)
         if (peer == mesh->rank)
             continue;
         const int whole = sizeof(Notice); // poll must not wake us for part of a notice
-        SYS_CHECK(setsockopt(mesh->peer[peer].notices, SOL_SOCKET, SO_RCVLOWAT, &whole,
-                             sizeof whole));
+        SYS_CHECK(
+            setsockopt(mesh->peer[peer].notices, SOL_SOCKET, SO_RCVLOWAT, &whole, sizeof whole));
         log_detail(LOG_DISTRIBUTED, "data for rank %d goes through %s", peer,
                    mesh->peer[peer].pipe != NULL ? "shared memory" : "its connection");
     }

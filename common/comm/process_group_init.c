@@ -18,7 +18,6 @@
 #include "common/base/memory.h"
 #include "common/base/rank_list.h"
 #include "common/comm/backend.h"
-#include "common/comm/hierarchy.h"
 #include "common/comm/nccl/staging.h"
 #include "common/comm/observer.h"
 
@@ -205,6 +204,18 @@ static void group_set(ProcessGroup *pg, const Args *args, Store *store, int rank
                     pg->backend->name);
 }
 
+static void connect_ranks(ProcessGroup *pg)
+{
+    pg->state = pg->front_state = pg->backend->init(pg);
+    pg->front = pg->backend;
+}
+
+static void put_in_front(ProcessGroup *pg)
+{
+    if (pg->place.on_gpu && !pg->backend->reads_gpu)
+        staging_wrap(pg);
+}
+
 /* All ranks come to the same result: either all end, or all use another backend. */
 static void settle_backend(ProcessGroup *pg, const Args *args)
 {
@@ -238,9 +249,8 @@ void process_group_init_store(ProcessGroup *pg, const Args *args, Store *store, 
     log_detail(LOG_DISTRIBUTED, "all %d ranks are there after %.3f s", world_size,
                seconds_now() - begun);
     settle_backend(pg, args);
-    pg->backend->init(pg);
-    if (place.on_gpu && !pg->backend->reads_gpu)
-        staging_init(pg);
+    connect_ranks(pg);
+    put_in_front(pg);
     log_detail(LOG_DISTRIBUTED, "connected by %s after %.3f s", pg->backend->name,
                seconds_now() - begun);
 }
@@ -250,10 +260,9 @@ void process_group_init(ProcessGroup *pg, const Args *args, const char *master_a
 {
     group_set(pg, args, NULL, rank, world_size, place); // refuses the impossible
     if (pg->backend->has_rendezvous) {
-        pg->backend->init(pg);
+        connect_ranks(pg);
         agree_without_store(pg, args);
-        if (place.on_gpu && !pg->backend->reads_gpu)
-            staging_init(pg);
+        put_in_front(pg);
         group_hooks.formed(pg);
         return;
     }
@@ -273,6 +282,67 @@ void process_group_init(ProcessGroup *pg, const Args *args, const char *master_a
     group_hooks.formed(pg);
 }
 
+/* ---- subgroups: every rank tells its color, from which each computes the members ---- */
+
+/* A subgroup renumbers its ranks from 0, so all code for groups works on it unchanged. Messages use
+ * the global ranks, which the launcher knows. */
+int process_group_global_rank(const ProcessGroup *pg, int rank)
+{
+    return pg->members != NULL ? pg->members[rank] : rank;
+}
+
+ProcessGroup *process_group_root(const ProcessGroup *pg)
+{
+    while (pg->parent != NULL)
+        pg = pg->parent;
+    return (ProcessGroup *)pg;
+}
+
+const char *process_group_advice(const ProcessGroup *pg)
+{
+    const char *advice = pg != NULL ? process_group_root(pg)->advice : NULL;
+    return advice != NULL ? advice : "";
+}
+
+/* Sets size and members of the subgroup of this color, and this rank's number in it. */
+static void find_members(ProcessGroup *sub, ProcessGroup *pg, int32_t color)
+{
+    int32_t *colors = mem_calloc((size_t)pg->world_size, sizeof *colors);
+    all_gather(pg, &color, colors, 1, INT32);
+    sub->members = mem_calloc((size_t)pg->world_size, sizeof *sub->members);
+    for (int rank = 0; rank < pg->world_size; rank++) {
+        if (colors[rank] != color || color < 0)
+            continue;
+        if (rank == pg->rank)
+            sub->rank = sub->world_size;
+        sub->members[sub->world_size++] = process_group_global_rank(pg, rank);
+    }
+    free(colors);
+}
+
+void process_group_split(ProcessGroup *sub, ProcessGroup *pg, int color)
+{
+    *sub = (ProcessGroup){ .store = pg->store,
+                           .number = pg->number,
+                           .place = pg->place,
+                           .timeout = pg->timeout,
+                           .check_collectives = pg->check_collectives,
+                           .backend = pg->backend,
+                           .front = pg->front,
+                           .parent = pg };
+    pg->num_splits++;
+    const int length = snprintf(sub->name, sizeof sub->name, "%s%ssplit %d color %d", pg->name,
+                                pg->name[0] != '\0' ? "/" : "", pg->num_splits, color);
+    CHECK(length < GROUP_NAME_BYTES, "groups within groups go no deeper than \"%s\"", pg->name);
+
+    find_members(sub, pg, color);
+    sub->front_state = pg->front->split(pg->front_state, sub, color);
+    sub->mean_ranks = sub->world_size;
+    pg->num_subgroups += sub->world_size > 0;
+}
+
+/* ---- the end ---- */
+
 /* Rank 0 closes the store, the others wait until it has: a group formed next at the same address
  * must not find this one's. */
 static void close_store(ProcessGroup *pg)
@@ -287,16 +357,11 @@ static void close_store(ProcessGroup *pg)
 void process_group_destroy(ProcessGroup *pg)
 {
     group_hooks.leaving(pg);
-    nodes_free(pg);
     CHECK(pg->num_subgroups == 0,
           "%d groups that were split off are still there: destroy them first", pg->num_subgroups);
     if (pg->world_size > 0) { // else this rank is in no subgroup of a split
         barrier(pg);
-        if (pg->staging != NULL && pg->parent == NULL)
-            staging_free(pg);
-        else if (pg->staging != NULL)
-            staging_drain(pg->staging);
-        pg->backend->destroy(pg);
+        pg->front->destroy(pg->front_state, pg);
         if (pg->parent != NULL)
             pg->parent->num_subgroups--;
     }
