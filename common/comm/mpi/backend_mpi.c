@@ -18,7 +18,7 @@
 #include "common/base/memory.h"
 #include "common/base/watchdog.h"
 #include "common/comm/backend.h"
-#include "common/comm/mpi/mpi_launch.h"
+#include "common/comm/env.h"
 #include "common/comm/observer.h"
 #include "common/comm/reduce_ops.h"
 
@@ -51,13 +51,13 @@ typedef struct {
     long ticket;
     Collective collective;
     MPI_Request request; // MPI_REQUEST_NULL when done
-} Call;
+} MpiRequest;
 
 /* Ticket t is in slot t % MAX_PENDING, until it is done and another takes the slot. */
 typedef struct {
     MPI_Comm comm; // a duplicate: our messages never match another library's
     MPI_Op ops[4], bfloat16_ops[4]; // by ReduceOp; a mean is a sum until reduce_finish
-    Call calls[MAX_PENDING];
+    MpiRequest calls[MAX_PENDING];
     long started; // tickets handed out
 } Mpi;
 
@@ -73,6 +73,55 @@ static void check_mpi(int error, const char *what)
 
 /* MPI_CHECK(call) ends this process, saying why, when a call of MPI fails. */
 #define MPI_CHECK(call) check_mpi((call), #call)
+
+/* ---- is this rank MPI's, too? ---- */
+
+/* Open MPI calls a process that no launcher started a world of one, without complaint; and a rank
+ * may have a second launcher's numbers (srun around mpirun). Both would train the wrong model in
+ * silence, so the variables are compared before MPI_Init, and MPI's own numbers after it.
+ *
+ * Variables of Open MPI; of PMIx (srun --mpi=pmix), which has the size elsewhere; of PMI (MPICH,
+ * Intel MPI, srun --mpi=pmi2). */
+static const struct {
+    const char *rank, *size;
+} variables[] = {
+    { "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE" },
+    { "PMIX_RANK", NULL },
+    { "PMI_RANK", "PMI_SIZE" },
+};
+
+static void compare_numbers(int rank, int world_size, int mpi_rank, int mpi_size)
+{
+    CHECK(
+        mpi_rank == rank && mpi_size == world_size,
+        "this is rank %d of %d, but rank %d of %d for MPI: start every rank by one mpirun or srun "
+        "--mpi=pmix, and nothing in between that starts ranks",
+        rank, world_size, mpi_rank, mpi_size);
+}
+
+static void mpi_check(int rank, int world_size)
+{
+    bool launched = false;
+    for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++) {
+        const char *size = variables[i].size;
+        if (getenv(variables[i].rank) == NULL || (size != NULL && getenv(size) == NULL))
+            continue;
+        launched = true;
+        compare_numbers(rank, world_size, env_int(variables[i].rank),
+                        size != NULL ? env_int(size) : world_size);
+    }
+    if (launched)
+        return;
+    if (getenv("SLURM_STEP_NUM_TASKS") != NULL && getenv("TORCHELASTIC_RUN_ID") == NULL)
+        usage_error(
+            "--backend mpi needs ranks that an MPI launcher started, and this srun is none: "
+            "type SLURM_MPI_TYPE=pmix before run.sh, sbatch or srun (srun --mpi=list shows what "
+            "there is), or leave the option out");
+    usage_error("--backend mpi needs ranks that an MPI launcher started: type LAUNCHER=mpirun "
+                "before run.sh (from step 03 on), or mpirun -n %d before the program (in a Slurm "
+                "job srun --mpi=pmix), or leave the option out",
+                world_size);
+}
 
 /* ---- bf16, which MPI lacks: a type, and reductions of our own ---- */
 
@@ -114,9 +163,9 @@ static void check_call(int error, const Collective *collective)
 }
 
 /* Waits for a request that belongs to a call. */
-static void complete(const ProcessGroup *pg, MPI_Request *request, MPI_Status *status,
-                     const Collective *collective)
+static void complete(MPI_Request *request, MPI_Status *status, const Collective *collective)
 {
+    const ProcessGroup *pg = collective->pg;
     const double deadline = seconds_now() + pg->timeout;
     int done = 0;
     struct timespec nap = { 0 };
@@ -152,7 +201,7 @@ static void compare_calls(const Mpi *mpi, const Collective *collective)
     check_call(MPI_Iallgather(collective, sizeof *all, MPI_BYTE, all, sizeof *all, MPI_BYTE,
                               mpi->comm, &request),
                collective);
-    complete(pg, &request, MPI_STATUS_IGNORE, collective);
+    complete(&request, MPI_STATUS_IGNORE, collective);
     collectives_compare(pg, all);
     free(all);
 }
@@ -207,14 +256,14 @@ static int start_request(const Mpi *mpi, const Collective *c, MPI_Request *reque
 }
 
 /* Waits for the call in a slot, unless it is done. */
-static void finish(Call *call)
+static void finish(MpiRequest *call)
 {
     if (call->request == MPI_REQUEST_NULL)
         return;
     const Collective *c = &call->collective;
     const ProcessGroup *pg = c->pg;
     MPI_Status status;
-    complete(pg, &call->request, &status, c);
+    complete(&call->request, &status, c);
 
     if (c->kind == REDUCE_SCATTER && in_place(c))
         memmove(c->out, c->in, c->count * dtype_size(c->type));
@@ -244,7 +293,7 @@ static long mpi_start(void *state, const Collective *collective)
         compare_calls(mpi, collective);
 
     const long ticket = mpi->started++;
-    Call *call = &mpi->calls[ticket % MAX_PENDING];
+    MpiRequest *call = &mpi->calls[ticket % MAX_PENDING];
     finish(call); // a much earlier one
     call->ticket = ticket;
     call->collective = *collective;
@@ -259,7 +308,7 @@ static long mpi_start(void *state, const Collective *collective)
 static void mpi_wait(void *state, long ticket)
 {
     Mpi *mpi = state;
-    Call *call = &mpi->calls[ticket % MAX_PENDING];
+    MpiRequest *call = &mpi->calls[ticket % MAX_PENDING];
     if (call->ticket == ticket)
         finish(call);
 }
@@ -292,7 +341,7 @@ static void *mpi_init(ProcessGroup *pg)
     int rank = 0, size = 0;
     MPI_CHECK(MPI_Comm_rank(MPI_COMM_WORLD, &rank));
     MPI_CHECK(MPI_Comm_size(MPI_COMM_WORLD, &size));
-    mpi_launch_compare(pg->rank, pg->world_size, rank, size);
+    compare_numbers(pg->rank, pg->world_size, rank, size);
     MPI_CHECK(MPI_Comm_dup(MPI_COMM_WORLD, &mpi->comm));
     watchdog_stop(&watchdog);
     ops_init(mpi);
@@ -340,7 +389,7 @@ const Backend backend_mpi = { .name = "mpi",
                               .available = true,
                               .reads_gpu = false,
                               .has_rendezvous = true,
-                              .check = mpi_launch_check,
+                              .check = mpi_check,
                               .init = mpi_init,
                               .split = mpi_split,
                               .start = mpi_start,
