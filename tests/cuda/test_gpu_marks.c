@@ -116,7 +116,7 @@ static void steps_body(const void *context)
     CHECK(off.timed_records == 0, "%ld events tell times to nobody", off.timed_records);
 
     Timeline timeline;
-    timeline_start(&timeline, NULL);
+    timeline_start(&timeline);
     const StandInCounts on = train(&training);
     timeline_stop(&timeline);
     CHECK(on.events_made == 0 && on.allocations == off.allocations, "a step makes something");
@@ -143,7 +143,7 @@ static void spans_body(const void *context)
     static Training training;
     training_init(&training, "cnn", false);
     Timeline timeline;
-    timeline_start(&timeline, NULL);
+    timeline_start(&timeline);
     train(&training);
     const float loss = model_loss(&training.model);
     timeline_stop(&timeline);
