@@ -111,7 +111,7 @@ static Verdict watch(Workers *workers, Agents *agents, Group *group, const Logs 
         } else if (workers->num_running == 0) {
             agents_done(agents, workers_stopped(workers));
         } else if (group_may_grow(group)) {
-            agents_change(agents);
+            group_change(agents);
         }
         verdict = agents_verdict(agents);
     }

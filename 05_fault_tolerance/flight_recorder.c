@@ -16,9 +16,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "05_fault_tolerance/process.h"
 #include "common/base/folder.h"
 #include "common/base/log.h"
-#include "common/base/process.h"
 #include "common/comm/env.h"
 
 #define MICROSECOND 1000

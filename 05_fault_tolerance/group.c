@@ -149,6 +149,20 @@ bool group_may_grow(Group *group)
     return group->num_waiting > 0;
 }
 
+static void say_changed(Agents *agents)
+{
+    if (!store_check(&agents->store, KEY_NUM_MEMBERS)) // else some nodes are done already
+        store_compare_set(&agents->store, KEY_END, "", END_CHANGED, agents->found->end,
+                          sizeof agents->found->end - 1);
+}
+
+void group_change(Agents *agents)
+{
+    if (!agents->in_touch && agents->verdict == VERDICT_NONE)
+        agents->verdict = VERDICT_CHANGED;
+    agents_run_in_child(agents, say_changed);
+}
+
 static void assign(Group *group, const Node *node, const Assignment *assignment)
 {
     char key[KEY_BYTES], *text = assignment_encode(assignment);

@@ -51,6 +51,9 @@ bool group_join(Group *group, Agents *agents);
 /* On node 0: is a node waiting for which there is room? Never waits. */
 bool group_may_grow(Group *group);
 
+/* Ends the attempt because nodes have come, unless it is about to end anyway. */
+void group_change(Agents *agents);
+
 /* Tells the waiting nodes that the job has ended with this status. */
 void group_close(Group *group, int status);
 

@@ -23,11 +23,9 @@
 #include "common/base/host.h"
 #include "common/base/log.h"
 #include "common/base/memory.h"
-#include "common/base/process.h"
 #include "common/comm/store/net.h"
 
-#define KEY_NUM_MEMBERS "torchelastic/agent/terminal_state/num_members"
-#define KEY_NUM_STOPPED "ddprun/num_stopped" // of these
+#define KEY_NUM_STOPPED "ddprun/num_stopped" // of those that are done
 #define KEY_ROOT "ddprun/root" // the failure that all nodes report
 
 #define TORCHRUN_TIMEOUT 300.0 // seconds, as torchrun's
@@ -37,12 +35,6 @@
 #define TALK_SECONDS 60 // for all that is said to the store at a time, besides waiting for it
 #define MAX_FAILURE (64 << 10) // bytes of JSON
 #define LOST_HUNG_UP "has not been heard of since it hung up"
-
-typedef enum {
-    HEARTBEAT_ALIVE,
-    HEARTBEAT_JOB_OVER, // the job has ended: the store has the reason
-    HEARTBEAT_HOST_LOST // node 0 is out of reach
-} HeartbeatNews;
 
 typedef struct {
     int64_t count;
@@ -94,6 +86,17 @@ static void look_after(Store *store, const Flags *flags, Heard *heard)
     }
 }
 
+static bool is_stopped(pid_t pid)
+{
+    char path[32], state = '?';
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid); // "42 (ddprun) S 1 ...", see proc(5)
+    FILE *file = fopen(path, "re");
+    const bool is_read = file != NULL && fscanf(file, "%*[^)]) %c", &state) == 1;
+    if (file != NULL)
+        fclose(file);
+    return is_read && state == 'T';
+}
+
 static noreturn void beat(const Flags *flags, pid_t launcher)
 {
     Store store;
@@ -104,9 +107,7 @@ static noreturn void beat(const Flags *flags, pid_t launcher)
     char key[KEY_BYTES];
     node_key(key, KEY_HEARTBEAT, flags->node_rank);
     do {
-        char state = '?';
-        process_start_ticks(launcher, &state);
-        if (state != 'T')
+        if (!is_stopped(launcher))
             store_add(&store, key, 1);
         if (flags->node_rank == 0)
             look_after(&store, flags, heard);
@@ -129,15 +130,15 @@ static pid_t heartbeat_start(const Flags *flags)
     return heartbeat;
 }
 
-/* Never waits. */
-static HeartbeatNews heartbeat_news(pid_t heartbeat)
+/* Its exit status: 0 if the job has ended, and the store has the reason; else node 0 is out of
+ * reach. -1: it lives. */
+static int heartbeat_status(pid_t heartbeat)
 {
     siginfo_t end = { 0 };
     waitid(P_PID, (id_t)heartbeat, &end, WEXITED | WNOHANG | WNOWAIT); // heartbeat_stop reaps it
     if (end.si_pid == 0)
-        return HEARTBEAT_ALIVE;
-    return end.si_code == CLD_EXITED && end.si_status == EXIT_SUCCESS ? HEARTBEAT_JOB_OVER
-                                                                      : HEARTBEAT_HOST_LOST;
+        return -1;
+    return end.si_code == CLD_EXITED ? end.si_status : EXIT_FAILURE;
 }
 
 static void heartbeat_stop(pid_t heartbeat)
@@ -201,9 +202,7 @@ void agents_join(Agents *agents, const Flags *flags)
     agents_begin(agents);
 }
 
-/* Talks to the store in a child process, if there are other nodes. A child that fails has not said
- * all, and half an answer to it may still come: from then on node 0 is out of reach. */
-static void talk(Agents *agents, void (*words)(Agents *agents))
+void agents_run_in_child(Agents *agents, void (*requests)(Agents *agents))
 {
     if (!agents->in_touch)
         return;
@@ -211,7 +210,7 @@ static void talk(Agents *agents, void (*words)(Agents *agents))
     if (child == 0) {
         close(STDERR_FILENO); // the launcher reports a store that is gone
         alarm(TALK_SECONDS + (unsigned)agents->store.timeout); // a lock held at fork stays locked
-        words(agents);
+        requests(agents);
         _exit(EXIT_SUCCESS);
     }
     int status = EXIT_FAILURE;
@@ -239,7 +238,7 @@ void agents_done(Agents *agents, bool stopped)
     agents->stopped = stopped;
     if (!agents->in_touch)
         agents->verdict = stopped ? VERDICT_STOPPED : VERDICT_DONE;
-    talk(agents, say_done);
+    agents_run_in_child(agents, say_done);
 }
 
 static void read_end(Agents *agents)
@@ -257,30 +256,16 @@ void agents_fail(Agents *agents, const Failure *failure)
 {
     agents->verdict = VERDICT_FAILED;
     agents->found->failure = *failure;
-    talk(agents, say_failed);
+    agents_run_in_child(agents, say_failed);
     if (strcmp(agents->found->end, END_CHANGED) == 0) // so all other nodes take it
         agents->verdict = VERDICT_CHANGED;
-}
-
-static void say_changed(Agents *agents)
-{
-    if (!store_check(&agents->store, KEY_NUM_MEMBERS)) // else some nodes are done already
-        store_compare_set(&agents->store, KEY_END, "", END_CHANGED, agents->found->end,
-                          sizeof agents->found->end - 1);
-}
-
-void agents_change(Agents *agents)
-{
-    if (!agents->in_touch && agents->verdict == VERDICT_NONE)
-        agents->verdict = VERDICT_CHANGED;
-    talk(agents, say_changed);
 }
 
 /* The job is over. A torchrun on node 0 may have taken its store along before it could be asked
  * why; but before this node's workers are done only a failure can have ended the job. */
 static Verdict ask_how(Agents *agents)
 {
-    talk(agents, read_end);
+    agents_run_in_child(agents, read_end);
     const char *end = agents->found->end;
     agents->left_out |= end[0] == '\0';
     if (strcmp(end, END_CHANGED) == 0)
@@ -295,12 +280,11 @@ Verdict agents_verdict(Agents *agents)
     if (agents->verdict != VERDICT_NONE || !(agents->in_touch || agents->left_out))
         return agents->verdict;
     const double waited = agents->done_since > 0 ? seconds_now() - agents->done_since : 0;
-    const HeartbeatNews news =
-        agents->left_out ? HEARTBEAT_HOST_LOST : heartbeat_news(agents->heartbeat);
+    const int status = agents->left_out ? EXIT_FAILURE : heartbeat_status(agents->heartbeat);
     Failure failure;
-    if (news == HEARTBEAT_JOB_OVER) {
+    if (status == EXIT_SUCCESS) {
         agents->verdict = ask_how(agents);
-    } else if (news == HEARTBEAT_HOST_LOST) {
+    } else if (status > 0) {
         agents->in_touch = false;
         agents->left_out = true;
         failure_of_launcher(&failure, 0, EXIT_FAILURE, "node 0 is out of reach");
@@ -349,7 +333,7 @@ static void gather_failures(Agents *agents)
 const Failure *agents_root_cause(Agents *agents)
 {
     pause_for(agents->in_touch ? SETTLE_SECONDS : 0);
-    talk(agents, gather_failures);
+    agents_run_in_child(agents, gather_failures);
     if (agents->found->failure.status == 0)
         failure_of_launcher(&agents->found->failure, 0, EXIT_FAILURE, "%s",
                             agents->flags->elastic ? "the others have ended without this node"
@@ -391,7 +375,7 @@ void agents_leave(Agents *agents)
     const double seconds = flags->shutdown_timeout + LEAVE_SECONDS;
     if (flags->max_nodes > 1)
         heartbeat_stop(agents->heartbeat); // or it would recreate the key deleted below
-    talk(agents, say_goodbye);
+    agents_run_in_child(agents, say_goodbye);
     if (agents->in_touch && flags->node_rank == 0)
         see_off(agents, seconds);
     else if (agents->in_touch && !(agents->host_is_torchrun && agents->verdict == VERDICT_FAILED))

@@ -24,6 +24,8 @@
 #include "common/launch/failure.h"
 #include "common/launch/rendezvous.h"
 
+#define KEY_NUM_MEMBERS "torchelastic/agent/terminal_state/num_members" // nodes that are done
+
 #define END_FAILED "failed"
 #define END_STOPPED "stopped"
 #define END_CHANGED "changed" // nodes have come: the job continues with another group
@@ -76,8 +78,9 @@ void agents_begin(Agents *agents);
 void agents_done(Agents *agents, bool stopped);
 void agents_fail(Agents *agents, const Failure *failure);
 
-/* Ends the group because nodes have come, unless it is about to end anyway. */
-void agents_change(Agents *agents);
+/* Talks to the store in a child process, if there are other nodes. A child that fails has not said
+ * all, and half an answer to it may still come: from then on node 0 is out of reach. */
+void agents_run_in_child(Agents *agents, void (*requests)(Agents *agents));
 
 /* How the group ended, as all nodes see it; VERDICT_NONE: it has not. Waits for the store, as do
  * the calls that tell the others something: heartbeat_patience for each answer, and TALK_SECONDS

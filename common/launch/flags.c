@@ -24,6 +24,8 @@ static const struct {
     const char *argument; // NULL: a switch
     const char *value; // unless given; NULL: none
     const char *help; // NULL: accepted, but has no effect
+    char letter; // another name; 0: none
+    const char *variable; // sets it if PET_<FLAG> does not
 } TABLE[NUM_FLAGS] = {
     [NPROC_PER_NODE] = { "nproc-per-node", "N", "1", "ranks on this node: 4, cpu, gpu, auto" },
     [NNODES] = { "nnodes", "N", "1", "nodes of the job; start ddprun once on each" },
@@ -36,29 +38,24 @@ static const struct {
     [RDZV_ID] = { "rdzv-id", "NAME", NULL, "the job's name, the same on every node" },
     [RDZV_CONF] = { "rdzv-conf", "K=V,...", NULL, "timeout=SECONDS to wait for the other nodes" },
     [MAX_RESTARTS] = { "max-restarts", "N", "0", "restart all ranks N times" },
-    [SHUTDOWN_TIMEOUT] = { "shutdown-timeout", "S", "30", "seconds from SIGTERM to SIGKILL" },
+    [SHUTDOWN_TIMEOUT] = { "shutdown-timeout", "S", "30", "seconds from SIGTERM to SIGKILL",
+                           .variable = "TORCH_ELASTIC_SHUTDOWN_TIMEOUT" },
     [MONITOR_INTERVAL] = { "monitor-interval", "S", "0.1", "seconds between checks of deadlines" },
     [ROLE] = { "role", "NAME", "default", "of this node's ranks" },
     [LOG_DIR] = { "log-dir", "DIR", NULL, "for the log folders of -r and -t" },
-    [REDIRECTS] = { "redirects", "SPEC", "0", "to files: 1 stdout, 2 stderr, 3 both, or 0:1,1:3" },
-    [TEE] = { "tee", "SPEC", "0", "to files and the console, with the rank" },
+    [REDIRECTS] = { "redirects", "SPEC", "0", "to files: 1 stdout, 2 stderr, 3 both, or 0:1,1:3",
+                    'r' },
+    [TEE] = { "tee", "SPEC", "0", "to files and the console, with the rank", 't' },
     [LOCAL_RANKS_FILTER] = { "local-ranks-filter", "R,...", NULL, "only these to the console" },
     [LOG_LINE_PREFIX_TEMPLATE] = { "log-line-prefix-template", "TEXT",
-                                   "[${role_name}${local_rank}]:", "also ${rank}, ${hostname}" },
-    [MODULE] = { "module", NULL, NULL, "the program is a Python module" },
+                                   "[${role_name}${local_rank}]:", "also ${rank}, ${hostname}",
+                                   .variable = "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE" },
+    [MODULE] = { "module", NULL, NULL, "the program is a Python module", 'm' },
     [NO_PYTHON] = { "no-python", NULL, NULL, "start a .py file as it is, not by python3 -u" },
     [PASS_LOCAL_RANK] = { "pass-local-rank", NULL, NULL, "--local-rank=R as first argument" },
     [START_METHOD] = { "start-method", "NAME", NULL, NULL },
     [EVENT_LOG_HANDLER] = { "event-log-handler", "NAME", NULL, NULL },
     [LOCAL_ADDR] = { "local-addr", "HOST", NULL, NULL },
-};
-
-static const char LETTERS[NUM_FLAGS] = { [REDIRECTS] = 'r', [TEE] = 't', [MODULE] = 'm' };
-
-/* Variables that set a flag if PET_<FLAG> does not. */
-static const char *const VARIABLES[NUM_FLAGS] = {
-    [SHUTDOWN_TIMEOUT] = "TORCH_ELASTIC_SHUTDOWN_TIMEOUT",
-    [LOG_LINE_PREFIX_TEMPLATE] = "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE",
 };
 
 const char *flag_name(Flag flag)
@@ -93,8 +90,8 @@ static noreturn void print_help(const MoreFlags *more)
         const bool is_more = more != NULL && more->flag[i].help != NULL;
         const char *argument = is_more ? more->flag[i].argument : TABLE[i].argument;
         argument = argument != NULL ? argument : "";
-        if (LETTERS[i] != 0)
-            snprintf(flag, sizeof flag, "-%c, --%s %s", LETTERS[i], TABLE[i].name, argument);
+        if (TABLE[i].letter != 0)
+            snprintf(flag, sizeof flag, "-%c, --%s %s", TABLE[i].letter, TABLE[i].name, argument);
         else
             snprintf(flag, sizeof flag, "--%s %s", TABLE[i].name, argument);
         printf("  %-32s %s", flag, is_more ? more->flag[i].help : TABLE[i].help);
@@ -108,16 +105,12 @@ static noreturn void print_help(const MoreFlags *more)
 /* The flag named by word, up to its end or '='; NUM_FLAGS if none. */
 static Flag find_flag(const char *word)
 {
-    if (word[1] != '-') {
-        for (Flag i = 0; i < NUM_FLAGS; i++)
-            if (word[1] == LETTERS[i])
-                return i;
-        return NUM_FLAGS;
-    }
-    for (Flag i = 0; i < NUM_FLAGS; i++)
-        if (name_is(TABLE[i].name, word + 2, strcspn(word + 2, "=")))
-            return i;
-    return NUM_FLAGS;
+    Flag i = 0;
+    while (i < NUM_FLAGS &&
+           !(word[1] == '-' ? name_is(TABLE[i].name, word + 2, strcspn(word + 2, "="))
+                            : word[1] == TABLE[i].letter))
+        i++;
+    return i;
 }
 
 static noreturn void unknown_flag(const char *word)
@@ -151,8 +144,8 @@ static void find_variables(const char *texts[])
         for (const char *c = TABLE[i].name; *c != '\0'; c++)
             variable[4 + c - TABLE[i].name] = *c == '-' ? '_' : (char)toupper((unsigned char)*c);
         const char *value = getenv(variable);
-        if (value == NULL && VARIABLES[i] != NULL)
-            value = getenv(VARIABLES[i]);
+        if (value == NULL && TABLE[i].variable != NULL)
+            value = getenv(TABLE[i].variable);
         const bool is_off = TABLE[i].argument == NULL && value != NULL && atoi(value) == 0;
         texts[i] = value != NULL && value[0] != '\0' && !is_off ? value : TABLE[i].value;
     }

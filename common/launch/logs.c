@@ -41,14 +41,6 @@ typedef struct Tee {
     pthread_t thread;
 } Tee;
 
-static Tee *tee_create(int max_streams)
-{
-    Tee *tee = mem_calloc(1, sizeof *tee);
-    tee->streams = mem_calloc((size_t)max_streams, sizeof *tee->streams);
-    tee->pipes = mem_calloc((size_t)max_streams + 1, sizeof *tee->pipes);
-    return tee;
-}
-
 /* Adds a stream: what is written to the returned descriptor goes unchanged to file_fd (owned by the
  * tee from now on), and to console_fd, unless that is -1, with the prefix before each line. */
 static int tee_add(Tee *tee, int file_fd, int console_fd, const char *prefix)
@@ -225,27 +217,20 @@ static void expand_prefix(const Flags *flags, int rank, int local_rank, char tex
     gethostname(host, sizeof host - 1);
     snprintf(numbers[0], sizeof numbers[0], "%d", rank);
     snprintf(numbers[1], sizeof numbers[1], "%d", local_rank);
-    const char *const names[][2] = { { "${role_name}", flags->role },
-                                     { "${rank}", numbers[0] },
-                                     { "${local_rank}", numbers[1] },
-                                     { "${hostname}", host } };
+    const char *const names[4][2] = { { "${role_name}", flags->role },
+                                      { "${rank}", numbers[0] },
+                                      { "${local_rank}", numbers[1] },
+                                      { "${hostname}", host } };
     size_t length = 0;
     const char *from = flags->log_line_prefix_template;
     while (*from != '\0' && length + 1 < PREFIX_BYTES) {
-        const char *value = NULL;
-        for (size_t i = 0; i < sizeof names / sizeof names[0] && value == NULL; i++) {
-            const size_t name_bytes = strlen(names[i][0]);
-            if (strncmp(from, names[i][0], name_bytes) == 0) {
-                value = names[i][1];
-                from += name_bytes;
-            }
-        }
-        if (value != NULL)
-            length += (size_t)snprintf(text + length, PREFIX_BYTES - length, "%s", value);
-        else
-            text[length++] = *from++;
+        size_t i = 0;
+        while (i < 4 && strncmp(from, names[i][0], strlen(names[i][0])) != 0)
+            i++;
+        length += (size_t)snprintf(text + length, PREFIX_BYTES - length, "%.*s", i < 4 ? -1 : 1,
+                                   i < 4 ? names[i][1] : from);
+        from += i < 4 ? strlen(names[i][0]) : 1;
     }
-    text[length < PREFIX_BYTES ? length : PREFIX_BYTES - 1] = '\0';
 }
 
 /* The descriptor for a worker's stream (0: stdout, 1: stderr). */
@@ -265,7 +250,7 @@ static int open_stream(Logs *logs, int rank, int local_rank, int stream)
     if (!is_teed)
         return file_fd;
 
-    char prefix[PREFIX_BYTES];
+    char prefix[PREFIX_BYTES] = "";
     expand_prefix(flags, rank, local_rank, prefix);
     return tee_add(logs->tee, file_fd, is_shown ? stream + 1 : -1, prefix);
 }
@@ -278,10 +263,10 @@ void logs_open(Logs *logs, int first_rank, int restart_count)
         make_folder(logs);
     format_path(logs->attempt, "%s/attempt_%d", logs->folder, restart_count);
     folder_create(logs->attempt, "--log-dir");
-    int num_tees = 0;
-    for (int i = 0; i < num_workers; i++)
-        num_tees += (flags->tee[i] & STREAM_STDOUT) + (flags->tee[i] & STREAM_STDERR) / 2;
-    logs->tee = tee_create(num_tees);
+    const size_t max_streams = 2 * (size_t)num_workers;
+    logs->tee = mem_calloc(1, sizeof *logs->tee);
+    logs->tee->streams = mem_calloc(max_streams, sizeof *logs->tee->streams);
+    logs->tee->pipes = mem_calloc(max_streams + 1, sizeof *logs->tee->pipes);
     logs->output = mem_calloc((size_t)num_workers, sizeof *logs->output);
     for (int i = 0; i < num_workers; i++) {
         char folder[PATH_MAX];

@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "05_fault_tolerance/process.h"
 #include "common/base/log.h"
 #include "common/base/memory.h"
-#include "common/base/process.h"
 #include "tools/doctor/flight_reader.h"
 
 static void refuse(Attempt *attempt, const char *name, const char *reason)

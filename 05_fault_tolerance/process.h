@@ -1,6 +1,6 @@
 /* process.h - is a process of this machine still there, and is it the same one? */
-#ifndef COMMON_BASE_PROCESS_H
-#define COMMON_BASE_PROCESS_H
+#ifndef FAULT_TOLERANCE_PROCESS_H
+#define FAULT_TOLERANCE_PROCESS_H
 
 #include <stdint.h>
 #include <sys/types.h>
