@@ -8,9 +8,13 @@
 #include "05_fault_tolerance/snapshot_folder.h"
 
 #include <dirent.h>
+#include <fcntl.h>
+#include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/base/log.h"
@@ -171,4 +175,30 @@ void snapshot_folder_prune(const Checkpoint *checkpoint, uint64_t step, int keep
             unlink(found->path); // if that fails, the next call tries again
     }
     folder_free(&folder);
+}
+
+/* Is it still this file? Its writer may have renamed it and begun another one. */
+static bool is_named(int fd, DIR *dir, const char *name)
+{
+    struct stat file, named;
+    return fstat(fd, &file) == 0 && fstatat(dirfd(dir), name, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
+           file.st_dev == named.st_dev && file.st_ino == named.st_ino;
+}
+
+void snapshot_folder_sweep(const char *path)
+{
+    DIR *dir = opendir(path);
+    if (dir == NULL)
+        return;
+    for (const struct dirent *entry; (entry = readdir(dir)) != NULL;) {
+        if (fnmatch("*.safetensors.[0-9]*.tmp", entry->d_name, 0) != 0)
+            continue;
+        const int fd =
+            openat(dirfd(dir), entry->d_name, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+        if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 && is_named(fd, dir, entry->d_name))
+            unlinkat(dirfd(dir), entry->d_name, 0);
+        if (fd >= 0)
+            close(fd);
+    }
+    closedir(dir);
 }

@@ -13,4 +13,7 @@ bool snapshot_folder_resume(Checkpoint *checkpoint);
  * `step` stay: they are from a diverged run, or damaged and skipped at resume. */
 void snapshot_folder_prune(const Checkpoint *checkpoint, uint64_t step, int keep);
 
+/* Removes the temporary files that interrupted writers have left in a folder. */
+void snapshot_folder_sweep(const char *dir);
+
 #endif

@@ -18,7 +18,7 @@ void snapshots_init(Snapshots *snapshots, const Args *args, Checkpoint *checkpoi
 {
     *snapshots = (Snapshots){ .args = args, .checkpoint = checkpoint, .pg = pg };
     if (pg->rank == 0)
-        safetensors_sweep(args->checkpoint_dir);
+        snapshot_folder_sweep(args->checkpoint_dir);
 }
 
 static void wait_for_writer(Snapshots *snapshots)

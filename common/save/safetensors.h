@@ -55,8 +55,6 @@ void safetensors_add_metadata(Safetensors *file, const char *key, const char *fo
  * or the new file, never a mixture. False and one line in error on failure; the temporary file is
  * removed then, but if the folder's fsync fails the new file is in place. */
 bool safetensors_commit(const Safetensors *file, const char *path, char *error, size_t error_bytes);
-/* Removes temporary files of interrupted commits from a folder. */
-void safetensors_sweep(const char *dir);
 
 void safetensors_free(Safetensors *file);
 

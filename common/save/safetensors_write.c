@@ -4,13 +4,11 @@
  * A temporary file in the same folder is written and flushed (fsync) before it takes the name
  * (rename); then the folder is flushed. A process or machine that dies in between leaves only the
  * temporary file, which nobody reads. It is locked while it is written: one that can be locked has
- * no writer any more, on any machine.
+ * no writer any more, on any machine (step 05 then removes it: snapshot_folder_sweep).
  */
-#include <dirent.h>
 #include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <fnmatch.h>
 #include <jansson.h>
 #include <libgen.h>
 #include <stdarg.h>
@@ -177,30 +175,4 @@ bool safetensors_commit(const Safetensors *file, const char *path, char *error, 
         close(fd); // unlocks; fsync has already reported any error
     free(aside);
     return ok;
-}
-
-/* Is it still this file? Its writer may have renamed it and begun another one. */
-static bool is_named(int fd, DIR *dir, const char *name)
-{
-    struct stat file, named;
-    return fstat(fd, &file) == 0 && fstatat(dirfd(dir), name, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
-           file.st_dev == named.st_dev && file.st_ino == named.st_ino;
-}
-
-void safetensors_sweep(const char *path)
-{
-    DIR *dir = opendir(path);
-    if (dir == NULL)
-        return;
-    for (const struct dirent *entry; (entry = readdir(dir)) != NULL;) {
-        if (fnmatch("*.safetensors.[0-9]*.tmp", entry->d_name, 0) != 0)
-            continue;
-        const int fd =
-            openat(dirfd(dir), entry->d_name, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-        if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 && is_named(fd, dir, entry->d_name))
-            unlinkat(dirfd(dir), entry->d_name, 0);
-        if (fd >= 0)
-            close(fd);
-    }
-    closedir(dir);
 }

@@ -285,13 +285,13 @@ static void test_sweep(void **state)
     assert_int_equal(flock(fd, LOCK_EX), 0);
     snprintf(path, sizeof path, "%s/f.safetensors.3.tmp", folder);
     assert_int_equal(mkdir(path, 0700), 0);
-    safetensors_sweep(folder);
+    snapshot_folder_sweep(folder);
     assert_int_equal(count_files("*"), 5);
     assert_int_equal(count_files("a*"), 0);
     close(fd);
-    safetensors_sweep(folder);
+    snapshot_folder_sweep(folder);
     assert_int_equal(count_files("e*"), 0);
-    safetensors_sweep("/nowhere");
+    snapshot_folder_sweep("/nowhere");
     rmdir(path);
 }
 
