@@ -112,7 +112,7 @@ void snapshots_stop(Snapshots *snapshots)
     if (snapshots->pg->rank != 0)
         return;
     wait_for_writer(snapshots);
-    checkpoint_save_snapshot(snapshots->checkpoint);
+    checkpoint_write(snapshots->checkpoint, CHECKPOINT_SNAPSHOT);
     log_info("stopped after step %llu: the same command resumes from there",
              (unsigned long long)snapshots->checkpoint->optim->model->step);
 }

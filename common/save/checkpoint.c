@@ -149,12 +149,6 @@ bool checkpoint_done(const Checkpoint *checkpoint)
     return next.epoch >= checkpoint->args->epochs || next.step >= checkpoint->args->max_steps;
 }
 
-/* What is behind the line "Epoch N | ...": an epoch that was just finished, or is under way. */
-static int latest_epoch(Position next)
-{
-    return next.epoch - (next.places == 0 && next.epoch > 0);
-}
-
 static void path_of(const Checkpoint *checkpoint, CheckpointKind kind, Position next,
                     char path[PATH_MAX])
 {
@@ -178,7 +172,8 @@ void checkpoint_copy(const Checkpoint *checkpoint, CheckpointKind kind, Checkpoi
     const Position next =
         kind == CHECKPOINT_SNAPSHOT ? position_of(checkpoint) : next_of(checkpoint);
     *copy = (CheckpointCopy){ .file = safetensors_create(), .kind = kind, .step = next.step };
-    copy->epoch = kind == CHECKPOINT_SNAPSHOT ? next.epoch : latest_epoch(next);
+    const bool epoch_ended = kind != CHECKPOINT_SNAPSHOT && next.places == 0 && next.epoch > 0;
+    copy->epoch = next.epoch - epoch_ended;
     path_of(checkpoint, kind, next, copy->path);
 
     add_tensors(checkpoint->optim, copy);
@@ -204,7 +199,7 @@ bool checkpoint_commit(CheckpointCopy *copy, char *error, size_t error_bytes)
     return ok;
 }
 
-static void save(const Checkpoint *checkpoint, CheckpointKind kind)
+void checkpoint_write(const Checkpoint *checkpoint, CheckpointKind kind)
 {
     CheckpointCopy copy;
     char error[PATH_MAX + 128];
@@ -222,12 +217,7 @@ bool checkpoint_between_epochs(const Checkpoint *checkpoint)
 void checkpoint_save(const Checkpoint *checkpoint)
 {
     if (checkpoint_between_epochs(checkpoint))
-        save(checkpoint, CHECKPOINT_EPOCH);
-}
-
-void checkpoint_save_snapshot(const Checkpoint *checkpoint)
-{
-    save(checkpoint, CHECKPOINT_SNAPSHOT);
+        checkpoint_write(checkpoint, CHECKPOINT_EPOCH);
 }
 
 /* Settings that identify a run: with other values it cannot be resumed. The batch comes last. */
@@ -372,13 +362,6 @@ bool checkpoint_peek(const Checkpoint *checkpoint, const char *path, CheckpointC
     return true;
 }
 
-static bool init_from(Source *source, Model *model)
-{
-    const bool ok = source_open(source) && source_load_weights(source, model);
-    source_close(source);
-    return ok;
-}
-
 int checkpoint_load(Checkpoint *checkpoint)
 {
     const Args *args = checkpoint->args;
@@ -388,10 +371,12 @@ int checkpoint_load(Checkpoint *checkpoint)
                       .error = error,
                       .error_bytes = sizeof error };
     bool ok = true;
-    if (args->resume != NULL)
+    if (args->resume != NULL) {
         ok = resume(&source, checkpoint);
-    else if (args->init_from != NULL)
-        ok = init_from(&source, checkpoint->optim->model);
+    } else if (args->init_from != NULL) {
+        ok = source_open(&source) && source_load_weights(&source, checkpoint->optim->model);
+        source_close(&source);
+    }
     if (!ok)
         usage_error("%s", error); // no failure: the file would be the same after a restart
     return checkpoint->sampler->epoch;
@@ -415,5 +400,5 @@ void checkpoint_save_final(const Checkpoint *checkpoint)
         return;
     }
     if (!checkpoint->done || !has_final(checkpoint))
-        save(checkpoint, CHECKPOINT_FINAL);
+        checkpoint_write(checkpoint, CHECKPOINT_FINAL);
 }

@@ -84,12 +84,11 @@ bool checkpoint_commit(CheckpointCopy *copy, char *error, size_t error_bytes);
 /* Is the run between epochs? Only then can an epoch's checkpoint be saved. */
 bool checkpoint_between_epochs(const Checkpoint *checkpoint);
 
-/* Both at once, for an epoch's checkpoint; does nothing inside an epoch (--max-steps). Dies on
- * failure. Local: call it on one rank only. */
-void checkpoint_save(const Checkpoint *checkpoint);
+/* Both at once. Dies on failure. Local: call it on one rank only. */
+void checkpoint_write(const Checkpoint *checkpoint, CheckpointKind kind);
 
-/* The same for a snapshot, at any position. */
-void checkpoint_save_snapshot(const Checkpoint *checkpoint);
+/* The same for an epoch's checkpoint; does nothing inside an epoch (--max-steps). */
+void checkpoint_save(const Checkpoint *checkpoint);
 
 /* The same at the end of training. The initial state, if args ask for no epochs at all, is epoch_0.
  * If nothing was left to do, an existing file may be a longer run's: it stays. */

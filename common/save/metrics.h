@@ -7,14 +7,15 @@
 #ifndef COMMON_SAVE_METRICS_H
 #define COMMON_SAVE_METRICS_H
 
+#include <stdio.h>
+
 #include "common/base/args.h"
 #include "common/nn/model.h"
-#include "common/save/step_file.h"
 
 typedef struct {
     const Args *args;
     int rank;
-    StepFile steps, tests; // DIR/rankR.jsonl; on rank 0 DIR/test.jsonl
+    FILE *steps, *tests; // DIR/rankR.jsonl; on rank 0 DIR/test.jsonl; NULL: none, or given up
     uint64_t step; // done now
 } Metrics;
 
@@ -31,6 +32,11 @@ void metrics_step(Metrics *metrics, const Model *model, int epoch);
 void metrics_test(Metrics *metrics, int epoch, double loss, double correct, size_t size);
 
 void metrics_free(Metrics *metrics); // local
+
+/* Opens DIR/NAME, which may have lines of an earlier run, and drops those about steps after
+ * last_step, which will be repeated (0: all of them). Line buffered: readers see whole lines. Dies
+ * if it cannot be written. */
+FILE *step_file_open(const char *dir, const char *name, uint64_t last_step);
 
 /* An extra that watches (extras/watch) is told the same. `step` may then be collective, with
  * --metrics-dir; the others are local. */

@@ -108,7 +108,7 @@ static void test_off(void **state)
     metrics_free(&run.metrics);
     run.args.metrics_dir = NULL;
     metrics_init(&run.metrics, &run.args, &run.model, 2, 10);
-    assert_null(run.metrics.steps.file);
+    assert_null(run.metrics.steps);
     run_step(&run, 0, 1);
     assert_string_equal(read_file(path), "");
     run_free(&run);
@@ -131,7 +131,7 @@ static void fill_the_disk(const void *context)
     signal(SIGXFSZ, SIG_IGN);
     limit_file_size(60); // in the middle of the second line
     run_step(&run, 0, 1);
-    if (run.metrics.steps.file != NULL)
+    if (run.metrics.steps != NULL)
         _exit(3);
     run_step(&run, 0, 1);
     limit_file_size(RLIM_INFINITY);

@@ -36,7 +36,7 @@ static void snapshot(Run *run, int epoch, size_t position)
     const int saved = mute(STDOUT_FILENO);
     run->sampler.epoch = epoch;
     sampler_seek(&run->sampler, position);
-    checkpoint_save_snapshot(&run->checkpoint);
+    checkpoint_write(&run->checkpoint, CHECKPOINT_SNAPSHOT);
     unmute(STDOUT_FILENO, saved);
 }
 
