@@ -21,7 +21,6 @@ static void random_load(Dataset *dataset, size_t rows, Rng *rng)
 {
     dataset->size = rows;
     dataset->features = 20;
-    dataset->std = 1;
     dataset->floats = mem_calloc(rows * dataset->features, sizeof *dataset->floats);
     dataset->targets = mem_calloc(rows, sizeof *dataset->targets);
     for (size_t row = 0; row < rows; row++) {
@@ -42,15 +41,6 @@ void dataset_normalise(Dataset *dataset, float mean, float std)
         dataset->normalised[i] = ((float)i / 255 - mean) / std;
     dataset->mean = mean;
     dataset->std = std;
-}
-
-/* Images of MNIST's size with ten classes, normalised by the mean and the standard deviation of
- * all pixels of MNIST's training images. */
-static void images_init(Dataset *dataset)
-{
-    dataset->features = IMAGE_SIDE * IMAGE_SIDE;
-    dataset->num_classes = NUM_DIGITS;
-    dataset_normalise(dataset, 0.1307f, 0.3081f);
 }
 
 static void mnist_load(Dataset *dataset, const char *dir, Split split)
@@ -83,16 +73,19 @@ void dataset_init(Dataset *dataset, const Args *args, Split split, Rng *rng)
     static unsigned num_loaded;
     *dataset = (Dataset){ .name = args->dataset,
                           .id = ++num_loaded,
+                          .std = 1,
                           .shards = split == TRAIN ? args_shards(args, 1) : 0 };
     if (strcmp(args->dataset, "random") == 0) {
         random_load(dataset, split == TRAIN ? (size_t)args->dataset_size : 0, rng);
     } else if (strcmp(args->dataset, "digits") == 0) {
-        images_init(dataset);
-        dataset->size = digits_read(split == TEST, dataset->mean, dataset->std, &dataset->floats,
-                                    &dataset->labels);
+        dataset->size = digits_read(split == TEST, &dataset->floats, &dataset->labels);
     } else {
-        images_init(dataset);
         mnist_load(dataset, args->scratch_dir != NULL ? args->scratch_dir : args->data_dir, split);
+    }
+    if (dataset->labels != NULL) { // images: by the mean and deviation of MNIST's training pixels
+        dataset->features = IMAGE_SIDE * IMAGE_SIDE;
+        dataset->num_classes = NUM_DIGITS;
+        dataset_normalise(dataset, 0.1307f, 0.3081f);
     }
 
     if (split == TRAIN && args->num_samples > 0) {

@@ -89,12 +89,12 @@ static void digits_enlarge(float small[SMALL][SMALL], float large[SIDE][SIDE])
     }
 }
 
-size_t digits_read(bool test, float mean, float std, float **images, int32_t **labels)
+size_t digits_read(bool test, float **images, int32_t **labels)
 {
-    const size_t num_test = (ROWS + 4) / 5, rows = test ? num_test : ROWS - num_test;
-    *labels = mem_calloc(rows, sizeof **labels);
-    float(*large)[SIDE][SIDE] = mem_calloc(rows, sizeof *large);
-    *images = **large;
+    const size_t num_test = (ROWS + 4) / 5, size = test ? num_test : ROWS - num_test;
+    float(*image)[SIDE][SIDE] = mem_calloc(size, sizeof *image);
+    *images = **image;
+    *labels = mem_calloc(size, sizeof **labels);
 
     char *csv = digits_inflate();
     const char *text = csv;
@@ -106,13 +106,10 @@ size_t digits_read(bool test, float mean, float std, float **images, int32_t **l
         const int label = digits_number(&text, MAX_LABEL, '\n');
         if ((i % 5 == 0) == test) {
             (*labels)[n] = label;
-            digits_enlarge(small, large[n++]);
+            digits_enlarge(small, image[n++]);
         }
     }
     CHECK(*text == '\0', DAMAGED);
     free(csv);
-
-    for (size_t i = 0; i < rows * SIDE * SIDE; i++)
-        (*images)[i] = ((*images)[i] - mean) / std;
-    return rows;
+    return size;
 }

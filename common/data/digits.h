@@ -8,9 +8,8 @@
 
 enum { DIGITS_ROWS = 1797 }; // of both halves
 
-/* Returns the number of rows of one half, and allocates its images ([rows][28 * 28], made to look
- * like MNIST and normalised) and labels: row i of the file is a test sample when i % 5 == 0, else a
- * training sample. Local. */
-size_t digits_read(bool test, float mean, float std, float **images, int32_t **labels);
+/* Allocates images ([28][28] each, from 0 to 1, made to look like MNIST) and labels of one half:
+ * row i of the file is a test sample when i % 5 == 0, else a training sample. Returns how many. */
+size_t digits_read(bool test, float **images, int32_t **labels);
 
 #endif

@@ -18,59 +18,46 @@
 static const char *const names[] = { "train-images-idx3-ubyte", "train-labels-idx1-ubyte",
                                      "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte" };
 
-/* Reads a file to its end and writes it to `copy`, unless that is NULL. Returns its checksum. */
-static uLong read_through(FILE *file, FILE *copy)
+/* Reads a file to its end and returns its checksum. Writes it to `copy`, which lies at `aside`,
+ * unless they are NULL. Where it cannot be read, dies and leaves no partial copy. */
+static uLong read_through(const char *path, FILE *copy, const char *aside)
 {
     static Bytef buffer[1 << 16];
     uLong checksum = crc32(0, NULL, 0);
-    for (size_t n; (n = fread(buffer, 1, sizeof buffer, file)) > 0;) {
+    FILE *file = fopen(path, "rb");
+    for (size_t n; file != NULL && (n = fread(buffer, 1, sizeof buffer, file)) > 0;) {
         checksum = crc32(checksum, buffer, (uInt)n);
         if (copy != NULL && fwrite(buffer, 1, n, copy) < n)
             break; // ferror remembers
     }
-    return checksum;
-}
-
-static uLong checksum_of(const char *path)
-{
-    FILE *file = fopen(path, "rb");
-    CHECK(file != NULL, "%s: %s", path, strerror(errno));
-    const uLong checksum = read_through(file, NULL);
-    CHECK(!ferror(file), "%s: %s", path, strerror(errno));
+    if (file == NULL || ferror(file)) {
+        const int reason = errno;
+        if (aside != NULL)
+            unlink(aside);
+        die("%s: %s", path, strerror(reason));
+    }
     fclose(file);
     return checksum;
-}
-
-/* Dies, removing a partial copy. */
-static noreturn void give_up(const char *path, const char *reason)
-{
-    unlink(path);
-    die("%s: %s: name another folder with --scratch-dir", path, reason);
 }
 
 static void copy_file(const char *from, const char *to)
 {
     char aside[PATH_MAX + 16];
     snprintf(aside, sizeof aside, "%s.%d", to, (int)getpid());
-    FILE *source = fopen(from, "rb");
-    CHECK(source != NULL, "%s: %s", from, strerror(errno));
     FILE *copy = fopen(aside, "wb");
     CHECK(copy != NULL, "%s: %s: name another folder with --scratch-dir", aside, strerror(errno));
-
-    const uLong checksum = read_through(source, copy);
-    if (ferror(source)) {
-        const int reason = errno;
+    const uLong checksum = read_through(from, copy, aside);
+    const char *problem = NULL;
+    if (ferror(copy) || fclose(copy) != 0)
+        problem = strerror(errno);
+    else if (read_through(aside, NULL, aside) != checksum)
+        problem = "the copy is not the same as the file";
+    else if (rename(aside, to) < 0)
+        problem = strerror(errno);
+    if (problem != NULL) {
         unlink(aside);
-        die("%s: %s", from, strerror(reason));
+        die("%s: %s: name another folder with --scratch-dir", aside, problem);
     }
-    if (ferror(copy) || fflush(copy) != 0)
-        give_up(aside, strerror(errno));
-    fclose(copy);
-    fclose(source);
-    if (checksum_of(aside) != checksum)
-        give_up(aside, "the copy is not the same as the file");
-    if (rename(aside, to) < 0)
-        give_up(aside, strerror(errno));
 }
 
 void scratch_fill(const Args *args)
@@ -87,7 +74,7 @@ void scratch_fill(const Args *args)
         CHECK(length < PATH_MAX, "the path of --scratch-dir is too long: %s", args->scratch_dir);
         struct stat status; // opening a pipe would block; the copy replaces it
         const bool is_file = stat(to, &status) == 0 && S_ISREG(status.st_mode);
-        if (!is_file || checksum_of(to) != checksum_of(from)) {
+        if (!is_file || read_through(to, NULL, NULL) != read_through(from, NULL, NULL)) {
             copy_file(from, to);
             num_copied++;
         }
