@@ -8,7 +8,7 @@ below it. Any other block says in a comment above it where it comes from:
 
     <!-- from: COMMAND -->           the output of a command: a diff, an excerpt of a file
     <!-- varies: numbers, order -->  any numbers will do; lines may come in any order
-    <!-- needs: PROGRAM -->          not compared where there is no such program
+    <!-- needs: PROGRAM -->          not compared where there is no such program; extras/ROOM: in a build without extras
     <!-- not run: REASON -->         nothing to compare with
 
 Numbers with a decimal point may differ in their last digits from one CPU to another, and this machine's
@@ -26,6 +26,8 @@ import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 TOLERANCE = 2e-3  # relative
+BUILD = os.path.join(ROOT, os.environ.get("BUILD", "build"))
+EXTRAS = not os.path.exists(BUILD + "/parts") or "EXTRAS='0'" not in open(BUILD + "/parts").read()
 NUMBER = re.compile(r"\d+\.\d+|\d+")
 SECONDS = 400  # that a command may take
 OWN = {"checkpoints", "metrics", "logs", "lab"}  # what commands write: not the tree's
@@ -97,9 +99,9 @@ class Block:
 
     def excuse(self):
         """Why it cannot be made again here, or None."""
-        program = self.notes.get("needs")
-        missing = program and not shutil.which(program)
-        return f"there is no {program}" if missing else self.notes.get("not run")
+        needed = self.notes.get("needs")
+        missing = needed and not (EXTRAS if needed.startswith("extras/") else shutil.which(needed))
+        return f"there is no {needed}" if missing else self.notes.get("not run")
 
     def made_again(self, folder):
         """The lines as they should be now; None where nothing says how to make them."""
