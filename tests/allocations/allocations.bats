@@ -5,6 +5,7 @@
 setup() {
     counted=${BUILD:-build}/counted
     [ -x "$counted/01_single_gpu/train" ] || skip "this malloc cannot be counted"
+    ! grep -q "^EXTRAS='0'" "${BUILD:-build}/parts" || skip "without extras/fast_cpu OpenMP allocates a team for each loop"
     scratch=$(mktemp -d)
 }
 
