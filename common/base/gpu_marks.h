@@ -15,19 +15,14 @@
 
 typedef long GpuMark; // counted from 1; 0: there is none
 
-/* Sets the stream (cudaStream_t) on which this process computes; NULL: none any more. */
-void gpu_marks_stream(void *stream);
-
 /* Starts making marks: allocates all they need and waits for the GPU, to compare its clock with the
- * host's. False where there is no GPU: then there are no marks. */
-bool gpu_marks_start(void);
-
-/* While a stream is captured (--cuda-graph) there are no marks: events inside a graph cannot be
- * read as others are. */
-void gpu_marks_pause(bool paused);
+ * host's. stream: the one (cudaStream_t) on which this process computes; NULL where there is no
+ * GPU: then there are no marks, and it returns false. */
+bool gpu_marks_start(void *stream);
 
 /* A mark at the end of what is queued on the stream; NULL: the one that computes. Allocates
- * nothing. Waits for the GPU only if that is a thousand marks behind. */
+ * nothing. Waits for the GPU only if that is a thousand marks behind. While the computing stream is
+ * captured (--cuda-graph) it gives none: events inside a graph cannot be read as others are. */
 GpuMark gpu_mark(void *stream);
 
 /* Waits for the GPU, compares the clocks again, and returns the times of all marks on the clock of

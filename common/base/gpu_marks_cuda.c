@@ -29,19 +29,13 @@ enum {
 static cudaStream_t compute;
 
 static struct {
-    bool on, paused;
+    bool on;
     long num_marks, num_read;
     cudaEvent_t mark[RING], reference[NUM_REFERENCES];
     double *time; // [1 + MAX_MARKS] the GPU's seconds since the first reference
     double stretch_time; // of the reference of the stretch being read
     double host_begin; // when the GPU reached the first reference
 } marks;
-
-void gpu_marks_stream(void *stream)
-{
-    compute = stream;
-    marks.on = marks.on && stream != NULL;
-}
 
 /* The time between two events, once the GPU has passed both. */
 static double seconds_between(cudaEvent_t from, cudaEvent_t to)
@@ -82,10 +76,11 @@ static double compare_clocks(cudaEvent_t *event)
     return time;
 }
 
-bool gpu_marks_start(void)
+bool gpu_marks_start(void *stream)
 {
-    if (compute == NULL)
+    if (stream == NULL)
         return false;
+    compute = stream;
     marks.num_marks = marks.num_read = 0;
     marks.stretch_time = 0;
     marks.time = calloc(1 + MAX_MARKS, sizeof *marks.time); // untouched pages cost nothing
@@ -98,9 +93,11 @@ bool gpu_marks_start(void)
     return marks.on = true;
 }
 
-void gpu_marks_pause(bool paused)
+static bool captured(void)
 {
-    marks.paused = paused;
+    enum cudaStreamCaptureStatus status;
+    CUDA_CHECK(cudaStreamIsCapturing(compute, &status));
+    return status != cudaStreamCaptureStatusNone;
 }
 
 /* The oldest that is not read yet. */
@@ -117,7 +114,7 @@ static void read_mark(void)
 
 GpuMark gpu_mark(void *stream)
 {
-    if (!marks.on || marks.paused || marks.num_marks == MAX_MARKS)
+    if (!marks.on || marks.num_marks == MAX_MARKS || captured())
         return 0;
     const long i = marks.num_marks++;
     if (i >= RING)

@@ -3,19 +3,10 @@
 
 #include <stddef.h>
 
-void gpu_marks_stream(void *stream)
+bool gpu_marks_start(void *stream)
 {
     (void)stream;
-}
-
-bool gpu_marks_start(void)
-{
     return false;
-}
-
-void gpu_marks_pause(bool paused)
-{
-    (void)paused;
 }
 
 GpuMark gpu_mark(void *stream)

@@ -1,4 +1,8 @@
-/* Spans cost nothing until somebody listens. */
+/*
+ * A span is over when the next piece of work turns out to be another one: a layer is made of more
+ * than one piece. It ended when its last piece did. Spans that follow each other at once share a
+ * mark.
+ */
 #include "common/base/span.h"
 
 #include "common/base/nvtx.h"
@@ -7,7 +11,7 @@ bool span_timing;
 double span_seconds[NUM_SPAN_KINDS];
 void (*span_listener)(const Span *span);
 
-static Span evaluation; // begin 0: none is running
+static Span latest, evaluation; // begin 0: there is none
 
 const char *span_kind_name(SpanKind kind)
 {
@@ -17,40 +21,68 @@ const char *span_kind_name(SpanKind kind)
     return names[kind];
 }
 
-Span span_open(SpanKind kind, const char *name)
+static void start(Span *span, SpanKind kind, const char *name, GpuMark mark)
 {
     nvtx_push(span_kind_name(kind), name);
-    const GpuMark mark = gpu_mark(NULL);
-    return (Span){ .kind = kind, .name = name, .begin = seconds_now(), .gpu_begin = mark };
-}
-
-void span_close(Span *span)
-{
-    span->end = seconds_now();
-    span->gpu_end = gpu_mark(NULL);
-    nvtx_pop();
-    if (evaluation.begin == 0)
-        span_seconds[span->kind] += span->end - span->begin;
-    if (span_listener != NULL)
-        span_listener(span);
-}
-
-void span_turn(Span *span, SpanKind kind, const char *name)
-{
-    span_close(span);
-    nvtx_push(span_kind_name(kind), name);
-    const GpuMark mark = span->gpu_end;
     *span = (Span){ .kind = kind, .name = name, .begin = seconds_now(), .gpu_begin = mark };
 }
 
-void span_enter_evaluation(void)
+static void finish(Span *span)
 {
-    evaluation = span_begin(SPAN_EVALUATION, "evaluation");
+    const Span over = *span;
+    span->begin = 0; // before the listener, who may cause work
+    nvtx_pop();
+    if (evaluation.begin == 0)
+        span_seconds[over.kind] += over.end - over.begin;
+    if (span_listener != NULL)
+        span_listener(&over);
 }
 
-void span_leave_evaluation(void)
+void span_close(void)
 {
-    Span span = evaluation;
-    evaluation.begin = 0;
-    span_end(&span);
+    if (latest.begin > 0 && latest.end > 0)
+        finish(&latest);
+}
+
+void span_begin(SpanKind kind, const char *name)
+{
+    const bool follows = latest.begin > 0;
+    if (follows && latest.kind == kind && latest.name == name) {
+        latest.end = 0;
+        return;
+    }
+    span_close();
+    start(&latest, kind, name, follows ? latest.gpu_end : gpu_mark(NULL));
+}
+
+void span_end(void)
+{
+    latest.end = seconds_now();
+    latest.gpu_end = gpu_mark(NULL);
+    if (evaluation.begin > 0) {
+        evaluation.end = latest.end;
+        evaluation.gpu_end = latest.gpu_end;
+    }
+}
+
+void span_begin_evaluation(void)
+{
+    if (evaluation.begin > 0)
+        return;
+    span_close();
+    start(&evaluation, SPAN_EVALUATION, "evaluation", gpu_mark(NULL));
+}
+
+void span_continue_evaluation(void)
+{
+    if (evaluation.begin > 0)
+        evaluation.end = seconds_now();
+}
+
+void span_end_evaluation(void)
+{
+    if (evaluation.begin == 0)
+        return;
+    span_close();
+    finish(&evaluation);
 }

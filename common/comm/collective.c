@@ -185,9 +185,16 @@ static Work start(ProcessGroup *pg, CollectiveKind kind, const void *in, void *o
 
 void work_wait(Work work)
 {
-    Span span = span_begin(SPAN_WAIT, "wait");
+    if (span_timing) {
+        span_end_evaluation();
+        span_close();
+        span_begin(SPAN_WAIT, "wait");
+    }
     work.pg->front->wait(work.pg->front_state, work.ticket);
-    span_end(&span);
+    if (span_timing) {
+        span_end();
+        span_close();
+    }
 }
 
 /* Makes progress while the caller goes on. */

@@ -9,7 +9,6 @@
 
 #include "common/base/log.h"
 #include "common/base/memory.h"
-#include "common/base/span.h"
 
 void dataloader_init(DataLoader *loader, const Dataset *dataset, Sampler *sampler, int batch_size)
 {
@@ -33,11 +32,9 @@ size_t dataloader_num_batches(const DataLoader *loader)
 
 const Batch *dataloader_next(DataLoader *loader)
 {
-    Span span = span_begin(SPAN_DATA, "dataloader_next");
     const size_t batch_size = (size_t)loader->batch_size;
     loader->batch.number = loader->sampler->position / batch_size; // correct after a seek too
     loader->batch.size = (int)sampler_next(loader->sampler, loader->index, batch_size);
-    span_end(&span);
     return loader->batch.size > 0 ? &loader->batch : NULL;
 }
 

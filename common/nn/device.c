@@ -136,13 +136,13 @@ void device_copy(Device *device, void *to, const void *from, size_t bytes, CopyK
 
 void device_begin_step(Device *device, const Batch *batch, uint64_t step)
 {
-    if (device->records)
+    if (device->ops->begin_step != NULL)
         device->ops->begin_step(device, batch, step);
 }
 
 void device_end_step(Device *device)
 {
-    if (device->records)
+    if (device->ops->end_step != NULL)
         device->ops->end_step(device);
 }
 

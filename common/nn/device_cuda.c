@@ -5,11 +5,8 @@
  */
 #include <stdlib.h>
 
-#include "common/base/gpu_marks.h"
 #include "common/base/gpus.h"
 #include "common/base/memory.h"
-#include "common/base/nvtx.h"
-#include "common/base/span.h"
 #include "common/nn/cuda/cuda_launch.h"
 #include "common/nn/cuda/cuda_state.h"
 
@@ -69,9 +66,6 @@ void device_cuda_init(Device *device)
     CUDA_CHECK(cudaSetDevice(device->place.index));
     CUDA_CHECK(cudaStreamCreateWithFlags(&state->stream, cudaStreamNonBlocking));
     device->place.stream = state->stream;
-    gpu_marks_stream(state->stream);
-    if (nvtx_listens())
-        span_timing = true;
     cuda_product_init(device);
     cuda_feed_reserve(device, 0, 0);
     if (device->amp == AMP_FP16) {
@@ -91,7 +85,6 @@ static void cuda_free(Device *device)
     cuda_product_free(device);
     CUDA_CHECK(cudaFree(device->loss_scale));
     CUDA_CHECK(cudaFree(state->scratch));
-    gpu_marks_stream(NULL);
     CUDA_CHECK(cudaStreamDestroy(state->stream));
     free(state);
 }
@@ -213,6 +206,7 @@ const DeviceOps device_cuda_ops = {
     .linear_reserve = cuda_linear_reserve,
     .begin_step = cuda_begin_step,
     .end_step = cuda_end_step,
+    .replay = cuda_replay,
     .conv_relu = cuda_conv_relu,
     .conv_relu_pool = cuda_conv_relu_pool,
     .conv_grad = cuda_conv_grad,

@@ -46,9 +46,11 @@ typedef struct DeviceOps {
     void (*conv_reserve)(Device *device, ConvShape shape);
     void (*linear_reserve)(Device *device, int max_batch, int in, int out);
 
-    // A step begins and ends, see device.h. NULL on a device without graphs.
+    // A step begins and ends, see device.h; the two launch the recorded step through `replay`. NULL
+    // on a device without graphs.
     void (*begin_step)(Device *device, const Batch *batch, uint64_t step);
     void (*end_step)(Device *device);
+    void (*replay)(Device *device);
 
     // y = relu(conv(x) + bias); then, pooled: the largest of each 2 x 2, its place in argmax (a
     // byte for each pooled unit, and [n][out_channels][size / 2 squared] of them). Relu and pooling

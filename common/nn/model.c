@@ -10,7 +10,6 @@
 
 #include "common/base/log.h"
 #include "common/base/memory.h"
-#include "common/base/span.h"
 #include "common/nn/layer.h"
 #include "common/nn/layout.h"
 
@@ -163,21 +162,17 @@ void model_free(Model *model)
 void model_train(Model *model)
 {
     model->training = model->network->dropout;
-    span_leave_evaluation();
 }
 
 void model_eval(Model *model)
 {
     model->training = false;
-    span_enter_evaluation();
 }
 
 void model_zero_grad(Model *model)
 {
-    Span span = span_begin(SPAN_OPTIMIZER, "zero_grad");
     model->device->ops->zero(model->device, model->grads, model->numel);
     model->network->step_begins = true;
-    span_end(&span);
 }
 
 static void check_batch(const Model *model, const Batch *batch)
@@ -208,7 +203,6 @@ void model_forward(Model *model, const Batch *batch)
     if (device->replaying)
         return; // the replayed graph does all of it
 
-    Span span = span_begin(SPAN_DATA, "gather");
     device->ops->gather(device, batch, network->inputs, network->labels, network->targets);
 
     const float *input = network->inputs;
@@ -220,18 +214,15 @@ void model_forward(Model *model, const Batch *batch)
                                  .first_place = batch->first_place,
                                  .place_stride = batch->place_stride,
                                  .p = model->training ? layer->spec->dropout : 0 };
-        span_next(&span, SPAN_FORWARD, model->parameter[2 * i].name);
         layer_forward(layer, device, n, input, key);
         input = layer->output;
     }
 
-    span_next(&span, SPAN_FORWARD, "loss");
     if (network->spec->classifies)
         device->ops->nll(device, n, last_layer(model)->features, input, network->labels,
                          network->log_probs, network->stats);
     else
         device->ops->mse(device, n, input, network->targets, network->stats);
-    span_end(&span);
 }
 
 /* Weight and bias of layer i have their gradients. */
@@ -255,7 +246,6 @@ void model_backward(Model *model)
         return;
     }
 
-    Span span = span_begin(SPAN_BACKWARD, "loss");
     if (network->spec->classifies)
         device->ops->nll_grad(device, n, last->features, network->log_probs, network->labels,
                               last->doutput);
@@ -266,12 +256,10 @@ void model_backward(Model *model)
         Layer *layer = &network->layer[i];
         const float *input = i > 0 ? layer[-1].output : network->inputs;
         float *dinput = i > 0 ? layer[-1].doutput : NULL; // images need none
-        span_next(&span, SPAN_BACKWARD, model->parameter[2 * i].name);
         layer_grad_params(layer, device, n, input, dinput);
         tell_hook(model, i);
         layer_grad_input(layer, device, n, dinput);
     }
-    span_end(&span);
 }
 
 static float read_stat(const Model *model, int i)

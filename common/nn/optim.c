@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "common/base/log.h"
-#include "common/base/span.h"
 #include "common/nn/device_ops.h"
 
 static const struct {
@@ -69,12 +68,10 @@ static void update_params(Optimizer *optim)
 void optim_step(Optimizer *optim)
 {
     Device *device = optim->model->device;
-    Span span = span_begin(SPAN_OPTIMIZER, "optim_step");
     optim->model->step++;
     if (!device->replaying)
         update_params(optim);
     device_end_step(device);
-    span_end(&span);
 }
 
 void optim_free(Optimizer *optim)

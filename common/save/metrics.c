@@ -154,13 +154,13 @@ void metrics_test(Metrics *metrics, int epoch, double loss, double correct, size
     const double accuracy = correct / (double)size;
     log_print("Test Epoch: %d Loss: %.4f Accuracy: %.2f%% (%.0f/%zu)", epoch, loss, 100 * accuracy,
               correct, size);
+    metrics_hooks.test(metrics->step, loss, accuracy);
     if (metrics->args->metrics_dir == NULL || metrics->rank > 0)
         return;
     char text[NUMBER_BYTES];
     write_line(&metrics->tests, metrics->step,
                "{\"epoch\":%d,\"step\":%llu,\"loss\":%s,\"accuracy\":%.9g}\n", epoch,
                (unsigned long long)metrics->step, number(loss, text), accuracy);
-    metrics_hooks.test(metrics->step, loss, accuracy);
 }
 
 void metrics_free(Metrics *metrics)

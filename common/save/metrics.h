@@ -43,7 +43,7 @@ FILE *step_file_open(const char *dir, const char *name, uint64_t last_step);
 typedef struct {
     void (*init)(const Args *args, const Model *model, int rank, size_t steps_per_epoch);
     void (*step)(const Model *model, int epoch);
-    void (*test)(uint64_t step, double loss, double accuracy); // on rank 0
+    void (*test)(uint64_t step, double loss, double accuracy); // of an evaluation
     void (*free)(void);
 } MetricsHooks;
 

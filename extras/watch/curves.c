@@ -25,7 +25,6 @@ void curves_init(Curves *curves, const Args *args, const Model *model, int rank)
         return;
     event_file_open(&curves->events, args->metrics_dir, model->step + 1);
     curves->grads = mem_calloc(model->numel, sizeof *curves->grads);
-    span_timing = true;
     look_at_clock(curves, model->step);
 }
 

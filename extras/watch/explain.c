@@ -28,14 +28,10 @@ static size_t layer_numel(const char *name)
 
 static void tell_data(const Span *span, int layer_chars, double ms)
 {
-    (void)layer_chars;
-    if (strcmp(span->name, "gather") == 0)
-        log_info("data: the rows of this batch are copied side by side, their pixels normalised "
-                 "(%.2f ms)",
-                 ms);
-    else
-        log_info("data: this rank takes its next rows of the epoch's order%s",
-                 alone() ? "" : "; the others take theirs");
+    (void)span, (void)layer_chars;
+    log_info("data: the rows of this batch are copied side by side, their pixels normalised "
+             "(%.2f ms)",
+             ms);
 }
 
 static void tell_forward(const Span *span, int layer_chars, double ms)
@@ -72,6 +68,8 @@ static void tell_optimizer(const Span *span, int layer_chars, double ms)
 {
     (void)layer_chars;
     if (strcmp(span->name, "zero_grad") == 0) {
+        log_info("data: this rank takes its next rows of the epoch's order%s",
+                 alone() ? "" : "; the others take theirs");
         log_info(
             "step %llu begins: gradients are set to zero, since the backward pass adds to them",
             (unsigned long long)told->step + 1);
@@ -122,6 +120,5 @@ void explain_start(const Model *model, int rank)
     }
     told = model;
     last_step = model->step + STEPS_TOLD;
-    span_timing = true;
     span_listener = hear_span;
 }

@@ -17,7 +17,7 @@ bool recording_wanted(void)
     return watch_args.trace != NULL || watch_args.profile != NULL;
 }
 
-void recording_start(int rank)
+void recording_start(int rank, void *stream)
 {
     if (!recording_wanted())
         return;
@@ -27,7 +27,7 @@ void recording_start(int rank)
         recording.trace = timeline_file(watch_args.trace, "--trace", rank);
     if (watch_args.profile != NULL)
         recording.profile = timeline_file(watch_args.profile, "--profile", rank);
-    timeline_start(&recording.timeline);
+    timeline_start(&recording.timeline, stream);
 }
 
 void recording_stop(void)

@@ -12,9 +12,9 @@ extern WatchArgs watch_args; // filled by args_parse, see watch_options.c
 
 bool recording_wanted(void);
 
-/* Opens the files on rank 0 and starts to record. Dies if a file cannot be written: better now than
- * after the training. Local. */
-void recording_start(int rank);
+/* Opens the files on rank 0 and starts to record, if that is wanted. stream: of the GPU that is
+ * watched, or NULL. Dies if a file cannot be written: better now than after the training. Local. */
+void recording_start(int rank, void *stream);
 
 /* Ends what recording_start has begun; a rank alone writes its files. Local. */
 void recording_stop(void);

@@ -94,16 +94,15 @@ static void record(Timeline *timeline)
     recording = timeline;
     pthread_mutex_unlock(&calls_mutex);
     span_listener = timeline != NULL ? hear_span : NULL;
-    span_timing = true; // and stays true: metrics may need the sums
 }
 
-void timeline_start(Timeline *timeline)
+void timeline_start(Timeline *timeline, void *stream)
 {
     *timeline = (Timeline){ .num_spans = 0 };
     timeline->span = calloc(MAX_RECORDS, sizeof *timeline->span); // untouched pages cost nothing
     timeline->call = calloc(MAX_RECORDS, sizeof *timeline->call);
     CHECK(timeline->span != NULL && timeline->call != NULL, "out of memory for a timeline");
-    timeline->on_gpu = gpu_marks_start();
+    timeline->on_gpu = gpu_marks_start(stream);
     timeline->begin = seconds_now();
     record(timeline);
 }

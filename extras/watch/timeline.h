@@ -42,8 +42,9 @@ FILE *timeline_file(const char *path, const char *option, int rank);
 /* Closes it; a full disk is a warning. */
 void timeline_file_close(FILE *file, const char *path);
 
-/* Starts and ends recording; one timeline at a time. Local. */
-void timeline_start(Timeline *timeline);
+/* Starts and ends recording; one timeline at a time. stream: of the GPU that is watched, or NULL.
+ * Local. */
+void timeline_start(Timeline *timeline, void *stream);
 void timeline_stop(Timeline *timeline);
 void timeline_free(Timeline *timeline);
 

@@ -2,12 +2,14 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "common/base/nvtx.h"
 #include "common/save/metrics.h"
 #include "extras/watch/curves.h"
 #include "extras/watch/explain.h"
 #include "extras/watch/peers.h"
 #include "extras/watch/progress.h"
 #include "extras/watch/recording.h"
+#include "extras/watch/watch_device.h"
 
 static struct {
     const Args *args;
@@ -25,7 +27,12 @@ static void init(const Args *args, const Model *model, int rank, size_t steps_pe
     run.steps_per_epoch = steps_per_epoch;
     run.first_step = model->step;
     run.begin = seconds_now();
-    recording_start(rank);
+    const Place *place = &model->device->place;
+    const bool on_gpu_with_tool = place->on_gpu && nvtx_listens();
+    if (recording_wanted() || explain_wanted(rank) || on_gpu_with_tool ||
+        (args->metrics_dir != NULL && rank == 0))
+        watch_device(model);
+    recording_start(rank, place->stream);
     explain_start(model, rank);
     if (args->metrics_dir != NULL)
         curves_init(&run.curves, args, model, rank);
@@ -62,12 +69,14 @@ static void step(const Model *model, int epoch)
 
 static void test(uint64_t step, double loss, double accuracy)
 {
-    curves_test(&run.curves, step, loss, accuracy);
+    if (run.args->metrics_dir != NULL && run.rank == 0)
+        curves_test(&run.curves, step, loss, accuracy);
 }
 
 static void end(void)
 {
     progress_bar.finish();
+    unwatch_device();
     recording_stop();
     if (run.args->metrics_dir != NULL)
         curves_free(&run.curves);

@@ -6,6 +6,7 @@
 
 #include "common/base/gpu_marks.h"
 #include "extras/watch/timeline.h"
+#include "extras/watch/watch_device.h"
 #include "tests/cuda/training.h"
 #include "tests/cuda_stand_in/counts.h"
 
@@ -25,9 +26,9 @@ static void marks_body(const void *context)
     (void)context;
     static double before[1 + MARKS], after[1 + MARKS];
     const cudaStream_t compute = new_stream(), other = new_stream();
-    gpu_marks_stream(compute);
     CHECK(gpu_mark(NULL) == 0, "a mark before the start");
-    CHECK(gpu_marks_start(), "there are no marks on a GPU");
+    CHECK(!gpu_marks_start(NULL), "there are marks without a GPU");
+    CHECK(gpu_marks_start(compute), "there are no marks on a GPU");
     for (int i = 1; i <= MARKS; i++) {
         const cudaStream_t stream = i % 3 == 0 ? other : compute;
         if (stream == other)
@@ -68,8 +69,7 @@ static void test_times_are_the_hosts(void **state)
 static void ahead_body(const void *context)
 {
     (void)context;
-    gpu_marks_stream(new_stream());
-    gpu_marks_start();
+    gpu_marks_start(new_stream());
     const StandInCounts before = stand_in_counts();
     for (int i = 1; i <= MARKS; i++)
         CHECK(gpu_mark(NULL) == i, "mark %d is lost", i);
@@ -116,15 +116,16 @@ static void steps_body(const void *context)
     CHECK(off.timed_records == 0, "%ld events tell times to nobody", off.timed_records);
 
     Timeline timeline;
-    timeline_start(&timeline);
+    watch_device(&training.model);
+    timeline_start(&timeline, training.device.place.stream);
     const StandInCounts on = train(&training);
+    unwatch_device();
     timeline_stop(&timeline);
     CHECK(on.events_made == 0 && on.allocations == off.allocations, "a step makes something");
     CHECK(on.waits == off.waits, "the host waits %ld times, not %ld", on.waits, off.waits);
-    // Two around dataloader_next, zero_grad and optim_step each; around gather, the layer and the
-    // loss, and around the loss and the layer backward, one more than there are.
-    CHECK(on.timed_records == STEPS * (2 + 2 + 2 + 4 + 3), "%ld events in %d steps",
-          on.timed_records, STEPS);
+    // One before the step, and one after zero_grad, gather, the layer and the loss, the loss and
+    // the layer backward, and optim_step.
+    CHECK(on.timed_records == STEPS * (1 + 7), "%ld events in %d steps", on.timed_records, STEPS);
     timeline_free(&timeline);
     device_synchronize(&training.device);
     CHECK(train(&training).timed_records == 0, "events go on telling times");
@@ -143,9 +144,11 @@ static void spans_body(const void *context)
     static Training training;
     training_init(&training, "cnn", false);
     Timeline timeline;
-    timeline_start(&timeline);
+    watch_device(&training.model);
+    timeline_start(&timeline, training.device.place.stream);
     train(&training);
     const float loss = model_loss(&training.model);
+    unwatch_device();
     timeline_stop(&timeline);
     CHECK(loss > 0, "a loss of %g", (double)loss);
     CHECK(timeline.on_gpu && timeline.num_gpu_spans == timeline.num_spans, "%zu of %zu spans",

@@ -17,8 +17,6 @@
  * equal sizes. Source: CUDA C++ Programming Guide, "CUDA Graphs"; NCCL User Guide, "Using NCCL with
  * CUDA Graphs".
  */
-#include "common/base/gpu_marks.h"
-#include "common/base/span.h"
 #include "common/nn/cuda/cuda_state.h"
 
 enum { WARM_UP = 3 };
@@ -28,23 +26,23 @@ static bool is_recorded_size(const CudaGraph *graph, const Batch *batch)
     return graph->dataset == batch->dataset && graph->batch_size == batch->size;
 }
 
-/* A replayed step is one span, since the host sees only its launch. */
-static void launch(const CudaState *state)
+void cuda_replay(Device *device)
 {
-    Span span = span_begin(SPAN_GRAPH, "step (graph)");
+    const CudaState *state = cuda_state(device);
     CUDA_CHECK(cudaGraphLaunch(state->graph.exec, state->stream));
-    span_end(&span);
 }
 
 void cuda_begin_step(Device *device, const Batch *batch, uint64_t step)
 {
     CudaState *state = cuda_state(device);
     CudaGraph *graph = &state->graph;
+    if (!device->records)
+        return;
     if (graph->exec != NULL) {
         device->replaying = is_recorded_size(graph, batch);
         if (device->replaying) {
             cuda_feed_send(device, batch, step - graph->step);
-            launch(state);
+            device->ops->replay(device);
         }
         return;
     }
@@ -59,7 +57,6 @@ void cuda_begin_step(Device *device, const Batch *batch, uint64_t step)
     cuda_feed_send(device, batch, 0);
     graph->step = step;
     graph->recording = true;
-    gpu_marks_pause(true);
     // Other threads, such as one that watches NCCL, may go on calling CUDA.
     CUDA_CHECK(cudaStreamBeginCapture(state->stream, cudaStreamCaptureModeThreadLocal));
 }
@@ -76,8 +73,7 @@ void cuda_end_step(Device *device)
     CUDA_CHECK(cudaStreamEndCapture(state->stream, &recorded));
     CUDA_CHECK(cudaGraphInstantiate(&graph->exec, recorded, 0));
     CUDA_CHECK(cudaGraphDestroy(recorded));
-    gpu_marks_pause(false);
-    launch(state); // capturing did not run it
+    device->ops->replay(device); // capturing did not run it
 }
 
 void cuda_graph_free(Device *device)

@@ -92,6 +92,7 @@ const int32_t *cuda_step_offset(const Device *device); // device memory: 0, but 
 
 void cuda_begin_step(Device *device, const Batch *batch, uint64_t step);
 void cuda_end_step(Device *device);
+void cuda_replay(Device *device);
 void cuda_graph_free(Device *device);
 
 void cuda_conv_reserve(Device *device, ConvShape shape);

@@ -1,0 +1,15 @@
+/*
+ * watch_device.h - a device in front of the device, which notes when each piece of work began and
+ * ended: the spans of training and evaluation.
+ */
+#ifndef EXTRAS_WATCH_WATCH_DEVICE_H
+#define EXTRAS_WATCH_WATCH_DEVICE_H
+
+#include "common/nn/model.h"
+
+/* From now on the model's device makes spans; once at a time. Layers have the names of their
+ * weights. */
+void watch_device(const Model *model);
+void unwatch_device(void);
+
+#endif
