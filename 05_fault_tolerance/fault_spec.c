@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/args.h"
 #include "common/base/log.h"
 #include "common/base/options.h"
 

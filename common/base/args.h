@@ -11,8 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The step a program belongs to: it accepts and lists the options taught up to there. */
-typedef enum { STEP_SINGLE = 1, STEP_SPAWN, STEP_ENV, STEP_NODES, STEP_FAULT } Step;
+#include "common/base/options.h"
 
 typedef struct {
     const char *model; // "cnn" or "linear"

@@ -2,10 +2,10 @@
  * options.h - rows that say which options there are, and what the user asked for.
  *
  * Behind args.h, for what fills Args, and for rooms, steps, extras and tools with options of their
- * own. An option of Args is a row in options.c and a field there. What is an extra's or a step's
+ * own. An option of Args is a row in args.c and a field there. What is an extra's or a step's
  * alone is a group of its own:
  *
- *   1. declare the group below, and put it where --help shall list it: option_groups in options.c;
+ *   1. declare the group below, and put it where --help shall list it: option_groups in args.c;
  *   2. define it beside the code that reads the values, with `fields` pointing at the struct that
  *      holds them: `static WatchArgs values; const OptionGroup watch_options = { ... }`. What is
  *      special about a value is a function in the row, `check`;
@@ -21,7 +21,8 @@
 #include <stddef.h>
 #include <stdnoreturn.h>
 
-#include "common/base/args.h"
+/* The step a program belongs to: it accepts and lists the options taught up to there. */
+typedef enum { STEP_SINGLE = 1, STEP_SPAWN, STEP_ENV, STEP_NODES, STEP_FAULT } Step;
 
 enum { MAX_OPTIONS = 64, ANY_STEP = 0 };
 
@@ -62,7 +63,7 @@ typedef struct {
 #define HEADING_RESULTS "What is printed and saved"
 #define HEADING_RANKS "How the ranks work together"
 
-extern const OptionGroup *const option_groups[]; // in the order of --help; NULL at the end
+extern const OptionGroup *const option_groups[]; // args.c: in the order of --help; NULL at the end
 extern const OptionGroup watch_options; // extras
 extern const OptionGroup fault_saving_options, fault_ranks_options; // step 05
 

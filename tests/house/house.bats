@@ -24,7 +24,6 @@ END
 # Files that still include each other in a circle (circles.py). No other may.
 circles() {
     cat <<END
-common/base/args common/base/options
 common/nn/device common/nn/device_ops
 END
 }

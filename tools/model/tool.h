@@ -7,6 +7,7 @@
 #ifndef TOOLS_MODEL_TOOL_H
 #define TOOLS_MODEL_TOOL_H
 
+#include "common/base/args.h"
 #include "common/base/options.h"
 
 typedef struct {
