@@ -10,11 +10,11 @@
 #include <limits.h>
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/file.h>
 #include <unistd.h>
 
 #include "common/base/folder.h"
-#include "common/base/launcher.h"
 #include "common/base/log.h"
 
 #define LOCK_FILE ".lock"
@@ -25,10 +25,20 @@
 typedef char Job[256]; // " of the job ... on ", or " on " if nothing names it
 typedef char Holder[384]; // "process 1234" JOB "HOST"
 
+/* Without the address of its rank 0, a job has its launcher's number: that of mpirun and PMIx
+ * first, whose ranks may be in several steps of Slurm. */
 static void name_job(Job job)
 {
-    char name[240];
-    launcher_job(name, sizeof name);
+    const char *addr = getenv("MASTER_ADDR"), *port = getenv("MASTER_PORT");
+    const char *space = getenv("PMIX_NAMESPACE");
+    const char *slurm = getenv("SLURM_JOB_ID"), *step = getenv("SLURM_STEP_ID");
+    char name[240] = "";
+    if (addr != NULL && port != NULL)
+        snprintf(name, sizeof name, "the job at %s:%s", addr, port);
+    else if (space != NULL)
+        snprintf(name, sizeof name, "the job %s", space);
+    else if (slurm != NULL && step != NULL)
+        snprintf(name, sizeof name, "the job %s.%s", slurm, step);
     snprintf(job, sizeof(Job), "%s%s on ", name[0] != '\0' ? " of " : "", name);
 }
 

@@ -6,7 +6,6 @@
 #include "common/base/host.h"
 
 #include <sched.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,27 +35,6 @@ int host_num_cores(void)
         cores = CPU_COUNT(&set);
     const int quota = comfort_core_quota();
     return quota < cores ? quota : cores;
-}
-
-char *host_cores(char *text, size_t bytes)
-{
-    cpu_set_t set;
-    if (sched_getaffinity(0, sizeof set, &set) < 0)
-        CPU_ZERO(&set); // there are more than a cpu_set_t can hold
-    snprintf(text, bytes, "%s", CPU_COUNT(&set) == 0 ? "unknown" : "");
-
-    size_t length = 0;
-    for (int core = 0; core < CPU_SETSIZE && length < bytes; core++) {
-        const bool first = core == 0 || !CPU_ISSET(core - 1, &set);
-        const bool last = core + 1 == CPU_SETSIZE || !CPU_ISSET(core + 1, &set);
-        if (CPU_ISSET(core, &set) && (first || last))
-            length += (size_t)snprintf(text + length, bytes - length, "%s%d",
-                                       !first       ? "-"
-                                       : length > 0 ? ","
-                                                    : "",
-                                       core);
-    }
-    return text;
 }
 
 size_t host_free_memory(void)

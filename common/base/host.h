@@ -12,9 +12,6 @@ int host_env_count(const char *name);
  * group and of those above (cgroup v2; extras/comfort). */
 int host_num_cores(void);
 
-/* The cores in the mask as "0-3,8", cut off at `bytes`. Returns text. */
-char *host_cores(char *text, size_t bytes);
-
 /* Bytes of memory available without displacing other processes, swap included, less a sixteenth of
  * the machine for what nobody reserves in advance; SIZE_MAX where the system does not tell. Ignores
  * the limits of control groups. */

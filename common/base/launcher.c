@@ -7,7 +7,6 @@
  */
 #include "common/base/launcher.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 static const Launcher launchers[] = {
@@ -25,21 +24,4 @@ const Launcher *launcher_find(void)
         if (getenv(launchers[i].rank) != NULL && getenv(launchers[i].world_size) != NULL)
             return &launchers[i];
     return NULL;
-}
-
-/* Without the address of its rank 0, a job has its launcher's number: that of mpirun and PMIx
- * first, whose ranks may be in several steps of Slurm. */
-char *launcher_job(char *name, size_t bytes)
-{
-    const char *addr = getenv("MASTER_ADDR"), *port = getenv("MASTER_PORT");
-    const char *space = getenv("PMIX_NAMESPACE");
-    const char *slurm = getenv("SLURM_JOB_ID"), *step = getenv("SLURM_STEP_ID");
-    name[0] = '\0';
-    if (addr != NULL && port != NULL)
-        snprintf(name, bytes, "the job at %s:%s", addr, port);
-    else if (space != NULL)
-        snprintf(name, bytes, "the job %s", space);
-    else if (slurm != NULL && step != NULL)
-        snprintf(name, bytes, "the job %s.%s", slurm, step);
-    return name;
 }

@@ -2,8 +2,6 @@
 #ifndef COMMON_BASE_LAUNCHER_H
 #define COMMON_BASE_LAUNCHER_H
 
-#include <stddef.h>
-
 typedef struct {
     const char *rank, *world_size, *local_rank, *local_world_size;
     const char *node; // NULL: nodes are not numbered
@@ -14,9 +12,5 @@ typedef struct {
  * order: mpirun inside a Slurm job also passes on Slurm's, the same to every rank. NULL: this
  * process is no rank of any. */
 const Launcher *launcher_find(void);
-
-/* What its job is called: "the job at ADDRESS:PORT" or "the job NUMBER", the same for all ranks,
- * and for no other job at that time; "" if nothing names it. Returns name. */
-char *launcher_job(char *name, size_t bytes);
 
 #endif

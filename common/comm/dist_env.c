@@ -5,6 +5,7 @@
 #include "common/comm/dist_env.h"
 
 #include <limits.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -109,6 +110,28 @@ void dist_env_init(DistEnv *env)
     }
 }
 
+/* The cores that this process may run on, as "0-3,8", cut off at `bytes`. Returns text. */
+static char *core_list(char *text, size_t bytes)
+{
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) < 0)
+        CPU_ZERO(&set); // there are more than a cpu_set_t can hold
+    snprintf(text, bytes, "%s", CPU_COUNT(&set) == 0 ? "unknown" : "");
+
+    size_t length = 0;
+    for (int core = 0; core < CPU_SETSIZE && length < bytes; core++) {
+        const bool first = core == 0 || !CPU_ISSET(core - 1, &set);
+        const bool last = core + 1 == CPU_SETSIZE || !CPU_ISSET(core + 1, &set);
+        if (CPU_ISSET(core, &set) && (first || last))
+            length += (size_t)snprintf(text + length, bytes - length, "%s%d",
+                                       !first       ? "-"
+                                       : length > 0 ? ","
+                                                    : "",
+                                       core);
+    }
+    return text;
+}
+
 void dist_env_log(const DistEnv *env, const char *device, Place place)
 {
     const Launcher *launcher = env->launcher;
@@ -123,7 +146,7 @@ void dist_env_log(const DistEnv *env, const char *device, Place place)
              "%s:%d (%s)",
              node, is_set(launcher->node) ? launcher->node : "nobody numbers the nodes", env->host,
              env->local_rank, ranks, launcher->local_rank, device, index,
-             host_cores(cores, sizeof cores), launcher->rank,
+             core_list(cores, sizeof cores), launcher->rank,
              env->master_addr != NULL ? env->master_addr : "unknown", env->master_port,
              is_set("MASTER_ADDR")      ? "MASTER_ADDR"
              : env->master_addr != NULL ? "all ranks are on one node"

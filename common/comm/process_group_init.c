@@ -16,10 +16,10 @@
 #include "common/base/host.h"
 #include "common/base/log.h"
 #include "common/base/memory.h"
-#include "common/base/rank_list.h"
 #include "common/comm/backend.h"
 #include "common/comm/nccl/staging.h"
 #include "common/comm/observer.h"
+#include "common/comm/rank_list.h"
 
 #define LINE_BYTES 192
 // Rank 0 waits so long for the last rank to leave, and the others for its store to close.

@@ -16,11 +16,11 @@
 
 #include "common/base/log.h"
 #include "common/base/memory.h"
-#include "common/base/watchdog.h"
 #include "common/comm/backend.h"
 #include "common/comm/env.h"
 #include "common/comm/observer.h"
 #include "common/comm/reduce_ops.h"
+#include "common/comm/watchdog.h"
 
 #define MAX_PENDING 256
 #define EAGER_POLLS 1000

@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 #include "common/base/memory.h"
-#include "common/base/watchdog.h"
 #include "common/comm/nccl/nccl_group.h"
+#include "common/comm/watchdog.h"
 
 #define SETTLE_YIELDS 1000 // about a millisecond: a call is queued within some 50 us
 #define SETTLE_NANOSECONDS 50000

@@ -6,9 +6,7 @@
 #include "common/base/host.h"
 #include "common/base/json_text.h"
 #include "common/base/memory.h"
-#include "common/base/signal_name.h"
 #include "common/base/tensor.h"
-#include "common/base/watchdog.h"
 #include "tests/helpers/child.h"
 
 static void test_memory(void **state)
@@ -112,42 +110,6 @@ static void test_dtypes(void **state)
     }
 }
 
-/* Stops the watchdog in time, or too late. */
-static void keep_waiting(const void *context)
-{
-    const double *seconds = context;
-    Watchdog watchdog;
-    watchdog_start(&watchdog, seconds[0], "the call", "start the others");
-    usleep((useconds_t)(seconds[1] * 1e6));
-    watchdog_stop(&watchdog);
-}
-
-static void test_watchdog(void **state)
-{
-    (void)state;
-    assert_int_equal(child_run(keep_waiting, (double[]){ 1000, 0 }), 0);
-    assert_int_equal(child_run(keep_waiting, (double[]){ 1000, 0.01 }), 0);
-    assert_string_equal(err, "");
-    assert_int_equal(child_run(keep_waiting, (double[]){ 0.05, 300 }), 1);
-    assert_non_null(strstr(err, "the call did not end within 0.05 s: start the others\n"));
-}
-
-/* The numbers are POSIX's (kill -l), where it has any. */
-static void test_signal_names(void **state)
-{
-    (void)state;
-    assert_string_equal(signal_name(1), "SIGHUP");
-    assert_string_equal(signal_name(2), "SIGINT");
-    assert_string_equal(signal_name(6), "SIGABRT");
-    assert_string_equal(signal_name(9), "SIGKILL");
-    assert_string_equal(signal_name(14), "SIGALRM");
-    assert_string_equal(signal_name(15), "SIGTERM");
-    assert_string_equal(signal_name(0), "signal 0");
-    assert_string_equal(signal_name(-1), "signal -1");
-    assert_string_equal(signal_name(40), "signal 40");
-    assert_string_equal(signal_name(1000), "signal 1000");
-}
-
 #define NOT_UTF8 "\xef\xbf\xbd" // U+FFFD
 
 /* By table 3-7 of the Unicode standard: nothing overlong, cut short, beyond U+10FFFF, no
@@ -178,7 +140,6 @@ int main(void)
         cmocka_unit_test(test_memory),        cmocka_unit_test(test_memory_overflow),
         cmocka_unit_test(test_memory_in_use), cmocka_unit_test(test_host),
         cmocka_unit_test(test_env_counts),    cmocka_unit_test(test_dtypes),
-        cmocka_unit_test(test_watchdog),      cmocka_unit_test(test_signal_names),
         cmocka_unit_test(test_json_text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
 /* watchdog.h - a deadline for library calls that have none. */
-#ifndef COMMON_BASE_WATCHDOG_H
-#define COMMON_BASE_WATCHDOG_H
+#ifndef COMMON_COMM_WATCHDOG_H
+#define COMMON_COMM_WATCHDOG_H
 
 #include <pthread.h>
 #include <stdbool.h>

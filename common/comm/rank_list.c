@@ -1,5 +1,5 @@
 /* Runs of three and more ranks are named by their ends. */
-#include "common/base/rank_list.h"
+#include "common/comm/rank_list.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* rank_list.h - "ranks 0 to 2, 5 and 7": a set of ranks in words. */
-#ifndef COMMON_BASE_RANK_LIST_H
-#define COMMON_BASE_RANK_LIST_H
+#ifndef COMMON_COMM_RANK_LIST_H
+#define COMMON_COMM_RANK_LIST_H
 
 #include <stdbool.h>
 

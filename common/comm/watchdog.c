@@ -2,7 +2,7 @@
  * A thread that waits to be stopped, and ends the process if nobody does: the one who should is
  * inside a call that does not come back.
  */
-#include "common/base/watchdog.h"
+#include "common/comm/watchdog.h"
 
 #include <math.h>
 #include <time.h>
