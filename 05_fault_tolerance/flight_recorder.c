@@ -126,7 +126,7 @@ void flight_recorder_init(FlightRecorder *recorder, const Args *args, int rank, 
     }
     write_header(recorder->record, rank, world_size);
     log_copy_error(recorder->record->error, sizeof recorder->record->error);
-    snprintf(recorder->advice, sizeof recorder->advice, "; see tools/ddp_doctor %s",
+    snprintf(recorder->error_suffix, sizeof recorder->error_suffix, "; see tools/ddp_doctor %s",
              args->checkpoint_dir);
     dl_iterate_phdr(take_load_bias, &recorder->load_bias);
     backtrace(&(void *){ NULL }, 1); // the first call loads a library, so make it now
@@ -141,7 +141,7 @@ void flight_recorder_join(FlightRecorder *recorder, ProcessGroup *pg)
         return;
     recorder->record->attempt = (int64_t)latest;
     recorder->record->state = FLIGHT_RUNNING;
-    pg->advice = recorder->advice;
+    pg->error_suffix = recorder->error_suffix;
     process_group_observe(pg, &recorder->observer);
 }
 

@@ -11,7 +11,7 @@ typedef struct {
     FlightRecord *record; // shared with the file; NULL: there is none
     uint64_t load_bias; // run-time address minus address in the program's file
     Observer observer;
-    char advice[PATH_MAX + 32]; // how to read the record
+    char error_suffix[PATH_MAX + 32]; // how to read the record
 } FlightRecorder;
 
 int64_t flight_now(void); // the clock of all times in a record

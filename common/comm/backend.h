@@ -105,7 +105,7 @@ bool collective_is_point_to_point(CollectiveKind kind);
 ProcessGroup *process_group_root(const ProcessGroup *pg);
 
 /* Appended to the message of a call that fails; may be "". pg may be NULL. */
-const char *process_group_advice(const ProcessGroup *pg);
+const char *process_group_error_suffix(const ProcessGroup *pg);
 
 /* "all_reduce #12 of 18432 float32 (sum)", for messages. Writes to text, returns it. */
 char *collective_describe(const Collective *collective, char text[DESCRIPTION_BYTES]);

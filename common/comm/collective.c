@@ -166,11 +166,9 @@ static Work start(ProcessGroup *pg, CollectiveKind kind, const void *in, void *o
         in = pg;
     if (count == 0 && out == NULL)
         out = pg;
-    // Only all_reduce's traffic is counted; all calls on its subgroups are stages of one.
-    Traffic *traffic = kind == ALL_REDUCE || pg->parent != NULL ? pg->traffic : NULL;
     ProcessGroup *all = process_group_root(pg);
-    const Collective collective = { pg,    all->num_ops, pg->sequence, kind, type,   op,
-                                    count, root,         in,           out,  traffic };
+    const Collective collective = { pg,    all->num_ops, pg->sequence, kind, type, op,
+                                    count, root,         in,           out,  NULL };
     check(pg, &collective);
     Work work = { .pg = pg };
     if (pg->front->divide != NULL && pg->front->divide(pg->front_state, &collective, &work))

@@ -56,20 +56,28 @@ Work hierarchical_all_reduce(Nodes *nodes, void *data, size_t count, DType type,
     return work;
 }
 
-/* ---- the backend in front of the group's: it differs in these three ---- */
+/* ---- in front of the backend, for the group of all ranks and for the stages ---- */
 
 static bool nodes_divide(void *state, const Collective *c, Work *work)
 {
     Nodes *nodes = c->pg->nodes;
     (void)state;
-    if (c->kind != ALL_REDUCE)
-        return false;
-    const bool pays = nodes->hierarchical && c->count * dtype_size(c->type) > SHORT_BYTES;
+    const bool pays = nodes->hierarchical && c->kind == ALL_REDUCE && c->pg->parent == NULL &&
+                      c->count * dtype_size(c->type) > SHORT_BYTES;
     if (pays)
         *work = hierarchical_all_reduce(nodes, c->out, c->count, c->type, c->op);
-    else
-        nodes->flat.num_calls++;
     return pays;
+}
+
+/* Only all_reduce's traffic is counted; all calls of the stages are part of one. */
+static long nodes_start(void *state, const Collective *c)
+{
+    Nodes *nodes = c->pg->nodes;
+    const bool is_stage = c->pg->parent != NULL, is_flat = !is_stage && c->kind == ALL_REDUCE;
+    Collective counted = *c;
+    counted.traffic = is_stage ? &nodes->stages : is_flat ? &nodes->flat : NULL;
+    nodes->flat.num_calls += is_flat;
+    return nodes->inner->start(state, &counted);
 }
 
 static void *nodes_split(void *state, ProcessGroup *sub, int color)
@@ -110,29 +118,34 @@ static void report(ProcessGroup *pg, const Traffic *flat, const Traffic *stages)
 static void nodes_destroy(void *state, ProcessGroup *pg)
 {
     Nodes *nodes = pg->nodes;
+    const Backend *inner = nodes->inner;
+    if (pg->parent != NULL) {
+        inner->destroy(state, pg);
+        return;
+    }
     if (nodes->num_nodes > 1 && pg->backend == &backend_tcp)
         report(pg, &nodes->flat, &nodes->stages);
     if (nodes->hierarchical) {
         process_group_destroy(&nodes->across);
         process_group_destroy(&nodes->node);
     }
-    pg->front = nodes->inner;
+    pg->front = inner;
     pg->nodes = NULL;
     free(nodes->node_of);
     free(nodes);
-    pg->front->destroy(state, pg);
+    inner->destroy(state, pg);
 }
 
 /* ---- which ranks share a node ---- */
 
 /* Numbers the nodes by the value each rank gave for its own, and sets `equal`. */
-static void number_nodes(Nodes *nodes, const int *told, int world_size)
+static void number_nodes(Nodes *nodes, const int *node_numbers, int world_size)
 {
     int *num_ranks = mem_calloc((size_t)world_size, sizeof *num_ranks);
     nodes->node_of = mem_calloc((size_t)world_size, sizeof *nodes->node_of);
     for (int rank = 0; rank < world_size; rank++) {
         int first = 0;
-        while (told[first] != told[rank])
+        while (node_numbers[first] != node_numbers[rank])
             first++;
         nodes->node_of[rank] = first == rank ? nodes->num_nodes++ : nodes->node_of[first];
         num_ranks[nodes->node_of[rank]]++;
@@ -143,7 +156,13 @@ static void number_nodes(Nodes *nodes, const int *told, int world_size)
     free(num_ranks);
 }
 
-/* Forms the stages' subgroups, whose traffic is counted together. */
+static void put_in_front(Nodes *nodes, ProcessGroup *pg)
+{
+    pg->nodes = nodes;
+    pg->front = &nodes->front;
+}
+
+/* Forms the stages' subgroups. They are not the caller's to destroy. */
 static void form_stages(Nodes *nodes, ProcessGroup *pg)
 {
     process_group_split(&nodes->node, pg, nodes->node_of[pg->rank]);
@@ -152,9 +171,9 @@ static void form_stages(Nodes *nodes, ProcessGroup *pg)
     snprintf(nodes->node.name, GROUP_NAME_BYTES, "node %d", nodes->node_of[pg->rank]);
     snprintf(nodes->across.name, GROUP_NAME_BYTES, "across nodes %d", local_rank);
     nodes->across.mean_ranks = pg->world_size; // it averages sums of whole nodes
-    nodes->node.traffic = nodes->across.traffic = &nodes->stages;
-    pg->num_subgroups -=
-        1 + (nodes->across.world_size > 0); // these are not the caller's to destroy
+    pg->num_subgroups -= 1 + (nodes->across.world_size > 0);
+    put_in_front(nodes, &nodes->node);
+    put_in_front(nodes, &nodes->across);
 }
 
 void process_group_set_nodes(ProcessGroup *pg, const Args *args, int node)
@@ -163,11 +182,19 @@ void process_group_set_nodes(ProcessGroup *pg, const Args *args, int node)
           "process_group_set_nodes is to be called once, on the group of all ranks");
     const bool hierarchical = strcmp(args->all_reduce, "hierarchical") == 0;
 
-    int *told = mem_calloc((size_t)pg->world_size, sizeof *told);
-    all_gather(pg, &node, told, 1, INT32);
+    int *node_numbers = mem_calloc((size_t)pg->world_size, sizeof *node_numbers);
+    all_gather(pg, &node, node_numbers, 1, INT32);
     Nodes *nodes = mem_calloc(1, sizeof *nodes);
-    number_nodes(nodes, told, pg->world_size);
-    free(told);
+    number_nodes(nodes, node_numbers, pg->world_size);
+    free(node_numbers);
+
+    nodes->inner = pg->front;
+    nodes->front = *pg->front;
+    nodes->front.divide = nodes_divide;
+    nodes->front.start = nodes_start;
+    nodes->front.split = nodes_split;
+    nodes->front.destroy = nodes_destroy;
+    nodes->flat.node_of = nodes->stages.node_of = nodes->node_of;
 
     nodes->hierarchical = hierarchical && nodes->num_nodes > 1 && nodes->num_nodes < pg->world_size;
     if (nodes->hierarchical)
@@ -175,14 +202,5 @@ void process_group_set_nodes(ProcessGroup *pg, const Args *args, int node)
     else if (hierarchical && pg->rank == 0)
         log_info("--all-reduce hierarchical: %s, so it is flat",
                  nodes->num_nodes == 1 ? "all ranks share one node" : "each rank has its own node");
-    nodes->flat.node_of = nodes->stages.node_of = nodes->node_of;
-    pg->nodes = nodes;
-    pg->traffic = &nodes->flat;
-
-    nodes->inner = pg->front;
-    nodes->front = *pg->front;
-    nodes->front.divide = nodes_divide;
-    nodes->front.split = nodes_split;
-    nodes->front.destroy = nodes_destroy;
-    pg->front = &nodes->front;
+    put_in_front(nodes, pg);
 }

@@ -20,30 +20,35 @@ typedef enum { REDUCE_SUM, REDUCE_MEAN, REDUCE_MAX, REDUCE_MIN } ReduceOp;
 
 typedef struct ProcessGroup {
     int rank, world_size;
+
+    // How it works: set by init, and inherited by subgroups.
     Store *store; // NULL: there is none
-    bool owns_store; // init opened it, destroy closes it
     int64_t number; // counts this job's groups: part of their keys in the store
     Place place; // where the data of collectives is
     double timeout; // seconds
     bool check_collectives; // compare fingerprints on backends that do not always do so
-    uint64_t sequence; // collectives started so far
     const struct Backend *backend; // tcp, mpi or nccl
-    void *state; // the backend's own
     const struct Backend *front; // where calls go: the backend, or one that stands in front of it
-    void *front_state;
+
+    // Its own.
+    void *state, *front_state; // of backend (in the group of all ranks) and front
+    uint64_t sequence; // collectives started so far
     int mean_ranks; // what REDUCE_MEAN divides by: world_size
     bool fixed_order; // all_reduce adds in the order of args_shards' tree (tcp, not on subgroups)
+    bool owns_store; // init opened it, destroy closes it
+    struct Nodes *nodes; // which ranks share a node (hierarchy.h); NULL: not known
+    int num_splits; // so far: the same on all ranks
+    int num_subgroups; // subgroups with this rank that are not destroyed yet
 
+    // Of a subgroup.
     struct ProcessGroup *parent; // whose subgroup it is; NULL: it is the group of all ranks
     int *members; // their global ranks, by rank in this group; NULL: the same
     char name[GROUP_NAME_BYTES]; // for messages; "" for the group of all ranks
-    struct Nodes *nodes; // which ranks share a node; NULL: not known
-    struct Traffic *traffic; // counts what is sent; NULL: not counted
+
+    // Of the group of all ranks.
     struct Observer *observers; // of all calls, also on subgroups (observer.h); NULL: none
-    uint64_t num_ops; // calls of this rank on the group and its subgroups; counted here only
-    const char *advice; // ends the message of a call that fails: "; see ..."; or NULL
-    int num_splits; // so far: the same on all ranks
-    int num_subgroups; // subgroups with this rank that are not destroyed yet
+    uint64_t num_ops; // calls of this rank on the group and its subgroups
+    const char *error_suffix; // ends the message of a call that fails: "; see ..."; or NULL
 } ProcessGroup;
 
 /* A collective that has been started and not yet waited for. A value, nothing to free. */

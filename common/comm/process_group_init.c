@@ -217,7 +217,7 @@ static void put_in_front(ProcessGroup *pg)
 }
 
 /* All ranks come to the same result: either all end, or all use another backend. */
-static void settle_backend(ProcessGroup *pg, const Args *args)
+static void agree_on_backend(ProcessGroup *pg, const Args *args)
 {
     char reason[256];
     if (pg->backend->fits == NULL || pg->backend->fits(pg, reason, sizeof reason))
@@ -248,7 +248,7 @@ void process_group_init_store(ProcessGroup *pg, const Args *args, Store *store, 
     agree(pg, args);
     log_detail(LOG_DISTRIBUTED, "all %d ranks are there after %.3f s", world_size,
                seconds_now() - begun);
-    settle_backend(pg, args);
+    agree_on_backend(pg, args);
     connect_ranks(pg);
     put_in_front(pg);
     log_detail(LOG_DISTRIBUTED, "connected by %s after %.3f s", pg->backend->name,
@@ -298,10 +298,10 @@ ProcessGroup *process_group_root(const ProcessGroup *pg)
     return (ProcessGroup *)pg;
 }
 
-const char *process_group_advice(const ProcessGroup *pg)
+const char *process_group_error_suffix(const ProcessGroup *pg)
 {
-    const char *advice = pg != NULL ? process_group_root(pg)->advice : NULL;
-    return advice != NULL ? advice : "";
+    const char *suffix = pg != NULL ? process_group_root(pg)->error_suffix : NULL;
+    return suffix != NULL ? suffix : "";
 }
 
 /* Sets size and members of the subgroup of this color, and this rank's number in it. */

@@ -91,7 +91,7 @@ static void look_into(Nccl *nccl, const Trouble *trouble, double failed_at)
 {
     char line[BLAME_BYTES];
     const double now = seconds_now();
-    const int silent = rank_watch_look(&nccl->watch);
+    const int silent = rank_watch_poll(&nccl->watch);
     if (silent >= 0) {
         snprintf(line, sizeof line, "rank %d is gone: no sign of life for %.1f s, during %s",
                  silent, now - nccl->watch.since[silent], trouble->what);
@@ -161,14 +161,14 @@ static void *watch(void *argument)
         Trouble trouble;
         RankReport report = { 0 };
         look(nccl, &trouble, &report);
-        rank_watch_tell(&nccl->watch, &report);
+        rank_watch_publish(&nccl->watch, &report);
         if (trouble.failure[0] != '\0' && failed_at == 0)
             failed_at = seconds_now();
         if (failed_at > 0 ||
             (trouble.pending && seconds_now() - trouble.since > nccl->watch.patience))
             look_into(nccl, &trouble, failed_at);
         else
-            rank_watch_forget(&nccl->watch);
+            rank_watch_reset(&nccl->watch);
 
         pthread_mutex_lock(&nccl->mutex);
         const struct timespec next = in_seconds(CLOCK_MONOTONIC, nccl->watch.period);

@@ -35,16 +35,16 @@ static noreturn void store_lost(const RankWatch *watch, const char *how)
     end(watch, line);
 }
 
-static void leave_report(RankWatch *watch, RankReport report)
+static void publish_report(RankWatch *watch, RankReport report)
 {
     char key[STORE_KEY_BYTES];
-    report.beat = ++watch->beat;
+    report.number = ++watch->num_reports;
     report.serves_store = watch->pg->store->server != NULL;
     store_set(&watch->store, process_group_key(watch->pg, "report of rank", watch->pg->rank, key),
               &report, sizeof report);
 }
 
-static void expect_first_reports(RankWatch *watch)
+static void wait_for_first_reports(RankWatch *watch)
 {
     const double deadline = seconds_now() + watch->pg->timeout;
     for (int rank = 0; rank < watch->pg->world_size; rank++) {
@@ -71,10 +71,10 @@ void rank_watch_init(RankWatch *watch, const ProcessGroup *pg, void (*before_end
           "no second connection to the store at %s:%d: %s", pg->store->host, pg->store->port,
           store_connect_reason(errno));
     memcpy(watch->store.prefix, pg->store->prefix, sizeof watch->store.prefix);
-    leave_report(watch, (RankReport){ 0 });
-    expect_first_reports(watch);
-    rank_watch_look(watch); // learns who serves the store
-    rank_watch_forget(watch);
+    publish_report(watch, (RankReport){ 0 });
+    wait_for_first_reports(watch);
+    rank_watch_poll(watch); // learns who serves the store
+    rank_watch_reset(watch);
 }
 
 void rank_watch_free(RankWatch *watch)
@@ -106,7 +106,7 @@ static uint64_t calls_in(const RankReport *report, const char *group)
     return UINT64_MAX;
 }
 
-int rank_watch_look(RankWatch *watch)
+int rank_watch_poll(RankWatch *watch)
 {
     const int n = watch->pg->world_size;
     int silent = -1;
@@ -117,7 +117,7 @@ int rank_watch_look(RankWatch *watch)
                   sizeof report);
         report.busy[sizeof report.busy - 1] = report.calls[sizeof report.calls - 1] = '\0';
         const double now = seconds_now();
-        if (!watch->looking || report.beat != seen->beat)
+        if (!watch->polling || report.number != seen->number)
             watch->since[rank] = now;
         *seen = report;
         const double seconds = now - watch->since[rank];
@@ -125,13 +125,13 @@ int rank_watch_look(RankWatch *watch)
             (silent < 0 || seconds > now - watch->since[silent]))
             silent = rank;
     }
-    watch->looking = true;
+    watch->polling = true;
     return silent;
 }
 
-void rank_watch_forget(RankWatch *watch)
+void rank_watch_reset(RankWatch *watch)
 {
-    watch->looking = false;
+    watch->polling = false;
 }
 
 char *rank_watch_blame(const RankWatch *watch, const Collective *call, const char *what,
@@ -165,7 +165,7 @@ char *rank_watch_blame(const RankWatch *watch, const Collective *call, const cha
 
 /* The verdict in the store: "3 LINE", if 3 ranks are left to read it. A rank that was stopped, and
  * finds in it that it is missing, says that of itself in other words. */
-static noreturn void end_with(RankWatch *watch, const char *verdict)
+static noreturn void end_group(RankWatch *watch, const char *verdict)
 {
     char *line, own[32], text[BLAME_BYTES + 64];
     const long present = strtol(verdict, &line, 10);
@@ -184,23 +184,23 @@ void rank_watch_end(RankWatch *watch, const char *line)
 {
     char key[STORE_KEY_BYTES], ours[BLAME_BYTES + 16], first[BLAME_BYTES + 16] = "";
     int present = watch->pg->world_size;
-    for (int rank = 0; rank < watch->pg->world_size && watch->looking; rank++)
+    for (int rank = 0; rank < watch->pg->world_size && watch->polling; rank++)
         present -= seconds_now() - watch->since[rank] > watch->silence;
     snprintf(ours, sizeof ours, "%d %s", present, line);
     store_compare_set(&watch->store, process_group_key(watch->pg, "verdict", 0, key), "", ours,
                       first, sizeof first - 1);
-    end_with(watch, first);
+    end_group(watch, first);
 }
 
-void rank_watch_tell(RankWatch *watch, const RankReport *report)
+void rank_watch_publish(RankWatch *watch, const RankReport *report)
 {
     char key[STORE_KEY_BYTES], verdict[BLAME_BYTES + 16] = "";
     if (!store_try_ping(&watch->store, watch->silence))
         store_lost(watch,
                    errno == ETIMEDOUT ? "does not answer any more" : "has closed its connection");
-    leave_report(watch, *report);
+    publish_report(watch, *report);
     if (!store_check(&watch->store, process_group_key(watch->pg, "verdict", 0, key)))
         return;
     store_get(&watch->store, key, verdict, sizeof verdict - 1);
-    end_with(watch, verdict);
+    end_group(watch, verdict);
 }

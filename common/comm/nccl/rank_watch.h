@@ -20,7 +20,7 @@
 
 /* A rank's report, stored as it is. */
 typedef struct {
-    uint64_t beat; // counts the reports
+    uint64_t number; // of the report, counted from 1
     uint64_t serves_store; // is the store in this rank's process?
     char busy[DESCRIPTION_BYTES]; // what it waits for; "": nothing
     char calls[REPORT_CALLS_BYTES]; // "12 NAME\n" for each of its groups: calls started there
@@ -33,9 +33,9 @@ typedef struct {
     double patience; // after which the others are checked ...
     double silence; // ... and after which a rank whose report has not changed is gone
     RankReport *reports; // by rank, as last seen
-    double *since; // by rank: when its last beat was first seen
-    bool looking; // since rank_watch_forget
-    uint64_t beat;
+    double *since; // by rank: when its last report was first seen
+    bool polling; // since rank_watch_reset
+    uint64_t num_reports; // published by this rank
     void (*before_end)(void *context); // called right before the process ends
     void *context;
 } RankWatch;
@@ -50,11 +50,11 @@ void report_add_calls(RankReport *report, const char *group, uint64_t calls);
 
 /* Call it every period: writes this rank's report, of which busy and calls are set. Ends the
  * process if another rank has ended the group, or if the store is gone. */
-void rank_watch_tell(RankWatch *watch, const RankReport *report);
+void rank_watch_publish(RankWatch *watch, const RankReport *report);
 
 /* Reads all reports. Returns the rank that has been silent for too long, or -1. */
-int rank_watch_look(RankWatch *watch);
-void rank_watch_forget(RankWatch *watch); // what was seen: the trouble is over
+int rank_watch_poll(RankWatch *watch);
+void rank_watch_reset(RankWatch *watch); // what was seen: the trouble is over
 
 #define BLAME_BYTES 512
 
@@ -64,9 +64,9 @@ void rank_watch_forget(RankWatch *watch); // what was seen: the trouble is over
 char *rank_watch_blame(const RankWatch *watch, const Collective *call, const char *what,
                        char line[BLAME_BYTES]);
 
-/* Ends the group: this process, and all others in their next rank_watch_tell, die with the line of
- * the first to call this. A line "rank 1 is ..." reads "the others gave up waiting for this rank,
- * which was ..." on rank 1, if that is stopped only and wakes. */
+/* Ends the group: this process, and all others in their next rank_watch_publish, die with the line
+ * of the first to call this. A line "rank 1 is ..." reads "the others gave up waiting for this
+ * rank, which was ..." on rank 1, if that is stopped only and wakes. */
 noreturn void rank_watch_end(RankWatch *watch, const char *line);
 
 #endif

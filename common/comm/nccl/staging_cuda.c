@@ -58,7 +58,7 @@ typedef struct Staged {
     Staging *staging;
 } Staged;
 
-static void carry_out(Staging *staging, Slot *slot)
+static void execute(Staging *staging, Slot *slot)
 {
     CUDA_CHECK(cudaEventSynchronize(slot->down));
     const Staged *group = slot->group;
@@ -82,7 +82,7 @@ static void *run(void *argument)
             break;
         Slot *slot = &staging->slot[staging->finished % NUM_SLOTS];
         pthread_mutex_unlock(&staging->mutex);
-        carry_out(staging, slot);
+        execute(staging, slot);
         pthread_mutex_lock(&staging->mutex);
         staging->finished++;
         pthread_cond_broadcast(&staging->changed);

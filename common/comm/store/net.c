@@ -228,13 +228,13 @@ static int connect_host(const char *host, int port, double deadline)
 
 int net_connect(const char *host, int port, double deadline)
 {
-    static atomic_bool told; // once for each process
+    static atomic_bool warned; // once for each process
     for (double pause = 0.004;; pause = fmin(2 * pause, 0.5)) {
         const int fd = connect_host(host, port, deadline);
         const double left = deadline - seconds_now();
         if (fd >= 0 || !(left > 0))
             return fd;
-        if (errno == ENXIO && !atomic_exchange(&told, true))
+        if (errno == ENXIO && !atomic_exchange(&warned, true))
             log_warning("no host \"%s\" is known here: still trying", host);
         poll(NULL, 0, (int)ceil(1e3 * fmin(pause, left))); // a signal only makes the retry earlier
     }

@@ -32,11 +32,11 @@ typedef struct {
     pthread_cond_t done; // a ticket is finished, and there is no driver
     Collective queue[MAX_QUEUED];
     long started, finished; // tickets handed out, tickets done
-    bool driven; // is somebody carrying out ticket `finished`?
+    bool running; // is a thread executing ticket `finished`?
     bool closing;
 } Tcp;
 
-static void carry_out(Mesh *mesh, const Collective *collective)
+static void execute(Mesh *mesh, const Collective *collective)
 {
     const size_t bytes = collective->count * dtype_size(collective->type);
     mesh_begin(mesh, collective);
@@ -76,23 +76,23 @@ static void carry_out(Mesh *mesh, const Collective *collective)
 }
 
 /* Executes the first call in the queue. The mutex is held before and after, not meanwhile. */
-static void drive(Tcp *tcp)
+static void run_next(Tcp *tcp)
 {
     const Collective *collective = &tcp->queue[tcp->finished % MAX_QUEUED];
-    tcp->driven = true;
+    tcp->running = true;
     pthread_mutex_unlock(&tcp->mutex);
     collective_report(collective, COLLECTIVE_STARTED);
-    carry_out(&tcp->mesh, collective);
+    execute(&tcp->mesh, collective);
     collective_report(collective, COLLECTIVE_COMPLETED);
     pthread_mutex_lock(&tcp->mutex);
-    tcp->driven = false;
+    tcp->running = false;
     tcp->finished++;
     pthread_cond_broadcast(&tcp->done);
 }
 
 /* SCHED_BATCH: when woken it does not preempt a computing thread (sched(7)), since nobody waits for
  * it yet. */
-static void *progress(void *argument)
+static void *progress_loop(void *argument)
 {
     Tcp *tcp = argument;
     pthread_setschedparam(pthread_self(), SCHED_BATCH, &(struct sched_param){ 0 });
@@ -101,7 +101,7 @@ static void *progress(void *argument)
         if (tcp->finished == tcp->started || tcp->mesh.waiting > 0)
             pthread_cond_wait(&tcp->work, &tcp->mutex);
         else
-            drive(tcp);
+            run_next(tcp);
     pthread_mutex_unlock(&tcp->mutex);
     return NULL;
 }
@@ -112,10 +112,10 @@ static void finish(Tcp *tcp, long ticket)
 {
     tcp->mesh.waiting++;
     while (tcp->finished <= ticket)
-        if (tcp->driven)
+        if (tcp->running)
             pthread_cond_wait(&tcp->done, &tcp->mutex);
         else
-            drive(tcp);
+            run_next(tcp);
     tcp->mesh.waiting--;
     if (tcp->finished < tcp->started) // the rest is for the progress thread
         pthread_cond_signal(&tcp->work);
@@ -129,7 +129,7 @@ static void *tcp_init(ProcessGroup *pg)
     pthread_cond_init(&tcp->work, NULL);
     pthread_cond_init(&tcp->done, NULL);
 
-    const int error = thread_start(&tcp->thread, progress, tcp);
+    const int error = thread_start(&tcp->thread, progress_loop, tcp);
     CHECK(error == 0, "cannot start the tcp backend's thread: %s", strerror(error));
     return tcp;
 }

@@ -108,8 +108,8 @@ static void header_check(Mesh *mesh, const Message *message)
 }
 
 /* Stores or adds the payload that has arrived, from byte `start` on. */
-static void take(const Mesh *mesh, const Message *message, const char *arrived, size_t start,
-                 const char *addend)
+static void store_payload(const Mesh *mesh, const Message *message, const char *arrived,
+                          size_t start, const char *addend)
 {
     const size_t end = message->done - sizeof message->header;
     if (addend == NULL) {
@@ -138,8 +138,8 @@ static bool receive_part(Mesh *mesh, Message *message, const char *addend)
         return true;
     if (before < header_bytes)
         header_check(mesh, message);
-    take(mesh, message, part[1].iov_base, before < header_bytes ? 0 : before - header_bytes,
-         addend);
+    store_payload(mesh, message, part[1].iov_base,
+                  before < header_bytes ? 0 : before - header_bytes, addend);
     if (peer->pipe != NULL)
         tcp_pipes.release(peer->pipe);
     return true;

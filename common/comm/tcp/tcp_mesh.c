@@ -109,7 +109,7 @@ static int listen_and_publish(const ProcessGroup *pg, char address[ADDRESS_BYTES
 }
 
 /* Connects to a rank; -1 if another process answers, or none. */
-static int call_rank(const char *host, int port, int rank, const Hello *own, double deadline)
+static int connect_once(const char *host, int port, int rank, const Hello *own, double deadline)
 {
     const int fd = net_connect(host, port, deadline);
     CHECK(fd >= 0, "cannot reach rank %d at %s port %d: %s; " OTHER_NETWORK, rank, host, port,
@@ -135,7 +135,7 @@ static void connect_to(Mesh *mesh, const ProcessGroup *pg, int peer, Hello own)
     for (own.channel = 0; own.channel < NUM_CHANNELS; own.channel++) {
         int *fd = channel_of(mesh, peer, own.channel);
         // A rank too busy to read our hello in time rejects us: then reconnect.
-        while ((*fd = call_rank(host, port, peer, &own, mesh->deadline)) < 0) {
+        while ((*fd = connect_once(host, port, peer, &own, mesh->deadline)) < 0) {
             CHECK(seconds_now() < mesh->deadline, "rank %d at %s port %d does not answer", peer,
                   host, port);
             nanosleep(&(struct timespec){ .tv_nsec = 50 * 1000 * 1000 }, NULL);
@@ -171,7 +171,7 @@ static void turn_away(Pending *pending, int fd)
                     pending->num_turned_away == MAX_WARNINGS ? " (and says no more of such)" : "");
 }
 
-static Caller leave(Pending *pending, int place)
+static Caller remove_caller(Pending *pending, int place)
 {
     const Caller caller = pending->caller[place];
     pending->num_callers--;
@@ -181,7 +181,7 @@ static Caller leave(Pending *pending, int place)
 }
 
 /* Accepts one more caller, if there is one. False: cannot, and dropping others would not help. */
-static bool enter(Pending *pending)
+static bool accept_caller(Pending *pending)
 {
     const int fd = net_accept(pending->listen_fd, 0);
     if (fd < 0 && errno == ETIMEDOUT)
@@ -189,14 +189,14 @@ static bool enter(Pending *pending)
     if (fd < 0 && pending->num_callers == 0)
         return false;
     if (fd < 0 || pending->num_callers == MAX_PENDING) // out of descriptors or places
-        turn_away(pending, leave(pending, 0).fd);
+        turn_away(pending, remove_caller(pending, 0).fd);
     if (fd >= 0)
         pending->caller[pending->num_callers++] = (Caller){ .fd = fd, .since = seconds_now() };
     return true;
 }
 
 /* Reads what has arrived of a hello. False: drop the caller. */
-static bool listen_to(Caller *caller)
+static bool read_hello(Caller *caller)
 {
     const ssize_t n = recv(caller->fd, (char *)&caller->hello + caller->bytes,
                            sizeof(Hello) - caller->bytes, MSG_DONTWAIT);
@@ -225,20 +225,20 @@ static int pending_next(Pending *pending, Hello *hello, double deadline)
 {
     for (;;) {
         for (int i = pending->num_callers - 1; i >= 0; i--) {
-            const bool stays = listen_to(&pending->caller[i]);
+            const bool stays = read_hello(&pending->caller[i]);
             if (pending->caller[i].bytes == sizeof(Hello)) {
                 *hello = pending->caller[i].hello;
-                return leave(pending, i).fd;
+                return remove_caller(pending, i).fd;
             }
             if (!stays)
-                turn_away(pending, leave(pending, i).fd);
+                turn_away(pending, remove_caller(pending, i).fd);
         }
         if (seconds_now() >= deadline) {
             errno = ETIMEDOUT;
             return -1;
         }
         wait_for_callers(pending, deadline);
-        if (!enter(pending))
+        if (!accept_caller(pending))
             return -1;
     }
 }
@@ -246,7 +246,7 @@ static int pending_next(Pending *pending, Hello *hello, double deadline)
 static void pending_close(Pending *pending)
 {
     while (pending->num_callers > 0)
-        close(leave(pending, pending->num_callers - 1).fd);
+        close(remove_caller(pending, pending->num_callers - 1).fd);
 }
 
 /* ---- the mesh ---- */

@@ -25,7 +25,7 @@
 #define SPIN_SECONDS 50e-6 // a few round trips between two ranks of a machine: see spins
 #define NOTICE_SECONDS 0.1 // a waiting rank tells the others after this, then less and less often
 #define POLL_SECONDS 1e-3
-#define LAST_WORD_SECONDS 1.0 // a closed connection's last notice may take this long to arrive
+#define LAST_NOTICE_SECONDS 1.0 // a closed connection's last notice may take this long to arrive
 #define CULPRIT_MS 200
 
 static const char *call_describe(const CollectiveId *call, char text[DESCRIPTION_BYTES])
@@ -48,7 +48,7 @@ static const char *call_describe(const CollectiveId *call, char text[DESCRIPTION
 
 /* Ends the group: passes the notice on, and dies with its text. A rank that was stopped, and finds
  * in it that it is missing, says that of itself in other words. */
-static noreturn void end_with(Mesh *mesh, Notice notice)
+static noreturn void end_group(Mesh *mesh, Notice notice)
 {
     for (int peer = 0; peer < mesh->world_size; peer++)
         notice_send(mesh, peer, &notice);
@@ -65,7 +65,7 @@ static noreturn void end_with(Mesh *mesh, Notice notice)
     // one first: it takes the first to end for the culprit.
     progress_bar.finish();
     log_info("fatal: %s%s", notice.text,
-             process_group_advice(mesh->collective != NULL ? mesh->collective->pg : NULL));
+             process_group_error_suffix(mesh->collective != NULL ? mesh->collective->pg : NULL));
     log_record_error(notice.text);
     poll(NULL, 0, CULPRIT_MS);
     _exit(EXIT_FAILURE);
@@ -78,7 +78,7 @@ void mesh_abort(Mesh *mesh, const char *format, ...)
     va_start(args, format);
     vsnprintf(notice.text, sizeof notice.text, format, args);
     va_end(args);
-    end_with(mesh, notice);
+    end_group(mesh, notice);
 }
 
 /* Our call with the peer's sequence number, perhaps completed already. NULL if there is none. */
@@ -103,10 +103,10 @@ void mesh_mismatch(Mesh *mesh, int peer, const CollectiveId *theirs)
 void mesh_lost(Mesh *mesh, int peer)
 {
     Notice notice;
-    const double deadline = seconds_now() + LAST_WORD_SECONDS;
+    const double deadline = seconds_now() + LAST_NOTICE_SECONDS;
     while (net_recv(mesh->peer[peer].notices, &notice, sizeof notice, deadline) == 0)
         if (notice.kind == NOTICE_ABORT)
-            end_with(mesh, notice);
+            end_group(mesh, notice);
     char text[DESCRIPTION_BYTES];
     mesh_abort(mesh, "rank %d is gone: connection closed during %s", peer,
                call_describe(&mesh->call, text));
@@ -123,7 +123,7 @@ static bool notice_read(Mesh *mesh, int peer)
         return false;
 
     if (notice.kind == NOTICE_ABORT)
-        end_with(mesh, notice);
+        end_group(mesh, notice);
     if (notice.kind == NOTICE_GOODBYE) {
         mesh->watched[peer].fd = -1; // it may close now
         return true;
@@ -190,7 +190,7 @@ void mesh_begin(Mesh *mesh, const Collective *collective)
 }
 
 /* Timeout: follows the chain of waiting ranks to the one that does not wait. */
-static noreturn void time_is_over(Mesh *mesh, int waits_for)
+static noreturn void end_by_timeout(Mesh *mesh, int waits_for)
 {
     while (poll_peers(mesh, mesh->world_size, 0)) // did it stop, and the others have given up?
         continue;
@@ -207,14 +207,14 @@ static noreturn void time_is_over(Mesh *mesh, int waits_for)
                  "rank %d is missing in %s after %g s: it is stopped or stuck, or does not make "
                  "this call",
                  rank, our_text, mesh->timeout);
-        end_with(mesh, notice);
+        end_group(mesh, notice);
     }
     mesh_abort(mesh, "%s did not end within %g s: rank %d waits for rank %d, which is in %s",
                our_text, mesh->timeout, mesh->rank, waits_for,
                call_describe(&mesh->peer[waits_for].last.call, their_text));
 }
 
-static void tell_peers(Mesh *mesh, int waits_for)
+static void notify_peers(Mesh *mesh, int waits_for)
 {
     const Notice notice = { .kind = NOTICE_WAITING, .waits_for = waits_for, .call = mesh->call };
     char text[DESCRIPTION_BYTES];
@@ -275,7 +275,7 @@ void mesh_wait(Mesh *mesh, int to, int from)
     const int waits_for = from != NOBODY ? from : to;
     now = seconds_now();
     if (now >= mesh->deadline)
-        time_is_over(mesh, waits_for);
+        end_by_timeout(mesh, waits_for);
     if (now >= mesh->next_notice_time)
-        tell_peers(mesh, waits_for);
+        notify_peers(mesh, waits_for);
 }

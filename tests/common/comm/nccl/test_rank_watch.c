@@ -88,7 +88,7 @@ static void say_goodbye(void *context)
 static void tell(RankWatch *watch, double seconds)
 {
     for (const double end = seconds_now() + seconds; seconds_now() < end;) {
-        rank_watch_tell(watch, &(RankReport){ .busy = SUM });
+        rank_watch_publish(watch, &(RankReport){ .busy = SUM });
         usleep((useconds_t)(watch->period * 1e6));
     }
 }
@@ -107,12 +107,12 @@ static void silent_body(Rank *rank)
     if (rank->rank == 1) {
         tell(&watch, 1);
         store_wait(pg.store, process_group_key(&pg, "verdict", 0, key));
-        rank_watch_tell(&watch, &(RankReport){ 0 }); // and hears the verdict
+        rank_watch_publish(&watch, &(RankReport){ 0 }); // and hears the verdict
     }
     int silent = -1;
     for (const double end = seconds_now() + 60; silent < 0 && seconds_now() < end;) {
         tell(&watch, watch.period);
-        silent = rank->rank == 0 ? rank_watch_look(&watch) : -1;
+        silent = rank->rank == 0 ? rank_watch_poll(&watch) : -1;
     }
     if (rank->rank == 0)
         CHECK(strcmp(watch.reports[2].busy, SUM) == 0, "rank 2 says \"%s\"", watch.reports[2].busy);
