@@ -95,33 +95,43 @@ static void describe_loss_scale(const Optimizer *optim, Safetensors *file)
                              (int)state.good_steps, (unsigned)state.skipped);
 }
 
-/* Adds parameter i's slice of `array`, copied in PyTorch's layout to the same offset of `copy`. */
-static void add_array(Safetensors *file, const char *name, const Model *model, int i,
-                      const float *array, float *copy)
+enum { NAME_BYTES = 128, WEIGHTS = -1 };
+
+/* The name of parameter i among the weights, or in state s of the optimizer:
+ * "optimizer.fc1.weight.exp_avg". */
+static const char *tensor_name(const Optimizer *optim, int i, int s, char name[NAME_BYTES])
 {
-    const Tensor *parameter = &model->parameter[i];
-    model_export(model, i, array, copy + parameter->offset);
-    safetensors_add(file, name, FLOAT32, parameter->ndim, parameter->shape,
-                    copy + parameter->offset);
+    const char *parameter = optim->model->parameter[i].name;
+    if (s == WEIGHTS)
+        return parameter;
+    snprintf(name, NAME_BYTES, "optimizer.%s.%s", parameter, optim->state_name[s]);
+    return name;
 }
 
-static void add_tensors(const Optimizer *optim, CheckpointCopy *copy)
+/* Adds parameter i's slice of the weights or of state s, copied in PyTorch's layout. */
+static void add_tensor(CheckpointCopy *copy, const Optimizer *optim, int i, int s)
 {
     const Model *model = optim->model;
+    const Tensor *parameter = &model->parameter[i];
+    float *values = copy->state + (size_t)(1 + s) * model->numel + parameter->offset;
+    model_export(model, i, s == WEIGHTS ? model->params : optim->state[s], values);
+    char name[NAME_BYTES];
+    safetensors_add(copy->file, tensor_name(optim, i, s, name), FLOAT32, parameter->ndim,
+                    parameter->shape, values);
+}
+
+static void add_tensors(CheckpointCopy *copy, const Optimizer *optim)
+{
     // One piece: up to 32 MiB, malloc reuses what was freed after the copy before. New pages would
     // have to be fetched one by one.
+    const Model *model = optim->model;
     copy->state = mem_alloc((size_t)(1 + optim->num_states) * model->numel, sizeof(float));
-
     safetensors_add(copy->file, CHECKPOINT_STEP, INT64, 0, NULL, &copy->step);
     for (int i = 0; i < model->num_parameters; i++)
-        add_array(copy->file, model->parameter[i].name, model, i, model->params, copy->state);
+        add_tensor(copy, optim, i, WEIGHTS);
     for (int i = 0; i < model->num_parameters; i++)
-        for (int s = 0; s < optim->num_states; s++) {
-            char name[128];
-            checkpoint_state_name(name, sizeof name, &model->parameter[i], optim->state_name[s]);
-            add_array(copy->file, name, model, i, optim->state[s],
-                      copy->state + (size_t)(1 + s) * model->numel);
-        }
+        for (int s = 0; s < optim->num_states; s++)
+            add_tensor(copy, optim, i, s);
 }
 
 /* The position; places are counted over all ranks. */
@@ -176,7 +186,7 @@ void checkpoint_copy(const Checkpoint *checkpoint, CheckpointKind kind, Checkpoi
     copy->epoch = next.epoch - epoch_ended;
     path_of(checkpoint, kind, next, copy->path);
 
-    add_tensors(checkpoint->optim, copy);
+    add_tensors(copy, checkpoint->optim);
     describe_run(checkpoint, copy->file);
     safetensors_add_metadata(copy->file, "epoch", "%d", next.epoch);
     safetensors_add_metadata(copy->file, "position", "%zu", next.places);
@@ -221,8 +231,8 @@ void checkpoint_save(const Checkpoint *checkpoint)
 }
 
 /* Settings that identify a run: with other values it cannot be resumed. The batch comes last. */
-static const char *const identity[] = { "model", "dataset",   "num_samples",
-                                        "seed",  "optimizer", "global_batch_size" };
+static const char *const identity[] = { "model",     "dataset",           "num_samples", "seed",
+                                        "optimizer", "global_batch_size", NULL };
 
 /* If they differ, writes "KEY THEIRS, this run has OURS" to text. */
 static bool differs(const Safetensors *theirs, const Safetensors *ours, const char *key, char *text,
@@ -273,21 +283,18 @@ static bool read_loss_scale(Source *source, Device *device, uint64_t step, bool 
 }
 
 /* Loads model and optimizer from the file; without `import`, only checks that it could. */
-static bool read_arrays(Source *source, Optimizer *optim, bool import)
+static bool read_tensors(Source *source, Optimizer *optim, bool import)
 {
     Model *model = optim->model;
     for (int i = 0; i < model->num_parameters; i++)
-        for (int s = -1; s < optim->num_states; s++) { // -1: the weights
-            char name[128];
-            const Tensor *parameter = &model->parameter[i];
-            if (s >= 0)
-                checkpoint_state_name(name, sizeof name, parameter, optim->state_name[s]);
+        for (int s = WEIGHTS; s < optim->num_states; s++) {
+            char name[NAME_BYTES];
             const float *values =
-                source_read(source, s < 0 ? parameter->name : name, model, i, NULL);
+                source_read(source, tensor_name(optim, i, s, name), model, i, NULL);
             if (values == NULL)
                 return false;
             if (import)
-                model_import(model, i, values, s < 0 ? model->params : optim->state[s]);
+                model_import(model, i, values, s == WEIGHTS ? model->params : optim->state[s]);
         }
     return true;
 }
@@ -295,7 +302,7 @@ static bool read_arrays(Source *source, Optimizer *optim, bool import)
 static bool verify(Source *source, const Checkpoint *checkpoint, Position *position)
 {
     return source_open(source) && source_check_run(source, checkpoint->optim) &&
-           read_arrays(source, checkpoint->optim, false) &&
+           read_tensors(source, checkpoint->optim, false) &&
            source_check_position(source, checkpoint->dataset, position) &&
            read_loss_scale(source, checkpoint->optim->model->device, position->step, false);
 }
@@ -306,7 +313,7 @@ bool checkpoint_verify(const Checkpoint *checkpoint, const char *path, char *err
     Source source = { .path = path, .remedy = "", .error = error, .error_bytes = error_bytes };
     Position position;
     const bool ok = verify(&source, checkpoint, &position);
-    source_close(&source);
+    safetensors_free(source.file);
     return ok;
 }
 
@@ -317,7 +324,7 @@ static bool resume(Source *source, Checkpoint *checkpoint)
     const bool ok = verify(source, checkpoint, &position);
     if (ok) {
         warn_of_changes(source, checkpoint);
-        read_arrays(source, checkpoint->optim, true);
+        read_tensors(source, checkpoint->optim, true);
         read_loss_scale(source, checkpoint->optim->model->device, position.step, true);
         checkpoint->optim->model->step = position.step;
         checkpoint->sampler->epoch = position.epoch;
@@ -328,7 +335,7 @@ static bool resume(Source *source, Checkpoint *checkpoint)
                      "go on, --resume none begins anew)",
                      source->path, position.epoch, (unsigned long long)position.step);
     }
-    source_close(source);
+    safetensors_free(source->file);
     return ok;
 }
 
@@ -352,10 +359,9 @@ bool checkpoint_peek(const Checkpoint *checkpoint, const char *path, CheckpointC
     Safetensors *own = safetensors_create();
     describe_run(checkpoint, own);
     claim->is_this_run = true;
-    for (size_t i = 0; claim->is_this_run && i < sizeof identity / sizeof *identity; i++) {
-        claim->is_this_run =
-            !differs(file, own, identity[i], claim->difference, sizeof claim->difference);
-        claim->is_other_batch = !claim->is_this_run && i == sizeof identity / sizeof *identity - 1;
+    for (const char *const *key = identity; claim->is_this_run && *key != NULL; key++) {
+        claim->is_this_run = !differs(file, own, *key, claim->difference, sizeof claim->difference);
+        claim->is_other_batch = !claim->is_this_run && key[1] == NULL;
     }
     safetensors_free(own);
     safetensors_free(file);
@@ -375,7 +381,7 @@ int checkpoint_load(Checkpoint *checkpoint)
         ok = resume(&source, checkpoint);
     } else if (args->init_from != NULL) {
         ok = source_open(&source) && source_load_weights(&source, checkpoint->optim->model);
-        source_close(&source);
+        safetensors_free(source.file);
     }
     if (!ok)
         usage_error("%s", error); // no failure: the file would be the same after a restart

@@ -22,11 +22,6 @@ const char *const checkpoint_settings[] = { "dataset",           "num_samples", 
                                             "global_batch_size", "lr",          "momentum",
                                             "weight_decay",      "dropout",     NULL };
 
-void checkpoint_state_name(char *name, size_t bytes, const Tensor *parameter, const char *state)
-{
-    snprintf(name, bytes, "optimizer.%s.%s", parameter->name, state);
-}
-
 bool source_reject(Source *source, const char *format, ...)
 {
     const int length = snprintf(source->error, source->error_bytes, "%s: ", source->path);
@@ -60,12 +55,6 @@ bool source_open(Source *source)
     return same_checksum(source, CHECKPOINT_CHECKSUM, safetensors_checksum(source->file)) ||
            source_reject(source, "is damaged: its tensors do not have the checksum it names; "
                                  "use another one");
-}
-
-void source_close(Source *source)
-{
-    if (source->file != NULL)
-        safetensors_free(source->file);
 }
 
 static const char *shape_text(int ndim, const size_t *shape, char *text, size_t bytes)
@@ -165,19 +154,6 @@ static bool get_count(Source *source, const char *key, size_t max, size_t *count
     return true;
 }
 
-static bool get_step(Source *source, uint64_t *step)
-{
-    int64_t value = -1;
-    const StoredTensor *stored = safetensors_find(source->file, CHECKPOINT_STEP);
-    if (stored != NULL && stored->type == INT64 && stored->ndim == 0)
-        memcpy(&value, stored->data, sizeof value);
-    if (value < 0 || value > MAX_STEP)
-        return source_reject(source, "\"%s\" is not a step from 0 to %lld", CHECKPOINT_STEP,
-                             MAX_STEP);
-    *step = (uint64_t)value;
-    return true;
-}
-
 bool source_check_run(Source *source, const Optimizer *optim)
 {
     const Model *model = optim->model;
@@ -222,11 +198,19 @@ bool source_check_run(Source *source, const Optimizer *optim)
 
 bool source_check_position(Source *source, const Dataset *dataset, Position *position)
 {
+    int64_t step = -1;
+    const StoredTensor *stored = safetensors_find(source->file, CHECKPOINT_STEP);
+    if (stored != NULL && stored->type == INT64 && stored->ndim == 0)
+        memcpy(&step, stored->data, sizeof step);
+    if (step < 0 || step > MAX_STEP)
+        return source_reject(source, "\"%s\" is not a step from 0 to %lld", CHECKPOINT_STEP,
+                             MAX_STEP);
+    position->step = (uint64_t)step;
+
     // The ranks that saved it had padded the epoch to a multiple of their number, or of the shards
     // of --reduce-order fixed.
     size_t world_size, epoch;
-    if (!get_step(source, &position->step) ||
-        !get_count(source, "world_size", INT_MAX, &world_size) ||
+    if (!get_count(source, "world_size", INT_MAX, &world_size) ||
         !get_count(source, "epoch", INT_MAX - 1, &epoch) ||
         !get_count(source, "position",
                    dataset->size + (world_size > NUM_SHARDS ? world_size : NUM_SHARDS),

@@ -17,9 +17,6 @@
 #define CHECKPOINT_METADATA_CHECKSUM "metadata_checksum" // of all metadata but itself
 #define CHECKPOINT_LOSS_SCALE "loss_scale" // in the metadata of runs with --amp fp16
 
-/* Name of an optimizer's state for a parameter: "optimizer.fc1.weight.exp_avg". */
-void checkpoint_state_name(char *name, size_t bytes, const Tensor *parameter, const char *state);
-
 /* The settings whose change is worth a warning, NULL-terminated. */
 extern const char *const checkpoint_settings[];
 
@@ -40,9 +37,8 @@ typedef struct {
     uint64_t step;
 } Position;
 
-/* Reads it all and verifies checksums, if there are any. Call source_close whatever it returns. */
+/* Reads it all and verifies checksums, if there are any. Free source->file whatever it returns. */
 bool source_open(Source *source);
-void source_close(Source *source);
 
 /* A string of the metadata that is safe to print; NULL after an error. */
 const char *source_text(Source *source, const char *key);

@@ -56,7 +56,7 @@ void safetensors_add_metadata(Safetensors *file, const char *key, const char *fo
  * removed then, but if the folder's fsync fails the new file is in place. */
 bool safetensors_commit(const Safetensors *file, const char *path, char *error, size_t error_bytes);
 
-void safetensors_free(Safetensors *file);
+void safetensors_free(Safetensors *file); // or NULL
 
 /* CRC-32 over the tensors in the order of the file: name, then data. */
 uint32_t safetensors_checksum(const Safetensors *file);

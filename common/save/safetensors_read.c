@@ -55,6 +55,8 @@ Safetensors *safetensors_create(void)
 
 void safetensors_free(Safetensors *file)
 {
+    if (file == NULL)
+        return;
     for (int i = 0; i < file->num_tensors; i++) {
         free(file->tensor[i].name);
         free(file->tensor[i].shape);
