@@ -27,7 +27,7 @@ import tempfile
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 TOLERANCE = 2e-3  # relative
 BUILD = os.path.join(ROOT, os.environ.get("BUILD", "build"))
-EXTRAS = not os.path.exists(BUILD + "/parts") or "EXTRAS='0'" not in open(BUILD + "/parts").read()
+EXTRAS = not os.path.exists(BUILD + "/parts") or "EXTRAS=0\n" not in open(BUILD + "/parts").read()
 NUMBER = re.compile(r"\d+\.\d+|\d+")
 SECONDS = 400  # that a command may take
 OWN = {"checkpoints", "metrics", "logs", "lab"}  # what commands write: not the tree's

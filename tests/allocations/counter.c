@@ -4,13 +4,15 @@
  * takes malloc from the program where the program has one. optim_step, which ends a step, comes by
  * here too (the linker's --wrap).
  *
- * ALLOCATIONS_FROM=N: from the end of step N on (20). At the end of the process a line on standard
+ * ALLOCATIONS_FROM=N: from the end of step N on (20). ALLOCATIONS_BUT=libgomp: without those that a
+ * library of this name itself makes. At the end of the process a line on standard
  * error says how many there were up to the last step, and what called for each:
  *
  *     allocations of process 1234: 1 from step 21 to 60
  *     calloc of 64 bytes in step 33
  *     01_single_gpu/train(+0x1234)[0x5581...]
  */
+#include <dlfcn.h>
 #include <errno.h>
 #include <execinfo.h>
 #include <stdatomic.h>
@@ -38,17 +40,28 @@ static atomic_bool watching;
 static atomic_int seen;
 static int within_steps; // seen until the last step ended: later ones belong to the end of the run
 static unsigned long first_step, step;
+static const char *exempt; // ALLOCATIONS_BUT
 static _Thread_local bool noting; // backtrace may allocate, too
 
-static void note(const char *function, size_t bytes)
+/* The frames are note's, malloc's, and that of whoever called malloc. */
+static bool is_exempt(const Allocation *a)
+{
+    Dl_info caller;
+    return exempt != NULL && a->num_frames > 2 && dladdr(a->frame[2], &caller) != 0 &&
+           strstr(caller.dli_fname, exempt) != NULL;
+}
+
+static __attribute__((noinline)) void note(const char *function, size_t bytes)
 {
     if (!watching || noting)
         return;
     noting = true;
-    const int i = seen++;
-    if (i < MAX_SEEN) {
-        allocation[i] = (Allocation){ .function = function, .bytes = bytes, .step = step + 1 };
-        allocation[i].num_frames = backtrace(allocation[i].frame, MAX_FRAMES);
+    Allocation a = { .function = function, .bytes = bytes, .step = step + 1 };
+    a.num_frames = backtrace(a.frame, MAX_FRAMES);
+    if (!is_exempt(&a)) {
+        const int i = seen++;
+        if (i < MAX_SEEN)
+            allocation[i] = a;
     }
     noting = false;
 }
@@ -117,6 +130,7 @@ void __wrap_optim_step(Optimizer *optim)
 __attribute__((constructor)) static void counter_start(void)
 {
     const char *from = getenv("ALLOCATIONS_FROM");
+    exempt = getenv("ALLOCATIONS_BUT");
     first_step = from != NULL ? strtoul(from, NULL, 10) : 20;
     void *frame[1];
     backtrace(frame, 1); // the first call loads a library
