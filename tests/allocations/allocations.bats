@@ -5,7 +5,6 @@
 setup() {
     counted=${BUILD:-build}/counted
     [ -x "$counted/01_single_gpu/train" ] || skip "this malloc cannot be counted"
-    ! grep -qx EXTRAS=0 "${BUILD:-build}/parts" || skip "without extras/fast_cpu OpenMP allocates a team for each loop"
     scratch=$(mktemp -d)
     # OpenMP makes a team for each region of one thread; what saves that is an extra (extras/fast_cpu/cpu_region.c).
     ! grep -qx EXTRAS=0 "${BUILD:-build}/parts" || export ALLOCATIONS_BUT=libgomp
