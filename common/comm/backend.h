@@ -110,4 +110,15 @@ const char *process_group_error_suffix(const ProcessGroup *pg);
 /* "all_reduce #12 of 18432 float32 (sum)", for messages. Writes to text, returns it. */
 char *collective_describe(const Collective *collective, char text[DESCRIPTION_BYTES]);
 
+/* ---- the arithmetic (reduce_ops.c) ---- */
+
+/* out[i] = a[i] op b[i]; a mean is a sum until reduce_finish. out may equal a or b, but not overlap
+ * them otherwise. Sums of integers wrap around. */
+void reduce_elements(void *out, const void *a, const void *b, size_t count, DType type,
+                     ReduceOp op);
+
+/* The last step of a reduction over n ranks: where op is the mean, divides (integers are rounded
+ * towards zero). */
+void reduce_finish(void *data, size_t count, DType type, ReduceOp op, int n);
+
 #endif

@@ -5,7 +5,7 @@
  * conversions: bf16, the upper half of a float, is computed as a float and rounded to nearest even;
  * integers are added as unsigned, since signed overflow is undefined in C.
  */
-#include "common/comm/reduce_ops.h"
+#include "common/comm/backend.h"
 
 static inline float from_bf16(uint16_t bits)
 {

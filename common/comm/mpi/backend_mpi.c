@@ -19,7 +19,6 @@
 #include "common/comm/backend.h"
 #include "common/comm/env.h"
 #include "common/comm/observer.h"
-#include "common/comm/reduce_ops.h"
 #include "common/comm/watchdog.h"
 
 #define MAX_PENDING 256

@@ -18,7 +18,6 @@
 #include "common/base/memory.h"
 #include "common/comm/nccl/nccl_group.h"
 #include "common/comm/observer.h"
-#include "common/comm/reduce_ops.h"
 
 #define ALIGNMENT 256
 

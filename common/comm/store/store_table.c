@@ -3,7 +3,7 @@
  * and no choice of keys makes a tree slow. All memory is allocated and counted in one place, so
  * that a full table is an error of the client that fills it, not the end of this process.
  */
-#include "common/comm/store/store_table.h"
+#include "common/comm/store/store_service.h"
 
 #include <search.h>
 #include <stdlib.h>

@@ -13,7 +13,6 @@
 #include <sys/uio.h>
 
 #include "common/base/log.h"
-#include "common/comm/reduce_ops.h"
 
 #define HEADER_MAGIC UINT64_C(0x6464702e74637032)
 

@@ -9,7 +9,6 @@
  */
 #include <string.h>
 
-#include "common/comm/reduce_ops.h"
 #include "common/comm/tcp/tcp_exchange.h"
 
 /* A part of an array, in bytes. */

@@ -1,9 +1,6 @@
-/*
- * The algorithms besides the ring: few steps instead of few bytes, a fixed order, or one root.
- */
+/* The algorithms besides the ring: few steps instead of few bytes, a fixed order, or one root. */
 #include <string.h>
 
-#include "common/comm/reduce_ops.h"
 #include "common/comm/tcp/tcp_exchange.h"
 
 static size_t bytes_of(const Collective *collective)
