@@ -1,23 +1,23 @@
 #!/usr/bin/env bats
 # The house stays small, and its rooms keep their order: how much lies in common/, how much of it a program is made of,
-# which room may include which, and what a reader reads first.
+# and which room may include which.
 
 # The ceilings. They only ever come down.
-LINES=19600          # of all files in common/
-FILES=205
-LINES_CPU=15300      # without CUDA, NCCL and MPI
+LINES=18850          # of all files in common/; the aim is 17,000
+FILES=177            # 140
+LINES_CPU=14600      # without CUDA, NCCL and MPI: 13,000
 FILE_LINES=500       # of any source file
 TRAIN_LINES=180      # of a step's train.c
-ceilings() { # PROGRAM LINES: of common/, in a build for CPUs alone without extras (closure.py)
+ceilings() { # PROGRAM LINES AIM: of common/, in a build for CPUs alone without extras (closure.py)
     cat <<END
-01_single_gpu/train 6850
-02_multi_gpu_spawn/train_a_spawn 6850
-02_multi_gpu_spawn/train 12300
-03_torchrun_env/train 12350
-03_torchrun_env/ddprun 6050
-04_slurm_multinode/train 12650
-05_fault_tolerance/train 12700
-05_fault_tolerance/ddprun 6050
+01_single_gpu/train 6200 5700
+02_multi_gpu_spawn/train_a_spawn 6200 5700
+02_multi_gpu_spawn/train 11650 10500
+03_torchrun_env/train 11700 10500
+03_torchrun_env/ddprun 5500 5300
+04_slurm_multinode/train 12250 11000
+05_fault_tolerance/train 12250 11200
+05_fault_tolerance/ddprun 5500 5300
 END
 }
 
@@ -50,16 +50,16 @@ room() {
 }
 
 @test "common/ has no more lines and files than it may" {
-    at_most $LINES lines "$(find common -type f -exec cat {} + | wc -l)"
-    at_most $FILES files "$(find common -type f | wc -l)"
-    at_most $LINES_CPU "lines without CUDA, NCCL and MPI" "$(find common -type f ! -path '*/cuda/*' ! -path '*/nccl/*' \
+    at_most $LINES lines "$(find common -type f ! -name README.md -exec cat {} + | wc -l)"
+    at_most $FILES files "$(find common -type f ! -name README.md | wc -l)"
+    at_most $LINES_CPU "lines without CUDA, NCCL and MPI" "$(find common -type f ! -name README.md ! -path '*/cuda/*' ! -path '*/nccl/*' \
         ! -path '*/mpi/*' ! -name '*cuda*' -exec cat {} + | wc -l)"
 }
 
 @test "a program is made of no more of common/ than it may be" {
     tests/house/closure.py >"$BATS_TEST_TMPDIR/closures"
     cat "$BATS_TEST_TMPDIR/closures"
-    ceilings | while read -r program ceiling; do
+    ceilings | while read -r program ceiling _; do
         at_most "$ceiling" "$program" "$(awk -v program="$program" '$1 == program { print $2 }' "$BATS_TEST_TMPDIR/closures")"
     done
     ! grep -E '^(01_|.*/train_a_).*common/comm' "$BATS_TEST_TMPDIR/closures" # one device needs no network
