@@ -1,4 +1,5 @@
-/* malloc aligns to 16 bytes; vector instructions and cache lines want 64. */
+/* malloc aligns to 16 bytes; vector instructions and cache lines want 64. The element types have
+ * PyTorch's names. */
 #include "common/base/memory.h"
 
 #include <stdint.h>
@@ -34,4 +35,22 @@ void *mem_alloc(size_t count, size_t size)
 void *mem_calloc(size_t count, size_t size)
 {
     return memset(mem_alloc(count, size), 0, count * size);
+}
+
+static const struct {
+    const char *name;
+    size_t size;
+} dtypes[NUM_DTYPES] = {
+    [FLOAT32] = { "float32", 4 }, [BFLOAT16] = { "bfloat16", 2 }, [FLOAT64] = { "float64", 8 },
+    [INT32] = { "int32", 4 },     [INT64] = { "int64", 8 },       [UINT8] = { "uint8", 1 },
+};
+
+size_t dtype_size(DType type)
+{
+    return dtypes[type].size;
+}
+
+const char *dtype_name(DType type)
+{
+    return dtypes[type].name;
 }

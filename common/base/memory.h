@@ -1,4 +1,4 @@
-/* memory.h - host memory: aligned for vectors, never NULL. */
+/* memory.h - flat arrays: host memory for them, where they are, and what is in them. */
 #ifndef COMMON_BASE_MEMORY_H
 #define COMMON_BASE_MEMORY_H
 
@@ -15,5 +15,29 @@ void *mem_calloc(size_t count, size_t size);
 /* Has the machine so many bytes to give? If not, *available says how many it has. The kernel
  * overcommits, and kills processes that use the memory it promised. Below 64 MiB: yes, unseen. */
 bool mem_fits(size_t bytes, size_t *available);
+
+/* Where memory lies: in the host, or in a GPU whose work is queued on a stream. */
+typedef struct {
+    bool on_gpu;
+    int index; // which GPU
+    void *stream; // cudaStream_t on which the GPU computes; NULL on the host
+    // True while the GPU repeats a recorded training step (--cuda-graph), whose collectives are
+    // part of the recording: a call that starts one then queues nothing. NULL on the host.
+    const bool *replaying;
+} Place;
+
+/* Parameters, gradients and optimizer states are flat arrays. A Tensor is the slice of one
+ * parameter, the same in all of them. */
+typedef struct {
+    const char *name; // PyTorch's: "conv1.weight"
+    size_t shape[4];
+    int ndim;
+    size_t offset, numel; // its slice, in elements
+} Tensor;
+
+typedef enum { FLOAT32, BFLOAT16, FLOAT64, INT32, INT64, UINT8, NUM_DTYPES } DType;
+
+size_t dtype_size(DType type); // bytes of an element
+const char *dtype_name(DType type); // "float32"
 
 #endif

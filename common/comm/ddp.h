@@ -10,7 +10,7 @@
 
 #include <stdbool.h>
 
-#include "common/base/tensor.h"
+#include "common/base/memory.h"
 #include "common/comm/process_group.h"
 
 #define REDUCER_MAX_PARAMETERS 256

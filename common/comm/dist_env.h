@@ -3,7 +3,7 @@
 #define COMMON_COMM_DIST_ENV_H
 
 #include "common/base/launcher.h"
-#include "common/base/place.h"
+#include "common/base/memory.h"
 
 typedef struct {
     int rank, world_size; // in the whole job

@@ -10,8 +10,7 @@
 #define COMMON_COMM_PROCESS_GROUP_H
 
 #include "common/base/args.h"
-#include "common/base/place.h"
-#include "common/base/tensor.h"
+#include "common/base/memory.h"
 #include "common/comm/store/store.h"
 
 typedef enum { REDUCE_SUM, REDUCE_MEAN, REDUCE_MAX, REDUCE_MIN } ReduceOp;

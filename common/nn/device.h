@@ -5,7 +5,7 @@
 #include <stddef.h>
 
 #include "common/base/args.h"
-#include "common/base/place.h"
+#include "common/base/memory.h"
 #include "common/data/dataloader.h"
 #include "common/nn/amp.h"
 

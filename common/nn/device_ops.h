@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "common/base/tensor.h"
+#include "common/base/memory.h"
 #include "common/data/dataloader.h"
 #include "common/nn/conv_shape.h"
 #include "common/nn/device.h"

@@ -9,7 +9,7 @@
 #ifndef COMMON_NN_LAYOUT_H
 #define COMMON_NN_LAYOUT_H
 
-#include "common/base/tensor.h"
+#include "common/base/memory.h"
 #include "common/nn/device.h"
 
 /* One parameter whose rows are images of so many channels. */

@@ -10,8 +10,8 @@
 
 #include <stdbool.h>
 
+#include "common/base/memory.h"
 #include "common/base/rng.h"
-#include "common/base/tensor.h"
 #include "common/data/dataloader.h"
 #include "common/nn/device.h"
 

@@ -10,7 +10,7 @@
 
 #include "common/base/log.h"
 #include "common/base/memory.h"
-#include "common/base/philox.h"
+#include "common/nn/philox.h"
 #include "common/nn/plain.h"
 
 /* ---- memory ---- */

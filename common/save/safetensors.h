@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/base/tensor.h"
+#include "common/base/memory.h"
 
 /* A tensor of a file. Owns its name and shape. */
 typedef struct {

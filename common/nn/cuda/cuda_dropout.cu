@@ -5,10 +5,10 @@
  */
 #include <cuda_runtime.h>
 
-#include "common/base/philox.h"
 #include "common/nn/cuda/cuda_kernels.h"
 #include "common/nn/cuda/cuda_launch.h"
 #include "common/nn/cuda/cuda_types.h"
+#include "common/nn/philox.h"
 
 enum { BLOCK = 256, UNITS = 4, WORDS = 4 };
 

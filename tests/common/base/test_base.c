@@ -6,7 +6,6 @@
 #include "common/base/host.h"
 #include "common/base/json_text.h"
 #include "common/base/memory.h"
-#include "common/base/tensor.h"
 #include "tests/helpers/child.h"
 
 static void test_memory(void **state)

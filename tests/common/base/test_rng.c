@@ -12,8 +12,8 @@
 #include <cmocka.h>
 #include <jansson.h>
 
-#include "common/base/philox.h"
 #include "common/base/rng.h"
+#include "common/nn/philox.h"
 
 enum { ROWS = 2048, COLUMNS = 20 };
 

@@ -8,9 +8,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "common/base/philox.h"
 #include "common/base/rng.h"
 #include "common/nn/device_ops.h"
+#include "common/nn/philox.h"
 
 /* y[n][out][size][size] = conv(x) + bias. */
 static inline void reference_conv(ConvShape s, int n, const double *x, const double *weight,

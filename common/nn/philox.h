@@ -4,8 +4,8 @@
  * Philox (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011) is a function of a
  * counter: the n-th number needs none of those before it, on any rank and any thread.
  */
-#ifndef COMMON_BASE_PHILOX_H
-#define COMMON_BASE_PHILOX_H
+#ifndef COMMON_NN_PHILOX_H
+#define COMMON_NN_PHILOX_H
 
 #include <stdint.h>
 
