@@ -57,9 +57,10 @@ const char *fault_parse(Fault *fault, const char *text)
     return text;
 }
 
-/* Usage error unless the text is a comma-separated list of faults; `place` says where it was given:
+/* Usage error unless the text is a comma-separated list of faults; `origin` says where it was
+ * given:
  * "--inject". */
-static void check_faults(const char *text, const char *place)
+static void check_faults(const char *text, const char *origin)
 {
     int count = 0;
     for (const char *rest = text; count == 0 || *rest != '\0'; count++) {
@@ -69,7 +70,7 @@ static void check_faults(const char *text, const char *place)
             usage_error(
                 "%s must be up to %d of KIND:RANK:STEP, KIND one of kill, stop, slow, exit, "
                 "corrupt-grad, bitflip; as in kill:1:20,slow:0:5:50 (ms); not \"%.80s\"",
-                place, MAX_FAULTS, text);
+                origin, MAX_FAULTS, text);
     }
 }
 

@@ -20,144 +20,118 @@
 #include "common/base/launcher.h"
 #include "common/base/log.h"
 
-static const OptionGroup data_options = {
-    .heading = "Model and data",
-    .rows =
-        (const Option[]){
-            { "model", "linear|cnn", "cnn", STEP_SINGLE, OPTION_CHOICE, offsetof(Args, model),
-              .help = "one linear layer, or a convolutional network" },
-            { "dataset", "random|digits|mnist", "digits", STEP_SINGLE, OPTION_CHOICE,
-              offsetof(Args, dataset), .help = "made up, built in, or from files; linear: random" },
-            { "dataset-size", "N", "2048", STEP_SINGLE, OPTION_INT, offsetof(Args, dataset_size),
-              .help = "rows of the random data set", .low = 1, .high = INT_MAX },
-            { "data-dir", "DIR", "data/mnist", STEP_SINGLE, OPTION_STRING, offsetof(Args, data_dir),
-              .help = "where the files of MNIST are" },
-            { "scratch-dir", "DIR", "none", STEP_NODES, OPTION_OPTIONAL,
-              offsetof(Args, scratch_dir),
-              .help = "copy those files there first, once on each node" },
-            { "num-samples", "N", "0", STEP_SINGLE, OPTION_INT, offsetof(Args, num_samples),
-              .help = "train on the first N rows only; 0: on all", .high = INT_MAX },
-            { "init-from", "FILE", "none", STEP_SINGLE, OPTION_OPTIONAL, offsetof(Args, init_from),
-              .help = "take the initial weights from a checkpoint" },
-            { 0 },
-        },
+#define FIELD(name) offsetof(Args, name)
+
+static const Option data_rows[] = {
+    { "model", "linear|cnn", "cnn", STEP_SINGLE, OPTION_CHOICE, FIELD(model),
+      .help = "one linear layer, or a convolutional network" },
+    { "dataset", "random|digits|mnist", "digits", STEP_SINGLE, OPTION_CHOICE, FIELD(dataset),
+      .help = "made up, built in, or from files; linear: random" },
+    { "dataset-size", "N", "2048", STEP_SINGLE, OPTION_INT, FIELD(dataset_size),
+      .help = "rows of the random data set", .low = 1, .high = INT_MAX },
+    { "data-dir", "DIR", "data/mnist", STEP_SINGLE, OPTION_STRING, FIELD(data_dir),
+      .help = "where the files of MNIST are" },
+    { "scratch-dir", "DIR", "none", STEP_NODES, OPTION_OPTIONAL, FIELD(scratch_dir),
+      .help = "copy those files there first, once on each node" },
+    { "num-samples", "N", "0", STEP_SINGLE, OPTION_INT, FIELD(num_samples),
+      .help = "train on the first N rows only; 0: on all", .high = INT_MAX },
+    { "init-from", "FILE", "none", STEP_SINGLE, OPTION_OPTIONAL, FIELD(init_from),
+      .help = "take the initial weights from a checkpoint" },
+    { 0 },
 };
 
-static const OptionGroup training_options = {
-    .heading = "Training",
-    .rows =
-        (const Option[]){
-            { "epochs", "N", "10", STEP_SINGLE, OPTION_INT, offsetof(Args, epochs),
-              .help = "times through the data (total_epochs)", .high = INT_MAX },
-            { "batch-size", "N", "32", STEP_SINGLE, OPTION_INT, offsetof(Args, batch_size),
-              .help = "samples per step, of each rank", .low = 1, .high = 1000000 },
-            { "global-batch-size", "N", "none", STEP_SINGLE, OPTION_INT,
-              offsetof(Args, global_batch_size), .help = "samples per step, of all ranks together",
-              .low = 1, .high = INT_MAX },
-            { "optimizer", "sgd|adam|adamw|adadelta", "sgd", STEP_SINGLE, OPTION_CHOICE,
-              offsetof(Args, optimizer), .help = "how gradients change the weights" },
-            { "lr", "X", "0.01", STEP_SINGLE, OPTION_REAL, offsetof(Args, lr),
-              .help = "learning rate; linear, adam, adamw: 0.001; adadelta: 1", .high = 1000 },
-            { "momentum", "X", "0.9", STEP_SINGLE, OPTION_REAL, offsetof(Args, momentum),
-              .help = "of sgd; linear: 0", .high = 1 },
-            { "weight-decay", "X", "0", STEP_SINGLE, OPTION_REAL, offsetof(Args, weight_decay),
-              .help = "pull of the weights towards 0; adamw: 0.01", .high = 1000 },
-            { "dropout", "on|off", "on", STEP_SINGLE, OPTION_SWITCH, offsetof(Args, dropout),
-              .help = "off: for comparisons that must be exact" },
-            { "seed", "N", "0", STEP_SINGLE, OPTION_UINT64, offsetof(Args, seed),
-              .help = "all random numbers follow from it" },
-            { "max-steps", "N", "0", STEP_SINGLE, OPTION_UINT64, offsetof(Args, max_steps),
-              .help = "stop after N optimizer steps; 0: never" },
-            { 0 },
-        },
+static const Option training_rows[] = {
+    { "epochs", "N", "10", STEP_SINGLE, OPTION_INT, FIELD(epochs),
+      .help = "times through the data (total_epochs)", .high = INT_MAX },
+    { "batch-size", "N", "32", STEP_SINGLE, OPTION_INT, FIELD(batch_size),
+      .help = "samples per step, of each rank", .low = 1, .high = 1000000 },
+    { "global-batch-size", "N", "none", STEP_SINGLE, OPTION_INT, FIELD(global_batch_size),
+      .help = "samples per step, of all ranks together", .low = 1, .high = INT_MAX },
+    { "optimizer", "sgd|adam|adamw|adadelta", "sgd", STEP_SINGLE, OPTION_CHOICE, FIELD(optimizer),
+      .help = "how gradients change the weights" },
+    { "lr", "X", "0.01", STEP_SINGLE, OPTION_REAL, FIELD(lr),
+      .help = "learning rate; linear, adam, adamw: 0.001; adadelta: 1", .high = 1000 },
+    { "momentum", "X", "0.9", STEP_SINGLE, OPTION_REAL, FIELD(momentum),
+      .help = "of sgd; linear: 0", .high = 1 },
+    { "weight-decay", "X", "0", STEP_SINGLE, OPTION_REAL, FIELD(weight_decay),
+      .help = "pull of the weights towards 0; adamw: 0.01", .high = 1000 },
+    { "dropout", "on|off", "on", STEP_SINGLE, OPTION_SWITCH, FIELD(dropout),
+      .help = "off: for comparisons that must be exact" },
+    { "seed", "N", "0", STEP_SINGLE, OPTION_UINT64, FIELD(seed),
+      .help = "all random numbers follow from it" },
+    { "max-steps", "N", "0", STEP_SINGLE, OPTION_UINT64, FIELD(max_steps),
+      .help = "stop after N optimizer steps; 0: never" },
+    { 0 },
 };
 
-static const OptionGroup saving_options = {
-    .heading = HEADING_RESULTS,
-    .rows =
-        (const Option[]){
-            { "log-interval", "N", "10", STEP_SINGLE, OPTION_INT, offsetof(Args, log_interval),
-              .help = "batches between two lines with the loss", .low = 1, .high = INT_MAX },
-            { "save-every", "N", "5", STEP_SINGLE, OPTION_INT, offsetof(Args, save_every),
-              .help = "epochs between checkpoints; 0: only at the end", .high = INT_MAX },
-            { "checkpoint-dir", "DIR", "checkpoints", STEP_SINGLE, OPTION_STRING,
-              offsetof(Args, checkpoint_dir), .help = "folder for checkpoints" },
-            { "resume", "FILE", "none", STEP_SINGLE, OPTION_OPTIONAL, offsetof(Args, resume),
-              .help = "resume from this checkpoint", .fault_preset = "auto",
-              .fault_help = "resume from this checkpoint; auto: the furthest" },
-            { 0 },
-        },
+static const Option saving_rows[] = {
+    { "log-interval", "N", "10", STEP_SINGLE, OPTION_INT, FIELD(log_interval),
+      .help = "batches between two lines with the loss", .low = 1, .high = INT_MAX },
+    { "save-every", "N", "5", STEP_SINGLE, OPTION_INT, FIELD(save_every),
+      .help = "epochs between checkpoints; 0: only at the end", .high = INT_MAX },
+    { "checkpoint-dir", "DIR", "checkpoints", STEP_SINGLE, OPTION_STRING, FIELD(checkpoint_dir),
+      .help = "folder for checkpoints" },
+    { "resume", "FILE", "none", STEP_SINGLE, OPTION_OPTIONAL, FIELD(resume),
+      .help = "resume from this checkpoint", .fault_preset = "auto",
+      .fault_help = "resume from this checkpoint; auto: the furthest" },
+    { 0 },
 };
 
-static const OptionGroup metrics_options = {
-    .heading = HEADING_RESULTS,
-    .rows =
-        (const Option[]){
-            { "metrics-dir", "DIR", "off", STEP_SINGLE, OPTION_OPTIONAL,
-              offsetof(Args, metrics_dir), .help = "write the metrics of every step there" },
-            { 0 },
-        },
+static const Option metrics_rows[] = {
+    { "metrics-dir", "DIR", "off", STEP_SINGLE, OPTION_OPTIONAL, FIELD(metrics_dir),
+      .help = "write the metrics of every step there" },
+    { 0 },
 };
 
-static const OptionGroup machine_options = {
-    .heading = "Where it runs",
-    .rows =
-        (const Option[]){
-            { "device", "auto|cpu|cuda|plain", "auto", STEP_SINGLE, OPTION_CHOICE,
-              offsetof(Args, device), .help = "auto: cuda if every rank has a GPU" },
-            { "amp", "off|bf16|fp16", "off", STEP_SINGLE, OPTION_CHOICE, offsetof(Args, amp),
-              .help = "mixed precision: multiply in 16 bits, keep 32" },
-            { "tf32", "on|off", "off", STEP_SINGLE, OPTION_SWITCH, offsetof(Args, tf32),
-              .help = "multiply float32 in 19 bits, on a GPU" },
-            { "cuda-graph", "on|off", "off", STEP_SINGLE, OPTION_SWITCH, offsetof(Args, cuda_graph),
-              .help = "record a training step, then replay it" },
-            { "threads", "N", "auto", STEP_SINGLE, OPTION_INT, offsetof(Args, threads),
-              .help = "compute threads of a rank; auto: its share of cores", .low = 1,
-              .high = 1024 },
-            { 0 },
-        },
+static const Option machine_rows[] = {
+    { "device", "auto|cpu|cuda|plain", "auto", STEP_SINGLE, OPTION_CHOICE, FIELD(device),
+      .help = "auto: cuda if every rank has a GPU" },
+    { "amp", "off|bf16|fp16", "off", STEP_SINGLE, OPTION_CHOICE, FIELD(amp),
+      .help = "mixed precision: multiply in 16 bits, keep 32" },
+    { "tf32", "on|off", "off", STEP_SINGLE, OPTION_SWITCH, FIELD(tf32),
+      .help = "multiply float32 in 19 bits, on a GPU" },
+    { "cuda-graph", "on|off", "off", STEP_SINGLE, OPTION_SWITCH, FIELD(cuda_graph),
+      .help = "record a training step, then replay it" },
+    { "threads", "N", "auto", STEP_SINGLE, OPTION_INT, FIELD(threads),
+      .help = "compute threads of a rank; auto: its share of cores", .low = 1, .high = 1024 },
+    { 0 },
 };
 
-static const OptionGroup ranks_options = {
-    .heading = HEADING_RANKS,
-    .rows =
-        (const Option[]){
-            { "nproc", "N", "auto", STEP_SPAWN, OPTION_INT, offsetof(Args, nproc),
-              .help = "ranks to start; auto: one per GPU, else 2", .low = 1, .high = 1024,
-              .last_step = STEP_SPAWN },
-            { "local-rank", "N", "none", STEP_ENV, OPTION_INT, offsetof(Args, local_rank),
-              .help = "for old launchers; LOCAL_RANK in the environment wins", .high = INT_MAX },
-            { "backend", "auto|nccl|mpi|tcp", "auto", STEP_SPAWN, OPTION_CHOICE,
-              offsetof(Args, backend),
-              .help = "what carries collectives; auto: nccl on cuda, else tcp" },
-            { "bucket-cap-mb", "MIB", "25", STEP_SPAWN, OPTION_REAL, offsetof(Args, bucket_cap_mb),
-              .help = "size of a gradient bucket; of the first: 1 at most", .low = 0.001,
-              .high = 1000000 },
-            { "all-reduce", "flat|hierarchical", "flat", STEP_NODES, OPTION_CHOICE,
-              offsetof(Args, all_reduce), .help = "hierarchical: fewer bytes between nodes (tcp)" },
-            { "reduce-order", "any|fixed", "any", STEP_FAULT, OPTION_CHOICE,
-              offsetof(Args, reduce_order),
-              .help = "fixed: 1, 2, 4, 8 ranks agree, with --global-batch-size" },
-            { "check-collectives", "on|off", "off", STEP_SPAWN, OPTION_SWITCH,
-              offsetof(Args, check_collectives),
-              .help = "compare what the ranks call, before each call" },
-            { "timeout", "SECONDS", "300", STEP_SPAWN, OPTION_REAL, offsetof(Args, timeout),
-              .help = "for the rendezvous, and for each collective", .low = 0.001,
-              .high = 1000000 },
-            { 0 },
-        },
+static const Option ranks_rows[] = {
+    { "nproc", "N", "auto", STEP_SPAWN, OPTION_INT, FIELD(nproc),
+      .help = "ranks to start; auto: one per GPU, else 2", .low = 1, .high = 1024,
+      .last_step = STEP_SPAWN },
+    { "local-rank", "N", "none", STEP_ENV, OPTION_INT, FIELD(local_rank),
+      .help = "for old launchers; LOCAL_RANK in the environment wins", .high = INT_MAX },
+    { "backend", "auto|nccl|mpi|tcp", "auto", STEP_SPAWN, OPTION_CHOICE, FIELD(backend),
+      .help = "what carries collectives; auto: nccl on cuda, else tcp" },
+    { "bucket-cap-mb", "MIB", "25", STEP_SPAWN, OPTION_REAL, FIELD(bucket_cap_mb),
+      .help = "size of a gradient bucket; of the first: 1 at most", .low = 0.001, .high = 1000000 },
+    { "all-reduce", "flat|hierarchical", "flat", STEP_NODES, OPTION_CHOICE, FIELD(all_reduce),
+      .help = "hierarchical: fewer bytes between nodes (tcp)" },
+    { "reduce-order", "any|fixed", "any", STEP_FAULT, OPTION_CHOICE, FIELD(reduce_order),
+      .help = "fixed: 1, 2, 4, 8 ranks agree, with --global-batch-size" },
+    { "check-collectives", "on|off", "off", STEP_SPAWN, OPTION_SWITCH, FIELD(check_collectives),
+      .help = "compare what the ranks call, before each call" },
+    { "timeout", "SECONDS", "300", STEP_SPAWN, OPTION_REAL, FIELD(timeout),
+      .help = "for the rendezvous, and for each collective", .low = 0.001, .high = 1000000 },
+    { 0 },
 };
 
-static const OptionGroup general_options = {
-    .heading = "Options themselves",
-    .rows =
-        (const Option[]){
-            { "config", "FILE", "config.yaml", STEP_SINGLE, OPTION_ACTION, 0,
-              .help = "read options from a file first" },
-            { "help", "", "", STEP_SINGLE, OPTION_ACTION, 0, .help = "this list" },
-            { 0 },
-        },
+static const Option general_rows[] = {
+    { "config", "FILE", "config.yaml", STEP_SINGLE, OPTION_ACTION, 0,
+      .help = "read options from a file first" },
+    { "help", "", "", STEP_SINGLE, OPTION_ACTION, 0, .help = "this list" },
+    { 0 },
 };
+
+static const OptionGroup data_options = { "Model and data", data_rows, NULL, NULL };
+static const OptionGroup training_options = { "Training", training_rows, NULL, NULL };
+static const OptionGroup saving_options = { HEADING_RESULTS, saving_rows, NULL, NULL };
+static const OptionGroup metrics_options = { HEADING_RESULTS, metrics_rows, NULL, NULL };
+static const OptionGroup machine_options = { "Where it runs", machine_rows, NULL, NULL };
+static const OptionGroup ranks_options = { HEADING_RANKS, ranks_rows, NULL, NULL };
+static const OptionGroup general_options = { "Options themselves", general_rows, NULL, NULL };
 
 const OptionGroup *const option_groups[] = {
     &data_options,  &training_options, &saving_options, &fault_saving_options, &metrics_options,
@@ -165,7 +139,7 @@ const OptionGroup *const option_groups[] = {
     NULL,
 };
 
-enum { PLACE_BYTES = PATH_MAX + 64 };
+enum { ORIGIN_BYTES = PATH_MAX + 64 };
 
 static Setting *find(Settings *settings, const char *name)
 {
@@ -178,14 +152,14 @@ static SettingSource source_of(Settings *settings, const char *name)
 }
 
 /* Where the user set an option, for messages: "--lr", or "config.yaml:7: lr". */
-static void write_place(char *place, const Settings *settings, const Setting *setting,
-                        SettingSource source)
+static void write_origin(char *origin, const Settings *settings, const Setting *setting,
+                         SettingSource source)
 {
     if (source == BY_FILE)
-        snprintf(place, PLACE_BYTES, "%s:%d: %s", settings->path, setting->line,
+        snprintf(origin, ORIGIN_BYTES, "%s:%d: %s", settings->path, setting->line,
                  setting->option->name);
     else
-        snprintf(place, PLACE_BYTES, "--%s", setting->option->name);
+        snprintf(origin, ORIGIN_BYTES, "--%s", setting->option->name);
 }
 
 /* Stores all values, those of higher precedence last. */
@@ -199,10 +173,10 @@ static void store_values(Args *args, Settings *settings)
                 source == BY_DEFAULT || option_taught(setting->option, settings->step);
             if (setting->text[source] == NULL || group->absent != NULL || !counts)
                 continue;
-            char place[PLACE_BYTES];
-            write_place(place, settings, setting, source);
+            char origin[ORIGIN_BYTES];
+            write_origin(origin, settings, setting, source);
             option_set(setting->option, group->fields != NULL ? group->fields : args,
-                       setting->text[source], place);
+                       setting->text[source], origin);
             setting->source = source;
         }
 }
@@ -216,9 +190,9 @@ static void drop_overridden(Settings *settings, bool clashes, const char *name, 
     if (!clashes || setting->source == BY_DEFAULT)
         return;
     if (setting->source >= source_of(settings, other)) {
-        char place[PLACE_BYTES];
-        write_place(place, settings, setting, setting->source);
-        usage_error("%s does not go with this --%s: %s", place, other, remedy);
+        char origin[ORIGIN_BYTES];
+        write_origin(origin, settings, setting, setting->source);
+        usage_error("%s does not go with this --%s: %s", origin, other, remedy);
     }
     setting->source = BY_DEFAULT;
 }

@@ -69,7 +69,7 @@ bool args_fixed_order(const Args *args);
 
 /* How many shards of a batch each rank has: 0, or in a fixed order 8 / world_size.
  *
- * The global batch is then cut into 8 shards, however many ranks there are: place p of it belongs
+ * The global batch is then cut into 8 shards, however many ranks there are: row p of it belongs
  * to shard p % 8. Gradients are summed within each shard, and the shards' sums as a tree: k with k
  * + 4, those sums with k + 2, those with k + 1. Rank r of W has the shards r, r + W, ...: the tree
  * begins inside the ranks and ends between them, so 1, 2, 4 and 8 ranks add the same numbers in the

@@ -27,7 +27,7 @@ typedef struct {
     const char *text;
     yaml_parser_t parser;
     yaml_event_t event; // the latest
-    char place[PATH_MAX + 16]; // of it, for messages: "config.yaml:7: "
+    char origin[PATH_MAX + 16]; // of it, for messages: "config.yaml:7: "
 } Reader;
 
 /* The whole file, which must not be a pipe or a terminal: reading those may block. */
@@ -67,7 +67,7 @@ static yaml_event_type_t next(Reader *reader)
     yaml_event_delete(&reader->event);
     if (!yaml_parser_parse(&reader->parser, &reader->event))
         refuse_yaml(reader);
-    snprintf(reader->place, sizeof reader->place, "%s:%zu: ", reader->settings->path,
+    snprintf(reader->origin, sizeof reader->origin, "%s:%zu: ", reader->settings->path,
              reader->event.start_mark.line + 1);
     return reader->event.type;
 }
@@ -76,12 +76,12 @@ static yaml_event_type_t next(Reader *reader)
 static const char *scalar(const Reader *reader)
 {
     if (reader->event.type != YAML_SCALAR_EVENT)
-        usage_error("%snames and values are single words or numbers", reader->place);
+        usage_error("%snames and values are single words or numbers", reader->origin);
     if (reader->event.data.scalar.tag != NULL) // "!!binary aGk=" does not mean "aGk="
-        usage_error("%snames and values have no !tags", reader->place);
+        usage_error("%snames and values have no !tags", reader->origin);
     const char *text = (const char *)reader->event.data.scalar.value;
     if (strlen(text) != reader->event.data.scalar.length)
-        usage_error("%snames and values have no NUL bytes", reader->place);
+        usage_error("%snames and values have no NUL bytes", reader->origin);
     return text;
 }
 
@@ -91,22 +91,22 @@ static void read_pair(Reader *reader)
     Settings *settings = reader->settings;
     Setting *setting = settings_find(settings, name, strlen(name));
     if (setting == NULL)
-        setting_unknown(settings, ANY_STEP, reader->place, "", name, strlen(name));
+        setting_unknown(settings, ANY_STEP, reader->origin, "", name, strlen(name));
     name = setting->option->name;
     if (setting->option->kind == OPTION_ACTION)
-        usage_error("%s%s works on the command line only", reader->place, name);
+        usage_error("%s%s works on the command line only", reader->origin, name);
     if (setting->line > 0)
-        usage_error("%s%s is already set in line %d", reader->place, name, setting->line);
+        usage_error("%s%s is already set in line %d", reader->origin, name, setting->line);
     setting->line = (int)reader->event.start_mark.line + 1;
     if (setting_is_absent(setting, settings->step) && log_speaks_for_node())
-        log_info("%s%s is ignored: this program was built without %s", reader->place, name,
+        log_info("%s%s is ignored: this program was built without %s", reader->origin, name,
                  setting->group->absent);
 
     next(reader);
     const char *value = scalar(reader);
     const bool plain = reader->event.data.scalar.plain_implicit;
     if (plain && (value[0] == '\0' || strcmp(value, "~") == 0 || strcmp(value, "null") == 0))
-        usage_error("%s%s has no value", reader->place, name);
+        usage_error("%s%s has no value", reader->origin, name);
     const char *copy = strdup(value);
     CHECK(copy != NULL, "out of memory");
     setting->text[BY_FILE] = copy;
@@ -126,12 +126,12 @@ void config_read(Settings *settings)
     next(&reader); // the stream begins
     if (next(&reader) == YAML_DOCUMENT_START_EVENT) { // else there are comments at most
         if (next(&reader) != YAML_MAPPING_START_EVENT)
-            usage_error("%sa line must be \"name: value\"", reader.place);
+            usage_error("%sa line must be \"name: value\"", reader.origin);
         while (next(&reader) != YAML_MAPPING_END_EVENT)
             read_pair(&reader);
         next(&reader); // the document ends
         if (next(&reader) != YAML_STREAM_END_EVENT)
-            usage_error("%sa second document begins, but only one is read", reader.place);
+            usage_error("%sa second document begins, but only one is read", reader.origin);
     }
 
     yaml_event_delete(&reader.event);

@@ -52,7 +52,7 @@ bool setting_is_absent(const Setting *setting, int step)
     return setting->group->absent != NULL && option_taught(setting->option, step);
 }
 
-void setting_unknown(const Settings *settings, int step, const char *place, const char *dashes,
+void setting_unknown(const Settings *settings, int step, const char *origin, const char *dashes,
                      const char *name, size_t length)
 {
     const char *names[MAX_OPTIONS + 1] = { NULL };
@@ -64,8 +64,8 @@ void setting_unknown(const Settings *settings, int step, const char *place, cons
     const char *nearest = comfort_nearest(name, length, names);
     const int shown = length < 80 ? (int)length : 80;
     if (nearest == NULL)
-        usage_error("%s%.*s is no option: --help lists them", place, shown, name);
-    usage_error("%s%.*s is no option: did you mean %s%s? --help lists them", place, shown, name,
+        usage_error("%s%.*s is no option: --help lists them", origin, shown, name);
+    usage_error("%s%.*s is no option: did you mean %s%s? --help lists them", origin, shown, name,
                 dashes, nearest);
 }
 
@@ -99,7 +99,7 @@ static bool is_choice(const char *text, const char *words)
     return false;
 }
 
-static int to_int(const Option *option, const char *text, const char *place)
+static int to_int(const Option *option, const char *text, const char *origin)
 {
     const bool has_word = isalpha((unsigned char)option->preset[0]);
     if (has_word && strcmp(text, option->preset) == 0)
@@ -107,71 +107,71 @@ static int to_int(const Option *option, const char *text, const char *place)
 
     uint64_t value = 0;
     if (!parse_whole(text, &value) || (double)value < option->low || (double)value > option->high)
-        usage_error("%s must be a whole number from %.10g to %.10g%s%s, not \"%.80s\"", place,
+        usage_error("%s must be a whole number from %.10g to %.10g%s%s, not \"%.80s\"", origin,
                     option->low, option->high, has_word ? " or " : "",
                     has_word ? option->preset : "", text);
     return (int)value;
 }
 
-static uint64_t to_uint64(const char *text, const char *place)
+static uint64_t to_uint64(const char *text, const char *origin)
 {
     uint64_t value = 0;
     if (!parse_whole(text, &value))
-        usage_error("%s must be a whole number from 0 to %ju, not \"%.80s\"", place, UINTMAX_MAX,
+        usage_error("%s must be a whole number from 0 to %ju, not \"%.80s\"", origin, UINTMAX_MAX,
                     text);
     return value;
 }
 
-static double to_real(const Option *option, const char *text, const char *place)
+static double to_real(const Option *option, const char *text, const char *origin)
 {
     double value = 0;
     if (!parse_real(text, &value) || value < option->low || value > option->high)
-        usage_error("%s must be a number from %.10g to %.10g, not \"%.80s\"", place, option->low,
+        usage_error("%s must be a number from %.10g to %.10g, not \"%.80s\"", origin, option->low,
                     option->high, text);
     return value;
 }
 
-static const char *to_choice(const Option *option, const char *text, const char *place)
+static const char *to_choice(const Option *option, const char *text, const char *origin)
 {
     if (!is_choice(text, option->value))
-        usage_error("%s must be one of %s, not \"%.80s\"", place, option->value, text);
+        usage_error("%s must be one of %s, not \"%.80s\"", origin, option->value, text);
     return text;
 }
 
-static const char *to_string(const Option *option, const char *text, const char *place)
+static const char *to_string(const Option *option, const char *text, const char *origin)
 {
     if (text[0] == '\0')
-        usage_error("%s must not be empty", place);
+        usage_error("%s must not be empty", origin);
     if (option->check != NULL)
-        option->check(text, place);
+        option->check(text, origin);
     return text;
 }
 
-void option_set(const Option *option, void *fields, const char *text, const char *place)
+void option_set(const Option *option, void *fields, const char *text, const char *origin)
 {
     void *field = (char *)fields + option->offset;
     switch (option->kind) {
     case OPTION_INT:
-        *(int *)field = to_int(option, text, place);
+        *(int *)field = to_int(option, text, origin);
         break;
     case OPTION_UINT64:
-        *(uint64_t *)field = to_uint64(text, place);
+        *(uint64_t *)field = to_uint64(text, origin);
         break;
     case OPTION_REAL:
-        *(double *)field = to_real(option, text, place);
+        *(double *)field = to_real(option, text, origin);
         break;
     case OPTION_SWITCH:
-        *(bool *)field = strcmp(to_choice(option, text, place), "on") == 0;
+        *(bool *)field = strcmp(to_choice(option, text, origin), "on") == 0;
         break;
     case OPTION_CHOICE:
-        *(const char **)field = to_choice(option, text, place);
+        *(const char **)field = to_choice(option, text, origin);
         break;
     case OPTION_STRING:
-        *(const char **)field = to_string(option, text, place);
+        *(const char **)field = to_string(option, text, origin);
         break;
     case OPTION_OPTIONAL:
         *(const char **)field =
-            strcmp(text, option->preset) == 0 ? NULL : to_string(option, text, place);
+            strcmp(text, option->preset) == 0 ? NULL : to_string(option, text, origin);
         break;
     case OPTION_FLAG:
         *(bool *)field = text[0] != '\0';

@@ -49,7 +49,8 @@ typedef struct {
     double low, high; // bounds of a number, inclusive
     int last_step; // last step that has it; 0: all later ones do
     const char *fault_preset, *fault_help; // those of step 05; NULL: the same
-    void (*check)(const char *text, const char *place); // of a string: usage error if it is invalid
+    void (*check)(const char *text,
+                  const char *origin); // of a string: usage error if it is invalid
 } Option;
 
 typedef struct {
@@ -70,9 +71,9 @@ extern const OptionGroup fault_saving_options, fault_ranks_options; // step 05
 bool option_taught(const Option *option, int step);
 
 /* Stores the value that text stands for in the option's field: `fields` is an Args, or what else
- * the option's group fills. Usage error where it is not a valid value: `place` names the option as
+ * the option's group fills. Usage error where it is not a valid value: `origin` names the option as
  * the user wrote it. A string is not copied. */
-void option_set(const Option *option, void *fields, const char *text, const char *place);
+void option_set(const Option *option, void *fields, const char *text, const char *origin);
 
 /* In increasing order of precedence. */
 typedef enum { BY_DEFAULT, BY_FILE, BY_COMMAND_LINE, NUM_SOURCES } SettingSource;
@@ -102,9 +103,9 @@ Setting *settings_find(Settings *settings, const char *name, size_t length);
 /* Would that step have it if this program were complete? */
 bool setting_is_absent(const Setting *setting, int step);
 
-/* Ends the program because there is no such option, suggesting the closest one of the step. `place`
- * goes before the name, `dashes` before the guess. */
-noreturn void setting_unknown(const Settings *settings, int step, const char *place,
+/* Ends the program because there is no such option, suggesting the closest one of the step.
+ * `origin` goes before the name, `dashes` before the guess. */
+noreturn void setting_unknown(const Settings *settings, int step, const char *origin,
                               const char *dashes, const char *name, size_t length);
 
 /* Reads the file at settings->path. The strings it adds are never freed. */

@@ -79,9 +79,9 @@ static int read_option(const Tool *tool, Args *args, void *fields, char **argv)
     else if (value == NULL || strncmp(value, "--", 2) == 0)
         usage_error("--%s needs a value: --%s %s", option->name, option->name, option->value);
 
-    char place[64];
-    snprintf(place, sizeof place, "--%s", option->name);
-    option_set(option, own ? fields : (void *)args, value, place);
+    char origin[64];
+    snprintf(origin, sizeof origin, "--%s", option->name);
+    option_set(option, own ? fields : (void *)args, value, origin);
     return option->kind == OPTION_FLAG || joined ? 1 : 2;
 }
 
