@@ -66,6 +66,9 @@ typedef struct Backend {
     void (*progress)(void *state);
     void (*wait)(void *state, long ticket); // tickets are counted from 0, in order
     void (*destroy)(void *state, ProcessGroup *pg); // collective
+    // The cudaStream_t on which its calls are executed, those on subgroups too. NULL: the host
+    // does.
+    void *(*stream)(void *state);
 } Backend;
 
 extern const Backend backend_tcp;

@@ -8,7 +8,6 @@
 #include <stdio.h>
 
 #include "common/base/log.h"
-#include "common/base/span.h"
 #include "common/comm/backend.h"
 #include "common/comm/observer.h"
 
@@ -132,14 +131,6 @@ void collective_report(const Collective *collective, CollectiveState state)
         observer->see(observer->context, collective, state);
 }
 
-void collective_report_marks(const Collective *collective, GpuMark begin, GpuMark end)
-{
-    const Observer *observer = process_group_root(collective->pg)->observers;
-    for (; observer != NULL; observer = observer->next)
-        if (observer->see_marks != NULL)
-            observer->see_marks(observer->context, collective, begin, end);
-}
-
 /* Dies unless the call is valid; the backend checks what depends on other ranks. */
 static void check(const ProcessGroup *pg, const Collective *collective)
 {
@@ -183,16 +174,7 @@ static Work start(ProcessGroup *pg, CollectiveKind kind, const void *in, void *o
 
 void work_wait(Work work)
 {
-    if (span_timing) {
-        span_end_evaluation();
-        span_close();
-        span_begin(SPAN_WAIT, "wait");
-    }
     work.pg->front->wait(work.pg->front_state, work.ticket);
-    if (span_timing) {
-        span_end();
-        span_close();
-    }
 }
 
 /* Makes progress while the caller goes on. */

@@ -7,7 +7,6 @@
 #ifndef COMMON_COMM_OBSERVER_H
 #define COMMON_COMM_OBSERVER_H
 
-#include "common/base/gpu_marks.h"
 #include "common/comm/backend.h"
 
 typedef enum {
@@ -21,9 +20,6 @@ typedef struct Observer {
     /* A call has reached this state. collective->op_id identifies it; of its pointers only pg may
      * be followed. Be quick: the collective waits. */
     void (*see)(void *context, const Collective *collective, CollectiveState state);
-    /* The GPU executes the call between these marks; STARTED and later states, which the host does
-     * not see, are not reported then. NULL: not interested. */
-    void (*see_marks)(void *context, const Collective *collective, GpuMark begin, GpuMark end);
     void *context;
     struct Observer *next; // the group's
 } Observer;
@@ -33,15 +29,14 @@ typedef struct Observer {
 void process_group_observe(ProcessGroup *pg, Observer *observer);
 
 /* Notifies the observers. SCHEDULED is reported for all backends; a backend reports STARTED,
- * COMPLETED and FAILED as far as it can. */
+ * COMPLETED and FAILED as far as it can: nccl's host does not see the first two. */
 void collective_report(const Collective *collective, CollectiveState state);
-void collective_report_marks(const Collective *collective, GpuMark begin, GpuMark end);
 
 /* What an extra adds to the group of all ranks (extras/watch); without it, nothing. */
 typedef struct {
     /* Writes the options that all ranks must share to text, as ", --trace". */
     void (*describe)(const Args *args, char *text, size_t bytes);
-    void (*formed)(ProcessGroup *pg); // collective, as is the next
+    void (*formed)(ProcessGroup *pg); // may put a backend in front. Collective, as is the next
     void (*leaving)(ProcessGroup *pg); // about to be destroyed
 } GroupHooks;
 

@@ -10,9 +10,9 @@
 #define EXTRAS_WATCH_CURVES_H
 
 #include "common/base/args.h"
-#include "common/base/span.h"
 #include "common/nn/model.h"
 #include "extras/watch/event_file.h"
+#include "extras/watch/span.h"
 
 typedef struct {
     EventFile events; // on rank 0

@@ -3,8 +3,8 @@
 
 #include <stdlib.h>
 
-#include "common/base/span.h"
 #include "extras/watch/peers.h"
+#include "extras/watch/span.h"
 
 enum { STEPS_TOLD = 2 };
 

@@ -6,6 +6,7 @@
 #include "extras/watch/timeline.h"
 
 #include <libgen.h>
+#include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -119,12 +120,13 @@ static void read_marks(Timeline *timeline, const double *time)
         span.end = time[span.gpu_end];
         timeline->gpu_span[timeline->num_gpu_spans++] = span;
     }
+    double free_since = 0; // the communication stream, which executes one call after the other
     for (size_t i = 0; i < timeline->num_calls; i++) {
         Call *call = &timeline->call[i];
         if (call->gpu_begin == 0 || call->gpu_end == 0)
             continue;
-        call->started = time[call->gpu_begin];
-        call->done = time[call->gpu_end];
+        call->started = fmax(time[call->gpu_begin], free_since);
+        call->done = free_since = time[call->gpu_end];
     }
 }
 

@@ -11,9 +11,9 @@
 
 #include <stdio.h>
 
-#include "common/base/span.h"
 #include "common/comm/observer.h"
 #include "extras/watch/peers.h"
+#include "extras/watch/span.h"
 
 /* A collective, as this rank saw it. */
 typedef struct {

@@ -7,8 +7,8 @@
  */
 #include "extras/watch/watch_device.h"
 
-#include "common/base/span.h"
 #include "common/nn/device_ops.h"
+#include "extras/watch/span.h"
 
 static const Model *watched; // NULL: none
 static const DeviceOps *inner; // its device's own

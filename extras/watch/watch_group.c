@@ -1,6 +1,7 @@
 /*
- * The group of all ranks, as far as watching needs it: it fills `peers`, hears of every collective,
- * and writes what was recorded while the ranks still can talk to each other.
+ * The group of all ranks, as far as watching needs it: it fills `peers`, puts a backend in front of
+ * the group's, which notes the waits, observes every collective, and writes what was recorded while
+ * the ranks still can talk to each other.
  */
 #include <stdio.h>
 
@@ -11,6 +12,8 @@
 #include "extras/watch/timeline.h"
 
 static ProcessGroup *group;
+static const Backend *inner; // its own
+static void *stream; // on which that executes calls; NULL: the host does
 
 static void all_reduce_values(double *values, size_t count, ReduceOp op)
 {
@@ -42,11 +45,47 @@ static void see(void *context, const Collective *collective, CollectiveState sta
         explain_bucket(collective->count * sizeof(float));
 }
 
-static void see_marks(void *context, const Collective *collective, GpuMark begin, GpuMark end)
+/* ---- the backend in front of the group's: it differs in these two ---- */
+
+/* The GPU executes the call from when it gets there, and the communication stream is free, to the
+ * second mark. A call that is part of a graph, recorded or replayed, has none. */
+static long watch_start(void *state, const Collective *collective)
 {
-    (void)context;
-    timeline_see_marks(collective->op_id, begin, end);
+    const Place *place = &collective->pg->place;
+    const bool replaying = place->replaying != NULL && *place->replaying;
+    const GpuMark begin = stream != NULL && !replaying ? gpu_mark(NULL) : 0;
+    const long ticket = inner->start(state, collective);
+    if (begin > 0)
+        timeline_see_marks(collective->op_id, begin, gpu_mark(stream));
+    return ticket;
 }
+
+static void watch_wait(void *state, long ticket)
+{
+    if (!span_timing) {
+        inner->wait(state, ticket);
+        return;
+    }
+    span_end_evaluation();
+    span_close();
+    span_begin(SPAN_WAIT, "wait");
+    inner->wait(state, ticket);
+    span_end();
+    span_close();
+}
+
+static void put_in_front(ProcessGroup *pg)
+{
+    static Backend front;
+    inner = pg->front;
+    stream = inner->stream != NULL ? inner->stream(pg->front_state) : NULL;
+    front = *inner;
+    front.start = watch_start;
+    front.wait = watch_wait;
+    pg->front = &front;
+}
+
+/* ---- the hooks ---- */
 
 /* Watching makes collective calls of its own: all ranks must make them. */
 static void describe(const Args *args, char *line, size_t bytes)
@@ -58,13 +97,16 @@ static void describe(const Args *args, char *line, size_t bytes)
 
 static void formed(ProcessGroup *pg)
 {
-    static Observer observer = { .see = see, .see_marks = see_marks };
+    static Observer observer = { .see = see };
+    if (group != NULL)
+        return; // one at a time
     group = pg;
     peers = (Peers){ .rank = pg->rank,
                      .world_size = pg->world_size,
                      .all_reduce = all_reduce_values,
                      .send = send_bytes,
                      .receive = receive_bytes };
+    put_in_front(pg);
     if (!recording_wanted() && !explain_wanted(pg->rank))
         return;
     process_group_observe(pg, &observer);

@@ -2,10 +2,10 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "common/base/nvtx.h"
 #include "common/save/metrics.h"
 #include "extras/watch/curves.h"
 #include "extras/watch/explain.h"
+#include "extras/watch/nvtx.h"
 #include "extras/watch/peers.h"
 #include "extras/watch/progress.h"
 #include "extras/watch/recording.h"

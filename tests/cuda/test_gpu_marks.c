@@ -4,7 +4,7 @@
 
 #include <time.h>
 
-#include "common/base/gpu_marks.h"
+#include "extras/watch/gpu_marks.h"
 #include "extras/watch/timeline.h"
 #include "extras/watch/watch_device.h"
 #include "tests/cuda/training.h"

@@ -276,6 +276,11 @@ static void nccl_destroy(void *state, ProcessGroup *pg)
     }
 }
 
+static void *nccl_stream(void *state)
+{
+    return ((const NcclGroup *)state)->nccl->stream;
+}
+
 const Backend backend_nccl = { .name = "nccl",
                                .available = true,
                                .reads_gpu = true,
@@ -284,4 +289,5 @@ const Backend backend_nccl = { .name = "nccl",
                                .split = nccl_split,
                                .start = nccl_start,
                                .wait = nccl_wait,
-                               .destroy = nccl_destroy };
+                               .destroy = nccl_destroy,
+                               .stream = nccl_stream };

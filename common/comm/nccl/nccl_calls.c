@@ -136,15 +136,12 @@ static NcclCall *enqueue(NcclGroup *group, const Collective *c, const Collective
     nccl->recorded |= captured;
     CUDA_CHECK(cudaEventRecord(nccl->ready, compute));
     CUDA_CHECK(cudaStreamWaitEvent(nccl->stream, nccl->ready, 0));
-    const GpuMark begin = gpu_mark(nccl->stream);
     if (c->count > 0 || c->kind == BARRIER) {
         nccl_enter(nccl);
         NCCL_CHECK(nccl, issue(group, c));
         nccl_settle(group);
         nccl_leave(nccl);
     }
-    if (begin > 0)
-        collective_report_marks(shown, begin, gpu_mark(nccl->stream));
     CUDA_CHECK(cudaEventRecord(call->done, nccl->stream));
     call_queued(nccl, call, captured ? CALL_RECORDED : CALL_QUEUED);
     return call;

@@ -1,5 +1,5 @@
 /* Stands in for marks in builds without CUDA, which have no GPU to make them. */
-#include "common/base/gpu_marks.h"
+#include "extras/watch/gpu_marks.h"
 
 #include <stddef.h>
 

@@ -10,9 +10,9 @@
  *
  * The GPU's clock is not the host's. They are compared when recording begins and when it ends, by
  * an event that the host polls for (the quickest of several, as with the clocks of two ranks in
- * io/timeline.c); in between, the drift is taken to be linear.
+ * extras/watch/peers.c); in between, the drift is taken to be linear.
  */
-#include "common/base/gpu_marks.h"
+#include "extras/watch/gpu_marks.h"
 
 #include <stdlib.h>
 

@@ -7,13 +7,13 @@
  * (gpu_marks.h), a span has two of them around its work, which give the GPU's time. A tool like
  * nsys sees spans as NVTX ranges.
  */
-#ifndef COMMON_BASE_SPAN_H
-#define COMMON_BASE_SPAN_H
+#ifndef EXTRAS_WATCH_SPAN_H
+#define EXTRAS_WATCH_SPAN_H
 
 #include <stdbool.h>
 
-#include "common/base/gpu_marks.h"
 #include "common/base/log.h"
+#include "extras/watch/gpu_marks.h"
 
 typedef enum {
     SPAN_DATA, // gathering a batch

@@ -2,7 +2,7 @@
  * NVTX is a header: its calls go to the tool that the environment names (NVTX_INJECTION64_PATH,
  * which nsys sets), or nowhere. Where there is no tool, it gives no domain.
  */
-#include "common/base/nvtx.h"
+#include "extras/watch/nvtx.h"
 
 #include <nvtx3/nvToolsExt.h>
 #include <stdio.h>

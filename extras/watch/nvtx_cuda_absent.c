@@ -1,5 +1,5 @@
 /* Stands in for NVTX in builds without CUDA. */
-#include "common/base/nvtx.h"
+#include "extras/watch/nvtx.h"
 
 bool nvtx_listens(void)
 {

@@ -3,9 +3,9 @@
  * than one piece. It ended when its last piece did. Spans that follow each other at once share a
  * mark.
  */
-#include "common/base/span.h"
+#include "extras/watch/span.h"
 
-#include "common/base/nvtx.h"
+#include "extras/watch/nvtx.h"
 
 bool span_timing;
 double span_seconds[NUM_SPAN_KINDS];

@@ -4,8 +4,8 @@
  * NVTX passes them to a tool that has injected itself into this process; without one they cost
  * nothing.
  */
-#ifndef COMMON_BASE_NVTX_H
-#define COMMON_BASE_NVTX_H
+#ifndef EXTRAS_WATCH_NVTX_H
+#define EXTRAS_WATCH_NVTX_H
 
 #include <stdbool.h>
 

@@ -8,8 +8,8 @@
  *
  * For the one thread that queues work only. In builds without CUDA it does nothing.
  */
-#ifndef COMMON_BASE_GPU_MARKS_H
-#define COMMON_BASE_GPU_MARKS_H
+#ifndef EXTRAS_WATCH_GPU_MARKS_H
+#define EXTRAS_WATCH_GPU_MARKS_H
 
 #include <stdbool.h>
 
