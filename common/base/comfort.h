@@ -21,6 +21,9 @@ int comfort_core_quota(void);
  * like a hang. */
 void comfort_tell_of_crowd(int num_ranks);
 
+/* Writes " by NAME (pid N)", the process that listens on a local port, if that can be found out. */
+void comfort_port_owner(int port, char *text, size_t bytes);
+
 /* Is this the name of an option that was typed? - and _ are the same. Needed in any build. */
 static inline bool name_is(const char *name, const char *typed, size_t length)
 {

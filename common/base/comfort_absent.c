@@ -18,3 +18,8 @@ void comfort_tell_of_crowd(int num_ranks)
 {
     (void)num_ranks;
 }
+
+void comfort_port_owner(int port, char *text, size_t bytes)
+{
+    (void)port, (void)text, (void)bytes;
+}

@@ -18,6 +18,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "common/base/comfort.h"
 #include "common/base/log.h"
 
 #define ATTEMPT_SECONDS 5.0 // per address: the name's next one may work
@@ -336,7 +337,7 @@ const char *net_listen_reason(int error, int port, char text[NET_REASON_BYTES])
 {
     char owner[NET_REASON_BYTES / 2] = "";
     if (error == EADDRINUSE)
-        port_owner(port, owner, sizeof owner);
+        comfort_port_owner(port, owner, sizeof owner);
     snprintf(text, NET_REASON_BYTES, "%s%s", net_reason(error), owner);
     return text;
 }

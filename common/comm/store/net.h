@@ -36,9 +36,6 @@ const char *net_reason(int error);
 #define NET_REASON_BYTES 256
 const char *net_listen_reason(int error, int port, char text[NET_REASON_BYTES]);
 
-/* Writes " by NAME (pid N)", the process that listens on a local port, if that can be found out. */
-void port_owner(int port, char *text, size_t bytes);
-
 /* Does a host name or address mean the local machine on every machine? */
 bool net_is_loopback(const char *host);
 

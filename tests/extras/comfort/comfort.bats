@@ -41,3 +41,18 @@ setup() {
     run -0 taskset -c "$(taskset -cp $$ | sed 's/.*[:,-] *//')" 03_torchrun_env/ddprun --nproc-per-node 17 true
     [ "$output" = "ddprun: 17 ranks share 1 core: it takes a while until all have come" ]
 }
+
+@test "a port in use: the launcher and a rank name who has it" {
+    python3 -c 'import socket, sys, time
+server = socket.create_server(("127.0.0.1", 0))
+print(server.getsockname()[1], flush=True)
+time.sleep(1000)' >"$BATS_TEST_TMPDIR/port" 3>&- &
+    local server=$! port
+    until [ -s "$BATS_TEST_TMPDIR/port" ]; do sleep 0.05; done
+    port=$(cat "$BATS_TEST_TMPDIR/port")
+    run -1 03_torchrun_env/ddprun --nnodes 1 --master-port "$port" true
+    [[ $output == *"at 127.0.0.1:$port: Address already in use by python3 (pid $server); try --master-port" ]]
+    run -1 env RANK=0 WORLD_SIZE=2 LOCAL_RANK=0 MASTER_ADDR=127.0.0.1 MASTER_PORT="$port" 03_torchrun_env/train --device cpu
+    [[ $output == *"cannot serve the store at 127.0.0.1:$port: Address already in use by python3 (pid $server)"* ]]
+    kill "$server"
+}

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/comm/store/net.h"
+#include "common/base/comfort.h"
 
 #define NAME_BYTES 64
 
@@ -67,7 +67,7 @@ static void describe_process(const char *pid, char *text, size_t bytes)
     snprintf(text, bytes, " by %s (pid %.16s)", name, pid);
 }
 
-void port_owner(int port, char *text, size_t bytes)
+void comfort_port_owner(int port, char *text, size_t bytes)
 {
     unsigned long inode = find_socket("/proc/net/tcp", port);
     if (inode == 0)
