@@ -50,21 +50,24 @@ typedef struct {
     Peer *peer; // by rank
     struct pollfd *watched; // every peer's notices, then data to send, data to receive
 
-    const Collective *collective; // in progress; NULL: the mesh is still being formed
+    // The call in progress, and the latest, send and recv excluded.
+    const Collective *collective; // NULL: the mesh is still being formed
     CollectiveId call; // the same, as it is on the wire
     double deadline; // of the call, or of forming the mesh
-    CollectiveId recent[NUM_RECENT_CALLS]; // the latest calls, send and recv excluded
-    uint64_t num_calls; // of those, so far
+    CollectiveId recent[NUM_RECENT_CALLS];
+    uint64_t num_calls; // so far, of those in `recent`
 
+    // Waiting.
     atomic_int waiting; // threads that wait for a call
     double idle_since; // nothing was sent or received since; 0: just now
     double next_poll_time; // when to read notices next, even without waiting
     double next_notice_time, notice_interval; // when to send the next NOTICE_WAITING
 
+    // Memory, and what was moved since mesh_init.
     _Alignas(64) char chunk[CHUNK_BYTES]; // received, not yet added
     void *scratch; // see mesh_scratch
     size_t scratch_bytes;
-    uint64_t sent_bytes, received_bytes; // of payload, since mesh_init
+    uint64_t sent_bytes, received_bytes; // of payload
     uint64_t sent_messages;
 } Mesh;
 
