@@ -51,7 +51,7 @@ static void scatter_batch(DataParallel *dp, const Batch *batch)
         *share = *batch;
         share->index = batch->index + start;
         share->size = end - start;
-        share->first_place = batch->first_place + start * batch->place_stride;
+        share->first_row = batch->first_row + start * batch->row_stride;
         start = end;
     }
 }

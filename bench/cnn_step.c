@@ -58,7 +58,7 @@ int main(int argc, char **argv)
     Batch batch = { .dataset = &dataset,
                     .index = mem_calloc((size_t)args.batch_size, sizeof *batch.index),
                     .size = args.batch_size,
-                    .place_stride = 1 };
+                    .row_stride = 1 };
     const int at_a_time = device.place.on_gpu ? STEPS_AT_A_TIME : 1;
     const uint64_t steps = args.max_steps == UINT64_MAX ? DEFAULT_STEPS : args.max_steps;
     const int rounds = steps > (uint64_t)at_a_time ? (int)(steps / at_a_time) : 1;

@@ -177,7 +177,7 @@ static void measure_rest(Bench *bench)
     const cudaStream_t stream = device->place.stream;
     const DeviceOps *ops = device->ops;
     const double n = bench->n;
-    const DropoutKey key = { .place_stride = 1, .p = 0.25f };
+    const DropoutKey key = { .row_stride = 1, .p = 0.25f };
     const CudaRows rows = { .bytes = bench->bytes,
                             .normalised = bench->params,
                             .words = (const uint32_t *)bench->labels };

@@ -38,7 +38,7 @@ static const Tool tool = {
                              { .name = NULL } },
 };
 
-/* What the images of a data set turned out to be; sums over the ranks after share. */
+/* What the images of a data set turned out to be; sums over the ranks after sum_over_ranks. */
 typedef struct {
     int64_t count[MODEL_FILE_MAX_LABELS][MODEL_FILE_MAX_LABELS]; // [class][taken for]
     double loss;
@@ -60,7 +60,7 @@ static void test(Classifier *classifier, const Dataset *dataset, int batch_size,
         model_log_probs(&classifier->model, log_probs);
         for (int i = 0; i < batch->size; i++) {
             const int32_t label = dataset->labels[batch->index[i]];
-            outcome->count[label][classifier_choose(log_probs + i * classes, classes)]++;
+            outcome->count[label][classifier_argmax(log_probs + i * classes, classes)]++;
             outcome->loss -= log_probs[i * classes + label];
         }
     }
@@ -127,7 +127,7 @@ static void print_outcome(const Outcome *outcome, const ModelFile *from, const D
 }
 
 /* Sums over all ranks; the numbers lie in host memory, whatever the model runs on. */
-static void share(Outcome *outcome, const Args *args, const DistEnv *env)
+static void sum_over_ranks(Outcome *outcome, const Args *args, const DistEnv *env)
 {
     ProcessGroup pg;
     process_group_init(&pg, args, env->master_addr, env->master_port, env->rank, env->world_size,
@@ -166,7 +166,7 @@ int main(int argc, char **argv)
     Outcome outcome = { 0 };
     test(&classifier, &dataset, args.batch_size, env.rank, env.world_size, &outcome);
     if (env.world_size > 1)
-        share(&outcome, &args, &env);
+        sum_over_ranks(&outcome, &args, &env);
     if (env.rank == 0)
         print_outcome(&outcome, &from, &dataset);
 

@@ -185,7 +185,7 @@ static bool is_export(const char *folder)
 }
 
 /* May it be replaced: nothing, an empty folder, or an export? */
-static bool is_free(const char *path)
+static bool is_replaceable(const char *path)
 {
     struct stat status;
     if (lstat(path, &status) < 0)
@@ -203,7 +203,7 @@ static bool is_free(const char *path)
 
 /* Gives the complete folder its name; what had that name is deleted if it was an export and nothing
  * else, and keeps another name if not. */
-static void take_place(const char *folder, const char *target)
+static void replace_target(const char *folder, const char *target)
 {
     char *old = NULL;
     CHECK(asprintf(&old, "%s.old", folder) >= 0, "out of memory");
@@ -230,7 +230,7 @@ int main(int argc, char **argv)
     char *target = strdup(argument[1]), *folder = NULL;
     for (size_t end = strlen(target); end > 1 && target[end - 1] == '/';)
         target[--end] = '\0';
-    CHECK(options.force || is_free(target),
+    CHECK(options.force || is_replaceable(target),
           "%s is there, and is no export: name another folder, or let --force move it aside",
           target);
 
@@ -256,7 +256,7 @@ int main(int argc, char **argv)
     write_file(folder, files[SCRIPT], load_in_pytorch,
                (size_t)(load_in_pytorch_end - load_in_pytorch));
     write_config(folder, &from, &model, checksum);
-    take_place(folder, target);
+    replace_target(folder, target);
     log_print("%s: model %s, %zu parameters, from %s", target, model.name, model.numel, from.path);
 
     model_free(&model);

@@ -169,9 +169,9 @@ int main(int argc, char **argv)
     classifier_init(&classifier, &args, &from, 1, 0);
 
     float probability[MODEL_FILE_MAX_LABELS];
-    const int best = input.is_row
-                         ? classifier_ask_row(&classifier, &input.dataset, input.row, probability)
-                         : classifier_ask(&classifier, input.pixels, probability);
+    const int best =
+        input.is_row ? classifier_predict_row(&classifier, &input.dataset, input.row, probability)
+                     : classifier_predict(&classifier, input.pixels, probability);
     draw(&input, &from, probability, best);
 
     classifier_free(&classifier);

@@ -24,7 +24,7 @@
 #include "tools/model/tool.h"
 
 enum { MAX_BODY_BYTES = 64 << 10, MAX_HEADER_BYTES = 16 << 10, MAX_CLIENTS = 64 };
-enum { CONTENT_TOO_LARGE = 413, LOOK_MS = 250 };
+enum { CONTENT_TOO_LARGE = 413, POLL_MS = 250 };
 
 typedef struct {
     int port;
@@ -139,7 +139,7 @@ static enum MHD_Result predict(Server *server, struct MHD_Connection *connection
         return refuse(connection, (unsigned)status, error);
 
     float probability[MODEL_FILE_MAX_LABELS];
-    const int best = classifier_ask(&server->classifier, pixels, probability);
+    const int best = classifier_predict(&server->classifier, pixels, probability);
     const bool seen =
         MHD_lookup_connection_value(connection, MHD_GET_ARGUMENT_KIND, "seen") != NULL;
     return respond_json(
@@ -229,7 +229,7 @@ static void on_connection(void *context, struct MHD_Connection *connection, void
 }
 
 /* What libmicrohttpd's own timeout does not see: a client that sends a byte now and then. */
-static void hang_up_on_the_late(const Server *server)
+static void close_late_clients(const Server *server)
 {
     const double now = seconds_now();
     for (const Client *client = server->clients; client != NULL; client = client->next)
@@ -281,12 +281,12 @@ static void serve(Server *server, int listen_fd)
     const union MHD_DaemonInfo *info = MHD_get_daemon_info(daemon, MHD_DAEMON_INFO_EPOLL_FD);
     struct pollfd events = { .fd = info->epoll_fd, .events = POLLIN };
     while (!stop) {
-        MHD_UNSIGNED_LONG_LONG wait_ms = LOOK_MS;
-        if (MHD_get_timeout(daemon, &wait_ms) != MHD_YES || wait_ms > LOOK_MS)
-            wait_ms = LOOK_MS;
+        MHD_UNSIGNED_LONG_LONG wait_ms = POLL_MS;
+        if (MHD_get_timeout(daemon, &wait_ms) != MHD_YES || wait_ms > POLL_MS)
+            wait_ms = POLL_MS;
         poll(&events, 1, (int)wait_ms);
         MHD_run(daemon);
-        hang_up_on_the_late(server);
+        close_late_clients(server);
     }
     MHD_stop_daemon(daemon);
 }

@@ -1,7 +1,7 @@
 /*
- * The loader moves no data: a batch is a list of row numbers. A row's place in the global batch
- * follows from the sampler's strides, and dropout masks depend on that place: so they are the same
- * however many ranks share the batch.
+ * The loader moves no data: a batch is a list of row numbers. Which row of the global batch each
+ * one is follows from the sampler's strides. Dropout masks depend on that number only, so they are
+ * the same for any number of ranks.
  */
 #include "common/data/dataloader.h"
 
@@ -20,8 +20,8 @@ void dataloader_init(DataLoader *loader, const Dataset *dataset, Sampler *sample
     loader->index = mem_calloc(rows, sizeof *loader->index);
     loader->batch = (Batch){ .dataset = dataset,
                              .index = loader->index,
-                             .first_place = sampler->rank,
-                             .place_stride = sampler->world_size };
+                             .first_row = sampler->rank,
+                             .row_stride = sampler->world_size };
 }
 
 size_t dataloader_num_batches(const DataLoader *loader)

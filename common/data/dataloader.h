@@ -12,8 +12,7 @@ typedef struct {
     const size_t *index; // [size]: rows of the data set
     int size; // the last batch of an epoch may be short
     size_t number; // counted from 0 in the epoch
-    int first_place, place_stride; // row i is at place first_place + i * place_stride of the global
-                                   // batch
+    int first_row, row_stride; // row i is row first_row + i * row_stride of the global batch
 } Batch;
 
 typedef struct {

@@ -64,9 +64,9 @@ typedef struct {
 static Between between(int i)
 {
     const float centre = ((float)i + 0.5f) * SMALL / INNER - 0.5f;
-    const float place = centre > 0 ? centre : 0;
-    const int low = (int)place, high = low + 1 < SMALL ? low + 1 : low;
-    return (Between){ low, high, place - (float)low };
+    const float position = centre > 0 ? centre : 0;
+    const int low = (int)position, high = low + 1 < SMALL ? low + 1 : low;
+    return (Between){ low, high, position - (float)low };
 }
 
 static float interpolate(float low, float high, float weight)

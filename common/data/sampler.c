@@ -11,11 +11,11 @@
 #include "common/base/memory.h"
 #include "common/base/rng.h"
 
-/* How many of the first `places` are this rank's: those that leave the remainder rank. */
-static size_t sampler_share(const Sampler *sampler, size_t places)
+/* How many of the first `count` samples are this rank's: each world_size-th, from rank on. */
+static size_t sampler_share(const Sampler *sampler, size_t count)
 {
     const size_t rank = (size_t)sampler->rank, world_size = (size_t)sampler->world_size;
-    return places / world_size + (places % world_size > rank);
+    return count / world_size + (count % world_size > rank);
 }
 
 static void sampler_init(Sampler *sampler, size_t dataset_size, int rank, int world_size)
@@ -47,11 +47,11 @@ void distributed_sampler_init(Sampler *sampler, size_t dataset_size, int rank, i
 
 void sampler_pad(Sampler *sampler, int multiple)
 {
-    const size_t n = sampler->dataset_size, places = (size_t)multiple;
+    const size_t n = sampler->dataset_size, shards = (size_t)multiple;
     CHECK(multiple % sampler->world_size == 0, "%d ranks cannot share %d places",
           sampler->world_size, multiple);
     free(sampler->order);
-    sampler_deal(sampler, (n + places - 1) / places * places);
+    sampler_deal(sampler, (n + shards - 1) / shards * shards);
 }
 
 void sequential_sampler_init(Sampler *sampler, size_t dataset_size, int rank, int world_size)

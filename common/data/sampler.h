@@ -2,7 +2,7 @@
  * sampler.h - in which order the rows are visited, and which rank takes which.
  *
  * As torch.utils.data.distributed.DistributedSampler: all ranks shuffle alike (from seed + epoch),
- * then rank r takes the places r, r + world_size, r + 2 world_size, ...
+ * then rank r takes number r, r + world_size, r + 2 world_size, ... of that order.
  */
 #ifndef COMMON_DATA_SAMPLER_H
 #define COMMON_DATA_SAMPLER_H
@@ -14,10 +14,10 @@
 typedef struct {
     size_t *order; // [total]: the rows in the order of this epoch, the same on every rank
     size_t dataset_size;
-    size_t total; // places dealt out per epoch to all ranks, padding included
-    size_t size; // places this rank gets per epoch
+    size_t total; // samples dealt out per epoch to all ranks, padding included
+    size_t size; // samples that this rank gets per epoch
     int epoch; // in which it stands; (epoch, position) is what comes next, and all a resume needs
-    size_t position; // how many of its places it has had
+    size_t position; // how many of its samples it has had
     int rank, world_size;
     bool shuffle;
     uint64_t seed;
@@ -39,7 +39,7 @@ void sequential_sampler_init(Sampler *sampler, size_t dataset_size, int rank, in
  * position stays where it is in an epoch that the sampler stands in already, as after a resume. */
 void sampler_set_epoch(Sampler *sampler, int epoch);
 
-/* Moves to where `position` places of the epoch are done, over all ranks together, or a few less:
+/* Moves to where `position` samples of the epoch are done, over all ranks together, or a few less:
  * as many on each rank. Where all rows are done, to its end. */
 void sampler_seek(Sampler *sampler, size_t position);
 

@@ -124,8 +124,8 @@ static void op_dropout(Device *device, int n, int features, DropoutKey key, floa
     const CudaDropout mask = { .seed = { (uint32_t)key.seed, (uint32_t)(key.seed >> 32) },
                                .step = (uint32_t)key.step,
                                .layer = key.layer,
-                               .first_place = key.first_place,
-                               .place_stride = key.place_stride,
+                               .first_row = key.first_row,
+                               .row_stride = key.row_stride,
                                .p = key.p };
     cuda_dropout(n, features, mask, cuda_step_offset(device), y, cuda_state(device)->stream);
 }

@@ -19,13 +19,13 @@
 
 /* Selects a dropout mask, which depends on these and a unit's place, not on ranks or threads. Unit
  * u of row r, in the order of memory, is dropped if byte u % 16 (little-endian) of
- *     philox({ u / 16, first_place + r * place_stride, layer, step }, { low, high half of seed })
+ *     philox({ u / 16, first_row + r * row_stride, layer, step }, { low, high half of seed })
  * is less than 256 p. All devices keep the channels of an image last, so they draw the same
  * masks. */
 typedef struct {
     uint64_t seed, step; // of the step the low 32 bits count
     int layer;
-    int first_place, place_stride; // of the batch's rows in the group's batch
+    int first_row, row_stride; // of the batch's rows in the group's batch
     float p; // share of units dropped, n / 256; the others are multiplied by 1 / (1 - p)
 } DropoutKey;
 

@@ -196,7 +196,7 @@ void model_forward(Model *model, const Batch *batch)
     check_batch(model, batch);
     network->batch_size = n;
     const int shards = batch->dataset->shards;
-    device->shards = shards > 0 ? shards / batch->place_stride : 0; // this rank's
+    device->shards = shards > 0 ? shards / batch->row_stride : 0; // this rank's
     if (network->step_begins)
         device_begin_step(device, batch, model->step);
     network->step_begins = false;
@@ -211,8 +211,8 @@ void model_forward(Model *model, const Batch *batch)
         const DropoutKey key = { .seed = network->seed,
                                  .step = model->step,
                                  .layer = i,
-                                 .first_place = batch->first_place,
-                                 .place_stride = batch->place_stride,
+                                 .first_row = batch->first_row,
+                                 .row_stride = batch->row_stride,
                                  .p = model->training ? layer->spec->dropout : 0 };
         layer_forward(layer, device, n, input, key);
         input = layer->output;

@@ -139,7 +139,7 @@ static void plain_dropout(Device *device, int n, int features, DropoutKey key, f
     const int threads = cpu_threads(device, (double)n * features);
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (int row = 0; row < n; row++)
-        dropout_row(features, &key, key.first_place + row * key.place_stride,
+        dropout_row(features, &key, key.first_row + row * key.row_stride,
                     y + (ptrdiff_t)row * features);
 }
 

@@ -134,7 +134,7 @@ static void add_tensors(CheckpointCopy *copy, const Optimizer *optim)
             add_tensor(copy, optim, i, s);
 }
 
-/* The position; places are counted over all ranks. */
+/* Where the run stands. */
 static Position position_of(const Checkpoint *checkpoint)
 {
     const Sampler *sampler = checkpoint->sampler;
@@ -148,7 +148,7 @@ static Position next_of(const Checkpoint *checkpoint)
     Position next = position_of(checkpoint);
     if (checkpoint->sampler->position == checkpoint->sampler->size) {
         next.epoch++; // the epoch is complete, though the loader has not returned NULL yet
-        next.places = 0;
+        next.samples = 0;
     }
     return next;
 }
@@ -182,14 +182,14 @@ void checkpoint_copy(const Checkpoint *checkpoint, CheckpointKind kind, Checkpoi
     const Position next =
         kind == CHECKPOINT_SNAPSHOT ? position_of(checkpoint) : next_of(checkpoint);
     *copy = (CheckpointCopy){ .file = safetensors_create(), .kind = kind, .step = next.step };
-    const bool epoch_ended = kind != CHECKPOINT_SNAPSHOT && next.places == 0 && next.epoch > 0;
+    const bool epoch_ended = kind != CHECKPOINT_SNAPSHOT && next.samples == 0 && next.epoch > 0;
     copy->epoch = next.epoch - epoch_ended;
     path_of(checkpoint, kind, next, copy->path);
 
     add_tensors(copy, checkpoint->optim);
     describe_run(checkpoint, copy->file);
     safetensors_add_metadata(copy->file, "epoch", "%d", next.epoch);
-    safetensors_add_metadata(copy->file, "position", "%zu", next.places);
+    safetensors_add_metadata(copy->file, "position", "%zu", next.samples);
     safetensors_add_metadata(copy->file, "step", "%llu", (unsigned long long)next.step);
     describe_loss_scale(checkpoint->optim, copy->file);
 }
@@ -221,7 +221,7 @@ void checkpoint_write(const Checkpoint *checkpoint, CheckpointKind kind)
 
 bool checkpoint_between_epochs(const Checkpoint *checkpoint)
 {
-    return next_of(checkpoint).places == 0;
+    return next_of(checkpoint).samples == 0;
 }
 
 void checkpoint_save(const Checkpoint *checkpoint)
@@ -328,7 +328,7 @@ static bool resume(Source *source, Checkpoint *checkpoint)
         read_loss_scale(source, checkpoint->optim->model->device, position.step, true);
         checkpoint->optim->model->step = position.step;
         checkpoint->sampler->epoch = position.epoch;
-        sampler_seek(checkpoint->sampler, position.places);
+        sampler_seek(checkpoint->sampler, position.samples);
         checkpoint->done = position.epoch >= args->epochs || position.step >= args->max_steps;
         if (checkpoint->done && log_speaks_for_job())
             log_info("nothing left to do: %s has %d epochs and %llu steps behind it (more --epochs "

@@ -214,7 +214,7 @@ bool source_check_position(Source *source, const Dataset *dataset, Position *pos
         !get_count(source, "epoch", INT_MAX - 1, &epoch) ||
         !get_count(source, "position",
                    dataset->size + (world_size > NUM_SHARDS ? world_size : NUM_SHARDS),
-                   &position->places))
+                   &position->samples))
         return false;
     position->epoch = (int)epoch;
 

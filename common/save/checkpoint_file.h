@@ -33,7 +33,7 @@ typedef struct {
 /* A run's position. */
 typedef struct {
     int epoch;
-    size_t places; // places of the epoch that are done, over all ranks
+    size_t samples; // of the epoch that are done, over all ranks
     uint64_t step;
 } Position;
 

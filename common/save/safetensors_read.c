@@ -238,7 +238,8 @@ static bool parse_tensor(const Reader *reader, StoredTensor *tensor, const char 
     return true;
 }
 
-/* By place in the data. Only empty tensors can share one; the header's order decides for them. */
+/* By position in the data. Only empty tensors can share one; the header's order decides for them.
+ */
 static int compare_tensors(const void *one, const void *other)
 {
     const StoredTensor *a = one, *b = other;

@@ -38,7 +38,7 @@ void classifier_free(Classifier *classifier)
     device_free(&classifier->device);
 }
 
-int classifier_choose(const float *log_probs, int classes)
+int classifier_argmax(const float *log_probs, int classes)
 {
     int best = 0;
     for (int c = 1; c < classes; c++)
@@ -47,21 +47,21 @@ int classifier_choose(const float *log_probs, int classes)
     return best;
 }
 
-int classifier_ask_row(Classifier *classifier, const Dataset *dataset, size_t row,
-                       float *probability)
+int classifier_predict_row(Classifier *classifier, const Dataset *dataset, size_t row,
+                           float *probability)
 {
-    const Batch batch = { .dataset = dataset, .index = &row, .size = 1, .place_stride = 1 };
+    const Batch batch = { .dataset = dataset, .index = &row, .size = 1, .row_stride = 1 };
     model_forward(&classifier->model, &batch);
     model_log_probs(&classifier->model, probability);
     const int classes = classifier->from->num_labels;
-    const int best = classifier_choose(probability, classes);
+    const int best = classifier_argmax(probability, classes);
     for (int c = 0; c < classes; c++)
         probability[c] = expf(probability[c]);
     return best;
 }
 
-int classifier_ask(Classifier *classifier, const uint8_t *pixels, float *probability)
+int classifier_predict(Classifier *classifier, const uint8_t *pixels, float *probability)
 {
     memcpy(classifier->pixels, pixels, MNIST_PIXELS);
-    return classifier_ask_row(classifier, &classifier->image, 0, probability);
+    return classifier_predict_row(classifier, &classifier->image, 0, probability);
 }

@@ -22,11 +22,11 @@ void classifier_free(Classifier *classifier);
 
 /* The class of a row of a data set, or of pixels in MNIST's form (mnist_form.h); and how probable
  * each class is, in probability[from->num_labels]. */
-int classifier_ask_row(Classifier *classifier, const Dataset *dataset, size_t row,
-                       float *probability);
-int classifier_ask(Classifier *classifier, const uint8_t *pixels, float *probability);
+int classifier_predict_row(Classifier *classifier, const Dataset *dataset, size_t row,
+                           float *probability);
+int classifier_predict(Classifier *classifier, const uint8_t *pixels, float *probability);
 
 /* The index of the largest of log_probs[classes], the first of equals, as in model_correct. */
-int classifier_choose(const float *log_probs, int classes);
+int classifier_argmax(const float *log_probs, int classes);
 
 #endif

@@ -19,7 +19,7 @@ static bool is_type(const char *type, const char *name)
 }
 
 /* Where this returns false, pixels is unchanged. */
-static bool take_pixels(const json_t *list, uint8_t *pixels)
+static bool copy_pixels(const json_t *list, uint8_t *pixels)
 {
     if (json_array_size(list) != MNIST_PIXELS)
         return false;
@@ -46,7 +46,7 @@ static bool read_json(Image *image, const uint8_t *body, size_t size, char *erro
     }
     *image = (Image){ MNIST_SIDE, MNIST_SIDE, malloc(MNIST_PIXELS) };
     CHECK(image->pixels != NULL, "out of memory");
-    const bool valid = take_pixels(json_object_get(request, "pixels"), image->pixels);
+    const bool valid = copy_pixels(json_object_get(request, "pixels"), image->pixels);
     json_decref(request);
     if (!valid) {
         snprintf(error, error_bytes, "\"pixels\" must be a list of %d numbers from 0 to 255",

@@ -21,7 +21,7 @@ static __global__ void dropout(int n, int features, CudaDropout key, const int32
     if (row >= n)
         return;
 
-    const uint32_t place = (uint32_t)(key.first_place + row * key.place_stride);
+    const uint32_t place = (uint32_t)(key.first_row + row * key.row_stride);
     const uint32_t counter[4] = { (uint32_t)(group / WORDS), place, (uint32_t)key.layer,
                                   key.step + (uint32_t)*step_offset };
     uint32_t random[WORDS];

@@ -74,7 +74,7 @@ void cuda_sum_rows(size_t rows, int columns, const float *y, float scale, float 
 /* The mask that device_ops.h describes, of step `step` + *step_offset (see CudaGraph). */
 typedef struct {
     uint32_t seed[2], step;
-    int layer, first_place, place_stride;
+    int layer, first_row, row_stride;
     float p;
 } CudaDropout;
 void cuda_dropout(int n, int features, CudaDropout key, const int32_t *step_offset, float *y,

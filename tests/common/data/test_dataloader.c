@@ -53,7 +53,7 @@ static void test_places_do_not_depend_on_the_ranks(void **state)
         size_t batches = 0;
         for (const Batch *batch; (batch = dataloader_next(&loader)) != NULL; batches++)
             for (int i = 0; i < batch->size; i++) {
-                const int place = batch->first_place + i * batch->place_stride;
+                const int place = batch->first_row + i * batch->row_stride;
                 const size_t global = batch->number * WORLD_SIZE * SHARE + (size_t)place;
                 assert_int_equal(batch->index[i], order[global % ROWS]);
             }

@@ -136,7 +136,7 @@ static inline double reference_nll(int n, int classes, const double *logits, con
 /* Is this unit kept by dropout? As device_ops.h defines it; unit counts in the order of memory. */
 static inline bool reference_keeps(DropoutKey key, int row, int unit)
 {
-    const uint32_t counter[4] = { unit / 16, key.first_place + row * key.place_stride, key.layer,
+    const uint32_t counter[4] = { unit / 16, key.first_row + row * key.row_stride, key.layer,
                                   (uint32_t)key.step };
     const uint32_t seed[2] = { (uint32_t)key.seed, (uint32_t)(key.seed >> 32) };
     uint32_t random[4];

@@ -154,8 +154,8 @@ static void check_gradients(const char *name, ReferenceLoss *loss, bool training
         keys[i] = (DropoutKey){ .seed = 4,
                                 .step = 11,
                                 .layer = i + 1,
-                                .first_place = 40,
-                                .place_stride = 3,
+                                .first_row = 40,
+                                .row_stride = 3,
                                 .p = i == 0 ? 0.25f : 0.5f };
     const DropoutKey *acting = training ? keys : NULL;
 

@@ -74,8 +74,8 @@ static void check_dropout(int features)
     const DropoutKey key = { .seed = 0x123456789abcdef0,
                              .step = 7,
                              .layer = 2,
-                             .first_place = 3,
-                             .place_stride = 5,
+                             .first_row = 3,
+                             .row_stride = 5,
                              .p = 0.25f };
     enum { N = 9 };
     const float *x = random_floats(N * features);

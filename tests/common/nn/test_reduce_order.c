@@ -60,8 +60,8 @@ static float *gradient(Subject *s, int n, int rank, int world_size, int shards)
     Batch batch = { .dataset = &s->dataset,
                     .index = index,
                     .size = n / world_size,
-                    .first_place = rank,
-                    .place_stride = world_size };
+                    .first_row = rank,
+                    .row_stride = world_size };
     s->dataset.shards = shards;
     for (int i = 0; i < batch.size; i++)
         index[i] = (size_t)(s->first_row + rank + i * world_size);

@@ -75,7 +75,7 @@ static inline void run_free(Run *run)
 static inline void run_step(Run *run, int epoch, float bias)
 {
     const Batch batch = {
-        .dataset = &run->dataset, .index = &run->index, .size = 1, .place_stride = 1
+        .dataset = &run->dataset, .index = &run->index, .size = 1, .row_stride = 1
     };
     model_import(&run->model, 1, &bias, run->model.params);
     model_forward(&run->model, &batch);
