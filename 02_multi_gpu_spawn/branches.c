@@ -66,7 +66,8 @@ static void run_rank(int rank, int world_size, int master_port, const char *mode
     Args args;
     args_defaults(&args, "linear");
     ProcessGroup pg;
-    process_group_init(&pg, &args, "localhost", master_port, rank, world_size, (Place){ 0 });
+    process_group_init(&pg, &args, "localhost", master_port, rank, world_size,
+                       (MemoryLocation){ 0 });
 
     float grads[NUM_PARAMETERS * NUMEL] = { 0 };
     static const char *const names[] = { "trunk", "head_a", "head_b", "head_c" };

@@ -35,7 +35,7 @@ int main(int argc, char **argv)
     ProcessGroup pg;
     const int rank = env_int("RANK"), world_size = env_int("WORLD_SIZE");
     process_group_init(&pg, &args, env_str("MASTER_ADDR"), env_int("MASTER_PORT"), rank, world_size,
-                       (Place){ 0 });
+                       (MemoryLocation){ 0 });
     process_group_set_nodes(&pg, &args, rank * num_nodes / world_size);
     CHECK(pg.nodes->hierarchical, "several nodes of several ranks are needed");
     pg.nodes->hierarchical = false; // all_reduce is the flat way from here on

@@ -83,7 +83,7 @@ int main(int argc, char **argv)
     log_set_rank(env.rank, env.world_size);
     ProcessGroup pg;
     process_group_init(&pg, &args, env.master_addr, env.master_port, env.rank, env.world_size,
-                       (Place){ 0 });
+                       (MemoryLocation){ 0 });
     const Collectives collectives = { env.rank,
                                       env.world_size,
                                       &pg,

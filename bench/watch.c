@@ -54,7 +54,7 @@ int main(void)
     const int rank = env_int("RANK"), world_size = env_int("WORLD_SIZE");
     ProcessGroup pg;
     process_group_init(&pg, &args, env_str("MASTER_ADDR"), env_int("MASTER_PORT"), rank, world_size,
-                       (Place){ 0 });
+                       (MemoryLocation){ 0 });
     FlightRecorder recorder;
     flight_recorder_init(&recorder, &args, rank, world_size);
     flight_recorder_join(&recorder, &pg);

@@ -131,7 +131,7 @@ static void sum_over_ranks(Outcome *outcome, const Args *args, const DistEnv *en
 {
     ProcessGroup pg;
     process_group_init(&pg, args, env->master_addr, env->master_port, env->rank, env->world_size,
-                       (Place){ 0 });
+                       (MemoryLocation){ 0 });
     const size_t count = sizeof outcome->count / sizeof outcome->count[0][0];
     all_reduce(&pg, outcome->count, count, INT64, REDUCE_SUM);
     outcome->loss = all_reduce_scalar(&pg, outcome->loss, REDUCE_SUM);

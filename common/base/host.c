@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "common/base/comfort.h"
@@ -57,18 +56,4 @@ size_t host_free_memory(void)
         return SIZE_MAX;
     const size_t reserve = total / 16;
     return available + swap > reserve ? (available + swap - reserve) * 1024 : 0;
-}
-
-void host_reserve_descriptors(long count, int num_ranks)
-{
-    struct rlimit limit;
-    SYS_CHECK(getrlimit(RLIMIT_NOFILE, &limit));
-    if (limit.rlim_cur >= (rlim_t)count)
-        return;
-    CHECK(limit.rlim_max >= (rlim_t)count,
-          "%d ranks take %ld descriptors here, and a process may open %ld: raise that (ulimit -n "
-          "%ld)",
-          num_ranks, count, (long)limit.rlim_max, count);
-    limit.rlim_cur = (rlim_t)count;
-    SYS_CHECK(setrlimit(RLIMIT_NOFILE, &limit));
 }

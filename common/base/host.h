@@ -1,4 +1,4 @@
-/* host.h - what this machine offers a process: cores, memory, descriptors. */
+/* host.h - what this machine offers a process: cores and memory. */
 #ifndef COMMON_BASE_HOST_H
 #define COMMON_BASE_HOST_H
 
@@ -16,12 +16,5 @@ int host_num_cores(void);
  * the machine for what nobody reserves in advance; SIZE_MAX where the system does not tell. Ignores
  * the limits of control groups. */
 size_t host_free_memory(void);
-
-#define HOST_SPARE_DESCRIPTORS 64 // that a process may need besides: files, the store, a GPU
-
-/* Raises the limit of open files and connections to `count`, which num_ranks ranks need: many
- * systems grant 1,024 until asked for more. Dies where that is refused, before a connection fails
- * for what looks like a network problem. */
-void host_reserve_descriptors(long count, int num_ranks);
 
 #endif

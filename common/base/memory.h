@@ -24,7 +24,7 @@ typedef struct {
     // True while the GPU repeats a recorded training step (--cuda-graph), whose collectives are
     // part of the recording: a call that starts one then queues nothing. NULL on the host.
     const bool *replaying;
-} Place;
+} MemoryLocation;
 
 /* Parameters, gradients and optimizer states are flat arrays. A Tensor is the slice of one
  * parameter, the same in all of them. */

@@ -132,7 +132,7 @@ static char *core_list(char *text, size_t bytes)
     return text;
 }
 
-void dist_env_log(const DistEnv *env, const char *device, Place place)
+void dist_env_log(const DistEnv *env, const char *device, MemoryLocation place)
 {
     const Launcher *launcher = env->launcher;
     char node[16] = "?", ranks[16] = "", cores[128], index[16] = "";

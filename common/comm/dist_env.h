@@ -27,6 +27,6 @@ void dist_env_init(DistEnv *env);
 
 /* Prints one line to standard error: which rank this is, where it runs, and by whose variables.
  * `device` is the device's name, place its index. Local. */
-void dist_env_log(const DistEnv *env, const char *device, Place place);
+void dist_env_log(const DistEnv *env, const char *device, MemoryLocation place);
 
 #endif

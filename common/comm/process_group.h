@@ -23,7 +23,7 @@ typedef struct ProcessGroup {
     // How it works: set by init, and inherited by subgroups.
     Store *store; // NULL: there is none
     int64_t number; // counts this job's groups: part of their keys in the store
-    Place place; // where the data of collectives is
+    MemoryLocation place; // where the data of collectives is
     double timeout; // seconds
     bool check_collectives; // compare fingerprints on backends that do not always do so
     const struct Backend *backend; // tcp, mpi or nccl
@@ -66,11 +66,11 @@ typedef struct {
  * a GPU costs a copy and makes starting a call wait. If ranks share a GPU, nccl is a usage error,
  * and auto takes tcp. */
 void process_group_init(ProcessGroup *pg, const Args *args, const char *master_addr,
-                        int master_port, int rank, int world_size, Place place);
+                        int master_port, int rank, int world_size, MemoryLocation place);
 
 /* The same over an open store, which stays the caller's. */
 void process_group_init_store(ProcessGroup *pg, const Args *args, Store *store, int rank,
-                              int world_size, Place place);
+                              int world_size, MemoryLocation place);
 
 /* Cuts pg into groups, as MPI_Comm_split does: ranks of equal color form one, in the order of their
  * ranks in pg. A rank of color < 0 is in none: its sub has world_size 0. Everything else is
@@ -117,8 +117,8 @@ void pg_recv(ProcessGroup *pg, void *data, size_t count, DType type, int from);
  *
  * With nccl these may be called while the GPU's stream is captured into a graph: on GPU memory, for
  * calls made before (NCCL connects ranks at the first), each waited for before the capture ends.
- * While the graph is replayed (Place.replaying) they only count, for the sequence numbers in
- * messages and the timeout, and queue nothing. */
+ * While the graph is replayed (MemoryLocation.replaying) they only count, for the sequence numbers
+ * in messages and the timeout, and queue nothing. */
 Work all_reduce_async(ProcessGroup *pg, void *data, size_t count, DType type, ReduceOp op);
 Work broadcast_async(ProcessGroup *pg, void *data, size_t count, DType type, int root);
 Work reduce_async(ProcessGroup *pg, void *data, size_t count, DType type, ReduceOp op, int root);

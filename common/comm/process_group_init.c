@@ -13,13 +13,13 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "common/base/host.h"
 #include "common/base/log.h"
 #include "common/base/memory.h"
 #include "common/comm/backend.h"
 #include "common/comm/nccl/staging.h"
 #include "common/comm/observer.h"
 #include "common/comm/rank_list.h"
+#include "common/comm/store/net.h"
 
 #define LINE_BYTES 192
 // Rank 0 waits so long for the last rank to leave, and the others for its store to close.
@@ -181,7 +181,7 @@ static void claim_rank(const ProcessGroup *pg)
 
 /* Sets all that does not depend on the other ranks. */
 static void group_set(ProcessGroup *pg, const Args *args, Store *store, int rank, int world_size,
-                      Place place)
+                      MemoryLocation place)
 {
     CHECK(rank >= 0 && rank < world_size, "rank %d in a group of %d: ranks are counted from 0",
           rank, world_size);
@@ -237,7 +237,7 @@ static void agree_on_backend(ProcessGroup *pg, const Args *args)
 }
 
 void process_group_init_store(ProcessGroup *pg, const Args *args, Store *store, int rank,
-                              int world_size, Place place)
+                              int world_size, MemoryLocation place)
 {
     const double begun = seconds_now();
     group_set(pg, args, store, rank, world_size, place);
@@ -256,7 +256,7 @@ void process_group_init_store(ProcessGroup *pg, const Args *args, Store *store, 
 }
 
 void process_group_init(ProcessGroup *pg, const Args *args, const char *master_addr,
-                        int master_port, int rank, int world_size, Place place)
+                        int master_port, int rank, int world_size, MemoryLocation place)
 {
     group_set(pg, args, NULL, rank, world_size, place); // refuses the impossible
     if (pg->backend->has_rendezvous) {
@@ -273,7 +273,7 @@ void process_group_init(ProcessGroup *pg, const Args *args, const char *master_a
           "the master's port is %d: it must be one from 1 to 65535, the same on all ranks",
           master_port);
     if (rank == 0) // all others connect to it: to its store, and in mesh_init
-        host_reserve_descriptors(2 * HOST_SPARE_DESCRIPTORS + 4L * world_size, world_size);
+        net_reserve_descriptors(2 * NET_SPARE_DESCRIPTORS + 4L * world_size, world_size);
     Store *store = mem_calloc(1, sizeof *store);
     // world_size 1: the store would only count the ranks; agree() knows which are missing.
     store_init(store, master_addr, master_port, rank == 0, 1, args->timeout);

@@ -20,7 +20,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/base/host.h"
 #include "common/base/log.h"
 #include "common/base/memory.h"
 #include "common/comm/store/net.h"
@@ -160,8 +159,8 @@ void agents_open(Agents *agents, const Flags *flags)
     CHECK(agents->found != MAP_FAILED, "out of memory");
     const int num_ranks = flags->nproc_per_node * flags->max_nodes;
     const int served = flags->node_rank == 0 ? num_ranks : 0; // clients of the store
-    host_reserve_descriptors(2 * HOST_SPARE_DESCRIPTORS + 2 * flags->nproc_per_node + served,
-                             num_ranks); // each worker has two pipes
+    net_reserve_descriptors(2 * NET_SPARE_DESCRIPTORS + 2 * flags->nproc_per_node + served,
+                            num_ranks); // each worker has two pipes
     if (flags->max_nodes == 1 && !net_is_here(flags->master_addr))
         log_warning("--master-addr %s is no address of this machine, which is the only node: "
                     "is --nnodes missing?",

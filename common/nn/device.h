@@ -12,7 +12,7 @@
 typedef struct Device {
     const char *name; // "plain", "cpu" or "cuda"
     const char *label; // "CPU" or "GPU", as in "[GPU0] Epoch 3"
-    Place place; // where its memory is
+    MemoryLocation place; // where its memory is
     int threads; // compute threads of the CPU
     int shards; // of the batch at work: gradients of row i are summed up in part i % shards, then
                 // the parts as a tree (args_shards); 0: in any order. The model sets it.

@@ -51,7 +51,7 @@ static void see(void *context, const Collective *collective, CollectiveState sta
  * second mark. A call that is part of a graph, recorded or replayed, has none. */
 static long watch_start(void *state, const Collective *collective)
 {
-    const Place *place = &collective->pg->place;
+    const MemoryLocation *place = &collective->pg->place;
     const bool replaying = place->replaying != NULL && *place->replaying;
     const GpuMark begin = stream != NULL && !replaying ? gpu_mark(NULL) : 0;
     const long ticket = inner->start(state, collective);

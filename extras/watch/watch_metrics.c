@@ -27,7 +27,7 @@ static void init(const Args *args, const Model *model, int rank, size_t steps_pe
     run.steps_per_epoch = steps_per_epoch;
     run.first_step = model->step;
     run.begin = seconds_now();
-    const Place *place = &model->device->place;
+    const MemoryLocation *place = &model->device->place;
     const bool on_gpu_with_tool = place->on_gpu && nvtx_listens();
     if (recording_wanted() || explain_wanted(rank) || on_gpu_with_tool ||
         (args->metrics_dir != NULL && rank == 0))

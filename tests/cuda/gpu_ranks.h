@@ -37,7 +37,7 @@ static inline void gpu_rank_join(Rank *rank, ProcessGroup *pg, const char *backe
     CUDA_CHECK(cudaStreamCreateWithFlags(&compute, cudaStreamNonBlocking));
     case_memory = &memory;
     rank->args.backend = backend;
-    const Place place = { .on_gpu = true, .index = index, .stream = compute };
+    const MemoryLocation place = { .on_gpu = true, .index = index, .stream = compute };
     process_group_init_store(pg, &rank->args, &rank->store, rank->rank, rank->world_size, place);
 }
 

@@ -193,5 +193,5 @@ void expect_error_at_once(const RankEnd *end, int rank, const char *text)
 void rank_join(Rank *rank, ProcessGroup *pg)
 {
     process_group_init_store(pg, &rank->args, &rank->store, rank->rank, rank->world_size,
-                             (Place){ 0 });
+                             (MemoryLocation){ 0 });
 }

@@ -11,7 +11,7 @@
  * While the compute stream is captured (--cuda-graph), all this becomes part of the graph, NCCL
  * calls included. Each kind of call must have run before, since NCCL connects ranks at the first;
  * each must be waited for before the capture ends; calls that need the host are refused. While the
- * graph is replayed (Place.replaying) calls are counted and nothing is queued.
+ * graph is replayed (MemoryLocation.replaying) calls are counted and nothing is queued.
  */
 #include <stdlib.h>
 

@@ -40,7 +40,7 @@ typedef struct {
 /* Ticket t is in slot t % NUM_SLOTS. The mutex guards the counts; a slot is the thread's from
  * `started` to `finished`. */
 typedef struct {
-    Place place;
+    MemoryLocation place;
     pthread_t thread;
     pthread_mutex_t mutex;
     pthread_cond_t changed;
@@ -101,7 +101,7 @@ static void wait_for(Staging *staging, long finished)
     pthread_mutex_unlock(&staging->mutex);
 }
 
-static Staging *staging_new(Place place)
+static Staging *staging_new(MemoryLocation place)
 {
     Staging *staging = mem_calloc(1, sizeof *staging);
     staging->place = place;

@@ -15,6 +15,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -340,4 +341,18 @@ const char *net_listen_reason(int error, int port, char text[NET_REASON_BYTES])
         comfort_port_owner(port, owner, sizeof owner);
     snprintf(text, NET_REASON_BYTES, "%s%s", net_reason(error), owner);
     return text;
+}
+
+void net_reserve_descriptors(long count, int num_ranks)
+{
+    struct rlimit limit;
+    SYS_CHECK(getrlimit(RLIMIT_NOFILE, &limit));
+    if (limit.rlim_cur >= (rlim_t)count)
+        return;
+    CHECK(limit.rlim_max >= (rlim_t)count,
+          "%d ranks take %ld descriptors here, and a process may open %ld: raise that (ulimit -n "
+          "%ld)",
+          num_ranks, count, (long)limit.rlim_max, count);
+    limit.rlim_cur = (rlim_t)count;
+    SYS_CHECK(setrlimit(RLIMIT_NOFILE, &limit));
 }

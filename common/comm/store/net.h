@@ -49,4 +49,11 @@ int net_local_address(int fd, char *address, size_t bytes);
  * there is no such interface, or it has no address that others could use. */
 int net_interface_address(const char *interface, char *address, size_t bytes);
 
+#define NET_SPARE_DESCRIPTORS 64 // that a process may need besides: files, the store, a GPU
+
+/* Raises the limit of open files and connections to `count`, which num_ranks ranks need: many
+ * systems grant 1,024 until asked for more. Dies where that is refused, before a connection fails
+ * for what looks like a network problem. */
+void net_reserve_descriptors(long count, int num_ranks);
+
 #endif

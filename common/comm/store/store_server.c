@@ -14,7 +14,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "common/base/host.h"
 #include "common/base/log.h"
 #include "common/base/memory.h"
 #include "common/base/thread.h"
@@ -209,7 +208,7 @@ static int highest_descriptor(void)
     if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur > INT_MAX)
         return INT_MAX;
     const int most = (int)limit.rlim_cur;
-    return most > 2 * HOST_SPARE_DESCRIPTORS ? most - HOST_SPARE_DESCRIPTORS : most / 2;
+    return most > 2 * NET_SPARE_DESCRIPTORS ? most - NET_SPARE_DESCRIPTORS : most / 2;
 }
 
 StoreServer *store_server_start_watching(const char *host, int *port, const char *watched)

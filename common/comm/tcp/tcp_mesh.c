@@ -290,7 +290,7 @@ void mesh_init(Mesh *mesh, const ProcessGroup *pg)
 {
     const int n = pg->world_size;
     // One more for each: offered memory stays open until the other rank has opened it.
-    host_reserve_descriptors(HOST_SPARE_DESCRIPTORS + (NUM_CHANNELS + 1L) * (n - 1), n);
+    net_reserve_descriptors(NET_SPARE_DESCRIPTORS + (NUM_CHANNELS + 1L) * (n - 1), n);
     mesh->rank = pg->rank;
     mesh->world_size = n;
     mesh->timeout = pg->timeout;

@@ -110,14 +110,14 @@ static void nothing(ProcessGroup *pg)
 
 static void form(Args *args, ProcessGroup *pg, int rank, int world_size)
 {
-    process_group_init(pg, args, NULL, 0, rank, world_size, (Place){ 0 });
+    process_group_init(pg, args, NULL, 0, rank, world_size, (MemoryLocation){ 0 });
 }
 
 static void form_over_store(Args *args, ProcessGroup *pg, int rank, int world_size)
 {
     static Store store;
     store_init(&store, env_str("MASTER_ADDR"), env_int("MASTER_PORT"), rank == 0, world_size, 60);
-    process_group_init_store(pg, args, &store, rank, world_size, (Place){ 0 });
+    process_group_init_store(pg, args, &store, rank, world_size, (MemoryLocation){ 0 });
 }
 
 static void form_otherwise(Args *args, ProcessGroup *pg, int rank, int world_size)

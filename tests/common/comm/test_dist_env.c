@@ -45,7 +45,7 @@ static void log_env(const void *list)
     DistEnv env;
     dist_env_init(&env);
     log_set_rank(env.rank, env.world_size);
-    dist_env_log(&env, "cpu", (Place){ 0 });
+    dist_env_log(&env, "cpu", (MemoryLocation){ 0 });
 }
 
 #define TORCHRUN "RANK=3 WORLD_SIZE=4 LOCAL_RANK=1 LOCAL_WORLD_SIZE=2 GROUP_RANK=1 "

@@ -136,7 +136,7 @@ static void unusable_body(Rank *rank)
     ProcessGroup pg;
     rank->args.backend = unusable->backend;
     process_group_init_store(&pg, &rank->args, &rank->store, 0, 1,
-                             (Place){ .on_gpu = unusable->on_gpu });
+                             (MemoryLocation){ .on_gpu = unusable->on_gpu });
 }
 
 static void test_unusable_backends(void **state)
@@ -182,7 +182,7 @@ static void same_address_body(Rank *rank)
     for (int i = 0; i < 10; i++) {
         ProcessGroup pg;
         process_group_init(&pg, &rank->args, "127.0.0.1", port, rank->rank, rank->world_size,
-                           (Place){ 0 });
+                           (MemoryLocation){ 0 });
         CHECK(all_reduce_scalar(&pg, 1, REDUCE_SUM) == rank->world_size, "wrong sum");
         process_group_destroy(&pg);
     }
