@@ -21,6 +21,9 @@ int comfort_core_quota(void);
  * like a hang. */
 void comfort_tell_of_crowd(int num_ranks);
 
+/* Why this program cannot be started, and what to do; "" if errno says it all. */
+const char *comfort_start_advice(const char *program, int error);
+
 /* Writes " by NAME (pid N)", the process that listens on a local port, if that can be found out. */
 void comfort_port_owner(int port, char *text, size_t bytes);
 

@@ -16,6 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/base/comfort.h"
 #include "common/base/json_text.h"
 #include "common/base/log.h"
 #include "common/launch/signal_name.h"
@@ -60,23 +61,6 @@ static void start(Failure *failure, int node, int status, double seconds_ago)
     failure->time = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec - seconds_ago;
 }
 
-/* Why a program cannot be started, and what to do. */
-static const char *start_advice(const char *program, int error)
-{
-    struct stat file;
-    if (isdigit((unsigned char)program[0]) &&
-        program[strspn(program, "0123456789")] == '\0') // as run.sh has it
-        return ": a program is expected here; the number of ranks goes behind --nproc-per-node";
-    if (stat(program, &file) == 0 && S_ISDIR(file.st_mode))
-        return "; it is a folder here: name a program in it";
-    if (stat(program, &file) != 0 || !S_ISREG(file.st_mode))
-        return "";
-    if (strchr(program, '/') == NULL)
-        return error == ENOENT ? "; it is here, but not in PATH: write ./ in front" : "";
-    return error == EACCES && access(program, X_OK) != 0 ? "; it is not executable: see chmod +x"
-                                                         : "";
-}
-
 /* Has the program that read our output ended, which is also the workers'? A worker may be killed by
  * SIGPIPE for another pipe of its own. */
 static bool nobody_reads(void)
@@ -100,7 +84,7 @@ void failure_of_worker(Failure *failure, const Worker *worker, int rank, int loc
     if (worker->error != 0)
         snprintf(failure->message, sizeof failure->message, "cannot start %.512s: %s%s",
                  flags->command[0], strerror(worker->error),
-                 start_advice(flags->command[0], worker->error));
+                 comfort_start_advice(flags->command[0], worker->error));
 
     char path[PATH_MAX];
     logs_path(logs, local_rank, "error.json", path);

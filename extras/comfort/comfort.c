@@ -1,13 +1,17 @@
 /*
- * Three kinds of comfort. The name that the user meant is the one with the least Levenshtein
- * distance (1965): how few letters have to be inserted, deleted or replaced.
+ * Four kinds of comfort; the fifth is port_owner.c. The name that the user meant is the one with
+ * the least Levenshtein distance (1965): how few letters have to be inserted, deleted or replaced.
  */
 #include "common/base/comfort.h"
 
+#include <ctype.h>
+#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "common/base/host.h"
 #include "common/base/log.h"
@@ -104,4 +108,20 @@ void comfort_tell_of_crowd(int num_ranks)
     if (num_ranks > CROWD * num_cores)
         log_info("%d ranks share %d core%s: it takes a while until all have come", num_ranks,
                  num_cores, num_cores == 1 ? "" : "s");
+}
+
+const char *comfort_start_advice(const char *program, int error)
+{
+    struct stat file;
+    if (isdigit((unsigned char)program[0]) &&
+        program[strspn(program, "0123456789")] == '\0') // as run.sh has it
+        return ": a program is expected here; the number of ranks goes behind --nproc-per-node";
+    if (stat(program, &file) == 0 && S_ISDIR(file.st_mode))
+        return "; it is a folder here: name a program in it";
+    if (stat(program, &file) != 0 || !S_ISREG(file.st_mode))
+        return "";
+    if (strchr(program, '/') == NULL)
+        return error == ENOENT ? "; it is here, but not in PATH: write ./ in front" : "";
+    return error == EACCES && access(program, X_OK) != 0 ? "; it is not executable: see chmod +x"
+                                                         : "";
 }

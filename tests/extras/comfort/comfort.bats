@@ -56,3 +56,15 @@ time.sleep(1000)' >"$BATS_TEST_TMPDIR/port" 3>&- &
     [[ $output == *"cannot serve the store at 127.0.0.1:$port: Address already in use by python3 (pid $server)"* ]]
     kill "$server"
 }
+
+@test "a program that cannot be started: what to do" {
+    run -126 03_torchrun_env/ddprun --nproc-per-node 2 tests/steps/ddprun.bats
+    [ "$output" = "ddprun: cannot start tests/steps/ddprun.bats: Permission denied; it is not executable: see chmod +x" ]
+    run -127 03_torchrun_env/ddprun 2 03_torchrun_env/train
+    [ "$output" = "ddprun: cannot start 2: No such file or directory: a program is expected here; the number of ranks goes behind --nproc-per-node" ]
+    run -126 03_torchrun_env/ddprun --nproc-per-node 2 ./03_torchrun_env
+    [ "$output" = "ddprun: cannot start ./03_torchrun_env: Permission denied; it is a folder here: name a program in it" ]
+    cd 03_torchrun_env
+    run -127 ./ddprun --nproc-per-node 2 train
+    [ "$output" = "ddprun: cannot start train: No such file or directory; it is here, but not in PATH: write ./ in front" ]
+}
