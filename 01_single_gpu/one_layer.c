@@ -7,7 +7,7 @@
  *     make 01 && ./01_single_gpu/one_layer
  */
 #include "common/base/log.h"
-#include "common/nn/device_ops.h"
+#include "common/nn/device.h"
 
 enum { IN = 2, OUT = 1, ROWS = 1, STEPS = 3 };
 

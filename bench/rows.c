@@ -8,7 +8,7 @@
 #include "bench/median.h"
 #include "common/base/log.h"
 #include "common/base/memory.h"
-#include "common/nn/device_ops.h"
+#include "common/nn/device.h"
 
 enum { ROWS = 60000, FEATURES = 784, BATCH = 64, RANKS = 4, EPOCHS = 9 };
 

@@ -10,7 +10,6 @@
 #include "common/base/gpus.h"
 #include "common/base/host.h"
 #include "common/base/log.h"
-#include "common/nn/device_ops.h"
 
 enum { MAX_THREADS = 1024 }; // as --threads has it
 

@@ -1,13 +1,19 @@
-/* device.h - where the numbers lie and what computes on them: this CPU, or one GPU. */
+/*
+ * device.h - where the numbers lie and what computes on them: this CPU, or one GPU; and the table
+ * of what a device must compute, layer by layer, which plain, cpu and cuda fill.
+ */
 #ifndef COMMON_NN_DEVICE_H
 #define COMMON_NN_DEVICE_H
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "common/base/args.h"
 #include "common/base/memory.h"
 #include "common/data/dataloader.h"
 #include "common/nn/amp.h"
+#include "common/nn/conv_shape.h"
 
 typedef struct Device {
     const char *name; // "plain", "cpu" or "cuda"
@@ -55,5 +61,102 @@ void device_end_step(Device *device);
 
 /* Waits for all work queued so far. */
 void device_synchronize(Device *device);
+
+/* Selects a dropout mask, which depends on these and a unit's place, not on ranks or threads. Unit
+ * u of row r, in the order of memory, is dropped if byte u % 16 (little-endian) of
+ *     philox({ u / 16, first_row + r * row_stride, layer, step }, { low, high half of seed })
+ * is less than 256 p. All devices keep the channels of an image last, so they draw the same
+ * masks. */
+typedef struct {
+    uint64_t seed, step; // of the step the low 32 bits count
+    int layer;
+    int first_row, row_stride; // of the batch's rows in the group's batch
+    float p; // share of units dropped, n / 256; the others are multiplied by 1 / (1 - p)
+} DropoutKey;
+
+/* The table, used by the files of this room only. Arrays are device memory, dense, one image or row
+ * after the other, channels last (layout.h). Calls may return before the work is done; all work of
+ * a device is done in the order of the calls. No kernel allocates. */
+typedef struct DeviceOps {
+    void *(*malloc)(Device *device, size_t bytes);
+    void (*release)(Device *device, void *memory);
+    void (*copy)(Device *device, void *to, const void *from, size_t bytes, CopyKind kind);
+    void (*synchronize)(Device *device);
+    void (*free)(Device *device); // the device's own state
+
+    // The rows a batch names, normalised: inputs [n][features], labels [n] or targets [n].
+    void (*gather)(Device *device, const Batch *batch, float *inputs, int32_t *labels,
+                   float *targets);
+
+    // Reserve the scratch memory of kernels: called for the rows of a batch, for each convolution
+    // and each linear layer when a model is made. NULL: nothing to do.
+    void (*gather_reserve)(Device *device, int max_batch, int features);
+    void (*conv_reserve)(Device *device, ConvShape shape);
+    void (*linear_reserve)(Device *device, int max_batch, int in, int out);
+
+    // A step begins and ends, see device_begin_step; the two launch the recorded step through
+    // `replay`. NULL on a device without graphs.
+    void (*begin_step)(Device *device, const Batch *batch, uint64_t step);
+    void (*end_step)(Device *device);
+    void (*replay)(Device *device);
+
+    // y = relu(conv(x) + bias); then, pooled: the largest of each 2 x 2, its place in argmax (a
+    // byte for each pooled unit, and [n][out_channels][size / 2 squared] of them). Relu and pooling
+    // pass a nan on, as PyTorch's do: else a training that has failed would have a loss.
+    void (*conv_relu)(Device *device, ConvShape shape, int n, const float *x, const float *weight,
+                      const float *bias, float *y);
+    void (*conv_relu_pool)(Device *device, ConvShape shape, int n, const float *x,
+                           const float *weight, const float *bias, float *y, uint8_t *argmax);
+
+    // Their gradients. dy is the gradient after relu, pooling and dropout, y their output: a unit
+    // took part where y > 0, and its gradient is multiplied by `scale`, as dropout did with the
+    // unit. dy is overwritten. argmax is NULL where there was no pooling. Adds to dweight and
+    // dbias; writes dx unless it is NULL.
+    void (*conv_grad)(Device *device, ConvShape shape, int n, const float *x, const float *y,
+                      const uint8_t *argmax, const float *weight, float scale, float *dy,
+                      float *dweight, float *dbias, float *dx);
+
+    // y[n][out] = x[n][in] weight[out][in]^T + bias, and relu on request.
+    void (*linear)(Device *device, int n, int in, int out, bool relu, const float *x,
+                   const float *weight, const float *bias, float *y);
+    // dy = y > 0 ? dy * scale : 0, the gradient of relu and dropout, in place.
+    void (*relu_grad)(Device *device, size_t count, const float *y, float scale, float *dy);
+    // The parameters' gradients come first, so that they can be sent while the input's is computed.
+    void (*linear_grad_params)(Device *device, int n, int in, int out, const float *x,
+                               const float *dy, float *dweight, float *dbias); // adds
+    void (*linear_grad_input)(Device *device, int n, int in, int out, const float *dy,
+                              const float *weight, float *dx); // writes
+
+    // Sets units of y[n][features] to 0 at random and scales the rest, in place.
+    void (*dropout)(Device *device, int n, int features, DropoutKey key, float *y);
+
+    // stats[0] = mean loss, stats[1] = rows whose largest logit is the label's.
+    void (*nll)(Device *device, int n, int classes, const float *logits, const int32_t *labels,
+                float *log_probs, float *stats); // log_softmax and nll_loss
+    void (*nll_grad)(Device *device, int n, int classes, const float *log_probs,
+                     const int32_t *labels, float *dlogits);
+    void (*mse)(Device *device, int n, const float *y, const float *targets, float *stats);
+    void (*mse_grad)(Device *device, int n, const float *y, const float *targets, float *dy);
+
+    void (*zero)(Device *device, float *array, size_t count);
+
+    // Optimizers over flat arrays, PyTorch's formulas; step is counted from 1. With a loss scale
+    // they skip the step if need be, update the scale, and divide the gradients by it.
+    void (*sgd)(Device *device, size_t count, float *params, const float *grads,
+                float *momentum_buffer, float lr, float momentum,
+                float weight_decay); // momentum_buffer NULL: none
+    void (*adam)(Device *device, size_t count, float *params, const float *grads, float *exp_avg,
+                 float *exp_avg_sq, double lr, double weight_decay, bool decoupled, uint64_t step);
+    void (*adadelta)(Device *device, size_t count, float *params, const float *grads,
+                     float *square_avg, float *acc_delta, float lr, float weight_decay);
+} DeviceOps;
+
+/* The three devices: plain.c, extras/fast_cpu and cuda. Each init opens its device, whose index is
+ * set in place.index, and sets its table. Without extras/fast_cpu "cpu" means plain; without CUDA
+ * device_cuda_absent.c says that this build has none. */
+extern const DeviceOps device_plain_ops, device_cuda_ops;
+void device_plain_init(Device *device);
+void device_cpu_init(Device *device);
+void device_cuda_init(Device *device);
 
 #endif

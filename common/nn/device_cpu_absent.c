@@ -1,5 +1,5 @@
 /* Stands in for extras/fast_cpu in builds without it: a CPU has the plain kernels. */
-#include "common/nn/device_ops.h"
+#include "common/nn/device.h"
 
 void device_cpu_init(Device *device)
 {

@@ -7,7 +7,7 @@
 #ifndef COMMON_NN_LAYER_H
 #define COMMON_NN_LAYER_H
 
-#include "common/nn/device_ops.h"
+#include "common/nn/device.h"
 
 typedef enum { LAYER_CONV, LAYER_CONV_POOL, LAYER_LINEAR } LayerKind;
 

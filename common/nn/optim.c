@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "common/base/log.h"
-#include "common/nn/device_ops.h"
+#include "common/nn/device.h"
 
 static const struct {
     const char *name;

@@ -9,7 +9,7 @@
 #ifndef COMMON_NN_PLAIN_H
 #define COMMON_NN_PLAIN_H
 
-#include "common/nn/device_ops.h"
+#include "common/nn/device.h"
 
 enum {
     CPU_MAX_SHARDS = 8,
@@ -52,7 +52,7 @@ void cpu_add_rows(int rows, int columns, const float *values, float *sums);
  * all are in part 0. Parts lie `stride` apart; on the calling thread. */
 void cpu_tree_sum(int parts, size_t numel, size_t stride, float *sums);
 
-/* The kernels with sums over products, in plain_layers.c; device_ops.h describes them. */
+/* The kernels with sums over products, in plain_layers.c; device.h describes them. */
 void plain_conv_reserve(Device *device, ConvShape shape);
 void plain_conv_relu(Device *device, ConvShape shape, int n, const float *x, const float *weight,
                      const float *bias, float *y);

@@ -5,7 +5,7 @@
 #ifndef EXTRAS_FAST_CPU_CPU_BF16_H
 #define EXTRAS_FAST_CPU_CPU_BF16_H
 
-#include "common/nn/device_ops.h"
+#include "common/nn/device.h"
 
 /* The instruction multiplies pairs: two bf16, adjacent in the sum, in one word. */
 typedef uint32_t Bf16Pair;

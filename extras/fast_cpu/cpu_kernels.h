@@ -25,7 +25,7 @@ void cpu_winograd_rows(ConvShape shape, int thread, const float *x, float *scrat
 void cpu_scatter_grad(ConvShape shape, const float *x, const float *dy, const uint8_t *argmax,
                       const float *weight, float *dweight, float *dx);
 
-/* The kernels, as device_ops.h describes them. */
+/* The kernels, as device.h describes them. */
 void cpu_conv_reserve(Device *device, ConvShape shape);
 void cpu_conv_relu(Device *device, ConvShape shape, int n, const float *x, const float *weight,
                    const float *bias, float *y);

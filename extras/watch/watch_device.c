@@ -7,7 +7,7 @@
  */
 #include "extras/watch/watch_device.h"
 
-#include "common/nn/device_ops.h"
+#include "common/nn/device.h"
 #include "extras/watch/span.h"
 
 static const Model *watched; // NULL: none

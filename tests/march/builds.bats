@@ -2,7 +2,7 @@
 # One source, several processors: builds in folders of their own, and the tests of all arithmetic in
 # each. What this processor cannot run is skipped by name.
 
-KERNELS="kernels conv gradients model optim bf16"
+KERNELS="kernels conv gradients model optim plain bf16"
 
 setup() {
     cd "${BATS_TEST_DIRNAME%/tests/*}" || return

@@ -1,5 +1,5 @@
 /*
- * Dropout: the same masks as the CPU's, bit for bit (device_ops.h). One call of Philox draws for 16
+ * Dropout: the same masks as the CPU's, bit for bit (device.h). One call of Philox draws for 16
  * units, four per word; four threads make the same call and use one word each, which is faster than
  * one thread with 16 units, since a warp's accesses are closer together.
  */

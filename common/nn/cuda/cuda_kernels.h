@@ -71,7 +71,7 @@ enum { CUDA_SUM_PARTS = 256 };
 void cuda_sum_rows(size_t rows, int columns, const float *y, float scale, float *dy, float *partial,
                    float *sums, cudaStream_t stream);
 
-/* The mask that device_ops.h describes, of step `step` + *step_offset (see CudaGraph). */
+/* The mask that device.h describes, of step `step` + *step_offset (see CudaGraph). */
 typedef struct {
     uint32_t seed[2], step;
     int layer, first_row, row_stride;
@@ -80,7 +80,7 @@ typedef struct {
 void cuda_dropout(int n, int features, CudaDropout key, const int32_t *step_offset, float *y,
                   cudaStream_t stream);
 
-/* As device_ops.h says. The gradients are multiplied by loss_scale->scale unless that is NULL. */
+/* As device.h says. The gradients are multiplied by loss_scale->scale unless that is NULL. */
 void cuda_nll(int n, int classes, const float *logits, const int32_t *labels, float *log_probs,
               float *stats, cudaStream_t stream);
 void cuda_nll_grad(int n, int classes, const float *log_probs, const int32_t *labels,

@@ -6,7 +6,7 @@
 
 #include "common/base/cuda.h"
 #include "common/nn/cuda/cuda_kernels.h"
-#include "common/nn/device_ops.h"
+#include "common/nn/device.h"
 
 enum { CUDA_SETS = 8, CUDA_SLOTS = 8, CUDA_STAGES = 2 };
 

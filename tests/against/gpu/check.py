@@ -10,14 +10,14 @@ import watch  # whose checks come first
 from case import *
 from machine import cuda_home, header, library, mnist
 
-DEVICE_TESTS = ["device", "kernels", "conv", "optim", "model", "gradients"]
+DEVICE_TESTS = ["device", "kernels", "conv", "optim", "model", "gradients", "plain"]
 SHORT = ["--num-samples", "96", "--batch-size", "32", "--epochs", "1", "--save-every", "0"]
 
 
 @check
 def kernels_against_the_reference(scratch):
     """The C tests of the CPU's kernels, on the GPU."""
-    bare = "" if header("cmocka.h") else "-Itests/gpu/bare"
+    bare = "" if header("cmocka.h") else "-Itests/against/gpu/bare"
     library = "" if bare else "-lcmocka"
     failed, passed = [], 0
     for name in DEVICE_TESTS:

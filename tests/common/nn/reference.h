@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "common/base/rng.h"
-#include "common/nn/device_ops.h"
+#include "common/nn/device.h"
 #include "common/nn/philox.h"
 
 /* y[n][out][size][size] = conv(x) + bias. */
@@ -133,7 +133,7 @@ static inline double reference_nll(int n, int classes, const double *logits, con
     return loss;
 }
 
-/* Is this unit kept by dropout? As device_ops.h defines it; unit counts in the order of memory. */
+/* Is this unit kept by dropout? As device.h defines it; unit counts in the order of memory. */
 static inline bool reference_keeps(DropoutKey key, int row, int unit)
 {
     const uint32_t counter[4] = { unit / 16, key.first_row + row * key.row_stride, key.layer,

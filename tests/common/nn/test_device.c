@@ -12,7 +12,7 @@
 
 #include "common/base/gpus.h"
 #include "common/base/host.h"
-#include "common/nn/device_ops.h"
+#include "common/nn/device.h"
 #include "common/nn/layout.h"
 #include "tests/common/nn/on_device.h"
 

@@ -1,6 +1,6 @@
 /*
  * The gradients of both models against a float64 network in plain loops, whose own are checked by
- * finite differences. With dropout too: the reference draws its masks as device_ops.h defines them.
+ * finite differences. With dropout too: the reference draws its masks as device.h defines them.
  */
 #include "tests/common/nn/models.h"
 #include "tests/common/nn/reference.h"

@@ -1,6 +1,6 @@
 /* Stands in for GPUs in builds without CUDA: there are none. */
 #include "common/base/log.h"
-#include "common/nn/device_ops.h"
+#include "common/nn/device.h"
 
 void device_cuda_init(Device *device)
 {
