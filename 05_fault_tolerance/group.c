@@ -47,8 +47,7 @@ static void serve_endpoint(Group *group)
     if (group->server != NULL || flags->is_host == 0 ||
         (flags->is_host < 0 && !net_is_here(flags->master_addr)))
         return;
-    group->server =
-        store_server_start_watching(flags->master_addr, &group->port, "/" KEY_AGENT_ALL);
+    group->server = store_server_start(flags->master_addr, &group->port, "/" KEY_AGENT_ALL);
     char reason[NET_REASON_BYTES];
     CHECK(group->server != NULL || errno == EADDRINUSE, "cannot serve %s:%d: %s",
           flags->master_addr, group->port, net_listen_reason(errno, group->port, reason));

@@ -168,8 +168,7 @@ void agents_open(Agents *agents, const Flags *flags)
     if (flags->node_rank == 0) {
         char watched[sizeof flags->run_id + KEY_BYTES];
         snprintf(watched, sizeof watched, "/%s/" KEY_ROLE_INFO_ALL, flags->run_id);
-        agents->server =
-            store_server_start_watching(flags->master_addr, &agents->master_port, watched);
+        agents->server = store_server_start(flags->master_addr, &agents->master_port, watched);
         char reason[NET_REASON_BYTES];
         CHECK(agents->server != NULL, "cannot serve the store at %s:%d: %s; try --master-port",
               flags->master_addr, agents->master_port,

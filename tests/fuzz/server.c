@@ -27,7 +27,7 @@ enum { COME, GO, SEND, MAX_ENDS = 8 };
 void fuzz_server(Input input)
 {
     int port = 0, num_ends = 0, ends[MAX_ENDS];
-    StoreServer *server = store_server_start("localhost", &port);
+    StoreServer *server = store_server_start("localhost", &port, NULL);
     EXPECT(server != NULL);
     stop_fd = server->stop_fd;
     while (input.size > 0) {

@@ -37,7 +37,8 @@ static pid_t store_fork(int *port)
     const pid_t pid = fork_child();
     if (pid == 0) {
         int own_port = 0;
-        CHECK(store_server_start("127.0.0.1", &own_port) != NULL, "no store: %s", strerror(errno));
+        CHECK(store_server_start("127.0.0.1", &own_port, NULL) != NULL, "no store: %s",
+              strerror(errno));
         SYS_CHECK(write(ends[1], &own_port, sizeof own_port));
         for (;;)
             pause();

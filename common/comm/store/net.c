@@ -5,9 +5,7 @@
 #include "common/comm/store/net.h"
 
 #include <arpa/inet.h>
-#include <ifaddrs.h>
 #include <math.h>
-#include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -282,42 +280,6 @@ bool net_is_here(const char *host)
     if (addresses != NULL)
         freeaddrinfo(addresses);
     return is_here;
-}
-
-int net_local_address(int fd, char *address, size_t bytes)
-{
-    struct sockaddr_storage here;
-    socklen_t length = sizeof here;
-    if (getsockname(fd, (struct sockaddr *)&here, &length) < 0)
-        return -1;
-    char text[NI_MAXHOST];
-    if (getnameinfo((struct sockaddr *)&here, length, text, sizeof text, NULL, 0, NI_NUMERICHOST))
-        return fail(EAFNOSUPPORT);
-    // An IPv4-mapped address: others reach it by the plain IPv4 address.
-    const bool mapped = strncmp(text, "::ffff:", 7) == 0 && strchr(text, '.') != NULL;
-    if (snprintf(address, bytes, "%s", mapped ? text + 7 : text) >= (int)bytes)
-        return fail(ENOSPC);
-    return 0;
-}
-
-int net_interface_address(const char *interface, char *address, size_t bytes)
-{
-    static const sa_family_t families[] = { AF_INET, AF_INET6 };
-    struct ifaddrs *all = NULL;
-    if (getifaddrs(&all) < 0)
-        return -1;
-    bool found = false;
-    for (int i = 0; i < 2 && !found; i++) {
-        const socklen_t size = i == 0 ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
-        for (const struct ifaddrs *one = all; one != NULL && !found; one = one->ifa_next)
-            found = one->ifa_addr != NULL && one->ifa_addr->sa_family == families[i] &&
-                    strcmp(one->ifa_name, interface) == 0 && (one->ifa_flags & IFF_UP) != 0 &&
-                    getnameinfo(one->ifa_addr, size, address, (socklen_t)bytes, NULL, 0,
-                                NI_NUMERICHOST) == 0 &&
-                    strchr(address, '%') == NULL; // fe80::1%eth0 has a meaning only here
-    }
-    freeifaddrs(all);
-    return found ? 0 : fail(ENODEV);
 }
 
 const char *net_reason(int error)

@@ -42,13 +42,6 @@ bool net_is_loopback(const char *host);
 /* Is this the name or an address of this machine? */
 bool net_is_here(const char *host);
 
-/* The numeric address this end of a connection has: where others can reach this machine. */
-int net_local_address(int fd, char *address, size_t bytes);
-
-/* The numeric address of a network interface ("eth0") of this machine, IPv4 if it has one. ENODEV:
- * there is no such interface, or it has no address that others could use. */
-int net_interface_address(const char *interface, char *address, size_t bytes);
-
 #define NET_SPARE_DESCRIPTORS 64 // that a process may need besides: files, the store, a GPU
 
 /* Raises the limit of open files and connections to `count`, which num_ranks ranks need: many

@@ -163,9 +163,9 @@ static int handshake(int fd, double deadline)
     uint32_t echo = ~nonce;
     Bytes hello = { 0 };
     bytes_put_u8(&hello, STORE_VALIDATE);
-    bytes_put_u32(&hello, STORE_MAGIC);
+    bytes_put(&hello, &(uint32_t){ STORE_MAGIC }, sizeof(uint32_t));
     bytes_put_u8(&hello, STORE_PING);
-    bytes_put_u32(&hello, nonce);
+    bytes_put(&hello, &nonce, sizeof nonce);
     // In one piece: PyTorch's newer server disconnects on half a VALIDATE.
     const bool answered = net_send(fd, bytes_front(&hello), bytes_count(&hello), deadline) == 0 &&
                           net_recv(fd, &echo, sizeof echo, deadline) == 0;
@@ -251,7 +251,7 @@ void store_init(Store *store, const char *host, int port, bool is_server, int wo
     StoreServer *server = NULL;
     const bool is_agents = agent_serves(port);
     if (is_server && !is_agents) {
-        server = store_server_start(host, &port);
+        server = store_server_start(host, &port, NULL);
         char reason[NET_REASON_BYTES];
         CHECK(server != NULL, "cannot serve the store at %s:%d: %s (MASTER_PORT may be changed)",
               host, port, net_listen_reason(errno, port, reason));
@@ -359,7 +359,7 @@ bool store_try_ping(Store *store, double seconds)
     const uint32_t nonce = (uint32_t)store->port;
     uint32_t echo = ~nonce;
     StoreRequest request = store_request_begin(store, STORE_PING, NULL);
-    bytes_put_u32(&request.bytes, nonce);
+    bytes_put(&request.bytes, &nonce, sizeof nonce);
     const double deadline = seconds_now() + seconds;
     const bool answered = net_send(store->fd, bytes_front(&request.bytes),
                                    bytes_count(&request.bytes), deadline) == 0 &&

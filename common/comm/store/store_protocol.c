@@ -121,11 +121,6 @@ void bytes_put_u8(Bytes *bytes, uint8_t value)
     bytes_put(bytes, &value, sizeof value);
 }
 
-void bytes_put_u32(Bytes *bytes, uint32_t value)
-{
-    bytes_put(bytes, &value, sizeof value);
-}
-
 void bytes_put_u64(Bytes *bytes, uint64_t value)
 {
     bytes_put(bytes, &value, sizeof value);
@@ -158,14 +153,6 @@ void bytes_free(Bytes *bytes)
 {
     free(bytes->data);
     *bytes = (Bytes){ 0 };
-}
-
-uint32_t take_u32(Cursor *at)
-{
-    uint32_t value;
-    memcpy(&value, *at, sizeof value);
-    *at += sizeof value;
-    return value;
 }
 
 uint64_t take_u64(Cursor *at)

@@ -30,7 +30,6 @@ typedef struct {
 
 void bytes_put(Bytes *bytes, const void *data, size_t count);
 void bytes_put_u8(Bytes *bytes, uint8_t value);
-void bytes_put_u32(Bytes *bytes, uint32_t value);
 void bytes_put_u64(Bytes *bytes, uint64_t value); // also for signed ones
 void bytes_put_blob(Bytes *bytes, Blob blob); // a u64 count, then its bytes
 
@@ -42,7 +41,6 @@ void bytes_free(Bytes *bytes);
 /* A read position. The bytes must be known to be there. */
 typedef const uint8_t *Cursor;
 
-uint32_t take_u32(Cursor *at);
 uint64_t take_u64(Cursor *at);
 Blob take_blob(Cursor *at);
 

@@ -211,7 +211,7 @@ static int highest_descriptor(void)
     return most > 2 * NET_SPARE_DESCRIPTORS ? most - NET_SPARE_DESCRIPTORS : most / 2;
 }
 
-StoreServer *store_server_start_watching(const char *host, int *port, const char *watched)
+StoreServer *store_server_start(const char *host, int *port, const char *watched)
 {
     StoreServer *server = mem_calloc(1, sizeof *server);
     server->watched = watched == NULL ? NULL : strdup(watched);
@@ -231,11 +231,6 @@ StoreServer *store_server_start_watching(const char *host, int *port, const char
         return NULL;
     }
     return server;
-}
-
-StoreServer *store_server_start(const char *host, int *port)
-{
-    return store_server_start_watching(host, port, NULL);
 }
 
 void store_server_stop(StoreServer *server)

@@ -278,7 +278,7 @@ static bool handle_request(Service *service, Client *client, StoreOperation oper
     Table *table = &service->table;
     switch (operation) {
     case STORE_VALIDATE:
-        client->validated = take_u32(&at) == STORE_MAGIC;
+        client->validated = memcmp(at, &(uint32_t){ STORE_MAGIC }, sizeof(uint32_t)) == 0;
         return client->validated;
     case STORE_SET:
     case STORE_APPEND: {

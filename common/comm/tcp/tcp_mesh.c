@@ -8,7 +8,10 @@
  */
 #include "common/comm/tcp/tcp_mesh.h"
 
+#include <ifaddrs.h>
 #include <math.h>
+#include <net/if.h>
+#include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/random.h>
@@ -70,6 +73,43 @@ static void token_agree(const ProcessGroup *pg, unsigned char *token, size_t byt
     }
 }
 
+int mesh_local_address(int fd, char *address, size_t bytes)
+{
+    struct sockaddr_storage here;
+    socklen_t length = sizeof here;
+    if (getsockname(fd, (struct sockaddr *)&here, &length) < 0)
+        return -1;
+    char text[NI_MAXHOST];
+    if (getnameinfo((struct sockaddr *)&here, length, text, sizeof text, NULL, 0, NI_NUMERICHOST))
+        return -1;
+    // An IPv4-mapped address: others reach it by the plain IPv4 address.
+    const bool mapped = strncmp(text, "::ffff:", 7) == 0 && strchr(text, '.') != NULL;
+    if (snprintf(address, bytes, "%s", mapped ? text + 7 : text) >= (int)bytes)
+        return -1;
+    return 0;
+}
+
+int mesh_interface_address(const char *interface, char *address, size_t bytes)
+{
+    static const sa_family_t families[] = { AF_INET, AF_INET6 };
+    struct ifaddrs *all = NULL;
+    if (getifaddrs(&all) < 0)
+        return -1;
+    bool found = false;
+    for (int i = 0; i < 2 && !found; i++) {
+        const socklen_t size = i == 0 ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
+        for (const struct ifaddrs *one = all; one != NULL && !found; one = one->ifa_next)
+            found = one->ifa_addr != NULL && one->ifa_addr->sa_family == families[i] &&
+                    strcmp(one->ifa_name, interface) == 0 && (one->ifa_flags & IFF_UP) != 0 &&
+                    getnameinfo(one->ifa_addr, size, address, (socklen_t)bytes, NULL, 0,
+                                NI_NUMERICHOST) == 0 &&
+                    strchr(address, '%') == NULL; // fe80::1%eth0 has a meaning only here
+    }
+    freeifaddrs(all);
+    errno = ENODEV;
+    return found ? 0 : -1;
+}
+
 /* Where others reach this machine: the interface that the user names, in PyTorch's variable, else
  * the one that reaches the store. As there it may be a list, "ib0,eth0": but we use one interface,
  * the first that this machine has. */
@@ -80,14 +120,14 @@ static void find_own_host(const ProcessGroup *pg, char *host, size_t bytes)
         char interface[64];
         end = strchrnul(name, ',');
         snprintf(interface, sizeof interface, "%.*s", (int)(end - name), name);
-        if (net_interface_address(interface, host, bytes) == 0)
+        if (mesh_interface_address(interface, host, bytes) == 0)
             return;
     }
     CHECK(list == NULL || list[0] == '\0',
           "GLOO_SOCKET_IFNAME is \"%s\": no interface of this machine has that name and an "
           "address; ip address shows them",
           list);
-    SYS_CHECK(net_local_address(pg->store->fd, host, bytes));
+    SYS_CHECK(mesh_local_address(pg->store->fd, host, bytes));
     // A machine's own name may resolve to loopback here, but correctly elsewhere.
     if (net_is_loopback(host) && !net_is_loopback(pg->store->host))
         snprintf(host, bytes, "%s", pg->store->host);

@@ -77,6 +77,14 @@ void mesh_init(Mesh *mesh, const ProcessGroup *pg);
 /* Says goodbye, waits until all others have said it, and closes. Collective. */
 void mesh_free(Mesh *mesh);
 
+/* The numeric address this end of a connection has: where others can reach this machine. -1: it has
+ * none. */
+int mesh_local_address(int fd, char *address, size_t bytes);
+
+/* The numeric address of a network interface ("eth0") of this machine, IPv4 if it has one. ENODEV:
+ * there is no such interface, or it has no address that others could use. */
+int mesh_interface_address(const char *interface, char *address, size_t bytes);
+
 /* Memory of at least so many bytes, valid until the next call. It grows and never shrinks. */
 void *mesh_scratch(Mesh *mesh, size_t bytes);
 

@@ -212,7 +212,7 @@ static void run_client(char **argv)
 static void serve(void)
 {
     int port = 0;
-    StoreServer *server = store_server_start("127.0.0.1", &port);
+    StoreServer *server = store_server_start("127.0.0.1", &port, NULL);
     CHECK(server != NULL, "cannot serve: %s", strerror(errno));
     printf("%d\n", port);
     fflush(stdout);

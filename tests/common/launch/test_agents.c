@@ -102,7 +102,7 @@ static void test_impossible_ranks(void **state)
     static const char *const answers[] = { "[3, 3, 0, 1]", "[-1, 3, 0, 1]", "[1, 3, 1]", "{}" };
     for (size_t i = 0; i < LENGTH(answers); i++) {
         port = 0;
-        StoreServer *node_0 = store_server_start("localhost", &port);
+        StoreServer *node_0 = store_server_start("localhost", &port, NULL);
         Store store;
         assert_true(store_connect(&store, "localhost", port, SECONDS));
         store_set(&store, "none/torchelastic/assigned_ranks/1", answers[i], strlen(answers[i]));

@@ -22,6 +22,7 @@
 #include "common/base/log.h"
 #include "common/base/memory.h"
 #include "common/comm/store/net.h"
+#include "common/comm/tcp/tcp_mesh.h"
 
 #define PATIENCE 300 // seconds for what takes none, on a machine that is busy
 #define NOT_OURS "203.0.113.7" // an address that is for documents only (RFC 5737)
@@ -315,15 +316,15 @@ static void test_local_address_is_numeric(void **state)
     const int fd = net_connect("127.0.0.1", port, soon(PATIENCE));
     const int accepted = net_accept(listener, soon(PATIENCE));
     char address[NI_MAXHOST];
-    assert_int_equal(net_local_address(fd, address, sizeof address), 0);
+    assert_int_equal(mesh_local_address(fd, address, sizeof address), 0);
     assert_string_equal(address, "127.0.0.1");
-    assert_int_equal(net_local_address(accepted, address, sizeof address), 0);
+    assert_int_equal(mesh_local_address(accepted, address, sizeof address), 0);
     assert_string_equal(address, "127.0.0.1"); // and not ::ffff:127.0.0.1
-    assert_int_equal(net_local_address(fd, address, 9), -1);
-    assert_int_equal(net_interface_address("lo", address, sizeof address), 0);
+    assert_int_equal(mesh_local_address(fd, address, 9), -1);
+    assert_int_equal(mesh_interface_address("lo", address, sizeof address), 0);
     assert_string_equal(address, "127.0.0.1");
-    assert_fails_after(net_interface_address("lo", address, 2), ENODEV, 0);
-    assert_fails_after(net_interface_address("nosuch0", address, sizeof address), ENODEV, 0);
+    assert_fails_after(mesh_interface_address("lo", address, 2), ENODEV, 0);
+    assert_fails_after(mesh_interface_address("nosuch0", address, sizeof address), ENODEV, 0);
     close(accepted);
     close(fd);
     close(listener);

@@ -31,7 +31,7 @@ typedef struct {
 static int set_up(void **state)
 {
     Fixture *f = mem_calloc(1, sizeof *f);
-    f->server = store_server_start("127.0.0.1", &f->port);
+    f->server = store_server_start("127.0.0.1", &f->port, NULL);
     *state = f;
     return f->server == NULL || !store_connect(&f->a, "localhost", f->port, TIMEOUT) ||
            !store_connect(&f->b, "127.0.0.1", f->port, TIMEOUT);

@@ -65,7 +65,7 @@ static void test_descriptors_are_kept_free(void **state)
     int port = 0, crowded[2];
     assert_int_equal(pipe(crowded), 0);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &(struct rlimit){ LIMIT, before.rlim_max }), 0);
-    StoreServer *server = store_server_start("127.0.0.1", &port);
+    StoreServer *server = store_server_start("127.0.0.1", &port, NULL);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
     const pid_t crowd = fork();
     if (crowd == 0) {

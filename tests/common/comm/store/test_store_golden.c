@@ -156,7 +156,7 @@ static int replay_all(const char *backend, bool by_call)
     }
     fclose(file);
 
-    StoreServer *server = store_server_start("127.0.0.1", &replay.port);
+    StoreServer *server = store_server_start("127.0.0.1", &replay.port, NULL);
     assert_non_null(server);
     for (int i = 0; i < replay.num_records; i++) {
         play_beginning_of_blocked(&replay, i);

@@ -114,7 +114,7 @@ static void test_agent_that_serves_already(void **state)
                   { "False", 0, false }, { "yes", 0, false },  { "", 0, false },
                   { "True", 1, false },  { "1", 65536, false } };
     int port = 0;
-    StoreServer *agent = store_server_start("127.0.0.1", &port);
+    StoreServer *agent = store_server_start("127.0.0.1", &port, NULL);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char master_port[16];
         snprintf(master_port, sizeof master_port, "%d", port + cases[i].port_offset);
@@ -146,7 +146,7 @@ static void test_attempts_do_not_see_each_others_keys(void **state)
 {
     (void)state;
     int port = 0;
-    StoreServer *server = store_server_start("127.0.0.1", &port);
+    StoreServer *server = store_server_start("127.0.0.1", &port, NULL);
     expect_success(look_for_key, 0, port);
     setenv("TORCHELASTIC_RESTART_COUNT", "1", 1);
     expect_success(look_for_key, 1, port);
@@ -206,7 +206,7 @@ static void test_failed_calls_name_store_and_key(void **state)
 {
     (void)state;
     int port = 0;
-    StoreServer *server = store_server_start("127.0.0.1", &port);
+    StoreServer *server = store_server_start("127.0.0.1", &port, NULL);
     expect_death(wait_for_never, port, "store at 127.0.0.1:%d: WAIT never: in vain for %g s");
     expect_death(put_long_key, port, "this key is too long");
     expect_death(put_long_value, port, "a value may have 8 MiB at most");

@@ -175,7 +175,7 @@ static void put_random_request(Bytes *request)
         for (const char *next = argument; *next != '\0'; next++) {
             const uint8_t digit = (uint8_t)('0' + random_below(4));
             if (*next == 'u')
-                bytes_put_u32(request, random_below(4));
+                bytes_put(request, &(uint32_t){ (uint32_t)random_below(4) }, sizeof(uint32_t));
             else if (*next == 'i')
                 bytes_put_u64(request, random_below(4));
             else

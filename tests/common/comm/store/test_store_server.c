@@ -119,7 +119,7 @@ static void test_forked_copies_keep_nothing_open(void **state)
 {
     Fixture *f = *state;
     int port = 0;
-    StoreServer *other = store_server_start("127.0.0.1", &port);
+    StoreServer *other = store_server_start("127.0.0.1", &port, NULL);
     Store client;
     assert_true(store_connect(&client, "127.0.0.1", port, TIMEOUT));
     const int stranger = connect_stranger(f);
@@ -146,7 +146,7 @@ static void test_forked_copies_keep_nothing_open(void **state)
 static void test_port_in_use_is_an_error(void **state)
 {
     Fixture *f = *state;
-    assert_null(store_server_start("127.0.0.1", &f->port));
+    assert_null(store_server_start("127.0.0.1", &f->port, NULL));
     assert_int_equal(errno, EADDRINUSE);
 }
 
