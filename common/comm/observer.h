@@ -32,7 +32,7 @@ void process_group_observe(ProcessGroup *pg, Observer *observer);
  * COMPLETED and FAILED as far as it can: nccl's host does not see the first two. */
 void collective_report(const Collective *collective, CollectiveState state);
 
-/* What an extra adds to the group of all ranks (extras/watch); without it, nothing. */
+/* What an extra adds to the group of all ranks (extras/watch). NULLs: there is none. */
 typedef struct {
     /* Writes the options that all ranks must share to text, as ", --trace". */
     void (*describe)(const Args *args, char *text, size_t bytes);

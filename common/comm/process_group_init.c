@@ -96,8 +96,9 @@ static noreturn void leave_incomplete(const ProcessGroup *pg, const bool *missin
 static void write_line(const ProcessGroup *pg, const Args *args, char line[LINE_BYTES])
 {
     const bool flat = strcmp(args->all_reduce, "flat") == 0; // the only value in early steps
-    char watched[64];
-    group_hooks.describe(args, watched, sizeof watched);
+    char watched[64] = "";
+    if (group_hooks.describe != NULL)
+        group_hooks.describe(args, watched, sizeof watched);
     snprintf(
         line, LINE_BYTES, "--backend %s, --device %s, %d ranks, --check-collectives %s%s%s%s%s",
         pg->backend->name, pg->place.on_gpu ? "cuda" : "cpu", pg->world_size,
@@ -214,6 +215,8 @@ static void put_in_front(ProcessGroup *pg)
 {
     if (pg->place.on_gpu && !pg->backend->reads_gpu)
         staging_wrap(pg);
+    if (group_hooks.formed != NULL)
+        group_hooks.formed(pg);
 }
 
 /* All ranks come to the same result: either all end, or all use another backend. */
@@ -263,7 +266,6 @@ void process_group_init(ProcessGroup *pg, const Args *args, const char *master_a
         connect_ranks(pg);
         agree_without_store(pg, args);
         put_in_front(pg);
-        group_hooks.formed(pg);
         return;
     }
     CHECK(master_addr != NULL,
@@ -279,7 +281,6 @@ void process_group_init(ProcessGroup *pg, const Args *args, const char *master_a
     store_init(store, master_addr, master_port, rank == 0, 1, args->timeout);
     process_group_init_store(pg, args, store, rank, world_size, place);
     pg->owns_store = true;
-    group_hooks.formed(pg);
 }
 
 /* ---- subgroups: every rank tells its color, from which each computes the members ---- */
@@ -356,7 +357,8 @@ static void close_store(ProcessGroup *pg)
 
 void process_group_destroy(ProcessGroup *pg)
 {
-    group_hooks.leaving(pg);
+    if (group_hooks.leaving != NULL)
+        group_hooks.leaving(pg);
     CHECK(pg->num_subgroups == 0,
           "%d groups that were split off are still there: destroy them first", pg->num_subgroups);
     if (pg->world_size > 0) { // else this rank is in no subgroup of a split

@@ -133,7 +133,8 @@ void metrics_init(Metrics *metrics, const Args *args, const Model *model, int ra
     *metrics = (Metrics){ .args = args, .rank = rank, .step = model->step };
     if (args->metrics_dir != NULL)
         open_files(metrics, model);
-    metrics_hooks.init(args, model, rank, steps_per_epoch);
+    if (metrics_hooks.init != NULL)
+        metrics_hooks.init(args, model, rank, steps_per_epoch);
 }
 
 void metrics_step(Metrics *metrics, const Model *model, int epoch)
@@ -146,7 +147,8 @@ void metrics_step(Metrics *metrics, const Model *model, int epoch)
                    (unsigned long long)model->step, metrics->rank,
                    number((double)model_loss(model), loss));
     }
-    metrics_hooks.step(model, epoch);
+    if (metrics_hooks.step != NULL)
+        metrics_hooks.step(model, epoch);
 }
 
 void metrics_test(Metrics *metrics, int epoch, double loss, double correct, size_t size)
@@ -154,7 +156,8 @@ void metrics_test(Metrics *metrics, int epoch, double loss, double correct, size
     const double accuracy = correct / (double)size;
     log_print("Test Epoch: %d Loss: %.4f Accuracy: %.2f%% (%.0f/%zu)", epoch, loss, 100 * accuracy,
               correct, size);
-    metrics_hooks.test(metrics->step, loss, accuracy);
+    if (metrics_hooks.test != NULL)
+        metrics_hooks.test(metrics->step, loss, accuracy);
     if (metrics->args->metrics_dir == NULL || metrics->rank > 0)
         return;
     char text[NUMBER_BYTES];
@@ -165,7 +168,8 @@ void metrics_test(Metrics *metrics, int epoch, double loss, double correct, size
 
 void metrics_free(Metrics *metrics)
 {
-    metrics_hooks.free();
+    if (metrics_hooks.free != NULL)
+        metrics_hooks.free();
     close_file(metrics->steps);
     close_file(metrics->tests);
 }

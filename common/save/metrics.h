@@ -39,7 +39,7 @@ void metrics_free(Metrics *metrics); // local
 FILE *step_file_open(const char *dir, const char *name, uint64_t last_step);
 
 /* An extra that watches (extras/watch) is told the same. `step` may then be collective, with
- * --metrics-dir; the others are local. */
+ * --metrics-dir; the others are local. NULLs: there is none. */
 typedef struct {
     void (*init)(const Args *args, const Model *model, int rank, size_t steps_per_epoch);
     void (*step)(const Model *model, int epoch);
