@@ -50,7 +50,7 @@ static void note_call(const FlightRecorder *recorder, FlightEntry *entry, const 
     atomic_store_explicit(&entry->number, c->op_id + 1, memory_order_release);
 }
 
-static void see(void *context, const Collective *collective, CollectiveState state)
+static void on_collective(void *context, const Collective *collective, CollectiveState state)
 {
     const FlightRecorder *recorder = context;
     FlightEntry *entry = &recorder->record->entry[collective->op_id % FLIGHT_ENTRIES];
@@ -115,7 +115,7 @@ static void write_header(FlightRecord *record, int rank, int world_size)
 void flight_recorder_init(FlightRecorder *recorder, const Args *args, int rank, int world_size)
 {
     char path[PATH_MAX + 64];
-    *recorder = (FlightRecorder){ .observer = { .see = see, .context = recorder } };
+    *recorder = (FlightRecorder){ .observer = { .see = on_collective, .context = recorder } };
     const int length = snprintf(path, PATH_MAX, "%s/" FLIGHT_FOLDER, args->checkpoint_dir);
     const bool has_folder = length < PATH_MAX && folder_try(path);
     snprintf(path + strlen(path), 64, "/" FLIGHT_FILE, rank);

@@ -74,10 +74,10 @@ static void wait_for_holder(int fd, const char *dir, const Holder ours)
 {
     Holder holder;
     const double begun = seconds_now();
-    for (int looks = 1; flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK; looks++) {
+    for (int tries = 1; flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK; tries++) {
         read_holder(fd, holder);
         const double patience = is_here(holder, ours) ? SECONDS_HERE : SECONDS_ELSEWHERE;
-        if (looks == 2)
+        if (tries == 2)
             log_info("%s is in use by %s: waits %g s at most, in case it is just ending", dir,
                      holder, patience);
         if (seconds_now() > begun + patience)

@@ -31,7 +31,7 @@
 #define REJOIN_SECONDS 30.0 // for fixed nodes, which have all just left the previous attempt
 #define ASSIGNMENT_SECONDS \
     5.0 // to connect to a store that was there before the assignment was given
-#define LOOK_MS 50 // between polls for new nodes
+#define POLL_MS 50 // between polls for new nodes
 #define FAREWELL_SECONDS 2.0 // for waiting nodes to read that the job is over
 
 static noreturn void host_is_gone(const Group *group)
@@ -59,13 +59,13 @@ static void connect_endpoint(Group *group)
     const char *host = flags->master_addr;
     const double deadline = seconds_now() + flags->join_timeout;
     bool connected = false;
-    for (bool told = false;; told = true) {
+    for (bool logged = false;; logged = true) {
         serve_endpoint(group); // the process that had the port may have ended
         const double left = fmax(0, deadline - seconds_now());
         connected = store_connect(&group->store, host, group->port, fmin(PATIENCE, left));
         if (connected || errno == EPROTO || errno == ENOMSG || left <= PATIENCE)
             break;
-        if (!told)
+        if (!logged)
             log_info("waits for the rendezvous at %s:%d", host, group->port);
     }
     const int error = errno;
@@ -79,7 +79,7 @@ static void connect_endpoint(Group *group)
           "no rendezvous at %s:%d within %g s (%s): is ddprun started on that host, with the same "
           "--rdzv-endpoint?",
           host, group->port, flags->join_timeout, store_connect_reason(error));
-    group->store.timeout = heartbeat_patience(flags);
+    group->store.timeout = job_store_patience(flags);
 }
 
 /* Agents of two different jobs would wait for each other in vain. */
@@ -122,7 +122,7 @@ void group_open(Group *group, Flags *flags)
 }
 
 /* Node 0: updates the list of waiting nodes. */
-static void look_who_waits(Group *group)
+static void update_waiting(Group *group)
 {
     char text[1024], key[KEY_BYTES];
     StoreValue value = { text, sizeof text };
@@ -144,11 +144,11 @@ bool group_may_grow(Group *group)
 {
     if (group->server == NULL || group->flags->max_nodes == group->max_nodes)
         return false;
-    look_who_waits(group);
+    update_waiting(group);
     return group->num_waiting > 0;
 }
 
-static void say_changed(Agents *agents)
+static void publish_change(Agents *agents)
 {
     if (!store_check(&agents->store, KEY_NUM_MEMBERS)) // else some nodes are done already
         store_compare_set(&agents->store, KEY_END, "", END_CHANGED, agents->found->end,
@@ -157,9 +157,9 @@ static void say_changed(Agents *agents)
 
 void group_change(Agents *agents)
 {
-    if (!agents->in_touch && agents->verdict == VERDICT_NONE)
+    if (!agents->connected_to_peers && agents->verdict == VERDICT_NONE)
         agents->verdict = VERDICT_CHANGED;
-    agents_run_in_child(agents, say_changed);
+    agents_run_in_child(agents, publish_change);
 }
 
 static void assign(Group *group, const Node *node, const Assignment *assignment)
@@ -170,17 +170,17 @@ static void assign(Group *group, const Node *node, const Assignment *assignment)
 }
 
 /* Node 0: tells all waiting nodes, and waits until they have gone. */
-static void tell_end(Group *group, int status, const char *reason)
+static void announce_end(Group *group, int status, const char *reason)
 {
     Assignment end = { .is_over = true, .status = status };
     snprintf(end.reason, sizeof end.reason, "%s", reason);
-    look_who_waits(group);
+    update_waiting(group);
     for (int i = 0; i < group->num_waiting; i++)
         assign(group, &group->waiting[i], &end);
     const double deadline = seconds_now() + FAREWELL_SECONDS;
     while (group->num_waiting > 0 && seconds_now() < deadline) {
-        poll(NULL, 0, LOOK_MS);
-        look_who_waits(group);
+        poll(NULL, 0, POLL_MS);
+        update_waiting(group);
     }
 }
 
@@ -192,7 +192,7 @@ static noreturn void give_up(Group *group)
              "node, with the same --rdzv-endpoint and --nnodes?",
              1 + group->num_waiting, group->min_nodes, group->flags->master_addr, group->port,
              group->flags->join_timeout);
-    tell_end(group, EXIT_FAILURE, reason);
+    announce_end(group, EXIT_FAILURE, reason);
     die("%s", reason);
 }
 
@@ -202,8 +202,8 @@ static int wait_for_nodes(Group *group)
     const Flags *flags = group->flags;
     const double begun = seconds_now();
     double last_call = INFINITY;
-    for (bool told = false;; poll(NULL, 0, LOOK_MS)) {
-        look_who_waits(group);
+    for (bool logged = false;; poll(NULL, 0, POLL_MS)) {
+        update_waiting(group);
         const double now = seconds_now();
         const int num_nodes = 1 + group->num_waiting;
         if (num_nodes >= group->max_nodes)
@@ -216,10 +216,10 @@ static int wait_for_nodes(Group *group)
             return num_nodes;
         if (num_nodes < group->min_nodes && now > begun + flags->join_timeout)
             give_up(group);
-        if (!told && now > begun + PATIENCE)
+        if (!logged && now > begun + PATIENCE)
             log_info("%d of %d to %d nodes are at %s:%d; waits for more", num_nodes,
                      group->min_nodes, group->max_nodes, flags->master_addr, group->port);
-        told |= now > begun + PATIENCE;
+        logged |= now > begun + PATIENCE;
     }
 }
 
@@ -245,7 +245,7 @@ static void form(Group *group, Agents *agents)
             (size_t)group->num_waiting * sizeof *nodes);
 
     char key[KEY_BYTES];
-    CHECK(heartbeat_connect(&agents->store, flags, heartbeat_patience(flags)),
+    CHECK(job_store_connect(&agents->store, flags, job_store_patience(flags)),
           "no store at %s:%d: %s", flags->master_addr, flags->master_port,
           store_connect_reason(errno));
     store_set(&agents->store, node_key(key, KEY_ATTEMPT, group->restart_count), "", 0);
@@ -275,12 +275,12 @@ static Assignment wait_for_assignment(Group *group)
     store_queue_push(&group->store, KEY_WAITING, node, strlen(node));
     free(node);
     node_key(key, KEY_ASSIGNMENT, group->number);
-    for (bool told = false; !store_check(&group->store, key);) {
-        if (poll(&(struct pollfd){ .fd = group->store.fd, .events = POLLIN }, 1, LOOK_MS) > 0)
+    for (bool logged = false; !store_check(&group->store, key);) {
+        if (poll(&(struct pollfd){ .fd = group->store.fd, .events = POLLIN }, 1, POLL_MS) > 0)
             host_is_gone(group); // the store sends nothing unasked but its end
-        if (!told && seconds_now() > begun + PATIENCE)
+        if (!logged && seconds_now() > begun + PATIENCE)
             log_info("waits at %s:%d to be let in", group->flags->master_addr, group->port);
-        told |= seconds_now() > begun + PATIENCE;
+        logged |= seconds_now() > begun + PATIENCE;
     }
     const size_t length = store_get(&group->store, key, text, sizeof text);
     store_delete(&group->store, key);
@@ -301,9 +301,9 @@ static bool accept_assignment(Group *group, Agents *agents, const Assignment *as
     flags->master_port = assignment->master_port;
     group->restart_count = assignment->restart_count;
     group->num_failures = assignment->num_failures;
-    if (!heartbeat_connect(&store, flags, ASSIGNMENT_SECONDS))
+    if (!job_store_connect(&store, flags, ASSIGNMENT_SECONDS))
         return false;
-    store.timeout = heartbeat_patience(flags);
+    store.timeout = job_store_patience(flags);
     if (!store_check(&store, node_key(key, KEY_ATTEMPT, assignment->restart_count))) {
         store_free(&store); // another attempt's, at the same port
         return false;
@@ -352,7 +352,7 @@ void group_close(Group *group, int status)
         char reason[512];
         snprintf(reason, sizeof reason, "the job at %s:%d has ended with status %d",
                  group->flags->master_addr, group->port, status);
-        tell_end(group, status, reason);
+        announce_end(group, status, reason);
         store_server_stop(group->server);
     }
     store_free(&group->store);

@@ -39,7 +39,7 @@ static void enlarge(const Model *model, const Tensor *tensor)
 }
 
 /* The model's grad hook: corrupts a gradient before anybody else learns that it is ready. */
-static void spoil(void *context, int i)
+static void corrupt_grad(void *context, int i)
 {
     const Injector *injector = context;
     const Model *model = injector->model;
@@ -72,17 +72,17 @@ void injector_init(Injector *injector, const Args *args, int rank, int world_siz
 void injector_attach(Injector *injector, Model *model)
 {
     injector->model = model;
-    bool spoils = false;
+    bool corrupts = false;
     for (int i = 0; i < injector->num_faults; i++)
-        spoils |= injector->fault[i].kind == FAULT_CORRUPT_GRAD;
-    if (!spoils)
+        corrupts |= injector->fault[i].kind == FAULT_CORRUPT_GRAD;
+    if (!corrupts)
         return;
     injector->grad_hook = model->grad_hook;
     injector->grad_hook_context = model->grad_hook_context;
-    model_set_grad_hook(model, spoil, injector);
+    model_set_grad_hook(model, corrupt_grad, injector);
 }
 
-static void act(const Injector *injector, const Fault *fault)
+static void inject(const Injector *injector, const Fault *fault)
 {
     const struct timespec nap = { fault->milliseconds / 1000,
                                   fault->milliseconds % 1000 * 1000000L };
@@ -112,6 +112,6 @@ void injector_step(const Injector *injector)
     for (int i = 0; i < injector->num_faults; i++) {
         const Fault *fault = &injector->fault[i];
         if (fault->step == step || (fault->kind == FAULT_SLOW && fault->step < step))
-            act(injector, fault);
+            inject(injector, fault);
     }
 }

@@ -94,11 +94,11 @@ bool stop_agreed(StopRequest *stop)
         device_copy(device, &request, stop->request, sizeof request, COPY_TO_HOST);
     stop->step = model->step;
     stop->agreed = stop->agreed || request > 0;
-    if (requested != 0 && !stop->agreed && !stop->told) {
+    if (requested != 0 && !stop->agreed && !stop->announced) {
         log_info("%s: all ranks stop after the next step", signal_name(requested));
         request = 1;
         device_copy(device, stop->request, &request, sizeof request, COPY_TO_DEVICE);
-        stop->told = true;
+        stop->announced = true;
     }
     return stop->agreed;
 }

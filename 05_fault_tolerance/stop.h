@@ -11,7 +11,7 @@ typedef struct {
     const Checkpoint *checkpoint; // of the run
     float *request; // after the gradients, in device memory: above 0 once a rank wants to stop
     uint64_t step; // at which it was last read
-    bool told; // this rank got a signal, and tells the others
+    bool announced; // this rank got a signal, and tells the others
     bool agreed; // all ranks know, and leave
 } StopRequest;
 

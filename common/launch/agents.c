@@ -30,15 +30,15 @@
 #define TORCHRUN_TIMEOUT 300.0 // seconds, as torchrun's
 #define SETTLE_SECONDS 0.3 // for the other nodes to finish
 #define LEAVE_SECONDS 10.0 // for the other launchers to end after their workers
-#define LOOK_SECONDS 0.02 // between polls for that
-#define TALK_SECONDS 60 // for all that is said to the store at a time, besides waiting for it
+#define POLL_SECONDS 0.02 // between polls for that
+#define REQUESTS_SECONDS 60 // for the requests of one child, besides waiting for the store
 #define MAX_FAILURE (64 << 10) // bytes of JSON
 #define LOST_HUNG_UP "has not been heard of since it hung up"
 
 typedef struct {
     int64_t count;
     int missed; // checks since it last rose
-} Heard;
+} PeerCount;
 
 /* Tells all nodes that the job has failed, and why. */
 static void publish_failure(Store *store, const Failure *failure)
@@ -60,7 +60,7 @@ static void publish_loss(Store *store, int node, const char *how)
 /* Node 0 checks the other nodes. It removes the key of a dead one, so that nobody waits for it. A
  * torchrun has no such key and does not report its failure, but without one it stays until the job
  * is over. */
-static void look_after(Store *store, const Flags *flags, Heard *heard)
+static void check_peers(Store *store, const Flags *flags, PeerCount *counts)
 {
     for (int node = 1; node < flags->max_nodes; node++) {
         char key[KEY_BYTES], text[64] = "";
@@ -73,9 +73,9 @@ static void look_after(Store *store, const Flags *flags, Heard *heard)
         if (has_none)
             continue;
         const int64_t count = strtoll(text, NULL, 10);
-        heard[node].missed = count == heard[node].count ? heard[node].missed + 1 : 0;
-        heard[node].count = count;
-        if (!hung_up && heard[node].missed < flags->heartbeat_limit)
+        counts[node].missed = count == counts[node].count ? counts[node].missed + 1 : 0;
+        counts[node].count = count;
+        if (!hung_up && counts[node].missed < flags->heartbeat_limit)
             continue;
 
         store_delete(store, node_key(key, KEY_HEARTBEAT, node));
@@ -96,20 +96,20 @@ static bool is_stopped(pid_t pid)
     return is_read && state == 'T';
 }
 
-static noreturn void beat(const Flags *flags, pid_t launcher)
+static noreturn void heartbeat_loop(const Flags *flags, pid_t launcher)
 {
     Store store;
-    CHECK(heartbeat_connect(&store, flags, heartbeat_patience(flags)),
+    CHECK(job_store_connect(&store, flags, job_store_patience(flags)),
           "the store at %s:%d is out of reach: %s", flags->master_addr, flags->master_port,
           store_connect_reason(errno));
-    Heard *heard = mem_calloc((size_t)flags->max_nodes, sizeof *heard);
+    PeerCount *counts = mem_calloc((size_t)flags->max_nodes, sizeof *counts);
     char key[KEY_BYTES];
     node_key(key, KEY_HEARTBEAT, flags->node_rank);
     do {
         if (!is_stopped(launcher))
             store_add(&store, key, 1);
         if (flags->node_rank == 0)
-            look_after(&store, flags, heard);
+            check_peers(&store, flags, counts);
     } while (!store_try_wait(&store, KEY_END, flags->heartbeat_interval));
     _exit(EXIT_SUCCESS);
 }
@@ -123,7 +123,7 @@ static pid_t heartbeat_start(const Flags *flags)
         setsid(); // Ctrl-C is for the launcher only
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         if (getppid() == launcher)
-            beat(flags, launcher);
+            heartbeat_loop(flags, launcher);
         _exit(EXIT_FAILURE);
     }
     return heartbeat;
@@ -174,14 +174,14 @@ void agents_open(Agents *agents, const Flags *flags)
               flags->master_addr, agents->master_port,
               net_listen_reason(errno, agents->master_port, reason));
     }
-    agents->in_touch = flags->max_nodes > 1;
+    agents->connected_to_peers = flags->max_nodes > 1;
     agents->ranks =
         (Ranks){ .world_size = flags->nproc_per_node, .role_world_size = flags->nproc_per_node };
 }
 
 void agents_begin(Agents *agents)
 {
-    agents->store.timeout = heartbeat_patience(agents->flags);
+    agents->store.timeout = job_store_patience(agents->flags);
     agents->heartbeat = heartbeat_start(agents->flags);
     for (int i = 0; i < agents->flags->max_nodes; i++) {
         char key[KEY_BYTES];
@@ -194,7 +194,7 @@ void agents_begin(Agents *agents)
 void agents_join(Agents *agents, const Flags *flags)
 {
     agents_open(agents, flags);
-    if (!agents->in_touch)
+    if (!agents->connected_to_peers)
         return;
     agents->ranks = rendezvous(&agents->store, flags);
     agents_begin(agents);
@@ -202,12 +202,13 @@ void agents_join(Agents *agents, const Flags *flags)
 
 void agents_run_in_child(Agents *agents, void (*requests)(Agents *agents))
 {
-    if (!agents->in_touch)
+    if (!agents->connected_to_peers)
         return;
     const pid_t child = fork();
     if (child == 0) {
         close(STDERR_FILENO); // the launcher reports a store that is gone
-        alarm(TALK_SECONDS + (unsigned)agents->store.timeout); // a lock held at fork stays locked
+        alarm(REQUESTS_SECONDS +
+              (unsigned)agents->store.timeout); // a lock held at fork stays locked
         requests(agents);
         _exit(EXIT_SUCCESS);
     }
@@ -216,11 +217,11 @@ void agents_run_in_child(Agents *agents, void (*requests)(Agents *agents))
         log_warning("cannot start a process that talks to node 0: %s", strerror(errno));
     else
         waitpid(child, &status, 0);
-    agents->in_touch = status == 0;
+    agents->connected_to_peers = status == 0;
     agents->left_out |= status != 0;
 }
 
-static void say_done(Agents *agents)
+static void publish_done(Agents *agents)
 {
     const bool any_stopped = store_add(&agents->store, KEY_NUM_STOPPED, agents->stopped) > 0;
     const char *end = any_stopped ? END_STOPPED : END_DONE;
@@ -234,9 +235,9 @@ void agents_done(Agents *agents, bool stopped)
         return;
     agents->done_since = seconds_now();
     agents->stopped = stopped;
-    if (!agents->in_touch)
+    if (!agents->connected_to_peers)
         agents->verdict = stopped ? VERDICT_STOPPED : VERDICT_DONE;
-    agents_run_in_child(agents, say_done);
+    agents_run_in_child(agents, publish_done);
 }
 
 static void read_end(Agents *agents)
@@ -244,7 +245,7 @@ static void read_end(Agents *agents)
     store_get(&agents->store, KEY_END, agents->found->end, sizeof agents->found->end - 1);
 }
 
-static void say_failed(Agents *agents)
+static void publish_own_failure(Agents *agents)
 {
     publish_failure(&agents->store, &agents->found->failure);
     read_end(agents);
@@ -254,14 +255,14 @@ void agents_fail(Agents *agents, const Failure *failure)
 {
     agents->verdict = VERDICT_FAILED;
     agents->found->failure = *failure;
-    agents_run_in_child(agents, say_failed);
+    agents_run_in_child(agents, publish_own_failure);
     if (strcmp(agents->found->end, END_CHANGED) == 0) // so all other nodes take it
         agents->verdict = VERDICT_CHANGED;
 }
 
 /* The job is over. A torchrun on node 0 may have taken its store along before it could be asked
  * why; but before this node's workers are done only a failure can have ended the job. */
-static Verdict ask_how(Agents *agents)
+static Verdict read_verdict(Agents *agents)
 {
     agents_run_in_child(agents, read_end);
     const char *end = agents->found->end;
@@ -275,15 +276,15 @@ static Verdict ask_how(Agents *agents)
 
 Verdict agents_verdict(Agents *agents)
 {
-    if (agents->verdict != VERDICT_NONE || !(agents->in_touch || agents->left_out))
+    if (agents->verdict != VERDICT_NONE || !(agents->connected_to_peers || agents->left_out))
         return agents->verdict;
     const double waited = agents->done_since > 0 ? seconds_now() - agents->done_since : 0;
     const int status = agents->left_out ? EXIT_FAILURE : heartbeat_status(agents->heartbeat);
     Failure failure;
     if (status == EXIT_SUCCESS) {
-        agents->verdict = ask_how(agents);
+        agents->verdict = read_verdict(agents);
     } else if (status > 0) {
-        agents->in_touch = false;
+        agents->connected_to_peers = false;
         agents->left_out = true;
         failure_of_launcher(&failure, 0, EXIT_FAILURE, "node 0 is out of reach");
         agents_fail(agents, &failure);
@@ -330,7 +331,7 @@ static void gather_failures(Agents *agents)
 
 const Failure *agents_root_cause(Agents *agents)
 {
-    pause_for(agents->in_touch ? SETTLE_SECONDS : 0);
+    pause_for(agents->connected_to_peers ? SETTLE_SECONDS : 0);
     agents_run_in_child(agents, gather_failures);
     if (agents->found->failure.status == 0)
         failure_of_launcher(&agents->found->failure, 0, EXIT_FAILURE, "%s",
@@ -339,7 +340,7 @@ const Failure *agents_root_cause(Agents *agents)
     return &agents->found->failure;
 }
 
-static void say_goodbye(Agents *agents)
+static void remove_heartbeat(Agents *agents)
 {
     char key[KEY_BYTES];
     store_delete(&agents->store, node_key(key, KEY_HEARTBEAT, agents->flags->node_rank));
@@ -357,14 +358,14 @@ static bool is_awaited(Agents *agents, int node, double begun, double seconds)
 }
 
 /* Node 0 keeps serving until the others have left. */
-static void see_off(Agents *agents, double seconds)
+static void wait_for_peers_to_leave(Agents *agents, double seconds)
 {
     const double begun = seconds_now();
     if (agents->has_torchrun_nodes) // they leave without notice
         pause_for(SETTLE_SECONDS);
     for (int i = 1; i < agents->flags->max_nodes; i++)
         while (is_awaited(agents, i, begun, seconds))
-            pause_for(LOOK_SECONDS);
+            pause_for(POLL_SECONDS);
 }
 
 void agents_leave(Agents *agents)
@@ -373,10 +374,11 @@ void agents_leave(Agents *agents)
     const double seconds = flags->shutdown_timeout + LEAVE_SECONDS;
     if (flags->max_nodes > 1)
         heartbeat_stop(agents->heartbeat); // or it would recreate the key deleted below
-    agents_run_in_child(agents, say_goodbye);
-    if (agents->in_touch && flags->node_rank == 0)
-        see_off(agents, seconds);
-    else if (agents->in_touch && !(agents->host_is_torchrun && agents->verdict == VERDICT_FAILED))
+    agents_run_in_child(agents, remove_heartbeat);
+    if (agents->connected_to_peers && flags->node_rank == 0)
+        wait_for_peers_to_leave(agents, seconds);
+    else if (agents->connected_to_peers &&
+             !(agents->host_is_torchrun && agents->verdict == VERDICT_FAILED))
         // Until node 0 disconnects: the next job must not find this one's store. Only a torchrun
         // there does not know of the failure, and may wait for minutes.
         poll(&(struct pollfd){ .fd = agents->store.fd, .events = POLLIN }, 1, (int)(1e3 * seconds));

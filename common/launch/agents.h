@@ -59,7 +59,7 @@ typedef struct {
     double done_since; // 0: they are not done
 
     // Only where there are several nodes:
-    bool in_touch; // with them
+    bool connected_to_peers; // with them
     bool has_torchrun_nodes; // some are torchrun's, which do not tell of failures
     bool host_is_torchrun; // node 0's is
     Store store;
@@ -78,13 +78,14 @@ void agents_begin(Agents *agents);
 void agents_done(Agents *agents, bool stopped);
 void agents_fail(Agents *agents, const Failure *failure);
 
-/* Talks to the store in a child process, if there are other nodes. A child that fails has not said
- * all, and half an answer to it may still come: from then on node 0 is out of reach. */
+/* Sends requests to the store in a child process, if there are other nodes. If the child fails,
+ * some requests were not sent, and part of an answer may still arrive: from then on node 0 counts
+ * as out of reach. */
 void agents_run_in_child(Agents *agents, void (*requests)(Agents *agents));
 
 /* How the group ended, as all nodes see it; VERDICT_NONE: it has not. Waits for the store, as do
- * the calls that tell the others something: heartbeat_patience for each answer, and TALK_SECONDS
- * of agents.c more in all. */
+ * the calls that tell the others something: job_store_patience for each answer, and
+ * REQUESTS_SECONDS of agents.c more in all. */
 Verdict agents_verdict(Agents *agents);
 
 /* After VERDICT_FAILED: the first failure on any node, the same on all of them. The loss of a node

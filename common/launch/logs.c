@@ -291,7 +291,7 @@ void logs_start(Logs *logs)
 
 /* Our ranks write one line, which the report has shown. PyTorch's also write a traceback: that
  * stays. */
-static bool is_told(const char *path)
+static bool is_in_report(const char *path)
 {
     static const char ours[] = "{\"message\": \"";
     char begin[sizeof ours] = "";
@@ -309,7 +309,7 @@ void logs_close(Logs *logs)
     for (int i = 0; i < logs->flags->nproc_per_node; i++) {
         char path[PATH_MAX];
         logs_path(logs, i, "error.json", path);
-        if (logs->flags->log_dir == NULL && is_told(path))
+        if (logs->flags->log_dir == NULL && is_in_report(path))
             unlink(path);
         logs_path(logs, i, "", path);
         rmdir(path);

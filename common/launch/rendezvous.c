@@ -28,7 +28,7 @@ const char *node_key(char key[KEY_BYTES], const char *format, int node)
     return key;
 }
 
-bool heartbeat_connect(Store *store, const Flags *flags, double seconds)
+bool job_store_connect(Store *store, const Flags *flags, double seconds)
 {
     if (!store_connect(store, flags->master_addr, flags->master_port, seconds))
         return false;
@@ -36,7 +36,7 @@ bool heartbeat_connect(Store *store, const Flags *flags, double seconds)
     return true;
 }
 
-double heartbeat_patience(const Flags *flags)
+double job_store_patience(const Flags *flags)
 {
     return fmax(MIN_PATIENCE, flags->heartbeat_limit * flags->heartbeat_interval);
 }
@@ -81,7 +81,7 @@ Ranks nodes_share_ranks(const Node *nodes, int num_nodes, int node)
     return ranks;
 }
 
-static void say_waiting(const Flags *flags, const char *whom)
+static void log_waiting(const Flags *flags, const char *whom)
 {
     log_info("node %d of %d waits at %s:%d for %s", flags->node_rank, flags->max_nodes,
              flags->master_addr, flags->master_port, whom);
@@ -96,11 +96,11 @@ static noreturn void give_up(const Flags *flags, const char *whom)
 
 static void connect_store(Store *store, const Flags *flags, double deadline)
 {
-    if (heartbeat_connect(store, flags, fmin(PATIENCE, flags->join_timeout)))
+    if (job_store_connect(store, flags, fmin(PATIENCE, flags->join_timeout)))
         return;
     if (errno != EPROTO)
-        say_waiting(flags, "node 0");
-    if (errno != EPROTO && heartbeat_connect(store, flags, fmax(deadline - seconds_now(), 0)))
+        log_waiting(flags, "node 0");
+    if (errno != EPROTO && job_store_connect(store, flags, fmax(deadline - seconds_now(), 0)))
         return;
     if (errno == ECONNREFUSED || errno == ETIMEDOUT)
         give_up(flags, "node 0");
@@ -114,7 +114,7 @@ static void wait_for(Store *store, const Flags *flags, const char *key, const ch
     const double left = fmax(deadline - seconds_now(), 0);
     if (store_try_wait(store, key, fmin(left, PATIENCE)))
         return;
-    say_waiting(flags, whom);
+    log_waiting(flags, whom);
     if (!store_try_wait(store, key, fmax(left - PATIENCE, 0)))
         give_up(flags, whom);
 }

@@ -19,10 +19,10 @@ const char *node_key(char key[KEY_BYTES], const char *format, int node);
 
 /* Connects this node to the job's store, under the job's prefix. False and errno if that takes
  * longer than `seconds`, which is also the timeout of later requests. */
-bool heartbeat_connect(Store *store, const Flags *flags, double seconds);
+bool job_store_connect(Store *store, const Flags *flags, double seconds);
 
 /* Seconds without an answer from the store after which node 0 is gone. */
-double heartbeat_patience(const Flags *flags);
+double job_store_patience(const Flags *flags);
 
 /* What a node offers. */
 typedef struct {
