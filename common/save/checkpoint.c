@@ -23,11 +23,7 @@
 void checkpoint_init(Checkpoint *checkpoint, const Args *args, Optimizer *optim, Sampler *sampler,
                      const Dataset *dataset, int world_size)
 {
-    *checkpoint = (Checkpoint){ .args = args,
-                                .optim = optim,
-                                .sampler = sampler,
-                                .dataset = dataset,
-                                .world_size = world_size };
+    *checkpoint = (Checkpoint){ args, optim, sampler, dataset, world_size, .done = false };
     if (log_speaks_for_job())
         folder_check(args->checkpoint_dir, "--checkpoint-dir");
 }

@@ -91,12 +91,6 @@ static bool all_finite(const float *values, size_t numel)
     return count == 0;
 }
 
-static bool same_shape(const Tensor *parameter, const StoredTensor *stored)
-{
-    return stored->ndim == parameter->ndim &&
-           memcmp(stored->shape, parameter->shape, (size_t)stored->ndim * sizeof(size_t)) == 0;
-}
-
 const float *source_read(Source *source, const char *name, const Model *model, int i, float *host)
 {
     char theirs[128], ours[128];
@@ -107,7 +101,8 @@ const float *source_read(Source *source, const char *name, const Model *model, i
         source_reject(source, "has no tensor \"%s\", which model %s needs", name, model->name);
     else if (type != FLOAT32 && (host == NULL || (type != FLOAT64 && type != BFLOAT16)))
         source_reject(source, "tensor \"%s\" is %s instead of float32", name, dtype_name(type));
-    else if (!same_shape(parameter, stored))
+    else if (stored->ndim != parameter->ndim ||
+             memcmp(stored->shape, parameter->shape, (size_t)stored->ndim * sizeof(size_t)) != 0)
         source_reject(source, "tensor \"%s\" has shape %s, model %s needs %s", name,
                       shape_text(stored->ndim, stored->shape, theirs, sizeof theirs), model->name,
                       shape_text(parameter->ndim, parameter->shape, ours, sizeof ours));
@@ -133,8 +128,7 @@ const char *source_text(Source *source, const char *key)
     for (const char *c = text; c != NULL && *c != '\0'; c++)
         if (iscntrl((unsigned char)*c)) {
             source_reject(source, "\"%s\" in its metadata is no plain text", key);
-            text = NULL;
-            break;
+            return NULL;
         }
     return text;
 }

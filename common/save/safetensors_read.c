@@ -100,13 +100,13 @@ typedef struct {
 } Reader;
 
 /* Writes why the file is refused. Returns false, so that a check can return it. */
-__attribute__((format(printf, 2, 3))) static bool reject(const Reader *reader, const char *format,
+__attribute__((format(printf, 2, 3))) static bool reject(const Reader *reader, const char *text,
                                                          ...)
 {
     char reason[512];
     va_list args;
-    va_start(args, format);
-    vsnprintf(reason, sizeof reason, format, args);
+    va_start(args, text);
+    vsnprintf(reason, sizeof reason, text, args);
     va_end(args);
     snprintf(reader->error, reader->error_bytes, "%s: %s", reader->path, reason);
 
@@ -327,11 +327,10 @@ static Safetensors *read_file(const char *path, bool with_data, char *error, siz
                        check_tiling(&reader, file) && (!with_data || read_data(&reader, file));
     json_decref(header);
     close(reader.fd);
-    if (!valid) {
-        safetensors_free(file);
-        return NULL;
-    }
-    return file;
+    if (valid)
+        return file;
+    safetensors_free(file);
+    return NULL;
 }
 
 Safetensors *safetensors_open(const char *path, char *error, size_t error_bytes)
