@@ -64,11 +64,11 @@ room() {
     room common/data "$base|$data"
     room common/nn "$base|$data|$nn"
     room common/nn/cuda "$base|$data|$nn"
-    room common/comm/store "$base|${comm}store/|${comm}(env|bytes)\.h"
+    room common/comm/store "$base|${comm}store/|${comm}env\.h"
     room common/comm/tcp "$base|${comm}[^/]*$|${comm}(store|tcp)/"
     room common/comm/mpi "$base|${comm}[^/]*$|${comm}(store|mpi)/"
     room common/comm/nccl "$base|${comm}[^/]*$|${comm}(store|nccl)/"
-    room common/comm "$base|${comm}[^/]*$|${comm}(store|nccl)/" # of nccl, staging.h
+    room common/comm "$base|${comm}[^/]*$|${comm}(store/|nccl/staging\.h)"
     room common/save "$base|$data|$nn|$save"
     room common/launch "$base|common/launch/|${comm}store/"
     [ "$(find common -type d | sort | tr '\n' ' ')" = "common common/base common/comm common/comm/mpi common/comm/nccl common/comm/store common/comm/tcp \
