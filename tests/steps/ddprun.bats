@@ -165,15 +165,3 @@ EOF
     width=$(echo "$output" | awk '{ if (length > n) n = length } END { print n }')
     [ "$width" -le 100 ]
 }
-
-@test "--nproc-per-node cpu: no more than the quota of a control group above ours" {
-    mkdir -p "$OUT/groups/a/b"
-    echo "100000 100000" >"$OUT/groups/a/cpu.max"
-    echo "max 100000" >"$OUT/groups/a/b/cpu.max"
-    echo "0::/a/b" >"$OUT/own"
-    unshare --user --map-root-user --mount true || skip "this machine has no namespaces"
-    run -0 unshare --user --map-root-user --mount sh -c 'mount --bind "$OUT/groups" /sys/fs/cgroup &&
-        mount --bind "$OUT/own" /proc/$$/cgroup && exec "$@"' sh \
-        03_torchrun_env/ddprun --nproc-per-node cpu sh -c 'echo "ranks: $WORLD_SIZE"'
-    [ "$output" = "ranks: 1" ]
-}

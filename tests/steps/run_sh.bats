@@ -75,19 +75,6 @@ Usage: $step/train [total_epochs [save_every]] [options]"*"--batch-size N"* ]]
     done
 }
 
-@test "more ranks than the cores can start at once: a line says so before they come" {
-    export OMP_NUM_THREADS=1
-    for step in 02_multi_gpu_spawn 03_torchrun_env; do
-        run timeout 300 taskset -c 0 $step/run.sh 17 --model linear --max-steps 1 --checkpoint-dir "$BATS_TEST_TMPDIR"
-        echo "$output"
-        [ "$status" -eq 0 ]
-        [[ ${lines[0]} == *": 17 ranks share 1 core: it takes a while until all have come" ]]
-        [ "$(grep -c 'share 1 core:' <<<"$output")" -eq 1 ]
-    done
-    run timeout 300 taskset -c 0 03_torchrun_env/ddprun --nproc-per-node 16 true
-    [ "$status" -eq 0 ] && [ -z "$output" ]
-}
-
 @test "--help into a full disk is a failure" {
     for script in 01_single_gpu/run.sh 02_multi_gpu_spawn/run.sh 03_torchrun_env/run.sh data/get_mnist.sh; do
         run sh -c '"$0" --help >/dev/full' $script

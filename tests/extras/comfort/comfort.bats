@@ -68,3 +68,28 @@ time.sleep(1000)' >"$BATS_TEST_TMPDIR/port" 3>&- &
     run -127 ./ddprun --nproc-per-node 2 train
     [ "$output" = "ddprun: cannot start train: No such file or directory; it is here, but not in PATH: write ./ in front" ]
 }
+
+@test "--nproc-per-node cpu: no more than the quota of a control group above ours" {
+    mkdir -p "$BATS_TEST_TMPDIR/groups/a/b"
+    echo "100000 100000" >"$BATS_TEST_TMPDIR/groups/a/cpu.max"
+    echo "max 100000" >"$BATS_TEST_TMPDIR/groups/a/b/cpu.max"
+    echo "0::/a/b" >"$BATS_TEST_TMPDIR/own"
+    unshare --user --map-root-user --mount true || skip "this machine has no namespaces"
+    run -0 unshare --user --map-root-user --mount env OUT="$BATS_TEST_TMPDIR" sh -c 'mount --bind "$OUT/groups" /sys/fs/cgroup &&
+        mount --bind "$OUT/own" /proc/$$/cgroup && exec "$@"' sh \
+        03_torchrun_env/ddprun --nproc-per-node cpu sh -c 'echo "ranks: $WORLD_SIZE"'
+    [ "$output" = "ranks: 1" ]
+}
+
+@test "more ranks than the cores can start at once: a line says so before they come" {
+    export OMP_NUM_THREADS=1
+    for step in 02_multi_gpu_spawn 03_torchrun_env; do
+        run timeout 300 taskset -c 0 $step/run.sh 17 --model linear --max-steps 1 --checkpoint-dir "$BATS_TEST_TMPDIR"
+        echo "$output"
+        [ "$status" -eq 0 ]
+        [[ ${lines[0]} == *": 17 ranks share 1 core: it takes a while until all have come" ]]
+        [ "$(grep -c 'share 1 core:' <<<"$output")" -eq 1 ]
+    done
+    run timeout 300 taskset -c 0 03_torchrun_env/ddprun --nproc-per-node 16 true
+    [ "$status" -eq 0 ] && [ -z "$output" ]
+}
