@@ -12,6 +12,7 @@
 # Stages of step 02: make diff-02a, diff-02b, diff-02c, diff-02. make docs renews what the documents
 # quote, and their pictures; make format calls clang-format. More checks, besides make test:
 #   make prove             1, 2, 4 and 8 ranks end with the same bits (1 minute)
+#   make check-extras      the tests without extras/ (6 minutes)
 #   make check-faults      step 05 on bad days (6 minutes)
 #   make check-chaos       random faults for CHAOS_SECONDS=180, one result
 #   make check-ranks       many ranks on few cores (1 minute)
@@ -183,8 +184,7 @@ lanes:
 	@tools/lanes.sh $(TRACE) $(STEP)
 
 docs: all
-	@docs/pictures/draw.py
-	@tools/docs.py refresh
+	@docs/pictures/draw.py && tools/docs.py refresh && tests/house/reading.py --write
 
 format:
 	clang-format -i $(call in,*.c *.h) $(wildcard 0[1-5]_*/*.[ch] tools/*.c tools/*/*.[ch] $(patsubst %,tests/%.[ch],*/* */*/* */*/*/*))

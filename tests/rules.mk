@@ -96,6 +96,11 @@ $(BUILD)/tests/against/gpu/machine: $(BUILD)/tests/against/gpu/machine.o
 
 cuda-part: $(KERNELS:%.cu=$(BUILD)/%.o) $(patsubst %.c,$(BUILD)/%.o,$(filter $(PRESENT),$(PART_CUDA) $(PART_NCCL)))
 
+# The tests without extras/, in a copy of the tree that is built so.
+check-extras:
+	@tests/copy_tree.sh build/no_extras
+	@TAP_DIR="$${TAP_DIR:-$$PWD/build/tap}/no_extras" $(MAKE) -s -C build/no_extras test EXTRAS=0 CHECK=check-extras
+
 # The C tests, and programs at work, in a copy of the tree where every access to memory is watched;
 # then the tests with threads, where every access to shared memory is.
 check-sanitizers:
@@ -113,4 +118,4 @@ checklist: all $(BUILD)/tests/common/comm/test_replicas
 include tests/fuzz/rules.mk
 -include $(TEST_PROGRAMS:=.d) $(BUILD)/tests/allocations/counter.d $(MPI_RANKS:=.d) $(TORCH_PEERS:=.d) $(TEST_HELPERS:.o=.d)
 .PRECIOUS: $(TEST_PROGRAMS:=.o) $(MPI_RANKS:=.o)
-.PHONY: test tests check-ranks check-march prove check-gpu gpu-test check-mnist check-torch check-browser check-slurm check-faults check-chaos check-cuda cuda-part check-sanitizers checklist
+.PHONY: test tests check-extras check-ranks check-march prove check-gpu gpu-test check-mnist check-torch check-browser check-slurm check-faults check-chaos check-cuda cuda-part check-sanitizers checklist
