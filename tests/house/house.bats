@@ -3,21 +3,21 @@
 # and which room may include which.
 
 # The ceilings. They only ever come down.
-LINES=18850          # of all files in common/; the aim is 17,000
-FILES=177            # 140
-LINES_CPU=14600      # without CUDA, NCCL and MPI: 13,000
+LINES=18200          # of all files in common/; the aim is 17,000
+FILES=162            # 140
+LINES_CPU=14200      # without CUDA, NCCL and MPI: 13,000
 FILE_LINES=500       # of any source file
 TRAIN_LINES=180      # of a step's train.c
 ceilings() { # PROGRAM LINES AIM: of common/, in a build for CPUs alone without extras (closure.py)
     cat <<END
-01_single_gpu/train 6200 5700
-02_multi_gpu_spawn/train_a_spawn 6200 5700
-02_multi_gpu_spawn/train 11650 10500
-03_torchrun_env/train 11700 10500
-03_torchrun_env/ddprun 5500 5300
-04_slurm_multinode/train 12250 11000
-05_fault_tolerance/train 12250 11200
-05_fault_tolerance/ddprun 5500 5300
+01_single_gpu/train 6100 5700
+02_multi_gpu_spawn/train_a_spawn 6100 5700
+02_multi_gpu_spawn/train 11200 10500
+03_torchrun_env/train 11250 10500
+03_torchrun_env/ddprun 5400 5300
+04_slurm_multinode/train 11800 11000
+05_fault_tolerance/train 11800 11200
+05_fault_tolerance/ddprun 5400 5300
 END
 }
 
@@ -64,7 +64,7 @@ room() {
     room common/data "$base|$data"
     room common/nn "$base|$data|$nn"
     room common/nn/cuda "$base|$data|$nn"
-    room common/comm/store "$base|${comm}store/|${comm}env\.h"
+    room common/comm/store "$base|${comm}store/"
     room common/comm/tcp "$base|${comm}[^/]*$|${comm}(store|tcp)/"
     room common/comm/mpi "$base|${comm}[^/]*$|${comm}(store|mpi)/"
     room common/comm/nccl "$base|${comm}[^/]*$|${comm}(store|nccl)/"
