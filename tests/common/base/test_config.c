@@ -218,6 +218,24 @@ static void test_shipped_config(void **state)
     }
 }
 
+/* In a build without an extra its keys are no mistake: one line says that they do nothing. */
+static void test_config_of_absent(void **state)
+{
+    (void)state;
+    for (const OptionGroup *const *group = option_groups; *group != NULL; group++)
+        for (const Option *option = (*group)->rows; option->name != NULL; option++) {
+            if ((*group)->absent == NULL)
+                continue;
+            char line[128];
+            snprintf(line, sizeof line, "%s: x\n", option->name);
+            assert_int_equal(run_config(STEP_FAULT, line, ""), 0);
+            assert_has(err, "is ignored: this program was built without ");
+            assert_has(err, (*group)->absent);
+            snprintf(line, sizeof line, "--%s x", option->name);
+            assert_refused(run(STEP_FAULT, line), " is no option");
+        }
+}
+
 static char program[128]; // a copy of this one, see main
 
 static int run_copy(const char *line)
@@ -281,7 +299,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_config),         cmocka_unit_test(test_config_refused),
         cmocka_unit_test(test_config_hostile), cmocka_unit_test(test_shipped_config),
-        cmocka_unit_test(test_config_found),
+        cmocka_unit_test(test_config_found),   cmocka_unit_test(test_config_of_absent),
     };
     return cmocka_run_group_tests(tests, make_dir, remove_dir);
 }
