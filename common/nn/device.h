@@ -12,8 +12,7 @@
 #include "common/base/args.h"
 #include "common/base/memory.h"
 #include "common/data/dataloader.h"
-#include "common/nn/amp.h"
-#include "common/nn/conv_shape.h"
+#include "common/nn/kernel_types.h"
 
 typedef struct Device {
     const char *name; // "plain", "cpu" or "cuda"
@@ -22,7 +21,7 @@ typedef struct Device {
     int threads; // compute threads of the CPU
     int shards; // of the batch at work: gradients of row i are summed up in part i % shards, then
                 // the parts as a tree (args_shards); 0: in any order. The model sets it.
-    Amp amp; // see amp.h
+    Amp amp;
     bool tf32; // products of float32 on tensor cores
     bool records; // --cuda-graph on
     bool replaying; // see device_begin_step
@@ -52,6 +51,17 @@ void device_release(Device *device, void *memory);
 /* Copies in the order of the device's work; a copy to the host returns when done. */
 void device_copy(Device *device, void *to, const void *from, size_t bytes, CopyKind kind);
 
+/* A parameter from PyTorch's layout, in host memory, to ours, in device memory, and back. Its rows
+ * are images of so many channels. All our devices keep an image as rows, columns, channels (HWC),
+ * and so each filter of a convolution: then a line of the window under a filter is contiguous.
+ * PyTorch keeps the channels first (CHW). The weight of a linear layer after a convolution has
+ * images as rows, too; other rows count as images of one channel, where both orders are the same.
+ */
+void device_import(Device *device, const Tensor *tensor, int channels, const float *host,
+                   float *array);
+void device_export(Device *device, const Tensor *tensor, int channels, const float *array,
+                   float *host);
+
 /* A training step, from the forward pass to the optimizer. With --cuda-graph a GPU runs the first
  * few steps with batches of one size eagerly, captures one, and from then on replays the whole
  * graph when a step with such a batch begins: until it ends, `replaying` is true, and calls that
@@ -75,8 +85,8 @@ typedef struct {
 } DropoutKey;
 
 /* The table, used by the files of this room only. Arrays are device memory, dense, one image or row
- * after the other, channels last (layout.h). Calls may return before the work is done; all work of
- * a device is done in the order of the calls. No kernel allocates. */
+ * after the other, channels last (device_import). Calls may return before the work is done; all
+ * work of a device is done in the order of the calls. No kernel allocates. */
 typedef struct DeviceOps {
     void *(*malloc)(Device *device, size_t bytes);
     void (*release)(Device *device, void *memory);

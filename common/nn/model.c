@@ -1,6 +1,8 @@
 /*
  * The two models, as tables of layers. The parameters lie in one array in the order of the layers,
- * weight before bias, as PyTorch's state_dict lists them; gradients likewise.
+ * weight before bias, as PyTorch's state_dict lists them; gradients likewise. A layer keeps its
+ * outputs for the backward pass; the next layer writes their gradients to doutput, and the gradient
+ * of its inputs goes to the doutput of the previous layer.
  */
 #include "common/nn/model.h"
 
@@ -10,8 +12,132 @@
 
 #include "common/base/log.h"
 #include "common/base/memory.h"
-#include "common/nn/layer.h"
-#include "common/nn/layout.h"
+
+/* ---- a layer: a convolution or a linear map, with the relu, pooling and dropout after it ---- */
+
+typedef enum { LAYER_CONV, LAYER_CONV_POOL, LAYER_LINEAR } LayerKind;
+
+/* What a layer is. */
+typedef struct {
+    LayerKind kind;
+    const char *weight_name, *bias_name; // PyTorch's
+    ConvShape conv; // of the two convolutions, which have relu always
+    int in, out; // of a linear layer
+    bool relu; // of a linear layer
+    float dropout; // share of its outputs dropped in training
+} LayerSpec;
+
+/* A layer at work; all pointers are to device memory. */
+typedef struct {
+    const LayerSpec *spec;
+    int features; // of its output, per row
+    float *weight, *bias, *dweight, *dbias; // slices of the model's arrays
+    float *output, *doutput; // [max_batch][features]
+    uint8_t *argmax; // [max_batch][features]; NULL where there is no pooling
+    float scale; // factor of the units kept by dropout in the last forward pass
+} Layer;
+
+/* Name and shape of weight and bias. */
+static void layer_shapes(const LayerSpec *spec, Tensor *weight, Tensor *bias)
+{
+    const ConvShape conv = spec->conv;
+    const size_t out = spec->kind == LAYER_LINEAR ? spec->out : conv.out_channels;
+    if (spec->kind == LAYER_LINEAR)
+        *weight = (Tensor){ .shape = { out, spec->in }, .ndim = 2, .numel = out * spec->in };
+    else
+        *weight = (Tensor){ .shape = { out, conv.in_channels, conv.kernel, conv.kernel },
+                            .ndim = 4,
+                            .numel = out * conv.in_channels * conv.kernel * conv.kernel };
+    *bias = (Tensor){ .shape = { out }, .ndim = 1, .numel = out };
+    weight->name = spec->weight_name;
+    bias->name = spec->bias_name;
+}
+
+static int num_features(const LayerSpec *spec)
+{
+    if (spec->kind == LAYER_LINEAR)
+        return spec->out;
+    const int size = conv_out_size(spec->conv) / (spec->kind == LAYER_CONV_POOL ? 2 : 1);
+    return spec->conv.out_channels * size * size;
+}
+
+static void layer_init(Layer *layer, const LayerSpec *spec, int max_batch, Device *device)
+{
+    *layer = (Layer){ .spec = spec, .features = num_features(spec), .scale = 1 };
+    const size_t numel = (size_t)max_batch * layer->features;
+    layer->output = device_malloc(device, numel * sizeof(float));
+    layer->doutput = device_malloc(device, numel * sizeof(float));
+    if (spec->kind == LAYER_CONV_POOL)
+        layer->argmax = device_malloc(device, numel);
+    if (spec->kind != LAYER_LINEAR)
+        device->ops->conv_reserve(device, spec->conv);
+    else if (device->ops->linear_reserve != NULL)
+        device->ops->linear_reserve(device, max_batch, spec->in, spec->out);
+}
+
+static void layer_free(Layer *layer, Device *device)
+{
+    device_release(device, layer->output);
+    device_release(device, layer->doutput);
+    if (layer->argmax != NULL)
+        device_release(device, layer->argmax);
+}
+
+static void layer_forward(Layer *layer, Device *device, int n, const float *input, DropoutKey key)
+{
+    const LayerSpec *spec = layer->spec;
+    const DeviceOps *ops = device->ops;
+    switch (spec->kind) {
+    case LAYER_CONV:
+        ops->conv_relu(device, spec->conv, n, input, layer->weight, layer->bias, layer->output);
+        break;
+    case LAYER_CONV_POOL:
+        ops->conv_relu_pool(device, spec->conv, n, input, layer->weight, layer->bias, layer->output,
+                            layer->argmax);
+        break;
+    case LAYER_LINEAR:
+        ops->linear(device, n, spec->in, spec->out, spec->relu, input, layer->weight, layer->bias,
+                    layer->output);
+        break;
+    }
+
+    layer->scale = 1 / (1 - key.p);
+    if (key.p > 0)
+        ops->dropout(device, n, layer->features, key, layer->output);
+}
+
+/* From doutput, which is overwritten: adds to dweight and dbias; of a convolution also writes
+ * dinput unless it is NULL, since the two share work. */
+static void layer_grad_params(Layer *layer, Device *device, int n, const float *input,
+                              float *dinput)
+{
+    const LayerSpec *spec = layer->spec;
+    const DeviceOps *ops = device->ops;
+    switch (spec->kind) {
+    case LAYER_CONV:
+    case LAYER_CONV_POOL:
+        ops->conv_grad(device, spec->conv, n, input, layer->output, layer->argmax, layer->weight,
+                       layer->scale, layer->doutput, layer->dweight, layer->dbias, dinput);
+        break;
+    case LAYER_LINEAR:
+        if (spec->relu)
+            ops->relu_grad(device, (size_t)n * layer->features, layer->output, layer->scale,
+                           layer->doutput);
+        ops->linear_grad_params(device, n, spec->in, spec->out, input, layer->doutput,
+                                layer->dweight, layer->dbias);
+        break;
+    }
+}
+
+static void layer_grad_input(Layer *layer, Device *device, int n, float *dinput)
+{
+    const LayerSpec *spec = layer->spec;
+    if (spec->kind == LAYER_LINEAR && dinput != NULL)
+        device->ops->linear_grad_input(device, n, spec->in, spec->out, layer->doutput,
+                                       layer->weight, dinput);
+}
+
+/* ---- the models ---- */
 
 enum { MAX_LAYERS = MODEL_MAX_PARAMETERS / 2 };
 
@@ -310,11 +436,11 @@ static int row_channels(const Model *model, int i)
 void model_export(const Model *model, int i, const float *array, float *host)
 {
     const Tensor *tensor = &model->parameter[i];
-    layout_export(model->device, tensor, row_channels(model, i), array + tensor->offset, host);
+    device_export(model->device, tensor, row_channels(model, i), array + tensor->offset, host);
 }
 
 void model_import(const Model *model, int i, const float *host, float *array)
 {
     const Tensor *tensor = &model->parameter[i];
-    layout_import(model->device, tensor, row_channels(model, i), host, array + tensor->offset);
+    device_import(model->device, tensor, row_channels(model, i), host, array + tensor->offset);
 }

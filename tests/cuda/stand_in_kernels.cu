@@ -1,8 +1,5 @@
 /* The kernels are compiled as the project's are: by nvcc for a GPU, or by the stand-in's. */
-#include <cuda_runtime.h>
-
 #include "common/nn/cuda/cuda_launch.h"
-#include "common/nn/cuda/cuda_types.h"
 #include "tests/cuda/stand_in_kernels.h"
 
 static __global__ void saxpy(int n, float a, const float *x, float *y)

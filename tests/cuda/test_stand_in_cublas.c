@@ -7,7 +7,7 @@
 #include "common/base/library.h"
 #include "common/base/rng.h"
 
-/* Functions of cuBLAS that only this test calls; see cuda_cublas.c for the others. */
+/* Functions of cuBLAS that only this test calls; see cuda_product.c for the others. */
 #define LIBRARY "libcublas.so." LIBRARY_TEXT(CUBLAS_VER_MAJOR)
 #define NEEDED_BY "this test"
 #define CUBLAS(name, parameters, arguments) \

@@ -6,9 +6,6 @@
  * new pixels, the same for all lanes. The gradient's nine sums, and the bias's, are in registers
  * too.
  */
-#include <cuda_runtime.h>
-
-#include "common/nn/cuda/cuda_kernels.h"
 #include "common/nn/cuda/cuda_launch.h"
 
 enum { LANES = 32, WARPS = 8, TAPS = 9, MAX_PARTS = 1024 };

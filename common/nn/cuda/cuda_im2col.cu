@@ -7,11 +7,7 @@
  * Images keep their channels last, so a line of the window is contiguous: neighbouring threads read
  * and write neighbouring numbers, four at a time where the channels allow.
  */
-#include <cuda_runtime.h>
-
-#include "common/nn/cuda/cuda_kernels.h"
 #include "common/nn/cuda/cuda_launch.h"
-#include "common/nn/cuda/cuda_types.h"
 
 enum { BLOCK = 256 };
 

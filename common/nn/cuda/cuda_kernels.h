@@ -13,12 +13,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/nn/amp.h"
-#include "common/nn/conv_shape.h"
+#include "common/nn/kernel_types.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/* Dies, naming the kernel, if the last launch failed. */
+void cuda_check_launch(const char *file, int line, const char *kernel);
 
 /* Rows to gather from, of a data set or a staged batch: bytes, which `normalised`[256] maps to
  * floats, or floats; and for each row a 32-bit word, its label or target. */

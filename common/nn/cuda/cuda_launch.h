@@ -1,17 +1,15 @@
-/* cuda_launch.h - how a kernel is started: LAUNCH(kernel, grid, block, stream, its arguments). */
+/*
+ * cuda_launch.h - what the kernels share: how they are started (LAUNCH), sums over a block, and
+ * float, bf16 and fp16 under one name.
+ */
 #ifndef COMMON_NN_CUDA_CUDA_LAUNCH_H
 #define COMMON_NN_CUDA_CUDA_LAUNCH_H
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
 
-/* Dies, naming the kernel, if the last launch failed. */
-void cuda_check_launch(const char *file, int line, const char *kernel);
-
-#ifdef __cplusplus
-}
-#endif
+#include "common/nn/cuda/cuda_kernels.h"
 
 /* A stand-in that runs kernels elsewhere than on a GPU defines it before. */
 #ifndef LAUNCH
@@ -27,5 +25,66 @@ static inline unsigned cuda_blocks(size_t count, unsigned block)
 {
     return (unsigned)((count + block - 1) / block);
 }
+
+/* The sum of `value` over the block's `SIZE` threads (a power of two), returned to all of them. In
+ * the shared memory `tree`, halves are added to halves: it needs log2(SIZE) rounds. */
+template <typename T, int SIZE> static inline __device__ T block_sum(T value, T *tree, int thread)
+{
+    __syncthreads(); // others may still read the previous sum
+    tree[thread] = value;
+    for (int half = SIZE / 2; half > 0; half /= 2) {
+        __syncthreads();
+        if (thread < half)
+            tree[thread] += tree[thread + half];
+    }
+    __syncthreads();
+    return tree[0];
+}
+
+static inline __device__ void store(float *to, float value)
+{
+    *to = value;
+}
+
+static inline __device__ void store(__nv_bfloat16 *to, float value)
+{
+    *to = __float2bfloat16(value);
+}
+
+static inline __device__ void store(__half *to, float value)
+{
+    *to = __float2half(value);
+}
+
+static inline __device__ float load(const float *from)
+{
+    return *from;
+}
+
+static inline __device__ float load(const __nv_bfloat16 *from)
+{
+    return __bfloat162float(*from);
+}
+
+static inline __device__ float load(const __half *from)
+{
+    return __half2float(*from);
+}
+
+/* Adjacent numbers that one instruction moves. */
+template <typename T, int COUNT> struct alignas(sizeof(T) * COUNT) Pack {
+    T value[COUNT];
+};
+
+/* function<the type that amp names>(arguments). */
+#define FOR_TYPE(amp, function, ...) \
+    do { \
+        if ((amp) == AMP_BF16) \
+            function<__nv_bfloat16>(__VA_ARGS__); \
+        else if ((amp) == AMP_FP16) \
+            function<__half>(__VA_ARGS__); \
+        else \
+            function<float>(__VA_ARGS__); \
+    } while (0)
 
 #endif

@@ -3,11 +3,7 @@
  * thread every BLOCK-th row; its sums are in double and in a fixed order. The gradients are
  * multiplied by the loss scale of fp16, the loss itself is not.
  */
-#include <cuda_runtime.h>
-
-#include "common/nn/cuda/cuda_kernels.h"
 #include "common/nn/cuda/cuda_launch.h"
-#include "common/nn/cuda/cuda_tree.h"
 
 enum { BLOCK = 512 };
 

@@ -1,9 +1,9 @@
-/* Elementwise kernels, a thread for each number. */
-#include <cuda_runtime.h>
-
-#include "common/nn/cuda/cuda_kernels.h"
+/*
+ * What is neither a sum nor a product, a thread for each number: the batch, bias, relu, pooling,
+ * dropout.
+ */
 #include "common/nn/cuda/cuda_launch.h"
-#include "common/nn/cuda/cuda_types.h"
+#include "common/nn/philox.h"
 
 enum { BLOCK = 256 };
 
@@ -57,4 +57,138 @@ extern "C" void cuda_relu_grad(size_t count, const float *y, float scale, float 
                                cudaStream_t stream)
 {
     LAUNCH(relu_grad, cuda_blocks(count, BLOCK), BLOCK, stream, count, y, scale, dy);
+}
+
+/* A block for each row. Pixels stay bytes until here: a quarter of the memory and, if the set does
+ * not fit on the device, of the traffic on the bus. */
+static __global__ void gather(int features, CudaRows from, const int32_t *rows, float *inputs,
+                              uint32_t *words)
+{
+    const size_t row = (size_t)rows[blockIdx.x];
+    float *input = inputs + (size_t)blockIdx.x * features;
+    for (int i = threadIdx.x; i < features; i += BLOCK)
+        input[i] = from.bytes != NULL ? from.normalised[from.bytes[row * features + i]]
+                                      : from.floats[row * features + i];
+    if (threadIdx.x == 0)
+        words[blockIdx.x] = from.words[row];
+}
+
+extern "C" void cuda_gather(int n, int features, CudaRows from, const int32_t *rows, float *inputs,
+                            uint32_t *words, cudaStream_t stream)
+{
+    LAUNCH(gather, n, BLOCK, stream, features, from, rows, inputs, words);
+}
+
+/* After a convolution's product, in one pass over its result: bias, relu, and the largest of each 2
+ * x 2, the first of equals, as in PyTorch. Relu comes after pooling: the same result from a quarter
+ * of the units. */
+static __global__ void bias_relu_pool(int count, int size, int channels, const float *z,
+                                      const float *bias, float *y, uint8_t *argmax)
+{
+    const int i = blockIdx.x * BLOCK + threadIdx.x;
+    if (i >= count)
+        return;
+    const int pooled = size / 2, c = i % channels, unit = i / channels;
+    const int image = unit / pooled / pooled, row = 2 * (unit / pooled % pooled);
+    const float *above = z + ((image * size + row) * size + 2 * (unit % pooled)) * channels + c;
+    const float *below = above + size * channels;
+    const int right_above = above[channels] > above[0];
+    const int right_below = below[channels] > below[0];
+    const float upper = right_above ? above[channels] : above[0];
+    const float lower = right_below ? below[channels] : below[0];
+    const float largest = (lower > upper ? lower : upper) + bias[c];
+    const bool is_nan = isnan(above[0]) || isnan(above[channels]) || isnan(below[0]) ||
+                        isnan(below[channels]); // which loses all comparisons
+    y[i] = is_nan ? NAN : largest < 0 ? 0 : largest;
+    argmax[i] = lower > upper ? 2 + right_below : right_above;
+}
+
+extern "C" void cuda_bias_relu_pool(int images, int size, int channels, const float *z,
+                                    const float *bias, float *y, uint8_t *argmax,
+                                    cudaStream_t stream)
+{
+    const int count = images * (size / 2) * (size / 2) * channels;
+    LAUNCH(bias_relu_pool, cuda_blocks(count, BLOCK), BLOCK, stream, count, size, channels, z, bias,
+           y, argmax);
+}
+
+/* Every unit checks whether it was the largest; an odd last row or column never was. */
+template <typename T>
+static __global__ void unpool_kernel(int count, int size, int channels, const float *dy,
+                                     const uint8_t *argmax, T *dz)
+{
+    const int i = blockIdx.x * BLOCK + threadIdx.x;
+    if (i >= count)
+        return;
+    const int c = i % channels, place = i / channels, pooled = size / 2;
+    const int column = place % size, row = place / size % size, image = place / size / size;
+    float gradient = 0;
+    if (row / 2 < pooled && column / 2 < pooled) {
+        const int unit = ((image * pooled + row / 2) * pooled + column / 2) * channels + c;
+        if (argmax[unit] == row % 2 * 2 + column % 2)
+            gradient = dy[unit];
+    }
+    store(&dz[i], gradient);
+}
+
+template <typename T>
+static void unpool(int images, int size, int channels, const float *dy, const uint8_t *argmax,
+                   void *dz, cudaStream_t stream)
+{
+    const int count = images * size * size * channels;
+    LAUNCH(unpool_kernel<T>, cuda_blocks(count, BLOCK), BLOCK, stream, count, size, channels, dy,
+           argmax, (T *)dz);
+}
+
+extern "C" void cuda_unpool(int images, int size, int channels, Amp amp, const float *dy,
+                            const uint8_t *argmax, void *dz, cudaStream_t stream)
+{
+    FOR_TYPE(amp, unpool, images, size, channels, dy, argmax, dz, stream);
+}
+
+/* The same masks as the CPU's, bit for bit (device.h). One call of Philox draws for 16 units, four
+ * per word; four threads make the same call and use one word each, which is faster than one thread
+ * with 16 units, since a warp's accesses are closer together. */
+enum { UNITS = 4, WORDS = 4 }; // of dropout: units per word, words per call
+
+static __global__ void dropout(int n, int features, CudaDropout key, const int32_t *step_offset,
+                               float *y)
+{
+    const size_t thread = (size_t)blockIdx.x * BLOCK + threadIdx.x;
+    const int groups = (features + UNITS - 1) / UNITS; // of a row
+    const int row = (int)(thread / groups), group = (int)(thread % groups);
+    if (row >= n)
+        return;
+
+    const uint32_t place = (uint32_t)(key.first_row + row * key.row_stride);
+    const uint32_t counter[4] = { (uint32_t)(group / WORDS), place, (uint32_t)key.layer,
+                                  key.step + (uint32_t)*step_offset };
+    uint32_t random[WORDS];
+    philox(counter, key.seed, random);
+    // Selected by comparisons: a run-time index would put the array into local memory.
+    const int which = group % WORDS;
+    const uint32_t word = which == 0   ? random[0]
+                          : which == 1 ? random[1]
+                          : which == 2 ? random[2]
+                                       : random[3];
+
+    const uint32_t threshold = (uint32_t)(key.p * 256);
+    const float scale = 1 / (1 - key.p);
+    float *unit = y + (size_t)row * features + group * UNITS;
+    if (features % UNITS == 0) { // aligned, in every row
+        Pack<float, UNITS> units = *(const Pack<float, UNITS> *)unit;
+        for (int i = 0; i < UNITS; i++)
+            units.value[i] = (word >> 8 * i & 255) >= threshold ? units.value[i] * scale : 0;
+        *(Pack<float, UNITS> *)unit = units;
+        return;
+    }
+    for (int i = 0; i < UNITS && group * UNITS + i < features; i++)
+        unit[i] = (word >> 8 * i & 255) >= threshold ? unit[i] * scale : 0;
+}
+
+extern "C" void cuda_dropout(int n, int features, CudaDropout key, const int32_t *step_offset,
+                             float *y, cudaStream_t stream)
+{
+    const size_t count = (size_t)n * ((features + UNITS - 1) / UNITS);
+    LAUNCH(dropout, cuda_blocks(count, BLOCK), BLOCK, stream, n, features, key, step_offset, y);
 }

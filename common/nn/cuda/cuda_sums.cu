@@ -4,9 +4,6 @@
  * into parts with a block for each, and a second launch sums the parts. The order of additions
  * depends on the number of rows alone: every run gives the same bits.
  */
-#include <cuda_runtime.h>
-
-#include "common/nn/cuda/cuda_kernels.h"
 #include "common/nn/cuda/cuda_launch.h"
 
 enum { LANES = 32, WARPS = 16, ROWS_PER_PART = 128 };

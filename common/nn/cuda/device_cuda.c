@@ -7,7 +7,6 @@
 
 #include "common/base/gpus.h"
 #include "common/base/memory.h"
-#include "common/nn/cuda/cuda_launch.h"
 #include "common/nn/cuda/cuda_state.h"
 
 enum { SCRATCH_ALIGNMENT = 256 };

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "common/nn/layout.h"
+#include "common/nn/device.h"
 #include "tests/common/nn/on_device.h"
 #include "tests/common/nn/reference.h"
 

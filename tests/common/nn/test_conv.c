@@ -9,7 +9,7 @@ static float *conv_import(ConvShape s, const float *weight)
                             .ndim = 4,
                             .numel = (size_t)s.out_channels * conv_filter_numel(s) };
     float *array = zeros(tensor.numel);
-    layout_import(&devices[0], &tensor, s.in_channels, fetch_floats(weight, tensor.numel), array);
+    device_import(&devices[0], &tensor, s.in_channels, fetch_floats(weight, tensor.numel), array);
     return array;
 }
 
@@ -19,7 +19,7 @@ static float *conv_export(ConvShape s, const float *array)
                             .ndim = 4,
                             .numel = (size_t)s.out_channels * conv_filter_numel(s) };
     float *weight = keep(tensor.numel, sizeof *weight);
-    layout_export(&devices[0], &tensor, s.in_channels, array, weight);
+    device_export(&devices[0], &tensor, s.in_channels, array, weight);
     return to_device(weight, tensor.numel * sizeof *weight);
 }
 

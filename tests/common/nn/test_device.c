@@ -13,7 +13,6 @@
 #include "common/base/gpus.h"
 #include "common/base/host.h"
 #include "common/nn/device.h"
-#include "common/nn/layout.h"
 #include "tests/common/nn/on_device.h"
 
 static int clear_environment(void **state)
@@ -135,14 +134,14 @@ static void test_layouts(void **state)
     float *memory = device_malloc(&device, sizeof array);
     for (int t = 0; t < 2; t++) {
         const Tensor *tensor = t == 0 ? &conv : &linear;
-        layout_import(&device, tensor, 3, host, memory);
+        device_import(&device, tensor, 3, host, memory);
         device_copy(&device, array, memory, sizeof array, COPY_TO_HOST);
         for (int i = 0; i < 24; i++)
             assert_true(array[i] == expected[i % 12] + i / 12 * 12);
-        layout_export(&device, tensor, 3, memory, back);
+        device_export(&device, tensor, 3, memory, back);
         assert_memory_equal(back, host, sizeof host);
     }
-    layout_import(&device, &linear, 1, host, memory);
+    device_import(&device, &linear, 1, host, memory);
     device_copy(&device, array, memory, sizeof array, COPY_TO_HOST);
     assert_memory_equal(array, host, sizeof host);
     device_release(&device, memory);

@@ -1,5 +1,10 @@
-/*
- * amp.h - mixed precision: the type of each kind of number (--amp off, bf16 or fp16).
+/* kernel_types.h - what C and the GPU's kernels both speak of: precision, and convolutions. */
+#ifndef COMMON_NN_KERNEL_TYPES_H
+#define COMMON_NN_KERNEL_TYPES_H
+
+#include <stdint.h>
+
+/* Mixed precision: the type of each kind of number (--amp off, bf16 or fp16).
  *
  *     float32 always    weights, gradients, optimizer states, activations, sums, biases, relu,
  *                       pooling, dropout, softmax, loss; products too small to gain: the first
@@ -13,11 +18,6 @@
  * float32, and so is its forward pass without pooling. torch.autocast also rounds small products,
  * and keeps activations in the short type, which saves memory.
  */
-#ifndef COMMON_NN_AMP_H
-#define COMMON_NN_AMP_H
-
-#include <stdint.h>
-
 typedef enum { AMP_OFF, AMP_BF16, AMP_FP16 } Amp;
 
 /* The dynamic loss scale of fp16 (torch.amp.GradScaler): small gradients would vanish in a type
@@ -30,5 +30,21 @@ typedef struct {
     int32_t good_steps; // since the scale last changed
     uint32_t skipped; // steps skipped so far; Adam does not count them
 } LossScale;
+
+/* A convolution with a square kernel, stride 1, no padding: out = in - kernel + 1. */
+typedef struct {
+    int in_channels, in_size; // images of in_size x in_size
+    int out_channels, kernel;
+} ConvShape;
+
+static inline int conv_out_size(ConvShape shape)
+{
+    return shape.in_size - shape.kernel + 1;
+}
+
+static inline int conv_filter_numel(ConvShape shape) // weights of one output channel
+{
+    return shape.kernel * shape.kernel * shape.in_channels;
+}
 
 #endif
