@@ -3,20 +3,20 @@
 # and which room may include which.
 
 # The ceilings. They only ever come down.
-LINES=18200          # of all files in common/; the aim is 17,000
-FILES=162            # 140
-LINES_CPU=14200      # without CUDA, NCCL and MPI: 13,000
+LINES=18080          # of all files in common/; the aim is 17,000
+FILES=149            # 140
+LINES_CPU=14130      # without CUDA, NCCL and MPI: 13,000
 FILE_LINES=500       # of any source file
 TRAIN_LINES=180      # of a step's train.c
 ceilings() { # PROGRAM LINES AIM: of common/, in a build for CPUs alone without extras (closure.py)
     cat <<END
-01_single_gpu/train 6100 5700
-02_multi_gpu_spawn/train_a_spawn 6100 5700
-02_multi_gpu_spawn/train 11200 10500
-03_torchrun_env/train 11250 10500
+01_single_gpu/train 6040 5700
+02_multi_gpu_spawn/train_a_spawn 6040 5700
+02_multi_gpu_spawn/train 11140 10500
+03_torchrun_env/train 11190 10500
 03_torchrun_env/ddprun 5400 5300
-04_slurm_multinode/train 11800 11000
-05_fault_tolerance/train 11800 11200
+04_slurm_multinode/train 11715 11000
+05_fault_tolerance/train 11735 11200
 05_fault_tolerance/ddprun 5400 5300
 END
 }
