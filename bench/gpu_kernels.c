@@ -111,7 +111,7 @@ static void measure_first_conv(Bench *bench)
     const double n = bench->n;
     MEASURE("conv1 + relu", 4 * n * (pixels + out1), 2 * 9 * n * out1,
             cuda_conv_relu(device, conv1, bench->n, bench->a, bench->params, bench->params + 288,
-                           bench->b));
+                           bench->b, NULL));
     MEASURE("conv1, back", 4 * n * (pixels + 2 * out1), 2 * 9 * n * out1,
             cuda_conv_grad(device, conv1, bench->n, bench->a, bench->b, NULL, bench->params, 1,
                            bench->c, bench->grads, bench->grads + 288, NULL));
@@ -122,9 +122,9 @@ static void measure_second_conv(Bench *bench)
     Device *device = &bench->device;
     const double n = bench->n, operations = 2 * filter2 * n * out2;
     const float *weight = bench->params + 320, *bias = weight + 64 * 288;
-    MEASURE("conv2 + relu + pool", n * (4 * out1 + 5 * pooled), operations,
-            cuda_conv_relu_pool(device, conv2, bench->n, bench->a, weight, bias, bench->b,
-                                bench->argmax));
+    MEASURE(
+        "conv2 + relu + pool", n * (4 * out1 + 5 * pooled), operations,
+        cuda_conv_relu(device, conv2, bench->n, bench->a, weight, bias, bench->b, bench->argmax));
     float *dweight = bench->grads + 320, *dy = bench->b + (size_t)(n * pooled);
     MEASURE("conv2, back", n * (4 * 2 * out1 + (4 * 3 + 1) * pooled), 2 * operations,
             cuda_conv_grad(device, conv2, bench->n, bench->a, bench->b, bench->argmax, weight, 1,

@@ -110,13 +110,12 @@ typedef struct DeviceOps {
     void (*end_step)(Device *device);
     void (*replay)(Device *device);
 
-    // y = relu(conv(x) + bias); then, pooled: the largest of each 2 x 2, its place in argmax (a
-    // byte for each pooled unit, and [n][out_channels][size / 2 squared] of them). Relu and pooling
-    // pass a nan on, as PyTorch's do: else a training that has failed would have a loss.
+    // y = relu(conv(x) + bias); then, unless argmax is NULL, pooled: the largest of each 2 x 2, its
+    // place in argmax (a byte for each pooled unit, and [n][out_channels][size / 2 squared] of
+    // them). Relu and pooling pass a nan on, as PyTorch's do: else a training that has failed would
+    // have a loss.
     void (*conv_relu)(Device *device, ConvShape shape, int n, const float *x, const float *weight,
-                      const float *bias, float *y);
-    void (*conv_relu_pool)(Device *device, ConvShape shape, int n, const float *x,
-                           const float *weight, const float *bias, float *y, uint8_t *argmax);
+                      const float *bias, float *y, uint8_t *argmax);
 
     // Their gradients. dy is the gradient after relu, pooling and dropout, y their output: a unit
     // took part where y > 0, and its gradient is multiplied by `scale`, as dropout did with the

@@ -89,11 +89,9 @@ static void layer_forward(Layer *layer, Device *device, int n, const float *inpu
     const DeviceOps *ops = device->ops;
     switch (spec->kind) {
     case LAYER_CONV:
-        ops->conv_relu(device, spec->conv, n, input, layer->weight, layer->bias, layer->output);
-        break;
     case LAYER_CONV_POOL:
-        ops->conv_relu_pool(device, spec->conv, n, input, layer->weight, layer->bias, layer->output,
-                            layer->argmax);
+        ops->conv_relu(device, spec->conv, n, input, layer->weight, layer->bias, layer->output,
+                       layer->argmax);
         break;
     case LAYER_LINEAR:
         ops->linear(device, n, spec->in, spec->out, spec->relu, input, layer->weight, layer->bias,

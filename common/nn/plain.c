@@ -264,7 +264,6 @@ const DeviceOps device_plain_ops = {
     .gather = plain_gather,
     .conv_reserve = plain_conv_reserve,
     .conv_relu = plain_conv_relu,
-    .conv_relu_pool = plain_conv_relu_pool,
     .conv_grad = plain_conv_grad,
     .linear = plain_linear,
     .relu_grad = plain_relu_grad,

@@ -55,9 +55,7 @@ void cpu_tree_sum(int parts, size_t numel, size_t stride, float *sums);
 /* The kernels with sums over products, in plain_layers.c; device.h describes them. */
 void plain_conv_reserve(Device *device, ConvShape shape);
 void plain_conv_relu(Device *device, ConvShape shape, int n, const float *x, const float *weight,
-                     const float *bias, float *y);
-void plain_conv_relu_pool(Device *device, ConvShape shape, int n, const float *x,
-                          const float *weight, const float *bias, float *y, uint8_t *argmax);
+                     const float *bias, float *y, uint8_t *argmax);
 void plain_conv_grad(Device *device, ConvShape shape, int n, const float *x, const float *y,
                      const uint8_t *argmax, const float *weight, float scale, float *dy,
                      float *dweight, float *dbias, float *dx);

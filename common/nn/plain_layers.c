@@ -97,21 +97,6 @@ static void conv_row(ConvShape shape, const float *x, const float *filters, cons
                            y + column * channels);
 }
 
-void plain_conv_relu(Device *device, ConvShape shape, int n, const float *x, const float *weight,
-                     const float *bias, float *y)
-{
-    const int size = conv_out_size(shape);
-    const ptrdiff_t in_row = (ptrdiff_t)shape.in_size * shape.in_channels;
-    const ptrdiff_t out_row = (ptrdiff_t)size * shape.out_channels;
-    const float *filters = transpose_filters(device, shape, weight);
-#pragma omp parallel for num_threads(device->threads) schedule(static)
-    for (int row = 0; row < n * size; row++) {
-        conv_row(shape, x + ((ptrdiff_t)row / size * shape.in_size + row % size) * in_row, filters,
-                 bias, y + row * out_row);
-        relu(out_row, y + row * out_row);
-    }
-}
-
 /* The largest of each 2 x 2 of two rows, and which it is: 0 and 1 above, 2 and 3 below. The first
  * of equals, as in PyTorch; a nan counts as largest. */
 static void pool_rows(int size, int channels, const float *rows, float *restrict y,
@@ -131,10 +116,11 @@ static void pool_rows(int size, int channels, const float *rows, float *restrict
         }
 }
 
-void plain_conv_relu_pool(Device *device, ConvShape shape, int n, const float *x,
-                          const float *weight, const float *bias, float *y, uint8_t *argmax)
+void plain_conv_relu(Device *device, ConvShape shape, int n, const float *x, const float *weight,
+                     const float *bias, float *y, uint8_t *argmax)
 {
-    const int size = conv_out_size(shape), channels = shape.out_channels, pooled = size / 2;
+    const int pool = argmax != NULL ? 2 : 1, channels = shape.out_channels;
+    const int size = conv_out_size(shape), pooled = size / pool;
     const ptrdiff_t in_row = (ptrdiff_t)shape.in_size * shape.in_channels;
     const ptrdiff_t out_row = (ptrdiff_t)size * channels, pooled_row = (ptrdiff_t)pooled * channels;
     float *filters = transpose_filters(device, shape, weight);
@@ -143,12 +129,15 @@ void plain_conv_relu_pool(Device *device, ConvShape shape, int n, const float *x
         float *rows = filters + filters_numel(shape) + thread * two_rows_numel(shape);
         const int end = cpu_share(n * pooled, thread + 1, device->threads);
         for (int i = cpu_share(n * pooled, thread, device->threads); i < end; i++) {
-            const ptrdiff_t first_row = (ptrdiff_t)i / pooled * shape.in_size + 2 * (i % pooled);
+            const ptrdiff_t first_row = (ptrdiff_t)i / pooled * shape.in_size + pool * (i % pooled);
             const float *window = x + first_row * in_row;
-            conv_row(shape, window, filters, bias, rows);
-            conv_row(shape, window + in_row, filters, bias, rows + out_row);
-            pool_rows(size, channels, rows, y + i * pooled_row, argmax + i * pooled_row);
-            relu(pooled_row, y + i * pooled_row);
+            float *to = y + i * pooled_row;
+            conv_row(shape, window, filters, bias, argmax != NULL ? rows : to);
+            if (argmax != NULL) {
+                conv_row(shape, window + in_row, filters, bias, rows + out_row);
+                pool_rows(size, channels, rows, to, argmax + i * pooled_row);
+            }
+            relu(pooled_row, to);
         }
     }
 }

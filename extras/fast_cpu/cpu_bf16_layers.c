@@ -87,11 +87,11 @@ static void conv_image(ConvShape shape, const Bf16Pair *image, const Bf16Pair *f
     }
 }
 
-static void conv_relu_pool(Device *device, ConvShape shape, int n, const float *x,
-                           const float *weight, const float *bias, float *y, uint8_t *argmax)
+static void conv_relu(Device *device, ConvShape shape, int n, const float *x, const float *weight,
+                      const float *bias, float *y, uint8_t *argmax)
 {
-    if (!in_pairs(shape)) {
-        cpu_conv_relu_pool(device, shape, n, x, weight, bias, y, argmax);
+    if (argmax == NULL || !in_pairs(shape)) {
+        cpu_conv_relu(device, shape, n, x, weight, bias, y, argmax);
         return;
     }
     const ptrdiff_t words = filter_words(shape) + device->threads * thread_words(shape);
@@ -260,7 +260,7 @@ static void linear_grad_input(Device *device, int n, int in, int out, const floa
 void cpu_bf16_ops(DeviceOps *ops)
 {
     ops->conv_reserve = conv_reserve;
-    ops->conv_relu_pool = conv_relu_pool;
+    ops->conv_relu = conv_relu;
     ops->linear_reserve = linear_reserve;
     ops->linear = linear;
     ops->linear_grad_params = linear_grad_params;

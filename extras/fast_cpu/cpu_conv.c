@@ -48,8 +48,8 @@ static void conv_row(ConvShape shape, const float *x, const float *filters, floa
                             .c_row = shape.out_channels });
 }
 
-void cpu_conv_relu(Device *device, ConvShape shape, int n, const float *x, const float *weight,
-                   const float *bias, float *y)
+static void conv_relu(Device *device, ConvShape shape, int n, const float *x, const float *weight,
+                      const float *bias, float *y)
 {
     const int size = conv_out_size(shape), channels = shape.out_channels;
     const ptrdiff_t in_row = (ptrdiff_t)shape.in_size * shape.in_channels;
@@ -90,8 +90,8 @@ void cpu_pool_rows(int size, int channels, const float *restrict rows, const flo
     }
 }
 
-void cpu_conv_relu_pool(Device *device, ConvShape shape, int n, const float *x, const float *weight,
-                        const float *bias, float *y, uint8_t *argmax)
+static void conv_relu_pool(Device *device, ConvShape shape, int n, const float *x,
+                           const float *weight, const float *bias, float *y, uint8_t *argmax)
 {
     const int size = conv_out_size(shape), pooled = size / 2, channels = shape.out_channels;
     const ptrdiff_t in_row = (ptrdiff_t)shape.in_size * shape.in_channels;
@@ -118,4 +118,13 @@ void cpu_conv_relu_pool(Device *device, ConvShape shape, int n, const float *x, 
             cpu_pool_rows(size, channels, pair, bias, y + i * pooled_row, argmax + i * pooled_row);
         }
     }
+}
+
+void cpu_conv_relu(Device *device, ConvShape shape, int n, const float *x, const float *weight,
+                   const float *bias, float *y, uint8_t *argmax)
+{
+    if (argmax == NULL)
+        conv_relu(device, shape, n, x, weight, bias, y);
+    else
+        conv_relu_pool(device, shape, n, x, weight, bias, y, argmax);
 }

@@ -28,9 +28,7 @@ void cpu_scatter_grad(ConvShape shape, const float *x, const float *dy, const ui
 /* The kernels, as device.h describes them. */
 void cpu_conv_reserve(Device *device, ConvShape shape);
 void cpu_conv_relu(Device *device, ConvShape shape, int n, const float *x, const float *weight,
-                   const float *bias, float *y);
-void cpu_conv_relu_pool(Device *device, ConvShape shape, int n, const float *x, const float *weight,
-                        const float *bias, float *y, uint8_t *argmax);
+                   const float *bias, float *y, uint8_t *argmax);
 void cpu_conv_grad(Device *device, ConvShape shape, int n, const float *x, const float *y,
                    const uint8_t *argmax, const float *weight, float scale, float *dy,
                    float *dweight, float *dbias, float *dx);

@@ -25,7 +25,6 @@ void device_cpu_init(Device *device)
     state->ops = device_plain_ops;
     state->ops.conv_reserve = cpu_conv_reserve;
     state->ops.conv_relu = cpu_conv_relu;
-    state->ops.conv_relu_pool = cpu_conv_relu_pool;
     state->ops.conv_grad = cpu_conv_grad;
     state->ops.linear = cpu_linear;
     state->ops.linear_grad_params = cpu_linear_grad_params;

@@ -90,18 +90,10 @@ static void watch_replay(Device *device)
 }
 
 static void watch_conv_relu(Device *device, ConvShape shape, int n, const float *x,
-                            const float *weight, const float *bias, float *y)
+                            const float *weight, const float *bias, float *y, uint8_t *argmax)
 {
     begin_layer(weight, y);
-    inner->conv_relu(device, shape, n, x, weight, bias, y);
-    span_end();
-}
-
-static void watch_conv_relu_pool(Device *device, ConvShape shape, int n, const float *x,
-                                 const float *weight, const float *bias, float *y, uint8_t *argmax)
-{
-    begin_layer(weight, y);
-    inner->conv_relu_pool(device, shape, n, x, weight, bias, y, argmax);
+    inner->conv_relu(device, shape, n, x, weight, bias, y, argmax);
     span_end();
 }
 
@@ -231,7 +223,6 @@ void watch_device(const Model *model)
     ops.end_step = watch_end_step;
     ops.replay = watch_replay;
     ops.conv_relu = watch_conv_relu;
-    ops.conv_relu_pool = watch_conv_relu_pool;
     ops.conv_grad = watch_conv_grad;
     ops.linear = watch_linear;
     ops.relu_grad = watch_relu_grad;

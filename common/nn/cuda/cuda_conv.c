@@ -113,36 +113,27 @@ static size_t in_numel(ConvShape shape)
 }
 
 void cuda_conv_relu(Device *device, ConvShape shape, int n, const float *x, const float *weight,
-                    const float *bias, float *y)
+                    const float *bias, float *y, uint8_t *argmax)
 {
     const cudaStream_t stream = cuda_state(device)->stream;
-    if (is_first(shape)) {
+    if (is_first(shape) && argmax == NULL) {
         cuda_first_conv(shape, n, x, weight, bias, y, stream);
         return;
     }
-    const int chunk = chunk_images(device, shape, n);
-    const size_t out_numel = windows(shape) * shape.out_channels;
+    const int size = conv_out_size(shape), pooled = size / (argmax != NULL ? 2 : 1);
+    CHECK(pooled >= 1, "a convolution makes images of %d x %d: too small for pooling", size, size);
+    const int chunk = chunk_images(device, shape, n), channels = shape.out_channels;
+    const size_t out_numel = (size_t)pooled * pooled * channels;
     const Workbench bench = workbench(device, shape, chunk, weight);
     for (int i = 0; i < n; i += chunk) {
         const int images = n - i < chunk ? n - i : chunk;
-        float *to = y + i * out_numel;
-        multiply(device, shape, images, x + i * in_numel(shape), &bench, to);
-        cuda_add_bias(images * windows(shape), shape.out_channels, true, bias, to, stream);
-    }
-}
-
-void cuda_conv_relu_pool(Device *device, ConvShape shape, int n, const float *x,
-                         const float *weight, const float *bias, float *y, uint8_t *argmax)
-{
-    const int size = conv_out_size(shape), chunk = chunk_images(device, shape, n);
-    CHECK(size >= 2, "a convolution makes images of %d x %d: too small for pooling", size, size);
-    const size_t pooled_numel = (size_t)(size / 2) * (size / 2) * shape.out_channels;
-    const Workbench bench = workbench(device, shape, chunk, weight);
-    for (int i = 0; i < n; i += chunk) {
-        const int images = n - i < chunk ? n - i : chunk;
-        multiply(device, shape, images, x + i * in_numel(shape), &bench, bench.z);
-        cuda_bias_relu_pool(images, size, shape.out_channels, bench.z, bias, y + i * pooled_numel,
-                            argmax + i * pooled_numel, cuda_state(device)->stream);
+        float *to = y + i * out_numel, *product = argmax != NULL ? bench.z : to;
+        multiply(device, shape, images, x + i * in_numel(shape), &bench, product);
+        if (argmax != NULL)
+            cuda_bias_relu_pool(images, size, channels, bench.z, bias, to, argmax + i * out_numel,
+                                stream);
+        else
+            cuda_add_bias(images * windows(shape), channels, true, bias, to, stream);
     }
 }
 

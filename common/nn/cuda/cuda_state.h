@@ -97,9 +97,7 @@ void cuda_graph_free(Device *device);
 
 void cuda_conv_reserve(Device *device, ConvShape shape);
 void cuda_conv_relu(Device *device, ConvShape shape, int n, const float *x, const float *weight,
-                    const float *bias, float *y);
-void cuda_conv_relu_pool(Device *device, ConvShape shape, int n, const float *x,
-                         const float *weight, const float *bias, float *y, uint8_t *argmax);
+                    const float *bias, float *y, uint8_t *argmax);
 void cuda_conv_grad(Device *device, ConvShape shape, int n, const float *x, const float *y,
                     const uint8_t *argmax, const float *weight, float scale, float *dy,
                     float *dweight, float *dbias, float *dx);

@@ -207,7 +207,6 @@ const DeviceOps device_cuda_ops = {
     .end_step = cuda_end_step,
     .replay = cuda_replay,
     .conv_relu = cuda_conv_relu,
-    .conv_relu_pool = cuda_conv_relu_pool,
     .conv_grad = cuda_conv_grad,
     .linear = cuda_linear,
     .relu_grad = op_relu_grad,

@@ -63,11 +63,8 @@ static void check_conv(ConvShape s, int n, bool pooled)
         float *y = zeros(y_numel);
         uint8_t *argmax = keep_on_device(y_numel, 1);
         devices[i].ops->conv_reserve(&devices[i], s);
-        if (pooled)
-            devices[i].ops->conv_relu_pool(&devices[i], s, n, x, conv_import(s, weight), bias, y,
-                                           argmax);
-        else
-            devices[i].ops->conv_relu(&devices[i], s, n, x, conv_import(s, weight), bias, y);
+        devices[i].ops->conv_relu(&devices[i], s, n, x, conv_import(s, weight), bias, y,
+                                  pooled ? argmax : NULL);
         assert_close(channels_first(n, s.out_channels, out_size * out_size, y), expected, y_numel);
 
         // The corner that argmax names holds the value that came out.
@@ -128,8 +125,8 @@ static void test_first_of_equals(void **state)
                        as_double(weight, numel[1]), as_double(bias, s.out_channels), full);
         reference_pool(n * s.out_channels, size, full, keep(y_numel, sizeof(double)), expected);
         devices[0].ops->conv_reserve(&devices[0], s);
-        devices[0].ops->conv_relu_pool(&devices[0], s, n, x, conv_import(s, weight), bias,
-                                       zeros(y_numel), argmax);
+        devices[0].ops->conv_relu(&devices[0], s, n, x, conv_import(s, weight), bias,
+                                  zeros(y_numel), argmax);
         const uint8_t *named = fetch(argmax, y_numel);
         for (int i = 0; i < n * units; i++)
             for (int c = 0; c < s.out_channels; c++)

@@ -45,14 +45,14 @@ static void conv(Device *device, const void *shape, int n, const float *x, const
                  const float *dy, float *out)
 {
     (void)y, (void)dy;
-    device->ops->conv_relu(device, *(const ConvShape *)shape, n, x, weight, bias, out);
+    device->ops->conv_relu(device, *(const ConvShape *)shape, n, x, weight, bias, out, NULL);
 }
 
 static void conv_pool(Device *device, const void *shape, int n, const float *x, const float *y,
                       const float *dy, float *out)
 {
     (void)y, (void)dy;
-    device->ops->conv_relu_pool(device, *(const ConvShape *)shape, n, x, weight, bias, out, argmax);
+    device->ops->conv_relu(device, *(const ConvShape *)shape, n, x, weight, bias, out, argmax);
 }
 
 static void conv_grad(Device *device, const void *shape, int n, const float *x, const float *y,
