@@ -3,15 +3,15 @@
 # and which room may include which.
 
 # The ceilings. They only ever come down.
-LINES=18080          # of all files in common/; the aim is 17,000
+LINES=18045          # of all files in common/; the aim is 17,000
 FILES=149            # 140
-LINES_CPU=14130      # without CUDA, NCCL and MPI: 13,000
+LINES_CPU=14110      # without CUDA, NCCL and MPI: 13,000
 FILE_LINES=500       # of any source file
 TRAIN_LINES=180      # of a step's train.c
 ceilings() { # PROGRAM LINES AIM: of common/, in a build for CPUs alone without extras (closure.py)
     cat <<END
-01_single_gpu/train 6040 5700
-02_multi_gpu_spawn/train_a_spawn 6040 5700
+01_single_gpu/train 6020 5700
+02_multi_gpu_spawn/train_a_spawn 6020 5700
 02_multi_gpu_spawn/train 11140 10500
 03_torchrun_env/train 11190 10500
 03_torchrun_env/ddprun 5400 5300
