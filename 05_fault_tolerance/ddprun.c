@@ -99,7 +99,8 @@ static Verdict watch(Workers *workers, Agents *agents, Group *group, const Logs 
 
         Failure failure;
         const Worker *failed = workers_failed(workers, flags->shutdown_timeout);
-        if (signal != 0 && !workers_stopped(workers) && !workers_done(workers)) {
+        if (signal != 0 && !workers_all_ended_with(workers, EXIT_STOPPED) &&
+            !workers_all_ended_with(workers, EXIT_SUCCESS)) {
             failure_of_launcher(&failure, flags->node_rank, 128 + signal, "ended by %s",
                                 signal_name(signal));
             agents_fail(agents, &failure);
@@ -109,7 +110,7 @@ static Verdict watch(Workers *workers, Agents *agents, Group *group, const Logs 
                               logs);
             agents_fail(agents, &failure);
         } else if (workers->num_running == 0) {
-            agents_done(agents, workers_stopped(workers));
+            agents_done(agents, workers_all_ended_with(workers, EXIT_STOPPED));
         } else if (group_may_grow(group)) {
             group_change(agents);
         }

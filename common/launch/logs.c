@@ -124,21 +124,11 @@ static void *run(void *argument)
     return NULL;
 }
 
-static void tee_start(Tee *tee)
-{
-    if (tee->num_streams == 0)
-        return;
-    const int stop_fd = eventfd(0, EFD_CLOEXEC);
-    SYS_CHECK(stop_fd);
-    tee->pipes[tee->num_streams] = (struct pollfd){ .fd = stop_fd, .events = POLLIN };
-    const int error = thread_start(&tee->thread, run, tee);
-    CHECK(error == 0, "cannot start a thread for the logs: %s", strerror(error));
-}
-
+/* Copies the rest. Does not wait for other processes that still hold the stream open, but for the
+ * console, as every program does: one that is stopped (Ctrl-S, a pager) may go on at any time. */
 static void finish_stream(Stream *stream, struct pollfd *pipe)
 {
-    // The workers' output is in the pipe completely; more can only come from other processes.
-    int left = 0;
+    int left = 0; // of the workers' output, which is in the pipe completely by now
     ioctl(pipe->fd, FIONREAD, &left);
     for (size_t n; left > 0 && (n = copy(stream, pipe)) > 0;)
         left -= (int)n;
@@ -149,9 +139,6 @@ static void finish_stream(Stream *stream, struct pollfd *pipe)
     close(stream->file_fd);
 }
 
-/* Once the writers have ended: copies the rest, incomplete lines too, and frees everything. Does
- * not wait for other processes that still hold a stream open; but it does for the console, as every
- * program does: one that is stopped (Ctrl-S, a pager) may go on at any time. */
 static void tee_finish(Tee *tee)
 {
     if (tee->num_streams > 0) {
@@ -286,7 +273,14 @@ void logs_start(Logs *logs)
         }
     }
     free(logs->output);
-    tee_start(logs->tee);
+    Tee *tee = logs->tee;
+    if (tee->num_streams == 0)
+        return;
+    const int stop_fd = eventfd(0, EFD_CLOEXEC);
+    SYS_CHECK(stop_fd);
+    tee->pipes[tee->num_streams] = (struct pollfd){ .fd = stop_fd, .events = POLLIN };
+    const int error = thread_start(&tee->thread, run, tee);
+    CHECK(error == 0, "cannot start a thread for the logs: %s", strerror(error));
 }
 
 /* Our ranks write one line, which the report has shown. PyTorch's also write a traceback: that

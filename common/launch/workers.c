@@ -177,23 +177,13 @@ int workers_wait(Workers *workers, double seconds)
     return workers->request = signal;
 }
 
-static bool all_ended_with(const Workers *workers, int status)
+bool workers_all_ended_with(const Workers *workers, int status)
 {
     for (int i = 0; i < workers->num_workers; i++) {
         if (workers->worker[i].running || workers->worker[i].status != status)
             return false;
     }
     return true;
-}
-
-bool workers_stopped(const Workers *workers)
-{
-    return all_ended_with(workers, EXIT_STOPPED);
-}
-
-bool workers_done(const Workers *workers)
-{
-    return all_ended_with(workers, EXIT_SUCCESS);
 }
 
 const Worker *workers_failed(const Workers *workers, double patience)
@@ -206,10 +196,9 @@ const Worker *workers_failed(const Workers *workers, double patience)
         if (worker->status == EXIT_STOPPED)
             stopped = worker;
         else if (failed == NULL || (failed->signal == 0 && worker->signal != 0))
-            failed = worker; // of two at once, one that was killed is not a consequence of the
-                             // other
+            failed = worker; // of two at once the one that was killed is no consequence
     }
-    if (failed != NULL || stopped == NULL || workers_stopped(workers))
+    if (failed != NULL || stopped == NULL || workers_all_ended_with(workers, EXIT_STOPPED))
         return failed;
     const bool is_alone = workers->num_running == 0 || seconds_now() > stopped->ended + patience;
     return is_alone ? stopped : NULL;

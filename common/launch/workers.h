@@ -56,9 +56,8 @@ int workers_wait(Workers *workers, double seconds);
  * otherwise, or still runs `patience` seconds later. */
 const Worker *workers_failed(const Workers *workers, double patience);
 
-/* Did all end with EXIT_STOPPED? With 0? */
-bool workers_stopped(const Workers *workers);
-bool workers_done(const Workers *workers);
+/* Did all end with this status? */
+bool workers_all_ended_with(const Workers *workers, int status);
 
 /* Sends the signal to all workers left, stopped ones too, and SIGKILL `seconds` later, or at once
  * on Ctrl-C. Returns when all their processes have ended. */
