@@ -4,10 +4,10 @@
  */
 #include "05_fault_tolerance/assignment.h"
 
+#include <jansson.h>
 #include <stdint.h>
 #include <stdio.h>
 
-#include "common/base/json_text.h"
 #include "common/base/log.h"
 
 char *assignment_encode(const Assignment *assignment)

@@ -17,7 +17,6 @@
 
 #include "common/base/comfort.h"
 #include "common/base/host.h"
-#include "common/base/launcher.h"
 #include "common/base/log.h"
 
 #define FIELD(name) offsetof(Args, name)

@@ -1,6 +1,6 @@
 /* Asks CUDA, which knows the effect of containers, job limits and MIG on the GPUs; files may
  * not. */
-#include "common/base/gpus.h"
+#include "common/base/host.h"
 
 #include <sys/wait.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
 /* Stands in for CUDA in builds without it: they use no GPU, but may start a program that does. */
-#include "common/base/gpus.h"
+#include "common/base/host.h"
 
 int gpus_visible(void)
 {

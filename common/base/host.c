@@ -1,11 +1,14 @@
 /*
  * Batch systems and containers limit a process in two ways: which cores it may run on (its affinity
  * mask), and how much of their time it gets (its control group's quota, see comfort.h). Its memory
- * is limited by what other processes use, the other ranks among them.
+ * is limited by what other processes use, the other ranks among them. Its GPUs are those that the
+ * driver lists, or of these the ones in CUDA_VISIBLE_DEVICES.
  */
 #include "common/base/host.h"
 
+#include <glob.h>
 #include <sched.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +16,26 @@
 #include <unistd.h>
 
 #include "common/base/comfort.h"
-#include "common/base/log.h"
+
+/* Every launcher has its own variables; the first whose rank and world size are both set is used.
+ * SLURM_PROCID is 0 in the batch script too, where SLURM_NTASKS is also set: only a step, which
+ * srun starts, has SLURM_STEP_NUM_TASKS. */
+static const Launcher launchers[] = {
+    { "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", NULL },
+    { "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
+      "OMPI_COMM_WORLD_LOCAL_SIZE", NULL, NULL },
+    { "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", "SLURM_STEP_TASKS_PER_NODE",
+      "SLURM_NODEID", "SLURM_CPUS_PER_TASK" },
+    { "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", NULL, NULL },
+};
+
+const Launcher *launcher_find(void)
+{
+    for (size_t i = 0; i < sizeof launchers / sizeof launchers[0]; i++)
+        if (getenv(launchers[i].rank) != NULL && getenv(launchers[i].world_size) != NULL)
+            return &launchers[i];
+    return NULL;
+}
 
 int host_env_count(const char *name)
 {
@@ -56,4 +78,37 @@ size_t host_free_memory(void)
         return SIZE_MAX;
     const size_t reserve = total / 16;
     return available + swap > reserve ? (available + swap - reserve) * 1024 : 0;
+}
+
+static int count_files(const char *pattern)
+{
+    glob_t found;
+    const int count = glob(pattern, 0, NULL, &found) == 0 ? (int)found.gl_pathc : 0;
+    globfree(&found);
+    return count;
+}
+
+/* The driver has a folder for each GPU, in containers sometimes only the device files. CUDA reads
+ * CUDA_VISIBLE_DEVICES up to the first invalid entry. */
+int gpus_listed(void)
+{
+    int present = count_files("/proc/driver/nvidia/gpus/*");
+    if (present == 0)
+        present = count_files("/dev/nvidia[0-9]*");
+    const char *entry = getenv("CUDA_VISIBLE_DEVICES");
+    if (entry == NULL || present == 0)
+        return present;
+
+    int visible = 0;
+    while (*entry != '\0' && *entry != ',' && visible < present) {
+        char *end = NULL;
+        const long index = strtol(entry, &end, 10);
+        const bool is_index = end != entry && (*end == ',' || *end == '\0');
+        if (is_index && (index < 0 || index >= present))
+            break;
+        visible++; // an index, or an identifier such as GPU-8932f937
+        entry += strcspn(entry, ",");
+        entry += *entry == ',';
+    }
+    return visible;
 }

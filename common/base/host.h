@@ -1,8 +1,20 @@
-/* host.h - what this machine offers a process: cores and memory. */
+/* host.h - what this machine offers a process: cores, memory, GPUs; and what its launcher says. */
 #ifndef COMMON_BASE_HOST_H
 #define COMMON_BASE_HOST_H
 
 #include <stddef.h>
+
+/* The variables in which a launcher tells a process which rank it is. */
+typedef struct {
+    const char *rank, *world_size, *local_rank, *local_world_size;
+    const char *node; // NULL: nodes are not numbered
+    const char *cores; // per rank, if the launcher says
+} Launcher;
+
+/* torchrun (and ddprun), Open MPI's mpirun, Slurm's srun, and PMI (MPICH, Intel MPI), in this
+ * order: mpirun inside a Slurm job also passes on Slurm's, the same to every rank. NULL: this
+ * process is no rank of any. */
+const Launcher *launcher_find(void);
 
 /* What the launcher says about this machine in a variable such as LOCAL_WORLD_SIZE or
  * OMP_NUM_THREADS: a number, of a list ("4,2") the first; 0 if there is none or it is too large. */
@@ -16,5 +28,17 @@ int host_num_cores(void);
  * the machine for what nobody reserves in advance; SIZE_MAX where the system does not tell. Ignores
  * the limits of control groups. */
 size_t host_free_memory(void);
+
+/* How many GPUs CUDA shows this process; 0 in a build without CUDA. After this call a process must
+ * not fork ranks: a CUDA context does not survive fork. */
+int gpus_visible(void);
+
+/* The same, for a process that starts ranks: a child asks CUDA. In a build without CUDA, whose
+ * launcher may start programs built with it, the number listed in the driver's files. */
+int gpus_count(void);
+
+/* How many the driver's files list. They know less than CUDA does (WSL has none), but do not need
+ * it. */
+int gpus_listed(void);
 
 #endif

@@ -8,9 +8,22 @@
 #ifndef COMMON_BASE_LIBRARY_H
 #define COMMON_BASE_LIBRARY_H
 
+#include <dlfcn.h>
+
+#include "common/base/log.h"
+
 /* The address of a function in e.g. "libcublas.so.13". Where library or function is missing, dies,
  * naming the option that needs it (`needed_by`) and what to do. The library stays open. */
-void *library_function(const char *library, const char *function, const char *needed_by);
+static inline void *library_function(const char *library, const char *function,
+                                     const char *needed_by)
+{
+    void *handle = dlopen(library, RTLD_NOW | RTLD_LOCAL); // later calls only count a reference
+    CHECK(handle != NULL, "%s: %s; install it, or put its folder into LD_LIBRARY_PATH", needed_by,
+          dlerror());
+    void *address = dlsym(handle, function);
+    CHECK(address != NULL, "%s: %s; install a newer one", needed_by, dlerror());
+    return address;
+}
 
 /* Defines a function of the library under its own name, with the parameters its header declares;
  * LIBRARY and NEEDED_BY are the file's own. */

@@ -6,6 +6,7 @@
 
 #include <ctype.h>
 #include <fcntl.h>
+#include <jansson.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -15,10 +16,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "common/base/json_text.h"
-#include "common/base/launcher.h"
+#include "common/base/host.h"
 
 #define LINE_MAX_BYTES 4096 // PIPE_BUF on Linux: writes of up to this size to a pipe are atomic
+#define REPLACEMENT "\xef\xbf\xbd" // U+FFFD
 
 static char prefix[64];
 static int own_rank; // 0 until it is known
@@ -125,6 +126,38 @@ void log_block(const char *format, ...)
     va_end(args);
     write_text(STDERR_FILENO, text, strlen(text)); // a failure cannot be reported anywhere
     free(text);
+}
+
+/* The bytes of the character at the beginning of the text; 0: it begins with none. jansson knows:
+ * it refuses what is not UTF-8. */
+static size_t character_bytes(const char *text)
+{
+    const size_t most = strnlen(text, 4);
+    for (size_t bytes = 1; bytes <= most; bytes++) {
+        json_t *character = json_stringn(text, bytes);
+        json_decref(character);
+        if (character != NULL)
+            return bytes;
+    }
+    return 0;
+}
+
+json_t *json_text(const char *text)
+{
+    json_t *string = json_string(text);
+    char *valid = string == NULL ? malloc(strlen(REPLACEMENT) * strlen(text) + 1) : NULL;
+    if (valid == NULL)
+        return string;
+    char *end = valid;
+    while (*text != '\0') {
+        const size_t bytes = character_bytes(text);
+        end = mempcpy(end, bytes > 0 ? text : REPLACEMENT, bytes > 0 ? bytes : strlen(REPLACEMENT));
+        text += bytes > 0 ? bytes : 1;
+    }
+    *end = '\0';
+    string = json_string(valid);
+    free(valid);
+    return string;
 }
 
 void log_copy_error(char *buffer, size_t bytes)

@@ -37,6 +37,10 @@ noreturn void die(const char *format, ...) __attribute__((format(printf, 1, 2)))
  * characters in it become "?". */
 void log_record_error(char *message);
 
+/* Any text as a string of JSON, a json_t of jansson. JSON is UTF-8, and the name of a file may be
+ * any bytes: each that belongs to no character becomes U+FFFD. NULL: out of memory. */
+struct json_t *json_text(const char *text);
+
 /* Also copies the first message into this buffer, cut to `bytes`; NULL stops that. */
 void log_copy_error(char *buffer, size_t bytes);
 

@@ -2,7 +2,7 @@
 #ifndef COMMON_COMM_DIST_ENV_H
 #define COMMON_COMM_DIST_ENV_H
 
-#include "common/base/launcher.h"
+#include "common/base/host.h"
 #include "common/base/memory.h"
 
 typedef struct {

@@ -8,6 +8,7 @@
 #include "common/launch/failure.h"
 
 #include <ctype.h>
+#include <jansson.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -17,7 +18,6 @@
 #include <unistd.h>
 
 #include "common/base/comfort.h"
-#include "common/base/json_text.h"
 #include "common/base/log.h"
 #include "common/launch/signal_name.h"
 

@@ -10,7 +10,6 @@
 #include <stdlib.h>
 
 #include "common/base/comfort.h"
-#include "common/base/gpus.h"
 #include "common/base/host.h"
 #include "common/base/log.h"
 #include "common/base/memory.h"

@@ -7,12 +7,12 @@
  */
 #include "common/launch/rendezvous.h"
 
+#include <jansson.h>
 #include <math.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "common/base/json_text.h"
 #include "common/base/log.h"
 #include "common/base/memory.h"
 

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/base/gpus.h"
 #include "common/base/host.h"
 #include "common/base/log.h"
 

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "05_fault_tolerance/assignment.h"
-#include "common/base/gpus.h"
+#include "common/base/host.h"
 #include "common/launch/failure.h"
 #include "common/launch/rendezvous.h"
 #include "tests/fuzz/targets.h"

@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "common/base/gpus.h"
+#include "common/base/host.h"
 #include "common/base/thread.h"
 #include "common/save/checkpoint_file.h"
 #include "tests/fuzz/memory.h"

@@ -5,7 +5,7 @@
  */
 #include <stdlib.h>
 
-#include "common/base/gpus.h"
+#include "common/base/host.h"
 #include "common/base/memory.h"
 #include "common/nn/cuda/cuda_state.h"
 

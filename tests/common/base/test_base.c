@@ -1,10 +1,11 @@
 /* The small files of common/base: memory, host, element types, signals. */
+#include <jansson.h>
 #include <malloc.h>
 #include <sched.h>
 #include <sys/sysinfo.h>
 
 #include "common/base/host.h"
-#include "common/base/json_text.h"
+#include "common/base/log.h"
 #include "common/base/memory.h"
 #include "tests/helpers/child.h"
 

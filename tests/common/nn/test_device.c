@@ -10,7 +10,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/base/gpus.h"
 #include "common/base/host.h"
 #include "common/nn/device.h"
 #include "tests/common/nn/on_device.h"
