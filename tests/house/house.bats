@@ -3,21 +3,21 @@
 # and which room may include which.
 
 # The ceilings. They only ever come down.
-LINES=18045          # of all files in common/; the aim is 17,000
-FILES=149            # 140
-LINES_CPU=14110      # without CUDA, NCCL and MPI: 13,000
+LINES=17990          # of all files in common/; the aim is 17,000
+FILES=142            # 140
+LINES_CPU=14050      # without CUDA, NCCL and MPI: 13,000
 FILE_LINES=500       # of any source file
 TRAIN_LINES=180      # of a step's train.c
 ceilings() { # PROGRAM LINES AIM: of common/, in a build for CPUs alone without extras (closure.py)
     cat <<END
-01_single_gpu/train 6020 5700
-02_multi_gpu_spawn/train_a_spawn 6020 5700
-02_multi_gpu_spawn/train 11140 10500
-03_torchrun_env/train 11190 10500
-03_torchrun_env/ddprun 5400 5300
-04_slurm_multinode/train 11715 11000
-05_fault_tolerance/train 11735 11200
-05_fault_tolerance/ddprun 5400 5300
+01_single_gpu/train 5985 5700
+02_multi_gpu_spawn/train_a_spawn 5985 5700
+02_multi_gpu_spawn/train 11090 10500
+03_torchrun_env/train 11135 10500
+03_torchrun_env/ddprun 5300 5300
+04_slurm_multinode/train 11660 11000
+05_fault_tolerance/train 11680 11200
+05_fault_tolerance/ddprun 5300 5300
 END
 }
 
