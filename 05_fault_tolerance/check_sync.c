@@ -13,7 +13,7 @@
 
 #include "common/base/log.h"
 #include "common/base/memory.h"
-#include "common/comm/rank_list.h"
+#include "common/comm/backend.h"
 
 #define HASH_BITS 53
 #define NUM_LANES 4 // independent multiplications

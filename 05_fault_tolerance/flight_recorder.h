@@ -5,7 +5,7 @@
 #include <limits.h>
 
 #include "05_fault_tolerance/flight_record.h"
-#include "common/comm/observer.h"
+#include "common/comm/backend.h"
 
 typedef struct {
     FlightRecord *record; // shared with the file; NULL: there is none

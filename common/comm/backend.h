@@ -3,7 +3,7 @@
  *
  * One struct describes any collective. A backend is a table of functions that queue it, compare it
  * with the other ranks' and execute it. Another backend may stand in front of it, and pass calls
- * on: staging.h takes GPU memory through the host, hierarchy.c makes several calls of one.
+ * on: staging_cuda.c takes GPU memory through the host, hierarchy.c makes several calls of one.
  */
 #ifndef COMMON_COMM_BACKEND_H
 #define COMMON_COMM_BACKEND_H
@@ -48,7 +48,7 @@ typedef struct {
 typedef struct Backend {
     const char *name;
     bool available; // part of this build?
-    bool reads_gpu; // accepts GPU memory (else staging.h stands in front)
+    bool reads_gpu; // accepts GPU memory (else staging_wrap puts one in front)
     bool has_rendezvous; // its ranks find each other without a store
     void (*check)(int rank,
                   int world_size); // refuses the impossible before anybody waits; or NULL
@@ -104,6 +104,14 @@ bool collective_is_point_to_point(CollectiveKind kind);
 
 #define DESCRIPTION_BYTES 192
 
+#define RANK_LIST_BYTES 256
+
+/* "ranks 0 to 2, 5 and 7": those r < world_size with has[r], cut off where the text is full.
+ * Returns text. */
+char *rank_list(const bool *has, int world_size, char text[RANK_LIST_BYTES]);
+
+int rank_count(const bool *has, int world_size);
+
 /* The group of all ranks: pg itself, or the one it is a subgroup of. */
 ProcessGroup *process_group_root(const ProcessGroup *pg);
 
@@ -112,6 +120,53 @@ const char *process_group_error_suffix(const ProcessGroup *pg);
 
 /* "all_reduce #12 of 18432 float32 (sum)", for messages. Writes to text, returns it. */
 char *collective_describe(const Collective *collective, char text[DESCRIPTION_BYTES]);
+
+/* ---- observers: they see every call when it is made, begins and ends ---- */
+
+/* The names are those of PyTorch's Flight Recorder. */
+typedef enum {
+    COLLECTIVE_SCHEDULED, // called, not begun. Reported by the calling thread
+    COLLECTIVE_STARTED, // in progress. From here on reported by any thread
+    COLLECTIVE_COMPLETED, // its data may be used
+    COLLECTIVE_FAILED, // it never will: this rank gives up, and exits once all know
+} CollectiveState;
+
+typedef struct Observer {
+    /* A call has reached this state. collective->op_id identifies it; of its pointers only pg may
+     * be followed. Be quick: the collective waits. */
+    void (*see)(void *context, const Collective *collective, CollectiveState state);
+    void *context;
+    struct Observer *next; // the group's
+} Observer;
+
+/* From now on the observer sees the calls on the group of all ranks and on all its subgroups. Call
+ * it while none is in progress; the observer must not move until the group is destroyed. Local. */
+void process_group_observe(ProcessGroup *pg, Observer *observer);
+
+/* Notifies the observers. SCHEDULED is reported for all backends; a backend reports STARTED,
+ * COMPLETED and FAILED as far as it can: nccl's host does not see the first two. */
+void collective_report(const Collective *collective, CollectiveState state);
+
+/* What an extra adds to the group of all ranks (extras/watch). NULLs: there is none. */
+typedef struct {
+    /* Writes the options that all ranks must share to text, as ", --trace". */
+    void (*describe)(const Args *args, char *text, size_t bytes);
+    void (*formed)(ProcessGroup *pg); // may put a backend in front. Collective, as is the next
+    void (*leaving)(ProcessGroup *pg); // about to be destroyed
+} GroupHooks;
+
+extern const GroupHooks group_hooks; // in builds without: watch_group_absent.c
+
+/* ---- GPU memory for backends that only reach the host's ---- */
+
+/* So tcp and mpi work with GPUs too: more slowly than nccl, but several ranks may share one GPU.
+ * Gloo's CUDA algorithms do the same for PyTorch (gloo/cuda_workspace.h).
+ *
+ * Puts a backend in front of that of the group of all ranks, and of its later subgroups': a thread
+ * of its own executes calls in order, and it alone calls the backend. Starting a call does not wait
+ * for the GPU; work_wait blocks the host until the result is in host memory, and the GPU's stream
+ * until it is on the GPU. Data in host memory is not copied. Local. NULL in builds without CUDA. */
+extern void (*const staging_wrap)(ProcessGroup *pg);
 
 /* ---- the arithmetic (reduce_ops.c) ---- */
 

@@ -9,7 +9,6 @@
 
 #include "common/base/log.h"
 #include "common/comm/backend.h"
-#include "common/comm/observer.h"
 
 static const struct {
     const char *name;
@@ -50,6 +49,39 @@ char *collective_describe(const Collective *collective, char text[DESCRIPTION_BY
         snprintf(group, sizeof group, " in group \"%s\"", pg->name);
     snprintf(text, DESCRIPTION_BYTES, "%s #%" PRIu64 "%s%s%s%s", kinds[kind].name,
              collective->sequence, what, how, where, group);
+    return text;
+}
+
+int rank_count(const bool *has, int world_size)
+{
+    int count = 0;
+    for (int rank = 0; rank < world_size; rank++)
+        count += has[rank];
+    return count;
+}
+
+/* Runs of three and more ranks are named by their ends. */
+char *rank_list(const bool *has, int world_size, char text[RANK_LIST_BYTES])
+{
+    int left = rank_count(has, world_size);
+    snprintf(text, RANK_LIST_BYTES, "rank%s", left == 1 ? "" : "s");
+    for (int rank = 0, end; rank < world_size; rank = end) {
+        end = rank + 1;
+        if (!has[rank])
+            continue;
+        while (end < world_size && has[end])
+            end++;
+        if (end - rank == 2) // "4, 5" rather than "4 to 5"
+            end--;
+        left -= end - rank;
+
+        const size_t length = strlen(text);
+        const char *separator = length <= strlen("ranks") ? " " : left > 0 ? ", " : " and ";
+        char range[32] = "";
+        if (end - rank > 2)
+            snprintf(range, sizeof range, " to %d", end - 1);
+        snprintf(text + length, RANK_LIST_BYTES - length, "%s%d%s", separator, rank, range);
+    }
     return text;
 }
 

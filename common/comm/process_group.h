@@ -45,7 +45,7 @@ typedef struct ProcessGroup {
     char name[GROUP_NAME_BYTES]; // for messages; "" for the group of all ranks
 
     // Of the group of all ranks.
-    struct Observer *observers; // of all calls, also on subgroups (observer.h); NULL: none
+    struct Observer *observers; // of all calls, also on subgroups (backend.h); NULL: none
     uint64_t num_ops; // calls of this rank on the group and its subgroups
     const char *error_suffix; // ends the message of a call that fails: "; see ..."; or NULL
 } ProcessGroup;
@@ -131,7 +131,7 @@ Work pg_send_async(ProcessGroup *pg, const void *data, size_t count, DType type,
 Work pg_recv_async(ProcessGroup *pg, void *data, size_t count, DType type, int from);
 
 /* Waits until the data may be used: by the host; or on a GPU by work queued on its stream from now
- * on (nccl then does not block the host; for the others see staging.h). */
+ * on (nccl then does not block the host; for the others see staging_wrap). */
 void work_wait(Work work);
 
 /* One number per rank, in host memory whatever the group's place. */

@@ -16,9 +16,6 @@
 #include "common/base/log.h"
 #include "common/base/memory.h"
 #include "common/comm/backend.h"
-#include "common/comm/nccl/staging.h"
-#include "common/comm/observer.h"
-#include "common/comm/rank_list.h"
 #include "common/comm/store/net.h"
 
 #define LINE_BYTES 192
@@ -49,7 +46,7 @@ static const Backend *backend_choose(const char *name, bool on_gpu, int rank, in
                         backends[i].remedy);
         if (backend == &backend_nccl && !on_gpu)
             usage_error("--backend nccl needs --device cuda; on CPUs use --backend tcp");
-        if (on_gpu && !backend->reads_gpu && !staging_available)
+        if (on_gpu && !backend->reads_gpu && staging_wrap == NULL)
             usage_error("--backend %s does not reach GPU memory without a build with CUDA: use "
                         "--device cpu",
                         name);

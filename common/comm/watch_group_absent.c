@@ -1,4 +1,4 @@
 /* Stands in for extras/watch, which watches a group. */
-#include "common/comm/observer.h"
+#include "common/comm/backend.h"
 
 const GroupHooks group_hooks = { NULL, NULL, NULL };

@@ -11,7 +11,7 @@
 
 #include <stdio.h>
 
-#include "common/comm/observer.h"
+#include "common/comm/backend.h"
 #include "extras/watch/peers.h"
 #include "extras/watch/span.h"
 

@@ -5,7 +5,7 @@
  */
 #include <stdio.h>
 
-#include "common/comm/observer.h"
+#include "common/comm/backend.h"
 #include "extras/watch/explain.h"
 #include "extras/watch/peers.h"
 #include "extras/watch/recording.h"

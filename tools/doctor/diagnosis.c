@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "common/base/memory.h"
-#include "common/comm/rank_list.h"
+#include "common/comm/backend.h"
 #include "tools/doctor/sentences.h"
 
 #define SLOW_WAITS 0.1 // of the time of all ranks is spent waiting ...

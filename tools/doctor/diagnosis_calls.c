@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "common/base/memory.h"
-#include "common/comm/rank_list.h"
+#include "common/comm/backend.h"
 #include "tools/doctor/flight_reader.h"
 #include "tools/doctor/sentences.h"
 #include "tools/doctor/source_line.h"

@@ -18,7 +18,6 @@
 #include "common/base/memory.h"
 #include "common/comm/backend.h"
 #include "common/comm/env.h"
-#include "common/comm/observer.h"
 #include "common/comm/watchdog.h"
 
 #define MAX_PENDING 256
@@ -331,7 +330,7 @@ static void *mpi_init(ProcessGroup *pg)
     CHECK(!initialized, "MPI starts once in a process: it can be in one mpi group only");
     Watchdog watchdog;
     watchdog_start(&watchdog, pg->timeout, "MPI_Init", MISSING_RANK);
-    // On a GPU another thread makes the calls, one at a time (staging.h).
+    // On a GPU another thread makes the calls, one at a time (staging_cuda.c).
     const int wanted = pg->place.on_gpu ? MPI_THREAD_SERIALIZED : MPI_THREAD_FUNNELED;
     MPI_CHECK(MPI_Init_thread(NULL, NULL, wanted, &level));
     CHECK(level >= wanted, "this MPI library allows a rank no threads of its own");

@@ -11,8 +11,6 @@
  * computed and the previous one is on the network. Copies use pinned memory: others would block the
  * host.
  */
-#include "common/comm/nccl/staging.h"
-
 #include <cuda_runtime_api.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -20,11 +18,10 @@
 #include "common/base/cuda.h"
 #include "common/base/memory.h"
 #include "common/base/thread.h"
+#include "common/comm/backend.h"
 
 #define NUM_SLOTS 32 // the buckets of a step, and spare ones
 #define ALIGNMENT 64
-
-const bool staging_available = true;
 
 /* A pending call. */
 typedef struct {
@@ -270,7 +267,7 @@ static void staged_destroy(void *state, ProcessGroup *pg)
     free(group);
 }
 
-void staging_wrap(ProcessGroup *pg)
+static void wrap(ProcessGroup *pg)
 {
     static const Backend staged = {
         .split = staged_split, .start = staged_start, .wait = staged_wait, .destroy = staged_destroy
@@ -278,3 +275,5 @@ void staging_wrap(ProcessGroup *pg)
     pg->front_state = staged_new(pg->front, pg->front_state, staging_new(pg->place));
     pg->front = &staged;
 }
+
+void (*const staging_wrap)(ProcessGroup *pg) = wrap;

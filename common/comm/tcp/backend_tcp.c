@@ -16,7 +16,6 @@
 #include "common/base/memory.h"
 #include "common/base/thread.h"
 #include "common/comm/backend.h"
-#include "common/comm/observer.h"
 #include "common/comm/tcp/tcp_exchange.h"
 
 #define SHORT_BYTES ((size_t)32 * 1024) // up to here latency dominates

@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #include "common/base/log.h"
-#include "common/comm/observer.h"
+#include "common/comm/backend.h"
 #include "common/comm/store/net.h"
 
 #define SPIN_SECONDS 50e-6 // a few round trips between two ranks of a machine: see spins

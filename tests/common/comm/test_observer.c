@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "common/base/log.h"
-#include "common/comm/observer.h"
+#include "common/comm/backend.h"
 #include "tests/helpers/ranks.h"
 
 #define MAX_SEEN 64

@@ -15,7 +15,7 @@
 
 #include "05_fault_tolerance/flight_recorder.h"
 #include "common/base/log.h"
-#include "common/comm/rank_list.h"
+#include "common/comm/backend.h"
 #include "tools/doctor/diagnosis.h"
 #include "tools/doctor/flight_reader.h"
 #include "tools/doctor/source_line.h"

@@ -13,7 +13,6 @@
 
 #include "common/base/log.h"
 #include "common/comm/backend.h"
-#include "common/comm/observer.h"
 #include "common/comm/store/net.h"
 #include "tests/helpers/ranks.h"
 
