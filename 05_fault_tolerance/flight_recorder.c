@@ -17,9 +17,9 @@
 #include <unistd.h>
 
 #include "05_fault_tolerance/process.h"
+#include "05_fault_tolerance/snapshot_folder.h"
 #include "common/base/folder.h"
 #include "common/base/log.h"
-#include "common/comm/env.h"
 
 #define MICROSECOND 1000
 

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 
 #include "05_fault_tolerance/assignment.h"
+#include "05_fault_tolerance/store_queue.h"
 #include "common/base/log.h"
 #include "common/base/memory.h"
 #include "common/comm/store/net.h"

@@ -6,8 +6,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "05_fault_tolerance/snapshot_folder.h"
 #include "common/base/log.h"
-#include "common/comm/env.h"
 
 #define TOO_LARGE 1000.0f
 #define PIECE ((size_t)1024) // floats

@@ -17,8 +17,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/base/host.h"
 #include "common/base/log.h"
-#include "common/comm/env.h"
 
 typedef struct {
     char *path;
@@ -201,4 +201,9 @@ void snapshot_folder_sweep(const char *path)
             close(fd);
     }
     closedir(dir);
+}
+
+int restart_count(void)
+{
+    return host_env_count("TORCHELASTIC_RESTART_COUNT") + host_env_count("SLURM_RESTART_COUNT");
 }

@@ -13,6 +13,11 @@ bool snapshot_folder_resume(Checkpoint *checkpoint);
  * `step` stay: they are from a diverged run, or damaged and skipped at resume. */
 void snapshot_folder_prune(const Checkpoint *checkpoint, uint64_t step, int keep);
 
+/* How often this job was restarted: by a launcher (TORCHELASTIC_RESTART_COUNT), and by Slurm's
+ * requeue (SLURM_RESTART_COUNT), after which a launcher counts from 0 again; 0: never, or unknown.
+ * Local. */
+int restart_count(void);
+
 /* Removes the temporary files that interrupted writers have left in a folder. */
 void snapshot_folder_sweep(const char *dir);
 

@@ -5,7 +5,6 @@
 #include <limits.h>
 #include <stdlib.h>
 
-#include "common/base/host.h"
 #include "common/base/log.h"
 
 const char *env_str(const char *name)
@@ -25,9 +24,4 @@ int env_int(const char *name)
     CHECK(errno == 0 && *end == '\0' && value >= 0 && value <= INT_MAX,
           "%s is \"%s\": it must be a whole number from 0 on, set by the launcher", name, text);
     return (int)value;
-}
-
-int restart_count(void)
-{
-    return host_env_count("TORCHELASTIC_RESTART_COUNT") + host_env_count("SLURM_RESTART_COUNT");
 }

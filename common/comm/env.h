@@ -7,9 +7,4 @@
 int env_int(const char *name);
 const char *env_str(const char *name);
 
-/* How often this job was restarted: by a launcher (TORCHELASTIC_RESTART_COUNT), and by Slurm's
- * requeue (SLURM_RESTART_COUNT), after which a launcher counts from 0 again; 0: never, or unknown.
- * Local. */
-int restart_count(void);
-
 #endif

@@ -20,7 +20,7 @@
 #ifndef COMMON_LAUNCH_AGENTS_H
 #define COMMON_LAUNCH_AGENTS_H
 
-#include "common/comm/store/store_server.h"
+#include "common/comm/store/store.h"
 #include "common/launch/failure.h"
 #include "common/launch/rendezvous.h"
 

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "common/base/log.h"
-#include "common/comm/store/store_server.h"
+#include "common/comm/store/store.h"
 
 #define RANKS_SECONDS 900 // who is there for longer hangs
 

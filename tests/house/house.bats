@@ -3,21 +3,21 @@
 # and which room may include which.
 
 # The ceilings. They only ever come down.
-LINES=17990          # of all files in common/; the aim is 17,000
-FILES=142            # 140
-LINES_CPU=14050      # without CUDA, NCCL and MPI: 13,000
+LINES=17900          # of all files in common/; the aim is 17,000
+FILES=136            # 140
+LINES_CPU=13990      # without CUDA, NCCL and MPI: 13,000
 FILE_LINES=500       # of any source file
 TRAIN_LINES=180      # of a step's train.c
 ceilings() { # PROGRAM LINES AIM: of common/, in a build for CPUs alone without extras (closure.py)
     cat <<END
-01_single_gpu/train 5985 5700
-02_multi_gpu_spawn/train_a_spawn 5985 5700
-02_multi_gpu_spawn/train 11090 10500
-03_torchrun_env/train 11135 10500
-03_torchrun_env/ddprun 5300 5300
-04_slurm_multinode/train 11660 11000
-05_fault_tolerance/train 11680 11200
-05_fault_tolerance/ddprun 5300 5300
+01_single_gpu/train 5980 5700
+02_multi_gpu_spawn/train_a_spawn 5980 5700
+02_multi_gpu_spawn/train 11010 10500
+03_torchrun_env/train 11050 10500
+03_torchrun_env/ddprun 5260 5300
+04_slurm_multinode/train 11575 11000
+05_fault_tolerance/train 11595 11200
+05_fault_tolerance/ddprun 5260 5300
 END
 }
 
@@ -68,7 +68,7 @@ room() {
     room common/comm/tcp "$base|${comm}[^/]*$|${comm}(store|tcp)/"
     room common/comm/mpi "$base|${comm}[^/]*$|${comm}(store|mpi)/"
     room common/comm/nccl "$base|${comm}[^/]*$|${comm}(store|nccl)/"
-    room common/comm "$base|${comm}[^/]*$|${comm}(store/|nccl/staging\.h)"
+    room common/comm "$base|${comm}[^/]*$|${comm}store/"
     room common/save "$base|$data|$nn|$save"
     room common/launch "$base|common/launch/|${comm}store/"
     [ "$(find common -type d | sort | tr '\n' ' ')" = "common common/base common/comm common/comm/mpi common/comm/nccl common/comm/store common/comm/tcp \

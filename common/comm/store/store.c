@@ -13,7 +13,6 @@
 
 #include "common/base/log.h"
 #include "common/comm/store/net.h"
-#include "common/comm/store/store_server.h"
 
 #define RETRY_MS 100
 #define WORKER_POLL_MS 10
@@ -375,23 +374,4 @@ void store_ping(Store *store)
     const StoreRequest request = { .store = store, .operation = STORE_PING };
     if (!store_try_ping(store, store->timeout))
         die_of_errno(&request);
-}
-
-void store_queue_push(Store *store, const char *key, const void *value, size_t bytes)
-{
-    StoreRequest request = store_request_begin(store, STORE_QUEUE_PUSH, key);
-    store_request_put_value(&request, value, bytes);
-    store_request_send(&request);
-}
-
-bool store_queue_pop(Store *store, const char *key, bool block, StoreValue *value)
-{
-    if (block)
-        store_wait(store, key);
-    StoreRequest request = store_request_begin(store, STORE_QUEUE_POP, key);
-    store_request_send(&request);
-    if (store_reply_i64(&request) <= 0)
-        return false;
-    value->bytes = store_reply_blob(&request, value->data, value->bytes);
-    return true;
 }

@@ -2,8 +2,8 @@
  * store.h - a key-value store through which ranks find each other: PyTorch's TCPStore.
  *
  * The protocol on the wire is that of torch.distributed.TCPStore (2.x), so ranks may join the store
- * of a real torchrun, and PyTorch's may use ours. One thread of one process serves it
- * (store_server.h); all others are clients. After the rendezvous it is hardly used. A Store is one
+ * of a real torchrun, and PyTorch's may use ours. One thread of one process serves it;
+ * all others are clients. After the rendezvous it is hardly used. A Store is one
  * connection, for one thread at a time.
  */
 #ifndef COMMON_COMM_STORE_STORE_H
@@ -70,17 +70,23 @@ void store_ping(Store *store);
  */
 bool store_try_ping(Store *store, double seconds);
 
-typedef struct {
-    void *data;
-    size_t bytes;
-} StoreValue;
+/* ---- the server (store_server.c): a thread of this process ---- */
 
-/* First in, first out; a queue and a value may have the same key. A value has its capacity in
- * `bytes`, and on return its length; false: the queue is empty (with block: another rank was
- * faster). On PyTorch's server use a separate connection for queues: a push may wake a client that
- * waited for one earlier. */
-void store_queue_push(Store *store, const char *key, const void *value, size_t bytes);
-bool store_queue_pop(Store *store, const char *key, bool block, StoreValue *value);
+typedef struct StoreServer StoreServer;
+
+/* Listens on the interface that host names (loopback for localhost) and *port (0: any free one, set
+ * on return). NULL and errno if it cannot. Answers every operation of the protocol; disconnects a
+ * client that sends nonsense or exceeds the protocol's limits, and goes on. Limits of its own: 64
+ * MiB in one request or in unread replies, 256 MiB of memory for those of all clients, 1 GiB
+ * stored; 64 connections without VALIDATE; and 64 descriptors of the process stay free. Beyond
+ * these the largest, the oldest, the newest client is disconnected.
+ *
+ * When a client that has set a key beginning with `watched` (NULL: none) disconnects, the server
+ * sets KEY/gone. That is how a launcher killed by SIGKILL is noticed. */
+StoreServer *store_server_start(const char *host, int *port, const char *watched);
+
+/* Ends the thread, closes all connections, frees everything. */
+void store_server_stop(StoreServer *server);
 
 /* One request and its reply, of which all of these consist. They die when the connection breaks or
  * the deadline, store->timeout from the beginning, passes. */

@@ -52,7 +52,7 @@ Blob take_blob(Cursor *at);
 #define STORE_MAX_KEYS (128u << 10) // of one request
 /* Ours, not PyTorch's: how much of a request or of unread replies one side buffers. */
 #define STORE_MAX_BUFFER (64u << 20) // bytes
-/* Ours too: appended to a watched key when its client disconnects (store_server.h). */
+/* Ours too: appended to a watched key when its client disconnects (store_server_start). */
 #define STORE_GONE "/gone"
 
 typedef enum {

@@ -4,7 +4,7 @@
  * for one client, so half a request or a sleeping reader delays nobody else; and limits protect the
  * memory and descriptors of its process, often a rank.
  */
-#include "common/comm/store/store_server.h"
+#include "common/comm/store/store.h"
 
 #include <limits.h>
 #include <stdlib.h>

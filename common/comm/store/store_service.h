@@ -96,7 +96,7 @@ typedef struct Client {
 typedef struct {
     Table table;
     LIST_HEAD(, Client) woken; // clients with a reply caused by another client
-    const char *watched; // prefix of watched keys (store_server.h); or NULL
+    const char *watched; // prefix of watched keys (store_server_start); or NULL
 } Service;
 
 /* Takes bytes from a client and executes all complete requests. False: disconnect it, it sends

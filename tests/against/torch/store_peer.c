@@ -15,7 +15,6 @@
 #include "common/base/log.h"
 #include "common/base/memory.h"
 #include "common/comm/store/store.h"
-#include "common/comm/store/store_server.h"
 #include "tests/common/comm/store/store_ops.h"
 
 enum { MAX_WORDS = 64, SHORT_VALUE = 256, MAX_VALUE = 8 << 20 }; // values: bytes

@@ -11,8 +11,8 @@
 
 #include "05_fault_tolerance/check_sync.h"
 #include "05_fault_tolerance/inject.h"
+#include "05_fault_tolerance/snapshot_folder.h"
 #include "common/base/log.h"
-#include "common/comm/env.h"
 #include "tests/helpers/ranks.h"
 
 static void test_specs(void **state)

@@ -14,7 +14,6 @@
 #include "common/base/memory.h"
 #include "common/comm/store/net.h"
 #include "common/comm/store/store.h"
-#include "common/comm/store/store_server.h"
 #include "tests/common/comm/store/store_requests.h"
 
 #define TIMEOUT 300.0 // seconds

@@ -17,7 +17,6 @@
 #include "common/base/log.h"
 #include "common/base/memory.h"
 #include "common/comm/store/store.h"
-#include "common/comm/store/store_server.h"
 #include "tests/common/comm/store/store_ops.h"
 
 #define TIMEOUT 300.0 // seconds

@@ -16,8 +16,8 @@
 #include "common/base/log.h"
 #include "common/base/memory.h"
 #include "common/comm/store/net.h"
+#include "common/comm/store/store.h"
 #include "common/comm/store/store_protocol.h"
-#include "common/comm/store/store_server.h"
 
 #define TIMEOUT 300.0 // seconds, for a reply
 enum { MAX_RECORDS = 512, MAX_CONNECTIONS = 16 };

@@ -16,7 +16,6 @@
 #include "common/base/memory.h"
 #include "common/comm/store/net.h"
 #include "common/comm/store/store.h"
-#include "common/comm/store/store_server.h"
 #include "tests/common/comm/store/store_ops.h"
 #include "tests/helpers/rank_process.h"
 

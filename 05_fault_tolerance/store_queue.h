@@ -1,0 +1,19 @@
+/* store_queue.h - queues in the store: how agents that wait line up at node 0. */
+#ifndef FAULT_TOLERANCE_STORE_QUEUE_H
+#define FAULT_TOLERANCE_STORE_QUEUE_H
+
+#include "common/comm/store/store.h"
+
+typedef struct {
+    void *data;
+    size_t bytes;
+} StoreValue;
+
+/* First in, first out; a queue and a value may have the same key. A value has its capacity in
+ * `bytes`, and on return its length; false: the queue is empty (with block: another rank was
+ * faster). On PyTorch's server use a separate connection for queues: a push may wake a client that
+ * waited for one earlier. */
+void store_queue_push(Store *store, const char *key, const void *value, size_t bytes);
+bool store_queue_pop(Store *store, const char *key, bool block, StoreValue *value);
+
+#endif
