@@ -2,7 +2,7 @@
 """Usage: 03_torchrun_env/ddprun --nproc-per-node 2 bench/ddp_step.py [steps]     As ddp_step.c, with PyTorch's DDP."""
 import json, os, sys, time
 import torch
-import torch.distributed as comm
+import torch.distributed as dist
 import torch.nn.functional as F
 from torch.nn.parallel import DistributedDataParallel
 from net import Net
@@ -10,8 +10,8 @@ from net import Net
 BATCH, WARM_UP, ROWS = 64, 4, 1437
 steps = int(sys.argv[1]) if len(sys.argv) > 1 else 40
 torch.set_num_threads(1)
-comm.init_process_group("gloo")
-rank, world_size = comm.get_rank(), comm.get_world_size()
+dist.init_process_group("gloo")
+rank, world_size = dist.get_rank(), dist.get_world_size()
 torch.manual_seed(rank)
 model = DistributedDataParallel(Net())
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
@@ -27,16 +27,16 @@ def run(steps):
 
 
 run(WARM_UP)
-comm.barrier()
+dist.barrier()
 begin, begin_spent = time.monotonic(), time.process_time()
 run(steps)
 rate = steps * BATCH / (time.monotonic() - begin)
 spent = 1e3 * (time.process_time() - begin_spent) / steps
 sums = torch.tensor([rate, spent], dtype=torch.float64)
-comm.all_reduce(sums)
+dist.all_reduce(sums)
 if rank == 0:
     print(json.dumps({"case": "%d ranks" % world_size, "value": sums[0].item(), "unit": "samples/s"}), flush=True)
     print(json.dumps({"case": "%d ranks, processor's time of a step" % world_size,
                       "value": sums[1].item() / world_size, "unit": "ms"}), flush=True)
-comm.barrier()
+dist.barrier()
 os._exit(0)  # at its ordinary end one in ten such jobs aborts: threads of PyTorch's that still run

@@ -250,10 +250,12 @@ void logs_open(Logs *logs, int first_rank, int restart_count)
         make_folder(logs);
     format_path(logs->attempt, "%s/attempt_%d", logs->folder, restart_count);
     folder_create(logs->attempt, "--log-dir");
-    const size_t max_streams = 2 * (size_t)num_workers;
     logs->tee = mem_calloc(1, sizeof *logs->tee);
-    logs->tee->streams = mem_calloc(max_streams, sizeof *logs->tee->streams);
-    logs->tee->pipes = mem_calloc(max_streams + 1, sizeof *logs->tee->pipes);
+    size_t num_tees = 0; // as a rule none
+    for (int i = 0; i < num_workers; i++)
+        num_tees += (size_t)(flags->tee[i] & 1) + (size_t)(flags->tee[i] >> 1 & 1);
+    logs->tee->streams = mem_calloc(num_tees, sizeof *logs->tee->streams);
+    logs->tee->pipes = mem_calloc(num_tees + 1, sizeof *logs->tee->pipes);
     logs->output = mem_calloc((size_t)num_workers, sizeof *logs->output);
     for (int i = 0; i < num_workers; i++) {
         char folder[PATH_MAX];

@@ -7,6 +7,7 @@
 
 static struct {
     bool exists; // and is not written yet
+    bool is_complete; // a rank that gives up destroys its group in the middle of a recording
     int rank;
     FILE *trace, *profile; // on rank 0
     Timeline timeline;
@@ -35,13 +36,14 @@ void recording_stop(void)
     if (!recording.exists)
         return;
     timeline_stop(&recording.timeline);
+    recording.is_complete = true;
     if (peers.world_size == 1)
         recording_write();
 }
 
 void recording_write(void)
 {
-    if (!recording.exists)
+    if (!recording.exists || !recording.is_complete)
         return;
     recording.exists = false;
     if (peers.world_size > 1)

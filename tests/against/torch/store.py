@@ -4,7 +4,7 @@ Each conversation is held on our server and on PyTorch's two (libuv, legacy), by
 and one of PyTorch's, in both parts; what they must hear is what PyTorch's protocol says."""
 import concurrent.futures, datetime, multiprocessing, os, socket, subprocess, sys, time
 import torch
-import torch.distributed as comm
+import torch.distributed as dist
 import ours
 
 PEER = os.path.join(ours.BUILD, "tests/against/torch/store_peer")
@@ -72,7 +72,7 @@ class OurClient:
 class TorchClient:
     def __init__(self, port, timeout=PATIENCE):
         # With a world size it counts itself as a worker, under a key that nobody is shown.
-        self.store = comm.TCPStore("127.0.0.1", port, world_size=2, is_master=False,
+        self.store = dist.TCPStore("127.0.0.1", port, world_size=2, is_master=False,
                                    timeout=seconds(timeout))
 
     def __getattr__(self, name):  # all but these is as it is there
@@ -84,14 +84,14 @@ class TorchClient:
     def queue_pop(self, key, block=True):
         try:
             return self.store.queue_pop(key, block)
-        except comm.QueueEmptyError:
+        except dist.QueueEmptyError:
             return "empty"
 
     def try_wait(self, key, timeout):
         try:
             self.store.wait([key], seconds(timeout))
             return True
-        except comm.DistStoreError:
+        except dist.DistStoreError:
             return False
 
     def wait(self, key):
@@ -106,7 +106,7 @@ class TorchServer:
         self.use_libuv = use_libuv
 
     def __enter__(self):
-        self.store = comm.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False,
+        self.store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False,
                                    use_libuv=self.use_libuv, timeout=seconds(PATIENCE))
         self.port = self.store.port
         return self
@@ -209,7 +209,7 @@ def prefixes(pool):
     """PyTorch's PrefixStore writes longer keys to our server, and has a barrier of its own."""
     with ours.Server() as host:
         a, b, c = TorchClient(host.port), OurClient(host.port), TorchClient(host.port)
-        inner = comm.PrefixStore("outer", comm.PrefixStore("inner", a.store))
+        inner = dist.PrefixStore("outer", dist.PrefixStore("inner", a.store))
         inner.set("key", "1")
         a.sync()
         assert b.get("inner/outer/key") == b"1" and b.list_keys() == ["inner/outer/key"]
@@ -218,7 +218,7 @@ def prefixes(pool):
         b.sync()
         assert inner.get("other") == b"2" and sorted(inner.list_keys()) == ["key", "other"]
         waiting = pool.submit(lambda: inner.barrier("meet", 2))
-        comm.PrefixStore("outer", comm.PrefixStore("inner", c.store)).barrier("meet", 2)
+        dist.PrefixStore("outer", dist.PrefixStore("inner", c.store)).barrier("meet", 2)
         waiting.result(PATIENCE)
         b.close()
     print("prefixes are the same on both sides")
@@ -234,7 +234,7 @@ def workers():
         client.process.stdin.write("count_worker\n")
         client.process.stdin.flush()
     port, fd = listener.getsockname()[1], listener.detach()
-    server = comm.TCPStore("127.0.0.1", port, world_size=3, is_master=True, wait_for_workers=True,
+    server = dist.TCPStore("127.0.0.1", port, world_size=3, is_master=True, wait_for_workers=True,
                            timeout=seconds(PATIENCE), master_listen_fd=fd)
     places = sorted(int(client.process.stdout.readline()) for client in clients)
     assert places in ([1, 2], [1, 3], [2, 3]), places
@@ -261,7 +261,7 @@ def timeouts():
             try:
                 impatient.get("missing")
                 assert False, "there is nothing to get"
-            except comm.DistStoreError:
+            except dist.DistStoreError:
                 pass
             died = subprocess.run([PEER, "client", "127.0.0.1", str(host.port), "5"], text=True,
                                   input="wait missing\n", capture_output=True, timeout=PATIENCE)
@@ -307,24 +307,24 @@ def crowd():
 
 def gloo_rank(rank, world):
     os.environ.update(RANK=str(rank))
-    comm.init_process_group("gloo", timeout=seconds(PATIENCE))
-    assert comm.get_rank() == rank and comm.get_world_size() == world
+    dist.init_process_group("gloo", timeout=seconds(PATIENCE))
+    assert dist.get_rank() == rank and dist.get_world_size() == world
     sum_of_ranks = torch.full((1000,), float(rank))
-    comm.all_reduce(sum_of_ranks)
+    dist.all_reduce(sum_of_ranks)
     assert torch.equal(sum_of_ranks, torch.full((1000,), world * (world - 1) / 2))
     news = torch.arange(5) * (1 if rank == 2 else 0)
-    comm.broadcast(news, src=2)
+    dist.broadcast(news, src=2)
     assert torch.equal(news, torch.arange(5))
-    comm.barrier()
-    odd = comm.new_group([1, 3])
+    dist.barrier()
+    odd = dist.new_group([1, 3])
     if rank in (1, 3):
         number = torch.tensor([rank])
-        comm.all_reduce(number, group=odd)
+        dist.all_reduce(number, group=odd)
         assert number.item() == 4
     everybody = [None] * world
-    comm.all_gather_object(everybody, {"rank": rank})
+    dist.all_gather_object(everybody, {"rank": rank})
     assert everybody == [{"rank": i} for i in range(world)]
-    comm.destroy_process_group()
+    dist.destroy_process_group()
 
 
 def gloo():

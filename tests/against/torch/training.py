@@ -1,6 +1,6 @@
 """Usage: training.py optimizers|worlds|ddp      Losses at each step, beside PyTorch's."""
 import datetime, multiprocessing, sys
-import torch.distributed as comm
+import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 import ours, reference
 
@@ -60,9 +60,9 @@ def worlds():
 
 
 def ddp_rank(options, world, rank, port, results):
-    store = comm.TCPStore("127.0.0.1", port, is_master=False,
+    store = dist.TCPStore("127.0.0.1", port, is_master=False,
                           timeout=datetime.timedelta(seconds=ours.ENDLESS))
-    comm.init_process_group("gloo", store=store, rank=rank, world_size=world)
+    dist.init_process_group("gloo", store=store, rank=rank, world_size=world)
     job = reference.Job(options, world)
     if rank > 0:  # as in our programs, other weights: DDP has to bring rank 0's
         for parameter in job.model.parameters():
@@ -76,7 +76,7 @@ def ddp_rank(options, world, rank, port, results):
         job.optimizer.step()
         losses.append(loss.item())
     results.put((rank, losses))
-    comm.destroy_process_group()
+    dist.destroy_process_group()
 
 
 def real_ddp(options, world):

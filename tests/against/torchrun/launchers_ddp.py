@@ -3,13 +3,13 @@
 import os
 
 import torch
-import torch.distributed as comm
+import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel as DDP
 
 
 def main():
-    comm.init_process_group("gloo")
-    rank = comm.get_rank()
+    dist.init_process_group("gloo")
+    rank = dist.get_rank()
     torch.manual_seed(rank)  # weights of its own, which DDP replaces by rank 0's
     model = DDP(torch.nn.Sequential(torch.nn.Linear(10, 10), torch.nn.ReLU(), torch.nn.Linear(10, 5)))
     loss_fn = torch.nn.MSELoss()
@@ -20,11 +20,11 @@ def main():
         loss = loss_fn(model(torch.randn(20, 10)), torch.randn(20, 5))
         loss.backward()
         optimizer.step()
-        comm.all_reduce(loss.detach_())
+        dist.all_reduce(loss.detach_())
         if rank == 0:
-            print(f"Epoch 0 | Step {step} | Loss {loss.item() / comm.get_world_size():.9f}", flush=True)
+            print(f"Epoch 0 | Step {step} | Loss {loss.item() / dist.get_world_size():.9f}", flush=True)
 
-    comm.destroy_process_group()
+    dist.destroy_process_group()
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ import argparse
 import os
 
 import torch
-import torch.distributed as comm
+import torch.distributed as dist
 import torch.nn.functional as F
 from torch.nn.parallel import DistributedDataParallel as DDP
 from torch.utils.data import DataLoader, TensorDataset
@@ -29,7 +29,7 @@ class Trainer:
     def _run_epoch(self, epoch):
         self.train_data.sampler.set_epoch(epoch)
         loss = sum(self._run_batch(source, targets) for source, targets in self.train_data)
-        comm.all_reduce(loss)
+        dist.all_reduce(loss)
         if self.global_rank == 0:
             print(f"Epoch {epoch} | Steps {len(self.train_data)} | Loss {loss.item():.9f}", flush=True)
 
@@ -46,11 +46,11 @@ def load_train_objs():
 
 
 def main(total_epochs, batch_size):
-    comm.init_process_group(backend="gloo")
+    dist.init_process_group(backend="gloo")
     train_set, model, optimizer = load_train_objs()
     train_data = DataLoader(train_set, batch_size, sampler=DistributedSampler(train_set))
     Trainer(model, train_data, optimizer).train(total_epochs)
-    comm.destroy_process_group()
+    dist.destroy_process_group()
 
 
 if __name__ == "__main__":

@@ -116,3 +116,11 @@ END
     run "$repo/03_torchrun_env/ddprun" --nproc-per-node 2 sh one.sh "$repo/03_torchrun_env/train" --max-steps 1
     [ "$status" -eq 1 ] && [[ $output == *"the ranks disagree"*"--trace"* ]]
 }
+
+@test "a run that gives up while it is recorded: the reason, and no trace" {
+    MAX_RESTARTS=0 run "$repo/05_fault_tolerance/run.sh" 2 --inject bitflip:1:20 --check-sync 10 --max-steps 60 --trace "$trace"
+    echo "$output"
+    [ "$status" -eq 1 ]
+    [[ $output == *"fatal: the replicas differ"* ]]
+    [ ! -s "$trace" ]
+}
