@@ -94,7 +94,7 @@ same_as_undisturbed() {
 }
 
 @test "run.sh shows a job that is requeued to its end" {
-    LAUNCHER=srun timeout 500 "$step/run.sh" 2 $options --save-every-steps 5000 >shown 2>&1 3>&- &
+    LAUNCHER=srun timeout 500 "$step/run.sh" 2 $options --epochs 40000 --save-every-steps 5000 >shown 2>&1 3>&- &
     eventually grep -qs 'snapshot saved' shown
     job=$(sed -n 's/^job \([0-9]*\): .*/\1/p' shown)
     scancel --signal=USR1 "$job"
