@@ -58,6 +58,8 @@ static void check_cpu(const Args *args)
         usage_error("--tf32 on: a CPU has no such numbers; leave it out, or use --device cuda");
     if (args->cuda_graph)
         usage_error("--cuda-graph on: a CPU has no graphs; leave it out, or use --device cuda");
+    if (amp_of(args) == AMP_FP16)
+        usage_error("--amp fp16 needs a GPU: use --amp bf16, or --device cuda");
 }
 
 /* Of several GPUs the local rank's; a single visible one may differ from rank to rank. With tcp and
@@ -133,46 +135,44 @@ void device_copy(Device *device, void *to, const void *from, size_t bytes, CopyK
     device->ops->copy(device, to, from, bytes, kind);
 }
 
-/* Channels first to channels last and back. From [rows][columns] to [columns][rows]. Read across
- * and written along, since a store across takes a cache line from memory and back for each number.
- */
-static void transpose(size_t rows, size_t columns, const float *restrict from, float *restrict to)
+/* Channels first to channels last and back: of each row of a parameter, from [lines][columns] to
+ * [columns][lines]. Read across and written along, since a store across takes a cache line from
+ * memory and back for each number. */
+static void transpose(size_t rows, size_t lines, size_t columns, const float *restrict from,
+                      float *restrict to)
 {
-    for (size_t column = 0; column < columns; column++)
-        for (size_t row = 0; row < rows; row++)
-            to[column * rows + row] = from[row * columns + column];
+    for (; rows > 0; rows--, from += lines * columns, to += lines * columns)
+        for (size_t column = 0; column < columns; column++)
+            for (size_t line = 0; line < lines; line++)
+                to[column * lines + line] = from[line * columns + column];
+}
+
+/* Of each channel, in a row of the parameter. */
+static size_t row_pixels(const Tensor *tensor, int channels)
+{
+    return tensor->numel / tensor->shape[0] / channels;
 }
 
 void device_import(Device *device, const Tensor *tensor, int channels, const float *host,
                    float *array)
 {
-    if (channels == 1) {
-        device_copy(device, array, host, tensor->numel * sizeof *array, COPY_TO_DEVICE);
+    float *ours = device->place.on_gpu ? mem_alloc(tensor->numel, sizeof *ours) : array;
+    transpose(tensor->shape[0], channels, row_pixels(tensor, channels), host, ours);
+    if (ours == array)
         return;
-    }
-    const size_t numel = tensor->numel / tensor->shape[0];
-    float *row = mem_calloc(numel, sizeof *row);
-    for (size_t i = 0; i < tensor->numel; i += numel) {
-        transpose(channels, numel / channels, host + i, row);
-        device_copy(device, array + i, row, numel * sizeof *row, COPY_TO_DEVICE);
-    }
-    free(row);
+    device_copy(device, array, ours, tensor->numel * sizeof *ours, COPY_TO_DEVICE);
+    free(ours);
 }
 
 void device_export(Device *device, const Tensor *tensor, int channels, const float *array,
                    float *host)
 {
-    if (channels == 1) {
-        device_copy(device, host, array, tensor->numel * sizeof *array, COPY_TO_HOST);
-        return;
-    }
-    const size_t numel = tensor->numel / tensor->shape[0];
-    float *row = mem_calloc(numel, sizeof *row);
-    for (size_t i = 0; i < tensor->numel; i += numel) {
-        device_copy(device, row, array + i, numel * sizeof *row, COPY_TO_HOST);
-        transpose(numel / channels, channels, row, host + i);
-    }
-    free(row);
+    float *ours = device->place.on_gpu ? mem_alloc(tensor->numel, sizeof *ours) : NULL;
+    if (ours != NULL)
+        device_copy(device, ours, array, tensor->numel * sizeof *ours, COPY_TO_HOST);
+    transpose(tensor->shape[0], row_pixels(tensor, channels), channels, ours != NULL ? ours : array,
+              host);
+    free(ours);
 }
 
 void device_begin_step(Device *device, const Batch *batch, uint64_t step)

@@ -17,8 +17,6 @@
 
 void device_plain_init(Device *device)
 {
-    if (device->amp == AMP_FP16)
-        usage_error("--amp fp16 needs a GPU: use --amp bf16, or --device cuda");
     if (device->amp == AMP_BF16)
         usage_error(
             "--amp bf16 on a CPU needs --device cpu in a build with extras/fast_cpu; leave it "
@@ -143,8 +141,7 @@ static void plain_dropout(Device *device, int n, int features, DropoutKey key, f
                     y + (ptrdiff_t)row * features);
 }
 
-/* ---- losses and their gradients: a batch has few numbers here, so one thread adds them, in double
- * ---- */
+/* ---- losses and their gradients: few numbers, so one thread adds them, in double ---- */
 
 static int largest(int classes, const float *logits)
 {
@@ -206,8 +203,7 @@ static void plain_mse_grad(Device *device, int n, const float *y, const float *t
         dy[i] = 2 * (y[i] - targets[i]) / n;
 }
 
-/* ---- optimizers, operation by operation as PyTorch does them (torch/optim, "single tensor") ----
- */
+/* ---- optimizers, operation by operation as PyTorch's (torch/optim, "single tensor") ---- */
 
 static void plain_sgd(Device *device, size_t count, float *params, const float *grads,
                       float *momentum_buffer, float lr, float momentum, float weight_decay)

@@ -15,8 +15,6 @@ void cpu_conv_reserve(Device *device, ConvShape shape)
 
 void device_cpu_init(Device *device)
 {
-    if (device->amp == AMP_FP16)
-        usage_error("--amp fp16 needs a GPU: use --amp bf16, or --device cuda");
     if (device->amp == AMP_BF16 && !cpu_bf16_available())
         usage_error("--amp bf16: this program was made for processors without bf16 (AVX512_BF16); "
                     "leave it out, or use --device cuda");
