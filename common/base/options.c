@@ -59,7 +59,7 @@ void setting_unknown(const Settings *settings, int step, const char *origin, con
     int count = 0;
     for (const Setting *setting = settings->all; setting < settings->all + settings->count;
          setting++)
-        if (setting->group->absent == NULL && option_taught(setting->option, step))
+        if (!setting_is_absent(setting, settings->step) && option_taught(setting->option, step))
             names[count++] = setting->option->name;
     const char *nearest = comfort_nearest(name, length, names);
     const int shown = length < 80 ? (int)length : 80;

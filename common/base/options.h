@@ -49,16 +49,14 @@ typedef struct {
     double low, high; // bounds of a number, inclusive
     int last_step; // last step that has it; 0: all later ones do
     const char *fault_preset, *fault_help; // those of step 05; NULL: the same
-    void (*check)(const char *text,
-                  const char *origin); // of a string: usage error if it is invalid
+    void (*check)(const char *text, const char *origin); // usage error if a string is invalid
 } Option;
 
 typedef struct {
     const char *heading; // in --help; consecutive groups may share one
     const Option *rows; // the last has no name
     void *fields; // what the rows fill; NULL: the Args of the program
-    const char
-        *absent; // the folder that has the options, which this program lacks; NULL: they work
+    const char *absent; // the folder with these options, which this program lacks; NULL: none
 } OptionGroup;
 
 #define HEADING_RESULTS "What is printed and saved"

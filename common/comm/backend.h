@@ -50,8 +50,7 @@ typedef struct Backend {
     bool available; // part of this build?
     bool reads_gpu; // accepts GPU memory (else staging_wrap puts one in front)
     bool has_rendezvous; // its ranks find each other without a store
-    void (*check)(int rank,
-                  int world_size); // refuses the impossible before anybody waits; or NULL
+    void (*check)(int rank, int world_size); // refuses the impossible, before any wait; or NULL
     // Can these ranks use it, with their devices? If not, why. Collective over the store; or NULL.
     bool (*fits)(const ProcessGroup *pg, char *reason, size_t bytes);
     void *(*init)(ProcessGroup *pg); // returns its state, which the others get. Collective

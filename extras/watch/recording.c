@@ -6,8 +6,7 @@
 #include "extras/watch/trace.h"
 
 static struct {
-    bool exists; // and is not written yet
-    bool is_complete; // a rank that gives up destroys its group in the middle of a recording
+    bool is_complete; // and not written yet; a rank that gives up never gets there
     int rank;
     FILE *trace, *profile; // on rank 0
     Timeline timeline;
@@ -22,7 +21,6 @@ void recording_start(int rank, void *stream)
 {
     if (!recording_wanted())
         return;
-    recording.exists = true;
     recording.rank = rank;
     if (watch_args.trace != NULL)
         recording.trace = timeline_file(watch_args.trace, "--trace", rank);
@@ -33,7 +31,7 @@ void recording_start(int rank, void *stream)
 
 void recording_stop(void)
 {
-    if (!recording.exists)
+    if (!recording_wanted())
         return;
     timeline_stop(&recording.timeline);
     recording.is_complete = true;
@@ -43,9 +41,9 @@ void recording_stop(void)
 
 void recording_write(void)
 {
-    if (!recording.exists || !recording.is_complete)
+    if (!recording.is_complete)
         return;
-    recording.exists = false;
+    recording.is_complete = false;
     if (peers.world_size > 1)
         timeline_compare_clocks(1);
     if (watch_args.trace != NULL)

@@ -28,6 +28,8 @@ setup() {
     refused "c.yaml:2: batchsize is no option: did you mean batch-size?" 01_single_gpu/train --config "$BATS_TEST_TMPDIR/c.yaml"
     echo 'nprocs: 3' >"$BATS_TEST_TMPDIR/c.yaml"
     refused "did you mean nproc?" 01_single_gpu/train --config "$BATS_TEST_TMPDIR/c.yaml"
+    echo 'check-snyc: 3' >"$BATS_TEST_TMPDIR/c.yaml" # which step 01 has not even linked
+    refused "did you mean check-sync?" 01_single_gpu/train --config "$BATS_TEST_TMPDIR/c.yaml"
 }
 
 @test "so with the launcher's flags" {
