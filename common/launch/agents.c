@@ -87,13 +87,14 @@ static void check_peers(Store *store, const Flags *flags, PeerCount *counts)
 
 static bool is_stopped(pid_t pid)
 {
-    char path[32], state = '?';
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid); // "42 (ddprun) S 1 ...", see proc(5)
+    char path[32], line[128], state = '?';
+    snprintf(path, sizeof path, "/proc/%d/status", (int)pid); // "State:\tS (sleeping)", see proc(5)
     FILE *file = fopen(path, "re");
-    const bool is_read = file != NULL && fscanf(file, "%*[^)]) %c", &state) == 1;
+    while (file != NULL && state == '?' && fgets(line, sizeof line, file) != NULL)
+        sscanf(line, "State: %c", &state);
     if (file != NULL)
         fclose(file);
-    return is_read && state == 'T';
+    return state == 'T';
 }
 
 static noreturn void heartbeat_loop(const Flags *flags, pid_t launcher)

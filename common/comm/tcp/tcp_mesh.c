@@ -80,12 +80,16 @@ int mesh_local_address(int fd, char *address, size_t bytes)
     if (getsockname(fd, (struct sockaddr *)&here, &length) < 0)
         return -1;
     char text[NI_MAXHOST];
-    if (getnameinfo((struct sockaddr *)&here, length, text, sizeof text, NULL, 0, NI_NUMERICHOST))
+    if (getnameinfo((struct sockaddr *)&here, length, text, sizeof text, NULL, 0, NI_NUMERICHOST)) {
+        errno = EAFNOSUPPORT;
         return -1;
+    }
     // An IPv4-mapped address: others reach it by the plain IPv4 address.
     const bool mapped = strncmp(text, "::ffff:", 7) == 0 && strchr(text, '.') != NULL;
-    if (snprintf(address, bytes, "%s", mapped ? text + 7 : text) >= (int)bytes)
+    if (snprintf(address, bytes, "%s", mapped ? text + 7 : text) >= (int)bytes) {
+        errno = ENOSPC;
         return -1;
+    }
     return 0;
 }
 
