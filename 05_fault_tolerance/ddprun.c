@@ -12,8 +12,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "05_fault_tolerance/group.h"
-#include "05_fault_tolerance/history.h"
+#include "05_fault_tolerance/attempt_history.h"
+#include "05_fault_tolerance/elastic_group.h"
 #include "common/base/host.h"
 #include "common/base/log.h"
 #include "common/launch/agents.h"

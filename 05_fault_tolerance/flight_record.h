@@ -37,7 +37,7 @@ typedef struct {
     int32_t rank, world_size, restart_count;
     int32_t pid;
     _Atomic int32_t state; // a FlightState
-    uint64_t pid_ticks; // when the process started, see process.h
+    uint64_t pid_ticks; // when the process started, see process_identity.h
     int64_t created_ns;
     _Atomic int64_t attempt; // the same on all ranks, larger for newer attempts; 0: joining
     int64_t program_ns; // when the program was built

@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "05_fault_tolerance/process.h"
+#include "05_fault_tolerance/process_identity.h"
 #include "05_fault_tolerance/snapshot_folder.h"
 #include "common/base/folder.h"
 #include "common/base/log.h"

@@ -22,7 +22,7 @@ typedef struct {
 } Snapshots;
 
 /* Pointers are borrowed. args: checkpoint_dir, resume, init_from, save_every_steps, keep. The
- * folder must be this run's: watch_init locks it. */
+ * folder must be this run's: diagnostics_init locks it. */
 void snapshots_init(Snapshots *snapshots, const Args *args, Checkpoint *checkpoint,
                     ProcessGroup *pg);
 

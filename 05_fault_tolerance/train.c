@@ -4,9 +4,9 @@
  * New: snapshots of the whole state, written while the training goes on; every start resumes
  * from the furthest valid one; and a signal to one rank stops all of them after the same step.
  */
+#include "05_fault_tolerance/diagnostics.h"
 #include "05_fault_tolerance/snapshots.h"
 #include "05_fault_tolerance/stop.h"
-#include "05_fault_tolerance/watch.h"
 #include "common/base/args.h"
 #include "common/base/log.h"
 #include "common/base/rng.h"
@@ -69,13 +69,13 @@ static int train(const Args *args)
     device_init(&device, args, local_rank);
     dist_env_log(&env, device.name, device.place); // one line per rank: the job's map
 
-    Watch watch;
-    watch_init(&watch, args, rank, world_size); // flight recorder: logs every collective to a file
+    Diagnostics diagnostics;
+    diagnostics_init(&diagnostics, args, rank, world_size); // records every collective in a file
 
     // Rendezvous: the ranks find each other through a small store (TCPStore) at this address.
     ProcessGroup pg;
     process_group_init(&pg, args, env.master_addr, env.master_port, rank, world_size, device.place);
-    watch_group(&watch, &pg);
+    diagnostics_group(&diagnostics, &pg);
     process_group_set_nodes(&pg, args, env.node); // which ranks share a node: see --all-reduce
 
     // Data: one copy per node off the shared disk, and nobody reads before it is complete.
@@ -114,7 +114,7 @@ static int train(const Args *args)
     Reducer reducer;
     reducer_init(&reducer, args, &pg, model.grads, model.parameter, model.num_parameters);
     model_set_grad_hook(&model, reducer_mark_ready, &reducer);
-    watch_model(&watch, &optim); // see --inject, --check-sync
+    diagnostics_model(&diagnostics, &optim); // see --inject, --check-sync
     Metrics metrics;
     metrics_init(&metrics, args, &model, rank, dataloader_num_batches(&loader));
     StopRequest stop;
@@ -130,7 +130,7 @@ static int train(const Args *args)
                (batch = dataloader_next(&loader)) != NULL) {
             run_batch(&model, &optim, batch, &reducer);
             metrics_step(&metrics, &model, epoch);
-            watch_step(&watch);
+            diagnostics_step(&diagnostics);
             snapshots_step(&snapshots);
 
             // Reading the loss makes the host wait for the device, so do it rarely.
@@ -158,7 +158,7 @@ static int train(const Args *args)
     reducer_free(&reducer);
     snapshots_free(&snapshots);
     process_group_destroy(&pg);
-    watch_free(&watch);
+    diagnostics_free(&diagnostics);
     optim_free(&optim);
     model_free(&model);
     dataloader_free(&loader);

@@ -32,7 +32,7 @@
 #define END_DONE "<val_ignored>" // torchrun's value
 
 /* How a group ended; NONE: it has not; CHANGED: continues with another one
- * (05_fault_tolerance/group.h). */
+ * (05_fault_tolerance/elastic_group.h). */
 typedef enum {
     VERDICT_NONE,
     VERDICT_DONE,

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "05_fault_tolerance/assignment.h"
+#include "05_fault_tolerance/node_assignment.h"
 #include "common/base/host.h"
 #include "common/launch/failure.h"
 #include "common/launch/rendezvous.h"

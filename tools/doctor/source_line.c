@@ -91,7 +91,7 @@ static bool is_plumbing(const char *line)
         "/05_fault_tolerance/flight_recorder.c",
         "/05_fault_tolerance/check_sync.c",
         "/05_fault_tolerance/snapshots.c",
-        "/05_fault_tolerance/watch.c",
+        "/05_fault_tolerance/diagnostics.c",
     };
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
         if (strstr(line, files[i]) != NULL)

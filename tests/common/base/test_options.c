@@ -7,7 +7,7 @@
  */
 #include <ctype.h>
 
-#include "05_fault_tolerance/group.h"
+#include "05_fault_tolerance/elastic_group.h"
 #include "common/base/options.h"
 #include "tests/common/base/args_child.h"
 

@@ -1,7 +1,7 @@
 /* Two launchers of one job, one of which can no longer talk to the other. */
 #include <sys/resource.h>
 
-#include "05_fault_tolerance/assignment.h"
+#include "05_fault_tolerance/node_assignment.h"
 #include "common/base/log.h"
 #include "common/comm/store/net.h"
 #include "common/launch/agents.h"

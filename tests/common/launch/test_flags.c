@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "05_fault_tolerance/group.h"
+#include "05_fault_tolerance/elastic_group.h"
 
 #define PARSE(flags, ...) \
     do { \

@@ -1,6 +1,6 @@
-/* history.h - how the earlier attempts of a job ended. */
-#ifndef FAULT_TOLERANCE_HISTORY_H
-#define FAULT_TOLERANCE_HISTORY_H
+/* attempt_history.h - how the earlier attempts of a job ended. */
+#ifndef FAULT_TOLERANCE_ATTEMPT_HISTORY_H
+#define FAULT_TOLERANCE_ATTEMPT_HISTORY_H
 
 #include "common/launch/failure.h"
 

@@ -1,5 +1,5 @@
-/* What the launcher's flags mean in addition, where nodes may come and go. */
-#include "05_fault_tolerance/group.h"
+/* The help text of the launcher's flags where nodes may come and go. */
+#include "05_fault_tolerance/elastic_group.h"
 
 const MoreFlags more_flags = {
     .text = "After a failure all ranks are restarted, up to --max-restarts times, as a new group\n"

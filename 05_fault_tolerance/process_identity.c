@@ -1,5 +1,5 @@
 /* /proc/PID/stat: "42 (name) S 1 ...". The name may contain anything, even brackets and blanks. */
-#include "05_fault_tolerance/process.h"
+#include "05_fault_tolerance/process_identity.h"
 
 #include <inttypes.h>
 #include <stdio.h>

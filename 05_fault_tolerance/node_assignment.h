@@ -1,7 +1,7 @@
-/* assignment.h - what node 0 tells a waiting agent: its assignment in the next group, or that the
- * job is over. */
-#ifndef FAULT_TOLERANCE_ASSIGNMENT_H
-#define FAULT_TOLERANCE_ASSIGNMENT_H
+/* node_assignment.h - what node 0 tells a waiting agent: its assignment in the next group, or that
+ * the job is over. */
+#ifndef FAULT_TOLERANCE_NODE_ASSIGNMENT_H
+#define FAULT_TOLERANCE_NODE_ASSIGNMENT_H
 
 #include "common/launch/rendezvous.h"
 
@@ -9,7 +9,7 @@ typedef struct {
     int node_rank, num_nodes;
     int master_port; // of the attempt's store
     Ranks ranks;
-    int restart_count, num_failures; // see group.h
+    int restart_count, num_failures; // see elastic_group.h
 
     bool is_over; // the job is over, and only these are set:
     int status; // of the job, as in a shell

@@ -1,5 +1,5 @@
 /*
- * group.h - which nodes take part in the next attempt, in a job that may re-form its group.
+ * elastic_group.h - which nodes take part in the next attempt, in a job that may re-form its group.
  *
  * Every attempt has a group and an empty store of its own (agents.h). With fixed nodes (--nnodes 2
  * --node-rank 0) the store is always at the same address, which all nodes know. Elastic nodes
@@ -11,15 +11,15 @@
  *   ddprun/num_agents      counts the agents; each takes its number from here
  *   ddprun/agent/<n>       set by agent n, so that .../gone appears when it disconnects
  *   ddprun/waiting         a queue of nodes (rendezvous.h) that want to be in the next group
- *   ddprun/assignment/<n>  node 0's answer, see assignment.h
+ *   ddprun/assignment/<n>  node 0's answer, see node_assignment.h
  *
  * As with torchrun, a group is formed when the maximum of nodes is there, or last_call_timeout
  * after the minimum is. A later node makes the others restart, if there is room; if not, it waits
  * as a spare until one is lost. A job lives and dies with the host of its rendezvous: without it
  * the nodes cannot find each other, and end.
  */
-#ifndef FAULT_TOLERANCE_GROUP_H
-#define FAULT_TOLERANCE_GROUP_H
+#ifndef FAULT_TOLERANCE_ELASTIC_GROUP_H
+#define FAULT_TOLERANCE_ELASTIC_GROUP_H
 
 #include "common/launch/agents.h"
 #include "common/launch/rendezvous.h"

@@ -1,6 +1,6 @@
-/* process.h - is a process of this machine still there, and is it the same one? */
-#ifndef FAULT_TOLERANCE_PROCESS_H
-#define FAULT_TOLERANCE_PROCESS_H
+/* process_identity.h - is a process of this machine still there, and is it the same one? */
+#ifndef FAULT_TOLERANCE_PROCESS_IDENTITY_H
+#define FAULT_TOLERANCE_PROCESS_IDENTITY_H
 
 #include <stdint.h>
 #include <sys/types.h>

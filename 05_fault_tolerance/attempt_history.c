@@ -2,7 +2,7 @@
  * The history of a restarted job is printed again at its end: by then the ranks' own lines have
  * scrolled it away.
  */
-#include "05_fault_tolerance/history.h"
+#include "05_fault_tolerance/attempt_history.h"
 
 #include <stdlib.h>
 

@@ -2,7 +2,7 @@
  * An assignment is an array of numbers, the end of the job an object with the reason. Both come
  * from the network: what is not a possible assignment is refused.
  */
-#include "05_fault_tolerance/assignment.h"
+#include "05_fault_tolerance/node_assignment.h"
 
 #include <jansson.h>
 #include <stdint.h>

@@ -6,14 +6,14 @@
  * No rank runs meanwhile, and signals have their default effect: they end this process, and the
  * others see its connection close.
  */
-#include "05_fault_tolerance/group.h"
+#include "05_fault_tolerance/elastic_group.h"
 
 #include <math.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "05_fault_tolerance/assignment.h"
+#include "05_fault_tolerance/node_assignment.h"
 #include "05_fault_tolerance/store_queue.h"
 #include "common/base/log.h"
 #include "common/base/memory.h"

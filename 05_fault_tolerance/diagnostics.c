@@ -1,0 +1,49 @@
+/* Faults are injected before the check, so that the check can find them. */
+#include "05_fault_tolerance/diagnostics.h"
+
+#include <unistd.h>
+
+#include "05_fault_tolerance/check_sync.h"
+#include "05_fault_tolerance/folder_lock.h"
+#include "05_fault_tolerance/stop.h"
+#include "common/base/folder.h"
+
+void diagnostics_init(Diagnostics *diagnostics, const Args *args, int rank, int world_size)
+{
+    diagnostics->args = args;
+    if (rank == 0) // before the rendezvous: no rank waits for rank 0 yet and reports it as gone
+        folder_check(args->checkpoint_dir, "--checkpoint-dir");
+    diagnostics->lock = rank == 0 ? folder_lock(args->checkpoint_dir) : -1;
+    diagnostics->waits = rank > 0 && folder_lock_is_foreign(args->checkpoint_dir);
+    injector_init(&diagnostics->injector, args, rank, world_size);
+    if (!diagnostics->waits)
+        flight_recorder_init(&diagnostics->recorder, args, rank, world_size);
+}
+
+void diagnostics_group(Diagnostics *diagnostics, ProcessGroup *pg)
+{
+    diagnostics->pg = pg;
+    if (diagnostics->waits) // rank 0 is here, so it has the folder
+        flight_recorder_init(&diagnostics->recorder, diagnostics->args, pg->rank, pg->world_size);
+    flight_recorder_join(&diagnostics->recorder, pg);
+    stop_joined();
+}
+
+void diagnostics_model(Diagnostics *diagnostics, const Optimizer *optim)
+{
+    diagnostics->optim = optim;
+    injector_attach(&diagnostics->injector, optim->model);
+}
+
+void diagnostics_step(Diagnostics *diagnostics)
+{
+    injector_step(&diagnostics->injector);
+    check_sync(diagnostics->args, diagnostics->pg, diagnostics->optim);
+}
+
+void diagnostics_free(Diagnostics *diagnostics)
+{
+    flight_recorder_free(&diagnostics->recorder);
+    if (diagnostics->lock >= 0)
+        close(diagnostics->lock);
+}

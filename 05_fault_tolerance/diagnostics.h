@@ -1,0 +1,42 @@
+/*
+ * diagnostics.h - step 05's recording, checking and fault injection.
+ *
+ * The flight recorder, --check-sync and --inject in one place: they apply to every step and teach
+ * nothing about training.
+ */
+#ifndef FAULT_TOLERANCE_DIAGNOSTICS_H
+#define FAULT_TOLERANCE_DIAGNOSTICS_H
+
+#include "05_fault_tolerance/flight_recorder.h"
+#include "05_fault_tolerance/inject.h"
+
+typedef struct {
+    const Args *args;
+    ProcessGroup *pg;
+    const Optimizer *optim;
+    FlightRecorder recorder;
+    Injector injector;
+    int lock; // of the folder, on rank 0: see folder_lock.h
+    bool waits; // another run still has the folder, so this rank has no record yet
+} Diagnostics;
+
+/* Before the rendezvous: rank 0 takes the folder for this run until diagnostics_free, or ends with
+ * a usage error (it is not writable, or another run has it). From here on the rank has a flight
+ * record; if another run still has the folder, from diagnostics_group on: its records are not
+ * touched. The struct must not be moved. Local. */
+void diagnostics_init(Diagnostics *diagnostics, const Args *args, int rank, int world_size);
+
+/* Right after the rendezvous: every collective is recorded. Collective. */
+void diagnostics_group(Diagnostics *diagnostics, ProcessGroup *pg);
+
+/* Before the first step, and after model_set_grad_hook. Local. */
+void diagnostics_model(Diagnostics *diagnostics, const Optimizer *optim);
+
+/* After each step: injects the faults that are due, then compares the replicas if due.
+ * Collective. */
+void diagnostics_step(Diagnostics *diagnostics);
+
+/* At the end of a run that went well. Local. */
+void diagnostics_free(Diagnostics *diagnostics);
+
+#endif
