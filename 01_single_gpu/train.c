@@ -61,7 +61,7 @@ static void train(const Args *args)
     dataset_init(&test_set, args, TEST, &rng);
 
     const int batch_size = args_batch_size(args, world_size);
-    const bool shuffle = true, drop_last = false; // pads the epoch: all ranks get equally many rows
+    const bool shuffle = true, drop_last = false; // pads: all ranks get the same number of rows
     Sampler sampler;
     distributed_sampler_init(&sampler, train_set.size, 0, 1, shuffle, drop_last, args->seed);
     DataLoader loader;

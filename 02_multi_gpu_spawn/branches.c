@@ -2,8 +2,9 @@
  * 02_multi_gpu_spawn, an aside - a model in which a step does not use every parameter.
  *
  * A trunk and three heads. Rank 0's rows go through head a, rank 1's through head b, nobody's
- * through head c. There is no arithmetic here: a "backward pass" writes gradients one can recognise
- * and tells the Reducer, as model_backward does. What is shown is what the Reducer makes of it.
+ * through head c. There is no arithmetic here: a "backward pass" writes gradients that are easy to
+ * recognise and tells the Reducer, as model_backward does. The program prints what the Reducer
+ * makes of them.
  *
  *     make 02 && ./02_multi_gpu_spawn/branches on       # find_unused_parameters: on or off
  *     ./02_multi_gpu_spawn/branches price               # what it costs where it is not needed
@@ -19,7 +20,7 @@
 
 enum { TRUNK, HEAD_A, HEAD_B, HEAD_C, NUM_PARAMETERS, NUMEL = 1000, PASSES = 200 };
 
-/* Rank r's gradients are 10 + r; in the trunk, which everybody uses, 1 + r. */
+/* Rank r's gradients are 10 + r; in the trunk, which every rank uses, 1 + r. */
 static void backward(Reducer *reducer, int rank, bool all)
 {
     for (int i = NUM_PARAMETERS - 1; i >= 0; i--) {

@@ -3,7 +3,7 @@
  *
  * One process, a replica of the model for each device, one thread per replica. Device 0 is the
  * master: in each step it hands the weights to all others, cuts the batch into pieces, adds up the
- * gradients and takes the optimizer's step. So all that travels goes through device 0.
+ * gradients and takes the optimizer's step. So device 0 sends or receives every byte that is moved.
  *
  *     make 02 && ./02_multi_gpu_spawn/data_parallel --nproc 2 --max-steps 20
  */
@@ -71,7 +71,7 @@ static void replicate_params(DataParallel *dp)
     }
 }
 
-/* Each share's gradient is a mean over its own rows: they count by how many these are. */
+/* Each share's gradient is a mean over its own rows, so its weight is the share's size. */
 static void reduce_grads(DataParallel *dp, int batch_size)
 {
     float *sum = dp->replica[0].model.grads;

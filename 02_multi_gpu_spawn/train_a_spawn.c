@@ -64,7 +64,7 @@ static void train(int rank, int world_size, const Args *args)
     dataset_init(&test_set, args, TEST, &rng);
 
     const int batch_size = args_batch_size(args, world_size);
-    const bool shuffle = true, drop_last = false; // pads the epoch: all ranks get equally many rows
+    const bool shuffle = true, drop_last = false; // pads: all ranks get the same number of rows
     Sampler sampler;
     distributed_sampler_init(&sampler, train_set.size, 0, 1, shuffle, drop_last, args->seed + rank);
     DataLoader loader;
@@ -125,14 +125,14 @@ static int spawn(int world_size, const Args *args)
         const pid_t parent = getpid(), pid = fork();
         CHECK(pid >= 0, "cannot start rank %d: %s", rank, strerror(errno));
         if (pid == 0) {
-            prctl(PR_SET_PDEATHSIG, SIGKILL); // nobody outlives the parent
-            if (getppid() == parent) // and nobody starts without it
+            prctl(PR_SET_PDEATHSIG, SIGKILL); // kills this rank when the parent ends
+            if (getppid() == parent) // else the parent ended before the call above
                 train(rank, world_size, args);
             return 0;
         }
     }
 
-    // The first failure ends the parent, and so the others: they might wait for the lost rank.
+    // The first failure ends the parent and with it the other ranks, which might wait for ever.
     for (int status; wait(&status) > 0;) {
         if (WIFSIGNALED(status))
             return 128 + WTERMSIG(status);

@@ -2,7 +2,7 @@
  * 02_multi_gpu_spawn, stage b - the ranks train one model together.
  *
  * New: a process group. All start from rank 0's weights, and all step along the mean of their
- * gradients, so the replicas stay identical. Who gets which rows is still left to chance.
+ * gradients, so the replicas stay identical. Each rank still draws its rows at random.
  */
 #include <signal.h>
 #include <sys/prctl.h>
@@ -71,7 +71,7 @@ static void train(int rank, int world_size, int master_port, const Args *args)
     dataset_init(&test_set, args, TEST, &rng);
 
     const int batch_size = args_batch_size(args, world_size);
-    const bool shuffle = true, drop_last = false; // pads the epoch: all ranks get equally many rows
+    const bool shuffle = true, drop_last = false; // pads: all ranks get the same number of rows
     Sampler sampler;
     distributed_sampler_init(&sampler, train_set.size, 0, 1, shuffle, drop_last, args->seed + rank);
     DataLoader loader;
@@ -130,19 +130,19 @@ static void train(int rank, int world_size, int master_port, const Args *args)
 /* Runs train() in world_size processes; returns the status of the first that failed, or 0. */
 static int spawn(int world_size, const Args *args)
 {
-    const int master_port = net_free_port(); // but not reserved: see 03
+    const int master_port = net_free_port(); // free, but not reserved: see step 03
     for (int rank = 0; rank < world_size; rank++) {
         const pid_t parent = getpid(), pid = fork();
         CHECK(pid >= 0, "cannot start rank %d: %s", rank, strerror(errno));
         if (pid == 0) {
-            prctl(PR_SET_PDEATHSIG, SIGKILL); // nobody outlives the parent
-            if (getppid() == parent) // and nobody starts without it
+            prctl(PR_SET_PDEATHSIG, SIGKILL); // kills this rank when the parent ends
+            if (getppid() == parent) // else the parent ended before the call above
                 train(rank, world_size, master_port, args);
             return 0;
         }
     }
 
-    // The first failure ends the parent, and so the others: they might wait for the lost rank.
+    // The first failure ends the parent and with it the other ranks, which might wait for ever.
     for (int status; wait(&status) > 0;) {
         if (WIFSIGNALED(status))
             return 128 + WTERMSIG(status);

@@ -3,7 +3,8 @@
  *
  * Ranks know nothing of each other when they start. The launcher gives each a number, in its
  * environment, and the address of a store in which they leave each other their own addresses. Then
- * it watches: training is a group's work, so the first rank that fails ends all, on every node.
+ * it watches: no rank can train without the others, so the first failure ends all ranks on every
+ * node.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,8 +30,8 @@ static void set_text(const char *name, const char *text, bool replace)
     SYS_CHECK(setenv(name, text, replace));
 }
 
-/* Who a rank is: what the worker started next inherits. Programs rely on these names, which are
- * torchrun's. */
+/* Tells the next worker which rank it is: it inherits this environment. Programs rely on these
+ * names, which are torchrun's. */
 static void set_environment(const Flags *flags, const Agents *agents, const Logs *logs,
                             int local_rank, int restart_count)
 {
@@ -46,14 +47,14 @@ static void set_environment(const Flags *flags, const Agents *agents, const Logs
 
     set_text("MASTER_ADDR", flags->master_addr, true); // where the store is
     set_number("MASTER_PORT", agents->master_port);
-    set_text("TORCHELASTIC_USE_AGENT_STORE", "True", true); // and who serves it: we do
+    set_text("TORCHELASTIC_USE_AGENT_STORE", "True", true); // the launcher serves it
     set_text("TORCHELASTIC_RUN_ID", flags->run_id, true);
     set_number("TORCHELASTIC_RESTART_COUNT", restart_count);
     set_number("TORCHELASTIC_MAX_RESTARTS", flags->max_restarts);
 
     char error_file[PATH_MAX];
     logs_path(logs, local_rank, "error.json", error_file);
-    set_text("TORCHELASTIC_ERROR_FILE", error_file, true); // for last words
+    set_text("TORCHELASTIC_ERROR_FILE", error_file, true); // a rank writes its error there
     set_text("TORCHELASTIC_SIGNALS_TO_HANDLE", "SIGTERM,SIGINT,SIGHUP,SIGQUIT", true);
     set_text("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1", false);
 
@@ -84,7 +85,7 @@ static Verdict watch(Workers *workers, Agents *agents, const Flags *flags, const
     Verdict verdict = VERDICT_NONE;
     while (verdict == VERDICT_NONE) {
         const int signal = workers_wait(workers, flags->monitor_interval);
-        if (signal != 0) // somebody asks us to end, so we ask the ranks
+        if (signal != 0) // a request to end, which the ranks must get, too
             workers_end(workers, signal, flags->shutdown_timeout);
 
         Failure failure;
@@ -126,7 +127,7 @@ int main(int argc, char **argv)
     int status = verdict == VERDICT_STOPPED ? EXIT_STOPPED : EXIT_SUCCESS;
     if (verdict == VERDICT_FAILED) {
         const Failure *root = agents_root_cause(&agents);
-        if (root->status != EXIT_USAGE) // else the rank has said in a line what to type instead
+        if (root->status != EXIT_USAGE) // else the rank has printed what to type instead
             report_print(root, &flags, &workers, agents.ranks.first_rank);
         status = root->status;
     }

@@ -1,5 +1,5 @@
 /*
- * 03_torchrun_env - a launcher starts the ranks; the environment says who is who.
+ * 03_torchrun_env - a launcher starts the ranks and tells each its number in the environment.
  *
  * New: RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT. Gone: fork(). The same binary
  * runs under ddprun, under torchrun --no-python and from a shell loop.
@@ -76,7 +76,7 @@ static void train(const Args *args)
     dataset_init(&test_set, args, TEST, &rng);
 
     const int batch_size = args_batch_size(args, world_size);
-    const bool shuffle = true, drop_last = false; // pads the epoch: all ranks get equally many rows
+    const bool shuffle = true, drop_last = false; // pads: all ranks get the same number of rows
     Sampler sampler;
     distributed_sampler_init(&sampler, train_set.size, rank, world_size, shuffle, drop_last,
                              args->seed);

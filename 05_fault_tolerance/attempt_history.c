@@ -1,6 +1,6 @@
 /*
- * The history of a restarted job is printed again at its end: by then the ranks' own lines have
- * scrolled it away.
+ * The history of a restarted job is printed again at its end: by then the output of the ranks has
+ * scrolled the first lines away.
  */
 #include "05_fault_tolerance/attempt_history.h"
 

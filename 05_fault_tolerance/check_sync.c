@@ -3,8 +3,8 @@
  * kernel that adds in another order, a gradient that was not sent. In training it shows only as a
  * slightly worse loss.
  *
- * A hash has 53 bits, as many as a double holds exactly: so it is sent as one number, whatever the
- * group's place. The ranks agree if the largest equals the smallest.
+ * A hash has 53 bits, as many as a double holds exactly. So it is sent as one number, on CPUs and
+ * on GPUs alike. The ranks agree if the largest equals the smallest.
  */
 #include "05_fault_tolerance/check_sync.h"
 
@@ -110,7 +110,7 @@ static void check_tensor(ProcessGroup *pg, const Optimizer *optim, int array, in
         odd[rank] = !odd[rank];
     rank_list(odd, n, usual_ranks);
     free(odd);
-    // First the goodbye: without it the others would report this rank as lost instead.
+    // Say goodbye first: otherwise the other ranks would report this rank as lost.
     process_group_destroy(pg);
     die("the replicas differ after step %" PRIu64 ", first in %s%s%s: %s differ%s from %s",
         model->step, tensor->name, array > 0 ? "." : "",

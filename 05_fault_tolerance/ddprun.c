@@ -3,11 +3,12 @@
  *
  * Ranks know nothing of each other when they start. The launcher gives each a number, in its
  * environment, and the address of a store in which they leave each other their own addresses. Then
- * it watches: training is a group's work, so the first rank that fails ends all, on every node.
+ * it watches: no rank can train without the others, so the first failure ends all ranks on every
+ * node.
  *
- * Here that ends an attempt only: the group is formed again, of the nodes that are there by then,
- * with an empty store, and the ranks resume from their last snapshot. Where nodes may come and go,
- * a job lives and dies with the host of its rendezvous, as with torchrun.
+ * Here a failure ends only the attempt: the nodes that are left form the group again, with an empty
+ * store, and the ranks resume from their last snapshot. Where nodes may come and
+ * go, the job ends if the host of its rendezvous is lost, as with torchrun.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,8 +38,8 @@ static void set_text(const char *name, const char *text, bool replace)
     SYS_CHECK(setenv(name, text, replace));
 }
 
-/* Who a rank is: what the worker started next inherits. Programs rely on these names, which are
- * torchrun's. */
+/* Tells the next worker which rank it is: it inherits this environment. Programs rely on these
+ * names, which are torchrun's. */
 static void set_environment(const Flags *flags, const Agents *agents, const Logs *logs,
                             int local_rank, int restart_count)
 {
@@ -54,14 +55,14 @@ static void set_environment(const Flags *flags, const Agents *agents, const Logs
 
     set_text("MASTER_ADDR", flags->master_addr, true); // where the store is
     set_number("MASTER_PORT", agents->master_port);
-    set_text("TORCHELASTIC_USE_AGENT_STORE", "True", true); // and who serves it: we do
+    set_text("TORCHELASTIC_USE_AGENT_STORE", "True", true); // the launcher serves it
     set_text("TORCHELASTIC_RUN_ID", flags->run_id, true);
     set_number("TORCHELASTIC_RESTART_COUNT", restart_count);
     set_number("TORCHELASTIC_MAX_RESTARTS", flags->max_restarts);
 
     char error_file[PATH_MAX];
     logs_path(logs, local_rank, "error.json", error_file);
-    set_text("TORCHELASTIC_ERROR_FILE", error_file, true); // for last words
+    set_text("TORCHELASTIC_ERROR_FILE", error_file, true); // a rank writes its error there
     set_text("TORCHELASTIC_SIGNALS_TO_HANDLE", "SIGTERM,SIGINT,SIGHUP,SIGQUIT", true);
     set_text("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1", false);
 
@@ -94,7 +95,7 @@ static Verdict watch(Workers *workers, Agents *agents, Group *group, const Logs 
     Verdict verdict = VERDICT_NONE;
     while (verdict == VERDICT_NONE) {
         const int signal = workers_wait(workers, flags->monitor_interval);
-        if (signal != 0) // somebody asks us to end, so we ask the ranks
+        if (signal != 0) // a request to end, which the ranks must get, too
             workers_end(workers, signal, flags->shutdown_timeout);
 
         Failure failure;
@@ -120,7 +121,7 @@ static Verdict watch(Workers *workers, Agents *agents, Group *group, const Logs 
     return verdict;
 }
 
-/* After a failure: is there any point in starting again? All nodes come to the same answer. */
+/* Is it useful to start again after this failure? All nodes come to the same answer. */
 static bool may_restart(Group *group, const Agents *agents, const Failure *root)
 {
     const Flags *flags = group->flags;
@@ -129,7 +130,7 @@ static bool may_restart(Group *group, const Agents *agents, const Failure *root)
     // A launcher died: go on without its node, unless that is node 0, which hosts the rendezvous.
     if (root->rank < 0)
         return flags->elastic && root->node != 0;
-    // What would only fail again: wrong options, no such program, nobody who reads the output.
+    // These would fail again: wrong options, no such program, nothing that reads the output.
     if (root->status == EXIT_USAGE || root->pid == 0 || root->is_unread)
         return false;
     return ++group->num_failures <= flags->max_restarts;
@@ -141,7 +142,7 @@ static int conclude(Group *group, Agents *agents, const Workers *workers, Verdic
 {
     const Failure *root = verdict == VERDICT_FAILED ? agents_root_cause(agents) : NULL;
     const bool again = root != NULL ? may_restart(group, agents, root) : verdict == VERDICT_CHANGED;
-    if (again && workers->request != 0) { // somebody has asked us to end, just then
+    if (again && workers->request != 0) { // a request to end came in the meantime
         log_info("ended by %s", signal_name(workers->request));
         return 128 + workers->request;
     }
@@ -151,7 +152,7 @@ static int conclude(Group *group, Agents *agents, const Workers *workers, Verdic
     }
     if (root == NULL)
         return verdict == VERDICT_STOPPED ? EXIT_STOPPED : EXIT_SUCCESS;
-    const bool is_said = root->status == EXIT_USAGE; // by the rank, in a line, and what to type
+    const bool is_said = root->status == EXIT_USAGE; // the rank has printed what to type instead
     if (!is_said)
         report_print(root, group->flags, workers, agents->ranks.first_rank);
     if (!is_said && root->rank >= 0)

@@ -1,9 +1,9 @@
 /*
  * Node 0's agent decides: it takes waiting nodes from a queue and gives each its assignment. So
- * there is nothing to agree on. A node that does not take it, because it died or was stopped just
- * then, has no heartbeat, and the group is re-formed without it.
+ * there is nothing to agree on. A node that does not take its assignment, because it died or was
+ * stopped, has no heartbeat, and the group is formed again without it.
  *
- * No rank runs meanwhile, and signals have their default effect: they end this process, and the
+ * No rank runs during this, and signals have their default effect: they end this process, and the
  * others see its connection close.
  */
 #include "05_fault_tolerance/elastic_group.h"
@@ -30,15 +30,13 @@
 
 #define PATIENCE 10.0 // seconds until we log what we wait for
 #define REJOIN_SECONDS 30.0 // for fixed nodes, which have all just left the previous attempt
-#define ASSIGNMENT_SECONDS \
-    5.0 // to connect to a store that was there before the assignment was given
+#define ASSIGNMENT_SECONDS 5.0 // to connect to a store that existed before the assignment was given
 #define POLL_MS 50 // between polls for new nodes
 #define FAREWELL_SECONDS 2.0 // for waiting nodes to read that the job is over
 
 static noreturn void host_is_gone(const Group *group)
 {
-    die("who serves the rendezvous at %s:%d is gone, and the job with it",
-        group->flags->master_addr, group->port);
+    die("the rendezvous host %s:%d is gone; the job ends", group->flags->master_addr, group->port);
 }
 
 /* The first agent on the endpoint's host serves it; others find the port in use. */
@@ -170,7 +168,7 @@ static void assign(Group *group, const Node *node, const Assignment *assignment)
     free(text);
 }
 
-/* Node 0: tells all waiting nodes, and waits until they have gone. */
+/* Node 0: tells all waiting nodes that the job has ended, and waits until they have left. */
 static void announce_end(Group *group, int status, const char *reason)
 {
     Assignment end = { .is_over = true, .status = status };
@@ -251,7 +249,7 @@ static void form(Group *group, Agents *agents)
           store_connect_reason(errno));
     store_set(&agents->store, node_key(key, KEY_ATTEMPT, group->restart_count), "", 0);
     for (int i = 0; i < flags->max_nodes; i++)
-        store_set(&agents->store, node_key(key, KEY_HEARTBEAT, i), "0", 1); // its owner counts on
+        store_set(&agents->store, node_key(key, KEY_HEARTBEAT, i), "0", 1); // its owner counts up
     store_ping(&agents->store); // so that the keys are set
     for (int i = 1; i < flags->max_nodes; i++) {
         const Assignment assignment = { .node_rank = i,
@@ -267,7 +265,7 @@ static void form(Group *group, Agents *agents)
     agents_begin(agents);
 }
 
-/* The others: waits for an assignment while node 0 is connected. */
+/* The other nodes: waits for an assignment while node 0 is connected. */
 static Assignment wait_for_assignment(Group *group)
 {
     char key[KEY_BYTES], text[1024];
@@ -278,7 +276,7 @@ static Assignment wait_for_assignment(Group *group)
     node_key(key, KEY_ASSIGNMENT, group->number);
     for (bool logged = false; !store_check(&group->store, key);) {
         if (poll(&(struct pollfd){ .fd = group->store.fd, .events = POLLIN }, 1, POLL_MS) > 0)
-            host_is_gone(group); // the store sends nothing unasked but its end
+            host_is_gone(group); // the store sends nothing unasked, so it has closed
         if (!logged && seconds_now() > begun + PATIENCE)
             log_info("waits at %s:%d to be let in", group->flags->master_addr, group->port);
         logged |= seconds_now() > begun + PATIENCE;
@@ -291,7 +289,7 @@ static Assignment wait_for_assignment(Group *group)
     return assignment;
 }
 
-/* False: that attempt is over. An agent that was stopped may be that late. */
+/* False: the attempt is over. An agent that was stopped for a while may come too late. */
 static bool accept_assignment(Group *group, Agents *agents, const Assignment *assignment)
 {
     Flags *flags = group->flags;
@@ -306,7 +304,7 @@ static bool accept_assignment(Group *group, Agents *agents, const Assignment *as
         return false;
     store.timeout = job_store_patience(flags);
     if (!store_check(&store, node_key(key, KEY_ATTEMPT, assignment->restart_count))) {
-        store_free(&store); // another attempt's, at the same port
+        store_free(&store); // the store of another attempt, at the same port
         return false;
     }
     char *node = node_encode(flags, assignment->node_rank);

@@ -15,8 +15,8 @@
  *
  * As with torchrun, a group is formed when the maximum of nodes is there, or last_call_timeout
  * after the minimum is. A later node makes the others restart, if there is room; if not, it waits
- * as a spare until one is lost. A job lives and dies with the host of its rendezvous: without it
- * the nodes cannot find each other, and end.
+ * as a spare until one is lost. A job ends when the host of its rendezvous is lost: without it the
+ * nodes cannot find each other.
  */
 #ifndef FAULT_TOLERANCE_ELASTIC_GROUP_H
 #define FAULT_TOLERANCE_ELASTIC_GROUP_H

@@ -3,7 +3,7 @@
  *
  *     kill:1:20         SIGKILL to rank 1 after its step 20: a machine that is lost
  *     stop:1:20         SIGSTOP instead: it exists, but is silent
- *     exit:1:20         it gives up by itself, with a line and status 1
+ *     exit:1:20         it ends by itself, with a line and status 1
  *     slow:1:20:50      from step 20 on, it sleeps 50 ms after every step (100 if none are given)
  *     corrupt-grad:1:20 its gradients of step 20 are 1000 times too large: all replicas follow
  *     bitflip:1:20      after step 20, one bit of one of its weights flips: the replicas differ

@@ -19,7 +19,7 @@
 
 #define LOCK_FILE ".lock"
 #define SECONDS_HERE 10.0 // for a process of this machine to end
-#define SECONDS_ELSEWHERE 120.0 // and for a file server to notice
+#define SECONDS_ELSEWHERE 120.0 // for a process of another machine, and a file server to notice
 #define LOOK_MS 100 // between attempts
 
 typedef char Job[256]; // " of the job ... on ", or " on " if nothing names it
@@ -69,7 +69,8 @@ static bool is_here(const Holder holder, const Holder ours)
     return host != NULL && strcmp(host, strstr(ours, " on ")) == 0;
 }
 
-/* Waits for the holder to end. The first look may have met folder_lock_is_foreign's only. */
+/* Waits for the holder to end. The first attempt may have failed because of the short lock of
+ * folder_lock_is_foreign. */
 static void wait_for_holder(int fd, const char *dir, const Holder ours)
 {
     Holder holder;
@@ -106,7 +107,7 @@ int folder_lock(const char *dir)
     name_this_process(ours);
     wait_for_holder(fd, dir, ours);
     if (ftruncate(fd, 0) < 0 || pwrite(fd, ours, strlen(ours), 0) < 0)
-        log_warning("cannot write %s/" LOCK_FILE ": %s", dir, strerror(errno)); // it holds anyway
+        log_warning("cannot write %s/" LOCK_FILE ": %s", dir, strerror(errno)); // still locked
     return fd;
 }
 

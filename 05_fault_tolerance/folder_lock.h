@@ -6,14 +6,14 @@
 
 /* Locks the folder for this process, creating it if need be. The kernel unlocks it however the
  * process ends; close() the returned descriptor to unlock it earlier. If another process has it and
- * does not end within seconds, ends this one with a usage error that names it: both would take each
- * other's snapshots for their own. -1: the folder is not writable, so nobody saves there. On a file
- * system without locks it keeps nobody out. Local. */
+ * does not end within seconds, ends this one with a usage error that names it: two runs would
+ * resume from each other's snapshots. -1: the folder is not writable, so no run can save there. On
+ * a file system without locks other runs are not kept out. Local. */
 int folder_lock(const char *dir);
 
 /* Is it locked by another job? All ranks of a job have the same MASTER_ADDR and MASTER_PORT, or a
- * number by mpirun or Slurm; of one that has neither the answer is false. Where nobody has locked
- * it, this job's rank 0 may be about to. Local. */
+ * number by mpirun or Slurm; for a job that has neither the answer is false. If it is not locked,
+ * this job's rank 0 may lock it next. Local. */
 bool folder_lock_is_foreign(const char *dir);
 
 #endif

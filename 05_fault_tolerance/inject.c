@@ -1,4 +1,4 @@
-/* A fault affects its own rank only; the others have to notice by themselves. */
+/* A fault affects its own rank only; the other ranks have to notice it. */
 #include "05_fault_tolerance/inject.h"
 
 #include <inttypes.h>
@@ -38,7 +38,7 @@ static void enlarge(const Model *model, const Tensor *tensor)
     }
 }
 
-/* The model's grad hook: corrupts a gradient before anybody else learns that it is ready. */
+/* The model's grad hook: corrupts a gradient before the Reducer learns that it is ready. */
 static void corrupt_grad(void *context, int i)
 {
     const Injector *injector = context;
@@ -60,7 +60,7 @@ void injector_init(Injector *injector, const Args *args, int rank, int world_siz
         text = fault_parse(&fault, text);
         CHECK(text != NULL, "--inject %s was not checked", args->inject);
         if (fault.attempt != restart_count())
-            continue; // the group may be smaller by then
+            continue; // of another attempt, whose group may be smaller
         if (fault.rank >= world_size)
             usage_error("--inject %.80s: there is no rank %d, the last of %d is %d", args->inject,
                         fault.rank, world_size, world_size - 1);

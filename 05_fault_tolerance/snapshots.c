@@ -1,8 +1,8 @@
 /*
  * Training must not wait for a disk, and the state must not change while it is written. So training
  * waits for a copy, which takes milliseconds, and a thread does the rest: checksum, write, fsync,
- * rename, and removal of the oldest. Each snapshot has its own thread, one at a time: when it has
- * ended, the copy is free again.
+ * rename, and removal of the oldest. Each snapshot has its own thread, and only one
+ * runs at a time: when it has ended, the copy may be overwritten.
  */
 #include "05_fault_tolerance/snapshots.h"
 

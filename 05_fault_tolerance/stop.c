@@ -2,12 +2,12 @@
  * One rank gets a signal, and all must leave between the same two steps: a rank that continued
  * alone would wait for gradients that nobody sends.
  *
- * Asking the others would cost a message per step. So the request rides on one that is sent anyway:
- * with the gradients the float after them is averaged, which is 0 on every rank until one writes a
- * 1. A rank that finds it above 0 after a step knows that all others do, too.
+ * Asking the others would cost a message per step. So the request travels with a message that is
+ * sent anyway: the float behind the gradients is averaged with them. It is 0 on every rank until
+ * one writes a 1. A rank that finds it above 0 after a step knows that all others do, too.
  *
- * Until the group has formed there is nobody to ask, and nothing to save. Then a timer ends the
- * process: ranks that are connecting when the signal comes still get to agree.
+ * Until the group has formed there is no rank to ask and nothing to save. So a timer ends the
+ * process a few seconds after the signal; ranks that connect within that time still agree.
  */
 #include "05_fault_tolerance/stop.h"
 
@@ -49,7 +49,7 @@ static void on_signal(int signal_number)
     if (first == 0) {
         first = seconds_now();
     } else if (seconds_now() > first + DOUBLE_SECONDS) {
-        signal(SIGINT, SIG_DFL); // pressed again, it ends the process
+        signal(SIGINT, SIG_DFL); // a second Ctrl-C ends the process
         raise(SIGINT);
     }
 }

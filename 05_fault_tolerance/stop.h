@@ -12,7 +12,7 @@ typedef struct {
     float *request; // after the gradients, in device memory: above 0 once a rank wants to stop
     uint64_t step; // at which it was last read
     bool announced; // this rank got a signal, and tells the others
-    bool agreed; // all ranks know, and leave
+    bool agreed; // all ranks know that all of them stop
 } StopRequest;
 
 /* From now on SIGTERM, SIGUSR1 and SIGINT are requests to stop, unless ignored (as under nohup or a

@@ -1,4 +1,4 @@
-/* The store serves queues, too: PyTorch has them. */
+/* Queues are part of the protocol of PyTorch's TCPStore; our store serves them, too. */
 #include "05_fault_tolerance/store_queue.h"
 
 void store_queue_push(Store *store, const char *key, const void *value, size_t bytes)

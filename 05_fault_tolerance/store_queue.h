@@ -1,4 +1,4 @@
-/* store_queue.h - queues in the store: how agents that wait line up at node 0. */
+/* store_queue.h - queues in the store, in which waiting agents line up for node 0. */
 #ifndef FAULT_TOLERANCE_STORE_QUEUE_H
 #define FAULT_TOLERANCE_STORE_QUEUE_H
 

@@ -78,7 +78,7 @@ static int train(const Args *args)
     diagnostics_group(&diagnostics, &pg);
     process_group_set_nodes(&pg, args, env.node); // which ranks share a node: see --all-reduce
 
-    // Data: one copy per node off the shared disk, and nobody reads before it is complete.
+    // Data: one rank per node copies it from the shared disk; the others wait for the copy.
     if (local_rank == 0)
         scratch_fill(args);
     barrier(&pg);
@@ -91,7 +91,7 @@ static int train(const Args *args)
     dataset_init(&test_set, args, TEST, &rng);
 
     const int batch_size = args_batch_size(args, world_size);
-    const bool shuffle = true, drop_last = false; // pads the epoch: all ranks get equally many rows
+    const bool shuffle = true, drop_last = false; // pads: all ranks get the same number of rows
     Sampler sampler;
     distributed_sampler_init(&sampler, train_set.size, rank, world_size, shuffle, drop_last,
                              args->seed);

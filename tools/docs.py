@@ -149,6 +149,9 @@ def work_through(path, refresh):
             if made is None and block.language not in ("text", "sh"):
                 print(f"{place}: a block that does not say where it comes from")
                 wrong += 1
+            elif made == []:
+                print(f"{place}: its command prints nothing")
+                wrong += 1
             elif made is not None and refresh:
                 replacements.append((block, made))
             elif made is not None and not same(block.quoted, made, block.notes.get("varies", "")):

@@ -81,7 +81,7 @@ EOF
         grep -q "node 0 is out of reach\|ended by SIGTERM" "$OUT/b"
         gone spare
         ! wait "${pid[spare]}" || false
-        grep -q "no answer within\|is gone, and the job with it\|has ended with status 143\|has the process that serves it ended" "$OUT/spare"
+        grep -q "no answer within\|is gone; the job ends\|has ended with status 143\|has the process that serves it ended" "$OUT/spare"
         [ "$(grep -vc "waits at .* to be let in" "$OUT/spare")" -eq 1 ] # which it says after 10 s
         kill -KILL "${pid[host]}" 2> /dev/null || true
         gone host
