@@ -91,7 +91,7 @@ static void count_down(Reducer *reducer, int i)
 
     while (reducer->next < reducer->num_buckets && reducer->bucket[reducer->next].pending == 0) {
         if (log_wants(LOG_BUCKET))
-            log_bucket(reducer, reducer->next, "is full and leaves");
+            log_bucket(reducer, reducer->next, "is complete and leaves");
         Bucket *bucket = &reducer->bucket[reducer->next++];
         bucket->work = all_reduce_async(reducer->pg, reducer->grads + bucket->offset, bucket->numel,
                                         FLOAT32, REDUCE_MEAN);

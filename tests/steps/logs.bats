@@ -16,7 +16,7 @@ told() {
     DDP_LOG=bucket,sampler told "$repo/03_torchrun_env/run.sh" 2 --max-steps 1
     # 1,199,882 parameters in two buckets: the last layers' in the first.
     grep -qE '^\[rank 1/2\] [0-9:.]{15} bucket: bucket 0 of 2, fc1.weight to fc2.bias, 4.505 MiB, is planned$' told
-    grep -qE '^\[rank 1/2\] [0-9:.]{15} bucket: bucket 1 of 2, conv1.weight to conv2.bias, 0.072 MiB, is full and leaves$' told
+    grep -qE '^\[rank 1/2\] [0-9:.]{15} bucket: bucket 1 of 2, conv1.weight to conv2.bias, 0.072 MiB, is complete and leaves$' told
     first=$("$repo/tools/shards" --size 1437 --world-size 2 --rank 0 | head -n 1)
     grep -q "rank 0/2.*epoch 0, shuffled: 719 of 1437 rows are ours, the first is row $first; 1 come twice" told
     grep 'rank 0/2.* bucket: ' told | sed 's/.*bucket: //' | tail -n 4 | cut -c1-17 >order

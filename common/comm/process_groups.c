@@ -1,5 +1,5 @@
 /*
- * Forming a group: who is there, and do all want the same?
+ * Forming, splitting and destroying groups.
  *
  * Every rank publishes a line about itself in the store and reads the others'. So missing ranks,
  * and ranks started with other options, are known before a backend tries to connect them and hangs.
