@@ -45,15 +45,20 @@ typedef struct {
     Traffic *traffic; // counts what this rank sends; NULL: not counted
 } Collective;
 
+#define GROUP_LINE_BYTES 192 // a rank's line: the options that all ranks must share
+
 typedef struct Backend {
     const char *name;
     bool available; // part of this build?
     bool reads_gpu; // accepts GPU memory (else staging_wrap puts one in front)
-    bool has_rendezvous; // its ranks find each other without a store
     void (*check)(int rank, int world_size); // refuses the impossible, before any wait; or NULL
-    // Can these ranks use it, with their devices? If not, why. Collective over the store; or NULL.
-    bool (*fits)(const ProcessGroup *pg, char *reason, size_t bytes);
+    // The backend that these ranks can use with their devices: this one, or another with --backend
+    // auto, else it ends the program. Collective over the store. NULL: they can use this one.
+    const struct Backend *(*adapt)(const ProcessGroup *pg, const Args *args);
     void *(*init)(ProcessGroup *pg); // returns its state, which the others get. Collective
+    // For ranks that find each other without a store: dies unless all of them have this line (see
+    // process_groups.c). Collective, after init. NULL: they compare lines through the store.
+    void (*compare)(const ProcessGroup *pg, const char line[GROUP_LINE_BYTES]);
     // Collective on sub->parent. sub's members are set; color < 0: none. Returns sub's state; a
     // backend in front of another also sets sub->front.
     void *(*split)(void *state, ProcessGroup *sub, int color);

@@ -3,7 +3,7 @@
  *
  * Every rank publishes a line about itself in the store and reads the others'. So missing ranks,
  * and ranks started with other options, are known before a backend tries to connect them and hangs.
- * If MPI has connected the ranks, they exchange the same lines without a store.
+ * MPI connects the ranks by itself, and compares the same lines without a store.
  */
 #include "common/comm/process_group.h"
 
@@ -18,7 +18,6 @@
 #include "common/comm/backend.h"
 #include "common/comm/store/net.h"
 
-#define LINE_BYTES 192
 // Rank 0 waits so long for the last rank to leave, and the others for its store to close.
 #define FAREWELL_SECONDS 5.0
 
@@ -90,35 +89,18 @@ static noreturn void leave_incomplete(const ProcessGroup *pg, const bool *missin
 }
 
 /* What all ranks must have in common. */
-static void write_line(const ProcessGroup *pg, const Args *args, char line[LINE_BYTES])
+static void write_line(const ProcessGroup *pg, const Args *args, char line[GROUP_LINE_BYTES])
 {
     const bool flat = strcmp(args->all_reduce, "flat") == 0; // the only value in early steps
     char watched[64] = "";
     if (group_hooks.describe != NULL)
         group_hooks.describe(args, watched, sizeof watched);
-    snprintf(
-        line, LINE_BYTES, "--backend %s, --device %s, %d ranks, --check-collectives %s%s%s%s%s",
-        pg->backend->name, pg->place.on_gpu ? "cuda" : "cpu", pg->world_size,
-        pg->check_collectives ? "on" : "off", flat ? "" : ", --all-reduce ",
-        flat ? "" : args->all_reduce, pg->fixed_order ? ", --reduce-order fixed" : "", watched);
-}
-
-/* Dies unless all ranks want the same. --check-collectives is off meanwhile: ranks may differ in
- * it. */
-static void agree_without_store(ProcessGroup *pg, const Args *args)
-{
-    char ours[LINE_BYTES] = "", *lines = mem_calloc((size_t)pg->world_size, LINE_BYTES);
-    write_line(pg, args, ours);
-    const bool check_collectives = pg->check_collectives;
-    pg->check_collectives = false;
-    all_gather(pg, ours, lines, LINE_BYTES, UINT8);
-    pg->check_collectives = check_collectives;
-    pg->sequence = 0; // the caller's first call is number 0
-    for (int rank = 1; rank < pg->world_size; rank++)
-        CHECK(strcmp(lines, lines + rank * LINE_BYTES) == 0,
-              "the ranks disagree: rank 0 has %s; rank %d has %s", lines, rank,
-              lines + rank * LINE_BYTES);
-    free(lines);
+    snprintf(line, GROUP_LINE_BYTES,
+             "--backend %s, --device %s, %d ranks, --check-collectives %s%s%s%s%s",
+             pg->backend->name, pg->place.on_gpu ? "cuda" : "cpu", pg->world_size,
+             pg->check_collectives ? "on" : "off", flat ? "" : ", --all-reduce ",
+             flat ? "" : args->all_reduce, pg->fixed_order ? ", --reduce-order fixed" : "",
+             watched);
 }
 
 /* Has the rank come by the deadline? The first that has not by *patience is named, and no other. */
@@ -138,7 +120,7 @@ static bool wait_for_rank(const ProcessGroup *pg, int rank, double *patience, do
 /* Dies unless all ranks come, and want the same as this one. */
 static void agree(const ProcessGroup *pg, const Args *args)
 {
-    char key[STORE_KEY_BYTES], ours[LINE_BYTES];
+    char key[STORE_KEY_BYTES], ours[GROUP_LINE_BYTES];
     write_line(pg, args, ours);
     store_set(pg->store, process_group_key(pg, "line of rank", pg->rank, key), ours, strlen(ours));
 
@@ -152,7 +134,7 @@ static void agree(const ProcessGroup *pg, const Args *args)
         if (missing[rank])
             continue;
         process_group_key(pg, "line of rank", rank, key);
-        char theirs[LINE_BYTES] = "", reason[3 * LINE_BYTES];
+        char theirs[GROUP_LINE_BYTES] = "", reason[3 * GROUP_LINE_BYTES];
         store_get(pg->store, key, theirs, sizeof theirs - 1);
         if (strcmp(ours, theirs) == 0)
             continue;
@@ -216,26 +198,6 @@ static void put_in_front(ProcessGroup *pg)
         group_hooks.formed(pg);
 }
 
-/* All ranks come to the same result: either all end, or all use another backend. */
-static void agree_on_backend(ProcessGroup *pg, const Args *args)
-{
-    char reason[256];
-    if (pg->backend->fits == NULL || pg->backend->fits(pg, reason, sizeof reason))
-        return;
-    if (strcmp(args->backend, "auto") == 0) {
-        if (pg->rank == 0)
-            log_info("%s, which %s does not allow: --backend tcp takes their data through the host",
-                     reason, pg->backend->name);
-        pg->backend = &backend_tcp;
-        return;
-    }
-    process_group_farewell(pg, pg->store, pg->store->server != NULL, pg->world_size);
-    usage_error(
-        "--backend %s wants a GPU for each rank, but %s: start fewer ranks on this node, or "
-        "use --backend tcp, which may share one",
-        pg->backend->name, reason);
-}
-
 void process_group_init_store(ProcessGroup *pg, const Args *args, Store *store, int rank,
                               int world_size, MemoryLocation place)
 {
@@ -248,7 +210,8 @@ void process_group_init_store(ProcessGroup *pg, const Args *args, Store *store, 
     agree(pg, args);
     log_detail(LOG_DISTRIBUTED, "all %d ranks are there after %.3f s", world_size,
                seconds_now() - begun);
-    agree_on_backend(pg, args);
+    if (pg->backend->adapt != NULL)
+        pg->backend = pg->backend->adapt(pg, args);
     connect_ranks(pg);
     put_in_front(pg);
     log_detail(LOG_DISTRIBUTED, "connected by %s after %.3f s", pg->backend->name,
@@ -259,9 +222,11 @@ void process_group_init(ProcessGroup *pg, const Args *args, const char *master_a
                         int master_port, int rank, int world_size, MemoryLocation place)
 {
     group_set(pg, args, NULL, rank, world_size, place); // refuses the impossible
-    if (pg->backend->has_rendezvous) {
+    if (pg->backend->compare != NULL) {
+        char line[GROUP_LINE_BYTES] = "";
+        write_line(pg, args, line);
         connect_ranks(pg);
-        agree_without_store(pg, args);
+        pg->backend->compare(pg, line);
         put_in_front(pg);
         return;
     }

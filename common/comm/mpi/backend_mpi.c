@@ -346,6 +346,21 @@ static void *mpi_init(ProcessGroup *pg)
     return mpi;
 }
 
+static void mpi_compare(const ProcessGroup *pg, const char line[GROUP_LINE_BYTES])
+{
+    const Mpi *mpi = pg->state;
+    char(*lines)[GROUP_LINE_BYTES] = mem_calloc((size_t)pg->world_size, GROUP_LINE_BYTES);
+    Watchdog watchdog;
+    watchdog_start(&watchdog, pg->timeout, "MPI_Allgather", MISSING_RANK);
+    MPI_CHECK(MPI_Allgather(line, GROUP_LINE_BYTES, MPI_BYTE, lines, GROUP_LINE_BYTES, MPI_BYTE,
+                            mpi->comm));
+    watchdog_stop(&watchdog);
+    for (int rank = 1; rank < pg->world_size; rank++)
+        CHECK(strcmp(lines[0], lines[rank]) == 0,
+              "the ranks disagree: rank 0 has %s; rank %d has %s", lines[0], rank, lines[rank]);
+    free(lines);
+}
+
 static void *mpi_split(void *state, ProcessGroup *sub, int color)
 {
     const Mpi *mpi = state;
@@ -386,9 +401,9 @@ static void mpi_destroy(void *state, ProcessGroup *pg)
 const Backend backend_mpi = { .name = "mpi",
                               .available = true,
                               .reads_gpu = false,
-                              .has_rendezvous = true,
                               .check = mpi_check,
                               .init = mpi_init,
+                              .compare = mpi_compare,
                               .split = mpi_split,
                               .start = mpi_start,
                               .wait = mpi_wait,

@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/base/log.h"
 #include "common/base/memory.h"
 #include "common/comm/nccl/nccl_group.h"
 #include "common/comm/watchdog.h"
@@ -111,8 +112,8 @@ static void describe_gpu(const ProcessGroup *pg, char text[GPU_BYTES])
     snprintf(text + length, GPU_BYTES - (size_t)length, " of %s", host);
 }
 
-/* False if two ranks have the same GPU, which NCCL reports less clearly, or not at all. */
-static bool nccl_fits(const ProcessGroup *pg, char *reason, size_t bytes)
+/* Writes to `reason` which two ranks have the same GPU, if any: all ranks find the same two. */
+static bool share_gpu(const ProcessGroup *pg, char *reason, size_t bytes)
 {
     char key[STORE_KEY_BYTES], text[GPU_BYTES] = "";
     describe_gpu(pg, text);
@@ -122,15 +123,34 @@ static bool nccl_fits(const ProcessGroup *pg, char *reason, size_t bytes)
         process_group_key(pg, "GPU of rank", rank, key);
         store_get(pg->store, key, gpus[rank], GPU_BYTES - 1);
     }
-    bool fits = true;
-    for (int rank = 0; fits && rank < pg->world_size; rank++)
-        for (int other = 0; fits && other < rank; other++) {
-            fits = strcmp(gpus[rank], gpus[other]) != 0;
-            if (!fits)
+    bool shared = false;
+    for (int rank = 0; !shared && rank < pg->world_size; rank++)
+        for (int other = 0; !shared && other < rank; other++) {
+            shared = strcmp(gpus[rank], gpus[other]) == 0;
+            if (shared)
                 snprintf(reason, bytes, "ranks %d and %d share %s", other, rank, gpus[rank]);
         }
     free(gpus);
-    return fits;
+    return shared;
+}
+
+/* NCCL reports ranks that share a GPU less clearly, or not at all. */
+static const Backend *nccl_or_tcp(const ProcessGroup *pg, const Args *args)
+{
+    char reason[256];
+    if (!share_gpu(pg, reason, sizeof reason))
+        return &backend_nccl;
+    if (strcmp(args->backend, "auto") == 0) {
+        if (pg->rank == 0)
+            log_info("%s, which nccl does not allow: --backend tcp takes their data through the "
+                     "host",
+                     reason);
+        return &backend_tcp;
+    }
+    process_group_farewell(pg, pg->store, pg->store->server != NULL, pg->world_size);
+    usage_error("--backend nccl wants a GPU for each rank, but %s: start fewer ranks on this "
+                "node, or use --backend tcp, which may share one",
+                reason);
 }
 
 static Nccl *nccl_new(const ProcessGroup *pg)
@@ -284,7 +304,7 @@ static void *nccl_stream(void *state)
 const Backend backend_nccl = { .name = "nccl",
                                .available = true,
                                .reads_gpu = true,
-                               .fits = nccl_fits,
+                               .adapt = nccl_or_tcp,
                                .init = nccl_init,
                                .split = nccl_split,
                                .start = nccl_start,
