@@ -79,9 +79,6 @@ extern const Backend backend_tcp;
 extern const Backend backend_mpi; // in builds without: backend_mpi_absent.c
 extern const Backend backend_nccl; // in builds without: backend_nccl_absent.c
 
-/* Bytes this rank's call reads at `in` and writes at `out`. */
-void collective_extents(const Collective *collective, size_t *in_bytes, size_t *out_bytes);
-
 /* For --check-collectives, given the exchanged calls of all ranks of pg: dies unless they match. */
 void collectives_compare(const ProcessGroup *pg, Collective *all);
 
@@ -171,6 +168,9 @@ extern const GroupHooks group_hooks; // in builds without: watch_group_absent.c
  * for the GPU; work_wait blocks the host until the result is in host memory, and the GPU's stream
  * until it is on the GPU. Data in host memory is not copied. Local. NULL in builds without CUDA. */
 extern void (*const staging_wrap)(ProcessGroup *pg);
+
+/* Bytes this rank's call reads at `in` and writes at `out` (staging_cuda.c). */
+void collective_extents(const Collective *collective, size_t *in_bytes, size_t *out_bytes);
 
 /* ---- the arithmetic (reduce_ops.c) ---- */
 

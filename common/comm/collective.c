@@ -90,65 +90,6 @@ bool collective_is_point_to_point(CollectiveKind kind)
     return kind == SEND || kind == RECV;
 }
 
-void collective_extents(const Collective *c, size_t *in_bytes, size_t *out_bytes)
-{
-    const size_t share = c->count * dtype_size(c->type);
-    const size_t whole = share * (size_t)c->pg->world_size;
-    const bool is_root = c->pg->rank == c->root;
-    *in_bytes = *out_bytes = share; // of all_reduce
-    switch (c->kind) {
-    case ALL_REDUCE:
-        break;
-    case BROADCAST:
-        *in_bytes = is_root ? share : 0;
-        *out_bytes = is_root ? 0 : share;
-        break;
-    case REDUCE:
-        *out_bytes = is_root ? share : 0;
-        break;
-    case GATHER:
-        *out_bytes = is_root ? whole : 0;
-        break;
-    case ALL_GATHER:
-        *out_bytes = whole;
-        break;
-    case SCATTER:
-        *in_bytes = is_root ? whole : 0;
-        break;
-    case REDUCE_SCATTER:
-        *in_bytes = whole;
-        break;
-    case BARRIER:
-        *in_bytes = *out_bytes = 0;
-        break;
-    case SEND:
-        *out_bytes = 0;
-        break;
-    case RECV:
-        *in_bytes = 0;
-        break;
-    }
-}
-
-static bool same_call(const Collective *a, const Collective *b)
-{
-    return a->sequence == b->sequence && a->kind == b->kind && a->type == b->type &&
-           a->op == b->op && a->count == b->count && a->root == b->root;
-}
-
-void collectives_compare(const ProcessGroup *pg, Collective *all)
-{
-    all[0].pg = pg; // theirs is a pointer in their memory
-    for (int rank = 1; rank < pg->world_size; rank++) {
-        all[rank].pg = pg;
-        char first[DESCRIPTION_BYTES], other[DESCRIPTION_BYTES];
-        CHECK(same_call(&all[0], &all[rank]),
-              "the ranks' calls differ: rank %d calls %s, rank %d calls %s",
-              process_group_global_rank(pg, 0), collective_describe(&all[0], first),
-              process_group_global_rank(pg, rank), collective_describe(&all[rank], other));
-    }
-}
-
 void process_group_observe(ProcessGroup *pg, Observer *observer)
 {
     CHECK(pg->parent == NULL, "process_group_observe is for the group of all ranks");
