@@ -23,7 +23,8 @@ typedef enum {
     RECV,
 } CollectiveKind;
 
-/* What this rank has sent, in bytes of payload (tcp only). */
+/* What this rank has sent in the all_reduces of a group, and in all calls of a subgroup that does
+ * one stage of them: bytes of payload (tcp only). */
 typedef struct Traffic {
     const int *node_of; // by rank
     uint64_t between_nodes, inside_nodes;
@@ -42,7 +43,6 @@ typedef struct {
     int root; // in pg; or the peer of send and recv
     const void *in; // equal to out where the call works in place
     void *out;
-    Traffic *traffic; // counts what this rank sends; NULL: not counted
 } Collective;
 
 #define GROUP_LINE_BYTES 192 // a rank's line: the options that all ranks must share
@@ -78,9 +78,6 @@ typedef struct Backend {
 extern const Backend backend_tcp;
 extern const Backend backend_mpi; // in builds without: backend_mpi_absent.c
 extern const Backend backend_nccl; // in builds without: backend_nccl_absent.c
-
-/* For --check-collectives, given the exchanged calls of all ranks of pg: dies unless they match. */
-void collectives_compare(const ProcessGroup *pg, Collective *all);
 
 /* Call it before this rank exits for a reason that `present` ranks find at the same time, each with
  * a store connection of its own: the process that serves the store goes last, or the others would
@@ -168,9 +165,6 @@ extern const GroupHooks group_hooks; // in builds without: watch_group_absent.c
  * for the GPU; work_wait blocks the host until the result is in host memory, and the GPU's stream
  * until it is on the GPU. Data in host memory is not copied. Local. NULL in builds without CUDA. */
 extern void (*const staging_wrap)(ProcessGroup *pg);
-
-/* Bytes this rank's call reads at `in` and writes at `out` (staging_cuda.c). */
-void collective_extents(const Collective *collective, size_t *in_bytes, size_t *out_bytes);
 
 /* ---- the arithmetic (reduce_ops.c) ---- */
 

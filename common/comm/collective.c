@@ -131,8 +131,8 @@ static Work start(ProcessGroup *pg, CollectiveKind kind, const void *in, void *o
     if (count == 0 && out == NULL)
         out = pg;
     ProcessGroup *all = process_group_root(pg);
-    const Collective collective = { pg,    all->num_ops, pg->sequence, kind, type, op,
-                                    count, root,         in,           out,  NULL };
+    const Collective collective = { pg, all->num_ops, pg->sequence, kind, type,
+                                    op, count,        root,         in,   out };
     check(pg, &collective);
     Work work = { .pg = pg };
     if (pg->front->divide != NULL && pg->front->divide(pg->front_state, &collective, &work))

@@ -5,7 +5,6 @@
 #include "common/comm/dist_env.h"
 
 #include <limits.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -16,6 +15,7 @@
 #include "common/comm/env.h"
 
 #define DEFAULT_PORT 29500 // torchrun's
+#define CORES_BYTES 128
 
 static bool is_set(const char *name)
 {
@@ -110,32 +110,23 @@ void dist_env_init(DistEnv *env)
     }
 }
 
-/* The cores that this process may run on, as "0-3,8", cut off at `bytes`. Returns text. */
-static char *core_list(char *text, size_t bytes)
+/* The cores that this process may run on, as the kernel writes them: "0-3,8". */
+static char *core_list(char text[CORES_BYTES])
 {
-    cpu_set_t set;
-    if (sched_getaffinity(0, sizeof set, &set) < 0)
-        CPU_ZERO(&set); // there are more than a cpu_set_t can hold
-    snprintf(text, bytes, "%s", CPU_COUNT(&set) == 0 ? "unknown" : "");
-
-    size_t length = 0;
-    for (int core = 0; core < CPU_SETSIZE && length < bytes; core++) {
-        const bool first = core == 0 || !CPU_ISSET(core - 1, &set);
-        const bool last = core + 1 == CPU_SETSIZE || !CPU_ISSET(core + 1, &set);
-        if (CPU_ISSET(core, &set) && (first || last))
-            length += (size_t)snprintf(text + length, bytes - length, "%s%d",
-                                       !first       ? "-"
-                                       : length > 0 ? ","
-                                                    : "",
-                                       core);
-    }
+    char line[CORES_BYTES];
+    FILE *file = fopen("/proc/self/status", "re");
+    strcpy(text, "unknown");
+    while (file != NULL && fgets(line, sizeof line, file) != NULL)
+        sscanf(line, "Cpus_allowed_list: %127s", text);
+    if (file != NULL)
+        fclose(file);
     return text;
 }
 
 void dist_env_log(const DistEnv *env, const char *device, MemoryLocation place)
 {
     const Launcher *launcher = env->launcher;
-    char node[16] = "?", ranks[16] = "", cores[128], index[16] = "";
+    char node[16] = "?", ranks[16] = "", cores[CORES_BYTES], index[16] = "";
     if (is_set(launcher->node))
         snprintf(node, sizeof node, "%d", env->node);
     if (env->local_world_size > 0)
@@ -145,9 +136,9 @@ void dist_env_log(const DistEnv *env, const char *device, MemoryLocation place)
     log_info("node %s (%s) is host %s: local rank %d%s (%s), %s%s, cores %s; rank from %s; master "
              "%s:%d (%s)",
              node, is_set(launcher->node) ? launcher->node : "nobody numbers the nodes", env->host,
-             env->local_rank, ranks, launcher->local_rank, device, index,
-             core_list(cores, sizeof cores), launcher->rank,
-             env->master_addr != NULL ? env->master_addr : "unknown", env->master_port,
+             env->local_rank, ranks, launcher->local_rank, device, index, core_list(cores),
+             launcher->rank, env->master_addr != NULL ? env->master_addr : "unknown",
+             env->master_port,
              is_set("MASTER_ADDR")      ? "MASTER_ADDR"
              : env->master_addr != NULL ? "all ranks are on one node"
                                         : "MASTER_ADDR is not set");

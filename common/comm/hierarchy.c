@@ -56,33 +56,29 @@ Work hierarchical_all_reduce(Nodes *nodes, void *data, size_t count, DType type,
     return work;
 }
 
-/* ---- in front of the backend, for the group of all ranks and for the stages ---- */
+/* ---- in front of the backend of the group of all ranks ---- */
+
+Nodes *process_group_nodes(const ProcessGroup *pg)
+{
+    return (Nodes *)pg->front;
+}
 
 static bool nodes_divide(void *state, const Collective *c, Work *work)
 {
-    Nodes *nodes = c->pg->nodes;
+    Nodes *nodes = process_group_nodes(c->pg);
     (void)state;
-    const bool pays = nodes->hierarchical && c->kind == ALL_REDUCE && c->pg->parent == NULL &&
-                      c->count * dtype_size(c->type) > SHORT_BYTES;
+    if (c->kind != ALL_REDUCE)
+        return false;
+    const bool pays = nodes->hierarchical && c->count * dtype_size(c->type) > SHORT_BYTES;
     if (pays)
         *work = hierarchical_all_reduce(nodes, c->out, c->count, c->type, c->op);
+    nodes->flat.num_calls += !pays;
     return pays;
-}
-
-/* Only all_reduce's traffic is counted; all calls of the stages are part of one. */
-static long nodes_start(void *state, const Collective *c)
-{
-    Nodes *nodes = c->pg->nodes;
-    const bool is_stage = c->pg->parent != NULL, is_flat = !is_stage && c->kind == ALL_REDUCE;
-    Collective counted = *c;
-    counted.traffic = is_stage ? &nodes->stages : is_flat ? &nodes->flat : NULL;
-    nodes->flat.num_calls += is_flat;
-    return nodes->inner->start(state, &counted);
 }
 
 static void *nodes_split(void *state, ProcessGroup *sub, int color)
 {
-    sub->front = sub->parent->nodes->inner; // the calls of subgroups stay whole
+    sub->front = process_group_nodes(sub->parent)->inner; // the calls of subgroups stay whole
     return sub->front->split(state, sub, color);
 }
 
@@ -117,23 +113,18 @@ static void report(ProcessGroup *pg, const Traffic *flat, const Traffic *stages)
 
 static void nodes_destroy(void *state, ProcessGroup *pg)
 {
-    Nodes *nodes = pg->nodes;
-    const Backend *inner = nodes->inner;
-    if (pg->parent != NULL) {
-        inner->destroy(state, pg);
-        return;
-    }
+    Nodes *nodes = process_group_nodes(pg);
     if (nodes->num_nodes > 1 && pg->backend == &backend_tcp)
         report(pg, &nodes->flat, &nodes->stages);
     if (nodes->hierarchical) {
         process_group_destroy(&nodes->across);
         process_group_destroy(&nodes->node);
     }
-    pg->front = inner;
-    pg->nodes = NULL;
+    pg->front = nodes->inner;
+    pg->traffic = NULL;
     free(nodes->node_of);
     free(nodes);
-    inner->destroy(state, pg);
+    pg->front->destroy(state, pg);
 }
 
 /* ---- which ranks share a node ---- */
@@ -156,12 +147,6 @@ static void number_nodes(Nodes *nodes, const int *node_numbers, int world_size)
     free(num_ranks);
 }
 
-static void put_in_front(Nodes *nodes, ProcessGroup *pg)
-{
-    pg->nodes = nodes;
-    pg->front = &nodes->front;
-}
-
 /* Forms the stages' subgroups. They are not the caller's to destroy. */
 static void form_stages(Nodes *nodes, ProcessGroup *pg)
 {
@@ -172,13 +157,12 @@ static void form_stages(Nodes *nodes, ProcessGroup *pg)
     snprintf(nodes->across.name, GROUP_NAME_BYTES, "across nodes %d", local_rank);
     nodes->across.mean_ranks = pg->world_size; // it averages sums of whole nodes
     pg->num_subgroups -= 1 + (nodes->across.world_size > 0);
-    put_in_front(nodes, &nodes->node);
-    put_in_front(nodes, &nodes->across);
+    nodes->node.traffic = nodes->across.traffic = &nodes->stages;
 }
 
 void process_group_set_nodes(ProcessGroup *pg, const Args *args, int node)
 {
-    CHECK(pg->nodes == NULL && pg->parent == NULL,
+    CHECK(pg->front->divide == NULL && pg->parent == NULL,
           "process_group_set_nodes is to be called once, on the group of all ranks");
     const bool hierarchical = strcmp(args->all_reduce, "hierarchical") == 0;
 
@@ -191,7 +175,6 @@ void process_group_set_nodes(ProcessGroup *pg, const Args *args, int node)
     nodes->inner = pg->front;
     nodes->front = *pg->front;
     nodes->front.divide = nodes_divide;
-    nodes->front.start = nodes_start;
     nodes->front.split = nodes_split;
     nodes->front.destroy = nodes_destroy;
     nodes->flat.node_of = nodes->stages.node_of = nodes->node_of;
@@ -202,5 +185,6 @@ void process_group_set_nodes(ProcessGroup *pg, const Args *args, int node)
     else if (hierarchical && pg->rank == 0)
         log_info("--all-reduce hierarchical: %s, so it is flat",
                  nodes->num_nodes == 1 ? "all ranks share one node" : "each rank has its own node");
-    put_in_front(nodes, pg);
+    pg->front = &nodes->front;
+    pg->traffic = &nodes->flat;
 }

@@ -10,7 +10,9 @@
 
 #include "common/comm/backend.h"
 
-typedef struct Nodes {
+typedef struct {
+    Backend front; // the first field: the group's `front` points to it, and so to all of this
+    const Backend *inner; // what it stands in front of
     int *node_of; // by rank, counted from 0 in the order of their first ranks
     int num_nodes;
     bool equal; // the same number of ranks on every node?
@@ -18,9 +20,10 @@ typedef struct Nodes {
     ProcessGroup node; // the ranks of this node; these two if hierarchical
     ProcessGroup across; // one rank of each node, of equal local rank; see `equal`
     Traffic flat, stages; // of all_reduce
-    Backend front; // stands in front of ...
-    const Backend *inner; // ... the group's
 } Nodes;
+
+/* Those of a group that process_group_set_nodes was called for. Local. */
+Nodes *process_group_nodes(const ProcessGroup *pg);
 
 /* all_reduce on the group of these nodes, in three stages; count > 0. */
 Work hierarchical_all_reduce(Nodes *nodes, void *data, size_t count, DType type, ReduceOp op);

@@ -35,7 +35,7 @@ typedef struct ProcessGroup {
     int mean_ranks; // what REDUCE_MEAN divides by: world_size
     bool fixed_order; // all_reduce adds in the order of args_shards' tree (tcp, not on subgroups)
     bool owns_store; // init opened it, destroy closes it
-    struct Nodes *nodes; // which ranks share a node (hierarchy.h); NULL: not known
+    struct Traffic *traffic; // counts what this rank sends (hierarchy.c); NULL: nobody asks
     int num_splits; // so far: the same on all ranks
     int num_subgroups; // subgroups with this rank that are not destroyed yet
 

@@ -18,7 +18,7 @@
 #include "common/base/memory.h"
 #include "common/comm/backend.h"
 #include "common/comm/env.h"
-#include "common/comm/watchdog.h"
+#include "common/comm/library_calls.h"
 
 #define MAX_PENDING 256
 #define EAGER_POLLS 1000

@@ -14,8 +14,8 @@
 
 #include "common/base/log.h"
 #include "common/base/memory.h"
+#include "common/comm/library_calls.h"
 #include "common/comm/nccl/nccl_group.h"
-#include "common/comm/watchdog.h"
 
 #define SETTLE_YIELDS 1000 // about a millisecond: a call is queued within some 50 us
 #define SETTLE_NANOSECONDS 50000

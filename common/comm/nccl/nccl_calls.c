@@ -18,6 +18,7 @@
 #include "common/base/library.h"
 #include "common/base/memory.h"
 #include "common/comm/backend.h"
+#include "common/comm/library_calls.h"
 #include "common/comm/nccl/nccl_group.h"
 
 #define ALIGNMENT 256

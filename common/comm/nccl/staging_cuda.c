@@ -19,6 +19,7 @@
 #include "common/base/memory.h"
 #include "common/base/thread.h"
 #include "common/comm/backend.h"
+#include "common/comm/library_calls.h"
 
 #define NUM_SLOTS 32 // the buckets of a step, and spare ones
 #define ALIGNMENT 64
@@ -145,46 +146,6 @@ static bool on_gpu(const void *memory)
     struct cudaPointerAttributes attributes;
     CUDA_CHECK(cudaPointerGetAttributes(&attributes, memory));
     return attributes.type == cudaMemoryTypeDevice || attributes.type == cudaMemoryTypeManaged;
-}
-
-void collective_extents(const Collective *c, size_t *in_bytes, size_t *out_bytes)
-{
-    const size_t share = c->count * dtype_size(c->type);
-    const size_t whole = share * (size_t)c->pg->world_size;
-    const bool is_root = c->pg->rank == c->root;
-    *in_bytes = *out_bytes = share; // of all_reduce
-    switch (c->kind) {
-    case ALL_REDUCE:
-        break;
-    case BROADCAST:
-        *in_bytes = is_root ? share : 0;
-        *out_bytes = is_root ? 0 : share;
-        break;
-    case REDUCE:
-        *out_bytes = is_root ? share : 0;
-        break;
-    case GATHER:
-        *out_bytes = is_root ? whole : 0;
-        break;
-    case ALL_GATHER:
-        *out_bytes = whole;
-        break;
-    case SCATTER:
-        *in_bytes = is_root ? whole : 0;
-        break;
-    case REDUCE_SCATTER:
-        *in_bytes = whole;
-        break;
-    case BARRIER:
-        *in_bytes = *out_bytes = 0;
-        break;
-    case SEND:
-        *out_bytes = 0;
-        break;
-    case RECV:
-        *in_bytes = 0;
-        break;
-    }
 }
 
 /* Pinned memory of at least so many bytes. It grows in the first steps only. */

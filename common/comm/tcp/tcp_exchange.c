@@ -151,8 +151,9 @@ static int peer_of(const Mesh *mesh, int rank)
 
 static void count_sent(const Mesh *mesh, int peer, uint64_t bytes)
 {
-    Traffic *traffic = mesh->collective->traffic;
-    if (traffic == NULL)
+    const ProcessGroup *pg = mesh->collective->pg;
+    Traffic *traffic = pg->traffic;
+    if (traffic == NULL || (pg->parent == NULL && mesh->collective->kind != ALL_REDUCE))
         return;
     const bool same_node = traffic->node_of[peer] == traffic->node_of[mesh->rank];
     *(same_node ? &traffic->inside_nodes : &traffic->between_nodes) += bytes;

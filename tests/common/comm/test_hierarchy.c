@@ -50,10 +50,10 @@ static void compare_with_flat(ProcessGroup *pg, size_t count, DType type, Reduce
 {
     Case c = { .pg = pg, .name = "all_reduce", .count = count, .type = type, .op = op };
     void *staged = array_new(&c, 1), *flat = array_new(&c, 1);
-    work_wait(hierarchical_all_reduce(pg->nodes, staged, count, type, op));
-    pg->nodes->hierarchical = false;
+    work_wait(hierarchical_all_reduce(process_group_nodes(pg), staged, count, type, op));
+    process_group_nodes(pg)->hierarchical = false;
     all_reduce(pg, flat, count, type, op);
-    pg->nodes->hierarchical = true;
+    process_group_nodes(pg)->hierarchical = true;
     for (size_t i = 0; i < count; i++)
         if (element_get(staged, type, i) != element_get(flat, type, i))
             case_fail(&c, i, element_get(staged, type, i), element_get(flat, type, i));
@@ -68,7 +68,7 @@ static void same_body(Rank *rank)
     const size_t counts[] = { 1, 2, 7, 8, 1001 };
     ProcessGroup pg;
     join(rank, &pg, rank->context, "hierarchical");
-    CHECK(pg.nodes->hierarchical, "it is flat");
+    CHECK(process_group_nodes(&pg)->hierarchical, "it is flat");
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
         for (DType type = FLOAT32; type < NUM_DTYPES; type++)
             for (ReduceOp op = REDUCE_SUM; op <= REDUCE_MIN; op++)
@@ -90,10 +90,10 @@ static void rounding_body(Rank *rank)
 {
     ProcessGroup pg;
     join(rank, &pg, rank->context, "hierarchical");
-    const int64_t before = pg.nodes->stages.num_calls;
+    const int64_t before = process_group_nodes(&pg)->stages.num_calls;
     collective_rounding_run(&pg);
     collective_order_run(&pg);
-    CHECK(pg.nodes->stages.num_calls > before, "no all_reduce was done in stages");
+    CHECK(process_group_nodes(&pg)->stages.num_calls > before, "no all_reduce was done in stages");
     if (rank->context == &layouts[0] || rank->context == &layouts[2])
         collective_cases_run(&pg);
     process_group_destroy(&pg);
@@ -120,8 +120,8 @@ static void reducer_body(Rank *rank)
             for (int i = 0; i < NUM_PARAMETERS; i++)
                 expect_mean(&t, i, pass, pass);
         }
-        CHECK(t.pg.nodes->stages.num_calls == 3, "%d buckets went in stages",
-              (int)t.pg.nodes->stages.num_calls);
+        CHECK(process_group_nodes(&t.pg)->stages.num_calls == 3, "%d buckets went in stages",
+              (int)process_group_nodes(&t.pg)->stages.num_calls);
         training_free(&t);
     }
 }
@@ -147,16 +147,16 @@ static void traffic_body(Rank *rank)
     const uint64_t n = sizeof data;
     ProcessGroup pg;
     join(rank, &pg, layout, "hierarchical");
-    const Nodes *nodes = pg.nodes;
+    const Nodes *nodes = process_group_nodes(&pg);
     const int num_ranks = pg.world_size, m = nodes->num_nodes, local = num_ranks / m;
     uint64_t far_neighbours = 0;
     for (int i = 0; i < num_ranks; i++)
         far_neighbours += layout->node_of[i] != layout->node_of[(i + 1) % num_ranks];
 
     all_reduce(&pg, data, COUNT, FLOAT32, REDUCE_MEAN);
-    pg.nodes->hierarchical = false;
+    process_group_nodes(&pg)->hierarchical = false;
     all_reduce(&pg, data, COUNT, FLOAT32, REDUCE_MEAN);
-    pg.nodes->hierarchical = true;
+    process_group_nodes(&pg)->hierarchical = true;
     int64_t sent[4] = { (int64_t)nodes->flat.between_nodes, (int64_t)nodes->flat.inside_nodes,
                         (int64_t)nodes->stages.between_nodes, (int64_t)nodes->stages.inside_nodes };
     if (nodes->equal)
@@ -200,7 +200,8 @@ static void lost_body(Rank *rank)
     ProcessGroup pg;
     join(rank, &pg, &layouts[0], "hierarchical");
     if (rank->rank == 3) {
-        reduce_scatter(&pg.nodes->node, data, data + COUNT / 2, COUNT / 2, FLOAT32, REDUCE_SUM);
+        reduce_scatter(&process_group_nodes(&pg)->node, data, data + COUNT / 2, COUNT / 2, FLOAT32,
+                       REDUCE_SUM);
         raise(*signal_of_rank_3);
     }
     all_reduce(&pg, data, COUNT, FLOAT32, REDUCE_SUM);
@@ -228,7 +229,7 @@ static void line_body(Rank *rank)
 {
     ProcessGroup pg;
     join(rank, &pg, rank->context, "hierarchical");
-    CHECK(!pg.nodes->hierarchical, "it is not flat");
+    CHECK(!process_group_nodes(&pg)->hierarchical, "it is not flat");
     CHECK(all_reduce_scalar(&pg, 1, REDUCE_SUM) == pg.world_size, "wrong sum");
     process_group_destroy(&pg);
 }

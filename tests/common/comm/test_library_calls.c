@@ -1,5 +1,5 @@
 /* A call that ends in time, and one that does not. */
-#include "common/comm/watchdog.h"
+#include "common/comm/library_calls.h"
 #include "tests/helpers/child.h"
 
 /* Stops the watchdog in time, or too late. */

@@ -1,0 +1,113 @@
+/*
+ * The watchdog is a thread that waits to be stopped, and ends the process if it is not: the thread
+ * that should stop it is inside a call that does not come back.
+ */
+#include "common/comm/library_calls.h"
+
+#include <math.h>
+#include <time.h>
+
+#include "common/base/log.h"
+#include "common/base/thread.h"
+
+static void *watch(void *argument)
+{
+    Watchdog *watchdog = argument;
+    struct timespec deadline;
+    clock_gettime(CLOCK_MONOTONIC, &deadline);
+    const double end = (double)deadline.tv_nsec * 1e-9 + watchdog->seconds;
+    deadline.tv_sec += (time_t)floor(end);
+    deadline.tv_nsec = (long)((end - floor(end)) * 1e9);
+
+    int error = 0;
+    pthread_mutex_lock(&watchdog->mutex);
+    while (!watchdog->stopped && error != ETIMEDOUT)
+        error = pthread_cond_timedwait(&watchdog->changed, &watchdog->mutex, &deadline);
+    CHECK(watchdog->stopped, "%s did not end within %g s: %s", watchdog->call, watchdog->seconds,
+          watchdog->remedy);
+    pthread_mutex_unlock(&watchdog->mutex);
+    return NULL;
+}
+
+void watchdog_start(Watchdog *watchdog, double seconds, const char *call, const char *remedy)
+{
+    *watchdog = (Watchdog){ .seconds = seconds, .call = call, .remedy = remedy };
+    pthread_mutex_init(&watchdog->mutex, NULL);
+    pthread_condattr_t monotonic; // or a clock that is set would bite
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&watchdog->changed, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    const int error = thread_start(&watchdog->thread, watch, watchdog);
+    CHECK(error == 0, "cannot start a thread that watches the time: %s", strerror(error));
+}
+
+void watchdog_stop(Watchdog *watchdog)
+{
+    pthread_mutex_lock(&watchdog->mutex);
+    watchdog->stopped = true;
+    pthread_cond_signal(&watchdog->changed);
+    pthread_mutex_unlock(&watchdog->mutex);
+    pthread_join(watchdog->thread, NULL);
+    pthread_cond_destroy(&watchdog->changed);
+    pthread_mutex_destroy(&watchdog->mutex);
+}
+
+void collective_extents(const Collective *c, size_t *in_bytes, size_t *out_bytes)
+{
+    const size_t share = c->count * dtype_size(c->type);
+    const size_t whole = share * (size_t)c->pg->world_size;
+    const bool is_root = c->pg->rank == c->root;
+    *in_bytes = *out_bytes = share; // of all_reduce
+    switch (c->kind) {
+    case ALL_REDUCE:
+        break;
+    case BROADCAST:
+        *in_bytes = is_root ? share : 0;
+        *out_bytes = is_root ? 0 : share;
+        break;
+    case REDUCE:
+        *out_bytes = is_root ? share : 0;
+        break;
+    case GATHER:
+        *out_bytes = is_root ? whole : 0;
+        break;
+    case ALL_GATHER:
+        *out_bytes = whole;
+        break;
+    case SCATTER:
+        *in_bytes = is_root ? whole : 0;
+        break;
+    case REDUCE_SCATTER:
+        *in_bytes = whole;
+        break;
+    case BARRIER:
+        *in_bytes = *out_bytes = 0;
+        break;
+    case SEND:
+        *out_bytes = 0;
+        break;
+    case RECV:
+        *in_bytes = 0;
+        break;
+    }
+}
+
+static bool same_call(const Collective *a, const Collective *b)
+{
+    return a->sequence == b->sequence && a->kind == b->kind && a->type == b->type &&
+           a->op == b->op && a->count == b->count && a->root == b->root;
+}
+
+void collectives_compare(const ProcessGroup *pg, Collective *all)
+{
+    all[0].pg = pg; // theirs is a pointer in their memory
+    for (int rank = 1; rank < pg->world_size; rank++) {
+        all[rank].pg = pg;
+        char first[DESCRIPTION_BYTES], other[DESCRIPTION_BYTES];
+        CHECK(same_call(&all[0], &all[rank]),
+              "the ranks' calls differ: rank %d calls %s, rank %d calls %s",
+              process_group_global_rank(pg, 0), collective_describe(&all[0], first),
+              process_group_global_rank(pg, rank), collective_describe(&all[rank], other));
+    }
+}

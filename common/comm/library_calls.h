@@ -1,0 +1,32 @@
+/*
+ * library_calls.h - what a backend needs that hands collectives to a library: a deadline for calls
+ * that have none, the bytes to copy, and a comparison of the ranks' calls.
+ */
+#ifndef COMMON_COMM_LIBRARY_CALLS_H
+#define COMMON_COMM_LIBRARY_CALLS_H
+
+#include <pthread.h>
+
+#include "common/comm/backend.h"
+
+typedef struct {
+    pthread_t thread;
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    double seconds;
+    const char *call, *remedy;
+    bool stopped;
+} Watchdog;
+
+/* Unless watchdog_stop comes within so many seconds, ends this process with the line "CALL did not
+ * end within N s: REMEDY". The watchdog and both texts must stay valid until then. Local. */
+void watchdog_start(Watchdog *watchdog, double seconds, const char *call, const char *remedy);
+void watchdog_stop(Watchdog *watchdog);
+
+/* Bytes this rank's call reads at `in` and writes at `out`. */
+void collective_extents(const Collective *collective, size_t *in_bytes, size_t *out_bytes);
+
+/* For --check-collectives, given the exchanged calls of all ranks of pg: dies unless they match. */
+void collectives_compare(const ProcessGroup *pg, Collective *all);
+
+#endif
