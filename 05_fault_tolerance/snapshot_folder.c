@@ -97,6 +97,23 @@ static Folder folder_read(const Checkpoint *checkpoint, bool only_snapshots)
     return folder;
 }
 
+bool checkpoint_peek(const Checkpoint *checkpoint, const char *path, CheckpointClaim *claim,
+                     char error[CHECKPOINT_ERROR_BYTES])
+{
+    Safetensors *file = safetensors_peek(path, error, CHECKPOINT_ERROR_BYTES);
+    if (file == NULL)
+        return false;
+    const char *step = safetensors_metadata(file, "step");
+    const char *epoch = safetensors_metadata(file, "epoch");
+    *claim = (CheckpointClaim){ .step = step != NULL ? strtoull(step, NULL, 10) : 0,
+                                .epoch = epoch != NULL ? atoi(epoch) : 0 };
+    const char *key = checkpoint_difference(checkpoint, file, claim->difference);
+    claim->is_this_run = key == NULL;
+    claim->is_other_batch = key != NULL && strcmp(key, "global_batch_size") == 0;
+    safetensors_free(file);
+    return true;
+}
+
 /* Keeps those of this run, with the claims of their headers. */
 static void folder_filter(Folder *folder, const Checkpoint *checkpoint)
 {
@@ -105,7 +122,7 @@ static void folder_filter(Folder *folder, const Checkpoint *checkpoint)
     for (int i = 0; i < folder->count; i++) {
         Found *found = &folder->found[i];
         CheckpointClaim claim;
-        const bool readable = checkpoint_peek(checkpoint, found->path, &claim, error, sizeof error);
+        const bool readable = checkpoint_peek(checkpoint, found->path, &claim, error);
         if (readable && claim.is_this_run) {
             folder->found[count++] = (Found){ found->path, claim.step, claim.epoch };
             continue;
@@ -125,7 +142,6 @@ static void folder_filter(Folder *folder, const Checkpoint *checkpoint)
 
 bool snapshot_folder_resume(Checkpoint *checkpoint)
 {
-    char error[CHECKPOINT_ERROR_BYTES];
     Folder folder = folder_read(checkpoint, false);
     folder_filter(&folder, checkpoint);
     if (folder.count > 0)
@@ -134,9 +150,10 @@ bool snapshot_folder_resume(Checkpoint *checkpoint)
     bool found = false;
     for (int i = 0; !found && i < folder.count; i++) {
         const char *path = folder.found[i].path;
-        found = checkpoint_resume(checkpoint, path, error, sizeof error);
+        Source source = { .path = path };
+        found = checkpoint_resume(checkpoint, &source);
         if (!found)
-            log_warning("skipped: %s", error);
+            log_warning("skipped: %s", source.error);
         else if (!checkpoint->done)
             log_info("resumes from %s: epoch %d, step %llu", path, checkpoint->sampler->epoch,
                      (unsigned long long)checkpoint->optim->model->step);
@@ -165,14 +182,16 @@ void snapshot_folder_prune(const Checkpoint *checkpoint, uint64_t step, int keep
     for (int i = 0; i < folder.count; i++) {
         const Found *found = &folder.found[i];
         CheckpointClaim claim;
-        if (found->step > step ||
-            !checkpoint_peek(checkpoint, found->path, &claim, error, sizeof error) ||
+        if (found->step > step || !checkpoint_peek(checkpoint, found->path, &claim, error) ||
             !claim.is_this_run)
             continue; // neither removed nor counted
         if (keep-- > 0)
             continue;
-        if (checkpoint_verify(checkpoint, found->path, error, sizeof error))
+        Source source = { .path = found->path };
+        Position position;
+        if (checkpoint_verify(checkpoint, &source, &position))
             unlink(found->path); // if that fails, the next call tries again
+        safetensors_free(source.file);
     }
     folder_free(&folder);
 }

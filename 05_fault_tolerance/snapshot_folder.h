@@ -4,6 +4,19 @@
 
 #include "common/save/checkpoint.h"
 
+/* What a checkpoint's header claims about its run; not verified. */
+typedef struct {
+    bool is_this_run; // same model, data set, seed, optimizer and global batch
+    char difference[CHECKPOINT_DIFFERENCE_BYTES]; // if not: "seed 1, this run has 0"
+    bool is_other_batch; // if not: only the global batch differs
+    uint64_t step;
+    int epoch;
+} CheckpointClaim;
+
+/* Reads only the header. False and one line in error if that is damaged. Local. */
+bool checkpoint_peek(const Checkpoint *checkpoint, const char *path, CheckpointClaim *claim,
+                     char error[CHECKPOINT_ERROR_BYTES]);
+
 /* Of this run's checkpoints in the folder (epoch_N, snapshot_eE_sS, MODEL_DATASET), loads the
  * furthest valid one, as checkpoint_resume does, and logs which; skips damaged ones, each with a
  * line, and those of other runs, with one line for all. False if there is none. */

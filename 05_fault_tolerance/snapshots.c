@@ -103,7 +103,7 @@ void snapshots_epoch(Snapshots *snapshots, int epoch)
 {
     const int every = snapshots->args->save_every;
     if (snapshots->pg->rank == 0 && every > 0 && epoch % every == 0 &&
-        checkpoint_between_epochs(snapshots->checkpoint)) // --max-steps may end inside an epoch
+        checkpoint_next(snapshots->checkpoint).samples == 0) // --max-steps may end inside an epoch
         save(snapshots, CHECKPOINT_EPOCH);
 }
 

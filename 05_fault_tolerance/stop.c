@@ -82,11 +82,17 @@ void stop_init(StopRequest *stop, const Checkpoint *checkpoint, Reducer *reducer
                            .request = reducer_register_scalar(reducer) };
 }
 
+bool training_done(const Checkpoint *checkpoint)
+{
+    const Position next = checkpoint_next(checkpoint);
+    return next.epoch >= checkpoint->args->epochs || next.step >= checkpoint->args->max_steps;
+}
+
 bool stop_agreed(StopRequest *stop)
 {
     const Model *model = stop->checkpoint->optim->model;
     Device *device = model->device;
-    if ((device->place.on_gpu && model->step % GPU_STEPS != 0) || checkpoint_done(stop->checkpoint))
+    if ((device->place.on_gpu && model->step % GPU_STEPS != 0) || training_done(stop->checkpoint))
         return false;
 
     float request = 0;

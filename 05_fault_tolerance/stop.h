@@ -27,6 +27,9 @@ void stop_joined(void);
 /* The request travels with the gradients: one more float in a bucket, no extra message. */
 void stop_init(StopRequest *stop, const Checkpoint *checkpoint, Reducer *reducer);
 
+/* Is nothing left to train, by args->epochs and args->max_steps? Local. */
+bool training_done(const Checkpoint *checkpoint);
+
 /* Call it between steps, on all ranks. A rank that got a signal tells the others with its next
  * gradients, so all return true one step later, between the same two steps. (On GPUs a few steps
  * later: reading the flag makes the host wait.) False if no step is left to do. */

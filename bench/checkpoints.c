@@ -26,7 +26,8 @@ static void measure(Checkpoint *checkpoint, const char *folder, int results)
         snprintf(path, sizeof path, "%s", copy.path);
         CHECK(checkpoint_commit(&copy, error, sizeof error), "%s", error);
         const double saved = seconds_now();
-        CHECK(checkpoint_resume(checkpoint, path, error, sizeof error), "%s", error);
+        Source source = { .path = path };
+        CHECK(checkpoint_resume(checkpoint, &source), "%s", source.error);
         if (i >= 0) {
             saving[i] = saved - begin;
             loading[i] = seconds_now() - saved;

@@ -18,7 +18,6 @@
 #include "common/base/log.h"
 #include "common/base/memory.h"
 #include "common/save/checkpoint.h"
-#include "common/save/checkpoint_file.h"
 
 void checkpoint_init(Checkpoint *checkpoint, const Args *args, Optimizer *optim, Sampler *sampler,
                      const Dataset *dataset, int world_size)
@@ -138,8 +137,7 @@ static Position position_of(const Checkpoint *checkpoint)
                        checkpoint->optim->model->step };
 }
 
-/* The position of the next batch. */
-static Position next_of(const Checkpoint *checkpoint)
+Position checkpoint_next(const Checkpoint *checkpoint)
 {
     Position next = position_of(checkpoint);
     if (checkpoint->sampler->position == checkpoint->sampler->size) {
@@ -147,12 +145,6 @@ static Position next_of(const Checkpoint *checkpoint)
         next.samples = 0;
     }
     return next;
-}
-
-bool checkpoint_done(const Checkpoint *checkpoint)
-{
-    const Position next = next_of(checkpoint);
-    return next.epoch >= checkpoint->args->epochs || next.step >= checkpoint->args->max_steps;
 }
 
 static void path_of(const Checkpoint *checkpoint, CheckpointKind kind, Position next,
@@ -176,7 +168,7 @@ void checkpoint_copy(const Checkpoint *checkpoint, CheckpointKind kind, Checkpoi
 {
     // The evaluation of an epoch comes after its last step, and so after that one's snapshot.
     const Position next =
-        kind == CHECKPOINT_SNAPSHOT ? position_of(checkpoint) : next_of(checkpoint);
+        kind == CHECKPOINT_SNAPSHOT ? position_of(checkpoint) : checkpoint_next(checkpoint);
     *copy = (CheckpointCopy){ .file = safetensors_create(), .kind = kind, .step = next.step };
     const bool epoch_ended = kind != CHECKPOINT_SNAPSHOT && next.samples == 0 && next.epoch > 0;
     copy->epoch = next.epoch - epoch_ended;
@@ -215,30 +207,36 @@ void checkpoint_write(const Checkpoint *checkpoint, CheckpointKind kind)
           "%s: make room, or name another folder with --checkpoint-dir", error);
 }
 
-bool checkpoint_between_epochs(const Checkpoint *checkpoint)
-{
-    return next_of(checkpoint).samples == 0;
-}
-
 void checkpoint_save(const Checkpoint *checkpoint)
 {
-    if (checkpoint_between_epochs(checkpoint))
+    if (checkpoint_next(checkpoint).samples == 0)
         checkpoint_write(checkpoint, CHECKPOINT_EPOCH);
 }
 
-/* Settings that identify a run: with other values it cannot be resumed. The batch comes last. */
-static const char *const identity[] = { "model",     "dataset",           "num_samples", "seed",
-                                        "optimizer", "global_batch_size", NULL };
-
 /* If they differ, writes "KEY THEIRS, this run has OURS" to text. */
-static bool differs(const Safetensors *theirs, const Safetensors *ours, const char *key, char *text,
-                    size_t bytes)
+static bool differs(const Safetensors *theirs, const Safetensors *ours, const char *key,
+                    char text[CHECKPOINT_DIFFERENCE_BYTES])
 {
     const char *value = safetensors_metadata(theirs, key), *own = safetensors_metadata(ours, key);
     if (value != NULL && strcmp(value, own) == 0)
         return false;
-    snprintf(text, bytes, "%s %.80s, this run has %s", key, value == NULL ? "(none)" : value, own);
+    snprintf(text, CHECKPOINT_DIFFERENCE_BYTES, "%s %.80s, this run has %s", key,
+             value == NULL ? "(none)" : value, own);
     return true;
+}
+
+const char *checkpoint_difference(const Checkpoint *checkpoint, const Safetensors *file,
+                                  char text[CHECKPOINT_DIFFERENCE_BYTES])
+{
+    static const char *const identity[] = { "model",     "dataset",           "num_samples", "seed",
+                                            "optimizer", "global_batch_size", NULL };
+    const char *const *key = identity;
+    Safetensors *own = safetensors_create();
+    describe_run(checkpoint, own);
+    while (*key != NULL && !differs(file, own, *key, text))
+        key++;
+    safetensors_free(own);
+    return *key;
 }
 
 /* All ranks may see it, one reports it. */
@@ -248,7 +246,7 @@ static void warn_of_changes(const Source *source, const Checkpoint *checkpoint)
     Safetensors *own = safetensors_create();
     describe_run(checkpoint, own);
     for (const char *const *key = checkpoint_settings; *key != NULL; key++)
-        if (differs(source->file, own, *key, text, sizeof text) && log_speaks_for_job())
+        if (differs(source->file, own, *key, text) && log_speaks_for_job())
             log_warning("%s: was saved with %s", source->path, text);
     safetensors_free(own);
 }
@@ -295,7 +293,7 @@ static bool read_tensors(Source *source, Optimizer *optim, bool import)
     return true;
 }
 
-static bool verify(Source *source, const Checkpoint *checkpoint, Position *position)
+bool checkpoint_verify(const Checkpoint *checkpoint, Source *source, Position *position)
 {
     return source_open(source) && source_check_run(source, checkpoint->optim) &&
            read_tensors(source, checkpoint->optim, false) &&
@@ -303,21 +301,11 @@ static bool verify(Source *source, const Checkpoint *checkpoint, Position *posit
            read_loss_scale(source, checkpoint->optim->model->device, position->step, false);
 }
 
-bool checkpoint_verify(const Checkpoint *checkpoint, const char *path, char *error,
-                       size_t error_bytes)
-{
-    Source source = { .path = path, .remedy = "", .error = error, .error_bytes = error_bytes };
-    Position position;
-    const bool ok = verify(&source, checkpoint, &position);
-    safetensors_free(source.file);
-    return ok;
-}
-
-static bool resume(Source *source, Checkpoint *checkpoint)
+bool checkpoint_resume(Checkpoint *checkpoint, Source *source)
 {
     const Args *args = checkpoint->args;
     Position position;
-    const bool ok = verify(source, checkpoint, &position);
+    const bool ok = checkpoint_verify(checkpoint, source, &position);
     if (ok) {
         warn_of_changes(source, checkpoint);
         read_tensors(source, checkpoint->optim, true);
@@ -335,64 +323,36 @@ static bool resume(Source *source, Checkpoint *checkpoint)
     return ok;
 }
 
-bool checkpoint_resume(Checkpoint *checkpoint, const char *path, char *error, size_t error_bytes)
-{
-    Source source = { .path = path, .remedy = "", .error = error, .error_bytes = error_bytes };
-    return resume(&source, checkpoint);
-}
-
-bool checkpoint_peek(const Checkpoint *checkpoint, const char *path, CheckpointClaim *claim,
-                     char *error, size_t error_bytes)
-{
-    Safetensors *file = safetensors_peek(path, error, error_bytes);
-    if (file == NULL)
-        return false;
-    const char *step = safetensors_metadata(file, "step");
-    const char *epoch = safetensors_metadata(file, "epoch");
-    *claim = (CheckpointClaim){ .step = step != NULL ? strtoull(step, NULL, 10) : 0,
-                                .epoch = epoch != NULL ? atoi(epoch) : 0 };
-
-    Safetensors *own = safetensors_create();
-    describe_run(checkpoint, own);
-    claim->is_this_run = true;
-    for (const char *const *key = identity; claim->is_this_run && *key != NULL; key++) {
-        claim->is_this_run = !differs(file, own, *key, claim->difference, sizeof claim->difference);
-        claim->is_other_batch = !claim->is_this_run && key[1] == NULL;
-    }
-    safetensors_free(own);
-    safetensors_free(file);
-    return true;
-}
-
 int checkpoint_load(Checkpoint *checkpoint)
 {
     const Args *args = checkpoint->args;
-    char error[CHECKPOINT_ERROR_BYTES] = "";
     Source source = { .path = args->resume != NULL ? args->resume : args->init_from,
-                      .remedy = ": name another file with --resume or --init-from",
-                      .error = error,
-                      .error_bytes = sizeof error };
+                      .remedy = ": name another file with --resume or --init-from" };
     bool ok = true;
     if (args->resume != NULL) {
-        ok = resume(&source, checkpoint);
+        ok = checkpoint_resume(checkpoint, &source);
     } else if (args->init_from != NULL) {
         ok = source_open(&source) && source_load_weights(&source, checkpoint->optim->model);
         safetensors_free(source.file);
     }
     if (!ok)
-        usage_error("%s", error); // no failure: the file would be the same after a restart
+        usage_error("%s", source.error); // no failure: the file would be the same after a restart
     return checkpoint->sampler->epoch;
 }
 
 /* Is there a result of this run, and one that is no older than where it stands? */
 static bool has_final(const Checkpoint *checkpoint)
 {
-    char path[PATH_MAX], error[CHECKPOINT_ERROR_BYTES];
-    CheckpointClaim claim;
-    const Position next = next_of(checkpoint);
+    char path[PATH_MAX], difference[CHECKPOINT_DIFFERENCE_BYTES];
+    Source source = { .path = path };
+    Position position;
+    const Position next = checkpoint_next(checkpoint);
     path_of(checkpoint, CHECKPOINT_FINAL, next, path);
-    return checkpoint_peek(checkpoint, path, &claim, error, sizeof error) && claim.is_this_run &&
-           claim.step >= next.step && checkpoint_verify(checkpoint, path, error, sizeof error);
+    const bool ok = checkpoint_verify(checkpoint, &source, &position) &&
+                    checkpoint_difference(checkpoint, source.file, difference) == NULL &&
+                    position.step >= next.step;
+    safetensors_free(source.file);
+    return ok;
 }
 
 void checkpoint_save_final(const Checkpoint *checkpoint)

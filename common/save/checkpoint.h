@@ -2,18 +2,9 @@
 #ifndef COMMON_SAVE_CHECKPOINT_H
 #define COMMON_SAVE_CHECKPOINT_H
 
-#include <limits.h>
-
 #include "common/base/args.h"
-#include "common/data/dataset.h"
 #include "common/data/sampler.h"
-#include "common/nn/optim.h"
-#include "common/save/safetensors.h"
-
-enum {
-    CHECKPOINT_ERROR_BYTES = PATH_MAX + 1024, // enough for any message below
-    CHECKPOINT_DIFFERENCE_BYTES = 256
-};
+#include "common/save/checkpoint_file.h"
 
 /* What a checkpoint is made of; all pointers are borrowed. */
 typedef struct {
@@ -35,29 +26,22 @@ void checkpoint_init(Checkpoint *checkpoint, const Args *args, Optimizer *optim,
  * restart, too. Local: every rank reads the file. */
 int checkpoint_load(Checkpoint *checkpoint);
 
-/* As --resume, but if the file is unsuitable returns false and one line in error, and changes
- * nothing. (--resume auto of step 05 then tries other files.) */
-bool checkpoint_resume(Checkpoint *checkpoint, const char *path, char *error, size_t error_bytes);
+/* As --resume, but if the file is unsuitable returns false and one line in source->error, and
+ * changes nothing. (--resume auto of step 05 then tries other files.) */
+bool checkpoint_resume(Checkpoint *checkpoint, Source *source);
 
-/* Is the file valid, and could this run resume from it? Changes nothing; for any thread. */
-bool checkpoint_verify(const Checkpoint *checkpoint, const char *path, char *error,
-                       size_t error_bytes);
+/* Is the file valid, and could this run resume from it? Then also its position. Changes nothing;
+ * for any thread. Free source->file whatever it returns. */
+bool checkpoint_verify(const Checkpoint *checkpoint, Source *source, Position *position);
 
-/* What a checkpoint's header claims about its run; not verified. */
-typedef struct {
-    bool is_this_run; // same model, data set, seed, optimizer and global batch
-    char difference[CHECKPOINT_DIFFERENCE_BYTES]; // if not: "seed 1, this run has 0"
-    bool is_other_batch; // if not: only the global batch differs
-    uint64_t step;
-    int epoch;
-} CheckpointClaim;
+/* The first setting in which the file is of another run, and in text "seed 1, this run has 0". NULL
+ * if model, data set, seed, optimizer and, the last to be compared, global_batch_size agree. */
+enum { CHECKPOINT_DIFFERENCE_BYTES = 256 };
+const char *checkpoint_difference(const Checkpoint *checkpoint, const Safetensors *file,
+                                  char text[CHECKPOINT_DIFFERENCE_BYTES]);
 
-/* Reads only the header. False and one line in error if that is damaged. */
-bool checkpoint_peek(const Checkpoint *checkpoint, const char *path, CheckpointClaim *claim,
-                     char *error, size_t error_bytes);
-
-/* Is nothing left to train, by args->epochs and args->max_steps? */
-bool checkpoint_done(const Checkpoint *checkpoint);
+/* The position of the next batch. */
+Position checkpoint_next(const Checkpoint *checkpoint);
 
 /* Which file: DIR/epoch_N, N being the epochs that are finished; DIR/MODEL_DATASET at the end of
  * training, wherever it stands; DIR/snapshot_eE_sS after S steps, in epoch E, which is not over
@@ -80,9 +64,6 @@ void checkpoint_copy(const Checkpoint *checkpoint, CheckpointKind kind, Checkpoi
 /* Writes it and prints the line "Epoch .. | Training checkpoint saved at ..", or snapshot; false
  * and one line in error on failure. Frees the copy. For any thread. */
 bool checkpoint_commit(CheckpointCopy *copy, char *error, size_t error_bytes);
-
-/* Is the run between epochs? Only then can an epoch's checkpoint be saved. */
-bool checkpoint_between_epochs(const Checkpoint *checkpoint);
 
 /* Both at once. Dies on failure. Local: call it on one rank only. */
 void checkpoint_write(const Checkpoint *checkpoint, CheckpointKind kind);

@@ -24,11 +24,11 @@ const char *const checkpoint_settings[] = { "dataset",           "num_samples", 
 
 bool source_reject(Source *source, const char *format, ...)
 {
-    const int length = snprintf(source->error, source->error_bytes, "%s: ", source->path);
+    const int length = snprintf(source->error, sizeof source->error, "%s: ", source->path);
     va_list args;
     va_start(args, format);
-    if (length > 0 && (size_t)length < source->error_bytes)
-        vsnprintf(source->error + length, source->error_bytes - (size_t)length, format, args);
+    if (length > 0 && length < CHECKPOINT_ERROR_BYTES)
+        vsnprintf(source->error + length, sizeof source->error - (size_t)length, format, args);
     va_end(args);
     return false;
 }
@@ -46,10 +46,11 @@ static bool same_checksum(const Source *source, const char *key, uint32_t checks
 
 bool source_open(Source *source)
 {
-    source->file = safetensors_open(source->path, source->error, source->error_bytes);
+    source->file = safetensors_open(source->path, source->error, sizeof source->error);
     if (source->file == NULL) {
         const size_t length = strlen(source->error);
-        snprintf(source->error + length, source->error_bytes - length, "%s", source->remedy);
+        if (source->remedy != NULL)
+            snprintf(source->error + length, sizeof source->error - length, "%s", source->remedy);
         return false;
     }
     return same_checksum(source, CHECKPOINT_CHECKSUM, safetensors_checksum(source->file)) ||

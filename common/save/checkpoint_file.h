@@ -1,8 +1,9 @@
-/* checkpoint_file.h - what a checkpoint contains, and the checks of a file; for this room and
- * tools.
- */
+/* checkpoint_file.h - what a checkpoint contains, and the checks of a file; for this room, step 05
+ * and tools. */
 #ifndef COMMON_SAVE_CHECKPOINT_FILE_H
 #define COMMON_SAVE_CHECKPOINT_FILE_H
+
+#include <limits.h>
 
 #include "common/data/dataset.h"
 #include "common/nn/optim.h"
@@ -20,14 +21,15 @@
 /* The settings whose change is worth a warning, NULL-terminated. */
 extern const char *const checkpoint_settings[];
 
+enum { CHECKPOINT_ERROR_BYTES = PATH_MAX + 1024 }; // enough for any message below
+
 /* A file to load from. On an error functions return false and a line in error that begins with the
  * path. They change nothing, and may be called by any thread. */
 typedef struct {
     const char *path;
     Safetensors *file;
-    const char *remedy; // appended to the reason why a file cannot be read
-    char *error;
-    size_t error_bytes;
+    const char *remedy; // appended to the reason why a file cannot be read; NULL: nothing
+    char error[CHECKPOINT_ERROR_BYTES];
 } Source;
 
 /* A run's position. */

@@ -11,25 +11,21 @@
 
 #include "common/base/log.h"
 #include "common/save/checkpoint.h"
-#include "common/save/checkpoint_file.h"
 
-/* The file, opened or not, and where its errors go. */
-static Source source_of(const ModelFile *model_file, char error[CHECKPOINT_ERROR_BYTES])
+/* The file, opened or not. */
+static Source source_of(const ModelFile *model_file)
 {
     return (Source){ .path = model_file->path,
                      .file = model_file->file,
-                     .remedy = ": name a checkpoint, or a folder that tools/export has made",
-                     .error = error,
-                     .error_bytes = CHECKPOINT_ERROR_BYTES };
+                     .remedy = ": name a checkpoint, or a folder that tools/export has made" };
 }
 
 /* A required value, printable text. */
 static const char *text_of(const ModelFile *model_file, const char *key)
 {
-    char error[CHECKPOINT_ERROR_BYTES];
-    Source source = source_of(model_file, error);
+    Source source = source_of(model_file);
     const char *text = source_text(&source, key);
-    CHECK(text != NULL, "%s", error);
+    CHECK(text != NULL, "%s", source.error);
     return text;
 }
 
@@ -89,9 +85,8 @@ void model_file_open(ModelFile *model_file, const char *path)
     CHECK(snprintf(model_file->path, PATH_MAX, "%s%s", path, folder ? "/model.safetensors" : "") <
               PATH_MAX,
           "the path is too long: %s", path);
-    char error[CHECKPOINT_ERROR_BYTES];
-    Source source = source_of(model_file, error);
-    CHECK(source_open(&source), "%s", error);
+    Source source = source_of(model_file);
+    CHECK(source_open(&source), "%s", source.error);
     model_file->file = source.file;
     if (safetensors_metadata(model_file->file, "model") != NULL) {
         describe(model_file);
@@ -111,9 +106,8 @@ void model_file_open(ModelFile *model_file, const char *path)
 
 void model_file_load(const ModelFile *model_file, Model *model)
 {
-    char error[CHECKPOINT_ERROR_BYTES];
-    Source source = source_of(model_file, error);
-    CHECK(source_load_weights(&source, model), "%s", error);
+    Source source = source_of(model_file);
+    CHECK(source_load_weights(&source, model), "%s", source.error);
 }
 
 void model_file_close(ModelFile *model_file)

@@ -51,12 +51,8 @@ static void test_done(void **state)
     run_init(&run, "linear", "sgd", 0, 5);
     run_step(&run);
     run.sampler.epoch = 9;
-    assert_false(checkpoint_done(&run.checkpoint));
-    run.args.max_steps = 1;
-    assert_true(checkpoint_done(&run.checkpoint));
     run.args.max_steps = 2;
     sampler_seek(&run.sampler, run.sampler.total); // the last epoch is complete
-    assert_true(checkpoint_done(&run.checkpoint));
 
     run.checkpoint.done = true; // as checkpoint_load would find out
     ino_t file = saved(&run, path), before = file;
@@ -79,66 +75,11 @@ static void test_done(void **state)
     run_free(&run);
 }
 
-static CheckpointClaim peeked(const Run *run, const char *path)
-{
-    CheckpointClaim claim;
-    char error[CHECKPOINT_ERROR_BYTES];
-    assert_true(checkpoint_peek(&run->checkpoint, path, &claim, error, sizeof error));
-    return claim;
-}
-
-static void assert_another(const Run *run, const char *path, const char *key)
-{
-    const CheckpointClaim claim = peeked(run, path);
-    assert_false(claim.is_this_run);
-    assert_int_equal(strncmp(claim.difference, key, strlen(key)), 0);
-    assert_int_equal(claim.is_other_batch, strcmp(key, "global_batch_size") == 0);
-}
-
-/* Of which run is this file? Its settings say so, one by one. */
-static void test_whose_file(void **state)
-{
-    (void)state;
-    char path[64];
-    snprintf(path, sizeof path, "%s/epoch_3.safetensors", folder);
-    Run run;
-    run_init(&run, "linear", "sgd", 0, 5);
-    run_step(&run);
-    save(&run, 3, 0);
-    assert_true(peeked(&run, path).is_this_run && !peeked(&run, path).is_other_batch);
-    assert_int_equal(peeked(&run, path).epoch, 3);
-    assert_int_equal(peeked(&run, path).step, 1);
-    run.args.batch_size = 16;
-    assert_another(&run, path, "global_batch_size");
-    run.args.batch_size = 8;
-    run.args.seed = 6;
-    assert_another(&run, path, "seed");
-    run.args.seed = 5;
-    run.dataset.size = 2047;
-    assert_another(&run, path, "num_samples");
-    run.dataset.size = 2048;
-    run.dataset.name = "digits";
-    assert_another(&run, path, "dataset");
-    run.dataset.name = "random";
-    run.optim.name = "adam";
-    assert_another(&run, path, "optimizer");
-    run.optim.name = "sgd";
-    run.model.name = "cnn";
-    assert_another(&run, path, "model");
-    run.model.name = "linear";
-
-    const char *nobodys = "tests/golden/losses/linear_sgd_w1.safetensors"; // says nothing
-    assert_another(&run, nobodys, "model (none)");
-    assert_int_equal(peeked(&run, nobodys).step, 0);
-    run_free(&run);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lines_of_short_runs),
         cmocka_unit_test(test_done),
-        cmocka_unit_test(test_whose_file),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -180,15 +180,29 @@ static void test_ignored(void **state)
     assert_int_equal(child_run(ignored, NULL), 0);
 }
 
+static void test_training_done(void **state)
+{
+    (void)state;
+    Run run;
+    run_init(&run, "linear", "sgd", 0, 5);
+    run_step(&run);
+    run.sampler.epoch = 9;
+    assert_false(training_done(&run.checkpoint));
+    run.args.max_steps = 1;
+    assert_true(training_done(&run.checkpoint));
+    run.args.max_steps = 2;
+    sampler_seek(&run.sampler, run.sampler.total); // the last epoch is complete
+    assert_true(training_done(&run.checkpoint));
+    run_free(&run);
+}
+
 int main(void)
 {
     signal(SIGINT, SIG_DFL); // which a shell has its background jobs ignore
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_all_leave_together),
-        cmocka_unit_test(test_registered_scalar),
-        cmocka_unit_test(test_second_interrupt),
-        cmocka_unit_test(test_before_the_group),
-        cmocka_unit_test(test_ignored),
+        cmocka_unit_test(test_all_leave_together), cmocka_unit_test(test_training_done),
+        cmocka_unit_test(test_registered_scalar),  cmocka_unit_test(test_second_interrupt),
+        cmocka_unit_test(test_before_the_group),   cmocka_unit_test(test_ignored),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
