@@ -18,7 +18,7 @@
 
 #include "common/base/log.h"
 #include "common/base/memory.h"
-#include "common/save/checkpoint_file.h"
+#include "common/save/checkpoint.h"
 #include "tools/model/model_file.h"
 #include "tools/model/tool.h"
 

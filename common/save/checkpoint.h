@@ -2,9 +2,12 @@
 #ifndef COMMON_SAVE_CHECKPOINT_H
 #define COMMON_SAVE_CHECKPOINT_H
 
+#include <limits.h>
+
 #include "common/base/args.h"
 #include "common/data/sampler.h"
-#include "common/save/checkpoint_file.h"
+#include "common/nn/optim.h"
+#include "common/save/safetensors.h"
 
 /* What a checkpoint is made of; all pointers are borrowed. */
 typedef struct {
@@ -26,26 +29,19 @@ void checkpoint_init(Checkpoint *checkpoint, const Args *args, Optimizer *optim,
  * restart, too. Local: every rank reads the file. */
 int checkpoint_load(Checkpoint *checkpoint);
 
-/* As --resume, but if the file is unsuitable returns false and one line in source->error, and
- * changes nothing. (--resume auto of step 05 then tries other files.) */
-bool checkpoint_resume(Checkpoint *checkpoint, Source *source);
+/* Saves DIR/epoch_N, N being the epochs that are finished; does nothing inside an epoch
+ * (--max-steps). Dies on failure. Local: call it on one rank only. */
+void checkpoint_save(const Checkpoint *checkpoint);
 
-/* Is the file valid, and could this run resume from it? Then also its position. Changes nothing;
- * for any thread. Free source->file whatever it returns. */
-bool checkpoint_verify(const Checkpoint *checkpoint, Source *source, Position *position);
+/* The same at the end of training, wherever it stands: DIR/MODEL_DATASET. The initial state, if
+ * args ask for no epochs at all, is epoch_0. If nothing was left to do, an existing file may be a
+ * longer run's: it stays. */
+void checkpoint_save_final(const Checkpoint *checkpoint);
 
-/* The first setting in which the file is of another run, and in text "seed 1, this run has 0". NULL
- * if model, data set, seed, optimizer and, the last to be compared, global_batch_size agree. */
-enum { CHECKPOINT_DIFFERENCE_BYTES = 256 };
-const char *checkpoint_difference(const Checkpoint *checkpoint, const Safetensors *file,
-                                  char text[CHECKPOINT_DIFFERENCE_BYTES]);
+/* ---- for step 05, which saves while training goes on, and resumes from one of many files ---- */
 
-/* The position of the next batch. */
-Position checkpoint_next(const Checkpoint *checkpoint);
-
-/* Which file: DIR/epoch_N, N being the epochs that are finished; DIR/MODEL_DATASET at the end of
- * training, wherever it stands; DIR/snapshot_eE_sS after S steps, in epoch E, which is not over
- * while it has not been evaluated. All are alike inside. */
+/* Which file: of an epoch, of the end, or DIR/snapshot_eE_sS after S steps, in epoch E, which is
+ * not over while it has not been evaluated. All are alike inside. */
 typedef enum { CHECKPOINT_EPOCH, CHECKPOINT_FINAL, CHECKPOINT_SNAPSHOT } CheckpointKind;
 
 /* A checkpoint to be written. It must not be moved: file points to step. */
@@ -68,11 +64,74 @@ bool checkpoint_commit(CheckpointCopy *copy, char *error, size_t error_bytes);
 /* Both at once. Dies on failure. Local: call it on one rank only. */
 void checkpoint_write(const Checkpoint *checkpoint, CheckpointKind kind);
 
-/* The same for an epoch's checkpoint; does nothing inside an epoch (--max-steps). */
-void checkpoint_save(const Checkpoint *checkpoint);
+/* A run's position. */
+typedef struct {
+    int epoch;
+    size_t samples; // of the epoch that are done, over all ranks
+    uint64_t step;
+} Position;
 
-/* The same at the end of training. The initial state, if args ask for no epochs at all, is epoch_0.
- * If nothing was left to do, an existing file may be a longer run's: it stays. */
-void checkpoint_save_final(const Checkpoint *checkpoint);
+/* The position of the next batch. */
+Position checkpoint_next(const Checkpoint *checkpoint);
+
+enum { CHECKPOINT_ERROR_BYTES = PATH_MAX + 1024 }; // enough for any message
+
+/* A file to load from. On an error functions return false and a line in error that begins with the
+ * path. Except for those that load they change nothing, and may be called by any thread. */
+typedef struct {
+    const char *path;
+    Safetensors *file;
+    const char *remedy; // appended to the reason why a file cannot be read; NULL: nothing
+    char error[CHECKPOINT_ERROR_BYTES];
+} Source;
+
+/* As --resume, but if the file is unsuitable returns false and changes nothing. (--resume auto of
+ * step 05 then tries other files.) */
+bool checkpoint_resume(Checkpoint *checkpoint, Source *source);
+
+/* Is the file valid, and could this run resume from it? Then also its position. Free source->file
+ * whatever it returns. */
+bool checkpoint_verify(const Checkpoint *checkpoint, Source *source, Position *position);
+
+/* The first setting in which the file is of another run, and in text "seed 1, this run has 0". NULL
+ * if model, data set, seed, optimizer and, the last to be compared, global_batch_size agree. */
+enum { CHECKPOINT_DIFFERENCE_BYTES = 256 };
+const char *checkpoint_difference(const Checkpoint *checkpoint, const Safetensors *file,
+                                  char text[CHECKPOINT_DIFFERENCE_BYTES]);
+
+/* ---- for this room and tools: what is in a file, and its checks (checkpoint_file.c) ---- */
+
+#define CHECKPOINT_VERSION_KEY "ddp_c_version" // identifies our files
+#define CHECKPOINT_VERSION "1"
+#define EXPORT_VERSION_KEY "ddp_c_export" // in its place in files with only weights
+#define EXPORT_VERSION "1"
+#define CHECKPOINT_STEP "optimizer.step" // int64, a scalar
+#define CHECKPOINT_CHECKSUM "checksum" // of the tensors
+#define CHECKPOINT_METADATA_CHECKSUM "metadata_checksum" // of all metadata but itself
+#define CHECKPOINT_LOSS_SCALE "loss_scale" // in the metadata of runs with --amp fp16
+
+/* The settings whose change is worth a warning, NULL-terminated. */
+extern const char *const checkpoint_settings[];
+
+/* Reads it all and verifies checksums, if there are any. Free source->file whatever it returns. */
+bool source_open(Source *source);
+
+/* A string of the metadata that is safe to print; NULL after an error. */
+const char *source_text(Source *source, const char *key);
+
+/* Is it the state of a run with this model and optimizer? */
+bool source_check_run(Source *source, const Optimizer *optim);
+bool source_check_position(Source *source, const Dataset *dataset, Position *position);
+
+/* The tensor of that name, of the shape of parameter i, as floats in PyTorch's layout: the file's
+ * own memory. Initial weights may have another precision: they are converted into `host`, which has
+ * room for them. To resume, host is NULL, and they may not. NULL after an error. */
+const float *source_read(Source *source, const char *name, const Model *model, int i, float *host);
+
+/* The model's tensors, in float32, bfloat16 or float64, and nothing else. An error leaves the model
+ * partly loaded. */
+bool source_load_weights(Source *source, Model *model);
+
+bool source_reject(Source *source, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

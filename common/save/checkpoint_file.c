@@ -14,7 +14,7 @@
 
 #include "common/base/log.h"
 #include "common/base/memory.h"
-#include "common/save/checkpoint_file.h"
+#include "common/save/checkpoint.h"
 
 #define MAX_STEP (1ll << 53) // every count up to here is exact in a double too
 

@@ -17,7 +17,9 @@
 
 #include "common/base/host.h"
 #include "common/base/thread.h"
-#include "common/save/checkpoint_file.h"
+#include "common/base/host.h"
+#include "common/base/thread.h"
+#include "common/save/checkpoint.h"
 #include "tests/fuzz/memory.h"
 
 /* The functions that are stood in for at the end of this file, wherever they are called. */
