@@ -1,4 +1,4 @@
-/* Stands in for CUDA in builds without it: they use no GPU, but may start a program that does. */
+/* Stands in for CUDA in builds without it. */
 #include "common/base/host.h"
 
 int gpus_visible(void)
@@ -8,5 +8,5 @@ int gpus_visible(void)
 
 int gpus_count(void)
 {
-    return gpus_listed();
+    return -1;
 }

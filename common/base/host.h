@@ -33,12 +33,7 @@ size_t host_free_memory(void);
  * not fork ranks: a CUDA context does not survive fork. */
 int gpus_visible(void);
 
-/* The same, for a process that starts ranks: a child asks CUDA. In a build without CUDA, whose
- * launcher may start programs built with it, the number listed in the driver's files. */
+/* The same, for a process that starts ranks: a child asks CUDA. -1 in a build without CUDA. */
 int gpus_count(void);
-
-/* How many the driver's files list. They know less than CUDA does (WSL has none), but do not need
- * it. */
-int gpus_listed(void);
 
 #endif

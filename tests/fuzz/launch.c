@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "05_fault_tolerance/node_assignment.h"
-#include "common/base/host.h"
 #include "common/launch/failure.h"
 #include "common/launch/rendezvous.h"
 #include "tests/fuzz/targets.h"

@@ -15,10 +15,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "common/base/host.h"
 #include "common/base/thread.h"
-#include "common/base/host.h"
-#include "common/base/thread.h"
+#include "common/launch/flags.h"
 #include "common/save/checkpoint.h"
 #include "tests/fuzz/memory.h"
 
