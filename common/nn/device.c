@@ -16,10 +16,9 @@ enum { MAX_THREADS = 1024 }; // as --threads has it
 /* Ranks that share this machine, as far as this process can know. */
 static int num_local_ranks(const Args *args)
 {
-    const int local_world_size = host_env_count("LOCAL_WORLD_SIZE");
-    if (local_world_size > 0)
-        return local_world_size;
-    return args->nproc > 0 ? args->nproc : 1;
+    const int counted = host_env_count("LOCAL_WORLD_SIZE");
+    const int count = counted > 0 ? counted : args->nproc;
+    return count > 0 ? count : 1;
 }
 
 static int num_threads(const Args *args)
@@ -87,6 +86,7 @@ void device_init(Device *device, const Args *args, int local_rank)
         const bool plain = strcmp(args->device, "plain") == 0;
         *device = (Device){ .name = plain ? "plain" : "cpu",
                             .label = "CPU",
+                            .local_rank = local_rank,
                             .threads = num_threads(args),
                             .amp = amp_of(args) };
         (plain ? device_plain_init : device_cpu_init)(device);
@@ -97,6 +97,7 @@ void device_init(Device *device, const Args *args, int local_rank)
         usage_error("--reduce-order fixed is not for GPUs: use --device cpu");
     *device = (Device){ .name = "cuda",
                         .label = "GPU",
+                        .local_rank = local_rank,
                         .place = { .on_gpu = true,
                                    .index = pick_gpu(args, local_rank),
                                    .replaying = &device->replaying },

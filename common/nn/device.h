@@ -17,6 +17,7 @@
 typedef struct Device {
     const char *name; // "plain", "cpu" or "cuda"
     const char *label; // "CPU" or "GPU", as in "[GPU0] Epoch 3"
+    int local_rank; // that device_init was told
     MemoryLocation place; // where its memory is
     int threads; // compute threads of the CPU
     int shards; // of the batch at work: gradients of row i are summed up in part i % shards, then

@@ -18,6 +18,7 @@
 #include "common/base/log.h"
 #include "common/base/memory.h"
 #include "common/save/checkpoint.h"
+#include "common/save/metrics.h"
 
 void checkpoint_init(Checkpoint *checkpoint, const Args *args, Optimizer *optim, Sampler *sampler,
                      const Dataset *dataset, int world_size)
@@ -173,6 +174,8 @@ void checkpoint_copy(const Checkpoint *checkpoint, CheckpointKind kind, Checkpoi
     const bool epoch_ended = kind != CHECKPOINT_SNAPSHOT && next.samples == 0 && next.epoch > 0;
     copy->epoch = next.epoch - epoch_ended;
     path_of(checkpoint, kind, next, copy->path);
+    if (metrics_hooks.save != NULL)
+        metrics_hooks.save(next.step, copy->path);
 
     add_tensors(copy, checkpoint->optim);
     describe_run(checkpoint, copy->file);
@@ -357,10 +360,8 @@ static bool has_final(const Checkpoint *checkpoint)
 
 void checkpoint_save_final(const Checkpoint *checkpoint)
 {
-    if (checkpoint->args->epochs == 0) {
+    if (checkpoint->args->epochs == 0)
         checkpoint_save(checkpoint);
-        return;
-    }
-    if (!checkpoint->done || !has_final(checkpoint))
+    else if (!checkpoint->done || !has_final(checkpoint))
         checkpoint_write(checkpoint, CHECKPOINT_FINAL);
 }

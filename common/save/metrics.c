@@ -158,8 +158,6 @@ void metrics_test(Metrics *metrics, int epoch, double loss, double correct, size
               correct, size);
     if (metrics_hooks.test != NULL)
         metrics_hooks.test(metrics->step, loss, accuracy);
-    if (metrics->args->metrics_dir == NULL || metrics->rank > 0)
-        return;
     char text[NUMBER_BYTES];
     write_line(&metrics->tests, metrics->step,
                "{\"epoch\":%d,\"step\":%llu,\"loss\":%s,\"accuracy\":%.9g}\n", epoch,

@@ -44,6 +44,7 @@ typedef struct {
     void (*init)(const Args *args, const Model *model, int rank, size_t steps_per_epoch);
     void (*step)(const Model *model, int epoch);
     void (*test)(uint64_t step, double loss, double accuracy); // of an evaluation
+    void (*save)(uint64_t step, const char *path); // a checkpoint is about to be written
     void (*free)(void);
 } MetricsHooks;
 

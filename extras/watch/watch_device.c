@@ -8,6 +8,7 @@
 #include "extras/watch/watch_device.h"
 
 #include "common/nn/device.h"
+#include "extras/watch/journal.h"
 #include "extras/watch/span.h"
 
 static const Model *watched; // NULL: none
@@ -61,6 +62,7 @@ static void watch_gather(Device *device, const Batch *batch, float *inputs, int3
 {
     if (!in_step)
         span_begin_evaluation();
+    journal_batch(batch, in_step);
     span_begin(SPAN_DATA, "gather");
     inner->gather(device, batch, inputs, labels, targets);
     span_end();
@@ -83,6 +85,7 @@ static void watch_end_step(Device *device)
 
 static void watch_replay(Device *device)
 {
+    journal_note("replay");
     span_close();
     span_begin(SPAN_GRAPH, "step (graph)");
     inner->replay(device);
@@ -102,6 +105,7 @@ static void watch_conv_grad(Device *device, ConvShape shape, int n, const float 
                             float *dweight, float *dbias, float *dx)
 {
     span_begin(SPAN_BACKWARD, layer_of(weight));
+    journal_note("gradient %s", layer_of(weight));
     inner->conv_grad(device, shape, n, x, y, argmax, weight, scale, dy, dweight, dbias, dx);
     span_end();
 }
@@ -125,6 +129,7 @@ static void watch_linear_grad_params(Device *device, int n, int in, int out, con
                                      const float *dy, float *dweight, float *dbias)
 {
     span_begin(SPAN_BACKWARD, layer_of(dweight));
+    journal_note("gradient %s", layer_of(dweight));
     inner->linear_grad_params(device, n, in, out, x, dy, dweight, dbias);
     span_end();
 }
@@ -140,6 +145,7 @@ static void watch_linear_grad_input(Device *device, int n, int in, int out, cons
 static void watch_dropout(Device *device, int n, int features, DropoutKey key, float *y)
 {
     span_begin(SPAN_FORWARD, layer_with_output(y));
+    journal_dropout(layer_with_output(y), &key);
     inner->dropout(device, n, features, key, y);
     span_end();
 }
@@ -148,6 +154,7 @@ static void watch_nll(Device *device, int n, int classes, const float *logits,
                       const int32_t *labels, float *log_probs, float *stats)
 {
     span_begin(SPAN_FORWARD, "loss");
+    journal_note("forward");
     inner->nll(device, n, classes, logits, labels, log_probs, stats);
     span_end();
 }
@@ -156,6 +163,7 @@ static void watch_nll_grad(Device *device, int n, int classes, const float *log_
                            const int32_t *labels, float *dlogits)
 {
     span_begin(SPAN_BACKWARD, "loss");
+    journal_note("backward");
     inner->nll_grad(device, n, classes, log_probs, labels, dlogits);
     span_end();
 }
@@ -163,6 +171,7 @@ static void watch_nll_grad(Device *device, int n, int classes, const float *log_
 static void watch_mse(Device *device, int n, const float *y, const float *targets, float *stats)
 {
     span_begin(SPAN_FORWARD, "loss");
+    journal_note("forward");
     inner->mse(device, n, y, targets, stats);
     span_end();
 }
@@ -170,6 +179,7 @@ static void watch_mse(Device *device, int n, const float *y, const float *target
 static void watch_mse_grad(Device *device, int n, const float *y, const float *targets, float *dy)
 {
     span_begin(SPAN_BACKWARD, "loss");
+    journal_note("backward");
     inner->mse_grad(device, n, y, targets, dy);
     span_end();
 }
@@ -178,6 +188,7 @@ static void watch_zero(Device *device, float *array, size_t count)
 {
     span_end_evaluation();
     span_begin(SPAN_OPTIMIZER, "zero_grad");
+    journal_note("zero_grad");
     inner->zero(device, array, count);
     span_end();
 }
@@ -186,6 +197,7 @@ static void watch_sgd(Device *device, size_t count, float *params, const float *
                       float *momentum_buffer, float lr, float momentum, float weight_decay)
 {
     span_begin(SPAN_OPTIMIZER, "optim_step");
+    journal_note("optim_step lr=%g", (double)lr);
     inner->sgd(device, count, params, grads, momentum_buffer, lr, momentum, weight_decay);
     span_end();
 }
@@ -195,6 +207,7 @@ static void watch_adam(Device *device, size_t count, float *params, const float 
                        bool decoupled, uint64_t step)
 {
     span_begin(SPAN_OPTIMIZER, "optim_step");
+    journal_note("optim_step lr=%g", (double)lr);
     inner->adam(device, count, params, grads, exp_avg, exp_avg_sq, lr, weight_decay, decoupled,
                 step);
     span_end();
@@ -204,6 +217,7 @@ static void watch_adadelta(Device *device, size_t count, float *params, const fl
                            float *square_avg, float *acc_delta, float lr, float weight_decay)
 {
     span_begin(SPAN_OPTIMIZER, "optim_step");
+    journal_note("optim_step lr=%g", (double)lr);
     inner->adadelta(device, count, params, grads, square_avg, acc_delta, lr, weight_decay);
     span_end();
 }

@@ -7,6 +7,7 @@
 
 #include "common/comm/backend.h"
 #include "extras/watch/explain.h"
+#include "extras/watch/journal.h"
 #include "extras/watch/peers.h"
 #include "extras/watch/recording.h"
 #include "extras/watch/timeline.h"
@@ -55,6 +56,7 @@ static long watch_start(void *state, const Collective *collective)
     const bool replaying = place->replaying != NULL && *place->replaying;
     const GpuMark begin = stream != NULL && !replaying ? gpu_mark(NULL) : 0;
     const long ticket = inner->start(state, collective);
+    journal_start(collective, ticket);
     if (begin > 0)
         timeline_see_marks(collective->op_id, begin, gpu_mark(stream));
     return ticket;
@@ -62,6 +64,7 @@ static long watch_start(void *state, const Collective *collective)
 
 static void watch_wait(void *state, long ticket)
 {
+    journal_wait(ticket);
     if (!span_timing) {
         inner->wait(state, ticket);
         return;
@@ -106,6 +109,7 @@ static void formed(ProcessGroup *pg)
                      .all_reduce = all_reduce_values,
                      .send = send_bytes,
                      .receive = receive_bytes };
+    journal_group(pg);
     put_in_front(pg);
     if (!recording_wanted() && !explain_wanted(pg->rank))
         return;
@@ -119,6 +123,7 @@ static void leaving(ProcessGroup *pg)
     if (pg != group)
         return;
     recording_write();
+    journal_note("leave");
     group = NULL;
     peers = (Peers){ .world_size = 1 };
 }

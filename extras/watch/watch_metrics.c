@@ -5,6 +5,7 @@
 #include "common/save/metrics.h"
 #include "extras/watch/curves.h"
 #include "extras/watch/explain.h"
+#include "extras/watch/journal.h"
 #include "extras/watch/nvtx.h"
 #include "extras/watch/peers.h"
 #include "extras/watch/progress.h"
@@ -30,8 +31,9 @@ static void init(const Args *args, const Model *model, int rank, size_t steps_pe
     const MemoryLocation *place = &model->device->place;
     const bool on_gpu_with_tool = place->on_gpu && nvtx_listens();
     if (recording_wanted() || explain_wanted(rank) || on_gpu_with_tool ||
-        (args->metrics_dir != NULL && rank == 0))
+        (args->metrics_dir != NULL && rank == 0) || journal_wanted())
         watch_device(model);
+    journal_model(model, rank);
     recording_start(rank, place->stream);
     explain_start(model, rank);
     if (args->metrics_dir != NULL)
@@ -58,6 +60,7 @@ static void draw_bar(const Model *model, int epoch, size_t done)
 
 static void step(const Model *model, int epoch)
 {
+    journal_step(model, epoch);
     if (run.args->metrics_dir != NULL)
         curves_step(&run.curves, model);
     if (run.rank > 0 || run.steps_per_epoch == 0)
@@ -69,12 +72,22 @@ static void step(const Model *model, int epoch)
 
 static void test(uint64_t step, double loss, double accuracy)
 {
+    journal_note("test step=%llu loss=%.9g accuracy=%.9g", (unsigned long long)step, loss,
+                 accuracy);
     if (run.args->metrics_dir != NULL && run.rank == 0)
         curves_test(&run.curves, step, loss, accuracy);
 }
 
+/* A copy of the whole state has been made, to be written to path. */
+static void save(uint64_t step, const char *path)
+{
+    const char *name = strrchr(path, '/');
+    journal_note("save step=%llu %s", (unsigned long long)step, name != NULL ? name + 1 : path);
+}
+
 static void end(void)
 {
+    journal_note("end");
     progress_bar.finish();
     unwatch_device();
     recording_stop();
@@ -82,4 +95,6 @@ static void end(void)
         curves_free(&run.curves);
 }
 
-const MetricsHooks metrics_hooks = { .init = init, .step = step, .test = test, .free = end };
+const MetricsHooks metrics_hooks = {
+    .init = init, .step = step, .test = test, .save = save, .free = end
+};

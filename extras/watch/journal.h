@@ -1,0 +1,31 @@
+/*
+ * journal.h - DDP_JOURNAL=FOLDER: what this rank did, a line of text for each thing it called, in
+ * FOLDER/rankR.txt. The README of this folder lists the lines.
+ *
+ * A journal has no times: two equal runs differ in the process ids only. make check-lab judges a
+ * program by its journals. Without the variable there is no file, and none of these functions does
+ * anything. For the thread that trains only. Local.
+ */
+#ifndef EXTRAS_WATCH_JOURNAL_H
+#define EXTRAS_WATCH_JOURNAL_H
+
+#include "common/comm/backend.h"
+#include "common/nn/model.h"
+
+bool journal_wanted(void);
+
+/* Adds a line. */
+void journal_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* This rank is in a group. Opens the file, if nobody has. */
+void journal_group(const ProcessGroup *pg);
+void journal_start(const Collective *collective, long ticket);
+void journal_wait(long ticket);
+
+/* Training is about to begin, with these weights. Opens the file, if nobody has. */
+void journal_model(const Model *model, int rank);
+void journal_batch(const Batch *batch, bool is_training);
+void journal_dropout(const char *layer, const DropoutKey *key);
+void journal_step(const Model *model, int epoch);
+
+#endif
