@@ -25,18 +25,20 @@ static inline void *library_function(const char *library, const char *function,
     return address;
 }
 
-/* Defines a function of the library under its own name, with the parameters its header declares;
- * LIBRARY and NEEDED_BY are the file's own. */
-#define LIBRARY_FUNCTION(type, name, parameters, arguments) \
-    type name parameters \
-    { \
+/* Makes the name of a function mean the one in the library, with the parameters its header
+ * declares:
+ *
+ *     #define zlibVersion LIBRARY_FUNCTION(zlibVersion)
+ *
+ * LIBRARY and NEEDED_BY are the file's own. A macro does not expand its own name again. */
+#define LIBRARY_FUNCTION(name) \
+    __extension__({ \
         static __typeof__(name) *function; \
         if (function == NULL) \
-            function = \
-                (__typeof__(name) *)library_function(LIBRARY, LIBRARY_TEXT(name), NEEDED_BY); \
-        return function arguments; \
-    }
-#define LIBRARY_TEXT(name) LIBRARY_TEXT_OF(name) // of the name after macro expansion
-#define LIBRARY_TEXT_OF(name) #name
+            function = (__typeof__(name) *)library_function(LIBRARY, #name, NEEDED_BY); \
+        function; \
+    })
+#define LIBRARY_TEXT(number) LIBRARY_TEXT_OF(number) // of what a macro stands for
+#define LIBRARY_TEXT_OF(number) #number
 
 #endif

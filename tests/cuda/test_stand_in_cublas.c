@@ -7,25 +7,14 @@
 #include "common/base/library.h"
 #include "common/base/rng.h"
 
-/* Functions of cuBLAS that only this test calls; see cuda_product.c for the others. */
 #define LIBRARY "libcublas.so." LIBRARY_TEXT(CUBLAS_VER_MAJOR)
 #define NEEDED_BY "this test"
-#define CUBLAS(name, parameters, arguments) \
-    LIBRARY_FUNCTION(cublasStatus_t, name, parameters, arguments)
-
-CUBLAS(cublasSgemm,
-       (cublasHandle_t handle, cublasOperation_t op_a, cublasOperation_t op_b, int m, int n, int k,
-        const float *alpha, const float *a, int lda, const float *b, int ldb, const float *beta,
-        float *c, int ldc),
-       (handle, op_a, op_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc))
-CUBLAS(cublasGemmStridedBatchedEx,
-       (cublasHandle_t handle, cublasOperation_t op_a, cublasOperation_t op_b, int m, int n, int k,
-        const void *alpha, const void *a, cudaDataType type_a, int lda, long long stride_a,
-        const void *b, cudaDataType type_b, int ldb, long long stride_b, const void *beta, void *c,
-        cudaDataType type_c, int ldc, long long stride_c, int batch, cublasComputeType_t compute,
-        cublasGemmAlgo_t algo),
-       (handle, op_a, op_b, m, n, k, alpha, a, type_a, lda, stride_a, b, type_b, ldb, stride_b,
-        beta, c, type_c, ldc, stride_c, batch, compute, algo))
+#define cublasCreate_v2 LIBRARY_FUNCTION(cublasCreate_v2)
+#define cublasDestroy_v2 LIBRARY_FUNCTION(cublasDestroy_v2)
+#define cublasSetStream_v2 LIBRARY_FUNCTION(cublasSetStream_v2)
+#define cublasGetStatusString LIBRARY_FUNCTION(cublasGetStatusString)
+#define cublasSgemm_v2 LIBRARY_FUNCTION(cublasSgemm_v2)
+#define cublasGemmStridedBatchedEx LIBRARY_FUNCTION(cublasGemmStridedBatchedEx)
 
 enum { M = 19, NN = 13, K = 70, LD = 75, BATCH = 3, STRIDE = LD * 80 };
 

@@ -8,7 +8,30 @@
 #include <sys/queue.h>
 
 #include "common/base/cuda.h"
+#include "common/base/library.h"
 #include "common/comm/nccl/rank_watch.h"
+
+/* NCCL is opened with the first group. */
+#define LIBRARY "libnccl.so.2"
+#define NEEDED_BY "--backend nccl"
+#define ncclGetUniqueId LIBRARY_FUNCTION(ncclGetUniqueId)
+#define ncclCommInitRankConfig LIBRARY_FUNCTION(ncclCommInitRankConfig)
+#define ncclCommSplit LIBRARY_FUNCTION(ncclCommSplit)
+#define ncclCommFinalize LIBRARY_FUNCTION(ncclCommFinalize)
+#define ncclCommDestroy LIBRARY_FUNCTION(ncclCommDestroy)
+#define ncclCommAbort LIBRARY_FUNCTION(ncclCommAbort)
+#define ncclCommGetAsyncError LIBRARY_FUNCTION(ncclCommGetAsyncError)
+#define ncclGetErrorString LIBRARY_FUNCTION(ncclGetErrorString)
+#define ncclGetLastError LIBRARY_FUNCTION(ncclGetLastError)
+#define ncclAllReduce LIBRARY_FUNCTION(ncclAllReduce)
+#define ncclBroadcast LIBRARY_FUNCTION(ncclBroadcast)
+#define ncclReduce LIBRARY_FUNCTION(ncclReduce)
+#define ncclAllGather LIBRARY_FUNCTION(ncclAllGather)
+#define ncclReduceScatter LIBRARY_FUNCTION(ncclReduceScatter)
+#define ncclSend LIBRARY_FUNCTION(ncclSend)
+#define ncclRecv LIBRARY_FUNCTION(ncclRecv)
+#define ncclGroupStart LIBRARY_FUNCTION(ncclGroupStart)
+#define ncclGroupEnd LIBRARY_FUNCTION(ncclGroupEnd)
 
 #define NCCL_MAX_CALLS 256
 

@@ -9,7 +9,7 @@
 const char *zlibVersion(void);
 #define LIBRARY "libz.so.1"
 #define NEEDED_BY "--this option"
-LIBRARY_FUNCTION(const char *, zlibVersion, (void), ())
+#define zlibVersion LIBRARY_FUNCTION(zlibVersion)
 
 static void test_a_function_is_the_library_s(void **state)
 {
