@@ -13,11 +13,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/nn/kernel_types.h"
-
 #ifdef __cplusplus
+#define noreturn // a word of C alone, in the headers below
 extern "C" {
 #endif
+
+#include "common/nn/device.h"
+
+/* device_cuda.c: memory for one call, see cuda_state.h. */
+void *cuda_scratch(const Device *device, size_t *used, size_t bytes);
+/* cuda_feed.c: device memory; 0, but in a replay. */
+const int32_t *cuda_step_offset(const Device *device);
 
 /* Dies, naming the kernel, if the last launch failed. */
 void cuda_check_launch(const char *file, int line, const char *kernel);
@@ -64,52 +70,30 @@ void cuda_first_conv_grad(ConvShape shape, int n, const float *x, const float *y
                           const float *dy, float *partial, float *dweight, float *dbias,
                           cudaStream_t stream);
 
-/* dy = y > 0 ? dy * scale : 0. */
-void cuda_relu_grad(size_t count, const float *y, float scale, float *dy, cudaStream_t stream);
-
 /* sums[column] += the sum of the column, via partial[CUDA_SUM_PARTS][columns]. With y,
- * cuda_relu_grad is applied to dy first, in place. */
+ * relu_grad is applied to dy first, in place. */
 enum { CUDA_SUM_PARTS = 256 };
 void cuda_sum_rows(size_t rows, int columns, const float *y, float scale, float *dy, float *partial,
                    float *sums, cudaStream_t stream);
 
-/* The mask that device.h describes, of step `step` + *step_offset (see CudaGraph). */
-typedef struct {
-    uint32_t seed[2], step;
-    int layer, first_row, row_stride;
-    float p;
-} CudaDropout;
-void cuda_dropout(int n, int features, CudaDropout key, const int32_t *step_offset, float *y,
-                  cudaStream_t stream);
-
-/* As device.h says. The gradients are multiplied by loss_scale->scale unless that is NULL. */
-void cuda_nll(int n, int classes, const float *logits, const int32_t *labels, float *log_probs,
-              float *stats, cudaStream_t stream);
-void cuda_nll_grad(int n, int classes, const float *log_probs, const int32_t *labels,
-                   const LossScale *loss_scale, float *dlogits, cudaStream_t stream);
-void cuda_mse(int n, const float *y, const float *targets, float *stats, cudaStream_t stream);
-void cuda_mse_grad(int n, const float *y, const float *targets, const LossScale *loss_scale,
-                   float *dy, cudaStream_t stream);
-
-/* Decides about a step by its gradients: sets unscale, and the scale of the next step. */
-enum { CUDA_FINITE_PARTS = 256 };
-void cuda_update_loss_scale(size_t count, const float *grads, int32_t *partial /* [PARTS] */,
-                            LossScale *loss_scale, cudaStream_t stream);
-
-/* Optimizers; without loss_scale (NULL) every step is taken and gradients are as they are. */
-void cuda_sgd(size_t count, float *params, const float *grads, float *momentum_buffer, float lr,
-              float momentum, float weight_decay, const LossScale *loss_scale, cudaStream_t stream);
-typedef struct {
-    double lr, weight_decay;
-    bool decoupled;
-    uint64_t step; // plus *step_offset, minus the steps skipped: the count of Adam
-} CudaAdam;
-void cuda_adam(size_t count, float *params, const float *grads, float *exp_avg, float *exp_avg_sq,
-               CudaAdam adam, const int32_t *step_offset, const LossScale *loss_scale,
-               cudaStream_t stream);
-void cuda_adadelta(size_t count, float *params, const float *grads, float *square_avg,
-                   float *acc_delta, float lr, float weight_decay, const LossScale *loss_scale,
-                   cudaStream_t stream);
+/* Entries of the table that device.h describes. Gradients of the loss are multiplied by
+ * device->loss_scale->scale unless that is NULL; then the optimizers decide by the gradients about
+ * the step, and about the scale of the next. */
+void cuda_relu_grad(Device *device, size_t count, const float *y, float scale, float *dy);
+void cuda_dropout(Device *device, int n, int features, DropoutKey key, float *y);
+void cuda_nll(Device *device, int n, int classes, const float *logits, const int32_t *labels,
+              float *log_probs, float *stats);
+void cuda_nll_grad(Device *device, int n, int classes, const float *log_probs,
+                   const int32_t *labels, float *dlogits);
+void cuda_mse(Device *device, int n, const float *y, const float *targets, float *stats);
+void cuda_mse_grad(Device *device, int n, const float *y, const float *targets, float *dy);
+enum { CUDA_FINITE_PARTS = 256 }; // of scratch memory that optimizers use with a loss scale
+void cuda_sgd(Device *device, size_t count, float *params, const float *grads,
+              float *momentum_buffer, float lr, float momentum, float weight_decay);
+void cuda_adam(Device *device, size_t count, float *params, const float *grads, float *exp_avg,
+               float *exp_avg_sq, double lr, double weight_decay, bool decoupled, uint64_t step);
+void cuda_adadelta(Device *device, size_t count, float *params, const float *grads,
+                   float *square_avg, float *acc_delta, float lr, float weight_decay);
 
 #ifdef __cplusplus
 }

@@ -20,6 +20,11 @@
     } while (0)
 #endif
 
+static inline cudaStream_t stream_of(const Device *device)
+{
+    return (cudaStream_t)device->place.stream;
+}
+
 /* Number of blocks of `block` threads for `count` elements, a thread each. */
 static inline unsigned cuda_blocks(size_t count, unsigned block)
 {

@@ -49,10 +49,10 @@ static __global__ void nll(int n, int classes, const float *logits, const int32_
     }
 }
 
-extern "C" void cuda_nll(int n, int classes, const float *logits, const int32_t *labels,
-                         float *log_probs, float *stats, cudaStream_t stream)
+extern "C" void cuda_nll(Device *device, int n, int classes, const float *logits,
+                         const int32_t *labels, float *log_probs, float *stats)
 {
-    LAUNCH(nll, 1, BLOCK, stream, n, classes, logits, labels, log_probs, stats);
+    LAUNCH(nll, 1, BLOCK, stream_of(device), n, classes, logits, labels, log_probs, stats);
 }
 
 static inline __device__ float scale_of(const LossScale *loss_scale)
@@ -70,11 +70,11 @@ static __global__ void nll_grad(int n, int classes, const float *log_probs, cons
     dlogits[i] = (expf(log_probs[i]) - is_label) / n * scale_of(loss_scale);
 }
 
-extern "C" void cuda_nll_grad(int n, int classes, const float *log_probs, const int32_t *labels,
-                              const LossScale *loss_scale, float *dlogits, cudaStream_t stream)
+extern "C" void cuda_nll_grad(Device *device, int n, int classes, const float *log_probs,
+                              const int32_t *labels, float *dlogits)
 {
-    LAUNCH(nll_grad, cuda_blocks((size_t)n * classes, BLOCK), BLOCK, stream, n, classes, log_probs,
-           labels, loss_scale, dlogits);
+    LAUNCH(nll_grad, cuda_blocks((size_t)n * classes, BLOCK), BLOCK, stream_of(device), n, classes,
+           log_probs, labels, device->loss_scale, dlogits);
 }
 
 static __global__ void mse(int n, const float *y, const float *targets, float *stats)
@@ -92,10 +92,9 @@ static __global__ void mse(int n, const float *y, const float *targets, float *s
     }
 }
 
-extern "C" void cuda_mse(int n, const float *y, const float *targets, float *stats,
-                         cudaStream_t stream)
+extern "C" void cuda_mse(Device *device, int n, const float *y, const float *targets, float *stats)
 {
-    LAUNCH(mse, 1, BLOCK, stream, n, y, targets, stats);
+    LAUNCH(mse, 1, BLOCK, stream_of(device), n, y, targets, stats);
 }
 
 static __global__ void mse_grad(int n, const float *y, const float *targets,
@@ -106,8 +105,9 @@ static __global__ void mse_grad(int n, const float *y, const float *targets,
         dy[i] = 2 * (y[i] - targets[i]) / n * scale_of(loss_scale);
 }
 
-extern "C" void cuda_mse_grad(int n, const float *y, const float *targets,
-                              const LossScale *loss_scale, float *dy, cudaStream_t stream)
+extern "C" void cuda_mse_grad(Device *device, int n, const float *y, const float *targets,
+                              float *dy)
 {
-    LAUNCH(mse_grad, cuda_blocks(n, BLOCK), BLOCK, stream, n, y, targets, loss_scale, dy);
+    LAUNCH(mse_grad, cuda_blocks(n, BLOCK), BLOCK, stream_of(device), n, y, targets,
+           device->loss_scale, dy);
 }

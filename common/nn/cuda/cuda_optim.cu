@@ -45,11 +45,15 @@ static __global__ void decide(const int32_t *partial, LossScale *loss_scale)
     *loss_scale = next;
 }
 
-extern "C" void cuda_update_loss_scale(size_t count, const float *grads, int32_t *partial,
-                                       LossScale *loss_scale, cudaStream_t stream)
+/* Before an optimizer step: decides on the device whether to take or skip it. */
+static void judge(Device *device, size_t count, const float *grads)
 {
-    LAUNCH(find_nonfinite, CUDA_FINITE_PARTS, BLOCK, stream, count, grads, partial);
-    LAUNCH(decide, 1, BLOCK, stream, partial, loss_scale);
+    if (device->loss_scale == NULL)
+        return;
+    size_t used = 0;
+    int32_t *partial = (int32_t *)cuda_scratch(device, &used, CUDA_FINITE_PARTS * sizeof *partial);
+    LAUNCH(find_nonfinite, CUDA_FINITE_PARTS, BLOCK, stream_of(device), count, grads, partial);
+    LAUNCH(decide, 1, BLOCK, stream_of(device), partial, device->loss_scale);
 }
 
 /* ---- optimizers ---- */
@@ -79,19 +83,20 @@ static __global__ void sgd(size_t count, float *params, const float *grads, floa
     params[i] -= lr * grad;
 }
 
-extern "C" void cuda_sgd(size_t count, float *params, const float *grads, float *momentum_buffer,
-                         float lr, float momentum, float weight_decay, const LossScale *loss_scale,
-                         cudaStream_t stream)
+extern "C" void cuda_sgd(Device *device, size_t count, float *params, const float *grads,
+                         float *momentum_buffer, float lr, float momentum, float weight_decay)
 {
-    LAUNCH(sgd, cuda_blocks(count, BLOCK), BLOCK, stream, count, params, grads, momentum_buffer, lr,
-           momentum, weight_decay, loss_scale);
+    judge(device, count, grads);
+    LAUNCH(sgd, cuda_blocks(count, BLOCK), BLOCK, stream_of(device), count, params, grads,
+           momentum_buffer, lr, momentum, weight_decay, device->loss_scale);
 }
 
 /* The bias correction of the learning rate is the same for all numbers: one thread of a block
  * computes it, in double, while the others wait; so there are few blocks, and each goes on to
  * further numbers. */
 static __global__ void adam(size_t count, float *params, const float *grads, float *exp_avg,
-                            float *exp_avg_sq, CudaAdam adam, const int32_t *step_offset,
+                            float *exp_avg_sq, double lr, double weight_decay, bool decoupled,
+                            uint64_t first_step, const int32_t *step_offset,
                             const LossScale *loss_scale)
 {
     const double beta1 = 0.9, beta2 = 0.999;
@@ -99,8 +104,8 @@ static __global__ void adam(size_t count, float *params, const float *grads, flo
     __shared__ float step_size, correction;
     if (threadIdx.x == 0) {
         const uint32_t skipped = loss_scale != NULL ? loss_scale->skipped : 0;
-        const double step = (double)(adam.step + *step_offset - skipped);
-        step_size = (float)(adam.lr / (1 - pow(beta1, step)));
+        const double step = (double)(first_step + *step_offset - skipped);
+        step_size = (float)(lr / (1 - pow(beta1, step)));
         correction = (float)sqrt(1 - pow(beta2, step));
     }
     __syncthreads();
@@ -108,8 +113,8 @@ static __global__ void adam(size_t count, float *params, const float *grads, flo
     const float unscale = unscale_of(loss_scale);
     if (unscale == 0)
         return;
-    const float shrink = adam.decoupled ? (float)(1 - adam.lr * adam.weight_decay) : 1;
-    const float decay = adam.decoupled ? 0 : (float)adam.weight_decay;
+    const float shrink = decoupled ? (float)(1 - lr * weight_decay) : 1;
+    const float decay = decoupled ? 0 : (float)weight_decay;
     for (size_t i = my_index(); i < count; i += (size_t)gridDim.x * BLOCK) {
         const float param = params[i] * shrink, grad = grads[i] * unscale + decay * params[i];
         exp_avg[i] += (float)(1 - beta1) * (grad - exp_avg[i]);
@@ -118,15 +123,16 @@ static __global__ void adam(size_t count, float *params, const float *grads, flo
     }
 }
 
-extern "C" void cuda_adam(size_t count, float *params, const float *grads, float *exp_avg,
-                          float *exp_avg_sq, CudaAdam options, const int32_t *step_offset,
-                          const LossScale *loss_scale, cudaStream_t stream)
+extern "C" void cuda_adam(Device *device, size_t count, float *params, const float *grads,
+                          float *exp_avg, float *exp_avg_sq, double lr, double weight_decay,
+                          bool decoupled, uint64_t step)
 {
+    judge(device, count, grads);
     unsigned blocks = cuda_blocks(count, BLOCK);
     if (blocks > ADAM_BLOCKS)
         blocks = ADAM_BLOCKS;
-    LAUNCH(adam, blocks, BLOCK, stream, count, params, grads, exp_avg, exp_avg_sq, options,
-           step_offset, loss_scale);
+    LAUNCH(adam, blocks, BLOCK, stream_of(device), count, params, grads, exp_avg, exp_avg_sq, lr,
+           weight_decay, decoupled, step, cuda_step_offset(device), device->loss_scale);
 }
 
 static __global__ void adadelta(size_t count, float *params, const float *grads, float *square_avg,
@@ -145,10 +151,10 @@ static __global__ void adadelta(size_t count, float *params, const float *grads,
     params[i] -= lr * delta;
 }
 
-extern "C" void cuda_adadelta(size_t count, float *params, const float *grads, float *square_avg,
-                              float *acc_delta, float lr, float weight_decay,
-                              const LossScale *loss_scale, cudaStream_t stream)
+extern "C" void cuda_adadelta(Device *device, size_t count, float *params, const float *grads,
+                              float *square_avg, float *acc_delta, float lr, float weight_decay)
 {
-    LAUNCH(adadelta, cuda_blocks(count, BLOCK), BLOCK, stream, count, params, grads, square_avg,
-           acc_delta, lr, weight_decay, loss_scale);
+    judge(device, count, grads);
+    LAUNCH(adadelta, cuda_blocks(count, BLOCK), BLOCK, stream_of(device), count, params, grads,
+           square_avg, acc_delta, lr, weight_decay, device->loss_scale);
 }

@@ -53,10 +53,9 @@ static __global__ void relu_grad(size_t count, const float *y, float scale, floa
         dy[i] = y[i] > 0 ? dy[i] * scale : 0;
 }
 
-extern "C" void cuda_relu_grad(size_t count, const float *y, float scale, float *dy,
-                               cudaStream_t stream)
+extern "C" void cuda_relu_grad(Device *device, size_t count, const float *y, float scale, float *dy)
 {
-    LAUNCH(relu_grad, cuda_blocks(count, BLOCK), BLOCK, stream, count, y, scale, dy);
+    LAUNCH(relu_grad, cuda_blocks(count, BLOCK), BLOCK, stream_of(device), count, y, scale, dy);
 }
 
 /* A block for each row. Pixels stay bytes until here: a quarter of the memory and, if the set does
@@ -151,7 +150,7 @@ extern "C" void cuda_unpool(int images, int size, int channels, Amp amp, const f
  * with 16 units, since a warp's accesses are closer together. */
 enum { UNITS = 4, WORDS = 4 }; // of dropout: units per word, words per call
 
-static __global__ void dropout(int n, int features, CudaDropout key, const int32_t *step_offset,
+static __global__ void dropout(int n, int features, DropoutKey key, const int32_t *step_offset,
                                float *y)
 {
     const size_t thread = (size_t)blockIdx.x * BLOCK + threadIdx.x;
@@ -161,10 +160,11 @@ static __global__ void dropout(int n, int features, CudaDropout key, const int32
         return;
 
     const uint32_t place = (uint32_t)(key.first_row + row * key.row_stride);
+    const uint32_t seed[2] = { (uint32_t)key.seed, (uint32_t)(key.seed >> 32) };
     const uint32_t counter[4] = { (uint32_t)(group / WORDS), place, (uint32_t)key.layer,
-                                  key.step + (uint32_t)*step_offset };
+                                  (uint32_t)key.step + (uint32_t)*step_offset };
     uint32_t random[WORDS];
-    philox(counter, key.seed, random);
+    philox(counter, seed, random);
     // Selected by comparisons: a run-time index would put the array into local memory.
     const int which = group % WORDS;
     const uint32_t word = which == 0   ? random[0]
@@ -186,9 +186,9 @@ static __global__ void dropout(int n, int features, CudaDropout key, const int32
         unit[i] = (word >> 8 * i & 255) >= threshold ? unit[i] * scale : 0;
 }
 
-extern "C" void cuda_dropout(int n, int features, CudaDropout key, const int32_t *step_offset,
-                             float *y, cudaStream_t stream)
+extern "C" void cuda_dropout(Device *device, int n, int features, DropoutKey key, float *y)
 {
     const size_t count = (size_t)n * ((features + UNITS - 1) / UNITS);
-    LAUNCH(dropout, cuda_blocks(count, BLOCK), BLOCK, stream, n, features, key, step_offset, y);
+    LAUNCH(dropout, cuda_blocks(count, BLOCK), BLOCK, stream_of(device), n, features, key,
+           cuda_step_offset(device), y);
 }

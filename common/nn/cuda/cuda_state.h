@@ -6,7 +6,6 @@
 
 #include "common/base/cuda.h"
 #include "common/nn/cuda/cuda_kernels.h"
-#include "common/nn/device.h"
 
 enum { CUDA_SETS = 8, CUDA_SLOTS = 8, CUDA_STAGES = 2 };
 
@@ -60,10 +59,9 @@ static inline size_t amp_bytes(Amp amp) // of a number in a product
     return amp == AMP_OFF ? 4 : 2;
 }
 
-/* Scratch memory is reserved when a model is made, and handed out in aligned pieces; dies if more
- * is requested than was reserved. Start with *used = 0. */
+/* Scratch memory is reserved when a model is made, and cuda_scratch hands it out in aligned pieces;
+ * it dies if more is requested than was reserved. Start with *used = 0. */
 void cuda_scratch_reserve(Device *device, size_t bytes);
-void *cuda_scratch(const Device *device, size_t *used, size_t bytes);
 size_t cuda_scratch_piece(size_t bytes); // with the padding of a piece
 
 /* C[rows][columns] = A B, or += on request; row after row, as all matrices here. */
@@ -88,7 +86,6 @@ void cuda_feed_send(Device *device, const Batch *batch, uint64_t step_offset);
 void cuda_feed_gather(Device *device, const Batch *batch, float *inputs, int32_t *labels,
                       float *targets);
 void cuda_feed_free(Device *device);
-const int32_t *cuda_step_offset(const Device *device); // device memory: 0, but in a replay
 
 void cuda_begin_step(Device *device, const Batch *batch, uint64_t step);
 void cuda_end_step(Device *device);

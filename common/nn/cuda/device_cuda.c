@@ -113,84 +113,9 @@ void *cuda_scratch(const Device *device, size_t *used, size_t bytes)
     return piece;
 }
 
-static void op_relu_grad(Device *device, size_t count, const float *y, float scale, float *dy)
-{
-    cuda_relu_grad(count, y, scale, dy, cuda_state(device)->stream);
-}
-
-static void op_dropout(Device *device, int n, int features, DropoutKey key, float *y)
-{
-    const CudaDropout mask = { .seed = { (uint32_t)key.seed, (uint32_t)(key.seed >> 32) },
-                               .step = (uint32_t)key.step,
-                               .layer = key.layer,
-                               .first_row = key.first_row,
-                               .row_stride = key.row_stride,
-                               .p = key.p };
-    cuda_dropout(n, features, mask, cuda_step_offset(device), y, cuda_state(device)->stream);
-}
-
-static void op_nll(Device *device, int n, int classes, const float *logits, const int32_t *labels,
-                   float *log_probs, float *stats)
-{
-    cuda_nll(n, classes, logits, labels, log_probs, stats, cuda_state(device)->stream);
-}
-
-static void op_nll_grad(Device *device, int n, int classes, const float *log_probs,
-                        const int32_t *labels, float *dlogits)
-{
-    cuda_nll_grad(n, classes, log_probs, labels, device->loss_scale, dlogits,
-                  cuda_state(device)->stream);
-}
-
-static void op_mse(Device *device, int n, const float *y, const float *targets, float *stats)
-{
-    cuda_mse(n, y, targets, stats, cuda_state(device)->stream);
-}
-
-static void op_mse_grad(Device *device, int n, const float *y, const float *targets, float *dy)
-{
-    cuda_mse_grad(n, y, targets, device->loss_scale, dy, cuda_state(device)->stream);
-}
-
-static void op_zero(Device *device, float *array, size_t count)
+static void cuda_zero(Device *device, float *array, size_t count)
 {
     CUDA_CHECK(cudaMemsetAsync(array, 0, count * sizeof *array, cuda_state(device)->stream));
-}
-
-/* Before an optimizer step: decides on the device whether to take or skip it. */
-static void judge(Device *device, size_t count, const float *grads)
-{
-    if (device->loss_scale == NULL)
-        return;
-    size_t used = 0;
-    int32_t *partial = cuda_scratch(device, &used, CUDA_FINITE_PARTS * sizeof *partial);
-    cuda_update_loss_scale(count, grads, partial, device->loss_scale, cuda_state(device)->stream);
-}
-
-static void op_sgd(Device *device, size_t count, float *params, const float *grads,
-                   float *momentum_buffer, float lr, float momentum, float weight_decay)
-{
-    judge(device, count, grads);
-    cuda_sgd(count, params, grads, momentum_buffer, lr, momentum, weight_decay, device->loss_scale,
-             cuda_state(device)->stream);
-}
-
-static void op_adam(Device *device, size_t count, float *params, const float *grads, float *exp_avg,
-                    float *exp_avg_sq, double lr, double weight_decay, bool decoupled,
-                    uint64_t step)
-{
-    judge(device, count, grads);
-    cuda_adam(count, params, grads, exp_avg, exp_avg_sq,
-              (CudaAdam){ lr, weight_decay, decoupled, step }, cuda_step_offset(device),
-              device->loss_scale, cuda_state(device)->stream);
-}
-
-static void op_adadelta(Device *device, size_t count, float *params, const float *grads,
-                        float *square_avg, float *acc_delta, float lr, float weight_decay)
-{
-    judge(device, count, grads);
-    cuda_adadelta(count, params, grads, square_avg, acc_delta, lr, weight_decay, device->loss_scale,
-                  cuda_state(device)->stream);
 }
 
 const DeviceOps device_cuda_ops = {
@@ -209,16 +134,16 @@ const DeviceOps device_cuda_ops = {
     .conv_relu = cuda_conv_relu,
     .conv_grad = cuda_conv_grad,
     .linear = cuda_linear,
-    .relu_grad = op_relu_grad,
+    .relu_grad = cuda_relu_grad,
     .linear_grad_params = cuda_linear_grad_params,
     .linear_grad_input = cuda_linear_grad_input,
-    .dropout = op_dropout,
-    .nll = op_nll,
-    .nll_grad = op_nll_grad,
-    .mse = op_mse,
-    .mse_grad = op_mse_grad,
-    .zero = op_zero,
-    .sgd = op_sgd,
-    .adam = op_adam,
-    .adadelta = op_adadelta,
+    .dropout = cuda_dropout,
+    .nll = cuda_nll,
+    .nll_grad = cuda_nll_grad,
+    .mse = cuda_mse,
+    .mse_grad = cuda_mse_grad,
+    .zero = cuda_zero,
+    .sgd = cuda_sgd,
+    .adam = cuda_adam,
+    .adadelta = cuda_adadelta,
 };
