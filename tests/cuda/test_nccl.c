@@ -53,7 +53,7 @@ static void split_body(Rank *rank)
     ProcessGroup pg;
     gpu_rank_join(rank, &pg, "nccl", rank->rank);
     split_cases_run(&pg);
-    process_group_destroy(&pg);
+    gpu_rank_leave(&pg);
 }
 
 static void test_parts_of_any_shape(void **state)
@@ -183,6 +183,7 @@ static void neighbour_body(Rank *rank)
     float got[2] = { 1, 1 }, *numbers = gpu_array_new(got, sizeof got);
     Neighbour neighbour = { .device = rank->rank, .store = &rank->store };
     neighbour.numbers = gpu_array_new(got, sizeof got);
+    barrier(&pg); // the first call, which connects the ranks, waits for both on the host
     CUDA_CHECK(cudaStreamSynchronize(compute)); // what is done from here on opens arrays anew
     if (rank->rank == 0)
         CHECK(thread_start(&thread, write_numbers, &neighbour) == 0, "no thread");
@@ -196,7 +197,7 @@ static void neighbour_body(Rank *rank)
         pthread_join(thread, NULL);
     gpu_array_read(got, neighbour.numbers, sizeof got);
     CHECK(got[0] == (rank->rank == 0 ? 7 : 1), "beside them is %g", got[0]);
-    process_group_destroy(&pg);
+    gpu_rank_leave(&pg);
 }
 
 static void test_threads_without_signals(void **state)

@@ -2,6 +2,11 @@
  * reach, GPUs after a fork. */
 #include "tests/cuda/stand_in_case.h"
 
+#include <nccl.h>
+#include <pthread.h>
+
+#include "tests/cuda_stand_in/counts.h"
+
 static void host_reads(const void *context)
 {
     (void)context;
@@ -106,6 +111,54 @@ static void index_overflow(const void *context)
     cudaDeviceSynchronize();
 }
 
+static ncclComm_t lone_rank(int blocking)
+{
+    ncclComm_t comm;
+    ncclUniqueId id;
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = blocking;
+    ncclGetUniqueId(&id);
+    ncclCommInitRankConfig(&comm, 1, id, 0, &config);
+    return comm;
+}
+
+static void *ask_for_errors(void *comm)
+{
+    ncclResult_t state;
+    for (;;)
+        ncclCommGetAsyncError(comm, &state);
+    return NULL;
+}
+
+static void two_threads(const void *context)
+{
+    (void)context;
+    pthread_t thread;
+    ncclComm_t comm = lone_rank(1);
+    CHECK(pthread_create(&thread, NULL, ask_for_errors, comm) == 0, "no thread");
+    ask_for_errors(comm);
+}
+
+static void threads_of_nccl(const void *context)
+{
+    (void)context;
+    lone_rank(1);
+    CHECK(stand_in_counts().nccl_threads == 0, "a call that blocks needs a thread");
+    ncclComm_t comm = lone_rank(0);
+    ncclResult_t state = ncclInProgress;
+    while (state == ncclInProgress)
+        CHECK(ncclCommGetAsyncError(comm, &state) == ncclSuccess, "no state");
+    CHECK(state == ncclSuccess, "state %d", state);
+    CHECK(stand_in_counts().nccl_threads == 1, "a call that does not block needs none");
+}
+
+static void test_communicators(void **state)
+{
+    (void)state;
+    assert_aborts(two_threads, "NCCL: two threads use one communicator at the same time");
+    assert_right(threads_of_nccl);
+}
+
 static void test_misuse(void **state)
 {
     (void)state;
@@ -171,6 +224,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_misuse),
+        cmocka_unit_test(test_communicators),
         cmocka_unit_test(test_devices),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -8,6 +8,7 @@ typedef struct {
     long events_made;
     long timed_records; // of events that hold a time
     long waits; // of the host, for an event, a stream or the device
+    long nccl_threads; // that NCCL started for a call each
     unsigned contexts; // bit i: this process has one on GPU i
 } StandInCounts;
 

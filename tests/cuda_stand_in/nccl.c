@@ -4,10 +4,8 @@
  * A call is two pieces of work on its stream: one takes the numbers from device memory and gives
  * them to the communicator's thread, the other waits until that has brought the result. So, as with
  * NCCL, a call waits for the other ranks when the stream comes to it and not before, and a dead
- * rank makes it wait for ever, until ncclCommAbort. Communicators do not block, whatever they do:
- * each call is queued, and ncclCommFinalize is done, a while after the function has returned
- * ncclInProgress, by a thread of NCCL's as in its newer versions. Calls on host memory, and means
- * of integers, which NCCL rounds in its own way, are refused.
+ * rank makes it wait for ever. Calls on host memory, and means of integers, which NCCL rounds in
+ * its own way, are refused, and so are two threads in one communicator at the same time.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -40,14 +38,14 @@ static void run_begin(void *arguments)
 static bool end_ready(void *arguments)
 {
     const Job *job = *(Job **)arguments;
-    return job->done || job->comm->wire.cut;
+    return job->done;
 }
 
 static void run_end(void *arguments)
 {
     Job *job = *(Job **)arguments;
     for (int i = 0; i < job->num_calls; i++)
-        if (job->done && job->out_bytes[i] > 0)
+        if (job->out_bytes[i] > 0)
             memcpy(job->out[i], job->calls[i].out, job->out_bytes[i]);
     for (int i = 0; i < job->num_calls && !job->recorded; i++) {
         free((char *)job->calls[i].in);
@@ -70,25 +68,49 @@ void job_push(Job *job)
 
 /* ---- calls ---- */
 
-/* A thread of NCCL's queues the call, whoever captures its stream. */
+/* The first call of all ranks together connects them, so it waits until each has come here. */
+static void connect_ranks(struct ncclComm *comm)
+{
+    char from = 0, to[WIRE_MAX_RANKS];
+    WireCall meet = {
+        .kind = WIRE_ALL_GATHER, .type = ncclUint8, .count = 1, .in = &from, .out = to
+    };
+    if (!comm->connected)
+        wire_carry_out(&comm->wire, &meet, 1);
+    comm->connected = true;
+}
+
+static void queue(struct ncclComm *comm)
+{
+    const WireKind kind = comm->job->calls[0].kind;
+    if (kind != WIRE_SEND && kind != WIRE_RECV)
+        connect_ranks(comm);
+    LOCKED;
+    const bool captured = stand_in_stream_captures(comm->job->stream);
+    if (comm->calls < CALLS_TO_CONNECT && captured)
+        stand_in_fail("NCCL: a call is captured that has not been made before");
+    comm->calls += !captured;
+    job_push(comm->job);
+}
+
 static ncclResult_t submit(Job *job)
 {
+    job->comm->job = job;
+    return comm_request(job->comm, queue);
+}
+
+static void check_arrays(const Job *job, int i)
+{
     LOCKED;
-    struct ncclComm *comm = job->comm;
-    pthread_mutex_lock(&comm->mutex);
-    if (comm->calls < CALLS_TO_CONNECT && stand_in_stream_captures(job->stream))
-        stand_in_fail("NCCL: a call is captured that has not been made before");
-    comm->starting = job;
-    comm->polls = 0;
-    comm->state = ncclInProgress;
-    pthread_mutex_unlock(&comm->mutex);
-    return ncclInProgress;
+    const int device = stand_in_stream_device(job->stream);
+    stand_in_check_range("NCCL", device, job->in[i], job->in_bytes[i]);
+    stand_in_check_range("NCCL", device, job->out[i], job->out_bytes[i]);
 }
 
 static ncclResult_t add(WireCall call, const void *in, size_t in_shares, void *out,
                         size_t out_shares, ncclComm_t comm, cudaStream_t stream)
 {
-    LOCKED;
+    IN_COMM(comm);
     const size_t bytes = call.count * wire_element_bytes(call.type);
     const bool is_integer =
         call.type != ncclFloat32 && call.type != ncclFloat64 && call.type != ncclBfloat16;
@@ -96,8 +118,8 @@ static ncclResult_t add(WireCall call, const void *in, size_t in_shares, void *o
     if (bytes == 0 || (call.op == ncclAvg && is_integer) || (group.depth > 0 && !grouped) ||
         call.root < 0 || call.root >= comm->num_ranks)
         return ncclInvalidArgument;
-    if (comm->state == ncclInProgress)
-        return ncclInvalidUsage; // it has not done yet what it was asked for
+    if (comm->state != ncclSuccess) // it has not done yet what it was asked for, or has failed
+        return comm->state == ncclInProgress ? ncclInvalidUsage : comm->state;
     if (group.job == NULL)
         group.job = calloc(1, sizeof *group.job);
     Job *job = group.job;
@@ -110,8 +132,7 @@ static ncclResult_t add(WireCall call, const void *in, size_t in_shares, void *o
     job->out[i] = out;
     job->in_bytes[i] = bytes * in_shares;
     job->out_bytes[i] = bytes * out_shares;
-    stand_in_check_range("NCCL", stand_in_stream_device(stream), in, job->in_bytes[i]);
-    stand_in_check_range("NCCL", stand_in_stream_device(stream), out, job->out_bytes[i]);
+    check_arrays(job, i);
     call.in = malloc(job->in_bytes[i] + 1);
     call.out = malloc(job->out_bytes[i] + 1);
     job->calls[i] = call;
@@ -133,6 +154,7 @@ ncclResult_t ncclGroupEnd(void)
     if (--group.depth > 0 || job == NULL)
         return ncclSuccess;
     group.job = NULL;
+    IN_COMM(job->comm);
     return submit(job);
 }
 

@@ -7,7 +7,7 @@
 #include "nccl_wire.h"
 #include "stand_in.h"
 
-enum { MAX_GROUPED = 32, CALLS_TO_CONNECT = 3, POLLS_TO_QUEUE = 3, NAME_BYTES = 64 };
+enum { MAX_GROUPED = 32, CALLS_TO_CONNECT = 3, NAME_BYTES = 64 };
 
 /* One or more calls at once. */
 typedef struct Job {
@@ -31,19 +31,39 @@ struct ncclComm {
     Wire wire;
     char name[NAME_BYTES];
     int rank, num_ranks, num_splits;
+    bool blocking;
     long num_jobs, fails_at;
-    pthread_t thread;
+    pthread_t thread; // carries out jobs
+    atomic_bool in_use; // by a thread that calls NCCL
+    long calls; // queued so far, but for those in graphs
+    bool connected, finalized;
+    Choice choice; // of a split
+    struct ncclComm **part; // where it goes
+    Job *job; // to be queued
+
+    pthread_t requested; // the thread of a request, see comm_request
+    void (*request)(struct ncclComm *comm); // NULL: there is none
+    atomic_bool answered;
+
     pthread_mutex_t mutex; // guards what follows
     pthread_cond_t changed;
     Job *first, **last; // for the thread
+    bool working; // on a job
     ncclResult_t state;
-    Choice choice; // of a split that is asked for
-    struct ncclComm **part; // where it goes; NULL: none is asked for
-    bool closing, finalized;
-    Job *starting; // not yet queued
-    int polls; // since it was asked for something
-    long calls; // queued so far, but for those in graphs
+    bool closing;
 };
+
+/* Only one thread at a time may be in a communicator: from here to the end of the block, this one.
+ */
+#define IN_COMM(comm) \
+    __attribute__((cleanup(comm_leave), unused)) struct ncclComm *entered = comm_enter(comm)
+struct ncclComm *comm_enter(struct ncclComm *comm);
+void comm_leave(struct ncclComm **comm);
+
+/* Does what a call asks for: in this thread where the communicator blocks. Where it does not, in a
+ * thread that is started for it, as from NCCL 2.23 on; the call is complete when
+ * ncclCommGetAsyncError has found that it has ended. */
+ncclResult_t comm_request(struct ncclComm *comm, void (*request)(struct ncclComm *comm));
 
 /* Queues a job on its stream, whose ranks are connected. */
 void job_push(Job *job);

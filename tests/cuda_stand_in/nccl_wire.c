@@ -54,7 +54,7 @@ static void rest(int *spins)
     nanosleep(&nap, NULL);
 }
 
-bool wire_open(Wire *wire, const char *name, int rank, int num_ranks)
+void wire_open(Wire *wire, const char *name, int rank, int num_ranks)
 {
     if (num_ranks > WIRE_MAX_RANKS)
         stand_in_fail("NCCL has room for %d ranks", WIRE_MAX_RANKS);
@@ -69,9 +69,8 @@ bool wire_open(Wire *wire, const char *name, int rank, int num_ranks)
     close(fd);
     if (atomic_fetch_add(&wire->memory->attached, 1) == num_ranks - 1)
         shm_unlink(name); // nobody needs the name any more
-    for (int spins = 0; atomic_load(&wire->memory->attached) < num_ranks && !wire->cut;)
+    for (int spins = 0; atomic_load(&wire->memory->attached) < num_ranks;)
         rest(&spins);
-    return !wire->cut;
 }
 
 void wire_close(Wire *wire)
@@ -79,18 +78,17 @@ void wire_close(Wire *wire)
     munmap(wire->memory, sizeof(WireMemory));
 }
 
-static bool wire_barrier(Wire *wire)
+static void wire_barrier(Wire *wire)
 {
     WireMemory *memory = wire->memory;
     const unsigned barriers = atomic_load(&memory->barriers);
     if (atomic_fetch_add(&memory->arrived, 1) == wire->num_ranks - 1) {
         atomic_store(&memory->arrived, 0);
         atomic_fetch_add(&memory->barriers, 1);
-        return true;
+        return;
     }
-    for (int spins = 0; atomic_load(&memory->barriers) == barriers && !wire->cut;)
+    for (int spins = 0; atomic_load(&memory->barriers) == barriers;)
         rest(&spins);
-    return !wire->cut;
 }
 
 static float from_bf16(uint16_t bits)
@@ -149,7 +147,7 @@ static void reduce_trays(const Wire *wire, const WireCall *call, void *to, size_
 }
 
 /* A piece of one share of the input, which begins at byte `in` of it and belongs at `out`. */
-static bool carry_piece(Wire *wire, const WireCall *c, size_t in, size_t out, size_t bytes,
+static void carry_piece(Wire *wire, const WireCall *c, size_t in, size_t out, size_t bytes,
                         int only)
 {
     char *to = (char *)c->out + out;
@@ -157,8 +155,7 @@ static bool carry_piece(Wire *wire, const WireCall *c, size_t in, size_t out, si
     const bool puts_in = c->kind != WIRE_BROADCAST || c->root == wire->rank;
     if (puts_in)
         memcpy(wire->memory->tray[wire->rank], (const char *)c->in + in, bytes);
-    if (!wire_barrier(wire))
-        return false;
+    wire_barrier(wire);
     const size_t share = c->count * wire_element_bytes(c->type);
     if (c->kind == WIRE_ALL_GATHER)
         for (int rank = 0; rank < wire->num_ranks; rank++)
@@ -167,10 +164,10 @@ static bool carry_piece(Wire *wire, const WireCall *c, size_t in, size_t out, si
         memcpy(to, wire->memory->tray[c->root], bytes);
     else if (is_only)
         reduce_trays(wire, c, to, bytes / wire_element_bytes(c->type));
-    return wire_barrier(wire);
+    wire_barrier(wire);
 }
 
-static bool carry_collective(Wire *wire, const WireCall *c)
+static void carry_collective(Wire *wire, const WireCall *c)
 {
     const size_t share = c->count * wire_element_bytes(c->type);
     const int rounds = c->kind == WIRE_REDUCE_SCATTER ? wire->num_ranks : 1;
@@ -180,10 +177,8 @@ static bool carry_collective(Wire *wire, const WireCall *c)
             const int only = c->kind == WIRE_REDUCE_SCATTER ? round
                              : c->kind == WIRE_REDUCE       ? c->root
                                                             : -1;
-            if (!carry_piece(wire, c, (size_t)round * share + at, at, bytes, only))
-                return false;
+            carry_piece(wire, c, (size_t)round * share + at, at, bytes, only);
         }
-    return true;
 }
 
 /* Moves what can be moved now of a message. True: all of it is. */
@@ -208,16 +203,16 @@ static bool carry_message(Wire *wire, WireCall *call)
     return bytes == left;
 }
 
-bool wire_carry_out(Wire *wire, WireCall *calls, int num_calls)
+void wire_carry_out(Wire *wire, WireCall *calls, int num_calls)
 {
-    if (calls[0].kind != WIRE_SEND && calls[0].kind != WIRE_RECV)
-        return carry_collective(wire, &calls[0]);
-    for (int spins = 0; !wire->cut; rest(&spins)) {
-        int done = 0;
+    if (calls[0].kind != WIRE_SEND && calls[0].kind != WIRE_RECV) {
+        carry_collective(wire, &calls[0]);
+        return;
+    }
+    int done = 0;
+    for (int spins = 0; done < num_calls; rest(&spins)) {
+        done = 0;
         for (int i = 0; i < num_calls; i++)
             done += carry_message(wire, &calls[i]);
-        if (done == num_calls)
-            return true;
     }
-    return false;
 }

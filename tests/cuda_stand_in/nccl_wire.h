@@ -2,7 +2,7 @@
  * nccl_wire.h - how the stand-in of NCCL moves numbers: by memory that processes share.
  *
  * A wire belongs to one thread of each rank. Where a rank is missing the others wait, as NCCL's
- * kernels do, until the wire is cut.
+ * kernels do.
  */
 #ifndef TESTS_NCCL_WIRE_H
 #define TESTS_NCCL_WIRE_H
@@ -18,7 +18,6 @@ enum { WIRE_MAX_RANKS = 8 };
 typedef struct {
     int rank, num_ranks;
     struct WireMemory *memory;
-    atomic_bool cut;
 } Wire;
 
 typedef enum {
@@ -45,11 +44,11 @@ typedef struct {
 
 size_t wire_element_bytes(ncclDataType_t type); // 0: unknown
 
-/* Waits for all ranks that give the same name. False: it was cut. */
-bool wire_open(Wire *wire, const char *name, int rank, int num_ranks);
+/* Waits for all ranks that give the same name. */
+void wire_open(Wire *wire, const char *name, int rank, int num_ranks);
 void wire_close(Wire *wire);
 
-/* Carries out one collective, or several messages at once. False: the wire was cut. */
-bool wire_carry_out(Wire *wire, WireCall *calls, int num_calls);
+/* Carries out one collective, or several messages at once. */
+void wire_carry_out(Wire *wire, WireCall *calls, int num_calls);
 
 #endif

@@ -3,13 +3,11 @@
  *
  * The rest is what PyTorch's ProcessGroupNCCL does: ranks find each other through the store, calls
  * go to a stream beside the computation (nccl_calls.c), and a watchdog thread supervises them
- * (nccl_watch.c), since a GPU that waits for another rank has no timeout. Communicators are
- * nonblocking: creating one has a deadline, too.
+ * (nccl_watch.c), since a GPU that waits for another rank has no timeout. Nor has a call that
+ * creates a communicator or makes its first connections: the watchdog ends the process then, too.
  */
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "common/base/log.h"
@@ -17,34 +15,17 @@
 #include "common/comm/library_calls.h"
 #include "common/comm/nccl/nccl_group.h"
 
-#define SETTLE_YIELDS 1000 // about a millisecond: a call is queued within some 50 us
-#define SETTLE_NANOSECONDS 50000
 #define SCRATCH_BYTES 4096
 
 _Static_assert(NCCL_VERSION_CODE >= NCCL_VERSION(2, 18, 1), "NCCL before 2.18 has no split");
 
 /* ---- calling NCCL ---- */
 
-void nccl_enter(Nccl *nccl)
-{
-    pthread_mutex_lock(&nccl->in_use);
-    if (!nccl->aborted)
-        return;
-    nccl->waiting = true;
-    pthread_mutex_unlock(&nccl->in_use);
-    for (;;)
-        pause(); // the watchdog ends the process
-}
-
-void nccl_leave(Nccl *nccl)
-{
-    pthread_mutex_unlock(&nccl->in_use);
-}
-
 void nccl_check(Nccl *nccl, ncclResult_t result, const char *call)
 {
-    if (result == ncclSuccess || result == ncclInProgress)
+    if (result == ncclSuccess)
         return;
+    CHECK(result != ncclInProgress, "%s: unset NCCL_COMM_BLOCKING, or set it to 1", call);
     if (result == ncclInvalidArgument || result == ncclInvalidUsage ||
         result == ncclUnhandledCudaError)
         die("%s: %s: %s", call, ncclGetErrorString(result), ncclGetLastError(NULL));
@@ -52,30 +33,8 @@ void nccl_check(Nccl *nccl, ncclResult_t result, const char *call)
     snprintf(nccl->failure, sizeof nccl->failure, "%s: %s", ncclGetErrorString(result),
              ncclGetLastError(NULL));
     pthread_mutex_unlock(&nccl->mutex);
-    nccl->waiting = true;
-    nccl_leave(nccl);
     for (;;)
         pause(); // the watchdog finds the rank to blame and ends the process
-}
-
-void nccl_settle(NcclGroup *group)
-{
-    const struct timespec nap = { .tv_nsec = SETTLE_NANOSECONDS };
-    for (int tries = 0;; tries++) {
-        ncclResult_t state = ncclSuccess;
-        NCCL_CHECK(group->nccl, ncclCommGetAsyncError(group->comm, &state));
-        NCCL_CHECK(group->nccl, state);
-        if (state == ncclSuccess)
-            return;
-        group->nccl->waiting = true;
-        nccl_leave(group->nccl); // the watchdog may want to abort
-        if (tries < SETTLE_YIELDS) // a nap at each bucket would cost more than what it waits for
-            sched_yield();
-        else
-            nanosleep(&nap, NULL);
-        nccl_enter(group->nccl);
-        group->nccl->waiting = false;
-    }
 }
 
 /* Sets what is being set up or torn down, for messages; NULL: nothing. */
@@ -197,11 +156,9 @@ static void *nccl_init(ProcessGroup *pg)
     CUDA_CHECK(cudaSetDevice(pg->place.index));
     Nccl *nccl = nccl_new(pg);
     NcclGroup *group = group_new(nccl, pg);
-    group_add(nccl, group);
-    set_up(nccl, "ncclCommInitRankConfig");
+    set_up(nccl, "ncclCommInitRank");
     nccl_watch_start(nccl);
 
-    nccl_enter(nccl);
     ncclUniqueId id = { 0 };
     char key[STORE_KEY_BYTES];
     process_group_key(pg, "NCCL's unique id", 0, key);
@@ -211,11 +168,8 @@ static void *nccl_init(ProcessGroup *pg)
     } else {
         store_get(pg->store, key, &id, sizeof id);
     }
-    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-    config.blocking = 0;
-    NCCL_CHECK(nccl, ncclCommInitRankConfig(&group->comm, pg->world_size, id, pg->rank, &config));
-    nccl_settle(group);
-    nccl_leave(nccl);
+    NCCL_CHECK(nccl, ncclCommInitRank(&group->comm, pg->world_size, id, pg->rank));
+    group_add(nccl, group);
     set_up(nccl, NULL);
     return group;
 }
@@ -228,15 +182,8 @@ static void *nccl_split(void *state, ProcessGroup *sub, int color)
     Nccl *nccl = group->nccl;
     CUDA_CHECK(cudaStreamSynchronize(nccl->stream)); // NCCL allows no pending calls here
     set_up(nccl, "ncclCommSplit");
-    nccl_enter(nccl);
-    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-    config.blocking = 0;
     NCCL_CHECK(nccl, ncclCommSplit(group->comm, color >= 0 ? color : NCCL_SPLIT_NOCOLOR,
-                                   group->pg->rank, &part->comm, &config));
-    nccl_settle(group);
-    if (color >= 0)
-        nccl_settle(part);
-    nccl_leave(nccl);
+                                   group->pg->rank, &part->comm, NULL));
     set_up(nccl, NULL);
     if (color < 0) {
         free(part);
@@ -244,20 +191,6 @@ static void *nccl_split(void *state, ProcessGroup *sub, int color)
     }
     group_add(nccl, part);
     return part;
-}
-
-/* A communicator with calls in a graph is left to the end of the process: NCCL would wait until the
- * graph is destroyed, which the device does only after the group. */
-static void communicator_free(NcclGroup *group)
-{
-    Nccl *nccl = group->nccl;
-    nccl_enter(nccl);
-    if (!nccl->recorded) {
-        NCCL_CHECK(nccl, ncclCommFinalize(group->comm));
-        nccl_settle(group);
-        NCCL_CHECK(nccl, ncclCommDestroy(group->comm));
-    }
-    nccl_leave(nccl);
 }
 
 static void nccl_free(Nccl *nccl)
@@ -281,14 +214,17 @@ static void nccl_destroy(void *state, ProcessGroup *pg)
     Watchdog watchdog;
     if (pg->parent == NULL) { // the store ends with rank 0, so all watchdogs must have stopped
         nccl_watch_stop(nccl);
-        watchdog_start(&watchdog, pg->timeout, "ncclCommFinalize",
+        watchdog_start(&watchdog, pg->timeout, "ncclCommDestroy",
                        "a rank has died since the last call; NCCL_DEBUG=INFO may tell more");
         barrier(pg);
     }
     pthread_mutex_lock(&nccl->mutex);
     LIST_REMOVE(group, next);
     pthread_mutex_unlock(&nccl->mutex);
-    communicator_free(group);
+    // One with calls in a graph is left to the end of the process: NCCL would wait until the graph
+    // is destroyed, which the device does only after the group.
+    if (!nccl->recorded)
+        NCCL_CHECK(nccl, ncclCommDestroy(group->comm));
     free(group);
     if (pg->parent == NULL) {
         nccl_free(nccl);

@@ -137,25 +137,11 @@ static NcclCall *enqueue(NcclGroup *group, const Collective *c, const Collective
     nccl->recorded |= captured;
     CUDA_CHECK(cudaEventRecord(nccl->ready, compute));
     CUDA_CHECK(cudaStreamWaitEvent(nccl->stream, nccl->ready, 0));
-    if (c->count > 0 || c->kind == BARRIER) {
-        nccl_enter(nccl);
+    if (c->count > 0 || c->kind == BARRIER)
         NCCL_CHECK(nccl, issue(group, c));
-        nccl_settle(group);
-        nccl_leave(nccl);
-    }
     CUDA_CHECK(cudaEventRecord(call->done, nccl->stream));
     call_queued(nccl, call, captured ? CALL_RECORDED : CALL_QUEUED);
     return call;
-}
-
-/* Blocks the host; the watchdog bounds the wait. */
-static void synchronize(Nccl *nccl, cudaStream_t stream)
-{
-    nccl->waiting = true;
-    CUDA_CHECK(cudaStreamSynchronize(stream));
-    nccl_enter(nccl); // does not return if the call was aborted
-    nccl->waiting = false;
-    nccl_leave(nccl);
 }
 
 /* ---- host memory, and what only the host can do ---- */
@@ -178,7 +164,7 @@ static void reserve(Nccl *nccl, size_t bytes)
 {
     if (bytes <= nccl->scratch_bytes)
         return;
-    synchronize(nccl, nccl->stream);
+    CUDA_CHECK(cudaStreamSynchronize(nccl->stream));
     CUDA_CHECK(cudaFree(nccl->scratch));
     CUDA_CHECK(cudaMalloc((void **)&nccl->scratch, bytes));
     nccl->scratch_bytes = bytes;
@@ -213,12 +199,12 @@ static NcclCall *start_by_host(NcclGroup *group, const Collective *c, const Coll
 
     void *result = host_divides(c) ? mem_calloc(1, out_bytes) : c->out;
     copy(result, device.out, out_bytes, compute);
-    synchronize(nccl, compute);
+    CUDA_CHECK(cudaStreamSynchronize(compute));
     if (host_divides(c)) {
         reduce_finish(result, out_bytes / dtype_size(c->type), c->type, c->op,
                       group->pg->mean_ranks);
         copy(c->out, result, out_bytes, compute);
-        synchronize(nccl, compute);
+        CUDA_CHECK(cudaStreamSynchronize(compute));
         free(result);
     }
     return call;
@@ -261,7 +247,7 @@ long nccl_start(void *state, const Collective *c)
     NcclCall *call = by_host ? start_by_host(group, c, c) : enqueue(group, c, c);
     const long ticket = call->ticket;
     if (c->kind == BARRIER)
-        synchronize(group->nccl, group->nccl->stream);
+        CUDA_CHECK(cudaStreamSynchronize(group->nccl->stream)); // the watchdog bounds the wait
     return ticket;
 }
 

@@ -4,7 +4,6 @@
 
 #include <nccl.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <sys/queue.h>
 
 #include "common/base/cuda.h"
@@ -15,11 +14,9 @@
 #define LIBRARY "libnccl.so.2"
 #define NEEDED_BY "--backend nccl"
 #define ncclGetUniqueId LIBRARY_FUNCTION(ncclGetUniqueId)
-#define ncclCommInitRankConfig LIBRARY_FUNCTION(ncclCommInitRankConfig)
+#define ncclCommInitRank LIBRARY_FUNCTION(ncclCommInitRank)
 #define ncclCommSplit LIBRARY_FUNCTION(ncclCommSplit)
-#define ncclCommFinalize LIBRARY_FUNCTION(ncclCommFinalize)
 #define ncclCommDestroy LIBRARY_FUNCTION(ncclCommDestroy)
-#define ncclCommAbort LIBRARY_FUNCTION(ncclCommAbort)
 #define ncclCommGetAsyncError LIBRARY_FUNCTION(ncclCommGetAsyncError)
 #define ncclGetErrorString LIBRARY_FUNCTION(ncclGetErrorString)
 #define ncclGetLastError LIBRARY_FUNCTION(ncclGetLastError)
@@ -69,10 +66,7 @@ typedef struct Nccl {
     pthread_t thread; // nccl_watch.c
     RankWatch watch;
 
-    pthread_mutex_t in_use; // held while NCCL is called: by one thread, and not aborted meanwhile
-    bool aborted;
-    atomic_bool waiting; // the host is waiting in this backend
-
+    pthread_mutex_t in_use; // held while NCCL is called, see NCCL_CHECK
     pthread_mutex_t mutex; // guards the rest
     pthread_cond_t changed;
     LIST_HEAD(, NcclGroup) groups;
@@ -84,17 +78,17 @@ typedef struct Nccl {
     bool closing;
 } Nccl;
 
-/* NCCL is called between these two. If the group has ended they do not return. */
-void nccl_enter(Nccl *nccl);
-void nccl_leave(Nccl *nccl);
-
 /* NCCL_CHECK(nccl, call): an error ends the process; if NCCL has lost another rank, waits for the
- * watchdog to name it. Call it between enter and leave. */
+ * watchdog to name it. Only one thread at a time may use a communicator (NCCL User Guide, "Thread
+ * Safety"), and the watchdog asks it for errors: so both hold the lock meanwhile. */
+#define NCCL_CHECK(nccl, call) \
+    do { \
+        pthread_mutex_lock(&(nccl)->in_use); \
+        const ncclResult_t nccl_result = (call); \
+        pthread_mutex_unlock(&(nccl)->in_use); \
+        nccl_check(nccl, nccl_result, #call); \
+    } while (0)
 void nccl_check(Nccl *nccl, ncclResult_t result, const char *call);
-#define NCCL_CHECK(nccl, call) nccl_check(nccl, (call), #call)
-
-/* Communicators are nonblocking; waits until this one has completed its last request. */
-void nccl_settle(NcclGroup *group);
 
 /* nccl_calls.c: as start and wait of Backend. */
 long nccl_start(void *state, const Collective *collective);

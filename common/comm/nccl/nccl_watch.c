@@ -2,6 +2,10 @@
  * The watchdog, as in PyTorch's ProcessGroupNCCL: a GPU that waits for a dead rank waits for ever,
  * and the host does not notice before it reads a result.
  *
+ * It ends the process without aborting the communicators, as PyTorch does by default
+ * (TORCH_NCCL_ASYNC_ERROR_HANDLING=3): the end of a process stops what its GPU does and closes its
+ * connections, while ncclCommAbort may hang itself, and leaves half a sum that looks like a result.
+ *
  * A thread polls the oldest unfinished call. It may query events while another thread captures a
  * graph, since its own capture mode is relaxed; but never an event recorded by a capture.
  */
@@ -11,8 +15,6 @@
 
 #include "common/base/thread.h"
 #include "common/comm/nccl/nccl_group.h"
-
-#define ABORT_SECONDS 2 // for a clean abort; the process also ends without it
 
 /* The oldest pending call or setup. */
 typedef struct {
@@ -37,14 +39,11 @@ static bool is_finished(const Nccl *nccl, const NcclCall *call)
     return result == cudaSuccess;
 }
 
-/* Skipped while the main thread is in NCCL: newer versions complete a call in
- * ncclCommGetAsyncError, and two threads at once would complete it twice. The main thread sees a
- * failure itself when its call returns. */
+/* Skipped while the main thread is in NCCL (see NCCL_CHECK), perhaps for long: it sees a failure
+ * itself when its call returns. */
 static void look_for_failures(Nccl *nccl)
 {
     NcclGroup *group;
-    if (nccl->setup != NULL) // its communicator does not exist yet
-        return;
     if (pthread_mutex_trylock(&nccl->in_use) != 0)
         return;
     LIST_FOREACH(group, &nccl->groups, next)
@@ -109,44 +108,6 @@ static void look_into(Nccl *nccl, const Trouble *trouble, double failed_at)
                                         trouble->what, line));
 }
 
-static void *abort_groups(void *argument)
-{
-    NcclGroup *group;
-    Nccl *nccl = argument;
-    LIST_FOREACH(group, &nccl->groups, next)
-    if (group->comm != NULL)
-        ncclCommAbort(group->comm);
-    return NULL;
-}
-
-static struct timespec in_seconds(clockid_t clock, double seconds)
-{
-    struct timespec time;
-    clock_gettime(clock, &time);
-    const double end = (double)time.tv_nsec * 1e-9 + seconds;
-    time.tv_sec += (time_t)floor(end);
-    time.tv_nsec = (long)((end - floor(end)) * 1e9);
-    return time;
-}
-
-/* The hook of RankWatch. If the host waits in this backend, calls are aborted: then the ranks they
- * connect notice too. If it waits for the GPU elsewhere, it would take what an aborted call leaves
- * for a result, and perhaps save it; there only the end of the process stops the GPU. An abort
- * frees memory that other threads use, so they must be outside of NCCL and stay there; it may hang
- * itself, or find a thread that never returns. */
-static void abort_all(void *context)
-{
-    Nccl *nccl = context;
-    pthread_t thread;
-    const struct timespec end = in_seconds(CLOCK_REALTIME, ABORT_SECONDS);
-    if (!nccl->waiting || pthread_mutex_timedlock(&nccl->in_use, &end) != 0)
-        return;
-    nccl->aborted = true;
-    pthread_mutex_unlock(&nccl->in_use);
-    if (thread_start(&thread, abort_groups, nccl) == 0)
-        pthread_timedjoin_np(thread, NULL, &end);
-}
-
 static void *watch(void *argument)
 {
     Nccl *nccl = argument;
@@ -171,7 +132,11 @@ static void *watch(void *argument)
             rank_watch_reset(&nccl->watch);
 
         pthread_mutex_lock(&nccl->mutex);
-        const struct timespec next = in_seconds(CLOCK_MONOTONIC, nccl->watch.period);
+        struct timespec next;
+        clock_gettime(CLOCK_MONOTONIC, &next);
+        const double end = (double)next.tv_nsec * 1e-9 + nccl->watch.period;
+        next.tv_sec += (time_t)floor(end);
+        next.tv_nsec = (long)((end - floor(end)) * 1e9);
         if (!nccl->closing)
             pthread_cond_timedwait(&nccl->changed, &nccl->mutex, &next);
     }
@@ -181,7 +146,7 @@ static void *watch(void *argument)
 
 void nccl_watch_start(Nccl *nccl)
 {
-    rank_watch_init(&nccl->watch, nccl->pg, abort_all, nccl);
+    rank_watch_init(&nccl->watch, nccl->pg);
     const int error = thread_start(&nccl->thread, watch, nccl);
     CHECK(error == 0, "cannot start the thread that watches NCCL: %s", strerror(error));
 }

@@ -17,12 +17,6 @@
 #define PATIENCE_SECONDS 5.0
 #define SILENCE_SECONDS 10.0 // a busy machine may not schedule a thread for seconds
 
-static noreturn void end(const RankWatch *watch, const char *line)
-{
-    watch->before_end(watch->context);
-    die("%s", line);
-}
-
 /* The store is usually rank 0's, else the launcher's. */
 static noreturn void store_lost(const RankWatch *watch, const char *how)
 {
@@ -32,7 +26,7 @@ static noreturn void store_lost(const RankWatch *watch, const char *how)
     else
         snprintf(line, sizeof line, "the store at %s:%d %s: has the launcher ended?",
                  watch->store.host, watch->store.port, how);
-    end(watch, line);
+    die("%s", line);
 }
 
 static void publish_report(RankWatch *watch, RankReport report)
@@ -55,16 +49,13 @@ static void wait_for_first_reports(RankWatch *watch)
     }
 }
 
-void rank_watch_init(RankWatch *watch, const ProcessGroup *pg, void (*before_end)(void *context),
-                     void *context)
+void rank_watch_init(RankWatch *watch, const ProcessGroup *pg)
 {
     const double timeout = pg->timeout;
     *watch = (RankWatch){ .pg = pg,
                           .period = fmin(PERIOD_SECONDS, timeout / 20),
                           .patience = fmin(PATIENCE_SECONDS, timeout / 4),
-                          .silence = fmin(SILENCE_SECONDS, timeout / 4),
-                          .before_end = before_end,
-                          .context = context };
+                          .silence = fmin(SILENCE_SECONDS, timeout / 4) };
     watch->reports = mem_calloc((size_t)pg->world_size, sizeof *watch->reports);
     watch->since = mem_calloc((size_t)pg->world_size, sizeof *watch->since);
     CHECK(store_connect(&watch->store, pg->store->host, pg->store->port, timeout),
@@ -167,17 +158,15 @@ char *rank_watch_blame(const RankWatch *watch, const Collective *call, const cha
  * finds in it that it is missing, says that of itself in other words. */
 static noreturn void end_group(RankWatch *watch, const char *verdict)
 {
-    char *line, own[32], text[BLAME_BYTES + 64];
+    char *line, own[32];
     const long present = strtol(verdict, &line, 10);
     process_group_farewell(watch->pg, &watch->store, watch->reports[watch->pg->rank].serves_store,
                            (int)present);
     line += *line == ' ';
     const int length = snprintf(own, sizeof own, "rank %d is ", watch->pg->rank);
-    const bool is_own = strncmp(line, own, (size_t)length) == 0;
-    snprintf(text, sizeof text, "%s%s",
-             is_own ? "the others gave up waiting for this rank, which was " : "",
-             line + (is_own ? length : 0));
-    end(watch, text);
+    if (strncmp(line, own, (size_t)length) == 0)
+        die("the others gave up waiting for this rank, which was %s", line + length);
+    die("%s", line);
 }
 
 void rank_watch_end(RankWatch *watch, const char *line)

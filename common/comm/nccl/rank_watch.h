@@ -36,13 +36,10 @@ typedef struct {
     double *since; // by rank: when its last report was first seen
     bool polling; // since rank_watch_reset
     uint64_t num_reports; // published by this rank
-    void (*before_end)(void *context); // called right before the process ends
-    void *context;
 } RankWatch;
 
 /* Opens the connection, and waits until all ranks have written a first report. Collective. */
-void rank_watch_init(RankWatch *watch, const ProcessGroup *pg, void (*before_end)(void *context),
-                     void *context);
+void rank_watch_init(RankWatch *watch, const ProcessGroup *pg);
 void rank_watch_free(RankWatch *watch);
 
 /* Adds "12 NAME" to a report's calls. */
