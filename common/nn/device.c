@@ -13,8 +13,7 @@
 
 enum { MAX_THREADS = 1024 }; // as --threads has it
 
-/* Ranks that share this machine, as far as this process can know. */
-static int num_local_ranks(const Args *args)
+int device_local_ranks(const Args *args)
 {
     const int counted = host_env_count("LOCAL_WORLD_SIZE");
     const int count = counted > 0 ? counted : args->nproc;
@@ -28,7 +27,7 @@ static int num_threads(const Args *args)
     const int wanted = host_env_count("OMP_NUM_THREADS");
     if (wanted > 0)
         return wanted < MAX_THREADS ? wanted : MAX_THREADS;
-    const int share = host_num_cores() / num_local_ranks(args);
+    const int share = host_num_cores() / device_local_ranks(args);
     return share > 0 ? share : 1;
 }
 
@@ -40,7 +39,7 @@ static bool wants_cuda(const Args *args)
     if (args_fixed_order(args)) // a GPU does not add in that order
         return false;
     const int count = gpus_visible();
-    return count == 1 || (count > 0 && num_local_ranks(args) <= count);
+    return count == 1 || (count > 0 && device_local_ranks(args) <= count);
 }
 
 static Amp amp_of(const Args *args)
@@ -61,51 +60,19 @@ static void check_cpu(const Args *args)
         usage_error("--amp fp16 needs a GPU: use --amp bf16, or --device cuda");
 }
 
-/* Of several GPUs the local rank's; a single visible one may differ from rank to rank. With tcp and
- * mpi ranks may share GPUs: surplus ranks wrap around to the first. */
-static int pick_gpu(const Args *args, int local_rank)
-{
-    const int count = gpus_visible(), ranks = num_local_ranks(args);
-    if (count <= 1)
-        return 0;
-    const bool may_share = args->backend != NULL &&
-                           (strcmp(args->backend, "tcp") == 0 || strcmp(args->backend, "mpi") == 0);
-    if (ranks > count && !may_share) // the same on all ranks of a node
-        usage_error("--device cuda: %d ranks on this node, but %d GPUs; start %d ranks per node, "
-                    "or use --backend tcp, which lets ranks share a GPU",
-                    ranks, count, count);
-    if (ranks > count && log_speaks_for_node())
-        log_info("%d ranks share the %d GPUs of this node", ranks, count);
-    return may_share ? local_rank % count : local_rank;
-}
-
 void device_init(Device *device, const Args *args, int local_rank)
 {
-    if (!wants_cuda(args)) {
-        check_cpu(args);
-        const bool plain = strcmp(args->device, "plain") == 0;
-        *device = (Device){ .name = plain ? "plain" : "cpu",
-                            .label = "CPU",
-                            .local_rank = local_rank,
-                            .threads = num_threads(args),
-                            .amp = amp_of(args) };
-        (plain ? device_plain_init : device_cpu_init)(device);
+    *device = (Device){ .local_rank = local_rank, .amp = amp_of(args), .threads = 1 };
+    if (wants_cuda(args)) {
+        device_cuda_init(device, args);
         return;
     }
-
-    if (args_fixed_order(args))
-        usage_error("--reduce-order fixed is not for GPUs: use --device cpu");
-    *device = (Device){ .name = "cuda",
-                        .label = "GPU",
-                        .local_rank = local_rank,
-                        .place = { .on_gpu = true,
-                                   .index = pick_gpu(args, local_rank),
-                                   .replaying = &device->replaying },
-                        .threads = 1,
-                        .amp = amp_of(args),
-                        .tf32 = args->tf32,
-                        .records = args->cuda_graph };
-    device_cuda_init(device);
+    check_cpu(args);
+    const bool plain = strcmp(args->device, "plain") == 0;
+    device->name = plain ? "plain" : "cpu";
+    device->label = "CPU";
+    device->threads = num_threads(args);
+    (plain ? device_plain_init : device_cpu_init)(device);
 }
 
 void device_free(Device *device)
@@ -174,18 +141,6 @@ void device_export(Device *device, const Tensor *tensor, int channels, const flo
     transpose(tensor->shape[0], row_pixels(tensor, channels), channels, ours != NULL ? ours : array,
               host);
     free(ours);
-}
-
-void device_begin_step(Device *device, const Batch *batch, uint64_t step)
-{
-    if (device->ops->begin_step != NULL)
-        device->ops->begin_step(device, batch, step);
-}
-
-void device_end_step(Device *device)
-{
-    if (device->ops->end_step != NULL)
-        device->ops->end_step(device);
 }
 
 void device_synchronize(Device *device)

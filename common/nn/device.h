@@ -25,7 +25,7 @@ typedef struct Device {
     Amp amp;
     bool tf32; // products of float32 on tensor cores
     bool records; // --cuda-graph on
-    bool replaying; // see device_begin_step
+    bool replaying; // see begin_step
     LossScale *loss_scale; // device memory; NULL: gradients are not scaled
     const struct DeviceOps *ops; // the kernels: plain.c, extras/fast_cpu or cuda
     void *state; // the device's own
@@ -40,6 +40,9 @@ typedef enum { COPY_TO_DEVICE, COPY_TO_HOST, COPY_ON_DEVICE } CopyKind;
  * it. */
 void device_init(Device *device, const Args *args, int local_rank);
 void device_free(Device *device);
+
+/* Ranks that share this machine, as far as this process can know. */
+int device_local_ranks(const Args *args);
 
 /* How many ranks suit this machine: its GPUs, else 2. Touches no device, so the caller may still
  * fork. */
@@ -62,13 +65,6 @@ void device_import(Device *device, const Tensor *tensor, int channels, const flo
                    float *array);
 void device_export(Device *device, const Tensor *tensor, int channels, const float *array,
                    float *host);
-
-/* A training step, from the forward pass to the optimizer. With --cuda-graph a GPU runs the first
- * few steps with batches of one size eagerly, captures one, and from then on replays the whole
- * graph when a step with such a batch begins: until it ends, `replaying` is true, and calls that
- * would queue work on the device only count. `step`: optimizer steps taken before. */
-void device_begin_step(Device *device, const Batch *batch, uint64_t step);
-void device_end_step(Device *device);
 
 /* Waits for all work queued so far. */
 void device_synchronize(Device *device);
@@ -105,8 +101,11 @@ typedef struct DeviceOps {
     void (*conv_reserve)(Device *device, ConvShape shape);
     void (*linear_reserve)(Device *device, int max_batch, int in, int out);
 
-    // A step begins and ends, see device_begin_step; the two launch the recorded step through
-    // `replay`. NULL on a device without graphs.
+    // A training step begins, before its forward pass, and ends, after the optimizer; `step`:
+    // optimizer steps taken before. With --cuda-graph a GPU runs the first few steps with batches
+    // of one size eagerly, captures one, and from then on launches the whole graph, through
+    // `replay`, when a step with such a batch begins: until it ends, `replaying` is true, and calls
+    // that would queue work on the device only count. NULL on a device without graphs.
     void (*begin_step)(Device *device, const Batch *batch, uint64_t step);
     void (*end_step)(Device *device);
     void (*replay)(Device *device);
@@ -161,12 +160,12 @@ typedef struct DeviceOps {
                      float *square_avg, float *acc_delta, float lr, float weight_decay);
 } DeviceOps;
 
-/* The three devices: plain.c, extras/fast_cpu and cuda. Each init opens its device, whose index is
- * set in place.index, and sets its table. Without extras/fast_cpu "cpu" means plain; without CUDA
+/* The three devices: plain.c, extras/fast_cpu and cuda. Each init opens its device, on a GPU that
+ * it picks, and sets its table. Without extras/fast_cpu "cpu" means plain; without CUDA
  * device_cuda_absent.c says that this build has none. */
 extern const DeviceOps device_plain_ops, device_cuda_ops;
 void device_plain_init(Device *device);
 void device_cpu_init(Device *device);
-void device_cuda_init(Device *device);
+void device_cuda_init(Device *device, const Args *args);
 
 #endif

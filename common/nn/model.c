@@ -321,8 +321,8 @@ void model_forward(Model *model, const Batch *batch)
     network->batch_size = n;
     const int shards = batch->dataset->shards;
     device->shards = shards > 0 ? shards / batch->row_stride : 0; // this rank's
-    if (network->step_begins)
-        device_begin_step(device, batch, model->step);
+    if (network->step_begins && device->ops->begin_step != NULL)
+        device->ops->begin_step(device, batch, model->step);
     network->step_begins = false;
     if (device->replaying)
         return; // the replayed graph does all of it

@@ -71,7 +71,8 @@ void optim_step(Optimizer *optim)
     optim->model->step++;
     if (!device->replaying)
         update_params(optim);
-    device_end_step(device);
+    if (device->ops->end_step != NULL)
+        device->ops->end_step(device);
 }
 
 void optim_free(Optimizer *optim)

@@ -48,8 +48,35 @@ static void cuda_copy(Device *device, void *to, const void *from, size_t bytes, 
         cuda_synchronize(device); // from here on the host may reuse its memory
 }
 
-void device_cuda_init(Device *device)
+/* Of several GPUs the local rank's; a single visible one may differ from rank to rank. With tcp and
+ * mpi ranks may share GPUs: surplus ranks wrap around to the first. */
+static int pick_gpu(const Args *args, int local_rank)
 {
+    const int count = gpus_visible(), ranks = device_local_ranks(args);
+    if (count <= 1)
+        return 0;
+    const bool may_share = args->backend != NULL &&
+                           (strcmp(args->backend, "tcp") == 0 || strcmp(args->backend, "mpi") == 0);
+    if (ranks > count && !may_share) // the same on all ranks of a node
+        usage_error("--device cuda: %d ranks on this node, but %d GPUs; start %d ranks per node, "
+                    "or use --backend tcp, which lets ranks share a GPU",
+                    ranks, count, count);
+    if (ranks > count && log_speaks_for_node())
+        log_info("%d ranks share the %d GPUs of this node", ranks, count);
+    return may_share ? local_rank % count : local_rank;
+}
+
+void device_cuda_init(Device *device, const Args *args)
+{
+    if (args_fixed_order(args))
+        usage_error("--reduce-order fixed is not for GPUs: use --device cpu");
+    device->name = "cuda";
+    device->label = "GPU";
+    device->place = (MemoryLocation){ .on_gpu = true,
+                                      .index = pick_gpu(args, device->local_rank),
+                                      .replaying = &device->replaying };
+    device->tf32 = args->tf32;
+    device->records = args->cuda_graph;
     const int count = gpus_visible();
     int any = 0;
     if (count == 0) // also if the driver is older than the runtime

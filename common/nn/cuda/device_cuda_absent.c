@@ -2,8 +2,8 @@
 #include "common/base/log.h"
 #include "common/nn/device.h"
 
-void device_cuda_init(Device *device)
+void device_cuda_init(Device *device, const Args *args)
 {
-    (void)device;
+    (void)device, (void)args;
     usage_error("--device cuda: this build has no CUDA part; use --device cpu, or leave it out");
 }
