@@ -42,8 +42,12 @@ void history_add(History *history, int attempt, const Failure *root)
 
 void history_print(const History *history)
 {
-    if (history->text != NULL)
-        log_block("Earlier attempts:\n%s" THICK_RULE, history->text);
+    char *text = NULL;
+    if (history->text == NULL)
+        return;
+    CHECK(asprintf(&text, "Earlier attempts:\n%s" THICK_RULE, history->text) >= 0, "out of memory");
+    report_lines(text);
+    free(text);
 }
 
 void history_free(History *history)

@@ -40,12 +40,11 @@ char *log_label(char label[LOG_LABEL_BYTES])
     return strcat(strncat(label, program_invocation_short_name, 128), ": ");
 }
 
-/* False and errno unless all bytes were written. */
-static bool write_all(int fd, const char *bytes, size_t count)
+bool write_all(int fd, const void *bytes, size_t count)
 {
     for (size_t done = 0; done < count;) {
-        const ssize_t n = write(fd, bytes + done, count - done);
-        if (n < 0 && errno == EAGAIN) // another process made it non-blocking; we wait
+        const ssize_t n = write(fd, (const char *)bytes + done, count - done);
+        if (n < 0 && errno == EAGAIN)
             poll(&(struct pollfd){ .fd = fd, .events = POLLOUT }, 1, -1);
         else if (n < 0 && errno != EINTR)
             return false;
@@ -117,17 +116,6 @@ void log_warning(const char *format, ...)
     va_end(args);
 }
 
-void log_block(const char *format, ...)
-{
-    char *text = NULL;
-    va_list args;
-    va_start(args, format);
-    CHECK(vasprintf(&text, format, args) >= 0, "out of memory");
-    va_end(args);
-    write_text(STDERR_FILENO, text, strlen(text)); // a failure cannot be reported anywhere
-    free(text);
-}
-
 /* The bytes of the character at the beginning of the text; 0: it begins with none. jansson knows:
  * it refuses what is not UTF-8. */
 static size_t character_bytes(const char *text)
@@ -144,18 +132,13 @@ static size_t character_bytes(const char *text)
 
 json_t *json_text(const char *text)
 {
-    json_t *string = json_string(text);
-    char *valid = string == NULL ? malloc(strlen(REPLACEMENT) * strlen(text) + 1) : NULL;
-    if (valid == NULL)
-        return string;
-    char *end = valid;
-    while (*text != '\0') {
+    char *valid = malloc(strlen(REPLACEMENT) * strlen(text) + 1), *end = valid;
+    while (valid != NULL && *text != '\0') {
         const size_t bytes = character_bytes(text);
         end = mempcpy(end, bytes > 0 ? text : REPLACEMENT, bytes > 0 ? bytes : strlen(REPLACEMENT));
         text += bytes > 0 ? bytes : 1;
     }
-    *end = '\0';
-    string = json_string(valid);
+    json_t *string = valid != NULL ? json_stringn(valid, (size_t)(end - valid)) : NULL;
     free(valid);
     return string;
 }

@@ -23,10 +23,6 @@ void log_print(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void log_info(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void log_warning(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Lines that are ready, to standard error as they are: several, which shall not be mixed with
- * others'. */
-void log_block(const char *format, ...) __attribute__((format(printf, 1, 2)));
-
 /* Ends this process with status 1: a rank that cannot go on says why in one line and leaves the
  * rest to its launcher, whose TORCHELASTIC_ERROR_FILE also gets the line. Uses _exit: no exit
  * handler may wait for a thread that waits for a dead peer. May be called from any thread. */
@@ -83,6 +79,10 @@ void log_detail(LogTopic topic, const char *format, ...) __attribute__((format(p
  * grow (ulimit -f) also fails the write from here on, instead of raising a signal. And SIGCHLD is
  * no longer ignored if our parent ignored it: wait() would lose the children's exit statuses. */
 void streams_guard(void);
+
+/* Writes all of it, and waits where another process has made the descriptor non-blocking. False and
+ * errno on failure. */
+bool write_all(int fd, const void *bytes, size_t count);
 
 /* Ends this process after the last printf: with status 0, or with 1 and a line on standard error if
  * standard output could not be written. */

@@ -59,27 +59,19 @@ static int tee_add(Tee *tee, int file_fd, int console_fd, const char *prefix)
 }
 
 /* If nobody reads or the disk is full, drops this output. */
-static void write_all(int *fd, const char *data, size_t bytes)
+static void write_or_drop(int *fd, const char *data, size_t bytes)
 {
-    while (*fd >= 0 && bytes > 0) {
-        const ssize_t n = write(*fd, data, bytes);
-        if (n >= 0) {
-            data += n;
-            bytes -= (size_t)n;
-        } else if (errno == EAGAIN) { // another process made the console non-blocking
-            poll(&(struct pollfd){ .fd = *fd, .events = POLLOUT }, 1, -1);
-        } else if (errno != EINTR) {
-            if (errno != EPIPE)
-                log_warning("a worker's output is lost from here on: %s", strerror(errno));
-            *fd = -1;
-        }
-    }
+    if (*fd < 0 || write_all(*fd, data, bytes))
+        return;
+    if (errno != EPIPE)
+        log_warning("a worker's output is lost from here on: %s", strerror(errno));
+    *fd = -1;
 }
 
 static void end_line(Stream *stream)
 {
     stream->line[stream->length++] = '\n';
-    write_all(&stream->console_fd, stream->line, stream->length);
+    write_or_drop(&stream->console_fd, stream->line, stream->length);
     stream->length = stream->prefix_bytes;
 }
 
@@ -99,7 +91,7 @@ static size_t copy(Stream *stream, struct pollfd *pipe)
     char data[PIECE_BYTES];
     const ssize_t n = read(pipe->fd, data, sizeof data);
     if (n > 0) {
-        write_all(&stream->file_fd, data, (size_t)n);
+        write_or_drop(&stream->file_fd, data, (size_t)n);
         show(stream, data, (size_t)n);
         return (size_t)n;
     }

@@ -102,17 +102,6 @@ static char *write_header(const Safetensors *file, size_t *bytes)
     return text;
 }
 
-static bool write_all(int fd, const void *data, size_t bytes)
-{
-    for (size_t done = 0; done < bytes;) {
-        const ssize_t n = write(fd, (const char *)data + done, bytes - done);
-        if (n < 0 && errno != EINTR)
-            return false;
-        done += n < 0 ? 0 : (size_t)n;
-    }
-    return true;
-}
-
 /* Opens the file and locks it; negative and errno on failure. A sweep between the two takes the
  * file for a dead writer's and removes it: then it is created again. */
 static int open_locked(const char *path)
