@@ -11,11 +11,11 @@
 
 #include "common/base/host.h"
 #include "common/base/log.h"
+#include "common/base/signal_name.h"
 #include "common/launch/agents.h"
 #include "common/launch/failure.h"
 #include "common/launch/flags.h"
 #include "common/launch/logs.h"
-#include "common/launch/signal_name.h"
 #include "common/launch/workers.h"
 
 static void set_number(const char *name, int value)

@@ -17,11 +17,11 @@
 #include "05_fault_tolerance/elastic_group.h"
 #include "common/base/host.h"
 #include "common/base/log.h"
+#include "common/base/signal_name.h"
 #include "common/launch/agents.h"
 #include "common/launch/failure.h"
 #include "common/launch/flags.h"
 #include "common/launch/logs.h"
-#include "common/launch/signal_name.h"
 #include "common/launch/workers.h"
 
 #define AGAIN (-1) // an attempt has ended, but not the job

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "common/base/log.h"
-#include "common/launch/signal_name.h"
+#include "common/base/signal_name.h"
 
 #define GPU_STEPS 4 // between reads of GPU memory
 #define DOUBLE_SECONDS 0.3 // wrappers that pass on Ctrl-C deliver it twice

@@ -19,7 +19,7 @@
 
 #include "common/base/comfort.h"
 #include "common/base/log.h"
-#include "common/launch/signal_name.h"
+#include "common/base/signal_name.h"
 
 #define MAX_ERROR_FILE (1 << 20)
 #define MAX_TIME 253402300800.0 // the year 10000: times before it can be printed as dates

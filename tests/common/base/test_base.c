@@ -7,6 +7,7 @@
 #include "common/base/host.h"
 #include "common/base/log.h"
 #include "common/base/memory.h"
+#include "common/base/signal_name.h"
 #include "tests/helpers/child.h"
 
 static void test_memory(void **state)
@@ -134,13 +135,29 @@ static void test_json_text(void **state)
     }
 }
 
+/* The numbers are POSIX's (kill -l), where it has any. */
+static void test_signal_names(void **state)
+{
+    (void)state;
+    assert_string_equal(signal_name(1), "SIGHUP");
+    assert_string_equal(signal_name(2), "SIGINT");
+    assert_string_equal(signal_name(6), "SIGABRT");
+    assert_string_equal(signal_name(9), "SIGKILL");
+    assert_string_equal(signal_name(14), "SIGALRM");
+    assert_string_equal(signal_name(15), "SIGTERM");
+    assert_string_equal(signal_name(0), "signal 0");
+    assert_string_equal(signal_name(-1), "signal -1");
+    assert_string_equal(signal_name(40), "signal 40");
+    assert_string_equal(signal_name(1000), "signal 1000");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_memory),        cmocka_unit_test(test_memory_overflow),
         cmocka_unit_test(test_memory_in_use), cmocka_unit_test(test_host),
         cmocka_unit_test(test_env_counts),    cmocka_unit_test(test_dtypes),
-        cmocka_unit_test(test_json_text),
+        cmocka_unit_test(test_json_text),     cmocka_unit_test(test_signal_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

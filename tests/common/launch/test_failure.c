@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "common/launch/failure.h"
-#include "common/launch/signal_name.h"
 
 static const Failure EXAMPLE = {
     .status = 137,
@@ -175,22 +174,6 @@ static void test_the_earlier_one(void **state)
     assert_true(failure_is_earlier(&later, &none));
 }
 
-/* The numbers are POSIX's (kill -l), where it has any. */
-static void test_signal_names(void **state)
-{
-    (void)state;
-    assert_string_equal(signal_name(1), "SIGHUP");
-    assert_string_equal(signal_name(2), "SIGINT");
-    assert_string_equal(signal_name(6), "SIGABRT");
-    assert_string_equal(signal_name(9), "SIGKILL");
-    assert_string_equal(signal_name(14), "SIGALRM");
-    assert_string_equal(signal_name(15), "SIGTERM");
-    assert_string_equal(signal_name(0), "signal 0");
-    assert_string_equal(signal_name(-1), "signal -1");
-    assert_string_equal(signal_name(40), "signal 40");
-    assert_string_equal(signal_name(1000), "signal 1000");
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -202,7 +185,6 @@ int main(void)
         cmocka_unit_test(test_cut_off_json),
         cmocka_unit_test(test_error_file_that_is_a_pipe),
         cmocka_unit_test(test_the_earlier_one),
-        cmocka_unit_test(test_signal_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

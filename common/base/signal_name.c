@@ -2,7 +2,7 @@
  * The C library's sigabbrev_np is younger than many systems, and not in every library; strsignal
  * says "Terminated" in the user's language, which is no use in a search.
  */
-#include "common/launch/signal_name.h"
+#include "common/base/signal_name.h"
 
 #include <signal.h>
 #include <stdio.h>
