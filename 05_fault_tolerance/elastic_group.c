@@ -44,7 +44,7 @@ static void serve_endpoint(Group *group)
 {
     const Flags *flags = group->flags;
     if (group->server != NULL || flags->is_host == 0 ||
-        (flags->is_host < 0 && !net_is_here(flags->master_addr)))
+        (flags->is_host < 0 && !address_is_here(flags->master_addr)))
         return;
     group->server = store_server_start(flags->master_addr, &group->port, "/" KEY_AGENT_ALL);
     char reason[NET_REASON_BYTES];
@@ -72,8 +72,8 @@ static void connect_endpoint(Group *group)
     CHECK(connected || (error != EPROTO && error != ENOMSG),
           "no rendezvous at %s:%d (%s): %s: choose another port in --rdzv-endpoint", host,
           group->port, store_connect_reason(error),
-          net_is_here(host) ? net_listen_reason(EADDRINUSE, group->port, reason)
-                            : "another program has it");
+          address_is_here(host) ? net_listen_reason(EADDRINUSE, group->port, reason)
+                                : "another program has it");
     CHECK(connected,
           "no rendezvous at %s:%d within %g s (%s): is ddprun started on that host, with the same "
           "--rdzv-endpoint?",

@@ -162,14 +162,14 @@ void agents_open(Agents *agents, const Flags *flags)
     const int served = flags->node_rank == 0 ? num_ranks : 0; // clients of the store
     net_reserve_descriptors(2 * NET_SPARE_DESCRIPTORS + 2 * flags->nproc_per_node + served,
                             num_ranks); // each worker has two pipes
-    if (flags->max_nodes == 1 && !net_is_here(flags->master_addr))
+    if (flags->max_nodes == 1 && !address_is_here(flags->master_addr))
         log_warning("--master-addr %s is no address of this machine, which is the only node: "
                     "is --nnodes missing?",
                     flags->master_addr);
     if (flags->node_rank == 0) {
-        char watched[sizeof flags->run_id + KEY_BYTES];
-        snprintf(watched, sizeof watched, "/%s/" KEY_ROLE_INFO_ALL, flags->run_id);
-        agents->server = store_server_start(flags->master_addr, &agents->master_port, watched);
+        snprintf(agents->watched, sizeof agents->watched, "/%s/" KEY_ROLE_INFO_ALL, flags->run_id);
+        agents->server =
+            store_server_start(flags->master_addr, &agents->master_port, agents->watched);
         char reason[NET_REASON_BYTES];
         CHECK(agents->server != NULL, "cannot serve the store at %s:%d: %s; try --master-port",
               flags->master_addr, agents->master_port,

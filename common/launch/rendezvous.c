@@ -9,9 +9,11 @@
 
 #include <jansson.h>
 #include <math.h>
+#include <netdb.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "common/base/log.h"
 #include "common/base/memory.h"
@@ -26,6 +28,22 @@ const char *node_key(char key[KEY_BYTES], const char *format, int node)
 {
     snprintf(key, KEY_BYTES, format, node);
     return key;
+}
+
+/* Only a local address can be bound. */
+bool address_is_here(const char *host)
+{
+    struct addrinfo *addresses = NULL;
+    if (getaddrinfo(host, NULL, NULL, &addresses) != 0)
+        return false;
+    bool is_here = false;
+    for (const struct addrinfo *at = addresses; at != NULL && !is_here; at = at->ai_next) {
+        const int fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        is_here = bind(fd, at->ai_addr, at->ai_addrlen) == 0;
+        close(fd);
+    }
+    freeaddrinfo(addresses);
+    return is_here;
 }
 
 bool job_store_connect(Store *store, const Flags *flags, double seconds)

@@ -17,6 +17,9 @@
 
 const char *node_key(char key[KEY_BYTES], const char *format, int node);
 
+/* Is this the name or an address of this machine? */
+bool address_is_here(const char *host);
+
 /* Connects this node to the job's store, under the job's prefix. False and errno if that takes
  * longer than `seconds`, which is also the timeout of later requests. */
 bool job_store_connect(Store *store, const Flags *flags, double seconds);

@@ -267,21 +267,6 @@ int net_recv(int fd, void *data, size_t bytes, double deadline)
     return 0;
 }
 
-bool net_is_here(const char *host)
-{
-    struct addrinfo *addresses = resolve(host, 0, AF_UNSPEC, 0);
-    bool is_here = false;
-    for (const struct addrinfo *at = addresses; at != NULL && !is_here; at = at->ai_next) {
-        const int fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        is_here = fd >= 0 && bind(fd, at->ai_addr, at->ai_addrlen) == 0; // else it is not local
-        if (fd >= 0)
-            close(fd);
-    }
-    if (addresses != NULL)
-        freeaddrinfo(addresses);
-    return is_here;
-}
-
 const char *net_reason(int error)
 {
     switch (error) {

@@ -39,9 +39,6 @@ const char *net_listen_reason(int error, int port, char text[NET_REASON_BYTES]);
 /* Does a host name or address mean the local machine on every machine? */
 bool net_is_loopback(const char *host);
 
-/* Is this the name or an address of this machine? */
-bool net_is_here(const char *host);
-
 #define NET_SPARE_DESCRIPTORS 64 // that a process may need besides: files, the store, a GPU
 
 /* Raises the limit of open files and connections to `count`, which num_ranks ranks need: many

@@ -51,13 +51,12 @@ StoreRequest store_request_begin(const Store *store, StoreOperation operation, c
     return request;
 }
 
-StoreRequest store_request_begin_list(const Store *store, StoreOperation operation, int count,
-                                      const char *const keys[])
+/* WAIT and CHECK take a list of keys. Ours has one. */
+static StoreRequest begin_with_list(const Store *store, StoreOperation operation, const char *key)
 {
     StoreRequest request = store_request_begin(store, operation, NULL);
-    bytes_put_u64(&request.bytes, (uint64_t)count);
-    for (int i = 0; i < count; i++)
-        store_request_put_key(&request, keys[i]);
+    bytes_put_u64(&request.bytes, 1);
+    store_request_put_key(&request, key);
     return request;
 }
 
@@ -119,61 +118,34 @@ size_t store_reply_blob(const StoreRequest *request, void *data, size_t capacity
     return count;
 }
 
-/* For WAIT and BARRIER: sends the request and waits for its reply. If it does not come in time,
- * cancels the request and returns false. */
-static bool try_wait(StoreRequest *request, double seconds)
-{
-    store_request_send(request);
-    uint8_t reply = STORE_STOP_WAITING;
-    if (net_recv(request->store->fd, &reply, 1, seconds_now() + seconds) == 0) {
-        if (reply != STORE_STOP_WAITING)
-            store_request_die(request, NONSENSE);
-        return true;
-    }
-    if (errno != ETIMEDOUT)
-        die_of_errno(request);
-
-    StoreRequest cancel = store_request_begin(request->store, STORE_CANCEL_WAIT, NULL);
-    store_request_send(&cancel);
-    store_reply(&cancel, &reply, 1);
-    const bool crossed = reply == STORE_STOP_WAITING; // the replies crossed: one more follows
-    if (crossed)
-        store_reply(&cancel, &reply, 1);
-    if (reply != STORE_WAIT_CANCELED)
-        store_request_die(&cancel, NONSENSE);
-    return crossed;
-}
-
-void store_request_wait(StoreRequest *request)
-{
-    char reason[128];
-    if (try_wait(request, request->store->timeout))
-        return;
-    snprintf(reason, sizeof reason, "in vain for %g s: has every rank got that far?",
-             request->store->timeout);
-    store_request_die(request, reason);
-}
-
 /* ---- joining ---- */
 
-static int handshake(int fd, double deadline)
+/* Sends `bytes`, frees them, and returns when a PING that follows them is answered. -1 and errno if
+ * it is not; EPROTO: the answer is wrong. */
+static int ping(int fd, Bytes *bytes, double deadline)
 {
     const uint32_t nonce = (uint32_t)getpid();
     uint32_t echo = ~nonce;
+    bytes_put_u8(bytes, STORE_PING);
+    bytes_put(bytes, &nonce, sizeof nonce);
+    const bool answered = net_send(fd, bytes_front(bytes), bytes_count(bytes), deadline) == 0 &&
+                          net_recv(fd, &echo, sizeof echo, deadline) == 0;
+    bytes_free(bytes);
+    if (answered && echo != nonce)
+        errno = EPROTO;
+    return echo == nonce ? 0 : -1;
+}
+
+static int handshake(int fd, double deadline)
+{
     Bytes hello = { 0 };
     bytes_put_u8(&hello, STORE_VALIDATE);
     bytes_put(&hello, &(uint32_t){ STORE_MAGIC }, sizeof(uint32_t));
-    bytes_put_u8(&hello, STORE_PING);
-    bytes_put(&hello, &nonce, sizeof nonce);
-    // In one piece: PyTorch's newer server disconnects on half a VALIDATE.
-    const bool answered = net_send(fd, bytes_front(&hello), bytes_count(&hello), deadline) == 0 &&
-                          net_recv(fd, &echo, sizeof echo, deadline) == 0;
-    bytes_free(&hello);
-    if (echo == nonce)
-        return 0;
-    if (answered || errno == ETIMEDOUT)
-        errno = answered ? EPROTO : ENOMSG;
-    return -1;
+    // In one piece with PING: PyTorch's newer server disconnects on half a VALIDATE.
+    const int failed = ping(fd, &hello, deadline);
+    if (failed && errno == ETIMEDOUT)
+        errno = ENOMSG;
+    return failed;
 }
 
 const char *store_connect_reason(int error)
@@ -315,21 +287,39 @@ int64_t store_add(Store *store, const char *key, int64_t amount)
 
 void store_wait(Store *store, const char *key)
 {
-    log_detail(LOG_STORE, "waiting for key \"%s\"", key);
-    StoreRequest request = store_request_begin_list(store, STORE_WAIT, 1, &key);
-    store_request_wait(&request);
+    if (!store_try_wait(store, key, store->timeout))
+        die("store at %s:%d: WAIT %.200s: in vain for %g s: has every rank got that far?",
+            store->host, store->port, key, store->timeout);
 }
 
 bool store_try_wait(Store *store, const char *key, double seconds)
 {
     log_detail(LOG_STORE, "waiting for key \"%s\", %g s at most", key, seconds);
-    StoreRequest request = store_request_begin_list(store, STORE_WAIT, 1, &key);
-    return try_wait(&request, seconds);
+    StoreRequest request = begin_with_list(store, STORE_WAIT, key);
+    store_request_send(&request);
+    uint8_t reply = STORE_STOP_WAITING;
+    if (net_recv(store->fd, &reply, 1, seconds_now() + seconds) == 0) {
+        if (reply != STORE_STOP_WAITING)
+            store_request_die(&request, NONSENSE);
+        return true;
+    }
+    if (errno != ETIMEDOUT)
+        die_of_errno(&request);
+
+    StoreRequest cancel = store_request_begin(store, STORE_CANCEL_WAIT, NULL);
+    store_request_send(&cancel);
+    store_reply(&cancel, &reply, 1);
+    const bool crossed = reply == STORE_STOP_WAITING; // the key was set just then: one more follows
+    if (crossed)
+        store_reply(&cancel, &reply, 1);
+    if (reply != STORE_WAIT_CANCELED)
+        store_request_die(&cancel, NONSENSE);
+    return crossed;
 }
 
 bool store_check(Store *store, const char *key)
 {
-    StoreRequest request = store_request_begin_list(store, STORE_CHECK, 1, &key);
+    StoreRequest request = begin_with_list(store, STORE_CHECK, key);
     store_request_send(&request);
     uint8_t reply = STORE_NOT_READY;
     store_reply(&request, &reply, 1);
@@ -355,18 +345,7 @@ size_t store_compare_set(Store *store, const char *key, const char *expected, co
 
 bool store_try_ping(Store *store, double seconds)
 {
-    const uint32_t nonce = (uint32_t)store->port;
-    uint32_t echo = ~nonce;
-    StoreRequest request = store_request_begin(store, STORE_PING, NULL);
-    bytes_put(&request.bytes, &nonce, sizeof nonce);
-    const double deadline = seconds_now() + seconds;
-    const bool answered = net_send(store->fd, bytes_front(&request.bytes),
-                                   bytes_count(&request.bytes), deadline) == 0 &&
-                          net_recv(store->fd, &echo, sizeof echo, deadline) == 0;
-    bytes_free(&request.bytes);
-    if (answered && echo != nonce)
-        store_request_die(&request, "the echo is not what was sent");
-    return answered;
+    return ping(store->fd, &(Bytes){ 0 }, seconds_now() + seconds) == 0;
 }
 
 void store_ping(Store *store)

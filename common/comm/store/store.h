@@ -64,10 +64,9 @@ bool store_delete(Store *store, const char *key); // was it there?
 size_t store_compare_set(Store *store, const char *key, const char *expected, const char *desired,
                          char *result, size_t bytes);
 
-/* Operations without a result are not acknowledged; returns when all before it are done. */
+/* Returns when all earlier operations are done: those without a result are not acknowledged. */
 void store_ping(Store *store);
-/* The same; false and errno if no answer comes within so many seconds, or the connection is gone.
- */
+/* As store_ping, but returns false and errno if it fails or takes longer than `seconds`. */
 bool store_try_ping(Store *store, double seconds);
 
 /* ---- the server (store_server.c): a thread of this process ---- */
@@ -81,8 +80,9 @@ typedef struct StoreServer StoreServer;
  * stored; 64 connections without VALIDATE; and 64 descriptors of the process stay free. Beyond
  * these the largest, the oldest, the newest client is disconnected.
  *
- * When a client that has set a key beginning with `watched` (NULL: none) disconnects, the server
- * sets KEY/gone. That is how a launcher killed by SIGKILL is noticed. */
+ * When a client that has set a key beginning with `watched` (NULL: none; it must outlive the
+ * server) disconnects, the server sets KEY/gone. That is how a launcher killed by SIGKILL is
+ * noticed. */
 StoreServer *store_server_start(const char *host, int *port, const char *watched);
 
 /* Ends the thread, closes all connections, frees everything. */
@@ -100,13 +100,9 @@ typedef struct {
 
 StoreRequest store_request_begin(const Store *store, StoreOperation operation,
                                  const char *key); // NULL: none yet
-StoreRequest store_request_begin_list(const Store *store, StoreOperation operation, int count,
-                                      const char *const keys[]);
 void store_request_put_key(StoreRequest *request, const char *key); // with the store's prefix
 void store_request_put_value(StoreRequest *request, const void *value, size_t count);
 void store_request_send(StoreRequest *request); // and frees its bytes
-void store_request_wait(
-    StoreRequest *request); // for WAIT and BARRIER: sends, and receives the reply
 
 void store_reply(const StoreRequest *request, void *data, size_t count);
 int64_t store_reply_i64(const StoreRequest *request);

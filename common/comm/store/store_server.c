@@ -6,7 +6,7 @@
  */
 #include "common/comm/store/store.h"
 
-#include <limits.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -23,7 +23,7 @@
 enum {
     READ_BYTES = 16 << 10, // from one client before the next has its turn
     MAX_EVENTS = 64,
-    FULL_PAUSE_MS = 100,
+    FULL_PAUSE_MS = 10, // before the next try to accept: epoll would report it again at once
     MAX_SILENT = 64, // clients without VALIDATE, which comes first
 };
 
@@ -31,10 +31,8 @@ enum {
 
 struct StoreServer {
     int epoll_fd, listen_fd, stop_fd;
-    int max_fd; // of clients
-    bool full; // no descriptor left for one more client
+    rlim_t max_fd; // of clients
     Service service;
-    char *watched; // what service.watched points to
     size_t buffered; // bytes of memory, for all clients together
     LIST_HEAD(, Client) clients;
     pthread_t thread;
@@ -93,23 +91,15 @@ static void drop_client(StoreServer *server, Client *client)
     send_woken(server); // clients may wait for its gone key
 }
 
-/* Without a spare descriptor, new clients stay in the kernel's queue: retrying accept would only
- * burn CPU time. */
-static void set_full(StoreServer *server, bool full)
-{
-    if (full != server->full)
-        watch(server, EPOLL_CTL_MOD, server->listen_fd, full ? 0 : EPOLLIN, &server->listen_fd);
-    server->full = full;
-}
-
 static void accept_client(StoreServer *server)
 {
     const int fd = net_accept(server->listen_fd, 0);
     if (fd < 0) {
-        set_full(server, errno != ETIMEDOUT);
+        if (errno != ETIMEDOUT) // no descriptor is free: the client stays in the kernel's queue
+            poll(NULL, 0, FULL_PAUSE_MS);
         return;
     }
-    if (fd > server->max_fd) {
+    if ((rlim_t)fd > server->max_fd) {
         close(fd);
         return;
     }
@@ -169,9 +159,7 @@ static void *serve(void *argument)
     StoreServer *server = argument;
     for (;;) {
         struct epoll_event events[MAX_EVENTS];
-        const int count =
-            epoll_wait(server->epoll_fd, events, MAX_EVENTS, server->full ? FULL_PAUSE_MS : -1);
-        set_full(server, false);
+        const int count = epoll_wait(server->epoll_fd, events, MAX_EVENTS, -1);
         bool somebody_calls = false;
         // epoll reports the rest again, after the largest has been dropped.
         for (int i = 0; i < count && server->buffered <= MAX_BUFFERED; i++) {
@@ -197,26 +185,22 @@ static void server_free(StoreServer *server)
     close(server->stop_fd);
     close(server->listen_fd);
     close(server->epoll_fd);
-    free(server->watched);
     free(server);
 }
 
 /* The highest descriptor a client may have: the system assigns the lowest free one. */
-static int highest_descriptor(void)
+static rlim_t highest_descriptor(void)
 {
     struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur > INT_MAX)
-        return INT_MAX;
-    const int most = (int)limit.rlim_cur;
+    SYS_CHECK(getrlimit(RLIMIT_NOFILE, &limit));
+    const rlim_t most = limit.rlim_cur;
     return most > 2 * NET_SPARE_DESCRIPTORS ? most - NET_SPARE_DESCRIPTORS : most / 2;
 }
 
 StoreServer *store_server_start(const char *host, int *port, const char *watched)
 {
     StoreServer *server = mem_calloc(1, sizeof *server);
-    server->watched = watched == NULL ? NULL : strdup(watched);
-    CHECK(watched == NULL || server->watched != NULL, "out of memory");
-    server->service.watched = server->watched;
+    server->service.watched = watched;
     server->max_fd = highest_descriptor();
     server->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     server->stop_fd = eventfd(0, EFD_CLOEXEC);

@@ -53,13 +53,6 @@ static void wait_cancel(Table *table, Client *client)
     }
 }
 
-/* Waits for one key although it is present (BARRIER's counter). False: the table is full. */
-static bool wait_for_entry(Table *table, Client *client, Entry *entry)
-{
-    wait_cancel(table, client);
-    return entry_wait(table, entry, client, &client->waits);
-}
-
 /* Replies now if all keys are present, else when the last absent one is set; until then the client
  * may send other requests. False: the table is full. */
 static bool wait_for_keys(Table *table, Client *client, Cursor at)
@@ -121,15 +114,6 @@ static void note_watched_key(const Service *service, Client *client, Blob key)
         bytes_put(&client->watched_key, key.data, key.count);
 }
 
-static void set_gone(Service *service, Client *client)
-{
-    if (bytes_count(&client->watched_key) == 0)
-        return;
-    bytes_put(&client->watched_key, STORE_GONE, strlen(STORE_GONE));
-    const Blob key = { bytes_front(&client->watched_key), bytes_count(&client->watched_key) };
-    put(service, key, (Blob){ (const uint8_t *)"1", 1 }, false);
-}
-
 static bool compare_set(Service *service, Client *client, Cursor at)
 {
     const Blob key = take_blob(&at), expected = take_blob(&at), desired = take_blob(&at);
@@ -186,8 +170,10 @@ static bool barrier(Service *service, Client *client, Cursor at)
     Entry *entry = count_up(service, key, 1, &arrived);
     if (entry == NULL)
         return false;
-    if (arrived < world_size) // wakes nobody: the key exists, but the count is too low
-        return wait_for_entry(&service->table, client, entry);
+    if (arrived < world_size) { // waits although the key is there, and wakes nobody
+        wait_cancel(&service->table, client);
+        return entry_wait(&service->table, entry, client, &client->waits);
+    }
     reply_u8(client, STORE_STOP_WAITING);
     wait_end(service, entry, false);
     return true;
@@ -362,7 +348,11 @@ void service_forget(Service *service, Client *client)
     wait_cancel(&service->table, client);
     if (client->woken)
         LIST_REMOVE(client, next_woken);
-    set_gone(service, client);
+    if (bytes_count(&client->watched_key) > 0) {
+        bytes_put(&client->watched_key, STORE_GONE, strlen(STORE_GONE));
+        const Blob key = { bytes_front(&client->watched_key), bytes_count(&client->watched_key) };
+        put(service, key, (Blob){ (const uint8_t *)"1", 1 }, false);
+    }
     bytes_free(&client->in);
     bytes_free(&client->out);
     bytes_free(&client->watched_key);

@@ -3,6 +3,26 @@
 
 #include "common/base/log.h"
 
+static StoreRequest begin_list(const Store *store, StoreOperation operation, int count,
+                               const char *const keys[])
+{
+    StoreRequest request = store_request_begin(store, operation, NULL);
+    bytes_put_u64(&request.bytes, (uint64_t)count);
+    for (int i = 0; i < count; i++)
+        store_request_put_key(&request, keys[i]);
+    return request;
+}
+
+/* For WAIT and BARRIER. */
+static void send_and_wait(StoreRequest *request)
+{
+    uint8_t reply = STORE_WAIT_CANCELED;
+    store_request_send(request);
+    store_reply(request, &reply, 1);
+    if (reply != STORE_STOP_WAITING)
+        store_request_die(request, "the answer makes no sense");
+}
+
 void store_append(Store *store, const char *key, const void *value, size_t bytes)
 {
     StoreRequest request = store_request_begin(store, STORE_APPEND, key);
@@ -23,9 +43,9 @@ void store_multi_set(Store *store, int count, const char *const keys[], const St
 
 void store_multi_get(Store *store, int count, const char *const keys[], StoreValue values[])
 {
-    StoreRequest wait = store_request_begin_list(store, STORE_WAIT, count, keys);
-    store_request_wait(&wait);
-    StoreRequest request = store_request_begin_list(store, STORE_MULTI_GET, count, keys);
+    StoreRequest wait = begin_list(store, STORE_WAIT, count, keys);
+    send_and_wait(&wait);
+    StoreRequest request = begin_list(store, STORE_MULTI_GET, count, keys);
     store_request_send(&request);
     for (int i = 0; i < count; i++)
         values[i].bytes = store_reply_blob(&request, values[i].data, values[i].bytes);
@@ -70,5 +90,5 @@ void store_barrier(Store *store, const char *key, int64_t world_size)
 {
     StoreRequest request = store_request_begin(store, STORE_BARRIER, key);
     bytes_put_u64(&request.bytes, (uint64_t)world_size);
-    store_request_wait(&request);
+    send_and_wait(&request);
 }
