@@ -115,15 +115,14 @@ void group_open(Group *group, Flags *flags)
         group->waiting = mem_calloc(FLAGS_MAX_NODES, sizeof *group->waiting);
         return;
     }
-    char key[KEY_BYTES];
     group->number = (int)store_add(&group->store, KEY_NUM_AGENTS, 1);
-    store_set(&group->store, node_key(key, KEY_AGENT, group->number), "", 0);
+    store_set(&group->store, node_key(KEY_AGENT, group->number).text, "", 0);
 }
 
 /* Node 0: updates the list of waiting nodes. */
 static void update_waiting(Group *group)
 {
-    char text[1024], key[KEY_BYTES];
+    char text[1024];
     StoreValue value = { text, sizeof text };
     while (store_queue_pop(&group->store, KEY_WAITING, false, &value)) {
         Node node;
@@ -134,7 +133,7 @@ static void update_waiting(Group *group)
     }
     int num_left = 0;
     for (int i = 0; i < group->num_waiting; i++)
-        if (!store_check(&group->store, node_key(key, KEY_AGENT_GONE, group->waiting[i].number)))
+        if (!store_check(&group->store, node_key(KEY_AGENT_GONE, group->waiting[i].number).text))
             group->waiting[num_left++] = group->waiting[i];
     group->num_waiting = num_left;
 }
@@ -163,8 +162,8 @@ void group_change(Agents *agents)
 
 static void assign(Group *group, const Node *node, const Assignment *assignment)
 {
-    char key[KEY_BYTES], *text = assignment_encode(assignment);
-    store_set(&group->store, node_key(key, KEY_ASSIGNMENT, node->number), text, strlen(text));
+    char *text = assignment_encode(assignment);
+    store_set(&group->store, node_key(KEY_ASSIGNMENT, node->number).text, text, strlen(text));
     free(text);
 }
 
@@ -243,13 +242,12 @@ static void form(Group *group, Agents *agents)
     memmove(group->waiting, group->waiting + num_others,
             (size_t)group->num_waiting * sizeof *nodes);
 
-    char key[KEY_BYTES];
     CHECK(job_store_connect(&agents->store, flags, job_store_patience(flags)),
           "no store at %s:%d: %s", flags->master_addr, flags->master_port,
           store_connect_reason(errno));
-    store_set(&agents->store, node_key(key, KEY_ATTEMPT, group->restart_count), "", 0);
+    store_set(&agents->store, node_key(KEY_ATTEMPT, group->restart_count).text, "", 0);
     for (int i = 0; i < flags->max_nodes; i++)
-        store_set(&agents->store, node_key(key, KEY_HEARTBEAT, i), "0", 1); // its owner counts up
+        store_set(&agents->store, node_key(KEY_HEARTBEAT, i).text, "0", 1); // its owner counts up
     store_ping(&agents->store); // so that the keys are set
     for (int i = 1; i < flags->max_nodes; i++) {
         const Assignment assignment = { .node_rank = i,
@@ -268,21 +266,21 @@ static void form(Group *group, Agents *agents)
 /* The other nodes: waits for an assignment while node 0 is connected. */
 static Assignment wait_for_assignment(Group *group)
 {
-    char key[KEY_BYTES], text[1024];
+    char text[1024];
     const double begun = seconds_now();
     char *node = node_encode(group->flags, group->number);
     store_queue_push(&group->store, KEY_WAITING, node, strlen(node));
     free(node);
-    node_key(key, KEY_ASSIGNMENT, group->number);
-    for (bool logged = false; !store_check(&group->store, key);) {
+    const Key key = node_key(KEY_ASSIGNMENT, group->number);
+    for (bool logged = false; !store_check(&group->store, key.text);) {
         if (poll(&(struct pollfd){ .fd = group->store.fd, .events = POLLIN }, 1, POLL_MS) > 0)
             host_is_gone(group); // the store sends nothing unasked, so it has closed
         if (!logged && seconds_now() > begun + PATIENCE)
             log_info("waits at %s:%d to be let in", group->flags->master_addr, group->port);
         logged |= seconds_now() > begun + PATIENCE;
     }
-    const size_t length = store_get(&group->store, key, text, sizeof text);
-    store_delete(&group->store, key);
+    const size_t length = store_get(&group->store, key.text, text, sizeof text);
+    store_delete(&group->store, key.text);
     Assignment assignment;
     CHECK(length <= sizeof text && assignment_decode(&assignment, text, length),
           "node 0 gives nonsense for an assignment: %.*s", (int)fmin((double)length, 200), text);
@@ -294,7 +292,6 @@ static bool accept_assignment(Group *group, Agents *agents, const Assignment *as
 {
     Flags *flags = group->flags;
     Store store;
-    char key[KEY_BYTES];
     flags->node_rank = assignment->node_rank;
     flags->max_nodes = assignment->num_nodes;
     flags->master_port = assignment->master_port;
@@ -303,12 +300,12 @@ static bool accept_assignment(Group *group, Agents *agents, const Assignment *as
     if (!job_store_connect(&store, flags, ASSIGNMENT_SECONDS))
         return false;
     store.timeout = job_store_patience(flags);
-    if (!store_check(&store, node_key(key, KEY_ATTEMPT, assignment->restart_count))) {
+    if (!store_check(&store, node_key(KEY_ATTEMPT, assignment->restart_count).text)) {
         store_free(&store); // the store of another attempt, at the same port
         return false;
     }
     char *node = node_encode(flags, assignment->node_rank);
-    store_set(&store, node_key(key, KEY_ROLE_INFO, assignment->node_rank), node, strlen(node));
+    store_set(&store, node_key(KEY_ROLE_INFO, assignment->node_rank).text, node, strlen(node));
     free(node);
     agents_open(agents, flags);
     agents->store = store;

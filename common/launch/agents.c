@@ -43,11 +43,21 @@ typedef struct {
 /* Tells all nodes that the job has failed, and why. */
 static void publish_failure(Store *store, const Failure *failure)
 {
-    char key[KEY_BYTES], end[1];
+    char end[1];
     char *text = failure_encode(failure);
-    store_set(store, node_key(key, KEY_FAILURE, failure->node), text, strlen(text));
+    store_set(store, node_key(KEY_FAILURE, failure->node).text, text, strlen(text));
     store_compare_set(store, KEY_END, "", END_FAILED, end, sizeof end);
     free(text);
+}
+
+/* False: this node has no heartbeat. It has left or is not here yet, or it is a torchrun. */
+static bool read_heartbeat(Store *store, int node, int64_t *count)
+{
+    char text[64] = "";
+    store_compare_set(store, node_key(KEY_HEARTBEAT, node).text, "absent", "absent", text,
+                      sizeof text - 1); // only reads
+    *count = strtoll(text, NULL, 10);
+    return strcmp(text, "absent") != 0;
 }
 
 static void publish_loss(Store *store, int node, const char *how)
@@ -63,25 +73,23 @@ static void publish_loss(Store *store, int node, const char *how)
 static void check_peers(Store *store, const Flags *flags, PeerCount *counts)
 {
     for (int node = 1; node < flags->max_nodes; node++) {
-        char key[KEY_BYTES], text[64] = "";
-        store_compare_set(store, node_key(key, KEY_HEARTBEAT, node), "absent", "absent", text,
-                          sizeof text - 1); // only reads
-        const bool has_none = strcmp(text, "absent") == 0; // not here yet, or a torchrun
-        const bool hung_up = store_check(store, node_key(key, KEY_GONE, node));
-        if (has_none && hung_up)
+        int64_t count = 0;
+        const bool beats = read_heartbeat(store, node, &count);
+        const bool hung_up = store_check(store, node_key(KEY_GONE, node).text);
+        if (!beats && hung_up)
             publish_loss(store, node, "has hung up before the job was over");
-        if (has_none)
+        if (!beats)
             continue;
-        const int64_t count = strtoll(text, NULL, 10);
         counts[node].missed = count == counts[node].count ? counts[node].missed + 1 : 0;
         counts[node].count = count;
         if (!hung_up && counts[node].missed < flags->heartbeat_limit)
             continue;
 
-        store_delete(store, node_key(key, KEY_HEARTBEAT, node));
-        snprintf(text, sizeof text, "has not been heard of for %g s",
+        char silence[64];
+        snprintf(silence, sizeof silence, "has not been heard of for %g s",
                  flags->heartbeat_limit * flags->heartbeat_interval);
-        publish_loss(store, node, hung_up ? LOST_HUNG_UP : text);
+        store_delete(store, node_key(KEY_HEARTBEAT, node).text);
+        publish_loss(store, node, hung_up ? LOST_HUNG_UP : silence);
     }
 }
 
@@ -104,11 +112,10 @@ static noreturn void heartbeat_loop(const Flags *flags, pid_t launcher)
           "the store at %s:%d is out of reach: %s", flags->master_addr, flags->master_port,
           store_connect_reason(errno));
     PeerCount *counts = mem_calloc((size_t)flags->max_nodes, sizeof *counts);
-    char key[KEY_BYTES];
-    node_key(key, KEY_HEARTBEAT, flags->node_rank);
+    const Key key = node_key(KEY_HEARTBEAT, flags->node_rank);
     do {
         if (!is_stopped(launcher))
-            store_add(&store, key, 1);
+            store_add(&store, key.text, 1);
         if (flags->node_rank == 0)
             check_peers(&store, flags, counts);
     } while (!store_try_wait(&store, KEY_END, flags->heartbeat_interval));
@@ -185,8 +192,7 @@ void agents_begin(Agents *agents)
     agents->store.timeout = job_store_patience(agents->flags);
     agents->heartbeat = heartbeat_start(agents->flags);
     for (int i = 0; i < agents->flags->max_nodes; i++) {
-        char key[KEY_BYTES];
-        const bool is_torchrun = !store_check(&agents->store, node_key(key, KEY_HEARTBEAT, i));
+        const bool is_torchrun = !store_check(&agents->store, node_key(KEY_HEARTBEAT, i).text);
         agents->has_torchrun_nodes |= is_torchrun;
         agents->host_is_torchrun |= is_torchrun && i == 0;
     }
@@ -300,9 +306,8 @@ Verdict agents_verdict(Agents *agents)
 /* Has a launcher disconnected without a goodbye? */
 static bool is_lost(Agents *agents, int node)
 {
-    char key[KEY_BYTES];
-    return store_check(&agents->store, node_key(key, KEY_GONE, node)) &&
-           store_check(&agents->store, node_key(key, KEY_HEARTBEAT, node));
+    return store_check(&agents->store, node_key(KEY_GONE, node).text) &&
+           store_check(&agents->store, node_key(KEY_HEARTBEAT, node).text);
 }
 
 /* Takes the first of all nodes' failures, or the root cause already chosen. */
@@ -311,10 +316,10 @@ static void gather_failures(Agents *agents)
     char *text = mem_calloc(MAX_FAILURE, 1);
     Failure *root = &agents->found->failure, failure;
     for (int i = 0; i < agents->flags->max_nodes; i++) {
-        char key[KEY_BYTES];
-        if (!store_check(&agents->store, node_key(key, KEY_FAILURE, i)))
+        const Key key = node_key(KEY_FAILURE, i);
+        if (!store_check(&agents->store, key.text))
             continue;
-        const size_t length = store_get(&agents->store, key, text, MAX_FAILURE);
+        const size_t length = store_get(&agents->store, key.text, text, MAX_FAILURE);
         if (length <= MAX_FAILURE && failure_decode(&failure, text, length) &&
             failure_is_earlier(&failure, root))
             *root = failure;
@@ -343,19 +348,16 @@ const Failure *agents_root_cause(Agents *agents)
 
 static void remove_heartbeat(Agents *agents)
 {
-    char key[KEY_BYTES];
-    store_delete(&agents->store, node_key(key, KEY_HEARTBEAT, agents->flags->node_rank));
+    store_delete(&agents->store, node_key(KEY_HEARTBEAT, agents->flags->node_rank).text);
 }
 
-/* Has it yet to leave? Its key is "0" if it has not even come yet. */
+/* Has it yet to leave? Its count is 0 if it has not even come yet. */
 static bool is_awaited(Agents *agents, int node, double begun, double seconds)
 {
-    char key[KEY_BYTES], count[64] = "";
-    store_compare_set(&agents->store, node_key(key, KEY_HEARTBEAT, node), "absent", "absent", count,
-                      sizeof count - 1); // only reads
-    if (strcmp(count, "absent") == 0 || is_lost(agents, node))
+    int64_t count = 0;
+    if (!read_heartbeat(&agents->store, node, &count) || is_lost(agents, node))
         return false;
-    return seconds_now() < begun + (strcmp(count, "0") == 0 ? agents->store.timeout : seconds);
+    return seconds_now() < begun + (count == 0 ? agents->store.timeout : seconds);
 }
 
 /* Node 0 keeps serving until the others have left. */

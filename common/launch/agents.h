@@ -52,7 +52,7 @@ typedef struct {
     int master_port; // of the store
     Ranks ranks;
     StoreServer *server; // on node 0
-    char watched[2 * KEY_BYTES]; // what the keys that it watches begin with
+    char watched[128]; // what the keys that it watches begin with
     Verdict verdict;
     Findings *found;
     bool stopped; // this node's workers are done, by EXIT_STOPPED

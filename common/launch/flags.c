@@ -193,13 +193,18 @@ static bool read_int(const char *text, char **end, long min, long max, int *valu
     return valid;
 }
 
-static int int_value(const char *const texts[], Flag flag, int max)
+/* The text is such a number and nothing else. */
+static bool is_int(const char *text, long min, long max, int *value)
+{
+    char *end = NULL;
+    return read_int(text, &end, min, max, value) && *end == '\0';
+}
+
+static int int_value(const char *name, const char *text, int min, int max)
 {
     int value = 0;
-    char *end = NULL;
-    if (!read_int(texts[flag], &end, 0, max, &value) || *end != '\0')
-        usage_error("--%s %s: it must be a whole number from 0 to %d", TABLE[flag].name,
-                    texts[flag], max);
+    if (!is_int(text, min, max, &value))
+        usage_error("%s %s: it must be a whole number from %d to %d", name, text, min, max);
     return value;
 }
 
@@ -231,8 +236,7 @@ static int nproc_value(const char *const texts[])
     if (strcmp(text, "cpu") == 0 || strcmp(text, "auto") == 0)
         return host_num_cores() < FLAGS_MAX_WORKERS ? host_num_cores() : FLAGS_MAX_WORKERS;
     int value = 0;
-    char *end = NULL;
-    if (!read_int(text, &end, 1, FLAGS_MAX_WORKERS, &value) || *end != '\0')
+    if (!is_int(text, 1, FLAGS_MAX_WORKERS, &value))
         usage_error("--nproc-per-node %s: it must be a number from 1 to %d, cpu, gpu or auto", text,
                     FLAGS_MAX_WORKERS);
     return value;
@@ -259,11 +263,10 @@ static void read_endpoint(Flags *flags, const char *endpoint)
     const char *host = endpoint;
     size_t length = strlen(host);
     const char *colon = strrchr(host, ':');
-    char *end = NULL;
     bool valid = true;
     if (colon != NULL && strchr(colon, ']') == NULL) {
         length = (size_t)(colon - host);
-        valid = read_int(colon + 1, &end, 0, 65535, &flags->master_port) && *end == '\0';
+        valid = is_int(colon + 1, 0, 65535, &flags->master_port);
     }
     if (length > 1 && host[0] == '[' && host[length - 1] == ']') {
         host++;
@@ -307,13 +310,13 @@ static void read_master(Flags *flags, const char *const texts[])
                     texts[MASTER_ADDR], bytes - 1);
     flags->master_port = alone ? 0 : flags->elastic ? DEFAULT_ENDPOINT_PORT : DEFAULT_PORT;
     if (texts[MASTER_PORT] != NULL && !flags->elastic)
-        flags->master_port = int_value(texts, MASTER_PORT, 65535);
+        flags->master_port = int_value("--master-port", texts[MASTER_PORT], 0, 65535);
     if (texts[RDZV_ENDPOINT] != NULL && texts[STANDALONE] == NULL)
         read_endpoint(flags, texts[RDZV_ENDPOINT]);
     if (!alone && flags->master_port == 0)
         usage_error("--%s: several nodes must agree on a port; name one",
                     flags->elastic ? "rdzv-endpoint HOST:0" : "master-port 0");
-    flags->node_rank = int_value(texts, NODE_RANK, flags->max_nodes - 1);
+    flags->node_rank = int_value("--node-rank", texts[NODE_RANK], 0, flags->max_nodes - 1);
 }
 
 /* The job's name: as torchrun's, random if no other node needs to know it. */
@@ -334,28 +337,18 @@ static void read_run_id(Flags *flags, const char *text)
 
 static void read_setting(Flags *flags, const char *key, const char *value)
 {
-    const char *join = flags->elastic ? "join_timeout" : "timeout";
-    const struct {
-        const char *key;
-        double *seconds, min;
-    } times[] = { { join, &flags->join_timeout, 0 },
-                  { "last_call_timeout", &flags->last_call_timeout, 0 },
-                  { "keep_alive_interval", &flags->heartbeat_interval, 0.1 } };
-    const struct {
-        const char *key;
-        int *number, min, max;
-    } numbers[] = { { "keep_alive_max_attempt", &flags->heartbeat_limit, 1, 1000 },
-                    { "is_host", &flags->is_host, 0, 1 } };
-    char name[64], *end = NULL;
+    char name[64];
     snprintf(name, sizeof name, "--rdzv-conf %.40s", key);
-    for (size_t i = 0; i < sizeof times / sizeof times[0]; i++)
-        if (strcmp(key, times[i].key) == 0)
-            *times[i].seconds = seconds_value(name, value, times[i].min);
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
-        if (strcmp(key, numbers[i].key) == 0 &&
-            (!read_int(value, &end, numbers[i].min, numbers[i].max, numbers[i].number) ||
-             *end != '\0'))
-            usage_error("%s=%s: it must be %d to %d", name, value, numbers[i].min, numbers[i].max);
+    if (strcmp(key, flags->elastic ? "join_timeout" : "timeout") == 0)
+        flags->join_timeout = seconds_value(name, value, 0);
+    else if (strcmp(key, "last_call_timeout") == 0)
+        flags->last_call_timeout = seconds_value(name, value, 0);
+    else if (strcmp(key, "keep_alive_interval") == 0)
+        flags->heartbeat_interval = seconds_value(name, value, 0.1);
+    else if (strcmp(key, "keep_alive_max_attempt") == 0)
+        flags->heartbeat_limit = int_value(name, value, 1, 1000);
+    else if (strcmp(key, "is_host") == 0)
+        flags->is_host = int_value(name, value, 0, 1);
 }
 
 /* --rdzv-conf: torchrun's timeouts; settings of other backends are ignored. */
@@ -379,26 +372,29 @@ static void read_conf(Flags *flags, const char *text)
     free(conf);
 }
 
-/* "3" for every local rank, or "0:1,1:3" for some. */
-static void read_streams(const Flags *flags, const char *const texts[], Flag flag, char *streams)
+/* Sets values[R] for each local rank R of a list such as "0:1,1:3", or, where most is 0, "0,2",
+ * which sets 1. False: it is no such list. */
+static bool read_list(const Flags *flags, const char *text, int most, char *values)
 {
-    const char *rest = texts[flag];
-    char *end = NULL;
-    int value = 0;
-    bool valid = true;
-    if (strchr(rest, ':') == NULL) {
-        valid = read_int(rest, &end, 0, 3, &value) && *end == '\0';
-        memset(streams, value, (size_t)flags->nproc_per_node);
-        rest = NULL;
-    }
-    while (valid && rest != NULL) {
-        int local_rank = 0;
-        valid = read_int(rest, &end, 0, flags->nproc_per_node - 1, &local_rank) && *end == ':' &&
-                read_int(end + 1, &end, 0, 3, &value) && (*end == ',' || *end == '\0');
-        streams[local_rank] = (char)value;
+    for (const char *rest = text; rest != NULL;) {
+        int local_rank = 0, value = 1;
+        char *end = NULL;
+        if (!read_int(rest, &end, 0, flags->nproc_per_node - 1, &local_rank) ||
+            (most > 0 && (*end != ':' || !read_int(end + 1, &end, 0, most, &value))) ||
+            (*end != ',' && *end != '\0'))
+            return false;
+        values[local_rank] = (char)value;
         rest = *end == ',' ? end + 1 : NULL;
     }
-    if (!valid)
+    return true;
+}
+
+static void read_streams(const Flags *flags, const char *const texts[], Flag flag, char *streams)
+{
+    int value = 0;
+    if (is_int(texts[flag], 0, 3, &value))
+        memset(streams, value, (size_t)flags->nproc_per_node);
+    else if (!read_list(flags, texts[flag], 3, streams))
         usage_error("--%s %s: it must be 0 (none), 1 (stdout), 2 (stderr) or 3 (both), or such a "
                     "number for each local rank, as in 0:1,1:3",
                     TABLE[flag].name, texts[flag]);
@@ -407,15 +403,8 @@ static void read_streams(const Flags *flags, const char *const texts[], Flag fla
 static void read_shown(Flags *flags, const char *text)
 {
     memset(flags->shown, text == NULL, sizeof flags->shown);
-    for (const char *rest = text; rest != NULL;) {
-        int local_rank = 0;
-        char *end = NULL;
-        if (!read_int(rest, &end, 0, flags->nproc_per_node - 1, &local_rank) ||
-            (*end != ',' && *end != '\0'))
-            usage_error("--local-ranks-filter %s: it must be local ranks, as in 0,2", text);
-        flags->shown[local_rank] = true;
-        rest = *end == ',' ? end + 1 : NULL;
-    }
+    if (!read_list(flags, text, 0, flags->shown))
+        usage_error("--local-ranks-filter %s: it must be local ranks, as in 0,2", text);
 }
 
 /* The words a worker is started with. Python runs unbuffered (-u), as under torchrun. */
@@ -476,7 +465,7 @@ void flags_parse(Flags *flags, const MoreFlags *more, int argc, char **argv)
     read_conf(flags, texts[RDZV_CONF]);
     read_run_id(flags, texts[RDZV_ID]);
 
-    flags->max_restarts = int_value(texts, MAX_RESTARTS, 1000000);
+    flags->max_restarts = int_value("--max-restarts", texts[MAX_RESTARTS], 0, 1000000);
     if (flags->max_restarts > 0 && more == NULL)
         usage_error("--max-restarts %d: restarts come with step 05's ddprun", flags->max_restarts);
     flags->monitor_interval = seconds_value("--monitor-interval", texts[MONITOR_INTERVAL], 0.01);

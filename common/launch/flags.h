@@ -68,7 +68,7 @@ typedef struct {
     const char *log_dir; // or NULL: a temporary folder
     char redirects[FLAGS_MAX_WORKERS]; // by local rank, sums of STREAM_*: to a file
     char tee[FLAGS_MAX_WORKERS]; // to a file and the console
-    bool shown[FLAGS_MAX_WORKERS]; // on the console
+    char shown[FLAGS_MAX_WORKERS]; // 1: on the console
     const char *log_line_prefix_template;
 
     const char *program; // as typed, for messages

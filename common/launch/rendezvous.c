@@ -24,9 +24,10 @@
 #define FAREWELL_MS 1000 // for the others to read why there will be no job
 #define MIN_PATIENCE 5.0 // seconds: a busy machine may answer late
 
-const char *node_key(char key[KEY_BYTES], const char *format, int node)
+Key node_key(const char *format, int node)
 {
-    snprintf(key, KEY_BYTES, format, node);
+    Key key;
+    snprintf(key.text, sizeof key.text, format, node);
     return key;
 }
 
@@ -140,14 +141,13 @@ static void wait_for(Store *store, const Flags *flags, const char *key, const ch
 /* There will be no job: puts the reason, a text, where the others expect their numbers. */
 static noreturn void refuse(Store *store, const Flags *flags, int num_nodes, const char *reason)
 {
-    char key[KEY_BYTES];
     json_t *string = json_text(reason);
     char *text = json_dumps(string, JSON_ENCODE_ANY);
     CHECK(text != NULL, "%s", reason);
     if (flags->node_rank > 0)
-        store_set(store, node_key(key, KEY_ROLE_INFO, flags->node_rank), text, strlen(text));
+        store_set(store, node_key(KEY_ROLE_INFO, flags->node_rank).text, text, strlen(text));
     for (int i = 1; flags->node_rank == 0 && i < num_nodes; i++)
-        store_set(store, node_key(key, KEY_ASSIGNED_RANKS, i), text, strlen(text));
+        store_set(store, node_key(KEY_ASSIGNED_RANKS, i).text, text, strlen(text));
     store_ping(store); // so that the keys are set
     if (flags->node_rank == 0)
         poll(NULL, 0, FAREWELL_MS);
@@ -176,10 +176,11 @@ static void agree_on_num_nodes(Store *store, const Flags *flags)
 static void read_nodes(Store *store, const Flags *flags, Node *nodes, double deadline)
 {
     for (int i = 0; i < flags->max_nodes; i++) {
-        char key[KEY_BYTES], text[1024], whom[32];
+        char text[1024], whom[32];
         snprintf(whom, sizeof whom, "node %d", i);
-        wait_for(store, flags, node_key(key, KEY_ROLE_INFO, i), whom, deadline);
-        const size_t length = store_get(store, key, text, sizeof text);
+        const Key key = node_key(KEY_ROLE_INFO, i);
+        wait_for(store, flags, key.text, whom, deadline);
+        const size_t length = store_get(store, key.text, text, sizeof text);
         json_t *info =
             length <= sizeof text ? json_loadb(text, length, JSON_DECODE_ANY, NULL) : NULL;
         if (json_is_string(info))
@@ -194,18 +195,18 @@ static void assign_ranks(Store *store, const Flags *flags, const Node *nodes)
 {
     for (int i = 0; i < flags->max_nodes; i++) {
         const Ranks ranks = nodes_share_ranks(nodes, flags->max_nodes, i);
-        char key[KEY_BYTES], text[64];
+        char text[64];
         const int length = snprintf(text, sizeof text, "[%d, %d, %d, %d]", ranks.first_rank,
                                     ranks.world_size, ranks.first_role_rank, ranks.role_world_size);
-        store_set(store, node_key(key, KEY_ASSIGNED_RANKS, i), text, (size_t)length);
+        store_set(store, node_key(KEY_ASSIGNED_RANKS, i).text, text, (size_t)length);
     }
 }
 
 static Ranks read_ranks(Store *store, const Flags *flags)
 {
-    char key[KEY_BYTES], text[256];
-    node_key(key, KEY_ASSIGNED_RANKS, flags->node_rank);
-    const size_t length = store_get(store, key, text, sizeof text);
+    char text[256];
+    const size_t length =
+        store_get(store, node_key(KEY_ASSIGNED_RANKS, flags->node_rank).text, text, sizeof text);
     json_t *array = length <= sizeof text ? json_loadb(text, length, JSON_DECODE_ANY, NULL) : NULL;
     CHECK(!json_is_string(array), "%s", json_string_value(array));
     Ranks ranks = { 0 };
@@ -220,17 +221,16 @@ static Ranks read_ranks(Store *store, const Flags *flags)
 Ranks rendezvous(Store *store, const Flags *flags)
 {
     const double deadline = seconds_now() + flags->join_timeout;
-    char key[KEY_BYTES];
     connect_store(store, flags, deadline);
     CHECK(!store_check(store, KEY_END), "the job before this one is still about to end at %s:%d",
           flags->master_addr, flags->master_port);
     store_count_worker(store, 1); // a torchrun on node 0 waits for this
     agree_on_num_nodes(store, flags);
-    CHECK(store_add(store, node_key(key, KEY_HEARTBEAT, flags->node_rank), 1) == 1,
+    CHECK(store_add(store, node_key(KEY_HEARTBEAT, flags->node_rank).text, 1) == 1,
           "node %d is there already: each node needs its own --node-rank", flags->node_rank);
 
     char *info = node_encode(flags, flags->node_rank);
-    store_set(store, node_key(key, KEY_ROLE_INFO, flags->node_rank), info, strlen(info));
+    store_set(store, node_key(KEY_ROLE_INFO, flags->node_rank).text, info, strlen(info));
     free(info);
     if (flags->node_rank == 0) {
         Node *nodes = mem_calloc((size_t)flags->max_nodes, sizeof *nodes);
@@ -238,7 +238,7 @@ Ranks rendezvous(Store *store, const Flags *flags)
         assign_ranks(store, flags, nodes);
         free(nodes);
     }
-    wait_for(store, flags, node_key(key, KEY_ASSIGNED_RANKS, flags->node_rank), "all nodes",
+    wait_for(store, flags, node_key(KEY_ASSIGNED_RANKS, flags->node_rank).text, "all nodes",
              deadline);
     return read_ranks(store, flags);
 }

@@ -7,7 +7,6 @@
 #include "common/launch/flags.h"
 
 /* Keys of the agents; %d is a node. */
-#define KEY_BYTES 64
 #define KEY_ROLE_INFO_ALL "torchelastic/role_info/"
 #define KEY_ROLE_INFO KEY_ROLE_INFO_ALL "%d" // what a node offers, from its launcher
 #define KEY_GONE KEY_ROLE_INFO STORE_GONE // set when that launcher disconnects
@@ -15,7 +14,11 @@
 #define KEY_FAILURE "ddprun/failure/%d" // a node's first: see failure.h
 #define KEY_END "torchelastic/agent/terminal_state/last_member" // how the job ended: END_*
 
-const char *node_key(char key[KEY_BYTES], const char *format, int node);
+typedef struct {
+    char text[64];
+} Key;
+
+Key node_key(const char *format, int node);
 
 /* Is this the name or an address of this machine? */
 bool address_is_here(const char *host);
