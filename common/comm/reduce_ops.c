@@ -43,62 +43,44 @@ static inline uint16_t to_bf16(float value)
             FOR_EACH(ELEMENT(ADDEND(x[i]) + ADDEND(y[i]))); \
     } while (0)
 
-#define DIVIDE(Element, NUMBER, ELEMENT) \
+#define DIVIDE(Element, NUMBER, ADDEND, ELEMENT) \
     do { \
         Element *to = data; \
         FOR_EACH(ELEMENT(NUMBER(to[i]) / n)); \
     } while (0)
 
+/* LOOP is one of the two above. */
+#define FOR_TYPE(type, LOOP) \
+    switch (type) { \
+    case FLOAT32: \
+        LOOP(float, , , ); \
+        break; \
+    case BFLOAT16: \
+        LOOP(uint16_t, from_bf16, from_bf16, to_bf16); \
+        break; \
+    case FLOAT64: \
+        LOOP(double, , , ); \
+        break; \
+    case INT32: \
+        LOOP(int32_t, , (uint32_t), (int32_t)); \
+        break; \
+    case INT64: \
+        LOOP(int64_t, , (uint64_t), (int64_t)); \
+        break; \
+    case UINT8: \
+        LOOP(uint8_t, , , (uint8_t)); \
+        break; \
+    case NUM_DTYPES: \
+        break; \
+    }
+
 void reduce_elements(void *out, const void *a, const void *b, size_t count, DType type, ReduceOp op)
 {
-    switch (type) {
-    case FLOAT32:
-        REDUCE(float, , , );
-        break;
-    case BFLOAT16:
-        REDUCE(uint16_t, from_bf16, from_bf16, to_bf16);
-        break;
-    case FLOAT64:
-        REDUCE(double, , , );
-        break;
-    case INT32:
-        REDUCE(int32_t, , (uint32_t), (int32_t));
-        break;
-    case INT64:
-        REDUCE(int64_t, , (uint64_t), (int64_t));
-        break;
-    case UINT8:
-        REDUCE(uint8_t, , , (uint8_t));
-        break;
-    case NUM_DTYPES:
-        break;
-    }
+    FOR_TYPE(type, REDUCE)
 }
 
 void reduce_finish(void *data, size_t count, DType type, ReduceOp op, int n)
 {
-    if (op != REDUCE_MEAN)
-        return;
-    switch (type) {
-    case FLOAT32:
-        DIVIDE(float, , );
-        break;
-    case BFLOAT16:
-        DIVIDE(uint16_t, from_bf16, to_bf16);
-        break;
-    case FLOAT64:
-        DIVIDE(double, , );
-        break;
-    case INT32:
-        DIVIDE(int32_t, , );
-        break;
-    case INT64:
-        DIVIDE(int64_t, , );
-        break;
-    case UINT8:
-        DIVIDE(uint8_t, , (uint8_t));
-        break;
-    case NUM_DTYPES:
-        break;
-    }
+    if (op == REDUCE_MEAN)
+        FOR_TYPE(type, DIVIDE)
 }

@@ -15,8 +15,8 @@
 enum { NUM_RANKS = 3, FEW = 3, MANY = 30 };
 
 static void (*const algorithms[])(Mesh *mesh, const Collective *collective) = {
-    ring_all_reduce, ring_reduce_scatter, ring_all_gather, doubling_all_reduce, tree_broadcast,
-    chain_broadcast, direct_reduce,       direct_gather,   direct_scatter,
+    ring_all_reduce, ring_reduce_scatter, ring_all_gather,   doubling_all_reduce, tree_broadcast,
+    chain_broadcast, direct_collective,   direct_collective, direct_collective,
 };
 static const CollectiveKind kinds[] = {
     ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER, ALL_REDUCE, BROADCAST,

@@ -30,7 +30,7 @@ typedef struct {
     pthread_cond_t work; // the thread may have something to do
     pthread_cond_t done; // a ticket is finished, and there is no driver
     Collective queue[MAX_QUEUED];
-    long started, finished; // tickets handed out, tickets done
+    long queued, finished; // tickets handed out, tickets done
     bool running; // is a thread executing ticket `finished`?
     bool closing;
 } Tcp;
@@ -51,16 +51,12 @@ static void execute(Mesh *mesh, const Collective *collective)
         (bytes <= SHORT_BYTES ? tree_broadcast : chain_broadcast)(mesh, collective);
         break;
     case REDUCE:
-        direct_reduce(mesh, collective);
-        break;
     case GATHER:
-        direct_gather(mesh, collective);
+    case SCATTER:
+        direct_collective(mesh, collective);
         break;
     case ALL_GATHER:
         ring_all_gather(mesh, collective);
-        break;
-    case SCATTER:
-        direct_scatter(mesh, collective);
         break;
     case REDUCE_SCATTER:
         ring_reduce_scatter(mesh, collective);
@@ -97,7 +93,7 @@ static void *progress_loop(void *argument)
     pthread_setschedparam(pthread_self(), SCHED_BATCH, &(struct sched_param){ 0 });
     pthread_mutex_lock(&tcp->mutex);
     while (!tcp->closing)
-        if (tcp->finished == tcp->started || tcp->mesh.waiting > 0)
+        if (tcp->finished == tcp->queued || tcp->mesh.waiting > 0)
             pthread_cond_wait(&tcp->work, &tcp->mutex);
         else
             run_next(tcp);
@@ -116,7 +112,7 @@ static void finish(Tcp *tcp, long ticket)
         else
             run_next(tcp);
     tcp->mesh.waiting--;
-    if (tcp->finished < tcp->started) // the rest is for the progress thread
+    if (tcp->finished < tcp->queued) // the rest is for the progress thread
         pthread_cond_signal(&tcp->work);
 }
 
@@ -145,9 +141,9 @@ static long tcp_start(void *state, const Collective *collective)
 {
     Tcp *tcp = state;
     pthread_mutex_lock(&tcp->mutex);
-    if (tcp->started - tcp->finished == MAX_QUEUED)
+    if (tcp->queued - tcp->finished == MAX_QUEUED)
         finish(tcp, tcp->finished);
-    const long ticket = tcp->started++;
+    const long ticket = tcp->queued++;
     tcp->queue[ticket % MAX_QUEUED] = *collective;
     pthread_mutex_unlock(&tcp->mutex);
     return ticket;
@@ -175,7 +171,7 @@ static void tcp_destroy(void *state, ProcessGroup *pg)
     if (pg->parent != NULL)
         return;
     pthread_mutex_lock(&tcp->mutex);
-    finish(tcp, tcp->started - 1);
+    finish(tcp, tcp->queued - 1);
     tcp->closing = true;
     pthread_cond_signal(&tcp->work);
     pthread_mutex_unlock(&tcp->mutex);

@@ -31,13 +31,11 @@ void ring_all_gather(Mesh *mesh, const Collective *collective);
 
 /* tcp_trees.c. Doubling takes few steps, for short messages; halving sums by the same tree for any
  * count and type, for 2, 4, 8, ... ranks; the tree is for short messages, the chain for long ones;
- * in the direct ones the root and each other rank take turns. */
+ * in the direct one the root exchanges with one rank after the other. */
 void doubling_all_reduce(Mesh *mesh, const Collective *collective);
 void halving_all_reduce(Mesh *mesh, const Collective *collective);
 void tree_broadcast(Mesh *mesh, const Collective *collective);
 void chain_broadcast(Mesh *mesh, const Collective *collective);
-void direct_reduce(Mesh *mesh, const Collective *collective);
-void direct_gather(Mesh *mesh, const Collective *collective);
-void direct_scatter(Mesh *mesh, const Collective *collective);
+void direct_collective(Mesh *mesh, const Collective *collective); // reduce, gather, scatter
 
 #endif

@@ -4,8 +4,8 @@
  * The array is cut into one block for each rank. In n - 1 steps every rank sends a block to the
  * next and adds its own numbers to the one from the previous rank; then block r is complete on rank
  * r (reduce-scatter). In n - 1 more steps the complete blocks go round (all-gather). Each rank
- * sends 2 (n - 1) / n of the array, and no algorithm can do with less. A block is summed in one
- * place, in the order of the ring: all ranks get the same bits.
+ * sends 2 (n - 1) / n of the array: no algorithm that sums on the ranks can send less. A block is
+ * summed in one place, in the order of the ring: all ranks get the same bits.
  */
 #include <string.h>
 
@@ -26,31 +26,22 @@ static Block block_of(size_t count, DType type, int n, int i)
     return (Block){ start * dtype_size(type), numel * dtype_size(type) };
 }
 
-static int next_of(const ProcessGroup *pg)
-{
-    return (pg->rank + 1) % pg->world_size;
-}
-
-static int previous_of(const ProcessGroup *pg)
-{
-    return (pg->rank + pg->world_size - 1) % pg->world_size;
-}
-
 /* Sums block `rank` of `in` over all ranks into `sums`, an array of the same shape (or the same
  * array), which also holds partial sums of other blocks. */
 static void reduce_scatter_blocks(Mesh *mesh, size_t count, DType type, const char *in, char *sums)
 {
     const ProcessGroup *pg = mesh->collective->pg;
     const int n = pg->world_size, rank = pg->rank;
+    const int next = (rank + 1) % n, previous = (rank + n - 1) % n;
     Block block = block_of(count, type, n, rank - 1);
     const char *out = in + block.offset;
 
     for (int step = 0; step < n - 1; step++) {
         const Block coming = block_of(count, type, n, rank - 2 - step);
-        exchange(mesh, &(Exchange){ .to = next_of(pg),
+        exchange(mesh, &(Exchange){ .to = next,
                                     .out = out,
                                     .out_bytes = block.bytes,
-                                    .from = previous_of(pg),
+                                    .from = previous,
                                     .in = sums + coming.offset,
                                     .in_bytes = coming.bytes,
                                     .addend = in + coming.offset });
@@ -64,14 +55,15 @@ static void all_gather_blocks(Mesh *mesh, size_t count, DType type, char *data)
 {
     const ProcessGroup *pg = mesh->collective->pg;
     const int n = pg->world_size, rank = pg->rank;
+    const int next = (rank + 1) % n, previous = (rank + n - 1) % n;
     Block block = block_of(count, type, n, rank);
 
     for (int step = 0; step < n - 1; step++) {
         const Block coming = block_of(count, type, n, rank - 1 - step);
-        exchange(mesh, &(Exchange){ .to = next_of(pg),
+        exchange(mesh, &(Exchange){ .to = next,
                                     .out = data + block.offset,
                                     .out_bytes = block.bytes,
-                                    .from = previous_of(pg),
+                                    .from = previous,
                                     .in = data + coming.offset,
                                     .in_bytes = coming.bytes });
         block = coming;

@@ -129,38 +129,35 @@ void tree_broadcast(Mesh *mesh, const Collective *collective)
 {
     const int n = collective->pg->world_size, root = collective->root;
     const size_t bytes = bytes_of(collective);
-    const int place = (collective->pg->rank - root + n) % n; // counted from the root
+    const int number = (collective->pg->rank - root + n) % n; // counted from the root
 
     // The parent's number is ours without its lowest bit, the children's have one more below it.
     int bit = 1;
-    while (bit < n && (place & bit) == 0)
+    while (bit < n && (number & bit) == 0)
         bit *= 2;
-    if (place != 0)
-        message_receive(mesh, (place - bit + root) % n, collective->out, bytes);
+    if (number != 0)
+        message_receive(mesh, (number - bit + root) % n, collective->out, bytes);
     while ((bit /= 2) > 0)
-        if (place + bit < n)
-            message_send(mesh, (place + bit + root) % n, collective->in, bytes);
-}
-
-static size_t chunk_bytes(size_t rest)
-{
-    return rest < CHUNK_BYTES ? rest : CHUNK_BYTES;
+        if (number + bit < n)
+            message_send(mesh, (number + bit + root) % n, collective->in, bytes);
 }
 
 /* Every rank sends the message only once, to the next rank, in chunks, so that it forwards one
  * while the next arrives: long messages take hardly longer for many ranks than for two. */
 void chain_broadcast(Mesh *mesh, const Collective *collective)
 {
-    const int n = collective->pg->world_size, rank = collective->pg->rank;
-    const int place = (rank - collective->root + n) % n;
-    const int next = place == n - 1 ? NOBODY : (rank + 1) % n;
-    const int previous = place == 0 ? NOBODY : (rank - 1 + n) % n;
+    const int n = collective->pg->world_size, rank = collective->pg->rank, root = collective->root;
+    const int next = (rank + 1) % n == root ? NOBODY : (rank + 1) % n;
+    const int previous = rank == root ? NOBODY : (rank - 1 + n) % n;
+    const size_t bytes = bytes_of(collective);
 
-    // While one chunk arrives, the previous one is forwarded. The root only sends.
-    char *here = collective->out, *coming = here;
-    size_t rest = bytes_of(collective);
-    size_t here_bytes = 0, coming_bytes = chunk_bytes(rest);
-    do {
+    // While one chunk arrives, the one before it is forwarded. The root only sends.
+    char *here = collective->out;
+    size_t here_bytes = 0;
+    for (size_t done = 0; done < bytes || here_bytes > 0;) {
+        char *coming = (char *)collective->out + done;
+        const size_t rest = bytes - done;
+        const size_t coming_bytes = rest < CHUNK_BYTES ? rest : CHUNK_BYTES;
         exchange(mesh, &(Exchange){ .to = here_bytes > 0 ? next : NOBODY,
                                     .out = here,
                                     .out_bytes = here_bytes,
@@ -169,60 +166,38 @@ void chain_broadcast(Mesh *mesh, const Collective *collective)
                                     .in_bytes = coming_bytes });
         here = coming;
         here_bytes = coming_bytes;
-        coming += coming_bytes;
-        rest -= coming_bytes;
-        coming_bytes = chunk_bytes(rest);
-    } while (here_bytes > 0);
+        done += coming_bytes;
+    }
 }
 
 /* Reduce, gather and scatter: the root exchanges with one rank after the other. The simplest
  * algorithm, and good enough for the few bytes of a metric: training's own traffic uses the ring,
  * where no rank is special. */
-void direct_reduce(Mesh *mesh, const Collective *collective)
+void direct_collective(Mesh *mesh, const Collective *collective)
 {
+    const CollectiveKind kind = collective->kind;
+    const int rank = collective->pg->rank, root = collective->root;
     const size_t bytes = bytes_of(collective);
-    if (collective->pg->rank != collective->root) {
-        message_send(mesh, collective->root, collective->in, bytes);
-        return;
-    }
+    if (rank != root && kind == SCATTER)
+        message_receive(mesh, root, collective->out, bytes);
+    else if (rank != root)
+        message_send(mesh, root, collective->in, bytes);
 
-    for (int rank = 0; rank < collective->pg->world_size; rank++)
-        if (rank != collective->pg->rank)
+    for (int other = 0; rank == root && other < collective->pg->world_size; other++) {
+        const char *in = (const char *)collective->in + (kind == SCATTER ? other * bytes : 0);
+        char *out = (char *)collective->out + (kind == GATHER ? other * bytes : 0);
+        if (other == rank && in != out)
+            memcpy(out, in, bytes);
+        else if (other != rank && kind == SCATTER)
+            message_send(mesh, other, in, bytes);
+        else if (other != rank)
             exchange(mesh, &(Exchange){ .to = NOBODY,
-                                        .from = rank,
-                                        .in = collective->out,
+                                        .from = other,
+                                        .in = out,
                                         .in_bytes = bytes,
-                                        .addend = collective->out });
-    reduce_finish(collective->out, collective->count, collective->type, collective->op,
-                  collective->pg->mean_ranks);
-}
-
-void direct_gather(Mesh *mesh, const Collective *collective)
-{
-    const size_t bytes = bytes_of(collective);
-    char *shares = collective->out;
-    if (collective->pg->rank != collective->root) {
-        message_send(mesh, collective->root, collective->in, bytes);
-        return;
+                                        .addend = kind == REDUCE ? out : NULL });
     }
-
-    memcpy(shares + (size_t)collective->pg->rank * bytes, collective->in, bytes);
-    for (int rank = 0; rank < collective->pg->world_size; rank++)
-        if (rank != collective->pg->rank)
-            message_receive(mesh, rank, shares + (size_t)rank * bytes, bytes);
-}
-
-void direct_scatter(Mesh *mesh, const Collective *collective)
-{
-    const size_t bytes = bytes_of(collective);
-    const char *shares = collective->in;
-    if (collective->pg->rank != collective->root) {
-        message_receive(mesh, collective->root, collective->out, bytes);
-        return;
-    }
-
-    memcpy(collective->out, shares + (size_t)collective->pg->rank * bytes, bytes);
-    for (int rank = 0; rank < collective->pg->world_size; rank++)
-        if (rank != collective->pg->rank)
-            message_send(mesh, rank, shares + (size_t)rank * bytes, bytes);
+    if (rank == root && kind == REDUCE)
+        reduce_finish(collective->out, collective->count, collective->type, collective->op,
+                      collective->pg->mean_ranks);
 }
