@@ -1,5 +1,5 @@
 /*
- * All-reduce for several nodes, in three stages.
+ * Subgroups, and an all-reduce for several nodes made of them, in three stages.
  *
  *     node 0: rank 0  rank 1     1. reduce-scatter inside each node: each of its L ranks has the
  *               |       |           node's sum of one share of the numbers
@@ -26,6 +26,47 @@
 #define SHORT_BYTES ((size_t)32 * 1024) // up to here flat is faster: bench/RESULTS.md
 #define MB 1e6
 #define LINE_BYTES 256
+
+/* ---- subgroups: every rank tells its color, from which each computes the members ---- */
+
+/* Sets size and members of the subgroup of this color, and this rank's number in it. */
+static void find_members(ProcessGroup *sub, ProcessGroup *pg, int32_t color)
+{
+    int32_t *colors = mem_calloc((size_t)pg->world_size, sizeof *colors);
+    all_gather(pg, &color, colors, 1, INT32);
+    sub->members = mem_calloc((size_t)pg->world_size, sizeof *sub->members);
+    for (int rank = 0; rank < pg->world_size; rank++) {
+        if (colors[rank] != color || color < 0)
+            continue;
+        if (rank == pg->rank)
+            sub->rank = sub->world_size;
+        sub->members[sub->world_size++] = process_group_global_rank(pg, rank);
+    }
+    free(colors);
+}
+
+void process_group_split(ProcessGroup *sub, ProcessGroup *pg, int color)
+{
+    *sub = (ProcessGroup){ .store = pg->store,
+                           .number = pg->number,
+                           .place = pg->place,
+                           .timeout = pg->timeout,
+                           .check_collectives = pg->check_collectives,
+                           .backend = pg->backend,
+                           .front = pg->front,
+                           .parent = pg };
+    pg->num_splits++;
+    const int length = snprintf(sub->name, sizeof sub->name, "%s%ssplit %d color %d", pg->name,
+                                pg->name[0] != '\0' ? "/" : "", pg->num_splits, color);
+    CHECK(length < GROUP_NAME_BYTES, "groups within groups go no deeper than \"%s\"", pg->name);
+
+    find_members(sub, pg, color);
+    sub->front_state = pg->front->split(pg->front_state, sub, color);
+    sub->mean_ranks = sub->world_size;
+    pg->num_subgroups += sub->world_size > 0;
+}
+
+/* ---- the stages ---- */
 
 Work hierarchical_all_reduce(Nodes *nodes, void *data, size_t count, DType type, ReduceOp op)
 {

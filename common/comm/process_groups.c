@@ -1,5 +1,5 @@
 /*
- * Forming, splitting and destroying groups.
+ * Forming and destroying groups.
  *
  * Every rank publishes a line about itself in the store and reads the others'. So missing ranks,
  * and ranks started with other options, are known before a backend tries to connect them and hangs.
@@ -118,10 +118,9 @@ static bool wait_for_rank(const ProcessGroup *pg, int rank, double *patience, do
 }
 
 /* Dies unless all ranks come, and want the same as this one. */
-static void agree(const ProcessGroup *pg, const Args *args)
+static void agree(const ProcessGroup *pg, const char *ours)
 {
-    char key[STORE_KEY_BYTES], ours[GROUP_LINE_BYTES];
-    write_line(pg, args, ours);
+    char key[STORE_KEY_BYTES];
     store_set(pg->store, process_group_key(pg, "line of rank", pg->rank, key), ours, strlen(ours));
 
     bool *missing = mem_calloc((size_t)pg->world_size, sizeof *missing);
@@ -159,8 +158,8 @@ static void claim_rank(const ProcessGroup *pg)
           "%s is rank %d already: every rank needs a number of its own (RANK)", theirs, pg->rank);
 }
 
-/* Sets all that does not depend on the other ranks. */
-static void group_set(ProcessGroup *pg, const Args *args, Store *store, int rank, int world_size,
+/* Sets all that does not depend on the other ranks; refuses the impossible. */
+static void group_set(ProcessGroup *pg, const Args *args, int rank, int world_size,
                       MemoryLocation place)
 {
     CHECK(rank >= 0 && rank < world_size, "rank %d in a group of %d: ranks are counted from 0",
@@ -168,7 +167,6 @@ static void group_set(ProcessGroup *pg, const Args *args, Store *store, int rank
     *pg =
         (ProcessGroup){ .rank = rank,
                         .world_size = world_size,
-                        .store = store,
                         .place = place,
                         .timeout = args->timeout,
                         .mean_ranks = world_size,
@@ -184,68 +182,64 @@ static void group_set(ProcessGroup *pg, const Args *args, Store *store, int rank
                     pg->backend->name);
 }
 
-static void connect_ranks(ProcessGroup *pg)
+/* Connects this rank to all others, if they come and want the same. */
+static void form(ProcessGroup *pg, const Args *args)
 {
+    const double begun = seconds_now();
+    char key[STORE_KEY_BYTES], line[GROUP_LINE_BYTES] = "";
+    write_line(pg, args, line);
+    if (pg->store != NULL) {
+        claim_rank(pg);
+        // All ranks form the same groups in the same order, so each may count its own.
+        pg->number = store_add(pg->store, process_group_key(pg, "rank", pg->rank, key), 1);
+        agree(pg, line);
+        log_detail(LOG_DISTRIBUTED, "all %d ranks are there after %.3f s", pg->world_size,
+                   seconds_now() - begun);
+        if (pg->backend->adapt != NULL)
+            pg->backend = pg->backend->adapt(pg, args);
+    }
     pg->state = pg->front_state = pg->backend->init(pg);
     pg->front = pg->backend;
-}
-
-static void put_in_front(ProcessGroup *pg)
-{
+    if (pg->backend->compare != NULL)
+        pg->backend->compare(pg, line);
     if (pg->place.on_gpu && !pg->backend->reads_gpu)
         staging_wrap(pg);
     if (group_hooks.formed != NULL)
         group_hooks.formed(pg);
+    log_detail(LOG_DISTRIBUTED, "connected by %s after %.3f s", pg->backend->name,
+               seconds_now() - begun);
 }
 
 void process_group_init_store(ProcessGroup *pg, const Args *args, Store *store, int rank,
                               int world_size, MemoryLocation place)
 {
-    const double begun = seconds_now();
-    group_set(pg, args, store, rank, world_size, place);
-    claim_rank(pg);
-    // All ranks form the same groups in the same order, so each may count its own.
-    char key[STORE_KEY_BYTES];
-    pg->number = store_add(store, process_group_key(pg, "rank", rank, key), 1);
-    agree(pg, args);
-    log_detail(LOG_DISTRIBUTED, "all %d ranks are there after %.3f s", world_size,
-               seconds_now() - begun);
-    if (pg->backend->adapt != NULL)
-        pg->backend = pg->backend->adapt(pg, args);
-    connect_ranks(pg);
-    put_in_front(pg);
-    log_detail(LOG_DISTRIBUTED, "connected by %s after %.3f s", pg->backend->name,
-               seconds_now() - begun);
+    group_set(pg, args, rank, world_size, place);
+    pg->store = store;
+    form(pg, args);
 }
 
 void process_group_init(ProcessGroup *pg, const Args *args, const char *master_addr,
                         int master_port, int rank, int world_size, MemoryLocation place)
 {
-    group_set(pg, args, NULL, rank, world_size, place); // refuses the impossible
-    if (pg->backend->compare != NULL) {
-        char line[GROUP_LINE_BYTES] = "";
-        write_line(pg, args, line);
-        connect_ranks(pg);
-        pg->backend->compare(pg, line);
-        put_in_front(pg);
-        return;
+    group_set(pg, args, rank, world_size, place);
+    if (pg->backend->compare == NULL) {
+        CHECK(master_addr != NULL,
+              "MASTER_ADDR is not set: on several nodes every rank must be told where "
+              "rank 0 is; export it as 04_slurm_multinode/train.slurm does");
+        CHECK(master_port > 0 && master_port < 65536,
+              "the master's port is %d: it must be one from 1 to 65535, the same on all ranks",
+              master_port);
+        if (rank == 0) // all others connect to it: to its store, and in mesh_init
+            net_reserve_descriptors(2 * NET_SPARE_DESCRIPTORS + 4L * world_size, world_size);
+        pg->store = mem_calloc(1, sizeof *pg->store);
+        pg->owns_store = true;
+        // world_size 1: the store would only count the ranks; agree() knows which are missing.
+        store_init(pg->store, master_addr, master_port, rank == 0, 1, args->timeout);
     }
-    CHECK(master_addr != NULL,
-          "MASTER_ADDR is not set: on several nodes every rank must be told where "
-          "rank 0 is; export it as 04_slurm_multinode/train.slurm does");
-    CHECK(master_port > 0 && master_port < 65536,
-          "the master's port is %d: it must be one from 1 to 65535, the same on all ranks",
-          master_port);
-    if (rank == 0) // all others connect to it: to its store, and in mesh_init
-        net_reserve_descriptors(2 * NET_SPARE_DESCRIPTORS + 4L * world_size, world_size);
-    Store *store = mem_calloc(1, sizeof *store);
-    // world_size 1: the store would only count the ranks; agree() knows which are missing.
-    store_init(store, master_addr, master_port, rank == 0, 1, args->timeout);
-    process_group_init_store(pg, args, store, rank, world_size, place);
-    pg->owns_store = true;
+    form(pg, args);
 }
 
-/* ---- subgroups: every rank tells its color, from which each computes the members ---- */
+/* ---- a group and its subgroups (hierarchy.c makes them) ---- */
 
 /* A subgroup renumbers its ranks from 0, so all code for groups works on it unchanged. Messages use
  * the global ranks, which the launcher knows. */
@@ -265,43 +259,6 @@ const char *process_group_error_suffix(const ProcessGroup *pg)
 {
     const char *suffix = pg != NULL ? process_group_root(pg)->error_suffix : NULL;
     return suffix != NULL ? suffix : "";
-}
-
-/* Sets size and members of the subgroup of this color, and this rank's number in it. */
-static void find_members(ProcessGroup *sub, ProcessGroup *pg, int32_t color)
-{
-    int32_t *colors = mem_calloc((size_t)pg->world_size, sizeof *colors);
-    all_gather(pg, &color, colors, 1, INT32);
-    sub->members = mem_calloc((size_t)pg->world_size, sizeof *sub->members);
-    for (int rank = 0; rank < pg->world_size; rank++) {
-        if (colors[rank] != color || color < 0)
-            continue;
-        if (rank == pg->rank)
-            sub->rank = sub->world_size;
-        sub->members[sub->world_size++] = process_group_global_rank(pg, rank);
-    }
-    free(colors);
-}
-
-void process_group_split(ProcessGroup *sub, ProcessGroup *pg, int color)
-{
-    *sub = (ProcessGroup){ .store = pg->store,
-                           .number = pg->number,
-                           .place = pg->place,
-                           .timeout = pg->timeout,
-                           .check_collectives = pg->check_collectives,
-                           .backend = pg->backend,
-                           .front = pg->front,
-                           .parent = pg };
-    pg->num_splits++;
-    const int length = snprintf(sub->name, sizeof sub->name, "%s%ssplit %d color %d", pg->name,
-                                pg->name[0] != '\0' ? "/" : "", pg->num_splits, color);
-    CHECK(length < GROUP_NAME_BYTES, "groups within groups go no deeper than \"%s\"", pg->name);
-
-    find_members(sub, pg, color);
-    sub->front_state = pg->front->split(pg->front_state, sub, color);
-    sub->mean_ranks = sub->world_size;
-    pg->num_subgroups += sub->world_size > 0;
 }
 
 /* ---- the end ---- */

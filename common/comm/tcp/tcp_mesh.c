@@ -79,17 +79,14 @@ int mesh_local_address(int fd, char *address, size_t bytes)
     socklen_t length = sizeof here;
     if (getsockname(fd, (struct sockaddr *)&here, &length) < 0)
         return -1;
-    char text[NI_MAXHOST];
-    if (getnameinfo((struct sockaddr *)&here, length, text, sizeof text, NULL, 0, NI_NUMERICHOST)) {
+    if (getnameinfo((struct sockaddr *)&here, length, address, (socklen_t)bytes, NULL, 0,
+                    NI_NUMERICHOST) != 0) {
         errno = EAFNOSUPPORT;
         return -1;
     }
     // An IPv4-mapped address: others reach it by the plain IPv4 address.
-    const bool mapped = strncmp(text, "::ffff:", 7) == 0 && strchr(text, '.') != NULL;
-    if (snprintf(address, bytes, "%s", mapped ? text + 7 : text) >= (int)bytes) {
-        errno = ENOSPC;
-        return -1;
-    }
+    if (strncmp(address, "::ffff:", 7) == 0 && strchr(address, '.') != NULL)
+        memmove(address, address + 7, strlen(address + 7) + 1);
     return 0;
 }
 
@@ -191,7 +188,7 @@ static void connect_to(Mesh *mesh, const ProcessGroup *pg, int peer, Hello own)
 
 /* If callers were read one after the other, a stranger that connects and sends nothing would delay
  * the ranks after it, and a thousand of them would keep ranks out for good. So every caller gets a
- * place, and the first with a complete hello is served first. */
+ * slot, and the first with a complete hello is served first. */
 typedef struct {
     int fd;
     double since; // on the clock of seconds_now()
@@ -215,12 +212,12 @@ static void turn_away(Pending *pending, int fd)
                     pending->num_turned_away == MAX_WARNINGS ? " (and says no more of such)" : "");
 }
 
-static Caller remove_caller(Pending *pending, int place)
+static Caller remove_caller(Pending *pending, int slot)
 {
-    const Caller caller = pending->caller[place];
+    const Caller caller = pending->caller[slot];
     pending->num_callers--;
-    memmove(&pending->caller[place], &pending->caller[place + 1],
-            (size_t)(pending->num_callers - place) * sizeof caller);
+    memmove(&pending->caller[slot], &pending->caller[slot + 1],
+            (size_t)(pending->num_callers - slot) * sizeof caller);
     return caller;
 }
 
@@ -232,7 +229,7 @@ static bool accept_caller(Pending *pending)
         return true;
     if (fd < 0 && pending->num_callers == 0)
         return false;
-    if (fd < 0 || pending->num_callers == MAX_PENDING) // out of descriptors or places
+    if (fd < 0 || pending->num_callers == MAX_PENDING) // out of descriptors or slots
         turn_away(pending, remove_caller(pending, 0).fd);
     if (fd >= 0)
         pending->caller[pending->num_callers++] = (Caller){ .fd = fd, .since = seconds_now() };
@@ -263,7 +260,7 @@ static void wait_for_callers(const Pending *pending, double deadline)
 }
 
 /* Waits for the next caller with a complete hello. Returns its descriptor; -1 and errno after the
- * deadline. A connection without a complete hello after a second is closed; if all places are
+ * deadline. A connection without a complete hello after a second is closed; if all slots are
  * taken, the oldest is: a rank sends its hello at once, so a crowd does not keep it out. */
 static int pending_next(Pending *pending, Hello *hello, double deadline)
 {
