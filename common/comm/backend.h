@@ -59,19 +59,19 @@ typedef struct Backend {
     // For ranks that find each other without a store: dies unless all of them have this line (see
     // process_groups.c). Collective, after init. NULL: they compare lines through the store.
     void (*compare)(const ProcessGroup *pg, const char line[GROUP_LINE_BYTES]);
-    // Collective on sub->parent. sub's members are set; color < 0: none. Returns sub's state; a
-    // backend in front of another also sets sub->front.
+    // Returns the state of a new subgroup, whose members are set (none if color < 0). A backend in
+    // front of another also sets sub->front. Collective on sub->parent.
     void *(*split)(void *state, ProcessGroup *sub, int color);
-    // Makes other calls of this one, before it is counted, and sets *work to the last of them.
-    // False: it shall be started. NULL: always.
+    // Replaces a call by others, before it is counted, and sets *work to the last of them. Returns
+    // false if the call is to be started as it is. NULL: every call is.
     bool (*divide)(void *state, const Collective *collective, Work *work);
     long (*start)(void *state, const Collective *collective); // queues it, returns a ticket
-    // The caller will not wait yet: make progress on the queue meanwhile. NULL: start does so.
+    // Lets the queue progress while the caller goes on. NULL: `start` does that.
     void (*progress)(void *state);
     void (*wait)(void *state, long ticket); // tickets are counted from 0, in order
     void (*destroy)(void *state, ProcessGroup *pg); // collective
     // The cudaStream_t on which its calls are executed, those on subgroups too. NULL: the host
-    // does.
+    // executes them.
     void *(*stream)(void *state);
 } Backend;
 
@@ -149,8 +149,11 @@ void collective_report(const Collective *collective, CollectiveState state);
 typedef struct {
     /* Writes the options that all ranks must share to text, as ", --trace". */
     void (*describe)(const Args *args, char *text, size_t bytes);
-    void (*formed)(ProcessGroup *pg); // may put a backend in front. Collective, as is the next
-    void (*leaving)(ProcessGroup *pg); // about to be destroyed
+    /* Called when the group has been formed; may put a backend in front. Collective. */
+    void (*formed)(ProcessGroup *pg);
+    /* Called by process_group_destroy while all ranks are still connected: may make collective
+     * calls, to gather on rank 0 what the ranks have recorded. Collective. */
+    void (*leaving)(ProcessGroup *pg);
 } GroupHooks;
 
 extern const GroupHooks group_hooks; // in builds without: watch_group_absent.c

@@ -89,8 +89,10 @@ int process_group_global_rank(const ProcessGroup *pg, int rank);
 void process_group_set_nodes(ProcessGroup *pg, const Args *args, int node);
 
 /* Waits for all ranks, then closes the connections, and the store if init opened it: another group
- * may then be formed at its address. Destroy subgroups before their group. On several nodes, rank 0
- * logs what all_reduce has sent (tcp). */
+ * may then be formed at its address. Destroy subgroups before their group. This is the ranks' last
+ * chance to talk: so with --trace or --profile rank 0 first gathers what the ranks have recorded
+ * and writes the file (GroupHooks.leaving), and on several nodes it logs what all_reduce has sent
+ * (tcp). */
 void process_group_destroy(ProcessGroup *pg);
 
 /* Counts are in elements, 0 allowed. Sums of integers wrap around, means are rounded towards zero.

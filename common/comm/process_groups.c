@@ -18,7 +18,7 @@
 #include "common/comm/backend.h"
 #include "common/comm/store/net.h"
 
-// Rank 0 waits so long for the last rank to leave, and the others for its store to close.
+// How long rank 0 waits for the last rank to leave, and the others for its store to close.
 #define FAREWELL_SECONDS 5.0
 
 static const struct {
@@ -88,7 +88,7 @@ static noreturn void leave_incomplete(const ProcessGroup *pg, const bool *missin
     leave(pg, pg->world_size - num_missing, reason);
 }
 
-/* What all ranks must have in common. */
+/* Writes the options that all ranks must share to `line`. */
 static void write_line(const ProcessGroup *pg, const Args *args, char line[GROUP_LINE_BYTES])
 {
     const bool flat = strcmp(args->all_reduce, "flat") == 0; // the only value in early steps
@@ -103,7 +103,8 @@ static void write_line(const ProcessGroup *pg, const Args *args, char line[GROUP
              watched);
 }
 
-/* Has the rank come by the deadline? The first that has not by *patience is named, and no other. */
+/* Waits until the rank has come; false after the deadline. The first rank that has not come by the
+ * time *patience is logged, and no other. */
 static bool wait_for_rank(const ProcessGroup *pg, int rank, double *patience, double deadline)
 {
     char key[STORE_KEY_BYTES];

@@ -56,7 +56,8 @@ static struct msghdr next_part(Message *message, char *chunk, struct iovec part[
     return (struct msghdr){ .msg_iov = part, .msg_iovlen = 2 };
 }
 
-/* A closed connection ends the process; false if it would block. */
+/* Counts the bytes that a call has moved. False: it would have blocked. Ends the process if the
+ * connection is closed. */
 static bool made_progress(Mesh *mesh, Message *message, ssize_t bytes)
 {
     if (bytes < 0 && (errno == EAGAIN || errno == EINTR))

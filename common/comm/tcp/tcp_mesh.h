@@ -12,7 +12,7 @@
 
 #include "common/comm/backend.h"
 
-#define NOBODY (-1) // in place of a rank
+#define NOBODY (-1) // stands for "no rank" where a rank is expected
 #define NUM_RECENT_CALLS 64
 #define CHUNK_BYTES ((size_t)256 * 1024)
 
@@ -40,7 +40,7 @@ typedef struct {
     struct Pipe *pipe; // carries the data, `data` only wake-ups; NULL: there is none
     Notice last; // the last NOTICE_WAITING ...
     double heard_at; // ... and when it came
-    bool notices_blocked; // it does not read them: half of one is stuck
+    bool notices_blocked; // the peer does not read notices: it gets no more of them
 } Peer;
 
 typedef struct {
@@ -88,7 +88,7 @@ int mesh_interface_address(const char *interface, char *address, size_t bytes);
 /* Memory of at least so many bytes, valid until the next call. It grows and never shrinks. */
 void *mesh_scratch(Mesh *mesh, size_t bytes);
 
-/* Sends to one peer without blocking: a peer that does not read notices gets no more. */
+/* Sends to one peer without blocking. A peer that does not read its notices gets no more. */
 void notice_send(Mesh *mesh, int peer, const Notice *notice);
 
 /* Begins a collective, which must end within the group's timeout. */
@@ -116,16 +116,16 @@ typedef struct {
     // Gives every peer that can have one a pipe; its socket must exist. Collective. NULL: no pipes.
     void (*open)(Mesh *mesh);
     void (*close)(struct Pipe *pipe);
-    // As sendmsg and recvmsg with MSG_DONTWAIT do, for a header (whole, or nothing) and a part of
-    // the payload: returns how many bytes were moved, or -1 and EAGAIN (EPROTO: damaged). Both
-    // sides use the same parts, and elements are never split. `receive` does not copy the payload,
-    // but points part[1].iov_base to it, until `release`.
+    // Like sendmsg and recvmsg with MSG_DONTWAIT, these move a header (all of it or nothing) and a
+    // part of the payload. They return how many bytes were moved, or -1 and EAGAIN (EPROTO: the
+    // memory is damaged). Both sides use the same parts, and elements are never split. `receive`
+    // does not copy the payload, but points part[1].iov_base to it; it is valid until `release`.
     ssize_t (*send)(struct Pipe *pipe, const struct iovec part[2]);
     ssize_t (*receive)(struct Pipe *pipe, struct iovec part[2]);
     void (*release)(struct Pipe *pipe);
-    // Before and after a sleep on the socket, until the other side has written (POLLIN) or read
-    // (POLLOUT) something: then it sends a byte. `sleep`: false if there is news already. `wake`
-    // takes the byte; false if the socket is closed, and nothing came before.
+    // Call `sleep` before waiting on the socket until the other side has written (POLLIN) or read
+    // (POLLOUT) something, upon which it sends a byte; false: it has done so already, do not wait.
+    // Call `wake` afterwards: it takes the byte; false: the socket is closed, and nothing came.
     bool (*sleep)(struct Pipe *pipe, short events);
     bool (*wake)(struct Pipe *pipe, short events);
 } PipeOps;
