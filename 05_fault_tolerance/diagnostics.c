@@ -5,12 +5,14 @@
 
 #include "05_fault_tolerance/check_sync.h"
 #include "05_fault_tolerance/folder_lock.h"
+#include "05_fault_tolerance/reduce_order.h"
 #include "05_fault_tolerance/stop.h"
 #include "common/base/folder.h"
 
 void diagnostics_init(Diagnostics *diagnostics, const Args *args, int rank, int world_size)
 {
     diagnostics->args = args;
+    reduce_order_check(args, world_size);
     if (rank == 0) // before the rendezvous: no rank waits for rank 0 yet and reports it as gone
         folder_check(args->checkpoint_dir, "--checkpoint-dir");
     diagnostics->lock = rank == 0 ? folder_lock(args->checkpoint_dir) : -1;

@@ -15,7 +15,6 @@
 #include <unistd.h>
 
 #include "common/base/log.h"
-#include "common/base/signal_name.h"
 
 #define GPU_STEPS 4 // between reads of GPU memory
 #define DOUBLE_SECONDS 0.3 // wrappers that pass on Ctrl-C deliver it twice
@@ -24,6 +23,11 @@
 static volatile sig_atomic_t requested; // the latest signal; 0: none
 static volatile sig_atomic_t joined; // the group has formed
 
+static const char *request_name(void)
+{
+    return requested == SIGINT ? "SIGINT" : requested == SIGUSR1 ? "SIGUSR1" : "SIGTERM";
+}
+
 /* No log_info here: the code interrupted may have its lock. */
 static void on_alarm(int unused)
 {
@@ -31,7 +35,7 @@ static void on_alarm(int unused)
     if (joined)
         return;
     char line[LOG_LABEL_BYTES + 96];
-    strcat(log_label(line), signal_name(requested));
+    strcat(log_label(line), request_name());
     strcat(line, ": ends before the group has formed, with nothing to save\n");
     while (write(STDERR_FILENO, line, strlen(line)) < 0 && errno == EINTR)
         continue;
@@ -101,7 +105,7 @@ bool stop_agreed(StopRequest *stop)
     stop->step = model->step;
     stop->agreed = stop->agreed || request > 0;
     if (requested != 0 && !stop->agreed && !stop->announced) {
-        log_info("%s: all ranks stop after the next step", signal_name(requested));
+        log_info("%s: all ranks stop after the next step", request_name());
         request = 1;
         device_copy(device, stop->request, &request, sizeof request, COPY_TO_DEVICE);
         stop->announced = true;

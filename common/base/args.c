@@ -210,7 +210,7 @@ static void resolve_defaults(Args *args, Settings *settings)
     drop_overridden(settings, !sgd, "momentum", "optimizer",
                     "leave it out, or use --optimizer sgd");
     drop_overridden(
-        settings, args_fixed_order(args) && strcmp(args->all_reduce, "hierarchical") == 0,
+        settings, args_shards(args) > 0 && strcmp(args->all_reduce, "hierarchical") == 0,
         "all-reduce", "reduce-order", "hierarchical has an order of its own; leave one out");
     drop_overridden(settings, two_sizes, "global-batch-size", "batch-size",
                     "give the batch of each rank, or that of all together");
@@ -375,32 +375,11 @@ void args_parse(Args *args, Step step, int argc, char **argv)
     comfort_tell_of_crowd(args->nproc);
 }
 
-bool args_fixed_order(const Args *args)
+int args_shards(const Args *args)
 {
-    return args->reduce_order != NULL && // NULL: not from args_defaults
-           strcmp(args->reduce_order, "fixed") == 0;
-}
-
-int args_shards(const Args *args, int world_size)
-{
-    if (!args_fixed_order(args))
-        return 0;
-    if (NUM_SHARDS % world_size != 0)
-        usage_error("--reduce-order fixed is for 1, 2, 4 or 8 ranks, not for %d", world_size);
-    return NUM_SHARDS / world_size;
-}
-
-/* Usage error where the shards would differ in size. */
-static void check_shards(const Args *args, int world_size)
-{
-    const bool global = args->global_batch_size > 0;
-    const int size = global ? args->global_batch_size : args->batch_size;
-    const int shards = args_shards(args, global ? 1 : world_size);
-    if (shards > 0 && size % shards != 0)
-        usage_error("--reduce-order fixed cuts the batch of %d rank%s into 8 parts: use a multiple "
-                    "of %d for --%s, not %d",
-                    world_size, world_size == 1 ? "" : "s", shards,
-                    global ? "global-batch-size" : "batch-size", size);
+    const bool fixed = args->reduce_order != NULL && // NULL: not from args_defaults
+                       strcmp(args->reduce_order, "fixed") == 0;
+    return fixed ? NUM_SHARDS : 0;
 }
 
 int args_batch_size(const Args *args, int world_size)
@@ -409,6 +388,5 @@ int args_batch_size(const Args *args, int world_size)
     if (total % world_size != 0)
         usage_error("--global-batch-size %d cannot be shared out to %d ranks: use %d", total,
                     world_size, total < world_size ? world_size : total - total % world_size);
-    check_shards(args, world_size);
     return total > 0 ? total / world_size : args->batch_size;
 }

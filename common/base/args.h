@@ -62,22 +62,17 @@ void args_parse(Args *args, Step step, int argc, char **argv);
 /* The defaults alone, for a model: what args_parse starts from (tests start here too). */
 void args_defaults(Args *args, const char *model);
 
-enum { NUM_SHARDS = 8 }; // of a group's batch, see args_shards
+enum { NUM_SHARDS = 8 };
 
-/* --reduce-order fixed: sums in an order that does not depend on the number of ranks? */
-bool args_fixed_order(const Args *args);
-
-/* How many shards of a batch each rank has: 0, or in a fixed order 8 / world_size.
- *
- * The global batch is then cut into 8 shards, however many ranks there are: row p of it belongs
- * to shard p % 8. Gradients are summed within each shard, and the shards' sums as a tree: k with k
- * + 4, those sums with k + 2, those with k + 1. Rank r of W has the shards r, r + W, ...: the tree
- * begins inside the ranks and ends between them, so 1, 2, 4 and 8 ranks add the same numbers in the
- * same order. Usage error for other numbers of ranks. */
-int args_shards(const Args *args, int world_size);
+/* Into how many shards the batch of all ranks is cut: 0, or with --reduce-order fixed 8, however
+ * many ranks there are: row p belongs to shard p % 8. Gradients are summed within each shard, and
+ * the shards' sums as a tree: k with k + 4, those sums with k + 2, those with k + 1. Rank r of W
+ * has the shards r, r + W, ...: the tree begins inside the ranks and ends between them, so 1, 2, 4
+ * and 8 ranks add the same numbers in the same order. (Step 05 refuses others.) */
+int args_shards(const Args *args);
 
 /* Samples per rank and step: batch_size, or an equal share of global_batch_size. Usage error where
- * it does not divide evenly among ranks or their shards. */
+ * it does not divide evenly. */
 int args_batch_size(const Args *args, int world_size);
 
 #endif

@@ -171,7 +171,7 @@ static void group_set(ProcessGroup *pg, const Args *args, int rank, int world_si
                         .place = place,
                         .timeout = args->timeout,
                         .mean_ranks = world_size,
-                        .fixed_order = args_shards(args, world_size) > 0,
+                        .fixed_order = args_shards(args) > 0,
                         .check_collectives = args->check_collectives,
                         .backend = backend_choose(args->backend, place.on_gpu, rank, world_size) };
     if (strcmp(args->all_reduce, "hierarchical") == 0 && pg->backend != &backend_tcp)

@@ -74,7 +74,7 @@ void dataset_init(Dataset *dataset, const Args *args, Split split, Rng *rng)
     *dataset = (Dataset){ .name = args->dataset,
                           .id = ++num_loaded,
                           .std = 1,
-                          .shards = split == TRAIN ? args_shards(args, 1) : 0 };
+                          .shards = split == TRAIN ? args_shards(args) : 0 };
     if (strcmp(args->dataset, "random") == 0) {
         random_load(dataset, split == TRAIN ? (size_t)args->dataset_size : 0, rng);
     } else if (strcmp(args->dataset, "digits") == 0) {
@@ -103,7 +103,7 @@ int dataset_max_rows(const Args *args)
     if (!random && strcmp(args->dataset, "digits") != 0)
         return INT_MAX;
     const int rows = random ? args->dataset_size : DIGITS_ROWS;
-    const int padding = args_shards(args, 1);
+    const int padding = args_shards(args);
     return rows < INT_MAX - padding ? rows + padding : INT_MAX;
 }
 

@@ -36,7 +36,7 @@ static bool wants_cuda(const Args *args)
 {
     if (strcmp(args->device, "auto") != 0)
         return strcmp(args->device, "cuda") == 0;
-    if (args_fixed_order(args)) // a GPU does not add in that order
+    if (args_shards(args) > 0) // a GPU does not add in that order
         return false;
     const int count = gpus_visible();
     return count == 1 || (count > 0 && device_local_ranks(args) <= count);

@@ -68,7 +68,7 @@ static int pick_gpu(const Args *args, int local_rank)
 
 void device_cuda_init(Device *device, const Args *args)
 {
-    if (args_fixed_order(args))
+    if (args_shards(args) > 0)
         usage_error("--reduce-order fixed is not for GPUs: use --device cpu");
     device->name = "cuda";
     device->label = "GPU";

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "05_fault_tolerance/reduce_order.h"
 #include "common/base/args.h"
 #include "tests/helpers/child.h"
 
@@ -62,8 +63,10 @@ static inline void run_command(const void *context)
     }
     Args args;
     args_parse(&args, command->step, argc, argv);
-    if (world_size > 0)
+    if (world_size > 0) {
+        reduce_order_check(&args, world_size);
         printf("\nshare %d\n", args_batch_size(&args, world_size));
+    }
     dump(stdout, &args);
 }
 

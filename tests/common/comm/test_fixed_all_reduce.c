@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "05_fault_tolerance/reduce_order.h"
 #include "common/base/log.h"
 #include "common/base/memory.h"
 #include "common/base/rng.h"
@@ -22,6 +23,7 @@ enum { MAX_COUNT = 100003 };
 static void join(Rank *rank, ProcessGroup *pg)
 {
     rank->args.reduce_order = "fixed";
+    reduce_order_check(&rank->args, rank->world_size);
     rank_join(rank, pg);
 }
 
