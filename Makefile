@@ -37,7 +37,7 @@ include $(wildcard $(BUILD)/parts)
 endif
 
 CC        ?= cc
-CUDA_HOME ?= $(or $(patsubst %/bin/nvcc,%,$(shell command -v nvcc)),/usr/local/cuda)
+CUDA_HOME ?= $(shell tools/cuda_home.sh)
 CUDA_ARCH ?= all-major
 MARCH     ?= native
 OPENMP    ?= -fopenmp
@@ -60,8 +60,7 @@ HTTP ?= $(call header,microhttpd.h)
 EXTRAS ?= 1
 comma := ,
 override LDFLAGS += $(if $(filter 1,$(EXTRAS)),-Wl$(comma)--wrap=GOMP_parallel) # why: extras/fast_cpu/cpu_region.c
-PNG  := $(PNG)
-HTTP := $(HTTP)
+$(foreach part,CUDA_HOME MPI CUDA NCCL PNG HTTP,$(eval $(part) := $($(part)))) # looked for once
 
 # in = the files with such a name in the rooms of common/, in rooms within them, and in the extras
 in = $(wildcard $(1:%=common/*/%) $(1:%=common/*/*/%) $(if $(filter 1,$(EXTRAS)),$(1:%=extras/*/%)))
@@ -83,6 +82,7 @@ NVCC      := $(CUDA_HOME)/bin/nvcc
 NVCCFLAGS ?= -O3 -lineinfo -arch=$(CUDA_ARCH) --threads 0 -Wno-deprecated-gpu-targets \
     -Xcompiler -Wall,-Wextra,-fno-exceptions,-fno-threadsafe-statics
 ifeq ($(CUDA),1)
+$(foreach too,$(shell tools/cuda_home.sh $(CUDA_HOME) $(NCCL) | tr ' ' '~'),$(error $(subst ~, ,$(too))))
 override CFLAGS += -isystem $(CUDA_HOME)/include
 LDLIBS += -L$(CUDA_HOME)/lib64 -lcudart_static -ldl -lrt -Wl,-rpath,$(CUDA_HOME)/lib64
 endif

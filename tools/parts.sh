@@ -70,8 +70,7 @@ parts() {
     part optional libmicrohttpd 'header microhttpd.h' 'no tools/serve' \
         libmicrohttpd-dev libmicrohttpd-devel libmicrohttpd libmicrohttpd-dev libmicrohttpd-devel
 
-    nvcc=$(command -v nvcc) || nvcc=/usr/local/cuda/bin/nvcc
-    cuda=${CUDA_HOME:-${nvcc%/bin/nvcc}}
+    cuda=${CUDA_HOME:-$(tools/cuda_home.sh)}
     part outside CUDA "program $cuda/bin/nvcc" 'no --device cuda' 'developer.nvidia.com/cuda-downloads'
     part outside cuBLAS "header cublas_v2.h CUBLAS_VER_MAJOR.CUBLAS_VER_MINOR -I$cuda/include" \
         'CUDA=0 is needed to build' 'it comes with CUDA, unless deselected (libcublas-dev)'

@@ -3,8 +3,7 @@
 # a warning; and what comes of it starts as fast as a program without it.
 
 setup() {
-    nvcc=$(command -v nvcc) || nvcc=/usr/local/cuda/bin/nvcc
-    home=${CUDA_HOME:-${nvcc%/bin/nvcc}} # as the Makefile finds it
+    home=${CUDA_HOME:-$(tools/cuda_home.sh)} # as the Makefile finds it
     [ -x "$home/bin/nvcc" ] || skip "there is no nvcc: no kernel was compiled for a GPU"
 }
 

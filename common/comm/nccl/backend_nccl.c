@@ -17,8 +17,6 @@
 
 #define SCRATCH_BYTES 4096
 
-_Static_assert(NCCL_VERSION_CODE >= NCCL_VERSION(2, 18, 1), "NCCL before 2.18 has no split");
-
 /* ---- calling NCCL ---- */
 
 void nccl_check(Nccl *nccl, ncclResult_t result, const char *call)

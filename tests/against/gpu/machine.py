@@ -1,5 +1,5 @@
 """What this machine has, for check.py: headers, libraries, CUDA, MNIST."""
-import glob, os, shutil, subprocess, sys
+import glob, os, subprocess, sys
 
 
 def header(name):
@@ -8,8 +8,8 @@ def header(name):
 
 
 def cuda_home():
-    nvcc = shutil.which("nvcc")
-    return os.environ.get("CUDA_HOME") or (os.path.dirname(os.path.dirname(nvcc)) if nvcc else "/usr/local/cuda")
+    found = subprocess.run(["tools/cuda_home.sh"], text=True, capture_output=True)
+    return os.environ.get("CUDA_HOME") or found.stdout.strip()
 
 
 def library(name):

@@ -1,0 +1,52 @@
+#!/usr/bin/env bats
+# How make finds CUDA, and what it says of one that is too old. nvcc is played by a script.
+
+setup() {
+    scratch=$BATS_TEST_TMPDIR home=$scratch/cuda-12.1
+    mkdir -p "$home/bin" "$home/include" "$scratch/path"
+    toolkit 12.1
+}
+
+# toolkit RELEASE: an nvcc of this release in $home. Like the real one, it says where it is unless a link called it.
+toolkit() {
+    cat >"$home/bin/nvcc" <<END
+#!/bin/sh
+case \$1 in
+--version) echo 'Cuda compilation tools, release $1, V$1.66' ;;
+--dryrun) [ "\$0" != '$home/bin/nvcc' ] || echo '#\$ TOP=$home/bin/..' >&2 ;;
+esac
+END
+    chmod +x "$home/bin/nvcc"
+}
+
+@test "CUDA is where nvcc is: in the path, behind a link, behind a wrapper" {
+    PATH="$home/bin:$PATH" run tools/cuda_home.sh
+    [ "$output" = "$home" ]
+    ln -s "$home/bin/nvcc" "$scratch/path/nvcc"
+    PATH="$scratch/path:$PATH" run tools/cuda_home.sh
+    [ "$output" = "$home" ]
+    rm "$scratch/path/nvcc"
+    printf '#!/bin/sh\nexec %s/bin/nvcc "$@"\n' "$home" >"$scratch/path/nvcc"
+    chmod +x "$scratch/path/nvcc"
+    PATH="$scratch/path:$PATH" run tools/cuda_home.sh
+    [ "$output" = "$home" ]
+}
+
+# refused TEXT: make ends with this line alone.
+refused() {
+    run make -s -n MPI=0 CUDA=1 CUDA_HOME="$home" BUILD="$scratch/build" 01
+    echo "$output"
+    [ "$status" -eq 2 ]
+    [ "${#lines[@]}" -eq 1 ]
+    [[ $output == *"$1"* ]]
+}
+
+@test "a CUDA or an NCCL that is too old is refused, in a line" {
+    echo '#define NCCL_VERSION_CODE 21708' >"$home/include/nccl.h"
+    refused "$home/include/nccl.h is NCCL's of version code 21708, and 21801 (2.18.1) is the oldest that will do"
+    make -s -n MPI=0 CUDA=1 NCCL=0 CUDA_HOME="$home" BUILD="$scratch/build" 01
+    echo '#define NCCL_VERSION_CODE 21801' >"$home/include/nccl.h"
+    make -s -n MPI=0 CUDA=1 CUDA_HOME="$home" BUILD="$scratch/build" 01
+    toolkit 11.8
+    refused "$home has CUDA 11, and 12 is the oldest that will do: install a newer one, or say CUDA=0"
+}

@@ -1,0 +1,26 @@
+#!/bin/sh
+# Usage: tools/cuda_home.sh              Prints where CUDA is. nvcc knows it, behind a link or a wrapper, too.
+#        tools/cuda_home.sh DIR NCCL     Prints a line if CUDA in DIR is too old, or NCCL with NCCL=1.
+set -eu
+if [ $# -eq 0 ]; then
+    nvcc=$(command -v nvcc) || nvcc=/usr/local/cuda/bin/nvcc
+    home=$("$nvcc" --dryrun -E -x cu /dev/null 2>&1 | sed -n 's/^#\$ TOP=//p') || :
+    [ -n "$home" ] || home=$(readlink -f "$nvcc")
+    home=${home%/bin/nvcc}
+    cd "$home" 2>/dev/null && pwd || echo "$home"
+    exit
+fi
+
+# cudaGraphInstantiate has three parameters since CUDA 12; ncclCommSplit came with NCCL 2.18.
+release=$("$1/bin/nvcc" --version | sed -n 's/.* release \([0-9]*\)\..*/\1/p')
+if [ "${release:-12}" -lt 12 ]; then
+    echo "$1 has CUDA $release, and 12 is the oldest that will do: install a newer one, or say CUDA=0" && exit
+fi
+[ "$2" = 1 ] || exit 0
+for header in "$1/include/nccl.h" /usr/include/nccl.h; do
+    [ -f "$header" ] || continue
+    code=$(sed -n 's/^#define NCCL_VERSION_CODE  *//p' "$header")
+    [ "${code:-21801}" -ge 21801 ] ||
+        echo "$header is NCCL's of version code $code, and 21801 (2.18.1) is the oldest that will do: install a newer one, or say NCCL=0"
+    break
+done
