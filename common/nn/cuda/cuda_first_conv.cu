@@ -82,7 +82,7 @@ static __global__ void first_conv_grad(int rows, int size, int channels, const f
             start_window(top, size + 2, window);
             for (int column = 0; column < size; column++, unit += channels) {
                 shift_window(top, size + 2, column, window);
-                const float gradient = y[unit] > 0 ? dy[unit] * scale : 0;
+                const float gradient = relu_gradient(y[unit], scale, dy[unit]);
                 for (int i = 0; i < TAPS; i++)
                     sums[i] += gradient * window[i];
                 sums[TAPS] += gradient;

@@ -76,6 +76,13 @@ static inline __device__ float load(const __half *from)
     return __half2float(*from);
 }
 
+/* The gradient before relu and dropout: 0 where their output is not above 0. A nan passes it on, as
+ * in PyTorch. */
+static inline __device__ float relu_gradient(float y, float scale, float dy)
+{
+    return y <= 0 ? 0 : dy * scale;
+}
+
 /* Adjacent numbers that one instruction moves. */
 template <typename T, int COUNT> struct alignas(sizeof(T) * COUNT) Pack {
     T value[COUNT];

@@ -50,7 +50,7 @@ static __global__ void relu_grad(size_t count, const float *y, float scale, floa
 {
     const size_t i = my_index();
     if (i < count)
-        dy[i] = y[i] > 0 ? dy[i] * scale : 0;
+        dy[i] = relu_gradient(y[i], scale, dy[i]);
 }
 
 extern "C" void cuda_relu_grad(Device *device, size_t count, const float *y, float scale, float *dy)
@@ -79,8 +79,8 @@ extern "C" void cuda_gather(int n, int features, CudaRows from, const int32_t *r
 }
 
 /* After a convolution's product, in one pass over its result: bias, relu, and the largest of each 2
- * x 2, the first of equals, as in PyTorch. Relu comes after pooling: the same result from a quarter
- * of the units. */
+ * x 2; of equals the first, of nans the last, as in PyTorch. Relu comes after pooling: the same
+ * result from a quarter of the units. */
 static __global__ void bias_relu_pool(int count, int size, int channels, const float *z,
                                       const float *bias, float *y, uint8_t *argmax)
 {
@@ -91,15 +91,16 @@ static __global__ void bias_relu_pool(int count, int size, int channels, const f
     const int image = unit / pooled / pooled, row = 2 * (unit / pooled % pooled);
     const float *above = z + ((image * size + row) * size + 2 * (unit % pooled)) * channels + c;
     const float *below = above + size * channels;
-    const int right_above = above[channels] > above[0];
-    const int right_below = below[channels] > below[0];
-    const float upper = right_above ? above[channels] : above[0];
-    const float lower = right_below ? below[channels] : below[0];
-    const float largest = (lower > upper ? lower : upper) + bias[c];
-    const bool is_nan = isnan(above[0]) || isnan(above[channels]) || isnan(below[0]) ||
-                        isnan(below[channels]); // which loses all comparisons
-    y[i] = is_nan ? NAN : largest < 0 ? 0 : largest;
-    argmax[i] = lower > upper ? 2 + right_below : right_above;
+    const float corner[4] = { above[0], above[channels], below[0], below[channels] };
+    float largest = corner[0];
+    int which = 0;
+    for (int j = 1; j < 4; j++)
+        if (corner[j] > largest || isnan(corner[j])) {
+            largest = corner[j];
+            which = j;
+        }
+    y[i] = largest + bias[c] < 0 ? 0 : largest + bias[c];
+    argmax[i] = which;
 }
 
 extern "C" void cuda_bias_relu_pool(int images, int size, int channels, const float *z,

@@ -21,7 +21,7 @@ static __global__ void sum_rows(size_t rows, int columns, const float *y, float 
             const size_t i = row * columns + column;
             float value = values[i];
             if (y != NULL)
-                values[i] = value = y[i] > 0 ? value * scale : 0;
+                values[i] = value = relu_gradient(y[i], scale, value);
             sum += value;
         }
     tree[warp][lane] = sum;
