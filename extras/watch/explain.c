@@ -6,9 +6,9 @@
 #include "extras/watch/peers.h"
 #include "extras/watch/span.h"
 
-enum { STEPS_TOLD = 2 };
+enum { EXPLAINED_STEPS = 2 };
 
-static const Model *told; // whose steps to explain; NULL: say nothing
+static const Model *explained_model; // whose steps to explain; NULL: say nothing
 static uint64_t last_step;
 static size_t bytes_waited_for;
 
@@ -20,13 +20,13 @@ static bool alone(void)
 /* Weights and biases of the layer whose weight has this name. */
 static size_t layer_numel(const char *name)
 {
-    for (int i = 0; i + 1 < told->num_parameters; i += 2)
-        if (strcmp(told->parameter[i].name, name) == 0)
-            return told->parameter[i].numel + told->parameter[i + 1].numel;
+    for (int i = 0; i + 1 < explained_model->num_parameters; i += 2)
+        if (strcmp(explained_model->parameter[i].name, name) == 0)
+            return explained_model->parameter[i].numel + explained_model->parameter[i + 1].numel;
     return 0;
 }
 
-static void tell_data(const Span *span, int layer_chars, double ms)
+static void explain_data(const Span *span, int layer_chars, double ms)
 {
     (void)span, (void)layer_chars;
     log_info("data: the rows of this batch are copied side by side, their pixels normalised "
@@ -34,17 +34,17 @@ static void tell_data(const Span *span, int layer_chars, double ms)
              ms);
 }
 
-static void tell_forward(const Span *span, int layer_chars, double ms)
+static void explain_forward(const Span *span, int layer_chars, double ms)
 {
     if (strcmp(span->name, "loss") == 0)
         log_info("forward: the loss says how wrong the outputs are: %.4f",
-                 (double)model_loss(told));
+                 (double)model_loss(explained_model));
     else
         log_info("forward: layer %.*s, %zu parameters, turns its inputs into outputs (%.2f ms)",
                  layer_chars, span->name, layer_numel(span->name), ms);
 }
 
-static void tell_backward(const Span *span, int layer_chars, double ms)
+static void explain_backward(const Span *span, int layer_chars, double ms)
 {
     if (strcmp(span->name, "loss") == 0)
         log_info("backward: from the loss back to the first layer, each in turn");
@@ -54,7 +54,7 @@ static void tell_backward(const Span *span, int layer_chars, double ms)
                  layer_chars, span->name, ms);
 }
 
-static void tell_wait(const Span *span, int layer_chars, double ms)
+static void explain_wait(const Span *span, int layer_chars, double ms)
 {
     (void)span, (void)layer_chars;
     if (bytes_waited_for > 0)
@@ -64,7 +64,7 @@ static void tell_wait(const Span *span, int layer_chars, double ms)
     bytes_waited_for = 0;
 }
 
-static void tell_optimizer(const Span *span, int layer_chars, double ms)
+static void explain_optimizer(const Span *span, int layer_chars, double ms)
 {
     (void)layer_chars;
     if (strcmp(span->name, "zero_grad") == 0) {
@@ -72,30 +72,30 @@ static void tell_optimizer(const Span *span, int layer_chars, double ms)
                  alone() ? "" : "; the others take theirs");
         log_info(
             "step %llu begins: gradients are set to zero, since the backward pass adds to them",
-            (unsigned long long)told->step + 1);
+            (unsigned long long)explained_model->step + 1);
         return;
     }
     log_info("optimizer: every parameter takes a small step against its gradient (%.2f ms)%s", ms,
              alone() ? "" : ". Gradients were the same on all ranks, so weights still are");
-    if (told->step < last_step)
+    if (explained_model->step < last_step)
         return;
-    log_info("and so on. DDP_EXPLAIN=1 tells of %d steps only", STEPS_TOLD);
+    log_info("and so on. DDP_EXPLAIN=1 tells of %d steps only", EXPLAINED_STEPS);
     span_listener = NULL;
-    told = NULL;
+    explained_model = NULL;
 }
 
 static void hear_span(const Span *span)
 {
-    static void (*const tell[NUM_SPAN_KINDS])(const Span *, int,
-                                              double) = { tell_data, tell_forward,   tell_backward,
-                                                          tell_wait, tell_optimizer, NULL };
-    if (tell[span->kind] != NULL)
-        tell[span->kind](span, (int)strcspn(span->name, "."), 1e3 * (span->end - span->begin));
+    static void (*const explain[NUM_SPAN_KINDS])(const Span *, int, double) = {
+        explain_data, explain_forward, explain_backward, explain_wait, explain_optimizer, NULL
+    };
+    if (explain[span->kind] != NULL)
+        explain[span->kind](span, (int)strcspn(span->name, "."), 1e3 * (span->end - span->begin));
 }
 
 void explain_bucket(size_t bytes)
 {
-    if (told == NULL)
+    if (explained_model == NULL)
         return;
     bytes_waited_for += bytes;
     log_info(
@@ -118,7 +118,7 @@ void explain_start(const Model *model, int rank)
         log_warning("DDP_EXPLAIN=1 tells nothing beside --trace or --profile: leave these out");
         return;
     }
-    told = model;
-    last_step = model->step + STEPS_TOLD;
+    explained_model = model;
+    last_step = model->step + EXPLAINED_STEPS;
     span_listener = hear_span;
 }

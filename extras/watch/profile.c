@@ -51,7 +51,7 @@ typedef struct {
     double late; // total delay of this rank behind the first
 } CallTimes;
 
-static double called(const Timeline *timeline, const Call *call)
+static double called(const Timeline *timeline, const CallRecord *call)
 {
     return timeline->on_gpu && call->started > 0 ? call->started : call->queued;
 }
@@ -65,7 +65,7 @@ static CallTimes collect_call_times(Timeline *timeline)
     double *first = mem_calloc(n, sizeof *first), *last = mem_calloc(n, sizeof *last);
     size_t num_shared = 0;
     for (size_t i = 0; i < n; i++) {
-        const Call *call = &timeline->call[i];
+        const CallRecord *call = &timeline->call[i];
         calls.all_called[i] = called(timeline, call);
         if (call->sequence >= 0)
             first[num_shared++] = timeline_aligned(calls.all_called[i]);
@@ -83,7 +83,7 @@ static CallTimes collect_call_times(Timeline *timeline)
     }
     num_shared = 0;
     for (size_t i = 0; same && i < n; i++) {
-        const Call *call = &timeline->call[i];
+        const CallRecord *call = &timeline->call[i];
         if (call->sequence < 0)
             continue;
         const double ours = timeline_aligned(called(timeline, call));
@@ -156,7 +156,7 @@ static void measure(double *times, Timeline *timeline)
 
     // Messages were under way from when all had called and the thread was free, to the end.
     for (size_t i = 0; i < timeline->num_calls; i++) {
-        const Call *call = &timeline->call[i];
+        const CallRecord *call = &timeline->call[i];
         if (call->started > 0 && call->done > 0)
             times[MESSAGES] += fmax(0, call->done - fmax(call->started, calls.all_called[i]));
     }

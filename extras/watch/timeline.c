@@ -52,7 +52,7 @@ static void hear_span(const Span *span)
 }
 
 /* Calls are queued in the order of op_id, by one thread, so a call's place follows from it. */
-void timeline_see_call(const Call *seen, uint64_t op_id, CollectiveState state)
+void timeline_see_call(const CallRecord *seen, uint64_t op_id, CollectiveState state)
 {
     const double now = seconds_now();
     pthread_mutex_lock(&calls_mutex);
@@ -63,12 +63,12 @@ void timeline_see_call(const Call *seen, uint64_t op_id, CollectiveState state)
         if (timeline->num_calls == MAX_RECORDS) {
             timeline->num_lost++;
         } else {
-            Call *call = &timeline->call[timeline->num_calls++];
+            CallRecord *call = &timeline->call[timeline->num_calls++];
             *call = *seen;
             call->queued = now;
         }
     } else if (timeline != NULL && op_id - first_op < timeline->num_calls) {
-        Call *call = &timeline->call[op_id - first_op];
+        CallRecord *call = &timeline->call[op_id - first_op];
         if (state == COLLECTIVE_STARTED)
             call->started = now;
         else if (state == COLLECTIVE_COMPLETED)
@@ -82,7 +82,7 @@ void timeline_see_marks(uint64_t op_id, GpuMark begin, GpuMark end)
 {
     pthread_mutex_lock(&calls_mutex);
     if (recording != NULL && op_id - first_op < recording->num_calls) {
-        Call *call = &recording->call[op_id - first_op];
+        CallRecord *call = &recording->call[op_id - first_op];
         call->gpu_begin = begin;
         call->gpu_end = end;
     }
@@ -122,7 +122,7 @@ static void read_marks(Timeline *timeline, const double *time)
     }
     double free_since = 0; // the communication stream, which executes one call after the other
     for (size_t i = 0; i < timeline->num_calls; i++) {
-        Call *call = &timeline->call[i];
+        CallRecord *call = &timeline->call[i];
         if (call->gpu_begin == 0 || call->gpu_end == 0)
             continue;
         call->started = fmax(time[call->gpu_begin], free_since);

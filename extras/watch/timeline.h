@@ -23,12 +23,12 @@ typedef struct {
     int64_t sequence; // in the group of all ranks; -1: called on a subgroup
     double queued, started, done; // 0: not yet; inside a graph, never
     GpuMark gpu_begin, gpu_end; // nccl: started and done are computed from them when recording ends
-} Call;
+} CallRecord;
 
 typedef struct {
     double begin, end; // of the recording
     Span *span;
-    Call *call;
+    CallRecord *call;
     size_t num_spans, num_calls, num_lost; // lost: there were too many
     bool on_gpu;
     Span *gpu_span; // the spans with GPU work, in the GPU's times; set by timeline_stop
@@ -49,8 +49,8 @@ void timeline_stop(Timeline *timeline);
 void timeline_free(Timeline *timeline);
 
 /* A collective has reached this state. Calls are numbered by op_id, from any number on; only what
- * a Call knows before it begins is read from *call. From any thread. */
-void timeline_see_call(const Call *call, uint64_t op_id, CollectiveState state);
+ * a CallRecord knows before it begins is read from *call. From any thread. */
+void timeline_see_call(const CallRecord *call, uint64_t op_id, CollectiveState state);
 void timeline_see_marks(uint64_t op_id, GpuMark begin, GpuMark end);
 
 /* The ranks compare their clocks as NTP does, by round trips: before a recording (0) and after it

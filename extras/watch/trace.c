@@ -34,7 +34,7 @@ static void begin_slice(const Writer *writer, int lane, const char *name, const 
             microseconds(writer, begin), microseconds(writer, end) - microseconds(writer, begin));
 }
 
-static void write_arrow(const Writer *writer, size_t id, const Call *call)
+static void write_arrow(const Writer *writer, size_t id, const CallRecord *call)
 {
     fprintf(writer->text,
             ",\n{\"ph\":\"s\",\"id\":\"%d.%zu\",\"pid\":%d,\"tid\":%d,"
@@ -80,7 +80,7 @@ static void write_events(const Writer *writer)
     write_spans(writer, LANE_TRAINING, timeline->span, timeline->num_spans);
     write_spans(writer, LANE_GPU, timeline->gpu_span, timeline->num_gpu_spans);
     for (size_t i = 0; i < timeline->num_calls; i++) {
-        const Call *call = &timeline->call[i];
+        const CallRecord *call = &timeline->call[i];
         if (call->started == 0 || call->done == 0)
             continue; // still in progress when recording ended
         begin_slice(writer, LANE_COLLECTIVES, call->name, "communication", call->started,

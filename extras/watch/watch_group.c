@@ -36,10 +36,10 @@ static void see(void *context, const Collective *collective, CollectiveState sta
     (void)context;
     const bool alone =
         collective->pg->parent != NULL || collective_is_point_to_point(collective->kind);
-    timeline_see_call(&(Call){ .name = collective_name(collective->kind),
-                               .type = collective->type,
-                               .count = collective->count,
-                               .sequence = alone ? -1 : (int64_t)collective->sequence },
+    timeline_see_call(&(CallRecord){ .name = collective_name(collective->kind),
+                                     .type = collective->type,
+                                     .count = collective->count,
+                                     .sequence = alone ? -1 : (int64_t)collective->sequence },
                       collective->op_id, state);
     if (state == COLLECTIVE_SCHEDULED && collective->kind == ALL_REDUCE &&
         collective->type == FLOAT32)
