@@ -140,6 +140,14 @@ rows() {
     run -1 bash -c "$DOCTOR '$OUT' >/dev/full"
 }
 
+@test "--help of the trainer names every option of this step, and step 04's names none of them" {
+    for option in save-every-steps keep reduce-order check-sync inject; do
+        echo "$option"
+        05_fault_tolerance/train --help | grep -q "^  --$option "
+        run ! grep -q "^  --$option " <(04_slurm_multinode/train --help)
+    done
+}
+
 @test "without addr2line, and for a program that was built anew, there are offsets" {
     RUN=${RUN/05_fault_tolerance/$OUT}
     cp 05_fault_tolerance/train "$OUT/train"
