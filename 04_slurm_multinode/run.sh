@@ -33,7 +33,7 @@ fi
 [ -w . ] || { echo "$0: cannot write into $PWD, where results and logs go: cd elsewhere" >&2 && exit 1; }
 [ -e "${SLURM_CONF:-/}" ] || unset SLURM_CONF # of a local cluster that is down
 
-# A local cluster that is up already is as good as any. One that is started for this job ends with it.
+# Takes a local cluster that is already up. One that is started for this job ends with it.
 eval "$("$here/local_cluster.sh" env 2>/dev/null)"
 set -- --nodes="$nodes" --ntasks-per-node="$tasks" "$here/$script" "$@"
 if timeout 20 sinfo >/dev/null 2>&1; then
