@@ -82,7 +82,7 @@ extern const Backend backend_nccl; // in builds without: backend_nccl_absent.c
 /* Call it before this rank exits for a reason that `present` ranks find at the same time, each with
  * a store connection of its own: the process that serves the store goes last, or the others would
  * only see that the store is gone. */
-void process_group_farewell(const ProcessGroup *pg, Store *store, bool serves, int present);
+void process_group_farewell(const ProcessGroup *pg, Store *store, int present);
 
 #define STORE_KEY_BYTES 64
 
@@ -112,9 +112,6 @@ int rank_count(const bool *has, int world_size);
 
 /* The group of all ranks: pg itself, or the one it is a subgroup of. */
 ProcessGroup *process_group_root(const ProcessGroup *pg);
-
-/* Appended to the message of a call that fails; may be "". pg may be NULL. */
-const char *process_group_error_suffix(const ProcessGroup *pg);
 
 /* "all_reduce #12 of 18432 float32 (sum)", for messages. Writes to text, returns it. */
 char *collective_describe(const Collective *collective, char text[DESCRIPTION_BYTES]);

@@ -47,7 +47,7 @@ typedef struct ProcessGroup {
     // Of the group of all ranks.
     struct Observer *observers; // of all calls, also on subgroups (backend.h); NULL: none
     uint64_t num_ops; // calls of this rank on the group and its subgroups
-    const char *error_suffix; // ends the message of a call that fails: "; see ..."; or NULL
+    const char *error_suffix; // ends the message of a call that fails: "; see ...", or ""
 } ProcessGroup;
 
 /* A collective that has been started and not yet waited for. A value, nothing to free. */

@@ -63,29 +63,16 @@ char *process_group_key(const ProcessGroup *pg, const char *what, int rank,
     return key;
 }
 
-void process_group_farewell(const ProcessGroup *pg, Store *store, bool serves, int present)
+void process_group_farewell(const ProcessGroup *pg, Store *store, int present)
 {
     char key[STORE_KEY_BYTES];
+    const bool serves = pg->store->server != NULL;
     const bool last = store_add(store, process_group_key(pg, "leaving", 0, key), 1) == present;
     process_group_key(pg, "all left", 0, key);
     if (last)
         store_set(store, key, "1", 1);
     else if (serves)
         store_try_wait(store, key, FAREWELL_SECONDS);
-}
-
-static noreturn void leave(const ProcessGroup *pg, int present, const char *reason)
-{
-    process_group_farewell(pg, pg->store, pg->store->server != NULL, present);
-    die("%s", reason);
-}
-
-static noreturn void leave_incomplete(const ProcessGroup *pg, const bool *missing, int num_missing)
-{
-    char list[RANK_LIST_BYTES], reason[RANK_LIST_BYTES + 64];
-    snprintf(reason, sizeof reason, "%s of %d did not come within %g s",
-             rank_list(missing, pg->world_size, list), pg->world_size, pg->timeout);
-    leave(pg, pg->world_size - num_missing, reason);
 }
 
 /* Writes the options that all ranks must share to `line`. */
@@ -134,16 +121,19 @@ static void agree(const ProcessGroup *pg, const char *ours)
         if (missing[rank])
             continue;
         process_group_key(pg, "line of rank", rank, key);
-        char theirs[GROUP_LINE_BYTES] = "", reason[3 * GROUP_LINE_BYTES];
+        char theirs[GROUP_LINE_BYTES] = "";
         store_get(pg->store, key, theirs, sizeof theirs - 1);
         if (strcmp(ours, theirs) == 0)
             continue;
-        snprintf(reason, sizeof reason, "the ranks disagree: rank %d has %s; rank %d has %s",
-                 pg->rank, ours, rank, theirs);
-        leave(pg, pg->world_size, reason);
+        process_group_farewell(pg, pg->store, pg->world_size);
+        die("the ranks disagree: rank %d has %s; rank %d has %s", pg->rank, ours, rank, theirs);
     }
-    if (num_missing > 0)
-        leave_incomplete(pg, missing, num_missing);
+    if (num_missing > 0) {
+        char list[RANK_LIST_BYTES];
+        process_group_farewell(pg, pg->store, pg->world_size - num_missing);
+        die("%s of %d did not come within %g s", rank_list(missing, pg->world_size, list),
+            pg->world_size, pg->timeout);
+    }
     free(missing);
 }
 
@@ -171,6 +161,7 @@ static void group_set(ProcessGroup *pg, const Args *args, int rank, int world_si
                         .place = place,
                         .timeout = args->timeout,
                         .mean_ranks = world_size,
+                        .error_suffix = "",
                         .fixed_order = args_shards(args) > 0,
                         .check_collectives = args->check_collectives,
                         .backend = backend_choose(args->backend, place.on_gpu, rank, world_size) };
@@ -254,12 +245,6 @@ ProcessGroup *process_group_root(const ProcessGroup *pg)
     while (pg->parent != NULL)
         pg = pg->parent;
     return (ProcessGroup *)pg;
-}
-
-const char *process_group_error_suffix(const ProcessGroup *pg)
-{
-    const char *suffix = pg != NULL ? process_group_root(pg)->error_suffix : NULL;
-    return suffix != NULL ? suffix : "";
 }
 
 /* ---- the end ---- */

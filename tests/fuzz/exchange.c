@@ -74,7 +74,8 @@ void fuzz_exchange(Input input)
     const ProcessGroup pg = { .rank = input_byte(&input) % NUM_RANKS,
                               .world_size = NUM_RANKS,
                               .mean_ranks = NUM_RANKS,
-                              .timeout = 1 };
+                              .timeout = 1,
+                              .error_suffix = "" };
     Mesh *mesh = make_mesh(&pg, what & 64, &input);
     Collective collective = { .pg = &pg,
                               .sequence = 1,

@@ -177,7 +177,8 @@ static void complete(MPI_Request *request, MPI_Status *status, const Collective 
             die("%s did not end within %g s: a rank is missing or calls something else; mpi cannot "
                 "tell which (--check-collectives on compares the calls, --backend tcp names "
                 "ranks)%s",
-                collective_describe(collective, text), pg->timeout, process_group_error_suffix(pg));
+                collective_describe(collective, text), pg->timeout,
+                process_group_root(pg)->error_suffix);
         }
 
         // There may be more ranks than cores: yield, and after a while sleep between polls.

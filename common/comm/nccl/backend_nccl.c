@@ -104,7 +104,7 @@ static const Backend *nccl_or_tcp(const ProcessGroup *pg, const Args *args)
                      reason);
         return &backend_tcp;
     }
-    process_group_farewell(pg, pg->store, pg->store->server != NULL, pg->world_size);
+    process_group_farewell(pg, pg->store, pg->world_size);
     usage_error("--backend nccl wants a GPU for each rank, but %s: start fewer ranks on this "
                 "node, or use --backend tcp, which may share one",
                 reason);

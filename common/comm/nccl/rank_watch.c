@@ -160,8 +160,7 @@ static noreturn void end_group(RankWatch *watch, const char *verdict)
 {
     char *line, own[32];
     const long present = strtol(verdict, &line, 10);
-    process_group_farewell(watch->pg, &watch->store, watch->reports[watch->pg->rank].serves_store,
-                           (int)present);
+    process_group_farewell(watch->pg, &watch->store, (int)present);
     line += *line == ' ';
     const int length = snprintf(own, sizeof own, "rank %d is ", watch->pg->rank);
     if (strncmp(line, own, (size_t)length) == 0)

@@ -58,14 +58,16 @@ static noreturn void end_group(Mesh *mesh, Notice notice)
         snprintf(notice.text, sizeof notice.text,
                  "the others gave up waiting for this rank in %s after %g s",
                  call_describe(&notice.call, text), mesh->timeout);
-    if (mesh->collective != NULL)
+    const char *suffix = "";
+    if (mesh->collective != NULL) {
         collective_report(mesh->collective, COLLECTIVE_FAILED);
+        suffix = process_group_root(mesh->collective->pg)->error_suffix;
+    }
 
     // A dying process closes its connections before its parent is told. The launcher must see that
     // one first: it takes the first to end for the culprit.
     progress_bar.finish();
-    log_info("fatal: %s%s", notice.text,
-             process_group_error_suffix(mesh->collective != NULL ? mesh->collective->pg : NULL));
+    log_info("fatal: %s%s", notice.text, suffix);
     log_record_error(notice.text);
     poll(NULL, 0, CULPRIT_MS);
     _exit(EXIT_FAILURE);
