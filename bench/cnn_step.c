@@ -35,7 +35,7 @@ static double run(Model *model, Optimizer *optim, Batch *batch, Rng *rng, int st
         model_backward(model);
         optim_step(optim);
     }
-    device_synchronize(model->device);
+    model->device->ops->synchronize(model->device);
     return (seconds_now() - begin) / steps;
 }
 

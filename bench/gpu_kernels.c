@@ -39,7 +39,7 @@ typedef struct {
 static bool again(Bench *bench)
 {
     if (bench->turn++ == 1) {
-        device_synchronize(&bench->device);
+        bench->device.ops->synchronize(&bench->device);
         CUDA_CHECK(
             cudaStreamBeginCapture(bench->device.place.stream, cudaStreamCaptureModeThreadLocal));
     }
@@ -63,7 +63,7 @@ static void report(Bench *bench, const char *name, double bytes, double operatio
         CUDA_CHECK(cudaEventRecord(begin, stream));
         CUDA_CHECK(cudaGraphLaunch(exec, stream));
         CUDA_CHECK(cudaEventRecord(end, stream));
-        device_synchronize(&bench->device);
+        bench->device.ops->synchronize(&bench->device);
         float milliseconds;
         CUDA_CHECK(cudaEventElapsedTime(&milliseconds, begin, end));
         const double seconds = 1e-3 * (double)milliseconds / REPEATS;

@@ -24,7 +24,7 @@ static double seconds_spent(Device *device)
 {
     struct timespec time;
     if (device->place.on_gpu) {
-        device_synchronize(device);
+        device->ops->synchronize(device);
         return seconds_now();
     }
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);

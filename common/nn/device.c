@@ -142,8 +142,3 @@ void device_export(Device *device, const Tensor *tensor, int channels, const flo
               host);
     free(ours);
 }
-
-void device_synchronize(Device *device)
-{
-    device->ops->synchronize(device);
-}

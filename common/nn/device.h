@@ -66,9 +66,6 @@ void device_import(Device *device, const Tensor *tensor, int channels, const flo
 void device_export(Device *device, const Tensor *tensor, int channels, const float *array,
                    float *host);
 
-/* Waits for all work queued so far. */
-void device_synchronize(Device *device);
-
 /* Selects a dropout mask, which depends on these and a unit's place, not on ranks or threads. Unit
  * u of row r, in the order of memory, is dropped if byte u % 16 (little-endian) of
  *     philox({ u / 16, first_row + r * row_stride, layer, step }, { low, high half of seed })
@@ -88,7 +85,7 @@ typedef struct DeviceOps {
     void *(*malloc)(Device *device, size_t bytes);
     void (*release)(Device *device, void *memory);
     void (*copy)(Device *device, void *to, const void *from, size_t bytes, CopyKind kind);
-    void (*synchronize)(Device *device);
+    void (*synchronize)(Device *device); // waits for all work queued so far
     void (*free)(Device *device); // the device's own state
 
     // The rows a batch names, normalised: inputs [n][features], labels [n] or targets [n].

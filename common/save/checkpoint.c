@@ -208,15 +208,13 @@ static bool differs(const Safetensors *theirs, const Safetensors *ours, const ch
 const char *checkpoint_difference(const Checkpoint *checkpoint, const Safetensors *file,
                                   char text[CHECKPOINT_DIFFERENCE_BYTES])
 {
-    static const char *const identity[] = { "model",     "dataset",           "num_samples", "seed",
-                                            "optimizer", "global_batch_size", NULL };
-    const char *const *key = identity;
     Safetensors *own = safetensors_create();
     describe_run(checkpoint, own);
-    while (*key != NULL && !differs(file, own, *key, text))
-        key++;
+    int i = 0;
+    while (i < CHECKPOINT_NUM_IDENTITY && !differs(file, own, checkpoint_settings[i], text))
+        i++;
     safetensors_free(own);
-    return *key;
+    return i < CHECKPOINT_NUM_IDENTITY ? checkpoint_settings[i] : NULL;
 }
 
 /* All ranks may see it, one reports it. */
@@ -306,8 +304,7 @@ bool checkpoint_resume(Checkpoint *checkpoint, Source *source)
 int checkpoint_load(Checkpoint *checkpoint)
 {
     const Args *args = checkpoint->args;
-    Source source = { .path = args->resume != NULL ? args->resume : args->init_from,
-                      .remedy = ": name another file with --resume or --init-from" };
+    Source source = { .path = args->resume != NULL ? args->resume : args->init_from };
     bool ok = true;
     if (args->resume != NULL) {
         ok = checkpoint_resume(checkpoint, &source);
@@ -315,8 +312,9 @@ int checkpoint_load(Checkpoint *checkpoint)
         ok = source_open(&source) && source_load_weights(&source, checkpoint->optim->model);
         safetensors_free(source.file);
     }
-    if (!ok)
-        usage_error("%s", source.error); // no failure: the file would be the same after a restart
+    if (!ok) // no failure: the file would be the same after a restart
+        usage_error("%s%s", source.error,
+                    source.file == NULL ? ": name another file with --resume or --init-from" : "");
     return checkpoint->sampler->epoch;
 }
 

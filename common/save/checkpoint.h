@@ -81,7 +81,6 @@ enum { CHECKPOINT_ERROR_BYTES = PATH_MAX + 1024 }; // enough for any message
 typedef struct {
     const char *path;
     Safetensors *file;
-    const char *remedy; // appended to the reason why a file cannot be read; NULL: nothing
     char error[CHECKPOINT_ERROR_BYTES];
 } Source;
 
@@ -110,7 +109,9 @@ const char *checkpoint_difference(const Checkpoint *checkpoint, const Safetensor
 #define CHECKPOINT_METADATA_CHECKSUM "metadata_checksum" // of all metadata but itself
 #define CHECKPOINT_LOSS_SCALE "loss_scale" // in the metadata of runs with --amp fp16
 
-/* The settings whose change is worth a warning, NULL-terminated. */
+/* The settings whose change is worth a warning, NULL-terminated. With other values of the first
+ * few it is another run, which cannot be resumed. */
+enum { CHECKPOINT_NUM_IDENTITY = 6 };
 extern const char *const checkpoint_settings[];
 
 /* Reads it all and verifies checksums, if there are any. Free source->file whatever it returns. */

@@ -18,9 +18,10 @@
 
 #define MAX_STEP (1ll << 53) // every count up to here is exact in a double too
 
-const char *const checkpoint_settings[] = { "dataset",           "num_samples", "seed",
-                                            "global_batch_size", "lr",          "momentum",
-                                            "weight_decay",      "dropout",     NULL };
+const char *const checkpoint_settings[] = { "model",   "dataset",   "num_samples",
+                                            "seed",    "optimizer", "global_batch_size",
+                                            "lr",      "momentum",  "weight_decay",
+                                            "dropout", NULL };
 
 bool source_reject(Source *source, const char *format, ...)
 {
@@ -47,12 +48,8 @@ static bool same_checksum(const Source *source, const char *key, uint32_t checks
 bool source_open(Source *source)
 {
     source->file = safetensors_open(source->path, source->error, sizeof source->error);
-    if (source->file == NULL) {
-        const size_t length = strlen(source->error);
-        if (source->remedy != NULL)
-            snprintf(source->error + length, sizeof source->error - length, "%s", source->remedy);
+    if (source->file == NULL)
         return false;
-    }
     return same_checksum(source, CHECKPOINT_CHECKSUM, safetensors_checksum(source->file)) ||
            source_reject(source, "is damaged: its tensors do not have the checksum it names; "
                                  "use another one");

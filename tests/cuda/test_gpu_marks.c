@@ -127,7 +127,7 @@ static void steps_body(const void *context)
     // the layer backward, and optim_step.
     CHECK(on.timed_records == STEPS * (1 + 7), "%ld events in %d steps", on.timed_records, STEPS);
     timeline_free(&timeline);
-    device_synchronize(&training.device);
+    training.device.ops->synchronize(&training.device);
     CHECK(train(&training).timed_records == 0, "events go on telling times");
 }
 

@@ -12,18 +12,10 @@
 #include "common/base/log.h"
 #include "common/save/checkpoint.h"
 
-/* The file, opened or not. */
-static Source source_of(const ModelFile *model_file)
-{
-    return (Source){ .path = model_file->path,
-                     .file = model_file->file,
-                     .remedy = ": name a checkpoint, or a folder that tools/export has made" };
-}
-
 /* A required value, printable text. */
 static const char *text_of(const ModelFile *model_file, const char *key)
 {
-    Source source = source_of(model_file);
+    Source source = { .path = model_file->path, .file = model_file->file };
     const char *text = source_text(&source, key);
     CHECK(text != NULL, "%s", source.error);
     return text;
@@ -85,8 +77,9 @@ void model_file_open(ModelFile *model_file, const char *path)
     CHECK(snprintf(model_file->path, PATH_MAX, "%s%s", path, folder ? "/model.safetensors" : "") <
               PATH_MAX,
           "the path is too long: %s", path);
-    Source source = source_of(model_file);
-    CHECK(source_open(&source), "%s", source.error);
+    Source source = { .path = model_file->path, .file = model_file->file };
+    CHECK(source_open(&source), "%s%s", source.error,
+          source.file == NULL ? ": name a checkpoint, or a folder that tools/export has made" : "");
     model_file->file = source.file;
     if (safetensors_metadata(model_file->file, "model") != NULL) {
         describe(model_file);
@@ -106,7 +99,7 @@ void model_file_open(ModelFile *model_file, const char *path)
 
 void model_file_load(const ModelFile *model_file, Model *model)
 {
-    Source source = source_of(model_file);
+    Source source = { .path = model_file->path, .file = model_file->file };
     CHECK(source_load_weights(&source, model), "%s", source.error);
 }
 

@@ -47,7 +47,7 @@ void cuda_feed_reserve(Device *device, int max_batch, int features)
     CudaFeed *feed = &cuda_state(device)->feed;
     if (feed->message != NULL && max_batch <= feed->max_batch && features <= feed->features)
         return;
-    device_synchronize(device);
+    device->ops->synchronize(device);
     free_slots(feed);
     free_stages(feed);
     feed->max_batch = max_batch > feed->max_batch ? max_batch : feed->max_batch;
