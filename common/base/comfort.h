@@ -21,6 +21,10 @@ int comfort_core_quota(void);
  * like a hang. */
 void comfort_tell_of_crowd(int num_ranks);
 
+/* How many GPUs the driver's files list, for a launcher that was built without CUDA; 0: none. They
+ * know less than CUDA does: WSL has no such files. */
+int comfort_gpus_listed(void);
+
 /* Why this program cannot be started, and what to do; "" if errno says it all. */
 const char *comfort_start_advice(const char *program, int error);
 

@@ -228,7 +228,7 @@ static int nproc_value(const char *const texts[])
     const bool wants_gpus = strcmp(text, "gpu") == 0;
     int num_gpus = wants_gpus || strcmp(text, "auto") == 0 ? gpus_count() : 0;
     if (num_gpus < 0)
-        num_gpus = gpus_listed(); // without CUDA it may start a program that has it
+        num_gpus = comfort_gpus_listed(); // without CUDA it may start a program that has it
     if (num_gpus > 0)
         return num_gpus;
     if (wants_gpus)

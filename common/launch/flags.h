@@ -89,8 +89,4 @@ typedef struct {
 void flags_parse(Flags *flags, const MoreFlags *more, int argc, char **argv);
 void flags_free(Flags *flags);
 
-/* How many GPUs the driver's files list. They know less than CUDA does (WSL has none), but do not
- * need it. Local. */
-int gpus_listed(void);
-
 #endif

@@ -1,6 +1,7 @@
 /*
- * Four kinds of comfort; the fifth is port_owner.c. The name that the user meant is the one with
- * the least Levenshtein distance (1965): how few letters have to be inserted, deleted or replaced.
+ * Four kinds of comfort; port_owner.c and gpus_listed.c have two more. The name that the user meant
+ * is the one with the least Levenshtein distance (1965): how few letters have to be inserted,
+ * deleted or replaced.
  */
 #include "common/base/comfort.h"
 

@@ -326,7 +326,7 @@ int __wrap_glob(const char *pattern, int flags, int (*error)(const char *, int),
 /* A build with CUDA would ask that in a child, whose end is ours here. */
 int __wrap_gpus_count(void)
 {
-    return gpus_listed();
+    return comfort_gpus_listed();
 }
 
 uint32_t __wrap_safetensors_checksum(const Safetensors *file)

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/launch/flags.h"
+#include "common/base/comfort.h"
 
 static int count_files(const char *pattern)
 {
@@ -16,7 +16,7 @@ static int count_files(const char *pattern)
 
 /* The driver has a folder for each GPU, in containers sometimes only the device files. CUDA reads
  * CUDA_VISIBLE_DEVICES up to the first invalid entry. */
-int gpus_listed(void)
+int comfort_gpus_listed(void)
 {
     int present = count_files("/proc/driver/nvidia/gpus/*");
     if (present == 0)
