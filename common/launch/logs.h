@@ -19,7 +19,7 @@ typedef struct {
     char folder[PATH_MAX]; // of the run; empty: none yet, or removed because it was empty
     char attempt[PATH_MAX]; // folder in it
     int (*output)[2]; // stdout and stderr for each worker, by local rank; -1: the launcher's own
-    struct Tee *tee; // copies
+    struct Tee *tee; // NULL: nothing is teed
 } Logs;
 
 /* logs_free prints where the logs are if the user did not choose. */
@@ -39,5 +39,16 @@ void logs_close(Logs *logs);
 
 /* The path of a worker's file ("error.json"). */
 void logs_path(const Logs *logs, int local_rank, const char *name, char path[PATH_MAX]);
+
+/* ---- --tee, which is in extras/watch: a build without it ends the launcher with a usage error
+ * ---- */
+
+/* Returns the descriptor for a worker's stream. What is written to it goes unchanged to file_fd,
+ * which belongs to the tee from now on, and, unless console_fd is -1, to console_fd with the prefix
+ * of this rank before each line. *tee is NULL before the first stream. */
+int tee_add(struct Tee **tee, int file_fd, int console_fd, const Flags *flags, int rank,
+            int local_rank);
+void tee_start(struct Tee *tee); // begins to copy
+void tee_finish(struct Tee *tee); // copies what is left, incomplete lines too, and frees the tee
 
 #endif

@@ -1,0 +1,65 @@
+# ddprun --tee: output of the ranks in files and, with a prefix, on the console.
+
+bats_require_minimum_version 1.5.0
+load ../../steps/ddprun_helper
+
+@test "-r and -t, by rank: to files, to both" {
+    run -0 --separate-stderr ddprun --nproc-per-node 2 --rdzv-id id --log-dir "$OUT/l" -r 0:1,1:2 -t 1:1 \
+        sh -c 'echo out $RANK; echo err $RANK >&2'
+    [ "$output" = "[default1]:out 1" ]
+    [ "$stderr" = "err 0" ]
+    run -0 sh -c 'cd $OUT/l/id_????????/attempt_0 && grep -r . | sort'
+    [ "$output" = "0/stdout.log:out 0
+1/stderr.log:err 1
+1/stdout.log:out 1" ]
+}
+
+@test "the console: --log-line-prefix-template" {
+    run -0 ddprun --nproc-per-node 2 --log-dir "$OUT/l" -t 3 --local-ranks-filter=1 --role r \
+        --log-line-prefix-template '${role_name} ${rank} ${local_rank} ${hostname} ${x}> ' echo hi
+    [ "$output" = "r 1 1 $(uname -n) \${x}> hi" ]
+    [ "$(cat "$OUT"/l/*/attempt_0/0/stdout.log)" = hi ]
+}
+
+@test "tee: whole lines, half a line of a rank that is killed, endless lines in pieces" {
+    run -137 --separate-stderr ddprun --log-dir "$OUT/l" --tee 1 sh -c 'echo one; printf two; kill -9 $$'
+    [ "$output" = "[default0]:one
+[default0]:two" ]
+    run -0 ddprun --nproc-per-node 2 --log-dir "$OUT/m" -t 1 sh -c \
+        'head -c 200000 /dev/zero | tr "\0" x; echo; seq 20000'
+    for rank in 0 1; do
+        diff <(seq 20000) <(echo "$output" | sed -n "s/^\[default$rank\]://p" | grep -v x)
+        [ "$(echo "$output" | grep "^\[default$rank\]:x" | tr -cd x | wc -c)" = 200000 ]
+        [ "$(wc -c < "$(echo "$OUT"/m/*/attempt_0/$rank/stdout.log)")" = "$((200001 + $(seq 20000 | wc -c)))" ]
+    done
+}
+
+@test "tee: the last words of a rank, however many its pipe holds" {
+    lines() { seq 100000 180000; } # half a MiB
+    export -f lines
+    ddprun --log-dir "$OUT/l" -t 1 bash -c 'python3 -c "import fcntl; fcntl.fcntl(1, fcntl.F_SETPIPE_SZ, 1 << 20)"
+        echo $$ > "$OUT/rank"; lines' | {
+        await [ -s "$OUT/rank" ] # nobody reads until it has ended
+        await [ ! -e "/proc/$(cat "$OUT/rank")" ]
+        cat > "$OUT/console"
+    }
+    cmp <(lines) <(sed "s/.*://" "$OUT/console")
+    cmp <(lines) "$OUT"/l/*/attempt_0/0/stdout.log
+}
+
+@test "tee does not wait for strangers who keep a stream open" {
+    SECONDS=0
+    run -0 ddprun --log-dir "$OUT/l" -t 1 sh -c 'echo hi
+        setsid sh -c "echo \$\$ > $OUT/stranger; exec sleep 1000" 2> /dev/null 3>&- &
+        until [ -s "$OUT/stranger" ]; do sleep 0.02; done'
+    kill "$(cat "$OUT/stranger")"
+    [ "$output" = "[default0]:hi" ]
+    [ "$SECONDS" -le 100 ] # of the stranger's 1,000
+}
+
+@test "a console that is gone does not end the job" {
+    ddprun --log-dir "$OUT/l" -t 1 sh -c 'seq 100000; touch $OUT/end' 2> "$OUT/err" | head -n 1
+    [ -e "$OUT/end" ]
+    [ ! -s "$OUT/err" ]
+    [ "$(tail -n 1 "$OUT"/l/*/attempt_0/0/stdout.log)" = 100000 ]
+}
