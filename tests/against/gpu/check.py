@@ -209,17 +209,28 @@ def number_of_steps(folder, rank):
         return 0
 
 
+def replayed_steps(trace):
+    """How often rank 0 launched a recorded step: the first time right after it was recorded."""
+    with open(trace) as file:
+        events = json.load(file)["traceEvents"]
+    return len([e for e in events if e.get("name") == "step (graph)" and (e["pid"], e["tid"]) == (0, 0)])
+
+
 @check
 def nccl_as_on_the_cpu(scratch):
-    options = [*SHORT, "--epochs", 2, "--dropout", "off"]
+    # Batches of one size, or no step is recorded: 96 rows of each rank, three batches an epoch.
+    options = [*SHORT, "--num-samples", 192, "--epochs", 3, "--dropout", "off"]
     train("03", os.path.join(scratch, "cpu"), *options, "--device", "cpu")
     notes = []
     for way, more in {"calls": [], "graph": ["--cuda-graph", "on"], "checked": ["--check-collectives", "on"]}.items():
         folder = os.path.join(scratch, way)
-        for rank, (status, output) in enumerate(end_of(start_nccl(folder, *options, *more), 180)):
+        trace = ["--trace", os.path.join(folder, "trace.json")]
+        for rank, (status, output) in enumerate(end_of(start_nccl(folder, *options, *more, *trace), 180)):
             expect(status == 0, "%s, rank %d: %s: %s" % (way, rank, status, output.strip().split("\n")[-1]))
             error = apart(losses(folder, rank), losses(os.path.join(scratch, "cpu"), rank))
             expect(error < 1e-3, "%s, rank %d: losses are off by %.1e" % (way, rank, error))
+        replays = replayed_steps(os.path.join(folder, "trace.json"))
+        expect(replays == (6 if way == "graph" else 0), "%s: %d steps were a graph" % (way, replays))
         notes.append("%s %.0e" % (way, error))
     return "%d GPU%s, off by %s" % (min(num_gpus, 2), "s" if num_gpus > 1 else "", ", ".join(notes))
 
