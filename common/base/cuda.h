@@ -16,4 +16,19 @@
               cudaGetErrorString(cuda_error)); \
     } while (0)
 
+/* Is the stream's work being recorded in a graph? */
+static inline bool cuda_is_captured(cudaStream_t stream)
+{
+    enum cudaStreamCaptureStatus status;
+    CUDA_CHECK(cudaStreamIsCapturing(stream, &status));
+    return status != cudaStreamCaptureStatusNone;
+}
+
+static inline bool cuda_is_on_gpu(const void *memory)
+{
+    struct cudaPointerAttributes attributes;
+    CUDA_CHECK(cudaPointerGetAttributes(&attributes, memory));
+    return attributes.type == cudaMemoryTypeDevice || attributes.type == cudaMemoryTypeManaged;
+}
+
 #endif

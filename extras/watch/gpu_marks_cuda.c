@@ -93,13 +93,6 @@ bool gpu_marks_start(void *stream)
     return marks.on = true;
 }
 
-static bool captured(void)
-{
-    enum cudaStreamCaptureStatus status;
-    CUDA_CHECK(cudaStreamIsCapturing(compute, &status));
-    return status != cudaStreamCaptureStatusNone;
-}
-
 /* The oldest that is not read yet. */
 static void read_mark(void)
 {
@@ -114,7 +107,7 @@ static void read_mark(void)
 
 GpuMark gpu_mark(void *stream)
 {
-    if (!marks.on || marks.num_marks == MAX_MARKS || captured())
+    if (!marks.on || marks.num_marks == MAX_MARKS || cuda_is_captured(compute))
         return 0;
     const long i = marks.num_marks++;
     if (i >= RING)

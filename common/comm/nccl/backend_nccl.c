@@ -135,17 +135,13 @@ static Nccl *nccl_new(const ProcessGroup *pg)
     return nccl;
 }
 
-static void group_add(Nccl *nccl, NcclGroup *group)
+static NcclGroup *group_new(Nccl *nccl, const ProcessGroup *pg, ncclComm_t comm)
 {
+    NcclGroup *group = mem_calloc(1, sizeof *group);
+    *group = (NcclGroup){ .nccl = nccl, .pg = pg, .comm = comm };
     pthread_mutex_lock(&nccl->mutex);
     LIST_INSERT_HEAD(&nccl->groups, group, next);
     pthread_mutex_unlock(&nccl->mutex);
-}
-
-static NcclGroup *group_new(Nccl *nccl, const ProcessGroup *pg)
-{
-    NcclGroup *group = mem_calloc(1, sizeof *group);
-    *group = (NcclGroup){ .nccl = nccl, .pg = pg };
     return group;
 }
 
@@ -153,7 +149,6 @@ static void *nccl_init(ProcessGroup *pg)
 {
     CUDA_CHECK(cudaSetDevice(pg->place.index));
     Nccl *nccl = nccl_new(pg);
-    NcclGroup *group = group_new(nccl, pg);
     set_up(nccl, "ncclCommInitRank");
     nccl_watch_start(nccl);
 
@@ -166,29 +161,25 @@ static void *nccl_init(ProcessGroup *pg)
     } else {
         store_get(pg->store, key, &id, sizeof id);
     }
-    NCCL_CHECK(nccl, ncclCommInitRank(&group->comm, pg->world_size, id, pg->rank));
-    group_add(nccl, group);
+    ncclComm_t comm;
+    NCCL_CHECK(nccl, ncclCommInitRank(&comm, pg->world_size, id, pg->rank));
     set_up(nccl, NULL);
-    return group;
+    return group_new(nccl, pg, comm);
 }
 
 /* Subgroups have communicators of their own, but share the stream: so all calls keep their
  * order. */
 static void *nccl_split(void *state, ProcessGroup *sub, int color)
 {
-    NcclGroup *group = state, *part = group_new(group->nccl, sub);
+    const NcclGroup *group = state;
     Nccl *nccl = group->nccl;
+    ncclComm_t part;
     CUDA_CHECK(cudaStreamSynchronize(nccl->stream)); // NCCL allows no pending calls here
     set_up(nccl, "ncclCommSplit");
     NCCL_CHECK(nccl, ncclCommSplit(group->comm, color >= 0 ? color : NCCL_SPLIT_NOCOLOR,
-                                   group->pg->rank, &part->comm, NULL));
+                                   group->pg->rank, &part, NULL));
     set_up(nccl, NULL);
-    if (color < 0) {
-        free(part);
-        return NULL;
-    }
-    group_add(nccl, part);
-    return part;
+    return color >= 0 ? group_new(nccl, sub, part) : NULL;
 }
 
 static void nccl_free(Nccl *nccl)

@@ -22,11 +22,6 @@
 
 #define ALIGNMENT 256
 
-static bool is_integer(DType type)
-{
-    return type == INT32 || type == INT64 || type == UINT8;
-}
-
 /* gather and scatter, which NCCL leaves to its users: grouped sends and receives. */
 static ncclResult_t gather_or_scatter(const NcclGroup *group, const Collective *c,
                                       ncclDataType_t type)
@@ -88,11 +83,9 @@ static ncclResult_t issue(const NcclGroup *group, const Collective *c)
 
 /* ---- into the stream ---- */
 
-static bool is_captured(cudaStream_t stream)
+static bool is_replayed(const ProcessGroup *pg)
 {
-    enum cudaStreamCaptureStatus status;
-    CUDA_CHECK(cudaStreamIsCapturing(stream, &status));
-    return status != cudaStreamCaptureStatusNone;
+    return pg->place.replaying != NULL && *pg->place.replaying;
 }
 
 /* The watchdog learns of a call before NCCL does, which may not return. */
@@ -112,13 +105,6 @@ static NcclCall *call_begin(NcclGroup *group, const Collective *shown)
     return call;
 }
 
-static void call_queued(Nccl *nccl, NcclCall *call, NcclCallState state)
-{
-    pthread_mutex_lock(&nccl->mutex);
-    call->state = state;
-    pthread_mutex_unlock(&nccl->mutex);
-}
-
 /* Queues a call on device memory and returns its ticket. Messages describe it as `shown`. */
 static NcclCall *enqueue(NcclGroup *group, const Collective *c, const Collective *shown)
 {
@@ -126,32 +112,24 @@ static NcclCall *enqueue(NcclGroup *group, const Collective *c, const Collective
     Nccl *nccl = group->nccl;
     const cudaStream_t compute = pg->place.stream;
     NcclCall *call = call_begin(group, shown);
-    if (pg->place.replaying != NULL && *pg->place.replaying) {
-        // The step's graph, which has been launched, makes the call: both are done at once.
-        CUDA_CHECK(cudaEventRecord(call->done, compute));
-        call_queued(nccl, call, CALL_QUEUED);
-        return call;
-    }
-
-    const bool captured = is_captured(compute);
+    const bool captured = cuda_is_captured(compute);
     nccl->recorded |= captured;
-    CUDA_CHECK(cudaEventRecord(nccl->ready, compute));
-    CUDA_CHECK(cudaStreamWaitEvent(nccl->stream, nccl->ready, 0));
-    if (c->count > 0 || c->kind == BARRIER)
-        NCCL_CHECK(nccl, issue(group, c));
-    CUDA_CHECK(cudaEventRecord(call->done, nccl->stream));
-    call_queued(nccl, call, captured ? CALL_RECORDED : CALL_QUEUED);
+    if (is_replayed(pg)) { // the step's graph, which has been launched, makes the call
+        CUDA_CHECK(cudaEventRecord(call->done, compute));
+    } else {
+        CUDA_CHECK(cudaEventRecord(nccl->ready, compute));
+        CUDA_CHECK(cudaStreamWaitEvent(nccl->stream, nccl->ready, 0));
+        if (c->count > 0 || c->kind == BARRIER)
+            NCCL_CHECK(nccl, issue(group, c));
+        CUDA_CHECK(cudaEventRecord(call->done, nccl->stream));
+    }
+    pthread_mutex_lock(&nccl->mutex);
+    call->state = captured ? CALL_RECORDED : CALL_QUEUED;
+    pthread_mutex_unlock(&nccl->mutex);
     return call;
 }
 
 /* ---- host memory, and what only the host can do ---- */
-
-static bool on_host(const void *memory)
-{
-    struct cudaPointerAttributes attributes;
-    CUDA_CHECK(cudaPointerGetAttributes(&attributes, memory));
-    return attributes.type != cudaMemoryTypeDevice && attributes.type != cudaMemoryTypeManaged;
-}
 
 static void copy(void *to, const void *from, size_t bytes, cudaStream_t stream)
 {
@@ -174,7 +152,8 @@ static void reserve(Nccl *nccl, size_t bytes)
 static bool host_divides(const Collective *c)
 {
     const bool reduces = c->kind == ALL_REDUCE || c->kind == REDUCE || c->kind == REDUCE_SCATTER;
-    return reduces && c->op == REDUCE_MEAN && is_integer(c->type);
+    const bool is_integer = c->type == INT32 || c->type == INT64 || c->type == UINT8;
+    return reduces && c->op == REDUCE_MEAN && is_integer;
 }
 
 /* The call through device memory and back, complete on return. */
@@ -232,11 +211,10 @@ long nccl_start(void *state, const Collective *c)
     const ProcessGroup *pg = group->pg;
     size_t in_bytes, out_bytes;
     collective_extents(c, &in_bytes, &out_bytes);
-    const cudaStream_t compute = pg->place.stream;
-    const bool graph =
-        is_captured(compute) || (pg->place.replaying != NULL && *pg->place.replaying);
-    const bool by_host = c->count > 0 && (host_divides(c) || (in_bytes > 0 && on_host(c->in)) ||
-                                          (out_bytes > 0 && on_host(c->out)));
+    const bool graph = cuda_is_captured(pg->place.stream) || is_replayed(pg);
+    const bool by_host =
+        c->count > 0 && (host_divides(c) || (in_bytes > 0 && !cuda_is_on_gpu(c->in)) ||
+                         (out_bytes > 0 && !cuda_is_on_gpu(c->out)));
     char text[DESCRIPTION_BYTES];
     CHECK(!graph || (!by_host && c->kind != BARRIER),
           "%s: a graph cannot record what needs the host", collective_describe(c, text));

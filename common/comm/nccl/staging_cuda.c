@@ -141,13 +141,6 @@ static void staging_free(Staging *staging)
     free(staging);
 }
 
-static bool on_gpu(const void *memory)
-{
-    struct cudaPointerAttributes attributes;
-    CUDA_CHECK(cudaPointerGetAttributes(&attributes, memory));
-    return attributes.type == cudaMemoryTypeDevice || attributes.type == cudaMemoryTypeManaged;
-}
-
 /* Pinned memory of at least so many bytes. It grows in the first steps only. */
 static void reserve(Slot *slot, size_t bytes)
 {
@@ -166,8 +159,8 @@ static void move_to_host(Slot *slot, const Collective *collective, size_t *in_by
     *host = *collective;
     collective_extents(collective, in_bytes, &slot->out_bytes);
     const bool in_place = collective->in == collective->out;
-    const bool moves_in = *in_bytes > 0 && on_gpu(collective->in);
-    const bool moves_out = slot->out_bytes > 0 && on_gpu(collective->out);
+    const bool moves_in = *in_bytes > 0 && cuda_is_on_gpu(collective->in);
+    const bool moves_out = slot->out_bytes > 0 && cuda_is_on_gpu(collective->out);
     *in_bytes = moves_in ? *in_bytes : 0;
     slot->out_bytes = moves_out ? slot->out_bytes : 0;
     slot->device_out = moves_out ? collective->out : NULL;
@@ -202,9 +195,7 @@ static long staged_start(void *state, const Collective *collective)
     const Staged *group = state;
     Staging *staging = group->staging;
     const cudaStream_t compute = staging->place.stream;
-    enum cudaStreamCaptureStatus status;
-    CUDA_CHECK(cudaStreamIsCapturing(compute, &status));
-    if (status != cudaStreamCaptureStatusNone)
+    if (cuda_is_captured(compute))
         usage_error("--cuda-graph on needs --backend nccl: with %s data takes the way through the "
                     "host, which a graph cannot record",
                     collective->pg->backend->name);
