@@ -141,7 +141,7 @@ void flight_recorder_join(FlightRecorder *recorder, ProcessGroup *pg)
         return;
     recorder->record->attempt = (int64_t)latest;
     recorder->record->state = FLIGHT_RUNNING;
-    pg->error_suffix = recorder->error_suffix;
+    pg->calls.error_suffix = recorder->error_suffix;
     process_group_observe(pg, &recorder->observer);
 }
 

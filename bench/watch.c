@@ -18,7 +18,7 @@ static double record_seconds(ProcessGroup *pg)
 {
     const double start = seconds_now();
     for (int i = 0; i < RECORDS; i++) {
-        const Collective call = { .pg = pg, .op_id = pg->num_ops++, .kind = BARRIER };
+        const Collective call = { .pg = pg, .op_id = pg->calls.count++, .kind = BARRIER };
         collective_report(&call, COLLECTIVE_SCHEDULED);
         collective_report(&call, COLLECTIVE_STARTED);
         collective_report(&call, COLLECTIVE_COMPLETED);
@@ -68,11 +68,11 @@ int main(void)
     optim_init(&optim, &args, &model);
 
     double record[TURNS], call[2][TURNS], check[TURNS];
-    Observer *const observers = pg.observers;
+    Observer *const observers = pg.calls.observers;
     for (int turn = 0; turn < TURNS; turn++) {
         record[turn] = record_seconds(&pg);
         for (int observed = 0; observed < 2; observed++) {
-            pg.observers = observed ? observers : NULL;
+            pg.calls.observers = observed ? observers : NULL;
             call[observed][turn] = call_seconds(&pg);
         }
         check[turn] = check_seconds(&args, &pg, &optim);

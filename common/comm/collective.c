@@ -93,13 +93,13 @@ bool collective_is_point_to_point(CollectiveKind kind)
 void process_group_observe(ProcessGroup *pg, Observer *observer)
 {
     CHECK(pg->parent == NULL, "process_group_observe is for the group of all ranks");
-    observer->next = pg->observers;
-    pg->observers = observer;
+    observer->next = pg->calls.observers;
+    pg->calls.observers = observer;
 }
 
 void collective_report(const Collective *collective, CollectiveState state)
 {
-    const Observer *observer = process_group_root(collective->pg)->observers;
+    const Observer *observer = process_group_root(collective->pg)->calls.observers;
     for (; observer != NULL; observer = observer->next)
         observer->see(observer->context, collective, state);
 }
@@ -131,13 +131,14 @@ static Work start(ProcessGroup *pg, CollectiveKind kind, const void *in, void *o
     if (count == 0 && out == NULL)
         out = pg;
     ProcessGroup *all = process_group_root(pg);
-    const Collective collective = { pg, all->num_ops, pg->sequence, kind, type,
-                                    op, count,        root,         in,   out };
+    const Collective collective = {
+        pg, all->calls.count, pg->sequence, kind, type, op, count, root, in, out
+    };
     check(pg, &collective);
     Work work = { .pg = pg };
     if (pg->front->divide != NULL && pg->front->divide(pg->front_state, &collective, &work))
         return work;
-    all->num_ops++;
+    all->calls.count++;
     if (!collective_is_point_to_point(kind))
         pg->sequence++;
     collective_report(&collective, COLLECTIVE_SCHEDULED);

@@ -44,10 +44,12 @@ typedef struct ProcessGroup {
     int *members; // their global ranks, by rank in this group; NULL: the same
     char name[GROUP_NAME_BYTES]; // for messages; "" for the group of all ranks
 
-    // Of the group of all ranks.
-    struct Observer *observers; // of all calls, also on subgroups (backend.h); NULL: none
-    uint64_t num_ops; // calls of this rank on the group and its subgroups
-    const char *error_suffix; // ends the message of a call that fails: "; see ...", or ""
+    // Of the group of all ranks: this rank's calls on it and on its subgroups.
+    struct {
+        struct Observer *observers; // see them all (backend.h); NULL: none
+        uint64_t count;
+        const char *error_suffix; // ends the message of one that fails: "; see ...", or ""
+    } calls;
 } ProcessGroup;
 
 /* A collective that has been started and not yet waited for. A value, nothing to free. */

@@ -161,7 +161,7 @@ static void group_set(ProcessGroup *pg, const Args *args, int rank, int world_si
                         .place = place,
                         .timeout = args->timeout,
                         .mean_ranks = world_size,
-                        .error_suffix = "",
+                        .calls.error_suffix = "",
                         .fixed_order = args_shards(args) > 0,
                         .check_collectives = args->check_collectives,
                         .backend = backend_choose(args->backend, place.on_gpu, rank, world_size) };

@@ -75,7 +75,7 @@ void fuzz_exchange(Input input)
                               .world_size = NUM_RANKS,
                               .mean_ranks = NUM_RANKS,
                               .timeout = 1,
-                              .error_suffix = "" };
+                              .calls.error_suffix = "" };
     Mesh *mesh = make_mesh(&pg, what & 64, &input);
     Collective collective = { .pg = &pg,
                               .sequence = 1,

@@ -178,7 +178,7 @@ static void complete(MPI_Request *request, MPI_Status *status, const Collective 
                 "tell which (--check-collectives on compares the calls, --backend tcp names "
                 "ranks)%s",
                 collective_describe(collective, text), pg->timeout,
-                process_group_root(pg)->error_suffix);
+                process_group_root(pg)->calls.error_suffix);
         }
 
         // There may be more ranks than cores: yield, and after a while sleep between polls.

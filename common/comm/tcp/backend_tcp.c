@@ -93,7 +93,7 @@ static void *progress_loop(void *argument)
     pthread_setschedparam(pthread_self(), SCHED_BATCH, &(struct sched_param){ 0 });
     pthread_mutex_lock(&tcp->mutex);
     while (!tcp->closing)
-        if (tcp->finished == tcp->queued || tcp->mesh.waiting > 0)
+        if (tcp->finished == tcp->queued || tcp->mesh.wait.num_threads > 0)
             pthread_cond_wait(&tcp->work, &tcp->mutex);
         else
             run_next(tcp);
@@ -105,13 +105,13 @@ static void *progress_loop(void *argument)
  * ends the process when a call takes too long. */
 static void finish(Tcp *tcp, long ticket)
 {
-    tcp->mesh.waiting++;
+    tcp->mesh.wait.num_threads++;
     while (tcp->finished <= ticket)
         if (tcp->running)
             pthread_cond_wait(&tcp->done, &tcp->mutex);
         else
             run_next(tcp);
-    tcp->mesh.waiting--;
+    tcp->mesh.wait.num_threads--;
     if (tcp->finished < tcp->queued) // the rest is for the progress thread
         pthread_cond_signal(&tcp->work);
 }
@@ -187,8 +187,8 @@ static void tcp_destroy(void *state, ProcessGroup *pg)
 void tcp_payload_bytes(const ProcessGroup *pg, uint64_t *sent, uint64_t *received)
 {
     const Tcp *tcp = pg->backend == &backend_tcp ? process_group_root(pg)->state : NULL;
-    *sent = tcp == NULL ? 0 : tcp->mesh.sent_bytes;
-    *received = tcp == NULL ? 0 : tcp->mesh.received_bytes;
+    *sent = tcp == NULL ? 0 : tcp->mesh.moved.sent_bytes;
+    *received = tcp == NULL ? 0 : tcp->mesh.moved.received_bytes;
 }
 
 const Backend backend_tcp = { .name = "tcp",

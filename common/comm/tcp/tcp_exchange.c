@@ -62,7 +62,7 @@ static bool made_progress(Mesh *mesh, Message *message, ssize_t bytes)
 {
     if (bytes < 0 && (errno == EAGAIN || errno == EINTR))
         return false;
-    mesh->idle_since = 0;
+    mesh->wait.idle_since = 0;
     if (bytes < 0 && errno == EPROTO)
         mesh_abort(mesh,
                    "the memory that ranks %d and %d share is damaged: DDP_SHM_DISABLE=1 does "
@@ -177,11 +177,11 @@ void exchange(Mesh *mesh, const Exchange *x)
                       message_done(&in) ? NOBODY : in.peer);
     }
     if (out.peer != NOBODY) {
-        mesh->sent_bytes += out.bytes;
-        mesh->sent_messages++;
+        mesh->moved.sent_bytes += out.bytes;
+        mesh->moved.sent_messages++;
         count_sent(mesh, out.peer, out.bytes);
     }
-    mesh->received_bytes += in.peer == NOBODY ? 0 : in.bytes;
+    mesh->moved.received_bytes += in.peer == NOBODY ? 0 : in.bytes;
 }
 
 void message_send(Mesh *mesh, int to, const void *out, size_t bytes)

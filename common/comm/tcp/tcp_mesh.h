@@ -57,18 +57,19 @@ typedef struct {
     CollectiveId recent[NUM_RECENT_CALLS];
     uint64_t num_calls; // so far, of those in `recent`
 
-    // Waiting.
-    atomic_int waiting; // threads that wait for a call
-    double idle_since; // nothing was sent or received since; 0: just now
-    double next_poll_time; // when to read notices next, even without waiting
-    double next_notice_time, notice_interval; // when to send the next NOTICE_WAITING
+    struct {
+        atomic_int num_threads; // that wait for a call
+        double idle_since; // nothing was sent or received since; 0: just now
+        double next_poll_time; // when to read notices next, even without waiting
+        double next_notice_time, notice_interval; // when to send the next NOTICE_WAITING
+    } wait;
 
-    // Memory, and what was moved since mesh_init.
     _Alignas(64) char chunk[CHUNK_BYTES]; // received, not yet added
     void *scratch; // see mesh_scratch
     size_t scratch_bytes;
-    uint64_t sent_bytes, received_bytes; // of payload
-    uint64_t sent_messages;
+    struct {
+        uint64_t sent_bytes, received_bytes, sent_messages; // of payload, since mesh_init
+    } moved;
 } Mesh;
 
 /* Connects this rank to all others; they find each other in the store. Collective. */

@@ -61,7 +61,7 @@ static noreturn void end_group(Mesh *mesh, Notice notice)
     const char *suffix = "";
     if (mesh->collective != NULL) {
         collective_report(mesh->collective, COLLECTIVE_FAILED);
-        suffix = process_group_root(mesh->collective->pg)->error_suffix;
+        suffix = process_group_root(mesh->collective->pg)->calls.error_suffix;
     }
 
     // A dying process closes its connections before its parent is told. The launcher must see that
@@ -180,12 +180,12 @@ void mesh_begin(Mesh *mesh, const Collective *collective)
 
     const double now = seconds_at_tick();
     mesh->deadline = now + mesh->timeout;
-    mesh->notice_interval = NOTICE_SECONDS;
-    mesh->next_notice_time = now + NOTICE_SECONDS;
+    mesh->wait.notice_interval = NOTICE_SECONDS;
+    mesh->wait.next_notice_time = now + NOTICE_SECONDS;
     // The slowest rank never waits, but must read notices too. Polling costs more than a short
     // call.
-    if (now >= mesh->next_poll_time) {
-        mesh->next_poll_time = now + POLL_SECONDS;
+    if (now >= mesh->wait.next_poll_time) {
+        mesh->wait.next_poll_time = now + POLL_SECONDS;
         while (poll_peers(mesh, mesh->world_size, 0))
             continue;
     }
@@ -224,8 +224,8 @@ static void notify_peers(Mesh *mesh, int waits_for)
                call_describe(&mesh->call, text));
     for (int peer = 0; peer < mesh->world_size; peer++)
         notice_send(mesh, peer, &notice);
-    mesh->notice_interval = fmin(2 * mesh->notice_interval, mesh->timeout / 4);
-    mesh->next_notice_time = seconds_now() + mesh->notice_interval;
+    mesh->wait.notice_interval = fmin(2 * mesh->wait.notice_interval, mesh->timeout / 4);
+    mesh->wait.next_notice_time = seconds_now() + mesh->wait.notice_interval;
 }
 
 /* Is it too early to sleep? Waking up takes longer than most messages; but spinning is only for a
@@ -233,9 +233,9 @@ static void notify_peers(Mesh *mesh, int waits_for)
  * it. */
 static bool spins(Mesh *mesh, double now)
 {
-    if (mesh->idle_since == 0)
-        mesh->idle_since = now;
-    if (atomic_load(&mesh->waiting) == 0 || now >= mesh->idle_since + SPIN_SECONDS)
+    if (mesh->wait.idle_since == 0)
+        mesh->wait.idle_since = now;
+    if (atomic_load(&mesh->wait.num_threads) == 0 || now >= mesh->wait.idle_since + SPIN_SECONDS)
         return false;
     if (!mesh->has_core)
         sched_yield();
@@ -270,7 +270,8 @@ void mesh_wait(Mesh *mesh, int to, int from)
     const bool nothing_to_send = watch(mesh, &data[0], to, POLLOUT);
     const bool nothing_to_receive = watch(mesh, &data[1], from, POLLIN);
     if (nothing_to_send && nothing_to_receive)
-        poll_peers(mesh, mesh->world_size + 2, fmin(mesh->deadline, mesh->next_notice_time) - now);
+        poll_peers(mesh, mesh->world_size + 2,
+                   fmin(mesh->deadline, mesh->wait.next_notice_time) - now);
     unwatch(mesh, &data[0], to, POLLOUT);
     unwatch(mesh, &data[1], from, POLLIN);
 
@@ -278,6 +279,6 @@ void mesh_wait(Mesh *mesh, int to, int from)
     now = seconds_now();
     if (now >= mesh->deadline)
         end_by_timeout(mesh, waits_for);
-    if (now >= mesh->next_notice_time)
+    if (now >= mesh->wait.next_notice_time)
         notify_peers(mesh, waits_for);
 }

@@ -28,7 +28,7 @@ typedef struct {
 
 static Sent sent_by(const ProcessGroup *pg)
 {
-    Sent sent = { .messages = ((const Mesh *)pg->state)->sent_messages };
+    Sent sent = { .messages = ((const Mesh *)pg->state)->moved.sent_messages };
     uint64_t received;
     tcp_payload_bytes(pg, &sent.bytes, &received);
     return sent;

@@ -125,7 +125,7 @@ static void failed_body(Rank *rank)
     ProcessGroup pg;
     rank_join(rank, &pg);
     process_group_observe(&pg, &observer);
-    pg.error_suffix = "; see the manual";
+    pg.calls.error_suffix = "; see the manual";
     if (rank->rank == 1)
         _exit(EXIT_FAILURE);
     barrier(&pg);
