@@ -3,7 +3,7 @@
  * the other; or, in place of the data, memory that they share and write anything to. Short and long
  * messages take different ways, hence the two counts.
  */
-#include "common/comm/tcp/tcp_exchange.h"
+#include "common/comm/tcp/tcp_mesh.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -16,7 +16,7 @@
 #include "common/base/memory.h"
 #include "common/base/thread.h"
 #include "common/comm/backend.h"
-#include "common/comm/tcp/tcp_exchange.h"
+#include "common/comm/tcp/tcp_mesh.h"
 
 #define SHORT_BYTES ((size_t)32 * 1024) // up to here latency dominates
 #define MAX_QUEUED 256

@@ -7,7 +7,7 @@
  * with a header that names its call. Connections and pipes both move messages in parts, and differ
  * in nothing else here.
  */
-#include "common/comm/tcp/tcp_exchange.h"
+#include "common/comm/tcp/tcp_mesh.h"
 
 #include <sys/socket.h>
 #include <sys/uio.h>

@@ -1,6 +1,7 @@
 /*
  * tcp_mesh.h - the tcp backend's connections, two from every rank to every other: how they are
- * formed (tcp_mesh.c), and how a rank waits for them without hanging (tcp_watch.c).
+ * formed (tcp_mesh.c), how a rank waits for them without hanging (tcp_watch.c), how it moves data
+ * over them (tcp_exchange.c), and the algorithms made of that (tcp_ring.c, tcp_trees.c).
  */
 #ifndef COMMON_COMM_TCP_TCP_MESH_H
 #define COMMON_COMM_TCP_TCP_MESH_H
@@ -107,6 +108,44 @@ noreturn void mesh_mismatch(Mesh *mesh, int peer, const CollectiveId *theirs);
 
 /* Ends the group: tells all peers, then dies with the same line. */
 noreturn void mesh_abort(Mesh *mesh, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* ---- moving data ---- */
+
+/* A message to one rank and a message from one (either may be NOBODY), numbered as in the group of
+ * the call in progress. */
+typedef struct {
+    int to;
+    const void *out;
+    size_t out_bytes;
+    int from;
+    void *in;
+    size_t in_bytes;
+    const void *addend; // NULL: in[] is what arrives. Else in[i] = arriving[i] op addend[i]
+} Exchange;
+
+/* Sends and receives at the same time; returns when both are done. */
+void exchange(Mesh *mesh, const Exchange *x);
+
+/* One direction alone. */
+void message_send(Mesh *mesh, int to, const void *out, size_t bytes);
+void message_receive(Mesh *mesh, int from, void *in, size_t bytes);
+
+/* tcp_ring.c: every rank sends to the next and receives from the one before. Collective, as all
+ * below. */
+void ring_all_reduce(Mesh *mesh, const Collective *collective);
+void ring_reduce_scatter(Mesh *mesh, const Collective *collective);
+void ring_all_gather(Mesh *mesh, const Collective *collective);
+
+/* tcp_trees.c. Doubling takes few steps, for short messages; halving sums by the same tree for any
+ * count and type, for 2, 4, 8, ... ranks; the tree is for short messages, the chain for long ones;
+ * in the direct one the root exchanges with one rank after the other. */
+void doubling_all_reduce(Mesh *mesh, const Collective *collective);
+void halving_all_reduce(Mesh *mesh, const Collective *collective);
+void tree_broadcast(Mesh *mesh, const Collective *collective);
+void chain_broadcast(Mesh *mesh, const Collective *collective);
+void direct_collective(Mesh *mesh, const Collective *collective); // reduce, gather, scatter
+
+/* ---- pipes ---- */
 
 #define PIPE_ALIGNMENT 128 // of a message; a header is shorter, so it never wraps around
 #define PIPE_GRAIN 32 // a header's bytes are a multiple of it

@@ -9,7 +9,7 @@
  */
 #include <string.h>
 
-#include "common/comm/tcp/tcp_exchange.h"
+#include "common/comm/tcp/tcp_mesh.h"
 
 /* A part of an array, in bytes. */
 typedef struct {

@@ -1,7 +1,7 @@
 /* The algorithms besides the ring: few steps instead of few bytes, a fixed order, or one root. */
 #include <string.h>
 
-#include "common/comm/tcp/tcp_exchange.h"
+#include "common/comm/tcp/tcp_mesh.h"
 
 static size_t bytes_of(const Collective *collective)
 {
