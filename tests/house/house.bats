@@ -3,21 +3,21 @@
 # and which room may include which.
 
 # The ceilings. They only ever come down.
-LINES=17900          # of all files in common/; the aim is 17,000
+LINES=17230          # of all files in common/; the aim is 17,000
 FILES=136            # 140
-LINES_CPU=14000      # without CUDA, NCCL and MPI: 13,000
+LINES_CPU=13500      # without CUDA, NCCL and MPI: 13,000
 FILE_LINES=500       # of any source file
 TRAIN_LINES=180      # of a step's train.c
 ceilings() { # PROGRAM LINES AIM: of common/, in a build for CPUs alone without extras (closure.py)
     cat <<END
-01_single_gpu/train 5980 5700
-02_multi_gpu_spawn/train_a_spawn 5980 5700
-02_multi_gpu_spawn/train 11010 10500
-03_torchrun_env/train 11050 10500
-03_torchrun_env/ddprun 5300 5300
-04_slurm_multinode/train 11575 11000
-05_fault_tolerance/train 11595 11200
-05_fault_tolerance/ddprun 5300 5300
+01_single_gpu/train 5760 5700
+02_multi_gpu_spawn/train_a_spawn 5760 5700
+02_multi_gpu_spawn/train 10520 10500
+03_torchrun_env/train 10555 10500
+03_torchrun_env/ddprun 5035 5300
+04_slurm_multinode/train 11100 11000
+05_fault_tolerance/train 11085 11200
+05_fault_tolerance/ddprun 5035 5300
 END
 }
 
