@@ -9,13 +9,13 @@
  *   torchelastic/agent/terminal_state/num_members    nodes whose workers are done, and
  *   .../last_member                      set by the last of them: the job is over
  *
- * Ours goes further: a failure is known on all nodes at once, nobody waits for a dead node, and no
- * failure is mistaken for success. ddprun/num_nodes holds the --nnodes of the first to come: a node
- * with another one ends them all. A node that fails writes the reason to ddprun/failure/<node> and
+ * ddprun goes further: all nodes know at once of a failure, none waits for a dead node, and no
+ * failure is mistaken for success. ddprun/num_nodes holds the --nnodes of the first node; a node
+ * with another value ends the job. A node that fails writes the reason to ddprun/failure/<node> and
  * sets last_member to "failed". ddprun/heartbeat/<node> counts up while that node's launcher lives,
  * and is removed when it leaves; the store outlives them all. role_info/<node>/gone is set when a
- * launcher disconnects, perhaps without a word. ddprun/root holds the root cause found by the first
- * to look: all nodes report that one.
+ * launcher disconnects, even if it was killed. ddprun/root holds the root cause that the first node
+ * found: all nodes report that one.
  */
 #ifndef COMMON_LAUNCH_AGENTS_H
 #define COMMON_LAUNCH_AGENTS_H
@@ -67,7 +67,7 @@ typedef struct {
     pid_t heartbeat;
 } Agents;
 
-/* Waits for all nodes; dies where one does not come. */
+/* Waits for all nodes. Dies if one does not come. */
 void agents_join(Agents *agents, const Flags *flags);
 
 /* The same in two parts, for elastic nodes. Node 0 opens, which starts the store and sets

@@ -288,14 +288,15 @@ static void read_backend(Flags *flags, const char *const texts[], bool may_chang
         usage_error("--standalone is for one node; leave it out, or --nnodes");
     if (texts[STANDALONE] == NULL && strcmp(backend, "static") != 0 &&
         (!is_c10d || (!alone && !may_change)))
-        usage_error("--rdzv-backend %s is not spoken here: give each node --node-rank, and all the "
+        usage_error("--rdzv-backend %s is not supported: give each node --node-rank, and all the "
                     "same --master-addr and --master-port",
                     backend);
     flags->elastic = !alone && (is_c10d || flags->min_nodes < flags->max_nodes);
     if (flags->elastic && texts[RDZV_ENDPOINT] == NULL)
-        usage_error("--nnodes %s --rdzv-backend %s: where do the nodes meet? give all the same "
-                    "--rdzv-endpoint HOST:PORT",
-                    texts[NNODES], backend);
+        usage_error(
+            "--nnodes %s --rdzv-backend %s: the nodes need a place to meet: give all the same "
+            "--rdzv-endpoint HOST:PORT",
+            texts[NNODES], backend);
 }
 
 /* Which node serves the store, and where. */
@@ -326,7 +327,7 @@ static void read_run_id(Flags *flags, const char *text)
     if (text == NULL && flags->master_port == 0) {
         FILE *file = fopen("/proc/sys/kernel/random/uuid", "r");
         CHECK(file != NULL && fscanf(file, "%36s", flags->run_id) == 1,
-              "no random run id: is /proc mounted? --rdzv-id NAME does without");
+              "no random run id: is /proc mounted? with --rdzv-id NAME none is needed");
         fclose(file);
     } else if (text == NULL) {
         snprintf(flags->run_id, bytes, "none");

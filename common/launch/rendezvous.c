@@ -186,7 +186,8 @@ static void read_nodes(Store *store, const Flags *flags, Node *nodes, double dea
         if (json_is_string(info))
             refuse(store, flags, flags->max_nodes, json_string_value(info));
         CHECK(length <= sizeof text && node_decode(&nodes[i], text, length),
-              "node %d says nonsense of itself: %.*s", i, (int)fmin((double)length, 200), text);
+              "node %d describes itself by nonsense: %.*s", i, (int)fmin((double)length, 200),
+              text);
         json_decref(info);
     }
 }
@@ -222,7 +223,7 @@ Ranks rendezvous(Store *store, const Flags *flags)
 {
     const double deadline = seconds_now() + flags->join_timeout;
     connect_store(store, flags, deadline);
-    CHECK(!store_check(store, KEY_END), "the job before this one is still about to end at %s:%d",
+    CHECK(!store_check(store, KEY_END), "the previous job has not quite ended at %s:%d",
           flags->master_addr, flags->master_port);
     store_count_worker(store, 1); // a torchrun on node 0 waits for this
     agree_on_num_nodes(store, flags);

@@ -35,7 +35,7 @@ while True:
     server.accept()[0].sendall(b"HTTP/1.1 400 Bad Request\r\n")' "$PORT" > "$OUT/other" 3>&- &
     pid[other]=$!
     await test -s "$OUT/other"
-    refused 1 "no rendezvous at 127.0.0.1:$PORT (who answers there is no store): Address already in use by python3 (pid ${pid[other]}): choose another port in --rdzv-endpoint" true
+    refused 1 "no rendezvous at 127.0.0.1:$PORT (what answers there is no store): Address already in use by python3 (pid ${pid[other]}): choose another port in --rdzv-endpoint" true
     end KILL other
     gone other
     "$DDPRUN" --master-port "$PORT" sh -c 'touch "$OUT/up"; exec sleep 1000' 3>&- &

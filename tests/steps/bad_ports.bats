@@ -40,15 +40,15 @@ ended_within() {
     stranger "HTTP/1.0 400 Bad Request"
     start_rank one 1 2 -- --timeout 200
     run -1 timeout 200 $DDPRUN --nnodes 2 --node-rank 1 --master-port "$port" true
-    [ "$output" = "ddprun: fatal: no store of node 0 at 127.0.0.1:$port (who answers there is no store): are --master-addr and --master-port right?" ]
-    ended_within 100 one 1 "no store at 127.0.0.1:$port within 200 s (who answers there is no store)"
+    [ "$output" = "ddprun: fatal: no store of node 0 at 127.0.0.1:$port (what answers there is no store): are --master-addr and --master-port right?" ]
+    ended_within 100 one 1 "no store at 127.0.0.1:$port within 200 s (what answers there is no store)"
     kill "$server"
 
     stranger
     start_rank two 1 2 -- --timeout 1
     run -1 timeout 200 $DDPRUN --nnodes 2 --node-rank 1 --master-port "$port" --rdzv-conf timeout=1 true
-    [[ $output == *"who listens there does not answer as a store does"* ]]
-    ended_within 100 two 1 "no store at 127.0.0.1:$port within 1 s (who listens there does not answer"
+    [[ $output == *"what listens there does not answer as a store does"* ]]
+    ended_within 100 two 1 "no store at 127.0.0.1:$port within 1 s (what listens there does not answer"
     kill "$server"
 }
 

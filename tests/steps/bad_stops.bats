@@ -81,7 +81,7 @@ stop_one() {
     master=$(pgrep -f "train .*$OUT/zero.d" | while read -r pid; do [ "$(cat "/proc/$pid/comm")" = train ] && echo "$pid"; done)
     kill -STOP "$master"
     start_rank one 1 2 -- --timeout 2
-    ended one 1 "no store at 127.0.0.1:$port within 2 s (who listens there does not answer as a store does)"
+    ended one 1 "no store at 127.0.0.1:$port within 2 s (what listens there does not answer as a store does)"
     kill -KILL "$master"
     until_true 100 test -s "$OUT/zero.status"
 }

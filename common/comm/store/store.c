@@ -151,8 +151,8 @@ static int handshake(int fd, double deadline)
 const char *store_connect_reason(int error)
 {
     if (error == EPROTO)
-        return "who answers there is no store";
-    return error == ENOMSG ? "who listens there does not answer as a store does"
+        return "what answers there is no store";
+    return error == ENOMSG ? "what listens there does not answer as a store does"
                            : net_reason(error);
 }
 

@@ -2,9 +2,9 @@
  * store.h - a key-value store through which ranks find each other: PyTorch's TCPStore.
  *
  * The protocol on the wire is that of torch.distributed.TCPStore (2.x), so ranks may join the store
- * of a real torchrun, and PyTorch's may use ours. One thread of one process serves it;
- * all others are clients. After the rendezvous it is hardly used. A Store is one
- * connection, for one thread at a time.
+ * of a real torchrun, and PyTorch's may use ours. One thread of one process serves it; all others
+ * are clients. After the rendezvous it is hardly used. A Store is one connection, for one thread at
+ * a time.
  */
 #ifndef COMMON_COMM_STORE_STORE_H
 #define COMMON_COMM_STORE_STORE_H
@@ -24,7 +24,7 @@ typedef struct {
     bool is_agents; // store_init found that a launcher's agent serves it
 } Store;
 
-#define STORE_PATIENCE 5.0 // seconds until who waits for others says so
+#define STORE_PATIENCE 5.0 // seconds after which a process says what it waits for
 
 /* Joins the store of a training job at host:port. The process with is_server serves it, unless an
  * agent does already (TORCHELASTIC_USE_AGENT_STORE, as PyTorch's TCPStore understands it). Waits

@@ -205,8 +205,8 @@ static void test_servers_that_are_none(void **state)
         size_t bytes;
         const char *line;
     } cases[] = {
-        { false, "", 0, "no store: who listens there does not answer" },
-        { false, "HTTP/1.1 400", 12, "no store: who answers there is no store" },
+        { false, "", 0, "no store: what listens there does not answer" },
+        { false, "HTTP/1.1 400", 12, "no store: what answers there is no store" },
         { true, "", 0, "store at 127.0.0.1:%d: CANCEL_WAIT: no answer within %g s" },
         { true, "\7", 1, "WAIT k: the answer makes no sense" },
         { true, "\0\4\0\0\0\0\0\0\0v", 10, "store at 127.0.0.1:%d: GET k: no answer within %g s" },
