@@ -10,7 +10,7 @@
  *   ddprun/job             flags that all must have in common
  *   ddprun/num_agents      counts the agents; each takes its number from here
  *   ddprun/agent/<n>       set by agent n, so that .../gone appears when it disconnects
- *   ddprun/waiting         a queue of nodes (rendezvous.h) that want to be in the next group
+ *   ddprun/waiting         a queue of nodes (agents.h) that want to be in the next group
  *   ddprun/assignment/<n>  node 0's answer, see node_assignment.h
  *
  * As with torchrun, a group is formed when the maximum of nodes is there, or last_call_timeout
@@ -22,7 +22,6 @@
 #define FAULT_TOLERANCE_ELASTIC_GROUP_H
 
 #include "common/launch/agents.h"
-#include "common/launch/rendezvous.h"
 
 typedef struct {
     Flags *flags; // node_rank, max_nodes, master_port: the current attempt's

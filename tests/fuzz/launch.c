@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include "05_fault_tolerance/node_assignment.h"
+#include "common/launch/agents.h"
 #include "common/launch/failure.h"
-#include "common/launch/rendezvous.h"
 #include "tests/fuzz/targets.h"
 
 /* What was understood can be told on and shown, and is understood again. */

@@ -14,10 +14,10 @@ ceilings() { # PROGRAM LINES AIM: of common/, in a build for CPUs alone without 
 02_multi_gpu_spawn/train_a_spawn 5760 5700
 02_multi_gpu_spawn/train 10520 10500
 03_torchrun_env/train 10555 10500
-03_torchrun_env/ddprun 5035 5300
+03_torchrun_env/ddprun 5030 5030
 04_slurm_multinode/train 11100 11000
 05_fault_tolerance/train 11085 11200
-05_fault_tolerance/ddprun 5035 5300
+05_fault_tolerance/ddprun 5030 5030
 END
 }
 
