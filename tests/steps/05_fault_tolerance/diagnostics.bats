@@ -30,7 +30,7 @@ rows() {
     run -0 --separate-stderr $DOCTOR "$OUT/c"
     rows finished finished
     [[ ${lines[-1]} == "Attempt 0, 2 ranks: All ranks have finished." ]]
-    [[ ${lines[1]} =~ barrier\ #[0-9]+.*completed.*\ train\.c:[0-9]+\ \(process_group_init\.c:[0-9]+\)$ ]]
+    [[ ${lines[1]} =~ barrier\ #[0-9]+.*completed.*\ train\.c:[0-9]+\ \(process_groups\.c:[0-9]+\)$ ]]
     line=$(sed 's/.* train\.c:\([0-9]*\) .*/\1/' <<<"${lines[1]}")
     sed -n "${line}p" 05_fault_tolerance/train.c | grep -q 'process_group_destroy(&pg);'
     [ "$(ls "$OUT/c/flight" | paste -sd ' ')" = "rank0.flight rank1.flight" ]
