@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "05_fault_tolerance/node_assignment.h"
+#include "common/base/comfort.h"
 #include "common/launch/agents.h"
 #include "common/launch/failure.h"
 #include "tests/fuzz/targets.h"
