@@ -120,14 +120,11 @@ void log_warning(const char *format, ...)
  * it refuses what is not UTF-8. */
 static size_t character_bytes(const char *text)
 {
-    const size_t most = strnlen(text, 4);
-    for (size_t bytes = 1; bytes <= most; bytes++) {
-        json_t *character = json_stringn(text, bytes);
-        json_decref(character);
-        if (character != NULL)
-            return bytes;
-    }
-    return 0;
+    const unsigned char first = (unsigned char)text[0]; // says how many there should be
+    const size_t bytes = strnlen(text, first < 0xc0 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4);
+    json_t *character = json_stringn(text, bytes);
+    json_decref(character);
+    return character != NULL ? bytes : 0;
 }
 
 json_t *json_text(const char *text)
@@ -232,10 +229,7 @@ static void read_variable(const char *name, bool is_ours)
             word++;
         const size_t length = strcspn(word, ",");
         const unsigned topics = topics_of(word, length);
-        if (is_ours)
-            wanted |= topics;
-        else
-            wanted |= topics & 1u << LOG_DISTRIBUTED;
+        wanted |= is_ours ? topics : topics & 1u << LOG_DISTRIBUTED;
         if (is_ours && topics == 0 && length > 0 && log_speaks_for_job())
             log_warning("DDP_LOG=%.*s: there are distributed, bucket, store, sampler and all",
                         (int)length, word);

@@ -11,8 +11,7 @@
 
 #include "common/base/log.h"
 #include "common/base/memory.h"
-#include "common/data/digits.h"
-#include "common/data/idx.h"
+#include "common/data/formats.h"
 
 enum { IMAGE_SIDE = 28, NUM_DIGITS = 10 };
 

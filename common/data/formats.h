@@ -10,8 +10,9 @@
 
 enum { DIGITS_ROWS = 1797 }; // of both halves
 
-/* Real handwritten digits, embedded in the program; see data/README.md. Allocates images ([28][28] each, from 0 to 1, made to look like MNIST) and labels of one half:
- * row i of the file is a test sample when i % 5 == 0, else a training sample. Returns how many. */
+/* Real handwritten digits, embedded in the program; see data/README.md. Allocates images ([28][28]
+ * each, from 0 to 1, made to look like MNIST) and labels of one half: row i of the file is a test
+ * sample when i % 5 == 0, else a training sample. Returns how many. */
 size_t digits_read(bool test, float **images, int32_t **labels);
 
 /* Finds the file of the set NAME: DIR/NAME or DIR/NAME.gz, whose "-idx" may also be ".idx", and

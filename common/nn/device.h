@@ -81,12 +81,18 @@ typedef struct {
 /* The table, used by the files of this room only. Arrays are device memory, dense, one image or row
  * after the other, channels last (device_import). Calls may return before the work is done; all
  * work of a device is done in the order of the calls. No kernel allocates. */
+enum { DEVICE_TEXT_BYTES = 64 };
 typedef struct DeviceOps {
     void *(*malloc)(Device *device, size_t bytes);
     void (*release)(Device *device, void *memory);
     void (*copy)(Device *device, void *to, const void *from, size_t bytes, CopyKind kind);
     void (*synchronize)(Device *device); // waits for all work queued so far
     void (*free)(Device *device); // the device's own state
+
+    // The loss scale as text, in a checkpoint. False: there is none; a run of so many steps cannot
+    // have saved this. `load` only checks it, unless `import`. NULL on a device without one.
+    bool (*save)(Device *device, char text[DEVICE_TEXT_BYTES]);
+    bool (*load)(Device *device, const char *text, uint64_t step, bool import);
 
     // The rows a batch names, normalised: inputs [n][features], labels [n] or targets [n].
     void (*gather)(Device *device, const Batch *batch, float *inputs, int32_t *labels,
@@ -164,5 +170,9 @@ extern const DeviceOps device_plain_ops, device_cuda_ops;
 void device_plain_init(Device *device);
 void device_cpu_init(Device *device);
 void device_cuda_init(Device *device, const Args *args);
+
+/* `save` and `load` of a device that has device->loss_scale (loss_scale.c). */
+bool loss_scale_save(Device *device, char text[DEVICE_TEXT_BYTES]);
+bool loss_scale_load(Device *device, const char *text, uint64_t step, bool import);
 
 #endif

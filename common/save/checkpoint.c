@@ -9,8 +9,6 @@
  * continues as if it had never stopped. Weights may come from any file with the model's tensors,
  * such as PyTorch's.
  */
-#include <limits.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -54,18 +52,6 @@ static void describe_run(const Checkpoint *checkpoint, Safetensors *file)
     safetensors_add_metadata(file, "class_labels", "%s", digits ? "0,1,2,3,4,5,6,7,8,9" : "");
     safetensors_add_metadata(file, "mean", "%.7g", (double)dataset->mean);
     safetensors_add_metadata(file, "std", "%.7g", (double)dataset->std);
-}
-
-/* Of --amp fp16: the scale, the good steps since it changed, and the steps skipped. */
-static void describe_loss_scale(const Optimizer *optim, Safetensors *file)
-{
-    Device *device = optim->model->device;
-    if (device->loss_scale == NULL)
-        return;
-    LossScale state;
-    device_copy(device, &state, device->loss_scale, sizeof state, COPY_TO_HOST);
-    safetensors_add_metadata(file, CHECKPOINT_LOSS_SCALE, "%.9g %d %u", (double)state.scale,
-                             (int)state.good_steps, (unsigned)state.skipped);
 }
 
 enum { NAME_BYTES = 128, WEIGHTS = -1 };
@@ -159,7 +145,10 @@ void checkpoint_copy(const Checkpoint *checkpoint, CheckpointKind kind, Checkpoi
     safetensors_add_metadata(copy->file, "epoch", "%d", next.epoch);
     safetensors_add_metadata(copy->file, "position", "%zu", next.samples);
     safetensors_add_metadata(copy->file, "step", "%llu", (unsigned long long)next.step);
-    describe_loss_scale(checkpoint->optim, copy->file);
+    char text[DEVICE_TEXT_BYTES];
+    Device *device = checkpoint->optim->model->device;
+    if (device->ops->save != NULL && device->ops->save(device, text))
+        safetensors_add_metadata(copy->file, CHECKPOINT_LOSS_SCALE, "%s", text);
 }
 
 bool checkpoint_commit(CheckpointCopy *copy, char *error, size_t error_bytes)
@@ -234,24 +223,12 @@ static void warn_of_changes(const Source *source, const Checkpoint *checkpoint)
 static bool read_loss_scale(Source *source, Device *device, uint64_t step, bool import)
 {
     const char *text = safetensors_metadata(source->file, CHECKPOINT_LOSS_SCALE);
-    if (device->loss_scale == NULL || text == NULL)
-        return true;
-    LossScale state = { 0 };
-    int good_steps = -1, end = 0;
-    unsigned skipped = 0;
-    const bool valid = sscanf(text, "%f %d %u%n", &state.scale, &good_steps, &skipped, &end) == 3 &&
-                       text[end] == '\0' && isfinite(state.scale) && state.scale > 0 &&
-                       good_steps >= 0 && skipped <= step;
-    if (!valid)
-        return source_reject(source,
-                             "\"%s\" in its metadata is \"%.64s\", not a scale, its age, and the "
-                             "steps left out",
-                             CHECKPOINT_LOSS_SCALE, text);
-    state.good_steps = good_steps;
-    state.skipped = skipped;
-    if (import)
-        device_copy(device, device->loss_scale, &state, sizeof state, COPY_TO_DEVICE);
-    return true;
+    return text == NULL || device->ops->load == NULL ||
+           device->ops->load(device, text, step, import) ||
+           source_reject(source,
+                         "\"%s\" in its metadata is \"%.64s\", not a scale, its age, and the "
+                         "steps left out",
+                         CHECKPOINT_LOSS_SCALE, text);
 }
 
 /* Loads model and optimizer from the file; without `import`, only checks that it could. */

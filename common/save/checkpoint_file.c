@@ -4,13 +4,10 @@
  * end a program that was told to use this file, but not one that has others to try.
  */
 #include <ctype.h>
-#include <errno.h>
-#include <limits.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "common/base/log.h"
 #include "common/base/memory.h"

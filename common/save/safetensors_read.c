@@ -9,13 +9,11 @@
  */
 #include <ctype.h>
 #include <endian.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>

@@ -7,14 +7,12 @@
  * no writer any more, on any machine (step 05 then removes it: snapshot_folder_sweep).
  */
 #include <endian.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
 #include <libgen.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>

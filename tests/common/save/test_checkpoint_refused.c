@@ -263,7 +263,7 @@ static void test_loss_scale(void **state)
     LossScale scale;
     Run run;
     save_good(&run);
-    run.device.loss_scale = &scale;
+    run_set_loss_scale(&run, &scale);
     run.args.resume = good;
     for (size_t i = 0; i < LENGTH(bad); i++) {
         scale = bad[i].scale;
