@@ -74,8 +74,8 @@ static void check_faults(const char *text, const char *origin)
     }
 }
 
-const OptionGroup fault_saving_options = {
-    .heading = HEADING_RESULTS,
+const OptionGroup fault_options = {
+    .heading = "Snapshots, checks and faults",
     .rows =
         (const Option[]){
             { "save-every-steps", "N", "0", STEP_FAULT, OPTION_INT,
@@ -83,14 +83,6 @@ const OptionGroup fault_saving_options = {
               .high = INT_MAX },
             { "keep", "N", "3", STEP_FAULT, OPTION_INT, offsetof(Args, keep),
               .help = "how many of the newest snapshots to keep", .low = 1, .high = INT_MAX },
-            { 0 },
-        },
-};
-
-const OptionGroup fault_ranks_options = {
-    .heading = HEADING_RANKS,
-    .rows =
-        (const Option[]){
             { "check-sync", "N", "0", STEP_FAULT, OPTION_INT, offsetof(Args, check_sync),
               .help = "steps between comparisons of all replicas; 0: none", .high = INT_MAX },
             { "inject", "SPEC", "none", STEP_FAULT, OPTION_OPTIONAL, offsetof(Args, inject),
