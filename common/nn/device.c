@@ -6,7 +6,6 @@
 #include "common/nn/device.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "common/base/host.h"
 #include "common/base/log.h"

@@ -4,8 +4,6 @@
  */
 #include "common/nn/optim.h"
 
-#include <string.h>
-
 #include "common/base/log.h"
 #include "common/nn/device.h"
 

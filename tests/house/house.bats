@@ -10,13 +10,13 @@ FILE_LINES=500       # of any source file
 TRAIN_LINES=180      # of a step's train.c
 ceilings() { # PROGRAM LINES AIM: of common/, in a build for CPUs alone without extras (closure.py)
     cat <<END
-01_single_gpu/train 5760 5700
-02_multi_gpu_spawn/train_a_spawn 5760 5700
-02_multi_gpu_spawn/train 10520 10500
-03_torchrun_env/train 10555 10500
+01_single_gpu/train 5700 5700
+02_multi_gpu_spawn/train_a_spawn 5700 5700
+02_multi_gpu_spawn/train 10480 10500
+03_torchrun_env/train 10500 10500
 03_torchrun_env/ddprun 5030 5030
-04_slurm_multinode/train 11100 11000
-05_fault_tolerance/train 11085 11200
+04_slurm_multinode/train 11060 11000
+05_fault_tolerance/train 11050 11200
 05_fault_tolerance/ddprun 5030 5030
 END
 }
