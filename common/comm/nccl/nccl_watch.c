@@ -18,10 +18,8 @@
 
 /* The oldest pending call or setup. */
 typedef struct {
-    bool pending;
-    bool is_call; // else a setup
-    Collective call;
-    char what[DESCRIPTION_BYTES];
+    Collective call; // pg NULL: none, perhaps a setup
+    char what[DESCRIPTION_BYTES]; // "": nothing is pending
     double since;
     char failure[256];
 } Trouble;
@@ -60,28 +58,25 @@ static void look_for_failures(Nccl *nccl)
 static void look(Nccl *nccl, Trouble *trouble, RankReport *report)
 {
     NcclGroup *group;
-    *trouble = (Trouble){ .what = "no call" };
+    *trouble = (Trouble){ 0 };
     pthread_mutex_lock(&nccl->mutex);
     while (nccl->finished < nccl->started &&
            is_finished(nccl, &nccl->call[nccl->finished % NCCL_MAX_CALLS])) {
         nccl->finished++;
         nccl->since = seconds_now();
     }
-    trouble->is_call = nccl->finished < nccl->started;
-    trouble->pending = trouble->is_call || nccl->setup != NULL;
     trouble->since = nccl->since;
-    if (trouble->is_call) {
+    if (nccl->finished < nccl->started) {
         trouble->call = nccl->call[nccl->finished % NCCL_MAX_CALLS].collective;
         collective_describe(&trouble->call, trouble->what);
-    } else if (trouble->pending) {
+    } else if (nccl->setup != NULL) {
         snprintf(trouble->what, sizeof trouble->what, "%s", nccl->setup);
     }
     look_for_failures(nccl);
     memcpy(trouble->failure, nccl->failure, sizeof trouble->failure);
     LIST_FOREACH(group, &nccl->groups, next)
     report_add_calls(report, group->pg->name, group->num_calls);
-    if (trouble->pending)
-        memcpy(report->busy, trouble->what, sizeof report->busy);
+    memcpy(report->busy, trouble->what, sizeof report->busy);
     pthread_mutex_unlock(&nccl->mutex);
 }
 
@@ -89,23 +84,23 @@ static void look(Nccl *nccl, Trouble *trouble, RankReport *report)
 static void look_into(Nccl *nccl, const Trouble *trouble, double failed_at)
 {
     char line[BLAME_BYTES];
+    const char *what = trouble->what[0] != '\0' ? trouble->what : "no call";
     const double now = seconds_now();
     const int silent = rank_watch_poll(&nccl->watch);
     if (silent >= 0) {
         snprintf(line, sizeof line, "rank %d is gone: no sign of life for %.1f s, during %s",
-                 silent, now - nccl->watch.since[silent], trouble->what);
+                 silent, now - nccl->watch.since[silent], what);
         rank_watch_end(&nccl->watch, line);
     }
     // A rank that NCCL has lost counts as silent only after a while.
     if (trouble->failure[0] != '\0' && now - failed_at > 2 * nccl->watch.silence) {
-        snprintf(line, sizeof line, "NCCL failed during %s: %s (NCCL_DEBUG=WARN tells more)",
-                 trouble->what, trouble->failure);
+        snprintf(line, sizeof line, "NCCL failed during %s: %s (NCCL_DEBUG=WARN tells more)", what,
+                 trouble->failure);
         rank_watch_end(&nccl->watch, line);
     }
-    if (trouble->pending && now - trouble->since > nccl->pg->timeout)
-        rank_watch_end(&nccl->watch,
-                       rank_watch_blame(&nccl->watch, trouble->is_call ? &trouble->call : NULL,
-                                        trouble->what, line));
+    const Collective *call = trouble->call.pg != NULL ? &trouble->call : NULL;
+    if (trouble->what[0] != '\0' && now - trouble->since > nccl->pg->timeout)
+        rank_watch_end(&nccl->watch, rank_watch_blame(&nccl->watch, call, what, line));
 }
 
 static void *watch(void *argument)
@@ -126,7 +121,7 @@ static void *watch(void *argument)
         if (trouble.failure[0] != '\0' && failed_at == 0)
             failed_at = seconds_now();
         if (failed_at > 0 ||
-            (trouble.pending && seconds_now() - trouble.since > nccl->watch.patience))
+            (trouble.what[0] != '\0' && seconds_now() - trouble.since > nccl->watch.patience))
             look_into(nccl, &trouble, failed_at);
         else
             rank_watch_reset(&nccl->watch);

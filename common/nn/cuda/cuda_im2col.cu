@@ -27,7 +27,7 @@ static __global__ void im2col_kernel(ConvShape shape, int count, const float *x,
     const Pack<float, COUNT> numbers = *(const Pack<float, COUNT> *)from;
     Pack<T, COUNT> rounded;
     for (int j = 0; j < COUNT; j++)
-        store(&rounded.value[j], numbers.value[j]);
+        rounded.value[j] = T(numbers.value[j]);
     *(Pack<T, COUNT> *)(columns + i) = rounded;
 }
 
@@ -72,7 +72,7 @@ static __global__ void col2im_kernel(ConvShape shape, int count, const T *column
                 columns + ((window * kernel + ky) * kernel + kx) * shape.in_channels + channel;
             const Pack<T, COUNT> numbers = *(const Pack<T, COUNT> *)from;
             for (int j = 0; j < COUNT; j++)
-                sums.value[j] += load(&numbers.value[j]);
+                sums.value[j] += float(numbers.value[j]);
         }
     *(Pack<float, COUNT> *)(x + i) = sums;
 }

@@ -1,6 +1,6 @@
 /*
  * cuda_launch.h - what the kernels share: how they are started (LAUNCH), sums over a block, and
- * float, bf16 and fp16 under one name.
+ * templates for float, bf16 and fp16, which C++ converts into each other.
  */
 #ifndef COMMON_NN_CUDA_CUDA_LAUNCH_H
 #define COMMON_NN_CUDA_CUDA_LAUNCH_H
@@ -44,36 +44,6 @@ template <typename T, int SIZE> static inline __device__ T block_sum(T value, T 
     }
     __syncthreads();
     return tree[0];
-}
-
-static inline __device__ void store(float *to, float value)
-{
-    *to = value;
-}
-
-static inline __device__ void store(__nv_bfloat16 *to, float value)
-{
-    *to = __float2bfloat16(value);
-}
-
-static inline __device__ void store(__half *to, float value)
-{
-    *to = __float2half(value);
-}
-
-static inline __device__ float load(const float *from)
-{
-    return *from;
-}
-
-static inline __device__ float load(const __nv_bfloat16 *from)
-{
-    return __bfloat162float(*from);
-}
-
-static inline __device__ float load(const __half *from)
-{
-    return __half2float(*from);
 }
 
 /* The gradient before relu and dropout: 0 where their output is not above 0. A nan passes it on, as

@@ -16,7 +16,7 @@ template <typename T> static __global__ void round_kernel(size_t count, const fl
 {
     const size_t i = my_index();
     if (i < count)
-        store(&to[i], from[i]);
+        to[i] = T(from[i]);
 }
 
 template <typename T>
@@ -128,7 +128,7 @@ static __global__ void unpool_kernel(int count, int size, int channels, const fl
         if (argmax[unit] == row % 2 * 2 + column % 2)
             gradient = dy[unit];
     }
-    store(&dz[i], gradient);
+    dz[i] = T(gradient);
 }
 
 template <typename T>

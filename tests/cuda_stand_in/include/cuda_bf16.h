@@ -4,8 +4,13 @@
 
 #include <string.h>
 
-typedef struct {
+typedef struct __nv_bfloat16 {
     unsigned short bits;
+#ifdef __cplusplus // of which kernels are: a float becomes one of these, and back
+    __nv_bfloat16() = default;
+    inline __nv_bfloat16(float number);
+    inline operator float() const;
+#endif
 } __nv_bfloat16;
 
 static inline float __bfloat162float(__nv_bfloat16 value)
@@ -27,5 +32,17 @@ static inline __nv_bfloat16 __float2bfloat16(float value)
         result.bits = (unsigned short)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
     return result;
 }
+
+#ifdef __cplusplus
+__nv_bfloat16::__nv_bfloat16(float number)
+{
+    *this = __float2bfloat16(number);
+}
+
+__nv_bfloat16::operator float() const
+{
+    return __bfloat162float(*this);
+}
+#endif
 
 #endif

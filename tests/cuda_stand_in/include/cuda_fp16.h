@@ -2,8 +2,13 @@
 #ifndef STAND_IN_CUDA_FP16_H
 #define STAND_IN_CUDA_FP16_H
 
-typedef struct {
+typedef struct __half {
     _Float16 value;
+#ifdef __cplusplus // of which kernels are: a float becomes one of these, and back
+    __half() = default;
+    inline __half(float number);
+    inline operator float() const;
+#endif
 } __half;
 
 static inline float __half2float(__half half)
@@ -17,5 +22,17 @@ static inline __half __float2half(float value)
     half.value = (_Float16)value;
     return half;
 }
+
+#ifdef __cplusplus
+__half::__half(float number)
+{
+    *this = __float2half(number);
+}
+
+__half::operator float() const
+{
+    return __half2float(*this);
+}
+#endif
 
 #endif
