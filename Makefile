@@ -15,6 +15,7 @@
 #   make check-extras      the tests without extras/ (6 minutes)
 #   make check-faults      step 05 on bad days (6 minutes)
 #   make check-chaos       random faults for CHAOS_SECONDS=180, one result
+#   make check-labs        wrong programs, each of which make check-lab must reject (7 minutes)
 #   make check-ranks       many ranks on few cores (1 minute)
 #   make check-march       builds for other processors (4 minutes)
 #   make check-cuda        the GPU's code without a GPU (5 minutes)

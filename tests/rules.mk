@@ -70,6 +70,10 @@ check-faults: all
 check-chaos: 05
 	@RERUN=never TEST_TIMEOUT=$$(($${CHAOS_SECONDS:-180} + 1800)) $(MAKE) -s test TEST_SOURCES= TESTS=tests/faults/chaos.bats
 
+# Wrong and right programs of all labs (tests/labs/programs.txt), judged by make check-lab's judge. make test takes a few.
+check-labs: all
+	@TEST_TIMEOUT=$${TEST_TIMEOUT:-1800} $(MAKE) -s test TESTS="$(wildcard tests/labs/*.bats)"
+
 # Up to 64 ranks on these cores, and 128 in a training: sums, losses, bytes and messages.
 check-ranks: all
 	@RANKS="8 12 16 32 64" $(MAKE) -s test TESTS="tests/common/comm/test_many_ranks.c $(wildcard tests/ranks/*.bats)"
@@ -118,4 +122,4 @@ checklist: all $(BUILD)/tests/common/comm/test_replicas
 include tests/fuzz/rules.mk
 -include $(TEST_PROGRAMS:=.d) $(BUILD)/tests/allocations/counter.d $(MPI_RANKS:=.d) $(TORCH_PEERS:=.d) $(TEST_HELPERS:.o=.d)
 .PRECIOUS: $(TEST_PROGRAMS:=.o) $(MPI_RANKS:=.o)
-.PHONY: test tests check-extras check-ranks check-march prove check-gpu gpu-test check-mnist check-torch check-browser check-slurm check-faults check-chaos check-cuda cuda-part check-sanitizers checklist
+.PHONY: test tests check-extras check-ranks check-march prove check-gpu gpu-test check-mnist check-torch check-browser check-slurm check-faults check-chaos check-labs check-cuda cuda-part check-sanitizers checklist

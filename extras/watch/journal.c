@@ -17,6 +17,7 @@
 #include "common/base/log.h"
 
 static FILE *file; // NULL: no journal is kept
+static pid_t owner; // who opened it: a child that is forked later opens its own
 static const Model *written; // whose arrays collectives are compared with; NULL: not known yet
 
 bool journal_wanted(void)
@@ -28,7 +29,7 @@ bool journal_wanted(void)
 /* Appends: a rank that is started again continues its file. */
 static void open_file(int rank)
 {
-    if (file != NULL || !journal_wanted())
+    if ((file != NULL && owner == getpid()) || !journal_wanted())
         return;
     const char *folder = getenv("DDP_JOURNAL");
     char path[PATH_MAX];
@@ -38,8 +39,9 @@ static void open_file(int rank)
     file = fopen(path, "ae");
     CHECK(file != NULL, "cannot write %s: %s: name another folder in DDP_JOURNAL", path,
           strerror(errno));
+    owner = getpid();
     setvbuf(file, NULL, _IOLBF, BUFSIZ); // what is killed leaves whole lines
-    journal_note("open rank=%d pid=%d", rank, (int)getpid());
+    journal_note("open rank=%d pid=%d", rank, (int)owner);
 }
 
 void journal_note(const char *format, ...)
