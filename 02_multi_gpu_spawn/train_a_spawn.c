@@ -95,10 +95,13 @@ static void train(int rank, int world_size, const Args *args)
             metrics_step(&metrics, &model, epoch);
 
             // Reading the loss makes the host wait for the device, so do it rarely.
-            if (batch->number % args->log_interval == 0)
+            if (batch->number % args->log_interval == 0) {
+                check_divergence(args, model_divergence(&model));
                 log_print("Train Epoch: %d [%zu/%zu] Loss: %.6f", epoch, batch->number * batch_size,
                           train_set.size, model_loss(&model));
+            }
         }
+        check_divergence(args, model_divergence(&model)); // before it is saved
 
         if (test_set.size > 0) // the random set has none
             evaluate(&model, &test_set, batch_size, epoch, &metrics);

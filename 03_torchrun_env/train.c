@@ -113,12 +113,14 @@ static void train(const Args *args)
 
             // Reading the loss makes the host wait for the device, so do it rarely.
             if (batch->number % args->log_interval == 0) {
+                all_check_divergence(&pg, args, model_divergence(&model));
                 const double loss = all_reduce_scalar(&pg, model_loss(&model), REDUCE_MEAN);
                 if (rank == 0)
                     log_print("Train Epoch: %d [%zu/%zu] Loss: %.6f", epoch,
                               batch->number * batch_size * world_size, train_set.size, loss);
             }
         }
+        all_check_divergence(&pg, args, model_divergence(&model)); // before it is saved
 
         if (test_set.size > 0) // the random set has none
             evaluate(&model, &test_set, batch_size, epoch, &metrics, &pg);

@@ -130,8 +130,9 @@ static bool may_restart(Group *group, const Agents *agents, const Failure *root)
     // A launcher died: go on without its node, unless that is node 0, which hosts the rendezvous.
     if (root->rank < 0)
         return flags->elastic && root->node != 0;
-    // These would fail again: wrong options, no such program, nothing that reads the output.
-    if (root->status == EXIT_USAGE || root->pid == 0 || root->is_unread)
+    // These would fail again: wrong options, no such program, nothing that reads the output, a
+    // training that has diverged.
+    if (root->status == EXIT_USAGE || root->pid == 0 || root->is_unread || root->is_final)
         return false;
     return ++group->num_failures <= flags->max_restarts;
 }

@@ -91,11 +91,22 @@ static void save(Snapshots *snapshots, CheckpointKind kind)
     snapshots->writing = true;
 }
 
+static void check_finite(Snapshots *snapshots)
+{
+    const Divergence divergence = model_divergence(snapshots->checkpoint->optim->model);
+    if (divergence.weights > 0)
+        wait_for_writer(snapshots); // the last good snapshot
+    all_check_divergence(snapshots->pg, snapshots->args, divergence);
+}
+
 void snapshots_step(Snapshots *snapshots)
 {
     const uint64_t every = (uint64_t)snapshots->args->save_every_steps;
     const uint64_t step = snapshots->checkpoint->optim->model->step;
-    if (snapshots->pg->rank == 0 && every > 0 && step % every == 0)
+    if (every == 0 || step % every != 0)
+        return;
+    check_finite(snapshots);
+    if (snapshots->pg->rank == 0)
         save(snapshots, CHECKPOINT_SNAPSHOT);
 }
 
@@ -109,6 +120,7 @@ void snapshots_epoch(Snapshots *snapshots, int epoch)
 
 void snapshots_stop(Snapshots *snapshots)
 {
+    check_finite(snapshots);
     if (snapshots->pg->rank != 0)
         return;
     wait_for_writer(snapshots);

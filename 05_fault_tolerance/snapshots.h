@@ -35,17 +35,18 @@ int snapshots_resume(Snapshots *snapshots);
 /* After each step: takes a snapshot where --save-every-steps says so. Training waits only for the
  * copy, and for the previous snapshot if that is still being written: a slow disk shows as a pause,
  * not as growing memory. A snapshot that cannot be written is a warning; those before it stay.
- * --keep of them do. Local, as are those below: only rank 0 does anything. */
+ * --keep of them do. Only rank 0 writes. Collective: before a snapshot the ranks check that the
+ * training has not diverged. */
 void snapshots_step(Snapshots *snapshots);
 
-/* The same for the checkpoint of a finished epoch, if --save-every says so. */
+/* The same for the checkpoint of a finished epoch, if --save-every says so. Local. */
 void snapshots_epoch(Snapshots *snapshots, int epoch);
 
 /* Before the ranks exit with EXIT_STOPPED: takes a snapshot and waits until it is on disk. Dies if
- * it cannot be written. */
+ * it cannot be written. Collective, as snapshots_step. */
 void snapshots_stop(Snapshots *snapshots);
 
-/* Waits for the writer. */
+/* Waits for the writer. Local. */
 void snapshots_free(Snapshots *snapshots);
 
 #endif

@@ -56,6 +56,8 @@ static const Option training_rows[] = {
       .help = "pull of the weights towards 0; adamw: 0.01", .high = 1000 },
     { "dropout", "on|off", "on", STEP_SINGLE, OPTION_SWITCH, FIELD(dropout),
       .help = "off: for comparisons that must be exact" },
+    { "on-nan", "stop|warn", "stop", STEP_SINGLE, OPTION_CHOICE, FIELD(on_nan),
+      .help = "what to do when weights are nan or infinite" },
     { "seed", "N", "0", STEP_SINGLE, OPTION_UINT64, FIELD(seed),
       .help = "all random numbers follow from it" },
     { "max-steps", "N", "0", STEP_SINGLE, OPTION_UINT64, FIELD(max_steps),

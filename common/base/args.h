@@ -27,6 +27,7 @@ typedef struct {
     const char *optimizer; // "sgd", "adam", "adamw" or "adadelta"
     double lr, momentum, weight_decay;
     bool dropout;
+    const char *on_nan; // "stop" or "warn", see check_divergence
     uint64_t seed;
     int threads; // compute threads of a rank; 0: cores / ranks on this node
     const char *init_from; // file with weights, or NULL

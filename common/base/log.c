@@ -146,7 +146,7 @@ void log_copy_error(char *buffer, size_t bytes)
     error_copy_bytes = bytes;
 }
 
-void log_record_error(char *message)
+static void record_error(char *message, bool restart)
 {
     if (error_copy != NULL && error_copy[0] == '\0')
         snprintf(error_copy, error_copy_bytes, "%s", message);
@@ -157,11 +157,24 @@ void log_record_error(char *message)
     if (fd < 0)
         return;
     disarm(message, strlen(message));
-    json_t *error =
-        json_pack("{s:o, s:I}", "message", json_text(message), "timestamp", (json_int_t)time(NULL));
+    json_t *error = json_pack("{s:o, s:I, s:b}", "message", json_text(message), "timestamp",
+                              (json_int_t)time(NULL), "restart", restart);
     json_dumpfd(error, fd, 0);
     json_decref(error);
     close(fd);
+}
+
+void log_record_error(char *message)
+{
+    record_error(message, true);
+}
+
+void log_final_error(char *message, bool print)
+{
+    progress_bar.finish();
+    if (print)
+        log_info("fatal: %s", message);
+    record_error(message, false);
 }
 
 void die(const char *format, ...)

@@ -33,6 +33,10 @@ noreturn void die(const char *format, ...) __attribute__((format(printf, 1, 2)))
  * characters in it become "?". */
 void log_record_error(char *message);
 
+/* The last message of a process that ends with status 1 for a reason that would return: as die()
+ * writes it, and ddprun does not start the job again. Returns. `print`: one rank of several. */
+void log_final_error(char *message, bool print);
+
 /* Any text as a string of JSON, a json_t of jansson. JSON is UTF-8, and the name of a file may be
  * any bytes: each that belongs to no character becomes U+FFFD. NULL: out of memory. */
 struct json_t *json_text(const char *text);

@@ -5,7 +5,10 @@
  * two ranks only: they carry the number of the next collective, and are not counted.
  */
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 #include "common/base/log.h"
 #include "common/comm/backend.h"
@@ -260,4 +263,24 @@ double all_reduce_scalar(ProcessGroup *pg, double value, ReduceOp op)
 {
     all_reduce(pg, &value, 1, FLOAT64, op);
     return value;
+}
+
+void all_check_divergence(ProcessGroup *pg, const Args *args, Divergence mine)
+{
+    if (mine.weights == 0)
+        return;
+    const double step = mine.loss > 0 ? mine.loss : INFINITY;
+    const double first = all_reduce_scalar(pg, step, REDUCE_MIN);
+    bool *is_first = mem_alloc(pg->world_size, sizeof *is_first);
+    const bool am_first = step == first;
+    all_gather(pg, &am_first, is_first, sizeof am_first, UINT8);
+    char ranks[RANK_LIST_BYTES], where[RANK_LIST_BYTES + 8];
+    snprintf(where, sizeof where, " on %s", rank_list(is_first, pg->world_size, ranks));
+    free(is_first);
+    mine.loss = isfinite(first) ? (uint32_t)first : 0;
+    if (!divergence_report(args, mine, where, pg->rank == 0))
+        return;
+    process_group_destroy(pg); // no rank ends before rank 0 has said why, or takes another's
+                               // end for a failure
+    _exit(EXIT_FAILURE);
 }

@@ -10,6 +10,7 @@
 #define COMMON_COMM_PROCESS_GROUP_H
 
 #include "common/base/args.h"
+#include "common/base/divergence.h"
 #include "common/base/memory.h"
 #include "common/comm/store/store.h"
 
@@ -140,5 +141,9 @@ void work_wait(Work work);
 
 /* One number per rank, in host memory whatever the group's place. */
 double all_reduce_scalar(ProcessGroup *pg, double value, ReduceOp op);
+
+/* check_divergence for ranks that average their gradients: they have diverged on all of them or on
+ * none. Rank 0 names those whose own loss was the first that was not finite. */
+void all_check_divergence(ProcessGroup *pg, const Args *args, Divergence mine);
 
 #endif

@@ -38,8 +38,9 @@ static void copy_text(char *to, const char *text, size_t bytes, const char *keep
     to[length] = '\0';
 }
 
-/* {"message": TEXT} or {"message": {"message": TEXT, ...}}, as PyTorch's @record writes it. */
-static void read_error_file(const char *path, char *message, size_t bytes)
+/* {"message": TEXT} or {"message": {"message": TEXT, ...}}, as PyTorch's @record writes it;
+ * "restart": false is ours. */
+static void read_error_file(Failure *failure, const char *path)
 {
     struct stat info;
     if (stat(path, &info) < 0 || !S_ISREG(info.st_mode) || info.st_size > MAX_ERROR_FILE)
@@ -49,7 +50,8 @@ static void read_error_file(const char *path, char *message, size_t bytes)
     if (json_is_object(text))
         text = json_object_get(text, "message");
     if (json_is_string(text))
-        copy_text(message, json_string_value(text), bytes, "\n\t");
+        copy_text(failure->message, json_string_value(text), sizeof failure->message, "\n\t");
+    failure->is_final = json_is_false(json_object_get(root, "restart"));
     json_decref(root);
 }
 
@@ -88,7 +90,7 @@ void failure_of_worker(Failure *failure, const Worker *worker, int rank, int loc
 
     char path[PATH_MAX];
     logs_path(logs, local_rank, "error.json", path);
-    read_error_file(path, failure->message, sizeof failure->message);
+    read_error_file(failure, path);
     const int streams = flags->redirects[local_rank] | flags->tee[local_rank];
     if (streams != 0)
         logs_path(logs, local_rank, streams & STREAM_STDERR ? "stderr.log" : "stdout.log",
@@ -112,11 +114,11 @@ bool failure_is_earlier(const Failure *a, const Failure *b)
 char *failure_encode(const Failure *failure)
 {
     json_t *root =
-        json_pack("{si si sb sf si si si si so so so}", "status", failure->status, "signal",
-                  failure->signal, "is_unread", failure->is_unread, "time", failure->time, "node",
-                  failure->node, "rank", failure->rank, "local_rank", failure->local_rank, "pid",
-                  failure->pid, "host", json_text(failure->host), "message",
-                  json_text(failure->message), "log", json_text(failure->log));
+        json_pack("{si si sb sb sf si si si si so so so}", "status", failure->status, "signal",
+                  failure->signal, "is_unread", failure->is_unread, "is_final", failure->is_final,
+                  "time", failure->time, "node", failure->node, "rank", failure->rank, "local_rank",
+                  failure->local_rank, "pid", failure->pid, "host", json_text(failure->host),
+                  "message", json_text(failure->message), "log", json_text(failure->log));
     char *text = json_dumps(root, JSON_COMPACT);
     CHECK(text != NULL, "out of memory");
     json_decref(root);
@@ -128,16 +130,17 @@ bool failure_decode(Failure *failure, const char *text, size_t bytes)
     *failure = (Failure){ 0 };
     json_t *root = json_loadb(text, bytes, 0, NULL);
     const char *host = "", *message = "", *log = "";
-    int is_unread = false;
+    int is_unread = false, is_final = false;
     const bool valid =
-        json_unpack(root, "{si si s?b sF si si si si ss ss ss}", "status", &failure->status,
-                    "signal", &failure->signal, "is_unread", &is_unread, "time", &failure->time,
-                    "node", &failure->node, "rank", &failure->rank, "local_rank",
-                    &failure->local_rank, "pid", &failure->pid, "host", &host, "message", &message,
-                    "log", &log) == 0 &&
+        json_unpack(root, "{si si s?b s?b sF si si si si ss ss ss}", "status", &failure->status,
+                    "signal", &failure->signal, "is_unread", &is_unread, "is_final", &is_final,
+                    "time", &failure->time, "node", &failure->node, "rank", &failure->rank,
+                    "local_rank", &failure->local_rank, "pid", &failure->pid, "host", &host,
+                    "message", &message, "log", &log) == 0 &&
         failure->status > 0 && failure->status <= 255 && failure->time >= 0 &&
         failure->time < MAX_TIME;
     failure->is_unread = is_unread;
+    failure->is_final = is_final;
     copy_text(failure->host, host, sizeof failure->host, "");
     copy_text(failure->message, message, sizeof failure->message, "\n\t");
     copy_text(failure->log, log, sizeof failure->log, "");

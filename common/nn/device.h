@@ -152,15 +152,17 @@ typedef struct DeviceOps {
 
     void (*zero)(Device *device, float *array, size_t count);
 
-    // Optimizers over flat arrays, PyTorch's formulas; step is counted from 1. With a loss scale
-    // they skip the step if need be, update the scale, and divide the gradients by it.
+    // Optimizers over flat arrays, PyTorch's formulas. With a loss scale they skip the step if need
+    // be, update the scale, and divide the gradients by it. A step that is not skipped and leaves
+    // numbers that are not finite is noted in step.divergence.
     void (*sgd)(Device *device, size_t count, float *params, const float *grads,
-                float *momentum_buffer, float lr, float momentum,
-                float weight_decay); // momentum_buffer NULL: none
+                float *momentum_buffer, float lr, float momentum, float weight_decay,
+                OptimStep step); // momentum_buffer NULL: none
     void (*adam)(Device *device, size_t count, float *params, const float *grads, float *exp_avg,
-                 float *exp_avg_sq, double lr, double weight_decay, bool decoupled, uint64_t step);
+                 float *exp_avg_sq, double lr, double weight_decay, bool decoupled, OptimStep step);
     void (*adadelta)(Device *device, size_t count, float *params, const float *grads,
-                     float *square_avg, float *acc_delta, float lr, float weight_decay);
+                     float *square_avg, float *acc_delta, float lr, float weight_decay,
+                     OptimStep step);
 } DeviceOps;
 
 /* The three devices: plain.c, extras/fast_cpu and cuda. Each init opens its device, on a GPU that

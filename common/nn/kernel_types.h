@@ -4,6 +4,8 @@
 
 #include <stdint.h>
 
+#include "common/base/divergence.h"
+
 /* Mixed precision: the type of each kind of number (--amp off, bf16 or fp16).
  *
  *     float32 always    weights, gradients, optimizer states, activations, sums, biases, relu,
@@ -29,7 +31,15 @@ typedef struct {
     float unscale; // factor for this step's gradients; 0: skip the step
     int32_t good_steps; // since the scale last changed
     uint32_t skipped; // steps skipped so far; Adam does not count them
+    int32_t skipped_in_a_row;
 } LossScale;
+
+/* What an optimizer needs to know of its step. */
+typedef struct {
+    uint64_t number; // counted from 1
+    const float *loss; // device memory
+    Divergence *divergence; // device memory: the pass over the weights notes it; NULL: nowhere
+} OptimStep;
 
 /* A convolution with a square kernel, stride 1, no padding: out = in - kernel + 1. */
 typedef struct {

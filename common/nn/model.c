@@ -180,6 +180,8 @@ typedef struct Network {
     float *targets; // [max_batch]
     float *log_probs; // [max_batch][classes]
     float *stats; // loss, rows classified correctly
+
+    Divergence *divergence; // device memory, written by the optimizer
 } Network;
 
 static Layer *last_layer(const Model *model)
@@ -261,6 +263,7 @@ void model_init(Model *model, const Args *args, int max_batch, Rng *rng, Device 
     network->targets = device_malloc(device, max_batch * sizeof(float));
     network->log_probs = device_malloc(device, max_batch * classes * sizeof(float));
     network->stats = device_malloc(device, 2 * sizeof(float));
+    network->divergence = device_malloc(device, sizeof(Divergence));
 
     draw_parameters(model, rng);
     model_train(model);
@@ -277,6 +280,7 @@ void model_free(Model *model)
     device_release(device, network->targets);
     device_release(device, network->log_probs);
     device_release(device, network->stats);
+    device_release(device, network->divergence);
     device_release(device, model->params);
     device_release(device, model->grads);
     free(network);
@@ -396,6 +400,19 @@ float model_loss(const Model *model)
 {
     const float loss = read_stat(model, 0);
     return isnan(loss) ? NAN : loss; // a nan's sign means nothing, but printf shows it: "-nan"
+}
+
+Divergence model_divergence(const Model *model)
+{
+    Divergence divergence;
+    device_copy(model->device, &divergence, model->network->divergence, sizeof divergence,
+                COPY_TO_HOST);
+    return divergence;
+}
+
+OptimStep model_optim_step(const Model *model)
+{
+    return (OptimStep){ model->step, model->network->stats, model->network->divergence };
 }
 
 int model_correct(const Model *model)

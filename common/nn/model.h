@@ -52,6 +52,10 @@ float model_loss(const Model *model); // mean over the batch
 int model_correct(const Model *model); // rows classified correctly
 void model_log_probs(const Model *model, float *host); // to host memory, [rows][classes]
 
+/* What the optimizer's steps have noted so far; waits for the device. */
+Divergence model_divergence(const Model *model);
+OptimStep model_optim_step(const Model *model); // for the optimizer
+
 void model_set_grad_hook(Model *model, GradHook *hook, void *context); // NULL: none
 
 /* One parameter's slice of an array shaped like params (the gradients, an optimizer's state) to and

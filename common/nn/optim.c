@@ -45,20 +45,22 @@ static void update_params(Optimizer *optim)
 {
     Model *model = optim->model;
     Device *device = model->device;
+    const OptimStep step = model_optim_step(model);
     switch (optim->kind) {
     case OPTIM_SGD:
         device->ops->sgd(device, model->numel, model->params, model->grads, optim->state[0],
-                         (float)optim->lr, (float)optim->momentum, (float)optim->weight_decay);
+                         (float)optim->lr, (float)optim->momentum, (float)optim->weight_decay,
+                         step);
         break;
     case OPTIM_ADAM:
     case OPTIM_ADAMW:
         device->ops->adam(device, model->numel, model->params, model->grads, optim->state[0],
                           optim->state[1], optim->lr, optim->weight_decay,
-                          optim->kind == OPTIM_ADAMW, model->step);
+                          optim->kind == OPTIM_ADAMW, step);
         break;
     case OPTIM_ADADELTA:
         device->ops->adadelta(device, model->numel, model->params, model->grads, optim->state[0],
-                              optim->state[1], (float)optim->lr, (float)optim->weight_decay);
+                              optim->state[1], (float)optim->lr, (float)optim->weight_decay, step);
         break;
     }
 }

@@ -204,50 +204,72 @@ static void plain_mse_grad(Device *device, int n, const float *y, const float *t
 
 /* ---- optimizers, operation by operation as PyTorch's (torch/optim, "single tensor") ---- */
 
-static void plain_sgd(Device *device, size_t count, float *params, const float *grads,
-                      float *momentum_buffer, float lr, float momentum, float weight_decay)
+static void note(OptimStep step, bool diverged)
 {
-#pragma omp parallel for simd num_threads(cpu_threads(device, count)) schedule(static)
+    Divergence *divergence = step.divergence;
+    if (divergence == NULL)
+        return;
+    if (divergence->loss == 0 && !isfinite(*step.loss))
+        divergence->loss = (uint32_t)step.number;
+    if (divergence->weights == 0 && diverged)
+        divergence->weights = (uint32_t)step.number;
+}
+
+static void plain_sgd(Device *device, size_t count, float *params, const float *grads,
+                      float *momentum_buffer, float lr, float momentum, float weight_decay,
+                      OptimStep step)
+{
+    bool diverged = false;
+#pragma omp parallel for simd num_threads(cpu_threads(device, count)) reduction(| : diverged)
     for (size_t i = 0; i < count; i++) {
         float grad = grads[i] + weight_decay * params[i];
         if (momentum_buffer != NULL)
             grad = momentum_buffer[i] = momentum * momentum_buffer[i] + grad;
         params[i] -= lr * grad;
+        diverged |= !isfinite(params[i]);
     }
+    note(step, diverged);
 }
 
 static void plain_adam(Device *device, size_t count, float *params, const float *grads,
                        float *exp_avg, float *exp_avg_sq, double lr, double weight_decay,
-                       bool decoupled, uint64_t step)
+                       bool decoupled, OptimStep step)
 {
     const double beta1 = 0.9, beta2 = 0.999;
     const float eps = 1e-8f;
-    const float step_size = (float)(lr / (1 - pow(beta1, (double)step)));
-    const float correction = (float)sqrt(1 - pow(beta2, (double)step));
+    const float step_size = (float)(lr / (1 - pow(beta1, (double)step.number)));
+    const float correction = (float)sqrt(1 - pow(beta2, (double)step.number));
     const float shrink = decoupled ? (float)(1 - lr * weight_decay) : 1;
     const float decay = decoupled ? 0 : (float)weight_decay;
 
-#pragma omp parallel for simd num_threads(cpu_threads(device, count)) schedule(static)
+    bool diverged = false;
+#pragma omp parallel for simd num_threads(cpu_threads(device, count)) reduction(| : diverged)
     for (size_t i = 0; i < count; i++) {
         const float param = params[i] * shrink, grad = grads[i] + decay * params[i];
         exp_avg[i] += (float)(1 - beta1) * (grad - exp_avg[i]);
         exp_avg_sq[i] = (float)beta2 * exp_avg_sq[i] + (float)(1 - beta2) * grad * grad;
         params[i] = param - step_size * exp_avg[i] / (sqrtf(exp_avg_sq[i]) / correction + eps);
+        diverged |= !isfinite(params[i]);
     }
+    note(step, diverged);
 }
 
 static void plain_adadelta(Device *device, size_t count, float *params, const float *grads,
-                           float *square_avg, float *acc_delta, float lr, float weight_decay)
+                           float *square_avg, float *acc_delta, float lr, float weight_decay,
+                           OptimStep step)
 {
     const float rho = 0.9f, rest = (float)(1 - 0.9), eps = 1e-6f;
-#pragma omp parallel for simd num_threads(cpu_threads(device, count)) schedule(static)
+    bool diverged = false;
+#pragma omp parallel for simd num_threads(cpu_threads(device, count)) reduction(| : diverged)
     for (size_t i = 0; i < count; i++) {
         const float grad = grads[i] + weight_decay * params[i];
         square_avg[i] = rho * square_avg[i] + rest * grad * grad;
         const float delta = sqrtf(acc_delta[i] + eps) / sqrtf(square_avg[i] + eps) * grad;
         acc_delta[i] = rho * acc_delta[i] + rest * delta * delta;
         params[i] -= lr * delta;
+        diverged |= !isfinite(params[i]);
     }
+    note(step, diverged);
 }
 
 const DeviceOps device_plain_ops = {

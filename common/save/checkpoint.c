@@ -85,6 +85,7 @@ static void add_tensors(CheckpointCopy *copy, const Optimizer *optim)
     // have to be fetched one by one.
     const Model *model = optim->model;
     copy->state = mem_alloc((size_t)(1 + optim->num_states) * model->numel, sizeof(float));
+    copy->num_weights = model->numel;
     safetensors_add(copy->file, CHECKPOINT_STEP, INT64, 0, NULL, &copy->step);
     for (int i = 0; i < model->num_parameters; i++)
         add_tensor(copy, optim, i, WEIGHTS);
@@ -151,17 +152,26 @@ void checkpoint_copy(const Checkpoint *checkpoint, CheckpointKind kind, Checkpoi
         safetensors_add_metadata(copy->file, CHECKPOINT_LOSS_SCALE, "%s", text);
 }
 
-bool checkpoint_commit(CheckpointCopy *copy, char *error, size_t error_bytes)
+static bool write_file(CheckpointCopy *copy, char *error, size_t error_bytes)
 {
     Safetensors *file = copy->file;
     safetensors_add_metadata(file, CHECKPOINT_CHECKSUM, "%08x", safetensors_checksum(file));
     safetensors_add_metadata(file, CHECKPOINT_METADATA_CHECKSUM, "%08x",
                              safetensors_metadata_checksum(file, CHECKPOINT_METADATA_CHECKSUM));
-    const bool ok = safetensors_commit(file, copy->path, error, error_bytes);
-    if (ok)
-        log_print("Epoch %d | Training %s saved at %s", copy->epoch,
-                  copy->kind == CHECKPOINT_SNAPSHOT ? "snapshot" : "checkpoint", copy->path);
-    safetensors_free(file);
+    if (!safetensors_commit(file, copy->path, error, error_bytes))
+        return false;
+    log_print("Epoch %d | Training %s saved at %s", copy->epoch,
+              copy->kind == CHECKPOINT_SNAPSHOT ? "snapshot" : "checkpoint", copy->path);
+    return true;
+}
+
+bool checkpoint_commit(CheckpointCopy *copy, char *error, size_t error_bytes)
+{
+    const bool is_worth_it = weights_are_finite(copy->state, copy->num_weights);
+    if (!is_worth_it)
+        log_warning("%s is not written: weights are nan or infinite", copy->path);
+    const bool ok = !is_worth_it || write_file(copy, error, error_bytes);
+    safetensors_free(copy->file);
     free(copy->state);
     return ok;
 }

@@ -47,7 +47,8 @@ typedef enum { CHECKPOINT_EPOCH, CHECKPOINT_FINAL, CHECKPOINT_SNAPSHOT } Checkpo
 /* A checkpoint to be written. It must not be moved: file points to step. */
 typedef struct {
     Safetensors *file; // its tensors lie in state and step
-    float *state; // a copy: training may go on
+    float *state; // a copy, the weights first: training may go on
+    size_t num_weights;
     CheckpointKind kind;
     int epoch; // its epoch, for the printed line
     uint64_t step;
@@ -58,7 +59,8 @@ typedef struct {
 void checkpoint_copy(const Checkpoint *checkpoint, CheckpointKind kind, CheckpointCopy *copy);
 
 /* Writes it and prints the line "Epoch .. | Training checkpoint saved at ..", or snapshot; false
- * and one line in error on failure. Frees the copy. For any thread. */
+ * and one line in error on failure. Weights that are nan or infinite (--on-nan warn) are not worth
+ * a file, and might replace a good one: warns and writes none. Frees the copy. For any thread. */
 bool checkpoint_commit(CheckpointCopy *copy, char *error, size_t error_bytes);
 
 /* Both at once. Dies on failure. Local: call it on one rank only. */
@@ -132,6 +134,8 @@ const float *source_read(Source *source, const char *name, const Model *model, i
 /* The model's tensors, in float32, bfloat16 or float64, and nothing else. An error leaves the model
  * partly loaded. */
 bool source_load_weights(Source *source, Model *model);
+
+bool weights_are_finite(const float *values, size_t numel);
 
 bool source_reject(Source *source, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

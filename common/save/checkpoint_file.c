@@ -78,7 +78,7 @@ static const float *to_float32(const StoredTensor *stored, size_t numel, float *
 }
 
 /* Without an early exit, so that the compiler can vectorize it. */
-static bool all_finite(const float *values, size_t numel)
+bool weights_are_finite(const float *values, size_t numel)
 {
     int count = 0;
     for (size_t i = 0; i < numel; i++)
@@ -105,7 +105,7 @@ const float *source_read(Source *source, const char *name, const Model *model, i
         const float *values =
             type == FLOAT32 ? stored->data : to_float32(stored, parameter->numel, host);
         // A nan or infinite weight stays so and spreads; an optimizer's state may recover.
-        if (strcmp(name, parameter->name) != 0 || all_finite(values, parameter->numel))
+        if (strcmp(name, parameter->name) != 0 || weights_are_finite(values, parameter->numel))
             return values;
         source_reject(source,
                       "tensor \"%s\" has values that are no numbers: its training had "

@@ -194,17 +194,18 @@ static void watch_zero(Device *device, float *array, size_t count)
 }
 
 static void watch_sgd(Device *device, size_t count, float *params, const float *grads,
-                      float *momentum_buffer, float lr, float momentum, float weight_decay)
+                      float *momentum_buffer, float lr, float momentum, float weight_decay,
+                      OptimStep step)
 {
     span_begin(SPAN_OPTIMIZER, "optim_step");
     journal_note("optim_step lr=%g", (double)lr);
-    inner->sgd(device, count, params, grads, momentum_buffer, lr, momentum, weight_decay);
+    inner->sgd(device, count, params, grads, momentum_buffer, lr, momentum, weight_decay, step);
     span_end();
 }
 
 static void watch_adam(Device *device, size_t count, float *params, const float *grads,
                        float *exp_avg, float *exp_avg_sq, double lr, double weight_decay,
-                       bool decoupled, uint64_t step)
+                       bool decoupled, OptimStep step)
 {
     span_begin(SPAN_OPTIMIZER, "optim_step");
     journal_note("optim_step lr=%g", (double)lr);
@@ -214,11 +215,12 @@ static void watch_adam(Device *device, size_t count, float *params, const float 
 }
 
 static void watch_adadelta(Device *device, size_t count, float *params, const float *grads,
-                           float *square_avg, float *acc_delta, float lr, float weight_decay)
+                           float *square_avg, float *acc_delta, float lr, float weight_decay,
+                           OptimStep step)
 {
     span_begin(SPAN_OPTIMIZER, "optim_step");
     journal_note("optim_step lr=%g", (double)lr);
-    inner->adadelta(device, count, params, grads, square_avg, acc_delta, lr, weight_decay);
+    inner->adadelta(device, count, params, grads, square_avg, acc_delta, lr, weight_decay, step);
     span_end();
 }
 

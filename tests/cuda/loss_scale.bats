@@ -45,3 +45,13 @@ fp16() {
     run -2 01_single_gpu/run.sh --device cuda --amp fp16 --optimizer adam --resume "$dir/epoch_1.safetensors"
     [[ $output == *'"loss_scale" in its metadata is "65536 0", not a scale'* ]]
 }
+
+@test "fifty steps left out in a row are a training that has diverged" {
+    fp16 0 --num-samples 960
+    $look set "$dir/epoch_0.safetensors" "8.5070592e+37 1999 0" # 2^126: 110 steps too many
+    run timeout 900 01_single_gpu/run.sh --device cuda --amp fp16 --optimizer adam --batch-size 16 --num-samples 960 \
+        --checkpoint-dir "$dir" --resume "$dir/epoch_0.safetensors"
+    echo "$output"
+    [ "$status" -eq 1 ]
+    [[ "$output" == *"training diverged: weights are nan or infinite after step 50, "* ]]
+}

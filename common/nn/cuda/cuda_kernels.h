@@ -89,11 +89,12 @@ void cuda_mse(Device *device, int n, const float *y, const float *targets, float
 void cuda_mse_grad(Device *device, int n, const float *y, const float *targets, float *dy);
 enum { CUDA_FINITE_PARTS = 256 }; // of scratch memory that optimizers use with a loss scale
 void cuda_sgd(Device *device, size_t count, float *params, const float *grads,
-              float *momentum_buffer, float lr, float momentum, float weight_decay);
+              float *momentum_buffer, float lr, float momentum, float weight_decay, OptimStep step);
 void cuda_adam(Device *device, size_t count, float *params, const float *grads, float *exp_avg,
-               float *exp_avg_sq, double lr, double weight_decay, bool decoupled, uint64_t step);
+               float *exp_avg_sq, double lr, double weight_decay, bool decoupled, OptimStep step);
 void cuda_adadelta(Device *device, size_t count, float *params, const float *grads,
-                   float *square_avg, float *acc_delta, float lr, float weight_decay);
+                   float *square_avg, float *acc_delta, float lr, float weight_decay,
+                   OptimStep step);
 
 #ifdef __cplusplus
 }

@@ -5,8 +5,26 @@
  */
 #include "common/nn/cuda/cuda_launch.h"
 
-enum { BLOCK = CUDA_FINITE_PARTS, GROWTH_INTERVAL = 2000 };
+enum { BLOCK = CUDA_FINITE_PARTS, GROWTH_INTERVAL = 2000, MAX_SKIPPED = 50 };
 enum { ADAM_BLOCKS = 1024 }; // as many as a large GPU runs at once
+
+/* A step on the device. */
+typedef struct {
+    OptimStep step;
+    const int32_t *offset; // its number is step.number + *offset (see CudaGraph)
+    LossScale *loss_scale; // NULL: every step is taken, and gradients are as they are
+} CudaStep;
+
+static inline __device__ uint64_t number_of(CudaStep step)
+{
+    return step.step.number + *step.offset;
+}
+
+/* Only the first is kept. */
+static inline __device__ void note(uint32_t *first, CudaStep step)
+{
+    atomicCAS(first, 0u, (uint32_t)number_of(step));
+}
 
 /* ---- the dynamic loss scale (torch.amp.GradScaler), without the host ----
  *
@@ -26,42 +44,60 @@ static __global__ void find_nonfinite(size_t count, const float *grads, int32_t 
         partial[blockIdx.x] = found;
 }
 
-static __global__ void decide(const int32_t *partial, LossScale *loss_scale)
+static __global__ void decide(const int32_t *partial, CudaStep step)
 {
     __shared__ int32_t tree[BLOCK];
     const int32_t found = block_sum<int32_t, BLOCK>(partial[threadIdx.x] > 0, tree, threadIdx.x);
     if (threadIdx.x > 0)
         return;
-    LossScale next = *loss_scale;
+    LossScale next = *step.loss_scale;
     next.unscale = found > 0 ? 0 : 1 / next.scale; // of this step; `scale` is the next one's
     if (found > 0) {
         next.scale *= 0.5f;
         next.good_steps = 0;
         next.skipped++;
+        if (++next.skipped_in_a_row == MAX_SKIPPED && step.step.divergence != NULL)
+            note(&step.step.divergence->weights, step);
     } else if (++next.good_steps == GROWTH_INTERVAL) {
         next.scale = isfinite(next.scale * 2) ? next.scale * 2 : next.scale;
         next.good_steps = 0;
     }
-    *loss_scale = next;
+    if (found == 0)
+        next.skipped_in_a_row = 0;
+    *step.loss_scale = next;
 }
 
 /* Before an optimizer step: decides on the device whether to take or skip it. */
-static void judge(Device *device, size_t count, const float *grads)
+static CudaStep judge(Device *device, size_t count, const float *grads, OptimStep host_step)
 {
+    const CudaStep step = { host_step, cuda_step_offset(device), device->loss_scale };
     if (device->loss_scale == NULL)
-        return;
+        return step;
     size_t used = 0;
     int32_t *partial = (int32_t *)cuda_scratch(device, &used, CUDA_FINITE_PARTS * sizeof *partial);
     LAUNCH(find_nonfinite, CUDA_FINITE_PARTS, BLOCK, stream_of(device), count, grads, partial);
-    LAUNCH(decide, 1, BLOCK, stream_of(device), partial, device->loss_scale);
+    LAUNCH(decide, 1, BLOCK, stream_of(device), partial, step);
+    return step;
 }
 
 /* ---- optimizers ---- */
 
 /* Factor of the gradients; 0: skip the step. */
-static inline __device__ float unscale_of(const LossScale *loss_scale)
+static inline __device__ float unscale_of(CudaStep step)
 {
-    return loss_scale != NULL ? loss_scale->unscale : 1;
+    return step.loss_scale != NULL ? step.loss_scale->unscale : 1;
+}
+
+/* Notes numbers that are not finite: weight i after the step and, by the thread of the first, the
+ * loss. */
+static inline __device__ void check(size_t i, float param, CudaStep step)
+{
+    if (step.step.divergence == NULL)
+        return;
+    if (i == 0 && !isfinite(*step.step.loss))
+        note(&step.step.divergence->loss, step);
+    if (!isfinite(param))
+        note(&step.step.divergence->weights, step);
 }
 
 static inline __device__ size_t my_index(void)
@@ -70,25 +106,26 @@ static inline __device__ size_t my_index(void)
 }
 
 static __global__ void sgd(size_t count, float *params, const float *grads, float *momentum_buffer,
-                           float lr, float momentum, float weight_decay,
-                           const LossScale *loss_scale)
+                           float lr, float momentum, float weight_decay, CudaStep step)
 {
     const size_t i = my_index();
-    const float unscale = unscale_of(loss_scale);
+    const float unscale = unscale_of(step);
     if (i >= count || unscale == 0)
         return;
     float grad = grads[i] * unscale + weight_decay * params[i];
     if (momentum_buffer != NULL)
         grad = momentum_buffer[i] = momentum * momentum_buffer[i] + grad;
     params[i] -= lr * grad;
+    check(i, params[i], step);
 }
 
 extern "C" void cuda_sgd(Device *device, size_t count, float *params, const float *grads,
-                         float *momentum_buffer, float lr, float momentum, float weight_decay)
+                         float *momentum_buffer, float lr, float momentum, float weight_decay,
+                         OptimStep host_step)
 {
-    judge(device, count, grads);
+    const CudaStep step = judge(device, count, grads, host_step);
     LAUNCH(sgd, cuda_blocks(count, BLOCK), BLOCK, stream_of(device), count, params, grads,
-           momentum_buffer, lr, momentum, weight_decay, device->loss_scale);
+           momentum_buffer, lr, momentum, weight_decay, step);
 }
 
 /* The bias correction of the learning rate is the same for all numbers: one thread of a block
@@ -96,21 +133,20 @@ extern "C" void cuda_sgd(Device *device, size_t count, float *params, const floa
  * further numbers. */
 static __global__ void adam(size_t count, float *params, const float *grads, float *exp_avg,
                             float *exp_avg_sq, double lr, double weight_decay, bool decoupled,
-                            uint64_t first_step, const int32_t *step_offset,
-                            const LossScale *loss_scale)
+                            CudaStep step)
 {
     const double beta1 = 0.9, beta2 = 0.999;
     const float eps = 1e-8f;
     __shared__ float step_size, correction;
     if (threadIdx.x == 0) {
-        const uint32_t skipped = loss_scale != NULL ? loss_scale->skipped : 0;
-        const double step = (double)(first_step + *step_offset - skipped);
-        step_size = (float)(lr / (1 - pow(beta1, step)));
-        correction = (float)sqrt(1 - pow(beta2, step));
+        const uint32_t skipped = step.loss_scale != NULL ? step.loss_scale->skipped : 0;
+        const double taken = (double)(number_of(step) - skipped);
+        step_size = (float)(lr / (1 - pow(beta1, taken)));
+        correction = (float)sqrt(1 - pow(beta2, taken));
     }
     __syncthreads();
 
-    const float unscale = unscale_of(loss_scale);
+    const float unscale = unscale_of(step);
     if (unscale == 0)
         return;
     const float shrink = decoupled ? (float)(1 - lr * weight_decay) : 1;
@@ -120,28 +156,28 @@ static __global__ void adam(size_t count, float *params, const float *grads, flo
         exp_avg[i] += (float)(1 - beta1) * (grad - exp_avg[i]);
         exp_avg_sq[i] = (float)beta2 * exp_avg_sq[i] + (float)(1 - beta2) * grad * grad;
         params[i] = param - step_size * exp_avg[i] / (sqrtf(exp_avg_sq[i]) / correction + eps);
+        check(i, params[i], step);
     }
 }
 
 extern "C" void cuda_adam(Device *device, size_t count, float *params, const float *grads,
                           float *exp_avg, float *exp_avg_sq, double lr, double weight_decay,
-                          bool decoupled, uint64_t step)
+                          bool decoupled, OptimStep host_step)
 {
-    judge(device, count, grads);
+    const CudaStep step = judge(device, count, grads, host_step);
     unsigned blocks = cuda_blocks(count, BLOCK);
     if (blocks > ADAM_BLOCKS)
         blocks = ADAM_BLOCKS;
     LAUNCH(adam, blocks, BLOCK, stream_of(device), count, params, grads, exp_avg, exp_avg_sq, lr,
-           weight_decay, decoupled, step, cuda_step_offset(device), device->loss_scale);
+           weight_decay, decoupled, step);
 }
 
 static __global__ void adadelta(size_t count, float *params, const float *grads, float *square_avg,
-                                float *acc_delta, float lr, float weight_decay,
-                                const LossScale *loss_scale)
+                                float *acc_delta, float lr, float weight_decay, CudaStep step)
 {
     const float rho = 0.9f, rest = (float)(1 - 0.9), eps = 1e-6f;
     const size_t i = my_index();
-    const float unscale = unscale_of(loss_scale);
+    const float unscale = unscale_of(step);
     if (i >= count || unscale == 0)
         return;
     const float grad = grads[i] * unscale + weight_decay * params[i];
@@ -149,12 +185,14 @@ static __global__ void adadelta(size_t count, float *params, const float *grads,
     const float delta = sqrtf(acc_delta[i] + eps) / sqrtf(square_avg[i] + eps) * grad;
     acc_delta[i] = rho * acc_delta[i] + rest * delta * delta;
     params[i] -= lr * delta;
+    check(i, params[i], step);
 }
 
 extern "C" void cuda_adadelta(Device *device, size_t count, float *params, const float *grads,
-                              float *square_avg, float *acc_delta, float lr, float weight_decay)
+                              float *square_avg, float *acc_delta, float lr, float weight_decay,
+                              OptimStep host_step)
 {
-    judge(device, count, grads);
+    const CudaStep step = judge(device, count, grads, host_step);
     LAUNCH(adadelta, cuda_blocks(count, BLOCK), BLOCK, stream_of(device), count, params, grads,
-           square_avg, acc_delta, lr, weight_decay, device->loss_scale);
+           square_avg, acc_delta, lr, weight_decay, step);
 }

@@ -140,13 +140,48 @@ static void test_adadelta(void **state)
           "square_avg", "acc_delta");
 }
 
+/* A step notes the first weight, and the first loss, that is not finite. */
+static void test_divergence(void **state)
+{
+    (void)state;
+    const char *const names[] = { "sgd", "adam", "adadelta" };
+    for (int i = 0; i < 3; i++) {
+        Args args;
+        args_defaults(&args, "linear");
+        args.optimizer = names[i];
+        args.device = test_device();
+        Device device;
+        Model model;
+        Optimizer optim;
+        Rng rng;
+        rng_seed(&rng, 3);
+        device_init(&device, &args, 0);
+        model_init(&model, &args, 1, &rng, &device);
+        optim_init(&optim, &args, &model);
+        const float bad[] = { 1, INFINITY, NAN, 1 };
+        for (int step = 1; step <= 4; step++) {
+            if (step == 2)
+                device_copy(&device, (float *)model_optim_step(&model).loss, &bad[1], sizeof bad[1],
+                            COPY_TO_DEVICE);
+            device_copy(&device, model.grads + 7, step == 3 ? &bad[2] : &bad[0], sizeof bad[0],
+                        COPY_TO_DEVICE);
+            optim_step(&optim);
+            const Divergence divergence = model_divergence(&model);
+            assert_int_equal(divergence.loss, step < 2 ? 0 : 2);
+            assert_int_equal(divergence.weights, step < 3 ? 0 : 3);
+        }
+        optim_free(&optim);
+        model_free(&model);
+        device_free(&device);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sgd),
-        cmocka_unit_test(test_adam),
-        cmocka_unit_test(test_adamw),
-        cmocka_unit_test(test_adadelta),
+        cmocka_unit_test(test_sgd),        cmocka_unit_test(test_adam),
+        cmocka_unit_test(test_adamw),      cmocka_unit_test(test_adadelta),
+        cmocka_unit_test(test_divergence),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

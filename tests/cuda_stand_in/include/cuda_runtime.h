@@ -68,4 +68,13 @@ static inline void stand_in_start(const char *name, dim3 grid, dim3 block, cudaS
 using std::max;
 using std::min;
 
+/* One thread runs at a time. */
+static inline unsigned atomicCAS(unsigned *address, unsigned expected, unsigned value)
+{
+    const unsigned old = *address;
+    if (old == expected)
+        *address = value;
+    return old;
+}
+
 #endif

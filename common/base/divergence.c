@@ -1,0 +1,38 @@
+/*
+ * The optimizer's pass over the weights notes the step (OptimStep). Reading the note makes the host
+ * wait for the device, so it is read only where the host waits anyway, and before anything is
+ * saved: no file with nan may take the place of a good one.
+ */
+#include "common/base/divergence.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/base/log.h"
+
+bool divergence_report(const Args *args, Divergence divergence, const char *where, bool is_speaker)
+{
+    static bool is_said;
+    const bool warn = strcmp(args->on_nan, "warn") == 0;
+    char loss[256] = "though no loss is yet", text[512];
+    if (divergence.loss > 0)
+        snprintf(loss, sizeof loss, "and the loss since step %u%s", divergence.loss, where);
+    snprintf(text, sizeof text,
+             "training diverged: weights are nan or infinite after step %u, %s: try a smaller --lr "
+             "than %g, or look for bad rows in the data%s",
+             divergence.weights, loss, args->lr, warn ? "" : " (--on-nan warn goes on)");
+    if (!warn)
+        log_final_error(text, is_speaker);
+    else if (is_speaker && !is_said)
+        log_warning("%s", text);
+    is_said = true;
+    return !warn;
+}
+
+void check_divergence(const Args *args, Divergence divergence)
+{
+    if (divergence.weights > 0 && divergence_report(args, divergence, "", true))
+        _exit(EXIT_FAILURE);
+}

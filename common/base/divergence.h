@@ -1,0 +1,25 @@
+/* divergence.h - has the training failed: are weights nan or infinite? */
+#ifndef COMMON_BASE_DIVERGENCE_H
+#define COMMON_BASE_DIVERGENCE_H
+
+#include <stdint.h>
+
+#include "common/base/args.h"
+
+/* The first steps, counted from 1, with numbers that are not finite; 0: none so far. No step can
+ * repair a weight that is nan, and an all-reduce spreads one rank's to all of them. */
+typedef struct {
+    uint32_t loss; // this rank's own loss
+    uint32_t weights; // after the step; or 50 steps in a row were skipped (LossScale)
+} Divergence;
+
+/* If weights have diverged, says so and ends this process with status 1; with --on-nan warn only
+ * says so, once. ddprun does not start such a job again: it would diverge again. Local: for one
+ * rank, or ranks that do not communicate; all_check_divergence is for the others. */
+void check_divergence(const Args *args, Divergence divergence);
+
+/* Says it, or on the other ranks records it for the launcher. divergence.loss is the first of all
+ * ranks, `where` " on ranks 1 and 3", those that had it. Returns whether this process must end. */
+bool divergence_report(const Args *args, Divergence divergence, const char *where, bool is_speaker);
+
+#endif
