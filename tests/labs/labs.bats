@@ -50,3 +50,16 @@ judge.py check_stopped 05:stop_save
 judge.py check_watched 05:watch
 END
 }
+
+@test "every mistake has a hint, and every hint its mistake" {
+    sed -n 's/^[0-9a-c,]* *\(all \)*\([a-z_]*\): .*/\2/p; s/^all \([a-z_]*\): .*/\1/p' tools/lab/hints.txt | sort -u >"$BATS_TEST_TMPDIR/hints"
+    grep -v '^#' tests/labs/programs.txt | awk 'NF && $2 != "right" { print $2 }' | sort -u >"$BATS_TEST_TMPDIR/tried"
+    while read -r name; do
+        grep -q "\"$name\"" tools/lab/checks.py tools/lab/judge.py || { echo "no check finds $name" && false; }
+    done <"$BATS_TEST_TMPDIR/hints"
+    grep -oE 'yield "[a-z_]+"' tools/lab/*.py | sed 's/.*"\(.*\)"/\1/' | sort -u >"$BATS_TEST_TMPDIR/yielded"
+    comm -23 "$BATS_TEST_TMPDIR/yielded" "$BATS_TEST_TMPDIR/hints" >"$BATS_TEST_TMPDIR/without"
+    comm -23 "$BATS_TEST_TMPDIR/tried" "$BATS_TEST_TMPDIR/hints" >>"$BATS_TEST_TMPDIR/without"
+    cat "$BATS_TEST_TMPDIR/without"
+    [ ! -s "$BATS_TEST_TMPDIR/without" ]
+}

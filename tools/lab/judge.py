@@ -62,7 +62,8 @@ class Judge:
         options = ["--epochs", "3"] + (["--save-every-steps", "5"] if step == "05" else [])
         ours, theirs = self.run_ours("ours", *options), self.run_theirs("theirs", *options).wait()
         if not ours.journals:
-            sys.exit("make check-lab cannot judge: this build has no journals. Build with extras: make EXTRAS=1")
+            print("make check-lab cannot judge: a build without extras/ keeps no journals: make EXTRAS=1", file=sys.stderr)
+            sys.exit(2)
         self.complete = checks.complete(theirs)
         begin = checks.check_own_model if step == "02a" else checks.check_group
         compared = [checks.check_end, checks.check_device, begin, checks.check_rows, checks.check_steps,
