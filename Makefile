@@ -50,8 +50,7 @@ override LDFLAGS += $(OPENMP) -Wl,-u,processor_check
 CPPFLAGS  += -I.
 LDLIBS    += -lyaml -ljansson -lz -lm -lpthread
 
-# Optional parts, found by looking for their compiler or header; extras/ is one, too. X_absent.c stands in for
-# X.c where that is left out.
+# Optional parts, found by their compiler or header; extras/ is one. X_absent.c stands in for X.c that is left out.
 header = $(if $(shell $(CC) -include $(1) -E -x c /dev/null >/dev/null 2>&1 && echo found),1,0)
 MPI  ?= $(if $(shell command -v mpicc),1,0)
 CUDA ?= $(if $(wildcard $(CUDA_HOME)/bin/nvcc),1,0)
@@ -108,6 +107,7 @@ all: $(PROGRAMS)
 .SECONDEXPANSION:
 $(STEPS): $$(filter $$@_%,$$(PROGRAMS)) ; @:
 
+02: tools/shards # which chapter 02 calls
 04: 03_torchrun_env/ddprun # which starts its ranks, too
 05: tools/ddp_doctor # which its messages name
 
@@ -123,8 +123,7 @@ tools/evaluate tools/export tools/predict tools/serve: $(BUILD)/tools/libmodel.a
 $(PROGRAMS): %: $(BUILD)/%.o $(BUILD)/libcommon.a
 	$(call say,link) $(LINK) $(LDFLAGS) -o $@ $(filter %.o,$^) $(filter-out %/libcommon.a,$(filter %.a,$^)) $(filter %/libcommon.a,$^) $(LDLIBS)
 
-# make TRY=FOLDER/NAME FOLDER/NAME: a program from outside the tree (tools/break.sh, tools/lab.sh). What
-# gcc 14 refuses, an older one shall, too.
+# make TRY=DIR/NAME DIR/NAME: a program from outside the tree (tools/break.sh, tools/lab.sh), as strict as gcc 14 is.
 $(TRY): %: %.c $(LIB05) $(BUILD)/libcommon.a
 	$(call say,link) $(LINK) $(CPPFLAGS) $(CFLAGS) -Werror=implicit-function-declaration $(LDFLAGS) \
 	    -o $@ $^ $(LDLIBS)

@@ -37,14 +37,14 @@ parts() {
         "$bats" bats bash-bats bats bats
     part tests prove 'program prove' "no 'make test': it runs and counts all the tests" \
         perl perl-Test-Harness perl perl-utils perl
-    part tests python3 python_venv "no 'make test': it compares with PyTorch's numbers" \
+    part tests python3 python_venv "no 'make test', and no 'make check-lab': it judges the labs" \
         'python3 python3-venv' python3 python python3 python3
     part tests ip 'location ip' "no tests with two hosts" iproute2 iproute iproute2 iproute2 iproute2
     part tests pgrep 'program pgrep' "no 'make test': it looks which processes are left" \
         procps procps-ng procps-ng procps procps
     part tests aspell 'location aspell' "no 'make test': it reads the documents" \
         'aspell aspell-en' 'aspell aspell-en' 'aspell aspell-en' 'aspell aspell-en' 'aspell aspell-en'
-    part tests jq 'program jq' "no 'make test': it reads the metrics" jq jq jq jq jq
+    part tests jq 'program jq' "no 'make test', and not all commands of chapter 01: it reads JSON" jq jq jq jq jq
     part tests gnuplot 'program gnuplot' "no 'make plot'" gnuplot-nox gnuplot gnuplot gnuplot gnuplot
     part tests curl 'program curl' "no 'make test': it gets files as data/get_mnist.sh does" \
         curl curl curl curl curl

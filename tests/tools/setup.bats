@@ -47,7 +47,7 @@ hide() {
 @test "what is missing is named and installed" {
     hide jq
     there 0 ./setup.sh
-    [ "${lines[0]}" = "setup: jq is missing (tests): without it, no 'make test': it reads the metrics" ]
+    [ "${lines[0]}" = "setup: jq is missing (tests): without it, no 'make test', and not all commands of chapter 01: it reads JSON" ]
     [ "${lines[2]}" = "setup: everything is there; now type make" ]
     [ "$(cat "$asked")" = "$(printf 'update\ninstall -y jq')" ]
 }
