@@ -36,16 +36,17 @@ def check_end(step, ours, theirs):
         how = f"ends with status {theirs.status}"
         if theirs.status > 128:
             how = f"is killed by {signal.Signals(theirs.status - 128).name}"
-        text = next((line for line in theirs.err.splitlines() if re.search("fatal|usage|error", line, re.I)), "")
-        yield "status", f"it {how}{': ' * bool(text)}{text}"
+        said = theirs.err.splitlines()
+        said = [line for line in said if "fatal: " in line] or [line for line in said if line.startswith("train: ")] or said
+        yield "status", f"it {how}" + "".join(f": {line}" for line in said[:1])
     if theirs.left and theirs.status is not None:
         yield "left", f"{len(theirs.left)} of its processes were still running after it had ended"
     cut = [rank for rank in range(ours.world_size)
            if rank not in theirs.journals or not first_of(theirs)[rank].all("end")]
     if theirs.status == 0 and cut and (len(cut) > 1 or theirs.left):
         yield "cut", f"it ends with status 0, but rank {cut[0]} was not at its end"
-    elif set(theirs.journals) != set(ours.journals):
-        named = ", ".join(map(str, theirs.journals)) or "none"
+    elif theirs.journals and set(theirs.journals) != set(ours.journals):
+        named = ", ".join(map(str, theirs.journals))
         yield "ranks", f"{len(ours.journals)} ranks should train, those that did: {named}"
     twice = [rank for rank, starts in theirs.journals.items() if len(starts) > 1]
     if twice:
@@ -62,7 +63,7 @@ def check_end(step, ours, theirs):
             return
     if complete(theirs):
         for rank, journal in first_of(theirs).items():
-            if not journal.all("leave") and step not in ALONE:
+            if journal.all("group") and not journal.all("leave") and step not in ALONE:
                 yield "destroy", f"rank {rank} ends without process_group_destroy"
                 return
 
@@ -110,7 +111,7 @@ def check_rows(step, ours, theirs):
         due = {rank: {epoch: due[rank].get(epoch, [])[:len(rows)] for epoch, rows in epochs.items()}
                for rank, epochs in mine.items()}
     if mine == due or not any(mine.values()):
-        if not mine or not any(mine.values()):
+        if complete(theirs) and not any(mine.values()):
             yield "metrics", "no rank has finished a step, or told metrics_step so"
         return
     known = False
@@ -299,7 +300,7 @@ def check_saves(step, ours, theirs):
 
 def check_disks(step, ours, theirs):
     """one rank of each node copies the data to the node's disk, and the others wait for it"""
-    for node in ("node0", "node1"):
+    for node in ("node0", "node1") if theirs.journals else ():
         copies = [line for line in theirs.err.splitlines() if "] copied " in line and f"/{node} " in line]
         if len(theirs.files(theirs.folder / "disks" / node)) < 4 or not copies:
             yield "scratch_node", f"{node}'s disk has no copy of the data"
