@@ -36,7 +36,8 @@ typedef struct {
 
 /* Reading. Errors do not end the process, except lack of memory: NULL, and one line in error (what
  * is wrong and where in the file). Everything is checked before it is used: lengths, JSON, types,
- * shapes against sizes, overlapping or missing ranges, duplicate names. */
+ * shapes against sizes, overlapping or missing ranges, duplicate names. A header of more than 1 MiB
+ * is refused (the format allows 100 MB, which would take gigabytes as JSON). */
 Safetensors *safetensors_open(const char *path, char *error, size_t error_bytes);
 /* The same without the data: names, types, shapes and metadata. */
 Safetensors *safetensors_peek(const char *path, char *error, size_t error_bytes);
@@ -52,8 +53,9 @@ void safetensors_add(Safetensors *file, const char *name, DType type, int ndim, 
 void safetensors_add_metadata(Safetensors *file, const char *key, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* Writes a temporary file, fsyncs it, renames it over path and fsyncs the folder: path has the old
- * or the new file, never a mixture. False and one line in error on failure; the temporary file is
- * removed then, but if the folder's fsync fails the new file is in place. */
+ * or the new file, never a mixture. The temporary file is created anew, and neither a file nor a
+ * link of its name (PATH.PID.tmp) is written through. False and one line in error on failure; the
+ * temporary file is removed then, but if the folder's fsync fails the new file is in place. */
 bool safetensors_commit(const Safetensors *file, const char *path, char *error, size_t error_bytes);
 
 void safetensors_free(Safetensors *file); // or NULL

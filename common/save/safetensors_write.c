@@ -21,7 +21,7 @@
 #include "common/base/memory.h"
 #include "common/save/safetensors.h"
 
-#define SWEEP_TRIES 100 // of a millisecond: no sweep locks a file for longer
+#define CREATE_TRIES 100 // of a millisecond: no sweep locks a file for longer
 
 /* Inserts a tensor after those of the same or a larger element size: in this order every tensor is
  * aligned to its element size without padding, which the format forbids. */
@@ -100,21 +100,36 @@ static char *write_header(const Safetensors *file, size_t *bytes)
     return text;
 }
 
-/* Opens the file and locks it; negative and errno on failure. A sweep between the two takes the
- * file for a dead writer's and removes it: then it is created again. */
-static int open_locked(const char *path)
+/* Removes what has the name of a file to be created, but for one that its writer or a sweep still
+ * locks. A link is not followed. */
+static void remove_leftover(const char *path)
+{
+    const int fd = open(path, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK)
+        unlink(path);
+    if (fd >= 0)
+        close(fd);
+}
+
+/* Creates the file and locks it; negative and errno on failure. It never opens what is there: a
+ * link somebody prepared would lead elsewhere. A sweep between the two takes the file for a dead
+ * writer's and removes it: then it is created again. */
+static int create_locked(const char *path)
 {
     for (int i = 0;; i++) {
-        const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-        if (fd < 0)
+        const int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+        if (fd < 0 && (errno != EEXIST || i == CREATE_TRIES))
             return fd;
         struct stat status;
-        const bool is_swept = flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK;
-        const bool has_name = fstat(fd, &status) == 0 && status.st_nlink > 0;
-        if ((has_name && !is_swept) || i == SWEEP_TRIES)
+        const bool is_swept = fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK;
+        const bool has_name = fd >= 0 && fstat(fd, &status) == 0 && status.st_nlink > 0;
+        if ((has_name && !is_swept) || i == CREATE_TRIES)
             return fd; // locked, or on a file system without locks
-        close(fd);
-        if (is_swept) // just now
+        if (fd >= 0)
+            close(fd);
+        else
+            remove_leftover(path);
+        if (is_swept || i > 0) // just now
             usleep(1000);
     }
 }
@@ -151,13 +166,16 @@ bool safetensors_commit(const Safetensors *file, const char *path, char *error, 
     char *aside = NULL;
     CHECK(asprintf(&aside, "%s.%d.tmp", path, (int)getpid()) >= 0, "out of memory");
 
-    const int fd = open_locked(aside);
+    const int fd = create_locked(aside);
     const bool ok =
         fd >= 0 && write_file(file, fd) && rename(aside, path) == 0 && sync_folder_of(path);
-    if (!ok) {
+    if (fd < 0 && errno == EEXIST)
+        snprintf(error, error_bytes, "cannot write %s: remove %s, which is in the way", path,
+                 aside);
+    else if (!ok)
         snprintf(error, error_bytes, "cannot write %s: %s", path, strerror(errno));
+    if (!ok && fd >= 0)
         unlink(aside);
-    }
     if (fd >= 0)
         close(fd); // unlocks; fsync has already reported any error
     free(aside);

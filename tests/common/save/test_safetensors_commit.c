@@ -1,7 +1,9 @@
 /* Safetensors files where writing fails: the old file stays whole, and nothing else stays. */
 #include <dirent.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -171,13 +173,64 @@ static void test_killed(void **state)
     unlink(path);
 }
 
+/* Somebody who may write to the folder puts a link where the temporary file will be: what it leads
+ * to is not touched, and the file is written. */
+static void test_prepared_link(void **state)
+{
+    (void)state;
+    char victim[PATH_MAX], aside[PATH_MAX], text[8] = "";
+    snprintf(victim, sizeof victim, "%s/victim", folder);
+    snprintf(aside, sizeof aside, "%s.%d.tmp", path, (int)getpid());
+    FILE *file = fopen(victim, "w");
+    fputs("keep", file);
+    fclose(file);
+    Safetensors *new = make_large(2);
+    const char *const targets[] = { victim, "missing" };
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(symlink(targets[i], aside), 0);
+        commit(new);
+        assert_true(first_weight() == 2);
+        assert_int_equal(count_files(), 2);
+    }
+    assert_int_equal(link(victim, aside), 0); // nor what has a second name
+    commit(new);
+    file = fopen(victim, "r");
+    assert_non_null(fgets(text, sizeof text, file));
+    fclose(file);
+    assert_string_equal(text, "keep");
+    safetensors_free(new);
+    unlink(victim);
+    unlink(path);
+}
+
+/* What cannot be removed is named: a folder, and the file of a writer that is still at work. */
+static void test_name_is_taken(void **state)
+{
+    (void)state;
+    char aside[PATH_MAX];
+    snprintf(aside, sizeof aside, "%s.%d.tmp", path, (int)getpid());
+    Safetensors *file = make_small();
+    assert_int_equal(mkdir(aside, 0777), 0);
+    assert_commit_fails(file, path, ".tmp, which is in the way");
+    assert_int_equal(rmdir(aside), 0);
+
+    const int fd = open(aside, O_WRONLY | O_CREAT, 0666);
+    assert_int_equal(flock(fd, LOCK_EX), 0);
+    assert_commit_fails(file, path, ".tmp, which is in the way");
+    assert_int_equal(access(aside, F_OK), 0);
+    close(fd);
+    commit(file);
+    assert_int_equal(count_files(), 1);
+    safetensors_free(file);
+    unlink(path);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_commit_fails),
-        cmocka_unit_test(test_flushed),
-        cmocka_unit_test(test_disk_full),
-        cmocka_unit_test(test_killed),
+        cmocka_unit_test(test_commit_fails),  cmocka_unit_test(test_flushed),
+        cmocka_unit_test(test_disk_full),     cmocka_unit_test(test_killed),
+        cmocka_unit_test(test_prepared_link), cmocka_unit_test(test_name_is_taken),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -112,11 +112,28 @@ static void test_lengths(void **state)
         assert_refused("claims a header of");
     }
 
-    // More than the format allows, though the file is long enough.
-    const uint64_t length = 100000001;
-    put_file(&length, sizeof length);
+    // More than the format allows, and more than we read, though the file is long enough.
+    const uint64_t format_length = 100000001, length = (1 << 20) + 1;
+    put_file(&format_length, sizeof format_length);
     assert_int_equal(truncate(path, 1 << 28), 0);
     assert_refused("claims a header of 100000001 bytes");
+    put_file(&length, sizeof length);
+    assert_int_equal(truncate(path, 1 << 28), 0);
+    assert_refused("claims a header of 1048577 bytes, and 1048576 are the most that is read");
+    unlink(path);
+}
+
+/* A header of 1 MiB, most of which is spaces, is read. */
+static void test_longest_header(void **state)
+{
+    (void)state;
+    enum { LONGEST = 1 << 20 };
+    static char header[LONGEST + 1];
+    memset(header, ' ', LONGEST);
+    static const char object[] = "{'a':{'dtype':'F32','shape':[2],'data_offsets':[0,8]}}";
+    memcpy(header, object, sizeof object - 1);
+    put_header(header, 8);
+    safetensors_free(open_file(path));
     unlink(path);
 }
 
@@ -211,9 +228,9 @@ static void test_damage(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_headers),       cmocka_unit_test(test_lengths),
-        cmocka_unit_test(test_little_memory), cmocka_unit_test(test_no_file),
-        cmocka_unit_test(test_damage),
+        cmocka_unit_test(test_headers),        cmocka_unit_test(test_lengths),
+        cmocka_unit_test(test_longest_header), cmocka_unit_test(test_little_memory),
+        cmocka_unit_test(test_no_file),        cmocka_unit_test(test_damage),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
