@@ -233,7 +233,7 @@ MIN:MAX --nnodes 1:2:3 true
 --rdzv-endpoint_HOST:PORT --nnodes 1:2 true
 --rdzv-endpoint_HOST:PORT --nnodes 2 --rdzv-backend c10d true
 agree_on_a_port --nnodes 1:2 --rdzv-endpoint h:0 true
-not_spoken_here --nnodes 1:2 --rdzv-backend etcd --rdzv-endpoint h:1 true
+is_not_supported --nnodes 1:2 --rdzv-backend etcd --rdzv-endpoint h:1 true
 timeout_x:_it --nnodes 1:2 --rdzv-endpoint h --rdzv-conf last_call_timeout=x true
 number_of_seconds --nnodes 1:2 --rdzv-endpoint h --rdzv-conf join_timeout=-1 true
 seconds --rdzv-conf keep_alive_interval=0 true
