@@ -2,6 +2,7 @@
 # make test       all tests (5 minutes)     make diff-03    what step 03 adds to the one before
 # make doctor     what this machine has     make checklist  the requirements, ticked off
 # make lab-02a    write step 02a yourself   make check-lab  how far you are
+# make trap-03    find out what is wrong    make check-trap is it that?   make hint
 # make plot RUN=DIR     what --metrics-dir DIR wrote, as curves (RUN=DIR,DIR: several runs)
 # make lanes TRACE=FILE what --trace FILE wrote of a step, as lanes
 # make overlap    how much of the communication the backward pass hides (2 minutes)
@@ -15,7 +16,7 @@
 #   make check-extras      the tests without extras/ (6 minutes)
 #   make check-faults      step 05 on bad days (6 minutes)
 #   make check-chaos       random faults for CHAOS_SECONDS=180, one result
-#   make check-labs        wrong programs, each of which make check-lab must reject (7 minutes)
+#   make check-labs        wrong programs, each of which make check-lab must reject; all traps (10 minutes)
 #   make check-ranks       many ranks on few cores (1 minute)
 #   make check-march       builds for other processors (4 minutes)
 #   make check-cuda        the GPU's code without a GPU (5 minutes)
@@ -33,7 +34,7 @@
 
 BUILD     ?= build
 # A lab, or a program from outside the tree, is compiled with the choices of the library that is there.
-ifneq ($(TRY)$(filter lab-% check-lab,$(MAKECMDGOALS)),)
+ifneq ($(TRY)$(filter lab-% check-lab trap-% check-trap,$(MAKECMDGOALS)),)
 include $(wildcard $(BUILD)/parts)
 endif
 
@@ -177,6 +178,16 @@ lab-%: $$(if $$(wildcard tools/lab/$$*.txt),all) # else there is no such lab
 check-lab: all
 	@tools/lab.sh check || :
 
+# The clinic: broken programs, and what is said about them (docs/traps.md).
+trap-%: $$(if $$(wildcard tools/traps/$$*.txt),all) # else there is no such trap
+	@tools/trap.py $*
+
+check-trap: all
+	@tools/trap.py check || [ $$? -ne 2 ]
+
+hint:
+	@tools/trap.py hint
+
 plot: $(if $(RUN),all)
 	@tools/plot.sh $(subst $(comma), ,$(RUN))
 
@@ -196,4 +207,4 @@ include tests/rules.mk bench/rules.mk
 -include $(OBJECTS:.o=.d) $(PROGRAMS:%=$(BUILD)/%.d) $(DOCTOR:.o=.d) $(MODEL:.o=.d) $(PART_05:.o=.d)
 
 FORCE:
-.PHONY: all help doctor check-lab plot lanes docs format clean FORCE $(STEPS)
+.PHONY: all help doctor check-lab check-trap hint plot lanes docs format clean FORCE $(STEPS)

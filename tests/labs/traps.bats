@@ -1,0 +1,11 @@
+#!/usr/bin/env bats
+# make check-labs: each trap shows its symptom, and right and wrong mends and answers are told apart. (5 minutes)
+
+setup() {
+    export LAB_SECONDS=${LAB_SECONDS:-120}
+}
+
+@test "every trap" {
+    tests/labs/try_traps.py
+}
+
