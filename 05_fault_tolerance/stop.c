@@ -25,7 +25,10 @@ static volatile sig_atomic_t joined; // the group has formed
 
 static const char *request_name(void)
 {
-    return requested == SIGINT ? "SIGINT" : requested == SIGUSR1 ? "SIGUSR1" : "SIGTERM";
+    return requested == SIGINT    ? "SIGINT"
+           : requested == SIGUSR1 ? "SIGUSR1"
+           : requested == SIGHUP  ? "SIGHUP"
+                                  : "SIGTERM";
 }
 
 /* No log_info here: the code interrupted may have its lock. */
@@ -60,7 +63,7 @@ static void on_signal(int signal_number)
 
 void stop_listen(void)
 {
-    static const int requests[] = { SIGTERM, SIGUSR1, SIGINT };
+    static const int requests[] = { SIGTERM, SIGUSR1, SIGINT, SIGHUP };
     for (size_t i = 0; i < sizeof requests / sizeof requests[0]; i++) {
         struct sigaction action;
         SYS_CHECK(sigaction(requests[i], NULL, &action));

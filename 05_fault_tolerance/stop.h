@@ -15,10 +15,10 @@ typedef struct {
     bool agreed; // all ranks know that all of them stop
 } StopRequest;
 
-/* From now on SIGTERM, SIGUSR1 and SIGINT are requests to stop, unless ignored (as under nohup or a
- * shell's "&"); those that arrive before training take effect in its first steps. If the group does
- * not form within seconds of the first, the process says so and ends with EXIT_STOPPED. A second
- * Ctrl-C ends it at once. Local. */
+/* From now on SIGTERM, SIGHUP, SIGUSR1 and SIGINT are requests to stop, unless ignored (as under
+ * nohup or a shell's "&"); those that arrive before training take effect in its first steps. If the
+ * group does not form within seconds of the first, the process says so and ends with EXIT_STOPPED.
+ * A second Ctrl-C ends it at once. Local. */
 void stop_listen(void);
 
 /* The group has formed: from now on all ranks stop together. Local. */

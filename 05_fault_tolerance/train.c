@@ -175,6 +175,6 @@ int main(int argc, char **argv)
 {
     Args args;
     args_parse(&args, STEP_FAULT, argc, argv);
-    stop_listen(); // SIGTERM, SIGUSR1 and SIGINT now mean: save and stop
+    stop_listen(); // SIGTERM, SIGHUP, SIGUSR1 and SIGINT now mean: save and stop
     return train(&args);
 }

@@ -10,6 +10,7 @@
  */
 #include "common/launch/agents.h"
 
+#include <fcntl.h>
 #include <math.h>
 #include <poll.h>
 #include <signal.h>
@@ -122,6 +123,15 @@ static noreturn void heartbeat_loop(const Flags *flags, pid_t launcher)
     _exit(EXIT_SUCCESS);
 }
 
+/* For a child process: when its request fails it says "fatal:" and ends, but the launcher goes on,
+ * and reports what matters. */
+static void hide_messages(void)
+{
+    const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    dup2(nowhere, STDERR_FILENO);
+    close(nowhere);
+}
+
 static pid_t heartbeat_start(const Flags *flags)
 {
     const pid_t launcher = getpid();
@@ -130,6 +140,7 @@ static pid_t heartbeat_start(const Flags *flags)
     if (heartbeat == 0) {
         setsid(); // Ctrl-C is for the launcher only
         prctl(PR_SET_PDEATHSIG, SIGKILL);
+        hide_messages();
         if (getppid() == launcher)
             heartbeat_loop(flags, launcher);
         _exit(EXIT_FAILURE);
@@ -138,12 +149,16 @@ static pid_t heartbeat_start(const Flags *flags)
 }
 
 /* Its exit status: 0 if the job has ended, and the store has the reason; else node 0 is out of
- * reach. -1: it lives. */
+ * reach. -1: it lives. If it was stopped (SIGSTOP), it goes on: without it the launcher would not
+ * see the end of the job. */
 static int heartbeat_status(pid_t heartbeat)
 {
-    siginfo_t end = { 0 };
-    waitid(P_PID, (id_t)heartbeat, &end, WEXITED | WNOHANG | WNOWAIT); // heartbeat_stop reaps it
-    if (end.si_pid == 0)
+    siginfo_t end = { 0 }; // WNOWAIT: heartbeat_stop reaps it
+    waitid(P_PID, (id_t)heartbeat, &end, WEXITED | WSTOPPED | WNOHANG | WNOWAIT);
+    const bool was_stopped = end.si_code == CLD_STOPPED;
+    if (was_stopped)
+        kill(heartbeat, SIGCONT);
+    if (end.si_pid == 0 || was_stopped)
         return -1;
     return end.si_code == CLD_EXITED ? end.si_status : EXIT_FAILURE;
 }
@@ -207,23 +222,39 @@ void agents_join(Agents *agents, const Flags *flags)
     agents_begin(agents);
 }
 
+bool in_child(double seconds, int *status)
+{
+    const pid_t launcher = getpid(), child = fork();
+    if (child == 0) {
+        hide_messages();
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (getppid() != launcher)
+            _exit(EXIT_FAILURE);
+        sigset_t alarm_signal;
+        sigemptyset(&alarm_signal);
+        sigaddset(&alarm_signal, SIGALRM);
+        signal(SIGALRM, SIG_DFL); // the launcher blocks it, or was told to ignore it
+        sigprocmask(SIG_UNBLOCK, &alarm_signal, NULL);
+        alarm((unsigned)ceil(seconds)); // a lock held at fork stays locked
+        return true;
+    }
+    *status = EXIT_FAILURE;
+    if (child < 0)
+        log_warning("cannot start a process that talks to node 0: %s", strerror(errno));
+    while (child > 0 && waitpid(child, status, WUNTRACED) == child && WIFSTOPPED(*status))
+        kill(child, SIGCONT);
+    return false;
+}
+
 void agents_run_in_child(Agents *agents, void (*requests)(Agents *agents))
 {
+    int status = 0;
     if (!agents->connected_to_peers)
         return;
-    const pid_t child = fork();
-    if (child == 0) {
-        close(STDERR_FILENO); // the launcher reports a store that is gone
-        alarm(REQUESTS_SECONDS +
-              (unsigned)agents->store.timeout); // a lock held at fork stays locked
+    if (in_child(REQUESTS_SECONDS + agents->store.timeout, &status)) {
         requests(agents);
         _exit(EXIT_SUCCESS);
     }
-    int status = EXIT_FAILURE;
-    if (child < 0)
-        log_warning("cannot start a process that talks to node 0: %s", strerror(errno));
-    else
-        waitpid(child, &status, 0);
     agents->connected_to_peers = status == 0;
     agents->left_out |= status != 0;
 }

@@ -132,6 +132,11 @@ void agents_begin(Agents *agents);
 void agents_done(Agents *agents, bool stopped);
 void agents_fail(Agents *agents, const Failure *failure);
 
+/* Forks. True in the child, which sends its requests to a store and then calls _exit: within
+ * `seconds`, and without a message. False in the launcher after the child has ended; *status is 0
+ * unless a request failed. */
+bool in_child(double seconds, int *status);
+
 /* Sends requests to the store in a child process, if there are other nodes. If the child fails,
  * some requests were not sent, and part of an answer may still arrive: from then on node 0 counts
  * as out of reach. */

@@ -48,7 +48,7 @@ void workers_init(Workers *workers, int num_workers)
     CHECK(workers->worker != MAP_FAILED, "out of memory");
 
     sigemptyset(&workers->signals);
-    const int requests[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 };
+    const int requests[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGXCPU };
     for (size_t i = 0; i < sizeof requests / sizeof requests[0]; i++) {
         struct sigaction action;
         SYS_CHECK(sigaction(requests[i], NULL, &action));
@@ -227,6 +227,9 @@ static void send_signal(Workers *workers, int signal)
 
 void workers_end(Workers *workers, int signal, double seconds)
 {
+    // Programs have uses of their own for these.
+    if (signal == SIGUSR2 || signal == SIGALRM || signal == SIGXCPU)
+        signal = SIGTERM;
     reap(workers);
     send_signal(workers, signal);
     const double begun = seconds_now();

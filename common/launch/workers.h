@@ -36,10 +36,10 @@ typedef struct {
     sigset_t old_mask; // restored in workers, and at the end
 } Workers;
 
-/* From here on requests to end (SIGINT, SIGTERM, SIGHUP, SIGQUIT, and SIGUSR1, by which Slurm's
- * --signal announces the time limit; unless ignored) are only noticed by workers_wait. workers_free
- * undoes this, except that the last request, unless it was SIGINT, stays ignored until the process
- * ends. */
+/* From here on requests to end (SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGALRM, SIGXCPU, and SIGUSR1 and
+ * SIGUSR2, by which Slurm's --signal announces the time limit; unless ignored) are only noticed by
+ * workers_wait. workers_free undoes this, except that the last request, unless it was SIGINT, stays
+ * ignored until the process ends. */
 void workers_init(Workers *workers, int num_workers);
 void workers_free(Workers *workers);
 
@@ -59,8 +59,9 @@ const Worker *workers_failed(const Workers *workers, double patience);
 /* Did all end with this status? */
 bool workers_all_ended_with(const Workers *workers, int status);
 
-/* Sends the signal to all workers left, stopped ones too, and SIGKILL `seconds` later, or at once
- * on Ctrl-C. Returns when all their processes have ended. */
+/* Sends the signal (SIGTERM for SIGUSR2, SIGALRM and SIGXCPU) to all workers left, stopped ones
+ * too, and SIGKILL `seconds` later, or at once on Ctrl-C. Returns when all their processes have
+ * ended. */
 void workers_end(Workers *workers, int signal, double seconds);
 
 #endif

@@ -30,7 +30,7 @@ stopped_and_went_on() { # MODEL_DATASET RANKS OPTIONS...
     start=$(date +%s%N)
     undisturbed "$OUT/straight" "$ranks" "$@"
     took=$((($(date +%s%N) - start) / 1000000))
-    for signal in TERM USR1 TERM USR1 TERM; do
+    for signal in TERM USR1 HUP USR1 TERM; do
         pause=$((RANDOM % (took / 2) + 1))
         stop_somewhere $signal $((RANDOM % ranks)) "$OUT/stopped" "$ranks" "$@"
         if [ "$status" -ne 0 ]; then

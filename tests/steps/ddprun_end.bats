@@ -159,6 +159,18 @@ signalled() {
     [ -z "$output" ]
 }
 
+@test "SIGHUP, SIGALRM, SIGUSR2 and SIGXCPU end a job, too: the ranks get SIGHUP or SIGTERM, and have time to save" {
+    for signal in HUP ALRM USR2 XCPU; do
+        signalled $signal 'trap "exit 75" HUP TERM; sleep 100'
+        [ "$status" -eq 75 ]
+        [ -z "$output" ]
+        rm "$OUT"/up_*
+    done
+    signalled ALRM 'sleep 100'
+    [ "$status" -eq 142 ]
+    [ "$output" = "ddprun: ended by SIGALRM" ]
+}
+
 # As timeout(1) asks, which sends each signal to its child and then to its group: the second may come
 # when the ranks have ended, and the launcher is about to.
 @test "asked to end again and again, it ends as if it had been asked once" {

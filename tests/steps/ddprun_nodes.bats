@@ -99,8 +99,16 @@ b 2 1/2" ]
         [ "$status" -eq 1 ]
         grep -q "node    : $victim" "$OUT/log"
         grep -Eq "node $victim (is out of reach|has not been heard of)" "$OUT/log"
+        ! grep "fatal:" "$OUT/log" || false
         find "$TMPDIR" -mindepth 1 -depth -type d -empty -delete
     done
+}
+
+@test "a launcher's processes that are stopped (SIGSTOP) do not keep it from seeing the end" {
+    two_nodes 1 1 sh -c 'ps -o pid=,comm= --ppid $PPID | while read -r pid name; do
+        [ "$name" != ddprun ] || kill -STOP "$pid"; done; sleep 1'
+    [ "$status_0 $status_1" = "0 0" ]
+    [ -z "$(cat "$OUT/node_0" "$OUT/node_1")" ]
 }
 
 # The store at that port has what node 1 says of itself (asked by CHECK, which answers 0 then).
