@@ -10,10 +10,12 @@ const MoreFlags more_flags = {
             "\n"
             "    ddprun --nnodes 1:4 --rdzv-endpoint alpha:29400 --max-restarts 3 ./train 10\n"
             "\n",
+    .settings =
+        "  last_call_timeout                seconds to wait for more nodes than the minimum (30)\n"
+        "  is_host                          does this node host the rendezvous? (found out) 0, 1\n",
     .flag[NNODES] = { "N|MIN:MAX", "nodes of the job; MIN:MAX: the number may change" },
     .flag[RDZV_BACKEND] = { "NAME", "static, or c10d: nodes number themselves" },
     .flag[RDZV_ENDPOINT] = { "HOST:PORT", "where they meet; HOST is one of them (port 29400)" },
-    .flag[RDZV_CONF] = { "K=V,...", "join_timeout=600,last_call_timeout=30,keep_alive_interval=5" },
     .flag[MAX_RESTARTS] = { "N", "restart all ranks up to N times when one fails" },
     .flag[MONITOR_INTERVAL] = { "S", "seconds between checks of deadlines and new nodes" },
 };

@@ -35,7 +35,7 @@ static const struct {
     [RDZV_BACKEND] = { "rdzv-backend", "NAME", "static", "static; on one node also c10d" },
     [RDZV_ENDPOINT] = { "rdzv-endpoint", "HOST:PORT", NULL, "another way to name node 0" },
     [RDZV_ID] = { "rdzv-id", "NAME", NULL, "the job's name, the same on every node" },
-    [RDZV_CONF] = { "rdzv-conf", "K=V,...", NULL, "timeout=SECONDS to wait for the other nodes" },
+    [RDZV_CONF] = { "rdzv-conf", "K=V,...", NULL, "timeouts, see below" },
     [MAX_RESTARTS] = { "max-restarts", "N", "0", "restart all ranks N times" },
     [SHUTDOWN_TIMEOUT] = { "shutdown-timeout", "S", "30", "seconds from SIGTERM to SIGKILL",
                            .variable = "TORCH_ELASTIC_SHUTDOWN_TIMEOUT" },
@@ -98,6 +98,12 @@ static noreturn void print_help(const MoreFlags *more)
             printf(" (%s)", TABLE[i].value);
         printf("\n");
     }
+    printf("\nSettings of --rdzv-conf:\n"
+           "  timeout or join_timeout          seconds to wait for the other nodes (900; elastic: "
+           "600)\n"
+           "  keep_alive_interval              seconds between the heartbeats of a node (5)\n"
+           "  keep_alive_max_attempt           missed heartbeats after which a node is lost (3)\n");
+    printf("%s", more != NULL ? more->settings : "");
     streams_exit();
 }
 
@@ -336,23 +342,33 @@ static void read_run_id(Flags *flags, const char *text)
     }
 }
 
+/* One of torchrun's settings. */
 static void read_setting(Flags *flags, const char *key, const char *value)
 {
     char name[64];
     snprintf(name, sizeof name, "--rdzv-conf %.40s", key);
-    if (strcmp(key, flags->elastic ? "join_timeout" : "timeout") == 0)
+    const bool is_last_call = strcmp(key, "last_call_timeout") == 0;
+    const bool is_host = strcmp(key, "is_host") == 0;
+    if ((is_last_call || is_host) && flags->max_nodes > 1 && !flags->elastic)
+        usage_error("%s has no effect on fixed nodes: leave it out, or let nodes come and go, with "
+                    "--nnodes MIN:MAX or --rdzv-backend c10d (step 05's ddprun)",
+                    name);
+    if (strcmp(key, "timeout") == 0 || strcmp(key, "join_timeout") == 0)
         flags->join_timeout = seconds_value(name, value, 0);
-    else if (strcmp(key, "last_call_timeout") == 0)
+    else if (is_last_call)
         flags->last_call_timeout = seconds_value(name, value, 0);
     else if (strcmp(key, "keep_alive_interval") == 0)
         flags->heartbeat_interval = seconds_value(name, value, 0.1);
     else if (strcmp(key, "keep_alive_max_attempt") == 0)
         flags->heartbeat_limit = int_value(name, value, 1, 1000);
-    else if (strcmp(key, "is_host") == 0)
+    else if (is_host)
         flags->is_host = int_value(name, value, 0, 1);
+    else
+        usage_error("%s is no setting of ddprun: these are join_timeout or timeout, "
+                    "last_call_timeout, keep_alive_interval, keep_alive_max_attempt and is_host",
+                    name);
 }
 
-/* --rdzv-conf: torchrun's timeouts; settings of other backends are ignored. */
 static void read_conf(Flags *flags, const char *text)
 {
     flags->join_timeout = flags->elastic ? 600 : 900;

@@ -79,6 +79,7 @@ typedef struct {
 /* What --help says in step 05, whose ddprun restarts the ranks and lets nodes come and go. */
 typedef struct {
     const char *text; // a paragraph
+    const char *settings; // more of --rdzv-conf
     struct {
         const char *argument, *help; // NULL: as in step 03
     } flag[NUM_FLAGS];

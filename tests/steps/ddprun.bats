@@ -134,6 +134,10 @@ name_or_an_address --master-addr= true
 and_no_/ --rdzv-id a/b true
 KEY=VALUE --rdzv-conf timeout true
 seconds --rdzv-conf timeout=x true
+is_no_setting --rdzv-conf timeuot=5 true
+is_no_setting --rdzv-conf read_timeout=60 true
+no_effect_on_fixed_nodes --nnodes 2 --rdzv-conf last_call_timeout=1 true
+no_effect_on_fixed_nodes --nnodes 2 --rdzv-conf timeout=9,is_host=1 true
 seconds --monitor-interval 0 true
 seconds --shutdown-timeout -1 true
 stdout --redirects 4 true

@@ -109,13 +109,15 @@ static void test_nodes_that_come_and_go(void **state)
     assert_int_equal(flags.is_host, -1);
     flags_free(&flags);
     PARSE(&flags, "--nnodes=2", "--rdzv-backend=c10d", "--rdzv-endpoint=h",
-          "--rdzv-conf=timeout=1,last_call_timeout=2.5,is_host=1,read_timeout=60,"
-          "keep_alive_max_attempt=9",
-          "x");
-    assert_true(flags.join_timeout == 600);
+          "--rdzv-conf=timeout=1,last_call_timeout=2.5,is_host=1,keep_alive_max_attempt=9", "x");
+    assert_true(flags.join_timeout == 1);
     assert_true(flags.last_call_timeout == 2.5);
     assert_int_equal(flags.is_host, 1);
     assert_int_equal(flags.heartbeat_limit, 9);
+    flags_free(&flags);
+    PARSE(&flags, "--nnodes=2", "--rdzv-conf=join_timeout=7,keep_alive_interval=2", "x");
+    assert_true(flags.join_timeout == 7);
+    assert_true(flags.heartbeat_interval == 2);
     flags_free(&flags);
 }
 

@@ -246,5 +246,8 @@ EOF
 @test "--help teaches what this step knows" {
     run -0 ddprun --help
     [[ $output == *MIN:MAX*--rdzv-endpoint*--max-restarts* ]]
+    for setting in timeout join_timeout keep_alive_interval keep_alive_max_attempt last_call_timeout is_host; do
+        grep -q "^  .*$setting .*([0-9f]" <<< "$output"
+    done
     [ "$(echo "$output" | awk 'length > 100' | wc -l)" -eq 0 ]
 }
