@@ -43,6 +43,8 @@ typedef struct {
     int64_t program_ns; // when the program was built
     char host[64], program[1024];
     char error[512]; // the rank's last message, if it gave up
+    _Atomic int64_t disk_since_ns; // it waits for a slow disk since then; 0: it does not ...
+    char disk[512]; // ... which one, and which file is written
     FlightEntry entry[FLIGHT_ENTRIES];
 } FlightRecord;
 

@@ -145,6 +145,16 @@ void flight_recorder_join(FlightRecorder *recorder, ProcessGroup *pg)
     process_group_observe(pg, &recorder->observer);
 }
 
+void flight_recorder_disk(FlightRecorder *recorder, const char *disk, const char *file)
+{
+    FlightRecord *record = recorder->record;
+    if (record == NULL)
+        return;
+    if (disk != NULL)
+        snprintf(record->disk, sizeof record->disk, "%s, to write %s", disk, file);
+    record->disk_since_ns = disk != NULL ? flight_now() : 0;
+}
+
 void flight_recorder_free(FlightRecorder *recorder)
 {
     if (recorder->record == NULL)

@@ -10,6 +10,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <fnmatch.h>
+#include <mntent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -225,4 +226,33 @@ void snapshot_folder_sweep(const char *path)
 int restart_count(void)
 {
     return host_env_count("TORCHELASTIC_RESTART_COUNT") + host_env_count("SLURM_RESTART_COUNT");
+}
+
+/* Does the mount point contain this path? */
+static bool contains(const char *mount_point, const char *path)
+{
+    const size_t length = strlen(mount_point);
+    const bool is_root = length == 1;
+    return strncmp(mount_point, path, length) == 0 &&
+           (is_root || path[length] == '/' || path[length] == '\0');
+}
+
+/* The longest of the mount points that contain it; of equal ones the last, which hides the others.
+ */
+char *snapshot_folder_disk(const char *dir, char text[DISK_BYTES])
+{
+    char path[PATH_MAX];
+    snprintf(text, DISK_BYTES, "the disk of %s", dir);
+    FILE *mounts = realpath(dir, path) != NULL ? setmntent("/proc/self/mounts", "re") : NULL;
+    if (mounts == NULL)
+        return text;
+    size_t longest = 0;
+    for (const struct mntent *mount; (mount = getmntent(mounts)) != NULL;)
+        if (contains(mount->mnt_dir, path) && strlen(mount->mnt_dir) >= longest) {
+            longest = strlen(mount->mnt_dir);
+            snprintf(text, DISK_BYTES, "%s (%s, %s)", mount->mnt_dir, mount->mnt_fsname,
+                     mount->mnt_type);
+        }
+    endmntent(mounts);
+    return text;
 }

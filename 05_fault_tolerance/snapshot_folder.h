@@ -31,6 +31,11 @@ void snapshot_folder_prune(const Checkpoint *checkpoint, uint64_t step, int keep
  * Local. */
 int restart_count(void);
 
+/* Where the folder lies, for messages: "/mnt (/dev/sdb1, ext4)", mount point, device and file
+ * system. Returns text. */
+enum { DISK_BYTES = 256 };
+char *snapshot_folder_disk(const char *dir, char text[DISK_BYTES]);
+
 /* Removes the temporary files that interrupted writers have left in a folder. */
 void snapshot_folder_sweep(const char *dir);
 

@@ -1,36 +1,26 @@
 /*
  * Training must not wait for a disk, and the state must not change while it is written. So training
  * waits for a copy, which takes milliseconds, and a thread does the rest: checksum, write, fsync,
- * rename, and removal of the oldest. Each snapshot has its own thread, and only one
- * runs at a time: when it has ended, the copy may be overwritten.
+ * rename, and removal of the oldest (snapshot_writer.h). While it is busy with a slow disk
+ * snapshots are skipped, but no other file.
  */
 #include "05_fault_tolerance/snapshots.h"
 
-#include <string.h>
-
-#include "05_fault_tolerance/snapshot_folder.h"
-#include "common/base/folder.h"
 #include "common/base/log.h"
-#include "common/base/thread.h"
 
 void snapshots_init(Snapshots *snapshots, const Args *args, Checkpoint *checkpoint,
-                    ProcessGroup *pg)
+                    ProcessGroup *pg, FlightRecorder *recorder)
 {
     *snapshots = (Snapshots){ .args = args, .checkpoint = checkpoint, .pg = pg };
-    if (pg->rank == 0)
-        snapshot_folder_sweep(args->checkpoint_dir);
-}
-
-static void wait_for_writer(Snapshots *snapshots)
-{
-    if (snapshots->writing)
-        pthread_join(snapshots->writer, NULL);
-    snapshots->writing = false;
+    if (pg->rank > 0)
+        return;
+    snapshot_folder_sweep(args->checkpoint_dir);
+    snapshot_writer_init(&snapshots->writer, checkpoint, pg, recorder);
 }
 
 void snapshots_free(Snapshots *snapshots)
 {
-    wait_for_writer(snapshots);
+    snapshot_writer_wait(&snapshots->writer);
 }
 
 /* Rank 0's count, on every rank; exact up to 2^53. */
@@ -61,41 +51,11 @@ int snapshots_resume(Snapshots *snapshots)
     return sampler->epoch;
 }
 
-/* The writer. A failure is a warning and costs only this snapshot: the previous one is still
- * there. */
-static void *write_copy(void *argument)
-{
-    Snapshots *snapshots = argument;
-    const bool is_snapshot = snapshots->copy.kind == CHECKPOINT_SNAPSHOT;
-    const uint64_t step = snapshots->copy.step;
-    char error[CHECKPOINT_ERROR_BYTES];
-    if (!checkpoint_commit(&snapshots->copy, error, sizeof error))
-        log_warning("%s: training goes on without it, make room", error);
-    else if (is_snapshot)
-        snapshot_folder_prune(snapshots->checkpoint, step, snapshots->args->keep);
-    return NULL;
-}
-
-static void save(Snapshots *snapshots, CheckpointKind kind)
-{
-    wait_for_writer(snapshots);
-    const char *folder = snapshots->args->checkpoint_dir;
-    if (!folder_try(folder)) {
-        log_warning("cannot create the folder %s: %s: training goes on without this checkpoint",
-                    folder, strerror(errno));
-        return;
-    }
-    checkpoint_copy(snapshots->checkpoint, kind, &snapshots->copy);
-    const int error = thread_start(&snapshots->writer, write_copy, snapshots);
-    CHECK(error == 0, "cannot start a thread that writes snapshots: %s", strerror(error));
-    snapshots->writing = true;
-}
-
 static void check_finite(Snapshots *snapshots)
 {
     const Divergence divergence = model_divergence(snapshots->checkpoint->optim->model);
     if (divergence.weights > 0)
-        wait_for_writer(snapshots); // the last good snapshot
+        snapshot_writer_wait(&snapshots->writer); // the last good snapshot
     all_check_divergence(snapshots->pg, snapshots->args, divergence);
 }
 
@@ -106,16 +66,18 @@ void snapshots_step(Snapshots *snapshots)
     if (every == 0 || step % every != 0)
         return;
     check_finite(snapshots);
-    if (snapshots->pg->rank == 0)
-        save(snapshots, CHECKPOINT_SNAPSHOT);
+    if (snapshots->pg->rank == 0 && snapshot_writer_is_free(&snapshots->writer))
+        snapshot_writer_start(&snapshots->writer, CHECKPOINT_SNAPSHOT);
 }
 
 void snapshots_epoch(Snapshots *snapshots, int epoch)
 {
     const int every = snapshots->args->save_every;
-    if (snapshots->pg->rank == 0 && every > 0 && epoch % every == 0 &&
-        checkpoint_next(snapshots->checkpoint).samples == 0) // --max-steps may end inside an epoch
-        save(snapshots, CHECKPOINT_EPOCH);
+    if (snapshots->pg->rank > 0 || every == 0 || epoch % every != 0 ||
+        checkpoint_next(snapshots->checkpoint).samples > 0) // --max-steps may end inside an epoch
+        return;
+    snapshot_writer_wait(&snapshots->writer);
+    snapshot_writer_start(&snapshots->writer, CHECKPOINT_EPOCH);
 }
 
 void snapshots_stop(Snapshots *snapshots)
@@ -123,8 +85,14 @@ void snapshots_stop(Snapshots *snapshots)
     check_finite(snapshots);
     if (snapshots->pg->rank != 0)
         return;
-    wait_for_writer(snapshots);
-    checkpoint_write(snapshots->checkpoint, CHECKPOINT_SNAPSHOT);
+    snapshot_writer_save(&snapshots->writer, CHECKPOINT_SNAPSHOT);
     log_info("stopped after step %llu: the same command resumes from there",
              (unsigned long long)snapshots->checkpoint->optim->model->step);
+}
+
+void snapshots_final(Snapshots *snapshots)
+{
+    CheckpointKind kind;
+    if (snapshots->pg->rank == 0 && checkpoint_final_kind(snapshots->checkpoint, &kind))
+        snapshot_writer_save(&snapshots->writer, kind);
 }

@@ -7,24 +7,20 @@
 #ifndef FAULT_TOLERANCE_SNAPSHOTS_H
 #define FAULT_TOLERANCE_SNAPSHOTS_H
 
-#include <pthread.h>
-
-#include "common/comm/process_group.h"
-#include "common/save/checkpoint.h"
+#include "05_fault_tolerance/snapshot_writer.h"
 
 typedef struct {
     const Args *args;
     Checkpoint *checkpoint; // what is saved
     ProcessGroup *pg;
-    bool writing; // a writer is running; on rank 0 only
-    pthread_t writer;
-    CheckpointCopy copy; // the writer's, while it runs
+    SnapshotWriter writer; // on rank 0
 } Snapshots;
 
 /* Pointers are borrowed. args: checkpoint_dir, resume, init_from, save_every_steps, keep. The
- * folder must be this run's: diagnostics_init locks it. */
+ * folder must be this run's: diagnostics_init locks it. `recorder` notes for which disk rank 0
+ * waits. */
 void snapshots_init(Snapshots *snapshots, const Args *args, Checkpoint *checkpoint,
-                    ProcessGroup *pg);
+                    ProcessGroup *pg, FlightRecorder *recorder);
 
 /* Restores the run on all ranks and returns the epoch: with --resume auto from this run's furthest
  * valid checkpoint in --checkpoint-dir, else as checkpoint_load does. Only rank 0 reads, so other
@@ -33,18 +29,23 @@ void snapshots_init(Snapshots *snapshots, const Args *args, Checkpoint *checkpoi
 int snapshots_resume(Snapshots *snapshots);
 
 /* After each step: takes a snapshot where --save-every-steps says so. Training waits only for the
- * copy, and for the previous snapshot if that is still being written: a slow disk shows as a pause,
- * not as growing memory. A snapshot that cannot be written is a warning; those before it stay.
- * --keep of them do. Only rank 0 writes. Collective: before a snapshot the ranks check that the
- * training has not diverged. */
+ * copy. If the previous snapshot is still being written and more than two seconds old, this one is
+ * skipped. A snapshot that cannot be written is a warning; those before it stay. --keep of them do.
+ * Only rank 0 writes. Collective: before a snapshot the ranks check that the training has not
+ * diverged. */
 void snapshots_step(Snapshots *snapshots);
 
-/* The same for the checkpoint of a finished epoch, if --save-every says so. Local. */
+/* The same for the checkpoint of a finished epoch, if --save-every says so; but it is never
+ * skipped. Local. */
 void snapshots_epoch(Snapshots *snapshots, int epoch);
 
 /* Before the ranks exit with EXIT_STOPPED: takes a snapshot and waits until it is on disk. Dies if
  * it cannot be written. Collective, as snapshots_step. */
 void snapshots_stop(Snapshots *snapshots);
+
+/* At the end of training, checkpoint_save_final in the same way: waits until the file is on disk,
+ * and dies if it cannot be written. Local. */
+void snapshots_final(Snapshots *snapshots);
 
 /* Waits for the writer. Local. */
 void snapshots_free(Snapshots *snapshots);

@@ -109,7 +109,7 @@ static int train(const Args *args)
     Checkpoint checkpoint;
     checkpoint_init(&checkpoint, args, &optim, &sampler, &train_set, world_size);
     Snapshots snapshots;
-    snapshots_init(&snapshots, args, &checkpoint, &pg);
+    snapshots_init(&snapshots, args, &checkpoint, &pg, &diagnostics.recorder);
     const int first_epoch = snapshots_resume(&snapshots); // rank 0 loads, then broadcasts its state
     Reducer reducer;
     reducer_init(&reducer, args, &pg, model.grads, model.parameter, model.num_parameters);
@@ -153,8 +153,8 @@ static int train(const Args *args)
         snapshots_epoch(&snapshots, epoch);
     }
 
-    if (rank == 0 && !stop.agreed)
-        checkpoint_save_final(&checkpoint);
+    if (!stop.agreed)
+        snapshots_final(&snapshots);
 
     metrics_free(&metrics);
     reducer_free(&reducer);

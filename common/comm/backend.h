@@ -69,6 +69,8 @@ typedef struct Backend {
     // Lets the queue progress while the caller goes on. NULL: `start` does that.
     void (*progress)(void *state);
     void (*wait)(void *state, long ticket); // tickets are counted from 0, in order
+    // See process_group_keep_alive. NULL: the backend has no way to tell the others.
+    void (*keep_alive)(void *state);
     void (*destroy)(void *state, ProcessGroup *pg); // collective
     // The cudaStream_t on which its calls are executed, those on subgroups too. NULL: the host
     // executes them.

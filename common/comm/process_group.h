@@ -98,6 +98,12 @@ void process_group_set_nodes(ProcessGroup *pg, const Args *args, int node);
  * (tcp). */
 void process_group_destroy(ProcessGroup *pg);
 
+/* Tells the other ranks that this one is alive though it is late, as when it waits for a disk: the
+ * timeouts of the calls in which they wait begin anew. Call it over and over again, every few
+ * milliseconds, from the thread that makes the calls; most calls do nothing. Only tcp can tell
+ * them; with mpi and nccl the others' timeouts run on. Local. */
+void process_group_keep_alive(ProcessGroup *pg);
+
 /* Counts are in elements, 0 allowed. Sums of integers wrap around, means are rounded towards zero.
  * reduce leaves the other ranks' data unchanged. */
 void all_reduce(ProcessGroup *pg, void *data, size_t count, DType type, ReduceOp op);

@@ -320,10 +320,18 @@ static bool has_final(const Checkpoint *checkpoint)
     return ok;
 }
 
+bool checkpoint_final_kind(const Checkpoint *checkpoint, CheckpointKind *kind)
+{
+    const bool is_initial_state = checkpoint->args->epochs == 0;
+    *kind = is_initial_state ? CHECKPOINT_EPOCH : CHECKPOINT_FINAL;
+    if (is_initial_state)
+        return checkpoint_next(checkpoint).samples == 0;
+    return !checkpoint->done || !has_final(checkpoint);
+}
+
 void checkpoint_save_final(const Checkpoint *checkpoint)
 {
-    if (checkpoint->args->epochs == 0)
-        checkpoint_save(checkpoint);
-    else if (!checkpoint->done || !has_final(checkpoint))
-        checkpoint_write(checkpoint, CHECKPOINT_FINAL);
+    CheckpointKind kind;
+    if (checkpoint_final_kind(checkpoint, &kind))
+        checkpoint_write(checkpoint, kind);
 }

@@ -44,6 +44,9 @@ void checkpoint_save_final(const Checkpoint *checkpoint);
  * not over while it has not been evaluated. All are alike inside. */
 typedef enum { CHECKPOINT_EPOCH, CHECKPOINT_FINAL, CHECKPOINT_SNAPSHOT } CheckpointKind;
 
+/* Which file checkpoint_save_final would save; false: none. */
+bool checkpoint_final_kind(const Checkpoint *checkpoint, CheckpointKind *kind);
+
 /* A checkpoint to be written. It must not be moved: file points to step. */
 typedef struct {
     Safetensors *file; // its tensors lie in state and step

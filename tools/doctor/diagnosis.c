@@ -1,6 +1,7 @@
 /*
  * The sentences, from the surest sign to the weakest: ranks that are not there, calls that differ,
- * ranks for which others wait, ranks that are stopped or gone, ranks that are slow.
+ * ranks for which others wait, ranks that are stopped or gone, ranks that are slow. A slow disk is
+ * named in any case.
  */
 #include "tools/doctor/diagnosis.h"
 
@@ -102,14 +103,34 @@ static void say_all_is_well(Sentences *sentences)
     free(finished);
 }
 
+/* Did a rank have to wait for its disk, up to now or until it ended? */
+static bool find_slow_disk(Sentences *sentences)
+{
+    bool found = false;
+    for (int rank = 0; rank < sentences->attempt->world_size; rank++) {
+        const Flight *flight = &sentences->attempt->flight[rank];
+        if (flight->record == NULL || flight->record->disk_since_ns == 0)
+            continue;
+        found = true;
+        if (flight->process == PROCESS_GONE)
+            say(sentences, " Rank %d ended while it waited for a slow disk: %s.", rank,
+                flight->record->disk);
+        else
+            say(sentences, " Rank %d has waited for a slow disk for %.1f s: %s.", rank,
+                seconds_since(sentences, flight->record->disk_since_ns), flight->record->disk);
+    }
+    return found;
+}
+
 bool diagnose(const Attempt *attempt, const WaitTimes *times, int64_t now,
               char text[DIAGNOSIS_BYTES])
 {
     Sentences sentences = { attempt, now, text, DIAGNOSIS_BYTES };
     text[0] = '\0';
-    if (find_mismatch(&sentences) || find_absent(&sentences) || find_waiting(&sentences) ||
-        find_lost(&sentences) || find_slow(&sentences, times))
-        return false;
-    say_all_is_well(&sentences);
-    return true;
+    const bool found = find_mismatch(&sentences) || find_absent(&sentences) ||
+                       find_waiting(&sentences) || find_lost(&sentences) ||
+                       find_slow(&sentences, times);
+    if (!found)
+        say_all_is_well(&sentences);
+    return !find_slow_disk(&sentences) && !found;
 }

@@ -8,8 +8,8 @@
 #define DIAGNOSIS_BYTES 2048
 
 /* Writes the verdict: who calls something else, who is missing, gone, stopped or stuck while others
- * wait in which call, who is slow; or that all is well. Returns true for the last. `now` is
- * flight_now(). Local. */
+ * wait in which call, who is slow, for which disk a rank waits; or that all is well. Returns true
+ * for the last. `now` is flight_now(). Local. */
 bool diagnose(const Attempt *attempt, const WaitTimes *times, int64_t now,
               char text[DIAGNOSIS_BYTES]);
 

@@ -38,11 +38,13 @@ static const char *check_header(FlightRecord *record)
         return "it is no flight record of this version";
     if (record->world_size < 1 || record->world_size > MAX_FLIGHT_RANKS || record->rank < 0 ||
         record->rank >= record->world_size || record->pid < 1 || record->created_ns < 1 ||
-        record->attempt < 0 || record->state < FLIGHT_JOINING || record->state > FLIGHT_FINISHED)
+        record->attempt < 0 || record->disk_since_ns < 0 || record->state < FLIGHT_JOINING ||
+        record->state > FLIGHT_FINISHED)
         return "it is damaged";
     clean_text(record->host, sizeof record->host);
     clean_text(record->program, sizeof record->program);
     clean_text(record->error, sizeof record->error);
+    clean_text(record->disk, sizeof record->disk);
     return NULL;
 }
 

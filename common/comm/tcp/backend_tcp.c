@@ -165,6 +165,15 @@ static void tcp_wait(void *state, long ticket)
     pthread_mutex_unlock(&tcp->mutex);
 }
 
+static void tcp_keep_alive(void *state)
+{
+    Tcp *tcp = state;
+    pthread_mutex_lock(&tcp->mutex);
+    if (!tcp->running && seconds_now() >= tcp->mesh.wait.next_notice_time)
+        mesh_notify(&tcp->mesh, NOTICE_ALIVE, NOBODY);
+    pthread_mutex_unlock(&tcp->mutex);
+}
+
 static void tcp_destroy(void *state, ProcessGroup *pg)
 {
     Tcp *tcp = state;
@@ -199,4 +208,5 @@ const Backend backend_tcp = { .name = "tcp",
                               .start = tcp_start,
                               .progress = tcp_progress,
                               .wait = tcp_wait,
+                              .keep_alive = tcp_keep_alive,
                               .destroy = tcp_destroy };

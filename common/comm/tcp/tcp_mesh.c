@@ -379,6 +379,15 @@ void notice_send(Mesh *mesh, int peer, const Notice *notice)
     to->notices_blocked = sent > 0 && sent < (ssize_t)sizeof *notice;
 }
 
+void mesh_notify(Mesh *mesh, NoticeKind kind, int waits_for)
+{
+    const Notice notice = { .kind = (int32_t)kind, .waits_for = waits_for, .call = mesh->call };
+    for (int peer = 0; peer < mesh->world_size; peer++)
+        notice_send(mesh, peer, &notice);
+    mesh->wait.notice_interval = fmin(2 * mesh->wait.notice_interval, mesh->timeout / 4);
+    mesh->wait.next_notice_time = seconds_now() + mesh->wait.notice_interval;
+}
+
 void mesh_free(Mesh *mesh)
 {
     const Notice goodbye = { .kind = NOTICE_GOODBYE };

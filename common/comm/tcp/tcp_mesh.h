@@ -25,7 +25,7 @@ typedef struct {
 } CollectiveId;
 
 /* What ranks send each other besides data. */
-typedef enum { NOTICE_WAITING, NOTICE_ABORT, NOTICE_GOODBYE } NoticeKind;
+typedef enum { NOTICE_WAITING, NOTICE_ABORT, NOTICE_GOODBYE, NOTICE_ALIVE } NoticeKind;
 
 typedef struct {
     int32_t kind;
@@ -62,7 +62,7 @@ typedef struct {
         atomic_int num_threads; // that wait for a call
         double idle_since; // nothing was sent or received since; 0: just now
         double next_poll_time; // when to read notices next, even without waiting
-        double next_notice_time, notice_interval; // when to send the next NOTICE_WAITING
+        double next_notice_time, notice_interval; // of NOTICE_WAITING and NOTICE_ALIVE
     } wait;
 
     _Alignas(64) char chunk[CHUNK_BYTES]; // received, not yet added
@@ -92,6 +92,9 @@ void *mesh_scratch(Mesh *mesh, size_t bytes);
 
 /* Sends to one peer without blocking. A peer that does not read its notices gets no more. */
 void notice_send(Mesh *mesh, int peer, const Notice *notice);
+
+/* Tells all peers that this rank waits for another, or is alive. The next time is then later. */
+void mesh_notify(Mesh *mesh, NoticeKind kind, int waits_for);
 
 /* Begins a collective, which must end within the group's timeout. */
 void mesh_begin(Mesh *mesh, const Collective *collective);

@@ -5,7 +5,8 @@
  * a process that dies, and a rank that gives up tells all why, so that every rank's last line names
  * the root cause. A rank that waits for a while tells the others for whom. At the timeout these
  * notices form a chain from rank to rank; at its end is one that is silent, because it is stopped,
- * or stuck, or never made the call.
+ * or stuck, or never made the call. A rank that is late for a good reason says that it is alive,
+ * and the others' clocks start anew.
  */
 #include "common/comm/tcp/tcp_mesh.h"
 
@@ -130,6 +131,10 @@ static bool notice_read(Mesh *mesh, int peer)
         mesh->watched[peer].fd = -1; // it may close now
         return true;
     }
+    if (notice.kind == NOTICE_ALIVE) {
+        mesh->deadline = fmax(mesh->deadline, seconds_now() + mesh->timeout);
+        return true;
+    }
     if (notice.waits_for < 0 || notice.waits_for >= mesh->world_size)
         return false;
     mesh->peer[peer].last = notice;
@@ -191,11 +196,14 @@ void mesh_begin(Mesh *mesh, const Collective *collective)
     }
 }
 
-/* Timeout: follows the chain of waiting ranks to the one that does not wait. */
-static noreturn void end_by_timeout(Mesh *mesh, int waits_for)
+/* Timeout: follows the chain of waiting ranks to the one that does not wait. Returns if one of
+ * them has said that it is alive. */
+static void end_by_timeout(Mesh *mesh, int waits_for)
 {
     while (poll_peers(mesh, mesh->world_size, 0)) // did it stop, and the others have given up?
         continue;
+    if (seconds_now() < mesh->deadline)
+        return;
     const double recently = seconds_now() - mesh->timeout / 2;
     int rank = waits_for;
     for (int i = 0; i < mesh->world_size && mesh->peer[rank].heard_at > recently; i++)
@@ -214,18 +222,6 @@ static noreturn void end_by_timeout(Mesh *mesh, int waits_for)
     mesh_abort(mesh, "%s did not end within %g s: rank %d waits for rank %d, which is in %s",
                our_text, mesh->timeout, mesh->rank, waits_for,
                call_describe(&mesh->peer[waits_for].last.call, their_text));
-}
-
-static void notify_peers(Mesh *mesh, int waits_for)
-{
-    const Notice notice = { .kind = NOTICE_WAITING, .waits_for = waits_for, .call = mesh->call };
-    char text[DESCRIPTION_BYTES];
-    log_detail(LOG_DISTRIBUTED, "waiting for rank %d in %s", waits_for,
-               call_describe(&mesh->call, text));
-    for (int peer = 0; peer < mesh->world_size; peer++)
-        notice_send(mesh, peer, &notice);
-    mesh->wait.notice_interval = fmin(2 * mesh->wait.notice_interval, mesh->timeout / 4);
-    mesh->wait.next_notice_time = seconds_now() + mesh->wait.notice_interval;
 }
 
 /* Is it too early to sleep? Waking up takes longer than most messages; but spinning is only for a
@@ -279,6 +275,10 @@ void mesh_wait(Mesh *mesh, int to, int from)
     now = seconds_now();
     if (now >= mesh->deadline)
         end_by_timeout(mesh, waits_for);
-    if (now >= mesh->wait.next_notice_time)
-        notify_peers(mesh, waits_for);
+    if (now >= mesh->wait.next_notice_time) {
+        char text[DESCRIPTION_BYTES];
+        log_detail(LOG_DISTRIBUTED, "waiting for rank %d in %s", waits_for,
+                   call_describe(&mesh->call, text));
+        mesh_notify(mesh, NOTICE_WAITING, waits_for);
+    }
 }

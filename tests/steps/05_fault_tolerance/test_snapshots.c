@@ -18,6 +18,7 @@
 enum { NUM_KILLS = 12, PATIENCE = 300 };
 
 static ProcessGroup alone = { .world_size = 1 }; // of which only the rank is looked at
+static FlightRecorder no_record;
 
 static int count_files(const char *pattern)
 {
@@ -43,7 +44,7 @@ static void start(Run *run, Snapshots *snapshots, const char *model)
     run->args.save_every_steps = 1;
     run->args.save_every = 1;
     run->args.keep = 2;
-    snapshots_init(snapshots, &run->args, &run->checkpoint, &alone);
+    snapshots_init(snapshots, &run->args, &run->checkpoint, &alone, &no_record);
 }
 
 /* What a file brings back is the state when its snapshot was due, though the training went on at
@@ -117,7 +118,7 @@ static void test_when(void **state)
     snapshots_epoch(&snapshots, 0);
     run.args.save_every_steps = run.args.save_every = 1;
     ProcessGroup other = { .rank = 1, .world_size = 2 };
-    snapshots_init(&snapshots, &run.args, &run.checkpoint, &other);
+    snapshots_init(&snapshots, &run.args, &run.checkpoint, &other, &no_record);
     snapshots_step(&snapshots);
     snapshots_epoch(&snapshots, 0);
     snapshots_stop(&snapshots);
@@ -305,7 +306,7 @@ static void resume_scale(Rank *rank)
     run_init(&run, "linear", "sgd", 0.9, 1);
     run_set_loss_scale(&run, &scale);
     run.args.resume_auto = true;
-    snapshots_init(&snapshots, &run.args, &run.checkpoint, &pg);
+    snapshots_init(&snapshots, &run.args, &run.checkpoint, &pg, &no_record);
     snapshots_resume(&snapshots);
     CHECK(run.model.step == 5 && scale.scale == 1024 && scale.good_steps == 7 && scale.skipped == 2,
           "step %d with scale %g", (int)run.model.step, (double)scale.scale);

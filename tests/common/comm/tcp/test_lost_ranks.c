@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "common/base/log.h"
 #include "tests/helpers/ranks.h"
 
 #define LARGE 300000 // floats; more than the kernel keeps for a rank that does not read
@@ -139,6 +140,30 @@ static void test_deadly_embrace(void **state)
         expect_error(end, rank, text);
 }
 
+/* Rank 0 comes too late, but says all the time that it is alive. */
+static void late_body(Rank *rank)
+{
+    static void (*const calls[])(ProcessGroup * pg) = { long_sum, long_broadcast, long_all_gather };
+    ProcessGroup pg;
+    rank->args.timeout = 3;
+    rank_join(rank, &pg);
+    for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
+        const double end = seconds_now() + 1.3 * rank->args.timeout;
+        while (rank->rank == 0 && seconds_now() < end) {
+            process_group_keep_alive(&pg);
+            usleep(1000);
+        }
+        calls[i](&pg);
+    }
+    process_group_destroy(&pg);
+}
+
+static void test_rank_that_is_late_but_alive(void **state)
+{
+    (void)state;
+    ranks_run_well(4, late_body, NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -146,6 +171,7 @@ int main(void)
         cmocka_unit_test(test_stopped_rank_is_named_by_all_in_time),
         cmocka_unit_test(test_the_end_of_a_chain_is_named),
         cmocka_unit_test(test_deadly_embrace),
+        cmocka_unit_test(test_rank_that_is_late_but_alive),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

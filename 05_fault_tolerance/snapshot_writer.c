@@ -1,0 +1,112 @@
+/*
+ * Each file has its own thread, and only one runs at a time: when it has ended, the copy may be
+ * overwritten. So a disk that is slower than the training cannot fill the memory with copies.
+ *
+ * A rank that waits for the disk keeps the others waiting. Their timeouts are made for ranks that
+ * are lost, so it tells them that it is not.
+ */
+#include "05_fault_tolerance/snapshot_writer.h"
+
+#include <poll.h>
+
+#include "common/base/folder.h"
+#include "common/base/log.h"
+#include "common/base/thread.h"
+
+#define POLL_MS 1
+#define SLOW_SECONDS 2.0 // a disk that takes longer for a file is called slow
+#define LOST_SECONDS 3600.0 // a disk that takes longer ends the job
+
+void snapshot_writer_init(SnapshotWriter *writer, const Checkpoint *checkpoint, ProcessGroup *pg,
+                          FlightRecorder *recorder)
+{
+    *writer = (SnapshotWriter){ .checkpoint = checkpoint, .pg = pg, .recorder = recorder };
+    snapshot_folder_disk(checkpoint->args->checkpoint_dir, writer->disk); // may not answer later
+}
+
+/* The thread. If a file that is not required cannot be written, that costs only this file: the
+ * previous one is still there. */
+static void *write_copy(void *argument)
+{
+    SnapshotWriter *writer = argument;
+    const bool is_snapshot = writer->copy.kind == CHECKPOINT_SNAPSHOT;
+    const uint64_t step = writer->copy.step;
+    char error[CHECKPOINT_ERROR_BYTES];
+    const bool is_written = checkpoint_commit(&writer->copy, error, sizeof error);
+    CHECK(is_written || !writer->is_required,
+          "%s: make room, or name another folder with --checkpoint-dir", error);
+    if (!is_written)
+        log_warning("%s: training goes on without it, make room", error);
+    else if (is_snapshot)
+        snapshot_folder_prune(writer->checkpoint, step, writer->checkpoint->args->keep);
+    return NULL;
+}
+
+static void start_thread(SnapshotWriter *writer, CheckpointKind kind, bool is_required)
+{
+    checkpoint_copy(writer->checkpoint, kind, &writer->copy);
+    writer->is_required = is_required;
+    writer->is_reported = false;
+    writer->since = seconds_now();
+    const int error = thread_start(&writer->thread, write_copy, writer);
+    CHECK(error == 0, "cannot start a thread that writes snapshots: %s", strerror(error));
+    writer->running = true;
+}
+
+void snapshot_writer_start(SnapshotWriter *writer, CheckpointKind kind)
+{
+    const char *folder = writer->checkpoint->args->checkpoint_dir;
+    if (folder_try(folder))
+        start_thread(writer, kind, false);
+    else
+        log_warning("cannot create the folder %s: %s: training goes on without this checkpoint",
+                    folder, strerror(errno));
+}
+
+/* Waits until the file is on disk, or that old. False: it is still being written. */
+static bool wait_for_thread(SnapshotWriter *writer, double seconds)
+{
+    while (writer->running && pthread_tryjoin_np(writer->thread, NULL) == EBUSY) {
+        if (seconds_now() - writer->since >= seconds)
+            return false;
+        process_group_keep_alive(writer->pg);
+        poll(NULL, 0, POLL_MS);
+    }
+    writer->running = false;
+    return true;
+}
+
+static void report_slow_disk(SnapshotWriter *writer, const char *consequence)
+{
+    if (!writer->is_reported)
+        log_warning("%s is not on disk after %.1f s: %s is slow: %s", writer->copy.path,
+                    seconds_now() - writer->since, writer->disk, consequence);
+    writer->is_reported = true;
+}
+
+bool snapshot_writer_is_free(SnapshotWriter *writer)
+{
+    if (wait_for_thread(writer, SLOW_SECONDS))
+        return true;
+    report_slow_disk(writer, "snapshots are skipped until it is there");
+    return false;
+}
+
+void snapshot_writer_wait(SnapshotWriter *writer)
+{
+    if (wait_for_thread(writer, SLOW_SECONDS))
+        return;
+    report_slow_disk(writer, "the ranks wait for it");
+    flight_recorder_disk(writer->recorder, writer->disk, writer->copy.path);
+    CHECK(wait_for_thread(writer, LOST_SECONDS), "%s is not on disk after %g s: is %s lost?",
+          writer->copy.path, LOST_SECONDS, writer->disk);
+    flight_recorder_disk(writer->recorder, NULL, NULL);
+}
+
+void snapshot_writer_save(SnapshotWriter *writer, CheckpointKind kind)
+{
+    snapshot_writer_wait(writer);
+    folder_create(writer->checkpoint->args->checkpoint_dir, "--checkpoint-dir");
+    start_thread(writer, kind, true);
+    snapshot_writer_wait(writer);
+}

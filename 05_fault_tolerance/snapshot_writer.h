@@ -1,0 +1,44 @@
+/* snapshot_writer.h - a thread that writes a copy of the run, and what to do while it is slow. */
+#ifndef FAULT_TOLERANCE_SNAPSHOT_WRITER_H
+#define FAULT_TOLERANCE_SNAPSHOT_WRITER_H
+
+#include <pthread.h>
+
+#include "05_fault_tolerance/flight_recorder.h"
+#include "05_fault_tolerance/snapshot_folder.h"
+#include "common/comm/process_group.h"
+
+typedef struct {
+    const Checkpoint *checkpoint; // what is copied
+    ProcessGroup *pg;
+    FlightRecorder *recorder;
+    char disk[DISK_BYTES]; // of the folder
+    pthread_t thread;
+    bool running; // the rest is of the file that it writes, or has written
+    double since; // when it began
+    bool is_required; // the process ends if it fails
+    bool is_reported; // as slow
+    CheckpointCopy copy; // the thread's, while it runs
+} SnapshotWriter;
+
+/* Pointers are borrowed. The folder is there. All functions are local, and for rank 0. */
+void snapshot_writer_init(SnapshotWriter *writer, const Checkpoint *checkpoint, ProcessGroup *pg,
+                          FlightRecorder *recorder);
+
+/* Copies the state, and starts to write the copy. A snapshot that is on disk removes the oldest
+ * (--keep). If the file cannot be written, that is a warning. The writer must be free. */
+void snapshot_writer_start(SnapshotWriter *writer, CheckpointKind kind);
+
+/* Is it free to start? Waits for the file that it writes while that is younger than two seconds;
+ * after that a line, one for each file, says that the disk is slow. */
+bool snapshot_writer_is_free(SnapshotWriter *writer);
+
+/* Waits until the file is on disk, with such a line and a note in the flight record if that takes
+ * long. Meanwhile it tells the other ranks that this one is alive (process_group_keep_alive). Dies
+ * after an hour. */
+void snapshot_writer_wait(SnapshotWriter *writer);
+
+/* Waits, writes a file, and waits until that is on disk. Dies if it cannot be written. */
+void snapshot_writer_save(SnapshotWriter *writer, CheckpointKind kind);
+
+#endif
