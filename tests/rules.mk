@@ -73,7 +73,7 @@ check-chaos: 05
 # Wrong and right programs of all labs (tests/labs/programs.txt) and of the traps, judged by make check-lab's judge.
 # make test takes a few.
 check-labs: all
-	@TEST_TIMEOUT=$${TEST_TIMEOUT:-1800} $(MAKE) -s test TESTS="$(wildcard tests/labs/*.bats)"
+	@$(RUN_TESTS) $(wildcard tests/labs/*.bats)
 
 # Up to 64 ranks on these cores, and 128 in a training: sums, losses, bytes and messages.
 check-ranks: all
