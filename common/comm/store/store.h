@@ -78,7 +78,8 @@ typedef struct StoreServer StoreServer;
  * client that sends nonsense or exceeds the protocol's limits, and goes on. Limits of its own: 64
  * MiB in one request or in unread replies, 256 MiB of memory for those of all clients, 1 GiB
  * stored; 64 connections without VALIDATE; and 64 descriptors of the process stay free. Beyond
- * these the largest, the oldest, the newest client is disconnected.
+ * these the largest, the oldest and, for a descriptor, the oldest client that has sent nothing but
+ * VALIDATE and PING is disconnected (if there is none, the newest).
  *
  * When a client that has set a key beginning with `watched` (NULL: none; it must outlive the
  * server) disconnects, the server sets KEY/gone. That is how a launcher killed by SIGKILL is

@@ -6,6 +6,7 @@
  */
 #include "common/comm/store/store.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -91,18 +92,36 @@ static void drop_client(StoreServer *server, Client *client)
     send_woken(server); // clients may wait for its gone key
 }
 
+/* All descriptors of clients are in use: a new client gets that of the oldest one which has never
+ * asked for anything. Returns the descriptor, or -1: there is none, and the new one is closed. */
+static int replace_idle(StoreServer *server, int new_fd)
+{
+    Client *client, *idle = NULL;
+    LIST_FOREACH(client, &server->clients, next) // the oldest is the last
+    {
+        if (!client->has_asked)
+            idle = client;
+    }
+    if (idle != NULL)
+        drop_client(server, idle);
+    const int fd = fcntl(new_fd, F_DUPFD_CLOEXEC, 0);
+    close(new_fd);
+    if (fd < 0 || (rlim_t)fd <= server->max_fd)
+        return fd;
+    close(fd);
+    return -1;
+}
+
 static void accept_client(StoreServer *server)
 {
-    const int fd = net_accept(server->listen_fd, 0);
+    int fd = net_accept(server->listen_fd, 0);
     if (fd < 0) {
         if (errno != ETIMEDOUT) // no descriptor is free: the client stays in the kernel's queue
             poll(NULL, 0, FULL_PAUSE_MS);
         return;
     }
-    if ((rlim_t)fd > server->max_fd) {
-        close(fd);
+    if ((rlim_t)fd > server->max_fd && (fd = replace_idle(server, fd)) < 0)
         return;
-    }
     Client *client = mem_calloc(1, sizeof *client);
     client->fd = fd;
     LIST_INSERT_HEAD(&server->clients, client, next);

@@ -327,6 +327,7 @@ bool service_feed(Service *service, Client *client, const void *data, size_t cou
             return state == REQUEST_PARTIAL;
         if (!handle_request(service, client, request[0], request + 1) || client->overrun)
             return false;
+        client->has_asked |= request[0] != STORE_VALIDATE && request[0] != STORE_PING;
         bytes_drop(&client->in, client->measure.bytes);
         client->measure = (RequestMeasure){ 0 };
     }

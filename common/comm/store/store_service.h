@@ -80,6 +80,7 @@ typedef struct Client {
     Bytes out; // replies not yet sent, up to STORE_MAX_BUFFER
     RequestMeasure measure; // of the request at the front of `in`
     bool validated; // has sent the protocol's magic number
+    bool has_asked; // for more than VALIDATE and PING, as a rank does
     bool overrun; // has more unread replies than we buffer
     WaitList waits; // for the keys that its WAIT or BARRIER still lacks
     bool woken; // is in the service's list `woken`

@@ -54,41 +54,94 @@ static void test_the_silent_make_room(void **state)
         close(fds[i]);
 }
 
-/* Any number of clients in another process that send VALIDATE and then nothing more leave
- * descriptors for what this process has to do besides. */
-static void test_descriptors_are_kept_free(void **state)
+enum { LIMIT = 256, SPARE = 64 }; // descriptors of the server's process, and what it keeps of them
+
+/* A server that may have LIMIT descriptors. */
+static StoreServer *start_with_few_descriptors(int *port)
 {
-    (void)state;
-    enum { LIMIT = 256, SPARE = 64 };
     struct rlimit before;
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
-    int port = 0, crowded[2];
-    assert_int_equal(pipe(crowded), 0);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &(struct rlimit){ LIMIT, before.rlim_max }), 0);
-    StoreServer *server = store_server_start("127.0.0.1", &port, NULL);
+    StoreServer *server = store_server_start("127.0.0.1", port, NULL);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
-    const pid_t crowd = fork();
-    if (crowd == 0) {
+    return server;
+}
+
+typedef struct {
+    pid_t process;
+    int arrived[2]; // a pipe
+} Crowd;
+
+/* Twice as many clients as the server has descriptors: each sends `hello`, which is answered, and
+ * then nothing more. Returns when all of them, in a process of their own, have a place, or none. */
+static Crowd start_crowd(int port, const char *hello, size_t bytes)
+{
+    Crowd crowd;
+    assert_int_equal(pipe(crowd.arrived), 0);
+    crowd.process = fork();
+    if (crowd.process == 0) {
         alarm(900);
         for (int i = 0; i < 2 * LIMIT; i++) {
             const int fd = net_connect("127.0.0.1", port, deadline());
-            net_send(fd, BYTES(VALIDATE PING("ping")), deadline());
-            char echo[4];
-            net_recv(fd, echo, sizeof echo, deadline()); // it has a place now, or none
+            net_send(fd, hello, bytes, deadline());
+            char answer[4];
+            net_recv(fd, answer, sizeof answer, deadline()); // it has a place now, or none
         }
-        if (write(crowded[1], "", 1) == 1)
+        if (write(crowd.arrived[1], "", 1) == 1)
             pause();
         _exit(0);
     }
     char byte;
-    assert_int_equal(read(crowded[0], &byte, 1), 1);
-    const int fd = dup(STDERR_FILENO);
-    assert_in_range(fd, LIMIT / 2, LIMIT - SPARE + 1);
-    close(fd);
-    kill(crowd, SIGKILL);
-    waitpid(crowd, NULL, 0);
-    close(crowded[0]);
-    close(crowded[1]);
+    assert_int_equal(read(crowd.arrived[0], &byte, 1), 1);
+    return crowd;
+}
+
+static void end_crowd(Crowd crowd)
+{
+    kill(crowd.process, SIGKILL);
+    waitpid(crowd.process, NULL, 0);
+    close(crowd.arrived[0]);
+    close(crowd.arrived[1]);
+}
+
+/* Any number of clients in another process leave descriptors for what this process has to do
+ * besides, whether they send VALIDATE and then nothing more or ask for something. */
+static void test_descriptors_are_kept_free(void **state)
+{
+    (void)state;
+    for (int asks = 0; asks < 2; asks++) {
+        int port = 0;
+        StoreServer *server = start_with_few_descriptors(&port);
+        const Crowd crowd = asks ? start_crowd(port, BYTES(VALIDATE GETNUMKEYS))
+                                 : start_crowd(port, BYTES(VALIDATE PING("ping")));
+        const int fd = dup(STDERR_FILENO);
+        assert_in_range(fd, LIMIT / 2, LIMIT - SPARE + 1);
+        close(fd);
+        end_crowd(crowd);
+        store_server_stop(server);
+    }
+}
+
+/* Idle clients make room: a rank that comes after them finds a place, and whoever has asked for
+ * something keeps its own, however long ago that was. */
+static void test_the_idle_make_room(void **state)
+{
+    (void)state;
+    int port = 0;
+    StoreServer *server = start_with_few_descriptors(&port);
+    Store rank[2];
+    assert_true(store_connect(&rank[0], "127.0.0.1", port, TIMEOUT));
+    assert_int_equal(store_count_worker(&rank[0], 1), 1);
+    const Crowd before = start_crowd(port, BYTES(VALIDATE PING("ping")));
+    assert_true(store_connect(&rank[1], "127.0.0.1", port, TIMEOUT));
+    assert_int_equal(store_count_worker(&rank[1], 1), 2);
+    const Crowd after = start_crowd(port, BYTES(VALIDATE PING("ping")));
+    for (int i = 0; i < 2; i++) {
+        store_ping(&rank[i]);
+        store_free(&rank[i]);
+    }
+    end_crowd(before);
+    end_crowd(after);
     store_server_stop(server);
 }
 
@@ -243,10 +296,10 @@ int main(void)
 {
     alarm(900); // nothing here may hang
     const struct CMUnitTest tests[] = {
-        with_server(test_crowds_come_and_go),        with_server(test_the_silent_make_room),
-        with_server(test_descriptors_are_kept_free), with_server(test_requests_share_the_memory),
-        with_server(test_replies_share_the_memory),  with_server(test_read_replies_are_counted_too),
-        with_server(test_no_descriptors_left),
+        with_server(test_crowds_come_and_go),           with_server(test_the_silent_make_room),
+        with_server(test_descriptors_are_kept_free),    with_server(test_the_idle_make_room),
+        with_server(test_requests_share_the_memory),    with_server(test_replies_share_the_memory),
+        with_server(test_read_replies_are_counted_too), with_server(test_no_descriptors_left),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
