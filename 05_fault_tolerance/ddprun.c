@@ -125,11 +125,15 @@ static Verdict watch(Workers *workers, Agents *agents, Group *group, const Logs 
 static bool may_restart(Group *group, const Agents *agents, const Failure *root)
 {
     const Flags *flags = group->flags;
-    if (agents->left_out) // the others may have gone on without us: try to rejoin
-        return flags->elastic;
+    if (flags->elastic && agents->left_out) // the others may have gone on without us: try to rejoin
+        return true;
     // A launcher died: go on without its node, unless that is node 0, which hosts the rendezvous.
+    if (flags->elastic && root->rank < 0)
+        return root->node != 0;
+    // Fixed nodes that lost each other try to meet again: perhaps only the network failed.
     if (root->rank < 0)
-        return flags->elastic && root->node != 0;
+        return root->status == EXIT_FAILURE && !agents->has_torchrun_nodes &&
+               ++group->num_failures <= flags->max_restarts;
     // These would fail again: wrong options, no such program, nothing that reads the output, a
     // training that has diverged.
     if (root->status == EXIT_USAGE || root->pid == 0 || root->is_unread || root->is_final)

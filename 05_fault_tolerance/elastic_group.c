@@ -3,6 +3,9 @@
  * there is nothing to agree on. A node that does not take its assignment, because it died or was
  * stopped, has no heartbeat, and the group is formed again without it.
  *
+ * A request to a store that is out of reach ends the process. So a child asks for the assignment:
+ * if it fails, the network may have, and the agent connects again.
+ *
  * No rank runs during this, and signals have their default effect: they end this process, and the
  * others see its connection close.
  */
@@ -12,6 +15,9 @@
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "05_fault_tolerance/node_assignment.h"
 #include "05_fault_tolerance/store_queue.h"
@@ -20,6 +26,7 @@
 #include "common/comm/store/net.h"
 
 #define KEY_JOB "ddprun/job"
+#define KEY_IDENTITY "ddprun/identity" // of the job: differs from that of any other
 #define KEY_NUM_AGENTS "ddprun/num_agents"
 #define KEY_AGENT_ALL "ddprun/agent/"
 #define KEY_AGENT KEY_AGENT_ALL "%d"
@@ -29,10 +36,21 @@
 #define KEY_ATTEMPT "ddprun/attempt/%d" // in the attempt's own store, to identify it
 
 #define PATIENCE 10.0 // seconds until we log what we wait for
-#define REJOIN_SECONDS 30.0 // for fixed nodes, which have all just left the previous attempt
+#define REJOIN_SECONDS 30.0 // for fixed nodes, after their workers have ended
+#define RECONNECT_SECONDS 0.2 // to find out that nobody serves the rendezvous any more
+#define REQUESTS_SECONDS 60.0 // for the requests of one child, besides waiting for the store
 #define ASSIGNMENT_SECONDS 5.0 // to connect to a store that existed before the assignment was given
 #define POLL_MS 50 // between polls for new nodes
 #define FAREWELL_SECONDS 2.0 // for waiting nodes to read that the job is over
+
+/* What the child that asks for an assignment has found, in memory shared with it. */
+struct Inbox {
+    int number; // of this agent; 0: none on this connection yet
+    bool is_queued; // node 0 knows that it waits
+    bool is_stranger; // another job has taken the place of this one
+    size_t bytes; // of the assignment; 0: none yet
+    char text[1024];
+};
 
 static noreturn void host_is_gone(const Group *group)
 {
@@ -89,6 +107,11 @@ static void check_job(Group *group)
     snprintf(ours, sizeof ours, "--nnodes %d:%d --rdzv-id %s --max-restarts %d", flags->min_nodes,
              flags->max_nodes, flags->run_id, flags->max_restarts);
     if (group->server != NULL) {
+        struct timespec now;
+        clock_gettime(CLOCK_REALTIME, &now);
+        snprintf(group->identity, sizeof group->identity, "%d %lld.%09ld", (int)getpid(),
+                 (long long)now.tv_sec, now.tv_nsec);
+        store_set(&group->store, KEY_IDENTITY, group->identity, strlen(group->identity));
         store_set(&group->store, KEY_JOB, ours, strlen(ours));
         return;
     }
@@ -99,6 +122,13 @@ static void check_job(Group *group)
     store_get(&group->store, KEY_JOB, theirs, sizeof theirs - 1);
     CHECK(strcmp(ours, theirs) == 0, "this node has %s, but the job at %s:%d %s: give all the same",
           ours, flags->master_addr, group->port, theirs);
+    store_get(&group->store, KEY_IDENTITY, group->identity, sizeof group->identity - 1);
+}
+
+static void sign_in(Group *group)
+{
+    group->inbox->number = (int)store_add(&group->store, KEY_NUM_AGENTS, 1);
+    store_set(&group->store, node_key(KEY_AGENT, group->inbox->number).text, "", 0);
 }
 
 void group_open(Group *group, Flags *flags)
@@ -115,8 +145,10 @@ void group_open(Group *group, Flags *flags)
         group->waiting = mem_calloc(FLAGS_MAX_NODES, sizeof *group->waiting);
         return;
     }
-    group->number = (int)store_add(&group->store, KEY_NUM_AGENTS, 1);
-    store_set(&group->store, node_key(KEY_AGENT, group->number).text, "", 0);
+    group->inbox =
+        mmap(NULL, sizeof *group->inbox, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    CHECK(group->inbox != MAP_FAILED, "out of memory");
+    sign_in(group);
 }
 
 /* Node 0: updates the list of waiting nodes. */
@@ -263,27 +295,91 @@ static void form(Group *group, Agents *agents)
     agents_begin(agents);
 }
 
-/* The other nodes: waits for an assignment while node 0 is connected. */
+/* In a child: is the store at the endpoint still this job's? */
+static bool is_same_job(Group *group)
+{
+    char identity[sizeof group->identity] = "";
+    if (store_check(&group->store, KEY_IDENTITY))
+        store_get(&group->store, KEY_IDENTITY, identity, sizeof identity - 1);
+    return strcmp(identity, group->identity) == 0;
+}
+
+/* In a child: waits in the queue for an assignment, for a while. */
+static void ask_for_assignment(Group *group)
+{
+    Inbox *inbox = group->inbox;
+    inbox->is_stranger = inbox->number == 0 && !is_same_job(group);
+    if (inbox->is_stranger)
+        return;
+    if (inbox->number == 0)
+        sign_in(group);
+    if (!inbox->is_queued) {
+        char *node = node_encode(group->flags, inbox->number);
+        store_queue_push(&group->store, KEY_WAITING, node, strlen(node));
+        free(node);
+        inbox->is_queued = true;
+    }
+    const Key key = node_key(KEY_ASSIGNMENT, inbox->number);
+    for (const double begun = seconds_now(); !store_check(&group->store, key.text);) {
+        if (poll(&(struct pollfd){ .fd = group->store.fd, .events = POLLIN }, 1, POLL_MS) > 0)
+            _exit(EXIT_FAILURE); // the store sends nothing unasked, so it has closed
+        if (seconds_now() > begun + PATIENCE)
+            return;
+    }
+    const size_t length = store_get(&group->store, key.text, inbox->text, sizeof inbox->text);
+    store_delete(&group->store, key.text);
+    inbox->bytes = length;
+}
+
+/* The connection to the rendezvous has failed. If the network has, it may come back. */
+static void reconnect(Group *group, double deadline)
+{
+    const char *host = group->flags->master_addr;
+    bool connected = false;
+    store_free(&group->store);
+    for (bool logged = false; !connected; logged = true) {
+        const double left = deadline - seconds_now();
+        const double seconds = fmin(logged ? PATIENCE : RECONNECT_SECONDS, left);
+        connected = left > 0 && store_connect(&group->store, host, group->port, seconds);
+        if (!connected && (left <= PATIENCE || errno == ECONNREFUSED || errno == EPROTO))
+            host_is_gone(group);
+        if (!connected && !logged)
+            log_info("waits at %s:%d to be let in again: no answer from there", host, group->port);
+    }
+    group->store.timeout = job_store_patience(group->flags);
+    group->inbox->number = 0; // node 0 knows agents by their connections
+    group->inbox->is_queued = false;
+}
+
+/* The other nodes: waits for an assignment while node 0 is there. */
 static Assignment wait_for_assignment(Group *group)
 {
-    char text[1024];
-    const double begun = seconds_now();
-    char *node = node_encode(group->flags, group->number);
-    store_queue_push(&group->store, KEY_WAITING, node, strlen(node));
-    free(node);
-    const Key key = node_key(KEY_ASSIGNMENT, group->number);
-    for (bool logged = false; !store_check(&group->store, key.text);) {
-        if (poll(&(struct pollfd){ .fd = group->store.fd, .events = POLLIN }, 1, POLL_MS) > 0)
-            host_is_gone(group); // the store sends nothing unasked, so it has closed
-        if (!logged && seconds_now() > begun + PATIENCE)
+    Inbox *inbox = group->inbox;
+    double heard = seconds_now(); // when node 0 last was
+    inbox->is_queued = false;
+    inbox->bytes = 0;
+    for (bool logged = false; inbox->bytes == 0;) {
+        int status = 0;
+        if (in_child(PATIENCE + REQUESTS_SECONDS + group->store.timeout, &status)) {
+            ask_for_assignment(group);
+            _exit(EXIT_SUCCESS);
+        }
+        if (inbox->is_stranger)
+            host_is_gone(group);
+        if (status != 0) {
+            reconnect(group, heard + group->flags->join_timeout);
+            continue;
+        }
+        heard = seconds_now();
+        if (inbox->bytes == 0 && !logged)
             log_info("waits at %s:%d to be let in", group->flags->master_addr, group->port);
-        logged |= seconds_now() > begun + PATIENCE;
+        logged = true;
     }
-    const size_t length = store_get(&group->store, key.text, text, sizeof text);
-    store_delete(&group->store, key.text);
     Assignment assignment;
-    CHECK(length <= sizeof text && assignment_decode(&assignment, text, length),
-          "node 0 gives nonsense for an assignment: %.*s", (int)fmin((double)length, 200), text);
+    CHECK(inbox->bytes <= sizeof inbox->text &&
+              assignment_decode(&assignment, inbox->text, inbox->bytes),
+          "node 0 gives nonsense for an assignment: %.*s", (int)fmin((double)inbox->bytes, 200),
+          inbox->text);
     return assignment;
 }
 
@@ -314,13 +410,40 @@ static bool accept_assignment(Group *group, Agents *agents, const Assignment *as
     return true;
 }
 
+/* Fixed nodes, after an attempt: node 0 marks its store with the number of the next one, and the
+ * others wait for it. One that lost contact to node 0 may otherwise find the store of the previous
+ * attempt, or none yet. */
+static void meet_again(Group *group)
+{
+    Flags *flags = group->flags;
+    const Key key = node_key(KEY_ATTEMPT, group->restart_count);
+    flags->join_timeout = fmin(flags->join_timeout, REJOIN_SECONDS + flags->shutdown_timeout);
+    const double deadline = seconds_now() + flags->join_timeout;
+    int status = EXIT_FAILURE;
+    while (status != 0 && seconds_now() < deadline) {
+        Store store;
+        if (in_child(PATIENCE + REQUESTS_SECONDS, &status)) {
+            if (!job_store_connect(&store, flags, PATIENCE))
+                _exit(EXIT_FAILURE);
+            if (flags->node_rank == 0)
+                store_set(&store, key.text, "", 0);
+            _exit(store_check(&store, key.text) ? EXIT_SUCCESS : EXIT_FAILURE);
+        }
+        if (status != 0)
+            poll(NULL, 0, POLL_MS);
+    }
+    CHECK(status == 0, "node %d did not meet node 0 again at %s:%d within %g s", flags->node_rank,
+          flags->master_addr, flags->master_port, flags->join_timeout);
+}
+
 bool group_join(Group *group, Agents *agents)
 {
     Flags *flags = group->flags;
     if (!flags->elastic) {
-        if (group->restart_count > 0)
-            flags->join_timeout = fmin(flags->join_timeout, REJOIN_SECONDS);
-        agents_join(agents, flags);
+        agents_open(agents, flags);
+        if (group->restart_count > 0 && agents->connected_to_peers)
+            meet_again(group);
+        agents_meet(agents);
         return true;
     }
     if (group->server != NULL) {

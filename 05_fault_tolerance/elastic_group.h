@@ -8,6 +8,7 @@
  * that attempt's store, at a free port. The endpoint's keys:
  *
  *   ddprun/job             flags that all must have in common
+ *   ddprun/identity        of the job: an agent that was cut off must not come back to another one
  *   ddprun/num_agents      counts the agents; each takes its number from here
  *   ddprun/agent/<n>       set by agent n, so that .../gone appears when it disconnects
  *   ddprun/waiting         a queue of nodes (agents.h) that want to be in the next group
@@ -16,12 +17,14 @@
  * As with torchrun, a group is formed when the maximum of nodes is there, or last_call_timeout
  * after the minimum is. A later node makes the others restart, if there is room; if not, it waits
  * as a spare until one is lost. A job ends when the host of its rendezvous is lost: without it the
- * nodes cannot find each other.
+ * nodes cannot find each other. A node that cannot reach it tries again for join_timeout.
  */
 #ifndef FAULT_TOLERANCE_ELASTIC_GROUP_H
 #define FAULT_TOLERANCE_ELASTIC_GROUP_H
 
 #include "common/launch/agents.h"
+
+typedef struct Inbox Inbox;
 
 typedef struct {
     Flags *flags; // node_rank, max_nodes, master_port: the current attempt's
@@ -33,7 +36,8 @@ typedef struct {
     int min_nodes, max_nodes, port; // as given in the flags
     StoreServer *server; // on node 0
     Store store;
-    int number; // of this agent
+    char identity[64]; // of the job
+    Inbox *inbox; // on the other nodes
     Node *waiting; // [num_waiting], on node 0: in the order in which they came
     int num_waiting;
 } Group;

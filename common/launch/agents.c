@@ -213,13 +213,18 @@ void agents_begin(Agents *agents)
     }
 }
 
+void agents_meet(Agents *agents)
+{
+    if (!agents->connected_to_peers)
+        return;
+    agents->ranks = rendezvous(&agents->store, agents->flags);
+    agents_begin(agents);
+}
+
 void agents_join(Agents *agents, const Flags *flags)
 {
     agents_open(agents, flags);
-    if (!agents->connected_to_peers)
-        return;
-    agents->ranks = rendezvous(&agents->store, flags);
-    agents_begin(agents);
+    agents_meet(agents);
 }
 
 bool in_child(double seconds, int *status)

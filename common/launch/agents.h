@@ -123,6 +123,9 @@ typedef struct {
 /* Waits for all nodes. Dies if one does not come. */
 void agents_join(Agents *agents, const Flags *flags);
 
+/* Its second part, after agents_open: fixed nodes meet, and begin. */
+void agents_meet(Agents *agents);
+
 /* The same in two parts, for elastic nodes. Node 0 opens, which starts the store and sets
  * master_port; then each node connects its `store` and begins. */
 void agents_open(Agents *agents, const Flags *flags);

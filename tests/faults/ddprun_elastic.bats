@@ -67,7 +67,7 @@ EOF
 
 @test "a job lives and dies with the host of its rendezvous" {
     for signal in KILL STOP TERM; do
-        CONF=$CONF,keep_alive_max_attempt=20
+        CONF=$CONF,keep_alive_max_attempt=20,join_timeout=30 # for which a host that is stopped is waited for
         rm -f "$OUT/ranks"
         PORT=$(free_port)
         agent host sh -c "$worker"
