@@ -113,10 +113,10 @@ int main(int argc, char **argv)
 {
     Flags flags;
     flags_parse(&flags, NULL, argc, argv);
-    Agents agents; // the launchers of all nodes
-    agents_join(&agents, &flags);
     Logs logs; // where the ranks' output goes
     logs_init(&logs, &flags);
+    Agents agents; // the launchers of all nodes
+    agents_join(&agents, &flags);
     Workers workers; // the ranks of this node
     workers_init(&workers, flags.nproc_per_node);
 

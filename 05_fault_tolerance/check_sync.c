@@ -67,7 +67,8 @@ static const float *array_at(const Optimizer *optim, int i)
 static bool is_same(ProcessGroup *pg, uint64_t hash)
 {
     const double number = (double)(hash >> (64 - HASH_BITS));
-    return all_reduce_scalar(pg, number, REDUCE_MAX) == all_reduce_scalar(pg, number, REDUCE_MIN);
+    const double largest = all_reduce_scalar(pg, number, REDUCE_MAX);
+    return largest == all_reduce_scalar(pg, number, REDUCE_MIN);
 }
 
 /* The ranks whose hash is not the majority's; in a tie, rank 0's is right. */

@@ -190,11 +190,11 @@ int main(int argc, char **argv)
 {
     Flags flags;
     flags_parse(&flags, &more_flags, argc, argv);
+    Logs logs; // where the ranks' output goes
+    logs_init(&logs, &flags);
     Group group; // the nodes, as they come and go
     group_open(&group, &flags);
     Agents agents; // the launchers of all nodes
-    Logs logs; // where the ranks' output goes
-    logs_init(&logs, &flags);
     Workers workers; // the ranks of this node
     History history = { 0 };
 

@@ -51,12 +51,13 @@ int snapshots_resume(Snapshots *snapshots)
     return sampler->epoch;
 }
 
-static void check_finite(Snapshots *snapshots)
+bool snapshots_check_divergence(Snapshots *snapshots)
 {
     const Divergence divergence = model_divergence(snapshots->checkpoint->optim->model);
     if (divergence.weights > 0)
         snapshot_writer_wait(&snapshots->writer); // the last good snapshot
     all_check_divergence(snapshots->pg, snapshots->args, divergence);
+    return divergence.weights == 0;
 }
 
 void snapshots_step(Snapshots *snapshots)
@@ -65,7 +66,7 @@ void snapshots_step(Snapshots *snapshots)
     const uint64_t step = snapshots->checkpoint->optim->model->step;
     if (every == 0 || step % every != 0)
         return;
-    check_finite(snapshots);
+    snapshots_check_divergence(snapshots);
     if (snapshots->pg->rank == 0 && snapshot_writer_is_free(&snapshots->writer))
         snapshot_writer_start(&snapshots->writer, CHECKPOINT_SNAPSHOT);
 }
@@ -82,12 +83,13 @@ void snapshots_epoch(Snapshots *snapshots, int epoch)
 
 void snapshots_stop(Snapshots *snapshots)
 {
-    check_finite(snapshots);
+    const bool is_finite = snapshots_check_divergence(snapshots);
     if (snapshots->pg->rank != 0)
         return;
     snapshot_writer_save(&snapshots->writer, CHECKPOINT_SNAPSHOT);
-    log_info("stopped after step %llu: the same command resumes from there",
-             (unsigned long long)snapshots->checkpoint->optim->model->step);
+    log_info("stopped after step %llu: the same command resumes from %s",
+             (unsigned long long)snapshots->checkpoint->optim->model->step,
+             is_finite ? "there" : "the last snapshot before the weights became nan");
 }
 
 void snapshots_final(Snapshots *snapshots)

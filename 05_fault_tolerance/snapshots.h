@@ -39,6 +39,10 @@ void snapshots_step(Snapshots *snapshots);
  * skipped. Local. */
 void snapshots_epoch(Snapshots *snapshots, int epoch);
 
+/* all_check_divergence, after the last snapshot is written. Returns whether the weights are finite:
+ * --on-nan warn goes on if not. Collective. */
+bool snapshots_check_divergence(Snapshots *snapshots);
+
 /* Before the ranks exit with EXIT_STOPPED: takes a snapshot and waits until it is on disk. Dies if
  * it cannot be written. Collective, as snapshots_step. */
 void snapshots_stop(Snapshots *snapshots);

@@ -135,14 +135,14 @@ static int train(const Args *args)
 
             // Reading the loss makes the host wait for the device, so do it rarely.
             if (batch->number % args->log_interval == 0) {
-                all_check_divergence(&pg, args, model_divergence(&model));
+                snapshots_check_divergence(&snapshots);
                 const double loss = all_reduce_scalar(&pg, model_loss(&model), REDUCE_MEAN);
                 if (rank == 0)
                     log_print("Train Epoch: %d [%zu/%zu] Loss: %.6f", epoch,
                               batch->number * batch_size * world_size, train_set.size, loss);
             }
         }
-        all_check_divergence(&pg, args, model_divergence(&model)); // before it is saved
+        snapshots_check_divergence(&snapshots); // before it is saved
 
         if (stop.agreed) { // the next start resumes here
             snapshots_stop(&snapshots);

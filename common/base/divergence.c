@@ -16,13 +16,16 @@ bool divergence_report(const Args *args, Divergence divergence, const char *wher
 {
     static bool is_said;
     const bool warn = strcmp(args->on_nan, "warn") == 0;
-    char loss[256] = "though no loss is yet", text[512];
+    const bool fp16 = args->amp != NULL && strcmp(args->amp, "fp16") == 0;
+    char loss[256] = "though no rank's loss is yet", text[512];
     if (divergence.loss > 0)
         snprintf(loss, sizeof loss, "and the loss since step %u%s", divergence.loss, where);
-    snprintf(text, sizeof text,
-             "training diverged: weights are nan or infinite after step %u, %s: try a smaller --lr "
-             "than %g, or look for bad rows in the data%s",
-             divergence.weights, loss, args->lr, warn ? "" : " (--on-nan warn goes on)");
+    snprintf(
+        text, sizeof text,
+        "training diverged: %s step %u, %s: try a smaller --lr than %g, or look for bad rows in "
+        "the data%s",
+        fp16 ? "fp16 overflowed 50 times in a row until" : "weights are nan or infinite after",
+        divergence.weights, loss, args->lr, warn ? "" : " (--on-nan warn goes on)");
     if (!warn)
         log_final_error(text, is_speaker);
     else if (is_speaker && !is_said)

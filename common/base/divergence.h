@@ -10,7 +10,7 @@
  * repair a weight that is nan, and an all-reduce spreads one rank's to all of them. */
 typedef struct {
     uint32_t loss; // this rank's own loss
-    uint32_t weights; // after the step; or 50 steps in a row were skipped (LossScale)
+    uint32_t weights; // after the step; with fp16 the 50th step skipped in a row (LossScale)
 } Divergence;
 
 /* If weights have diverged, says so and ends this process with status 1; with --on-nan warn only

@@ -1,5 +1,5 @@
 /*
- * The numbers come from the variables of whichever launcher it was, see launcher.c. What they leave
+ * The numbers come from the variables of whichever launcher it was, see host.c. What they leave
  * open is worked out: how many ranks this node has, which node it is, where rank 0 is.
  */
 #include "common/comm/dist_env.h"

@@ -24,6 +24,10 @@ static void format_path(char path[PATH_MAX], const char *format, ...)
 void logs_init(Logs *logs, const Flags *flags)
 {
     *logs = (Logs){ .flags = flags };
+    for (int i = 0; i < flags->nproc_per_node; i++)
+        if (flags->tee[i] != 0 && !tee_is_available)
+            usage_error("--tee is in extras/watch, which this build does not have; --redirects "
+                        "writes files without it");
 }
 
 static void make_folder(Logs *logs)

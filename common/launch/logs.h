@@ -40,8 +40,9 @@ void logs_close(Logs *logs);
 /* The path of a worker's file ("error.json"). */
 void logs_path(const Logs *logs, int local_rank, const char *name, char path[PATH_MAX]);
 
-/* ---- --tee, which is in extras/watch: a build without it ends the launcher with a usage error
- * ---- */
+/* ---- --tee, which is in extras/watch ---- */
+
+extern const bool tee_is_available; // without it --tee is a usage error
 
 /* Returns the descriptor for a worker's stream. What is written to it goes unchanged to file_fd,
  * which belongs to the tee from now on, and, unless console_fd is -1, to console_fd with the prefix

@@ -24,7 +24,7 @@ typedef struct Device {
                 // the parts as a tree (args_shards); 0: in any order. The model sets it.
     Amp amp;
     bool tf32; // products of float32 on tensor cores
-    bool records; // --cuda-graph on
+    bool use_cuda_graph; // --cuda-graph on
     bool replaying; // see begin_step
     LossScale *loss_scale; // device memory; NULL: gradients are not scaled
     const struct DeviceOps *ops; // the kernels: plain.c, extras/fast_cpu or cuda
@@ -121,9 +121,9 @@ typedef struct DeviceOps {
                       const float *bias, float *y, uint8_t *argmax);
 
     // Their gradients. dy is the gradient after relu, pooling and dropout, y their output: a unit
-    // took part where y > 0, and its gradient is multiplied by `scale`, as dropout did with the
-    // unit. dy is overwritten. argmax is NULL where there was no pooling. Adds to dweight and
-    // dbias; writes dx unless it is NULL.
+    // took part unless y <= 0 (nan did), and its gradient is multiplied by `scale`, as dropout did
+    // with the unit. dy is overwritten. argmax is NULL where there was no pooling. Adds to dweight
+    // and dbias; writes dx unless it is NULL.
     void (*conv_grad)(Device *device, ConvShape shape, int n, const float *x, const float *y,
                       const uint8_t *argmax, const float *weight, float scale, float *dy,
                       float *dweight, float *dbias, float *dx);
@@ -131,7 +131,7 @@ typedef struct DeviceOps {
     // y[n][out] = x[n][in] weight[out][in]^T + bias, and relu on request.
     void (*linear)(Device *device, int n, int in, int out, bool relu, const float *x,
                    const float *weight, const float *bias, float *y);
-    // dy = y > 0 ? dy * scale : 0, the gradient of relu and dropout, in place.
+    // dy = y <= 0 ? 0 : dy * scale, the gradient of relu and dropout, in place.
     void (*relu_grad)(Device *device, size_t count, const float *y, float scale, float *dy);
     // The parameters' gradients come first, so that they can be sent while the input's is computed.
     void (*linear_grad_params)(Device *device, int n, int in, int out, const float *x,
@@ -165,8 +165,8 @@ typedef struct DeviceOps {
                      OptimStep step);
 } DeviceOps;
 
-/* The three devices: plain.c, extras/fast_cpu and cuda. Each init opens its device, on a GPU that
- * it picks, and sets its table. Without extras/fast_cpu "cpu" means plain; without CUDA
+/* The three devices: plain.c, extras/fast_cpu and cuda. Each init opens its device and sets its
+ * table; cuda's also picks the GPU. Without extras/fast_cpu "cpu" means plain; without CUDA
  * device_cuda_absent.c says that this build has none. */
 extern const DeviceOps device_plain_ops, device_cuda_ops;
 void device_plain_init(Device *device);

@@ -40,9 +40,9 @@ void cpu_tree_sum(int parts, size_t numel, size_t stride, float *sums)
 void plain_relu_grad(Device *device, size_t count, const float *restrict y, float scale,
                      float *restrict dy)
 {
-    (void)device; // a batch has few of them
+    (void)device; // one thread suffices: a batch has few units
     for (size_t i = 0; i < count; i++)
-        dy[i] = y[i] > 0 ? dy[i] * scale : 0;
+        dy[i] = y[i] <= 0 ? 0 : dy[i] * scale; // passed on where y is nan, as in PyTorch
 }
 
 /* ---- convolution ---- */

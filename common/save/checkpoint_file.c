@@ -105,7 +105,8 @@ const float *source_read(Source *source, const char *name, const Model *model, i
         const float *values =
             type == FLOAT32 ? stored->data : to_float32(stored, parameter->numel, host);
         // A nan or infinite weight stays so and spreads; an optimizer's state may recover.
-        if (strcmp(name, parameter->name) != 0 || weights_are_finite(values, parameter->numel))
+        const bool is_state = host == NULL && strcmp(name, parameter->name) != 0;
+        if (is_state || weights_are_finite(values, parameter->numel))
             return values;
         source_reject(source,
                       "tensor \"%s\" has values that are no numbers: its training had "

@@ -36,7 +36,7 @@ void cuda_begin_step(Device *device, const Batch *batch, uint64_t step)
 {
     CudaState *state = cuda_state(device);
     CudaGraph *graph = &state->graph;
-    if (!device->records)
+    if (!device->use_cuda_graph)
         return;
     if (graph->exec != NULL) {
         device->replaying = is_recorded_size(graph, batch);

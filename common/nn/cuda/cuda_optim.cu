@@ -20,10 +20,17 @@ static inline __device__ uint64_t number_of(CudaStep step)
     return step.step.number + *step.offset;
 }
 
-/* Only the first is kept. */
-static inline __device__ void note(uint32_t *first, CudaStep step)
+/* Notes the step as the first with a weight that is not finite, unless there was one before. */
+static inline __device__ void note_weights(CudaStep step)
 {
-    atomicCAS(first, 0u, (uint32_t)number_of(step));
+    if (step.step.divergence != NULL)
+        atomicCAS(&step.step.divergence->weights, 0u, (uint32_t)number_of(step));
+}
+
+static inline __device__ void note_loss(CudaStep step)
+{
+    if (step.step.divergence != NULL && !isfinite(*step.step.loss))
+        atomicCAS(&step.step.divergence->loss, 0u, (uint32_t)number_of(step));
 }
 
 /* ---- the dynamic loss scale (torch.amp.GradScaler), without the host ----
@@ -56,8 +63,10 @@ static __global__ void decide(const int32_t *partial, CudaStep step)
         next.scale *= 0.5f;
         next.good_steps = 0;
         next.skipped++;
-        if (++next.skipped_in_a_row == MAX_SKIPPED && step.step.divergence != NULL)
-            note(&step.step.divergence->weights, step);
+        if (++next.skipped_in_a_row == MAX_SKIPPED) {
+            note_loss(step);
+            note_weights(step);
+        }
     } else if (++next.good_steps == GROWTH_INTERVAL) {
         next.scale = isfinite(next.scale * 2) ? next.scale * 2 : next.scale;
         next.good_steps = 0;
@@ -92,12 +101,10 @@ static inline __device__ float unscale_of(CudaStep step)
  * loss. */
 static inline __device__ void check(size_t i, float param, CudaStep step)
 {
-    if (step.step.divergence == NULL)
-        return;
-    if (i == 0 && !isfinite(*step.step.loss))
-        note(&step.step.divergence->loss, step);
+    if (i == 0)
+        note_loss(step);
     if (!isfinite(param))
-        note(&step.step.divergence->weights, step);
+        note_weights(step);
 }
 
 static inline __device__ size_t my_index(void)

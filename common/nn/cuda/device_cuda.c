@@ -77,7 +77,7 @@ void device_cuda_init(Device *device, const Args *args)
                                       .index = pick_gpu(args, device->local_rank),
                                       .replaying = &device->replaying };
     device->tf32 = args->tf32;
-    device->records = args->cuda_graph;
+    device->use_cuda_graph = args->cuda_graph;
     const int count = gpus_visible();
     int any = 0;
     if (count == 0) // also if the driver is older than the runtime

@@ -42,7 +42,7 @@ static void test_ranks_are_named(void **state)
     check((Divergence[]){ { 5, 6 }, { 0, 6 }, { 5, 6 } },
           "after step 6, and the loss since step 5 on ranks 0 and 2: try");
     check((Divergence[]){ { 0, 6 }, { 0, 6 }, { 0, 6 } },
-          "after step 6, though no loss is yet: try");
+          "after step 6, though no rank's loss is yet: try");
 }
 
 static void warning_body(Rank *rank)

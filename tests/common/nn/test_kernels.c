@@ -67,6 +67,11 @@ static void test_relu_grad(void **state)
     devices[0].ops->relu_grad(&devices[0], 2, to_device((float[]){ 0, -0.0f }, 2 * sizeof(float)),
                               2, edge);
     assert_memory_equal(fetch(edge, 2 * sizeof(float)), ((float[]){ 0, 0 }), 2 * sizeof(float));
+    for (int i = 0; i < num_devices; i++) { // a nan takes part, as in PyTorch's relu
+        float *dy = to_device(&(float){ 3 }, sizeof(float));
+        devices[i].ops->relu_grad(&devices[i], 1, to_device(&(float){ NAN }, sizeof(float)), 2, dy);
+        assert_true(fetch_floats(dy, 1)[0] == 6);
+    }
 }
 
 static void check_dropout(int features)

@@ -253,6 +253,15 @@ static void test_init_from_others(void **state)
     checkpoint_load(&run.checkpoint);
     unmute(STDERR_FILENO, saved);
     assert_weights(&run, weight, &bias);
+
+    wide[19] = NAN;
+    file = safetensors_create();
+    safetensors_add(file, "module.weight", FLOAT64, 2, (size_t[]){ 1, 20 }, wide);
+    safetensors_add(file, "module.bias", BFLOAT16, 1, (size_t[]){ 1 }, &half);
+    assert_true(safetensors_commit(file, path, error, sizeof error));
+    safetensors_free(file);
+    assert_int_equal(child_run(load, &run), 2);
+    assert_non_null(strstr(err, "\"module.weight\" has values that are no numbers"));
     run_free(&run);
 }
 
