@@ -100,8 +100,8 @@ void process_group_destroy(ProcessGroup *pg);
 
 /* Tells the other ranks that this one is alive though it is late, as when it waits for a disk: the
  * timeouts of the calls in which they wait begin anew. Call it over and over again, every few
- * milliseconds, from the thread that makes the calls; most calls do nothing. Only tcp can tell
- * them; with mpi and nccl the others' timeouts run on. Local. */
+ * milliseconds, from the thread that makes the calls; most calls do nothing. On mpi none does
+ * anything: the others' timeouts run on. Local. */
 void process_group_keep_alive(ProcessGroup *pg);
 
 /* Counts are in elements, 0 allowed. Sums of integers wrap around, means are rounded towards zero.

@@ -183,6 +183,30 @@ static void test_calls_that_differ(void **state)
                              "rank 0, rank 1 calls broadcast #0 of 1 float32 from rank 1");
 }
 
+/* Rank 0 is late, and says all the time that it is alive. */
+static void late_body(Rank *rank)
+{
+    ProcessGroup pg;
+    rank->args.timeout = TIMEOUT;
+    gpu_rank_join(rank, &pg, "nccl", rank->rank);
+    const float zeros[NUMEL] = { 0 };
+    float *numbers = gpu_array_new(zeros, sizeof zeros);
+    sum(&pg, numbers);
+    const double end = seconds_now() + 1.5 * TIMEOUT;
+    while (rank->rank == 0 && seconds_now() < end) {
+        process_group_keep_alive(&pg);
+        usleep(1000);
+    }
+    sum(&pg, numbers);
+    process_group_destroy(&pg);
+}
+
+static void test_rank_that_is_late_but_alive(void **state)
+{
+    (void)state;
+    ranks_run_well(3, late_body, NULL);
+}
+
 static void sharing_body(Rank *rank)
 {
     ProcessGroup pg;
@@ -215,6 +239,7 @@ int main(void)
         cmocka_unit_test(test_the_rank_that_serves_the_store),
         cmocka_unit_test(test_failure_that_nccl_reports),
         cmocka_unit_test(test_calls_that_differ),
+        cmocka_unit_test(test_rank_that_is_late_but_alive),
         cmocka_unit_test(test_ranks_that_share_a_gpu),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -234,5 +234,6 @@ const Backend backend_nccl = { .name = "nccl",
                                .split = nccl_split,
                                .start = nccl_start,
                                .wait = nccl_wait,
+                               .keep_alive = nccl_keep_alive,
                                .destroy = nccl_destroy,
                                .stream = nccl_stream };

@@ -74,6 +74,7 @@ typedef struct Nccl {
     long started, finished; // tickets; `finished` lags until somebody looks
     double since; // when the oldest unfinished call had its turn
     const char *setup; // what is being set up or torn down instead, or NULL
+    double kept_alive_at; // see nccl_keep_alive
     char failure[256]; // NCCL's error; "": none
     bool closing;
 } Nccl;
@@ -98,5 +99,8 @@ void nccl_wait(void *state, long ticket);
  * pending calls, and ends the process, saying why, when one fails or takes too long. */
 void nccl_watch_start(Nccl *nccl);
 void nccl_watch_stop(Nccl *nccl);
+
+/* As keep_alive of Backend: the next reports say so. */
+void nccl_keep_alive(void *state);
 
 #endif

@@ -77,6 +77,8 @@ static void look(Nccl *nccl, Trouble *trouble, RankReport *report)
     LIST_FOREACH(group, &nccl->groups, next)
     report_add_calls(report, group->pg->name, group->num_calls);
     memcpy(report->busy, trouble->what, sizeof report->busy);
+    report->keeps_alive =
+        nccl->kept_alive_at > 0 && seconds_now() - nccl->kept_alive_at < nccl->watch.silence;
     pthread_mutex_unlock(&nccl->mutex);
 }
 
@@ -99,7 +101,8 @@ static void look_into(Nccl *nccl, const Trouble *trouble, double failed_at)
         rank_watch_end(&nccl->watch, line);
     }
     const Collective *call = trouble->call.pg != NULL ? &trouble->call : NULL;
-    if (trouble->what[0] != '\0' && now - trouble->since > nccl->pg->timeout)
+    const double since = fmax(trouble->since, nccl->watch.kept_alive_at);
+    if (trouble->what[0] != '\0' && now - since > nccl->pg->timeout)
         rank_watch_end(&nccl->watch, rank_watch_blame(&nccl->watch, call, what, line));
 }
 
@@ -137,6 +140,14 @@ static void *watch(void *argument)
     }
     pthread_mutex_unlock(&nccl->mutex);
     return NULL;
+}
+
+void nccl_keep_alive(void *state)
+{
+    Nccl *nccl = ((NcclGroup *)state)->nccl;
+    pthread_mutex_lock(&nccl->mutex);
+    nccl->kept_alive_at = seconds_now();
+    pthread_mutex_unlock(&nccl->mutex);
 }
 
 void nccl_watch_start(Nccl *nccl)

@@ -110,6 +110,8 @@ int rank_watch_poll(RankWatch *watch)
         const double now = seconds_now();
         if (!watch->polling || report.number != seen->number)
             watch->since[rank] = now;
+        if (report.keeps_alive && watch->since[rank] == now)
+            watch->kept_alive_at = now;
         *seen = report;
         const double seconds = now - watch->since[rank];
         if (rank != watch->pg->rank && seconds > watch->silence &&

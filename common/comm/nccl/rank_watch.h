@@ -22,6 +22,7 @@
 typedef struct {
     uint64_t number; // of the report, counted from 1
     uint64_t serves_store; // is the store in this rank's process?
+    uint64_t keeps_alive; // see process_group_keep_alive
     char busy[DESCRIPTION_BYTES]; // what it waits for; "": nothing
     char calls[REPORT_CALLS_BYTES]; // "12 NAME\n" for each of its groups: calls started there
 } RankReport;
@@ -34,6 +35,7 @@ typedef struct {
     double silence; // ... and after which a rank whose report has not changed is gone
     RankReport *reports; // by rank, as last seen
     double *since; // by rank: when its last report was first seen
+    double kept_alive_at; // when the last report of a rank that keeps_alive was first seen
     bool polling; // since rank_watch_reset
     uint64_t num_reports; // published by this rank
 } RankWatch;

@@ -87,7 +87,9 @@ doctor_says() {
     cat "$BATS_TEST_TMPDIR/doctor" "$BATS_TEST_TMPDIR/said"
     doctor_says "rank 1 waits for rank 0.* Rank 0 has waited for a slow disk for [0-9.]* s: $what"
     kill -KILL "$(awk '$1 == "0" { print $2 }' "$BATS_TEST_TMPDIR/doctor")"
-    ! wait $job
+    local status=0
+    wait $job || status=$?
+    [ $status -ne 0 ]
     cat "$BATS_TEST_TMPDIR/said"
     doctor_says "Rank 0 ended while it waited for a slow disk: $what" || { cat "$BATS_TEST_TMPDIR/doctor" && false; }
 }
