@@ -18,9 +18,9 @@
 static const char help[] =
     "usage: tools/ddp_doctor [DIR]\n"
     "Says which ranks of a step-05 run wait, in which call and for whom; which one is missing, is\n"
-    "slow, or makes another call. The run may hang, be dead or go on. DIR is its --checkpoint-dir\n"
-    "(checkpoints); every rank keeps a record of its last 512 collectives in DIR/flight, which\n"
-    "remains after SIGKILL.\n"
+    "slow, makes another call, or waits for a slow disk. The run may hang, be dead or go on. DIR\n"
+    "is its --checkpoint-dir (checkpoints); every rank keeps a record of its last 512 collectives\n"
+    "in DIR/flight, which remains after SIGKILL.\n"
     "\n"
     "  RANK        in the job\n"
     "  PID         its process, on this machine or the one named\n"

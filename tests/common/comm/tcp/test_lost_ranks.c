@@ -140,6 +140,12 @@ static void test_deadly_embrace(void **state)
         expect_error(end, rank, text);
 }
 
+static void keep_alive_for(ProcessGroup *pg, double seconds)
+{
+    for (const double end = seconds_now() + seconds; seconds_now() < end; usleep(1000))
+        process_group_keep_alive(pg);
+}
+
 /* Rank 0 comes too late, but says all the time that it is alive. */
 static void late_body(Rank *rank)
 {
@@ -148,11 +154,8 @@ static void late_body(Rank *rank)
     rank->args.timeout = 3;
     rank_join(rank, &pg);
     for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
-        const double end = seconds_now() + 1.3 * rank->args.timeout;
-        while (rank->rank == 0 && seconds_now() < end) {
-            process_group_keep_alive(&pg);
-            usleep(1000);
-        }
+        if (rank->rank == 0)
+            keep_alive_for(&pg, 1.3 * rank->args.timeout);
         calls[i](&pg);
     }
     process_group_destroy(&pg);
@@ -164,6 +167,26 @@ static void test_rank_that_is_late_but_alive(void **state)
     ranks_run_well(4, late_body, NULL);
 }
 
+static void late_and_stopped_body(Rank *rank)
+{
+    ProcessGroup pg;
+    rank_join(rank, &pg);
+    barrier(&pg);
+    if (rank->rank == 0) {
+        keep_alive_for(&pg, rank->args.timeout / 2);
+        raise(SIGSTOP);
+    }
+    long_sum(&pg);
+}
+
+static void test_rank_that_was_alive_and_stops(void **state)
+{
+    (void)state;
+    RankEnd end[MAX_RANKS];
+    ranks_run_into_timeout(3, 1, late_and_stopped_body, NULL, "rank 0 is missing in all_reduce #1",
+                           end);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -172,6 +195,7 @@ int main(void)
         cmocka_unit_test(test_the_end_of_a_chain_is_named),
         cmocka_unit_test(test_deadly_embrace),
         cmocka_unit_test(test_rank_that_is_late_but_alive),
+        cmocka_unit_test(test_rank_that_was_alive_and_stops),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
