@@ -6,6 +6,8 @@
  * Redirected, a stream goes straight to its file. Teed, it goes through a pipe to a thread,
  * which writes it to the file unchanged, and to the console line by line after a prefix with the
  * rank. Otherwise the worker inherits the launcher's own.
+ *
+ * What a launcher of the same user left there when it was killed is removed, but for logs.
  */
 #ifndef COMMON_LAUNCH_LOGS_H
 #define COMMON_LAUNCH_LOGS_H
@@ -18,6 +20,7 @@ typedef struct {
     const Flags *flags;
     char folder[PATH_MAX]; // of the run; empty: none yet, or removed because it was empty
     char attempt[PATH_MAX]; // folder in it
+    int lock_fd; // in the run's folder, while an attempt runs: this launcher lives
     int (*output)[2]; // stdout and stderr for each worker, by local rank; -1: the launcher's own
     struct Tee *tee; // NULL: nothing is teed
 } Logs;

@@ -126,6 +126,7 @@ EOF
     grep -A 1 "the job at 127.0.0.1:$PORT has ended with status 7" "$OUT/b" | tail -n 1 | grep -q "^Earlier attempts:"
     grep -q "^  attempt 1: the others have ended without this node" "$OUT/b"
     grep -q "logs are in $TMPDIR" "$OUT/b"
+    rm -r "$(sed -n 's/.*logs are in //p' "$OUT/b")"
 }
 
 @test "too few are left: a line everywhere" {

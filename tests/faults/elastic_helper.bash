@@ -25,7 +25,7 @@ teardown() {
         echo "$name was still there"
     done
     await nobody_left
-    find "$TMPDIR" -mindepth 1 -depth -type d -empty -delete # of those that were killed
+    await swept
     base_teardown
 }
 

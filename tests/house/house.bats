@@ -3,9 +3,9 @@
 # and which room may include which.
 
 # The ceilings. They come down; a commit that raises one says for which feature.
-LINES=17540          # of all files in common/; the aim is 17,000
+LINES=17630          # of all files in common/; the aim is 17,000
 FILES=137            # 140
-LINES_CPU=13807      # without CUDA, NCCL and MPI: 13,000
+LINES_CPU=13897      # without CUDA, NCCL and MPI: 13,000
 FILE_LINES=500       # of any source file
 TRAIN_LINES=180      # of a step's train.c
 ceilings() { # PROGRAM LINES AIM: of common/, in a build for CPUs alone without extras (closure.py)
@@ -14,10 +14,10 @@ ceilings() { # PROGRAM LINES AIM: of common/, in a build for CPUs alone without 
 02_multi_gpu_spawn/train_a_spawn 5890 5700
 02_multi_gpu_spawn/train 10739 10500
 03_torchrun_env/train 10776 10500
-03_torchrun_env/ddprun 5130 5030
+03_torchrun_env/ddprun 5220 5030
 04_slurm_multinode/train 11320 11000
 05_fault_tolerance/train 11309 11200
-05_fault_tolerance/ddprun 5130 5030
+05_fault_tolerance/ddprun 5220 5030
 END
 }
 

@@ -12,12 +12,17 @@ setup() {
 
 # Whatever a test does: no temporary folder stays, and no process that carries this test's mark.
 teardown() {
-    [ -z "$(ls -A "$TMPDIR")" ]
-    await nobody_left
+    await nobody_left || return 1
+    [ -z "$(ls -A "$TMPDIR")" ] || { find "$TMPDIR" && return 1; }
 }
 
 nobody_left() {
     [ -z "$(left_over)" ]
+}
+
+# A launcher that is killed leaves its folder to the next one, which removes it.
+swept() {
+    ddprun true && [ -z "$(ls -A "$TMPDIR")" ]
 }
 
 # Processes started by workers of this test: OUT is unique, and in their environment.

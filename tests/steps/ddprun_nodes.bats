@@ -100,7 +100,7 @@ b 2 1/2" ]
         grep -q "node    : $victim" "$OUT/log"
         grep -Eq "node $victim (is out of reach|has not been heard of)" "$OUT/log"
         ! grep "fatal:" "$OUT/log" || false
-        find "$TMPDIR" -mindepth 1 -depth -type d -empty -delete
+        await swept
     done
 }
 
