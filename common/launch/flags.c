@@ -294,9 +294,9 @@ static void read_backend(Flags *flags, const char *const texts[], bool may_chang
         usage_error("--standalone is for one node; leave it out, or --nnodes");
     if (texts[STANDALONE] == NULL && strcmp(backend, "static") != 0 &&
         (!is_c10d || (!alone && !may_change)))
-        usage_error("--rdzv-backend %s is not supported: give each node --node-rank, and all the "
+        usage_error("--rdzv-backend %s%s is not supported: give each node --node-rank, and all the "
                     "same --master-addr and --master-port",
-                    backend);
+                    backend, is_c10d ? ", which step 05's ddprun has for several nodes," : "");
     flags->elastic = !alone && (is_c10d || flags->min_nodes < flags->max_nodes);
     if (flags->elastic && texts[RDZV_ENDPOINT] == NULL)
         usage_error(
