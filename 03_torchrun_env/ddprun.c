@@ -58,11 +58,12 @@ static void set_environment(const Flags *flags, const Agents *agents, const Logs
     set_text("TORCHELASTIC_SIGNALS_TO_HANDLE", "SIGTERM,SIGINT,SIGHUP,SIGQUIT", true);
     set_text("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1", false);
 
-    // Ranks that each start a thread per core would only get in each other's way.
+    // Several ranks that each start a thread per core would only get in each other's way.
     char threads[16];
     const int share = host_num_cores() / flags->nproc_per_node;
     snprintf(threads, sizeof threads, "%d", share > 1 ? share : 1);
-    set_text("OMP_NUM_THREADS", threads, false);
+    if (flags->nproc_per_node > 1)
+        set_text("OMP_NUM_THREADS", threads, false);
 }
 
 static void start(Workers *workers, Flags *flags, const Agents *agents, Logs *logs,

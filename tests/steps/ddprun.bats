@@ -39,8 +39,9 @@ EOF
 2/3 2/3 2/3 0/1 2" ]
 }
 
-@test "threads: the cores are shared out, unless OMP_NUM_THREADS is set" {
-    [ "$(taskset -c 0 timeout 200 03_torchrun_env/ddprun sh -c 'echo $OMP_NUM_THREADS')" = 1 ]
+@test "threads: the cores are shared out, unless OMP_NUM_THREADS is set, or one rank has them all" {
+    [ "$(ddprun sh -c 'echo ${OMP_NUM_THREADS-unset}')" = unset ]
+    [ "$(taskset -c 0 timeout 200 03_torchrun_env/ddprun --nproc-per-node 2 sh -c 'echo $OMP_NUM_THREADS' | sort -u)" = 1 ]
     [ "$(OMP_NUM_THREADS=7 ddprun sh -c 'echo $OMP_NUM_THREADS')" = 7 ]
     [ "$(ddprun --nproc-per-node 4 sh -c 'echo $OMP_NUM_THREADS' | sort -u | wc -l)" = 1 ]
 }
@@ -126,6 +127,7 @@ whole_number --nnodes 2 --node-rank 2 true
 whole_number --master-port 65536 true
 several_nodes_must_agree --nnodes 2 --master-port 0 true
 --master-port --nnodes 2 --rdzv-backend c10d true
+step_05's_ddprun --nnodes 2 --rdzv-backend c10d true
 --node-rank --rdzv-backend etcd true
 one_node --standalone --nnodes 2 true
 HOST:PORT --rdzv-endpoint :1 true

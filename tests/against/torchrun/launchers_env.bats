@@ -3,7 +3,7 @@
 load launchers_helper
 
 # environment FILE: of a worker, line by line, as far as the launcher is to set it alike. ddprun gives
-# every worker its share of the cores, torchrun only those that have company, and one.
+# workers that have company their share of the cores, torchrun one.
 environment() {
     local hex='[0-9a-f]+'
     local uuid="$hex-$hex-$hex-$hex-$hex"
@@ -40,8 +40,9 @@ shows='env -0 > "$OUT/$LAUNCHER.$RANK"; echo "out $*"; echo err >&2; printf half
         diff <(environment "$OUT/torchrun.$rank") <(environment "$OUT/ddprun.$rank")
         environment "$OUT/ddprun.$rank" | grep -q "^TORCHELASTIC_RUN_ID=job$"
         [ "$(threads "$OUT/torchrun.$rank")" = "$([ $rank = 0 ] || echo 1)" ]
-        [ "$(threads "$OUT/ddprun.$rank")" -ge 1 ]
+        [ $rank = 0 ] || [ "$(threads "$OUT/ddprun.$rank")" -ge 1 ]
     done
+    [ -z "$(threads "$OUT/ddprun.0")" ]
     diff <(logs "$OUT/torchrun") <(logs "$OUT/ddprun")
     [ "$(cat "$OUT/ddprun.err")" = "[b1]:err" ]
     [ "$(logs "$OUT/ddprun" | grep -c 'attempt_0')" -eq 8 ]
