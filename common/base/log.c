@@ -238,7 +238,7 @@ static void read_variable(const char *name, bool is_ours)
 {
     const char *word = getenv(name);
     while (word != NULL && *word != '\0') {
-        if (!is_ours && *word == '+') // PyTorch's more; "-distributed" is less
+        if (!is_ours && *word == '+') // in PyTorch "+" asks for more, "-" for less
             word++;
         const size_t length = strcspn(word, ",");
         const unsigned topics = topics_of(word, length);

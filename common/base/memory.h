@@ -12,8 +12,9 @@ void *mem_alloc(size_t count, size_t size);
 /* The same, all zero. */
 void *mem_calloc(size_t count, size_t size);
 
-/* Has the machine so many bytes to give? If not, *available says how many it has. The kernel
- * overcommits, and kills processes that use the memory it promised. Below 64 MiB: yes, unseen. */
+/* Does the machine have so many bytes of free memory? If not, *available says how many it has.
+ * malloc does not tell: the kernel promises more than it has, and kills the process that uses it.
+ * Below 64 MiB the answer is yes without a look. */
 bool mem_fits(size_t bytes, size_t *available);
 
 /* Where memory lies: in the host, or in a GPU whose work is queued on a stream. */

@@ -33,7 +33,7 @@ void watchdog_start(Watchdog *watchdog, double seconds, const char *call, const 
 {
     *watchdog = (Watchdog){ .seconds = seconds, .call = call, .remedy = remedy };
     pthread_mutex_init(&watchdog->mutex, NULL);
-    pthread_condattr_t monotonic; // or a clock that is set would bite
+    pthread_condattr_t monotonic; // so that setting the clock changes no deadline
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(&watchdog->changed, &monotonic);

@@ -63,8 +63,8 @@ static void start(Failure *failure, int node, int status, double seconds_ago)
     failure->time = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec - seconds_ago;
 }
 
-/* Has the program that read our output ended, which is also the workers'? A worker may be killed by
- * SIGPIPE for another pipe of its own. */
+/* Has the program ended that reads our output, and so the workers'? A worker may also be killed by
+ * SIGPIPE for a pipe of its own. */
 static bool nobody_reads(void)
 {
     struct pollfd outputs[] = { { .fd = STDOUT_FILENO }, { .fd = STDERR_FILENO } };

@@ -32,7 +32,7 @@ void failure_of_worker(Failure *failure, const Worker *worker, int rank, int loc
 void failure_of_launcher(Failure *failure, int node, int status, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* May a have caused b? */
+/* Did a come first, so that it may have caused b? */
 bool failure_is_earlier(const Failure *a, const Failure *b);
 
 /* As a line of JSON, for the other nodes; free it with free(). */

@@ -280,8 +280,8 @@ bool checkpoint_resume(Checkpoint *checkpoint, Source *source)
         sampler_seek(checkpoint->sampler, position.samples);
         checkpoint->done = position.epoch >= args->epochs || position.step >= args->max_steps;
         if (checkpoint->done && log_speaks_for_job())
-            log_info("nothing left to do: %s has %d epochs and %llu steps behind it (more --epochs "
-                     "go on, --resume none begins anew)",
+            log_info("nothing left to do: %s has %d epochs and %llu steps behind it (ask for "
+                     "more --epochs, or start afresh with --resume none)",
                      source->path, position.epoch, (unsigned long long)position.step);
     }
     safetensors_free(source->file);

@@ -30,7 +30,9 @@ void nccl_check(Nccl *nccl, ncclResult_t result, const char *call)
     pthread_mutex_lock(&nccl->mutex);
     snprintf(nccl->failure, sizeof nccl->failure, "%s: %s", ncclGetErrorString(result),
              ncclGetLastError(NULL));
+    const bool is_watched = !nccl->closing;
     pthread_mutex_unlock(&nccl->mutex);
+    CHECK(is_watched, "%s: %s", call, nccl->failure);
     for (;;)
         pause(); // the watchdog finds the rank to blame and ends the process
 }

@@ -82,6 +82,13 @@ static void look(Nccl *nccl, Trouble *trouble, RankReport *report)
     pthread_mutex_unlock(&nccl->mutex);
 }
 
+static noreturn void give_up(Nccl *nccl, const Trouble *trouble, const char *line)
+{
+    if (trouble->call.pg != NULL)
+        collective_report(&trouble->call, COLLECTIVE_FAILED);
+    rank_watch_end(&nccl->watch, line);
+}
+
 /* Finds the rank to blame and ends the group, at the latest when the timeout is over. */
 static void look_into(Nccl *nccl, const Trouble *trouble, double failed_at)
 {
@@ -92,18 +99,18 @@ static void look_into(Nccl *nccl, const Trouble *trouble, double failed_at)
     if (silent >= 0) {
         snprintf(line, sizeof line, "rank %d is gone: no sign of life for %.1f s, during %s",
                  silent, now - nccl->watch.since[silent], what);
-        rank_watch_end(&nccl->watch, line);
+        give_up(nccl, trouble, line);
     }
     // A rank that NCCL has lost counts as silent only after a while.
     if (trouble->failure[0] != '\0' && now - failed_at > 2 * nccl->watch.silence) {
         snprintf(line, sizeof line, "NCCL failed during %s: %s (NCCL_DEBUG=WARN tells more)", what,
                  trouble->failure);
-        rank_watch_end(&nccl->watch, line);
+        give_up(nccl, trouble, line);
     }
     const Collective *call = trouble->call.pg != NULL ? &trouble->call : NULL;
     const double since = fmax(trouble->since, nccl->watch.kept_alive_at);
     if (trouble->what[0] != '\0' && now - since > nccl->pg->timeout)
-        rank_watch_end(&nccl->watch, rank_watch_blame(&nccl->watch, call, what, line));
+        give_up(nccl, trouble, rank_watch_blame(&nccl->watch, call, what, line));
 }
 
 static void *watch(void *argument)

@@ -167,7 +167,7 @@ static noreturn void end_group(RankWatch *watch, const char *verdict)
     const int length = snprintf(own, sizeof own, "rank %d is ", watch->pg->rank);
     if (strncmp(line, own, (size_t)length) == 0)
         die("the others gave up waiting for this rank, which was %s", line + length);
-    die("%s", line);
+    die("%s%s", line, process_group_root(watch->pg)->calls.error_suffix);
 }
 
 void rank_watch_end(RankWatch *watch, const char *line)

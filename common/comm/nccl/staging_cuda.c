@@ -196,7 +196,7 @@ static long staged_start(void *state, const Collective *collective)
     Staging *staging = group->staging;
     const cudaStream_t compute = staging->place.stream;
     if (cuda_is_captured(compute))
-        usage_error("--cuda-graph on needs --backend nccl: with %s data takes the way through the "
+        usage_error("--cuda-graph on needs --backend nccl: with %s data passes through the "
                     "host, which a graph cannot record",
                     collective->pg->backend->name);
 

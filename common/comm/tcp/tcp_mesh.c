@@ -40,8 +40,8 @@ typedef struct {
     int32_t channel; // 0: data, 1: notices
 } Hello;
 
-/* Of what ranks say to each other: with pipes they begin with offers. It comes with the token, so
- * that a rank of another build is told at once, and not turned away until the timeout. */
+/* The version of the protocol between ranks; those with pipes begin with offers of them. It is sent
+ * with the token, so that a rank of another build fails at once and not after the timeout. */
 static const char *version(void)
 {
     return tcp_pipes.open != NULL ? "ddp.tcp2" : "ddp.tcp1";
