@@ -344,3 +344,16 @@ def check_output(step, ours, theirs):
             if not all(near(a, b) or abs(float(a) - float(b)) < 2e-4 for a, b in zip(got, wanted)):
                 yield "numbers", f"it prints {' '.join(got)}, not {' '.join(wanted)}, in: {shape}"
                 return
+
+
+def check_work(step, ours, theirs):
+    """each rank computes and sends as often as in our program"""
+    for rank, journal in first_of(theirs).items():
+        due = first_of(ours)[rank]
+        for word in ("forward", "backward", "optim_step"):
+            count, wanted = len(journal.all(word)), len(due.all(word))
+            if count > wanted:
+                yield "work", f"rank {rank} does {count} times what ours does {wanted} times: {word}"
+        count, wanted = (sum(int(e.values["count"]) for _, e in gradients_sent(j.entries)) for j in (journal, due))
+        if count > wanted:
+            yield "work", f"rank {rank} sends {count} numbers, ours {wanted}"

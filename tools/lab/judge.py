@@ -122,6 +122,9 @@ class Judge:
             if int(begin or 0) != last and last + 1 not in [s.number for s in journal.steps[:1]]:
                 yield "resume_step", f"stopped after step {last}; the next start begins after step {begin}"
                 return
+            if not journal.steps:
+                yield "resume_step", f"the next start of rank {rank} takes no step"
+                return
             due = {step.number: step for step in first_of(ours)[rank].steps}
             for mine in journal.steps:
                 other = due.get(mine.number)

@@ -32,7 +32,7 @@ class Run:
 
     def __init__(self, step, program, folder, *options, saved=None):
         self.folder, self.saved = Path(folder), Path(saved or folder) / "saved"
-        self.world_size = 3 if step.startswith("02") else 4
+        self.world_size = 3 if step.startswith("02") else 2 if step.endswith(".sh") else 4
         self.folder.mkdir(parents=True)
         data = self.folder.parent / "data"
         if not data.exists():
@@ -43,7 +43,7 @@ class Run:
             command += ["--nproc", "3"]
         elif step == "03":
             command = nodes + command
-        else:
+        elif not step.endswith(".sh"):  # a script starts two ranks by itself
             command = nodes + [TOP / "tools/lab/as_srun.sh", self.folder / "disks"] + command
         environment = {name: value for name, value in os.environ.items() if not name.startswith("DDP_")}
         environment.update(DDP_JOURNAL=str(self.folder / "journal"), OMP_NUM_THREADS="1", LAUNCHER="ddprun")
