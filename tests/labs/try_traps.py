@@ -31,7 +31,7 @@ def answers(trap):
     changed = [line[1:].strip() for line in difflib.ndiff(trap.ours().splitlines(), trap.broken().splitlines())
                if line[0] in "+-"]
     line = next((line for line in changed if re.search(trap.one("line"), line)), "none of the edit")
-    right = {"rank": trap.one("rank").partition("|")[0], "line": line, "cause": trap.cause()}
+    right = {"rank": trap.one("rank").partition("|")[0], "line": line, "cause": trap.cause}
     wrong = {"rank": "7", "line": "Metrics metrics;", "cause": "bad_luck"}
     for field in (None, *right):
         given = dict(right, **({field: wrong[field]} if field else {}))

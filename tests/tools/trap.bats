@@ -76,5 +76,10 @@ needs_journals() {
         grep -q "](#$name-" docs/traps.md
         grep -q "trap.py $name " docs/traps.md # the page shows its symptom
     done
-    [ "$(grep -c '^## ' docs/traps.md)" -eq "$(ls tools/traps | wc -l)" ]
+    [ "$(grep -c '^## ' docs/traps.md)" -eq "$(ls tools/traps/*.txt | wc -l)" ]
+}
+
+@test "the twenty traps of the clinic are there" {
+    ls tools/traps/*.txt | sed 's|.*/\([0-9]*\).*|\1|' | sort -u >"$BATS_TEST_TMPDIR/numbers"
+    seq -w 20 | diff - "$BATS_TEST_TMPDIR/numbers"
 }
