@@ -76,10 +76,13 @@ typedef struct StoreServer StoreServer;
 /* Listens on the interface that host names (loopback for localhost) and *port (0: any free one, set
  * on return). NULL and errno if it cannot. Answers every operation of the protocol; disconnects a
  * client that sends nonsense or exceeds the protocol's limits, and goes on. Limits of its own: 64
- * MiB in one request or in unread replies, 256 MiB of memory for those of all clients, 1 GiB
- * stored; 64 connections without VALIDATE; and 64 descriptors of the process stay free. Beyond
- * these the largest, the oldest and, for a descriptor, the oldest client that has sent nothing but
- * VALIDATE and PING is disconnected (if there is none, the newest).
+ * MiB in one request or in unread replies, 256 MiB of memory for those of all clients (values that
+ * are stored are not copied into replies), 64 connections without VALIDATE; and 64 descriptors of
+ * the process stay free. Beyond these the largest, the oldest and, for a descriptor, the oldest
+ * client that has sent nothing but VALIDATE and PING is disconnected (if there is none, the
+ * newest). All that is stored may cost 1 GiB of memory. The last 64 MiB are for clients that have
+ * stored no more than 1 MiB: one that fills the table is disconnected, and the others go on. Of a
+ * large reply each client gets a part before the next client has its turn.
  *
  * When a client that has set a key beginning with `watched` (NULL: none; it must outlive the
  * server) disconnects, the server sets KEY/gone. That is how a launcher killed by SIGKILL is

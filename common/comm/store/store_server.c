@@ -23,6 +23,7 @@
 
 enum {
     READ_BYTES = 16 << 10, // from one client before the next has its turn
+    SEND_BYTES = 64 << 10, // to one client before the next has its turn
     MAX_EVENTS = 64,
     FULL_PAUSE_MS = 10, // before the next try to accept: epoll would report it again at once
     MAX_SILENT = 64, // clients without VALIDATE, which comes first
@@ -54,17 +55,20 @@ static void count_buffered(StoreServer *server, Client *client)
     server->buffered += client->buffered;
 }
 
-/* Errors are left to epoll, which reports a broken socket. */
+/* A part of a large reply, and epoll reports at once that there is room for the next: so it leaves
+ * in turns with the others. Errors are left to epoll, which reports a broken socket. */
 static void send_replies(StoreServer *server, Client *client)
 {
-    ssize_t count = 0;
-    while (bytes_count(&client->out) > 0 && count >= 0) {
-        count =
-            send(client->fd, bytes_front(&client->out), bytes_count(&client->out), MSG_NOSIGNAL);
-        if (count > 0)
-            bytes_drop(&client->out, (size_t)count);
+    Blob part;
+    for (size_t left = SEND_BYTES; left > 0 && (part = reply_front(client)).count > 0;) {
+        const size_t most = part.count < left ? part.count : left;
+        const ssize_t count = send(client->fd, part.data, most, MSG_NOSIGNAL);
+        if (count < 0)
+            break;
+        reply_drop(&server->service.table, client, (size_t)count);
+        left -= (size_t)count;
     }
-    const bool wants_room = bytes_count(&client->out) > 0;
+    const bool wants_room = reply_front(client).count > 0;
     if (wants_room != client->wants_room)
         watch(server, EPOLL_CTL_MOD, client->fd, EPOLLIN | (wants_room ? EPOLLOUT : 0), client);
     client->wants_room = wants_room;
@@ -149,6 +153,12 @@ static void serve_client(StoreServer *server, Client *client)
     }
 }
 
+/* Too much memory is in use that is not the table's. */
+static bool is_overfull(const StoreServer *server)
+{
+    return server->buffered + server->service.table.kept_bytes > MAX_BUFFERED;
+}
+
 /* Clients cost descriptors and memory. If too many are silent, the oldest is dropped; if too much
  * is buffered, the one with the most. */
 static void shed_clients(StoreServer *server)
@@ -156,10 +166,11 @@ static void shed_clients(StoreServer *server)
     Client *client, *silent = NULL, *largest = NULL;
     int num_silent = 0;
     size_t most = 0;
+    const bool overfull = is_overfull(server);
     LIST_FOREACH(client, &server->clients, next) // the oldest is the last
     {
-        if (client->buffered > most) {
-            most = client->buffered;
+        if (overfull && client->buffered + reply_kept_bytes(client) > most) {
+            most = client->buffered + reply_kept_bytes(client);
             largest = client;
         }
         if (!client->validated) {
@@ -169,31 +180,37 @@ static void shed_clients(StoreServer *server)
     }
     if (num_silent > MAX_SILENT)
         drop_client(server, silent);
-    else if (server->buffered > MAX_BUFFERED)
+    else if (overfull)
         drop_client(server, largest);
+}
+
+/* Serves whoever has sent something or has room for more. False: the server is to stop. */
+static bool serve_turn(StoreServer *server)
+{
+    struct epoll_event events[MAX_EVENTS];
+    const int count = epoll_wait(server->epoll_fd, events, MAX_EVENTS, -1);
+    bool somebody_calls = false;
+    // epoll reports the rest again, after the largest has been dropped.
+    for (int i = 0; i < count && !is_overfull(server); i++) {
+        if (events[i].data.ptr == &server->stop_fd)
+            return false;
+        if (events[i].data.ptr == &server->listen_fd)
+            somebody_calls = true;
+        else
+            serve_client(server, events[i].data.ptr);
+    }
+    if (somebody_calls)
+        accept_client(server);
+    if (somebody_calls || is_overfull(server))
+        shed_clients(server); // last: events may refer to the dropped client
+    return true;
 }
 
 static void *serve(void *argument)
 {
-    StoreServer *server = argument;
-    for (;;) {
-        struct epoll_event events[MAX_EVENTS];
-        const int count = epoll_wait(server->epoll_fd, events, MAX_EVENTS, -1);
-        bool somebody_calls = false;
-        // epoll reports the rest again, after the largest has been dropped.
-        for (int i = 0; i < count && server->buffered <= MAX_BUFFERED; i++) {
-            if (events[i].data.ptr == &server->stop_fd)
-                return NULL;
-            if (events[i].data.ptr == &server->listen_fd)
-                somebody_calls = true;
-            else
-                serve_client(server, events[i].data.ptr);
-        }
-        if (somebody_calls)
-            accept_client(server);
-        if (somebody_calls || server->buffered > MAX_BUFFERED)
-            shed_clients(server); // last: events may refer to the dropped client
-    }
+    while (serve_turn(argument))
+        continue;
+    return NULL;
 }
 
 static void server_free(StoreServer *server)

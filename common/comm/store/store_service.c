@@ -13,31 +13,6 @@
 
 #define MAX_WATCHED_KEY 256 // bytes of a key
 
-/* ---- replies, buffered until the client's socket accepts them ---- */
-
-static void reply(Client *client, const void *data, size_t count)
-{
-    client->overrun |= bytes_count(&client->out) + count > STORE_MAX_BUFFER;
-    if (!client->overrun)
-        bytes_put(&client->out, data, count);
-}
-
-static void reply_u8(Client *client, uint8_t value)
-{
-    reply(client, &value, sizeof value);
-}
-
-static void reply_i64(Client *client, int64_t value)
-{
-    reply(client, &value, sizeof value);
-}
-
-static void reply_blob(Client *client, Blob blob)
-{
-    reply_i64(client, (int64_t)blob.count);
-    reply(client, blob.data, blob.count);
-}
-
 /* ---- waiting ---- */
 
 /* WAIT is what makes a table a rendezvous: a rank asks for a key that another rank will set. A
@@ -124,8 +99,10 @@ static bool compare_set(Service *service, Client *client, Cursor at)
         return put(service, key, desired, false);
     }
     // A reply of "expected" does not tell whether the key exists: so the protocol has it.
-    const bool absent = entry == NULL || entry->value == NULL;
-    reply_blob(client, absent ? expected : value);
+    if (entry == NULL || entry->value == NULL)
+        reply_blob(client, expected);
+    else
+        reply_value(client, entry);
     return true;
 }
 
@@ -139,8 +116,8 @@ static Entry *count_up(Service *service, Blob key, int64_t amount, int64_t *sum)
     if (entry->value != NULL) {
         char *end = NULL;
         errno = 0;
-        old = strtoll(entry->value, &end, 10);
-        if (errno != 0 || end == entry->value)
+        old = strtoll(entry->value->bytes, &end, 10);
+        if (errno != 0 || end == entry->value->bytes)
             return NULL;
     }
     *sum = (int64_t)((uint64_t)old + (uint64_t)amount); // unsigned: it may wrap around
@@ -191,7 +168,7 @@ static bool check(const Table *table, Client *client, Cursor at)
 static bool multi_get(const Table *table, Client *client, Cursor at)
 {
     for (uint64_t left = take_u64(&at); left > 0; left--)
-        reply_blob(client, entry_value(table_find(table, take_blob(&at))));
+        reply_value(client, table_find(table, take_blob(&at)));
     return true;
 }
 
@@ -275,7 +252,7 @@ static bool handle_request(Service *service, Client *client, StoreOperation oper
     case STORE_COMPARE_SET:
         return compare_set(service, client, at);
     case STORE_GET:
-        reply_blob(client, entry_value(table_find(table, take_blob(&at))));
+        reply_value(client, table_find(table, take_blob(&at)));
         return true;
     case STORE_ADD:
         return add(service, client, at);
@@ -297,7 +274,7 @@ static bool handle_request(Service *service, Client *client, StoreOperation oper
         reply_u8(client, STORE_WAIT_CANCELED);
         return true;
     case STORE_PING:
-        reply(client, at, sizeof(uint32_t));
+        reply_bytes(client, at, sizeof(uint32_t));
         return true;
     case STORE_QUEUE_PUSH:
         return queue_push(service, at);
@@ -325,7 +302,10 @@ bool service_feed(Service *service, Client *client, const void *data, size_t cou
             request_measure(&client->measure, request, bytes_count(&client->in));
         if (state != REQUEST_WHOLE)
             return state == REQUEST_PARTIAL;
-        if (!handle_request(service, client, request[0], request + 1) || client->overrun)
+        service->table.stored = &client->stored;
+        const bool done = handle_request(service, client, request[0], request + 1);
+        service->table.stored = NULL;
+        if (!done || client->overrun)
             return false;
         client->has_asked |= request[0] != STORE_VALIDATE && request[0] != STORE_PING;
         bytes_drop(&client->in, client->measure.bytes);
@@ -355,6 +335,6 @@ void service_forget(Service *service, Client *client)
         put(service, key, (Blob){ (const uint8_t *)"1", 1 }, false);
     }
     bytes_free(&client->in);
-    bytes_free(&client->out);
+    reply_free(&service->table, client);
     bytes_free(&client->watched_key);
 }

@@ -9,7 +9,19 @@
 
 /* ---- what is stored: values, queues and waiting clients, by key (store_table.c) ---- */
 
-#define STORE_MAX_TABLE ((size_t)1 << 30) // bytes: a runaway client must not exhaust its host
+/* Bytes. A runaway client must not exhaust its host, nor the room that the ranks need: the reserve
+ * is for clients that have stored no more than a share. */
+#define STORE_MAX_TABLE ((size_t)1 << 30)
+#define STORE_RESERVE ((size_t)64 << 20) // of these
+#define STORE_SHARE ((size_t)1 << 20)
+
+/* Freed when no entry and no reply has it any more. */
+typedef struct {
+    size_t count;
+    int readers; // replies that are not sent yet
+    bool is_stored; // it is an entry's
+    char bytes[]; // and a zero byte
+} Value;
 
 typedef struct Item {
     STAILQ_ENTRY(Item) next;
@@ -30,8 +42,7 @@ typedef LIST_HEAD(WaitList, Wait) WaitList;
 typedef struct Entry {
     LIST_ENTRY(Entry) next;
     Blob key; // its bytes follow this struct
-    char *value; // followed by a zero byte; NULL: none
-    size_t value_bytes;
+    Value *value; // NULL: none
     STAILQ_HEAD(, Item) queue;
     int64_t queue_length;
     TAILQ_HEAD(, Wait) waits; // oldest first
@@ -42,7 +53,9 @@ typedef struct {
     void *tree; // of entries, by key
     LIST_HEAD(, Entry) entries; // the same, in no order
     int64_t num_values;
-    size_t bytes; // of memory in use
+    size_t bytes; // of memory in use, with what malloc and the tree add
+    size_t kept_bytes; // of values that were replaced or removed, but replies still have them
+    size_t *stored; // by the client whose request is executed; NULL: nobody's
 } Table;
 
 /* NULL: no such entry, which the next two functions accept. */
@@ -58,9 +71,11 @@ Entry *table_enter(Table *table, Blob key);
 void table_prune(Table *table, Entry *entry);
 
 /* Writes blob at an offset, ending the value there: offset 0 sets it, its length appends. False:
- * the table is full, or the value longer than the protocol allows. */
+ * the table is full, or the value longer than the protocol allows. A value that is part of a reply
+ * is not changed: a new one takes its place. */
 bool entry_write(Table *table, Entry *entry, size_t offset, Blob blob);
 void entry_erase(Table *table, Entry *entry);
+void value_stop_reading(Table *table, Value *value); // it is no part of a reply any more
 
 /* False: the table is full. */
 bool entry_push(Table *table, Entry *entry, Blob blob);
@@ -77,7 +92,11 @@ void table_free(Table *table); // nobody may be waiting
 /* One connection to a store, on the server's side. All zero at first. */
 typedef struct Client {
     Bytes in; // received, not yet executed
-    Bytes out; // replies not yet sent, up to STORE_MAX_BUFFER
+    Bytes out; // replies not yet sent, up to STORE_MAX_BUFFER, but for large values:
+    STAILQ_HEAD(, Borrowed) borrowed; // these
+    size_t borrowed_bytes; // of them that are not sent yet
+    size_t out_sent; // bytes of `out`, from the beginning
+    size_t stored; // bytes that it has added to the table
     RequestMeasure measure; // of the request at the front of `in`
     bool validated; // has sent the protocol's magic number
     bool has_asked; // for more than VALIDATE and PING, as a rank does
@@ -110,5 +129,20 @@ Client *service_next_woken(Service *service);
 /* Removes a disconnected client and frees what it held. If it had set a watched key, sets
  * KEY/gone. */
 void service_forget(Service *service, Client *client);
+
+/* ---- replies (store_reply.c) ---- */
+
+/* These append to what the client will be sent, or set `overrun`: it has too much unread. */
+void reply_bytes(Client *client, const void *data, size_t count);
+void reply_u8(Client *client, uint8_t value);
+void reply_i64(Client *client, int64_t value);
+void reply_blob(Client *client, Blob blob);
+/* The value of an entry, or an empty one for NULL. A large one is not copied. */
+void reply_value(Client *client, const Entry *entry);
+
+Blob reply_front(const Client *client); // to be sent next; empty: nothing
+void reply_drop(Table *table, Client *client, size_t count); // of these bytes
+size_t reply_kept_bytes(const Client *client); // of values that are only in replies
+void reply_free(Table *table, Client *client);
 
 #endif

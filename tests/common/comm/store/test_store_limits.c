@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -148,6 +149,65 @@ static void test_full_table_refuses_whoever_fills_it(void **state)
     }
 }
 
+/* One that has stored much leaves a reserve for those that store little: these go on. */
+static void test_full_table_keeps_the_ranks(void **state)
+{
+    (void)state;
+    Service service = { 0 };
+    Client filler = { .validated = true }, rank = { .validated = true };
+    const size_t size = 2 << 20, filled = STORE_MAX_TABLE - STORE_RESERVE - size;
+    Bytes request = { 0 };
+    uint8_t *value = mem_calloc(size, 1);
+    bytes_put(&request, BYTES("\16" ONE("q")));
+    bytes_put_blob(&request, (Blob){ value, size / 2 });
+    assert_true(service_feed(&service, &rank, BYTES(SET("r", ONE("1")) WAIT("a"))));
+    service.table.bytes += filled; // by the first one, say
+    bool goes_on = true;
+    for (int i = 0; i < 3; i++)
+        goes_on = service_feed(&service, &filler, bytes_front(&request), bytes_count(&request));
+    assert_false(goes_on);
+    service_forget(&service, &filler);
+    assert_true(service_feed(&service, &rank, BYTES(SET("s", TWO("22")) ADD("n", U64("\1")))));
+    assert_true(accepts(&service, true, BYTES(SET("a", ONE("1")) PUSH("q", ONE("x")))));
+    assert_int_equal(bytes_count(&rank.out), 9); // the sum, and the end of its wait
+    service.table.bytes -= filled;
+    service_forget(&service, &rank);
+    bytes_free(&request);
+    free(value);
+    table_free(&service.table);
+    assert_int_equal(service.table.bytes, 0);
+}
+
+/* What counts is what malloc has given away, with what it takes itself, whatever is stored. */
+static void test_table_counts_what_memory_costs(void **state)
+{
+    (void)state;
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    skip(); // they have a malloc of their own
+#endif
+    Service service = { 0 };
+    Client waiting = { .validated = true };
+    const uint8_t *text = mem_calloc(1000, 1);
+    const size_t before = mallinfo2().uordblks;
+    for (uint32_t i = 0; i < 20000; i++) {
+        const Blob key = { (const uint8_t *)&i, sizeof i };
+        Entry *entry = table_enter(&service.table, key);
+        if (i % 4 == 0)
+            assert_true(entry_wait(&service.table, entry, &waiting, &waiting.waits));
+        else if (i % 4 == 1)
+            assert_true(entry_push(&service.table, entry, (Blob){ text, i % 100 }));
+        else
+            assert_true(entry_write(&service.table, entry, 0, (Blob){ text, i % 1000 }));
+        if (i % 8 == 3)
+            assert_true(entry_write(&service.table, entry, i % 1000, (Blob){ text, i % 50 }));
+    }
+    const size_t taken = mallinfo2().uordblks - before;
+    assert_in_range(service.table.bytes, taken - taken / 50, taken + taken / 50);
+    service_forget(&service, &waiting);
+    table_free(&service.table);
+    free((void *)text);
+}
+
 static uint64_t random_state;
 
 static uint32_t random_below(uint32_t limit)
@@ -248,6 +308,8 @@ int main(void)
         cmocka_unit_test(test_absurd_lengths_are_hung_up_on_at_once),
         cmocka_unit_test(test_requests_and_replies_are_kept_up_to_a_limit),
         cmocka_unit_test(test_full_table_refuses_whoever_fills_it),
+        cmocka_unit_test(test_full_table_keeps_the_ranks),
+        cmocka_unit_test(test_table_counts_what_memory_costs),
         cmocka_unit_test(test_random_requests),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -260,6 +260,80 @@ static void test_who_set_a_watched_key_is_missed(void **state)
     assert_ptr_equal(service_next_woken(&service), &client[0]);
 }
 
+enum { LARGE = 100000 }; // bytes: such a value is not copied into replies
+
+static void set_large(int who, const char *request, size_t bytes, char letter)
+{
+    static char value[LARGE];
+    memset(value, letter, LARGE);
+    say(who, request, bytes);
+    say(who, (const char *)&(uint64_t){ LARGE }, sizeof(uint64_t));
+    say(who, value, LARGE);
+}
+
+/* The next bytes of the replies, taken in odd pieces. */
+static void assert_heard_letters(int who, char letter, size_t count)
+{
+    while (count > 0) {
+        const Blob part = reply_front(&client[who]);
+        assert_true(part.count > 0);
+        const size_t most = count < 777 ? count : 777;
+        const size_t taken = part.count < most ? part.count : most;
+        for (size_t i = 0; i < taken; i++)
+            assert_int_equal(part.data[i], letter);
+        reply_drop(&service.table, &client[who], taken);
+        count -= taken;
+    }
+}
+
+static void assert_heard_large(int who, char letter, size_t count)
+{
+    const Blob part = reply_front(&client[who]);
+    uint64_t length = 0;
+    assert_true(part.count >= sizeof length);
+    memcpy(&length, part.data, sizeof length);
+    assert_int_equal(length, count);
+    reply_drop(&service.table, &client[who], sizeof length);
+    assert_heard_letters(who, letter, count);
+}
+
+/* A reply has the value that was there when it was asked for, whatever happens before it is sent.
+ */
+static void test_large_replies_are_not_copied(void **state)
+{
+    (void)state;
+    set_large(0, BYTES("\1" ONE("k")), 'a');
+    SAY(1, PING("pppp") GET("k") PING("qqqq") MULTI_GET("k", "k"));
+    assert_true(client[1].out.capacity < LARGE);
+    SAY(2, GET("k"));
+    set_large(0, BYTES("\1" ONE("k")), 'b');
+    assert_true(service.table.kept_bytes >= LARGE);
+    SAY(2, GET("k"));
+    set_large(0, BYTES("\11" ONE("k")), 'b'); // APPEND
+    SAY(3, COMPARE_SET("k", ONE("x"), ONE("y")));
+    SAY(0, DELETE("k") SET("k", ONE("1")) GET("k"));
+    HEARD(0, U64("\1") ONE("1"));
+
+    assert_heard_letters(1, 'p', 4);
+    assert_heard_large(1, 'a', LARGE);
+    assert_heard_letters(1, 'q', 4);
+    assert_heard_large(1, 'a', LARGE);
+    assert_heard_large(1, 'a', LARGE);
+    assert_int_equal(reply_front(&client[1]).count, 0);
+    assert_heard_large(2, 'a', LARGE);
+    assert_heard_large(2, 'b', LARGE);
+    assert_heard_large(3, 'b', 2 * LARGE);
+    assert_int_equal(service.table.kept_bytes, 0);
+
+    set_large(0, BYTES("\1" ONE("k")), 'c');
+    SAY(1, GET("k"));
+    SAY(0, DELETE("k"));
+    assert_true(reply_kept_bytes(&client[1]) >= LARGE);
+    service_forget(&service, &client[1]); // before it has read any of it
+    client[1] = (Client){ 0 };
+    assert_int_equal(service.table.kept_bytes, 0);
+}
+
 #define with_service(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 int main(void)
@@ -276,6 +350,7 @@ int main(void)
         with_service(test_barrier_counts_on),
         with_service(test_who_has_gone_is_not_woken),
         with_service(test_who_set_a_watched_key_is_missed),
+        with_service(test_large_replies_are_not_copied),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

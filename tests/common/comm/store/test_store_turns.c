@@ -1,0 +1,109 @@
+/*
+ * Large replies leave in turns. The server's thread is ended here, and its loop is called turn by
+ * turn, so that the order of what happens does not depend on time. It is included for that.
+ */
+#include "common/comm/store/store_server.c"
+
+#include <sys/ioctl.h>
+
+#include "tests/common/comm/store/store_fixture.h"
+
+enum { CROWD = 40, VALUES = 7 };
+
+#define VALUE_BYTES ((size_t)8 << 20)
+#define REPLY_BYTES (VALUES * (8 + VALUE_BYTES))
+
+static StoreServer *start_without_thread(int *port)
+{
+    StoreServer *server = store_server_start("127.0.0.1", port, NULL);
+    assert_non_null(server);
+    eventfd_write(server->stop_fd, 1);
+    pthread_join(server->thread, NULL);
+    eventfd_read(server->stop_fd, &(eventfd_t){ 0 });
+    return server;
+}
+
+/* Connects a client, which the server knows now. */
+static int join(StoreServer *server, int port)
+{
+    const Client *newest = LIST_FIRST(&server->clients);
+    const int fd = net_connect("127.0.0.1", port, deadline());
+    assert_true(fd >= 0);
+    assert_int_equal(net_send(fd, BYTES(VALIDATE), deadline()), 0);
+    while (LIST_FIRST(&server->clients) == newest || !LIST_FIRST(&server->clients)->validated)
+        assert_true(serve_turn(server));
+    return fd;
+}
+
+static size_t bytes_come(int fd)
+{
+    int count = 0;
+    assert_int_equal(ioctl(fd, FIONREAD, &count), 0);
+    return (size_t)count;
+}
+
+/* Forty clients ask for 56 MiB each, then one sends a PING: that is answered when the
+ * others have a small part of their replies, a slice for each turn, and none of these takes memory.
+ */
+static void test_small_replies_overtake_large_ones(void **state)
+{
+    (void)state;
+    int port = 0, fds[CROWD];
+    StoreServer *server = start_without_thread(&port);
+    Table *table = &server->service.table;
+    uint8_t *value = mem_calloc(VALUE_BYTES, 1);
+    Entry *entry = table_enter(table, (Blob){ (const uint8_t *)"k", 1 });
+    assert_true(entry_write(table, entry, 0, (Blob){ value, VALUE_BYTES }));
+    Bytes request = { 0 };
+    bytes_put(&request, BYTES("\12" U64("\7")));
+    for (int i = 0; i < VALUES; i++)
+        bytes_put(&request, BYTES(ONE("k")));
+
+    for (int i = 0; i < CROWD; i++)
+        fds[i] = join(server, port);
+    const int honest = join(server, port);
+    for (int i = 0; i < CROWD; i++)
+        net_send(fds[i], bytes_front(&request), bytes_count(&request), deadline());
+    net_send(honest, BYTES(PING("ping")), deadline());
+    const Client *client;
+    LIST_FOREACH(client, &server->clients, next)
+    {
+        while (bytes_come(client->fd) == 0)
+            usleep(1000);
+    }
+    int turns = 0;
+    for (; bytes_come(honest) < 4; turns++)
+        assert_true(serve_turn(server));
+    assert_true(server->buffered < CROWD * 1024);
+    LIST_FOREACH(client, &server->clients, next)
+    {
+        const size_t left = bytes_count(&client->out) + client->borrowed_bytes;
+        assert_true(client->fd == LIST_FIRST(&server->clients)->fd ||
+                    left + (size_t)turns * SEND_BYTES >= REPLY_BYTES);
+    }
+
+    // All that two of them are owed comes in the end; the others hang up.
+    for (int i = 2; i < CROWD; i++)
+        close(fds[i]);
+    for (size_t left[2] = { REPLY_BYTES, REPLY_BYTES }; left[0] + left[1] > 0;) {
+        if (poll(&(struct pollfd){ server->epoll_fd, POLLIN, 0 }, 1, 10) > 0)
+            assert_true(serve_turn(server));
+        for (int i = 0; i < 2; i++) {
+            const ssize_t count = recv(fds[i], value, VALUE_BYTES, 0);
+            left[i] -= count > 0 ? (size_t)count : 0;
+        }
+    }
+    close(fds[0]);
+    close(fds[1]);
+    close(honest);
+    bytes_free(&request);
+    free(value);
+    server_free(server);
+}
+
+int main(void)
+{
+    alarm(900); // nothing here may hang
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_small_replies_overtake_large_ones) };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
