@@ -6,7 +6,7 @@
 
 #include "tests/common/save/checkpoint_run.h"
 
-enum { NUM_CUTS = 200, MANY_TENSORS = 100000 };
+enum { NUM_CUTS = 200, MANY_TENSORS = 18000 };
 
 static char path[64];
 
