@@ -13,6 +13,7 @@
 #include "common/base/host.h"
 #include "common/base/log.h"
 #include "common/base/memory.h"
+#include "common/comm/store/net.h"
 
 #define MAX_SECONDS 1e6
 #define DEFAULT_PORT 29500 // fixed, since all nodes must know it
@@ -274,14 +275,8 @@ static void read_endpoint(Flags *flags, const char *endpoint)
         length = (size_t)(colon - host);
         valid = is_int(colon + 1, 0, 65535, &flags->master_port);
     }
-    if (length > 1 && host[0] == '[' && host[length - 1] == ']') {
-        host++;
-        length -= 2;
-    }
-    if (!valid || length == 0 || length >= sizeof flags->master_addr)
+    if (!valid || !net_copy_host(flags->master_addr, sizeof flags->master_addr, host, length))
         usage_error("--rdzv-endpoint %s: it must be HOST or HOST:PORT", endpoint);
-    memcpy(flags->master_addr, host, length);
-    flags->master_addr[length] = '\0';
 }
 
 /* Do nodes get their ranks at the rendezvous? */
@@ -310,11 +305,11 @@ static void read_master(Flags *flags, const char *const texts[])
 {
     const bool alone = flags->max_nodes == 1;
 
+    const char *host = texts[MASTER_ADDR];
     const size_t bytes = sizeof flags->master_addr;
-    const int length = snprintf(flags->master_addr, bytes, "%s", texts[MASTER_ADDR]);
-    if (length == 0 || length >= (int)bytes)
+    if (!net_copy_host(flags->master_addr, bytes, host, strlen(host)))
         usage_error("--master-addr \"%s\": it must be a name or an address of 1 to %zu letters",
-                    texts[MASTER_ADDR], bytes - 1);
+                    host, bytes - 1);
     flags->master_port = alone ? 0 : flags->elastic ? DEFAULT_ENDPOINT_PORT : DEFAULT_PORT;
     if (texts[MASTER_PORT] != NULL && !flags->elastic)
         flags->master_port = int_value("--master-port", texts[MASTER_PORT], 0, 65535);

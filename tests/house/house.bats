@@ -3,21 +3,21 @@
 # and which room may include which.
 
 # The ceilings. They come down; a commit that raises one says for which feature.
-LINES=17857          # of all files in common/; the aim is 17,000
+LINES=17867          # of all files in common/; the aim is 17,000
 FILES=138            # 140
-LINES_CPU=14115      # without CUDA, NCCL and MPI: 13,000
+LINES_CPU=14125      # without CUDA, NCCL and MPI: 13,000
 FILE_LINES=500       # of any source file
 TRAIN_LINES=180      # of a step's train.c
 ceilings() { # PROGRAM LINES AIM: of common/, in a build for CPUs alone without extras (closure.py)
     cat <<END
 01_single_gpu/train 5891 5700
 02_multi_gpu_spawn/train_a_spawn 5891 5700
-02_multi_gpu_spawn/train 10957 10500
-03_torchrun_env/train 10994 10500
-03_torchrun_env/ddprun 5438 5030
-04_slurm_multinode/train 11538 11000
-05_fault_tolerance/train 11527 11200
-05_fault_tolerance/ddprun 5438 5030
+02_multi_gpu_spawn/train 10972 10500
+03_torchrun_env/train 11009 10500
+03_torchrun_env/ddprun 5448 5030
+04_slurm_multinode/train 11553 11000
+05_fault_tolerance/train 11542 11200
+05_fault_tolerance/ddprun 5448 5030
 END
 }
 

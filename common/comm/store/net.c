@@ -57,6 +57,14 @@ static void set_no_delay(int fd)
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){ 1 }, sizeof(int));
 }
 
+bool net_copy_host(char *to, size_t bytes, const char *host, size_t length)
+{
+    const bool has_brackets = length > 1 && host[0] == '[' && host[length - 1] == ']';
+    host += has_brackets;
+    length -= has_brackets ? 2 : 0;
+    return length > 0 && snprintf(to, bytes, "%.*s", (int)length, host) < (int)bytes;
+}
+
 /* All addresses of a name. NULL and ENXIO if it has none, EINVAL for a bad port. */
 static struct addrinfo *resolve(const char *host, int port, int family, int flags)
 {
@@ -70,6 +78,9 @@ static struct addrinfo *resolve(const char *host, int port, int family, int flag
     char service[16];
     snprintf(service, sizeof service, "%d", port);
     struct addrinfo *addresses = NULL;
+    char name[NI_MAXHOST];
+    if (host != NULL && net_copy_host(name, sizeof name, host, strlen(host)))
+        host = name;
     const int failure = getaddrinfo(host, service, &hints, &addresses);
     if (failure == 0)
         return addresses;
@@ -88,7 +99,7 @@ static bool is_loopback(const struct sockaddr *address)
 bool net_is_loopback(const char *host)
 {
     return strncmp(host, "localhost", 9) == 0 || strncmp(host, "127.", 4) == 0 ||
-           strcmp(host, "::1") == 0;
+           strcmp(host, "::1") == 0 || strcmp(host, "[::1]") == 0;
 }
 
 static int listen_at(const struct addrinfo *at)

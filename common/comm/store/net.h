@@ -36,6 +36,10 @@ const char *net_reason(int error);
 #define NET_REASON_BYTES 256
 const char *net_listen_reason(int error, int port, char text[NET_REASON_BYTES]);
 
+/* Copies a host's name or address without the brackets that an IPv6 address has before a port; all
+ * calls here take it with them, too. False: there is none, or it is longer. */
+bool net_copy_host(char *to, size_t bytes, const char *host, size_t length);
+
 /* Does a host name or address mean the local machine on every machine? */
 bool net_is_loopback(const char *host);
 

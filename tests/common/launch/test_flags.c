@@ -73,6 +73,9 @@ static void test_who_serves_the_store(void **state)
         assert_int_equal(flags.master_port, cases[i].port);
         flags_free(&flags);
     }
+    PARSE(&flags, "--nnodes=2", "--master-addr", "[::1]", "x");
+    assert_string_equal(flags.master_addr, "::1");
+    flags_free(&flags);
     PARSE(&flags, "--standalone", "--rdzv-backend=etcd", "--rdzv-endpoint=h:1", "x");
     assert_string_equal(flags.master_addr, "127.0.0.1");
     assert_int_equal(flags.master_port, 0);

@@ -109,6 +109,7 @@ static void test_names_of_others_listen_everywhere(void **state)
         int other_port = 0;
         const int ipv6 = net_listen("::1", &other_port);
         assert_true(ipv6 < 0 || can_connect("::1", port, PATIENCE));
+        assert_true(ipv6 < 0 || can_connect("[::1]", port, PATIENCE));
         close(ipv6);
         close(listener);
     }
