@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/base/comfort.h"
 #include "common/base/thread.h"
 #include "common/launch/flags.h"
 #include "common/save/checkpoint.h"

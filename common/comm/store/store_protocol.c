@@ -139,7 +139,7 @@ size_t bytes_count(const Bytes *bytes)
 
 const uint8_t *bytes_front(const Bytes *bytes)
 {
-    return bytes->data + bytes->start;
+    return bytes->data == NULL ? NULL : bytes->data + bytes->start;
 }
 
 void bytes_drop(Bytes *bytes, size_t count)
