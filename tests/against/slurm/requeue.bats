@@ -25,16 +25,22 @@ setup() {
     step=$repository/05_fault_tolerance
 }
 
-state() {
+state() { # empty where a busy controller does not answer
     scontrol show job "$job" | sed -n "s/.* *$1=\([^ ]*\).*/\1/p"
 }
 
 is_done() {
-    case $(state JobState) in PENDING | RUNNING | COMPLETING | CONFIGURING | REQUEUED) return 1 ;; esac
+    case $(state JobState) in '' | PENDING | RUNNING | COMPLETING | CONFIGURING | REQUEUED) return 1 ;; esac
+}
+
+restarted() { # TIMES
+    local restarts
+    restarts=$(state Restarts)
+    [ "${restarts:-0}" -ge "$1" ]
 }
 
 started_again() { # TIMES
-    [ "$(state Restarts)" -ge "$1" ] && [ "$(grep -c 'resumes from checkpoints/' log)" -ge "$1" ]
+    restarted "$1" && [ "$(grep -c 'resumes from checkpoints/' log)" -ge "$1" ]
 }
 
 started_again_or_done() {
@@ -62,7 +68,7 @@ same_as_undisturbed() {
     done
     grep -q 'SIGUSR1: all ranks stop after the next step' log
     grep -q 'stopped after step [0-9]*: the same command resumes' log
-    [ "$(state Restarts)" -ge 1 ] # or more, if this looks late
+    eventually restarted 1 # or more, if this looks late
     scancel "$job"
     eventually is_done
     [ -z "$(job_processes)" ]
