@@ -219,16 +219,16 @@ static void plain_sgd(Device *device, size_t count, float *params, const float *
                       float *momentum_buffer, float lr, float momentum, float weight_decay,
                       OptimStep step)
 {
-    bool diverged = false;
-#pragma omp parallel for simd num_threads(cpu_threads(device, count)) reduction(| : diverged)
+    int diverged = 0; // weights that are not finite
+#pragma omp parallel for simd num_threads(cpu_threads(device, count)) reduction(+ : diverged)
     for (size_t i = 0; i < count; i++) {
         float grad = grads[i] + weight_decay * params[i];
         if (momentum_buffer != NULL)
             grad = momentum_buffer[i] = momentum * momentum_buffer[i] + grad;
         params[i] -= lr * grad;
-        diverged |= !isfinite(params[i]);
+        diverged += !isfinite(params[i]);
     }
-    note(step, diverged);
+    note(step, diverged > 0);
 }
 
 static void plain_adam(Device *device, size_t count, float *params, const float *grads,
@@ -242,16 +242,16 @@ static void plain_adam(Device *device, size_t count, float *params, const float 
     const float shrink = decoupled ? (float)(1 - lr * weight_decay) : 1;
     const float decay = decoupled ? 0 : (float)weight_decay;
 
-    bool diverged = false;
-#pragma omp parallel for simd num_threads(cpu_threads(device, count)) reduction(| : diverged)
+    int diverged = 0; // weights that are not finite
+#pragma omp parallel for simd num_threads(cpu_threads(device, count)) reduction(+ : diverged)
     for (size_t i = 0; i < count; i++) {
         const float param = params[i] * shrink, grad = grads[i] + decay * params[i];
         exp_avg[i] += (float)(1 - beta1) * (grad - exp_avg[i]);
         exp_avg_sq[i] = (float)beta2 * exp_avg_sq[i] + (float)(1 - beta2) * grad * grad;
         params[i] = param - step_size * exp_avg[i] / (sqrtf(exp_avg_sq[i]) / correction + eps);
-        diverged |= !isfinite(params[i]);
+        diverged += !isfinite(params[i]);
     }
-    note(step, diverged);
+    note(step, diverged > 0);
 }
 
 static void plain_adadelta(Device *device, size_t count, float *params, const float *grads,
@@ -259,17 +259,17 @@ static void plain_adadelta(Device *device, size_t count, float *params, const fl
                            OptimStep step)
 {
     const float rho = 0.9f, rest = (float)(1 - 0.9), eps = 1e-6f;
-    bool diverged = false;
-#pragma omp parallel for simd num_threads(cpu_threads(device, count)) reduction(| : diverged)
+    int diverged = 0; // weights that are not finite
+#pragma omp parallel for simd num_threads(cpu_threads(device, count)) reduction(+ : diverged)
     for (size_t i = 0; i < count; i++) {
         const float grad = grads[i] + weight_decay * params[i];
         square_avg[i] = rho * square_avg[i] + rest * grad * grad;
         const float delta = sqrtf(acc_delta[i] + eps) / sqrtf(square_avg[i] + eps) * grad;
         acc_delta[i] = rho * acc_delta[i] + rest * delta * delta;
         params[i] -= lr * delta;
-        diverged |= !isfinite(params[i]);
+        diverged += !isfinite(params[i]);
     }
-    note(step, diverged);
+    note(step, diverged > 0);
 }
 
 const DeviceOps device_plain_ops = {
