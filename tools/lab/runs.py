@@ -58,16 +58,22 @@ class Run:
             self.status = self.process.wait(seconds or self.begin + SECONDS - time.monotonic())
         except subprocess.TimeoutExpired:
             self.status = None
-        patience = time.monotonic() + (0.5 if self.status is not None else 0)
-        self.left = self.processes()
+        patience = time.monotonic() + (2 if self.status is not None else 0)
+        at_end, self.left = self.at_end(), self.processes()
         while self.left and time.monotonic() < patience:
             time.sleep(0.05)
             self.left = self.processes()
         for pid in self.left:
             self.send(pid, signal.SIGKILL)
+        if self.status is not None:
+            self.left += self.at_end() - at_end  # came to their end after the program had ended
         self.process.wait()
         (self.folder / "status").write_text(str(self.status))
         return self.look()
+
+    def at_end(self):
+        """The journals that are at their end."""
+        return {path for path in self.folder.glob("journal/*.txt") if "\nend" in path.read_text()}
 
     def look(self):
         """Reads what is in the folder."""
