@@ -57,13 +57,18 @@ class Judge:
     def run_theirs(self, name, *options, **more):
         return Run(self.step, self.program, self.folder / name, *options, **more)
 
+    def run_both(self, name):
+        """The runs that are compared, of our program (under this name) and of theirs."""
+        options = ["--epochs", "3"] + (["--save-every-steps", "5"] if self.step == "05" else [])
+        ours, theirs = self.run_ours(name, *options), self.run_theirs("theirs", *options).wait()
+        if not ours.journals:
+            print("cannot judge: a build without extras/ keeps no journals: make EXTRAS=1", file=sys.stderr)
+            sys.exit(2)
+        return ours, theirs
+
     def judge(self):
         step = self.step
-        options = ["--epochs", "3"] + (["--save-every-steps", "5"] if step == "05" else [])
-        ours, theirs = self.run_ours("ours", *options), self.run_theirs("theirs", *options).wait()
-        if not ours.journals:
-            print("make check-lab cannot judge: a build without extras/ keeps no journals: make EXTRAS=1", file=sys.stderr)
-            sys.exit(2)
+        ours, theirs = self.run_both("ours")
         self.complete = checks.complete(theirs)
         begin = checks.check_own_model if step == "02a" else checks.check_group
         compared = [checks.check_end, checks.check_device, begin, checks.check_rows, checks.check_steps,
