@@ -5,6 +5,8 @@
 #include "05_fault_tolerance/attempt_history.h"
 
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "common/base/log.h"
 
@@ -46,7 +48,7 @@ void history_print(const History *history)
     if (history->text == NULL)
         return;
     CHECK(asprintf(&text, "Earlier attempts:\n%s" THICK_RULE, history->text) >= 0, "out of memory");
-    report_lines(text);
+    write_text(STDERR_FILENO, text, strlen(text));
     free(text);
 }
 

@@ -21,10 +21,10 @@ typedef struct {
 } Diagnostics;
 
 /* Before the rendezvous: rank 0 takes the folder for this run until diagnostics_free, or ends with
- * a usage error (it is not writable, or another run has it, or args ask for an order of sums that
- * these ranks cannot keep). From here on the rank has a flight
- * record; if another run still has the folder, from diagnostics_group on: its records are not
- * touched. The struct must not be moved. Local. */
+ * a usage error: it is not writable, or another run has it. So do all ranks if args ask for an
+ * order of sums that they cannot keep. From here on the rank has a flight record; if another run
+ * still has the folder, from diagnostics_group on: its records are not touched. The struct must not
+ * be moved. Local. */
 void diagnostics_init(Diagnostics *diagnostics, const Args *args, int rank, int world_size);
 
 /* Right after the rendezvous: every collective is recorded. Collective. */

@@ -61,8 +61,7 @@ static void disarm(char *text, size_t length)
             text[i] = '?';
 }
 
-/* Past the progress bar. Returns 0 or an errno. */
-static int write_text(int fd, const char *text, size_t length)
+int write_text(int fd, const char *text, size_t length)
 {
     progress_bar.erase();
     const int reason = write_all(fd, text, length) ? 0 : errno;

@@ -23,6 +23,9 @@ void log_print(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void log_info(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void log_warning(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* Lines that are ready, in one write, past the progress bar. Returns 0 or an errno. */
+int write_text(int fd, const char *text, size_t length);
+
 /* Ends this process with status 1: a rank that cannot go on says why in one line and leaves the
  * rest to its launcher, whose TORCHELASTIC_ERROR_FILE also gets the line. Uses _exit: no exit
  * handler may wait for a thread that waits for a dead peer. May be called from any thread. */

@@ -194,13 +194,6 @@ static void print_worker(FILE *out, const Worker *worker, int rank, int local_ra
     fprintf(out, worker->was_signalled ? ", told to end by ddprun\n" : "\n");
 }
 
-void report_lines(const char *text)
-{
-    progress_bar.erase();
-    write_all(STDERR_FILENO, text, strlen(text)); // a failure cannot be reported anywhere
-    progress_bar.redraw();
-}
-
 void report_print(const Failure *root, const Flags *flags, const Workers *workers, int first_rank)
 {
     const bool is_here = root->node == flags->node_rank;
@@ -229,6 +222,6 @@ void report_print(const Failure *root, const Flags *flags, const Workers *worker
     }
     fprintf(out, THICK_RULE);
     fclose(out);
-    report_lines(text);
+    write_text(STDERR_FILENO, text, length); // a failure cannot be reported anywhere
     free(text);
 }

@@ -46,9 +46,6 @@ bool failure_decode(Failure *failure, const char *text, size_t bytes);
  * line if the workers are not to blame. */
 void report_print(const Failure *root, const Flags *flags, const Workers *workers, int first_rank);
 
-/* Lines that are ready, to standard error, where others' do not mix with them. */
-void report_lines(const char *text);
-
 /* "exit status 3", "killed by SIGTERM". */
 void report_end(FILE *out, int status, int signal);
 

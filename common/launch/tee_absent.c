@@ -7,7 +7,7 @@ int tee_add(struct Tee **tee, int file_fd, int console_fd, const Flags *flags, i
             int local_rank)
 {
     (void)tee, (void)file_fd, (void)console_fd, (void)flags, (void)rank, (void)local_rank;
-    return -1; // flags_parse has refused --tee
+    return -1; // never called: logs_init has refused --tee
 }
 
 void tee_start(struct Tee *tee)

@@ -176,7 +176,7 @@ bool checkpoint_commit(CheckpointCopy *copy, char *error, size_t error_bytes)
     return ok;
 }
 
-void checkpoint_write(const Checkpoint *checkpoint, CheckpointKind kind)
+static void write_now(const Checkpoint *checkpoint, CheckpointKind kind)
 {
     CheckpointCopy copy;
     char error[PATH_MAX + 128];
@@ -189,7 +189,7 @@ void checkpoint_write(const Checkpoint *checkpoint, CheckpointKind kind)
 void checkpoint_save(const Checkpoint *checkpoint)
 {
     if (checkpoint_next(checkpoint).samples == 0)
-        checkpoint_write(checkpoint, CHECKPOINT_EPOCH);
+        write_now(checkpoint, CHECKPOINT_EPOCH);
 }
 
 /* If they differ, writes "KEY THEIRS, this run has OURS" to text. */
@@ -333,5 +333,5 @@ void checkpoint_save_final(const Checkpoint *checkpoint)
 {
     CheckpointKind kind;
     if (checkpoint_final_kind(checkpoint, &kind))
-        checkpoint_write(checkpoint, kind);
+        write_now(checkpoint, kind);
 }

@@ -66,9 +66,6 @@ void checkpoint_copy(const Checkpoint *checkpoint, CheckpointKind kind, Checkpoi
  * a file, and might replace a good one: warns and writes none. Frees the copy. For any thread. */
 bool checkpoint_commit(CheckpointCopy *copy, char *error, size_t error_bytes);
 
-/* Both at once. Dies on failure. Local: call it on one rank only. */
-void checkpoint_write(const Checkpoint *checkpoint, CheckpointKind kind);
-
 /* A run's position. */
 typedef struct {
     int epoch;

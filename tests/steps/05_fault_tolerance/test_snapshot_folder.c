@@ -36,7 +36,10 @@ static void snapshot(Run *run, int epoch, size_t position)
     const int saved = mute(STDOUT_FILENO);
     run->sampler.epoch = epoch;
     sampler_seek(&run->sampler, position);
-    checkpoint_write(&run->checkpoint, CHECKPOINT_SNAPSHOT);
+    CheckpointCopy copy;
+    char error[CHECKPOINT_ERROR_BYTES];
+    checkpoint_copy(&run->checkpoint, CHECKPOINT_SNAPSHOT, &copy);
+    assert_true(checkpoint_commit(&copy, error, sizeof error));
     unmute(STDOUT_FILENO, saved);
 }
 
