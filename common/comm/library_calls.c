@@ -5,20 +5,29 @@
 #include "common/comm/library_calls.h"
 
 #include <math.h>
-#include <time.h>
 
 #include "common/base/log.h"
 #include "common/base/thread.h"
 
+void condition_init(pthread_cond_t *condition)
+{
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(condition, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+}
+
+struct timespec deadline_in(double seconds)
+{
+    const double end = seconds_now() + seconds;
+    return (struct timespec){ .tv_sec = (time_t)end, .tv_nsec = (long)(1e9 * fmod(end, 1)) };
+}
+
 static void *watch(void *argument)
 {
     Watchdog *watchdog = argument;
-    struct timespec deadline;
-    clock_gettime(CLOCK_MONOTONIC, &deadline);
-    const double end = (double)deadline.tv_nsec * 1e-9 + watchdog->seconds;
-    deadline.tv_sec += (time_t)floor(end);
-    deadline.tv_nsec = (long)((end - floor(end)) * 1e9);
-
+    const struct timespec deadline = deadline_in(watchdog->seconds);
     int error = 0;
     pthread_mutex_lock(&watchdog->mutex);
     while (!watchdog->stopped && error != ETIMEDOUT)
@@ -33,11 +42,7 @@ void watchdog_start(Watchdog *watchdog, double seconds, const char *call, const 
 {
     *watchdog = (Watchdog){ .seconds = seconds, .call = call, .remedy = remedy };
     pthread_mutex_init(&watchdog->mutex, NULL);
-    pthread_condattr_t monotonic; // so that setting the clock changes no deadline
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&watchdog->changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    condition_init(&watchdog->changed);
     const int error = thread_start(&watchdog->thread, watch, watchdog);
     CHECK(error == 0, "cannot start a thread that watches the time: %s", strerror(error));
 }

@@ -1,13 +1,19 @@
 /*
- * library_calls.h - what a backend needs that hands collectives to a library: a deadline for calls
+ * library_calls.h - what a backend needs that hands collectives to a library: deadlines for calls
  * that have none, the bytes to copy, and a comparison of the ranks' calls.
  */
 #ifndef COMMON_COMM_LIBRARY_CALLS_H
 #define COMMON_COMM_LIBRARY_CALLS_H
 
 #include <pthread.h>
+#include <time.h>
 
 #include "common/comm/backend.h"
+
+/* A condition whose waits end by a clock that nobody sets, and the time of that clock in so many
+ * seconds, for pthread_cond_timedwait. */
+void condition_init(pthread_cond_t *condition);
+struct timespec deadline_in(double seconds);
 
 typedef struct {
     pthread_t thread;

@@ -3,9 +3,9 @@
 # and which room may include which.
 
 # The ceilings. They come down; a commit that raises one says for which feature.
-LINES=17856          # of all files in common/; the aim is 17,000
+LINES=17859          # of all files in common/; the aim is 17,000
 FILES=138            # 140
-LINES_CPU=14114      # without CUDA, NCCL and MPI: 13,000
+LINES_CPU=14125      # without CUDA, NCCL and MPI: 13,000
 FILE_LINES=500       # of any source file
 TRAIN_LINES=180      # of a step's train.c
 ceilings() { # PROGRAM LINES AIM: of common/, in a build for CPUs alone without extras (closure.py)

@@ -119,11 +119,7 @@ static Nccl *nccl_new(const ProcessGroup *pg)
     LIST_INIT(&nccl->groups);
     pthread_mutex_init(&nccl->in_use, NULL);
     pthread_mutex_init(&nccl->mutex, NULL);
-    pthread_condattr_t monotonic; // unaffected by changes of the system time
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&nccl->changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    condition_init(&nccl->changed);
 
     // High priority: the computation waits for its results.
     int least, greatest;

@@ -11,9 +11,9 @@
  */
 #include <math.h>
 #include <stdio.h>
-#include <time.h>
 
 #include "common/base/thread.h"
+#include "common/comm/library_calls.h"
 #include "common/comm/nccl/nccl_group.h"
 
 /* The oldest pending call or setup. */
@@ -137,11 +137,7 @@ static void *watch(void *argument)
             rank_watch_reset(&nccl->watch);
 
         pthread_mutex_lock(&nccl->mutex);
-        struct timespec next;
-        clock_gettime(CLOCK_MONOTONIC, &next);
-        const double end = (double)next.tv_nsec * 1e-9 + nccl->watch.period;
-        next.tv_sec += (time_t)floor(end);
-        next.tv_nsec = (long)((end - floor(end)) * 1e9);
+        const struct timespec next = deadline_in(nccl->watch.period);
         if (!nccl->closing)
             pthread_cond_timedwait(&nccl->changed, &nccl->mutex, &next);
     }
