@@ -49,6 +49,21 @@ static void assert_close(double actual, double expected)
         fail_msg("%.9g instead of %.9g", actual, expected);
 }
 
+static void start(const Args *args, Device *device, Model *model, Optimizer *optim, Rng *rng)
+{
+    rng_seed(rng, 3);
+    device_init(device, args, 0);
+    model_init(model, args, 1, rng, device);
+    optim_init(optim, args, model);
+}
+
+static void end(Device *device, Model *model, Optimizer *optim)
+{
+    optim_free(optim);
+    model_free(model);
+    device_free(device);
+}
+
 /* The state's names, as PyTorch's state_dict has them, tell how many arrays there must be. */
 static void check(Args args, const char *first_state, const char *second_state)
 {
@@ -60,10 +75,7 @@ static void check(Args args, const char *first_state, const char *second_state)
     Model model;
     Optimizer optim;
     Rng rng;
-    rng_seed(&rng, 3);
-    device_init(&device, &args, 0);
-    model_init(&model, &args, 1, &rng, &device);
-    optim_init(&optim, &args, &model);
+    start(&args, &device, &model, &optim, &rng);
     assert_string_equal(optim.name, args.optimizer);
     assert_int_equal(optim.num_states, (first_state != NULL) + (second_state != NULL));
     if (first_state != NULL)
@@ -95,9 +107,7 @@ static void check(Args args, const char *first_state, const char *second_state)
     }
     free(grads);
     free(numbers);
-    optim_free(&optim);
-    model_free(&model);
-    device_free(&device);
+    end(&device, &model, &optim);
 }
 
 static void test_sgd(void **state)
@@ -154,10 +164,7 @@ static void test_divergence(void **state)
         Model model;
         Optimizer optim;
         Rng rng;
-        rng_seed(&rng, 3);
-        device_init(&device, &args, 0);
-        model_init(&model, &args, 1, &rng, &device);
-        optim_init(&optim, &args, &model);
+        start(&args, &device, &model, &optim, &rng);
         const float bad[] = { 1, INFINITY, NAN, 1 };
         for (int step = 1; step <= 4; step++) {
             if (step == 2)
@@ -170,9 +177,7 @@ static void test_divergence(void **state)
             assert_int_equal(divergence.loss, step < 2 ? 0 : 2);
             assert_int_equal(divergence.weights, step < 3 ? 0 : 3);
         }
-        optim_free(&optim);
-        model_free(&model);
-        device_free(&device);
+        end(&device, &model, &optim);
     }
 }
 
