@@ -144,10 +144,10 @@ static void measure_parts(Bench *bench)
     MEASURE("  product", images * (size * windows + 4 * out2), 2 * filter2 * images * out2,
             multiply(bench, images * (int)places2, 64, (int)filter2));
     MEASURE("  bias, relu, pool", images * (4 * out2 + 5 * pooled), 0,
-            cuda_bias_relu_pool(images, 24, 64, bench->a, bench->params, bench->b, bench->argmax,
+            cuda_bias_relu_pool(conv2, images, bench->a, bench->params, bench->b, bench->argmax,
                                 stream));
     MEASURE("  unpool", images * (5 * pooled + size * out2), 0,
-            cuda_unpool(images, 24, 64, amp, bench->b, bench->argmax, bench->c, stream));
+            cuda_unpool(conv2, images, amp, bench->b, bench->argmax, bench->c, stream));
     MEASURE("  col2im", images * (size * windows + 4 * out1), 0,
             cuda_col2im(conv2, images, amp, bench->c, bench->b, stream));
 }
@@ -193,7 +193,8 @@ static void measure_rest(Bench *bench)
     MEASURE("their gradient", 8 * n * CLASSES, 0,
             ops->nll_grad(device, bench->n, CLASSES, bench->b, bench->labels, bench->c));
     MEASURE("sgd with momentum", 20.0 * PARAMETERS, 0,
-            ops->sgd(device, PARAMETERS, bench->params, bench->grads, bench->momentum, 0, 0.9f, 0));
+            ops->sgd(device, PARAMETERS, bench->params, bench->grads, bench->momentum, 0, 0.9f, 0,
+                     (OptimStep){ .number = 1 }));
 }
 
 /* Random numbers: a GPU takes less power, and so is faster, on zeros. */

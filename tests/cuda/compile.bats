@@ -27,3 +27,23 @@ build() { # TARGET [VARIABLE...]
     [[ $output == *NEEDED* ]]
     [[ $output != *cublas* && $output != *nccl* && $output != *libcud* ]]
 }
+
+# instructions FILE KERNEL PATTERN: how many of its PTX match, in all of the file's kernels of that name.
+instructions() {
+    "$home/bin/nvcc" -I. -O3 -ptx -o "$BATS_TEST_TMPDIR/kernels.ptx" "common/nn/cuda/$1.cu"
+    awk -v kernel="$2" -v pattern="$3" '
+        /\.entry/ { inside = $0 ~ kernel; found += inside }
+        inside && $0 ~ pattern { count++ }
+        END { print found " kernels, " count + 0 " instructions" }' "$BATS_TEST_TMPDIR/kernels.ptx"
+}
+
+@test "kernels for the second convolution divide by constants, and adam computes nothing in double" {
+    run instructions cuda_im2col SecondConv '(div|rem)\.[su]'
+    [ "$output" = "6 kernels, 0 instructions" ] # im2col and col2im, in three types
+    run instructions cuda_pointwise SecondConv '(div|rem)\.[su]'
+    [ "$output" = "4 kernels, 0 instructions" ] # pooling, and its gradient in three types
+    run instructions cuda_optim 4adamm '\.f64'
+    [ "$output" = "1 kernels, 0 instructions" ]
+    run instructions cuda_optim 12adam_factors '\.f64'
+    [[ "$output" = "1 kernels, "[1-9]* ]]
+}

@@ -3,7 +3,7 @@
 # and which room may include which.
 
 # The ceilings. They come down; a commit that raises one says for which feature.
-LINES=17859          # of all files in common/; the aim is 17,000
+LINES=17946          # of all files in common/; the aim is 17,000
 FILES=138            # 140
 LINES_CPU=14125      # without CUDA, NCCL and MPI: 13,000
 FILE_LINES=500       # of any source file

@@ -130,8 +130,7 @@ void cuda_conv_relu(Device *device, ConvShape shape, int n, const float *x, cons
         float *to = y + i * out_numel, *product = argmax != NULL ? bench.z : to;
         multiply(device, shape, images, x + i * in_numel(shape), &bench, product);
         if (argmax != NULL)
-            cuda_bias_relu_pool(images, size, channels, bench.z, bias, to, argmax + i * out_numel,
-                                stream);
+            cuda_bias_relu_pool(shape, images, bench.z, bias, to, argmax + i * out_numel, stream);
         else
             cuda_add_bias(images * windows(shape), channels, true, bias, to, stream);
     }
@@ -143,8 +142,7 @@ static const void *product_gradient(Device *device, ConvShape shape, int images,
 {
     const cudaStream_t stream = cuda_state(device)->stream;
     if (argmax != NULL)
-        cuda_unpool(images, conv_out_size(shape), shape.out_channels, device->amp, dy, argmax,
-                    bench->z, stream);
+        cuda_unpool(shape, images, device->amp, dy, argmax, bench->z, stream);
     else if (device->amp != AMP_OFF)
         cuda_round(images * windows(shape) * shape.out_channels, device->amp, dy, bench->z, stream);
     else

@@ -11,37 +11,45 @@
 
 enum { BLOCK = 256 };
 
-template <typename T, int COUNT>
-static __global__ void im2col_kernel(ConvShape shape, int count, const float *x, T *columns)
+template <typename T, int COUNT, typename Shape>
+static __global__ void im2col_kernel(Shape shape, int count, const float *x, T *columns)
 {
     const int i = (blockIdx.x * BLOCK + threadIdx.x) * COUNT;
     if (i >= count)
         return;
     const int line = shape.kernel * shape.in_channels; // of the window
-    const int size = shape.in_size - shape.kernel + 1;
+    const int size = out_size(shape);
     const int ky = i / line % shape.kernel, window = i / line / shape.kernel;
     const int left = window % size, top = window / size % size, image = window / size / size;
     const int row = image * shape.in_size + top + ky;
     const float *from = x + (row * shape.in_size + left) * shape.in_channels + i % line;
 
-    const Pack<float, COUNT> numbers = *(const Pack<float, COUNT> *)from;
+    const Pack<float, COUNT> numbers = load_pack<float, COUNT>(from);
     Pack<T, COUNT> rounded;
     for (int j = 0; j < COUNT; j++)
         rounded.value[j] = T(numbers.value[j]);
-    *(Pack<T, COUNT> *)(columns + i) = rounded;
+    store_pack(columns + i, rounded);
+}
+
+template <typename T, int COUNT, typename Shape>
+static void launch_im2col(Shape shape, int images, const float *x, void *columns,
+                          cudaStream_t stream)
+{
+    const int size = out_size(shape);
+    const int count = images * size * size * shape.kernel * shape.kernel * shape.in_channels;
+    LAUNCH((im2col_kernel<T, COUNT, Shape>), cuda_blocks(count / COUNT, BLOCK), BLOCK, stream,
+           shape, count, x, (T *)columns);
 }
 
 template <typename T>
 static void im2col(ConvShape shape, int images, const float *x, void *columns, cudaStream_t stream)
 {
-    const int size = shape.in_size - shape.kernel + 1;
-    const int count = images * size * size * shape.kernel * shape.kernel * shape.in_channels;
-    if (shape.in_channels % 4 == 0)
-        LAUNCH((im2col_kernel<T, 4>), cuda_blocks(count / 4, BLOCK), BLOCK, stream, shape, count, x,
-               (T *)columns);
+    if (SecondConv::is(shape))
+        launch_im2col<T, 4>(SecondConv(), images, x, columns, stream);
+    else if (shape.in_channels % 4 == 0)
+        launch_im2col<T, 4>(shape, images, x, columns, stream);
     else
-        LAUNCH((im2col_kernel<T, 1>), cuda_blocks(count, BLOCK), BLOCK, stream, shape, count, x,
-               (T *)columns);
+        launch_im2col<T, 1>(shape, images, x, columns, stream);
 }
 
 extern "C" void cuda_im2col(ConvShape shape, int images, Amp amp, const float *x, void *columns,
@@ -50,13 +58,13 @@ extern "C" void cuda_im2col(ConvShape shape, int images, Amp amp, const float *x
     FOR_TYPE(amp, im2col, shape, images, x, columns, stream);
 }
 
-template <typename T, int COUNT>
-static __global__ void col2im_kernel(ConvShape shape, int count, const T *columns, float *x)
+template <typename T, int COUNT, typename Shape>
+static __global__ void col2im_kernel(Shape shape, int count, const T *columns, float *x)
 {
     const int i = (blockIdx.x * BLOCK + threadIdx.x) * COUNT;
     if (i >= count)
         return;
-    const int size = shape.in_size - shape.kernel + 1, kernel = shape.kernel;
+    const int size = out_size(shape), kernel = shape.kernel;
     const int channel = i % shape.in_channels, pixel = i / shape.in_channels;
     const int column = pixel % shape.in_size, row = pixel / shape.in_size % shape.in_size;
     const int image = pixel / shape.in_size / shape.in_size;
@@ -70,23 +78,31 @@ static __global__ void col2im_kernel(ConvShape shape, int count, const T *column
             const int window = (image * size + top) * size + left;
             const T *from =
                 columns + ((window * kernel + ky) * kernel + kx) * shape.in_channels + channel;
-            const Pack<T, COUNT> numbers = *(const Pack<T, COUNT> *)from;
+            const Pack<T, COUNT> numbers = load_pack<T, COUNT>(from);
             for (int j = 0; j < COUNT; j++)
                 sums.value[j] += float(numbers.value[j]);
         }
-    *(Pack<float, COUNT> *)(x + i) = sums;
+    store_pack(x + i, sums);
+}
+
+template <typename T, int COUNT, typename Shape>
+static void launch_col2im(Shape shape, int images, const void *columns, float *x,
+                          cudaStream_t stream)
+{
+    const int count = images * shape.in_size * shape.in_size * shape.in_channels;
+    LAUNCH((col2im_kernel<T, COUNT, Shape>), cuda_blocks(count / COUNT, BLOCK), BLOCK, stream,
+           shape, count, (const T *)columns, x);
 }
 
 template <typename T>
 static void col2im(ConvShape shape, int images, const void *columns, float *x, cudaStream_t stream)
 {
-    const int count = images * shape.in_size * shape.in_size * shape.in_channels;
-    if (shape.in_channels % 4 == 0)
-        LAUNCH((col2im_kernel<T, 4>), cuda_blocks(count / 4, BLOCK), BLOCK, stream, shape, count,
-               (const T *)columns, x);
+    if (SecondConv::is(shape))
+        launch_col2im<T, 4>(SecondConv(), images, columns, x, stream);
+    else if (shape.in_channels % 4 == 0)
+        launch_col2im<T, 4>(shape, images, columns, x, stream);
     else
-        LAUNCH((col2im_kernel<T, 1>), cuda_blocks(count, BLOCK), BLOCK, stream, shape, count,
-               (const T *)columns, x);
+        launch_col2im<T, 1>(shape, images, columns, x, stream);
 }
 
 extern "C" void cuda_col2im(ConvShape shape, int images, Amp amp, const void *columns, float *x,

@@ -54,12 +54,12 @@ void cuda_col2im(ConvShape shape, int images, Amp amp, const void *columns, floa
 /* y[rows][columns] += bias, then relu on request. */
 void cuda_add_bias(size_t rows, int columns, bool relu, const float *bias, float *y,
                    cudaStream_t stream);
-/* y = relu(largest of each 2 x 2 of z + bias), argmax = which: z[images][size][size][channels]. */
-void cuda_bias_relu_pool(int images, int size, int channels, const float *z, const float *bias,
-                         float *y, uint8_t *argmax, cudaStream_t stream);
+/* y = relu(largest of each 2 x 2 of z + bias), argmax = which; z is a convolution's product. */
+void cuda_bias_relu_pool(ConvShape shape, int images, const float *z, const float *bias, float *y,
+                         uint8_t *argmax, cudaStream_t stream);
 /* The way back: dz, in amp's type, is dy at the unit that argmax names, and 0 elsewhere. */
-void cuda_unpool(int images, int size, int channels, Amp amp, const float *dy,
-                 const uint8_t *argmax, void *dz, cudaStream_t stream);
+void cuda_unpool(ConvShape shape, int images, Amp amp, const float *dy, const uint8_t *argmax,
+                 void *dz, cudaStream_t stream);
 
 /* A first convolution, of one channel under 3 x 3 filters, without a matrix of windows. Its
  * gradient adds to dweight and dbias, by way of partial[cuda_first_conv_parts(..)][out][9 + 1]. */
@@ -87,7 +87,7 @@ void cuda_nll_grad(Device *device, int n, int classes, const float *log_probs,
                    const int32_t *labels, float *dlogits);
 void cuda_mse(Device *device, int n, const float *y, const float *targets, float *stats);
 void cuda_mse_grad(Device *device, int n, const float *y, const float *targets, float *dy);
-enum { CUDA_FINITE_PARTS = 256 }; // of scratch memory that optimizers use with a loss scale
+enum { CUDA_FINITE_PARTS = 256 }; // words of scratch memory that optimizers may use
 void cuda_sgd(Device *device, size_t count, float *params, const float *grads,
               float *momentum_buffer, float lr, float momentum, float weight_decay, OptimStep step);
 void cuda_adam(Device *device, size_t count, float *params, const float *grads, float *exp_avg,

@@ -58,6 +58,35 @@ template <typename T, int COUNT> struct alignas(sizeof(T) * COUNT) Pack {
     T value[COUNT];
 };
 
+template <typename T, int COUNT> static inline __device__ Pack<T, COUNT> load_pack(const T *from)
+{
+    return *(const Pack<T, COUNT> *)from;
+}
+
+template <typename T, int COUNT>
+static inline __device__ void store_pack(T *to, Pack<T, COUNT> numbers)
+{
+    *(Pack<T, COUNT> *)to = numbers;
+}
+
+/* The shape of the CNN's second convolution, as constants. The kernels around its products divide
+ * indices by sizes; dividing by a variable takes twenty instructions, by a constant three. They are
+ * compiled for this shape and for a ConvShape, which is any other. */
+struct SecondConv {
+    static constexpr int in_channels = 32, in_size = 26, out_channels = 64, kernel = 3;
+    static bool is(ConvShape shape)
+    {
+        return shape.in_channels == in_channels && shape.in_size == in_size &&
+               shape.out_channels == out_channels && shape.kernel == kernel;
+    }
+};
+
+/* conv_out_size of either. */
+template <typename Shape> static inline __host__ __device__ int out_size(Shape shape)
+{
+    return shape.in_size - shape.kernel + 1;
+}
+
 /* function<the type that amp names>(arguments). */
 #define FOR_TYPE(amp, function, ...) \
     do { \

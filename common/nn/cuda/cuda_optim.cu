@@ -6,7 +6,6 @@
 #include "common/nn/cuda/cuda_launch.h"
 
 enum { BLOCK = CUDA_FINITE_PARTS, GROWTH_INTERVAL = 2000, MAX_SKIPPED = 50 };
-enum { ADAM_BLOCKS = 1024 }; // as many as a large GPU runs at once
 
 /* A step on the device. */
 typedef struct {
@@ -135,36 +134,38 @@ extern "C" void cuda_sgd(Device *device, size_t count, float *params, const floa
            momentum_buffer, lr, momentum, weight_decay, step);
 }
 
-/* The bias correction of the learning rate is the same for all numbers: one thread of a block
- * computes it, in double, while the others wait; so there are few blocks, and each goes on to
- * further numbers. */
+/* Adam's bias corrections, the same for all numbers of a step. */
+typedef struct {
+    float step_size, correction;
+} AdamFactors;
+
+/* One thread computes them, since they take hundreds of instructions in double. The host cannot:
+ * it knows neither which steps were skipped nor, in a graph, the number of the step. */
+static __global__ void adam_factors(double lr, CudaStep step, AdamFactors *factors)
+{
+    const double beta1 = 0.9, beta2 = 0.999;
+    const uint32_t skipped = step.loss_scale != NULL ? step.loss_scale->skipped : 0;
+    const double taken = (double)(number_of(step) - skipped);
+    factors->step_size = (float)(lr / (1 - pow(beta1, taken)));
+    factors->correction = (float)sqrt(1 - pow(beta2, taken));
+}
+
 static __global__ void adam(size_t count, float *params, const float *grads, float *exp_avg,
-                            float *exp_avg_sq, double lr, double weight_decay, bool decoupled,
-                            CudaStep step)
+                            float *exp_avg_sq, const AdamFactors *factors, float shrink,
+                            float decay, CudaStep step)
 {
     const double beta1 = 0.9, beta2 = 0.999;
     const float eps = 1e-8f;
-    __shared__ float step_size, correction;
-    if (threadIdx.x == 0) {
-        const uint32_t skipped = step.loss_scale != NULL ? step.loss_scale->skipped : 0;
-        const double taken = (double)(number_of(step) - skipped);
-        step_size = (float)(lr / (1 - pow(beta1, taken)));
-        correction = (float)sqrt(1 - pow(beta2, taken));
-    }
-    __syncthreads();
-
+    const size_t i = my_index();
     const float unscale = unscale_of(step);
-    if (unscale == 0)
+    if (i >= count || unscale == 0)
         return;
-    const float shrink = decoupled ? (float)(1 - lr * weight_decay) : 1;
-    const float decay = decoupled ? 0 : (float)weight_decay;
-    for (size_t i = my_index(); i < count; i += (size_t)gridDim.x * BLOCK) {
-        const float param = params[i] * shrink, grad = grads[i] * unscale + decay * params[i];
-        exp_avg[i] += (float)(1 - beta1) * (grad - exp_avg[i]);
-        exp_avg_sq[i] = (float)beta2 * exp_avg_sq[i] + (float)(1 - beta2) * grad * grad;
-        params[i] = param - step_size * exp_avg[i] / (sqrtf(exp_avg_sq[i]) / correction + eps);
-        check(i, params[i], step);
-    }
+    const float param = params[i] * shrink, grad = grads[i] * unscale + decay * params[i];
+    exp_avg[i] += (float)(1 - beta1) * (grad - exp_avg[i]);
+    exp_avg_sq[i] = (float)beta2 * exp_avg_sq[i] + (float)(1 - beta2) * grad * grad;
+    params[i] = param - factors->step_size * exp_avg[i] /
+                            (sqrtf(exp_avg_sq[i]) / factors->correction + eps);
+    check(i, params[i], step);
 }
 
 extern "C" void cuda_adam(Device *device, size_t count, float *params, const float *grads,
@@ -172,11 +173,13 @@ extern "C" void cuda_adam(Device *device, size_t count, float *params, const flo
                           bool decoupled, OptimStep host_step)
 {
     const CudaStep step = judge(device, count, grads, host_step);
-    unsigned blocks = cuda_blocks(count, BLOCK);
-    if (blocks > ADAM_BLOCKS)
-        blocks = ADAM_BLOCKS;
-    LAUNCH(adam, blocks, BLOCK, stream_of(device), count, params, grads, exp_avg, exp_avg_sq, lr,
-           weight_decay, decoupled, step);
+    const float shrink = decoupled ? (float)(1 - lr * weight_decay) : 1;
+    const float decay = decoupled ? 0 : (float)weight_decay;
+    size_t used = 0;
+    AdamFactors *factors = (AdamFactors *)cuda_scratch(device, &used, sizeof *factors);
+    LAUNCH(adam_factors, 1, 1, stream_of(device), lr, step, factors);
+    LAUNCH(adam, cuda_blocks(count, BLOCK), BLOCK, stream_of(device), count, params, grads, exp_avg,
+           exp_avg_sq, factors, shrink, decay, step);
 }
 
 static __global__ void adadelta(size_t count, float *params, const float *grads, float *square_avg,

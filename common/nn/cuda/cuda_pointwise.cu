@@ -80,70 +80,104 @@ extern "C" void cuda_gather(int n, int features, CudaRows from, const int32_t *r
 
 /* After a convolution's product, in one pass over its result: bias, relu, and the largest of each 2
  * x 2; of equals the first, of nans the last, as in PyTorch. Relu comes after pooling: the same
- * result from a quarter of the units. */
-static __global__ void bias_relu_pool(int count, int size, int channels, const float *z,
-                                      const float *bias, float *y, uint8_t *argmax)
+ * result from a quarter of the units. A thread has COUNT channels of a pooled unit. */
+template <int COUNT, typename Shape>
+static __global__ void pool_kernel(Shape shape, int count, const float *z, const float *bias,
+                                   float *y, uint8_t *argmax)
 {
-    const int i = blockIdx.x * BLOCK + threadIdx.x;
+    const int i = (int)my_index() * COUNT;
     if (i >= count)
         return;
-    const int pooled = size / 2, c = i % channels, unit = i / channels;
+    const int size = out_size(shape), channels = shape.out_channels, pooled = size / 2;
+    const int c = i % channels, unit = i / channels;
     const int image = unit / pooled / pooled, row = 2 * (unit / pooled % pooled);
     const float *above = z + ((image * size + row) * size + 2 * (unit % pooled)) * channels + c;
-    const float *below = above + size * channels;
-    const float corner[4] = { above[0], above[channels], below[0], below[channels] };
-    float largest = corner[0];
-    int which = 0;
-    for (int j = 1; j < 4; j++)
-        if (corner[j] > largest || isnan(corner[j])) {
-            largest = corner[j];
-            which = j;
-        }
-    y[i] = largest + bias[c] < 0 ? 0 : largest + bias[c];
-    argmax[i] = which;
+    Pack<float, COUNT> largest = load_pack<float, COUNT>(above);
+    Pack<uint8_t, COUNT> which = {};
+    for (int corner = 1; corner < 4; corner++) {
+        const float *from = above + (corner / 2 * size + corner % 2) * channels;
+        const Pack<float, COUNT> other = load_pack<float, COUNT>(from);
+        for (int j = 0; j < COUNT; j++)
+            if (other.value[j] > largest.value[j] || isnan(other.value[j])) {
+                largest.value[j] = other.value[j];
+                which.value[j] = corner;
+            }
+    }
+    for (int j = 0; j < COUNT; j++) {
+        const float sum = largest.value[j] + bias[c + j];
+        largest.value[j] = sum < 0 ? 0 : sum;
+    }
+    store_pack(y + i, largest);
+    store_pack(argmax + i, which);
 }
 
-extern "C" void cuda_bias_relu_pool(int images, int size, int channels, const float *z,
-                                    const float *bias, float *y, uint8_t *argmax,
-                                    cudaStream_t stream)
+template <int COUNT, typename Shape>
+static void launch_pool(Shape shape, int images, const float *z, const float *bias, float *y,
+                        uint8_t *argmax, cudaStream_t stream)
 {
-    const int count = images * (size / 2) * (size / 2) * channels;
-    LAUNCH(bias_relu_pool, cuda_blocks(count, BLOCK), BLOCK, stream, count, size, channels, z, bias,
-           y, argmax);
+    const int pooled = out_size(shape) / 2, count = images * pooled * pooled * shape.out_channels;
+    LAUNCH((pool_kernel<COUNT, Shape>), cuda_blocks(count / COUNT, BLOCK), BLOCK, stream, shape,
+           count, z, bias, y, argmax);
 }
 
-/* Every unit checks whether it was the largest; an odd last row or column never was. */
-template <typename T>
-static __global__ void unpool_kernel(int count, int size, int channels, const float *dy,
-                                     const uint8_t *argmax, T *dz)
+extern "C" void cuda_bias_relu_pool(ConvShape shape, int images, const float *z, const float *bias,
+                                    float *y, uint8_t *argmax, cudaStream_t stream)
 {
-    const int i = blockIdx.x * BLOCK + threadIdx.x;
+    if (SecondConv::is(shape))
+        launch_pool<4>(SecondConv(), images, z, bias, y, argmax, stream);
+    else
+        launch_pool<1>(shape, images, z, bias, y, argmax, stream);
+}
+
+/* Every unit checks whether it was the largest; an odd last row or column never was. A thread has
+ * COUNT channels of a unit. */
+template <typename T, int COUNT, typename Shape>
+static __global__ void unpool_kernel(Shape shape, int count, const float *dy, const uint8_t *argmax,
+                                     T *dz)
+{
+    const int i = (int)my_index() * COUNT;
     if (i >= count)
         return;
-    const int c = i % channels, place = i / channels, pooled = size / 2;
+    const int size = out_size(shape), channels = shape.out_channels, pooled = size / 2;
+    const int c = i % channels, place = i / channels;
     const int column = place % size, row = place / size % size, image = place / size / size;
-    float gradient = 0;
+    Pack<T, COUNT> gradients;
+    for (int j = 0; j < COUNT; j++)
+        gradients.value[j] = T(0.0f);
     if (row / 2 < pooled && column / 2 < pooled) {
         const int unit = ((image * pooled + row / 2) * pooled + column / 2) * channels + c;
-        if (argmax[unit] == row % 2 * 2 + column % 2)
-            gradient = dy[unit];
+        const Pack<uint8_t, COUNT> which = load_pack<uint8_t, COUNT>(argmax + unit);
+        const Pack<float, COUNT> from = load_pack<float, COUNT>(dy + unit);
+        for (int j = 0; j < COUNT; j++)
+            if (which.value[j] == row % 2 * 2 + column % 2)
+                gradients.value[j] = T(from.value[j]);
     }
-    dz[i] = T(gradient);
+    store_pack(dz + i, gradients);
+}
+
+template <typename T, int COUNT, typename Shape>
+static void launch_unpool(Shape shape, int images, const float *dy, const uint8_t *argmax, void *dz,
+                          cudaStream_t stream)
+{
+    const int count = images * out_size(shape) * out_size(shape) * shape.out_channels;
+    LAUNCH((unpool_kernel<T, COUNT, Shape>), cuda_blocks(count / COUNT, BLOCK), BLOCK, stream,
+           shape, count, dy, argmax, (T *)dz);
 }
 
 template <typename T>
-static void unpool(int images, int size, int channels, const float *dy, const uint8_t *argmax,
-                   void *dz, cudaStream_t stream)
+static void unpool(ConvShape shape, int images, const float *dy, const uint8_t *argmax, void *dz,
+                   cudaStream_t stream)
 {
-    const int count = images * size * size * channels;
-    LAUNCH(unpool_kernel<T>, cuda_blocks(count, BLOCK), BLOCK, stream, count, size, channels, dy,
-           argmax, (T *)dz);
+    if (SecondConv::is(shape))
+        launch_unpool<T, 4>(SecondConv(), images, dy, argmax, dz, stream);
+    else
+        launch_unpool<T, 1>(shape, images, dy, argmax, dz, stream);
 }
 
-extern "C" void cuda_unpool(int images, int size, int channels, Amp amp, const float *dy,
+extern "C" void cuda_unpool(ConvShape shape, int images, Amp amp, const float *dy,
                             const uint8_t *argmax, void *dz, cudaStream_t stream)
 {
-    FOR_TYPE(amp, unpool, images, size, channels, dy, argmax, dz, stream);
+    FOR_TYPE(amp, unpool, shape, images, dy, argmax, dz, stream);
 }
 
 /* The same masks as the CPU's, bit for bit (device.h). One call of Philox draws for 16 units, four
@@ -151,45 +185,52 @@ extern "C" void cuda_unpool(int images, int size, int channels, Amp amp, const f
  * with 16 units, since a warp's accesses are closer together. */
 enum { UNITS = 4, WORDS = 4 }; // of dropout: units per word, words per call
 
-static __global__ void dropout(int n, int features, DropoutKey key, const int32_t *step_offset,
-                               float *y)
-{
-    const size_t thread = (size_t)blockIdx.x * BLOCK + threadIdx.x;
-    const int groups = (features + UNITS - 1) / UNITS; // of a row
-    const int row = (int)(thread / groups), group = (int)(thread % groups);
-    if (row >= n)
-        return;
+/* A unit is dropped if its byte is below the threshold. */
+typedef struct {
+    uint32_t threshold;
+    float scale; // of the units that are kept
+} DropoutRule;
 
-    const uint32_t place = (uint32_t)(key.first_row + row * key.row_stride);
+/* A thread for each of `count` words, `groups` of them in a row: 2^32 would be units of 64 GiB. */
+static __global__ void dropout(unsigned count, unsigned groups, int features, DropoutKey key,
+                               DropoutRule rule, const int32_t *step_offset, float *y)
+{
+    const unsigned thread = blockIdx.x * BLOCK + threadIdx.x;
+    if (thread >= count)
+        return;
+    const unsigned row = thread / groups, group = thread % groups;
+
+    const uint32_t place = (uint32_t)key.first_row + row * (uint32_t)key.row_stride;
     const uint32_t seed[2] = { (uint32_t)key.seed, (uint32_t)(key.seed >> 32) };
-    const uint32_t counter[4] = { (uint32_t)(group / WORDS), place, (uint32_t)key.layer,
+    const uint32_t counter[4] = { group / WORDS, place, (uint32_t)key.layer,
                                   (uint32_t)key.step + (uint32_t)*step_offset };
     uint32_t random[WORDS];
     philox(counter, seed, random);
     // Selected by comparisons: a run-time index would put the array into local memory.
-    const int which = group % WORDS;
+    const unsigned which = group % WORDS;
     const uint32_t word = which == 0   ? random[0]
                           : which == 1 ? random[1]
                           : which == 2 ? random[2]
                                        : random[3];
 
-    const uint32_t threshold = (uint32_t)(key.p * 256);
-    const float scale = 1 / (1 - key.p);
     float *unit = y + (size_t)row * features + group * UNITS;
     if (features % UNITS == 0) { // aligned, in every row
-        Pack<float, UNITS> units = *(const Pack<float, UNITS> *)unit;
+        Pack<float, UNITS> units = load_pack<float, UNITS>(unit);
         for (int i = 0; i < UNITS; i++)
-            units.value[i] = (word >> 8 * i & 255) >= threshold ? units.value[i] * scale : 0;
-        *(Pack<float, UNITS> *)unit = units;
+            units.value[i] =
+                (word >> 8 * i & 255) >= rule.threshold ? units.value[i] * rule.scale : 0;
+        store_pack(unit, units);
         return;
     }
-    for (int i = 0; i < UNITS && group * UNITS + i < features; i++)
-        unit[i] = (word >> 8 * i & 255) >= threshold ? unit[i] * scale : 0;
+    for (int i = 0; i < UNITS && (int)group * UNITS + i < features; i++)
+        unit[i] = (word >> 8 * i & 255) >= rule.threshold ? unit[i] * rule.scale : 0;
 }
 
 extern "C" void cuda_dropout(Device *device, int n, int features, DropoutKey key, float *y)
 {
-    const size_t count = (size_t)n * ((features + UNITS - 1) / UNITS);
-    LAUNCH(dropout, cuda_blocks(count, BLOCK), BLOCK, stream_of(device), n, features, key,
-           cuda_step_offset(device), y);
+    const DropoutRule rule = { (uint32_t)(key.p * 256), 1 / (1 - key.p) };
+    const unsigned groups = cuda_blocks(features, UNITS);
+    const size_t count = (size_t)n * groups;
+    LAUNCH(dropout, cuda_blocks(count, BLOCK), BLOCK, stream_of(device), (unsigned)count, groups,
+           features, key, rule, cuda_step_offset(device), y);
 }

@@ -99,8 +99,8 @@ void device_cuda_init(Device *device, const Args *args)
         const LossScale initial = { .scale = 65536 }; // GradScaler's
         device->loss_scale = cuda_malloc(device, sizeof initial);
         cuda_copy(device, device->loss_scale, &initial, sizeof initial, COPY_TO_DEVICE);
-        cuda_scratch_reserve(device, cuda_scratch_piece(CUDA_FINITE_PARTS * sizeof(int32_t)));
     }
+    cuda_scratch_reserve(device, cuda_scratch_piece(CUDA_FINITE_PARTS * sizeof(int32_t)));
 }
 
 static void cuda_free(Device *device)
