@@ -9,8 +9,6 @@
  */
 #include "common/comm/ddp.h"
 
-#include <stdlib.h>
-
 #include "common/base/log.h"
 #include "common/base/memory.h"
 
@@ -73,7 +71,8 @@ float *reducer_register_scalar(Reducer *reducer)
 
 void reducer_free(Reducer *reducer)
 {
-    free(reducer->kept);
+    if (reducer->kept != NULL)
+        place_free(reducer->pg->place, reducer->kept);
 }
 
 void reducer_set_sync(Reducer *reducer, bool sync)
@@ -121,8 +120,10 @@ static void add_unused(Reducer *reducer, int i)
     // If no rank used the parameter, its part of the bucket is restored from this copy.
     const Tensor *last = &reducer->parameter[reducer->num_parameters - 1];
     if (reducer->kept == NULL)
-        reducer->kept = mem_calloc(last->offset + last->numel, sizeof *reducer->kept);
-    memcpy(reducer->kept + p->offset, reducer->grads + p->offset, p->numel * sizeof(float));
+        reducer->kept =
+            place_alloc(reducer->pg->place, (last->offset + last->numel) * sizeof *reducer->kept);
+    place_copy(reducer->pg->place, reducer->kept + p->offset, reducer->grads + p->offset,
+               p->numel * sizeof(float));
     count_down(reducer, i);
 }
 
@@ -130,8 +131,6 @@ void reducer_finalize(Reducer *reducer)
 {
     if (!reducer->sync)
         return;
-    CHECK(!reducer->find_unused_parameters || !reducer->pg->place.on_gpu,
-          "find_unused_parameters needs gradients in host memory");
     for (int i = reducer->num_parameters - 1; i >= 0; i--)
         if (!reducer->ready[i])
             add_unused(reducer, i);
@@ -148,7 +147,8 @@ void reducer_finalize(Reducer *reducer)
     for (int i = 0; i < reducer->num_parameters; i++) {
         const Tensor *p = &reducer->parameter[i];
         if (!reducer->used[i])
-            memcpy(reducer->grads + p->offset, reducer->kept + p->offset, p->numel * sizeof(float));
+            place_copy(reducer->pg->place, reducer->grads + p->offset, reducer->kept + p->offset,
+                       p->numel * sizeof(float));
         reducer->ready[i] = false;
         reducer->used[i] = false;
     }

@@ -34,7 +34,7 @@ typedef struct {
     int bucket_of[REDUCER_MAX_PARAMETERS];
     bool ready[REDUCER_MAX_PARAMETERS]; // has its gradient been computed in this backward pass?
     uint8_t used[REDUCER_MAX_PARAMETERS]; // in any pass since gradients were last sent?
-    float *kept; // saved gradients of parameters not used here; NULL until there are any
+    float *kept; // where grads are: those of parameters not used here; NULL: none yet
     bool sync; // see reducer_set_sync
     bool find_unused_parameters; // allow passes without some parameters; may be set after init
 } Reducer;

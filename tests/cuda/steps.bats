@@ -91,3 +91,13 @@ near() {
     [ "$status" -eq 2 ]
     [ "$output" = "train: --device cuda: there is no GPU to be used here: no CUDA-capable device is detected (see nvidia-smi); use --device cpu, or leave it out" ]
 }
+
+@test "a fixed order of sums is the CPU's: auto takes it, and cuda says so, status 2" {
+    run timeout 900 05_fault_tolerance/run.sh 1 --model linear --reduce-order fixed --max-steps 1 --checkpoint-dir "$scratch"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ $output == *"[CPU0] Epoch 0"* ]]
+    run timeout 900 05_fault_tolerance/run.sh 1 --model linear --reduce-order fixed --device cuda
+    [ "$status" -eq 2 ]
+    [[ $output == *"--reduce-order fixed is not for GPUs, whose products add up in an order of cuBLAS's: use --device cpu"* ]]
+}

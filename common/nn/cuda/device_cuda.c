@@ -70,7 +70,8 @@ static int pick_gpu(const Args *args, int local_rank)
 void device_cuda_init(Device *device, const Args *args)
 {
     if (args_shards(args) > 0)
-        usage_error("--reduce-order fixed is not for GPUs: use --device cpu");
+        usage_error("--reduce-order fixed is not for GPUs, whose products add up in an order of "
+                    "cuBLAS's: use --device cpu");
     device->name = "cuda";
     device->label = "GPU";
     device->place = (MemoryLocation){ .on_gpu = true,
