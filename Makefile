@@ -3,6 +3,7 @@
 # make doctor     what this machine has     make checklist  the requirements, ticked off
 # make lab-02a    write step 02a yourself   make check-lab  how far you are
 # make trap-03    find out what is wrong    make check-trap is it that?   make hint
+# make quiz-02    predict, then run
 # make plot RUN=DIR     what --metrics-dir DIR wrote, as curves (RUN=DIR,DIR: several runs)
 # make lanes TRACE=FILE what --trace FILE wrote of a step, as lanes
 # make overlap    how much of the communication the backward pass hides (2 minutes)
@@ -16,7 +17,7 @@
 #   make check-extras      the tests without extras/ (6 minutes)
 #   make check-faults      step 05 on bad days (6 minutes)
 #   make check-chaos       random faults for CHAOS_SECONDS=180, one result
-#   make check-labs        wrong programs, each of which make check-lab must reject; all traps (10 minutes)
+#   make check-labs        wrong programs, each of which make check-lab must reject; all traps, all quizzes (12 minutes)
 #   make check-ranks       many ranks on few cores (1 minute)
 #   make check-march       builds for other processors (4 minutes)
 #   make check-cuda        the GPU's code without a GPU (5 minutes)
@@ -33,8 +34,8 @@
 # V=1 (show the commands), ONLY=FILE (of the tests, this file alone: for make test and every check).
 
 BUILD     ?= build
-# A lab, or a program from outside the tree, is compiled with the choices of the library that is there.
-ifneq ($(TRY)$(filter lab-% check-lab trap-% check-trap,$(MAKECMDGOALS)),)
+# A lab, a trap, a quiz, or a program from outside the tree, is compiled with the choices of the library that is there.
+ifneq ($(TRY)$(filter lab-% check-lab trap-% check-trap quiz-%,$(MAKECMDGOALS)),)
 include $(wildcard $(BUILD)/parts)
 endif
 
@@ -171,23 +172,6 @@ doctor:
 diff-%:
 	@tools/stepdiff.sh $*
 
-# The labs: the program before a step, to be turned into the step; what is missing is no error of make.
-lab-%: $$(if $$(wildcard tools/lab/$$*.txt),all) # else there is no such lab
-	@tools/lab.sh $* || [ $$? -ne 2 ]
-
-check-lab: all
-	@tools/lab.sh check || :
-
-# The clinic: broken programs, and what is said about them (docs/traps.md).
-trap-%: $$(if $$(wildcard tools/traps/$$*.txt),all) # else there is no such trap
-	@tools/trap.py $*
-
-check-trap: all
-	@tools/trap.py check || [ $$? -ne 2 ]
-
-hint:
-	@tools/trap.py hint
-
 plot: $(if $(RUN),all)
 	@tools/plot.sh $(subst $(comma), ,$(RUN))
 
@@ -203,8 +187,8 @@ format:
 clean:
 	$(RM) -r $(BUILD) $(PROGRAMS)
 
-include tests/rules.mk bench/rules.mk
+include tools/rules.mk tests/rules.mk bench/rules.mk
 -include $(OBJECTS:.o=.d) $(PROGRAMS:%=$(BUILD)/%.d) $(DOCTOR:.o=.d) $(MODEL:.o=.d) $(PART_05:.o=.d)
 
 FORCE:
-.PHONY: all help doctor check-lab check-trap hint plot lanes docs format clean FORCE $(STEPS)
+.PHONY: all help doctor plot lanes docs format clean FORCE $(STEPS)

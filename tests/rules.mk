@@ -70,8 +70,8 @@ check-faults: all
 check-chaos: 05
 	@RERUN=never TEST_TIMEOUT=$$(($${CHAOS_SECONDS:-180} + 1800)) $(MAKE) -s test TEST_SOURCES= TESTS=tests/faults/chaos.bats
 
-# Wrong and right programs of all labs (tests/labs/programs.txt) and of the traps, judged by make check-lab's judge.
-# make test takes a few.
+# Wrong and right programs of all labs (tests/labs/programs.txt) and of the traps, judged by make check-lab's judge;
+# all experiments of the quizzes. make test takes a few.
 check-labs: all
 	@$(RUN_TESTS) $(wildcard tests/labs/*.bats)
 

@@ -47,6 +47,9 @@ def show(command, folder):
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         return [f"(not done within {SECONDS} s)"]
+    except KeyboardInterrupt: # its session does not get Ctrl-C
+        os.killpg(process.pid, signal.SIGKILL)
+        raise
 
 
 def same_number(a, b):
@@ -82,6 +85,13 @@ def same(quoted, printed, varies):
     return True
 
 
+def missing(needed):
+    """Says that a program or an extra that is needed is not here; None if it is."""
+    if not needed or (EXTRAS if needed.startswith("extras/") else shutil.which(needed)):
+        return None
+    return f"there is no {needed}"
+
+
 class Block:
     """A fenced block: its lines [first, end) in the file, and what the comment above it says."""
 
@@ -99,9 +109,7 @@ class Block:
 
     def excuse(self):
         """Why it cannot be made again here, or None."""
-        needed = self.notes.get("needs")
-        missing = needed and not (EXTRAS if needed.startswith("extras/") else shutil.which(needed))
-        return f"there is no {needed}" if missing else self.notes.get("not run")
+        return missing(self.notes.get("needs")) or self.notes.get("not run")
 
     def made_again(self, folder):
         """The lines as they should be now; None where nothing says how to make them."""

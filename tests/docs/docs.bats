@@ -50,6 +50,16 @@ END
     [ "$status" -eq 1 ]
 }
 
+@test "every exercise has an answer, and every answer its exercise" {
+    for page in docs/*.md; do
+        answers=docs/answers/$(basename "$page") exercises=$(awk '/^## / { in_it = $0 == "## Exercises" } in_it' "$page" | grep -o '^[0-9]*\.' || true)
+        echo "$page: $(tr '\n' ' ' <<<"$exercises")"
+        [ -n "$exercises" ] || { [ ! -e "$answers" ] && continue; }
+        diff <(echo "$exercises") <(sed -n 's/^## \([0-9]*\.\) .*/\1/p' "$answers")
+        grep -q "](answers/$(basename "$page"))" "$page"
+    done
+}
+
 @test "every file and folder they name is there" {
     for document in README.md */README.md extras/*/README.md docs/*.md docs/answers/*.md; do
         [ -e "$document" ] || continue

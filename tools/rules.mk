@@ -1,0 +1,24 @@
+# The workshop: labs, traps and quizzes, whose state is in lab/.
+
+# The labs: the program before a step, to be turned into the step; what is missing is no error of make.
+lab-%: $$(if $$(wildcard tools/lab/$$*.txt),all) # else there is no such lab
+	@tools/lab.sh $* || [ $$? -ne 2 ]
+
+check-lab: all
+	@tools/lab.sh check || :
+
+# The clinic: broken programs, and what is said about them (docs/traps.md).
+trap-%: $$(if $$(wildcard tools/traps/$$*.txt),all) # else there is no such trap
+	@tools/trap.py $*
+
+check-trap: all
+	@tools/trap.py check || [ $$? -ne 2 ]
+
+hint:
+	@tools/trap.py hint
+
+# Questions with an experiment each; the answers come from the terminal or a pipe.
+quiz-%: $$(if $$(wildcard tools/quiz/$$*.txt),all) # else there is no such quiz
+	@tools/quiz.py $*
+
+.PHONY: check-lab check-trap hint
