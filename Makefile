@@ -3,7 +3,8 @@
 # make doctor     what this machine has     make checklist  the requirements, ticked off
 # make lab-02a    write step 02a yourself   make check-lab  how far you are
 # make trap-03    find out what is wrong    make check-trap is it that?   make hint
-# make quiz-02    predict, then run
+# make quiz-02    predict, then run         make progress   what is done, begun and open
+# make reset-02c  begin lab 02c anew (also reset-trap-03, reset-quiz-02); what you wrote is kept in lab/aside
 # make plot RUN=DIR     what --metrics-dir DIR wrote, as curves (RUN=DIR,DIR: several runs)
 # make lanes TRACE=FILE what --trace FILE wrote of a step, as lanes
 # make overlap    how much of the communication the backward pass hides (2 minutes)
@@ -35,7 +36,7 @@
 
 BUILD     ?= build
 # A lab, a trap, a quiz, or a program from outside the tree, is compiled with the choices of the library that is there.
-ifneq ($(TRY)$(filter lab-% check-lab trap-% check-trap quiz-%,$(MAKECMDGOALS)),)
+ifneq ($(TRY)$(filter lab-% check-lab trap-% check-trap quiz-% reset-%,$(MAKECMDGOALS)),)
 include $(wildcard $(BUILD)/parts)
 endif
 

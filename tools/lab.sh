@@ -52,6 +52,7 @@ build() {
 check() {
     [ -f "$theirs" ] || { echo "$0: there is no $theirs yet: make lab-$step" >&2 && exit 2; }
     command -v python3 >/dev/null || { echo "$0: what your program does is judged by a program in Python: install python3" >&2 && exit 2; }
+    rm -f "$lab/$step/done" # for make progress
     changed=$(diff "$before" "$theirs" | grep -c '^[<>]' || true)
     [ "$changed" -gt 0 ] || failed start "$theirs is still the program before"
     build "$lab/$step/train"
@@ -62,12 +63,13 @@ check() {
     else
         echo "     $changed lines changed, $most would do: $(hint budget | sed 's/ *hint: //')"
     fi
+    touch "$lab/$step/done"
     echo "Done. Compare with ours: diff $theirs $ours"
 }
 
 case ${1:-} in
 check)
-    latest=$(find "$lab" -mindepth 2 -name train.c -exec ls -t {} + 2>/dev/null | head -n 1)
+    latest=$(find "$lab"/0* -maxdepth 1 -name train.c -exec ls -t {} + 2>/dev/null | head -n 1)
     [ -n "${2:-$latest}" ] || { echo "$0: nothing is begun: make lab-02a" >&2 && exit 2; }
     step_is "${2:-$(basename "$(dirname "$latest")")}"
     [ -n "${2:-}" ] || echo "checking $lab/$step (another: tools/lab.sh check STEP)"

@@ -1,4 +1,4 @@
-# The workshop: labs, traps and quizzes, whose state is in lab/.
+# The workshop: labs, traps and quizzes, whose state is in lab/ (tools/progress.py).
 
 # The labs: the program before a step, to be turned into the step; what is missing is no error of make.
 lab-%: $$(if $$(wildcard tools/lab/$$*.txt),all) # else there is no such lab
@@ -21,4 +21,10 @@ hint:
 quiz-%: $$(if $$(wildcard tools/quiz/$$*.txt),all) # else there is no such quiz
 	@tools/quiz.py $*
 
-.PHONY: check-lab check-trap hint
+progress:
+	@tools/progress.py
+
+reset-%:
+	@tools/progress.py reset $*
+
+.PHONY: check-lab check-trap hint progress

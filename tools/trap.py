@@ -172,6 +172,13 @@ def edited(text, commands):
     return subprocess.run(["sed", "\n".join(commands)], input=text, capture_output=True, text=True, check=True).stdout
 
 
+def states():
+    """Of each trap: solved, begun or open."""
+    folders = {name: LAB / f"trap_{name}" for name in names()}
+    return {name: "solved" if (folder / "solved").exists() else "begun" if folder.exists() else "open"
+            for name, folder in folders.items()}
+
+
 def latest():
     files = sorted(LAB.glob("trap_*/*"), key=lambda path: path.stat().st_mtime)
     return files[-1].parent.name[5:] if files else fail("nothing is begun: make trap-03")
@@ -180,9 +187,7 @@ def latest():
 def main():
     word, *rest = sys.argv[1:] or [""]
     if word == "list":
-        for name in names():
-            folder = LAB / f"trap_{name}"
-            print(f"{name}  {'solved' if (folder / 'solved').exists() else 'begun' if folder.exists() else 'open'}")
+        print("\n".join(f"{name}  {state}" for name, state in states().items()))
     elif word in ("check", "hint"):
         sys.exit(getattr(Trap(rest[0] if rest else latest()), word)())
     elif word and not rest:
