@@ -45,7 +45,9 @@ static void set_environment(const Flags *flags, const Agents *agents, const Logs
 {
     set_number("RANK", agents->ranks.first_rank + local_rank); // among all
     set_number("WORLD_SIZE", agents->ranks.world_size);
-    set_number("LOCAL_RANK", local_rank); // on this node: which device
+    const bool is_virtual = flags->virtual_local_rank;
+    set_number("LOCAL_RANK", is_virtual ? 0 : local_rank); // on this node: which device
+    command_set_gpu(flags, local_rank);
     set_number("LOCAL_WORLD_SIZE", flags->nproc_per_node);
     set_number("GROUP_RANK", flags->node_rank);
     set_number("GROUP_WORLD_SIZE", flags->max_nodes);
@@ -63,7 +65,7 @@ static void set_environment(const Flags *flags, const Agents *agents, const Logs
     char error_file[PATH_MAX];
     logs_path(logs, local_rank, "error.json", error_file);
     set_text("TORCHELASTIC_ERROR_FILE", error_file, true); // a rank writes its error there
-    set_text("TORCHELASTIC_SIGNALS_TO_HANDLE", "SIGTERM,SIGINT,SIGHUP,SIGQUIT", true);
+    set_text("TORCHELASTIC_SIGNALS_TO_HANDLE", flags->signals_to_handle, true);
     set_text("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1", false);
 
     // Several ranks that each start a thread per core would only get in each other's way.
@@ -143,8 +145,8 @@ static bool may_restart(Group *group, const Agents *agents, const Failure *root)
 }
 
 /* The job's status, or AGAIN. */
-static int conclude(Group *group, Agents *agents, const Workers *workers, Verdict verdict,
-                    History *history)
+static int conclude(Group *group, Agents *agents, const Workers *workers, const Logs *logs,
+                    Verdict verdict, History *history)
 {
     const Failure *root = verdict == VERDICT_FAILED ? agents_root_cause(agents) : NULL;
     const bool again = root != NULL ? may_restart(group, agents, root) : verdict == VERDICT_CHANGED;
@@ -163,6 +165,7 @@ static int conclude(Group *group, Agents *agents, const Workers *workers, Verdic
         report_print(root, group->flags, workers, agents->ranks.first_rank);
     if (!is_said && root->rank >= 0)
         history_print(history);
+    report_record(root, logs);
     return root->status;
 }
 
@@ -174,11 +177,11 @@ static int attempt(Group *group, Agents *agents, Workers *workers, Logs *logs, H
             history_print(history);
         return group->status;
     }
-    workers_init(workers, group->flags->nproc_per_node);
+    workers_init(workers, group->flags->nproc_per_node, &group->flags->signals);
     start(workers, group->flags, agents, logs, group->restart_count);
     const Verdict verdict = watch(workers, agents, group, logs);
     logs_close(logs);
-    const int status = conclude(group, agents, workers, verdict, history);
+    const int status = conclude(group, agents, workers, logs, verdict, history);
 
     workers_free(workers);
     if (status != AGAIN)

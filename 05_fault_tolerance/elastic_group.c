@@ -21,6 +21,7 @@
 
 #include "05_fault_tolerance/node_assignment.h"
 #include "05_fault_tolerance/store_queue.h"
+#include "05_fault_tolerance/torchrun_rendezvous.h"
 #include "common/base/log.h"
 #include "common/base/memory.h"
 #include "common/comm/store/net.h"
@@ -35,6 +36,7 @@
 #define KEY_ASSIGNMENT "ddprun/assignment/%d"
 #define KEY_ATTEMPT "ddprun/attempt/%d" // in the attempt's own store, to identify it
 
+#define TORCHRUN_SECONDS 1.0 // for a ddprun that serves the endpoint to say so
 #define PATIENCE 10.0 // seconds until we log what we wait for
 #define REJOIN_SECONDS 30.0 // for fixed nodes, after their workers have ended
 #define RECONNECT_SECONDS 0.2 // to find out that nobody serves the rendezvous any more
@@ -54,7 +56,7 @@ struct Inbox {
 
 static noreturn void host_is_gone(const Group *group)
 {
-    die("the rendezvous host %s:%d is gone; the job ends", group->flags->master_addr, group->port);
+    die("the rendezvous host %s:%d is gone; the job ends", group->host, group->port);
 }
 
 /* The first agent on the endpoint's host serves it; others find the port in use. */
@@ -62,18 +64,18 @@ static void serve_endpoint(Group *group)
 {
     const Flags *flags = group->flags;
     if (group->server != NULL || flags->is_host == 0 ||
-        (flags->is_host < 0 && !address_is_here(flags->master_addr)))
+        (flags->is_host < 0 && !address_is_here(group->host)))
         return;
-    group->server = store_server_start(flags->master_addr, &group->port, "/" KEY_AGENT_ALL);
+    group->server = store_server_start(group->host, &group->port, "/" KEY_AGENT_ALL);
     char reason[NET_REASON_BYTES];
-    CHECK(group->server != NULL || errno == EADDRINUSE, "cannot serve %s:%d: %s",
-          flags->master_addr, group->port, net_listen_reason(errno, group->port, reason));
+    CHECK(group->server != NULL || errno == EADDRINUSE, "cannot serve %s:%d: %s", group->host,
+          group->port, net_listen_reason(errno, group->port, reason));
 }
 
 static void connect_endpoint(Group *group)
 {
     const Flags *flags = group->flags;
-    const char *host = flags->master_addr;
+    const char *host = group->host;
     const double deadline = seconds_now() + flags->join_timeout;
     bool connected = false;
     for (bool logged = false;; logged = true) {
@@ -113,15 +115,21 @@ static void check_job(Group *group)
                  (long long)now.tv_sec, now.tv_nsec);
         store_set(&group->store, KEY_IDENTITY, group->identity, strlen(group->identity));
         store_set(&group->store, KEY_JOB, ours, strlen(ours));
+        torchrun_refuse(&group->store, flags->run_id);
         return;
     }
-    CHECK(store_try_wait(&group->store, KEY_JOB, PATIENCE),
+    const bool is_here = store_try_wait(&group->store, KEY_JOB, TORCHRUN_SECONDS);
+    CHECK(is_here || !torchrun_is_here(&group->store, flags->run_id) ||
+              store_check(&group->store, KEY_JOB), // our host sets it first
+          "the rendezvous at %s:%d is torchrun's: start ddprun or torchrun on all nodes",
+          group->host, group->port);
+    CHECK(is_here || store_try_wait(&group->store, KEY_JOB, PATIENCE),
           "the store at %s:%d is not a ddprun's with nodes that come and go: name another "
           "--rdzv-endpoint",
-          flags->master_addr, group->port);
+          group->host, group->port);
     store_get(&group->store, KEY_JOB, theirs, sizeof theirs - 1);
     CHECK(strcmp(ours, theirs) == 0, "this node has %s, but the job at %s:%d %s: give all the same",
-          ours, flags->master_addr, group->port, theirs);
+          ours, group->host, group->port, theirs);
     store_get(&group->store, KEY_IDENTITY, group->identity, sizeof group->identity - 1);
 }
 
@@ -139,6 +147,7 @@ void group_open(Group *group, Flags *flags)
                       .port = flags->master_port };
     if (!flags->elastic)
         return;
+    strcpy(group->host, flags->master_addr);
     connect_endpoint(group);
     check_job(group);
     if (group->server != NULL) {
@@ -220,7 +229,7 @@ static noreturn void give_up(Group *group)
     snprintf(reason, sizeof reason,
              "only %d of at least %d nodes came to %s:%d within %g s: is ddprun started on every "
              "node, with the same --rdzv-endpoint and --nnodes?",
-             1 + group->num_waiting, group->min_nodes, group->flags->master_addr, group->port,
+             1 + group->num_waiting, group->min_nodes, group->host, group->port,
              group->flags->join_timeout);
     announce_end(group, EXIT_FAILURE, reason);
     die("%s", reason);
@@ -248,7 +257,7 @@ static int wait_for_nodes(Group *group)
             give_up(group);
         if (!logged && now > begun + PATIENCE)
             log_info("%d of %d to %d nodes are at %s:%d; waits for more", num_nodes,
-                     group->min_nodes, group->max_nodes, flags->master_addr, group->port);
+                     group->min_nodes, group->max_nodes, group->host, group->port);
         logged |= now > begun + PATIENCE;
     }
 }
@@ -260,6 +269,8 @@ static void form(Group *group, Agents *agents)
     flags->node_rank = 0;
     flags->max_nodes = wait_for_nodes(group);
     flags->master_port = 0;
+    if (flags->local_addr != NULL)
+        snprintf(flags->master_addr, sizeof flags->master_addr, "%s", flags->local_addr);
     agents_open(agents, flags);
     flags->master_port = agents->master_port;
     if (flags->max_nodes == 1)
@@ -282,12 +293,13 @@ static void form(Group *group, Agents *agents)
         store_set(&agents->store, node_key(KEY_HEARTBEAT, i).text, "0", 1); // its owner counts up
     store_ping(&agents->store); // so that the keys are set
     for (int i = 1; i < flags->max_nodes; i++) {
-        const Assignment assignment = { .node_rank = i,
-                                        .num_nodes = flags->max_nodes,
-                                        .master_port = flags->master_port,
-                                        .ranks = nodes_share_ranks(nodes, flags->max_nodes, i),
-                                        .restart_count = group->restart_count,
-                                        .num_failures = group->num_failures };
+        Assignment assignment = { .node_rank = i,
+                                  .num_nodes = flags->max_nodes,
+                                  .master_port = flags->master_port,
+                                  .ranks = nodes_share_ranks(nodes, flags->max_nodes, i),
+                                  .restart_count = group->restart_count,
+                                  .num_failures = group->num_failures };
+        strcpy(assignment.master_addr, flags->master_addr);
         assign(group, &nodes[i], &assignment);
     }
     agents->ranks = nodes_share_ranks(nodes, flags->max_nodes, 0);
@@ -334,7 +346,7 @@ static void ask_for_assignment(Group *group)
 /* The connection to the rendezvous has failed. If the network has, it may come back. */
 static void reconnect(Group *group, double deadline)
 {
-    const char *host = group->flags->master_addr;
+    const char *host = group->host;
     bool connected = false;
     store_free(&group->store);
     for (bool logged = false; !connected; logged = true) {
@@ -372,7 +384,7 @@ static Assignment wait_for_assignment(Group *group)
         }
         heard = seconds_now();
         if (inbox->bytes == 0 && !logged)
-            log_info("waits at %s:%d to be let in", group->flags->master_addr, group->port);
+            log_info("waits at %s:%d to be let in", group->host, group->port);
         logged = true;
     }
     Assignment assignment;
@@ -390,6 +402,7 @@ static bool accept_assignment(Group *group, Agents *agents, const Assignment *as
     Store store;
     flags->node_rank = assignment->node_rank;
     flags->max_nodes = assignment->num_nodes;
+    snprintf(flags->master_addr, sizeof flags->master_addr, "%s", assignment->master_addr);
     flags->master_port = assignment->master_port;
     group->restart_count = assignment->restart_count;
     group->num_failures = assignment->num_failures;
@@ -469,8 +482,8 @@ void group_close(Group *group, int status)
         return;
     if (group->server != NULL) {
         char reason[512];
-        snprintf(reason, sizeof reason, "the job at %s:%d has ended with status %d",
-                 group->flags->master_addr, group->port, status);
+        snprintf(reason, sizeof reason, "the job at %s:%d has ended with status %d", group->host,
+                 group->port, status);
         announce_end(group, status, reason);
         store_server_stop(group->server);
     }

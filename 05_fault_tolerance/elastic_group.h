@@ -27,13 +27,14 @@
 typedef struct Inbox Inbox;
 
 typedef struct {
-    Flags *flags; // node_rank, max_nodes, master_port: the current attempt's
+    Flags *flags; // node_rank, max_nodes, master_addr, master_port: the current attempt's
     int restart_count; // attempts before it
     int num_failures; // of these, how many ended because a rank failed
     int status; // of a job that is over, see group_join
 
     // Elastic only:
     int min_nodes, max_nodes, port; // as given in the flags
+    char host[256]; // likewise, of the endpoint
     StoreServer *server; // on node 0
     Store store;
     char identity[64]; // of the job

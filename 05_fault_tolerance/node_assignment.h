@@ -7,7 +7,8 @@
 
 typedef struct {
     int node_rank, num_nodes;
-    int master_port; // of the attempt's store
+    char master_addr[256]; // of the attempt's store
+    int master_port;
     Ranks ranks;
     int restart_count, num_failures; // see elastic_group.h
 

@@ -46,6 +46,10 @@ bool failure_decode(Failure *failure, const char *text, size_t bytes);
  * line if the workers are not to blame. */
 void report_print(const Failure *root, const Flags *flags, const Workers *workers, int first_rank);
 
+/* The same failure for the program that started this launcher, if that set TORCHELASTIC_ERROR_FILE:
+ * as torchrun writes it, with the worker's own error file if it is PyTorch's. */
+void report_record(const Failure *root, const Logs *logs);
+
 /* "exit status 3", "killed by SIGTERM". */
 void report_end(FILE *out, int status, int signal);
 

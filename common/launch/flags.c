@@ -1,193 +1,22 @@
 /*
- * First the text of each flag, then what the texts mean, alone and together. torchrun's several
- * ways of naming node 0 become one address and one port, its per-rank settings one array each. If a
- * flag is given more than once, the last one counts.
+ * What the texts of the flags mean, alone and together. torchrun's several ways of naming node 0
+ * become one address and one port, its per-rank settings one array each. If a flag is given more
+ * than once, the last one counts.
  */
 #include "common/launch/flags.h"
 
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "common/base/comfort.h"
 #include "common/base/host.h"
 #include "common/base/log.h"
-#include "common/base/memory.h"
+#include "common/base/signal_name.h"
 #include "common/comm/store/net.h"
 
 #define MAX_SECONDS 1e6
 #define DEFAULT_PORT 29500 // fixed, since all nodes must know it
 #define DEFAULT_ENDPOINT_PORT 29400 // the same for elastic nodes
-
-static const struct {
-    const char *name;
-    const char *argument; // NULL: a switch
-    const char *value; // unless given; NULL: none
-    const char *help; // NULL: accepted, but has no effect
-    char letter; // another name; 0: none
-    const char *variable; // sets it if PET_<FLAG> does not
-} TABLE[NUM_FLAGS] = {
-    [NPROC_PER_NODE] = { "nproc-per-node", "N", "1", "ranks on this node: 4, cpu, gpu, auto" },
-    [NNODES] = { "nnodes", "N", "1", "nodes of the job; start ddprun once on each" },
-    [NODE_RANK] = { "node-rank", "R", "0", "which of them this is, counted from 0" },
-    [MASTER_ADDR] = { "master-addr", "HOST", "127.0.0.1", "node 0, as all nodes reach it" },
-    [MASTER_PORT] = { "master-port", "PORT", NULL, "of its store (29500; one node: a free one)" },
-    [STANDALONE] = { "standalone", NULL, NULL, "one node, whatever the --rdzv flags say" },
-    [RDZV_BACKEND] = { "rdzv-backend", "NAME", "static", "static; on one node also c10d" },
-    [RDZV_ENDPOINT] = { "rdzv-endpoint", "HOST:PORT", NULL, "another way to name node 0" },
-    [RDZV_ID] = { "rdzv-id", "NAME", NULL, "the job's name, the same on every node" },
-    [RDZV_CONF] = { "rdzv-conf", "K=V,...", NULL, "timeouts, see below" },
-    [MAX_RESTARTS] = { "max-restarts", "N", "0", "restart all ranks N times" },
-    [SHUTDOWN_TIMEOUT] = { "shutdown-timeout", "S", "30", "seconds from SIGTERM to SIGKILL",
-                           .variable = "TORCH_ELASTIC_SHUTDOWN_TIMEOUT" },
-    [MONITOR_INTERVAL] = { "monitor-interval", "S", "0.1", "seconds between checks of deadlines" },
-    [ROLE] = { "role", "NAME", "default", "of this node's ranks" },
-    [LOG_DIR] = { "log-dir", "DIR", NULL, "for the log folders of -r and -t" },
-    [REDIRECTS] = { "redirects", "SPEC", "0", "to files: 1 stdout, 2 stderr, 3 both, or 0:1,1:3",
-                    'r' },
-    [TEE] = { "tee", "SPEC", "0", "to files and the console, with the rank", 't' },
-    [LOCAL_RANKS_FILTER] = { "local-ranks-filter", "R,...", NULL, "only these to the console" },
-    [LOG_LINE_PREFIX_TEMPLATE] = { "log-line-prefix-template", "TEXT",
-                                   "[${role_name}${local_rank}]:", "also ${rank}, ${hostname}",
-                                   .variable = "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE" },
-    [MODULE] = { "module", NULL, NULL, "the program is a Python module", 'm' },
-    [NO_PYTHON] = { "no-python", NULL, NULL, "start a .py file as it is, not by python3 -u" },
-    [PASS_LOCAL_RANK] = { "pass-local-rank", NULL, NULL, "--local-rank=R as first argument" },
-    [START_METHOD] = { "start-method", "NAME", NULL, NULL },
-    [EVENT_LOG_HANDLER] = { "event-log-handler", "NAME", NULL, NULL },
-    [LOCAL_ADDR] = { "local-addr", "HOST", NULL, NULL },
-};
-
-const char *flag_name(Flag flag)
-{
-    return TABLE[flag].name;
-}
-
-static noreturn void print_help(const MoreFlags *more)
-{
-    printf(
-        "Usage: ddprun [flags] program [arguments]\n"
-        "\n"
-        "Starts the program once per rank. A rank knows who it is from its environment:\n"
-        "\n"
-        "    RANK, WORLD_SIZE               among all ranks of the job\n"
-        "    LOCAL_RANK, LOCAL_WORLD_SIZE   among those of its node: this picks the GPU\n"
-        "    MASTER_ADDR, MASTER_PORT       the store through which the ranks find each other\n"
-        "\n"
-        "The first rank to fail ends all, on every node, and ddprun ends with its status (128 +\n"
-        "signal if killed). Flags and variables are torchrun's. A flag that is not given is read\n"
-        "from its variable: PET_NPROC_PER_NODE for --nproc-per-node, and so on.\n"
-        "\n"
-        "    ddprun --nproc-per-node 2 ./train 10\n"
-        "    ddprun --nnodes 2 --node-rank 0 --master-addr alpha ./train 10    # on alpha\n"
-        "    ddprun --nnodes 2 --node-rank 1 --master-addr alpha ./train 10    # on beta\n"
-        "\n");
-    printf("%s", more != NULL ? more->text : "");
-    for (Flag i = 0; i < NUM_FLAGS; i++) {
-        if (TABLE[i].help == NULL || (i == MAX_RESTARTS && more == NULL))
-            continue;
-        char flag[64];
-        const bool is_more = more != NULL && more->flag[i].help != NULL;
-        const char *argument = is_more ? more->flag[i].argument : TABLE[i].argument;
-        argument = argument != NULL ? argument : "";
-        if (TABLE[i].letter != 0)
-            snprintf(flag, sizeof flag, "-%c, --%s %s", TABLE[i].letter, TABLE[i].name, argument);
-        else
-            snprintf(flag, sizeof flag, "--%s %s", TABLE[i].name, argument);
-        printf("  %-32s %s", flag, is_more ? more->flag[i].help : TABLE[i].help);
-        if (TABLE[i].value != NULL)
-            printf(" (%s)", TABLE[i].value);
-        printf("\n");
-    }
-    printf("\nSettings of --rdzv-conf:\n"
-           "  timeout or join_timeout          seconds to wait for the other nodes (900; elastic: "
-           "600)\n"
-           "  keep_alive_interval              seconds between the heartbeats of a node (5)\n"
-           "  keep_alive_max_attempt           missed heartbeats after which a node is lost (3)\n");
-    printf("%s", more != NULL ? more->settings : "");
-    streams_exit();
-}
-
-/* The flag named by word, up to its end or '='; NUM_FLAGS if none. */
-static Flag find_flag(const char *word)
-{
-    Flag i = 0;
-    while (i < NUM_FLAGS &&
-           !(word[1] == '-' ? name_is(TABLE[i].name, word + 2, strcspn(word + 2, "="))
-                            : word[1] == TABLE[i].letter))
-        i++;
-    return i;
-}
-
-static noreturn void unknown_flag(const char *word)
-{
-    const char *typed = word + strspn(word, "-");
-    const char *names[NUM_FLAGS + 1] = { NULL };
-    for (Flag i = 0; i < NUM_FLAGS; i++)
-        names[i] = TABLE[i].name;
-    const size_t length = strcspn(typed, "=");
-    const char *nearest = comfort_nearest(typed, length, names);
-    if (nearest == NULL)
-        usage_error("unknown flag %s; ddprun --help lists them all", word);
-    usage_error("unknown flag %s: did you mean --%s? ddprun --help lists them all", word, nearest);
-}
-
-/* The text after the name in the same word ("--tee=3", "-t3"), or NULL. */
-static const char *attached_text(const char *word)
-{
-    if (word[1] == '-') {
-        const char *equals = strchr(word, '=');
-        return equals != NULL ? equals + 1 : NULL;
-    }
-    const char *value = word + 2 + (word[2] == '=');
-    return *value != '\0' ? value : NULL;
-}
-
-static void find_variables(const char *texts[])
-{
-    for (Flag i = 0; i < NUM_FLAGS; i++) {
-        char variable[64] = "PET_";
-        for (const char *c = TABLE[i].name; *c != '\0'; c++)
-            variable[4 + c - TABLE[i].name] = *c == '-' ? '_' : (char)toupper((unsigned char)*c);
-        const char *value = getenv(variable);
-        if (value == NULL && TABLE[i].variable != NULL)
-            value = getenv(TABLE[i].variable);
-        const bool is_off = TABLE[i].argument == NULL && value != NULL && atoi(value) == 0;
-        texts[i] = value != NULL && value[0] != '\0' && !is_off ? value : TABLE[i].value;
-    }
-}
-
-/* Finds every flag's text: from the command line, else from its PET_ variable, else the default; a
- * switch has "1" where it is on. NULL: none. Returns the index in argv of the first word that is
- * not a flag. */
-static int find_texts(const char *texts[NUM_FLAGS], const MoreFlags *more, int argc, char **argv)
-{
-    find_variables(texts);
-    int i = 1;
-    for (; i < argc && argv[i][0] == '-' && argv[i][1] != '\0'; i++) {
-        const char *word = argv[i];
-        if (strcmp(word, "--") == 0)
-            return i + 1;
-        if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)
-            print_help(more);
-        const Flag flag = find_flag(word);
-        if (flag == NUM_FLAGS)
-            unknown_flag(word);
-
-        texts[flag] = attached_text(word);
-        const bool is_switch = TABLE[flag].argument == NULL;
-        if (is_switch && texts[flag] != NULL)
-            usage_error("%s: --%s takes no value", word, TABLE[flag].name);
-        if (is_switch)
-            texts[flag] = "1";
-        else if (texts[flag] == NULL && ++i < argc)
-            texts[flag] = argv[i];
-        if (texts[flag] == NULL)
-            usage_error("--%s needs a value: --%s %s", TABLE[flag].name, TABLE[flag].name,
-                        TABLE[flag].argument);
-    }
-    return i;
-}
 
 /* Reads the whole number at the beginning of text; false if there is none from min to max. */
 static bool read_int(const char *text, char **end, long min, long max, int *value)
@@ -300,21 +129,30 @@ static void read_backend(Flags *flags, const char *const texts[], bool may_chang
             texts[NNODES], backend);
 }
 
+static void read_address(Flags *flags, const char *const texts[], Flag flag)
+{
+    const size_t bytes = sizeof flags->master_addr;
+    if (!net_copy_host(flags->master_addr, bytes, texts[flag], strlen(texts[flag])))
+        usage_error("--%s \"%s\": it must be a name or an address of 1 to %zu letters",
+                    flag_name(flag), texts[flag], bytes - 1);
+}
+
 /* Which node serves the store, and where. */
 static void read_master(Flags *flags, const char *const texts[])
 {
     const bool alone = flags->max_nodes == 1;
 
-    const char *host = texts[MASTER_ADDR];
-    const size_t bytes = sizeof flags->master_addr;
-    if (!net_copy_host(flags->master_addr, bytes, host, strlen(host)))
-        usage_error("--master-addr \"%s\": it must be a name or an address of 1 to %zu letters",
-                    host, bytes - 1);
+    read_address(flags, texts, MASTER_ADDR);
     flags->master_port = alone ? 0 : flags->elastic ? DEFAULT_ENDPOINT_PORT : DEFAULT_PORT;
     if (texts[MASTER_PORT] != NULL && !flags->elastic)
         flags->master_port = int_value("--master-port", texts[MASTER_PORT], 0, 65535);
     if (texts[RDZV_ENDPOINT] != NULL && texts[STANDALONE] == NULL)
         read_endpoint(flags, texts[RDZV_ENDPOINT]);
+    // As in torchrun, it counts where node 0 is not named by --master-addr and --master-port.
+    const bool is_named = texts[MASTER_PORT] != NULL || texts[RDZV_ENDPOINT] != NULL;
+    const bool is_static = strcmp(texts[RDZV_BACKEND], "static") == 0 && is_named;
+    if (texts[LOCAL_ADDR] != NULL && alone && (texts[STANDALONE] != NULL || !is_static))
+        read_address(flags, texts, LOCAL_ADDR);
     if (!alone && flags->master_port == 0)
         usage_error("--%s: several nodes must agree on a port; name one",
                     flags->elastic ? "rdzv-endpoint HOST:0" : "master-port 0");
@@ -409,7 +247,7 @@ static void read_streams(const Flags *flags, const char *const texts[], Flag fla
     else if (!read_list(flags, texts[flag], 3, streams))
         usage_error("--%s %s: it must be 0 (none), 1 (stdout), 2 (stderr) or 3 (both), or such a "
                     "number for each local rank, as in 0:1,1:3",
-                    TABLE[flag].name, texts[flag]);
+                    flag_name(flag), texts[flag]);
 }
 
 static void read_shown(Flags *flags, const char *text)
@@ -419,34 +257,27 @@ static void read_shown(Flags *flags, const char *text)
         usage_error("--local-ranks-filter %s: it must be local ranks, as in 0,2", text);
 }
 
-/* The words a worker is started with. Python runs unbuffered (-u), as under torchrun. */
-static void read_command(Flags *flags, const char *const texts[], char **words)
+/* The names of signals, with spaces around them as torchrun takes them. */
+static void read_signals(Flags *flags, const char *text)
 {
-    if (words[0] == NULL)
-        usage_error("which program? ddprun [flags] program [arguments]; see ddprun --help");
-    const bool is_module = texts[MODULE] != NULL;
-    if (is_module && texts[NO_PYTHON] != NULL)
-        usage_error("--module and --no-python exclude each other");
-
-    int num_words = 0;
-    while (words[num_words] != NULL)
-        num_words++;
-    flags->program = words[0];
-    flags->command = mem_calloc((size_t)num_words + 5, sizeof *flags->command);
-    const char *extension = strrchr(words[0], '.');
-    char **next = flags->command;
-    if (is_module ||
-        (texts[NO_PYTHON] == NULL && extension != NULL && strcmp(extension, ".py") == 0)) {
-        *next++ = getenv("PYTHON_EXEC") != NULL ? getenv("PYTHON_EXEC") : "python3";
-        *next++ = "-u";
-        if (is_module)
-            *next++ = "-m";
+    flags->signals_to_handle = text != NULL ? text : "SIGTERM,SIGINT,SIGHUP,SIGQUIT";
+    sigemptyset(&flags->signals);
+    char *names = strdup(text != NULL ? text : ""), *rest = NULL;
+    CHECK(names != NULL, "out of memory");
+    for (char *name = strtok_r(names, ", ", &rest); name != NULL;
+         name = strtok_r(NULL, ", ", &rest)) {
+        int signal = 1;
+        while (signal < NSIG && strcmp(signal_name(signal), name) != 0)
+            signal++;
+        if (signal == NSIG || signal == SIGKILL || signal == SIGSTOP || signal == SIGCHLD)
+            usage_error("--signals-to-handle %s: %s is no signal that a launcher can handle; "
+                        "give names such as SIGTERM,SIGUSR1",
+                        text, name);
+        sigaddset(&flags->signals, signal);
     }
-    *next++ = words[0];
-    if (texts[PASS_LOCAL_RANK] != NULL)
-        *next++ = flags->local_rank_argument;
-    for (int i = 1; i < num_words; i++)
-        *next++ = words[i];
+    free(names);
+    if (text != NULL && sigisemptyset(&flags->signals))
+        usage_error("--signals-to-handle \"%s\": give names such as SIGTERM,SIGUSR1", text);
 }
 
 /* Under mpirun each launcher would start a job of its own, all with the same files. */
@@ -463,9 +294,10 @@ void flags_parse(Flags *flags, const MoreFlags *more, int argc, char **argv)
 {
     streams_guard();
     const char *texts[NUM_FLAGS];
-    char **words = argv + find_texts(texts, more, argc, argv);
+    char **words = argv + flag_texts_find(texts, more, argc, argv);
     *flags = (Flags){ .role = texts[ROLE],
                       .log_dir = texts[LOG_DIR],
+                      .local_addr = texts[LOCAL_ADDR],
                       .log_line_prefix_template = texts[LOG_LINE_PREFIX_TEMPLATE] };
 
     flags->nproc_per_node = nproc_value(texts);
@@ -486,10 +318,19 @@ void flags_parse(Flags *flags, const MoreFlags *more, int argc, char **argv)
     read_streams(flags, texts, REDIRECTS, flags->redirects);
     read_streams(flags, texts, TEE, flags->tee);
     read_shown(flags, texts[LOCAL_RANKS_FILTER]);
-    read_command(flags, texts, words);
+    read_signals(flags, texts[SIGNALS_TO_HANDLE]);
+    if (texts[LOGS_SPECS] != NULL && strcmp(texts[LOGS_SPECS], "default") != 0)
+        usage_error("--logs-specs %s: there is only default; others are classes of Python",
+                    texts[LOGS_SPECS]);
+    command_read(flags, texts, words);
+    command_read_gpus(flags, texts[VIRTUAL_LOCAL_RANK] != NULL);
+    const char *error_file = getenv("TORCHELASTIC_ERROR_FILE"); // of another launcher, for this one
+    flags->error_file = error_file != NULL ? strdup(error_file) : NULL;
 }
 
 void flags_free(Flags *flags)
 {
     free(flags->command);
+    free(flags->gpus);
+    free(flags->error_file);
 }

@@ -8,6 +8,7 @@
 #ifndef COMMON_LAUNCH_FLAGS_H
 #define COMMON_LAUNCH_FLAGS_H
 
+#include <signal.h>
 #include <stdbool.h>
 
 #define FLAGS_MAX_WORKERS 1024 // on one node
@@ -18,6 +19,7 @@ typedef enum {
     NNODES,
     NODE_RANK,
     MASTER_ADDR,
+    LOCAL_ADDR,
     MASTER_PORT,
     STANDALONE,
     RDZV_BACKEND,
@@ -35,10 +37,13 @@ typedef enum {
     LOG_LINE_PREFIX_TEMPLATE,
     MODULE,
     NO_PYTHON,
+    RUN_PATH,
+    VIRTUAL_LOCAL_RANK,
+    SIGNALS_TO_HANDLE,
     PASS_LOCAL_RANK,
     START_METHOD,
     EVENT_LOG_HANDLER,
-    LOCAL_ADDR,
+    LOGS_SPECS,
     NUM_FLAGS
 } Flag;
 
@@ -56,6 +61,7 @@ typedef struct {
     int master_port; // 0: any free one (one node only)
     char run_id[65]; // part of keys and file names
     const char *role;
+    const char *local_addr; // elastic: node 0's address for the ranks; NULL: the endpoint's
     int max_restarts;
     double monitor_interval; // seconds between polls of what sends no signal
     double shutdown_timeout; // seconds from SIGTERM to SIGKILL
@@ -64,6 +70,9 @@ typedef struct {
     int is_host; // elastic: does this node host the rendezvous? -1: find out
     double heartbeat_interval; // seconds between a node's heartbeats
     int heartbeat_limit; // missed heartbeats after which a node is lost
+    const char *signals_to_handle; // a list of names: what the ranks are told
+    sigset_t signals; // the same, if the user named them; else empty
+    char *error_file; // of the launcher itself, or NULL
 
     const char *log_dir; // or NULL: a temporary folder
     char redirects[FLAGS_MAX_WORKERS]; // by local rank, sums of STREAM_*: to a file
@@ -74,6 +83,8 @@ typedef struct {
     const char *program; // as typed, for messages
     char **command; // what a worker runs, NULL at its end
     char local_rank_argument[32]; // an element of command, if requested: filled in per worker
+    bool virtual_local_rank; // LOCAL_RANK is 0 for all, each sees one GPU
+    char *gpus; // CUDA_VISIBLE_DEVICES of the launcher, if it matters; or NULL
 } Flags;
 
 /* What --help says in step 05, whose ddprun restarts the ranks and lets nodes come and go. */
@@ -89,5 +100,23 @@ typedef struct {
  * step teaches (more == NULL: step 05 does), with status 0 after --help. */
 void flags_parse(Flags *flags, const MoreFlags *more, int argc, char **argv);
 void flags_free(Flags *flags);
+
+/* ---- the text of each flag (flag_texts.c) ---- */
+
+/* Finds every flag's text: from the command line, else from its PET_ variable, else the default; a
+ * switch has "1" where it is on. NULL: none. Returns the index in argv of the first word that is
+ * not a flag. Ends the process like flags_parse. */
+int flag_texts_find(const char *texts[NUM_FLAGS], const MoreFlags *more, int argc, char **argv);
+
+/* ---- what a worker is started with (command.c) ---- */
+
+/* Sets program and command. words: what follows the flags. */
+void command_read(Flags *flags, const char *const texts[NUM_FLAGS], char **words);
+
+/* Sets virtual_local_rank, and refuses it where there are too few GPUs. */
+void command_read_gpus(Flags *flags, bool virtual_local_rank);
+
+/* With --virtual-local-rank: the next worker sees its GPU alone. */
+void command_set_gpu(const Flags *flags, int local_rank);
 
 #endif

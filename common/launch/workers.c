@@ -40,20 +40,23 @@ static pid_t start_watcher(const Workers *workers)
     _exit(EXIT_SUCCESS);
 }
 
-void workers_init(Workers *workers, int num_workers)
+void workers_init(Workers *workers, int num_workers, const sigset_t *chosen)
 {
-    *workers = (Workers){ .num_workers = num_workers };
+    *workers = (Workers){ .num_workers = num_workers, .passes_all_on = !sigisemptyset(chosen) };
     workers->worker = mmap(NULL, (size_t)num_workers * sizeof *workers->worker,
                            PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     CHECK(workers->worker != MAP_FAILED, "out of memory");
 
+    sigset_t requests = *chosen;
+    const int usual[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGXCPU };
+    for (size_t i = 0; !workers->passes_all_on && i < sizeof usual / sizeof usual[0]; i++)
+        sigaddset(&requests, usual[i]);
     sigemptyset(&workers->signals);
-    const int requests[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGXCPU };
-    for (size_t i = 0; i < sizeof requests / sizeof requests[0]; i++) {
+    for (int signal = 1; signal < NSIG; signal++) {
         struct sigaction action;
-        SYS_CHECK(sigaction(requests[i], NULL, &action));
-        if (action.sa_handler != SIG_IGN) // as under nohup or a shell's "&"
-            sigaddset(&workers->signals, requests[i]);
+        if (sigismember(&requests, signal) == 1 && sigaction(signal, NULL, &action) == 0 &&
+            action.sa_handler != SIG_IGN) // as under nohup or a shell's "&"
+            sigaddset(&workers->signals, signal);
     }
     sigaddset(&workers->signals, SIGCHLD);
 
@@ -228,7 +231,7 @@ static void send_signal(Workers *workers, int signal)
 void workers_end(Workers *workers, int signal, double seconds)
 {
     // Programs have uses of their own for these.
-    if (signal == SIGUSR2 || signal == SIGALRM || signal == SIGXCPU)
+    if (!workers->passes_all_on && (signal == SIGUSR2 || signal == SIGALRM || signal == SIGXCPU))
         signal = SIGTERM;
     reap(workers);
     send_signal(workers, signal);

@@ -33,14 +33,16 @@ typedef struct {
     int request; // the last signal that asked us to end, or 0
     pid_t watcher; // kills the workers' groups when the launcher is gone
     sigset_t signals; // that wake us: SIGCHLD, and requests to end
+    bool passes_all_on; // as they are
     sigset_t old_mask; // restored in workers, and at the end
 } Workers;
 
-/* From here on requests to end (SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGALRM, SIGXCPU, and SIGUSR1 and
- * SIGUSR2, by which Slurm's --signal announces the time limit; unless ignored) are only noticed by
- * workers_wait. workers_free undoes this, except that the last request, unless it was SIGINT, stays
- * ignored until the process ends. */
-void workers_init(Workers *workers, int num_workers);
+/* From here on requests to end are only noticed by workers_wait, unless they are ignored: the
+ * signals `chosen`, or if it is empty SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGALRM, SIGXCPU, and
+ * SIGUSR1 and SIGUSR2, by which Slurm's --signal announces the time limit. workers_free undoes
+ * this, except that the last request, unless it was SIGINT, stays ignored until the process ends.
+ */
+void workers_init(Workers *workers, int num_workers, const sigset_t *chosen);
 void workers_free(Workers *workers);
 
 /* Starts command with the current environment; output[0] and [1] become its stdout and stderr,
@@ -59,9 +61,9 @@ const Worker *workers_failed(const Workers *workers, double patience);
 /* Did all end with this status? */
 bool workers_all_ended_with(const Workers *workers, int status);
 
-/* Sends the signal (SIGTERM for SIGUSR2, SIGALRM and SIGXCPU) to all workers left, stopped ones
- * too, and SIGKILL `seconds` later, or at once on Ctrl-C. Returns when all their processes have
- * ended. */
+/* Sends the signal (SIGTERM for SIGUSR2, SIGALRM and SIGXCPU, unless they were chosen) to all
+ * workers left, stopped ones too, and SIGKILL `seconds` later, or at once on Ctrl-C. Returns when
+ * all their processes have ended. */
 void workers_end(Workers *workers, int signal, double seconds);
 
 #endif

@@ -65,6 +65,41 @@ EOF
         --rdzv-endpoint localhost:0 --local-addr x --nnodes=1:1 sh -c "$count")" = 1 ]
 }
 
+@test "the beginning of a flag will do where no other flag begins so" {
+    local count='echo $WORLD_SIZE'
+    [ "$(ddprun --nproc 2 sh -c "$count" | wc -l)" = 2 ]
+    [ "$(ddprun --stan --nproc_per=2 --max-r 0 sh -c "$count" | wc -l)" = 2 ]
+    ddprun --redirect=3 --log-d "$OUT/logs" sh -c "$count"
+    [ "$(cat "$OUT"/logs/*/attempt_0/0/stdout.log)" = 1 ]
+    [ "$(ddprun --ro a --role-na b sh -c true 2>&1)" = "ddprun: unknown flag --role-na: did you mean --role? ddprun --help lists them all" ]
+    [[ $(ddprun --he) == "Usage: ddprun "* ]]
+}
+
+@test "--virtual-local-rank: LOCAL_RANK is 0 for all, each sees the GPU that is its own" {
+    local shows='echo $RANK $LOCAL_RANK ${CUDA_VISIBLE_DEVICES-all}'
+    [ "$(ddprun --nproc-per-node 2 --virtual-local-rank sh -c "$shows" | sort | tr '\n' ,)" = "0 0 0,1 0 1," ]
+    [ "$(CUDA_VISIBLE_DEVICES=5,GPU-7a ddprun --nproc-per-node 2 --virtual sh -c "$shows" | sort | tr '\n' ,)" = "0 0 5,1 0 GPU-7a," ]
+    [ "$(PET_VIRTUAL_LOCAL_RANK=1 ddprun sh -c "$shows")" = "0 0 0" ]
+    [ "$(PET_VIRTUAL_LOCAL_RANK=0 ddprun sh -c "$shows")" = "0 0 all" ]
+    CUDA_VISIBLE_DEVICES=5 run -2 ddprun --nproc-per-node 2 --virtual-local-rank true
+    [ "$output" = "ddprun: --virtual-local-rank: CUDA_VISIBLE_DEVICES=5 has fewer GPUs than the 2 ranks of --nproc-per-node" ]
+}
+
+@test "--virtual-local-rank: two ranks train" {
+    run -0 ddprun --nproc-per-node 2 --virtual-local-rank 03_torchrun_env/train 1 --model linear --device cpu \
+        --dataset-size 64 --checkpoint-dir "$OUT/c"
+    [ -e "$OUT/c/linear_random.safetensors" ]
+}
+
+@test "--local-addr is MASTER_ADDR where no flag names node 0" {
+    local host='echo $MASTER_ADDR'
+    [ "$(ddprun --local-addr localhost sh -c "$host")" = localhost ]
+    [ "$(ddprun --standalone --local-addr 127.0.0.2 sh -c "$host")" = 127.0.0.2 ]
+    [ "$(PET_LOCAL_ADDR=127.0.0.2 ddprun sh -c "$host")" = 127.0.0.2 ]
+    [ "$(ddprun --master-port 0 --local-addr 127.0.0.2 sh -c "$host")" = 127.0.0.1 ]
+    [ "$(ddprun --rdzv-endpoint localhost:0 --local-addr 127.0.0.2 sh -c "$host")" = localhost ]
+}
+
 @test "the number of ranks: cpu counts cores, auto too where there are no GPUs" {
     local count='echo $WORLD_SIZE'
     [ "$(taskset -c 0 timeout 200 03_torchrun_env/ddprun --nproc-per-node cpu sh -c "$count")" = 1 ]
@@ -79,6 +114,31 @@ EOF
     echo 'import sys; print("python", sys.stdout.write_through, sys.argv[1:])' > "$OUT/p.py"
     [ "$(ddprun "$OUT/p.py" a 'b c')" = "python True ['a', 'b c']" ]
     [ "$(PYTHONPATH=$OUT ddprun -m p x)" = "python True ['x']" ]
+}
+
+@test "what cannot be started by itself goes to Python: a file of any name, a folder with __main__.py" {
+    mkdir "$OUT/folder" "$OUT/bin"
+    echo 'import sys; print("python", sys.argv[1:])' | tee "$OUT/folder/__main__.py" >"$OUT/program"
+    [ "$(ddprun "$OUT/program" a)" = "python ['a']" ]
+    [ "$(ddprun "$OUT/folder" a)" = "python ['a']" ]
+    [ "$(cd "$OUT" && "$OLDPWD/03_torchrun_env/ddprun" folder a)" = "python ['a']" ]
+    sed -i '1i #!/usr/bin/env python3' "$OUT/program"
+    [ "$(ddprun "$OUT/program")" = "python []" ]
+    printf '#!/bin/sh\necho shell\n' >"$OUT/bin/folder" # what is in PATH comes first, as in a shell
+    chmod +x "$OUT/bin/folder"
+    [ "$(cd "$OUT" && PATH=$OUT/bin:$PATH "$OLDPWD/03_torchrun_env/ddprun" folder)" = shell ]
+}
+
+@test "--run-path: Python runs it by runpy, whatever it is called" {
+    printf 'import sys; print(__name__, sys.argv[1:], __spec__)\n' >"$OUT/p.txt"
+    [ "$(ddprun --run-path "$OUT/p.txt" a --b)" = "__main__ ['a', '--b'] None" ]
+    [ "$(ddprun --run-path --no-python --module "$OUT/p.txt")" = "__main__ [] None" ]
+    chmod +x "$OUT/p.txt"
+    [ "$(PET_RUN_PATH=1 ddprun "$OUT/p.txt")" = "__main__ [] None" ]
+}
+
+@test "--logs-specs default is what there is" {
+    [ "$(ddprun --logs-specs default sh -c 'echo $RANK')" = 0 ]
 }
 
 @test "--pass-local-rank puts --local-rank before the arguments" {
@@ -111,7 +171,9 @@ print(struct.unpack("<I", s.recv(4))[0])'
 which_program
 unknown_flag --nope true
 unknown_flag -x true
-unknown_flag --nproc true
+unknown_flag --nprocs 2 true
+--nproc-per-node,_--nnodes,_--node-rank,_--no-python --n 2 true
+--master-addr,_--master-port --master- 1 true
 needs_a_value --nproc-per-node
 takes_no_value --standalone=1 true
 from_1_to --nproc-per-node 0 true
@@ -149,6 +211,11 @@ stdout --tee= true
 local_ranks --local-ranks-filter 1 true
 local_ranks --local-ranks-filter 0, true
 exclude_each_other -m --no-python true
+only_default --logs-specs mine true
+SIGFOO_is_no_signal --signals-to-handle SIGTERM,SIGFOO true
+SIGKILL_is_no_signal --signals-to-handle SIGKILL true
+names_such_as --signals-to-handle= true
+1_to_255_letters --standalone --local-addr= true
 EOF
 }
 

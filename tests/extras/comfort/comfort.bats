@@ -33,8 +33,8 @@ setup() {
 }
 
 @test "so with the launcher's flags" {
-    refused "ddprun: unknown flag --nproc: did you mean --nproc-per-node? ddprun --help lists them all" 03_torchrun_env/ddprun --nproc 2 true
-    refused "unknown flag --nnode=2: did you mean --nnodes?" 03_torchrun_env/ddprun --nnode=2 true
+    refused "ddprun: unknown flag --nproc-pre-node: did you mean --nproc-per-node? ddprun --help lists them all" 03_torchrun_env/ddprun --nproc-pre-node 2 true
+    refused "unknown flag --nodes=2: did you mean --nnodes?" 03_torchrun_env/ddprun --nodes=2 true
     refused "unknown flag -log_dri: did you mean --log-dir?" 03_torchrun_env/ddprun -log_dri x true
     refused "ddprun: unknown flag --quux; ddprun --help lists them all" 03_torchrun_env/ddprun --quux true
 }
@@ -60,8 +60,10 @@ time.sleep(1000)' >"$BATS_TEST_TMPDIR/port" 3>&- &
 }
 
 @test "a program that cannot be started: what to do" {
-    run -126 03_torchrun_env/ddprun --nproc-per-node 2 tests/steps/ddprun.bats
-    [ "$output" = "ddprun: cannot start tests/steps/ddprun.bats: Permission denied; it is not executable: see chmod +x" ]
+    local script=$BATS_TEST_TMPDIR/script
+    echo '#!/bin/sh' >"$script"
+    run -126 03_torchrun_env/ddprun --nproc-per-node 2 "$script"
+    [ "$output" = "ddprun: cannot start $script: Permission denied; it is not executable: see chmod +x" ]
     run -127 03_torchrun_env/ddprun 2 03_torchrun_env/train
     [ "$output" = "ddprun: cannot start 2: No such file or directory: a program is expected here; the number of ranks goes behind --nproc-per-node" ]
     run -126 03_torchrun_env/ddprun --nproc-per-node 2 ./03_torchrun_env

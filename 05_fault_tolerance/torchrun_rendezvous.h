@@ -1,0 +1,16 @@
+/* torchrun_rendezvous.h - a ddprun and a torchrun at one endpoint find out that they are two.
+ *
+ * torchrun's nodes that come and go keep a Python object in the store, which ddprun cannot take
+ * part in. Without these two functions each would wait for the other until join_timeout. */
+#ifndef FAULT_TOLERANCE_TORCHRUN_RENDEZVOUS_H
+#define FAULT_TOLERANCE_TORCHRUN_RENDEZVOUS_H
+
+#include "common/comm/store/store.h"
+
+/* In our store: a torchrun that comes to it fails at once, with a line that names ddprun. */
+void torchrun_refuse(Store *store, const char *run_id);
+
+/* Is this the store of a torchrun, or one of ours after torchrun_refuse? */
+bool torchrun_is_here(Store *store, const char *run_id);
+
+#endif
