@@ -153,3 +153,115 @@ void launch_read_product(const float *x, int i, int j, float *y, cudaStream_t st
 {
     LAUNCH(read_product, 1, 1, stream, x, i, j, y);
 }
+
+static inline __device__ void mma_8(bool bf16, float *c, const unsigned *a, const unsigned *b)
+{
+    if (bf16)
+        asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32 "
+                     "{%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
+                     : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+                     : "r"(a[0]), "r"(a[1]), "r"(b[0]));
+    else
+        asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 "
+                     "{%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
+                     : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+                     : "r"(a[0]), "r"(a[1]), "r"(b[0]));
+}
+
+/* The sums come from other registers than they go to. */
+static inline __device__ void mma_16(bool bf16, float *c, const unsigned *a, const unsigned *b)
+{
+    float d[4];
+    if (bf16)
+        asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
+                     "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %11, %12, %13};"
+                     : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "f"(c[0]),
+                       "f"(c[1]), "f"(c[2]), "f"(c[3]));
+    else
+        asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+                     "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %11, %12, %13};"
+                     : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "f"(c[0]),
+                       "f"(c[1]), "f"(c[2]), "f"(c[3]));
+    for (int i = 0; i < 4; i++)
+        c[i] = d[i];
+}
+
+/* A warp multiplies the matrices that are its own. */
+static __global__ void mma(int depth, bool bf16, const unsigned *a, const unsigned *b, float *c)
+{
+    const int warp = threadIdx.x / 32, line = threadIdx.x % 32 / 4, two = threadIdx.x % 4;
+    const int words = depth / 2; // of a row
+    a += warp * 16 * words;
+    b += warp * 8 * words;
+    c += warp * 16 * 8;
+    unsigned own_a[4], own_b[2];
+    float own_c[4];
+    for (int i = 0; i < depth / 4; i++)
+        own_a[i] = a[(line + i % 2 * 8) * words + two + i / 2 * 4];
+    for (int i = 0; i < depth / 8; i++)
+        own_b[i] = b[line * words + two + i * 4];
+    for (int i = 0; i < 4; i++)
+        own_c[i] = c[(line + i / 2 * 8) * 8 + two * 2 + i % 2];
+    if (depth == 8)
+        mma_8(bf16, own_c, own_a, own_b);
+    else
+        mma_16(bf16, own_c, own_a, own_b);
+    for (int i = 0; i < 4; i++)
+        c[(line + i / 2 * 8) * 8 + two * 2 + i % 2] = own_c[i];
+}
+
+void launch_mma(int threads, int depth, bool bf16, const unsigned *a, const unsigned *b, float *c,
+                cudaStream_t stream)
+{
+    LAUNCH(mma, 1, threads, stream, depth, bf16, a, b, c);
+}
+
+/* Each warp as often as its number says, then all meet. */
+static __global__ void mma_in_turn(float *sums)
+{
+    __shared__ float total[4];
+    float c[4] = { 0, 0, 0, 0 };
+    const unsigned ones[2] = { 0x3c003c00, 0x3c003c00 }; // fp16
+    for (unsigned i = 0; i <= threadIdx.x / 32; i++)
+        mma_8(false, c, ones, ones);
+    if (threadIdx.x % 32 == 0)
+        total[threadIdx.x / 32] = c[0];
+    __syncthreads();
+    sums[threadIdx.x] = total[(threadIdx.x / 32 + 1) % 4];
+}
+
+void launch_mma_in_turn(float *sums, cudaStream_t stream)
+{
+    LAUNCH(mma_in_turn, 1, 128, stream, sums);
+}
+
+static __global__ void half_mma(float *c)
+{
+    const unsigned ones[2] = { 0x3c003c00, 0x3c003c00 };
+    if (threadIdx.x % 32 < 16)
+        mma_8(false, c + threadIdx.x * 4, ones, ones);
+}
+
+void launch_half_mma(float *c, cudaStream_t stream)
+{
+    LAUNCH(half_mma, 1, THREADS, stream, c);
+}
+
+static __global__ void wrong_mma(bool operands, float *c)
+{
+    const unsigned x = 0;
+    if (operands)
+        asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 "
+                     "{%0, %1, %2, %3}, {%4, %4}, {%0}, {%0, %1, %2, %3};"
+                     : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+                     : "r"(x));
+    else
+        asm volatile("ex2.approx.f32 %0, %1;" : "=f"(c[0]) : "f"(c[1]));
+}
+
+void launch_wrong_mma(bool operands, float *c, cudaStream_t stream)
+{
+    LAUNCH(wrong_mma, 1, 32, stream, operands, c);
+}

@@ -29,6 +29,15 @@ void launch_write_at(float *y, long i, cudaStream_t stream);
 void launch_read_four_at(const float *x, int i, float *y, cudaStream_t stream); // as one vector
 void launch_read_product(const float *x, int i, int j, float *y, cudaStream_t stream); // x[i * j]
 
+/* For each warp of a block: c[16][8] += a[16][depth] b[8][depth]^T; a and b are fp16 or bf16, two
+ * numbers a word. */
+void launch_mma(int threads, int depth, bool bf16, const unsigned *a, const unsigned *b, float *c,
+                cudaStream_t stream);
+/* sums[thread] = 8 times the number, from 1 on, of the warp after the thread's, of four. */
+void launch_mma_in_turn(float *sums, cudaStream_t stream);
+void launch_half_mma(float *c, cudaStream_t stream); // without half of each warp
+void launch_wrong_mma(bool operands, float *c, cudaStream_t stream); // or another instruction
+
 #ifdef __cplusplus
 }
 #endif

@@ -102,6 +102,70 @@ static void test_kernels(void **state)
     assert_found(rounds_without_barrier);
 }
 
+/* Small whole numbers, which fp16 and bf16 keep exactly, two in a word. */
+static unsigned *pairs_on_device(const int *numbers, int count, bool bf16)
+{
+    unsigned host[512], *memory;
+    for (int i = 0; i < count; i++) {
+        const float value = (float)numbers[i];
+        const _Float16 half = (_Float16)value;
+        uint16_t *to = (uint16_t *)host + i;
+        memcpy(to, bf16 ? (const char *)&value + 2 : (const char *)&half, 2);
+    }
+    CUDA_CHECK(cudaMalloc((void **)&memory, count * 2));
+    CUDA_CHECK(cudaMemcpy(memory, host, count * 2, cudaMemcpyHostToDevice));
+    return memory;
+}
+
+static void check_mma(int depth, bool bf16)
+{
+    enum { WARPS = 2, ROWS = 16, COLUMNS = 8, MOST = 16, RESULTS = WARPS * ROWS * COLUMNS };
+    int a[WARPS * ROWS * MOST], b[WARPS * COLUMNS * MOST];
+    for (int i = 0; i < WARPS * ROWS * depth; i++)
+        a[i] = i * i % 23 - 11;
+    for (int i = 0; i < WARPS * COLUMNS * depth; i++)
+        b[i] = i * i % 29 - 14;
+    float *c = numbers_on_device(RESULTS), host[RESULTS];
+    launch_mma(WARPS * 32, depth, bf16, pairs_on_device(a, WARPS * ROWS * depth, bf16),
+               pairs_on_device(b, WARPS * COLUMNS * depth, bf16), c, new_stream());
+    CUDA_CHECK(cudaDeviceSynchronize());
+    fetch(host, c, RESULTS);
+    for (int i = 0; i < RESULTS; i++) {
+        const int row = i / COLUMNS, column = i / (ROWS * COLUMNS) * COLUMNS + i % COLUMNS;
+        int sum = i * i % 31;
+        for (int k = 0; k < depth; k++)
+            sum += a[row * depth + k] * b[column * depth + k];
+        CHECK(host[i] == (float)sum, "depth %d, bf16 %d, number %d: %g, not %d", depth, bf16, i,
+              host[i], sum);
+    }
+}
+
+static void mma(const void *context)
+{
+    (void)context;
+    for (int depth = 8; depth <= 16; depth += 8)
+        for (int bf16 = 0; bf16 < 2; bf16++)
+            check_mma(depth, bf16);
+}
+
+static void mma_in_turn(const void *context)
+{
+    (void)context;
+    float *sums = device_floats(THREADS), host[THREADS];
+    launch_mma_in_turn(sums, new_stream());
+    CUDA_CHECK(cudaDeviceSynchronize());
+    fetch(host, sums, THREADS);
+    for (int i = 0; i < THREADS; i++)
+        CHECK(host[i] == (float)(8 * ((i / 32 + 1) % 4 + 1)), "%d: %g", i, host[i]);
+}
+
+static void test_tensor_cores(void **state)
+{
+    (void)state;
+    assert_right(mma);
+    assert_right(mma_in_turn);
+}
+
 /* y is filled on one stream and read on another. */
 static void check_two_streams(bool waits)
 {
@@ -271,6 +335,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_kernels),
+        cmocka_unit_test(test_tensor_cores),
         cmocka_unit_test(test_streams),
         cmocka_unit_test(test_graphs),
     };

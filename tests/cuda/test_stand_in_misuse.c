@@ -111,6 +111,44 @@ static void index_overflow(const void *context)
     cudaDeviceSynchronize();
 }
 
+static void half_mma(const void *context)
+{
+    (void)context;
+    launch_half_mma(numbers_on_device(4 * THREADS), new_stream());
+    cudaDeviceSynchronize();
+}
+
+static void part_of_a_warp(const void *context)
+{
+    (void)context;
+    float *x = numbers_on_device(16 * 8);
+    launch_mma(16, 8, false, (unsigned *)x, (unsigned *)x, x, new_stream());
+    cudaDeviceSynchronize();
+}
+
+static void wrong_operands(const void *context)
+{
+    (void)context;
+    launch_wrong_mma(true, numbers_on_device(4), new_stream());
+    cudaDeviceSynchronize();
+}
+
+static void unknown_instruction(const void *context)
+{
+    (void)context;
+    launch_wrong_mma(false, numbers_on_device(4), new_stream());
+    cudaDeviceSynchronize();
+}
+
+static void test_tensor_cores(void **state)
+{
+    (void)state;
+    assert_aborts(half_mma, "half_mma: of a block, thread");
+    assert_aborts(part_of_a_warp, "mma: 16 threads wait at");
+    assert_aborts(wrong_operands, "wrong_mma: operands of another number or type than this wants");
+    assert_aborts(unknown_instruction, "wrong_mma: no instruction that the stand-in knows: ex2");
+}
+
 static ncclComm_t lone_rank(int blocking)
 {
     ncclComm_t comm;
@@ -224,6 +262,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_misuse),
+        cmocka_unit_test(test_tensor_cores),
         cmocka_unit_test(test_communicators),
         cmocka_unit_test(test_devices),
     };

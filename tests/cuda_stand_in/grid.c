@@ -1,6 +1,6 @@
 /*
  * Kernels: the blocks of a grid one after the other, the threads of a block from barrier to
- * barrier.
+ * barrier. An instruction that a whole warp executes together (ptx.c) is a barrier for the warp.
  *
  * A thread that comes to a barrier must stop in the middle of a function, so threads run on stacks
  * of their own (fibers). A fiber that ends a thread goes on with the next one, so as many are
@@ -18,7 +18,7 @@
 #include "include/kernel_launch.h"
 #include "stand_in.h"
 
-enum { MAX_THREADS = 1024, STACK_BYTES = 1 << 17, PAGE = 4096, NONSENSE = 0xff };
+enum { MAX_THREADS = 1024, WARP = 32, STACK_BYTES = 1 << 17, PAGE = 4096, NONSENSE = 0xff };
 
 uint3 threadIdx, blockIdx;
 dim3 blockDim, gridDim;
@@ -34,6 +34,7 @@ typedef struct {
     bool entered;
     const char *file; // the barrier at which its thread waits; NULL: it is free
     int line;
+    StandInPtx instruction; // text NULL: it waits for the block, else for its warp
     uint3 index; // its thread's
 } Fiber;
 
@@ -62,6 +63,11 @@ static uint3 thread_index(int thread)
 {
     const int x = blockDim.x, y = blockDim.y;
     return (uint3){ thread % x, thread / x % y, thread / x / y };
+}
+
+static int thread_number(uint3 index)
+{
+    return (int)(index.x + blockDim.x * (index.y + blockDim.y * index.z));
 }
 
 /* What a fiber does: threads that nobody has begun, then waits to be needed again. */
@@ -97,9 +103,10 @@ static void resume(Fiber *fiber)
     setcontext(&fiber->entry);
 }
 
-void stand_in_barrier(const char *file, int line)
+static void wait_at(const char *file, int line, const StandInPtx *instruction)
 {
     Fiber *fiber = current;
+    fiber->instruction = *instruction;
     fiber->file = file;
     fiber->line = line;
     fiber->index = threadIdx;
@@ -111,6 +118,65 @@ void stand_in_barrier(const char *file, int line)
     threadIdx = fiber->index;
 }
 
+void stand_in_barrier(const char *file, int line)
+{
+    wait_at(file, line, &(StandInPtx){ 0 });
+}
+
+void stand_in_ptx(const char *file, int line, const StandInPtx *instruction)
+{
+    wait_at(file, line, instruction);
+}
+
+static bool same_place(const Fiber *a, const Fiber *b)
+{
+    return a->line == b->line && strcmp(a->file, b->file) == 0;
+}
+
+/* Executes the instruction at which all lanes of a warp wait, and lets them go on. False: some are
+ * elsewhere. */
+static bool run_warp(Fiber *lanes[WARP])
+{
+    StandInPtx instructions[WARP];
+    for (int lane = 0; lane < WARP; lane++) {
+        const Fiber *fiber = lanes[lane];
+        if (fiber == NULL || fiber->instruction.text == NULL || !same_place(fiber, lanes[0]))
+            return false;
+        instructions[lane] = fiber->instruction;
+    }
+    stand_in_execute(launch->name, instructions);
+    for (int i = 0, first = (int)stand_in_random(WARP); i < WARP; i++)
+        resume(lanes[(first + i) % WARP]);
+    return true;
+}
+
+/* Does a thread wait for its warp? Then `thread` gets the fibers of all that wait. */
+static bool find_waiting(int num_fibers, Fiber *thread[MAX_THREADS])
+{
+    bool found = false;
+    memset(thread, 0, MAX_THREADS * sizeof *thread);
+    for (Fiber *fiber = fibers; fiber < fibers + num_fibers; fiber++)
+        if (fiber->file != NULL) {
+            thread[thread_number(fiber->index)] = fiber;
+            found = found || fiber->instruction.text != NULL;
+        }
+    return found;
+}
+
+/* All warps, until each waits for the block or has ended. */
+static void run_warps(int num_fibers)
+{
+    Fiber *thread[MAX_THREADS];
+    bool moved = true;
+    while (moved && find_waiting(num_fibers, thread)) {
+        const int num_warps = (num_threads + WARP - 1) / WARP;
+        const int first = (int)stand_in_random(num_warps);
+        moved = false;
+        for (int i = 0; i < num_warps; i++)
+            moved = run_warp(thread + (first + i) % num_warps * WARP) || moved;
+    }
+}
+
 /* Nobody can go on: all threads of the block must wait, and at the same barrier. */
 static void check_barrier(int num_fibers)
 {
@@ -118,8 +184,7 @@ static void check_barrier(int num_fibers)
     for (const Fiber *fiber = fibers; fiber < fibers + num_fibers; fiber++) {
         if (first == NULL && fiber->file != NULL)
             first = fiber;
-        if (fiber->file != NULL &&
-            (fiber->line != first->line || strcmp(fiber->file, first->file) != 0))
+        if (fiber->file != NULL && !same_place(fiber, first))
             stand_in_fail(
                 "%s: of a block, thread (%u, %u, %u) waits at %s:%d, (%u, %u, %u) at %s:%d",
                 launch->name, first->index.x, first->index.y, first->index.z, first->file,
@@ -130,6 +195,9 @@ static void check_barrier(int num_fibers)
         stand_in_fail("%s: of a block, thread (%u, %u, %u) waits at %s:%d, %d others have ended",
                       launch->name, first->index.x, first->index.y, first->index.z, first->file,
                       first->line, num_ended);
+    if (first != NULL && first->instruction.text != NULL)
+        stand_in_fail("%s: %d threads wait at %s:%d for a whole warp of %d", launch->name,
+                      num_threads, first->file, first->line, WARP);
 }
 
 static void run_block(void)
@@ -144,11 +212,13 @@ static void run_block(void)
         resume(&fibers[waiting]);
         waiting += fibers[waiting].file != NULL;
     }
+    run_warps(waiting);
     check_barrier(waiting);
     while (waiting > 0 && num_ended == 0) {
         shuffle_threads();
         for (int i = 0; i < num_threads; i++)
             resume(&fibers[order[i]]);
+        run_warps(waiting);
         check_barrier(waiting);
     }
 }

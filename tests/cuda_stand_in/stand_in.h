@@ -21,6 +21,9 @@
  *   differs at each: who reads shared memory before it is written, or writes it before others have
  *   read it, gets other numbers. __shared__ arrays begin as NaN in every block (but those of
  *   templates). A barrier that not all threads of a block reach ends the program.
+ * - Of PTX in asm it knows mma.sync (ptx.c): the sources' own text and operands are executed, by
+ * all threads of a warp together. An instruction that it does not know, operands of another number
+ * or type, and a warp that is not there as a whole end the program.
  * - Its clock is not the host's: it is set to another time and goes faster, by 5 ms a second.
  *   Events have its time, graphs apart; work takes as long as it takes the CPU.
  * - While a graph is captured nothing runs; calls that CUDA refuses then are refused. A launch
@@ -45,6 +48,7 @@
 
 #include "counts.h"
 #include "include/cuda_runtime_api.h"
+#include "include/kernel_launch.h"
 
 enum { MAX_GPUS = 8 };
 
@@ -88,6 +92,9 @@ void stand_in_check_range(const char *what, int device, const void *address, siz
 void stand_in_memory_open(int device, const char *work);
 void stand_in_memory_close(void);
 void stand_in_memory_check(const char *work); // dies if it wrote between the arrays
+
+/* ptx.c: executes the instruction of the 32 threads of a warp. */
+void stand_in_execute(const char *kernel, const StandInPtx lanes[32]);
 
 /* streams.c: work is a function and a copy of its arguments. */
 typedef struct {

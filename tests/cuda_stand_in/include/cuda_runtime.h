@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include <algorithm>
+#include <initializer_list>
 #include <tuple>
 #include <type_traits>
 
@@ -29,6 +30,23 @@ extern char __stop_stand_in_shared[] __attribute__((weak, visibility("hidden")))
 }
 
 #define __syncthreads() stand_in_barrier(__FILE__, __LINE__)
+
+/* Our nvcc makes asm volatile("TEXT" : "+f"(x) : "r"(y)) into STAND_IN_ASM("TEXT", operands). */
+#define STAND_IN_ASM(text, ...) stand_in_asm(__FILE__, __LINE__, text, { __VA_ARGS__ })
+
+template <typename T>
+static inline StandInOperand stand_in_operand(const char *constraint, const T &value)
+{
+    static_assert(sizeof value == 4, "the stand-in knows operands of 32 bits");
+    return { constraint, (void *)&value };
+}
+
+static inline void stand_in_asm(const char *file, int line, const char *text,
+                                std::initializer_list<StandInOperand> operands)
+{
+    const StandInPtx instruction = { text, operands.begin(), (int)operands.size() };
+    stand_in_ptx(file, line, &instruction);
+}
 
 template <typename T>
 static inline void stand_in_check(const char *kernel, int argument, const T &value,

@@ -28,6 +28,22 @@ void stand_in_check_pointer(const char *kernel, int argument, const void *pointe
 
 void stand_in_barrier(const char *file, int line);
 
+/* An instruction in asm as one thread executes it: operand %i is what operands[i] points to, and
+ * its constraint. All are 32 bits wide. */
+typedef struct {
+    const char *constraint;
+    void *value;
+} StandInOperand;
+
+typedef struct {
+    const char *text;
+    const StandInOperand *operands;
+    int num_operands;
+} StandInPtx;
+
+/* Waits until the thread's whole warp is at this line and has executed it. */
+void stand_in_ptx(const char *file, int line, const StandInPtx *instruction);
+
 #ifdef __cplusplus
 }
 #endif
