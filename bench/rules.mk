@@ -7,13 +7,19 @@ $(BENCHES): %: %.o $(LIB05) $(BUILD)/libcommon.a
 
 $(BUILD)/bench/peak.o: private override CFLAGS += -ffp-contract=fast
 
--include $(BENCHES:=.d)
+# The five versions of conv2 (docs/gpu_ladder.md). Kernels need no library, but the third calls cuBLAS, which is linked in.
+LADDER := $(patsubst %.cu,$(BUILD)/%.o,$(wildcard extras/gpu_ladder/*.cu))
+CUBLAS := $(firstword $(wildcard $(CUDA_HOME)/lib64/libcublas.so $(CUDA_HOME)/lib64/libcublas.so.*))
+$(BUILD)/bench/gpu_ladder: $(LADDER)
+$(BUILD)/bench/gpu_ladder: private override LDLIBS += $(CUBLAS)
+
+-include $(BENCHES:=.d) $(LADDER:.o=.d)
 .PRECIOUS: $(BENCHES:=.o)
 
 # All suites of bench/suites, beside PyTorch, Gloo and Open MPI where they are (10 minutes; PyTorch comes as
 # for check-torch). SUITES="NAME ..." picks some; ARGS=--write puts the tables into bench/RESULTS.md, and
 # bench/bench.py --help names the other options.
-bench: all $(filter-out %/gpu_kernels,$(BENCHES))
+bench: all $(filter-out %/gpu_kernels %/gpu_ladder,$(BENCHES))
 	@export BUILD=$(BUILD) TORCH_BIN="$$(tests/against/torch/venv.sh)"; bench/bench.py $(SUITES) $(ARGS)
 
 # How much of the communication is hidden, by bucket size (a table, build/overlap.png and .svg).
@@ -33,4 +39,9 @@ PYTHON ?= python3
 bench-gpu:
 	@$(MAKE) -s CUDA_ARCH=native $(BUILD)/bench/cnn_step $(BUILD)/bench/gpu_kernels
 	@BUILD=$(BUILD) bench/gpu.py --python $(PYTHON) $(ARGS)
-.PHONY: bench overlap scaling bench-gpu
+
+# Five versions of one convolution on this machine's GPU, right and how fast (docs/gpu_ladder.md; IMAGES=512 is the batch).
+gpu-ladder:
+	@$(MAKE) -s CUDA_ARCH=native $(BUILD)/bench/gpu_ladder
+	@$(BUILD)/bench/gpu_ladder $(IMAGES)
+.PHONY: bench overlap scaling bench-gpu gpu-ladder

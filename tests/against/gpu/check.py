@@ -137,6 +137,15 @@ def compute_sanitizer(scratch):
 
 
 @check
+def ladder_of_convolutions(scratch):
+    """The rungs of docs/gpu_ladder.md, compared with the plain device."""
+    program = BUILD + "/bench/gpu_ladder"
+    run(["make", "-s", ARCH, program])
+    rungs = re.findall(r"^(\w[\w, ]*?) +([\d.]+) +[\d.]+ +\S+$", run([program]), re.M)
+    return ", ".join("%s %s ms" % rung for rung in rungs)
+
+
+@check
 def accuracy_on_mnist(scratch):
     if not mnist():
         raise Skip("no MNIST in data/mnist: data/get_mnist.sh gets it")

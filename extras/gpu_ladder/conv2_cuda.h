@@ -1,0 +1,63 @@
+/*
+ * conv2_cuda.h - the one convolution that every rung of the ladder computes, and how it is called.
+ *
+ * It is the trainer's conv2 without bias, relu and pooling: 64 filters of 3 x 3 pixels and 32
+ * channels, over images of 26 x 26 pixels. Every rung treats it as a product of matrices,
+ *
+ *     y[window][filter] = sum over depth of windows[window][depth] * filters[filter][depth]
+ *
+ * where a window is what a filter covers at one place: 288 numbers, in three lines that are
+ * contiguous in the image. The filters lie in memory as this matrix, the windows do not: they
+ * overlap, so most pixels belong to nine of them.
+ */
+#ifndef EXTRAS_GPU_LADDER_CONV2_CUDA_H
+#define EXTRAS_GPU_LADDER_CONV2_CUDA_H
+
+#include <cublas_v2.h>
+
+enum { CHANNELS = 32, IN_SIZE = 26, OUT_SIZE = 24, FILTERS = 64, KERNEL = 3 };
+enum { LINE = KERNEL * CHANNELS, DEPTH = KERNEL * LINE }; // of a window
+enum { WINDOWS = OUT_SIZE * OUT_SIZE }; // of an image
+
+/* Device memory, dense, channels last; up to 4,096 images. */
+typedef struct {
+    int images;
+    const float *x; // [images][IN_SIZE][IN_SIZE][CHANNELS]
+    const float *weight; // [FILTERS][DEPTH]
+    float *y; // [images * WINDOWS][FILTERS]
+    float *columns; // [images * WINDOWS][DEPTH]: im2col alone needs it
+    cublasHandle_t blas; // im2col's, too; it works on `stream`
+    cudaStream_t stream;
+} Conv2;
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The rungs: each queues its work on the stream and returns. */
+void conv2_naive(const Conv2 *conv);
+void conv2_shared_tiles(const Conv2 *conv);
+void conv2_im2col(const Conv2 *conv);
+void conv2_register_tiles(const Conv2 *conv);
+void conv2_tensor_cores(const Conv2 *conv);
+
+#ifdef __cplusplus
+}
+
+#include "common/nn/cuda/cuda_launch.h"
+
+/* Where a window begins in x; windows are counted row by row, image after image. */
+static inline __device__ int window_begin(int window)
+{
+    const int column = window % OUT_SIZE, row = window / OUT_SIZE % OUT_SIZE;
+    return ((window / WINDOWS * IN_SIZE + row) * IN_SIZE + column) * CHANNELS;
+}
+
+/* How far behind its beginning a window's number `depth` lies. */
+static inline __device__ int window_offset(int depth)
+{
+    return depth / LINE * IN_SIZE * CHANNELS + depth % LINE;
+}
+#endif
+
+#endif

@@ -1,0 +1,63 @@
+#!/usr/bin/env bats
+# The rungs of docs/gpu_ladder.md on the stand-in: each computes what the plain device does, whatever the order of
+# the threads, and a rung with a fault is found.
+
+setup() {
+    rungs=extras/gpu_ladder
+    objects=()
+    for rung in "$rungs"/*.cu; do objects+=("build/${rung%.cu}.o"); done
+    make -s build/bench/gpu_ladder
+}
+
+# broken RUNG SED: its line of the table, or what the program says before it ends, when the rung was changed so.
+broken() {
+    local rung=$rungs/$1.cu program=$BATS_TEST_TMPDIR/broken
+    sed "$2" "$rung" >"$program.cu"
+    ! cmp -s "$rung" "$program.cu" || false # the edit has changed something
+    "$CUDA_HOME/bin/nvcc" -I. -O1 -Xcompiler -fno-exceptions,-fno-threadsafe-statics -c -o "$program.o" "$program.cu"
+    make -s gpu-test PROGRAM="$program" SOURCE="bench/gpu_ladder.c ${objects[*]/build\/${rung%.cu}.o/$program.o}" \
+        TRY_LIBS="$(ls "$CUDA_HOME"/lib64/libcublas.so.*)"
+    run "$program" 1 1
+    echo "$output"
+    [ "$status" -ne 0 ]
+}
+
+@test "every rung computes what the plain device does, in whatever order threads run" {
+    for seed in 1 2 3; do
+        CUDA_STAND_IN_SEED=$seed run build/bench/gpu_ladder "$seed" 1
+        echo "$output"
+        [ "$status" -eq 0 ]
+        [ "${#lines[@]}" -eq 7 ]
+        [ "${lines[0]}" = "CUDA stand-in, $seed images, mean of 1" ]
+    done
+}
+
+@test "tensor cores round to fp16, and the other rungs do not" {
+    run build/bench/gpu_ladder 1 1
+    echo "$output"
+    tail -n +3 <<<"$output" | awk '{ fp16 = $NF > 1e-3; if (fp16 != /^tensor/) bad = 1 } END { exit bad || NR != 5 }'
+}
+
+@test "a missing barrier is found" {
+    broken 2_shared_tiles '/all of the tile/d'
+    [[ $output == *"shared tiles"*"WRONG"* ]]
+    broken 4_register_tiles '/nobody needs it/d'
+    [[ $output == *"register tiles"*"WRONG"* ]]
+}
+
+@test "a piece in the wrong register, and one that a warp does not give, are found" {
+    broken 5_tensor_cores 's/"r"(upper), "r"(lower)/"r"(lower), "r"(upper)/'
+    [[ $output == *"tensor cores"*"WRONG"* ]]
+    broken 5_tensor_cores 's/            multiply(sum/            if (line < 7) &/; s/^ *multiply(sum/if (line < 7) &/'
+    [[ $output == *"tensor_cores: of a block, thread"* ]]
+}
+
+@test "numbers of images and repeats are checked" {
+    for words in 0 4097 x 1x "1 0"; do
+        # shellcheck disable=SC2086 # two words
+        run build/bench/gpu_ladder $words
+        echo "$output"
+        [ "$status" -eq 2 ]
+        [[ ${#lines[@]} -eq 1 && $output == "gpu_ladder: gpu_ladder [images [repeats]]: "*" is not a number from 1 to "* ]]
+    done
+}
