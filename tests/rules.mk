@@ -96,8 +96,9 @@ check-gpu:
 gpu-test: $(BUILD)/libcommon.a
 	@$(LINK) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) -o $(PROGRAM) $(SOURCE) $< $(LDLIBS) $(TRY_LIBS)
 
-$(BUILD)/tests/against/gpu/machine: $(BUILD)/tests/against/gpu/machine.o
-	$(call say,link) $(LINK) $(LDFLAGS) -o $@ $< $(LDLIBS)
+$(BUILD)/tests/against/gpu/nccl_ranks: $(patsubst %.c,$(BUILD)/%.o,$(wildcard $(addprefix tests/common/comm/,collective_*.c split_cases.c))) $(BUILD)/libcommon.a
+$(BUILD)/tests/against/gpu/machine $(BUILD)/tests/against/gpu/nccl_ranks: %: %.o
+	$(call say,link) $(LINK) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
 cuda-part: $(KERNELS:%.cu=$(BUILD)/%.o) $(patsubst %.c,$(BUILD)/%.o,$(filter $(PRESENT),$(PART_CUDA) $(PART_NCCL)))
 

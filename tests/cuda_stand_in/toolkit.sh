@@ -5,7 +5,7 @@ mkdir -p "$1/bin" "$1/lib64"
 toolkit=$(cd "$1" && pwd)
 cd "$(dirname "$0")"
 ln -sfn "$PWD/include" "$toolkit/include"
-ln -sf "$PWD/nvcc" "$toolkit/bin/nvcc"
+ln -sf "$PWD/nvcc" "$PWD/compute-sanitizer" "$toolkit/bin"
 
 # One library is the runtime, cuBLAS and NCCL. The runtime's archive, with which programs are linked, is
 # the linker's way to say where it is.

@@ -4,14 +4,13 @@
 One command, one log, one table: it needs a GPU, CUDA, a C compiler, make and this Python; what is
 missing besides is said, and the rest is run. WORDs pick checks by their names. Each check is a
 function below; what it returns stands in the table. Exit status 1 if one fails or there is no GPU."""
-import glob, json, os, re, shutil, socket, subprocess, sys, tempfile, time
+import os, re, subprocess, sys, tempfile, time
 
 import watch  # whose checks come first
 from case import *
-from machine import cuda_home, header, library, mnist
+from machine import cuda_home, header, mnist
 
 DEVICE_TESTS = ["device", "kernels", "conv", "optim", "model", "gradients", "plain"]
-SHORT = ["--num-samples", "96", "--batch-size", "32", "--epochs", "1", "--save-every", "0"]
 
 
 @check
@@ -117,23 +116,14 @@ def stopped_and_resumed(scratch):
     return "fp32 and fp16"
 
 
-def our_kernels():
-    """The sanitizer's options for kernels of common/nn alone: of cuBLAS's it reports hazards that are none."""
-    source = "".join(open(path).read() for path in glob.glob("common/nn/cuda/*.cu"))
-    return ["--kernel-name", ",".join("kns=" + name for name in re.findall(r"__global__ void (\w+)\(", source))]
-
-
 @check
 def compute_sanitizer(scratch):
-    tool = shutil.which("compute-sanitizer") or os.path.join(cuda_home(), "bin", "compute-sanitizer")
-    if not os.path.exists(tool):
-        raise Skip("no compute-sanitizer: it is part of the CUDA toolkit")
-    for kind in ["memcheck", "racecheck", "synccheck"]:
+    kinds = ["memcheck", "racecheck", "initcheck", "synccheck"]
+    for kind in kinds:
         for options in ([], ["--amp", "fp16", "--optimizer", "adam"]):
-            kernels = [] if kind == "memcheck" else our_kernels()  # cuBLAS meets our addresses
-            run([tool, "--tool", kind, *kernels, "--error-exitcode", "9", "01_single_gpu/train", "--device", "cuda",
-                 "--threads", "1", "--checkpoint-dir", scratch, "--max-steps", "2", *SHORT, *options], limit=600)
-    return "memcheck, racecheck, synccheck"
+            run([*sanitizer(kind), "01_single_gpu/train", "--device", "cuda", "--threads", "1", "--checkpoint-dir",
+                 scratch, "--max-steps", "2", *SHORT, *options], limit=600)
+    return ", ".join(kinds)
 
 
 @check
@@ -160,107 +150,6 @@ def accuracy_on_mnist(scratch):
         expect(accuracy >= 98.3, "%s: %.2f %%" % (step, accuracy))
         notes.append("%s %.2f" % (step, accuracy))
     return " %, ".join(notes) + " %"
-
-
-def free_port():
-    with socket.socket() as server:
-        server.bind(("127.0.0.1", 0))
-        return server.getsockname()[1]
-
-
-def start_nccl(folder, *options):
-    """Two ranks of 03 over NCCL, on one GPU where there is but one: then as if on two hosts."""
-    with open(os.path.join(BUILD, "parts")) as parts:
-        if "NCCL=1" not in parts.read():
-            raise Skip("built without NCCL: there is no nccl.h beside CUDA's headers or in /usr/include")
-    if not library("libnccl.so.2"):
-        raise Skip("no libnccl.so.2 in the linker's path, CUDA's folder or LD_LIBRARY_PATH")
-    os.makedirs(folder)
-    port, ranks = free_port(), []
-    for rank in range(2):
-        environment = dict(os.environ, RANK=str(rank), WORLD_SIZE="2", LOCAL_RANK=str(rank), LOCAL_WORLD_SIZE="2",
-                           MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), NCCL_DEBUG="WARN")
-        if num_gpus == 1:
-            environment.update(NCCL_HOSTID="host%d" % rank, NCCL_SOCKET_IFNAME="lo", NCCL_IB_DISABLE="1",
-                               LOCAL_RANK="0", LOCAL_WORLD_SIZE="1")
-        command = ["03_torchrun_env/train", "--device", "cuda", "--backend", "nccl", "--checkpoint-dir", folder,
-                   "--metrics-dir", folder, *map(str, options)]
-        output = open("%s/output%d" % (folder, rank), "w+")
-        ranks.append((subprocess.Popen(command, env=environment, stdout=output, stderr=output), output))
-    log.write("\n$ RANK=0,1 " + " ".join(command) + "\n")
-    return ranks
-
-
-def end_of(ranks, limit):
-    """Status and output of each rank."""
-    ends, deadline = [], time.monotonic() + limit
-    try:
-        for process, _ in ranks:
-            process.wait(max(1, deadline - time.monotonic()))
-    except subprocess.TimeoutExpired:
-        pass
-    for process, output in ranks:
-        late = process.poll() is None
-        if late:
-            process.kill()
-            process.wait()
-        output.seek(0)
-        ends.append(("late" if late else process.returncode, output.read()))
-        output.close()
-        log.write("--- rank: status %s\n%s" % ends[-1])
-    return ends
-
-
-def number_of_steps(folder, rank):
-    try:
-        return len(losses(folder, rank))
-    except (OSError, ValueError):
-        return 0
-
-
-def replayed_steps(trace):
-    """How often rank 0 launched a recorded step: the first time right after it was recorded."""
-    with open(trace) as file:
-        events = json.load(file)["traceEvents"]
-    return len([e for e in events if e.get("name") == "step (graph)" and (e["pid"], e["tid"]) == (0, 0)])
-
-
-@check
-def nccl_as_on_the_cpu(scratch):
-    # Batches of one size, or no step is recorded: 96 rows of each rank, three batches an epoch.
-    options = [*SHORT, "--num-samples", 192, "--epochs", 3, "--dropout", "off"]
-    train("03", os.path.join(scratch, "cpu"), *options, "--device", "cpu")
-    notes = []
-    for way, more in {"calls": [], "graph": ["--cuda-graph", "on"], "checked": ["--check-collectives", "on"]}.items():
-        folder = os.path.join(scratch, way)
-        trace = ["--trace", os.path.join(folder, "trace.json")]
-        for rank, (status, output) in enumerate(end_of(start_nccl(folder, *options, *more, *trace), 180)):
-            expect(status == 0, "%s, rank %d: %s: %s" % (way, rank, status, output.strip().split("\n")[-1]))
-            error = apart(losses(folder, rank), losses(os.path.join(scratch, "cpu"), rank))
-            expect(error < 1e-3, "%s, rank %d: losses are off by %.1e" % (way, rank, error))
-        replays = replayed_steps(os.path.join(folder, "trace.json"))
-        expect(replays == (6 if way == "graph" else 0), "%s: %d steps were a graph" % (way, replays))
-        notes.append("%s %.0e" % (way, error))
-    return "%d GPU%s, off by %s" % (min(num_gpus, 2), "s" if num_gpus > 1 else "", ", ".join(notes))
-
-
-@check
-def nccl_names_a_rank_that_died(scratch):
-    folder, limit = os.path.join(scratch, "killed"), 60
-    ranks = start_nccl(folder, "--epochs", 100000, "--save-every", 0, "--timeout", limit)
-    deadline = time.monotonic() + 120
-    while number_of_steps(folder, 1) < 5 and time.monotonic() < deadline:
-        if any(process.poll() is not None for process, _ in ranks):
-            break
-        time.sleep(0.1)
-    started = number_of_steps(folder, 1) >= 5
-    ranks[1][0].kill()
-    killed = time.monotonic()
-    (status, output), _ = end_of(ranks, 2 * limit)
-    took = time.monotonic() - killed
-    expect(started, "the ranks made no step: " + output.strip().split("\n")[-1])
-    expect(status == 1 and "rank 1" in output, "rank 0: status %s, and no word of rank 1" % status)
-    return "after %.1f s" % took
 
 
 def first_lines():
@@ -292,8 +181,10 @@ def result_of(function):
     return word, note, time.monotonic() - begin
 
 
+import nccl  # whose checks come last
+
 machine = first_lines()
-num_gpus = len(re.findall("^GPU ", machine, re.M))
+nccl.num_gpus = len(re.findall("^GPU ", machine, re.M))
 log.write(machine)
 print(machine + "building (a minute or two) ...", flush=True)
 chosen = [c for c in CHECKS if not sys.argv[1:] or any(word in c.__name__ for word in sys.argv[1:])]

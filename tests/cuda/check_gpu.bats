@@ -1,0 +1,13 @@
+#!/usr/bin/env bats
+# make check-gpu itself on the stand-in: its checks of NCCL's ranks that take seconds there.
+
+@test "check-gpu: each collective on 1, 2 and all GPUs, and NCCL's ranks under compute-sanitizer" {
+    export CUDA_STAND_IN_DEVICES=3 MAKEFLAGS='' MPI=0 CUDA=1 CUDA_HOME=$PWD/toolkit CUDA_ARCH=all-major
+    run tests/against/gpu/check.py splits under_compute_sanitizer
+    echo "$output"
+    cat build/check-gpu.log
+    [ "$status" -eq 0 ]
+    [[ $output == *"ok 1 nccl collectives messages and splits: 1, 2, 3 ranks"* ]]
+    [[ $output == *"ok 2 nccl under compute sanitizer: memcheck, racecheck, initcheck, 2 ranks"* ]]
+    [ "$(grep -c 'compute-sanitizer --tool .* 03_torchrun_env/train' build/check-gpu.log)" -eq 3 ]
+}
