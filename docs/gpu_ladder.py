@@ -57,6 +57,7 @@ def main():
     weight, matrix = FILTERS * DEPTH * NUMBER, windows * DEPTH * NUMBER
     print(f"{images} images: {1e-9 * flop:.2f} GFLOP; x {1e-6 * x:.1f} MB, filters {1e-6 * weight:.2f}, "
           f"y {1e-6 * y:.1f}, the matrix of windows {1e-6 * matrix:.1f}")
+    print(f"{flop // 2:,} multiplications, or {flop // 2 // (16 * 8 * 8):,} instructions of tensor cores")
     print(f"{'rung':<16} {'loads':>11} {'sectors':>12} {'each':>5} {'MB':>8} {'FLOP/B':>7}")
     rungs = {"naive": naive(windows), "shared tiles": tiled(windows, 32), "im2col": im2col(windows),
              "register tiles": tiled(windows, 64), "tensor cores": tiled(windows, 64)}
