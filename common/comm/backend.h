@@ -51,6 +51,8 @@ typedef struct Backend {
     const char *name;
     bool available; // part of this build?
     bool reads_gpu; // accepts GPU memory (else staging_wrap puts one in front)
+    // Accepts it in this call, though not in all: staging then hands it on. NULL: in none.
+    bool (*takes_gpu)(const Collective *collective);
     void (*check)(int rank, int world_size); // refuses the impossible, before any wait; or NULL
     // The backend that these ranks can use with their devices: this one, or another with --backend
     // auto, else it ends the program. Collective over the store. NULL: they can use this one.

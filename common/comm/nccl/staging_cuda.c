@@ -9,7 +9,8 @@
  *
  * A bucket is copied to the host as soon as the GPU has computed it, while the next is still being
  * computed and the previous one is on the network. Copies use pinned memory: others would block the
- * host.
+ * host. A call that the backend takes with GPU memory (an MPI that knows CUDA) goes the same way
+ * without the copies: its thread still waits until the GPU has computed the input.
  */
 #include <cuda_runtime_api.h>
 #include <pthread.h>
@@ -28,8 +29,9 @@
 typedef struct {
     const struct Staged *group;
     Collective collective; // with the data in host memory
-    void *device_out; // where to copy the result; NULL: nowhere
+    void *device_out; // where the result is on the GPU; NULL: nowhere
     size_t out_bytes;
+    bool direct; // the backend reads and writes GPU memory itself: nothing is copied
     char *pinned; // reused by later calls
     size_t pinned_bytes;
     cudaEvent_t down, up; // the input is in host memory, the result on the GPU
@@ -62,7 +64,7 @@ static void execute(Staging *staging, Slot *slot)
     const Staged *group = slot->group;
     group->inner->wait(group->inner_state,
                        group->inner->start(group->inner_state, &slot->collective));
-    if (slot->device_out != NULL)
+    if (slot->device_out != NULL && !slot->direct)
         CUDA_CHECK(cudaMemcpyAsync(slot->device_out, slot->collective.out, slot->out_bytes,
                                    cudaMemcpyHostToDevice, staging->up));
     CUDA_CHECK(cudaEventRecord(slot->up, staging->up));
@@ -152,11 +154,22 @@ static void reserve(Slot *slot, size_t bytes)
     slot->pinned_bytes = bytes;
 }
 
+/* Leaves the call's GPU arrays to the backend; later calls may have to wait for its result. */
+static void leave_on_gpu(Slot *slot, const Collective *collective, size_t *in_bytes)
+{
+    slot->direct = true;
+    slot->collective = *collective;
+    slot->device_out = collective->out;
+    collective_extents(collective, in_bytes, &slot->out_bytes);
+    *in_bytes = 0;
+}
+
 /* Replaces the call's GPU arrays by host memory; *in_bytes must be copied down. */
 static void move_to_host(Slot *slot, const Collective *collective, size_t *in_bytes)
 {
     Collective *host = &slot->collective;
     *host = *collective;
+    slot->direct = false;
     collective_extents(collective, in_bytes, &slot->out_bytes);
     const bool in_place = collective->in == collective->out;
     const bool moves_in = *in_bytes > 0 && cuda_is_on_gpu(collective->in);
@@ -207,7 +220,10 @@ static long staged_start(void *state, const Collective *collective)
     collective_extents(collective, &in_bytes, &out_bytes);
     wait_for_results(staging, collective->in, in_bytes);
     slot->group = group;
-    move_to_host(slot, collective, &in_bytes);
+    if (group->inner->takes_gpu != NULL && group->inner->takes_gpu(collective))
+        leave_on_gpu(slot, collective, &in_bytes);
+    else
+        move_to_host(slot, collective, &in_bytes);
     CUDA_CHECK(cudaEventRecord(staging->ready, compute));
     CUDA_CHECK(cudaStreamWaitEvent(staging->down, staging->ready, 0));
     CUDA_CHECK(cudaStreamWaitEvent(staging->down, slot->up, 0)); // of the slot's previous call
