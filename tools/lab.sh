@@ -59,9 +59,9 @@ check() {
     echo "yes  it compiles"
     python3 tools/lab/judge.py "$step" "$lab/$step/train" "${ours%.c}" "$log" || exit
     if [ "$changed" -le "$most" ]; then
-        echo "yes  $changed lines changed, of $most that may be"
+        echo "yes  $changed lines are changed, and up to $most are allowed"
     else
-        echo "     $changed lines changed, $most would do: $(hint budget | sed 's/ *hint: //')"
+        echo "     $changed lines are changed, and $most are enough: $(hint budget | sed 's/ *hint: //')"
     fi
     touch "$lab/$step/done"
     echo "Done. Compare with ours: diff $theirs $ours"
@@ -72,7 +72,7 @@ check)
     latest=$(find "$lab"/0* -maxdepth 1 -name train.c -exec ls -t {} + 2>/dev/null | head -n 1)
     [ -n "${2:-$latest}" ] || { echo "$0: nothing is begun: make lab-02a" >&2 && exit 2; }
     step_is "${2:-$(basename "$(dirname "$latest")")}"
-    [ -n "${2:-}" ] || echo "checking $lab/$step (another: tools/lab.sh check STEP)"
+    [ -n "${2:-}" ] || echo "checking $lab/$step (to check another one: tools/lab.sh check STEP)"
     check ;;
 '' | -*) sed -n '2,4s/^# //p' "$0" >&2 && exit 2 ;;
 *)  step_is "$1"

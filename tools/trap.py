@@ -112,10 +112,8 @@ rm -rf $saved
         answer = self.answer()
         right = {"rank": f"({self.one('rank')})$", "line": f".*({self.one('line')})", "cause": f"{self.cause}$"}
         for field in FIELDS:
-            if field not in answer:
-                yield field, f"answer.txt has no {field} yet"
-            else:
-                yield field, None if re.match(right[field], answer[field]) else f"the {field} is another one"
+            fault = f"the {field} is not the right one" if field in answer else f"answer.txt has no {field} yet"
+            yield field, None if re.match(right[field], answer.get(field, "")) else fault
 
     def faults_of_mend(self, folder):
         """What the record of the learner's program has, and ours has not."""
@@ -133,6 +131,7 @@ rm -rf $saved
                 ours = folder / "ours/train"
                 self.build(str(ours))
         judge = Judge(self.step, str(program), str(ours), folder)
+        print(f"     runs yours and ours: {judge.setting()}", flush=True)
         due, mine = judge.run_both(f"trap_{self.name}" if self.all("with") else "ours")
         for check in (checks.check_end, checks.check_device, checks.check_group, checks.check_rows, checks.check_steps,
                       checks.check_values, checks.check_evaluation, checks.check_saves, checks.check_work):
@@ -141,7 +140,7 @@ rm -rf $saved
                 yield from (text for name, text in check(self.step, due, mine) if name not in excused)
             except (KeyError, IndexError, ValueError): # of a program that ended in the middle
                 yield "it ends in the middle"
-        for name in self.all("also"):
+        for name in self.all("also") if checks.complete(mine) else []:
             yield from (text for _, text in getattr(judge, name)())
 
     def check(self):

@@ -32,7 +32,7 @@ solve() {
     cmp 02_multi_gpu_spawn/train_a_spawn.c "$LAB/02b/train.c"
     [[ $output == *"Turn it into step 02b"*"ours changes 30"* ]]
     judge 1
-    [[ ${lines[0]} == "checking $LAB/02b (another: tools/lab.sh check STEP)" ]]
+    [[ ${lines[0]} == "checking $LAB/02b (to check another one: tools/lab.sh check STEP)" ]]
     [[ $output == *"is still the program before"*"hint: "* ]]
     echo '// mine' >>"$LAB/02b/train.c"
     run tools/lab.sh 02b
@@ -80,6 +80,15 @@ solve() {
     tests/labs/try_programs.py 05:resume_rows 05:save_missing 05:stop_status
 }
 
+@test "the error that ended a program is shown, and not what it said before" {
+    needs_journals
+    solve 04
+    sed -i 's/^    if (local_rank == 0)$/    if (rank == 0)/; /^    barrier/d' "$LAB/04/train.c"
+    judge 1 04
+    [[ $output == *"no   it ends with status "*"-ubyte is missing, plain and as .gz"*"hint: pass STEP_NODES"* ]]
+    [[ $output == *"hint: call barrier(&pg) after scratch_fill"* ]]
+}
+
 @test "all mistakes are named, and words of the source do not matter" {
     needs_journals
     solve 02c
@@ -97,7 +106,7 @@ solve() {
     solve 02c
     for i in $(seq 30); do echo "// $i" >>"$LAB/02c/train.c"; done
     judge 0
-    [[ $output == *"     61 lines changed, 60 would do"*"Done."* ]]
+    [[ $output == *"     61 lines are changed, and 60 are enough"*"Done."* ]]
 }
 
 @test "of each lab one wrong program, by chance, is rejected with its hint, and a right one is accepted" {

@@ -11,6 +11,18 @@ from runs import TEST_ROWS
 
 ALONE, OWN_ROWS = ("02a",), ("02a", "02b")  # the ranks train for themselves; each takes all rows
 NUMBER = r"\d+(?:\.\d+)?"
+NAMES = {"lr": "the learning rate", "loss": "the loss", "grads": "gradients of length", "weights": "weights of length"}
+
+
+def listed(numbers):
+    return " or ".join(map(str, sorted(numbers)))
+
+
+def ranks(numbers):
+    """Ranks by their numbers, in words."""
+    if not numbers:
+        return "no rank"
+    return f"rank{'s' * (len(numbers) > 1)} {', '.join(map(str, sorted(numbers)))}"
 
 
 def near(a, b):
@@ -37,24 +49,28 @@ def check_end(step, ours, theirs):
         if theirs.status > 128:
             how = f"is killed by {signal.Signals(theirs.status - 128).name}"
         said = theirs.err.splitlines()
-        said = [line for line in said if "fatal: " in line] or [line for line in said if line.startswith("train: ")] or said
+        fatal = [line for line in said if "fatal: " in line]
+        plain = [line for line in said if line.startswith(("train: ", "[rank")) and not re.search(" copied | is host ", line)]
+        own = [line for line in fatal if " is gone: " not in line] # the others follow from it
+        said = own or (theirs.status == 2 and plain) or fatal or plain or said
         yield "status", f"it {how}" + "".join(f": {line}" for line in said[:1])
     if theirs.left and theirs.status is not None:
         yield "left", f"{len(theirs.left)} of its processes were still running after it had ended"
     cut = [rank for rank in range(ours.world_size)
            if rank not in theirs.journals or not first_of(theirs)[rank].all("end")]
-    if theirs.status == 0 and cut and (len(cut) > 1 or theirs.left):
-        yield "cut", f"it ends with status 0, but rank {cut[0]} was not at its end"
+    twice = [rank for rank, starts in theirs.journals.items() if len(starts) > 1]
+    if theirs.status == 0 and cut and (len(cut) > 1 or theirs.left) and not twice:
+        yield "cut", f"it ends with status 0, but rank {cut[0]} had not come to its end"
     elif theirs.journals and set(theirs.journals) != set(ours.journals):
         named = ", ".join(map(str, theirs.journals))
-        yield "ranks", f"{len(ours.journals)} ranks should train, those that did: {named}"
-    twice = [rank for rank, starts in theirs.journals.items() if len(starts) > 1]
+        yield "ranks", f"{len(ours.journals)} ranks should train, and these did: {named}"
     if twice:
         yield "forks", f"several processes were rank {twice[0]}"
     waiting = {rank: journal.waits_for() for rank, journal in first_of(theirs).items()}
     if theirs.status != 0 and any(waiting.values()):
-        yield "waits", "; ".join(f"rank {r} waits in {what}" if what else f"rank {r} does not wait"
-                                 for r, what in waiting.items())
+        places = {what: [rank for rank in waiting if waiting[rank] == what] for what in waiting.values()}
+        yield "waits", "; ".join(f"{ranks(there)} {'was' if len(there) == 1 else 'were'} " +
+                                 (f"waiting in {what}" if what else "not waiting") for what, there in places.items())
     calls = {rank: journal.collectives() for rank, journal in first_of(theirs).items()}
     for number, call in enumerate(calls.get(0, [])):
         others = {rank: c[number] for rank, c in calls.items() if number < len(c) and c[number] != call}
@@ -73,7 +89,7 @@ def check_device(step, ours, theirs):
     for rank, journal in first_of(theirs).items():
         index, due = journal.one("model").get("local_rank"), first_of(ours)[rank].one("model")["local_rank"]
         if index is not None and index != due:
-            yield "device", f"rank {rank} opens device {index}, its place on its node is {due}"
+            yield "device", f"rank {rank} opens device {index}, but its local rank is {due}"
             return
 
 
@@ -237,7 +253,7 @@ def check_values(step, ours, theirs):
                 got, wanted = value_of(mine, name), value_of(due, name)
                 if got is not None and not near(got, wanted):
                     yield ("lr" if name == "lr" else "values"), \
-                        f"rank {rank}, step {mine.number}: {name} {got}, ours {wanted}"
+                        f"rank {rank} has {NAMES[name]} {got} in step {mine.number}, ours has {wanted}"
                     return
 
 
@@ -247,7 +263,7 @@ def check_evaluation(step, ours, theirs):
                   for journal in first_of(run).values()] for run in (theirs, ours))
     entries = [e for j in first_of(theirs).values() for batches in j.evaluations for b in batches for e in b.entries]
     if complete(theirs) and {len(e) for e in mine} != {len(due[0])}:
-        yield "evaluate", f"the ranks evaluate {sorted({len(e) for e in mine})} times, ours {len(due[0])} times"
+        yield "evaluate", f"the ranks make {listed({len(e) for e in mine})} evaluations, ours make {len(due[0])}"
     elif any(e.word == "dropout" for e in entries):
         yield "model_eval", "units are dropped during the evaluation"
     for rows in zip(*mine):
@@ -260,21 +276,21 @@ def check_evaluation(step, ours, theirs):
             yield "evaluate_share", f"each rank evaluates all {TEST_ROWS} rows: each row counts {len(rows)} times"
             return
         elif max(count.values()) > 1:
-            yield "evaluate_twice", f"rows that are evaluated twice: {sum(n > 1 for n in count.values())}"
+            yield "evaluate_twice", f"{sum(n > 1 for n in count.values())} rows are evaluated twice"
             return
         elif len(count) < TEST_ROWS:
-            yield "evaluate_missing", f"{len(count)} of the {TEST_ROWS} rows are evaluated"
+            yield "evaluate_missing", f"only {len(count)} of the {TEST_ROWS} rows are evaluated"
             return
     told = {rank: j.all("test") for rank, j in first_of(theirs).items()}
     wanted = {rank: j.all("test") for rank, j in first_of(ours).items()}
     speakers, due = ([rank for rank in tests if tests[rank]] for tests in (told, wanted))
     if complete(theirs) and speakers != due:
-        yield "evaluate_print", f"the result is printed by ranks {speakers or 'none'}, not by {due}"
+        yield "evaluate_print", f"the result is printed by {ranks(speakers)}, and should be by {ranks(due)}"
     for rank in told:
         for entry, other in zip(told[rank], wanted.get(rank, [])):
             for name in ("loss", "accuracy"):
                 if not near(entry.values[name], other.values[name]):
-                    yield "evaluate_sum", f"rank {rank} finds {name} {entry.values[name]}, ours {other.values[name]}"
+                    yield "evaluate_sum", f"the evaluation of rank {rank} has {name} {entry.values[name]}, ours has {other.values[name]}"
                     return
 
 
@@ -286,7 +302,9 @@ def check_saves(step, ours, theirs):
         return
     savers, wanted = ([rank for rank in saves if saves[rank]] for saves in (mine, due))
     if savers != wanted:
-        yield "save_rank", f"checkpoints are written by ranks {savers or 'none'}, not by {wanted}"
+        names = sorted({name for rank in set(savers) - set(wanted) for name in mine[rank]})
+        yield "save_rank", f"checkpoints are written by {ranks(savers)}, and should be by {ranks(wanted)}" + \
+            (f" (see {', '.join(names)})" if names else "")
     for rank in wanted:
         missing, extra = due[rank] - mine.get(rank, Counter()), mine.get(rank, Counter()) - due[rank]
         for names, name, text in (missing, "save_missing", "does not save"), (extra, "save_extra", "also saves"):
@@ -306,7 +324,7 @@ def check_disks(step, ours, theirs):
             yield "scratch_node", f"{node}'s disk has no copy of the data"
             break
         if len(copies) > 1:
-            yield "scratch_once", f"{len(copies)} ranks of {node} copy the data, each all of it"
+            yield "scratch_once", f"{len(copies)} ranks of {node} copy the data, and each copies all of it"
             break
     if complete(theirs) and "MB between nodes" not in theirs.err:
         yield "set_nodes", "the group does not know which ranks share a node"
@@ -327,6 +345,13 @@ def shapes(run):
     return {shape: sorted(numbers) for shape, numbers in lines.items()}
 
 
+def filled(shape, numbers):
+    """A line with its numbers."""
+    for number in numbers:
+        shape = shape.replace("#", number, 1)
+    return shape
+
+
 def check_output(step, ours, theirs):
     """it prints what ours prints, numbers included"""
     mine, due = shapes(theirs), shapes(ours)
@@ -337,23 +362,28 @@ def check_output(step, ours, theirs):
         for shape in one:
             count = len(one[shape]) - len(other.get(shape, []))
             if count > 0:
-                yield name, f"{text}: {shape} ({count} time{'s' * (count > 1)})"
+                yield name, f"{text}: {shape} ({count} time{'s' * (count > 1)}; # is any number)"
                 return
     for shape in due:
         for got, wanted in zip(mine[shape], due[shape]):
             if not all(near(a, b) or abs(float(a) - float(b)) < 2e-4 for a, b in zip(got, wanted)):
-                yield "numbers", f"it prints {' '.join(got)}, not {' '.join(wanted)}, in: {shape}"
+                yield "numbers", f"it prints \"{filled(shape, got)}\", and ours \"{filled(shape, wanted)}\""
                 return
+
+
+def work_of(journal):
+    """How often it computes, and how much it sends."""
+    return {"makes {} forward passes": len(journal.all("forward")),
+            "makes {} backward passes": len(journal.all("backward")),
+            "makes {} steps of the optimizer": len(journal.all("optim_step")),
+            "sends {} gradients": sum(int(entry.values["count"]) for _, entry in gradients_sent(journal.entries))}
 
 
 def check_work(step, ours, theirs):
     """each rank computes and sends as often as in our program"""
-    for rank, journal in first_of(theirs).items():
-        due = first_of(ours)[rank]
-        for word in ("forward", "backward", "optim_step"):
-            count, wanted = len(journal.all(word)), len(due.all(word))
-            if count > wanted:
-                yield "work", f"rank {rank} does {count} times what ours does {wanted} times: {word}"
-        count, wanted = (sum(int(e.values["count"]) for _, e in gradients_sent(j.entries)) for j in (journal, due))
-        if count > wanted:
-            yield "work", f"rank {rank} sends {count} numbers, ours {wanted}"
+    due = {rank: work_of(journal) for rank, journal in first_of(ours).items()}
+    mine = {rank: work_of(journal) for rank, journal in first_of(theirs).items()}
+    for what in due[0]:
+        more = [rank for rank in mine if mine[rank][what] > due[rank][what]]
+        if more:
+            yield "work", f"rank {more[0]} {what.format(mine[more[0]][what])}, ours {due[more[0]][what]}"

@@ -37,7 +37,9 @@ class Judge:
         try:
             for name, text in mistakes:
                 print(f"no   {text}")
-                if name not in RESULTS or not self.mistakes:
+                if name in RESULTS and self.mistakes:
+                    print("     this may follow from the mistakes above")
+                else:
                     print(f"     hint{f' ({name})' if os.environ.get('LAB_NAMES') else ''}: {self.hint(name)}")
                 self.mistakes.append(name)
         except (KeyError, IndexError, ValueError):  # of a program that ended in the middle
@@ -45,6 +47,12 @@ class Judge:
                 raise
         if len(self.mistakes) == count and self.complete:
             print(f"yes  {title}")
+
+    def setting(self):
+        """On what the two programs are run."""
+        nodes = "3 ranks" if self.step.startswith("02") else "2 ranks" if self.step.endswith(".sh") else \
+            "2 pretended nodes with 2 ranks each"
+        return f"{nodes}, 203 rows of random images, batches of 16, 3 epochs"
 
     def run_ours(self, name, *options):
         kept = os.environ.get("LAB_OURS")
@@ -68,6 +76,7 @@ class Judge:
 
     def judge(self):
         step = self.step
+        print(f"     runs yours and ours: {self.setting()}", flush=True)
         ours, theirs = self.run_both("ours")
         self.complete = checks.complete(theirs)
         begin = checks.check_own_model if step == "02a" else checks.check_group
@@ -78,7 +87,7 @@ class Judge:
         for check in compared:
             self.check(check.__doc__, check(step, ours, theirs))
         if not self.complete:
-            print("     What comes after that is judged when it runs to its end.")
+            print("     The rest is judged as soon as the program runs to its end.")
             return
         if [s.number for s in first_of(theirs)[0].steps] != [s.number for s in first_of(ours)[0].steps]:
             return  # it does not count its steps: when should a rank be killed or stopped?
@@ -92,9 +101,9 @@ class Judge:
         """a rank is killed, and all end, with its status"""
         run = self.run_theirs("killed", "--epochs", "1000").signal_at(3, 2, signal.SIGKILL).wait(SECONDS / 6)
         if run.status is None:
-            yield "killed_wait", "rank 2 was killed, and the others went on"
+            yield "killed_wait", "rank 2 was killed, and the program went on without it"
         elif run.left:
-            yield "killed_left", f"rank 2 was killed; it ended, but {len(run.left)} processes were left running"
+            yield "killed_left", f"rank 2 was killed and the program ended, but {len(run.left)} of its processes were left running"
         if run.status is not None and run.status != 137:
             yield "killed_status", f"rank 2 was killed by SIGKILL; the status at the end is {run.status}, not 137"
 
@@ -102,9 +111,11 @@ class Judge:
         """told to stop, all ranks stop after the same step, save, and leave with 75; the next start goes on there"""
         options = ["--batch-size", "2", "--epochs", "9"]
         run = self.run_theirs("stopped", *options).signal_at(30, 2, signal.SIGTERM).wait()
-        last = {rank: journal.steps[-1].number for rank, journal in first_of(run).items()}
+        last = {rank: journal.steps[-1].number for rank, journal in first_of(run).items() if journal.steps}
         if run.status != 75:
             yield "stop_status", f"rank 2 was told to stop by SIGTERM; the status at the end is {run.status}, not 75"
+        if not last:
+            return  # it has failed before
         if max(last.values()) >= 9 * 26:
             yield "stop_agreed", "rank 2 was told to stop by SIGTERM, and the training went on to its end"
             return
