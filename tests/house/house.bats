@@ -3,7 +3,7 @@
 # and which room may include which.
 
 # The ceilings. They come down; a commit that raises one says for which feature.
-LINES=18317          # of all files in common/; the aim is 17,000
+LINES=18330          # of all files in common/; the aim is 17,000
 FILES=142            # 140
 LINES_CPU=14404      # without CUDA, NCCL and MPI: 13,000
 FILE_LINES=500       # of any source file

@@ -12,17 +12,30 @@ static inline __device__ size_t my_index(void)
     return (size_t)blockIdx.x * BLOCK + threadIdx.x;
 }
 
-template <typename T> static __global__ void round_kernel(size_t count, const float *from, T *to)
+/* A thread has COUNT numbers. */
+template <typename T, int COUNT>
+static __global__ void round_kernel(size_t count, const float *from, T *to)
 {
-    const size_t i = my_index();
-    if (i < count)
-        to[i] = T(from[i]);
+    const size_t i = my_index() * COUNT;
+    if (i >= count)
+        return;
+    const Pack<float, COUNT> numbers = load_pack<float, COUNT>(from + i);
+    Pack<T, COUNT> rounded;
+    for (int j = 0; j < COUNT; j++)
+        rounded.value[j] = T(numbers.value[j]);
+    store_pack(to + i, rounded);
 }
 
 template <typename T>
 static void round_all(size_t count, const float *from, void *to, cudaStream_t stream)
 {
-    LAUNCH(round_kernel<T>, cuda_blocks(count, BLOCK), BLOCK, stream, count, from, (T *)to);
+    if (count % 4 == 0 &&
+        (uintptr_t)from % sizeof(Pack<float, 4>) == 0) // some slices begin anywhere
+        LAUNCH((round_kernel<T, 4>), cuda_blocks(count / 4, BLOCK), BLOCK, stream, count, from,
+               (T *)to);
+    else
+        LAUNCH((round_kernel<T, 1>), cuda_blocks(count, BLOCK), BLOCK, stream, count, from,
+               (T *)to);
 }
 
 extern "C" void cuda_round(size_t count, Amp amp, const float *from, void *to, cudaStream_t stream)
