@@ -2,7 +2,7 @@
  * cnn_step - the time of a whole training step of the CNN: gather, forward, loss, backward,
  * optimizer, dropout on. The median, since what else the machine does makes some steps longer. On a
  * GPU, whose host runs ahead as it does in training, of so many steps at a time, after which it
- * waits. Beside it: cnn_step.py, the same in PyTorch on a CPU, and gpu_step.py on a GPU.
+ * waits. Beside it: cnn_step.py, the same in PyTorch on a CPU; gpu_step.c is for several GPUs, too.
  *
  *     build/bench/cnn_step --batch-size 64 --threads 2 --max-steps 150      the options of train
  */

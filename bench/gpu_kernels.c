@@ -2,13 +2,15 @@
  * gpu_kernels - how long the GPU's kernels take at the sizes of the CNN's step, beside what they
  * have to read, write and compute, and what this GPU can do at best: gpu.py makes a roofline of it.
  *
- * Each call is recorded REPEATS times as a graph, and of two launches of that the second is timed,
- * by events of the GPU: so starting it does not count, nor what the host takes to notice its end.
+ * Each call is recorded 20 times as a graph, and of two launches of that the second is timed, by
+ * events of the GPU: so starting it does not count, nor what the host takes to notice its end. The
+ * least of five rounds counts.
  * What is in the L2 cache from one repetition to the next never sees the memory; with a batch of
  * 4,096 only the parts of conv2 are that small, which is what its chunks are for (cuda_conv.c).
  *
- *     build/bench/gpu_kernels [batch size]      name, precision, seconds, bytes, operations: by
- * tabs
+ *     build/bench/gpu_kernels BATCH PRECISION [repeats rounds]
+ *
+ * prints name, precision, seconds, bytes and operations, with tabs between them.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +19,7 @@
 #include "common/base/rng.h"
 #include "common/nn/cuda/cuda_state.h"
 
-enum { REPEATS = 20, ROUNDS = 5, CLASSES = 10, HIDDEN = 128, PARAMETERS = 1199882 };
+enum { CLASSES = 10, HIDDEN = 128, PARAMETERS = 1199882 };
 enum { LARGE_SIDE = 8192, SMALL_SIDE = 256 }; // of the matrices whose product shows the peak
 
 static const ConvShape conv1 = { 1, 28, 32, 3 }, conv2 = { 32, 26, 64, 3 };
@@ -29,13 +31,14 @@ typedef struct {
     Device device;
     const char *precision;
     int n, side;
+    int repeats, rounds; // see above
     int turn; // of the kernel that is being measured
     float *a, *b, *c, *params, *grads, *momentum; // device memory, as what follows
     uint8_t *bytes, *argmax;
     int32_t *labels, *rows; // labels are 0, and row i is i
 } Bench;
 
-/* for (bench->turn = 0; again(bench);) CALL: once as it is, then REPEATS times into a graph. */
+/* for (bench->turn = 0; again(bench);) CALL: once as it is, then so often into a graph. */
 static bool again(Bench *bench)
 {
     if (bench->turn++ == 1) {
@@ -43,7 +46,7 @@ static bool again(Bench *bench)
         CUDA_CHECK(
             cudaStreamBeginCapture(bench->device.place.stream, cudaStreamCaptureModeThreadLocal));
     }
-    return bench->turn <= 1 + REPEATS;
+    return bench->turn <= 1 + bench->repeats;
 }
 
 /* Takes the least of some rounds: nothing makes a kernel faster than it is. */
@@ -58,7 +61,7 @@ static void report(Bench *bench, const char *name, double bytes, double operatio
     CUDA_CHECK(cudaEventCreate(&begin));
     CUDA_CHECK(cudaEventCreate(&end));
     double least = 1e9;
-    for (int round = 0; round < ROUNDS; round++) {
+    for (int round = 0; round < bench->rounds; round++) {
         CUDA_CHECK(cudaGraphLaunch(exec, stream)); // while it runs, what follows is queued
         CUDA_CHECK(cudaEventRecord(begin, stream));
         CUDA_CHECK(cudaGraphLaunch(exec, stream));
@@ -66,7 +69,7 @@ static void report(Bench *bench, const char *name, double bytes, double operatio
         bench->device.ops->synchronize(&bench->device);
         float milliseconds;
         CUDA_CHECK(cudaEventElapsedTime(&milliseconds, begin, end));
-        const double seconds = 1e-3 * (double)milliseconds / REPEATS;
+        const double seconds = 1e-3 * (double)milliseconds / bench->repeats;
         least = seconds < least ? seconds : least;
     }
     CUDA_CHECK(cudaEventDestroy(begin));
@@ -211,10 +214,12 @@ static float *random_array(Device *device, size_t numel)
     return array;
 }
 
-static void measure(const char *precision, const Args *args)
+static void measure(const char *precision, const Args *args, int repeats, int rounds)
 {
     const size_t n = (size_t)args->batch_size;
-    Bench its = { .precision = precision, .n = args->batch_size };
+    Bench its = {
+        .precision = precision, .n = args->batch_size, .repeats = repeats, .rounds = rounds
+    };
     Bench *bench = &its;
     its.side = n >= 512 ? LARGE_SIDE : SMALL_SIDE;
     device_init(&its.device, args, 0);
@@ -262,17 +267,17 @@ static void measure(const char *precision, const Args *args)
 
 int main(int argc, char **argv)
 {
+    if (argc != 3 && argc != 5)
+        usage_error("gpu_kernels BATCH fp32|tf32|bf16 [repeats rounds]");
     Args args;
     args_defaults(&args, "cnn");
     args.device = "cuda";
-    args.batch_size = argc > 1 ? atoi(argv[1]) : 4096;
-    if (args.batch_size < 1)
-        usage_error("gpu_kernels: a batch of %s rows; give a number from 1", argv[1]);
-    measure("fp32", &args);
-    args.tf32 = true;
-    measure("tf32", &args);
-    args.tf32 = false;
-    args.amp = "bf16";
-    measure("bf16", &args);
+    args.batch_size = atoi(argv[1]);
+    args.tf32 = strcmp(argv[2], "tf32") == 0;
+    args.amp = strcmp(argv[2], "bf16") == 0 ? "bf16" : "off";
+    const int repeats = argc > 3 ? atoi(argv[3]) : 20, rounds = argc > 3 ? atoi(argv[4]) : 5;
+    if (args.batch_size < 1 || repeats < 1 || rounds < 1)
+        usage_error("gpu_kernels: rows, repeats and rounds are numbers from 1 on");
+    measure(argv[2], &args, repeats, rounds);
     return 0;
 }

@@ -33,15 +33,11 @@ scaling: 01 03 $(BUILD)/bench/collectives
 	@bench/alpha_beta.sh
 	@bench/step_time.sh $(NETWORKS)
 
-# The CNN's step on this machine's GPU beside PyTorch's, and what share of the roofline the kernels reach
-# (15 minutes). PYTHON=... has PyTorch; ARGS=... as bench/gpu.py takes them.
+# The CNN's step on this machine's GPUs beside PyTorch's, and what share of the roofline the kernels reach
+# (an hour). PYTHON=... has PyTorch; ARGS=... as bench/gpu.py takes them: --write puts the tables into
+# bench/RESULTS.md.
 PYTHON ?= python3
 bench-gpu:
-	@$(MAKE) -s CUDA_ARCH=native $(BUILD)/bench/cnn_step $(BUILD)/bench/gpu_kernels
+	@$(MAKE) -s CUDA_ARCH=native 03 $(BUILD)/bench/gpu_step $(BUILD)/bench/gpu_kernels $(BUILD)/tests/against/gpu/machine
 	@BUILD=$(BUILD) bench/gpu.py --python $(PYTHON) $(ARGS)
-
-# Five versions of one convolution on this machine's GPU, right and how fast (docs/gpu_ladder.md; IMAGES=512 is the batch).
-gpu-ladder:
-	@$(MAKE) -s CUDA_ARCH=native $(BUILD)/bench/gpu_ladder
-	@$(BUILD)/bench/gpu_ladder $(IMAGES)
-.PHONY: bench overlap scaling bench-gpu gpu-ladder
+.PHONY: bench overlap scaling bench-gpu
