@@ -13,6 +13,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/base/comfort.h"
@@ -35,7 +36,7 @@ static const Option data_rows[] = {
     { "num-samples", "N", "0", STEP_SINGLE, OPTION_INT, FIELD(num_samples),
       .help = "train on the first N rows only; 0: on all", .high = INT_MAX },
     { "init-from", "FILE", "none", STEP_SINGLE, OPTION_OPTIONAL, FIELD(init_from),
-      .help = "take the initial weights from a checkpoint" },
+      .help = "start from the weights in this file or exported folder" },
     { 0 },
 };
 
@@ -114,6 +115,8 @@ static const Option ranks_rows[] = {
       .help = "fixed: 1, 2, 4, 8 ranks agree, with --global-batch-size" },
     { "check-collectives", "on|off", "off", STEP_SPAWN, OPTION_SWITCH, FIELD(check_collectives),
       .help = "compare what the ranks call, before each call" },
+    { "show-topology", "on|off", "off", STEP_ENV, OPTION_SWITCH, FIELD(show_topology),
+      .help = "rank 0 lists all ranks: node, host, device, cores" },
     { "timeout", "SECONDS", "300", STEP_SPAWN, OPTION_REAL, FIELD(timeout),
       .help = "for the rendezvous, and for each collective", .low = 0.001, .high = 1000000 },
     { 0 },
@@ -331,6 +334,33 @@ static const char *find_config(void)
     return access(path, F_OK) == 0 ? path : NULL;
 }
 
+/* Is there more than comments in it? */
+static bool sets_something(const char *path)
+{
+    FILE *file = fopen(path, "re");
+    char line[4096];
+    bool found = false;
+    while (file != NULL && !found && fgets(line, sizeof line, file) != NULL) {
+        const char first = line[strspn(line, " \t\r\n")];
+        found = first != '#' && first != '\0';
+    }
+    if (file != NULL)
+        fclose(file);
+    return found;
+}
+
+/* A file of this name where the user stands looks as if it were read. */
+static void tell_of_unread_config(const char *path)
+{
+    struct stat here, there;
+    if (!log_speaks_for_node() || stat("config.yaml", &here) != 0 || !S_ISREG(here.st_mode))
+        return;
+    const bool is_read = path != NULL && stat(path, &there) == 0 && here.st_ino == there.st_ino &&
+                         here.st_dev == there.st_dev;
+    if (!is_read && sets_something("config.yaml"))
+        log_info("the config.yaml in this folder is not read: --config config.yaml would");
+}
+
 /* Programs read LOCAL_RANK; older launchers pass an option instead. */
 static void pass_on_local_rank(const Args *args)
 {
@@ -354,15 +384,19 @@ static void refuse_launcher(Step step)
                     launcher->rank);
 }
 
+static Settings settings; // Args keeps pointers to its strings
+static bool is_parsed;
+
 void args_parse(Args *args, Step step, int argc, char **argv)
 {
-    static Settings settings; // static: Args keeps pointers to its strings
     settings_init(&settings, step);
     streams_guard();
     read_command_line(&settings, argc, argv);
     settings.path = find(&settings, "config")->text[BY_COMMAND_LINE];
-    if (settings.path == NULL)
+    if (settings.path == NULL) {
         settings.path = find_config();
+        tell_of_unread_config(settings.path);
+    }
     if (settings.path != NULL)
         config_read(&settings);
 
@@ -374,6 +408,27 @@ void args_parse(Args *args, Step step, int argc, char **argv)
     pass_on_local_rank(args);
     refuse_launcher(step);
     comfort_tell_of_crowd(args->nproc);
+    is_parsed = true;
+}
+
+const Settings *args_settings(void)
+{
+    return is_parsed ? &settings : NULL;
+}
+
+void args_changed(const Args *args, char *text, size_t bytes)
+{
+    text[0] = '\0';
+    for (int i = 0; is_parsed && i < settings.count; i++) {
+        char origin[ORIGIN_BYTES], value[PATH_MAX];
+        const Setting *setting = &settings.all[i];
+        if (setting->source == BY_DEFAULT)
+            continue;
+        write_origin(origin, &settings, setting, setting->source);
+        const size_t length = strlen(text);
+        snprintf(text + length, bytes - length, "%s%s %s", length > 0 ? ", " : "", origin,
+                 setting_value(setting, args, value, sizeof value));
+    }
 }
 
 int args_shards(const Args *args)

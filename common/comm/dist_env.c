@@ -15,7 +15,6 @@
 #include "common/comm/env.h"
 
 #define DEFAULT_PORT 29500 // torchrun's
-#define CORES_BYTES 128
 
 static bool is_set(const char *name)
 {
@@ -36,7 +35,7 @@ static const Launcher *require_launcher(void)
 /* Slurm counts the tasks of each node in turn: "2(x3),1" are three nodes of 2, then one of 1. */
 static int tasks_of_node(const char *name, int node)
 {
-    const char *counts = env_str(name), *text = counts;
+    const char *counts = env_text(name), *text = counts;
     for (long nodes = 0; *text != '\0'; text += *text == ',') {
         int tasks = 0, times = 1, length = 0, more = 0;
         const int found = sscanf(text, "%9d%n(x%6d)%n", &tasks, &length, &times, &more);
@@ -56,7 +55,7 @@ static int find_local_world_size(const DistEnv *env)
     const char *name = env->launcher->local_world_size;
     if (!is_set(name))
         return 0;
-    return strncmp(name, "SLURM_", 6) == 0 ? tasks_of_node(name, env->node) : env_int(name);
+    return strncmp(name, "SLURM_", 6) == 0 ? tasks_of_node(name, env->node) : env_number(name);
 }
 
 /* Exports a value under torchrun's name for later code. */
@@ -70,19 +69,21 @@ static void tell(const char *name, int value, bool replace)
 static void find_master(DistEnv *env)
 {
     const bool one_node = env->local_world_size == env->world_size;
-    env->master_addr = is_set("MASTER_ADDR") ? env_str("MASTER_ADDR")
+    env->master_addr = is_set("MASTER_ADDR") ? env_text("MASTER_ADDR")
                        : one_node            ? "127.0.0.1"
                                              : NULL;
-    env->master_port = is_set("MASTER_PORT") ? env_int("MASTER_PORT") : one_node ? DEFAULT_PORT : 0;
+    env->master_port = is_set("MASTER_PORT") ? env_number("MASTER_PORT")
+                       : one_node            ? DEFAULT_PORT
+                                             : 0;
 }
 
 void dist_env_init(DistEnv *env)
 {
     *env = (DistEnv){ .launcher = require_launcher() };
     const Launcher *launcher = env->launcher;
-    env->rank = env_int(launcher->rank);
-    env->world_size = env_int(launcher->world_size);
-    env->local_rank = env_int(launcher->local_rank);
+    env->rank = env_number(launcher->rank);
+    env->world_size = env_number(launcher->world_size);
+    env->local_rank = env_number(launcher->local_rank);
     CHECK(env->rank < env->world_size, "%s is %d, but %s is %d: ranks are counted from 0",
           launcher->rank, env->rank, launcher->world_size, env->world_size);
 
@@ -93,7 +94,7 @@ void dist_env_init(DistEnv *env)
     else
         gethostname(env->host, sizeof env->host - 1);
     env->node = is_set(launcher->node)
-                    ? env_int(launcher->node)
+                    ? env_number(launcher->node)
                     : (int)(crc32(0, (const Bytef *)env->host, strlen(env->host)) & INT_MAX);
     env->local_world_size = find_local_world_size(env);
     CHECK(env->local_world_size == 0 || env->local_rank < env->local_world_size,
@@ -105,28 +106,15 @@ void dist_env_init(DistEnv *env)
     if (env->local_world_size > 0)
         tell("LOCAL_WORLD_SIZE", env->local_world_size, true);
     if (is_set(launcher->cores)) { // as the job asked for; the step may have fewer
-        const int promised = env_int(launcher->cores), here = host_num_cores();
+        const int promised = env_number(launcher->cores), here = host_num_cores();
         tell("OMP_NUM_THREADS", promised < here ? promised : here, false);
     }
-}
-
-/* The cores that this process may run on, as the kernel writes them: "0-3,8". */
-static char *core_list(char text[CORES_BYTES])
-{
-    char line[CORES_BYTES];
-    FILE *file = fopen("/proc/self/status", "re");
-    strcpy(text, "unknown");
-    while (file != NULL && fgets(line, sizeof line, file) != NULL)
-        sscanf(line, "Cpus_allowed_list: %127s", text);
-    if (file != NULL)
-        fclose(file);
-    return text;
 }
 
 void dist_env_log(const DistEnv *env, const char *device, MemoryLocation place)
 {
     const Launcher *launcher = env->launcher;
-    char node[16] = "?", ranks[16] = "", cores[CORES_BYTES], index[16] = "";
+    char node[16] = "?", ranks[16] = "", cores[HOST_CORES_BYTES], index[16] = "";
     if (is_set(launcher->node))
         snprintf(node, sizeof node, "%d", env->node);
     if (env->local_world_size > 0)
@@ -136,7 +124,7 @@ void dist_env_log(const DistEnv *env, const char *device, MemoryLocation place)
     log_info("node %s (%s) is host %s: local rank %d%s (%s), %s%s, cores %s; rank from %s; master "
              "%s:%d (%s)",
              node, is_set(launcher->node) ? launcher->node : "nobody numbers the nodes", env->host,
-             env->local_rank, ranks, launcher->local_rank, device, index, core_list(cores),
+             env->local_rank, ranks, launcher->local_rank, device, index, host_core_list(cores),
              launcher->rank, env->master_addr != NULL ? env->master_addr : "unknown",
              env->master_port,
              is_set("MASTER_ADDR")      ? "MASTER_ADDR"

@@ -1,23 +1,87 @@
-/* Variables come from outside: a missing one, or one that is no number, ends the program with a
- * line that says how to start it. */
+/*
+ * Variables come from outside: a missing one, or one that is no number, ends the program with a
+ * line that says how to start it. Only where there is no launcher at all one rank trains alone.
+ */
 #include "common/comm/env.h"
 
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 
+#include "common/base/host.h"
 #include "common/base/log.h"
+#include "common/comm/store/net.h"
+
+#define HOW_TO_START "start this program with its run.sh, ddprun or torchrun"
+
+static const char *const five[] = { "RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR",
+                                    "MASTER_PORT" };
+enum { FIVE = 5 };
+
+static bool is_missing(const char *name)
+{
+    const char *value = getenv(name);
+    return value == NULL || value[0] == '\0';
+}
+
+/* Not if mpirun or srun has started several: each would train by itself. */
+static bool is_alone(void)
+{
+    for (int i = 0; i < FIVE; i++)
+        if (getenv(five[i]) != NULL)
+            return false;
+    const Launcher *launcher = launcher_find();
+    return launcher == NULL || host_env_count(launcher->world_size) == 1;
+}
+
+/* Sets the five for a group of one rank. */
+static void start_alone(void)
+{
+    char port[16];
+    snprintf(port, sizeof port, "%d", net_free_port());
+    const char *const values[FIVE] = { "0", "0", "1", "localhost", port };
+    for (int i = 0; i < FIVE; i++)
+        SYS_CHECK(setenv(five[i], values[i], 1));
+    log_info("no launcher: one rank trains alone; for more, " HOW_TO_START);
+}
+
+static noreturn void refuse_missing(void)
+{
+    char names[128] = "";
+    int num_missing = 0;
+    for (int i = 0; i < FIVE; i++)
+        if (is_missing(five[i]))
+            strcat(strcat(names, num_missing++ > 0 ? ", " : ""), five[i]);
+    die("%s %s not set: " HOW_TO_START, names, num_missing > 1 ? "are" : "is");
+}
 
 const char *env_str(const char *name)
 {
-    const char *value = getenv(name);
-    CHECK(value != NULL && value[0] != '\0',
-          "%s is not set: start this program with its run.sh, ddprun or torchrun", name);
-    return value;
+    for (int i = 0; i < FIVE; i++) {
+        if (strcmp(name, five[i]) != 0 || !is_missing(name))
+            continue;
+        if (!is_alone())
+            refuse_missing();
+        start_alone();
+    }
+    return env_text(name);
 }
 
 int env_int(const char *name)
 {
-    const char *text = env_str(name);
+    env_str(name);
+    return env_number(name);
+}
+
+const char *env_text(const char *name)
+{
+    CHECK(!is_missing(name), "%s is not set: " HOW_TO_START, name);
+    return getenv(name);
+}
+
+int env_number(const char *name)
+{
+    const char *text = env_text(name);
     char *end = NULL;
     errno = 0;
     const long value = strtol(text, &end, 10);

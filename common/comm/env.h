@@ -2,9 +2,15 @@
 #ifndef COMMON_COMM_ENV_H
 #define COMMON_COMM_ENV_H
 
-/* The value of a variable that must be set. Dies if it is not, or env_int finds no whole number >=
- * 0, with a line that says how to start the program. Local. */
+/* The value of RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR or MASTER_PORT. If none of the five is
+ * set, all are, for one rank alone, and a line says so. If some are, dies with a line that names
+ * those that are missing and says how to start the program. Local. */
 int env_int(const char *name);
 const char *env_str(const char *name);
+
+/* The value of any variable that must be set; dies if it is not. The numbers are whole, and 0 or
+ * more. Local. */
+int env_number(const char *name);
+const char *env_text(const char *name);
 
 #endif

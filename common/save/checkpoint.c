@@ -9,8 +9,11 @@
  * continues as if it had never stopped. Weights may come from any file with the model's tensors,
  * such as PyTorch's.
  */
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "common/base/folder.h"
 #include "common/base/log.h"
@@ -18,12 +21,28 @@
 #include "common/save/checkpoint.h"
 #include "common/save/metrics.h"
 
+/* On a terminal: what begins, with all that was asked for. */
+static void announce(const Checkpoint *checkpoint)
+{
+    const Args *args = checkpoint->args;
+    const int ranks = checkpoint->world_size, batch_size = args_batch_size(args, ranks);
+    char changed[2048];
+    args_changed(args, changed, sizeof changed);
+    log_info("trains %s on %s, batch %d x %d = %lld, on %s; %s%s", checkpoint->optim->model->name,
+             checkpoint->dataset->name, batch_size, ranks, (long long)batch_size * ranks,
+             checkpoint->optim->model->device->name, changed[0] != '\0' ? "set: " : "nothing set",
+             changed);
+}
+
 void checkpoint_init(Checkpoint *checkpoint, const Args *args, Optimizer *optim, Sampler *sampler,
                      const Dataset *dataset, int world_size)
 {
     *checkpoint = (Checkpoint){ args, optim, sampler, dataset, world_size, .done = false };
-    if (log_speaks_for_job())
-        folder_check(args->checkpoint_dir, "--checkpoint-dir");
+    if (!log_speaks_for_job())
+        return;
+    folder_check(args->checkpoint_dir, "--checkpoint-dir");
+    if (isatty(STDERR_FILENO))
+        announce(checkpoint);
 }
 
 /* What is known before the run starts: its settings, and what inference needs. */
@@ -288,14 +307,29 @@ bool checkpoint_resume(Checkpoint *checkpoint, Source *source)
     return ok;
 }
 
+#define WEIGHTS_NAME "/model.safetensors"
+#define WEIGHTS_PATH_BYTES (PATH_MAX + sizeof WEIGHTS_NAME)
+
+/* The file itself, or that in a folder which tools/export made. */
+static const char *weights_file(const char *path, char in_folder[WEIGHTS_PATH_BYTES])
+{
+    struct stat info;
+    if (stat(path, &info) != 0 || !S_ISDIR(info.st_mode))
+        return path;
+    snprintf(in_folder, WEIGHTS_PATH_BYTES, "%.*s" WEIGHTS_NAME, PATH_MAX, path);
+    return in_folder;
+}
+
 int checkpoint_load(Checkpoint *checkpoint)
 {
     const Args *args = checkpoint->args;
-    Source source = { .path = args->resume != NULL ? args->resume : args->init_from };
+    char path[WEIGHTS_PATH_BYTES];
+    Source source = { .path = args->resume };
     bool ok = true;
     if (args->resume != NULL) {
         ok = checkpoint_resume(checkpoint, &source);
     } else if (args->init_from != NULL) {
+        source.path = weights_file(args->init_from, path);
         ok = source_open(&source) && source_load_weights(&source, checkpoint->optim->model);
         safetensors_free(source.file);
     }

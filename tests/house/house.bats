@@ -3,21 +3,21 @@
 # and which room may include which.
 
 # The ceilings. They come down; a commit that raises one says for which feature.
-LINES=18330          # of all files in common/; the aim is 17,000
+LINES=18594          # of all files in common/; the aim is 17,000
 FILES=142            # 140
-LINES_CPU=14404      # without CUDA, NCCL and MPI: 13,000
+LINES_CPU=14668      # without CUDA, NCCL and MPI: 13,000
 FILE_LINES=500       # of any source file
 TRAIN_LINES=180      # of a step's train.c
 ceilings() { # PROGRAM LINES AIM: of common/, in a build for CPUs alone without extras (closure.py)
     cat <<END
-01_single_gpu/train 5897 5700
-02_multi_gpu_spawn/train_a_spawn 5897 5700
-02_multi_gpu_spawn/train 11003 10500
-03_torchrun_env/train 11040 10500
-03_torchrun_env/ddprun 5717 5030
-04_slurm_multinode/train 11584 11000
-05_fault_tolerance/train 11573 11200
-05_fault_tolerance/ddprun 5717 5030
+01_single_gpu/train 6069 5700
+02_multi_gpu_spawn/train_a_spawn 6069 5700
+02_multi_gpu_spawn/train 11209 10500
+03_torchrun_env/train 11316 10500
+03_torchrun_env/ddprun 5735 5030
+04_slurm_multinode/train 11848 11000
+05_fault_tolerance/train 11837 11200
+05_fault_tolerance/ddprun 5735 5030
 END
 }
 

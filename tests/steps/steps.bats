@@ -185,8 +185,8 @@ agree() {
     done
 }
 
-@test "03 says what is missing when no launcher started it" {
-    run env -u RANK 03_torchrun_env/train
+@test "03 says what is missing when something has set a part of what a launcher sets" {
+    run env -u RANK LOCAL_RANK=0 WORLD_SIZE=2 MASTER_ADDR=localhost MASTER_PORT=1 03_torchrun_env/train
     [ "$status" -eq 1 ]
     echo "$output" | grep -q 'RANK is not set.*run.sh'
     [ "$(echo "$output" | wc -l)" -eq 1 ]

@@ -115,8 +115,8 @@ static void mpi_check(int rank, int world_size)
         if (getenv(variables[i].rank) == NULL || (size != NULL && getenv(size) == NULL))
             continue;
         launched = true;
-        compare_numbers(rank, world_size, env_int(variables[i].rank),
-                        size != NULL ? env_int(size) : world_size);
+        compare_numbers(rank, world_size, env_number(variables[i].rank),
+                        size != NULL ? env_number(size) : world_size);
     }
     if (launched)
         return;

@@ -64,6 +64,7 @@ has_losses_of() {
     for rank in 0 1 2 3; do
         echo "$output" | grep -q "^\[rank $rank/4\] node $((rank / 2)) .* local rank $((rank % 2)) of 2 (SLURM_LOCALID)"
     done
+    echo "$output" | grep -q "^job [0-9]* has nodes .*; its script is process [0-9]* on .*, CUDA_VISIBLE_DEVICES is "
     [ -e checkpoints/cnn_digits.safetensors ] # where sbatch was typed
     [ "$(ls logs_*.out logs_*.err | wc -l)" -eq 2 ]
     RANK=7 WORLD_SIZE=9 LOCAL_RANK=5 job 0 "$step/train.slurm" $linear # somebody's shell
