@@ -12,8 +12,8 @@
 # make bench      all of it beside PyTorch, Gloo and Open MPI (10 minutes; bench/bench.py --help)
 # make clean      delete what was built     make help       this list
 #
-# Stages of step 02: make diff-02a, diff-02b, diff-02c, diff-02. make docs renews what the documents
-# quote, and their pictures; make format calls clang-format. More checks, besides make test:
+# Stages of step 02: make diff-02a, diff-02b, diff-02c, diff-02; from DataParallel: diff-dp. make docs renews
+# what the documents quote, and their pictures; make format calls clang-format. More checks, besides make test:
 #   make prove             1, 2, 4 and 8 ranks end with the same bits (1 minute)
 #   make check-extras      the tests without extras/ (6 minutes)
 #   make check-faults      step 05 on bad days (6 minutes)

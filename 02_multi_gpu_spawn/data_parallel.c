@@ -133,16 +133,20 @@ static void data_parallel_free(DataParallel *dp)
 
 static void train(const Args *args)
 {
+    // Data: the whole set sits in host memory; sampler and loader say which rows form a batch.
     Rng rng;
     rng_seed(&rng, args->seed);
     Dataset train_set;
     dataset_init(&train_set, args, TRAIN, &rng);
+
     const int batch_size = args_batch_size(args, args->nproc) * args->nproc;
+    const bool shuffle = true, drop_last = false; // one loader, for the batch of all devices
     Sampler sampler;
-    distributed_sampler_init(&sampler, train_set.size, 0, 1, true, false, args->seed);
+    distributed_sampler_init(&sampler, train_set.size, 0, 1, shuffle, drop_last, args->seed);
     DataLoader loader;
     dataloader_init(&loader, &train_set, &sampler, batch_size);
 
+    // Model: one replica for each device, one optimizer for all.
     DataParallel dp = { 0 };
     data_parallel_init(&dp, args, batch_size, &rng);
     Model *master = &dp.replica[0].model;

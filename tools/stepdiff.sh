@@ -1,5 +1,6 @@
 #!/bin/sh
 # Usage: tools/stepdiff.sh 02a|02b|02c|02|03|04|05|05-ddprun   What it adds to the program before.
+#        tools/stepdiff.sh dp                                  From DataParallel to step 02's train.c.
 #        tools/stepdiff.sh --count                             How many lines that is, and may be.
 set -eu
 cd "$(dirname "$0")/.."
@@ -31,7 +32,10 @@ if [ "${1:-}" = --count ]; then
     exit 0
 fi
 
-pairs | {
+{
+    pairs
+    echo "dp - 02_multi_gpu_spawn/data_parallel.c 02_multi_gpu_spawn/train.c" # an aside, of any length
+} | {
     while read -r name _ before program; do
         [ "$name" = "${1:-}" ] || continue
         if [ -t 1 ] && command -v git >/dev/null; then
@@ -41,6 +45,6 @@ pairs | {
         fi
         exit 0
     done
-    echo "$0: '${1:-}' is no step: $(pairs | cut -d ' ' -f 1 | tr '\n' ' ')or --count" >&2
+    echo "$0: '${1:-}' is no step: $(pairs | cut -d ' ' -f 1 | tr '\n' ' ')dp or --count" >&2
     exit 2
 }
