@@ -67,7 +67,7 @@ class Trap:
 
     def begin(self):
         if self.folder.exists():
-            fail(f"{self.folder} is there already: go on with it (make check-trap), or delete it")
+            fail(f"{self.folder} is there already: go on with it (make check-trap), or begin anew (make reset-trap-{self.name})")
         self.write(self.folder, self.broken())
         causes = sorted({text for name in names() for text in Trap(name).all("cause")})
         (self.folder / "answer.txt").write_text(
