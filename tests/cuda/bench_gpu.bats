@@ -14,7 +14,7 @@
     block=$(sed -n '/^<!-- bench gpu -->/,/^<!-- end of bench gpu -->/p' bench/RESULTS.md)
     [[ $block == *"**No GPU: a stand-in"*"no PyTorch"* ]]
     for gpus in 1 2; do # times, then memory
-        [ "$(grep -cE "^\| $gpus +\| 1 +\| bf16 +\| [0-9.]+ \([0-9.]+-[0-9.]+\) \| [0-9.]+ \(" <<<"$block")" -eq 1 ]
+        [ "$(grep -cE "^\| $gpus +\| 1 +\| bf16 +\| [0-9.]+ \([0-9.]+-[0-9.]+\) +\| [0-9.]+ \(" <<<"$block")" -eq 1 ]
         [ "$(grep -cE "^\| $gpus +\| 1 +\| bf16 +\| [0-9]+ +\| [0-9]+ +\| -" <<<"$block")" -eq 1 ]
     done
     for kernel in 'conv2, back' '  im2col' 'fc1 . relu' 'dropout of 9,216' 'sgd with momentum'; do

@@ -64,7 +64,7 @@ def end_of(ranks, limit):
     return ends
 
 
-def run_well(num_ranks, folder, command, limit=180):
+def run_well(num_ranks, folder, command, limit=600):
     for rank, (status, output) in enumerate(end_of(start(num_ranks, folder, command), limit)):
         lines = [line for line in output.strip().split("\n") if line]
         expect(status == 0, "%s, rank %d of %d: status %s: %s" % (
@@ -124,7 +124,7 @@ def nccl_under_compute_sanitizer(scratch):
     for kind in kinds:
         folder = os.path.join(scratch, kind)
         options = options_of(folder, *SHORT, "--num-samples", 96 * count, "--max-steps", 2, "--threads", 1)
-        run_well(count, folder, [*sanitizer(kind), *TRAIN, *options], limit=600)
+        run_well(count, folder, [*sanitizer(kind), *TRAIN, *options])
     return "%s, %d ranks" % (", ".join(kinds), count)
 
 
