@@ -9,11 +9,13 @@
 # make lanes TRACE=FILE what --trace FILE wrote of a step, as lanes
 # make overlap    how much of the communication the backward pass hides (2 minutes)
 # make scaling    what more ranks bring, and what they would on 1,024 (3 minutes)
+# make zero       what a rank holds and sends, from DataParallel to ZeRO-3 (1 minute)
 # make bench      all of it beside PyTorch, Gloo and Open MPI (10 minutes; bench/bench.py --help)
 # make clean      delete what was built     make help       this list
 #
-# Stages of step 02: make diff-02a, diff-02b, diff-02c, diff-02; from DataParallel: diff-dp. make docs renews
-# what the documents quote, and their pictures; make format calls clang-format. More checks, besides make test:
+# Stages of step 02: make diff-02a, diff-02b, diff-02c, diff-02; from DataParallel: diff-dp; to FSDP: diff-zero1 to
+# diff-zero3. make docs renews what the documents quote, and their pictures; make format calls clang-format. More
+# checks, besides make test:
 #   make prove             1, 2, 4 and 8 ranks end with the same bits (1 minute)
 #   make check-extras      the tests without extras/ (6 minutes)
 #   make check-faults      step 05 on bad days (6 minutes)
@@ -95,10 +97,13 @@ say = $(if $(V)$(findstring s,$(firstword -$(MAKEFLAGS))),,@printf '%-4s %s\n' $
 
 STEPS    := 01 02 03 04 05
 # What only one step needs is a library of that step: its programs link it, the doctor, and tests.
+FILES_02 := $(wildcard 02_*/zero.c 02_*/usage.c)
+PART_02  := $(FILES_02:%.c=$(BUILD)/%.o)
+LIB02    := $(BUILD)/lib02.a
 FILES_05 := $(filter-out %/train.c %/ddprun.c,$(wildcard 05_*/*.c))
 PART_05  := $(FILES_05:%.c=$(BUILD)/%.o)
 LIB05    := $(BUILD)/lib05.a
-PROGRAMS := $(basename $(filter-out $(FILES_05),$(wildcard 0[1-5]_*/*.c)) $(wildcard tools/*.c))
+PROGRAMS := $(basename $(filter-out $(FILES_02) $(FILES_05),$(wildcard 0[1-5]_*/*.c)) $(wildcard tools/*.c))
 PROGRAMS := $(filter-out $(if $(filter 0,$(HTTP)),tools/serve),$(PROGRAMS))
 DOCTOR   := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tools/doctor/*.c)) # parts of tools/ddp_doctor
 # Parts of the programs that use a trained model.
@@ -122,17 +127,19 @@ $(BUILD)/tools/export.o: tools/load_in_pytorch.py # so is this
 
 tools/ddp_doctor: $(DOCTOR)
 tools/ddp_doctor $(filter 05_%,$(PROGRAMS)): $(LIB05)
+$(filter 02_%,$(PROGRAMS)): $(LIB02)
 tools/evaluate tools/export tools/predict tools/serve: $(BUILD)/tools/libmodel.a
 $(PROGRAMS): %: $(BUILD)/%.o $(BUILD)/libcommon.a
 	$(call say,link) $(LINK) $(LDFLAGS) -o $@ $(filter %.o,$^) $(filter-out %/libcommon.a,$(filter %.a,$^)) $(filter %/libcommon.a,$^) $(LDLIBS)
 
 # make TRY=DIR/NAME DIR/NAME: a program from outside the tree (tools/break.sh, tools/lab.sh), as strict as gcc 14 is.
-$(TRY): %: %.c $(LIB05) $(BUILD)/libcommon.a
+$(TRY): %: %.c $(LIB02) $(LIB05) $(BUILD)/libcommon.a
 	$(call say,link) $(LINK) $(CPPFLAGS) $(CFLAGS) -Werror=implicit-function-declaration $(LDFLAGS) \
 	    -o $@ $^ $(LDLIBS)
 
 $(BUILD)/libcommon.a: $(OBJECTS)
 $(BUILD)/tools/libmodel.a: $(MODEL)
+$(LIB02): $(PART_02)
 $(LIB05): $(PART_05)
 %.a: $(BUILD)/parts
 	$(call say,ar) $(RM) $@ && $(AR) rcs $@ $(filter %.o,$^)
@@ -189,7 +196,7 @@ clean:
 	$(RM) -r $(BUILD) $(PROGRAMS)
 
 include tools/rules.mk tests/rules.mk bench/rules.mk
--include $(OBJECTS:.o=.d) $(PROGRAMS:%=$(BUILD)/%.d) $(DOCTOR:.o=.d) $(MODEL:.o=.d) $(PART_05:.o=.d)
+-include $(OBJECTS:.o=.d) $(PROGRAMS:%=$(BUILD)/%.d) $(DOCTOR:.o=.d) $(MODEL:.o=.d) $(PART_02:.o=.d) $(PART_05:.o=.d)
 
 FORCE:
 .PHONY: all help doctor plot lanes docs format clean FORCE $(STEPS)

@@ -33,6 +33,10 @@ scaling: 01 03 $(BUILD)/bench/collectives
 	@bench/alpha_beta.sh
 	@bench/step_time.sh $(NETWORKS)
 
+# What a rank of DP, DDP and ZeRO 1 to 3 holds and sends, beside the formula (a table, build/zero.png and .svg).
+zero: 02
+	@bench/zero.py $(RANKS)
+
 # The CNN's step on this machine's GPUs beside PyTorch's, and what share of the roofline the kernels reach
 # (an hour). PYTHON=... has PyTorch; ARGS=... as bench/gpu.py takes them: --write puts the tables into
 # bench/RESULTS.md.
@@ -40,4 +44,4 @@ PYTHON ?= python3
 bench-gpu:
 	@$(MAKE) -s CUDA_ARCH=native 03 $(BUILD)/bench/gpu_step $(BUILD)/bench/gpu_kernels $(BUILD)/tests/against/gpu/machine
 	@BUILD=$(BUILD) bench/gpu.py --python $(PYTHON) $(ARGS)
-.PHONY: bench overlap scaling bench-gpu
+.PHONY: bench overlap scaling zero bench-gpu

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Usage: tools/lab.sh 02a|02b|02c|02|03|04|05  (make lab-02a: begin; the second time: check)
+# Usage: tools/lab.sh 02a|02b|02c|02|03|04|05|zero1|zero2|zero3  (make lab-02a: begin; the second time: check)
 #        tools/lab.sh check [STEP]             (make check-lab: how far is it, with hints)
 # Puts the program before a step into lab/STEP/, to be turned into the step by the learner.
 set -eu
@@ -13,7 +13,7 @@ trap 'exit 130' INT TERM
 step_is() {
     step=$1
     if [ ! -f "tools/lab/$step.txt" ]; then
-        echo "$0: '$step' is none of$(printf ' %s' tools/lab/0*.txt | sed 's|tools/lab/||g; s|\.txt||g')" >&2
+        echo "$0: '$step' is none of$(printf ' %s' tools/lab/0*.txt tools/lab/zero*.txt | sed 's|tools/lab/||g; s|\.txt||g')" >&2
         exit 2
     fi
     # shellcheck disable=SC2046 # NAME: BEFORE OURS COUNT of MOST
@@ -57,7 +57,8 @@ check() {
     [ "$changed" -gt 0 ] || failed start "$theirs is still the program before"
     build "$lab/$step/train"
     echo "yes  it compiles"
-    python3 tools/lab/judge.py "$step" "$lab/$step/train" "${ours%.c}" "$log" || exit
+    case $step in zero*) judge=judge_zero.py ;; *) judge=judge.py ;; esac
+    python3 tools/lab/$judge "$step" "$lab/$step/train" "${ours%.c}" "$log" || exit
     if [ "$changed" -le "$most" ]; then
         echo "yes  $changed lines are changed, and up to $most are allowed"
     else

@@ -61,7 +61,7 @@ def reset(name):
     kind, _, rest = name.partition("-")
     begin = {"trap": ["tools/trap.py", rest], "quiz": None}.get(kind, ["tools/lab.sh", name])
     known = {*(f"trap-{name}" for name in trap.names()), *(f"quiz-{chapter}" for chapter in quiz.names()),
-             *(path.stem for path in Path("tools/lab").glob("0*.txt"))}
+             *(path.stem for path in Path("tools/lab").glob("[0z]*.txt"))}
     if name not in known:
         print(f"tools/progress.py: '{name}' is none of {' '.join(sorted(known))}", file=sys.stderr)
         sys.exit(2)

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Usage: tools/stepdiff.sh 02a|02b|02c|02|03|04|05|05-ddprun   What it adds to the program before.
 #        tools/stepdiff.sh dp                                  From DataParallel to step 02's train.c.
+#        tools/stepdiff.sh zero1|zero2|zero3                   From there to ZeRO and FSDP.
 #        tools/stepdiff.sh --count                             How many lines that is, and may be.
 set -eu
 cd "$(dirname "$0")/.."
@@ -23,6 +24,11 @@ pairs() {
 END
     [ ! -e 05_fault_tolerance/ddprun.c ] ||
         echo "05-ddprun 200 03_torchrun_env/ddprun.c 05_fault_tolerance/ddprun.c"
+    before=02_multi_gpu_spawn/train.c # the asides of step 02
+    for stage in 1 2 3; do
+        echo "zero$stage 60 $before 02_multi_gpu_spawn/train_zero$stage.c"
+        before=02_multi_gpu_spawn/train_zero$stage.c
+    done
 }
 
 if [ "${1:-}" = --count ]; then

@@ -23,8 +23,8 @@
 #define FIELD(name) offsetof(Args, name)
 
 static const Option data_rows[] = {
-    { "model", "linear|cnn", "cnn", STEP_SINGLE, OPTION_CHOICE, FIELD(model),
-      .help = "one linear layer, or a convolutional network" },
+    { "model", "linear|cnn|mlp", "cnn", STEP_SINGLE, OPTION_CHOICE, FIELD(model),
+      .help = "one linear layer, convolutions, or eight equal layers" },
     { "dataset", "random|digits|mnist", "digits", STEP_SINGLE, OPTION_CHOICE, FIELD(dataset),
       .help = "made up, built in, or from files; linear: random" },
     { "dataset-size", "N", "2048", STEP_SINGLE, OPTION_INT, FIELD(dataset_size),
@@ -210,7 +210,7 @@ static void resolve_defaults(Args *args, Settings *settings)
         args->global_batch_size > 0 &&
         source_of(settings, "batch-size") >= source_of(settings, "global-batch-size");
     drop_overridden(settings, linear == images, "dataset", "model",
-                    "linear learns from random, cnn from digits or mnist");
+                    "linear learns from random, mlp and cnn from digits or mnist");
     drop_overridden(settings, !sgd, "momentum", "optimizer",
                     "leave it out, or use --optimizer sgd");
     drop_overridden(

@@ -14,7 +14,7 @@
 #include "common/base/options.h"
 
 typedef struct {
-    const char *model; // "cnn" or "linear"
+    const char *model; // "cnn", "linear" or "mlp"
     const char *dataset; // "digits", "mnist" or "random"
     const char *data_dir; // where MNIST's files are
     const char *scratch_dir; // where this node keeps a copy of them, or NULL

@@ -1,5 +1,5 @@
 /*
- * The two models, as tables of layers. The parameters lie in one array in the order of the layers,
+ * The models, as tables of layers. The parameters lie in one array in the order of the layers,
  * weight before bias, as PyTorch's state_dict lists them; gradients likewise. A layer keeps its
  * outputs for the backward pass; the next layer writes their gradients to doutput, and the gradient
  * of its inputs goes to the doutput of the previous layer.
@@ -150,17 +150,30 @@ static const LayerSpec cnn_layers[] = {
     { LAYER_LINEAR, "fc2.weight", "fc2.bias", .in = 128, .out = 10 },
 };
 
+/* Eight equal layers, for docs/beyond_ddp.md. Of the 784 outputs the digits use ten. */
+static const LayerSpec mlp_layers[] = {
+    { LAYER_LINEAR, "fc1.weight", "fc1.bias", .in = 28 * 28, .out = 28 * 28, .relu = true },
+    { LAYER_LINEAR, "fc2.weight", "fc2.bias", .in = 28 * 28, .out = 28 * 28, .relu = true },
+    { LAYER_LINEAR, "fc3.weight", "fc3.bias", .in = 28 * 28, .out = 28 * 28, .relu = true },
+    { LAYER_LINEAR, "fc4.weight", "fc4.bias", .in = 28 * 28, .out = 28 * 28, .relu = true },
+    { LAYER_LINEAR, "fc5.weight", "fc5.bias", .in = 28 * 28, .out = 28 * 28, .relu = true },
+    { LAYER_LINEAR, "fc6.weight", "fc6.bias", .in = 28 * 28, .out = 28 * 28, .relu = true },
+    { LAYER_LINEAR, "fc7.weight", "fc7.bias", .in = 28 * 28, .out = 28 * 28, .relu = true },
+    { LAYER_LINEAR, "fc8.weight", "fc8.bias", .in = 28 * 28, .out = 28 * 28 },
+};
+
 typedef struct {
     const char *name;
     int features; // of an input row
     const LayerSpec *layers;
     int num_layers;
-    bool classifies; // labels, with nll_loss; else numbers, with the squared error
+    int num_classes; // of its labels, with nll_loss; 0: numbers, with the squared error
 } NetworkSpec;
 
 static const NetworkSpec networks[] = {
-    { "linear", 20, linear_layers, 1, false },
-    { "cnn", 28 * 28, cnn_layers, 4, true },
+    { "linear", 20, linear_layers, 1, 0 },
+    { "cnn", 28 * 28, cnn_layers, 4, 10 },
+    { "mlp", 28 * 28, mlp_layers, MAX_LAYERS, 10 },
 };
 
 typedef struct Network {
@@ -194,7 +207,7 @@ static const NetworkSpec *find_network(const char *name)
     for (size_t i = 0; i < sizeof networks / sizeof networks[0]; i++)
         if (strcmp(networks[i].name, name) == 0)
             return &networks[i];
-    usage_error("--model %s: there are linear and cnn", name);
+    usage_error("--model %s: there are linear, cnn and mlp", name);
 }
 
 /* Lists the parameters and gives each its slice. */
@@ -247,13 +260,9 @@ void model_init(Model *model, const Args *args, int max_batch, Rng *rng, Device 
         .spec = spec, .max_batch = max_batch, .dropout = args->dropout, .seed = args->seed
     };
     for (int i = 0; i < spec->num_layers; i++) {
-        Layer *layer = &network->layer[i];
-        const Tensor *weight = &model->parameter[2 * i], *bias = weight + 1;
-        layer_init(layer, &spec->layers[i], max_batch, device);
-        layer->weight = model->params + weight->offset;
-        layer->bias = model->params + bias->offset;
-        layer->dweight = model->grads + weight->offset;
-        layer->dbias = model->grads + bias->offset;
+        const size_t offset = model->parameter[2 * i].offset;
+        layer_init(&network->layer[i], &spec->layers[i], max_batch, device);
+        model_place_layer(model, i, model->params + offset, model->grads + offset);
     }
     if (device->ops->gather_reserve != NULL)
         device->ops->gather_reserve(device, max_batch, spec->features);
@@ -302,14 +311,20 @@ void model_zero_grad(Model *model)
     model->network->step_begins = true;
 }
 
+static void call_layer_hook(const Model *model, LayerHook *hook, int i, bool backward)
+{
+    if (hook != NULL)
+        hook(model->layer_hook_context, i, backward);
+}
+
 static void check_batch(const Model *model, const Batch *batch)
 {
     const NetworkSpec *spec = model->network->spec;
     const Dataset *dataset = batch->dataset;
-    const int classes = spec->classifies ? last_layer(model)->features : 0;
-    CHECK(dataset->features == (size_t)spec->features && dataset->num_classes == classes,
+    CHECK(dataset->features == (size_t)spec->features && dataset->num_classes == spec->num_classes,
           "the %s takes %d numbers and %d classes, the data set %s has %zu and %d", spec->name,
-          spec->features, classes, dataset->name, dataset->features, dataset->num_classes);
+          spec->features, spec->num_classes, dataset->name, dataset->features,
+          dataset->num_classes);
     CHECK(batch->size > 0 && batch->size <= model->network->max_batch,
           "a batch of %d rows for a model made for 1 to %d", batch->size,
           model->network->max_batch);
@@ -341,11 +356,13 @@ void model_forward(Model *model, const Batch *batch)
                                  .first_row = batch->first_row,
                                  .row_stride = batch->row_stride,
                                  .p = model->training ? layer->spec->dropout : 0 };
+        call_layer_hook(model, model->before_layer, i, false);
         layer_forward(layer, device, n, input, key);
+        call_layer_hook(model, model->after_layer, i, false);
         input = layer->output;
     }
 
-    if (network->spec->classifies)
+    if (network->spec->num_classes > 0)
         device->ops->nll(device, n, last_layer(model)->features, input, network->labels,
                          network->log_probs, network->stats);
     else
@@ -373,7 +390,7 @@ void model_backward(Model *model)
         return;
     }
 
-    if (network->spec->classifies)
+    if (network->spec->num_classes > 0)
         device->ops->nll_grad(device, n, last->features, network->log_probs, network->labels,
                               last->doutput);
     else
@@ -383,9 +400,11 @@ void model_backward(Model *model)
         Layer *layer = &network->layer[i];
         const float *input = i > 0 ? layer[-1].output : network->inputs;
         float *dinput = i > 0 ? layer[-1].doutput : NULL; // images need none
+        call_layer_hook(model, model->before_layer, i, true);
         layer_grad_params(layer, device, n, input, dinput);
         tell_hook(model, i);
         layer_grad_input(layer, device, n, dinput);
+        call_layer_hook(model, model->after_layer, i, true);
     }
 }
 
@@ -423,7 +442,7 @@ int model_correct(const Model *model)
 void model_log_probs(const Model *model, float *host)
 {
     const Network *network = model->network;
-    CHECK(network->spec->classifies, "the %s gives a number, no probabilities", model->name);
+    CHECK(network->spec->num_classes > 0, "the %s gives a number, no probabilities", model->name);
     const size_t count = (size_t)network->batch_size * last_layer(model)->features;
     device_copy(model->device, host, network->log_probs, count * sizeof *host, COPY_TO_HOST);
 }
@@ -432,6 +451,23 @@ void model_set_grad_hook(Model *model, GradHook *hook, void *context)
 {
     model->grad_hook = hook;
     model->grad_hook_context = context;
+}
+
+void model_set_layer_hooks(Model *model, LayerHook *before, LayerHook *after, void *context)
+{
+    model->before_layer = before;
+    model->after_layer = after;
+    model->layer_hook_context = context;
+}
+
+void model_place_layer(Model *model, int i, float *params, float *grads)
+{
+    Layer *layer = &model->network->layer[i];
+    const size_t weights = model->parameter[2 * i].numel;
+    layer->weight = params;
+    layer->bias = params != NULL ? params + weights : NULL;
+    layer->dweight = grads;
+    layer->dbias = grads != NULL ? grads + weights : NULL;
 }
 
 /* A parameter's rows may be images: how many channels have they? 1: they are none. Those of a

@@ -21,8 +21,11 @@
  * The calls come in reverse order of the layers, weight and bias of a layer together. */
 typedef void GradHook(void *context, int i);
 
+/* Called by both passes before layer i (parameters 2 i and 2 i + 1) is computed, and after it. */
+typedef void LayerHook(void *context, int i, bool backward);
+
 typedef struct {
-    const char *name; // "cnn" or "linear"
+    const char *name; // "cnn", "linear" or "mlp"
     Device *device;
     Tensor parameter[MODEL_MAX_PARAMETERS]; // in the order of PyTorch's state_dict
     int num_parameters;
@@ -32,6 +35,8 @@ typedef struct {
     bool training; // dropout acts
     GradHook *grad_hook;
     void *grad_hook_context;
+    LayerHook *before_layer, *after_layer; // NULL: none
+    void *layer_hook_context;
     struct Network *network; // layers and activations: private to model.c
 } Model;
 
@@ -57,6 +62,11 @@ Divergence model_divergence(const Model *model);
 OptimStep model_optim_step(const Model *model); // for the optimizer
 
 void model_set_grad_hook(Model *model, GradHook *hook, void *context); // NULL: none
+
+/* Parameters need not lie in params and grads: a hook may place those of a layer before it is
+ * computed, and withdraw them (NULL) after it. Weight first, then bias. */
+void model_set_layer_hooks(Model *model, LayerHook *before, LayerHook *after, void *context);
+void model_place_layer(Model *model, int i, float *params, float *grads);
 
 /* One parameter's slice of an array shaped like params (the gradients, an optimizer's state) to and
  * from PyTorch's layout, in host memory, parameter[i].numel floats. */

@@ -53,6 +53,12 @@ none_in() {
     none_in 2 "$counted/02_multi_gpu_spawn/train" --nproc 2 --epochs 1 --batch-size 16
 }
 
+@test "02: ZeRO, whose buffers serve one unit after the other" {
+    for stage in 1 2 3; do
+        none_in 2 "$counted/02_multi_gpu_spawn/train_zero$stage" --nproc 2 --epochs 1 --batch-size 16 --max-steps 30
+    done
+}
+
 @test "03 and 04: two ranks, the cnn and the linear model" {
     for step in 03_torchrun_env 04_slurm_multinode; do
         none_in 2 03_torchrun_env/ddprun --nproc-per-node 2 "$counted/$step/train" --epochs 1 --batch-size 16

@@ -3,20 +3,21 @@
 # and which room may include which.
 
 # The ceilings. They come down; a commit that raises one says for which feature.
-LINES=18594          # of all files in common/; the aim is 17,000
+LINES=18640          # of all files in common/; the aim is 17,000
 FILES=142            # 140
-LINES_CPU=14668      # without CUDA, NCCL and MPI: 13,000
+LINES_CPU=14714      # without CUDA, NCCL and MPI: 13,000
 FILE_LINES=500       # of any source file
 TRAIN_LINES=180      # of a step's train.c
+ASIDE_LINES=260      # of an aside that begins as one
 ceilings() { # PROGRAM LINES AIM: of common/, in a build for CPUs alone without extras (closure.py)
     cat <<END
-01_single_gpu/train 6069 5700
-02_multi_gpu_spawn/train_a_spawn 6069 5700
-02_multi_gpu_spawn/train 11209 10500
-03_torchrun_env/train 11316 10500
+01_single_gpu/train 6115 5700
+02_multi_gpu_spawn/train_a_spawn 6115 5700
+02_multi_gpu_spawn/train 11255 10500
+03_torchrun_env/train 11362 10500
 03_torchrun_env/ddprun 5735 5030
-04_slurm_multinode/train 11848 11000
-05_fault_tolerance/train 11837 11200
+04_slurm_multinode/train 11894 11000
+05_fault_tolerance/train 11883 11200
 05_fault_tolerance/ddprun 5735 5030
 END
 }
@@ -100,7 +101,8 @@ common/data common/launch common/nn common/nn/cuda common/save " ]
 
 @test "no source file is longer than $FILE_LINES lines, no train.c longer than $TRAIN_LINES" {
     sources | xargs wc -l | awk -v most=$FILE_LINES '$2 != "total" && $1 > most { print; bad = 1 } END { exit bad }'
-    wc -l 0[1-5]_*/train*.c | awk -v most=$TRAIN_LINES '$2 != "total" && $1 > most { print; bad = 1 } END { exit bad }'
+    wc -l 0[1-5]_*/train*.c | awk -v step=$TRAIN_LINES -v aside=$ASIDE_LINES '{ most = $2 ~ /train_zero[1-3]/ ? aside : step }
+        $2 != "total" && $1 > most { print; bad = 1 } END { exit bad }'
 }
 
 @test "CUDA, NCCL and MPI stay inside the files that need them" {

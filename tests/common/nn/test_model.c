@@ -135,6 +135,67 @@ static void test_hook_order(void **state)
     subject_free(&subject);
 }
 
+/* Places each layer in arrays of its own just before it is computed, and nowhere after it. */
+typedef struct {
+    Model *model;
+    float *params, *grads;
+    int calls[32], num_calls;
+} Elsewhere;
+
+static void place_elsewhere(void *context, int i, bool backward)
+{
+    Elsewhere *elsewhere = context;
+    const size_t offset = elsewhere->model->parameter[2 * i].offset;
+    elsewhere->calls[elsewhere->num_calls++] = backward ? -1 - i : 1 + i;
+    model_place_layer(elsewhere->model, i, elsewhere->params + offset,
+                      backward ? elsewhere->grads + offset : NULL);
+}
+
+static void place_nowhere(void *context, int i, bool backward)
+{
+    Elsewhere *elsewhere = context;
+    elsewhere->calls[elsewhere->num_calls++] = backward ? -1 - i : 1 + i;
+    model_place_layer(elsewhere->model, i, NULL, NULL);
+}
+
+static void test_layers_placed_by_hooks(void **state)
+{
+    (void)state;
+    Subject subject;
+    subject_init(&subject, "mlp", 0, 2, 0);
+    Model *model = &subject.model;
+    Device *device = model->device;
+    const size_t bytes = model->numel * sizeof(float);
+    const Batch batch = { random_dataset("cnn"), order, ROWS, 0, 0, 1 };
+    model_forward(model, &batch);
+    model_backward(model);
+    const float loss = model_loss(model);
+    float *expected = copied_from(device, model->grads, bytes);
+
+    Elsewhere elsewhere = { .model = model };
+    elsewhere.params = device_malloc(device, bytes);
+    elsewhere.grads = device_malloc(device, bytes);
+    device_copy(device, elsewhere.params, model->params, bytes, COPY_ON_DEVICE);
+    model_zero_grad(model);
+    model_set_layer_hooks(model, place_elsewhere, place_nowhere, &elsewhere);
+    model_forward(model, &batch);
+    model_backward(model);
+    assert_true(model_loss(model) == loss);
+    float *grads = copied_from(device, elsewhere.grads, bytes);
+    assert_memory_equal(grads, expected, bytes);
+
+    assert_int_equal(elsewhere.num_calls, 32); // 8 layers, before and after, in two passes
+    for (int i = 0; i < 16; i++) {
+        assert_int_equal(elsewhere.calls[i], 1 + i / 2);
+        assert_int_equal(elsewhere.calls[16 + i], -8 + i / 2);
+    }
+    device_release(device, elsewhere.params);
+    device_release(device, elsewhere.grads);
+    free(expected);
+    free(grads);
+    subject_free(&subject);
+}
+
 /* The loss of rows rank, rank + world_size, ... of the first n, in training. */
 static double dropout_loss(int threads, uint64_t step, int n, int rank, int world_size)
 {
@@ -262,9 +323,13 @@ static void test_what_does_not_fit(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_initial_weights),        cmocka_unit_test(test_hook_order),
-        cmocka_unit_test(test_dropout_knows_no_ranks), cmocka_unit_test(test_correct_counts_rows),
-        cmocka_unit_test(test_nan_reaches_the_loss),   cmocka_unit_test(test_what_does_not_fit),
+        cmocka_unit_test(test_initial_weights),
+        cmocka_unit_test(test_hook_order),
+        cmocka_unit_test(test_layers_placed_by_hooks),
+        cmocka_unit_test(test_dropout_knows_no_ranks),
+        cmocka_unit_test(test_correct_counts_rows),
+        cmocka_unit_test(test_nan_reaches_the_loss),
+        cmocka_unit_test(test_what_does_not_fit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,113 @@
+#!/usr/bin/env python3
+"""What a rank holds and sends: DataParallel, DDP and ZeRO 1 to 3, measured beside the formula (docs/beyond_ddp.md).
+
+Trains the mlp of eight equal layers with Adam for two steps, a row a rank. P is the size of the parameters, P / 8 that
+of a layer, n the number of ranks. Buckets of 1 MiB are layers here. Held: every array of the model and its optimizer at
+the most, activations too (0.3 % of P). Sent: by each rank in a step; of DataParallel, by device 0, in and out. Draws
+build/zero.png and build/zero.svg where there is gnuplot. Exit status 1: something is off by more than 5 %.
+"""
+import argparse
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+TOP = Path(__file__).resolve().parent.parent
+LAYERS, WIDTH = 8, 784
+P = 4 * LAYERS * WIDTH * (WIDTH + 1)  # bytes
+OPTIONS = ["--model", "mlp", "--optimizer", "adam", "--batch-size", "1", "--bucket-cap-mb", "1", "--max-steps", "2",
+           "--log-interval", "1000", "--threads", "1", "--device", "cpu", "--backend", "tcp"]
+
+# name, program, held = parameters + gradients + Adam's two states + buffers, sent; in units of P
+KINDS = [
+    ("DP", "data_parallel", lambda n: 1 + 1 + 2, lambda n: 2 * (n - 1)),
+    ("DDP", "train", lambda n: 1 + 1 + 2, lambda n: 2 * (n - 1) / n),
+    ("ZeRO-1", "train_zero1", lambda n: 1 + 1 + 2 / n, lambda n: 2 * (n - 1) / n),
+    ("ZeRO-2", "train_zero2", lambda n: 1 + 1 / n + 2 / n + 2 / LAYERS, lambda n: 2 * (n - 1) / n),
+    ("ZeRO-3", "train_zero3", lambda n: 1 / n + 1 / n + 2 / n + 4 / LAYERS, lambda n: 3 * (n - 1) / n),
+]
+
+
+def build(original, folder):
+    """The program with docs/edits/usage.sed, which makes it count."""
+    source = folder / original.name
+    with open(source, "w") as file:
+        subprocess.run(["sed", "-f", "docs/edits/usage.sed", original], cwd=TOP, stdout=file, check=True)
+    done = subprocess.run(["make", "-s", f"TRY={source.with_suffix('')}", str(source.with_suffix(""))], cwd=TOP,
+                          capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(done.stderr)
+
+
+def measure(program, ranks):
+    """(bytes held at most, bytes sent in a step), of the rank with the most."""
+    done = subprocess.run([program, "--nproc", str(ranks), *OPTIONS], cwd=program.parent, capture_output=True, text=True,
+                          timeout=300)
+    held = [int(n) for n in re.findall(r"held (\d+) bytes at most", done.stdout)]
+    sent = [int(n) for n in re.findall(r"sent (?:and received )?(\d+) bytes a step", done.stdout)]
+    if done.returncode != 0 or not held:
+        sys.exit(f"{program.name} on {ranks} ranks ends with status {done.returncode}: {done.stderr}")
+    return max(held), max(sent)
+
+
+def draw(rows, ranks, out):
+    colours = ["#999999", "#4477aa", "#66ccee", "#228833", "#cc6677"]
+    with tempfile.TemporaryDirectory() as folder:
+        plots = {2: [], 3: []}
+        for i, (name, values) in enumerate(rows.items()):
+            path = Path(folder) / f"{i}"
+            path.write_text("".join(f"{n} {held / P} {sent / P}\n" for n, (held, sent) in zip(ranks, values)))
+            for column in plots:
+                if column == 3 and name == "DP":
+                    continue  # 2 (n - 1) P, far above the others
+                title = name if column == 2 else ""
+                plots[column].append(f"'{path}' using 1:{column} with linespoints lw 2 pt {4 + i} lc rgb '{colours[i]}' "
+                                     f"title '{title}'")
+        for form, terminal in (("png", "pngcairo size 900,400 font 'DejaVu Sans,10'"),
+                               ("svg", "svg size 900,400 font 'DejaVu Sans,12' background 'white'")):
+            script = f"""set terminal {terminal}
+set output '{out}.{form}'
+set multiplot layout 1,2
+set tics nomirror scale 0.5
+set border 3
+set grid lc rgb '#dddddd'
+set xlabel 'ranks'
+set xrange [{ranks[0] - 0.2}:{ranks[-1] + 0.2}]
+set xtics 1
+set key bottom left
+set ylabel 'held by a rank, sizes of the model'
+set yrange [0:4.4]
+plot {', '.join(plots[2])}
+set ylabel 'sent by a rank in a step, sizes of the model'
+set yrange [0:3]
+plot {', '.join(plots[3])}
+"""
+            subprocess.run(["gnuplot"], input=script, text=True, check=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("ranks", nargs="*", type=int, default=list(range(2, 9)), help="how many (2 to 8)")
+    ranks = parser.parse_args().ranks
+    rows, worst = {}, 0
+    print(f"MB; P = {P / 1e6:.2f}" + "".join(f"{n:>8}" for n in ranks) + "  ranks")
+    with tempfile.TemporaryDirectory() as folder:
+        for name, program, held, sent in KINDS:
+            build(Path(f"02_multi_gpu_spawn/{program}.c"), Path(folder))
+            rows[name] = [measure(Path(folder) / program, n) for n in ranks]
+            for i, (what, formula) in enumerate((("held", held), ("sent", sent))):
+                values, due = [row[i] for row in rows[name]], [formula(n) * P for n in ranks]
+                worst = max([worst] + [abs(v / d - 1) for v, d in zip(values, due)])
+                print(f"{name:<7}{what:<7}" + "".join(f"{v / 1e6:>8.2f}" for v in values))
+                print(f"{'':<7}formula" + "".join(f"{d / 1e6:>8.2f}" for d in due))
+    print(f"off by {100 * worst:.2f} % at most")
+    if shutil.which("gnuplot") and len(ranks) > 1:
+        (TOP / "build").mkdir(exist_ok=True)
+        draw(rows, ranks, TOP / "build/zero")
+    return 1 if worst > 0.05 else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,127 @@
+"""Usage: zero.py redundancy|fully_shard      The weights after some steps, beside PyTorch's own ZeRO over gloo."""
+import datetime, multiprocessing, subprocess, sys, tempfile
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from safetensors.torch import load_file
+from torch import nn
+from torch.distributed.optim import ZeroRedundancyOptimizer
+from torch.nn.parallel import DistributedDataParallel
+import ours, reference
+
+# 8 steps, within which DESIGN's tolerance for every optimizer is 1e-5.
+STEPS, TOLERANCE = 8, 1e-5
+
+
+class Mlp(nn.Module):
+    """The eight equal layers of --model mlp."""
+
+    def __init__(self):
+        super().__init__()
+        for i in range(1, 9):
+            setattr(self, "fc%d" % i, nn.Linear(784, 784))
+
+    def forward(self, x):
+        x = torch.flatten(x, 1)
+        for i in range(1, 8):
+            x = F.relu(getattr(self, "fc%d" % i)(x))
+        return F.log_softmax(self.fc8(x), dim=1)
+
+
+def job_of(options, world):
+    """The reference's job; the mlp, which it does not know, starts from the same generator."""
+    if options["model"] != "mlp":
+        return reference.Job(options, world)
+    job = reference.Job({**options, "model": "cnn"}, world)
+    torch.manual_seed(options["seed"])
+    job.model = Mlp()
+    job.optimizer = reference.make_optimizer(job.model, options)
+    return job
+
+
+def redundancy(job, options):
+    """DDP, each rank with the optimizer state of its parameters alone. Returns model and optimizer."""
+    kind = reference.OPTIMIZERS[options["optimizer"]]
+    given = {key: options[key] for key in ("lr", "momentum") if key in options}
+    return DistributedDataParallel(job.model), ZeroRedundancyOptimizer(job.model.parameters(), kind, **given)
+
+
+def fully_shard(job, options):
+    """FSDP2, every layer a unit. The root's group is what is left: nothing here."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard as shard
+
+    mesh = init_device_mesh("cpu", (dist.get_world_size(),))
+    for layer in job.model.children():
+        if any(True for _ in layer.parameters()):
+            shard(layer, mesh=mesh)
+    shard(job.model, mesh=mesh)
+    return job.model, reference.make_optimizer(job.model, options)
+
+
+def rank_main(wrap, options, world, rank, port, results):
+    store = dist.TCPStore("127.0.0.1", port, is_master=False, timeout=datetime.timedelta(seconds=ours.ENDLESS))
+    dist.init_process_group("gloo", store=store, rank=rank, world_size=world)
+    job = job_of(options, world)
+    model, optimizer = wrap(job, options)
+    for batches in list(job.batches())[:STEPS]:
+        optimizer.zero_grad()
+        job.loss(model(job.inputs[batches[rank]]), job.targets[batches[rank]]).backward()
+        optimizer.step()
+    weights = {}
+    for name, value in model.state_dict().items():
+        whole = value.full_tensor() if hasattr(value, "full_tensor") else value  # collective
+        weights[name.removeprefix("module.")] = whole.detach().numpy().copy()
+    if rank == 0:
+        results.put(weights)
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+def theirs(wrap, options, world):
+    """PyTorch's weights, one process a rank; they meet in our store."""
+    fork = multiprocessing.get_context("fork")
+    with ours.Server() as server:
+        results = fork.Queue()
+        ranks = [fork.Process(target=rank_main, daemon=True, args=(wrap, options, world, rank, server.port, results))
+                 for rank in range(world)]
+        for process in ranks:
+            process.start()
+        weights = results.get(timeout=ours.ENDLESS)
+        for process in ranks:
+            process.join(ours.ENDLESS)
+            assert process.exitcode == 0
+    return weights
+
+
+def train(stage, options, world):
+    """Our weights."""
+    with tempfile.TemporaryDirectory() as scratch:
+        given = {"nproc": world, "dropout": "off", "threads": 1, "save-every": 0, "checkpoint-dir": scratch,
+                 "max-steps": STEPS, **options}
+        words = [word for name, value in given.items() for word in ("--" + name, str(value))]
+        done = subprocess.run(["02_multi_gpu_spawn/train_zero%d" % stage] + words, capture_output=True, text=True,
+                              timeout=ours.ENDLESS)
+        assert done.returncode == 0, done.stderr
+        name = "linear_random" if options["model"] == "linear" else options["model"] + "_digits"
+        return load_file("%s/%s.safetensors" % (scratch, name))
+
+
+def compare(stages, wrap):
+    for model, optimizer, world, more in (("linear", "sgd", 2, {"lr": 0.01, "momentum": 0.9}),
+                                          ("linear", "adam", 3, {"lr": 0.01}),
+                                          ("cnn", "sgd", 2, {"lr": 0.01, "momentum": 0.9}),
+                                          ("mlp", "sgd", 4, {"lr": 0.05, "momentum": 0.9})):
+        options = {"model": model, "optimizer": optimizer, "epochs": 1, "batch-size": 8, "seed": 7, **more}
+        due = theirs(wrap, options, world)
+        for stage in stages:
+            weights = train(stage, options, world)
+            error = max(float(abs(weights[name] - torch.from_numpy(value)).max() / abs(value).max())
+                        for name, value in due.items())
+            print("ZeRO-%d, %s, %s on %d ranks: off by %.1e" % (stage, model, optimizer, world, error), flush=True)
+            assert due.keys() <= weights.keys() and error <= TOLERANCE
+
+
+if __name__ == "__main__":
+    {"redundancy": lambda: compare((1, 2), redundancy),
+     "fully_shard": lambda: compare((3,), fully_shard)}[sys.argv[1]]()

@@ -1,0 +1,45 @@
+#!/usr/bin/env bats
+# make lab-zero1 to lab-zero3: our programs are accepted, wrong ones rejected with the hint that names the mistake.
+
+setup() {
+    export LAB=$BATS_TEST_TMPDIR/lab LAB_SECONDS=120
+}
+
+# judge STAGE STATUS [SED]: of our program, changed.
+judge() {
+    tools/lab.sh "$1" >/dev/null || true
+    cp "02_multi_gpu_spawn/train_$1.c" "$LAB/$1/train.c"
+    sed -i "${3:-}" "$LAB/$1/train.c"
+    run tools/lab.sh check "$1"
+    echo "$output"
+    [ "$status" -eq "$2" ]
+}
+
+# wrong STAGE HINT SED
+wrong() {
+    judge "$1" 1 "$3"
+    ! cmp -s "02_multi_gpu_spawn/train_$1.c" "$LAB/$1/train.c"
+    hint=$(sed -n "s/^hint $2: //p" "tools/lab/$1.txt")
+    [ -n "$hint" ]
+    [[ $output == *"no   "*"hint: $hint"* ]]
+}
+
+@test "our own three pass" {
+    for stage in zero1 zero2 zero3; do
+        run tools/lab.sh $stage
+        [[ $output == *"Turn it into step $stage"* ]]
+        judge $stage 0
+        [[ $output == *"yes  its files are ours"*"yes  held: "*"yes  sent: "*"Done."* ]]
+    done
+}
+
+@test "wrong ones are rejected, with a hint" {
+    wrong zero1 files 's/REDUCE_MEAN/REDUCE_SUM/'
+    wrong zero1 files 's/^    model->step++;//'
+    wrong zero1 run 's/^        if (is_due)/        if (is_due \&\& rank == 0)/'
+    wrong zero1 sent 's/^        zero_step(zero, unit);.*/        work_wait(all_gather_async(zero->pg, unit->own_grads, unit->grads, unit->share, FLOAT32));\n&/'
+    wrong zero2 files 's/^        keep_own_grads(zero, unit - 2);.*/        unit[-2].grads = NULL;/'
+    wrong zero3 evaluation 's/batches < most/false/'
+    wrong zero3 files 's/^    unit->params = NULL;//'
+    wrong zero3 build 's/ZERO_PARAMS/ZERO_EVERYTHING/'
+}
