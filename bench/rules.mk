@@ -44,4 +44,9 @@ PYTHON ?= python3
 bench-gpu:
 	@$(MAKE) -s CUDA_ARCH=native 03 $(BUILD)/bench/gpu_step $(BUILD)/bench/gpu_kernels $(BUILD)/tests/against/gpu/machine
 	@BUILD=$(BUILD) bench/gpu.py --python $(PYTHON) $(ARGS)
-.PHONY: bench overlap scaling zero bench-gpu
+
+# Five versions of one convolution on this machine's GPU, right and how fast (docs/gpu_ladder.md; IMAGES=512 is the batch).
+gpu-ladder:
+	@$(MAKE) -s CUDA_ARCH=native $(BUILD)/bench/gpu_ladder
+	@$(BUILD)/bench/gpu_ladder $(IMAGES)
+.PHONY: bench overlap scaling zero bench-gpu gpu-ladder
