@@ -13,12 +13,12 @@
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/base/comfort.h"
 #include "common/base/host.h"
 #include "common/base/log.h"
+#include "common/base/startup.h"
 
 #define FIELD(name) offsetof(Args, name)
 
@@ -115,8 +115,6 @@ static const Option ranks_rows[] = {
       .help = "fixed: 1, 2, 4, 8 ranks agree, with --global-batch-size" },
     { "check-collectives", "on|off", "off", STEP_SPAWN, OPTION_SWITCH, FIELD(check_collectives),
       .help = "compare what the ranks call, before each call" },
-    { "show-topology", "on|off", "off", STEP_ENV, OPTION_SWITCH, FIELD(show_topology),
-      .help = "rank 0 lists all ranks: node, host, device, cores" },
     { "timeout", "SECONDS", "300", STEP_SPAWN, OPTION_REAL, FIELD(timeout),
       .help = "for the rendezvous, and for each collective", .low = 0.001, .high = 1000000 },
     { 0 },
@@ -142,8 +140,6 @@ const OptionGroup *const option_groups[] = {
     &machine_options, &ranks_options,    &fault_options,  &general_options, NULL,
 };
 
-enum { ORIGIN_BYTES = PATH_MAX + 64 };
-
 static Setting *find(Settings *settings, const char *name)
 {
     return settings_find(settings, name, strlen(name));
@@ -154,9 +150,8 @@ static SettingSource source_of(Settings *settings, const char *name)
     return find(settings, name)->source;
 }
 
-/* Where the user set an option, for messages: "--lr", or "config.yaml:7: lr". */
-static void write_origin(char *origin, const Settings *settings, const Setting *setting,
-                         SettingSource source)
+void setting_origin(char origin[ORIGIN_BYTES], const Settings *settings, const Setting *setting,
+                    SettingSource source)
 {
     if (source == BY_FILE)
         snprintf(origin, ORIGIN_BYTES, "%s:%d: %s", settings->path, setting->line,
@@ -177,7 +172,7 @@ static void store_values(Args *args, Settings *settings)
             if (setting->text[source] == NULL || group->absent != NULL || !counts)
                 continue;
             char origin[ORIGIN_BYTES];
-            write_origin(origin, settings, setting, source);
+            setting_origin(origin, settings, setting, source);
             option_set(setting->option, group->fields != NULL ? group->fields : args,
                        setting->text[source], origin);
             setting->source = source;
@@ -194,7 +189,7 @@ static void drop_overridden(Settings *settings, bool clashes, const char *name, 
         return;
     if (setting->source >= source_of(settings, other)) {
         char origin[ORIGIN_BYTES];
-        write_origin(origin, settings, setting, setting->source);
+        setting_origin(origin, settings, setting, setting->source);
         usage_error("%s does not go with this --%s: %s", origin, other, remedy);
     }
     setting->source = BY_DEFAULT;
@@ -334,33 +329,6 @@ static const char *find_config(void)
     return access(path, F_OK) == 0 ? path : NULL;
 }
 
-/* Is there more than comments in it? */
-static bool sets_something(const char *path)
-{
-    FILE *file = fopen(path, "re");
-    char line[4096];
-    bool found = false;
-    while (file != NULL && !found && fgets(line, sizeof line, file) != NULL) {
-        const char first = line[strspn(line, " \t\r\n")];
-        found = first != '#' && first != '\0';
-    }
-    if (file != NULL)
-        fclose(file);
-    return found;
-}
-
-/* A file of this name where the user stands looks as if it were read. */
-static void tell_of_unread_config(const char *path)
-{
-    struct stat here, there;
-    if (!log_speaks_for_node() || stat("config.yaml", &here) != 0 || !S_ISREG(here.st_mode))
-        return;
-    const bool is_read = path != NULL && stat(path, &there) == 0 && here.st_ino == there.st_ino &&
-                         here.st_dev == there.st_dev;
-    if (!is_read && sets_something("config.yaml"))
-        log_info("the config.yaml in this folder is not read: --config config.yaml would");
-}
-
 /* Programs read LOCAL_RANK; older launchers pass an option instead. */
 static void pass_on_local_rank(const Args *args)
 {
@@ -384,19 +352,15 @@ static void refuse_launcher(Step step)
                     launcher->rank);
 }
 
-static Settings settings; // Args keeps pointers to its strings
-static bool is_parsed;
-
 void args_parse(Args *args, Step step, int argc, char **argv)
 {
+    static Settings settings; // static: Args keeps pointers to its strings
     settings_init(&settings, step);
     streams_guard();
     read_command_line(&settings, argc, argv);
     settings.path = find(&settings, "config")->text[BY_COMMAND_LINE];
-    if (settings.path == NULL) {
+    if (settings.path == NULL)
         settings.path = find_config();
-        tell_of_unread_config(settings.path);
-    }
     if (settings.path != NULL)
         config_read(&settings);
 
@@ -408,27 +372,7 @@ void args_parse(Args *args, Step step, int argc, char **argv)
     pass_on_local_rank(args);
     refuse_launcher(step);
     comfort_tell_of_crowd(args->nproc);
-    is_parsed = true;
-}
-
-const Settings *args_settings(void)
-{
-    return is_parsed ? &settings : NULL;
-}
-
-void args_changed(const Args *args, char *text, size_t bytes)
-{
-    text[0] = '\0';
-    for (int i = 0; is_parsed && i < settings.count; i++) {
-        char origin[ORIGIN_BYTES], value[PATH_MAX];
-        const Setting *setting = &settings.all[i];
-        if (setting->source == BY_DEFAULT)
-            continue;
-        write_origin(origin, &settings, setting, setting->source);
-        const size_t length = strlen(text);
-        snprintf(text + length, bytes - length, "%s%s %s", length > 0 ? ", " : "", origin,
-                 setting_value(setting, args, value, sizeof value));
-    }
+    startup_settings(&settings);
 }
 
 int args_shards(const Args *args)

@@ -46,7 +46,6 @@ typedef struct {
     const char *all_reduce; // "flat" or "hierarchical"
     const char *reduce_order; // "any" or "fixed"; see args_shards
     bool check_collectives;
-    bool show_topology; // rank 0 lists all ranks
     double bucket_cap_mb;
     double timeout; // seconds, of rendezvous and every collective
     int nproc; // step 02: ranks to spawn; 0: not given
@@ -60,12 +59,6 @@ typedef struct {
 /* Fills args; ends the process with status 2 and one line on anything it does not understand,
  * with status 0 after --help. Strings live as long as the process. Local. */
 void args_parse(Args *args, Step step, int argc, char **argv);
-
-/* What args_parse was asked for; NULL: it has not been called. */
-const Settings *args_settings(void);
-
-/* Writes all options that the user set, and where: "--lr 0.05, config.yaml:7: seed 3". */
-void args_changed(const Args *args, char *text, size_t bytes);
 
 /* The defaults alone, for a model: what args_parse starts from (tests start here too). */
 void args_defaults(Args *args, const char *model);

@@ -56,18 +56,6 @@ int host_num_cores(void)
     return quota < cores ? quota : cores;
 }
 
-char *host_core_list(char text[HOST_CORES_BYTES])
-{
-    char line[HOST_CORES_BYTES];
-    FILE *file = fopen("/proc/self/status", "re");
-    strcpy(text, "unknown");
-    while (file != NULL && fgets(line, sizeof line, file) != NULL)
-        sscanf(line, "Cpus_allowed_list: %127s", text);
-    if (file != NULL)
-        fclose(file);
-    return text;
-}
-
 size_t host_free_memory(void)
 {
     FILE *file = fopen("/proc/meminfo", "r");

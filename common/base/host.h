@@ -24,12 +24,6 @@ int host_env_count(const char *name);
  * group and of those above (cgroup v2; extras/comfort). */
 int host_num_cores(void);
 
-/* The cores this process may run on, as the kernel writes them: "0-3,8". Writes to text, returns
- * it.
- */
-#define HOST_CORES_BYTES 128
-char *host_core_list(char text[HOST_CORES_BYTES]);
-
 /* Bytes of memory available without displacing other processes, swap included, less a sixteenth of
  * the machine for what nobody reserves in advance; SIZE_MAX where the system does not tell. Ignores
  * the limits of control groups. */

@@ -181,44 +181,6 @@ void option_set(const Option *option, void *fields, const char *text, const char
     }
 }
 
-const char *setting_value(const Setting *setting, const void *args, char *text, size_t bytes)
-{
-    const Option *option = setting->option;
-    const char *fields = setting->group->fields != NULL ? setting->group->fields : args;
-    const void *field = fields + option->offset;
-    const char *string = NULL;
-    switch (option->kind) {
-    case OPTION_INT:
-        if (*(const int *)field >= option->low)
-            snprintf(text, bytes, "%d", *(const int *)field);
-        else
-            string = option->preset; // a word
-        break;
-    case OPTION_UINT64:
-        if (*(const uint64_t *)field < UINT64_MAX)
-            snprintf(text, bytes, "%ju", (uintmax_t) * (const uint64_t *)field);
-        else
-            string = option->preset; // no limit
-        break;
-    case OPTION_REAL:
-        snprintf(text, bytes, "%.10g", *(const double *)field);
-        break;
-    case OPTION_SWITCH:
-    case OPTION_FLAG:
-        string = *(const bool *)field ? "on" : "off";
-        break;
-    case OPTION_ACTION:
-        string = setting->text[setting->source];
-        break;
-    default:
-        string = *(const char *const *)field;
-        string = string != NULL ? string : setting->text[setting->source]; // "none", "auto", "off"
-    }
-    if (string != NULL)
-        snprintf(text, bytes, "%s", string);
-    return text;
-}
-
 /* --help begins with how to start this program. */
 static const struct {
     const char *launcher, *ranks;

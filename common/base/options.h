@@ -17,6 +17,7 @@
 #ifndef COMMON_BASE_OPTIONS_H
 #define COMMON_BASE_OPTIONS_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdnoreturn.h>
@@ -105,9 +106,10 @@ bool setting_is_absent(const Setting *setting, int step);
 noreturn void setting_unknown(const Settings *settings, int step, const char *origin,
                               const char *dashes, const char *name, size_t length);
 
-/* The value that this option has in its field, as it would be typed; args is for what has no fields
- * of its own, as in option_set. Writes to text, returns it. */
-const char *setting_value(const Setting *setting, const void *args, char *text, size_t bytes);
+/* Where the user set an option, for messages: "--lr", or "config.yaml:7: lr". */
+enum { ORIGIN_BYTES = PATH_MAX + 64 };
+void setting_origin(char origin[ORIGIN_BYTES], const Settings *settings, const Setting *setting,
+                    SettingSource source);
 
 /* Reads the file at settings->path. The strings it adds are never freed. */
 void config_read(Settings *settings);

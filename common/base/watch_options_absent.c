@@ -2,6 +2,9 @@
 #include "common/base/options.h"
 
 const OptionGroup watch_options = {
-    .rows = (const Option[]){ { .name = "trace" }, { .name = "profile" }, { 0 } },
+    .rows = (const Option[]){ { .name = "trace" },
+                              { .name = "profile" },
+                              { .name = "show-topology", .first_step = STEP_ENV },
+                              { 0 } },
     .absent = "extras/watch",
 };

@@ -111,10 +111,22 @@ void dist_env_init(DistEnv *env)
     }
 }
 
+char *dist_env_cores(char text[DIST_ENV_CORES_BYTES])
+{
+    char line[DIST_ENV_CORES_BYTES];
+    FILE *file = fopen("/proc/self/status", "re");
+    strcpy(text, "unknown");
+    while (file != NULL && fgets(line, sizeof line, file) != NULL)
+        sscanf(line, "Cpus_allowed_list: %127s", text);
+    if (file != NULL)
+        fclose(file);
+    return text;
+}
+
 void dist_env_log(const DistEnv *env, const char *device, MemoryLocation place)
 {
     const Launcher *launcher = env->launcher;
-    char node[16] = "?", ranks[16] = "", cores[HOST_CORES_BYTES], index[16] = "";
+    char node[16] = "?", ranks[16] = "", cores[DIST_ENV_CORES_BYTES], index[16] = "";
     if (is_set(launcher->node))
         snprintf(node, sizeof node, "%d", env->node);
     if (env->local_world_size > 0)
@@ -124,7 +136,7 @@ void dist_env_log(const DistEnv *env, const char *device, MemoryLocation place)
     log_info("node %s (%s) is host %s: local rank %d%s (%s), %s%s, cores %s; rank from %s; master "
              "%s:%d (%s)",
              node, is_set(launcher->node) ? launcher->node : "nobody numbers the nodes", env->host,
-             env->local_rank, ranks, launcher->local_rank, device, index, host_core_list(cores),
+             env->local_rank, ranks, launcher->local_rank, device, index, dist_env_cores(cores),
              launcher->rank, env->master_addr != NULL ? env->master_addr : "unknown",
              env->master_port,
              is_set("MASTER_ADDR")      ? "MASTER_ADDR"

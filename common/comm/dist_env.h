@@ -29,4 +29,9 @@ void dist_env_init(DistEnv *env);
  * `device` is the device's name, place its index. Local. */
 void dist_env_log(const DistEnv *env, const char *device, MemoryLocation place);
 
+/* The cores this process may run on, as the kernel writes them: "0-3,8". Writes to text, returns
+ * it. */
+#define DIST_ENV_CORES_BYTES 128
+char *dist_env_cores(char text[DIST_ENV_CORES_BYTES]);
+
 #endif

@@ -13,7 +13,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "common/base/host.h"
 #include "common/base/log.h"
 #include "common/base/memory.h"
 #include "common/comm/backend.h"
@@ -175,34 +174,6 @@ static void group_set(ProcessGroup *pg, const Args *args, int rank, int world_si
                     pg->backend->name);
 }
 
-/* --show-topology: rank 0 lists where all ranks are. */
-static void show_topology(const ProcessGroup *pg)
-{
-    char line[GROUP_LINE_BYTES], host[64] = "", cores[HOST_CORES_BYTES], key[STORE_KEY_BYTES];
-    char device[16] = "cpu";
-    const Launcher *launcher = launcher_find();
-    const char *node = launcher != NULL && launcher->node != NULL ? getenv(launcher->node) : NULL;
-    const char *local_rank = launcher != NULL ? getenv(launcher->local_rank) : NULL;
-    gethostname(host, sizeof host - 1);
-    if (pg->place.on_gpu)
-        snprintf(device, sizeof device, "cuda:%d", pg->place.index);
-    snprintf(line, sizeof line, "node %.16s, host %s, local rank %.16s, %s, cores %s",
-             node != NULL ? node : "?", host, local_rank != NULL ? local_rank : "?", device,
-             host_core_list(cores));
-    if (pg->store == NULL) { // MPI's ranks have none
-        log_info("rank %d: %s", pg->rank, line);
-        return;
-    }
-    store_set(pg->store, process_group_key(pg, "place of rank", pg->rank, key), line, strlen(line));
-    for (int rank = 0; pg->rank == 0 && rank < pg->world_size; rank++) {
-        char theirs[GROUP_LINE_BYTES] = "";
-        process_group_key(pg, "place of rank", rank, key);
-        CHECK(store_try_wait(pg->store, key, pg->timeout), "rank %d did not say where it is", rank);
-        store_get(pg->store, key, theirs, sizeof theirs - 1);
-        log_info("rank %d: %s", rank, theirs);
-    }
-}
-
 /* Connects this rank to all others, if they come and want the same. */
 static void form(ProcessGroup *pg, const Args *args)
 {
@@ -229,11 +200,6 @@ static void form(ProcessGroup *pg, const Args *args)
         group_hooks.formed(pg);
     log_detail(LOG_DISTRIBUTED, "connected by %s after %.3f s", pg->backend->name,
                seconds_now() - begun);
-    if (args->show_topology)
-        show_topology(pg);
-    if (pg->rank == 0 && isatty(STDERR_FILENO)) // see checkpoint_init for the rest
-        log_info("%d rank%s, connected by %s", pg->world_size, pg->world_size == 1 ? "" : "s",
-                 pg->backend->name);
 }
 
 void process_group_init_store(ProcessGroup *pg, const Args *args, Store *store, int rank,

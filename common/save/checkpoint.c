@@ -13,36 +13,22 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "common/base/folder.h"
 #include "common/base/log.h"
 #include "common/base/memory.h"
+#include "common/base/startup.h"
 #include "common/save/checkpoint.h"
 #include "common/save/metrics.h"
-
-/* On a terminal: what begins, with all that was asked for. */
-static void announce(const Checkpoint *checkpoint)
-{
-    const Args *args = checkpoint->args;
-    const int ranks = checkpoint->world_size, batch_size = args_batch_size(args, ranks);
-    char changed[2048];
-    args_changed(args, changed, sizeof changed);
-    log_info("trains %s on %s, batch %d x %d = %lld, on %s; %s%s", checkpoint->optim->model->name,
-             checkpoint->dataset->name, batch_size, ranks, (long long)batch_size * ranks,
-             checkpoint->optim->model->device->name, changed[0] != '\0' ? "set: " : "nothing set",
-             changed);
-}
 
 void checkpoint_init(Checkpoint *checkpoint, const Args *args, Optimizer *optim, Sampler *sampler,
                      const Dataset *dataset, int world_size)
 {
     *checkpoint = (Checkpoint){ args, optim, sampler, dataset, world_size, .done = false };
-    if (!log_speaks_for_job())
-        return;
-    folder_check(args->checkpoint_dir, "--checkpoint-dir");
-    if (isatty(STDERR_FILENO))
-        announce(checkpoint);
+    if (log_speaks_for_job())
+        folder_check(args->checkpoint_dir, "--checkpoint-dir");
+    startup_announce(args, optim->model->name, dataset->name, args_batch_size(args, world_size),
+                     world_size, optim->model->device->name);
 }
 
 /* What is known before the run starts: its settings, and what inference needs. */

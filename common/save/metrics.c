@@ -16,6 +16,7 @@
 
 #include "common/base/folder.h"
 #include "common/base/log.h"
+#include "common/base/startup.h"
 
 /* The step of a line; 0 if it is not a complete line of ours. */
 static uint64_t line_step(const char *line, size_t length)
@@ -99,22 +100,6 @@ static void close_file(FILE *file)
         log_warning("cannot write the last metrics: %s", strerror(errno));
 }
 
-/* All options of this program, as they would be typed. */
-static json_t *describe_settings(const Args *args)
-{
-    json_t *values = json_object();
-    const Settings *settings = args_settings();
-    for (int i = 0; settings != NULL && i < settings->count; i++) {
-        const Setting *setting = &settings->all[i];
-        char text[PATH_MAX];
-        if (setting->group->absent == NULL && setting->option->kind != OPTION_ACTION &&
-            option_taught(setting->option, settings->step))
-            json_object_set_new(values, setting->option->name,
-                                json_text(setting_value(setting, args, text, sizeof text)));
-    }
-    return values;
-}
-
 /* What was run, for tools that read the folder later. */
 static void write_run(const Args *args)
 {
@@ -122,9 +107,9 @@ static void write_run(const Args *args)
     snprintf(path, sizeof path, "%s/run.json", args->metrics_dir);
     char seed[24]; // text: a number of JSON is exact up to 2^53, for many readers
     snprintf(seed, sizeof seed, "%" PRIu64, args->seed);
-    json_t *run = json_pack("{ss ss si si ss so}", "model", args->model, "dataset", args->dataset,
+    json_t *run = json_pack("{ss ss si si ss so*}", "model", args->model, "dataset", args->dataset,
                             "dataset_size", args->dataset_size, "num_samples", args->num_samples,
-                            "seed", seed, "settings", describe_settings(args));
+                            "seed", seed, "settings", startup_options(args));
     CHECK(run != NULL && json_dump_file(run, path, JSON_COMPACT) == 0,
           "cannot write %s: name another folder with --metrics-dir", path);
     json_decref(run);

@@ -6,6 +6,7 @@
 
 typedef struct {
     const char *trace, *profile; // files, or NULL
+    bool show_topology; // rank 0 lists all ranks
 } WatchArgs;
 
 extern WatchArgs watch_args; // filled by args_parse, see watch_options.c

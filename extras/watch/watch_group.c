@@ -4,13 +4,16 @@
  * the ranks still can talk to each other.
  */
 #include <stdio.h>
+#include <unistd.h>
 
+#include "common/base/log.h"
 #include "common/comm/backend.h"
 #include "extras/watch/explain.h"
 #include "extras/watch/journal.h"
 #include "extras/watch/peers.h"
 #include "extras/watch/recording.h"
 #include "extras/watch/timeline.h"
+#include "extras/watch/topology.h"
 
 static ProcessGroup *group;
 static const Backend *inner; // its own
@@ -93,9 +96,10 @@ static void put_in_front(ProcessGroup *pg)
 /* Watching makes collective calls of its own: all ranks must make them. */
 static void describe(const Args *args, char *line, size_t bytes)
 {
-    snprintf(line, bytes, "%s%s%s", args->metrics_dir != NULL ? ", --metrics-dir" : "",
+    snprintf(line, bytes, "%s%s%s%s", args->metrics_dir != NULL ? ", --metrics-dir" : "",
              watch_args.trace != NULL ? ", --trace" : "",
-             watch_args.profile != NULL ? ", --profile" : "");
+             watch_args.profile != NULL ? ", --profile" : "",
+             watch_args.show_topology ? ", --show-topology" : "");
 }
 
 static void formed(ProcessGroup *pg)
@@ -111,6 +115,11 @@ static void formed(ProcessGroup *pg)
                      .receive = receive_bytes };
     journal_group(pg);
     put_in_front(pg);
+    if (watch_args.show_topology)
+        topology_print(pg);
+    if (pg->rank == 0 && isatty(STDERR_FILENO)) // extras/comfort/startup.c says the rest
+        log_info("%d rank%s, connected by %s", pg->world_size, pg->world_size == 1 ? "" : "s",
+                 inner->name);
     if (!recording_wanted() && !explain_wanted(pg->rank))
         return;
     process_group_observe(pg, &observer);

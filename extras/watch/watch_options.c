@@ -13,6 +13,9 @@ const OptionGroup watch_options = {
               .help = "write what happened when, for ui.perfetto.dev" },
             { "profile", "FILE", "off", STEP_SINGLE, OPTION_OPTIONAL, offsetof(WatchArgs, profile),
               .help = "write a table of where the time went" },
+            { "show-topology", "on|off", "off", STEP_ENV, OPTION_SWITCH,
+              offsetof(WatchArgs, show_topology),
+              .help = "rank 0 lists all ranks: node, host, device, cores" },
             { 0 },
         },
 };

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# What a run says at its start: whom it has, what it was asked for, and what it has not read.
+# What a run says at its start: whom it has, and for whom it waits. extras/comfort says more.
 
 load bad_helper
 
@@ -22,67 +22,6 @@ load bad_helper
     SLURM_PROCID=1 SLURM_STEP_NUM_TASKS=2 run -1 "$TRAIN" 1 $LINEAR
     [[ $output == "train: fatal: RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT are not set:"* ]]
     OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=1 "$TRAIN" 1 $LINEAR --checkpoint-dir "$OUT/c"
-}
-
-# on_terminal COMMAND...: what it prints there, without escapes.
-on_terminal() {
-    python3 -c 'import pty, sys; sys.exit(pty.spawn(sys.argv[1:]))' "$@" </dev/null | tr -d '\r' | sed 's/\x1b\[[?0-9]*[a-zA-Z]//g'
-}
-
-@test "on a terminal rank 0 says what begins: ranks, batch, device, and what was set where; not elsewhere" {
-    echo 'seed: 3' >"$OUT/c.yaml"
-    local words=(--config "$OUT/c.yaml" --epochs 0 --model linear --device cpu --checkpoint-dir "$OUT/c")
-    local said="trains linear on random, batch 32 x 2 = 64, on cpu; set: --model linear, --epochs 0, $OUT/c.yaml:1: seed 3, \
---checkpoint-dir $OUT/c, --device cpu, --config $OUT/c.yaml"
-    on_terminal $DDPRUN --nproc-per-node 2 $TRAIN "${words[@]}" >"$OUT/said"
-    cat "$OUT/said"
-    grep -qFx "[rank 0/2] 2 ranks, connected by tcp" "$OUT/said"
-    grep -qFx "[rank 0/2] $said" "$OUT/said"
-    [ "$(grep -c "set: " "$OUT/said")" -eq 1 ]
-    on_terminal 02_multi_gpu_spawn/train --nproc 2 "${words[@]}" | grep -F "batch 32 x 2 = 64, on cpu; set: "
-    on_terminal 01_single_gpu/train "${words[@]}" --global-batch-size 48 | grep -F "train: trains linear on random, batch 48 x 1 = 48"
-    run -0 --separate-stderr $DDPRUN --nproc-per-node 2 $TRAIN "${words[@]}"
-    [ -z "$stderr" ]
-}
-
-@test "run.json has all options of the step, as they would be typed" {
-    printf 'lr: 0.05\n' >"$OUT/c.yaml"
-    $DDPRUN --nproc-per-node 2 $TRAIN 1 $LINEAR --config "$OUT/c.yaml" --max-steps 1 --metrics-dir "$OUT/m" --checkpoint-dir "$OUT/c"
-    python3 - "$OUT/m/run.json" <<'END'
-import json, re, subprocess, sys
-settings = json.load(open(sys.argv[1]))["settings"]
-given = {"lr": "0.05", "model": "linear", "epochs": "1", "threads": "1", "max-steps": "1", "dropout": "on", "batch-size": "32",
-         "resume": "none", "bucket-cap-mb": "25", "global-batch-size": "none", "momentum": "0"}
-assert {name: settings.get(name) for name in given} == given, settings
-listed = set(re.findall(r"^  --([a-z0-9-]+) ", subprocess.check_output(["03_torchrun_env/train", "--help"], text=True), re.M))
-assert set(settings) == listed - {"config", "help"}, set(settings) ^ listed
-END
-}
-
-@test "a config.yaml where the user stands, but that sets something and is not read: that is said" {
-    local here=$PWD
-    cp config.yaml "$OUT"
-    cd "$OUT"
-    run -0 --separate-stderr "$here/01_single_gpu/train" 0 $LINEAR
-    [ -z "$stderr" ] # nothing but comments
-    echo 'seed: 1' >>config.yaml
-    run -0 --separate-stderr "$here/01_single_gpu/train" 0 $LINEAR
-    [ "$stderr" = "train: the config.yaml in this folder is not read: --config config.yaml would" ]
-    run -0 --separate-stderr "$here/$DDPRUN" --nproc-per-node 2 "$here/$TRAIN" 0 $LINEAR
-    [ "$stderr" = "train: the config.yaml in this folder is not read: --config config.yaml would" ]
-    run -0 --separate-stderr "$here/01_single_gpu/train" 0 $LINEAR --config config.yaml
-    [ -z "$stderr" ]
-    ln -sf "$here/config.yaml" config.yaml
-    run -0 --separate-stderr "$here/01_single_gpu/train" 0 $LINEAR
-    [ -z "$stderr" ]
-}
-
-@test "--show-topology: rank 0 lists the ranks" {
-    local line='node [0-9?]+, host [^ ]+, local rank [01], cpu, cores [0-9,-]+'
-    for launched in "$TRAIN" 04_slurm_multinode/train 05_fault_tolerance/train; do
-        run -0 --separate-stderr $DDPRUN --nproc-per-node 2 $launched 0 $LINEAR --device cpu --show-topology on --checkpoint-dir "$OUT/c"
-        [ "$(grep -cE "^\[rank 0/2\] rank [01]: $line\$" <<<"$stderr")" -eq 2 ]
-    done
 }
 
 @test "a rank that waits says after 5 s for whom, and how long at most" {

@@ -1,0 +1,18 @@
+#!/usr/bin/env bats
+
+# shellcheck disable=SC2086,SC2154 # several words in LINEAR; bats sets stderr
+bats_require_minimum_version 1.5.0
+
+setup() {
+    OUT=$BATS_TEST_TMPDIR
+    TRAIN=03_torchrun_env/train DDPRUN=03_torchrun_env/ddprun
+    LINEAR="--model linear --threads 1"
+}
+
+@test "--show-topology: rank 0 lists the ranks" {
+    local line='node [0-9?]+, host [^ ]+, local rank [01], cpu, cores [0-9,-]+'
+    for launched in "$TRAIN" 04_slurm_multinode/train 05_fault_tolerance/train; do
+        run -0 --separate-stderr $DDPRUN --nproc-per-node 2 $launched 0 $LINEAR --device cpu --show-topology on --checkpoint-dir "$OUT/c"
+        [ "$(grep -cE "^\[rank 0/2\] rank [01]: $line\$" <<<"$stderr")" -eq 2 ]
+    done
+}
