@@ -70,7 +70,7 @@ check() {
 
 case ${1:-} in
 check)
-    latest=$(find "$lab"/0* -maxdepth 1 -name train.c -exec ls -t {} + 2>/dev/null | head -n 1)
+    latest=$(find "$lab" -mindepth 2 -maxdepth 2 -name train.c ! -path "$lab/trap_*" -exec ls -t {} + 2>/dev/null | head -n 1)
     [ -n "${2:-$latest}" ] || { echo "$0: nothing is begun: make lab-02a" >&2 && exit 2; }
     step_is "${2:-$(basename "$(dirname "$latest")")}"
     [ -n "${2:-}" ] || echo "checking $lab/$step (to check another one: tools/lab.sh check STEP)"

@@ -24,6 +24,11 @@ def steps():
     return re.findall(r"^(\w+): ", subprocess.check_output(["tools/stepdiff.sh", "--count"], text=True), re.M)
 
 
+def chapter_of(step):
+    """The key of a lab's chapter: 02 of 02a; ZeRO's are beyond DDP."""
+    return "beyond_ddp" if step.startswith("zero") else step[:2]
+
+
 def lab_state(step):
     folder = LAB / step
     return "done" if (folder / "done").exists() else "begun" if (folder / "train.c").exists() else "open"
@@ -42,7 +47,7 @@ def show():
     for key, title in quiz.chapters():
         questions = quiz.Quiz(key)
         states = {f"quiz-{key}": quiz_state(questions)}
-        states.update({f"lab-{step}": lab_state(step) for step in labs if step[:2] == key})
+        states.update({f"lab-{step}": lab_state(step) for step in labs if chapter_of(step) == key})
         together = TOGETHER.get(frozenset(states.values()), "begun")
         todo += [f"make {name}" for name, state in states.items() if state != "done"]
         count = f"{questions.num_right()} of {len(questions.questions)}"

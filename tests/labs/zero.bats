@@ -31,6 +31,9 @@ wrong() {
         judge $stage 0
         [[ $output == *"yes  its files are ours"*"yes  held: "*"yes  sent: "*"Done."* ]]
     done
+    touch "$LAB/zero2/train.c"
+    run tools/lab.sh check
+    [[ $output == "checking $LAB/zero2 "* ]]
 }
 
 @test "wrong ones are rejected, with a hint" {

@@ -14,6 +14,7 @@ line() {
 
 @test "all is open at first; what is begun and done is listed" {
     line '02 Many devices open 0 of 4 02a open, 02b open, 02c open, 02 open'
+    line 'Beyond DDP open 0 of 3 zero1 open, zero2 open, zero3 open'
     line 'solved none'
     line 'begun none'
     line 'Next: make quiz-00'
