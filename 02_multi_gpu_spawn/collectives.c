@@ -18,6 +18,7 @@
 #include "common/comm/store/net.h"
 
 enum { RANKS = 4, NOTHING = 0, ROOT = 0 };
+static const int32_t unit[RANKS] = { 1, 10, 100, 1000 };
 enum {
     BROADCAST,
     REDUCE,
@@ -109,9 +110,8 @@ static void run_rank(int rank, int master_port, Board *board)
     for (int which = 0; which < NUM_COLLECTIVES; which++) {
         int32_t in[RANKS] = { NOTHING }, out[RANKS] = { NOTHING };
         const bool brings = rank == ROOT || !collective[which].only_root;
-        for (int i = 0, unit = 1; i < RANKS; i++, unit *= 10)
-            for (int k = 0; brings && i == rank && k < collective[which].count; k++)
-                in[k] = unit * (k + 1);
+        for (int k = 0; brings && k < collective[which].count; k++)
+            in[k] = unit[rank] * (k + 1);
         memcpy(board->before[rank], in, sizeof in);
         call(&pg, which, in, out);
         memcpy(board->after[rank], out, sizeof out);
