@@ -12,7 +12,6 @@
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 
 #include "common/base/folder.h"
 #include "common/base/log.h"
@@ -293,23 +292,10 @@ bool checkpoint_resume(Checkpoint *checkpoint, Source *source)
     return ok;
 }
 
-#define WEIGHTS_NAME "/model.safetensors"
-#define WEIGHTS_PATH_BYTES (PATH_MAX + sizeof WEIGHTS_NAME)
-
-/* The file itself, or that in a folder which tools/export made. */
-static const char *weights_file(const char *path, char in_folder[WEIGHTS_PATH_BYTES])
-{
-    struct stat info;
-    if (stat(path, &info) != 0 || !S_ISDIR(info.st_mode))
-        return path;
-    snprintf(in_folder, WEIGHTS_PATH_BYTES, "%.*s" WEIGHTS_NAME, PATH_MAX, path);
-    return in_folder;
-}
-
 int checkpoint_load(Checkpoint *checkpoint)
 {
     const Args *args = checkpoint->args;
-    char path[WEIGHTS_PATH_BYTES];
+    char path[PATH_MAX];
     Source source = { .path = args->resume };
     bool ok = true;
     if (args->resume != NULL) {

@@ -116,6 +116,10 @@ const char *checkpoint_difference(const Checkpoint *checkpoint, const Safetensor
 enum { CHECKPOINT_NUM_IDENTITY = 6 };
 extern const char *const checkpoint_settings[];
 
+/* The path of the weights: path itself, or of the file in it if it is a folder that tools/export
+ * made. */
+const char *weights_file(const char *path, char in_folder[PATH_MAX]);
+
 /* Reads it all and verifies checksums, if there are any. Free source->file whatever it returns. */
 bool source_open(Source *source);
 

@@ -8,6 +8,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
 #include "common/base/log.h"
 #include "common/base/memory.h"
@@ -40,6 +41,15 @@ static bool same_checksum(const Source *source, const char *key, uint32_t checks
     const bool ours = safetensors_metadata(source->file, CHECKPOINT_VERSION_KEY) != NULL ||
                       safetensors_metadata(source->file, EXPORT_VERSION_KEY) != NULL;
     return !ours || named == NULL || strcmp(named, actual) == 0;
+}
+
+const char *weights_file(const char *path, char in_folder[PATH_MAX])
+{
+    struct stat info;
+    if (stat(path, &info) != 0 || !S_ISDIR(info.st_mode))
+        return path;
+    const int length = snprintf(in_folder, PATH_MAX, "%s/model.safetensors", path);
+    return length < PATH_MAX ? in_folder : path; // too long for any file: opening it says so
 }
 
 bool source_open(Source *source)

@@ -7,7 +7,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 
 #include "common/base/log.h"
 #include "common/save/checkpoint.h"
@@ -72,11 +71,7 @@ static void describe(ModelFile *model_file)
 void model_file_open(ModelFile *model_file, const char *path)
 {
     *model_file = (ModelFile){ 0 };
-    struct stat status;
-    const bool folder = stat(path, &status) == 0 && S_ISDIR(status.st_mode);
-    CHECK(snprintf(model_file->path, PATH_MAX, "%s%s", path, folder ? "/model.safetensors" : "") <
-              PATH_MAX,
-          "the path is too long: %s", path);
+    model_file->path = weights_file(path, model_file->in_folder);
     Source source = { .path = model_file->path, .file = model_file->file };
     CHECK(source_open(&source), "%s%s", source.error,
           source.file == NULL ? ": name a checkpoint, or a folder that tools/export has made" : "");

@@ -13,7 +13,8 @@
 enum { MODEL_FILE_MAX_LABELS = 16, MODEL_FILE_LABEL_BYTES = 32 };
 
 typedef struct {
-    char path[PATH_MAX];
+    const char *path;
+    char in_folder[PATH_MAX]; // where path points, if it was a folder
     Safetensors *file;
     const char *model; // "cnn" or "linear"
     const char *dataset; // that it was trained on; NULL: unknown
