@@ -1,6 +1,7 @@
 # make            build all steps           make 03         build one step
 # make test       all tests (5 minutes)     make diff-03    what step 03 adds to the one before
 # make doctor     what this machine has     make checklist  the requirements, ticked off
+# make room-check is this machine ready for the workshop? One line to read aloud
 # make lab-02a    write step 02a yourself   make check-lab  how far you are
 # make trap-03    find out what is wrong    make check-trap is it that?   make hint
 # make quiz-02    predict, then run         make progress   what is done, begun and open

@@ -24,7 +24,11 @@ quiz-%: $$(if $$(wildcard tools/quiz/$$*.txt),all) # else there is no such quiz
 progress:
 	@tools/progress.py
 
+# One line says whether this machine is ready. It calls make itself, so that a build that fails is one line, too.
+room-check:
+	@tools/room_check.sh
+
 reset-%:
 	@tools/progress.py reset $*
 
-.PHONY: check-lab check-trap hint progress
+.PHONY: check-lab check-trap hint progress room-check
