@@ -3,8 +3,8 @@
 
 What the documents quote is made again and compared (check), or put in its place (refresh).
 
-In a ```console block each line "$ COMMAND" is run, and what it prints, errors too, must be the lines
-below it. Any other block says in a comment above it where it comes from:
+In a ```console block each "$ COMMAND" is run, and what it prints, errors too, must be the lines below it.
+A command goes on in the next line after a backslash, or in an open quote. Any other block says in a comment above it where it comes from:
 
     <!-- from: COMMAND -->           the output of a command: a diff, an excerpt of a file
     <!-- varies: numbers, order -->  any numbers will do; lines may come in any order
@@ -17,6 +17,7 @@ so that what they write is not left.
 """
 import os
 import re
+import shlex
 import shutil
 import signal
 import socket
@@ -29,6 +30,7 @@ TOLERANCE = 2e-3  # relative
 BUILD = os.path.join(ROOT, os.environ.get("BUILD", "build"))
 EXTRAS = not os.path.exists(BUILD + "/parts") or "EXTRAS=0\n" not in open(BUILD + "/parts").read()
 NUMBER = re.compile(r"\d+\.\d+|\d+")
+COLUMNS = 100  # of a command's line: what a projector shows
 SECONDS = 400  # that a command may take
 OWN = {"checkpoints", "metrics", "logs", "lab"}  # what commands write: not the tree's
 
@@ -107,6 +109,11 @@ class Block:
                 break
             self.notes[note[1]] = note[2]
 
+    def long_lines(self):
+        """Those of commands that a terminal of COLUMNS would wrap."""
+        commands = self.quoted if self.language == "sh" else sum(commands_in(self.quoted), []) if self.language == "console" else []
+        return [line for line in commands if len(line) > COLUMNS]
+
     def excuse(self):
         """Why it cannot be made again here, or None."""
         return missing(self.notes.get("needs")) or self.notes.get("not run")
@@ -118,10 +125,30 @@ class Block:
         if self.language != "console":
             return None
         lines = []
-        for line in self.quoted:
-            if line.startswith("$ "):
-                lines += [line] + show(line[2:], folder)
+        for command in commands_in(self.quoted):
+            lines += command + show("\n".join(command)[2:], folder)
         return lines
+
+
+def goes_on(command):
+    """Does it end in a backslash, or in an open quote?"""
+    try:
+        shlex.split(command)
+        return False
+    except ValueError:
+        return True
+
+
+def commands_in(lines):
+    """Each command as its lines, the first of which begins with "$ "."""
+    at = 0
+    while at < len(lines):
+        end = at + 1
+        if lines[at].startswith("$ "):
+            while end < len(lines) and goes_on("\n".join(lines[at:end])):
+                end += 1
+            yield lines[at:end]
+        at = end
 
 
 def blocks_of(lines):
@@ -150,6 +177,9 @@ def work_through(path, refresh):
         mirror(folder)
         for block in blocks_of(lines):
             place = f"{os.path.relpath(path, ROOT)}:{block.first + 1}"
+            for line in block.long_lines():
+                print(f"{place}: a command's line of {len(line)} columns, at most {COLUMNS}: {line}")
+                wrong += 1
             if block.excuse():
                 print(f"{place}: not run: {block.excuse()}")
                 continue

@@ -50,6 +50,25 @@ END
     [ "$status" -eq 1 ]
 }
 
+@test "a quoted command may have several lines, of at most 100 columns" {
+    document=$BATS_TEST_TMPDIR/document.md
+    cat >"$document" <<'END'
+```console
+$ echo one \
+    two | awk '
+    { print $2 }'
+two
+$ echo three
+three
+```
+END
+    tools/docs.py check "$document"
+    sed -i "s/^\$ echo three/& $(printf '%90s')/" "$document"
+    run tools/docs.py check "$document"
+    [ "$status" -eq 1 ]
+    [[ $output == *"document.md:2: a command's line of 103 columns, at most 100"* ]]
+}
+
 @test "every exercise has an answer, and every answer its exercise" {
     for page in docs/*.md; do
         answers=docs/answers/$(basename "$page") exercises=$(awk '/^## / { in_it = $0 == "## Exercises" } in_it' "$page" | grep -o '^[0-9]*\.' || true)
