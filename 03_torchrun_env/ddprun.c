@@ -37,9 +37,7 @@ static void set_environment(const Flags *flags, const Agents *agents, const Logs
 {
     set_number("RANK", agents->ranks.first_rank + local_rank); // among all
     set_number("WORLD_SIZE", agents->ranks.world_size);
-    const bool is_virtual = flags->virtual_local_rank;
-    set_number("LOCAL_RANK", is_virtual ? 0 : local_rank); // on this node: which device
-    command_set_gpu(flags, local_rank);
+    set_number("LOCAL_RANK", local_rank); // on this node: which device
     set_number("LOCAL_WORLD_SIZE", flags->nproc_per_node);
     set_number("GROUP_RANK", flags->node_rank);
     set_number("GROUP_WORLD_SIZE", flags->max_nodes);
@@ -57,7 +55,7 @@ static void set_environment(const Flags *flags, const Agents *agents, const Logs
     char error_file[PATH_MAX];
     logs_path(logs, local_rank, "error.json", error_file);
     set_text("TORCHELASTIC_ERROR_FILE", error_file, true); // a rank writes its error there
-    set_text("TORCHELASTIC_SIGNALS_TO_HANDLE", flags->signals_to_handle, true);
+    set_text("TORCHELASTIC_SIGNALS_TO_HANDLE", "SIGTERM,SIGINT,SIGHUP,SIGQUIT", true);
     set_text("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1", false);
 
     // Several ranks that each start a thread per core would only get in each other's way.
@@ -121,7 +119,7 @@ int main(int argc, char **argv)
     Agents agents; // the launchers of all nodes
     agents_join(&agents, &flags);
     Workers workers; // the ranks of this node
-    workers_init(&workers, flags.nproc_per_node, &flags.signals);
+    workers_init(&workers, flags.nproc_per_node, NULL);
 
     const int restart_count = 0;
     start(&workers, &flags, &agents, &logs, restart_count);
@@ -132,7 +130,6 @@ int main(int argc, char **argv)
         const Failure *root = agents_root_cause(&agents);
         if (root->status != EXIT_USAGE) // else the rank has printed what to type instead
             report_print(root, &flags, &workers, agents.ranks.first_rank);
-        report_record(root, &logs);
         status = root->status;
     }
 

@@ -15,6 +15,7 @@
 
 #include "05_fault_tolerance/attempt_history.h"
 #include "05_fault_tolerance/elastic_group.h"
+#include "05_fault_tolerance/error_file.h"
 #include "common/base/host.h"
 #include "common/base/log.h"
 #include "common/base/signal_name.h"
@@ -45,9 +46,7 @@ static void set_environment(const Flags *flags, const Agents *agents, const Logs
 {
     set_number("RANK", agents->ranks.first_rank + local_rank); // among all
     set_number("WORLD_SIZE", agents->ranks.world_size);
-    const bool is_virtual = flags->virtual_local_rank;
-    set_number("LOCAL_RANK", is_virtual ? 0 : local_rank); // on this node: which device
-    command_set_gpu(flags, local_rank);
+    set_number("LOCAL_RANK", local_rank); // on this node: which device
     set_number("LOCAL_WORLD_SIZE", flags->nproc_per_node);
     set_number("GROUP_RANK", flags->node_rank);
     set_number("GROUP_WORLD_SIZE", flags->max_nodes);
@@ -65,7 +64,7 @@ static void set_environment(const Flags *flags, const Agents *agents, const Logs
     char error_file[PATH_MAX];
     logs_path(logs, local_rank, "error.json", error_file);
     set_text("TORCHELASTIC_ERROR_FILE", error_file, true); // a rank writes its error there
-    set_text("TORCHELASTIC_SIGNALS_TO_HANDLE", flags->signals_to_handle, true);
+    set_text("TORCHELASTIC_SIGNALS_TO_HANDLE", "SIGTERM,SIGINT,SIGHUP,SIGQUIT", true);
     set_text("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1", false);
 
     // Several ranks that each start a thread per core would only get in each other's way.
@@ -76,12 +75,14 @@ static void set_environment(const Flags *flags, const Agents *agents, const Logs
         set_text("OMP_NUM_THREADS", threads, false);
 }
 
-static void start(Workers *workers, Flags *flags, const Agents *agents, Logs *logs,
+static void start(Workers *workers, const Group *group, const Agents *agents, Logs *logs,
                   int restart_count)
 {
+    Flags *flags = group->flags;
     logs_open(logs, agents->ranks.first_rank, restart_count);
     for (int local_rank = 0; local_rank < flags->nproc_per_node; local_rank++) {
         set_environment(flags, agents, logs, local_rank, restart_count);
+        torchrun_flags_set_environment(group->torchrun, local_rank);
         snprintf(flags->local_rank_argument, sizeof flags->local_rank_argument, "--local-rank=%d",
                  local_rank);
         if (!workers_start(workers, local_rank, flags->command, logs->output[local_rank]))
@@ -165,7 +166,7 @@ static int conclude(Group *group, Agents *agents, const Workers *workers, const 
         report_print(root, group->flags, workers, agents->ranks.first_rank);
     if (!is_said && root->rank >= 0)
         history_print(history);
-    report_record(root, logs);
+    error_file_write(group->torchrun->error_file, root, logs);
     return root->status;
 }
 
@@ -177,8 +178,8 @@ static int attempt(Group *group, Agents *agents, Workers *workers, Logs *logs, H
             history_print(history);
         return group->status;
     }
-    workers_init(workers, group->flags->nproc_per_node, &group->flags->signals);
-    start(workers, group->flags, agents, logs, group->restart_count);
+    workers_init(workers, group->flags->nproc_per_node, torchrun_flags_signals(group->torchrun));
+    start(workers, group, agents, logs, group->restart_count);
     const Verdict verdict = watch(workers, agents, group, logs);
     logs_close(logs);
     const int status = conclude(group, agents, workers, logs, verdict, history);
@@ -194,10 +195,12 @@ int main(int argc, char **argv)
 {
     Flags flags;
     flags_parse(&flags, &more_flags, argc, argv);
+    TorchrunFlags torchrun; // flags that step 03 leaves out
+    torchrun_flags_read(&torchrun, &flags);
     Logs logs; // where the ranks' output goes
     logs_init(&logs, &flags);
     Group group; // the nodes, as they come and go
-    group_open(&group, &flags);
+    group_open(&group, &flags, &torchrun);
     Agents agents; // the launchers of all nodes
     Workers workers; // the ranks of this node
     History history = { 0 };
@@ -208,6 +211,7 @@ int main(int argc, char **argv)
 
     history_free(&history);
     logs_free(&logs);
+    torchrun_flags_free(&torchrun);
     flags_free(&flags);
     return status;
 }

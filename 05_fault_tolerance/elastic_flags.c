@@ -1,4 +1,5 @@
-/* The help text of the launcher's flags where nodes may come and go. */
+/* The help text of the launcher's flags where nodes may come and go, and of those in
+ * torchrun_flags.h. */
 #include "05_fault_tolerance/elastic_group.h"
 
 const MoreFlags more_flags = {
@@ -21,4 +22,8 @@ const MoreFlags more_flags = {
     .flag[RDZV_ENDPOINT] = { "HOST:PORT", "where they meet; HOST is one of them (port 29400)" },
     .flag[MAX_RESTARTS] = { "N", "restart all ranks up to N times when one fails" },
     .flag[MONITOR_INTERVAL] = { "S", "seconds between checks of deadlines and new nodes" },
+    .flag[LOCAL_ADDR] = { "HOST", "node 0, unless node 0 is named or a port is" },
+    .flag[RUN_PATH] = { "", "the program is for Python, by runpy.run_path" },
+    .flag[VIRTUAL_LOCAL_RANK] = { "", "LOCAL_RANK 0 for all: each sees one GPU, its own" },
+    .flag[SIGNALS_TO_HANDLE] = { "SIG,...", "end on these alone; pass them on as they are" },
 };

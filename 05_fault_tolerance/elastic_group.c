@@ -139,9 +139,10 @@ static void sign_in(Group *group)
     store_set(&group->store, node_key(KEY_AGENT, group->inbox->number).text, "", 0);
 }
 
-void group_open(Group *group, Flags *flags)
+void group_open(Group *group, Flags *flags, const TorchrunFlags *torchrun)
 {
     *group = (Group){ .flags = flags,
+                      .torchrun = torchrun,
                       .min_nodes = flags->min_nodes,
                       .max_nodes = flags->max_nodes,
                       .port = flags->master_port };
@@ -269,8 +270,8 @@ static void form(Group *group, Agents *agents)
     flags->node_rank = 0;
     flags->max_nodes = wait_for_nodes(group);
     flags->master_port = 0;
-    if (flags->local_addr != NULL)
-        snprintf(flags->master_addr, sizeof flags->master_addr, "%s", flags->local_addr);
+    if (flags->texts[LOCAL_ADDR] != NULL)
+        flags_read_address(flags, LOCAL_ADDR);
     agents_open(agents, flags);
     flags->master_port = agents->master_port;
     if (flags->max_nodes == 1)

@@ -22,12 +22,14 @@
 #ifndef FAULT_TOLERANCE_ELASTIC_GROUP_H
 #define FAULT_TOLERANCE_ELASTIC_GROUP_H
 
+#include "05_fault_tolerance/torchrun_flags.h"
 #include "common/launch/agents.h"
 
 typedef struct Inbox Inbox;
 
 typedef struct {
     Flags *flags; // node_rank, max_nodes, master_addr, master_port: the current attempt's
+    const TorchrunFlags *torchrun; // for the workers
     int restart_count; // attempts before it
     int num_failures; // of these, how many ended because a rank failed
     int status; // of a job that is over, see group_join
@@ -46,7 +48,7 @@ typedef struct {
 extern const MoreFlags more_flags; // for flags_parse
 
 /* Elastic: connects to the rendezvous, or dies. */
-void group_open(Group *group, Flags *flags);
+void group_open(Group *group, Flags *flags, const TorchrunFlags *torchrun);
 
 /* Forms the group of the next attempt. False: the job has ended without this node; says so, and
  * sets group->status. Dies if too few nodes came. */

@@ -31,13 +31,13 @@ const char *comfort_start_advice(const char *program, int error);
 /* Writes " by NAME (pid N)", the process that listens on a local port, if that can be found out. */
 void comfort_port_owner(int port, char *text, size_t bytes);
 
-/* Is this the name of an option that was typed? - and _ are the same. Needed in any build. */
-static inline bool name_is(const char *name, const char *typed, size_t length)
+/* Does this name begin with what was typed? - and _ are the same. Needed in any build. */
+static inline bool name_begins(const char *name, const char *typed, size_t length)
 {
     for (size_t i = 0; i < length; i++)
         if (name[i] != (typed[i] == '_' ? '-' : typed[i]))
             return false;
-    return name[length] == '\0';
+    return true;
 }
 
 #endif

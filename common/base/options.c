@@ -41,9 +41,9 @@ void settings_init(Settings *settings, int step)
 
 Setting *settings_find(Settings *settings, const char *name, size_t length)
 {
-    for (Setting *setting = settings->all; setting < settings->all + settings->count; setting++)
-        if (name_is(setting->option->name, name, length))
-            return setting;
+    for (Setting *at = settings->all; at < settings->all + settings->count; at++)
+        if (name_begins(at->option->name, name, length) && at->option->name[length] == '\0')
+            return at;
     return NULL;
 }
 

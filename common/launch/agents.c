@@ -184,12 +184,10 @@ void agents_open(Agents *agents, const Flags *flags)
     const int served = flags->node_rank == 0 ? num_ranks : 0; // clients of the store
     net_reserve_descriptors(2 * NET_SPARE_DESCRIPTORS + 2 * flags->nproc_per_node + served,
                             num_ranks); // each worker has two pipes
-    const bool is_local =
-        flags->local_addr != NULL && strstr(flags->local_addr, flags->master_addr);
     if (flags->max_nodes == 1 && !address_is_here(flags->master_addr))
-        log_warning("--%s %s is no address of this machine, which is the only node: "
+        log_warning("--master-addr %s is no address of this machine, which is the only node: "
                     "is --nnodes missing?",
-                    flag_name(is_local ? LOCAL_ADDR : MASTER_ADDR), flags->master_addr);
+                    flags->master_addr);
     if (flags->node_rank == 0) {
         snprintf(agents->watched, sizeof agents->watched, "/%s/" KEY_ROLE_INFO_ALL, flags->run_id);
         agents->server =

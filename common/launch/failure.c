@@ -38,8 +38,7 @@ static void copy_text(char *to, const char *text, size_t bytes, const char *keep
     to[length] = '\0';
 }
 
-/* NULL: there is none, or it is invalid. */
-static json_t *load_error_file(const char *path)
+json_t *failure_load_file(const char *path)
 {
     struct stat info;
     if (stat(path, &info) < 0 || !S_ISREG(info.st_mode) || info.st_size > MAX_ERROR_FILE)
@@ -51,7 +50,7 @@ static json_t *load_error_file(const char *path)
  * "restart": false is ours. */
 static void read_error_file(Failure *failure, const char *path)
 {
-    json_t *root = load_error_file(path);
+    json_t *root = failure_load_file(path);
     const json_t *text = json_object_get(root, "message");
     if (json_is_object(text))
         text = json_object_get(text, "message");
@@ -230,41 +229,4 @@ void report_print(const Failure *root, const Flags *flags, const Workers *worker
     fclose(out);
     write_text(STDERR_FILENO, text, length); // a failure cannot be reported anywhere
     free(text);
-}
-
-/* In the words of PyTorch's @record. */
-static json_t *pack_error(const Failure *root)
-{
-    char ended[128];
-    if (root->signal != 0)
-        snprintf(ended, sizeof ended, "rank %d was killed by %s", root->rank,
-                 signal_name(root->signal));
-    else
-        snprintf(ended, sizeof ended, "rank %d ended with exit status %d", root->rank,
-                 root->status);
-    return json_pack("{s{so s{so}}}", "message", "message",
-                     json_text(root->message[0] != '\0' ? root->message : ended), "extraInfo",
-                     "timestamp", json_sprintf("%.0f", root->time));
-}
-
-void report_record(const Failure *root, const Logs *logs)
-{
-    const char *path = logs->flags->error_file;
-    if (path == NULL)
-        return;
-    json_t *error = NULL;
-    if (root->node == logs->flags->node_rank && root->rank >= 0) {
-        char worker_path[PATH_MAX];
-        logs_path(logs, root->local_rank, "error.json", worker_path);
-        error = load_error_file(worker_path);
-    }
-    if (!json_is_object(json_object_get(error, "message"))) { // not PyTorch's
-        json_decref(error);
-        error = pack_error(root);
-    }
-    json_object_set_new(json_object_get(error, "message"), "errorCode",
-                        json_integer(root->signal != 0 ? -root->signal : root->status));
-    if (json_dump_file(error, path, 0) != 0)
-        log_warning("cannot write the error file %s: %s", path, strerror(errno));
-    json_decref(error);
 }

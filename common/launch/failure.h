@@ -28,6 +28,9 @@ typedef struct {
 void failure_of_worker(Failure *failure, const Worker *worker, int rank, int local_rank,
                        const Logs *logs);
 
+/* Such a file; free it with json_decref. NULL: there is none, or it is invalid. */
+struct json_t *failure_load_file(const char *path);
+
 /* A launcher's, of any node. */
 void failure_of_launcher(Failure *failure, int node, int status, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
@@ -45,10 +48,6 @@ bool failure_decode(Failure *failure, const char *text, size_t bytes);
 /* To standard error: the failure that ended the job, then how this node's other ranks ended. One
  * line if the workers are not to blame. */
 void report_print(const Failure *root, const Flags *flags, const Workers *workers, int first_rank);
-
-/* The same failure for the program that started this launcher, if that set TORCHELASTIC_ERROR_FILE:
- * as torchrun writes it, with the worker's own error file if it is PyTorch's. */
-void report_record(const Failure *root, const Logs *logs);
 
 /* "exit status 3", "killed by SIGTERM". */
 void report_end(FILE *out, int status, int signal);

@@ -15,7 +15,7 @@ static const struct {
     const char *name;
     const char *argument; // NULL: a switch
     const char *value; // unless given; NULL: none
-    const char *help; // NULL: accepted, but has no effect
+    const char *help; // NULL: step 05 has one, or it is accepted, but has no effect
     char letter; // another name; 0: none
     const char *variable; // sets it if PET_<FLAG> does not
 } TABLE[NUM_FLAGS] = {
@@ -23,14 +23,13 @@ static const struct {
     [NNODES] = { "nnodes", "N", "1", "nodes of the job; start ddprun once on each" },
     [NODE_RANK] = { "node-rank", "R", "0", "which of them this is, counted from 0" },
     [MASTER_ADDR] = { "master-addr", "HOST", "127.0.0.1", "node 0, as all nodes reach it" },
-    [LOCAL_ADDR] = { "local-addr", "HOST", NULL, "node 0, unless node 0 is named or a port is" },
     [MASTER_PORT] = { "master-port", "PORT", NULL, "of its store (29500; one node: a free one)" },
     [STANDALONE] = { "standalone", NULL, NULL, "one node, whatever the --rdzv flags say" },
     [RDZV_BACKEND] = { "rdzv-backend", "NAME", "static", "static; on one node also c10d" },
     [RDZV_ENDPOINT] = { "rdzv-endpoint", "HOST:PORT", NULL, "another way to name node 0" },
     [RDZV_ID] = { "rdzv-id", "NAME", NULL, "the job's name, the same on every node" },
     [RDZV_CONF] = { "rdzv-conf", "K=V,...", NULL, "timeouts, see below" },
-    [MAX_RESTARTS] = { "max-restarts", "N", "0", "restart all ranks N times" },
+    [MAX_RESTARTS] = { "max-restarts", "N", "0" },
     [SHUTDOWN_TIMEOUT] = { "shutdown-timeout", "S", "30", "seconds from SIGTERM to SIGKILL",
                            .variable = "TORCH_ELASTIC_SHUTDOWN_TIMEOUT" },
     [MONITOR_INTERVAL] = { "monitor-interval", "S", "0.1", "seconds between checks of deadlines" },
@@ -45,15 +44,14 @@ static const struct {
                                    .variable = "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE" },
     [MODULE] = { "module", NULL, NULL, "the program is a Python module", 'm' },
     [NO_PYTHON] = { "no-python", NULL, NULL, "start a .py file as it is, not by python3 -u" },
-    [RUN_PATH] = { "run-path", NULL, NULL, "the program is for Python, by runpy.run_path" },
-    [VIRTUAL_LOCAL_RANK] = { "virtual-local-rank", NULL, NULL,
-                             "LOCAL_RANK 0 for all: each sees one GPU, its own" },
-    [SIGNALS_TO_HANDLE] = { "signals-to-handle", "SIG,...", NULL,
-                            "end on these alone; pass them on as they are" },
     [PASS_LOCAL_RANK] = { "pass-local-rank", NULL, NULL, "--local-rank=R as first argument" },
     [START_METHOD] = { "start-method", "NAME", NULL, NULL },
     [EVENT_LOG_HANDLER] = { "event-log-handler", "NAME", NULL, NULL },
-    [LOGS_SPECS] = { "logs-specs", "NAME", NULL, NULL },
+    [LOCAL_ADDR] = { "local-addr", "HOST" },
+    [RUN_PATH] = { "run-path" },
+    [VIRTUAL_LOCAL_RANK] = { "virtual-local-rank" },
+    [SIGNALS_TO_HANDLE] = { "signals-to-handle", "SIG,..." },
+    [LOGS_SPECS] = { "logs-specs", "NAME" },
 };
 
 const char *flag_name(Flag flag)
@@ -82,10 +80,10 @@ static noreturn void print_help(const MoreFlags *more)
         "\n");
     printf("%s", more != NULL ? more->text : "");
     for (Flag i = 0; i < NUM_FLAGS; i++) {
-        if (TABLE[i].help == NULL || (i == MAX_RESTARTS && more == NULL))
-            continue;
         char flag[64];
         const bool is_more = more != NULL && more->flag[i].help != NULL;
+        if (!is_more && TABLE[i].help == NULL)
+            continue;
         const char *argument = is_more ? more->flag[i].argument : TABLE[i].argument;
         argument = argument != NULL ? argument : "";
         if (TABLE[i].letter != 0)
@@ -106,20 +104,11 @@ static noreturn void print_help(const MoreFlags *more)
     streams_exit();
 }
 
-/* Does the name begin with these letters? - and _ are the same. */
-static bool begins_with(const char *name, const char *typed, size_t length)
-{
-    for (size_t i = 0; i < length; i++)
-        if (name[i] != (typed[i] == '_' ? '-' : typed[i]))
-            return false;
-    return true;
-}
-
 static noreturn void ambiguous_flag(const char *word, size_t length)
 {
     char names[1024] = ""; // longer than all names
     for (Flag i = 0; i < NUM_FLAGS; i++)
-        if (begins_with(TABLE[i].name, word + 2, length))
+        if (name_begins(TABLE[i].name, word + 2, length))
             strcat(strcat(strcat(names, names[0] != '\0' ? ", " : ""), "--"), TABLE[i].name);
     usage_error("%s may mean one of several flags, write more of it: %s", word, names);
 }
@@ -134,9 +123,10 @@ static Flag find_flag(const char *word)
     const size_t length = strcspn(word + 2, "=");
     for (Flag i = 0; i < NUM_FLAGS; i++) {
         const char *name = TABLE[i].name;
-        if (word[1] == '-' ? name_is(name, word + 2, length) : word[1] == TABLE[i].letter)
+        const bool begins = word[1] == '-' && name_begins(name, word + 2, length);
+        if (begins ? name[length] == '\0' : word[1] == TABLE[i].letter)
             return i;
-        if (word[1] == '-' && begins_with(name, word + 2, length)) {
+        if (begins) {
             found = i;
             num_found++;
         }

@@ -11,10 +11,11 @@
 #include "common/base/comfort.h"
 #include "common/base/host.h"
 #include "common/base/log.h"
-#include "common/base/signal_name.h"
+#include "common/base/memory.h"
 #include "common/comm/store/net.h"
 
 #define MAX_SECONDS 1e6
+#define MAX_PYTHON_WORDS 4 // in front of a program
 #define DEFAULT_PORT 29500 // fixed, since all nodes must know it
 #define DEFAULT_ENDPOINT_PORT 29400 // the same for elastic nodes
 
@@ -129,12 +130,13 @@ static void read_backend(Flags *flags, const char *const texts[], bool may_chang
             texts[NNODES], backend);
 }
 
-static void read_address(Flags *flags, const char *const texts[], Flag flag)
+void flags_read_address(Flags *flags, Flag flag)
 {
+    const char *text = flags->texts[flag];
     const size_t bytes = sizeof flags->master_addr;
-    if (!net_copy_host(flags->master_addr, bytes, texts[flag], strlen(texts[flag])))
+    if (!net_copy_host(flags->master_addr, bytes, text, strlen(text)))
         usage_error("--%s \"%s\": it must be a name or an address of 1 to %zu letters",
-                    flag_name(flag), texts[flag], bytes - 1);
+                    flag_name(flag), text, bytes - 1);
 }
 
 /* Which node serves the store, and where. */
@@ -142,17 +144,12 @@ static void read_master(Flags *flags, const char *const texts[])
 {
     const bool alone = flags->max_nodes == 1;
 
-    read_address(flags, texts, MASTER_ADDR);
+    flags_read_address(flags, MASTER_ADDR);
     flags->master_port = alone ? 0 : flags->elastic ? DEFAULT_ENDPOINT_PORT : DEFAULT_PORT;
     if (texts[MASTER_PORT] != NULL && !flags->elastic)
         flags->master_port = int_value("--master-port", texts[MASTER_PORT], 0, 65535);
     if (texts[RDZV_ENDPOINT] != NULL && texts[STANDALONE] == NULL)
         read_endpoint(flags, texts[RDZV_ENDPOINT]);
-    // As in torchrun, it counts where node 0 is not named by --master-addr and --master-port.
-    const bool is_named = texts[MASTER_PORT] != NULL || texts[RDZV_ENDPOINT] != NULL;
-    const bool is_static = strcmp(texts[RDZV_BACKEND], "static") == 0 && is_named;
-    if (texts[LOCAL_ADDR] != NULL && alone && (texts[STANDALONE] != NULL || !is_static))
-        read_address(flags, texts, LOCAL_ADDR);
     if (!alone && flags->master_port == 0)
         usage_error("--%s: several nodes must agree on a port; name one",
                     flags->elastic ? "rdzv-endpoint HOST:0" : "master-port 0");
@@ -257,27 +254,40 @@ static void read_shown(Flags *flags, const char *text)
         usage_error("--local-ranks-filter %s: it must be local ranks, as in 0,2", text);
 }
 
-/* The names of signals, with spaces around them as torchrun takes them. */
-static void read_signals(Flags *flags, const char *text)
+void flags_use_python(Flags *flags, char *option, char *code)
 {
-    flags->signals_to_handle = text != NULL ? text : "SIGTERM,SIGINT,SIGHUP,SIGQUIT";
-    sigemptyset(&flags->signals);
-    char *names = strdup(text != NULL ? text : ""), *rest = NULL;
-    CHECK(names != NULL, "out of memory");
-    for (char *name = strtok_r(names, ", ", &rest); name != NULL;
-         name = strtok_r(NULL, ", ", &rest)) {
-        int signal = 1;
-        while (signal < NSIG && strcmp(signal_name(signal), name) != 0)
-            signal++;
-        if (signal == NSIG || signal == SIGKILL || signal == SIGSTOP || signal == SIGCHLD)
-            usage_error("--signals-to-handle %s: %s is no signal that a launcher can handle; "
-                        "give names such as SIGTERM,SIGUSR1",
-                        text, name);
-        sigaddset(&flags->signals, signal);
-    }
-    free(names);
-    if (text != NULL && sigisemptyset(&flags->signals))
-        usage_error("--signals-to-handle \"%s\": give names such as SIGTERM,SIGUSR1", text);
+    char *python = getenv("PYTHON_EXEC") != NULL ? getenv("PYTHON_EXEC") : "python3";
+    char *words[MAX_PYTHON_WORDS] = { python, "-u", option, code }; // -u: unbuffered
+    const size_t count = option == NULL ? 2 : code == NULL ? 3 : 4;
+    flags->command = flags->words + MAX_PYTHON_WORDS - count;
+    memcpy(flags->command, words, count * sizeof *words);
+}
+
+/* torchrun hands every program to Python unless it is told not to. ddprun is for programs of any
+ * kind. */
+static void read_command(Flags *flags, char **words)
+{
+    if (words[0] == NULL)
+        usage_error("which program? ddprun [flags] program [arguments]; see ddprun --help");
+    const bool is_module = flags->texts[MODULE] != NULL;
+    const bool no_python = flags->texts[NO_PYTHON] != NULL;
+    if (is_module && no_python && flags->texts[RUN_PATH] == NULL)
+        usage_error("--module and --no-python exclude each other");
+
+    int num_words = 0;
+    while (words[num_words] != NULL)
+        num_words++;
+    flags->program = words[0];
+    flags->words = mem_calloc((size_t)(MAX_PYTHON_WORDS + num_words + 2), sizeof *flags->words);
+    flags->command = flags->words + MAX_PYTHON_WORDS;
+    char **next = flags->command;
+    *next++ = words[0];
+    if (flags->texts[PASS_LOCAL_RANK] != NULL)
+        *next++ = flags->local_rank_argument;
+    memcpy(next, words + 1, (size_t)(num_words - 1) * sizeof *words);
+    const char *extension = strrchr(words[0], '.');
+    if (is_module || (!no_python && extension != NULL && strcmp(extension, ".py") == 0))
+        flags_use_python(flags, is_module ? "-m" : NULL, NULL);
 }
 
 /* Under mpirun each launcher would start a job of its own, all with the same files. */
@@ -293,12 +303,16 @@ static void refuse_mpirun(const Flags *flags)
 void flags_parse(Flags *flags, const MoreFlags *more, int argc, char **argv)
 {
     streams_guard();
-    const char *texts[NUM_FLAGS];
-    char **words = argv + flag_texts_find(texts, more, argc, argv);
-    *flags = (Flags){ .role = texts[ROLE],
-                      .log_dir = texts[LOG_DIR],
-                      .local_addr = texts[LOCAL_ADDR],
-                      .log_line_prefix_template = texts[LOG_LINE_PREFIX_TEMPLATE] };
+    *flags = (Flags){ 0 };
+    char **words = argv + flag_texts_find(flags->texts, more, argc, argv);
+    const char *const *texts = flags->texts;
+    for (Flag i = FIRST_OF_STEP_05; i < NUM_FLAGS && more == NULL; i++)
+        if (texts[i] != NULL)
+            usage_error("--%s: only step 05's ddprun has this flag, and its PET_ variable",
+                        flag_name(i));
+    flags->role = texts[ROLE];
+    flags->log_dir = texts[LOG_DIR];
+    flags->log_line_prefix_template = texts[LOG_LINE_PREFIX_TEMPLATE];
 
     flags->nproc_per_node = nproc_value(texts);
     comfort_tell_of_crowd(flags->nproc_per_node);
@@ -318,19 +332,10 @@ void flags_parse(Flags *flags, const MoreFlags *more, int argc, char **argv)
     read_streams(flags, texts, REDIRECTS, flags->redirects);
     read_streams(flags, texts, TEE, flags->tee);
     read_shown(flags, texts[LOCAL_RANKS_FILTER]);
-    read_signals(flags, texts[SIGNALS_TO_HANDLE]);
-    if (texts[LOGS_SPECS] != NULL && strcmp(texts[LOGS_SPECS], "default") != 0)
-        usage_error("--logs-specs %s: there is only default; others are classes of Python",
-                    texts[LOGS_SPECS]);
-    command_read(flags, texts, words);
-    command_read_gpus(flags, texts[VIRTUAL_LOCAL_RANK] != NULL);
-    const char *error_file = getenv("TORCHELASTIC_ERROR_FILE"); // of another launcher, for this one
-    flags->error_file = error_file != NULL ? strdup(error_file) : NULL;
+    read_command(flags, words);
 }
 
 void flags_free(Flags *flags)
 {
-    free(flags->command);
-    free(flags->gpus);
-    free(flags->error_file);
+    free(flags->words);
 }

@@ -8,7 +8,6 @@
 #ifndef COMMON_LAUNCH_FLAGS_H
 #define COMMON_LAUNCH_FLAGS_H
 
-#include <signal.h>
 #include <stdbool.h>
 
 #define FLAGS_MAX_WORKERS 1024 // on one node
@@ -19,7 +18,6 @@ typedef enum {
     NNODES,
     NODE_RANK,
     MASTER_ADDR,
-    LOCAL_ADDR,
     MASTER_PORT,
     STANDALONE,
     RDZV_BACKEND,
@@ -37,12 +35,14 @@ typedef enum {
     LOG_LINE_PREFIX_TEMPLATE,
     MODULE,
     NO_PYTHON,
-    RUN_PATH,
-    VIRTUAL_LOCAL_RANK,
-    SIGNALS_TO_HANDLE,
     PASS_LOCAL_RANK,
     START_METHOD,
     EVENT_LOG_HANDLER,
+    FIRST_OF_STEP_05, // 05_fault_tolerance/torchrun_flags.h has these
+    LOCAL_ADDR = FIRST_OF_STEP_05,
+    RUN_PATH,
+    VIRTUAL_LOCAL_RANK,
+    SIGNALS_TO_HANDLE,
     LOGS_SPECS,
     NUM_FLAGS
 } Flag;
@@ -61,7 +61,6 @@ typedef struct {
     int master_port; // 0: any free one (one node only)
     char run_id[65]; // part of keys and file names
     const char *role;
-    const char *local_addr; // elastic: node 0's address for the ranks; NULL: the endpoint's
     int max_restarts;
     double monitor_interval; // seconds between polls of what sends no signal
     double shutdown_timeout; // seconds from SIGTERM to SIGKILL
@@ -70,9 +69,6 @@ typedef struct {
     int is_host; // elastic: does this node host the rendezvous? -1: find out
     double heartbeat_interval; // seconds between a node's heartbeats
     int heartbeat_limit; // missed heartbeats after which a node is lost
-    const char *signals_to_handle; // a list of names: what the ranks are told
-    sigset_t signals; // the same, if the user named them; else empty
-    char *error_file; // of the launcher itself, or NULL
 
     const char *log_dir; // or NULL: a temporary folder
     char redirects[FLAGS_MAX_WORKERS]; // by local rank, sums of STREAM_*: to a file
@@ -83,11 +79,12 @@ typedef struct {
     const char *program; // as typed, for messages
     char **command; // what a worker runs, NULL at its end
     char local_rank_argument[32]; // an element of command, if requested: filled in per worker
-    bool virtual_local_rank; // LOCAL_RANK is 0 for all, each sees one GPU
-    char *gpus; // CUDA_VISIBLE_DEVICES of the launcher, if it matters; or NULL
+    char **words; // what command is a part of
+    const char *texts[NUM_FLAGS]; // of the flags, see flag_texts_find
 } Flags;
 
-/* What --help says in step 05, whose ddprun restarts the ranks and lets nodes come and go. */
+/* What --help says in step 05, whose ddprun restarts the ranks, lets nodes come and go, and has
+ * more flags. */
 typedef struct {
     const char *text; // a paragraph
     const char *settings; // more of --rdzv-conf
@@ -108,15 +105,12 @@ void flags_free(Flags *flags);
  * not a flag. Ends the process like flags_parse. */
 int flag_texts_find(const char *texts[NUM_FLAGS], const MoreFlags *more, int argc, char **argv);
 
-/* ---- what a worker is started with (command.c) ---- */
+/* ---- for the flags of step 05 (flags.c) ---- */
 
-/* Sets program and command. words: what follows the flags. */
-void command_read(Flags *flags, const char *const texts[NUM_FLAGS], char **words);
+/* Has Python run the program: puts "python3 -u" in front of it, and these words if not NULL. */
+void flags_use_python(Flags *flags, char *option, char *code);
 
-/* Sets virtual_local_rank, and refuses it where there are too few GPUs. */
-void command_read_gpus(Flags *flags, bool virtual_local_rank);
-
-/* With --virtual-local-rank: the next worker sees its GPU alone. */
-void command_set_gpu(const Flags *flags, int local_rank);
+/* Sets master_addr: a name or an address. */
+void flags_read_address(Flags *flags, Flag flag);
 
 #endif

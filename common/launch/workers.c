@@ -42,19 +42,21 @@ static pid_t start_watcher(const Workers *workers)
 
 void workers_init(Workers *workers, int num_workers, const sigset_t *chosen)
 {
-    *workers = (Workers){ .num_workers = num_workers, .passes_all_on = !sigisemptyset(chosen) };
+    *workers = (Workers){ .num_workers = num_workers, .passes_all_on = chosen != NULL };
     workers->worker = mmap(NULL, (size_t)num_workers * sizeof *workers->worker,
                            PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     CHECK(workers->worker != MAP_FAILED, "out of memory");
 
-    sigset_t requests = *chosen;
     const int usual[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGXCPU };
-    for (size_t i = 0; !workers->passes_all_on && i < sizeof usual / sizeof usual[0]; i++)
+    sigset_t requests; // unless some are chosen
+    sigemptyset(&requests);
+    for (size_t i = 0; i < sizeof usual / sizeof usual[0]; i++)
         sigaddset(&requests, usual[i]);
     sigemptyset(&workers->signals);
     for (int signal = 1; signal < NSIG; signal++) {
         struct sigaction action;
-        if (sigismember(&requests, signal) == 1 && sigaction(signal, NULL, &action) == 0 &&
+        if (sigismember(chosen != NULL ? chosen : &requests, signal) == 1 &&
+            sigaction(signal, NULL, &action) == 0 &&
             action.sa_handler != SIG_IGN) // as under nohup or a shell's "&"
             sigaddset(&workers->signals, signal);
     }

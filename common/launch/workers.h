@@ -38,7 +38,7 @@ typedef struct {
 } Workers;
 
 /* From here on requests to end are only noticed by workers_wait, unless they are ignored: the
- * signals `chosen`, or if it is empty SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGALRM, SIGXCPU, and
+ * signals `chosen`, or if it is NULL SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGALRM, SIGXCPU, and
  * SIGUSR1 and SIGUSR2, by which Slurm's --signal announces the time limit. workers_free undoes
  * this, except that the last request, unless it was SIGINT, stays ignored until the process ends.
  */

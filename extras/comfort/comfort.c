@@ -28,7 +28,7 @@ static size_t edit_distance(const char *name, const char *typed, size_t length)
 {
     size_t row[NAME_BYTES]; // row[j]: from the letters typed so far to the first j of the name
     const size_t n = strnlen(name, NAME_BYTES - 1);
-    if (length > 0 && strncmp(name, typed, length) == 0)
+    if (length > 0 && name_begins(name, typed, length))
         return 0;
     for (size_t j = 0; j <= n; j++)
         row[j] = j;

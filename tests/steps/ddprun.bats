@@ -62,7 +62,7 @@ EOF
     [ "$(PET_NNODES=1:1 PET_ROLE=r ddprun sh -c 'echo $ROLE_NAME')" = r ]
     [ "$(ddprun --standalone --max-restarts 0 --monitor-interval 1 --start-method spawn \
         --event-log-handler=null --rdzv-conf timeout=60 --rdzv-backend c10d \
-        --rdzv-endpoint localhost:0 --local-addr x --nnodes=1:1 sh -c "$count")" = 1 ]
+        --rdzv-endpoint localhost:0 --nnodes=1:1 sh -c "$count")" = 1 ]
 }
 
 @test "the beginning of a flag will do where no other flag begins so" {
@@ -73,31 +73,6 @@ EOF
     [ "$(cat "$OUT"/logs/*/attempt_0/0/stdout.log)" = 1 ]
     [[ $(ddprun --ro a --role-na b sh -c true 2>&1) == "ddprun: unknown flag --role-na"* ]] # extras/comfort names the nearest
     [[ $(ddprun --he) == "Usage: ddprun "* ]]
-}
-
-@test "--virtual-local-rank: LOCAL_RANK is 0 for all, each sees the GPU that is its own" {
-    local shows='echo $RANK $LOCAL_RANK ${CUDA_VISIBLE_DEVICES-all}'
-    [ "$(ddprun --nproc-per-node 2 --virtual-local-rank sh -c "$shows" | sort | tr '\n' ,)" = "0 0 0,1 0 1," ]
-    [ "$(CUDA_VISIBLE_DEVICES=5,GPU-7a ddprun --nproc-per-node 2 --virtual sh -c "$shows" | sort | tr '\n' ,)" = "0 0 5,1 0 GPU-7a," ]
-    [ "$(PET_VIRTUAL_LOCAL_RANK=1 ddprun sh -c "$shows")" = "0 0 0" ]
-    [ "$(PET_VIRTUAL_LOCAL_RANK=0 ddprun sh -c "$shows")" = "0 0 all" ]
-    CUDA_VISIBLE_DEVICES=5 run -2 ddprun --nproc-per-node 2 --virtual-local-rank true
-    [ "$output" = "ddprun: --virtual-local-rank: CUDA_VISIBLE_DEVICES=5 has fewer GPUs than the 2 ranks of --nproc-per-node" ]
-}
-
-@test "--virtual-local-rank: two ranks train" {
-    run -0 ddprun --nproc-per-node 2 --virtual-local-rank 03_torchrun_env/train 1 --model linear --device cpu \
-        --dataset-size 64 --checkpoint-dir "$OUT/c"
-    [ -e "$OUT/c/linear_random.safetensors" ]
-}
-
-@test "--local-addr is MASTER_ADDR where no flag names node 0" {
-    local host='echo $MASTER_ADDR'
-    [ "$(ddprun --local-addr localhost sh -c "$host")" = localhost ]
-    [ "$(ddprun --standalone --local-addr 127.0.0.2 sh -c "$host")" = 127.0.0.2 ]
-    [ "$(PET_LOCAL_ADDR=127.0.0.2 ddprun sh -c "$host")" = 127.0.0.2 ]
-    [ "$(ddprun --master-port 0 --local-addr 127.0.0.2 sh -c "$host")" = 127.0.0.1 ]
-    [ "$(ddprun --rdzv-endpoint localhost:0 --local-addr 127.0.0.2 sh -c "$host")" = localhost ]
 }
 
 @test "the number of ranks: cpu counts cores, auto too where there are no GPUs" {
@@ -114,31 +89,6 @@ EOF
     echo 'import sys; print("python", sys.stdout.write_through, sys.argv[1:])' > "$OUT/p.py"
     [ "$(ddprun "$OUT/p.py" a 'b c')" = "python True ['a', 'b c']" ]
     [ "$(PYTHONPATH=$OUT ddprun -m p x)" = "python True ['x']" ]
-}
-
-@test "what cannot be started by itself goes to Python: a file of any name, a folder with __main__.py" {
-    mkdir "$OUT/folder" "$OUT/bin"
-    echo 'import sys; print("python", sys.argv[1:])' | tee "$OUT/folder/__main__.py" >"$OUT/program"
-    [ "$(ddprun "$OUT/program" a)" = "python ['a']" ]
-    [ "$(ddprun "$OUT/folder" a)" = "python ['a']" ]
-    [ "$(cd "$OUT" && "$OLDPWD/03_torchrun_env/ddprun" folder a)" = "python ['a']" ]
-    sed -i '1i #!/usr/bin/env python3' "$OUT/program"
-    [ "$(ddprun "$OUT/program")" = "python []" ]
-    printf '#!/bin/sh\necho shell\n' >"$OUT/bin/folder" # what is in PATH comes first, as in a shell
-    chmod +x "$OUT/bin/folder"
-    [ "$(cd "$OUT" && PATH=$OUT/bin:$PATH "$OLDPWD/03_torchrun_env/ddprun" folder)" = shell ]
-}
-
-@test "--run-path: Python runs it by runpy, whatever it is called" {
-    printf 'import sys; print(__name__, sys.argv[1:], __spec__)\n' >"$OUT/p.txt"
-    [ "$(ddprun --run-path "$OUT/p.txt" a --b)" = "__main__ ['a', '--b'] None" ]
-    [ "$(ddprun --run-path --no-python --module "$OUT/p.txt")" = "__main__ [] None" ]
-    chmod +x "$OUT/p.txt"
-    [ "$(PET_RUN_PATH=1 ddprun "$OUT/p.txt")" = "__main__ [] None" ]
-}
-
-@test "--logs-specs default is what there is" {
-    [ "$(ddprun --logs-specs default sh -c 'echo $RANK')" = 0 ]
 }
 
 @test "--pass-local-rank puts --local-rank before the arguments" {
@@ -183,6 +133,11 @@ from_1_to --nnodes 0 true
 from_1_to --nnodes 2:x true
 step_05's --nnodes 1:2 true
 step_05's --max-restarts 1 true
+step_05's --run-path program
+step_05's --virtual-local-rank true
+step_05's --signals-to-handle SIGTERM true
+step_05's --logs-specs default true
+step_05's --local-ad localhost true
 whole_number --max-restarts x true
 whole_number --node-rank 1 true
 whole_number --nnodes 2 --node-rank 2 true
@@ -211,12 +166,13 @@ stdout --tee= true
 local_ranks --local-ranks-filter 1 true
 local_ranks --local-ranks-filter 0, true
 exclude_each_other -m --no-python true
-only_default --logs-specs mine true
-SIGFOO_is_no_signal --signals-to-handle SIGTERM,SIGFOO true
-SIGKILL_is_no_signal --signals-to-handle SIGKILL true
-names_such_as --signals-to-handle= true
-1_to_255_letters --standalone --local-addr= true
 EOF
+}
+
+@test "a variable of a flag that only step 05 has" {
+    PET_RUN_PATH=1 run -2 ddprun true
+    [ "$output" = "ddprun: --run-path: only step 05's ddprun has this flag, and its PET_ variable" ]
+    [ "$(PET_RUN_PATH=0 PET_LOCAL_ADDR= ddprun sh -c 'echo $RANK')" = 0 ] # off
 }
 
 @test "several of it under mpirun would be several jobs" {

@@ -131,22 +131,6 @@ is_zombie() {
     await swept
 }
 
-# signalled SIGNAL SCRIPT: starts two ranks, with FLAGS, signals the launcher once both are up. The launcher itself:
-# timeout(1) in between would send the signal twice, or, where it has not had the processor since its
-# fork, end without passing it on.
-signalled() {
-    local signal=$1
-    shift
-    03_torchrun_env/ddprun --nproc-per-node 2 $FLAGS sh -c "$1"' & touch $OUT/up_$RANK; wait' \
-        > "$OUT/log" 2>&1 3>&- &
-    local launcher=$!
-    await test -e "$OUT/up_0" -a -e "$OUT/up_1"
-    kill "-$signal" "$launcher"
-    status=0
-    wait "$launcher" || status=$?
-    output=$(cat "$OUT/log")
-}
-
 @test "signals are passed on; the launcher ends with 128 + signal" {
     signalled TERM 'sleep 100'
     [ "$status" -eq 143 ]
@@ -172,22 +156,6 @@ signalled() {
     signalled ALRM 'sleep 100'
     [ "$status" -eq 142 ]
     [ "$output" = "ddprun: ended by SIGALRM" ]
-}
-
-@test "--signals-to-handle: these end the job, passed on as they are; another ends the launcher alone" {
-    FLAGS="--signals-to-handle SIGUSR2,SIGTERM"
-    signalled USR2 'trap "exit 75" USR2; sleep 100'
-    [ "$status" -eq 75 ]
-    rm "$OUT"/up_*
-    PET_SIGNALS_TO_HANDLE="SIGALRM, SIGUSR1" FLAGS='' signalled ALRM 'echo $TORCHELASTIC_SIGNALS_TO_HANDLE; sleep 100'
-    [ "$status" -eq 142 ]
-    [[ $output == *"SIGALRM, SIGUSR1"*"ddprun: ended by SIGALRM"* ]]
-    rm "$OUT"/up_*
-    signalled HUP 'sleep 100'
-    [ "$status" -eq 129 ]
-    [ -z "$output" ]
-    await nobody_left
-    await swept
 }
 
 # As timeout(1) asks, which sends each signal to its child and then to its group: the second may come
@@ -258,34 +226,6 @@ EOF
     rm -r "${output##*logs are in }" # which have a file that no rank of ours has written
     run -1 ddprun sh -c 'printf "{\"mess" > $TORCHELASTIC_ERROR_FILE; exit 1' # told to end in mid-sentence
     [[ $output != *"logs are in"* ]]
-}
-
-# its_error: what the launcher has left in its own TORCHELASTIC_ERROR_FILE.
-its_error() {
-    python3 -c '
-import json, sys
-error = json.load(open(sys.argv[1]))["message"]
-print(error["message"], error["errorCode"], int(error["extraInfo"].pop("timestamp")) > 10**9, error["extraInfo"])' "$OUT/own"
-    rm "$OUT/own"
-}
-
-@test "whoever started the launcher finds the root cause in its TORCHELASTIC_ERROR_FILE" {
-    export TORCHELASTIC_ERROR_FILE=$OUT/own
-    local writes='[ $RANK = 0 ] && exec sleep 100; echo "{\"message\": {\"message\": \"ValueError: boom\",
-        \"extraInfo\": {\"py_callstack\": \"line 1\", \"timestamp\": \"1700000000\"}}}" >$TORCHELASTIC_ERROR_FILE; exit 9'
-    run -9 ddprun --nproc-per-node 2 --log-dir "$OUT/logs" sh -c "$writes" # PyTorch's, as it is
-    [ "$(its_error)" = "ValueError: boom 9 True {'py_callstack': 'line 1'}" ]
-    run -9 timeout 200 05_fault_tolerance/ddprun --nproc-per-node 2 \
-        --log-dir "$OUT/logs" --max-restarts 1 sh -c "$writes"
-    [ "$(its_error)" = "ValueError: boom 9 True {'py_callstack': 'line 1'}" ]
-    run -137 ddprun sh -c 'kill -KILL $$' # none
-    [ "$(its_error)" = "rank 0 was killed by SIGKILL -9 True {}" ]
-    run -1 ddprun 03_torchrun_env/train 1 --model linear --device cpu --lr 1000 --checkpoint-dir "$OUT/c" # our own
-    [[ $(its_error) == "training diverged: "*" 1 True {}" ]]
-    ddprun true
-    [ ! -e "$OUT/own" ]
-    TORCHELASTIC_ERROR_FILE=$OUT/nowhere/own run -3 ddprun sh -c 'exit 3'
-    [[ $output == *"cannot write the error file $OUT/nowhere/own: No such file or directory"* ]]
 }
 
 @test "the report is whole, though its reader takes its time" {

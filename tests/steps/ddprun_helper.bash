@@ -42,3 +42,20 @@ await() {
         sleep 0.05
     done
 }
+
+# signalled SIGNAL SCRIPT: starts two ranks, with FLAGS, signals the launcher once both are up; its status and output, as
+# of `run`. The launcher itself:
+# timeout(1) in between would send the signal twice, or, where it has not had the processor since its
+# fork, end without passing it on.
+signalled() {
+    local signal=$1
+    shift
+    "${DDPRUN:-03_torchrun_env/ddprun}" --nproc-per-node 2 $FLAGS sh -c "$1"' & touch $OUT/up_$RANK; wait' \
+        > "$OUT/log" 2>&1 3>&- &
+    local launcher=$!
+    await test -e "$OUT/up_0" -a -e "$OUT/up_1"
+    kill "-$signal" "$launcher"
+    status=0
+    wait "$launcher" || status=$?
+    output=$(cat "$OUT/log")
+}

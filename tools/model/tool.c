@@ -47,12 +47,12 @@ static const Option *find(const Tool *tool, const char *name, size_t length, boo
 {
     *own = true;
     for (const Option *option = tool->own; option->name != NULL; option++)
-        if (name_is(option->name, name, length))
+        if (name_begins(option->name, name, length) && option->name[length] == '\0')
             return option;
     *own = false;
     for (const char *const *shared = tool->shared; *shared != NULL; shared++) {
         const Option *option = shared_option(*shared);
-        if (name_is(option->name, name, length))
+        if (name_begins(option->name, name, length) && option->name[length] == '\0')
             return option;
     }
     return NULL;

@@ -21,24 +21,26 @@ END
 lines() {
     cat <<'END'
 --nproc-per-node 2 program.py a --nproc-per-node b
---nproc_per_node=2 program a
---nproc-p 2 folder a
+--nproc_per_node=2 program.py a
+NOT 03: --nproc_per_node=2 program a
+NOT 03: --nproc-p 2 folder a
 --standalone --nnodes=1 --nproc-per-node 2 program.py
 --redirect=3 program.py
 --redirect 0 --te 0 program.py
 --no-py --log-l x: sh program.sh a
---max-r 0 --monitor-i 1 program.py
---run-path program a
---run-path --no-python --module program.py a
-PET_RUN_PATH=1 program
---logs-specs default program.py
---signals-to-handle SIGTERM,SIGUSR1,SIGUSR2 program.py
-PET_SIGNALS_TO_HANDLE=SIGTERM program.py
---virtual-local-rank --nproc-per-node 2 program.py
-PET_VIRTUAL_LOCAL_RANK=1 PET_NPROC_PER_NODE=2 program.py
-CUDA_VISIBLE_DEVICES=4,7 --virtual-local-rank --nproc-per-node 2 program.py
---local-addr 127.0.0.1 --role r program.py
-PET_LOCAL_ADDR=127.0.0.1 --rol r program.py
+--max-r 0 --monitor-i 1 --rol r program.py
+NOT 03: --run-path program a
+NOT 03: --run-path --no-python --module program.py a
+NOT 03: PET_RUN_PATH=1 program
+NOT 03: --logs-specs default program.py
+NOT 03: --signals-to-handle SIGTERM,SIGUSR1,SIGUSR2 program.py
+NOT 03: PET_SIGNALS_TO_HANDLE=SIGTERM program.py
+NOT 03: --virtual-local-rank --nproc-per-node 2 program.py
+NOT 03: PET_VIRTUAL_LOCAL_RANK=1 PET_NPROC_PER_NODE=2 program.py
+NOT 03: CUDA_VISIBLE_DEVICES=4,7 --virtual-local-rank --nproc-per-node 2 program.py
+NOT 03: --local-addr 127.0.0.1 --role r program.py
+NOT 03: PET_LOCAL_ADDR=127.0.0.1 --rol r program.py
+PET_ROLE=r PET_NPROC_PER_NODE=2 program.py
 NOT 03: --max-restarts 3 program.py
 REFUSED: --m 0 program.py
 REFUSED: --n 2 program.py
