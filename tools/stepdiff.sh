@@ -2,6 +2,7 @@
 # Usage: tools/stepdiff.sh 02a|02b|02c|02|03|04|05|05-ddprun   What it adds to the program before.
 #        tools/stepdiff.sh dp                                  From DataParallel to step 02's train.c.
 #        tools/stepdiff.sh zero1|zero2|zero3                   From there to ZeRO and FSDP.
+#        tools/stepdiff.sh batchnorm|syncbn                    To a model with buffers; to batch norm over all ranks.
 #        tools/stepdiff.sh --count                             How many lines that is, and may be.
 set -eu
 cd "$(dirname "$0")/.."
@@ -29,6 +30,7 @@ END
         echo "zero$stage 60 $before 02_multi_gpu_spawn/train_zero$stage.c"
         before=02_multi_gpu_spawn/train_zero$stage.c
     done
+    echo "syncbn 60 02_multi_gpu_spawn/train_batch_norm.c 02_multi_gpu_spawn/train_sync_batch_norm.c"
 }
 
 if [ "${1:-}" = --count ]; then
@@ -40,7 +42,8 @@ fi
 
 {
     pairs
-    echo "dp - 02_multi_gpu_spawn/data_parallel.c 02_multi_gpu_spawn/train.c" # an aside, of any length
+    echo "dp - 02_multi_gpu_spawn/data_parallel.c 02_multi_gpu_spawn/train.c" # asides, of any length
+    echo "batchnorm - 02_multi_gpu_spawn/train.c 02_multi_gpu_spawn/train_batch_norm.c"
 } | {
     while read -r name _ before program; do
         [ "$name" = "${1:-}" ] || continue
@@ -51,6 +54,6 @@ fi
         fi
         exit 0
     done
-    echo "$0: '${1:-}' is no step: $(pairs | cut -d ' ' -f 1 | tr '\n' ' ')dp or --count" >&2
+    echo "$0: '${1:-}' is no step: $(pairs | cut -d ' ' -f 1 | tr '\n' ' ')dp, batchnorm or --count" >&2
     exit 2
 }

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # The asides train_zero1 to train_zero3 of step 02: DDP's result in less memory, and DDP's files.
+load near
 
 setup() {
     scratch=$(mktemp -d)
@@ -30,29 +31,6 @@ same_as_ddp() {
         diff <(sort "$scratch/said$zero") <(sort "$scratch/said")
     done
     [ "$(find "$scratch" -maxdepth 1 -name '*.safetensors' | wc -l)" -eq "$(find "$scratch/3" -name '*.safetensors' | wc -l)" ]
-}
-
-# The weights of two files differ by no more than this, relative to the largest.
-near() {
-    python3 - "$@" <<'END'
-import array, json, struct, sys
-
-def tensors(path):
-    data = open(path, 'rb').read()
-    begin = 8 + struct.unpack('<Q', data[:8])[0]
-    header = json.loads(data[8:begin])
-    header.pop('__metadata__')
-    return {name: array.array('f', data[begin + t['data_offsets'][0]:begin + t['data_offsets'][1]])
-            for name, t in header.items() if t['dtype'] == 'F32'}
-
-ours, theirs = tensors(sys.argv[1]), tensors(sys.argv[2])
-assert ours.keys() == theirs.keys() and ours
-for name in ours:
-    scale = max(map(abs, theirs[name])) or 1
-    worst = max(abs(a - b) for a, b in zip(ours[name], theirs[name])) / scale
-    print(f'{name}: {worst:.1e}')
-    assert worst <= float(sys.argv[3])
-END
 }
 
 @test "two ranks: the bytes of DDP, with every kind of optimizer" {
