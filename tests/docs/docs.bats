@@ -6,6 +6,18 @@
     [ "$counts" = "$(tools/stepdiff.sh --count | awk '/^0[1-5][a-c]?:/ { print $(NF - 2) }')" ]
 }
 
+@test "the table's programs end with the accuracy that it says" {
+    cp -r data config.yaml Makefile 0* "$BATS_TEST_TMPDIR" && cd "$BATS_TEST_TMPDIR"
+    sed -n 's/^| .* | `\(.* && \)\?\(.*\)` | \([0-9].*\) | [0-9 ]*|$/\2@\3/p' "$OLDPWD/README.md" >rows
+    [ "$(wc -l <rows)" -eq 8 ]
+    while IFS=@ read -r command says; do
+        rm -rf checkpoints
+        knows=$(sh -c "$command" 2>/dev/null | sed -n 's/^Test Epoch: 9 .*(\(.*\))$/\1/p' | sort -r | uniq | paste -s -d '&' | sed 's/&/ and /')
+        echo "$command: $knows, not $says"
+        [ "$knows" = "$says" ]
+    done <rows
+}
+
 @test "commands print what is quoted, excerpts and diffs are the real ones" {
     run env -u TMPDIR DDP_CLUSTER_DIR="$BATS_TEST_TMPDIR/none" tools/docs.py check
     echo "$output"
