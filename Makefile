@@ -2,6 +2,7 @@
 # make test       all tests (5 minutes)     make diff-03    what step 03 adds to the one before
 # make doctor     what this machine has     make checklist  the requirements, ticked off
 # make room-check is this machine ready for the workshop? One line to read aloud
+# make slides     the chapters' slides, in build/slides       make rehearse   the plan of docs/teach (2 minutes)
 # make lab-02a    write step 02a yourself   make check-lab  how far you are
 # make trap-03    find out what is wrong    make check-trap is it that?   make hint
 # make quiz-02    predict, then run         make progress   what is done, begun and open
@@ -21,7 +22,7 @@
 #   make check-extras      the tests without extras/ (6 minutes)
 #   make check-faults      step 05 on bad days (6 minutes)
 #   make check-chaos       random faults for CHAOS_SECONDS=180, one result
-#   make check-labs        wrong programs, each of which make check-lab must reject; all traps, all quizzes (12 minutes)
+#   make check-labs        wrong programs, each of which make check-lab must reject; all traps, all quizzes, the whole plan (14 minutes)
 #   make check-ranks       many ranks on few cores (1 minute)
 #   make check-march       builds for other processors (4 minutes)
 #   make check-cuda        the GPU's code without a GPU (5 minutes)
@@ -29,7 +30,7 @@
 #   make check-mnist       accuracies on real MNIST (5 minutes)
 #   make check-torch       against PyTorch itself (5 minutes)
 #   make check-slurm       jobs on a real Slurm (2 minutes)
-#   make check-browser     the page of tools/serve, in Chromium (1 minute)
+#   make check-browser     the page of tools/serve, and the slides, in Chromium (1 minute)
 #   make check-sanitizers  every access to memory watched (8 minutes)
 #   make check-fuzz        bytes that nobody expects (3 minutes)
 #   make check-bare        fresh machines; as root (20 minutes)

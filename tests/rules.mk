@@ -52,7 +52,7 @@ check-mnist: all
 check-torch: all $(TORCH_PEERS)
 	@export TORCH_BIN="$$(tests/against/torch/venv.sh)"; $(MAKE) -s test TESTS="$(wildcard tests/against/torch/*.bats tests/against/torchrun/*.bats) tests/tools/bench_small.bats tests/tools/bench_suites.bats"
 
-# The page of tools/serve in headless Chromium (./setup.sh --browser installs it); pictures of it go to
+# The page of tools/serve and the slides in headless Chromium (./setup.sh --browser installs it); pictures of it go to
 # build/browser.
 check-browser: all
 	@$(MAKE) -s test TESTS="$(wildcard tests/against/browser/*.bats)"
@@ -71,7 +71,7 @@ check-chaos: 05
 	@RERUN=never TEST_TIMEOUT=$$(($${CHAOS_SECONDS:-180} + 1800)) $(MAKE) -s test TEST_SOURCES= TESTS=tests/faults/chaos.bats
 
 # Wrong and right programs of all labs (tests/labs/programs.txt) and of the traps, judged by make check-lab's judge;
-# all experiments of the quizzes. make test takes a few.
+# all experiments of the quizzes; all that the plan of docs/teach has people type. make test takes a few.
 check-labs: all
 	@$(RUN_TESTS) $(wildcard tests/labs/*.bats)
 

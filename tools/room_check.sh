@@ -36,10 +36,10 @@ END
 work=$(mktemp -d 2>/dev/null) || not_ready "no folder can be made in ${TMPDIR:-/tmp}: make room there, or set TMPDIR to another folder"
 trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
-for folder in . "$work"; do # a build for CPUs takes 60 MB, the runs 60 MB
+for folder in . "$work"; do # a build takes 150 MB, the runs 60
     [ -w "$folder" ] || not_ready "$(cd "$folder" && pwd) cannot be written to: work in a copy of your own"
     free=$(df -Pk "$folder" | awk 'NR == 2 { print int($4 / 1024) }')
-    [ "$free" -ge 200 ] || not_ready "$(cd "$folder" && pwd) has $free MB left, and 200 are needed: make room there"
+    [ "$free" -ge 300 ] || not_ready "$(cd "$folder" && pwd) has $free MB left, and 300 are needed: make room there"
 done
 
 doing ports

@@ -28,7 +28,14 @@ progress:
 room-check:
 	@tools/room_check.sh
 
+# For those who teach (docs/teach): the slides, and all that the plan has people type.
+slides:
+	@tools/slides.py && tools/handout.py
+
+rehearse: all
+	@tools/plan.py run
+
 reset-%:
 	@tools/progress.py reset $*
 
-.PHONY: check-lab check-trap hint progress room-check
+.PHONY: check-lab check-trap hint progress room-check slides rehearse

@@ -39,7 +39,7 @@ says() {
     says 1 "not ready: zlib is missing (no data set can be unpacked): type ./setup.sh"
     rm "$bin/cc"
     script df 'printf "head\n/dev/x 1 1 20480 1 /\n"'
-    says 1 "not ready: $PWD has 20 MB left, and 200 are needed: make room there"
+    says 1 "not ready: $PWD has 20 MB left, and 300 are needed: make room there"
     rm "$bin/df"
     export TMPDIR=/nowhere
     says 1 "not ready: no folder can be made in /nowhere: *"

@@ -1,0 +1,81 @@
+#!/usr/bin/env python3
+"""Usage: tests/against/browser/slides.py SLIDES PICTURES     The folder that make slides writes, looked at in Chromium."""
+import base64
+import re
+import sys
+from pathlib import Path
+
+import chromium
+
+# Of each slide: does all of it fit, and are the letters of what it shows large enough (a hundredth of the slide's width is --u)?
+BAD = """[...document.querySelectorAll('.slide')].flatMap((slide, i) => {
+    const inside = element => {
+        const box = element.getBoundingClientRect(), room = element.parentElement.getBoundingClientRect();
+        return box.left >= room.left - 1 && box.right <= room.right + 1 && box.top >= room.top - 1 && box.bottom <= room.bottom + 1;
+    };
+    const size = element => parseFloat(getComputedStyle(element).fontSize) * 100 / slide.clientWidth;
+    const faults = [];
+    if (slide.scrollHeight > slide.clientHeight + 1 || slide.scrollWidth > slide.clientWidth + 1) faults.push('too much');
+    if (![...slide.children, ...slide.querySelectorAll('figure > *')].every(inside)) faults.push('something sticks out');
+    if ([...slide.querySelectorAll('pre, table')].some(it => size(it) < 1)) faults.push('small letters');
+    if ([...slide.querySelectorAll('img')].some(image => !image.complete || image.naturalWidth < 100)) faults.push('no picture');
+    return faults.map(fault => `slide ${i + 1}: ${fault}`);
+})"""
+
+
+def pages(page, **paper):
+    """How many pages the browser prints."""
+    pdf = base64.b64decode(page.call("Page.printToPDF", printBackground=True, **paper)["data"])
+    return len(re.findall(rb"/Type\s*/Page\b", pdf))
+
+
+def look_at(page, path, folder):
+    url = path.resolve().as_uri()
+    page.open(url)
+    number = page.evaluate("document.querySelectorAll('section').length")
+    for width, height in (1280, 720), (1024, 768), (1920, 1080):
+        page.resize(width, height)
+        assert page.evaluate(BAD) == [], (path.name, width, page.evaluate(BAD))
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "wider than the window"
+    page.resize(960, 540)
+
+    # The keys: to the next slide, to the last, back, and the notes on and off; the same slide stays in view.
+    shown = "slides[here()].id"
+    for key, code, expected in (("ArrowRight", 39, "2"), ("PageDown", 34, "3"), ("ArrowLeft", 37, "2"), ("End", 35, str(number)),
+                                ("ArrowRight", 39, str(number)), ("Home", 36, "1")):
+        page.key(key, code)
+        page.wait_for(f"{shown} === '{expected}'", f"{path.name}: slide {expected} after {key}")
+    page.key("ArrowRight", 39)
+    visible = "document.querySelector('section:nth-of-type(2) aside').offsetWidth > 100"
+    assert not page.evaluate(visible)
+    page.key("n", 78)
+    page.wait_for(visible)
+    assert page.evaluate(shown) == "2" and page.evaluate(BAD) == [], page.evaluate(BAD)
+    page.screenshot(folder / f"{path.stem}_notes.png")
+    assert pages(page, preferCSSPageSize=True) == number, "printed with notes"
+    page.key("n", 78)
+    page.wait_for(f"!({visible})")
+    page.screenshot(folder / f"{path.stem}.png")
+    assert pages(page, preferCSSPageSize=True) == number, "printed"
+    return number
+
+
+def main():
+    slides, folder = Path(sys.argv[1]), Path(sys.argv[2])
+    folder.mkdir(parents=True, exist_ok=True)
+    with chromium.Page() as page:
+        decks = sorted(slides.glob("0*.html"))
+        assert len(decks) == 5
+        for path in decks:
+            print(f"{path.name}: {look_at(page, path, folder)} slides fit, and are as many pages")
+        page.open((slides / "handout.html").resolve().as_uri())
+        for name, width, height in ("A4", 8.27, 11.69), ("Letter", 8.5, 11):
+            assert pages(page, paperWidth=width, paperHeight=height) == 1, f"the hand-out is longer than a page of {name}"
+        asked = [e["params"]["request"]["url"] for e in page.events if e["method"] == "Network.requestWillBeSent"]
+        assert all(url.startswith(("file:", "data:", "about:")) for url in asked), asked
+        bad = [e["params"] for e in page.events if e["method"] == "Runtime.exceptionThrown"]
+        assert not bad, bad
+
+
+if __name__ == "__main__":
+    main()
