@@ -132,12 +132,21 @@ static const OptionGroup training_options = { "Training", training_rows, NULL, N
 static const OptionGroup saving_options = { HEADING_RESULTS, saving_rows, NULL, NULL };
 static const OptionGroup metrics_options = { HEADING_RESULTS, metrics_rows, NULL, NULL };
 static const OptionGroup machine_options = { "Where it runs", machine_rows, NULL, NULL };
-static const OptionGroup ranks_options = { "How the ranks work together", ranks_rows, NULL, NULL };
+static const OptionGroup ranks_options = { HEADING_RANKS, ranks_rows, NULL, NULL };
 static const OptionGroup general_options = { "Options themselves", general_rows, NULL, NULL };
 
 const OptionGroup *const option_groups[] = {
-    &data_options,    &training_options, &saving_options, &metrics_options, &watch_options,
-    &machine_options, &ranks_options,    &fault_options,  &general_options, NULL,
+    &data_options,
+    &training_options,
+    &saving_options,
+    &metrics_options,
+    &watch_options,
+    &machine_options,
+    &ranks_options,
+    &network_options,
+    &fault_options,
+    &general_options,
+    NULL,
 };
 
 static Setting *find(Settings *settings, const char *name)

@@ -61,9 +61,10 @@ typedef struct {
 } OptionGroup;
 
 #define HEADING_RESULTS "What is printed and saved"
+#define HEADING_RANKS "How the ranks work together"
 
 extern const OptionGroup *const option_groups[]; // args.c: in the order of --help; NULL at the end
-extern const OptionGroup watch_options; // extras
+extern const OptionGroup watch_options, network_options; // extras
 extern const OptionGroup fault_options; // step 05
 
 bool option_taught(const Option *option, int step);

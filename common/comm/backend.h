@@ -45,7 +45,7 @@ typedef struct {
     void *out;
 } Collective;
 
-#define GROUP_LINE_BYTES 192 // a rank's line: the options that all ranks must share
+#define GROUP_LINE_BYTES 256 // a rank's line: the options that all ranks must share
 
 typedef struct Backend {
     const char *name;
@@ -146,7 +146,7 @@ void process_group_observe(ProcessGroup *pg, Observer *observer);
  * COMPLETED and FAILED as far as it can: nccl's host does not see the first two. */
 void collective_report(const Collective *collective, CollectiveState state);
 
-/* What an extra adds to the group of all ranks (extras/watch). NULLs: there is none. */
+/* What an extra adds to the group of all ranks (extras/watch). NULL: nothing. */
 typedef struct {
     /* Writes the options that all ranks must share to text, as ", --trace". */
     void (*describe)(const Args *args, char *text, size_t bytes);
@@ -157,7 +157,8 @@ typedef struct {
     void (*leaving)(ProcessGroup *pg);
 } GroupHooks;
 
-extern const GroupHooks group_hooks; // in builds without: watch_group_absent.c
+// In builds without extras: watch_group_absent.c. network_hooks: extras/simulated_network.
+extern const GroupHooks group_hooks, network_hooks;
 
 /* ---- GPU memory for backends that only reach the host's ---- */
 

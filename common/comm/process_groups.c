@@ -79,15 +79,17 @@ void process_group_farewell(const ProcessGroup *pg, Store *store, int present)
 static void write_line(const ProcessGroup *pg, const Args *args, char line[GROUP_LINE_BYTES])
 {
     const bool flat = strcmp(args->all_reduce, "flat") == 0; // the only value in early steps
-    char watched[64] = "";
+    char watched[64] = "", network[64] = "";
     if (group_hooks.describe != NULL)
         group_hooks.describe(args, watched, sizeof watched);
+    if (network_hooks.describe != NULL)
+        network_hooks.describe(args, network, sizeof network);
     snprintf(line, GROUP_LINE_BYTES,
-             "--backend %s, --device %s, %d ranks, --check-collectives %s%s%s%s%s",
+             "--backend %s, --device %s, %d ranks, --check-collectives %s%s%s%s%s%s",
              pg->backend->name, pg->place.on_gpu ? "cuda" : "cpu", pg->world_size,
              pg->check_collectives ? "on" : "off", flat ? "" : ", --all-reduce ",
-             flat ? "" : args->all_reduce, pg->fixed_order ? ", --reduce-order fixed" : "",
-             watched);
+             flat ? "" : args->all_reduce, pg->fixed_order ? ", --reduce-order fixed" : "", watched,
+             network);
 }
 
 /* Waits until the rank has come; false after the deadline. The first rank that has not come by the
@@ -196,6 +198,8 @@ static void form(ProcessGroup *pg, const Args *args)
         pg->backend->compare(pg, line);
     if (pg->place.on_gpu && !pg->backend->reads_gpu)
         staging_wrap(pg);
+    if (network_hooks.formed != NULL)
+        network_hooks.formed(pg);
     if (group_hooks.formed != NULL)
         group_hooks.formed(pg);
     log_detail(LOG_DISTRIBUTED, "connected by %s after %.3f s", pg->backend->name,

@@ -1,4 +1,4 @@
-/* Stands in for extras/watch, which watches a group. */
+/* Stands in for extras/watch and extras/simulated_network, which act when a group is formed. */
 #include "common/comm/backend.h"
 
-const GroupHooks group_hooks = { NULL, NULL, NULL };
+const GroupHooks group_hooks = { NULL, NULL, NULL }, network_hooks = { NULL, NULL, NULL };

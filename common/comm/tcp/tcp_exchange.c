@@ -32,6 +32,7 @@ typedef struct {
     char *payload;
     size_t bytes; // of the payload
     size_t done; // of header and payload together
+    double arrives_at; // 0: when it is there. See network_arrival
 } Message;
 
 static bool message_done(const Message *message)
@@ -136,8 +137,12 @@ static bool receive_part(Mesh *mesh, Message *message, const char *addend)
         return false;
     if (message->done < header_bytes)
         return true;
-    if (before < header_bytes)
+    if (before < header_bytes) {
         header_check(mesh, message);
+        if (network_arrival != NULL)
+            message->arrives_at =
+                network_arrival(mesh, message->peer, header_bytes + message->bytes);
+    }
     store_payload(mesh, message, part[1].iov_base,
                   before < header_bytes ? 0 : before - header_bytes, addend);
     if (peer->pipe != NULL)
@@ -176,6 +181,8 @@ void exchange(Mesh *mesh, const Exchange *x)
             mesh_wait(mesh, message_done(&out) ? NOBODY : out.peer,
                       message_done(&in) ? NOBODY : in.peer);
     }
+    if (in.arrives_at > 0)
+        mesh_sleep_until(mesh, in.arrives_at);
     if (out.peer != NOBODY) {
         mesh->moved.sent_bytes += out.bytes;
         mesh->moved.sent_messages++;

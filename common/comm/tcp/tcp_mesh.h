@@ -103,6 +103,9 @@ void mesh_begin(Mesh *mesh, const Collective *collective);
  * process when a peer is gone or sends an abort, and when the time is over. */
 void mesh_wait(Mesh *mesh, int to, int from);
 
+/* Sleeps until then, on the clock of seconds_now(), with an eye on the peers as in mesh_wait. */
+void mesh_sleep_until(Mesh *mesh, double until);
+
 /* The connection to a peer is closed: ends the process with the peer's last message, if any. */
 noreturn void mesh_lost(Mesh *mesh, int peer);
 
@@ -174,5 +177,9 @@ typedef struct {
 } PipeOps;
 
 extern const PipeOps tcp_pipes;
+
+/* A slower network than there is (extras/simulated_network): when may a message of so many bytes,
+ * which begins to arrive, count as received? 0: when it is there. NULL: that is so for all. */
+extern double (*const network_arrival)(Mesh *mesh, int from, size_t bytes);
 
 #endif

@@ -150,7 +150,9 @@ static bool notice_read(Mesh *mesh, int peer)
 /* Polls, and reads the notices that have come. False if nothing happened. */
 static bool poll_peers(Mesh *mesh, int num_watched, double seconds)
 {
-    const int ready = poll(mesh->watched, (nfds_t)num_watched, (int)ceil(1e3 * fmax(seconds, 0)));
+    const double whole = floor(fmax(seconds, 0));
+    const struct timespec time = { (time_t)whole, (long)(1e9 * (fmax(seconds, 0) - whole)) };
+    const int ready = ppoll(mesh->watched, (nfds_t)num_watched, &time, NULL);
     int lost = NOBODY;
     for (int peer = 0; ready > 0 && peer < mesh->world_size; peer++)
         if (mesh->watched[peer].revents != 0 && !notice_read(mesh, peer))
@@ -158,6 +160,12 @@ static bool poll_peers(Mesh *mesh, int num_watched, double seconds)
     if (lost != NOBODY)
         mesh_lost(mesh, lost);
     return ready > 0;
+}
+
+void mesh_sleep_until(Mesh *mesh, double until)
+{
+    for (double now; (now = seconds_now()) < until;)
+        poll_peers(mesh, mesh->world_size, until - now);
 }
 
 /* seconds_now() at the system's last tick, at most 10 ms ago: near enough for a deadline, and read

@@ -220,7 +220,8 @@ static void test_steps(void **state)
     (void)state;
     static const char *const from_02[] = { "backend", "check-collectives", "bucket-cap-mb",
                                            "timeout" };
-    static const char *const from_extra[] = { "  --trace ", "  --profile ", "  --show-topology " };
+    static const char *const from_extra[] = { "  --trace ", "  --profile ", "  --show-topology ",
+                                              "  --simulate-network " };
     for (Step step = STEP_SINGLE; step <= STEP_FAULT; step++) {
         int num_listed = 0;
         assert_int_equal(run(step, "--no-such-option --help"), 2);
@@ -263,6 +264,9 @@ static void test_extra(void **state)
         assert_int_equal(status, 0);
     else
         assert_refused(status, "--trace is no option");
+    if (!listed)
+        assert_refused(run(STEP_SPAWN, "--simulate-network 3gbit"),
+                       "--simulate-network is no option");
 }
 
 /* Of the ranks on a node, which share a command line, only the first speaks. */
