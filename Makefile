@@ -13,6 +13,7 @@
 # make scaling    what more ranks bring, and what they would on 1,024 (3 minutes)
 # make zero       what a rank holds and sends, from DataParallel to ZeRO-3 (1 minute)
 # make bench      all of it beside PyTorch, Gloo and Open MPI (10 minutes; bench/bench.py --help)
+# make site       the book as a web site: build/site/index.html (1 minute; opens from files)
 # make clean      delete what was built     make help       this list
 #
 # Stages of step 02: make diff-02a, diff-02b, diff-02c, diff-02; from DataParallel: diff-dp; to FSDP: diff-zero1 to
@@ -30,7 +31,7 @@
 #   make check-mnist       accuracies on real MNIST (5 minutes)
 #   make check-torch       against PyTorch itself (5 minutes)
 #   make check-slurm       jobs on a real Slurm (2 minutes)
-#   make check-browser     the page of tools/serve, and the slides, in Chromium (1 minute)
+#   make check-browser     the page of tools/serve, the slides and the site, in Chromium (2 minutes)
 #   make check-sanitizers  every access to memory watched (8 minutes)
 #   make check-fuzz        bytes that nobody expects (3 minutes)
 #   make check-bare        fresh machines; as root (20 minutes)

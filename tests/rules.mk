@@ -52,8 +52,8 @@ check-mnist: all
 check-torch: all $(TORCH_PEERS)
 	@export TORCH_BIN="$$(tests/against/torch/venv.sh)"; $(MAKE) -s test TESTS="$(wildcard tests/against/torch/*.bats tests/against/torchrun/*.bats) tests/tools/bench_small.bats tests/tools/bench_suites.bats"
 
-# The page of tools/serve and the slides in headless Chromium (./setup.sh --browser installs it); pictures of it go to
-# build/browser.
+# The page of tools/serve, the slides and the site in headless Chromium (./setup.sh --browser installs it); pictures of
+# them go to build/browser.
 check-browser: all
 	@$(MAKE) -s test TESTS="$(wildcard tests/against/browser/*.bats)"
 

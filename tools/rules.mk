@@ -38,4 +38,8 @@ rehearse: all
 reset-%:
 	@tools/progress.py reset $*
 
-.PHONY: check-lab check-trap hint progress room-check slides rehearse
+# The book as a web site: build/site/index.html, to be opened from there or served by anything.
+site:
+	@BUILD=$(BUILD) tools/site/site.sh
+
+.PHONY: check-lab check-trap hint progress room-check slides rehearse site

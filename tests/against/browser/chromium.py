@@ -107,10 +107,10 @@ class Page:
         self.call("Input.dispatchTouchEvent", type=kind,
                   touchPoints=[{"x": x, "y": y} for x, y in points])
 
-    def key(self, key, code):
+    def key(self, key, code, text=None):
         for kind in ("keyDown", "keyUp"):
             self.call("Input.dispatchKeyEvent", type=kind, key=key, code=key,
-                      windowsVirtualKeyCode=code, **({"text": "\r"} if key == "Enter" and kind == "keyDown" else {}))
+                      windowsVirtualKeyCode=code, **({"text": text or "\r"} if (text or key == "Enter") and kind == "keyDown" else {}))
 
     def screenshot(self, path):
         data = self.call("Page.captureScreenshot", format="png")["data"]

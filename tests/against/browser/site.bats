@@ -1,0 +1,46 @@
+#!/usr/bin/env bats
+# The book as a web site (make site), in a real browser, from files and without a network.
+
+setup_file() {
+    tools/site/site.sh >"$BATS_FILE_TMPDIR/said" 2>&1 || { grep -q 'is this machine online' "$BATS_FILE_TMPDIR/said" && return 0; }
+    cat "$BATS_FILE_TMPDIR/said" >&2
+    grep -q "^site: open build/site/index.html" "$BATS_FILE_TMPDIR/said"
+}
+
+setup() {
+    export TMPDIR=$BATS_TEST_TMPDIR # bats clears it, whatever happens
+    ! grep -q 'is this machine online' "$BATS_FILE_TMPDIR/said" || skip "$(cat "$BATS_FILE_TMPDIR/said")"
+}
+
+@test "every link leads somewhere, and the browser is told to fetch nothing" {
+    run python3 -B tests/against/browser/links.py build/site
+    echo "$output"
+    [ "$status" -eq 0 ]
+}
+
+@test "it is readable on desktop and phone, light and dark, on paper; search, copy and keyboard work" {
+    sh -c '. tools/parts.sh; browser' >/dev/null || skip "no Chromium (./setup.sh --browser installs it)"
+    run timeout 900 python3 -B tests/against/browser/site.py build/site build/browser
+    echo "$output"
+    [ "$status" -eq 0 ]
+}
+
+@test "each place of a diff has a reason beside it, and one that is missing is named" {
+    venv=${SITE_VENV:-${XDG_CACHE_HOME:-$HOME/.cache}/ddp.c/site-venv}
+    run env PYTHONPATH=tools/site "$venv/bin/python" -B -c 'import diffs; diffs.steps()'
+    echo "$output"
+    [[ $status -eq 0 && -z $output ]]
+    sed 's/^## process_group_destroy(/## process_group_destruct(/' tools/site/reasons.md >"$BATS_TEST_TMPDIR/reasons.md"
+    run env PYTHONPATH=tools/site REASONS="$BATS_TEST_TMPDIR/reasons.md" "$venv/bin/python" -B -c 'import diffs; diffs.steps()'
+    [[ ${lines[0]} == *"02b: 'process_group_destruct(' is in 0 places of the diff, not in 1" ]]
+    [[ ${lines[1]} == *"02b: place 7 of the diff has no reason: +    process_group_destroy(&pg);" ]]
+}
+
+@test "without network and venv one line says what is missing" {
+    unshare -rn true 2>/dev/null || skip "no network of one's own here"
+    run unshare -rn env SITE_VENV="$BATS_TEST_TMPDIR/venv" BUILD="$BATS_TEST_TMPDIR" tools/site/site.sh
+    echo "$output"
+    [ "$status" -eq 1 ]
+    [[ ${lines[-1]} == "site: cannot install Sphinx: is this machine online?"* ]]
+    [ "${#lines[@]}" -eq 2 ] # the other says what it is about to install
+}

@@ -1,0 +1,172 @@
+"""Usage: site.py SITE FOLDER      Looks at the pages of the site in headless Chromium, from files.
+
+No page scrolls sideways at 390 and 1280 pixels; diffs stand side by side or unified; search, copy buttons and keys work;
+pictures and colours follow light and dark; a page can be printed. Screenshots go to FOLDER."""
+import base64, glob, json, os, sys
+import chromium
+
+# What is wider than the window, or than a box that does not scroll; code and tables may, in their own boxes.
+WIDE = """(() => {
+  const wide = document.documentElement.scrollWidth > innerWidth ? ['the page'] : [];
+  for (const e of document.querySelectorAll('.content, .content *')) {
+    if (e.closest('pre, .table-wrapper, svg, .headerlink, .back-to-top, .math') || !e.checkVisibility() || !e.textContent.trim() && e.tagName === 'SPAN') continue;
+    const box = e.getBoundingClientRect();
+    if (box.right > innerWidth + 1 && box.width > 0) wide.push(e.tagName + '.' + e.className + ': ' + e.textContent.slice(0, 40));
+  }
+  return wide.slice(0, 3);
+})()"""
+LUMINANCE = "getComputedStyle(document.body).backgroundColor.match(/\\d+/g).reduce((a, b) => a + +b, 0) / 3"
+
+
+class Site:
+    def __init__(self, page, site, folder):
+        self.page, self.site, self.folder = page, os.path.abspath(site), folder
+
+    def open(self, path):
+        self.page.open("file://%s/%s" % (self.site, path))
+
+    def shot(self, name):
+        self.page.screenshot("%s/site_%s.png" % (self.folder, name))
+
+    def all_fit(self, pages):
+        for path in pages:
+            self.open(path)
+            wide = self.page.evaluate(WIDE)
+            assert not wide, (path, wide)
+        print("%d pages fit" % len(pages), flush=True)
+
+    def widths(self):
+        pages = sorted(os.path.relpath(path, self.site) for path in glob.glob(self.site + "/**/*.html", recursive=True))
+        sources = [path for path in pages if "." in os.path.basename(path)[:-5] or path.endswith("Makefile.html")]
+        book = [path for path in pages if path not in sources]
+        self.page.resize(1280, 800)
+        self.all_fit(book[::6])
+        self.page.resize(390, 844, phone=True)
+        self.all_fit(book + sources[::40])
+
+    def themes(self):
+        for dark in (False, True):
+            self.page.resize(1280, 800, dark=dark)
+            name = "dark" if dark else "light"
+            self.open("docs/02_multi_gpu_spawn.html")
+            assert (self.page.evaluate(LUMINANCE) < 80) == dark, name
+            picture = self.page.evaluate("getComputedStyle(document.querySelector('article img')).filter")
+            assert ("invert" in picture) == dark, picture
+            self.page.evaluate("document.querySelector('article img').scrollIntoView()")
+            self.shot("chapter_" + name)
+            self.open("diffs/02c.html")
+            gone = self.page.evaluate("getComputedStyle(document.querySelector('.rows .del')).backgroundColor")
+            assert gone == ("rgb(65, 33, 31)" if dark else "rgb(255, 227, 224)"), gone
+            self.shot("diff_" + name)
+        # The button chooses, whatever the system prefers: after auto comes light, or dark.
+        self.open("docs/02_multi_gpu_spawn.html")
+        seen = set()
+        for _ in range(3):
+            self.page.evaluate("document.querySelector('.theme-toggle-content button').click()")
+            chosen = self.page.evaluate("document.body.dataset.theme")
+            seen.add(chosen)
+            dark = self.page.evaluate("getComputedStyle(document.querySelector('article img')).filter").startswith("invert")
+            assert dark == (chosen != "light"), (chosen, dark)  # auto is dark here
+        assert seen == {"auto", "light", "dark"}, seen
+
+    def diffs(self):
+        place = "((q) => { const b = document.querySelector(q).getBoundingClientRect(); return [b.left, b.top, b.right]; })(%s)"
+        hunk = "#hunk-4 .rows "
+        for width, height, phone in ((1280, 800, False), (390, 844, True)):
+            self.page.resize(width, height, phone=phone)
+            self.open("diffs/02c.html")
+            old, new, reason = (self.page.evaluate(place % json.dumps(q)) for q in
+                                (hunk + ".del", hunk + ".add", "#hunk-4 .reason"))
+            if phone:
+                assert old[0] == new[0] and new[1] > old[1] and reason[1] < old[1], "not unified"
+                self.page.evaluate("document.getElementById('hunk-4').scrollIntoView()")
+                self.shot("diff_phone")
+            else:
+                assert new[0] >= old[2] - 1 and new[1] == old[1] and reason[0] >= new[2], "not side by side"
+        assert self.page.evaluate("document.querySelectorAll('#hunk-4 mark').length") > 0
+        # A number leads to the line in the file.
+        link = self.page.evaluate("document.querySelector('#hunk-4 .add a.line').href")
+        text = self.page.evaluate("document.querySelector('#hunk-4 .add code').innerText.slice(1)")
+        self.page.open(link)
+        line = self.page.evaluate("document.querySelector(':target').innerText")
+        assert text.strip() and line.replace("\n", "").endswith(text), (text, line)
+
+    def search(self):
+        self.page.resize(1280, 800)
+        self.open("index.html")
+        self.page.key("/", 191, "/")  # the field has the focus now
+        assert self.page.evaluate("document.activeElement.name") == "q"
+        self.page.call("Input.insertText", text="reducer_finalize")
+        self.page.key("Enter", 13)
+        self.page.wait_for("location.pathname.endsWith('search.html') && document.readyState === 'complete'")
+        self.page.wait_for("/found/.test(document.querySelector('.search-summary')?.innerText)")
+        self.page.wait_for("document.querySelectorAll('ul.sources li').length")
+        found = self.page.evaluate("[...document.querySelectorAll('ul.search li a')].map((a) => a.href)")
+        for path in ("docs/02_multi_gpu_spawn.html", "diffs/02.html", "common/comm/ddp.c.html#L"):
+            assert any(path in address for address in found), (path, found)
+        said = self.page.evaluate("document.querySelector('ul.search li.kind-text').innerText")
+        assert "reducer_finalize" in said, said  # an excerpt, not the title alone
+        self.shot("search")
+
+    def copy(self):
+        self.page.resize(1280, 800)
+        self.page.call("Browser.grantPermissions", permissions=["clipboardReadWrite", "clipboardSanitizedWrite"])
+        self.open("docs/02_multi_gpu_spawn.html")
+        for block in ("console", "c"):
+            shown = self.page.evaluate("document.querySelector('.highlight-%s pre').textContent" % block).rstrip("\n")
+            self.page.evaluate("document.querySelector('.highlight-%s button.copy').focus()" % block)
+            self.page.key("Enter", 13)
+            self.page.wait_for("document.activeElement.textContent === 'Copied'")
+            got = self.page.evaluate("navigator.clipboard.readText()")
+            commands = [line[2:] for line in shown.split("\n") if line.startswith("$ ")]
+            assert got == ("\n".join(commands) if block == "console" else shown), got
+            assert block == "c" or commands and len(commands) < shown.count("\n"), shown
+        assert self.page.evaluate("document.querySelectorAll('.highlight-text .copy, .highlight-diff .copy').length") == 0
+
+    def keys(self):
+        """The first tab reaches the link past the side bar; code that is too wide scrolls by keys; arrows turn pages."""
+        self.page.resize(390, 844)
+        self.open("docs/02_multi_gpu_spawn.html")
+        self.page.key("Tab", 9)
+        assert "Skip" in self.page.evaluate("document.activeElement.textContent")
+        self.page.evaluate("document.querySelector('article pre[tabindex]').focus()")
+        self.page.key("ArrowRight", 39)
+        self.page.wait_for("document.activeElement.scrollLeft > 0")
+        self.page.resize(1280, 800)
+        self.open("docs/02_multi_gpu_spawn.html")
+        self.page.key("ArrowRight", 39)
+        self.page.wait_for("location.pathname.endsWith('docs/more_ddp.html')")
+
+    def paper(self):
+        self.page.resize(1280, 800, dark=True)
+        for path in ("docs/03_torchrun_env.html", "diffs/03.html"):
+            self.open(path)
+            data = base64.b64decode(self.page.call("Page.printToPDF", printBackground=True)["data"])
+            assert data[:4] == b"%PDF" and len(data) > 50000, len(data)
+            with open("%s/site_%s.pdf" % (self.folder, os.path.basename(path)[:-5]), "wb") as file:
+                file.write(data)
+        self.page.call("Emulation.setEmulatedMedia", media="print")
+        assert self.page.evaluate("[...document.querySelectorAll('.sidebar-drawer, .mobile-header, .skip-to-content')].every((e) => !e.checkVisibility())")
+        assert self.page.evaluate(LUMINANCE) > 200, "dark paper"
+        gone = self.page.evaluate("getComputedStyle(document.querySelector('.rows .del')).backgroundColor")
+        assert gone == "rgb(255, 227, 224)", gone
+        self.page.call("Emulation.setEmulatedMedia", media="")
+
+
+def main():
+    folder = sys.argv[2]
+    os.makedirs(folder, exist_ok=True)
+    with chromium.Page(seconds=60) as page:
+        site = Site(page, sys.argv[1], folder)
+        for part in (site.themes, site.diffs, site.search, site.copy, site.keys, site.paper, site.widths):
+            part()
+            print(part.__name__ + ": ok", flush=True)
+        asked = [e["params"]["request"]["url"] for e in page.events if e["method"] == "Network.requestWillBeSent"]
+        assert asked and all(u.startswith(("file://", "data:", "about:")) for u in asked), asked
+        bad = [e["params"] for e in page.events if e["method"] == "Runtime.exceptionThrown" or
+               e["method"] == "Log.entryAdded" and e["params"]["entry"]["level"] == "error"]
+        assert not bad, bad
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,207 @@
+"""The diffs between the steps, for the site: what tools/stepdiff.sh prints as rows of two columns, and the reasons
+that the chapters, or tools/site/reasons.md, give for each hunk."""
+import difflib
+import html
+import os
+import re
+import subprocess
+import sys
+
+from pygments.lexers import get_lexer_for_filename
+from pygments.lexers.special import TextLexer
+from pygments.token import STANDARD_TYPES
+from pygments.util import ClassNotFound
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "tools"))
+import docs  # noqa: E402  (its blocks are the quotations)
+
+
+def read(path):
+    with open(os.path.join(ROOT, path), encoding="utf-8") as file:
+        return file.read()
+
+
+def highlighted(path):
+    """The lines of a file, each a list of (CSS class of pygments, text)."""
+    try:
+        lexer = get_lexer_for_filename(path, stripnl=False)
+    except ClassNotFound:
+        lexer = TextLexer(stripnl=False)
+    lines = [[]]
+    for kind, text in lexer.get_tokens(read(path)):
+        while kind not in STANDARD_TYPES:
+            kind = kind.parent
+        for number, part in enumerate(text.split("\n")):
+            if number:
+                lines.append([])
+            if part:
+                lines[-1].append((STANDARD_TYPES[kind], part))
+    return lines[:-1]
+
+
+def line_html(tokens, marked=frozenset()):
+    """A highlighted line; the characters whose places are in `marked` are shown as changed."""
+    out, place = "", 0
+    for css, text in tokens:
+        runs = [[text[0], place in marked]]
+        for offset, letter in enumerate(text[1:], place + 1):
+            if (offset in marked) == runs[-1][1]:
+                runs[-1][0] += letter
+            else:
+                runs.append([letter, offset in marked])
+        for run, changed in runs:
+            run = html.escape(run, quote=False)
+            run = f"<mark>{run}</mark>" if changed else run
+            out += f'<span class="{css}">{run}</span>' if css else run
+        place += len(text)
+    return out
+
+
+class Hunk:
+    """lines: (sign, number in the old file or None, number in the new one or None, text)."""
+
+    def __init__(self, header):
+        self.old, self.new = (int(n) for n in re.match(r"@@ -(\d+).* \+(\d+)", header).groups())
+        self.lines, self.reasons = [], []
+
+    def add(self, line):
+        old = self.old if line[0] in " -" else None
+        new = self.new if line[0] in " +" else None
+        self.lines.append((line[0], old, new, line[1:]))
+        self.old += old is not None
+        self.new += new is not None
+
+    def changed(self):
+        return [sign + text for sign, _, _, text in self.lines if sign != " "]
+
+
+class Step:
+    """One diff of tools/stepdiff.sh."""
+
+    def __init__(self, name):
+        self.name, self.hunks = name, []
+        shown = subprocess.run(["tools/stepdiff.sh", name], cwd=ROOT, check=True, text=True, stdout=subprocess.PIPE)
+        lines = shown.stdout.splitlines()
+        self.before, self.program = (line[4:].split("\t")[0] for line in lines[:2])
+        for line in lines[2:]:
+            if line.startswith("@@"):
+                self.hunks.append(Hunk(line))
+            else:
+                self.hunks[-1].add(line)
+        # The program's comment begins with it: " * NAME - IDEA."
+        self.idea = read(self.program).split(" - ", 1)[1].split("\n")[0].rstrip(".")
+        if name == "dp":
+            self.idea = "from DataParallel to DDP"
+
+
+def similar(old, new):
+    return difflib.SequenceMatcher(None, old.strip(), new.strip(), autojunk=False).ratio() > 0.6
+
+
+def pairs(gone, new):
+    """Puts changed lines side by side: (old or None, new or None), in the order of both."""
+    rows, at = [], 0
+    for line in gone:
+        match = next((i for i in range(at, len(new)) if similar(line[3], new[i][3])), None)
+        if match is None:
+            rows.append([line, None])
+            continue
+        rows += [[None, other] for other in new[at:match]] + [[line, new[match]]]
+        at = match + 1
+    rows += [[None, other] for other in new[at:]]
+    for i, row in enumerate(rows):  # unlike lines may share a row, too, where nothing is between them
+        hole = next((k for k in range(i + 1, len(rows)) if rows[k][0] is None), None)
+        if row[1] is None and hole is not None and all(r[1] is None for r in rows[i:hole]):
+            row[1] = rows.pop(hole)[1]
+    return rows
+
+
+def rows_of(hunk):
+    """(sign, old line or None, new line or None): context, or lines side by side."""
+    rows, gone, new = [], [], []
+    for line in [*hunk.lines, (" ", None, None, "")]:
+        if line[0] == "-":
+            gone.append(line)
+        elif line[0] == "+":
+            new.append(line)
+        else:
+            rows += [("±", *pair) for pair in pairs(gone, new)] + [(" ", line, line)]
+            gone, new = [], []
+    return rows[:-1]
+
+
+def changes(old, new):
+    """The places of the characters that differ, word by word, in both lines."""
+    words = [re.findall(r"\w+|\s+|[^\w\s]", text) for text in (old, new)]
+    starts = [[sum(map(len, w[:i])) for i in range(len(w) + 1)] for w in words]
+    marked = set(), set()
+    for kind, a, b, c, d in difflib.SequenceMatcher(None, *words, autojunk=False).get_opcodes():
+        if kind != "equal":
+            marked[0].update(range(starts[0][a], starts[0][b]))
+            marked[1].update(range(starts[1][c], starts[1][d]))
+    return marked
+
+
+def hunk_html(step, hunk, tokens, to_root):
+    """The rows as one grid: in the order of a unified diff, each with its row for two columns."""
+    left, right, out, waiting = tokens[step.before], tokens[step.program], [], []
+
+    def cell(side, sign, path, number, code, row):
+        out_of = {"-": "del", "+": "add", " ": "same"}[sign]
+        return (f'<div class="{side} {out_of}" style="--row:{row}"><a class="line" tabindex="-1" href="{to_root}{path}.html'
+                f'#L{number}">{number}</a><code><i>{sign}</i>{code}</code></div>')
+
+    for row, (sign, old, new) in enumerate(rows_of(hunk), 1):
+        marked = changes(old[3], new[3]) if old and new and sign == "±" and similar(old[3], new[3]) else ((), ())
+        if sign == " ":
+            out += waiting + [cell("left", " ", step.before, old[1], line_html(left[old[1] - 1]), row),
+                              cell("right", " ", step.program, new[2], line_html(right[new[2] - 1]), row)]
+            waiting = []
+            continue
+        if old:
+            out.append(cell("left", "-", step.before, old[1], line_html(left[old[1] - 1], marked[0]), row))
+        if new:
+            waiting.append(cell("right", "+", step.program, new[2], line_html(right[new[2] - 1], marked[1]), row))
+    return '<div class="highlight rows">' + "".join(out + waiting) + "</div>"
+
+
+def written_reasons():
+    """What reasons.md says: {step: [(piece of a changed line, Markdown)]}."""
+    said, step = {}, None
+    for part in re.split(r"^(?=##? )", read(os.environ.get("REASONS", "tools/site/reasons.md")), flags=re.M)[1:]:
+        title, text = part.split("\n", 1)
+        if title.startswith("# "):
+            step = said.setdefault(title[2:], [])
+        else:
+            step.append((title[3:], text.strip()))
+    return said
+
+
+def quotations(chapter):
+    """The diffs that a page quotes: (first line of the block, its command, changed lines, heading above it)."""
+    lines = read(chapter).split("\n")
+    for block in docs.blocks_of(lines):
+        if block.language == "diff" and "from" in block.notes:
+            heading = next(line for line in reversed(lines[:block.first]) if re.match("#+ ", line))
+            yield block.first, block.notes["from"], [x for x in block.quoted if x[1:].strip()], heading.lstrip("# ")
+
+
+def steps():
+    """All of them, each hunk with its reasons. Says where a hunk has none, or a reason no hunk."""
+    names = subprocess.run(["tools/stepdiff.sh"], cwd=ROOT, text=True, stderr=subprocess.PIPE).stderr
+    found = [Step(name) for name in re.findall(r"[\w-]+", names.split("is no step: ")[1]) if name not in ("or", "--count")]
+    said = written_reasons()
+    for step in found:
+        for piece, text in said.get(step.name, []):
+            places = [hunk for hunk in step.hunks if any(piece in line for line in hunk.changed())]
+            for hunk in places:
+                hunk.reasons.append(text)
+            if len(places) != 1:
+                print(f"tools/site/reasons.md: {step.name}: '{piece}' is in {len(places)} places of the diff, not in 1",
+                      file=sys.stderr)
+        for number, hunk in enumerate(step.hunks, 1):
+            if not hunk.reasons:
+                print(f"tools/site/reasons.md: {step.name}: place {number} of the diff has no reason: "
+                      f"{hunk.changed()[0]}", file=sys.stderr)
+    return found

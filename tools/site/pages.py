@@ -1,0 +1,210 @@
+"""What Sphinx makes the site of (tools/site/conf.py calls it): the documents, with links to the pages of this site; a
+page for each folder and for each diff between two steps. And, when Sphinx is done, a page for each source file: those
+are too many for Sphinx, and are made of one of its pages."""
+import json
+import os
+import re
+import shutil
+
+import diffs
+from diffs import ROOT, highlighted, hunk_html, line_html, read
+
+ROOMS = ("common", "extras", "tools", "bench", "docs", "data")  # and the steps: all of their sources have a page
+SOURCES = (".c", ".h", ".cu", ".cuh", ".sh", ".py", ".sed", ".mk", ".slurm", ".pbs", ".yaml", ".html", ".txt", ".bat",
+           ".bats", ".bash", "Makefile", "Dockerfile")
+PICTURES = (".svg", ".png")
+CODE = re.compile(r"(?<=\n\n)(?: {4}[^\n]*\n)+|^```.*?^```$|<!--.*?-->|`(?:[^`\n]|\n(?!\n))+`", re.M | re.S)  # where ]( is no link
+
+
+def tree():
+    """The files of the project; not what is built, or written by commands."""
+    found = []
+    for folder, folders, files in os.walk(ROOT):
+        here = os.path.relpath(folder, ROOT)
+        folders[:] = sorted(f for f in folders if not f.startswith(".") and f not in ("build", "__pycache__", *diffs.docs.OWN))
+        if here == "tools":
+            folders.append("lab")  # OWN's lab is the one at the top
+        found += [os.path.normpath(os.path.join(here, name)) for name in sorted(files)]
+    return found
+
+
+class Site:
+    def __init__(self, folder):
+        self.folder, self.written = folder, set()
+        self.files = tree()
+        self.folders = {os.path.dirname(path) for path in self.files}
+        self.documents = [p for p in self.files if p.endswith(".md") and p != "tools/site/reasons.md"]
+        self.sources = {p for p in self.files if p.endswith(SOURCES) and
+                        (re.match("0[1-5]_", p) or p.split("/")[0] in ROOMS or "/" not in p)}
+        self.listed = set()  # folders that a page links to
+        self.steps = diffs.steps()
+
+    def write(self, path, text):
+        self.written.add(path)
+        path = os.path.join(self.folder, path)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        if not os.path.exists(path) or open(path, encoding="utf-8").read() != text:
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text)
+
+    def copy(self, path):
+        self.written.add(path)
+        target = os.path.join(self.folder, path)
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        if not os.path.exists(target) or os.path.getmtime(target) < os.path.getmtime(os.path.join(ROOT, path)):
+            shutil.copy2(os.path.join(ROOT, path), target)
+
+    def link(self, path, target):
+        """Where a link to TARGET in the document PATH goes on the site, as Markdown wants it."""
+        place = os.path.normpath(os.path.join(os.path.dirname(path), target))
+        if place in self.folders:
+            self.listed.add(place)
+            place = os.path.join(place, "README.md")
+        elif place.endswith(SOURCES) and place in self.files:
+            self.sources.add(place)
+            return "src:" + os.path.relpath(place, os.path.dirname(path) or ".") + ".html"
+        if place == "README.md":
+            place = "index.md"
+        return os.path.relpath(place, os.path.dirname(path) or ".")
+
+    def origin(self, path, block):
+        """A line above a quotation that leads to where it comes from; none if that is not one place."""
+        command, top = block.notes.get("from", ""), os.path.relpath(".", os.path.dirname(path) or ".")
+        if block.language == "diff":
+            for step in self.steps:
+                if not re.search(rf"stepdiff.sh {step.name} |{re.escape(step.before)} {re.escape(step.program)}", command):
+                    continue
+                for number, hunk in enumerate(step.hunks, 1):
+                    if set(hunk.changed()) & {x for x in block.quoted if len(x) > 12}:
+                        return f"{top}/diffs/{step.name}.html#hunk-{number}", "the whole diff, side by side"
+            return None
+        name = next((word.strip("'") for word in command.split() if word.strip("'") in self.sources), None)
+        if name is None or "|" in command or not block.quoted:
+            return None
+        lines = read(name).split("\n")
+        places = [i for i in range(len(lines)) if lines[i:i + len(block.quoted)] == block.quoted]
+        return (f"{top}/{name}.html#L{places[0] + 1}", f"{name}, line {places[0] + 1}") if len(places) == 1 else None
+
+    def document(self, path):
+        text = read(path)
+        lines = text.split("\n")
+        for block in reversed(diffs.docs.blocks_of(lines)):
+            where = self.origin(path, block)
+            if where:
+                lines[block.end + 1:block.end + 1] = ["", f'<p class="from"><a href="{where[0]}">{where[1]}</a></p>', ""]
+        text, out, at = "\n".join(lines), "", 0
+        for block in [*CODE.finditer(text), None]:
+            prose = text[at:block.start() if block else len(text)]
+            out += re.sub(r"\]\((?!\w+:|#)([^)\s#]+)((?:#[^)\s]*)?)\)",
+                          lambda link: f"]({self.link(path, link[1])}{link[2]})", prose)
+            out += block[0] if block else ""
+            at = block.end() if block else at
+        return out
+
+    def listing(self, folder):
+        """What lies in a folder, as a part of its page."""
+        inside = sorted({p[len(folder) + 1:].split("/")[0] for p in self.files if p.startswith(folder + "/")})
+        out = []
+        for name in inside:
+            path = f"{folder}/{name}"
+            if path in self.folders and (path in self.listed or any(s.startswith(path + "/") for s in self.sources)):
+                self.listed.add(path)
+                out.append(f"- [{name}/]({name}/README.md)")
+            elif path in self.sources:
+                out.append(f"- [{name}](src:{name}.html)")
+            elif path in self.documents and name != "README.md":
+                out.append(f"- [{name}]({name})")
+        return "\n".join(out)
+
+    def source(self, path, page):
+        """The page of a source: Sphinx's page SOURCE.html with this name, these lines, and links from this folder."""
+        top, above = os.path.relpath(".", os.path.dirname(path) or "."), os.path.dirname(path)
+        page = re.sub(r'\b(href|src|action)="(?!#|\w+:)', rf'\1="{top}/', page)
+        page = page.replace('data-content_root="./"', f'data-content_root="{top}/"')
+        way = f'<p class="from"><a href="{top}/{above}/README.html">{above}/</a></p>' if above else ""
+        lines = "".join(f'<span id="L{n}"><a class="line" tabindex="-1" href="#L{n}">{n}</a>{line_html(tokens)}\n</span>'
+                        for n, tokens in enumerate(highlighted(path), 1))
+        lines = f'{way}<div class="highlight source"><pre>{lines}</pre></div>'
+        return page.replace("SOURCE-NAME", os.path.basename(path)).replace("<p>SOURCE-LINES</p>", lines)
+
+    def write_sources(self, folder):
+        with open(folder + "/SOURCE.html", encoding="utf-8") as file:
+            page = file.read()
+        for path in sorted(self.sources):
+            target = f"{folder}/{path}.html"
+            os.makedirs(os.path.dirname(target), exist_ok=True)
+            with open(target, "w", encoding="utf-8") as file:
+                file.write(self.source(path, page))
+        os.remove(folder + "/SOURCE.html")
+
+    def diff(self, step, quoted):
+        tokens = {path: highlighted(path) for path in (step.before, step.program)}
+        size = sum(len(hunk.changed()) for hunk in step.hunks)
+        out = [f"# {step.name}: {step.idea}\n\nFrom [{step.before}](src:../{step.before}.html) to [{step.program}](src:../{step.program}.html): "
+               f"{size} lines. In a terminal: `{'make diff-' + step.name if step.name != '05-ddprun' else 'tools/stepdiff.sh 05-ddprun'}`.\n"]
+        for number, hunk in enumerate(step.hunks, 1):
+            more = {}
+            for chapter, heading, command, lines in quoted:
+                if set(lines) & set(hunk.changed()) and re.search(
+                        rf"stepdiff.sh {step.name} |{re.escape(step.before)} {re.escape(step.program)}", command):
+                    anchor = re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+                    more[f"[{heading}](../docs/{chapter}.md#{anchor})"] = 1
+            reasons = "\n\n".join(hunk.reasons + [f"The chapter: {link}" for link in more])
+            out.append(f'<section class="hunk" id="hunk-{number}"><div class="reason">'
+                       f'<a class="place" href="#hunk-{number}">{number} of {len(step.hunks)}</a>\n\n{reasons}\n\n</div>\n'
+                       f'{hunk_html(step, hunk, tokens, "../")}\n</section>\n')
+        return "\n".join(out)
+
+    def toctree(self, caption, pages, hidden=True):
+        return f"\n```{{toctree}}\n{':hidden:' if hidden else ':maxdepth: 1'}\n:caption: {caption}\n\n" + \
+               "\n".join(pages) + "\n```\n"
+
+    def write_pages(self):
+        pages = {path: self.document(path) for path in self.documents}
+        quoted = [(os.path.basename(path)[:-3], heading, command, lines) for path in self.documents
+                  if path.startswith("docs/") for _, command, lines, heading in diffs.quotations(path)]
+        for step in self.steps:
+            self.write(f"diffs/{step.name}.md", self.diff(step, quoted))
+        self.write("diffs/index.md", "# The diffs between the steps\n\nWhat each step adds to the one before, side by "
+                   "side, with the reasons.\n\n" + self.toctree("Diffs", [step.name for step in self.steps], hidden=False))
+        self.write("SOURCE.md", "---\norphan: true\n---\n# SOURCE-NAME\n\nSOURCE-LINES\n")
+        self.listed |= {os.path.dirname(path) for path in self.sources} - {""}
+        listed = set()
+        while self.listed - listed:  # a listing may link to further folders
+            for folder in sorted(self.listed - listed):
+                listed.add(folder)
+                page, files = f"{folder}/README.md", self.listing(folder)
+                if page in pages:
+                    pages[page] += f"\n## The files of {folder}/\n\n{files}\n"
+                else:
+                    orphan = "" if folder == "docs/answers" else "---\norphan: true\n---\n"
+                    pages[page] = f"{orphan}# {folder}/\n\n{files}\n"
+
+        # The order of the book is that of the links in its README.
+        book, lookup = read("docs/README.md").split("## To look things up")
+        order = [["docs/README"] + ["docs/" + n for n in re.findall(r"^\| \[[^]]*\]\((\w+)\.md\)", book, re.M)],
+                 ["docs/" + n for n in re.findall(r"^- \[[^]]*\]\((\w+)\.md\)", lookup, re.M)] + ["docs/answers/README"]]
+        answers = [path[:-3] for path in pages if path.startswith("docs/answers/") and not path.endswith("README.md")]
+        pages["docs/answers/README.md"] = "# Answers\n" + self.toctree("Answers", [os.path.basename(p) for p in answers], False)
+        placed = {*order[0], *order[1], *answers, "README"}
+        rest = [path[:-3] for path in pages if path[:-3] not in placed and "orphan: true" not in pages[path]]
+        more = [path for path in rest if path.startswith("docs/")]
+        pages["index.md"] = pages.pop("README.md") + self.toctree("The book", order[0]) + \
+            self.toctree("To look things up", order[1]) + (self.toctree("More", more) if more else "") + \
+            self.toctree("The steps", ["diffs/index"] + [path for path in rest if path not in more])
+        for path, text in pages.items():
+            self.write(path, text)
+        for path in self.files:
+            if path.endswith(PICTURES) and path.startswith("docs/"):
+                self.copy(path)
+        # What a search shows of a page (static/site.js): a script, which a browser reads from files, too.
+        texts = {path[:-3]: re.sub(r"<!--.*?-->|(?<=\])\([^)\s]*\)|^```\w*|[][`|]", "", text, flags=re.M | re.S)
+                 for path, text in pages.items()}
+        sources = {path: read(path) for path in sorted(self.sources)}
+        self.write("_static/texts.js", f"const TEXTS = {json.dumps(texts)};\nconst SOURCES = {json.dumps(sources)};\n")
+        for folder, _, names in os.walk(self.folder):
+            for name in names:
+                path = os.path.join(folder, name)
+                if os.path.relpath(path, self.folder) not in self.written:
+                    os.remove(path)
+

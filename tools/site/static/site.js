@@ -1,0 +1,97 @@
+// Copy buttons, and code that scrolls by keyboard. Nothing is fetched.
+"use strict";
+
+// What of a block is for typing: of a console its commands without prompts, nothing of an output or a diff.
+function toType(block) {
+  const text = block.querySelector("pre").innerText.replace(/\n$/, "");
+  if (block.closest(".highlight-text, .highlight-diff")) return "";
+  if (!block.closest(".highlight-console")) return text;
+  return text.split("\n").filter((line) => line.startsWith("$ ")).map((line) => line.slice(2)).join("\n");
+}
+
+async function copy(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+  } catch { // an old browser, or one that trusts no file
+    const area = document.body.appendChild(document.createElement("textarea"));
+    area.value = text;
+    area.select();
+    document.execCommand("copy");
+    area.remove();
+  }
+}
+
+addEventListener("DOMContentLoaded", () => {
+  for (const pre of document.querySelectorAll("article pre")) {
+    if (pre.scrollWidth > pre.clientWidth) {
+      pre.tabIndex = 0; // so that the arrow keys scroll it
+      pre.addEventListener("keydown", (event) => event.stopPropagation()); // instead of turning the page
+    }
+    const block = pre.closest("div.highlight:not(.source)");
+    if (!block || !toType(block)) continue;
+    const button = document.createElement("button");
+    button.type = "button";
+    button.className = "copy";
+    button.textContent = "Copy";
+    button.ariaLive = "polite";
+    button.title = block.closest(".highlight-console") ? "Copy the commands, without prompts and outputs" : "Copy";
+    button.addEventListener("click", async () => {
+      const had = document.activeElement;
+      await copy(toType(block));
+      had.focus();
+      button.textContent = "Copied";
+      setTimeout(() => (button.textContent = "Copy"), 2000);
+    });
+    block.append(button);
+  }
+});
+
+// A search finds pages; below each, the lines that it is found in. Then it looks through the sources, line by line.
+const QUERY = new URLSearchParams(location.search).get("q")?.toLowerCase().trim();
+
+function excerpt(item) {
+  const page = item.querySelector("a").href.replace(/\.html[^/]*$/, "");
+  const name = Object.keys(TEXTS).find((name) => page.endsWith("/" + name));
+  if (!item.matches(".kind-text") || !name) return;
+  const words = QUERY.split(/[^\w-]+/), lines = TEXTS[name].split("\n");
+  const holds = (line) => words.filter((word) => line.toLowerCase().includes(word)).length;
+  const best = lines.reduce((best, line, i) => (holds(line) > holds(lines[best]) ? i : best), 0);
+  addContext(item, lines.slice(best, best + 3).join(" "));
+}
+
+function addContext(item, text) {
+  const shown = item.appendChild(document.createElement("p"));
+  shown.className = "context";
+  shown.textContent = text.trim().slice(0, 240);
+}
+
+function searchSources(results) {
+  const found = [];
+  for (const [name, text] of Object.entries(SOURCES)) {
+    const lines = text.split("\n"), first = lines.findIndex((line) => line.toLowerCase().includes(QUERY));
+    if (first >= 0) found.push([name, first + 1, lines[first]]);
+  }
+  if (!found.length) return;
+  results.appendChild(document.createElement("h2")).textContent = "In the sources";
+  const list = results.appendChild(document.createElement("ul"));
+  list.className = "search sources";
+  for (const [name, number, line] of found) {
+    const item = list.appendChild(document.createElement("li")), link = item.appendChild(document.createElement("a"));
+    link.href = `${name}.html#L${number}`;
+    link.textContent = `${name}, line ${number}`;
+    addContext(item, line);
+  }
+}
+
+addEventListener("DOMContentLoaded", () => {
+  const results = document.getElementById("search-results");
+  if (!results || !QUERY) return;
+  const texts = document.head.appendChild(document.createElement("script"));
+  texts.src = "_static/texts.js";
+  texts.onload = () => {
+    results.querySelectorAll("ul.search li").forEach(excerpt);
+    new MutationObserver((changes) => changes.forEach(({ addedNodes }) => addedNodes.forEach(
+      (node) => node.tagName === "LI" && !node.closest(".sources") && excerpt(node)))).observe(results, { childList: true, subtree: true });
+    searchSources(results);
+  };
+});
