@@ -2,7 +2,7 @@
 # make test       all tests (5 minutes)     make diff-03    what step 03 adds to the one before
 # make doctor     what this machine has     make checklist  the requirements, ticked off
 # make room-check is this machine ready for the workshop? One line to read aloud
-# make slides     the chapters' slides, in build/slides       make rehearse   the plan of docs/teach (2 minutes)
+# make slides     the chapters' slides, in build/slides       make rehearse   the plan of docs/teach (3 minutes)
 # make lab-02a    write step 02a yourself   make check-lab  how far you are
 # make trap-03    find out what is wrong    make check-trap is it that?   make hint
 # make quiz-02    predict, then run         make progress   what is done, begun and open
