@@ -3,7 +3,8 @@
  * ranks of a launcher, cut into nodes of equal size; on one machine these are pretended. The two
  * ways take turns; the median of each, as rank 0 sees it.
  *
- *     03_torchrun_env/ddprun --nproc-per-node 4 build/bench/all_reduce [nodes [calls]]
+ *     03_torchrun_env/ddprun --nproc-per-node 4 build/bench/all_reduce [nodes [calls [options of
+ * train]]]
  */
 #include <stdlib.h>
 
@@ -31,7 +32,7 @@ int main(int argc, char **argv)
 {
     const int num_nodes = argc > 1 ? atoi(argv[1]) : 2, calls = argc > 2 ? atoi(argv[2]) : 51;
     Args args;
-    args_defaults(&args, "cnn");
+    args_parse(&args, STEP_NODES, argc > 3 ? argc - 2 : 1, argc > 3 ? argv + 2 : argv);
     args.all_reduce = "hierarchical";
     ProcessGroup pg;
     const int rank = env_int("RANK"), world_size = env_int("WORLD_SIZE");

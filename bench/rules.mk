@@ -26,6 +26,11 @@ bench: all $(filter-out %/gpu_kernels %/gpu_ladder,$(BENCHES))
 overlap: all
 	@bench/overlap.sh
 
+# What overlap saves by the rate of the network, beside the formula (tables, build/payoff.png and .svg). ARGS="40 compute"
+# computes for real, which takes a quiet machine.
+payoff: 03 $(BUILD)/bench/payoff
+	@bench/payoff.py $(ARGS)
+
 # What more ranks bring, and what an all-reduce and a step would take on 1,024 (tables, pictures in
 # build/). NETWORKS="mine:25:10:4" is another one (bench/step_time.sh says what these are).
 scaling: 01 03 $(BUILD)/bench/collectives
@@ -49,4 +54,4 @@ bench-gpu:
 gpu-ladder:
 	@$(MAKE) -s CUDA_ARCH=native $(BUILD)/bench/gpu_ladder
 	@$(BUILD)/bench/gpu_ladder $(IMAGES)
-.PHONY: bench overlap scaling zero bench-gpu gpu-ladder
+.PHONY: bench overlap payoff scaling zero bench-gpu gpu-ladder
