@@ -13,10 +13,12 @@
  * live as long as the process. */
 void startup_settings(Settings *settings);
 
-/* On a terminal, rank 0 says what begins: "trains linear on random, batch 32 x 2 = 64, on cpu; set:
- * --lr 0.05, config.yaml:7: seed 3". args: of args_parse. */
-void startup_announce(const void *args, const char *model, const char *dataset, int batch_size,
-                      int world_size, const char *device);
+/* Is standard error a terminal, a file or the log of a batch job? Only the extras ask. */
+bool startup_is_read(void);
+
+/* Then rank 0 says: "trains linear on random, batch 32 x 2 = 64, on cpu; set: --lr 0.05,
+ * config.yaml:7: seed 3". args: of args_parse. */
+void startup_announce(const void *args, int world_size, const char *device);
 
 /* A JSON object with all options of this program, as they would be typed; NULL: it knows none. */
 struct json_t *startup_options(const void *args);

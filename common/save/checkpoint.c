@@ -26,8 +26,7 @@ void checkpoint_init(Checkpoint *checkpoint, const Args *args, Optimizer *optim,
     *checkpoint = (Checkpoint){ args, optim, sampler, dataset, world_size, .done = false };
     if (log_speaks_for_job())
         folder_check(args->checkpoint_dir, "--checkpoint-dir");
-    startup_announce(args, optim->model->name, dataset->name, args_batch_size(args, world_size),
-                     world_size, optim->model->device->name);
+    startup_announce(args, world_size, optim->model->device->name);
 }
 
 /* What is known before the run starts: its settings, and what inference needs. */

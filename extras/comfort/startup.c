@@ -1,17 +1,21 @@
 /*
- * What a run says at its start. The lines are for whoever looks at a terminal; a file has them in
- * run.json, which --metrics-dir writes.
+ * What a run says at its start, and keeps in run.json, which --metrics-dir writes. All of it comes
+ * from the table of options. A program that reads the output through a pipe gets none of the lines.
  */
 #include "common/base/startup.h"
 
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/base/args.h"
 #include "common/base/log.h"
+
+enum { NAME_BYTES = 64 }; // longer than any model's or data set's
 
 static Settings *settings; // what args_parse was asked for; NULL: it was not called
 
@@ -88,11 +92,17 @@ static const char *value_of(const Setting *setting, const void *args, char *text
     return text;
 }
 
+/* The value of the option of this name. */
+static const char *value_named(const char *name, const void *args, char *text, size_t bytes)
+{
+    return value_of(settings_find(settings, name, strlen(name)), args, text, bytes);
+}
+
 /* All options that the user set, and where: "--lr 0.05, config.yaml:7: seed 3". */
 static void write_changed(const void *args, char *text, size_t bytes)
 {
     text[0] = '\0';
-    for (int i = 0; settings != NULL && i < settings->count; i++) {
+    for (int i = 0; i < settings->count; i++) {
         char origin[ORIGIN_BYTES], value[PATH_MAX], *end = text + strlen(text);
         const Setting *setting = &settings->all[i];
         if (setting->source == BY_DEFAULT)
@@ -104,15 +114,26 @@ static void write_changed(const void *args, char *text, size_t bytes)
     }
 }
 
-void startup_announce(const void *args, const char *model, const char *dataset, int batch_size,
-                      int world_size, const char *device)
+bool startup_is_read(void)
 {
-    char changed[ORIGIN_BYTES];
-    if (!log_speaks_for_job() || !isatty(STDERR_FILENO))
+    struct stat errors;
+    return isatty(STDERR_FILENO) ||
+           (fstat(STDERR_FILENO, &errors) == 0 && S_ISREG(errors.st_mode)) ||
+           getenv("SLURM_JOB_ID") != NULL || getenv("PBS_JOBID") != NULL ||
+           getenv("LSB_JOBID") != NULL;
+}
+
+void startup_announce(const void *args, int world_size, const char *device)
+{
+    char model[NAME_BYTES], dataset[NAME_BYTES], changed[ORIGIN_BYTES];
+    if (settings == NULL || !log_speaks_for_job() || !startup_is_read())
         return;
     write_changed(args, changed, sizeof changed);
-    log_info("trains %s on %s, batch %d x %d = %lld, on %s; %s%s", model, dataset, batch_size,
-             world_size, (long long)batch_size * world_size, device,
+    const int batch_size = args_batch_size(args, world_size);
+    log_info("trains %s on %s, batch %d x %d = %lld, on %s; %s%s",
+             value_named("model", args, model, sizeof model),
+             value_named("dataset", args, dataset, sizeof dataset), batch_size, world_size,
+             (long long)batch_size * world_size, device,
              changed[0] != '\0' ? "set: " : "nothing set", changed);
 }
 

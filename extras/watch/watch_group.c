@@ -4,9 +4,9 @@
  * the ranks still can talk to each other.
  */
 #include <stdio.h>
-#include <unistd.h>
 
 #include "common/base/log.h"
+#include "common/base/startup.h"
 #include "common/comm/backend.h"
 #include "extras/watch/explain.h"
 #include "extras/watch/journal.h"
@@ -117,7 +117,7 @@ static void formed(ProcessGroup *pg)
     put_in_front(pg);
     if (watch_args.show_topology)
         topology_print(pg);
-    if (pg->rank == 0 && isatty(STDERR_FILENO)) // extras/comfort/startup.c says the rest
+    if (pg->rank == 0 && startup_is_read()) // extras/comfort/startup.c says the rest
         log_info("%d rank%s, connected by %s", pg->world_size, pg->world_size == 1 ? "" : "s",
                  inner->name);
     if (!recording_wanted() && !explain_wanted(pg->rank))

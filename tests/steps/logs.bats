@@ -6,10 +6,12 @@ setup() {
     cd "$BATS_TEST_TMPDIR" || exit
 }
 
-# told COMMAND...: its standard error goes to the file told.
+# told COMMAND...: its standard error goes to the file told, through a pipe: in a file rank 0 also says its settings.
 told() {
-    "$@" >/dev/null 2>told
+    "$@" 2>&1 >/dev/null | cat >told
+    local status=${PIPESTATUS[0]}
     cat told
+    return "$status"
 }
 
 @test "DDP_LOG tells what was asked for: the buckets' plan, the order in which they leave, the rows" {

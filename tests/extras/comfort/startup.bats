@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # What a run says at its start of what it was asked for, and what it has not read.
 
-# shellcheck disable=SC2086,SC2154 # several words in LINEAR; bats sets stderr
+# shellcheck disable=SC2086,SC2154 # several words in LINEAR; bats sets output
 bats_require_minimum_version 1.5.0
 
 setup() {
@@ -15,7 +15,13 @@ on_terminal() {
     python3 -c 'import pty, sys; sys.exit(pty.spawn(sys.argv[1:]))' "$@" </dev/null | tr -d '\r' | sed 's/\x1b\[[?0-9]*[a-zA-Z]//g'
 }
 
-@test "on a terminal rank 0 says what begins: ranks, batch, device, and what was set where; not elsewhere" {
+# through_pipe COMMAND...: its standard error.
+through_pipe() {
+    "$@" 2>&1 >"$OUT/printed" | cat
+    return "${PIPESTATUS[0]}"
+}
+
+@test "rank 0 says what begins: ranks, batch, device, and what was set where" {
     echo 'seed: 3' >"$OUT/c.yaml"
     local words=(--config "$OUT/c.yaml" --epochs 0 --model linear --device cpu --checkpoint-dir "$OUT/c")
     local said="trains linear on random, batch 32 x 2 = 64, on cpu; set: --model linear, --epochs 0, $OUT/c.yaml:1: seed 3, \
@@ -27,8 +33,13 @@ on_terminal() {
     [ "$(grep -c "set: " "$OUT/said")" -eq 1 ]
     on_terminal 02_multi_gpu_spawn/train --nproc 2 "${words[@]}" | grep -F "batch 32 x 2 = 64, on cpu; set: "
     on_terminal 01_single_gpu/train "${words[@]}" --global-batch-size 48 | grep -F "train: trains linear on random, batch 48 x 1 = 48"
-    run -0 --separate-stderr $DDPRUN --nproc-per-node 2 $TRAIN "${words[@]}"
-    [ -z "$stderr" ]
+    $DDPRUN --nproc-per-node 2 $TRAIN "${words[@]}" 2>"$OUT/log" # a job's log has the same
+    diff "$OUT/log" - <<<"[rank 0/2] 2 ranks, connected by tcp
+[rank 0/2] $said"
+    [ -z "$(through_pipe $DDPRUN --nproc-per-node 2 $TRAIN "${words[@]}")" ] # a program that reads it does not
+    for job in SLURM_JOB_ID=7 PBS_JOBID=7.host LSB_JOBID=7; do # whose launchers have pipes
+        [ "$(through_pipe env $job $DDPRUN --nproc-per-node 2 $TRAIN "${words[@]}")" = "$(cat "$OUT/log")" ]
+    done
 }
 
 @test "run.json has all options of the step, as they would be typed" {
@@ -49,16 +60,16 @@ END
     local here=$PWD
     cp config.yaml "$OUT"
     cd "$OUT"
-    run -0 --separate-stderr "$here/01_single_gpu/train" 0 $LINEAR
-    [ -z "$stderr" ] # nothing but comments
+    run -0 through_pipe "$here/01_single_gpu/train" 0 $LINEAR
+    [ -z "$output" ] # nothing but comments
     echo 'seed: 1' >>config.yaml
-    run -0 --separate-stderr "$here/01_single_gpu/train" 0 $LINEAR
-    [ "$stderr" = "train: the config.yaml in this folder is not read: --config config.yaml would" ]
-    run -0 --separate-stderr "$here/$DDPRUN" --nproc-per-node 2 "$here/$TRAIN" 0 $LINEAR
-    [ "$stderr" = "train: the config.yaml in this folder is not read: --config config.yaml would" ]
-    run -0 --separate-stderr "$here/01_single_gpu/train" 0 $LINEAR --config config.yaml
-    [ -z "$stderr" ]
+    run -0 through_pipe "$here/01_single_gpu/train" 0 $LINEAR
+    [ "$output" = "train: the config.yaml in this folder is not read: --config config.yaml would" ]
+    run -0 through_pipe "$here/$DDPRUN" --nproc-per-node 2 "$here/$TRAIN" 0 $LINEAR
+    [ "$output" = "train: the config.yaml in this folder is not read: --config config.yaml would" ]
+    run -0 through_pipe "$here/01_single_gpu/train" 0 $LINEAR --config config.yaml
+    [ -z "$output" ]
     ln -sf "$here/config.yaml" config.yaml
-    run -0 --separate-stderr "$here/01_single_gpu/train" 0 $LINEAR
-    [ -z "$stderr" ]
+    run -0 through_pipe "$here/01_single_gpu/train" 0 $LINEAR
+    [ -z "$output" ]
 }
