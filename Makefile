@@ -101,7 +101,7 @@ say = $(if $(V)$(findstring s,$(firstword -$(MAKEFLAGS))),,@printf '%-4s %s\n' $
 
 STEPS    := 01 02 03 04 05
 # What only one step needs is a library of that step: its programs link it, the doctor, and tests.
-FILES_02 := $(wildcard $(patsubst %,02_*/%.c,zero usage batch_norm conv_net conv_net_checkpoint))
+FILES_02 := $(wildcard $(patsubst %,02_*/%.c,zero usage replicas batch_norm conv_net conv_net_checkpoint))
 PART_02  := $(FILES_02:%.c=$(BUILD)/%.o)
 LIB02    := $(BUILD)/lib02.a
 FILES_05 := $(filter-out %/train.c %/ddprun.c,$(wildcard 05_*/*.c))

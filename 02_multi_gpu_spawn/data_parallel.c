@@ -1,184 +1,124 @@
 /*
  * 02_multi_gpu_spawn, an aside - what DataParallel does, to be compared with what DDP does.
  *
- * One process, a replica of the model for each device, one thread per replica. Device 0 is the
- * master: in each step it hands the weights to all others, cuts the batch into pieces, adds up the
- * gradients and takes the optimizer's step. So device 0 sends or receives every byte that is moved.
- *
- *     make 02 && ./02_multi_gpu_spawn/data_parallel --nproc 2 --max-steps 20
+ * One process, a replica of the model for each device, one thread per replica. In each step device
+ * 0 hands out weights and rows, adds up the gradients and takes the optimizer's step.
  */
-#include <math.h>
-#include <pthread.h>
-#include <stdlib.h>
-
+#include "02_multi_gpu_spawn/replicas.h"
+#include "common/base/args.h"
 #include "common/base/log.h"
-#include "common/base/memory.h"
 #include "common/base/rng.h"
-#include "common/base/thread.h"
 #include "common/data/dataloader.h"
 #include "common/nn/optim.h"
-
-typedef struct {
-    Device device;
-    Model model;
-    Batch share; // of the batch
-    pthread_t thread;
-} Replica;
-
-typedef struct {
-    Replica *replica; // [num_replicas]; 0 is the master
-    int num_replicas;
-    uint64_t moved_bytes; // from the master and to it
-} DataParallel;
-
-static void *forward_and_backward(void *argument)
-{
-    Replica *replica = argument;
-    if (replica->share.size == 0)
-        return NULL;
-    model_forward(&replica->model, &replica->share);
-    model_backward(&replica->model);
-    return NULL;
-}
-
-/* Consecutive rows for each replica. A row keeps its place, so it meets the same dropout mask. */
-static void scatter_batch(DataParallel *dp, const Batch *batch)
-{
-    int start = 0;
-    for (int i = 0; i < dp->num_replicas; i++) {
-        const int end = (int)((int64_t)batch->size * (i + 1) / dp->num_replicas);
-        Batch *share = &dp->replica[i].share;
-        *share = *batch;
-        share->index = batch->index + start;
-        share->size = end - start;
-        share->first_row = batch->first_row + start * batch->row_stride;
-        start = end;
-    }
-}
-
-static void replicate_params(DataParallel *dp)
-{
-    const Model *master = &dp->replica[0].model;
-    for (int i = 0; i < dp->num_replicas; i++) {
-        Replica *replica = &dp->replica[i];
-        model_zero_grad(&replica->model);
-        replica->model.step = master->step;
-        if (i == 0)
-            continue;
-        const size_t bytes = master->numel * sizeof(float);
-        device_copy(&replica->device, replica->model.params, master->params, bytes, COPY_ON_DEVICE);
-        dp->moved_bytes += bytes;
-    }
-}
-
-/* Each share's gradient is a mean over its own rows, so its weight is the share's size. */
-static void reduce_grads(DataParallel *dp, int batch_size)
-{
-    float *sum = dp->replica[0].model.grads;
-    const size_t numel = dp->replica[0].model.numel;
-    for (int i = 0; i < dp->num_replicas; i++) {
-        const float weight = (float)dp->replica[i].share.size / (float)batch_size;
-        const float *grads = dp->replica[i].model.grads;
-        for (size_t k = 0; k < numel; k++)
-            sum[k] = (i > 0 ? sum[k] : 0) + weight * grads[k];
-        dp->moved_bytes += i > 0 ? numel * sizeof(float) : 0;
-    }
-}
+#include "common/save/checkpoint.h"
+#include "common/save/metrics.h"
 
 /* One step of gradient descent. */
-static void run_batch(DataParallel *dp, Optimizer *optim, const Batch *batch)
+static void run_batch(Replicas *replicas, Optimizer *optim, const Batch *batch)
 {
-    replicate_params(dp);
-    scatter_batch(dp, batch);
-    for (int i = 1; i < dp->num_replicas; i++)
-        CHECK(thread_start(&dp->replica[i].thread, forward_and_backward, &dp->replica[i]) == 0,
-              "cannot start a thread for replica %d", i);
-    forward_and_backward(&dp->replica[0]);
-    for (int i = 1; i < dp->num_replicas; i++)
-        pthread_join(dp->replica[i].thread, NULL);
-    reduce_grads(dp, batch->size);
+    replicas_scatter(replicas, batch);
+    replicas_replicate(replicas);
+    replicas_parallel_apply(replicas); // forward and backward, a thread for each
+    replicas_reduce_add(replicas);
     optim_step(optim);
+    replicas_end_step(replicas);
 }
 
-static double mean_loss(const DataParallel *dp, int batch_size)
+/* Prints loss and accuracy over the test set, in which every image counts once. */
+static void evaluate(Model *model, const Dataset *test_set, int batch_size, int epoch,
+                     Metrics *metrics)
 {
-    double sum = 0;
-    for (int i = 0; i < dp->num_replicas; i++)
-        if (dp->replica[i].share.size > 0)
-            sum += (double)model_loss(&dp->replica[i].model) * dp->replica[i].share.size;
-    return sum / batch_size;
-}
+    Sampler sampler;
+    sequential_sampler_init(&sampler, test_set->size, 0, 1);
+    DataLoader loader;
+    dataloader_init(&loader, test_set, &sampler, batch_size);
 
-static void data_parallel_init(DataParallel *dp, const Args *args, int batch_size, const Rng *rng)
-{
-    dp->num_replicas = args->nproc;
-    dp->replica = mem_calloc((size_t)dp->num_replicas, sizeof *dp->replica);
-    for (int i = 0; i < dp->num_replicas; i++) {
-        Replica *replica = &dp->replica[i];
-        Rng weights = *rng; // the others' are overwritten in every step
-        device_init(&replica->device, args, i);
-        CHECK(!replica->device.place.on_gpu, "this aside adds up in host memory: --device cpu");
-        model_init(&replica->model, args, batch_size, &weights, &replica->device);
+    double loss = 0, correct = 0;
+    model_eval(model);
+    for (const Batch *batch; (batch = dataloader_next(&loader)) != NULL;) {
+        model_forward(model, batch);
+        loss += (double)model_loss(model) * batch->size;
+        correct += model_correct(model);
     }
+    model_train(model);
+
+    metrics_test(metrics, epoch, loss / test_set->size, correct, test_set->size);
+
+    dataloader_free(&loader);
+    sampler_free(&sampler);
 }
 
-static void data_parallel_free(DataParallel *dp)
+static void train(int world_size, const Args *args)
 {
-    for (int i = 0; i < dp->num_replicas; i++) {
-        model_free(&dp->replica[i].model);
-        device_free(&dp->replica[i].device);
-    }
-    free(dp->replica);
-}
+    Device device;
+    device_init(&device, args, 0);
 
-static void train(const Args *args)
-{
     // Data: the whole set sits in host memory; sampler and loader say which rows form a batch.
     Rng rng;
     rng_seed(&rng, args->seed);
-    Dataset train_set;
+    Dataset train_set, test_set;
     dataset_init(&train_set, args, TRAIN, &rng);
+    dataset_init(&test_set, args, TEST, &rng);
 
-    const int batch_size = args_batch_size(args, args->nproc) * args->nproc;
-    const bool shuffle = true, drop_last = false; // one loader, for the batch of all devices
+    const int batch_size = args_batch_size(args, world_size);
+    const bool shuffle = true, drop_last = false;
     Sampler sampler;
     distributed_sampler_init(&sampler, train_set.size, 0, 1, shuffle, drop_last, args->seed);
     DataLoader loader;
-    dataloader_init(&loader, &train_set, &sampler, batch_size);
+    dataloader_init(&loader, &train_set, &sampler, batch_size * world_size); // for all devices
 
-    // Model: one replica for each device, one optimizer for all.
-    DataParallel dp = { 0 };
-    data_parallel_init(&dp, args, batch_size, &rng);
-    Model *master = &dp.replica[0].model;
+    // Model: all parameters in one flat array, all gradients in another.
+    Model model;
+    model_init(&model, args, batch_size * world_size, &rng, &device);
     Optimizer optim;
-    optim_init(&optim, args, master);
+    optim_init(&optim, args, &model);
 
-    double sum = 0, fastest = INFINITY; // seconds of the steps; of the sum the first is left out
-    for (int epoch = 0; epoch < args->epochs && master->step < args->max_steps; epoch++) {
-        sampler_set_epoch(&sampler, epoch);
+    Checkpoint checkpoint;
+    checkpoint_init(&checkpoint, args, &optim, &sampler, &train_set, world_size);
+    const int first_epoch = checkpoint_load(&checkpoint); // 0, unless --resume names a file
+    Replicas replicas;
+    replicas_init(&replicas, args, &model, world_size, batch_size * world_size);
+    Metrics metrics;
+    metrics_init(&metrics, args, &model, 0, dataloader_num_batches(&loader));
+
+    for (int epoch = first_epoch; epoch < args->epochs && model.step < args->max_steps; epoch++) {
+        sampler_set_epoch(&sampler, epoch); // another order in each epoch
+        log_print("[%s%d] Epoch %d | Batchsize: %d | Steps: %zu", device.label, 0, epoch,
+                  batch_size, dataloader_num_batches(&loader));
+
         const Batch *batch;
-        while (master->step < args->max_steps && (batch = dataloader_next(&loader)) != NULL) {
-            const double begin = seconds_now();
-            run_batch(&dp, &optim, batch);
-            const double seconds = seconds_now() - begin;
-            fastest = fmin(fastest, seconds);
-            sum += master->step > 1 ? seconds : 0;
-            if (batch->number % args->log_interval == 0)
-                log_print("Train Epoch: %d [%zu/%zu] Loss: %.6f", epoch, batch->number * batch_size,
-                          train_set.size, mean_loss(&dp, batch->size));
-        }
-    }
-    const double steps = (double)master->step;
-    if (steps > 1)
-        log_print("device 0 sent and received %.0f bytes a step; a step took %.1f ms, the fastest "
-                  "%.1f ms",
-                  (double)dp.moved_bytes / steps, 1e3 * sum / (steps - 1), 1e3 * fastest);
+        while (model.step < args->max_steps && (batch = dataloader_next(&loader)) != NULL) {
+            run_batch(&replicas, &optim, batch);
+            metrics_step(&metrics, &model, epoch);
 
+            // Reading the loss makes the host wait for the device, so do it rarely.
+            if (batch->number % args->log_interval == 0) {
+                check_divergence(args, model_divergence(&model));
+                const double loss = replicas_mean_loss(&replicas);
+                log_print("Train Epoch: %d [%zu/%zu] Loss: %.6f", epoch,
+                          batch->number * batch_size * world_size, train_set.size, loss);
+            }
+        }
+        check_divergence(args, model_divergence(&model)); // before it is saved
+
+        if (test_set.size > 0) // the random set has none
+            evaluate(&model, &test_set, batch_size, epoch, &metrics);
+        if (args->save_every > 0 && epoch % args->save_every == 0)
+            checkpoint_save(&checkpoint);
+    }
+
+    checkpoint_save_final(&checkpoint);
+
+    metrics_free(&metrics);
+    replicas_print(&replicas);
+    replicas_free(&replicas);
     optim_free(&optim);
-    data_parallel_free(&dp);
+    model_free(&model);
     dataloader_free(&loader);
     sampler_free(&sampler);
+    dataset_free(&test_set);
     dataset_free(&train_set);
+    device_free(&device);
 }
 
 int main(int argc, char **argv)
@@ -187,6 +127,6 @@ int main(int argc, char **argv)
     args_parse(&args, STEP_SPAWN, argc, argv);
     if (args.nproc == 0)
         args.nproc = device_count(&args);
-    train(&args);
+    train(args.nproc, &args);
     return 0;
 }

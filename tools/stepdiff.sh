@@ -31,6 +31,7 @@ END
         before=02_multi_gpu_spawn/train_zero$stage.c
     done
     echo "syncbn 60 02_multi_gpu_spawn/train_batch_norm.c 02_multi_gpu_spawn/train_sync_batch_norm.c"
+    echo "dp 116 02_multi_gpu_spawn/data_parallel.c 02_multi_gpu_spawn/train.c" # towards train.c, unlike the others
 }
 
 if [ "${1:-}" = --count ]; then
@@ -42,8 +43,7 @@ fi
 
 {
     pairs
-    echo "dp - 02_multi_gpu_spawn/data_parallel.c 02_multi_gpu_spawn/train.c" # asides, of any length
-    echo "batchnorm - 02_multi_gpu_spawn/train.c 02_multi_gpu_spawn/train_batch_norm.c"
+    echo "batchnorm - 02_multi_gpu_spawn/train.c 02_multi_gpu_spawn/train_batch_norm.c" # an aside, of any length
 } | {
     while read -r name _ before program; do
         [ "$name" = "${1:-}" ] || continue
@@ -54,6 +54,6 @@ fi
         fi
         exit 0
     done
-    echo "$0: '${1:-}' is no step: $(pairs | cut -d ' ' -f 1 | tr '\n' ' ')dp, batchnorm or --count" >&2
+    echo "$0: '${1:-}' is no step: $(pairs | cut -d ' ' -f 1 | tr '\n' ' ')batchnorm or --count" >&2
     exit 2
 }

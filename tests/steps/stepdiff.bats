@@ -29,7 +29,7 @@ hunks() {
 
 @test "stepdiff prints a diff, or says which steps there are" {
     tools/stepdiff.sh 02 | grep -q '^+.*reducer_finalize(reducer);'
-    tools/stepdiff.sh dp | grep -q '^-    reduce_grads(dp, batch->size);'
+    tools/stepdiff.sh dp | grep -q '^-    replicas_reduce_add(replicas);'
     run tools/stepdiff.sh 2
     [ "$status" -eq 2 ]
     [[ $output == *"02a 02b 02c 02 03 04 "* ]]
