@@ -18,8 +18,8 @@
 # make clean      delete what was built     make help       this list
 #
 # Stages of step 02: make diff-02a, diff-02b, diff-02c, diff-02; from DataParallel: diff-dp; to FSDP: diff-zero1 to
-# diff-zero3; to buffers: diff-batchnorm, diff-syncbn. make docs renews what the documents quote, and their pictures; make format calls clang-format. More
-# checks, besides make test:
+# diff-zero3; to buffers: diff-batchnorm, diff-syncbn; to uneven inputs: diff-uneven, diff-join. make docs renews what
+# the documents quote, and their pictures; make format calls clang-format. More checks, besides make test:
 #   make prove             1, 2, 4 and 8 ranks end with the same bits (1 minute)
 #   make check-extras      the tests without extras/ (6 minutes)
 #   make check-faults      step 05 on bad days (6 minutes)
@@ -101,7 +101,7 @@ say = $(if $(V)$(findstring s,$(firstword -$(MAKEFLAGS))),,@printf '%-4s %s\n' $
 
 STEPS    := 01 02 03 04 05
 # What only one step needs is a library of that step: its programs link it, the doctor, and tests.
-FILES_02 := $(wildcard $(patsubst %,02_*/%.c,zero usage replicas batch_norm conv_net conv_net_checkpoint))
+FILES_02 := $(wildcard $(patsubst %,02_*/%.c,zero usage replicas batch_norm conv_net conv_net_checkpoint join))
 PART_02  := $(FILES_02:%.c=$(BUILD)/%.o)
 LIB02    := $(BUILD)/lib02.a
 FILES_05 := $(filter-out %/train.c %/ddprun.c,$(wildcard 05_*/*.c))

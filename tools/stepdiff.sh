@@ -3,6 +3,7 @@
 #        tools/stepdiff.sh dp                                  From DataParallel to step 02's train.c.
 #        tools/stepdiff.sh zero1|zero2|zero3                   From there to ZeRO and FSDP.
 #        tools/stepdiff.sh batchnorm|syncbn                    To a model with buffers; to batch norm over all ranks.
+#        tools/stepdiff.sh uneven|join                         To ranks that run out of rows; to ranks that join.
 #        tools/stepdiff.sh --count                             How many lines that is, and may be.
 set -eu
 cd "$(dirname "$0")/.."
@@ -32,6 +33,8 @@ END
     done
     echo "syncbn 60 02_multi_gpu_spawn/train_batch_norm.c 02_multi_gpu_spawn/train_sync_batch_norm.c"
     echo "dp 116 02_multi_gpu_spawn/data_parallel.c 02_multi_gpu_spawn/train.c" # towards train.c, unlike the others
+    echo "uneven 60 02_multi_gpu_spawn/train.c 02_multi_gpu_spawn/train_uneven.c"
+    echo "join 60 02_multi_gpu_spawn/train_uneven.c 02_multi_gpu_spawn/train_join.c"
 }
 
 if [ "${1:-}" = --count ]; then

@@ -1,0 +1,7 @@
+#!/usr/bin/env bats
+# Uneven inputs beside PyTorch's Join: the weights of an aside of step 02 after every step.
+load helper
+
+@test "ranks that run out of rows join as in DDP's join()" {
+    against_torch join.py
+}
