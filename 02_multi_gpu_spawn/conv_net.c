@@ -34,7 +34,8 @@ void conv_net_parse_args(Args *args, int argc, char **argv)
             log_print(
                 "One network of its own, with sgd, on the plain device. So these are refused: "
                 "--model linear or mlp,\n--dataset random, --optimizer but sgd, --device "
-                "cuda, --amp, --init-from, --metrics-dir.\n");
+                "cuda, --amp, --init-from, --metrics-dir, --lr-schedule, --warmup-steps, "
+                "--clip-norm.\n");
     args_parse(args, STEP_SPAWN, argc, argv);
     refuse(strcmp(args->model, "cnn") != 0, "--model");
     refuse(strcmp(args->dataset, "random") == 0, "--dataset random");
@@ -43,6 +44,9 @@ void conv_net_parse_args(Args *args, int argc, char **argv)
     refuse(args->amp != NULL && strcmp(args->amp, "off") != 0, "--amp");
     refuse(args->init_from != NULL, "--init-from");
     refuse(args->metrics_dir != NULL, "--metrics-dir");
+    refuse(strcmp(args->lr_schedule, "constant") != 0, "--lr-schedule");
+    refuse(args->warmup_steps > 0, "--warmup-steps");
+    refuse(args->clip_norm > 0, "--clip-norm");
     args->device = "plain";
 }
 
@@ -328,9 +332,10 @@ void conv_net_backward(ConvNet *net, Reducer *reducer)
 void conv_net_step(ConvNet *net, const Args *args)
 {
     net->step++;
-    net->device->ops->sgd(net->device, net->numel, net->params, net->grads, net->momentum_buffer,
-                          (float)args->lr, (float)args->momentum, (float)args->weight_decay,
-                          (OptimStep){ net->step, net->stats, &net->divergence });
+    net->device->ops->sgd(
+        net->device, net->numel, net->params, net->grads, net->momentum_buffer, (float)args->lr,
+        (float)args->momentum, (float)args->weight_decay,
+        (OptimStep){ .number = net->step, .loss = net->stats, .divergence = &net->divergence });
 }
 
 float conv_net_loss(const ConvNet *net)

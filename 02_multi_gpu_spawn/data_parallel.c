@@ -71,7 +71,7 @@ static void train(int world_size, const Args *args)
     Model model;
     model_init(&model, args, batch_size * world_size, &rng, &device);
     Optimizer optim;
-    optim_init(&optim, args, &model);
+    optim_init(&optim, args, &model, dataloader_num_batches(&loader));
 
     Checkpoint checkpoint;
     checkpoint_init(&checkpoint, args, &optim, &sampler, &train_set, world_size);

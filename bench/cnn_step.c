@@ -53,7 +53,7 @@ int main(int argc, char **argv)
     Model model;
     model_init(&model, &args, args.batch_size, &rng, &device);
     Optimizer optim;
-    optim_init(&optim, &args, &model);
+    optim_init(&optim, &args, &model, 1);
 
     Batch batch = { .dataset = &dataset,
                     .index = mem_calloc((size_t)args.batch_size, sizeof *batch.index),

@@ -102,7 +102,7 @@ int main(int argc, char **argv)
     dataset_init(&dataset, &args, TRAIN, &training.rng);
     args.dataset = "mnist"; // of whose rows the model knows no number that would limit its batches
     model_init(&training.model, &args, args.batch_size, &training.rng, &device);
-    optim_init(&training.optim, &args, &training.model);
+    optim_init(&training.optim, &args, &training.model, 1);
     training.index = mem_calloc((size_t)args.batch_size, sizeof *training.index);
     training.batch = (Batch){ .dataset = &dataset,
                               .index = training.index,

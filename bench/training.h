@@ -30,7 +30,7 @@ static inline void training_init(Training *training, const Args *args, Device *d
                              drop_last, 0);
     dataloader_init(&training->loader, &training->dataset, &training->sampler, args->batch_size);
     model_init(&training->model, args, args->batch_size, &rng, device);
-    optim_init(&training->optim, args, &training->model);
+    optim_init(&training->optim, args, &training->model, dataloader_num_batches(&training->loader));
 }
 
 static inline void training_free(Training *training)

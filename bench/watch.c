@@ -65,7 +65,7 @@ int main(void)
     Model model;
     model_init(&model, &args, 1, &rng, &device);
     Optimizer optim;
-    optim_init(&optim, &args, &model);
+    optim_init(&optim, &args, &model, 1);
 
     double record[TURNS], call[2][TURNS], check[TURNS];
     Observer *const observers = pg.calls.observers;

@@ -26,6 +26,9 @@ typedef struct {
     int global_batch_size; // of all ranks together; 0: not given
     const char *optimizer; // "sgd", "adam", "adamw" or "adadelta"
     double lr, momentum, weight_decay;
+    const char *lr_schedule; // "constant", "step" or "cosine"; NULL: constant
+    int warmup_steps; // over which the rate rises to lr
+    double clip_norm; // of the gradients at most; 0: any
     bool dropout;
     const char *on_nan; // "stop" or "warn", see check_divergence
     uint64_t seed;

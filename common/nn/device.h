@@ -152,16 +152,21 @@ typedef struct DeviceOps {
 
     void (*zero)(Device *device, float *array, size_t count);
 
-    // Optimizers over flat arrays, PyTorch's formulas. With a loss scale they skip the step if need
-    // be, update the scale, and divide the gradients by it. A step that is not skipped and leaves
-    // numbers that are not finite is noted in step.divergence.
+    // torch.nn.utils.clip_grad_norm_: multiplies the gradients by max_norm / (norm + 1e-6) if that
+    // is less than 1. With a loss scale the norm is that of the gradients divided by it.
+    void (*clip_grads)(Device *device, size_t count, float *grads, float max_norm);
+
+    // Optimizers over flat arrays, PyTorch's formulas. The rate is lr times the schedule's factor.
+    // With a loss scale they skip the step if need be, update the scale, and divide the gradients
+    // by it. A step that is not skipped and leaves numbers that are not finite is noted in
+    // step.divergence.
     void (*sgd)(Device *device, size_t count, float *params, const float *grads,
-                float *momentum_buffer, float lr, float momentum, float weight_decay,
+                float *momentum_buffer, double lr, float momentum, float weight_decay,
                 OptimStep step); // momentum_buffer NULL: none
     void (*adam)(Device *device, size_t count, float *params, const float *grads, float *exp_avg,
                  float *exp_avg_sq, double lr, double weight_decay, bool decoupled, OptimStep step);
     void (*adadelta)(Device *device, size_t count, float *params, const float *grads,
-                     float *square_avg, float *acc_delta, float lr, float weight_decay,
+                     float *square_avg, float *acc_delta, double lr, float weight_decay,
                      OptimStep step);
 } DeviceOps;
 

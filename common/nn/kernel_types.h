@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "common/base/divergence.h"
+#include "common/nn/lr_schedule.h"
 
 /* Mixed precision: the type of each kind of number (--amp off, bf16 or fp16).
  *
@@ -39,6 +40,7 @@ typedef struct {
     uint64_t number; // counted from 1
     const float *loss; // device memory
     Divergence *divergence; // device memory: the pass over the weights notes it; NULL: nowhere
+    LrSchedule schedule; // of lr; all 0: constant
 } OptimStep;
 
 /* A convolution with a square kernel, stride 1, no padding: out = in - kernel + 1. */

@@ -431,7 +431,9 @@ Divergence model_divergence(const Model *model)
 
 OptimStep model_optim_step(const Model *model)
 {
-    return (OptimStep){ model->step, model->network->stats, model->network->divergence };
+    return (OptimStep){ .number = model->step,
+                        .loss = model->network->stats,
+                        .divergence = model->network->divergence };
 }
 
 int model_correct(const Model *model)

@@ -25,13 +25,26 @@ static OptimKind find_kind(const char *name)
     usage_error("--optimizer %s: there are sgd, adam, adamw and adadelta", name);
 }
 
-void optim_init(Optimizer *optim, const Args *args, Model *model)
+LrSchedule lr_schedule(const Args *args, size_t steps_per_epoch)
+{
+    const char *name = args->lr_schedule != NULL ? args->lr_schedule : "constant";
+    return (LrSchedule){ .kind = strcmp(name, "step") == 0     ? LR_STEP
+                                 : strcmp(name, "cosine") == 0 ? LR_COSINE
+                                                               : LR_CONSTANT,
+                         .warmup_steps = (uint64_t)args->warmup_steps,
+                         .steps_per_epoch = steps_per_epoch,
+                         .total_steps = (uint64_t)args->epochs * steps_per_epoch };
+}
+
+void optim_init(Optimizer *optim, const Args *args, Model *model, size_t steps_per_epoch)
 {
     const OptimKind kind = find_kind(args->optimizer);
     *optim = (Optimizer){ .kind = kind,
                           .name = kinds[kind].name,
                           .model = model,
                           .lr = args->lr,
+                          .schedule = lr_schedule(args, steps_per_epoch),
+                          .clip_norm = args->clip_norm,
                           .momentum = args->momentum,
                           .weight_decay = args->weight_decay,
                           .num_states = kind != OPTIM_SGD ? 2 : args->momentum != 0 };
@@ -45,12 +58,14 @@ static void update_params(Optimizer *optim)
 {
     Model *model = optim->model;
     Device *device = model->device;
-    const OptimStep step = model_optim_step(model);
+    OptimStep step = model_optim_step(model);
+    step.schedule = optim->schedule;
+    if (optim->clip_norm > 0)
+        device->ops->clip_grads(device, model->numel, model->grads, (float)optim->clip_norm);
     switch (optim->kind) {
     case OPTIM_SGD:
         device->ops->sgd(device, model->numel, model->params, model->grads, optim->state[0],
-                         (float)optim->lr, (float)optim->momentum, (float)optim->weight_decay,
-                         step);
+                         optim->lr, (float)optim->momentum, (float)optim->weight_decay, step);
         break;
     case OPTIM_ADAM:
     case OPTIM_ADAMW:
@@ -60,7 +75,7 @@ static void update_params(Optimizer *optim)
         break;
     case OPTIM_ADADELTA:
         device->ops->adadelta(device, model->numel, model->params, model->grads, optim->state[0],
-                              optim->state[1], (float)optim->lr, (float)optim->weight_decay, step);
+                              optim->state[1], optim->lr, (float)optim->weight_decay, step);
         break;
     }
 }

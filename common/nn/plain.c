@@ -202,6 +202,29 @@ static void plain_mse_grad(Device *device, int n, const float *y, const float *t
         dy[i] = 2 * (y[i] - targets[i]) / n;
 }
 
+/* ---- clipping, as torch.nn.utils.clip_grad_norm_ ---- */
+
+static void plain_clip_grads(Device *device, size_t count, float *grads, float max_norm)
+{
+    double square[CPU_CHUNKS], sum = 0; // a sum for each chunk: the threads' number changes no bit
+#pragma omp parallel for num_threads(cpu_threads(device, count)) schedule(static)
+    for (int chunk = 0; chunk < CPU_CHUNKS; chunk++) {
+        double squares = 0;
+#pragma omp simd reduction(+ : squares)
+        for (size_t i = count * chunk / CPU_CHUNKS; i < count * (chunk + 1) / CPU_CHUNKS; i++)
+            squares += (double)grads[i] * grads[i];
+        square[chunk] = squares;
+    }
+    for (int chunk = 0; chunk < CPU_CHUNKS; chunk++)
+        sum += square[chunk];
+    const float factor = max_norm / ((float)sqrt(sum) + 1e-6f);
+    if (factor >= 1) // a nan is not: it spreads
+        return;
+#pragma omp parallel for simd num_threads(cpu_threads(device, count)) schedule(static)
+    for (size_t i = 0; i < count; i++)
+        grads[i] *= factor;
+}
+
 /* ---- optimizers, operation by operation as PyTorch's (torch/optim, "single tensor") ---- */
 
 static void note(OptimStep step, bool diverged)
@@ -215,17 +238,23 @@ static void note(OptimStep step, bool diverged)
         divergence->weights = (uint32_t)step.number;
 }
 
+static double rate_of(double lr, OptimStep step)
+{
+    return lr * lr_factor(&step.schedule, step.number);
+}
+
 static void plain_sgd(Device *device, size_t count, float *params, const float *grads,
-                      float *momentum_buffer, float lr, float momentum, float weight_decay,
+                      float *momentum_buffer, double lr, float momentum, float weight_decay,
                       OptimStep step)
 {
+    const float rate = (float)rate_of(lr, step);
     int diverged = 0; // weights that are not finite
 #pragma omp parallel for simd num_threads(cpu_threads(device, count)) reduction(+ : diverged)
     for (size_t i = 0; i < count; i++) {
         float grad = grads[i] + weight_decay * params[i];
         if (momentum_buffer != NULL)
             grad = momentum_buffer[i] = momentum * momentum_buffer[i] + grad;
-        params[i] -= lr * grad;
+        params[i] -= rate * grad;
         diverged += !isfinite(params[i]);
     }
     note(step, diverged > 0);
@@ -235,11 +264,11 @@ static void plain_adam(Device *device, size_t count, float *params, const float 
                        float *exp_avg, float *exp_avg_sq, double lr, double weight_decay,
                        bool decoupled, OptimStep step)
 {
-    const double beta1 = 0.9, beta2 = 0.999;
+    const double beta1 = 0.9, beta2 = 0.999, rate = rate_of(lr, step);
     const float eps = 1e-8f;
-    const float step_size = (float)(lr / (1 - pow(beta1, (double)step.number)));
+    const float step_size = (float)(rate / (1 - pow(beta1, (double)step.number)));
     const float correction = (float)sqrt(1 - pow(beta2, (double)step.number));
-    const float shrink = decoupled ? (float)(1 - lr * weight_decay) : 1;
+    const float shrink = decoupled ? (float)(1 - rate * weight_decay) : 1;
     const float decay = decoupled ? 0 : (float)weight_decay;
 
     int diverged = 0; // weights that are not finite
@@ -255,10 +284,10 @@ static void plain_adam(Device *device, size_t count, float *params, const float 
 }
 
 static void plain_adadelta(Device *device, size_t count, float *params, const float *grads,
-                           float *square_avg, float *acc_delta, float lr, float weight_decay,
+                           float *square_avg, float *acc_delta, double lr, float weight_decay,
                            OptimStep step)
 {
-    const float rho = 0.9f, rest = (float)(1 - 0.9), eps = 1e-6f;
+    const float rho = 0.9f, rest = (float)(1 - 0.9), eps = 1e-6f, rate = (float)rate_of(lr, step);
     int diverged = 0; // weights that are not finite
 #pragma omp parallel for simd num_threads(cpu_threads(device, count)) reduction(+ : diverged)
     for (size_t i = 0; i < count; i++) {
@@ -266,7 +295,7 @@ static void plain_adadelta(Device *device, size_t count, float *params, const fl
         square_avg[i] = rho * square_avg[i] + rest * grad * grad;
         const float delta = sqrtf(acc_delta[i] + eps) / sqrtf(square_avg[i] + eps) * grad;
         acc_delta[i] = rho * acc_delta[i] + rest * delta * delta;
-        params[i] -= lr * delta;
+        params[i] -= rate * delta;
         diverged += !isfinite(params[i]);
     }
     note(step, diverged > 0);
@@ -292,6 +321,7 @@ const DeviceOps device_plain_ops = {
     .mse = plain_mse,
     .mse_grad = plain_mse_grad,
     .zero = plain_zero,
+    .clip_grads = plain_clip_grads,
     .sgd = plain_sgd,
     .adam = plain_adam,
     .adadelta = plain_adadelta,

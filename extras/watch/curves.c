@@ -15,11 +15,13 @@ static void look_at_clock(Curves *curves, uint64_t step)
         curves->seconds[kind] = span_seconds[kind];
 }
 
-void curves_init(Curves *curves, const Args *args, const Model *model, int rank)
+void curves_init(Curves *curves, const Args *args, const Model *model, int rank,
+                 size_t steps_per_epoch)
 {
     *curves = (Curves){ .rank = rank,
                         .interval = args->log_interval,
                         .lr = args->lr,
+                        .schedule = lr_schedule(args, steps_per_epoch),
                         .batch_size = args_batch_size(args, peers.world_size) };
     if (rank > 0)
         return;
@@ -67,7 +69,8 @@ void curves_step(Curves *curves, const Model *model)
         return;
     event_file_scalar(&curves->events, "train/loss", step, loss);
     event_file_scalar(&curves->events, "train/gradient_norm", step, gradient_norm(curves, model));
-    event_file_scalar(&curves->events, "train/lr", step, curves->lr);
+    event_file_scalar(&curves->events, "train/lr", step,
+                      curves->lr * lr_factor(&curves->schedule, step));
     draw_speed(curves, step);
     event_file_flush(&curves->events);
     look_at_clock(curves, step);

@@ -10,7 +10,7 @@
 #define EXTRAS_WATCH_CURVES_H
 
 #include "common/base/args.h"
-#include "common/nn/model.h"
+#include "common/nn/optim.h"
 #include "extras/watch/event_file.h"
 #include "extras/watch/span.h"
 
@@ -18,7 +18,8 @@ typedef struct {
     EventFile events; // on rank 0
     int rank;
     int interval; // steps between two points
-    double lr;
+    double lr; // --lr
+    LrSchedule schedule; // of it
     int batch_size; // of a rank
     float *grads; // a copy of the gradients, PyTorch's order or not
     double time, seconds[NUM_SPAN_KINDS]; // at the latest point
@@ -26,7 +27,8 @@ typedef struct {
 } Curves;
 
 /* Opens a file in args->metrics_dir, on rank 0. Points are drawn every args->log_interval steps. */
-void curves_init(Curves *curves, const Args *args, const Model *model, int rank);
+void curves_init(Curves *curves, const Args *args, const Model *model, int rank,
+                 size_t steps_per_epoch);
 
 /* After each step. Collective, at the steps that are points. */
 void curves_step(Curves *curves, const Model *model);

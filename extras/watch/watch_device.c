@@ -193,12 +193,24 @@ static void watch_zero(Device *device, float *array, size_t count)
     span_end();
 }
 
+static void watch_clip_grads(Device *device, size_t count, float *grads, float max_norm)
+{
+    span_begin(SPAN_OPTIMIZER, "clip_grad_norm");
+    inner->clip_grads(device, count, grads, max_norm);
+    span_end();
+}
+
+static void note_rate(double lr, OptimStep step)
+{
+    journal_note("optim_step lr=%g", lr * lr_factor(&step.schedule, step.number));
+}
+
 static void watch_sgd(Device *device, size_t count, float *params, const float *grads,
-                      float *momentum_buffer, float lr, float momentum, float weight_decay,
+                      float *momentum_buffer, double lr, float momentum, float weight_decay,
                       OptimStep step)
 {
     span_begin(SPAN_OPTIMIZER, "optim_step");
-    journal_note("optim_step lr=%g", (double)lr);
+    note_rate(lr, step);
     inner->sgd(device, count, params, grads, momentum_buffer, lr, momentum, weight_decay, step);
     span_end();
 }
@@ -208,18 +220,18 @@ static void watch_adam(Device *device, size_t count, float *params, const float 
                        bool decoupled, OptimStep step)
 {
     span_begin(SPAN_OPTIMIZER, "optim_step");
-    journal_note("optim_step lr=%g", (double)lr);
+    note_rate(lr, step);
     inner->adam(device, count, params, grads, exp_avg, exp_avg_sq, lr, weight_decay, decoupled,
                 step);
     span_end();
 }
 
 static void watch_adadelta(Device *device, size_t count, float *params, const float *grads,
-                           float *square_avg, float *acc_delta, float lr, float weight_decay,
+                           float *square_avg, float *acc_delta, double lr, float weight_decay,
                            OptimStep step)
 {
     span_begin(SPAN_OPTIMIZER, "optim_step");
-    journal_note("optim_step lr=%g", (double)lr);
+    note_rate(lr, step);
     inner->adadelta(device, count, params, grads, square_avg, acc_delta, lr, weight_decay, step);
     span_end();
 }
@@ -250,6 +262,7 @@ void watch_device(const Model *model)
     ops.mse = watch_mse;
     ops.mse_grad = watch_mse_grad;
     ops.zero = watch_zero;
+    ops.clip_grads = watch_clip_grads;
     ops.sgd = watch_sgd;
     ops.adam = watch_adam;
     ops.adadelta = watch_adadelta;

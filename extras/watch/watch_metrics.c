@@ -37,7 +37,7 @@ static void init(const Args *args, const Model *model, int rank, size_t steps_pe
     recording_start(rank, place->stream);
     explain_start(model, rank);
     if (args->metrics_dir != NULL)
-        curves_init(&run.curves, args, model, rank);
+        curves_init(&run.curves, args, model, rank, steps_per_epoch);
 }
 
 /* "epoch 3, loss 0.1234, 8123 samples/s, 0:12 left": of this rank's batch, all ranks, the run. */

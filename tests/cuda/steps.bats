@@ -64,6 +64,25 @@ near() {
     done
 }
 
+@test "a graph reads the rate of its step and clips: the bits of the calls, and the CPU's losses" {
+    for optimizer in sgd adamw; do
+        recipe="--optimizer $optimizer --lr-schedule cosine --warmup-steps 5 --clip-norm 0.5 --num-samples 46 --batch-size 4"
+        for graph in off on; do
+            train $graph-$optimizer --device cuda --cuda-graph $graph $recipe
+        done
+        cmp "$scratch/off-$optimizer/cnn_digits.safetensors" "$scratch/on-$optimizer/cnn_digits.safetensors"
+        train cpu-$optimizer --device cpu $recipe
+        near on-$optimizer cpu-$optimizer 5e-3
+    done
+}
+
+@test "fp16 clips by the norm of gradients without their scale" {
+    recipe="--dropout off --clip-norm 0.5 --lr 0.05"
+    train fp32 --device cuda $recipe
+    train fp16 --device cuda --amp fp16 $recipe
+    near fp16 fp32 2e-2 1e-7
+}
+
 @test "tf32, bf16 and fp16 are near float32, and not nearer than they can be" {
     train fp32 --device cuda --dropout off
     train tf32 --device cuda --dropout off --tf32 on

@@ -31,7 +31,7 @@ static inline void training_init(Training *training, const char *model, bool gra
     sequential_sampler_init(&training->sampler, training->dataset.size, 0, 1);
     dataloader_init(&training->loader, &training->dataset, &training->sampler, BATCH_SIZE);
     model_init(&training->model, args, BATCH_SIZE, &rng, &training->device);
-    optim_init(&training->optim, args, &training->model);
+    optim_init(&training->optim, args, &training->model, 1);
 }
 
 static inline void training_step(Training *training)

@@ -48,7 +48,7 @@ void fuzz_checkpoint(Input input)
     rng_seed(&rng, 0);
     device_init(&device, &args, 0);
     model_init(&model, &args, 1, &rng, &device);
-    optim_init(&optim, &args, &model);
+    optim_init(&optim, &args, &model, 1);
     distributed_sampler_init(&sampler, dataset.size, 0, 2, true, false, 0);
     checkpoint_init(&checkpoint, &args, &optim, &sampler, &dataset, 2);
     EXPECT(checkpoint_load(&checkpoint) >= 0);

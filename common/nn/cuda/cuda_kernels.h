@@ -87,13 +87,15 @@ void cuda_nll_grad(Device *device, int n, int classes, const float *log_probs,
                    const int32_t *labels, float *dlogits);
 void cuda_mse(Device *device, int n, const float *y, const float *targets, float *stats);
 void cuda_mse_grad(Device *device, int n, const float *y, const float *targets, float *dy);
-enum { CUDA_FINITE_PARTS = 256 }; // words of scratch memory that optimizers may use
+enum { CUDA_OPTIM_PARTS = 256 }; // doubles of scratch memory that these may use
+void cuda_clip_grads(Device *device, size_t count, float *grads, float max_norm);
 void cuda_sgd(Device *device, size_t count, float *params, const float *grads,
-              float *momentum_buffer, float lr, float momentum, float weight_decay, OptimStep step);
+              float *momentum_buffer, double lr, float momentum, float weight_decay,
+              OptimStep step);
 void cuda_adam(Device *device, size_t count, float *params, const float *grads, float *exp_avg,
                float *exp_avg_sq, double lr, double weight_decay, bool decoupled, OptimStep step);
 void cuda_adadelta(Device *device, size_t count, float *params, const float *grads,
-                   float *square_avg, float *acc_delta, float lr, float weight_decay,
+                   float *square_avg, float *acc_delta, double lr, float weight_decay,
                    OptimStep step);
 
 #ifdef __cplusplus

@@ -5,7 +5,7 @@
  */
 #include "common/nn/cuda/cuda_launch.h"
 
-enum { BLOCK = CUDA_FINITE_PARTS, GROWTH_INTERVAL = 2000, MAX_SKIPPED = 50 };
+enum { BLOCK = CUDA_OPTIM_PARTS, GROWTH_INTERVAL = 2000, MAX_SKIPPED = 50 };
 
 /* A step on the device. */
 typedef struct {
@@ -82,10 +82,79 @@ static CudaStep judge(Device *device, size_t count, const float *grads, OptimSte
     if (device->loss_scale == NULL)
         return step;
     size_t used = 0;
-    int32_t *partial = (int32_t *)cuda_scratch(device, &used, CUDA_FINITE_PARTS * sizeof *partial);
-    LAUNCH(find_nonfinite, CUDA_FINITE_PARTS, BLOCK, stream_of(device), count, grads, partial);
+    int32_t *partial = (int32_t *)cuda_scratch(device, &used, CUDA_OPTIM_PARTS * sizeof *partial);
+    LAUNCH(find_nonfinite, CUDA_OPTIM_PARTS, BLOCK, stream_of(device), count, grads, partial);
     LAUNCH(decide, 1, BLOCK, stream_of(device), partial, step);
     return step;
+}
+
+/* ---- clipping, as torch.nn.utils.clip_grad_norm_: the factor stays on the device ---- */
+
+static __global__ void sum_squares(size_t count, const float *grads, double *partial)
+{
+    __shared__ double tree[BLOCK];
+    double sum = 0;
+    const size_t stride = (size_t)gridDim.x * BLOCK;
+    for (size_t i = (size_t)blockIdx.x * BLOCK + threadIdx.x; i < count; i += stride)
+        sum += (double)grads[i] * grads[i];
+    sum = block_sum<double, BLOCK>(sum, tree, threadIdx.x);
+    if (threadIdx.x == 0)
+        partial[blockIdx.x] = sum;
+}
+
+/* partial[0] = the factor of all gradients. A nan is not at least 1, so it spreads. */
+static __global__ void clip_factor(double *partial, float max_norm, const LossScale *loss_scale)
+{
+    __shared__ double tree[BLOCK];
+    const double sum = block_sum<double, BLOCK>(partial[threadIdx.x], tree, threadIdx.x);
+    if (threadIdx.x > 0)
+        return;
+    const double scale = loss_scale != NULL ? loss_scale->scale : 1;
+    const float factor = max_norm / ((float)(sqrt(sum) / scale) + 1e-6f);
+    partial[0] = factor >= 1 ? 1 : factor;
+}
+
+static __global__ void scale_grads(size_t count, float *grads, const double *factor)
+{
+    const size_t i = (size_t)blockIdx.x * BLOCK + threadIdx.x;
+    if (i < count)
+        grads[i] *= (float)*factor;
+}
+
+extern "C" void cuda_clip_grads(Device *device, size_t count, float *grads, float max_norm)
+{
+    size_t used = 0;
+    double *partial = (double *)cuda_scratch(device, &used, CUDA_OPTIM_PARTS * sizeof *partial);
+    LAUNCH(sum_squares, CUDA_OPTIM_PARTS, BLOCK, stream_of(device), count, grads, partial);
+    LAUNCH(clip_factor, 1, BLOCK, stream_of(device), partial, max_norm, device->loss_scale);
+    LAUNCH(scale_grads, cuda_blocks(count, BLOCK), BLOCK, stream_of(device), count, grads, partial);
+}
+
+/* ---- the learning rate of a step ----
+ *
+ * A graph records the numbers that its kernels are given, so a rate that changes has to lie in
+ * device memory, where one thread puts it. */
+
+static inline __device__ double rate_of(double lr, CudaStep step)
+{
+    return lr * lr_factor(&step.step.schedule, number_of(step));
+}
+
+static __global__ void write_rate(double lr, CudaStep step, float *rate)
+{
+    *rate = (float)rate_of(lr, step);
+}
+
+/* Where the rate of this step will be; NULL: it is always lr. */
+static const float *scheduled_rate(Device *device, double lr, CudaStep step)
+{
+    const LrSchedule *schedule = &step.step.schedule;
+    if (schedule->kind == LR_CONSTANT && schedule->warmup_steps == 0)
+        return NULL;
+    size_t used = 0;
+    float *rate = (float *)cuda_scratch(device, &used, sizeof *rate);
+    LAUNCH(write_rate, 1, 1, stream_of(device), lr, step, rate);
+    return rate;
 }
 
 /* ---- optimizers ---- */
@@ -112,7 +181,8 @@ static inline __device__ size_t my_index(void)
 }
 
 static __global__ void sgd(size_t count, float *params, const float *grads, float *momentum_buffer,
-                           float lr, float momentum, float weight_decay, CudaStep step)
+                           float lr, const float *rate, float momentum, float weight_decay,
+                           CudaStep step)
 {
     const size_t i = my_index();
     const float unscale = unscale_of(step);
@@ -121,38 +191,41 @@ static __global__ void sgd(size_t count, float *params, const float *grads, floa
     float grad = grads[i] * unscale + weight_decay * params[i];
     if (momentum_buffer != NULL)
         grad = momentum_buffer[i] = momentum * momentum_buffer[i] + grad;
-    params[i] -= lr * grad;
+    params[i] -= (rate != NULL ? *rate : lr) * grad;
     check(i, params[i], step);
 }
 
 extern "C" void cuda_sgd(Device *device, size_t count, float *params, const float *grads,
-                         float *momentum_buffer, float lr, float momentum, float weight_decay,
+                         float *momentum_buffer, double lr, float momentum, float weight_decay,
                          OptimStep host_step)
 {
     const CudaStep step = judge(device, count, grads, host_step);
     LAUNCH(sgd, cuda_blocks(count, BLOCK), BLOCK, stream_of(device), count, params, grads,
-           momentum_buffer, lr, momentum, weight_decay, step);
+           momentum_buffer, (float)lr, scheduled_rate(device, lr, step), momentum, weight_decay,
+           step);
 }
 
 /* Adam's bias corrections, the same for all numbers of a step. */
 typedef struct {
-    float step_size, correction;
+    float step_size, correction, shrink;
 } AdamFactors;
 
 /* One thread computes them, since they take hundreds of instructions in double. The host cannot:
  * it knows neither which steps were skipped nor, in a graph, the number of the step. */
-static __global__ void adam_factors(double lr, CudaStep step, AdamFactors *factors)
+static __global__ void adam_factors(double lr, double weight_decay, bool decoupled, CudaStep step,
+                                    AdamFactors *factors)
 {
-    const double beta1 = 0.9, beta2 = 0.999;
+    const double beta1 = 0.9, beta2 = 0.999, rate = rate_of(lr, step);
     const uint32_t skipped = step.loss_scale != NULL ? step.loss_scale->skipped : 0;
     const double taken = (double)(number_of(step) - skipped);
-    factors->step_size = (float)(lr / (1 - pow(beta1, taken)));
+    factors->step_size = (float)(rate / (1 - pow(beta1, taken)));
     factors->correction = (float)sqrt(1 - pow(beta2, taken));
+    factors->shrink = decoupled ? (float)(1 - rate * weight_decay) : 1;
 }
 
 static __global__ void adam(size_t count, float *params, const float *grads, float *exp_avg,
-                            float *exp_avg_sq, const AdamFactors *factors, float shrink,
-                            float decay, CudaStep step)
+                            float *exp_avg_sq, const AdamFactors *factors, float decay,
+                            CudaStep step)
 {
     const double beta1 = 0.9, beta2 = 0.999;
     const float eps = 1e-8f;
@@ -160,7 +233,8 @@ static __global__ void adam(size_t count, float *params, const float *grads, flo
     const float unscale = unscale_of(step);
     if (i >= count || unscale == 0)
         return;
-    const float param = params[i] * shrink, grad = grads[i] * unscale + decay * params[i];
+    const float param = params[i] * factors->shrink;
+    const float grad = grads[i] * unscale + decay * params[i];
     exp_avg[i] += (float)(1 - beta1) * (grad - exp_avg[i]);
     exp_avg_sq[i] = (float)beta2 * exp_avg_sq[i] + (float)(1 - beta2) * grad * grad;
     params[i] = param - factors->step_size * exp_avg[i] /
@@ -173,17 +247,17 @@ extern "C" void cuda_adam(Device *device, size_t count, float *params, const flo
                           bool decoupled, OptimStep host_step)
 {
     const CudaStep step = judge(device, count, grads, host_step);
-    const float shrink = decoupled ? (float)(1 - lr * weight_decay) : 1;
     const float decay = decoupled ? 0 : (float)weight_decay;
     size_t used = 0;
     AdamFactors *factors = (AdamFactors *)cuda_scratch(device, &used, sizeof *factors);
-    LAUNCH(adam_factors, 1, 1, stream_of(device), lr, step, factors);
+    LAUNCH(adam_factors, 1, 1, stream_of(device), lr, weight_decay, decoupled, step, factors);
     LAUNCH(adam, cuda_blocks(count, BLOCK), BLOCK, stream_of(device), count, params, grads, exp_avg,
-           exp_avg_sq, factors, shrink, decay, step);
+           exp_avg_sq, factors, decay, step);
 }
 
 static __global__ void adadelta(size_t count, float *params, const float *grads, float *square_avg,
-                                float *acc_delta, float lr, float weight_decay, CudaStep step)
+                                float *acc_delta, float lr, const float *rate, float weight_decay,
+                                CudaStep step)
 {
     const float rho = 0.9f, rest = (float)(1 - 0.9), eps = 1e-6f;
     const size_t i = my_index();
@@ -194,15 +268,15 @@ static __global__ void adadelta(size_t count, float *params, const float *grads,
     square_avg[i] = rho * square_avg[i] + rest * grad * grad;
     const float delta = sqrtf(acc_delta[i] + eps) / sqrtf(square_avg[i] + eps) * grad;
     acc_delta[i] = rho * acc_delta[i] + rest * delta * delta;
-    params[i] -= lr * delta;
+    params[i] -= (rate != NULL ? *rate : lr) * delta;
     check(i, params[i], step);
 }
 
 extern "C" void cuda_adadelta(Device *device, size_t count, float *params, const float *grads,
-                              float *square_avg, float *acc_delta, float lr, float weight_decay,
+                              float *square_avg, float *acc_delta, double lr, float weight_decay,
                               OptimStep host_step)
 {
     const CudaStep step = judge(device, count, grads, host_step);
     LAUNCH(adadelta, cuda_blocks(count, BLOCK), BLOCK, stream_of(device), count, params, grads,
-           square_avg, acc_delta, lr, weight_decay, step);
+           square_avg, acc_delta, (float)lr, scheduled_rate(device, lr, step), weight_decay, step);
 }

@@ -101,7 +101,7 @@ void device_cuda_init(Device *device, const Args *args)
         device->loss_scale = cuda_malloc(device, sizeof initial);
         cuda_copy(device, device->loss_scale, &initial, sizeof initial, COPY_TO_DEVICE);
     }
-    cuda_scratch_reserve(device, cuda_scratch_piece(CUDA_FINITE_PARTS * sizeof(int32_t)));
+    cuda_scratch_reserve(device, cuda_scratch_piece(CUDA_OPTIM_PARTS * sizeof(double)));
 }
 
 static void cuda_free(Device *device)
@@ -174,6 +174,7 @@ const DeviceOps device_cuda_ops = {
     .mse = cuda_mse,
     .mse_grad = cuda_mse_grad,
     .zero = cuda_zero,
+    .clip_grads = cuda_clip_grads,
     .sgd = cuda_sgd,
     .adam = cuda_adam,
     .adadelta = cuda_adadelta,

@@ -2,6 +2,7 @@
  * What training works with, as raw floats on standard output, for PyTorch to compare with its own.
  *
  *     dump rows DATASET SIZE SEED train|test    the inputs of each row, then its target or label
+ *     dump rates SCHEDULE WARMUP EPOCHS STEPS   the factor of --lr at each step, in double
  *     dump log_probs FILE                       what a checkpoint makes of the digits' test images
  */
 #include <stdio.h>
@@ -31,6 +32,18 @@ static void dump_rows(char **argv)
         put(dataset.labels != NULL ? (float)dataset.labels[row] : dataset.targets[row]);
     }
     dataset_free(&dataset);
+}
+
+static void dump_rates(char **argv)
+{
+    const Args args = { .lr_schedule = argv[0],
+                        .warmup_steps = atoi(argv[1]),
+                        .epochs = atoi(argv[2]) };
+    const LrSchedule schedule = lr_schedule(&args, strtoull(argv[3], NULL, 10));
+    for (uint64_t step = 1; step <= schedule.total_steps; step++) {
+        const double factor = lr_factor(&schedule, step);
+        CHECK(fwrite(&factor, sizeof factor, 1, stdout) == 1, "cannot write: %s", strerror(errno));
+    }
 }
 
 /* The loss of a single row is minus the log probability of its label: so every label is tried, and
@@ -66,7 +79,7 @@ static void dump_log_probs(const char *path)
     Model model;
     model_init(&model, &args, 1, &rng, &device);
     Optimizer optim;
-    optim_init(&optim, &args, &model);
+    optim_init(&optim, &args, &model, 1);
     Sampler sampler;
     sequential_sampler_init(&sampler, test_set.size, 0, 1);
     Checkpoint checkpoint;
@@ -88,10 +101,12 @@ int main(int argc, char **argv)
 {
     if (argc == 6 && strcmp(argv[1], "rows") == 0)
         dump_rows(argv + 2);
+    else if (argc == 6 && strcmp(argv[1], "rates") == 0)
+        dump_rates(argv + 2);
     else if (argc == 3 && strcmp(argv[1], "log_probs") == 0)
         dump_log_probs(argv[2]);
     else
-        usage_error("usage: dump rows DATASET SIZE SEED train|test, or dump log_probs FILE");
+        usage_error("usage: dump rows|rates|log_probs ...");
     CHECK(fflush(stdout) == 0, "cannot write: %s", strerror(errno));
     return 0;
 }

@@ -44,6 +44,8 @@ class Job:
         self.model.eval()  # no dropout
         self.size = options.get("num-samples", len(self.inputs))
         self.optimizer = make_optimizer(self.model, options)
+        steps_per_epoch = -(-self.size // (options["batch-size"] * world))  # rounded up
+        self.scheduler = make_scheduler(self.optimizer, options, steps_per_epoch)
 
     def batches(self):
         """(rows of rank 0, rows of rank 1, ...) for every step."""
@@ -67,7 +69,10 @@ class Job:
             loss.backward()  # adds up
         for parameter in self.model.parameters():
             parameter.grad /= self.world
+        if self.options.get("clip-norm"):
+            nn.utils.clip_grad_norm_(self.model.parameters(), self.options["clip-norm"])
         self.optimizer.step()
+        self.scheduler.step()
         return [loss.item() for loss in losses]
 
     def train(self, first=0):
@@ -81,3 +86,19 @@ def make_optimizer(model, options):
     if options["optimizer"] == "sgd":
         given["momentum"] = options.get("momentum", 0)
     return OPTIMIZERS[options["optimizer"]](model.parameters(), **given)
+
+
+def make_scheduler(optimizer, options, steps_per_epoch):
+    """As common/nn/lr_schedule.h has it."""
+    rates = torch.optim.lr_scheduler
+    warmup, name = options.get("warmup-steps", 0), options.get("lr-schedule", "constant")
+    if name == "step":
+        main = rates.StepLR(optimizer, step_size=steps_per_epoch, gamma=0.7)
+    elif name == "cosine":
+        main = rates.CosineAnnealingLR(optimizer, T_max=options["epochs"] * steps_per_epoch - warmup)
+    else:
+        main = rates.ConstantLR(optimizer, factor=1)
+    if warmup == 0:
+        return main
+    linear = rates.LinearLR(optimizer, start_factor=1 / (warmup + 1), total_iters=warmup)
+    return rates.SequentialLR(optimizer, [linear, main], milestones=[warmup])

@@ -10,6 +10,14 @@ load helper
     against_torch training.py worlds
 }
 
+@test "clipped gradients, schedules and warm-up: PyTorch's losses at each step" {
+    against_torch training.py recipes
+}
+
+@test "schedules and warm-up: PyTorch's rate at each step of whole runs" {
+    against_torch training.py rates
+}
+
 @test "PyTorch's own DDP over gloo has the losses of our ranks" {
     against_torch training.py ddp
 }

@@ -1,5 +1,6 @@
-"""Usage: training.py optimizers|worlds|ddp      Losses at each step, beside PyTorch's."""
-import datetime, multiprocessing, sys
+"""Usage: training.py optimizers|worlds|recipes|rates|ddp      Losses at each step, beside PyTorch's."""
+import array, datetime, multiprocessing, sys
+import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 import ours, reference
@@ -59,6 +60,45 @@ def worlds():
             compare(dice, options, world, dice.choice([2, 3]))
 
 
+def recipes():
+    """Clipped gradients, schedules and warm-up, with every optimizer; the second epoch of 4 steps
+    begins within STEPS. The norm is one that clips some steps and leaves others."""
+    dice = ours.dice()
+    schedules = ["constant", "step", "cosine"]
+    for i, kind in enumerate(KINDS):
+        for model in "linear", "cnn":
+            world = dice.choice([1, 2])
+            options = settings(dice, model, kind)
+            options.update({"num-samples": 4 * world * options["batch-size"], "epochs": 3,
+                            "lr-schedule": schedules[i % 3], "warmup-steps": dice.randint(1, 6),
+                            "clip-norm": ours.log_uniform(dice, 0.1, 2)})
+            compare(dice, options, world, dice.choice([1, 2, 3]) if world == 1 else 3)
+
+
+def rates():
+    """The rate itself at each step of whole runs, in double."""
+    dice = ours.dice()
+    for name in "constant", "step", "cosine":
+        for _ in range(5):
+            epochs, steps = dice.randint(1, 12), dice.randint(1, 50)
+            warmup = dice.choice([0, dice.randint(0, epochs * steps - 1)])
+            mine = array.array("d", ours.peer("dump", "rates", name, warmup, epochs, steps))
+            parameter = torch.nn.Parameter(torch.zeros(1))
+            optimizer = torch.optim.SGD([parameter], lr=1)
+            scheduler = reference.make_scheduler(
+                optimizer, {"lr-schedule": name, "warmup-steps": warmup, "epochs": epochs}, steps)
+            theirs = []
+            for _ in range(epochs * steps):
+                theirs.append(optimizer.param_groups[0]["lr"])
+                optimizer.step()
+                scheduler.step()
+            assert len(mine) == len(theirs)
+            error = max(abs(a - b) for a, b in zip(mine, theirs))
+            print("%s, %d epochs of %d steps, warm-up %d: off by %.0e"
+                  % (name, epochs, steps, warmup, error), flush=True)
+            assert error <= 1e-12
+
+
 def ddp_rank(options, world, rank, port, results):
     store = dist.TCPStore("127.0.0.1", port, is_master=False,
                           timeout=datetime.timedelta(seconds=ours.ENDLESS))
@@ -103,4 +143,5 @@ def ddp():
 
 
 if __name__ == "__main__":
-    {"optimizers": optimizers, "worlds": worlds, "ddp": ddp}[sys.argv[1]]()
+    {"optimizers": optimizers, "worlds": worlds, "recipes": recipes, "rates": rates,
+     "ddp": ddp}[sys.argv[1]]()

@@ -50,7 +50,7 @@ static void trainer_init(Trainer *t, const char *model, int rank, int world_size
     dataloader_init(&t->loader, &t->train_set, &t->sampler, BATCH_SIZE);
     rng_seed(&rng, (uint64_t)rank); // unlike each other, until rank 0's are broadcast
     model_init(&t->model, &t->args, BATCH_SIZE, &rng, &t->device);
-    optim_init(&t->optim, &t->args, &t->model);
+    optim_init(&t->optim, &t->args, &t->model, 1);
     broadcast(&t->pg, t->model.params, t->model.numel, FLOAT32, 0);
     reducer_init(&t->reducer, &t->args, &t->pg, t->model.grads, t->model.parameter,
                  t->model.num_parameters);

@@ -12,35 +12,62 @@
 #include "common/nn/optim.h"
 #include "tests/common/nn/on_device.h"
 
-enum { STEPS = 10 };
+enum { STEPS = 10, STEPS_PER_EPOCH = 2 };
 
 /* One number and its state, as PyTorch's documentation gives the algorithms. */
 typedef struct {
     double param, state[2];
 } Number;
 
-static void reference_step(Number *number, double grad, const Args *args, int step)
+static void reference_step(Number *number, double grad, const Args *args, double lr, int step)
 {
     double *a = &number->state[0], *b = &number->state[1];
     if (strcmp(args->optimizer, "adamw") == 0)
-        number->param -= args->lr * args->weight_decay * number->param;
+        number->param -= lr * args->weight_decay * number->param;
     else
         grad += args->weight_decay * number->param;
 
     if (strcmp(args->optimizer, "sgd") == 0) {
         *a = step == 1 ? grad : args->momentum * *a + grad;
-        number->param -= args->lr * *a;
+        number->param -= lr * *a;
     } else if (strcmp(args->optimizer, "adadelta") == 0) {
         *a = 0.9 * *a + 0.1 * grad * grad;
         const double delta = sqrt(*b + 1e-6) / sqrt(*a + 1e-6) * grad;
         *b = 0.9 * *b + 0.1 * delta * delta;
-        number->param -= args->lr * delta;
+        number->param -= lr * delta;
     } else {
         *a = 0.9 * *a + 0.1 * grad;
         *b = 0.999 * *b + 0.001 * grad * grad;
         const double mean = *a / (1 - pow(0.9, step)), square = *b / (1 - pow(0.999, step));
-        number->param -= args->lr * mean / (sqrt(square) + 1e-8);
+        number->param -= lr * mean / (sqrt(square) + 1e-8);
     }
+}
+
+/* The rate of a step as PyTorch's schedulers get it, each from the one of the step before. */
+static double reference_rate(const Args *args, int step)
+{
+    const int warmup = args->warmup_steps;
+    double lr = args->lr / (warmup + 1);
+    for (int taken = 1; taken < step; taken++)
+        if (taken <= warmup)
+            lr += args->lr / (warmup + 1);
+        else if (args->lr_schedule != NULL && strcmp(args->lr_schedule, "step") == 0)
+            lr *= (taken - warmup) % STEPS_PER_EPOCH == 0 ? 0.7 : 1;
+        else if (args->lr_schedule != NULL && strcmp(args->lr_schedule, "cosine") == 0) {
+            const double part = acos(-1) / (args->epochs * STEPS_PER_EPOCH - warmup);
+            lr *= (1 + cos(part * (taken - warmup))) / (1 + cos(part * (taken - warmup - 1)));
+        }
+    return lr;
+}
+
+/* What the gradients are multiplied by. */
+static double reference_clip(const Args *args, size_t count, const float *grads)
+{
+    double sum = 0;
+    for (size_t i = 0; i < count; i++)
+        sum += (double)grads[i] * (double)grads[i];
+    const double factor = args->clip_norm / (sqrt(sum) + 1e-6);
+    return args->clip_norm > 0 && factor < 1 ? factor : 1;
 }
 
 static void assert_close(double actual, double expected)
@@ -54,7 +81,7 @@ static void start(const Args *args, Device *device, Model *model, Optimizer *opt
     rng_seed(rng, 3);
     device_init(device, args, 0);
     model_init(model, args, 1, rng, device);
-    optim_init(optim, args, model);
+    optim_init(optim, args, model, STEPS_PER_EPOCH);
 }
 
 static void end(Device *device, Model *model, Optimizer *optim)
@@ -91,10 +118,12 @@ static void check(Args args, const char *first_state, const char *second_state)
         numbers[i].param = params[i];
     free(params);
     for (int step = 1; step <= STEPS; step++) {
-        for (size_t i = 0; i < model.numel; i++) {
-            grads[i] = i == 7 ? 0 : rng_uniform_between(&rng, -1, 1);
-            reference_step(&numbers[i], grads[i], &args, step);
-        }
+        const double lr = reference_rate(&args, step);
+        for (size_t i = 0; i < model.numel; i++)
+            grads[i] = i == 7 ? 0 : rng_uniform_between(&rng, -1, 1) / (float)step;
+        const double clip = reference_clip(&args, model.numel, grads);
+        for (size_t i = 0; i < model.numel; i++)
+            reference_step(&numbers[i], clip * grads[i], &args, lr, step);
         device_copy(&device, model.grads, grads, bytes, COPY_TO_DEVICE);
         optim_step(&optim);
         assert_int_equal(model.step, step);
@@ -150,6 +179,66 @@ static void test_adadelta(void **state)
           "square_avg", "acc_delta");
 }
 
+/* Each optimizer in a recipe. The norm of the linear model's gradients is 2.6 or so in the first
+ * step, then half of that, a third ...: so some steps are clipped and some are not. */
+static void test_recipes(void **state)
+{
+    (void)state;
+    const Args cosine = {
+        .lr_schedule = "cosine", .warmup_steps = 3, .epochs = STEPS, .threads = 2
+    };
+    Args args = cosine;
+    args.optimizer = "sgd";
+    args.lr = 0.1;
+    args.clip_norm = 1;
+    check(args, NULL, NULL);
+    args.momentum = 0.9;
+    args.lr_schedule = "step";
+    check(args, "momentum_buffer", NULL);
+    args = cosine;
+    args.optimizer = "adamw";
+    args.lr = 0.02;
+    args.weight_decay = 0.1;
+    check(args, "exp_avg", "exp_avg_sq");
+    args.optimizer = "adam";
+    args.model = "cnn"; // more numbers than a GPU has threads
+    args.lr = 1e-3;
+    args.clip_norm = 100;
+    check(args, "exp_avg", "exp_avg_sq");
+    args = cosine;
+    args.optimizer = "adadelta";
+    args.lr = 0.5;
+    args.lr_schedule = "constant";
+    args.clip_norm = 0.8;
+    check(args, "square_avg", "acc_delta");
+}
+
+/* clip_grad_norm_ with one that is not finite: its factor is 0 or nan, so that no step succeeds. */
+static void test_clip_not_finite(void **state)
+{
+    (void)state;
+    const float bad[] = { INFINITY, NAN };
+    for (int i = 0; i < 2; i++) {
+        Args args = { .model = "linear",
+                      .dataset = "random",
+                      .dataset_size = 1,
+                      .optimizer = "sgd",
+                      .lr = 0.1,
+                      .clip_norm = 1,
+                      .threads = 1 };
+        args.device = test_device();
+        Device device;
+        Model model;
+        Optimizer optim;
+        Rng rng;
+        start(&args, &device, &model, &optim, &rng);
+        device_copy(&device, model.grads + 7, &bad[i], sizeof bad[i], COPY_TO_DEVICE);
+        optim_step(&optim);
+        assert_int_equal(model_divergence(&model).weights, 1);
+        end(&device, &model, &optim);
+    }
+}
+
 /* A step notes the first weight, and the first loss, that is not finite. */
 static void test_divergence(void **state)
 {
@@ -186,6 +275,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sgd),        cmocka_unit_test(test_adam),
         cmocka_unit_test(test_adamw),      cmocka_unit_test(test_adadelta),
+        cmocka_unit_test(test_recipes),    cmocka_unit_test(test_clip_not_finite),
         cmocka_unit_test(test_divergence),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -21,7 +21,7 @@ static Run train(const char *device, const char *model, int threads)
     Subject subject;
     Optimizer optim;
     subject_init(&subject, model, 4, threads, 0);
-    optim_init(&optim, &subject.args, &subject.model);
+    optim_init(&optim, &subject.args, &subject.model, 1);
     Run run = { .numel = subject.model.numel };
     for (int step = 0; step < STEPS; step++) {
         const Batch batch = { random_dataset(model), order, ROWS - step, 0, 40, 3 };

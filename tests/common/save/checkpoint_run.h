@@ -68,7 +68,7 @@ static inline void run_init(Run *run, const char *model, const char *optimizer, 
             rng_uniform(&rng);
     device_init(&run->device, &run->args, 0);
     model_init(&run->model, &run->args, 1, &rng, &run->device);
-    optim_init(&run->optim, &run->args, &run->model);
+    optim_init(&run->optim, &run->args, &run->model, 1);
     distributed_sampler_init(&run->sampler, run->dataset.size, 0, 4, true, false, seed);
     checkpoint_init(&run->checkpoint, &run->args, &run->optim, &run->sampler, &run->dataset, 4);
 }

@@ -266,7 +266,7 @@ static double train(const char *amp)
     Model model;
     model_init(&model, &args, BATCH, &weights, &device);
     Optimizer optim;
-    optim_init(&optim, &args, &model);
+    optim_init(&optim, &args, &model, 1);
     double loss = 0;
     while (model.step < STEPS) {
         const Batch *batch = dataloader_next(&loader);

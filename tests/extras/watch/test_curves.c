@@ -44,7 +44,7 @@ static void test_points(void **state)
     rng_seed(&rng, 0);
     device_init(&device, &args, 0);
     model_init(&model, &args, 1, &rng, &device);
-    curves_init(&curves, &args, &model, 0);
+    curves_init(&curves, &args, &model, 0, 1);
     for (model.step = 1; model.step <= 4; model.step++) {
         model.grads[0] = 3 * (float)model.step;
         model.grads[20] = 4 * (float)model.step;

@@ -89,7 +89,7 @@ static void subject_init(Subject *s, const char *inject)
     Rng rng;
     rng_seed(&rng, 0);
     model_init(&s->model, &s->args, 8, &rng, &s->device);
-    optim_init(&s->optim, &s->args, &s->model);
+    optim_init(&s->optim, &s->args, &s->model, 1);
 }
 
 static void subject_free(Subject *s)

@@ -1,0 +1,70 @@
+#!/usr/bin/env bats
+# What a recipe has: --clip-norm, --lr-schedule, --warmup-steps. tests/common/nn/test_optim.c and
+# tests/against/torch/training.py have their numbers.
+
+setup() {
+    scratch=$(mktemp -d)
+    recipe="--lr-schedule cosine --warmup-steps 6 --clip-norm 1"
+}
+
+teardown() {
+    rm -rf "$scratch"
+}
+
+# train DIR PROGRAM... OPTIONS...: files in $scratch/DIR.
+train() {
+    dir=$scratch/$1
+    shift
+    run timeout 300 "$@" --device cpu --threads 1 --num-samples 128 --checkpoint-dir "$dir"
+    echo "$output"
+    [ "$status" -eq 0 ]
+}
+
+# The tensors of DIR's last checkpoint: its header has the number of ranks.
+weights() {
+    file=$scratch/$1/cnn_digits.safetensors
+    tail -c +$((9 + $(od -An -t u8 -N 8 "$file"))) "$file" | sha256sum
+}
+
+@test "a resumed run has the rates of one that was not interrupted, in the warm-up and after it" {
+    for schedule in step cosine; do
+        through=$scratch/$schedule resumed=$scratch/resumed
+        train $schedule 01_single_gpu/train 4 1 $recipe --lr-schedule $schedule
+        for epoch in 1 3; do
+            train resumed 01_single_gpu/train 4 0 $recipe --lr-schedule $schedule --resume "$through/epoch_$epoch.safetensors"
+            cmp "$through/cnn_digits.safetensors" "$resumed/cnn_digits.safetensors"
+        done
+    done
+    train stopped 05_fault_tolerance/run.sh 1 4 0 $recipe --lr-schedule cosine --max-steps 5 --save-every-steps 5
+    train stopped 05_fault_tolerance/run.sh 1 4 0 $recipe --lr-schedule cosine
+    cmp "$through/cnn_digits.safetensors" "$scratch/stopped/cnn_digits.safetensors"
+}
+
+@test "any number of ranks, the same bits: they clip by one norm, and have one rate" {
+    for ranks in 1 2 4; do
+        train $ranks 05_fault_tolerance/run.sh $ranks 2 0 $recipe --global-batch-size 32 --reduce-order fixed
+        [ "$(weights $ranks)" = "$(weights 1)" ]
+    done
+}
+
+@test "each option changes the weights, and its default does not" {
+    train none 01_single_gpu/train 1 0
+    train default 01_single_gpu/train 1 0 --lr-schedule constant --warmup-steps 0 --clip-norm 0
+    cmp "$scratch/none/cnn_digits.safetensors" "$scratch/default/cnn_digits.safetensors"
+    for option in "--lr-schedule cosine" "--warmup-steps 1" "--clip-norm 0.5"; do
+        train other 01_single_gpu/train 1 0 $option
+        ! cmp -s "$scratch/none/cnn_digits.safetensors" "$scratch/other/cnn_digits.safetensors"
+    done
+}
+
+@test "the asides: ZeRO has the rates of DDP, and refuses to clip by the norm of a share" {
+    train ddp 02_multi_gpu_spawn/train 1 0 --nproc 2 --lr-schedule cosine --warmup-steps 3 --optimizer adamw
+    for stage in 1 2 3; do
+        train $stage 02_multi_gpu_spawn/train_zero$stage 1 0 --nproc 2 --lr-schedule cosine --warmup-steps 3 --optimizer adamw
+        cmp "$scratch/ddp/cnn_digits.safetensors" "$scratch/$stage/cnn_digits.safetensors"
+        run 02_multi_gpu_spawn/train_zero$stage 1 --nproc 2 --device cpu --clip-norm 1
+        [ "$status" -eq 2 ]
+        [[ $output == *"--clip-norm: each rank of this aside holds a share of the gradients, and the norm needs all of them; leave it out, or use train" ]]
+        [ "${#lines[@]}" -eq 1 ]
+    done
+}
