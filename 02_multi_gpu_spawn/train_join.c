@@ -99,7 +99,7 @@ static void train(int rank, int world_size, int master_port, const Args *args)
     Model model;
     model_init(&model, args, batch_size, &rng, &device);
     Optimizer optim;
-    optim_init(&optim, args, &model);
+    optim_init(&optim, args, &model, dataloader_num_batches(&loader));
 
     Checkpoint checkpoint;
     checkpoint_init(&checkpoint, args, &optim, &sampler, &train_set, world_size);
