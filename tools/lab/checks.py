@@ -50,7 +50,7 @@ def check_end(step, ours, theirs):
             how = f"is killed by {signal.Signals(theirs.status - 128).name}"
         said = theirs.err.splitlines()
         fatal = [line for line in said if "fatal: " in line]
-        plain = [line for line in said if line.startswith(("train: ", "[rank")) and not re.search(" copied | is host ", line)]
+        plain = [line for line in said if line.startswith(("train: ", "[rank")) and not re.search(" copied | is host | connected by | trains ", line)]
         own = [line for line in fatal if " is gone: " not in line] # the others follow from it
         said = own or (theirs.status == 2 and plain) or fatal or plain or said
         yield "status", f"it {how}" + "".join(f": {line}" for line in said[:1])
