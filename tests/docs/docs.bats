@@ -6,15 +6,15 @@
     [ "$counts" = "$(tools/stepdiff.sh --count | awk '/^0[1-5][a-c]?:/ { print $(NF - 2) }')" ]
 }
 
-@test "the table's programs end with the accuracy that it says" {
+@test "the table's programs end with the accuracy that it says, to 3 %" {
     cp -r data config.yaml Makefile 0* "$BATS_TEST_TMPDIR" && cd "$BATS_TEST_TMPDIR"
     sed -n 's/^| .* | `\(.* && \)\?\(.*\)` | \([0-9].*\) | [0-9 ]*|$/\2@\3/p' "$OLDPWD/README.md" >rows
     [ "$(wc -l <rows)" -eq 8 ]
     while IFS=@ read -r command says; do
         rm -rf checkpoints
-        knows=$(sh -c "$command" 2>/dev/null | sed -n 's/^Test Epoch: 9 .*(\(.*\))$/\1/p' | sort -r | uniq | paste -s -d '&' | sed 's/&/ and /')
-        echo "$command: $knows, not $says"
-        [ "$knows" = "$says" ]
+        sh -c "$command" 2>/dev/null | sed -n 's/^Test Epoch: 9 .*Accuracy: \(.*\)%.*/\1/p' | sort -ru >knows
+        echo "$command: $(paste -s knows), and it should be $says"
+        paste -d ' ' knows <(grep -o '[0-9]*' <<<"$says") | awk '$1 - $2 > 3 || $2 - $1 > 3 || NF < 2 { bad = 1 } END { exit bad || !NR }'
     done <rows
 }
 
