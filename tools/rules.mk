@@ -1,5 +1,9 @@
 # The workshop: labs, traps and quizzes, whose state is in lab/ (tools/progress.py).
 
+# A step's program beside its twin in PyTorch.
+twin-%:
+	@tools/twin.py $*
+
 # The labs: the program before a step, to be turned into the step; what is missing is no error of make.
 lab-%: $$(if $$(wildcard tools/lab/$$*.txt),all) # else there is no such lab
 	@tools/lab.sh $* || [ $$? -ne 2 ]

@@ -4,6 +4,7 @@
 #        tools/stepdiff.sh zero1|zero2|zero3                   From there to ZeRO and FSDP.
 #        tools/stepdiff.sh batchnorm|syncbn                    To a model with buffers; to batch norm over all ranks.
 #        tools/stepdiff.sh uneven|join                         To ranks that run out of rows; to ranks that join.
+#        tools/stepdiff.sh twin-02a|...|twin-03|twin-05        What it adds to the program before, in PyTorch.
 #        tools/stepdiff.sh --count                             How many lines that is, and may be.
 set -eu
 cd "$(dirname "$0")/.."
@@ -35,6 +36,18 @@ END
     echo "dp 116 02_multi_gpu_spawn/data_parallel.c 02_multi_gpu_spawn/train.c" # towards train.c, unlike the others
     echo "uneven 60 02_multi_gpu_spawn/train.c 02_multi_gpu_spawn/train_uneven.c"
     echo "join 60 02_multi_gpu_spawn/train_uneven.c 02_multi_gpu_spawn/train_join.c"
+    before=01_single_gpu/train.py # the twins
+    while read -r name program; do
+        echo "twin-$name 60 $before $program"
+        before=$program
+    done <<END
+02a 02_multi_gpu_spawn/train_a_spawn.py
+02b 02_multi_gpu_spawn/train_b_all_reduce.py
+02c 02_multi_gpu_spawn/train_c_sampler.py
+02 02_multi_gpu_spawn/train.py
+03 03_torchrun_env/train.py
+05 05_fault_tolerance/train.py
+END
 }
 
 if [ "${1:-}" = --count ]; then

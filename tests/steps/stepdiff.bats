@@ -34,3 +34,27 @@ hunks() {
     [ "$status" -eq 2 ]
     [[ $output == *"02a 02b 02c 02 03 04 "* ]]
 }
+
+@test "twins: a train.py has 120 lines at most, what they share 150, none over 120 columns" {
+    wc -l 0[1-5]_*/train*.py pytorch/twin.py | awk '$2 != "total" && $1 > ($2 ~ /twin/ ? 150 : 120) { print; bad = 1 } END { exit bad }'
+    ! grep -nE '.{121}' 0[1-5]_*/*.py pytorch/*.py
+    [ "$(tools/stepdiff.sh --count | grep -c '^twin-')" -eq 6 ]
+}
+
+@test "make twin shows a step beside its PyTorch, all lines of both; without PyTorch, a line says how to get it" {
+    for step in 01 02a 02b 02c 02 03 05; do
+        COLUMNS=400 make -s "twin-$step" >"$BATS_TEST_TMPDIR/$step"
+        program=$(sed -n '1s/ *|.*//p' "$BATS_TEST_TMPDIR/$step")
+        diff -B "$program" <(sed 1,2d "$BATS_TEST_TMPDIR/$step" | cut -c -198 | sed 's/ *$//')
+        diff -B "${program%.c}.py" <(sed 1,2d "$BATS_TEST_TMPDIR/$step" | cut -c 202-)
+    done
+    run make -s twin-04
+    [[ $output == *"its twin is that of 03"*04_slurm_multinode/train.c*03_torchrun_env/train.py* ]]
+    run tools/twin.py 2
+    [ "$status" -eq 2 ]
+    mkdir "$BATS_TEST_TMPDIR/torch" && echo 'raise ImportError("No module named torch")' >"$BATS_TEST_TMPDIR/torch/__init__.py"
+    PYTHONPATH=$BATS_TEST_TMPDIR run python3 -B 01_single_gpu/train.py
+    [ "$status" -eq 1 ]
+    [ "${#lines[@]}" -eq 1 ]
+    [[ $output == *"No module named torch: tests/against/torch/venv.sh gets it"* ]]
+}

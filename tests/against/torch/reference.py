@@ -1,32 +1,24 @@
 """What PyTorch makes of a training job of ours: the same data, weights, order and optimizer, all by
 its own means. Nothing in here was learnt from our programs' output."""
 import os, sys
+from types import SimpleNamespace
 import torch
 from torch import nn
-import torch.nn.functional as F
 from torch.utils.data.distributed import DistributedSampler
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "docs"))
-from load_in_pytorch import Net, digits
-
-MEAN, STD = 0.1307, 0.3081
-OPTIMIZERS = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW,
-              "adadelta": torch.optim.Adadelta}
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "pytorch"))
+from twin import MEAN, OPTIMIZERS, STD, Net, dataset_init, model_loss
 
 torch.set_num_threads(1)
 
 
 def digits_split(split):
-    images, labels = digits()
-    test = torch.arange(len(labels)) % 5 == 0
-    chosen = test if split == "test" else ~test
-    return (images[chosen] - MEAN) / STD, labels[chosen]
+    return dataset_init(SimpleNamespace(dataset="digits", num_samples=0), split).tensors
 
 
 def random_rows(size):
     """Row by row, as the PyTorch series draws them, from the generator as it stands."""
-    rows = [(torch.rand(20), torch.rand(1)) for _ in range(size)]
-    return torch.stack([x for x, _ in rows]), torch.stack([y for _, y in rows])
+    return dataset_init(SimpleNamespace(dataset="random", dataset_size=size, num_samples=0), "train").tensors
 
 
 class Job:
@@ -37,10 +29,11 @@ class Job:
         torch.manual_seed(options.get("seed", 0))
         if options["model"] == "linear":
             self.inputs, self.targets = random_rows(options.get("dataset-size", 2048))
-            self.model, self.loss = nn.Linear(20, 1), F.mse_loss
+            self.model = nn.Linear(20, 1)
         else:
             self.inputs, self.targets = digits_split("train")
-            self.model, self.loss = Net(), F.nll_loss
+            self.model = Net()
+        self.loss = model_loss
         self.model.eval()  # no dropout
         self.size = options.get("num-samples", len(self.inputs))
         self.optimizer = make_optimizer(self.model, options)
