@@ -27,15 +27,19 @@ static void refuse(bool given, const char *option)
                     option);
 }
 
+static void print_what_is_refused(void)
+{
+    log_print("One network of its own, with sgd, on the plain device. So these are refused:");
+    log_print("--model linear or mlp, --dataset random, --optimizer but sgd, --device cuda,");
+    log_print("--amp, --init-from, --metrics-dir, --lr-schedule, --warmup-steps, --clip-norm.");
+    log_print("%s", "");
+}
+
 void conv_net_parse_args(Args *args, int argc, char **argv)
 {
     for (int i = 1; i < argc; i++)
         if (strcmp(argv[i], "--help") == 0)
-            log_print(
-                "One network of its own, with sgd, on the plain device. So these are refused: "
-                "--model linear or mlp,\n--dataset random, --optimizer but sgd, --device "
-                "cuda, --amp, --init-from, --metrics-dir, --lr-schedule, --warmup-steps, "
-                "--clip-norm.\n");
+            print_what_is_refused();
     args_parse(args, STEP_SPAWN, argc, argv);
     refuse(strcmp(args->model, "cnn") != 0, "--model");
     refuse(strcmp(args->dataset, "random") == 0, "--dataset random");

@@ -68,3 +68,29 @@ weights() {
         [ "${#lines[@]}" -eq 1 ]
     done
 }
+
+# refused PROGRAM OPTION VALUE WHY: in one line.
+refused() {
+    run timeout 60 02_multi_gpu_spawn/train_$1 1 --nproc 2 --device cpu "$2" "$3"
+    echo "$output"
+    [ "$status" -eq 2 ] && [ "${#lines[@]}" -eq 1 ] && [[ $output == "train_$1: $2: "*"$4"*"; leave it out"* ]]
+}
+
+@test "other asides refuse what they would do wrong: rates by rank, and what their own network has not" {
+    for program in uneven join; do
+        refused $program --lr-schedule step "the epochs of this aside differ in length by rank"
+        refused $program --lr-schedule cosine "the epochs of this aside differ in length by rank"
+    done
+    for program in batch_norm sync_batch_norm; do
+        refused $program --lr-schedule step "one network of its own"
+        refused $program --warmup-steps 3 "one network of its own"
+        refused $program --clip-norm 1 "one network of its own"
+    done
+}
+
+@test "the asides with batch norm say in --help, line by line, what they refuse" {
+    02_multi_gpu_spawn/train_batch_norm --help | head -n 4 >"$scratch/help"
+    cat "$scratch/help"
+    [ "$(grep -c '?' "$scratch/help")" -eq 0 ]
+    grep -q "^--amp, --init-from, --metrics-dir, --lr-schedule, --warmup-steps, --clip-norm\.$" "$scratch/help"
+}
