@@ -24,7 +24,8 @@
 /* The functions that are stood in for at the end of this file, wherever they are called. */
 noreturn void __real_exit(int status);
 noreturn void __real__exit(int status);
-int __real_poll(struct pollfd *fds, nfds_t count, int timeout);
+int __real_ppoll(struct pollfd *fds, nfds_t count, const struct timespec *time,
+                 const sigset_t *signals);
 int __real_clock_gettime(clockid_t id, struct timespec *now);
 char *__real_getenv(const char *name);
 int __real_setenv(const char *name, const char *value, int overwrite);
@@ -198,19 +199,33 @@ void __wrap__exit(int status)
 }
 
 /* Nothing comes but what is there already: whoever waits, waits until his time is over. */
-int __wrap_poll(struct pollfd *fds, nfds_t count, int timeout)
+int __wrap_ppoll(struct pollfd *fds, nfds_t count, const struct timespec *time,
+                 const sigset_t *signals)
 {
     if (!running)
-        return __real_poll(fds, count, timeout);
-    const int ready = __real_poll(fds, count, 0);
+        return __real_ppoll(fds, count, time, signals);
+    const int ready = __real_ppoll(fds, count, &(struct timespec){ 0 }, signals);
     if (ready == 0) {
-        EXPECT(timeout >= 0);
-        clock_ns += (int64_t)timeout * 1000000;
+        EXPECT(time != NULL);
+        clock_ns += (int64_t)time->tv_sec * 1000000000 + time->tv_nsec;
     }
     return ready;
 }
 
-/* poll where _FORTIFY_SOURCE is on, as with Ubuntu's gcc. */
+int __wrap_poll(struct pollfd *fds, nfds_t count, int timeout)
+{
+    const struct timespec time = { timeout / 1000, timeout % 1000 * 1000000L };
+    return __wrap_ppoll(fds, count, timeout < 0 ? NULL : &time, NULL);
+}
+
+/* The same where _FORTIFY_SOURCE is on, as with Ubuntu's gcc. */
+int __wrap___ppoll_chk(struct pollfd *fds, nfds_t count, const struct timespec *time,
+                       const sigset_t *signals, size_t fds_bytes)
+{
+    EXPECT(count <= fds_bytes / sizeof *fds);
+    return __wrap_ppoll(fds, count, time, signals);
+}
+
 int __wrap___poll_chk(struct pollfd *fds, nfds_t count, int timeout, size_t fds_bytes)
 {
     EXPECT(count <= fds_bytes / sizeof *fds);

@@ -53,7 +53,7 @@ weights() {
     cmp "$scratch/none/cnn_digits.safetensors" "$scratch/default/cnn_digits.safetensors"
     for option in "--lr-schedule cosine" "--warmup-steps 1" "--clip-norm 0.5"; do
         train other 01_single_gpu/train 1 0 $option
-        ! cmp -s "$scratch/none/cnn_digits.safetensors" "$scratch/other/cnn_digits.safetensors"
+        ! cmp -s "$scratch/none/cnn_digits.safetensors" "$scratch/other/cnn_digits.safetensors" || false
     done
 }
 

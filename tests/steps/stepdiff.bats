@@ -37,7 +37,7 @@ hunks() {
 
 @test "twins: a train.py has 120 lines at most, what they share 150, none over 120 columns" {
     wc -l 0[1-5]_*/train*.py pytorch/twin.py | awk '$2 != "total" && $1 > ($2 ~ /twin/ ? 150 : 120) { print; bad = 1 } END { exit bad }'
-    ! grep -nE '.{121}' 0[1-5]_*/*.py pytorch/*.py
+    ! grep -nE '.{121}' 0[1-5]_*/*.py pytorch/*.py || false
     [ "$(tools/stepdiff.sh --count | grep -c '^twin-')" -eq 6 ]
 }
 

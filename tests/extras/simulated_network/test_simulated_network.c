@@ -26,8 +26,8 @@ static void simulate(const char *rate)
 static double seconds_of_all_reduce(ProcessGroup *pg, size_t count)
 {
     float *data = mem_calloc(count, sizeof *data);
+    const double begin = seconds_now(); // before any rank's first byte
     barrier(pg);
-    const double begin = seconds_now();
     all_reduce(pg, data, count, FLOAT32, REDUCE_SUM);
     const double seconds = seconds_now() - begin;
     free(data);
@@ -93,8 +93,8 @@ static void nodes_body(Rank *rank)
     rank_join(rank, &pg);
     process_group_set_nodes(&pg, &rank->args, rank->rank / 2);
     float *data = mem_calloc(COUNT, sizeof *data);
-    barrier(&pg);
     double begin = seconds_now();
+    barrier(&pg);
     for (int local = 0; local < 2; local++)
         send_between(&pg, local, 2 + local, data);
     barrier(&pg);
