@@ -24,6 +24,7 @@
 #   make prove             1, 2, 4 and 8 ranks end with the same bits (1 minute)
 #   make check-extras      the tests without extras/ (6 minutes)
 #   make check-faults      step 05 on bad days (6 minutes)
+#   make check-attack      strangers at the ports of a job (1 minute)
 #   make check-chaos       random faults for CHAOS_SECONDS=180, one result
 #   make check-labs        wrong programs, each of which make check-lab must reject; all traps, all quizzes, the whole plan (14 minutes)
 #   make check-ranks       many ranks on few cores (1 minute)
@@ -58,7 +59,7 @@ override CFLAGS  += -std=c11 -D_GNU_SOURCE -Wall -Wextra -MMD -MP $(OPENMP) -mar
 # Before main, extras/comfort/processor.c looks whether MARCH suits.
 override LDFLAGS += $(OPENMP) -Wl,-u,processor_check
 CPPFLAGS  += -I.
-LDLIBS    += -lyaml -ljansson -lz -lm -lpthread
+LDLIBS    += -lyaml -ljansson -lsodium -lz -lm -lpthread
 
 # Optional parts, found by their compiler or header; extras/ is one. X_absent.c stands in for X.c that is left out.
 header = $(if $(shell $(CC) -include $(1) -E -x c /dev/null >/dev/null 2>&1 && echo found),1,0)

@@ -96,6 +96,7 @@ int main(int argc, char **argv)
         usage_error("type branches on, branches off or branches price");
 
     const int master_port = net_free_port();
+    secret_make();
     int failed = 0;
     for (int rank = 0; rank < 2; rank++) {
         const pid_t parent = getpid(), pid = fork();

@@ -130,6 +130,7 @@ int main(void)
         mmap(NULL, sizeof *board, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     CHECK(board != MAP_FAILED, "out of memory");
     const int master_port = net_free_port();
+    secret_make();
     int failed = 0;
     for (int rank = 0; rank < RANKS; rank++) {
         const pid_t parent = getpid(), pid = fork();

@@ -196,6 +196,7 @@ static void train(int rank, int world_size, int master_port, const Args *args)
 static int spawn(int world_size, const Args *args)
 {
     const int master_port = net_free_port(); // free, but not reserved: see step 03
+    secret_make(); // strangers may reach that port, but do not know it
     for (int rank = 0; rank < world_size; rank++) {
         const pid_t parent = getpid(), pid = fork();
         CHECK(pid >= 0, "cannot start rank %d: %s", rank, strerror(errno));

@@ -21,6 +21,12 @@ esac
 needs() {
     command -v "$1" >/dev/null || { echo "$0: no $1 here: see 'make doctor'" >&2 && exit 1; }
 }
+# Who may join: whoever knows this file, which has no name any more and goes with the last process that has it open.
+make_secret() {
+    [ -z "${DDP_SECRET_FILE+set}" ] || return 0
+    file=$(mktemp) && head -c 32 /dev/urandom >"$file" && exec 9<"$file" && rm "$file"
+    export DDP_SECRET_FILE="/proc/$$/fd/9"
+}
 case $launcher in
 --help) exec "$train" --help ;;
 ddprun) exec "$here/ddprun" --nproc-per-node "$ranks" "$train" "$@" ;;
@@ -30,6 +36,7 @@ torchrun)
     ;;
 mpirun)
     needs mpirun
+    make_secret
     # mpirun has variables of its own: each rank gets the five that step 03 reads made from them.
     [ "$(id -u)" -ne 0 ] || export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
     export MASTER_ADDR="${MASTER_ADDR:-localhost}"

@@ -13,6 +13,17 @@ if [ -n "${MODULES:-}" ]; then
     set -eu
 fi
 
+# Who may join the job: the ranks that know this file, which nobody but this user may read, in the home folder of all
+# nodes. Only its path travels. torchrun's agents could not use it. A path of your own, or an empty one, stays.
+if [ -z "${DDP_SECRET_FILE+set}" ] && [ "${LAUNCHER:-}" != torchrun ]; then
+    job=${SLURM_JOB_ID:-${PBS_JOBID:-$$}}
+    DDP_SECRET_FILE=$HOME/.ddp_secret_${job%%[!0-9]*} && export DDP_SECRET_FILE
+    trap 'rm -f "$DDP_SECRET_FILE"' EXIT
+    trap 'exit 143' TERM
+    rm -f "$DDP_SECRET_FILE"
+    (umask 077 && head -c 32 /dev/urandom >"$DDP_SECRET_FILE")
+fi
+
 # What the job got.
 echo "job ${SLURM_JOB_ID:-${PBS_JOBID:-}} has nodes ${SLURM_JOB_NODELIST:-$(sort -u "${PBS_NODEFILE:-/dev/null}" | paste -sd ,)};" \
     "its script is process $$ on $(uname -n), CUDA_VISIBLE_DEVICES is ${CUDA_VISIBLE_DEVICES:-not set}" >&2

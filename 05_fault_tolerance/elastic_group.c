@@ -66,7 +66,7 @@ static void serve_endpoint(Group *group)
     if (group->server != NULL || flags->is_host == 0 ||
         (flags->is_host < 0 && !address_is_here(group->host)))
         return;
-    group->server = store_server_start(group->host, &group->port, "/" KEY_AGENT_ALL);
+    group->server = endpoint_server_start(group->host, &group->port, "/" KEY_AGENT_ALL);
     char reason[NET_REASON_BYTES];
     CHECK(group->server != NULL || errno == EADDRINUSE, "cannot serve %s:%d: %s", group->host,
           group->port, net_listen_reason(errno, group->port, reason));
@@ -81,7 +81,7 @@ static void connect_endpoint(Group *group)
     for (bool logged = false;; logged = true) {
         serve_endpoint(group); // the process that had the port may have ended
         const double left = fmax(0, deadline - seconds_now());
-        connected = store_connect(&group->store, host, group->port, fmin(PATIENCE, left));
+        connected = endpoint_connect(&group->store, host, group->port, fmin(PATIENCE, left));
         if (connected || errno == EPROTO || errno == ENOMSG || left <= PATIENCE)
             break;
         if (!logged)
@@ -113,12 +113,16 @@ static void check_job(Group *group)
         clock_gettime(CLOCK_REALTIME, &now);
         snprintf(group->identity, sizeof group->identity, "%d %lld.%09ld", (int)getpid(),
                  (long long)now.tv_sec, now.tv_nsec);
+        if (!group->store.has_secret)
+            secret_report_none(group->host, group->port);
         store_set(&group->store, KEY_IDENTITY, group->identity, strlen(group->identity));
         store_set(&group->store, KEY_JOB, ours, strlen(ours));
         torchrun_refuse(&group->store, flags->run_id);
         return;
     }
     const bool is_here = store_try_wait(&group->store, KEY_JOB, TORCHRUN_SECONDS);
+    if (!is_here)
+        store_check_secret(&group->store);
     CHECK(is_here || !torchrun_is_here(&group->store, flags->run_id) ||
               store_check(&group->store, KEY_JOB), // our host sets it first
           "the rendezvous at %s:%d is torchrun's: start ddprun or torchrun on all nodes",
@@ -353,7 +357,7 @@ static void reconnect(Group *group, double deadline)
     for (bool logged = false; !connected; logged = true) {
         const double left = deadline - seconds_now();
         const double seconds = fmin(logged ? PATIENCE : RECONNECT_SECONDS, left);
-        connected = left > 0 && store_connect(&group->store, host, group->port, seconds);
+        connected = left > 0 && endpoint_connect(&group->store, host, group->port, seconds);
         if (!connected && (left <= PATIENCE || errno == ECONNREFUSED || errno == EPROTO))
             host_is_gone(group);
         if (!connected && !logged)

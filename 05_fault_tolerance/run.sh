@@ -26,6 +26,12 @@ esac
 needs() {
     command -v "$1" >/dev/null || { echo "$0: no $1 here: see 'make doctor'" >&2 && exit 1; }
 }
+# Who may join: whoever knows this file, which has no name any more and goes with the last process that has it open.
+make_secret() {
+    [ -z "${DDP_SECRET_FILE+set}" ] || return 0
+    file=$(mktemp) && head -c 32 /dev/urandom >"$file" && exec 9<"$file" && rm "$file"
+    export DDP_SECRET_FILE="/proc/$$/fd/9"
+}
 case $launcher in
 --help) exec "$train" --help ;;
 ddprun)
@@ -37,6 +43,7 @@ torchrun)
     ;;
 mpirun)
     needs mpirun
+    make_secret
     [ "$(id -u)" -ne 0 ] || export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
     export MASTER_ADDR="${MASTER_ADDR:-localhost}"
     export MASTER_PORT="${MASTER_PORT:-$(($$ % 20000 + 20000))}"

@@ -66,7 +66,11 @@ check-slurm: all
 check-faults: all
 	@$(MAKE) -s test TESTS="$(filter-out %/chaos.bats,$(wildcard tests/faults/*.bats))"
 
-# The same for CHAOS_SECONDS, with faults of all kinds as they come; tells how soon each was noticed.
+# Strangers at the ports of a job that has a secret: each is refused, and the bits stay the same (1 minute).
+check-attack: all
+	@$(MAKE) -s test TEST_SOURCES= TESTS="$(wildcard tests/attack/*.bats)"
+
+# As check-faults, for CHAOS_SECONDS, with faults of all kinds as they come; tells how soon each was noticed.
 check-chaos: 05
 	@RERUN=never TEST_TIMEOUT=$$(($${CHAOS_SECONDS:-180} + 1800)) $(MAKE) -s test TEST_SOURCES= TESTS=tests/faults/chaos.bats
 
@@ -124,4 +128,4 @@ checklist: all $(BUILD)/tests/common/comm/test_replicas
 include tests/fuzz/rules.mk
 -include $(TEST_PROGRAMS:=.d) $(BUILD)/tests/allocations/counter.d $(MPI_RANKS:=.d) $(TORCH_PEERS:=.d) $(TEST_HELPERS:.o=.d)
 .PRECIOUS: $(TEST_PROGRAMS:=.o) $(MPI_RANKS:=.o)
-.PHONY: test tests check-extras check-ranks check-march prove check-gpu gpu-test check-mnist check-torch check-browser check-slurm check-faults check-chaos check-labs check-cuda cuda-part check-sanitizers checklist
+.PHONY: test tests check-attack check-extras check-ranks check-march prove check-gpu gpu-test check-mnist check-torch check-browser check-slurm check-faults check-chaos check-labs check-cuda cuda-part check-sanitizers checklist

@@ -33,7 +33,7 @@ END
         before=02_multi_gpu_spawn/train_zero$stage.c
     done
     echo "syncbn 60 02_multi_gpu_spawn/train_batch_norm.c 02_multi_gpu_spawn/train_sync_batch_norm.c"
-    echo "dp 116 02_multi_gpu_spawn/data_parallel.c 02_multi_gpu_spawn/train.c" # towards train.c, unlike the others
+    echo "dp 117 02_multi_gpu_spawn/data_parallel.c 02_multi_gpu_spawn/train.c" # towards train.c, unlike the others
     echo "uneven 60 02_multi_gpu_spawn/train.c 02_multi_gpu_spawn/train_uneven.c"
     echo "join 60 02_multi_gpu_spawn/train_uneven.c 02_multi_gpu_spawn/train_join.c"
     before=01_single_gpu/train.py # the twins

@@ -100,6 +100,7 @@ static bool wait_for_rank(const ProcessGroup *pg, int rank, double *patience, do
     process_group_key(pg, "line of rank", rank, key);
     if (store_try_wait(pg->store, key, fmax(0, fmin(*patience, deadline) - seconds_now())))
         return true;
+    store_check_secret(pg->store);
     if (*patience < deadline && pg->rank == (rank == 0 ? 1 : 0)) // one rank says it for all
         log_info("waits for rank %d of %d, %g s at most (--timeout)", rank, pg->world_size,
                  pg->timeout);

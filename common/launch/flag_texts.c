@@ -10,6 +10,7 @@
 
 #include "common/base/comfort.h"
 #include "common/base/log.h"
+#include "common/comm/store/handshake.h"
 
 static const struct {
     const char *name;
@@ -29,6 +30,8 @@ static const struct {
     [RDZV_ENDPOINT] = { "rdzv-endpoint", "HOST:PORT", NULL, "another way to name node 0" },
     [RDZV_ID] = { "rdzv-id", "NAME", NULL, "the job's name, the same on every node" },
     [RDZV_CONF] = { "rdzv-conf", "K=V,...", NULL, "timeouts, see below" },
+    [SECRET_FILE] = { "secret-file", "FILE", NULL, "lets in those that know it: on every node",
+                      .variable = SECRET_VARIABLE },
     [MAX_RESTARTS] = { "max-restarts", "N", "0" },
     [SHUTDOWN_TIMEOUT] = { "shutdown-timeout", "S", "30", "seconds from SIGTERM to SIGKILL",
                            .variable = "TORCH_ELASTIC_SHUTDOWN_TIMEOUT" },

@@ -5,6 +5,7 @@
  */
 #include "common/launch/flags.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -12,6 +13,7 @@
 #include "common/base/host.h"
 #include "common/base/log.h"
 #include "common/base/memory.h"
+#include "common/comm/store/handshake.h"
 #include "common/comm/store/net.h"
 
 #define MAX_SECONDS 1e6
@@ -172,6 +174,25 @@ static void read_run_id(Flags *flags, const char *text)
     }
 }
 
+/* Who may join: whoever knows the file's secret. One node makes its own; of several, node 0 says
+ * that there is none (elastic ones: elastic_group.c), and the variable is empty, so that no rank
+ * says it again. The ranks, and the requests to stores, find file and run id in the environment. */
+static void read_secret(const Flags *flags, const char *file)
+{
+    Key256 secret;
+    char path[PATH_MAX];
+    SYS_CHECK(setenv("TORCHELASTIC_RUN_ID", flags->run_id, 1));
+    if (file != NULL)
+        SYS_CHECK(setenv(SECRET_VARIABLE, realpath(file, path) != NULL ? path : file, 1));
+    else if (flags->max_nodes == 1)
+        secret_make();
+    if (secret_find(&secret) || flags->max_nodes == 1)
+        return;
+    SYS_CHECK(setenv(SECRET_VARIABLE, "", 1));
+    if (flags->node_rank == 0 && !flags->elastic)
+        secret_report_none(flags->master_addr, flags->master_port);
+}
+
 /* One of torchrun's settings. */
 static void read_setting(Flags *flags, const char *key, const char *value)
 {
@@ -322,6 +343,7 @@ void flags_parse(Flags *flags, const MoreFlags *more, int argc, char **argv)
     read_master(flags, texts);
     read_conf(flags, texts[RDZV_CONF]);
     read_run_id(flags, texts[RDZV_ID]);
+    read_secret(flags, texts[SECRET_FILE]);
 
     flags->max_restarts = int_value("--max-restarts", texts[MAX_RESTARTS], 0, 1000000);
     if (flags->max_restarts > 0 && more == NULL)

@@ -24,6 +24,7 @@ typedef enum {
     RDZV_ENDPOINT,
     RDZV_ID,
     RDZV_CONF,
+    SECRET_FILE,
     MAX_RESTARTS,
     SHUTDOWN_TIMEOUT,
     MONITOR_INTERVAL,

@@ -133,6 +133,7 @@ static void wait_for(Store *store, const Flags *flags, const char *key, const ch
     const double left = fmax(deadline - seconds_now(), 0);
     if (store_try_wait(store, key, fmin(left, PATIENCE)))
         return;
+    store_check_secret(store);
     log_waiting(flags, whom);
     if (!store_try_wait(store, key, fmax(left - PATIENCE, 0)))
         give_up(flags, whom);

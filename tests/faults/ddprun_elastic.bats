@@ -66,6 +66,7 @@ EOF
 }
 
 @test "a job lives and dies with the host of its rendezvous" {
+    export DDP_SECRET_FILE= # none: queue looks into the store
     for signal in KILL STOP TERM; do
         CONF=$CONF,keep_alive_max_attempt=20,join_timeout=30 # for which a host that is stopped is waited for
         rm -f "$OUT/ranks"
@@ -89,6 +90,7 @@ EOF
 }
 
 @test "who is one too many is a spare, and takes over" {
+    export DDP_SECRET_FILE=
     agent host sh -c "$worker"
     await world 1
     agent b sh -c "$worker"
@@ -108,6 +110,7 @@ EOF
 }
 
 @test "who was in the group and is a spare at its end tells how its attempts ended" {
+    export DDP_SECRET_FILE=
     CONF=$CONF,keep_alive_max_attempt=20
     mortal='echo "$TORCHELASTIC_RESTART_COUNT: $RANK/$WORLD_SIZE of" >> $OUT/ranks; until [ -e $OUT/die ]; do sleep 0.1; done; exit 7'
     agent host sh -c "$mortal"

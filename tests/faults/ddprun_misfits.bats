@@ -38,6 +38,7 @@ while True:
     refused 1 "no rendezvous at 127.0.0.1:$PORT (what answers there is no store): Address already in use by python3 (pid ${pid[other]}): choose another port in --rdzv-endpoint" true
     end KILL other
     gone other
+    export DDP_SECRET_FILE=
     "$DDPRUN" --master-port "$PORT" sh -c 'touch "$OUT/up"; exec sleep 1000' 3>&- &
     pid[fixed]=$!
     await test -e "$OUT/up"

@@ -3,6 +3,7 @@
 # What an honest file, command line, store or peer would say: from there the fuzzer goes astray.
 # Needs the programs of step 01 (make 01). The corpus that is kept was grown from these.
 import gzip
+import hmac
 import itertools
 import json
 import os
@@ -182,7 +183,8 @@ seed("store", ".wg\n", b"\0")
 seed("store", "".join(answers), "\n", b"".join(answers.values()))
 
 # Peers: forming the group, and collectives.
-token = b"ddp.tcp2" + b"r" * 16
+key = b"r" * 32  # getrandom's, in a fuzzer's world
+offer = b"ddp.tcp4" + key
 goodbye = struct.pack("<ii", 2, 0) + bytes(80 + 512)
 
 
@@ -190,7 +192,12 @@ def calls(own, callers):
     """Of "20 21", rank 2 on channel 0 and 1, to rank `own`. With the data comes what they say of shared memory: the
     lower rank what it offers, the higher whether it has found that."""
     for rank, channel in (map(int, caller) for caller in callers.split()):
-        said = token + struct.pack("<ii", rank, channel)
+        hello = struct.pack("<4B3iq128s", 0xDD, 1, 2, channel, rank, own, 0, 0, b"none") + b"n" * 32
+        proof = hmac.new(key, b"c" + hello + b"r" * 32, "sha512").digest()[:32]
+        said = hello + proof
+        if rank < own:  # it is called, and answers
+            hello = struct.pack("<4B3iq128s", 0xDD, 1, 2, channel, own, rank, 0, 0, b"none") + b"r" * 32
+            said = b"n" * 32 + hmac.new(key, b"a" + hello + b"n" * 32, "sha512").digest()[:32] + b"w"
         offer = struct.pack("<iiQ", 0, -1, 0) if rank < own else b"\0"
         yield part(said + (goodbye if channel else offer))
 
@@ -199,10 +206,18 @@ def got(text):
     return b"\0" + blob(text)
 
 
+for service in 1, 2, 3:  # the key of fuzz_handshake is zero
+    hello = struct.pack("<4B3iq128s", 0xDD, 1, service, 0, 0, 0, 0, 0, b"none") + b"n" * 32
+    proof = hmac.new(bytes(32), b"c" + hello + b"r" * 32, "sha512").digest()[:32]
+    seed("handshake", b"\1", part(hello), part(proof))
+    seed("handshake", b"\1", part(hello[:100]), part(hello[100:]), part(proof[:5]), part(proof[5:]))
+hello = struct.pack("<4B3iq128s", 0xDD, 1, 2, 0, 0, 0, 0, 0, b"none") + b"r" * 32
+seed("handshake", b"\0", b"n" * 32, hmac.new(bytes(32), b"a" + hello + b"n" * 32, "sha512").digest()[:32], b"w")
+seed("handshake", b"\0", b"HTTP/1.1 400 Bad Request")
 seed("mesh", b"\0", part(), *calls(0, "10 11 20 21"))
 seed("mesh", b"\0", part(), *calls(0, "10 10 00 11 21 20"))
-seed("mesh", b"\1", part(got(token) + got("127.0.0.1 2000")), *calls(1, "00 01 20 21"))
-seed("mesh", b"\2", part(got(token) + got("a 2") + got("b 3")), *calls(2, "00 01 10 11"))
+seed("mesh", b"\1", part(got(offer) + got("127.0.0.1 2000")), *calls(1, "00 01 20 21"))
+seed("mesh", b"\2", part(got(offer) + got("a 2") + got("b 3")), *calls(2, "00 01 10 11"))
 kinds = [0, 6, 4, 0, 1, 1, 2, 3, 5]
 for which, many, integer, rank in itertools.product(range(9), (0, 16), (0, 32), range(3)):
     what, shared = (next(n for n in range(first, 256) if n % 9 == which and n & 16 == many and n & 32 == integer)

@@ -11,6 +11,7 @@ const Target targets[] = {
     { "metrics", fuzz_metrics, false },
     { "flight", fuzz_flight, false },
     { "picture", fuzz_picture, false },
+    { "handshake", fuzz_handshake, false },
     { "service", fuzz_service, false },
     { "server", fuzz_server, false },
     { "store", fuzz_store, false },

@@ -16,7 +16,7 @@ extern const int num_targets;
 /* Each in the file of its name. */
 Body fuzz_args, fuzz_config, fuzz_flags, fuzz_env; // command lines, configuration, environment
 Body fuzz_idx, fuzz_safetensors, fuzz_checkpoint, fuzz_metrics, fuzz_flight, fuzz_picture; // files
-Body fuzz_service, fuzz_server, fuzz_store, fuzz_mesh, fuzz_exchange; // connections
+Body fuzz_handshake, fuzz_service, fuzz_server, fuzz_store, fuzz_mesh, fuzz_exchange; // connections
 Body fuzz_launch; // what launchers and workers tell a launcher
 
 #endif

@@ -17,7 +17,7 @@ apt_get() {
 }
 apt_get update
 (cd "$work/debs" && apt_get download libcmocka0 libcmocka-dev libyaml-0-2 libyaml-dev libjansson4 \
-    libjansson-dev zlib1g zlib1g-dev)
+    libjansson-dev libsodium23 libsodium-dev zlib1g zlib1g-dev)
 for package in "$work"/debs/*.deb; do
     dpkg-deb -x "$package" "$work/root"
 done

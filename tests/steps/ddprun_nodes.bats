@@ -3,6 +3,15 @@
 bats_require_minimum_version 1.5.0
 load ddprun_helper
 
+eval "base_$(declare -f setup)"
+
+# The jobs have a secret, and so say nothing of it.
+setup() {
+    base_setup
+    export DDP_SECRET_FILE=$OUT/secret
+    (umask 077 && head -c 32 /dev/urandom > "$DDP_SECRET_FILE")
+}
+
 # two_nodes RANKS0 RANKS1 ARGUMENTS...: status and output of node N to status_N and $OUT/node_N.
 two_nodes() {
     local port ranks_0=$1 ranks_1=$2
@@ -27,7 +36,9 @@ two_nodes() {
 
 @test "the address of another machine, but no other node" {
     run -0 ddprun --master-addr 203.0.113.7 true # an address for documents (RFC 5737)
-    [ "$output" = "ddprun: warning: --master-addr 203.0.113.7 is no address of this machine, which is the only node: is --nnodes missing?" ]
+    [ "${lines[0]}" = "ddprun: warning: --master-addr 203.0.113.7 is no address of this machine, which is the only node: is --nnodes missing?" ]
+    [[ ${lines[1]} =~ ^"ddprun: port "[0-9]+" is open on every interface: 203.0.113.7 is no address that this machine could listen on alone"$ ]]
+    [ "${#lines[@]}" -eq 2 ]
     run -0 ddprun --master-addr localhost true
     [ -z "$output" ]
 }
@@ -124,6 +135,7 @@ EOF
 
 @test "a node that does not come, one that comes twice, a port that is taken" {
     local port
+    unset DDP_SECRET_FILE # node_1_is_there has none
     port=$(free_port)
     run -1 ddprun --nnodes 2 --master-port "$port" --rdzv-conf timeout=0.5 true
     [[ $output == *"node 1 did not come to 127.0.0.1:$port within 0.5 s"* ]]
@@ -181,14 +193,41 @@ print("over")
 EOF
 }
 
+@test "several nodes without a secret: one line says so; with different ones, or some without, a line ends each that comes" {
+    local port secret=$DDP_SECRET_FILE
+    unset DDP_SECRET_FILE
+    two_nodes 1 1 sh -c 'echo "$RANK has \"$DDP_SECRET_FILE\""'
+    [ "$status_0 $status_1" = "0 0" ]
+    [[ $(cat "$OUT/node_0") == "ddprun: this job has no secret: whoever reaches 127.0.0.1:"*"--secret-file or DDP_SECRET_FILE (docs/security.md)
+0 has \"\"" ]]
+    [ "$(cat "$OUT/node_1")" = '1 has ""' ]
+    two_nodes 1 1 --secret-file "$secret" sh -c 'echo "$RANK has $DDP_SECRET_FILE"'
+    [ "$(cat "$OUT/node_0" "$OUT/node_1")" = "0 has $secret
+1 has $secret" ]
+
+    port=$(free_port)
+    03_torchrun_env/ddprun --nnodes 2 --secret-file "$secret" --master-port "$port" true > "$OUT/node_0" 2>&1 3>&- &
+    (umask 077 && head -c 32 /dev/urandom > "$OUT/other")
+    run -1 ddprun --nnodes 2 --node-rank 1 --secret-file "$OUT/other" --master-port "$port" true
+    [ "$output" = "ddprun: fatal: the store at 127.0.0.1:$port does not know this job's secret, $OUT/other (DDP_SECRET_FILE): \
+give all nodes the same, with the same --rdzv-id, or none; torchrun's have none" ]
+    run -1 ddprun --nnodes 2 --node-rank 1 --master-port "$port" true
+    [ "$output" = "ddprun: fatal: the job at 127.0.0.1:$port has a secret and this process has none: \
+give it the same --secret-file or DDP_SECRET_FILE" ]
+    kill $!
+    wait $! || [ $? -eq 143 ]
+}
+
 @test "torchrun's agents can be nodes of the job" {
     local port
+    unset DDP_SECRET_FILE # they could not use it
     for late in 0 0.5; do # which one is last
         port=$(free_port)
         strange_agent "$port" > "$OUT/node_1" 2>&1 3>&- &
         run -0 ddprun --nnodes 2 --master-port "$port" sh -c "sleep $late"'; echo $RANK/$WORLD_SIZE'
         wait $!
-        [ "$output" = "0/3" ]
+        [[ $output == "ddprun: this job has no secret: "*"(docs/security.md)
+0/3" ]]
         [ "$(cat "$OUT/node_1")" = "[1, 3, 1, 3]
 over" ]
     done
@@ -196,6 +235,7 @@ over" ]
 
 @test "a failure here lets torchrun's agents go, too" {
     local port
+    unset DDP_SECRET_FILE
     port=$(free_port)
     strange_agent "$port" > "$OUT/node_1" 2>&1 3>&- &
     run -3 ddprun --nnodes 2 --master-port "$port" \
@@ -206,6 +246,7 @@ over" ]
 
 @test "a torchrun's agent that fails says nothing, but is missed" {
     local port
+    unset DDP_SECRET_FILE
     port=$(free_port)
     SECONDS=0
     strange_agent "$port" fails > "$OUT/node_1" 2>&1 3>&- &

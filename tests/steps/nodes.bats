@@ -87,7 +87,7 @@ traffic() {
 @test "run.sh pretends nodes where there is no Slurm, and passes the first failing rank's status on" {
     bin=$OUT/bin
     mkdir "$bin"
-    for program in sh env dirname find id sed nproc mktemp timeout wc; do
+    for program in sh env dirname find head id sed nproc mktemp rm timeout wc; do
         ln -s "$(command -v $program)" "$bin/$program"
     done
     # run.sh looks in sbin for daemons, too: three nodes are more than the local cluster would have.

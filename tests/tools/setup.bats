@@ -149,7 +149,7 @@ systemctl disable --now slurmctld slurmd" ]
 @test "doctor has a line for every part, and the remedy for what is missing" {
     hide jq
     there 0 tools/doctor.sh
-    for part in 'C compiler' OpenMP make zlib libyaml jansson cmocka bats prove python3 pgrep aspell gnuplot jq ip curl wget libFuzzer 'g\+\+' QEMU aarch64-gcc MPI libpng \
+    for part in 'C compiler' OpenMP make zlib libyaml libsodium jansson cmocka bats prove python3 pgrep aspell gnuplot jq ip curl wget libFuzzer 'g\+\+' QEMU aarch64-gcc MPI libpng \
         libmicrohttpd CUDA cuBLAS NCCL 'GPU driver' 'NVIDIA GPU' Slurm Chromium torchrun clang-format shellcheck cores avx2 avx512f MNIST; do
         [ "$(echo "$output" | grep -cE "^(yes|no )  $part +")" -eq 1 ]
     done

@@ -144,10 +144,13 @@ int net_listen(const char *host, int *port)
         int family;
     } attempts[] = { { host, AF_INET }, { host, AF_INET6 }, { NULL, AF_INET6 }, { NULL, AF_INET } };
     int fd = -1, reason = 0;
+    bool is_everywhere = false, is_known = host[0] == '\0';
     for (int i = host[0] == '\0' ? 2 : 0; i < (net_is_loopback(host) ? 2 : 4) && fd < 0; i++) {
         if (reason == EADDRINUSE || reason == EACCES) // the address is local: no use to try others
             break;
         fd = listen_host(attempts[i].host, *port, attempts[i].family);
+        is_everywhere = attempts[i].host == NULL;
+        is_known |= fd < 0 && errno != ENXIO;
         if (reason == 0 || errno != ENXIO) // not that the name has no address of the other family
             reason = errno;
     }
@@ -160,6 +163,10 @@ int net_listen(const char *host, int *port)
     if (getsockname(fd, (struct sockaddr *)&address, &length) < 0)
         return close_failed(fd);
     *port = ntohs(address.sin6_port);
+    if (is_everywhere && is_known) // a name that nobody knows ends the job anyway
+        log_info("port %d is open on every interface: %s%s", *port,
+                 host[0] == '\0' ? "no host is named" : host,
+                 host[0] == '\0' ? "" : " is no address that this machine could listen on alone");
     return fd;
 }
 

@@ -1,7 +1,7 @@
 /*
- * The client, which behaves on the wire as PyTorch's does: it identifies itself with VALIDATE,
- * checks the round trip with PING, counts itself under "init/", and sends WAIT before GET, since
- * for an absent key a server returns nothing or disconnects.
+ * The client, which behaves on the wire as PyTorch's does: once connected (store_connect.c), it
+ * counts itself under "init/", and sends WAIT before GET, since for an absent key a server returns
+ * nothing or disconnects.
  */
 #include "common/comm/store/store.h"
 
@@ -14,7 +14,6 @@
 #include "common/base/log.h"
 #include "common/comm/store/net.h"
 
-#define RETRY_MS 100
 #define WORKER_POLL_MS 10
 #define NONSENSE "the answer makes no sense: is that a store?"
 
@@ -120,63 +119,6 @@ size_t store_reply_blob(const StoreRequest *request, void *data, size_t capacity
 
 /* ---- joining ---- */
 
-/* Sends `bytes`, frees them, and returns when a PING that follows them is answered. -1 and errno if
- * it is not; EPROTO: the answer is wrong. */
-static int ping(int fd, Bytes *bytes, double deadline)
-{
-    const uint32_t nonce = (uint32_t)getpid();
-    uint32_t echo = ~nonce;
-    bytes_put_u8(bytes, STORE_PING);
-    bytes_put(bytes, &nonce, sizeof nonce);
-    const bool answered = net_send(fd, bytes_front(bytes), bytes_count(bytes), deadline) == 0 &&
-                          net_recv(fd, &echo, sizeof echo, deadline) == 0;
-    bytes_free(bytes);
-    if (answered && echo != nonce)
-        errno = EPROTO;
-    return echo == nonce ? 0 : -1;
-}
-
-static int handshake(int fd, double deadline)
-{
-    Bytes hello = { 0 };
-    bytes_put_u8(&hello, STORE_VALIDATE);
-    bytes_put(&hello, &(uint32_t){ STORE_MAGIC }, sizeof(uint32_t));
-    // In one piece with PING: PyTorch's newer server disconnects on half a VALIDATE.
-    const int failed = ping(fd, &hello, deadline);
-    if (failed && errno == ETIMEDOUT)
-        errno = ENOMSG;
-    return failed;
-}
-
-const char *store_connect_reason(int error)
-{
-    if (error == EPROTO)
-        return "what answers there is no store";
-    return error == ENOMSG ? "what listens there does not answer as a store does"
-                           : net_reason(error);
-}
-
-bool store_connect(Store *store, const char *host, int port, double timeout)
-{
-    *store = (Store){ .fd = -1, .timeout = timeout, .port = port };
-    CHECK(strlen(host) < sizeof store->host, "the name of the store's host is too long: %s", host);
-    strcpy(store->host, host);
-    const double deadline = seconds_now() + timeout;
-    for (;;) {
-        store->fd = net_connect(host, port, deadline);
-        if (store->fd < 0)
-            return false;
-        if (handshake(store->fd, deadline) == 0)
-            return true;
-        const int reason = errno;
-        close(store->fd);
-        errno = reason;
-        if (reason == EPROTO || seconds_now() > deadline)
-            return false; // another program has this port, or does not answer
-        poll(NULL, 0, RETRY_MS); // disconnected, perhaps by the server of an attempt that has ended
-    }
-}
-
 /* Does torchrun's agent serve the store at MASTER_PORT itself? */
 static bool agent_serves(int port)
 {
@@ -236,6 +178,8 @@ void store_init(Store *store, const char *host, int port, bool is_server, int wo
                timeout - (deadline - seconds_now()));
     store->server = server;
     store->is_agents = is_agents;
+    if (is_server && getenv(SECRET_VARIABLE) == NULL && !net_is_loopback(host))
+        secret_report_none(host, port); // else a launcher has, or there is one
     const int length =
         snprintf(store->prefix, sizeof store->prefix, "ddp.c/%s/%s/",
                  env_or("TORCHELASTIC_RUN_ID", "none"), env_or("TORCHELASTIC_RESTART_COUNT", "0"));
@@ -341,11 +285,6 @@ size_t store_compare_set(Store *store, const char *key, const char *expected, co
     store_request_put_value(&request, desired, strlen(desired));
     store_request_send(&request);
     return store_reply_blob(&request, result, bytes);
-}
-
-bool store_try_ping(Store *store, double seconds)
-{
-    return ping(store->fd, &(Bytes){ 0 }, seconds_now() + seconds) == 0;
 }
 
 void store_ping(Store *store)

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stdnoreturn.h>
 
+#include "common/comm/store/handshake.h"
 #include "common/comm/store/store_protocol.h"
 
 typedef struct {
@@ -22,6 +23,8 @@ typedef struct {
     char prefix[128]; // put before every key; see store_init
     struct StoreServer *server; // in the process that serves it, else NULL
     bool is_agents; // store_init found that a launcher's agent serves it
+    bool has_secret; // the job has one ...
+    Key256 secret; // ... this, and so has the server
 } Store;
 
 #define STORE_PATIENCE 5.0 // seconds after which a process says what it waits for
@@ -35,12 +38,22 @@ typedef struct {
 void store_init(Store *store, const char *host, int port, bool is_server, int world_size,
                 double timeout);
 
-/* Only connects, without prefix or counting: for launchers and tools. False and errno on failure,
+/* Only connects, without prefix or counting: for launchers and tools. If the job has a secret
+ * (DDP_SECRET_FILE) both sides prove that they know it, and it dies if the server does not: nobody
+ * falls back to a connection without. False and errno on failure,
  * described by store_connect_reason: EPROTO if what listens there answers, but is no store, ENOMSG
  * if it does not answer; else as net_connect. Later calls have `timeout` seconds, too: whoever
  * connects in short attempts sets store->timeout afterwards. */
 bool store_connect(Store *store, const char *host, int port, double timeout);
 const char *store_connect_reason(int error);
+
+/* The same at the endpoint where the launchers of elastic nodes meet (endpoint_server_start): its
+ * handshake has a key of its own. */
+bool endpoint_connect(Store *store, const char *host, int port, double timeout);
+
+/* Dies if the store belongs to a job with a secret and this process has none: it sees the table
+ * that is open to all, and would wait there in vain. For whoever has waited a while. */
+void store_check_secret(Store *store);
 
 /* Counts one more worker or agent (amount 1), as store_init does; returns how many have come. */
 int64_t store_count_worker(const Store *store, int64_t amount);
@@ -84,10 +97,15 @@ typedef struct StoreServer StoreServer;
  * stored no more than 1 MiB: one that fills the table is disconnected, and the others go on. Of a
  * large reply each client gets a part before the next client has its turn.
  *
+ * If the job has a secret, clients that prove to know it have a table of their own; PyTorch's, and
+ * strangers, share the other one (store_service.h). A handshake must be done within
+ * HANDSHAKE_SECONDS, and where something runs out, clients without the secret go first.
+ *
  * When a client that has set a key beginning with `watched` (NULL: none; it must outlive the
  * server) disconnects, the server sets KEY/gone. That is how a launcher killed by SIGKILL is
  * noticed. */
 StoreServer *store_server_start(const char *host, int *port, const char *watched);
+StoreServer *endpoint_server_start(const char *host, int *port, const char *watched);
 
 /* Ends the thread, closes all connections, frees everything. */
 void store_server_stop(StoreServer *server);

@@ -54,6 +54,8 @@ Blob take_blob(Cursor *at);
 #define STORE_MAX_BUFFER (64u << 20) // bytes
 /* Ours too: appended to a watched key when its client disconnects (store_server_start). */
 #define STORE_GONE "/gone"
+/* Ours too: CHECK finds this key in a store whose job has a secret, if the client has none. */
+#define STORE_HAS_SECRET "ddp.c/secret"
 
 typedef enum {
     STORE_VALIDATE,

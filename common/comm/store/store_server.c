@@ -7,6 +7,7 @@
 #include "common/comm/store/store.h"
 
 #include <fcntl.h>
+#include <math.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -35,6 +36,8 @@ struct StoreServer {
     int epoll_fd, listen_fd, stop_fd;
     rlim_t max_fd; // of clients
     Service service;
+    Key256 key; // of the handshake, if the job has a secret
+    HandshakeHello hello; // that a caller must send
     size_t buffered; // bytes of memory, for all clients together
     LIST_HEAD(, Client) clients;
     pthread_t thread;
@@ -65,7 +68,7 @@ static void send_replies(StoreServer *server, Client *client)
         const ssize_t count = send(client->fd, part.data, most, MSG_NOSIGNAL);
         if (count < 0)
             break;
-        reply_drop(&server->service.table, client, (size_t)count);
+        reply_drop(service_table(&server->service, client), client, (size_t)count);
         left -= (size_t)count;
     }
     const bool wants_room = reply_front(client).count > 0;
@@ -92,6 +95,7 @@ static void drop_client(StoreServer *server, Client *client)
     watch(server, EPOLL_CTL_DEL, client->fd, 0, NULL);
     shutdown(client->fd, SHUT_RDWR);
     close(client->fd);
+    free(client->handshake);
     free(client);
     send_woken(server); // clients may wait for its gone key
 }
@@ -128,19 +132,59 @@ static void accept_client(StoreServer *server)
         return;
     Client *client = mem_calloc(1, sizeof *client);
     client->fd = fd;
+    client->since = seconds_now();
     LIST_INSERT_HEAD(&server->clients, client, next);
     if (watch(server, EPOLL_CTL_ADD, fd, EPOLLIN, client) < 0)
         drop_client(server, client);
+}
+
+/* Takes the bytes of a handshake from the front. False: the client does not know the secret. */
+static bool feed_handshake(const StoreServer *server, Client *client, const uint8_t **data,
+                           size_t *count)
+{
+    if (client->handshake == NULL)
+        client->handshake = mem_calloc(1, sizeof *client->handshake);
+    HandshakeState state = HANDSHAKE_MORE;
+    while (*count > 0 && state == HANDSHAKE_MORE) {
+        uint8_t reply[HANDSHAKE_REPLY_BYTES];
+        size_t reply_count = 0, part = handshake_wants(client->handshake);
+        part = part < *count ? part : *count;
+        state = handshake_take(client->handshake, &server->key, &server->hello, *data, part, reply,
+                               &reply_count);
+        reply_bytes(client, reply, reply_count);
+        *data += part;
+        *count -= part;
+    }
+    client->is_authenticated = state == HANDSHAKE_DONE;
+    if (state != HANDSHAKE_MORE) {
+        free(client->handshake);
+        client->handshake = NULL;
+    }
+    return state != HANDSHAKE_REFUSED;
+}
+
+/* A handshake comes first or not at all; without a secret there is none. */
+static bool begins_handshake(const StoreServer *server, const Client *client, uint8_t first)
+{
+    return server->service.has_secret && !client->validated && !client->is_authenticated &&
+           bytes_count(&client->in) == 0 && first == HANDSHAKE_OPENING;
 }
 
 /* False: disconnect the client. */
 static bool receive(StoreServer *server, Client *client)
 {
     uint8_t data[READ_BYTES];
-    const ssize_t count = recv(client->fd, data, sizeof data, 0);
-    if (count < 0)
+    const ssize_t received = recv(client->fd, data, sizeof data, 0);
+    if (received < 0)
         return errno == EAGAIN || errno == EINTR;
-    return count > 0 && service_feed(&server->service, client, data, (size_t)count);
+    if (received == 0)
+        return false;
+    const uint8_t *rest = data;
+    size_t count = (size_t)received;
+    if (client->handshake != NULL || begins_handshake(server, client, data[0]))
+        if (!feed_handshake(server, client, &rest, &count))
+            return false;
+    return service_feed(&server->service, client, rest, count);
 }
 
 static void serve_client(StoreServer *server, Client *client)
@@ -156,7 +200,19 @@ static void serve_client(StoreServer *server, Client *client)
 /* Too much memory is in use that is not the table's. */
 static bool is_overfull(const StoreServer *server)
 {
-    return server->buffered + server->service.table.kept_bytes > MAX_BUFFERED;
+    return server->buffered + server->service.table.kept_bytes +
+               server->service.authenticated.kept_bytes >
+           MAX_BUFFERED;
+}
+
+/* Which of two clients goes first where there is too much: one that does not know the job's secret
+ * before one that does, then the larger one. */
+static bool is_worse(const Client *client, const Client *than)
+{
+    const size_t bytes = client->buffered + reply_kept_bytes(client);
+    if (than == NULL || client->is_authenticated != than->is_authenticated)
+        return bytes > 0 && (than == NULL || than->is_authenticated);
+    return bytes > than->buffered + reply_kept_bytes(than);
 }
 
 /* Clients cost descriptors and memory. If too many are silent, the oldest is dropped; if too much
@@ -165,14 +221,11 @@ static void shed_clients(StoreServer *server)
 {
     Client *client, *silent = NULL, *largest = NULL;
     int num_silent = 0;
-    size_t most = 0;
     const bool overfull = is_overfull(server);
     LIST_FOREACH(client, &server->clients, next) // the oldest is the last
     {
-        if (overfull && client->buffered + reply_kept_bytes(client) > most) {
-            most = client->buffered + reply_kept_bytes(client);
+        if (overfull && is_worse(client, largest))
             largest = client;
-        }
         if (!client->validated) {
             num_silent++;
             silent = client;
@@ -184,11 +237,27 @@ static void shed_clients(StoreServer *server)
         drop_client(server, largest);
 }
 
+/* Drops the clients whose handshake takes too long. Returns milliseconds until the next one's does;
+ * -1: there is none. */
+static int end_slow_handshakes(StoreServer *server)
+{
+    const double now = seconds_now();
+    double next = INFINITY;
+    for (Client *client = LIST_FIRST(&server->clients), *after; client != NULL; client = after) {
+        after = LIST_NEXT(client, next);
+        if (client->handshake != NULL && now >= client->since + HANDSHAKE_SECONDS)
+            drop_client(server, client);
+        else if (client->handshake != NULL)
+            next = fmin(next, client->since + HANDSHAKE_SECONDS - now);
+    }
+    return isinf(next) ? -1 : (int)ceil(1e3 * next);
+}
+
 /* Serves whoever has sent something or has room for more. False: the server is to stop. */
 static bool serve_turn(StoreServer *server)
 {
     struct epoll_event events[MAX_EVENTS];
-    const int count = epoll_wait(server->epoll_fd, events, MAX_EVENTS, -1);
+    const int count = epoll_wait(server->epoll_fd, events, MAX_EVENTS, end_slow_handshakes(server));
     bool somebody_calls = false;
     // epoll reports the rest again, after the largest has been dropped.
     for (int i = 0; i < count && !is_overfull(server); i++) {
@@ -218,6 +287,7 @@ static void server_free(StoreServer *server)
     while (!LIST_EMPTY(&server->clients))
         drop_client(server, LIST_FIRST(&server->clients));
     table_free(&server->service.table);
+    table_free(&server->service.authenticated);
     close(server->stop_fd);
     close(server->listen_fd);
     close(server->epoll_fd);
@@ -233,10 +303,16 @@ static rlim_t highest_descriptor(void)
     return most > 2 * NET_SPARE_DESCRIPTORS ? most - NET_SPARE_DESCRIPTORS : most / 2;
 }
 
-StoreServer *store_server_start(const char *host, int *port, const char *watched)
+static StoreServer *start(HandshakeService service, const char *host, int *port,
+                          const char *watched)
 {
     StoreServer *server = mem_calloc(1, sizeof *server);
     server->service.watched = watched;
+    server->hello = handshake_hello(service);
+    Key256 secret;
+    server->service.has_secret = secret_find(&secret);
+    if (server->service.has_secret)
+        server->key = handshake_key(&secret, service);
     server->max_fd = highest_descriptor();
     server->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     server->stop_fd = eventfd(0, EFD_CLOEXEC);
@@ -251,6 +327,16 @@ StoreServer *store_server_start(const char *host, int *port, const char *watched
         return NULL;
     }
     return server;
+}
+
+StoreServer *store_server_start(const char *host, int *port, const char *watched)
+{
+    return start(HANDSHAKE_STORE, host, port, watched);
+}
+
+StoreServer *endpoint_server_start(const char *host, int *port, const char *watched)
+{
+    return start(HANDSHAKE_ENDPOINT, host, port, watched);
 }
 
 void store_server_stop(StoreServer *server)

@@ -51,12 +51,12 @@ static bool wait_for_keys(Table *table, Client *client, Cursor at)
 
 /* The key was set: replies to the clients that lacked only this key, and adds them to `woken`. An
  * element of a queue (only_one) wakes only the client that has waited longest. */
-static void wait_end(Service *service, Entry *entry, bool only_one)
+static void wait_end(Service *service, Table *table, Entry *entry, bool only_one)
 {
     Wait *wait;
     while ((wait = TAILQ_FIRST(&entry->waits)) != NULL) {
         Client *client = wait->client;
-        entry_stop_waiting(&service->table, wait);
+        entry_stop_waiting(table, wait);
         if (!LIST_EMPTY(&client->waits))
             continue;
         reply_u8(client, STORE_STOP_WAITING);
@@ -70,13 +70,13 @@ static void wait_end(Service *service, Entry *entry, bool only_one)
 
 /* ---- the operations: each sends its reply, if any; false: disconnect ---- */
 
-static bool put(Service *service, Blob key, Blob value, bool append)
+static bool put(Service *service, Table *table, Blob key, Blob value, bool append)
 {
-    Entry *entry = table_enter(&service->table, key);
+    Entry *entry = table_enter(table, key);
     const size_t offset = append ? entry_value(entry).count : 0;
-    if (entry == NULL || !entry_write(&service->table, entry, offset, value))
+    if (entry == NULL || !entry_write(table, entry, offset, value))
         return false;
-    wait_end(service, entry, false);
+    wait_end(service, table, entry, false);
     return true;
 }
 
@@ -89,14 +89,14 @@ static void note_watched_key(const Service *service, Client *client, Blob key)
         bytes_put(&client->watched_key, key.data, key.count);
 }
 
-static bool compare_set(Service *service, Client *client, Cursor at)
+static bool compare_set(Service *service, Table *table, Client *client, Cursor at)
 {
     const Blob key = take_blob(&at), expected = take_blob(&at), desired = take_blob(&at);
-    const Entry *entry = table_find(&service->table, key);
+    const Entry *entry = table_find(table, key);
     const Blob value = entry_value(entry);
     if (value.count == expected.count && memcmp(value.data, expected.data, value.count) == 0) {
         reply_blob(client, desired);
-        return put(service, key, desired, false);
+        return put(service, table, key, desired, false);
     }
     // A reply of "expected" does not tell whether the key exists: so the protocol has it.
     if (entry == NULL || entry->value == NULL)
@@ -107,9 +107,9 @@ static bool compare_set(Service *service, Client *client, Cursor at)
 }
 
 /* Adds to a counter, stored as decimal text. NULL: not a number, or the table is full. */
-static Entry *count_up(Service *service, Blob key, int64_t amount, int64_t *sum)
+static Entry *count_up(Table *table, Blob key, int64_t amount, int64_t *sum)
 {
-    Entry *entry = table_enter(&service->table, key);
+    Entry *entry = table_enter(table, key);
     if (entry == NULL)
         return NULL;
     int64_t old = 0;
@@ -124,43 +124,55 @@ static Entry *count_up(Service *service, Blob key, int64_t amount, int64_t *sum)
     char text[24];
     const int length = snprintf(text, sizeof text, "%" PRId64, *sum);
     const Blob value = { (const uint8_t *)text, (size_t)length };
-    return entry_write(&service->table, entry, 0, value) ? entry : NULL;
+    return entry_write(table, entry, 0, value) ? entry : NULL;
 }
 
-static bool add(Service *service, Client *client, Cursor at)
+static bool add(Service *service, Table *table, Client *client, Cursor at)
 {
     const Blob key = take_blob(&at);
     int64_t sum = 0;
-    Entry *entry = count_up(service, key, (int64_t)take_u64(&at), &sum);
+    Entry *entry = count_up(table, key, (int64_t)take_u64(&at), &sum);
     if (entry == NULL)
         return false;
     reply_i64(client, sum);
-    wait_end(service, entry, false);
+    wait_end(service, table, entry, false);
     return true;
 }
 
-static bool barrier(Service *service, Client *client, Cursor at)
+static bool barrier(Service *service, Table *table, Client *client, Cursor at)
 {
     const Blob key = take_blob(&at);
     const int64_t world_size = (int64_t)take_u64(&at);
     int64_t arrived = 0;
-    Entry *entry = count_up(service, key, 1, &arrived);
+    Entry *entry = count_up(table, key, 1, &arrived);
     if (entry == NULL)
         return false;
     if (arrived < world_size) { // waits although the key is there, and wakes nobody
-        wait_cancel(&service->table, client);
-        return entry_wait(&service->table, entry, client, &client->waits);
+        wait_cancel(table, client);
+        return entry_wait(table, entry, client, &client->waits);
     }
     reply_u8(client, STORE_STOP_WAITING);
-    wait_end(service, entry, false);
+    wait_end(service, table, entry, false);
     return true;
 }
 
-static bool check(const Table *table, Client *client, Cursor at)
+/* By this key, which is in no table, a client without the secret learns that others have one. */
+static bool is_secret_asked_for(const Service *service, const Client *client, Blob key)
 {
+    return service->has_secret && !client->is_authenticated &&
+           key.count == strlen(STORE_HAS_SECRET) &&
+           memcmp(key.data, STORE_HAS_SECRET, key.count) == 0;
+}
+
+static bool check(Service *service, Client *client, Cursor at)
+{
+    const Table *table = service_table(service, client);
     bool all = true;
-    for (uint64_t left = take_u64(&at); left > 0; left--)
-        all &= entry_is_present(table_find(table, take_blob(&at)));
+    for (uint64_t left = take_u64(&at); left > 0; left--) {
+        const Blob key = take_blob(&at);
+        all &=
+            entry_is_present(table_find(table, key)) || is_secret_asked_for(service, client, key);
+    }
     reply_u8(client, all ? STORE_READY : STORE_NOT_READY);
     return true;
 }
@@ -172,12 +184,12 @@ static bool multi_get(const Table *table, Client *client, Cursor at)
     return true;
 }
 
-static bool multi_set(Service *service, Cursor at)
+static bool multi_set(Service *service, Table *table, Cursor at)
 {
     bool stored = true;
     for (uint64_t left = take_u64(&at); left > 0 && stored; left--) {
         const Blob key = take_blob(&at);
-        stored = put(service, key, take_blob(&at), false);
+        stored = put(service, table, key, take_blob(&at), false);
     }
     return stored;
 }
@@ -207,12 +219,12 @@ static bool list_keys(const Table *table, Client *client)
 }
 
 /* An element is for one client, so it wakes only one; a value may be read by all. */
-static bool queue_push(Service *service, Cursor at)
+static bool queue_push(Service *service, Table *table, Cursor at)
 {
-    Entry *entry = table_enter(&service->table, take_blob(&at));
-    if (entry == NULL || !entry_push(&service->table, entry, take_blob(&at)))
+    Entry *entry = table_enter(table, take_blob(&at));
+    if (entry == NULL || !entry_push(table, entry, take_blob(&at)))
         return false;
-    wait_end(service, entry, true);
+    wait_end(service, table, entry, true);
     return true;
 }
 
@@ -238,7 +250,7 @@ static bool queue_len(const Table *table, Client *client, Blob key)
 
 static bool handle_request(Service *service, Client *client, StoreOperation operation, Cursor at)
 {
-    Table *table = &service->table;
+    Table *table = service_table(service, client);
     switch (operation) {
     case STORE_VALIDATE:
         client->validated = memcmp(at, &(uint32_t){ STORE_MAGIC }, sizeof(uint32_t)) == 0;
@@ -247,17 +259,17 @@ static bool handle_request(Service *service, Client *client, StoreOperation oper
     case STORE_APPEND: {
         const Blob key = take_blob(&at);
         note_watched_key(service, client, key);
-        return put(service, key, take_blob(&at), operation == STORE_APPEND);
+        return put(service, table, key, take_blob(&at), operation == STORE_APPEND);
     }
     case STORE_COMPARE_SET:
-        return compare_set(service, client, at);
+        return compare_set(service, table, client, at);
     case STORE_GET:
         reply_value(client, table_find(table, take_blob(&at)));
         return true;
     case STORE_ADD:
-        return add(service, client, at);
+        return add(service, table, client, at);
     case STORE_CHECK:
-        return check(table, client, at);
+        return check(service, client, at);
     case STORE_WAIT:
         return wait_for_keys(table, client, at);
     case STORE_GETNUMKEYS:
@@ -268,7 +280,7 @@ static bool handle_request(Service *service, Client *client, StoreOperation oper
     case STORE_MULTI_GET:
         return multi_get(table, client, at);
     case STORE_MULTI_SET:
-        return multi_set(service, at);
+        return multi_set(service, table, at);
     case STORE_CANCEL_WAIT:
         wait_cancel(table, client);
         reply_u8(client, STORE_WAIT_CANCELED);
@@ -277,7 +289,7 @@ static bool handle_request(Service *service, Client *client, StoreOperation oper
         reply_bytes(client, at, sizeof(uint32_t));
         return true;
     case STORE_QUEUE_PUSH:
-        return queue_push(service, at);
+        return queue_push(service, table, at);
     case STORE_QUEUE_POP:
         return queue_pop(table, client, take_blob(&at));
     case STORE_QUEUE_LEN:
@@ -285,10 +297,15 @@ static bool handle_request(Service *service, Client *client, StoreOperation oper
     case STORE_LIST_KEYS:
         return list_keys(table, client);
     case STORE_BARRIER:
-        return barrier(service, client, at);
+        return barrier(service, table, client, at);
     default:
         return false;
     }
+}
+
+Table *service_table(Service *service, const Client *client)
+{
+    return client->is_authenticated ? &service->authenticated : &service->table;
 }
 
 bool service_feed(Service *service, Client *client, const void *data, size_t count)
@@ -302,9 +319,10 @@ bool service_feed(Service *service, Client *client, const void *data, size_t cou
             request_measure(&client->measure, request, bytes_count(&client->in));
         if (state != REQUEST_WHOLE)
             return state == REQUEST_PARTIAL;
-        service->table.stored = &client->stored;
+        Table *table = service_table(service, client);
+        table->stored = &client->stored;
         const bool done = handle_request(service, client, request[0], request + 1);
-        service->table.stored = NULL;
+        table->stored = NULL;
         if (!done || client->overrun)
             return false;
         client->has_asked |= request[0] != STORE_VALIDATE && request[0] != STORE_PING;
@@ -326,15 +344,16 @@ Client *service_next_woken(Service *service)
 
 void service_forget(Service *service, Client *client)
 {
-    wait_cancel(&service->table, client);
+    Table *table = service_table(service, client);
+    wait_cancel(table, client);
     if (client->woken)
         LIST_REMOVE(client, next_woken);
     if (bytes_count(&client->watched_key) > 0) {
         bytes_put(&client->watched_key, STORE_GONE, strlen(STORE_GONE));
         const Blob key = { bytes_front(&client->watched_key), bytes_count(&client->watched_key) };
-        put(service, key, (Blob){ (const uint8_t *)"1", 1 }, false);
+        put(service, table, key, (Blob){ (const uint8_t *)"1", 1 }, false);
     }
     bytes_free(&client->in);
-    reply_free(&service->table, client);
+    reply_free(table, client);
     bytes_free(&client->watched_key);
 }

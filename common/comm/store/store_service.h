@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <sys/queue.h>
 
+#include "common/comm/store/handshake.h"
 #include "common/comm/store/store_protocol.h"
 
 /* ---- what is stored: values, queues and waiting clients, by key (store_table.c) ---- */
@@ -98,6 +99,7 @@ typedef struct Client {
     size_t out_sent; // bytes of `out`, from the beginning
     size_t stored; // bytes that it has added to the table
     RequestMeasure measure; // of the request at the front of `in`
+    bool is_authenticated; // knows the job's secret: has the service's other table
     bool validated; // has sent the protocol's magic number
     bool has_asked; // for more than VALIDATE and PING, as a rank does
     bool overrun; // has more unread replies than we buffer
@@ -107,17 +109,26 @@ typedef struct Client {
     Bytes watched_key; // the watched key that it has set, if any
 
     int fd; // from here on: the server's
+    double since; // when it came, on the clock of seconds_now()
+    HandshakeAnswer *handshake; // in progress; NULL: none is
     bool wants_room; // waiting for EPOLLOUT to send `out`
     size_t buffered; // bytes of memory that both queues have, as the server has counted them
     LIST_ENTRY(Client) next;
 } Client;
 
-/* All zero is an empty one. */
+/* All zero is an empty one. If the job has a secret, the ranks and launchers that know it have a
+ * table apart from everybody else's, such as PyTorch's clients: a client sees only its own, and
+ * neither takes room from the other. */
 typedef struct {
-    Table table;
+    Table table; // open to all
+    Table authenticated;
+    bool has_secret; // else nobody is authenticated
     LIST_HEAD(, Client) woken; // clients with a reply caused by another client
     const char *watched; // prefix of watched keys (store_server_start); or NULL
 } Service;
+
+/* The table that this client sees. */
+Table *service_table(Service *service, const Client *client);
 
 /* Takes bytes from a client and executes all complete requests. False: disconnect it, it sends
  * nonsense or asks for too much. */

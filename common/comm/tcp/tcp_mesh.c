@@ -2,9 +2,10 @@
  * Forming the connections of the tcp backend.
  *
  * Every rank listens, publishes its address in the store and connects to all lower ranks; the
- * higher ones connect to it. The connecting side sends the group's token, a random number that rank
- * 0 put into the store: ranks of another job or of an earlier attempt, and strangers, do not know
- * it and are rejected. The reply has it too, since another process may have the port by now.
+ * higher ones connect to it. Each connection begins with a handshake (handshake.h), in which both
+ * sides prove that they know the group's key and agree on which two ranks of which group and
+ * attempt they are: ranks of another job or of an earlier attempt, and strangers, are rejected. The
+ * key comes from the job's secret; in a job without one rank 0 draws it and puts it into the store.
  */
 #include "common/comm/tcp/tcp_mesh.h"
 
@@ -25,32 +26,18 @@
 #include "common/comm/store/net.h"
 
 #define VERSION_BYTES 8
-#define MAX_PENDING 64 // connections that have not sent their hello yet
-#define HELLO_SECONDS 1.0
+#define MAX_PENDING 64 // connections whose handshake is not done yet
 #define MAX_WARNINGS 8
 #define NUM_CHANNELS 2
 #define OTHER_NETWORK "to use another network, set GLOO_SOCKET_IFNAME=eth0 or the like"
 #define HOST_BYTES 256
 #define ADDRESS_BYTES (HOST_BYTES + 16) // host and port
 
-/* The first bytes on a connection, in both directions. */
-typedef struct {
-    unsigned char token[24]; // version(), then the random number
-    int32_t rank;
-    int32_t channel; // 0: data, 1: notices
-} Hello;
-
-/* The version of the protocol between ranks; those with pipes begin with offers of them. It is sent
- * with the token, so that a rank of another build fails at once and not after the timeout. */
+/* The version of the protocol between ranks; those with pipes begin with offers of them. It is in
+ * the store, so that a rank of another build fails at once and not after the timeout. */
 static const char *version(void)
 {
-    return tcp_pipes.open != NULL ? "ddp.tcp2" : "ddp.tcp1";
-}
-
-/* False: not a rank of this group. */
-static bool hello_is_ours(const Hello *theirs, const Hello *own)
-{
-    return memcmp(theirs->token, own->token, sizeof own->token) == 0;
+    return tcp_pipes.open != NULL ? "ddp.tcp4" : "ddp.tcp3";
 }
 
 static int *channel_of(Mesh *mesh, int peer, int channel)
@@ -58,19 +45,27 @@ static int *channel_of(Mesh *mesh, int peer, int channel)
     return channel == 0 ? &mesh->peer[peer].data : &mesh->peer[peer].notices;
 }
 
-static void token_agree(const ProcessGroup *pg, unsigned char *token, size_t bytes)
+/* Compares the versions and returns the group's key. */
+static Key256 key_agree(const ProcessGroup *pg)
 {
-    char key[STORE_KEY_BYTES];
-    process_group_key(pg, "tcp token", 0, key);
+    const bool has_secret = pg->store->has_secret;
+    struct {
+        char version[VERSION_BYTES];
+        Key256 key; // only where there is no secret
+    } offer;
+    const size_t bytes = has_secret ? VERSION_BYTES : sizeof offer;
+    char name[STORE_KEY_BYTES];
+    process_group_key(pg, "tcp version", 0, name);
     if (pg->rank == 0) {
-        memcpy(token, version(), VERSION_BYTES);
-        SYS_CHECK(getrandom(token + VERSION_BYTES, bytes - VERSION_BYTES, 0));
-        store_set(pg->store, key, token, bytes);
+        memcpy(offer.version, version(), VERSION_BYTES);
+        SYS_CHECK(getrandom(&offer.key, sizeof offer.key, 0));
+        store_set(pg->store, name, &offer, bytes);
     } else {
-        CHECK(store_get(pg->store, key, token, bytes) == bytes &&
-                  memcmp(token, version(), VERSION_BYTES) == 0,
+        CHECK(store_get(pg->store, name, &offer, sizeof offer) == bytes &&
+                  memcmp(offer.version, version(), VERSION_BYTES) == 0,
               "rank 0 runs another version of this program: build the same one on every node");
     }
+    return has_secret ? handshake_key(&pg->store->secret, HANDSHAKE_BACKEND) : offer.key;
 }
 
 int mesh_local_address(int fd, char *address, size_t bytes)
@@ -150,21 +145,20 @@ static int listen_and_publish(const ProcessGroup *pg, char address[ADDRESS_BYTES
 }
 
 /* Connects to a rank; -1 if another process answers, or none. */
-static int connect_once(const char *host, int port, int rank, const Hello *own, double deadline)
+static int connect_once(const char *host, int port, const Key256 *key, const HandshakeHello *own,
+                        double deadline)
 {
     const int fd = net_connect(host, port, deadline);
-    CHECK(fd >= 0, "cannot reach rank %d at %s port %d: %s; " OTHER_NETWORK, rank, host, port,
-          net_reason(errno));
-    Hello theirs;
-    if (net_send(fd, own, sizeof *own, deadline) == 0 &&
-        net_recv(fd, &theirs, sizeof theirs, deadline) == 0 && hello_is_ours(&theirs, own) &&
-        theirs.rank == rank)
+    CHECK(fd >= 0, "cannot reach rank %d at %s port %d: %s; " OTHER_NETWORK, own->answerer, host,
+          port, net_reason(errno));
+    if (handshake_call(fd, key, *own, deadline) == 0)
         return fd;
     close(fd);
     return -1;
 }
 
-static void connect_to(Mesh *mesh, const ProcessGroup *pg, int peer, Hello own)
+static void connect_to(Mesh *mesh, const ProcessGroup *pg, int peer, const Key256 *own_key,
+                       HandshakeHello own)
 {
     char key[STORE_KEY_BYTES], address[ADDRESS_BYTES] = "", host[HOST_BYTES];
     int port = 0;
@@ -173,10 +167,11 @@ static void connect_to(Mesh *mesh, const ProcessGroup *pg, int peer, Hello own)
     CHECK(sscanf(address, "%255s %d", host, &port) == 2, "the store's %s is \"%s\", no address",
           key, address);
 
+    own.answerer = peer;
     for (own.channel = 0; own.channel < NUM_CHANNELS; own.channel++) {
         int *fd = channel_of(mesh, peer, own.channel);
-        // A rank too busy to read our hello in time rejects us: then reconnect.
-        while ((*fd = connect_once(host, port, peer, &own, mesh->deadline)) < 0) {
+        // A rank in a crowd may hang up on us: then reconnect.
+        while ((*fd = connect_once(host, port, own_key, &own, mesh->deadline)) < 0) {
             CHECK(seconds_now() < mesh->deadline, "rank %d at %s port %d does not answer", peer,
                   host, port);
             nanosleep(&(struct timespec){ .tv_nsec = 50 * 1000 * 1000 }, NULL);
@@ -188,16 +183,18 @@ static void connect_to(Mesh *mesh, const ProcessGroup *pg, int peer, Hello own)
 
 /* If callers were read one after the other, a stranger that connects and sends nothing would delay
  * the ranks after it, and a thousand of them would keep ranks out for good. So every caller gets a
- * slot, and the first with a complete hello is served first. */
+ * slot, and the first to finish its handshake is served first. */
 typedef struct {
     int fd;
     double since; // on the clock of seconds_now()
-    size_t bytes; // of the hello received so far
-    Hello hello;
+    HandshakeAnswer answer;
 } Caller;
 
 typedef struct {
     int listen_fd;
+    const Key256 *key;
+    HandshakeHello own; // what callers must send
+    int num_ranks; // callers are ranks from own.answerer + 1 to this
     int num_callers;
     Caller caller[MAX_PENDING]; // oldest first
     int num_turned_away;
@@ -236,15 +233,31 @@ static bool accept_caller(Pending *pending)
     return true;
 }
 
-/* Reads what has arrived of a hello. False: drop the caller. */
-static bool read_hello(Caller *caller)
+/* The key is not enough: it must be a rank that connects to this one. */
+static bool is_awaited(const Pending *pending, const HandshakeHello *caller)
 {
-    const ssize_t n = recv(caller->fd, (char *)&caller->hello + caller->bytes,
-                           sizeof(Hello) - caller->bytes, MSG_DONTWAIT);
-    if (n > 0)
-        caller->bytes += (size_t)n;
+    return caller->caller > pending->own.answerer && caller->caller < pending->num_ranks &&
+           caller->channel < NUM_CHANNELS;
+}
+
+/* Takes what has arrived of a handshake, and answers. HANDSHAKE_REFUSED: drop the caller. */
+static HandshakeState read_handshake(const Pending *pending, Caller *caller)
+{
+    uint8_t data[sizeof caller->answer.hello], reply[HANDSHAKE_REPLY_BYTES];
+    const size_t wanted = handshake_wants(&caller->answer);
+    const ssize_t n = recv(caller->fd, data, wanted, MSG_DONTWAIT);
     const bool is_silent = n < 0 && (errno == EAGAIN || errno == EINTR);
-    return n > 0 || (is_silent && seconds_now() < caller->since + HELLO_SECONDS);
+    if (n <= 0)
+        return is_silent && seconds_now() < caller->since + HANDSHAKE_SECONDS ? HANDSHAKE_MORE
+                                                                              : HANDSHAKE_REFUSED;
+    size_t reply_bytes = 0;
+    const HandshakeState state = handshake_take(&caller->answer, pending->key, &pending->own, data,
+                                                (size_t)n, reply, &reply_bytes);
+    if (state == HANDSHAKE_DONE && !is_awaited(pending, &caller->answer.hello))
+        return HANDSHAKE_REFUSED;
+    const bool sent = send(caller->fd, reply, reply_bytes, MSG_DONTWAIT | MSG_NOSIGNAL) ==
+                      (ssize_t)reply_bytes; // there is room for the first bytes on a connection
+    return sent ? state : HANDSHAKE_REFUSED;
 }
 
 /* Sleeps until a connection or bytes arrive, a caller's time is up, or the deadline. */
@@ -254,24 +267,24 @@ static void wait_for_callers(const Pending *pending, double deadline)
     for (int i = 0; i < pending->num_callers; i++)
         pollfds[i + 1] = (struct pollfd){ .fd = pending->caller[i].fd, .events = POLLIN };
     if (pending->num_callers > 0)
-        deadline = fmin(deadline, pending->caller[0].since + HELLO_SECONDS);
+        deadline = fmin(deadline, pending->caller[0].since + HANDSHAKE_SECONDS);
     const double left = fmax(deadline - seconds_now(), 0);
     poll(pollfds, (nfds_t)pending->num_callers + 1, (int)ceil(1e3 * fmin(left, 1e3)));
 }
 
-/* Waits for the next caller with a complete hello. Returns its descriptor; -1 and errno after the
- * deadline. A connection without a complete hello after a second is closed; if all slots are
- * taken, the oldest is: a rank sends its hello at once, so a crowd does not keep it out. */
-static int pending_next(Pending *pending, Hello *hello, double deadline)
+/* Waits for the next caller that has proven to be a rank of this group. Returns its descriptor; -1
+ * and errno after the deadline. A connection whose handshake takes longer than HANDSHAKE_SECONDS is
+ * closed; if all slots are taken, the oldest is: a rank answers at once, and else calls again. */
+static int pending_next(Pending *pending, HandshakeHello *hello, double deadline)
 {
     for (;;) {
         for (int i = pending->num_callers - 1; i >= 0; i--) {
-            const bool stays = read_hello(&pending->caller[i]);
-            if (pending->caller[i].bytes == sizeof(Hello)) {
-                *hello = pending->caller[i].hello;
+            const HandshakeState state = read_handshake(pending, &pending->caller[i]);
+            if (state == HANDSHAKE_DONE) {
+                *hello = pending->caller[i].answer.hello;
                 return remove_caller(pending, i).fd;
             }
-            if (!stays)
+            if (state == HANDSHAKE_REFUSED)
                 turn_away(pending, remove_caller(pending, i).fd);
         }
         if (seconds_now() >= deadline) {
@@ -302,24 +315,21 @@ static int first_absent(const Mesh *mesh)
 }
 
 /* Accepts the higher ranks, in any order, and nobody else. */
-static void accept_others(Mesh *mesh, int listen_fd, const char *own_address, const Hello *own)
+static void accept_others(Mesh *mesh, int listen_fd, const char *own_address, const Key256 *key,
+                          HandshakeHello own)
 {
-    Pending pending = { .listen_fd = listen_fd };
+    own.answerer = mesh->rank;
+    Pending pending = {
+        .listen_fd = listen_fd, .key = key, .own = own, .num_ranks = mesh->world_size
+    };
     for (int missing = NUM_CHANNELS * (mesh->world_size - 1 - mesh->rank); missing > 0;) {
-        Hello theirs;
+        HandshakeHello theirs;
         const int fd = pending_next(&pending, &theirs, mesh->deadline);
         CHECK(fd >= 0, "rank %d did not connect to %s within %g s: %s; " OTHER_NETWORK,
               first_absent(mesh), own_address, mesh->timeout, strerror(errno));
-        const bool welcome = hello_is_ours(&theirs, own) && theirs.rank > mesh->rank &&
-                             theirs.rank < mesh->world_size && theirs.channel >= 0 &&
-                             theirs.channel < NUM_CHANNELS;
-        if (!welcome || net_send(fd, own, sizeof *own, mesh->deadline) < 0) {
-            turn_away(&pending, fd);
-            continue;
-        }
-        int *slot = channel_of(mesh, theirs.rank, theirs.channel);
+        int *slot = channel_of(mesh, theirs.caller, theirs.channel);
         if (*slot >= 0)
-            close(*slot); // it will reconnect
+            close(*slot); // it called again: the first welcome did not reach it
         else
             missing--;
         *slot = fd;
@@ -344,13 +354,16 @@ void mesh_init(Mesh *mesh, const ProcessGroup *pg)
         mesh->recent[i].sequence = UINT64_MAX;
 
     if (n > 1) {
-        Hello own = { .rank = pg->rank };
-        token_agree(pg, own.token, sizeof own.token);
+        const Key256 key = key_agree(pg);
+        HandshakeHello own = handshake_hello(HANDSHAKE_BACKEND);
+        own.caller = pg->rank;
+        own.attempt = host_env_count("TORCHELASTIC_RESTART_COUNT");
+        own.group = pg->number;
         char address[ADDRESS_BYTES];
         const int listen_fd = listen_and_publish(pg, address);
         for (int peer = 0; peer < pg->rank; peer++)
-            connect_to(mesh, pg, peer, own);
-        accept_others(mesh, listen_fd, address, &own);
+            connect_to(mesh, pg, peer, &key, own);
+        accept_others(mesh, listen_fd, address, &key, own);
         close(listen_fd);
         if (tcp_pipes.open != NULL)
             tcp_pipes.open(mesh);

@@ -22,22 +22,47 @@
 
 static float data[LARGE];
 
-/* What a rank says first (tcp_mesh.c). */
+/* What rank 0 leaves for the others in a job without a secret (tcp_mesh.c). */
 typedef struct {
-    char token[24];
-    int32_t rank, channel;
-} Hello;
+    char version[8];
+    Key256 key;
+} Offer;
 
-/* Calls rank 0's port; true if it is shown the door. */
-static bool is_turned_away(Store *store, const void *hello, size_t bytes)
+/* What a rank says first. */
+static HandshakeHello hello_as(int32_t rank, uint8_t channel)
+{
+    HandshakeHello hello = handshake_hello(HANDSHAKE_BACKEND);
+    hello.caller = rank;
+    hello.channel = channel;
+    hello.group = 1;
+    return hello;
+}
+
+static int call_rank_0(Store *store)
 {
     char address[160] = "", host[128];
     int port = 0;
     store_get(store, "group 1/tcp address 0", address, sizeof address - 1);
     CHECK(sscanf(address, "%127s %d", host, &port) == 2, "\"%s\" is no address", address);
-    const double deadline = seconds_now() + PATIENCE;
-    const int fd = net_connect(host, port, deadline);
+    const int fd = net_connect(host, port, seconds_now() + PATIENCE);
     SYS_CHECK(fd);
+    return fd;
+}
+
+/* The same, for one who does all of the handshake. */
+static bool is_refused(Store *store, const Key256 *key, HandshakeHello hello)
+{
+    const int fd = call_rank_0(store);
+    const bool refused = handshake_call(fd, key, hello, seconds_now() + PATIENCE) < 0;
+    close(fd);
+    return refused;
+}
+
+/* Calls rank 0's port; true if it is shown the door. */
+static bool is_turned_away(Store *store, const void *hello, size_t bytes)
+{
+    const double deadline = seconds_now() + PATIENCE;
+    const int fd = call_rank_0(store);
     net_send(fd, hello, bytes, deadline);
     char answer;
     const bool closed = net_recv(fd, &answer, 1, deadline) < 0 && errno == ECONNRESET;
@@ -54,21 +79,24 @@ static void strangers_body(Rank *rank)
         const size_t bytes = store_get(&rank->store, "group 1/line of rank 0", line, sizeof line);
         store_set(&rank->store, "group 1/line of rank 1", line, bytes);
 
-        const Hello stale = { "ddp.tcp2 and stale", 1, 0 };
-        const Hello nobodies[] = { { "", 0, 0 }, { "", 2, 0 }, { "", 1, 2 }, { "", 1, -1 } };
+        HandshakeHello stale = hello_as(1, 0);
+        stale.group = 0;
+        const HandshakeHello nobodies[] = { hello_as(0, 0), hello_as(2, 0), hello_as(1, 2),
+                                            hello_as(-1, 0) };
+        Offer offer;
         char garbage[4096];
         memset(garbage, 0xff, sizeof garbage);
         CHECK(is_turned_away(&rank->store, "GET / HTTP/1.0\r\n\r\n                    ", 32),
               "a browser was let in");
         CHECK(is_turned_away(&rank->store, garbage, sizeof garbage), "garbage was let in");
-        CHECK(is_turned_away(&rank->store, &stale, sizeof stale), "an old token was let in");
+        CHECK(is_turned_away(&rank->store, &stale, sizeof stale),
+              "a rank of another group was let in");
         CHECK(is_turned_away(&rank->store, "", 0), "silence was let in");
-        for (int i = 0; i < 4; i++) { // they know the token, but no rank is called so
-            Hello hello = nobodies[i];
-            store_get(&rank->store, "group 1/tcp token 0", hello.token, sizeof hello.token);
-            CHECK(is_turned_away(&rank->store, &hello, sizeof hello), "rank %d, channel %d got in",
-                  hello.rank, hello.channel);
-        }
+        store_get(&rank->store, "group 1/tcp version 0", &offer, sizeof offer);
+        for (int i = 0; i < 4; i++) // they know the key, but no rank is called so
+            CHECK(is_refused(&rank->store, &offer.key, nobodies[i]), "rank %d, channel %d got in",
+                  nobodies[i].caller, nobodies[i].channel);
+        CHECK(is_refused(&rank->store, &(Key256){ "guessed" }, hello_as(1, 0)), "a guess got in");
     }
     rank_join(rank, &pg);
     CHECK(all_reduce_scalar(&pg, rank->rank + 1, REDUCE_SUM) == 3, "wrong sum");
@@ -99,7 +127,7 @@ static void version_body(Rank *rank)
         rank_join(rank, &pg);
     char line[160];
     const size_t bytes = store_get(&rank->store, "group 1/line of rank 1", line, sizeof line);
-    store_set(&rank->store, "group 1/tcp token 0", token, strlen(token));
+    store_set(&rank->store, "group 1/tcp version 0", token, strlen(token));
     store_set(&rank->store, "group 1/line of rank 0", line, bytes);
     store_ping(&rank->store); // it has them
 }
@@ -107,7 +135,7 @@ static void version_body(Rank *rank)
 static void test_a_rank_of_another_version_is_told_so(void **state)
 {
     (void)state;
-    char *const tokens[] = { "16 random bytes.", "ddp.tcp3 random bytes..." };
+    char *const tokens[] = { "16 random bytes.", "ddp.tcp2 0123456789abcdef0123456789abcde" };
     for (int i = 0; i < 2; i++) {
         RankEnd end[MAX_RANKS];
         ranks_run(2, version_body, tokens[i], end);
@@ -131,7 +159,7 @@ static void crowd_body(Rank *rank)
             crowd[i] = net_connect(host, port, seconds_now() + PATIENCE);
             SYS_CHECK(crowd[i]);
             if (i % 2 == 0)
-                net_send(crowd[i], "ddp.tcp2half", 12, seconds_now() + PATIENCE);
+                net_send(crowd[i], "\xdd\1\2 half", 8, seconds_now() + PATIENCE);
         }
     }
     rank_join(rank, &pg);

@@ -1,0 +1,95 @@
+/*
+ * handshake.h - who may join a job: those that know its secret, and prove it without saying it.
+ *
+ * Before anything else on a connection, caller and answerer each draw a nonce and send a MAC
+ * (HMAC-SHA512-256, libsodium's crypto_auth) over who they are and both nonces:
+ *
+ *   caller   -> answerer   Hello: which job, service and ranks are meant, and the caller's nonce
+ *   answerer -> caller     its nonce, and the MAC of an answerer
+ *   caller   -> answerer   the MAC of a caller
+ *   answerer -> caller     one byte: welcome
+ *
+ * Nonces are used once, so a recorded handshake is worth nothing; the role is part of the MAC, so a
+ * peer's own proof cannot be sent back to it. What follows is not encrypted: docs/security.md.
+ */
+#ifndef COMMON_COMM_STORE_HANDSHAKE_H
+#define COMMON_COMM_STORE_HANDSHAKE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define HANDSHAKE_OPENING 0xdd // the first byte: no operation of TCPStore, whose servers refuse it
+#define HANDSHAKE_VERSION 1
+#define HANDSHAKE_SECONDS 10.0 // for the caller's part, after which an answerer hangs up
+#define HANDSHAKE_BYTES 32 // of a key, a nonce and a MAC
+#define HANDSHAKE_REPLY_BYTES (2 * HANDSHAKE_BYTES) // the longest one of an answerer
+
+/* ---- the job's secret (secret.c) ---- */
+
+#define SECRET_VARIABLE "DDP_SECRET_FILE" // a path; the secret itself is never in the environment
+
+typedef struct {
+    uint8_t bytes[HANDSHAKE_BYTES];
+} Key256;
+
+/* Reads the file that DDP_SECRET_FILE names: a regular file of this user with mode 600 and at least
+ * 32 bytes, whose SHA-512 is cut to 32. False: the variable is not set or empty, so the job has
+ * none. Dies with one line where the file will not do. Local. */
+bool secret_find(Key256 *secret);
+
+/* Makes a secret for the processes that this one starts, unless DDP_SECRET_FILE is set: 32 random
+ * bytes in a file that has no name but /proc/PID/fd/N, so it goes when this process does. Local. */
+void secret_make(void);
+
+/* Logs that this job has no secret, and whose port is therefore open to all. Local. */
+void secret_report_none(const char *host, int port);
+
+/* ---- the handshake ---- */
+
+typedef enum { HANDSHAKE_STORE = 1, HANDSHAKE_BACKEND, HANDSHAKE_ENDPOINT } HandshakeService;
+
+/* The first message, in host byte order, as TCPStore's. A field without a meaning for a service is
+ * 0: a store serves all ranks and attempts of its job, and its keys tell them apart; and launchers
+ * compare their run ids themselves when they have met at an endpoint, to name both. */
+typedef struct {
+    uint8_t opening, version, service;
+    uint8_t channel; // of the backend: data or notices
+    int32_t caller, answerer; // ranks
+    int32_t attempt; // TORCHELASTIC_RESTART_COUNT
+    int64_t group; // the job's how-manieth process group
+    char run_id[128]; // TORCHELASTIC_RUN_ID, zero-padded; "none" where it is not set
+    uint8_t nonce[HANDSHAKE_BYTES];
+} HandshakeHello;
+
+/* A Hello for this job, its nonce not drawn yet. Dies if the run id is too long. */
+HandshakeHello handshake_hello(HandshakeService service);
+
+/* The key of one service: what one of them reveals is of no use at another. */
+Key256 handshake_key(const Key256 *secret, HandshakeService service);
+
+/* The caller's side, complete; own.nonce is drawn here. -1 and errno if it fails: EACCES if the
+ * answerer does not know the key, EPROTO if it says something else, else as net_recv. */
+int handshake_call(int fd, const Key256 *key, HandshakeHello own, double deadline);
+
+/* The answerer's side of one connection, which takes bytes as they come; all zero at first. */
+typedef struct {
+    HandshakeHello hello; // the caller's; not to be trusted before HANDSHAKE_DONE
+    uint8_t proof[HANDSHAKE_BYTES]; // the caller's MAC
+    uint8_t nonce[HANDSHAKE_BYTES]; // the answerer's
+    size_t bytes; // received, of hello and proof
+} HandshakeAnswer;
+
+typedef enum { HANDSHAKE_MORE, HANDSHAKE_DONE, HANDSHAKE_REFUSED } HandshakeState;
+
+/* How many bytes it can take next. */
+size_t handshake_wants(const HandshakeAnswer *answer);
+
+/* Takes at most so many. `own` is the Hello that a caller must send, whatever its rank, channel and
+ * nonce. Writes what to reply, *reply_bytes of it, perhaps none; after HANDSHAKE_DONE that is the
+ * welcome, so an answerer that does not want this caller's rank can still hang up instead. */
+HandshakeState handshake_take(HandshakeAnswer *answer, const Key256 *key, const HandshakeHello *own,
+                              const void *data, size_t count, uint8_t reply[HANDSHAKE_REPLY_BYTES],
+                              size_t *reply_bytes);
+
+#endif

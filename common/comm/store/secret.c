@@ -1,0 +1,64 @@
+/* Where the secret of a job comes from. Only the path of its file travels, never its value. */
+#include <fcntl.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/base/log.h"
+#include "common/comm/store/handshake.h"
+
+#define MIN_BYTES 32 // 256 random bits
+#define MAX_BYTES 4096
+#define MAKE_ONE "head -c 32 /dev/urandom >FILE makes one"
+
+bool secret_find(Key256 *secret)
+{
+    const char *path = getenv(SECRET_VARIABLE);
+    if (path == NULL || path[0] == '\0')
+        return false;
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); // not to wait for a pipe
+    CHECK(fd >= 0, "the job's secret, %s (" SECRET_VARIABLE "): %s", path, strerror(errno));
+    struct stat file;
+    SYS_CHECK(fstat(fd, &file));
+    CHECK(S_ISREG(file.st_mode) && file.st_uid == geteuid() && (file.st_mode & 0177) == 0,
+          "the job's secret, %s, must be a file of yours that nobody else may read: chmod 600 %s",
+          path, path);
+    uint8_t text[MAX_BYTES + 1], hash[crypto_hash_sha512_BYTES];
+    const ssize_t count = read(fd, text, sizeof text);
+    close(fd);
+    CHECK(count >= MIN_BYTES && count <= MAX_BYTES,
+          "the job's secret, %s, has %zd bytes: it must have %d to %d; " MAKE_ONE, path, count,
+          MIN_BYTES, MAX_BYTES);
+    crypto_hash_sha512(hash, text, (unsigned long long)count);
+    memcpy(secret->bytes, hash, sizeof secret->bytes);
+    sodium_memzero(text, sizeof text);
+    sodium_memzero(hash, sizeof hash);
+    return true;
+}
+
+void secret_make(void)
+{
+    if (getenv(SECRET_VARIABLE) != NULL)
+        return;
+    char path[64];
+    uint8_t random[MIN_BYTES];
+    const int fd = memfd_create("ddp secret", MFD_CLOEXEC); // stays open as long as this process
+    SYS_CHECK(fd);
+    SYS_CHECK(fchmod(fd, 0600));
+    SYS_CHECK(getrandom(random, sizeof random, 0));
+    CHECK(write(fd, random, sizeof random) == sizeof random, "no secret: %s", strerror(errno));
+    sodium_memzero(random, sizeof random);
+    snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)getpid(), fd);
+    SYS_CHECK(setenv(SECRET_VARIABLE, path, 1));
+}
+
+void secret_report_none(const char *host, int port)
+{
+    log_info("this job has no secret: whoever reaches %s:%d may join it; give every node the same "
+             "--secret-file or " SECRET_VARIABLE " (docs/security.md)",
+             host, port);
+}
