@@ -8,7 +8,7 @@ A command goes on in the next line after a backslash, or in an open quote. Any o
 
     <!-- from: COMMAND -->           the output of a command: a diff, an excerpt of a file
     <!-- varies: numbers, order -->  any numbers will do; lines may come in any order
-    <!-- needs: PROGRAM -->          not compared where there is no such program; extras/ROOM: in a build without extras
+    <!-- needs: PROGRAM, ... -->     not compared where there is no such program; extras/ROOM: in a build without extras
     <!-- not run: REASON -->         nothing to compare with
 
 Numbers with a decimal point may differ in their last digits from one CPU to another, and this machine's
@@ -88,10 +88,11 @@ def same(quoted, printed, varies):
 
 
 def missing(needed):
-    """Says that a program or an extra that is needed is not here; None if it is."""
-    if not needed or (EXTRAS if needed.startswith("extras/") else shutil.which(needed)):
-        return None
-    return f"there is no {needed}"
+    """Says that a program or an extra that is needed is not here; None if all are."""
+    for one in needed.split(", ") if needed else []:
+        if not (EXTRAS if one.startswith("extras/") else shutil.which(one)):
+            return f"there is no {one}"
+    return None
 
 
 class Block:

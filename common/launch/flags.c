@@ -175,8 +175,8 @@ static void read_run_id(Flags *flags, const char *text)
 }
 
 /* Who may join: whoever knows the file's secret. One node makes its own; of several, node 0 says
- * that there is none (elastic ones: elastic_group.c), and the variable is empty, so that no rank
- * says it again. The ranks, and the requests to stores, find file and run id in the environment. */
+ * that there is none when they meet, and the variable is empty, so that no rank says it again. The
+ * ranks, and the requests to stores, find file and run id in the environment. */
 static void read_secret(const Flags *flags, const char *file)
 {
     Key256 secret;
@@ -186,11 +186,8 @@ static void read_secret(const Flags *flags, const char *file)
         SYS_CHECK(setenv(SECRET_VARIABLE, realpath(file, path) != NULL ? path : file, 1));
     else if (flags->max_nodes == 1)
         secret_make();
-    if (secret_find(&secret) || flags->max_nodes == 1)
-        return;
-    SYS_CHECK(setenv(SECRET_VARIABLE, "", 1));
-    if (flags->node_rank == 0 && !flags->elastic)
-        secret_report_none(flags->master_addr, flags->master_port);
+    if (!secret_find(&secret) && flags->max_nodes > 1)
+        SYS_CHECK(setenv(SECRET_VARIABLE, "", 1));
 }
 
 /* One of torchrun's settings. */

@@ -17,6 +17,7 @@
 
 #include "common/base/log.h"
 #include "common/base/memory.h"
+#include "common/comm/store/handshake.h"
 
 #define KEY_ASSIGNED_RANKS "torchelastic/assigned_ranks/%d"
 #define KEY_NUM_NODES "ddprun/num_nodes" // --nnodes and --max-restarts of the first to come
@@ -224,6 +225,8 @@ Ranks rendezvous(Store *store, const Flags *flags)
 {
     const double deadline = seconds_now() + flags->join_timeout;
     connect_store(store, flags, deadline);
+    if (flags->node_rank == 0 && flags->max_nodes > 1 && !store->has_secret)
+        secret_report_none(flags->master_addr, flags->master_port);
     CHECK(!store_check(store, KEY_END), "the previous job has not quite ended at %s:%d",
           flags->master_addr, flags->master_port);
     store_count_worker(store, 1); // a torchrun on node 0 waits for this

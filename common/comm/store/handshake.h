@@ -35,7 +35,7 @@ typedef struct {
 
 /* Reads the file that DDP_SECRET_FILE names: a regular file of this user with mode 600 and at least
  * 32 bytes, whose SHA-512 is cut to 32. False: the variable is not set or empty, so the job has
- * none. Dies with one line where the file will not do. Local. */
+ * none. Ends with one line and status 2 where the file will not do. Local. */
 bool secret_find(Key256 *secret);
 
 /* Makes a secret for the processes that this one starts, unless DDP_SECRET_FILE is set: 32 random

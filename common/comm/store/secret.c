@@ -13,6 +13,7 @@
 
 #define MIN_BYTES 32 // 256 random bits
 #define MAX_BYTES 4096
+#define SECRET "--secret-file or " SECRET_VARIABLE
 #define MAKE_ONE "head -c 32 /dev/urandom >FILE makes one"
 
 bool secret_find(Key256 *secret)
@@ -21,18 +22,20 @@ bool secret_find(Key256 *secret)
     if (path == NULL || path[0] == '\0')
         return false;
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); // not to wait for a pipe
-    CHECK(fd >= 0, "the job's secret, %s (" SECRET_VARIABLE "): %s", path, strerror(errno));
+    if (fd < 0)
+        usage_error(SECRET " %s: %s", path, strerror(errno));
     struct stat file;
     SYS_CHECK(fstat(fd, &file));
-    CHECK(S_ISREG(file.st_mode) && file.st_uid == geteuid() && (file.st_mode & 0177) == 0,
-          "the job's secret, %s, must be a file of yours that nobody else may read: chmod 600 %s",
-          path, path);
+    if (!S_ISREG(file.st_mode) || file.st_uid != geteuid() || (file.st_mode & 0177) != 0)
+        usage_error(SECRET " %s: it must be a file of yours that nobody else may read: chmod 600 "
+                           "%s",
+                    path, path);
     uint8_t text[MAX_BYTES + 1], hash[crypto_hash_sha512_BYTES];
     const ssize_t count = read(fd, text, sizeof text);
     close(fd);
-    CHECK(count >= MIN_BYTES && count <= MAX_BYTES,
-          "the job's secret, %s, has %zd bytes: it must have %d to %d; " MAKE_ONE, path, count,
-          MIN_BYTES, MAX_BYTES);
+    if (count < MIN_BYTES || count > MAX_BYTES)
+        usage_error(SECRET " %s: it has %zd bytes, and must have %d to %d; " MAKE_ONE, path, count,
+                    MIN_BYTES, MAX_BYTES);
     crypto_hash_sha512(hash, text, (unsigned long long)count);
     memcpy(secret->bytes, hash, sizeof secret->bytes);
     sodium_memzero(text, sizeof text);

@@ -360,18 +360,18 @@ static void test_a_secret_must_be_kept(void **state)
     const char *text = "0123456789abcdef0123456789abcdef";
     for (mode_t bit = 1; bit <= 0100; bit *= 2) {
         write_secret(text, 0600 | bit);
-        assert_dies_saying(find, NULL, 1, path, "chmod 600");
+        assert_dies_saying(find, NULL, 2, path, "chmod 600");
     }
     write_secret(text, 0400);
     assert_int_equal(child_run(find, NULL), 0);
     write_secret("0123456789abcdef0123456789abcde", 0600);
-    assert_dies_saying(find, NULL, 1, path, "has 31 bytes");
+    assert_dies_saying(find, NULL, 2, path, "has 31 bytes");
     unlink(path);
-    assert_dies_saying(find, NULL, 1, path, "No such file");
+    assert_dies_saying(find, NULL, 2, path, "No such file");
     mkfifo(path, 0600);
-    assert_dies_saying(find, NULL, 1, path, "must be a file");
+    assert_dies_saying(find, NULL, 2, path, "must be a file");
     setenv(SECRET_VARIABLE, "/", 1);
-    assert_dies_saying(find, NULL, 1, "must be a file");
+    assert_dies_saying(find, NULL, 2, "must be a file");
     setenv(SECRET_VARIABLE, "", 1); // a job that wants none
     Key256 secret;
     assert_false(secret_find(&secret));
