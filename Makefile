@@ -14,6 +14,7 @@
 # make payoff     what overlap saves on a slow network (2 minutes)
 # make scaling    what more ranks bring, and what they would on 1,024 (3 minutes)
 # make zero       what a rank holds and sends, from DataParallel to ZeRO-3 (1 minute)
+# make lr-sweep   what the learning rate may be, by the number of ranks (5 minutes)
 # make bench      all of it beside PyTorch, Gloo and Open MPI (10 minutes; bench/bench.py --help)
 # make site       the book as a web site: build/site/index.html (1 minute; opens from files)
 # make clean      delete what was built     make help       this list

@@ -42,6 +42,10 @@ scaling: 01 03 $(BUILD)/bench/collectives
 zero: 02
 	@bench/zero.py $(RANKS)
 
+# What the learning rate may be, by the number of ranks, without and with a warm-up (tables, build/lr_sweep.png and .svg).
+lr-sweep: 01 02
+	@bench/lr_sweep.py $(RANKS)
+
 # The CNN's step on this machine's GPUs beside PyTorch's, and what share of the roofline the kernels reach
 # (an hour). PYTHON=... has PyTorch; ARGS=... as bench/gpu.py takes them: --write puts the tables into
 # bench/RESULTS.md.
@@ -54,4 +58,4 @@ bench-gpu:
 gpu-ladder:
 	@$(MAKE) -s CUDA_ARCH=native $(BUILD)/bench/gpu_ladder
 	@$(BUILD)/bench/gpu_ladder $(IMAGES)
-.PHONY: bench overlap payoff scaling zero bench-gpu gpu-ladder
+.PHONY: bench overlap payoff scaling zero lr-sweep bench-gpu gpu-ladder

@@ -94,3 +94,12 @@ refused() {
     [ "$(grep -c '?' "$scratch/help")" -eq 0 ]
     grep -q "^--amp, --init-from, --metrics-dir, --lr-schedule, --warmup-steps, --clip-norm\.$" "$scratch/help"
 }
+
+@test "make lr-sweep: all rates by ranks, and real ranks beside one process" {
+    run timeout 500 bench/lr_sweep.py --epochs 1 2 64
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [ "$(grep -cE '^ *0[.0-9]+ +([0-9]+|-) +([0-9]+|-)$' <<<"$output")" -eq 32 ] # 8 rates, 2 optimizers, 2 warm-ups
+    [ "$(grep -c '2 ranks [0-9.]*, one process [0-9.]*$' <<<"$output")" -eq 2 ]
+    [[ $output == *"apart by "*" % at most" ]]
+}

@@ -1,0 +1,126 @@
+#!/usr/bin/env python3
+"""What the learning rate may be, by the number of ranks (docs/learning_rate.md). Run make lr-sweep.
+
+Trains the CNN for 5 epochs of 1,024 digits, 8 rows a rank, with SGD and with Adam, without and with a warm-up of two
+epochs; prints the accuracy on the test set, and draws build/lr_sweep.png and .svg where there is gnuplot. One process
+with the global batch stands for all ranks (docs/proof.md says why); real ranks, 2 to 8, are tried beside it at twice
+the default rate. One seed. Exit status 1: they are apart by more than 3 %.
+"""
+import argparse
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+TOP = Path(__file__).resolve().parent.parent
+ROWS, BATCH, WARMUP_EPOCHS = 1024, 8, 2
+OPTIMIZERS = {"sgd": 0.01, "adam": 0.001}  # and their default rate, from which the diagonal begins
+RATES = [2 ** i for i in range(-1, 7)]  # in units of that
+
+
+def accuracy(program, epochs, optimizer, rate, world, warm, *options):
+    """In percent, after the last epoch; None: the weights became infinite."""
+    steps = ROWS // (BATCH * world) * WARMUP_EPOCHS if warm else 0
+    recipe = ["--optimizer", optimizer, "--lr", f"{rate * OPTIMIZERS[optimizer]:g}", "--warmup-steps", str(steps)]
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run([program, str(epochs), "0", "--num-samples", str(ROWS), "--device", "cpu", "--threads",
+                               "1", "--checkpoint-dir", folder, *recipe, *options], cwd=TOP, capture_output=True, text=True,
+                              timeout=300)
+    if done.returncode != 0 and "nan or infinite" in done.stderr:
+        return None
+    if done.returncode != 0:
+        sys.exit(done.stderr)
+    return float(re.findall(r"^Test .* Accuracy: ([\d.]+)%", done.stdout, flags=re.M)[-1])
+
+
+def sweep(epochs, optimizer, worlds, warm):
+    """{(rate, world): accuracy}, printed as it is measured, the largest rate first as in the picture."""
+    print(f"\n{optimizer}, {f'warm-up of {WARMUP_EPOCHS} epochs' if warm else 'no warm-up'}\n    rate" +
+          "".join(f"{world:>6}" for world in worlds) + "  ranks; - infinite")
+    table = {}
+    for rate in reversed(RATES):
+        print(f"{rate * OPTIMIZERS[optimizer]:8g}", end="")
+        for world in worlds:
+            shown = accuracy("01_single_gpu/train", epochs, optimizer, rate, world, warm,
+                             "--batch-size", str(BATCH * world))
+            print(f"{'-' if shown is None else f'{shown:.0f}':>6}", end="", flush=True)
+            table[rate, world] = shown
+        print()
+    return table
+
+
+def try_ranks(epochs, optimizer, table, worlds):
+    """Compares some points with real ranks; returns how far apart they are at most."""
+    worst = 0
+    for world in worlds:
+        one = table[2, world]
+        ranks = accuracy("02_multi_gpu_spawn/train", epochs, optimizer, 2, world, False, "--nproc", str(world),
+                         "--batch-size", str(BATCH))
+        print(f"{optimizer}, rate {2 * OPTIMIZERS[optimizer]:g}: {world} ranks {ranks}, one process {one}")
+        worst = max(worst, abs((ranks or 0) - (one or 0)))
+    return worst
+
+
+def panel(name, worlds, table, data):
+    """gnuplot's lines for one heat map; the diagonal has frames."""
+    optimizer, warm = name
+    cells = [(x, y, world, rate) for y, rate in enumerate(RATES) for x, world in enumerate(worlds)]
+    data.write_text("".join(f"{x} {y} {table[rate, world] or 0}\n" for x, y, world, rate in cells))
+    lines = ["unset label", "unset object",
+             f"set title '{optimizer}, {f'warm-up of {WARMUP_EPOCHS} epochs' if warm else 'no warm-up'}'",
+             "set xtics (" + ", ".join(f"'{world}' {x}" for x, world in enumerate(worlds)) + ")",
+             "set ytics (" + ", ".join(f"'{rate * OPTIMIZERS[optimizer]:g}' {y}" for y, rate in enumerate(RATES)) + ")"]
+    for x, y, world, rate in cells:
+        value = table[rate, world]
+        lines.append(f"set label '{'–' if value is None else f'{value:.0f}'}' at {x},{y} center front "
+                     f"tc rgb '{'#ffffff' if (value or 0) < 65 else '#222222'}'")
+        if rate == world:
+            lines.append(f"set object rectangle center {x},{y} size 0.92,0.92 front fs empty border rgb '#cc2222' lw 2")
+    return "\n".join(lines + [f"plot '{data}' using 1:2:3 with image notitle"])
+
+
+def draw(tables, worlds, out):
+    with tempfile.TemporaryDirectory() as folder:
+        panels = [panel(name, worlds, table, Path(folder) / str(i)) for i, (name, table) in enumerate(tables.items())]
+        for form, terminal in (("png", "pngcairo size 900,760 font 'DejaVu Sans,10'"),
+                               ("svg", "svg size 900,760 font 'DejaVu Sans,12' background 'white'")):
+            subprocess.run(["gnuplot"], text=True, check=True, input=f"""set terminal {terminal}
+set output '{out}.{form}'
+set encoding utf8
+set multiplot layout 2,2
+set tics nomirror scale 0
+set xrange [-0.5:{len(worlds) - 0.5}]
+set yrange [-0.5:{len(RATES) - 0.5}]
+set xlabel 'ranks, 8 rows each'
+set ylabel 'learning rate'
+set cbrange [0:100]
+set palette defined (0 '#2b2d5b', 50 '#4477aa', 80 '#b8d4e8', 95 '#fdf6d8', 100 '#f3c94f')
+set cblabel 'accuracy, %'
+""" + "\n".join(panels) + "\n")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("worlds", nargs="*", type=int, default=[1, 2, 4, 8, 16, 32, 64], help="1, 2, 4, ... 64")
+    parser.add_argument("--epochs", type=int, default=5)
+    args = parser.parse_args()
+    worlds = args.worlds
+    if any(world not in RATES for world in worlds):
+        parser.error(f"ranks are powers of 2, at most {RATES[-1]}")
+    print(f"accuracy on the test set after {args.epochs} epochs, %")
+    tables = {(optimizer, warm): sweep(args.epochs, optimizer, worlds, warm)
+              for optimizer in OPTIMIZERS for warm in (False, True)}
+    print()
+    some = [world for world in worlds if 1 < world <= 8]
+    worst = max(try_ranks(args.epochs, optimizer, tables[optimizer, False], some) for optimizer in OPTIMIZERS)
+    print(f"apart by {worst:.2f} % at most")
+    if shutil.which("gnuplot") and len(worlds) > 1:
+        (TOP / "build").mkdir(exist_ok=True)
+        draw(tables, worlds, TOP / "build/lr_sweep")
+    return 1 if worst > 3 else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
