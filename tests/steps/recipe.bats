@@ -100,6 +100,6 @@ refused() {
     echo "$output"
     [ "$status" -eq 0 ]
     [ "$(grep -cE '^ *0[.0-9]+ +([0-9]+|-) +([0-9]+|-)$' <<<"$output")" -eq 32 ] # 8 rates, 2 optimizers, 2 warm-ups
-    [ "$(grep -c '2 ranks [0-9.]*, one process [0-9.]*$' <<<"$output")" -eq 2 ]
+    [ "$(grep -c 'after an epoch: 2 ranks [0-9.]*, one process [0-9.]*$' <<<"$output")" -eq 2 ]
     [[ $output == *"apart by "*" % at most" ]]
 }
