@@ -3,8 +3,8 @@
 
 Trains the CNN for 5 epochs of 1,024 digits, 8 rows a rank, with SGD and with Adam, without and with a warm-up of two
 epochs; prints the accuracy on the test set, and draws build/lr_sweep.png and .svg where there is gnuplot. One process
-with the global batch stands for all ranks (docs/proof.md says why); an epoch on real ranks, 2 to 8, at the default rate, is
-compared with it. One seed. Exit status 1: their losses are apart by more than 1 %.
+with the global batch stands for all ranks (docs/proof.md says why); an epoch on real ranks, 2 to 8, at the default
+rate, is compared with it. One seed. Exit status 1: their losses are apart by more than 1 %.
 """
 import argparse
 import re

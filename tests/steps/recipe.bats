@@ -71,7 +71,7 @@ weights() {
 
 # refused PROGRAM OPTION VALUE WHY: in one line.
 refused() {
-    run timeout 60 02_multi_gpu_spawn/train_$1 1 --nproc 2 --device cpu "$2" "$3"
+    run timeout 60 "02_multi_gpu_spawn/train_$1" 1 --nproc 2 --device cpu "$2" "$3"
     echo "$output"
     [ "$status" -eq 2 ] && [ "${#lines[@]}" -eq 1 ] && [[ $output == "train_$1: $2: "*"$4"*"; leave it out"* ]]
 }
