@@ -30,7 +30,7 @@ solve() {
     run tools/lab.sh 02b
     [ "$status" -eq 0 ]
     cmp 02_multi_gpu_spawn/train_a_spawn.c "$LAB/02b/train.c"
-    [[ $output == *"Turn it into step 02b"*"ours changes 30"* ]]
+    [[ $output == *"Turn it into step 02b"*"ours changes 31"* ]]
     judge 1
     [[ ${lines[0]} == "checking $LAB/02b (to check another one: tools/lab.sh check STEP)" ]]
     [[ $output == *"is still the program before"*"hint: "* ]]

@@ -12,6 +12,8 @@ note='echo "$RANK/$WORLD_SIZE $TORCHELASTIC_RESTART_COUNT/$TORCHELASTIC_MAX_REST
 two_nodes() {
     local port
     port=$(free_port)
+    export DDP_SECRET_FILE=$OUT/secret # the launchers say nothing of it then
+    (umask 077 && head -c 32 /dev/urandom >"$DDP_SECRET_FILE")
     ddprun --nnodes 2 --node-rank 1 --master-port "$port" "$@" > "$OUT/node_1" 2>&1 3>&- &
     status_0=0 status_1=0
     ddprun --nnodes 2 --node-rank 0 --master-port "$port" --nproc-per-node 2 "$@" > "$OUT/node_0" 2>&1 ||
