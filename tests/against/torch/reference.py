@@ -37,7 +37,7 @@ class Job:
         self.model.eval()  # no dropout
         self.size = options.get("num-samples", len(self.inputs))
         self.optimizer = make_optimizer(self.model, options)
-        steps_per_epoch = -(-self.size // (options["batch-size"] * world))  # rounded up
+        steps_per_epoch = -(-self.size // (options.get("batch-size", 32) * world))  # rounded up
         self.scheduler = make_scheduler(self.optimizer, options, steps_per_epoch)
 
     def batches(self):
