@@ -3,11 +3,11 @@
 load launchers_helper
 
 # environment FILE: of a worker, line by line, as far as the launcher is to set it alike. ddprun gives
-# workers that have company their share of the cores, torchrun one.
+# workers that have company their share of the cores, torchrun one; only ddprun gives them a secret.
 environment() {
     local hex='[0-9a-f]+'
     local uuid="$hex-$hex-$hex-$hex-$hex"
-    tr '\0' '\n' < "$1" | sed -E "/^(LAUNCHER|OMP_NUM_THREADS|MASTER_PORT|OLDPWD|PWD|SHLVL|_)=/d
+    tr '\0' '\n' < "$1" | sed -E "/^(DDP_SECRET_FILE|LAUNCHER|OMP_NUM_THREADS|MASTER_PORT|OLDPWD|PWD|SHLVL|_)=/d
         s|^(TORCHELASTIC_ERROR_FILE=).*/(job\|$uuid)_[A-Za-z0-9_]{8}/|\1ID_X/|
         s|^(TORCHELASTIC_RUN_ID=)$uuid$|\1UUID|
         s|^(MASTER_ADDR=)(localhost\|127.0.0.1\|$(hostname -f))$|\1HERE|" | sort
