@@ -29,12 +29,12 @@ sys.exit(slides.main())"
 }
 
 @test "a slide shows what the chapter has: code, output, table, picture" {
-    deck 'slide One' 'show all_reduce(pg, model->grads' 'say a' 'slide Two' 'show ring.svg' 'point `x < 1`' 'say b' \
+    deck 'slide One' 'show all_reduce(pg, model->grads' 'say a' 'slide Two' 'show buckets.svg' 'point `x < 1`' 'say b' \
         'slide Three' 'show there |' 'only destroy' 'only broadcast' 'say c'
     [ "$status" -eq 0 ]
     page=$tree/out/02_multi_gpu_spawn.html
     grep -q '<ins>+    all_reduce(pg, model-&gt;grads, model-&gt;numel, FLOAT32, REDUCE_MEAN);</ins>' "$page"
-    grep -qF "$(base64 -w 0 docs/pictures/ring.svg)" "$page"
+    grep -qF "$(base64 -w 0 docs/pictures/buckets.svg)" "$page"
     grep -q '<li><code>x &lt; 1</code></li>' "$page"
     [ "$(grep -o '<tr>' "$page" | wc -l)" -eq 2 ] # the head, and the row with broadcast
     sed -i 's/    all_reduce(pg, model->grads, model->numel/    all_reduce(pg, model->grads, 7/' "$tree/docs/02_multi_gpu_spawn.md"
