@@ -12,8 +12,8 @@ note='echo "$RANK/$WORLD_SIZE $TORCHELASTIC_RESTART_COUNT/$TORCHELASTIC_MAX_REST
 two_nodes() {
     local port
     port=$(free_port)
-    export DDP_SECRET_FILE=$OUT/secret # the launchers say nothing of it then
-    (umask 077 && head -c 32 /dev/urandom >"$DDP_SECRET_FILE")
+    (umask 077 && head -c 32 /dev/urandom >"$OUT/secret")
+    export DDP_SECRET_FILE=${DDP_SECRET_FILE-$OUT/secret} # the launchers say nothing of it then
     ddprun --nnodes 2 --node-rank 1 --master-port "$port" "$@" > "$OUT/node_1" 2>&1 3>&- &
     status_0=0 status_1=0
     ddprun --nnodes 2 --node-rank 0 --master-port "$port" --nproc-per-node 2 "$@" > "$OUT/node_0" 2>&1 ||
@@ -94,6 +94,7 @@ store.sendall(struct.pack("<BI", 13, 1)) # it has it once it answers
 store.recv(4)
 sys.exit(7)
 EOF
+    export DDP_SECRET_FILE= # or nobody else could write this key
     two_nodes --master-addr 127.0.0.1 python3 "$OUT/plant.py"
     [ "$status_0 $status_1" = "42 42" ]
     for node in 0 1; do
