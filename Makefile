@@ -1,5 +1,5 @@
 # make            build all steps           make 03         build one step
-# make test       all tests (5 minutes)     make diff-03    what step 03 adds to the one before
+# make test       all tests (8 minutes)     make diff-03    what step 03 adds to the one before
 # make doctor     what this machine has     make checklist  the requirements, ticked off
 # make room-check is this machine ready for the workshop? One line to read aloud
 # make slides     the chapters' slides, in build/slides       make rehearse   the plan of docs/teach (3 minutes)
