@@ -54,7 +54,7 @@ for port in map(int, sys.argv[1:]):
         except OSError as error:
             sys.exit(f"port {port}: {error.strerror}")
 END
-    not_ready "$(tail -n 1 "$work/port"): end what uses it ('ss -ltnp' names it), or choose others with PORTS"
+    not_ready "$(tail -n 1 "$work/port"): end what uses it ('ss -ltnp' names it), or choose another: PORTS=30555 make room-check"
 
 doing "building, for some minutes the first time"
 make -s -j "$cores" all >"$work/make" 2>&1 ||
