@@ -6,13 +6,15 @@
  *     03_torchrun_env/ddprun --nproc-per-node 2 build/bench/payoff TURNS [sleep] --simulate-network
  * 3gbit
  *
- * All options of train may follow. With `sleep` the ranks do not compute but sleep for as long as
+ * All options of train may follow. Each rank keeps to a core of its own, as if it had a machine of
+ * its own. With `sleep` the ranks do not compute but sleep for as long as
  * a quiet core of an AMD EPYC computes (docs/how_fast.md): so a device computes for a processor,
  * and a busy machine spoils the times less. Rank 0 prints a line of milliseconds for each turn: a
  * step alone; a blocking one, and the part of it in which the training thread waited for messages
  * (exposed); the same two with the Reducer; and for each bucket the time from when it was complete
  * to the end of the backward pass. Before them comes a line with the bytes of each bucket.
  */
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,6 +66,15 @@ static void pretend_to_compute(Model *model, Watched *watched, int way, double b
         if (way == REDUCER)
             mark_ready(watched, i);
     }
+}
+
+static void keep_to_core(int core)
+{
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(core, &set);
+    if (sched_setaffinity(0, sizeof set, &set) < 0)
+        log_warning("there is no core %d for this rank: it shares one", core);
 }
 
 static StepTime step(Training *training, ProcessGroup *pg, Watched *watched, int way)
@@ -123,6 +134,7 @@ int main(int argc, char **argv)
     args_parse(&args, STEP_ENV, argc - 1 - sleeps, argv + 1 + sleeps);
     const int rank = env_int("RANK"), world_size = env_int("WORLD_SIZE");
     log_set_rank(rank, world_size);
+    keep_to_core(rank);
     Device device;
     device_init(&device, &args, rank);
     ProcessGroup pg;

@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""Usage: bench/payoff.py [TURNS [sleep|compute]]      (or: make payoff)
+"""Usage: bench/payoff.py [TURNS [sleep|compute [BATCH_SIZE]]]      (or: make payoff)
 
 What overlap saves by the rate of the network (--simulate-network): the CNN's step with one all-reduce after the
 backward pass (stage c of 02) and with the Reducer, measured in turns and by the formula
 
     blocking = alone + T        reducer = alone + max(0, T - what is left of the backward pass)      T = bytes / rate
 
-and at 3 Gbit/s by bucket size. 2 ranks, batch 64, one thread, no shared memory; the least of the turns, since
-other work on the machine only adds. Tables, and build/payoff.png and .svg. With sleep, the default, the ranks sleep for
-as long as a quiet core computes.
+and at 3 Gbit/s by bucket size. 2 ranks, batch 64 unless you say another, one thread, no shared memory. With sleep, the
+default, the ranks sleep for as long as a quiet core computes, and the least of the turns counts, since other work on the
+machine only adds. With compute they compute, which needs two idle cores, and the median counts. Tables, and
+build/payoff.png and .svg.
 """
 import os
 import statistics
@@ -17,38 +18,39 @@ import sys
 import tempfile
 
 RATES = [0.3, 1, 2, 3, 5, 10, 30]
-CAPS = [0.01, 0.1, 1, 25]
+CAPS = [0.01, 0.1, 1, 5, 25]
 RUN = "DDP_SHM_DISABLE=1 03_torchrun_env/ddprun --nproc-per-node 2 build/bench/payoff"
 
 
-def measure(turns, way, rate, cap):
-    command = f"{RUN} {turns} {way} --batch-size 64 --threads 1 --simulate-network {rate}gbit --bucket-cap-mb {cap}"
+def measure(turns, way, batch_size, rate, cap):
+    way_argument = "sleep" if way == "sleep" else ""
+    command = (f"{RUN} {turns} {way_argument} --batch-size {batch_size} --threads 1 --simulate-network {rate}gbit"
+               f" --bucket-cap-mb {cap}")
     lines = subprocess.run(command, shell=True, check=True, capture_output=True, text=True).stdout.splitlines()
     rows = [[float(word) for word in line.split()] for line in lines[1:]]
     size = sum(int(word) for word in lines[0].split())
     columns = list(zip(*rows))
-    least = [min(column) for column in columns[:5]]  # other work on the machine only adds
-    left = [statistics.median(column) for column in columns[5:]]
-    return size, least + left
+    typical = min if way == "sleep" else statistics.median
+    return size, [typical(column) for column in columns[:5]], statistics.median(columns[5])
 
 
-def main(turns=40, way="sleep"):
-    way = "" if way == "compute" else way
-    table = []
+def main(turns=40, way="sleep", batch_size=64):
+    by_rate, by_cap = [], []
     print("Gbit/s   alone   blocking (exposed)   reducer (exposed)   faster   formula      (ms a step)")
     for rate in RATES:
-        size, (alone, blocking, late, reducer, exposed, left, *_) = measure(turns, way, rate, 25)
+        size, (alone, blocking, late, reducer, exposed), left = measure(turns, way, batch_size, rate, 25)
         taken = 8e-6 * size / rate
         formula = (alone + taken) / (alone + max(0, taken - left))
-        table.append((rate, blocking / reducer, formula))
+        by_rate.append(f"{rate} {blocking / reducer} {formula}\n")
         print(f"{rate:6g} {alone:7.1f} {blocking:10.1f} ({late:7.1f}) {reducer:10.1f} ({exposed:7.1f})"
               f" {blocking / reducer:8.2f} {formula:9.2f}", flush=True)
-    print("\nbucket cap, MiB   reducer (exposed)   at 3 Gbit/s")
+    print("\nbucket cap, MiB   blocking   reducer (exposed)   faster      (ms a step, 3 Gbit/s)")
     for cap in CAPS:
-        _, (_, _, _, reducer, exposed, *_) = measure(turns, way, 3, cap)
-        print(f"{cap:15g} {reducer:9.1f} ({exposed:7.1f})", flush=True)
+        _, (_, blocking, _, reducer, exposed), _ = measure(turns, way, batch_size, 3, cap)
+        by_cap.append(f"{cap} {blocking / reducer}\n")
+        print(f"{cap:15g} {blocking:10.1f} {reducer:9.1f} ({exposed:7.1f}) {blocking / reducer:8.2f}", flush=True)
     with tempfile.NamedTemporaryFile("w", suffix=".dat") as data:
-        data.writelines(f"{rate} {ratio} {formula}\n" for rate, ratio, formula in table)
+        data.writelines(by_rate + ["\n\n"] + by_cap)
         data.flush()
         os.makedirs("build", exist_ok=True)
         for terminal, name in (("pngcairo size 800,420 font 'DejaVu Sans,10'", "build/payoff.png"),
@@ -56,16 +58,22 @@ def main(turns=40, way="sleep"):
             subprocess.run(["gnuplot"], text=True, check=True, input=f"""
 set terminal {terminal}
 set output '{name}'
+set multiplot layout 1,2
 set logscale x
-set xrange [0.25:36]
-set yrange [0.9:*]
-set xtics (0.3, 1, 2, 3, 5, 10, 30) nomirror
+set yrange [0.9:1.6]
 set ytics nomirror
 set border 3
+set xrange [0.25:36]
+set xtics (0.3, 1, 2, 3, 5, 10, 30) nomirror
 set xlabel 'rate of the network, Gbit/s'
 set ylabel 'step: blocking / Reducer'
-plot '{data.name}' using 1:3 with linespoints lw 2 dt 2 pt 6 lc rgb '#4477aa' title 'by the formula', \\
-     '' using 1:2 with linespoints lw 2 pt 7 lc rgb '#cc6677' title 'measured'
+plot '{data.name}' index 0 using 1:3 with linespoints lw 2 dt 2 pt 6 lc rgb '#4477aa' title 'by the formula', \\
+     '' index 0 using 1:2 with linespoints lw 2 pt 7 lc rgb '#cc6677' title 'measured'
+set xrange [0.008:32]
+set xtics (0.01, 0.1, 1, 5, 25) nomirror
+set xlabel 'bucket cap at 3 Gbit/s, MiB'
+set ylabel ''
+plot '{data.name}' index 1 using 1:2 with linespoints lw 2 pt 7 lc rgb '#cc6677' title 'measured'
 """)
             print(name)
 

@@ -26,8 +26,8 @@ bench: all $(filter-out %/gpu_kernels %/gpu_ladder,$(BENCHES))
 overlap: all
 	@bench/overlap.sh
 
-# What overlap saves by the rate of the network, beside the formula (tables, build/payoff.png and .svg). ARGS="40 compute"
-# computes for real, which takes a quiet machine.
+# What overlap saves by the rate of the network, beside the formula (tables, build/payoff.png and .svg). ARGS="60 compute
+# 128" computes for real, with a batch of 128, which takes a quiet machine.
 payoff: 03 $(BUILD)/bench/payoff
 	@bench/payoff.py $(ARGS)
 

@@ -3,9 +3,9 @@
 # and which room may include which.
 
 # The ceilings. They come down; a commit that raises one says for which feature.
-LINES=19133          # of all files in common/; the aim is 17,000
+LINES=19154          # of all files in common/; the aim is 17,000
 FILES=148            # 140
-LINES_CPU=15130      # without CUDA, NCCL and MPI: 13,000
+LINES_CPU=15151      # without CUDA, NCCL and MPI: 13,000
 FILE_LINES=500       # of any source file
 TRAIN_LINES=180      # of a step's train.c
 ASIDE_LINES=260      # of an aside that begins as one
@@ -13,11 +13,11 @@ ceilings() { # PROGRAM LINES AIM: of common/, in a build for CPUs alone without 
     cat <<END
 01_single_gpu/train 6147 5700
 02_multi_gpu_spawn/train_a_spawn 6147 5700
-02_multi_gpu_spawn/train 11809 10500
-03_torchrun_env/train 11916 10500
+02_multi_gpu_spawn/train 11830 10500
+03_torchrun_env/train 11937 10500
 03_torchrun_env/ddprun 6075 5030
-04_slurm_multinode/train 12465 11000
-05_fault_tolerance/train 12454 11200
+04_slurm_multinode/train 12486 11000
+05_fault_tolerance/train 12475 11200
 05_fault_tolerance/ddprun 6075 5030
 END
 }
