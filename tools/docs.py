@@ -3,21 +3,22 @@
 
 What the documents quote is made again and compared (check), or put in its place (refresh).
 
-In a ```console block each "$ COMMAND" is run, and what it prints, errors too, must be the lines below it.
-A command goes on in the next line after a backslash, or in an open quote. Any other block says in a comment above it where it comes from:
+An ```sh block and the ```text block right below it are a pair: the commands are run in order, and what they print,
+errors too, must be the text. Comments say more, above any block; for a pair they are above the commands:
 
     <!-- from: COMMAND -->           the output of a command: a diff, an excerpt of a file
     <!-- varies: numbers, order -->  any numbers will do; lines may come in any order
     <!-- needs: PROGRAM, ... -->     not compared where there is no such program; extras/ROOM: in a build without extras
     <!-- not run: REASON -->         nothing to compare with
+    <!-- prints: nothing -->         of commands that have no text: they are run, and must print nothing
 
+Without a comment, an ```sh or ```text block alone is not compared, and any other is refused.
 Numbers with a decimal point may differ in their last digits from one CPU to another, and this machine's
 name is written as myhost. Commands run at the top of the tree, or rather in a folder that looks like it,
 so that what they write is not left.
 """
 import os
 import re
-import shlex
 import shutil
 import signal
 import socket
@@ -96,7 +97,7 @@ def missing(needed):
 
 
 class Block:
-    """A fenced block: its lines [first, end) in the file, and what the comment above it says."""
+    """A fenced block: its lines [first, end) in the file, what the comments above it say, and the commands that print it."""
 
     def __init__(self, lines, fence):
         self.language = lines[fence][3:].strip()
@@ -105,51 +106,50 @@ class Block:
         self.quoted = lines[self.first:self.end]
         self.notes = {}
         for line in reversed(lines[:fence]):
-            note = re.fullmatch(r"<!-- (from|varies|needs|not run): (.*) -->", line)
+            note = re.fullmatch(r"<!-- (from|varies|needs|not run|prints|by hand): (.*) -->", line)
             if not note:
                 break
             self.notes[note[1]] = note[2]
+        self.typed = None # the block of commands of which this is the output
+        self.commands = "\n".join(self.quoted) if "prints" in self.notes else self.notes.get("from")
 
-    def long_lines(self):
-        """Those of commands that a terminal of COLUMNS would wrap."""
-        commands = self.quoted if self.language == "sh" else sum(commands_in(self.quoted), []) if self.language == "console" else []
-        return [line for line in commands if len(line) > COLUMNS]
+    def pair_with(self, typed):
+        self.typed, self.commands = typed, "\n".join(typed.quoted)
+        self.notes, typed.notes = typed.notes, {}
 
     def excuse(self):
         """Why it cannot be made again here, or None."""
         return missing(self.notes.get("needs")) or self.notes.get("not run")
 
-    def made_again(self, folder):
-        """The lines as they should be now; None where nothing says how to make them."""
-        if "from" in self.notes:
-            return show(self.notes["from"], folder)
-        if self.language != "console":
-            return None
-        lines = []
-        for command in commands_in(self.quoted):
-            lines += command + show("\n".join(command)[2:], folder)
-        return lines
+    def faults(self, folder, refresh):
+        """Yields what is wrong with it. To refresh, its lines become what its commands print now."""
+        for line in self.quoted if self.language == "sh" else []:
+            if len(line) > COLUMNS:
+                yield f"a command's line of {len(line)} columns, at most {COLUMNS}: {line}"
+        if self.language == "console":
+            yield "a ```console block: put its commands into an ```sh block, and what they print into a ```text block below"
+        elif self.excuse():
+            return
+        elif self.commands is None:
+            if self.notes or self.language not in ("text", "sh"):
+                yield "a block that does not say where it comes from"
+        else:
+            due, made = [] if "prints" in self.notes else self.quoted, show(self.commands, folder)
+            if due and not made:
+                yield "its command prints nothing"
+            elif due and refresh:
+                self.quoted = made
+            elif not same(due, made, self.notes.get("varies", "")):
+                yield "quoted\n  " + "\n  ".join(due) + "\nbut it is\n  " + "\n  ".join(made)
 
-
-def goes_on(command):
-    """Does it end in a backslash, or in an open quote?"""
-    try:
-        shlex.split(command)
-        return False
-    except ValueError:
-        return True
-
-
-def commands_in(lines):
-    """Each command as its lines, the first of which begins with "$ "."""
-    at = 0
-    while at < len(lines):
-        end = at + 1
-        if lines[at].startswith("$ "):
-            while end < len(lines) and goes_on("\n".join(lines[at:end])):
-                end += 1
-            yield lines[at:end]
-        at = end
+    def work_on(self, path, folder, refresh=False):
+        """Prints what is wrong with this block of a document; returns how many things."""
+        place = f"{os.path.relpath(path, ROOT)}:{self.first + 1}: "
+        if self.excuse():
+            print(f"{place}not run: {self.excuse()}")
+        faults = [place + fault for fault in self.faults(folder, refresh)]
+        print("".join(f"{fault}\n" for fault in faults), end="")
+        return len(faults)
 
 
 def blocks_of(lines):
@@ -159,6 +159,9 @@ def blocks_of(lines):
             blocks.append(Block(lines, at))
             at = blocks[-1].end
         at += 1
+    for typed, block in zip(blocks, blocks[1:]):
+        if (typed.language, block.language, typed.commands) == ("sh", "text", None) and not any(lines[typed.end + 1:block.first - 1]):
+            block.pair_with(typed)
     return blocks
 
 
@@ -173,32 +176,12 @@ def work_through(path, refresh):
     """Returns how many blocks of a document are not as they should be."""
     with open(path, encoding="utf-8") as file:
         lines = file.read().split("\n")
-    wrong, replacements = 0, []
     with tempfile.TemporaryDirectory() as folder:
         mirror(folder)
-        for block in blocks_of(lines):
-            place = f"{os.path.relpath(path, ROOT)}:{block.first + 1}"
-            for line in block.long_lines():
-                print(f"{place}: a command's line of {len(line)} columns, at most {COLUMNS}: {line}")
-                wrong += 1
-            if block.excuse():
-                print(f"{place}: not run: {block.excuse()}")
-                continue
-            made = block.made_again(folder)
-            if made is None and block.language not in ("text", "sh"):
-                print(f"{place}: a block that does not say where it comes from")
-                wrong += 1
-            elif made == []:
-                print(f"{place}: its command prints nothing")
-                wrong += 1
-            elif made is not None and refresh:
-                replacements.append((block, made))
-            elif made is not None and not same(block.quoted, made, block.notes.get("varies", "")):
-                print(f"{place}: quoted\n  " + "\n  ".join(block.quoted))
-                print("but it is\n  " + "\n  ".join(made))
-                wrong += 1
-    for block, made in reversed(replacements):
-        lines[block.first:block.end] = made
+        blocks = blocks_of(lines)
+        wrong = sum(block.work_on(path, folder, refresh) for block in blocks)
+    for block in reversed(blocks):
+        lines[block.first:block.end] = block.quoted
     if refresh:
         with open(path, "w", encoding="utf-8") as file:
             file.write("\n".join(lines))

@@ -28,8 +28,13 @@ DOCS = TOP / "docs"
 import docs
 
 
+class Typed(str):
+    """A line of a command."""
+
+
 class Item:
-    """What a chapter shows: a picture, a fenced block or a table; the paragraph before it; the section it is in."""
+    """What a chapter shows: a picture, a table, a fenced block, or commands with what they print; the paragraph before
+    it; the section it is in."""
 
     def __init__(self, kind, lines, before, section):
         self.kind, self.lines, self.before, self.section = kind, lines, before, section
@@ -52,12 +57,20 @@ def paragraph_before(lines, at):
 def items_of(lines):
     fences = {block.first - 1: block for block in docs.blocks_of(lines)}
     items, section, at = [], "", 0
+    pairs_end = -1 # of the last commands or output
     while at < len(lines):
         line, end = lines[at], at + 1
         kind = None
         if at in fences:
-            kind, end = fences[at].language, fences[at].end + 1
-            shown = fences[at].quoted
+            block = fences[at]
+            kind, shown, end = block.language, block.quoted, block.end + 1
+            if kind == "sh" and "from" not in block.notes:
+                shown = [Typed(line) for line in shown]
+            if block.typed or shown and isinstance(shown[0], Typed):
+                if pairs_end >= 0 and not "".join(x for x in lines[pairs_end:at] if not x.startswith("<!-- ")):
+                    items[-1].lines += shown
+                    kind = None
+                pairs_end = end
         elif line.startswith("!["):
             kind, shown = "picture", [line]
         elif line.startswith("| "):
@@ -109,9 +122,9 @@ def code_html(kind, lines):
     longest = max(map(len, lines))
     size = fitting(lambda size: sum(max(1, math.ceil(len(line) * size / 143)) for line in lines)
                    if size <= 1.6 or longest * size <= 143 else 99, lines[0])
-    marked, commands = [], sum(docs.commands_in(lines), []) if kind == "console" else []
+    marked = []
     for line in lines:
-        tag = "b" if line in commands else {"+": "ins", "-": "del"}.get(line[:1]) if kind == "diff" else None
+        tag = "b" if isinstance(line, Typed) else {"+": "ins", "-": "del"}.get(line[:1]) if kind == "diff" else None
         marked.append(f"<{tag}>{html.escape(line)}</{tag}>" if tag else html.escape(line))
     return f'<pre style="--size: {size}">' + "\n".join(marked) + "</pre>"
 

@@ -29,34 +29,55 @@
     document=$BATS_TEST_TMPDIR/document.md
     cat >"$document" <<'END'
 <!-- varies: numbers, order -->
-```console
-$ printf 'b  12\na 0.5\n'
+```sh
+printf 'b  12\na 0.5\n'
+export WORD=one
+```
+
+```text
 a 3.25
 b 1
-$ export WORD=one
-$ echo 0.40001 $WORD
-0.40000 two
+```
+
+```sh
+echo 0.40001
+echo $WORD
+```
+
+```text
+0.40000
+two
 ```
 <!-- from: echo 7; echo x -->
 ```text
 8
 ```
 <!-- needs: no-such-program -->
-```console
-$ no-such-program
+```sh
+no-such-program
+```
+
+```text
 untouched
+```
+
+```sh
+echo not run, since no text is below it
 ```
 END
     run tools/docs.py check "$document"
+    echo "$output"
     [ "$status" -eq 1 ]
-    [[ $output == *"document.md:3: quoted"*"document.md:12: quoted"*"document.md:16: not run: there is no no-such-program"* ]]
-    sed -i 's/ two$/ one/' "$document"
+    [[ $output == *"document.md:18: quoted"*"document.md:23: quoted"*"document.md:31: not run: there is no no-such-program" ]]
+    [[ $output != *"document.md:8:"* ]]
+    sed -i 's/^two$/one/' "$document"
     run tools/docs.py check "$document"
-    [[ $output != *"document.md:3: quoted"* ]]
+    [[ $output != *"document.md:18: quoted"* ]]
     tools/docs.py refresh "$document"
     tools/docs.py check "$document"
     grep -q '^x$' "$document"
     grep -q '^untouched$' "$document"
+    grep -q '^echo 0.40001$' "$document"
     printf '```c\nint i;\n```\n' >"$document"
     run tools/docs.py check "$document"
     [ "$status" -eq 1 ]
@@ -65,20 +86,43 @@ END
 @test "a quoted command may have several lines, of at most 100 columns" {
     document=$BATS_TEST_TMPDIR/document.md
     cat >"$document" <<'END'
-```console
-$ echo one \
+```sh
+echo one \
     two | awk '
     { print $2 }'
+echo three
+```
+
+```text
 two
-$ echo three
 three
 ```
 END
     tools/docs.py check "$document"
-    sed -i "s/^\$ echo three/& $(printf '%90s')/" "$document"
+    sed -i "s/^echo three/& $(printf '%90s')/" "$document"
     run tools/docs.py check "$document"
     [ "$status" -eq 1 ]
-    [[ $output == *"document.md:2: a command's line of 103 columns, at most 100"* ]]
+    [[ $output == *"document.md:2: a command's line of 101 columns, at most 100"* ]]
+}
+
+@test "commands that are said to print nothing do, notes have what they speak of, and prompts are refused" {
+    document=$BATS_TEST_TMPDIR/document.md
+    printf '<!-- prints: nothing -->\n```sh\nexport WORD=one\n```\n' >"$document"
+    tools/docs.py check "$document"
+    tools/docs.py refresh "$document"
+    grep -q WORD "$document"
+    sed -i 's/^export/echo/' "$document"
+    run tools/docs.py check "$document"
+    [[ $status -eq 1 && $output == *"document.md:3: quoted"*"but it is"*"WORD=one" ]]
+    sed -i 's/prints: nothing/varies: numbers/' "$document" # and no text follows
+    run tools/docs.py check "$document"
+    [[ $status -eq 1 && $output == *"document.md:3: a block that does not say where it comes from" ]]
+    printf '```sh\ntrue\n```\n\n```text\nnothing\n```\n' >"$document"
+    run tools/docs.py check "$document"
+    [[ $status -eq 1 && $output == *"document.md:6: its command prints nothing" ]]
+    printf '```console\n$ echo one\none\n```\n' >"$document"
+    run tools/docs.py check "$document"
+    [[ $status -eq 1 && ${#lines[@]} -eq 1 && $output == *"document.md:2: a \`\`\`console block: "* ]]
 }
 
 @test "every exercise has an answer, and every answer its exercise" {

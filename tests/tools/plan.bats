@@ -6,7 +6,7 @@
     run tools/plan.py clock
     echo "$output"
     [ "$status" -eq 0 ]
-    [ "$(sed -n '/^```text/,/^```/{/^```/d;p}' docs/teach/plan.md)" = "$output" ]
+    [ "$(sed -n '/^```text/,/^```/{/^```$/q;/^```/d;p}' docs/teach/plan.md)" = "$output" ]
 }
 
 @test "every part of the plan says what one does there" {
@@ -39,14 +39,14 @@ sys.exit(plan.main())" "$@"
         echo "$output"
     }
     # shellcheck disable=SC2016 # backquotes are Markdown's
-    printf '## 1 One\nMinutes: 90 minutes 90, half a day 240, two days 960\n\n<!-- by hand: echo 7 >checkpoints -->\n```console\n$ cat checkpoints\n7\n```\n' >"$plan"
+    printf '## 1 One\nMinutes: 90 minutes 90, half a day 240, two days 960\n\n<!-- by hand: echo 7 >checkpoints -->\n```sh\ncat checkpoints\n```\n\n```text\n7\n```\n' >"$plan"
     rehearse run
     [[ $status -eq 0 && $output == *"two days: the machine works for 0 s"* ]]
     rehearse clock
     [ "$status" -eq 0 ]
     sed -i 's/^7$/8/' "$plan"
     rehearse run
-    [[ $status -eq 1 && $output == *"docs/teach/plan.md:6: quoted"* ]]
+    [[ $status -eq 1 && $output == *"plan.md:10: quoted"* ]]
     sed -i "s/^8$/7/; s/checkpoints$/&$(printf '%100s')/" "$plan"
     rehearse run
     [[ $status -eq 1 && $output == *" columns, at most 100"* ]]

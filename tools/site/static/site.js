@@ -1,14 +1,6 @@
 // Copy buttons, and code that scrolls by keyboard. Nothing is fetched.
 "use strict";
 
-// What of a block is for typing: of a console its commands without prompts, nothing of an output or a diff.
-function toType(block) {
-  const text = block.querySelector("pre").innerText.replace(/\n$/, "");
-  if (block.closest(".highlight-text, .highlight-diff")) return "";
-  if (!block.closest(".highlight-console")) return text;
-  return text.split("\n").filter((line) => line.startsWith("$ ")).map((line) => line.slice(2)).join("\n");
-}
-
 async function copy(text) {
   try {
     await navigator.clipboard.writeText(text);
@@ -27,22 +19,21 @@ addEventListener("DOMContentLoaded", () => {
       pre.tabIndex = 0; // so that the arrow keys scroll it
       pre.addEventListener("keydown", (event) => event.stopPropagation()); // instead of turning the page
     }
-    const block = pre.closest("div.highlight:not(.source)");
-    if (!block || !toType(block)) continue;
+    if (!pre.closest(".highlight-sh")) continue; // only commands are for typing
     const button = document.createElement("button");
     button.type = "button";
     button.className = "copy";
     button.textContent = "Copy";
     button.ariaLive = "polite";
-    button.title = block.closest(".highlight-console") ? "Copy the commands, without prompts and outputs" : "Copy";
+    button.title = "Copy the commands";
     button.addEventListener("click", async () => {
       const had = document.activeElement;
-      await copy(toType(block));
+      await copy(pre.innerText.replace(/\n$/, ""));
       had.focus();
       button.textContent = "Copied";
       setTimeout(() => (button.textContent = "Copy"), 2000);
     });
-    block.append(button);
+    pre.parentElement.append(button);
   }
 });
 
