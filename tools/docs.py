@@ -97,7 +97,7 @@ def missing(needed):
 
 
 class Block:
-    """A fenced block: its lines [first, end) in the file, what the comments above it say, and the commands that print it."""
+    """A fenced block: its lines [first, end) in the file, what the comments above say, the commands that print it."""
 
     def __init__(self, lines, fence):
         self.language = lines[fence][3:].strip()
@@ -160,7 +160,8 @@ def blocks_of(lines):
             at = blocks[-1].end
         at += 1
     for typed, block in zip(blocks, blocks[1:]):
-        if (typed.language, block.language, typed.commands) == ("sh", "text", None) and not any(lines[typed.end + 1:block.first - 1]):
+        is_below = not any(lines[typed.end + 1:block.first - 1])
+        if is_below and (typed.language, block.language) == ("sh", "text") and typed.commands is None:
             block.pair_with(typed)
     return blocks
 

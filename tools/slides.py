@@ -57,18 +57,19 @@ def paragraph_before(lines, at):
 def items_of(lines):
     fences = {block.first - 1: block for block in docs.blocks_of(lines)}
     items, section, at = [], "", 0
-    pairs_end = -1 # of the last commands or output
+    pairs_end = None # of the last commands or output
     while at < len(lines):
         line, end = lines[at], at + 1
         kind = None
         if at in fences:
             block = fences[at]
             kind, shown, end = block.language, block.quoted, block.end + 1
-            if kind == "sh" and "from" not in block.notes:
+            is_typed = kind == "sh" and "from" not in block.notes
+            if is_typed:
                 shown = [Typed(line) for line in shown]
-            if block.typed or shown and isinstance(shown[0], Typed):
-                if pairs_end >= 0 and not "".join(x for x in lines[pairs_end:at] if not x.startswith("<!-- ")):
-                    items[-1].lines += shown
+            if is_typed or block.typed:
+                if pairs_end is not None and not any(lines[i] for i in range(pairs_end, at) if not lines[i].startswith("<!-- ")):
+                    items[-1].lines += shown # commands follow an output, or the other way round
                     kind = None
                 pairs_end = end
         elif line.startswith("!["):
