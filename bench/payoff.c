@@ -7,8 +7,8 @@
  * 3gbit
  *
  * All options of train may follow. Each rank keeps to a core of its own, as if it had a machine of
- * its own. With `sleep` the ranks do not compute but sleep for as long as
- * a quiet core of an AMD EPYC computes (docs/how_fast.md): so a device computes for a processor,
+ * its own. With `sleep` the ranks do not compute but sleep for as long as a quiet core of an AMD
+ * EPYC computes (docs/how_fast.md): the sleep stands for a GPU that computes beside the processor,
  * and a busy machine spoils the times less. Rank 0 prints a line of milliseconds for each turn: a
  * step alone; a blocking one, and the part of it in which the training thread waited for messages
  * (exposed); the same two with the Reducer; and for each bucket the time from when it was complete
