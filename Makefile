@@ -64,6 +64,7 @@ LDLIBS    += -lyaml -ljansson -lsodium -lz -lm -lpthread
 
 # Optional parts, found by their compiler or header; extras/ is one. X_absent.c stands in for X.c that is left out.
 header = $(if $(shell $(CC) -include $(1) -E -x c /dev/null >/dev/null 2>&1 && echo found),1,0)
+accepted = $(shell $(CC) -Werror $(1) -c -o /dev/null -x c /dev/null 2>/dev/null && echo $(1))
 MPI  ?= $(if $(shell command -v mpicc),1,0)
 CUDA ?= $(if $(wildcard $(CUDA_HOME)/bin/nvcc),1,0)
 NCCL ?= $(if $(wildcard $(CUDA_HOME)/include/nccl.h /usr/include/nccl.h),$(CUDA),0)
@@ -171,10 +172,12 @@ $(BUILD)/%.o: %.cu $(BUILD)/parts
 	@mkdir -p $(@D)
 	$(call say,nvcc) $(NVCC) -I. $(NVCCFLAGS) -MMD -MP -c -o $@ $<
 
-# What the CPU's kernels live on: a * b + c in one instruction (ISO C says two), loops that may compute
-# both sides of a ?:, sqrt without errno, and the widest vectors there are.
-$(BUILD)/common/nn/plain.o $(BUILD)/common/nn/plain_%.o $(BUILD)/extras/fast_cpu/%.o: private override CFLAGS += -ffp-contract=fast -fno-trapping-math -fno-math-errno \
-    $(if $(filter x86_64%,$(shell $(CC) -dumpmachine)),-mprefer-vector-width=512)
+# The CPU's kernels need a * b + c in one instruction (ISO C says two), loops that may compute both sides of a ?:, sqrt
+# without errno, and the widest vectors there are. For many AMD processors GCC splits a * b + c again where loops sum it
+# up, in some tiles and not in others (the param): then the bits of a row would depend on the rows beside it.
+KERNEL_FLAGS := -ffp-contract=fast -fno-trapping-math -fno-math-errno \
+    $(call accepted,--param=avoid-fma-max-bits=0) $(if $(filter x86_64%,$(shell $(CC) -dumpmachine)),-mprefer-vector-width=512)
+$(BUILD)/common/nn/plain.o $(BUILD)/common/nn/plain_%.o $(BUILD)/extras/fast_cpu/%.o: private override CFLAGS += $(KERNEL_FLAGS)
 
 $(BUILD)/common/data/digits.o: data/digits.csv.gz # embedded by .incbin
 

@@ -28,6 +28,20 @@ $(TORCH_PEERS): %: %.o $(BUILD)/tests/common/comm/store/store_ops.o $(LIB05) $(B
 $(filter-out %/test_fuzz,$(TEST_PROGRAMS)) $(MPI_RANKS): %: %.o $(TEST_HELPERS) $(BUILD)/tools/libmodel.a $(BUILD)/libcommon.a
 	$(call say,link) $(LINK) $(LDFLAGS) -o $@ $^ $(LDLIBS) $(LIBPNG) -lcmocka
 
+# The tests of the kernels, with kernels built for other widths of vectors: $(BUILD)/widths/MARCH/test_NAME. The
+# library comes last, so that its own kernels are not taken.
+WIDTHS := x86-64-v2 x86-64-v3 x86-64-v3-amd x86-64-v4 # -amd: as GCC tunes it for AMD
+KERNELS_OF = $(patsubst %.c,$(BUILD)/widths/$(1)/%.o,$(filter common/nn/plain%.c extras/fast_cpu/%.c,$(SOURCES)))
+define width_rules
+$(BUILD)/widths/$(1)/%.o: %.c $(BUILD)/parts
+	@mkdir -p $$(@D)
+	$$(call say,cc) $(CC) $(CPPFLAGS) $(CFLAGS) $(KERNEL_FLAGS) -march=$(1:-amd=) $(if $(filter %-amd,$(1)),-mtune=znver3) -c -o $$@ $$<
+$(BUILD)/widths/$(1)/test_%: $(BUILD)/tests/common/nn/test_%.o $(call KERNELS_OF,$(1)) $(BUILD)/libcommon.a
+	$$(call say,link) $(LINK) $(LDFLAGS) -o $$@ $$^ $(LDLIBS) -lcmocka
+endef
+$(foreach march,$(WIDTHS),$(eval $(call width_rules,$(march))))
+.SECONDARY: $(foreach march,$(WIDTHS),$(call KERNELS_OF,$(march)))
+
 # The programs that train, with a malloc that counts.
 $(COUNTED): $(BUILD)/counted/%: $(BUILD)/%.o $(BUILD)/tests/allocations/counter.o $(LIB02) $(LIB05) $(BUILD)/libcommon.a
 	@mkdir -p $(@D)

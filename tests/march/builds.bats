@@ -2,7 +2,7 @@
 # One source, several processors: builds in folders of their own, and the tests of all arithmetic in
 # each. What this processor cannot run is skipped by name.
 
-KERNELS="kernels conv gradients model optim plain bf16"
+KERNELS="kernels conv gradients model optim plain bf16 reduce_order rows_alone"
 
 setup() {
     cd "${BATS_TEST_DIRNAME%/tests/*}" || return
@@ -58,10 +58,31 @@ refused() {
     run_tests
 }
 
+@test "AVX2, tuned for AMD" {
+    has avx2 fma bmi2
+    build x86-64-v3-amd x86-64-v3 CFLAGS='-O3 -mtune=znver3'
+    run_tests
+}
+
 @test "AVX-512 (x86-64-v4)" {
     has avx512f avx512bw avx512cd avx512dq avx512vl
     build x86-64-v4 x86-64-v4
     run_tests
+}
+
+@test "x86-64-v2 and v3: PyTorch's losses in step 02, and the same bits from 1, 2, 4 and 8 ranks" {
+    has sse4_2 avx2 fma bmi2
+    for march in x86-64-v2 x86-64-v3; do
+        tests/copy_tree.sh "build/march/tree-$march"
+        (
+            cd "build/march/tree-$march"
+            make -s -j2 MARCH=$march MPI=0 CUDA=0 PNG=0 HTTP=0 02 05
+            for losses in linear_sgd_w2 linear_sgd_w4 digits_sgd_w1 digits_sgd_w2 digits_sgd_w4; do
+                tests/golden_losses.py $losses 02_multi_gpu_spawn/run.sh
+            done
+            tools/prove.sh
+        )
+    done
 }
 
 @test "built for AVX2 or AVX-512, on a processor without: one line, no SIGILL" {
