@@ -1,5 +1,5 @@
 # make            build all steps           make 03         build one step
-# make test       all tests (8 minutes)     make diff-03    what step 03 adds to the one before
+# make test       the tests (4 minutes)     make diff-03    what step 03 adds to the one before
 # make doctor     what this machine has     make checklist  the requirements, ticked off
 # make room-check is this machine ready for the workshop? One line to read aloud
 # make slides     the chapters' slides, in build/slides       make rehearse   the plan of docs/teach (3 minutes)
@@ -22,6 +22,7 @@
 # Stages of step 02: make diff-02a, diff-02b, diff-02c, diff-02; from DataParallel: diff-dp; to FSDP: diff-zero1 to
 # diff-zero3; to buffers: diff-batchnorm, diff-syncbn; to uneven inputs: diff-uneven, diff-join. make docs renews what
 # the documents quote, and their pictures; make format calls clang-format. More checks, besides make test:
+#   make test-all          also the tests that make test leaves out, since they are slow (10 minutes); check-slow: those alone
 #   make prove             1, 2, 4 and 8 ranks end with the same bits (1 minute)
 #   make check-extras      the tests without extras/ (6 minutes)
 #   make check-faults      step 05 on bad days (6 minutes)
@@ -40,8 +41,9 @@
 #   make check-fuzz        bytes that nobody expects (3 minutes)
 #   make check-bare        fresh machines; as root (20 minutes)
 # Options: EXTRAS=0, MPI=0, CUDA=0, NCCL=0, PNG=0, HTTP=0 (leave a part out), MARCH=x86-64-v3 (build for other
-# machines than this), CUDA_HOME=DIR (where CUDA is), CUDA_ARCH=native (for this machine's GPU alone),
-# V=1 (show the commands), ONLY=FILE (of the tests, this file alone: for make test and every check).
+# machines than this), CUDA_HOME=DIR (where CUDA is), CUDA_ARCH=all-major (for every GPU; else for this machine's, or
+# without one for the oldest, which newer GPUs compile anew when a program starts), V=1 (show the commands), ONLY=NAME
+# (of the tests, this file alone, with or without its folder: for make test and every check).
 
 BUILD     ?= build
 # A lab, a trap, a quiz, or a program from outside the tree, is compiled with the choices of the library that is there.
@@ -51,7 +53,7 @@ endif
 
 CC        ?= cc
 CUDA_HOME ?= $(shell tools/cuda_home.sh)
-CUDA_ARCH ?= all-major
+CUDA_ARCH ?= $(if $(wildcard /dev/nvidia0 /dev/dxg),native,sm_75)
 MARCH     ?= native
 OPENMP    ?= -fopenmp
 CFLAGS    ?= -O3 -g
@@ -134,11 +136,14 @@ $(BUILD)/tools/serve.o: tools/serve.html # embedded by .incbin
 $(BUILD)/tools/export.o: tools/load_in_pytorch.py # so is this
 
 tools/ddp_doctor: $(DOCTOR)
-tools/ddp_doctor $(filter 05_%,$(PROGRAMS)): $(LIB05)
-$(filter 02_%,$(PROGRAMS)): $(LIB02)
-tools/evaluate tools/export tools/predict tools/serve: $(BUILD)/tools/libmodel.a
-$(PROGRAMS): %: $(BUILD)/%.o $(BUILD)/libcommon.a
-	$(call say,link) $(LINK) $(LDFLAGS) -o $@ $(filter %.o,$^) $(filter-out %/libcommon.a,$(filter %.a,$^)) $(filter %/libcommon.a,$^) $(LDLIBS)
+tools/ddp_doctor $(filter 05_%,$(PROGRAMS)): | $(LIB05)
+$(filter 02_%,$(PROGRAMS)): | $(LIB02)
+tools/evaluate tools/export tools/predict tools/serve: | $(BUILD)/tools/libmodel.a
+IN_LIBRARIES := $(OBJECTS) $(PART_02) $(PART_05) $(MODEL)
+# A program is linked again when an object in it has changed, not whenever a library has: the linker's map names them.
+$(PROGRAMS): %: $(BUILD)/%.o | $(BUILD)/libcommon.a
+	$(call say,link) $(LINK) -Wl,-Map=$(BUILD)/$@.map $(LDFLAGS) -o $@ $(filter-out $(IN_LIBRARIES),$(filter %.o,$^)) $(filter-out %/libcommon.a,$|) $(BUILD)/libcommon.a $(LDLIBS)
+	@[ ! -f $(BUILD)/$@.map ] || { awk -f tools/linked.awk -v program=$@ $(BUILD)/$@.map >$(BUILD)/$@.linked && $(RM) $(BUILD)/$@.map; }
 
 # make TRY=DIR/NAME DIR/NAME: a program from outside the tree (tools/break.sh, tools/lab.sh), as strict as gcc 14 is.
 $(TRY): %: %.c $(LIB02) $(LIB05) $(BUILD)/libcommon.a
@@ -157,8 +162,8 @@ $(LIB05): $(PART_05)
 CHOICES := EXTRAS MPI CUDA NCCL PNG HTTP CC MARCH OPENMP CUDA_HOME CUDA_ARCH
 CHOSEN  += $(foreach choice,$(CHOICES),$(choice)='$($(choice))') NVCCFLAGS='$(value NVCCFLAGS)' \
     ALL='$(CFLAGS)'
-$(BUILD)/parts: FORCE
-	@mkdir -p $(@D) && printf '%s\n' $(CHOSEN) | cmp -s - $@ || printf '%s\n' $(CHOSEN) > $@
+$(BUILD)/parts: $(if $(shell printf '%s\n' $(CHOSEN) | cmp -s - $(BUILD)/parts || echo changed),FORCE)
+	@mkdir -p $(@D) && printf '%s\n' $(CHOSEN) > $@
 
 $(BUILD)/%_mpi.o: %_mpi.c $(BUILD)/parts
 	@mkdir -p $(@D)
@@ -206,7 +211,7 @@ clean:
 	$(RM) -r $(BUILD) $(PROGRAMS)
 
 include tools/rules.mk tests/rules.mk bench/rules.mk
--include $(OBJECTS:.o=.d) $(PROGRAMS:%=$(BUILD)/%.d) $(DOCTOR:.o=.d) $(MODEL:.o=.d) $(PART_02:.o=.d) $(PART_05:.o=.d)
+-include $(OBJECTS:.o=.d) $(PROGRAMS:%=$(BUILD)/%.d) $(PROGRAMS:%=$(BUILD)/%.linked) $(DOCTOR:.o=.d) $(MODEL:.o=.d) $(PART_02:.o=.d) $(PART_05:.o=.d)
 
 FORCE:
 .PHONY: all help doctor plot lanes docs format clean FORCE $(STEPS)

@@ -1,6 +1,8 @@
 # The tests: C programs with cmocka (test_*.c) and command lines with bats (*.bats), all run by prove. tests/ mirrors
 # the tree: what tests common/nn lies in tests/common/nn. tests/against holds what needs the real thing (PyTorch, Slurm,
 # a browser, a GPU); it and the other folders have checks of their own.
+# What is tagged as slow in a bats file is left out by make test; make check-slow runs it, and make test-all everything.
+# .ci/run sets SAMPLE=0 ... 4: then every check runs a fifth of its files (tests/sample.sh).
 # TESTS=... picks some: make test TESTS="tests/common/comm/test_ddp.c tests/steps/steps.bats"
 
 TEST_FOLDERS  := helpers common steps tools docs house allocations memory against/mpi $(if $(filter 1,$(EXTRAS)),extras)
@@ -16,8 +18,14 @@ TORCH_PEERS   := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/against/torch/*.c)) 
 tests_of       = $(foreach name,$(1),$(call tests_named,test_$(name).c))
 THREADED      := $(call tests_of,net store* tcp shared_memory simulated_network collectives process_group split hierarchy fixed_all_reduce mismatches lost_ranks observer flight* ddp* stop snapshots)
 ON_DEVICE     := $(call tests_of,device kernels conv optim model gradients plain) # or TEST_DEVICE=cuda
-LONGEST       := tests/docs/docs.bats # starts first: the others end while it runs
-TESTS         ?= $(LONGEST) $(TEST_SOURCES) $(filter-out $(LONGEST),$(call tests_named,*.bats))
+sampled        = $(if $(SAMPLE),$(shell tests/sample.sh $(1)),$(1))
+# Start first, and last the C programs: so no long file runs alone at the end.
+LONGEST       := $(foreach name,bad_stops bad_ranks nodes slow_disk mpi lab 01_single_gpu 05_fault_tolerance bad_ports zero steps recipe,$(call tests_named,$(name).bats))
+TESTS         ?= $(LONGEST) $(filter-out $(LONGEST),$(call tests_named,*.bats)) $(TEST_SOURCES)
+ifeq ($(CHECK),check-extras)
+TEST_SOURCES  := $(call sampled,$(TEST_SOURCES))
+TESTS         := $(call sampled,$(TESTS))
+endif
 RUN_TESTS     := BUILD=$(BUILD) tests/run_tests.sh
 # The target that the user asked for. A failure prints it in the command that repeats the test.
 export CHECK  ?= $(or $(firstword $(filter check-%,$(MAKECMDGOALS))),test)
@@ -53,36 +61,44 @@ $(PEAK): %: %.o
 # What the stand-in of CUDA is tried with.
 $(patsubst %.c,$(BUILD)/%,$(wildcard tests/cuda/test_*.c)): $(BUILD)/tests/cuda/stand_in_kernels.o
 
-tests: test # for there is a folder of this name
+tests check: test # there is a folder named tests, and some type make check
+
+test-all:
+	@SLOW=all $(MAKE) -s test
+
+# What make test leaves out of its own files, since it takes long and seldom fails (6 minutes).
+check-slow: all
+	@SLOW=only $(MAKE) -s test TEST_SOURCES= TESTS="$(call sampled,$(call tests_named,*.bats))"
+
 test: all $(TEST_PROGRAMS) $(MPI_RANKS) $(COUNTED) $(PEAK) $(BENCHED)
 	@$(RUN_TESTS) $(TESTS)
 
 # PyTorch's losses and accuracies on real MNIST (data/get_mnist.sh; ../shared/data/mnist also does).
 check-mnist: all
-	@$(MAKE) -s test TESTS="$(wildcard tests/mnist/*.bats)"
+	@$(MAKE) -s test TESTS="$(call sampled,$(wildcard tests/mnist/*.bats))"
 
 # Weights, losses, files and the store against PyTorch itself, which tests/against/torch/venv.sh gets once.
 # TORCH_SEED=N repeats the random settings that a failure names.
 check-torch: all $(TORCH_PEERS)
-	@export TORCH_BIN="$$(tests/against/torch/venv.sh)"; $(MAKE) -s test TESTS="$(wildcard tests/against/torch/*.bats tests/against/torchrun/*.bats) tests/tools/bench_small.bats tests/tools/bench_suites.bats"
+	@export TORCH_BIN="$$(tests/against/torch/venv.sh)"; $(MAKE) -s test TESTS="$(call sampled,$(wildcard tests/against/torch/*.bats tests/against/torchrun/*.bats) tests/tools/bench_small.bats tests/tools/bench_suites.bats)"
 
 # The page of tools/serve, the slides and the site in headless Chromium (./setup.sh --browser installs it); pictures of
 # them go to build/browser.
 check-browser: all
-	@$(MAKE) -s test TESTS="$(wildcard tests/against/browser/*.bats)"
+	@$(MAKE) -s test TESTS="$(call sampled,$(wildcard tests/against/browser/*.bats))"
 
 # Jobs on a real Slurm, which starts and ends with them (2 minutes; ./setup.sh --slurm installs it).
 check-slurm: all
-	@$(MAKE) -s test TESTS="$(wildcard tests/against/slurm/*.bats)"
+	@$(MAKE) -s test TESTS="$(call sampled,$(wildcard tests/against/slurm/*.bats))"
 
 # Step 05 on bad days: killed, stopped, out of disk; what comes out is always the same (6 minutes).
 # SEED=N repeats the random moments that a failure names. TORCH_BIN is where torchrun is, if not in PATH.
 check-faults: all
-	@$(MAKE) -s test TESTS="$(filter-out %/chaos.bats,$(wildcard tests/faults/*.bats))"
+	@$(MAKE) -s test TESTS="$(call sampled,$(filter-out %/chaos.bats,$(wildcard tests/faults/*.bats)))"
 
 # Strangers at the ports of a job that has a secret: each is refused, and the bits stay the same (1 minute).
 check-attack: all
-	@$(MAKE) -s test TEST_SOURCES= TESTS="$(wildcard tests/attack/*.bats)"
+	@$(MAKE) -s test TEST_SOURCES= TESTS="$(call sampled,$(wildcard tests/attack/*.bats))"
 
 # As check-faults, for CHAOS_SECONDS, with faults of all kinds as they come; tells how soon each was noticed.
 check-chaos: 05
@@ -103,8 +119,8 @@ check-march:
 
 # The GPU's code without a GPU: compiled by nvcc, and run on a stand-in for CUDA (tests/cuda_stand_in).
 check-cuda:
-	@$(RUN_TESTS) $(wildcard tests/cuda/*compile.bats); status=$$?; \
-	    tests/cuda/stand_in.sh "$(wildcard tests/cuda/test_*.c) $(ON_DEVICE) $(filter-out %compile.bats,$(wildcard tests/cuda/*.bats))" && exit $$status
+	@$(RUN_TESTS) $(call sampled,$(wildcard tests/cuda/*compile.bats)); status=$$?; \
+	    tests/cuda/stand_in.sh "$(call sampled,$(wildcard tests/cuda/test_*.c) $(ON_DEVICE) $(filter-out %compile.bats,$(wildcard tests/cuda/*.bats)))" && exit $$status
 
 # Everything that only a GPU can show, in one table (10 minutes; needs a GPU, CUDA, make and Python).
 check-gpu:

@@ -1,18 +1,42 @@
 #!/bin/sh
 # Usage: tests/run_tests.sh TEST...      Runs test files, then names those that failed or were skipped, and counts.
 # A file that fails is run once more at the end, alone: if it passes then, it is listed as flaky (tests/summary.py).
-#   ONLY=FILE     runs this one of them
-#   JOBS=3        files at a time: most tests wait for something most of the time
+#   ONLY=NAME     runs this one of them: a path, or a name without its folder
+#   SLOW=only     runs the tests that are tagged as slow, SLOW=all all tests; otherwise those are left out
+#   JOBS=4        files at a time: most tests wait for something most of the time
 #   RERUN=later   leaves the second run to .ci/run
 #   RERUN=never   has no second run: for tests whose inputs are random
 set -u
 cd "$(dirname "$0")/.." || exit 1
-ONLY=${ONLY:-} ONLY=${ONLY#./}
-for test in "$@" $ONLY; do [ -f "$test" ] || { echo "$0: there is no test $test" >&2 && exit 2; }; done
-if [ -n "$ONLY" ]; then # a check may have two parts, of which one has no such test
-    case " $* " in *" $ONLY "*) ;; *) echo "$0: $ONLY is not among these $# tests" && [ "${CHECK:-}" != test ] && exit || exit 2 ;; esac
-    set -- "$ONLY"
+fail() {
+    echo "$0: $1" >&2
+    exit 2
+}
+
+for test in "$@"; do
+    shift
+    [ -f "$test" ] || fail "there is no test $test"
+    case ${SLOW:-} in
+    all) ;;
+    only) grep -qs '^# bats .*tags=slow' "$test" || continue ;;
+    *) ! grep -qs '^# bats file_tags=slow' "$test" || continue ;;
+    esac
+    set -- "$@" "$test"
+done
+if [ -n "${ONLY:-}" ]; then
+    name=$(basename "$ONLY")
+    found=$(printf '%s\n' "$@" | grep -xE ".*/(test_)?${name%.*}\.(c|bats)" | grep -F "${ONLY#./}" || :)
+    if [ -z "$found" ]; then # a check may have two parts, of which one has no such test
+        [ "${CHECK:-test}" = test ] || { echo "no test: $ONLY is not among these $#" && exit; }
+        near=$(printf '%s\n' "$@" | python3 -c 'import difflib, os, sys
+paths = {os.path.splitext(os.path.basename(line.strip()))[0].removeprefix("test_"): line.strip() for line in sys.stdin}
+print(*[paths[name] for name in difflib.get_close_matches(sys.argv[1], paths, 3, 0.5)], sep=", ")' "$(echo "${name%.*}" | sed 's/^test_//')")
+        fail "there is no test $ONLY${near:+; near it: $near}"
+    fi
+    # shellcheck disable=SC2086 # a line each, in the order of the tests
+    set -- $found
 fi
+[ $# -gt 0 ] || { echo 'no test: none of this check is in this sample' && exit; }
 # Both runs of a file have the same random numbers.
 export SEED="${SEED:-$(($(date +%s) % 32768))}"
 export TORCH_SEED="${TORCH_SEED:-$SEED}"
@@ -24,7 +48,7 @@ done
 # Tests run beside each other, so OpenMP's threads sleep while they wait instead of spinning on a core.
 export OMP_WAIT_POLICY=passive
 
-prove --timer --jobs "${JOBS:-3}" --exec tests/tap.sh "$@" || case ${RERUN:-} in
+prove --timer --jobs "${JOBS:-4}" --exec tests/tap.sh "$@" || case ${RERUN:-} in
 later | never) ;;
 *) tests/again.sh "$folder" ;;
 esac

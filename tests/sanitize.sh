@@ -1,13 +1,13 @@
 #!/bin/sh
 # Usage: tests/sanitize.sh address,undefined|thread|list "TESTS"     Runs tests in a build with these sanitizers.
-# ONLY=FILE runs this one of them; SAMPLE=N (0 to 4) runs every fifth file, from the Nth on. list: only names the tests.
+# ONLY=NAME runs this one of them; SAMPLE=N (0 to 4) runs a fifth of the files. list: only names the tests.
 set -eu
 cd "$(dirname "$0")/.."
 sanitizers=$1
-tests=$(echo "$2" | tr -s ' ' '\n' | awk -v only="${ONLY:-}" -v part="${SAMPLE:-}" \
-    'only != "" ? $1 == only : part == "" || NR % 5 == part')
+# shellcheck disable=SC2086 # several words
+tests=$(tests/sample.sh $2 | tr -s ' ' '\n' | awk -v only="${ONLY:-}" 'only == "" || $1 == only || $1 ~ "/(test_)?" only "([.](c|bats))?$"')
 [ "$sanitizers" != list ] || { echo "$tests" && exit; }
-[ -n "$tests" ] || { echo "$0: no test of $sanitizers is among those asked for" && exit; }
+[ -n "$tests" ] || { echo "no test: none of $sanitizers is among those asked for" && exit; }
 copy=build/sanitize-${sanitizers%%,*}
 
 # A copy of its own: programs lie beside their source, and the tree's shall stay as they are.

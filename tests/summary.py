@@ -29,7 +29,7 @@ class File:
         for line in tap.read_text(errors='replace').splitlines():
             plan = re.match(r'1\.\.(\d+)', line)
             test = re.match(r'(not )?ok (.*)', line)
-            end = re.match(r'# took (\d+) s, status (\d+)( once)?, again: (.*)', line) or end
+            end = re.match(r'# took (\d+) s, status (\d+)( once)?, (\d+) s of processors, again: (.*)', line) or end
             if plan:
                 planned = int(plan[1])
             elif test:
@@ -47,7 +47,8 @@ class File:
                 lines.append(line)
         self.seconds, status = (int(end[1]), int(end[2])) if end else (0, None)
         self.once = bool(end and end[3])
-        self.again = end[4] if end else 'make test ONLY=' + self.name
+        self.cpu = int(end[4]) if end else 0
+        self.again = end[5] if end else 'make test ONLY=' + self.name
         err = tap.with_name(tap.name + '.err')
         said = err.read_text(errors='replace').splitlines() if err.exists() else []
         if status == 124:
@@ -81,10 +82,25 @@ def checks_that_failed(folder, broken):
             yield name, mark.read_text().strip(), (folder / (name + '.log')).read_text(errors='replace').splitlines()
 
 
+def source_of(lines):
+    """Of a test in bats, as (command, assertion): the line that failed, and the last one before it that runs something."""
+    for line in lines:
+        place = re.search(r'in test file (\S+), line (\d+)', line)
+        if place and pathlib.Path(place[1]).exists():
+            source = [text.strip() for text in pathlib.Path(place[1]).read_text().splitlines()][:int(place[2])]
+            runs = [text for text in source if re.match(r'(\w+=\S* )*run ', text)]
+            return runs[-1] if runs else None, source[-1]
+    return None, None
+
+
 def show(title, lines):
+    """At most 30 lines: what ran, what was expected, and the end of what came."""
     print('failed:', title)
+    command, expected = source_of(lines)
+    if expected:
+        print(*([f'  command:  {command}'] if command else []), f'  expected: {expected}', '  came:', sep='\n')
     for line in lines[-LINES:]:
-        print('   ', line)
+        print('   ', line.removeprefix('# ') if expected else line)
 
 
 def main(option, folder):

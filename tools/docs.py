@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Usage: tools/docs.py check|refresh [FILE.md ...]      (all of docs/ and the READMEs)
+"""Usage: tools/docs.py check|quotes|refresh [FILE.md ...]      (all of docs/ and the READMEs; tools/docs.py list names them)
 
-What the documents quote is made again and compared (check), or put in its place (refresh).
+What the documents quote is made again and compared (check; quotes: only diffs and excerpts of files), or put in its
+place (refresh).
 
 An ```sh block and the ```text block right below it are a pair: the commands are run in order, and what they print,
 errors too, must be the text. Comments say more, above any block; for a pair they are above the commands:
@@ -121,14 +122,14 @@ class Block:
         """Why it cannot be made again here, or None."""
         return missing(self.notes.get("needs")) or self.notes.get("not run")
 
-    def faults(self, folder, refresh):
+    def faults(self, folder, refresh, quotes):
         """Yields what is wrong with it. To refresh, its lines become what its commands print now."""
         for line in self.quoted if self.language == "sh" else []:
             if len(line) > COLUMNS:
                 yield f"a command's line of {len(line)} columns, at most {COLUMNS}: {line}"
         if self.language == "console":
             yield "a ```console block: put its commands into an ```sh block, and what they print into a ```text block below"
-        elif self.excuse():
+        elif self.excuse() or (quotes and self.commands is not None and "from" not in self.notes):
             return
         elif self.commands is None:
             if self.notes or self.language not in ("text", "sh"):
@@ -142,12 +143,12 @@ class Block:
             elif not same(due, made, self.notes.get("varies", "")):
                 yield "quoted\n  " + "\n  ".join(due) + "\nbut it is\n  " + "\n  ".join(made)
 
-    def work_on(self, path, folder, refresh=False):
+    def work_on(self, path, folder, refresh=False, quotes=False):
         """Prints what is wrong with this block of a document; returns how many things."""
         place = f"{os.path.relpath(path, ROOT)}:{self.first + 1}: "
-        if self.excuse():
+        if self.excuse() and not quotes:
             print(f"{place}not run: {self.excuse()}")
-        faults = [place + fault for fault in self.faults(folder, refresh)]
+        faults = [place + fault for fault in self.faults(folder, refresh, quotes)]
         print("".join(f"{fault}\n" for fault in faults), end="")
         return len(faults)
 
@@ -173,14 +174,14 @@ def mirror(folder):
             os.symlink(os.path.join(ROOT, name), os.path.join(folder, name))
 
 
-def work_through(path, refresh):
+def work_through(path, refresh, quotes):
     """Returns how many blocks of a document are not as they should be."""
     with open(path, encoding="utf-8") as file:
         lines = file.read().split("\n")
     with tempfile.TemporaryDirectory() as folder:
         mirror(folder)
         blocks = blocks_of(lines)
-        wrong = sum(block.work_on(path, folder, refresh) for block in blocks)
+        wrong = sum(block.work_on(path, folder, refresh, quotes) for block in blocks)
     for block in reversed(blocks):
         lines[block.first:block.end] = block.quoted
     if refresh:
@@ -200,11 +201,15 @@ def documents():
 
 
 def main():
-    if len(sys.argv) < 2 or sys.argv[1] not in ("check", "refresh"):
+    task = sys.argv[1] if len(sys.argv) > 1 else ""
+    if task not in ("check", "quotes", "refresh", "list"):
         print(__doc__.split("\n\n")[0], file=sys.stderr)
         return 2
     paths = [os.path.abspath(path) for path in sys.argv[2:]] or documents()
-    wrong = sum(work_through(path, sys.argv[1] == "refresh") for path in paths)
+    if task == "list":
+        print(*[os.path.relpath(path, ROOT) for path in paths], sep="\n")
+        return 0
+    wrong = sum(work_through(path, task == "refresh", task == "quotes") for path in paths)
     return 1 if wrong else 0
 
 

@@ -33,6 +33,9 @@ done <<END
 $(parts)
 END
 
+if command -v nvcc >/dev/null && ! ls /dev/nvidia0 /dev/dxg >/dev/null 2>&1; then
+    row yes 'GPU code' 'for the oldest GPUs; newer ones compile it anew at each start. For all of them: make CUDA_ARCH=all-major'
+fi
 row yes cores "$(nproc) of $(getconf _NPROCESSORS_ONLN) for this process"
 for vectors in avx2 avx512f; do
     if grep -qsw $vectors /proc/cpuinfo; then

@@ -116,7 +116,7 @@ program() {
 # Older ones know neither 'run -1' nor a folder for each test.
 recent_bats() {
     version=$(program bats)
-    case $version in '' | 0.* | 1.[0-6].*) return 1 ;; esac
+    case $version in '' | 0.* | 1.[0-7].*) return 1 ;; esac
     echo "$version"
 }
 

@@ -4,238 +4,151 @@
 
 setup() {
     cd "${BATS_TEST_DIRNAME%/tests/*}" || return
-    scratch=$(mktemp -d)
-    export TAP_DIR=$scratch/tap BUILD=$scratch
-    unset ONLY RERUN CHECK TEST_TIMEOUT JOBS SAMPLE
-    mkdir -p "$scratch/tests/common/comm/store"
+    scratch=$BATS_TEST_TMPDIR
+    export TAP_DIR=$scratch/ci/check-tcp BUILD=$scratch
+    unset ONLY RERUN CHECK TEST_TIMEOUT JOBS SAMPLE SLOW
+    net=tests/common/comm/store/test_net.c
+    mkdir -p "$scratch/${net%/*}"
 }
 
-teardown() {
-    rm -rf "$scratch"
-}
-
-# program NAME COMMAND: two tests, as cmocka prints them: this command, and one that is skipped.
+# program COMMAND: test_net has two tests, as cmocka prints them: this command, and one that is skipped.
 program() {
-    local test
-    test=$(find tests -name "test_$1.c")
-    mkdir -p "$scratch/${test%/*}"
-    cat >"$scratch/${test%.c}" <<END
+    cat >"$scratch/${net%.c}" <<END
 #!/bin/sh
 echo 1..2
-if $2; then echo ok 1 - watched; failed=0; else echo not ok 1 - watched; echo "# its last words"; failed=1; fi
+if $1; then echo ok 1 - watched; failed=0; else echo not ok 1 - watched; echo "# its last words"; failed=1; fi
 echo "not ok 2 # SKIP left_out"
 exit \$failed
 END
-    chmod +x "$scratch/${test%.c}"
+    chmod +x "$scratch/${net%.c}"
 }
 
-# prove COMMAND: runs a program of two tests of which the first is this command.
+# prove COMMAND [STATUS]: runs these two tests, and expects this status.
 prove() {
-    program net "$1"
-    run tests/run_tests.sh tests/common/comm/store/test_net.c
+    program "$1"
+    run tests/run_tests.sh $net
     echo "$output"
+    [ "$status" -eq "${2:-0}" ]
+}
+
+# says LINE: the run's last line.
+says() {
+    [ "${lines[-1]}" = "$1" ]
 }
 
 @test "what passes is counted, what is skipped named" {
     prove true
-    [ "$status" -eq 0 ]
-    [[ $output == *"skipped: tests/common/comm/store/test_net.c: 2 # SKIP left_out"* ]]
-    [[ $output != *"== once more"* ]]
-    [ "${lines[-2]}" = "flaky: 0 of 1 files" ]
-    [ "${lines[-1]}" = "1 passed, 0 failed, 1 skipped" ]
+    [[ $output == *"skipped: $net: 2 # SKIP left_out"* && $output != *"== once more"* ]]
+    says "1 passed, 0 failed, 1 skipped"
 }
 
-@test "a file that fails twice has failed: the summary shows its last lines and the command that repeats it" {
-    prove "! echo more >>'$scratch/times'"
-    [ "$status" -ne 0 ]
+@test "a file that fails twice has failed: the summary shows its last words and the command that repeats it" {
+    prove "! echo more >>'$scratch/times'" 1
     [ "$(wc -l <"$scratch/times")" -eq 2 ]
-    [[ $output == *"failed: tests/common/comm/store/test_net.c: 1 - watched"*"# its last words"*"again: make test ONLY=tests/common/comm/store/test_net.c SEED="* ]]
-    [ "${lines[-1]}" = "0 passed, 1 failed, 1 skipped" ]
+    [[ $output == *"failed: $net: 1 - watched"*"# its last words"*"again: make test ONLY=$net SEED="* ]]
+    says "0 passed, 1 failed, 1 skipped"
 }
 
-@test "a file that fails, and passes alone, is flaky" {
-    prove "! mkdir '$scratch/been' 2>/dev/null"
-    [ "$status" -eq 0 ]
-    [[ $output == *"== once more, alone: tests/common/comm/store/test_net.c"* ]]
-    [[ $output == *"flaky: tests/common/comm/store/test_net.c: 1 - watched: failed ("*" s), passed alone ("*" s)"* ]]
-    [[ $output != *"failed: "* ]]
+@test "a file that fails, and passes alone, is flaky; its second run has the same random numbers" {
+    prove "echo \$SEED >>'$scratch/seeds'; ! mkdir '$scratch/been' 2>/dev/null"
+    [[ $output == *"flaky: $net: 1 - watched: failed ("*" s), passed alone ("*" s)"* ]]
     [ "${lines[-2]}" = "flaky: 1 of 1 files" ]
-    [ "${lines[-1]}" = "1 passed, 0 failed, 1 skipped" ]
+    [ "$(sort -u "$scratch/seeds" | wc -l)" -eq 1 ]
+    says "1 passed, 0 failed, 1 skipped"
 }
 
-@test "a file that hangs is ended, and runs once more" {
+@test "a file that hangs is ended; one that breaks off, is killed, or ends with another status has failed" {
     NUMBER=$((10000 + $$)) # of nobody else
-    TEST_TIMEOUT=2 prove "sleep $NUMBER"
-    [ "$status" -ne 0 ]
-    [[ $output == *"failed: tests/common/comm/store/test_net.c: timed out after "*" s, 0 of 2 tests"* ]]
-    [ "${lines[-1]}" = "0 passed, 1 failed, 0 skipped" ]
-    TEST_TIMEOUT=2 prove "! mkdir '$scratch/hung' 2>/dev/null || sleep $NUMBER"
-    [ "$status" -eq 0 ]
-    [[ $output == *"flaky: tests/common/comm/store/test_net.c: timed out after "* ]]
+    TEST_TIMEOUT=2 RERUN=never prove "sleep $NUMBER" 1
+    [[ $output == *"failed: $net: timed out after "*" s, 0 of 2 tests"* ]]
     ! pgrep -f "^sleep $NUMBER$" || false
-}
-
-# seven of them, COMMAND for each, with $name
-seven() {
-    local names='net rng ddp idx tcp log stop' files=()
-    for name in $names; do
-        program "$name" "${1//NAME/$name}"
-        files+=("$(find tests -name "test_$name.c")")
-    done
-    run tests/run_tests.sh "${files[@]}"
-    echo "$output"
-}
-
-@test "up to five files may be flaky" {
-    seven "case NAME in net | rng) ;; *) ! mkdir '$scratch/NAME' 2>/dev/null ;; esac"
-    [ "$status" -eq 0 ]
-    [ "${lines[-2]}" = "flaky: 5 of 7 files" ]
-    [ "${lines[-1]}" = "7 passed, 0 failed, 7 skipped" ]
-}
-
-@test "of more than five that fail none is run again, and the run fails" {
-    seven "case NAME in net) ;; *) ! mkdir '$scratch/NAME' 2>/dev/null ;; esac"
-    [ "$status" -ne 0 ]
-    [[ $output != *"== once more"* ]]
-    [[ $output == *"6 files failed: more than 5 are not run again"* ]]
-    [ "${lines[-1]}" = "1 passed, 6 failed, 7 skipped" ]
-}
-
-@test "a file that breaks off has failed, and so has one whose tests pass but whose status is not 0" {
-    prove 'kill -9 $$' # of the program's shell
-    [ "$status" -ne 0 ]
-    [[ $output == *"failed: tests/common/comm/store/test_net.c: was killed after"*"0 of 2 tests"* ]]
-    prove 'exit 0'
-    [ "$status" -ne 0 ]
-    [[ $output == *"failed: tests/common/comm/store/test_net.c: broke off after 0 of 2 tests"* ]]
-    prove '{ trap "exit 23" EXIT; echo "what it says" >&2; }'
-    [ "$status" -ne 0 ]
-    [[ $output == *"failed: tests/common/comm/store/test_net.c: ended with status 23, though its tests passed"*"what it says"* ]]
-}
-
-@test "RERUN=never: chance decides what is tried, so a failure counts" {
-    RERUN=never prove "! mkdir '$scratch/been' 2>/dev/null"
-    [ "$status" -ne 0 ]
-    [[ $output != *"== once more"* ]]
-    [ "${lines[-1]}" = "0 passed, 1 failed, 1 skipped" ]
-    tests/again.sh "$TAP_DIR" # as .ci/run does at its end
-    [ ! -e "$TAP_DIR.again" ]
-}
-
-@test "RERUN=later: the run ends well, and .ci/run knows what to run again" {
-    TAP_DIR=$scratch/ci/check-tcp CHECK=check-tcp RERUN=later prove "! echo more >>'$scratch/times'"
-    [ "$status" -eq 0 ]
-    printf '#!/bin/sh\necho "make $*"; cd %s; TAP_DIR=$TAP_DIR CHECK=check-tcp exec tests/run_tests.sh tests/common/comm/store/test_net.c\n' \
-        "$PWD" >"$scratch/make"
-    chmod +x "$scratch/make"
-    PATH=$scratch:$PATH run tests/again.sh "$scratch/ci"
-    [[ $output == *"make -s check-tcp ONLY=tests/common/comm/store/test_net.c"* ]]
-    run tests/summary.py "$scratch/ci"
-    [[ $output == *"again: make check-tcp ONLY=tests/common/comm/store/test_net.c"* ]]
-    [ "${lines[-1]}" = "0 passed, 1 failed, 1 skipped" ]
-    program net true
-    PATH=$scratch:$PATH run tests/again.sh "$scratch/ci"
-    echo "sampled: part 3" >"$scratch/ci/sampled"
-    run tests/summary.py --slowest "$scratch/ci"
-    [ "$status" -eq 0 ]
-    [[ $output == *"sampled: part 3"* ]]
-    [[ $output == *"slow: "*" s check-tcp/tests/common/comm/store/test_net.c"* ]]
-    [ "${lines[-2]}" = "flaky: 1 of 1 files" ]
-}
-
-@test "a check that fails where no test does has failed, with the end of its log, though a file was flaky" {
-    TAP_DIR=$scratch/ci/check-tcp RERUN=later prove false
-    TAP_DIR=$scratch/ci.again/check-tcp RERUN=later prove true
-    echo 2 >"$scratch/ci/check-tcp.status"
-    seq 100 >"$scratch/ci/check-tcp.log"
-    run tests/summary.py "$scratch/ci"
-    [ "$status" -ne 0 ]
-    [ "${lines[0]}" = "failed: make check-tcp ended with status 2" ]
-    [ "${lines[1]}" = "    81" ]
-    [ "${lines[-1]}" = "1 passed, 1 failed, 1 skipped" ]
-}
-
-@test "two flaky files of one check; their second runs have the same random numbers" {
-    cat >"$scratch/make" <<END
-#!/bin/sh
-for word; do case \$word in *=*) export "\$word" ;; esac; done
-cd $PWD; CHECK=check-tcp exec tests/run_tests.sh tests/common/comm/store/test_net.c tests/common/base/test_rng.c
-END
-    chmod +x "$scratch/make"
-    program net "echo \$SEED >>'$scratch/seeds'; ! mkdir '$scratch/net' 2>/dev/null"
-    program rng "! mkdir '$scratch/rng' 2>/dev/null"
-    cd "$scratch"
-    export SEED=17
-    TAP_DIR=$scratch/ci/check-tcp RERUN=later "$scratch/make"
-    cd - >/dev/null
-    PATH=$scratch:$PATH tests/again.sh "$scratch/ci"
-    run tests/summary.py "$scratch/ci"
-    echo "$output"
-    [ "$status" -eq 0 ]
-    [ "${lines[-2]}" = "flaky: 2 of 2 files" ]
-    [ "$(tr '\n' ' ' <"$scratch/seeds")" = "17 17 " ]
-}
-
-# tap STATUS LINE...: a program that prints these lines, run by itself.
-tap() {
-    local code=$1
-    shift
-    { echo '#!/bin/sh'; printf "echo '%s'\n" "$@"; echo "exit $code"; } >"$scratch/tests/common/comm/store/test_net"
-    chmod +x "$scratch/tests/common/comm/store/test_net"
-    run tests/run_tests.sh tests/common/comm/store/test_net.c
-    echo "$output"
+    RERUN=never prove 'kill -9 $$' 1 # of the program's shell
+    [[ $output == *"failed: $net: was killed after"*"0 of 2 tests"* ]]
+    RERUN=never prove 'exit 0' 1
+    [[ $output == *"failed: $net: broke off after 0 of 2 tests"* ]]
+    RERUN=never prove '{ trap "exit 23" EXIT; echo "what it says" >&2; }' 1
+    [[ $output == *"failed: $net: ended with status 23, though its tests passed"*"what it says"* ]]
 }
 
 @test "more tests than planned, and tests out of order, are failures" {
-    tap 0 1..2 'ok 1 - a' 'ok 2 - b'
-    [ "$status" -eq 0 ]
-    tap 0 1..2 'ok 1 - a' 'ok 2 - b' 'ok 1 - a' 'ok 2 - b'
-    [ "$status" -ne 0 ]
-    [[ $output == *"failed: tests/common/comm/store/test_net.c: ran 4 tests, not 2 in order"* ]]
-    tap 0 1..2 'ok 1 - a' 'ok whatever'
-    [ "$status" -ne 0 ]
+    printf '#!/bin/sh\nprintf "1..2\\nok 1 - a\\nok 2 - b\\nok 1 - a\\n"\n' >"$scratch/${net%.c}"
+    chmod +x "$scratch/${net%.c}"
+    RERUN=never run tests/run_tests.sh $net
+    [[ $status -ne 0 && $output == *"failed: $net: ran 3 tests, not 2 in order"* ]]
 }
 
-@test "a second run that skips what has failed does not count" {
-    printf '#!/bin/sh\necho 1..2; echo ok 1 - b\nif mkdir %s/been 2>/dev/null; then echo not ok 2 - a; exit 1; else echo "ok 2 - a # skip no network"; fi\n' \
-        "$scratch" >"$scratch/tests/common/comm/store/test_net"
-    chmod +x "$scratch/tests/common/comm/store/test_net"
-    run tests/run_tests.sh tests/common/comm/store/test_net.c
+@test "RERUN=never: a failure counts, and .ci/run does not run it again either" {
+    RERUN=never prove "! mkdir '$scratch/been' 2>/dev/null" 1
+    tests/again.sh "$scratch/ci"
+    [ ! -e "$scratch/ci.again" ]
+}
+
+@test "RERUN=later: .ci/run runs it again; a check that fails where no test does has failed" {
+    CHECK=check-tcp RERUN=later prove "! mkdir '$scratch/been' 2>/dev/null"
+    printf '#!/bin/sh\ncd %s; CHECK=check-tcp exec tests/run_tests.sh %s\n' "$PWD" $net >"$scratch/make"
+    chmod +x "$scratch/make"
+    PATH=$scratch:$PATH tests/again.sh "$scratch/ci"
+    echo "sampled: part 3" >"$scratch/ci/sampled"
+    run tests/summary.py --slowest "$scratch/ci"
+    [[ $status -eq 0 && $output == *"sampled: part 3"*"slow: "*" s check-tcp/$net"*"flaky: 1 of 1 files"* ]]
+    echo 2 >"$scratch/ci/check-tcp.status"
+    seq 100 >"$scratch/ci/check-tcp.log"
+    run tests/summary.py "$scratch/ci"
+    [[ $status -ne 0 && ${lines[0]} == "failed: make check-tcp ended with status 2" && ${lines[-1]} == "1 passed, 1 failed, 1 skipped" ]]
+}
+
+@test "of more than five files that fail none is run again" {
+    mkdir -p "$scratch/ci/many"
+    for i in 1 2 3 4 5 6; do printf '1..1\nnot ok 1 - x\n# took 1 s, status 1, 0 s of processors, again: x\n' >"$scratch/ci/many/$i.tap"; done
+    [ -z "$(tests/summary.py --failed "$scratch/ci")" ]
+    rm "$scratch/ci/many/6.tap"
+    [ "$(tests/summary.py --failed "$scratch/ci" | grep -c many/)" -eq 5 ]
+}
+
+@test "a bats test that fails: its command, what was expected and what came, in at most 30 lines" {
+    printf '%s\n' '@test "counts" {' '    run seq 100' '    echo "$output"' '    [ "$status" -eq 0 ]' '    [ "${lines[-1]}" = 99 ]' '}' >"$scratch/fails.bats"
+    mkdir -p "$scratch/ci/test"
+    { env -i PATH="${PATH#"$BATS_LIBEXEC:"}" bats --tap "$scratch/fails.bats" || true; } >"$scratch/ci/test/fails.bats.tap"
+    echo "# took 1 s, status 1, 0 s of processors, again: make test" >>"$scratch/ci/test/fails.bats.tap"
+    run tests/summary.py "$scratch/ci"
     echo "$output"
-    [ "$status" -ne 0 ]
-    [[ $output == *"failed: tests/common/comm/store/test_net.c: 2 - a"* ]]
+    [[ $output == *"failed: "*": 1 counts"*"command:  run seq 100"*'expected: [ "${lines[-1]}" = 99 ]'*"came:"*"    100"* ]]
+    [ "$(sed -n '/^failed/,/again:/p' <<<"$output" | wc -l)" -le 30 ]
 }
 
-@test "a run that was killed has failed tests that did not run" {
-    printf '#!/bin/sh\nkill -9 $$\n' >"$scratch/prove"
-    chmod +x "$scratch/prove"
-    PATH=$scratch:$PATH prove false
-    [ "$status" -ne 0 ]
-    [[ $output == *"failed: tests/common/comm/store/test_net.c: broke off after 0 of 0 tests"* ]]
+@test "ONLY picks one file, by its path or its name; what is not there is a line that says what is near" {
+    program true
+    for name in $net net test_net.c; do
+        ONLY=$name run tests/run_tests.sh tests/common/base/test_rng.c $net
+        [[ $status -eq 0 && ${lines[-1]} == "1 passed, 0 failed, 1 skipped" ]]
+    done
+    ONLY=rgn run tests/run_tests.sh tests/common/base/test_rng.c $net
+    [[ $status -eq 2 && $output == "tests/run_tests.sh: there is no test rgn; near it: tests/common/base/test_rng.c" ]]
+    CHECK=check-tcp ONLY=rng run tests/run_tests.sh $net
+    [[ $status -eq 0 && $output == "no test: rng is not among these 1" ]]
 }
 
-@test "ONLY picks one file; what is not there is a line" {
-    ONLY=tests/common/comm/store/test_net.c run tests/run_tests.sh tests/common/base/test_rng.c
-    [ "$status" -eq 0 ]
-    [ "$output" = "tests/run_tests.sh: tests/common/comm/store/test_net.c is not among these 1 tests" ]
-    ONLY=tests/nosuch.bats run tests/run_tests.sh tests/common/base/test_rng.c
-    [ "$status" -eq 2 ]
-    [ "$output" = "tests/run_tests.sh: there is no test tests/nosuch.bats" ]
+@test "what is tagged as slow runs with SLOW=only and SLOW=all" {
+    mkdir -p "$scratch/tests/house"
+    cp -r tests/run_tests.sh tests/tap.sh tests/summary.py tests/again.sh "$scratch/tests" && cp -r tools "$scratch" && cd "$scratch"
+    printf '# bats test_tags=slow\n@test "long" { true; }\n@test "short" { true; }\n' >tests/house/one.bats
+    printf '# bats file_tags=slow\n@test "long, too" { true; }\n' >tests/house/two.bats
+    for slow in no:1 only:2 all:3; do
+        run env -i PATH="${PATH#"$BATS_LIBEXEC:"}" SLOW="${slow%:*}" tests/run_tests.sh tests/house/one.bats tests/house/two.bats
+        echo "$output"
+        says "${slow#*:} passed, 0 failed, 0 skipped"
+    done
+}
+
+@test "five samples hold every file once" {
+    for part in 0 1 2 3 4; do SAMPLE=$part tests/sample.sh a b c d e f g h i j k l; done >"$scratch/all"
+    [ "$(tr ' ' '\n' <"$scratch/all" | sort | tr -d '\n')" = abcdefghijkl ]
 }
 
 @test "no signal is ignored, though nohup starts the tests" {
-    printf '#!/bin/sh\necho 1..1\ntrap "echo ok 1; exit" HUP\nkill -HUP $$\nsleep 1\n' >"$scratch/tests/common/comm/store/test_net"
-    chmod +x "$scratch/tests/common/comm/store/test_net"
-    run env --ignore-signal=HUP,INT,QUIT tests/run_tests.sh tests/common/comm/store/test_net.c
-    echo "$output"
+    program '{ trap "echo ok 1 - watched; echo ok 2 - b; exit" HUP; kill -HUP $$; sleep 1; }'
+    run env --ignore-signal=HUP,INT,QUIT tests/run_tests.sh $net
     [ "$status" -eq 0 ]
-}
-
-@test "five samples of the sanitizers' files hold every file once" {
-    for part in 0 1 2 3 4; do
-        SAMPLE=$part tests/sanitize.sh list "a b c d e f g h i j k l"
-    done | sort | tr -d '\n' >"$scratch/all"
-    [ "$(cat "$scratch/all")" = abcdefghijkl ]
 }
 
 @test "no test has a line that cannot fail: '! command', unless it is the last, needs an '|| false'" {

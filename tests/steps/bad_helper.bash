@@ -2,6 +2,7 @@
 
 bats_require_minimum_version 1.5.0
 load ../helpers/free_port
+load ../helpers/patience
 
 TRAIN=03_torchrun_env/train
 DDPRUN=03_torchrun_env/ddprun

@@ -23,27 +23,27 @@ stop_one() {
 
 @test "a rank that is stopped is named by the others in time, whether it serves the store or not" {
     for culprit in 0 2; do
-        stop_one $culprit 10
+        stop_one $culprit "$(patience 4)"
         SECONDS=0
         for rank in 0 1 2; do
             [ $rank -ne $culprit ] || continue
             status=0
             wait "${pids[$rank]}" || status=$?
             [ "$status" -eq 1 ]
-            grep -q "^\[rank $rank/3\] fatal: rank $culprit is missing in .* after 10 s" "$OUT/rank.$rank"
+            grep -q "^\[rank $rank/3\] fatal: rank $culprit is missing in .* after $timeout s" "$OUT/rank.$rank"
         done
-        [ "$SECONDS" -le 100 ] # of which 10 are due, and 300 would be without --timeout
+        [ "$SECONDS" -le 100 ] # of which some are due, and 300 would be without --timeout
         kill -CONT "${pids[$culprit]}" # it finds the others gone
         wait "${pids[$culprit]}" || status=$?
         [ "$status" -eq 1 ]
-        grep -q "^\[rank $culprit/3\] fatal: the others gave up waiting for this rank in .* after 10 s" "$OUT/rank.$culprit"
+        grep -q "^\[rank $culprit/3\] fatal: the others gave up waiting for this rank in .* after $timeout s" "$OUT/rank.$culprit"
         ! listens "$port" || false
         rm "$OUT"/rank.*
     done
 }
 
 @test "a rank that is stopped while it waits hears, when it wakes, that it was given up" {
-    stop_one 0 10
+    stop_one 0 "$(patience 4)"
     sleep 0.3 # the others come to wait for it; if they do not, this test sees less
     kill -STOP "${pids[1]}"
     kill -CONT "${pids[0]}"
@@ -53,14 +53,14 @@ stop_one() {
         wait "${pids[$rank]}" || status=$?
         [ "$status" -eq 1 ]
     done
-    grep -q "fatal: rank 1 is missing in .* after 10 s" "$OUT/rank.0"
-    grep -q "fatal: the others gave up waiting for this rank in .* after 10 s" "$OUT/rank.1"
+    grep -q "fatal: rank 1 is missing in .* after $timeout s" "$OUT/rank.0"
+    grep -q "fatal: the others gave up waiting for this rank in .* after $timeout s" "$OUT/rank.1"
 }
 
 @test "a launcher wakes a stopped rank to end it" {
     rank_to_end launcher timeout 240 $DDPRUN --nproc-per-node 2 --shutdown-timeout 300 sh -c \
         'echo $$ >"$OUT/pid.$RANK"; exec "$0" "$@"' \
-        "$TRAIN" 1000000000 $LINEAR --timeout 10 --checkpoint-dir "$OUT/d" 3>&- &
+        "$TRAIN" 1000000000 $LINEAR --timeout "$(patience 4)" --checkpoint-dir "$OUT/d" 3>&- &
     until_true 200 has_line "CPU1. Epoch 3 " "$OUT/launcher"
     until_true 200 has_line "CPU0. Epoch 3 " "$OUT/launcher"
     kill -STOP "$(cat "$OUT/pid.1")"

@@ -4,6 +4,7 @@
 
 bats_require_minimum_version 1.5.0
 load ../helpers/free_port
+load ../helpers/patience
 
 setup() {
     cd "${BATS_TEST_DIRNAME%/tests/*}"
@@ -72,15 +73,15 @@ traffic() {
 
 @test "a rank that never comes is named by all that are there" {
     export MASTER_ADDR=127.0.0.1 WORLD_SIZE=4 MASTER_PORT
-    MASTER_PORT=$(free_port)
+    MASTER_PORT=$(free_port) timeout=$(patience 4)
     for rank in 0 2 3; do
         RANK=$rank LOCAL_RANK=$((rank % 2)) LOCAL_WORLD_SIZE=2 GROUP_RANK=$((rank / 2)) \
-            timeout 200 04_slurm_multinode/train --max-steps 1 $options --timeout 10 >"$OUT/$rank" 2>&1 3>&- &
+            timeout 200 04_slurm_multinode/train --max-steps 1 $options --timeout "$timeout" >"$OUT/$rank" 2>&1 3>&- &
     done
     wait
     for rank in 0 2 3; do
         grep "fatal" "$OUT/$rank"
-        grep -q "^\[rank $rank/4\] fatal: rank 1 of 4 did not come within 10 s$" "$OUT/$rank"
+        grep -q "^\[rank $rank/4\] fatal: rank 1 of 4 did not come within $timeout s$" "$OUT/$rank"
     done
 }
 
@@ -172,7 +173,7 @@ os.execvp(sys.argv[1], sys.argv[1:])' 04_slurm_multinode/nodes_here.sh 2 2 sh -c
 
 @test "a rank whose address the others cannot reach is named within the timeout" {
     master=10.77.0.1
-    train="04_slurm_multinode/train --max-steps 1 $options --timeout 10" # in which four ranks start
+    train="04_slurm_multinode/train --max-steps 1 $options --timeout $(patience 4)" # in which four ranks start
     for interface in blind:10.79.0.1 lo:127.0.0.1; do
         on_hosts GLOO_SOCKET_IFNAME=${interface%:*} '' "$train"
         [ "$status" -eq 1 ]

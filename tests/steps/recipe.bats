@@ -95,6 +95,7 @@ refused() {
     grep -q "^--amp, --init-from, --metrics-dir, --lr-schedule, --warmup-steps, --clip-norm\.$" "$scratch/help"
 }
 
+# bats test_tags=slow
 @test "make lr-sweep: all rates by ranks, and real ranks beside one process" {
     run timeout 500 bench/lr_sweep.py --epochs 1 2 64
     echo "$output"

@@ -42,6 +42,7 @@ solve() {
     [[ $output == *"yes  it compiles"*"no   rank 0 is in no process group"*"hint: process_group_init"* ]]
 }
 
+# bats test_tags=slow
 @test "our own programs pass, every one of them" {
     needs_journals
     for step in 02a 02b 02c 02 03 04 05; do
@@ -75,6 +76,7 @@ solve() {
     broken "after step 1 the ranks have different weights" 's/^    optim_step(optim);/&\n    model->params[5] += pg->rank;/'
 }
 
+# bats test_tags=slow
 @test "step 05: what does not go on, save or stop as it should is told apart" {
     needs_journals
     tests/labs/try_programs.py 05:resume_rows 05:save_missing 05:stop_status
@@ -109,6 +111,7 @@ solve() {
     [[ $output == *"     61 lines are changed, and 60 are enough"*"Done."* ]]
 }
 
+# bats test_tags=slow
 @test "of each lab one wrong program, by chance, is rejected with its hint, and a right one is accepted" {
     needs_journals
     tests/labs/try_programs.py --sample "$SEED" # all of them: make check-labs

@@ -21,6 +21,7 @@
     done
 }
 
+# bats test_tags=slow
 @test "the 90 minutes, rehearsed: all that is typed prints what is quoted" {
     run tools/plan.py run '90 minutes'
     echo "$output"

@@ -35,6 +35,7 @@ needs_journals() {
     [[ $output == *"no   it does not compile"* ]]
 }
 
+# bats test_tags=slow
 @test "two traps, by chance: the symptom, right and wrong answers, right and wrong mends" {
     needs_journals
     tests/labs/try_traps.py --sample "$SEED" # all of them: make check-labs

@@ -1,0 +1,11 @@
+#!/usr/bin/env bats
+# The commands of the first pages print what it quotes.
+load docs_helper
+
+@test "README, setup and the glossary" {
+    commands_of README.md docs/00_setup.md docs/glossary.md
+}
+
+@test "the READMEs of folders" {
+    commands_of */README.md extras/*/README.md
+}

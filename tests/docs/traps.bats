@@ -1,0 +1,8 @@
+#!/usr/bin/env bats
+# The commands of the clinic print what it quotes.
+# bats file_tags=slow
+load docs_helper
+
+@test "traps" {
+    commands_of docs/traps.md
+}
