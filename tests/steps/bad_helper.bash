@@ -75,11 +75,12 @@ rank_to_end() {
     echo "$status" >"$OUT/$name.status"
 }
 
-# ended NAME STATUS TEXT: a rank ends so, and this was its one line on standard error.
+# ended NAME STATUS TEXT: a rank ends so, and this was its one line on standard error; but after 5 s it may have said whom
+# it waits for.
 ended() {
     local said
     until_true 250 test -s "$OUT/$1.status"
-    said=$(grep '^\[rank\|^train:' "$OUT/$1" || true)
+    said=$(grep '^\[rank\|^train:' "$OUT/$1" | grep -v '\] waits for ' || true)
     [ "$(cat "$OUT/$1.status")" -eq "$2" ] && [[ $said == *"$3"* ]] &&
         [ "$(echo "$said" | wc -l)" -eq 1 ] && return
     echo "$1 ended with $(cat "$OUT/$1.status") and said: $said" && return 1
