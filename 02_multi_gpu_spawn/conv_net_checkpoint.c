@@ -120,10 +120,11 @@ static bool check_run(const ConvNetCheckpoint *checkpoint, Source *source)
         return source_reject(source, "is of model %s, this program trains " MODEL_NAME, model);
     Safetensors *own = safetensors_create();
     describe_run(checkpoint, own);
-    for (const char *const *key = checkpoint_settings; *key != NULL; key++) {
-        const char *theirs = source_text(source, *key), *ours = safetensors_metadata(own, *key);
+    for (int i = 0; i < NUM_SETTINGS; i++) {
+        const char *key = checkpoint_settings[i], *theirs = source_text(source, key);
+        const char *ours = safetensors_metadata(own, key);
         if (theirs != NULL && strcmp(theirs, ours) != 0 && log_speaks_for_job())
-            log_warning("%s: was saved with %s %.80s, this run has %s", source->path, *key, theirs,
+            log_warning("%s: was saved with %s %.80s, this run has %s", source->path, key, theirs,
                         ours);
     }
     safetensors_free(own);

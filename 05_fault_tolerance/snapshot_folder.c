@@ -14,7 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -108,9 +107,9 @@ bool checkpoint_peek(const Checkpoint *checkpoint, const char *path, CheckpointC
     const char *epoch = safetensors_metadata(file, "epoch");
     *claim = (CheckpointClaim){ .step = step != NULL ? strtoull(step, NULL, 10) : 0,
                                 .epoch = epoch != NULL ? atoi(epoch) : 0 };
-    const char *key = checkpoint_difference(checkpoint, file, claim->difference);
-    claim->is_this_run = key == NULL;
-    claim->is_other_batch = key != NULL && strcmp(key, "global_batch_size") == 0;
+    const int setting = checkpoint_difference(checkpoint, file, 0, claim->difference);
+    claim->is_this_run = setting >= NUM_IDENTITY_SETTINGS;
+    claim->is_other_batch = setting == SETTING_GLOBAL_BATCH;
     safetensors_free(file);
     return true;
 }
@@ -197,29 +196,17 @@ void snapshot_folder_prune(const Checkpoint *checkpoint, uint64_t step, int keep
     folder_free(&folder);
 }
 
-/* Is it still this file? Its writer may have renamed it and begun another one. */
-static bool is_named(int fd, DIR *dir, const char *name)
-{
-    struct stat file, named;
-    return fstat(fd, &file) == 0 && fstatat(dirfd(dir), name, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
-           file.st_dev == named.st_dev && file.st_ino == named.st_ino;
-}
-
 void snapshot_folder_sweep(const char *path)
 {
     DIR *dir = opendir(path);
     if (dir == NULL)
         return;
-    for (const struct dirent *entry; (entry = readdir(dir)) != NULL;) {
-        if (fnmatch("*.safetensors.[0-9]*.tmp", entry->d_name, 0) != 0)
-            continue;
-        const int fd =
-            openat(dirfd(dir), entry->d_name, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-        if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 && is_named(fd, dir, entry->d_name))
+    struct stat status;
+    for (const struct dirent *entry; (entry = readdir(dir)) != NULL;)
+        if (fnmatch("*.safetensors.[0-9]*.tmp", entry->d_name, 0) == 0 &&
+            fstatat(dirfd(dir), entry->d_name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+            S_ISREG(status.st_mode))
             unlinkat(dirfd(dir), entry->d_name, 0);
-        if (fd >= 0)
-            close(fd);
-    }
     closedir(dir);
 }
 

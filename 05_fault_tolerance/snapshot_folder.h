@@ -36,7 +36,9 @@ int restart_count(void);
 enum { DISK_BYTES = 256 };
 char *snapshot_folder_disk(const char *dir, char text[DISK_BYTES]);
 
-/* Removes the temporary files that interrupted writers have left in a folder. */
+/* Removes the temporary files that killed runs have left in a folder. The folder must be this run's
+ * (folder_lock): no other run of this step writes there. A program of another step that does writes
+ * its file once more (safetensors_commit). */
 void snapshot_folder_sweep(const char *dir);
 
 #endif

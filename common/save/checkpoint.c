@@ -1,23 +1,22 @@
 /*
  * Checkpoints: one safetensors file with everything that training or inference needs.
  *
- * The tensors have PyTorch's names and layout, so PyTorch loads them as they are; the optimizer's
- * states lie beside them. All else is metadata, which is strings. Nothing in the file depends on
- * time, machine or folder: the same run writes the same bytes.
+ * The tensors have PyTorch's names and layout, so PyTorch loads them as they are. All else is
+ * metadata, which is strings. Nothing in the file depends on time, machine or folder: the same run
+ * writes the same bytes.
  *
  * To resume, a file must be ours, valid, and of the same model and optimizer: then the run
  * continues as if it had never stopped. Weights may come from any file with the model's tensors,
  * such as PyTorch's.
  */
-#include <limits.h>
+#include "common/save/checkpoint.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "common/base/folder.h"
 #include "common/base/log.h"
-#include "common/base/memory.h"
 #include "common/base/startup.h"
-#include "common/save/checkpoint.h"
 #include "common/save/metrics.h"
 
 void checkpoint_init(Checkpoint *checkpoint, const Args *args, Optimizer *optim, Sampler *sampler,
@@ -29,32 +28,44 @@ void checkpoint_init(Checkpoint *checkpoint, const Args *args, Optimizer *optim,
     startup_announce(args, world_size, optim->model->device->name);
 }
 
-/* What is known before the run starts: its settings, and what inference needs. */
-static void describe_run(const Checkpoint *checkpoint, Safetensors *file)
-{
-    const Optimizer *optim = checkpoint->optim;
-    const Dataset *dataset = checkpoint->dataset;
-    const int batch_size = args_batch_size(checkpoint->args, checkpoint->world_size);
-    safetensors_add_metadata(file, "format", "pt"); // as in PyTorch's own files
-    safetensors_add_metadata(file, CHECKPOINT_VERSION_KEY, CHECKPOINT_VERSION);
-    safetensors_add_metadata(file, "model", "%s", optim->model->name);
-    safetensors_add_metadata(file, "dataset", "%s", dataset->name);
-    safetensors_add_metadata(file, "num_samples", "%zu", dataset->size);
-    safetensors_add_metadata(file, "seed", "%llu", (unsigned long long)checkpoint->args->seed);
-    safetensors_add_metadata(file, "world_size", "%d", checkpoint->world_size);
-    safetensors_add_metadata(file, "global_batch_size", "%lld",
-                             (long long)checkpoint->world_size * batch_size);
-    safetensors_add_metadata(file, "optimizer", "%s", optim->name);
-    safetensors_add_metadata(file, "lr", "%.15g", optim->lr);
-    safetensors_add_metadata(file, "momentum", "%.15g", optim->momentum);
-    safetensors_add_metadata(file, "weight_decay", "%.15g", optim->weight_decay);
-    safetensors_add_metadata(file, "dropout", "%s", checkpoint->args->dropout ? "on" : "off");
+const char *const checkpoint_settings[NUM_SETTINGS] = { "model",  "dataset",   "num_samples",
+                                                        "seed",   "optimizer", "global_batch_size",
+                                                        "lr",     "momentum",  "weight_decay",
+                                                        "dropout" };
+typedef char RunSettings[NUM_SETTINGS][64]; // their values in a run, in this order
 
-    const bool digits = dataset->num_classes > 0; // the labels are in the order of the outputs
-    safetensors_add_metadata(file, "input_shape", "%s", digits ? "1,28,28" : "20");
-    safetensors_add_metadata(file, "class_labels", "%s", digits ? "0,1,2,3,4,5,6,7,8,9" : "");
-    safetensors_add_metadata(file, "mean", "%.7g", (double)dataset->mean);
-    safetensors_add_metadata(file, "std", "%.7g", (double)dataset->std);
+static void get_settings(const Checkpoint *checkpoint, RunSettings text)
+{
+    const Args *args = checkpoint->args;
+    const Optimizer *optim = checkpoint->optim;
+    const long long batch_size = args_batch_size(args, checkpoint->world_size);
+    int i = 0;
+    snprintf(text[i++], sizeof *text, "%s", optim->model->name);
+    snprintf(text[i++], sizeof *text, "%s", checkpoint->dataset->name);
+    snprintf(text[i++], sizeof *text, "%zu", checkpoint->dataset->size);
+    snprintf(text[i++], sizeof *text, "%llu", (unsigned long long)args->seed);
+    snprintf(text[i++], sizeof *text, "%s", optim->name);
+    snprintf(text[i++], sizeof *text, "%lld", checkpoint->world_size * batch_size);
+    snprintf(text[i++], sizeof *text, "%.15g", optim->lr);
+    snprintf(text[i++], sizeof *text, "%.15g", optim->momentum);
+    snprintf(text[i++], sizeof *text, "%.15g", optim->weight_decay);
+    snprintf(text[i++], sizeof *text, "%s", args->dropout ? "on" : "off");
+}
+
+int checkpoint_difference(const Checkpoint *checkpoint, const Safetensors *file, int i,
+                          char text[CHECKPOINT_DIFFERENCE_BYTES])
+{
+    RunSettings ours;
+    get_settings(checkpoint, ours);
+    for (; i < NUM_SETTINGS; i++) {
+        const char *theirs = safetensors_metadata(file, checkpoint_settings[i]);
+        if (theirs != NULL && strcmp(theirs, ours[i]) == 0)
+            continue;
+        snprintf(text, CHECKPOINT_DIFFERENCE_BYTES, "%s %.80s, this run has %.64s",
+                 checkpoint_settings[i], theirs == NULL ? "(none)" : theirs, ours[i]);
+        break;
+    }
+    return i;
 }
 
 enum { NAME_BYTES = 128, WEIGHTS = -1 };
@@ -132,6 +143,31 @@ static void path_of(const Checkpoint *checkpoint, CheckpointKind kind, Position 
           "the path of --checkpoint-dir is too long: %s", dir);
 }
 
+/* What was run, where it stands, and what inference needs. */
+static void add_metadata(Safetensors *file, const Checkpoint *checkpoint, Position next)
+{
+    const Dataset *dataset = checkpoint->dataset;
+    const bool digits = dataset->num_classes > 0; // the labels are in the order of the outputs
+    Device *device = checkpoint->optim->model->device;
+    char scale[DEVICE_TEXT_BYTES];
+    RunSettings text;
+    get_settings(checkpoint, text);
+    safetensors_add_metadata(file, "format", "pt"); // as in PyTorch's own files
+    safetensors_add_metadata(file, CHECKPOINT_VERSION_KEY, CHECKPOINT_VERSION);
+    for (int i = 0; i < NUM_SETTINGS; i++)
+        safetensors_add_metadata(file, checkpoint_settings[i], "%s", text[i]);
+    safetensors_add_metadata(file, "world_size", "%d", checkpoint->world_size);
+    safetensors_add_metadata(file, "input_shape", digits ? "1,28,28" : "20");
+    safetensors_add_metadata(file, "class_labels", digits ? "0,1,2,3,4,5,6,7,8,9" : "");
+    safetensors_add_metadata(file, "mean", "%.7g", (double)dataset->mean);
+    safetensors_add_metadata(file, "std", "%.7g", (double)dataset->std);
+    safetensors_add_metadata(file, "epoch", "%d", next.epoch);
+    safetensors_add_metadata(file, "position", "%zu", next.samples);
+    safetensors_add_metadata(file, "step", "%llu", (unsigned long long)next.step);
+    if (device->ops->save != NULL && device->ops->save(device, scale))
+        safetensors_add_metadata(file, CHECKPOINT_LOSS_SCALE, "%s", scale);
+}
+
 void checkpoint_copy(const Checkpoint *checkpoint, CheckpointKind kind, CheckpointCopy *copy)
 {
     // The evaluation of an epoch comes after its last step, and so after that one's snapshot.
@@ -145,36 +181,23 @@ void checkpoint_copy(const Checkpoint *checkpoint, CheckpointKind kind, Checkpoi
         metrics_hooks.save(next.step, copy->path);
 
     add_tensors(copy, checkpoint->optim);
-    describe_run(checkpoint, copy->file);
-    safetensors_add_metadata(copy->file, "epoch", "%d", next.epoch);
-    safetensors_add_metadata(copy->file, "position", "%zu", next.samples);
-    safetensors_add_metadata(copy->file, "step", "%llu", (unsigned long long)next.step);
-    char text[DEVICE_TEXT_BYTES];
-    Device *device = checkpoint->optim->model->device;
-    if (device->ops->save != NULL && device->ops->save(device, text))
-        safetensors_add_metadata(copy->file, CHECKPOINT_LOSS_SCALE, "%s", text);
-}
-
-static bool write_file(CheckpointCopy *copy, char *error, size_t error_bytes)
-{
-    Safetensors *file = copy->file;
-    safetensors_add_metadata(file, CHECKPOINT_CHECKSUM, "%08x", safetensors_checksum(file));
-    safetensors_add_metadata(file, CHECKPOINT_METADATA_CHECKSUM, "%08x",
-                             safetensors_metadata_checksum(file, CHECKPOINT_METADATA_CHECKSUM));
-    if (!safetensors_commit(file, copy->path, error, error_bytes))
-        return false;
-    log_print("Epoch %d | Training %s saved at %s", copy->epoch,
-              copy->kind == CHECKPOINT_SNAPSHOT ? "snapshot" : "checkpoint", copy->path);
-    return true;
+    add_metadata(copy->file, checkpoint, next);
 }
 
 bool checkpoint_commit(CheckpointCopy *copy, char *error, size_t error_bytes)
 {
+    Safetensors *file = copy->file;
     const bool is_worth_it = weights_are_finite(copy->state, copy->num_weights);
     if (!is_worth_it)
         log_warning("%s is not written: weights are nan or infinite", copy->path);
-    const bool ok = !is_worth_it || write_file(copy, error, error_bytes);
-    safetensors_free(copy->file);
+    safetensors_add_metadata(file, CHECKPOINT_CHECKSUM, "%08x", safetensors_checksum(file));
+    safetensors_add_metadata(file, CHECKPOINT_METADATA_CHECKSUM, "%08x",
+                             safetensors_metadata_checksum(file, CHECKPOINT_METADATA_CHECKSUM));
+    const bool ok = !is_worth_it || safetensors_commit(file, copy->path, error, error_bytes);
+    if (ok && is_worth_it)
+        log_print("Epoch %d | Training %s saved at %s", copy->epoch,
+                  copy->kind == CHECKPOINT_SNAPSHOT ? "snapshot" : "checkpoint", copy->path);
+    safetensors_free(file);
     free(copy->state);
     return ok;
 }
@@ -193,42 +216,6 @@ void checkpoint_save(const Checkpoint *checkpoint)
 {
     if (checkpoint_next(checkpoint).samples == 0)
         write_now(checkpoint, CHECKPOINT_EPOCH);
-}
-
-/* If they differ, writes "KEY THEIRS, this run has OURS" to text. */
-static bool differs(const Safetensors *theirs, const Safetensors *ours, const char *key,
-                    char text[CHECKPOINT_DIFFERENCE_BYTES])
-{
-    const char *value = safetensors_metadata(theirs, key), *own = safetensors_metadata(ours, key);
-    if (value != NULL && strcmp(value, own) == 0)
-        return false;
-    snprintf(text, CHECKPOINT_DIFFERENCE_BYTES, "%s %.80s, this run has %s", key,
-             value == NULL ? "(none)" : value, own);
-    return true;
-}
-
-const char *checkpoint_difference(const Checkpoint *checkpoint, const Safetensors *file,
-                                  char text[CHECKPOINT_DIFFERENCE_BYTES])
-{
-    Safetensors *own = safetensors_create();
-    describe_run(checkpoint, own);
-    int i = 0;
-    while (i < CHECKPOINT_NUM_IDENTITY && !differs(file, own, checkpoint_settings[i], text))
-        i++;
-    safetensors_free(own);
-    return i < CHECKPOINT_NUM_IDENTITY ? checkpoint_settings[i] : NULL;
-}
-
-/* All ranks may see it, one reports it. */
-static void warn_of_changes(const Source *source, const Checkpoint *checkpoint)
-{
-    char text[CHECKPOINT_DIFFERENCE_BYTES];
-    Safetensors *own = safetensors_create();
-    describe_run(checkpoint, own);
-    for (const char *const *key = checkpoint_settings; *key != NULL; key++)
-        if (differs(source->file, own, *key, text) && log_speaks_for_job())
-            log_warning("%s: was saved with %s", source->path, text);
-    safetensors_free(own);
 }
 
 /* A run with --amp fp16 resumes with its loss scale; without one it starts from the initial
@@ -275,7 +262,11 @@ bool checkpoint_resume(Checkpoint *checkpoint, Source *source)
     Position position;
     const bool ok = checkpoint_verify(checkpoint, source, &position);
     if (ok) {
-        warn_of_changes(source, checkpoint);
+        char text[CHECKPOINT_DIFFERENCE_BYTES]; // all ranks may see it, one reports it
+        for (int i = 0;
+             (i = checkpoint_difference(checkpoint, source->file, i, text)) < NUM_SETTINGS; i++)
+            if (log_speaks_for_job())
+                log_warning("%s: was saved with %s", source->path, text);
         read_tensors(source, checkpoint->optim, true);
         read_loss_scale(source, checkpoint->optim->model->device, position.step, true);
         checkpoint->optim->model->step = position.step;
@@ -313,14 +304,15 @@ int checkpoint_load(Checkpoint *checkpoint)
 /* Is there a result of this run, and one that is no older than where it stands? */
 static bool has_final(const Checkpoint *checkpoint)
 {
-    char path[PATH_MAX], difference[CHECKPOINT_DIFFERENCE_BYTES];
+    char path[PATH_MAX], text[CHECKPOINT_DIFFERENCE_BYTES];
     Source source = { .path = path };
     Position position;
     const Position next = checkpoint_next(checkpoint);
     path_of(checkpoint, CHECKPOINT_FINAL, next, path);
-    const bool ok = checkpoint_verify(checkpoint, &source, &position) &&
-                    checkpoint_difference(checkpoint, source.file, difference) == NULL &&
-                    position.step >= next.step;
+    const bool ok =
+        checkpoint_verify(checkpoint, &source, &position) &&
+        checkpoint_difference(checkpoint, source.file, 0, text) >= NUM_IDENTITY_SETTINGS &&
+        position.step >= next.step;
     safetensors_free(source.file);
     return ok;
 }

@@ -1,4 +1,21 @@
-/* checkpoint.h - model, optimizer and position of a run in one safetensors file. */
+/*
+ * checkpoint.h - model, optimizer and position of a run in one safetensors file.
+ *
+ *     tensors     optimizer.step                       int64, a scalar
+ *                 conv1.weight ...                     PyTorch's names and layout, float32
+ *                 optimizer.conv1.weight.exp_avg ...   the optimizer's states, alike
+ *     metadata    ddp_c_version model dataset seed optimizer lr ...   what was run
+ *                 epoch position step [loss_scale]     where it stood
+ *                 input_shape class_labels mean std    what inference needs
+ *                 checksum metadata_checksum           CRC-32 of the tensors, of the other metadata
+ *
+ * - To train: checkpoint_init and checkpoint_load; checkpoint_save after an epoch, on one rank;
+ *   checkpoint_save_final at the end.
+ * - To save while training goes on: checkpoint_copy, then checkpoint_commit in any thread.
+ * - To choose one of many files: checkpoint_verify and checkpoint_resume return false and a line
+ *   that says why where checkpoint_load would die.
+ * - To use the weights alone: source_open, source_load_weights, safetensors_free.
+ */
 #ifndef COMMON_SAVE_CHECKPOINT_H
 #define COMMON_SAVE_CHECKPOINT_H
 
@@ -30,15 +47,13 @@ void checkpoint_init(Checkpoint *checkpoint, const Args *args, Optimizer *optim,
 int checkpoint_load(Checkpoint *checkpoint);
 
 /* Saves DIR/epoch_N, N being the epochs that are finished; does nothing inside an epoch
- * (--max-steps). Dies on failure. Local: call it on one rank only. */
+ * (--max-steps). Dies on failure. Local. */
 void checkpoint_save(const Checkpoint *checkpoint);
 
 /* The same at the end of training, wherever it stands: DIR/MODEL_DATASET. The initial state, if
  * args ask for no epochs at all, is epoch_0. If nothing was left to do, an existing file may be a
  * longer run's: it stays. */
 void checkpoint_save_final(const Checkpoint *checkpoint);
-
-/* ---- for step 05, which saves while training goes on, and resumes from one of many files ---- */
 
 /* Which file: of an epoch, of the end, or DIR/snapshot_eE_sS after S steps, in epoch E, which is
  * not over while it has not been evaluated. All are alike inside. */
@@ -63,7 +78,7 @@ void checkpoint_copy(const Checkpoint *checkpoint, CheckpointKind kind, Checkpoi
 
 /* Writes it and prints the line "Epoch .. | Training checkpoint saved at ..", or snapshot; false
  * and one line in error on failure. Weights that are nan or infinite (--on-nan warn) are not worth
- * a file, and might replace a good one: warns and writes none. Frees the copy. For any thread. */
+ * a file, and might replace a good one: warns and writes none. Frees the copy. */
 bool checkpoint_commit(CheckpointCopy *copy, char *error, size_t error_bytes);
 
 /* A run's position. */
@@ -82,51 +97,53 @@ enum { CHECKPOINT_ERROR_BYTES = PATH_MAX + 1024 }; // enough for any message
  * path. Except for those that load they change nothing, and may be called by any thread. */
 typedef struct {
     const char *path;
-    Safetensors *file;
+    Safetensors *file; // after source_open, also if it fails: to be freed
     char error[CHECKPOINT_ERROR_BYTES];
 } Source;
 
-/* As --resume, but if the file is unsuitable returns false and changes nothing. (--resume auto of
- * step 05 then tries other files.) */
+/* As --resume; frees source->file. On failure changes nothing. */
 bool checkpoint_resume(Checkpoint *checkpoint, Source *source);
 
-/* Is the file valid, and could this run resume from it? Then also its position. Free source->file
- * whatever it returns. */
+/* Is the file valid, and could this run resume from it? Then also its position. Opens source. */
 bool checkpoint_verify(const Checkpoint *checkpoint, Source *source, Position *position);
 
-/* The first setting in which the file is of another run, and in text "seed 1, this run has 0". NULL
- * if model, data set, seed, optimizer and, the last to be compared, global_batch_size agree. */
-enum { CHECKPOINT_DIFFERENCE_BYTES = 256 };
-const char *checkpoint_difference(const Checkpoint *checkpoint, const Safetensors *file,
-                                  char text[CHECKPOINT_DIFFERENCE_BYTES]);
+/* The settings that are compared. A file whose first six differ, up to the global batch, is of
+ * another run; a change of those after them is worth a warning. */
+typedef enum {
+    SETTING_GLOBAL_BATCH = 5,
+    NUM_IDENTITY_SETTINGS,
+    NUM_SETTINGS = 10
+} CheckpointSetting;
+extern const char *const checkpoint_settings[NUM_SETTINGS];
 
-/* ---- for this room and tools: what is in a file, and its checks (checkpoint_file.c) ---- */
+/* The first setting from number i on in which the file differs, and in text "seed 1, this run has
+ * 0"; NUM_SETTINGS: none. */
+enum { CHECKPOINT_DIFFERENCE_BYTES = 256 };
+int checkpoint_difference(const Checkpoint *checkpoint, const Safetensors *file, int i,
+                          char text[CHECKPOINT_DIFFERENCE_BYTES]);
+
+/* ---- what is in a file, and its checks (checkpoint_file.c) ---- */
 
 #define CHECKPOINT_VERSION_KEY "ddp_c_version" // identifies our files
 #define CHECKPOINT_VERSION "1"
 #define EXPORT_VERSION_KEY "ddp_c_export" // in its place in files with only weights
 #define EXPORT_VERSION "1"
-#define CHECKPOINT_STEP "optimizer.step" // int64, a scalar
-#define CHECKPOINT_CHECKSUM "checksum" // of the tensors
-#define CHECKPOINT_METADATA_CHECKSUM "metadata_checksum" // of all metadata but itself
-#define CHECKPOINT_LOSS_SCALE "loss_scale" // in the metadata of runs with --amp fp16
-
-/* The settings whose change is worth a warning, NULL-terminated. With other values of the first
- * few it is another run, which cannot be resumed. */
-enum { CHECKPOINT_NUM_IDENTITY = 6 };
-extern const char *const checkpoint_settings[];
+#define CHECKPOINT_STEP "optimizer.step"
+#define CHECKPOINT_CHECKSUM "checksum"
+#define CHECKPOINT_METADATA_CHECKSUM "metadata_checksum"
+#define CHECKPOINT_LOSS_SCALE "loss_scale" // of runs with --amp fp16
 
 /* The path of the weights: path itself, or of the file in it if it is a folder that tools/export
  * made. */
 const char *weights_file(const char *path, char in_folder[PATH_MAX]);
 
-/* Reads it all and verifies checksums, if there are any. Free source->file whatever it returns. */
+/* Reads it all and verifies the checksum of the tensors, if there is one. */
 bool source_open(Source *source);
 
 /* A string of the metadata that is safe to print; NULL after an error. */
 const char *source_text(Source *source, const char *key);
 
-/* Is it the state of a run with this model and optimizer? */
+/* Is it the state of a run with this model and optimizer? Where does it stand? */
 bool source_check_run(Source *source, const Optimizer *optim);
 bool source_check_position(Source *source, const Dataset *dataset, Position *position);
 
@@ -135,12 +152,13 @@ bool source_check_position(Source *source, const Dataset *dataset, Position *pos
  * room for them. To resume, host is NULL, and they may not. NULL after an error. */
 const float *source_read(Source *source, const char *name, const Model *model, int i, float *host);
 
-/* The model's tensors, in float32, bfloat16 or float64, and nothing else. An error leaves the model
- * partly loaded. */
+/* The model's tensors, in float32, bfloat16 or float64; others are ignored. An error leaves the
+ * model partly loaded. */
 bool source_load_weights(Source *source, Model *model);
 
 bool weights_are_finite(const float *values, size_t numel);
 
-bool source_reject(Source *source, const char *format, ...) __attribute__((format(printf, 2, 3)));
+#define source_reject(source, ...) \
+    file_reject((source)->path, (source)->error, sizeof(source)->error, __VA_ARGS__)
 
 #endif

@@ -5,32 +5,14 @@
  */
 #include <ctype.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 
 #include "common/base/log.h"
-#include "common/base/memory.h"
 #include "common/save/checkpoint.h"
 
 #define MAX_STEP (1ll << 53) // every count up to here is exact in a double too
-
-const char *const checkpoint_settings[] = { "model",   "dataset",   "num_samples",
-                                            "seed",    "optimizer", "global_batch_size",
-                                            "lr",      "momentum",  "weight_decay",
-                                            "dropout", NULL };
-
-bool source_reject(Source *source, const char *format, ...)
-{
-    const int length = snprintf(source->error, sizeof source->error, "%s: ", source->path);
-    va_list args;
-    va_start(args, format);
-    if (length > 0 && length < CHECKPOINT_ERROR_BYTES)
-        vsnprintf(source->error + length, sizeof source->error - (size_t)length, format, args);
-    va_end(args);
-    return false;
-}
 
 /* Only in our own files is it known what a checksum covers. */
 static bool same_checksum(const Source *source, const char *key, uint32_t checksum)
@@ -156,44 +138,39 @@ static bool get_count(Source *source, const char *key, size_t max, size_t *count
 
 bool source_check_run(Source *source, const Optimizer *optim)
 {
-    const Model *model = optim->model;
-    const char *text;
+    const char *model = optim->model->name;
     if (safetensors_metadata(source->file, CHECKPOINT_VERSION_KEY) == NULL)
         return source_reject(source,
                              "has weights, but not the state of a run; use --init-from %s to "
                              "start from them",
                              source->path);
-    if ((text = source_text(source, CHECKPOINT_VERSION_KEY)) == NULL)
+    const char *theirs = source_text(source, CHECKPOINT_VERSION_KEY);
+    for (int i = 0; theirs != NULL && i < NUM_SETTINGS; i++)
+        theirs = source_text(source, checkpoint_settings[i]);
+    if (theirs == NULL)
         return false;
-    if (strcmp(text, CHECKPOINT_VERSION) != 0)
-        return source_reject(source,
-                             "has format version %s, this program knows " CHECKPOINT_VERSION, text);
-
-    if ((text = source_text(source, "model")) == NULL)
-        return false;
-    if (strcmp(text, model->name) != 0)
-        return source_reject(source, "is of model %s; use --model %s, not %s", text, text,
-                             model->name);
-    if ((text = source_text(source, "optimizer")) == NULL)
-        return false;
-    if (strcmp(text, optim->name) != 0)
+    theirs = safetensors_metadata(source->file, CHECKPOINT_VERSION_KEY);
+    if (strcmp(theirs, CHECKPOINT_VERSION) != 0)
+        return source_reject(
+            source, "has format version %s, this program knows " CHECKPOINT_VERSION, theirs);
+    theirs = safetensors_metadata(source->file, "model");
+    if (strcmp(theirs, model) != 0)
+        return source_reject(source, "is of model %s; use --model %s, not %s", theirs, theirs,
+                             model);
+    theirs = safetensors_metadata(source->file, "optimizer");
+    if (strcmp(theirs, optim->name) != 0)
         return source_reject(source,
                              "was saved with optimizer %s; use --optimizer %s, not %s, or "
                              "--init-from to take only the weights",
-                             text, text, optim->name);
+                             theirs, theirs, optim->name);
 
     // sgd has a state if it has momentum.
-    const int num_tensors = 1 + model->num_parameters * (1 + optim->num_states);
-    if (source->file->num_tensors != num_tensors)
-        return source_reject(source,
-                             "has %d tensors, not the %d of %s with momentum %g; use the "
-                             "--momentum it was saved with, or --init-from to take only the "
-                             "weights",
-                             source->file->num_tensors, num_tensors, optim->name, optim->momentum);
-    for (const char *const *key = checkpoint_settings; *key != NULL; key++)
-        if (source_text(source, *key) == NULL)
-            return false;
-    return true;
+    const int num_tensors = 1 + optim->model->num_parameters * (1 + optim->num_states);
+    return source->file->num_tensors == num_tensors ||
+           source_reject(source,
+                         "has %d tensors, not the %d of %s with momentum %g; use the --momentum it "
+                         "was saved with, or --init-from to take only the weights",
+                         source->file->num_tensors, num_tensors, optim->name, optim->momentum);
 }
 
 bool source_check_position(Source *source, const Dataset *dataset, Position *position)

@@ -18,31 +18,18 @@
 #include "common/base/log.h"
 #include "common/base/startup.h"
 
-/* The step of a line; 0 if it is not a complete line of ours. */
-static uint64_t line_step(const char *line, size_t length)
-{
-    if (length == 0 || line[length - 1] != '\n')
-        return 0; // incomplete: its writer was killed
-    json_t *object = json_loadb(line, length, 0, NULL);
-    const json_int_t step = json_integer_value(json_object_get(object, "step"));
-    json_decref(object);
-    return step > 0 ? (uint64_t)step : 0;
-}
-
-/* The offset of the first line about a step after last_step: from there on steps will be
- * repeated. */
+/* Where the first line begins that is not whole or not of a step up to last_step: from there on
+ * steps will be repeated. */
 static off_t end_of_steps(FILE *file, uint64_t last_step)
 {
     off_t end = 0;
     char *line = NULL;
     size_t capacity = 0;
-    ssize_t length;
-    while ((length = getline(&line, &capacity, file)) > 0) {
-        const uint64_t step = line_step(line, (size_t)length);
-        if (step == 0 || step > last_step)
+    uint64_t step;
+    for (ssize_t length; (length = getline(&line, &capacity, file)) > 0; end += length)
+        if (line[length - 1] != '\n' || // its writer was killed
+            sscanf(line, "{ \"epoch\" :%*d , \"step\" :%" SCNu64, &step) != 1 || step > last_step)
             break;
-        end += length;
-    }
     free(line);
     return end;
 }
@@ -94,12 +81,6 @@ static const char *number(double value, char text[NUMBER_BYTES])
     return text;
 }
 
-static void close_file(FILE *file)
-{
-    if (file != NULL && fclose(file) != 0)
-        log_warning("cannot write the last metrics: %s", strerror(errno));
-}
-
 /* What was run, for tools that read the folder later. */
 static void write_run(const Args *args)
 {
@@ -115,25 +96,22 @@ static void write_run(const Args *args)
     json_decref(run);
 }
 
-static void open_files(Metrics *metrics, const Model *model)
-{
-    folder_check(metrics->args->metrics_dir, "--metrics-dir");
-    folder_create(metrics->args->metrics_dir, "--metrics-dir");
-    char name[32];
-    snprintf(name, sizeof name, "rank%d.jsonl", metrics->rank);
-    metrics->steps = step_file_open(metrics->args->metrics_dir, name, model->step);
-    if (metrics->rank == 0) {
-        metrics->tests = step_file_open(metrics->args->metrics_dir, "test.jsonl", model->step);
-        write_run(metrics->args);
-    }
-}
-
 void metrics_init(Metrics *metrics, const Args *args, const Model *model, int rank,
                   size_t steps_per_epoch)
 {
+    char name[32];
+    const char *dir = args->metrics_dir;
     *metrics = (Metrics){ .args = args, .rank = rank, .step = model->step };
-    if (args->metrics_dir != NULL)
-        open_files(metrics, model);
+    if (dir != NULL) {
+        folder_check(dir, "--metrics-dir");
+        folder_create(dir, "--metrics-dir");
+        snprintf(name, sizeof name, "rank%d.jsonl", rank);
+        metrics->steps = step_file_open(dir, name, model->step);
+    }
+    if (dir != NULL && rank == 0) {
+        metrics->tests = step_file_open(dir, "test.jsonl", model->step);
+        write_run(args);
+    }
     if (metrics_hooks.init != NULL)
         metrics_hooks.init(args, model, rank, steps_per_epoch);
 }
@@ -169,6 +147,7 @@ void metrics_free(Metrics *metrics)
 {
     if (metrics_hooks.free != NULL)
         metrics_hooks.free();
-    close_file(metrics->steps);
-    close_file(metrics->tests);
+    if ((metrics->steps != NULL && fclose(metrics->steps) != 0) |
+        (metrics->tests != NULL && fclose(metrics->tests) != 0))
+        log_warning("cannot write the last metrics: %s", strerror(errno));
 }

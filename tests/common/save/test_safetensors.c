@@ -73,7 +73,7 @@ static void test_round_trip(void **state)
             snprintf(name, sizeof name, "%s/%d/%d", names[(t + i) % 5], t, i);
             const StoredTensor *found = safetensors_find(file, name);
             assert_non_null(found);
-            assert_int_equal((uintptr_t)found->data % 64, 0);
+            assert_true(found->bytes == 0 || (uintptr_t)found->data % dtype_size(found->type) == 0);
             assert_int_equal(found->type, t);
             assert_int_equal(found->ndim, shapes[i].ndim);
             for (int d = 0; d < found->ndim; d++)
@@ -127,9 +127,9 @@ static void test_unusual_but_valid(void **state)
                "'a':{'dtype':'F32','shape':[1],'data_offsets':[0,4]}}",
                8);
     Safetensors *file = open_file(path);
-    assert_string_equal(file->tensor[0].name, "a");
-    assert_string_equal(file->tensor[1].name, "e");
-    assert_string_equal(file->tensor[2].name, "b");
+    assert_ptr_equal(safetensors_find(file, "a")->data, file->data);
+    assert_ptr_equal(safetensors_find(file, "b")->data, file->data + 4);
+    assert_int_equal(safetensors_find(file, "e")->bytes, 0);
     safetensors_free(file);
     unlink(path);
 }

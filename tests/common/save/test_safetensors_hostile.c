@@ -49,9 +49,9 @@ static const struct {
       "takes 8 bytes, its offsets are 0, 4" },
     { "{'a':{'dtype':'F32','shape':[2],'data_offsets':[8,0]}}", "offsets are 8, 0" },
     { "{'a':{'dtype':'F32','shape':[2],'data_offsets':[-8,0]}}", "offsets are -8, 0" },
-    { "{'a':{'dtype':'F32','shape':[2],'data_offsets':[8,16]}}", "begins at byte 8" },
+    { "{'a':{'dtype':'F32','shape':[2],'data_offsets':[8,16]}}", "tensor \"a\" ends at 16" },
     { "{'a':{'dtype':'F32','shape':[17179869184],'data_offsets':[0,68719476736]}}",
-      "take 68719476736" },
+      "ends at 68719476736" },
     { "{'a':{'dtype':'F32','shape':[4294967296,4294967296],'data_offsets':[0,0]}}",
       "shape is too large" },
     { "{'a':{'dtype':'U8','shape':[9223372036854775807,3,0],'data_offsets':[0,0]}}",
@@ -59,23 +59,28 @@ static const struct {
     { "{'a':{'dtype':'U8','shape':[9223372036854775808],'data_offsets':[0,8]}}",
       "header is not valid" },
     { "{'a':{'dtype':'U8','shape':[9223372036854775807],'data_offsets':[0,9223372036854775807]}}",
-      "take 9223372036854775807" },
+      "ends at 9223372036854775807" },
     // Backwards: in 64 bits the two would take 8 bytes together.
-    { "{'a':{'dtype':'U8','shape':[16],'data_offsets':[0,16]},"
-      "'b':{'dtype':'F64','shape':[2305843009213693951],'data_offsets':[16,8]}}",
+    { "{'b':{'dtype':'F64','shape':[2305843009213693951],'data_offsets':[16,8]},"
+      "'a':{'dtype':'U8','shape':[16],'data_offsets':[0,16]}}",
       "its offsets are 16, 8" },
     { "{'a':{'dtype':'F32','shape':[1],'data_offsets':[0,4]}}",
       "8 bytes of data, its tensors take 4" },
-    { "{'a':{'dtype':'F32','shape':[1],'data_offsets':[4,8]}}", "begins at byte 4" },
+    { "{'a':{'dtype':'F32','shape':[1],'data_offsets':[4,8]}}",
+      "8 bytes of data, its tensors take 4" },
+    { "{'a':{'dtype':'U8','shape':[1],'data_offsets':[0,1]},"
+      "'b':{'dtype':'F32','shape':[1],'data_offsets':[1,5]},"
+      "'c':{'dtype':'U8','shape':[3],'data_offsets':[5,8]}}",
+      "tensor \"b\" begins at byte 1, inside an element" },
     { "{'a':{'dtype':'U8','shape':[5],'data_offsets':[0,5]},"
       "'b':{'dtype':'U8','shape':[4],'data_offsets':[4,8]}}",
-      "begins at byte 4, but what precedes ends at 5" },
+      "8 bytes of data, its tensors take 9" },
     { "{'a':{'dtype':'U8','shape':[3],'data_offsets':[0,3]},"
       "'b':{'dtype':'U8','shape':[4],'data_offsets':[4,8]}}",
-      "begins at byte 4, but what precedes ends at 3" },
+      "8 bytes of data, its tensors take 7" },
     { "{'a':{'dtype':'F64','shape':[],'data_offsets':[0,8]},"
       "'b':{'dtype':'F64','shape':[],'data_offsets':[0,8]}}",
-      "begins at byte 0, but what precedes ends at 8" },
+      "8 bytes of data, its tensors take 16" },
     { "{'a':{'dtype':'U8','shape':[4],'data_offsets':[0,4]},"
       "'a':{'dtype':'U8','shape':[4],'data_offsets':[4,8]}}",
       "duplicate" },
