@@ -118,12 +118,11 @@ static Position position_of(const Checkpoint *checkpoint)
 
 Position checkpoint_next(const Checkpoint *checkpoint)
 {
-    Position next = position_of(checkpoint);
-    if (checkpoint->sampler->position == checkpoint->sampler->size) {
-        next.epoch++; // the epoch is complete, though the loader has not returned NULL yet
-        next.samples = 0;
-    }
-    return next;
+    const Position here = position_of(checkpoint);
+    if (checkpoint->sampler->position < checkpoint->sampler->size)
+        return here;
+    return (Position){ here.epoch + 1, 0,
+                       here.step }; // though the loader has not returned NULL yet
 }
 
 static void path_of(const Checkpoint *checkpoint, CheckpointKind kind, Position next,
@@ -171,11 +170,10 @@ static void add_metadata(Safetensors *file, const Checkpoint *checkpoint, Positi
 void checkpoint_copy(const Checkpoint *checkpoint, CheckpointKind kind, CheckpointCopy *copy)
 {
     // The evaluation of an epoch comes after its last step, and so after that one's snapshot.
-    const Position next =
-        kind == CHECKPOINT_SNAPSHOT ? position_of(checkpoint) : checkpoint_next(checkpoint);
+    const bool is_snapshot = kind == CHECKPOINT_SNAPSHOT;
+    const Position next = is_snapshot ? position_of(checkpoint) : checkpoint_next(checkpoint);
     *copy = (CheckpointCopy){ .file = safetensors_create(), .kind = kind, .step = next.step };
-    const bool epoch_ended = kind != CHECKPOINT_SNAPSHOT && next.samples == 0 && next.epoch > 0;
-    copy->epoch = next.epoch - epoch_ended;
+    copy->epoch = next.epoch - (!is_snapshot && next.samples == 0 && next.epoch > 0);
     path_of(checkpoint, kind, next, copy->path);
     if (metrics_hooks.save != NULL)
         metrics_hooks.save(next.step, copy->path);

@@ -14,15 +14,17 @@
 
 #define MAX_STEP (1ll << 53) // every count up to here is exact in a double too
 
-/* Only in our own files is it known what a checksum covers. */
-static bool same_checksum(const Source *source, const char *key, uint32_t checksum)
+/* Is the checksum of `what` the one that the file names? Only in our own files is it known what it
+ * covers. */
+static bool check_sum(Source *source, const char *key, uint32_t checksum, const char *what)
 {
     char actual[9];
     snprintf(actual, sizeof actual, "%08x", checksum);
     const char *named = safetensors_metadata(source->file, key);
     const bool ours = safetensors_metadata(source->file, CHECKPOINT_VERSION_KEY) != NULL ||
                       safetensors_metadata(source->file, EXPORT_VERSION_KEY) != NULL;
-    return !ours || named == NULL || strcmp(named, actual) == 0;
+    return !ours || named == NULL || strcmp(named, actual) == 0 ||
+           source_reject(source, "is damaged: its %s; use another one", what);
 }
 
 const char *weights_file(const char *path, char in_folder[PATH_MAX])
@@ -37,21 +39,18 @@ const char *weights_file(const char *path, char in_folder[PATH_MAX])
 bool source_open(Source *source)
 {
     source->file = safetensors_open(source->path, source->error, sizeof source->error);
-    if (source->file == NULL)
-        return false;
-    return same_checksum(source, CHECKPOINT_CHECKSUM, safetensors_checksum(source->file)) ||
-           source_reject(source, "is damaged: its tensors do not have the checksum it names; "
-                                 "use another one");
+    return source->file != NULL &&
+           check_sum(source, CHECKPOINT_CHECKSUM, safetensors_checksum(source->file),
+                     "tensors do not have the checksum it names");
 }
 
-static const char *shape_text(int ndim, const size_t *shape, char *text, size_t bytes)
+/* "[1, 20]"; of very many dimensions only the first. */
+static const char *shape_text(int ndim, const size_t *shape, char text[128])
 {
-    size_t length = (size_t)snprintf(text, bytes, "[");
-    for (int i = 0; i < ndim && length < bytes; i++)
-        length +=
-            (size_t)snprintf(text + length, bytes - length, i > 0 ? ", %zu" : "%zu", shape[i]);
-    if (length < bytes)
-        snprintf(text + length, bytes - length, "]");
+    int length = sprintf(text, "[");
+    for (int i = 0; i < ndim && length < 100; i++)
+        length += sprintf(text + length, i > 0 ? ", %zu" : "%zu", shape[i]);
+    strcpy(text + length, "]");
     return text;
 }
 
@@ -91,8 +90,8 @@ const float *source_read(Source *source, const char *name, const Model *model, i
     else if (stored->ndim != parameter->ndim ||
              memcmp(stored->shape, parameter->shape, (size_t)stored->ndim * sizeof(size_t)) != 0)
         source_reject(source, "tensor \"%s\" has shape %s, model %s needs %s", name,
-                      shape_text(stored->ndim, stored->shape, theirs, sizeof theirs), model->name,
-                      shape_text(parameter->ndim, parameter->shape, ours, sizeof ours));
+                      shape_text(stored->ndim, stored->shape, theirs), model->name,
+                      shape_text(parameter->ndim, parameter->shape, ours));
     else {
         const float *values =
             type == FLOAT32 ? stored->data : to_float32(stored, parameter->numel, host);
@@ -138,31 +137,28 @@ static bool get_count(Source *source, const char *key, size_t max, size_t *count
 
 bool source_check_run(Source *source, const Optimizer *optim)
 {
-    const char *model = optim->model->name;
-    if (safetensors_metadata(source->file, CHECKPOINT_VERSION_KEY) == NULL)
+    const char *ours = optim->model->name;
+    const char *version = safetensors_metadata(source->file, CHECKPOINT_VERSION_KEY);
+    const char *model = safetensors_metadata(source->file, "model");
+    const char *optimizer = safetensors_metadata(source->file, "optimizer");
+    if (version == NULL)
         return source_reject(source,
                              "has weights, but not the state of a run; use --init-from %s to "
                              "start from them",
                              source->path);
-    const char *theirs = source_text(source, CHECKPOINT_VERSION_KEY);
-    for (int i = 0; theirs != NULL && i < NUM_SETTINGS; i++)
-        theirs = source_text(source, checkpoint_settings[i]);
-    if (theirs == NULL)
-        return false;
-    theirs = safetensors_metadata(source->file, CHECKPOINT_VERSION_KEY);
-    if (strcmp(theirs, CHECKPOINT_VERSION) != 0)
+    if (strcmp(version, CHECKPOINT_VERSION) != 0)
         return source_reject(
-            source, "has format version %s, this program knows " CHECKPOINT_VERSION, theirs);
-    theirs = safetensors_metadata(source->file, "model");
-    if (strcmp(theirs, model) != 0)
-        return source_reject(source, "is of model %s; use --model %s, not %s", theirs, theirs,
-                             model);
-    theirs = safetensors_metadata(source->file, "optimizer");
-    if (strcmp(theirs, optim->name) != 0)
+            source, "has format version %s, this program knows " CHECKPOINT_VERSION, version);
+    for (int i = 0; i < NUM_SETTINGS; i++)
+        if (source_text(source, checkpoint_settings[i]) == NULL)
+            return false;
+    if (strcmp(model, ours) != 0)
+        return source_reject(source, "is of model %s; use --model %s, not %s", model, model, ours);
+    if (strcmp(optimizer, optim->name) != 0)
         return source_reject(source,
                              "was saved with optimizer %s; use --optimizer %s, not %s, or "
                              "--init-from to take only the weights",
-                             theirs, theirs, optim->name);
+                             optimizer, optimizer, optim->name);
 
     // sgd has a state if it has momentum.
     const int num_tensors = 1 + optim->model->num_parameters * (1 + optim->num_states);
@@ -196,31 +192,22 @@ bool source_check_position(Source *source, const Dataset *dataset, Position *pos
     position->epoch = (int)epoch;
 
     const char *const key = CHECKPOINT_METADATA_CHECKSUM;
-    return same_checksum(source, key, safetensors_metadata_checksum(source->file, key)) ||
-           source_reject(source, "is damaged: its metadata do not have the checksum they name; "
-                                 "use another one");
-}
-
-/* "module." if names begin with it: then PyTorch's DDP wrapper was saved instead of its model. */
-static const char *find_prefix(const Source *source, const Model *model)
-{
-    char wrapped[128];
-    snprintf(wrapped, sizeof wrapped, "module.%s", model->parameter[0].name);
-    if (safetensors_find(source->file, wrapped) == NULL)
-        return "";
-    if (log_speaks_for_job())
-        log_info("%s: its names begin with \"module.\", those of a wrapper; left out",
-                 source->path);
-    return "module.";
+    return check_sum(source, key, safetensors_metadata_checksum(source->file, key),
+                     "metadata do not have the checksum they name");
 }
 
 bool source_load_weights(Source *source, Model *model)
 {
+    // If PyTorch's DDP wrapper was saved instead of its model, all names begin with "module.".
+    char name[128];
+    snprintf(name, sizeof name, "module.%s", model->parameter[0].name);
+    const bool is_wrapper = safetensors_find(source->file, name) != NULL;
+    if (is_wrapper && log_speaks_for_job())
+        log_info("%s: its names begin with \"module.\", those of a wrapper; left out",
+                 source->path);
     bool ok = true;
-    const char *prefix = find_prefix(source, model);
     for (int i = 0; ok && i < model->num_parameters; i++) {
-        char name[128];
-        snprintf(name, sizeof name, "%s%s", prefix, model->parameter[i].name);
+        snprintf(name, sizeof name, "%s%s", is_wrapper ? "module." : "", model->parameter[i].name);
         float *host = mem_calloc(model->parameter[i].numel, sizeof *host);
         const float *values = source_read(source, name, model, i, host);
         ok = values != NULL;

@@ -143,16 +143,13 @@ static bool read_lengths(Reader *reader)
     if (!read_at(reader, 0, &length, sizeof length))
         return false;
     reader->header_bytes = le64toh(length);
-    if (reader->header_bytes > file_bytes - sizeof length)
-        return reject(reader,
-                      "is damaged or no safetensors file: it claims a header of %zu bytes, "
-                      "the file has %zu",
-                      reader->header_bytes, file_bytes);
-    if (reader->header_bytes > MAX_HEADER_BYTES)
-        return reject(reader, "claims a header of %zu bytes, and %u are the most that is read",
-                      reader->header_bytes, MAX_HEADER_BYTES);
     reader->data_bytes = file_bytes - sizeof length - reader->header_bytes;
-    return true;
+    return (reader->header_bytes <= file_bytes - sizeof length &&
+            reader->header_bytes <= MAX_HEADER_BYTES) ||
+           reject(reader,
+                  "is damaged or no safetensors file: it claims a header of %zu bytes, the file "
+                  "has %zu, and %u are the most that is read",
+                  reader->header_bytes, file_bytes, MAX_HEADER_BYTES);
 }
 
 /* NULL if it is not a JSON object. Jansson limits its depth. */
@@ -183,23 +180,20 @@ static bool parse_metadata(const Reader *reader, Safetensors *file, json_t *meta
     return true;
 }
 
-static bool parse_shape(const Reader *reader, StoredTensor *tensor, const json_t *shape)
+/* False if a size is not a count, or the tensor is larger than any memory. */
+static bool parse_shape(StoredTensor *tensor, const json_t *shape)
 {
-    if (!json_is_array(shape))
-        return reject(reader, "tensor \"%s\": its shape is not an array", tensor->name);
     tensor->ndim = (int)json_array_size(shape);
     tensor->shape = mem_calloc((size_t)tensor->ndim, sizeof *tensor->shape);
     tensor->bytes = dtype_size(tensor->type);
     for (int i = 0; i < tensor->ndim; i++) {
         const json_t *size = json_array_get(shape, (size_t)i);
-        if (!json_is_integer(size) || json_integer_value(size) < 0)
-            return reject(reader, "tensor \"%s\": size %d of its shape is not a count",
-                          tensor->name, i);
         tensor->shape[i] = (size_t)json_integer_value(size);
-        if (__builtin_mul_overflow(tensor->bytes, tensor->shape[i], &tensor->bytes))
-            return reject(reader, "tensor \"%s\": its shape is too large", tensor->name);
+        if (!json_is_integer(size) || json_integer_value(size) < 0 ||
+            __builtin_mul_overflow(tensor->bytes, tensor->shape[i], &tensor->bytes))
+            return false;
     }
-    return true;
+    return json_is_array(shape);
 }
 
 static bool parse_tensor(const Reader *reader, StoredTensor *tensor, const char *name,
@@ -220,20 +214,17 @@ static bool parse_tensor(const Reader *reader, StoredTensor *tensor, const char 
     if (tensor->type == NUM_DTYPES)
         return reject(reader, "tensor \"%s\" has type %s; known are F32, BF16, F64, I32, I64, U8",
                       name, dtype);
-    if (!parse_shape(reader, tensor, shape))
-        return false;
-    if (begin < 0 || end < begin || (size_t)(end - begin) != tensor->bytes)
-        return reject(reader,
-                      "tensor \"%s\": its shape takes %zu bytes, its offsets are %lld, %lld", name,
-                      tensor->bytes, (long long)begin, (long long)end);
-    if ((size_t)end > reader->data_bytes)
-        return reject(reader, "is damaged: it has %zu bytes of data, tensor \"%s\" ends at %lld",
-                      reader->data_bytes, name, (long long)end);
-    if (tensor->bytes > 0 && (size_t)begin % dtype_size(tensor->type) != 0)
-        return reject(reader, "tensor \"%s\" begins at byte %lld, inside an element", name,
-                      (long long)begin);
+    if (!parse_shape(tensor, shape))
+        return reject(reader, "tensor \"%s\": its shape is not valid", name);
     tensor->begin = (size_t)begin;
-    return true;
+    const bool fits = begin >= 0 && end >= begin && (size_t)end <= reader->data_bytes &&
+                      (size_t)(end - begin) == tensor->bytes;
+    const bool is_aligned = tensor->bytes == 0 || tensor->begin % dtype_size(tensor->type) == 0;
+    return (fits && is_aligned) ||
+           reject(reader,
+                  "is damaged: tensor \"%s\" has a shape of %zu bytes and is at %lld to %lld, of "
+                  "%zu bytes of data",
+                  name, tensor->bytes, (long long)begin, (long long)end, reader->data_bytes);
 }
 
 /* All tensors together take as many bytes as the file has: fewer would mean that some of it is
