@@ -5,12 +5,10 @@
  */
 #include "common/data/dataset.h"
 
-#include <limits.h>
 #include <stdlib.h>
 
 #include "common/base/log.h"
 #include "common/base/memory.h"
-#include "common/data/formats.h"
 
 enum { IMAGE_SIDE = 28, NUM_DIGITS = 10 };
 

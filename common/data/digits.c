@@ -3,7 +3,7 @@
  * compressed file into the read-only data, and here it is inflated, parsed and made to look like
  * MNIST, whose images are 28 x 28 with the digit in the 20 x 20 pixels in the middle.
  */
-#include "common/data/formats.h"
+#include "common/data/dataset.h"
 
 #include <stdlib.h>
 #include <zlib.h>

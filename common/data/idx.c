@@ -5,7 +5,7 @@
  * read than it promises, which finds trailing bytes and makes zlib verify the checksum at the end
  * of a compressed file.
  */
-#include "common/data/formats.h"
+#include "common/data/dataset.h"
 
 #include <stdio.h>
 #include <sys/stat.h>

@@ -13,7 +13,7 @@
 
 #include "common/base/folder.h"
 #include "common/base/log.h"
-#include "common/data/formats.h"
+#include "common/data/dataset.h"
 
 static const char *const names[] = { "train-images-idx3-ubyte", "train-labels-idx1-ubyte",
                                      "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte" };

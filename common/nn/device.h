@@ -178,4 +178,8 @@ void device_plain_init(Device *device);
 void device_cpu_init(Device *device);
 void device_cuda_init(Device *device, const Args *args);
 
+/* `save` and `load` of a device that has device->loss_scale. */
+bool loss_scale_save(Device *device, char text[DEVICE_TEXT_BYTES]);
+bool loss_scale_load(Device *device, const char *text, uint64_t step, bool import);
+
 #endif

@@ -1,9 +1,9 @@
 /* "65536 7 2": the scale, the good steps since it changed, and the steps skipped. As text, since
  * the metadata of a checkpoint is text; it comes from outside. */
-#include "common/nn/loss_scale.h"
-
 #include <math.h>
 #include <stdio.h>
+
+#include "common/nn/device.h"
 
 bool loss_scale_save(Device *device, char text[DEVICE_TEXT_BYTES])
 {

@@ -86,18 +86,12 @@ static void layer_forward(Layer *layer, Device *device, int n, const float *inpu
 {
     const LayerSpec *spec = layer->spec;
     const DeviceOps *ops = device->ops;
-    switch (spec->kind) {
-    case LAYER_CONV:
-    case LAYER_CONV_POOL:
-        ops->conv_relu(device, spec->conv, n, input, layer->weight, layer->bias, layer->output,
-                       layer->argmax);
-        break;
-    case LAYER_LINEAR:
+    if (spec->kind == LAYER_LINEAR)
         ops->linear(device, n, spec->in, spec->out, spec->relu, input, layer->weight, layer->bias,
                     layer->output);
-        break;
-    }
-
+    else
+        ops->conv_relu(device, spec->conv, n, input, layer->weight, layer->bias, layer->output,
+                       layer->argmax);
     layer->scale = 1 / (1 - key.p);
     if (key.p > 0)
         ops->dropout(device, n, layer->features, key, layer->output);
@@ -110,20 +104,16 @@ static void layer_grad_params(Layer *layer, Device *device, int n, const float *
 {
     const LayerSpec *spec = layer->spec;
     const DeviceOps *ops = device->ops;
-    switch (spec->kind) {
-    case LAYER_CONV:
-    case LAYER_CONV_POOL:
+    if (spec->kind != LAYER_LINEAR) {
         ops->conv_grad(device, spec->conv, n, input, layer->output, layer->argmax, layer->weight,
                        layer->scale, layer->doutput, layer->dweight, layer->dbias, dinput);
-        break;
-    case LAYER_LINEAR:
-        if (spec->relu)
-            ops->relu_grad(device, (size_t)n * layer->features, layer->output, layer->scale,
-                           layer->doutput);
-        ops->linear_grad_params(device, n, spec->in, spec->out, input, layer->doutput,
-                                layer->dweight, layer->dbias);
-        break;
+        return;
     }
+    if (spec->relu)
+        ops->relu_grad(device, (size_t)n * layer->features, layer->output, layer->scale,
+                       layer->doutput);
+    ops->linear_grad_params(device, n, spec->in, spec->out, input, layer->doutput, layer->dweight,
+                            layer->dbias);
 }
 
 static void layer_grad_input(Layer *layer, Device *device, int n, float *dinput)
@@ -183,8 +173,7 @@ typedef struct Network {
     bool dropout; // --dropout on
     uint64_t seed;
 
-    bool step_begins; // gradients were zeroed: the next forward pass begins a step, it is no
-                      // evaluation
+    bool step_begins; // gradients were zeroed: the next forward pass is no evaluation
 
     // The last forward pass; device memory but for its size.
     int batch_size;

@@ -1,5 +1,5 @@
 /* IDX files: images and labels, plain and gzipped; the latter from the input, or packed here. */
-#include "common/data/formats.h"
+#include "common/data/dataset.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-#include "common/data/formats.h"
+#include "common/data/dataset.h"
 #include "tools/model/mnist_form.h"
 
 #define READ(image, text) \

@@ -8,7 +8,6 @@
 #include "common/base/host.h"
 #include "common/base/memory.h"
 #include "common/nn/cuda/cuda_state.h"
-#include "common/nn/loss_scale.h"
 
 enum { SCRATCH_ALIGNMENT = 256 };
 

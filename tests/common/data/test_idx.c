@@ -9,7 +9,7 @@
 #include <zlib.h>
 
 #include "common/base/memory.h"
-#include "common/data/formats.h"
+#include "common/data/dataset.h"
 
 // Two images of 2 x 3 pixels.
 static const uint8_t small[] = { 0, 0, 8, 3, 0, 0, 0, 2,   0,   0,   0,   2,   0,   0,

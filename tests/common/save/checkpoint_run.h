@@ -6,7 +6,6 @@
 #include <math.h>
 
 #include "common/base/memory.h"
-#include "common/nn/loss_scale.h"
 #include "common/save/checkpoint.h"
 #include "tests/helpers/child.h"
 
