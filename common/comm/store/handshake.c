@@ -1,12 +1,11 @@
 /*
- * The transcript that both sides authenticate: the role of the one that speaks, the caller's Hello
- * with its nonce, and the answerer's nonce. One function makes it, so no field can be forgotten on
- * one side. crypto_auth_verify compares in constant time.
+ * Both sides authenticate the same transcript: the role of the one that speaks, the caller's Hello
+ * with its nonce, and the answerer's nonce. One function writes it, so no field can be forgotten on
+ * one side. sodium_memcmp compares in constant time.
  */
 #include "common/comm/store/handshake.h"
 
 #include <sodium.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/random.h>
 
@@ -21,31 +20,22 @@ _Static_assert(offsetof(HandshakeAnswer, proof) == sizeof(HandshakeHello),
 
 enum { CALLER = 'c', ANSWERER = 'a', WELCOME = 'w' };
 
-typedef struct {
-    uint8_t role;
-    HandshakeHello hello;
-    uint8_t nonce[HANDSHAKE_BYTES]; // the answerer's
-} __attribute__((packed)) Transcript;
-
-static Transcript transcript(uint8_t role, const HandshakeHello *hello, const uint8_t *nonce)
-{
-    Transcript whole = { .role = role, .hello = *hello };
-    memcpy(whole.nonce, nonce, sizeof whole.nonce);
-    return whole;
-}
-
+/* nonce: the answerer's; the caller's is in its Hello. */
 static void prove(uint8_t mac[HANDSHAKE_BYTES], const Key256 *key, uint8_t role,
                   const HandshakeHello *hello, const uint8_t *nonce)
 {
-    const Transcript whole = transcript(role, hello, nonce);
-    crypto_auth(mac, (const uint8_t *)&whole, sizeof whole, key->bytes);
+    uint8_t whole[1 + sizeof *hello + HANDSHAKE_BYTES] = { role };
+    memcpy(whole + 1, hello, sizeof *hello);
+    memcpy(whole + 1 + sizeof *hello, nonce, HANDSHAKE_BYTES);
+    crypto_auth(mac, whole, sizeof whole, key->bytes);
 }
 
 static bool is_proven(const uint8_t mac[HANDSHAKE_BYTES], const Key256 *key, uint8_t role,
                       const HandshakeHello *hello, const uint8_t *nonce)
 {
-    const Transcript whole = transcript(role, hello, nonce);
-    return crypto_auth_verify(mac, (const uint8_t *)&whole, sizeof whole, key->bytes) == 0;
+    uint8_t expected[HANDSHAKE_BYTES];
+    prove(expected, key, role, hello, nonce);
+    return sodium_memcmp(mac, expected, sizeof expected) == 0;
 }
 
 HandshakeHello handshake_hello(HandshakeService service)
@@ -54,42 +44,38 @@ HandshakeHello handshake_hello(HandshakeService service)
                              .version = HANDSHAKE_VERSION,
                              .service = (uint8_t)service };
     const char *run_id = getenv("TORCHELASTIC_RUN_ID");
-    const bool is_set = run_id != NULL && run_id[0] != '\0';
-    const int length = snprintf(hello.run_id, sizeof hello.run_id, "%s", is_set ? run_id : "none");
-    CHECK(length < (int)sizeof hello.run_id, "TORCHELASTIC_RUN_ID is too long: %s", run_id);
-    if (service == HANDSHAKE_ENDPOINT)
-        memset(hello.run_id, 0, sizeof hello.run_id);
+    if (run_id == NULL || run_id[0] == '\0')
+        run_id = "none";
+    CHECK(strlen(run_id) < sizeof hello.run_id, "TORCHELASTIC_RUN_ID is too long: %s", run_id);
+    if (service != HANDSHAKE_ENDPOINT)
+        strcpy(hello.run_id, run_id);
     return hello;
 }
 
 Key256 handshake_key(const Key256 *secret, HandshakeService service)
 {
-    static const char *const purpose[] = { [HANDSHAKE_STORE] = "ddp.c store",
-                                           [HANDSHAKE_BACKEND] = "ddp.c backend",
-                                           [HANDSHAKE_ENDPOINT] = "ddp.c endpoint" };
+    const char *purpose = service == HANDSHAKE_STORE     ? "ddp.c store"
+                          : service == HANDSHAKE_BACKEND ? "ddp.c backend"
+                                                         : "ddp.c endpoint";
     Key256 key;
-    const char *text = purpose[service];
-    crypto_auth(key.bytes, (const uint8_t *)text, strlen(text), secret->bytes);
+    crypto_auth(key.bytes, (const uint8_t *)purpose, strlen(purpose), secret->bytes);
     return key;
 }
 
 int handshake_call(int fd, const Key256 *key, HandshakeHello own, double deadline)
 {
-    struct {
-        uint8_t nonce[HANDSHAKE_BYTES], proof[HANDSHAKE_BYTES];
-    } theirs;
-    uint8_t proof[HANDSHAKE_BYTES], welcome = 0;
+    uint8_t theirs[HANDSHAKE_REPLY_BYTES], proof[HANDSHAKE_BYTES], welcome = 0;
     SYS_CHECK(getrandom(own.nonce, sizeof own.nonce, 0));
-    if (net_send(fd, &own, sizeof own, deadline) < 0 || net_recv(fd, &theirs, 1, deadline) < 0)
+    if (net_send(fd, &own, sizeof own, deadline) < 0 || net_recv(fd, theirs, 1, deadline) < 0)
         return -1;
-    if (net_recv(fd, (uint8_t *)&theirs + 1, sizeof theirs - 1, deadline) < 0) {
+    if (net_recv(fd, theirs + 1, sizeof theirs - 1, deadline) < 0) {
         errno = errno == ECONNRESET ? EPROTO : errno;
         return -1;
     }
     errno = EACCES;
-    if (!is_proven(theirs.proof, key, ANSWERER, &own, theirs.nonce))
+    if (!is_proven(theirs + HANDSHAKE_BYTES, key, ANSWERER, &own, theirs)) // after the nonce
         return -1;
-    prove(proof, key, CALLER, &own, theirs.nonce);
+    prove(proof, key, CALLER, &own, theirs);
     if (net_send(fd, proof, sizeof proof, deadline) < 0 ||
         net_recv(fd, &welcome, sizeof welcome, deadline) < 0)
         return -1;

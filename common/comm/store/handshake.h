@@ -1,16 +1,20 @@
 /*
- * handshake.h - who may join a job: those that know its secret, and prove it without saying it.
- *
- * Before anything else on a connection, caller and answerer each draw a nonce and send a MAC
- * (HMAC-SHA512-256, libsodium's crypto_auth) over who they are and both nonces:
+ * handshake.h - who may join a job: processes that prove that they know its secret.
  *
  *   caller   -> answerer   Hello: which job, service and ranks are meant, and the caller's nonce
  *   answerer -> caller     its nonce, and the MAC of an answerer
  *   caller   -> answerer   the MAC of a caller
  *   answerer -> caller     one byte: welcome
  *
- * Nonces are used once, so a recorded handshake is worth nothing; the role is part of the MAC, so a
- * peer's own proof cannot be sent back to it. What follows is not encrypted: docs/security.md.
+ * A MAC (HMAC-SHA512-256, libsodium's crypto_auth) covers the role of its sender, the Hello and
+ * both nonces. Nonces are used once, so a recorded handshake is worth nothing; because of the role,
+ * a proof that is sent back to its sender proves nothing. What follows is not encrypted
+ * (docs/security.md).
+ *
+ * - secret_make or secret_find provide the job's secret, handshake_key the key of a service.
+ * - A caller uses handshake_call as soon as it is connected, before anything else.
+ * - An answerer passes what it receives, at most handshake_wants bytes, to handshake_take, and
+ * sends the reply. It hangs up on HANDSHAKE_REFUSED, and after HANDSHAKE_SECONDS.
  */
 #ifndef COMMON_COMM_STORE_HANDSHAKE_H
 #define COMMON_COMM_STORE_HANDSHAKE_H
@@ -34,15 +38,15 @@ typedef struct {
 } Key256;
 
 /* Reads the file that DDP_SECRET_FILE names: a regular file of this user with mode 600 and at least
- * 32 bytes, whose SHA-512 is cut to 32. False: the variable is not set or empty, so the job has
- * none. Ends with one line and status 2 where the file will not do. Local. */
+ * 32 bytes; the secret is the first 32 bytes of its SHA-512. False: the variable is not set or
+ * empty, so the job has none. Ends with one line and status 2 if the file is unsuitable. Local. */
 bool secret_find(Key256 *secret);
 
 /* Makes a secret for the processes that this one starts, unless DDP_SECRET_FILE is set: 32 random
- * bytes in a file that has no name but /proc/PID/fd/N, so it goes when this process does. Local. */
+ * bytes in a file whose only name is /proc/PID/fd/N, so it ends with this process. Local. */
 void secret_make(void);
 
-/* Logs that this job has no secret, and whose port is therefore open to all. Local. */
+/* Logs that this job has no secret, so that this port is open to all. Local. */
 void secret_report_none(const char *host, int port);
 
 /* ---- the handshake ---- */
@@ -57,7 +61,7 @@ typedef struct {
     uint8_t channel; // of the backend: data or notices
     int32_t caller, answerer; // ranks
     int32_t attempt; // TORCHELASTIC_RESTART_COUNT
-    int64_t group; // the job's how-manieth process group
+    int64_t group; // index of the process group in the job
     char run_id[128]; // TORCHELASTIC_RUN_ID, zero-padded; "none" where it is not set
     uint8_t nonce[HANDSHAKE_BYTES];
 } HandshakeHello;
@@ -65,11 +69,11 @@ typedef struct {
 /* A Hello for this job, its nonce not drawn yet. Dies if the run id is too long. */
 HandshakeHello handshake_hello(HandshakeService service);
 
-/* The key of one service: what one of them reveals is of no use at another. */
+/* Each service has a key of its own, so a proof for one of them is worth nothing at another. */
 Key256 handshake_key(const Key256 *secret, HandshakeService service);
 
-/* The caller's side, complete; own.nonce is drawn here. -1 and errno if it fails: EACCES if the
- * answerer does not know the key, EPROTO if it says something else, else as net_recv. */
+/* The caller's side; draws own.nonce. -1 and errno if it fails: EACCES if the answerer does not
+ * know the key, EPROTO if it does not answer with a handshake, else as net_recv. */
 int handshake_call(int fd, const Key256 *key, HandshakeHello own, double deadline);
 
 /* The answerer's side of one connection, which takes bytes as they come; all zero at first. */
