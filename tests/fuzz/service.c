@@ -12,22 +12,23 @@ void fuzz_service(Input input)
 {
     Service service = { 0 };
     Client clients[NUM_CLIENTS] = { { .validated = true }, { .validated = true } };
+    for (int i = 0; i < NUM_CLIENTS; i++)
+        clients[i].service = &service;
     bool gone[NUM_CLIENTS] = { false };
     while (input.size > 0) {
         const int i = input_byte(&input) % NUM_CLIENTS;
         const Input part = input_part(&input);
         if (gone[i])
             continue;
-        gone[i] = !service_feed(&service, &clients[i], part.data, part.size);
+        gone[i] = !service_feed(&clients[i], part.data, part.size);
         if (gone[i])
-            service_forget(&service, &clients[i]);
+            service_forget(&clients[i]);
         for (Client *woken; (woken = service_next_woken(&service)) != NULL;)
-            EXPECT(bytes_count(&woken->out) > 0 && !gone[woken - clients]);
+            EXPECT(woken->unread > 0 && !gone[woken - clients]);
     }
     for (int i = 0; i < NUM_CLIENTS; i++)
         if (!gone[i])
-            service_forget(&service, &clients[i]);
-    table_free(&service.table);
-    EXPECT(service.table.bytes == 0 && service.table.kept_bytes == 0);
-    EXPECT(service.table.num_values == 0);
+            service_forget(&clients[i]);
+    service_free(&service);
+    EXPECT(service.bytes == 0 && service.num_values == 0);
 }

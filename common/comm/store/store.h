@@ -86,24 +86,19 @@ bool store_try_ping(Store *store, double seconds);
 
 typedef struct StoreServer StoreServer;
 
-/* Listens on the interface that host names (loopback for localhost) and *port (0: any free one, set
- * on return). NULL and errno if it cannot. Answers every operation of the protocol; disconnects a
- * client that sends nonsense or exceeds the protocol's limits, and goes on. Limits of its own: 64
- * MiB in one request or in unread replies, 256 MiB of memory for those of all clients (values that
- * are stored are not copied into replies), 64 connections without VALIDATE; and 64 descriptors of
- * the process stay free. Beyond these the largest, the oldest and, for a descriptor, the oldest
- * client that has sent nothing but VALIDATE and PING is disconnected (if there is none, the
- * newest). All that is stored may cost 1 GiB of memory. The last 64 MiB are for clients that have
- * stored no more than 1 MiB: one that fills the table is disconnected, and the others go on. Of a
- * large reply each client gets a part before the next client has its turn.
- *
- * If the job has a secret, clients that prove to know it have a table of their own; PyTorch's, and
- * strangers, share the other one (store_service.h). A handshake must be done within
- * HANDSHAKE_SECONDS, and where something runs out, clients without the secret go first.
- *
- * When a client that has set a key beginning with `watched` (NULL: none; it must outlive the
- * server) disconnects, the server sets KEY/gone. That is how a launcher killed by SIGKILL is
- * noticed. */
+/* - Listens on the interface that host names (loopback for localhost) and *port (0: any free one,
+ *   set on return). NULL and errno if it cannot.
+ * - Answers every operation of the protocol. Disconnects a client that sends nonsense or has more
+ *   than 64 MiB in one request or in unread replies, or for which there is no memory: a table may
+ *   have 1 GiB for all that is stored, being received or not sent yet, of which the last parts are
+ *   for clients that use little (store_service.h). A large reply leaves in parts, in turns.
+ * - 64 descriptors of the process stay free. Of the others, the last eighth is for clients that
+ *   have proven something: that they know the job's secret or, by a request, that they are ranks.
+ *   A client that comes when only this eighth is left takes the place of the oldest unproven one.
+ *   If the job has a secret, clients that know it have a table of their own; PyTorch's, and
+ *   strangers, share the other one. A handshake may take HANDSHAKE_SECONDS.
+ * - When a client that has set a key beginning with `watched` (NULL: none; it must outlive the
+ *   server) disconnects, the server sets KEY/gone: a launcher killed by SIGKILL is noticed. */
 StoreServer *store_server_start(const char *host, int *port, const char *watched);
 StoreServer *endpoint_server_start(const char *host, int *port, const char *watched);
 

@@ -6,8 +6,6 @@
  */
 #include "common/comm/store/store.h"
 
-#include <fcntl.h>
-#include <math.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -27,19 +25,16 @@ enum {
     SEND_BYTES = 64 << 10, // to one client before the next has its turn
     MAX_EVENTS = 64,
     FULL_PAUSE_MS = 10, // before the next try to accept: epoll would report it again at once
-    MAX_SILENT = 64, // clients without VALIDATE, which comes first
+    TICK_MS = 1000, // between two looks at handshakes that take too long
 };
-
-#define MAX_BUFFERED ((size_t)256 << 20) // bytes, for all clients together
 
 struct StoreServer {
     int epoll_fd, listen_fd, stop_fd;
     rlim_t max_fd; // of clients
-    Service service;
+    Service open, job; // job: for clients that know its secret, if it has one
     Key256 key; // of the handshake, if the job has a secret
     HandshakeHello hello; // that a caller must send
-    size_t buffered; // bytes of memory, for all clients together
-    LIST_HEAD(, Client) clients;
+    LIST_HEAD(, Client) clients; // newest first
     pthread_t thread;
 };
 
@@ -50,217 +45,142 @@ static int watch(const StoreServer *server, int operation, int fd, uint32_t even
     return epoll_ctl(server->epoll_fd, operation, fd, &event);
 }
 
-/* The room they have, not the bytes in it: a queue that is not empty keeps all its memory. */
-static void count_buffered(StoreServer *server, Client *client)
-{
-    server->buffered -= client->buffered;
-    client->buffered = client->in.capacity + client->out.capacity;
-    server->buffered += client->buffered;
-}
-
 /* A part of a large reply, and epoll reports at once that there is room for the next: so it leaves
  * in turns with the others. Errors are left to epoll, which reports a broken socket. */
-static void send_replies(StoreServer *server, Client *client)
+static void send_replies(const StoreServer *server, Client *client)
 {
-    Blob part;
-    for (size_t left = SEND_BYTES; left > 0 && (part = reply_front(client)).count > 0;) {
-        const size_t most = part.count < left ? part.count : left;
-        const ssize_t count = send(client->fd, part.data, most, MSG_NOSIGNAL);
-        if (count < 0)
-            break;
-        reply_drop(service_table(&server->service, client), client, (size_t)count);
-        left -= (size_t)count;
-    }
-    const bool wants_room = reply_front(client).count > 0;
+    uint8_t data[SEND_BYTES];
+    const size_t most = service_reply(client, data, sizeof data);
+    const ssize_t count = most == 0 ? 0 : send(client->fd, data, most, MSG_NOSIGNAL);
+    if (count > 0)
+        service_sent(client, (size_t)count);
+    const bool wants_room = client->unread > 0;
     if (wants_room != client->wants_room)
         watch(server, EPOLL_CTL_MOD, client->fd, EPOLLIN | (wants_room ? EPOLLOUT : 0), client);
     client->wants_room = wants_room;
-    count_buffered(server, client);
 }
 
-static void send_woken(StoreServer *server)
+static void send_woken(const StoreServer *server, Service *service)
 {
-    Client *client;
-    while ((client = service_next_woken(&server->service)) != NULL)
+    for (Client *client; (client = service_next_woken(service)) != NULL;)
         send_replies(server, client);
 }
 
 static void drop_client(StoreServer *server, Client *client)
 {
-    service_forget(&server->service, client);
-    count_buffered(server, client);
+    service_forget(client);
+    send_woken(server, client->service); // clients may wait for its gone key
     LIST_REMOVE(client, next);
     // If a process forked meanwhile has a copy of the descriptor, closing ours neither removes it
     // from epoll nor tells the other side.
     watch(server, EPOLL_CTL_DEL, client->fd, 0, NULL);
     shutdown(client->fd, SHUT_RDWR);
     close(client->fd);
-    free(client->handshake);
     free(client);
-    send_woken(server); // clients may wait for its gone key
 }
 
-/* All descriptors of clients are in use: a new client gets that of the oldest one which has never
- * asked for anything. Returns the descriptor, or -1: there is none, and the new one is closed. */
-static int replace_idle(StoreServer *server, int new_fd)
+/* The oldest of the clients that have proven nothing makes room. */
+static void drop_oldest_unproven(StoreServer *server)
 {
-    Client *client, *idle = NULL;
-    LIST_FOREACH(client, &server->clients, next) // the oldest is the last
+    Client *client, *oldest = NULL;
+    LIST_FOREACH(client, &server->clients, next)
     {
-        if (!client->has_asked)
-            idle = client;
+        oldest = client->proven ? oldest : client;
     }
-    if (idle != NULL)
-        drop_client(server, idle);
-    const int fd = fcntl(new_fd, F_DUPFD_CLOEXEC, 0);
-    close(new_fd);
-    if (fd < 0 || (rlim_t)fd <= server->max_fd)
-        return fd;
-    close(fd);
-    return -1;
+    if (oldest != NULL)
+        drop_client(server, oldest);
 }
 
+/* Clients that have proven nothing do not get the last eighth of the places. */
 static void accept_client(StoreServer *server)
 {
-    int fd = net_accept(server->listen_fd, 0);
+    const int fd = net_accept(server->listen_fd, 0);
     if (fd < 0) {
         if (errno != ETIMEDOUT) // no descriptor is free: the client stays in the kernel's queue
             poll(NULL, 0, FULL_PAUSE_MS);
         return;
     }
-    if ((rlim_t)fd > server->max_fd && (fd = replace_idle(server, fd)) < 0)
+    if ((rlim_t)fd > server->max_fd / 8 * 7)
+        drop_oldest_unproven(server);
+    if ((rlim_t)fd > server->max_fd) {
+        close(fd);
         return;
+    }
     Client *client = mem_calloc(1, sizeof *client);
-    client->fd = fd;
-    client->since = seconds_now();
+    *client = (Client){ .service = &server->open,
+                        .fd = fd,
+                        .since = seconds_now(),
+                        .in_handshake = server->open.tells_of_secret };
     LIST_INSERT_HEAD(&server->clients, client, next);
     if (watch(server, EPOLL_CTL_ADD, fd, EPOLLIN, client) < 0)
         drop_client(server, client);
 }
 
-/* Takes the bytes of a handshake from the front. False: the client does not know the secret. */
-static bool feed_handshake(const StoreServer *server, Client *client, const uint8_t **data,
-                           size_t *count)
+/* False: the client does not know the secret. */
+static bool take_handshake(StoreServer *server, Client *client, const uint8_t *data, size_t count)
 {
-    if (client->handshake == NULL)
-        client->handshake = mem_calloc(1, sizeof *client->handshake);
-    HandshakeState state = HANDSHAKE_MORE;
-    while (*count > 0 && state == HANDSHAKE_MORE) {
-        uint8_t reply[HANDSHAKE_REPLY_BYTES];
-        size_t reply_count = 0, part = handshake_wants(client->handshake);
-        part = part < *count ? part : *count;
-        state = handshake_take(client->handshake, &server->key, &server->hello, *data, part, reply,
-                               &reply_count);
-        reply_bytes(client, reply, reply_count);
-        *data += part;
-        *count -= part;
-    }
-    client->is_authenticated = state == HANDSHAKE_DONE;
-    if (state != HANDSHAKE_MORE) {
-        free(client->handshake);
-        client->handshake = NULL;
+    uint8_t reply[HANDSHAKE_REPLY_BYTES];
+    size_t reply_count = 0;
+    const HandshakeState state = handshake_take(&client->handshake, &server->key, &server->hello,
+                                                data, count, reply, &reply_count);
+    // A few bytes fit, since nothing was sent to this client before.
+    if (send(client->fd, reply, reply_count, MSG_NOSIGNAL) != (ssize_t)reply_count)
+        return false;
+    if (state == HANDSHAKE_DONE) {
+        client->in_handshake = false;
+        client->proven = true;
+        client->service = &server->job;
     }
     return state != HANDSHAKE_REFUSED;
-}
-
-/* A handshake comes first or not at all; without a secret there is none. */
-static bool begins_handshake(const StoreServer *server, const Client *client, uint8_t first)
-{
-    return server->service.has_secret && !client->validated && !client->is_authenticated &&
-           bytes_count(&client->in) == 0 && first == HANDSHAKE_OPENING;
 }
 
 /* False: disconnect the client. */
 static bool receive(StoreServer *server, Client *client)
 {
     uint8_t data[READ_BYTES];
-    const ssize_t received = recv(client->fd, data, sizeof data, 0);
-    if (received < 0)
-        return errno == EAGAIN || errno == EINTR;
-    if (received == 0)
-        return false;
-    const uint8_t *rest = data;
-    size_t count = (size_t)received;
-    if (client->handshake != NULL || begins_handshake(server, client, data[0]))
-        if (!feed_handshake(server, client, &rest, &count))
-            return false;
-    return service_feed(&server->service, client, rest, count);
+    const size_t most = client->in_handshake ? handshake_wants(&client->handshake) : sizeof data;
+    const ssize_t count = recv(client->fd, data, most, 0);
+    if (count <= 0)
+        return count < 0 && (errno == EAGAIN || errno == EINTR);
+    if (client->handshake.bytes == 0 && data[0] != HANDSHAKE_OPENING)
+        client->in_handshake = false; // a handshake comes first or not at all
+    return client->in_handshake ? take_handshake(server, client, data, (size_t)count)
+                                : service_feed(client, data, (size_t)count);
 }
 
 static void serve_client(StoreServer *server, Client *client)
 {
     if (receive(server, client)) {
         send_replies(server, client);
-        send_woken(server);
+        send_woken(server, client->service);
     } else {
         drop_client(server, client);
     }
 }
 
-/* Too much memory is in use that is not the table's. */
-static bool is_overfull(const StoreServer *server)
-{
-    return server->buffered + server->service.table.kept_bytes +
-               server->service.authenticated.kept_bytes >
-           MAX_BUFFERED;
-}
-
-/* Which of two clients goes first where there is too much: one that does not know the job's secret
- * before one that does, then the larger one. */
-static bool is_worse(const Client *client, const Client *than)
-{
-    const size_t bytes = client->buffered + reply_kept_bytes(client);
-    if (than == NULL || client->is_authenticated != than->is_authenticated)
-        return bytes > 0 && (than == NULL || than->is_authenticated);
-    return bytes > than->buffered + reply_kept_bytes(than);
-}
-
-/* Clients cost descriptors and memory. If too many are silent, the oldest is dropped; if too much
- * is buffered, the one with the most. */
-static void shed_clients(StoreServer *server)
-{
-    Client *client, *silent = NULL, *largest = NULL;
-    int num_silent = 0;
-    const bool overfull = is_overfull(server);
-    LIST_FOREACH(client, &server->clients, next) // the oldest is the last
-    {
-        if (overfull && is_worse(client, largest))
-            largest = client;
-        if (!client->validated) {
-            num_silent++;
-            silent = client;
-        }
-    }
-    if (num_silent > MAX_SILENT)
-        drop_client(server, silent);
-    else if (overfull)
-        drop_client(server, largest);
-}
-
-/* Drops the clients whose handshake takes too long. Returns milliseconds until the next one's does;
- * -1: there is none. */
-static int end_slow_handshakes(StoreServer *server)
+/* Drops the clients whose handshake takes too long. Returns whether others are still in one. */
+static bool end_slow_handshakes(StoreServer *server)
 {
     const double now = seconds_now();
-    double next = INFINITY;
+    bool others = false;
     for (Client *client = LIST_FIRST(&server->clients), *after; client != NULL; client = after) {
         after = LIST_NEXT(client, next);
-        if (client->handshake != NULL && now >= client->since + HANDSHAKE_SECONDS)
+        const bool is_slow = now >= client->since + HANDSHAKE_SECONDS;
+        others |= client->in_handshake && !is_slow;
+        if (client->in_handshake && is_slow)
             drop_client(server, client);
-        else if (client->handshake != NULL)
-            next = fmin(next, client->since + HANDSHAKE_SECONDS - now);
     }
-    return isinf(next) ? -1 : (int)ceil(1e3 * next);
+    return others;
 }
 
 /* Serves whoever has sent something or has room for more. False: the server is to stop. */
 static bool serve_turn(StoreServer *server)
 {
     struct epoll_event events[MAX_EVENTS];
-    const int count = epoll_wait(server->epoll_fd, events, MAX_EVENTS, end_slow_handshakes(server));
+    const int timeout_ms = end_slow_handshakes(server) ? TICK_MS : -1;
+    const int count = epoll_wait(server->epoll_fd, events, MAX_EVENTS, timeout_ms);
     bool somebody_calls = false;
-    // epoll reports the rest again, after the largest has been dropped.
-    for (int i = 0; i < count && !is_overfull(server); i++) {
+    for (int i = 0; i < count; i++) {
         if (events[i].data.ptr == &server->stop_fd)
             return false;
         if (events[i].data.ptr == &server->listen_fd)
@@ -269,15 +189,13 @@ static bool serve_turn(StoreServer *server)
             serve_client(server, events[i].data.ptr);
     }
     if (somebody_calls)
-        accept_client(server);
-    if (somebody_calls || is_overfull(server))
-        shed_clients(server); // last: events may refer to the dropped client
+        accept_client(server); // last: events may refer to the client that makes room
     return true;
 }
 
-static void *serve(void *argument)
+static void *serve(void *server)
 {
-    while (serve_turn(argument))
+    while (serve_turn(server))
         continue;
     return NULL;
 }
@@ -286,8 +204,8 @@ static void server_free(StoreServer *server)
 {
     while (!LIST_EMPTY(&server->clients))
         drop_client(server, LIST_FIRST(&server->clients));
-    table_free(&server->service.table);
-    table_free(&server->service.authenticated);
+    service_free(&server->open);
+    service_free(&server->job);
     close(server->stop_fd);
     close(server->listen_fd);
     close(server->epoll_fd);
@@ -307,12 +225,13 @@ static StoreServer *start(HandshakeService service, const char *host, int *port,
                           const char *watched)
 {
     StoreServer *server = mem_calloc(1, sizeof *server);
-    server->service.watched = watched;
+    server->open.watched = server->job.watched = watched;
     server->hello = handshake_hello(service);
     Key256 secret;
-    server->service.has_secret = secret_find(&secret);
-    if (server->service.has_secret)
+    if (secret_find(&secret)) {
+        server->open.tells_of_secret = true;
         server->key = handshake_key(&secret, service);
+    }
     server->max_fd = highest_descriptor();
     server->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     server->stop_fd = eventfd(0, EFD_CLOEXEC);

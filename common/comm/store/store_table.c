@@ -1,52 +1,52 @@
 /*
  * A balanced tree (the C library's, <search.h>) rather than a hash table: keys come from outside,
- * and no choice of keys makes a tree slow. All memory is allocated and counted in one place, so
- * that a full table is an error of the client that fills it, not the end of this process. What
- * counts is what the memory costs: of many small keys, malloc and the tree take nearly half.
+ * and no choice of keys makes a tree slow. All memory is allocated in one place and counted at what
+ * it costs: of many small keys, malloc and the tree take nearly half.
  */
 #include "common/comm/store/store_service.h"
 
+#include <malloc.h>
 #include <search.h>
 #include <stdlib.h>
-#include <string.h>
 
-/* What malloc takes for so many bytes (glibc's: 8 more, a multiple of 16, at least 32). */
-static size_t cost(size_t bytes)
+#include "common/base/log.h"
+
+enum { MALLOC_BYTES = 8, NODE_BYTES = 32 }; // what malloc adds to a block, the tree to an entry
+
+static size_t cost(void *memory)
 {
-    const size_t taken = (bytes + 8 + 15) / 16 * 16;
-    return bytes == 0 ? 0 : taken < 32 ? 32 : taken;
+    return memory == NULL ? 0 : malloc_usable_size(memory) + MALLOC_BYTES;
 }
 
-static size_t node_cost(void) // of the tree
+static void *resize(Service *service, void *memory, size_t bytes)
 {
-    return cost(3 * sizeof(void *));
+    service->bytes -= cost(memory);
+    memory = realloc(memory, bytes);
+    CHECK(memory != NULL, "out of memory: %zu bytes wanted", bytes);
+    service->bytes += cost(memory);
+    return memory;
 }
 
-/* Is there room for `growth` more bytes, on behalf of the client whose request is executed? */
-static bool has_room(const Table *table, size_t growth)
+static void release(Service *service, void *memory)
 {
-    const bool is_small = table->stored == NULL || *table->stored + growth <= STORE_SHARE;
-    const size_t limit = STORE_MAX_TABLE - (is_small ? 0 : STORE_RESERVE);
-    return growth == 0 || table->bytes + growth <= limit;
+    service->bytes -= cost(memory);
+    free(memory);
 }
 
-/* As realloc, and as free if new_bytes is 0. NULL, and nothing changes: the table is full. */
-static void *table_realloc(Table *table, void *memory, size_t old_bytes, size_t new_bytes)
+bool table_has_room(const Client *client, size_t growth)
 {
-    const size_t old_cost = cost(old_bytes), new_cost = cost(new_bytes);
-    const size_t growth = new_cost > old_cost ? new_cost - old_cost : 0;
-    if (!has_room(table, growth))
-        return NULL;
-    void *moved = NULL;
-    if (new_bytes == 0)
-        free(memory);
-    else if ((moved = realloc(memory, new_bytes)) == NULL)
-        return NULL;
-    table->bytes += new_cost - old_cost;
-    if (table->stored != NULL)
-        *table->stored += growth;
-    return moved;
+    const bool is_small = client->stored + client->unread + client->in_bytes <= STORE_SHARE;
+    return client->service->bytes + growth + (is_small ? 0 : STORE_RESERVE) <= STORE_MAX_MEMORY;
 }
+
+/* May the client store so many bytes more? */
+static bool may_store(Client *client, size_t growth)
+{
+    client->stored += growth;
+    return growth == 0 || table_has_room(client, growth + STORE_RESERVE);
+}
+
+/* ---- entries ---- */
 
 static int compare(const void *left, const void *right)
 {
@@ -56,10 +56,10 @@ static int compare(const void *left, const void *right)
     return a->count == 0 ? 0 : memcmp(a->data, b->data, a->count);
 }
 
-Entry *table_find(const Table *table, Blob key)
+Entry *table_find(const Service *service, Blob key)
 {
     const Entry wanted = { .key = key };
-    Entry **found = tfind(&wanted, &table->tree, compare);
+    Entry **found = tfind(&wanted, &service->tree, compare);
     return found == NULL ? NULL : *found;
 }
 
@@ -75,141 +75,126 @@ Blob entry_value(const Entry *entry)
     return (Blob){ (const uint8_t *)entry->value->bytes, entry->value->count };
 }
 
-Entry *table_enter(Table *table, Blob key)
+Entry *table_enter(Client *client, Blob key)
 {
-    Entry *entry = table_find(table, key);
-    if (entry != NULL)
+    Service *service = client->service;
+    Entry *entry = table_find(service, key);
+    const size_t bytes = sizeof *entry + key.count;
+    if (entry != NULL || !may_store(client, bytes + NODE_BYTES + sizeof(Value)))
         return entry;
-    entry = table_realloc(table, NULL, 0, sizeof *entry + key.count);
-    if (entry == NULL)
-        return NULL;
+    entry = resize(service, NULL, bytes);
     *entry = (Entry){ .key = { (uint8_t *)(entry + 1), key.count } };
     memcpy(entry + 1, key.data, key.count);
     STAILQ_INIT(&entry->queue);
     TAILQ_INIT(&entry->waits);
-    if (tsearch(entry, &table->tree, compare) == NULL) {
-        table_realloc(table, entry, sizeof *entry + key.count, 0);
-        return NULL;
-    }
-    table->bytes += node_cost();
-    LIST_INSERT_HEAD(&table->entries, entry, next);
+    CHECK(tsearch(entry, &service->tree, compare) != NULL, "out of memory: a key wanted");
+    service->bytes += NODE_BYTES;
+    LIST_INSERT_HEAD(&service->entries, entry, next);
     return entry;
 }
 
-void table_prune(Table *table, Entry *entry)
+void table_prune(Service *service, Entry *entry)
 {
     if (entry_is_present(entry) || !TAILQ_EMPTY(&entry->waits))
         return;
-    tdelete(entry, &table->tree, compare);
+    tdelete(entry, &service->tree, compare);
     LIST_REMOVE(entry, next);
-    table->bytes -= node_cost();
-    table_realloc(table, entry, sizeof *entry + entry->key.count, 0);
+    service->bytes -= NODE_BYTES;
+    release(service, entry);
 }
 
-static size_t value_bytes(size_t count)
+/* ---- values, queues and waits ---- */
+
+/* In the memory of old, whose first `kept` bytes stay, if old is not NULL. */
+static Value *value_extend(Service *service, Value *old, size_t kept, Blob blob)
 {
-    return sizeof(Value) + count + 1; // a zero byte behind it, so that strtoll stops there
+    Value *value = resize(service, old, sizeof *value + kept + blob.count + 1);
+    memcpy(value->bytes + kept, blob.data, blob.count);
+    value->count = kept + blob.count;
+    value->bytes[value->count] = '\0'; // for strtoll
+    value->users = 1;
+    return value;
 }
 
-/* It is no longer the entry's: frees it, unless a reply has it. */
-static void value_remove(Table *table, Value *value)
+Value *value_new(Service *service, Blob blob)
 {
-    const size_t bytes = value_bytes(value->count);
-    value->is_stored = false;
-    if (value->readers == 0) {
-        table_realloc(table, value, bytes, 0);
-        return;
-    }
-    table->bytes -= cost(bytes);
-    table->kept_bytes += cost(bytes);
+    return value_extend(service, NULL, 0, blob);
 }
 
-void value_stop_reading(Table *table, Value *value)
+void value_release(Service *service, Value *value)
 {
-    value->readers--;
-    if (value->readers > 0 || value->is_stored)
-        return;
-    table->kept_bytes -= cost(value_bytes(value->count));
-    free(value);
+    if (--value->users == 0)
+        release(service, value);
 }
 
-bool entry_write(Table *table, Entry *entry, size_t offset, Blob blob)
+bool entry_write(Client *client, Entry *entry, Blob blob, bool append)
 {
-    Value *old = entry->value, *value = NULL;
-    const size_t count = offset + blob.count;
-    const bool is_new = old == NULL || old->readers > 0; // what is being read stays as it is
-    if (count <= STORE_MAX_VALUE)
-        value = table_realloc(table, is_new ? NULL : old, is_new ? 0 : value_bytes(old->count),
-                              value_bytes(count));
-    if (value == NULL)
+    Value *old = entry->value;
+    const bool is_shared = old != NULL && old->users > 1; // a reply has it: it stays as it is
+    const size_t had = is_shared ? 0 : entry_value(entry).count;
+    const size_t kept = append ? entry_value(entry).count : 0, count = kept + blob.count;
+    if (count > STORE_MAX_VALUE || !may_store(client, count > had ? count - had : 0))
         return false;
-    if (is_new)
-        *value = (Value){ .is_stored = true };
-    if (is_new && old != NULL) {
-        memcpy(value->bytes, old->bytes, offset);
-        value_remove(table, old);
+    if (is_shared) {
+        entry->value = value_new(client->service, (Blob){ (const uint8_t *)old->bytes, kept });
+        value_release(client->service, old);
     }
-    memcpy(value->bytes + offset, blob.data, blob.count);
-    value->bytes[count] = '\0';
-    value->count = count;
-    table->num_values += entry->value == NULL;
-    entry->value = value;
+    entry->value = value_extend(client->service, entry->value, kept, blob);
+    client->service->num_values += old == NULL;
     return true;
 }
 
-void entry_erase(Table *table, Entry *entry)
+void entry_erase(Service *service, Entry *entry)
 {
-    value_remove(table, entry->value);
+    if (entry->value == NULL)
+        return;
+    value_release(service, entry->value);
     entry->value = NULL;
-    table->num_values--;
+    service->num_values--;
 }
 
-bool entry_push(Table *table, Entry *entry, Blob blob)
+bool entry_push(Client *client, Entry *entry, Blob blob)
 {
-    Item *item = table_realloc(table, NULL, 0, sizeof *item + blob.count);
-    if (item == NULL)
+    if (!may_store(client, sizeof(Value) + blob.count))
         return false;
-    *item = (Item){ .blob = { (uint8_t *)(item + 1), blob.count } };
-    memcpy(item + 1, blob.data, blob.count);
-    STAILQ_INSERT_TAIL(&entry->queue, item, next);
+    Value *value = value_new(client->service, blob);
+    STAILQ_INSERT_TAIL(&entry->queue, value, next);
     entry->queue_length++;
     return true;
 }
 
-void entry_pop(Table *table, Entry *entry)
+Value *entry_pop(Entry *entry)
 {
-    Item *item = STAILQ_FIRST(&entry->queue);
+    Value *value = STAILQ_FIRST(&entry->queue);
     STAILQ_REMOVE_HEAD(&entry->queue, next);
     entry->queue_length--;
-    table_realloc(table, item, sizeof *item + item->blob.count, 0);
+    return value;
 }
 
-bool entry_wait(Table *table, Entry *entry, struct Client *client, WaitList *waits)
+bool entry_wait(Client *client, Entry *entry)
 {
-    Wait *wait = table_realloc(table, NULL, 0, sizeof *wait);
-    if (wait == NULL)
+    if (!may_store(client, sizeof(Wait)))
         return false;
+    Wait *wait = resize(client->service, NULL, sizeof *wait);
     *wait = (Wait){ .entry = entry, .client = client };
     TAILQ_INSERT_TAIL(&entry->waits, wait, of_entry);
-    LIST_INSERT_HEAD(waits, wait, of_client);
+    LIST_INSERT_HEAD(&client->waits, wait, of_client);
     return true;
 }
 
-void entry_stop_waiting(Table *table, Wait *wait)
+void entry_stop_waiting(Service *service, Wait *wait)
 {
     TAILQ_REMOVE(&wait->entry->waits, wait, of_entry);
     LIST_REMOVE(wait, of_client);
-    table_realloc(table, wait, sizeof *wait, 0);
+    release(service, wait);
 }
 
-void table_free(Table *table)
+void service_free(Service *service)
 {
-    Entry *entry;
-    while ((entry = LIST_FIRST(&table->entries)) != NULL) {
+    for (Entry *entry; (entry = LIST_FIRST(&service->entries)) != NULL;) {
         while (entry->queue_length > 0)
-            entry_pop(table, entry);
-        if (entry->value != NULL)
-            entry_erase(table, entry);
-        table_prune(table, entry);
+            value_release(service, entry_pop(entry));
+        entry_erase(service, entry);
+        table_prune(service, entry);
     }
 }

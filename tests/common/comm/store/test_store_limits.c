@@ -21,9 +21,9 @@
 /* Is this what a stranger may say? */
 static bool accepts(Service *service, bool validated, const void *bytes, size_t count)
 {
-    Client stranger = { .validated = validated };
-    const bool accepted = service_feed(service, &stranger, bytes, count);
-    service_forget(service, &stranger);
+    Client stranger = { .service = service, .validated = validated };
+    const bool accepted = service_feed(&stranger, bytes, count);
+    service_forget(&stranger);
     return accepted;
 }
 
@@ -96,33 +96,32 @@ static void test_requests_and_replies_are_kept_up_to_a_limit(void **state)
     (void)state;
     const size_t size = 8 << 20;
     Service service = { 0 };
-    Client client = { .validated = true };
+    Client client = { .service = &service, .validated = true };
     uint8_t *value = mem_calloc(size, 1);
-    assert_true(service_feed(&service, &client, BYTES("\13" U64("\10")))); // MULTI_SET of eight
+    assert_true(service_feed(&client, BYTES("\13" U64("\10")))); // MULTI_SET of eight
     for (int i = 0; i < 8; i++) {
         Bytes pair = { 0 };
         bytes_put(&pair, BYTES(ONE("k")));
         bytes_put_blob(&pair, (Blob){ value, size });
         // Seven values of 8 MiB may come in one request, not eight.
-        assert_int_equal(service_feed(&service, &client, bytes_front(&pair), bytes_count(&pair)),
-                         i < 7);
+        assert_int_equal(service_feed(&client, bytes_front(&pair), bytes_count(&pair)), i < 7);
         bytes_free(&pair);
     }
-    service_forget(&service, &client);
+    service_forget(&client);
 
-    client = (Client){ .validated = true };
+    client = (Client){ .service = &service, .validated = true };
     Bytes request = { 0 };
     bytes_put(&request, BYTES("\1" ONE("k")));
     bytes_put_blob(&request, (Blob){ value, size });
-    assert_true(service_feed(&service, &client, bytes_front(&request), bytes_count(&request)));
+    assert_true(service_feed(&client, bytes_front(&request), bytes_count(&request)));
     assert_int_equal(client.in.capacity, 0); // who has said all keeps no memory
     bytes_free(&request);
     free(value);
     assert_false(accepts(&service, true, BYTES(APPEND("k", ONE("v")))));
     for (int i = 0; i < 8; i++)
-        assert_int_equal(service_feed(&service, &client, BYTES(GET("k"))), i < 7);
-    service_forget(&service, &client);
-    table_free(&service.table);
+        assert_int_equal(service_feed(&client, BYTES(GET("k"))), i < 7);
+    service_forget(&client);
+    service_free(&service);
 }
 
 static void test_full_table_refuses_whoever_fills_it(void **state)
@@ -139,13 +138,13 @@ static void test_full_table_refuses_whoever_fills_it(void **state)
     };
     Service service = { 0 };
     for (size_t i = 0; i < sizeof requests / sizeof *requests; i++) {
-        service.table.bytes += STORE_MAX_TABLE; // as if it were full
+        service.bytes += STORE_MAX_MEMORY - STORE_RESERVE; // as if it were full
         assert_false(accepts(&service, true, requests[i].bytes, requests[i].count));
         assert_true(accepts(&service, true, BYTES(GET("a") DELETE("a") POP("a") LIST_KEYS)));
-        service.table.bytes -= STORE_MAX_TABLE;
+        service.bytes -= STORE_MAX_MEMORY - STORE_RESERVE;
         assert_true(accepts(&service, true, requests[i].bytes, requests[i].count));
         assert_true(accepts(&service, true, BYTES(DELETE("a") DELETE("b") POP("a"))));
-        assert_int_equal(service.table.bytes, 0);
+        assert_int_equal(service.bytes, 0);
     }
 }
 
@@ -154,28 +153,30 @@ static void test_full_table_keeps_the_ranks(void **state)
 {
     (void)state;
     Service service = { 0 };
-    Client filler = { .validated = true }, rank = { .validated = true };
-    const size_t size = 2 << 20, filled = STORE_MAX_TABLE - STORE_RESERVE - size;
+    Client filler = { .service = &service, .validated = true },
+           rank = { .service = &service, .validated = true };
+    const size_t size = 2 << 20, filled = STORE_MAX_MEMORY - 2 * STORE_RESERVE - size;
     Bytes request = { 0 };
     uint8_t *value = mem_calloc(size, 1);
     bytes_put(&request, BYTES("\16" ONE("q")));
     bytes_put_blob(&request, (Blob){ value, size / 2 });
-    assert_true(service_feed(&service, &rank, BYTES(SET("r", ONE("1")) WAIT("a"))));
-    service.table.bytes += filled; // by the first one, say
+    assert_true(service_feed(&rank, BYTES(SET("r", ONE("1")) WAIT("a"))));
+    service.bytes += filled; // by the first one, say
     bool goes_on = true;
     for (int i = 0; i < 3; i++)
-        goes_on = service_feed(&service, &filler, bytes_front(&request), bytes_count(&request));
+        goes_on = service_feed(&filler, bytes_front(&request), bytes_count(&request));
     assert_false(goes_on);
-    service_forget(&service, &filler);
-    assert_true(service_feed(&service, &rank, BYTES(SET("s", TWO("22")) ADD("n", U64("\1")))));
+    service_forget(&filler);
+    assert_true(service_feed(&rank, BYTES(SET("s", TWO("22")) ADD("n", U64("\1")))));
     assert_true(accepts(&service, true, BYTES(SET("a", ONE("1")) PUSH("q", ONE("x")))));
-    assert_int_equal(bytes_count(&rank.out), 9); // the sum, and the end of its wait
-    service.table.bytes -= filled;
-    service_forget(&service, &rank);
+    uint8_t heard[10];
+    assert_int_equal(service_reply(&rank, heard, sizeof heard), 9); // the sum, the end of its wait
+    service.bytes -= filled;
+    service_forget(&rank);
     bytes_free(&request);
     free(value);
-    table_free(&service.table);
-    assert_int_equal(service.table.bytes, 0);
+    service_free(&service);
+    assert_int_equal(service.bytes, 0);
 }
 
 /* What counts is what malloc has given away, with what it takes itself, whatever is stored. */
@@ -186,25 +187,25 @@ static void test_table_counts_what_memory_costs(void **state)
     skip(); // they have a malloc of their own
 #endif
     Service service = { 0 };
-    Client waiting = { .validated = true };
+    Client waiting = { .service = &service, .validated = true };
     const uint8_t *text = mem_calloc(1000, 1);
     const size_t before = mallinfo2().uordblks;
     for (uint32_t i = 0; i < 20000; i++) {
         const Blob key = { (const uint8_t *)&i, sizeof i };
-        Entry *entry = table_enter(&service.table, key);
+        Entry *entry = table_enter(&waiting, key);
         if (i % 4 == 0)
-            assert_true(entry_wait(&service.table, entry, &waiting, &waiting.waits));
+            assert_true(entry_wait(&waiting, entry));
         else if (i % 4 == 1)
-            assert_true(entry_push(&service.table, entry, (Blob){ text, i % 100 }));
+            assert_true(entry_push(&waiting, entry, (Blob){ text, i % 100 }));
         else
-            assert_true(entry_write(&service.table, entry, 0, (Blob){ text, i % 1000 }));
+            assert_true(entry_write(&waiting, entry, (Blob){ text, i % 1000 }, false));
         if (i % 8 == 3)
-            assert_true(entry_write(&service.table, entry, i % 1000, (Blob){ text, i % 50 }));
+            assert_true(entry_write(&waiting, entry, (Blob){ text, i % 50 }, true));
     }
     const size_t taken = mallinfo2().uordblks - before;
-    assert_in_range(service.table.bytes, taken - taken / 50, taken + taken / 50);
-    service_forget(&service, &waiting);
-    table_free(&service.table);
+    assert_in_range(service.bytes, taken - taken / 50, taken + taken / 50);
+    service_forget(&waiting);
+    service_free(&service);
     free((void *)text);
 }
 
@@ -247,7 +248,7 @@ static void put_random_request(Bytes *request)
 }
 
 /* Says it in two pieces, or only a part of it. */
-static bool say_random(Service *service, Client *client)
+static bool say_random(Client *client)
 {
     Bytes request = { 0 };
     put_random_request(&request);
@@ -255,9 +256,8 @@ static bool say_random(Service *service, Client *client)
     if (random_below(100) == 0)
         count = random_below(count);
     const size_t first = random_below(count + 1);
-    const bool accepted =
-        service_feed(service, client, bytes_front(&request), first) &&
-        service_feed(service, client, bytes_front(&request) + first, count - first);
+    const bool accepted = service_feed(client, bytes_front(&request), first) &&
+                          service_feed(client, bytes_front(&request) + first, count - first);
     bytes_free(&request);
     return accepted;
 }
@@ -271,31 +271,36 @@ static void test_random_requests(void **state)
     int num_accepted = 0;
     for (int round = 0; round < 100; round++) {
         Service service = { 0 };
-        Client clients[4] = { 0 };
+        Client clients[4];
+        for (int i = 0; i < 4; i++)
+            clients[i] = (Client){ .service = &service };
         for (int i = 0; i < 500; i++) {
             Client *client = &clients[random_below(4)];
+            client->service = &service;
             client->validated = true;
-            const bool accepted = say_random(&service, client);
+            const bool accepted = say_random(client);
             num_accepted += accepted;
             if (!accepted || random_below(100) == 0) {
-                service_forget(&service, client);
-                *client = (Client){ 0 };
+                service_forget(client);
+                *client = (Client){ .service = &service };
             }
-            bytes_free(&clients[random_below(4)].out);
+            Client *reader = &clients[random_below(4)];
+            static uint8_t heard[1 << 16];
+            service_sent(reader, service_reply(reader, heard, sizeof heard));
             if (random_below(4) == 0)
                 service_next_woken(&service);
         }
         int64_t num_values = 0;
         const Entry *entry;
-        LIST_FOREACH(entry, &service.table.entries, next)
+        LIST_FOREACH(entry, &service.entries, next)
         {
             num_values += entry->value != NULL;
         }
-        assert_int_equal(num_values, service.table.num_values);
+        assert_int_equal(num_values, service.num_values);
         for (int i = 0; i < 4; i++)
-            service_forget(&service, &clients[i]);
-        table_free(&service.table);
-        assert_int_equal(service.table.bytes, 0);
+            service_forget(&clients[i]);
+        service_free(&service);
+        assert_int_equal(service.bytes, 0);
     }
     assert_true(num_accepted > 40000);
 }
