@@ -81,7 +81,7 @@ static void start(Workers *workers, Flags *flags, const Agents *agents, Logs *lo
 }
 
 /* Sleeps until the job has ended: every worker on every node is done, or something failed. */
-static Verdict watch(Workers *workers, Agents *agents, const Flags *flags, const Logs *logs)
+static Verdict watch(Workers *workers, Agents *agents, const Flags *flags, Logs *logs)
 {
     Verdict verdict = VERDICT_NONE;
     while (verdict == VERDICT_NONE) {
@@ -107,6 +107,7 @@ static Verdict watch(Workers *workers, Agents *agents, const Flags *flags, const
         verdict = agents_verdict(agents);
     }
     workers_end(workers, SIGTERM, flags->shutdown_timeout);
+    logs_close(logs);
     return verdict;
 }
 
@@ -114,17 +115,15 @@ int main(int argc, char **argv)
 {
     Flags flags;
     flags_parse(&flags, NULL, argc, argv);
-    Logs logs; // where the ranks' output goes
-    logs_init(&logs, &flags);
+    Logs *logs = logs_init(&flags); // where the ranks' output goes
     Agents agents; // the launchers of all nodes
     agents_join(&agents, &flags);
     Workers workers; // the ranks of this node
-    workers_init(&workers, flags.nproc_per_node, NULL);
+    workers_init(&workers, logs, NULL);
 
     const int restart_count = 0;
-    start(&workers, &flags, &agents, &logs, restart_count);
-    const Verdict verdict = watch(&workers, &agents, &flags, &logs);
-    logs_close(&logs);
+    start(&workers, &flags, &agents, logs, restart_count);
+    const Verdict verdict = watch(&workers, &agents, &flags, logs);
     int status = verdict == VERDICT_STOPPED ? EXIT_STOPPED : EXIT_SUCCESS;
     if (verdict == VERDICT_FAILED) {
         const Failure *root = agents_root_cause(&agents);
@@ -134,7 +133,7 @@ int main(int argc, char **argv)
     }
 
     workers_free(&workers);
-    logs_free(&logs);
+    logs_free(logs);
     agents_leave(&agents);
     flags_free(&flags);
     return status;

@@ -93,7 +93,7 @@ static void start(Workers *workers, const Group *group, const Agents *agents, Lo
 
 /* Sleeps until the attempt has ended: every worker on every node is done, or something failed, or
  * nodes have come. */
-static Verdict watch(Workers *workers, Agents *agents, Group *group, const Logs *logs)
+static Verdict watch(Workers *workers, Agents *agents, Group *group, Logs *logs)
 {
     const Flags *flags = group->flags;
     Verdict verdict = VERDICT_NONE;
@@ -122,6 +122,7 @@ static Verdict watch(Workers *workers, Agents *agents, Group *group, const Logs 
         verdict = agents_verdict(agents);
     }
     workers_end(workers, SIGTERM, flags->shutdown_timeout);
+    logs_close(logs);
     return verdict;
 }
 
@@ -178,10 +179,9 @@ static int attempt(Group *group, Agents *agents, Workers *workers, Logs *logs, H
             history_print(history);
         return group->status;
     }
-    workers_init(workers, group->flags->nproc_per_node, torchrun_flags_signals(group->torchrun));
+    workers_init(workers, logs, torchrun_flags_signals(group->torchrun));
     start(workers, group, agents, logs, group->restart_count);
     const Verdict verdict = watch(workers, agents, group, logs);
-    logs_close(logs);
     const int status = conclude(group, agents, workers, logs, verdict, history);
 
     workers_free(workers);
@@ -197,8 +197,7 @@ int main(int argc, char **argv)
     flags_parse(&flags, &more_flags, argc, argv);
     TorchrunFlags torchrun; // flags that step 03 leaves out
     torchrun_flags_read(&torchrun, &flags);
-    Logs logs; // where the ranks' output goes
-    logs_init(&logs, &flags);
+    Logs *logs = logs_init(&flags); // where the ranks' output goes
     Group group; // the nodes, as they come and go
     group_open(&group, &flags, &torchrun);
     Agents agents; // the launchers of all nodes
@@ -207,10 +206,10 @@ int main(int argc, char **argv)
 
     int status = AGAIN;
     for (; status == AGAIN; group.restart_count++)
-        status = attempt(&group, &agents, &workers, &logs, &history);
+        status = attempt(&group, &agents, &workers, logs, &history);
 
     history_free(&history);
-    logs_free(&logs);
+    logs_free(logs);
     torchrun_flags_free(&torchrun);
     flags_free(&flags);
     return status;

@@ -3,11 +3,11 @@
  *
  *   <log dir>/<run id>_<random>/attempt_<restarts>/<local rank>/stdout.log   stderr.log error.json
  *
- * Redirected, a stream goes straight to its file. Teed, it goes through a pipe to a thread,
- * which writes it to the file unchanged, and to the console line by line after a prefix with the
- * rank. Otherwise the worker inherits the launcher's own.
- *
- * What a launcher of the same user left there when it was killed is removed, but for logs.
+ * - logs_open creates an attempt's folders and files, and `output`, for workers_start.
+ * - logs_start, after it, closes `output` here and begins to copy what is teed: through a pipe to a
+ *   thread, which writes it to the file unchanged, and to the console line by line after a prefix
+ *   with the rank. A redirected stream goes straight to its file.
+ * - logs_close, when the workers have ended, copies what is left and removes empty folders.
  */
 #ifndef COMMON_LAUNCH_LOGS_H
 #define COMMON_LAUNCH_LOGS_H
@@ -20,25 +20,23 @@ typedef struct {
     const Flags *flags;
     char folder[PATH_MAX]; // of the run; empty: none yet, or removed because it was empty
     char attempt[PATH_MAX]; // folder in it
-    int lock_fd; // in the run's folder, while an attempt runs: this launcher lives
     int (*output)[2]; // stdout and stderr for each worker, by local rank; -1: the launcher's own
     struct Tee *tee; // NULL: nothing is teed
 } Logs;
 
-/* logs_free prints where the logs are if the user did not choose. */
-void logs_init(Logs *logs, const Flags *flags);
+/* In memory shared with the watcher. logs_free prints where the logs are if the user did not
+ * choose.
+ */
+Logs *logs_init(const Flags *flags);
 void logs_free(Logs *logs);
 
-/* Before an attempt's workers are started: creates the run's folder, if need be, theirs, and their
- * `output`. */
 void logs_open(Logs *logs, int first_rank, int restart_count);
-
-/* After they were started: closes `output`, starts copying. */
 void logs_start(Logs *logs);
-
-/* After they ended: drains the pipes, incomplete lines too. Removes empty folders, and without
- * --log-dir the error files. */
 void logs_close(Logs *logs);
+
+/* Removes this attempt's folders as far as they are empty, and without --log-dir error files that a
+ * report has shown. Makes only plain system calls: also for a child of a threaded process. */
+void logs_remove_empty(Logs *logs);
 
 /* The path of a worker's file ("error.json"). */
 void logs_path(const Logs *logs, int local_rank, const char *name, char path[PATH_MAX]);

@@ -37,12 +37,15 @@ static pid_t start_watcher(const Workers *workers)
         if (workers->worker[i].has_group)
             kill(-workers->worker[i].pid, SIGKILL);
     }
+    logs_remove_empty(workers->logs);
     _exit(EXIT_SUCCESS);
 }
 
-void workers_init(Workers *workers, int num_workers, const sigset_t *chosen)
+void workers_init(Workers *workers, Logs *logs, const sigset_t *chosen)
 {
-    *workers = (Workers){ .num_workers = num_workers, .passes_all_on = chosen != NULL };
+    const int num_workers = logs->flags->nproc_per_node;
+    *workers =
+        (Workers){ .logs = logs, .num_workers = num_workers, .passes_all_on = chosen != NULL };
     workers->worker = mmap(NULL, (size_t)num_workers * sizeof *workers->worker,
                            PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     CHECK(workers->worker != MAP_FAILED, "out of memory");

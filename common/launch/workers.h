@@ -3,8 +3,8 @@
  *
  * A worker leads a session, and so a process group, of its own: a signal to it also reaches what it
  * started, and Ctrl-C on the terminal reaches only the launcher, which passes it on. When the
- * launcher dies, even by SIGKILL, the kernel kills the workers, and a child of the launcher kills
- * what is left of their groups.
+ * launcher dies, even by SIGKILL, the kernel kills the workers, and a child of the launcher, the
+ * watcher, kills what is left of their groups and removes their empty log folders.
  */
 #ifndef COMMON_LAUNCH_WORKERS_H
 #define COMMON_LAUNCH_WORKERS_H
@@ -14,6 +14,7 @@
 #include <sys/types.h>
 
 #include "common/base/log.h"
+#include "common/launch/logs.h"
 
 typedef struct {
     pid_t pid; // 0: could not be started
@@ -28,10 +29,11 @@ typedef struct {
 
 typedef struct {
     Worker *worker; // [num_workers], by local rank; memory shared with the watcher
+    Logs *logs; // likewise
     int num_workers;
     int num_running;
     int request; // the last signal that asked us to end, or 0
-    pid_t watcher; // kills the workers' groups when the launcher is gone
+    pid_t watcher; // waits for the launcher's end
     sigset_t signals; // that wake us: SIGCHLD, and requests to end
     bool passes_all_on; // as they are
     sigset_t old_mask; // restored in workers, and at the end
@@ -42,7 +44,7 @@ typedef struct {
  * SIGUSR1 and SIGUSR2, by which Slurm's --signal announces the time limit. workers_free undoes
  * this, except that the last request, unless it was SIGINT, stays ignored until the process ends.
  */
-void workers_init(Workers *workers, int num_workers, const sigset_t *chosen);
+void workers_init(Workers *workers, Logs *logs, const sigset_t *chosen);
 void workers_free(Workers *workers);
 
 /* Starts command with the current environment; output[0] and [1] become its stdout and stderr,
