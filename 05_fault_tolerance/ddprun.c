@@ -130,7 +130,7 @@ static Verdict watch(Workers *workers, Agents *agents, Group *group, Logs *logs)
 static bool may_restart(Group *group, const Agents *agents, const Failure *root)
 {
     const Flags *flags = group->flags;
-    if (flags->elastic && agents->left_out) // the others may have gone on without us: try to rejoin
+    if (flags->elastic && agents_left_out(agents)) // the others may have gone on: try to rejoin
         return true;
     // A launcher died: go on without its node, unless that is node 0, which hosts the rendezvous.
     if (flags->elastic && root->rank < 0)

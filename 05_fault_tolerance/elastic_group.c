@@ -3,8 +3,7 @@
  * there is nothing to agree on. A node that does not take its assignment, because it died or was
  * stopped, has no heartbeat, and the group is formed again without it.
  *
- * A request to a store that is out of reach ends the process. So a child asks for the assignment:
- * if it fails, the network may have, and the agent connects again.
+ * If an agent's connection to the rendezvous fails, the network may have: it connects again.
  *
  * No rank runs during this, and signals have their default effect: they end this process, and the
  * others see its connection close.
@@ -15,7 +14,6 @@
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -40,19 +38,9 @@
 #define PATIENCE 10.0 // seconds until we log what we wait for
 #define REJOIN_SECONDS 30.0 // for fixed nodes, after their workers have ended
 #define RECONNECT_SECONDS 0.2 // to find out that nobody serves the rendezvous any more
-#define REQUESTS_SECONDS 60.0 // for the requests of one child, besides waiting for the store
 #define ASSIGNMENT_SECONDS 5.0 // to connect to a store that existed before the assignment was given
 #define POLL_MS 50 // between polls for new nodes
 #define FAREWELL_SECONDS 2.0 // for waiting nodes to read that the job is over
-
-/* What the child that asks for an assignment has found, in memory shared with it. */
-struct Inbox {
-    int number; // of this agent; 0: none on this connection yet
-    bool is_queued; // node 0 knows that it waits
-    bool is_stranger; // another job has taken the place of this one
-    size_t bytes; // of the assignment; 0: none yet
-    char text[1024];
-};
 
 static noreturn void host_is_gone(const Group *group)
 {
@@ -139,8 +127,8 @@ static void check_job(Group *group)
 
 static void sign_in(Group *group)
 {
-    group->inbox->number = (int)store_add(&group->store, KEY_NUM_AGENTS, 1);
-    store_set(&group->store, node_key(KEY_AGENT, group->inbox->number).text, "", 0);
+    group->number = (int)store_add(&group->store, KEY_NUM_AGENTS, 1);
+    store_set(&group->store, node_key(KEY_AGENT, group->number).text, "", 0);
 }
 
 void group_open(Group *group, Flags *flags, const TorchrunFlags *torchrun)
@@ -150,6 +138,7 @@ void group_open(Group *group, Flags *flags, const TorchrunFlags *torchrun)
                       .min_nodes = flags->min_nodes,
                       .max_nodes = flags->max_nodes,
                       .port = flags->master_port };
+    job_secret_init(flags);
     if (!flags->elastic)
         return;
     strcpy(group->host, flags->master_addr);
@@ -159,10 +148,8 @@ void group_open(Group *group, Flags *flags, const TorchrunFlags *torchrun)
         group->waiting = mem_calloc(FLAGS_MAX_NODES, sizeof *group->waiting);
         return;
     }
-    group->inbox =
-        mmap(NULL, sizeof *group->inbox, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    CHECK(group->inbox != MAP_FAILED, "out of memory");
     sign_in(group);
+    group->store.may_fail = true;
 }
 
 /* Node 0: updates the list of waiting nodes. */
@@ -192,18 +179,13 @@ bool group_may_grow(Group *group)
     return group->num_waiting > 0;
 }
 
-static void publish_change(Agents *agents)
-{
-    if (!store_check(&agents->store, KEY_NUM_MEMBERS)) // else some nodes are done already
-        store_compare_set(&agents->store, KEY_END, "", END_CHANGED, agents->found->end,
-                          sizeof agents->found->end - 1);
-}
-
 void group_change(Agents *agents)
 {
-    if (!agents->connected_to_peers && agents->verdict == VERDICT_NONE)
+    if (agents->store.failed && agents->verdict == VERDICT_NONE)
         agents->verdict = VERDICT_CHANGED;
-    agents_run_in_child(agents, publish_change);
+    else if (!store_check(&agents->store, KEY_NUM_MEMBERS)) // else some nodes are done already
+        store_compare_set(&agents->store, KEY_END, "", END_CHANGED, agents->end,
+                          sizeof agents->end - 1);
 }
 
 static void assign(Group *group, const Node *node, const Assignment *assignment)
@@ -312,7 +294,7 @@ static void form(Group *group, Agents *agents)
     agents_begin(agents);
 }
 
-/* In a child: is the store at the endpoint still this job's? */
+/* Is the store at the endpoint still this job's? */
 static bool is_same_job(Group *group)
 {
     char identity[sizeof group->identity] = "";
@@ -321,31 +303,32 @@ static bool is_same_job(Group *group)
     return strcmp(identity, group->identity) == 0;
 }
 
-/* In a child: waits in the queue for an assignment, for a while. */
-static void ask_for_assignment(Group *group)
+/* Waits in the queue for an assignment, for a while. Returns its length; 0: none yet, or the
+ * connection has failed. */
+static size_t ask_for_assignment(Group *group, char *text, size_t bytes)
 {
-    Inbox *inbox = group->inbox;
-    inbox->is_stranger = inbox->number == 0 && !is_same_job(group);
-    if (inbox->is_stranger)
-        return;
-    if (inbox->number == 0)
+    Store *store = &group->store;
+    if (group->number == 0 && !is_same_job(group) && !store->failed)
+        host_is_gone(group);
+    if (group->number == 0)
         sign_in(group);
-    if (!inbox->is_queued) {
-        char *node = node_encode(group->flags, inbox->number);
-        store_queue_push(&group->store, KEY_WAITING, node, strlen(node));
+    if (!group->is_queued) {
+        char *node = node_encode(group->flags, group->number);
+        store_queue_push(store, KEY_WAITING, node, strlen(node));
         free(node);
-        inbox->is_queued = true;
+        group->is_queued = true;
     }
-    const Key key = node_key(KEY_ASSIGNMENT, inbox->number);
-    for (const double begun = seconds_now(); !store_check(&group->store, key.text);) {
-        if (poll(&(struct pollfd){ .fd = group->store.fd, .events = POLLIN }, 1, POLL_MS) > 0)
-            _exit(EXIT_FAILURE); // the store sends nothing unasked, so it has closed
-        if (seconds_now() > begun + PATIENCE)
-            return;
+    const Key key = node_key(KEY_ASSIGNMENT, group->number);
+    for (const double begun = seconds_now(); !store_check(store, key.text);) {
+        // The store sends nothing unasked: if there is something to read, it has closed.
+        store->failed |=
+            poll(&(struct pollfd){ .fd = store->fd, .events = POLLIN }, 1, POLL_MS) > 0;
+        if (store->failed || seconds_now() > begun + PATIENCE)
+            return 0;
     }
-    const size_t length = store_get(&group->store, key.text, inbox->text, sizeof inbox->text);
-    store_delete(&group->store, key.text);
-    inbox->bytes = length;
+    const size_t length = store_get(store, key.text, text, bytes);
+    store_delete(store, key.text);
+    return store->failed ? 0 : length;
 }
 
 /* The connection to the rendezvous has failed. If the network has, it may come back. */
@@ -364,39 +347,32 @@ static void reconnect(Group *group, double deadline)
             log_info("waits at %s:%d to be let in again: no answer from there", host, group->port);
     }
     group->store.timeout = job_store_patience(group->flags);
-    group->inbox->number = 0; // node 0 knows agents by their connections
-    group->inbox->is_queued = false;
+    group->store.may_fail = true;
+    group->number = 0; // node 0 knows agents by their connections
+    group->is_queued = false;
 }
 
 /* The other nodes: waits for an assignment while node 0 is there. */
 static Assignment wait_for_assignment(Group *group)
 {
-    Inbox *inbox = group->inbox;
+    char text[1024];
+    size_t length = 0;
     double heard = seconds_now(); // when node 0 last was
-    inbox->is_queued = false;
-    inbox->bytes = 0;
-    for (bool logged = false; inbox->bytes == 0;) {
-        int status = 0;
-        if (in_child(PATIENCE + REQUESTS_SECONDS + group->store.timeout, &status)) {
-            ask_for_assignment(group);
-            _exit(EXIT_SUCCESS);
-        }
-        if (inbox->is_stranger)
-            host_is_gone(group);
-        if (status != 0) {
+    group->is_queued = false;
+    for (bool logged = false; length == 0;) {
+        length = ask_for_assignment(group, text, sizeof text);
+        if (group->store.failed) {
             reconnect(group, heard + group->flags->join_timeout);
             continue;
         }
         heard = seconds_now();
-        if (inbox->bytes == 0 && !logged)
+        if (length == 0 && !logged)
             log_info("waits at %s:%d to be let in", group->host, group->port);
         logged = true;
     }
     Assignment assignment;
-    CHECK(inbox->bytes <= sizeof inbox->text &&
-              assignment_decode(&assignment, inbox->text, inbox->bytes),
-          "node 0 gives nonsense for an assignment: %.*s", (int)fmin((double)inbox->bytes, 200),
-          inbox->text);
+    CHECK(length <= sizeof text && assignment_decode(&assignment, text, length),
+          "node 0 gives nonsense for an assignment: %.*s", (int)fmin((double)length, 200), text);
     return assignment;
 }
 
@@ -437,20 +413,20 @@ static void meet_again(Group *group)
     const Key key = node_key(KEY_ATTEMPT, group->restart_count);
     flags->join_timeout = fmin(flags->join_timeout, REJOIN_SECONDS + flags->shutdown_timeout);
     const double deadline = seconds_now() + flags->join_timeout;
-    int status = EXIT_FAILURE;
-    while (status != 0 && seconds_now() < deadline) {
+    bool met = false;
+    while (!met && seconds_now() < deadline) {
         Store store;
-        if (in_child(PATIENCE + REQUESTS_SECONDS, &status)) {
-            if (!job_store_connect(&store, flags, PATIENCE))
-                _exit(EXIT_FAILURE);
+        if (job_store_connect(&store, flags, PATIENCE)) {
+            store.may_fail = true;
             if (flags->node_rank == 0)
                 store_set(&store, key.text, "", 0);
-            _exit(store_check(&store, key.text) ? EXIT_SUCCESS : EXIT_FAILURE);
+            met = store_check(&store, key.text);
+            store_free(&store);
         }
-        if (status != 0)
+        if (!met)
             poll(NULL, 0, POLL_MS);
     }
-    CHECK(status == 0, "node %d did not meet node 0 again at %s:%d within %g s", flags->node_rank,
+    CHECK(met, "node %d did not meet node 0 again at %s:%d within %g s", flags->node_rank,
           flags->master_addr, flags->master_port, flags->join_timeout);
 }
 
@@ -459,7 +435,7 @@ bool group_join(Group *group, Agents *agents)
     Flags *flags = group->flags;
     if (!flags->elastic) {
         agents_open(agents, flags);
-        if (group->restart_count > 0 && agents->connected_to_peers)
+        if (group->restart_count > 0 && flags->max_nodes > 1)
             meet_again(group);
         agents_meet(agents);
         return true;

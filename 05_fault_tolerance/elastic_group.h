@@ -25,8 +25,6 @@
 #include "05_fault_tolerance/torchrun_flags.h"
 #include "common/launch/agents.h"
 
-typedef struct Inbox Inbox;
-
 typedef struct {
     Flags *flags; // node_rank, max_nodes, master_addr, master_port: the current attempt's
     const TorchrunFlags *torchrun; // for the workers
@@ -40,7 +38,8 @@ typedef struct {
     StoreServer *server; // on node 0
     Store store;
     char identity[64]; // of the job
-    Inbox *inbox; // on the other nodes
+    int number; // of this agent, on the other nodes; 0: none on this connection yet
+    bool is_queued; // likewise: node 0 knows that it waits
     Node *waiting; // [num_waiting], on node 0: in the order in which they came
     int num_waiting;
 } Group;

@@ -16,7 +16,7 @@ PEAK          := $(BUILD)/tests/memory/peak # tests/memory/memory.bats
 BENCHED       := $(BUILD)/bench/checkpoints $(BUILD)/bench/rows # tests/tools/bench_small.bats
 TORCH_PEERS   := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/against/torch/*.c)) # what tests/against/torch/*.py start
 tests_of       = $(foreach name,$(1),$(call tests_named,test_$(name).c))
-THREADED      := $(call tests_of,net store* tcp shared_memory simulated_network collectives process_group split hierarchy fixed_all_reduce mismatches lost_ranks observer flight* ddp* stop snapshots)
+THREADED      := $(call tests_of,net store* tcp shared_memory simulated_network collectives process_group split hierarchy fixed_all_reduce mismatches lost_ranks observer flight* ddp* stop snapshots agents)
 ON_DEVICE     := $(call tests_of,device kernels conv optim model gradients plain) # or TEST_DEVICE=cuda
 sampled        = $(if $(SAMPLE),$(shell tests/sample.sh $(1)),$(1))
 # Start first, and last the C programs: so no long file runs alone at the end.

@@ -19,8 +19,6 @@
 #include "common/base/memory.h"
 #include "common/comm/store/handshake.h"
 
-#define KEY_ASSIGNED_RANKS "torchelastic/assigned_ranks/%d"
-#define KEY_NUM_NODES "ddprun/num_nodes" // --nnodes and --max-restarts of the first to come
 #define PATIENCE 10.0 // seconds until we log what we wait for
 #define FAREWELL_MS 1000 // for the others to read why there will be no job
 #define MIN_PATIENCE 5.0 // seconds: a busy machine may answer late
@@ -32,7 +30,6 @@ Key node_key(const char *format, int node)
     return key;
 }
 
-/* Only a local address can be bound. */
 bool address_is_here(const char *host)
 {
     struct addrinfo *addresses = NULL;
@@ -41,11 +38,25 @@ bool address_is_here(const char *host)
     bool is_here = false;
     for (const struct addrinfo *at = addresses; at != NULL && !is_here; at = at->ai_next) {
         const int fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        is_here = bind(fd, at->ai_addr, at->ai_addrlen) == 0;
+        is_here = bind(fd, at->ai_addr, at->ai_addrlen) == 0; // a local address
         close(fd);
     }
     freeaddrinfo(addresses);
     return is_here;
+}
+
+void job_secret_init(const Flags *flags)
+{
+    Key256 secret;
+    char path[PATH_MAX];
+    const char *file = flags->texts[SECRET_FILE];
+    SYS_CHECK(setenv("TORCHELASTIC_RUN_ID", flags->run_id, 1)); // part of each handshake
+    if (file != NULL)
+        SYS_CHECK(setenv(SECRET_VARIABLE, realpath(file, path) != NULL ? path : file, 1));
+    else if (flags->max_nodes == 1)
+        secret_make();
+    if (!secret_find(&secret) && flags->max_nodes > 1)
+        SYS_CHECK(setenv(SECRET_VARIABLE, "", 1));
 }
 
 bool job_store_connect(Store *store, const Flags *flags, double seconds)
@@ -194,6 +205,7 @@ static void read_nodes(Store *store, const Flags *flags, Node *nodes, double dea
     }
 }
 
+/* [first rank, ranks of the job, the same among those of the node's role] */
 static void assign_ranks(Store *store, const Flags *flags, const Node *nodes)
 {
     for (int i = 0; i < flags->max_nodes; i++) {

@@ -15,47 +15,36 @@
 #include "common/comm/store/net.h"
 
 #define WORKER_POLL_MS 10
-#define NONSENSE "the answer makes no sense: is that a store?"
 
 /* ---- one request and its reply ---- */
 
-/* Replies have no framing: after any failure the connection is useless, and so is a rank without
- * its store. So a request that fails ends the process. */
-void store_request_die(const StoreRequest *request, const char *reason)
+/* The only place where a process ends because of a request. Replies have no framing: after any
+ * failure the connection is useless, and so is a rank without its store. */
+void store_request_fail(const StoreRequest *request, const char *reason)
 {
-    die("store at %s:%d: %s%s%.200s: %s", request->store->host, request->store->port,
-        store_operation_name(request->operation), request->key == NULL ? "" : " ",
-        request->key == NULL ? "" : request->key, reason);
+    Store *store = request->store;
+    char text[128];
+    if (reason == NULL && errno == ETIMEDOUT)
+        snprintf(text, sizeof text, "no answer within %g s", store->timeout);
+    else if (reason == NULL)
+        snprintf(text, sizeof text, "%s: has the process that serves it ended?", strerror(errno));
+    store->failed = true;
+    if (!store->may_fail)
+        die("store at %s:%d: %s%s%.200s: %s", store->host, store->port,
+            store_operation_name(request->operation), request->key == NULL ? "" : " ",
+            request->key == NULL ? "" : request->key, reason != NULL ? reason : text);
 }
 
-static noreturn void die_of_errno(const StoreRequest *request)
-{
-    char reason[128];
-    if (errno == ETIMEDOUT)
-        snprintf(reason, sizeof reason, "no answer within %g s", request->store->timeout);
-    else
-        snprintf(reason, sizeof reason, "%s: has the process that serves it ended?",
-                 strerror(errno));
-    store_request_die(request, reason);
-}
-
-StoreRequest store_request_begin(const Store *store, StoreOperation operation, const char *key)
+StoreRequest store_request_begin(Store *store, StoreOperation operation, const char *key)
 {
     StoreRequest request = { .store = store,
                              .operation = operation,
                              .deadline = seconds_now() + store->timeout };
     bytes_put_u8(&request.bytes, operation);
+    if (key != NULL && (operation == STORE_WAIT || operation == STORE_CHECK))
+        bytes_put_u64(&request.bytes, 1); // they take a list of keys
     if (key != NULL)
         store_request_put_key(&request, key);
-    return request;
-}
-
-/* WAIT and CHECK take a list of keys. Ours has one. */
-static StoreRequest begin_with_list(const Store *store, StoreOperation operation, const char *key)
-{
-    StoreRequest request = store_request_begin(store, operation, NULL);
-    bytes_put_u64(&request.bytes, 1);
-    store_request_put_key(&request, key);
     return request;
 }
 
@@ -64,7 +53,7 @@ void store_request_put_key(StoreRequest *request, const char *key)
     const char *prefix = request->store->prefix;
     request->key = key;
     if (strlen(key) > STORE_MAX_KEY - sizeof request->store->prefix)
-        store_request_die(request, "this key is too long");
+        store_request_fail(request, "this key is too long");
     bytes_put_u64(&request->bytes, 1 + strlen(prefix) + strlen(key));
     bytes_put_u8(&request->bytes, '/'); // as PyTorch's clients do with every key of a user
     bytes_put(&request->bytes, prefix, strlen(prefix));
@@ -74,47 +63,51 @@ void store_request_put_key(StoreRequest *request, const char *key)
 void store_request_put_value(StoreRequest *request, const void *value, size_t count)
 {
     if (count > STORE_MAX_VALUE)
-        store_request_die(request, "a value may have 8 MiB at most");
+        store_request_fail(request, "a value may have 8 MiB at most");
     bytes_put_blob(&request->bytes, (Blob){ value, count });
 }
 
 void store_request_send(StoreRequest *request)
 {
     const Bytes *bytes = &request->bytes;
-    if (net_send(request->store->fd, bytes_front(bytes), bytes_count(bytes), request->deadline) < 0)
-        die_of_errno(request);
+    if (!request->store->failed &&
+        net_send(request->store->fd, bytes_front(bytes), bytes_count(bytes), request->deadline) < 0)
+        store_request_fail(request, NULL);
     bytes_free(&request->bytes);
 }
 
-void store_reply(const StoreRequest *request, void *data, size_t count)
+bool store_reply(const StoreRequest *request, void *data, size_t count)
 {
+    if (request->store->failed)
+        return false;
     errno = ETIMEDOUT; // even if bytes keep coming: an endless reply is an error
-    if (seconds_now() > request->deadline ||
-        net_recv(request->store->fd, data, count, request->deadline) < 0)
-        die_of_errno(request);
+    if (seconds_now() <= request->deadline &&
+        net_recv(request->store->fd, data, count, request->deadline) == 0)
+        return true;
+    store_request_fail(request, NULL);
+    return false;
 }
 
 int64_t store_reply_i64(const StoreRequest *request)
 {
     int64_t value = 0;
-    store_reply(request, &value, sizeof value);
-    return value;
+    return store_reply(request, &value, sizeof value) ? value : 0;
 }
 
 size_t store_reply_blob(const StoreRequest *request, void *data, size_t capacity)
 {
     const uint64_t count = (uint64_t)store_reply_i64(request);
     if (count > STORE_MAX_BUFFER)
-        store_request_die(request, NONSENSE);
+        store_request_fail(request, STORE_NONSENSE);
     // Read all of it, wanted or not: the next reply follows.
     const size_t copied = count < capacity ? count : capacity;
-    store_reply(request, data, copied);
+    bool complete = store_reply(request, data, copied);
     char rest[4096];
-    for (size_t left = count - copied, size; left > 0; left -= size) {
+    for (size_t left = count - copied, size; complete && left > 0; left -= size) {
         size = left < sizeof rest ? left : sizeof rest;
-        store_reply(request, rest, size);
+        complete = store_reply(request, rest, size);
     }
-    return count;
+    return complete ? count : 0;
 }
 
 /* ---- joining ---- */
@@ -135,7 +128,7 @@ static const char *env_or(const char *name, const char *otherwise)
 }
 
 /* The key of this count has no prefix: PyTorch's workers use it too. */
-int64_t store_count_worker(const Store *store, int64_t amount)
+int64_t store_count_worker(Store *store, int64_t amount)
 {
     StoreRequest request = store_request_begin(store, STORE_ADD, NULL);
     store_request_put_value(&request, "init/", strlen("init/"));
@@ -231,24 +224,30 @@ int64_t store_add(Store *store, const char *key, int64_t amount)
 
 void store_wait(Store *store, const char *key)
 {
-    if (!store_try_wait(store, key, store->timeout))
-        die("store at %s:%d: WAIT %.200s: in vain for %g s: has every rank got that far?",
-            store->host, store->port, key, store->timeout);
+    char reason[128];
+    if (store_try_wait(store, key, store->timeout) || store->failed)
+        return;
+    snprintf(reason, sizeof reason, "in vain for %g s: has every rank got that far?",
+             store->timeout);
+    store_request_fail(&(StoreRequest){ .store = store, .operation = STORE_WAIT, .key = key },
+                       reason);
 }
 
 bool store_try_wait(Store *store, const char *key, double seconds)
 {
+    if (store->failed)
+        return false;
     log_detail(LOG_STORE, "waiting for key \"%s\", %g s at most", key, seconds);
-    StoreRequest request = begin_with_list(store, STORE_WAIT, key);
+    StoreRequest request = store_request_begin(store, STORE_WAIT, key);
     store_request_send(&request);
-    uint8_t reply = STORE_STOP_WAITING;
-    if (net_recv(store->fd, &reply, 1, seconds_now() + seconds) == 0) {
+    uint8_t reply = STORE_WAIT_CANCELED;
+    if (!store->failed && net_recv(store->fd, &reply, 1, seconds_now() + seconds) == 0) {
         if (reply != STORE_STOP_WAITING)
-            store_request_die(&request, NONSENSE);
-        return true;
+            store_request_fail(&request, STORE_NONSENSE);
+        return !store->failed;
     }
-    if (errno != ETIMEDOUT)
-        die_of_errno(&request);
+    if (!store->failed && errno != ETIMEDOUT)
+        store_request_fail(&request, NULL);
 
     StoreRequest cancel = store_request_begin(store, STORE_CANCEL_WAIT, NULL);
     store_request_send(&cancel);
@@ -257,17 +256,16 @@ bool store_try_wait(Store *store, const char *key, double seconds)
     if (crossed)
         store_reply(&cancel, &reply, 1);
     if (reply != STORE_WAIT_CANCELED)
-        store_request_die(&cancel, NONSENSE);
-    return crossed;
+        store_request_fail(&cancel, STORE_NONSENSE);
+    return crossed && !store->failed;
 }
 
 bool store_check(Store *store, const char *key)
 {
-    StoreRequest request = begin_with_list(store, STORE_CHECK, key);
+    StoreRequest request = store_request_begin(store, STORE_CHECK, key);
     store_request_send(&request);
     uint8_t reply = STORE_NOT_READY;
-    store_reply(&request, &reply, 1);
-    return reply == STORE_READY;
+    return store_reply(&request, &reply, 1) && reply == STORE_READY;
 }
 
 bool store_delete(Store *store, const char *key)
@@ -289,7 +287,6 @@ size_t store_compare_set(Store *store, const char *key, const char *expected, co
 
 void store_ping(Store *store)
 {
-    const StoreRequest request = { .store = store, .operation = STORE_PING };
-    if (!store_try_ping(store, store->timeout))
-        die_of_errno(&request);
+    if (!store->failed && !store_try_ping(store, store->timeout))
+        store_request_fail(&(StoreRequest){ .store = store, .operation = STORE_PING }, NULL);
 }

@@ -1,16 +1,22 @@
 /*
  * store.h - a key-value store through which ranks find each other: PyTorch's TCPStore.
  *
- * The protocol on the wire is that of torch.distributed.TCPStore (2.x), so ranks may join the store
- * of a real torchrun, and PyTorch's may use ours. One thread of one process serves it; all others
- * are clients. After the rendezvous it is hardly used. A Store is one connection, for one thread at
- * a time.
+ * - A rank calls store_init; one of them serves the store, in a thread. A launcher or a tool calls
+ *   store_connect. A Store is one connection, for one thread at a time.
+ * - Then store_set, store_get, store_add ...: each waits for its reply, store->timeout at most.
+ *   store_set and others without a result are acknowledged only by a later store_ping.
+ * - A call that fails ends the process with a line that names the key: a rank is useless without
+ *   its store. A launcher sets store->may_fail. Then the call sets store->failed, and it and all
+ *   later ones return 0 or false at once.
+ * - store_free disconnects, and stops the server if this process has it.
+ *
+ * The protocol is that of torch.distributed.TCPStore (2.x): ranks may join the store of a real
+ * torchrun, and PyTorch's may use ours.
  */
 #ifndef COMMON_COMM_STORE_STORE_H
 #define COMMON_COMM_STORE_STORE_H
 
 #include <stdbool.h>
-#include <stdnoreturn.h>
 
 #include "common/comm/store/handshake.h"
 #include "common/comm/store/store_protocol.h"
@@ -25,60 +31,54 @@ typedef struct {
     bool is_agents; // store_init found that a launcher's agent serves it
     bool has_secret; // the job has one ...
     Key256 secret; // ... this, and so has the server
+    bool may_fail; // a failed call returns, and sets `failed`:
+    bool failed; // the connection is of no use any more
 } Store;
 
 #define STORE_PATIENCE 5.0 // seconds after which a process says what it waits for
 
 /* Joins the store of a training job at host:port. The process with is_server serves it, unless an
- * agent does already (TORCHELASTIC_USE_AGENT_STORE, as PyTorch's TCPStore understands it). Waits
- * until the server is there, and in the process that serves it until world_size workers have come.
- * Keys are prefixed with run id and restart count (TORCHELASTIC_RUN_ID, _RESTART_COUNT), since an
- * agent's store keeps the keys of a dead attempt. After `timeout` seconds dies, naming host and
- * port; so does each later call that is not answered within as many. */
+ * agent does already (TORCHELASTIC_USE_AGENT_STORE, as PyTorch's TCPStore understands it), and
+ * waits until world_size workers have come. Keys are prefixed with run id and restart count
+ * (TORCHELASTIC_RUN_ID, _RESTART_COUNT), since an agent's store keeps the keys of a dead attempt.
+ * Dies after `timeout` seconds, naming host and port. */
 void store_init(Store *store, const char *host, int port, bool is_server, int world_size,
                 double timeout);
 
 /* Only connects, without prefix or counting: for launchers and tools. If the job has a secret
  * (DDP_SECRET_FILE) both sides prove that they know it, and it dies if the server does not: nobody
- * falls back to a connection without. False and errno on failure,
- * described by store_connect_reason: EPROTO if what listens there answers, but is no store, ENOMSG
- * if it does not answer; else as net_connect. Later calls have `timeout` seconds, too: whoever
- * connects in short attempts sets store->timeout afterwards. */
+ * falls back to a connection without. False and errno on failure, described by
+ * store_connect_reason: EPROTO if what listens there answers, but is no store, ENOMSG if it does
+ * not answer; else as net_connect. `timeout` is also that of later calls. */
 bool store_connect(Store *store, const char *host, int port, double timeout);
 const char *store_connect_reason(int error);
 
-/* The same at the endpoint where the launchers of elastic nodes meet (endpoint_server_start): its
- * handshake has a key of its own. */
+/* The same where the launchers of elastic nodes meet; the handshake there has a key of its own. */
 bool endpoint_connect(Store *store, const char *host, int port, double timeout);
 
-/* Dies if the store belongs to a job with a secret and this process has none: it sees the table
- * that is open to all, and would wait there in vain. For whoever has waited a while. */
+/* After a while of waiting: dies if the store's job has a secret and this process has none. It sees
+ * only the table that is open to all, and would wait there in vain. */
 void store_check_secret(Store *store);
 
 /* Counts one more worker or agent (amount 1), as store_init does; returns how many have come. */
-int64_t store_count_worker(const Store *store, int64_t amount);
-
-/* Disconnects; if this process serves the store, ends the server. */
+int64_t store_count_worker(Store *store, int64_t amount);
 void store_free(Store *store);
 
-/* All calls die, naming the key, when the server is gone or the timeout is over. Values are at most
- * 8 MiB, keys 8,000 bytes. */
+/* Values are at most 8 MiB, keys 8,000 bytes. store_get waits for the key and returns the value's
+ * length, of which it copies at most `bytes`; store_add returns the sum; store_try_wait returns
+ * false when `seconds` are over; store_delete tells if the key was there. */
 void store_set(Store *store, const char *key, const void *value, size_t bytes);
-/* Waits for the key. Returns the value's length; copies at most `bytes` of it. */
 size_t store_get(Store *store, const char *key, void *value, size_t bytes);
-int64_t store_add(Store *store, const char *key, int64_t amount); // returns the sum
+int64_t store_add(Store *store, const char *key, int64_t amount);
 void store_wait(Store *store, const char *key);
-/* As store_wait, but returns false when `seconds` are over. */
 bool store_try_wait(Store *store, const char *key, double seconds);
 bool store_check(Store *store, const char *key); // is it there?
-bool store_delete(Store *store, const char *key); // was it there?
+bool store_delete(Store *store, const char *key);
 /* Sets key to desired if it holds expected (or is absent and expected is empty); returns the length
  * of what it holds then, and copies at most `bytes` of it to result. */
 size_t store_compare_set(Store *store, const char *key, const char *expected, const char *desired,
                          char *result, size_t bytes);
-
-/* Returns when all earlier operations are done: those without a result are not acknowledged. */
-void store_ping(Store *store);
+void store_ping(Store *store); // returns when all earlier operations are done
 /* As store_ping, but returns false and errno if it fails or takes longer than `seconds`. */
 bool store_try_ping(Store *store, double seconds);
 
@@ -105,27 +105,29 @@ StoreServer *endpoint_server_start(const char *host, int *port, const char *watc
 /* Ends the thread, closes all connections, frees everything. */
 void store_server_stop(StoreServer *server);
 
-/* One request and its reply, of which all of these consist. They die when the connection breaks or
- * the deadline, store->timeout from the beginning, passes. */
+/* ---- one request and its reply, of which all of these consist ---- */
+
 typedef struct {
-    const Store *store;
+    Store *store;
     StoreOperation operation;
     const char *key; // the last one put, for messages
-    double deadline; // of the request and all of its reply
+    double deadline; // of the request and all of its reply: store->timeout from the beginning
     Bytes bytes; // assembled here, to be sent in one piece
 } StoreRequest;
 
-StoreRequest store_request_begin(const Store *store, StoreOperation operation,
+StoreRequest store_request_begin(Store *store, StoreOperation operation,
                                  const char *key); // NULL: none yet
 void store_request_put_key(StoreRequest *request, const char *key); // with the store's prefix
 void store_request_put_value(StoreRequest *request, const void *value, size_t count);
 void store_request_send(StoreRequest *request); // and frees its bytes
 
-void store_reply(const StoreRequest *request, void *data, size_t count);
-int64_t store_reply_i64(const StoreRequest *request);
+bool store_reply(const StoreRequest *request, void *data, size_t count);
+int64_t store_reply_i64(const StoreRequest *request); // 0 if it failed
 /* Returns the blob's length; copies at most `capacity` bytes of it. */
 size_t store_reply_blob(const StoreRequest *request, void *data, size_t capacity);
 
-noreturn void store_request_die(const StoreRequest *request, const char *reason);
+/* Dies, or sets store->failed. NULL: the reason is errno's. */
+void store_request_fail(const StoreRequest *request, const char *reason);
+#define STORE_NONSENSE "the answer makes no sense: is that a store?"
 
 #endif

@@ -15,9 +15,9 @@
 #define SILENT_SECONDS 60.0 // torchrun's store may leave a handshake unanswered
 #define REFUSED_SECONDS 8.0 // a crowded server may hang up on a handshake, but not for so long
 
-/* Sends `bytes`, frees them, and returns when a PING that follows them is answered. -1 and errno if
- * it is not; EPROTO: the answer is wrong. */
-static int ping(int fd, Bytes *bytes, double deadline)
+/* Sends `bytes`, frees them, and returns when a PING that follows them is answered. False and errno
+ * if it is not; EPROTO: the answer is wrong. */
+static bool ping(int fd, Bytes *bytes, double deadline)
 {
     const uint32_t nonce = (uint32_t)getpid();
     uint32_t echo = ~nonce;
@@ -28,19 +28,19 @@ static int ping(int fd, Bytes *bytes, double deadline)
     bytes_free(bytes);
     if (answered && echo != nonce)
         errno = EPROTO;
-    return echo == nonce ? 0 : -1;
+    return echo == nonce;
 }
 
-static int validate(int fd, double deadline)
+/* In one piece with PING: PyTorch's newer server disconnects on half a VALIDATE. */
+static bool validate(int fd, double deadline)
 {
     Bytes hello = { 0 };
     bytes_put_u8(&hello, STORE_VALIDATE);
     bytes_put(&hello, &(uint32_t){ STORE_MAGIC }, sizeof(uint32_t));
-    // In one piece with PING: PyTorch's newer server disconnects on half a VALIDATE.
-    const int failed = ping(fd, &hello, deadline);
-    if (failed && errno == ETIMEDOUT)
+    const bool valid = ping(fd, &hello, deadline);
+    if (!valid && errno == ETIMEDOUT)
         errno = ENOMSG;
-    return failed;
+    return valid;
 }
 
 const char *store_connect_reason(int error)
@@ -52,24 +52,25 @@ const char *store_connect_reason(int error)
 }
 
 /* A wrong proof is final; a server that hangs up may do so because of a crowd, at first. */
-static int authenticate(const Store *store, HandshakeService service, double since, double deadline)
+static bool authenticate(const Store *store, HandshakeService service, double since,
+                         double deadline)
 {
     if (!store->has_secret)
-        return 0;
+        return true;
     const Key256 key = handshake_key(&store->secret, service);
     const double silent_until = seconds_now() + SILENT_SECONDS;
     if (handshake_call(store->fd, &key, handshake_hello(service), fmin(deadline, silent_until)) ==
         0)
-        return 0;
+        return true;
     if (errno == EPROTO)
-        return -1;
+        return false;
     const bool is_silent = errno == ETIMEDOUT;
     CHECK(errno != EACCES && seconds_now() < (is_silent ? silent_until : since + REFUSED_SECONDS),
           "the store at %s:%d does not know this job's secret, %s (" SECRET_VARIABLE
           "): give all nodes the same, with the same --rdzv-id, or none; torchrun's have none",
           store->host, store->port, getenv(SECRET_VARIABLE));
     errno = is_silent ? ENOMSG : ECONNRESET;
-    return -1;
+    return false;
 }
 
 static bool connect_as(HandshakeService service, Store *store, const char *host, int port,
@@ -85,11 +86,11 @@ static bool connect_as(HandshakeService service, Store *store, const char *host,
         if (store->fd < 0)
             return false;
         since = since == 0 ? seconds_now() : since; // of the first answer
-        if (authenticate(store, service, since, deadline) == 0 &&
-            validate(store->fd, deadline) == 0)
+        if (authenticate(store, service, since, deadline) && validate(store->fd, deadline))
             return true;
         const int reason = errno;
         close(store->fd);
+        store->fd = -1;
         errno = reason;
         if (reason == EPROTO || seconds_now() > deadline)
             return false; // another program has this port, or does not answer
@@ -109,16 +110,15 @@ bool endpoint_connect(Store *store, const char *host, int port, double timeout)
 
 bool store_try_ping(Store *store, double seconds)
 {
-    return ping(store->fd, &(Bytes){ 0 }, seconds_now() + seconds) == 0;
+    return ping(store->fd, &(Bytes){ 0 }, seconds_now() + seconds);
 }
 
-/* Its key has no prefix. */
 void store_check_secret(Store *store)
 {
     uint8_t reply = STORE_NOT_READY;
     StoreRequest request = store_request_begin(store, STORE_CHECK, NULL);
     bytes_put_u64(&request.bytes, 1);
-    store_request_put_value(&request, STORE_HAS_SECRET, strlen(STORE_HAS_SECRET));
+    store_request_put_value(&request, STORE_HAS_SECRET, strlen(STORE_HAS_SECRET)); // no prefix
     store_request_send(&request);
     store_reply(&request, &reply, 1);
     CHECK(reply != STORE_READY,

@@ -1,5 +1,5 @@
 /* Two launchers of one job, one of which can no longer talk to the other. */
-#include <sys/resource.h>
+#include <sys/socket.h>
 
 #include "05_fault_tolerance/node_assignment.h"
 #include "common/base/log.h"
@@ -61,11 +61,8 @@ static void run_node_1(const void *context)
     (void)context;
     static Flags flags;
     Agents agents;
-    if (getuid() == 0 && setuid(65534) != 0) // root may have any number of processes
-        _exit(99);
     join(&agents, &flags, "1");
-    if (setrlimit(RLIMIT_NPROC, &(struct rlimit){ 0, 0 }) != 0)
-        _exit(98);
+    shutdown(agents.store.fd, SHUT_RDWR);
     end(&agents);
 }
 
@@ -78,7 +75,6 @@ static void test_cannot_say_done(void **state)
     const pid_t node_0 = child_start(run_node_0, NULL, fileno(other), fileno(other));
     assert_int_equal(child_run(run_node_1, NULL), 0);
     assert_string_equal(out, "node 0 is out of reach\n");
-    assert_non_null(strstr(err, "cannot start a process that talks to node 0: "));
     assert_int_equal(child_wait(node_0), 0);
     char text[1000] = "";
     rewind(other);

@@ -3,7 +3,7 @@
 
 #include "common/base/log.h"
 
-static StoreRequest begin_list(const Store *store, StoreOperation operation, int count,
+static StoreRequest begin_list(Store *store, StoreOperation operation, int count,
                                const char *const keys[])
 {
     StoreRequest request = store_request_begin(store, operation, NULL);
@@ -20,7 +20,7 @@ static void send_and_wait(StoreRequest *request)
     store_request_send(request);
     store_reply(request, &reply, 1);
     if (reply != STORE_STOP_WAITING)
-        store_request_die(request, "the answer makes no sense");
+        store_request_fail(request, STORE_NONSENSE);
 }
 
 void store_append(Store *store, const char *key, const void *value, size_t bytes)
@@ -73,7 +73,7 @@ char *store_list_keys(Store *store)
         bytes_put(&list, key + prefix_length, length - prefix_length);
         bytes_put_u8(&list, '\n');
         if (bytes_count(&list) > STORE_MAX_BUFFER)
-            store_request_die(&request, "too many keys");
+            store_request_fail(&request, "too many keys");
     }
     bytes_put_u8(&list, '\0');
     return (char *)list.data;

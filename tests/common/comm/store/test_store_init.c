@@ -221,6 +221,34 @@ static void test_failed_calls_name_store_and_key(void **state)
     assert_non_null(strstr(err, "WAIT never: Connection reset by peer: has the process"));
 }
 
+/* As launchers have it: they end their workers before they end. */
+static void test_a_store_that_may_fail(void **state)
+{
+    (void)state;
+    int port = 0;
+    char value[8] = "";
+    Store store;
+    StoreServer *server = store_server_start("127.0.0.1", &port, NULL);
+    assert_true(store_connect(&store, "127.0.0.1", port, TIMEOUT));
+    store.may_fail = true;
+    assert_false(store_try_wait(&store, "never", 0.01));
+    assert_int_equal(store_add(&store, "sum", 5), 5);
+    assert_false(store.failed); // a wait that is over is no failure
+    store_server_stop(server);
+    assert_int_equal(store_add(&store, "sum", 5), 0);
+    assert_true(store.failed);
+    const double begun = seconds_now();
+    store_set(&store, "key", "value", 5);
+    store_ping(&store);
+    assert_int_equal(store_get(&store, "sum", value, sizeof value), 0);
+    assert_int_equal(store_compare_set(&store, "key", "", "new", value, sizeof value), 0);
+    assert_false(store_check(&store, "key"));
+    assert_false(store_delete(&store, "key"));
+    assert_false(store_try_wait(&store, "key", TIMEOUT));
+    assert_true(seconds_now() < begun + TIMEOUT / 2);
+    store_free(&store);
+}
+
 int main(void)
 {
     alarm(900); // nothing here may hang
@@ -232,6 +260,7 @@ int main(void)
         cmocka_unit_test(test_agent_that_serves_already),
         cmocka_unit_test(test_attempts_do_not_see_each_others_keys),
         cmocka_unit_test(test_failed_calls_name_store_and_key),
+        cmocka_unit_test(test_a_store_that_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
