@@ -107,35 +107,26 @@ static noreturn void print_help(const MoreFlags *more)
     streams_exit();
 }
 
-static noreturn void ambiguous_flag(const char *word, size_t length)
-{
-    char names[1024] = ""; // longer than all names
-    for (Flag i = 0; i < NUM_FLAGS; i++)
-        if (name_begins(TABLE[i].name, word + 2, length))
-            strcat(strcat(strcat(names, names[0] != '\0' ? ", " : ""), "--"), TABLE[i].name);
-    usage_error("%s may mean one of several flags, write more of it: %s", word, names);
-}
-
 /* The flag named by word, up to its end or '='; NUM_FLAGS if none. The beginning of a name will do
  * if no other one has it. (torchrun takes max-r for max-restarts, but not max, since it counts
  * max_restarts as another name.) */
 static Flag find_flag(const char *word)
 {
     Flag found = NUM_FLAGS;
-    int num_found = 0;
+    char names[1024] = ""; // that begin so: longer than all of them
     const size_t length = strcspn(word + 2, "=");
     for (Flag i = 0; i < NUM_FLAGS; i++) {
         const char *name = TABLE[i].name;
         const bool begins = word[1] == '-' && name_begins(name, word + 2, length);
         if (begins ? name[length] == '\0' : word[1] == TABLE[i].letter)
             return i;
-        if (begins) {
-            found = i;
-            num_found++;
-        }
+        if (!begins)
+            continue;
+        strcat(strcat(strcat(names, found < NUM_FLAGS ? ", " : ""), "--"), name);
+        found = i;
     }
-    if (num_found > 1)
-        ambiguous_flag(word, length);
+    if (strchr(names, ',') != NULL)
+        usage_error("%s may mean one of several flags, write more of it: %s", word, names);
     return found;
 }
 
@@ -150,17 +141,6 @@ static noreturn void unknown_flag(const char *word)
     if (nearest == NULL)
         usage_error("unknown flag %s; ddprun --help lists them all", word);
     usage_error("unknown flag %s: did you mean --%s? ddprun --help lists them all", word, nearest);
-}
-
-/* The text after the name in the same word ("--tee=3", "-t3"), or NULL. */
-static const char *attached_text(const char *word)
-{
-    if (word[1] == '-') {
-        const char *equals = strchr(word, '=');
-        return equals != NULL ? equals + 1 : NULL;
-    }
-    const char *value = word + 2 + (word[2] == '=');
-    return *value != '\0' ? value : NULL;
 }
 
 static void find_variables(const char *texts[])
@@ -191,14 +171,14 @@ int flag_texts_find(const char *texts[NUM_FLAGS], const MoreFlags *more, int arg
         if (flag == NUM_FLAGS)
             unknown_flag(word);
 
-        texts[flag] = attached_text(word);
+        // "--tee=3", "--tee 3", "-t3", "-t=3", "-t 3"
+        const char *rest = word[1] == '-' ? strchr(word, '=') : word[2] != '\0' ? word + 2 : NULL;
+        texts[flag] = rest != NULL && rest[0] == '=' ? rest + 1 : rest;
         const bool is_switch = TABLE[flag].argument == NULL;
         if (is_switch && texts[flag] != NULL)
             usage_error("%s: --%s takes no value", word, TABLE[flag].name);
-        if (is_switch)
-            texts[flag] = "1";
-        else if (texts[flag] == NULL && ++i < argc)
-            texts[flag] = argv[i];
+        if (texts[flag] == NULL)
+            texts[flag] = is_switch ? "1" : argv[++i];
         if (texts[flag] == NULL)
             usage_error("--%s needs a value: --%s %s", TABLE[flag].name, TABLE[flag].name,
                         TABLE[flag].argument);

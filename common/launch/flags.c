@@ -5,7 +5,6 @@
  */
 #include "common/launch/flags.h"
 
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -13,7 +12,6 @@
 #include "common/base/host.h"
 #include "common/base/log.h"
 #include "common/base/memory.h"
-#include "common/comm/store/handshake.h"
 #include "common/comm/store/net.h"
 
 #define MAX_SECONDS 1e6
@@ -21,28 +19,27 @@
 #define DEFAULT_PORT 29500 // fixed, since all nodes must know it
 #define DEFAULT_ENDPOINT_PORT 29400 // the same for elastic nodes
 
-/* Reads the whole number at the beginning of text; false if there is none from min to max. */
-static bool read_int(const char *text, char **end, long min, long max, int *value)
+/* Reads the whole number that text begins with and sets *end behind it; -1: there is none from min
+ * to max. */
+static int read_int(const char *text, char **end, int min, int max)
 {
     errno = 0;
     const long number = strtol(text, end, 10);
-    const bool valid = *end != text && errno == 0 && number >= min && number <= max;
-    if (valid)
-        *value = (int)number;
-    return valid;
+    return *end != text && errno == 0 && number >= min && number <= max ? (int)number : -1;
 }
 
 /* The text is such a number and nothing else. */
-static bool is_int(const char *text, long min, long max, int *value)
+static int whole_int(const char *text, int min, int max)
 {
     char *end = NULL;
-    return read_int(text, &end, min, max, value) && *end == '\0';
+    const int number = read_int(text, &end, min, max);
+    return *end == '\0' ? number : -1;
 }
 
 static int int_value(const char *name, const char *text, int min, int max)
 {
-    int value = 0;
-    if (!is_int(text, min, max, &value))
+    const int value = whole_int(text, min, max);
+    if (value < 0)
         usage_error("%s %s: it must be a whole number from %d to %d", name, text, min, max);
     return value;
 }
@@ -74,8 +71,8 @@ static int nproc_value(const char *const texts[])
         usage_error("--nproc-per-node gpu: this node shows no GPU; give a number, cpu or auto");
     if (strcmp(text, "cpu") == 0 || strcmp(text, "auto") == 0)
         return host_num_cores() < FLAGS_MAX_WORKERS ? host_num_cores() : FLAGS_MAX_WORKERS;
-    int value = 0;
-    if (!is_int(text, 1, FLAGS_MAX_WORKERS, &value))
+    const int value = whole_int(text, 1, FLAGS_MAX_WORKERS);
+    if (value < 0)
         usage_error("--nproc-per-node %s: it must be a number from 1 to %d, cpu, gpu or auto", text,
                     FLAGS_MAX_WORKERS);
     return value;
@@ -85,11 +82,10 @@ static int nproc_value(const char *const texts[])
 static void read_nodes(Flags *flags, const char *text, bool may_change)
 {
     char *end = NULL;
-    bool valid = read_int(text, &end, 1, FLAGS_MAX_NODES, &flags->min_nodes);
-    flags->max_nodes = flags->min_nodes;
-    if (valid && *end == ':')
-        valid = read_int(end + 1, &end, flags->min_nodes, FLAGS_MAX_NODES, &flags->max_nodes);
-    if (!valid || *end != '\0')
+    flags->min_nodes = flags->max_nodes = read_int(text, &end, 1, FLAGS_MAX_NODES);
+    if (flags->min_nodes > 0 && *end == ':')
+        flags->max_nodes = read_int(end + 1, &end, flags->min_nodes, FLAGS_MAX_NODES);
+    if (flags->max_nodes < 0 || *end != '\0')
         usage_error("--nnodes %s: it must be a number from 1 to %d%s", text, FLAGS_MAX_NODES,
                     may_change ? ", or MIN:MAX" : "");
     if (flags->min_nodes != flags->max_nodes && !may_change)
@@ -102,12 +98,12 @@ static void read_endpoint(Flags *flags, const char *endpoint)
     const char *host = endpoint;
     size_t length = strlen(host);
     const char *colon = strrchr(host, ':');
-    bool valid = true;
     if (colon != NULL && strchr(colon, ']') == NULL) {
         length = (size_t)(colon - host);
-        valid = is_int(colon + 1, 0, 65535, &flags->master_port);
+        flags->master_port = whole_int(colon + 1, 0, 65535);
     }
-    if (!valid || !net_copy_host(flags->master_addr, sizeof flags->master_addr, host, length))
+    if (flags->master_port < 0 ||
+        !net_copy_host(flags->master_addr, sizeof flags->master_addr, host, length))
         usage_error("--rdzv-endpoint %s: it must be HOST or HOST:PORT", endpoint);
 }
 
@@ -174,22 +170,6 @@ static void read_run_id(Flags *flags, const char *text)
     }
 }
 
-/* Who may join: whoever knows the file's secret. One node makes its own; of several, node 0 says
- * that there is none when they meet, and the variable is empty, so that no rank says it again. The
- * ranks, and the requests to stores, find file and run id in the environment. */
-static void read_secret(const Flags *flags, const char *file)
-{
-    Key256 secret;
-    char path[PATH_MAX];
-    SYS_CHECK(setenv("TORCHELASTIC_RUN_ID", flags->run_id, 1));
-    if (file != NULL)
-        SYS_CHECK(setenv(SECRET_VARIABLE, realpath(file, path) != NULL ? path : file, 1));
-    else if (flags->max_nodes == 1)
-        secret_make();
-    if (!secret_find(&secret) && flags->max_nodes > 1)
-        SYS_CHECK(setenv(SECRET_VARIABLE, "", 1));
-}
-
 /* One of torchrun's settings. */
 static void read_setting(Flags *flags, const char *key, const char *value)
 {
@@ -241,28 +221,28 @@ static void read_conf(Flags *flags, const char *text)
  * which sets 1. False: it is no such list. */
 static bool read_list(const Flags *flags, const char *text, int most, char *values)
 {
-    for (const char *rest = text; rest != NULL;) {
-        int local_rank = 0, value = 1;
-        char *end = NULL;
-        if (!read_int(rest, &end, 0, flags->nproc_per_node - 1, &local_rank) ||
-            (most > 0 && (*end != ':' || !read_int(end + 1, &end, 0, most, &value))) ||
-            (*end != ',' && *end != '\0'))
+    for (char *end = NULL; text != NULL; text = *end == ',' ? end + 1 : NULL) {
+        const int local_rank = read_int(text, &end, 0, flags->nproc_per_node - 1);
+        int value = 1;
+        if (local_rank >= 0 && most > 0)
+            value = *end == ':' ? read_int(end + 1, &end, 0, most) : -1;
+        if (local_rank < 0 || value < 0 || (*end != ',' && *end != '\0'))
             return false;
         values[local_rank] = (char)value;
-        rest = *end == ',' ? end + 1 : NULL;
     }
     return true;
 }
 
-static void read_streams(const Flags *flags, const char *const texts[], Flag flag, char *streams)
+static void read_streams(const Flags *flags, Flag flag, char *streams)
 {
-    int value = 0;
-    if (is_int(texts[flag], 0, 3, &value))
+    const char *text = flags->texts[flag];
+    const int value = whole_int(text, 0, 3); // for all
+    if (value >= 0)
         memset(streams, value, (size_t)flags->nproc_per_node);
-    else if (!read_list(flags, texts[flag], 3, streams))
+    else if (!read_list(flags, text, 3, streams))
         usage_error("--%s %s: it must be 0 (none), 1 (stdout), 2 (stderr) or 3 (both), or such a "
                     "number for each local rank, as in 0:1,1:3",
-                    flag_name(flag), texts[flag]);
+                    flag_name(flag), text);
 }
 
 static void read_shown(Flags *flags, const char *text)
@@ -277,27 +257,27 @@ void flags_use_python(Flags *flags, char *option, char *code)
     char *python = getenv("PYTHON_EXEC") != NULL ? getenv("PYTHON_EXEC") : "python3";
     char *words[MAX_PYTHON_WORDS] = { python, "-u", option, code }; // -u: unbuffered
     const size_t count = option == NULL ? 2 : code == NULL ? 3 : 4;
-    flags->command = flags->words + MAX_PYTHON_WORDS - count;
+    size_t length = 1; // of the command, with its NULL
+    while (flags->command[length - 1] != NULL)
+        length++;
+    memmove(flags->command + count, flags->command, length * sizeof *words);
     memcpy(flags->command, words, count * sizeof *words);
 }
 
 /* torchrun hands every program to Python unless it is told not to. ddprun is for programs of any
  * kind. */
-static void read_command(Flags *flags, char **words)
+static void read_command(Flags *flags, char **words, int num_words)
 {
-    if (words[0] == NULL)
+    if (num_words == 0)
         usage_error("which program? ddprun [flags] program [arguments]; see ddprun --help");
-    const bool is_module = flags->texts[MODULE] != NULL;
-    const bool no_python = flags->texts[NO_PYTHON] != NULL;
-    if (is_module && no_python && flags->texts[RUN_PATH] == NULL)
+    const bool by_run_path = flags->texts[RUN_PATH] != NULL; // step 05's
+    const bool is_module = flags->texts[MODULE] != NULL && !by_run_path;
+    const bool no_python = flags->texts[NO_PYTHON] != NULL || by_run_path;
+    if (is_module && no_python)
         usage_error("--module and --no-python exclude each other");
 
-    int num_words = 0;
-    while (words[num_words] != NULL)
-        num_words++;
     flags->program = words[0];
-    flags->words = mem_calloc((size_t)(MAX_PYTHON_WORDS + num_words + 2), sizeof *flags->words);
-    flags->command = flags->words + MAX_PYTHON_WORDS;
+    flags->command = mem_calloc((size_t)(MAX_PYTHON_WORDS + num_words + 2), sizeof *flags->command);
     char **next = flags->command;
     *next++ = words[0];
     if (flags->texts[PASS_LOCAL_RANK] != NULL)
@@ -322,7 +302,7 @@ void flags_parse(Flags *flags, const MoreFlags *more, int argc, char **argv)
 {
     streams_guard();
     *flags = (Flags){ 0 };
-    char **words = argv + flag_texts_find(flags->texts, more, argc, argv);
+    const int first_word = flag_texts_find(flags->texts, more, argc, argv);
     const char *const *texts = flags->texts;
     for (Flag i = FIRST_OF_STEP_05; i < NUM_FLAGS && more == NULL; i++)
         if (texts[i] != NULL)
@@ -330,7 +310,6 @@ void flags_parse(Flags *flags, const MoreFlags *more, int argc, char **argv)
                         flag_name(i));
     flags->role = texts[ROLE];
     flags->log_dir = texts[LOG_DIR];
-    flags->log_line_prefix_template = texts[LOG_LINE_PREFIX_TEMPLATE];
 
     flags->nproc_per_node = nproc_value(texts);
     comfort_tell_of_crowd(flags->nproc_per_node);
@@ -340,7 +319,6 @@ void flags_parse(Flags *flags, const MoreFlags *more, int argc, char **argv)
     read_master(flags, texts);
     read_conf(flags, texts[RDZV_CONF]);
     read_run_id(flags, texts[RDZV_ID]);
-    read_secret(flags, texts[SECRET_FILE]);
 
     flags->max_restarts = int_value("--max-restarts", texts[MAX_RESTARTS], 0, 1000000);
     if (flags->max_restarts > 0 && more == NULL)
@@ -348,13 +326,13 @@ void flags_parse(Flags *flags, const MoreFlags *more, int argc, char **argv)
     flags->monitor_interval = seconds_value("--monitor-interval", texts[MONITOR_INTERVAL], 0.01);
     flags->shutdown_timeout = seconds_value("--shutdown-timeout", texts[SHUTDOWN_TIMEOUT], 0);
 
-    read_streams(flags, texts, REDIRECTS, flags->redirects);
-    read_streams(flags, texts, TEE, flags->tee);
+    read_streams(flags, REDIRECTS, flags->redirects);
+    read_streams(flags, TEE, flags->tee);
     read_shown(flags, texts[LOCAL_RANKS_FILTER]);
-    read_command(flags, words);
+    read_command(flags, argv + first_word, argc - first_word);
 }
 
 void flags_free(Flags *flags)
 {
-    free(flags->words);
+    free(flags->command);
 }

@@ -75,12 +75,10 @@ typedef struct {
     char redirects[FLAGS_MAX_WORKERS]; // by local rank, sums of STREAM_*: to a file
     char tee[FLAGS_MAX_WORKERS]; // to a file and the console
     char shown[FLAGS_MAX_WORKERS]; // 1: on the console
-    const char *log_line_prefix_template;
 
     const char *program; // as typed, for messages
     char **command; // what a worker runs, NULL at its end
     char local_rank_argument[32]; // an element of command, if requested: filled in per worker
-    char **words; // what command is a part of
     const char *texts[NUM_FLAGS]; // of the flags, see flag_texts_find
 } Flags;
 
