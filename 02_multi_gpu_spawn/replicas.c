@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "common/base/log.h"
-#include "common/base/thread.h"
+#include "common/base/signals.h"
 
 void replicas_init(Replicas *replicas, const Args *args, Model *master, int world_size,
                    int max_batch)

@@ -11,7 +11,7 @@
 
 #include "common/base/host.h"
 #include "common/base/log.h"
-#include "common/base/signal_name.h"
+#include "common/base/signals.h"
 #include "common/launch/agents.h"
 #include "common/launch/failure.h"
 #include "common/launch/flags.h"

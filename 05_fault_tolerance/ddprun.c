@@ -18,7 +18,7 @@
 #include "05_fault_tolerance/error_file.h"
 #include "common/base/host.h"
 #include "common/base/log.h"
-#include "common/base/signal_name.h"
+#include "common/base/signals.h"
 #include "common/launch/agents.h"
 #include "common/launch/failure.h"
 #include "common/launch/flags.h"

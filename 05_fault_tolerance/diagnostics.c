@@ -9,6 +9,12 @@
 #include "05_fault_tolerance/stop.h"
 #include "common/base/folder.h"
 
+void diagnostics_parse_args(Args *args, int argc, char **argv)
+{
+    args_parse(args, STEP_FAULT, argc, argv);
+    faults_check(args->inject);
+}
+
 void diagnostics_init(Diagnostics *diagnostics, const Args *args, int rank, int world_size)
 {
     diagnostics->args = args;

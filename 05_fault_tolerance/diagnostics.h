@@ -20,6 +20,9 @@ typedef struct {
     bool waits; // another run still has the folder, so this rank has no record yet
 } Diagnostics;
 
+/* args_parse for step 05, with a usage error if --inject names no faults. Local. */
+void diagnostics_parse_args(Args *args, int argc, char **argv);
+
 /* Before the rendezvous: rank 0 takes the folder for this run until diagnostics_free, or ends with
  * a usage error: it is not writable, or another run has it. So do all ranks if args ask for an
  * order of sums that they cannot keep. From here on the rank has a flight record; if another run

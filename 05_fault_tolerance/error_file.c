@@ -5,7 +5,7 @@
 #include <jansson.h>
 
 #include "common/base/log.h"
-#include "common/base/signal_name.h"
+#include "common/base/signals.h"
 
 static json_t *pack_error(const Failure *root)
 {

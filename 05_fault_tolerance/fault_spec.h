@@ -40,4 +40,7 @@ typedef struct {
  * not a fault. */
 const char *fault_parse(Fault *fault, const char *text);
 
+/* Usage error unless the text of --inject is a list of such faults, or NULL. */
+void faults_check(const char *text);
+
 #endif

@@ -11,7 +11,7 @@
 
 #include "common/base/folder.h"
 #include "common/base/log.h"
-#include "common/base/thread.h"
+#include "common/base/signals.h"
 
 #define POLL_MS 1
 #define SLOW_SECONDS 2.0 // a disk that takes longer for a file is called slow

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "common/base/log.h"
-#include "common/base/signal_name.h"
+#include "common/base/signals.h"
 
 /* What torchrun does in a process of its own. */
 #define RUN_PATH_CODE \

@@ -174,7 +174,7 @@ static int train(const Args *args)
 int main(int argc, char **argv)
 {
     Args args;
-    args_parse(&args, STEP_FAULT, argc, argv);
+    diagnostics_parse_args(&args, argc, argv); // with STEP_FAULT; checks --inject, too
     stop_listen(); // SIGTERM, SIGHUP, SIGUSR1 and SIGINT now mean: save and stop
     return train(&args);
 }

@@ -1,7 +1,7 @@
 /*
- * Fills Args, in increasing order of precedence, from the defaults, the configuration file, the
- * command line; then what follows from several options together. One row per option drives all of
- * it, and --help.
+ * Fills Args from one source after the other: the defaults, the configuration file, the command
+ * line. Then follows what several options mean together. One row per option drives all of it, and
+ * --help.
  *
  * Options that exclude each other (--model linear --dataset mnist) are refused, with one exception:
  * the command line overrides a line of the file, so that "momentum: 0.9" in the file does not
@@ -10,7 +10,6 @@
 #include "common/base/args.h"
 
 #include <ctype.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -18,180 +17,200 @@
 #include "common/base/comfort.h"
 #include "common/base/host.h"
 #include "common/base/log.h"
-#include "common/base/startup.h"
 
 #define FIELD(name) offsetof(Args, name)
+#define WATCH "extras/watch"
 
-static const Option data_rows[] = {
-    { "model", "linear|cnn|mlp", "cnn", STEP_SINGLE, OPTION_CHOICE, FIELD(model),
-      .help = "one linear layer, convolutions, or eight equal layers" },
-    { "dataset", "random|digits|mnist", "digits", STEP_SINGLE, OPTION_CHOICE, FIELD(dataset),
+const Option args_options[] = {
+    { "model", "linear|cnn|mlp", "cnn", "12345", OPTION_CHOICE, FIELD(model),
+      .help = "one linear layer, convolutions, or eight equal layers",
+      .heading = "Model and data" },
+    { "dataset", "random|digits|mnist", "digits", "12345", OPTION_CHOICE, FIELD(dataset),
       .help = "made up, built in, or from files; linear: random" },
-    { "dataset-size", "N", "2048", STEP_SINGLE, OPTION_INT, FIELD(dataset_size),
+    { "dataset-size", "N", "2048", "12345", OPTION_INT, FIELD(dataset_size),
       .help = "rows of the random data set", .low = 1, .high = INT_MAX },
-    { "data-dir", "DIR", "data/mnist", STEP_SINGLE, OPTION_STRING, FIELD(data_dir),
+    { "data-dir", "DIR", "data/mnist", "12345", OPTION_STRING, FIELD(data_dir),
       .help = "where the files of MNIST are" },
-    { "scratch-dir", "DIR", "none", STEP_NODES, OPTION_OPTIONAL, FIELD(scratch_dir),
+    { "scratch-dir", "DIR", "none", "45", OPTION_OPTIONAL, FIELD(scratch_dir),
       .help = "copy those files there first, once on each node" },
-    { "num-samples", "N", "0", STEP_SINGLE, OPTION_INT, FIELD(num_samples),
+    { "num-samples", "N", "0", "12345", OPTION_INT, FIELD(num_samples),
       .help = "train on the first N rows only; 0: on all", .high = INT_MAX },
-    { "init-from", "FILE", "none", STEP_SINGLE, OPTION_OPTIONAL, FIELD(init_from),
+    { "init-from", "FILE", "none", "12345", OPTION_OPTIONAL, FIELD(init_from),
       .help = "start from the weights in this file or exported folder" },
-    { 0 },
-};
-
-static const Option training_rows[] = {
-    { "epochs", "N", "10", STEP_SINGLE, OPTION_INT, FIELD(epochs),
-      .help = "times through the data (total_epochs)", .high = INT_MAX },
-    { "batch-size", "N", "32", STEP_SINGLE, OPTION_INT, FIELD(batch_size),
+    { "epochs", "N", "10", "12345", OPTION_INT, FIELD(epochs),
+      .help = "times through the data (total_epochs)", .high = INT_MAX, .heading = "Training" },
+    { "batch-size", "N", "32", "12345", OPTION_INT, FIELD(batch_size),
       .help = "samples per step, of each rank", .low = 1, .high = 1000000 },
-    { "global-batch-size", "N", "none", STEP_SINGLE, OPTION_INT, FIELD(global_batch_size),
+    { "global-batch-size", "N", "none", "12345", OPTION_INT, FIELD(global_batch_size),
       .help = "samples per step, of all ranks together", .low = 1, .high = INT_MAX },
-    { "optimizer", "sgd|adam|adamw|adadelta", "sgd", STEP_SINGLE, OPTION_CHOICE, FIELD(optimizer),
+    { "optimizer", "sgd|adam|adamw|adadelta", "sgd", "12345", OPTION_CHOICE, FIELD(optimizer),
       .help = "how gradients change the weights" },
-    { "lr", "X", "0.01", STEP_SINGLE, OPTION_REAL, FIELD(lr),
+    { "lr", "X", "0.01", "12345", OPTION_REAL, FIELD(lr),
       .help = "learning rate; linear, adam, adamw: 0.001; adadelta: 1", .high = 1000 },
-    { "lr-schedule", "constant|step|cosine", "constant", STEP_SINGLE, OPTION_CHOICE,
-      FIELD(lr_schedule), .help = "step: 0.7 times lr each epoch; cosine: to 0" },
-    { "warmup-steps", "N", "0", STEP_SINGLE, OPTION_INT, FIELD(warmup_steps),
+    { "lr-schedule", "constant|step|cosine", "constant", "12345", OPTION_CHOICE, FIELD(lr_schedule),
+      .help = "step: 0.7 times lr each epoch; cosine: to 0" },
+    { "warmup-steps", "N", "0", "12345", OPTION_INT, FIELD(warmup_steps),
       .help = "steps in which the rate rises to lr first", .high = INT_MAX },
-    { "clip-norm", "X", "0", STEP_SINGLE, OPTION_REAL, FIELD(clip_norm),
+    { "clip-norm", "X", "0", "12345", OPTION_REAL, FIELD(clip_norm),
       .help = "largest norm of all gradients together; 0: any", .high = 1000000 },
-    { "momentum", "X", "0.9", STEP_SINGLE, OPTION_REAL, FIELD(momentum),
-      .help = "of sgd; linear: 0", .high = 1 },
-    { "weight-decay", "X", "0", STEP_SINGLE, OPTION_REAL, FIELD(weight_decay),
+    { "momentum", "X", "0.9", "12345", OPTION_REAL, FIELD(momentum), .help = "of sgd; linear: 0",
+      .high = 1 },
+    { "weight-decay", "X", "0", "12345", OPTION_REAL, FIELD(weight_decay),
       .help = "pull of the weights towards 0; adamw: 0.01", .high = 1000 },
-    { "dropout", "on|off", "on", STEP_SINGLE, OPTION_SWITCH, FIELD(dropout),
+    { "dropout", "on|off", "on", "12345", OPTION_SWITCH, FIELD(dropout),
       .help = "off: for comparisons that must be exact" },
-    { "on-nan", "stop|warn", "stop", STEP_SINGLE, OPTION_CHOICE, FIELD(on_nan),
+    { "on-nan", "stop|warn", "stop", "12345", OPTION_CHOICE, FIELD(on_nan),
       .help = "what to do when weights are nan or infinite" },
-    { "seed", "N", "0", STEP_SINGLE, OPTION_UINT64, FIELD(seed),
+    { "seed", "N", "0", "12345", OPTION_UINT64, FIELD(seed),
       .help = "all random numbers follow from it" },
-    { "max-steps", "N", "0", STEP_SINGLE, OPTION_UINT64, FIELD(max_steps),
+    { "max-steps", "N", "0", "12345", OPTION_UINT64, FIELD(max_steps),
       .help = "stop after N optimizer steps; 0: never" },
-    { 0 },
-};
-
-static const Option saving_rows[] = {
-    { "log-interval", "N", "10", STEP_SINGLE, OPTION_INT, FIELD(log_interval),
-      .help = "batches between two lines with the loss", .low = 1, .high = INT_MAX },
-    { "save-every", "N", "5", STEP_SINGLE, OPTION_INT, FIELD(save_every),
+    { "log-interval", "N", "10", "12345", OPTION_INT, FIELD(log_interval),
+      .help = "batches between two lines with the loss", .low = 1, .high = INT_MAX,
+      .heading = "What is printed and saved" },
+    { "save-every", "N", "5", "12345", OPTION_INT, FIELD(save_every),
       .help = "epochs between checkpoints; 0: only at the end", .high = INT_MAX },
-    { "checkpoint-dir", "DIR", "checkpoints", STEP_SINGLE, OPTION_STRING, FIELD(checkpoint_dir),
+    { "checkpoint-dir", "DIR", "checkpoints", "12345", OPTION_STRING, FIELD(checkpoint_dir),
       .help = "folder for checkpoints" },
-    { "resume", "FILE", "none", STEP_SINGLE, OPTION_OPTIONAL, FIELD(resume),
-      .help = "resume from this checkpoint", .fault_preset = "auto",
-      .fault_help = "resume from this checkpoint; auto: the furthest" },
-    { 0 },
-};
-
-static const Option metrics_rows[] = {
-    { "metrics-dir", "DIR", "off", STEP_SINGLE, OPTION_OPTIONAL, FIELD(metrics_dir),
+    { "resume", "FILE", "none", "1234", OPTION_STRING, FIELD(resume),
+      .help = "resume from this checkpoint" },
+    { "resume", "FILE", "auto", "5", OPTION_STRING, FIELD(resume),
+      .help = "resume from this checkpoint; auto: the furthest" },
+    { "metrics-dir", "DIR", "off", "12345", OPTION_OPTIONAL, FIELD(metrics_dir),
       .help = "write the metrics of every step there" },
-    { 0 },
-};
-
-static const Option machine_rows[] = {
-    { "device", "auto|cpu|cuda|plain", "auto", STEP_SINGLE, OPTION_CHOICE, FIELD(device),
-      .help = "auto: cuda if every rank has a GPU" },
-    { "amp", "off|bf16|fp16", "off", STEP_SINGLE, OPTION_CHOICE, FIELD(amp),
+    { "trace", "FILE", "off", "12345", OPTION_OPTIONAL, FIELD(trace),
+      .help = "write what happened when, for ui.perfetto.dev", .extra = WATCH },
+    { "profile", "FILE", "off", "12345", OPTION_OPTIONAL, FIELD(profile),
+      .help = "write a table of where the time went", .extra = WATCH },
+    { "show-topology", "on|off", "off", "345", OPTION_SWITCH, FIELD(show_topology),
+      .help = "rank 0 lists all ranks: node, host, device, cores", .extra = WATCH },
+    { "device", "auto|cpu|cuda|plain", "auto", "12345", OPTION_CHOICE, FIELD(device),
+      .help = "auto: cuda if every rank has a GPU", .heading = "Where it runs" },
+    { "amp", "off|bf16|fp16", "off", "12345", OPTION_CHOICE, FIELD(amp),
       .help = "mixed precision: multiply in 16 bits, keep 32" },
-    { "tf32", "on|off", "off", STEP_SINGLE, OPTION_SWITCH, FIELD(tf32),
+    { "tf32", "on|off", "off", "12345", OPTION_SWITCH, FIELD(tf32),
       .help = "multiply float32 in 19 bits, on a GPU" },
-    { "cuda-graph", "on|off", "off", STEP_SINGLE, OPTION_SWITCH, FIELD(cuda_graph),
+    { "cuda-graph", "on|off", "off", "12345", OPTION_SWITCH, FIELD(cuda_graph),
       .help = "record a training step, then replay it" },
-    { "threads", "N", "auto", STEP_SINGLE, OPTION_INT, FIELD(threads),
+    { "threads", "N", "auto", "12345", OPTION_INT, FIELD(threads),
       .help = "compute threads of a rank; auto: its share of cores", .low = 1, .high = 1024 },
-    { 0 },
-};
-
-static const Option ranks_rows[] = {
-    { "nproc", "N", "auto", STEP_SPAWN, OPTION_INT, FIELD(nproc),
+    { "nproc", "N", "auto", "2", OPTION_INT, FIELD(nproc),
       .help = "ranks to start; auto: one per GPU, else 2", .low = 1, .high = 1024,
-      .last_step = STEP_SPAWN },
-    { "local-rank", "N", "none", STEP_ENV, OPTION_INT, FIELD(local_rank),
+      .heading = "How the ranks work together" },
+    { "local-rank", "N", "none", "345", OPTION_INT, FIELD(local_rank),
       .help = "for old launchers; LOCAL_RANK in the environment wins", .high = INT_MAX },
-    { "backend", "auto|nccl|mpi|tcp", "auto", STEP_SPAWN, OPTION_CHOICE, FIELD(backend),
+    { "backend", "auto|nccl|mpi|tcp", "auto", "2345", OPTION_CHOICE, FIELD(backend),
       .help = "what carries collectives; auto: nccl on cuda, else tcp" },
-    { "bucket-cap-mb", "MIB", "25", STEP_SPAWN, OPTION_REAL, FIELD(bucket_cap_mb),
+    { "bucket-cap-mb", "MIB", "25", "2345", OPTION_REAL, FIELD(bucket_cap_mb),
       .help = "size of a gradient bucket; of the first: 1 at most", .low = 0.001, .high = 1000000 },
-    { "all-reduce", "flat|hierarchical", "flat", STEP_NODES, OPTION_CHOICE, FIELD(all_reduce),
+    { "all-reduce", "flat|hierarchical", "flat", "45", OPTION_CHOICE, FIELD(all_reduce),
       .help = "hierarchical: fewer bytes between nodes (tcp)" },
-    { "reduce-order", "any|fixed", "any", STEP_FAULT, OPTION_CHOICE, FIELD(reduce_order),
+    { "reduce-order", "any|fixed", "any", "5", OPTION_CHOICE, FIELD(reduce_order),
       .help = "fixed: 1, 2, 4, 8 ranks agree, with --global-batch-size" },
-    { "check-collectives", "on|off", "off", STEP_SPAWN, OPTION_SWITCH, FIELD(check_collectives),
+    { "check-collectives", "on|off", "off", "2345", OPTION_SWITCH, FIELD(check_collectives),
       .help = "compare what the ranks call, before each call" },
-    { "timeout", "SECONDS", "300", STEP_SPAWN, OPTION_REAL, FIELD(timeout),
+    { "timeout", "SECONDS", "300", "2345", OPTION_REAL, FIELD(timeout),
       .help = "for the rendezvous, and for each collective", .low = 0.001, .high = 1000000 },
+    { "simulate-network", "RATE", "off", "2345", OPTION_RATE, FIELD(simulate_network),
+      .help = "no node sends or receives faster (tcp), as in 3gbit",
+      .extra = "extras/simulated_network" },
+    { "save-every-steps", "N", "0", "5", OPTION_INT, FIELD(save_every_steps),
+      .help = "steps between snapshots; 0: none", .high = INT_MAX,
+      .heading = "Snapshots, checks and faults" },
+    { "keep", "N", "3", "5", OPTION_INT, FIELD(keep),
+      .help = "how many of the newest snapshots to keep", .low = 1, .high = INT_MAX },
+    { "check-sync", "N", "0", "5", OPTION_INT, FIELD(check_sync),
+      .help = "steps between comparisons of all replicas; 0: none", .high = INT_MAX },
+    { "inject", "SPEC", "none", "5", OPTION_OPTIONAL, FIELD(inject),
+      .help = "kill|stop|exit|slow|corrupt-grad|bitflip:RANK:STEP,..." },
+    { "config", "FILE", "config.yaml", "12345", OPTION_ACTION, 0,
+      .help = "read options from a file first", .heading = "Options themselves" },
+    { "help", "", "", "12345", OPTION_ACTION, 0, .help = "this list" },
     { 0 },
 };
+_Static_assert(sizeof args_options / sizeof *args_options <= MAX_OPTIONS, "raise MAX_OPTIONS");
 
-static const Option general_rows[] = {
-    { "config", "FILE", "config.yaml", STEP_SINGLE, OPTION_ACTION, 0,
-      .help = "read options from a file first" },
-    { "help", "", "", STEP_SINGLE, OPTION_ACTION, 0, .help = "this list" },
-    { 0 },
-};
-
-static const OptionGroup data_options = { "Model and data", data_rows, NULL, NULL };
-static const OptionGroup training_options = { "Training", training_rows, NULL, NULL };
-static const OptionGroup saving_options = { HEADING_RESULTS, saving_rows, NULL, NULL };
-static const OptionGroup metrics_options = { HEADING_RESULTS, metrics_rows, NULL, NULL };
-static const OptionGroup machine_options = { "Where it runs", machine_rows, NULL, NULL };
-static const OptionGroup ranks_options = { HEADING_RANKS, ranks_rows, NULL, NULL };
-static const OptionGroup general_options = { "Options themselves", general_rows, NULL, NULL };
-
-const OptionGroup *const option_groups[] = {
-    &data_options,
-    &training_options,
-    &saving_options,
-    &metrics_options,
-    &watch_options,
-    &machine_options,
-    &ranks_options,
-    &network_options,
-    &fault_options,
-    &general_options,
-    NULL,
-};
-
-static Setting *find(Settings *settings, const char *name)
+static bool is_taught(const Option *option, Step step)
 {
-    return settings_find(settings, name, strlen(name));
+    return step == ANY_STEP || strchr(option->steps, '0' + (int)step) != NULL;
 }
 
-static SettingSource source_of(Settings *settings, const char *name)
+bool option_is_listed(const Option *option, Step step)
 {
-    return find(settings, name)->source;
+    return is_taught(option, step) && (option->extra == NULL || comfort.has_extras);
 }
 
-void setting_origin(char origin[ORIGIN_BYTES], const Settings *settings, const Setting *setting,
-                    SettingSource source)
+const Option *option_find(Step step, const char *name, size_t length)
 {
-    if (source == BY_FILE)
-        snprintf(origin, ORIGIN_BYTES, "%s:%d: %s", settings->path, setting->line,
-                 setting->option->name);
-    else
-        snprintf(origin, ORIGIN_BYTES, "--%s", setting->option->name);
-}
-
-/* Stores all values, those of higher precedence last. */
-static void store_values(Args *args, Settings *settings)
-{
-    for (SettingSource source = BY_DEFAULT; source < NUM_SOURCES; source++)
-        for (int i = 0; i < settings->count; i++) {
-            Setting *setting = &settings->all[i];
-            const OptionGroup *group = setting->group;
-            const bool counts =
-                source == BY_DEFAULT || option_taught(setting->option, settings->step);
-            if (setting->text[source] == NULL || group->absent != NULL || !counts)
-                continue;
-            char origin[ORIGIN_BYTES];
-            setting_origin(origin, settings, setting, source);
-            option_set(setting->option, group->fields != NULL ? group->fields : args,
-                       setting->text[source], origin);
-            setting->source = source;
+    const Option *found = NULL;
+    for (const Option *option = args_options; option->name != NULL; option++)
+        if (name_is(option->name, name, length)) {
+            found = option;
+            if (is_taught(option, step))
+                break;
         }
+    return found;
+}
+
+static const Option *find(const Settings *settings, const char *name)
+{
+    return option_find(settings->step, name, strlen(name));
+}
+
+static SettingSource source_of(const Settings *settings, const char *name)
+{
+    return settings->of[find(settings, name) - args_options].source;
+}
+
+static const char *origin_of(const Settings *settings, const Option *option)
+{
+    static char origin[ORIGIN_BYTES];
+    const Setting *setting = &settings->of[option - args_options];
+    if (setting->source == BY_FILE)
+        snprintf(origin, sizeof origin, "%s:%d: %s", settings->path, setting->line, option->name);
+    else
+        snprintf(origin, sizeof origin, "--%s", option->name);
+    return origin;
+}
+
+static void setting_set(Settings *settings, const Option *option, const char *text,
+                        SettingSource source)
+{
+    Setting *setting = &settings->of[option - args_options];
+    setting->text = text;
+    setting->source = source;
+    option_set(option, settings->args, text, origin_of(settings, option));
+}
+
+void setting_unknown(Step step, const char *origin, const char *dashes, const char *name,
+                     size_t length)
+{
+    const char *names[MAX_OPTIONS + 1] = { NULL };
+    int count = 0;
+    for (const Option *option = args_options; option->name != NULL; option++)
+        if (option_is_listed(option, step))
+            names[count++] = option->name;
+    const char *nearest = name_nearest(name, length, names);
+    const int shown = length < 80 ? (int)length : 80;
+    if (nearest == NULL)
+        usage_error("%s%.*s is no option: --help lists them", origin, shown, name);
+    usage_error("%s%.*s is no option: did you mean %s%s? --help lists them", origin, shown, name,
+                dashes, nearest);
+}
+
+/* Fields of options that the step does not have get their defaults, too. */
+static void set_defaults(Settings *settings)
+{
+    for (const Option *option = args_options; option->name != NULL; option++)
+        if (find(settings, option->name) == option)
+            setting_set(settings, option, option->preset, BY_DEFAULT);
+}
+
+static void set_all(Settings *settings, const char *const texts[], SettingSource source)
+{
+    for (int i = 0; args_options[i].name != NULL; i++)
+        if (texts[i] != NULL)
+            setting_set(settings, &args_options[i], texts[i], source);
 }
 
 /* Drops an option that clashes with one of higher precedence. If both have the same, the user has
@@ -199,101 +218,145 @@ static void store_values(Args *args, Settings *settings)
 static void drop_overridden(Settings *settings, bool clashes, const char *name, const char *other,
                             const char *remedy)
 {
-    Setting *setting = find(settings, name);
-    if (!clashes || setting->source == BY_DEFAULT)
+    const Option *option = find(settings, name);
+    const SettingSource source = source_of(settings, name);
+    if (!clashes || source == BY_DEFAULT)
         return;
-    if (setting->source >= source_of(settings, other)) {
-        char origin[ORIGIN_BYTES];
-        setting_origin(origin, settings, setting, setting->source);
-        usage_error("%s does not go with this --%s: %s", origin, other, remedy);
-    }
-    setting->source = BY_DEFAULT;
+    if (source >= source_of(settings, other))
+        usage_error("%s does not go with this --%s: %s", origin_of(settings, option), other,
+                    remedy);
+    setting_set(settings, option, option->preset, BY_DEFAULT);
 }
 
-/* Options that exclude each other, and defaults that depend on others. */
-static void resolve_defaults(Args *args, Settings *settings)
+static void refuse_clashes(Settings *settings)
 {
+    const Args *args = settings->args;
     const bool linear = strcmp(args->model, "linear") == 0;
     const bool images = strcmp(args->dataset, "random") != 0;
-    const bool sgd = strcmp(args->optimizer, "sgd") == 0;
     const bool two_sizes =
         args->global_batch_size > 0 &&
         source_of(settings, "batch-size") >= source_of(settings, "global-batch-size");
     drop_overridden(settings, linear == images, "dataset", "model",
                     "linear learns from random, mlp and cnn from digits or mnist");
-    drop_overridden(settings, !sgd, "momentum", "optimizer",
+    drop_overridden(settings, strcmp(args->optimizer, "sgd") != 0, "momentum", "optimizer",
                     "leave it out, or use --optimizer sgd");
     drop_overridden(
         settings, args_shards(args) > 0 && strcmp(args->all_reduce, "hierarchical") == 0,
         "all-reduce", "reduce-order", "hierarchical has an order of its own; leave one out");
     drop_overridden(settings, two_sizes, "global-batch-size", "batch-size",
                     "give the batch of each rank, or that of all together");
+    drop_overridden(settings, args->resume != NULL && args->init_from != NULL, "init-from",
+                    "resume", "it has weights of its own; leave one of them out");
+}
 
-    args->resume_auto = args->resume != NULL && strcmp(args->resume, "auto") == 0;
-    if (args->resume_auto)
+static void set_default(Settings *settings, const char *name, const char *text)
+{
+    if (source_of(settings, name) == BY_DEFAULT)
+        setting_set(settings, find(settings, name), text, BY_DEFAULT);
+}
+
+/* What several options mean together. */
+static void resolve(Settings *settings)
+{
+    Args *args = settings->args;
+    args->resume_auto = strcmp(args->resume, "auto") == 0;
+    if (args->resume_auto && settings->step < STEP_FAULT)
+        usage_error("--resume auto comes with step 05: name the file here");
+    if (args->resume_auto || strcmp(args->resume, "none") == 0)
         args->resume = NULL;
-    if (args->resume != NULL && args->init_from != NULL) // a resumed run brings its own weights
-        drop_overridden(settings, true, "init-from", "resume",
-                        "it has weights of its own; leave one of them out");
+    refuse_clashes(settings);
 
-    if (source_of(settings, "dataset") == BY_DEFAULT)
-        args->dataset = linear ? "random" : "digits";
-    if (source_of(settings, "momentum") == BY_DEFAULT)
-        args->momentum = sgd && !linear ? 0.9 : 0;
-    if (source_of(settings, "all-reduce") == BY_DEFAULT)
-        args->all_reduce = "flat";
-    if (source_of(settings, "global-batch-size") == BY_DEFAULT)
-        args->global_batch_size = 0;
-    if (source_of(settings, "init-from") == BY_DEFAULT)
-        args->init_from = NULL;
-    if (source_of(settings, "lr") == BY_DEFAULT)
-        args->lr = strcmp(args->optimizer, "adadelta") == 0 ? 1 : sgd && !linear ? 0.01 : 0.001;
-    if (source_of(settings, "weight-decay") == BY_DEFAULT)
-        args->weight_decay = strcmp(args->optimizer, "adamw") == 0 ? 0.01 : 0;
+    const bool linear = strcmp(args->model, "linear") == 0;
+    const bool sgd = strcmp(args->optimizer, "sgd") == 0;
+    const bool adadelta = strcmp(args->optimizer, "adadelta") == 0;
+    const bool adamw = strcmp(args->optimizer, "adamw") == 0;
+    set_default(settings, "dataset", linear ? "random" : "digits");
+    set_default(settings, "momentum", sgd && !linear ? "0.9" : "0");
+    set_default(settings, "lr", adadelta ? "1" : sgd && !linear ? "0.01" : "0.001");
+    set_default(settings, "weight-decay", adamw ? "0.01" : "0");
     if (args->max_steps == 0)
         args->max_steps = UINT64_MAX;
 }
 
 void args_defaults(Args *args, const char *model)
 {
-    Settings settings;
-    settings_init(&settings, ANY_STEP);
+    Settings settings = { .args = args };
     *args = (Args){ 0 };
-    store_values(args, &settings);
+    set_defaults(&settings);
     args->model = model;
-    resolve_defaults(args, &settings);
+    resolve(&settings);
+}
+
+/* --help begins with how to start this program. */
+static const struct {
+    const char *launcher, *ranks;
+} example[] = {
+    [STEP_SINGLE] = { "", "" },
+    [STEP_SPAWN] = { "", " --nproc 2" },
+    [STEP_ENV] = { "ddprun --nproc-per-node 2 ", "" },
+    [STEP_NODES] = { "srun --nodes 2 --ntasks-per-node 2 ", "" },
+    [STEP_FAULT] = { "ddprun --nproc-per-node 2 --max-restarts 3 ", "" },
+};
+
+static noreturn void print_help(Step step, const char *program)
+{
+    if (!log_speaks_for_node())
+        streams_exit();
+
+    const char *launcher = example[step].launcher, *ranks = example[step].ranks;
+    printf("Usage: %s [total_epochs [save_every]] [options]\n\n", program);
+    printf("  %s%s 50 10 --batch-size 64%s\n", launcher, program, ranks);
+    printf("  %s%s --model linear --epochs 3%s\n\n", launcher, program, ranks);
+    printf("Each option with its [default]; - and _ are the same in names.\n");
+
+    const char *heading = NULL; // not printed yet
+    for (const Option *option = args_options; option->name != NULL; option++) {
+        heading = option->heading != NULL ? option->heading : heading;
+        if (!option_is_listed(option, step))
+            continue;
+        if (heading != NULL)
+            printf("\n%s\n", heading);
+        heading = NULL;
+        char name[64];
+        snprintf(name, sizeof name, "--%s %s", option->name, option->value);
+        printf("  %-36s %s", name, option->help);
+        if (option->preset[0] != '\0')
+            printf(" [%s]", option->preset);
+        printf("\n");
+    }
+    streams_exit();
 }
 
 static noreturn void refuse_untaught(const Option *option, Step step)
 {
-    if ((int)step < option->first_step)
+    const int first = option->steps[0] - '0';
+    if ((int)step < first)
         usage_error("--%s comes with step %02d: --help lists the options of this one", option->name,
-                    option->first_step);
+                    first);
     usage_error(
         "--%s is for step %02d: here the launcher starts the ranks, by its --nproc-per-node",
-        option->name, option->last_step);
+        option->name, first);
 }
 
 /* Reads the option at argv[0]: --name=value, or --name and the value behind it. Returns how many
  * arguments it took. */
-static int read_option(Settings *settings, const char *program, char **argv)
+static int read_option(Step step, const char *typed[], const char *program, char **argv)
 {
     const char *name = argv[0] + 2;
     const size_t length = strcspn(name, "=");
-    Setting *setting = settings_find(settings, name, length);
-    if (setting == NULL || setting_is_absent(setting, settings->step))
-        setting_unknown(settings, settings->step, "--", "--", name, length);
-    const Option *option = setting->option;
-    if (!option_taught(option, settings->step))
-        refuse_untaught(option, settings->step);
+    const Option *option = option_find(step, name, length);
+    if (option == NULL || (is_taught(option, step) && !option_is_listed(option, step)))
+        setting_unknown(step, "--", "--", name, length);
+    if (!is_taught(option, step))
+        refuse_untaught(option, step);
     if (strcmp(option->name, "help") == 0)
-        help_print(settings->step, program);
+        print_help(step, program);
 
     const bool joined = name[length] == '=';
     const char *value = joined ? name + length + 1 : argv[1];
     if (value == NULL || (!joined && strncmp(value, "--", 2) == 0))
         usage_error("--%s needs a value: --%s %s", option->name, option->name, option->value);
-    setting->text[BY_COMMAND_LINE] = value;
+    typed[option - args_options] = value;
     return joined ? 1 : 2;
 }
 
@@ -307,7 +370,8 @@ static noreturn void refuse_argument(const char *text)
                 text);
 }
 
-static void read_command_line(Settings *settings, int argc, char **argv)
+/* Notes the text of each option, the last one that was typed. */
+static void read_command_line(const Settings *settings, const char *typed[], int argc, char **argv)
 {
     static const char *const positional[] = { "epochs", "save-every" };
     size_t num_positional = 0;
@@ -315,15 +379,15 @@ static void read_command_line(Settings *settings, int argc, char **argv)
     for (int i = 1; i < argc;) {
         if (all_positional || strncmp(argv[i], "--", 2) != 0) {
             if (strcmp(argv[i], "-h") == 0)
-                help_print(settings->step, argv[0]);
+                print_help(settings->step, argv[0]);
             if (num_positional == 2 || !isdigit((unsigned char)argv[i][0]))
                 refuse_argument(argv[i]);
-            find(settings, positional[num_positional++])->text[BY_COMMAND_LINE] = argv[i++];
+            typed[find(settings, positional[num_positional++]) - args_options] = argv[i++];
         } else if (argv[i][2] == '\0') {
             all_positional = true;
             i++;
         } else {
-            i += read_option(settings, argv[0], argv + i);
+            i += read_option(settings->step, typed, argv[0], argv + i);
         }
     }
 }
@@ -367,27 +431,34 @@ static void refuse_launcher(Step step)
                     launcher->rank);
 }
 
+static Settings parsed; // by args_parse: Args keeps pointers to its strings
+
+const char *args_origin(const char *name)
+{
+    return origin_of(&parsed, find(&parsed, name));
+}
+
 void args_parse(Args *args, Step step, int argc, char **argv)
 {
-    static Settings settings; // static: Args keeps pointers to its strings
-    settings_init(&settings, step);
-    streams_guard();
-    read_command_line(&settings, argc, argv);
-    settings.path = find(&settings, "config")->text[BY_COMMAND_LINE];
-    if (settings.path == NULL)
-        settings.path = find_config();
-    if (settings.path != NULL)
-        config_read(&settings);
-
+    const char *in_file[MAX_OPTIONS] = { NULL }, *typed[MAX_OPTIONS] = { NULL };
+    parsed = (Settings){ .step = step, .args = args };
     *args = (Args){ 0 };
-    store_values(args, &settings);
-    if (step < STEP_FAULT && args->resume != NULL && strcmp(args->resume, "auto") == 0)
-        usage_error("--resume auto comes with step 05: name the file here");
-    resolve_defaults(args, &settings);
+    streams_guard();
+    read_command_line(&parsed, typed, argc, argv);
+    const char *config = typed[find(&parsed, "config") - args_options];
+    parsed.path = config != NULL ? config : find_config();
+
+    set_defaults(&parsed);
+    if (parsed.path != NULL)
+        config_read(&parsed, in_file);
+    set_all(&parsed, in_file, BY_FILE);
+    set_all(&parsed, typed, BY_COMMAND_LINE);
+    resolve(&parsed);
     pass_on_local_rank(args);
     refuse_launcher(step);
-    comfort_tell_of_crowd(args->nproc);
-    startup_settings(&settings);
+    host_tell_of_crowd(args->nproc);
+    if (comfort.parsed != NULL)
+        comfort.parsed(&parsed);
 }
 
 int args_shards(const Args *args)

@@ -8,12 +8,15 @@
 #ifndef COMMON_BASE_ARGS_H
 #define COMMON_BASE_ARGS_H
 
-#include <stdbool.h>
-#include <stdint.h>
+#include <limits.h>
+#include <stdnoreturn.h>
 
 #include "common/base/options.h"
 
-typedef struct {
+/* The step a program belongs to: it accepts and lists the options taught up to there. */
+typedef enum { ANY_STEP, STEP_SINGLE, STEP_SPAWN, STEP_ENV, STEP_NODES, STEP_FAULT } Step;
+
+typedef struct Args {
     const char *model; // "cnn", "linear" or "mlp"
     const char *dataset; // "digits", "mnist" or "random"
     const char *data_dir; // where MNIST's files are
@@ -38,6 +41,8 @@ typedef struct {
     bool resume_auto; // --resume auto: look for it
     const char *checkpoint_dir;
     const char *metrics_dir; // or NULL
+    const char *trace, *profile; // files of extras/watch, or NULL
+    bool show_topology; // rank 0 lists all ranks
     uint64_t max_steps; // UINT64_MAX: no limit
     int log_interval; // batches
     const char *device; // "auto", "cpu", "cuda" or "plain"
@@ -51,6 +56,7 @@ typedef struct {
     bool check_collectives;
     double bucket_cap_mb;
     double timeout; // seconds, of rendezvous and every collective
+    const char *simulate_network; // rate of extras/simulated_network, see parse_rate; or NULL
     int nproc; // step 02: ranks to spawn; 0: not given
     int save_every_steps; // optimizer steps between snapshots; 0: none
     int keep; // how many snapshots to keep
@@ -66,6 +72,9 @@ void args_parse(Args *args, Step step, int argc, char **argv);
 /* The defaults alone, for a model: what args_parse starts from (tests start here too). */
 void args_defaults(Args *args, const char *model);
 
+/* Where the user set an option: "--lr", or "config.yaml:7: lr". Valid until the next call. */
+const char *args_origin(const char *name);
+
 enum { NUM_SHARDS = 8 };
 
 /* Into how many shards the batch of all ranks is cut: 0, or with --reduce-order fixed 8, however
@@ -78,5 +87,43 @@ int args_shards(const Args *args);
 /* Samples per rank and step: batch_size, or an equal share of global_batch_size. Usage error where
  * it does not divide evenly. */
 int args_batch_size(const Args *args, int world_size);
+
+/* ---- for config.c, the extras, tools and tests ---- */
+
+extern const Option args_options[]; // in the order of --help; the last has no name
+
+enum { MAX_OPTIONS = 64, ORIGIN_BYTES = PATH_MAX + 64 };
+
+/* In increasing order of precedence. */
+typedef enum { BY_DEFAULT, BY_FILE, BY_COMMAND_LINE } SettingSource;
+
+/* The value of one option. */
+typedef struct {
+    const char *text; // as typed
+    SettingSource source;
+    int line; // of the file, where it sets the option; 0: nowhere
+} Setting;
+
+typedef struct Settings {
+    Step step; // the program's
+    const char *path; // of the configuration file; NULL: there is none
+    Args *args; // filled with the values
+    Setting of[MAX_OPTIONS]; // in the order of args_options
+} Settings;
+
+/* Is this an option of that step, in a build that has its extra? */
+bool option_is_listed(const Option *option, Step step);
+
+/* The option of this name, if possible one of that step; NULL: there is none. */
+const Option *option_find(Step step, const char *name, size_t length);
+
+/* Ends the program because there is no such option, suggesting the closest one of the step.
+ * `origin` goes before the name, `dashes` before the guess. */
+noreturn void setting_unknown(Step step, const char *origin, const char *dashes, const char *name,
+                              size_t length);
+
+/* Notes the text and the line of each option in the file at settings->path. texts: in the order of
+ * args_options, never freed. */
+void config_read(Settings *settings, const char *texts[]);
 
 #endif

@@ -14,9 +14,9 @@
 #include <unistd.h>
 #include <yaml.h>
 
+#include "common/base/args.h"
 #include "common/base/log.h"
 #include "common/base/memory.h"
-#include "common/base/options.h"
 
 enum { MAX_BYTES = 1 << 20 };
 
@@ -24,7 +24,8 @@ enum { MAX_BYTES = 1 << 20 };
 
 typedef struct {
     Settings *settings;
-    const char *text;
+    const char **texts; // see config_read
+    const char *text; // the file's
     yaml_parser_t parser;
     yaml_event_t event; // the latest
     char origin[PATH_MAX + 16]; // of it, for messages: "config.yaml:7: "
@@ -89,18 +90,20 @@ static void read_pair(Reader *reader)
 {
     const char *name = scalar(reader);
     Settings *settings = reader->settings;
-    Setting *setting = settings_find(settings, name, strlen(name));
-    if (setting == NULL)
-        setting_unknown(settings, ANY_STEP, reader->origin, "", name, strlen(name));
-    name = setting->option->name;
-    if (setting->option->kind == OPTION_ACTION)
+    const Option *option = option_find(settings->step, name, strlen(name));
+    if (option == NULL)
+        setting_unknown(ANY_STEP, reader->origin, "", name, strlen(name));
+    name = option->name;
+    if (option->kind == OPTION_ACTION)
         usage_error("%s%s works on the command line only", reader->origin, name);
-    if (setting->line > 0)
-        usage_error("%s%s is already set in line %d", reader->origin, name, setting->line);
-    setting->line = (int)reader->event.start_mark.line + 1;
-    if (setting_is_absent(setting, settings->step) && log_speaks_for_node())
+    int *line = &settings->of[option - args_options].line;
+    if (*line > 0)
+        usage_error("%s%s is already set in line %d", reader->origin, name, *line);
+    *line = (int)reader->event.start_mark.line + 1;
+    const bool is_listed = option_is_listed(option, settings->step);
+    if (!is_listed && !option_is_listed(option, ANY_STEP) && log_speaks_for_node())
         log_info("%s%s is ignored: this program was built without %s", reader->origin, name,
-                 setting->group->absent);
+                 option->extra);
 
     next(reader);
     const char *value = scalar(reader);
@@ -109,15 +112,15 @@ static void read_pair(Reader *reader)
         usage_error("%s%s has no value", reader->origin, name);
     const char *copy = strdup(value);
     CHECK(copy != NULL, "out of memory");
-    setting->text[BY_FILE] = copy;
+    reader->texts[option - args_options] = is_listed ? copy : NULL;
 }
 
-void config_read(Settings *settings)
+void config_read(Settings *settings, const char *texts[])
 {
     size_t size = 0;
     char *text = read_file(settings->path, &size);
     const size_t skipped = strncmp(text, BYTE_ORDER_MARK, 3) == 0 ? 3 : 0;
-    Reader reader = { .settings = settings, .text = text + skipped };
+    Reader reader = { .settings = settings, .texts = texts, .text = text + skipped };
     CHECK(yaml_parser_initialize(&reader.parser), "out of memory");
     yaml_parser_set_encoding(&reader.parser, YAML_UTF8_ENCODING);
     yaml_parser_set_input_string(&reader.parser, (const unsigned char *)reader.text,

@@ -15,16 +15,12 @@
 
 #include "common/base/log.h"
 
-static char *copy_of(const char *path)
+/* False and errno on failure; part, which has room for the path, ends at the component at fault. */
+static bool create_parts(const char *path, char part[PATH_MAX])
 {
-    char *copy = strdup(path);
-    CHECK(copy != NULL, "out of memory");
-    return copy;
-}
-
-/* False and errno on failure; part, a copy of the path, then ends at the component at fault. */
-static bool create_parts(const char *path, char *part)
-{
+    errno = ENAMETOOLONG;
+    if (snprintf(part, PATH_MAX, "%s", path) >= PATH_MAX)
+        return false;
     for (size_t i = 1; i <= strlen(path); i++) { // 1: the root is there
         if (path[i] != '/' && path[i] != '\0')
             continue;
@@ -44,24 +40,22 @@ static bool create_parts(const char *path, char *part)
 
 void folder_create(const char *path, const char *option)
 {
-    char *part = copy_of(path);
+    char part[PATH_MAX];
     CHECK(create_parts(path, part), "cannot create the folder %s: %s: name another with %s", part,
           strerror(errno), option);
-    free(part);
 }
 
 bool folder_try(const char *path)
 {
-    char *part = copy_of(path);
-    const bool created = create_parts(path, part);
-    free(part); // leaves errno as it is
-    return created;
+    char part[PATH_MAX];
+    return create_parts(path, part);
 }
 
 void folder_check(const char *path, const char *option)
 {
     // Up to what exists. A dangling link exists too, and no folder can take its place.
-    char *copy = copy_of(path), *part = copy;
+    char *copy = strdup(path), *part = copy;
+    CHECK(copy != NULL, "out of memory");
     struct stat status;
     while (lstat(part, &status) < 0 && errno == ENOENT)
         part = dirname(part);

@@ -1,11 +1,13 @@
-/* Asks CUDA, which knows the effect of containers, job limits and MIG on the GPUs; files may
- * not. */
+/* What this room needs of CUDA: how many GPUs there are, since CUDA knows the effect of containers,
+ * job limits and MIG, and files may not; and arrays in their memory. */
 #include "common/base/host.h"
 
+#include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/base/cuda.h"
+#include "common/base/memory.h"
 
 enum { MAX_GPUS = 255 }; // of an exit status
 
@@ -29,4 +31,29 @@ int gpus_count(void)
     while (waitpid(child, &status, 0) < 0)
         CHECK(errno == EINTR, "waitpid: %s", strerror(errno));
     return WIFEXITED(status) ? WEXITSTATUS(status) : 0;
+}
+
+void *place_alloc(MemoryLocation place, size_t bytes)
+{
+    void *array = NULL;
+    if (place.on_gpu)
+        CUDA_CHECK(cudaMalloc(&array, bytes));
+    return place.on_gpu ? array : mem_alloc(bytes, 1);
+}
+
+void place_free(MemoryLocation place, void *array)
+{
+    if (place.on_gpu)
+        CUDA_CHECK(cudaFree(array)); // waits for work that still uses it
+    else
+        free(array);
+}
+
+void place_copy(MemoryLocation place, void *to, const void *from, size_t bytes)
+{
+    if (place.on_gpu)
+        CUDA_CHECK(
+            cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, (cudaStream_t)place.stream));
+    else
+        memcpy(to, from, bytes);
 }

@@ -1,10 +1,11 @@
 /*
  * Batch systems and containers limit a process in two ways: which cores it may run on (its affinity
- * mask), and how much of their time it gets (its control group's quota, see comfort.h). Its memory
- * is limited by what other processes use, the other ranks among them.
+ * mask), and how much of their time it gets (the quota of its control group). Its memory is limited
+ * by what other processes use, the other ranks among them.
  */
 #include "common/base/host.h"
 
+#include <limits.h>
 #include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -13,25 +14,30 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/base/comfort.h"
+#include "common/base/log.h"
+
+#define CGROUPS "/sys/fs/cgroup"
+#define CROWD 16 // more ranks per core than this start slowly
 
 /* Every launcher has its own variables; the first whose rank and world size are both set is used.
  * SLURM_PROCID is 0 in the batch script too, where SLURM_NTASKS is also set: only a step, which
  * srun starts, has SLURM_STEP_NUM_TASKS. */
-static const Launcher launchers[] = {
-    { "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", NULL },
+const Launcher launchers[] = {
+    { "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", .is_mpi = false },
     { "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
-      "OMPI_COMM_WORLD_LOCAL_SIZE", NULL, NULL },
+      "OMPI_COMM_WORLD_LOCAL_SIZE", .is_mpi = true },
     { "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", "SLURM_STEP_TASKS_PER_NODE",
-      "SLURM_NODEID", "SLURM_CPUS_PER_TASK" },
-    { "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", NULL, NULL },
+      "SLURM_NODEID", .cores = "SLURM_CPUS_PER_TASK" },
+    { "PMIX_RANK", .is_mpi = true }, // srun --mpi=pmix, which has the size elsewhere
+    { "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", .is_mpi = true },
+    { NULL },
 };
 
 const Launcher *launcher_find(void)
 {
-    for (size_t i = 0; i < sizeof launchers / sizeof launchers[0]; i++)
-        if (getenv(launchers[i].rank) != NULL && getenv(launchers[i].world_size) != NULL)
-            return &launchers[i];
+    for (const Launcher *at = launchers; at->rank != NULL; at++)
+        if (at->world_size != NULL && getenv(at->rank) != NULL && getenv(at->world_size) != NULL)
+            return at;
     return NULL;
 }
 
@@ -46,14 +52,55 @@ int host_env_count(const char *name)
     return ends && value > 0 && value <= 1 << 20 ? (int)value : 0;
 }
 
+/* A group's "max 100000" or "150000 100000": microseconds of CPU per period. INT_MAX: no quota. */
+static int quota_of(const char *group)
+{
+    char path[PATH_MAX + sizeof CGROUPS "/cpu.max"];
+    long quota = 0, period = 0;
+    snprintf(path, sizeof path, CGROUPS "%s/cpu.max", group);
+    FILE *file = fopen(path, "r");
+    const bool limited = file != NULL && fscanf(file, "%ld %ld", &quota, &period) == 2 &&
+                         quota > 0 && period > 0 && quota / period < INT_MAX;
+    if (file != NULL)
+        fclose(file);
+    return !limited ? INT_MAX : quota > period ? (int)(quota / period) : 1;
+}
+
+/* How many cores' time this process gets. The line "0::/a/b" (cgroup v2) names its group, and the
+ * quotas of those above hold for it, too. In a container that sees no further, it is "/". */
+static int core_quota(void)
+{
+    char group[PATH_MAX] = "/";
+    FILE *file = fopen("/proc/self/cgroup", "r");
+    for (char line[PATH_MAX]; file != NULL && fgets(line, sizeof line, file) != NULL;)
+        sscanf(line, "0::%4095[^\n]", group);
+    if (file != NULL)
+        fclose(file);
+    int cores = quota_of(group);
+    for (char *slash; (slash = strrchr(group, '/')) != NULL;) {
+        *slash = '\0';
+        const int quota = quota_of(group);
+        cores = quota < cores ? quota : cores;
+    }
+    return cores;
+}
+
 int host_num_cores(void)
 {
     cpu_set_t set;
     int cores = (int)sysconf(_SC_NPROCESSORS_ONLN); // if there are more than a cpu_set_t can hold
     if (sched_getaffinity(0, sizeof set, &set) == 0)
         cores = CPU_COUNT(&set);
-    const int quota = comfort_core_quota();
+    const int quota = core_quota();
     return quota < cores ? quota : cores;
+}
+
+void host_tell_of_crowd(int num_ranks)
+{
+    const int num_cores = num_ranks > CROWD ? host_num_cores() : 1; // counting them reads files
+    if (num_ranks > CROWD * num_cores)
+        log_info("%d ranks share %d core%s: it takes a while until all have come", num_ranks,
+                 num_cores, num_cores == 1 ? "" : "s");
 }
 
 size_t host_free_memory(void)

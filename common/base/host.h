@@ -2,6 +2,7 @@
 #ifndef COMMON_BASE_HOST_H
 #define COMMON_BASE_HOST_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* The variables in which a launcher tells a process which rank it is. */
@@ -9,7 +10,10 @@ typedef struct {
     const char *rank, *world_size, *local_rank, *local_world_size;
     const char *node; // NULL: nodes are not numbered
     const char *cores; // per rank, if the launcher says
+    bool is_mpi; // a launcher of MPI sets them
 } Launcher;
+
+extern const Launcher launchers[]; // the last has no rank
 
 /* torchrun (and ddprun), Open MPI's mpirun, Slurm's srun, and PMI (MPICH, Intel MPI), in this
  * order: mpirun inside a Slurm job also passes on Slurm's, the same to every rank. NULL: this
@@ -20,9 +24,13 @@ const Launcher *launcher_find(void);
  * OMP_NUM_THREADS: a number, of a list ("4,2") the first; 0 if there is none or it is too large. */
 int host_env_count(const char *name);
 
-/* The cores this process may use: its affinity mask, cut to the CPU quota of its control
- * group and of those above (cgroup v2; extras/comfort). */
+/* The cores this process may use: its affinity mask, cut to the CPU quota of its control group and
+ * of those above (cgroup v2). */
 int host_num_cores(void);
+
+/* Says so if there are so many ranks per core that starting them takes long: silence would look
+ * like a hang. */
+void host_tell_of_crowd(int num_ranks);
 
 /* Bytes of memory available without displacing other processes, swap included, less a sixteenth of
  * the machine for what nobody reserves in advance; SIZE_MAX where the system does not tell. Ignores

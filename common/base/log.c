@@ -115,15 +115,27 @@ void log_warning(const char *format, ...)
     va_end(args);
 }
 
-/* The bytes of the character at the beginning of the text; 0: it begins with none. jansson knows:
- * it refuses what is not UTF-8. */
+/* The bytes of the UTF-8 character at the beginning of the text; 0: it begins with none. The first
+ * byte says how many; some ranges of the second would be overlong, surrogates or beyond U+10FFFF.
+ */
 static size_t character_bytes(const char *text)
 {
-    const unsigned char first = (unsigned char)text[0]; // says how many there should be
-    const size_t bytes = strnlen(text, first < 0xc0 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4);
-    json_t *character = json_stringn(text, bytes);
-    json_decref(character);
-    return character != NULL ? bytes : 0;
+    const unsigned char *c = (const unsigned char *)text, first = c[0];
+    if (first < 0x80)
+        return 1;
+    const size_t bytes = first < 0xc2   ? 0
+                         : first < 0xe0 ? 2
+                         : first < 0xf0 ? 3
+                         : first < 0xf5 ? 4
+                                        : 0;
+    const unsigned char low = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
+    const unsigned char high = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
+    if (c[1] < low || c[1] > high)
+        return 0;
+    for (size_t i = 2; i < bytes; i++)
+        if ((c[i] & 0xc0) != 0x80)
+            return 0;
+    return bytes;
 }
 
 json_t *json_text(const char *text)
@@ -178,15 +190,13 @@ void log_final_error(char *message, bool print)
 
 void die(const char *format, ...)
 {
-    progress_bar.finish();
     char message[LINE_MAX_BYTES];
-    va_list args, again;
+    va_list args;
     va_start(args, format);
-    va_copy(again, args);
-    write_message("fatal: ", format, args);
-    vsnprintf(message, sizeof message, format, again);
-    va_end(again);
+    vsnprintf(message, sizeof message, format, args);
     va_end(args);
+    progress_bar.finish();
+    log_info("fatal: %s", message);
     log_record_error(message);
     _exit(EXIT_FAILURE);
 }
@@ -223,36 +233,27 @@ static const char *const topic_names[NUM_LOG_TOPICS] = { "distributed", "bucket"
 static unsigned wanted; // a bit for each topic
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-static unsigned topics_of(const char *word, size_t length)
+/* Adds the topics of a variable's words, among `known`. */
+static void read_variable(const char *name, unsigned known, bool complain)
 {
-    if (length == strlen("all") && strncmp(word, "all", length) == 0)
-        return (1u << NUM_LOG_TOPICS) - 1;
-    for (int topic = 0; topic < NUM_LOG_TOPICS; topic++)
-        if (strlen(topic_names[topic]) == length && strncmp(topic_names[topic], word, length) == 0)
-            return 1u << topic;
-    return 0;
-}
-
-static void read_variable(const char *name, bool is_ours)
-{
-    const char *word = getenv(name);
-    while (word != NULL && *word != '\0') {
-        if (!is_ours && *word == '+') // in PyTorch "+" asks for more, "-" for less
-            word++;
-        const size_t length = strcspn(word, ",");
-        const unsigned topics = topics_of(word, length);
-        wanted |= is_ours ? topics : topics & 1u << LOG_DISTRIBUTED;
-        if (is_ours && topics == 0 && length > 0 && log_speaks_for_job())
-            log_warning("DDP_LOG=%.*s: there are distributed, bucket, store, sampler and all",
-                        (int)length, word);
-        word += length + (word[length] == ',');
+    char *words = strdup(getenv(name) != NULL ? getenv(name) : ""), *rest = words;
+    for (char *word; (word = strsep(&rest, ",")) != NULL;) {
+        word += word[0] == '+' && !complain; // in PyTorch's "+" asks for more, "-" for less
+        unsigned topics = strcmp(word, "all") == 0 ? known : 0;
+        for (int topic = 0; topic < NUM_LOG_TOPICS; topic++)
+            if (strcmp(word, topic_names[topic]) == 0)
+                topics |= known & 1u << topic;
+        wanted |= topics;
+        if (complain && topics == 0 && word[0] != '\0' && log_speaks_for_job())
+            log_warning("DDP_LOG=%s: there are distributed, bucket, store, sampler and all", word);
     }
+    free(words);
 }
 
 static void read_variables(void)
 {
-    read_variable("DDP_LOG", true);
-    read_variable("TORCH_LOGS", false);
+    read_variable("DDP_LOG", (1u << NUM_LOG_TOPICS) - 1, true);
+    read_variable("TORCH_LOGS", 1u << LOG_DISTRIBUTED, false);
 }
 
 bool log_wants(LogTopic topic)

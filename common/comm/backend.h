@@ -151,7 +151,7 @@ typedef struct {
     /* Writes the options that all ranks must share to text, as ", --trace". */
     void (*describe)(const Args *args, char *text, size_t bytes);
     /* Called when the group has been formed; may put a backend in front. Collective. */
-    void (*formed)(ProcessGroup *pg);
+    void (*formed)(ProcessGroup *pg, const Args *args);
     /* Called by process_group_destroy while all ranks are still connected: may make collective
      * calls, to gather on rank 0 what the ranks have recorded. Collective. */
     void (*leaving)(ProcessGroup *pg);

@@ -10,6 +10,7 @@
 
 #include "common/base/host.h"
 #include "common/base/log.h"
+#include "common/base/options.h"
 #include "common/comm/store/net.h"
 
 #define HOW_TO_START "start this program with its run.sh, ddprun or torchrun"
@@ -34,15 +35,16 @@ static bool is_alone(void)
     return launcher == NULL || host_env_count(launcher->world_size) == 1;
 }
 
-/* Sets the five for a group of one rank. */
-static void start_alone(void)
+/* The five for a group of one rank. */
+static const char *value_alone(int i)
 {
-    char port[16];
-    snprintf(port, sizeof port, "%d", net_free_port());
-    const char *const values[FIVE] = { "0", "0", "1", "localhost", port };
-    for (int i = 0; i < FIVE; i++)
-        SYS_CHECK(setenv(five[i], values[i], 1));
-    log_info("no launcher: one rank trains alone; for more, " HOW_TO_START);
+    static char port[16];
+    static const char *const values[FIVE] = { "0", "0", "1", "localhost", port };
+    if (port[0] == '\0') {
+        snprintf(port, sizeof port, "%d", net_free_port());
+        log_info("no launcher: one rank trains alone; for more, " HOW_TO_START);
+    }
+    return values[i];
 }
 
 static noreturn void refuse_missing(void)
@@ -62,15 +64,22 @@ const char *env_str(const char *name)
             continue;
         if (!is_alone())
             refuse_missing();
-        start_alone();
+        return value_alone(i);
     }
     return env_text(name);
 }
 
+static int to_number(const char *name, const char *text)
+{
+    uint64_t value = 0;
+    CHECK(parse_whole(text, 0, INT_MAX, &value),
+          "%s is \"%s\": it must be a whole number from 0 on, set by the launcher", name, text);
+    return (int)value;
+}
+
 int env_int(const char *name)
 {
-    env_str(name);
-    return env_number(name);
+    return to_number(name, env_str(name));
 }
 
 const char *env_text(const char *name)
@@ -81,11 +90,5 @@ const char *env_text(const char *name)
 
 int env_number(const char *name)
 {
-    const char *text = env_text(name);
-    char *end = NULL;
-    errno = 0;
-    const long value = strtol(text, &end, 10);
-    CHECK(errno == 0 && *end == '\0' && value >= 0 && value <= INT_MAX,
-          "%s is \"%s\": it must be a whole number from 0 on, set by the launcher", name, text);
-    return (int)value;
+    return to_number(name, env_text(name));
 }

@@ -7,7 +7,7 @@
 #include <math.h>
 
 #include "common/base/log.h"
-#include "common/base/thread.h"
+#include "common/base/signals.h"
 
 void condition_init(pthread_cond_t *condition)
 {

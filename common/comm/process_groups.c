@@ -200,9 +200,9 @@ static void form(ProcessGroup *pg, const Args *args)
     if (pg->place.on_gpu && !pg->backend->reads_gpu)
         staging_wrap(pg);
     if (network_hooks.formed != NULL)
-        network_hooks.formed(pg);
+        network_hooks.formed(pg, args);
     if (group_hooks.formed != NULL)
-        group_hooks.formed(pg);
+        group_hooks.formed(pg, args);
     log_detail(LOG_DISTRIBUTED, "connected by %s after %.3f s", pg->backend->name,
                seconds_now() - begun);
 }

@@ -18,7 +18,7 @@
 
 #include "common/base/log.h"
 #include "common/base/memory.h"
-#include "common/base/thread.h"
+#include "common/base/signals.h"
 #include "common/comm/store/net.h"
 
 #define TORCHRUN_TIMEOUT 300.0 // seconds, as torchrun's

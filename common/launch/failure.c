@@ -19,7 +19,7 @@
 
 #include "common/base/comfort.h"
 #include "common/base/log.h"
-#include "common/base/signal_name.h"
+#include "common/base/signals.h"
 
 #define MAX_ERROR_FILE (1 << 20)
 #define MAX_TIME 253402300800.0 // the year 10000: times before it can be printed as dates
@@ -91,7 +91,9 @@ void failure_of_worker(Failure *failure, const Worker *worker, int rank, int loc
     if (worker->error != 0)
         snprintf(failure->message, sizeof failure->message, "cannot start %.512s: %s%s",
                  flags->command[0], strerror(worker->error),
-                 comfort_start_advice(flags->command[0], worker->error));
+                 comfort.start_advice != NULL
+                     ? comfort.start_advice(flags->command[0], worker->error)
+                     : "");
 
     char path[PATH_MAX];
     logs_path(logs, local_rank, "error.json", path);

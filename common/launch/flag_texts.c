@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "common/base/comfort.h"
+#include "common/base/options.h"
 #include "common/base/log.h"
 #include "common/comm/store/handshake.h"
 
@@ -137,7 +137,7 @@ static noreturn void unknown_flag(const char *word)
     for (Flag i = 0; i < NUM_FLAGS; i++)
         names[i] = TABLE[i].name;
     const size_t length = strcspn(typed, "=");
-    const char *nearest = comfort_nearest(typed, length, names);
+    const char *nearest = name_nearest(typed, length, names);
     if (nearest == NULL)
         usage_error("unknown flag %s; ddprun --help lists them all", word);
     usage_error("unknown flag %s: did you mean --%s? ddprun --help lists them all", word, nearest);

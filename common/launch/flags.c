@@ -63,8 +63,8 @@ static int nproc_value(const char *const texts[])
     const char *text = texts[NPROC_PER_NODE];
     const bool wants_gpus = strcmp(text, "gpu") == 0;
     int num_gpus = wants_gpus || strcmp(text, "auto") == 0 ? gpus_count() : 0;
-    if (num_gpus < 0)
-        num_gpus = comfort_gpus_listed(); // without CUDA it may start a program that has it
+    if (num_gpus < 0 && comfort.gpus_listed != NULL)
+        num_gpus = comfort.gpus_listed(); // without CUDA it may start a program that has it
     if (num_gpus > 0)
         return num_gpus;
     if (wants_gpus)
@@ -312,7 +312,7 @@ void flags_parse(Flags *flags, const MoreFlags *more, int argc, char **argv)
     flags->log_dir = texts[LOG_DIR];
 
     flags->nproc_per_node = nproc_value(texts);
-    comfort_tell_of_crowd(flags->nproc_per_node);
+    host_tell_of_crowd(flags->nproc_per_node);
     read_nodes(flags, texts[NNODES], more != NULL);
     refuse_mpirun(flags);
     read_backend(flags, texts, more != NULL);

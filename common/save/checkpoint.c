@@ -14,9 +14,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "common/base/comfort.h"
 #include "common/base/folder.h"
 #include "common/base/log.h"
-#include "common/base/startup.h"
 #include "common/save/metrics.h"
 
 void checkpoint_init(Checkpoint *checkpoint, const Args *args, Optimizer *optim, Sampler *sampler,
@@ -25,7 +25,8 @@ void checkpoint_init(Checkpoint *checkpoint, const Args *args, Optimizer *optim,
     *checkpoint = (Checkpoint){ args, optim, sampler, dataset, world_size, .done = false };
     if (log_speaks_for_job())
         folder_check(args->checkpoint_dir, "--checkpoint-dir");
-    startup_announce(args, world_size, optim->model->device->name);
+    if (comfort.announce != NULL)
+        comfort.announce(args, world_size, optim->model->device->name);
 }
 
 const char *const checkpoint_settings[NUM_SETTINGS] = { "model",  "dataset",   "num_samples",

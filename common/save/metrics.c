@@ -14,9 +14,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/base/comfort.h"
 #include "common/base/folder.h"
 #include "common/base/log.h"
-#include "common/base/startup.h"
 
 /* Where the first line begins that is not whole or not of a step up to last_step: from there on
  * steps will be repeated. */
@@ -88,9 +88,10 @@ static void write_run(const Args *args)
     snprintf(path, sizeof path, "%s/run.json", args->metrics_dir);
     char seed[24]; // text: a number of JSON is exact up to 2^53, for many readers
     snprintf(seed, sizeof seed, "%" PRIu64, args->seed);
-    json_t *run = json_pack("{ss ss si si ss so*}", "model", args->model, "dataset", args->dataset,
-                            "dataset_size", args->dataset_size, "num_samples", args->num_samples,
-                            "seed", seed, "settings", startup_options(args));
+    json_t *run =
+        json_pack("{ss ss si si ss so*}", "model", args->model, "dataset", args->dataset,
+                  "dataset_size", args->dataset_size, "num_samples", args->num_samples, "seed",
+                  seed, "settings", comfort.options != NULL ? comfort.options() : NULL);
     CHECK(run != NULL && json_dump_file(run, path, JSON_COMPACT) == 0,
           "cannot write %s: name another folder with --metrics-dir", path);
     json_decref(run);

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/base/comfort.h"
+#include "extras/comfort/parts.h"
 
 static int count_files(const char *pattern)
 {

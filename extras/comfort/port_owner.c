@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/base/comfort.h"
+#include "extras/comfort/parts.h"
 
 #define NAME_BYTES 64
 

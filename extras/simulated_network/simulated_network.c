@@ -22,7 +22,6 @@
 
 #include "common/base/log.h"
 #include "common/comm/tcp/tcp_mesh.h"
-#include "extras/simulated_network/network_options.h"
 
 #define KEY "simulated network"
 #define TEXT_BYTES 96
@@ -36,15 +35,15 @@ typedef struct {
 
 static Line *lines; // by node; NULL: nothing is simulated
 static size_t lines_bytes;
+static const char *rate; // as the user wrote it
 static double seconds_a_byte;
 
 /* ---- the memory that the ranks share ---- */
 
 static void describe(const Args *args, char *text, size_t bytes)
 {
-    (void)args;
-    if (simulated_rate != NULL)
-        snprintf(text, bytes, ", --simulate-network %s", simulated_rate);
+    if (args->simulate_network != NULL)
+        snprintf(text, bytes, ", --simulate-network %s", args->simulate_network);
 }
 
 /* Rank 0's descriptor stays open: the memory goes when the last rank ends. */
@@ -80,19 +79,20 @@ static int find_memory(const ProcessGroup *pg, const char *key)
     return own >= 0 && lseek(own, 0, SEEK_END) == (off_t)lines_bytes ? own : -1;
 }
 
-static void formed(ProcessGroup *pg)
+static void formed(ProcessGroup *pg, const Args *args)
 {
     if (lines != NULL)
         munmap(lines, lines_bytes); // an earlier group's
     lines = NULL;
-    if (simulated_rate == NULL)
+    rate = args->simulate_network;
+    if (rate == NULL)
         return;
     if (pg->backend != &backend_tcp)
         usage_error("--simulate-network is for --backend tcp: %s uses the network as it is",
                     pg->backend->name);
     char key[STORE_KEY_BYTES];
     process_group_key(pg, KEY, 0, key);
-    seconds_a_byte = 8 / network_rate(simulated_rate);
+    seconds_a_byte = 8 / parse_rate(rate);
     lines_bytes = (size_t)pg->world_size * sizeof *lines;
     const int fd = (pg->rank == 0 ? make_memory : find_memory)(pg, key);
     CHECK(fd >= 0, "--simulate-network: this rank cannot share memory with rank 0: run all ranks "
@@ -147,8 +147,7 @@ static double arrival(Mesh *mesh, int from, size_t bytes)
         mesh_abort(mesh,
                    "at --simulate-network %s %.3g MB from rank %d arrive in %.3g s, after the "
                    "--timeout of %g s: raise one of the two",
-                   simulated_rate, 1e-6 * (double)bytes, from, arrives - seconds_now(),
-                   mesh->timeout);
+                   rate, 1e-6 * (double)bytes, from, arrives - seconds_now(), mesh->timeout);
     return arrives;
 }
 

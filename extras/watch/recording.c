@@ -6,32 +6,34 @@
 #include "extras/watch/trace.h"
 
 static struct {
+    const Args *args; // NULL: nothing is recorded
     bool is_complete; // and not written yet; a rank that gives up never gets there
     int rank;
     FILE *trace, *profile; // on rank 0
     Timeline timeline;
 } recording;
 
-bool recording_wanted(void)
+bool recording_wanted(const Args *args)
 {
-    return watch_args.trace != NULL || watch_args.profile != NULL;
+    return args->trace != NULL || args->profile != NULL;
 }
 
-void recording_start(int rank, void *stream)
+void recording_start(const Args *args, int rank, void *stream)
 {
-    if (!recording_wanted())
+    if (!recording_wanted(args))
         return;
+    recording.args = args;
     recording.rank = rank;
-    if (watch_args.trace != NULL)
-        recording.trace = timeline_file(watch_args.trace, "--trace", rank);
-    if (watch_args.profile != NULL)
-        recording.profile = timeline_file(watch_args.profile, "--profile", rank);
+    if (args->trace != NULL)
+        recording.trace = timeline_file(args->trace, "--trace", rank);
+    if (args->profile != NULL)
+        recording.profile = timeline_file(args->profile, "--profile", rank);
     timeline_start(&recording.timeline, stream);
 }
 
 void recording_stop(void)
 {
-    if (!recording_wanted())
+    if (recording.args == NULL)
         return;
     timeline_stop(&recording.timeline);
     recording.is_complete = true;
@@ -46,9 +48,10 @@ void recording_write(void)
     recording.is_complete = false;
     if (peers.world_size > 1)
         timeline_compare_clocks(1);
-    if (watch_args.trace != NULL)
-        trace_write(recording.trace, watch_args.trace, &recording.timeline, recording.rank);
-    if (watch_args.profile != NULL)
-        profile_write(recording.profile, watch_args.profile, &recording.timeline, recording.rank);
+    if (recording.args->trace != NULL)
+        trace_write(recording.trace, recording.args->trace, &recording.timeline, recording.rank);
+    if (recording.args->profile != NULL)
+        profile_write(recording.profile, recording.args->profile, &recording.timeline,
+                      recording.rank);
     timeline_free(&recording.timeline);
 }

@@ -2,20 +2,13 @@
 #ifndef EXTRAS_WATCH_RECORDING_H
 #define EXTRAS_WATCH_RECORDING_H
 
-#include <stdbool.h>
+#include "common/base/args.h"
 
-typedef struct {
-    const char *trace, *profile; // files, or NULL
-    bool show_topology; // rank 0 lists all ranks
-} WatchArgs;
-
-extern WatchArgs watch_args; // filled by args_parse, see watch_options.c
-
-bool recording_wanted(void);
+bool recording_wanted(const Args *args);
 
 /* Opens the files on rank 0 and starts to record, if that is wanted. stream: of the GPU that is
  * watched, or NULL. Dies if a file cannot be written: better now than after the training. Local. */
-void recording_start(int rank, void *stream);
+void recording_start(const Args *args, int rank, void *stream);
 
 /* Ends what recording_start has begun; a rank alone writes its files. Local. */
 void recording_stop(void);

@@ -16,7 +16,7 @@
 
 #include "common/base/log.h"
 #include "common/base/memory.h"
-#include "common/base/thread.h"
+#include "common/base/signals.h"
 #include "common/launch/logs.h"
 
 #define PREFIX_BYTES 256

@@ -20,8 +20,11 @@ void topology_print(const ProcessGroup *pg)
     if (pg->place.on_gpu)
         snprintf(device, sizeof device, "cuda:%d", pg->place.index);
     snprintf(line, sizeof line, "node %.16s, host %s, local rank %.16s, %s, cores %s",
-             node != NULL ? node : "?", host, local_rank != NULL ? local_rank : "?", device,
-             dist_env_cores(cores));
+             node != NULL ? node : "?", host,
+             launcher == NULL     ? "0"
+             : local_rank != NULL ? local_rank
+                                  : "?",
+             device, dist_env_cores(cores));
     if (pg->store == NULL) { // MPI's ranks have none
         log_info("rank %d: %s", pg->rank, line);
         return;

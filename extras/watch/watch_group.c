@@ -5,8 +5,8 @@
  */
 #include <stdio.h>
 
+#include "common/base/comfort.h"
 #include "common/base/log.h"
-#include "common/base/startup.h"
 #include "common/comm/backend.h"
 #include "extras/watch/explain.h"
 #include "extras/watch/journal.h"
@@ -97,12 +97,11 @@ static void put_in_front(ProcessGroup *pg)
 static void describe(const Args *args, char *line, size_t bytes)
 {
     snprintf(line, bytes, "%s%s%s%s", args->metrics_dir != NULL ? ", --metrics-dir" : "",
-             watch_args.trace != NULL ? ", --trace" : "",
-             watch_args.profile != NULL ? ", --profile" : "",
-             watch_args.show_topology ? ", --show-topology" : "");
+             args->trace != NULL ? ", --trace" : "", args->profile != NULL ? ", --profile" : "",
+             args->show_topology ? ", --show-topology" : "");
 }
 
-static void formed(ProcessGroup *pg)
+static void formed(ProcessGroup *pg, const Args *args)
 {
     static Observer observer = { .see = see };
     if (group != NULL)
@@ -115,15 +114,15 @@ static void formed(ProcessGroup *pg)
                      .receive = receive_bytes };
     journal_group(pg);
     put_in_front(pg);
-    if (watch_args.show_topology)
+    if (args->show_topology)
         topology_print(pg);
-    if (pg->rank == 0 && startup_is_read()) // extras/comfort/startup.c says the rest
+    if (pg->rank == 0 && comfort.is_read()) // extras/comfort/startup.c says the rest
         log_info("%d rank%s, connected by %s", pg->world_size, pg->world_size == 1 ? "" : "s",
                  inner->name);
-    if (!recording_wanted() && !explain_wanted(pg->rank))
+    if (!recording_wanted(args) && !explain_wanted(pg->rank))
         return;
     process_group_observe(pg, &observer);
-    if (recording_wanted())
+    if (recording_wanted(args))
         timeline_compare_clocks(0);
 }
 

@@ -30,11 +30,11 @@ static void init(const Args *args, const Model *model, int rank, size_t steps_pe
     run.begin = seconds_now();
     const MemoryLocation *place = &model->device->place;
     const bool on_gpu_with_tool = place->on_gpu && nvtx_listens();
-    if (recording_wanted() || explain_wanted(rank) || on_gpu_with_tool ||
+    if (recording_wanted(args) || explain_wanted(rank) || on_gpu_with_tool ||
         (args->metrics_dir != NULL && rank == 0) || journal_wanted())
         watch_device(model);
     journal_model(model, rank);
-    recording_start(rank, place->stream);
+    recording_start(args, rank, place->stream);
     explain_start(model, rank);
     if (args->metrics_dir != NULL)
         curves_init(&run.curves, args, model, rank, steps_per_epoch);

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "common/base/cuda.h"
-#include "common/base/thread.h"
+#include "common/base/signals.h"
 #include "tests/common/comm/collective_cases.h"
 #include "tests/common/comm/split_cases.h"
 #include "tests/cuda/gpu_ranks.h"

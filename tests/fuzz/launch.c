@@ -58,7 +58,7 @@ static void count_gpus(Input input)
     static char text[1024];
     if (input_line(&input, text, sizeof text) != NULL)
         world_set_env(text);
-    EXPECT(comfort_gpus_listed() >= 0);
+    EXPECT(comfort.gpus_listed == NULL || comfort.gpus_listed() >= 0);
 }
 
 static void read_error_file(Input input)

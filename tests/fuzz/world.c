@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "common/base/comfort.h"
-#include "common/base/thread.h"
+#include "common/base/signals.h"
 #include "common/launch/flags.h"
 #include "common/save/checkpoint.h"
 #include "tests/fuzz/memory.h"
@@ -342,7 +342,7 @@ int __wrap_glob(const char *pattern, int flags, int (*error)(const char *, int),
 /* A build with CUDA would ask that in a child, whose end is ours here. */
 int __wrap_gpus_count(void)
 {
-    return comfort_gpus_listed();
+    return comfort.gpus_listed != NULL ? comfort.gpus_listed() : 0;
 }
 
 uint32_t __wrap_safetensors_checksum(const Safetensors *file)

@@ -7,17 +7,14 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/base/comfort.h"
 #include "common/base/log.h"
 
 /* The trainers' option of this name. */
 static const Option *shared_option(const char *name)
 {
-    for (const OptionGroup *const *group = option_groups; *group != NULL; group++)
-        for (const Option *option = (*group)->rows; option->name != NULL; option++)
-            if (strcmp(option->name, name) == 0)
-                return option;
-    die("%s is no option of the trainers", name);
+    const Option *option = option_find(ANY_STEP, name, strlen(name));
+    CHECK(option != NULL, "%s is no option of the trainers", name);
+    return option;
 }
 
 static void print_row(const Option *option)
@@ -47,12 +44,12 @@ static const Option *find(const Tool *tool, const char *name, size_t length, boo
 {
     *own = true;
     for (const Option *option = tool->own; option->name != NULL; option++)
-        if (name_begins(option->name, name, length) && option->name[length] == '\0')
+        if (name_is(option->name, name, length))
             return option;
     *own = false;
     for (const char *const *shared = tool->shared; *shared != NULL; shared++) {
         const Option *option = shared_option(*shared);
-        if (name_begins(option->name, name, length) && option->name[length] == '\0')
+        if (name_is(option->name, name, length))
             return option;
     }
     return NULL;

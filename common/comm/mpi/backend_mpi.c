@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "common/base/host.h"
 #include "common/base/log.h"
 #include "common/base/memory.h"
 #include "common/comm/backend.h"
@@ -86,18 +87,7 @@ static void check_mpi(int error, const char *what)
 
 /* Open MPI calls a process that no launcher started a world of one, without complaint; and a rank
  * may have a second launcher's numbers (srun around mpirun). Both would train the wrong model in
- * silence, so the variables are compared before MPI_Init, and MPI's own numbers after it.
- *
- * Variables of Open MPI; of PMIx (srun --mpi=pmix), which has the size elsewhere; of PMI (MPICH,
- * Intel MPI, srun --mpi=pmi2). */
-static const struct {
-    const char *rank, *size;
-} variables[] = {
-    { "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE" },
-    { "PMIX_RANK", NULL },
-    { "PMI_RANK", "PMI_SIZE" },
-};
-
+ * silence, so the variables are compared before MPI_Init, and MPI's own numbers after it. */
 static void compare_numbers(int rank, int world_size, int mpi_rank, int mpi_size)
 {
     CHECK(
@@ -110,12 +100,12 @@ static void compare_numbers(int rank, int world_size, int mpi_rank, int mpi_size
 static void mpi_check(int rank, int world_size)
 {
     bool launched = false;
-    for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++) {
-        const char *size = variables[i].size;
-        if (getenv(variables[i].rank) == NULL || (size != NULL && getenv(size) == NULL))
+    for (const Launcher *at = launchers; at->rank != NULL; at++) {
+        const char *size = at->world_size;
+        if (!at->is_mpi || getenv(at->rank) == NULL || (size != NULL && getenv(size) == NULL))
             continue;
         launched = true;
-        compare_numbers(rank, world_size, env_number(variables[i].rank),
+        compare_numbers(rank, world_size, env_number(at->rank),
                         size != NULL ? env_number(size) : world_size);
     }
     if (launched)

@@ -12,7 +12,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "common/base/thread.h"
+#include "common/base/signals.h"
 #include "common/comm/library_calls.h"
 #include "common/comm/nccl/nccl_group.h"
 

@@ -18,7 +18,7 @@
 
 #include "common/base/cuda.h"
 #include "common/base/memory.h"
-#include "common/base/thread.h"
+#include "common/base/signals.h"
 #include "common/comm/backend.h"
 #include "common/comm/library_calls.h"
 

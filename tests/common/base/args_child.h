@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "05_fault_tolerance/fault_spec.h"
 #include "05_fault_tolerance/reduce_order.h"
 #include "common/base/args.h"
 #include "tests/helpers/child.h"
@@ -39,7 +40,8 @@ static inline void dump(FILE *file, const Args *a)
             a->check_collectives, a->bucket_cap_mb, a->timeout, a->nproc);
     fprintf(file, "local_rank %d\nall_reduce %s\nsave_every_steps %d\nkeep %d\nresume_auto %d\n",
             a->local_rank, a->all_reduce, a->save_every_steps, a->keep, a->resume_auto);
-    fprintf(file, "check_sync %d\ninject %s\n", a->check_sync, or_null(a->inject));
+    fprintf(file, "check_sync %d\ninject %s\nsimulate_network %s\n", a->check_sync,
+            or_null(a->inject), or_null(a->simulate_network));
     fprintf(file, "reduce_order %s\nLOCAL_RANK %s\n", a->reduce_order,
             or_null(getenv("LOCAL_RANK")));
 }
@@ -63,6 +65,7 @@ static inline void run_command(const void *context)
     }
     Args args;
     args_parse(&args, command->step, argc, argv);
+    faults_check(args.inject);
     if (world_size > 0) {
         reduce_order_check(&args, world_size);
         printf("\nshare %d\n", args_batch_size(&args, world_size));

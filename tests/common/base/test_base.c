@@ -7,7 +7,7 @@
 #include "common/base/host.h"
 #include "common/base/log.h"
 #include "common/base/memory.h"
-#include "common/base/signal_name.h"
+#include "common/base/signals.h"
 #include "tests/helpers/child.h"
 
 static void test_memory(void **state)

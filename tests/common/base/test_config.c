@@ -2,7 +2,6 @@
 #include <limits.h>
 #include <sys/stat.h>
 
-#include "common/base/options.h"
 #include "common/base/rng.h"
 #include "tests/common/base/args_child.h"
 
@@ -194,22 +193,22 @@ static void test_shipped_config(void **state)
     FILE *file = fopen("config.yaml", "r");
     assert_non_null(file);
     size_t size = 0;
-    Settings settings;
-    settings_init(&settings, STEP_SINGLE);
+    bool is_there[MAX_OPTIONS] = { false };
     while (fgets(line, sizeof line, file) != NULL) {
         const bool key = line[0] == '#' && line[1] >= 'a' && line[1] <= 'z';
         assert_true(key || line[0] == '\n' || strncmp(line, "# ", 2) == 0);
         size += (size_t)snprintf(text + size, sizeof text - size, "%s", line + key);
         if (key) {
-            Setting *setting = settings_find(&settings, line + 1, strcspn(line + 1, ":"));
-            assert_non_null(setting);
-            setting->line = 1;
+            const Option *option = option_find(STEP_SINGLE, line + 1, strcspn(line + 1, ":"));
+            assert_non_null(option);
+            is_there[option - args_options] = true;
         }
     }
     fclose(file);
 
-    for (const Setting *setting = settings.all; setting < settings.all + settings.count; setting++)
-        assert_int_equal(setting->line, setting->option->kind != OPTION_ACTION);
+    for (const Option *option = args_options; option->name != NULL; option++)
+        if (option == option_find(STEP_SINGLE, option->name, strlen(option->name)))
+            assert_int_equal(is_there[option - args_options], option->kind != OPTION_ACTION);
     for (Step step = STEP_SINGLE; step <= STEP_FAULT; step++) {
         assert_int_equal(run(step, "--config config.yaml --model linear"), 0);
         assert_defaults("linear", step == STEP_FAULT);
@@ -222,18 +221,17 @@ static void test_shipped_config(void **state)
 static void test_config_of_absent(void **state)
 {
     (void)state;
-    for (const OptionGroup *const *group = option_groups; *group != NULL; group++)
-        for (const Option *option = (*group)->rows; option->name != NULL; option++) {
-            if ((*group)->absent == NULL)
-                continue;
-            char line[128];
-            snprintf(line, sizeof line, "%s: x\n", option->name);
-            assert_int_equal(run_config(STEP_FAULT, line, ""), 0);
-            assert_has(err, "is ignored: this program was built without ");
-            assert_has(err, (*group)->absent);
-            snprintf(line, sizeof line, "--%s x", option->name);
-            assert_refused(run(STEP_FAULT, line), " is no option");
-        }
+    for (const Option *option = args_options; option->name != NULL; option++) {
+        if (option_is_listed(option, ANY_STEP))
+            continue;
+        char line[128];
+        snprintf(line, sizeof line, "%s: x\n", option->name);
+        assert_int_equal(run_config(STEP_FAULT, line, ""), 0);
+        assert_has(err, "is ignored: this program was built without ");
+        assert_has(err, option->extra);
+        snprintf(line, sizeof line, "--%s x", option->name);
+        assert_refused(run(STEP_FAULT, line), " is no option");
+    }
 }
 
 static char program[128]; // a copy of this one, see main

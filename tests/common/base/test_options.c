@@ -1,5 +1,5 @@
 /*
- * Every option there is, with nonsense and extremes for a value. The tests walk the tables of the
+ * Every option there is, with nonsense and extremes for a value. The tests walk the table of the
  * programs, so an option that is new is tested from its first day.
  *
  * What each value means is said here once; whether an option takes it follows from the kind and the
@@ -8,14 +8,17 @@
 #include <ctype.h>
 
 #include "05_fault_tolerance/elastic_group.h"
-#include "common/base/options.h"
 #include "tests/common/base/args_child.h"
 
-/* Every row of the groups that are there. */
+/* Every option of this build, with its first step. */
 #define FOR_EACH_OPTION(option) \
-    for (const OptionGroup *const *group = option_groups; *group != NULL; group++) \
-        for (const Option *option = (*group)->rows; option->name != NULL; option++) \
-            if ((*group)->absent == NULL)
+    for (const Option *option = args_options; option->name != NULL; option++) \
+        if (option_is_listed(option, ANY_STEP))
+
+static Step first_step(const Option *option)
+{
+    return (Step)(option->steps[0] - '0');
+}
 
 typedef enum { WORD, REAL, WHOLE } Meaning;
 
@@ -83,7 +86,7 @@ static bool takes(const Option *option, size_t i)
         return values[i].meaning != WORD && in_range;
     case OPTION_STRING:
     case OPTION_OPTIONAL:
-        return values[i].text[0] != '\0' && option->check == NULL; // faults are none of the values
+        return values[i].text[0] != '\0' && strcmp(option->name, "inject") != 0;
     default:
         return false;
     }
@@ -106,6 +109,7 @@ static void parse_words(const void *context)
     }
     Args args;
     args_parse(&args, words->step, argc, argv);
+    faults_check(args.inject);
     dump(stdout, &args);
 }
 
@@ -141,13 +145,13 @@ static void test_command_line(void **state)
             const char *text = values[i].text;
             char joined[128], first[OUTPUT_BYTES];
             snprintf(joined, sizeof joined, "%s=%s", spelt(option, true), text);
-            int status = child_run(parse_words, &(Words){ option->first_step, { joined } });
+            int status = child_run(parse_words, &(Words){ first_step(option), { joined } });
             check_answer(status, takes(option, i), spelt(option, false), text);
             strcpy(first, out);
             if (strncmp(text, "--", 2) == 0)
                 continue; // as a word of its own it is no value
             status = child_run(parse_words,
-                               &(Words){ option->first_step, { spelt(option, i % 2), text } });
+                               &(Words){ first_step(option), { spelt(option, i % 2), text } });
             check_answer(status, takes(option, i), spelt(option, false), text);
             assert_string_equal(out, first);
         }
@@ -163,7 +167,7 @@ static void test_missing_value(void **state)
         if (strcmp(option->name, "help") == 0)
             continue;
         for (int underscores = 0; underscores < 2; underscores++) {
-            Words words = { option->first_step, { spelt(option, underscores) } };
+            Words words = { first_step(option), { spelt(option, underscores) } };
             check_answer(child_run(parse_words, &words), false, "needs a value", option->name);
             words.word[1] = "--seed";
             words.word[2] = "1";
@@ -182,10 +186,10 @@ static void test_given_twice(void **state)
             continue;
         char joined[128], once[OUTPUT_BYTES];
         snprintf(joined, sizeof joined, "--%s=%s", option->name, option->preset);
-        Words words = { option->first_step, { joined } };
+        Words words = { first_step(option), { joined } };
         assert_int_equal(child_run(parse_words, &words), 0);
         strcpy(once, out);
-        words = (Words){ option->first_step, { spelt(option, true), "nonsense", joined } };
+        words = (Words){ first_step(option), { spelt(option, true), "nonsense", joined } };
         assert_int_equal(child_run(parse_words, &words), 0);
         assert_string_equal(out, once);
     }
@@ -195,13 +199,11 @@ static void test_positionals(void **state)
 {
     (void)state;
     static const char *const names[] = { "epochs", "save-every" };
-    Settings settings;
-    settings_init(&settings, STEP_SINGLE);
     for (size_t position = 0; position < 2; position++)
         for (size_t i = 0; i < LENGTH(values); i++) {
             const char *text = values[i].text;
             const Option *option =
-                settings_find(&settings, names[position], strlen(names[position]))->option;
+                option_find(STEP_SINGLE, names[position], strlen(names[position]));
             Words words = { STEP_SINGLE, { position == 0 ? text : "3", text } };
             words.word[1] = position == 0 ? NULL : text;
             const int status = child_run(parse_words, &words);
@@ -240,7 +242,7 @@ static void test_config_file(void **state)
             const bool is_text = values[i].text[0] != '\xff'; // else it is no YAML
             snprintf(place, sizeof place, is_text ? "%s:2: %s" : "%s:2: not YAML", config,
                      option->name);
-            const Words words = { option->first_step, { "--config", config } };
+            const Words words = { first_step(option), { "--config", config } };
             check_answer(child_run(parse_words, &words), takes(option, i) && is_text, place,
                          values[i].text);
         }

@@ -10,18 +10,12 @@
 #include "common/base/log.h"
 #include "common/base/memory.h"
 #include "common/comm/hierarchy.h"
-#include "extras/simulated_network/network_options.h"
 #include "tests/common/base/args_child.h"
 #include "tests/common/comm/collective_cases.h"
 #include "tests/helpers/ranks.h"
 
 enum { COUNT = 250000 }; // 1 MB
 #define RATE "80mbit" // 10 MB a second
-
-static void simulate(const char *rate)
-{
-    simulated_rate = rate;
-}
 
 static double seconds_of_all_reduce(ProcessGroup *pg, size_t count)
 {
@@ -38,7 +32,7 @@ static double seconds_of_all_reduce(ProcessGroup *pg, size_t count)
 static void rate_body(Rank *rank)
 {
     ProcessGroup pg;
-    simulate(RATE);
+    rank->args.simulate_network = RATE;
     rank_join(rank, &pg);
     const double share = 2.0 * (pg.world_size - 1) / pg.world_size;
     const double least = share * COUNT * sizeof(float) / 10e6;
@@ -63,7 +57,7 @@ static void test_never_faster(void **state)
 static void short_body(Rank *rank)
 {
     ProcessGroup pg;
-    simulate("100kbit");
+    rank->args.simulate_network = "100kbit";
     rank_join(rank, &pg);
     const double seconds = seconds_of_all_reduce(&pg, 250);
     CHECK(seconds >= 0.08, "1000 bytes at 12,500 a second take 0.08 s, and not %.4f", seconds);
@@ -89,7 +83,7 @@ static void send_between(ProcessGroup *pg, int from, int to, float *data)
 static void nodes_body(Rank *rank)
 {
     ProcessGroup pg;
-    simulate(RATE);
+    rank->args.simulate_network = RATE;
     rank_join(rank, &pg);
     process_group_set_nodes(&pg, &rank->args, rank->rank / 2);
     float *data = mem_calloc(COUNT, sizeof *data);
@@ -125,7 +119,7 @@ static void test_ranks_share_their_nodes_line(void **state)
 static void cases_body(Rank *rank)
 {
     ProcessGroup pg;
-    simulate("1gbit");
+    rank->args.simulate_network = "1gbit";
     rank_join(rank, &pg);
     collective_cases_run(&pg);
     process_group_destroy(&pg);
@@ -144,7 +138,7 @@ static void same_bits_body(Rank *rank)
     float *sum[2];
     for (int i = 0; i < 2; i++) {
         ProcessGroup pg;
-        simulate(rates[i]);
+        rank->args.simulate_network = rates[i];
         rank_join(rank, &pg);
         sum[i] = mem_calloc(COUNT, sizeof(float));
         for (size_t j = 0; j < COUNT; j++)
@@ -168,7 +162,7 @@ static void test_same_bits(void **state)
 static void disagree_body(Rank *rank)
 {
     ProcessGroup pg;
-    simulate(rank->rank == 0 ? "3gbit" : NULL);
+    rank->args.simulate_network = rank->rank == 0 ? "3gbit" : NULL;
     rank_join(rank, &pg);
 }
 
@@ -184,7 +178,7 @@ static void test_ranks_disagree(void **state)
 static void too_slow_body(Rank *rank)
 {
     ProcessGroup pg;
-    simulate("100kbit");
+    rank->args.simulate_network = "100kbit";
     rank->args.timeout = 30;
     rank_join(rank, &pg);
     seconds_of_all_reduce(&pg, COUNT);
@@ -199,21 +193,18 @@ static void test_slower_than_the_timeout(void **state)
     expect_error_at_once(end, 1, "at --simulate-network 100kbit 0.5 MB from rank ");
 }
 
-static void print_rate(const void *line)
-{
-    run_command(&(Command){ STEP_SPAWN, "train", line });
-    printf("rate %.10g\n", simulated_rate != NULL ? network_rate(simulated_rate) : 0);
-}
-
 static void test_values(void **state)
 {
     (void)state;
-    assert_int_equal(child_run(print_rate, "--simulate-network 2.5Gbit"), 0);
-    assert_has(out, "\nrate 2500000000\n");
-    assert_int_equal(child_run(print_rate, "--simulate-network 500kbit"), 0);
-    assert_has(out, "\nrate 500000\n");
-    assert_int_equal(child_run(print_rate, "--simulate-network off"), 0);
-    assert_has(out, "\nrate 0\n");
+    assert_true(parse_rate("2.5Gbit") == 2.5e9 && parse_rate("500kbit") == 5e5);
+    static const char *const right[] = { "2.5Gbit", "500kbit", "off" };
+    for (size_t i = 0; i < sizeof right / sizeof right[0]; i++) {
+        char line[64];
+        snprintf(line, sizeof line, "--simulate-network %s", right[i]);
+        assert_int_equal(run(STEP_SPAWN, line), 0);
+        snprintf(line, sizeof line, "simulate_network %s", i < 2 ? right[i] : "(null)");
+        assert_value(line);
+    }
     static const char *const wrong[] = { "3",      "gbit",    "3gbyte",  "0gbit",
                                          "-3gbit", "1e3mbit", "0x3gbit", "nangbit",
                                          "3gbit,", "99kbit",  "1001gbit" };

@@ -1,0 +1,17 @@
+/* parts.h - the functions behind the table in common/base/comfort.h, which says what they do. */
+#ifndef EXTRAS_COMFORT_PARTS_H
+#define EXTRAS_COMFORT_PARTS_H
+
+#include "common/base/args.h"
+#include "common/base/comfort.h"
+
+void startup_parsed(const Settings *settings);
+void startup_announce(const Args *args, int world_size, const char *device);
+struct json_t *startup_options(void);
+bool startup_is_read(void);
+
+int comfort_gpus_listed(void);
+
+void comfort_port_owner(int port, char *text, size_t bytes);
+
+#endif
