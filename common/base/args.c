@@ -456,7 +456,7 @@ void args_parse(Args *args, Step step, int argc, char **argv)
     resolve(&parsed);
     pass_on_local_rank(args);
     refuse_launcher(step);
-    host_tell_of_crowd(args->nproc);
+    log_crowd(args->nproc);
     if (comfort.parsed != NULL)
         comfort.parsed(&parsed);
 }

@@ -14,10 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/base/log.h"
-
 #define CGROUPS "/sys/fs/cgroup"
-#define CROWD 16 // more ranks per core than this start slowly
 
 /* Every launcher has its own variables; the first whose rank and world size are both set is used.
  * SLURM_PROCID is 0 in the batch script too, where SLURM_NTASKS is also set: only a step, which
@@ -95,32 +92,20 @@ int host_num_cores(void)
     return quota < cores ? quota : cores;
 }
 
-void host_tell_of_crowd(int num_ranks)
-{
-    const int num_cores = num_ranks > CROWD ? host_num_cores() : 1; // counting them reads files
-    if (num_ranks > CROWD * num_cores)
-        log_info("%d ranks share %d core%s: it takes a while until all have come", num_ranks,
-                 num_cores, num_cores == 1 ? "" : "s");
-}
-
 size_t host_free_memory(void)
 {
     FILE *file = fopen("/proc/meminfo", "r");
-    if (file == NULL)
-        return SIZE_MAX;
     char line[128];
-    size_t kib = 0, total = 0, available = 0, swap = 0;
-    while (fgets(line, sizeof line, file) != NULL) {
-        if (sscanf(line, "MemTotal: %zu kB", &kib) == 1)
-            total = kib;
-        else if (sscanf(line, "MemAvailable: %zu kB", &kib) == 1)
-            available = kib;
-        else if (sscanf(line, "SwapFree: %zu kB", &kib) == 1)
-            swap = kib;
+    size_t total = 0, available = 0, swap = 0; // KiB
+    while (file != NULL && fgets(line, sizeof line, file) != NULL) {
+        sscanf(line, "MemTotal: %zu", &total);
+        sscanf(line, "MemAvailable: %zu", &available);
+        sscanf(line, "SwapFree: %zu", &swap);
     }
-    fclose(file);
+    if (file != NULL)
+        fclose(file);
     if (total == 0 || available == 0)
         return SIZE_MAX;
-    const size_t reserve = total / 16;
-    return available + swap > reserve ? (available + swap - reserve) * 1024 : 0;
+    const size_t reserve = total / 16, unused = available + swap;
+    return unused > reserve ? (unused - reserve) * 1024 : 0;
 }

@@ -28,10 +28,6 @@ int host_env_count(const char *name);
  * of those above (cgroup v2). */
 int host_num_cores(void);
 
-/* Says so if there are so many ranks per core that starting them takes long: silence would look
- * like a hang. */
-void host_tell_of_crowd(int num_ranks);
-
 /* Bytes of memory available without displacing other processes, swap included, less a sixteenth of
  * the machine for what nobody reserves in advance; SIZE_MAX where the system does not tell. Ignores
  * the limits of control groups. */

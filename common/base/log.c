@@ -19,6 +19,7 @@
 #include "common/base/host.h"
 
 #define LINE_MAX_BYTES 4096 // PIPE_BUF on Linux: writes of up to this size to a pipe are atomic
+#define CROWD 16 // more ranks per core than this start slowly
 #define REPLACEMENT "\xef\xbf\xbd" // U+FFFD
 
 static char prefix[64];
@@ -69,10 +70,13 @@ int write_text(int fd, const char *text, size_t length)
     return reason;
 }
 
-static int write_line(int fd, const char *label, const char *format, va_list args)
+/* One line; on standard error after the name of this rank or program, and what kind it is. */
+static int write_line(int fd, const char *kind, const char *format, va_list args)
 {
-    char line[LINE_MAX_BYTES];
-    size_t length = (size_t)snprintf(line, sizeof line, "%s", label);
+    char line[LINE_MAX_BYTES] = "";
+    if (fd == STDERR_FILENO)
+        strcat(log_label(line), kind);
+    size_t length = strlen(line);
     const int n = vsnprintf(line + length, sizeof line - length - 1, format, args);
     length += n < 0 ? 0 : (size_t)n;
     if (length > sizeof line - 2)
@@ -80,14 +84,6 @@ static int write_line(int fd, const char *label, const char *format, va_list arg
     disarm(line, length);
     line[length++] = '\n';
     return write_text(fd, line, length);
-}
-
-/* To standard error, after the name of this rank or program. */
-static void write_message(const char *kind, const char *format, va_list args)
-{
-    char label[LOG_LABEL_BYTES + 16];
-    strcat(log_label(label), kind);
-    write_line(STDERR_FILENO, label, format, args); // a failure cannot be reported anywhere
 }
 
 void log_print(const char *format, ...)
@@ -103,7 +99,7 @@ void log_info(const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    write_message("", format, args);
+    write_line(STDERR_FILENO, "", format, args); // a failure cannot be reported anywhere
     va_end(args);
 }
 
@@ -111,7 +107,7 @@ void log_warning(const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    write_message("warning: ", format, args);
+    write_line(STDERR_FILENO, "warning: ", format, args);
     va_end(args);
 }
 
@@ -123,14 +119,10 @@ static size_t character_bytes(const char *text)
     const unsigned char *c = (const unsigned char *)text, first = c[0];
     if (first < 0x80)
         return 1;
-    const size_t bytes = first < 0xc2   ? 0
-                         : first < 0xe0 ? 2
-                         : first < 0xf0 ? 3
-                         : first < 0xf5 ? 4
-                                        : 0;
+    const size_t bytes = first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
     const unsigned char low = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
     const unsigned char high = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
-    if (c[1] < low || c[1] > high)
+    if (first < 0xc2 || first > 0xf4 || c[1] < low || c[1] > high)
         return 0;
     for (size_t i = 2; i < bytes; i++)
         if ((c[i] & 0xc0) != 0x80)
@@ -215,16 +207,23 @@ bool log_speaks_for_job(void)
 
 void usage_error(const char *format, ...)
 {
+    va_list args;
     progress_bar.finish();
-    if (log_speaks_for_node()) {
-        va_list args;
-        va_start(args, format);
-        write_message("", format, args);
-        va_end(args);
-    } else {
+    va_start(args, format);
+    if (log_speaks_for_node())
+        write_line(STDERR_FILENO, "", format, args);
+    else
         sleep(1); // the first rank to end has the others killed: let the one that prints go first
-    }
+    va_end(args);
     _exit(EXIT_USAGE);
+}
+
+void log_crowd(int num_ranks)
+{
+    const int num_cores = num_ranks > CROWD ? host_num_cores() : 1; // counting them reads files
+    if (num_ranks > CROWD * num_cores)
+        log_info("%d ranks share %d core%s: it takes a while until all have come", num_ranks,
+                 num_cores, num_cores == 1 ? "" : "s");
 }
 
 /* The two variables are read once, at the first call. */

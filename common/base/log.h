@@ -63,6 +63,10 @@ bool log_speaks_for_node(void);
  * rank? */
 bool log_speaks_for_job(void);
 
+/* Says so if there are so many ranks per core that starting them takes long: silence would look
+ * like a hang. */
+void log_crowd(int num_ranks);
+
 /* What happens inside, on request: DDP_LOG=distributed,bucket,store,sampler.
  *
  *   distributed   who meets where, who is there, which backend, what each collective waits for
@@ -98,17 +102,16 @@ noreturn void streams_exit(void);
 /* Seconds on a monotonic clock; its zero is arbitrary. */
 double seconds_now(void);
 
-/* A progress bar on the last line of standard error, which an extra draws (extras/watch). */
+/* A progress bar on the last line of standard error, which an extra draws (extras/watch). Around a
+ * line, erase removes the bar, even one that another rank has drawn on the terminal, and redraw
+ * draws our own below the line; other threads' lines and bars wait in between. */
 typedef struct {
-    // Around a line: the first removes the bar, even one that another rank has drawn on the
-    // terminal, the second draws our own below the line. Other threads' lines and bars wait in
-    // between.
     void (*erase)(void);
     void (*redraw)(void);
     void (*finish)(void); // removes the bar for good
 } ProgressBar;
 
-extern const ProgressBar progress_bar; // in builds without: progress_absent.c
+extern const ProgressBar progress_bar; // in builds without extras: comfort_absent.c
 
 #define CANNOT_PRINT "cannot write to standard output: %s; send it elsewhere" // format, a string
 

@@ -36,20 +36,17 @@ void *mem_calloc(size_t count, size_t size)
     return memset(mem_alloc(count, size), 0, count * size);
 }
 
-static const struct {
-    const char *name;
-    size_t size;
-} dtypes[NUM_DTYPES] = {
-    [FLOAT32] = { "float32", 4 }, [BFLOAT16] = { "bfloat16", 2 }, [FLOAT64] = { "float64", 8 },
-    [INT32] = { "int32", 4 },     [INT64] = { "int64", 8 },       [UINT8] = { "uint8", 1 },
-};
+// In the order of DType.
+static const size_t dtype_sizes[NUM_DTYPES] = { 4, 2, 8, 4, 8, 1 };
+static const char *const dtype_names[NUM_DTYPES] = { "float32", "bfloat16", "float64",
+                                                     "int32",   "int64",    "uint8" };
 
 size_t dtype_size(DType type)
 {
-    return dtypes[type].size;
+    return dtype_sizes[type];
 }
 
 const char *dtype_name(DType type)
 {
-    return dtypes[type].name;
+    return dtype_names[type];
 }

@@ -312,7 +312,7 @@ void flags_parse(Flags *flags, const MoreFlags *more, int argc, char **argv)
     flags->log_dir = texts[LOG_DIR];
 
     flags->nproc_per_node = nproc_value(texts);
-    host_tell_of_crowd(flags->nproc_per_node);
+    log_crowd(flags->nproc_per_node);
     read_nodes(flags, texts[NNODES], more != NULL);
     refuse_mpirun(flags);
     read_backend(flags, texts, more != NULL);

@@ -71,7 +71,7 @@ EOF
     [ "$(ddprun --stan --nproc_per=2 --max-r 0 sh -c "$count" | wc -l)" = 2 ]
     ddprun --redirect=3 --log-d "$OUT/logs" sh -c "$count"
     [ "$(cat "$OUT"/logs/*/attempt_0/0/stdout.log)" = 1 ]
-    [[ $(ddprun --ro a --role-na b sh -c true 2>&1) == "ddprun: unknown flag --role-na"* ]] # extras/comfort names the nearest
+    [[ $(ddprun --ro a --role-na b sh -c true 2>&1) == "ddprun: unknown flag --role-na"* ]]
     [[ $(ddprun --he) == "Usage: ddprun "* ]]
 }
 
