@@ -51,14 +51,4 @@ bool parse_real(const char *text, double low, double high, double *value);
 /* Bits a second of "3gbit", "2.5Gbit" or "100mbit"; 0: it is no rate. */
 double parse_rate(const char *text);
 
-/* Does this name begin with what was typed? - and _ are the same. */
-bool name_begins(const char *name, const char *typed, size_t length);
-
-/* Is it this name? */
-bool name_is(const char *name, const char *typed, size_t length);
-
-/* The name closest to what was typed, of those before a NULL, the first of equals; NULL: none is
- * close enough to have been meant. */
-const char *name_nearest(const char *typed, size_t length, const char *const names[]);
-
 #endif

@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "common/base/options.h"
 #include "common/base/log.h"
+#include "common/base/names.h"
 #include "common/comm/store/handshake.h"
 
 static const struct {
