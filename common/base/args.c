@@ -131,14 +131,14 @@ const Option args_options[] = {
 };
 _Static_assert(sizeof args_options / sizeof *args_options <= MAX_OPTIONS, "raise MAX_OPTIONS");
 
-static bool is_taught(const Option *option, Step step)
+bool option_is_taught(const Option *option, Step step)
 {
     return step == ANY_STEP || strchr(option->steps, '0' + (int)step) != NULL;
 }
 
 bool option_is_listed(const Option *option, Step step)
 {
-    return is_taught(option, step) && (option->extra == NULL || comfort.has_extras);
+    return option_is_taught(option, step) && (option->extra == NULL || comfort.has_extras);
 }
 
 const Option *option_find(Step step, const char *name, size_t length)
@@ -147,7 +147,7 @@ const Option *option_find(Step step, const char *name, size_t length)
     for (const Option *option = args_options; option->name != NULL; option++)
         if (name_is(option->name, name, length)) {
             found = option;
-            if (is_taught(option, step))
+            if (option_is_taught(option, step))
                 break;
         }
     return found;
@@ -346,9 +346,9 @@ static int read_option(Step step, const char *typed[], const char *program, char
     const char *name = argv[0] + 2;
     const size_t length = strcspn(name, "=");
     const Option *option = option_find(step, name, length);
-    if (option == NULL || (is_taught(option, step) && !option_is_listed(option, step)))
+    if (option == NULL || (option_is_taught(option, step) && !option_is_listed(option, step)))
         setting_unknown(step, "--", "--", name, length);
-    if (!is_taught(option, step))
+    if (!option_is_taught(option, step))
         refuse_untaught(option, step);
     if (strcmp(option->name, "help") == 0)
         print_help(step, program);

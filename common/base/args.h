@@ -111,7 +111,8 @@ typedef struct Settings {
     Setting of[MAX_OPTIONS]; // in the order of args_options
 } Settings;
 
-/* Is this an option of that step, in a build that has its extra? */
+/* Is this an option of that step; and does this build have its extra, too? */
+bool option_is_taught(const Option *option, Step step);
 bool option_is_listed(const Option *option, Step step);
 
 /* The option of this name, if possible one of that step; NULL: there is none. */

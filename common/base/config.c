@@ -101,7 +101,7 @@ static void read_pair(Reader *reader)
         usage_error("%s%s is already set in line %d", reader->origin, name, *line);
     *line = (int)reader->event.start_mark.line + 1;
     const bool is_listed = option_is_listed(option, settings->step);
-    if (!is_listed && !option_is_listed(option, ANY_STEP) && log_speaks_for_node())
+    if (!is_listed && option_is_taught(option, settings->step) && log_speaks_for_node())
         log_info("%s%s is ignored: this program was built without %s", reader->origin, name,
                  option->extra);
 
