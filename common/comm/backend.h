@@ -51,8 +51,6 @@ typedef struct Backend {
     const char *name;
     bool available; // part of this build?
     bool reads_gpu; // accepts GPU memory (else staging_wrap puts one in front)
-    // Accepts it in this call, though not in all: staging then hands it on. NULL: in none.
-    bool (*takes_gpu)(const Collective *collective);
     void (*check)(int rank, int world_size); // refuses the impossible, before any wait; or NULL
     // The backend that these ranks can use with their devices: this one, or another with --backend
     // auto, else it ends the program. Collective over the store. NULL: they can use this one.
@@ -165,10 +163,10 @@ extern const GroupHooks group_hooks, network_hooks;
 /* So tcp and mpi work with GPUs too: more slowly than nccl, but several ranks may share one GPU.
  * Gloo's CUDA algorithms do the same for PyTorch (gloo/cuda_workspace.h).
  *
- * Puts a backend in front of that of the group of all ranks, and of its later subgroups': a thread
- * of its own executes calls in order, and it alone calls the backend. Starting a call does not wait
- * for the GPU; work_wait blocks the host until the result is in host memory, and the GPU's stream
- * until it is on the GPU. Data in host memory is not copied. Local. NULL in builds without CUDA. */
+ * Puts a backend in front of that of the group of all ranks, and of its later subgroups'. Starting
+ * a call blocks the host until the GPU has done what was queued before and the input is in host
+ * memory; work_wait blocks it until the result is on the GPU. Data in host memory is not copied.
+ * Local. NULL in builds without CUDA. */
 extern void (*const staging_wrap)(ProcessGroup *pg);
 
 /* ---- the arithmetic (reduce_ops.c) ---- */
