@@ -16,10 +16,10 @@ typedef struct {
     size_t offset, bytes;
 } Block;
 
-/* The i-th of n parts, as even as possible. A negative i counts from the end of the ring. */
+/* Block i modulo n of n blocks, as even as possible; i is not below -n. */
 static Block block_of(size_t count, DType type, int n, int i)
 {
-    const size_t index = (size_t)((i + 2 * n) % n);
+    const size_t index = (size_t)((i + n) % n);
     const size_t share = count / (size_t)n, remainder = count % (size_t)n;
     const size_t start = index * share + (index < remainder ? index : remainder);
     const size_t numel = share + (index < remainder);
@@ -27,7 +27,15 @@ static Block block_of(size_t count, DType type, int n, int i)
 }
 
 /* Sums block `rank` of `in` over all ranks into `sums`, an array of the same shape (or the same
- * array), which also holds partial sums of other blocks. */
+ * array), which also holds partial sums of other blocks.
+ *
+ * In each step a rank receives block rank - 2 - step, so that the last one is its own, and sends
+ * the one that it received in the step before. Of n = 4, the blocks that are received (modulo n):
+ *
+ *     step      rank 0   rank 1   rank 2   rank 3
+ *     0           2        3        0        1        each rank begins by sending block rank - 1
+ *     1           1        2        3        0
+ *     2           0        1        2        3        complete */
 static void reduce_scatter_blocks(Mesh *mesh, size_t count, DType type, const char *in, char *sums)
 {
     const ProcessGroup *pg = mesh->collective->pg;
@@ -50,7 +58,9 @@ static void reduce_scatter_blocks(Mesh *mesh, size_t count, DType type, const ch
     }
 }
 
-/* Completes data, of which every rank has block `rank`. */
+/* Completes data, of which every rank has block `rank`. In each step a rank receives the block that
+ * the previous rank received in the step before, first the previous rank's own: block rank - 1 -
+ * step. */
 static void all_gather_blocks(Mesh *mesh, size_t count, DType type, char *data)
 {
     const ProcessGroup *pg = mesh->collective->pg;
