@@ -160,21 +160,9 @@ static int *channel_of(Mesh *mesh, int peer, int channel)
     return channel == 0 ? &mesh->peer[peer].data : &mesh->peer[peer].notices;
 }
 
-/* Connects to the rank `own` names; -1 if another process answers, or none. */
-static int connect_once(const Meeting *meeting, const char *host, int port, HandshakeHello own)
-{
-    const double deadline = meeting->mesh->deadline;
-    const int fd = net_connect(host, port, deadline);
-    CHECK(fd >= 0, "cannot reach rank %d at %s port %d: %s; " OTHER_NETWORK, own.answerer, host,
-          port, net_reason(errno));
-    if (handshake_call(fd, &meeting->key, own, deadline) == 0)
-        return fd;
-    close(fd);
-    return -1;
-}
-
 static void connect_to(const Meeting *meeting, int peer)
 {
+    const double deadline = meeting->mesh->deadline;
     char key[STORE_KEY_BYTES], address[ADDRESS_BYTES] = "", host[HOST_BYTES];
     int port = 0;
     process_group_key(meeting->pg, "tcp address", peer, key);
@@ -184,14 +172,17 @@ static void connect_to(const Meeting *meeting, int peer)
 
     HandshakeHello own = meeting->own;
     own.answerer = peer;
-    for (own.channel = 0; own.channel < NUM_CHANNELS; own.channel++) {
-        int *fd = channel_of(meeting->mesh, peer, own.channel);
-        // A rank in a crowd may hang up on us: then reconnect.
-        while ((*fd = connect_once(meeting, host, port, own)) < 0) {
-            CHECK(seconds_now() < meeting->mesh->deadline, "rank %d at %s port %d does not answer",
-                  peer, host, port);
-            nanosleep(&(struct timespec){ .tv_nsec = 50 * 1000 * 1000 }, NULL);
+    while (own.channel < NUM_CHANNELS) {
+        const int fd = net_connect(host, port, deadline);
+        CHECK(fd >= 0, "cannot reach rank %d at %s port %d: %s; " OTHER_NETWORK, peer, host, port,
+              net_reason(errno));
+        if (handshake_call(fd, &meeting->key, own, deadline) == 0) {
+            *channel_of(meeting->mesh, peer, own.channel++) = fd;
+            continue;
         }
+        close(fd); // a rank in a crowd may hang up on us, or another process answers: try again
+        CHECK(seconds_now() < deadline, "rank %d at %s port %d does not answer", peer, host, port);
+        nanosleep(&(struct timespec){ .tv_nsec = 50 * 1000 * 1000 }, NULL);
     }
 }
 

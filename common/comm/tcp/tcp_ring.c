@@ -26,58 +26,49 @@ static Block block_of(size_t count, DType type, int n, int i)
     return (Block){ start * dtype_size(type), numel * dtype_size(type) };
 }
 
-/* Sums block `rank` of `in` over all ranks into `sums`, an array of the same shape (or the same
- * array), which also holds partial sums of other blocks.
+/* Blocks go round: in each of n - 1 steps a rank sends a block to the next rank and receives the
+ * one before it from the previous rank, into `out`. It begins with block `first` of `in`, and then
+ * sends what it has just received. `in` and `out` are arrays of the same shape, or the same array.
  *
- * In each step a rank receives block rank - 2 - step, so that the last one is its own, and sends
- * the one that it received in the step before. Of n = 4, the blocks that are received (modulo n):
+ * Reduce-scatter adds `in` to what arrives and begins with block rank - 1, so that the last block
+ * that a rank receives is its own, complete; all-gather begins with that. Of n = 4, the blocks that
+ * are received, modulo n:
  *
- *     step      rank 0   rank 1   rank 2   rank 3
- *     0           2        3        0        1        each rank begins by sending block rank - 1
- *     1           1        2        3        0
- *     2           0        1        2        3        complete */
-static void reduce_scatter_blocks(Mesh *mesh, size_t count, DType type, const char *in, char *sums)
+ *     reduce-scatter  rank 0  rank 1  rank 2  rank 3     all-gather  rank 0  rank 1  rank 2  rank 3
+ *     step 0             2       3       0       1       step 0         3       0       1       2
+ *     step 1             1       2       3       0       step 1         2       3       0       1
+ *     step 2             0       1       2       3       step 2         1       2       3       0
+ */
+static void go_round(Mesh *mesh, size_t count, DType type, int first, bool adds, const char *in,
+                     char *out)
 {
-    const ProcessGroup *pg = mesh->collective->pg;
-    const int n = pg->world_size, rank = pg->rank;
-    const int next = (rank + 1) % n, previous = (rank + n - 1) % n;
-    Block block = block_of(count, type, n, rank - 1);
-    const char *out = in + block.offset;
-
+    const int n = mesh->collective->pg->world_size, rank = mesh->collective->pg->rank;
+    Block block = block_of(count, type, n, first);
+    const char *sent = in + block.offset;
     for (int step = 0; step < n - 1; step++) {
-        const Block coming = block_of(count, type, n, rank - 2 - step);
-        exchange(mesh, &(Exchange){ .to = next,
-                                    .out = out,
+        const Block coming = block_of(count, type, n, first - 1 - step);
+        exchange(mesh, &(Exchange){ .to = (rank + 1) % n,
+                                    .out = sent,
                                     .out_bytes = block.bytes,
-                                    .from = previous,
-                                    .in = sums + coming.offset,
+                                    .from = (rank + n - 1) % n,
+                                    .in = out + coming.offset,
                                     .in_bytes = coming.bytes,
-                                    .addend = in + coming.offset });
+                                    .addend = adds ? in + coming.offset : NULL });
         block = coming;
-        out = sums + block.offset;
+        sent = out + block.offset;
     }
 }
 
-/* Completes data, of which every rank has block `rank`. In each step a rank receives the block that
- * the previous rank received in the step before, first the previous rank's own: block rank - 1 -
- * step. */
+/* Sums block `rank` of `in` over all ranks into `sums`, which also gets partial sums of others. */
+static void reduce_scatter_blocks(Mesh *mesh, size_t count, DType type, const char *in, char *sums)
+{
+    go_round(mesh, count, type, mesh->collective->pg->rank - 1, true, in, sums);
+}
+
+/* Completes data, of which every rank has block `rank`. */
 static void all_gather_blocks(Mesh *mesh, size_t count, DType type, char *data)
 {
-    const ProcessGroup *pg = mesh->collective->pg;
-    const int n = pg->world_size, rank = pg->rank;
-    const int next = (rank + 1) % n, previous = (rank + n - 1) % n;
-    Block block = block_of(count, type, n, rank);
-
-    for (int step = 0; step < n - 1; step++) {
-        const Block coming = block_of(count, type, n, rank - 1 - step);
-        exchange(mesh, &(Exchange){ .to = next,
-                                    .out = data + block.offset,
-                                    .out_bytes = block.bytes,
-                                    .from = previous,
-                                    .in = data + coming.offset,
-                                    .in_bytes = coming.bytes });
-        block = coming;
-    }
+    go_round(mesh, count, type, mesh->collective->pg->rank, false, data, data);
 }
 
 void ring_all_reduce(Mesh *mesh, const Collective *collective)
