@@ -10,6 +10,7 @@
 #include "common/base/cuda.h"
 #include "common/base/memory.h"
 #include "common/comm/backend.h"
+#include "common/comm/hierarchy.h"
 #include "common/comm/library_calls.h"
 #include "tests/common/comm/collective_cases.h"
 #include "tests/common/comm/split_cases.h"
@@ -88,10 +89,10 @@ static void hierarchical_body(Rank *rank)
     for (int i = 0; i < 4 * NUMEL; i++)
         numbers[i] = (float)(i + rank->rank);
     float *array = gpu_array_new(numbers, sizeof numbers);
-    all_reduce(&pg, array, 4 * NUMEL, FLOAT32, REDUCE_SUM);
+    work_wait(pg.nodes->comm_hook(pg.nodes, array, 4 * NUMEL));
     gpu_array_read(numbers, array, sizeof numbers);
     for (int i = 0; i < 4 * NUMEL; i++)
-        CHECK(numbers[i] == (float)(4 * i + 6), "element %d is %g", i, numbers[i]);
+        CHECK(numbers[i] == (float)i + 1.5f, "element %d is %g", i, numbers[i]);
     process_group_destroy(&pg);
 }
 
@@ -166,14 +167,14 @@ static void aware_body(Rank *rank)
 {
     ProcessGroup pg;
     rank_join(rank, &pg);
-    tcp = pg.front;
+    tcp = pg.backend;
     Backend aware = *tcp;
     aware.takes_gpu = moves;
     aware.start = aware_start;
     aware.wait = aware_wait;
-    pg.front = &aware;
+    pg.backend = &aware;
     pg.place = gpu_use(rank->rank % 2);
-    staging_wrap(&pg);
+    pg.staging = staging_ops.init(&pg);
     collective_cases_run(&pg);
     CHECK(num_direct > 100, "%d calls on GPU memory", num_direct);
     split_cases_run(&pg);

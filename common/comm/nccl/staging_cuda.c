@@ -27,7 +27,6 @@
 
 /* A pending call. */
 typedef struct {
-    const struct Staged *group;
     Collective collective; // with the data in host memory
     void *device_out; // where the result is on the GPU; NULL: nowhere
     size_t out_bytes;
@@ -39,7 +38,7 @@ typedef struct {
 
 /* Ticket t is in slot t % NUM_SLOTS. The mutex guards the counts; a slot is the thread's from
  * `started` to `finished`. */
-typedef struct {
+typedef struct Staging {
     MemoryLocation place;
     pthread_t thread;
     pthread_mutex_t mutex;
@@ -51,19 +50,11 @@ typedef struct {
     cudaEvent_t ready; // recorded on the compute stream before a call
 } Staging;
 
-/* The state of a group: what its calls go to. All groups share one Staging. */
-typedef struct Staged {
-    const Backend *inner;
-    void *inner_state;
-    Staging *staging;
-} Staged;
-
 static void execute(Staging *staging, Slot *slot)
 {
     CUDA_CHECK(cudaEventSynchronize(slot->down));
-    const Staged *group = slot->group;
-    group->inner->wait(group->inner_state,
-                       group->inner->start(group->inner_state, &slot->collective));
+    const ProcessGroup *pg = slot->collective.pg;
+    pg->backend->wait(pg->state, pg->backend->start(pg->state, &slot->collective));
     if (slot->device_out != NULL && !slot->direct)
         CUDA_CHECK(cudaMemcpyAsync(slot->device_out, slot->collective.out, slot->out_bytes,
                                    cudaMemcpyHostToDevice, staging->up));
@@ -101,10 +92,10 @@ static void wait_for(Staging *staging, long finished)
     pthread_mutex_unlock(&staging->mutex);
 }
 
-static Staging *staging_new(MemoryLocation place)
+static Staging *staging_init(const ProcessGroup *pg)
 {
     Staging *staging = mem_calloc(1, sizeof *staging);
-    staging->place = place;
+    staging->place = pg->place;
     pthread_mutex_init(&staging->mutex, NULL);
     pthread_cond_init(&staging->changed, NULL);
     // Nonblocking: they do not synchronise with the default stream.
@@ -203,10 +194,8 @@ static void wait_for_results(Staging *staging, const char *in, size_t in_bytes)
     }
 }
 
-static long staged_start(void *state, const Collective *collective)
+static long staging_start(Staging *staging, const Collective *collective)
 {
-    const Staged *group = state;
-    Staging *staging = group->staging;
     const cudaStream_t compute = staging->place.stream;
     if (cuda_is_captured(compute))
         usage_error("--cuda-graph on needs --backend nccl: with %s data passes through the "
@@ -219,11 +208,12 @@ static long staged_start(void *state, const Collective *collective)
     size_t in_bytes, out_bytes;
     collective_extents(collective, &in_bytes, &out_bytes);
     wait_for_results(staging, collective->in, in_bytes);
-    slot->group = group;
-    if (group->inner->takes_gpu != NULL && group->inner->takes_gpu(collective))
+    const Backend *backend = collective->pg->backend;
+    if (backend->takes_gpu != NULL && backend->takes_gpu(collective))
         leave_on_gpu(slot, collective, &in_bytes);
     else
         move_to_host(slot, collective, &in_bytes);
+    slot->collective.async = false; // the thread waits at once
     CUDA_CHECK(cudaEventRecord(staging->ready, compute));
     CUDA_CHECK(cudaStreamWaitEvent(staging->down, staging->ready, 0));
     CUDA_CHECK(cudaStreamWaitEvent(staging->down, slot->up, 0)); // of the slot's previous call
@@ -239,49 +229,23 @@ static long staged_start(void *state, const Collective *collective)
     return ticket;
 }
 
-static void staged_wait(void *state, long ticket)
+static void staging_wait(Staging *staging, long ticket)
 {
-    Staging *staging = ((const Staged *)state)->staging;
     wait_for(staging, ticket + 1);
     // If a later call has the slot by now, its copy up follows ours.
     const Slot *slot = &staging->slot[ticket % NUM_SLOTS];
     CUDA_CHECK(cudaStreamWaitEvent((cudaStream_t)staging->place.stream, slot->up, 0));
 }
 
-static Staged *staged_new(const Backend *inner, void *inner_state, Staging *staging)
+/* Only now the backend may be called by this thread. */
+static void staging_finish(Staging *staging)
 {
-    Staged *group = mem_calloc(1, sizeof *group);
-    *group = (Staged){ inner, inner_state, staging };
-    return group;
+    wait_for(staging, staging->started);
 }
 
-/* The backend may be called by this thread when all started calls are done. */
-static void *staged_split(void *state, ProcessGroup *sub, int color)
-{
-    const Staged *group = state;
-    wait_for(group->staging, group->staging->started);
-    void *inner_state = group->inner->split(group->inner_state, sub, color);
-    return color < 0 ? NULL : staged_new(group->inner, inner_state, group->staging);
-}
-
-static void staged_destroy(void *state, ProcessGroup *pg)
-{
-    Staged *group = state;
-    if (pg->parent == NULL)
-        staging_free(group->staging);
-    else
-        wait_for(group->staging, group->staging->started);
-    group->inner->destroy(group->inner_state, pg);
-    free(group);
-}
-
-static void wrap(ProcessGroup *pg)
-{
-    static const Backend staged = {
-        .split = staged_split, .start = staged_start, .wait = staged_wait, .destroy = staged_destroy
-    };
-    pg->front_state = staged_new(pg->front, pg->front_state, staging_new(pg->place));
-    pg->front = &staged;
-}
-
-void (*const staging_wrap)(ProcessGroup *pg) = wrap;
+const StagingOps staging_ops = { .available = true,
+                                 .init = staging_init,
+                                 .start = staging_start,
+                                 .wait = staging_wait,
+                                 .finish = staging_finish,
+                                 .free = staging_free };
