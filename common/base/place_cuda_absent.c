@@ -1,20 +1,7 @@
 /* Stands in for place_cuda.c in builds without CUDA: all memory is the host's. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "common/base/memory.h"
-
-void *place_alloc(MemoryLocation place, size_t bytes)
-{
-    (void)place;
-    return mem_alloc(bytes, 1);
-}
-
-void place_free(MemoryLocation place, void *array)
-{
-    (void)place;
-    free(array);
-}
 
 void place_copy(MemoryLocation place, void *to, const void *from, size_t bytes)
 {

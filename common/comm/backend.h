@@ -2,8 +2,7 @@
  * backend.h - what tcp, mpi and nccl must provide.
  *
  * One struct describes any collective. A backend is a table of functions that queue it, compare it
- * with the other ranks' and execute it. Another backend may stand in front of it, and pass calls
- * on: staging_cuda.c takes GPU memory through the host, hierarchy.c makes several calls of one.
+ * with the other ranks' and execute it.
  */
 #ifndef COMMON_COMM_BACKEND_H
 #define COMMON_COMM_BACKEND_H
@@ -23,14 +22,6 @@ typedef enum {
     RECV,
 } CollectiveKind;
 
-/* What this rank has sent in the all_reduces of a group, and in all calls of a subgroup that does
- * one stage of them: bytes of payload (tcp only). */
-typedef struct Traffic {
-    const int *node_of; // by rank
-    uint64_t between_nodes, inside_nodes;
-    int64_t num_calls;
-} Traffic;
-
 /* A collective call, as made by this rank. */
 typedef struct {
     const ProcessGroup *pg;
@@ -43,6 +34,7 @@ typedef struct {
     int root; // in pg; or the peer of send and recv
     const void *in; // equal to out where the call works in place
     void *out;
+    bool async; // the caller goes on meanwhile: it may be long until it waits
 } Collective;
 
 #define GROUP_LINE_BYTES 256 // a rank's line: the options that all ranks must share
@@ -50,7 +42,7 @@ typedef struct {
 typedef struct Backend {
     const char *name;
     bool available; // part of this build?
-    bool reads_gpu; // accepts GPU memory (else staging_wrap puts one in front)
+    bool reads_gpu; // accepts GPU memory (else it goes through staging_ops)
     void (*check)(int rank, int world_size); // refuses the impossible, before any wait; or NULL
     // The backend that these ranks can use with their devices: this one, or another with --backend
     // auto, else it ends the program. Collective over the store. NULL: they can use this one.
@@ -59,16 +51,11 @@ typedef struct Backend {
     // For ranks that find each other without a store: dies unless all of them have this line (see
     // process_groups.c). Collective, after init. NULL: they compare lines through the store.
     void (*compare)(const ProcessGroup *pg, const char line[GROUP_LINE_BYTES]);
-    // Returns the state of a new subgroup, whose members are set (none if color < 0). A backend in
-    // front of another also sets sub->front. Collective on sub->parent.
+    // Returns the state of a new subgroup, whose members are set (none if color < 0). Collective on
+    // sub->parent.
     void *(*split)(void *state, ProcessGroup *sub, int color);
-    // Replaces a call by others, before it is counted, and sets *work to the last of them. Returns
-    // false if the call is to be started as it is. NULL: every call is.
-    bool (*divide)(void *state, const Collective *collective, Work *work);
-    long (*start)(void *state, const Collective *collective); // queues it, returns a ticket
-    // Lets the queue progress while the caller goes on. NULL: `start` does that.
-    void (*progress)(void *state);
-    void (*wait)(void *state, long ticket); // tickets are counted from 0, in order
+    long (*start)(void *state, const Collective *collective); // queues it, returns its op_id
+    void (*wait)(void *state, long ticket); // for the call with this op_id
     // See process_group_keep_alive. NULL: the backend has no way to tell the others.
     void (*keep_alive)(void *state);
     void (*destroy)(void *state, ProcessGroup *pg); // collective
@@ -118,14 +105,18 @@ ProcessGroup *process_group_root(const ProcessGroup *pg);
 /* "all_reduce #12 of 18432 float32 (sum)", for messages. Writes to text, returns it. */
 char *collective_describe(const Collective *collective, char text[DESCRIPTION_BYTES]);
 
-/* ---- observers: they see every call when it is made, begins and ends ---- */
+/* ---- observers: they see what becomes of every call ---- */
 
-/* The names are those of PyTorch's Flight Recorder. */
 typedef enum {
+    // These names are those of PyTorch's Flight Recorder.
     COLLECTIVE_SCHEDULED, // called, not begun. Reported by the calling thread
-    COLLECTIVE_STARTED, // in progress. From here on reported by any thread
+    COLLECTIVE_STARTED, // in progress. Reported by any thread, as the next two
     COLLECTIVE_COMPLETED, // its data may be used
     COLLECTIVE_FAILED, // it never will: this rank gives up, and exits once all know
+    // What the calling thread does besides, whatever state the call is in.
+    COLLECTIVE_QUEUED, // the backend has it
+    COLLECTIVE_AWAITED, // work_wait begins, of its fields only pg and op_id are set; and as it ...
+    COLLECTIVE_RETURNED, // ... returns
 } CollectiveState;
 
 typedef struct Observer {
@@ -140,15 +131,16 @@ typedef struct Observer {
  * it while none is in progress; the observer must not move until the group is destroyed. Local. */
 void process_group_observe(ProcessGroup *pg, Observer *observer);
 
-/* Notifies the observers. SCHEDULED is reported for all backends; a backend reports STARTED,
- * COMPLETED and FAILED as far as it can: nccl's host does not see the first two. */
+/* Notifies the observers. collective.c reports SCHEDULED and the last three for all backends; a
+ * backend reports STARTED, COMPLETED and FAILED as far as it can: nccl's host does not see the
+ * first two. */
 void collective_report(const Collective *collective, CollectiveState state);
 
 /* What an extra adds to the group of all ranks (extras/watch). NULL: nothing. */
 typedef struct {
     /* Writes the options that all ranks must share to text, as ", --trace". */
     void (*describe)(const Args *args, char *text, size_t bytes);
-    /* Called when the group has been formed; may put a backend in front. Collective. */
+    /* Called when the group has been formed. Collective. */
     void (*formed)(ProcessGroup *pg);
     /* Called by process_group_destroy while all ranks are still connected: may make collective
      * calls, to gather on rank 0 what the ranks have recorded. Collective. */
@@ -163,11 +155,19 @@ extern const GroupHooks group_hooks, network_hooks;
 /* So tcp and mpi work with GPUs too: more slowly than nccl, but several ranks may share one GPU.
  * Gloo's CUDA algorithms do the same for PyTorch (gloo/cuda_workspace.h).
  *
- * Puts a backend in front of that of the group of all ranks, and of its later subgroups'. Starting
- * a call blocks the host until the GPU has done what was queued before and the input is in host
- * memory; work_wait blocks it until the result is on the GPU. Data in host memory is not copied.
- * Local. NULL in builds without CUDA. */
-extern void (*const staging_wrap)(ProcessGroup *pg);
+ * All calls of a group and its subgroups go through it. Starting one blocks the host until the GPU
+ * has done what was queued before and the input is in host memory; waiting for it blocks the host
+ * until its result and those of earlier calls are on the GPU. Data in host memory is not copied.
+ * Local. */
+typedef struct {
+    bool available; // part of this build?
+    struct Staging *(*init)(const ProcessGroup *pg);
+    long (*start)(struct Staging *staging, const Collective *collective); // as Backend's
+    void (*wait)(struct Staging *staging, long ticket);
+    void (*free)(struct Staging *staging); // when all calls have been waited for
+} StagingOps;
+
+extern const StagingOps staging_ops; // in builds without CUDA: staging_cuda_absent.c
 
 /* ---- the arithmetic (reduce_ops.c) ---- */
 

@@ -1,10 +1,15 @@
 /*
  * process_group.h - the ranks that train together, and their collectives.
  *
- * Every function that takes a ProcessGroup is collective: all ranks must call it, in the same order
- * and with the same count, type and operation (send and recv: the two ranks concerned). A rank that
- * loses another, or waits for it longer than the timeout, names it in one line and exits; its
- * launcher does the rest. Names and meaning are those of torch.distributed.
+ * - To form a group, call process_group_init on every rank; process_group_destroy ends it.
+ * - To combine data, call a collective: all_reduce, broadcast, barrier ... All ranks must call the
+ *   same ones, in the same order, with the same count, type and operation.
+ * - To compute meanwhile, call the form that ends in _async, and work_wait before using the data.
+ * - Errors do not return: a rank that loses another, or waits for it longer than the timeout, names
+ *   it in one line and exits. Its launcher does the rest.
+ *
+ * Names and meaning are those of torch.distributed. Every function that takes a ProcessGroup is
+ * collective, unless its comment says "Local"; send and recv concern two ranks.
  */
 #ifndef COMMON_COMM_PROCESS_GROUP_H
 #define COMMON_COMM_PROCESS_GROUP_H
@@ -27,16 +32,14 @@ typedef struct ProcessGroup {
     MemoryLocation place; // where the data of collectives is
     double timeout; // seconds
     bool check_collectives; // compare fingerprints on backends that do not always do so
-    const struct Backend *backend; // tcp, mpi or nccl
-    const struct Backend *front; // where calls go: the backend, or one that stands in front of it
+    const struct Backend *backend; // tcp, mpi or nccl (backend.h)
 
     // Its own.
-    void *state, *front_state; // of backend (in the group of all ranks) and front
+    void *state; // of the backend
     uint64_t sequence; // collectives started so far
     int mean_ranks; // what REDUCE_MEAN divides by: world_size
     bool fixed_order; // all_reduce adds in the order of args_shards' tree (tcp, not on subgroups)
-    bool owns_store; // init opened it, destroy closes it
-    struct Traffic *traffic; // counts what this rank sends (hierarchy.c); NULL: nobody asks
+    struct Nodes *nodes; // which ranks share a node (hierarchy.h); NULL: not known
     int num_splits; // so far: the same on all ranks
     int num_subgroups; // subgroups with this rank that are not destroyed yet
 
@@ -45,8 +48,10 @@ typedef struct ProcessGroup {
     int *members; // their global ranks, by rank in this group; NULL: the same
     char name[GROUP_NAME_BYTES]; // for messages; "" for the group of all ranks
 
-    // Of the group of all ranks: this rank's calls on it and on its subgroups.
-    struct {
+    // Of the group of all ranks.
+    bool owns_store; // init opened it, destroy closes it
+    struct Staging *staging; // takes GPU memory through the host (backend.h); NULL: no need
+    struct { // this rank's calls, those on subgroups included
         struct Observer *observers; // see them all (backend.h); NULL: none
         uint64_t count;
         const char *error_suffix; // ends the message of one that fails: "; see ...", or ""
@@ -56,8 +61,12 @@ typedef struct ProcessGroup {
 /* A collective that has been started and not yet waited for. A value, nothing to free. */
 typedef struct {
     ProcessGroup *pg;
-    long ticket;
+    long ticket; // the backend's
 } Work;
+
+/* Starts to replace gradients by their mean over all ranks (reducer_register_comm_hook in ddp.h).
+ */
+typedef Work (*CommHook)(void *state, float *grads, size_t numel);
 
 /* Forms the group, as torch.distributed.init_process_group does: rank 0 serves a store at
  * master_addr:master_port, unless a launcher's agent does, through which all ranks find each other.
@@ -86,7 +95,7 @@ void process_group_split(ProcessGroup *sub, ProcessGroup *pg, int color);
 int process_group_global_rank(const ProcessGroup *pg, int rank);
 
 /* Tells which ranks share a node: those that pass the same number. With --all-reduce hierarchical,
- * long all_reduces are from then on done in stages, inside the nodes and between them
+ * a Reducer made later averages long buckets in stages, inside the nodes and between them
  * (hierarchy.h), unless there is only one node, or one rank on each, which rank 0 logs. Call it
  * once, on the group of all ranks, with the args that formed it. */
 void process_group_set_nodes(ProcessGroup *pg, const Args *args, int node);
@@ -133,16 +142,12 @@ void pg_recv(ProcessGroup *pg, void *data, size_t count, DType type, int from);
 Work all_reduce_async(ProcessGroup *pg, void *data, size_t count, DType type, ReduceOp op);
 Work broadcast_async(ProcessGroup *pg, void *data, size_t count, DType type, int root);
 Work reduce_async(ProcessGroup *pg, void *data, size_t count, DType type, ReduceOp op, int root);
-Work gather_async(ProcessGroup *pg, const void *in, void *out, size_t count, DType type, int root);
 Work all_gather_async(ProcessGroup *pg, const void *in, void *out, size_t count, DType type);
-Work scatter_async(ProcessGroup *pg, const void *in, void *out, size_t count, DType type, int root);
 Work reduce_scatter_async(ProcessGroup *pg, const void *in, void *out, size_t count, DType type,
                           ReduceOp op);
-Work pg_send_async(ProcessGroup *pg, const void *data, size_t count, DType type, int to);
-Work pg_recv_async(ProcessGroup *pg, void *data, size_t count, DType type, int from);
 
 /* Waits until the data may be used: by the host; or on a GPU by work queued on its stream from now
- * on (nccl then does not block the host; for the others see staging_wrap). */
+ * on (nccl then does not block the host; for the others see StagingOps). */
 void work_wait(Work work);
 
 /* One number per rank, in host memory whatever the group's place. */

@@ -46,17 +46,15 @@ __attribute__((constructor)) static void restore_hangup(void)
 }
 
 typedef struct {
-    long ticket;
     Collective collective;
     MPI_Request request; // MPI_REQUEST_NULL when done
 } MpiRequest;
 
-/* Ticket t is in slot t % MAX_PENDING, until it is done and another takes the slot. */
+/* A call is in slot op_id % MAX_PENDING, until it is done and another takes the slot. */
 typedef struct {
     MPI_Comm comm; // a duplicate: our messages never match another library's
     MPI_Op ops[4], bfloat16_ops[4]; // by ReduceOp; a mean is a sum until reduce_finish
     MpiRequest calls[MAX_PENDING];
-    long started; // tickets handed out
 } Mpi;
 
 static void check_mpi(int error, const char *what)
@@ -291,24 +289,22 @@ static long mpi_start(void *state, const Collective *collective)
     if (collective->pg->check_collectives && !collective_is_point_to_point(collective->kind))
         compare_calls(mpi, collective);
 
-    const long ticket = mpi->started++;
-    MpiRequest *call = &mpi->calls[ticket % MAX_PENDING];
+    MpiRequest *call = &mpi->calls[collective->op_id % MAX_PENDING];
     finish(call); // a much earlier one
-    call->ticket = ticket;
     call->collective = *collective;
     collective_report(collective, COLLECTIVE_STARTED);
     check_call(start_request(mpi, collective, &call->request), collective);
 
     int done; // testing one request progresses all of them
     check_call(MPI_Request_get_status(call->request, &done, MPI_STATUS_IGNORE), collective);
-    return ticket;
+    return (long)collective->op_id;
 }
 
 static void mpi_wait(void *state, long ticket)
 {
     Mpi *mpi = state;
     MpiRequest *call = &mpi->calls[ticket % MAX_PENDING];
-    if (call->ticket == ticket)
+    if (call->collective.op_id == (uint64_t)ticket)
         finish(call);
 }
 

@@ -23,7 +23,7 @@
 
 /* A pending call. */
 typedef struct {
-    const struct Staged *group;
+    const ProcessGroup *pg;
     long ticket; // the backend's
     char *device_out; // where the result is copied to
     const void *host_out;
@@ -33,19 +33,12 @@ typedef struct {
 } Slot;
 
 /* Ticket t is in slot t % NUM_SLOTS until it is finished. */
-typedef struct {
+typedef struct Staging {
     cudaStream_t compute;
     cudaEvent_t copied;
     Slot slot[NUM_SLOTS];
     long started, finished; // tickets handed out, tickets whose result is on the GPU
 } Staging;
-
-/* The state of a group: what its calls go to. All groups share one Staging. */
-typedef struct Staged {
-    const Backend *inner;
-    void *inner_state;
-    Staging *staging;
-} Staged;
 
 /* Copies between host and GPU. On return that is done, and all that was queued before it. */
 static void copy(const Staging *staging, void *to, const void *from, size_t bytes)
@@ -61,7 +54,7 @@ static void finish(Staging *staging, long finished)
 {
     for (; staging->finished < finished; staging->finished++) {
         const Slot *slot = &staging->slot[staging->finished % NUM_SLOTS];
-        slot->group->inner->wait(slot->group->inner_state, slot->ticket);
+        slot->pg->backend->wait(slot->pg->state, slot->ticket);
         if (slot->out_bytes > 0)
             copy(staging, slot->device_out, slot->host_out, slot->out_bytes);
     }
@@ -116,77 +109,47 @@ static Collective move_to_host(Staging *staging, Slot *slot, const Collective *c
     return host;
 }
 
-static long staged_start(void *state, const Collective *collective)
+static long staging_start(Staging *staging, const Collective *collective)
 {
-    const Staged *group = state;
-    Staging *staging = group->staging;
+    const ProcessGroup *pg = collective->pg;
     if (cuda_is_captured(staging->compute))
         usage_error("--cuda-graph on needs --backend nccl: with %s data passes through the "
                     "host, which a graph cannot record",
-                    collective->pg->backend->name);
+                    pg->backend->name);
 
     finish(staging, staging->started - NUM_SLOTS + 1);
     Slot *slot = &staging->slot[staging->started % NUM_SLOTS];
     const Collective host = move_to_host(staging, slot, collective);
-    slot->group = group;
-    slot->ticket = group->inner->start(group->inner_state, &host);
+    slot->pg = pg;
+    slot->ticket = pg->backend->start(pg->state, &host);
     return staging->started++;
 }
 
-static void staged_progress(void *state)
+static void staging_wait(Staging *staging, long ticket)
 {
-    const Staged *group = state;
-    if (group->inner->progress != NULL)
-        group->inner->progress(group->inner_state);
+    finish(staging, ticket + 1);
 }
 
-static void staged_wait(void *state, long ticket)
+static Staging *staging_init(const ProcessGroup *pg)
 {
-    finish(((const Staged *)state)->staging, ticket + 1);
-}
-
-static Staged *staged_new(const Backend *inner, void *inner_state, Staging *staging)
-{
-    Staged *group = mem_calloc(1, sizeof *group);
-    *group = (Staged){ inner, inner_state, staging };
-    return group;
-}
-
-static void *staged_split(void *state, ProcessGroup *sub, int color)
-{
-    const Staged *group = state;
-    void *inner_state = group->inner->split(group->inner_state, sub, color);
-    return color < 0 ? NULL : staged_new(group->inner, inner_state, group->staging);
-}
-
-/* All calls are finished: a group's last one is a barrier that it has waited for. */
-static void staged_destroy(void *state, ProcessGroup *pg)
-{
-    Staged *group = state;
-    if (pg->parent == NULL) {
-        for (int i = 0; i < NUM_SLOTS; i++)
-            CUDA_CHECK(cudaFreeHost(group->staging->slot[i].pinned));
-        CUDA_CHECK(cudaEventDestroy(group->staging->copied));
-        free(group->staging);
-    }
-    group->inner->destroy(group->inner_state, pg);
-    free(group);
-}
-
-static void wrap(ProcessGroup *pg)
-{
-    static const Backend staged = { .split = staged_split,
-                                    .start = staged_start,
-                                    .progress = staged_progress,
-                                    .wait = staged_wait,
-                                    .destroy = staged_destroy };
     Staging *staging = mem_calloc(1, sizeof *staging);
     staging->compute = pg->place.stream;
     // Blocking: a host thread that spins takes the core on which the backend's thread works.
     CUDA_CHECK(
         cudaEventCreateWithFlags(&staging->copied, cudaEventDisableTiming | cudaEventBlockingSync));
-    pg->front_state = staged_new(pg->front, pg->front_state, staging);
-    pg->front = &staged;
+    return staging;
 }
 
-void (*const staging_wrap)(ProcessGroup *pg) = wrap;
+static void staging_free(Staging *staging)
+{
+    for (int i = 0; i < NUM_SLOTS; i++)
+        CUDA_CHECK(cudaFreeHost(staging->slot[i].pinned));
+    CUDA_CHECK(cudaEventDestroy(staging->copied));
+    free(staging);
+}
+
+const StagingOps staging_ops = { .available = true,
+                                 .init = staging_init,
+                                 .start = staging_start,
+                                 .wait = staging_wait,
+                                 .free = staging_free };

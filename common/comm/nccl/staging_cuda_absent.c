@@ -1,4 +1,4 @@
-/* Stands in for the way through the host in builds without CUDA, where no group is on a GPU. */
+/* Stands in for staging_cuda.c in builds without CUDA. */
 #include "common/comm/backend.h"
 
-void (*const staging_wrap)(ProcessGroup *pg) = NULL;
+const StagingOps staging_ops = { .available = false };
