@@ -9,9 +9,6 @@
  */
 #include <limits.h>
 #include <mpi.h>
-#ifdef OPEN_MPI
-#include <mpi-ext.h>
-#endif
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -22,13 +19,6 @@
 #include "common/comm/backend.h"
 #include "common/comm/env.h"
 #include "common/comm/library_calls.h"
-
-/* Open MPI says whether it reads and writes GPU memory; of other libraries it is not known. */
-#if defined(OMPI_HAVE_MPI_EXT_CUDA) && OMPI_HAVE_MPI_EXT_CUDA
-#define KNOWS_CUDA (MPIX_Query_cuda_support() == 1)
-#else
-#define KNOWS_CUDA false
-#endif
 
 #define MAX_PENDING 256
 #define EAGER_POLLS 1000
@@ -289,16 +279,6 @@ static void finish(MpiRequest *call)
     collective_report(c, COLLECTIVE_COMPLETED);
 }
 
-/* What moves data without adding it up. Open MPI's nonblocking reductions crash on GPU memory, even
- * where it knows CUDA (its issue 9845), and a mean is divided by this processor: both go through
- * the host. */
-static bool mpi_takes_gpu(const Collective *c)
-{
-    const bool moves = c->kind == BROADCAST || c->kind == GATHER || c->kind == ALL_GATHER ||
-                       c->kind == SCATTER || collective_is_point_to_point(c->kind);
-    return moves && KNOWS_CUDA;
-}
-
 static long mpi_start(void *state, const Collective *collective)
 {
     Mpi *mpi = state;
@@ -417,8 +397,6 @@ static void mpi_destroy(void *state, ProcessGroup *pg)
 
 const Backend backend_mpi = { .name = "mpi",
                               .available = true,
-                              .reads_gpu = false,
-                              .takes_gpu = mpi_takes_gpu,
                               .check = mpi_check,
                               .init = mpi_init,
                               .compare = mpi_compare,

@@ -9,12 +9,12 @@
  *
  * A bucket is copied to the host as soon as the GPU has computed it, while the next is still being
  * computed and the previous one is on the network. Copies use pinned memory: others would block the
- * host. A call that the backend takes with GPU memory (an MPI that knows CUDA) goes the same way
- * without the copies: its thread still waits until the GPU has computed the input.
+ * host.
  */
 #include <cuda_runtime_api.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/base/cuda.h"
 #include "common/base/memory.h"
@@ -30,7 +30,6 @@ typedef struct {
     Collective collective; // with the data in host memory
     void *device_out; // where the result is on the GPU; NULL: nowhere
     size_t out_bytes;
-    bool direct; // the backend reads and writes GPU memory itself: nothing is copied
     char *pinned; // reused by later calls
     size_t pinned_bytes;
     cudaEvent_t down, up; // the input is in host memory, the result on the GPU
@@ -55,7 +54,7 @@ static void execute(Staging *staging, Slot *slot)
     CUDA_CHECK(cudaEventSynchronize(slot->down));
     const ProcessGroup *pg = slot->collective.pg;
     pg->backend->wait(pg->state, pg->backend->start(pg->state, &slot->collective));
-    if (slot->device_out != NULL && !slot->direct)
+    if (slot->device_out != NULL)
         CUDA_CHECK(cudaMemcpyAsync(slot->device_out, slot->collective.out, slot->out_bytes,
                                    cudaMemcpyHostToDevice, staging->up));
     CUDA_CHECK(cudaEventRecord(slot->up, staging->up));
@@ -145,22 +144,12 @@ static void reserve(Slot *slot, size_t bytes)
     slot->pinned_bytes = bytes;
 }
 
-/* Leaves the call's GPU arrays to the backend; later calls may have to wait for its result. */
-static void leave_on_gpu(Slot *slot, const Collective *collective, size_t *in_bytes)
-{
-    slot->direct = true;
-    slot->collective = *collective;
-    slot->device_out = collective->out;
-    collective_extents(collective, in_bytes, &slot->out_bytes);
-    *in_bytes = 0;
-}
-
 /* Replaces the call's GPU arrays by host memory; *in_bytes must be copied down. */
 static void move_to_host(Slot *slot, const Collective *collective, size_t *in_bytes)
 {
     Collective *host = &slot->collective;
     *host = *collective;
-    slot->direct = false;
+    host->async = false; // this thread waits at once
     collective_extents(collective, in_bytes, &slot->out_bytes);
     const bool in_place = collective->in == collective->out;
     const bool moves_in = *in_bytes > 0 && cuda_is_on_gpu(collective->in);
@@ -208,12 +197,7 @@ static long staging_start(Staging *staging, const Collective *collective)
     size_t in_bytes, out_bytes;
     collective_extents(collective, &in_bytes, &out_bytes);
     wait_for_results(staging, collective->in, in_bytes);
-    const Backend *backend = collective->pg->backend;
-    if (backend->takes_gpu != NULL && backend->takes_gpu(collective))
-        leave_on_gpu(slot, collective, &in_bytes);
-    else
-        move_to_host(slot, collective, &in_bytes);
-    slot->collective.async = false; // the thread waits at once
+    move_to_host(slot, collective, &in_bytes);
     CUDA_CHECK(cudaEventRecord(staging->ready, compute));
     CUDA_CHECK(cudaStreamWaitEvent(staging->down, staging->ready, 0));
     CUDA_CHECK(cudaStreamWaitEvent(staging->down, slot->up, 0)); // of the slot's previous call
@@ -243,9 +227,18 @@ static void staging_finish(Staging *staging)
     wait_for(staging, staging->started);
 }
 
-const StagingOps staging_ops = { .available = true,
-                                 .init = staging_init,
+const StagingOps staging_ops = { .init = staging_init,
                                  .start = staging_start,
                                  .wait = staging_wait,
                                  .finish = staging_finish,
                                  .free = staging_free };
+
+void place_copy(MemoryLocation place, void *to, const void *from, size_t bytes)
+{
+    if (!place.on_gpu) {
+        memcpy(to, from, bytes);
+        return;
+    }
+    CUDA_CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, (cudaStream_t)place.stream));
+    CUDA_CHECK(cudaStreamSynchronize((cudaStream_t)place.stream));
+}
