@@ -27,10 +27,6 @@ typedef struct {
     const bool *replaying;
 } MemoryLocation;
 
-/* Copies between an array at `place` and one in host memory. On a GPU the copy follows what is
- * queued on the stream of `place`, and the host waits until it has read or written its array. */
-void place_copy(MemoryLocation place, void *to, const void *from, size_t bytes);
-
 /* Parameters, gradients and optimizer states are flat arrays. A Tensor is the slice of one
  * parameter, the same in all of them. */
 typedef struct {

@@ -51,17 +51,13 @@ typedef struct Backend {
     // For ranks that find each other without a store: dies unless all of them have this line (see
     // process_groups.c). Collective, after init. NULL: they compare lines through the store.
     void (*compare)(const ProcessGroup *pg, const char line[GROUP_LINE_BYTES]);
-    // Returns the state of a new subgroup, whose members are set (none if color < 0). Collective on
-    // sub->parent.
+    // Returns the state of a subgroup, whose members are set (none if color < 0). Collective.
     void *(*split)(void *state, ProcessGroup *sub, int color);
     long (*start)(void *state, const Collective *collective); // queues it, returns its op_id
     void (*wait)(void *state, long ticket); // for the call with this op_id
-    // See process_group_keep_alive. NULL: the backend has no way to tell the others.
-    void (*keep_alive)(void *state);
+    void (*keep_alive)(void *state); // process_group_keep_alive. NULL: it cannot tell the others
     void (*destroy)(void *state, ProcessGroup *pg); // collective
-    // The cudaStream_t on which its calls are executed, those on subgroups too. NULL: the host
-    // executes them.
-    void *(*stream)(void *state);
+    void *(*stream)(void *state); // the cudaStream_t of all calls. NULL: the host executes them
 } Backend;
 
 extern const Backend backend_tcp;
@@ -69,14 +65,12 @@ extern const Backend backend_mpi; // in builds without: backend_mpi_absent.c
 extern const Backend backend_nccl; // in builds without: backend_nccl_absent.c
 
 /* Call it before this rank exits for a reason that `present` ranks find at the same time, each with
- * a store connection of its own: the process that serves the store goes last, or the others would
- * only see that the store is gone. */
+ * a store connection of its own: the process that serves the store goes last. */
 void process_group_farewell(const ProcessGroup *pg, Store *store, int present);
 
 #define STORE_KEY_BYTES 64
 
-/* The store key of something that the group shares or a rank publishes; a job may form several
- * groups. Writes to key, returns it. */
+/* The store key of what the group shares or a rank publishes. Writes to key, returns it. */
 char *process_group_key(const ProcessGroup *pg, const char *what, int rank,
                         char key[STORE_KEY_BYTES]);
 
@@ -89,21 +83,19 @@ const char *collective_name(CollectiveKind kind); // "all_reduce"
 /* send and recv: they concern two ranks only, the others are not there. */
 bool collective_is_point_to_point(CollectiveKind kind);
 
-#define DESCRIPTION_BYTES 192
-
-#define RANK_LIST_BYTES 256
-
-/* "ranks 0 to 2, 5 and 7": those r < world_size with has[r], cut off where the text is full.
- * Returns text. */
-char *rank_list(const bool *has, int world_size, char text[RANK_LIST_BYTES]);
-
-int rank_count(const bool *has, int world_size);
-
 /* The group of all ranks: pg itself, or the one it is a subgroup of. */
 ProcessGroup *process_group_root(const ProcessGroup *pg);
 
+#define DESCRIPTION_BYTES 192
+
 /* "all_reduce #12 of 18432 float32 (sum)", for messages. Writes to text, returns it. */
 char *collective_describe(const Collective *collective, char text[DESCRIPTION_BYTES]);
+
+#define RANK_LIST_BYTES 256
+
+/* "ranks 0 to 2, 5 and 7": those with has[rank], cut off where the text is full. Returns text. */
+char *rank_list(const bool *has, int world_size, char text[RANK_LIST_BYTES]);
+int rank_count(const bool *has, int world_size);
 
 /* ---- observers: they see what becomes of every call ---- */
 
@@ -131,9 +123,8 @@ typedef struct Observer {
  * it while none is in progress; the observer must not move until the group is destroyed. Local. */
 void process_group_observe(ProcessGroup *pg, Observer *observer);
 
-/* Notifies the observers. collective.c reports SCHEDULED and the last three for all backends; a
- * backend reports STARTED, COMPLETED and FAILED as far as it can: nccl's host does not see the
- * first two. */
+/* Notifies the observers. A backend reports STARTED, COMPLETED and FAILED as far as it can: nccl's
+ * host does not see the first two. */
 void collective_report(const Collective *collective, CollectiveState state);
 
 /* What an extra adds to the group of all ranks (extras/watch). NULL: nothing. */
@@ -142,8 +133,7 @@ typedef struct {
     void (*describe)(const Args *args, char *text, size_t bytes);
     /* Called when the group has been formed. Collective. */
     void (*formed)(ProcessGroup *pg);
-    /* Called by process_group_destroy while all ranks are still connected: may make collective
-     * calls, to gather on rank 0 what the ranks have recorded. Collective. */
+    /* Called by process_group_destroy, while all ranks are still connected. Collective. */
     void (*leaving)(ProcessGroup *pg);
 } GroupHooks;
 
@@ -160,14 +150,17 @@ extern const GroupHooks group_hooks, network_hooks;
  * until its result and those of earlier calls are on the GPU. Data in host memory is not copied.
  * Local. */
 typedef struct {
-    bool available; // part of this build?
-    struct Staging *(*init)(const ProcessGroup *pg);
+    struct Staging *(*init)(const ProcessGroup *pg); // NULL: no part of this build
     long (*start)(struct Staging *staging, const Collective *collective); // as Backend's
     void (*wait)(struct Staging *staging, long ticket);
     void (*free)(struct Staging *staging); // when all calls have been waited for
 } StagingOps;
 
 extern const StagingOps staging_ops; // in builds without CUDA: staging_cuda_absent.c
+
+/* Copies between an array at `place` and one in host memory, after what is queued on the stream of
+ * `place`. Blocks the host until that is done. */
+void place_copy(MemoryLocation place, void *to, const void *from, size_t bytes);
 
 /* ---- the arithmetic (reduce_ops.c) ---- */
 

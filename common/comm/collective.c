@@ -129,10 +129,8 @@ static Work start(ProcessGroup *pg, CollectiveKind kind, const void *in, void *o
                   DType type, ReduceOp op, int root, bool async)
 {
     // An empty array may be NULL, but not from here on: even NULL + 0 is undefined.
-    if (count == 0 && in == NULL)
-        in = pg;
-    if (count == 0 && out == NULL)
-        out = pg;
+    if (count == 0)
+        in = out = pg;
     ProcessGroup *all = process_group_root(pg);
     const Collective collective = {
         pg, all->calls.count, pg->sequence, kind, type, op, count, root, in, out, async
@@ -260,7 +258,6 @@ void all_check_divergence(ProcessGroup *pg, const Args *args, Divergence mine)
     mine.loss = isfinite(first) ? (uint32_t)first : 0;
     if (!divergence_report(args, mine, where, pg->rank == 0))
         return;
-    process_group_destroy(pg); // no rank ends before rank 0 has said why, or takes another's
-                               // end for a failure
+    process_group_destroy(pg); // no rank takes another's end for a failure
     _exit(EXIT_FAILURE);
 }

@@ -103,11 +103,11 @@ static void count_down(Reducer *reducer, int i)
             log_bucket(reducer, reducer->next, "is complete and leaves");
         Bucket *bucket = &reducer->bucket[reducer->next++];
         float *grads = reducer->grads + bucket->offset;
+        const size_t numel = bucket->numel;
         if (reducer->comm_hook != NULL)
-            bucket->work = reducer->comm_hook(reducer->comm_state, grads, bucket->numel);
+            bucket->work = reducer->comm_hook(reducer->comm_state, grads, numel);
         else
-            bucket->work =
-                all_reduce_async(reducer->pg, grads, bucket->numel, FLOAT32, REDUCE_MEAN);
+            bucket->work = all_reduce_async(reducer->pg, grads, numel, FLOAT32, REDUCE_MEAN);
     }
 }
 

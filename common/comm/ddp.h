@@ -53,9 +53,8 @@ typedef struct {
 void reducer_init(Reducer *reducer, const Args *args, ProcessGroup *pg, float *grads,
                   const Tensor *parameter, int num_parameters);
 
-/* Sends buckets by `hook` from now on. reducer_init has registered the one that
- * process_group_set_nodes has chosen, if any. Same on every rank; not while buckets are on their
- * way. */
+/* Sends buckets by `hook` from now on: the same on every rank, and not while any are on their way.
+ * reducer_init has registered the one of process_group_set_nodes, if there is one. */
 void reducer_register_comm_hook(Reducer *reducer, CommHook hook, void *state);
 
 /* Averages one more float with the gradients: grads[numel], which must be allocated. It travels in

@@ -7,6 +7,10 @@
  *     node 1: rank 2  rank 3     2. all-reduce across the m nodes, between ranks of the same share
  *                                3. all-gather inside each node: all shares for everybody
  *
+ * The idea is that of NVIDIA's NCCL and of Horovod's hierarchical all-reduce (Sergeev and Del
+ * Balso, 2018): the network between nodes is slower than links inside them, so each byte should
+ * cross it as rarely as possible.
+ *
  * Of n bytes each rank sends 2 (m - 1) / m * n / L to other nodes, and a node L times that. In the
  * flat ring of N ranks, those whose next neighbour is on another node send 2 (N - 1) / N * n each
  * to it: at best one rank of each node, at worst all.
@@ -107,30 +111,27 @@ static Work average_bucket(void *state, float *grads, size_t numel)
 
 /* ---- what was sent ---- */
 
-/* Adds "flat: 57.6 MB between nodes, 115.2 MB inside, in 230 calls" to the line. */
-static void describe_way(char line[LINE_BYTES], const char *way, int64_t num_calls,
-                         const int64_t sent[2])
+/* Logs what all ranks have sent, as "all_reduce flat: 57.6 MB between nodes, 115.2 MB inside, in
+ * 230 calls". */
+static void report(ProcessGroup *pg, const Nodes *nodes)
 {
-    const size_t length = strlen(line);
-    snprintf(line + length, LINE_BYTES - length,
-             "%s%s: %.1f MB between nodes, %.1f MB inside, in %" PRId64 " call%s",
-             length > 0 ? "; " : "all_reduce ", way, (double)sent[0] / MB, (double)sent[1] / MB,
-             num_calls, num_calls == 1 ? "" : "s");
-}
-
-/* Logs what all ranks have sent, by algorithm. */
-static void report(ProcessGroup *pg, const Traffic *flat, const Traffic *stages)
-{
-    int64_t sent[2][2] = {
-        { (int64_t)flat->between_nodes, (int64_t)flat->inside_nodes },
-        { (int64_t)stages->between_nodes, (int64_t)stages->inside_nodes },
-    };
+    const Traffic own[] = { nodes->flat, nodes->stages };
+    int64_t sent[2][2];
+    for (int i = 0; i < 2; i++) {
+        sent[i][0] = (int64_t)own[i].between_nodes;
+        sent[i][1] = (int64_t)own[i].inside_nodes;
+    }
     reduce(pg, sent, 4, INT64, REDUCE_SUM, 0);
     char line[LINE_BYTES] = "";
-    if (flat->num_calls > 0)
-        describe_way(line, "flat", flat->num_calls, sent[0]);
-    if (stages->num_calls > 0)
-        describe_way(line, "hierarchical", stages->num_calls, sent[1]);
+    for (int i = 0; i < 2; i++) {
+        const size_t length = strlen(line);
+        if (own[i].num_calls > 0)
+            snprintf(line + length, LINE_BYTES - length,
+                     "%s%s: %.1f MB between nodes, %.1f MB inside, in %" PRId64 " call%s",
+                     length > 0 ? "; " : "all_reduce ", i == 0 ? "flat" : "hierarchical",
+                     (double)sent[i][0] / MB, (double)sent[i][1] / MB, own[i].num_calls,
+                     own[i].num_calls == 1 ? "" : "s");
+    }
     if (pg->rank == 0 && line[0] != '\0')
         log_info("%s", line);
 }
@@ -139,7 +140,7 @@ static void nodes_leave(ProcessGroup *pg)
 {
     Nodes *nodes = pg->nodes;
     if (nodes->num_nodes > 1 && pg->backend == &backend_tcp)
-        report(pg, &nodes->flat, &nodes->stages);
+        report(pg, nodes);
     if (nodes->comm_hook != NULL) {
         process_group_destroy(&nodes->across);
         process_group_destroy(&nodes->node);

@@ -1,10 +1,4 @@
-/*
- * hierarchy.h - which ranks share a node, and an all-reduce that sends less between nodes.
- *
- * The idea is that of NVIDIA's NCCL and of Horovod's hierarchical all-reduce (Sergeev and Del
- * Balso, 2018): the network between nodes is slower than links inside them, so each byte should
- * cross it as rarely as possible.
- */
+/* hierarchy.h - which ranks share a node, and an all-reduce that sends less between nodes. */
 #ifndef COMMON_COMM_HIERARCHY_H
 #define COMMON_COMM_HIERARCHY_H
 

@@ -8,8 +8,8 @@
  * - Errors do not return: a rank that loses another, or waits for it longer than the timeout, names
  *   it in one line and exits. Its launcher does the rest.
  *
- * Names and meaning are those of torch.distributed. Every function that takes a ProcessGroup is
- * collective, unless its comment says "Local"; send and recv concern two ranks.
+ * Names and meaning are those of torch.distributed. Every function is collective, unless its
+ * comment says "Local"; send and recv concern two ranks.
  */
 #ifndef COMMON_COMM_PROCESS_GROUP_H
 #define COMMON_COMM_PROCESS_GROUP_H
@@ -70,13 +70,11 @@ typedef Work (*CommHook)(void *state, float *grads, size_t numel);
 
 /* Forms the group, as torch.distributed.init_process_group does: rank 0 serves a store at
  * master_addr:master_port, unless a launcher's agent does, through which all ranks find each other.
- * They must agree on backend, device, world size, --all-reduce and --reduce-order; a rank that
- * disagrees or does not come is named. With backend mpi the ranks find each other through MPI,
- * which names nobody; address and port are not used (NULL and 0 will do) and there is no store.
- * args: backend, timeout, check_collectives, all_reduce (hierarchical: usage error except on tcp),
- * reduce_order (fixed: likewise). Data of later calls is in `place`, or in host memory, which with
- * a GPU costs a copy and makes starting a call wait. If ranks share a GPU, nccl is a usage error,
- * and auto takes tcp. */
+ * A rank that does not come is named, and so is one that disagrees about backend, device, world
+ * size, --all-reduce or --reduce-order. With mpi the ranks find each other through MPI, which names
+ * nobody; there is no store, and address and port are not used (NULL and 0 will do). If ranks share
+ * a GPU, nccl is a usage error, and auto takes tcp. Data of later calls is in `place`, or in host
+ * memory, which with a GPU costs a copy and makes starting a call wait. */
 void process_group_init(ProcessGroup *pg, const Args *args, const char *master_addr,
                         int master_port, int rank, int world_size, MemoryLocation place);
 
@@ -101,16 +99,14 @@ int process_group_global_rank(const ProcessGroup *pg, int rank);
 void process_group_set_nodes(ProcessGroup *pg, const Args *args, int node);
 
 /* Waits for all ranks, then closes the connections, and the store if init opened it: another group
- * may then be formed at its address. Destroy subgroups before their group. This is the ranks' last
- * chance to talk: so with --trace or --profile rank 0 first gathers what the ranks have recorded
- * and writes the file (GroupHooks.leaving), and on several nodes it logs what all_reduce has sent
- * (tcp). */
+ * may then be formed at its address. Destroy subgroups before their group. Before it ends, rank 0
+ * writes traces and profiles of all ranks (GroupHooks.leaving), and on several nodes it logs what
+ * all_reduce has sent (tcp). */
 void process_group_destroy(ProcessGroup *pg);
 
 /* Tells the other ranks that this one is alive though it is late, as when it waits for a disk: the
- * timeouts of the calls in which they wait begin anew. Call it over and over again, every few
- * milliseconds, from the thread that makes the calls; most calls do nothing. On mpi none does
- * anything: the others' timeouts run on. Local. */
+ * timeouts of the calls in which they wait begin anew (not on mpi). Call it every few milliseconds,
+ * from the thread that makes the calls; most calls do nothing. Local. */
 void process_group_keep_alive(ProcessGroup *pg);
 
 /* Counts are in elements, 0 allowed. Sums of integers wrap around, means are rounded towards zero.

@@ -45,7 +45,7 @@ static const Backend *backend_choose(const char *name, bool on_gpu, int rank, in
                         backends[i].remedy);
         if (backend == &backend_nccl && !on_gpu)
             usage_error("--backend nccl needs --device cuda; on CPUs use --backend tcp");
-        if (on_gpu && !backend->reads_gpu && !staging_ops.available)
+        if (on_gpu && !backend->reads_gpu && staging_ops.init == NULL)
             usage_error("--backend %s does not reach GPU memory without a build with CUDA: use "
                         "--device cpu",
                         name);
@@ -99,14 +99,6 @@ static bool has_come_by(const ProcessGroup *pg, int rank, double time)
     return store_try_wait(pg->store, key, fmax(0, time - seconds_now()));
 }
 
-/* One rank says for all whom they wait for. */
-static void log_waiting(const ProcessGroup *pg, int rank)
-{
-    if (pg->rank == (rank == 0 ? 1 : 0))
-        log_info("waits for rank %d of %d, %g s at most (--timeout)", rank, pg->world_size,
-                 pg->timeout);
-}
-
 /* Dies unless the rank, which has come, wants the same as this one. */
 static void compare_line(const ProcessGroup *pg, int rank, const char *ours)
 {
@@ -133,8 +125,9 @@ static void agree(const ProcessGroup *pg, const char *ours)
         missing[rank] = late || !has_come_by(pg, rank, soon);
         if (missing[rank]) {
             store_check_secret(pg->store);
-            if (!late && soon < deadline)
-                log_waiting(pg, rank);
+            if (!late && soon < deadline && pg->rank == (rank == 0 ? 1 : 0)) // it speaks for all
+                log_info("waits for rank %d of %d, %g s at most (--timeout)", rank, pg->world_size,
+                         pg->timeout);
             late = true;
             missing[rank] = !has_come_by(pg, rank, deadline);
         }

@@ -123,10 +123,8 @@ int main(void)
 {
     setenv("CUDA_STAND_IN_DEVICES", "2", 0);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_collective),
-        cmocka_unit_test(test_parts_of_any_shape),
-        cmocka_unit_test(test_buckets_on_their_way),
-        cmocka_unit_test(test_stages_between_nodes),
+        cmocka_unit_test(test_every_collective),     cmocka_unit_test(test_parts_of_any_shape),
+        cmocka_unit_test(test_buckets_on_their_way), cmocka_unit_test(test_stages_between_nodes),
         cmocka_unit_test(test_graphs_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -395,7 +395,6 @@ static void mpi_destroy(void *state, ProcessGroup *pg)
 
 const Backend backend_mpi = { .name = "mpi",
                               .available = true,
-                              .reads_gpu = false,
                               .check = mpi_check,
                               .init = mpi_init,
                               .compare = mpi_compare,

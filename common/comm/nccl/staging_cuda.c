@@ -12,6 +12,7 @@
  */
 #include <cuda_runtime_api.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/base/cuda.h"
 #include "common/base/memory.h"
@@ -148,8 +149,17 @@ static void staging_free(Staging *staging)
     free(staging);
 }
 
-const StagingOps staging_ops = { .available = true,
-                                 .init = staging_init,
+const StagingOps staging_ops = { .init = staging_init,
                                  .start = staging_start,
                                  .wait = staging_wait,
                                  .free = staging_free };
+
+void place_copy(MemoryLocation place, void *to, const void *from, size_t bytes)
+{
+    if (!place.on_gpu) {
+        memcpy(to, from, bytes);
+        return;
+    }
+    CUDA_CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, (cudaStream_t)place.stream));
+    CUDA_CHECK(cudaStreamSynchronize((cudaStream_t)place.stream));
+}

@@ -217,7 +217,6 @@ void tcp_payload_bytes(const ProcessGroup *pg, uint64_t *sent, uint64_t *receive
 
 const Backend backend_tcp = { .name = "tcp",
                               .available = true,
-                              .reads_gpu = false,
                               .init = tcp_init,
                               .split = tcp_split,
                               .start = tcp_start,
