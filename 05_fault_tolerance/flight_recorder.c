@@ -62,7 +62,7 @@ static void on_collective(void *context, const Collective *collective, Collectiv
         entry->started_ns = flight_now();
     else if (state == COLLECTIVE_COMPLETED)
         entry->completed_ns = flight_now();
-    else
+    else if (state == COLLECTIVE_FAILED)
         entry->failed_ns = flight_now();
 }
 

@@ -21,8 +21,7 @@ static double measure(ProcessGroup *pg, float *data, size_t count, bool staged)
     barrier(pg);
     const double start = seconds_now();
     if (staged)
-        work_wait(
-            hierarchical_all_reduce(process_group_nodes(pg), data, count, FLOAT32, REDUCE_MEAN));
+        work_wait(hierarchical_all_reduce(pg->nodes, data, count));
     else
         all_reduce(pg, data, count, FLOAT32, REDUCE_MEAN);
     return seconds_now() - start;
@@ -39,8 +38,7 @@ int main(int argc, char **argv)
     process_group_init(&pg, &args, env_str("MASTER_ADDR"), env_int("MASTER_PORT"), rank, world_size,
                        (MemoryLocation){ 0 });
     process_group_set_nodes(&pg, &args, rank * num_nodes / world_size);
-    CHECK(process_group_nodes(&pg)->hierarchical, "several nodes of several ranks are needed");
-    process_group_nodes(&pg)->hierarchical = false; // all_reduce is the flat way from here on
+    CHECK(pg.nodes->comm_hook != NULL, "several nodes of several ranks are needed");
 
     const size_t counts[] = { 1, 1024, 4096, 8192, 16384, 65536, 262144, 1200000, 4800000 };
     double *seconds[2] = { mem_calloc((size_t)calls, sizeof(double)),
@@ -58,7 +56,6 @@ int main(int argc, char **argv)
                       1e3 * median(seconds[0], calls), 1e3 * median(seconds[1], calls));
         free(data);
     }
-    process_group_nodes(&pg)->hierarchical = true;
     process_group_destroy(&pg);
     free(seconds[0]);
     free(seconds[1]);

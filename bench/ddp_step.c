@@ -23,6 +23,14 @@
 
 enum { BATCH_SIZE = 64, WARM_UP = 4 };
 
+/* No bucket wakes the progress thread; a wait may leave it the next one. */
+static long start_quietly(void *state, const Collective *collective)
+{
+    Collective call = *collective;
+    call.async = false;
+    return backend_tcp.start(state, &call);
+}
+
 /* Both may be NULL: the reducer, and a group whose ranks wait for each other after each step. */
 static void run(Training *training, Reducer *reducer, ProcessGroup *in_step, int steps)
 {
@@ -87,10 +95,10 @@ int main(int argc, char **argv)
     ProcessGroup pg;
     process_group_init(&pg, &args, env_str("MASTER_ADDR"), env_int("MASTER_PORT"), rank, world_size,
                        device.place);
-    Backend without_thread = *pg.front;
-    without_thread.progress = NULL; // no bucket wakes the thread; a wait may leave it the next one
+    Backend without_thread = backend_tcp;
+    without_thread.start = start_quietly;
     if (caller)
-        pg.front = &without_thread;
+        pg.backend = &without_thread;
     Training training;
     training_init(&training, &args, &device, rank, world_size, true);
     Model *model = &training.model;

@@ -1,5 +1,5 @@
-/* What this room needs of CUDA: how many GPUs there are, since CUDA knows the effect of containers,
- * job limits and MIG, and files may not; and arrays in their memory. */
+/* How many GPUs there are. CUDA is asked, since it knows the effect of containers, job limits and
+ * MIG, and files may not. */
 #include "common/base/host.h"
 
 #include <stdlib.h>
@@ -31,29 +31,4 @@ int gpus_count(void)
     while (waitpid(child, &status, 0) < 0)
         CHECK(errno == EINTR, "waitpid: %s", strerror(errno));
     return WIFEXITED(status) ? WEXITSTATUS(status) : 0;
-}
-
-void *place_alloc(MemoryLocation place, size_t bytes)
-{
-    void *array = NULL;
-    if (place.on_gpu)
-        CUDA_CHECK(cudaMalloc(&array, bytes));
-    return place.on_gpu ? array : mem_alloc(bytes, 1);
-}
-
-void place_free(MemoryLocation place, void *array)
-{
-    if (place.on_gpu)
-        CUDA_CHECK(cudaFree(array)); // waits for work that still uses it
-    else
-        free(array);
-}
-
-void place_copy(MemoryLocation place, void *to, const void *from, size_t bytes)
-{
-    if (place.on_gpu)
-        CUDA_CHECK(
-            cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, (cudaStream_t)place.stream));
-    else
-        memcpy(to, from, bytes);
 }

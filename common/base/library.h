@@ -1,5 +1,5 @@
 /*
- * library.h - shared libraries that are opened at the first call, not at start-up.
+ * library.h - shared libraries that are opened when they are needed, not at start-up.
  *
  * cuBLAS and NCCL are 900 MB of libraries: linking with them costs 0.1 s and 200 MB at every start,
  * and the program would not even start on a node without them. Opened lazily, a binary built with
@@ -25,19 +25,15 @@ static inline void *library_function(const char *library, const char *function,
     return address;
 }
 
-/* Makes the name of a function mean the one in the library, with the parameters its header
- * declares:
+/* A struct of a library's functions, with the parameters that its header declares, and its value:
  *
- *     #define zlibVersion LIBRARY_FUNCTION(zlibVersion)
+ *     #define ZLIB(FUNCTION) FUNCTION(version, zlibVersion) FUNCTION(bound, compressBound)
+ *     struct Zlib { ZLIB(LIBRARY_POINTER) } zlib = { ZLIB(LIBRARY_FIND) };
+ *     zlib.version();
  *
- * LIBRARY and NEEDED_BY are the file's own. A macro does not expand its own name again. */
-#define LIBRARY_FUNCTION(name) \
-    __extension__({ \
-        static __typeof__(name) *function; \
-        if (function == NULL) \
-            function = (__typeof__(name) *)library_function(LIBRARY, #name, NEEDED_BY); \
-        function; \
-    })
+ * LIBRARY and NEEDED_BY are the file's own. */
+#define LIBRARY_POINTER(member, function) __typeof__(function) *member;
+#define LIBRARY_FIND(member, function) .member = library_function(LIBRARY, #function, NEEDED_BY),
 #define LIBRARY_TEXT(number) LIBRARY_TEXT_OF(number) // of what a macro stands for
 #define LIBRARY_TEXT_OF(number) #number
 

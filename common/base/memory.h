@@ -27,13 +27,6 @@ typedef struct {
     const bool *replaying;
 } MemoryLocation;
 
-/* An array at `place` (place_alloc dies when there is no memory), and copies from one such array to
- * another. On a GPU a copy is queued on the stream of `place`, and the host does not wait for
- * it. */
-void *place_alloc(MemoryLocation place, size_t bytes);
-void place_free(MemoryLocation place, void *array);
-void place_copy(MemoryLocation place, void *to, const void *from, size_t bytes);
-
 /* Parameters, gradients and optimizer states are flat arrays. A Tensor is the slice of one
  * parameter, the same in all of them. */
 typedef struct {

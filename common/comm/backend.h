@@ -2,8 +2,7 @@
  * backend.h - what tcp, mpi and nccl must provide.
  *
  * One struct describes any collective. A backend is a table of functions that queue it, compare it
- * with the other ranks' and execute it. Another backend may stand in front of it, and pass calls
- * on: staging_cuda.c takes GPU memory through the host, hierarchy.c makes several calls of one.
+ * with the other ranks' and execute it.
  */
 #ifndef COMMON_COMM_BACKEND_H
 #define COMMON_COMM_BACKEND_H
@@ -23,14 +22,6 @@ typedef enum {
     RECV,
 } CollectiveKind;
 
-/* What this rank has sent in the all_reduces of a group, and in all calls of a subgroup that does
- * one stage of them: bytes of payload (tcp only). */
-typedef struct Traffic {
-    const int *node_of; // by rank
-    uint64_t between_nodes, inside_nodes;
-    int64_t num_calls;
-} Traffic;
-
 /* A collective call, as made by this rank. */
 typedef struct {
     const ProcessGroup *pg;
@@ -43,6 +34,7 @@ typedef struct {
     int root; // in pg; or the peer of send and recv
     const void *in; // equal to out where the call works in place
     void *out;
+    bool async; // the caller goes on meanwhile: it may be long until it waits
 } Collective;
 
 #define GROUP_LINE_BYTES 256 // a rank's line: the options that all ranks must share
@@ -50,9 +42,7 @@ typedef struct {
 typedef struct Backend {
     const char *name;
     bool available; // part of this build?
-    bool reads_gpu; // accepts GPU memory (else staging_wrap puts one in front)
-    // Accepts it in this call, though not in all: staging then hands it on. NULL: in none.
-    bool (*takes_gpu)(const Collective *collective);
+    bool reads_gpu; // accepts GPU memory (else it goes through staging_ops)
     void (*check)(int rank, int world_size); // refuses the impossible, before any wait; or NULL
     // The backend that these ranks can use with their devices: this one, or another with --backend
     // auto, else it ends the program. Collective over the store. NULL: they can use this one.
@@ -61,22 +51,13 @@ typedef struct Backend {
     // For ranks that find each other without a store: dies unless all of them have this line (see
     // process_groups.c). Collective, after init. NULL: they compare lines through the store.
     void (*compare)(const ProcessGroup *pg, const char line[GROUP_LINE_BYTES]);
-    // Returns the state of a new subgroup, whose members are set (none if color < 0). A backend in
-    // front of another also sets sub->front. Collective on sub->parent.
+    // Returns the state of a subgroup, whose members are set (none if color < 0). Collective.
     void *(*split)(void *state, ProcessGroup *sub, int color);
-    // Replaces a call by others, before it is counted, and sets *work to the last of them. Returns
-    // false if the call is to be started as it is. NULL: every call is.
-    bool (*divide)(void *state, const Collective *collective, Work *work);
-    long (*start)(void *state, const Collective *collective); // queues it, returns a ticket
-    // Lets the queue progress while the caller goes on. NULL: `start` does that.
-    void (*progress)(void *state);
-    void (*wait)(void *state, long ticket); // tickets are counted from 0, in order
-    // See process_group_keep_alive. NULL: the backend has no way to tell the others.
-    void (*keep_alive)(void *state);
+    long (*start)(void *state, const Collective *collective); // queues it, returns its op_id
+    void (*wait)(void *state, long ticket); // for the call with this op_id
+    void (*keep_alive)(void *state); // process_group_keep_alive. NULL: it cannot tell the others
     void (*destroy)(void *state, ProcessGroup *pg); // collective
-    // The cudaStream_t on which its calls are executed, those on subgroups too. NULL: the host
-    // executes them.
-    void *(*stream)(void *state);
+    void *(*stream)(void *state); // the cudaStream_t of all calls. NULL: the host executes them
 } Backend;
 
 extern const Backend backend_tcp;
@@ -84,14 +65,12 @@ extern const Backend backend_mpi; // in builds without: backend_mpi_absent.c
 extern const Backend backend_nccl; // in builds without: backend_nccl_absent.c
 
 /* Call it before this rank exits for a reason that `present` ranks find at the same time, each with
- * a store connection of its own: the process that serves the store goes last, or the others would
- * only see that the store is gone. */
+ * a store connection of its own: the process that serves the store goes last. */
 void process_group_farewell(const ProcessGroup *pg, Store *store, int present);
 
 #define STORE_KEY_BYTES 64
 
-/* The store key of something that the group shares or a rank publishes; a job may form several
- * groups. Writes to key, returns it. */
+/* The store key of what the group shares or a rank publishes. Writes to key, returns it. */
 char *process_group_key(const ProcessGroup *pg, const char *what, int rank,
                         char key[STORE_KEY_BYTES]);
 
@@ -104,30 +83,32 @@ const char *collective_name(CollectiveKind kind); // "all_reduce"
 /* send and recv: they concern two ranks only, the others are not there. */
 bool collective_is_point_to_point(CollectiveKind kind);
 
-#define DESCRIPTION_BYTES 192
-
-#define RANK_LIST_BYTES 256
-
-/* "ranks 0 to 2, 5 and 7": those r < world_size with has[r], cut off where the text is full.
- * Returns text. */
-char *rank_list(const bool *has, int world_size, char text[RANK_LIST_BYTES]);
-
-int rank_count(const bool *has, int world_size);
-
 /* The group of all ranks: pg itself, or the one it is a subgroup of. */
 ProcessGroup *process_group_root(const ProcessGroup *pg);
+
+#define DESCRIPTION_BYTES 192
 
 /* "all_reduce #12 of 18432 float32 (sum)", for messages. Writes to text, returns it. */
 char *collective_describe(const Collective *collective, char text[DESCRIPTION_BYTES]);
 
-/* ---- observers: they see every call when it is made, begins and ends ---- */
+#define RANK_LIST_BYTES 256
 
-/* The names are those of PyTorch's Flight Recorder. */
+/* "ranks 0 to 2, 5 and 7": those with has[rank], cut off where the text is full. Returns text. */
+char *rank_list(const bool *has, int world_size, char text[RANK_LIST_BYTES]);
+int rank_count(const bool *has, int world_size);
+
+/* ---- observers: they see what becomes of every call ---- */
+
 typedef enum {
+    // These names are those of PyTorch's Flight Recorder.
     COLLECTIVE_SCHEDULED, // called, not begun. Reported by the calling thread
-    COLLECTIVE_STARTED, // in progress. From here on reported by any thread
+    COLLECTIVE_STARTED, // in progress. Reported by any thread, as the next two
     COLLECTIVE_COMPLETED, // its data may be used
     COLLECTIVE_FAILED, // it never will: this rank gives up, and exits once all know
+    // What the calling thread does besides, whatever state the call is in.
+    COLLECTIVE_QUEUED, // the backend has it
+    COLLECTIVE_AWAITED, // work_wait begins, of its fields only pg and op_id are set; and as it ...
+    COLLECTIVE_RETURNED, // ... returns
 } CollectiveState;
 
 typedef struct Observer {
@@ -142,18 +123,17 @@ typedef struct Observer {
  * it while none is in progress; the observer must not move until the group is destroyed. Local. */
 void process_group_observe(ProcessGroup *pg, Observer *observer);
 
-/* Notifies the observers. SCHEDULED is reported for all backends; a backend reports STARTED,
- * COMPLETED and FAILED as far as it can: nccl's host does not see the first two. */
+/* Notifies the observers. A backend reports STARTED, COMPLETED and FAILED as far as it can: nccl's
+ * host does not see the first two. */
 void collective_report(const Collective *collective, CollectiveState state);
 
 /* What an extra adds to the group of all ranks (extras/watch). NULL: nothing. */
 typedef struct {
     /* Writes the options that all ranks must share to text, as ", --trace". */
     void (*describe)(const Args *args, char *text, size_t bytes);
-    /* Called when the group has been formed; may put a backend in front. Collective. */
+    /* Called when the group has been formed. Collective. */
     void (*formed)(ProcessGroup *pg, const Args *args);
-    /* Called by process_group_destroy while all ranks are still connected: may make collective
-     * calls, to gather on rank 0 what the ranks have recorded. Collective. */
+    /* Called by process_group_destroy, while all ranks are still connected. Collective. */
     void (*leaving)(ProcessGroup *pg);
 } GroupHooks;
 
@@ -165,11 +145,22 @@ extern const GroupHooks group_hooks, network_hooks;
 /* So tcp and mpi work with GPUs too: more slowly than nccl, but several ranks may share one GPU.
  * Gloo's CUDA algorithms do the same for PyTorch (gloo/cuda_workspace.h).
  *
- * Puts a backend in front of that of the group of all ranks, and of its later subgroups': a thread
- * of its own executes calls in order, and it alone calls the backend. Starting a call does not wait
- * for the GPU; work_wait blocks the host until the result is in host memory, and the GPU's stream
- * until it is on the GPU. Data in host memory is not copied. Local. NULL in builds without CUDA. */
-extern void (*const staging_wrap)(ProcessGroup *pg);
+ * All calls of a group and its subgroups go through it. Starting one blocks the host until the GPU
+ * has done what was queued before and the input is in host memory; waiting for it blocks the host
+ * until its result and those of earlier calls are on the GPU. Data in host memory is not copied.
+ * Local. */
+typedef struct {
+    struct Staging *(*init)(const ProcessGroup *pg); // NULL: no part of this build
+    long (*start)(struct Staging *staging, const Collective *collective); // as Backend's
+    void (*wait)(struct Staging *staging, long ticket);
+    void (*free)(struct Staging *staging); // when all calls have been waited for
+} StagingOps;
+
+extern const StagingOps staging_ops; // in builds without CUDA: staging_cuda_absent.c
+
+/* Copies between an array at `place` and one in host memory, after what is queued on the stream of
+ * `place`. Blocks the host until that is done. */
+void place_copy(MemoryLocation place, void *to, const void *from, size_t bytes);
 
 /* ---- the arithmetic (reduce_ops.c) ---- */
 

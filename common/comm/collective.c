@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "common/base/log.h"
-#include "common/comm/backend.h"
+#include "common/comm/hierarchy.h"
 
 static const struct {
     const char *name;
@@ -126,137 +126,115 @@ static void check(const ProcessGroup *pg, const Collective *collective)
 }
 
 static Work start(ProcessGroup *pg, CollectiveKind kind, const void *in, void *out, size_t count,
-                  DType type, ReduceOp op, int root)
+                  DType type, ReduceOp op, int root, bool async)
 {
     // An empty array may be NULL, but not from here on: even NULL + 0 is undefined.
-    if (count == 0 && in == NULL)
-        in = pg;
-    if (count == 0 && out == NULL)
-        out = pg;
+    if (count == 0)
+        in = out = pg;
     ProcessGroup *all = process_group_root(pg);
     const Collective collective = {
-        pg, all->calls.count, pg->sequence, kind, type, op, count, root, in, out
+        pg, all->calls.count, pg->sequence, kind, type, op, count, root, in, out, async
     };
     check(pg, &collective);
-    Work work = { .pg = pg };
-    if (pg->front->divide != NULL && pg->front->divide(pg->front_state, &collective, &work))
-        return work;
     all->calls.count++;
+    if (kind == ALL_REDUCE && pg == all && pg->nodes != NULL)
+        pg->nodes->flat.num_calls++;
     if (!collective_is_point_to_point(kind))
         pg->sequence++;
     collective_report(&collective, COLLECTIVE_SCHEDULED);
-    work.ticket = pg->front->start(pg->front_state, &collective);
-    return work;
+    const long ticket = all->staging != NULL ? staging_ops.start(all->staging, &collective)
+                                             : pg->backend->start(pg->state, &collective);
+    collective_report(&collective, COLLECTIVE_QUEUED);
+    return (Work){ pg, ticket };
 }
 
 void work_wait(Work work)
 {
-    work.pg->front->wait(work.pg->front_state, work.ticket);
-}
-
-/* Makes progress while the caller goes on. */
-static Work in_background(Work work)
-{
-    if (work.pg->front->progress != NULL)
-        work.pg->front->progress(work.pg->front_state);
-    return work;
+    const Collective collective = { .pg = work.pg, .op_id = (uint64_t)work.ticket };
+    struct Staging *staging = process_group_root(work.pg)->staging;
+    collective_report(&collective, COLLECTIVE_AWAITED);
+    if (staging != NULL)
+        staging_ops.wait(staging, work.ticket);
+    else
+        work.pg->backend->wait(work.pg->state, work.ticket);
+    collective_report(&collective, COLLECTIVE_RETURNED);
 }
 
 Work all_reduce_async(ProcessGroup *pg, void *data, size_t count, DType type, ReduceOp op)
 {
-    return in_background(start(pg, ALL_REDUCE, data, data, count, type, op, 0));
+    return start(pg, ALL_REDUCE, data, data, count, type, op, 0, true);
 }
 
 Work broadcast_async(ProcessGroup *pg, void *data, size_t count, DType type, int root)
 {
-    return in_background(start(pg, BROADCAST, data, data, count, type, 0, root));
+    return start(pg, BROADCAST, data, data, count, type, 0, root, true);
 }
 
 Work reduce_async(ProcessGroup *pg, void *data, size_t count, DType type, ReduceOp op, int root)
 {
-    return in_background(start(pg, REDUCE, data, data, count, type, op, root));
-}
-
-Work gather_async(ProcessGroup *pg, const void *in, void *out, size_t count, DType type, int root)
-{
-    return in_background(start(pg, GATHER, in, out, count, type, 0, root));
+    return start(pg, REDUCE, data, data, count, type, op, root, true);
 }
 
 Work all_gather_async(ProcessGroup *pg, const void *in, void *out, size_t count, DType type)
 {
-    return in_background(start(pg, ALL_GATHER, in, out, count, type, 0, 0));
-}
-
-Work scatter_async(ProcessGroup *pg, const void *in, void *out, size_t count, DType type, int root)
-{
-    return in_background(start(pg, SCATTER, in, out, count, type, 0, root));
+    return start(pg, ALL_GATHER, in, out, count, type, 0, 0, true);
 }
 
 Work reduce_scatter_async(ProcessGroup *pg, const void *in, void *out, size_t count, DType type,
                           ReduceOp op)
 {
-    return in_background(start(pg, REDUCE_SCATTER, in, out, count, type, op, 0));
-}
-
-Work pg_send_async(ProcessGroup *pg, const void *data, size_t count, DType type, int to)
-{
-    return in_background(start(pg, SEND, data, NULL, count, type, 0, to));
-}
-
-Work pg_recv_async(ProcessGroup *pg, void *data, size_t count, DType type, int from)
-{
-    return in_background(start(pg, RECV, NULL, data, count, type, 0, from));
+    return start(pg, REDUCE_SCATTER, in, out, count, type, op, 0, true);
 }
 
 void all_reduce(ProcessGroup *pg, void *data, size_t count, DType type, ReduceOp op)
 {
-    work_wait(start(pg, ALL_REDUCE, data, data, count, type, op, 0));
+    work_wait(start(pg, ALL_REDUCE, data, data, count, type, op, 0, false));
 }
 
 void broadcast(ProcessGroup *pg, void *data, size_t count, DType type, int root)
 {
-    work_wait(start(pg, BROADCAST, data, data, count, type, 0, root));
+    work_wait(start(pg, BROADCAST, data, data, count, type, 0, root, false));
 }
 
 void reduce(ProcessGroup *pg, void *data, size_t count, DType type, ReduceOp op, int root)
 {
-    work_wait(start(pg, REDUCE, data, data, count, type, op, root));
+    work_wait(start(pg, REDUCE, data, data, count, type, op, root, false));
 }
 
 void gather(ProcessGroup *pg, const void *in, void *out, size_t count, DType type, int root)
 {
-    work_wait(start(pg, GATHER, in, out, count, type, 0, root));
+    work_wait(start(pg, GATHER, in, out, count, type, 0, root, false));
 }
 
 void all_gather(ProcessGroup *pg, const void *in, void *out, size_t count, DType type)
 {
-    work_wait(start(pg, ALL_GATHER, in, out, count, type, 0, 0));
+    work_wait(start(pg, ALL_GATHER, in, out, count, type, 0, 0, false));
 }
 
 void scatter(ProcessGroup *pg, const void *in, void *out, size_t count, DType type, int root)
 {
-    work_wait(start(pg, SCATTER, in, out, count, type, 0, root));
+    work_wait(start(pg, SCATTER, in, out, count, type, 0, root, false));
 }
 
 void reduce_scatter(ProcessGroup *pg, const void *in, void *out, size_t count, DType type,
                     ReduceOp op)
 {
-    work_wait(start(pg, REDUCE_SCATTER, in, out, count, type, op, 0));
+    work_wait(start(pg, REDUCE_SCATTER, in, out, count, type, op, 0, false));
 }
 
 void pg_send(ProcessGroup *pg, const void *data, size_t count, DType type, int to)
 {
-    work_wait(start(pg, SEND, data, NULL, count, type, 0, to));
+    work_wait(start(pg, SEND, data, NULL, count, type, 0, to, false));
 }
 
 void pg_recv(ProcessGroup *pg, void *data, size_t count, DType type, int from)
 {
-    work_wait(start(pg, RECV, NULL, data, count, type, 0, from));
+    work_wait(start(pg, RECV, NULL, data, count, type, 0, from, false));
 }
 
 void barrier(ProcessGroup *pg)
 {
-    work_wait(start(pg, BARRIER, NULL, NULL, 0, 0, 0, 0));
+    work_wait(start(pg, BARRIER, NULL, NULL, 0, 0, 0, 0, false));
 }
 
 double all_reduce_scalar(ProcessGroup *pg, double value, ReduceOp op)
@@ -280,7 +258,6 @@ void all_check_divergence(ProcessGroup *pg, const Args *args, Divergence mine)
     mine.loss = isfinite(first) ? (uint32_t)first : 0;
     if (!divergence_report(args, mine, where, pg->rank == 0))
         return;
-    process_group_destroy(pg); // no rank ends before rank 0 has said why, or takes another's
-                               // end for a failure
+    process_group_destroy(pg); // no rank takes another's end for a failure
     _exit(EXIT_FAILURE);
 }

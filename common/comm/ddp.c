@@ -9,8 +9,11 @@
  */
 #include "common/comm/ddp.h"
 
+#include <stdlib.h>
+
 #include "common/base/log.h"
 #include "common/base/memory.h"
+#include "common/comm/hierarchy.h"
 
 #define MIB (1024.0 * 1024.0)
 #define FIRST_BUCKET_BYTES (1 * MIB) // small, so that the first message is sent early
@@ -29,6 +32,12 @@ static void log_bucket(const Reducer *reducer, int i, const char *what)
                first->name, last->name, (double)bucket->numel * sizeof(float) / MIB, what);
 }
 
+void reducer_register_comm_hook(Reducer *reducer, CommHook hook, void *state)
+{
+    reducer->comm_hook = hook;
+    reducer->comm_state = state;
+}
+
 void reducer_init(Reducer *reducer, const Args *args, ProcessGroup *pg, float *grads,
                   const Tensor *parameter, int num_parameters)
 {
@@ -39,6 +48,8 @@ void reducer_init(Reducer *reducer, const Args *args, ProcessGroup *pg, float *g
                           .parameter = parameter,
                           .num_parameters = num_parameters,
                           .sync = true };
+    if (pg->nodes != NULL)
+        reducer_register_comm_hook(reducer, pg->nodes->comm_hook, pg->nodes);
 
     const double cap_bytes = args->bucket_cap_mb * MIB;
     double limit = cap_bytes < FIRST_BUCKET_BYTES ? cap_bytes : FIRST_BUCKET_BYTES;
@@ -71,8 +82,7 @@ float *reducer_register_scalar(Reducer *reducer)
 
 void reducer_free(Reducer *reducer)
 {
-    if (reducer->kept != NULL)
-        place_free(reducer->pg->place, reducer->kept);
+    free(reducer->kept);
 }
 
 void reducer_set_sync(Reducer *reducer, bool sync)
@@ -92,8 +102,12 @@ static void count_down(Reducer *reducer, int i)
         if (log_wants(LOG_BUCKET))
             log_bucket(reducer, reducer->next, "is complete and leaves");
         Bucket *bucket = &reducer->bucket[reducer->next++];
-        bucket->work = all_reduce_async(reducer->pg, reducer->grads + bucket->offset, bucket->numel,
-                                        FLOAT32, REDUCE_MEAN);
+        float *grads = reducer->grads + bucket->offset;
+        const size_t numel = bucket->numel;
+        if (reducer->comm_hook != NULL)
+            bucket->work = reducer->comm_hook(reducer->comm_state, grads, numel);
+        else
+            bucket->work = all_reduce_async(reducer->pg, grads, numel, FLOAT32, REDUCE_MEAN);
     }
 }
 
@@ -120,8 +134,7 @@ static void add_unused(Reducer *reducer, int i)
     // If no rank used the parameter, its part of the bucket is restored from this copy.
     const Tensor *last = &reducer->parameter[reducer->num_parameters - 1];
     if (reducer->kept == NULL)
-        reducer->kept =
-            place_alloc(reducer->pg->place, (last->offset + last->numel) * sizeof *reducer->kept);
+        reducer->kept = mem_alloc(last->offset + last->numel, sizeof *reducer->kept);
     place_copy(reducer->pg->place, reducer->kept + p->offset, reducer->grads + p->offset,
                p->numel * sizeof(float));
     count_down(reducer, i);

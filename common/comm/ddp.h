@@ -1,6 +1,11 @@
 /*
  * ddp.h - averages gradients over the ranks, bucket by bucket, while the backward pass still runs.
  *
+ * - Call reducer_init once, and make reducer_mark_ready the model's GradHook.
+ * - After each backward pass call reducer_finalize: then the gradients are the mean of all ranks'.
+ * - To accumulate gradients of several passes, turn sync off for all but the last (DDP's no_sync).
+ * - To send buckets in another way than by all_reduce, register a communication hook.
+ *
  * The Reducer of PyTorch's DistributedDataParallel (torch/csrc/distributed/c10d/reducer.cpp; Li et
  * al., "PyTorch Distributed", VLDB 2020). Gradients are one flat array, so a bucket is a slice of
  * it and nothing is copied in or out.
@@ -25,6 +30,8 @@ typedef struct {
 
 typedef struct {
     ProcessGroup *pg;
+    CommHook comm_hook; // NULL: buckets are sent by all_reduce_async
+    void *comm_state; // the hook's
     float *grads;
     const Tensor *parameter;
     int num_parameters;
@@ -34,7 +41,7 @@ typedef struct {
     int bucket_of[REDUCER_MAX_PARAMETERS];
     bool ready[REDUCER_MAX_PARAMETERS]; // has its gradient been computed in this backward pass?
     uint8_t used[REDUCER_MAX_PARAMETERS]; // in any pass since gradients were last sent?
-    float *kept; // where grads are: those of parameters not used here; NULL: none yet
+    float *kept; // in host memory: gradients of parameters not used here; NULL: none yet
     bool sync; // see reducer_set_sync
     bool find_unused_parameters; // allow passes without some parameters; may be set after init
 } Reducer;
@@ -45,6 +52,10 @@ typedef struct {
  * pass. Same on every rank, but no communication. */
 void reducer_init(Reducer *reducer, const Args *args, ProcessGroup *pg, float *grads,
                   const Tensor *parameter, int num_parameters);
+
+/* Sends buckets by `hook` from now on: the same on every rank, and not while any are on their way.
+ * reducer_init has registered the one of process_group_set_nodes, if there is one. */
+void reducer_register_comm_hook(Reducer *reducer, CommHook hook, void *state);
 
 /* Averages one more float with the gradients: grads[numel], which must be allocated. It travels in
  * the bucket that holds their end, and costs no message. Returns its address. Call it before the

@@ -1,10 +1,15 @@
 /*
- * Subgroups, and an all-reduce for several nodes made of them, in three stages.
+ * Subgroups, and an all-reduce for several nodes made of them, in three stages: a communication
+ * hook of the Reducer, so only buckets of gradients go this way.
  *
  *     node 0: rank 0  rank 1     1. reduce-scatter inside each node: each of its L ranks has the
  *               |       |           node's sum of one share of the numbers
  *     node 1: rank 2  rank 3     2. all-reduce across the m nodes, between ranks of the same share
  *                                3. all-gather inside each node: all shares for everybody
+ *
+ * The idea is that of NVIDIA's NCCL and of Horovod's hierarchical all-reduce (Sergeev and Del
+ * Balso, 2018): the network between nodes is slower than links inside them, so each byte should
+ * cross it as rarely as possible.
  *
  * Of n bytes each rank sends 2 (m - 1) / m * n / L to other nodes, and a node L times that. In the
  * flat ring of N ranks, those whose next neighbour is on another node send 2 (N - 1) / N * n each
@@ -53,7 +58,6 @@ void process_group_split(ProcessGroup *sub, ProcessGroup *pg, int color)
                            .timeout = pg->timeout,
                            .check_collectives = pg->check_collectives,
                            .backend = pg->backend,
-                           .front = pg->front,
                            .parent = pg };
     pg->num_splits++;
     const int length = snprintf(sub->name, sizeof sub->name, "%s%ssplit %d color %d", pg->name,
@@ -61,111 +65,89 @@ void process_group_split(ProcessGroup *sub, ProcessGroup *pg, int color)
     CHECK(length < GROUP_NAME_BYTES, "groups within groups go no deeper than \"%s\"", pg->name);
 
     find_members(sub, pg, color);
-    sub->front_state = pg->front->split(pg->front_state, sub, color);
+    sub->state = pg->backend->split(pg->state, sub, color);
     sub->mean_ranks = sub->world_size;
     pg->num_subgroups += sub->world_size > 0;
 }
 
 /* ---- the stages ---- */
 
-Work hierarchical_all_reduce(Nodes *nodes, void *data, size_t count, DType type, ReduceOp op)
+Work hierarchical_all_reduce(Nodes *nodes, float *grads, size_t numel)
 {
     ProcessGroup *node = &nodes->node, *across = &nodes->across;
-    const size_t share = nodes->equal ? count / (size_t)node->world_size : 0;
-    const size_t rest = count - share * (size_t)node->world_size; // before the shares
-    char *shares = (char *)data + rest * dtype_size(type);
-    char *own = shares + (size_t)node->rank * share * dtype_size(type);
-    const ReduceOp stage_op = op == REDUCE_MEAN ? REDUCE_SUM : op; // `across` divides by world_size
+    const size_t share = nodes->equal ? numel / (size_t)node->world_size : 0;
+    const size_t rest = numel - share * (size_t)node->world_size; // before the shares
+    float *shares = grads + rest;
+    float *own = shares + (size_t)node->rank * share;
 
     // The calls are only queued: each begins when the previous one is done.
     nodes->stages.num_calls++;
     if (rest > 0)
-        reduce_async(node, data, rest, type, stage_op, 0);
+        reduce_async(node, grads, rest, FLOAT32, REDUCE_SUM, 0);
     if (share > 0)
-        reduce_scatter_async(node, shares, own, share, type, stage_op);
+        reduce_scatter_async(node, shares, own, share, FLOAT32, REDUCE_SUM);
 
-    if (node->rank == 0)
-        all_reduce_async(across, data, rest + share, type, op);
+    if (node->rank == 0) // REDUCE_MEAN divides by the number of all ranks here
+        all_reduce_async(across, grads, rest + share, FLOAT32, REDUCE_MEAN);
     else if (share > 0)
-        all_reduce_async(across, own, share, type, op);
+        all_reduce_async(across, own, share, FLOAT32, REDUCE_MEAN);
 
     Work work = { 0 };
     if (rest > 0)
-        work = broadcast_async(node, data, rest, type, 0);
+        work = broadcast_async(node, grads, rest, FLOAT32, 0);
     if (share > 0)
-        work = all_gather_async(node, own, shares, share, type);
+        work = all_gather_async(node, own, shares, share, FLOAT32);
     return work;
 }
 
-/* ---- in front of the backend of the group of all ranks ---- */
-
-Nodes *process_group_nodes(const ProcessGroup *pg)
+/* The CommHook. Short buckets are averaged as without it. */
+static Work average_bucket(void *state, float *grads, size_t numel)
 {
-    return (Nodes *)pg->front;
+    Nodes *nodes = state;
+    if (numel * sizeof *grads <= SHORT_BYTES)
+        return all_reduce_async(nodes->node.parent, grads, numel, FLOAT32, REDUCE_MEAN);
+    return hierarchical_all_reduce(nodes, grads, numel);
 }
 
-static bool nodes_divide(void *state, const Collective *c, Work *work)
-{
-    Nodes *nodes = process_group_nodes(c->pg);
-    (void)state;
-    if (c->kind != ALL_REDUCE)
-        return false;
-    const bool pays = nodes->hierarchical && c->count * dtype_size(c->type) > SHORT_BYTES;
-    if (pays)
-        *work = hierarchical_all_reduce(nodes, c->out, c->count, c->type, c->op);
-    nodes->flat.num_calls += !pays;
-    return pays;
-}
+/* ---- what was sent ---- */
 
-static void *nodes_split(void *state, ProcessGroup *sub, int color)
+/* Logs what all ranks have sent, as "all_reduce flat: 57.6 MB between nodes, 115.2 MB inside, in
+ * 230 calls". */
+static void report(ProcessGroup *pg, const Nodes *nodes)
 {
-    sub->front = process_group_nodes(sub->parent)->inner; // the calls of subgroups stay whole
-    return sub->front->split(state, sub, color);
-}
-
-/* Adds "flat: 57.6 MB between nodes, 115.2 MB inside, in 230 calls" to the line. */
-static void describe_way(char line[LINE_BYTES], const char *way, int64_t num_calls,
-                         const int64_t sent[2])
-{
-    const size_t length = strlen(line);
-    snprintf(line + length, LINE_BYTES - length,
-             "%s%s: %.1f MB between nodes, %.1f MB inside, in %" PRId64 " call%s",
-             length > 0 ? "; " : "all_reduce ", way, (double)sent[0] / MB, (double)sent[1] / MB,
-             num_calls, num_calls == 1 ? "" : "s");
-}
-
-/* Logs what all ranks have sent, by algorithm. */
-static void report(ProcessGroup *pg, const Traffic *flat, const Traffic *stages)
-{
-    barrier(pg); // no call is in flight any more
-    int64_t sent[2][2] = {
-        { (int64_t)flat->between_nodes, (int64_t)flat->inside_nodes },
-        { (int64_t)stages->between_nodes, (int64_t)stages->inside_nodes },
-    };
+    const Traffic own[] = { nodes->flat, nodes->stages };
+    int64_t sent[2][2];
+    for (int i = 0; i < 2; i++) {
+        sent[i][0] = (int64_t)own[i].between_nodes;
+        sent[i][1] = (int64_t)own[i].inside_nodes;
+    }
     reduce(pg, sent, 4, INT64, REDUCE_SUM, 0);
     char line[LINE_BYTES] = "";
-    if (flat->num_calls > 0)
-        describe_way(line, "flat", flat->num_calls, sent[0]);
-    if (stages->num_calls > 0)
-        describe_way(line, "hierarchical", stages->num_calls, sent[1]);
+    for (int i = 0; i < 2; i++) {
+        const size_t length = strlen(line);
+        if (own[i].num_calls > 0)
+            snprintf(line + length, LINE_BYTES - length,
+                     "%s%s: %.1f MB between nodes, %.1f MB inside, in %" PRId64 " call%s",
+                     length > 0 ? "; " : "all_reduce ", i == 0 ? "flat" : "hierarchical",
+                     (double)sent[i][0] / MB, (double)sent[i][1] / MB, own[i].num_calls,
+                     own[i].num_calls == 1 ? "" : "s");
+    }
     if (pg->rank == 0 && line[0] != '\0')
         log_info("%s", line);
 }
 
-static void nodes_destroy(void *state, ProcessGroup *pg)
+static void nodes_leave(ProcessGroup *pg)
 {
-    Nodes *nodes = process_group_nodes(pg);
+    Nodes *nodes = pg->nodes;
     if (nodes->num_nodes > 1 && pg->backend == &backend_tcp)
-        report(pg, &nodes->flat, &nodes->stages);
-    if (nodes->hierarchical) {
+        report(pg, nodes);
+    if (nodes->comm_hook != NULL) {
         process_group_destroy(&nodes->across);
         process_group_destroy(&nodes->node);
     }
-    pg->front = nodes->inner;
-    pg->traffic = NULL;
+    pg->nodes = NULL;
     free(nodes->node_of);
     free(nodes);
-    pg->front->destroy(state, pg);
 }
 
 /* ---- which ranks share a node ---- */
@@ -198,12 +180,13 @@ static void form_stages(Nodes *nodes, ProcessGroup *pg)
     snprintf(nodes->across.name, GROUP_NAME_BYTES, "across nodes %d", local_rank);
     nodes->across.mean_ranks = pg->world_size; // it averages sums of whole nodes
     pg->num_subgroups -= 1 + (nodes->across.world_size > 0);
-    nodes->node.traffic = nodes->across.traffic = &nodes->stages;
+    nodes->node.nodes = nodes->across.nodes = nodes;
+    nodes->comm_hook = average_bucket;
 }
 
 void process_group_set_nodes(ProcessGroup *pg, const Args *args, int node)
 {
-    CHECK(pg->front->divide == NULL && pg->parent == NULL,
+    CHECK(pg->nodes == NULL && pg->parent == NULL,
           "process_group_set_nodes is to be called once, on the group of all ranks");
     const bool hierarchical = strcmp(args->all_reduce, "hierarchical") == 0;
 
@@ -213,19 +196,11 @@ void process_group_set_nodes(ProcessGroup *pg, const Args *args, int node)
     number_nodes(nodes, node_numbers, pg->world_size);
     free(node_numbers);
 
-    nodes->inner = pg->front;
-    nodes->front = *pg->front;
-    nodes->front.divide = nodes_divide;
-    nodes->front.split = nodes_split;
-    nodes->front.destroy = nodes_destroy;
-    nodes->flat.node_of = nodes->stages.node_of = nodes->node_of;
-
-    nodes->hierarchical = hierarchical && nodes->num_nodes > 1 && nodes->num_nodes < pg->world_size;
-    if (nodes->hierarchical)
+    nodes->leave = nodes_leave;
+    if (hierarchical && nodes->num_nodes > 1 && nodes->num_nodes < pg->world_size)
         form_stages(nodes, pg);
     else if (hierarchical && pg->rank == 0)
         log_info("--all-reduce hierarchical: %s, so it is flat",
                  nodes->num_nodes == 1 ? "all ranks share one node" : "each rank has its own node");
-    pg->front = &nodes->front;
-    pg->traffic = &nodes->flat;
+    pg->nodes = nodes;
 }

@@ -1,31 +1,28 @@
-/*
- * hierarchy.h - which ranks share a node, and an all-reduce that sends less between nodes.
- *
- * The idea is that of NVIDIA's NCCL and of Horovod's hierarchical all-reduce (Sergeev and Del
- * Balso, 2018): the network between nodes is slower than links inside them, so each byte should
- * cross it as rarely as possible.
- */
+/* hierarchy.h - which ranks share a node, and an all-reduce that sends less between nodes. */
 #ifndef COMMON_COMM_HIERARCHY_H
 #define COMMON_COMM_HIERARCHY_H
 
 #include "common/comm/backend.h"
 
+/* What this rank has sent: bytes of payload (tcp only). */
 typedef struct {
-    Backend front; // the first field: the group's `front` points to it, and so to all of this
-    const Backend *inner; // what it stands in front of
-    int *node_of; // by rank, counted from 0 in the order of their first ranks
+    uint64_t between_nodes, inside_nodes;
+    int64_t num_calls;
+} Traffic;
+
+/* Set by process_group_set_nodes in the group of all ranks and in the two subgroups here. */
+typedef struct Nodes {
+    int *node_of; // by global rank, counted from 0 in the order of their first ranks
     int num_nodes;
     bool equal; // the same number of ranks on every node?
-    bool hierarchical; // whether long all-reduces are hierarchical
-    ProcessGroup node; // the ranks of this node; these two if hierarchical
+    CommHook comm_hook; // for Reducers, its state are these Nodes; NULL: they are flat
+    ProcessGroup node; // the ranks of this node; these two if there is a hook
     ProcessGroup across; // one rank of each node, of equal local rank; see `equal`
-    Traffic flat, stages; // of all_reduce
+    Traffic flat, stages; // of all_reduce, and of the stages of hierarchical_all_reduce
+    void (*leave)(ProcessGroup *pg); // after the last call, while all ranks are still connected
 } Nodes;
 
-/* Those of a group that process_group_set_nodes was called for. Local. */
-Nodes *process_group_nodes(const ProcessGroup *pg);
-
-/* all_reduce on the group of these nodes, in three stages; count > 0. */
-Work hierarchical_all_reduce(Nodes *nodes, void *data, size_t count, DType type, ReduceOp op);
+/* Averages `numel` > 0 gradients over the ranks of all nodes, in three stages. */
+Work hierarchical_all_reduce(Nodes *nodes, float *grads, size_t numel);
 
 #endif

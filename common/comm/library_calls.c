@@ -60,42 +60,26 @@ void watchdog_stop(Watchdog *watchdog)
 
 void collective_extents(const Collective *c, size_t *in_bytes, size_t *out_bytes)
 {
+    enum { NOTHING, SHARE, WHOLE }; // WHOLE: a share of each rank
+    static const struct {
+        uint8_t in, out, root_in, root_out;
+    } extents[] = {
+        [ALL_REDUCE] = { SHARE, SHARE, SHARE, SHARE },
+        [BROADCAST] = { NOTHING, SHARE, SHARE, NOTHING },
+        [REDUCE] = { SHARE, NOTHING, SHARE, SHARE },
+        [GATHER] = { SHARE, NOTHING, SHARE, WHOLE },
+        [ALL_GATHER] = { SHARE, WHOLE, SHARE, WHOLE },
+        [SCATTER] = { NOTHING, SHARE, WHOLE, SHARE },
+        [REDUCE_SCATTER] = { WHOLE, SHARE, WHOLE, SHARE },
+        [BARRIER] = { NOTHING, NOTHING, NOTHING, NOTHING },
+        [SEND] = { SHARE, NOTHING, NOTHING, NOTHING }, // the other rank is the root
+        [RECV] = { NOTHING, SHARE, NOTHING, NOTHING },
+    };
     const size_t share = c->count * dtype_size(c->type);
-    const size_t whole = share * (size_t)c->pg->world_size;
+    const size_t bytes[] = { 0, share, share * (size_t)c->pg->world_size };
     const bool is_root = c->pg->rank == c->root;
-    *in_bytes = *out_bytes = share; // of all_reduce
-    switch (c->kind) {
-    case ALL_REDUCE:
-        break;
-    case BROADCAST:
-        *in_bytes = is_root ? share : 0;
-        *out_bytes = is_root ? 0 : share;
-        break;
-    case REDUCE:
-        *out_bytes = is_root ? share : 0;
-        break;
-    case GATHER:
-        *out_bytes = is_root ? whole : 0;
-        break;
-    case ALL_GATHER:
-        *out_bytes = whole;
-        break;
-    case SCATTER:
-        *in_bytes = is_root ? whole : 0;
-        break;
-    case REDUCE_SCATTER:
-        *in_bytes = whole;
-        break;
-    case BARRIER:
-        *in_bytes = *out_bytes = 0;
-        break;
-    case SEND:
-        *out_bytes = 0;
-        break;
-    case RECV:
-        *in_bytes = 0;
-        break;
-    }
+    *in_bytes = bytes[is_root ? extents[c->kind].root_in : extents[c->kind].in];
+    *out_bytes = bytes[is_root ? extents[c->kind].root_out : extents[c->kind].out];
 }
 
 static bool same_call(const Collective *a, const Collective *b)

@@ -1,10 +1,15 @@
 /*
  * process_group.h - the ranks that train together, and their collectives.
  *
- * Every function that takes a ProcessGroup is collective: all ranks must call it, in the same order
- * and with the same count, type and operation (send and recv: the two ranks concerned). A rank that
- * loses another, or waits for it longer than the timeout, names it in one line and exits; its
- * launcher does the rest. Names and meaning are those of torch.distributed.
+ * - To form a group, call process_group_init on every rank; process_group_destroy ends it.
+ * - To combine data, call a collective: all_reduce, broadcast, barrier ... All ranks must call the
+ *   same ones, in the same order, with the same count, type and operation.
+ * - To compute meanwhile, call the form that ends in _async, and work_wait before using the data.
+ * - Errors do not return: a rank that loses another, or waits for it longer than the timeout, names
+ *   it in one line and exits. Its launcher does the rest.
+ *
+ * Names and meaning are those of torch.distributed. Every function is collective, unless its
+ * comment says "Local"; send and recv concern two ranks.
  */
 #ifndef COMMON_COMM_PROCESS_GROUP_H
 #define COMMON_COMM_PROCESS_GROUP_H
@@ -27,16 +32,14 @@ typedef struct ProcessGroup {
     MemoryLocation place; // where the data of collectives is
     double timeout; // seconds
     bool check_collectives; // compare fingerprints on backends that do not always do so
-    const struct Backend *backend; // tcp, mpi or nccl
-    const struct Backend *front; // where calls go: the backend, or one that stands in front of it
+    const struct Backend *backend; // tcp, mpi or nccl (backend.h)
 
     // Its own.
-    void *state, *front_state; // of backend (in the group of all ranks) and front
+    void *state; // of the backend
     uint64_t sequence; // collectives started so far
     int mean_ranks; // what REDUCE_MEAN divides by: world_size
     bool fixed_order; // all_reduce adds in the order of args_shards' tree (tcp, not on subgroups)
-    bool owns_store; // init opened it, destroy closes it
-    struct Traffic *traffic; // counts what this rank sends (hierarchy.c); NULL: nobody asks
+    struct Nodes *nodes; // which ranks share a node (hierarchy.h); NULL: not known
     int num_splits; // so far: the same on all ranks
     int num_subgroups; // subgroups with this rank that are not destroyed yet
 
@@ -45,8 +48,10 @@ typedef struct ProcessGroup {
     int *members; // their global ranks, by rank in this group; NULL: the same
     char name[GROUP_NAME_BYTES]; // for messages; "" for the group of all ranks
 
-    // Of the group of all ranks: this rank's calls on it and on its subgroups.
-    struct {
+    // Of the group of all ranks.
+    bool owns_store; // init opened it, destroy closes it
+    struct Staging *staging; // takes GPU memory through the host (backend.h); NULL: no need
+    struct { // this rank's calls, those on subgroups included
         struct Observer *observers; // see them all (backend.h); NULL: none
         uint64_t count;
         const char *error_suffix; // ends the message of one that fails: "; see ...", or ""
@@ -56,18 +61,20 @@ typedef struct ProcessGroup {
 /* A collective that has been started and not yet waited for. A value, nothing to free. */
 typedef struct {
     ProcessGroup *pg;
-    long ticket;
+    long ticket; // the backend's
 } Work;
+
+/* Starts to replace gradients by their mean over all ranks (reducer_register_comm_hook in ddp.h).
+ */
+typedef Work (*CommHook)(void *state, float *grads, size_t numel);
 
 /* Forms the group, as torch.distributed.init_process_group does: rank 0 serves a store at
  * master_addr:master_port, unless a launcher's agent does, through which all ranks find each other.
- * They must agree on backend, device, world size, --all-reduce and --reduce-order; a rank that
- * disagrees or does not come is named. With backend mpi the ranks find each other through MPI,
- * which names nobody; address and port are not used (NULL and 0 will do) and there is no store.
- * args: backend, timeout, check_collectives, all_reduce (hierarchical: usage error except on tcp),
- * reduce_order (fixed: likewise). Data of later calls is in `place`, or in host memory, which with
- * a GPU costs a copy and makes starting a call wait. If ranks share a GPU, nccl is a usage error,
- * and auto takes tcp. */
+ * A rank that does not come is named, and so is one that disagrees about backend, device, world
+ * size, --all-reduce or --reduce-order. With mpi the ranks find each other through MPI, which names
+ * nobody; there is no store, and address and port are not used (NULL and 0 will do). If ranks share
+ * a GPU, nccl is a usage error, and auto takes tcp. Data of later calls is in `place`, or in host
+ * memory, which with a GPU costs a copy and makes starting a call wait. */
 void process_group_init(ProcessGroup *pg, const Args *args, const char *master_addr,
                         int master_port, int rank, int world_size, MemoryLocation place);
 
@@ -86,22 +93,20 @@ void process_group_split(ProcessGroup *sub, ProcessGroup *pg, int color);
 int process_group_global_rank(const ProcessGroup *pg, int rank);
 
 /* Tells which ranks share a node: those that pass the same number. With --all-reduce hierarchical,
- * long all_reduces are from then on done in stages, inside the nodes and between them
+ * a Reducer made later averages long buckets in stages, inside the nodes and between them
  * (hierarchy.h), unless there is only one node, or one rank on each, which rank 0 logs. Call it
  * once, on the group of all ranks, with the args that formed it. */
 void process_group_set_nodes(ProcessGroup *pg, const Args *args, int node);
 
 /* Waits for all ranks, then closes the connections, and the store if init opened it: another group
- * may then be formed at its address. Destroy subgroups before their group. This is the ranks' last
- * chance to talk: so with --trace or --profile rank 0 first gathers what the ranks have recorded
- * and writes the file (GroupHooks.leaving), and on several nodes it logs what all_reduce has sent
- * (tcp). */
+ * may then be formed at its address. Destroy subgroups before their group. Before it ends, rank 0
+ * writes traces and profiles of all ranks (GroupHooks.leaving), and on several nodes it logs what
+ * all_reduce has sent (tcp). */
 void process_group_destroy(ProcessGroup *pg);
 
 /* Tells the other ranks that this one is alive though it is late, as when it waits for a disk: the
- * timeouts of the calls in which they wait begin anew. Call it over and over again, every few
- * milliseconds, from the thread that makes the calls; most calls do nothing. On mpi none does
- * anything: the others' timeouts run on. Local. */
+ * timeouts of the calls in which they wait begin anew (not on mpi). Call it every few milliseconds,
+ * from the thread that makes the calls; most calls do nothing. Local. */
 void process_group_keep_alive(ProcessGroup *pg);
 
 /* Counts are in elements, 0 allowed. Sums of integers wrap around, means are rounded towards zero.
@@ -133,16 +138,12 @@ void pg_recv(ProcessGroup *pg, void *data, size_t count, DType type, int from);
 Work all_reduce_async(ProcessGroup *pg, void *data, size_t count, DType type, ReduceOp op);
 Work broadcast_async(ProcessGroup *pg, void *data, size_t count, DType type, int root);
 Work reduce_async(ProcessGroup *pg, void *data, size_t count, DType type, ReduceOp op, int root);
-Work gather_async(ProcessGroup *pg, const void *in, void *out, size_t count, DType type, int root);
 Work all_gather_async(ProcessGroup *pg, const void *in, void *out, size_t count, DType type);
-Work scatter_async(ProcessGroup *pg, const void *in, void *out, size_t count, DType type, int root);
 Work reduce_scatter_async(ProcessGroup *pg, const void *in, void *out, size_t count, DType type,
                           ReduceOp op);
-Work pg_send_async(ProcessGroup *pg, const void *data, size_t count, DType type, int to);
-Work pg_recv_async(ProcessGroup *pg, void *data, size_t count, DType type, int from);
 
 /* Waits until the data may be used: by the host; or on a GPU by work queued on its stream from now
- * on (nccl then does not block the host; for the others see staging_wrap). */
+ * on (nccl then does not block the host; for the others see StagingOps). */
 void work_wait(Work work);
 
 /* One number per rank, in host memory whatever the group's place. */

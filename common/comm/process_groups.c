@@ -15,7 +15,7 @@
 
 #include "common/base/log.h"
 #include "common/base/memory.h"
-#include "common/comm/backend.h"
+#include "common/comm/hierarchy.h"
 #include "common/comm/store/net.h"
 
 // How long rank 0 waits for the last rank to leave, and the others for its store to close.
@@ -45,7 +45,7 @@ static const Backend *backend_choose(const char *name, bool on_gpu, int rank, in
                         backends[i].remedy);
         if (backend == &backend_nccl && !on_gpu)
             usage_error("--backend nccl needs --device cuda; on CPUs use --backend tcp");
-        if (on_gpu && !backend->reads_gpu && staging_wrap == NULL)
+        if (on_gpu && !backend->reads_gpu && staging_ops.init == NULL)
             usage_error("--backend %s does not reach GPU memory without a build with CUDA: use "
                         "--device cpu",
                         name);
@@ -92,20 +92,23 @@ static void write_line(const ProcessGroup *pg, const Args *args, char line[GROUP
              network);
 }
 
-/* Waits until the rank has come; false after the deadline. The first rank that has not come by the
- * time *patience is logged, and no other. */
-static bool wait_for_rank(const ProcessGroup *pg, int rank, double *patience, double deadline)
+static bool has_come_by(const ProcessGroup *pg, int rank, double time)
 {
     char key[STORE_KEY_BYTES];
     process_group_key(pg, "line of rank", rank, key);
-    if (store_try_wait(pg->store, key, fmax(0, fmin(*patience, deadline) - seconds_now())))
-        return true;
-    store_check_secret(pg->store);
-    if (*patience < deadline && pg->rank == (rank == 0 ? 1 : 0)) // one rank says it for all
-        log_info("waits for rank %d of %d, %g s at most (--timeout)", rank, pg->world_size,
-                 pg->timeout);
-    *patience = deadline;
-    return store_try_wait(pg->store, key, fmax(0, deadline - seconds_now()));
+    return store_try_wait(pg->store, key, fmax(0, time - seconds_now()));
+}
+
+/* Dies unless the rank, which has come, wants the same as this one. */
+static void compare_line(const ProcessGroup *pg, int rank, const char *ours)
+{
+    char key[STORE_KEY_BYTES], theirs[GROUP_LINE_BYTES] = "";
+    process_group_key(pg, "line of rank", rank, key);
+    store_get(pg->store, key, theirs, sizeof theirs - 1);
+    if (strcmp(ours, theirs) == 0)
+        return;
+    process_group_farewell(pg, pg->store, pg->world_size);
+    die("the ranks disagree: rank %d has %s; rank %d has %s", pg->rank, ours, rank, theirs);
 }
 
 /* Dies unless all ranks come, and want the same as this one. */
@@ -114,23 +117,24 @@ static void agree(const ProcessGroup *pg, const char *ours)
     char key[STORE_KEY_BYTES];
     store_set(pg->store, process_group_key(pg, "line of rank", pg->rank, key), ours, strlen(ours));
 
+    const double now = seconds_now(), deadline = now + pg->timeout;
+    const double soon = fmin(now + STORE_PATIENCE, deadline);
     bool *missing = mem_calloc((size_t)pg->world_size, sizeof *missing);
-    int num_missing = 0;
-    const double deadline = seconds_now() + pg->timeout;
-    double patience = seconds_now() + STORE_PATIENCE;
+    bool late = false; // it is later than `soon`, since a rank has not come by then
     for (int rank = 0; rank < pg->world_size; rank++) {
-        missing[rank] = !wait_for_rank(pg, rank, &patience, deadline);
-        num_missing += missing[rank];
-        if (missing[rank])
-            continue;
-        process_group_key(pg, "line of rank", rank, key);
-        char theirs[GROUP_LINE_BYTES] = "";
-        store_get(pg->store, key, theirs, sizeof theirs - 1);
-        if (strcmp(ours, theirs) == 0)
-            continue;
-        process_group_farewell(pg, pg->store, pg->world_size);
-        die("the ranks disagree: rank %d has %s; rank %d has %s", pg->rank, ours, rank, theirs);
+        missing[rank] = late || !has_come_by(pg, rank, soon);
+        if (missing[rank]) {
+            store_check_secret(pg->store);
+            if (!late && soon < deadline && pg->rank == (rank == 0 ? 1 : 0)) // it speaks for all
+                log_info("waits for rank %d of %d, %g s at most (--timeout)", rank, pg->world_size,
+                         pg->timeout);
+            late = true;
+            missing[rank] = !has_come_by(pg, rank, deadline);
+        }
+        if (!missing[rank])
+            compare_line(pg, rank, ours);
     }
+    const int num_missing = rank_count(missing, pg->world_size);
     if (num_missing > 0) {
         char list[RANK_LIST_BYTES];
         process_group_farewell(pg, pg->store, pg->world_size - num_missing);
@@ -193,12 +197,11 @@ static void form(ProcessGroup *pg, const Args *args)
         if (pg->backend->adapt != NULL)
             pg->backend = pg->backend->adapt(pg, args);
     }
-    pg->state = pg->front_state = pg->backend->init(pg);
-    pg->front = pg->backend;
+    pg->state = pg->backend->init(pg);
     if (pg->backend->compare != NULL)
         pg->backend->compare(pg, line);
     if (pg->place.on_gpu && !pg->backend->reads_gpu)
-        staging_wrap(pg);
+        pg->staging = staging_ops.init(pg);
     if (network_hooks.formed != NULL)
         network_hooks.formed(pg, args);
     if (group_hooks.formed != NULL)
@@ -280,9 +283,13 @@ void process_group_destroy(ProcessGroup *pg)
           "%d groups that were split off are still there: destroy them first", pg->num_subgroups);
     if (pg->world_size > 0) { // else this rank is in no subgroup of a split
         barrier(pg);
-        pg->front->destroy(pg->front_state, pg);
         if (pg->parent != NULL)
             pg->parent->num_subgroups--;
+        else if (pg->nodes != NULL)
+            pg->nodes->leave(pg);
+        if (pg->staging != NULL)
+            staging_ops.free(pg->staging);
+        pg->backend->destroy(pg->state, pg);
     }
     free(pg->members);
     if (pg->owns_store)

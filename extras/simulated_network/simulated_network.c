@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "common/base/log.h"
+#include "common/comm/hierarchy.h"
 #include "common/comm/tcp/tcp_mesh.h"
 
 #define KEY "simulated network"
@@ -112,13 +113,7 @@ const GroupHooks network_hooks = { .describe = describe, .formed = formed };
  * node. */
 static int node_of(const ProcessGroup *pg, int rank)
 {
-    if (pg->traffic == NULL)
-        return rank;
-    const int *node = pg->traffic->node_of;
-    for (int i = 1; i < pg->world_size; i++)
-        if (node[i] != node[0])
-            return node[rank];
-    return rank;
+    return pg->nodes != NULL && pg->nodes->num_nodes > 1 ? pg->nodes->node_of[rank] : rank;
 }
 
 /* Occupies a line for a time. Returns when it is free again. */

@@ -79,7 +79,7 @@ static const char *describe_data(const float *data, char text[40])
     return text;
 }
 
-void journal_start(const Collective *collective, long ticket)
+void journal_start(const Collective *collective)
 {
     if (file == NULL)
         return;
@@ -88,15 +88,15 @@ void journal_start(const Collective *collective, long ticket)
     char op[16] = "", data[40];
     if (kind == ALL_REDUCE || kind == REDUCE || kind == REDUCE_SCATTER)
         snprintf(op, sizeof op, " op=%s", ops[collective->op]);
-    journal_note("start %ld %s count=%zu type=%s%s root=%d group=%s%s", ticket,
+    journal_note("start %" PRIu64 " %s count=%zu type=%s%s root=%d group=%s%s", collective->op_id,
                  collective_name(kind), collective->count, dtype_name(collective->type), op,
                  collective->root, collective->pg->parent != NULL ? collective->pg->name : "all",
                  describe_data(collective->in, data));
 }
 
-void journal_wait(long ticket)
+void journal_wait(const Collective *collective)
 {
-    journal_note("wait %ld", ticket);
+    journal_note("wait %" PRIu64, collective->op_id);
 }
 
 /* ---- the model ---- */

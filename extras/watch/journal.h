@@ -19,8 +19,8 @@ void journal_note(const char *format, ...) __attribute__((format(printf, 1, 2)))
 
 /* This rank is in a group. Opens the file, if nobody has. */
 void journal_group(const ProcessGroup *pg);
-void journal_start(const Collective *collective, long ticket);
-void journal_wait(long ticket);
+void journal_start(const Collective *collective);
+void journal_wait(const Collective *collective);
 
 /* Training is about to begin, with these weights. Opens the file, if nobody has. */
 void journal_model(const Model *model, int rank);

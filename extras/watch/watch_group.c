@@ -1,7 +1,7 @@
 /*
- * The group of all ranks, as far as watching needs it: it fills `peers`, puts a backend in front of
- * the group's, which notes the waits, observes every collective, and writes what was recorded while
- * the ranks still can talk to each other.
+ * The group of all ranks, as far as watching needs it: it fills `peers`, observes every collective
+ * and every wait for one, and writes what was recorded while the ranks still can talk to each
+ * other.
  */
 #include <stdio.h>
 
@@ -16,8 +16,8 @@
 #include "extras/watch/topology.h"
 
 static ProcessGroup *group;
-static const Backend *inner; // its own
-static void *stream; // on which that executes calls; NULL: the host does
+static void *stream; // on which its backend executes calls; NULL: the host does
+static bool observes_calls; // is anybody interested in more than waits and journals?
 
 static void all_reduce_values(double *values, size_t count, ReduceOp op)
 {
@@ -34,9 +34,32 @@ static void receive_bytes(void *data, size_t bytes, int from)
     pg_recv(group, data, bytes, UINT8, from);
 }
 
-static void see(void *context, const Collective *collective, CollectiveState state)
+/* The GPU executes a call from when it gets there, and the communication stream is free, to the
+ * second mark. A call that is part of a graph, recorded or replayed, has none. */
+static void see_on_gpu(const Collective *collective, CollectiveState state)
 {
-    (void)context;
+    static GpuMark begin;
+    const bool *replaying = collective->pg->place.replaying;
+    if (state == COLLECTIVE_SCHEDULED)
+        begin = replaying != NULL && *replaying ? 0 : gpu_mark(NULL);
+    else if (state == COLLECTIVE_QUEUED && begin > 0)
+        timeline_see_marks(collective->op_id, begin, gpu_mark(stream));
+}
+
+static void see_wait(CollectiveState state)
+{
+    if (state == COLLECTIVE_AWAITED) {
+        span_end_evaluation();
+        span_close();
+        span_begin(SPAN_WAIT, "wait");
+    } else if (state == COLLECTIVE_RETURNED) {
+        span_end();
+        span_close();
+    }
+}
+
+static void see_call(const Collective *collective, CollectiveState state)
+{
     const bool alone =
         collective->pg->parent != NULL || collective_is_point_to_point(collective->kind);
     timeline_see_call(&(CallRecord){ .name = collective_name(collective->kind),
@@ -49,46 +72,21 @@ static void see(void *context, const Collective *collective, CollectiveState sta
         explain_bucket(collective->count * sizeof(float));
 }
 
-/* ---- the backend in front of the group's: it differs in these two ---- */
-
-/* The GPU executes the call from when it gets there, and the communication stream is free, to the
- * second mark. A call that is part of a graph, recorded or replayed, has none. */
-static long watch_start(void *state, const Collective *collective)
+static void see(void *context, const Collective *collective, CollectiveState state)
 {
-    const MemoryLocation *place = &collective->pg->place;
-    const bool replaying = place->replaying != NULL && *place->replaying;
-    const GpuMark begin = stream != NULL && !replaying ? gpu_mark(NULL) : 0;
-    const long ticket = inner->start(state, collective);
-    journal_start(collective, ticket);
-    if (begin > 0)
-        timeline_see_marks(collective->op_id, begin, gpu_mark(stream));
-    return ticket;
-}
-
-static void watch_wait(void *state, long ticket)
-{
-    journal_wait(ticket);
-    if (!span_timing) {
-        inner->wait(state, ticket);
-        return;
-    }
-    span_end_evaluation();
-    span_close();
-    span_begin(SPAN_WAIT, "wait");
-    inner->wait(state, ticket);
-    span_end();
-    span_close();
-}
-
-static void put_in_front(ProcessGroup *pg)
-{
-    static Backend front;
-    inner = pg->front;
-    stream = inner->stream != NULL ? inner->stream(pg->front_state) : NULL;
-    front = *inner;
-    front.start = watch_start;
-    front.wait = watch_wait;
-    pg->front = &front;
+    (void)context;
+    if (observes_calls && state <= COLLECTIVE_FAILED)
+        see_call(collective, state);
+    if (state != COLLECTIVE_SCHEDULED && state < COLLECTIVE_QUEUED)
+        return; // by any thread; the rest by the one that trains
+    if (state == COLLECTIVE_SCHEDULED)
+        journal_start(collective);
+    else if (state == COLLECTIVE_AWAITED)
+        journal_wait(collective);
+    if (stream != NULL)
+        see_on_gpu(collective, state);
+    if (span_timing)
+        see_wait(state);
 }
 
 /* ---- the hooks ---- */
@@ -113,15 +111,14 @@ static void formed(ProcessGroup *pg, const Args *args)
                      .send = send_bytes,
                      .receive = receive_bytes };
     journal_group(pg);
-    put_in_front(pg);
+    stream = pg->backend->stream != NULL ? pg->backend->stream(pg->state) : NULL;
+    observes_calls = recording_wanted(args) || explain_wanted(pg->rank);
+    process_group_observe(pg, &observer);
     if (args->show_topology)
         topology_print(pg);
     if (pg->rank == 0 && comfort.is_read()) // extras/comfort/startup.c says the rest
         log_info("%d rank%s, connected by %s", pg->world_size, pg->world_size == 1 ? "" : "s",
-                 inner->name);
-    if (!recording_wanted(args) && !explain_wanted(pg->rank))
-        return;
-    process_group_observe(pg, &observer);
+                 pg->backend->name);
     if (recording_wanted(args))
         timeline_compare_clocks(0);
 }

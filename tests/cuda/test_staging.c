@@ -10,7 +10,7 @@
 #include "common/base/cuda.h"
 #include "common/base/memory.h"
 #include "common/comm/backend.h"
-#include "common/comm/library_calls.h"
+#include "common/comm/hierarchy.h"
 #include "tests/common/comm/collective_cases.h"
 #include "tests/common/comm/split_cases.h"
 #include "tests/cuda/gpu_ranks.h"
@@ -88,10 +88,10 @@ static void hierarchical_body(Rank *rank)
     for (int i = 0; i < 4 * NUMEL; i++)
         numbers[i] = (float)(i + rank->rank);
     float *array = gpu_array_new(numbers, sizeof numbers);
-    all_reduce(&pg, array, 4 * NUMEL, FLOAT32, REDUCE_SUM);
+    work_wait(pg.nodes->comm_hook(pg.nodes, array, 4 * NUMEL));
     gpu_array_read(numbers, array, sizeof numbers);
     for (int i = 0; i < 4 * NUMEL; i++)
-        CHECK(numbers[i] == (float)(4 * i + 6), "element %d is %g", i, numbers[i]);
+        CHECK(numbers[i] == (float)i + 1.5f, "element %d is %g", i, numbers[i]);
     process_group_destroy(&pg);
 }
 
@@ -119,84 +119,13 @@ static void test_graphs_are_refused(void **state)
     assert_non_null(strstr(end[0].errors, "--cuda-graph on needs --backend nccl: with tcp data "));
 }
 
-/* A backend that moves GPU memory itself, as an MPI that knows CUDA does, but adds up in the host's
- * alone. Below it is tcp. */
-static const Backend *tcp;
-static int num_direct;
-
-static bool moves(const Collective *c)
-{
-    return c->kind == BROADCAST || c->kind == GATHER || c->kind == ALL_GATHER ||
-           c->kind == SCATTER || collective_is_point_to_point(c->kind);
-}
-
-static void copy(void *to, const void *from, size_t bytes)
-{
-    if (bytes > 0)
-        CUDA_CHECK(cudaMemcpy(to, from, bytes, cudaMemcpyDefault));
-}
-
-static long aware_start(void *state, const Collective *c)
-{
-    size_t in_bytes, out_bytes;
-    collective_extents(c, &in_bytes, &out_bytes);
-    const bool on_gpu =
-        (in_bytes > 0 && cuda_is_on_gpu(c->in)) || (out_bytes > 0 && cuda_is_on_gpu(c->out));
-    CHECK(!on_gpu || moves(c), "a reduction in GPU memory");
-    num_direct += on_gpu;
-    Collective host = *c;
-    char *in = mem_calloc(2, in_bytes + out_bytes + 1), *out = in + in_bytes + out_bytes;
-    copy(in, c->in, in_bytes);
-    host.in = in;
-    host.out = c->in == c->out ? in : out;
-    const long ticket = tcp->start(state, &host);
-    tcp->wait(state, ticket);
-    copy(c->out, host.out, out_bytes);
-    free(in);
-    return ticket;
-}
-
-static void aware_wait(void *state, long ticket)
-{
-    (void)state;
-    (void)ticket; // aware_start has waited
-}
-
-static void aware_body(Rank *rank)
-{
-    ProcessGroup pg;
-    rank_join(rank, &pg);
-    tcp = pg.front;
-    Backend aware = *tcp;
-    aware.takes_gpu = moves;
-    aware.start = aware_start;
-    aware.wait = aware_wait;
-    pg.front = &aware;
-    pg.place = gpu_use(rank->rank % 2);
-    staging_wrap(&pg);
-    collective_cases_run(&pg);
-    CHECK(num_direct > 100, "%d calls on GPU memory", num_direct);
-    split_cases_run(&pg);
-    process_group_destroy(&pg);
-}
-
-static void test_what_the_backend_moves_itself(void **state)
-{
-    (void)state;
-    ranks_run_well(2, aware_body, NULL);
-    ranks_run_well(3, aware_body, NULL);
-}
-
 int main(void)
 {
     setenv("CUDA_STAND_IN_DEVICES", "2", 0);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_collective),
-        cmocka_unit_test(test_parts_of_any_shape),
-        cmocka_unit_test(test_buckets_on_their_way),
-        cmocka_unit_test(test_stages_between_nodes),
+        cmocka_unit_test(test_every_collective),     cmocka_unit_test(test_parts_of_any_shape),
+        cmocka_unit_test(test_buckets_on_their_way), cmocka_unit_test(test_stages_between_nodes),
         cmocka_unit_test(test_graphs_are_refused),
-        cmocka_unit_test(test_what_the_backend_moves_itself),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,12 +9,16 @@
 
 #define LIBRARY "libcublas.so." LIBRARY_TEXT(CUBLAS_VER_MAJOR)
 #define NEEDED_BY "this test"
-#define cublasCreate_v2 LIBRARY_FUNCTION(cublasCreate_v2)
-#define cublasDestroy_v2 LIBRARY_FUNCTION(cublasDestroy_v2)
-#define cublasSetStream_v2 LIBRARY_FUNCTION(cublasSetStream_v2)
-#define cublasGetStatusString LIBRARY_FUNCTION(cublasGetStatusString)
-#define cublasSgemm_v2 LIBRARY_FUNCTION(cublasSgemm_v2)
-#define cublasGemmStridedBatchedEx LIBRARY_FUNCTION(cublasGemmStridedBatchedEx)
+#define BLAS(FUNCTION) \
+    FUNCTION(create, cublasCreate_v2) \
+    FUNCTION(destroy, cublasDestroy_v2) \
+    FUNCTION(set_stream, cublasSetStream_v2) \
+    FUNCTION(status_string, cublasGetStatusString) \
+    FUNCTION(sgemm, cublasSgemm_v2) \
+    FUNCTION(gemm_batched, cublasGemmStridedBatchedEx)
+static struct Blas {
+    BLAS(LIBRARY_POINTER)
+} blas;
 
 enum { M = 19, NN = 13, K = 70, LD = 75, BATCH = 3, STRIDE = LD * 80 };
 
@@ -55,19 +59,19 @@ static double error_of(bool at, bool bt, int batch, float alpha, float beta,
                        cublasComputeType_t compute)
 {
     cublasHandle_t handle;
-    CHECK(cublasCreate(&handle) == CUBLAS_STATUS_SUCCESS, "create");
+    CHECK(blas.create(&handle) == CUBLAS_STATUS_SUCCESS, "create");
     float *a = random_on_device(host_a, 1), *b = random_on_device(host_b, 2);
     float *c = random_on_device(host_c, 3);
     const cudaStream_t stream = new_stream();
-    cublasSetStream(handle, stream);
-    const cublasStatus_t status = cublasGemmStridedBatchedEx(
-        handle, at ? CUBLAS_OP_T : CUBLAS_OP_N, bt ? CUBLAS_OP_T : CUBLAS_OP_N, M, NN, K, &alpha, a,
-        CUDA_R_32F, LD, STRIDE, b, CUDA_R_32F, LD, STRIDE, &beta, c, CUDA_R_32F, LD, STRIDE, batch,
-        compute, CUBLAS_GEMM_DEFAULT);
-    CHECK(status == CUBLAS_STATUS_SUCCESS, "%s", cublasGetStatusString(status));
+    blas.set_stream(handle, stream);
+    const cublasStatus_t status =
+        blas.gemm_batched(handle, at ? CUBLAS_OP_T : CUBLAS_OP_N, bt ? CUBLAS_OP_T : CUBLAS_OP_N, M,
+                          NN, K, &alpha, a, CUDA_R_32F, LD, STRIDE, b, CUDA_R_32F, LD, STRIDE,
+                          &beta, c, CUDA_R_32F, LD, STRIDE, batch, compute, CUBLAS_GEMM_DEFAULT);
+    CHECK(status == CUBLAS_STATUS_SUCCESS, "%s", blas.status_string(status));
     CUDA_CHECK(cudaStreamSynchronize(stream));
     fetch(result, c, BATCH * STRIDE);
-    CHECK(cublasDestroy(handle) == CUBLAS_STATUS_SUCCESS, "destroy");
+    CHECK(blas.destroy(handle) == CUBLAS_STATUS_SUCCESS, "destroy");
     return largest_error(at, bt, batch, alpha, beta);
 }
 
@@ -94,9 +98,9 @@ static void matrix_too_large(const void *context)
     (void)context;
     const float one = 1;
     cublasHandle_t handle;
-    cublasCreate(&handle);
+    blas.create(&handle);
     float *a = device_floats(M * K), *b = device_floats(K * NN), *c = device_floats(M * NN - 1);
-    cublasSgemm(handle, CUBLAS_OP_N, CUBLAS_OP_N, M, NN, K, &one, a, M, b, K, &one, c, M);
+    blas.sgemm(handle, CUBLAS_OP_N, CUBLAS_OP_N, M, NN, K, &one, a, M, b, K, &one, c, M);
 }
 
 static void leading_dimension(const void *context)
@@ -104,9 +108,9 @@ static void leading_dimension(const void *context)
     (void)context;
     const float one = 1;
     cublasHandle_t handle;
-    cublasCreate(&handle);
+    blas.create(&handle);
     float *a = device_floats(M * K);
-    CHECK(cublasSgemm(handle, CUBLAS_OP_T, CUBLAS_OP_N, M, NN, K, &one, a, M, a, K, &one, a, M) ==
+    CHECK(blas.sgemm(handle, CUBLAS_OP_T, CUBLAS_OP_N, M, NN, K, &one, a, M, a, K, &one, a, M) ==
               CUBLAS_STATUS_INVALID_VALUE,
           "a transposed matrix of %d rows needs a leading dimension of %d", M, K);
 }
@@ -120,6 +124,7 @@ static void test_misuse(void **state)
 
 int main(void)
 {
+    blas = (struct Blas){ BLAS(LIBRARY_FIND) };
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_products),
         cmocka_unit_test(test_misuse),

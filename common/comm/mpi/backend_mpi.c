@@ -9,9 +9,6 @@
  */
 #include <limits.h>
 #include <mpi.h>
-#ifdef OPEN_MPI
-#include <mpi-ext.h>
-#endif
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -23,13 +20,6 @@
 #include "common/comm/backend.h"
 #include "common/comm/env.h"
 #include "common/comm/library_calls.h"
-
-/* Open MPI says whether it reads and writes GPU memory; of other libraries it is not known. */
-#if defined(OMPI_HAVE_MPI_EXT_CUDA) && OMPI_HAVE_MPI_EXT_CUDA
-#define KNOWS_CUDA (MPIX_Query_cuda_support() == 1)
-#else
-#define KNOWS_CUDA false
-#endif
 
 #define MAX_PENDING 256
 #define EAGER_POLLS 1000
@@ -57,17 +47,15 @@ __attribute__((constructor)) static void restore_hangup(void)
 }
 
 typedef struct {
-    long ticket;
     Collective collective;
     MPI_Request request; // MPI_REQUEST_NULL when done
 } MpiRequest;
 
-/* Ticket t is in slot t % MAX_PENDING, until it is done and another takes the slot. */
+/* A call is in slot op_id % MAX_PENDING, until it is done and another takes the slot. */
 typedef struct {
     MPI_Comm comm; // a duplicate: our messages never match another library's
     MPI_Op ops[4], bfloat16_ops[4]; // by ReduceOp; a mean is a sum until reduce_finish
     MpiRequest calls[MAX_PENDING];
-    long started; // tickets handed out
 } Mpi;
 
 static void check_mpi(int error, const char *what)
@@ -281,16 +269,6 @@ static void finish(MpiRequest *call)
     collective_report(c, COLLECTIVE_COMPLETED);
 }
 
-/* What moves data without adding it up. Open MPI's nonblocking reductions crash on GPU memory, even
- * where it knows CUDA (its issue 9845), and a mean is divided by this processor: both go through
- * the host. */
-static bool mpi_takes_gpu(const Collective *c)
-{
-    const bool moves = c->kind == BROADCAST || c->kind == GATHER || c->kind == ALL_GATHER ||
-                       c->kind == SCATTER || collective_is_point_to_point(c->kind);
-    return moves && KNOWS_CUDA;
-}
-
 static long mpi_start(void *state, const Collective *collective)
 {
     Mpi *mpi = state;
@@ -301,24 +279,22 @@ static long mpi_start(void *state, const Collective *collective)
     if (collective->pg->check_collectives && !collective_is_point_to_point(collective->kind))
         compare_calls(mpi, collective);
 
-    const long ticket = mpi->started++;
-    MpiRequest *call = &mpi->calls[ticket % MAX_PENDING];
+    MpiRequest *call = &mpi->calls[collective->op_id % MAX_PENDING];
     finish(call); // a much earlier one
-    call->ticket = ticket;
     call->collective = *collective;
     collective_report(collective, COLLECTIVE_STARTED);
     check_call(start_request(mpi, collective, &call->request), collective);
 
     int done; // testing one request progresses all of them
     check_call(MPI_Request_get_status(call->request, &done, MPI_STATUS_IGNORE), collective);
-    return ticket;
+    return (long)collective->op_id;
 }
 
 static void mpi_wait(void *state, long ticket)
 {
     Mpi *mpi = state;
     MpiRequest *call = &mpi->calls[ticket % MAX_PENDING];
-    if (call->ticket == ticket)
+    if (call->collective.op_id == (uint64_t)ticket)
         finish(call);
 }
 
@@ -341,10 +317,8 @@ static void *mpi_init(ProcessGroup *pg)
     CHECK(!initialized, "MPI starts once in a process: it can be in one mpi group only");
     Watchdog watchdog;
     watchdog_start(&watchdog, pg->timeout, "MPI_Init", MISSING_RANK);
-    // On a GPU another thread makes the calls, one at a time (staging_cuda.c).
-    const int wanted = pg->place.on_gpu ? MPI_THREAD_SERIALIZED : MPI_THREAD_FUNNELED;
-    MPI_CHECK(MPI_Init_thread(NULL, NULL, wanted, &level));
-    CHECK(level >= wanted, "this MPI library allows a rank no threads of its own");
+    MPI_CHECK(MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &level));
+    CHECK(level >= MPI_THREAD_FUNNELED, "this MPI library allows a rank no threads of its own");
 
     MPI_CHECK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN)); // the default aborts
     int rank = 0, size = 0;
@@ -411,8 +385,6 @@ static void mpi_destroy(void *state, ProcessGroup *pg)
 
 const Backend backend_mpi = { .name = "mpi",
                               .available = true,
-                              .reads_gpu = false,
-                              .takes_gpu = mpi_takes_gpu,
                               .check = mpi_check,
                               .init = mpi_init,
                               .compare = mpi_compare,

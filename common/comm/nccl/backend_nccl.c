@@ -15,24 +15,26 @@
 #include "common/comm/library_calls.h"
 #include "common/comm/nccl/nccl_group.h"
 
+#define LIBRARY "libnccl.so.2"
+#define NEEDED_BY "--backend nccl"
 #define SCRATCH_BYTES 4096
 
 /* ---- calling NCCL ---- */
 
-void nccl_check(Nccl *nccl, ncclResult_t result, const char *call)
+void nccl_check(Nccl *nccl, ncclResult_t result, const char *name)
 {
     if (result == ncclSuccess)
         return;
-    CHECK(result != ncclInProgress, "%s: unset NCCL_COMM_BLOCKING, or set it to 1", call);
+    CHECK(result != ncclInProgress, "%s: unset NCCL_COMM_BLOCKING, or set it to 1", name);
+    const char *error = nccl->lib.error_string(result), *more = nccl->lib.last_error(NULL);
     if (result == ncclInvalidArgument || result == ncclInvalidUsage ||
         result == ncclUnhandledCudaError)
-        die("%s: %s: %s", call, ncclGetErrorString(result), ncclGetLastError(NULL));
+        die("%s: %s: %s", name, error, more);
     pthread_mutex_lock(&nccl->mutex);
-    snprintf(nccl->failure, sizeof nccl->failure, "%s: %s", ncclGetErrorString(result),
-             ncclGetLastError(NULL));
+    snprintf(nccl->failure, sizeof nccl->failure, "%s: %s", error, more);
     const bool is_watched = !nccl->closing;
     pthread_mutex_unlock(&nccl->mutex);
-    CHECK(is_watched, "%s: %s", call, nccl->failure);
+    CHECK(is_watched, "%s: %s", name, nccl->failure);
     for (;;)
         pause(); // the watchdog finds the rank to blame and ends the process
 }
@@ -82,15 +84,13 @@ static bool share_gpu(const ProcessGroup *pg, char *reason, size_t bytes)
         process_group_key(pg, "GPU of rank", rank, key);
         store_get(pg->store, key, gpus[rank], GPU_BYTES - 1);
     }
-    bool shared = false;
-    for (int rank = 0; !shared && rank < pg->world_size; rank++)
-        for (int other = 0; !shared && other < rank; other++) {
-            shared = strcmp(gpus[rank], gpus[other]) == 0;
-            if (shared)
+    reason[0] = '\0';
+    for (int rank = 0; rank < pg->world_size && reason[0] == '\0'; rank++)
+        for (int other = 0; other < rank; other++)
+            if (strcmp(gpus[rank], gpus[other]) == 0)
                 snprintf(reason, bytes, "ranks %d and %d share %s", other, rank, gpus[rank]);
-        }
     free(gpus);
-    return shared;
+    return reason[0] != '\0';
 }
 
 /* NCCL reports ranks that share a GPU less clearly, or not at all. */
@@ -116,6 +116,7 @@ static Nccl *nccl_new(const ProcessGroup *pg)
 {
     Nccl *nccl = mem_calloc(1, sizeof *nccl);
     nccl->pg = pg;
+    nccl->lib = (struct NcclLibrary){ NCCL_FUNCTIONS(LIBRARY_FIND) };
     LIST_INIT(&nccl->groups);
     pthread_mutex_init(&nccl->in_use, NULL);
     pthread_mutex_init(&nccl->mutex, NULL);
@@ -154,13 +155,14 @@ static void *nccl_init(ProcessGroup *pg)
     char key[STORE_KEY_BYTES];
     process_group_key(pg, "NCCL's unique id", 0, key);
     if (pg->rank == 0) {
-        NCCL_CHECK(nccl, ncclGetUniqueId(&id));
+        NCCL_CHECK(nccl, "ncclGetUniqueId", nccl->lib.get_unique_id(&id));
         store_set(pg->store, key, &id, sizeof id);
     } else {
         store_get(pg->store, key, &id, sizeof id);
     }
     ncclComm_t comm;
-    NCCL_CHECK(nccl, ncclCommInitRank(&comm, pg->world_size, id, pg->rank));
+    NCCL_CHECK(nccl, "ncclCommInitRank",
+               nccl->lib.comm_init_rank(&comm, pg->world_size, id, pg->rank));
     set_up(nccl, NULL);
     return group_new(nccl, pg, comm);
 }
@@ -174,8 +176,9 @@ static void *nccl_split(void *state, ProcessGroup *sub, int color)
     ncclComm_t part;
     CUDA_CHECK(cudaStreamSynchronize(nccl->stream)); // NCCL allows no pending calls here
     set_up(nccl, "ncclCommSplit");
-    NCCL_CHECK(nccl, ncclCommSplit(group->comm, color >= 0 ? color : NCCL_SPLIT_NOCOLOR,
-                                   group->pg->rank, &part, NULL));
+    NCCL_CHECK(nccl, "ncclCommSplit",
+               nccl->lib.comm_split(group->comm, color >= 0 ? color : NCCL_SPLIT_NOCOLOR,
+                                    group->pg->rank, &part, NULL));
     set_up(nccl, NULL);
     return color >= 0 ? group_new(nccl, sub, part) : NULL;
 }
@@ -211,7 +214,7 @@ static void nccl_destroy(void *state, ProcessGroup *pg)
     // One with calls in a graph is left to the end of the process: NCCL would wait until the graph
     // is destroyed, which the device does only after the group.
     if (!nccl->recorded)
-        NCCL_CHECK(nccl, ncclCommDestroy(group->comm));
+        NCCL_CHECK(nccl, "ncclCommDestroy", nccl->lib.comm_destroy(group->comm));
     free(group);
     if (pg->parent == NULL) {
         nccl_free(nccl);

@@ -28,19 +28,20 @@ static ncclResult_t gather_or_scatter(const NcclGroup *group, const Collective *
 {
     const size_t share = c->count * dtype_size(c->type);
     const bool gathers = c->kind == GATHER;
+    const struct NcclLibrary *lib = &group->nccl->lib;
     const ncclComm_t comm = group->comm;
     const cudaStream_t stream = group->nccl->stream;
-    ncclResult_t result = ncclGroupStart();
+    ncclResult_t result = lib->group_start();
     if (c->pg->rank == c->root)
         for (int i = 0; i < c->pg->world_size && result == ncclSuccess; i++)
-            result = gathers ? ncclRecv((char *)c->out + (size_t)i * share, c->count, type, i, comm,
-                                        stream)
-                             : ncclSend((const char *)c->in + (size_t)i * share, c->count, type, i,
-                                        comm, stream);
+            result = gathers ? lib->recv((char *)c->out + (size_t)i * share, c->count, type, i,
+                                         comm, stream)
+                             : lib->send((const char *)c->in + (size_t)i * share, c->count, type, i,
+                                         comm, stream);
     if (result == ncclSuccess)
-        result = gathers ? ncclSend(c->in, c->count, type, c->root, comm, stream)
-                         : ncclRecv(c->out, c->count, type, c->root, comm, stream);
-    const ncclResult_t end = ncclGroupEnd(); // needed even after an error
+        result = gathers ? lib->send(c->in, c->count, type, c->root, comm, stream)
+                         : lib->recv(c->out, c->count, type, c->root, comm, stream);
+    const ncclResult_t end = lib->group_end(); // needed even after an error
     return result == ncclSuccess ? end : result;
 }
 
@@ -51,32 +52,33 @@ static ncclResult_t issue(const NcclGroup *group, const Collective *c)
         [INT32] = ncclInt32,     [INT64] = ncclInt64,       [UINT8] = ncclUint8
     };
     static const ncclRedOp_t ops[] = { ncclSum, ncclAvg, ncclMax, ncclMin }; // as ReduceOp
-    Nccl *nccl = group->nccl;
+    const Nccl *nccl = group->nccl;
+    const struct NcclLibrary *lib = &nccl->lib;
     const ncclComm_t comm = group->comm;
     const cudaStream_t stream = nccl->stream;
     const ncclDataType_t type = types[c->type];
     const ncclRedOp_t op = ops[c->op];
     switch (c->kind) {
     case ALL_REDUCE:
-        return ncclAllReduce(c->in, c->out, c->count, type, op, comm, stream);
+        return lib->all_reduce(c->in, c->out, c->count, type, op, comm, stream);
     case BROADCAST:
-        return ncclBroadcast(c->in, c->out, c->count, type, c->root, comm, stream);
+        return lib->broadcast(c->in, c->out, c->count, type, c->root, comm, stream);
     case REDUCE: // the other ranks' data is unchanged
-        return ncclReduce(c->in, c->pg->rank == c->root ? c->out : NULL, c->count, type, op,
-                          c->root, comm, stream);
+        return lib->reduce(c->in, c->pg->rank == c->root ? c->out : NULL, c->count, type, op,
+                           c->root, comm, stream);
     case GATHER:
     case SCATTER:
         return gather_or_scatter(group, c, type);
     case ALL_GATHER:
-        return ncclAllGather(c->in, c->out, c->count, type, comm, stream);
+        return lib->all_gather(c->in, c->out, c->count, type, comm, stream);
     case REDUCE_SCATTER:
-        return ncclReduceScatter(c->in, c->out, c->count, type, op, comm, stream);
+        return lib->reduce_scatter(c->in, c->out, c->count, type, op, comm, stream);
     case BARRIER: // a sum of one element: NCCL does not synchronise on none
-        return ncclAllReduce(nccl->scratch, nccl->scratch, 1, ncclUint8, ncclSum, comm, stream);
+        return lib->all_reduce(nccl->scratch, nccl->scratch, 1, ncclUint8, ncclSum, comm, stream);
     case SEND:
-        return ncclSend(c->in, c->count, type, c->root, comm, stream);
+        return lib->send(c->in, c->count, type, c->root, comm, stream);
     case RECV:
-        return ncclRecv(c->out, c->count, type, c->root, comm, stream);
+        return lib->recv(c->out, c->count, type, c->root, comm, stream);
     }
     return ncclInvalidArgument;
 }
@@ -120,7 +122,7 @@ static NcclCall *enqueue(NcclGroup *group, const Collective *c, const Collective
         CUDA_CHECK(cudaEventRecord(nccl->ready, compute));
         CUDA_CHECK(cudaStreamWaitEvent(nccl->stream, nccl->ready, 0));
         if (c->count > 0 || c->kind == BARRIER)
-            NCCL_CHECK(nccl, issue(group, c));
+            NCCL_CHECK(nccl, collective_name(c->kind), issue(group, c));
         CUDA_CHECK(cudaEventRecord(call->done, nccl->stream));
     }
     pthread_mutex_lock(&nccl->mutex);

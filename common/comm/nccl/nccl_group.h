@@ -1,4 +1,12 @@
-/* nccl_group.h - what the files of the nccl backend share: communicators and pending calls. */
+/*
+ * nccl_group.h - what the files of the nccl backend share: communicators and pending calls.
+ *
+ * - To call NCCL, write NCCL_CHECK(nccl, "ncclSend", nccl->lib.send(...)).
+ * - To make a collective, call nccl_start: it queues the call behind the computation; nccl_wait
+ *   makes the computation wait for it. The host waits for neither.
+ * - A rank that is lost is noticed by the watchdog, which runs from nccl_watch_start to
+ *   nccl_watch_stop and ends the process.
+ */
 #ifndef COMMON_COMM_NCCL_NCCL_GROUP_H
 #define COMMON_COMM_NCCL_NCCL_GROUP_H
 
@@ -10,25 +18,27 @@
 #include "common/base/library.h"
 #include "common/comm/nccl/rank_watch.h"
 
-/* NCCL is opened with the first group. */
-#define LIBRARY "libnccl.so.2"
-#define NEEDED_BY "--backend nccl"
-#define ncclGetUniqueId LIBRARY_FUNCTION(ncclGetUniqueId)
-#define ncclCommInitRank LIBRARY_FUNCTION(ncclCommInitRank)
-#define ncclCommSplit LIBRARY_FUNCTION(ncclCommSplit)
-#define ncclCommDestroy LIBRARY_FUNCTION(ncclCommDestroy)
-#define ncclCommGetAsyncError LIBRARY_FUNCTION(ncclCommGetAsyncError)
-#define ncclGetErrorString LIBRARY_FUNCTION(ncclGetErrorString)
-#define ncclGetLastError LIBRARY_FUNCTION(ncclGetLastError)
-#define ncclAllReduce LIBRARY_FUNCTION(ncclAllReduce)
-#define ncclBroadcast LIBRARY_FUNCTION(ncclBroadcast)
-#define ncclReduce LIBRARY_FUNCTION(ncclReduce)
-#define ncclAllGather LIBRARY_FUNCTION(ncclAllGather)
-#define ncclReduceScatter LIBRARY_FUNCTION(ncclReduceScatter)
-#define ncclSend LIBRARY_FUNCTION(ncclSend)
-#define ncclRecv LIBRARY_FUNCTION(ncclRecv)
-#define ncclGroupStart LIBRARY_FUNCTION(ncclGroupStart)
-#define ncclGroupEnd LIBRARY_FUNCTION(ncclGroupEnd)
+/* The functions of NCCL that are used (base/library.h). */
+#define NCCL_FUNCTIONS(FUNCTION) \
+    FUNCTION(get_unique_id, ncclGetUniqueId) \
+    FUNCTION(comm_init_rank, ncclCommInitRank) \
+    FUNCTION(comm_split, ncclCommSplit) \
+    FUNCTION(comm_destroy, ncclCommDestroy) \
+    FUNCTION(comm_get_async_error, ncclCommGetAsyncError) \
+    FUNCTION(error_string, ncclGetErrorString) \
+    FUNCTION(last_error, ncclGetLastError) \
+    FUNCTION(all_reduce, ncclAllReduce) \
+    FUNCTION(broadcast, ncclBroadcast) \
+    FUNCTION(reduce, ncclReduce) \
+    FUNCTION(all_gather, ncclAllGather) \
+    FUNCTION(reduce_scatter, ncclReduceScatter) \
+    FUNCTION(send, ncclSend) \
+    FUNCTION(recv, ncclRecv) \
+    FUNCTION(group_start, ncclGroupStart) \
+    FUNCTION(group_end, ncclGroupEnd)
+struct NcclLibrary {
+    NCCL_FUNCTIONS(LIBRARY_POINTER)
+};
 
 #define NCCL_MAX_CALLS 256
 
@@ -58,6 +68,7 @@ typedef struct NcclGroup {
  * order. Ticket t is in call[t % NCCL_MAX_CALLS] until the slot is reused. */
 typedef struct Nccl {
     const ProcessGroup *pg;
+    struct NcclLibrary lib; // opened with the group
     cudaStream_t stream; // of communication
     cudaEvent_t ready; // recorded on the compute stream before a call
     char *scratch; // device memory, for host data and for barriers
@@ -71,7 +82,7 @@ typedef struct Nccl {
     pthread_cond_t changed;
     LIST_HEAD(, NcclGroup) groups;
     NcclCall call[NCCL_MAX_CALLS];
-    long started, finished; // tickets; `finished` lags until somebody looks
+    long started, finished; // tickets; the watchdog counts those that are finished
     double since; // when the oldest unfinished call had its turn
     const char *setup; // what is being set up or torn down instead, or NULL
     double kept_alive_at; // see nccl_keep_alive
@@ -79,17 +90,17 @@ typedef struct Nccl {
     bool closing;
 } Nccl;
 
-/* NCCL_CHECK(nccl, call): an error ends the process; if NCCL has lost another rank, waits for the
- * watchdog to name it. Only one thread at a time may use a communicator (NCCL User Guide, "Thread
- * Safety"), and the watchdog asks it for errors: so both hold the lock meanwhile. */
-#define NCCL_CHECK(nccl, call) \
+/* NCCL_CHECK(nccl, "its name", call): an error ends the process; if NCCL has lost another rank,
+ * waits for the watchdog to name it. Only one thread at a time may use a communicator (NCCL User
+ * Guide, "Thread Safety"), and the watchdog asks it for errors: so both hold the lock meanwhile. */
+#define NCCL_CHECK(nccl, name, call) \
     do { \
         pthread_mutex_lock(&(nccl)->in_use); \
         const ncclResult_t nccl_result = (call); \
         pthread_mutex_unlock(&(nccl)->in_use); \
-        nccl_check(nccl, nccl_result, #call); \
+        nccl_check(nccl, nccl_result, name); \
     } while (0)
-void nccl_check(Nccl *nccl, ncclResult_t result, const char *call);
+void nccl_check(Nccl *nccl, ncclResult_t result, const char *name);
 
 /* nccl_calls.c: as start and wait of Backend. */
 long nccl_start(void *state, const Collective *collective);

@@ -47,9 +47,10 @@ static void look_for_failures(Nccl *nccl)
     LIST_FOREACH(group, &nccl->groups, next)
     {
         ncclResult_t state = ncclSuccess;
-        if (nccl->failure[0] == '\0' && ncclCommGetAsyncError(group->comm, &state) == ncclSuccess &&
+        if (nccl->failure[0] == '\0' &&
+            nccl->lib.comm_get_async_error(group->comm, &state) == ncclSuccess &&
             state != ncclSuccess && state != ncclInProgress)
-            snprintf(nccl->failure, sizeof nccl->failure, "%s", ncclGetErrorString(state));
+            snprintf(nccl->failure, sizeof nccl->failure, "%s", nccl->lib.error_string(state));
     }
     pthread_mutex_unlock(&nccl->in_use);
 }

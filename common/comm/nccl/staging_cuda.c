@@ -1,24 +1,21 @@
 /*
  * GPU data for backends that only reach host memory.
  *
- *     this thread      start: ready ->                              wait
- *     compute stream   --------+---------------- backward pass ------+-- optimizer -->
- *     stream down              +-- copy --+                          |
- *     staging thread                      +-- collective --+         |
- *     stream up                                            +-- copy -+
+ *     GPU      backward ------+        +-- backward ----------------+        +-- optimizer -->
+ *                        copy |        |                       copy |        |
+ *     host                    +- start +                            + wait --+
+ *     backend                          +-- collective --+
  *
- * A bucket is copied to the host as soon as the GPU has computed it, while the next is still being
- * computed and the previous one is on the network. Copies use pinned memory: others would block the
- * host. A call that the backend takes with GPU memory (an MPI that knows CUDA) goes the same way
- * without the copies: its thread still waits until the GPU has computed the input.
+ * Starting a call waits until the GPU has computed the input, copies it to the host and queues the
+ * collective; waiting for it copies the result back. So a bucket is on the network while the GPU
+ * computes the next one. Copies use pinned memory, which the GPU reads and writes by itself.
  */
 #include <cuda_runtime_api.h>
-#include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/base/cuda.h"
 #include "common/base/memory.h"
-#include "common/base/signals.h"
 #include "common/comm/backend.h"
 #include "common/comm/library_calls.h"
 
@@ -27,120 +24,52 @@
 
 /* A pending call. */
 typedef struct {
-    const struct Staged *group;
-    Collective collective; // with the data in host memory
-    void *device_out; // where the result is on the GPU; NULL: nowhere
-    size_t out_bytes;
-    bool direct; // the backend reads and writes GPU memory itself: nothing is copied
+    const ProcessGroup *pg;
+    long ticket; // the backend's
+    char *device_out; // where the result is copied to
+    const void *host_out;
+    size_t out_bytes; // 0: nothing is copied
     char *pinned; // reused by later calls
     size_t pinned_bytes;
-    cudaEvent_t down, up; // the input is in host memory, the result on the GPU
 } Slot;
 
-/* Ticket t is in slot t % NUM_SLOTS. The mutex guards the counts; a slot is the thread's from
- * `started` to `finished`. */
-typedef struct {
-    MemoryLocation place;
-    pthread_t thread;
-    pthread_mutex_t mutex;
-    pthread_cond_t changed;
+/* Ticket t is in slot t % NUM_SLOTS until it is finished. */
+typedef struct Staging {
+    cudaStream_t compute;
+    cudaEvent_t copied;
     Slot slot[NUM_SLOTS];
-    long started, finished; // tickets handed out, tickets done but for the copy up
-    bool closing;
-    cudaStream_t down, up;
-    cudaEvent_t ready; // recorded on the compute stream before a call
+    long started, finished; // tickets handed out, tickets whose result is on the GPU
 } Staging;
 
-/* The state of a group: what its calls go to. All groups share one Staging. */
-typedef struct Staged {
-    const Backend *inner;
-    void *inner_state;
-    Staging *staging;
-} Staged;
-
-static void execute(Staging *staging, Slot *slot)
+/* Copies between host and GPU. On return that is done, and all that was queued before it. */
+static void copy(const Staging *staging, void *to, const void *from, size_t bytes)
 {
-    CUDA_CHECK(cudaEventSynchronize(slot->down));
-    const Staged *group = slot->group;
-    group->inner->wait(group->inner_state,
-                       group->inner->start(group->inner_state, &slot->collective));
-    if (slot->device_out != NULL && !slot->direct)
-        CUDA_CHECK(cudaMemcpyAsync(slot->device_out, slot->collective.out, slot->out_bytes,
-                                   cudaMemcpyHostToDevice, staging->up));
-    CUDA_CHECK(cudaEventRecord(slot->up, staging->up));
+    if (bytes > 0)
+        CUDA_CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, staging->compute));
+    CUDA_CHECK(cudaEventRecord(staging->copied, staging->compute));
+    CUDA_CHECK(cudaEventSynchronize(staging->copied));
 }
 
-static void *run(void *argument)
+/* Finishes calls until so many are. */
+static void finish(Staging *staging, long finished)
 {
-    Staging *staging = argument;
-    CUDA_CHECK(cudaSetDevice(staging->place.index)); // a new thread's default is GPU 0
-    pthread_mutex_lock(&staging->mutex);
-    for (;;) {
-        while (staging->finished == staging->started && !staging->closing)
-            pthread_cond_wait(&staging->changed, &staging->mutex);
-        if (staging->finished == staging->started)
-            break;
-        Slot *slot = &staging->slot[staging->finished % NUM_SLOTS];
-        pthread_mutex_unlock(&staging->mutex);
-        execute(staging, slot);
-        pthread_mutex_lock(&staging->mutex);
-        staging->finished++;
-        pthread_cond_broadcast(&staging->changed);
+    for (; staging->finished < finished; staging->finished++) {
+        const Slot *slot = &staging->slot[staging->finished % NUM_SLOTS];
+        slot->pg->backend->wait(slot->pg->state, slot->ticket);
+        if (slot->out_bytes > 0)
+            copy(staging, slot->device_out, slot->host_out, slot->out_bytes);
     }
-    pthread_mutex_unlock(&staging->mutex);
-    return NULL;
 }
 
-/* Blocks the host until that many calls are done. Needs no deadline: the backend ends the process
- * when a call takes too long. */
-static void wait_for(Staging *staging, long finished)
+/* A call may use the result of an earlier one that nobody has waited for, as the stages of an
+ * all-reduce do: that must be on the GPU before it is copied down again. */
+static void finish_input(Staging *staging, const char *in, size_t in_bytes)
 {
-    pthread_mutex_lock(&staging->mutex);
-    while (staging->finished < finished)
-        pthread_cond_wait(&staging->changed, &staging->mutex);
-    pthread_mutex_unlock(&staging->mutex);
-}
-
-static Staging *staging_new(MemoryLocation place)
-{
-    Staging *staging = mem_calloc(1, sizeof *staging);
-    staging->place = place;
-    pthread_mutex_init(&staging->mutex, NULL);
-    pthread_cond_init(&staging->changed, NULL);
-    // Nonblocking: they do not synchronise with the default stream.
-    CUDA_CHECK(cudaStreamCreateWithFlags(&staging->down, cudaStreamNonBlocking));
-    CUDA_CHECK(cudaStreamCreateWithFlags(&staging->up, cudaStreamNonBlocking));
-    CUDA_CHECK(cudaEventCreateWithFlags(&staging->ready, cudaEventDisableTiming));
-    for (Slot *slot = staging->slot; slot < staging->slot + NUM_SLOTS; slot++) {
-        CUDA_CHECK(cudaEventCreateWithFlags(&slot->down, cudaEventDisableTiming));
-        CUDA_CHECK(cudaEventCreateWithFlags(&slot->up, cudaEventDisableTiming));
+    for (long ticket = staging->started - 1; ticket >= staging->finished; ticket--) {
+        const Slot *slot = &staging->slot[ticket % NUM_SLOTS];
+        if (in < slot->device_out + slot->out_bytes && slot->device_out < in + in_bytes)
+            finish(staging, ticket + 1);
     }
-    const int error = thread_start(&staging->thread, run, staging);
-    CHECK(error == 0, "cannot start the thread that serves the GPU's memory: %s", strerror(error));
-    return staging;
-}
-
-static void staging_free(Staging *staging)
-{
-    pthread_mutex_lock(&staging->mutex);
-    staging->closing = true;
-    pthread_cond_broadcast(&staging->changed);
-    pthread_mutex_unlock(&staging->mutex);
-    pthread_join(staging->thread, NULL);
-
-    CUDA_CHECK(cudaStreamSynchronize(staging->down));
-    CUDA_CHECK(cudaStreamSynchronize(staging->up));
-    for (Slot *slot = staging->slot; slot < staging->slot + NUM_SLOTS; slot++) {
-        CUDA_CHECK(cudaEventDestroy(slot->down));
-        CUDA_CHECK(cudaEventDestroy(slot->up));
-        CUDA_CHECK(cudaFreeHost(slot->pinned));
-    }
-    CUDA_CHECK(cudaEventDestroy(staging->ready));
-    CUDA_CHECK(cudaStreamDestroy(staging->down));
-    CUDA_CHECK(cudaStreamDestroy(staging->up));
-    pthread_cond_destroy(&staging->changed);
-    pthread_mutex_destroy(&staging->mutex);
-    free(staging);
 }
 
 /* Pinned memory of at least so many bytes. It grows in the first steps only. */
@@ -148,140 +77,89 @@ static void reserve(Slot *slot, size_t bytes)
 {
     if (bytes <= slot->pinned_bytes)
         return;
-    CUDA_CHECK(cudaEventSynchronize(slot->up)); // a copy may still read the old one
     CUDA_CHECK(cudaFreeHost(slot->pinned));
     CUDA_CHECK(cudaHostAlloc((void **)&slot->pinned, bytes, cudaHostAllocDefault));
     slot->pinned_bytes = bytes;
 }
 
-/* Leaves the call's GPU arrays to the backend; later calls may have to wait for its result. */
-static void leave_on_gpu(Slot *slot, const Collective *collective, size_t *in_bytes)
+/* Replaces the call's GPU arrays by host memory: a copy of the input, and room for the result. */
+static Collective move_to_host(Staging *staging, Slot *slot, const Collective *c)
 {
-    slot->direct = true;
-    slot->collective = *collective;
-    slot->device_out = collective->out;
-    collective_extents(collective, in_bytes, &slot->out_bytes);
-    *in_bytes = 0;
-}
-
-/* Replaces the call's GPU arrays by host memory; *in_bytes must be copied down. */
-static void move_to_host(Slot *slot, const Collective *collective, size_t *in_bytes)
-{
-    Collective *host = &slot->collective;
-    *host = *collective;
-    slot->direct = false;
-    collective_extents(collective, in_bytes, &slot->out_bytes);
-    const bool in_place = collective->in == collective->out;
-    const bool moves_in = *in_bytes > 0 && cuda_is_on_gpu(collective->in);
-    const bool moves_out = slot->out_bytes > 0 && cuda_is_on_gpu(collective->out);
-    *in_bytes = moves_in ? *in_bytes : 0;
-    slot->out_bytes = moves_out ? slot->out_bytes : 0;
-    slot->device_out = moves_out ? collective->out : NULL;
+    size_t in_bytes, out_bytes;
+    collective_extents(c, &in_bytes, &out_bytes);
+    if (in_bytes > 0 && !cuda_is_on_gpu(c->in))
+        in_bytes = 0;
+    if (out_bytes > 0 && !cuda_is_on_gpu(c->out))
+        out_bytes = 0;
 
     // One after the other, or the same for a call in place.
-    const size_t out_at = in_place ? 0 : (*in_bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    const size_t end = out_at + slot->out_bytes;
-    reserve(slot, end > *in_bytes ? end : *in_bytes);
-    if (moves_in || (in_place && moves_out))
-        host->in = slot->pinned;
-    if (moves_out || (in_place && moves_in))
-        host->out = slot->pinned + out_at;
+    Collective host = *c;
+    const bool in_place = c->in == c->out;
+    const size_t out_at = in_place ? 0 : (in_bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    const size_t end = out_at + out_bytes;
+    reserve(slot, end > in_bytes ? end : in_bytes);
+    if (in_bytes > 0 || (in_place && out_bytes > 0))
+        host.in = slot->pinned;
+    if (out_bytes > 0 || (in_place && in_bytes > 0))
+        host.out = slot->pinned + out_at;
+    finish_input(staging, c->in, in_bytes);
+    copy(staging, (void *)host.in, c->in, in_bytes);
+    slot->device_out = c->out;
+    slot->host_out = host.out;
+    slot->out_bytes = out_bytes;
+    return host;
 }
 
-/* A call may use the result of an earlier one that nobody has waited for, as the stages of an
- * all-reduce do. That must be on the GPU before it is copied down again. */
-static void wait_for_results(Staging *staging, const char *in, size_t in_bytes)
+static long staging_start(Staging *staging, const Collective *collective)
 {
-    for (long age = 1; age <= NUM_SLOTS && age <= staging->started; age++) {
-        const long ticket = staging->started - age;
-        const Slot *slot = &staging->slot[ticket % NUM_SLOTS];
-        const char *out = slot->device_out;
-        if (out == NULL || in >= out + slot->out_bytes || out >= in + in_bytes)
-            continue;
-        wait_for(staging, ticket + 1);
-        CUDA_CHECK(cudaStreamWaitEvent(staging->down, slot->up, 0));
-    }
-}
-
-static long staged_start(void *state, const Collective *collective)
-{
-    const Staged *group = state;
-    Staging *staging = group->staging;
-    const cudaStream_t compute = staging->place.stream;
-    if (cuda_is_captured(compute))
+    const ProcessGroup *pg = collective->pg;
+    if (cuda_is_captured(staging->compute))
         usage_error("--cuda-graph on needs --backend nccl: with %s data passes through the "
                     "host, which a graph cannot record",
-                    collective->pg->backend->name);
+                    pg->backend->name);
 
-    const long ticket = staging->started; // only this thread changes it
-    wait_for(staging, ticket - NUM_SLOTS + 1);
-    Slot *slot = &staging->slot[ticket % NUM_SLOTS];
-    size_t in_bytes, out_bytes;
-    collective_extents(collective, &in_bytes, &out_bytes);
-    wait_for_results(staging, collective->in, in_bytes);
-    slot->group = group;
-    if (group->inner->takes_gpu != NULL && group->inner->takes_gpu(collective))
-        leave_on_gpu(slot, collective, &in_bytes);
-    else
-        move_to_host(slot, collective, &in_bytes);
-    CUDA_CHECK(cudaEventRecord(staging->ready, compute));
-    CUDA_CHECK(cudaStreamWaitEvent(staging->down, staging->ready, 0));
-    CUDA_CHECK(cudaStreamWaitEvent(staging->down, slot->up, 0)); // of the slot's previous call
-    if (in_bytes > 0)
-        CUDA_CHECK(cudaMemcpyAsync((void *)slot->collective.in, collective->in, in_bytes,
-                                   cudaMemcpyDeviceToHost, staging->down));
-    CUDA_CHECK(cudaEventRecord(slot->down, staging->down));
-
-    pthread_mutex_lock(&staging->mutex);
-    staging->started++;
-    pthread_cond_broadcast(&staging->changed);
-    pthread_mutex_unlock(&staging->mutex);
-    return ticket;
+    finish(staging, staging->started - NUM_SLOTS + 1);
+    Slot *slot = &staging->slot[staging->started % NUM_SLOTS];
+    const Collective host = move_to_host(staging, slot, collective);
+    slot->pg = pg;
+    slot->ticket = pg->backend->start(pg->state, &host);
+    return staging->started++;
 }
 
-static void staged_wait(void *state, long ticket)
+static void staging_wait(Staging *staging, long ticket)
 {
-    Staging *staging = ((const Staged *)state)->staging;
-    wait_for(staging, ticket + 1);
-    // If a later call has the slot by now, its copy up follows ours.
-    const Slot *slot = &staging->slot[ticket % NUM_SLOTS];
-    CUDA_CHECK(cudaStreamWaitEvent((cudaStream_t)staging->place.stream, slot->up, 0));
+    finish(staging, ticket + 1);
 }
 
-static Staged *staged_new(const Backend *inner, void *inner_state, Staging *staging)
+static Staging *staging_init(const ProcessGroup *pg)
 {
-    Staged *group = mem_calloc(1, sizeof *group);
-    *group = (Staged){ inner, inner_state, staging };
-    return group;
+    Staging *staging = mem_calloc(1, sizeof *staging);
+    staging->compute = pg->place.stream;
+    // Blocking: a host thread that spins takes the core on which the backend's thread works.
+    CUDA_CHECK(
+        cudaEventCreateWithFlags(&staging->copied, cudaEventDisableTiming | cudaEventBlockingSync));
+    return staging;
 }
 
-/* The backend may be called by this thread when all started calls are done. */
-static void *staged_split(void *state, ProcessGroup *sub, int color)
+static void staging_free(Staging *staging)
 {
-    const Staged *group = state;
-    wait_for(group->staging, group->staging->started);
-    void *inner_state = group->inner->split(group->inner_state, sub, color);
-    return color < 0 ? NULL : staged_new(group->inner, inner_state, group->staging);
+    for (int i = 0; i < NUM_SLOTS; i++)
+        CUDA_CHECK(cudaFreeHost(staging->slot[i].pinned));
+    CUDA_CHECK(cudaEventDestroy(staging->copied));
+    free(staging);
 }
 
-static void staged_destroy(void *state, ProcessGroup *pg)
+const StagingOps staging_ops = { .init = staging_init,
+                                 .start = staging_start,
+                                 .wait = staging_wait,
+                                 .free = staging_free };
+
+void place_copy(MemoryLocation place, void *to, const void *from, size_t bytes)
 {
-    Staged *group = state;
-    if (pg->parent == NULL)
-        staging_free(group->staging);
-    else
-        wait_for(group->staging, group->staging->started);
-    group->inner->destroy(group->inner_state, pg);
-    free(group);
+    if (!place.on_gpu) {
+        memcpy(to, from, bytes);
+        return;
+    }
+    CUDA_CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, (cudaStream_t)place.stream));
+    CUDA_CHECK(cudaStreamSynchronize((cudaStream_t)place.stream));
 }
-
-static void wrap(ProcessGroup *pg)
-{
-    static const Backend staged = {
-        .split = staged_split, .start = staged_start, .wait = staged_wait, .destroy = staged_destroy
-    };
-    pg->front_state = staged_new(pg->front, pg->front_state, staging_new(pg->place));
-    pg->front = &staged;
-}
-
-void (*const staging_wrap)(ProcessGroup *pg) = wrap;

@@ -166,16 +166,10 @@ static long tcp_start(void *state, const Collective *collective)
         finish(tcp, tcp->finished);
     const long ticket = tcp->queued++;
     tcp->queue[ticket % MAX_QUEUED] = *collective;
+    if (collective->async)
+        pthread_cond_signal(&tcp->work);
     pthread_mutex_unlock(&tcp->mutex);
     return ticket;
-}
-
-static void tcp_progress(void *state)
-{
-    Tcp *tcp = state;
-    pthread_mutex_lock(&tcp->mutex);
-    pthread_cond_signal(&tcp->work);
-    pthread_mutex_unlock(&tcp->mutex);
 }
 
 static void tcp_wait(void *state, long ticket)
@@ -223,11 +217,9 @@ void tcp_payload_bytes(const ProcessGroup *pg, uint64_t *sent, uint64_t *receive
 
 const Backend backend_tcp = { .name = "tcp",
                               .available = true,
-                              .reads_gpu = false,
                               .init = tcp_init,
                               .split = tcp_split,
                               .start = tcp_start,
-                              .progress = tcp_progress,
                               .wait = tcp_wait,
                               .keep_alive = tcp_keep_alive,
                               .destroy = tcp_destroy };

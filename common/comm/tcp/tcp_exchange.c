@@ -13,6 +13,7 @@
 #include <sys/uio.h>
 
 #include "common/base/log.h"
+#include "common/comm/hierarchy.h"
 
 #define HEADER_MAGIC UINT64_C(0x6464702e74637032)
 
@@ -158,10 +159,11 @@ static int peer_of(const Mesh *mesh, int rank)
 static void count_sent(const Mesh *mesh, int peer, uint64_t bytes)
 {
     const ProcessGroup *pg = mesh->collective->pg;
-    Traffic *traffic = pg->traffic;
-    if (traffic == NULL || (pg->parent == NULL && mesh->collective->kind != ALL_REDUCE))
+    Nodes *nodes = pg->nodes;
+    if (nodes == NULL || (pg->parent == NULL && mesh->collective->kind != ALL_REDUCE))
         return;
-    const bool same_node = traffic->node_of[peer] == traffic->node_of[mesh->rank];
+    Traffic *traffic = pg->parent == NULL ? &nodes->flat : &nodes->stages;
+    const bool same_node = nodes->node_of[peer] == nodes->node_of[mesh->rank];
     *(same_node ? &traffic->inside_nodes : &traffic->between_nodes) += bytes;
 }
 

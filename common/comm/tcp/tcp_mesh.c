@@ -25,60 +25,71 @@
 #include "common/base/memory.h"
 #include "common/comm/store/net.h"
 
-#define VERSION_BYTES 8
-#define MAX_PENDING 64 // connections whose handshake is not done yet
+#define MAX_CALLERS 64 // connections whose handshake is not done yet
 #define MAX_WARNINGS 8
-#define NUM_CHANNELS 2
+#define NUM_CHANNELS 2 // data and notices
 #define OTHER_NETWORK "to use another network, set GLOO_SOCKET_IFNAME=eth0 or the like"
 #define HOST_BYTES 256
 #define ADDRESS_BYTES (HOST_BYTES + 16) // host and port
 
-/* The version of the protocol between ranks; those with pipes begin with offers of them. It is in
- * the store, so that a rank of another build fails at once and not after the timeout. */
-static const char *version(void)
-{
-    return tcp_pipes.open != NULL ? "ddp.tcp4" : "ddp.tcp3";
-}
+/* A connection that has not proven yet whose it is. */
+typedef struct {
+    int fd;
+    double since; // on the clock of seconds_now()
+    HandshakeAnswer answer;
+} Caller;
 
-static int *channel_of(Mesh *mesh, int peer, int channel)
-{
-    return channel == 0 ? &mesh->peer[peer].data : &mesh->peer[peer].notices;
-}
+/* What mesh_init needs until all ranks are connected. */
+typedef struct {
+    Mesh *mesh;
+    const ProcessGroup *pg;
+    Key256 key;
+    HandshakeHello own; // what this rank sends and callers must send
+    int listen_fd;
+    char address[ADDRESS_BYTES]; // of listen_fd: "HOST PORT"
+    Caller caller[MAX_CALLERS]; // oldest first
+    int num_callers, num_turned_away;
+} Meeting;
 
-/* Compares the versions and returns the group's key. */
-static Key256 key_agree(const ProcessGroup *pg)
+/* Compares the version of the protocol with rank 0's, and sets the group's key. The version is in
+ * the store so that a rank of another build fails at once and not after the timeout: a build with
+ * pipes begins by offering them. */
+static void agree_on_key(Meeting *meeting)
 {
-    const bool has_secret = pg->store->has_secret;
+    const ProcessGroup *pg = meeting->pg;
     struct {
-        char version[VERSION_BYTES];
+        char version[8];
         Key256 key; // only where there is no secret
-    } offer;
-    const size_t bytes = has_secret ? VERSION_BYTES : sizeof offer;
+    } offer, own = { .version = "ddp.tcp3" };
+    const size_t bytes = pg->store->has_secret ? sizeof own.version : sizeof own;
     char name[STORE_KEY_BYTES];
     process_group_key(pg, "tcp version", 0, name);
+    if (tcp_pipes.open != NULL)
+        memcpy(own.version, "ddp.tcp4", sizeof own.version);
     if (pg->rank == 0) {
-        memcpy(offer.version, version(), VERSION_BYTES);
-        SYS_CHECK(getrandom(&offer.key, sizeof offer.key, 0));
-        store_set(pg->store, name, &offer, bytes);
+        SYS_CHECK(getrandom(&own.key, sizeof own.key, 0));
+        store_set(pg->store, name, &own, bytes);
+        offer = own;
     } else {
         CHECK(store_get(pg->store, name, &offer, sizeof offer) == bytes &&
-                  memcmp(offer.version, version(), VERSION_BYTES) == 0,
+                  memcmp(offer.version, own.version, sizeof own.version) == 0,
               "rank 0 runs another version of this program: build the same one on every node");
     }
-    return has_secret ? handshake_key(&pg->store->secret, HANDSHAKE_BACKEND) : offer.key;
+    meeting->key =
+        pg->store->has_secret ? handshake_key(&pg->store->secret, HANDSHAKE_BACKEND) : offer.key;
 }
+
+/* ---- this rank's address ---- */
 
 int mesh_local_address(int fd, char *address, size_t bytes)
 {
     struct sockaddr_storage here;
     socklen_t length = sizeof here;
-    if (getsockname(fd, (struct sockaddr *)&here, &length) < 0)
+    errno = EAFNOSUPPORT; // unless getsockname sets another
+    if (getsockname(fd, (struct sockaddr *)&here, &length) < 0 ||
+        getnameinfo((struct sockaddr *)&here, length, address, (socklen_t)bytes, NULL, 0,
+                    NI_NUMERICHOST) != 0)
         return -1;
-    if (getnameinfo((struct sockaddr *)&here, length, address, (socklen_t)bytes, NULL, 0,
-                    NI_NUMERICHOST) != 0) {
-        errno = EAFNOSUPPORT;
-        return -1;
-    }
     // An IPv4-mapped address: others reach it by the plain IPv4 address.
     if (strncmp(address, "::ffff:", 7) == 0 && strchr(address, '.') != NULL)
         memmove(address, address + 7, strlen(address + 7) + 1);
@@ -129,181 +140,128 @@ static void find_own_host(const ProcessGroup *pg, char *host, size_t bytes)
         snprintf(host, bytes, "%s", pg->store->host);
 }
 
-/* Listens there and publishes the address. Returns the listening socket. */
-static int listen_and_publish(const ProcessGroup *pg, char address[ADDRESS_BYTES])
+static void listen_and_publish(Meeting *meeting)
 {
+    const ProcessGroup *pg = meeting->pg;
     char host[HOST_BYTES], key[STORE_KEY_BYTES];
     int port = 0;
     find_own_host(pg, host, sizeof host);
-    const int listen_fd = net_listen(host, &port);
-    CHECK(listen_fd >= 0, "cannot listen on %s: %s", host, strerror(errno));
-
-    const int length = snprintf(address, ADDRESS_BYTES, "%s %d", host, port);
+    meeting->listen_fd = net_listen(host, &port);
+    CHECK(meeting->listen_fd >= 0, "cannot listen on %s: %s", host, strerror(errno));
+    const int length = snprintf(meeting->address, ADDRESS_BYTES, "%s %d", host, port);
     process_group_key(pg, "tcp address", pg->rank, key);
-    store_set(pg->store, key, address, (size_t)length);
-    return listen_fd;
+    store_set(pg->store, key, meeting->address, (size_t)length);
 }
 
-/* Connects to a rank; -1 if another process answers, or none. */
-static int connect_once(const char *host, int port, const Key256 *key, const HandshakeHello *own,
-                        double deadline)
+/* ---- connecting to the lower ranks ---- */
+
+static int *channel_of(Mesh *mesh, int peer, int channel)
 {
-    const int fd = net_connect(host, port, deadline);
-    CHECK(fd >= 0, "cannot reach rank %d at %s port %d: %s; " OTHER_NETWORK, own->answerer, host,
-          port, net_reason(errno));
-    if (handshake_call(fd, key, *own, deadline) == 0)
-        return fd;
-    close(fd);
-    return -1;
+    return channel == 0 ? &mesh->peer[peer].data : &mesh->peer[peer].notices;
 }
 
-static void connect_to(Mesh *mesh, const ProcessGroup *pg, int peer, const Key256 *own_key,
-                       HandshakeHello own)
+static void connect_to(const Meeting *meeting, int peer)
 {
+    const double deadline = meeting->mesh->deadline;
     char key[STORE_KEY_BYTES], address[ADDRESS_BYTES] = "", host[HOST_BYTES];
     int port = 0;
-    process_group_key(pg, "tcp address", peer, key);
-    store_get(pg->store, key, address, sizeof address - 1);
+    process_group_key(meeting->pg, "tcp address", peer, key);
+    store_get(meeting->pg->store, key, address, sizeof address - 1);
     CHECK(sscanf(address, "%255s %d", host, &port) == 2, "the store's %s is \"%s\", no address",
           key, address);
 
+    HandshakeHello own = meeting->own;
     own.answerer = peer;
-    for (own.channel = 0; own.channel < NUM_CHANNELS; own.channel++) {
-        int *fd = channel_of(mesh, peer, own.channel);
-        // A rank in a crowd may hang up on us: then reconnect.
-        while ((*fd = connect_once(host, port, own_key, &own, mesh->deadline)) < 0) {
-            CHECK(seconds_now() < mesh->deadline, "rank %d at %s port %d does not answer", peer,
-                  host, port);
-            nanosleep(&(struct timespec){ .tv_nsec = 50 * 1000 * 1000 }, NULL);
+    while (own.channel < NUM_CHANNELS) {
+        const int fd = net_connect(host, port, deadline);
+        CHECK(fd >= 0, "cannot reach rank %d at %s port %d: %s; " OTHER_NETWORK, peer, host, port,
+              net_reason(errno));
+        if (handshake_call(fd, &meeting->key, own, deadline) == 0) {
+            *channel_of(meeting->mesh, peer, own.channel++) = fd;
+            continue;
         }
+        close(fd); // a rank in a crowd may hang up on us, or another process answers: try again
+        CHECK(seconds_now() < deadline, "rank %d at %s port %d does not answer", peer, host, port);
+        nanosleep(&(struct timespec){ .tv_nsec = 50 * 1000 * 1000 }, NULL);
     }
 }
 
-/* ---- connections that have not identified themselves yet, all read at once ---- */
+/* ---- accepting the higher ranks ----
+ *
+ * If callers were read one after the other, a stranger that connects and sends nothing would delay
+ * the ranks after it, and a thousand of them would keep ranks out for good. So many callers are
+ * read at once, and the first to finish its handshake is served first. A caller that takes longer
+ * than HANDSHAKE_SECONDS is turned away, and when there are too many the oldest is: a rank answers
+ * at once, or else calls again. */
 
-/* If callers were read one after the other, a stranger that connects and sends nothing would delay
- * the ranks after it, and a thousand of them would keep ranks out for good. So every caller gets a
- * slot, and the first to finish its handshake is served first. */
-typedef struct {
-    int fd;
-    double since; // on the clock of seconds_now()
-    HandshakeAnswer answer;
-} Caller;
-
-typedef struct {
-    int listen_fd;
-    const Key256 *key;
-    HandshakeHello own; // what callers must send
-    int num_ranks; // callers are ranks from own.answerer + 1 to this
-    int num_callers;
-    Caller caller[MAX_PENDING]; // oldest first
-    int num_turned_away;
-} Pending;
-
-/* Closes the connection of a stranger, and logs it (the first few). */
-static void turn_away(Pending *pending, int fd)
+static Caller remove_caller(Meeting *meeting, int i)
 {
-    close(fd);
-    if (++pending->num_turned_away <= MAX_WARNINGS)
-        log_warning("turned away a connection that is not of this group%s",
-                    pending->num_turned_away == MAX_WARNINGS ? " (and says no more of such)" : "");
-}
-
-static Caller remove_caller(Pending *pending, int slot)
-{
-    const Caller caller = pending->caller[slot];
-    pending->num_callers--;
-    memmove(&pending->caller[slot], &pending->caller[slot + 1],
-            (size_t)(pending->num_callers - slot) * sizeof caller);
+    const Caller caller = meeting->caller[i];
+    meeting->num_callers--;
+    memmove(&meeting->caller[i], &meeting->caller[i + 1],
+            (size_t)(meeting->num_callers - i) * sizeof caller);
     return caller;
 }
 
-/* Accepts one more caller, if there is one. False: cannot, and dropping others would not help. */
-static bool accept_caller(Pending *pending)
+/* Closes the connection of a stranger, and logs it (the first few). */
+static void turn_away(Meeting *meeting, int i)
 {
-    const int fd = net_accept(pending->listen_fd, 0);
-    if (fd < 0 && errno == ETIMEDOUT)
-        return true;
-    if (fd < 0 && pending->num_callers == 0)
+    close(remove_caller(meeting, i).fd);
+    if (++meeting->num_turned_away <= MAX_WARNINGS)
+        log_warning("turned away a connection that is not of this group%s",
+                    meeting->num_turned_away == MAX_WARNINGS ? " (and says no more of such)" : "");
+}
+
+/* Sleeps until a connection or bytes arrive, a second at most. Then accepts a connection, if there
+ * is one. False and errno: the time is over, or none can be accepted, and turning others away would
+ * not help. */
+static bool accept_caller(Meeting *meeting)
+{
+    struct pollfd pollfds[MAX_CALLERS + 1] = { { .fd = meeting->listen_fd, .events = POLLIN } };
+    for (int i = 0; i < meeting->num_callers; i++)
+        pollfds[i + 1] = (struct pollfd){ .fd = meeting->caller[i].fd, .events = POLLIN };
+    const double left = meeting->mesh->deadline - seconds_now();
+    if (left <= 0) {
+        errno = ETIMEDOUT;
         return false;
-    if (fd < 0 || pending->num_callers == MAX_PENDING) // out of descriptors or slots
-        turn_away(pending, remove_caller(pending, 0).fd);
+    }
+    poll(pollfds, (nfds_t)meeting->num_callers + 1, (int)ceil(1e3 * fmin(left, 1)));
+
+    const int fd = net_accept(meeting->listen_fd, 0);
+    if (fd < 0 && errno == ETIMEDOUT) // nobody is waiting
+        return true;
+    if (fd < 0 && meeting->num_callers == 0)
+        return false;
+    if (fd < 0 || meeting->num_callers == MAX_CALLERS) // out of descriptors or places
+        turn_away(meeting, 0);
     if (fd >= 0)
-        pending->caller[pending->num_callers++] = (Caller){ .fd = fd, .since = seconds_now() };
+        meeting->caller[meeting->num_callers++] = (Caller){ .fd = fd, .since = seconds_now() };
     return true;
 }
 
-/* The key is not enough: it must be a rank that connects to this one. */
-static bool is_awaited(const Pending *pending, const HandshakeHello *caller)
-{
-    return caller->caller > pending->own.answerer && caller->caller < pending->num_ranks &&
-           caller->channel < NUM_CHANNELS;
-}
-
 /* Takes what has arrived of a handshake, and answers. HANDSHAKE_REFUSED: drop the caller. */
-static HandshakeState read_handshake(const Pending *pending, Caller *caller)
+static HandshakeState read_handshake(const Meeting *meeting, Caller *caller)
 {
-    uint8_t data[sizeof caller->answer.hello], reply[HANDSHAKE_REPLY_BYTES];
-    const size_t wanted = handshake_wants(&caller->answer);
-    const ssize_t n = recv(caller->fd, data, wanted, MSG_DONTWAIT);
-    const bool is_silent = n < 0 && (errno == EAGAIN || errno == EINTR);
-    if (n <= 0)
-        return is_silent && seconds_now() < caller->since + HANDSHAKE_SECONDS ? HANDSHAKE_MORE
-                                                                              : HANDSHAKE_REFUSED;
+    const HandshakeHello *theirs = &caller->answer.hello;
+    uint8_t data[sizeof *theirs], reply[HANDSHAKE_REPLY_BYTES];
     size_t reply_bytes = 0;
-    const HandshakeState state = handshake_take(&caller->answer, pending->key, &pending->own, data,
+    const ssize_t n = recv(caller->fd, data, handshake_wants(&caller->answer), MSG_DONTWAIT);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR) &&
+        seconds_now() < caller->since + HANDSHAKE_SECONDS)
+        return HANDSHAKE_MORE;
+    if (n <= 0)
+        return HANDSHAKE_REFUSED;
+    const HandshakeState state = handshake_take(&caller->answer, &meeting->key, &meeting->own, data,
                                                 (size_t)n, reply, &reply_bytes);
-    if (state == HANDSHAKE_DONE && !is_awaited(pending, &caller->answer.hello))
+    // The key is not enough: it must be a rank that connects to this one.
+    if (state == HANDSHAKE_DONE &&
+        (theirs->caller <= meeting->pg->rank || theirs->caller >= meeting->pg->world_size ||
+         theirs->channel >= NUM_CHANNELS))
         return HANDSHAKE_REFUSED;
     const bool sent = send(caller->fd, reply, reply_bytes, MSG_DONTWAIT | MSG_NOSIGNAL) ==
                       (ssize_t)reply_bytes; // there is room for the first bytes on a connection
     return sent ? state : HANDSHAKE_REFUSED;
 }
-
-/* Sleeps until a connection or bytes arrive, a caller's time is up, or the deadline. */
-static void wait_for_callers(const Pending *pending, double deadline)
-{
-    struct pollfd pollfds[MAX_PENDING + 1] = { { .fd = pending->listen_fd, .events = POLLIN } };
-    for (int i = 0; i < pending->num_callers; i++)
-        pollfds[i + 1] = (struct pollfd){ .fd = pending->caller[i].fd, .events = POLLIN };
-    if (pending->num_callers > 0)
-        deadline = fmin(deadline, pending->caller[0].since + HANDSHAKE_SECONDS);
-    const double left = fmax(deadline - seconds_now(), 0);
-    poll(pollfds, (nfds_t)pending->num_callers + 1, (int)ceil(1e3 * fmin(left, 1e3)));
-}
-
-/* Waits for the next caller that has proven to be a rank of this group. Returns its descriptor; -1
- * and errno after the deadline. A connection whose handshake takes longer than HANDSHAKE_SECONDS is
- * closed; if all slots are taken, the oldest is: a rank answers at once, and else calls again. */
-static int pending_next(Pending *pending, HandshakeHello *hello, double deadline)
-{
-    for (;;) {
-        for (int i = pending->num_callers - 1; i >= 0; i--) {
-            const HandshakeState state = read_handshake(pending, &pending->caller[i]);
-            if (state == HANDSHAKE_DONE) {
-                *hello = pending->caller[i].answer.hello;
-                return remove_caller(pending, i).fd;
-            }
-            if (state == HANDSHAKE_REFUSED)
-                turn_away(pending, remove_caller(pending, i).fd);
-        }
-        if (seconds_now() >= deadline) {
-            errno = ETIMEDOUT;
-            return -1;
-        }
-        wait_for_callers(pending, deadline);
-        if (!accept_caller(pending))
-            return -1;
-    }
-}
-
-static void pending_close(Pending *pending)
-{
-    while (pending->num_callers > 0)
-        close(remove_caller(pending, pending->num_callers - 1).fd);
-}
-
-/* ---- the mesh ---- */
 
 static int first_absent(const Mesh *mesh)
 {
@@ -315,26 +273,49 @@ static int first_absent(const Mesh *mesh)
 }
 
 /* Accepts the higher ranks, in any order, and nobody else. */
-static void accept_others(Mesh *mesh, int listen_fd, const char *own_address, const Key256 *key,
-                          HandshakeHello own)
+static void accept_others(Meeting *meeting)
 {
-    own.answerer = mesh->rank;
-    Pending pending = {
-        .listen_fd = listen_fd, .key = key, .own = own, .num_ranks = mesh->world_size
-    };
+    Mesh *mesh = meeting->mesh;
+    meeting->own.answerer = mesh->rank;
     for (int missing = NUM_CHANNELS * (mesh->world_size - 1 - mesh->rank); missing > 0;) {
-        HandshakeHello theirs;
-        const int fd = pending_next(&pending, &theirs, mesh->deadline);
-        CHECK(fd >= 0, "rank %d did not connect to %s within %g s: %s; " OTHER_NETWORK,
-              first_absent(mesh), own_address, mesh->timeout, strerror(errno));
-        int *slot = channel_of(mesh, theirs.caller, theirs.channel);
-        if (*slot >= 0)
-            close(*slot); // it called again: the first welcome did not reach it
-        else
-            missing--;
-        *slot = fd;
+        CHECK(accept_caller(meeting),
+              "rank %d did not connect to %s within %g s: %s; " OTHER_NETWORK, first_absent(mesh),
+              meeting->address, mesh->timeout, strerror(errno));
+        for (int i = meeting->num_callers - 1; i >= 0; i--) {
+            const HandshakeState state = read_handshake(meeting, &meeting->caller[i]);
+            if (state == HANDSHAKE_REFUSED)
+                turn_away(meeting, i);
+            if (state != HANDSHAKE_DONE)
+                continue;
+            const Caller caller = remove_caller(meeting, i);
+            int *fd = channel_of(mesh, caller.answer.hello.caller, caller.answer.hello.channel);
+            if (*fd >= 0)
+                close(*fd); // it called again: the first welcome did not reach it
+            else
+                missing--;
+            *fd = caller.fd;
+        }
     }
-    pending_close(&pending);
+    while (meeting->num_callers > 0)
+        close(remove_caller(meeting, meeting->num_callers - 1).fd);
+}
+
+/* ---- the mesh ---- */
+
+static void connect_all(Mesh *mesh, const ProcessGroup *pg)
+{
+    Meeting meeting = { .mesh = mesh, .pg = pg, .own = handshake_hello(HANDSHAKE_BACKEND) };
+    meeting.own.caller = pg->rank;
+    meeting.own.attempt = host_env_count("TORCHELASTIC_RESTART_COUNT");
+    meeting.own.group = pg->number;
+    agree_on_key(&meeting);
+    listen_and_publish(&meeting);
+    for (int peer = 0; peer < pg->rank; peer++)
+        connect_to(&meeting, peer);
+    accept_others(&meeting);
+    close(meeting.listen_fd);
+    if (tcp_pipes.open != NULL)
+        tcp_pipes.open(mesh);
 }
 
 void mesh_init(Mesh *mesh, const ProcessGroup *pg)
@@ -352,76 +333,45 @@ void mesh_init(Mesh *mesh, const ProcessGroup *pg)
         mesh->peer[peer] = (Peer){ .data = -1, .notices = -1, .heard_at = -INFINITY };
     for (int i = 0; i < NUM_RECENT_CALLS; i++)
         mesh->recent[i].sequence = UINT64_MAX;
-
-    if (n > 1) {
-        const Key256 key = key_agree(pg);
-        HandshakeHello own = handshake_hello(HANDSHAKE_BACKEND);
-        own.caller = pg->rank;
-        own.attempt = host_env_count("TORCHELASTIC_RESTART_COUNT");
-        own.group = pg->number;
-        char address[ADDRESS_BYTES];
-        const int listen_fd = listen_and_publish(pg, address);
-        for (int peer = 0; peer < pg->rank; peer++)
-            connect_to(mesh, pg, peer, &key, own);
-        accept_others(mesh, listen_fd, address, &key, own);
-        close(listen_fd);
-        if (tcp_pipes.open != NULL)
-            tcp_pipes.open(mesh);
-    }
+    if (n > 1)
+        connect_all(mesh, pg);
 
     const int local_ranks = host_env_count("LOCAL_WORLD_SIZE");
     mesh->has_core = (local_ranks > 0 ? local_ranks : n) <= host_num_cores();
     for (int peer = 0; peer < n; peer++) {
-        mesh->watched[peer] = (struct pollfd){ .fd = mesh->peer[peer].notices, .events = POLLIN };
+        const int fd = mesh->peer[peer].notices, whole = sizeof(Notice);
+        mesh->watched[peer] = (struct pollfd){ .fd = fd, .events = POLLIN };
         if (peer == mesh->rank)
             continue;
-        const int whole = sizeof(Notice); // poll must not wake us for part of a notice
-        SYS_CHECK(
-            setsockopt(mesh->peer[peer].notices, SOL_SOCKET, SO_RCVLOWAT, &whole, sizeof whole));
+        // poll must not wake us for part of a notice
+        SYS_CHECK(setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &whole, sizeof whole));
         log_detail(LOG_DISTRIBUTED, "data for rank %d goes through %s", peer,
                    mesh->peer[peer].pipe != NULL ? "shared memory" : "its connection");
     }
 }
 
-void notice_send(Mesh *mesh, int peer, const Notice *notice)
-{
-    Peer *to = &mesh->peer[peer];
-    if (to->notices < 0 || to->notices_blocked)
-        return;
-    const ssize_t sent = send(to->notices, notice, sizeof *notice, MSG_DONTWAIT | MSG_NOSIGNAL);
-    to->notices_blocked = sent > 0 && sent < (ssize_t)sizeof *notice;
-}
-
-void mesh_notify(Mesh *mesh, NoticeKind kind, int waits_for)
-{
-    const Notice notice = { .kind = (int32_t)kind, .waits_for = waits_for, .call = mesh->call };
-    for (int peer = 0; peer < mesh->world_size; peer++)
-        notice_send(mesh, peer, &notice);
-    mesh->wait.notice_interval = fmin(2 * mesh->wait.notice_interval, mesh->timeout / 4);
-    mesh->wait.next_notice_time = seconds_now() + mesh->wait.notice_interval;
-}
-
 void mesh_free(Mesh *mesh)
 {
     const Notice goodbye = { .kind = NOTICE_GOODBYE };
+    mesh_tell(mesh, &goodbye);
     for (int peer = 0; peer < mesh->world_size; peer++)
-        if (peer != mesh->rank) {
-            notice_send(mesh, peer, &goodbye);
+        if (peer != mesh->rank)
             shutdown(mesh->peer[peer].notices, SHUT_WR);
-        }
 
     // Closing while the other side still sends would reset the connection.
     const double deadline = seconds_now() + mesh->timeout;
-    for (int peer = 0; peer < mesh->world_size; peer++)
-        if (peer != mesh->rank) {
-            Notice notice;
-            while (net_recv(mesh->peer[peer].notices, &notice, sizeof notice, deadline) == 0)
-                ;
-            close(mesh->peer[peer].notices);
-            close(mesh->peer[peer].data);
-            if (mesh->peer[peer].pipe != NULL)
-                tcp_pipes.close(mesh->peer[peer].pipe);
-        }
+    for (int peer = 0; peer < mesh->world_size; peer++) {
+        const Peer *other = &mesh->peer[peer];
+        Notice notice;
+        if (peer == mesh->rank)
+            continue;
+        while (net_recv(other->notices, &notice, sizeof notice, deadline) == 0)
+            continue;
+        close(other->notices);
+        close(other->data);
+        if (other->pipe != NULL)
+            tcp_pipes.close(other->pipe);
+    }
     free(mesh->watched);
     free(mesh->peer);
     free(mesh->scratch);

@@ -1,7 +1,17 @@
 /*
- * tcp_mesh.h - the tcp backend's connections, two from every rank to every other: how they are
- * formed (tcp_mesh.c), how a rank waits for them without hanging (tcp_watch.c), how it moves data
- * over them (tcp_exchange.c), and the algorithms made of that (tcp_ring.c, tcp_trees.c).
+ * tcp_mesh.h - the tcp backend's connections, two from every rank to every other.
+ *
+ *     data     | magic | CollectiveId | bytes | payload ... | magic | CollectiveId | ...
+ *     notices  | kind | waits_for | CollectiveId | text | kind | waits_for | ...
+ *
+ * Both carry messages in both directions, in host byte order, after a handshake (handshake.h). Data
+ * of ranks that share memory goes through a pipe instead, and its connection carries wake-ups.
+ *
+ * - To connect the ranks, call mesh_init on all of them; mesh_free says goodbye and closes.
+ * - To make a collective, call mesh_begin and one of the algorithms (tcp_ring.c, tcp_trees.c).
+ * - An algorithm calls exchange, which sends a message and receives one (tcp_exchange.c). Where it
+ *   can do neither, it calls mesh_wait, which reads the notices meanwhile (tcp_watch.c).
+ * - Errors do not return: a rank that finds one tells it to all others, and all die with one line.
  */
 #ifndef COMMON_COMM_TCP_TCP_MESH_H
 #define COMMON_COMM_TCP_TCP_MESH_H
@@ -38,7 +48,7 @@ typedef struct {
  * may arrive in the middle of a message. */
 typedef struct {
     int data, notices; // descriptors; -1 for ourselves
-    struct Pipe *pipe; // carries the data, `data` only wake-ups; NULL: there is none
+    struct Pipe *pipe; // carries the data; NULL: `data` does
     Notice last; // the last NOTICE_WAITING ...
     double heard_at; // ... and when it came
     bool notices_blocked; // the peer does not read notices: it gets no more of them
@@ -73,49 +83,49 @@ typedef struct {
     } moved;
 } Mesh;
 
+/* ---- tcp_mesh.c: connections ---- */
+
 /* Connects this rank to all others; they find each other in the store. Collective. */
 void mesh_init(Mesh *mesh, const ProcessGroup *pg);
 
 /* Says goodbye, waits until all others have said it, and closes. Collective. */
 void mesh_free(Mesh *mesh);
 
-/* The numeric address this end of a connection has: where others can reach this machine. -1: it has
- * none. */
-int mesh_local_address(int fd, char *address, size_t bytes);
-
-/* The numeric address of a network interface ("eth0") of this machine, IPv4 if it has one. ENODEV:
- * there is no such interface, or it has no address that others could use. */
-int mesh_interface_address(const char *interface, char *address, size_t bytes);
-
 /* Memory of at least so many bytes, valid until the next call. It grows and never shrinks. */
 void *mesh_scratch(Mesh *mesh, size_t bytes);
 
-/* Sends to one peer without blocking. A peer that does not read its notices gets no more. */
-void notice_send(Mesh *mesh, int peer, const Notice *notice);
+/* The numeric address that this end of a connection has, and that of an interface ("eth0") of this
+ * machine, IPv4 if it has one: where others reach this machine. -1 and errno: there is none
+ * (ENODEV: no such interface, or none that others could use). */
+int mesh_local_address(int fd, char *address, size_t bytes);
+int mesh_interface_address(const char *interface, char *address, size_t bytes);
 
-/* Tells all peers that this rank waits for another, or is alive. The next time is then later. */
-void mesh_notify(Mesh *mesh, NoticeKind kind, int waits_for);
+/* ---- tcp_watch.c: waiting, and ending the group ---- */
 
 /* Begins a collective, which must end within the group's timeout. */
 void mesh_begin(Mesh *mesh, const Collective *collective);
 
-/* Waits until data can be sent to `to` or received from `from` (each may be NOBODY). Ends the
- * process when a peer is gone or sends an abort, and when the time is over. */
+/* Waits until data can be sent to `to` or received from `from` (either may be NOBODY), or a short
+ * time has passed. Ends the process when a peer is gone or sends an abort, and at the timeout. */
 void mesh_wait(Mesh *mesh, int to, int from);
 
-/* Sleeps until then, on the clock of seconds_now(), with an eye on the peers as in mesh_wait. */
+/* Sleeps until then, on the clock of seconds_now(); reads notices meanwhile as mesh_wait does. */
 void mesh_sleep_until(Mesh *mesh, double until);
 
-/* The connection to a peer is closed: ends the process with the peer's last message, if any. */
+/* Sends a notice to all peers without blocking. A peer that does not read its notices gets no more
+ * of them. */
+void mesh_tell(Mesh *mesh, const Notice *notice);
+
+/* Tells all peers that this rank waits for another, or is alive. The next time is then later. */
+void mesh_notify(Mesh *mesh, NoticeKind kind, int waits_for);
+
+/* These end the group: they tell all peers why, and die with the same line. The peer's connection
+ * is closed (its last notice may say why); it makes another call than we do; anything else. */
 noreturn void mesh_lost(Mesh *mesh, int peer);
-
-/* Ends the process because a peer makes another call than we do. */
 noreturn void mesh_mismatch(Mesh *mesh, int peer, const CollectiveId *theirs);
-
-/* Ends the group: tells all peers, then dies with the same line. */
 noreturn void mesh_abort(Mesh *mesh, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* ---- moving data ---- */
+/* ---- tcp_exchange.c: moving data ---- */
 
 /* A message to one rank and a message from one (either may be NOBODY), numbered as in the group of
  * the call in progress. */
@@ -136,8 +146,9 @@ void exchange(Mesh *mesh, const Exchange *x);
 void message_send(Mesh *mesh, int to, const void *out, size_t bytes);
 void message_receive(Mesh *mesh, int from, void *in, size_t bytes);
 
-/* tcp_ring.c: every rank sends to the next and receives from the one before. Collective, as all
- * below. */
+/* ---- the algorithms: collective ---- */
+
+/* tcp_ring.c: every rank sends to the next and receives from the one before. */
 void ring_all_reduce(Mesh *mesh, const Collective *collective);
 void ring_reduce_scatter(Mesh *mesh, const Collective *collective);
 void ring_all_gather(Mesh *mesh, const Collective *collective);
@@ -178,8 +189,8 @@ typedef struct {
 
 extern const PipeOps tcp_pipes;
 
-/* A slower network than there is (extras/simulated_network): when may a message of so many bytes,
- * which begins to arrive, count as received? 0: when it is there. NULL: that is so for all. */
+/* Simulates a slower network (extras/simulated_network): the time at which a message of so many
+ * bytes, which begins to arrive, may count as received; 0: when it is there. NULL: so are all. */
 extern double (*const network_arrival)(Mesh *mesh, int from, size_t bytes);
 
 #endif

@@ -16,58 +16,59 @@ typedef struct {
     size_t offset, bytes;
 } Block;
 
-/* The i-th of n parts, as even as possible. A negative i counts from the end of the ring. */
+/* Block i modulo n of n blocks, as even as possible; i is not below -n. */
 static Block block_of(size_t count, DType type, int n, int i)
 {
-    const size_t index = (size_t)((i + 2 * n) % n);
+    const size_t index = (size_t)((i + n) % n);
     const size_t share = count / (size_t)n, remainder = count % (size_t)n;
     const size_t start = index * share + (index < remainder ? index : remainder);
     const size_t numel = share + (index < remainder);
     return (Block){ start * dtype_size(type), numel * dtype_size(type) };
 }
 
-/* Sums block `rank` of `in` over all ranks into `sums`, an array of the same shape (or the same
- * array), which also holds partial sums of other blocks. */
+/* Blocks go round: in each of n - 1 steps a rank sends a block to the next rank and receives the
+ * one before it from the previous rank, into `out`. It begins with block `first` of `in`, and then
+ * sends what it has just received. `in` and `out` are arrays of the same shape, or the same array.
+ *
+ * Reduce-scatter adds `in` to what arrives and begins with block rank - 1, so that the last block
+ * that a rank receives is its own, complete; all-gather begins with that. Of n = 4, the blocks that
+ * are received, modulo n:
+ *
+ *     reduce-scatter  rank 0  rank 1  rank 2  rank 3     all-gather  rank 0  rank 1  rank 2  rank 3
+ *     step 0             2       3       0       1       step 0         3       0       1       2
+ *     step 1             1       2       3       0       step 1         2       3       0       1
+ *     step 2             0       1       2       3       step 2         1       2       3       0
+ */
+static void go_round(Mesh *mesh, size_t count, DType type, int first, bool adds, const char *in,
+                     char *out)
+{
+    const int n = mesh->collective->pg->world_size, rank = mesh->collective->pg->rank;
+    Block block = block_of(count, type, n, first);
+    const char *sent = in + block.offset;
+    for (int step = 0; step < n - 1; step++) {
+        const Block coming = block_of(count, type, n, first - 1 - step);
+        exchange(mesh, &(Exchange){ .to = (rank + 1) % n,
+                                    .out = sent,
+                                    .out_bytes = block.bytes,
+                                    .from = (rank + n - 1) % n,
+                                    .in = out + coming.offset,
+                                    .in_bytes = coming.bytes,
+                                    .addend = adds ? in + coming.offset : NULL });
+        block = coming;
+        sent = out + block.offset;
+    }
+}
+
+/* Sums block `rank` of `in` over all ranks into `sums`, which also gets partial sums of others. */
 static void reduce_scatter_blocks(Mesh *mesh, size_t count, DType type, const char *in, char *sums)
 {
-    const ProcessGroup *pg = mesh->collective->pg;
-    const int n = pg->world_size, rank = pg->rank;
-    const int next = (rank + 1) % n, previous = (rank + n - 1) % n;
-    Block block = block_of(count, type, n, rank - 1);
-    const char *out = in + block.offset;
-
-    for (int step = 0; step < n - 1; step++) {
-        const Block coming = block_of(count, type, n, rank - 2 - step);
-        exchange(mesh, &(Exchange){ .to = next,
-                                    .out = out,
-                                    .out_bytes = block.bytes,
-                                    .from = previous,
-                                    .in = sums + coming.offset,
-                                    .in_bytes = coming.bytes,
-                                    .addend = in + coming.offset });
-        block = coming;
-        out = sums + block.offset;
-    }
+    go_round(mesh, count, type, mesh->collective->pg->rank - 1, true, in, sums);
 }
 
 /* Completes data, of which every rank has block `rank`. */
 static void all_gather_blocks(Mesh *mesh, size_t count, DType type, char *data)
 {
-    const ProcessGroup *pg = mesh->collective->pg;
-    const int n = pg->world_size, rank = pg->rank;
-    const int next = (rank + 1) % n, previous = (rank + n - 1) % n;
-    Block block = block_of(count, type, n, rank);
-
-    for (int step = 0; step < n - 1; step++) {
-        const Block coming = block_of(count, type, n, rank - 1 - step);
-        exchange(mesh, &(Exchange){ .to = next,
-                                    .out = data + block.offset,
-                                    .out_bytes = block.bytes,
-                                    .from = previous,
-                                    .in = data + coming.offset,
-                                    .in_bytes = coming.bytes });
-        block = coming;
-    }
+    go_round(mesh, count, type, mesh->collective->pg->rank, false, data, data);
 }
 
 void ring_all_reduce(Mesh *mesh, const Collective *collective)

@@ -1,12 +1,12 @@
 /*
  * How a rank of the tcp backend waits without hanging, and finds out which rank is to blame.
  *
- * While waiting for data it watches the notices of all peers: the kernel closes the connections of
- * a process that dies, and a rank that gives up tells all why, so that every rank's last line names
- * the root cause. A rank that waits for a while tells the others for whom. At the timeout these
- * notices form a chain from rank to rank; at its end is one that is silent, because it is stopped,
- * or stuck, or never made the call. A rank that is late for a good reason says that it is alive,
- * and the others' clocks start anew.
+ * While waiting for data it reads the notices of all peers: the kernel closes the connections of a
+ * process that dies, and a rank that gives up tells all why, so that every rank's last line names
+ * the root cause. A rank that waits for a while tells the others for which rank. At the timeout
+ * these notices form a chain from rank to rank; the rank at its end is silent, because it is
+ * stopped, or stuck, or never made the call. A rank that is late for a good reason says that it is
+ * alive, and the others' clocks start anew.
  */
 #include "common/comm/tcp/tcp_mesh.h"
 
@@ -23,7 +23,7 @@
 #include "common/comm/backend.h"
 #include "common/comm/store/net.h"
 
-#define SPIN_SECONDS 50e-6 // a few round trips between two ranks of a machine: see spins
+#define SPIN_SECONDS 50e-6 // a few round trips between two ranks of a machine: see mesh_wait
 #define NOTICE_SECONDS 0.1 // a waiting rank tells the others after this, then less and less often
 #define POLL_SECONDS 1e-3
 #define LAST_NOTICE_SECONDS 1.0 // a closed connection's last notice may take this long to arrive
@@ -47,12 +47,31 @@ static const char *call_describe(const CollectiveId *call, char text[DESCRIPTION
     return collective_describe(&collective, text);
 }
 
-/* Ends the group: passes the notice on, and dies with its text. A rank that was stopped, and finds
- * in it that it is missing, says that of itself in other words. */
+/* ---- telling the others ---- */
+
+void mesh_tell(Mesh *mesh, const Notice *notice)
+{
+    for (Peer *peer = mesh->peer; peer < mesh->peer + mesh->world_size; peer++) {
+        if (peer->notices < 0 || peer->notices_blocked)
+            continue;
+        const ssize_t sent =
+            send(peer->notices, notice, sizeof *notice, MSG_DONTWAIT | MSG_NOSIGNAL);
+        peer->notices_blocked = sent > 0 && sent < (ssize_t)sizeof *notice;
+    }
+}
+
+void mesh_notify(Mesh *mesh, NoticeKind kind, int waits_for)
+{
+    mesh_tell(mesh, &(Notice){ .kind = (int32_t)kind, .waits_for = waits_for, .call = mesh->call });
+    mesh->wait.notice_interval = fmin(2 * mesh->wait.notice_interval, mesh->timeout / 4);
+    mesh->wait.next_notice_time = seconds_now() + mesh->wait.notice_interval;
+}
+
+/* Ends the group: passes the notice on, and dies with its text. If this rank was stopped and finds
+ * in it that it is the missing one, it says so. */
 static noreturn void end_group(Mesh *mesh, Notice notice)
 {
-    for (int peer = 0; peer < mesh->world_size; peer++)
-        notice_send(mesh, peer, &notice);
+    mesh_tell(mesh, &notice);
     notice.text[sizeof notice.text - 1] = '\0';
     char text[DESCRIPTION_BYTES];
     if (notice.waits_for == mesh->rank)
@@ -65,8 +84,8 @@ static noreturn void end_group(Mesh *mesh, Notice notice)
         suffix = process_group_root(mesh->collective->pg)->calls.error_suffix;
     }
 
-    // A dying process closes its connections before its parent is told. The launcher must see that
-    // one first: it takes the first to end for the culprit.
+    // A dying process closes its connections before its parent is told. The launcher must see the
+    // culprit's end first: it blames the first process to end.
     progress_bar.finish();
     log_info("fatal: %s%s", notice.text, suffix);
     log_record_error(notice.text);
@@ -114,6 +133,8 @@ void mesh_lost(Mesh *mesh, int peer)
     mesh_abort(mesh, "rank %d is gone: connection closed during %s", peer,
                call_describe(&mesh->call, text));
 }
+
+/* ---- hearing the others ---- */
 
 /* Reads one notice; false if the connection is closed. */
 static bool notice_read(Mesh *mesh, int peer)
@@ -168,8 +189,10 @@ void mesh_sleep_until(Mesh *mesh, double until)
         poll_peers(mesh, mesh->world_size, until - now);
 }
 
-/* seconds_now() at the system's last tick, at most 10 ms ago: near enough for a deadline, and read
- * in a fraction of the time. A short call notices that. */
+/* ---- a call, and waiting in it ---- */
+
+/* seconds_now() at the system's last tick, at most 10 ms ago: near enough for a deadline, and so
+ * much faster to read that a short call notices it. */
 static double seconds_at_tick(void)
 {
     struct timespec tick;
@@ -204,11 +227,11 @@ void mesh_begin(Mesh *mesh, const Collective *collective)
     }
 }
 
-/* Timeout: follows the chain of waiting ranks to the one that does not wait. Returns if one of
- * them has said that it is alive. */
+/* Ends the group at the timeout: follows the chain of waiting ranks to the one that does not wait,
+ * and names it. Returns if a rank has said meanwhile that it is alive. */
 static void end_by_timeout(Mesh *mesh, int waits_for)
 {
-    while (poll_peers(mesh, mesh->world_size, 0)) // did it stop, and the others have given up?
+    while (poll_peers(mesh, mesh->world_size, 0)) // if this rank was stopped, the others gave up
         continue;
     if (seconds_now() < mesh->deadline)
         return;
@@ -232,52 +255,46 @@ static void end_by_timeout(Mesh *mesh, int waits_for)
                call_describe(&mesh->peer[waits_for].last.call, their_text));
 }
 
-/* Is it too early to sleep? Waking up takes longer than most messages; but spinning is only for a
- * rank whose caller waits. If ranks share a core, yields each time: the rank we wait for may need
- * it. */
-static bool spins(Mesh *mesh, double now)
+/* Sleeps until data can be sent to peer[0] or received from peer[1], a notice has come, or so many
+ * seconds have passed. The connection of a pipe is silent unless its other side is asked to write a
+ * byte there; if that has moved data already, there is no sleep. */
+static void sleep_for_data(Mesh *mesh, const int peer[2], double seconds)
 {
-    if (mesh->wait.idle_since == 0)
-        mesh->wait.idle_since = now;
-    if (atomic_load(&mesh->wait.num_threads) == 0 || now >= mesh->wait.idle_since + SPIN_SECONDS)
-        return false;
-    if (!mesh->has_core)
-        sched_yield();
-    return true;
-}
-
-/* Makes poll watch the connection to a peer; false if its pipe has news already. */
-static bool watch(const Mesh *mesh, struct pollfd *data, int peer, short events)
-{
-    data->fd = -1;
-    if (peer == NOBODY)
-        return true;
-    struct Pipe *pipe = mesh->peer[peer].pipe;
-    data->fd = mesh->peer[peer].data;
-    data->events = pipe != NULL ? POLLIN : events;
-    return pipe == NULL || tcp_pipes.sleep(pipe, events);
-}
-
-static void unwatch(Mesh *mesh, const struct pollfd *data, int peer, short events)
-{
-    if (data->fd >= 0 && mesh->peer[peer].pipe != NULL &&
-        !tcp_pipes.wake(mesh->peer[peer].pipe, events))
-        mesh_lost(mesh, peer);
+    static const short events[2] = { POLLOUT, POLLIN };
+    struct pollfd *data = mesh->watched + mesh->world_size;
+    struct Pipe *pipe[2] = { NULL, NULL };
+    bool quiet = true;
+    for (int i = 0; i < 2; i++) {
+        data[i].fd = -1;
+        if (peer[i] == NOBODY)
+            continue;
+        pipe[i] = mesh->peer[peer[i]].pipe;
+        data[i].fd = mesh->peer[peer[i]].data;
+        data[i].events = pipe[i] != NULL ? POLLIN : events[i];
+        if (pipe[i] != NULL && !tcp_pipes.sleep(pipe[i], events[i]))
+            quiet = false;
+    }
+    if (quiet)
+        poll_peers(mesh, mesh->world_size + 2, seconds);
+    for (int i = 0; i < 2; i++)
+        if (pipe[i] != NULL && !tcp_pipes.wake(pipe[i], events[i]))
+            mesh_lost(mesh, peer[i]);
 }
 
 void mesh_wait(Mesh *mesh, int to, int from)
 {
     double now = seconds_now();
-    if (spins(mesh, now))
+    if (mesh->wait.idle_since == 0)
+        mesh->wait.idle_since = now;
+    // Waking up takes longer than most messages, so a rank whose caller waits looks again and again
+    // for a while. If ranks share a core it yields: the rank that we wait for may need it.
+    if (atomic_load(&mesh->wait.num_threads) > 0 && now < mesh->wait.idle_since + SPIN_SECONDS) {
+        if (!mesh->has_core)
+            sched_yield();
         return;
-    struct pollfd *data = mesh->watched + mesh->world_size;
-    const bool nothing_to_send = watch(mesh, &data[0], to, POLLOUT);
-    const bool nothing_to_receive = watch(mesh, &data[1], from, POLLIN);
-    if (nothing_to_send && nothing_to_receive)
-        poll_peers(mesh, mesh->world_size + 2,
+    }
+    sleep_for_data(mesh, (const int[]){ to, from },
                    fmin(mesh->deadline, mesh->wait.next_notice_time) - now);
-    unwatch(mesh, &data[0], to, POLLOUT);
-    unwatch(mesh, &data[1], from, POLLIN);
 
     const int waits_for = from != NOBODY ? from : to;
     now = seconds_now();

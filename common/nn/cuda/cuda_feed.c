@@ -5,64 +5,69 @@
  * asynchronously; there are two such stages, so that one can be filled while the other is copied.
  *
  * An asynchronous copy reads pinned memory when its turn comes, not when it is called. So that
- * memory may be overwritten only after an event says that the copy is done: a ring of slots lets
- * the host run a few steps ahead before it has to wait for one.
+ * memory may be overwritten only after an event says that the copy is done: a ring of buffers lets
+ * the host run a few steps ahead before it has to wait for one (CudaUpload).
  */
 #include <limits.h>
 
 #include "common/nn/cuda/cuda_state.h"
 
+enum { MESSAGES = 8, STAGES = 2 }; // buffers of each
 enum { SHARE = 4 }; // a set may take a quarter of the free memory: ranks may share a GPU
 
-/* Pinned memory whose copies are done at `event`. */
-static void *pinned_with_event(size_t bytes, cudaEvent_t *event)
+static void upload_init(Device *device, CudaUpload *upload, int num_buffers, size_t bytes)
 {
-    void *memory = NULL;
-    CUDA_CHECK(cudaEventCreateWithFlags(event, cudaEventDisableTiming));
-    CUDA_CHECK(cudaHostAlloc(&memory, bytes, cudaHostAllocDefault));
-    return memory;
+    *upload = (CudaUpload){ .num_buffers = num_buffers };
+    for (int i = 0; i < num_buffers; i++) {
+        CUDA_CHECK(cudaEventCreateWithFlags(&upload->copied[i], cudaEventDisableTiming));
+        CUDA_CHECK(cudaHostAlloc((void **)&upload->buffer[i], bytes, cudaHostAllocDefault));
+    }
+    upload->memory = device_malloc(device, bytes);
 }
 
-static void free_stages(CudaFeed *feed)
+static void upload_free(CudaUpload *upload)
 {
-    for (int i = 0; i < CUDA_STAGES && feed->staged != NULL; i++) {
-        CUDA_CHECK(cudaFreeHost(feed->stage[i]));
-        CUDA_CHECK(cudaEventDestroy(feed->stage_free[i]));
+    for (int i = 0; i < upload->num_buffers; i++) {
+        CUDA_CHECK(cudaFreeHost(upload->buffer[i]));
+        CUDA_CHECK(cudaEventDestroy(upload->copied[i]));
     }
-    CUDA_CHECK(cudaFree(feed->staged));
-    feed->staged = NULL;
+    CUDA_CHECK(cudaFree(upload->memory));
+    *upload = (CudaUpload){ 0 };
 }
 
-static void free_slots(CudaFeed *feed)
+/* A buffer to be filled for upload_send. */
+static void *upload_next(CudaUpload *upload)
 {
-    for (int i = 0; i < CUDA_SLOTS && feed->message != NULL; i++) {
-        CUDA_CHECK(cudaFreeHost(feed->slot[i]));
-        CUDA_CHECK(cudaEventDestroy(feed->slot_free[i]));
-    }
-    CUDA_CHECK(cudaFree(feed->message));
+    upload->next = (upload->next + 1) % upload->num_buffers;
+    CUDA_CHECK(cudaEventSynchronize(upload->copied[upload->next]));
+    return upload->buffer[upload->next];
+}
+
+static void upload_send(CudaUpload *upload, size_t bytes, cudaStream_t stream)
+{
+    CUDA_CHECK(cudaMemcpyAsync(upload->memory, upload->buffer[upload->next], bytes,
+                               cudaMemcpyHostToDevice, stream));
+    CUDA_CHECK(cudaEventRecord(upload->copied[upload->next], stream));
 }
 
 void cuda_feed_reserve(Device *device, int max_batch, int features)
 {
     CudaFeed *feed = &cuda_state(device)->feed;
-    if (feed->message != NULL && max_batch <= feed->max_batch && features <= feed->features)
+    if (feed->message.memory != NULL && max_batch <= feed->max_batch && features <= feed->features)
         return;
     device->ops->synchronize(device);
-    free_slots(feed);
-    free_stages(feed);
+    upload_free(&feed->message);
+    upload_free(&feed->staged);
     feed->max_batch = max_batch > feed->max_batch ? max_batch : feed->max_batch;
     feed->features = features > feed->features ? features : feed->features;
-    const size_t bytes = (1 + (size_t)feed->max_batch) * sizeof(int32_t);
-    for (int i = 0; i < CUDA_SLOTS; i++)
-        feed->slot[i] = pinned_with_event(bytes, &feed->slot_free[i]);
-    feed->message = device_malloc(device, bytes);
+    upload_init(device, &feed->message, MESSAGES, (1 + (size_t)feed->max_batch) * sizeof(int32_t));
 }
 
 void cuda_feed_free(Device *device)
 {
     CudaFeed *feed = &cuda_state(device)->feed;
-    free_slots(feed);
-    free_stages(feed);
+    upload_free(&feed->message);
+    upload_free(&feed->staged);
     for (int i = 0; i < feed->num_sets; i++) {
         const CudaRows *rows = &feed->set[i].rows;
         CUDA_CHECK(cudaFree((void *)rows->bytes));
@@ -74,7 +79,7 @@ void cuda_feed_free(Device *device)
 
 const int32_t *cuda_step_offset(const Device *device)
 {
-    return cuda_state(device)->feed.message;
+    return (const int32_t *)cuda_state(device)->feed.message.memory;
 }
 
 static void *copy_of(Device *device, const void *host, size_t bytes)
@@ -136,16 +141,6 @@ static bool is_resident(Device *device, const Dataset *dataset)
 /* Layout of a stage: the table of normalised values, then inputs, at most floats, then words. */
 enum { TABLE_BYTES = 256 * sizeof(float) };
 
-static void reserve_stages(Device *device)
-{
-    CudaFeed *feed = &cuda_state(device)->feed;
-    const size_t row = feed->features * sizeof(float) + sizeof(uint32_t);
-    const size_t bytes = TABLE_BYTES + feed->max_batch * row;
-    for (int i = 0; i < CUDA_STAGES; i++)
-        feed->stage[i] = pinned_with_event(bytes, &feed->stage_free[i]);
-    feed->staged = device_malloc(device, bytes);
-}
-
 /* Gathers the rows of the batch on the host; returns where their words begin. */
 static size_t fill_stage(const Batch *batch, char *to)
 {
@@ -167,18 +162,16 @@ static void stage(Device *device, const Batch *batch)
 {
     CudaState *state = cuda_state(device);
     CudaFeed *feed = &state->feed;
-    if (feed->staged == NULL)
-        reserve_stages(device);
-    const int i = feed->next_stage++ % CUDA_STAGES;
-    CUDA_CHECK(cudaEventSynchronize(feed->stage_free[i]));
-    const size_t words = fill_stage(batch, feed->stage[i]);
-    CUDA_CHECK(cudaMemcpyAsync(feed->staged, feed->stage[i], words + batch->size * sizeof(uint32_t),
-                               cudaMemcpyHostToDevice, state->stream));
-    CUDA_CHECK(cudaEventRecord(feed->stage_free[i], state->stream));
+    if (feed->staged.memory == NULL) {
+        const size_t row = feed->features * sizeof(float) + sizeof(uint32_t);
+        upload_init(device, &feed->staged, STAGES, TABLE_BYTES + feed->max_batch * row);
+    }
+    const size_t words = fill_stage(batch, upload_next(&feed->staged));
+    upload_send(&feed->staged, words + batch->size * sizeof(uint32_t), state->stream);
 
-    const char *inputs = feed->staged + TABLE_BYTES;
-    feed->rows = (CudaRows){ .normalised = (const float *)feed->staged,
-                             .words = (const uint32_t *)(feed->staged + words) };
+    const char *staged = feed->staged.memory, *inputs = staged + TABLE_BYTES;
+    feed->rows = (CudaRows){ .normalised = (const float *)staged,
+                             .words = (const uint32_t *)(staged + words) };
     if (batch->dataset->bytes != NULL)
         feed->rows.bytes = (const uint8_t *)inputs;
     else
@@ -198,15 +191,11 @@ void cuda_feed_send(Device *device, const Batch *batch, uint64_t step_offset)
     if (!resident)
         stage(device, batch);
 
-    const int i = feed->next_slot++ % CUDA_SLOTS;
-    int32_t *slot = feed->slot[i];
-    CUDA_CHECK(cudaEventSynchronize(feed->slot_free[i]));
-    slot[0] = (int32_t)step_offset;
+    int32_t *message = upload_next(&feed->message);
+    message[0] = (int32_t)step_offset;
     for (int row = 0; row < batch->size; row++)
-        slot[1 + row] = resident ? (int32_t)batch->index[row] : row;
-    CUDA_CHECK(cudaMemcpyAsync(feed->message, slot, (1 + (size_t)batch->size) * sizeof *slot,
-                               cudaMemcpyHostToDevice, state->stream));
-    CUDA_CHECK(cudaEventRecord(feed->slot_free[i], state->stream));
+        message[1 + row] = resident ? (int32_t)batch->index[row] : row;
+    upload_send(&feed->message, (1 + (size_t)batch->size) * sizeof *message, state->stream);
 }
 
 void cuda_feed_gather(Device *device, const Batch *batch, float *inputs, int32_t *labels,
@@ -220,5 +209,5 @@ void cuda_feed_gather(Device *device, const Batch *batch, float *inputs, int32_t
     state->graph.gathered = state->graph.recording;
     uint32_t *words = batch->dataset->labels != NULL ? (uint32_t *)labels : (uint32_t *)targets;
     cuda_gather(batch->size, (int)batch->dataset->features, state->feed.rows,
-                state->feed.message + 1, inputs, words, state->stream);
+                cuda_step_offset(device) + 1, inputs, words, state->stream);
 }

@@ -10,21 +10,25 @@
 #include "common/base/library.h"
 #include "common/nn/cuda/cuda_state.h"
 
-/* cuBLAS is opened with the first GPU. In its header most names stand for their second version. */
+/* cuBLAS is opened with the first GPU. Its header gives most names a second version. */
 #define LIBRARY "libcublas.so." LIBRARY_TEXT(CUBLAS_VER_MAJOR)
 #define NEEDED_BY "--device cuda"
-#define cublasCreate_v2 LIBRARY_FUNCTION(cublasCreate_v2)
-#define cublasDestroy_v2 LIBRARY_FUNCTION(cublasDestroy_v2)
-#define cublasSetStream_v2 LIBRARY_FUNCTION(cublasSetStream_v2)
-#define cublasSetWorkspace_v2 LIBRARY_FUNCTION(cublasSetWorkspace_v2)
-#define cublasGetStatusString LIBRARY_FUNCTION(cublasGetStatusString)
-#define cublasGemmEx LIBRARY_FUNCTION(cublasGemmEx)
+#define BLAS(FUNCTION) \
+    FUNCTION(create, cublasCreate_v2) \
+    FUNCTION(destroy, cublasDestroy_v2) \
+    FUNCTION(set_stream, cublasSetStream_v2) \
+    FUNCTION(set_workspace, cublasSetWorkspace_v2) \
+    FUNCTION(status_string, cublasGetStatusString) \
+    FUNCTION(gemm, cublasGemmEx)
+static struct Blas {
+    BLAS(LIBRARY_POINTER)
+} blas;
 
 #define CUBLAS_CHECK(call) \
     do { \
         const cublasStatus_t status = (call); \
         CHECK(status == CUBLAS_STATUS_SUCCESS, "%s:%d: %s: %s", __FILE__, __LINE__, #call, \
-              cublasGetStatusString(status)); \
+              blas.status_string(status)); \
     } while (0)
 
 enum { WORKSPACE_BYTES = 32 << 20 }; // NVIDIA's recommendation for Hopper, the largest
@@ -33,15 +37,16 @@ void cuda_product_init(Device *device)
 {
     CudaState *state = cuda_state(device);
     CUDA_CHECK(cudaMalloc(&state->workspace, WORKSPACE_BYTES));
-    CUBLAS_CHECK(cublasCreate(&state->blas));
-    CUBLAS_CHECK(cublasSetStream(state->blas, state->stream));
-    CUBLAS_CHECK(cublasSetWorkspace(state->blas, state->workspace, WORKSPACE_BYTES));
+    blas = (struct Blas){ BLAS(LIBRARY_FIND) };
+    CUBLAS_CHECK(blas.create(&state->blas));
+    CUBLAS_CHECK(blas.set_stream(state->blas, state->stream));
+    CUBLAS_CHECK(blas.set_workspace(state->blas, state->workspace, WORKSPACE_BYTES));
 }
 
 void cuda_product_free(Device *device)
 {
     CudaState *state = cuda_state(device);
-    CUBLAS_CHECK(cublasDestroy(state->blas));
+    CUBLAS_CHECK(blas.destroy(state->blas));
     CUDA_CHECK(cudaFree(state->workspace));
 }
 
@@ -54,7 +59,7 @@ void cuda_product(const Device *device, const CudaProduct *p)
 {
     const float one = 1, beta = p->add ? 1 : 0;
     const bool rounds = device->tf32 && p->amp == AMP_OFF;
-    CUBLAS_CHECK(cublasGemmEx(
+    CUBLAS_CHECK(blas.gemm(
         cuda_state(device)->blas, p->b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N,
         p->a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N, p->columns, p->rows, p->depth, &one, p->b,
         type_of(p->amp), p->b_transposed ? p->depth : p->columns, p->a, type_of(p->amp),

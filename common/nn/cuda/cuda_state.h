@@ -7,25 +7,27 @@
 #include "common/base/cuda.h"
 #include "common/nn/cuda/cuda_kernels.h"
 
-enum { CUDA_SETS = 8, CUDA_SLOTS = 8, CUDA_STAGES = 2 };
+enum { CUDA_SETS = 8, CUDA_MAX_BUFFERS = 8 };
+
+/* Device memory that is written again and again, from a ring of pinned buffers (cuda_feed.c). */
+typedef struct {
+    char *memory; // on the device; NULL: there is none yet
+    int num_buffers, next;
+    char *buffer[CUDA_MAX_BUFFERS]; // pinned
+    cudaEvent_t copied[CUDA_MAX_BUFFERS]; // the buffer's last copy is done
+} CudaUpload;
 
 /* How batches get to the device; see cuda_feed.c. */
 typedef struct {
     int max_batch, features;
-    int32_t *slot[CUDA_SLOTS]; // pinned: [1 + max_batch], as message
-    cudaEvent_t slot_free[CUDA_SLOTS]; // its copy is done
-    int next_slot;
-    int32_t *message; // device memory: step_offset (see CudaGraph), then the rows of the batch
+    CudaUpload message; // int32_t: step_offset (see CudaGraph), then the rows of the batch
+    CudaUpload staged; // the rows themselves, of a set that is too large for the device
     CudaRows rows; // where they lie
     struct {
         unsigned id; // of the data set
         CudaRows rows; // NULLs: it is too large for the device
     } set[CUDA_SETS]; // data sets that have been seen
     int num_sets;
-    char *stage[CUDA_STAGES]; // pinned: the rows themselves, for a set that is not
-    cudaEvent_t stage_free[CUDA_STAGES];
-    int next_stage;
-    char *staged; // device memory, as a stage
 } CudaFeed;
 
 /* A recorded training step, see cuda_graph.c. */

@@ -146,7 +146,7 @@ static void end_without_rank_1(ProcessGroup *pg)
     pg->timeout = 1;
     if (pg->rank == 1)
         sleep(60);
-    pg->front->destroy(pg->front_state, pg);
+    pg->backend->destroy(pg->state, pg);
 }
 
 static const struct {

@@ -68,10 +68,7 @@ static void case_gather(Case *c)
     const bool is_root = c->pg->rank == c->root;
     const size_t shares = is_root ? (size_t)c->pg->world_size : 0;
     void *in = array_new(c, 1), *out = array_new(c, shares);
-    if (c->async)
-        work_wait(gather_async(c->pg, in, is_root ? out : NULL, c->count, c->type, c->root));
-    else
-        gather(c->pg, in, is_root ? out : NULL, c->count, c->type, c->root);
+    gather(c->pg, in, is_root ? out : NULL, c->count, c->type, c->root);
     for (size_t rank = 0; rank < shares; rank++)
         expect_input(c, out, rank * c->count, c->count, (int)rank, 0);
     expect_input(c, in, 0, c->count, c->pg->rank, 0);
@@ -85,10 +82,7 @@ static void case_scatter(Case *c)
     const bool is_root = c->pg->rank == c->root;
     const size_t shares = is_root ? (size_t)c->pg->world_size : 0;
     void *in = array_new(c, shares), *out = array_new(c, 1);
-    if (c->async)
-        work_wait(scatter_async(c->pg, is_root ? in : NULL, out, c->count, c->type, c->root));
-    else
-        scatter(c->pg, is_root ? in : NULL, out, c->count, c->type, c->root);
+    scatter(c->pg, is_root ? in : NULL, out, c->count, c->type, c->root);
     expect_input(c, out, 0, c->count, c->root, (size_t)c->pg->rank * c->count);
     array_free(c, in, shares);
     array_free(c, out, 1);
@@ -137,12 +131,8 @@ static void case_send_recv(Case *c)
     const int next = (rank + 1) % n, previous = (rank + n - 1) % n;
     void *out = array_new(c, 1), *in = array_new(c, 1);
     for (int turn = 0; turn < 2 && n > 1; turn++) {
-        if (turn == rank % 2 && c->async)
-            work_wait(pg_send_async(c->pg, out, c->count, c->type, next));
-        else if (turn == rank % 2)
+        if (turn == rank % 2)
             pg_send(c->pg, out, c->count, c->type, next);
-        else if (c->async)
-            work_wait(pg_recv_async(c->pg, in, c->count, c->type, previous));
         else
             pg_recv(c->pg, in, c->count, c->type, previous);
     }

@@ -143,6 +143,44 @@ static void test_unused_parameters(void **state)
         ranks_run_well(world_size, unused_body, NULL);
 }
 
+/* A hook that counts its buckets, and sends the opposite. */
+static int num_hooked;
+
+static Work negate_hook(void *state, float *grads, size_t numel)
+{
+    ProcessGroup *pg = state;
+    num_hooked++;
+    for (size_t k = 0; k < numel; k++)
+        grads[k] = -grads[k];
+    return all_reduce_async(pg, grads, numel, FLOAT32, REDUCE_MEAN);
+}
+
+static void hook_body(Rank *rank)
+{
+    Training t;
+    training_init(&t, rank, 1e-3);
+    reducer_register_comm_hook(&t.reducer, negate_hook, &t.pg);
+    for (int pass = 0; pass < 2; pass++) {
+        zero_grad(&t);
+        num_hooked = 0;
+        backward(&t, pass);
+        reducer_finalize(&t.reducer);
+        CHECK(num_hooked == t.reducer.num_buckets, "%d of %d buckets went to the hook", num_hooked,
+              t.reducer.num_buckets);
+        for (size_t k = 0; k < t.p.numel; k++)
+            t.grads[k] = -t.grads[k];
+        for (int i = 0; i < NUM_PARAMETERS; i++)
+            expect_mean(&t, i, pass, pass);
+    }
+    training_free(&t);
+}
+
+static void test_hooks_send_the_buckets(void **state)
+{
+    (void)state;
+    ranks_run_well(3, hook_body, NULL);
+}
+
 static void identical_body(Rank *rank)
 {
     Training t;
@@ -175,6 +213,7 @@ int main(void)
         cmocka_unit_test(test_buckets_leave_early_and_in_index_order),
         cmocka_unit_test(test_no_sync_adds_up_and_sends_once),
         cmocka_unit_test(test_unused_parameters),
+        cmocka_unit_test(test_hooks_send_the_buckets),
         cmocka_unit_test(test_replicas_get_the_same_bits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

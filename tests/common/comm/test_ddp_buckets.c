@@ -21,7 +21,7 @@ static void expect_buckets(const size_t *sizes, int num_sizes, double cap_mb,
     const Parameters p = parameters_of(sizes, num_sizes);
     const Args args = { .bucket_cap_mb = cap_mb };
     Reducer reducer;
-    reducer_init(&reducer, &args, NULL, NULL, p.parameter, p.num_parameters);
+    reducer_init(&reducer, &args, &(ProcessGroup){ 0 }, NULL, p.parameter, p.num_parameters);
 
     char got[256] = "";
     size_t end = p.numel;

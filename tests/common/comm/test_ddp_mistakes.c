@@ -65,14 +65,15 @@ static void gap_body(Rank *rank)
     Parameters p = training_parameters();
     p.parameter[3].offset++;
     Reducer reducer;
-    reducer_init(&reducer, &rank->args, NULL, NULL, p.parameter, NUM_PARAMETERS);
+    reducer_init(&reducer, &rank->args, &(ProcessGroup){ 0 }, NULL, p.parameter, NUM_PARAMETERS);
 }
 
 static void too_many_body(Rank *rank)
 {
     static Tensor parameter[REDUCER_MAX_PARAMETERS + 1];
     Reducer reducer;
-    reducer_init(&reducer, &rank->args, NULL, NULL, parameter, REDUCER_MAX_PARAMETERS + 1);
+    reducer_init(&reducer, &rank->args, &(ProcessGroup){ 0 }, NULL, parameter,
+                 REDUCER_MAX_PARAMETERS + 1);
 }
 
 static void test_parameters_that_do_not_fit(void **state)
