@@ -8,7 +8,7 @@ setup() {
 # judge STAGE STATUS [SED]: of our program, changed.
 judge() {
     tools/lab.sh "$1" >/dev/null || true
-    cp "02_multi_gpu_spawn/train_$1.c" "$LAB/$1/train.c"
+    cp "beyond/zero/train_$1.c" "$LAB/$1/train.c"
     sed -i "${3:-}" "$LAB/$1/train.c"
     run tools/lab.sh check "$1"
     echo "$output"
@@ -18,7 +18,7 @@ judge() {
 # wrong STAGE HINT SED
 wrong() {
     judge "$1" 1 "$3"
-    ! cmp -s "02_multi_gpu_spawn/train_$1.c" "$LAB/$1/train.c" || false
+    ! cmp -s "beyond/zero/train_$1.c" "$LAB/$1/train.c" || false
     hint=$(sed -n "s/^hint $2: //p" "tools/lab/$1.txt")
     [ -n "$hint" ]
     [[ $output == *"no   "*"hint: $hint"* ]]

@@ -9,7 +9,7 @@ import shutil
 import diffs
 from diffs import ROOT, highlighted, hunk_html, line_html, read
 
-ROOMS = ("common", "extras", "tools", "bench", "docs", "data")  # and the steps: all of their sources have a page
+ROOMS = ("beyond", "common", "extras", "tools", "bench", "docs", "data")  # and the steps: all of their sources have a page
 SOURCES = (".c", ".h", ".cu", ".cuh", ".sh", ".py", ".sed", ".mk", ".slurm", ".pbs", ".yaml", ".html", ".txt", ".bat",
            ".bats", ".bash", "Makefile", "Dockerfile")
 PICTURES = (".svg", ".png")
