@@ -2,7 +2,7 @@
 # make test       the tests (4 minutes)     make diff-03    what step 03 adds to the one before
 # make doctor     what this machine has     make checklist  the requirements, ticked off
 # make room-check is this machine ready for the workshop? One line to read aloud
-# make slides     the chapters' slides, in build/slides       make rehearse   the plan of docs/teach (3 minutes)
+# make slides     the chapters' slides, in build/slides       make rehearse   the plan of teach/ (3 minutes)
 # make lab-02a    write step 02a yourself   make check-lab  how far you are
 # make trap-03    find out what is wrong    make check-trap is it that?   make hint
 # make quiz-02    predict, then run         make progress   what is done, begun and open
@@ -148,7 +148,7 @@ $(PROGRAMS): %: $(BUILD)/%.o | $(BUILD)/libcommon.a
 	$(call say,link) $(LINK) -Wl,-Map=$(BUILD)/$@.map $(LDFLAGS) -o $@ $(filter-out $(IN_LIBRARIES),$(filter %.o,$^)) $(filter-out %/libcommon.a,$|) $(BUILD)/libcommon.a $(LDLIBS)
 	@[ ! -f $(BUILD)/$@.map ] || { awk -f tools/linked.awk -v program=$@ $(BUILD)/$@.map >$(BUILD)/$@.linked && $(RM) $(BUILD)/$@.map; }
 
-# make TRY=DIR/NAME DIR/NAME: a program from outside the tree (tools/break.sh, tools/lab.sh), as strict as gcc 14 is.
+# make TRY=DIR/NAME DIR/NAME: a program from outside the tree (tools/break.sh, teach/lab.sh), as strict as gcc 14 is.
 $(TRY): %: %.c $(LIB_BEYOND) $(LIB05) $(BUILD)/libcommon.a
 	$(call say,link) $(LINK) $(CPPFLAGS) $(CFLAGS) -Werror=implicit-function-declaration $(LDFLAGS) \
 	    -o $@ $^ $(LDLIBS)
@@ -213,7 +213,7 @@ format:
 clean:
 	$(RM) -r $(BUILD) $(PROGRAMS)
 
-include tools/rules.mk tests/rules.mk bench/rules.mk
+include tools/rules.mk teach/rules.mk tests/rules.mk bench/rules.mk
 -include $(OBJECTS:.o=.d) $(PROGRAMS:%=$(BUILD)/%.d) $(PROGRAMS:%=$(BUILD)/%.linked) $(DOCTOR:.o=.d) $(MODEL:.o=.d) $(PART_BEYOND:.o=.d) $(PART_05:.o=.d)
 
 FORCE:

@@ -5,7 +5,7 @@
 # .ci/run sets SAMPLE=0 ... 4: then every check runs a fifth of its files (tests/sample.sh).
 # TESTS=... picks some: make test TESTS="tests/common/comm/test_ddp.c tests/steps/steps.bats"
 
-TEST_FOLDERS  := helpers common steps beyond tools docs house allocations memory against/mpi $(if $(filter 1,$(EXTRAS)),extras)
+TEST_FOLDERS  := helpers common steps beyond tools teach docs house allocations memory against/mpi $(if $(filter 1,$(EXTRAS)),extras)
 tests_named    = $(wildcard $(foreach depth,/ /*/ /*/*/,$(TEST_FOLDERS:%=tests/%$(depth)$(1))))
 TEST_SOURCES  := $(call tests_named,test_*.c) tests/fuzz/test_fuzz.c
 TEST_PROGRAMS := $(TEST_SOURCES:%.c=$(BUILD)/%)
@@ -105,7 +105,7 @@ check-chaos: 05
 	@RERUN=never TEST_TIMEOUT=$$(($${CHAOS_SECONDS:-180} + 1800)) $(MAKE) -s test TEST_SOURCES= TESTS=tests/faults/chaos.bats
 
 # Wrong and right programs of all labs (tests/labs/programs.txt) and of the traps, judged by make check-lab's judge;
-# all experiments of the quizzes; all that the plan of docs/teach has people type. make test takes a few.
+# all experiments of the quizzes; all that the plan of teach/ has people type. make test takes a few.
 check-labs: all
 	@$(RUN_TESTS) $(wildcard tests/labs/*.bats)
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Usage: tools/trap.py NN         (make trap-NN: puts a broken program and its story into lab/trap_NN/)
-       tools/trap.py check [NN]  (make check-trap: judges what you answer, and your mend)
-       tools/trap.py hint [NN]   (make hint: the next of three hints)
-       tools/trap.py list        all traps: solved, begun or open
-Without NN: the trap on which you worked last. A trap is a file tools/traps/NN.txt; a line is a word and its text:
+"""Usage: teach/trap.py NN         (make trap-NN: puts a broken program and its story into lab/trap_NN/)
+       teach/trap.py check [NN]  (make check-trap: judges what you answer, and your mend)
+       teach/trap.py hint [NN]   (make hint: the next of three hints)
+       teach/trap.py list        all traps: solved, begun or open
+Without NN: the trap on which you worked last. A trap is a file teach/traps/NN.txt; a line is a word and its text:
     base     the program that is right: a stage, as in make diff-02c, or a script; with: sed's commands for it (if any)
     edit     sed's commands that break it; right, wrong: other mends of the broken one that are accepted, or are not
     run      the command that shows the symptom, in which $program is the program
@@ -19,7 +19,7 @@ from pathlib import Path
 sys.dont_write_bytecode = True
 TOP = Path(os.path.abspath(__file__)).parents[1]
 os.chdir(TOP)
-sys.path.insert(0, str(TOP / "tools/lab"))
+sys.path.insert(0, str(TOP / "teach/lab"))
 
 import checks
 from judge import Judge
@@ -31,12 +31,12 @@ FIELDS = {"rank": "Which rank is at fault: its number, or all",
 
 
 def fail(text):
-    print(f"tools/trap.py: {text}", file=sys.stderr)
+    print(f"teach/trap.py: {text}", file=sys.stderr)
     sys.exit(2)
 
 
 def names():
-    return sorted(path.stem for path in Path("tools/traps").glob("*.txt"))
+    return sorted(path.stem for path in Path("teach/traps").glob("*.txt"))
 
 
 class Trap:
@@ -44,7 +44,7 @@ class Trap:
         if name not in names():
             fail(f"'{name}' is none of {' '.join(names())}")
         self.name, self.folder = name, LAB / f"trap_{name}"
-        self.lines = [line.split(" ", 1) for line in Path(f"tools/traps/{name}.txt").read_text().splitlines()]
+        self.lines = [line.split(" ", 1) for line in Path(f"teach/traps/{name}.txt").read_text().splitlines()]
         self.step = base = self.one("base")
         if "/" not in base:
             programs = subprocess.check_output(["tools/stepdiff.sh", "--count"], text=True)

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Usage: tools/room_check.sh      (make room-check: is this machine ready for the workshop?)
+# Usage: teach/room_check.sh      (make room-check: is this machine ready for the workshop?)
 # Builds everything, runs each step for 11 steps, and compares the losses. Its last line is to be read aloud: "ready: ..."
 # or "not ready: WHAT: WHAT TO DO".
 #   PORTS="30555 30556"   the ports to look at, instead of those that are typed in the chapters and the plan
@@ -44,7 +44,7 @@ done
 
 doing ports
 # shellcheck disable=SC2046,SC2086 # several numbers
-python3 - ${PORTS:-$(grep -oh '295[0-9][0-9]' docs/0[1-5]*.md docs/teach/plan.md | sort -u)} >"$work/port" 2>&1 <<'END' ||
+python3 - ${PORTS:-$(grep -oh '295[0-9][0-9]' docs/0[1-5]*.md teach/plan.md | sort -u)} >"$work/port" 2>&1 <<'END' ||
 import socket, sys
 for port in map(int, sys.argv[1:]):
     with socket.socket() as listener:

@@ -1,15 +1,16 @@
 #!/usr/bin/env bats
-# make slides: the decks of docs/teach/slides, and the hand-out. tests/against/browser/slides.bats looks at them in Chromium.
+# make slides: the decks of teach/slides, and the hand-out. tests/against/browser/slides.bats looks at them in Chromium.
 
 # deck LINE...: a tree whose only deck, of chapter 02, has these lines.
 deck() {
     tree=$BATS_TEST_TMPDIR/tree
     rm -rf "$tree"
-    mkdir -p "$tree/docs/teach/slides"
-    ln -s "$PWD/tools" "$tree/tools"
+    mkdir -p "$tree/teach/slides"
+    ln -s "$PWD/teach/slides.html" "$tree/teach"
+    mkdir "$tree/docs"
     cp -r docs/*.md docs/pictures "$tree/docs"
-    printf '%s\n' "$@" >"$tree/docs/teach/slides/02_multi_gpu_spawn.txt"
-    run python3 -B -c "import sys; sys.path.insert(0, 'tools'); import pathlib, slides
+    printf '%s\n' "$@" >"$tree/teach/slides/02_multi_gpu_spawn.txt"
+    run python3 -B -c "import sys; sys.path.insert(0, 'teach'); import pathlib, slides
 slides.TOP, slides.DOCS = pathlib.Path('$tree'), pathlib.Path('$tree/docs')
 sys.argv = ['slides', '$tree/out']
 sys.exit(slides.main())"
@@ -17,7 +18,7 @@ sys.exit(slides.main())"
 }
 
 @test "every chapter has slides; all that they show is in the file, and nothing is fetched" {
-    run tools/slides.py "$BATS_TEST_TMPDIR/out"
+    run teach/slides.py "$BATS_TEST_TMPDIR/out"
     echo "$output"
     [ "$status" -eq 0 ]
     for chapter in docs/0[1-5]_*.md; do
@@ -38,9 +39,9 @@ sys.exit(slides.main())"
     grep -q '<li><code>x &lt; 1</code></li>' "$page"
     [ "$(grep -o '<tr>' "$page" | wc -l)" -eq 2 ] # the head, and the row with broadcast
     sed -i 's/    all_reduce(pg, model->grads, model->numel/    all_reduce(pg, model->grads, 7/' "$tree/docs/02_multi_gpu_spawn.md"
-    python3 -B -c "import sys; sys.path.insert(0, 'tools'); import pathlib, slides
+    python3 -B -c "import sys; sys.path.insert(0, 'teach'); import pathlib, slides
 slides.DOCS = pathlib.Path('$tree/docs')
-print(slides.deck_html(slides.DOCS / 'teach/slides/02_multi_gpu_spawn.txt'))" | grep -q 'all_reduce(pg, model-&gt;grads, 7'
+print(slides.deck_html(pathlib.Path('$tree') / 'teach/slides/02_multi_gpu_spawn.txt'))" | grep -q 'all_reduce(pg, model-&gt;grads, 7'
 }
 
 @test "a deck that is wrong ends the generator with a line that says where" {
@@ -52,13 +53,13 @@ print(slides.deck_html(slides.DOCS / 'teach/slides/02_multi_gpu_spawn.txt'))" | 
     [[ $status -eq 1 && $output == *"something to say"* ]]
     deck 'slide One' 'says a'
     [[ $status -eq 1 && $output == *"02_multi_gpu_spawn.txt:2: a line begins with "* ]]
-    run python3 -B -c "import sys; sys.path.insert(0, 'tools'); import slides; print(slides.code_html('text', ['a line'] * 40))"
+    run python3 -B -c "import sys; sys.path.insert(0, 'teach'); import slides; print(slides.code_html('text', ['a line'] * 40))"
     [[ $status -ne 0 && $output == *"is too long for a slide"* ]]
 }
 
 @test "the hand-out has its headings, tables, lists and code" {
-    tools/handout.py "$BATS_TEST_TMPDIR/handout.html"
+    teach/handout.py "$BATS_TEST_TMPDIR/handout.html"
     for tag in h1 h2 p li td pre code; do grep -q "<$tag>" "$BATS_TEST_TMPDIR/handout.html"; done
-    [ "$(grep -o '<h2>' "$BATS_TEST_TMPDIR/handout.html" | wc -l)" -eq "$(grep -c '^## ' docs/teach/handout.md)" ]
+    [ "$(grep -o '<h2>' "$BATS_TEST_TMPDIR/handout.html" | wc -l)" -eq "$(grep -c '^## ' teach/handout.md)" ]
     ! grep -E '^(#|\||```|- )' "$BATS_TEST_TMPDIR/handout.html" # no Markdown is left
 }

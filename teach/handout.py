@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Usage: tools/handout.py [FILE.html]      (make slides: docs/teach/handout.md as one page to print, A4 or Letter)"""
+"""Usage: teach/handout.py [FILE.html]      (make slides: teach/handout.md as one page to print, A4 or Letter)"""
 import html
 import re
 import sys
 from pathlib import Path
 
 sys.dont_write_bytecode = True
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
 import docs
 from slides import TOP, items_of, text
 
@@ -58,7 +59,7 @@ def main():
         print(__doc__, file=sys.stderr)
         return 2
     page.parent.mkdir(parents=True, exist_ok=True)
-    lines = (TOP / "docs/teach/handout.md").read_text().split("\n")
+    lines = (TOP / "teach/handout.md").read_text().split("\n")
     title = html.escape(lines[0].lstrip("# "))
     page.write_text(f'<!doctype html>\n<html lang="en"><meta charset="utf-8"><title>{title}</title><style>{STYLE}</style>\n'
                     f"<body>\n{body(lines)}\n</body></html>\n")

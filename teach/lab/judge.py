@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Usage: tools/lab/judge.py STEP PROGRAM OURS FOLDER
+"""Usage: teach/lab/judge.py STEP PROGRAM OURS FOLDER
 Runs a learner's PROGRAM of a step, and OURS, compares what their ranks did, and names every mistake that it knows, each
 with its hint (hints.txt). What the source looks like does not matter. Exit status 1: there are mistakes.
 LAB_OURS=FOLDER keeps the runs of our program there, for the next time."""
@@ -26,7 +26,7 @@ class Judge:
         self.complete = True  # it came to its end
 
     def hint(self, name):
-        for line in (TOP / "tools/lab/hints.txt").read_text().splitlines():
+        for line in (TOP / "teach/lab/hints.txt").read_text().splitlines():
             steps, _, hint = line.partition(f" {name}: ")
             if hint and (steps == "all" or self.step in steps.split(",")):
                 return hint

@@ -11,31 +11,31 @@ needs_journals() {
     ! grep -qx EXTRAS=0 "${BUILD:-build}/parts" || skip "this build keeps no journals"
 }
 
-# judge STATUS [STEP]: what tools/lab.sh says of the lab.
+# judge STATUS [STEP]: what teach/lab.sh says of the lab.
 judge() {
     expected=$1
     shift
-    run tools/lab.sh check "$@"
+    run teach/lab.sh check "$@"
     echo "$output"
     [ "$status" -eq "$expected" ]
 }
 
 # Our own program of a step, as the learner's.
 solve() {
-    tools/lab.sh "$1" >/dev/null
+    teach/lab.sh "$1" >/dev/null
     cp "$(tools/stepdiff.sh --count | awk -v step="$1:" '$1 == step { print $3 }')" "$LAB/$1/train.c"
 }
 
 @test "a lab begins with the program before the step, and is not begun twice" {
-    run tools/lab.sh 02b
+    run teach/lab.sh 02b
     [ "$status" -eq 0 ]
     cmp 02_multi_gpu_spawn/train_a_spawn.c "$LAB/02b/train.c"
     [[ $output == *"Turn it into step 02b"*"ours changes 31"* ]]
     judge 1
-    [[ ${lines[0]} == "checking $LAB/02b (to check another one: tools/lab.sh check STEP)" ]]
+    [[ ${lines[0]} == "checking $LAB/02b (to check another one: teach/lab.sh check STEP)" ]]
     [[ $output == *"is still the program before"*"hint: "* ]]
     echo '// mine' >>"$LAB/02b/train.c"
-    run tools/lab.sh 02b
+    run teach/lab.sh 02b
     [ "$status" -ne 0 ]
     grep -q '^// mine' "$LAB/02b/train.c"
     needs_journals
@@ -51,7 +51,7 @@ solve() {
         [[ $output == *"Done."* ]]
         [ -e "$LAB/$step/done" ] # what make progress asks
     done
-    [ "$(ls tools/lab/0*.txt | wc -l)" -eq 7 ]
+    [ "$(ls teach/lab/0*.txt | wc -l)" -eq 7 ]
 }
 
 @test "what does not compile, run, or train as it should is told apart, with a hint" {
@@ -157,7 +157,7 @@ solve() {
 }
 
 @test "a step that is none, and a lab that is not there, are named" {
-    run tools/lab.sh 07
+    run teach/lab.sh 07
     [ "$status" -eq 2 ]
     [[ $output == *"'07' is none of 02 02a 02b 02c 03 04 05 zero1 zero2 zero3" ]]
     run make lab-07 BUILD="$BATS_TEST_TMPDIR/build"

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Usage: tools/lab/judge_zero.py zero1|zero2|zero3 PROGRAM OURS FOLDER
+"""Usage: teach/lab/judge_zero.py zero1|zero2|zero3 PROGRAM OURS FOLDER
 Runs a learner's PROGRAM of a stage of ZeRO, whose source is PROGRAM.c: its files must be OURS', byte for byte, and what a
-rank holds and sends what the formula says. Hints are in tools/lab/STAGE.txt. Exit status 1: there is a mistake."""
+rank holds and sends what the formula says. Hints are in teach/lab/STAGE.txt. Exit status 1: there is a mistake."""
 import os
 import subprocess
 import sys
@@ -22,7 +22,7 @@ RUNS = {  # what is wrong if a run fails that others have not
 
 def mistake(step, name, text):
     print(f"no   {text}")
-    for line in (TOP / f"tools/lab/{step}.txt").read_text().splitlines():
+    for line in (TOP / f"teach/lab/{step}.txt").read_text().splitlines():
         if line.startswith(f"hint {name}: "):
             print(f"     hint: {line.split(': ', 1)[1]}")
     sys.exit(1)

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Usage: tools/lab.sh 02a|02b|02c|02|03|04|05|zero1|zero2|zero3  (make lab-02a: begin; the second time: check)
-#        tools/lab.sh check [STEP]             (make check-lab: how far is it, with hints)
+# Usage: teach/lab.sh 02a|02b|02c|02|03|04|05|zero1|zero2|zero3  (make lab-02a: begin; the second time: check)
+#        teach/lab.sh check [STEP]             (make check-lab: how far is it, with hints)
 # Puts the program before a step into lab/STEP/, to be turned into the step by the learner.
 set -eu
 cd "$(dirname "$0")/.."
@@ -12,8 +12,8 @@ trap 'exit 130' INT TERM
 # Sets what is known of a step: the program before it, our own of it, and the most lines to change.
 step_is() {
     step=$1
-    if [ ! -f "tools/lab/$step.txt" ]; then
-        echo "$0: '$step' is none of$(printf ' %s' tools/lab/0*.txt tools/lab/zero*.txt | sed 's|tools/lab/||g; s|\.txt||g')" >&2
+    if [ ! -f "teach/lab/$step.txt" ]; then
+        echo "$0: '$step' is none of$(printf ' %s' teach/lab/0*.txt teach/lab/zero*.txt | sed 's|teach/lab/||g; s|\.txt||g')" >&2
         exit 2
     fi
     # shellcheck disable=SC2046 # NAME: BEFORE OURS COUNT of MOST
@@ -25,12 +25,12 @@ begin() {
     mkdir -p "$lab/$step"
     cp "$before" "$theirs"
     echo "$theirs is $before. Turn it into step $step:"
-    sed '/^hint /d' "tools/lab/$step.txt"
+    sed '/^hint /d' "teach/lab/$step.txt"
     echo "$most lines are enough; ours changes $changes. How far are you? make check-lab"
 }
 
 hint() {
-    sed -n "s/^hint $1: /     hint: /p" "tools/lab/$step.txt"
+    sed -n "s/^hint $1: /     hint: /p" "teach/lab/$step.txt"
 }
 
 # failed NAME TEXT: also gives the hint of that name, and ends.
@@ -58,7 +58,7 @@ check() {
     build "$lab/$step/train"
     echo "yes  it compiles"
     case $step in zero*) judge=judge_zero.py ;; *) judge=judge.py ;; esac
-    python3 tools/lab/$judge "$step" "$lab/$step/train" "${ours%.c}" "$log" || exit
+    python3 teach/lab/$judge "$step" "$lab/$step/train" "${ours%.c}" "$log" || exit
     if [ "$changed" -le "$most" ]; then
         echo "yes  $changed lines are changed, and up to $most are allowed"
     else
@@ -73,7 +73,7 @@ check)
     latest=$(find "$lab" -mindepth 2 -maxdepth 2 -name train.c ! -path "$lab/trap_*" -exec ls -t {} + 2>/dev/null | head -n 1)
     [ -n "${2:-$latest}" ] || { echo "$0: nothing is begun: make lab-02a" >&2 && exit 2; }
     step_is "${2:-$(basename "$(dirname "$latest")")}"
-    [ -n "${2:-}" ] || echo "checking $lab/$step (to check another one: tools/lab.sh check STEP)"
+    [ -n "${2:-}" ] || echo "checking $lab/$step (to check another one: teach/lab.sh check STEP)"
     check ;;
 '' | -*) sed -n '2,4s/^# //p' "$0" >&2 && exit 2 ;;
 *)  step_is "$1"

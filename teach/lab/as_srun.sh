@@ -1,5 +1,5 @@
 #!/bin/sh
-# Usage: ddprun ... tools/lab/as_srun.sh FOLDER PROGRAM [options]
+# Usage: ddprun ... teach/lab/as_srun.sh FOLDER PROGRAM [options]
 # Renames the launcher's variables to what srun sets, and gives each node a disk of its own: FOLDER/nodeN.
 folder=$1 node=$GROUP_RANK
 shift

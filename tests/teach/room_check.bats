@@ -18,7 +18,7 @@ script() {
 
 # says STATUS LINE: the check prints this line and nothing else.
 says() {
-    run env PATH="$bin:$PATH" tools/room_check.sh
+    run env PATH="$bin:$PATH" teach/room_check.sh
     echo "$output"
     [ "$status" -eq "$1" ]
     [[ $output == $2 ]]

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Usage: tools/quiz.py CHAPTER [NUMBER]  (make quiz-02: asks, runs the experiment, and shows both)
-       tools/quiz.py list              all quizzes: how many questions are answered right
+"""Usage: teach/quiz.py CHAPTER [NUMBER]  (make quiz-02: asks, runs the experiment, and shows both)
+       teach/quiz.py list              all quizzes: how many questions are answered right
 Answers are read from the terminal or from a pipe, a line for each; an empty line means that you do not know. What is
-answered right is not asked again until all is. A quiz is a file tools/quiz/CHAPTER.txt; a line is a word and its text:
+answered right is not asked again until all is. A quiz is a file teach/quiz/CHAPTER.txt; a line is a word and its text:
     ask      begins a question, and goes on with the next line of this word
     choose   the words of which the answer is one; without it, the answer is a number
     run      a command of the experiment, run as tools/docs.py runs those of the documents
@@ -17,6 +17,7 @@ import tempfile
 from pathlib import Path
 
 sys.dont_write_bytecode = True
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
 import docs
 
 TOP = Path(docs.ROOT)
@@ -25,12 +26,12 @@ NUMBER = re.compile(r"[-+]?(\d[\d,]*\.?\d*|\.\d+)(e[-+]?\d+)?")
 
 
 def fail(text):
-    print(f"tools/quiz.py: {text}", file=sys.stderr)
+    print(f"teach/quiz.py: {text}", file=sys.stderr)
     sys.exit(2)
 
 
 def names():
-    return sorted(path.stem for path in (TOP / "tools/quiz").glob("*.txt"))
+    return sorted(path.stem for path in (TOP / "teach/quiz").glob("*.txt"))
 
 
 def chapters():
@@ -99,7 +100,7 @@ class Quiz:
             fail(f"'{name}' is none of {' '.join(names())}")
         self.name, self.questions = name, []
         question = []
-        for line in (TOP / f"tools/quiz/{name}.txt").read_text().splitlines():
+        for line in (TOP / f"teach/quiz/{name}.txt").read_text().splitlines():
             word, _, text = line.partition(" ")
             if word == "ask" and any(key != "ask" for key, _ in question):
                 self.questions.append(Question(question))

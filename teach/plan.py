@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Usage: tools/plan.py clock            when each part of docs/teach/plan.md begins, in each format
-       tools/plan.py run [FORMAT]     (make rehearse: runs the plan's commands, compares, and adds up the machine's time)
+"""Usage: teach/plan.py clock            when each part of teach/plan.md begins, in each format
+       teach/plan.py run [FORMAT]     (make rehearse: runs the plan's commands, compares, and adds up the machine's time)
 FORMAT is '90 minutes', 'half a day' or 'two days'; without it, all parts run. A part of the plan is a heading with a
 line below it, 'Minutes: 90 minutes 8, half a day 12'. A block may say what people do by hand before it, usually an edit:
     <!-- by hand: COMMAND -->       done before the commands of the block; its time is nobody's"""
@@ -12,9 +12,10 @@ import time
 from pathlib import Path
 
 sys.dont_write_bytecode = True
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
 import docs
 
-PLAN = Path(docs.ROOT) / "docs/teach/plan.md"
+PLAN = Path(docs.ROOT) / "teach/plan.md"
 FORMATS = {"90 minutes": 90, "half a day": 240, "two days": 960} # with breaks
 DAY = 480 # from nine to five
 
@@ -57,7 +58,7 @@ def show_clock(parts):
         print(line.rstrip())
     for name, length in FORMATS.items():
         if at[name] != length:
-            print(f"tools/plan.py: {name} has {at[name]} minutes, and must have {length}", file=sys.stderr)
+            print(f"teach/plan.py: {name} has {at[name]} minutes, and must have {length}", file=sys.stderr)
     return 0 if at == FORMATS else 1
 
 

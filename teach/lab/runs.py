@@ -44,7 +44,7 @@ class Run:
         elif step == "03":
             command = nodes + command
         elif not step.endswith(".sh"):  # a script starts two ranks by itself
-            command = nodes + [TOP / "tools/lab/as_srun.sh", self.folder / "disks"] + command
+            command = nodes + [TOP / "teach/lab/as_srun.sh", self.folder / "disks"] + command
         environment = {name: value for name, value in os.environ.items() if not name.startswith("DDP_")}
         environment.update(DDP_JOURNAL=str(self.folder / "journal"), OMP_NUM_THREADS="1", LAUNCHER="ddprun")
         with open(self.folder / "out", "w") as out, open(self.folder / "err", "w") as err:

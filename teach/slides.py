@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Usage: tools/slides.py [DIR]      (make slides: docs/teach/slides/*.txt become build/slides/*.html)
+"""Usage: teach/slides.py [DIR]      (make slides: teach/slides/*.txt become build/slides/*.html)
 
 A deck names what its chapter shows, and says it in a few words; the generator takes pictures, code, outputs and
 tables from the chapter itself, so they are those that the tests have compared. A deck has a line for each thing:
@@ -25,6 +25,7 @@ sys.dont_write_bytecode = True
 TOP = Path(__file__).resolve().parents[1]
 DOCS = TOP / "docs"
 
+sys.path.insert(0, str(TOP / "tools"))
 import docs
 
 
@@ -104,7 +105,7 @@ def picture_html(line, folder):
     return f'<img alt="{html.escape(alt)}" src="data:{mimetypes.guess_type(path)[0]};base64,{data}">'
 
 
-# A figure is 91 hundredths of the slide's width wide and 35 high, if it is code or a table (tools/slides.html).
+# A figure is 91 hundredths of the slide's width wide and 35 high, if it is code or a table (teach/slides.html).
 SIZES = [size / 20 for size in range(50, 20, -1)] # of letters
 
 
@@ -207,7 +208,7 @@ def deck_html(deck):
         points = "".join(f"<li>{text(line)}</li>" for line in all_of("point"))
         points = points and f'<ul class="{"" if figure else "large"}">{points}</ul>'
         made.append(section_html(number, f"<h2>{text(slide[0][1])}</h2>{figure}{points}", notes, text(title)))
-    page = (TOP / "tools/slides.html").read_text()
+    page = (TOP / "teach/slides.html").read_text()
     return page.replace("{title}", html.escape(title)).replace("{slides}", "\n".join(made))
 
 
@@ -217,12 +218,12 @@ def main():
         print(__doc__, file=sys.stderr)
         return 2
     folder.mkdir(parents=True, exist_ok=True)
-    for deck in sorted((DOCS / "teach/slides").glob("*.txt")):
+    for deck in sorted((TOP / "teach/slides").glob("*.txt")):
         page = folder / f"{deck.stem}.html"
         try:
             page.write_text(deck_html(deck))
         except ValueError as error:
-            print(f"tools/slides.py: {error}", file=sys.stderr)
+            print(f"teach/slides.py: {error}", file=sys.stderr)
             return 1
         print(page)
     return 0

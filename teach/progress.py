@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Usage: tools/progress.py              (make progress: chapters, labs, quizzes and traps: done, begun, open)
-       tools/progress.py reset STEP   (make reset-02c: begins lab 02c anew; also trap-03, quiz-02)
+"""Usage: teach/progress.py              (make progress: chapters, labs, quizzes and traps: done, begun, open)
+       teach/progress.py reset STEP   (make reset-02c: begins lab 02c anew; also trap-03, quiz-02)
 A chapter is done when its quiz and its labs are. What you wrote before a reset is kept in lab/aside/."""
 import os
 import re
@@ -41,7 +41,7 @@ def quiz_state(questions):
 
 def show():
     """The table, and what to do next: the first quiz or lab that is not done, or the first trap."""
-    labs = [step for step in steps() if Path(f"tools/lab/{step}.txt").exists()]
+    labs = [step for step in steps() if Path(f"teach/lab/{step}.txt").exists()]
     todo = []
     print(f"{'chapter':24} {'state':6} {'quiz':12} labs")
     for key, title in quiz.chapters():
@@ -64,11 +64,11 @@ def show():
 def reset(name):
     """Moves what there is of a lab, a trap or a quiz to lab/aside/, and begins it anew."""
     kind, _, rest = name.partition("-")
-    begin = {"trap": ["tools/trap.py", rest], "quiz": None}.get(kind, ["tools/lab.sh", name])
+    begin = {"trap": ["teach/trap.py", rest], "quiz": None}.get(kind, ["teach/lab.sh", name])
     known = {*(f"trap-{name}" for name in trap.names()), *(f"quiz-{chapter}" for chapter in quiz.names()),
-             *(path.stem for path in Path("tools/lab").glob("[0z]*.txt"))}
+             *(path.stem for path in Path("teach/lab").glob("[0z]*.txt"))}
     if name not in known:
-        print(f"tools/progress.py: '{name}' is none of {' '.join(sorted(known))}", file=sys.stderr)
+        print(f"teach/progress.py: '{name}' is none of {' '.join(sorted(known))}", file=sys.stderr)
         sys.exit(2)
     folder = LAB / name.replace("-", "_", 1)
     if folder.exists():
