@@ -1,8 +1,8 @@
-# make            build all steps           make 03         build one step
+# make            build all steps           make 03         build one step (make beyond: the asides)
 # make test       the tests (4 minutes)     make diff-03    what step 03 adds to the one before
 # make doctor     what this machine has     make checklist  the requirements, ticked off
 # make room-check is this machine ready for the workshop? One line to read aloud
-# make slides     the chapters' slides, in build/slides       make rehearse   the plan of docs/teach (3 minutes)
+# make slides     the chapters' slides, in build/slides       make rehearse   the plan of teach/ (3 minutes)
 # make lab-02a    write step 02a yourself   make check-lab  how far you are
 # make trap-03    find out what is wrong    make check-trap is it that?   make hint
 # make quiz-02    predict, then run         make progress   what is done, begun and open
@@ -106,14 +106,15 @@ endif
 say = $(if $(V)$(findstring s,$(firstword -$(MAKEFLAGS))),,@printf '%-4s %s\n' $(1) $@ &&)
 
 STEPS    := 01 02 03 04 05
-# What only one step needs is a library of that step: its programs link it, the doctor, and tests.
-FILES_02 := $(wildcard $(patsubst %,02_*/%.c,zero usage replicas batch_norm conv_net conv_net_checkpoint join))
-PART_02  := $(FILES_02:%.c=$(BUILD)/%.o)
-LIB02    := $(BUILD)/lib02.a
+# What only step 05 needs, or only the asides in beyond/ do (there: what has a header), is a library of its own: these
+# programs link it, the doctor, and tests.
+FILES_BEYOND := $(wildcard $(patsubst %.h,%.c,$(wildcard beyond/*.h beyond/*/*.h)))
+PART_BEYOND  := $(FILES_BEYOND:%.c=$(BUILD)/%.o)
+LIB_BEYOND   := $(BUILD)/beyond.a
 FILES_05 := $(filter-out %/train.c %/ddprun.c,$(wildcard 05_*/*.c))
 PART_05  := $(FILES_05:%.c=$(BUILD)/%.o)
 LIB05    := $(BUILD)/lib05.a
-PROGRAMS := $(basename $(filter-out $(FILES_02) $(FILES_05),$(wildcard 0[1-5]_*/*.c)) $(wildcard tools/*.c))
+PROGRAMS := $(basename $(filter-out $(FILES_BEYOND) $(FILES_05),$(wildcard 0[1-5]_*/*.c beyond/*/*.c)) $(wildcard tools/*.c))
 PROGRAMS := $(filter-out $(if $(filter 0,$(HTTP)),tools/serve),$(PROGRAMS))
 DOCTOR   := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tools/doctor/*.c)) # parts of tools/ddp_doctor
 # Parts of the programs that use a trained model.
@@ -124,6 +125,8 @@ all: $(PROGRAMS)
 
 .SECONDEXPANSION:
 $(STEPS): $$(filter $$@_%,$$(PROGRAMS)) ; @:
+
+beyond: $(filter beyond/%,$(PROGRAMS)) ; @:
 
 02: tools/shards # which chapter 02 calls
 04: 03_torchrun_env/ddprun # which starts its ranks, too
@@ -137,22 +140,22 @@ $(BUILD)/tools/export.o: tools/load_in_pytorch.py # so is this
 
 tools/ddp_doctor: $(DOCTOR)
 tools/ddp_doctor $(filter 05_%,$(PROGRAMS)): | $(LIB05)
-$(filter 02_%,$(PROGRAMS)): | $(LIB02)
+$(filter beyond/%,$(PROGRAMS)): | $(LIB_BEYOND)
 tools/evaluate tools/export tools/predict tools/serve: | $(BUILD)/tools/libmodel.a
-IN_LIBRARIES := $(OBJECTS) $(PART_02) $(PART_05) $(MODEL)
+IN_LIBRARIES := $(OBJECTS) $(PART_BEYOND) $(PART_05) $(MODEL)
 # A program is linked again when an object in it has changed, not whenever a library has: the linker's map names them.
 $(PROGRAMS): %: $(BUILD)/%.o | $(BUILD)/libcommon.a
 	$(call say,link) $(LINK) -Wl,-Map=$(BUILD)/$@.map $(LDFLAGS) -o $@ $(filter-out $(IN_LIBRARIES),$(filter %.o,$^)) $(filter-out %/libcommon.a,$|) $(BUILD)/libcommon.a $(LDLIBS)
 	@[ ! -f $(BUILD)/$@.map ] || { awk -f tools/linked.awk -v program=$@ $(BUILD)/$@.map >$(BUILD)/$@.linked && $(RM) $(BUILD)/$@.map; }
 
-# make TRY=DIR/NAME DIR/NAME: a program from outside the tree (tools/break.sh, tools/lab.sh), as strict as gcc 14 is.
-$(TRY): %: %.c $(LIB02) $(LIB05) $(BUILD)/libcommon.a
+# make TRY=DIR/NAME DIR/NAME: a program from outside the tree (tools/break.sh, teach/lab.sh), as strict as gcc 14 is.
+$(TRY): %: %.c $(LIB_BEYOND) $(LIB05) $(BUILD)/libcommon.a
 	$(call say,link) $(LINK) $(CPPFLAGS) $(CFLAGS) -Werror=implicit-function-declaration $(LDFLAGS) \
 	    -o $@ $^ $(LDLIBS)
 
 $(BUILD)/libcommon.a: $(OBJECTS)
 $(BUILD)/tools/libmodel.a: $(MODEL)
-$(LIB02): $(PART_02)
+$(LIB_BEYOND): $(PART_BEYOND)
 $(LIB05): $(PART_05)
 %.a: $(BUILD)/parts
 	$(call say,ar) $(RM) $@ && $(AR) rcs $@ $(filter %.o,$^)
@@ -205,13 +208,13 @@ docs: all
 	@docs/pictures/draw.py && tools/docs.py refresh && tests/house/reading.py --write
 
 format:
-	clang-format -i $(call in,*.c *.h) $(wildcard 0[1-5]_*/*.[ch] tools/*.c tools/*/*.[ch] $(patsubst %,tests/%.[ch],*/* */*/* */*/*/*))
+	clang-format -i $(call in,*.c *.h) $(wildcard 0[1-5]_*/*.[ch] beyond/*.[ch] beyond/*/*.[ch] tools/*.c tools/*/*.[ch] $(patsubst %,tests/%.[ch],*/* */*/* */*/*/*))
 
 clean:
 	$(RM) -r $(BUILD) $(PROGRAMS)
 
-include tools/rules.mk tests/rules.mk bench/rules.mk
--include $(OBJECTS:.o=.d) $(PROGRAMS:%=$(BUILD)/%.d) $(PROGRAMS:%=$(BUILD)/%.linked) $(DOCTOR:.o=.d) $(MODEL:.o=.d) $(PART_02:.o=.d) $(PART_05:.o=.d)
+include tools/rules.mk teach/rules.mk tests/rules.mk bench/rules.mk
+-include $(OBJECTS:.o=.d) $(PROGRAMS:%=$(BUILD)/%.d) $(PROGRAMS:%=$(BUILD)/%.linked) $(DOCTOR:.o=.d) $(MODEL:.o=.d) $(PART_BEYOND:.o=.d) $(PART_05:.o=.d)
 
 FORCE:
-.PHONY: all help doctor plot lanes docs format clean FORCE $(STEPS)
+.PHONY: all beyond help doctor plot lanes docs format clean FORCE $(STEPS)

@@ -22,11 +22,11 @@ OPTIONS = ["--model", "mlp", "--optimizer", "adam", "--batch-size", "1", "--buck
 
 # name, program, held = parameters + gradients + Adam's two states + buffers, sent; in units of P
 KINDS = [
-    ("DP", "data_parallel", lambda n: 1 + 1 + 2, lambda n: 2 * (n - 1)),
-    ("DDP", "train", lambda n: 1 + 1 + 2, lambda n: 2 * (n - 1) / n),
-    ("ZeRO-1", "train_zero1", lambda n: 1 + 1 + 2 / n, lambda n: 2 * (n - 1) / n),
-    ("ZeRO-2", "train_zero2", lambda n: 1 + 1 / n + 2 / n + 2 / LAYERS, lambda n: 2 * (n - 1) / n),
-    ("ZeRO-3", "train_zero3", lambda n: 1 / n + 1 / n + 2 / n + 4 / LAYERS, lambda n: 3 * (n - 1) / n),
+    ("DP", "beyond/data_parallel/data_parallel", lambda n: 1 + 1 + 2, lambda n: 2 * (n - 1)),
+    ("DDP", "02_multi_gpu_spawn/train", lambda n: 1 + 1 + 2, lambda n: 2 * (n - 1) / n),
+    ("ZeRO-1", "beyond/zero/train_zero1", lambda n: 1 + 1 + 2 / n, lambda n: 2 * (n - 1) / n),
+    ("ZeRO-2", "beyond/zero/train_zero2", lambda n: 1 + 1 / n + 2 / n + 2 / LAYERS, lambda n: 2 * (n - 1) / n),
+    ("ZeRO-3", "beyond/zero/train_zero3", lambda n: 1 / n + 1 / n + 2 / n + 4 / LAYERS, lambda n: 3 * (n - 1) / n),
 ]
 
 
@@ -95,8 +95,8 @@ def main():
     print(f"MB; P = {P / 1e6:.2f}" + "".join(f"{n:>8}" for n in ranks) + "  ranks")
     with tempfile.TemporaryDirectory() as folder:
         for name, program, held, sent in KINDS:
-            build(Path(f"02_multi_gpu_spawn/{program}.c"), Path(folder))
-            rows[name] = [measure(Path(folder) / program, n) for n in ranks]
+            build(Path(f"{program}.c"), Path(folder))
+            rows[name] = [measure(Path(folder) / Path(program).name, n) for n in ranks]
             for i, (what, formula) in enumerate((("held", held), ("sent", sent))):
                 values, due = [row[i] for row in rows[name]], [formula(n) * P for n in ranks]
                 worst = max([worst] + [abs(v / d - 1) for v, d in zip(values, due)])

@@ -5,13 +5,13 @@
 # .ci/run sets SAMPLE=0 ... 4: then every check runs a fifth of its files (tests/sample.sh).
 # TESTS=... picks some: make test TESTS="tests/common/comm/test_ddp.c tests/steps/steps.bats"
 
-TEST_FOLDERS  := helpers common steps tools docs house allocations memory against/mpi $(if $(filter 1,$(EXTRAS)),extras)
+TEST_FOLDERS  := helpers common steps beyond tools teach docs house allocations memory against/mpi $(if $(filter 1,$(EXTRAS)),extras)
 tests_named    = $(wildcard $(foreach depth,/ /*/ /*/*/,$(TEST_FOLDERS:%=tests/%$(depth)$(1))))
 TEST_SOURCES  := $(call tests_named,test_*.c) tests/fuzz/test_fuzz.c
 TEST_PROGRAMS := $(TEST_SOURCES:%.c=$(BUILD)/%)
 TEST_HELPERS  := $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(call tests_named,test_*.c) %/mpi_ranks.c %/counter.c %/peak.c,$(call tests_named,*.c))) $(DOCTOR) $(PART_05)
 MPI_RANKS     := $(if $(filter 1,$(MPI)),$(BUILD)/tests/against/mpi/mpi_ranks) # what tests/against/mpi/mpi.bats starts
-COUNTED       := $(patsubst %.c,$(BUILD)/counted/%,$(wildcard 0[1-5]_*/train*.c)) # tests/allocations/allocations.bats
+COUNTED       := $(patsubst %.c,$(BUILD)/counted/%,$(wildcard 0[1-5]_*/train*.c beyond/*/train*.c)) # tests/allocations/allocations.bats
 PEAK          := $(BUILD)/tests/memory/peak # tests/memory/memory.bats
 BENCHED       := $(BUILD)/bench/checkpoints $(BUILD)/bench/rows # tests/tools/bench_small.bats
 TORCH_PEERS   := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/against/torch/*.c)) # what tests/against/torch/*.py start
@@ -51,7 +51,7 @@ $(foreach march,$(WIDTHS),$(eval $(call width_rules,$(march))))
 .SECONDARY: $(foreach march,$(WIDTHS),$(call KERNELS_OF,$(march)))
 
 # The programs that train, with a malloc that counts.
-$(COUNTED): $(BUILD)/counted/%: $(BUILD)/%.o $(BUILD)/tests/allocations/counter.o $(LIB02) $(LIB05) $(BUILD)/libcommon.a
+$(COUNTED): $(BUILD)/counted/%: $(BUILD)/%.o $(BUILD)/tests/allocations/counter.o $(LIB_BEYOND) $(LIB05) $(BUILD)/libcommon.a
 	@mkdir -p $(@D)
 	$(call say,link) $(LINK) $(LDFLAGS) -Wl,--wrap=optim_step -o $@ $^ $(LDLIBS)
 
@@ -105,7 +105,7 @@ check-chaos: 05
 	@RERUN=never TEST_TIMEOUT=$$(($${CHAOS_SECONDS:-180} + 1800)) $(MAKE) -s test TEST_SOURCES= TESTS=tests/faults/chaos.bats
 
 # Wrong and right programs of all labs (tests/labs/programs.txt) and of the traps, judged by make check-lab's judge;
-# all experiments of the quizzes; all that the plan of docs/teach has people type. make test takes a few.
+# all experiments of the quizzes; all that the plan of teach/ has people type. make test takes a few.
 check-labs: all
 	@$(RUN_TESTS) $(wildcard tests/labs/*.bats)
 

@@ -12,7 +12,7 @@ usage() {
 step=${1:-}
 case $step in
 01 | 02 | 03 | 04 | 05) source=$(echo "$step"_*/train.c) ;;
-0[1-5]_*/*.c) source=$step ;;
+0[1-5]_*/*.c | beyond/*/*.c) source=$step ;;
 02[a-c]) source=$(echo 02_*/train_"${step#02}"_*.c) ;;
 *) usage ;;
 esac

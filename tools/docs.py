@@ -193,8 +193,9 @@ def work_through(path, refresh, quotes):
 def documents():
     found = [os.path.join(ROOT, "README.md")]
     extras = sorted("extras/" + name for name in os.listdir(os.path.join(ROOT, "extras")))
-    for folder in [*sorted(os.listdir(ROOT)), "docs/answers", *extras]:
-        if folder in ("common", "docs", "docs/answers", *extras) or re.match(r"0[1-5]_", folder):
+    beyond = sorted("beyond/" + name for name in os.listdir(os.path.join(ROOT, "beyond")) if "." not in name)
+    for folder in [*sorted(os.listdir(ROOT)), "docs/answers", *beyond, *extras]:
+        if folder in ("beyond", "common", "docs", "docs/answers", *beyond, *extras) or re.match(r"0[1-5]_", folder):
             path = os.path.join(ROOT, folder)
             found += sorted(os.path.join(path, n) for n in os.listdir(path) if n.endswith(".md"))
     return found

@@ -27,15 +27,15 @@ pairs() {
 END
     [ ! -e 05_fault_tolerance/ddprun.c ] ||
         echo "05-ddprun 200 03_torchrun_env/ddprun.c 05_fault_tolerance/ddprun.c"
-    before=02_multi_gpu_spawn/train.c # the asides of step 02
+    before=02_multi_gpu_spawn/train.c # the asides, which begin with step 02
     for stage in 1 2 3; do
-        echo "zero$stage 60 $before 02_multi_gpu_spawn/train_zero$stage.c"
-        before=02_multi_gpu_spawn/train_zero$stage.c
+        echo "zero$stage 60 $before beyond/zero/train_zero$stage.c"
+        before=beyond/zero/train_zero$stage.c
     done
-    echo "syncbn 60 02_multi_gpu_spawn/train_batch_norm.c 02_multi_gpu_spawn/train_sync_batch_norm.c"
-    echo "dp 117 02_multi_gpu_spawn/data_parallel.c 02_multi_gpu_spawn/train.c" # towards train.c, unlike the others
-    echo "uneven 60 02_multi_gpu_spawn/train.c 02_multi_gpu_spawn/train_uneven.c"
-    echo "join 60 02_multi_gpu_spawn/train_uneven.c 02_multi_gpu_spawn/train_join.c"
+    echo "syncbn 60 beyond/batch_norm/train_batch_norm.c beyond/batch_norm/train_sync_batch_norm.c"
+    echo "dp 117 beyond/data_parallel/data_parallel.c 02_multi_gpu_spawn/train.c" # towards train.c, unlike the others
+    echo "uneven 60 02_multi_gpu_spawn/train.c beyond/uneven/train_uneven.c"
+    echo "join 60 beyond/uneven/train_uneven.c beyond/uneven/train_join.c"
     before=01_single_gpu/train.py # the twins
     while read -r name program; do
         echo "twin-$name 60 $before $program"
@@ -59,7 +59,7 @@ fi
 
 {
     pairs
-    echo "batchnorm - 02_multi_gpu_spawn/train.c 02_multi_gpu_spawn/train_batch_norm.c" # an aside, of any length
+    echo "batchnorm - 02_multi_gpu_spawn/train.c beyond/batch_norm/train_batch_norm.c" # an aside, of any length
 } | {
     while read -r name _ before program; do
         [ "$name" = "${1:-}" ] || continue

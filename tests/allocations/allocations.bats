@@ -53,9 +53,9 @@ none_in() {
     none_in 2 "$counted/02_multi_gpu_spawn/train" --nproc 2 --epochs 1 --batch-size 16
 }
 
-@test "02: ZeRO, whose buffers serve one unit after the other" {
+@test "beyond: ZeRO, whose buffers serve one unit after the other" {
     for stage in 1 2 3; do
-        none_in 2 "$counted/02_multi_gpu_spawn/train_zero$stage" --nproc 2 --epochs 1 --batch-size 16 --max-steps 30
+        none_in 2 "$counted/beyond/zero/train_zero$stage" --nproc 2 --epochs 1 --batch-size 16 --max-steps 30
     done
 }
 

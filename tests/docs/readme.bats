@@ -7,5 +7,5 @@ load docs_helper
 }
 
 @test "the READMEs of folders" {
-    commands_of */README.md extras/*/README.md
+    commands_of */README.md beyond/*/README.md extras/*/README.md
 }

@@ -23,11 +23,11 @@ setup() {
 @test "05" { tests/labs/try_programs.py 05; }
 
 @test "a judge that leaves out a check is noticed" {
-    cp -r tools/lab "$BATS_TEST_TMPDIR/lab"
+    cp -r teach/lab "$BATS_TEST_TMPDIR/lab"
     export LAB_JUDGE=$BATS_TEST_TMPDIR/lab/judge.py
     tests/labs/try_programs.py 02c:set_epoch # the copy judges as it should
     while read -r file check program; do
-        cp tools/lab/*.py "$BATS_TEST_TMPDIR/lab"
+        cp teach/lab/*.py "$BATS_TEST_TMPDIR/lab"
         sed -i "s/^\( *\)def $check(.*/&\n\1    'left out'\n\1    return/" "$BATS_TEST_TMPDIR/lab/$file"
         run tests/labs/try_programs.py "$program" </dev/null
         echo "$check: $output"
@@ -52,12 +52,12 @@ END
 }
 
 @test "every mistake has a hint, and every hint its mistake" {
-    sed -n 's/^[0-9a-c,]* *\(all \)*\([a-z_]*\): .*/\2/p; s/^all \([a-z_]*\): .*/\1/p' tools/lab/hints.txt | sort -u >"$BATS_TEST_TMPDIR/hints"
+    sed -n 's/^[0-9a-c,]* *\(all \)*\([a-z_]*\): .*/\2/p; s/^all \([a-z_]*\): .*/\1/p' teach/lab/hints.txt | sort -u >"$BATS_TEST_TMPDIR/hints"
     grep -v '^#' tests/labs/programs.txt | awk 'NF && $2 != "right" { print $2 }' | sort -u >"$BATS_TEST_TMPDIR/tried"
     while read -r name; do
-        grep -q "\"$name\"" tools/lab/checks.py tools/lab/judge.py || { echo "no check finds $name" && false; }
+        grep -q "\"$name\"" teach/lab/checks.py teach/lab/judge.py || { echo "no check finds $name" && false; }
     done <"$BATS_TEST_TMPDIR/hints"
-    grep -oE 'yield "[a-z_]+"' tools/lab/*.py | sed 's/.*"\(.*\)"/\1/' | sort -u >"$BATS_TEST_TMPDIR/yielded"
+    grep -oE 'yield "[a-z_]+"' teach/lab/*.py | sed 's/.*"\(.*\)"/\1/' | sort -u >"$BATS_TEST_TMPDIR/yielded"
     comm -23 "$BATS_TEST_TMPDIR/yielded" "$BATS_TEST_TMPDIR/hints" >"$BATS_TEST_TMPDIR/without"
     comm -23 "$BATS_TEST_TMPDIR/tried" "$BATS_TEST_TMPDIR/hints" >>"$BATS_TEST_TMPDIR/without"
     cat "$BATS_TEST_TMPDIR/without"

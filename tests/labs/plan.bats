@@ -1,8 +1,8 @@
 #!/usr/bin/env bats
-# All that the instructor's plan has people type in two days (make rehearse); tests/tools/plan.bats runs the 90 minutes.
+# All that the instructor's plan has people type in two days (make rehearse); tests/teach/plan.bats runs the 90 minutes.
 
 @test "the whole plan, rehearsed" {
-    run tools/plan.py run
+    run teach/plan.py run
     echo "$output"
     echo "${lines[@]: -3}" | sed 's/^/# /' >&3
     [ "$status" -eq 0 ]

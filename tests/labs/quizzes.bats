@@ -7,13 +7,13 @@
 }
 
 @test "an explanation that states another answer is noticed" {
-    cp -r tools "$BATS_TEST_TMPDIR/tools"
-    for name in *; do [ "$name" = tools ] || ln -s "$PWD/$name" "$BATS_TEST_TMPDIR/"; done
+    cp -r teach "$BATS_TEST_TMPDIR/teach"
+    for name in *; do [ "$name" = teach ] || ln -s "$PWD/$name" "$BATS_TEST_TMPDIR/"; done
     cd "$BATS_TEST_TMPDIR"
     mkdir -p copy/labs
     cp tests/labs/try_quizzes.py copy/labs
     copy/labs/try_quizzes.py 03
-    sed -i 's/^answer 7/answer 8/; s/^answer yes/answer no/' tools/quiz/03.txt
+    sed -i 's/^answer 7/answer 8/; s/^answer yes/answer no/' teach/quiz/03.txt
     run copy/labs/try_quizzes.py 03
     echo "$output"
     [ "$status" -eq 1 ]

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Usage: tests/labs/try_programs.py [--sample SEED] [LAB | LAB:EXPECTED]...
 Does make check-lab know right from wrong? Makes each program of programs.txt from ours, all or these, and asks
-tools/lab/judge.py about it: of a wrong one it must give the hint that is expected, of a right one nothing.
+teach/lab/judge.py about it: of a wrong one it must give the hint that is expected, of a right one nothing.
 --sample: one wrong one of each lab, and one right one."""
 import os
 import random
@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 TOP = Path(__file__).resolve().parents[2]
-JUDGE = os.environ.get("LAB_JUDGE", "tools/lab/judge.py")  # the test of this test has a broken one
+JUDGE = os.environ.get("LAB_JUDGE", "teach/lab/judge.py")  # the test of this test has a broken one
 
 
 def programs():

@@ -7,10 +7,10 @@ setup() {
 
 # judge STAGE STATUS [SED]: of our program, changed.
 judge() {
-    tools/lab.sh "$1" >/dev/null || true
-    cp "02_multi_gpu_spawn/train_$1.c" "$LAB/$1/train.c"
+    teach/lab.sh "$1" >/dev/null || true
+    cp "beyond/zero/train_$1.c" "$LAB/$1/train.c"
     sed -i "${3:-}" "$LAB/$1/train.c"
-    run tools/lab.sh check "$1"
+    run teach/lab.sh check "$1"
     echo "$output"
     [ "$status" -eq "$2" ]
 }
@@ -18,21 +18,21 @@ judge() {
 # wrong STAGE HINT SED
 wrong() {
     judge "$1" 1 "$3"
-    ! cmp -s "02_multi_gpu_spawn/train_$1.c" "$LAB/$1/train.c" || false
-    hint=$(sed -n "s/^hint $2: //p" "tools/lab/$1.txt")
+    ! cmp -s "beyond/zero/train_$1.c" "$LAB/$1/train.c" || false
+    hint=$(sed -n "s/^hint $2: //p" "teach/lab/$1.txt")
     [ -n "$hint" ]
     [[ $output == *"no   "*"hint: $hint"* ]]
 }
 
 @test "our own three pass" {
     for stage in zero1 zero2 zero3; do
-        run tools/lab.sh $stage
+        run teach/lab.sh $stage
         [[ $output == *"Turn it into step $stage"* ]]
         judge $stage 0
         [[ $output == *"yes  its files are ours"*"yes  held: "*"yes  sent: "*"Done."* ]]
     done
     touch "$LAB/zero2/train.c"
-    run tools/lab.sh check
+    run teach/lab.sh check
     [[ $output == "checking $LAB/zero2 "* ]]
 }
 

@@ -60,9 +60,9 @@ weights() {
 @test "the asides: ZeRO has the rates of DDP, and refuses to clip by the norm of a share" {
     train ddp 02_multi_gpu_spawn/train 1 0 --nproc 2 --lr-schedule cosine --warmup-steps 3 --optimizer adamw
     for stage in 1 2 3; do
-        train $stage 02_multi_gpu_spawn/train_zero$stage 1 0 --nproc 2 --lr-schedule cosine --warmup-steps 3 --optimizer adamw
+        train $stage beyond/zero/train_zero$stage 1 0 --nproc 2 --lr-schedule cosine --warmup-steps 3 --optimizer adamw
         cmp "$scratch/ddp/cnn_digits.safetensors" "$scratch/$stage/cnn_digits.safetensors"
-        run 02_multi_gpu_spawn/train_zero$stage 1 --nproc 2 --device cpu --clip-norm 1
+        run beyond/zero/train_zero$stage 1 --nproc 2 --device cpu --clip-norm 1
         [ "$status" -eq 2 ]
         [[ $output == *"--clip-norm: each rank of this aside holds a share of the gradients, and the norm needs all of them; leave it out, or use train" ]]
         [ "${#lines[@]}" -eq 1 ]
@@ -71,17 +71,17 @@ weights() {
 
 # refused PROGRAM OPTION VALUE WHY: in one line.
 refused() {
-    run timeout 60 "02_multi_gpu_spawn/train_$1" 1 --nproc 2 --device cpu "$2" "$3"
+    run timeout 60 "beyond/$1" 1 --nproc 2 --device cpu "$2" "$3"
     echo "$output"
-    [ "$status" -eq 2 ] && [ "${#lines[@]}" -eq 1 ] && [[ $output == "train_$1: $2: "*"$4"*"; leave it out"* ]]
+    [ "$status" -eq 2 ] && [ "${#lines[@]}" -eq 1 ] && [[ $output == "${1#*/}: $2: "*"$4"*"; leave it out"* ]]
 }
 
 @test "other asides refuse what they would do wrong: rates by rank, and what their own network has not" {
-    for program in uneven join; do
+    for program in uneven/train_uneven uneven/train_join; do
         refused $program --lr-schedule step "the epochs of this aside differ in length by rank"
         refused $program --lr-schedule cosine "the epochs of this aside differ in length by rank"
     done
-    for program in batch_norm sync_batch_norm; do
+    for program in batch_norm/train_batch_norm batch_norm/train_sync_batch_norm; do
         refused $program --lr-schedule step "one network of its own"
         refused $program --warmup-steps 3 "one network of its own"
         refused $program --clip-norm 1 "one network of its own"
@@ -89,7 +89,7 @@ refused() {
 }
 
 @test "the asides with batch norm say in --help, line by line, what they refuse" {
-    02_multi_gpu_spawn/train_batch_norm --help | head -n 4 >"$scratch/help"
+    beyond/batch_norm/train_batch_norm --help | head -n 4 >"$scratch/help"
     cat "$scratch/help"
     [ "$(grep -c '?' "$scratch/help")" -eq 0 ]
     grep -q "^--amp, --init-from, --metrics-dir, --lr-schedule, --warmup-steps, --clip-norm\.$" "$scratch/help"

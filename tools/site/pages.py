@@ -9,7 +9,7 @@ import shutil
 import diffs
 from diffs import ROOT, highlighted, hunk_html, line_html, read
 
-ROOMS = ("common", "extras", "tools", "bench", "docs", "data")  # and the steps: all of their sources have a page
+ROOMS = ("beyond", "common", "extras", "tools", "teach", "bench", "docs", "data")  # and the steps: all of their sources have a page
 SOURCES = (".c", ".h", ".cu", ".cuh", ".sh", ".py", ".sed", ".mk", ".slurm", ".pbs", ".yaml", ".html", ".txt", ".bat",
            ".bats", ".bash", "Makefile", "Dockerfile")
 PICTURES = (".svg", ".png")
@@ -22,7 +22,7 @@ def tree():
     for folder, folders, files in os.walk(ROOT):
         here = os.path.relpath(folder, ROOT)
         folders[:] = sorted(f for f in folders if not f.startswith(".") and f not in ("build", "__pycache__", *diffs.docs.OWN))
-        if here == "tools":
+        if here == "teach":
             folders.append("lab")  # OWN's lab is the one at the top
         found += [os.path.normpath(os.path.join(here, name)) for name in sorted(files)]
     return found
@@ -188,7 +188,7 @@ class Site:
         pages["docs/answers/README.md"] = "# Answers\n" + self.toctree("Answers", [os.path.basename(p) for p in answers], False)
         placed = {*order[0], *order[1], *answers, "README"}
         rest = [path[:-3] for path in pages if path[:-3] not in placed and "orphan: true" not in pages[path]]
-        more = [path for path in rest if path.startswith("docs/")]
+        more = [path for path in rest if path.startswith(("docs/", "teach/"))]
         pages["index.md"] = pages.pop("README.md") + self.toctree("The book", order[0]) + \
             self.toctree("To look things up", order[1]) + (self.toctree("More", more) if more else "") + \
             self.toctree("The steps", ["diffs/index"] + [path for path in rest if path not in more])

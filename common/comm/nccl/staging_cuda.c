@@ -149,10 +149,9 @@ static void staging_free(Staging *staging)
     free(staging);
 }
 
-const StagingOps staging_ops = { .init = staging_init,
-                                 .start = staging_start,
-                                 .wait = staging_wait,
-                                 .free = staging_free };
+const StagingOps staging_ops = {
+    .init = staging_init, .start = staging_start, .wait = staging_wait, .free = staging_free
+};
 
 void place_copy(MemoryLocation place, void *to, const void *from, size_t bytes)
 {

@@ -7,8 +7,8 @@ setup() {
 }
 
 @test "the slides of all chapters fit and can be printed; the hand-out is one page" {
-    tools/slides.py "$TMPDIR/slides"
-    tools/handout.py "$TMPDIR/slides/handout.html"
+    teach/slides.py "$TMPDIR/slides"
+    teach/handout.py "$TMPDIR/slides/handout.html"
     run timeout 900 python3 -B tests/against/browser/slides.py "$TMPDIR/slides" build/browser
     echo "$output"
     [ "$status" -eq 0 ]

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# Batch norm beside PyTorch's own: weights and buffers of the asides of step 02 after some steps.
+# Batch norm beside PyTorch's own: weights and buffers of the asides of beyond/ after some steps.
 load helper
 
 @test "with rank 0's buffers for all: DDP over BatchNorm2d" {

@@ -1,4 +1,4 @@
-"""Usage: batch_norm.py broadcast|whole|sync      The asides with buffers of step 02 beside PyTorch.
+"""Usage: batch_norm.py broadcast|whole|sync      The asides with buffers of beyond/ beside PyTorch.
 
 broadcast: DDP, which hands out rank 0's buffers before each forward pass. whole: BatchNorm2d in one process with the batch
 of all ranks. sync: torch.nn.SyncBatchNorm's own forward and backward. The module refuses CPUs, for which five kernels
@@ -132,7 +132,7 @@ def train(program, options, world):
     with tempfile.TemporaryDirectory() as scratch:
         given = {"nproc": world, "save-every": 0, "checkpoint-dir": scratch, "max-steps": STEPS, **options}
         words = [word for name, value in given.items() if name != "optimizer" for word in ("--" + name, str(value))]
-        done = subprocess.run(["02_multi_gpu_spawn/" + program] + words, capture_output=True, text=True, timeout=ours.ENDLESS)
+        done = subprocess.run(["beyond/batch_norm/" + program] + words, capture_output=True, text=True, timeout=ours.ENDLESS)
         assert done.returncode == 0, done.stderr
         return load_file(scratch + "/batch_norm_digits.safetensors"), done.stdout
 

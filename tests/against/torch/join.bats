@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# Uneven inputs beside PyTorch's Join: the weights of an aside of step 02 after every step.
+# Uneven inputs beside PyTorch's Join: the weights of an aside of beyond/ after every step.
 load helper
 
 @test "ranks that run out of rows join as in DDP's join()" {

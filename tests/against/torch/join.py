@@ -81,7 +81,7 @@ def compare(command, jobs, by_world, steps):
 
 
 if __name__ == "__main__":
-    compare(["02_multi_gpu_spawn/train_join"], JOBS, True, (3, 5, 8))
+    compare(["beyond/uneven/train_join"], JOBS, True, (3, 5, 8))
     # PyTorch's other divisor is an edit here (docs/beyond_gradients.md).
     edit = r"s/^            if (join.batch != NULL)$/            pg.mean_ranks = join.num_active;\n&/"
-    compare(["env", "PLAIN=1", "tools/break.sh", "02_multi_gpu_spawn/train_join.c", edit], JOBS[2:], False, (8,))
+    compare(["env", "PLAIN=1", "tools/break.sh", "beyond/uneven/train_join.c", edit], JOBS[2:], False, (8,))

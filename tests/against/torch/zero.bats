@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# ZeRO beside PyTorch's own, over gloo: the weights of the asides of step 02 after some steps.
+# ZeRO beside PyTorch's own, over gloo: the weights of the asides of beyond/ after some steps.
 load helper
 
 @test "ZeRO-1 and 2 take the steps of DDP with ZeroRedundancyOptimizer" {

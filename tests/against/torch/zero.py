@@ -100,7 +100,7 @@ def train(stage, options, world):
         given = {"nproc": world, "dropout": "off", "threads": 1, "save-every": 0, "checkpoint-dir": scratch,
                  "max-steps": STEPS, **options}
         words = [word for name, value in given.items() for word in ("--" + name, str(value))]
-        done = subprocess.run(["02_multi_gpu_spawn/train_zero%d" % stage] + words, capture_output=True, text=True,
+        done = subprocess.run(["beyond/zero/train_zero%d" % stage] + words, capture_output=True, text=True,
                               timeout=ours.ENDLESS)
         assert done.returncode == 0, done.stderr
         name = "linear_random" if options["model"] == "linear" else options["model"] + "_digits"

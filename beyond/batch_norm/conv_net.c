@@ -1,0 +1,353 @@
+/*
+ * The network as two blocks and a linear layer. A block keeps what it computed for the backward
+ * pass, which writes the gradient of its output to doutput, and then over it that of each layer
+ * before.
+ */
+#include "beyond/batch_norm/conv_net.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "common/base/log.h"
+
+enum { KERNEL = 3, STRIDE = 2, IMAGE = 28, CLASSES = 10 };
+
+static const int channels_of[] = { 1, 8, 16 }; // of the image, and of each block
+static const char *const parameter_names[] = { "conv1.weight", "bn1.weight", "bn1.bias",
+                                               "conv2.weight", "bn2.weight", "bn2.bias",
+                                               "fc.weight",    "fc.bias" };
+static const char *const buffer_names[] = { "bn1.running_mean", "bn1.running_var",
+                                            "bn2.running_mean", "bn2.running_var" };
+
+static void refuse(bool given, const char *option)
+{
+    if (given)
+        usage_error("%s: this aside trains one network of its own, with sgd, on the plain device; "
+                    "leave it out",
+                    option);
+}
+
+static void print_what_is_refused(void)
+{
+    log_print("One network of its own, with sgd, on the plain device. So these are refused:");
+    log_print("--model linear or mlp, --dataset random, --optimizer but sgd, --device cuda,");
+    log_print("--amp, --init-from, --metrics-dir, --lr-schedule, --warmup-steps, --clip-norm.");
+    log_print("%s", "");
+}
+
+void conv_net_parse_args(Args *args, int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++)
+        if (strcmp(argv[i], "--help") == 0)
+            print_what_is_refused();
+    args_parse(args, STEP_SPAWN, argc, argv);
+    refuse(strcmp(args->model, "cnn") != 0, "--model");
+    refuse(strcmp(args->dataset, "random") == 0, "--dataset random");
+    refuse(strcmp(args->optimizer, "sgd") != 0, "--optimizer");
+    refuse(strcmp(args->device, "cuda") == 0, "--device cuda");
+    refuse(args->amp != NULL && strcmp(args->amp, "off") != 0, "--amp");
+    refuse(args->init_from != NULL, "--init-from");
+    refuse(args->metrics_dir != NULL, "--metrics-dir");
+    refuse(strcmp(args->lr_schedule, "constant") != 0, "--lr-schedule");
+    refuse(args->warmup_steps > 0, "--warmup-steps");
+    refuse(args->clip_norm > 0, "--clip-norm");
+    args->device = "plain";
+}
+
+/* Appends a slice to an array of so many floats. */
+static Tensor slice(const char *name, int ndim, const size_t shape[], size_t *numel)
+{
+    Tensor tensor = { .name = name, .ndim = ndim, .offset = *numel, .numel = 1 };
+    for (int i = 0; i < ndim; i++) {
+        tensor.shape[i] = shape[i];
+        tensor.numel *= shape[i];
+    }
+    *numel += tensor.numel;
+    return tensor;
+}
+
+/* Lists parameters and buffers, and makes their arrays. */
+static void place_arrays(ConvNet *net)
+{
+    Tensor *parameter = net->parameter, *buffer = net->buffer;
+    for (int b = 0; b < NET_BLOCKS; b++) {
+        const size_t in = (size_t)channels_of[b], out = (size_t)channels_of[b + 1];
+        const char *const *names = &parameter_names[3 * b];
+        *parameter++ = slice(names[0], 4, (size_t[]){ out, in, KERNEL, KERNEL }, &net->numel);
+        *parameter++ = slice(names[1], 1, &out, &net->numel);
+        *parameter++ = slice(names[2], 1, &out, &net->numel);
+        for (int i = 0; i < 2; i++)
+            *buffer++ = slice(buffer_names[2 * b + i], 1, &out, &net->buffers_numel);
+    }
+    const Block *last = &net->block[NET_BLOCKS - 1];
+    const size_t features = (size_t)last->channels * last->size * last->size;
+    *parameter++ = slice("fc.weight", 2, (size_t[]){ CLASSES, features }, &net->numel);
+    *parameter++ = slice("fc.bias", 1, (size_t[]){ CLASSES }, &net->numel);
+
+    net->params = device_malloc(net->device, net->numel * sizeof(float));
+    net->grads = device_malloc(net->device, net->numel * sizeof(float));
+    net->momentum_buffer = device_malloc(net->device, net->numel * sizeof(float));
+    net->buffers = device_malloc(net->device, net->buffers_numel * sizeof(float));
+}
+
+static void block_init(ConvNet *net, int b)
+{
+    Block *block = &net->block[b];
+    const Tensor *parameter = &net->parameter[3 * b], *buffer = &net->buffer[2 * b];
+    block->weight = net->params + parameter[0].offset;
+    block->dweight = net->grads + parameter[0].offset;
+    block->norm = (BatchNorm){ .channels = block->channels,
+                               .size = block->size,
+                               .weight = net->params + parameter[1].offset,
+                               .bias = net->params + parameter[2].offset,
+                               .dweight = net->grads + parameter[1].offset,
+                               .dbias = net->grads + parameter[2].offset,
+                               .running_mean = net->buffers + buffer[0].offset,
+                               .running_var = net->buffers + buffer[1].offset,
+                               .num_batches_tracked = &net->num_batches_tracked[b] };
+    const size_t bytes =
+        sizeof(float) * net->max_batch * block->channels * block->size * block->size;
+    block->conv = device_malloc(net->device, bytes);
+    block->output = device_malloc(net->device, bytes);
+    block->doutput = device_malloc(net->device, bytes);
+}
+
+/* As PyTorch does: weights and bias of convolution and linear layer are uniform, a batch norm
+ * begins as the identity, with mean 0 and variance 1. */
+static void draw_weights(ConvNet *net, Rng *rng)
+{
+    double fan_in = 0; // of the layer to which the parameter belongs
+    for (int i = 0; i < NET_PARAMETERS; i++) {
+        const Tensor *p = &net->parameter[i];
+        const bool is_norm = strncmp(p->name, "bn", 2) == 0, is_weight = p->ndim > 1;
+        fan_in = is_weight ? (double)(p->numel / p->shape[0]) : fan_in;
+        const double bound =
+            is_weight ? sqrt(3.0) * (sqrt(2.0 / 6.0) / sqrt(fan_in)) : 1 / sqrt(fan_in);
+        for (size_t k = 0; k < p->numel; k++)
+            net->params[p->offset + k] =
+                is_norm ? strstr(p->name, "weight") != NULL
+                        : rng_uniform_between(rng, (float)-bound, (float)bound);
+    }
+    for (int b = 0; b < NET_BLOCKS; b++)
+        for (int c = 0; c < net->block[b].channels; c++)
+            net->block[b].norm.running_var[c] = 1;
+}
+
+void conv_net_init(ConvNet *net, const Args *args, int max_batch, Rng *rng, Device *device)
+{
+    const int most = dataset_max_rows(args);
+    *net = (ConvNet){ .device = device,
+                      .max_batch = max_batch < most ? max_batch : most,
+                      .training = true };
+    int size = IMAGE;
+    for (int b = 0; b < NET_BLOCKS; b++) {
+        net->block[b] = (Block){ .in_channels = channels_of[b], .in_size = size };
+        size = (size - KERNEL) / STRIDE + 1;
+        net->block[b].channels = channels_of[b + 1];
+        net->block[b].size = size;
+    }
+    place_arrays(net);
+    for (int b = 0; b < NET_BLOCKS; b++)
+        block_init(net, b);
+    const Tensor *weight = &net->parameter[NET_PARAMETERS - 2], *bias = weight + 1;
+    net->fc_weight = net->params + weight->offset;
+    net->fc_bias = net->params + bias->offset;
+    net->dfc_weight = net->grads + weight->offset;
+    net->dfc_bias = net->grads + bias->offset;
+
+    const size_t rows = (size_t)net->max_batch;
+    net->inputs = device_malloc(device, rows * IMAGE * IMAGE * sizeof(float));
+    net->labels = device_malloc(device, rows * sizeof(int32_t));
+    net->logits = device_malloc(device, rows * CLASSES * sizeof(float));
+    net->dlogits = device_malloc(device, rows * CLASSES * sizeof(float));
+    net->log_probs = device_malloc(device, rows * CLASSES * sizeof(float));
+    draw_weights(net, rng);
+}
+
+void conv_net_free(ConvNet *net)
+{
+    for (Block *block = net->block; block < net->block + NET_BLOCKS; block++) {
+        device_release(net->device, block->conv);
+        device_release(net->device, block->output);
+        device_release(net->device, block->doutput);
+    }
+    float *const arrays[] = { net->params, net->grads,  net->momentum_buffer, net->buffers,
+                              net->inputs, net->logits, net->dlogits,         net->log_probs };
+    for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++)
+        device_release(net->device, arrays[i]);
+    device_release(net->device, net->labels);
+}
+
+/* ---- what a process group adds ---- */
+
+void conv_net_convert_sync_batch_norm(ConvNet *net, ProcessGroup *pg)
+{
+    for (int b = 0; b < NET_BLOCKS; b++)
+        net->block[b].norm.pg = pg;
+}
+
+void conv_net_broadcast_buffers(ConvNet *net, ProcessGroup *pg)
+{
+    broadcast(pg, net->buffers, net->buffers_numel, FLOAT32, 0);
+    broadcast(pg, net->num_batches_tracked, NET_BLOCKS, INT64, 0);
+}
+
+double conv_net_buffer_spread(const ConvNet *net, ProcessGroup *pg)
+{
+    const size_t bytes = net->buffers_numel * sizeof(float);
+    float high[net->buffers_numel], low[net->buffers_numel];
+    memcpy(high, net->buffers, bytes);
+    memcpy(low, net->buffers, bytes);
+    all_reduce(pg, high, net->buffers_numel, FLOAT32, REDUCE_MAX);
+    all_reduce(pg, low, net->buffers_numel, FLOAT32, REDUCE_MIN);
+    double most = 0;
+    for (size_t i = 0; i < net->buffers_numel; i++)
+        most = fmax(most, (double)high[i] - (double)low[i]);
+    return most;
+}
+
+/* ---- the passes ---- */
+
+/* Where input channel i of a row begins, and in it what tap k of the filter sees for output `at`.
+ */
+static size_t channel_begin(const Block *block, int row, int i)
+{
+    return ((size_t)row * block->in_channels + i) * block->in_size * block->in_size;
+}
+
+static int under_tap(const Block *block, int at, int k)
+{
+    const int y = STRIDE * (at / block->size) + k / KERNEL;
+    const int x = STRIDE * (at % block->size) + k % KERNEL;
+    return y * block->in_size + x;
+}
+
+static void conv_forward(const Block *block, int n, const float *in)
+{
+    const int taps = KERNEL * KERNEL, places = block->size * block->size;
+    float *out = block->conv;
+    for (int row = 0; row < n; row++)
+        for (int c = 0; c < block->channels; c++, out += places)
+            for (int at = 0; at < places; at++) {
+                out[at] = 0;
+                for (int i = 0; i < block->in_channels; i++) {
+                    const float *x = in + channel_begin(block, row, i);
+                    const float *w = block->weight + (c * block->in_channels + i) * taps;
+                    for (int k = 0; k < taps; k++)
+                        out[at] += w[k] * x[under_tap(block, at, k)];
+                }
+            }
+}
+
+/* Adds to dweight. A weight has acted at all places of all rows: sums in double. */
+static void conv_grad_weight(const Block *block, int n, const float *in, const float *dout)
+{
+    const int taps = KERNEL * KERNEL, places = block->size * block->size;
+    for (int c = 0; c < block->channels; c++)
+        for (int i = 0; i < block->in_channels; i++)
+            for (int k = 0; k < taps; k++) {
+                double sum = 0;
+                for (int row = 0; row < n; row++) {
+                    const float *x = in + channel_begin(block, row, i);
+                    const float *d = dout + ((size_t)row * block->channels + c) * places;
+                    for (int at = 0; at < places; at++)
+                        sum += (double)d[at] * x[under_tap(block, at, k)];
+                }
+                block->dweight[(c * block->in_channels + i) * taps + k] += (float)sum;
+            }
+}
+
+/* Adds to din. */
+static void conv_grad_input(const Block *block, int n, const float *dout, float *din)
+{
+    const int taps = KERNEL * KERNEL, places = block->size * block->size;
+    for (int row = 0; row < n; row++)
+        for (int c = 0; c < block->channels; c++, dout += places)
+            for (int i = 0; i < block->in_channels; i++) {
+                float *dx = din + channel_begin(block, row, i);
+                const float *w = block->weight + (c * block->in_channels + i) * taps;
+                for (int at = 0; at < places; at++)
+                    for (int k = 0; k < taps; k++)
+                        dx[under_tap(block, at, k)] += dout[at] * w[k];
+            }
+}
+
+static size_t output_numel(const Block *block, int n)
+{
+    return (size_t)n * block->channels * block->size * block->size;
+}
+
+void conv_net_forward(ConvNet *net, const Batch *batch)
+{
+    const int n = net->batch_size = batch->size;
+    CHECK(n > 0 && n <= net->max_batch, "a batch of %d rows for a net made for 1 to %d", n,
+          net->max_batch);
+    const DeviceOps *ops = net->device->ops;
+    ops->gather(net->device, batch, net->inputs, net->labels, NULL);
+
+    const float *in = net->inputs;
+    for (Block *block = net->block; block < net->block + NET_BLOCKS; block++) {
+        conv_forward(block, n, in);
+        batch_norm_forward(&block->norm, n, net->training, block->conv, block->output);
+        for (size_t i = 0; i < output_numel(block, n); i++)
+            block->output[i] = block->output[i] < 0 ? 0 : block->output[i]; // relu; nan stays
+        in = block->output;
+    }
+    const int features = (int)output_numel(&net->block[NET_BLOCKS - 1], 1);
+    ops->linear(net->device, n, features, CLASSES, false, in, net->fc_weight, net->fc_bias,
+                net->logits);
+    ops->nll(net->device, n, CLASSES, net->logits, net->labels, net->log_probs, net->stats);
+}
+
+/* Parameters [first, last] have their gradients. */
+static void mark_ready(Reducer *reducer, int first, int last)
+{
+    for (int i = last; i >= first; i--)
+        reducer_mark_ready(reducer, i);
+}
+
+void conv_net_backward(ConvNet *net, Reducer *reducer)
+{
+    const int n = net->batch_size;
+    const DeviceOps *ops = net->device->ops;
+    Block *last = &net->block[NET_BLOCKS - 1];
+    const int features = (int)output_numel(last, 1);
+    ops->zero(net->device, net->grads, net->numel);
+    ops->nll_grad(net->device, n, CLASSES, net->log_probs, net->labels, net->dlogits);
+    ops->linear_grad_params(net->device, n, features, CLASSES, last->output, net->dlogits,
+                            net->dfc_weight, net->dfc_bias);
+    mark_ready(reducer, NET_PARAMETERS - 2, NET_PARAMETERS - 1);
+    ops->linear_grad_input(net->device, n, features, CLASSES, net->dlogits, net->fc_weight,
+                           last->doutput);
+
+    for (int b = NET_BLOCKS - 1; b >= 0; b--) {
+        Block *block = &net->block[b];
+        ops->relu_grad(net->device, output_numel(block, n), block->output, 1, block->doutput);
+        batch_norm_backward(&block->norm, n, block->conv, block->doutput, block->doutput);
+        conv_grad_weight(block, n, b > 0 ? block[-1].output : net->inputs, block->doutput);
+        if (b > 0) { // images need no gradient
+            ops->zero(net->device, block[-1].doutput, output_numel(block - 1, n));
+            conv_grad_input(block, n, block->doutput, block[-1].doutput);
+        }
+        mark_ready(reducer, 3 * b, 3 * b + 2);
+    }
+}
+
+void conv_net_step(ConvNet *net, const Args *args)
+{
+    net->step++;
+    net->device->ops->sgd(
+        net->device, net->numel, net->params, net->grads, net->momentum_buffer, (float)args->lr,
+        (float)args->momentum, (float)args->weight_decay,
+        (OptimStep){ .number = net->step, .loss = net->stats, .divergence = &net->divergence });
+}
+
+float conv_net_loss(const ConvNet *net)
+{
+    return isnan(net->stats[0]) ? NAN : net->stats[0]; // without a nan's sign
+}
+
+int conv_net_correct(const ConvNet *net)
+{
+    return (int)net->stats[1];
+}

@@ -1,0 +1,184 @@
+/*
+ * Files with buffers. A file lists what a state_dict does: parameters, running averages, and the
+ * number of batches of each batch norm; beside them the optimizer's momentum, and as metadata where
+ * the run stood. Reading and its checks are those of common/save.
+ */
+#include "beyond/batch_norm/conv_net_checkpoint.h"
+
+#include <limits.h>
+#include <stdio.h>
+
+#include "common/base/folder.h"
+#include "common/base/log.h"
+#include "common/save/checkpoint.h"
+
+#define MODEL_NAME "batch_norm"
+
+enum { NAME_BYTES = 64 };
+
+static const char *momentum_name(const Tensor *parameter, char name[NAME_BYTES])
+{
+    snprintf(name, NAME_BYTES, "optimizer.%s.momentum_buffer", parameter->name);
+    return name;
+}
+
+static const char *tracked_name(int b, char name[NAME_BYTES])
+{
+    snprintf(name, NAME_BYTES, "bn%d.num_batches_tracked", b + 1);
+    return name;
+}
+
+static void describe_run(const ConvNetCheckpoint *checkpoint, Safetensors *file)
+{
+    const Args *args = checkpoint->args;
+    const int batch_size = args_batch_size(args, checkpoint->world_size);
+    safetensors_add_metadata(file, "format", "pt"); // as in PyTorch's own files
+    safetensors_add_metadata(file, CHECKPOINT_VERSION_KEY, CHECKPOINT_VERSION);
+    safetensors_add_metadata(file, "model", MODEL_NAME);
+    safetensors_add_metadata(file, "dataset", "%s", checkpoint->dataset->name);
+    safetensors_add_metadata(file, "num_samples", "%zu", checkpoint->dataset->size);
+    safetensors_add_metadata(file, "seed", "%llu", (unsigned long long)args->seed);
+    safetensors_add_metadata(file, "world_size", "%d", checkpoint->world_size);
+    safetensors_add_metadata(file, "global_batch_size", "%lld",
+                             (long long)checkpoint->world_size * batch_size);
+    safetensors_add_metadata(file, "optimizer", "%s", args->optimizer);
+    safetensors_add_metadata(file, "lr", "%.15g", args->lr);
+    safetensors_add_metadata(file, "momentum", "%.15g", args->momentum);
+    safetensors_add_metadata(file, "weight_decay", "%.15g", args->weight_decay);
+    safetensors_add_metadata(file, "dropout", "off");
+}
+
+/* Where the next batch begins: samples over all ranks. */
+static Position next_position(const ConvNetCheckpoint *checkpoint)
+{
+    const Sampler *sampler = checkpoint->sampler;
+    const bool complete = sampler->position == sampler->size;
+    return (Position){ sampler->epoch + complete,
+                       complete ? 0 : sampler->position * (size_t)sampler->world_size,
+                       checkpoint->net->step };
+}
+
+static void add_tensors(ConvNet *net, bool momentum, Safetensors *file)
+{
+    char name[NAME_BYTES];
+    for (int i = 0; i < NET_PARAMETERS; i++) {
+        const Tensor *p = &net->parameter[i];
+        safetensors_add(file, p->name, FLOAT32, p->ndim, p->shape, net->params + p->offset);
+        if (momentum)
+            safetensors_add(file, momentum_name(p, name), FLOAT32, p->ndim, p->shape,
+                            net->momentum_buffer + p->offset);
+    }
+    for (int i = 0; i < NET_BUFFERS; i++) {
+        const Tensor *p = &net->buffer[i];
+        safetensors_add(file, p->name, FLOAT32, p->ndim, p->shape, net->buffers + p->offset);
+    }
+    for (int b = 0; b < NET_BLOCKS; b++)
+        safetensors_add(file, tracked_name(b, name), INT64, 0, NULL, &net->num_batches_tracked[b]);
+    safetensors_add(file, CHECKPOINT_STEP, INT64, 0, NULL, &net->step);
+}
+
+void conv_net_save(const ConvNetCheckpoint *checkpoint, bool final)
+{
+    const Position next = next_position(checkpoint);
+    const char *dir = checkpoint->args->checkpoint_dir;
+    char path[PATH_MAX], name[64], error[PATH_MAX + 128];
+    if (!final && next.samples > 0)
+        return;
+    if (final)
+        snprintf(name, sizeof name, MODEL_NAME "_%s", checkpoint->dataset->name);
+    else
+        snprintf(name, sizeof name, "epoch_%d", next.epoch);
+    CHECK(snprintf(path, sizeof path, "%s/%s.safetensors", dir, name) < PATH_MAX,
+          "the path of --checkpoint-dir is too long: %s", dir);
+    folder_create(dir, "--checkpoint-dir");
+
+    Safetensors *file = safetensors_create();
+    add_tensors(checkpoint->net, checkpoint->args->momentum != 0, file);
+    describe_run(checkpoint, file);
+    safetensors_add_metadata(file, "epoch", "%d", next.epoch);
+    safetensors_add_metadata(file, "position", "%zu", next.samples);
+    safetensors_add_metadata(file, CHECKPOINT_CHECKSUM, "%08x", safetensors_checksum(file));
+    safetensors_add_metadata(file, CHECKPOINT_METADATA_CHECKSUM, "%08x",
+                             safetensors_metadata_checksum(file, CHECKPOINT_METADATA_CHECKSUM));
+    CHECK(safetensors_commit(file, path, error, sizeof error),
+          "%s: make room, or name another folder with --checkpoint-dir", error);
+    safetensors_free(file);
+    log_print("Epoch %d | Training checkpoint saved at %s",
+              next.epoch - (next.samples == 0 && next.epoch > 0), path);
+}
+
+/* Is it ours, and of this network? Warns of other settings. */
+static bool check_run(const ConvNetCheckpoint *checkpoint, Source *source)
+{
+    const char *version = safetensors_metadata(source->file, CHECKPOINT_VERSION_KEY);
+    if (version == NULL || strcmp(version, CHECKPOINT_VERSION) != 0)
+        return source_reject(source, "is no checkpoint of version " CHECKPOINT_VERSION);
+    const char *model = source_text(source, "model");
+    if (model == NULL)
+        return false;
+    if (strcmp(model, MODEL_NAME) != 0)
+        return source_reject(source, "is of model %s, this program trains " MODEL_NAME, model);
+    Safetensors *own = safetensors_create();
+    describe_run(checkpoint, own);
+    for (int i = 0; i < NUM_SETTINGS; i++) {
+        const char *key = checkpoint_settings[i], *theirs = source_text(source, key);
+        const char *ours = safetensors_metadata(own, key);
+        if (theirs != NULL && strcmp(theirs, ours) != 0 && log_speaks_for_job())
+            log_warning("%s: was saved with %s %.80s, this run has %s", source->path, key, theirs,
+                        ours);
+    }
+    safetensors_free(own);
+    return true;
+}
+
+/* Tensor i of the list, into its slice of the array. */
+static bool read_slice(Source *source, const char *name, const Model *list, int i, float *array)
+{
+    const Tensor *tensor = &list->parameter[i];
+    const float *values = source_read(source, name, list, i, NULL);
+    if (values != NULL)
+        memcpy(array + tensor->offset, values, tensor->numel * sizeof *values);
+    return values != NULL;
+}
+
+static bool read_tensors(Source *source, ConvNet *net, bool momentum)
+{
+    Model list = { .name = MODEL_NAME }; // names and shapes, for source_read
+    memcpy(list.parameter, net->parameter, sizeof net->parameter);
+    memcpy(list.parameter + NET_PARAMETERS, net->buffer, sizeof net->buffer);
+    char name[NAME_BYTES];
+    for (int i = 0; i < NET_PARAMETERS + NET_BUFFERS; i++) {
+        const bool is_buffer = i >= NET_PARAMETERS;
+        const Tensor *tensor = &list.parameter[i];
+        if (!read_slice(source, tensor->name, &list, i, is_buffer ? net->buffers : net->params))
+            return false;
+        if (momentum && !is_buffer &&
+            !read_slice(source, momentum_name(tensor, name), &list, i, net->momentum_buffer))
+            return false;
+    }
+    for (int b = 0; b < NET_BLOCKS; b++) {
+        const StoredTensor *stored = safetensors_find(source->file, tracked_name(b, name));
+        if (stored == NULL || stored->type != INT64 || stored->ndim != 0)
+            return source_reject(source, "has no count \"%s\"", name);
+        memcpy(&net->num_batches_tracked[b], stored->data, sizeof(int64_t));
+    }
+    return true;
+}
+
+int conv_net_load(const ConvNetCheckpoint *checkpoint)
+{
+    Source source = { .path = checkpoint->args->resume };
+    Position position;
+    folder_check(checkpoint->args->checkpoint_dir, "--checkpoint-dir");
+    if (source.path == NULL)
+        return 0;
+    if (!source_open(&source) || !check_run(checkpoint, &source) ||
+        !source_check_position(&source, checkpoint->dataset, &position) ||
+        !read_tensors(&source, checkpoint->net, checkpoint->args->momentum != 0))
+        usage_error("%s", source.error);
+    checkpoint->net->step = position.step;
+    checkpoint->sampler->epoch = position.epoch;
+    sampler_seek(checkpoint->sampler, position.samples);
+    safetensors_free(source.file);
+    return position.epoch;
+}

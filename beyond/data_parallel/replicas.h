@@ -1,0 +1,55 @@
+/*
+ * replicas.h - what DataParallel does in one process: a replica of the model for each device, and a
+ * thread for each replica. The functions have the names of torch.nn.parallel.
+ *
+ * Device 0 is the master. It sends or receives every byte that is moved.
+ */
+#ifndef BEYOND_REPLICAS_H
+#define BEYOND_REPLICAS_H
+
+#include <pthread.h>
+
+#include "common/nn/model.h"
+
+typedef struct {
+    Device device; // not of the master, which is the caller's
+    Model own; // likewise
+    Model *model;
+    Batch share; // of the batch
+    pthread_t thread;
+} Replica;
+
+typedef struct {
+    Replica *replica; // [num_replicas]; 0 is the master
+    int num_replicas;
+    int batch_size; // the last one's
+    uint64_t moved_bytes; // from the master and to it
+    double begun, sum, fastest; // seconds_now() of a step; the steps' seconds, without the first
+} Replicas;
+
+/* One replica for each of world_size devices, for batches of up to max_batch rows. */
+void replicas_init(Replicas *replicas, const Args *args, Model *master, int world_size,
+                   int max_batch);
+void replicas_free(Replicas *replicas);
+
+/* Consecutive rows for each replica. A row keeps its place, so it meets the same dropout mask. */
+void replicas_scatter(Replicas *replicas, const Batch *batch);
+
+/* Copies the master's weights to all, and zeroes the gradients. A step begins with it. */
+void replicas_replicate(Replicas *replicas);
+
+/* The forward and the backward pass of all replicas, each in its thread, on its share. */
+void replicas_parallel_apply(Replicas *replicas);
+
+/* The mean gradient of the batch becomes the master's. */
+void replicas_reduce_add(Replicas *replicas);
+
+/* The step has ended, for replicas_print. */
+void replicas_end_step(Replicas *replicas);
+
+double replicas_mean_loss(const Replicas *replicas); // over the last batch
+
+/* Prints what device 0 moved in a step, and the time that a step took. */
+void replicas_print(const Replicas *replicas);
+
+#endif

@@ -1,0 +1,114 @@
+/*
+ * beyond/unused, an aside - a model in which a step does not use every parameter.
+ *
+ * A trunk and three heads. Rank 0's rows go through head a, rank 1's through head b, nobody's
+ * through head c. There is no arithmetic here: a "backward pass" writes gradients that are easy to
+ * recognise and tells the Reducer, as model_backward does. The program prints what the Reducer
+ * makes of them.
+ *
+ *     make beyond && ./beyond/unused/branches on       # find_unused_parameters: on or off
+ *     ./beyond/unused/branches price               # what it costs where it is not needed
+ */
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/base/log.h"
+#include "common/comm/ddp.h"
+#include "common/comm/store/net.h"
+
+enum { TRUNK, HEAD_A, HEAD_B, HEAD_C, NUM_PARAMETERS, NUMEL = 1000, PASSES = 200 };
+
+/* Rank r's gradients are 10 + r; in the trunk, which every rank uses, 1 + r. */
+static void backward(Reducer *reducer, int rank, bool all)
+{
+    for (int i = NUM_PARAMETERS - 1; i >= 0; i--) {
+        const bool used = all || i == TRUNK || i == (rank == 0 ? HEAD_A : HEAD_B);
+        if (!used)
+            continue;
+        const Tensor *p = &reducer->parameter[i];
+        for (size_t k = 0; k < p->numel; k++)
+            reducer->grads[p->offset + k] = (float)(rank + (i == TRUNK ? 1 : 10));
+        reducer_mark_ready(reducer, i);
+    }
+}
+
+static void show_one_pass(Reducer *reducer, int rank)
+{
+    backward(reducer, rank, false);
+    reducer_finalize(reducer);
+    for (int i = 0; rank == 0 && i < NUM_PARAMETERS; i++)
+        log_print("%-6s  %g", reducer->parameter[i].name,
+                  (double)reducer->grads[reducer->parameter[i].offset]);
+}
+
+static void show_price(Reducer *reducer, int rank)
+{
+    for (int on = 0; on <= 1; on++) {
+        reducer->find_unused_parameters = on;
+        const uint64_t before = reducer->pg->sequence;
+        const double begin = seconds_now();
+        for (int pass = 0; pass < PASSES; pass++) {
+            backward(reducer, rank, true);
+            reducer_finalize(reducer);
+        }
+        const double passes = PASSES, seconds = seconds_now() - begin;
+        if (rank == 0)
+            log_print("find_unused_parameters %s: %.1f collectives a pass, %.0f microseconds",
+                      on ? "on" : "off", (double)(reducer->pg->sequence - before) / passes,
+                      1e6 * seconds / passes);
+    }
+}
+
+static void run_rank(int rank, int world_size, int master_port, const char *mode)
+{
+    log_set_rank(rank, world_size);
+    Args args;
+    args_defaults(&args, "linear");
+    ProcessGroup pg;
+    process_group_init(&pg, &args, "localhost", master_port, rank, world_size,
+                       (MemoryLocation){ 0 });
+
+    float grads[NUM_PARAMETERS * NUMEL] = { 0 };
+    static const char *const names[] = { "trunk", "head_a", "head_b", "head_c" };
+    Tensor parameter[NUM_PARAMETERS];
+    for (int i = 0; i < NUM_PARAMETERS; i++)
+        parameter[i] = (Tensor){
+            .name = names[i], .shape = { NUMEL }, .ndim = 1, .offset = i * NUMEL, .numel = NUMEL
+        };
+    Reducer reducer;
+    reducer_init(&reducer, &args, &pg, grads, parameter, NUM_PARAMETERS);
+    reducer.find_unused_parameters = strcmp(mode, "on") == 0;
+    if (strcmp(mode, "price") == 0)
+        show_price(&reducer, rank);
+    else
+        show_one_pass(&reducer, rank);
+    reducer_free(&reducer);
+    process_group_destroy(&pg);
+}
+
+int main(int argc, char **argv)
+{
+    streams_guard();
+    const char *mode = argc == 2 ? argv[1] : "";
+    if (strcmp(mode, "on") != 0 && strcmp(mode, "off") != 0 && strcmp(mode, "price") != 0)
+        usage_error("type branches on, branches off or branches price");
+
+    const int master_port = net_free_port();
+    secret_make();
+    int failed = 0;
+    for (int rank = 0; rank < 2; rank++) {
+        const pid_t parent = getpid(), pid = fork();
+        SYS_CHECK(pid);
+        if (pid == 0) {
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            if (getppid() == parent)
+                run_rank(rank, 2, master_port, mode);
+            return 0;
+        }
+    }
+    for (int status; wait(&status) > 0;)
+        failed |= status != 0;
+    return failed;
+}

@@ -1,0 +1,86 @@
+/*
+ * zero.h - what train_zero1.c to train_zero3.c share: parameters, gradients and optimizer state in
+ * shards.
+ *
+ * Every replica of DDP holds the same optimizer state, the same averaged gradients and the same
+ * parameters. ZeRO (Rajbhandari et al., "ZeRO: Memory optimizations toward training trillion
+ * parameter models", 2020) divides them: stage 1 the state, stage 2 the gradients too, stage 3
+ * everything, which PyTorch calls FSDP. The layers are cut into units; of each unit a rank owns a
+ * share, 1 / world_size of it, and only the owner's optimizer changes it.
+ *
+ * Which collective moves what, and when, is in the programs. Host memory only.
+ */
+#ifndef BEYOND_ZERO_H
+#define BEYOND_ZERO_H
+
+#include "common/base/args.h"
+#include "common/comm/process_group.h"
+#include "common/nn/optim.h"
+
+enum { ZERO_MAX_UNITS = MODEL_MAX_PARAMETERS / 2 };
+
+/* Consecutive layers that travel together: the bucket of DDP's Reducer, or in stage 3 one layer. */
+typedef struct {
+    int number; // 0: the last layers, whose gradients come first
+    int first_layer, last_layer;
+    size_t offset, numel; // of its parameters in the whole model
+    size_t share; // elements of each rank: numel / world_size, rounded up
+    size_t own_offset; // where shares begin in an array of this rank's shares
+    float *params, *grads; // the whole unit, share after share; NULL: not on this rank now
+    float *own_params, *own_grads; // this rank's share
+    Work work; // the collective that moves the unit
+} ZeroUnit;
+
+/* What is divided. Each stage divides what the one before does. */
+typedef enum { ZERO_STATE = 1, ZERO_GRADS, ZERO_PARAMS } ZeroStage;
+
+/* What zero_unshard replaces and zero_reshard puts back. */
+typedef struct {
+    size_t numel;
+    float *params, *state[2];
+} ZeroArrays;
+
+typedef struct {
+    ZeroStage stage;
+    ProcessGroup *pg;
+    Model *model;
+    Optimizer *optim;
+    ZeroUnit unit[ZERO_MAX_UNITS];
+    int num_units;
+    size_t numel, own_numel; // of the whole model; of all shares of this rank
+    float *grad_buffer[2], *param_buffer[2]; // of units that are whole for a while; NULL: none
+    ZeroArrays sharded; // while zero_unshard is in force
+} Zero;
+
+/* Cuts the layers into units, from the last one: at the bounds of DDP's buckets (--bucket-cap-mb,
+ * but no layer is cut), in stage 3 after each layer. Keeps of model and optim what this stage
+ * leaves to this rank, and releases the rest: from here on model->params and grads are no longer in
+ * the order of the parameters. All ranks must come with the same model and state. No
+ * communication. */
+void zero_init(Zero *zero, const Args *args, ProcessGroup *pg, Model *model, Optimizer *optim,
+               ZeroStage stage);
+void zero_free(Zero *zero);
+
+ZeroUnit *zero_unit_of(Zero *zero, int layer);
+
+/* Lets the layers of the unit compute with unit->params and unit->grads as they are now. */
+void zero_place(const Zero *zero, const ZeroUnit *unit);
+
+/* Memory for one whole unit. There are two of each kind, so that one unit can travel while the next
+ * is computed: units of even number share one, units of odd number the other. */
+float *zero_grad_buffer(const Zero *zero, const ZeroUnit *unit); // zeroed
+float *zero_param_buffer(const Zero *zero, const ZeroUnit *unit);
+
+/* The optimizer's step on this rank's share of the unit. The step is complete when all units have
+ * taken it; then count it in model->step. */
+void zero_step(const Zero *zero, const ZeroUnit *unit);
+
+/* What model_divergence says where each rank sees its own share alone. Collective. */
+Divergence zero_divergence(const Zero *zero);
+
+/* For checkpoint_save: rank 0's model and optimizer are whole again until zero_reshard. The file is
+ * the one that DDP writes. Collective. */
+void zero_unshard(Zero *zero);
+void zero_reshard(Zero *zero); // local
+
+#endif

@@ -1,0 +1,174 @@
+#!/usr/bin/env python3
+"""Usage: teach/lab/judge.py STEP PROGRAM OURS FOLDER
+Runs a learner's PROGRAM of a step, and OURS, compares what their ranks did, and names every mistake that it knows, each
+with its hint (hints.txt). What the source looks like does not matter. Exit status 1: there are mistakes.
+LAB_OURS=FOLDER keeps the runs of our program there, for the next time."""
+import os
+import signal
+import sys
+from pathlib import Path
+
+sys.dont_write_bytecode = True
+
+import checks
+from checks import first_of, near
+from runs import SECONDS, TOP, Run
+
+STEPS = ("02a", "02b", "02c", "02", "03", "04", "05")
+FORKS, NODES = STEPS[:4], STEPS[5:]
+RESULTS = ("values", "replicas", "numbers", "waits", "evaluate_sum")  # follow from other mistakes, if there are any
+
+
+class Judge:
+    def __init__(self, step, program, ours, folder):
+        self.step, self.program, self.ours, self.folder = step, program, ours, Path(folder)
+        self.mistakes = []  # names
+        self.complete = True  # it came to its end
+
+    def hint(self, name):
+        for line in (TOP / "teach/lab/hints.txt").read_text().splitlines():
+            steps, _, hint = line.partition(f" {name}: ")
+            if hint and (steps == "all" or self.step in steps.split(",")):
+                return hint
+        raise LookupError(f"hints.txt has none for {name}")
+
+    def check(self, title, mistakes):
+        count = len(self.mistakes)
+        try:
+            for name, text in mistakes:
+                print(f"no   {text}")
+                if name in RESULTS and self.mistakes:
+                    print("     this may follow from the mistakes above")
+                else:
+                    print(f"     hint{f' ({name})' if os.environ.get('LAB_NAMES') else ''}: {self.hint(name)}")
+                self.mistakes.append(name)
+        except (KeyError, IndexError, ValueError):  # of a program that ended in the middle
+            if not self.mistakes:
+                raise
+        if len(self.mistakes) == count and self.complete:
+            print(f"yes  {title}")
+
+    def setting(self):
+        """On what the two programs are run."""
+        nodes = "3 ranks" if self.step.startswith("02") else "2 ranks" if self.step.endswith(".sh") else \
+            "2 pretended nodes with 2 ranks each"
+        return f"{nodes}, 203 rows of random images, batches of 16, 3 epochs"
+
+    def run_ours(self, name, *options):
+        kept = os.environ.get("LAB_OURS")
+        folder = (Path(kept) if kept else self.folder) / f"{self.step}_{name}"
+        run = Run.again(folder) or Run(self.step, self.ours, folder, *options).wait()
+        if run.status != 0:
+            sys.exit(f"our own program fails: {run.err}")
+        return run
+
+    def run_theirs(self, name, *options, **more):
+        return Run(self.step, self.program, self.folder / name, *options, **more)
+
+    def run_both(self, name):
+        """The runs that are compared, of our program (under this name) and of theirs."""
+        options = ["--epochs", "3"] + (["--save-every-steps", "5"] if self.step == "05" else [])
+        ours, theirs = self.run_ours(name, *options), self.run_theirs("theirs", *options).wait()
+        if not ours.journals:
+            print("cannot judge: a build without extras/ keeps no journals: make EXTRAS=1", file=sys.stderr)
+            sys.exit(2)
+        return ours, theirs
+
+    def judge(self):
+        step = self.step
+        print(f"     runs yours and ours: {self.setting()}", flush=True)
+        ours, theirs = self.run_both("ours")
+        self.complete = checks.complete(theirs)
+        begin = checks.check_own_model if step == "02a" else checks.check_group
+        compared = [checks.check_end, checks.check_device, begin, checks.check_rows, checks.check_steps,
+                    checks.check_values, checks.check_evaluation, checks.check_saves, checks.check_output]
+        if step in NODES:
+            compared.append(checks.check_disks)
+        for check in compared:
+            self.check(check.__doc__, check(step, ours, theirs))
+        if not self.complete:
+            print("     The rest is judged as soon as the program runs to its end.")
+            return
+        if [s.number for s in first_of(theirs)[0].steps] != [s.number for s in first_of(ours)[0].steps]:
+            return  # it does not count its steps: when should a rank be killed or stopped?
+        if step in FORKS:
+            self.check(self.check_killed.__doc__, self.check_killed())
+        elif step == "05":
+            self.check(self.check_stopped.__doc__, self.check_stopped())
+            self.check(self.check_watched.__doc__, self.check_watched())
+
+    def check_killed(self):
+        """a rank is killed, and all end, with its status"""
+        run = self.run_theirs("killed", "--epochs", "1000").signal_at(3, 2, signal.SIGKILL).wait(SECONDS / 6)
+        if run.status is None:
+            yield "killed_wait", "rank 2 was killed, and the program went on without it"
+        elif run.left:
+            yield "killed_left", f"rank 2 was killed and the program ended, but {len(run.left)} of its processes were left running"
+        if run.status is not None and run.status != 137:
+            yield "killed_status", f"rank 2 was killed by SIGKILL; the status at the end is {run.status}, not 137"
+
+    def check_stopped(self):
+        """told to stop, all ranks stop after the same step, save, and leave with 75; the next start goes on there"""
+        options = ["--batch-size", "2", "--epochs", "9"]
+        run = self.run_theirs("stopped", *options).signal_at(30, 2, signal.SIGTERM).wait()
+        last = {rank: journal.steps[-1].number for rank, journal in first_of(run).items() if journal.steps}
+        if run.status != 75:
+            yield "stop_status", f"rank 2 was told to stop by SIGTERM; the status at the end is {run.status}, not 75"
+        if not last:
+            return  # it has failed before
+        if max(last.values()) >= 9 * 26:
+            yield "stop_agreed", "rank 2 was told to stop by SIGTERM, and the training went on to its end"
+            return
+        if len(set(last.values())) > 1:
+            yield "stop_agreed", f"the ranks stop after different steps: {sorted(set(last.values()))}"
+            return
+        if not any(name.endswith(f"_s{last[0]}.safetensors") for name in run.files(run.saved)):
+            yield "stop_save", f"nothing is saved of step {last[0]}, after which all stopped"
+            return
+        if "cnn_mnist.safetensors" in run.files(run.saved):
+            yield "stop_final", "it was stopped, and saves its weights as if it had come to its end"
+        yield from self.faults_of_resume(run.folder, last[0], options + ["--max-steps", str(last[0] + 3)])
+
+    def faults_of_resume(self, folder, last, options):
+        """Of a second start, after one that was stopped after step `last`; ours does the same steps without a stop."""
+        again = self.run_theirs("again", *options, saved=folder).wait()
+        ours = self.run_ours(f"until_{last}", *options)
+        for rank, journal in first_of(again).items():
+            begin = journal.one("model").get("step")
+            if int(begin or 0) != last and last + 1 not in [s.number for s in journal.steps[:1]]:
+                yield "resume_step", f"stopped after step {last}; the next start begins after step {begin}"
+                return
+            if not journal.steps:
+                yield "resume_step", f"the next start of rank {rank} takes no step"
+                return
+            due = {step.number: step for step in first_of(ours)[rank].steps}
+            for mine in journal.steps:
+                other = due.get(mine.number)
+                if other is None or (mine.rows, mine.epoch) != (other.rows, other.epoch):
+                    what, name = "other rows, or another epoch,", "resume_rows"
+                elif not all(near(mine.values[key], other.values[key]) for key in ("weights", "loss")):
+                    what, name = "other weights, or another loss,", "resume_values"
+                else:
+                    continue
+                yield name, f"resumed, step {mine.number} of rank {rank} has {what} than without the stop"
+                return
+        if again.status != 0:
+            yield "resume_step", f"the next start ends with status {again.status}"
+
+    def check_watched(self):
+        """--inject and --check-sync work: a flipped bit is found at once"""
+        run = self.run_theirs("watched", "--epochs", "1", "--check-sync", "1", "--inject", "bitflip:1:3").wait()
+        if "the replicas differ after step 3" not in run.err:
+            yield "watch", "a bit of rank 1 was to flip in step 3, and --check-sync 1 to find it; nothing was found"
+
+
+def main():
+    if len(sys.argv) != 5 or sys.argv[1] not in STEPS:
+        sys.exit(__doc__)
+    judge = Judge(*sys.argv[1:])
+    judge.judge()
+    sys.exit(1 if judge.mistakes else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,72 @@
+#!/usr/bin/env python3
+"""Usage: teach/lab/judge_zero.py zero1|zero2|zero3 PROGRAM OURS FOLDER
+Runs a learner's PROGRAM of a stage of ZeRO, whose source is PROGRAM.c: its files must be OURS', byte for byte, and what a
+rank holds and sends what the formula says. Hints are in teach/lab/STAGE.txt. Exit status 1: there is a mistake."""
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+TOP = Path(__file__).resolve().parents[2]
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(TOP / "bench"))
+import zero
+
+SECONDS = int(os.environ.get("LAB_SECONDS", 60))  # that a program may take
+RUNS = {  # what is wrong if a run fails that others have not
+    "run": ["--nproc", "2", "--epochs", "1", "--num-samples", "200", "--optimizer", "adam", "--save-every", "1"],
+    "shares": ["--nproc", "4", "--epochs", "1", "--model", "mlp", "--bucket-cap-mb", "1", "--batch-size", "2", "--max-steps", "3"],
+    "evaluation": ["--nproc", "7", "--epochs", "1", "--batch-size", "51", "--max-steps", "1"],
+}
+
+
+def mistake(step, name, text):
+    print(f"no   {text}")
+    for line in (TOP / f"teach/lab/{step}.txt").read_text().splitlines():
+        if line.startswith(f"hint {name}: "):
+            print(f"     hint: {line.split(': ', 1)[1]}")
+    sys.exit(1)
+
+
+def files_of(program, folder, options):
+    """What the run saves, by name; or what it says when it fails."""
+    folder.mkdir(parents=True)
+    command = [program, *options, "--threads", "1", "--device", "cpu", "--timeout", str(SECONDS // 2), "--checkpoint-dir", folder]
+    try:
+        done = subprocess.run(command, cwd=TOP, capture_output=True, text=True, timeout=SECONDS)
+    except subprocess.TimeoutExpired:
+        return None, "it had to be stopped: it did not end within the time that it has"
+    said = [line for line in done.stderr.splitlines() if "fatal: " in line] or [""]
+    if done.returncode != 0:
+        return None, f"it ends with status {done.returncode}: {said[0]}"
+    return {path.name: path.read_bytes() for path in folder.glob("*.safetensors")}, None
+
+
+def main():
+    if len(sys.argv) != 5 or sys.argv[1] not in ("zero1", "zero2", "zero3"):
+        sys.exit(__doc__)
+    step, program, ours, folder = sys.argv[1], Path(sys.argv[2]).resolve(), TOP / sys.argv[3], Path(sys.argv[4])
+    for name, options in RUNS.items():
+        mine, failure = files_of(program, folder / f"theirs_{name}", options)
+        due, _ = files_of(ours, folder / f"ours_{name}", options)
+        if failure:
+            mistake(step, name, f"with {' '.join(options)} {failure}")
+        if mine != due:
+            wrong = [file for file in due if mine.get(file) != due[file]] or list(mine)
+            mistake(step, "files", f"with {' '.join(options)} it saves another {wrong[0]} than ours")
+    print("yes  its files are ours, byte for byte")
+
+    _, _, held, sent = zero.KINDS[1 + int(step[-1])]
+    counting = folder / "count"
+    counting.mkdir()
+    zero.build(program.with_suffix(".c"), counting)
+    most, bytes_sent = zero.measure(counting / program.name, 4)
+    for name, measured, formula in ("held", most, held), ("sent", bytes_sent, sent):
+        due = formula(4) * zero.P
+        if abs(measured / due - 1) > 0.05:
+            mistake(step, name, f"four ranks: {measured / 1e6:.1f} MB {name}, by the formula {due / 1e6:.1f}")
+        print(f"yes  {name}: {measured / 1e6:.1f} MB, by the formula {due / 1e6:.1f}")
+
+
+if __name__ == "__main__":
+    main()

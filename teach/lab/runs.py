@@ -1,0 +1,125 @@
+"""Runs a program of a step on simulated nodes, with journals, and looks after what is left of it."""
+import os
+import random
+import signal
+import struct
+import subprocess
+import time
+from pathlib import Path
+
+import journal
+
+TOP = Path.cwd()  # of the tree
+SECONDS = int(os.environ.get("LAB_SECONDS", 60))  # that a program may take
+ROWS, TEST_ROWS = 8001, 53  # no number of ranks divides them
+OPTIONS = ["--dataset", "mnist", "--num-samples", "203", "--batch-size", "16", "--device", "cpu", "--threads", "1",
+           "--log-interval", "3", "--save-every", "1", "--timeout", str(SECONDS // 4)]
+
+
+def make_data(folder):
+    """Four files like MNIST's, of random images: large enough that a copy takes a moment."""
+    folder.mkdir(parents=True, exist_ok=True)
+    dice = random.Random(0)
+    for name, rows in ("train", ROWS), ("t10k", TEST_ROWS):
+        images = struct.pack(">IIII", 0x803, rows, 28, 28) + dice.randbytes(rows * 28 * 28)
+        labels = struct.pack(">II", 0x801, rows) + bytes(dice.randrange(10) for _ in range(rows))
+        (folder / f"{name}-images-idx3-ubyte").write_bytes(images)
+        (folder / f"{name}-labels-idx1-ubyte").write_bytes(labels)
+
+
+class Run:
+    """A run of a program. All that it writes lies in its folder."""
+
+    def __init__(self, step, program, folder, *options, saved=None):
+        self.folder, self.saved = Path(folder), Path(saved or folder) / "saved"
+        self.world_size = 3 if step.startswith("02") else 2 if step.endswith(".sh") else 4
+        self.folder.mkdir(parents=True)
+        data = self.folder.parent / "data"
+        if not data.exists():
+            make_data(data)
+        command = [program, *OPTIONS, "--data-dir", data, "--checkpoint-dir", self.saved, *options]
+        nodes = [TOP / "04_slurm_multinode/nodes_here.sh", "2", "2"]
+        if step.startswith("02"):
+            command += ["--nproc", "3"]
+        elif step == "03":
+            command = nodes + command
+        elif not step.endswith(".sh"):  # a script starts two ranks by itself
+            command = nodes + [TOP / "teach/lab/as_srun.sh", self.folder / "disks"] + command
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("DDP_")}
+        environment.update(DDP_JOURNAL=str(self.folder / "journal"), OMP_NUM_THREADS="1", LAUNCHER="ddprun")
+        with open(self.folder / "out", "w") as out, open(self.folder / "err", "w") as err:
+            self.process = subprocess.Popen([str(word) for word in command], cwd=TOP, env=environment, stdout=out,
+                                            stderr=err, stdin=subprocess.DEVNULL, start_new_session=True)
+        self.begin = time.monotonic()
+
+    def wait(self, seconds=None):
+        """Until the program ends. Sets status (None: it took too long), and left: processes that outlive it."""
+        try:
+            self.status = self.process.wait(seconds or self.begin + SECONDS - time.monotonic())
+        except subprocess.TimeoutExpired:
+            self.status = None
+        patience = time.monotonic() + (2 if self.status is not None else 0)
+        at_end, self.left = self.at_end(), self.processes()
+        while self.left and time.monotonic() < patience:
+            time.sleep(0.05)
+            self.left = self.processes()
+        for pid in self.left:
+            self.send(pid, signal.SIGKILL)
+        if self.status is not None:
+            self.left += self.at_end() - at_end  # came to their end after the program had ended
+        self.process.wait()
+        (self.folder / "status").write_text(str(self.status))
+        return self.look()
+
+    def at_end(self):
+        """The journals that are at their end."""
+        return {path for path in self.folder.glob("journal/*.txt") if "\nend" in path.read_text()}
+
+    def look(self):
+        """Reads what is in the folder."""
+        self.journals = journal.read(self.folder / "journal")
+        self.out, self.err = ((self.folder / name).read_text(errors="replace") for name in ("out", "err"))
+        return self
+
+    @classmethod
+    def again(cls, folder):
+        """A run of before, from its folder; or None."""
+        if not (Path(folder) / "status").exists():
+            return None
+        run = cls.__new__(cls)
+        run.folder, run.saved, run.left = Path(folder), Path(folder) / "saved", []
+        run.world_size = len(list(run.folder.glob("journal/*.txt")))
+        run.status = int((run.folder / "status").read_text())
+        return run.look()
+
+    def processes(self):
+        """Those that have this run's environment."""
+        mark = f"DDP_JOURNAL={self.folder / 'journal'}".encode()
+        found = []
+        for path in Path("/proc").glob("[0-9]*/environ"):
+            try:
+                if mark in path.read_bytes().split(b"\0"):
+                    found.append(int(path.parent.name))
+            except OSError:
+                pass  # ended, or another user's
+        return found
+
+    def signal_at(self, step, rank, number):
+        """Sends a signal to a rank as soon as all ranks have done so many steps, unless the program ends before."""
+        paths = [self.folder / f"journal/rank{r}.txt" for r in range(self.world_size)]
+        while self.process.poll() is None and time.monotonic() < self.begin + SECONDS:
+            if all(path.exists() and f"\nstep {step} " in path.read_text() for path in paths):
+                self.send(journal.read(self.folder / "journal")[rank][0].pid, number)
+                break
+            time.sleep(0.01)
+        return self
+
+    @staticmethod
+    def send(pid, number):
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError:
+            pass
+
+    def files(self, folder):
+        return sorted(path.name for path in folder.glob("*"))

@@ -1,0 +1,96 @@
+#!/usr/bin/env python3
+"""Usage: teach/progress.py              (make progress: chapters, labs, quizzes and traps: done, begun, open)
+       teach/progress.py reset STEP   (make reset-02c: begins lab 02c anew; also trap-03, quiz-02)
+A chapter is done when its quiz and its labs are. What you wrote before a reset is kept in lab/aside/."""
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+sys.dont_write_bytecode = True
+TOP = Path(os.path.abspath(__file__)).parents[1]
+os.chdir(TOP)
+
+import quiz
+import trap
+
+LAB = Path(os.environ.get("LAB", "lab"))
+TOGETHER = {frozenset(["done"]): "done", frozenset(["open"]): "open"} # else: begun
+
+
+def steps():
+    """The steps in the order of the program: 02a before 02."""
+    return re.findall(r"^(\w+): ", subprocess.check_output(["tools/stepdiff.sh", "--count"], text=True), re.M)
+
+
+def chapter_of(step):
+    """The key of a lab's chapter: 02 of 02a; ZeRO's are beyond DDP."""
+    return "beyond_ddp" if step.startswith("zero") else step[:2]
+
+
+def lab_state(step):
+    folder = LAB / step
+    return "done" if (folder / "done").exists() else "begun" if (folder / "train.c").exists() else "open"
+
+
+def quiz_state(questions):
+    answered, right = len(questions.answered()), questions.num_right()
+    return "done" if right == len(questions.questions) else "begun" if answered else "open"
+
+
+def show():
+    """The table, and what to do next: the first quiz or lab that is not done, or the first trap."""
+    labs = [step for step in steps() if Path(f"teach/lab/{step}.txt").exists()]
+    todo = []
+    print(f"{'chapter':24} {'state':6} {'quiz':12} labs")
+    for key, title in quiz.chapters():
+        questions = quiz.Quiz(key)
+        states = {f"quiz-{key}": quiz_state(questions)}
+        states.update({f"lab-{step}": lab_state(step) for step in labs if chapter_of(step) == key})
+        together = TOGETHER.get(frozenset(states.values()), "begun")
+        todo += [f"make {name}" for name, state in states.items() if state != "done"]
+        count = f"{questions.num_right()} of {len(questions.questions)}"
+        of_labs = ", ".join(f"{name[4:]} {state}" for name, state in states.items() if name.startswith("lab-"))
+        print(f"{title:24} {together:6} {count:12} {of_labs}".rstrip())
+    found = trap.states()
+    print("\ntraps")
+    for state in ("solved", "begun", "open"):
+        print(f"  {state:7} {' '.join(name for name, has in found.items() if has == state) or 'none'}")
+    todo += [f"make trap-{name}" for name, state in found.items() if state == "open"][:1]
+    print(f"\nNext: {todo[0]}" if todo else "\nAll of it is done.")
+
+
+def reset(name):
+    """Moves what there is of a lab, a trap or a quiz to lab/aside/, and begins it anew."""
+    kind, _, rest = name.partition("-")
+    begin = {"trap": ["teach/trap.py", rest], "quiz": None}.get(kind, ["teach/lab.sh", name])
+    known = {*(f"trap-{name}" for name in trap.names()), *(f"quiz-{chapter}" for chapter in quiz.names()),
+             *(path.stem for path in Path("teach/lab").glob("[0z]*.txt"))}
+    if name not in known:
+        print(f"teach/progress.py: '{name}' is none of {' '.join(sorted(known))}", file=sys.stderr)
+        sys.exit(2)
+    folder = LAB / name.replace("-", "_", 1)
+    if folder.exists():
+        number = 1
+        while (LAB / f"aside/{folder.name}_{number}").exists():
+            number += 1
+        aside = LAB / f"aside/{folder.name}_{number}"
+        aside.parent.mkdir(exist_ok=True)
+        folder.rename(aside)
+        print(f"What you wrote is kept in {aside}", flush=True)
+    sys.exit(subprocess.run(begin).returncode if begin else 0)
+
+
+def main():
+    if sys.argv[1:] == []:
+        show()
+    elif len(sys.argv) == 3 and sys.argv[1] == "reset":
+        reset(sys.argv[2])
+    else:
+        print(__doc__, file=sys.stderr)
+        sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()

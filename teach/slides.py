@@ -1,0 +1,233 @@
+#!/usr/bin/env python3
+"""Usage: teach/slides.py [DIR]      (make slides: teach/slides/*.txt become build/slides/*.html)
+
+A deck names what its chapter shows, and says it in a few words; the generator takes pictures, code, outputs and
+tables from the chapter itself, so they are those that the tests have compared. A deck has a line for each thing:
+
+    slide TITLE
+    show TEXT      the first picture, block or table of the chapter in which TEXT stands; 'show PAGE.md: TEXT' of a page
+    only TEXT      of that, the lines in which TEXT stands (may be repeated)
+    point TEXT     at most three of these
+    say TEXT       for the speaker; the paragraph of the chapter before what is shown is added
+
+The first slide is made of the chapter's own title and its 'You will learn'. Each deck is one HTML file that needs no
+network: arrows turn the page, n shows the notes, and the browser's print gives a PDF, with the notes if they are shown.
+"""
+import base64
+import html
+import math
+import mimetypes
+import re
+import sys
+from pathlib import Path
+
+sys.dont_write_bytecode = True
+TOP = Path(__file__).resolve().parents[1]
+DOCS = TOP / "docs"
+
+sys.path.insert(0, str(TOP / "tools"))
+import docs
+
+
+class Typed(str):
+    """A line of a command."""
+
+
+class Item:
+    """What a chapter shows: a picture, a table, a fenced block, or commands with what they print; the paragraph before
+    it; the section it is in."""
+
+    def __init__(self, kind, lines, before, section):
+        self.kind, self.lines, self.before, self.section = kind, lines, before, section
+
+    def __contains__(self, text):
+        return any(text in line for line in self.lines)
+
+
+def paragraph_before(lines, at):
+    """The text that ends just above line `at`, comments and empty lines skipped; '' below a heading."""
+    found = []
+    for line in reversed(lines[:at]):
+        if line.startswith(("#", "```", "![", "|")) or (found and not line.strip()):
+            break
+        if line.strip() and not line.startswith("<!--"):
+            found.append(line.strip())
+    return " ".join(reversed(found))
+
+
+def items_of(lines):
+    fences = {block.first - 1: block for block in docs.blocks_of(lines)}
+    items, section, at = [], "", 0
+    pairs_end = None # of the last commands or output
+    while at < len(lines):
+        line, end = lines[at], at + 1
+        kind = None
+        if at in fences:
+            block = fences[at]
+            kind, shown, end = block.language, block.quoted, block.end + 1
+            is_typed = kind == "sh" and "from" not in block.notes
+            if is_typed:
+                shown = [Typed(line) for line in shown]
+            if is_typed or block.typed:
+                if pairs_end is not None and not any(lines[i] for i in range(pairs_end, at) if not lines[i].startswith("<!-- ")):
+                    items[-1].lines += shown # commands follow an output, or the other way round
+                    kind = None
+                pairs_end = end
+        elif line.startswith("!["):
+            kind, shown = "picture", [line]
+        elif line.startswith("| "):
+            while end < len(lines) and lines[end].startswith("|"):
+                end += 1
+            kind, shown = "table", lines[at:end]
+        elif line.startswith("#"):
+            section = line.lstrip("# ")
+        if kind is not None:
+            items.append(Item(kind, shown, paragraph_before(lines, at), section))
+        at = end
+    return items
+
+
+def text(markdown):
+    """A line of Markdown as HTML: code, bold and italics; of a link its text."""
+    parts = re.split(r"(`[^`]*`)", re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", markdown))
+    for i, part in enumerate(parts):
+        if part.startswith("`"):
+            parts[i] = f"<code>{html.escape(part[1:-1])}</code>"
+        else:
+            part = re.sub(r"\*\*(.+?)\*\*", r"<b>\1</b>", html.escape(part, quote=False))
+            parts[i] = re.sub(r"(?<!\w)\*([^*]+)\*", r"<i>\1</i>", part)
+    return "".join(parts)
+
+
+def picture_html(line, folder):
+    alt, path = re.match(r"!\[(.*)\]\((.*)\)", line).groups()
+    data = base64.b64encode((folder / path).read_bytes()).decode()
+    return f'<img alt="{html.escape(alt)}" src="data:{mimetypes.guess_type(path)[0]};base64,{data}">'
+
+
+# A figure is 91 hundredths of the slide's width wide and 35 high, if it is code or a table (teach/slides.html).
+SIZES = [size / 20 for size in range(50, 20, -1)] # of letters
+
+
+def fitting(rows_of, what):
+    """The largest size of letters in which the lines, rows_of(size) with what wraps, have room."""
+    for size in SIZES:
+        if rows_of(size) * 1.32 * size <= 34:
+            return size
+    raise ValueError(f"{what[:60]}... is too long for a slide: choose lines of it with 'only'")
+
+
+def code_html(kind, lines):
+    """A block; of a long diff the changed lines alone."""
+    if kind == "diff" and len(lines) > 18:
+        lines = [line for line in lines if line[:1] in "+-"]
+    longest = max(map(len, lines))
+    size = fitting(lambda size: sum(max(1, math.ceil(len(line) * size / 143)) for line in lines)
+                   if size <= 1.6 or longest * size <= 143 else 99, lines[0])
+    marked = []
+    for line in lines:
+        tag = "b" if isinstance(line, Typed) else {"+": "ins", "-": "del"}.get(line[:1]) if kind == "diff" else None
+        marked.append(f"<{tag}>{html.escape(line)}</{tag}>" if tag else html.escape(line))
+    return f'<pre style="--size: {size}">' + "\n".join(marked) + "</pre>"
+
+
+def table_html(lines):
+    rows = [[cell.strip() for cell in re.split(r"(?<!\\)\|", line.strip()[1:-1])] for line in lines]
+    columns = list(zip(*rows))
+    words = sum(max(len(word) for cell in column for word in cell.split() or [""]) for column in columns)
+    size = fitting(lambda size: sum(1.5 + 1.3 * (len("".join(row)) * size * 0.6 // (88 - 1.6 * size * len(row))) for row in rows)
+                   if (0.58 * words + 1.6 * len(columns)) * size <= 88 and size <= 2 else 99, lines[0])
+    made = [f"<tr><{tag}>" + f"</{tag}><{tag}>".join(map(text, row)) + f"</{tag}></tr>"
+            for tag, row in zip(["th"] + ["td"] * len(rows), rows)]
+    return f'<table style="--size: {size}">' + "".join(made) + "</table>"
+
+
+def figure_html(item, only):
+    """What is shown; with `only`, the lines in which one of these texts stands, and a table's head."""
+    if item.kind == "picture":
+        return picture_html(item.lines[0], DOCS)
+    is_table = item.kind == "table"
+    head, lines = item.lines[:1 if is_table else 0], item.lines[2 if is_table else 0:]
+    lines = head + [line for line in lines if not only or any(text in line for text in only)]
+    return table_html(lines) if is_table else code_html(item.kind, lines)
+
+
+def read_deck(path):
+    """The slides of a deck as lists of (key, text), each beginning with its title."""
+    slides = []
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        key, _, rest = line.partition(" ")
+        if key not in ("slide", "show", "only", "point", "say") or not rest or (key != "slide" and not slides):
+            raise ValueError(f"{path}:{number}: a line begins with slide, show, only, point or say, and a deck with slide: '{line}'")
+        if key == "slide":
+            slides.append([])
+        slides[-1].append((key, rest))
+    for slide in slides:
+        keys = [key for key, _ in slide]
+        if keys.count("point") > 3 or keys.count("show") > 1 or "say" not in keys:
+            raise ValueError(f"{path}: '{slide[0][1]}': a slide has at most three points, one show, and something to say")
+    return slides
+
+
+def section_html(number, body, notes, footer):
+    return (f'<section id="{number}"><div class="slide">{body}<footer>{footer} · {number}</footer></div>'
+            f'<aside>{notes}</aside></section>')
+
+
+def title_slide(lines):
+    """The chapter's title, and what it says one will learn, for the notes."""
+    title = lines[0].lstrip("# ")
+    first = lines.index("## You will learn") + 2
+    learn = " ".join(lines[first:lines.index("", first)])
+    number, _, rest = title.partition(" ")
+    return title, f"<h1>{number}<br>{text(rest)}</h1>", f"<p>{text(learn)}</p>"
+
+
+def find_item(wanted, deck):
+    """What a deck's show names, and the page that has it."""
+    page, text_in_it = re.fullmatch(r"(?:(\w+\.md): )?(.*)", wanted).groups()
+    page = page or f"{deck.stem}.md"
+    for item in items_of((DOCS / page).read_text().split("\n")):
+        if text_in_it in item:
+            return item, page
+    raise ValueError(f"{deck}: show: nothing in docs/{page} has '{text_in_it}'")
+
+
+def deck_html(deck):
+    """The page of a deck; its chapter is the document of the same name."""
+    title, body, notes = title_slide((DOCS / f"{deck.stem}.md").read_text().split("\n"))
+    made = [section_html(1, body, notes, "ddp.c")]
+    for number, slide in enumerate(read_deck(deck), 2):
+        def all_of(key):
+            return [line for word, line in slide if word == key]
+        figure, notes = "", "".join(f"<p>{text(line)}</p>" for line in all_of("say"))
+        for wanted in all_of("show"):
+            item, page = find_item(wanted, deck)
+            figure = f"<figure>{figure_html(item, all_of('only'))}</figure>"
+            notes += f'<p class="from">{page}, “{text(item.section)}”: {text(item.before)}</p>'
+        points = "".join(f"<li>{text(line)}</li>" for line in all_of("point"))
+        points = points and f'<ul class="{"" if figure else "large"}">{points}</ul>'
+        made.append(section_html(number, f"<h2>{text(slide[0][1])}</h2>{figure}{points}", notes, text(title)))
+    page = (TOP / "teach/slides.html").read_text()
+    return page.replace("{title}", html.escape(title)).replace("{slides}", "\n".join(made))
+
+
+def main():
+    folder = Path(sys.argv[1]) if len(sys.argv) == 2 else TOP / "build/slides"
+    if len(sys.argv) > 2 or str(folder).startswith("-"):
+        print(__doc__, file=sys.stderr)
+        return 2
+    folder.mkdir(parents=True, exist_ok=True)
+    for deck in sorted((TOP / "teach/slides").glob("*.txt")):
+        page = folder / f"{deck.stem}.html"
+        try:
+            page.write_text(deck_html(deck))
+        except ValueError as error:
+            print(f"teach/slides.py: {error}", file=sys.stderr)
+            return 1
+        print(page)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

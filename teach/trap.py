@@ -1,0 +1,199 @@
+#!/usr/bin/env python3
+"""Usage: teach/trap.py NN         (make trap-NN: puts a broken program and its story into lab/trap_NN/)
+       teach/trap.py check [NN]  (make check-trap: judges what you answer, and your mend)
+       teach/trap.py hint [NN]   (make hint: the next of three hints)
+       teach/trap.py list        all traps: solved, begun or open
+Without NN: the trap on which you worked last. A trap is a file teach/traps/NN.txt; a line is a word and its text:
+    base     the program that is right: a stage, as in make diff-02c, or a script; with: sed's commands for it (if any)
+    edit     sed's commands that break it; right, wrong: other mends of the broken one that are accepted, or are not
+    run      the command that shows the symptom, in which $program is the program
+    symptom  what its output matches, and that of the program that is right does not (a regular expression)
+    story, rank, line (a regular expression), cause (NAME: what it is), hint; also: one more check of the judge"""
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+sys.dont_write_bytecode = True
+TOP = Path(os.path.abspath(__file__)).parents[1]
+os.chdir(TOP)
+sys.path.insert(0, str(TOP / "teach/lab"))
+
+import checks
+from judge import Judge
+
+LAB = Path(os.environ.get("LAB", "lab"))
+FIELDS = {"rank": "Which rank is at fault: its number, or all",
+          "line": "Which line: copy it; if it is missing, write it as it should be",
+          "cause": "Why: one of the names below"}
+
+
+def fail(text):
+    print(f"teach/trap.py: {text}", file=sys.stderr)
+    sys.exit(2)
+
+
+def names():
+    return sorted(path.stem for path in Path("teach/traps").glob("*.txt"))
+
+
+class Trap:
+    def __init__(self, name):
+        if name not in names():
+            fail(f"'{name}' is none of {' '.join(names())}")
+        self.name, self.folder = name, LAB / f"trap_{name}"
+        self.lines = [line.split(" ", 1) for line in Path(f"teach/traps/{name}.txt").read_text().splitlines()]
+        self.step = base = self.one("base")
+        if "/" not in base:
+            programs = subprocess.check_output(["tools/stepdiff.sh", "--count"], text=True)
+            base = re.search(f"^{base}: \\S+ (\\S+)", programs, re.M)[1]
+        self.base, self.cause = Path(base), self.one("cause").partition(":")[0]
+        self.file = "train.c" if base.endswith(".c") else self.base.name
+        self.program = (self.folder / self.file).with_suffix("" if base.endswith(".c") else self.base.suffix)
+
+    def all(self, word):
+        return [text for key, text in self.lines if key == word]
+
+    def one(self, word):
+        return self.all(word)[0]
+
+    def ours(self):
+        return edited(self.base.read_text(), self.all("with"))
+
+    def broken(self):
+        return edited(self.ours(), self.all("edit"))
+
+    def begin(self):
+        if self.folder.exists():
+            fail(f"{self.folder} is there already: go on with it (make check-trap), or begin anew (make reset-trap-{self.name})")
+        self.write(self.folder, self.broken())
+        causes = sorted({text for name in names() for text in Trap(name).all("cause")})
+        (self.folder / "answer.txt").write_text(
+            "".join(f"# {question}.\n{field}:\n\n" for field, question in FIELDS.items()) +
+            "".join(f"#   {cause}\n" for cause in causes))
+        (self.folder / "run.sh").write_text(self.run_script())
+        print("\n".join(self.all("story")), f"""
+
+See it:      sh {self.folder}/run.sh [options of train]
+Find it:     which rank, which line, why? Answer in {self.folder}/answer.txt
+Mend it:     {self.folder}/{self.file}
+Right?       make check-trap        Stuck?       make hint""")
+
+    def write(self, folder, text):
+        folder.mkdir(parents=True, exist_ok=True)
+        config = folder.parent / "config.yaml" # programs look for it above their folder
+        if not config.exists():
+            config.symlink_to(TOP / "config.yaml")
+        (folder / self.file).write_text(text)
+        (folder / self.file).chmod(self.base.stat().st_mode)
+
+    def run_script(self):
+        return f"""# Builds the program and runs it as in the story. Options are added: sh {self.folder}/run.sh --seed 1
+cd {TOP} || exit
+program={self.program} saved={self.folder}/saved
+rm -rf $saved
+{'make -s TRY=$program $program || exit' if self.file == "train.c" else ''}
+{" ".join(self.all("run"))}
+"""
+
+    def build(self, program):
+        done = subprocess.run(["make", "-s", f"TRY={program}", program], capture_output=True, text=True)
+        return re.findall(r"train\.c:.*error:.*", done.stderr) + [""] if done.returncode else []
+
+    def answer(self):
+        path = self.folder / "answer.txt"
+        lines = [line.partition(":") for line in path.read_text().splitlines() if not line.startswith("#")]
+        return {field.strip(): " ".join(text.split()) for field, _, text in lines if text.strip()}
+
+    def faults_of_answer(self):
+        """Yields, of each field, what is wrong with it, or None."""
+        answer = self.answer()
+        right = {"rank": f"({self.one('rank')})$", "line": f".*({self.one('line')})", "cause": f"{self.cause}$"}
+        for field in FIELDS:
+            fault = f"the {field} is not the right one" if field in answer else f"answer.txt has no {field} yet"
+            yield field, None if re.match(right[field], answer.get(field, "")) else fault
+
+    def faults_of_mend(self, folder):
+        """What the record of the learner's program has, and ours has not."""
+        if (self.folder / self.file).read_text() == self.broken():
+            yield f"{self.folder}/{self.file} is as it was"
+            return
+        ours, program = self.base, self.program
+        if self.file == "train.c":
+            ours = ours.with_suffix("")
+            for line in self.build(str(program)):
+                yield f"it does not compile: {line}"
+                return
+            if self.all("with"):
+                self.write(folder / "ours", self.ours())
+                ours = folder / "ours/train"
+                self.build(str(ours))
+        judge = Judge(self.step, str(program), str(ours), folder)
+        print(f"     runs yours and ours: {judge.setting()}", flush=True)
+        due, mine = judge.run_both(f"trap_{self.name}" if self.all("with") else "ours")
+        for check in (checks.check_end, checks.check_device, checks.check_group, checks.check_rows, checks.check_steps,
+                      checks.check_values, checks.check_evaluation, checks.check_saves, checks.check_work):
+            try:
+                excused = {name for name, _ in check(self.step, due, due)} # by the base, as it is
+                yield from (text for name, text in check(self.step, due, mine) if name not in excused)
+            except (KeyError, IndexError, ValueError): # of a program that ended in the middle
+                yield "it ends in the middle"
+        for name in self.all("also") if checks.complete(mine) else []:
+            yield from (text for _, text in getattr(judge, name)())
+
+    def check(self):
+        if not self.folder.exists():
+            fail(f"trap {self.name} is not begun: make trap-{self.name}")
+        wrong = 0
+        for field, fault in self.faults_of_answer():
+            print(f"no   {fault}" if fault else f"yes  the {field}")
+            wrong += fault is not None
+        with tempfile.TemporaryDirectory() as folder:
+            faults = list(self.faults_of_mend(Path(folder)))
+        print("\n".join(f"no   {fault}" for fault in faults) or "yes  the mend: its ranks do what ours do")
+        if not wrong and not faults:
+            (self.folder / "solved").touch()
+            (self.folder / f"ours_{self.file}").write_text(self.ours())
+            print(f"Solved. Its page is in docs/traps.md; compare with ours: {self.folder}/ours_{self.file}")
+        return 1 if wrong or faults else 0
+
+    def hint(self):
+        count = self.folder / ".hints"
+        given = int(count.read_text()) if count.exists() else 0
+        hints = self.all("hint")
+        print(f"{min(given + 1, len(hints))} of {len(hints)}: {hints[min(given, len(hints) - 1)]}")
+        count.write_text(str(given + 1))
+
+
+def edited(text, commands):
+    return subprocess.run(["sed", "\n".join(commands)], input=text, capture_output=True, text=True, check=True).stdout
+
+
+def states():
+    """Of each trap: solved, begun or open."""
+    folders = {name: LAB / f"trap_{name}" for name in names()}
+    return {name: "solved" if (folder / "solved").exists() else "begun" if folder.exists() else "open"
+            for name, folder in folders.items()}
+
+
+def latest():
+    files = sorted(LAB.glob("trap_*/*"), key=lambda path: path.stat().st_mtime)
+    return files[-1].parent.name[5:] if files else fail("nothing is begun: make trap-03")
+
+
+def main():
+    word, *rest = sys.argv[1:] or [""]
+    if word == "list":
+        print("\n".join(f"{name}  {state}" for name, state in states().items()))
+    elif word in ("check", "hint"):
+        sys.exit(getattr(Trap(rest[0] if rest else latest()), word)())
+    elif word and not rest:
+        Trap(word).begin()
+    else:
+        fail(__doc__)
+
+
+if __name__ == "__main__":
+    main()

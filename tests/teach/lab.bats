@@ -1,0 +1,169 @@
+#!/usr/bin/env bats
+# make lab-...: the program before a step is laid out, and what the learner makes of it is judged.
+
+setup() {
+    export LAB=$BATS_TEST_TMPDIR/lab LAB_SECONDS=600 # as many as a busy machine may want
+    export LAB_OURS=$BATS_FILE_TMPDIR/ours # our own programs run once
+}
+
+# Programs are judged by the journals of extras/watch.
+needs_journals() {
+    ! grep -qx EXTRAS=0 "${BUILD:-build}/parts" || skip "this build keeps no journals"
+}
+
+# judge STATUS [STEP]: what teach/lab.sh says of the lab.
+judge() {
+    expected=$1
+    shift
+    run teach/lab.sh check "$@"
+    echo "$output"
+    [ "$status" -eq "$expected" ]
+}
+
+# Our own program of a step, as the learner's.
+solve() {
+    teach/lab.sh "$1" >/dev/null
+    cp "$(tools/stepdiff.sh --count | awk -v step="$1:" '$1 == step { print $3 }')" "$LAB/$1/train.c"
+}
+
+@test "a lab begins with the program before the step, and is not begun twice" {
+    run teach/lab.sh 02b
+    [ "$status" -eq 0 ]
+    cmp 02_multi_gpu_spawn/train_a_spawn.c "$LAB/02b/train.c"
+    [[ $output == *"Turn it into step 02b"*"ours changes 31"* ]]
+    judge 1
+    [[ ${lines[0]} == "checking $LAB/02b (to check another one: teach/lab.sh check STEP)" ]]
+    [[ $output == *"is still the program before"*"hint: "* ]]
+    echo '// mine' >>"$LAB/02b/train.c"
+    run teach/lab.sh 02b
+    [ "$status" -ne 0 ]
+    grep -q '^// mine' "$LAB/02b/train.c"
+    needs_journals
+    [[ $output == *"yes  it compiles"*"no   rank 0 is in no process group"*"hint: process_group_init"* ]]
+}
+
+# bats test_tags=slow
+@test "our own programs pass, every one of them" {
+    needs_journals
+    for step in 02a 02b 02c 02 03 04 05; do
+        solve $step
+        judge 0 $step
+        [[ $output == *"Done."* ]]
+        [ -e "$LAB/$step/done" ] # what make progress asks
+    done
+    [ "$(ls teach/lab/0*.txt | wc -l)" -eq 7 ]
+}
+
+@test "what does not compile, run, or train as it should is told apart, with a hint" {
+    needs_journals
+    solve 02c
+    touch "$LAB/02c/done"
+    file=$LAB/02c/train.c
+    broken() { # TEXT SED: one change to our program, and what is said of it
+        solve 02c 2>/dev/null || true
+        cp 02_multi_gpu_spawn/train_c_sampler.c "$file"
+        sed -i "$2" "$file"
+        judge 1
+        [[ $output == *"no   $1"*"hint: "* ]]
+        [ ! -e "$LAB/02c/done" ]
+    }
+    broken "it does not compile" 's/Sampler sampler;/Sampler sampler/'
+    broken "it does not compile" 's/^    optim_step(optim);/    (void)atoi("1");\n&/'
+    broken "it is killed by SIGSEGV" 's/^    optim_step(optim);/    *(volatile int *)NULL = 1;/'
+    broken "collective " 's/if (batch->number % args/if (rank == 0 \&\& batch->number % args/'
+    broken "in step 1 the gradients are 3 times as large" 's/REDUCE_MEAN);$/REDUCE_SUM);/'
+    broken "the result is printed by" 's/^    if (pg->rank == 0)/    if (true)/'
+    broken "after step 1 the ranks have different weights" 's/^    optim_step(optim);/&\n    model->params[5] += pg->rank;/'
+}
+
+# bats test_tags=slow
+@test "step 05: what does not go on, save or stop as it should is told apart" {
+    needs_journals
+    tests/labs/try_programs.py 05:resume_rows 05:save_missing 05:stop_status
+}
+
+@test "the error that ended a program is shown, and not what it said before" {
+    needs_journals
+    solve 04
+    sed -i 's/^    if (local_rank == 0)$/    if (rank == 0)/; /^    barrier/d' "$LAB/04/train.c"
+    judge 1 04
+    [[ $output == *"no   it ends with status "*"-ubyte is missing, plain and as .gz"*"hint: pass STEP_NODES"* ]]
+    [[ $output == *"hint: call barrier(&pg) after scratch_fill"* ]]
+}
+
+@test "all mistakes are named, and words of the source do not matter" {
+    needs_journals
+    solve 02c
+    sed -i 's|^ *sampler_set_epoch.*|// sampler_set_epoch(\&sampler, epoch)|; s/pg->rank, pg->world_size);/0, 1);/; /^    model_train/d' "$LAB/02c/train.c"
+    judge 1
+    [[ $output == *"no   rank 0 has the same rows in the same order in every epoch"* ]]
+    [[ $output == *"no   each rank evaluates all 53 rows: each row counts 3 times"* ]]
+    [[ $output == *"no   rank 0 trains without dropout from step 6 on"* ]]
+    [ "$(grep -c 'hint: ' <<<"$output")" -ge 3 ]
+    [[ $output != *"Done."* ]]
+}
+
+@test "more lines than are needed are counted, and no mistake" {
+    needs_journals
+    solve 02c
+    for i in $(seq 30); do echo "// $i" >>"$LAB/02c/train.c"; done
+    judge 0
+    [[ $output == *"     61 lines are changed, and 60 are enough"*"Done."* ]]
+}
+
+# bats test_tags=slow
+@test "of each lab one wrong program, by chance, is rejected with its hint, and a right one is accepted" {
+    needs_journals
+    tests/labs/try_programs.py --sample "$SEED" # all of them: make check-labs
+}
+
+@test "what is compiled outside the tree reads its config.yaml, and no other" {
+    needs_journals
+    tree=$BATS_TEST_TMPDIR/tree
+    mkdir -p "$tree" "$BATS_TEST_TMPDIR/tmp"
+    for name in *; do
+        case $name in
+        config.yaml | lab) ;;
+        0[1-5]_*) cp -r "$name" "$tree" ;; # a program looks for the file where it really lies
+        *) ln -s "$PWD/$name" "$tree" ;;
+        esac
+    done
+    cd "$tree"
+    export LAB=lab TMPDIR=$BATS_TEST_TMPDIR/tmp PLAIN=1
+    echo 'batch_size: 16' >config.yaml
+    echo 'of a stranger' >"$TMPDIR/config.yaml"
+    solve 02a
+    judge 0 02a
+    [[ "$(lab/02a/train --nproc 1 --max-steps 1)" == *"Batchsize: 16 "* ]]
+    [[ "$(tools/break.sh 01 's/^/ /' --max-steps 1)" == *"Batchsize: 16 "* ]]
+}
+
+@test "what is compiled outside the tree is compiled as the library was" {
+    mkdir "$BATS_TEST_TMPDIR/build"
+    plan() { # VARIABLE...: how make check-lab would compile, a line for each way
+        printf '%s\n' CUDA=0 NCCL=0 MPI=0 CC=gcc 'CFLAGS=-O1 -g' OPENMP= MARCH=x86-64-v2 >"$BATS_TEST_TMPDIR/build/parts"
+        env -u MAKEFLAGS make -n V=1 check-lab BUILD="$BATS_TEST_TMPDIR/build" "$@" |
+            sed -n '/nvcc/p; / -c -o .*common.base/{s/ -M.* -march/ -march/; s/ -c .*//; p}' | sort -u
+    }
+    [ "$(plan)" = 'gcc -I. -O1 -g -std=c11 -D_GNU_SOURCE -Wall -Wextra -march=x86-64-v2' ]
+    [ "$(plan MARCH=x86-64-v3)" = 'gcc -I. -O1 -g -std=c11 -D_GNU_SOURCE -Wall -Wextra -march=x86-64-v3' ]
+}
+
+@test "a build without extras keeps no journals, and check-lab says that it cannot judge" {
+    grep -qx EXTRAS=0 "${BUILD:-build}/parts" || skip "this build has extras"
+    solve 02a
+    judge 2
+    [[ $output == *"cannot judge: a build without extras/ keeps no journals: make EXTRAS=1"* ]]
+}
+
+@test "a step that is none, and a lab that is not there, are named" {
+    run teach/lab.sh 07
+    [ "$status" -eq 2 ]
+    [[ $output == *"'07' is none of 02 02a 02b 02c 03 04 05 zero1 zero2 zero3" ]]
+    run make lab-07 BUILD="$BATS_TEST_TMPDIR/build"
+    [ "$status" -eq 2 ]
+    [[ $output == *"'07' is none of 02 02a 02b 02c 03 04 05 zero1 zero2 zero3"* ]]
+    [ ! -e "$BATS_TEST_TMPDIR/build" ] # before anything is built
+    judge 2
+    [[ $output == *"nothing is begun: make lab-02a"* ]]
+}

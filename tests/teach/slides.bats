@@ -1,0 +1,65 @@
+#!/usr/bin/env bats
+# make slides: the decks of teach/slides, and the hand-out. tests/against/browser/slides.bats looks at them in Chromium.
+
+# deck LINE...: a tree whose only deck, of chapter 02, has these lines.
+deck() {
+    tree=$BATS_TEST_TMPDIR/tree
+    rm -rf "$tree"
+    mkdir -p "$tree/teach/slides"
+    ln -s "$PWD/teach/slides.html" "$tree/teach"
+    mkdir "$tree/docs"
+    cp -r docs/*.md docs/pictures "$tree/docs"
+    printf '%s\n' "$@" >"$tree/teach/slides/02_multi_gpu_spawn.txt"
+    run python3 -B -c "import sys; sys.path.insert(0, 'teach'); import pathlib, slides
+slides.TOP, slides.DOCS = pathlib.Path('$tree'), pathlib.Path('$tree/docs')
+sys.argv = ['slides', '$tree/out']
+sys.exit(slides.main())"
+    echo "$output"
+}
+
+@test "every chapter has slides; all that they show is in the file, and nothing is fetched" {
+    run teach/slides.py "$BATS_TEST_TMPDIR/out"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    for chapter in docs/0[1-5]_*.md; do
+        page=$BATS_TEST_TMPDIR/out/$(basename "$chapter" .md).html
+        [ "$(grep -c '<section' "$page")" -ge 9 ]
+        grep -q "<p>$(sed -n '/^## You will learn/{n;n;s/^\([A-Za-z ]*\).*/\1/p}' "$chapter")" "$page" # the first slide's notes
+        ! grep -oE '(src|href)="[^"]*' "$page" | grep -v '^src="data:' || false
+    done
+}
+
+@test "a slide shows what the chapter has: code, output, table, picture" {
+    deck 'slide One' 'show all_reduce(pg, model->grads' 'say a' 'slide Two' 'show buckets.svg' 'point `x < 1`' 'say b' \
+        'slide Three' 'show there |' 'only destroy' 'only broadcast' 'say c'
+    [ "$status" -eq 0 ]
+    page=$tree/out/02_multi_gpu_spawn.html
+    grep -q '<ins>+    all_reduce(pg, model-&gt;grads, model-&gt;numel, FLOAT32, REDUCE_MEAN);</ins>' "$page"
+    grep -qF "$(base64 -w 0 docs/pictures/buckets.svg)" "$page"
+    grep -q '<li><code>x &lt; 1</code></li>' "$page"
+    [ "$(grep -o '<tr>' "$page" | wc -l)" -eq 2 ] # the head, and the row with broadcast
+    sed -i 's/    all_reduce(pg, model->grads, model->numel/    all_reduce(pg, model->grads, 7/' "$tree/docs/02_multi_gpu_spawn.md"
+    python3 -B -c "import sys; sys.path.insert(0, 'teach'); import pathlib, slides
+slides.DOCS = pathlib.Path('$tree/docs')
+print(slides.deck_html(pathlib.Path('$tree') / 'teach/slides/02_multi_gpu_spawn.txt'))" | grep -q 'all_reduce(pg, model-&gt;grads, 7'
+}
+
+@test "a deck that is wrong ends the generator with a line that says where" {
+    deck 'slide One' 'show what no chapter has' 'say a'
+    [[ $status -eq 1 && $output == *"nothing in docs/02_multi_gpu_spawn.md has 'what no chapter has'"* ]]
+    deck 'slide One' 'point 1' 'point 2' 'point 3' 'point 4' 'say a'
+    [[ $status -eq 1 && $output == *"'One': a slide has at most three points, one show, and something to say"* ]]
+    deck 'slide One' 'point 1'
+    [[ $status -eq 1 && $output == *"something to say"* ]]
+    deck 'slide One' 'says a'
+    [[ $status -eq 1 && $output == *"02_multi_gpu_spawn.txt:2: a line begins with "* ]]
+    run python3 -B -c "import sys; sys.path.insert(0, 'teach'); import slides; print(slides.code_html('text', ['a line'] * 40))"
+    [[ $status -ne 0 && $output == *"is too long for a slide"* ]]
+}
+
+@test "the hand-out has its headings, tables, lists and code" {
+    teach/handout.py "$BATS_TEST_TMPDIR/handout.html"
+    for tag in h1 h2 p li td pre code; do grep -q "<$tag>" "$BATS_TEST_TMPDIR/handout.html"; done
+    [ "$(grep -o '<h2>' "$BATS_TEST_TMPDIR/handout.html" | wc -l)" -eq "$(grep -c '^## ' teach/handout.md)" ]
+    ! grep -E '^(#|\||```|- )' "$BATS_TEST_TMPDIR/handout.html" # no Markdown is left
+}

@@ -1,0 +1,86 @@
+#!/usr/bin/env bats
+# make trap-..., make check-trap, make hint: broken programs, to be understood and mended.
+
+setup() {
+    export LAB=$BATS_TEST_TMPDIR/lab LAB_SECONDS=600 # as many as a busy machine may want
+}
+
+# Mends are judged by the journals of extras/watch.
+needs_journals() {
+    ! grep -qx EXTRAS=0 "${BUILD:-build}/parts" || skip "this build keeps no journals"
+}
+
+@test "a trap has a story, is run, judged, and solved" {
+    teach/trap.py 03 >"$BATS_TEST_TMPDIR/said"
+    grep -q 'story\|"My sampler' "$BATS_TEST_TMPDIR/said"
+    run sh "$LAB/trap_03/run.sh" --epochs 1
+    [ "$status" -eq 0 ]
+    [[ $output == *"Train Epoch: 0 [64/96]"* && $output != *"Train Epoch: 1"* ]]
+    needs_journals
+    run teach/trap.py check
+    echo "$output"
+    [ "$status" -eq 1 ]
+    [[ $output == *"no   answer.txt has no rank yet"*"no   answer.txt has no cause yet"*"train.c is as it was"* ]]
+    sed -i 's/^rank:/rank: all/; s/^cause:/cause: same_order/; s/^line:/line: sampler_set_epoch(\&sampler, 0);/' "$LAB/trap_03/answer.txt"
+    cp 02_multi_gpu_spawn/train_c_sampler.c "$LAB/trap_03/train.c"
+    [ "$(teach/trap.py list | grep -c 'begun$')" -eq 1 ]
+    run teach/trap.py check
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ $output == "yes  the rank"*"yes  the mend"*"Solved."* ]]
+    teach/trap.py list | grep -qx '03  solved'
+    sed -i 's/Sampler sampler;/Sampler sampler/' "$LAB/trap_03/train.c"
+    run teach/trap.py check 03
+    [ "$status" -eq 1 ]
+    [[ $output == *"no   it does not compile"* ]]
+}
+
+# bats test_tags=slow
+@test "two traps, by chance: the symptom, right and wrong answers, right and wrong mends" {
+    needs_journals
+    tests/labs/try_traps.py --sample "$SEED" # all of them: make check-labs
+}
+
+@test "a hint is followed by a plainer one" {
+    teach/trap.py 01 >/dev/null
+    for i in 1 2 3 3; do
+        teach/trap.py hint >"$BATS_TEST_TMPDIR/hint"
+        [[ $(cat "$BATS_TEST_TMPDIR/hint") == "$i of 3: "* ]]
+    done
+}
+
+@test "a trap is begun once, and one that is none is named" {
+    teach/trap.py 01 >/dev/null
+    run teach/trap.py 01
+    [ "$status" -eq 2 ]
+    [[ $output == *"trap_01 is there already"* ]]
+    run teach/trap.py 99
+    [ "$status" -eq 2 ]
+    [[ $output == *"'99' is none of 01 02 "* ]]
+    run teach/trap.py check 02
+    [ "$status" -eq 2 ]
+    [[ $output == *"trap 02 is not begun: make trap-02"* ]]
+    rm -r "$LAB"
+    run teach/trap.py check
+    [[ $output == *"nothing is begun"* ]]
+}
+
+@test "each trap is one file of at most 40 lines, with three hints and a page; the script has at most 200 lines" {
+    [ "$(wc -l <teach/trap.py)" -le 200 ]
+    for file in teach/traps/*.txt; do
+        name=$(basename "$file" .txt)
+        echo "$name"
+        [ "$(wc -l <"$file")" -le 40 ]
+        [ "$(grep -c '^hint ' "$file")" -eq 3 ]
+        [ "$(grep -c '^story ' "$file")" -ge 2 ]
+        grep -q "^## $name: " docs/traps.md
+        grep -q "](#$name-" docs/traps.md
+        grep -q "trap.py $name " docs/traps.md # the page shows its symptom
+    done
+    [ "$(grep -c '^## ' docs/traps.md)" -eq "$(ls teach/traps/*.txt | wc -l)" ]
+}
+
+@test "the twenty traps of the clinic are there" {
+    ls teach/traps/*.txt | sed 's|.*/\([0-9]*\).*|\1|' | sort -u >"$BATS_TEST_TMPDIR/numbers"
+    seq -w 20 | diff - "$BATS_TEST_TMPDIR/numbers"
+}
