@@ -40,7 +40,7 @@ mpirun)
     # mpirun has variables of its own: each rank gets the five that step 03 reads made from them.
     [ "$(id -u)" -ne 0 ] || export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
     export MASTER_ADDR="${MASTER_ADDR:-localhost}"
-    export MASTER_PORT="${MASTER_PORT:-$(($$ % 20000 + 20000))}"
+    export MASTER_PORT="${MASTER_PORT:-$(($$ % 12000 + 20000))}"
     # shellcheck disable=SC2016 # the variables are the ranks', not ours
     exec mpirun --bind-to none --oversubscribe -n "$ranks" sh -c '
         export RANK=$OMPI_COMM_WORLD_RANK LOCAL_RANK=$OMPI_COMM_WORLD_LOCAL_RANK

@@ -46,7 +46,7 @@ mpirun)
     make_secret
     [ "$(id -u)" -ne 0 ] || export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
     export MASTER_ADDR="${MASTER_ADDR:-localhost}"
-    export MASTER_PORT="${MASTER_PORT:-$(($$ % 20000 + 20000))}"
+    export MASTER_PORT="${MASTER_PORT:-$(($$ % 12000 + 20000))}"
     exec "$here/restart.sh" mpirun --bind-to none --oversubscribe -n "$ranks" "$train" "$@"
     ;;
 srun)

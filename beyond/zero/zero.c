@@ -99,9 +99,11 @@ void zero_init(Zero *zero, const Args *args, ProcessGroup *pg, Model *model, Opt
                ZeroStage stage)
 {
     CHECK(!model->device->place.on_gpu, "this aside copies in host memory: --device cpu");
-    if (optim->clip_norm > 0)
+    if (optim->clip_norm > 0) {
+        barrier(pg); // else a rank that still receives the weights reports that rank 0 is gone
         usage_error("--clip-norm: each rank of this aside holds a share of the gradients, and the "
                     "norm needs all of them; leave it out, or use train");
+    }
     *zero =
         (Zero){ .stage = stage, .pg = pg, .model = model, .optim = optim, .numel = model->numel };
     cut_units(zero, args);

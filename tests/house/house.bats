@@ -3,22 +3,22 @@
 # and which room may include which.
 
 # The ceilings. They come down; a commit that raises one says for which feature.
-LINES=19154          # of all files in common/; the aim is 17,000
-FILES=148            # 140
-LINES_CPU=15151      # without CUDA, NCCL and MPI: 13,000
+LINES=18235          # of all files in common/; the aim is 15,500
+FILES=137            # 115
+LINES_CPU=14425     # without CUDA, NCCL and MPI
 FILE_LINES=500       # of any source file
 TRAIN_LINES=180      # of a step's train.c
 ASIDE_LINES=260      # of a train*.c in beyond/, which begins as one
 ceilings() { # PROGRAM LINES AIM: of common/, in a build for CPUs alone without extras (closure.py)
     cat <<END
-01_single_gpu/train 6147 5700
-02_multi_gpu_spawn/train_a_spawn 6147 5700
-02_multi_gpu_spawn/train 11830 10500
-03_torchrun_env/train 11937 10500
-03_torchrun_env/ddprun 6075 5030
-04_slurm_multinode/train 12486 11000
-05_fault_tolerance/train 12475 11200
-05_fault_tolerance/ddprun 6075 5030
+01_single_gpu/train 5918 4900
+02_multi_gpu_spawn/train_a_spawn 5918 4900
+02_multi_gpu_spawn/train 11404 9600
+03_torchrun_env/train 11514 9700
+03_torchrun_env/ddprun 5710 4700
+04_slurm_multinode/train 12007 10100
+05_fault_tolerance/train 12007 10100
+05_fault_tolerance/ddprun 5710 4700
 END
 }
 
