@@ -138,7 +138,8 @@ void agents_open(Agents *agents, const Flags *flags)
                         .store = { .fd = -1, .may_fail = true, .failed = true },
                         .heartbeat_store = { .fd = -1 } };
     const int num_ranks = flags->nproc_per_node * flags->max_nodes;
-    const int served = flags->node_rank == 0 ? num_ranks : 0; // clients of the store
+    // Clients of the store, which keeps the last eighth of all descriptors from newcomers.
+    const int served = flags->node_rank == 0 ? num_ranks + num_ranks / 2 : 0;
     net_reserve_descriptors(2 * NET_SPARE_DESCRIPTORS + 2 * flags->nproc_per_node + served,
                             num_ranks); // each worker has two pipes
     if (flags->max_nodes == 1 && !address_is_here(flags->master_addr))

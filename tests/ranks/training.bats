@@ -30,11 +30,11 @@ same_losses() {
     same_losses 16 8 --dropout off --num-samples 256 --global-batch-size 32 --optimizer sgd --momentum 0.9
 }
 
-@test "128 ranks, which take 512 descriptors, and where 100 are allowed a line that says so" {
+@test "128 ranks, which take 576 descriptors, and where 100 are allowed a line that says so" {
     sh -c 'ulimit -S -n 100 && 03_torchrun_env/run.sh 128 --model linear --epochs 1 --save-every 0 \
         --max-steps 2 --batch-size 1 --threads 1 --checkpoint-dir "$0"' "$BATS_TEST_TMPDIR"
     run sh -c 'ulimit -n 100 && 03_torchrun_env/run.sh 128 --model linear'
     [ "$status" -eq 1 ]
     [ "${#lines[@]}" -le 2 ] # the first may say that they are many for the cores
-    [[ $output == *"128 ranks take 512 descriptors here, and a process may open 100: raise that (ulimit -n 512)" ]]
+    [[ $output == *"128 ranks take 576 descriptors here, and a process may open 100: raise that (ulimit -n 576)" ]]
 }
