@@ -124,7 +124,7 @@ solve() {
     for name in *; do
         case $name in
         config.yaml | lab) ;;
-        0[1-5]_*) cp -r "$name" "$tree" ;; # a program looks for the file where it really lies
+        0[1-5]_*) cp -rp "$name" "$tree" ;; # a program looks for the file where it really lies
         *) ln -s "$PWD/$name" "$tree" ;;
         esac
     done
