@@ -106,8 +106,8 @@ endif
 say = $(if $(V)$(findstring s,$(firstword -$(MAKEFLAGS))),,@printf '%-4s %s\n' $(1) $@ &&)
 
 STEPS    := 01 02 03 04 05
-# What only step 05 needs, or only the asides in beyond/ do (there: what has a header), is a library of its own: these
-# programs link it, the doctor, and tests.
+# Files that only step 05 needs, and files with a header that only the asides in beyond/ need, form libraries of their
+# own. These programs, the doctor and tests link them.
 FILES_BEYOND := $(wildcard $(patsubst %.h,%.c,$(wildcard beyond/*.h beyond/*/*.h)))
 PART_BEYOND  := $(FILES_BEYOND:%.c=$(BUILD)/%.o)
 LIB_BEYOND   := $(BUILD)/beyond.a

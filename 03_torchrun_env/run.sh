@@ -21,7 +21,7 @@ esac
 needs() {
     command -v "$1" >/dev/null || { echo "$0: no $1 here: see 'make doctor'" >&2 && exit 1; }
 }
-# Who may join: whoever knows this file, which has no name any more and goes with the last process that has it open.
+# A rank needs this secret to join. The file has no name any more; it disappears with the last process that has it open.
 make_secret() {
     [ -z "${DDP_SECRET_FILE+set}" ] || return 0
     file=$(mktemp) && head -c 32 /dev/urandom >"$file" && exec 9<"$file" && rm "$file"

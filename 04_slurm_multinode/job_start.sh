@@ -13,8 +13,8 @@ if [ -n "${MODULES:-}" ]; then
     set -eu
 fi
 
-# Who may join the job: the ranks that know this file, which nobody but this user may read, in the home folder of all
-# nodes. Only its path travels. torchrun's agents could not use it. A path of your own, or an empty one, stays.
+# A rank needs this secret to join. It is a file in the home folder, which all nodes see and only this user may read; the
+# job passes on its path alone. torchrun's agents could not use it. A path of your own, or an empty one, is kept.
 if [ -z "${DDP_SECRET_FILE+set}" ] && [ "${LAUNCHER:-}" != torchrun ]; then
     job=${SLURM_JOB_ID:-${PBS_JOBID:-$$}}
     DDP_SECRET_FILE=$HOME/.ddp_secret_${job%%[!0-9]*} && export DDP_SECRET_FILE

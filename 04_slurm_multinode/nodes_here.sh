@@ -14,7 +14,7 @@ export MASTER_ADDR=127.0.0.1 MASTER_PORT=$((20000 + $$ % 10000))
 cores=$(($(nproc) / (nodes * ranks)))
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-$((cores > 0 ? cores : 1))}"
 
-# Who may join: whoever knows this file, which has no name any more and goes with this one.
+# A rank needs this secret to join. The file has no name any more; it disappears with this process.
 make_secret() {
     [ -z "${DDP_SECRET_FILE+set}" ] || return 0
     file=$(mktemp) && head -c 32 /dev/urandom >"$file" && exec 9<"$file" && rm "$file"

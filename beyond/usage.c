@@ -1,6 +1,6 @@
 /*
- * A size stands in front of each block of memory, 64 bytes of it, so that the block keeps its
- * alignment.
+ * The size of each block of memory is stored in front of it, in 64 bytes, so that the block keeps
+ * its alignment.
  */
 #include "beyond/usage.h"
 

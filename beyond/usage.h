@@ -1,8 +1,8 @@
 /*
  * usage.h - what a rank holds and what it sends while it trains, counted for docs/beyond_ddp.md.
  *
- * A table that counts stands in front of the device's table: so every array of the model, its
- * optimizer and its activations counts, whoever asks for it.
+ * A table that counts wraps the device's table, so every array of the model, its optimizer and its
+ * activations is counted, whichever function allocates it.
  */
 #ifndef BEYOND_USAGE_H
 #define BEYOND_USAGE_H
@@ -13,11 +13,10 @@
 /* Counts from here on: call it after device_init, once for each device of this process. */
 void usage_init(Device *device);
 
-/* The training begins: what was held before does not count. pg may be NULL: then nothing is sent.
- */
+/* Marks the start of training: earlier memory does not count. pg may be NULL: nothing is sent. */
 void usage_begin(const ProcessGroup *pg);
 
-/* Prints the most bytes that the first device held since, and how many bytes a step were sent. */
+/* Prints the most bytes that the first device has held since, and the bytes sent per step. */
 void usage_print(const ProcessGroup *pg, uint64_t steps);
 
 #endif

@@ -1,13 +1,13 @@
 # The workshop: labs, traps and quizzes, whose state is in lab/ (teach/progress.py).
 
-# The labs: the program before a step, to be turned into the step; what is missing is no error of make.
+# The labs: the program before a step, to be turned into the step. Make does not fail if parts are missing.
 lab-%: $$(if $$(wildcard teach/lab/$$*.txt),all) # else there is no such lab
 	@teach/lab.sh $* || [ $$? -ne 2 ]
 
 check-lab: all
 	@teach/lab.sh check || :
 
-# The clinic: broken programs, and what is said about them (docs/traps.md).
+# The clinic: broken programs, and their explanations (docs/traps.md).
 trap-%: $$(if $$(wildcard teach/traps/$$*.txt),all) # else there is no such trap
 	@teach/trap.py $*
 
@@ -28,7 +28,7 @@ progress:
 room-check:
 	@teach/room_check.sh
 
-# For those who teach: the slides, and all that the plan has people type.
+# For teachers: the slides, and everything that the plan asks people to type.
 slides:
 	@teach/slides.py && teach/handout.py
 

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Usage: tests/copy_tree.sh DIR      Makes DIR a copy of the tree as it is now, to be built in another way.
-# What DIR has built for itself stays; what has left the tree since leaves DIR, too.
+# What was built in DIR is kept; files that the tree no longer has are removed from DIR.
 set -eu
 mkdir -p "$1/build"
 copy=$(cd "$1" && pwd)

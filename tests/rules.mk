@@ -1,7 +1,7 @@
 # The tests: C programs with cmocka (test_*.c) and command lines with bats (*.bats), all run by prove. tests/ mirrors
 # the tree: what tests common/nn lies in tests/common/nn. tests/against holds what needs the real thing (PyTorch, Slurm,
 # a browser, a GPU); it and the other folders have checks of their own.
-# What is tagged as slow in a bats file is left out by make test; make check-slow runs it, and make test-all everything.
+# make test leaves out what bats files tag as slow; make check-slow runs that, and make test-all runs everything.
 # .ci/run sets SAMPLE=0 ... 4: then every check runs a fifth of its files (tests/sample.sh).
 # TESTS=... picks some: make test TESTS="tests/common/comm/test_ddp.c tests/steps/steps.bats"
 

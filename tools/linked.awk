@@ -1,5 +1,5 @@
-# Usage: awk -f tools/linked.awk -v program=P MAP     From the linker's map of a program: a rule for make that names the
-# objects of libraries in it. From a map of another form: one that names the library.
+# Usage: awk -f tools/linked.awk -v program=P MAP     Prints a make rule from the linker's map of a program: it names the
+# objects of libraries that are linked in. If the map has another format, it names the library.
 match($0, /^[^ ]*\.a\([^)]*\.o\)/) {
     member = substr($0, 1, RLENGTH - 1)
     sub(/.*\(/, "", member)

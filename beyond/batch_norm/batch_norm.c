@@ -1,9 +1,9 @@
 /*
  * Batch normalisation, forward and backward, on one rank or over all of them.
  *
- * Both passes need two sums for each channel, and a number after that depends on the sums alone. So
- * over several ranks the only difference is an all_reduce of those sums. Sums are made in double:
- * then the variance may be computed from sum and sum of squares, and one message is enough.
+ * Both passes need two sums for each channel; the rest is computed from these, number by number. So
+ * over several ranks the only difference is an all_reduce of those sums. Sums are in double: then
+ * the variance can be computed from sum and sum of squares, and one message is enough.
  */
 #include "beyond/batch_norm/batch_norm.h"
 

@@ -1,5 +1,5 @@
 /*
- * batch_norm.h - a layer that normalises each channel over the batch, and remembers what it saw.
+ * batch_norm.h - a layer that normalises each channel over the batch, and keeps running averages.
  *
  * Training uses mean and variance of the batch; evaluation uses running averages of both. These are
  * buffers: they belong to the model's state, but no gradient changes them, so DDP's all-reduce does
@@ -30,8 +30,8 @@ typedef struct {
 
 /* y = (x - mean) / sqrt(var + 1e-5) * weight + bias, x and y [n][channels][size][size], n > 0. In
  * training mean and variance are the batch's, and the running ones move a tenth of the way towards
- * them; else they are the running ones. Collective in training if there is a group, whose ranks may
- * have different n. */
+ * them; in evaluation they are the running ones. Collective in training if there is a group, whose
+ * ranks may have different n. */
 void batch_norm_forward(BatchNorm *norm, int n, bool training, const float *x, float *y);
 
 /* After a forward pass in training, with its x. Adds this rank's gradients to dweight and dbias

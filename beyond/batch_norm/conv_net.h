@@ -52,8 +52,8 @@ typedef struct {
     Divergence divergence;
 } ConvNet;
 
-/* args_parse for a program with this network: --help begins with what it refuses, and options that
- * it does not serve are usage errors. */
+/* args_parse for a program with this network: --help begins with the options that it refuses, which
+ * are usage errors. */
 void conv_net_parse_args(Args *args, int argc, char **argv);
 
 /* With weights drawn from rng as by PyTorch's default initialisation. Local. */
@@ -64,11 +64,11 @@ void conv_net_free(ConvNet *net);
  * batch of all ranks. Then training passes are collective. */
 void conv_net_convert_sync_batch_norm(ConvNet *net, ProcessGroup *pg);
 
-/* Every buffer as rank 0 has it: what DDP does before a forward pass (broadcast_buffers=True).
+/* Copies rank 0's buffers to all ranks, as DDP does before a forward pass (broadcast_buffers=True).
  * Collective. */
 void conv_net_broadcast_buffers(ConvNet *net, ProcessGroup *pg);
 
-/* How far the ranks' running averages differ at most. Collective. */
+/* The largest difference between the ranks' running averages. Collective. */
 double conv_net_buffer_spread(const ConvNet *net, ProcessGroup *pg);
 
 void conv_net_forward(ConvNet *net, const Batch *batch); // fetches the rows, computes the loss

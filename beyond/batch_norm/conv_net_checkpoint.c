@@ -107,7 +107,7 @@ void conv_net_save(const ConvNetCheckpoint *checkpoint, bool final)
               next.epoch - (next.samples == 0 && next.epoch > 0), path);
 }
 
-/* Is it ours, and of this network? Warns of other settings. */
+/* Is the file ours, and of this network? Warns if its settings differ. */
 static bool check_run(const ConvNetCheckpoint *checkpoint, Source *source)
 {
     const char *version = safetensors_metadata(source->file, CHECKPOINT_VERSION_KEY);

@@ -2,9 +2,9 @@
  * conv_net_checkpoint.h - the checkpoints of train_batch_norm.c: those of common/save, with
  * buffers.
  *
- * Beside the parameters lie bn1.running_mean, bn1.running_var and bn1.num_batches_tracked, by
- * PyTorch's names: load_state_dict takes them as they are. In the ranks' own buffers there may be
- * more than one file can hold: it has rank 0's, and a run resumes from those.
+ * Besides the parameters a file has bn1.running_mean, bn1.running_var and bn1.num_batches_tracked,
+ * under PyTorch's names, so load_state_dict accepts them. The ranks' buffers may differ; the file
+ * has rank 0's, and a run resumes from those.
  */
 #ifndef BEYOND_CONV_NET_CHECKPOINT_H
 #define BEYOND_CONV_NET_CHECKPOINT_H

@@ -12,7 +12,7 @@
 #include "common/nn/model.h"
 
 typedef struct {
-    Device device; // not of the master, which is the caller's
+    Device device; // unused in the master, which has the caller's
     Model own; // likewise
     Model *model;
     Batch share; // of the batch
@@ -32,19 +32,19 @@ void replicas_init(Replicas *replicas, const Args *args, Model *master, int worl
                    int max_batch);
 void replicas_free(Replicas *replicas);
 
-/* Consecutive rows for each replica. A row keeps its place, so it meets the same dropout mask. */
+/* Gives each replica consecutive rows. A row keeps its place, so its dropout mask is the same. */
 void replicas_scatter(Replicas *replicas, const Batch *batch);
 
-/* Copies the master's weights to all, and zeroes the gradients. A step begins with it. */
+/* Copies the master's weights to all, and zeroes the gradients. Call it first in a step. */
 void replicas_replicate(Replicas *replicas);
 
 /* The forward and the backward pass of all replicas, each in its thread, on its share. */
 void replicas_parallel_apply(Replicas *replicas);
 
-/* The mean gradient of the batch becomes the master's. */
+/* Writes the mean gradient of the batch to the master's gradients. */
 void replicas_reduce_add(Replicas *replicas);
 
-/* The step has ended, for replicas_print. */
+/* Records the end of a step, for replicas_print. */
 void replicas_end_step(Replicas *replicas);
 
 double replicas_mean_loss(const Replicas *replicas); // over the last batch

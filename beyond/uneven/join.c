@@ -15,7 +15,7 @@ void join_begin(Join *join, ProcessGroup *pg, DataLoader *loader)
 
 bool join_next(Join *join)
 {
-    if (join->batch != NULL) // else the loader would begin anew
+    if (join->batch != NULL) // else the loader would start again
         join->batch = dataloader_next(join->loader);
     join->number++;
     join->num_active = (int)all_reduce_scalar(join->pg, join->batch != NULL, REDUCE_SUM);

@@ -20,8 +20,8 @@ typedef struct {
     int num_active; // ranks that have a batch
 } Join;
 
-/* Begins an epoch, or goes on where a resumed one stands: perhaps behind this rank's last row.
- * After sampler_set_epoch. Local. */
+/* Begins an epoch, or continues a resumed one, where this rank may have no rows left. Call it after
+ * sampler_set_epoch. Local. */
 void join_begin(Join *join, ProcessGroup *pg, DataLoader *loader);
 
 /* Goes on to this rank's next batch, or to none. False: no rank has one. Collective, once before

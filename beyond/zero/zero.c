@@ -1,10 +1,10 @@
 /*
- * Shares of units: where they lie, the optimizer's step on them, and the whole model for a moment.
+ * Shares of units: where they are, the optimizer's step on them, and the whole model when needed.
  *
  * A share is a contiguous part of its unit, the one that reduce_scatter and all_gather give this
  * rank. Both want shares of one size, so a unit ends with zeros if the number of ranks does not
- * divide it. Where it does, the shares are the blocks of the ring's all_reduce: every number is
- * then summed in the order of DDP, and has its bits.
+ * divide it. Where it does, the shares are the blocks of the ring's all_reduce, so every number is
+ * summed in the order of DDP, and has the same bits.
  */
 #include "beyond/zero/zero.h"
 

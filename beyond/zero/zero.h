@@ -8,7 +8,7 @@
  * everything, which PyTorch calls FSDP. The layers are cut into units; of each unit a rank owns a
  * share, 1 / world_size of it, and only the owner's optimizer changes it.
  *
- * Which collective moves what, and when, is in the programs. Host memory only.
+ * The programs show which collective moves what, and when. Host memory only.
  */
 #ifndef BEYOND_ZERO_H
 #define BEYOND_ZERO_H
@@ -53,9 +53,9 @@ typedef struct {
 } Zero;
 
 /* Cuts the layers into units, from the last one: at the bounds of DDP's buckets (--bucket-cap-mb,
- * but no layer is cut), in stage 3 after each layer. Keeps of model and optim what this stage
- * leaves to this rank, and releases the rest: from here on model->params and grads are no longer in
- * the order of the parameters. All ranks must come with the same model and state. No
+ * but no layer is cut), in stage 3 after each layer. Keeps the parts of model and optim that
+ * this stage leaves to this rank, and releases the rest: from here on model->params and grads are
+ * no longer in the order of the parameters. All ranks must pass the same model and state. No
  * communication. */
 void zero_init(Zero *zero, const Args *args, ProcessGroup *pg, Model *model, Optimizer *optim,
                ZeroStage stage);
@@ -75,7 +75,7 @@ float *zero_param_buffer(const Zero *zero, const ZeroUnit *unit);
  * taken it; then count it in model->step. */
 void zero_step(const Zero *zero, const ZeroUnit *unit);
 
-/* What model_divergence says where each rank sees its own share alone. Collective. */
+/* model_divergence over all ranks, each of which sees only its own share. Collective. */
 Divergence zero_divergence(const Zero *zero);
 
 /* For checkpoint_save: rank 0's model and optimizer are whole again until zero_reshard. The file is

@@ -1,7 +1,6 @@
 /*
- * Fills Args from one source after the other: the defaults, the configuration file, the command
- * line. Then follows what several options mean together. One row per option drives all of it, and
- * --help.
+ * Fills Args from the defaults, then the configuration file, then the command line; then checks
+ * and combines options. One row of a table per option drives all of this and --help.
  *
  * Options that exclude each other (--model linear --dataset mnist) are refused, with one exception:
  * the command line overrides a line of the file, so that "momentum: 0.9" in the file does not
@@ -199,7 +198,7 @@ void setting_unknown(Step step, const char *origin, const char *dashes, const ch
                 dashes, nearest);
 }
 
-/* Fields of options that the step does not have get their defaults, too. */
+/* Options that the step does not have get their defaults too. */
 static void set_defaults(Settings *settings)
 {
     for (const Option *option = args_options; option->name != NULL; option++)
@@ -256,7 +255,7 @@ static void set_default(Settings *settings, const char *name, const char *text)
         setting_set(settings, find(settings, name), text, BY_DEFAULT);
 }
 
-/* What several options mean together. */
+/* Rules about combinations of options. */
 static void resolve(Settings *settings)
 {
     Args *args = settings->args;
@@ -310,7 +309,7 @@ static noreturn void print_help(Step step, const char *program)
     printf("  %s%s --model linear --epochs 3%s\n\n", launcher, program, ranks);
     printf("Each option with its [default]; - and _ are the same in names.\n");
 
-    const char *heading = NULL; // not printed yet
+    const char *heading = NULL; // the next one to print
     for (const Option *option = args_options; option->name != NULL; option++) {
         heading = option->heading != NULL ? option->heading : heading;
         if (!option_is_listed(option, step))
@@ -371,7 +370,7 @@ static noreturn void refuse_argument(const char *text)
                 text);
 }
 
-/* Notes the text of each option, the last one that was typed. */
+/* Records the text of each option; if it was typed twice, the last text. */
 static void read_command_line(const Settings *settings, const char *typed[], int argc, char **argv)
 {
     static const char *const positional[] = { "epochs", "save-every" };

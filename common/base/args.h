@@ -65,11 +65,11 @@ typedef struct Args {
     int local_rank; // from the old launch module, becomes LOCAL_RANK; -1: not given
 } Args;
 
-/* Fills args; ends the process with status 2 and one line on anything it does not understand,
- * with status 0 after --help. Strings live as long as the process. Local. */
+/* Fills args. Ends the process with status 2 and one line if an argument is invalid, with status 0
+ * after --help. Strings live as long as the process. Local. */
 void args_parse(Args *args, Step step, int argc, char **argv);
 
-/* The defaults alone, for a model: what args_parse starts from (tests start here too). */
+/* The defaults alone, for a model: what args_parse starts from (tests use this too). */
 void args_defaults(Args *args, const char *model);
 
 /* Where the user set an option: "--lr", or "config.yaml:7: lr". Valid until the next call. */
@@ -101,7 +101,7 @@ typedef enum { BY_DEFAULT, BY_FILE, BY_COMMAND_LINE } SettingSource;
 typedef struct {
     const char *text; // as typed
     SettingSource source;
-    int line; // of the file, where it sets the option; 0: nowhere
+    int line; // of the file, if the file sets it; else 0
 } Setting;
 
 typedef struct Settings {
@@ -111,11 +111,11 @@ typedef struct Settings {
     Setting of[MAX_OPTIONS]; // in the order of args_options
 } Settings;
 
-/* Is this an option of that step; and does this build have its extra, too? */
+/* Is this an option of that step? option_is_listed: and does this build have its extra? */
 bool option_is_taught(const Option *option, Step step);
 bool option_is_listed(const Option *option, Step step);
 
-/* The option of this name, if possible one of that step; NULL: there is none. */
+/* The option of this name, preferably one of that step; NULL: there is none. */
 const Option *option_find(Step step, const char *name, size_t length);
 
 /* Ends the program because there is no such option, suggesting the closest one of the step.
@@ -123,8 +123,8 @@ const Option *option_find(Step step, const char *name, size_t length);
 noreturn void setting_unknown(Step step, const char *origin, const char *dashes, const char *name,
                               size_t length);
 
-/* Notes the text and the line of each option in the file at settings->path. texts: in the order of
- * args_options, never freed. */
+/* Records the text and the line of each option in the file at settings->path. `texts` is in the
+ * order of args_options; its strings are never freed. */
 void config_read(Settings *settings, const char *texts[]);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * comfort.h - what extras/comfort adds: it makes a message more helpful, and is not needed.
+ * comfort.h - functions of extras/comfort that make messages more helpful. All are optional.
  *
- * A build without extras has comfort_absent.c instead, in which all of it is NULL or false.
+ * A build without extras has comfort_absent.c instead, in which every field is NULL or false.
  */
 #ifndef COMMON_BASE_COMFORT_H
 #define COMMON_BASE_COMFORT_H
@@ -20,7 +20,7 @@ typedef struct {
     struct json_t *(*options)(void); // all options as typed; NULL: args_parse was not called
     bool (*is_read)(void); // is standard error a terminal, a file or the log of a batch job?
     const char *(*start_advice)(const char *program, int error); // why it cannot be started, or ""
-    int (*gpus_listed)(void); // by the driver's files, which know less than CUDA does
+    int (*gpus_listed)(void); // counted in the driver's files; CUDA is more accurate
     void (*port_owner)(int port, char *text, size_t bytes); // writes " by NAME (pid N)" if known
 } Comfort;
 

@@ -1,4 +1,4 @@
-/* A build without extras: no comfort, and no progress bar that has to make way for a line. */
+/* Stands in for extras/comfort and for the progress bar in builds without extras. */
 #include "common/base/comfort.h"
 #include "common/base/log.h"
 

@@ -3,8 +3,8 @@
  *
  *     batch_size: 64   # - and _ are the same, as on the command line
  *
- * One file serves all steps, so each key must be an option of some step. Anything else is refused,
- * naming the line: a typo that passes in silence costs a night of training.
+ * One file serves all steps, so each key must be an option of some step. Anything else is refused
+ * with its line number: an unnoticed typo can cost a night of training.
  */
 #include <fcntl.h>
 #include <limits.h>

@@ -1,7 +1,7 @@
 /*
- * The optimizer's pass over the weights notes the step (OptimStep). Reading the note makes the host
- * wait for the device, so it is read only where the host waits anyway, and before anything is
- * saved: no file with nan may take the place of a good one.
+ * The optimizer's pass over the weights records the step (OptimStep). Reading the record makes the
+ * host wait for the device, so it is read only where the host waits anyway, and before anything is
+ * saved: a file with nan must not replace a good one.
  */
 #include "common/base/divergence.h"
 

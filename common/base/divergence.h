@@ -1,4 +1,4 @@
-/* divergence.h - has the training failed: are weights nan or infinite? */
+/* divergence.h - detects a failed training, whose weights are nan or infinite. */
 #ifndef COMMON_BASE_DIVERGENCE_H
 #define COMMON_BASE_DIVERGENCE_H
 
@@ -14,12 +14,12 @@ typedef struct {
 } Divergence;
 
 /* If weights have diverged, says so and ends this process with status 1; with --on-nan warn only
- * says so, once. ddprun does not start such a job again: it would diverge again. Local: for one
+ * says so, once. ddprun does not restart such a job, since it would diverge again. Local: for one
  * rank, or ranks that do not communicate; all_check_divergence is for the others. */
 void check_divergence(const Args *args, Divergence divergence);
 
-/* Says it, or on the other ranks records it for the launcher. divergence.loss is the first of all
- * ranks, `where` " on ranks 1 and 3", those that had it. Returns whether this process must end. */
+/* Prints the message, or unless is_speaker records it for the launcher. divergence.loss is the
+ * first of all ranks; `where` says whose: " on ranks 1 and 3". True: this process must end. */
 bool divergence_report(const Args *args, Divergence divergence, const char *where, bool is_speaker);
 
 #endif

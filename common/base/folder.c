@@ -1,8 +1,8 @@
 /*
- * Creates a folder and those above it, one after the other.
+ * Creates a folder and its missing parents, from the top down.
  *
- * Several ranks may do so at once, and existing parts may be on a read-only file system: so a
- * failure counts only if there is no folder afterwards.
+ * Several ranks may do so at once, and existing parts may be on a read-only file system, so a
+ * failure counts only if the folder does not exist afterwards.
  */
 #include "common/base/folder.h"
 

@@ -1,5 +1,5 @@
-/* How many GPUs there are. CUDA is asked, since it knows the effect of containers, job limits and
- * MIG, and files may not. */
+/* Counts the GPUs by asking CUDA: unlike the driver's files, it takes containers, job limits and
+ * MIG into account. */
 #include "common/base/host.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* Stands in for gpus_cuda.c in builds without CUDA: no GPU. */
+/* Stands in for gpus_cuda.c in builds without CUDA, which have no GPUs. */
 #include "common/base/host.h"
 
 int gpus_visible(void)

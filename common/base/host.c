@@ -1,7 +1,7 @@
 /*
  * Batch systems and containers limit a process in two ways: which cores it may run on (its affinity
  * mask), and how much of their time it gets (the quota of its control group). Its memory is limited
- * by what other processes use, the other ranks among them.
+ * by what other processes use, including the other ranks.
  */
 #include "common/base/host.h"
 
@@ -25,7 +25,7 @@ const Launcher launchers[] = {
       "OMPI_COMM_WORLD_LOCAL_SIZE", .is_mpi = true },
     { "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", "SLURM_STEP_TASKS_PER_NODE",
       "SLURM_NODEID", .cores = "SLURM_CPUS_PER_TASK" },
-    { "PMIX_RANK", .is_mpi = true }, // srun --mpi=pmix, which has the size elsewhere
+    { "PMIX_RANK", .is_mpi = true }, // srun --mpi=pmix sets no variable for the size
     { "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", .is_mpi = true },
     { NULL },
 };
@@ -63,8 +63,8 @@ static int quota_of(const char *group)
     return !limited ? INT_MAX : quota > period ? (int)(quota / period) : 1;
 }
 
-/* How many cores' time this process gets. The line "0::/a/b" (cgroup v2) names its group, and the
- * quotas of those above hold for it, too. In a container that sees no further, it is "/". */
+/* The CPU quota of this process, in cores. The line "0::/a/b" (cgroup v2) names its group, and the
+ * quotas of the groups above also apply. In a container with its own namespace it is "/". */
 static int core_quota(void)
 {
     char group[PATH_MAX] = "/";

@@ -10,27 +10,27 @@ typedef struct {
     const char *rank, *world_size, *local_rank, *local_world_size;
     const char *node; // NULL: nodes are not numbered
     const char *cores; // per rank, if the launcher says
-    bool is_mpi; // a launcher of MPI sets them
+    bool is_mpi; // set by a launcher of MPI
 } Launcher;
 
-extern const Launcher launchers[]; // the last has no rank
+extern const Launcher launchers[]; // the last one's rank is NULL
 
 /* torchrun (and ddprun), Open MPI's mpirun, Slurm's srun, and PMI (MPICH, Intel MPI), in this
- * order: mpirun inside a Slurm job also passes on Slurm's, the same to every rank. NULL: this
- * process is no rank of any. */
+ * order: mpirun inside a Slurm job also passes on Slurm's, the same to every rank. NULL: none
+ * of them started this process. */
 const Launcher *launcher_find(void);
 
-/* What the launcher says about this machine in a variable such as LOCAL_WORLD_SIZE or
- * OMP_NUM_THREADS: a number, of a list ("4,2") the first; 0 if there is none or it is too large. */
+/* The number in a launcher's variable about this machine, such as LOCAL_WORLD_SIZE or
+ * OMP_NUM_THREADS; the first of a list ("4,2"); 0 if there is none or it is too large. */
 int host_env_count(const char *name);
 
 /* The cores this process may use: its affinity mask, cut to the CPU quota of its control group and
  * of those above (cgroup v2). */
 int host_num_cores(void);
 
-/* Bytes of memory available without displacing other processes, swap included, less a sixteenth of
- * the machine for what nobody reserves in advance; SIZE_MAX where the system does not tell. Ignores
- * the limits of control groups. */
+/* Bytes of memory available without displacing other processes, swap included, minus a sixteenth of
+ * the machine's memory for use that is not reserved in advance; SIZE_MAX if the system does not
+ * say. Ignores the limits of control groups. */
 size_t host_free_memory(void);
 
 /* How many GPUs CUDA shows this process; 0 in a build without CUDA. After this call a process must

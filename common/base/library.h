@@ -2,8 +2,8 @@
  * library.h - shared libraries that are opened when they are needed, not at start-up.
  *
  * cuBLAS and NCCL are 900 MB of libraries: linking with them costs 0.1 s and 200 MB at every start,
- * and the program would not even start on a node without them. Opened lazily, a binary built with
- * CUDA runs on any node; asking for a GPU where a library is missing ends with a line.
+ * and the program would not even start on a node without them. Since they are opened lazily, a
+ * binary built with CUDA runs on any node; a GPU requested without a library is a one-line error.
  */
 #ifndef COMMON_BASE_LIBRARY_H
 #define COMMON_BASE_LIBRARY_H
@@ -12,7 +12,7 @@
 
 #include "common/base/log.h"
 
-/* The address of a function in e.g. "libcublas.so.13". Where library or function is missing, dies,
+/* The address of a function in e.g. "libcublas.so.13". If library or function is missing, dies,
  * naming the option that needs it (`needed_by`) and what to do. The library stays open. */
 static inline void *library_function(const char *library, const char *function,
                                      const char *needed_by)
@@ -25,16 +25,16 @@ static inline void *library_function(const char *library, const char *function,
     return address;
 }
 
-/* A struct of a library's functions, with the parameters that its header declares, and its value:
+/* A struct of pointers to a library's functions, typed as its header declares them, and its value:
  *
  *     #define ZLIB(FUNCTION) FUNCTION(version, zlibVersion) FUNCTION(bound, compressBound)
  *     struct Zlib { ZLIB(LIBRARY_POINTER) } zlib = { ZLIB(LIBRARY_FIND) };
  *     zlib.version();
  *
- * LIBRARY and NEEDED_BY are the file's own. */
+ * The file that uses them defines LIBRARY and NEEDED_BY. */
 #define LIBRARY_POINTER(member, function) __typeof__(function) *member;
 #define LIBRARY_FIND(member, function) .member = library_function(LIBRARY, #function, NEEDED_BY),
-#define LIBRARY_TEXT(number) LIBRARY_TEXT_OF(number) // of what a macro stands for
+#define LIBRARY_TEXT(number) LIBRARY_TEXT_OF(number) // expands macros first
 #define LIBRARY_TEXT_OF(number) #number
 
 #endif

@@ -70,7 +70,7 @@ int write_text(int fd, const char *text, size_t length)
     return reason;
 }
 
-/* One line; on standard error after the name of this rank or program, and what kind it is. */
+/* Writes one line; on standard error it begins with the rank or program and the kind of message. */
 static int write_line(int fd, const char *kind, const char *format, va_list args)
 {
     char line[LINE_MAX_BYTES] = "";
@@ -232,12 +232,12 @@ static const char *const topic_names[NUM_LOG_TOPICS] = { "distributed", "bucket"
 static unsigned wanted; // a bit for each topic
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-/* Adds the topics of a variable's words, among `known`. */
+/* Adds the topics in a variable's list of words, if they are among `known`. */
 static void read_variable(const char *name, unsigned known, bool complain)
 {
     char *words = strdup(getenv(name) != NULL ? getenv(name) : ""), *rest = words;
     for (char *word; (word = strsep(&rest, ",")) != NULL;) {
-        word += word[0] == '+' && !complain; // in PyTorch's "+" asks for more, "-" for less
+        word += word[0] == '+' && !complain; // PyTorch's "+" asks for more, "-" for less
         unsigned topics = strcmp(word, "all") == 0 ? known : 0;
         for (int topic = 0; topic < NUM_LOG_TOPICS; topic++)
             if (strcmp(word, topic_names[topic]) == 0)

@@ -1,4 +1,4 @@
-/* log.h - results, messages, what DDP_LOG asks for, and one way to die. */
+/* log.h - prints results, messages and DDP_LOG details, and ends a process that has failed. */
 #ifndef COMMON_BASE_LOG_H
 #define COMMON_BASE_LOG_H
 
@@ -10,20 +10,20 @@
 /* Later messages start with "[rank 1/4] "; until this is called, with the program's name. */
 void log_set_rank(int rank, int world_size);
 
-/* Writes what messages start with to label, returns it. For a signal handler too. */
+/* Writes the prefix of messages to label and returns it. Safe in a signal handler. */
 #define LOG_LABEL_BYTES 160
 char *log_label(char label[LOG_LABEL_BYTES]);
 
 /* A result: one line to standard output, in one write, so that the lines of several ranks never
- * mix. A progress bar on the terminal makes way for it. Dies where standard output cannot be
- * written: results must not get lost in silence. */
+ * mix. A progress bar on the terminal is erased first. Dies if standard output cannot be written:
+ * results must not be lost silently. */
 void log_print(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* A message about the run: one line to standard error, with the rank in front. */
 void log_info(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void log_warning(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Lines that are ready, in one write, past the progress bar. Returns 0 or an errno. */
+/* Writes complete lines in one write, above the progress bar. Returns 0 or an errno. */
 int write_text(int fd, const char *text, size_t length);
 
 /* Ends this process with status 1: a rank that cannot go on says why in one line and leaves the
@@ -36,40 +36,40 @@ noreturn void die(const char *format, ...) __attribute__((format(printf, 1, 2)))
  * characters in it become "?". */
 void log_record_error(char *message);
 
-/* The last message of a process that ends with status 1 for a reason that would return: as die()
- * writes it, and ddprun does not start the job again. Returns. `print`: one rank of several. */
+/* Reports as die() does, but returns: for a failure that a restart would only repeat, so ddprun
+ * does not restart the job. The caller exits with status 1. `print`: on one rank of several. */
 void log_final_error(char *message, bool print);
 
-/* Any text as a string of JSON, a json_t of jansson. JSON is UTF-8, and the name of a file may be
- * any bytes: each that belongs to no character becomes U+FFFD. NULL: out of memory. */
+/* Any text as a JSON string (jansson's json_t). JSON is UTF-8, but a file name may be any bytes:
+ * each byte that is not part of a valid character becomes U+FFFD. NULL: out of memory. */
 struct json_t *json_text(const char *text);
 
 /* Also copies the first message into this buffer, cut to `bytes`; NULL stops that. */
 void log_copy_error(char *buffer, size_t bytes);
 
-/* Statuses of a process that ends, besides the usual 0 and 1. */
-#define EXIT_USAGE 2 // it cannot make sense of its command line
-#define EXIT_STOPPED 75 // it has stopped on request: start it again
+/* Exit statuses besides the usual 0 and 1. */
+#define EXIT_USAGE 2 // the command line is invalid
+#define EXIT_STOPPED 75 // stopped on request; start it again to continue
 
 /* Ends this process with status 2: the command line (or its configuration file) asks for something
  * impossible. The line says what to type instead; log_speaks_for_node decides who prints it. */
 noreturn void usage_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* Ranks share a command line. Is this the one that reports errors in it: local rank 0, or rank 0
- * where no launcher set one? */
+ * if no launcher set a local rank? */
 bool log_speaks_for_node(void);
 
-/* Ranks often find the same thing. Is this the one that says so: rank 0, or a program without a
- * rank? */
+/* Ranks often detect the same thing. Is this the one that reports it: rank 0, or a program without
+ * a rank? */
 bool log_speaks_for_job(void);
 
-/* Says so if there are so many ranks per core that starting them takes long: silence would look
+/* Logs a line if there are so many ranks per core that starting them takes long: silence would look
  * like a hang. */
 void log_crowd(int num_ranks);
 
-/* What happens inside, on request: DDP_LOG=distributed,bucket,store,sampler.
+/* Details of what happens inside, on request: DDP_LOG=distributed,bucket,store,sampler.
  *
- *   distributed   who meets where, who is there, which backend, what each collective waits for
+ *   distributed   where ranks meet, which have come, the backend, what each collective waits for
  *   bucket        the reducer's plan, when each bucket leaves and how long it is waited for
  *   store         the store's server and clients
  *   sampler       the rows of each epoch
@@ -78,20 +78,20 @@ void log_crowd(int num_ranks);
  * "distributed"; its other words are for PyTorch alone. */
 typedef enum { LOG_DISTRIBUTED, LOG_BUCKET, LOG_STORE, LOG_SAMPLER, NUM_LOG_TOPICS } LogTopic;
 
-/* Did the environment ask for it? After the first call this only reads a word. */
+/* Does the environment ask for this topic? After the first call this only reads a variable. */
 bool log_wants(LogTopic topic);
 
-/* If so, one line to standard error: "[rank 1/4] 16:03:30.123456 bucket: ...", the time of day to
- * the microsecond. May be called from any thread. */
+/* If so, writes one line to standard error, with the time of day to the microsecond:
+ * "[rank 1/4] 16:03:30.123456 bucket: ...". May be called from any thread. */
 void log_detail(LogTopic topic, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Call it before the first file is opened: that would get the descriptor of a closed standard
- * stream, and its output. Closed streams become streams whose writes fail. A file that must not
- * grow (ulimit -f) also fails the write from here on, instead of raising a signal. And SIGCHLD is
- * no longer ignored if our parent ignored it: wait() would lose the children's exit statuses. */
+/* Call it before the first file is opened: the file would get the descriptor of a closed standard
+ * stream, and its output. Writes to closed streams fail from here on, and so does a write beyond
+ * the limit of ulimit -f, instead of raising a signal. SIGCHLD is no longer ignored if our parent
+ * ignored it: wait() would lose the children's exit statuses. */
 void streams_guard(void);
 
-/* Writes all of it, and waits where another process has made the descriptor non-blocking. False and
+/* Writes all of it, and waits if another process has made the descriptor non-blocking. False and
  * errno on failure. */
 bool write_all(int fd, const void *bytes, size_t count);
 

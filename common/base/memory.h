@@ -1,20 +1,20 @@
-/* memory.h - flat arrays: host memory for them, where they are, and what is in them. */
+/* memory.h - flat arrays: how they are allocated, where they are, and their elements' type. */
 #ifndef COMMON_BASE_MEMORY_H
 #define COMMON_BASE_MEMORY_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/* count elements of size bytes each, aligned to 64 bytes. Dies when there is not so much memory, or
- * where the product overflows. Free it with free(). */
+/* count elements of size bytes each, aligned to 64 bytes. Dies if there is not enough memory or
+ * the product overflows. Free it with free(). */
 void *mem_alloc(size_t count, size_t size);
 
 /* The same, all zero. */
 void *mem_calloc(size_t count, size_t size);
 
-/* Does the machine have so many bytes of free memory? If not, *available says how many it has.
+/* Does the machine have this many bytes of free memory? If not, *available is how many it has.
  * malloc does not tell: the kernel promises more than it has, and kills the process that uses it.
- * Below 64 MiB the answer is yes without a look. */
+ * Below 64 MiB always true; not checked. */
 bool mem_fits(size_t bytes, size_t *available);
 
 /* Where memory lies: in the host, or in a GPU whose work is queued on a stream. */

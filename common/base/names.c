@@ -1,4 +1,4 @@
-/* The name that was meant is the one with the least Levenshtein distance (1965). */
+/* Suggests the name with the smallest Levenshtein distance (1965) to what was typed. */
 #include "common/base/names.h"
 
 #include <string.h>
@@ -18,8 +18,8 @@ bool name_is(const char *name, const char *typed, size_t length)
     return name_begins(name, typed, length) && name[length] == '\0';
 }
 
-/* How many letters have to be inserted, deleted or replaced, keeping one row of the table. A name
- * that was cut short is at no distance. */
+/* Levenshtein distance, keeping one row of the table. If what was typed begins the name, the
+ * distance is 0. */
 static size_t edit_distance(const char *name, const char *typed, size_t length)
 {
     size_t row[NAME_BYTES]; // row[j]: from the letters typed so far to the first j of the name

@@ -1,5 +1,5 @@
 /*
- * From the text of a value to the value. The whole text must be valid: "12abc", "1e999" and
+ * Converts the text of an option to a value. The whole text must be valid: "12abc", "1e999" and
  * negative counts are refused, as are values outside the row's range.
  */
 #include "common/base/options.h"

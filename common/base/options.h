@@ -33,22 +33,22 @@ typedef struct {
     size_t offset; // of its field in the struct to fill
     const char *help;
     double low, high; // bounds of a number, inclusive
-    const char *heading; // begins a section of --help; NULL: goes on with the one before
-    const char *extra; // the folder that reads it; NULL: no extra does
+    const char *heading; // starts a section of --help; NULL: continues the previous one
+    const char *extra; // the folder of the extra that reads it; NULL: none does
 } Option;
 
-/* Stores the value that text stands for in the option's field of the struct. Usage error where it
- * is not a valid value: `origin` names the option as the user wrote it. A string is not copied. */
+/* Converts text to a value and stores it in the option's field of the struct. Usage error if it is
+ * not valid; `origin` names the option as the user wrote it. A string is not copied. */
 void option_set(const Option *option, void *fields, const char *text, const char *origin);
 
 /* Reads a whole number: digits and nothing else. strtoull alone would take " -1" for 2^64 - 1.
- * False: it is none from `low` to `high`; *value is undefined. */
+ * False: it is not a number from `low` to `high`; *value is undefined. */
 bool parse_whole(const char *text, uint64_t low, uint64_t high, uint64_t *value);
 
 /* The same for a decimal number: strtod alone would take " nan", "inf" and "0x1p3". */
 bool parse_real(const char *text, double low, double high, double *value);
 
-/* Bits a second of "3gbit", "2.5Gbit" or "100mbit"; 0: it is no rate. */
+/* Bits a second of "3gbit", "2.5Gbit" or "100mbit"; 0: it is not a rate. */
 double parse_rate(const char *text);
 
 #endif

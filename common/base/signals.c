@@ -1,10 +1,10 @@
-/* A thread inherits the mask of its starter: so all signals are blocked for that moment. */
+/* A thread inherits its creator's signal mask, so all signals are blocked while it is created. */
 #include "common/base/signals.h"
 
 #include <signal.h>
 #include <stdio.h>
 
-/* glibc has it since 2.32, musl does not. (strsignal says "Terminated" in the user's language.) */
+/* In glibc since 2.32, not in musl. (strsignal says "Terminated" in the user's language.) */
 const char *sigabbrev_np(int signal) __attribute__((weak));
 
 const char *signal_name(int signal)

@@ -34,7 +34,7 @@ typedef struct {
     int root; // in pg; or the peer of send and recv
     const void *in; // equal to out where the call works in place
     void *out;
-    bool async; // the caller goes on meanwhile: it may be long until it waits
+    bool async; // the caller continues, and may not wait until much later
 } Collective;
 
 #define GROUP_LINE_BYTES 256 // a rank's line: the options that all ranks must share
@@ -43,12 +43,12 @@ typedef struct Backend {
     const char *name;
     bool available; // part of this build?
     bool reads_gpu; // accepts GPU memory (else it goes through staging_ops)
-    void (*check)(int rank, int world_size); // refuses the impossible, before any wait; or NULL
-    // The backend that these ranks can use with their devices: this one, or another with --backend
-    // auto, else it ends the program. Collective over the store. NULL: they can use this one.
+    void (*check)(int rank, int world_size); // usage error if impossible, before any wait; or NULL
+    // Returns the backend that these ranks can use with their devices: this one, or with --backend
+    // auto another. Ends the program if there is none. Collective over the store. NULL: this one.
     const struct Backend *(*adapt)(const ProcessGroup *pg, const Args *args);
-    void *(*init)(ProcessGroup *pg); // returns its state, which the others get. Collective
-    // For ranks that find each other without a store: dies unless all of them have this line (see
+    void *(*init)(ProcessGroup *pg); // returns the state that the others take. Collective
+    // For ranks that find each other without a store: dies unless all of them pass this line (see
     // process_groups.c). Collective, after init. NULL: they compare lines through the store.
     void (*compare)(const ProcessGroup *pg, const char line[GROUP_LINE_BYTES]);
     // Returns the state of a subgroup, whose members are set (none if color < 0). Collective.
@@ -61,26 +61,26 @@ typedef struct Backend {
 } Backend;
 
 extern const Backend backend_tcp;
-extern const Backend backend_mpi; // in builds without: backend_mpi_absent.c
-extern const Backend backend_nccl; // in builds without: backend_nccl_absent.c
+extern const Backend backend_mpi; // in builds without MPI: backend_mpi_absent.c
+extern const Backend backend_nccl; // in builds without NCCL: backend_nccl_absent.c
 
 /* Call it before this rank exits for a reason that `present` ranks find at the same time, each with
- * a store connection of its own: the process that serves the store goes last. */
+ * its own connection to the store: the process that serves the store exits last. */
 void process_group_farewell(const ProcessGroup *pg, Store *store, int present);
 
 #define STORE_KEY_BYTES 64
 
-/* The store key of what the group shares or a rank publishes. Writes to key, returns it. */
+/* The store key of a value that the group or a rank publishes. Writes it to key, returns that. */
 char *process_group_key(const ProcessGroup *pg, const char *what, int rank,
                         char key[STORE_KEY_BYTES]);
 
-/* What this rank has sent and received over tcp since init, headers aside (0 on other backends).
+/* Bytes this rank has sent and received over tcp since init, without headers (0 on other backends).
  * Call it when all Work has been waited for. */
 void tcp_payload_bytes(const ProcessGroup *pg, uint64_t *sent, uint64_t *received);
 
 const char *collective_name(CollectiveKind kind); // "all_reduce"
 
-/* send and recv: they concern two ranks only, the others are not there. */
+/* Is it send or recv, in which only two ranks take part? */
 bool collective_is_point_to_point(CollectiveKind kind);
 
 /* The group of all ranks: pg itself, or the one it is a subgroup of. */
@@ -97,26 +97,26 @@ char *collective_describe(const Collective *collective, char text[DESCRIPTION_BY
 char *rank_list(const bool *has, int world_size, char text[RANK_LIST_BYTES]);
 int rank_count(const bool *has, int world_size);
 
-/* ---- observers: they see what becomes of every call ---- */
+/* ---- observers: they are told of the progress of every call ---- */
 
 typedef enum {
     // These names are those of PyTorch's Flight Recorder.
     COLLECTIVE_SCHEDULED, // called, not begun. Reported by the calling thread
     COLLECTIVE_STARTED, // in progress. Reported by any thread, as the next two
     COLLECTIVE_COMPLETED, // its data may be used
-    COLLECTIVE_FAILED, // it never will: this rank gives up, and exits once all know
-    // What the calling thread does besides, whatever state the call is in.
+    COLLECTIVE_FAILED, // this rank gives up, and exits once all ranks know
+    // Steps of the calling thread, independent of the states above.
     COLLECTIVE_QUEUED, // the backend has it
-    COLLECTIVE_AWAITED, // work_wait begins, of its fields only pg and op_id are set; and as it ...
-    COLLECTIVE_RETURNED, // ... returns
+    COLLECTIVE_AWAITED, // work_wait begins; only pg and op_id are set ...
+    COLLECTIVE_RETURNED, // ... and work_wait returns; the same
 } CollectiveState;
 
 typedef struct Observer {
-    /* A call has reached this state. collective->op_id identifies it; of its pointers only pg may
-     * be followed. Be quick: the collective waits. */
+    /* Called when a call has reached this state. collective->op_id identifies it; only its pointer
+     * pg is valid. Return quickly: the collective waits. */
     void (*see)(void *context, const Collective *collective, CollectiveState state);
     void *context;
-    struct Observer *next; // the group's
+    struct Observer *next; // in the group's list
 } Observer;
 
 /* From now on the observer sees the calls on the group of all ranks and on all its subgroups. Call
@@ -142,7 +142,7 @@ extern const GroupHooks group_hooks, network_hooks;
 
 /* ---- GPU memory for backends that only reach the host's ---- */
 
-/* So tcp and mpi work with GPUs too: more slowly than nccl, but several ranks may share one GPU.
+/* It lets tcp and mpi use GPUs too: more slowly than nccl, but several ranks may share one GPU.
  * Gloo's CUDA algorithms do the same for PyTorch (gloo/cuda_workspace.h).
  *
  * All calls of a group and its subgroups go through it. Starting one blocks the host until the GPU
@@ -150,7 +150,7 @@ extern const GroupHooks group_hooks, network_hooks;
  * until its result and those of earlier calls are on the GPU. Data in host memory is not copied.
  * Local. */
 typedef struct {
-    struct Staging *(*init)(const ProcessGroup *pg); // NULL: no part of this build
+    struct Staging *(*init)(const ProcessGroup *pg); // NULL: not in this build
     long (*start)(struct Staging *staging, const Collective *collective); // as Backend's
     void (*wait)(struct Staging *staging, long ticket);
     void (*free)(struct Staging *staging); // when all calls have been waited for

@@ -1,8 +1,8 @@
 /*
  * The collectives: each call becomes one struct, gets a number, and goes to the backend.
  *
- * The number shows that a rank has skipped a call or made a different one. send and recv concern
- * two ranks only: they carry the number of the next collective, and are not counted.
+ * The number reveals a rank that has skipped a call or made a different one. send and recv concern
+ * only two ranks, so they carry the number of the next collective and are not counted.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -258,6 +258,6 @@ void all_check_divergence(ProcessGroup *pg, const Args *args, Divergence mine)
     mine.loss = isfinite(first) ? (uint32_t)first : 0;
     if (!divergence_report(args, mine, where, pg->rank == 0))
         return;
-    process_group_destroy(pg); // no rank takes another's end for a failure
+    process_group_destroy(pg); // no rank mistakes another's exit for a failure
     _exit(EXIT_FAILURE);
 }

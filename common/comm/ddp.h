@@ -2,13 +2,13 @@
  * ddp.h - averages gradients over the ranks, bucket by bucket, while the backward pass still runs.
  *
  * - Call reducer_init once, and make reducer_mark_ready the model's GradHook.
- * - After each backward pass call reducer_finalize: then the gradients are the mean of all ranks'.
+ * - After each backward pass call reducer_finalize; the gradients are then the mean over all ranks.
  * - To accumulate gradients of several passes, turn sync off for all but the last (DDP's no_sync).
  * - To send buckets in another way than by all_reduce, register a communication hook.
  *
  * The Reducer of PyTorch's DistributedDataParallel (torch/csrc/distributed/c10d/reducer.cpp; Li et
  * al., "PyTorch Distributed", VLDB 2020). Gradients are one flat array, so a bucket is a slice of
- * it and nothing is copied in or out.
+ * it, and nothing is copied in or out.
  */
 #ifndef COMMON_COMM_DDP_H
 #define COMMON_COMM_DDP_H
@@ -49,26 +49,26 @@ typedef struct {
 /* Cuts the gradients into buckets from their end, where the backward pass starts: the first closes
  * at 1 MiB (so that communication begins early), the others at args->bucket_cap_mb; a cap below 1
  * holds for the first too. Parameters must be contiguous in grads and in the order of the forward
- * pass. Same on every rank, but no communication. */
+ * pass. The buckets are the same on every rank, without communication. */
 void reducer_init(Reducer *reducer, const Args *args, ProcessGroup *pg, float *grads,
                   const Tensor *parameter, int num_parameters);
 
-/* Sends buckets by `hook` from now on: the same on every rank, and not while any are on their way.
- * reducer_init has registered the one of process_group_set_nodes, if there is one. */
+/* Sends buckets through `hook` from now on. It must be the same on every rank; do not call this
+ * while buckets are in flight. reducer_init registers process_group_set_nodes's hook, if any. */
 void reducer_register_comm_hook(Reducer *reducer, CommHook hook, void *state);
 
 /* Averages one more float with the gradients: grads[numel], which must be allocated. It travels in
- * the bucket that holds their end, and costs no message. Returns its address. Call it before the
- * first backward pass. */
+ * the bucket that holds their end, and needs no extra message. Returns its address. Call it before
+ * the first backward pass. */
 float *reducer_register_scalar(Reducer *reducer);
 
-/* Says that the gradient of parameter i is complete: the model's GradHook, context is the Reducer.
+/* Marks the gradient of parameter i as complete: the model's GradHook; its context is the Reducer.
  * Starts the all-reduce of each bucket that is complete and next in order. Collective. */
 void reducer_mark_ready(void *reducer, int i);
 
 /* After the backward pass: waits until all gradients are the mean over the ranks. Dies if a
- * parameter got no gradient, unless find_unused_parameters; then the ranks exchange which were
- * used, and a gradient that no rank used is left unchanged. Collective. */
+ * parameter got no gradient, unless find_unused_parameters; then the ranks exchange which ones
+ * were used, and a gradient that no rank used is left unchanged. Collective. */
 void reducer_finalize(Reducer *reducer);
 
 /* While sync is off (DDP's no_sync), gradients stay on their rank and add up; the next backward

@@ -1,6 +1,6 @@
 /*
- * The numbers come from the variables of whichever launcher it was, see host.c. What they leave
- * open is worked out: how many ranks this node has, which node it is, where rank 0 is.
+ * The numbers come from the launcher's variables (host.c). What these do not say is derived: how
+ * many ranks this node has, which node it is, and where rank 0 is.
  */
 #include "common/comm/dist_env.h"
 

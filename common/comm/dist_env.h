@@ -1,4 +1,4 @@
-/* dist_env.h - which rank is this process, under any launcher? */
+/* dist_env.h - finds out which rank this process is, under any launcher. */
 #ifndef COMMON_COMM_DIST_ENV_H
 #define COMMON_COMM_DIST_ENV_H
 
@@ -12,7 +12,7 @@ typedef struct {
     const char *master_addr; // rank 0's node; NULL if not set: only mpi needs none
     int master_port; // 0 if not set
 
-    const Launcher *launcher; // whose variables these are
+    const Launcher *launcher; // the launcher that set the variables
     char host[64]; // name of this machine
 } DistEnv;
 
@@ -22,10 +22,10 @@ typedef struct {
  * Exports torchrun's names for later code: LOCAL_RANK and LOCAL_WORLD_SIZE; and OMP_NUM_THREADS,
  * unless set, if Slurm says how many cores a task has.
  *
- * Local. Dies with one line if there is no launcher, or the numbers make no sense. */
+ * Local. Dies with one line if there is no launcher, or the numbers contradict each other. */
 void dist_env_init(DistEnv *env);
 
-/* Prints one line to standard error: which rank this is, where it runs, and by whose variables.
+/* Prints one line to standard error: which rank this is, where it runs, and whose variables say so.
  * `device` is the device's name, place its index. Local. */
 void dist_env_log(const DistEnv *env, const char *device, MemoryLocation place);
 

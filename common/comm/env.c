@@ -1,6 +1,6 @@
 /*
- * Variables come from outside: a missing one, or one that is no number, ends the program with a
- * line that says how to start it. Only where there is no launcher at all one rank trains alone.
+ * Variables come from outside: a missing one, or one that is not a number, ends the program with a
+ * line that says how to start it. Only without any launcher does a single rank train alone.
  */
 #include "common/comm/env.h"
 

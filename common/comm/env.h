@@ -3,8 +3,8 @@
 #define COMMON_COMM_ENV_H
 
 /* The value of RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR or MASTER_PORT. If none of the five is
- * set, they are those of one rank alone, and a line says so. If some are, dies with a line that
- * names those that are missing and says how to start the program. Local. */
+ * set, returns those of a single rank, and logs that. If only some are set, dies with a line that
+ * names the missing ones and says how to start the program. Local. */
 int env_int(const char *name);
 const char *env_str(const char *name);
 

@@ -1,23 +1,23 @@
 /*
- * Subgroups, and an all-reduce for several nodes made of them, in three stages: a communication
- * hook of the Reducer, so only buckets of gradients go this way.
+ * Subgroups, and an all-reduce for several nodes built from them, in three stages. It is a
+ * communication hook of the Reducer, so only buckets of gradients use it.
  *
  *     node 0: rank 0  rank 1     1. reduce-scatter inside each node: each of its L ranks has the
  *               |       |           node's sum of one share of the numbers
  *     node 1: rank 2  rank 3     2. all-reduce across the m nodes, between ranks of the same share
- *                                3. all-gather inside each node: all shares for everybody
+ *                                3. all-gather inside each node: all shares for all ranks
  *
  * The idea is that of NVIDIA's NCCL and of Horovod's hierarchical all-reduce (Sergeev and Del
  * Balso, 2018): the network between nodes is slower than links inside them, so each byte should
  * cross it as rarely as possible.
  *
- * Of n bytes each rank sends 2 (m - 1) / m * n / L to other nodes, and a node L times that. In the
+ * For n bytes each rank sends 2 (m - 1) / m * n / L to other nodes, and a node L times that. In the
  * flat ring of N ranks, those whose next neighbour is on another node send 2 (N - 1) / N * n each
  * to it: at best one rank of each node, at worst all.
  *
- * A remainder modulo L is treated as all data is if nodes differ in size: reduced to the node's
- * first rank, all-reduced between the first ranks, and broadcast inside the node. Each element is
- * summed in one place and copied from there: all ranks get the same bits.
+ * A remainder modulo L, or all data if the nodes differ in size, is reduced to the node's first
+ * rank, all-reduced between the first ranks, and broadcast inside the node. Each element is summed
+ * in one place and copied from there, so all ranks get the same bits.
  */
 #include "common/comm/hierarchy.h"
 

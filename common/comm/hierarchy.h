@@ -15,11 +15,11 @@ typedef struct Nodes {
     int *node_of; // by global rank, counted from 0 in the order of their first ranks
     int num_nodes;
     bool equal; // the same number of ranks on every node?
-    CommHook comm_hook; // for Reducers, its state are these Nodes; NULL: they are flat
-    ProcessGroup node; // the ranks of this node; these two if there is a hook
+    CommHook comm_hook; // for Reducers; its state is this struct; NULL: all_reduce is flat
+    ProcessGroup node; // the ranks of this node; this and `across` exist only with a hook
     ProcessGroup across; // one rank of each node, of equal local rank; see `equal`
     Traffic flat, stages; // of all_reduce, and of the stages of hierarchical_all_reduce
-    void (*leave)(ProcessGroup *pg); // after the last call, while all ranks are still connected
+    void (*leave)(ProcessGroup *pg); // called at the end, while all ranks are still connected
 } Nodes;
 
 /* Averages `numel` > 0 gradients over the ranks of all nodes, in three stages. */

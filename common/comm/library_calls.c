@@ -1,6 +1,6 @@
 /*
  * The watchdog is a thread that waits to be stopped, and ends the process if it is not: the thread
- * that should stop it is inside a call that does not come back.
+ * that should stop it is inside a call that does not return.
  */
 #include "common/comm/library_calls.h"
 

@@ -1,6 +1,6 @@
 /*
- * library_calls.h - what a backend needs that hands collectives to a library: deadlines for calls
- * that have none, the bytes to copy, and a comparison of the ranks' calls.
+ * library_calls.h - for backends that hand collectives to a library: deadlines for calls that have
+ * none, the bytes to copy, and a comparison of the ranks' calls.
  */
 #ifndef COMMON_COMM_LIBRARY_CALLS_H
 #define COMMON_COMM_LIBRARY_CALLS_H
@@ -10,7 +10,7 @@
 
 #include "common/comm/backend.h"
 
-/* A condition whose waits end by a clock that nobody sets, and the time of that clock in so many
+/* A condition whose timed waits use the monotonic clock, and the time on that clock in so many
  * seconds, for pthread_cond_timedwait. */
 void condition_init(pthread_cond_t *condition);
 struct timespec deadline_in(double seconds);
@@ -24,7 +24,7 @@ typedef struct {
     bool stopped;
 } Watchdog;
 
-/* Unless watchdog_stop comes within so many seconds, ends this process with the line "CALL did not
+/* Unless watchdog_stop is called in so many seconds, ends this process with the line "CALL did not
  * end within N s: REMEDY". The watchdog and both texts must stay valid until then. Local. */
 void watchdog_start(Watchdog *watchdog, double seconds, const char *call, const char *remedy);
 void watchdog_stop(Watchdog *watchdog);

@@ -26,9 +26,9 @@ typedef enum { REDUCE_SUM, REDUCE_MEAN, REDUCE_MAX, REDUCE_MIN } ReduceOp;
 typedef struct ProcessGroup {
     int rank, world_size;
 
-    // How it works: set by init, and inherited by subgroups.
+    // Set by init, and inherited by subgroups.
     Store *store; // NULL: there is none
-    int64_t number; // counts this job's groups: part of their keys in the store
+    int64_t number; // index of this group in the job: part of its keys in the store
     MemoryLocation place; // where the data of collectives is
     double timeout; // seconds
     bool check_collectives; // compare fingerprints on backends that do not always do so
@@ -41,7 +41,7 @@ typedef struct ProcessGroup {
     bool fixed_order; // all_reduce adds in the order of args_shards' tree (tcp, not on subgroups)
     struct Nodes *nodes; // which ranks share a node (hierarchy.h); NULL: not known
     int num_splits; // so far: the same on all ranks
-    int num_subgroups; // subgroups with this rank that are not destroyed yet
+    int num_subgroups; // that include this rank and are not destroyed yet
 
     // Of a subgroup.
     struct ProcessGroup *parent; // whose subgroup it is; NULL: it is the group of all ranks
@@ -50,7 +50,7 @@ typedef struct ProcessGroup {
 
     // Of the group of all ranks.
     bool owns_store; // init opened it, destroy closes it
-    struct Staging *staging; // takes GPU memory through the host (backend.h); NULL: no need
+    struct Staging *staging; // copies GPU memory through the host (backend.h); NULL: not needed
     struct { // this rank's calls, those on subgroups included
         struct Observer *observers; // see them all (backend.h); NULL: none
         uint64_t count;
@@ -72,19 +72,19 @@ typedef Work (*CommHook)(void *state, float *grads, size_t numel);
  * master_addr:master_port, unless a launcher's agent does, through which all ranks find each other.
  * A rank that does not come is named, and so is one that disagrees about backend, device, world
  * size, --all-reduce or --reduce-order. With mpi the ranks find each other through MPI, which names
- * nobody; there is no store, and address and port are not used (NULL and 0 will do). If ranks share
+ * none; there is no store, and address and port are not used (NULL and 0 will do). If ranks share
  * a GPU, nccl is a usage error, and auto takes tcp. Data of later calls is in `place`, or in host
  * memory, which with a GPU costs a copy and makes starting a call wait. */
 void process_group_init(ProcessGroup *pg, const Args *args, const char *master_addr,
                         int master_port, int rank, int world_size, MemoryLocation place);
 
-/* The same over an open store, which stays the caller's. */
+/* The same over an open store, which the caller keeps. */
 void process_group_init_store(ProcessGroup *pg, const Args *args, Store *store, int rank,
                               int world_size, MemoryLocation place);
 
 /* Cuts pg into groups, as MPI_Comm_split does: ranks of equal color form one, in the order of their
  * ranks in pg. A rank of color < 0 is in none: its sub has world_size 0. Everything else is
- * inherited from pg. A rank's calls on pg and its subgroups are executed in the order of the calls:
+ * inherited from pg. A rank's calls on pg and its subgroups are executed in the order of the calls,
  * so all ranks' calls, async ones too, must be consistent with one order over pg and all its
  * subgroups. Collective on pg. */
 void process_group_split(ProcessGroup *sub, ProcessGroup *pg, int color);
@@ -105,8 +105,8 @@ void process_group_set_nodes(ProcessGroup *pg, const Args *args, int node);
 void process_group_destroy(ProcessGroup *pg);
 
 /* Tells the other ranks that this one is alive though it is late, as when it waits for a disk: the
- * timeouts of the calls in which they wait begin anew (not on mpi). Call it every few milliseconds,
- * from the thread that makes the calls; most calls do nothing. Local. */
+ * timeouts of the calls in which they wait start again (not on mpi). Call it every few
+ * milliseconds, from the thread that makes the calls; most calls do nothing. Local. */
 void process_group_keep_alive(ProcessGroup *pg);
 
 /* Counts are in elements, 0 allowed. Sums of integers wrap around, means are rounded towards zero.
@@ -146,11 +146,11 @@ Work reduce_scatter_async(ProcessGroup *pg, const void *in, void *out, size_t co
  * on (nccl then does not block the host; for the others see StagingOps). */
 void work_wait(Work work);
 
-/* One number per rank, in host memory whatever the group's place. */
+/* All-reduces one number per rank, in host memory whatever the group's place. */
 double all_reduce_scalar(ProcessGroup *pg, double value, ReduceOp op);
 
-/* check_divergence for ranks that average their gradients: they have diverged on all of them or on
- * none. Rank 0 names those whose own loss was the first that was not finite. */
+/* check_divergence for ranks that average their gradients: all of them have diverged, or none has.
+ * Rank 0 names those whose own loss was the first that was not finite. */
 void all_check_divergence(ProcessGroup *pg, const Args *args, Divergence mine);
 
 #endif

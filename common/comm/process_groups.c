@@ -2,8 +2,8 @@
  * Forming and destroying groups.
  *
  * Every rank publishes a line about itself in the store and reads the others'. So missing ranks,
- * and ranks started with other options, are known before a backend tries to connect them and hangs.
- * MPI connects the ranks by itself, and compares the same lines without a store.
+ * and ranks started with other options, are found before a backend tries to connect them and hangs.
+ * With mpi, MPI connects the ranks, and the same lines are compared without a store.
  */
 #include "common/comm/process_group.h"
 
@@ -99,7 +99,7 @@ static bool has_come_by(const ProcessGroup *pg, int rank, double time)
     return store_try_wait(pg->store, key, fmax(0, time - seconds_now()));
 }
 
-/* Dies unless the rank, which has come, wants the same as this one. */
+/* Dies unless the rank, which has published its line, has the same options as this one. */
 static void compare_line(const ProcessGroup *pg, int rank, const char *ours)
 {
     char key[STORE_KEY_BYTES], theirs[GROUP_LINE_BYTES] = "";
@@ -120,12 +120,12 @@ static void agree(const ProcessGroup *pg, const char *ours)
     const double now = seconds_now(), deadline = now + pg->timeout;
     const double soon = fmin(now + STORE_PATIENCE, deadline);
     bool *missing = mem_calloc((size_t)pg->world_size, sizeof *missing);
-    bool late = false; // it is later than `soon`, since a rank has not come by then
+    bool late = false; // a rank had not come by `soon`, which is over
     for (int rank = 0; rank < pg->world_size; rank++) {
         missing[rank] = late || !has_come_by(pg, rank, soon);
         if (missing[rank]) {
             store_check_secret(pg->store);
-            if (!late && soon < deadline && pg->rank == (rank == 0 ? 1 : 0)) // it speaks for all
+            if (!late && soon < deadline && pg->rank == (rank == 0 ? 1 : 0)) // one rank logs it
                 log_info("waits for rank %d of %d, %g s at most (--timeout)", rank, pg->world_size,
                          pg->timeout);
             late = true;

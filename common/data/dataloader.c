@@ -1,7 +1,7 @@
 /*
- * The loader moves no data: a batch is a list of row numbers. Which row of the global batch each
- * one is follows from the sampler's strides. Dropout masks depend on that number only, so they are
- * the same for any number of ranks.
+ * The loader moves no data: a batch is a list of row numbers. The sampler's strides determine which
+ * row of the global batch each one is. Dropout masks depend only on that number, so they are the
+ * same for any number of ranks.
  */
 #include "common/data/dataloader.h"
 

@@ -5,8 +5,8 @@
 #include "common/data/dataset.h"
 #include "common/data/sampler.h"
 
-/* A batch names its rows; the device fetches them (model_forward), since their destination and
- * format are the device's business. */
+/* A batch lists its rows; the device fetches them (model_forward), since it decides where they go
+ * and in which format. */
 typedef struct {
     const Dataset *dataset;
     const size_t *index; // [size]: rows of the data set
@@ -26,7 +26,7 @@ typedef struct {
 /* Pads the sampler if the data set's batches are cut into shards. */
 void dataloader_init(DataLoader *loader, const Dataset *dataset, Sampler *sampler, int batch_size);
 size_t dataloader_num_batches(const DataLoader *loader); // of a whole epoch
-const Batch *dataloader_next(DataLoader *loader); // NULL at the end of the epoch, once
+const Batch *dataloader_next(DataLoader *loader); // NULL once, at the end of the epoch
 void dataloader_free(DataLoader *loader);
 
 #endif

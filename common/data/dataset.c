@@ -1,7 +1,7 @@
 /*
  * A data set is loaded whole and stays in host memory: MNIST's 60,000 images are 47 MB as bytes.
  * They stay bytes until they are gathered into a batch, through a table of their 256 normalised
- * values, which moves a quarter of the memory. The other sets are small and are floats at once.
+ * values, which moves a quarter of the bytes. The other sets are small and are stored as floats.
  */
 #include "common/data/dataset.h"
 

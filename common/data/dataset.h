@@ -33,7 +33,7 @@ typedef struct {
 
 /* Loads one half of the data set in args. Local; dies with one line on files that are missing,
  * damaged or too large. The random set draws its rows from rng, as in PyTorch's series, where the
- * model's weights come next from the same generator; its TEST half is empty. args->num_samples
+ * model's weights are drawn next from the same generator; its TEST half is empty. args->num_samples
  * shortens the TRAIN half. */
 void dataset_init(Dataset *dataset, const Args *args, Split split, Rng *rng);
 void dataset_free(Dataset *dataset);
@@ -42,10 +42,10 @@ void dataset_free(Dataset *dataset);
 void dataset_normalise(Dataset *dataset, float mean, float std);
 
 /* No batch of the data set in args can have more rows than this, whatever --batch-size says;
- * INT_MAX where only the files know, which are not open yet. */
+ * INT_MAX if that depends on files, which are not open yet. */
 int dataset_max_rows(const Args *args);
 
-/* ---- what data sets are read from, for this room and for tools ---- */
+/* ---- where data sets are read from: for this room and for tools ---- */
 
 enum { DIGITS_ROWS = 1797 }; // of both halves
 
@@ -59,7 +59,7 @@ size_t digits_read(bool test, float **images, int32_t **labels);
 void idx_find(const char *dir, const char *name, char path[PATH_MAX]);
 
 /* Reads the file found by idx_find: bytes of ndim dimensions, whose sizes go to shape. Free them
- * with free(). Dies with one line if the file is missing, no regular file, of another type or
+ * with free(). Dies with one line if the file is missing, not a regular file, of another type or
  * dimension, claims 2 GiB or more, or is longer or shorter than its header says. Trailing garbage
  * after a compressed stream is ignored, as gzip does. Local. Source: the description of the format
  * on the MNIST page of LeCun, Cortes and Burges. */

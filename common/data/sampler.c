@@ -1,7 +1,7 @@
 /*
  * The order is the same on every rank and is shuffled for each epoch; a rank only walks through it
- * in strides of world_size. All-reduce needs every rank to take equally many steps, so a training
- * order is padded or cut to a multiple of world_size. Evaluation does not, and counts no row twice.
+ * in strides of world_size. All-reduce needs the same number of steps on every rank, so a training
+ * order is padded or cut to a multiple of world_size. Evaluation order is not: no row counts twice.
  */
 #include "common/data/sampler.h"
 
@@ -86,9 +86,9 @@ void sampler_set_epoch(Sampler *sampler, int epoch)
 
 void sampler_seek(Sampler *sampler, size_t position)
 {
-    // All ranks resume equally far on, or their steps would no longer match: a remainder is visited
-    // again. A group of another size padded differently: once all rows were visited, nothing is
-    // left.
+    // All ranks resume at the same position, or their steps would no longer match; a remainder is
+    // visited again. A group of another size padded differently, so once all rows have been visited
+    // nothing is left.
     const bool ended = position >= sampler->dataset_size;
     sampler->position = ended ? sampler->size : position / (size_t)sampler->world_size;
 }

@@ -1,7 +1,7 @@
 /*
- * A disk shared by all nodes serves hundreds of ranks slowly, a node's own disk at once: so one
- * rank of each node copies the files. They have temporary names until complete: on a machine that
- * plays several nodes, two ranks copy to the same place.
+ * A disk shared by all nodes is slow for hundreds of ranks, a node's own disk is fast. So one rank
+ * of each node copies the files. They have temporary names until complete: on a machine that stands
+ * in for several nodes, two ranks copy to the same place.
  */
 #include "common/data/scratch.h"
 

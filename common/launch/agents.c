@@ -1,10 +1,10 @@
 /*
- * While the workers run, a launcher must survive a store that is gone, to end them and say why. So
- * its calls to the store may fail (store.h); from then on node 0 counts as out of reach.
+ * While the workers run, a launcher must survive the loss of the store, to end them and say why. So
+ * its calls to the store may fail (store.h); after a failure node 0 counts as out of reach.
  *
  * The heartbeat is a thread with a connection of its own, on which it waits for the job's end.
- * Every interval it counts its node's key up; node 0's also checks that the others' still rise. A
- * stopped launcher (SIGSTOP) has no heartbeat: it would not react to anything.
+ * Every interval it increments its node's key; node 0's also checks that the others still increase.
+ * A stopped launcher (SIGSTOP) has no heartbeat, since it would not react to anything.
  */
 #include "common/launch/agents.h"
 

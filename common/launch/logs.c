@@ -1,6 +1,6 @@
 /*
- * Folders and files of the workers' output. Empty folders are removed at the end: rmdir itself
- * refuses others. If the launcher is killed, its watcher (workers.c) removes them.
+ * Folders and files of the workers' output. Empty folders are removed at the end: rmdir refuses to
+ * remove others. If the launcher is killed, its watcher (workers.c) removes them.
  */
 #include "common/launch/logs.h"
 
@@ -49,8 +49,8 @@ void logs_path(const Logs *logs, int local_rank, const char *name, char path[PAT
     format_path(path, "%s/%d/%s", logs->attempt, local_rank, name);
 }
 
-/* mkdtemp writes the name into the shared memory before it creates the folder: so the watcher knows
- * it in time. The path begins at the root: a rank may leave the folder it was started in. */
+/* mkdtemp writes the name into the shared memory before it creates the folder, so the watcher knows
+ * it in time. The path is absolute, since a rank may leave the folder it was started in. */
 static void make_folder(Logs *logs)
 {
     const Flags *flags = logs->flags;

@@ -24,9 +24,8 @@ typedef struct {
     struct Tee *tee; // NULL: nothing is teed
 } Logs;
 
-/* In memory shared with the watcher. logs_free prints where the logs are if the user did not
- * choose.
- */
+/* Allocated in memory shared with the watcher. logs_free prints where the logs are if the user did
+ * not choose the folder. */
 Logs *logs_init(const Flags *flags);
 void logs_free(Logs *logs);
 
@@ -34,8 +33,8 @@ void logs_open(Logs *logs, int first_rank, int restart_count);
 void logs_start(Logs *logs);
 void logs_close(Logs *logs);
 
-/* Removes this attempt's folders as far as they are empty, and without --log-dir error files that a
- * report has shown. Makes only plain system calls: also for a child of a threaded process. */
+/* Removes this attempt's empty folders and, without --log-dir, error files that a report has shown.
+ * Makes only plain system calls, so a child of a threaded process may call it. */
 void logs_remove_empty(Logs *logs);
 
 /* The path of a worker's file ("error.json"). */

@@ -1,4 +1,4 @@
-/* A build without extras/watch. */
+/* Stands in for --tee of extras/watch in builds without extras. */
 #include "common/launch/logs.h"
 
 const bool tee_is_available = false;

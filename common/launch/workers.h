@@ -35,11 +35,11 @@ typedef struct {
     int request; // the last signal that asked us to end, or 0
     pid_t watcher; // waits for the launcher's end
     sigset_t signals; // that wake us: SIGCHLD, and requests to end
-    bool passes_all_on; // as they are
+    bool passes_all_on; // each as it is, not as SIGTERM
     sigset_t old_mask; // restored in workers, and at the end
 } Workers;
 
-/* From here on requests to end are only noticed by workers_wait, unless they are ignored: the
+/* From here on requests to end are only seen by workers_wait, unless they are ignored: the
  * signals `chosen`, or if it is NULL SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGALRM, SIGXCPU, and
  * SIGUSR1 and SIGUSR2, by which Slurm's --signal announces the time limit. workers_free undoes
  * this, except that the last request, unless it was SIGINT, stays ignored until the process ends.

@@ -1,7 +1,7 @@
 /*
  * Picks the device of this rank; after that every call goes through its table. A rank on GPUs takes
- * the one of its local rank. Ranks on CPUs divide the cores: more threads than cores would mostly
- * wait for each other.
+ * the one with its local rank. Ranks on a CPU divide the cores: more threads than cores would
+ * mostly wait for each other.
  */
 #include "common/nn/device.h"
 

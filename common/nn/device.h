@@ -1,6 +1,6 @@
 /*
- * device.h - where the numbers lie and what computes on them: this CPU, or one GPU; and the table
- * of what a device must compute, layer by layer, which plain, cpu and cuda fill.
+ * device.h - where numbers are stored and what computes on them: this CPU, or one GPU; and the
+ * table of operations, layer by layer, that the devices plain, cpu and cuda implement.
  */
 #ifndef COMMON_NN_DEVICE_H
 #define COMMON_NN_DEVICE_H
@@ -17,10 +17,10 @@
 typedef struct Device {
     const char *name; // "plain", "cpu" or "cuda"
     const char *label; // "CPU" or "GPU", as in "[GPU0] Epoch 3"
-    int local_rank; // that device_init was told
+    int local_rank; // as given to device_init
     MemoryLocation place; // where its memory is
     int threads; // compute threads of the CPU
-    int shards; // of the batch at work: gradients of row i are summed up in part i % shards, then
+    int shards; // of the current batch: gradients of row i are summed in part i % shards, then
                 // the parts as a tree (args_shards); 0: in any order. The model sets it.
     Amp amp;
     bool tf32; // products of float32 on tensor cores
@@ -55,10 +55,10 @@ void device_release(Device *device, void *memory);
 /* Copies in the order of the device's work; a copy to the host returns when done. */
 void device_copy(Device *device, void *to, const void *from, size_t bytes, CopyKind kind);
 
-/* A parameter from PyTorch's layout, in host memory, to ours, in device memory, and back. Its rows
- * are images of so many channels. All our devices keep an image as rows, columns, channels (HWC),
- * and so each filter of a convolution: then a line of the window under a filter is contiguous.
- * PyTorch keeps the channels first (CHW). The weight of a linear layer after a convolution has
+/* Convert a parameter from PyTorch's layout, in host memory, to ours on the device, and back. Its
+ * rows are images of so many channels. All our devices store an image, and each filter of a
+ * convolution, as rows, columns, channels (HWC): a line of the window under a filter is contiguous.
+ * PyTorch stores the channels first (CHW). The weight of a linear layer after a convolution has
  * images as rows, too; other rows count as images of one channel, where both orders are the same.
  */
 void device_import(Device *device, const Tensor *tensor, int channels, const float *host,
@@ -66,13 +66,13 @@ void device_import(Device *device, const Tensor *tensor, int channels, const flo
 void device_export(Device *device, const Tensor *tensor, int channels, const float *array,
                    float *host);
 
-/* Selects a dropout mask, which depends on these and a unit's place, not on ranks or threads. Unit
+/* Selects a dropout mask, which depends on these and a unit's index, not on ranks or threads. Unit
  * u of row r, in the order of memory, is dropped if byte u % 16 (little-endian) of
  *     philox({ u / 16, first_row + r * row_stride, layer, step }, { low, high half of seed })
  * is less than 256 p. All devices keep the channels of an image last, so they draw the same
  * masks. */
 typedef struct {
-    uint64_t seed, step; // of the step the low 32 bits count
+    uint64_t seed, step; // only the low 32 bits of step are used
     int layer;
     int first_row, row_stride; // of the batch's rows in the group's batch
     float p; // share of units dropped, n / 256; the others are multiplied by 1 / (1 - p)
@@ -89,8 +89,8 @@ typedef struct DeviceOps {
     void (*synchronize)(Device *device); // waits for all work queued so far
     void (*free)(Device *device); // the device's own state
 
-    // The loss scale as text, in a checkpoint. False: there is none; a run of so many steps cannot
-    // have saved this. `load` only checks it, unless `import`. NULL on a device without one.
+    // The loss scale as text, for a checkpoint. False: there is none; the text cannot come from a
+    // run of `step` steps. `load` only checks it unless `import`. NULL on a device without one.
     bool (*save)(Device *device, char text[DEVICE_TEXT_BYTES]);
     bool (*load)(Device *device, const char *text, uint64_t step, bool import);
 
@@ -98,32 +98,32 @@ typedef struct DeviceOps {
     void (*gather)(Device *device, const Batch *batch, float *inputs, int32_t *labels,
                    float *targets);
 
-    // Reserve the scratch memory of kernels: called for the rows of a batch, for each convolution
+    // Reserve the kernels' scratch memory: called for the rows of a batch, for each convolution
     // and each linear layer when a model is made. NULL: nothing to do.
     void (*gather_reserve)(Device *device, int max_batch, int features);
     void (*conv_reserve)(Device *device, ConvShape shape);
     void (*linear_reserve)(Device *device, int max_batch, int in, int out);
 
-    // A training step begins, before its forward pass, and ends, after the optimizer; `step`:
-    // optimizer steps taken before. With --cuda-graph a GPU runs the first few steps with batches
-    // of one size eagerly, captures one, and from then on launches the whole graph, through
-    // `replay`, when a step with such a batch begins: until it ends, `replaying` is true, and calls
-    // that would queue work on the device only count. NULL on a device without graphs.
+    // Called before a training step's forward pass and after its optimizer; `step`: optimizer steps
+    // taken before. With --cuda-graph a GPU runs the first few steps with batches of one size
+    // eagerly, captures one, and from then on launches the whole graph, through `replay`, when a
+    // step with such a batch begins: until it ends, `replaying` is true, and calls that would queue
+    // work on the device are only counted. NULL on a device without graphs.
     void (*begin_step)(Device *device, const Batch *batch, uint64_t step);
     void (*end_step)(Device *device);
     void (*replay)(Device *device);
 
     // y = relu(conv(x) + bias); then, unless argmax is NULL, pooled: the largest of each 2 x 2, its
     // place in argmax (a byte for each pooled unit, and [n][out_channels][size / 2 squared] of
-    // them). Relu and pooling pass a nan on, as PyTorch's do: else a training that has failed would
-    // have a loss.
+    // them). Relu and pooling pass a nan on, as PyTorch's do: otherwise a failed training would
+    // still report a loss.
     void (*conv_relu)(Device *device, ConvShape shape, int n, const float *x, const float *weight,
                       const float *bias, float *y, uint8_t *argmax);
 
     // Their gradients. dy is the gradient after relu, pooling and dropout, y their output: a unit
-    // took part unless y <= 0 (nan did), and its gradient is multiplied by `scale`, as dropout did
-    // with the unit. dy is overwritten. argmax is NULL where there was no pooling. Adds to dweight
-    // and dbias; writes dx unless it is NULL.
+    // contributed unless y <= 0 (nan did), and its gradient is multiplied by `scale`, as dropout
+    // multiplied the unit. dy is overwritten. argmax is NULL where there was no pooling. Adds to
+    // dweight and dbias; writes dx unless it is NULL.
     void (*conv_grad)(Device *device, ConvShape shape, int n, const float *x, const float *y,
                       const uint8_t *argmax, const float *weight, float scale, float *dy,
                       float *dweight, float *dbias, float *dx);
@@ -157,9 +157,9 @@ typedef struct DeviceOps {
     void (*clip_grads)(Device *device, size_t count, float *grads, float max_norm);
 
     // Optimizers over flat arrays, PyTorch's formulas. The rate is lr times the schedule's factor.
-    // With a loss scale they skip the step if need be, update the scale, and divide the gradients
-    // by it. A step that is not skipped and leaves numbers that are not finite is noted in
-    // step.divergence.
+    // With a loss scale they skip the step if necessary, update the scale, and divide the
+    // gradients by it. A step that is not skipped and leaves numbers that are not finite is
+    // recorded in step.divergence.
     void (*sgd)(Device *device, size_t count, float *params, const float *grads,
                 float *momentum_buffer, double lr, float momentum, float weight_decay,
                 OptimStep step); // momentum_buffer NULL: none
@@ -172,7 +172,7 @@ typedef struct DeviceOps {
 
 /* The three devices: plain.c, extras/fast_cpu and cuda. Each init opens its device and sets its
  * table; cuda's also picks the GPU. Without extras/fast_cpu "cpu" means plain; without CUDA
- * device_cuda_absent.c says that this build has none. */
+ * device_cuda_absent.c reports that this build has none. */
 extern const DeviceOps device_plain_ops, device_cuda_ops;
 void device_plain_init(Device *device);
 void device_cpu_init(Device *device);

@@ -1,4 +1,4 @@
-/* kernel_types.h - what C and the GPU's kernels both speak of: precision, and convolutions. */
+/* kernel_types.h - types that C and the GPU's kernels share: precision, steps, convolutions. */
 #ifndef COMMON_NN_KERNEL_TYPES_H
 #define COMMON_NN_KERNEL_TYPES_H
 
@@ -10,11 +10,11 @@
 /* Mixed precision: the type of each kind of number (--amp off, bf16 or fp16).
  *
  *     float32 always    weights, gradients, optimizer states, activations, sums, biases, relu,
- *                       pooling, dropout, softmax, loss; products too small to gain: the first
+ *                       pooling, dropout, softmax, loss; products too small to benefit: the first
  *                       convolution (one channel, 9 weights a filter), linear layers of fewer than
  *                       32 outputs
  *     bf16 or fp16      the operands of all other matrix products: inputs, weights and output
- *                       gradients of convolutions and linear layers, rounded as they go in; and on
+ *                       gradients of convolutions and linear layers, rounded on input; and on
  *                       a GPU what the gradient of a convolution's input is summed from
  *
  * Products accumulate in float32. On a CPU, which has bf16 only, a convolution's backward pass is
@@ -39,7 +39,7 @@ typedef struct {
 typedef struct {
     uint64_t number; // counted from 1
     const float *loss; // device memory
-    Divergence *divergence; // device memory: the pass over the weights notes it; NULL: nowhere
+    Divergence *divergence; // device memory, set by the pass over the weights; NULL: not recorded
     LrSchedule schedule; // of lr; all 0: constant
 } OptimStep;
 

@@ -1,5 +1,5 @@
-/* "65536 7 2": the scale, the good steps since it changed, and the steps skipped. As text, since
- * the metadata of a checkpoint is text; it comes from outside. */
+/* The loss scale as text, as a checkpoint's metadata is: "65536 7 2" is the scale, the good steps
+ * since it changed, and the steps skipped. The text comes from outside, so it is checked. */
 #include <math.h>
 #include <stdio.h>
 

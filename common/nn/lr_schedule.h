@@ -1,8 +1,8 @@
 /*
  * lr_schedule.h - the learning rate of each step (--lr-schedule, --warmup-steps).
  *
- * A function of the step's number: a resumed run needs nothing else, and neither does a kernel of a
- * recorded graph. In PyTorch's words, with scheduler.step() after each optimizer step:
+ * The rate depends only on the step's number: a resumed run needs nothing else, and neither does a
+ * kernel of a recorded graph. In PyTorch's words, with scheduler.step() after each optimizer step:
  *
  *     warmup = LinearLR(optimizer, start_factor=1 / (warmup_steps + 1), total_iters=warmup_steps)
  *     step   = StepLR(optimizer, step_size=steps_per_epoch, gamma=0.7), as PyTorch's MNIST example
@@ -26,10 +26,10 @@ typedef enum { LR_CONSTANT, LR_STEP, LR_COSINE } LrScheduleKind;
 typedef struct {
     LrScheduleKind kind;
     uint64_t warmup_steps;
-    uint64_t steps_per_epoch, total_steps; // of a whole run: all --epochs, --max-steps or not
+    uint64_t steps_per_epoch, total_steps; // of all --epochs, whatever --max-steps
 } LrSchedule;
 
-/* What --lr is multiplied by in a step, counted from 1. */
+/* The factor of --lr in a step; steps are counted from 1. */
 LR_INLINE double lr_factor(const LrSchedule *schedule, uint64_t step)
 {
     const uint64_t taken = step - 1, warmup = schedule->warmup_steps;

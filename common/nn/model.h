@@ -32,7 +32,7 @@ typedef struct {
     float *params, *grads; // device memory, numel floats each; grads[numel] is the reducer's
     size_t numel;
     uint64_t step; // optimizer steps taken; keys the dropout masks
-    bool training; // dropout acts
+    bool training; // dropout is on
     GradHook *grad_hook;
     void *grad_hook_context;
     LayerHook *before_layer, *after_layer; // NULL: none
@@ -57,14 +57,14 @@ float model_loss(const Model *model); // mean over the batch
 int model_correct(const Model *model); // rows classified correctly
 void model_log_probs(const Model *model, float *host); // to host memory, [rows][classes]
 
-/* What the optimizer's steps have noted so far; waits for the device. */
+/* The divergence that the optimizer's steps have recorded so far; waits for the device. */
 Divergence model_divergence(const Model *model);
 OptimStep model_optim_step(const Model *model); // for the optimizer
 
 void model_set_grad_hook(Model *model, GradHook *hook, void *context); // NULL: none
 
-/* Parameters need not lie in params and grads: a hook may place those of a layer before it is
- * computed, and withdraw them (NULL) after it. Weight first, then bias. */
+/* Parameters need not be in params and grads: a hook may place those of a layer before it is
+ * computed, and remove them (NULL) afterwards. Weight first, then bias. */
 void model_set_layer_hooks(Model *model, LayerHook *before, LayerHook *after, void *context);
 void model_place_layer(Model *model, int i, float *params, float *grads);
 

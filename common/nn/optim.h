@@ -20,7 +20,7 @@ typedef struct {
 
 /* steps_per_epoch: batches of this rank, for --lr-schedule. */
 void optim_init(Optimizer *optim, const Args *args, Model *model, size_t steps_per_epoch);
-void optim_step(Optimizer *optim); // params from grads; counts model->step
+void optim_step(Optimizer *optim); // updates params from grads; increments model->step
 void optim_free(Optimizer *optim);
 
 /* What --lr-schedule and --warmup-steps ask for. */

@@ -2,7 +2,7 @@
  * philox.h - random numbers that can be drawn in any order, by the host and by kernels alike.
  *
  * Philox (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011) is a function of a
- * counter: the n-th number needs none of those before it, on any rank and any thread.
+ * counter: any rank and any thread can compute the n-th number without those before it.
  */
 #ifndef COMMON_NN_PHILOX_H
 #define COMMON_NN_PHILOX_H

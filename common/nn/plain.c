@@ -1,7 +1,7 @@
 /*
- * The CPU as a device, as plain loops: every operation of a training step the way its formula is
- * written, and nothing faster than a compiler makes it. Here are memory, the batch, dropout, losses
- * and optimizers; plain_layers.c has the layers, and the table is at the end. All work is done when
+ * The CPU as a device, in plain loops: every operation of a training step is written as its formula
+ * is, and only the compiler optimises it. This file has memory, the batch, dropout, losses and
+ * optimizers; plain_layers.c has the layers; the table is at the end. All work is done when
  * a call returns, so nothing ever waits. Other devices are tested against this one.
  */
 #include <math.h>

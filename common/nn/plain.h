@@ -1,10 +1,10 @@
 /*
- * plain.h - what the devices of a CPU share: how work is divided, scratch memory, small sums.
+ * plain.h - shared by the devices of a CPU: how work is divided, scratch memory, small sums.
  *
  * Threads divide images, columns or weights, but never one sum. Sums over images are made over
- * CPU_CHUNKS parts of the batch, however many threads there are: so their number changes no bit.
- * With shards, nor does the number of ranks: rows are independent in the forward pass, and
- * gradients are summed within a shard before shards are.
+ * CPU_CHUNKS parts of the batch whatever the number of threads, which therefore changes no bit of
+ * the result. With shards, neither does the number of ranks: rows are independent in the forward
+ * pass, and gradients are summed within each shard before the shards are summed.
  */
 #ifndef COMMON_NN_PLAIN_H
 #define COMMON_NN_PLAIN_H
@@ -17,13 +17,13 @@ enum {
     CPU_CHUNKS = CPU_MAX_SHARDS * CPU_CHUNKS_PER_SHARD
 };
 
-/* Where part `part` of `parts` begins, of n elements. */
+/* The index where part `part` of `parts` begins, of n elements. */
 static inline int cpu_share(int n, int part, int parts)
 {
     return (int)((int64_t)n * part / parts);
 }
 
-/* How many threads are worth waking for so many operations. */
+/* How many threads are worth waking for this many operations. */
 static inline int cpu_threads(const Device *device, double operations)
 {
     return operations < 1e5 ? 1 : device->threads;
@@ -45,11 +45,11 @@ typedef struct {
 void cpu_reserve(Device *device, size_t numel);
 float *cpu_scratch(const Device *device, size_t numel); // dies if less is reserved
 
-/* sums[column] += the sum of the column: on the calling thread. */
+/* sums[column] += the sum of the column, on the calling thread. */
 void cpu_add_rows(int rows, int columns, const float *values, float *sums);
 
 /* Adds up as a tree: part i of `parts`, a power of two, gets part i + parts / 2, and so on until
- * all are in part 0. Parts lie `stride` apart; on the calling thread. */
+ * all are in part 0. Parts are `stride` apart. On the calling thread. */
 void cpu_tree_sum(int parts, size_t numel, size_t stride, float *sums);
 
 /* The kernels with sums over products, in plain_layers.c; device.h describes them. */

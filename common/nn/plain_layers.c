@@ -1,10 +1,10 @@
 /*
- * Convolutions and linear layers as plain loops. The innermost loop of each runs along memory, over
- * filters or over numbers of a row, so that the compiler turns it into vector instructions; that
- * decides the order of the other loops. extras/fast_cpu computes the same sums in less time.
+ * Convolutions and linear layers as plain loops. Each innermost loop runs over contiguous memory,
+ * the filters or the numbers of a row, so that the compiler turns it into vector instructions; this
+ * determines the order of the other loops. extras/fast_cpu computes the same sums in less time.
  *
- * An image lies as rows, columns, channels ("NHWC"), and so does each filter of a convolution, one
- * after the other: [out][ky][kx][in]. Then a line of the window under a filter is contiguous.
+ * An image is stored as rows, columns, channels ("NHWC"), and so is each filter of a convolution,
+ * one after the other: [out][ky][kx][in]. So a line of the window under a filter is contiguous.
  */
 #include <string.h>
 

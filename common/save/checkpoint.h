@@ -3,7 +3,7 @@
  *
  *     tensors     optimizer.step                       int64, a scalar
  *                 conv1.weight ...                     PyTorch's names and layout, float32
- *                 optimizer.conv1.weight.exp_avg ...   the optimizer's states, alike
+ *                 optimizer.conv1.weight.exp_avg ...   the optimizer's states, likewise
  *     metadata    ddp_c_version model dataset seed optimizer lr ...   what was run
  *                 epoch position step [loss_scale]     where it stood
  *                 input_shape class_labels mean std    what inference needs
@@ -12,8 +12,8 @@
  * - To train: checkpoint_init and checkpoint_load; checkpoint_save after an epoch, on one rank;
  *   checkpoint_save_final at the end.
  * - To save while training goes on: checkpoint_copy, then checkpoint_commit in any thread.
- * - To choose one of many files: checkpoint_verify and checkpoint_resume return false and a line
- *   that says why where checkpoint_load would die.
+ * - To choose one of many files: where checkpoint_load would die, checkpoint_verify and
+ *   checkpoint_resume return false and a line that says why.
  * - To use the weights alone: source_open, source_load_weights, safetensors_free.
  */
 #ifndef COMMON_SAVE_CHECKPOINT_H
@@ -31,7 +31,7 @@ typedef struct {
     const Args *args;
     Optimizer *optim; // and its model
     Sampler *sampler; // the run's position
-    const Dataset *dataset; // normalisation and classes travel along: inference needs them
+    const Dataset *dataset; // its normalisation and classes are saved too, for inference
     int world_size; // ranks of the run
     bool done; // checkpoint_load found nothing left to do
 } Checkpoint;
@@ -42,21 +42,21 @@ void checkpoint_init(Checkpoint *checkpoint, const Args *args, Optimizer *optim,
 
 /* Restores model, optimizer and sampler: --resume FILE (everything), else --init-from FILE (weights
  * only), else a fresh start, which leaves them unchanged. Returns the epoch to begin with. Usage
- * error if the file is missing, damaged, of another model or optimizer: it would be so after a
- * restart, too. Local: every rank reads the file. */
+ * error if the file is missing, damaged, or of another model or optimizer, since a restart would
+ * not help. Local: every rank reads the file. */
 int checkpoint_load(Checkpoint *checkpoint);
 
 /* Saves DIR/epoch_N, N being the epochs that are finished; does nothing inside an epoch
  * (--max-steps). Dies on failure. Local. */
 void checkpoint_save(const Checkpoint *checkpoint);
 
-/* The same at the end of training, wherever it stands: DIR/MODEL_DATASET. The initial state, if
- * args ask for no epochs at all, is epoch_0. If nothing was left to do, an existing file may be a
- * longer run's: it stays. */
+/* The same at the end of training, even inside an epoch: DIR/MODEL_DATASET. The initial state, if
+ * args ask for no epochs at all, is epoch_0. If nothing was left to do, an existing file is kept,
+ * since it may be a longer run's. */
 void checkpoint_save_final(const Checkpoint *checkpoint);
 
-/* Which file: of an epoch, of the end, or DIR/snapshot_eE_sS after S steps, in epoch E, which is
- * not over while it has not been evaluated. All are alike inside. */
+/* Which file: of an epoch, of the end, or DIR/snapshot_eE_sS after S steps, in epoch E, which ends
+ * only when it has been evaluated. All have the same contents. */
 typedef enum { CHECKPOINT_EPOCH, CHECKPOINT_FINAL, CHECKPOINT_SNAPSHOT } CheckpointKind;
 
 /* Which file checkpoint_save_final would save; false: none. */
@@ -73,12 +73,12 @@ typedef struct {
     char path[PATH_MAX];
 } CheckpointCopy;
 
-/* Copies the state: training has to wait only for this. */
+/* Copies the state. Training only has to wait for this. */
 void checkpoint_copy(const Checkpoint *checkpoint, CheckpointKind kind, CheckpointCopy *copy);
 
 /* Writes it and prints the line "Epoch .. | Training checkpoint saved at ..", or snapshot; false
- * and one line in error on failure. Weights that are nan or infinite (--on-nan warn) are not worth
- * a file, and might replace a good one: warns and writes none. Frees the copy. */
+ * and one line in error on failure. If weights are nan or infinite (--on-nan warn), it warns and
+ * writes no file, which might replace a good one. Frees the copy. */
 bool checkpoint_commit(CheckpointCopy *copy, char *error, size_t error_bytes);
 
 /* A run's position. */
@@ -104,11 +104,11 @@ typedef struct {
 /* As --resume; frees source->file. On failure changes nothing. */
 bool checkpoint_resume(Checkpoint *checkpoint, Source *source);
 
-/* Is the file valid, and could this run resume from it? Then also its position. Opens source. */
+/* Is the file valid, and could this run resume from it? If so, sets *position. Opens source. */
 bool checkpoint_verify(const Checkpoint *checkpoint, Source *source, Position *position);
 
-/* The settings that are compared. A file whose first six differ, up to the global batch, is of
- * another run; a change of those after them is worth a warning. */
+/* The settings that are compared. If one of the first six (up to the global batch) differs, the
+ * file belongs to another run; if a later one differs, a warning is enough. */
 typedef enum {
     SETTING_GLOBAL_BATCH = 5,
     NUM_IDENTITY_SETTINGS,

@@ -16,7 +16,7 @@ typedef struct {
     const Args *args;
     int rank;
     FILE *steps, *tests; // DIR/rankR.jsonl; on rank 0 DIR/test.jsonl; NULL: none, or given up
-    uint64_t step; // done now
+    uint64_t step; // steps done so far
 } Metrics;
 
 /* Opens args->metrics_dir/rankR.jsonl, if requested, and drops its lines about steps after
@@ -38,8 +38,8 @@ void metrics_free(Metrics *metrics); // local
  * if it cannot be written. */
 FILE *step_file_open(const char *dir, const char *name, uint64_t last_step);
 
-/* An extra that watches (extras/watch) is told the same. `step` may then be collective, with
- * --metrics-dir; the others are local. NULLs: there is none. */
+/* extras/watch is told the same. With --metrics-dir its `step` may be collective; the others are
+ * local. All NULL in builds without it. */
 typedef struct {
     void (*init)(const Args *args, const Model *model, int rank, size_t steps_per_epoch);
     void (*step)(const Model *model, int epoch);

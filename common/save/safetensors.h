@@ -2,15 +2,15 @@
  * safetensors.h - reads and writes the safetensors format, and nothing else.
  *
  *     8 bytes     length of the header, little-endian
- *     header      JSON: {"__metadata__": {"epoch": "3", ...}, all of them strings,
- *                 "conv1.weight": {"dtype": "F32", "shape": [64,1,3,3], "data_offsets": [0,2304]},
- * ...} data        the tensors' bytes; offsets count from here
+ *     header      {"__metadata__": {"epoch": "3", ...}, "conv1.weight": {"dtype": "F32", "shape":
+ *                 [64,1,3,3], "data_offsets": [0,2304]}, ...}: JSON; metadata are strings
+ *     data        the tensors' bytes; offsets count from here
  *
  * - To write: safetensors_create, add everything, safetensors_commit.
  * - To read: safetensors_open, or safetensors_peek for the header alone; then safetensors_find and
  *   safetensors_metadata.
  * - safetensors_free in both cases. Writing borrows the data of the tensors until then.
- * - A file that is read may come from anywhere: it is checked, and an error never ends the process.
+ * - A file that is read may come from anywhere, so it is checked; an error never ends the process.
  *
  * Source: the format section of the safetensors README (huggingface/safetensors).
  */
@@ -48,7 +48,7 @@ typedef struct {
 Safetensors *safetensors_open(const char *path, char *error, size_t error_bytes);
 Safetensors *safetensors_peek(const char *path, char *error, size_t error_bytes);
 
-/* NULL if there is none of that name. */
+/* NULL if there is none with that name. */
 const StoredTensor *safetensors_find(const Safetensors *file, const char *name);
 const char *safetensors_metadata(const Safetensors *file, const char *key);
 
@@ -62,14 +62,14 @@ void safetensors_add_metadata(Safetensors *file, const char *key, const char *fo
 /* Writes PATH.NUMBER.tmp, flushes it, renames it to path and flushes the folder: path is the old
  * file or the new one, never a mixture. The number is random, and only a new file is written to,
  * never a link. If somebody removes the temporary file, it is written once more. False and one line
- * in error on failure; then only the old file is there, or the new one if it is the folder that
- * cannot be flushed. */
+ * in error on failure; the old file is then still there, or the new one if only flushing the folder
+ * failed. */
 bool safetensors_commit(const Safetensors *file, const char *path, char *error, size_t error_bytes);
 
 void safetensors_free(Safetensors *file); // or NULL
 
-/* Writes "PATH: why the file is refused" to error, a line: a name in the file may contain anything,
- * and its control characters become "?". Returns false. */
+/* Writes "PATH: why the file is refused" to error, as one line: control characters become "?",
+ * since names in the file may contain anything. Returns false. */
 bool file_reject(const char *path, char *error, size_t error_bytes, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 

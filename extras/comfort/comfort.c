@@ -1,4 +1,4 @@
-/* The table of comforts, and advice about a program that cannot be started. */
+/* The table of helpful functions, and advice about a program that cannot be started. */
 #include "common/base/comfort.h"
 
 #include <ctype.h>

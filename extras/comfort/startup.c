@@ -12,7 +12,7 @@
 #include "common/base/log.h"
 #include "extras/comfort/parts.h"
 
-static const Settings *settings; // what args_parse was asked for; NULL: it was not called
+static const Settings *settings; // those of args_parse; NULL: it was not called
 
 /* Is there more than comments in it? */
 static bool sets_something(const char *path)

@@ -1,7 +1,6 @@
 /*
- * The group of all ranks, as far as watching needs it: it fills `peers`, observes every collective
- * and every wait for one, and writes what was recorded while the ranks still can talk to each
- * other.
+ * The hooks of the group of all ranks: they fill `peers`, observe every collective and every wait
+ * for one, and write what was recorded while the ranks are still connected.
  */
 #include <stdio.h>
 
@@ -17,7 +16,7 @@
 
 static ProcessGroup *group;
 static void *stream; // on which its backend executes calls; NULL: the host does
-static bool observes_calls; // is anybody interested in more than waits and journals?
+static bool observes_calls; // is more than waits and journals needed?
 
 static void all_reduce_values(double *values, size_t count, ReduceOp op)
 {
@@ -34,7 +33,7 @@ static void receive_bytes(void *data, size_t bytes, int from)
     pg_recv(group, data, bytes, UINT8, from);
 }
 
-/* The GPU executes a call from when it gets there, and the communication stream is free, to the
+/* On the GPU, a call lasts from the first mark, or when the communication stream is free, to the
  * second mark. A call that is part of a graph, recorded or replayed, has none. */
 static void see_on_gpu(const Collective *collective, CollectiveState state)
 {
@@ -78,7 +77,7 @@ static void see(void *context, const Collective *collective, CollectiveState sta
     if (observes_calls && state <= COLLECTIVE_FAILED)
         see_call(collective, state);
     if (state != COLLECTIVE_SCHEDULED && state < COLLECTIVE_QUEUED)
-        return; // by any thread; the rest by the one that trains
+        return; // reported by any thread; the rest only by the one that trains
     if (state == COLLECTIVE_SCHEDULED)
         journal_start(collective);
     else if (state == COLLECTIVE_AWAITED)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# What README, docs/ and the steps' READMEs quote of the tree's files is true (tools/docs.py says how that is known). What
-# their commands print is looked at by the other files of this folder.
+# What README, docs/ and the steps' READMEs quote from the tree's files is correct (tools/docs.py checks it). The other
+# files of this folder check what their commands print.
 
 @test "the table's line counts are those of the diffs" {
     counts=$(sed -n 's/^| .* | \([0-9]*\) |$/\1/p' README.md)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# The commands of the first pages print what it quotes.
+# The commands of the first pages print what these quote.
 load docs_helper
 
 @test "README, setup and the glossary" {

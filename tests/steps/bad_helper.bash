@@ -75,8 +75,8 @@ rank_to_end() {
     echo "$status" >"$OUT/$name.status"
 }
 
-# ended NAME STATUS TEXT: a rank ends so, and this was its one line on standard error; but after 5 s it may have said whom
-# it waits for.
+# ended NAME STATUS TEXT: a rank ended with this status and this one line on standard error; after 5 s it may also have
+# said which rank it waits for.
 ended() {
     local said
     until_true 250 test -s "$OUT/$1.status"

@@ -2,10 +2,10 @@
  * The mpi backend: hands each collective to the installed MPI library.
  *
  * Every call becomes MPI's nonblocking counterpart, which may overlap computation, but progresses
- * only when the rank calls MPI: so starting a call also progresses the earlier ones. MPI has no
- * deadlines, so a wait polls. Nor does it compare what the ranks call: --check-collectives on does,
- * by an exchange before each collective. The ranks find each other through MPI and its launcher; no
- * store is needed.
+ * only when the rank calls MPI, so starting a call also progresses the earlier ones. MPI has no
+ * deadlines, so a wait polls. It does not compare the ranks' calls either: --check-collectives on
+ * does, by an exchange before each collective. The ranks find each other through MPI and its
+ * launcher; no store is needed.
  */
 #include <limits.h>
 #include <mpi.h>
@@ -71,11 +71,11 @@ static void check_mpi(int error, const char *what)
 /* MPI_CHECK(call) ends this process, saying why, when a call of MPI fails. */
 #define MPI_CHECK(call) check_mpi((call), #call)
 
-/* ---- is this rank MPI's, too? ---- */
+/* ---- does MPI agree about this rank's number? ---- */
 
-/* Open MPI calls a process that no launcher started a world of one, without complaint; and a rank
- * may have a second launcher's numbers (srun around mpirun). Both would train the wrong model in
- * silence, so the variables are compared before MPI_Init, and MPI's own numbers after it. */
+/* Open MPI treats a process that no launcher started as a world of one, without complaint; and a
+ * rank may have a second launcher's numbers (srun around mpirun). Both would silently train the
+ * wrong model, so the variables are compared before MPI_Init, and MPI's own numbers after it. */
 static void compare_numbers(int rank, int world_size, int mpi_rank, int mpi_size)
 {
     CHECK(

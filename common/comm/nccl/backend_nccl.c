@@ -3,8 +3,8 @@
  *
  * The rest is what PyTorch's ProcessGroupNCCL does: ranks find each other through the store, calls
  * go to a stream beside the computation (nccl_calls.c), and a watchdog thread supervises them
- * (nccl_watch.c), since a GPU that waits for another rank has no timeout. Nor has a call that
- * creates a communicator or makes its first connections: the watchdog ends the process then, too.
+ * (nccl_watch.c), since a GPU that waits for another rank has no timeout. Neither has a call that
+ * creates a communicator or makes its first connections; the watchdog also covers those.
  */
 #include <stdio.h>
 #include <stdlib.h>

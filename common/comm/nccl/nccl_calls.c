@@ -1,5 +1,5 @@
 /*
- * A call becomes one of NCCL's, on a stream of its own.
+ * Each call becomes an NCCL call on a separate stream.
  *
  *     compute stream         --+--- backward pass goes on ---+-- optimizer -->
  *                        ready |                             | done

@@ -4,8 +4,8 @@
  * - To call NCCL, write NCCL_CHECK(nccl, "ncclSend", nccl->lib.send(...)).
  * - To make a collective, call nccl_start: it queues the call behind the computation; nccl_wait
  *   makes the computation wait for it. The host waits for neither.
- * - A rank that is lost is noticed by the watchdog, which runs from nccl_watch_start to
- *   nccl_watch_stop and ends the process.
+ * - The watchdog, which runs from nccl_watch_start to nccl_watch_stop, detects a lost rank and ends
+ *   the process.
  */
 #ifndef COMMON_COMM_NCCL_NCCL_GROUP_H
 #define COMMON_COMM_NCCL_NCCL_GROUP_H
@@ -83,7 +83,7 @@ typedef struct Nccl {
     LIST_HEAD(, NcclGroup) groups;
     NcclCall call[NCCL_MAX_CALLS];
     long started, finished; // tickets; the watchdog counts those that are finished
-    double since; // when the oldest unfinished call had its turn
+    double since; // when the oldest unfinished call became the oldest
     const char *setup; // what is being set up or torn down instead, or NULL
     double kept_alive_at; // see nccl_keep_alive
     char failure[256]; // NCCL's error; "": none
@@ -92,7 +92,7 @@ typedef struct Nccl {
 
 /* NCCL_CHECK(nccl, "its name", call): an error ends the process; if NCCL has lost another rank,
  * waits for the watchdog to name it. Only one thread at a time may use a communicator (NCCL User
- * Guide, "Thread Safety"), and the watchdog asks it for errors: so both hold the lock meanwhile. */
+ * Guide, "Thread Safety"), and the watchdog asks it for errors, so both hold the lock. */
 #define NCCL_CHECK(nccl, name, call) \
     do { \
         pthread_mutex_lock(&(nccl)->in_use); \

@@ -1,10 +1,10 @@
 /*
  * The watchdog, as in PyTorch's ProcessGroupNCCL: a GPU that waits for a dead rank waits for ever,
- * and the host does not notice before it reads a result.
+ * and the host does not notice until it reads a result.
  *
  * It ends the process without aborting the communicators, as PyTorch does by default
  * (TORCH_NCCL_ASYNC_ERROR_HANDLING=3): the end of a process stops what its GPU does and closes its
- * connections, while ncclCommAbort may hang itself, and leaves half a sum that looks like a result.
+ * connections, while ncclCommAbort may itself hang, and leaves partial sums that look like results.
  *
  * A thread polls the oldest unfinished call. It may query events while another thread captures a
  * graph, since its own capture mode is relaxed; but never an event recorded by a capture.

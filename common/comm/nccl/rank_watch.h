@@ -1,13 +1,13 @@
 /*
- * rank_watch.h - finds the rank that the others wait for in vain, for backends that cannot tell.
+ * rank_watch.h - finds the rank that the others wait for in vain, for backends that cannot name it.
  *
  * Each rank writes a report to the store every period: a heartbeat and its progress. A rank that
  * waits for long reads the others' reports: a rank whose report no longer changes is gone, one that
- * has made fewer calls is missing. The first to find out writes it to the store, so that all ranks
+ * has made fewer calls is missing. The first rank to find this writes it to the store, so that all
  * end with the same line. PyTorch's ProcessGroupNCCL compares the ranks' sequence numbers through
  * its store in the same way.
  *
- * For one thread of each rank, the watchdog.
+ * Only one thread of each rank uses it, the watchdog.
  */
 #ifndef COMMON_COMM_NCCL_RANK_WATCH_H
 #define COMMON_COMM_NCCL_RANK_WATCH_H
@@ -53,19 +53,18 @@ void rank_watch_publish(RankWatch *watch, const RankReport *report);
 
 /* Reads all reports. Returns the rank that has been silent for too long, or -1. */
 int rank_watch_poll(RankWatch *watch);
-void rank_watch_reset(RankWatch *watch); // what was seen: the trouble is over
+void rank_watch_reset(RankWatch *watch); // forgets what was seen: the problem is over
 
 #define BLAME_BYTES 512
 
-/* From the reports: which rank is to blame that this call has not ended within the timeout? call
- * NULL: it is no call but a setup. `what` describes it. Writes the message to `line`, returns
- * it. */
+/* Finds from the reports which rank kept this call from ending within the timeout. call NULL: it is
+ * a setup, not a call. `what` describes it. Writes the message to `line`, returns it. */
 char *rank_watch_blame(const RankWatch *watch, const Collective *call, const char *what,
                        char line[BLAME_BYTES]);
 
 /* Ends the group: this process, and all others in their next rank_watch_publish, die with the line
- * of the first to call this. A line "rank 1 is ..." reads "the others gave up waiting for this
- * rank, which was ..." on rank 1, if that is stopped only and wakes. */
+ * of the first to call this. On rank 1 itself, if it was only stopped and wakes, a line "rank 1 is
+ * ..." is reworded to "the others gave up waiting for this rank, which was ...". */
 noreturn void rank_watch_end(RankWatch *watch, const char *line);
 
 #endif

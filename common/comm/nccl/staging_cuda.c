@@ -50,7 +50,7 @@ static void copy(const Staging *staging, void *to, const void *from, size_t byte
     CUDA_CHECK(cudaEventSynchronize(staging->copied));
 }
 
-/* Finishes calls until so many are. */
+/* Finishes calls until `finished` of them are. */
 static void finish(Staging *staging, long finished)
 {
     for (; staging->finished < finished; staging->finished++) {
@@ -61,8 +61,8 @@ static void finish(Staging *staging, long finished)
     }
 }
 
-/* A call may use the result of an earlier one that nobody has waited for, as the stages of an
- * all-reduce do: that must be on the GPU before it is copied down again. */
+/* A call may use the result of an earlier one that has not been waited for, as the stages of an
+ * all-reduce do: that must be on the GPU before it is copied to the host again. */
 static void finish_input(Staging *staging, const char *in, size_t in_bytes)
 {
     for (long ticket = staging->started - 1; ticket >= staging->finished; ticket--) {

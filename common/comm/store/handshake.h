@@ -1,5 +1,5 @@
 /*
- * handshake.h - who may join a job: processes that prove that they know its secret.
+ * handshake.h - admits only processes that prove knowledge of the job's secret.
  *
  *   caller   -> answerer   Hello: which job, service and ranks are meant, and the caller's nonce
  *   answerer -> caller     its nonce, and the MAC of an answerer
@@ -7,14 +7,14 @@
  *   answerer -> caller     one byte: welcome
  *
  * A MAC (HMAC-SHA512-256, libsodium's crypto_auth) covers the role of its sender, the Hello and
- * both nonces. Nonces are used once, so a recorded handshake is worth nothing; because of the role,
- * a proof that is sent back to its sender proves nothing. What follows is not encrypted
+ * both nonces. Nonces are used once, so a recorded handshake cannot be used again; because of the
+ * role, a proof that is sent back to its sender proves nothing. What follows is not encrypted
  * (docs/security.md).
  *
  * - secret_make or secret_find provide the job's secret, handshake_key the key of a service.
  * - A caller uses handshake_call as soon as it is connected, before anything else.
  * - An answerer passes what it receives, at most handshake_wants bytes, to handshake_take, and
- * sends the reply. It hangs up on HANDSHAKE_REFUSED, and after HANDSHAKE_SECONDS.
+ *   sends the reply. It hangs up on HANDSHAKE_REFUSED, and after HANDSHAKE_SECONDS.
  */
 #ifndef COMMON_COMM_STORE_HANDSHAKE_H
 #define COMMON_COMM_STORE_HANDSHAKE_H
@@ -69,14 +69,14 @@ typedef struct {
 /* A Hello for this job, its nonce not drawn yet. Dies if the run id is too long. */
 HandshakeHello handshake_hello(HandshakeService service);
 
-/* Each service has a key of its own, so a proof for one of them is worth nothing at another. */
+/* Each service has a key of its own, so a proof for one of them is not valid for another. */
 Key256 handshake_key(const Key256 *secret, HandshakeService service);
 
 /* The caller's side; draws own.nonce. -1 and errno if it fails: EACCES if the answerer does not
  * know the key, EPROTO if it does not answer with a handshake, else as net_recv. */
 int handshake_call(int fd, const Key256 *key, HandshakeHello own, double deadline);
 
-/* The answerer's side of one connection, which takes bytes as they come; all zero at first. */
+/* The answerer's side of one connection, which takes bytes as they arrive; all zero at first. */
 typedef struct {
     HandshakeHello hello; // the caller's; not to be trusted before HANDSHAKE_DONE
     uint8_t proof[HANDSHAKE_BYTES]; // the caller's MAC
@@ -89,9 +89,9 @@ typedef enum { HANDSHAKE_MORE, HANDSHAKE_DONE, HANDSHAKE_REFUSED } HandshakeStat
 /* How many bytes it can take next. */
 size_t handshake_wants(const HandshakeAnswer *answer);
 
-/* Takes at most so many. `own` is the Hello that a caller must send, whatever its rank, channel and
- * nonce. Writes what to reply, *reply_bytes of it, perhaps none; after HANDSHAKE_DONE that is the
- * welcome, so an answerer that does not want this caller's rank can still hang up instead. */
+/* Takes at most handshake_wants bytes. `own` is the Hello that a caller must send, apart from rank,
+ * channel and nonce. Writes what to reply, *reply_bytes of it, perhaps none; after HANDSHAKE_DONE
+ * that is the welcome: an answerer that does not want this caller's rank can hang up instead. */
 HandshakeState handshake_take(HandshakeAnswer *answer, const Key256 *key, const HandshakeHello *own,
                               const void *data, size_t count, uint8_t reply[HANDSHAKE_REPLY_BYTES],
                               size_t *reply_bytes);

@@ -1,6 +1,6 @@
 /*
  * TCP with non-blocking sockets: every call tries at once and, if it would block, sleeps in poll
- * until its deadline at most. That is enough for no rank to wait for ever for a dead one.
+ * until its deadline at most. So no rank waits for ever for a dead one.
  */
 #include "common/comm/store/net.h"
 

@@ -7,20 +7,20 @@
 
 /* Deadlines are times of seconds_now(); looking up a name takes as long as the system's resolver
  * takes (man resolv.conf), for which C has no deadline. Functions return -1 and errno (ETIMEDOUT
- * after the deadline, ECONNRESET for a closed connection), since the caller knows who failed; none
- * dies but net_free_port. */
+ * after the deadline, ECONNRESET for a closed connection), since the caller knows which side
+ * failed; only net_free_port dies. */
 
 /* Listens on port (0: any free one) of the interface host names; on all of them if host is empty or
- * no address of this machine, or a name that resolves to loopback only here, as a machine's own
+ * not an address of this machine, or a name that resolves to loopback only here, as a machine's own
  * name often does. Sets *port. */
 int net_listen(const char *host, int *port);
 int net_accept(int listen_fd, double deadline);
 
-/* A port of localhost that nobody uses now; until it is listened on, somebody may. Dies if there is
- * none. */
+/* A port of localhost that is free now; another process may take it before it is listened on. Dies
+ * if there is none. */
 int net_free_port(void);
 
-/* Connects, retrying until the deadline: the other side may not be up yet, nor its name known
+/* Connects, retrying until the deadline: the other side may not be up yet, or its name not known
  * (which is logged at once, since the name is usually wrong). errno is the last attempt's:
  * ECONNREFUSED (nobody listens there), ENXIO (no such name), ETIMEDOUT (no answer). */
 int net_connect(const char *host, int port, double deadline);
@@ -37,17 +37,17 @@ const char *net_reason(int error);
 const char *net_listen_reason(int error, int port, char text[NET_REASON_BYTES]);
 
 /* Copies a host's name or address without the brackets that an IPv6 address has before a port; all
- * calls here take it with them, too. False: there is none, or it is longer. */
+ * functions here also accept it with them. False: it is empty or too long. */
 bool net_copy_host(char *to, size_t bytes, const char *host, size_t length);
 
 /* Does a host name or address mean the local machine on every machine? */
 bool net_is_loopback(const char *host);
 
-#define NET_SPARE_DESCRIPTORS 64 // that a process may need besides: files, the store, a GPU
+#define NET_SPARE_DESCRIPTORS 64 // for the other needs of a process: files, the store, a GPU
 
 /* Raises the limit of open files and connections to `count`, which num_ranks ranks need: many
- * systems grant 1,024 until asked for more. Dies where that is refused, before a connection fails
- * for what looks like a network problem. */
+ * systems grant 1,024 until asked for more. Dies if that is refused, before a connection fails
+ * with what looks like a network problem. */
 void net_reserve_descriptors(long count, int num_ranks);
 
 #endif

@@ -1,4 +1,4 @@
-/* Where the secret of a job comes from. Only the path of its file travels, never its value. */
+/* Where a job's secret comes from. Only the path of its file is passed on, never its value. */
 #include <fcntl.h>
 #include <sodium.h>
 #include <stdio.h>

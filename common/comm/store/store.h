@@ -29,10 +29,10 @@ typedef struct {
     char prefix[128]; // put before every key; see store_init
     struct StoreServer *server; // in the process that serves it, else NULL
     bool is_agents; // store_init found that a launcher's agent serves it
-    bool has_secret; // the job has one ...
-    Key256 secret; // ... this, and so has the server
-    bool may_fail; // a failed call returns, and sets `failed`:
-    bool failed; // the connection is of no use any more
+    bool has_secret; // the job has a secret ...
+    Key256 secret; // ... which is this; the server has the same
+    bool may_fail; // a failed call sets `failed` and returns
+    bool failed; // the connection is no longer usable
 } Store;
 
 #define STORE_PATIENCE 5.0 // seconds after which a process says what it waits for
@@ -46,18 +46,18 @@ void store_init(Store *store, const char *host, int port, bool is_server, int wo
                 double timeout);
 
 /* Only connects, without prefix or counting: for launchers and tools. If the job has a secret
- * (DDP_SECRET_FILE) both sides prove that they know it, and it dies if the server does not: nobody
- * falls back to a connection without. False and errno on failure, described by
- * store_connect_reason: EPROTO if what listens there answers, but is no store, ENOMSG if it does
- * not answer; else as net_connect. `timeout` is also that of later calls. */
+ * (DDP_SECRET_FILE) both sides prove that they know it, and it dies if the server does not: there
+ * is no fallback to a connection without. False and errno on failure, described by
+ * store_connect_reason: EPROTO if what listens there answers, but is not a store, ENOMSG if it
+ * does not answer; else as net_connect. `timeout` is also that of later calls. */
 bool store_connect(Store *store, const char *host, int port, double timeout);
 const char *store_connect_reason(int error);
 
 /* The same where the launchers of elastic nodes meet; the handshake there has a key of its own. */
 bool endpoint_connect(Store *store, const char *host, int port, double timeout);
 
-/* After a while of waiting: dies if the store's job has a secret and this process has none. It sees
- * only the table that is open to all, and would wait there in vain. */
+/* Call it after waiting for a while: dies if the store's job has a secret and this process does
+ * not. Such a process sees only the table that is open to all, and would wait in vain. */
 void store_check_secret(Store *store);
 
 /* Counts one more worker or agent (amount 1), as store_init does; returns how many have come. */
@@ -66,7 +66,7 @@ void store_free(Store *store);
 
 /* Values are at most 8 MiB, keys 8,000 bytes. store_get waits for the key and returns the value's
  * length, of which it copies at most `bytes`; store_add returns the sum; store_try_wait returns
- * false when `seconds` are over; store_delete tells if the key was there. */
+ * false when `seconds` are over; store_delete returns whether the key was there. */
 void store_set(Store *store, const char *key, const void *value, size_t bytes);
 size_t store_get(Store *store, const char *key, void *value, size_t bytes);
 int64_t store_add(Store *store, const char *key, int64_t amount);
@@ -75,7 +75,7 @@ bool store_try_wait(Store *store, const char *key, double seconds);
 bool store_check(Store *store, const char *key); // is it there?
 bool store_delete(Store *store, const char *key);
 /* Sets key to desired if it holds expected (or is absent and expected is empty); returns the length
- * of what it holds then, and copies at most `bytes` of it to result. */
+ * of what it then holds, and copies at most `bytes` of it to result. */
 size_t store_compare_set(Store *store, const char *key, const char *expected, const char *desired,
                          char *result, size_t bytes);
 void store_ping(Store *store); // returns when all earlier operations are done
@@ -91,9 +91,9 @@ typedef struct StoreServer StoreServer;
  * - Answers every operation of the protocol. Disconnects a client that sends nonsense or has more
  *   than 64 MiB in one request or in unread replies, or for which there is no memory: a table may
  *   have 1 GiB for all that is stored, being received or not sent yet, of which the last parts are
- *   for clients that use little (store_service.h). A large reply leaves in parts, in turns.
+ *   for clients that use little (store_service.h). A large reply is sent in parts, in turns.
  * - 64 descriptors of the process stay free. Of the others, the last eighth is for clients that
- *   have proven something: that they know the job's secret or, by a request, that they are ranks.
+ *   have proven themselves, by knowing the job's secret or by making a request.
  *   A client that comes when only this eighth is left takes the place of the oldest unproven one.
  *   If the job has a secret, clients that know it have a table of their own; PyTorch's, and
  *   strangers, share the other one. A handshake may take HANDSHAKE_SECONDS.
@@ -105,7 +105,7 @@ StoreServer *endpoint_server_start(const char *host, int *port, const char *watc
 /* Ends the thread, closes all connections, frees everything. */
 void store_server_stop(StoreServer *server);
 
-/* ---- one request and its reply, of which all of these consist ---- */
+/* ---- one request and its reply: what the functions above consist of ---- */
 
 typedef struct {
     Store *store;

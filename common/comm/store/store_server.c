@@ -1,8 +1,8 @@
 /*
  * One thread serves all clients: it sleeps until a socket is readable (epoll), reads what is
  * available, executes the requests it completes, and sends what the sockets accept. It never waits
- * for one client, so half a request or a sleeping reader delays nobody else; and limits protect the
- * memory and descriptors of its process, often a rank.
+ * for one client, so half a request or a sleeping reader delays no other client. Limits protect the
+ * memory and descriptors of its process, which is often a rank.
  */
 #include "common/comm/store/store.h"
 
@@ -25,7 +25,7 @@ enum {
     SEND_BYTES = 64 << 10, // to one client before the next has its turn
     MAX_EVENTS = 64,
     FULL_PAUSE_MS = 10, // before the next try to accept: epoll would report it again at once
-    TICK_MS = 1000, // between two looks at handshakes that take too long
+    TICK_MS = 1000, // between two checks for handshakes that take too long
 };
 
 struct StoreServer {
@@ -79,7 +79,7 @@ static void drop_client(StoreServer *server, Client *client)
     free(client);
 }
 
-/* The oldest of the clients that have proven nothing makes room. */
+/* Disconnects the oldest unproven client, to make room. */
 static void drop_oldest_unproven(StoreServer *server)
 {
     Client *client, *oldest = NULL;
@@ -91,7 +91,7 @@ static void drop_oldest_unproven(StoreServer *server)
         drop_client(server, oldest);
 }
 
-/* Clients that have proven nothing do not get the last eighth of the places. */
+/* Unproven clients do not get the last eighth of the places. */
 static void accept_client(StoreServer *server)
 {
     const int fd = net_accept(server->listen_fd, 0);
@@ -173,7 +173,7 @@ static bool end_slow_handshakes(StoreServer *server)
     return others;
 }
 
-/* Serves whoever has sent something or has room for more. False: the server is to stop. */
+/* Serves the clients that have sent something or have room for more. False: stop the server. */
 static bool serve_turn(StoreServer *server)
 {
     struct epoll_event events[MAX_EVENTS];

@@ -1,7 +1,7 @@
 /*
- * The operations, each a few lines on the table. Their arguments are complete and checked, and they
- * run in one thread, one request at a time, which makes ADD and COMPARE_SET atomic. Where PyTorch's
- * two servers differ, this follows the newer one (libuv).
+ * The operations; each is a few lines on the table. Their arguments are complete and checked, and
+ * they run in one thread, one request at a time, which makes ADD and COMPARE_SET atomic. Where
+ * PyTorch's two servers differ, this follows the newer one (libuv).
  */
 #include "common/comm/store/store_service.h"
 
@@ -88,7 +88,7 @@ size_t service_reply(const Client *client, uint8_t *data, size_t most)
     return count;
 }
 
-/* The first reply has been sent, or nobody is there to read it. */
+/* Drops the first reply: it has been sent, or its client is gone. */
 static void drop_reply(Client *client)
 {
     struct Reply *first = STAILQ_FIRST(&client->replies);
@@ -251,7 +251,7 @@ static bool barrier(Client *client, Cursor at)
         return false;
     if (arrived >= world_size)
         return reply_u8(client, STORE_STOP_WAITING) && wait_end(client->service, entry, false);
-    wait_cancel(client); // it waits although the key is there, and wakes nobody
+    wait_cancel(client); // it waits even if the key is there, and wakes no client
     return entry_wait(client, entry);
 }
 

@@ -1,5 +1,5 @@
 /*
- * store_service.h - a store without its sockets: a table, and what its clients ask of it.
+ * store_service.h - a store without its sockets: a table, and the requests of its clients.
  *
  *   client -> service   VALIDATE and its number, then any operations and their arguments
  *   service -> client   the replies in the same order, without headers (store_protocol.h)
@@ -19,19 +19,19 @@
 #include "common/comm/store/handshake.h"
 #include "common/comm/store/store_protocol.h"
 
-/* Bytes of memory for everything: what is stored, being received or not sent yet. A reserve is kept
- * from what is stored, so that a full table can still be read and emptied; and another one from
- * clients that use more than a share, so that the others, such as ranks, can go on. */
+/* Bytes of memory for everything: what is stored, being received or not sent yet. Stored values may
+ * not use one reserve, so that a full table can still be read and emptied; clients that use more
+ * than a share may not use another, so that the others, such as ranks, can go on. */
 #define STORE_MAX_MEMORY ((size_t)1 << 30)
 #define STORE_RESERVE ((size_t)64 << 20)
 #define STORE_SHARE ((size_t)1 << 20)
 
-/* Shared by an entry or its queue, and by replies; freed when the last of them lets it go. */
+/* Shared by an entry or its queue, and by replies; freed when the last of them releases it. */
 typedef struct Value {
     STAILQ_ENTRY(Value) next; // in a queue
     int users;
-    uint64_t count; // this and the bytes are a blob, as the protocol has it
-    char bytes[]; // and a zero byte
+    uint64_t count; // this and the bytes form a blob of the protocol
+    char bytes[]; // followed by a zero byte
 } Value;
 
 /* One client waiting for one key; a client waiting for several has several of these. */
@@ -78,7 +78,7 @@ typedef struct Client {
     LIST_ENTRY(Client) next_woken;
     Bytes watched_key; // the watched key that it has set, if any
 
-    int fd; // from here on: the server's
+    int fd; // this and the fields below are the server's
     double since; // when it connected, on the clock of seconds_now()
     bool in_handshake; // may begin one, or is in the middle of it
     HandshakeAnswer handshake;
@@ -86,8 +86,8 @@ typedef struct Client {
     LIST_ENTRY(Client) next;
 } Client;
 
-/* Executes the requests that these bytes complete. False: disconnect the client, which sends
- * nonsense or asks for too much. */
+/* Executes the requests that these bytes complete. False: disconnect the client, which has sent
+ * nonsense or asked for too much. */
 bool service_feed(Client *client, const void *data, size_t count);
 
 /* Copies at most `most` bytes of the replies; returns how many. 0: there are none. */

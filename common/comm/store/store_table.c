@@ -1,7 +1,7 @@
 /*
  * A balanced tree (the C library's, <search.h>) rather than a hash table: keys come from outside,
- * and no choice of keys makes a tree slow. All memory is allocated in one place and counted at what
- * it costs: of many small keys, malloc and the tree take nearly half.
+ * and no choice of keys makes a tree slow. All memory is allocated in one place and counted with
+ * its overhead: with many small keys, malloc and the tree take nearly half of it.
  */
 #include "common/comm/store/store_service.h"
 
@@ -39,7 +39,7 @@ bool table_has_room(const Client *client, size_t growth)
     return client->service->bytes + growth + (is_small ? 0 : STORE_RESERVE) <= STORE_MAX_MEMORY;
 }
 
-/* May the client store so many bytes more? */
+/* May the client store this many more bytes? */
 static bool may_store(Client *client, size_t growth)
 {
     client->stored += growth;

@@ -1,4 +1,4 @@
-/* Stands in for extras/shared_memory, all data goes through sockets; and for
+/* Stands in for extras/shared_memory (all data goes through sockets) and for
  * extras/simulated_network. */
 #include "common/comm/tcp/tcp_mesh.h"
 

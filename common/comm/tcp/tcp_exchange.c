@@ -2,10 +2,10 @@
  * One message out and one message in, at the same time.
  *
  * Both directions of a connection are used at once, and no rank delays sending until it has
- * received: in a ring all of them would wait. A message with an addend is received and added in
+ * received: in a ring all ranks would wait. A message with an addend is received and added in
  * parts: while one is added, the kernel receives the next and goes on sending. Every message starts
- * with a header that names its call. Connections and pipes both move messages in parts, and differ
- * in nothing else here.
+ * with a header that names its call. Connections and pipes both move messages in parts; nothing
+ * else here depends on which of them it is.
  */
 #include "common/comm/tcp/tcp_mesh.h"
 

@@ -51,7 +51,7 @@ typedef struct {
     struct Pipe *pipe; // carries the data; NULL: `data` does
     Notice last; // the last NOTICE_WAITING ...
     double heard_at; // ... and when it came
-    bool notices_blocked; // the peer does not read notices: it gets no more of them
+    bool notices_blocked; // the peer does not read notices, so it gets no more of them
 } Peer;
 
 typedef struct {
@@ -91,7 +91,7 @@ void mesh_init(Mesh *mesh, const ProcessGroup *pg);
 /* Says goodbye, waits until all others have said it, and closes. Collective. */
 void mesh_free(Mesh *mesh);
 
-/* Memory of at least so many bytes, valid until the next call. It grows and never shrinks. */
+/* At least this many bytes of memory, valid until the next call. It grows and never shrinks. */
 void *mesh_scratch(Mesh *mesh, size_t bytes);
 
 /* The numeric address that this end of a connection has, and that of an interface ("eth0") of this
@@ -109,18 +109,18 @@ void mesh_begin(Mesh *mesh, const Collective *collective);
  * time has passed. Ends the process when a peer is gone or sends an abort, and at the timeout. */
 void mesh_wait(Mesh *mesh, int to, int from);
 
-/* Sleeps until then, on the clock of seconds_now(); reads notices meanwhile as mesh_wait does. */
+/* Sleeps until this time of seconds_now(), and reads notices meanwhile as mesh_wait does. */
 void mesh_sleep_until(Mesh *mesh, double until);
 
 /* Sends a notice to all peers without blocking. A peer that does not read its notices gets no more
  * of them. */
 void mesh_tell(Mesh *mesh, const Notice *notice);
 
-/* Tells all peers that this rank waits for another, or is alive. The next time is then later. */
+/* Tells all peers that this rank waits for another, or is alive. Sets when to do so again. */
 void mesh_notify(Mesh *mesh, NoticeKind kind, int waits_for);
 
-/* These end the group: they tell all peers why, and die with the same line. The peer's connection
- * is closed (its last notice may say why); it makes another call than we do; anything else. */
+/* These end the group: they tell all peers why, and die with the same line. mesh_lost: the peer's
+ * connection is closed (its last notice may say why). mesh_mismatch: its call differs from ours. */
 noreturn void mesh_lost(Mesh *mesh, int peer);
 noreturn void mesh_mismatch(Mesh *mesh, int peer, const CollectiveId *theirs);
 noreturn void mesh_abort(Mesh *mesh, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -167,7 +167,7 @@ void direct_collective(Mesh *mesh, const Collective *collective); // reduce, gat
 #define PIPE_ALIGNMENT 128 // of a message; a header is shorter, so it never wraps around
 #define PIPE_GRAIN 32 // a header's bytes are a multiple of it
 
-/* What may carry data in place of a socket: shared memory, between two ranks of one machine
+/* An alternative to a socket for data: shared memory, between two ranks of one machine
  * (extras/shared_memory). A build without it has no pipes (shared_memory_absent.c). */
 typedef struct {
     // Gives every peer that can have one a pipe; its socket must exist. Collective. NULL: no pipes.
@@ -190,7 +190,7 @@ typedef struct {
 extern const PipeOps tcp_pipes;
 
 /* Simulates a slower network (extras/simulated_network): the time at which a message of so many
- * bytes, which begins to arrive, may count as received; 0: when it is there. NULL: so are all. */
+ * bytes that begins to arrive counts as received; 0: on arrival. NULL: nothing is simulated. */
 extern double (*const network_arrival)(Mesh *mesh, int from, size_t bytes);
 
 #endif

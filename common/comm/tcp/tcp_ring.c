@@ -5,7 +5,7 @@
  * next and adds its own numbers to the one from the previous rank; then block r is complete on rank
  * r (reduce-scatter). In n - 1 more steps the complete blocks go round (all-gather). Each rank
  * sends 2 (n - 1) / n of the array: no algorithm that sums on the ranks can send less. A block is
- * summed in one place, in the order of the ring: all ranks get the same bits.
+ * summed in one place, in the order of the ring, so all ranks get the same bits.
  */
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* The algorithms besides the ring: few steps instead of few bytes, a fixed order, or one root. */
+/* The other algorithms: for few steps rather than few bytes, for a fixed order, or for one root. */
 #include <string.h>
 
 #include "common/comm/tcp/tcp_mesh.h"

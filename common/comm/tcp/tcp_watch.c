@@ -3,10 +3,10 @@
  *
  * While waiting for data it reads the notices of all peers: the kernel closes the connections of a
  * process that dies, and a rank that gives up tells all why, so that every rank's last line names
- * the root cause. A rank that waits for a while tells the others for which rank. At the timeout
- * these notices form a chain from rank to rank; the rank at its end is silent, because it is
+ * the root cause. A rank that waits for a while tells the others which rank it waits for. At the
+ * timeout these notices form a chain from rank to rank; the rank at its end is silent because it is
  * stopped, or stuck, or never made the call. A rank that is late for a good reason says that it is
- * alive, and the others' clocks start anew.
+ * alive, and the others' timeouts start again.
  */
 #include "common/comm/tcp/tcp_mesh.h"
 

@@ -1,9 +1,9 @@
 /*
  * cuda_kernels.h - the kernels: C functions that launch them on a stream and return at once.
  *
- * All pointers are device memory. Images lie as on the CPU: rows, columns, channels (HWC), filters
- * as [out][ky][kx][in]. No kernel adds through atomics: sums are trees whose shape follows from the
- * sizes alone, so the same inputs give the same bits.
+ * All pointers are device memory. The layout is the CPU's: images are rows, columns, channels
+ * (HWC), filters [out][ky][kx][in]. No kernel adds through atomics: sums are trees whose shape
+ * follows from the sizes alone, so the same inputs give the same bits.
  */
 #ifndef COMMON_NN_CUDA_CUDA_KERNELS_H
 #define COMMON_NN_CUDA_CUDA_KERNELS_H
@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #ifdef __cplusplus
-#define noreturn // a word of C alone, in the headers below
+#define noreturn // C only; the headers below use it
 extern "C" {
 #endif
 
@@ -22,7 +22,7 @@ extern "C" {
 
 /* device_cuda.c: memory for one call, see cuda_state.h. */
 void *cuda_scratch(const Device *device, size_t *used, size_t bytes);
-/* cuda_feed.c: device memory; 0, but in a replay. */
+/* cuda_feed.c: device memory; 0 except in a replay. */
 const int32_t *cuda_step_offset(const Device *device);
 
 /* Dies, naming the kernel, if the last launch failed. */
@@ -77,8 +77,8 @@ void cuda_sum_rows(size_t rows, int columns, const float *y, float scale, float 
                    float *sums, cudaStream_t stream);
 
 /* Entries of the table that device.h describes. Gradients of the loss are multiplied by
- * device->loss_scale->scale unless that is NULL; then the optimizers decide by the gradients about
- * the step, and about the scale of the next. */
+ * device->loss_scale->scale unless that is NULL; then the optimizers decide from the gradients
+ * whether to take the step, and set the scale of the next. */
 void cuda_relu_grad(Device *device, size_t count, const float *y, float scale, float *dy);
 void cuda_dropout(Device *device, int n, int features, DropoutKey key, float *y);
 void cuda_nll(Device *device, int n, int classes, const float *logits, const int32_t *labels,

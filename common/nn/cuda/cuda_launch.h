@@ -11,7 +11,7 @@
 
 #include "common/nn/cuda/cuda_kernels.h"
 
-/* A stand-in that runs kernels elsewhere than on a GPU defines it before. */
+/* A stand-in that runs kernels without a GPU defines its own LAUNCH first. */
 #ifndef LAUNCH
 #define LAUNCH(kernel, grid, block, stream, ...) \
     do { \
@@ -81,7 +81,7 @@ struct SecondConv {
     }
 };
 
-/* conv_out_size of either. */
+/* conv_out_size for either kind of shape. */
 template <typename Shape> static inline __host__ __device__ int out_size(Shape shape)
 {
     return shape.in_size - shape.kernel + 1;

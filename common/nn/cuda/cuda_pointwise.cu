@@ -1,6 +1,6 @@
 /*
- * What is neither a sum nor a product, a thread for each number: the batch, bias, relu, pooling,
- * dropout.
+ * Kernels that are neither sums nor products, with one thread per number: gathering the batch,
+ * bias, relu, pooling, dropout.
  */
 #include "common/nn/cuda/cuda_launch.h"
 #include "common/nn/philox.h"

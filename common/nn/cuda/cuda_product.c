@@ -10,7 +10,7 @@
 #include "common/base/library.h"
 #include "common/nn/cuda/cuda_state.h"
 
-/* cuBLAS is opened with the first GPU. Its header gives most names a second version. */
+/* cuBLAS is opened with the first GPU. Its header maps most names to a "_v2" function. */
 #define LIBRARY "libcublas.so." LIBRARY_TEXT(CUBLAS_VER_MAJOR)
 #define NEEDED_BY "--device cuda"
 #define BLAS(FUNCTION) \

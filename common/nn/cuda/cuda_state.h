@@ -9,7 +9,7 @@
 
 enum { CUDA_SETS = 8, CUDA_MAX_BUFFERS = 8 };
 
-/* Device memory that is written again and again, from a ring of pinned buffers (cuda_feed.c). */
+/* Device memory that is written repeatedly, from a ring of pinned buffers (cuda_feed.c). */
 typedef struct {
     char *memory; // on the device; NULL: there is none yet
     int num_buffers, next;
@@ -22,7 +22,7 @@ typedef struct {
     int max_batch, features;
     CudaUpload message; // int32_t: step_offset (see CudaGraph), then the rows of the batch
     CudaUpload staged; // the rows themselves, of a set that is too large for the device
-    CudaRows rows; // where they lie
+    CudaRows rows; // where they are
     struct {
         unsigned id; // of the data set
         CudaRows rows; // NULLs: it is too large for the device
@@ -71,8 +71,8 @@ typedef struct {
     int rows, columns, depth; // the sum runs over depth
     Amp amp; // type of A and B
     const void *a, *b;
-    bool a_transposed; // A lies as [depth][rows]
-    bool b_transposed; // B lies as [columns][depth]
+    bool a_transposed; // A is stored as [depth][rows]
+    bool b_transposed; // B is stored as [columns][depth]
     void *c;
     Amp c_amp; // type of C
     bool add;
@@ -83,7 +83,7 @@ void cuda_product_free(Device *device);
 void cuda_product(const Device *device, const CudaProduct *product);
 
 void cuda_feed_reserve(Device *device, int max_batch, int features);
-/* Starts the batch's copy: after this, the feed's message and rows say where it lies. */
+/* Starts the batch's copy: after this, the feed's message and rows say where it is. */
 void cuda_feed_send(Device *device, const Batch *batch, uint64_t step_offset);
 void cuda_feed_gather(Device *device, const Batch *batch, float *inputs, int32_t *labels,
                       float *targets);

@@ -1,4 +1,4 @@
-/* Stands in for GPUs in builds without CUDA: there are none. */
+/* Stands in for device_cuda.c in builds without CUDA, which cannot use a GPU. */
 #include "common/base/log.h"
 #include "common/nn/device.h"
 

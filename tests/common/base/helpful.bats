@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# What helps the user of the trainers and of the launcher: the nearest name, the CPU quota, a line about a crowd of ranks.
+# Help for users of the trainers and the launcher: suggested names, the CPU quota, a line about too many ranks per core.
 
 bats_require_minimum_version 1.5.0
 

@@ -46,7 +46,7 @@ static void join(Rank *rank, ProcessGroup *pg, const Layout *layout, const char 
     process_group_set_nodes(pg, &rank->args, layout->node_of[rank->rank]);
 }
 
-/* Whole numbers, whose means every way computes exactly: the same bits. */
+/* Whole numbers: every algorithm computes their means exactly, so the bits are the same. */
 static void compare_with_flat(ProcessGroup *pg, size_t count)
 {
     Case c = { .pg = pg, .name = "hook", .count = count, .type = FLOAT32, .op = REDUCE_MEAN };
@@ -102,7 +102,7 @@ static void average(ProcessGroup *pg, float *data, size_t count)
     }
 }
 
-/* The same bits on all ranks and every time, in stages and below, and among other calls. */
+/* The same bits on all ranks and every time, in stages or not, and among other calls. */
 static void rounding_body(Rank *rank)
 {
     static float data[LARGE], again[LARGE];

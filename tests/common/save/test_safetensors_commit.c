@@ -50,7 +50,7 @@ int fsync(int fd)
     return errno == 0 ? 0 : -1;
 }
 
-/* Stands in for the C library's: nobody else can know the number in a temporary file's name. */
+/* Stands in for the C library's: others cannot know the number in a temporary file's name. */
 static uint64_t next_number;
 
 ssize_t getrandom(void *bytes, size_t count, unsigned flags)
@@ -184,7 +184,7 @@ static void test_killed(void **state)
 
     assert_true(first_weight() == 1);
 
-    // What is left disturbs nobody.
+    // The file that is left does no harm.
     assert_int_equal(count_files(), 2);
     next_number++;
     commit(new);
@@ -201,8 +201,8 @@ static void name_aside(char aside[PATH_MAX], uint64_t number)
     snprintf(aside, PATH_MAX, "%s.%llu.tmp", path, (unsigned long long)number);
 }
 
-/* Somebody who may write to the folder puts a link where the temporary file will be, should he
- * guess its name: what it leads to is not touched. The next commit has another name. */
+/* A user who may write to the folder guesses the name of the temporary file and puts a link there:
+ * what it leads to is not touched. The next commit has another name. */
 static void test_prepared_link(void **state)
 {
     (void)state;

@@ -50,9 +50,9 @@ typedef struct {
     int arrived[2]; // a pipe
 } Crowd;
 
-/* Twice as many clients as the server has descriptors: each sends `hello`, and then nothing more.
- * Returns when all of them, in a process of their own, have been answered or hung up on, or only
- * have connected, as the server does not answer all hellos. */
+/* Twice as many clients as the server has descriptors, in a process of their own: each sends
+ * `hello` and then nothing more. Returns when each has been answered or hung up on, or has only
+ * connected, since the server does not answer all hellos. */
 static Crowd start_crowd(int port, bool is_answered, const char *hello, size_t bytes)
 {
     Crowd crowd;
@@ -109,8 +109,8 @@ static void test_descriptors_are_kept_free(void **state)
     }
 }
 
-/* Clients that have proven nothing make room, the oldest first: a rank that comes after them finds
- * a place, and whoever has asked for something keeps its own, however long ago that was. */
+/* Unproven clients make room, the oldest first: a rank that comes after them finds a place, and a
+ * client that has asked for something keeps its place, however long ago that was. */
 static void test_the_unproven_make_room(void **state)
 {
     (void)state;
