@@ -80,7 +80,7 @@ check-mnist: all
 # Weights, losses, files and the store against PyTorch itself, which tests/against/torch/venv.sh gets once.
 # TORCH_SEED=N repeats the random settings that a failure names.
 check-torch: all $(TORCH_PEERS)
-	@export TORCH_BIN="$$(tests/against/torch/venv.sh)"; $(MAKE) -s test TESTS="$(call sampled,$(wildcard tests/against/torch/*.bats tests/against/torchrun/*.bats) tests/tools/bench_small.bats tests/tools/bench_suites.bats)"
+	@export TORCH_BIN="$$(tests/against/torch/venv.sh)"; SLOW=all $(MAKE) -s test TESTS="$(call sampled,$(wildcard tests/against/torch/*.bats tests/against/torchrun/*.bats) tests/tools/bench_small.bats tests/tools/bench_suites.bats)"
 
 # The page of tools/serve, the slides and the site in headless Chromium (./setup.sh --browser installs it); pictures of
 # them go to build/browser.

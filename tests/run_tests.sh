@@ -3,7 +3,7 @@
 # A file that fails is run once more at the end, alone: if it passes then, it is listed as flaky (tests/summary.py).
 #   ONLY=NAME     runs this one of them: a path, or a name without its folder
 #   SLOW=only     runs the tests that are tagged as slow, SLOW=all all tests; otherwise those are left out
-#   JOBS=4        files at a time: most tests wait for something most of the time
+#   JOBS=5        files at a time: most tests wait for something most of the time
 #   RERUN=later   leaves the second run to .ci/run
 #   RERUN=never   has no second run: for tests whose inputs are random
 set -u
@@ -48,7 +48,7 @@ done
 # Tests run beside each other, so OpenMP's threads sleep while they wait instead of spinning on a core.
 export OMP_WAIT_POLICY=passive
 
-prove --timer --jobs "${JOBS:-4}" --exec tests/tap.sh "$@" || case ${RERUN:-} in
+prove --timer --jobs "${JOBS:-5}" --exec tests/tap.sh "$@" || case ${RERUN:-} in
 later | never) ;;
 *) tests/again.sh "$folder" ;;
 esac

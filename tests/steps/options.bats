@@ -2,9 +2,9 @@
 # Nonsense for every option that a program's own --help lists: one line, status 2, before any work.
 # (tests/common/base/test_options.c feeds far more to the tables behind.)
 
-PROGRAMS="01_single_gpu/train 02_multi_gpu_spawn/train_a_spawn 02_multi_gpu_spawn/train_b_all_reduce
-    02_multi_gpu_spawn/train_c_sampler 02_multi_gpu_spawn/train 03_torchrun_env/train 04_slurm_multinode/train
-    05_fault_tolerance/train"
+SOME="01_single_gpu/train 02_multi_gpu_spawn/train 05_fault_tolerance/train"
+OTHERS="02_multi_gpu_spawn/train_a_spawn 02_multi_gpu_spawn/train_b_all_reduce 02_multi_gpu_spawn/train_c_sampler
+    03_torchrun_env/train 04_slurm_multinode/train"
 
 setup() {
     unset LOCAL_RANK RANK
@@ -16,8 +16,8 @@ check() { # PROGRAM
     { cat "$BATS_TEST_DIRNAME/nonsense.py" && cat; } | python3 - "$1"
 }
 
-@test "train of every step: each option" {
-    for program in $PROGRAMS; do
+each_option() { # PROGRAM...
+    for program in "$@"; do
         check $program <<'END'
 names = options()
 assert len(names) >= 24, names
@@ -34,8 +34,19 @@ END
     done
 }
 
+# shellcheck disable=SC2086 # several programs
+@test "train of steps 01, 02 and 05: each option" {
+    each_option $SOME
+}
+
+# bats test_tags=slow
+# shellcheck disable=SC2086 # several programs
+@test "train of the other steps: each option" {
+    each_option $OTHERS
+}
+
 @test "train of every step: the two numbers, and what does not go together" {
-    for program in $PROGRAMS; do
+    for program in $SOME $OTHERS; do
         check $program <<'END'
 for value in "abc", "-1", "", " 1", "nan":
     refused("has no place here", value)

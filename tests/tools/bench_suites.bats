@@ -34,11 +34,13 @@ for line in sys.stdin:
         "$BUILD/bench/cnn_step" --device cpu --batch-size 32 --threads 1 --max-steps 3
 }
 
+# bats test_tags=slow
 @test "cnn_step.py names its figures as ours" {
     pytorch
     figures "batch 2, 1 thread, bf16 samples/s" "$TORCH_BIN/python" bench/cnn_step.py 2 1 8 bf16
 }
 
+# bats test_tags=slow
 @test "linear_step and linear_step.py do the same work: the losses are equal" {
     figures "linear model, batch 32 steps/s" "$BUILD/bench/linear_step" 3
     # shellcheck disable=SC2154 # bats sets stderr

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # The CPU's kernels, built for every width of vectors that this processor can execute, pass their tests: a machine with
-# AVX-512 finds what goes wrong on one without. x86-64-v3-amd is AVX2 as GCC tunes it for AMD. (make check-march builds the
-# whole project so, and runs PyTorch's losses and make prove.)
+# AVX-512 finds what goes wrong on one without. x86-64-v3-amd is AVX2 as GCC tunes it for AMD, which adds what plain v3 does
+# not show. (make check-march builds the whole project so, and runs PyTorch's losses and make prove.)
 
 # built_for MARCH FEATURE...: the tests of the kernels in such a build.
 built_for() {
@@ -27,6 +27,7 @@ setup() {
     built_for x86-64-v2 sse4_2
 }
 
+# bats test_tags=slow
 @test "the kernels for AVX2 (x86-64-v3)" {
     built_for x86-64-v3 avx2 fma bmi2
 }
@@ -35,6 +36,7 @@ setup() {
     built_for x86-64-v3-amd avx2 fma bmi2
 }
 
+# bats test_tags=slow
 @test "the kernels for AVX-512 (x86-64-v4)" {
     built_for x86-64-v4 avx512f avx512bw avx512cd avx512dq avx512vl
 }

@@ -81,11 +81,13 @@ linear_random.safetensors" ]
         kill -0 $first
         sleep 0.1
     done
+    holder=$(pgrep -f -- "train .*--checkpoint-dir $dir" | xargs -I{} grep -lx train /proc/{}/comm | cut -d/ -f3)
+    kill -STOP "$holder" # it needs no time of the processors while it has the folder
     flight=$(ls -i "$dir/flight")
     MAX_RESTARTS=3 train 2 3 --max-steps 2
     [ "$(ls -i "$dir/flight")" = "$flight" ]
     pid=$(sed -n "s|.*process \([0-9]*\) of the job at [^ ]* on $(uname -n) saves its snapshots in $dir: wait for its end, or name another folder with --checkpoint-dir.*|\1|p" <<<"$output")
-    [ "$(cat "/proc/$pid/comm")" = train ]
+    [ "$pid" = "$holder" ]
     [[ $output == *"$dir is in use by process $pid of the job at "*": waits 10 s at most, in case it is just ending"* ]]
     kill -KILL "$pid"
     wait $first || true
