@@ -31,12 +31,13 @@ mpirun)
 *) echo "$0: LAUNCHER=$LAUNCHER: it is ddprun, torchrun or mpirun" >&2 && exit 2 ;;
 esac
 
-# end SIGNAL STATUS: the launchers get SIGTERM, since what a shell starts with & does not hear Ctrl-C.
+# end SIGNAL STATUS: the launchers get SIGTERM, since what a shell starts with & does not hear Ctrl-C. Stopped launchers
+# get it all at once: a running one would report that another node has ended.
 # shellcheck disable=SC2086,SC2317 # pids are words; traps call it
 end() {
     told=$2
     echo "$0: $1 ends the launchers of all $nodes nodes" >&2
-    [ -z "$agents" ] || kill $agents 2>/dev/null || :
+    [ -z "$agents" ] || { kill -STOP $agents && kill $agents && kill -CONT $agents; } 2>/dev/null || :
 }
 
 agents='' node=0 status=0 told=''
