@@ -37,7 +37,7 @@ esac
 end() {
     told=$2
     echo "$0: $1 ends the launchers of all $nodes nodes" >&2
-    [ -z "$agents" ] || { kill -STOP $agents && kill $agents && kill -CONT $agents; } 2>/dev/null || :
+    [ -z "$agents" ] || { kill -STOP $agents; kill $agents; kill -CONT $agents; } 2>/dev/null || :
 }
 
 agents='' node=0 status=0 told=''
