@@ -84,9 +84,10 @@ void stop_joined(void)
 
 void stop_init(StopRequest *stop, const Checkpoint *checkpoint, Reducer *reducer)
 {
+    Bucket *last = &reducer->bucket[0]; // it ends where the gradients end: now one float later
     *stop = (StopRequest){ .checkpoint = checkpoint,
                            .step = checkpoint->optim->model->step,
-                           .request = reducer_register_scalar(reducer) };
+                           .request = reducer->grads + last->offset + last->numel++ };
 }
 
 bool training_done(const Checkpoint *checkpoint)

@@ -74,12 +74,6 @@ void reducer_init(Reducer *reducer, const Args *args, ProcessGroup *pg, float *g
         log_bucket(reducer, i, "is planned");
 }
 
-float *reducer_register_scalar(Reducer *reducer)
-{
-    Bucket *bucket = &reducer->bucket[0];
-    return reducer->grads + bucket->offset + bucket->numel++;
-}
-
 void reducer_free(Reducer *reducer)
 {
     free(reducer->kept);

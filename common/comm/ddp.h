@@ -57,11 +57,6 @@ void reducer_init(Reducer *reducer, const Args *args, ProcessGroup *pg, float *g
  * while buckets are in flight. reducer_init registers process_group_set_nodes's hook, if any. */
 void reducer_register_comm_hook(Reducer *reducer, CommHook hook, void *state);
 
-/* Averages one more float with the gradients: grads[numel], which must be allocated. It travels in
- * the bucket that holds their end, and needs no extra message. Returns its address. Call it before
- * the first backward pass. */
-float *reducer_register_scalar(Reducer *reducer);
-
 /* Marks the gradient of parameter i as complete: the model's GradHook; its context is the Reducer.
  * Starts the all-reduce of each bucket that is complete and next in order. Collective. */
 void reducer_mark_ready(void *reducer, int i);

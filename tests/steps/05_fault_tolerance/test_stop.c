@@ -79,16 +79,18 @@ static void test_all_leave_together(void **state)
 }
 
 /* The gradients and what travels with them: each is the mean, and nothing else changes. */
-static void registered_scalar(Rank *rank)
+static void request_float(Rank *rank)
 {
     ProcessGroup pg;
     Run run;
     Reducer reducer;
+    StopRequest stop;
     run_init(&run, rank->context, "sgd", 0.9, 1);
     rank_join(rank, &pg);
     reducer_init(&reducer, &rank->args, &pg, run.model.grads, run.model.parameter,
                  run.model.num_parameters);
-    float *last = reducer_register_scalar(&reducer);
+    stop_init(&stop, &run.checkpoint, &reducer);
+    float *last = stop.request;
     CHECK(last == run.model.grads + run.model.numel, "it does not sit behind the gradients");
     for (int pass = 0; pass < 3; pass++) {
         for (size_t k = 0; k < run.model.numel; k++)
@@ -108,11 +110,11 @@ static void registered_scalar(Rank *rank)
     run_free(&run);
 }
 
-static void test_registered_scalar(void **state)
+static void test_request_float(void **state)
 {
     (void)state;
-    ranks_run_well(3, registered_scalar, "linear");
-    ranks_run_well(3, registered_scalar, "cnn");
+    ranks_run_well(3, request_float, "linear");
+    ranks_run_well(3, request_float, "cnn");
 }
 
 static void interrupt(const void *seconds)
@@ -201,7 +203,7 @@ int main(void)
     signal(SIGINT, SIG_DFL); // which a shell has its background jobs ignore
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_all_leave_together), cmocka_unit_test(test_training_done),
-        cmocka_unit_test(test_registered_scalar),  cmocka_unit_test(test_second_interrupt),
+        cmocka_unit_test(test_request_float),      cmocka_unit_test(test_second_interrupt),
         cmocka_unit_test(test_before_the_group),   cmocka_unit_test(test_ignored),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
