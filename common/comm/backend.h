@@ -23,7 +23,7 @@ typedef enum {
 } CollectiveKind;
 
 /* A collective call, as made by this rank. */
-typedef struct {
+typedef struct Collective {
     const ProcessGroup *pg;
     uint64_t op_id; // number of earlier calls of any kind by this rank, on all groups
     uint64_t sequence; // number of earlier collectives on this group

@@ -19,6 +19,9 @@
 #include "common/base/memory.h"
 #include "common/comm/store/store.h"
 
+struct Collective;
+struct Mesh;
+
 typedef enum { REDUCE_SUM, REDUCE_MEAN, REDUCE_MAX, REDUCE_MIN } ReduceOp;
 
 #define GROUP_NAME_BYTES 48
@@ -38,7 +41,8 @@ typedef struct ProcessGroup {
     void *state; // of the backend
     uint64_t sequence; // collectives started so far
     int mean_ranks; // what REDUCE_MEAN divides by: world_size
-    bool fixed_order; // all_reduce adds in the order of args_shards' tree (tcp, not on subgroups)
+    // Replaces tcp's algorithms for all_reduce and barrier (step 05's reduce_order.h); NULL: none.
+    void (*tcp_all_reduce)(struct Mesh *mesh, const struct Collective *collective);
     struct Nodes *nodes; // which ranks share a node (hierarchy.h); NULL: not known
     int num_splits; // so far: the same on all ranks
     int num_subgroups; // that include this rank and are not destroyed yet

@@ -88,8 +88,8 @@ static void write_line(const ProcessGroup *pg, const Args *args, char line[GROUP
              "--backend %s, --device %s, %d ranks, --check-collectives %s%s%s%s%s%s",
              pg->backend->name, pg->place.on_gpu ? "cuda" : "cpu", pg->world_size,
              pg->check_collectives ? "on" : "off", flat ? "" : ", --all-reduce ",
-             flat ? "" : args->all_reduce, pg->fixed_order ? ", --reduce-order fixed" : "", watched,
-             network);
+             flat ? "" : args->all_reduce, args_shards(args) > 0 ? ", --reduce-order fixed" : "",
+             watched, network);
 }
 
 static bool has_come_by(const ProcessGroup *pg, int rank, double time)
@@ -169,14 +169,13 @@ static void group_set(ProcessGroup *pg, const Args *args, int rank, int world_si
                         .timeout = args->timeout,
                         .mean_ranks = world_size,
                         .calls.error_suffix = "",
-                        .fixed_order = args_shards(args) > 0,
                         .check_collectives = args->check_collectives,
                         .backend = backend_choose(args->backend, place.on_gpu, rank, world_size) };
     if (strcmp(args->all_reduce, "hierarchical") == 0 && pg->backend != &backend_tcp)
         usage_error("--all-reduce hierarchical is for --backend tcp: %s finds its own way between "
                     "nodes, so leave the option out",
                     pg->backend->name);
-    if (pg->fixed_order && pg->backend != &backend_tcp)
+    if (args_shards(args) > 0 && pg->backend != &backend_tcp)
         usage_error("--reduce-order fixed is for --backend tcp: %s adds up in an order of its own",
                     pg->backend->name);
 }

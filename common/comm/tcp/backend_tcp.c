@@ -43,9 +43,9 @@ static void execute(Mesh *mesh, const Collective *collective)
     mesh_begin(mesh, collective);
     switch (collective->kind) {
     case ALL_REDUCE:
-    case BARRIER: // a sum of nothing: nobody has it before all have come
-        if (collective->pg->fixed_order)
-            halving_all_reduce(mesh, collective);
+    case BARRIER: // an empty all-reduce: completes once every rank has entered
+        if (collective->pg->tcp_all_reduce != NULL)
+            collective->pg->tcp_all_reduce(mesh, collective);
         else
             (bytes <= SHORT_BYTES ? doubling_all_reduce : ring_all_reduce)(mesh, collective);
         break;

@@ -167,10 +167,11 @@ static void count_sent(const Mesh *mesh, int peer, uint64_t bytes)
     *(same_node ? &traffic->inside_nodes : &traffic->between_nodes) += bytes;
 }
 
-void exchange(Mesh *mesh, const Exchange *x)
+void exchange(Mesh *mesh, Outgoing sent, Incoming received)
 {
-    Message out = { peer_of(mesh, x->to), .payload = (char *)x->out, .bytes = x->out_bytes };
-    Message in = { peer_of(mesh, x->from), .payload = x->in, .bytes = x->in_bytes };
+    Message out = { peer_of(mesh, sent.to), .payload = (char *)sent.data, .bytes = sent.bytes };
+    Message in = { peer_of(mesh, received.from), .payload = received.data,
+                   .bytes = received.bytes };
     out.header = header_of(mesh, out.bytes);
 
     while (!message_done(&out) || !message_done(&in)) {
@@ -178,7 +179,7 @@ void exchange(Mesh *mesh, const Exchange *x)
         if (!message_done(&out))
             progress |= send_part(mesh, &out);
         if (!message_done(&in))
-            progress |= receive_part(mesh, &in, x->addend);
+            progress |= receive_part(mesh, &in, received.addend);
         if (!progress)
             mesh_wait(mesh, message_done(&out) ? NOBODY : out.peer,
                       message_done(&in) ? NOBODY : in.peer);
@@ -193,12 +194,12 @@ void exchange(Mesh *mesh, const Exchange *x)
     mesh->moved.received_bytes += in.peer == NOBODY ? 0 : in.bytes;
 }
 
-void message_send(Mesh *mesh, int to, const void *out, size_t bytes)
+void message_send(Mesh *mesh, int to, const void *data, size_t bytes)
 {
-    exchange(mesh, &(Exchange){ .to = to, .out = out, .out_bytes = bytes, .from = NOBODY });
+    exchange(mesh, (Outgoing){ to, data, bytes }, (Incoming){ .from = NOBODY });
 }
 
-void message_receive(Mesh *mesh, int from, void *in, size_t bytes)
+void message_receive(Mesh *mesh, int from, void *data, size_t bytes)
 {
-    exchange(mesh, &(Exchange){ .to = NOBODY, .from = from, .in = in, .in_bytes = bytes });
+    exchange(mesh, (Outgoing){ .to = NOBODY }, (Incoming){ from, data, bytes, NULL });
 }

@@ -1,17 +1,18 @@
 /*
  * tcp_mesh.h - the tcp backend's connections, two from every rank to every other.
  *
- *     data     | magic | CollectiveId | bytes | payload ... | magic | CollectiveId | ...
- *     notices  | kind | waits_for | CollectiveId | text | kind | waits_for | ...
- *
- * Both carry messages in both directions, in host byte order, after a handshake (handshake.h). Data
- * of ranks that share memory goes through a pipe instead, and its connection carries wake-ups.
- *
  * - To connect the ranks, call mesh_init on all of them; mesh_free says goodbye and closes.
  * - To make a collective, call mesh_begin and one of the algorithms (tcp_ring.c, tcp_trees.c).
  * - An algorithm calls exchange, which sends a message and receives one (tcp_exchange.c). Where it
  *   can do neither, it calls mesh_wait, which reads the notices meanwhile (tcp_watch.c).
  * - Errors do not return: a rank that finds one tells it to all others, and all die with one line.
+ *
+ *     data     | magic | CollectiveId | bytes | payload ... | magic | CollectiveId | ...
+ *     notices  | kind | waits_for | CollectiveId | text | kind | waits_for | ...
+ *
+ * Both connections carry messages in both directions, in host byte order, after a handshake
+ * (handshake.h). Ranks that share memory send data through a pipe instead; then the connection only
+ * carries wake-ups.
  */
 #ifndef COMMON_COMM_TCP_TCP_MESH_H
 #define COMMON_COMM_TCP_TCP_MESH_H
@@ -54,7 +55,7 @@ typedef struct {
     bool notices_blocked; // the peer does not read notices, so it gets no more of them
 } Peer;
 
-typedef struct {
+typedef struct Mesh {
     int rank, world_size;
     double timeout;
     bool has_core; // this machine has a core for each of its ranks
@@ -127,24 +128,27 @@ noreturn void mesh_abort(Mesh *mesh, const char *format, ...) __attribute__((for
 
 /* ---- tcp_exchange.c: moving data ---- */
 
-/* A message to one rank and a message from one (either may be NOBODY), numbered as in the group of
- * the call in progress. */
+/* A message to a rank and a message from one, numbered as in the group of the call in progress;
+ * NOBODY: there is none. */
 typedef struct {
     int to;
-    const void *out;
-    size_t out_bytes;
+    const void *data;
+    size_t bytes;
+} Outgoing;
+
+typedef struct {
     int from;
-    void *in;
-    size_t in_bytes;
-    const void *addend; // NULL: in[] is what arrives. Else in[i] = arriving[i] op addend[i]
-} Exchange;
+    void *data;
+    size_t bytes;
+    const void *addend; // NULL: data[] is what arrives. Else data[i] = arriving[i] op addend[i]
+} Incoming;
 
 /* Sends and receives at the same time; returns when both are done. */
-void exchange(Mesh *mesh, const Exchange *x);
+void exchange(Mesh *mesh, Outgoing sent, Incoming received);
 
 /* One direction alone. */
-void message_send(Mesh *mesh, int to, const void *out, size_t bytes);
-void message_receive(Mesh *mesh, int from, void *in, size_t bytes);
+void message_send(Mesh *mesh, int to, const void *data, size_t bytes);
+void message_receive(Mesh *mesh, int from, void *data, size_t bytes);
 
 /* ---- the algorithms: collective ---- */
 
@@ -153,11 +157,9 @@ void ring_all_reduce(Mesh *mesh, const Collective *collective);
 void ring_reduce_scatter(Mesh *mesh, const Collective *collective);
 void ring_all_gather(Mesh *mesh, const Collective *collective);
 
-/* tcp_trees.c. Doubling takes few steps, for short messages; halving sums by the same tree for any
- * count and type, for 2, 4, 8, ... ranks; the tree is for short messages, the chain for long ones;
- * in the direct one the root exchanges with one rank after the other. */
+/* tcp_trees.c. Doubling and the tree take few steps, for short messages; the chain is for long
+ * ones; in the direct one the root exchanges with one rank after the other. */
 void doubling_all_reduce(Mesh *mesh, const Collective *collective);
-void halving_all_reduce(Mesh *mesh, const Collective *collective);
 void tree_broadcast(Mesh *mesh, const Collective *collective);
 void chain_broadcast(Mesh *mesh, const Collective *collective);
 void direct_collective(Mesh *mesh, const Collective *collective); // reduce, gather, scatter

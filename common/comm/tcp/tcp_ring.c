@@ -31,8 +31,8 @@ static Block block_of(size_t count, DType type, int n, int i)
  * sends what it has just received. `in` and `out` are arrays of the same shape, or the same array.
  *
  * Reduce-scatter adds `in` to what arrives and begins with block rank - 1, so that the last block
- * that a rank receives is its own, complete; all-gather begins with that. Of n = 4, the blocks that
- * are received, modulo n:
+ * that a rank receives is its own, complete; `out` also gets partial sums of the other blocks.
+ * All-gather begins with the complete block. With n = 4 ranks, each receives these blocks:
  *
  *     reduce-scatter  rank 0  rank 1  rank 2  rank 3     all-gather  rank 0  rank 1  rank 2  rank 3
  *     step 0             2       3       0       1       step 0         3       0       1       2
@@ -47,28 +47,12 @@ static void go_round(Mesh *mesh, size_t count, DType type, int first, bool adds,
     const char *sent = in + block.offset;
     for (int step = 0; step < n - 1; step++) {
         const Block coming = block_of(count, type, n, first - 1 - step);
-        exchange(mesh, &(Exchange){ .to = (rank + 1) % n,
-                                    .out = sent,
-                                    .out_bytes = block.bytes,
-                                    .from = (rank + n - 1) % n,
-                                    .in = out + coming.offset,
-                                    .in_bytes = coming.bytes,
-                                    .addend = adds ? in + coming.offset : NULL });
+        exchange(mesh, (Outgoing){ (rank + 1) % n, sent, block.bytes },
+                 (Incoming){ (rank + n - 1) % n, out + coming.offset, coming.bytes,
+                             adds ? in + coming.offset : NULL });
         block = coming;
         sent = out + block.offset;
     }
-}
-
-/* Sums block `rank` of `in` over all ranks into `sums`, which also gets partial sums of others. */
-static void reduce_scatter_blocks(Mesh *mesh, size_t count, DType type, const char *in, char *sums)
-{
-    go_round(mesh, count, type, mesh->collective->pg->rank - 1, true, in, sums);
-}
-
-/* Completes data, of which every rank has block `rank`. */
-static void all_gather_blocks(Mesh *mesh, size_t count, DType type, char *data)
-{
-    go_round(mesh, count, type, mesh->collective->pg->rank, false, data, data);
 }
 
 void ring_all_reduce(Mesh *mesh, const Collective *collective)
@@ -79,10 +63,10 @@ void ring_all_reduce(Mesh *mesh, const Collective *collective)
     char *data = collective->out;
     const Block own = block_of(count, type, n, rank);
 
-    reduce_scatter_blocks(mesh, count, type, data, data);
+    go_round(mesh, count, type, rank - 1, true, data, data); // reduce-scatter
     reduce_finish(data + own.offset, own.bytes / dtype_size(type), type, collective->op,
                   collective->pg->mean_ranks);
-    all_gather_blocks(mesh, count, type, data);
+    go_round(mesh, count, type, rank, false, data, data); // all-gather
 }
 
 void ring_reduce_scatter(Mesh *mesh, const Collective *collective)
@@ -98,7 +82,7 @@ void ring_reduce_scatter(Mesh *mesh, const Collective *collective)
         // If `out` is part of `in`, partial sums may overwrite `in`: the API allows it.
         const bool in_place = own == in + (size_t)rank * bytes;
         char *sums = in_place ? own - (size_t)rank * bytes : mesh_scratch(mesh, (size_t)n * bytes);
-        reduce_scatter_blocks(mesh, (size_t)n * count, type, in, sums);
+        go_round(mesh, (size_t)n * count, type, rank - 1, true, in, sums);
         in = sums;
     }
     if (own != in + (size_t)rank * bytes)
@@ -108,10 +92,10 @@ void ring_reduce_scatter(Mesh *mesh, const Collective *collective)
 
 void ring_all_gather(Mesh *mesh, const Collective *collective)
 {
-    char *data = collective->out;
+    const int n = collective->pg->world_size, rank = collective->pg->rank;
     const size_t bytes = collective->count * dtype_size(collective->type);
-    if (collective->in != data + (size_t)collective->pg->rank * bytes)
-        memcpy(data + (size_t)collective->pg->rank * bytes, collective->in, bytes);
-    all_gather_blocks(mesh, (size_t)collective->pg->world_size * collective->count,
-                      collective->type, data);
+    char *data = collective->out, *own = data + (size_t)rank * bytes;
+    if (collective->in != own)
+        memcpy(own, collective->in, bytes);
+    go_round(mesh, (size_t)n * collective->count, collective->type, rank, false, data, data);
 }

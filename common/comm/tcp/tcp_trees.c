@@ -1,4 +1,4 @@
-/* The other algorithms: for few steps rather than few bytes, for a fixed order, or for one root. */
+/* The other algorithms: for few steps rather than few bytes, or for one root. */
 #include <string.h>
 
 #include "common/comm/tcp/tcp_mesh.h"
@@ -45,82 +45,13 @@ void doubling_all_reduce(Mesh *mesh, const Collective *collective)
     }
     for (int bit = 1; bit < power; bit *= 2) {
         const int other = rank ^ bit;
-        exchange(mesh, &(Exchange){ .to = other,
-                                    .out = data,
-                                    .out_bytes = bytes,
-                                    .from = other,
-                                    .in = theirs,
-                                    .in_bytes = bytes });
+        exchange(mesh, (Outgoing){ other, data, bytes }, (Incoming){ other, theirs, bytes, NULL });
         combine(collective, other, theirs);
     }
     reduce_finish(data, collective->count, collective->type, collective->op,
                   collective->pg->mean_ranks);
     if (extra != NOBODY)
         message_send(mesh, extra, data, bytes);
-}
-
-/* A rank's share of the array at some level: elements [begin, end). */
-typedef struct {
-    size_t begin, end;
-} Range;
-
-/* The upper or the lower half. */
-static Range half_of(Range whole, bool upper)
-{
-    const size_t middle = whole.begin + (whole.end - whole.begin) / 2;
-    return upper ? (Range){ middle, whole.end } : (Range){ whole.begin, middle };
-}
-
-/* Recursive halving and doubling (Rabenseifner, "Optimization of collective reduction operations",
- * 2004): the all-reduce of --reduce-order fixed.
- *
- * The ranks add up as a tree: rank r and r + n/2, then r + n/4 of those sums, down to r + 1. In
- * each step a rank sends its partner one half of what it has and adds up the other, so no byte is
- * added twice; at the end it has 1/n of the array, complete. Then the reverse: partners swap what
- * they have, which doubles. A rank sends 2 (n - 1) / n of the array as in the ring, in 2 log2(n)
- * steps.
- *
- * In the ring each block of the array is summed in another order, which depends on the number of
- * ranks and on block bounds. Here every number is summed by the same tree, however gradients are
- * cut into buckets; and what 8 ranks sum from r and r + 4 is what 4 ranks already have on rank r.
- */
-void halving_all_reduce(Mesh *mesh, const Collective *collective)
-{
-    const int n = collective->pg->world_size, rank = collective->pg->rank;
-    const size_t size = dtype_size(collective->type);
-    char *data = collective->out;
-    Range whole[sizeof(int) * 8]; // before each step down
-    int depth = 0;
-    Range own = { 0, collective->count };
-
-    for (int distance = n / 2; distance > 0; distance /= 2) {
-        const bool upper = (rank & distance) != 0;
-        const Range keep = half_of(own, upper), give = half_of(own, !upper);
-        exchange(mesh, &(Exchange){ .to = rank ^ distance,
-                                    .out = data + give.begin * size,
-                                    .out_bytes = (give.end - give.begin) * size,
-                                    .from = rank ^ distance,
-                                    .in = data + keep.begin * size,
-                                    .in_bytes = (keep.end - keep.begin) * size,
-                                    .addend = data + keep.begin * size });
-        whole[depth++] = own;
-        own = keep;
-    }
-
-    reduce_finish(data + own.begin * size, own.end - own.begin, collective->type, collective->op,
-                  collective->pg->mean_ranks);
-
-    for (int distance = 1; distance < n; distance *= 2) {
-        const Range before = whole[--depth];
-        const Range theirs = half_of(before, (rank & distance) == 0);
-        exchange(mesh, &(Exchange){ .to = rank ^ distance,
-                                    .out = data + own.begin * size,
-                                    .out_bytes = (own.end - own.begin) * size,
-                                    .from = rank ^ distance,
-                                    .in = data + theirs.begin * size,
-                                    .in_bytes = (theirs.end - theirs.begin) * size });
-        own = before;
-    }
 }
 
 /* The binomial tree doubles the number of ranks with the data in each step: log2(n) steps, the
@@ -158,12 +89,8 @@ void chain_broadcast(Mesh *mesh, const Collective *collective)
         char *coming = (char *)collective->out + done;
         const size_t rest = bytes - done;
         const size_t coming_bytes = rest < CHUNK_BYTES ? rest : CHUNK_BYTES;
-        exchange(mesh, &(Exchange){ .to = here_bytes > 0 ? next : NOBODY,
-                                    .out = here,
-                                    .out_bytes = here_bytes,
-                                    .from = coming_bytes > 0 ? previous : NOBODY,
-                                    .in = coming,
-                                    .in_bytes = coming_bytes });
+        exchange(mesh, (Outgoing){ here_bytes > 0 ? next : NOBODY, here, here_bytes },
+                 (Incoming){ coming_bytes > 0 ? previous : NOBODY, coming, coming_bytes, NULL });
         here = coming;
         here_bytes = coming_bytes;
         done += coming_bytes;
@@ -191,11 +118,8 @@ void direct_collective(Mesh *mesh, const Collective *collective)
         else if (other != rank && kind == SCATTER)
             message_send(mesh, other, in, bytes);
         else if (other != rank)
-            exchange(mesh, &(Exchange){ .to = NOBODY,
-                                        .from = other,
-                                        .in = out,
-                                        .in_bytes = bytes,
-                                        .addend = kind == REDUCE ? out : NULL });
+            exchange(mesh, (Outgoing){ .to = NOBODY },
+                     (Incoming){ other, out, bytes, kind == REDUCE ? out : NULL });
     }
     if (rank == root && kind == REDUCE)
         reduce_finish(collective->out, collective->count, collective->type, collective->op,

@@ -25,6 +25,7 @@ static void join(Rank *rank, ProcessGroup *pg)
     rank->args.reduce_order = "fixed";
     reduce_order_check(&rank->args, rank->world_size);
     rank_join(rank, pg);
+    reduce_order_set(&rank->args, pg);
 }
 
 /* Numbers of very different sizes, so that every order of additions rounds in its own way. */
