@@ -21,7 +21,6 @@
  */
 #include "common/comm/hierarchy.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -115,22 +114,18 @@ static Work average_bucket(void *state, float *grads, size_t numel)
  * 230 calls". */
 static void report(ProcessGroup *pg, const Nodes *nodes)
 {
-    const Traffic own[] = { nodes->flat, nodes->stages };
-    int64_t sent[2][2];
-    for (int i = 0; i < 2; i++) {
-        sent[i][0] = (int64_t)own[i].between_nodes;
-        sent[i][1] = (int64_t)own[i].inside_nodes;
-    }
-    reduce(pg, sent, 4, INT64, REDUCE_SUM, 0);
+    Traffic sent[] = { nodes->flat, nodes->stages };
+    reduce(pg, sent, 2 * 3, INT64, REDUCE_SUM, 0); // two structs of three numbers
     char line[LINE_BYTES] = "";
     for (int i = 0; i < 2; i++) {
         const size_t length = strlen(line);
-        if (own[i].num_calls > 0)
+        const int num_calls = (int)(sent[i].num_calls / (uint64_t)pg->world_size); // of each rank
+        if (num_calls > 0)
             snprintf(line + length, LINE_BYTES - length,
-                     "%s%s: %.1f MB between nodes, %.1f MB inside, in %" PRId64 " call%s",
+                     "%s%s: %.1f MB between nodes, %.1f MB inside, in %d call%s",
                      length > 0 ? "; " : "all_reduce ", i == 0 ? "flat" : "hierarchical",
-                     (double)sent[i][0] / MB, (double)sent[i][1] / MB, own[i].num_calls,
-                     own[i].num_calls == 1 ? "" : "s");
+                     (double)sent[i].between_nodes / MB, (double)sent[i].inside_nodes / MB,
+                     num_calls, num_calls == 1 ? "" : "s");
     }
     if (pg->rank == 0 && line[0] != '\0')
         log_info("%s", line);

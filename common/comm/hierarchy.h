@@ -4,10 +4,9 @@
 
 #include "common/comm/backend.h"
 
-/* What this rank has sent: bytes of payload (tcp only). */
+/* All-reduces of one way, and the bytes of payload that this rank has sent in them (tcp only). */
 typedef struct {
-    uint64_t between_nodes, inside_nodes;
-    int64_t num_calls;
+    uint64_t num_calls, between_nodes, inside_nodes;
 } Traffic;
 
 /* Set by process_group_set_nodes in the group of all ranks and in the two subgroups here. */
@@ -18,7 +17,7 @@ typedef struct Nodes {
     CommHook comm_hook; // for Reducers; its state is this struct; NULL: all_reduce is flat
     ProcessGroup node; // the ranks of this node; this and `across` exist only with a hook
     ProcessGroup across; // one rank of each node, of equal local rank; see `equal`
-    Traffic flat, stages; // of all_reduce, and of the stages of hierarchical_all_reduce
+    Traffic flat, stages; // all_reduce, and hierarchical_all_reduce
     void (*leave)(ProcessGroup *pg); // called at the end, while all ranks are still connected
 } Nodes;
 
