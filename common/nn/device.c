@@ -5,6 +5,8 @@
  */
 #include "common/nn/device.h"
 
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "common/base/host.h"
@@ -102,29 +104,24 @@ void device_copy(Device *device, void *to, const void *from, size_t bytes, CopyK
     device->ops->copy(device, to, from, bytes, kind);
 }
 
-/* Channels first to channels last and back: of each row of a parameter, from [lines][columns] to
- * [columns][lines]. Read across and written along, since a store across takes a cache line from
- * memory and back for each number. */
-static void transpose(size_t rows, size_t lines, size_t columns, const float *restrict from,
+/* Channels first to channels last and back: each row of a parameter has `lines` channels, or
+ * pixels, and goes from [lines][columns] to [columns][lines]. Read across and written along, since
+ * a store across takes a cache line from memory and back for each number. */
+static void transpose(const Tensor *tensor, size_t lines, const float *restrict from,
                       float *restrict to)
 {
-    for (; rows > 0; rows--, from += lines * columns, to += lines * columns)
+    const size_t rows = tensor->shape[0], columns = tensor->numel / rows / lines;
+    for (size_t row = 0; row < rows; row++, from += lines * columns, to += lines * columns)
         for (size_t column = 0; column < columns; column++)
             for (size_t line = 0; line < lines; line++)
                 to[column * lines + line] = from[line * columns + column];
-}
-
-/* Of each channel, in a row of the parameter. */
-static size_t row_pixels(const Tensor *tensor, int channels)
-{
-    return tensor->numel / tensor->shape[0] / channels;
 }
 
 void device_import(Device *device, const Tensor *tensor, int channels, const float *host,
                    float *array)
 {
     float *ours = device->place.on_gpu ? mem_alloc(tensor->numel, sizeof *ours) : array;
-    transpose(tensor->shape[0], channels, row_pixels(tensor, channels), host, ours);
+    transpose(tensor, channels, host, ours);
     if (ours == array)
         return;
     device_copy(device, array, ours, tensor->numel * sizeof *ours, COPY_TO_DEVICE);
@@ -137,7 +134,35 @@ void device_export(Device *device, const Tensor *tensor, int channels, const flo
     float *ours = device->place.on_gpu ? mem_alloc(tensor->numel, sizeof *ours) : NULL;
     if (ours != NULL)
         device_copy(device, ours, array, tensor->numel * sizeof *ours, COPY_TO_HOST);
-    transpose(tensor->shape[0], row_pixels(tensor, channels), channels, ours != NULL ? ours : array,
-              host);
+    const size_t pixels = tensor->numel / tensor->shape[0] / channels;
+    transpose(tensor, pixels, ours != NULL ? ours : array, host);
     free(ours);
+}
+
+bool loss_scale_save(Device *device, char text[LOSS_SCALE_TEXT_BYTES])
+{
+    if (device->loss_scale == NULL)
+        return false;
+    LossScale state;
+    device_copy(device, &state, device->loss_scale, sizeof state, COPY_TO_HOST);
+    snprintf(text, LOSS_SCALE_TEXT_BYTES, "%.9g %d %u", (double)state.scale, (int)state.good_steps,
+             (unsigned)state.skipped);
+    return true;
+}
+
+bool loss_scale_load(Device *device, const char *text, uint64_t step, bool import)
+{
+    if (device->loss_scale == NULL)
+        return true;
+    LossScale state = { 0 };
+    int good_steps = -1, end = 0;
+    unsigned skipped = 0;
+    const bool valid = sscanf(text, "%f %d %u%n", &state.scale, &good_steps, &skipped, &end) == 3 &&
+                       text[end] == '\0' && isfinite(state.scale) && state.scale > 0 &&
+                       good_steps >= 0 && skipped <= step;
+    state.good_steps = good_steps;
+    state.skipped = skipped;
+    if (valid && import)
+        device_copy(device, device->loss_scale, &state, sizeof state, COPY_TO_DEVICE);
+    return valid;
 }

@@ -78,21 +78,24 @@ typedef struct {
     float p; // share of units dropped, n / 256; the others are multiplied by 1 / (1 - p)
 } DropoutKey;
 
+/* The loss scale as text, for a checkpoint: "65536 7 2" is the scale, the good steps since it
+ * changed, and the steps skipped. False: the device has none. */
+enum { LOSS_SCALE_TEXT_BYTES = 64 };
+bool loss_scale_save(Device *device, char text[LOSS_SCALE_TEXT_BYTES]);
+
+/* Without `import` only checks the text, which comes from outside. False: it cannot come from a run
+ * of `step` steps. True without doing anything on a device without a loss scale. */
+bool loss_scale_load(Device *device, const char *text, uint64_t step, bool import);
+
 /* The table, used by the files of this room only. Arrays are device memory, dense, one image or row
  * after the other, channels last (device_import). Calls may return before the work is done; all
  * work of a device is done in the order of the calls. No kernel allocates. */
-enum { DEVICE_TEXT_BYTES = 64 };
 typedef struct DeviceOps {
     void *(*malloc)(Device *device, size_t bytes);
     void (*release)(Device *device, void *memory);
     void (*copy)(Device *device, void *to, const void *from, size_t bytes, CopyKind kind);
     void (*synchronize)(Device *device); // waits for all work queued so far
     void (*free)(Device *device); // the device's own state
-
-    // The loss scale as text, for a checkpoint. False: there is none; the text cannot come from a
-    // run of `step` steps. `load` only checks it unless `import`. NULL on a device without one.
-    bool (*save)(Device *device, char text[DEVICE_TEXT_BYTES]);
-    bool (*load)(Device *device, const char *text, uint64_t step, bool import);
 
     // The rows a batch names, normalised: inputs [n][features], labels [n] or targets [n].
     void (*gather)(Device *device, const Batch *batch, float *inputs, int32_t *labels,
@@ -173,13 +176,9 @@ typedef struct DeviceOps {
 /* The three devices: plain.c, extras/fast_cpu and cuda. Each init opens its device and sets its
  * table; cuda's also picks the GPU. Without extras/fast_cpu "cpu" means plain; without CUDA
  * device_cuda_absent.c reports that this build has none. */
-extern const DeviceOps device_plain_ops, device_cuda_ops;
+extern const DeviceOps device_cuda_ops;
 void device_plain_init(Device *device);
 void device_cpu_init(Device *device);
 void device_cuda_init(Device *device, const Args *args);
-
-/* `save` and `load` of a device that has device->loss_scale. */
-bool loss_scale_save(Device *device, char text[DEVICE_TEXT_BYTES]);
-bool loss_scale_load(Device *device, const char *text, uint64_t step, bool import);
 
 #endif

@@ -78,8 +78,7 @@ static void layer_free(Layer *layer, Device *device)
 {
     device_release(device, layer->output);
     device_release(device, layer->doutput);
-    if (layer->argmax != NULL)
-        device_release(device, layer->argmax);
+    device_release(device, layer->argmax);
 }
 
 static void layer_forward(Layer *layer, Device *device, int n, const float *input, DropoutKey key)

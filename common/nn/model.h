@@ -48,7 +48,7 @@ void model_free(Model *model);
 void model_train(Model *model); // dropout on, unless --dropout off
 void model_eval(Model *model); // dropout off
 
-void model_zero_grad(Model *model);
+void model_zero_grad(Model *model); // the next forward pass begins a step, and optim_step ends it
 void model_forward(Model *model, const Batch *batch); // fetches the rows, computes the loss
 void model_backward(Model *model); // of the last forward pass; adds to grads
 

@@ -9,20 +9,9 @@
 
 #include "common/base/log.h"
 #include "common/base/memory.h"
-#include "common/nn/philox.h"
 #include "common/nn/plain.h"
 
 /* ---- memory ---- */
-
-void device_plain_init(Device *device)
-{
-    if (device->amp == AMP_BF16)
-        usage_error(
-            "--amp bf16 on a CPU needs --device cpu in a build with extras/fast_cpu; leave it "
-            "out, or use --device cuda");
-    device->ops = &device_plain_ops;
-    device->state = mem_calloc(1, sizeof(CpuState));
-}
 
 static void plain_free(Device *device)
 {
@@ -301,20 +290,13 @@ static void plain_adadelta(Device *device, size_t count, float *params, const fl
     note(step, diverged > 0);
 }
 
-const DeviceOps device_plain_ops = {
+static const DeviceOps plain_ops = {
     .malloc = plain_malloc,
     .release = plain_release,
     .copy = plain_copy,
     .synchronize = plain_synchronize,
     .free = plain_free,
     .gather = plain_gather,
-    .conv_reserve = plain_conv_reserve,
-    .conv_relu = plain_conv_relu,
-    .conv_grad = plain_conv_grad,
-    .linear = plain_linear,
-    .relu_grad = plain_relu_grad,
-    .linear_grad_params = plain_linear_grad_params,
-    .linear_grad_input = plain_linear_grad_input,
     .dropout = plain_dropout,
     .nll = plain_nll,
     .nll_grad = plain_nll_grad,
@@ -326,3 +308,21 @@ const DeviceOps device_plain_ops = {
     .adam = plain_adam,
     .adadelta = plain_adadelta,
 };
+
+CpuState *cpu_init(Device *device)
+{
+    CpuState *state = device->state = mem_calloc(1, sizeof *state);
+    state->ops = plain_ops;
+    plain_layers(&state->ops);
+    device->ops = &state->ops;
+    return state;
+}
+
+void device_plain_init(Device *device)
+{
+    if (device->amp == AMP_BF16)
+        usage_error(
+            "--amp bf16 on a CPU needs --device cpu in a build with extras/fast_cpu; leave it "
+            "out, or use --device cuda");
+    cpu_init(device);
+}

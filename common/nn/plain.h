@@ -34,14 +34,15 @@ static inline int cpu_min(int a, int b)
     return a < b ? a : b;
 }
 
-/* Scratch memory of kernels. conv_reserve allocates it, so that the training loop does not; the
- * next kernel may overwrite it. */
 typedef struct {
-    float *scratch;
-    size_t numel;
-    DeviceOps ops; // of a device that replaces some of the plain kernels (extras/fast_cpu)
+    DeviceOps ops; // the plain kernels, some of which extras/fast_cpu replaces
+    float *scratch; // of kernels: conv_reserve allocates it, so that the training loop does not;
+                    // the next kernel may overwrite it
+    size_t numel; // of scratch
 } CpuState;
 
+/* Gives the device a CpuState with the plain kernels. */
+CpuState *cpu_init(Device *device);
 void cpu_reserve(Device *device, size_t numel);
 float *cpu_scratch(const Device *device, size_t numel); // dies if less is reserved
 
@@ -52,19 +53,8 @@ void cpu_add_rows(int rows, int columns, const float *values, float *sums);
  * all are in part 0. Parts are `stride` apart. On the calling thread. */
 void cpu_tree_sum(int parts, size_t numel, size_t stride, float *sums);
 
-/* The kernels with sums over products, in plain_layers.c; device.h describes them. */
-void plain_conv_reserve(Device *device, ConvShape shape);
-void plain_conv_relu(Device *device, ConvShape shape, int n, const float *x, const float *weight,
-                     const float *bias, float *y, uint8_t *argmax);
-void plain_conv_grad(Device *device, ConvShape shape, int n, const float *x, const float *y,
-                     const uint8_t *argmax, const float *weight, float scale, float *dy,
-                     float *dweight, float *dbias, float *dx);
-void plain_linear(Device *device, int n, int in, int out, bool relu, const float *x,
-                  const float *weight, const float *bias, float *y);
+/* Adds convolutions and linear layers to the table (plain_layers.c). */
+void plain_layers(DeviceOps *ops);
 void plain_relu_grad(Device *device, size_t count, const float *y, float scale, float *dy);
-void plain_linear_grad_params(Device *device, int n, int in, int out, const float *x,
-                              const float *dy, float *dweight, float *dbias);
-void plain_linear_grad_input(Device *device, int n, int in, int out, const float *dy,
-                             const float *weight, float *dx);
 
 #endif

@@ -63,7 +63,7 @@ static ptrdiff_t sums_numel(ConvShape shape)
     return filters_numel(shape) + shape.out_channels;
 }
 
-void plain_conv_reserve(Device *device, ConvShape shape)
+static void plain_conv_reserve(Device *device, ConvShape shape)
 {
     cpu_reserve(device, filters_numel(shape) + device->threads * two_rows_numel(shape));
     cpu_reserve(device, CPU_CHUNKS * sums_numel(shape));
@@ -116,8 +116,8 @@ static void pool_rows(int size, int channels, const float *rows, float *restrict
         }
 }
 
-void plain_conv_relu(Device *device, ConvShape shape, int n, const float *x, const float *weight,
-                     const float *bias, float *y, uint8_t *argmax)
+static void plain_conv_relu(Device *device, ConvShape shape, int n, const float *x,
+                            const float *weight, const float *bias, float *y, uint8_t *argmax)
 {
     const int pool = argmax != NULL ? 2 : 1, channels = shape.out_channels;
     const int size = conv_out_size(shape), pooled = size / pool;
@@ -167,9 +167,9 @@ static void conv_grad_image(ConvShape shape, const float *x, const float *dy, co
     }
 }
 
-void plain_conv_grad(Device *device, ConvShape shape, int n, const float *x, const float *y,
-                     const uint8_t *argmax, const float *weight, float scale, float *dy,
-                     float *dweight, float *dbias, float *dx)
+static void plain_conv_grad(Device *device, ConvShape shape, int n, const float *x, const float *y,
+                            const uint8_t *argmax, const float *weight, float scale, float *dy,
+                            float *dweight, float *dbias, float *dx)
 {
     const int size = conv_out_size(shape) / (argmax != NULL ? 2 : 1), shards = device->shards;
     const ptrdiff_t out_numel = (ptrdiff_t)size * size * shape.out_channels;
@@ -218,8 +218,8 @@ static float dot(int n, const float *a, const float *b)
     return sum;
 }
 
-void plain_linear(Device *device, int n, int in, int out, bool with_relu, const float *x,
-                  const float *weight, const float *bias, float *y)
+static void plain_linear(Device *device, int n, int in, int out, bool with_relu, const float *x,
+                         const float *weight, const float *bias, float *y)
 {
     const int threads = cpu_threads(device, (double)n * in * out);
 #pragma omp parallel num_threads(threads)
@@ -237,8 +237,8 @@ void plain_linear(Device *device, int n, int in, int out, bool with_relu, const 
         relu((ptrdiff_t)n * out, y);
 }
 
-void plain_linear_grad_params(Device *device, int n, int in, int out, const float *x,
-                              const float *dy, float *dweight, float *dbias)
+static void plain_linear_grad_params(Device *device, int n, int in, int out, const float *x,
+                                     const float *dy, float *dweight, float *dbias)
 {
     const int shards = device->shards > 0 ? device->shards : 1;
     const int threads = cpu_threads(device, (double)n * in * out);
@@ -263,8 +263,8 @@ void plain_linear_grad_params(Device *device, int n, int in, int out, const floa
     }
 }
 
-void plain_linear_grad_input(Device *device, int n, int in, int out, const float *dy,
-                             const float *weight, float *dx)
+static void plain_linear_grad_input(Device *device, int n, int in, int out, const float *dy,
+                                    const float *weight, float *dx)
 {
     const int threads = cpu_threads(device, (double)n * in * out);
 #pragma omp parallel for num_threads(threads) schedule(static)
@@ -276,4 +276,15 @@ void plain_linear_grad_input(Device *device, int n, int in, int out, const float
             for (int o = 0; o < out; o++)
                 add_scaled(count, dy[row * out + o], weight + (ptrdiff_t)o * in + first, sum);
         }
+}
+
+void plain_layers(DeviceOps *ops)
+{
+    ops->conv_reserve = plain_conv_reserve;
+    ops->conv_relu = plain_conv_relu;
+    ops->conv_grad = plain_conv_grad;
+    ops->linear = plain_linear;
+    ops->relu_grad = plain_relu_grad;
+    ops->linear_grad_params = plain_linear_grad_params;
+    ops->linear_grad_input = plain_linear_grad_input;
 }

@@ -149,7 +149,7 @@ static void add_metadata(Safetensors *file, const Checkpoint *checkpoint, Positi
     const Dataset *dataset = checkpoint->dataset;
     const bool digits = dataset->num_classes > 0; // the labels are in the order of the outputs
     Device *device = checkpoint->optim->model->device;
-    char scale[DEVICE_TEXT_BYTES];
+    char scale[LOSS_SCALE_TEXT_BYTES];
     RunSettings text;
     get_settings(checkpoint, text);
     safetensors_add_metadata(file, "format", "pt"); // as in PyTorch's own files
@@ -164,7 +164,7 @@ static void add_metadata(Safetensors *file, const Checkpoint *checkpoint, Positi
     safetensors_add_metadata(file, "epoch", "%d", next.epoch);
     safetensors_add_metadata(file, "position", "%zu", next.samples);
     safetensors_add_metadata(file, "step", "%llu", (unsigned long long)next.step);
-    if (device->ops->save != NULL && device->ops->save(device, scale))
+    if (loss_scale_save(device, scale))
         safetensors_add_metadata(file, CHECKPOINT_LOSS_SCALE, "%s", scale);
 }
 
@@ -222,8 +222,7 @@ void checkpoint_save(const Checkpoint *checkpoint)
 static bool read_loss_scale(Source *source, Device *device, uint64_t step, bool import)
 {
     const char *text = safetensors_metadata(source->file, CHECKPOINT_LOSS_SCALE);
-    return text == NULL || device->ops->load == NULL ||
-           device->ops->load(device, text, step, import) ||
+    return text == NULL || loss_scale_load(device, text, step, import) ||
            source_reject(source,
                          "\"%s\" in its metadata is \"%.64s\", not a scale, its age, and the "
                          "steps left out",

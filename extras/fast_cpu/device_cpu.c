@@ -18,9 +18,7 @@ void device_cpu_init(Device *device)
     if (device->amp == AMP_BF16 && !cpu_bf16_available())
         usage_error("--amp bf16: this program was made for processors without bf16 (AVX512_BF16); "
                     "leave it out, or use --device cuda");
-    CpuState *state = device->state = mem_calloc(1, sizeof *state);
-    device->ops = &state->ops;
-    state->ops = device_plain_ops;
+    CpuState *state = cpu_init(device);
     state->ops.conv_reserve = cpu_conv_reserve;
     state->ops.conv_relu = cpu_conv_relu;
     state->ops.conv_grad = cpu_conv_grad;

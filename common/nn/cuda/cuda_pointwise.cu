@@ -3,7 +3,6 @@
  * bias, relu, pooling, dropout.
  */
 #include "common/nn/cuda/cuda_launch.h"
-#include "common/nn/philox.h"
 
 enum { BLOCK = 256 };
 

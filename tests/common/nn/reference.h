@@ -10,7 +10,6 @@
 
 #include "common/base/rng.h"
 #include "common/nn/device.h"
-#include "common/nn/philox.h"
 
 /* y[n][out][size][size] = conv(x) + bias. */
 static inline void reference_conv(ConvShape s, int n, const double *x, const double *weight,

@@ -80,17 +80,6 @@ static inline void run_free(Run *run)
     device_free(&run->device);
 }
 
-/* Gives the run a loss scale, as a GPU has one with --amp fp16; here in the memory of the host. */
-static inline void run_set_loss_scale(Run *run, LossScale *scale)
-{
-    static DeviceOps ops;
-    ops = *run->device.ops;
-    ops.save = loss_scale_save;
-    ops.load = loss_scale_load;
-    run->device.ops = &ops;
-    run->device.loss_scale = scale;
-}
-
 /* An optimizer step with gradients made up from the number of the step. */
 static inline void run_step(Run *run)
 {
