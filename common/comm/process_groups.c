@@ -92,26 +92,22 @@ static void write_line(const ProcessGroup *pg, const Args *args, char line[GROUP
              watched, network);
 }
 
-static bool has_come_by(const ProcessGroup *pg, int rank, double time)
-{
-    char key[STORE_KEY_BYTES];
-    process_group_key(pg, "line of rank", rank, key);
-    return store_try_wait(pg->store, key, fmax(0, time - seconds_now()));
-}
-
-/* Dies unless the rank, which has published its line, has the same options as this one. */
-static void compare_line(const ProcessGroup *pg, int rank, const char *ours)
+/* Waits until the rank has published its line. False: it has not by `deadline`. Dies if the rank
+ * has other options than this one. */
+static bool has_come(const ProcessGroup *pg, int rank, const char *ours, double deadline)
 {
     char key[STORE_KEY_BYTES], theirs[GROUP_LINE_BYTES] = "";
     process_group_key(pg, "line of rank", rank, key);
+    if (!store_try_wait(pg->store, key, fmax(0, deadline - seconds_now())))
+        return false;
     store_get(pg->store, key, theirs, sizeof theirs - 1);
     if (strcmp(ours, theirs) == 0)
-        return;
+        return true;
     process_group_farewell(pg, pg->store, pg->world_size);
     die("the ranks disagree: rank %d has %s; rank %d has %s", pg->rank, ours, rank, theirs);
 }
 
-/* Dies unless all ranks come, and want the same as this one. */
+/* Dies unless all ranks come with the same options as this one. */
 static void agree(const ProcessGroup *pg, const char *ours)
 {
     char key[STORE_KEY_BYTES];
@@ -122,17 +118,14 @@ static void agree(const ProcessGroup *pg, const char *ours)
     bool *missing = mem_calloc((size_t)pg->world_size, sizeof *missing);
     bool late = false; // a rank had not come by `soon`, which is over
     for (int rank = 0; rank < pg->world_size; rank++) {
-        missing[rank] = late || !has_come_by(pg, rank, soon);
-        if (missing[rank]) {
-            store_check_secret(pg->store);
-            if (!late && soon < deadline && pg->rank == (rank == 0 ? 1 : 0)) // one rank logs it
-                log_info("waits for rank %d of %d, %g s at most (--timeout)", rank, pg->world_size,
-                         pg->timeout);
-            late = true;
-            missing[rank] = !has_come_by(pg, rank, deadline);
-        }
-        if (!missing[rank])
-            compare_line(pg, rank, ours);
+        if (!late && has_come(pg, rank, ours, soon))
+            continue;
+        store_check_secret(pg->store);
+        if (!late && soon < deadline && pg->rank == (rank == 0 ? 1 : 0)) // one rank logs it
+            log_info("waits for rank %d of %d, %g s at most (--timeout)", rank, pg->world_size,
+                     pg->timeout);
+        late = true;
+        missing[rank] = !has_come(pg, rank, ours, deadline);
     }
     const int num_missing = rank_count(missing, pg->world_size);
     if (num_missing > 0) {
