@@ -102,8 +102,9 @@ override CFLAGS += -isystem $(CUDA_HOME)/include
 LDLIBS += -L$(CUDA_HOME)/lib64 -lcudart_static -ldl -lrt -Wl,-rpath,$(CUDA_HOME)/lib64
 endif
 
-# All cores, unless -j says otherwise. A make that another make calls shares the jobs of that one.
-ifeq ($(MAKELEVEL),0)
+# All cores, unless -j says otherwise. A make that another make calls shares the jobs of that one; and of several targets
+# each waits for the one before, since checks must not run at the same time.
+ifeq ($(MAKELEVEL)$(word 2,$(MAKECMDGOALS)),0)
 MAKEFLAGS += -j$(shell nproc 2>/dev/null || echo 1)
 endif
 
