@@ -1,5 +1,5 @@
 /*
- * The numbers come from the launcher's variables (host.c). What these do not say is derived: how
+ * The numbers come from the launcher's variables (host.c). What no variable says is derived: how
  * many ranks this node has, which node it is, and where rank 0 is.
  */
 #include "common/comm/dist_env.h"

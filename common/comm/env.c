@@ -25,7 +25,7 @@ static bool is_missing(const char *name)
     return value == NULL || value[0] == '\0';
 }
 
-/* Not if mpirun or srun has started several: each would train by itself. */
+/* False if mpirun or srun has started several ranks: each would train by itself. */
 static bool is_alone(void)
 {
     for (int i = 0; i < FIVE; i++)

@@ -30,7 +30,7 @@ static const struct {
     { &backend_nccl, "install NCCL (developer.nvidia.com/nccl) beside CUDA and run make again" },
 };
 
-/* Ends the program, alike on all ranks, if the backend of this name cannot be used. */
+/* The backend of this name. Usage error, the same on all ranks, if it cannot be used. */
 static const Backend *backend_choose(const char *name, bool on_gpu, int rank, int world_size)
 {
     if (strcmp(name, "auto") == 0)
@@ -137,7 +137,8 @@ static void agree(const ProcessGroup *pg, const char *ours)
     free(missing);
 }
 
-/* Dies if another process has this rank already: both would wait for one that does not exist. */
+/* Dies if another process has this rank already: then some rank does not exist, and both would wait
+ * for it. */
 static void claim_rank(const ProcessGroup *pg)
 {
     char key[STORE_KEY_BYTES], host[64] = "", ours[96], theirs[96] = "";
@@ -149,7 +150,8 @@ static void claim_rank(const ProcessGroup *pg)
           "%s is rank %d already: every rank needs a number of its own (RANK)", theirs, pg->rank);
 }
 
-/* Sets all that does not depend on the other ranks; refuses the impossible. */
+/* Sets everything that does not depend on the other ranks. Ends the program if that is impossible.
+ */
 static void group_set(ProcessGroup *pg, const Args *args, int rank, int world_size,
                       MemoryLocation place)
 {
@@ -173,7 +175,7 @@ static void group_set(ProcessGroup *pg, const Args *args, int rank, int world_si
                     pg->backend->name);
 }
 
-/* Connects this rank to all others, if they come and want the same. */
+/* Connects this rank to all others, if they come with the same options. */
 static void form(ProcessGroup *pg, const Args *args)
 {
     const double begun = seconds_now();
@@ -262,7 +264,7 @@ static void close_store(ProcessGroup *pg)
 {
     if (pg->rank > 0 && !pg->store->is_agents)
         poll(&(struct pollfd){ .fd = pg->store->fd, .events = POLLIN }, 1,
-             (int)(1e3 * FAREWELL_SECONDS)); // a store sends nothing unasked but its end
+             (int)(1e3 * FAREWELL_SECONDS)); // the store only replies, so this is its end
     store_free(pg->store);
     free(pg->store);
 }

@@ -5,8 +5,9 @@
  * same order. The thread that executes one is the driver and owns the connections. A thread that
  * waits for a call drives, so a blocking call needs no other thread and no wake-up. While no thread
  * waits, the progress thread drives: that is how communication overlaps the backward pass. The
- * files below it, from the bottom up: tcp_mesh.c connects the ranks, tcp_watch.c waits and names
- * who is to blame, tcp_exchange.c moves messages, tcp_ring.c and tcp_trees.c are the algorithms.
+ * files below it, from the bottom up: tcp_mesh.c connects the ranks, tcp_watch.c waits and finds
+ * the rank that is missing, tcp_exchange.c moves messages, tcp_ring.c and tcp_trees.c are the
+ * algorithms.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -87,10 +88,10 @@ static void run_next(Tcp *tcp)
     pthread_cond_broadcast(&tcp->done);
 }
 
-/* How the progress thread shares a core with computing threads (sched(7)). A message in a network
- * needs it only now and then, but at once: with a short time slice it runs as soon as it is woken
- * (from Linux 6.12 on). A message through shared memory is nothing but work for the core: with
- * SCHED_BATCH the thread does not preempt a thread that computes. */
+/* How the progress thread shares a core with computing threads (sched(7)). A message over the
+ * network needs the core rarely, but at once: with a short time slice the thread runs as soon as it
+ * is woken (from Linux 6.12 on). A message through shared memory keeps the core busy all the time:
+ * with SCHED_BATCH the thread does not preempt a thread that computes. */
 static void schedule_progress(const Mesh *mesh)
 {
     const int next = (mesh->rank + 1) % mesh->world_size;

@@ -32,7 +32,7 @@
 #define HOST_BYTES 256
 #define ADDRESS_BYTES (HOST_BYTES + 16) // host and port
 
-/* A connection that has not proven yet whose it is. */
+/* A connection whose other end has not proven yet which rank it is. */
 typedef struct {
     int fd;
     double since; // on the clock of seconds_now()
@@ -228,7 +228,7 @@ static bool accept_caller(Meeting *meeting)
     poll(pollfds, (nfds_t)meeting->num_callers + 1, (int)ceil(1e3 * fmin(left, 1)));
 
     const int fd = net_accept(meeting->listen_fd, 0);
-    if (fd < 0 && errno == ETIMEDOUT) // nobody is waiting
+    if (fd < 0 && errno == ETIMEDOUT) // none is waiting
         return true;
     if (fd < 0 && meeting->num_callers == 0)
         return false;
@@ -272,7 +272,7 @@ static int first_absent(const Mesh *mesh)
     return peer;
 }
 
-/* Accepts the higher ranks, in any order, and nobody else. */
+/* Accepts the higher ranks, in any order, and no other process. */
 static void accept_others(Meeting *meeting)
 {
     Mesh *mesh = meeting->mesh;

@@ -16,7 +16,8 @@ typedef struct {
     size_t offset, bytes;
 } Block;
 
-/* Block i modulo n of n blocks, as even as possible; i is not below -n. */
+/* Block i modulo n of n blocks; i is not below -n. If n does not divide the elements, each of the
+ * first blocks has one element more. */
 static Block block_of(size_t count, DType type, int n, int i)
 {
     const size_t index = (size_t)((i + n) % n);
