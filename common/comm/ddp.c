@@ -22,12 +22,8 @@
 static void log_bucket(const Reducer *reducer, int i, const char *what)
 {
     const Bucket *bucket = &reducer->bucket[i];
-    const Tensor *first = NULL, *last = NULL;
-    for (int j = 0; j < reducer->num_parameters; j++)
-        if (reducer->bucket_of[j] == i) {
-            first = first != NULL ? first : &reducer->parameter[j];
-            last = &reducer->parameter[j];
-        }
+    const Tensor *first = &reducer->parameter[bucket->first_parameter];
+    const Tensor *last = first + bucket->num_parameters - 1;
     log_detail(LOG_BUCKET, "bucket %d of %d, %s to %s, %.3f MiB, %s", i, reducer->num_buckets,
                first->name, last->name, (double)bucket->numel * sizeof(float) / MIB, what);
 }
@@ -62,6 +58,7 @@ void reducer_init(Reducer *reducer, const Args *args, ProcessGroup *pg, float *g
               "parameter %s does not lie right before its successor", p->name);
         bucket->offset = p->offset;
         bucket->numel += p->numel;
+        bucket->first_parameter = i;
         bucket->num_parameters++;
         bucket->pending++;
         reducer->bucket_of[i] = reducer->num_buckets - 1;

@@ -23,7 +23,7 @@
 /* Neighbouring parameters whose gradients travel together: one slice of the gradients. */
 typedef struct {
     size_t offset, numel;
-    int num_parameters;
+    int first_parameter, num_parameters;
     int pending; // how many of them have no gradient yet
     Work work;
 } Bucket;
