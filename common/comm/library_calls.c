@@ -4,7 +4,11 @@
  */
 #include "common/comm/library_calls.h"
 
+#include <limits.h>
 #include <math.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include "common/base/log.h"
 #include "common/base/signals.h"
@@ -26,36 +30,27 @@ struct timespec deadline_in(double seconds)
 
 static void *watch(void *argument)
 {
-    Watchdog *watchdog = argument;
-    const struct timespec deadline = deadline_in(watchdog->seconds);
-    int error = 0;
-    pthread_mutex_lock(&watchdog->mutex);
-    while (!watchdog->stopped && error != ETIMEDOUT)
-        error = pthread_cond_timedwait(&watchdog->changed, &watchdog->mutex, &deadline);
-    CHECK(watchdog->stopped, "%s did not end within %g s: %s", watchdog->call, watchdog->seconds,
-          watchdog->remedy);
-    pthread_mutex_unlock(&watchdog->mutex);
+    const Watchdog *watchdog = argument;
+    struct pollfd stop = { .fd = watchdog->stop_fd, .events = POLLIN };
+    CHECK(poll(&stop, 1, (int)fmin(1e3 * watchdog->seconds, INT_MAX)) != 0,
+          "%s did not end within %g s: %s", watchdog->call, watchdog->seconds, watchdog->remedy);
     return NULL;
 }
 
 void watchdog_start(Watchdog *watchdog, double seconds, const char *call, const char *remedy)
 {
     *watchdog = (Watchdog){ .seconds = seconds, .call = call, .remedy = remedy };
-    pthread_mutex_init(&watchdog->mutex, NULL);
-    condition_init(&watchdog->changed);
+    watchdog->stop_fd = eventfd(0, EFD_CLOEXEC);
+    SYS_CHECK(watchdog->stop_fd);
     const int error = thread_start(&watchdog->thread, watch, watchdog);
     CHECK(error == 0, "cannot start a thread that watches the time: %s", strerror(error));
 }
 
 void watchdog_stop(Watchdog *watchdog)
 {
-    pthread_mutex_lock(&watchdog->mutex);
-    watchdog->stopped = true;
-    pthread_cond_signal(&watchdog->changed);
-    pthread_mutex_unlock(&watchdog->mutex);
+    eventfd_write(watchdog->stop_fd, 1);
     pthread_join(watchdog->thread, NULL);
-    pthread_cond_destroy(&watchdog->changed);
-    pthread_mutex_destroy(&watchdog->mutex);
+    close(watchdog->stop_fd);
 }
 
 void collective_extents(const Collective *c, size_t *in_bytes, size_t *out_bytes)

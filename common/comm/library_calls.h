@@ -17,11 +17,9 @@ struct timespec deadline_in(double seconds);
 
 typedef struct {
     pthread_t thread;
-    pthread_mutex_t mutex;
-    pthread_cond_t changed;
+    int stop_fd; // readable: stop
     double seconds;
     const char *call, *remedy;
-    bool stopped;
 } Watchdog;
 
 /* Unless watchdog_stop is called in so many seconds, ends this process with the line "CALL did not
