@@ -111,30 +111,17 @@ void log_warning(const char *format, ...)
     va_end(args);
 }
 
-/* The bytes of the UTF-8 character at the beginning of the text; 0: it begins with none. The first
- * byte says how many; some ranges of the second would be overlong, surrogates or beyond U+10FFFF.
- */
-static size_t character_bytes(const char *text)
-{
-    const unsigned char *c = (const unsigned char *)text, first = c[0];
-    if (first < 0x80)
-        return 1;
-    const size_t bytes = first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
-    const unsigned char low = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
-    const unsigned char high = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
-    if (first < 0xc2 || first > 0xf4 || c[1] < low || c[1] > high)
-        return 0;
-    for (size_t i = 2; i < bytes; i++)
-        if ((c[i] & 0xc0) != 0x80)
-            return 0;
-    return bytes;
-}
-
+/* jansson checks UTF-8, so it says where a text stops being valid: no character is longer than 4
+ * bytes. */
 json_t *json_text(const char *text)
 {
     char *valid = malloc(strlen(REPLACEMENT) * strlen(text) + 1), *end = valid;
     while (valid != NULL && *text != '\0') {
-        const size_t bytes = character_bytes(text);
+        size_t bytes = strnlen(text, 4);
+        json_t *piece = NULL;
+        while (bytes > 0 && (piece = json_stringn(text, bytes)) == NULL)
+            bytes--;
+        json_decref(piece);
         end = mempcpy(end, bytes > 0 ? text : REPLACEMENT, bytes > 0 ? bytes : strlen(REPLACEMENT));
         text += bytes > 0 ? bytes : 1;
     }
