@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# Every fuzz target, for its share of FUZZ_SECONDS (180): from the corpus on, libFuzzer looks for
+# Every fuzz target, for its share of FUZZ_SECONDS (180): from the corpus and the seeds on, libFuzzer looks for
 # inputs that crash, hang, leak or want too much memory. Run by make check-fuzz.
 
 setup_file() {
@@ -9,6 +9,8 @@ setup_file() {
     # Threads of OpenMP would outlive the run that started them.
     make -s -j "$(nproc)" BUILD=build/fuzz CC=clang MPI=0 CUDA=0 OPENMP=-Wno-unknown-pragmas \
         CFLAGS="-O1 -g -w $watch -fsanitize=fuzzer-no-link" LDFLAGS="$watch" $ENGINE
+    rm -rf build/fuzz/seeds
+    tests/fuzz/seeds.py build/fuzz/seeds
 }
 
 setup() {
@@ -22,7 +24,8 @@ fuzz() {
     mkdir -p $found "$corpus"
     export FUZZ_TARGET=$1 TMPDIR=$BATS_TEST_TMPDIR ASAN_OPTIONS=detect_leaks=0:quarantine_size_mb=8
     run timeout -k 5 $((share + 600)) nice $ENGINE -max_total_time=$share -timeout=60 -malloc_limit_mb=16 \
-        -print_funcs=0 -close_fd_mask=1 -artifact_prefix="$found/$1-" "$corpus" "tests/fuzz/corpus/$1" </dev/null
+        -print_funcs=0 -close_fd_mask=1 -artifact_prefix="$found/$1-" "$corpus" "tests/fuzz/corpus/$1" \
+        "build/fuzz/seeds/$1" </dev/null
     echo "# $(echo "$output" | sed -n "s/^#\([0-9]*\).*DONE *cov: \([0-9]*\).*/$1: \1 runs, \2 edges/p")" >&3
     if [ "$status" -ne 0 ]; then
         echo "$output" | grep -E '^fault|ERROR|runtime error|^ +#[0-9]+ .* in .*(common|tests)/' | head -n 20
@@ -43,6 +46,7 @@ fuzz() {
 @test "fuzz: metrics" { fuzz metrics; }
 @test "fuzz: flight" { fuzz flight; }
 @test "fuzz: picture" { fuzz picture; }
+@test "fuzz: handshake" { fuzz handshake; }
 @test "fuzz: service" { fuzz service; }
 @test "fuzz: server" { fuzz server; }
 @test "fuzz: store" { fuzz store; }

@@ -1,5 +1,6 @@
 # The fuzzers (world.h, targets.h): make check-fuzz lets libFuzzer search each target for its share
-# of FUZZ_SECONDS; make test replays what is kept in corpus/, with any compiler (tests/fuzz/test_fuzz.c).
+# of FUZZ_SECONDS; make test runs what is kept in corpus/ and what seeds.py makes, with any compiler
+# (tests/fuzz/test_fuzz.c).
 
 FUZZ_SOURCES := $(filter-out %/engine.c %/test_fuzz.c,$(wildcard tests/fuzz/*.c))
 FUZZ_OBJECTS := $(FUZZ_SOURCES:%.c=$(BUILD)/%.o) $(BUILD)/tests/common/comm/store/store_ops.o $(DOCTOR)

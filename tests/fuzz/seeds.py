@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-# Usage: tests/fuzz/seeds.py DIR      Writes honest inputs for every target to DIR/TARGET.
-# What an honest file, command line, store or peer would say: from there the fuzzer goes astray.
-# Needs the programs of step 01 (make 01). The corpus that is kept was grown from these.
+# Usage: tests/fuzz/seeds.py DIR      Writes inputs for every target to DIR/TARGET, the same ones each time.
+# First what an honest file, command line, store or peer would say, then damaged copies of that: from there the fuzzer
+# goes astray. Needs the programs of step 01 (make 01). The corpus that is kept was grown from these.
 import gzip
 import hmac
 import itertools
 import json
 import os
+import random
 import re
 import struct
 import subprocess
@@ -19,11 +20,15 @@ root = os.path.join(here, "..", "..")
 folder = sys.argv[1]
 
 
+made = {}  # inputs of each target
+
+
 def seed(target, *pieces):
     os.makedirs(f"{folder}/{target}", exist_ok=True)
-    count = len(os.listdir(f"{folder}/{target}"))
-    with open(f"{folder}/{target}/seed{count:04}", "wb") as file:
-        file.write(b"".join(p.encode() if isinstance(p, str) else p for p in pieces))
+    inputs = made.setdefault(target, [])
+    inputs.append(b"".join(p.encode() if isinstance(p, str) else p for p in pieces))
+    with open(f"{folder}/{target}/seed{len(inputs):04}", "wb") as file:
+        file.write(inputs[-1])
 
 
 def part(data=b"", stays=False):
@@ -90,10 +95,12 @@ tensors = {"__metadata__": {"format": "pt"}, "d": {"dtype": "F64", "shape": [1, 
 for names in [list(tensors), ["d"], ["__metadata__"], []]:
     header = json.dumps({name: tensors[name] for name in names}).encode()
     seed("safetensors", blob(header), bytes(33 if len(names) > 1 else 16 * (names == ["d"])))
-with tempfile.TemporaryDirectory() as made:
+with tempfile.TemporaryDirectory() as trained:
     command = f"{root}/01_single_gpu/train --model linear --momentum 0.9 --num-samples 16 --epochs 1 --batch-size 8"
-    subprocess.run([*command.split(), "--checkpoint-dir", made], check=True, stdout=subprocess.DEVNULL)
-    data = open(f"{made}/linear_random.safetensors", "rb").read()
+    training = subprocess.run([*command.split(), "--checkpoint-dir", trained], capture_output=True, text=True)
+    if training.returncode != 0:
+        sys.exit(training.stderr)
+    data = open(f"{trained}/linear_random.safetensors", "rb").read()
 size = struct.unpack("<Q", data[:8])[0]
 header, rest = data[8:8 + size], data[8 + size:]
 header = re.sub(rb'("checksum": ?")[0-9a-f]*', rb"\1deadbeef", header).rstrip()
@@ -257,3 +264,38 @@ for node in [{"role": "default", "rank": 3, "local_world_size": 2}, {"role": "\u
     seed("launch", b"\4", json.dumps(node))
 seed("launch", b"\5", "[1, 2, 29500, 2, 4, 2, 4, 7, 3]")
 seed("launch", b"\5", json.dumps({"status": 143, "reason": "the job at h:1 has ended \u00e4"}))
+for depth in range(8, 200, 8):
+    seed("launch", b"\3", depth * "[")
+    seed("safetensors", blob(depth * '{"a": [' + "1"))
+
+# Damaged copies: a fuzzer's first steps, which need no fuzzer.
+NUM_DAMAGED = 400  # for each target
+TOKEN = re.compile(rb"[A-Za-z]+|[0-9]+")
+EXTREMES = [b"", b"0", b"-1", b"1e999", b"nan", b"0x7", b"9" * 19, b"9" * 40, b"a" * 300,
+            b"[" * 30, b"[" * 100]
+
+
+def damage(rng, data, others):
+    """Replaces a token, cuts off the end, or replaces, doubles or removes a piece."""
+    at, other = rng.randrange(len(data) + 1), rng.choice(others)
+    end = min(len(data), at + rng.choice((1, 2, 4, 8, 30, 200)))
+    tokens = list(TOKEN.finditer(data))
+    what = rng.randrange(8)
+    if what < 2 and tokens:
+        token = rng.choice(tokens)
+        new = rng.choice(TOKEN.findall(other) + EXTREMES)
+        return data[:token.start()] + new + data[token.end():]
+    start = rng.randrange(len(other) + 1)
+    new = [data[at:end] * 2, b"", other[start:start + end - at], other[start:], bytes([rng.randrange(256)]),
+           struct.pack("<q", rng.choice((-1, 1 << 40, (1 << 63) - 1, len(data))))[:end - at]]
+    return data[:at] + (rng.choice(new) + data[end:] if what > 2 else b"")
+
+
+for target in sorted(made):
+    honest = list(made[target])
+    rng = random.Random(target)
+    for _ in range(NUM_DAMAGED):
+        data = rng.choice(honest)
+        for _ in range(rng.randrange(1, 4)):
+            data = damage(rng, data, honest)
+        seed(target, data)
