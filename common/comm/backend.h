@@ -51,7 +51,8 @@ typedef struct Backend {
     // For ranks that find each other without a store: dies unless all of them pass this line (see
     // process_groups.c). Collective, after init. NULL: they compare lines through the store.
     void (*compare)(const ProcessGroup *pg, const char line[GROUP_LINE_BYTES]);
-    // Returns the state of a subgroup, whose members are set (none if color < 0). Collective.
+    // Returns the state of a subgroup, whose members are set (none if color < 0). Collective. NULL:
+    // it has that of its group.
     void *(*split)(void *state, ProcessGroup *sub, int color);
     long (*start)(void *state, const Collective *collective); // queues it, returns its op_id
     void (*wait)(void *state, long ticket); // for the call with this op_id

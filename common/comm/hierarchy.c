@@ -64,7 +64,8 @@ void process_group_split(ProcessGroup *sub, ProcessGroup *pg, int color)
     CHECK(length < GROUP_NAME_BYTES, "groups within groups go no deeper than \"%s\"", pg->name);
 
     find_members(sub, pg, color);
-    sub->state = pg->backend->split(pg->state, sub, color);
+    const Backend *backend = pg->backend;
+    sub->state = backend->split != NULL ? backend->split(pg->state, sub, color) : pg->state;
     sub->mean_ranks = sub->world_size;
     pg->num_subgroups += sub->world_size > 0;
 }

@@ -151,14 +151,6 @@ static void *tcp_init(ProcessGroup *pg)
     return tcp;
 }
 
-/* A subgroup shares its group's connections and queue: so the calls of both keep their order,
- * chains of waiting ranks are followed across them, and a lost rank is named by every rank. */
-static void *tcp_split(void *state, ProcessGroup *sub, int color)
-{
-    (void)sub, (void)color;
-    return state;
-}
-
 static long tcp_start(void *state, const Collective *collective)
 {
     Tcp *tcp = state;
@@ -216,10 +208,12 @@ void tcp_payload_bytes(const ProcessGroup *pg, uint64_t *sent, uint64_t *receive
     *received = tcp == NULL ? 0 : tcp->mesh.moved.received_bytes;
 }
 
+/* No split: a subgroup shares its group's connections and queue. So the calls of both keep their
+ * order, chains of waiting ranks are followed across them, and a lost rank is named by every rank.
+ */
 const Backend backend_tcp = { .name = "tcp",
                               .available = true,
                               .init = tcp_init,
-                              .split = tcp_split,
                               .start = tcp_start,
                               .wait = tcp_wait,
                               .keep_alive = tcp_keep_alive,
