@@ -16,6 +16,7 @@
 #include "common/base/comfort.h"
 #include "common/base/host.h"
 #include "common/base/log.h"
+#include "common/base/names.h"
 
 #define FIELD(name) offsetof(Args, name)
 #define WATCH "extras/watch"

@@ -1,5 +1,5 @@
 /*
- * options.h - what an option is, how its text becomes a value, and which name was meant.
+ * options.h - what an option is, and how its text becomes a value.
  *
  * The trainers' options are rows in args.c; tools and launchers have tables of their own, with the
  * same kinds, limits and messages.
@@ -50,15 +50,5 @@ bool parse_real(const char *text, double low, double high, double *value);
 
 /* Bits a second of "3gbit", "2.5Gbit" or "100mbit"; 0: it is not a rate. */
 double parse_rate(const char *text);
-
-/* Does this name begin with what was typed? "-" and "_" are the same. */
-bool name_begins(const char *name, const char *typed, size_t length);
-
-/* Is what was typed this name? */
-bool name_is(const char *name, const char *typed, size_t length);
-
-/* The name closest to what was typed; the first one if several are equally close. `names` ends with
- * a NULL. Returns NULL if none is close enough to have been meant. */
-const char *name_nearest(const char *typed, size_t length, const char *const names[]);
 
 #endif

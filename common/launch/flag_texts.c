@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #include "common/base/log.h"
-#include "common/base/options.h"
+#include "common/base/names.h"
 #include "common/comm/store/handshake.h"
 
 static const struct {

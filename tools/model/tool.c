@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "common/base/log.h"
-#include "common/base/options.h"
+#include "common/base/names.h"
 
 /* The trainers' option of this name. */
 static const Option *shared_option(const char *name)
