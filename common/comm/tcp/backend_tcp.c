@@ -18,7 +18,6 @@
 #include "common/base/log.h"
 #include "common/base/memory.h"
 #include "common/base/signals.h"
-#include "common/comm/backend.h"
 #include "common/comm/tcp/tcp_mesh.h"
 
 #define SHORT_BYTES ((size_t)32 * 1024) // up to here latency dominates

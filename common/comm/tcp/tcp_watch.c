@@ -20,7 +20,6 @@
 #include <unistd.h>
 
 #include "common/base/log.h"
-#include "common/comm/backend.h"
 #include "common/comm/store/net.h"
 
 #define SPIN_SECONDS 50e-6 // a few round trips between two ranks of a machine: see mesh_wait
@@ -262,19 +261,18 @@ static void sleep_for_data(Mesh *mesh, const int peer[2], double seconds)
 {
     static const short events[2] = { POLLOUT, POLLIN };
     struct pollfd *data = mesh->watched + mesh->world_size;
-    struct Pipe *pipe[2] = { NULL, NULL };
-    bool quiet = true;
+    struct Pipe *pipe[2];
+    bool may_sleep = true;
     for (int i = 0; i < 2; i++) {
-        data[i].fd = -1;
-        if (peer[i] == NOBODY)
-            continue;
-        pipe[i] = mesh->peer[peer[i]].pipe;
-        data[i].fd = mesh->peer[peer[i]].data;
+        // Our own entry stands for no peer: its descriptor is -1, which poll ignores.
+        const Peer *other = &mesh->peer[peer[i] != NOBODY ? peer[i] : mesh->rank];
+        pipe[i] = other->pipe;
+        data[i].fd = other->data;
         data[i].events = pipe[i] != NULL ? POLLIN : events[i];
         if (pipe[i] != NULL && !tcp_pipes.sleep(pipe[i], events[i]))
-            quiet = false;
+            may_sleep = false;
     }
-    if (quiet)
+    if (may_sleep)
         poll_peers(mesh, mesh->world_size + 2, seconds);
     for (int i = 0; i < 2; i++)
         if (pipe[i] != NULL && !tcp_pipes.wake(pipe[i], events[i]))
