@@ -227,8 +227,7 @@ void process_group_init(ProcessGroup *pg, const Args *args, const char *master_a
             net_reserve_descriptors(2 * NET_SPARE_DESCRIPTORS + 4L * world_size, world_size);
         pg->store = mem_calloc(1, sizeof *pg->store);
         pg->owns_store = true;
-        // world_size 1: the store would only count the ranks; agree() knows which are missing.
-        store_init(pg->store, master_addr, master_port, rank == 0, 1, args->timeout);
+        store_init(pg->store, master_addr, master_port, rank == 0, args->timeout);
     }
     form(pg, args);
 }

@@ -109,7 +109,7 @@ static void own_store_body(Rank *rank)
     if (rank->rank > 0)
         store_get(&rank->store, "port", &port, sizeof port);
     Store *store = malloc(sizeof *store);
-    store_init(store, "127.0.0.1", port, rank->rank == 0, 1, rank->args.timeout);
+    store_init(store, "127.0.0.1", port, rank->rank == 0, rank->args.timeout);
     if (rank->rank == 0)
         store_set(&rank->store, "port", &store->port, sizeof store->port);
     store_free(&rank->store);

@@ -23,6 +23,6 @@ void fuzz_env(Input input)
     Store store;
     if (env.master_addr == NULL)
         return;
-    store_init(&store, env.master_addr, env.master_port, false, env.world_size, 1);
+    store_init(&store, env.master_addr, env.master_port, false, 1);
     store_free(&store);
 }

@@ -1,7 +1,7 @@
 /*
- * The client, which behaves on the wire as PyTorch's does: once connected (store_connect.c), it
- * counts itself under "init/", and sends WAIT before GET, since for an absent key a server returns
- * nothing or disconnects.
+ * The client, which behaves on the wire as PyTorch's does: after the handshake, if the job has a
+ * secret, it sends VALIDATE and PING. It sends WAIT before GET, since for an absent key a server
+ * returns nothing or disconnects.
  */
 #include "common/comm/store/store.h"
 
@@ -14,7 +14,104 @@
 #include "common/base/log.h"
 #include "common/comm/store/net.h"
 
-#define WORKER_POLL_MS 10
+#define RETRY_MS 100
+#define SILENT_SECONDS 60.0 // torchrun's store may leave a handshake unanswered
+#define REFUSED_SECONDS 8.0 // a crowded server may hang up on a handshake, but not for so long
+
+/* ---- connecting ---- */
+
+/* Sends `bytes`, frees them, and returns when a PING that follows them is answered. False and errno
+ * if it is not; EPROTO: the answer is wrong. */
+static bool ping(int fd, Bytes *bytes, double deadline)
+{
+    const uint32_t nonce = (uint32_t)getpid();
+    uint32_t echo = ~nonce;
+    bytes_put_u8(bytes, STORE_PING);
+    bytes_put(bytes, &nonce, sizeof nonce);
+    const bool answered = net_send(fd, bytes_front(bytes), bytes_count(bytes), deadline) == 0 &&
+                          net_recv(fd, &echo, sizeof echo, deadline) == 0;
+    bytes_free(bytes);
+    if (answered && echo != nonce)
+        errno = EPROTO;
+    return echo == nonce;
+}
+
+/* In one piece with PING: PyTorch's newer server disconnects on half a VALIDATE. */
+static bool validate(int fd, double deadline)
+{
+    Bytes hello = { 0 };
+    bytes_put_u8(&hello, STORE_VALIDATE);
+    bytes_put(&hello, &(uint32_t){ STORE_MAGIC }, sizeof(uint32_t));
+    const bool valid = ping(fd, &hello, deadline);
+    if (!valid && errno == ETIMEDOUT)
+        errno = ENOMSG;
+    return valid;
+}
+
+const char *store_connect_reason(int error)
+{
+    if (error == EPROTO)
+        return "what answers there is no store";
+    return error == ENOMSG ? "what listens there does not answer as a store does"
+                           : net_reason(error);
+}
+
+/* A wrong proof is final; a server that hangs up may do so because of a crowd, at first. */
+static bool authenticate(const Store *store, HandshakeService service, double since,
+                         double deadline)
+{
+    if (!store->has_secret)
+        return true;
+    const Key256 key = handshake_key(&store->secret, service);
+    const double silent_until = seconds_now() + SILENT_SECONDS;
+    if (handshake_call(store->fd, &key, handshake_hello(service), fmin(deadline, silent_until)) ==
+        0)
+        return true;
+    if (errno == EPROTO)
+        return false;
+    const bool is_silent = errno == ETIMEDOUT;
+    CHECK(errno != EACCES && seconds_now() < (is_silent ? silent_until : since + REFUSED_SECONDS),
+          "the store at %s:%d does not know this job's secret, %s (" SECRET_VARIABLE
+          "): give all nodes the same, with the same --rdzv-id, or none; torchrun's have none",
+          store->host, store->port, getenv(SECRET_VARIABLE));
+    errno = is_silent ? ENOMSG : ECONNRESET;
+    return false;
+}
+
+static bool connect_as(HandshakeService service, Store *store, const char *host, int port,
+                       double timeout)
+{
+    *store = (Store){ .fd = -1, .timeout = timeout, .port = port };
+    CHECK(strlen(host) < sizeof store->host, "the name of the store's host is too long: %s", host);
+    strcpy(store->host, host);
+    store->has_secret = secret_find(&store->secret);
+    const double deadline = seconds_now() + timeout;
+    for (double since = 0;;) {
+        store->fd = net_connect(host, port, deadline);
+        if (store->fd < 0)
+            return false;
+        since = since == 0 ? seconds_now() : since; // of the first answer
+        if (authenticate(store, service, since, deadline) && validate(store->fd, deadline))
+            return true;
+        const int reason = errno;
+        close(store->fd);
+        store->fd = -1;
+        errno = reason;
+        if (reason == EPROTO || seconds_now() > deadline)
+            return false; // another program has this port, or does not answer
+        poll(NULL, 0, RETRY_MS); // disconnected, perhaps by the server of an attempt that has ended
+    }
+}
+
+bool store_connect(Store *store, const char *host, int port, double timeout)
+{
+    return connect_as(HANDSHAKE_STORE, store, host, port, timeout);
+}
+
+bool endpoint_connect(Store *store, const char *host, int port, double timeout)
+{
+    return connect_as(HANDSHAKE_ENDPOINT, store, host, port, timeout);
+}
 
 /* ---- one request and its reply ---- */
 
@@ -110,23 +207,6 @@ size_t store_reply_blob(const StoreRequest *request, void *data, size_t capacity
     return complete ? count : 0;
 }
 
-/* ---- joining ---- */
-
-/* Does torchrun's agent serve the store at MASTER_PORT itself? */
-static bool agent_serves(int port)
-{
-    const char *agent = getenv("TORCHELASTIC_USE_AGENT_STORE"),
-               *master_port = getenv("MASTER_PORT");
-    return agent != NULL && master_port != NULL && atoi(master_port) == port &&
-           (strcmp(agent, "True") == 0 || strcmp(agent, "true") == 0 || strcmp(agent, "1") == 0);
-}
-
-static const char *env_or(const char *name, const char *otherwise)
-{
-    const char *value = getenv(name);
-    return value == NULL || value[0] == '\0' ? otherwise : value;
-}
-
 /* The key of this count has no prefix: PyTorch's workers use it too. */
 int64_t store_count_worker(Store *store, int64_t amount)
 {
@@ -135,58 +215,6 @@ int64_t store_count_worker(Store *store, int64_t amount)
     bytes_put_u64(&request.bytes, (uint64_t)amount);
     store_request_send(&request);
     return store_reply_i64(&request);
-}
-
-/* As store_connect, but says after a while that it is still waiting. */
-static bool connect_patiently(Store *store, const char *host, int port, double timeout)
-{
-    if (store_connect(store, host, port, fmin(timeout, STORE_PATIENCE)))
-        return true;
-    if (timeout <= STORE_PATIENCE || errno == EPROTO)
-        return false;
-    if (errno != ENXIO) // said by net_connect
-        log_info("waits for rank 0 at %s:%d (%s), %g s at most (--timeout)", host, port,
-                 store_connect_reason(errno), timeout);
-    return store_connect(store, host, port, timeout - STORE_PATIENCE);
-}
-
-void store_init(Store *store, const char *host, int port, bool is_server, int world_size,
-                double timeout)
-{
-    const double deadline = seconds_now() + timeout;
-    StoreServer *server = NULL;
-    const bool is_agents = agent_serves(port);
-    if (is_server && !is_agents) {
-        server = store_server_start(host, &port, NULL);
-        char reason[NET_REASON_BYTES];
-        CHECK(server != NULL, "cannot serve the store at %s:%d: %s (MASTER_PORT may be changed)",
-              host, port, net_listen_reason(errno, port, reason));
-        log_detail(LOG_STORE, "serving at %s:%d", host, port);
-    }
-    CHECK(connect_patiently(store, host, port, timeout),
-          "no store at %s:%d within %g s (%s): is rank 0 running, is MASTER_ADDR right?", host,
-          port, timeout, store_connect_reason(errno));
-    store->timeout = timeout; // whichever attempt it was that connected
-    log_detail(LOG_STORE, "connected to %s:%d after %.3f s", host, port,
-               timeout - (deadline - seconds_now()));
-    store->server = server;
-    store->is_agents = is_agents;
-    if (is_server && getenv(SECRET_VARIABLE) == NULL && !net_is_loopback(host))
-        secret_report_none(host, port); // else a launcher has, or there is one
-    const int length =
-        snprintf(store->prefix, sizeof store->prefix, "ddp.c/%s/%s/",
-                 env_or("TORCHELASTIC_RUN_ID", "none"), env_or("TORCHELASTIC_RESTART_COUNT", "0"));
-    CHECK(length < (int)sizeof store->prefix, "TORCHELASTIC_RUN_ID is too long: %s", store->prefix);
-
-    int64_t arrived = store_count_worker(store, 1);
-    while (server != NULL && arrived < world_size) {
-        CHECK(seconds_now() < deadline,
-              "only %d of %d ranks came to the store at %s:%d within %g s: have all been started, "
-              "with this MASTER_ADDR and MASTER_PORT?",
-              (int)arrived, world_size, host, port, timeout);
-        poll(NULL, 0, WORKER_POLL_MS);
-        arrived = store_count_worker(store, 0);
-    }
 }
 
 void store_free(Store *store)
@@ -289,4 +317,23 @@ void store_ping(Store *store)
 {
     if (!store->failed && !store_try_ping(store, store->timeout))
         store_request_fail(&(StoreRequest){ .store = store, .operation = STORE_PING }, NULL);
+}
+
+bool store_try_ping(Store *store, double seconds)
+{
+    return ping(store->fd, &(Bytes){ 0 }, seconds_now() + seconds);
+}
+
+void store_check_secret(Store *store)
+{
+    uint8_t reply = STORE_NOT_READY;
+    StoreRequest request = store_request_begin(store, STORE_CHECK, NULL);
+    bytes_put_u64(&request.bytes, 1);
+    store_request_put_value(&request, STORE_HAS_SECRET, strlen(STORE_HAS_SECRET)); // no prefix
+    store_request_send(&request);
+    store_reply(&request, &reply, 1);
+    CHECK(reply != STORE_READY,
+          "the job at %s:%d has a secret and this process has none: give it the same --secret-file "
+          "or " SECRET_VARIABLE,
+          store->host, store->port);
 }

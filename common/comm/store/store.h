@@ -38,12 +38,11 @@ typedef struct {
 #define STORE_PATIENCE 5.0 // seconds after which a process says what it waits for
 
 /* Joins the store of a training job at host:port. The process with is_server serves it, unless an
- * agent does already (TORCHELASTIC_USE_AGENT_STORE, as PyTorch's TCPStore understands it), and
- * waits until world_size workers have come. Keys are prefixed with run id and restart count
+ * agent does already (TORCHELASTIC_USE_AGENT_STORE, as PyTorch's TCPStore understands it). Counts
+ * itself, and does not wait for the others. Keys are prefixed with run id and restart count
  * (TORCHELASTIC_RUN_ID, _RESTART_COUNT), since an agent's store keeps the keys of a dead attempt.
  * Dies after `timeout` seconds, naming host and port. */
-void store_init(Store *store, const char *host, int port, bool is_server, int world_size,
-                double timeout);
+void store_init(Store *store, const char *host, int port, bool is_server, double timeout);
 
 /* Only connects, without prefix or counting: for launchers and tools. If the job has a secret
  * (DDP_SECRET_FILE) both sides prove that they know it, and it dies if the server does not: there

@@ -116,7 +116,7 @@ static void form(Args *args, ProcessGroup *pg, int rank, int world_size)
 static void form_over_store(Args *args, ProcessGroup *pg, int rank, int world_size)
 {
     static Store store;
-    store_init(&store, env_str("MASTER_ADDR"), env_int("MASTER_PORT"), rank == 0, world_size, 60);
+    store_init(&store, env_str("MASTER_ADDR"), env_int("MASTER_PORT"), rank == 0, 60);
     process_group_init_store(pg, args, &store, rank, world_size, (MemoryLocation){ 0 });
 }
 

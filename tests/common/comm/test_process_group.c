@@ -82,7 +82,7 @@ static void served_by_rank_0_body(Rank *rank)
 {
     const int port = agree_on_port(rank);
     store_free(&rank->store);
-    store_init(&rank->store, "127.0.0.1", port, rank->rank == 0, rank->world_size, 300);
+    store_init(&rank->store, "127.0.0.1", port, rank->rank == 0, 300);
     if (rank->rank == 3)
         usleep(200 * 1000);
     disagreeing_body(rank);

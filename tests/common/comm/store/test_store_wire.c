@@ -96,7 +96,7 @@ static void test_workers_count_themselves(void **state)
                       .expected_bytes = sizeof request - 1 };
     puppet_start(&puppet, play_server);
     Store store;
-    store_init(&store, "localhost", puppet.port, false, 3, TIMEOUT); // does not wait for the others
+    store_init(&store, "localhost", puppet.port, false, TIMEOUT); // does not wait for the others
     puppet_end(&puppet);
     assert_memory_equal(puppet.received, request, sizeof request - 1);
     store_free(&store);
