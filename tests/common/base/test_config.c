@@ -4,23 +4,15 @@
 
 #include "common/base/rng.h"
 #include "tests/common/base/args_child.h"
+#include "tests/helpers/folder.h"
 
-static char dir[] = "/tmp/test_config.XXXXXX"; // of this run
-static char config[64]; // in it
-
-static void write_config(const void *text, size_t size)
-{
-    FILE *file = fopen(config, "w");
-    assert_non_null(file);
-    assert_int_equal(fwrite(text, 1, size, file), size);
-    assert_int_equal(fclose(file), 0);
-}
+static char config[64]; // in the folder
 
 /* As run, with this text in the file that --config names. */
 static int run_config(Step step, const char *text, const char *line)
 {
     char whole[4096];
-    write_config(text, strlen(text));
+    file_put(config, text, strlen(text));
     snprintf(whole, sizeof whole, "--config %s %s", config, line);
     return run(step, whole);
 }
@@ -135,14 +127,14 @@ static void test_config_hostile(void **state)
         const size_t length = strlen(repeated[i]), size = MIB / length * length;
         for (size_t at = 0; at < size; at += length)
             memcpy(text + at, repeated[i], length);
-        write_config(text, size);
+        file_put(config, text, size);
         assert_refused(run(STEP_SINGLE, line), "/c.yaml");
     }
 
     memset(text, '#', MIB + 1);
-    write_config(text, MIB);
+    file_put(config, text, MIB);
     assert_int_equal(run(STEP_SINGLE, line), 0);
-    write_config(text, MIB + 1);
+    file_put(config, text, MIB + 1);
     assert_refused(run(STEP_SINGLE, line), "larger than 1048576 bytes");
 
     static const char sane[] = "batch_size: 64\nlr: \"0.5\"\nseed: 1\ndata_dir: 'a name as long as "
@@ -154,7 +146,7 @@ static void test_config_hostile(void **state)
         memcpy(text, sane, sizeof sane);
         for (int change = 0; change < 1 + i % 4; change++)
             text[rng_next(&rng) % (sizeof sane - 1)] = (char)rng_next(&rng);
-        write_config(text, sizeof sane - 1);
+        file_put(config, text, sizeof sane - 1);
         const int status = run(STEP_SINGLE, line);
         if (status == 0)
             num_sane++;
@@ -166,13 +158,13 @@ static void test_config_hostile(void **state)
     // A value and a name that are too long, and a NUL.
     memset(text, '7', MIB);
     memcpy(text, "lr: ", 4);
-    write_config(text, MIB);
+    file_put(config, text, MIB);
     assert_refused(run(STEP_SINGLE, line), "/c.yaml:1: lr must be a number from 0 to 1000");
     memset(text, 'r', MIB);
     memcpy(text + 1000, ": 1\n", 4);
-    write_config(text, 1004);
+    file_put(config, text, 1004);
     assert_refused(run(STEP_SINGLE, line), "/c.yaml:1: rrrr");
-    write_config("lr: 1\n\nse\0ed: 1\n", 16);
+    file_put(config, "lr: 1\n\nse\0ed: 1\n", 16);
     assert_refused(run(STEP_SINGLE, line), "/c.yaml:3: not YAML: control characters");
     free(text);
 
@@ -247,42 +239,33 @@ static void test_config_found(void **state)
     (void)state;
     char command[PATH_MAX + 256], exe[PATH_MAX] = "";
     assert_true(readlink("/proc/self/exe", exe, sizeof exe - 1) > 0);
-    snprintf(program, sizeof program, "%s/01_step/train", dir);
-    snprintf(command, sizeof command, "mkdir %s/01_step && cp '%s' %s", dir, exe, program);
+    snprintf(program, sizeof program, "%s/01_step/train", folder);
+    snprintf(command, sizeof command, "mkdir %s/01_step && cp '%s' %s", folder, exe, program);
     assert_int_equal(system(command), 0);
 
     assert_int_equal(run_copy(""), 0);
     assert_defaults("cnn", false);
-    snprintf(command, sizeof command, "echo 'batch_size: 77' > %s/config.yaml", dir);
+    snprintf(command, sizeof command, "echo 'batch_size: 77' > %s/config.yaml", folder);
     assert_int_equal(system(command), 0);
     assert_int_equal(run_copy("--seed 5"), 0);
     assert_value("batch_size 77");
     assert_value("seed 5");
     assert_int_equal(run_copy("--config /dev/null"), 0);
     assert_value("batch_size 32");
-    snprintf(command, sizeof command, "echo 'batch_size: none' > %s/config.yaml", dir);
+    snprintf(command, sizeof command, "echo 'batch_size: none' > %s/config.yaml", folder);
     assert_int_equal(system(command), 0);
     assert_int_equal(run_copy(""), 2);
-    assert_has(err, dir);
+    assert_has(err, folder);
     assert_has(err, "/config.yaml:1: batch-size must be a whole number");
     assert_int_equal(run_copy("--help"), 0);
 }
 
-static int make_dir(void **state)
+static int name_config(void **state)
 {
-    (void)state;
-    if (mkdtemp(dir) == NULL)
+    if (make_folder(state) != 0)
         return -1;
-    snprintf(config, sizeof config, "%s/c.yaml", dir);
+    snprintf(config, sizeof config, "%s/c.yaml", folder);
     return 0;
-}
-
-static int remove_dir(void **state)
-{
-    (void)state;
-    char command[64];
-    snprintf(command, sizeof command, "rm -rf %s", dir);
-    return system(command);
 }
 
 int main(int argc, char **argv)
@@ -299,5 +282,5 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_config_hostile), cmocka_unit_test(test_shipped_config),
         cmocka_unit_test(test_config_found),   cmocka_unit_test(test_config_of_absent),
     };
-    return cmocka_run_group_tests(tests, make_dir, remove_dir);
+    return cmocka_run_group_tests(tests, name_config, remove_folder);
 }

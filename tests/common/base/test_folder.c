@@ -6,13 +6,12 @@
 
 #include "common/base/folder.h"
 #include "tests/helpers/child.h"
-
-static char top[] = "/tmp/test_folder_XXXXXX";
+#include "tests/helpers/folder.h"
 
 static const char *below(const char *name)
 {
     static char path[PATH_MAX];
-    snprintf(path, sizeof path, "%s/%s", top, name);
+    snprintf(path, sizeof path, "%s/%s", folder, name);
     return path;
 }
 
@@ -71,7 +70,7 @@ static void test_create(void **state)
         check(below(names[i]));
     }
     assert_int_equal(count_files(below("b/c/d")), 0);
-    assert_int_equal(count_files(top), 4);
+    assert_int_equal(count_files(folder), 4);
     create("/");
     check("/tmp/");
     create(".");
@@ -82,10 +81,10 @@ static void test_create(void **state)
 static void test_check_creates_nothing(void **state)
 {
     (void)state;
-    const int before = count_files(top);
+    const int before = count_files(folder);
     check(below("new"));
     check(below("new/and/deeper"));
-    assert_int_equal(count_files(top), before);
+    assert_int_equal(count_files(folder), before);
 }
 
 /* Refused by both, before as after. */
@@ -102,8 +101,8 @@ static void test_in_the_way(void **state)
         snprintf(under, sizeof under, "%s/x/y", kinds[i]);
         for (int deep = 0; deep < 2; deep++) {
             const char *path = below(deep ? under : kinds[i]);
-            assert_dies_saying(create, path, 1, top, kinds[i], "name another with --some-dir");
-            assert_dies_saying(check, path, 2, top, kinds[i], "name another with --some-dir");
+            assert_dies_saying(create, path, 1, folder, kinds[i], "name another with --some-dir");
+            assert_dies_saying(check, path, 2, folder, kinds[i], "name another with --some-dir");
         }
     }
     assert_dies_saying(check, "/dev/null/x", 2, "/dev/null", "Not a directory");
@@ -122,7 +121,7 @@ static void test_in_the_way(void **state)
 static void test_no_permission(void **state)
 {
     (void)state;
-    assert_int_equal(chmod(top, 0755), 0);
+    assert_int_equal(chmod(folder, 0755), 0);
     create(below("locked"));
     assert_int_equal(chmod(below("locked"), 0555), 0);
     assert_dies_saying(check_as_nobody, below("locked"), 2, "locked", "Permission denied");
@@ -133,20 +132,6 @@ static void test_no_permission(void **state)
     assert_dies_saying(check_as_nobody, below("locked/x"), 2, "locked/x", "Permission denied");
 }
 
-static int make_top(void **state)
-{
-    (void)state;
-    return mkdtemp(top) == NULL;
-}
-
-static int remove_top(void **state)
-{
-    (void)state;
-    char command[64];
-    snprintf(command, sizeof command, "rm -r %s", top);
-    return system(command);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -155,5 +140,5 @@ int main(void)
         cmocka_unit_test(test_in_the_way),
         cmocka_unit_test(test_no_permission),
     };
-    return cmocka_run_group_tests(tests, make_top, remove_top);
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

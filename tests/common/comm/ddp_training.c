@@ -84,3 +84,14 @@ void expect_mean(const Training *t, int i, int first, int last)
               mean);
     }
 }
+
+void expect_means(Training *t)
+{
+    for (int pass = 0; pass < 3; pass++) {
+        zero_grad(t);
+        backward(t, pass);
+        reducer_finalize(&t->reducer);
+        for (int i = 0; i < NUM_PARAMETERS; i++)
+            expect_mean(t, i, pass, pass);
+    }
+}

@@ -45,4 +45,7 @@ void zero_grad(Training *t);
 /* Parameter i must hold the mean over ranks of the sum over passes first..last. */
 void expect_mean(const Training *t, int i, int first, int last);
 
+/* Three passes, each with gradients of its own, after which all parameters must hold the mean. */
+void expect_means(Training *t);
+
 #endif

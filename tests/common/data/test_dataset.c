@@ -4,6 +4,7 @@
  */
 #include "tests/common/data/dataset_args.h"
 #include "tests/helpers/child.h"
+#include "tests/helpers/folder.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -163,13 +164,11 @@ static void test_digits_as_in_pytorch(void **state)
     json_decref(expected);
 }
 
-static char dir[] = "/tmp/test_mnist.XXXXXX";
-
 /* An IDX file of zeros but for the last byte. */
 static void write_idx(const char *name, int ndim, const uint8_t shape[], uint8_t last)
 {
     char path[256];
-    snprintf(path, sizeof path, "%s/%s", dir, name);
+    snprintf(path, sizeof path, "%s/%s", folder, name);
     FILE *file = fopen(path, "wb");
     assert_non_null(file);
     const uint8_t magic[] = { 0, 0, 8, (uint8_t)ndim };
@@ -193,25 +192,11 @@ static void write_mnist(const uint8_t images[3], uint8_t num_labels, uint8_t las
     write_idx("train-labels-idx1-ubyte", 1, &num_labels, last_label);
 }
 
-static int make_dir(void **state)
-{
-    (void)state;
-    return mkdtemp(strcpy(dir, "/tmp/test_mnist.XXXXXX")) == NULL;
-}
-
-static int remove_dir(void **state)
-{
-    (void)state;
-    char command[64];
-    snprintf(command, sizeof command, "rm -r %s", dir);
-    return system(command);
-}
-
 static void test_mnist_of_two_images(void **state)
 {
     (void)state;
     Args args = args_of("mnist");
-    args.data_dir = dir;
+    args.data_dir = folder;
     write_mnist((const uint8_t[]){ 2, 28, 28 }, 2, 9);
     Dataset dataset;
     dataset_init(&dataset, &args, TRAIN, NULL);
@@ -232,16 +217,16 @@ static void test_mnist_that_does_not_fit(void **state)
 {
     (void)state;
     Args args = args_of("mnist");
-    args.data_dir = dir;
-    assert_dies_saying(load_train, &args, 2, dir, "missing", "data/get_mnist.sh");
+    args.data_dir = folder;
+    assert_dies_saying(load_train, &args, 2, folder, "missing", "data/get_mnist.sh");
     write_mnist((const uint8_t[]){ 2, 28, 27 }, 2, 0);
-    assert_dies_saying(load_train, &args, 1, dir, "28 x 27");
+    assert_dies_saying(load_train, &args, 1, folder, "28 x 27");
     write_mnist((const uint8_t[]){ 2, 28, 28 }, 3, 0);
-    assert_dies_saying(load_train, &args, 1, dir, "2 images", "3 labels");
+    assert_dies_saying(load_train, &args, 1, folder, "2 images", "3 labels");
     write_mnist((const uint8_t[]){ 0, 28, 28 }, 0, 0);
-    assert_dies_saying(load_train, &args, 1, dir, "0 images");
+    assert_dies_saying(load_train, &args, 1, folder, "0 images");
     write_mnist((const uint8_t[]){ 2, 28, 28 }, 2, 10);
-    assert_dies_saying(load_train, &args, 1, dir, "label 1 is 10");
+    assert_dies_saying(load_train, &args, 1, folder, "label 1 is 10");
 }
 
 /* Normalised by their own mean and deviation the pixels have mean 0 and deviation 1. */
@@ -280,8 +265,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random_as_in_pytorch),
         cmocka_unit_test(test_digits_as_in_pytorch),
-        cmocka_unit_test_setup_teardown(test_mnist_of_two_images, make_dir, remove_dir),
-        cmocka_unit_test_setup_teardown(test_mnist_that_does_not_fit, make_dir, remove_dir),
+        cmocka_unit_test_setup_teardown(test_mnist_of_two_images, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(test_mnist_that_does_not_fit, make_folder, remove_folder),
         cmocka_unit_test(test_real_mnist),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

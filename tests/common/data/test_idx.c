@@ -3,6 +3,7 @@
  * returns what the header promises or ends with one line that names the file.
  */
 #include "tests/helpers/child.h"
+#include "tests/helpers/folder.h"
 
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -16,11 +17,9 @@ static const uint8_t small[] = { 0, 0, 8, 3, 0, 0, 0, 2,   0,   0,   0,   2,   0
                                  0, 3, 1, 2, 3, 4, 5, 250, 251, 252, 253, 254, 255, 0 };
 enum { HEADER = 16, NUMEL = 12, SMALL = HEADER + NUMEL };
 
-static char dir[] = "/tmp/test_idx.XXXXXX";
-
 static void path_of(const char *name, char path[256])
 {
-    snprintf(path, 256, "%s/%s", dir, name);
+    snprintf(path, 256, "%s/%s", folder, name);
 }
 
 static void write_plain(const char *name, const void *bytes, size_t size)
@@ -59,13 +58,13 @@ static void delete (const char *name)
 static void read_t(const void *name)
 {
     size_t shape[3];
-    free(idx_read(dir, name, 3, shape));
+    free(idx_read(folder, name, 3, shape));
 }
 
 static void assert_reads_small(const char *name)
 {
     size_t shape[3];
-    uint8_t *bytes = idx_read(dir, name, 3, shape);
+    uint8_t *bytes = idx_read(folder, name, 3, shape);
     assert_int_equal(shape[0], 2);
     assert_int_equal(shape[1], 2);
     assert_int_equal(shape[2], 3);
@@ -95,14 +94,14 @@ static void test_reads_one_dimension_and_none_left(void **state)
     const uint8_t labels[] = { 0, 0, 8, 1, 0, 0, 0, 2, 7, 9 };
     size_t shape[1];
     write_plain("t", labels, sizeof labels);
-    uint8_t *bytes = idx_read(dir, "t", 1, shape);
+    uint8_t *bytes = idx_read(folder, "t", 1, shape);
     assert_int_equal(shape[0], 2);
     assert_memory_equal(bytes, labels + 8, 2);
     free(bytes);
 
     const uint8_t empty[] = { 0, 0, 8, 1, 0, 0, 0, 0 };
     write_plain("t", empty, sizeof empty);
-    free(idx_read(dir, "t", 1, shape));
+    free(idx_read(folder, "t", 1, shape));
     assert_int_equal(shape[0], 0);
     delete ("t");
 }
@@ -110,7 +109,7 @@ static void test_reads_one_dimension_and_none_left(void **state)
 static void test_missing(void **state)
 {
     (void)state;
-    assert_dies_saying(read_t, "t-idx3-ubyte", 2, "t-idx3-ubyte is missing", dir,
+    assert_dies_saying(read_t, "t-idx3-ubyte", 2, "t-idx3-ubyte is missing", folder,
                        "data/get_mnist.sh", "--data-dir");
 }
 
@@ -145,7 +144,7 @@ static void test_truncated_at_every_byte(void **state)
     (void)state;
     for (size_t size = 0; size < SMALL; size++) {
         write_plain("t", small, size);
-        assert_dies_saying(read_t, "t", 1, dir, size < HEADER ? "header" : "of its 12 bytes",
+        assert_dies_saying(read_t, "t", 1, folder, size < HEADER ? "header" : "of its 12 bytes",
                            "data/get_mnist.sh");
     }
     delete ("t");
@@ -158,7 +157,7 @@ static void test_gzip_truncated_at_every_byte(void **state)
     const size_t compressed = write_gzip("t.gz", small, SMALL, copy);
     for (size_t size = 0; size < compressed; size++) {
         write_plain("t.gz", copy, size);
-        assert_dies_saying(read_t, "t", 1, dir, "t.gz", "data/get_mnist.sh");
+        assert_dies_saying(read_t, "t", 1, folder, "t.gz", "data/get_mnist.sh");
     }
     delete ("t.gz");
 }
@@ -251,7 +250,7 @@ static void test_gzip_bomb(void **state)
     gzwrite(file, ((uint8_t[]){ 0, 0, 8, 1, 0, 16, 0, 0 }), 8);
     gzwrite(file, zeros, MIB);
     assert_int_equal(gzclose(file), Z_OK);
-    free(idx_read(dir, "t", 1, shape));
+    free(idx_read(folder, "t", 1, shape));
     free(zeros);
     delete ("t.gz");
 }
@@ -268,11 +267,11 @@ static void test_unreadable(void **state)
     (void)state;
     char path[256];
     path_of("t", path);
-    assert_int_equal(chmod(dir, 0755), 0);
+    assert_int_equal(chmod(folder, 0755), 0);
     write_plain("t", small, SMALL);
     assert_int_equal(chmod(path, 0), 0);
     assert_dies_saying(read_as_nobody, "t", 1, path, "Permission denied", "--data-dir");
-    assert_int_equal(chmod(dir, 0700), 0);
+    assert_int_equal(chmod(folder, 0700), 0);
     delete ("t");
 }
 
@@ -291,7 +290,7 @@ static void test_wrong_magic(void **state)
         char magic[16];
         snprintf(magic, sizeof magic, "%02x%02x%02x%02x", wrong[i][0], wrong[i][1], wrong[i][2],
                  wrong[i][3]);
-        assert_dies_saying(read_t, "t", 1, dir, "no IDX file", magic, "00000803");
+        assert_dies_saying(read_t, "t", 1, folder, "no IDX file", magic, "00000803");
     }
     delete ("t");
 }
@@ -312,21 +311,9 @@ static void test_huge_sizes(void **state)
         for (int j = 0; j < 12; j++)
             bytes[4 + j] = (uint8_t)(huge[i][j / 4] >> (24 - 8 * (j % 4)));
         write_plain("t", bytes, SMALL);
-        assert_dies_saying(read_t, "t", 1, dir, i < 5 ? "2 GiB" : "so short a file");
+        assert_dies_saying(read_t, "t", 1, folder, i < 5 ? "2 GiB" : "so short a file");
     }
     delete ("t");
-}
-
-static int make_dir(void **state)
-{
-    (void)state;
-    return mkdtemp(dir) == NULL;
-}
-
-static int remove_dir(void **state)
-{
-    (void)state;
-    return rmdir(dir);
 }
 
 int main(void)
@@ -346,5 +333,5 @@ int main(void)
         cmocka_unit_test(test_wrong_magic),
         cmocka_unit_test(test_huge_sizes),
     };
-    return cmocka_run_group_tests(tests, make_dir, remove_dir);
+    return cmocka_run_group_tests(tests, make_folder, remove_empty_folder);
 }

@@ -1,5 +1,6 @@
 /* The copy of the data on a node's own disk: made once, whole or not at all, and read instead. */
 #include "tests/helpers/child.h"
+#include "tests/helpers/folder.h"
 
 #include <dirent.h>
 #include <limits.h>
@@ -14,7 +15,7 @@ static const char *const names[] = { "train-images-idx3-ubyte", "train-labels-id
                                      "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte" };
 enum { IMAGES = 3, PIXELS = 28 * 28 };
 
-static char dir[32], from[64], to[64];
+static char from[64], to[64];
 static Args args;
 
 /* A set of three images, in IDX, every pixel of which is `pixel`. */
@@ -50,11 +51,9 @@ static int num_entries(const char *folder)
 
 static int setup(void **state)
 {
-    (void)state;
-    strcpy(dir, "/tmp/test_scratch.XXXXXX");
-    assert_non_null(mkdtemp(dir));
-    snprintf(from, sizeof from, "%s/from", dir);
-    snprintf(to, sizeof to, "%s/node/scratch", dir);
+    assert_int_equal(make_folder(state), 0);
+    snprintf(from, sizeof from, "%s/from", folder);
+    snprintf(to, sizeof to, "%s/node/scratch", folder);
     assert_int_equal(mkdir(from, 0777), 0);
     write_set(from, 5);
     args_defaults(&args, "cnn");
@@ -62,14 +61,6 @@ static int setup(void **state)
     args.data_dir = from;
     args.scratch_dir = to;
     return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    char command[64];
-    snprintf(command, sizeof command, "rm -r %s", dir);
-    return system(command);
 }
 
 static void fill(const void *context)
@@ -156,7 +147,7 @@ static void test_nothing_to_copy(void **state)
     args.dataset = "mnist";
     args.scratch_dir = NULL; // not asked for
     scratch_fill(&args);
-    assert_int_equal(num_entries(dir), 1);
+    assert_int_equal(num_entries(folder), 1);
 }
 
 static void fill_small_disk(const void *context)
@@ -190,12 +181,12 @@ static void test_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_copied_once, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_in_the_way, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_read_instead, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_another_set_in_the_way, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_nothing_to_copy, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_copied_once, setup, remove_folder),
+        cmocka_unit_test_setup_teardown(test_in_the_way, setup, remove_folder),
+        cmocka_unit_test_setup_teardown(test_read_instead, setup, remove_folder),
+        cmocka_unit_test_setup_teardown(test_another_set_in_the_way, setup, remove_folder),
+        cmocka_unit_test_setup_teardown(test_nothing_to_copy, setup, remove_folder),
+        cmocka_unit_test_setup_teardown(test_refused, setup, remove_folder),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-/* checkpoint_run.h - what the tests of checkpoints share: small runs, and files to change. */
+/* checkpoint_run.h - what the tests of checkpoints share: small runs, whose checkpoints go to the
+ * test's folder, and files to change. */
 #ifndef TESTS_COMMON_SAVE_CHECKPOINT_RUN_H
 #define TESTS_COMMON_SAVE_CHECKPOINT_RUN_H
 
@@ -8,22 +9,7 @@
 #include "common/base/memory.h"
 #include "common/save/checkpoint.h"
 #include "tests/helpers/child.h"
-
-static char folder[] = "/tmp/test_checkpoint_XXXXXX"; // --checkpoint-dir of every run
-
-static inline int make_folder(void **state)
-{
-    (void)state;
-    return mkdtemp(folder) == NULL ? -1 : 0;
-}
-
-static inline int remove_folder(void **state)
-{
-    (void)state;
-    char command[64];
-    snprintf(command, sizeof command, "rm -r %s", folder);
-    return system(command);
-}
+#include "tests/helpers/folder.h"
 
 typedef struct {
     Args args;

@@ -4,26 +4,17 @@
 
 #include "common/save/metrics.h"
 #include "tests/helpers/child.h"
+#include "tests/helpers/folder.h"
 
-static char folder[] = "/tmp/test_metrics_XXXXXX";
 static char dir[80], path[112]; // --metrics-dir, and rank 2's file in it
 
-static inline int make_folder(void **state)
+static inline int make_metrics_folder(void **state)
 {
-    (void)state;
-    if (mkdtemp(folder) == NULL)
+    if (make_folder(state) != 0)
         return -1;
     snprintf(dir, sizeof dir, "%s/a/b", folder);
     snprintf(path, sizeof path, "%s/rank2.jsonl", dir);
     return 0;
-}
-
-static inline int remove_folder(void **state)
-{
-    (void)state;
-    char command[64];
-    snprintf(command, sizeof command, "rm -r %s", folder);
-    return system(command);
 }
 
 /* A linear model without weights and one row whose target is 0: its loss is the bias squared. */

@@ -3,51 +3,18 @@
 #ifndef TESTS_COMMON_SAVE_SAFETENSORS_FILES_H
 #define TESTS_COMMON_SAVE_SAFETENSORS_FILES_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include <cmocka.h>
-
 #include "common/save/safetensors.h"
+#include "tests/helpers/folder.h"
 
-static char folder[] = "/tmp/test_safetensors_XXXXXX";
 static char path[64]; // of the one file every test works on, and removes
 static char error[1024];
 
-static inline int make_folder(void **state)
+static inline int make_file_folder(void **state)
 {
-    (void)state;
-    if (mkdtemp(folder) == NULL)
+    if (make_folder(state) != 0)
         return -1;
     snprintf(path, sizeof path, "%s/a.safetensors", folder);
     return 0;
-}
-
-static inline int remove_folder(void **state)
-{
-    (void)state;
-    return rmdir(folder); // fails if a test left something behind
-}
-
-static inline void put_file(const void *bytes, size_t count)
-{
-    FILE *file = fopen(path, "wb");
-    assert_non_null(file);
-    assert_int_equal(fwrite(bytes, 1, count, file), count);
-    assert_int_equal(fclose(file), 0);
-}
-
-static inline size_t get_file(const char *name, uint8_t *bytes, size_t max)
-{
-    FILE *file = fopen(name, "rb");
-    assert_non_null(file);
-    const size_t count = fread(bytes, 1, max, file);
-    fclose(file);
-    return count;
 }
 
 /* A file with this header, where ' stands for ", and so many bytes of zeros as data. */
@@ -59,7 +26,7 @@ static inline void put_header(const char *header, size_t data_bytes)
         bytes[i] = (char)(header_bytes >> 8 * i);
     for (size_t i = 0; i < header_bytes; i++)
         bytes[8 + i] = header[i] == '\'' ? '"' : header[i];
-    put_file(bytes, 8 + header_bytes + data_bytes);
+    file_put(path, bytes, 8 + header_bytes + data_bytes);
     free(bytes);
 }
 

@@ -10,14 +10,6 @@ enum { NUM_CUTS = 200, MANY_TENSORS = 18000 };
 
 static char path[64];
 
-static void put_file(const void *bytes, size_t count)
-{
-    FILE *file = fopen(path, "wb");
-    assert_non_null(file);
-    assert_int_equal(fwrite(bytes, 1, count, file), count);
-    assert_int_equal(fclose(file), 0);
-}
-
 static void assert_both_refused(Run *run, const char *of_resume, const char *of_init_from)
 {
     run->args.resume = path;
@@ -60,7 +52,7 @@ static void test_truncated(void **state)
             run.args.init_from = i % 2 == 0 ? NULL : path;
             assert_dies_saying(load, &run, 2, path, "name another file with --resume");
         }
-        put_file(good, bytes);
+        file_put(path, good, bytes);
         run.args.resume = path;
         assert_int_equal(child_run(load, &run), 0);
         free(good);
@@ -78,10 +70,10 @@ static void test_holes(void **state)
     for (size_t at = 0; at + 4096 <= bytes; at += bytes / 8) {
         memcpy(holey, good, bytes);
         memset(holey + at, 0, 4096);
-        put_file(holey, bytes);
+        file_put(path, holey, bytes);
         assert_refused_both(&run, "");
         memset(holey + at, 0, bytes - at);
-        put_file(holey, bytes);
+        file_put(path, holey, bytes);
         assert_refused_both(&run, "");
     }
     free(holey);

@@ -114,14 +114,6 @@ static void test_off(void **state)
     run_free(&run);
 }
 
-static void limit_file_size(rlim_t bytes)
-{
-    struct rlimit limit;
-    getrlimit(RLIMIT_FSIZE, &limit);
-    limit.rlim_cur = bytes < limit.rlim_max ? bytes : limit.rlim_max;
-    setrlimit(RLIMIT_FSIZE, &limit);
-}
-
 static void fill_the_disk(const void *context)
 {
     (void)context;
@@ -200,5 +192,5 @@ int main(void)
         cmocka_unit_test(test_disk_full),       cmocka_unit_test(test_cannot_write),
         cmocka_unit_test(test_no_regular_file),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, make_metrics_folder, remove_folder);
 }

@@ -18,7 +18,7 @@ static void test_exact_bytes(void **state)
     safetensors_free(file);
     uint8_t bytes[512];
     const uint8_t length[8] = { (uint8_t)header_bytes };
-    assert_int_equal(get_file(path, bytes, sizeof bytes),
+    assert_int_equal(file_get(path, bytes, sizeof bytes),
                      8 + header_bytes + sizeof step + sizeof w);
     assert_memory_equal(bytes, length, 8);
     assert_memory_equal(bytes + 8, header, header_bytes);
@@ -94,7 +94,7 @@ static void test_python_file(void **state)
     (void)state;
     const char *golden = "tests/golden/losses/linear_sgd_w1.safetensors";
     uint8_t bytes[512];
-    assert_int_equal(get_file(golden, bytes, sizeof bytes), 212);
+    assert_int_equal(file_get(golden, bytes, sizeof bytes), 212);
     Safetensors *file = open_file(golden);
 
     assert_int_equal(file->num_tensors, 2);
@@ -150,5 +150,5 @@ int main(void)
         cmocka_unit_test(test_python_file), cmocka_unit_test(test_unusual_but_valid),
         cmocka_unit_test(test_checksum),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, make_file_folder, remove_empty_folder);
 }

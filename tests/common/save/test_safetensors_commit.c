@@ -125,14 +125,6 @@ static Safetensors *make_large(int value)
     return file;
 }
 
-static void limit_file_size(rlim_t bytes)
-{
-    struct rlimit limit;
-    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
-    limit.rlim_cur = bytes < limit.rlim_max ? bytes : limit.rlim_max;
-    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
-}
-
 static float first_weight(void)
 {
     float value = 0;
@@ -257,5 +249,5 @@ int main(void)
         cmocka_unit_test(test_disk_full),     cmocka_unit_test(test_killed),
         cmocka_unit_test(test_prepared_link), cmocka_unit_test(test_swept),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, make_file_folder, remove_empty_folder);
 }

@@ -114,16 +114,16 @@ static void test_lengths(void **state)
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
         uint8_t bytes[16] = { [8] = '{', [9] = '}' };
         memcpy(bytes, &lengths[i], 8);
-        put_file(bytes, sizeof bytes);
+        file_put(path, bytes, sizeof bytes);
         assert_refused("claims a header of");
     }
 
     // More than the format allows, and more than we read, though the file is long enough.
     const uint64_t format_length = 100000001, length = (1 << 20) + 1;
-    put_file(&format_length, sizeof format_length);
+    file_put(path, &format_length, sizeof format_length);
     assert_int_equal(truncate(path, 1 << 28), 0);
     assert_refused("claims a header of 100000001 bytes");
-    put_file(&length, sizeof length);
+    file_put(path, &length, sizeof length);
     assert_int_equal(truncate(path, 1 << 28), 0);
     assert_refused("1048577 bytes, the file has 268435456, and 1048576 are the most that is read");
     unlink(path);
@@ -208,7 +208,7 @@ static void test_damage(void **state)
     commit(file);
     const uint32_t checksum = safetensors_checksum(file);
     safetensors_free(file);
-    const size_t size = get_file(path, bytes, sizeof bytes);
+    const size_t size = file_get(path, bytes, sizeof bytes);
     const size_t data = size - 20;
 
     for (size_t bit = 0; bit < 8 * size; bit++) {
@@ -238,5 +238,5 @@ int main(void)
         cmocka_unit_test(test_longest_header), cmocka_unit_test(test_little_memory),
         cmocka_unit_test(test_no_file),        cmocka_unit_test(test_damage),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, make_file_folder, remove_empty_folder);
 }

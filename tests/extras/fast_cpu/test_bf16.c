@@ -5,57 +5,21 @@
 #include "common/base/memory.h"
 #include "common/nn/optim.h"
 #include "extras/fast_cpu/cpu_bf16.h"
-#include "tests/common/nn/reference.h"
+#include "tests/common/nn/kernels.h"
 #include "tests/helpers/child.h"
 
-enum { MAX_THREADS = 3, FEW_OUTPUTS = 32 };
+enum { FEW_OUTPUTS = 32 };
 
-static Rng rng;
-static Device devices[MAX_THREADS]; // devices[i] has i + 1 threads
-
-enum { MAX_KEPT = 512 };
-static void *kept[MAX_KEPT];
-static int num_kept;
-
-static void *keep(size_t numel, size_t size)
-{
-    assert_true(num_kept < MAX_KEPT);
-    return kept[num_kept++] = mem_calloc(numel, size);
-}
-
-static int forget(void **state)
-{
-    (void)state;
-    while (num_kept > 0)
-        free(kept[--num_kept]);
-    return 0;
-}
-
-static int setup(void **state)
+static int set_up(void **state)
 {
     (void)state;
     rng_seed(&rng, 1);
-    for (int i = 0; cpu_bf16_available() && i < MAX_THREADS; i++) {
+    num_devices = cpu_bf16_available() ? MAX_THREADS : 0;
+    for (int i = 0; i < num_devices; i++) {
         const Args args = { .device = "cpu", .threads = i + 1, .amp = "bf16" };
         device_init(&devices[i], &args, 0);
     }
     return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    for (int i = 0; cpu_bf16_available() && i < MAX_THREADS; i++)
-        device_free(&devices[i]);
-    return 0;
-}
-
-static float *random_floats(size_t numel)
-{
-    float *values = keep(numel, sizeof *values);
-    for (size_t i = 0; i < numel; i++)
-        values[i] = rng_uniform_between(&rng, -1, 1);
-    return values;
 }
 
 /* To the nearest number whose lower 16 bits are zero, of two as near to the one with an even last
@@ -69,25 +33,12 @@ static float rounded(float value)
     return value;
 }
 
-static double *as_double(const float *values, size_t numel, bool rounds)
+static double *as_operand(const float *values, size_t numel, bool rounds)
 {
     double *copy = keep(numel, sizeof *copy);
     for (size_t i = 0; i < numel; i++)
         copy[i] = rounds ? rounded(values[i]) : values[i];
     return copy;
-}
-
-/* Products of bf16 are exact in float32, so only the sums differ, as they do in float32. */
-static void assert_floats_close(const float *actual, const double *expected, size_t numel)
-{
-    double largest = 0, error = 0;
-    for (size_t i = 0; i < numel; i++) {
-        assert_false(isnan(actual[i]));
-        largest = fmax(largest, fabs(expected[i]));
-        error = fmax(error, fabs(actual[i] - expected[i]));
-    }
-    if (error > 1e-5 * largest)
-        fail_msg("error %g of values up to %g", error, largest);
 }
 
 static void test_rounding(void **state)
@@ -133,14 +84,15 @@ static void check_linear(int n, int in, int out)
     const float *bias = random_floats(out), *dy = random_floats(n * out);
     const float *old_dweight = random_floats(out * in), *old_dbias = random_floats(out);
     double *y = keep(n * out, sizeof *y), *dx = keep(n * in, sizeof *dx);
-    double *dweight = as_double(old_dweight, out * in, false);
-    double *unused = keep(out * in, sizeof *unused), *dbias = as_double(old_dbias, out, false);
-    const double *x_in = as_double(x, n * in, rounds), *dy_in = as_double(dy, n * out, rounds);
-    const double *weight_in = as_double(weight, out * in, rounds);
-    reference_linear(n, in, out, x_in, weight_in, as_double(bias, out, false), y);
+    double *dweight = as_operand(old_dweight, out * in, false);
+    double *unused = keep(out * in, sizeof *unused), *dbias = as_operand(old_dbias, out, false);
+    const double *x_in = as_operand(x, n * in, rounds), *dy_in = as_operand(dy, n * out, rounds);
+    const double *weight_in = as_operand(weight, out * in, rounds);
+    reference_linear(n, in, out, x_in, weight_in, as_operand(bias, out, false), y);
     reference_linear_grad(n, in, out, x_in, weight_in, dy_in, dweight, keep(out, sizeof *dbias),
                           dx);
-    reference_linear_grad(n, in, out, x_in, weight_in, as_double(dy, n * out, false), unused, dbias,
+    reference_linear_grad(n, in, out, x_in, weight_in, as_operand(dy, n * out, false), unused,
+                          dbias,
                           keep(n * in, sizeof *dx)); // a bias is not multiplied with anything
 
     const size_t numel[4] = { n * out, out * in, out, n * in };
@@ -207,12 +159,12 @@ static void check_conv(ConvShape s, int n)
     const float *bias = random_floats(s.out_channels);
 
     double *images = keep(x_numel, sizeof *images), *filters = keep(weight_numel, sizeof *filters);
-    transpose(n, s.in_size * s.in_size, s.in_channels, as_double(x, x_numel, rounds), images);
-    transpose(s.out_channels, window, s.in_channels, as_double(weight, weight_numel, rounds),
+    transpose(n, s.in_size * s.in_size, s.in_channels, as_operand(x, x_numel, rounds), images);
+    transpose(s.out_channels, window, s.in_channels, as_operand(weight, weight_numel, rounds),
               filters);
     double *full = keep((size_t)n * s.out_channels * size * size, sizeof *full);
     double *pooled = keep(y_numel, sizeof *pooled), *expected = keep(y_numel, sizeof *expected);
-    reference_conv(s, n, images, filters, as_double(bias, s.out_channels, false), full);
+    reference_conv(s, n, images, filters, as_operand(bias, s.out_channels, false), full);
     reference_pool(n * s.out_channels, size, full, pooled, keep(y_numel, 1));
     transpose(n, s.out_channels, units, pooled, expected);
     for (size_t i = 0; i < y_numel; i++)
@@ -332,5 +284,5 @@ int main(void)
         cmocka_unit_test(test_training),
         cmocka_unit_test(test_refused_on_cpu),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, set_up, teardown);
 }

@@ -51,5 +51,5 @@ static void test_bar(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_bar) };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, make_metrics_folder, remove_folder);
 }

@@ -1,12 +1,11 @@
 /* The curves for TensorBoard: at which steps there are points, and what their values mean. */
 #include "tests/helpers/child.h"
+#include "tests/helpers/folder.h"
 
 #include <glob.h>
 #include <math.h>
 
 #include "extras/watch/curves.h"
-
-static char folder[] = "/tmp/test_curves.XXXXXX";
 
 /* The values of a curve, as they lie in the file: behind its name, a key and four bytes. */
 static int points_of(const char *name, float value[8])
@@ -36,7 +35,7 @@ static void test_points(void **state)
     args.device = "cpu";
     args.threads = 1;
     args.log_interval = 2;
-    args.metrics_dir = mkdtemp(folder);
+    args.metrics_dir = folder;
     Device device;
     Model model;
     Curves curves;
@@ -69,9 +68,6 @@ static void test_points(void **state)
     assert_true(accuracy[0] == 0.75f);
     model_free(&model);
     device_free(&device);
-    char command[64];
-    snprintf(command, sizeof command, "rm -r %s", folder);
-    assert_int_equal(system(command), 0);
 }
 
 int main(void)
@@ -79,5 +75,5 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_points),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -8,31 +8,7 @@
 
 #include "extras/watch/event_file.h"
 #include "tests/helpers/child.h"
-
-static char folder[] = "/tmp/test_event_file_XXXXXX";
-
-static int make_folder(void **state)
-{
-    (void)state;
-    return mkdtemp(folder) == NULL ? -1 : 0;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    char command[64];
-    snprintf(command, sizeof command, "rm -r %s", folder);
-    return system(command);
-}
-
-static size_t read_file(const char *path, unsigned char *bytes, size_t capacity)
-{
-    FILE *file = fopen(path, "r");
-    assert_non_null(file);
-    const size_t length = fread(bytes, 1, capacity, file);
-    fclose(file);
-    return length;
-}
+#include "tests/helpers/folder.h"
 
 /* The event's wall time is not ours to predict. */
 static void assert_event(const unsigned char *event, const void *rest, size_t length)
@@ -53,7 +29,7 @@ static void test_bytes(void **state)
     event_file_flush(&events); // a reader sees it now
 
     unsigned char bytes[256];
-    assert_int_equal(read_file(events.path, bytes, sizeof bytes), 16 + 26 + 16 + 27);
+    assert_int_equal(file_get(events.path, bytes, sizeof bytes), 16 + 26 + 16 + 27);
     // The length 26, then its masked CRC-32C as TensorFlow's own files of that length have it.
     static const unsigned char head[] = { 26, 0, 0, 0, 0, 0, 0, 0 };
     assert_memory_equal(bytes, head, sizeof head);
@@ -98,7 +74,7 @@ static void test_checksums(void **state)
     event_file_close(&events);
 
     unsigned char bytes[512];
-    const size_t length = read_file(events.path, bytes, sizeof bytes);
+    const size_t length = file_get(events.path, bytes, sizeof bytes);
     size_t at = 0;
     int records = 0;
     for (; at < length; records++) {

@@ -1,16 +1,8 @@
 /* Whose job has the folder: known before the ranks have met. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 #include "05_fault_tolerance/folder_lock.h"
+#include "tests/helpers/folder.h"
 
 static const char *const variables[] = { "MASTER_ADDR", "MASTER_PORT", "PMIX_NAMESPACE",
                                          "SLURM_JOB_ID", "SLURM_STEP_ID" };
@@ -39,8 +31,6 @@ static void test_jobs_are_told_apart(void **state)
         { NULL, NULL, NULL, "5", "1" },
     };
     enum { NUM_JOBS = sizeof jobs / sizeof jobs[0] };
-    char folder[] = "/tmp/test_folder_lock.XXXXXX", command[64];
-    assert_non_null(mkdtemp(folder));
     for (int holder = 0; holder < NUM_JOBS; holder++) {
         set_job(jobs[holder]);
         assert_false(folder_lock_is_foreign(folder)); // nobody has it
@@ -55,12 +45,10 @@ static void test_jobs_are_told_apart(void **state)
         close(fd);
         assert_false(folder_lock_is_foreign(folder));
     }
-    snprintf(command, sizeof command, "rm -r %s", folder);
-    assert_int_equal(system(command), 0);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_jobs_are_told_apart) };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -18,14 +18,6 @@ static const char *path_to(const char *name)
     return path;
 }
 
-static void put_file(const char *name, const char *content, size_t bytes)
-{
-    FILE *file = fopen(path_to(name), "wb");
-    assert_non_null(file);
-    assert_int_equal(fwrite(content, 1, bytes, file), bytes);
-    assert_int_equal(fclose(file), 0);
-}
-
 static bool exists(const char *name)
 {
     return access(path_to(name), F_OK) == 0;
@@ -56,14 +48,6 @@ static void save_two(const char *model, const char *optimizer)
     }
     snapshot(&early, 0, 96);
     snapshot(&late, 1, 32);
-}
-
-static int clear_folder(void **state)
-{
-    (void)state;
-    char command[128];
-    snprintf(command, sizeof command, "find %s -mindepth 1 -delete", folder);
-    return system(command);
 }
 
 static void free_runs(void)
@@ -112,7 +96,7 @@ static void test_any_byte(void **state)
     for (size_t at = 0; at < bytes; at++)
         for (size_t i = 0; i < LENGTH(flips); i++) {
             good[at] ^= flips[i];
-            put_file("snapshot_e1_s5.safetensors", good, bytes);
+            file_put(path_to("snapshot_e1_s5.safetensors"), good, bytes);
             assert_true(resume());
             if (is_late()) { // in the name of the metadata's own checksum, which is then none
                 harmless++;
@@ -121,7 +105,7 @@ static void test_any_byte(void **state)
             good[at] ^= flips[i];
         }
     assert_true(harmless <= 3 * (int)strlen("metadata_checksum"));
-    put_file("snapshot_e1_s5.safetensors", good, bytes);
+    file_put(path_to("snapshot_e1_s5.safetensors"), good, bytes);
     assert_true(resume() && is_late());
     free(good);
     free_runs();
@@ -146,11 +130,11 @@ static void test_truncated(void **state)
         memcpy(&header_bytes, good, 8);
         for (size_t at = 8 + header_bytes; at < bytes; at += bytes / cuts) { // in every tensor
             good[at] ^= 4;
-            put_file("snapshot_e1_s5.safetensors", good, bytes);
+            file_put(path_to("snapshot_e1_s5.safetensors"), good, bytes);
             assert_true(resume() && !is_late());
             good[at] ^= 4;
         }
-        put_file("snapshot_e1_s5.safetensors", good, bytes);
+        file_put(path_to("snapshot_e1_s5.safetensors"), good, bytes);
         assert_true(resume() && is_late());
         free(good);
         free_runs();
@@ -197,7 +181,7 @@ static void test_lines(void **state)
     found.args.batch_size = 16;
     save(&late, 2, 0); // epoch_2
     assert_said("fresh", 3, "warning: skipped: ", "2 checkpoints of other runs: ",
-                "nothing of this run in /tmp/test_checkpoint_");
+                "nothing of this run in /tmp/ddp_test_");
     assert_non_null(strstr(err, "has seed 1, this run has 2\n"));
     found.args.seed = 1;
     assert_said("fresh", 3, "warning: skipped: ", "global_batch_size 32, this run has 64\n",
@@ -290,8 +274,8 @@ static void test_prune(void **state)
     other.model.step = 2;
     snapshot(&other, 0, 64);
     run_free(&other);
-    put_file("snapshot_e0_s1.safetensors", "torn", 4);
-    put_file("snapshot_e1_s5.safetensors", "torn", 4);
+    file_put(path_to("snapshot_e0_s1.safetensors"), "torn", 4);
+    file_put(path_to("snapshot_e1_s5.safetensors"), "torn", 4);
 
     snapshot_folder_prune(&late.checkpoint, 8, 2);
     assert_true(exists("snapshot_e1_s9.safetensors")); // beyond
