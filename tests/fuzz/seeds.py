@@ -269,7 +269,7 @@ for depth in range(8, 200, 8):
     seed("safetensors", blob(depth * '{"a": [' + "1"))
 
 # Damaged copies: a fuzzer's first steps, which need no fuzzer.
-NUM_DAMAGED = 400  # for each target
+NUM_DAMAGED = 100  # for each target
 TOKEN = re.compile(rb"[A-Za-z]+|[0-9]+")
 EXTREMES = [b"", b"0", b"-1", b"1e999", b"nan", b"0x7", b"9" * 19, b"9" * 40, b"a" * 300,
             b"[" * 30, b"[" * 100]

@@ -22,7 +22,7 @@
 #include "tests/fuzz/targets.h"
 
 enum { INPUT_BYTES = 1 << 20 };
-enum { MOST_KEPT = 10, LEAST_MADE = 400 }; // inputs for each target
+enum { MOST_KEPT = 10, LEAST_MADE = 100 }; // inputs for each target
 
 static char made[256]; // the folder with the inputs of seeds.py
 static char last_words[512]; // if the input in progress is the last one ...

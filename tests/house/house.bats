@@ -3,22 +3,22 @@
 # and which room may include which.
 
 # The ceilings. They come down; a commit that raises one says for which feature.
-LINES=18236          # of all files in common/; the aim is 15,500
-FILES=137            # 115
-LINES_CPU=14426     # without CUDA, NCCL and MPI
+LINES=18041          # of all files in common/; the aim is 15,500
+FILES=134            # 115
+LINES_CPU=14235     # without CUDA, NCCL and MPI
 FILE_LINES=500       # of any source file
 TRAIN_LINES=180      # of a step's train.c
 ASIDE_LINES=260      # of a train*.c in beyond/, which begins as one
 ceilings() { # PROGRAM LINES AIM: of common/, in a build for CPUs alone without extras (closure.py)
     cat <<END
-01_single_gpu/train 5918 4900
-02_multi_gpu_spawn/train_a_spawn 5918 4900
-02_multi_gpu_spawn/train 11404 9600
-03_torchrun_env/train 11514 9700
-03_torchrun_env/ddprun 5711 4700
-04_slurm_multinode/train 12007 10100
-05_fault_tolerance/train 12007 10100
-05_fault_tolerance/ddprun 5711 4700
+01_single_gpu/train 5905 4900
+02_multi_gpu_spawn/train_a_spawn 5905 4900
+02_multi_gpu_spawn/train 11260 9600
+03_torchrun_env/train 11370 9700
+03_torchrun_env/ddprun 5614 4700
+04_slurm_multinode/train 11859 10100
+05_fault_tolerance/train 11859 10100
+05_fault_tolerance/ddprun 5614 4700
 END
 }
 
