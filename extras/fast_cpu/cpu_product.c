@@ -90,10 +90,11 @@ void cpu_product(const Product *p)
         one_column(p, j);
 }
 
-static float vector_sum(Vector vector)
+/* By address: gcc 14 for ARM cannot pass a vector of less than its usual alignment. */
+static float vector_sum(const Vector *vector)
 {
     float lane[LANES];
-    *(Vector *)lane = vector;
+    *(Vector *)lane = *vector;
     for (int half = LANES / 2; half > 0; half /= 2)
         for (int i = 0; i < half; i++)
             lane[i] += lane[half + i];
@@ -121,7 +122,7 @@ INLINE void dot_tile(const DotProducts *p, const int rows, const int columns, in
 
     for (int i = 0; i < rows; i++)
         for (int j = 0; j < columns; j++) {
-            float total = vector_sum(sum[i][j]);
+            float total = vector_sum(&sum[i][j]);
             for (int rest = k; rest < p->depth; rest++)
                 total = multiply_add(a[i * p->stride + rest], b[j * p->stride + rest], total);
             p->c[(row + i) * p->c_row + column + j] += total;
