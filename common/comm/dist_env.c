@@ -28,8 +28,9 @@ static const Launcher *require_launcher(void)
         return launcher;
     if (is_set("SLURM_JOB_ID"))
         die("this is a job of Slurm, but not a step of one: put srun in front of the program");
-    die("who am I? Neither RANK and WORLD_SIZE nor the variables of mpirun or srun are set: start "
-        "this program with its run.sh, ddprun, torchrun, mpirun or srun");
+    die("%s is not set, nor are the variables of mpirun or srun: start this program with its "
+        "run.sh, ddprun, torchrun, mpirun or srun",
+        is_set("RANK") ? "WORLD_SIZE" : "RANK");
 }
 
 /* Slurm counts the tasks of each node in turn: "2(x3),1" are three nodes of 2, then one of 1. */

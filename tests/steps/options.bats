@@ -94,3 +94,12 @@ for name, kind in names:
         refused(f"--{name}", f"--{name.replace('-', '_')}", value)
 END
 }
+
+@test "collectives has no options, and says so" {
+    run 02_multi_gpu_spawn/collectives --nproc 3
+    [ "$status" -eq 2 ]
+    [[ $output == *'"--nproc" has no place here: '*' --help explains it' ]]
+    run 02_multi_gpu_spawn/collectives --help
+    [ "$status" -eq 0 ]
+    [[ $output == "Usage: 02_multi_gpu_spawn/collectives"* ]]
+}

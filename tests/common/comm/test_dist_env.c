@@ -131,8 +131,9 @@ static void test_refused(void **state)
     static const struct {
         const char *variables, *words[2];
     } cases[] = {
-        { "", { "who am I?", "run.sh" } },
-        { "RANK=0", { "who am I?", "WORLD_SIZE" } },
+        { "", { ": RANK is not set", "run.sh" } },
+        { "RANK=0", { ": WORLD_SIZE is not set", "run.sh" } },
+        { "WORLD_SIZE=2", { ": RANK is not set", "run.sh" } },
         { SLURM_JOB, { "not a step", "srun" } },
         { "RANK=2 WORLD_SIZE=2 LOCAL_RANK=0", { "RANK is 2", "WORLD_SIZE is 2" } },
         { "RANK=x WORLD_SIZE=2 LOCAL_RANK=0", { "RANK is \"x\"", "whole number" } },
