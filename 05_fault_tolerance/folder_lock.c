@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/base/folder.h"
@@ -98,11 +99,31 @@ static int open_lock(const char *dir, int flags)
                                      : -1;
 }
 
+/* A run without a lock would write over another one's files, and one that writes its name through
+ * a link would destroy the file behind that. */
+static void refuse_strange_lock(const char *dir, int fd, int reason)
+{
+    struct stat file = { 0 };
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s/" LOCK_FILE, dir);
+    const bool is_there = lstat(path, &file) == 0;
+    if (is_there && fd < 0 && reason == EACCES)
+        usage_error("%s belongs to another user, and this run may not lock it: name another folder "
+                    "with --checkpoint-dir",
+                    path);
+    if (is_there && (!S_ISREG(file.st_mode) || file.st_nlink > 1))
+        usage_error("%s is a link or no file: remove it, or name another folder with "
+                    "--checkpoint-dir",
+                    path);
+}
+
 int folder_lock(const char *dir)
 {
     const int fd = folder_try(dir) ? open_lock(dir, O_RDWR | O_CREAT) : -1;
+    refuse_strange_lock(dir, fd, errno);
     if (fd < 0)
         return -1;
+    fchmod(fd, 0666); // if it is ours: other users of this folder lock it, too
     Holder ours;
     name_this_process(ours);
     wait_for_holder(fd, dir, ours);

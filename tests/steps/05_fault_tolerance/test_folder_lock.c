@@ -1,7 +1,10 @@
 /* Whose job has the folder: known before the ranks have met. */
 #include <stdbool.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 
 #include "05_fault_tolerance/folder_lock.h"
+#include "common/base/log.h"
 #include "tests/helpers/folder.h"
 
 static const char *const variables[] = { "MASTER_ADDR", "MASTER_PORT", "PMIX_NAMESPACE",
@@ -47,8 +50,65 @@ static void test_jobs_are_told_apart(void **state)
     }
 }
 
+/* Locks as another user (nobody), if `uid` is not ours: the status with which that ends. */
+static int lock_as(uid_t uid)
+{
+    const pid_t child = fork();
+    if (child == 0) {
+        freopen("/dev/null", "w", stderr);
+        if (uid != getuid() && setuid(uid) < 0)
+            _exit(99);
+        _exit(folder_lock(folder) >= 0 ? 0 : 1);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    return WEXITSTATUS(status);
+}
+
+static char path[64];
+
+static void test_two_users_of_a_folder(void **state)
+{
+    (void)state;
+    enum { NOBODY = 65534 };
+    if (getuid() != 0)
+        skip(); // only root can become another user
+    unlink(path);
+    chmod(folder, 0777);
+    assert_int_equal(lock_as(getuid()), 0);
+    assert_int_equal(lock_as(NOBODY), 0);
+    chmod(path, 0644); // as older versions left it
+    assert_int_equal(lock_as(NOBODY), EXIT_USAGE);
+}
+
+static void test_links(void **state)
+{
+    (void)state;
+    char other[64];
+    struct stat kept;
+    snprintf(other, sizeof other, "%s/precious", folder);
+    file_put(other, "data", 4);
+    unlink(path);
+    assert_int_equal(symlink(other, path), 0);
+    assert_int_equal(lock_as(getuid()), EXIT_USAGE);
+    unlink(path);
+    assert_int_equal(link(other, path), 0);
+    assert_int_equal(lock_as(getuid()), EXIT_USAGE);
+    assert_int_equal(stat(other, &kept), 0);
+    assert_int_equal(kept.st_size, 4);
+}
+
+static int name_lock(void **state)
+{
+    const int made = make_folder(state);
+    snprintf(path, sizeof path, "%s/.lock", folder);
+    return made;
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_jobs_are_told_apart) };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_jobs_are_told_apart),
+                                        cmocka_unit_test(test_two_users_of_a_folder),
+                                        cmocka_unit_test(test_links) };
+    return cmocka_run_group_tests(tests, name_lock, remove_folder);
 }
