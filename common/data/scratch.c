@@ -44,7 +44,8 @@ static void copy_file(const char *from, const char *to)
 {
     char aside[PATH_MAX + 16];
     snprintf(aside, sizeof aside, "%s.%d", to, (int)getpid());
-    FILE *copy = fopen(aside, "wb");
+    unlink(aside); // a killed run's, or a link
+    FILE *copy = fopen(aside, "wbx");
     CHECK(copy != NULL, "%s: %s: name another folder with --scratch-dir", aside, strerror(errno));
     const uLong checksum = read_through(from, copy, aside);
     const char *problem = NULL;

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 
 #include "common/base/log.h"
+#include "common/base/options.h"
 #include "common/save/checkpoint.h"
 
 #define MAX_STEP (1ll << 53) // every count up to here is exact in a double too
@@ -120,19 +121,13 @@ const char *source_text(Source *source, const char *key)
     return text;
 }
 
-static bool get_count(Source *source, const char *key, size_t max, size_t *count)
+static bool get_count(Source *source, const char *key, size_t max, uint64_t *count)
 {
     const char *text = source_text(source, key);
-    if (text == NULL)
-        return false;
-    char *end = NULL;
-    errno = 0;
-    const unsigned long long value = strtoull(text, &end, 10);
-    if (!isdigit((unsigned char)text[0]) || *end != '\0' || errno != 0 || value > max)
-        return source_reject(source, "\"%s\" in its metadata is \"%s\", not a number from 0 to %zu",
-                             key, text, max);
-    *count = (size_t)value;
-    return true;
+    return text != NULL &&
+           (parse_whole(text, 0, max, count) ||
+            source_reject(source, "\"%s\" in its metadata is \"%s\", not a number from 0 to %zu",
+                          key, text, max));
 }
 
 bool source_check_run(Source *source, const Optimizer *optim)
@@ -182,14 +177,14 @@ bool source_check_position(Source *source, const Dataset *dataset, Position *pos
 
     // The ranks that saved it had padded the epoch to a multiple of their number, or of the shards
     // of --reduce-order fixed.
-    size_t world_size, epoch;
+    uint64_t world_size, epoch, samples;
     if (!get_count(source, "world_size", INT_MAX, &world_size) ||
         !get_count(source, "epoch", INT_MAX - 1, &epoch) ||
         !get_count(source, "position",
-                   dataset->size + (world_size > NUM_SHARDS ? world_size : NUM_SHARDS),
-                   &position->samples))
+                   dataset->size + (world_size > NUM_SHARDS ? world_size : NUM_SHARDS), &samples))
         return false;
     position->epoch = (int)epoch;
+    position->samples = samples;
 
     const char *const key = CHECKPOINT_METADATA_CHECKSUM;
     return check_sum(source, key, safetensors_metadata_checksum(source->file, key),

@@ -5,6 +5,7 @@
  */
 #include "common/save/metrics.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <limits.h>
@@ -39,11 +40,12 @@ FILE *step_file_open(const char *dir, const char *name, uint64_t last_step)
     char path[PATH_MAX];
     CHECK(snprintf(path, sizeof path, "%s/%s", dir, name) < (int)sizeof path,
           "the path of --metrics-dir is too long: %s", dir);
-    FILE *file = fopen(path, "a+e"); // reads from the start, writes at the end
+    const int fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0666);
+    FILE *file = fd < 0 ? NULL : fdopen(fd, "a+"); // reads from the start, writes at the end
     CHECK(file != NULL, "cannot write %s: %s: name another folder with --metrics-dir", path,
           strerror(errno));
-    struct stat status; // reading a pipe or a device may block, or never end
-    CHECK(fstat(fileno(file), &status) == 0 && S_ISREG(status.st_mode),
+    struct stat status; // a pipe may block, a device never end; a link names another file
+    CHECK(fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_nlink == 1,
           "%s is no regular file: delete it, or name another folder with --metrics-dir", path);
     setvbuf(file, NULL, _IOLBF, BUFSIZ);
     const off_t end = end_of_steps(file, last_step);
@@ -86,6 +88,7 @@ static void write_run(const Args *args)
 {
     char path[PATH_MAX];
     snprintf(path, sizeof path, "%s/run.json", args->metrics_dir);
+    unlink(path); // perhaps a link, whose file would be lost
     char seed[24]; // text: a number of JSON is exact up to 2^53, for many readers
     snprintf(seed, sizeof seed, "%" PRIu64, args->seed);
     json_t *run =

@@ -3,7 +3,7 @@
 # and which room may include which.
 
 # The ceilings. They come down; a commit that raises one says for which feature.
-LINES=18041          # of all files in common/; the aim is 15,500
+LINES=18040          # of all files in common/; the aim is 15,500
 FILES=134            # 115
 LINES_CPU=14235     # without CUDA, NCCL and MPI
 FILE_LINES=500       # of any source file

@@ -174,14 +174,29 @@ static void test_no_regular_file(void **state)
     assert_dies_saying(write_in_place, NULL, 1, path, "is no regular file", "--metrics-dir");
     unlink(path);
     assert_int_equal(symlink("/dev/full", path), 0);
-    assert_dies_saying(write_in_place, NULL, 1, path, "is no regular file", "--metrics-dir");
-    unlink(path);
-    assert_int_equal(symlink(path, path), 0);
     assert_dies_saying(write_in_place, NULL, 1, path, "symbolic links", "--metrics-dir");
     unlink(path);
     assert_int_equal(mkdir(path, 0700), 0);
     assert_dies_saying(write_in_place, NULL, 1, path, "s a directory", "--metrics-dir");
     rmdir(path);
+}
+
+/* Somebody else may have made a link to another file: that stays as it is. */
+static void test_links(void **state)
+{
+    (void)state;
+    char other[PATH_MAX];
+    struct stat kept;
+    snprintf(other, sizeof other, "%s/precious", folder);
+    file_put(other, "data", 4);
+    assert_int_equal(symlink(other, path), 0);
+    assert_dies_saying(write_in_place, NULL, 1, path, "symbolic links", "--metrics-dir");
+    unlink(path);
+    assert_int_equal(link(other, path), 0);
+    assert_dies_saying(write_in_place, NULL, 1, path, "is no regular file", "--metrics-dir");
+    unlink(path);
+    assert_int_equal(stat(other, &kept), 0);
+    assert_int_equal(kept.st_size, 4);
 }
 
 int main(void)
@@ -190,7 +205,7 @@ int main(void)
         cmocka_unit_test(test_lines),           cmocka_unit_test(test_exact),
         cmocka_unit_test(test_resume),          cmocka_unit_test(test_off),
         cmocka_unit_test(test_disk_full),       cmocka_unit_test(test_cannot_write),
-        cmocka_unit_test(test_no_regular_file),
+        cmocka_unit_test(test_no_regular_file), cmocka_unit_test(test_links),
     };
     return cmocka_run_group_tests(tests, make_metrics_folder, remove_folder);
 }
