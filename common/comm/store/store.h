@@ -92,7 +92,7 @@ typedef struct StoreServer StoreServer;
  *   have 1 GiB for all that is stored, being received or not sent yet, of which the last parts are
  *   for clients that use little (store_service.h). A large reply is sent in parts, in turns.
  * - 64 descriptors of the process stay free. Of the others, the last eighth is for clients that
- *   have proven themselves, by knowing the job's secret or by making a request.
+ *   have proven themselves, by knowing the job's secret; if it has none, by making a request.
  *   A client that comes when only this eighth is left takes the place of the oldest unproven one.
  *   If the job has a secret, clients that know it have a table of their own; PyTorch's, and
  *   strangers, share the other one. A handshake may take HANDSHAKE_SECONDS.

@@ -398,7 +398,8 @@ bool service_feed(Client *client, const void *data, size_t count)
             break;
         if (state == REQUEST_NONSENSE || !handle_request(client, request[0], request + 1))
             return false;
-        client->proven |= request[0] != STORE_VALIDATE && request[0] != STORE_PING;
+        client->proven |= request[0] != STORE_VALIDATE && request[0] != STORE_PING &&
+                          !client->service->tells_of_secret; // then only the secret proves
         bytes_drop(&client->in, client->measure.bytes);
         client->measure = (RequestMeasure){ 0 };
     }

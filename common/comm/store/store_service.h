@@ -72,7 +72,7 @@ typedef struct Client {
     size_t stored; // bytes of memory that its requests have added to the table
     RequestMeasure measure; // of the request at the front of `in`
     bool validated; // has sent the protocol's magic number
-    bool proven; // to be a client: knows the job's secret or has asked for more than PING
+    bool proven; // knows the secret; in a job without one, has asked for more than PING
     LIST_HEAD(, Wait) waits; // for the keys that its WAIT or BARRIER still lacks
     bool woken; // is in the service's list `woken`
     LIST_ENTRY(Client) next_woken;

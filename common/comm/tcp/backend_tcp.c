@@ -10,7 +10,6 @@
  * algorithms.
  */
 #include <pthread.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>

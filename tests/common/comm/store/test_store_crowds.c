@@ -110,12 +110,15 @@ static void test_descriptors_are_kept_free(void **state)
 }
 
 /* Unproven clients make room, the oldest first: a rank that comes after them finds a place, and a
- * client that has asked for something keeps its place, however long ago that was. */
+ * client that has asked for something keeps its place, however long ago that was. If the job has a
+ * secret, those that do not know it make room whatever they ask. */
 static void test_the_unproven_make_room(void **state)
 {
     (void)state;
-    for (int hello = 0; hello < 3; hello++) {
+    for (int hello = 0; hello < 4; hello++) {
         int port = 0;
+        if (hello == 3)
+            secret_make();
         StoreServer *server = start_with_few_descriptors(&port);
         Store rank[2];
         Crowd crowd[2];
@@ -124,7 +127,8 @@ static void test_the_unproven_make_room(void **state)
             assert_int_equal(store_count_worker(&rank[i], 1), i + 1);
             crowd[i] = hello == 0   ? start_crowd(port, false, "", 0)
                        : hello == 1 ? start_crowd(port, false, BYTES("\0\xce\xf7"))
-                                    : start_crowd(port, true, BYTES(VALIDATE PING("ping")));
+                       : hello == 2 ? start_crowd(port, true, BYTES(VALIDATE PING("ping")))
+                                    : start_crowd(port, true, BYTES(VALIDATE GETNUMKEYS));
         }
         for (int i = 0; i < 2; i++) {
             store_ping(&rank[i]);
@@ -133,6 +137,7 @@ static void test_the_unproven_make_room(void **state)
         }
         store_server_stop(server);
     }
+    unsetenv(SECRET_VARIABLE);
 }
 
 /* A build that watches accesses to memory needs much of its own. */
