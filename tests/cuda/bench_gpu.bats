@@ -3,7 +3,7 @@
 # bench/gpu.py --torch-device cpu --batch 1 --precision fp32 --turns 1 --steps 2 --repeats 1
 
 @test "bench-gpu: steps, memory and kernels, written into the place of the last figures and nowhere else" {
-    export CUDA_STAND_IN_DEVICES=2 MAKEFLAGS='' MPI=0 CUDA=1 CUDA_HOME=$PWD/toolkit
+    export CUDA_STAND_IN_DEVICES=2 MAKEFLAGS='' MPI=0 CUDA=1 CUDA_HOME=$PWD/toolkit CUDA_ARCH=all-major
     make -s 03 build/bench/gpu_step build/bench/gpu_kernels build/tests/against/gpu/machine
     cp bench/RESULTS.md "$BATS_TEST_TMPDIR/before"
     run bench/gpu.py --batch 1 --precision bf16 --turns 1 --steps 2 --repeats 1 --python false --write
