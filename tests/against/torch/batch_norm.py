@@ -4,7 +4,7 @@ broadcast: DDP, which hands out rank 0's buffers before each forward pass. whole
 of all ranks. sync: torch.nn.SyncBatchNorm's own forward and backward. The module refuses CPUs, for which five kernels
 are missing; they are supplied here by their formulas, and all that the ranks exchange is PyTorch's.
 """
-import collections, datetime, multiprocessing, re, subprocess, sys, tempfile
+import collections, re, subprocess, sys, tempfile
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
@@ -87,34 +87,19 @@ def numbers(model):
     return {name.removeprefix("module."): value.detach().numpy().copy() for name, value in model.state_dict().items()}
 
 
-def rank_main(norm, options, world, rank, port, results):
-    store = dist.TCPStore("127.0.0.1", port, is_master=False, timeout=datetime.timedelta(seconds=ours.ENDLESS))
-    dist.init_process_group("gloo", store=store, rank=rank, world_size=world)
+def rank_main(rank, world, norm, options):
+    supply_kernels()
     job = job_of(options, world, norm)
     model = DistributedDataParallel(job.model) # it broadcasts buffers
     for batches in list(job.batches())[:STEPS]:
         job.optimizer.zero_grad()
         job.loss(model(job.inputs[batches[rank]]), job.targets[batches[rank]]).backward()
         job.optimizer.step()
-    if rank == 0:
-        results.put(numbers(model))
-    dist.barrier()
-    dist.destroy_process_group()
+    return numbers(model)
 
 
 def many_processes(options, world, norm):
-    fork = multiprocessing.get_context("fork")
-    with ours.Server() as server:
-        results = fork.Queue()
-        ranks = [fork.Process(target=rank_main, daemon=True, args=(norm, options, world, rank, server.port, results))
-                 for rank in range(world)]
-        for process in ranks:
-            process.start()
-        result = results.get(timeout=ours.ENDLESS)
-        for process in ranks:
-            process.join(ours.ENDLESS)
-            assert process.exitcode == 0
-    return result
+    return ours.ranks(rank_main, world, norm, options)[0]
 
 
 def one_process(options, world, _):
@@ -173,5 +158,4 @@ if __name__ == "__main__":
     elif sys.argv[1] == "whole":
         compare("train_sync_batch_norm", one_process)
     else:
-        supply_kernels()
         compare("train_sync_batch_norm", many_processes, SyncNorm)

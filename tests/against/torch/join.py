@@ -1,7 +1,6 @@
 """Usage: join.py      Ranks with different numbers of rows beside DDP's join(), over gloo: the weights after some steps."""
-import datetime, multiprocessing, subprocess, sys, tempfile
+import subprocess, sys, tempfile
 import torch
-import torch.distributed as dist
 from safetensors.torch import load_file
 from torch.nn.parallel import DistributedDataParallel
 import ours, reference
@@ -9,10 +8,8 @@ import ours, reference
 TOLERANCE = 1e-5  # within 8 steps
 
 
-def rank_main(options, world, rank, port, by_world, results):
-    """The weights after each step of rank 0, which has the most rows."""
-    store = dist.TCPStore("127.0.0.1", port, is_master=False, timeout=datetime.timedelta(seconds=ours.ENDLESS))
-    dist.init_process_group("gloo", store=store, rank=rank, world_size=world)
+def rank_main(rank, world, options, by_world):
+    """The weights after each step."""
     job = reference.Job(options, world)
     sampler = torch.utils.data.distributed.DistributedSampler(range(job.size), world, rank, seed=options["seed"])
     sampler.set_epoch(0)
@@ -28,24 +25,6 @@ def rank_main(options, world, rank, port, by_world, results):
             job.optimizer.step()
             weights.append({name.removeprefix("module."): value.detach().numpy().copy()
                             for name, value in model.state_dict().items()})
-    if rank == 0:
-        results.put(weights)
-    dist.barrier()
-    dist.destroy_process_group()
-
-
-def theirs(options, world, by_world):
-    fork = multiprocessing.get_context("fork")
-    with ours.Server() as server:
-        results = fork.Queue()
-        ranks = [fork.Process(target=rank_main, daemon=True, args=(options, world, rank, server.port, by_world, results))
-                 for rank in range(world)]
-        for process in ranks:
-            process.start()
-        weights = results.get(timeout=ours.ENDLESS)
-        for process in ranks:
-            process.join(ours.ENDLESS)
-            assert process.exitcode == 0
     return weights
 
 
@@ -68,7 +47,7 @@ def compare(command, jobs, by_world, steps):
     for model, optimizer, world, more in jobs:
         options = {"model": model, "optimizer": optimizer, "epochs": 1, "batch-size": 8, "seed": 7,
                    "num-samples": 64 * world, **more}
-        due = theirs(options, world, by_world)
+        due = ours.ranks(rank_main, world, options, by_world)[0]  # rank 0 has the most rows
         assert len(due) == 8  # of which the last rank joins in 4 or more
         worst = 0
         for step in steps:

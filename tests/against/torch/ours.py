@@ -1,5 +1,5 @@
 """Runs our programs, for comparison with PyTorch."""
-import json, math, os, random, subprocess, sys, tempfile, time
+import datetime, json, math, multiprocessing, os, queue, random, subprocess, sys, tempfile, time
 
 BUILD = os.environ.get("BUILD", "build")
 TRAIN = {1: "01_single_gpu/run.sh", 2: "02_multi_gpu_spawn/run.sh", 3: "03_torchrun_env/run.sh"}
@@ -46,6 +46,39 @@ class Server:
         self.process.stdin.close()
         self.process.stdout.close()
         assert self.process.wait(ENDLESS) == 0
+
+
+def one_rank(rank_main, rank, world, port, results, given):
+    import torch.distributed as dist
+
+    store = dist.TCPStore("127.0.0.1", port, is_master=False, timeout=datetime.timedelta(seconds=ENDLESS))
+    dist.init_process_group("gloo", store=store, rank=rank, world_size=world)
+    results.put((rank, rank_main(rank, world, *given)))
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+def ranks(rank_main, world, *given):
+    """What rank_main(rank, world, *given) returns on each rank of PyTorch's own group over gloo, which meets in our
+    store. The processes are copies of one that imported PyTorch and computed nothing: a copy of a process that did has
+    OpenMP's pool without its threads, and now and then PyTorch ends it ("Invalid thread pool!")."""
+    forks = multiprocessing.get_context("forkserver")
+    with Server() as server:
+        results, values = forks.Queue(), {}
+        processes = [forks.Process(target=one_rank, daemon=True,
+                                   args=(rank_main, rank, world, server.port, results, given)) for rank in range(world)]
+        for process in processes:
+            process.start()
+        while len(values) < world:
+            try:
+                values.update([results.get(timeout=1)])
+            except queue.Empty:
+                died = [rank for rank, process in enumerate(processes) if process.exitcode]
+                assert not died, "PyTorch's ranks %s died" % died
+        for process in processes:
+            process.join(ENDLESS)
+            assert process.exitcode == 0
+    return [values[rank] for rank in range(world)]
 
 
 def log_uniform(dice, low, high):

@@ -1,7 +1,6 @@
 """Usage: training.py optimizers|worlds|recipes|rates|ddp      Losses at each step, beside PyTorch's."""
-import array, datetime, multiprocessing, sys
+import array, sys
 import torch
-import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 import ours, reference
 
@@ -99,10 +98,7 @@ def rates():
             assert error <= 1e-12
 
 
-def ddp_rank(options, world, rank, port, results):
-    store = dist.TCPStore("127.0.0.1", port, is_master=False,
-                          timeout=datetime.timedelta(seconds=ours.ENDLESS))
-    dist.init_process_group("gloo", store=store, rank=rank, world_size=world)
+def ddp_rank(rank, world, options):
     job = reference.Job(options, world)
     if rank > 0:  # as in our programs, other weights: DDP has to bring rank 0's
         for parameter in job.model.parameters():
@@ -115,25 +111,12 @@ def ddp_rank(options, world, rank, port, results):
         loss.backward()
         job.optimizer.step()
         losses.append(loss.item())
-    results.put((rank, losses))
-    dist.destroy_process_group()
+    return losses
 
 
 def real_ddp(options, world):
-    """The losses of PyTorch's own DDP, one process a rank, over gloo; they meet in our store."""
-    fork = multiprocessing.get_context("fork")  # a process is ready at once, PyTorch and all
-    with ours.Server() as server:
-        results = fork.Queue()
-        ranks = [fork.Process(target=ddp_rank, daemon=True,
-                              args=(options, world, rank, server.port, results))
-                 for rank in range(world)]
-        for process in ranks:
-            process.start()
-        losses = dict(results.get(timeout=ours.ENDLESS) for _ in ranks)
-        for process in ranks:
-            process.join(ours.ENDLESS)
-            assert process.exitcode == 0
-    return [losses[rank] for rank in range(world)]
+    """The losses of PyTorch's own DDP."""
+    return ours.ranks(ddp_rank, world, options)
 
 
 def ddp():

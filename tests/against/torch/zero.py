@@ -1,5 +1,5 @@
 """Usage: zero.py redundancy|fully_shard      The weights after some steps, beside PyTorch's own ZeRO over gloo."""
-import datetime, multiprocessing, subprocess, sys, tempfile
+import subprocess, sys, tempfile
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
@@ -59,9 +59,7 @@ def fully_shard(job, options):
     return job.model, reference.make_optimizer(job.model, options)
 
 
-def rank_main(wrap, options, world, rank, port, results):
-    store = dist.TCPStore("127.0.0.1", port, is_master=False, timeout=datetime.timedelta(seconds=ours.ENDLESS))
-    dist.init_process_group("gloo", store=store, rank=rank, world_size=world)
+def rank_main(rank, world, wrap, options):
     job = job_of(options, world)
     model, optimizer = wrap(job, options)
     for batches in list(job.batches())[:STEPS]:
@@ -72,25 +70,6 @@ def rank_main(wrap, options, world, rank, port, results):
     for name, value in model.state_dict().items():
         whole = value.full_tensor() if hasattr(value, "full_tensor") else value  # collective
         weights[name.removeprefix("module.")] = whole.detach().numpy().copy()
-    if rank == 0:
-        results.put(weights)
-    dist.barrier()
-    dist.destroy_process_group()
-
-
-def theirs(wrap, options, world):
-    """PyTorch's weights, one process a rank; they meet in our store."""
-    fork = multiprocessing.get_context("fork")
-    with ours.Server() as server:
-        results = fork.Queue()
-        ranks = [fork.Process(target=rank_main, daemon=True, args=(wrap, options, world, rank, server.port, results))
-                 for rank in range(world)]
-        for process in ranks:
-            process.start()
-        weights = results.get(timeout=ours.ENDLESS)
-        for process in ranks:
-            process.join(ours.ENDLESS)
-            assert process.exitcode == 0
     return weights
 
 
@@ -113,7 +92,7 @@ def compare(stages, wrap):
                                           ("cnn", "sgd", 2, {"lr": 0.01, "momentum": 0.9}),
                                           ("mlp", "sgd", 4, {"lr": 0.05, "momentum": 0.9})):
         options = {"model": model, "optimizer": optimizer, "epochs": 1, "batch-size": 8, "seed": 7, **more}
-        due = theirs(wrap, options, world)
+        due = ours.ranks(rank_main, world, wrap, options)[0]
         for stage in stages:
             weights = train(stage, options, world)
             error = max(float(abs(weights[name] - torch.from_numpy(value)).max() / abs(value).max())
