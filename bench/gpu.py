@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
-"""Usage: bench/gpu.py [--turns 5] [--steps 200] [--batch 64,512,4096] [--precision fp32,tf32,bf16] [--gpus 1,2,ALL]
-                    [--python PYTHON] [--torch-device cuda|cpu] [--repeats 20] [--write]
+"""Usage: bench/gpu.py [--full] [--turns 2] [--steps 100] [--batch 512] [--precision fp32,tf32,bf16] [--gpus 1,2]
+                    [--ways compile,graph,eager] [--minutes 8] [--python PYTHON] [--torch-device cuda|cpu]
+                    [--repeats 20] [--write]
 
 The CNN's training step on GPUs, ours (gpu_step.c) and PyTorch's (gpu_step.py), which take turns on one GPU; its
-time and its memory; then what share of the roofline each kernel reaches (gpu_kernels.c). Prints tables, writes all
-figures to build/bench/gpu.json, and with --write the tables into bench/RESULTS.md. --python has PyTorch; without
-one, ours are measured alone. --torch-device cpu and small numbers are for trying all this without a GPU."""
-import argparse, json, os, re, statistics, subprocess, sys
+time and its memory; then what share of the roofline each kernel reaches (gpu_kernels.c). It ends within so many
+minutes and names what it left out; --full measures all batches, precisions, ways and numbers of GPUs. Each figure is
+in build/bench/gpu.json and gpu.md as soon as it is measured, whatever happens then. --write puts the tables into
+bench/RESULTS.md. --python has PyTorch; without one, ours are measured alone. --torch-device cpu and small numbers are
+for trying all this without a GPU."""
+import argparse, itertools, json, os, re, signal, statistics, subprocess, sys, threading, time
 
 from report import table
 
@@ -14,23 +17,48 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BUILD = os.path.join(ROOT, os.environ.get("BUILD", "build"))
 OPTIONS = {"fp32": [], "tf32": ["--tf32", "on"], "bf16": ["--amp", "bf16"]}
 OURS = {"our graph": ["--cuda-graph", "on"], "our calls": []}
-THEIRS = ["compile+graph", "graph", "compile", "channels_last", "eager"]
 MARKS = "<!-- bench gpu -->\n", "<!-- end of bench gpu -->\n"
-missing = {}  # way: why
+QUICK = {"turns": 2, "steps": 100, "batch": "512", "precision": "fp32,bf16", "gpus": "1", "ways": "compile,graph,eager",
+         "minutes": 8}
+FULL = {"turns": 5, "steps": 200, "batch": "64,512,4096", "precision": "fp32,tf32,bf16", "gpus": "", "minutes": 120,
+        "ways": "compile+graph,graph,compile,channels_last,eager"}
+START, ANSWER = 300, 900 # the most seconds PyTorch takes to start, and a measurement takes
+missing = {}  # what was not measured: why
 
 
 def parse():
     parser = argparse.ArgumentParser(usage=__doc__)
-    parser.add_argument("--turns", type=int, default=5)
-    parser.add_argument("--steps", type=int, default=200)
-    parser.add_argument("--batch", default="64,512,4096")
-    parser.add_argument("--precision", default="fp32,tf32,bf16")
-    parser.add_argument("--gpus", default="")
+    parser.add_argument("--full", dest="preset", action="store_const", const=FULL, default=QUICK)
+    for name, default in QUICK.items():
+        parser.add_argument("--" + name, type=float if name == "minutes" else type(default))
     parser.add_argument("--python", default=sys.executable)
     parser.add_argument("--torch-device", default="cuda", choices=["cuda", "cpu"])
     parser.add_argument("--repeats", type=int, default=20)
     parser.add_argument("--write", action="store_true")
-    return parser.parse_args()
+    args = parser.parse_args()
+    for name, default in args.preset.items():
+        if getattr(args, name) is None:
+            setattr(args, name, default)
+    args.ways = args.ways.split(",")
+    args.begin = time.monotonic()
+    return args
+
+
+def seconds_left(args, share=1):
+    """Of the minutes given, of which the kernels' figures get the last part."""
+    return args.begin + 60 * args.minutes * share - time.monotonic()
+
+
+STEPS_SHARE = 0.85
+
+
+def estimate(args, sizes):
+    """From no measurement on a GPU: 4 s for each start of ours, PyTorch 20 s to start and 60 to compile."""
+    compiled = sum(way.startswith("compile") for way in args.ways)
+    settings = len(sizes) * len(args.batch.split(",")) * len(args.precision.split(","))
+    seconds = settings * (args.turns * (4 * len(OURS) + 2 * len(args.ways)) + 60 * compiled) + 20 + 20 * settings
+    return "About %.0f minutes, a guess made without a GPU; it ends after %g." % (
+        min(args.minutes, max(1, seconds / 60)), args.minutes)
 
 
 def launcher(gpus):
@@ -40,68 +68,124 @@ def launcher(gpus):
 
 def answers(name, text):
     """The lines of JSON that hold a time; of others the reason is kept."""
-    found = [json.loads(line) for line in text.splitlines() if line.startswith("{")]
-    for one in found:
+    found = []
+    for line in text.splitlines():
+        try:
+            one = json.loads(line) if line.startswith("{") else {}
+        except ValueError: # cut off
+            continue
         if "missing" in one:
             missing[name] = one["missing"]
-    return [one for one in found if "seconds" in one]
+        elif "seconds" in one:
+            found.append(one)
+    return found
 
 
 def run(name, command, timeout):
-    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=timeout)
-    found = answers(name, done.stdout)
+    if timeout <= 0:
+        missing[name] = "the time was over"
+    if name in missing:
+        return []
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                          start_new_session=True) as process:
+        end_at = threading.Timer(timeout, end_group, [process])
+        end_at.start()
+        try:
+            output, errors = process.communicate()
+            if not end_at.is_alive():
+                missing[name] = "no answer within %.0f s" % timeout
+        finally:
+            end_at.cancel()
+            end_group(process)
+    found = answers(name, output)
     if not found and name not in missing:
-        missing[name] = (done.stderr.strip().split("\n")[-1] or "status %d" % done.returncode)[:200]
+        missing[name] = (errors.strip().split("\n")[-1] or "status %d" % process.returncode)[:200]
     return found
+
+
+def end_group(process):
+    """The process and all it started: compilers, ranks."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
 
 
 class PyTorch:
     """bench/gpu_step.py on one GPU, which stays: to start it and to compile takes longer than to measure."""
 
     def __init__(self, args):
+        self.args = args
         self.command = [args.python, os.path.join(ROOT, "bench", "gpu_step.py"), args.torch_device]
-        self.process = subprocess.Popen(self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.name = self.process.stdout.readline().strip()
+        self.start()
 
-    def turn(self, batch, precision, way, steps):
-        if self.process.poll() is not None:
+    def start(self):
+        self.process = subprocess.Popen(self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                                        start_new_session=True)
+        self.name = self.line(START).strip()
+
+    def line(self, limit):
+        """"" if none comes in time: then the process is gone."""
+        end_at = threading.Timer(max(1, min(limit, seconds_left(self.args, STEPS_SHARE))), end_group, [self.process])
+        end_at.start()
+        line = self.process.stdout.readline()
+        end_at.cancel()
+        return line
+
+    def turn(self, name, batch, precision, way):
+        if self.name and self.process.poll() is not None: # an earlier way ended it
+            self.start()
+        if self.name and seconds_left(self.args, STEPS_SHARE) <= 0:
+            missing[name] = "the time was over"
+        if not self.name or name in missing:
             return []
         try:
-            self.process.stdin.write("%d %s %s %d\n" % (batch, precision, way, steps))
+            self.process.stdin.write("%d %s %s %d\n" % (batch, precision, way, self.args.steps))
             self.process.stdin.flush()
-            return answers(way, self.process.stdout.readline())
+            found = answers(name, self.line(ANSWER))
         except BrokenPipeError:
-            return []
+            found = []
+        if not found:
+            missing.setdefault(name, "no answer in time, or PyTorch ended")
+        return found
 
-    def turns(self, gpus, batch, precision, way, steps, turns):
+    def turns(self, name, gpus, batch, precision, way):
         """Of several ranks: all turns one after the other, for they cannot be asked."""
-        request = [str(batch), precision, way, str(steps), str(turns)]
-        return run("%s, %d GPUs" % (way, gpus), launcher(gpus) + self.command + request, 1800) if self.name else []
+        request = [str(batch), precision, way, str(self.args.steps), str(self.args.turns)]
+        limit = min(2 * ANSWER, seconds_left(self.args, STEPS_SHARE))
+        return run(name, launcher(gpus) + self.command + request, limit) if self.name else []
 
     def end(self):
-        try:
-            self.process.stdin.close()
-        except BrokenPipeError:
-            pass
+        end_group(self.process)
         self.process.wait()
 
 
-def our_turn(args, gpus, batch, precision, way):
+def our_turn(args, name, gpus, batch, precision, way):
     command = [os.path.join(BUILD, "bench", "gpu_step"), "--batch-size", str(batch), "--max-steps", str(args.steps),
                *OURS[way], *OPTIONS[precision]]
-    return run(way, launcher(gpus) + command, 900)
+    return run(name, launcher(gpus) + command, min(ANSWER, seconds_left(args, STEPS_SHARE)))
 
 
-def measure(args, pytorch, gpus, batch, precision):
-    """By way: the median of the turns' seconds, all of them, and the most memory."""
-    turns = {way: [] for way in [*OURS, *THEIRS]}
+def measure(args, pytorch, gpus, batch, precision, save):
+    """By way: the turns' answers. They are saved one by one."""
+    turns = {way: [] for way in [*OURS, *args.ways]}
+    names = {way: "%s at batch %d, %s, GPUs: %d" % (way, batch, precision, gpus) for way in turns}
+
+    def add(way, found):
+        turns[way] += found
+        save(turns)
+
     for _ in range(args.turns):
         for way in OURS:
-            turns[way] += our_turn(args, gpus, batch, precision, way)
-        for way in THEIRS if gpus == 1 else []:
-            turns[way] += pytorch.turn(batch, precision, way, args.steps)
-    for way in THEIRS if gpus > 1 else []:
-        turns[way] = pytorch.turns(gpus, batch, precision, way, args.steps, args.turns)
+            add(way, our_turn(args, names[way], gpus, batch, precision, way))
+        for way in args.ways if gpus == 1 else []:
+            add(way, pytorch.turn(names[way], batch, precision, way))
+    for way in args.ways if gpus > 1 else []:
+        add(way, pytorch.turns(names[way], gpus, batch, precision, way))
+
+
+def summary(turns):
+    """By way: the median of the turns' seconds, all of them, and the most memory."""
     return {way: {"seconds": statistics.median(one["seconds"] for one in found),
                   "turns": [one["seconds"] for one in found],
                   "memory": max(one["memory"] or 0 for one in found)} for way, found in turns.items() if found}
@@ -118,25 +202,31 @@ def time_cell(one):
     return "%.3f (%.3f-%.3f)" % (1e3 * one["seconds"], min(turns), max(turns))
 
 
-def row(gpus, batch, precision, by_way):
-    ours, theirs = fastest(by_way, OURS), fastest(by_way, THEIRS)
+def row(ways, gpus, batch, precision, by_way):
+    ours, theirs = fastest(by_way, OURS), fastest(by_way, ways)
     rate = "%.0f" % (gpus * batch / by_way[ours]["seconds"]) if ours else "-"
     ratio = "%.2fx" % (by_way[theirs]["seconds"] / by_way[ours]["seconds"]) if ours and theirs else "-"
-    return [str(gpus), str(batch), precision, *(time_cell(by_way.get(way)) for way in [*OURS, *THEIRS]), rate, ratio]
+    return [str(gpus), str(batch), precision, *(time_cell(by_way.get(way)) for way in [*OURS, *ways]), rate, ratio]
 
 
-def memory_row(gpus, batch, precision, by_way):
+def memory_row(ways, gpus, batch, precision, by_way):
     cells = ("%.0f" % (1e-6 * by_way[way]["memory"]) if by_way.get(way, {}).get("memory") else "-"
-             for way in [*OURS, *THEIRS])
+             for way in [*OURS, *ways])
     return [str(gpus), str(batch), precision, *cells]
 
 
 def kernels(args, batch, precision):
     """What gpu_kernels measured, as figures, and as a table whose last column is the share of the roofline."""
     command = [os.path.join(BUILD, "bench", "gpu_kernels"), batch, precision, str(args.repeats), "5" if args.repeats > 1 else "1"]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=900)
+    name, limit = "kernels at batch %s, %s" % (batch, precision), max(1, seconds_left(args))
+    try:
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=min(ANSWER, limit))
+    except subprocess.TimeoutExpired:
+        missing[name] = "not finished within %.0f s" % limit
+        return [], None
     if done.returncode != 0:
-        sys.exit("bench/gpu_kernels ended with status %d" % done.returncode)
+        missing[name] = "bench/gpu_kernels ended with status %d" % done.returncode
+        return [], None
     figures, rows, copy, product = [], [], 1, 1
     for line in done.stdout.splitlines():
         name, _, *numbers = line.split("\t")
@@ -158,7 +248,8 @@ def kernels(args, batch, precision):
 
 
 def command_line(args):
-    return " ".join("--%s %s" % (name, getattr(args, name)) for name in ["turns", "steps", "batch", "precision"])
+    given = {name: getattr(args, name) for name in QUICK} | {"ways": ",".join(args.ways)}
+    return " ".join("--%s %s" % one for one in given.items() if one[1] != "")
 
 
 def write(text):
@@ -173,6 +264,29 @@ def write(text):
         file.write(old[:begin + len(MARKS[0])] + "\n" + text + "\n\n" + old[end:])
 
 
+def report(args, facts, results, parts):
+    """All that was measured so far, as text."""
+    head = ["GPUs", "batch", "precision", *OURS, *args.ways]
+    return "\n\n".join([
+        facts + ".",
+        "Milliseconds of a training step, medians of %d turns of %d steps, in brackets the lowest and the highest; batch "
+        "is that of a GPU. The ratio is PyTorch's fastest way to our fastest." % (args.turns, args.steps),
+        table([*head, "samples/s, ours", "ratio"], [row(args.ways, *result) for result in results]),
+        "Memory of a GPU beyond CUDA's context, MB: ours what the process has taken, cuBLAS's workspace included; "
+        "PyTorch's the peak of its allocated tensors.",
+        table(head, [memory_row(args.ways, *result) for result in results]),
+        *parts, *("Not measured: %s: %s." % one for one in missing.items()),
+        "    make bench-gpu PYTHON=... ARGS='%s'" % command_line(args)])
+
+
+def replace(name, text):
+    """Of build/bench: whole, or as it was."""
+    path = os.path.join(BUILD, "bench", name)
+    with open(path + ".new", "w", encoding="utf-8") as file:
+        file.write(text)
+    os.replace(path + ".new", path)
+
+
 def main():
     args = parse()
     machine = subprocess.run([os.path.join(BUILD, "tests", "against", "gpu", "machine")], stdout=subprocess.PIPE, text=True)
@@ -181,44 +295,45 @@ def main():
     num_gpus = len(re.findall("^GPU ", machine.stdout, re.M))
     sizes = sorted({1, min(2, num_gpus), num_gpus})
     sizes = [int(size) for size in args.gpus.split(",")] if args.gpus else sizes
+    print(estimate(args, sizes), flush=True)
     pytorch = PyTorch(args)
     facts = "; ".join([*machine.stdout.strip().split("\n"), pytorch.name or "no PyTorch (--python)"])
     if "stand-in" in facts:
         facts = "**No GPU: a stand-in, on which this was tried. Its times are a CPU's and say nothing.** " + facts
     print(facts, flush=True)
-    results = []
-    for gpus in sizes:
-        for batch in map(int, args.batch.split(",")):
-            for precision in args.precision.split(","):
-                results.append((gpus, batch, precision, measure(args, pytorch, gpus, batch, precision)))
-                print(" | ".join(row(*results[-1])), flush=True)
-    pytorch.end()
-    if not any(result[3] for result in results):
-        sys.exit("bench/gpu.py: nothing could be measured: " + "; ".join("%s: %s" % one for one in missing.items()))
 
-    figures, parts = [], []
+    results, figures, parts = [], [], []
+
+    def save():
+        steps = [dict(zip(["gpus", "batch", "precision", "by_way"], result)) for result in results]
+        replace("gpu.json", json.dumps({"machine": facts, "steps": steps, "missing": missing, "kernels": figures}, indent=1))
+        replace("gpu.md", report(args, facts, results, parts) + "\n")
+
+    def save_turns(turns):
+        results[-1][3].update(summary(turns))
+        save()
+
+    try:
+        for gpus, batch, precision in itertools.product(sizes, args.batch.split(","), args.precision.split(",")):
+            results.append((gpus, int(batch), precision, {}))
+            measure(args, pytorch, *results[-1][:3], save_turns)
+            print(" | ".join(row(args.ways, *results[-1])), flush=True)
+    finally:
+        pytorch.end()
     for precision in args.precision.split(","):
         found, text = kernels(args, args.batch.split(",")[-1], precision)
         figures += found
-        parts.append(text)
-    with open(os.path.join(BUILD, "bench", "gpu.json"), "w") as file:
-        json.dump({"machine": facts, "steps": [{"gpus": gpus, "batch": batch, "precision": precision, "by_way": by_way}
-                                               for gpus, batch, precision, by_way in results],
-                   "missing": missing, "kernels": figures}, file, indent=1)
-    head = ["GPUs", "batch", "precision", *OURS, *THEIRS]
-    text = "\n\n".join([
-        facts + ".",
-        "Milliseconds of a training step, medians of %d turns of %d steps, in brackets the lowest and the highest; batch "
-        "is that of a GPU. The ratio is PyTorch's fastest way to our fastest." % (args.turns, args.steps),
-        table([*head, "samples/s, ours", "ratio"], [row(*result) for result in results]),
-        "Memory of a GPU beyond CUDA's context, MB: ours what the process has taken, cuBLAS's workspace included; "
-        "PyTorch's the peak of its allocated tensors.",
-        table(head, [memory_row(*result) for result in results]),
-        *parts, *("Not measured: %s: %s." % one for one in missing.items()),
-        "    make bench-gpu PYTHON=... ARGS='%s'" % command_line(args)])
-    print("\n" + text + "\n\nAll figures: build/bench/gpu.json")
+        parts += [text] if text else []
+        save()
+    if not figures and not any(result[3] for result in results):
+        sys.exit("bench/gpu.py: nothing could be measured: " + "; ".join("%s: %s" % one for one in missing.items()))
+    text = report(args, facts, results, parts)
+    print("\n" + text + "\n\nThis, and all figures: build/bench/gpu.md, gpu.json")
     if args.write:
         write(text)
 
 
-main()
+try:
+    main()
+except KeyboardInterrupt:
+    sys.exit("bench/gpu.py: interrupted; what was measured is in build/bench/gpu.md and gpu.json")
