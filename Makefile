@@ -32,7 +32,8 @@
 #   make check-ranks       many ranks on few cores (1 minute)
 #   make check-march       builds for other processors (4 minutes)
 #   make check-cuda        the GPU's code without a GPU (5 minutes)
-#   make check-gpu         what only a GPU shows (10 minutes; bench-gpu: beside PyTorch; gpu-ladder: five kernels)
+#   make check-gpu         what only a GPU shows (10 minutes; bench-gpu: beside PyTorch; gpu-ladder: five kernels;
+#                          gpu-first-hour: all three, into one file)
 #   make check-mnist       accuracies on real MNIST (5 minutes)
 #   make check-torch       against PyTorch itself (5 minutes)
 #   make check-slurm       jobs on a real Slurm (2 minutes)

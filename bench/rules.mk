@@ -47,8 +47,8 @@ lr-sweep: 01 02
 	@bench/lr_sweep.py $(RANKS)
 
 # The CNN's step on this machine's GPUs beside PyTorch's, and what share of the roofline the kernels reach
-# (an hour). PYTHON=... has PyTorch; ARGS=... as bench/gpu.py takes them: --write puts the tables into
-# bench/RESULTS.md.
+# (8 minutes; ARGS=--full: two hours). PYTHON=... has PyTorch; ARGS=... as bench/gpu.py takes them: --write puts the
+# tables into bench/RESULTS.md.
 PYTHON ?= python3
 bench-gpu:
 	@$(MAKE) -s CUDA_ARCH=native 03 $(BUILD)/bench/gpu_step $(BUILD)/bench/gpu_kernels $(BUILD)/tests/against/gpu/machine
@@ -58,4 +58,12 @@ bench-gpu:
 gpu-ladder:
 	@$(MAKE) -s CUDA_ARCH=native $(BUILD)/bench/gpu_ladder
 	@$(BUILD)/bench/gpu_ladder $(IMAGES)
-.PHONY: bench overlap payoff scaling zero lr-sweep bench-gpu gpu-ladder
+
+# The first hour on a GPU: what only a GPU shows, the ladder and the short benchmark, line by line into one file to
+# send back. What fails or is stopped ends that part alone.
+FIRST_HOUR = $(BUILD)/gpu-first-hour.txt
+gpu-first-hour:
+	@mkdir -p $(BUILD); for part in check-gpu gpu-ladder bench-gpu; do \
+	    echo "== make $$part"; timeout -k 10 1200 $(MAKE) -s $$part || echo "== make $$part: status $$?"; \
+	done 2>&1 | tee $(FIRST_HOUR); echo "All of this: $(FIRST_HOUR)"
+.PHONY: bench overlap payoff scaling zero lr-sweep bench-gpu gpu-ladder gpu-first-hour

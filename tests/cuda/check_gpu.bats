@@ -11,3 +11,11 @@
     [[ $output == *"ok 2 nccl under compute sanitizer: memcheck, racecheck, initcheck, 2 ranks"* ]]
     [ "$(grep -c 'compute-sanitizer --tool .* 03_torchrun_env/train' build/check-gpu.log)" -eq 3 ]
 }
+
+@test "check-gpu: when its minutes are over it names what it leaves out" {
+    export CUDA_STAND_IN_DEVICES=1 MAKEFLAGS='' MPI=0 CUDA=1 CUDA_HOME=$PWD/toolkit CUDA_ARCH=all-major MINUTES=0
+    run tests/against/gpu/check.py splits golden
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [ "$(grep -c '# SKIP left out: 0 minutes are over; MINUTES=30' <<<"$output")" -ge 4 ]
+}
