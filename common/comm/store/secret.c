@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -14,7 +13,6 @@
 #define MIN_BYTES 32 // 256 random bits
 #define MAX_BYTES 4096
 #define SECRET "--secret-file or " SECRET_VARIABLE
-#define MAKE_ONE "head -c 32 /dev/urandom >FILE makes one"
 
 bool secret_find(Key256 *secret)
 {
@@ -27,15 +25,17 @@ bool secret_find(Key256 *secret)
     struct stat file;
     SYS_CHECK(fstat(fd, &file));
     if (!S_ISREG(file.st_mode) || file.st_uid != geteuid() || (file.st_mode & 0177) != 0)
-        usage_error(SECRET " %s: it must be a file of yours that nobody else may read: chmod 600 "
-                           "%s",
-                    path, path);
+        usage_error(SECRET " %s: it must be a file that you alone may read: chmod 600 it", path);
     uint8_t text[MAX_BYTES + 1], hash[crypto_hash_sha512_BYTES];
     const ssize_t count = read(fd, text, sizeof text);
     close(fd);
-    if (count < MIN_BYTES || count > MAX_BYTES)
-        usage_error(SECRET " %s: it has %zd bytes, and must have %d to %d; " MAKE_ONE, path, count,
-                    MIN_BYTES, MAX_BYTES);
+    int different = 0; // bytes: of 32 random ones some 30 are, of zeros one
+    for (int i = 0; i < count; i++)
+        different += memchr(text, text[i], (size_t)i) == NULL;
+    if (count < MIN_BYTES || count > MAX_BYTES || different < 8)
+        usage_error(SECRET " %s: it has %zd bytes, %d different, and must have %d to %d, 8 "
+                           "different; head -c 32 /dev/urandom >FILE makes one",
+                    path, count, different, MIN_BYTES, MAX_BYTES);
     crypto_hash_sha512(hash, text, (unsigned long long)count);
     memcpy(secret->bytes, hash, sizeof secret->bytes);
     sodium_memzero(text, sizeof text);
@@ -52,7 +52,7 @@ void secret_make(void)
     const int fd = memfd_create("ddp secret", MFD_CLOEXEC); // stays open as long as this process
     SYS_CHECK(fd);
     SYS_CHECK(fchmod(fd, 0600));
-    SYS_CHECK(getrandom(random, sizeof random, 0));
+    randombytes_buf(random, sizeof random);
     CHECK(write(fd, random, sizeof random) == sizeof random, "no secret: %s", strerror(errno));
     sodium_memzero(random, sizeof random);
     snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)getpid(), fd);

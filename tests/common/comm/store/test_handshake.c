@@ -366,6 +366,8 @@ static void test_a_secret_must_be_kept(void **state)
     assert_int_equal(child_run(find, NULL), 0);
     write_secret("0123456789abcdef0123456789abcde", 0600);
     assert_dies_saying(find, NULL, 2, path, "has 31 bytes");
+    write_secret("0123456012345601234560123456012345601234560", 0600);
+    assert_dies_saying(find, NULL, 2, path, "has 43 bytes, 7 different");
     unlink(path);
     assert_dies_saying(find, NULL, 2, path, "No such file");
     mkfifo(path, 0600);
