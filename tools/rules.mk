@@ -6,4 +6,14 @@ twin-%:
 site:
 	@BUILD=$(BUILD) tools/site/site.sh
 
-.PHONY: site
+# How each C file is compiled, for clangd and editors.
+COMPILED = [inputs | select(test(" -c -o \\S+ \\S+\\.c$$")) | {directory: $$directory, command: ., file: (split(" ") | last)}]
+compile_commands.json: FORCE
+	@$(MAKE) -Bns all | jq -Rn --arg directory "$(CURDIR)" '$(COMPILED)' > $@.new && mv $@.new $@
+
+# What clang-format would change, and what shellcheck finds; both must be installed.
+lint:
+	@clang-format --dry-run -Werror $$(git ls-files '*.c' '*.h')
+	@shellcheck $$(git ls-files '*.sh' .ci/run)
+
+.PHONY: site lint
