@@ -9,7 +9,7 @@ minutes and names what it left out; --full measures all batches, precisions, way
 in build/bench/gpu.json and gpu.md as soon as it is measured, whatever happens then. --write puts the tables into
 bench/RESULTS.md. --python has PyTorch; without one, ours are measured alone. --torch-device cpu and small numbers are
 for trying all this without a GPU."""
-import argparse, itertools, json, os, re, signal, statistics, subprocess, sys, threading, time
+import argparse, itertools, json, os, re, shutil, signal, statistics, subprocess, sys, threading, time
 
 from report import table
 
@@ -27,7 +27,7 @@ missing = {}  # what was not measured: why
 
 
 def parse():
-    parser = argparse.ArgumentParser(usage=__doc__)
+    parser = argparse.ArgumentParser(usage=__doc__.removeprefix("Usage: "))
     parser.add_argument("--full", dest="preset", action="store_const", const=FULL, default=QUICK)
     for name, default in QUICK.items():
         parser.add_argument("--" + name, type=float if name == "minutes" else type(default))
@@ -39,6 +39,11 @@ def parse():
     for name, default in args.preset.items():
         if getattr(args, name) is None:
             setattr(args, name, default)
+    if shutil.which(args.python) is None:
+        sys.exit("bench/gpu.py: --python %s: there is no such program" % args.python)
+    for given, known in ((args.ways, FULL["ways"]), (args.precision, FULL["precision"])):
+        for word in set(given.split(",")) - set(known.split(",")):
+            sys.exit("bench/gpu.py: %s: it must be one of %s" % (word, known))
     args.ways = args.ways.split(",")
     args.begin = time.monotonic()
     return args
@@ -289,7 +294,10 @@ def replace(name, text):
 
 def main():
     args = parse()
-    machine = subprocess.run([os.path.join(BUILD, "tests", "against", "gpu", "machine")], stdout=subprocess.PIPE, text=True)
+    program = os.path.join(BUILD, "tests", "against", "gpu", "machine")
+    if not os.path.exists(program):
+        sys.exit("bench/gpu.py: there is no %s: make bench-gpu builds it and calls this program" % program)
+    machine = subprocess.run([program], stdout=subprocess.PIPE, text=True)
     if machine.returncode != 0:
         sys.exit("bench/gpu.py: " + machine.stdout.strip())
     num_gpus = len(re.findall("^GPU ", machine.stdout, re.M))
