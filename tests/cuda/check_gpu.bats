@@ -19,3 +19,12 @@
     [ "$status" -eq 0 ]
     [ "$(grep -c '# SKIP left out: 0 minutes are over; MINUTES=30' <<<"$output")" -ge 4 ]
 }
+
+@test "check-gpu: a driver older than the toolkit is named, with the toolkit that suits it" {
+    export CUDA_STAND_IN_DRIVER=12020 MAKEFLAGS='' MPI=0 CUDA=1 CUDA_HOME=$PWD/toolkit CUDA_ARCH=all-major
+    run tests/against/gpu/check.py
+    echo "$output"
+    [ "$status" -eq 1 ]
+    [ "$output" = "make check-gpu: the driver is for CUDA 12.2, older than this toolkit's 13.0: install toolkit 12.x and \
+say where with CUDA_HOME=DIR, or install a newer driver" ]
+}

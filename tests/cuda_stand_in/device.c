@@ -102,6 +102,8 @@ cudaError_t stand_in_find(void)
 {
     if (owner != getpid()) // the driver does not survive a fork
         return stand_in_error(cudaErrorInitializationError);
+    if (number_from("CUDA_STAND_IN_DRIVER", CUDART_VERSION) < CUDART_VERSION)
+        return stand_in_error(cudaErrorInsufficientDriver);
     return num_gpus > 0 ? cudaSuccess : stand_in_error(cudaErrorNoDevice);
 }
 
@@ -145,6 +147,8 @@ static const struct {
     { cudaErrorInvalidValue, "cudaErrorInvalidValue", "invalid argument" },
     { cudaErrorMemoryAllocation, "cudaErrorMemoryAllocation", "out of memory" },
     { cudaErrorInitializationError, "cudaErrorInitializationError", "initialization error" },
+    { cudaErrorInsufficientDriver, "cudaErrorInsufficientDriver",
+      "CUDA driver version is insufficient for CUDA runtime version" },
     { cudaErrorNoDevice, "cudaErrorNoDevice", "no CUDA-capable device is detected" },
     { cudaErrorInvalidDevice, "cudaErrorInvalidDevice", "invalid device ordinal" },
     { cudaErrorInvalidResourceHandle, "cudaErrorInvalidResourceHandle", "invalid resource handle" },
@@ -198,7 +202,7 @@ cudaError_t cudaRuntimeGetVersion(int *version)
 
 cudaError_t cudaDriverGetVersion(int *version)
 {
-    *version = CUDART_VERSION;
+    *version = (int)number_from("CUDA_STAND_IN_DRIVER", CUDART_VERSION);
     return cudaSuccess;
 }
 

@@ -38,7 +38,8 @@
  * memory inside structs. For those there is `make check-gpu`.
  *
  * CUDA_STAND_IN_DEVICES=N pretends N GPUs (1), CUDA_STAND_IN_MIB=N so much memory on each (16,384);
- * CUDA_VISIBLE_DEVICES picks some of them, by number.
+ * CUDA_VISIBLE_DEVICES picks some of them, by number; CUDA_STAND_IN_DRIVER=12020 pretends a driver
+ * for CUDA 12.2.
  */
 #ifndef TESTS_CUDA_STAND_IN_H
 #define TESTS_CUDA_STAND_IN_H

@@ -7,12 +7,19 @@ int main(void)
 {
     int count = 0, driver = 0, runtime = 0;
     const cudaError_t error = cudaGetDeviceCount(&count);
+    cudaDriverGetVersion(&driver); // 0: none
+    cudaRuntimeGetVersion(&runtime);
+    if (error == cudaErrorInsufficientDriver && driver > 0) {
+        printf(
+            "the driver is for CUDA %d.%d, older than this toolkit's %d.%d: install toolkit %d.x "
+            "and say where with CUDA_HOME=DIR, or install a newer driver\n",
+            driver / 1000, driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10, driver / 1000);
+        return 1;
+    }
     if (error != cudaSuccess || count == 0) {
         printf("there is no GPU to be used here: %s (see nvidia-smi)\n", cudaGetErrorString(error));
         return 1;
     }
-    cudaDriverGetVersion(&driver);
-    cudaRuntimeGetVersion(&runtime);
     printf("driver for CUDA %d.%d, runtime %d.%d\n", driver / 1000, driver % 1000 / 10,
            runtime / 1000, runtime % 1000 / 10);
     for (int i = 0; i < count; i++) {
