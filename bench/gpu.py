@@ -4,8 +4,8 @@
                     [--repeats 20] [--write]
 
 The CNN's training step on GPUs, ours (gpu_step.c) and PyTorch's (gpu_step.py), which take turns on one GPU; its
-time and its memory; then what share of the roofline each kernel reaches (gpu_kernels.c). It ends within so many
-minutes and names what it left out; --full measures all batches, precisions, ways and numbers of GPUs. Each figure is
+time and its memory; then what share of the roofline each kernel reaches (gpu_kernels.c). It ends within
+--minutes and names what it left out; --full measures all batches, precisions, ways and numbers of GPUs. Each figure is
 in build/bench/gpu.json and gpu.md as soon as it is measured, whatever happens then. --write puts the tables into
 bench/RESULTS.md. --python has PyTorch; without one, ours are measured alone. --torch-device cpu and small numbers are
 for trying all this without a GPU."""
@@ -22,7 +22,7 @@ QUICK = {"turns": 2, "steps": 100, "batch": "512", "precision": "fp32,bf16", "gp
          "minutes": 8}
 FULL = {"turns": 5, "steps": 200, "batch": "64,512,4096", "precision": "fp32,tf32,bf16", "gpus": "", "minutes": 120,
         "ways": "compile+graph,graph,compile,channels_last,eager"}
-START, ANSWER = 300, 900 # the most seconds PyTorch takes to start, and a measurement takes
+START, ANSWER = 300, 900  # seconds that PyTorch may take to start, and any measurement
 missing = {}  # what was not measured: why
 
 
@@ -45,16 +45,13 @@ def parse():
         for word in set(given.split(",")) - set(known.split(",")):
             sys.exit("bench/gpu.py: %s: it must be one of %s" % (word, known))
     args.ways = args.ways.split(",")
-    args.begin = time.monotonic()
+    args.steps_end = time.monotonic() + 0.85 * 60 * args.minutes  # the rest is for the kernels
+    args.end = time.monotonic() + 60 * args.minutes
     return args
 
 
-def seconds_left(args, share=1):
-    """Of the minutes given, of which the kernels' figures get the last part."""
-    return args.begin + 60 * args.minutes * share - time.monotonic()
-
-
-STEPS_SHARE = 0.85
+def seconds_until(moment):
+    return moment - time.monotonic()
 
 
 def estimate(args, sizes):
@@ -77,7 +74,7 @@ def answers(name, text):
     for line in text.splitlines():
         try:
             one = json.loads(line) if line.startswith("{") else {}
-        except ValueError: # cut off
+        except ValueError:  # cut off
             continue
         if "missing" in one:
             missing[name] = one["missing"]
@@ -93,14 +90,13 @@ def run(name, command, timeout):
         return []
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                           start_new_session=True) as process:
-        end_at = threading.Timer(timeout, end_group, [process])
-        end_at.start()
         try:
-            output, errors = process.communicate()
-            if not end_at.is_alive():
-                missing[name] = "no answer within %.0f s" % timeout
+            output, errors = process.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            missing[name] = "no answer within %.0f s" % timeout
+            end_group(process)
+            output, errors = process.communicate()  # what it answered before
         finally:
-            end_at.cancel()
             end_group(process)
     found = answers(name, output)
     if not found and name not in missing:
@@ -131,19 +127,19 @@ class PyTorch:
 
     def line(self, limit):
         """"" if none comes in time: then the process is gone."""
-        end_at = threading.Timer(max(1, min(limit, seconds_left(self.args, STEPS_SHARE))), end_group, [self.process])
+        end_at = threading.Timer(max(1, min(limit, seconds_until(self.args.steps_end))), end_group, [self.process])
         end_at.start()
         line = self.process.stdout.readline()
         end_at.cancel()
         return line
 
     def turn(self, name, batch, precision, way):
-        if self.name and self.process.poll() is not None: # an earlier way ended it
-            self.start()
-        if self.name and seconds_left(self.args, STEPS_SHARE) <= 0:
+        if self.name and seconds_until(self.args.steps_end) <= 0:
             missing[name] = "the time was over"
         if not self.name or name in missing:
             return []
+        if self.process.poll() is not None:  # an earlier way ended it
+            self.start()
         try:
             self.process.stdin.write("%d %s %s %d\n" % (batch, precision, way, self.args.steps))
             self.process.stdin.flush()
@@ -157,7 +153,7 @@ class PyTorch:
     def turns(self, name, gpus, batch, precision, way):
         """Of several ranks: all turns one after the other, for they cannot be asked."""
         request = [str(batch), precision, way, str(self.args.steps), str(self.args.turns)]
-        limit = min(2 * ANSWER, seconds_left(self.args, STEPS_SHARE))
+        limit = min(2 * ANSWER, seconds_until(self.args.steps_end))
         return run(name, launcher(gpus) + self.command + request, limit) if self.name else []
 
     def end(self):
@@ -168,17 +164,18 @@ class PyTorch:
 def our_turn(args, name, gpus, batch, precision, way):
     command = [os.path.join(BUILD, "bench", "gpu_step"), "--batch-size", str(batch), "--max-steps", str(args.steps),
                *OURS[way], *OPTIONS[precision]]
-    return run(name, launcher(gpus) + command, min(ANSWER, seconds_left(args, STEPS_SHARE)))
+    return run(name, launcher(gpus) + command, min(ANSWER, seconds_until(args.steps_end)))
 
 
-def measure(args, pytorch, gpus, batch, precision, save):
-    """By way: the turns' answers. They are saved one by one."""
+def measure(args, pytorch, gpus, batch, precision, by_way, save):
+    """Fills by_way in, and saves it after each answer."""
     turns = {way: [] for way in [*OURS, *args.ways]}
     names = {way: "%s at batch %d, %s, GPUs: %d" % (way, batch, precision, gpus) for way in turns}
 
     def add(way, found):
         turns[way] += found
-        save(turns)
+        by_way.update(summary(turns))
+        save()
 
     for _ in range(args.turns):
         for way in OURS:
@@ -223,14 +220,14 @@ def memory_row(ways, gpus, batch, precision, by_way):
 def kernels(args, batch, precision):
     """What gpu_kernels measured, as figures, and as a table whose last column is the share of the roofline."""
     command = [os.path.join(BUILD, "bench", "gpu_kernels"), batch, precision, str(args.repeats), "5" if args.repeats > 1 else "1"]
-    name, limit = "kernels at batch %s, %s" % (batch, precision), max(1, seconds_left(args))
+    what, limit = "kernels at batch %s, %s" % (batch, precision), max(1, min(ANSWER, seconds_until(args.end)))
     try:
-        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=min(ANSWER, limit))
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=limit)
     except subprocess.TimeoutExpired:
-        missing[name] = "not finished within %.0f s" % limit
+        missing[what] = "not finished within %.0f s" % limit
         return [], None
     if done.returncode != 0:
-        missing[name] = "bench/gpu_kernels ended with status %d" % done.returncode
+        missing[what] = "bench/gpu_kernels ended with status %d" % done.returncode
         return [], None
     figures, rows, copy, product = [], [], 1, 1
     for line in done.stdout.splitlines():
@@ -317,14 +314,10 @@ def main():
         replace("gpu.json", json.dumps({"machine": facts, "steps": steps, "missing": missing, "kernels": figures}, indent=1))
         replace("gpu.md", report(args, facts, results, parts) + "\n")
 
-    def save_turns(turns):
-        results[-1][3].update(summary(turns))
-        save()
-
     try:
         for gpus, batch, precision in itertools.product(sizes, args.batch.split(","), args.precision.split(",")):
             results.append((gpus, int(batch), precision, {}))
-            measure(args, pytorch, *results[-1][:3], save_turns)
+            measure(args, pytorch, *results[-1], save)
             print(" | ".join(row(args.ways, *results[-1])), flush=True)
     finally:
         pytorch.end()

@@ -60,7 +60,7 @@ gpu-ladder:
 	@$(BUILD)/bench/gpu_ladder $(IMAGES)
 
 # The first hour on a GPU: what only a GPU shows, the ladder and the short benchmark, line by line into one file to
-# send back. What fails or is stopped ends that part alone.
+# send back. A part that fails, or takes more than 20 minutes, does not stop the others.
 FIRST_HOUR = $(BUILD)/gpu-first-hour.txt
 gpu-first-hour:
 	@mkdir -p $(BUILD); for part in check-gpu gpu-ladder bench-gpu; do \
