@@ -1,8 +1,11 @@
 #!/usr/bin/env bats
 # make check-gpu itself on the stand-in: its checks of NCCL's ranks that take seconds there.
 
-@test "check-gpu: each collective on 1, 2 and all GPUs, and NCCL's ranks under compute-sanitizer" {
+setup() {
     export CUDA_STAND_IN_DEVICES=3 MAKEFLAGS='' MPI=0 CUDA=1 CUDA_HOME=$PWD/toolkit CUDA_ARCH=all-major
+}
+
+@test "check-gpu: each collective on 1, 2 and all GPUs, and NCCL's ranks under compute-sanitizer" {
     run tests/against/gpu/check.py splits under_compute_sanitizer
     echo "$output"
     cat build/check-gpu.log
@@ -13,16 +16,14 @@
 }
 
 @test "check-gpu: when its minutes are over it names what it leaves out" {
-    export CUDA_STAND_IN_DEVICES=1 MAKEFLAGS='' MPI=0 CUDA=1 CUDA_HOME=$PWD/toolkit CUDA_ARCH=all-major MINUTES=0
-    run tests/against/gpu/check.py splits golden
+    MINUTES=0 run tests/against/gpu/check.py splits golden
     echo "$output"
     [ "$status" -eq 0 ]
     [ "$(grep -c '# SKIP left out: 0 minutes are over; MINUTES=30' <<<"$output")" -ge 4 ]
 }
 
 @test "check-gpu: a driver older than the toolkit is named, with the toolkit that suits it" {
-    export CUDA_STAND_IN_DRIVER=12020 MAKEFLAGS='' MPI=0 CUDA=1 CUDA_HOME=$PWD/toolkit CUDA_ARCH=all-major
-    run tests/against/gpu/check.py
+    CUDA_STAND_IN_DRIVER=12020 run tests/against/gpu/check.py
     echo "$output"
     [ "$status" -eq 1 ]
     [ "$output" = "make check-gpu: the driver is for CUDA 12.2, older than this toolkit's 13.0: install toolkit 12.x and \

@@ -17,6 +17,7 @@ static pid_t owner; // the process that opened the devices
 static uint64_t random_state;
 static int gpus[MAX_GPUS], num_gpus; // those that CUDA_VISIBLE_DEVICES names
 static size_t gpu_bytes; // of memory, of each
+static int driver; // the version of CUDA that it is for
 static _Thread_local int current;
 static _Thread_local cudaError_t last_error;
 StandInCounts stand_in_count;
@@ -47,6 +48,7 @@ static void open_once(void)
     owner = getpid();
     random_state = 0x9E3779B97F4A7C15ull * (uint64_t)(number_from("CUDA_STAND_IN_SEED", 0) + 1);
 
+    driver = (int)number_from("CUDA_STAND_IN_DRIVER", CUDART_VERSION);
     gpu_bytes = (size_t)number_from("CUDA_STAND_IN_MIB", 16 << 10) << 20;
 
     const long present = number_from("CUDA_STAND_IN_DEVICES", 1);
@@ -102,7 +104,7 @@ cudaError_t stand_in_find(void)
 {
     if (owner != getpid()) // the driver does not survive a fork
         return stand_in_error(cudaErrorInitializationError);
-    if (number_from("CUDA_STAND_IN_DRIVER", CUDART_VERSION) < CUDART_VERSION)
+    if (driver < CUDART_VERSION)
         return stand_in_error(cudaErrorInsufficientDriver);
     return num_gpus > 0 ? cudaSuccess : stand_in_error(cudaErrorNoDevice);
 }
@@ -202,7 +204,8 @@ cudaError_t cudaRuntimeGetVersion(int *version)
 
 cudaError_t cudaDriverGetVersion(int *version)
 {
-    *version = (int)number_from("CUDA_STAND_IN_DRIVER", CUDART_VERSION);
+    LOCKED;
+    *version = driver;
     return cudaSuccess;
 }
 

@@ -88,7 +88,8 @@ def numbers(model):
 
 
 def rank_main(rank, world, norm, options):
-    supply_kernels()
+    if norm is SyncNorm:
+        supply_kernels()
     job = job_of(options, world, norm)
     model = DistributedDataParallel(job.model) # it broadcasts buffers
     for batches in list(job.batches())[:STEPS]:
