@@ -205,9 +205,9 @@ static void read_conf(Flags *flags, const char *text)
     flags->heartbeat_interval = 5;
     flags->heartbeat_limit = 3;
     char *conf = strdup(text != NULL ? text : "");
-    char *rest = NULL, *by = ",'\""; // PyTorch's own tests quote the list once more
+    char *rest = NULL, *sep = ",'\""; // PyTorch's own tests quote the list once more
     CHECK(conf != NULL, "out of memory");
-    for (char *key = strtok_r(conf, by, &rest); key != NULL; key = strtok_r(NULL, by, &rest)) {
+    for (char *key = strtok_r(conf, sep, &rest); key != NULL; key = strtok_r(NULL, sep, &rest)) {
         char *value = strchr(key, '=');
         if (value == NULL)
             usage_error("--rdzv-conf %s: it must be KEY=VALUE,KEY=VALUE...", text);

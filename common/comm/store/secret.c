@@ -25,11 +25,11 @@ bool secret_find(Key256 *secret)
     struct stat file;
     SYS_CHECK(fstat(fd, &file));
     if (!S_ISREG(file.st_mode) || file.st_uid != geteuid() || (file.st_mode & 0177) != 0)
-        usage_error(SECRET " %s: it must be a file that you alone may read: chmod 600 it", path);
+        usage_error(SECRET " %s: it must be a file of yours, for you alone: chmod 600 it", path);
     uint8_t text[MAX_BYTES + 1], hash[crypto_hash_sha512_BYTES];
     const ssize_t count = read(fd, text, sizeof text);
     close(fd);
-    int different = 0; // bytes: of 32 random ones some 30 are, of zeros one
+    int different = 0; // 32 random bytes have about 30 different ones, zeros have 1
     for (int i = 0; i < count; i++)
         different += memchr(text, text[i], (size_t)i) == NULL;
     if (count < MIN_BYTES || count > MAX_BYTES || different < 8)

@@ -122,8 +122,8 @@ static void test_nodes_that_come_and_go(void **state)
     assert_true(flags.join_timeout == 7);
     assert_true(flags.heartbeat_interval == 2);
     flags_free(&flags);
-    PARSE(&flags, "--nnodes=2", "--rdzv_conf='join_timeout=5,timeout=4'",
-          "x"); // as PyTorch's tests
+    // As PyTorch's own tests write it.
+    PARSE(&flags, "--nnodes=2", "--rdzv_conf='join_timeout=5,timeout=4'", "x");
     assert_true(flags.join_timeout == 4);
     flags_free(&flags);
 }
