@@ -19,11 +19,14 @@ import trap as traps
 
 
 def symptom(trap):
-    """Yields what is wrong with it."""
+    """Yields what is wrong with it. A symptom of time, a rank that is slow, may also come from a busy machine: three tries."""
     for text, due in (trap.broken(), True), (trap.ours(), False):
         trap.write(trap.folder, text)
-        done = subprocess.run(["sh", "-c", f"exec 2>&1\n{trap.run_script()}"], stdout=subprocess.PIPE, text=True)
-        if (re.search(trap.one("symptom"), done.stdout, re.M) is not None) != due:
+        for _ in range(3):
+            done = subprocess.run(["sh", "-c", f"exec 2>&1\n{trap.run_script()}"], stdout=subprocess.PIPE, text=True)
+            if (re.search(trap.one("symptom"), done.stdout, re.M) is not None) == due:
+                break
+        else:
             yield f"{'no symptom' if due else 'the symptom, of our program'}:\n{done.stdout}"
 
 
