@@ -26,9 +26,7 @@ teardown() {
         kill -KILL "${pid[$name]}" 2> /dev/null || continue
         echo "$name was still there"
     done
-    await nobody_left
-    await swept
-    base_teardown
+    await nobody_left && await swept && base_teardown
 }
 
 nobody_left() {

@@ -159,3 +159,8 @@ says() {
         { negated = /^ +! / && !/\|\|/ ? FILENAME ":" FNR ":" $0 : "" }
         END { exit bad }' tests/**/*.bats tests/**/*.bash
 }
+
+@test "a check in a teardown is joined with what follows: bats looks at the status of the last command alone" {
+    grep -rl '^teardown' tests | xargs awk '/^teardown/ { inside = 1 } /^}/ { inside = 0; check = "" }
+        inside && check { print check; bad = 1 } { check = inside && /^    \[.*\]$/ ? FILENAME ": " $0 : "" } END { exit bad }'
+}

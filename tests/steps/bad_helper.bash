@@ -18,9 +18,9 @@ setup() {
 
 # Whatever a test does: no process stays, no half-written file, no temporary folder.
 teardown() {
-    nobody_left || { ps -fp "$(left_over | paste -sd ,)" && kill -KILL $(left_over) && false; }
-    [ -z "$(find "$OUT" -name '*.tmp')" ]
-    [ -z "$(ls -A "$TMPDIR")" ]
+    nobody_left || { ps -fp "$(left_over | paste -sd ,)" && kill -KILL $(left_over) && false; } &&
+        [ -z "$(find "$OUT" -name '*.tmp')" ] &&
+        [ -z "$(ls -A "$TMPDIR")" ]
 }
 
 # Programs that this test has started: OUT is unique, and in their environment, but not in grep's.

@@ -24,8 +24,7 @@ teardown() {
         [ -n "$(left_over)" ] || break
         sleep 0.1
     done
-    [ -z "$(left_over)" ]
-    [ -z "$(ls -A "$TMPDIR")" ]
+    [ -z "$(left_over)" ] && [ -z "$(ls -A "$TMPDIR")" ]
 }
 
 # Runs a command that must end with status 1 (or 2) and a line with these words, before it has trained.

@@ -28,8 +28,8 @@ teardown() {
         [ -n "$pids" ] || break
         sleep 0.05
     done
-    [ -z "$pids" ] || { echo "left behind:" $pids && kill -KILL $pids && false; }
-    [ -z "$(ls -A "$TMPDIR")" ]
+    [ -z "$pids" ] || { echo "left behind:" $pids && kill -KILL $pids && false; } &&
+        [ -z "$(ls -A "$TMPDIR")" ]
 }
 
 # OUT is unique, and in the environment of all that a test starts; but not of this grep.
