@@ -58,7 +58,7 @@ def train(args):
     for epoch in range(first_epoch, args.epochs):
         if checkpoint.step >= args.max_steps:
             break
-        sampler.set_epoch(epoch)  # another order in each epoch
+        sampler.set_epoch(epoch)  # a different order in each epoch
         log_print(f"[{LABEL[device.type]}{rank}] Epoch {epoch} | Batchsize: {args.batch_size} | Steps: {len(loader)}")
 
         for number, (inputs, targets) in enumerate(loader, sampler.position // args.batch_size):

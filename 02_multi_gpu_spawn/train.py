@@ -65,13 +65,13 @@ def train(rank, world_size, master_port, args):
 
     checkpoint = Checkpoint(args, model, optim, sampler, train_set, world_size)
     first_epoch = checkpoint.load()  # 0, unless --resume names a file
-    ddp = DistributedDataParallel(model)  # all replicas start as rank 0's
+    ddp = DistributedDataParallel(model)  # all ranks start with rank 0's weights
     metrics = Metrics(args, rank, checkpoint.step)
 
     for epoch in range(first_epoch, args.epochs):
         if checkpoint.step >= args.max_steps:
             break
-        sampler.set_epoch(epoch)  # another order in each epoch
+        sampler.set_epoch(epoch)  # a different order in each epoch
         log_print(f"[{LABEL[device.type]}{rank}] Epoch {epoch} | Batchsize: {args.batch_size} | Steps: {len(loader)}")
 
         for number, (inputs, targets) in enumerate(loader, sampler.position // args.batch_size):

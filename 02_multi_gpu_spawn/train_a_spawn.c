@@ -2,7 +2,7 @@
  * 02_multi_gpu_spawn, stage a - one process per device, each on its own.
  *
  * New: fork(), once per rank. The ranks do not talk to each other yet: they train world_size
- * models, from other weights and in another order, and overwrite each other's checkpoints.
+ * models, with different weights and orders of rows, and overwrite each other's checkpoints.
  */
 #include <signal.h>
 #include <sys/prctl.h>
@@ -85,7 +85,7 @@ static void train(int rank, int world_size, const Args *args)
     metrics_init(&metrics, args, &model, rank, dataloader_num_batches(&loader));
 
     for (int epoch = first_epoch; epoch < args->epochs && model.step < args->max_steps; epoch++) {
-        sampler_set_epoch(&sampler, epoch); // another order in each epoch
+        sampler_set_epoch(&sampler, epoch); // a different order in each epoch
         log_print("[%s%d] Epoch %d | Batchsize: %d | Steps: %zu", device.label, rank, epoch,
                   batch_size, dataloader_num_batches(&loader));
 

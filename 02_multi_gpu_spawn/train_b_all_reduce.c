@@ -88,12 +88,12 @@ static void train(int rank, int world_size, int master_port, const Args *args)
     Checkpoint checkpoint;
     checkpoint_init(&checkpoint, args, &optim, &sampler, &train_set, world_size);
     const int first_epoch = checkpoint_load(&checkpoint); // 0, unless --resume names a file
-    broadcast(&pg, model.params, model.numel, FLOAT32, 0); // all replicas start as rank 0's
+    broadcast(&pg, model.params, model.numel, FLOAT32, 0); // all ranks start with rank 0's weights
     Metrics metrics;
     metrics_init(&metrics, args, &model, rank, dataloader_num_batches(&loader));
 
     for (int epoch = first_epoch; epoch < args->epochs && model.step < args->max_steps; epoch++) {
-        sampler_set_epoch(&sampler, epoch); // another order in each epoch
+        sampler_set_epoch(&sampler, epoch); // a different order in each epoch
         log_print("[%s%d] Epoch %d | Batchsize: %d | Steps: %zu", device.label, rank, epoch,
                   batch_size, dataloader_num_batches(&loader));
 
@@ -134,7 +134,7 @@ static void train(int rank, int world_size, int master_port, const Args *args)
 static int spawn(int world_size, const Args *args)
 {
     const int master_port = net_free_port(); // free, but not reserved: see step 03
-    secret_make(); // strangers may reach that port, but do not know it
+    secret_make(); // keeps strangers who reach that port out of the job
     for (int rank = 0; rank < world_size; rank++) {
         const pid_t parent = getpid(), pid = fork();
         CHECK(pid >= 0, "cannot start rank %d: %s", rank, strerror(errno));

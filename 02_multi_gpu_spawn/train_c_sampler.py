@@ -1,6 +1,6 @@
 """02_multi_gpu_spawn in PyTorch, stage c - the ranks divide the data, and rank 0 prints and saves for all.
 
-New: all ranks shuffle alike and each takes every world_size-th row. Rank 0 prints means and sums, and saves."""
+New: all ranks shuffle the same way and each takes every world_size-th row. Rank 0 prints means and sums, and saves."""
 import datetime, os, socket, sys
 sys.path.append(os.path.join(os.path.dirname(os.path.realpath(__file__)), "../pytorch"))
 from twin import LABEL, DistributedSampler, Metrics, args_parse, check_divergence, dataset_init, device_init
@@ -68,13 +68,13 @@ def train(rank, world_size, master_port, args):
     checkpoint = Checkpoint(args, model, optim, sampler, train_set, world_size)
     first_epoch = checkpoint.load()  # 0, unless --resume names a file
     for parameter in model.parameters():
-        dist.broadcast(parameter.data, 0)  # all replicas start as rank 0's
+        dist.broadcast(parameter.data, 0)  # all ranks start with rank 0's weights
     metrics = Metrics(args, rank, checkpoint.step)
 
     for epoch in range(first_epoch, args.epochs):
         if checkpoint.step >= args.max_steps:
             break
-        sampler.set_epoch(epoch)  # another order in each epoch
+        sampler.set_epoch(epoch)  # a different order in each epoch
         log_print(f"[{LABEL[device.type]}{rank}] Epoch {epoch} | Batchsize: {args.batch_size} | Steps: {len(loader)}")
 
         for number, (inputs, targets) in enumerate(loader, sampler.position // args.batch_size):

@@ -53,7 +53,7 @@ static void evaluate(Model *model, const Dataset *test_set, int batch_size, int 
 
 static void train(const Args *args)
 {
-    // rank is unique in the job, local_rank on this machine: it picks the device.
+    // rank is unique in the job; local_rank is unique on this machine and picks the device.
     const int rank = env_int("RANK");
     const int local_rank = env_int("LOCAL_RANK");
     const int world_size = env_int("WORLD_SIZE");
@@ -94,7 +94,7 @@ static void train(const Args *args)
     Checkpoint checkpoint;
     checkpoint_init(&checkpoint, args, &optim, &sampler, &train_set, world_size);
     const int first_epoch = checkpoint_load(&checkpoint); // 0, unless --resume names a file
-    broadcast(&pg, model.params, model.numel, FLOAT32, 0); // all replicas start as rank 0's
+    broadcast(&pg, model.params, model.numel, FLOAT32, 0); // all ranks start with rank 0's weights
     Reducer reducer;
     reducer_init(&reducer, args, &pg, model.grads, model.parameter, model.num_parameters);
     model_set_grad_hook(&model, reducer_mark_ready, &reducer);
@@ -102,7 +102,7 @@ static void train(const Args *args)
     metrics_init(&metrics, args, &model, rank, dataloader_num_batches(&loader));
 
     for (int epoch = first_epoch; epoch < args->epochs && model.step < args->max_steps; epoch++) {
-        sampler_set_epoch(&sampler, epoch); // another order in each epoch
+        sampler_set_epoch(&sampler, epoch); // a different order in each epoch
         log_print("[%s%d] Epoch %d | Batchsize: %d | Steps: %zu", device.label, rank, epoch,
                   batch_size, dataloader_num_batches(&loader));
 

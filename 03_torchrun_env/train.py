@@ -43,7 +43,7 @@ def evaluate(model, test_set, batch_size, epoch, metrics, device):
 
 
 def train(args):
-    # rank is unique in the job, local_rank on this machine: it picks the device.
+    # rank is unique in the job; local_rank is unique on this machine and picks the device.
     rank = env_int("RANK")
     local_rank = env_int("LOCAL_RANK")
     world_size = env_int("WORLD_SIZE")
@@ -69,13 +69,13 @@ def train(args):
 
     checkpoint = Checkpoint(args, model, optim, sampler, train_set, world_size)
     first_epoch = checkpoint.load()  # 0, unless --resume names a file
-    ddp = DistributedDataParallel(model)  # all replicas start as rank 0's
+    ddp = DistributedDataParallel(model)  # all ranks start with rank 0's weights
     metrics = Metrics(args, rank, checkpoint.step)
 
     for epoch in range(first_epoch, args.epochs):
         if checkpoint.step >= args.max_steps:
             break
-        sampler.set_epoch(epoch)  # another order in each epoch
+        sampler.set_epoch(epoch)  # a different order in each epoch
         log_print(f"[{LABEL[device.type]}{rank}] Epoch {epoch} | Batchsize: {args.batch_size} | Steps: {len(loader)}")
 
         for number, (inputs, targets) in enumerate(loader, sampler.position // args.batch_size):

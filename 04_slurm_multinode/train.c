@@ -1,8 +1,8 @@
 /*
- * 04_slurm_multinode - ranks on several machines, whoever starts them: srun, mpirun or torchrun.
+ * 04_slurm_multinode - ranks on several machines, started by srun, mpirun or torchrun.
  *
- * New: each launcher's own variables, nodes that differ from ranks, and a copy of the data on every
- * node's own disk.
+ * New: each launcher's own variables, the node of each rank, and a copy of the data on every node's
+ * own disk.
  */
 #include "common/base/args.h"
 #include "common/base/log.h"
@@ -54,7 +54,7 @@ static void evaluate(Model *model, const Dataset *test_set, int batch_size, int 
 
 static void train(const Args *args)
 {
-    // rank is unique in the job, local_rank on this machine: it picks the device.
+    // rank is unique in the job; local_rank is unique on this machine and picks the device.
     DistEnv env;
     dist_env_init(&env);
     const int rank = env.rank;
@@ -102,7 +102,7 @@ static void train(const Args *args)
     Checkpoint checkpoint;
     checkpoint_init(&checkpoint, args, &optim, &sampler, &train_set, world_size);
     const int first_epoch = checkpoint_load(&checkpoint); // 0, unless --resume names a file
-    broadcast(&pg, model.params, model.numel, FLOAT32, 0); // all replicas start as rank 0's
+    broadcast(&pg, model.params, model.numel, FLOAT32, 0); // all ranks start with rank 0's weights
     Reducer reducer;
     reducer_init(&reducer, args, &pg, model.grads, model.parameter, model.num_parameters);
     model_set_grad_hook(&model, reducer_mark_ready, &reducer);
@@ -110,7 +110,7 @@ static void train(const Args *args)
     metrics_init(&metrics, args, &model, rank, dataloader_num_batches(&loader));
 
     for (int epoch = first_epoch; epoch < args->epochs && model.step < args->max_steps; epoch++) {
-        sampler_set_epoch(&sampler, epoch); // another order in each epoch
+        sampler_set_epoch(&sampler, epoch); // a different order in each epoch
         log_print("[%s%d] Epoch %d | Batchsize: %d | Steps: %zu", device.label, rank, epoch,
                   batch_size, dataloader_num_batches(&loader));
 

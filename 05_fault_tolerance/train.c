@@ -1,5 +1,5 @@
 /*
- * 05_fault_tolerance - the job survives killed ranks, lost nodes and the end of its time.
+ * 05_fault_tolerance - the job survives killed ranks, lost nodes and the end of its time limit.
  *
  * New: snapshots of the whole state, written while the training goes on; every start resumes
  * from the furthest valid one; and a signal to one rank stops all of them after the same step.
@@ -57,7 +57,7 @@ static void evaluate(Model *model, const Dataset *test_set, int batch_size, int 
 
 static int train(const Args *args)
 {
-    // rank is unique in the job, local_rank on this machine: it picks the device.
+    // rank is unique in the job; local_rank is unique on this machine and picks the device.
     DistEnv env;
     dist_env_init(&env);
     const int rank = env.rank;
@@ -121,7 +121,7 @@ static int train(const Args *args)
     stop_init(&stop, &checkpoint, &reducer);
 
     for (int epoch = first_epoch; epoch < args->epochs && model.step < args->max_steps; epoch++) {
-        sampler_set_epoch(&sampler, epoch); // another order in each epoch
+        sampler_set_epoch(&sampler, epoch); // a different order in each epoch
         log_print("[%s%d] Epoch %d | Batchsize: %d | Steps: %zu", device.label, rank, epoch,
                   batch_size, dataloader_num_batches(&loader));
 

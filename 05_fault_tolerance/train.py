@@ -1,4 +1,4 @@
-"""05_fault_tolerance in PyTorch - the job survives killed ranks, lost nodes and the end of its time.
+"""05_fault_tolerance in PyTorch - the job survives killed ranks, lost nodes and the end of its time limit.
 
 New: snapshots; every start resumes from the furthest valid file; a signal to one rank stops all after the same step."""
 import datetime, os, sys
@@ -43,7 +43,7 @@ def evaluate(model, test_set, batch_size, epoch, metrics, device):
 
 
 def train(args):
-    # rank is unique in the job, local_rank on this machine: it picks the device.
+    # rank is unique in the job; local_rank is unique on this machine and picks the device.
     rank = env_int("RANK")
     local_rank = env_int("LOCAL_RANK")
     world_size = env_int("WORLD_SIZE")
@@ -69,14 +69,14 @@ def train(args):
 
     checkpoint = Snapshots(args, model, optim, sampler, train_set, world_size)
     first_epoch = checkpoint.resume()  # rank 0 loads, then broadcasts its state
-    ddp = DistributedDataParallel(model)  # all replicas start as rank 0's
+    ddp = DistributedDataParallel(model)  # all ranks start with rank 0's weights
     metrics = Metrics(args, rank, checkpoint.step)
 
     stopped = False
     for epoch in range(first_epoch, args.epochs):
         if checkpoint.step >= args.max_steps:
             break
-        sampler.set_epoch(epoch)  # another order in each epoch
+        sampler.set_epoch(epoch)  # a different order in each epoch
         log_print(f"[{LABEL[device.type]}{rank}] Epoch {epoch} | Batchsize: {args.batch_size} | Steps: {len(loader)}")
 
         for number, (inputs, targets) in enumerate(loader, sampler.position // args.batch_size):

@@ -82,7 +82,7 @@ static void train(int world_size, const Args *args)
     metrics_init(&metrics, args, &model, 0, dataloader_num_batches(&loader));
 
     for (int epoch = first_epoch; epoch < args->epochs && model.step < args->max_steps; epoch++) {
-        sampler_set_epoch(&sampler, epoch); // another order in each epoch
+        sampler_set_epoch(&sampler, epoch); // a different order in each epoch
         log_print("[%s%d] Epoch %d | Batchsize: %d | Steps: %zu", device.label, 0, epoch,
                   batch_size, dataloader_num_batches(&loader));
 

@@ -121,7 +121,7 @@ def check_own_model(step, ours, theirs):
 
 
 def check_rows(step, ours, theirs):
-    """each rank trains on its rows, in another order in each epoch"""
+    """each rank trains on its rows, in a different order in each epoch"""
     mine, due = ({rank: j.epochs() for rank, j in first_of(run).items()} for run in (theirs, ours))
     if not complete(theirs):  # as far as it came
         due = {rank: {epoch: due[rank].get(epoch, [])[:len(rows)] for epoch, rows in epochs.items()}
