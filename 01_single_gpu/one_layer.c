@@ -17,7 +17,7 @@ typedef struct {
 } Layer;
 
 static const float x[IN] = { 1, 2 }, target[OUT] = { 1 };
-static const int32_t label[ROWS] = { 0 }; // of one class, the only label there is
+static const int32_t label[ROWS] = { 0 }; // the only label of a single class
 static const Layer start = { .weight = { 0.5f, -0.25f }, .bias = { 0.1f } };
 
 static float squared_error(Device *device, const Layer *layer, float *y, float *dy)
@@ -59,7 +59,7 @@ static void train(Device *device, const char *name, Loss *loss_of)
     log_print("  weights: %g %g, bias %g", layer.weight[0], layer.weight[1], layer.bias[0]);
 }
 
-/* The gradient of w2 by the definition of a derivative: nudge it and see what the loss does. */
+/* The gradient of w2 by the definition of a derivative: nudge it and see how the loss changes. */
 static void nudge(Device *device)
 {
     const float h = 0.001f;

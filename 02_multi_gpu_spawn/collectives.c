@@ -2,7 +2,7 @@
  * 02_multi_gpu_spawn, an aside - every collective that moves data, on four ranks, before and after.
  *
  * Rank 0 has 1 2 3 4, rank 1 has 10 20 30 40, and so on: a sum shows which ranks are in it. Each
- * rank notes what it has on a board in shared memory, which rank 0 prints.
+ * rank writes its numbers to a board in shared memory, which rank 0 prints.
  *
  *     make 02 && ./02_multi_gpu_spawn/collectives
  */
@@ -31,13 +31,13 @@ enum {
 };
 
 typedef struct {
-    int32_t before[RANKS][RANKS], after[RANKS][RANKS]; // by rank, then place
+    int32_t before[RANKS][RANKS], after[RANKS][RANKS]; // [rank][place]
 } Board;
 
 static const struct {
     const char *name, *meaning;
-    int count; // numbers that a rank brings
-    bool only_root; // it alone brings them
+    int count; // numbers that a rank passes in
+    bool only_root; // only the root passes them in
 } collective[NUM_COLLECTIVES] = {
     [BROADCAST] = { "broadcast", "the root's numbers to all", RANKS, true },
     [REDUCE] = { "reduce", "the sum to the root", RANKS, false },
@@ -48,7 +48,7 @@ static const struct {
     [REDUCE_SCATTER] = { "reduce_scatter", "a share of the sum to each", RANKS, false },
 };
 
-/* in: what this rank brings; out: where the result goes, if it is not in place. */
+/* in: this rank's numbers; out: the result, copied there if the call works in place. */
 static void call(ProcessGroup *pg, int which, int32_t *in, int32_t *out)
 {
     const bool in_place = which <= ALL_REDUCE;
@@ -115,10 +115,10 @@ static void run_rank(int rank, int master_port, Board *board)
         memcpy(board->before[rank], in, sizeof in);
         call(&pg, which, in, out);
         memcpy(board->after[rank], out, sizeof out);
-        barrier(&pg); // all have noted their numbers
+        barrier(&pg); // all ranks have written their numbers
         if (rank == 0)
             print_board(board, which);
-        barrier(&pg); // nobody writes the next ones before these are printed
+        barrier(&pg); // no rank writes the next numbers before these are printed
     }
     process_group_destroy(&pg);
 }

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Usage: [STAGE=a|b|c] 02_multi_gpu_spawn/run.sh [ranks] [options of train]
-# Without STAGE the whole step; a: fork alone, b: all-reduce, c: sampler. Ranks: GPUs, else 2.
+# Without STAGE: the whole step; a: fork alone, b: all-reduce, c: sampler. Ranks: one per GPU, else 2.
 set -eu
 here=$(dirname "$0")
 case " $* " in *" --help "* | *" -h "*) sed -n '2,/^set/s/^# //p' "$0"; echo ;; esac

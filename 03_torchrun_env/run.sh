@@ -1,6 +1,6 @@
 #!/bin/sh
 # Usage: [LAUNCHER=ddprun|torchrun|mpirun] 03_torchrun_env/run.sh [ranks] [options of train]
-# Ranks: GPUs, else 2. LAUNCHER: ddprun, if not set.
+# Ranks: one per GPU, else 2. LAUNCHER: ddprun, if not set.
 set -eu
 here=$(dirname "$0")
 train=$here/train
@@ -37,11 +37,11 @@ torchrun)
 mpirun)
     needs mpirun
     make_secret
-    # mpirun has variables of its own: each rank gets the five that step 03 reads made from them.
+    # mpirun sets variables of its own; each rank derives from them the five that step 03 reads.
     [ "$(id -u)" -ne 0 ] || export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
     export MASTER_ADDR="${MASTER_ADDR:-localhost}"
     export MASTER_PORT="${MASTER_PORT:-$(($$ % 12000 + 20000))}"
-    # shellcheck disable=SC2016 # the variables are the ranks', not ours
+    # shellcheck disable=SC2016 # the ranks' shells expand the variables
     exec mpirun --bind-to none --oversubscribe -n "$ranks" sh -c '
         export RANK=$OMPI_COMM_WORLD_RANK LOCAL_RANK=$OMPI_COMM_WORLD_LOCAL_RANK
         export WORLD_SIZE=$OMPI_COMM_WORLD_SIZE LOCAL_WORLD_SIZE=$OMPI_COMM_WORLD_LOCAL_SIZE

@@ -1,10 +1,9 @@
 /*
  * 05_fault_tolerance/ddprun - torchrun in C: one command on each node starts all its ranks.
  *
- * Ranks know nothing of each other when they start. The launcher gives each a number, in its
- * environment, and the address of a store in which they leave each other their own addresses. Then
- * it watches: no rank can train without the others, so the first failure ends all ranks on every
- * node.
+ * Ranks know nothing of each other when they start. The launcher puts a number and the address of a
+ * store into each rank's environment; in the store the ranks exchange their own addresses. Then it
+ * watches: no rank can train without the others, so the first failure ends all ranks on every node.
  *
  * Here a failure ends only the attempt: the nodes that are left form the group again, with an empty
  * store, and the ranks resume from their last snapshot. Where nodes may come and
@@ -44,9 +43,9 @@ static void set_text(const char *name, const char *text, bool replace)
 static void set_environment(const Flags *flags, const Agents *agents, const Logs *logs,
                             int local_rank, int restart_count)
 {
-    set_number("RANK", agents->ranks.first_rank + local_rank); // among all
+    set_number("RANK", agents->ranks.first_rank + local_rank); // in the whole job
     set_number("WORLD_SIZE", agents->ranks.world_size);
-    set_number("LOCAL_RANK", local_rank); // on this node: which device
+    set_number("LOCAL_RANK", local_rank); // on this node; picks the device
     set_number("LOCAL_WORLD_SIZE", flags->nproc_per_node);
     set_number("GROUP_RANK", flags->node_rank);
     set_number("GROUP_WORLD_SIZE", flags->max_nodes);
