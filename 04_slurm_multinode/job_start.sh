@@ -1,11 +1,11 @@
 #!/bin/sh
-# Usage: . 04_slurm_multinode/job_start.sh      How every job script begins, once it knows where it is.
-# MODULES='cuda openmpi' sbatch ... loads these environment modules first, on clusters that have some.
+# Usage: . 04_slurm_multinode/job_start.sh      The common first part of the job scripts.
+# MODULES='cuda openmpi' sbatch ... loads these environment modules first, on clusters that have them.
 
 if [ -n "${MODULES:-}" ]; then
     set +eu # the files below are not ours
     for init in "${MODULESHOME:-}/init/sh" /etc/profile.d/modules.sh /etc/profile.d/lmod.sh; do
-        # shellcheck disable=SC1090 # whichever is there
+        # shellcheck disable=SC1090 # whichever exists
         command -v module >/dev/null || [ ! -r "$init" ] || . "$init"
     done
     # shellcheck disable=SC2086 # several names
@@ -14,7 +14,8 @@ if [ -n "${MODULES:-}" ]; then
 fi
 
 # A rank needs this secret to join. It is a file in the home folder, which all nodes see and only this user may read; the
-# job passes on its path alone. torchrun's agents could not use it. A path of your own, or an empty one, is kept.
+# job passes on its path alone. torchrun's agents could not use it. If DDP_SECRET_FILE is set, even to nothing,
+# it is kept.
 if [ -z "${DDP_SECRET_FILE+set}" ] && [ "${LAUNCHER:-}" != torchrun ]; then
     job=${SLURM_JOB_ID:-${PBS_JOBID:-$$}}
     DDP_SECRET_FILE=$HOME/.ddp_secret_${job%%[!0-9]*} && export DDP_SECRET_FILE
@@ -24,6 +25,6 @@ if [ -z "${DDP_SECRET_FILE+set}" ] && [ "${LAUNCHER:-}" != torchrun ]; then
     (umask 077 && head -c 32 /dev/urandom >"$DDP_SECRET_FILE")
 fi
 
-# What the job got.
+# Reports what the job was given.
 echo "job ${SLURM_JOB_ID:-${PBS_JOBID:-}} has nodes ${SLURM_JOB_NODELIST:-$(sort -u "${PBS_NODEFILE:-/dev/null}" | paste -sd ,)};" \
     "its script is process $$ on $(uname -n), CUDA_VISIBLE_DEVICES is ${CUDA_VISIBLE_DEVICES:-not set}" >&2

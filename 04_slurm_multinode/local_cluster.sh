@@ -1,13 +1,13 @@
 #!/bin/sh
 # Usage: 04_slurm_multinode/local_cluster.sh up|down|status|env|run COMMAND
 #   up      starts a Slurm cluster of two nodes on this machine, and waits until both are ready
-#   env     prints what makes sbatch, srun and squeue talk to it: eval "$(local_cluster.sh env)"
+#   env     prints the setting by which sbatch, srun and squeue find it: eval "$(local_cluster.sh env)"
 #   status  shows its nodes and jobs
-#   down    cancels its jobs, ends it and removes all it left
-#   run     up, the command with its arguments, down; ends with the command's status
-# For trying job scripts where there is no cluster. It is the real Slurm, run by this user, with ports,
-# a munge key and a folder (DDP_CLUSTER_DIR, else /tmp/ddp-cluster-UID) of its own; a Slurm that the
-# machine may have besides is left alone. Only who can read the folder can submit jobs.
+#   down    cancels its jobs, stops it and removes its files
+#   run     up, the command with its arguments, down; exits with the command's status
+# To try job scripts without a cluster. It is the real Slurm, run by this user, with its own ports, munge key
+# and folder (DDP_CLUSTER_DIR, else /tmp/ddp-cluster-UID); another Slurm on the machine is left alone. Only
+# users who can read the folder can submit jobs.
 # shellcheck disable=SC2013,SC2016 # pids are words; conditions are evaluated later
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
@@ -19,7 +19,7 @@ die() {
     exit 1
 }
 
-# The pids of the cluster's daemons. A pid file alone may name a process of another day.
+# The pids of the cluster's daemons. A pid file alone may be stale and name another process.
 daemons() {
     for file in "$dir"/*.pid; do
         [ ! -e "$file" ] || grep -lsF "$dir/" "/proc/$(cat "$file" 2>/dev/null)/cmdline" | cut -d / -f 3
@@ -39,8 +39,8 @@ no_jobs='[ -z "$(timeout 10 squeue -h 2>&1)" ]'
 controller_answers='timeout 10 scontrol ping >/dev/null 2>&1'
 nodes_are_ready='[ "$(timeout 10 sinfo -h -N -o %T | grep -cxE "idle|mixed|allocated|completing")" -eq 2 ]'
 
-# Kills what jobs have started and a killed daemon has left: tasks, by their environment, and the
-# slurmstepd above them, which work in the cluster's folder.
+# Kills the processes of jobs whose daemon was killed: tasks, found by their environment, and the slurmstepd
+# above them, found by their working folder, which is the cluster's.
 kill_jobs() {
     {
         grep -lsz '^SLURM_JOB_ID=' /proc/[0-9]*/environ | xargs -r grep -lsxzF "SLURM_CONF=$SLURM_CONF"
@@ -61,7 +61,8 @@ stop() {
     rm -rf "$dir"
 }
 
-# start NAME COMMAND...: a daemon. It inherits no descriptors: who waits for their end would wait for it.
+# start NAME COMMAND...: starts a daemon. It inherits no descriptors, else a reader of this script's output
+# would wait for it.
 start() {
     name=$1
     shift
@@ -79,7 +80,7 @@ up() {
         command -v $program >/dev/null || die "there is no $program here: ./setup.sh --slurm gets it"
     done
     [ "$(daemons | wc -l)" -ne 4 ] || ! wait_for 120 "$nodes_are_ready" || return 0
-    [ ! -e "$SLURM_CONF" ] || stop # of one that was killed, or this machine was switched off
+    [ ! -e "$SLURM_CONF" ] || stop # left by a cluster that was killed or switched off
     mkdir -m 700 "$dir" || die 'DDP_CLUSTER_DIR may name another folder, which is not there yet'
     trap 'stop; exit 1' INT TERM HUP
     "$here/local_cluster_conf.sh" "$dir" >"$SLURM_CONF"
@@ -101,12 +102,12 @@ run() {
     "$@" &
     child=$!
     trap 'kill $child 2>/dev/null || true' TERM HUP
-    trap 'told=130; kill $child 2>/dev/null || true' INT # which it does not hear, behind a &
+    trap 'told=130; kill $child 2>/dev/null || true' INT # the child ignores SIGINT: it was started with &
     while kill -0 $child 2>/dev/null; do # a signal ends the wait, but not the child at once
         status=0
         wait $child || status=$?
     done
-    trap '' INT TERM HUP # nothing interrupts the cleaning up
+    trap '' INT TERM HUP # nothing interrupts the cleanup
     stop
     exit "${told:-$status}"
 }

@@ -4,7 +4,7 @@
 set -eu
 dir=$1
 
-# A port that nobody listens on, below those that the kernel gives away by itself.
+# A free port, below the ports that the kernel assigns itself.
 free_port() {
     while port=$(shuf -i 10000-19999 -n 1); do
         grep -q ":$(printf %04X "$port") " /proc/net/tcp /proc/net/tcp6 2>/dev/null || break
@@ -12,7 +12,7 @@ free_port() {
     echo "$port"
 }
 
-# Each node has half of the machine's GPUs, if those are two or more; DIR/gres.conf says which.
+# Each node has half of the machine's GPUs, if there are two or more; DIR/gres.conf says which.
 share_gpus() {
     half=$(($(find /dev -maxdepth 1 -name 'nvidia[0-9]*' | wc -l) / 2))
     [ $half -gt 0 ] || return 0
@@ -21,20 +21,20 @@ share_gpus() {
     printf 'GresTypes=gpu\nNodeName=DEFAULT Gres=gpu:%d\n' $half
 }
 
-# Where this machine's own name points to, often loopback, the daemons listen, and nowhere else.
+# The daemons listen only at the address of this machine's own name, which is often loopback.
 host=$(uname -n) listen=CommunicationParameters=NoInAddrAny,NoCtldInAddrAny
 address=$(getent ahostsv4 "$host" | awk 'NR == 1 { print $1 }')
 [ -n "$address" ] || { address=127.0.0.1 && listen=''; }
 user=$(id -un)
 memory=$(awk '/^MemTotal/ { print int($2 / 1024) }' /proc/meminfo)
-# Since Slurm 23 slurmd wants control groups even for plugins that use none; before, nobody could say no.
+# Since Slurm 23 slurmd requires control groups even if no plugin uses them; older ones cannot turn them off.
 case $(slurmd -V) in
 *" 1"[0-9].* | *" 2"[0-2].*) ;;
 *) echo CgroupPlugin=disabled >"$dir/cgroup.conf" ;;
 esac
 
 cat <<END
-# The controller, which queues the jobs. All daemons are run by, and serve, who started the cluster.
+# The controller, which queues the jobs. All daemons run as, and serve, the user who started the cluster.
 ClusterName=ddp_local
 SlurmctldHost=${host%%.*}($address)
 SlurmctldPort=$(free_port)
@@ -44,7 +44,7 @@ SlurmdUser=$user
 AuthType=auth/munge
 AuthInfo=socket=$dir/munge.socket,cred_expire=10
 
-# All that they write lies in one folder; %n is a node's name.
+# They write all their files to one folder; %n is a node's name.
 StateSaveLocation=$dir/state
 SlurmdSpoolDir=$dir/%n
 TmpFS=$dir/%n
@@ -54,15 +54,16 @@ SlurmctldLogFile=$dir/slurmctld.log
 SlurmdLogFile=$dir/%n.log
 MailProg=/bin/true
 
-# Nothing that takes root, systemd or control groups.
+# Nothing that needs root, systemd or control groups.
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 JobAcctGatherType=jobacct_gather/none
 TaskProlog=$dir/task.sh
 
-# Jobs get cores, start at once (after a requeue 10 s later, cred_expire), are looked at again every 5 s
-# (not 60) if they could not start, and have 5 s from SIGTERM to SIGKILL. Job scripts make ports of the job's
-# number: two clusters on one machine begin with different ones. What never fits is refused at once.
+# Jobs get cores, start at once (after a requeue 10 s later, cred_expire), are tried again every 5 s (not 60)
+# if they could not start, and have 5 s from SIGTERM to SIGKILL. Job scripts derive ports from the job's
+# number, so two clusters on one machine begin with different numbers. A job that never fits is refused at
+# once.
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
 SchedulerParameters=batch_sched_delay=0,sched_interval=5
@@ -71,7 +72,7 @@ EnforcePartLimits=ALL
 KillWait=5
 ReturnToService=2
 
-# Two nodes that are one machine; with more cores than it has, so that jobs fit which share them.
+# Two nodes on one machine, with more cores than it has, so that jobs may share them.
 SlurmdParameters=config_overrides
 $(share_gpus)
 NodeName=DEFAULT CPUs=16 RealMemory=$memory

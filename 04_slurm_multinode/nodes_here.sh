@@ -1,7 +1,7 @@
 #!/bin/sh
 # Usage: [LAUNCHER=ddprun|torchrun|mpirun] 04_slurm_multinode/nodes_here.sh NODES RANKS PROGRAM [arguments]
-# Pretends that this machine is so many nodes with so many ranks each: a launcher for each of them,
-# just as one would type them on the nodes by hand. mpirun needs no launchers of its own.
+# Pretends that this machine is NODES nodes with RANKS ranks each: starts a launcher for each node, as you
+# would by hand on real nodes. mpirun needs no launchers.
 set -eu
 [ $# -ge 3 ] || { sed -n '2,4s/^# //p' "$0" >&2 && exit 2; }
 case ${1:-0}/${2:-0} in
@@ -31,8 +31,8 @@ mpirun)
 *) echo "$0: LAUNCHER=$LAUNCHER: it is ddprun, torchrun or mpirun" >&2 && exit 2 ;;
 esac
 
-# end SIGNAL STATUS: the launchers get SIGTERM, since what a shell starts with & does not hear Ctrl-C. Stopped launchers
-# get it all at once: a running one would report that another node has ended.
+# end SIGNAL STATUS: sends SIGTERM to the launchers, since processes started with & ignore Ctrl-C. They are stopped
+# first, so that all of them get it at once: a running one would report that another node has ended.
 # shellcheck disable=SC2086,SC2317 # pids are words; traps call it
 end() {
     told=$2
@@ -45,15 +45,15 @@ trap 'end SIGINT 130' INT
 trap 'end SIGTERM 143' TERM
 trap 'end SIGHUP 129' HUP
 while [ -z "$told" ] && [ $node -lt "$nodes" ]; do
-    # shellcheck disable=SC2086 # no flag is no word
+    # shellcheck disable=SC2086 # an empty flag must vanish
     "$launcher" $flag --nnodes "$nodes" --node-rank $node --nproc-per-node "$ranks" \
         --master-addr $MASTER_ADDR --master-port $MASTER_PORT "$@" &
     agents="$agents $!" node=$((node + 1))
 done
 # shellcheck disable=SC2086
-[ -z "$told" ] || kill $agents 2>/dev/null || : # the one that was started when the signal came
+[ -z "$told" ] || kill $agents 2>/dev/null || : # the last one may have started after the signal
 for agent in $agents; do
     wait "$agent" || status=$?
 done
-wait # those that a signal made us leave
+wait # for those whose wait a signal interrupted
 exit "${told:-$status}"

@@ -1,8 +1,8 @@
 #!/bin/sh
 # Usage: [LAUNCHER=srun|ddprun|mpirun|torchrun] 04_slurm_multinode/run.sh [nodes [tasks per node]] [options of train]
-# Runs train on 2 nodes with 2 ranks each, or as many as you say: as a job of Slurm, if there is one;
-# else on a Slurm of two nodes that it starts on this machine for as long as that takes; else, if Slurm
-# is not installed or there are more nodes, by launchers on this machine, one for each node.
+# Runs train on 2 nodes with 2 ranks each, or as many as you say: as a Slurm job, if Slurm runs here; else on
+# a two-node Slurm that it starts on this machine for this run only; else, if Slurm is not installed or there
+# are more nodes, with launchers on this machine, one for each node.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 case ${LAUNCHER:=srun} in
@@ -33,7 +33,7 @@ fi
 [ -w . ] || { echo "$0: cannot write into $PWD, where results and logs go: cd elsewhere" >&2 && exit 1; }
 [ -e "${SLURM_CONF:-/}" ] || unset SLURM_CONF # of a local cluster that is down
 
-# Takes a local cluster that is already up. One that is started for this job ends with it.
+# Uses a local cluster that is already up. One that is started for this job ends with it.
 eval "$("$here/local_cluster.sh" env 2>/dev/null)"
 set -- --nodes="$nodes" --ntasks-per-node="$tasks" "$here/$script" "$@"
 if timeout 20 sinfo >/dev/null 2>&1; then

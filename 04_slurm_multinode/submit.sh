@@ -1,9 +1,9 @@
 #!/bin/sh
 # Usage: 04_slurm_multinode/submit.sh [options of sbatch] SCRIPT [arguments]
-# An sbatch that stays: it shows what the job prints and ends with its status; Ctrl-C cancels the job.
+# Like sbatch, but it waits: it shows the job's output and exits with its status; Ctrl-C cancels the job.
 set -eu
 job=$(sbatch --parsable "$@")
-job=${job%%;*} # the rest would name the cluster
+job=${job%%;*} # the rest names the cluster
 
 # cancel SIGNAL STATUS
 # shellcheck disable=SC2317 # traps call it
@@ -18,12 +18,12 @@ trap 'cancel SIGTERM 143' TERM
 trap 'cancel SIGHUP 129' HUP
 echo "job $job: '${SLURM_CONF:+SLURM_CONF=$SLURM_CONF }squeue -j $job' shows it, Ctrl-C cancels it" >&2
 
-# field NAME: what Slurm says of the job.
+# field NAME: a field of Slurm's description of the job.
 field() {
     echo "$said" | sed -n "s/^\\(.* \\)\\{0,1\\}$1=//p" | sed 's/ [A-Za-z]*=.*//'
 }
 
-# show_new FILE SIZE: what it has beyond that size, which becomes the size it has now.
+# show_new FILE SIZE: prints the file from that size on, and sets size to its present size.
 show_new() {
     size=$2
     [ ! -e "$1" ] || size=$(wc -c <"$1")
@@ -43,7 +43,7 @@ while :; do
         esac
         case $state in
         PENDING | CONFIGURING | RUNNING | SUSPENDED) ;;
-        # Over, but for cleaning up, which a node that is gone may keep waiting for minutes.
+        # The job is over except for cleanup, which a lost node can delay for minutes.
         COMPLETING) [ "$(field Reason)" = None ] || break ;;
         *) break ;;
         esac
@@ -54,7 +54,7 @@ while :; do
     sleep 1
 done
 
-# Slurm writes STATUS:SIGNAL; a signal counts as it does in the shell.
+# Slurm writes STATUS:SIGNAL; a signal gives 128 + SIGNAL, as in the shell.
 exit_code=$(field ExitCode)
 status=${exit_code%:*} signal=${exit_code#*:}
 [ "$signal" -eq 0 ] || status=$((128 + signal))
