@@ -62,8 +62,7 @@ TaskProlog=$dir/task.sh
 
 # Jobs get cores, start at once (after a requeue 10 s later, cred_expire), are tried again every 5 s (not 60)
 # if they could not start, and have 5 s from SIGTERM to SIGKILL. Job scripts derive ports from the job's
-# number, so two clusters on one machine begin with different numbers. A job that never fits is refused at
-# once.
+# number, so two clusters on one machine begin with different ones. A job that never fits is refused at once.
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
 SchedulerParameters=batch_sched_delay=0,sched_interval=5

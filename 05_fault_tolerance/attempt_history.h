@@ -9,8 +9,8 @@ typedef struct {
     char *text;
 } History;
 
-/* Records and prints that an attempt has ended and another follows; root NULL: because nodes have
- * come. */
+/* Records and prints that an attempt has ended and another follows; root NULL: because new nodes
+ * have arrived. */
 void history_add(History *history, int attempt, const Failure *root);
 void history_print(const History *history); // after the last attempt
 void history_free(History *history);

@@ -1,7 +1,7 @@
 /*
- * Replicas start alike and take the same steps, so a bit that differs is a fault: of memory, a
- * kernel that adds in another order, a gradient that was not sent. In training it shows only as a
- * slightly worse loss.
+ * Replicas start equal and take the same steps, so a bit that differs is a fault: bad memory, a
+ * kernel that adds in a different order, a gradient that was not sent. In training it shows only as
+ * a slightly worse loss.
  *
  * A hash has 53 bits, as many as a double holds exactly. So it is sent as one number, on CPUs and
  * on GPUs alike. The ranks agree if the largest equals the smallest.
@@ -58,7 +58,7 @@ static uint64_t hash_tensor(uint64_t hash, Device *device, const float *array, c
     return hash;
 }
 
-/* All that is compared: the parameters, then each state of the optimizer. */
+/* The arrays that are compared: the parameters, then each state of the optimizer. */
 static const float *array_at(const Optimizer *optim, int i)
 {
     return i == 0 ? optim->model->params : optim->state[i - 1];
@@ -111,7 +111,7 @@ static void check_tensor(ProcessGroup *pg, const Optimizer *optim, int array, in
         odd[rank] = !odd[rank];
     rank_list(odd, n, usual_ranks);
     free(odd);
-    // Say goodbye first: otherwise the other ranks would report this rank as lost.
+    // Leave the group first: otherwise the other ranks would report this rank as lost.
     process_group_destroy(pg);
     die("the replicas differ after step %" PRIu64 ", first in %s%s%s: %s differ%s from %s",
         model->step, tensor->name, array > 0 ? "." : "",

@@ -6,9 +6,10 @@
 #include "common/nn/optim.h"
 
 /* After every args->check_sync-th step (0: never) compares all parameters and the optimizer's state
- * over the ranks, bit for bit but for a chance of 2^-53. If they differ, every rank leaves the
- * group and dies with a line that names the first such tensor, the step, and the ranks that differ
- * from the majority. PyTorch compares only shapes, once, when DDP starts. Collective. */
+ * over the ranks. A difference goes unnoticed with a probability of 2^-53. If they differ, every
+ * rank leaves the group and dies with a line that names the first such tensor, the step, and the
+ * ranks that differ from the majority. PyTorch compares only shapes, once, when DDP starts.
+ * Collective. */
 void check_sync(const Args *args, ProcessGroup *pg, const Optimizer *optim);
 
 #endif

@@ -24,7 +24,7 @@
 #include "common/launch/logs.h"
 #include "common/launch/workers.h"
 
-#define AGAIN (-1) // an attempt has ended, but not the job
+#define AGAIN (-1) // the attempt has ended, but not the job
 
 static void set_number(const char *name, int value)
 {
@@ -91,7 +91,7 @@ static void start(Workers *workers, const Group *group, const Agents *agents, Lo
 }
 
 /* Sleeps until the attempt has ended: every worker on every node is done, or something failed, or
- * nodes have come. */
+ * new nodes have arrived. */
 static Verdict watch(Workers *workers, Agents *agents, Group *group, Logs *logs)
 {
     const Flags *flags = group->flags;
@@ -138,7 +138,7 @@ static bool may_restart(Group *group, const Agents *agents, const Failure *root)
     if (root->rank < 0)
         return root->status == EXIT_FAILURE && !agents->has_torchrun_nodes &&
                ++group->num_failures <= flags->max_restarts;
-    // These would fail again: wrong options, no such program, nothing that reads the output, a
+    // These would fail again: wrong options, a missing program, output that nobody reads, a
     // training that has diverged.
     if (root->status == EXIT_USAGE || root->pid == 0 || root->is_unread || root->is_final)
         return false;
@@ -173,7 +173,7 @@ static int conclude(Group *group, Agents *agents, const Workers *workers, const 
 /* Forms the group, starts its ranks, watches them until all have ended. */
 static int attempt(Group *group, Agents *agents, Workers *workers, Logs *logs, History *history)
 {
-    if (!group_join(group, agents)) { // the job has ended, and this node waited for room
+    if (!group_join(group, agents)) { // the job has ended while this node waited for room
         if (group->status != EXIT_SUCCESS)
             history_print(history);
         return group->status;

@@ -20,14 +20,14 @@ typedef struct {
     bool waits; // another run still has the folder, so this rank has no record yet
 } Diagnostics;
 
-/* args_parse for step 05, with a usage error if --inject names no faults. Local. */
+/* args_parse for step 05, with a usage error if --inject is not a list of faults. Local. */
 void diagnostics_parse_args(Args *args, int argc, char **argv);
 
-/* Before the rendezvous: rank 0 takes the folder for this run until diagnostics_free, or ends with
- * a usage error: it is not writable, or another run has it. So do all ranks if args ask for an
- * order of sums that they cannot keep. From here on the rank has a flight record; if another run
- * still has the folder, from diagnostics_group on: its records are not touched. The struct must not
- * be moved. Local. */
+/* Before the rendezvous: rank 0 locks the folder for this run until diagnostics_free. Usage error
+ * if the folder is not writable or another run has it, and on all ranks if args ask for an order of
+ * sums that they cannot keep. From here on the rank has a flight record; or from diagnostics_group
+ * on if another run still has the folder, whose records are not touched. The struct must not be
+ * moved. Local. */
 void diagnostics_init(Diagnostics *diagnostics, const Args *args, int rank, int world_size);
 
 /* Right after the rendezvous: every collective is recorded. Collective. */
@@ -40,7 +40,7 @@ void diagnostics_model(Diagnostics *diagnostics, const Optimizer *optim);
  * Collective. */
 void diagnostics_step(Diagnostics *diagnostics);
 
-/* At the end of a run that went well. Local. */
+/* At the end of a successful run. Local. */
 void diagnostics_free(Diagnostics *diagnostics);
 
 #endif

@@ -3,7 +3,8 @@
  * there is nothing to agree on. A node that does not take its assignment, because it died or was
  * stopped, has no heartbeat, and the group is formed again without it.
  *
- * If an agent's connection to the rendezvous fails, the network may have: it connects again.
+ * If an agent's connection to the rendezvous fails, it connects again: perhaps only the network
+ * failed.
  *
  * No rank runs during this, and signals have their default effect: they end this process, and the
  * others see its connection close.
@@ -34,7 +35,7 @@
 #define KEY_ASSIGNMENT "ddprun/assignment/%d"
 #define KEY_ATTEMPT "ddprun/attempt/%d" // in the attempt's own store, to identify it
 
-#define TORCHRUN_SECONDS 1.0 // for a ddprun that serves the endpoint to say so
+#define TORCHRUN_SECONDS 1.0 // for a ddprun that serves the endpoint to identify itself
 #define PATIENCE 10.0 // seconds until we log what we wait for
 #define REJOIN_SECONDS 30.0 // for fixed nodes, after their workers have ended
 #define RECONNECT_SECONDS 0.2 // to find out that nobody serves the rendezvous any more
@@ -303,8 +304,8 @@ static bool is_same_job(Group *group)
     return strcmp(identity, group->identity) == 0;
 }
 
-/* Waits in the queue for an assignment, for a while. Returns its length; 0: none yet, or the
- * connection has failed. */
+/* Waits in the queue for an assignment, for PATIENCE seconds at most. Returns its length; 0: none
+ * yet, or the connection has failed. */
 static size_t ask_for_assignment(Group *group, char *text, size_t bytes)
 {
     Store *store = &group->store;
@@ -331,7 +332,7 @@ static size_t ask_for_assignment(Group *group, char *text, size_t bytes)
     return store->failed ? 0 : length;
 }
 
-/* The connection to the rendezvous has failed. If the network has, it may come back. */
+/* The connection to the rendezvous has failed; perhaps only the network has. Connects again. */
 static void reconnect(Group *group, double deadline)
 {
     const char *host = group->host;
@@ -357,7 +358,7 @@ static Assignment wait_for_assignment(Group *group)
 {
     char text[1024];
     size_t length = 0;
-    double heard = seconds_now(); // when node 0 last was
+    double heard = seconds_now(); // when node 0 last answered
     group->is_queued = false;
     for (bool logged = false; length == 0;) {
         length = ask_for_assignment(group, text, sizeof text);
@@ -405,8 +406,8 @@ static bool accept_assignment(Group *group, Agents *agents, const Assignment *as
 }
 
 /* Fixed nodes, after an attempt: node 0 marks its store with the number of the next one, and the
- * others wait for it. One that lost contact to node 0 may otherwise find the store of the previous
- * attempt, or none yet. */
+ * others wait for it. Without the mark, a node that lost contact with node 0 might find the store
+ * of the previous attempt, or none yet. */
 static void meet_again(Group *group)
 {
     Flags *flags = group->flags;

@@ -8,16 +8,17 @@
  * that attempt's store, at a free port. The endpoint's keys:
  *
  *   ddprun/job             flags that all must have in common
- *   ddprun/identity        of the job: an agent that was cut off must not come back to another one
+ *   ddprun/identity        of the job: an agent that was cut off must not rejoin a different one
  *   ddprun/num_agents      counts the agents; each takes its number from here
  *   ddprun/agent/<n>       set by agent n, so that .../gone appears when it disconnects
  *   ddprun/waiting         a queue of nodes (agents.h) that want to be in the next group
  *   ddprun/assignment/<n>  node 0's answer, see node_assignment.h
  *
- * As with torchrun, a group is formed when the maximum of nodes is there, or last_call_timeout
- * after the minimum is. A later node makes the others restart, if there is room; if not, it waits
- * as a spare until one is lost. A job ends when the host of its rendezvous is lost: without it the
- * nodes cannot find each other. A node that cannot reach it tries again for join_timeout.
+ * As with torchrun, a group is formed when the maximum number of nodes has arrived, or
+ * last_call_timeout after the minimum has. A later node makes the others restart, if there is room;
+ * if not, it waits as a spare until a node is lost. A job ends when the host of its rendezvous is
+ * lost: without it the nodes cannot find each other. A node that cannot reach it tries again for
+ * join_timeout.
  */
 #ifndef FAULT_TOLERANCE_ELASTIC_GROUP_H
 #define FAULT_TOLERANCE_ELASTIC_GROUP_H
@@ -56,7 +57,7 @@ bool group_join(Group *group, Agents *agents);
 /* On node 0: is a node waiting for which there is room? Never waits. */
 bool group_may_grow(Group *group);
 
-/* Ends the attempt because nodes have come, unless it is about to end anyway. */
+/* Ends the attempt because new nodes have arrived, unless it is about to end anyway. */
 void group_change(Agents *agents);
 
 /* Tells the waiting nodes that the job has ended with this status. */

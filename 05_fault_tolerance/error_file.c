@@ -1,5 +1,5 @@
-/* {"message": {"message": TEXT, "extraInfo": {"timestamp": SECONDS, ...}, "errorCode": STATUS}}, as
- * PyTorch's torch.distributed.elastic.multiprocessing.errors has it. */
+/* {"message": {"message": TEXT, "extraInfo": {"timestamp": SECONDS, ...}, "errorCode": STATUS}},
+ * the format of PyTorch's torch.distributed.elastic.multiprocessing.errors. */
 #include "05_fault_tolerance/error_file.h"
 
 #include <jansson.h>

@@ -4,9 +4,9 @@
 
 #include "common/launch/failure.h"
 
-/* Writes to path, the launcher's own TORCHELASTIC_ERROR_FILE, what torchrun would write: the
- * worker's error file if that is PyTorch's, else the failure in the same form. NULL: nowhere. A
- * warning if that fails. */
+/* Writes the error file that torchrun would write to path, the launcher's own
+ * TORCHELASTIC_ERROR_FILE: the worker's error file if PyTorch wrote it, else the failure in the
+ * same form. Does nothing if path is NULL. Warns on failure. */
 void error_file_write(const char *path, const Failure *root, const Logs *logs);
 
 #endif

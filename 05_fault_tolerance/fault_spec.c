@@ -1,4 +1,4 @@
-/* From "slow:1:20:50@1" to a Fault. */
+/* Parses "slow:1:20:50@1" into a Fault. */
 #include "05_fault_tolerance/fault_spec.h"
 
 #include <stdbool.h>

@@ -9,8 +9,8 @@
  *     bitflip:1:20      after step 20, one bit of one of its weights flips: the replicas differ
  *
  * Several are separated by commas. Steps are those of the metrics: counted from 1 over the whole
- * run. A fault happens in the first attempt only, so that the restarted run goes through;
- * kill:0:30@1 waits for the first restart.
+ * run. A fault happens in the first attempt only, so that the restarted run succeeds; kill:0:30@1
+ * waits for the first restart.
  */
 #ifndef FAULT_TOLERANCE_FAULT_SPEC_H
 #define FAULT_TOLERANCE_FAULT_SPEC_H

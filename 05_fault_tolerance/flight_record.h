@@ -1,9 +1,9 @@
 /*
- * flight_record.h - a rank's collectives, in a file that survives its end.
+ * flight_record.h - a rank's collectives, in a file that outlives its process.
  *
  * PyTorch's Flight Recorder (torch/csrc/distributed/c10d/FlightRecorder.hpp) dumps such a ring when
  * a watchdog fires; ours is always mapped to a file, so that it survives SIGKILL and can be read
- * while the rank runs. To a reader it is untrusted, perhaps half-written bytes.
+ * while the rank runs. A reader must not trust its bytes, which may be half-written.
  */
 #ifndef FAULT_TOLERANCE_FLIGHT_RECORD_H
 #define FAULT_TOLERANCE_FLIGHT_RECORD_H
@@ -14,7 +14,7 @@
 
 #define FLIGHT_FOLDER "flight" // in the checkpoint folder; rank 3's file is rank3.flight
 #define FLIGHT_FILE "rank%d.flight"
-#define FLIGHT_MAGIC "ddpfly1" // and a 0
+#define FLIGHT_MAGIC "ddpfly1" // and a 0 byte
 #define MAX_FLIGHT_RANKS 4096
 
 enum { FLIGHT_ENTRIES = 512, FLIGHT_FRAMES = 12 };
@@ -43,8 +43,8 @@ typedef struct {
     int64_t program_ns; // when the program was built
     char host[64], program[1024];
     char error[512]; // the rank's last message, if it gave up
-    _Atomic int64_t disk_since_ns; // it waits for a slow disk since then; 0: it does not ...
-    char disk[512]; // ... which one, and which file is written
+    _Atomic int64_t disk_since_ns; // since when it has waited for a slow disk; 0: it does not wait
+    char disk[512]; // that disk, and the file being written
     FlightEntry entry[FLIGHT_ENTRIES];
 } FlightRecord;
 

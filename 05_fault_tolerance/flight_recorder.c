@@ -1,9 +1,9 @@
 /*
  * The recorder: a few stores to shared memory for each state of a collective.
  *
- * The kernel keeps a mapped page when its process is killed, and writes it to the file: so nothing
- * needs flushing, and only a crash of the machine loses anything. A call's origin is recorded as
- * the addresses of its stack; the reader turns those into lines (tools/doctor/source_line.h).
+ * The kernel keeps a mapped page when its process is killed, and writes it to the file. So nothing
+ * needs flushing, and only a crash of the machine loses data. A call's origin is recorded as the
+ * addresses of its stack; the reader turns those into lines (tools/doctor/source_line.h).
  */
 #include "05_fault_tolerance/flight_recorder.h"
 

@@ -24,8 +24,8 @@ void flight_recorder_init(FlightRecorder *recorder, const Args *args, int rank, 
  * calls name the tool that reads the records. The recorder must outlive the group. Collective. */
 void flight_recorder_join(FlightRecorder *recorder, ProcessGroup *pg);
 
-/* From now on the record says that this rank waits for a disk, which writes that file; NULL: it
- * does not wait any more. Local. */
+/* Notes in the record that this rank waits for this disk to write this file; disk NULL: it no
+ * longer waits. Local. */
 void flight_recorder_disk(FlightRecorder *recorder, const char *disk, const char *file);
 
 /* Call it at the end of a successful run, after process_group_destroy. Local. */

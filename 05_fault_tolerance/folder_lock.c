@@ -26,8 +26,8 @@
 typedef char Job[256]; // " of the job ... on ", or " on " if nothing names it
 typedef char Holder[384]; // "process 1234" JOB "HOST"
 
-/* Without the address of its rank 0, a job has its launcher's number: that of mpirun and PMIx
- * first, whose ranks may be in several steps of Slurm. */
+/* Names a job by the address of its rank 0, else by its launcher's number: first by PMIx's, since
+ * mpirun's ranks may be in several steps of Slurm. */
 static void name_job(Job job)
 {
     const char *addr = getenv("MASTER_ADDR"), *port = getenv("MASTER_PORT");
@@ -52,7 +52,7 @@ static void name_this_process(Holder holder)
     snprintf(holder, sizeof(Holder), "process %d%s%s", (int)getpid(), job, host);
 }
 
-/* As read from the file, which anybody may have written. */
+/* Reads the holder's name from the file, which anybody may have written. */
 static void read_holder(int fd, Holder holder)
 {
     const ssize_t length = pread(fd, holder, sizeof(Holder) - 1, 0);
@@ -90,7 +90,7 @@ static void wait_for_holder(int fd, const char *dir, const Holder ours)
     }
 }
 
-/* -1: there is none, or it cannot be opened. */
+/* -1: the lock's file does not exist, or cannot be opened. */
 static int open_lock(const char *dir, int flags)
 {
     char path[PATH_MAX];
@@ -99,8 +99,8 @@ static int open_lock(const char *dir, int flags)
                                      : -1;
 }
 
-/* A run without a lock would write over another one's files, and one that writes its name through
- * a link would destroy the file behind that. */
+/* A run without a lock would overwrite another run's files, and a run that writes its name through
+ * a link would destroy the link's target. */
 static void refuse_strange_lock(const char *dir, int fd, int reason)
 {
     struct stat file = { 0 };

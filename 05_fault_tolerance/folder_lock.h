@@ -13,8 +13,8 @@
 int folder_lock(const char *dir);
 
 /* Is it locked by another job? All ranks of a job have the same MASTER_ADDR and MASTER_PORT, or a
- * number by mpirun or Slurm; for a job that has neither the answer is false. If it is not locked,
- * this job's rank 0 may lock it next. Local. */
+ * number from mpirun or Slurm; false for a job that has neither. If it is not locked, this job's
+ * rank 0 may lock it next. Local. */
 bool folder_lock_is_foreign(const char *dir);
 
 #endif

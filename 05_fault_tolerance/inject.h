@@ -17,8 +17,9 @@ typedef struct {
  * does not exist. Local. */
 void injector_init(Injector *injector, const Args *args, int rank, int world_size);
 
-/* Sets the victim, before its first step. To corrupt gradients, installs itself in front of the
- * model's grad hook, which must be set by then. Injector and model must not be moved. Local. */
+/* Sets the model to corrupt, before its first step. To corrupt gradients, installs itself in front
+ * of the model's grad hook, which must be set by then. Injector and model must not be moved.
+ * Local. */
 void injector_attach(Injector *injector, Model *model);
 
 /* After each step: injects the faults that are due. Local. */

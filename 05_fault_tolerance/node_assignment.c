@@ -1,6 +1,6 @@
 /*
- * An assignment is an array of numbers and an address, the end of the job an object with the
- * reason. Both come from the network: what is not a possible assignment is refused.
+ * An assignment is an array of numbers and an address; the end of the job is an object with the
+ * reason. Both come from the network, so impossible assignments are refused.
  */
 #include "05_fault_tolerance/node_assignment.h"
 

@@ -1,5 +1,5 @@
-/* node_assignment.h - what node 0 tells a waiting agent: its assignment in the next group, or that
- * the job is over. */
+/* node_assignment.h - node 0's message to a waiting agent: its assignment in the next group, or the
+ * end of the job. */
 #ifndef FAULT_TOLERANCE_NODE_ASSIGNMENT_H
 #define FAULT_TOLERANCE_NODE_ASSIGNMENT_H
 

@@ -18,7 +18,7 @@ uint64_t process_start_ticks(pid_t pid, char *state)
     fclose(file);
     line[size] = '\0';
 
-    const char *field = strrchr(line, ')'); // the second
+    const char *field = strrchr(line, ')'); // the end of the second field
     if (field == NULL)
         return 0;
     if (state != NULL)

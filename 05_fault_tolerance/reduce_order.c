@@ -45,13 +45,14 @@ static Range half_of(Range whole, bool upper)
  *
  * The ranks add up as a tree: rank r and r + n/2, then r + n/4 of those sums, down to r + 1. In
  * each step a rank sends its partner one half of what it has and adds up the other, so no byte is
- * added twice; at the end it has 1/n of the array, complete. Then the reverse: partners swap what
- * they have, which doubles. A rank sends 2 (n - 1) / n of the array as in the ring, in 2 log2(n)
+ * added twice; at the end it has 1/n of the array, complete. Then the reverse: partners swap their
+ * parts, which doubles them. A rank sends 2 (n - 1) / n of the array as in the ring, in 2 log2(n)
  * steps.
  *
- * In the ring each block of the array is summed in another order, which depends on the number of
- * ranks and on block bounds. Here every number is summed by the same tree, however gradients are
- * cut into buckets; and what 8 ranks sum from r and r + 4 is what 4 ranks already have on rank r.
+ * In the ring each block of the array is summed in a different order, which depends on the number
+ * of ranks and on block bounds. Here every number is summed by the same tree, however gradients are
+ * cut into buckets; and the sum that 8 ranks form from r and r + 4 is the one that 4 ranks already
+ * have on rank r.
  */
 static void halving_all_reduce(Mesh *mesh, const Collective *collective)
 {

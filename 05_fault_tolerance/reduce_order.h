@@ -8,8 +8,8 @@
  * the batch is cut into shards of one size. Local. */
 void reduce_order_check(const Args *args, int world_size);
 
-/* With --reduce-order fixed, all_reduce on pg adds in a fixed order from now on: in that of a tree,
- * the same for any number of ranks. Not on subgroups. Call it on all ranks, after
+/* With --reduce-order fixed, all_reduce on pg adds in a fixed order from now on: the order of a
+ * tree, the same for any number of ranks. Subgroups are not affected. Call it on all ranks, after
  * process_group_init. Local. */
 void reduce_order_set(const Args *args, ProcessGroup *pg);
 

@@ -1,15 +1,15 @@
 #!/bin/sh
 # Usage: [MAX_RESTARTS=n] 05_fault_tolerance/restart.sh COMMAND [arguments]
 # For launchers that do not restart, mpirun and srun: starts the command again when it fails, up to n times
-# (3, if not set). Done (0), a wrong command line (2) and stopped on request (75) are no failures. A request to
-# end goes to the command as SIGUSR1, which such launchers pass on to the ranks.
+# (3, if not set). Status 0 (done), 2 (wrong command line) and 75 (stopped on request) are not failures. A
+# request to end goes to the command as SIGUSR1, which such launchers pass on to the ranks.
 set -eu
 restart=0 child='' asked=''
 trap 'asked=yes; [ -z "$child" ] || kill -USR1 "$child" 2>/dev/null || :' INT TERM HUP USR1
 while :; do
     TORCHELASTIC_RESTART_COUNT=$restart "$@" &
     child=$! status=0
-    [ -z "$asked" ] || kill -USR1 $child 2>/dev/null || : # somebody was quicker than this script
+    [ -z "$asked" ] || kill -USR1 $child 2>/dev/null || : # the signal came before child was set
     wait $child || status=$?
     while kill -0 $child 2>/dev/null; do # a signal ends the wait, but not the child at once
         status=0

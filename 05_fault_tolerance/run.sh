@@ -1,7 +1,7 @@
 #!/bin/sh
 # Usage: [MAX_RESTARTS=n] [LAUNCHER=ddprun|torchrun|mpirun|srun] 05_fault_tolerance/run.sh [ranks] [options of train]
-# Ranks: GPUs, else 2. MAX_RESTARTS: how often a job that failed starts again, 3 if not set. srun: as a job of
-# Slurm, or on a cluster that is started here for it.
+# Ranks: one per GPU, else 2. MAX_RESTARTS: how often a failed job is restarted, 3 if not set. srun: runs it
+# as a Slurm job, on a local cluster if there is no other.
 set -eu
 here=$(dirname "$0")
 train=$here/train ddprun=$here/ddprun slurm=$here/../04_slurm_multinode
@@ -52,7 +52,7 @@ mpirun)
 srun)
     PATH=$PATH:/usr/sbin:/sbin && needs srun
     [ -e "${SLURM_CONF:-/}" ] || unset SLURM_CONF # of a local cluster that is down
-    here=$(cd "$here" && pwd) # a job starts elsewhere
+    here=$(cd "$here" && pwd) # a job starts in another folder
     eval "$("$slurm/local_cluster.sh" env 2>/dev/null)"
     set -- "$slurm/submit.sh" --nodes=1 --ntasks-per-node="$ranks" "$here/train.slurm" "$@"
     ! timeout 20 sinfo >/dev/null 2>&1 || exec "$@"

@@ -1,7 +1,7 @@
 /*
  * Which of many files? Headers are trusted only for the order in which files are tried: the first
- * that verifies is taken. So a folder with many checkpoints costs no more reading than one with a
- * single one, and no state changes before a file is known to be valid.
+ * that verifies is taken. So a folder with many checkpoints costs no more reading than a folder
+ * with one, and no state changes before a file is known to be valid.
  *
  * Only snapshots that this run could resume from are ever removed.
  */
@@ -114,7 +114,7 @@ bool checkpoint_peek(const Checkpoint *checkpoint, const char *path, CheckpointC
     return true;
 }
 
-/* Keeps those of this run, with the claims of their headers. */
+/* Keeps this run's files, with the step and epoch that their headers claim. */
 static void folder_filter(Folder *folder, const Checkpoint *checkpoint)
 {
     char error[CHECKPOINT_ERROR_BYTES], first[PATH_MAX + CHECKPOINT_DIFFERENCE_BYTES];
@@ -224,7 +224,8 @@ static bool contains(const char *mount_point, const char *path)
            (is_root || path[length] == '/' || path[length] == '\0');
 }
 
-/* The longest of the mount points that contain it; of equal ones the last, which hides the others.
+/* Finds the longest mount point that contains the folder; of equal ones the last, which hides the
+ * others.
  */
 char *snapshot_folder_disk(const char *dir, char text[DISK_BYTES])
 {

@@ -17,9 +17,9 @@ typedef struct {
 bool checkpoint_peek(const Checkpoint *checkpoint, const char *path, CheckpointClaim *claim,
                      char error[CHECKPOINT_ERROR_BYTES]);
 
-/* Of this run's checkpoints in the folder (epoch_N, snapshot_eE_sS, MODEL_DATASET), loads the
- * furthest valid one, as checkpoint_resume does, and logs which; skips damaged ones, each with a
- * line, and those of other runs, with one line for all. False if there is none. */
+/* Loads the furthest valid one of this run's checkpoints in the folder (epoch_N, snapshot_eE_sS,
+ * MODEL_DATASET), as checkpoint_resume does, and logs which; skips damaged ones, each with a line,
+ * and those of other runs, with one line for all. False if there is none. */
 bool snapshot_folder_resume(Checkpoint *checkpoint);
 
 /* Removes valid snapshots of this run, except the newest `keep` up to `step`. Snapshots after
@@ -37,8 +37,8 @@ enum { DISK_BYTES = 256 };
 char *snapshot_folder_disk(const char *dir, char text[DISK_BYTES]);
 
 /* Removes the temporary files that killed runs have left in a folder. The folder must be this run's
- * (folder_lock): no other run of this step writes there. A program of another step that does writes
- * its file once more (safetensors_commit). */
+ * (folder_lock): no other run of this step writes there. A program of another step that does write
+ * there writes its file again (safetensors_commit). */
 void snapshot_folder_sweep(const char *dir);
 
 #endif

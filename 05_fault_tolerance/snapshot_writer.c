@@ -2,8 +2,8 @@
  * Each file has its own thread, and only one runs at a time: when it has ended, the copy may be
  * overwritten. So a disk that is slower than the training cannot fill the memory with copies.
  *
- * A rank that waits for the disk keeps the others waiting. Their timeouts are made for ranks that
- * are lost, so it tells them that it is not.
+ * A rank that waits for the disk keeps the others waiting. Their timeouts are meant for lost ranks,
+ * so it tells them that it is alive.
  */
 #include "05_fault_tolerance/snapshot_writer.h"
 
@@ -24,7 +24,7 @@ void snapshot_writer_init(SnapshotWriter *writer, const Checkpoint *checkpoint, 
     snapshot_folder_disk(checkpoint->args->checkpoint_dir, writer->disk); // may not answer later
 }
 
-/* The thread. If a file that is not required cannot be written, that costs only this file: the
+/* The thread. If a file that is not required cannot be written, only this file is lost: the
  * previous one is still there. */
 static void *write_copy(void *argument)
 {
@@ -63,7 +63,8 @@ void snapshot_writer_start(SnapshotWriter *writer, CheckpointKind kind)
                     folder, strerror(errno));
 }
 
-/* Waits until the file is on disk, or that old. False: it is still being written. */
+/* Waits until the file is on disk, or until this many seconds after its start. False: it is still
+ * being written. */
 static bool wait_for_thread(SnapshotWriter *writer, double seconds)
 {
     while (writer->running && pthread_tryjoin_np(writer->thread, NULL) == EBUSY) {

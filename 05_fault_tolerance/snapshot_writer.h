@@ -14,31 +14,31 @@ typedef struct {
     FlightRecorder *recorder;
     char disk[DISK_BYTES]; // of the folder
     pthread_t thread;
-    bool running; // the rest is of the file that it writes, or has written
+    bool running; // the rest describes the file that it writes, or the last one
     double since; // when it began
     bool is_required; // the process ends if it fails
     bool is_reported; // as slow
     CheckpointCopy copy; // the thread's, while it runs
 } SnapshotWriter;
 
-/* Pointers are borrowed. The folder is there. All functions are local, and for rank 0. */
+/* Pointers are borrowed. The folder exists. All functions are local, and for rank 0. */
 void snapshot_writer_init(SnapshotWriter *writer, const Checkpoint *checkpoint, ProcessGroup *pg,
                           FlightRecorder *recorder);
 
-/* Copies the state, and starts to write the copy. A snapshot that is on disk removes the oldest
- * (--keep). If the file cannot be written, that is a warning. The writer must be free. */
+/* Copies the state, and starts to write the copy. Once a snapshot is on disk, the oldest is removed
+ * (--keep). A file that cannot be written causes a warning. The writer must be free. */
 void snapshot_writer_start(SnapshotWriter *writer, CheckpointKind kind);
 
-/* Is it free to start? Waits for the file that it writes while that is younger than two seconds;
- * after that a line, one for each file, says that the disk is slow. */
+/* Is it free to start? Waits for the file being written, until two seconds after its start; then
+ * logs, once for each file, that the disk is slow. */
 bool snapshot_writer_is_free(SnapshotWriter *writer);
 
-/* Waits until the file is on disk, with such a line and a note in the flight record if that takes
- * long. Meanwhile it tells the other ranks that this one is alive (process_group_keep_alive). Dies
- * after an hour. */
+/* Waits until the file is on disk. If that takes long, logs that the disk is slow and notes it in
+ * the flight record. Meanwhile it tells the other ranks that this one is alive
+ * (process_group_keep_alive). Dies after an hour. */
 void snapshot_writer_wait(SnapshotWriter *writer);
 
-/* Waits, writes a file, and waits until that is on disk. Dies if it cannot be written. */
+/* Waits, writes a file, and waits until it is on disk. Dies if it cannot be written. */
 void snapshot_writer_save(SnapshotWriter *writer, CheckpointKind kind);
 
 #endif

@@ -1,8 +1,8 @@
 /*
  * Training must not wait for a disk, and the state must not change while it is written. So training
  * waits for a copy, which takes milliseconds, and a thread does the rest: checksum, write, fsync,
- * rename, and removal of the oldest (snapshot_writer.h). While it is busy with a slow disk
- * snapshots are skipped, but no other file.
+ * rename, and removal of the oldest (snapshot_writer.h). While it is busy with a slow disk,
+ * snapshots are skipped, but no other files.
  */
 #include "05_fault_tolerance/snapshots.h"
 

@@ -2,7 +2,7 @@
  * snapshots.h - saves the whole state of a run while it continues; the next start resumes from it.
  *
  * torch.distributed.checkpoint.async_save does the first half. Rank 0 copies its state, which is
- * every rank's, and a thread writes the copy.
+ * the same on every rank, and a thread writes the copy.
  */
 #ifndef FAULT_TOLERANCE_SNAPSHOTS_H
 #define FAULT_TOLERANCE_SNAPSHOTS_H
@@ -28,10 +28,10 @@ void snapshots_init(Snapshots *snapshots, const Args *args, Checkpoint *checkpoi
  * is broadcast. Dies as checkpoint_load does. Collective. */
 int snapshots_resume(Snapshots *snapshots);
 
-/* After each step: takes a snapshot where --save-every-steps says so. Training waits only for the
+/* After each step: takes a snapshot when --save-every-steps says so. Training waits only for the
  * copy. If the previous snapshot is still being written and more than two seconds old, this one is
- * skipped. A snapshot that cannot be written is a warning; those before it stay. --keep of them do.
- * Only rank 0 writes. Collective: before a snapshot the ranks check that the training has not
+ * skipped. A snapshot that cannot be written causes a warning; earlier ones stay, --keep of them at
+ * most. Only rank 0 writes. Collective: before a snapshot the ranks check that the training has not
  * diverged. */
 void snapshots_step(Snapshots *snapshots);
 

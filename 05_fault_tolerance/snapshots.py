@@ -1,6 +1,6 @@
-"""What the train.py beside it needs to survive: the twin of snapshots.c, snapshot_folder.c and stop.c.
+"""Fault tolerance for the train.py beside it: the twin of snapshots.c, snapshot_folder.c and stop.c.
 
-Simpler than those: training waits while a file is written, and asking who wants to stop costs a message per step."""
+Simpler than those: training waits while a file is written, and agreeing on a stop costs a message per step."""
 import glob, os, signal, sys
 import torch
 import torch.distributed as dist
@@ -51,8 +51,8 @@ class Snapshots(Checkpoint):
         return self.sampler.epoch
 
     def save_snapshot(self):
-        """DIR/snapshot_eE_sS, wherever the epoch stands. Removes the oldest, all but --keep."""
-        epoch, position = self.sampler.epoch, self.sampler.position * self.world_size  # not next(): its test is to come
+        """Writes DIR/snapshot_eE_sS, inside an epoch, too. Removes all but the newest --keep."""
+        epoch, position = self.sampler.epoch, self.sampler.position * self.world_size  # not next(): its test is due
         self.write("snapshot_e%d_s%d" % (epoch, self.step), epoch, position, "snapshot")
         snapshots = [path for step, _, path in self.found("snapshot_e*_s*") if step <= self.step]
         for path in snapshots[self.args.keep:]:

@@ -3,8 +3,8 @@
  * alone would wait for gradients that nobody sends.
  *
  * Asking the others would cost a message per step. So the request travels with a message that is
- * sent anyway: the float behind the gradients is averaged with them. It is 0 on every rank until
- * one writes a 1. A rank that finds it above 0 after a step knows that all others do, too.
+ * sent anyway: the float after the gradients is averaged with them. It is 0 on every rank until one
+ * writes a 1. A rank that finds it above 0 after a step knows that all others do, too.
  *
  * Until the group has formed there is no rank to ask and nothing to save. So a timer ends the
  * process a few seconds after the signal; ranks that connect within that time still agree.
@@ -31,7 +31,7 @@ static const char *request_name(void)
                                   : "SIGTERM";
 }
 
-/* No log_info here: the code interrupted may have its lock. */
+/* No log_info here: the interrupted code may hold its lock. */
 static void on_alarm(int unused)
 {
     (void)unused;
@@ -47,7 +47,7 @@ static void on_alarm(int unused)
 
 static void on_signal(int signal_number)
 {
-    static double first; // Ctrl-C
+    static double first; // time of the first Ctrl-C
     if (!joined && requested == 0)
         alarm(ALONE_SECONDS);
     requested = signal_number;
@@ -84,7 +84,7 @@ void stop_joined(void)
 
 void stop_init(StopRequest *stop, const Checkpoint *checkpoint, Reducer *reducer)
 {
-    Bucket *last = &reducer->bucket[0]; // it ends where the gradients end: now one float later
+    Bucket *last = &reducer->bucket[0]; // it ends where the gradients end; this adds one float
     *stop = (StopRequest){ .checkpoint = checkpoint,
                            .step = checkpoint->optim->model->step,
                            .request = reducer->grads + last->offset + last->numel++ };

@@ -10,7 +10,7 @@
 #include "common/base/log.h"
 #include "common/base/signals.h"
 
-/* What torchrun does in a process of its own. */
+/* torchrun's run_script_path, as an argument of python -c. */
 #define RUN_PATH_CODE \
     "import runpy, sys; sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], run_name='__main__')"
 
@@ -29,7 +29,8 @@ static bool is_in_path(const char *name)
     return found;
 }
 
-/* A program of another kind, which lacks only the permission to be started: then that is said. */
+/* Is it a program of another kind, which lacks only the execute permission? Then the error says
+ * so. */
 static bool is_foreign(const char *path)
 {
     char line[256] = "";
@@ -57,14 +58,14 @@ static bool needs_python(const char *path)
 
 static void read_program(Flags *flags)
 {
-    const bool by_python = strcmp(flags->command[0], flags->program) != 0; // already
+    const bool by_python = strcmp(flags->command[0], flags->program) != 0; // Python runs it already
     if (flags->texts[RUN_PATH] != NULL)
         flags_use_python(flags, "-c", RUN_PATH_CODE);
     else if (!by_python && flags->texts[NO_PYTHON] == NULL && needs_python(flags->program))
         flags_use_python(flags, NULL, NULL);
 }
 
-/* As in torchrun, it counts where node 0 is not named by --master-addr and --master-port. For
+/* As in torchrun, --local-addr is used if --master-addr and --master-port do not name node 0. For
  * elastic nodes see elastic_group.c. */
 static void read_local_addr(Flags *flags)
 {
@@ -76,7 +77,7 @@ static void read_local_addr(Flags *flags)
         flags_read_address(flags, LOCAL_ADDR);
 }
 
-/* The names of signals, with spaces around them as torchrun takes them. */
+/* Reads the names of signals; as in torchrun, spaces around them are allowed. */
 static void read_signals(TorchrunFlags *torchrun, const char *text)
 {
     torchrun->signals_to_handle = text;
@@ -99,7 +100,7 @@ static void read_signals(TorchrunFlags *torchrun, const char *text)
         usage_error("--signals-to-handle \"%s\": give names such as SIGTERM,SIGUSR1", text);
 }
 
-/* NULL: the list, with commas, has no such item. */
+/* An item of a comma-separated list; NULL: there is none. */
 static const char *list_item(const char *list, int index)
 {
     for (; list != NULL && index > 0; index--) {
@@ -109,7 +110,7 @@ static const char *list_item(const char *list, int index)
     return list;
 }
 
-/* A copy: both variables are set for the workers, too. */
+/* A copy, since both variables are also set for the workers. */
 static char *copy_of_variable(const char *name)
 {
     const char *value = getenv(name);

@@ -1,5 +1,5 @@
 /*
- * torchrun_flags.h - what this launcher has of torchrun's that step 03's leaves out: few need it.
+ * torchrun_flags.h - torchrun's flags that step 03's launcher leaves out, since few need them.
  *
  *   --local-addr           node 0's address for the ranks, unless node 0 is named or a port is
  *   --run-path             Python runs the program by runpy.run_path
@@ -7,7 +7,7 @@
  *   --signals-to-handle    end on these signals alone, and pass them on as they are
  *   --logs-specs           default is the only one; others are classes of Python
  *
- * A path that cannot be executed goes to Python, as under torchrun: a file of any name, or a folder
+ * As under torchrun, Python runs a path that cannot be executed: a file of any name, or a folder
  * with a __main__.py.
  */
 #ifndef FAULT_TOLERANCE_TORCHRUN_FLAGS_H
@@ -18,7 +18,7 @@
 #include "common/launch/flags.h"
 
 typedef struct {
-    const char *signals_to_handle; // a list of names; NULL: the usual
+    const char *signals_to_handle; // a list of names; NULL: the default
     sigset_t signals; // the same
     bool virtual_local_rank;
     char *gpus; // with it: CUDA_VISIBLE_DEVICES of the launcher, or NULL

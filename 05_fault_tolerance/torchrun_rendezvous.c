@@ -10,7 +10,7 @@
     "Y3RoaXMgaXMgdGhlIHJlbmRlenZvdXMgb2YgZGRwcnVuLCBzdGFydCBkZHBydW4g" \
     "b3IgdG9yY2hydW4gb24gYWxsIG5vZGVzCngKLg=="
 
-#define KEY_BYTES 128 // longer than any run id and what is before it
+#define KEY_BYTES 128 // longer than the prefix with any run id
 
 static const char *write_key(char key[KEY_BYTES], const char *run_id)
 {

@@ -1,7 +1,7 @@
-/* torchrun_rendezvous.h - a ddprun and a torchrun at one endpoint find out that they are two.
+/* torchrun_rendezvous.h - a ddprun and a torchrun at one endpoint recognise each other.
  *
- * torchrun's nodes that come and go keep a Python object in the store, which ddprun cannot take
- * part in. Without these two functions each would wait for the other until join_timeout. */
+ * torchrun's elastic nodes coordinate through a Python object in the store, which ddprun cannot
+ * use. Without these two functions each would wait for the other until join_timeout. */
 #ifndef FAULT_TOLERANCE_TORCHRUN_RENDEZVOUS_H
 #define FAULT_TOLERANCE_TORCHRUN_RENDEZVOUS_H
 
