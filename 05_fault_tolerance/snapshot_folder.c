@@ -225,8 +225,7 @@ static bool contains(const char *mount_point, const char *path)
 }
 
 /* Finds the longest mount point that contains the folder; of equal ones the last, which hides the
- * others.
- */
+ * others. */
 char *snapshot_folder_disk(const char *dir, char text[DISK_BYTES])
 {
     char path[PATH_MAX];

@@ -1,9 +1,9 @@
 /*
  * Batch normalisation, forward and backward, on one rank or over all of them.
  *
- * Both passes need two sums for each channel; the rest is computed from these, number by number. So
- * over several ranks the only difference is an all_reduce of those sums. Sums are in double: then
- * the variance can be computed from sum and sum of squares, and one message is enough.
+ * Both passes need two sums for each channel; the rest is computed from these, element by element.
+ * So over several ranks the only difference is an all_reduce of those sums. Sums are in double:
+ * then the variance can be computed from sum and sum of squares, and one message is enough.
  */
 #include "beyond/batch_norm/batch_norm.h"
 
@@ -14,7 +14,7 @@
 #define MOMENTUM 0.1f // PyTorch's defaults
 #define EPS 1e-5
 
-/* Two numbers for each channel, and how many numbers a channel has. */
+/* Two sums for each channel, and the number of elements of a channel. */
 typedef struct {
     double first[BATCH_NORM_MAX_CHANNELS], second[BATCH_NORM_MAX_CHANNELS], count;
 } Sums;
@@ -25,7 +25,7 @@ static const float *channel_of(const BatchNorm *norm, const float *images, int r
     return images + ((size_t)row * norm->channels + c) * pixels;
 }
 
-/* Over the ranks, if there is a group. */
+/* Sums over the ranks, if there is a group. */
 static void reduce_sums(const BatchNorm *norm, Sums *sums)
 {
     if (norm->pg != NULL)
@@ -92,9 +92,9 @@ void batch_norm_backward(BatchNorm *norm, int n, const float *x, const float *dy
         }
     for (int c = 0; c < norm->channels; c++) {
         norm->dbias[c] += (float)sums.first[c];
-        norm->dweight[c] += (float)sums.second[c]; // this rank's: before the sums of all
+        norm->dweight[c] += (float)sums.second[c]; // this rank's gradients, not yet summed
     }
-    reduce_sums(norm, &sums); // each x has moved mean and variance, and so every y of its channel
+    reduce_sums(norm, &sums); // each x affects mean and variance, and so every y of its channel
 
     for (int row = 0; row < n; row++)
         for (int c = 0; c < norm->channels; c++) {

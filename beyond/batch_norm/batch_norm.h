@@ -19,12 +19,12 @@ typedef struct {
     int channels, size;
     const float *weight, *bias; // [channels], as are all arrays here; borrowed
     float *dweight, *dbias;
-    float *running_mean, *running_var; // buffers: of the batches so far
-    int64_t *num_batches_tracked; // a buffer, too: how many there were
+    float *running_mean, *running_var; // buffers: averages over the batches so far
+    int64_t *num_batches_tracked; // a buffer, too: the number of these batches
     ProcessGroup *pg; // the batch is that of all its ranks (SyncBatchNorm); NULL: this rank's own
 
-    // Of the last forward pass, for the backward pass.
-    double count; // numbers in a channel, of all ranks if there is a group
+    // Saved by the last forward pass for the backward pass.
+    double count; // elements of a channel, of all ranks if there is a group
     float mean[BATCH_NORM_MAX_CHANNELS], invstd[BATCH_NORM_MAX_CHANNELS];
 } BatchNorm;
 

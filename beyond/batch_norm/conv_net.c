@@ -1,7 +1,7 @@
 /*
- * The network as two blocks and a linear layer. A block keeps what it computed for the backward
- * pass, which writes the gradient of its output to doutput, and then over it that of each layer
- * before.
+ * The network as two blocks and a linear layer. A block keeps its results for the backward pass,
+ * which writes the gradient of the block's output to doutput, and then overwrites it with the
+ * gradient of each earlier layer.
  */
 #include "beyond/batch_norm/conv_net.h"
 
@@ -54,7 +54,7 @@ void conv_net_parse_args(Args *args, int argc, char **argv)
     args->device = "plain";
 }
 
-/* Appends a slice to an array of so many floats. */
+/* Appends a slice to an array of *numel floats. */
 static Tensor slice(const char *name, int ndim, const size_t shape[], size_t *numel)
 {
     Tensor tensor = { .name = name, .ndim = ndim, .offset = *numel, .numel = 1 };
@@ -208,8 +208,8 @@ double conv_net_buffer_spread(const ConvNet *net, ProcessGroup *pg)
 
 /* ---- the passes ---- */
 
-/* Where input channel i of a row begins, and in it what tap k of the filter sees for output `at`.
- */
+/* Where input channel i of a row begins, and which of its pixels is under tap k of the filter for
+ * output `at`. */
 static size_t channel_begin(const Block *block, int row, int i)
 {
     return ((size_t)row * block->in_channels + i) * block->in_size * block->in_size;
@@ -239,7 +239,7 @@ static void conv_forward(const Block *block, int n, const float *in)
             }
 }
 
-/* Adds to dweight. A weight has acted at all places of all rows: sums in double. */
+/* Adds to dweight. A weight acts at all places of all rows, so the sums are in double. */
 static void conv_grad_weight(const Block *block, int n, const float *in, const float *dout)
 {
     const int taps = KERNEL * KERNEL, places = block->size * block->size;
@@ -299,7 +299,7 @@ void conv_net_forward(ConvNet *net, const Batch *batch)
     ops->nll(net->device, n, CLASSES, net->logits, net->labels, net->log_probs, net->stats);
 }
 
-/* Parameters [first, last] have their gradients. */
+/* The gradients of parameters [first, last] are ready. */
 static void mark_ready(Reducer *reducer, int first, int last)
 {
     for (int i = last; i >= first; i--)

@@ -33,7 +33,7 @@ typedef struct {
 
 typedef struct {
     Device *device;
-    Tensor parameter[NET_PARAMETERS]; // in the order of the passes, by PyTorch's names
+    Tensor parameter[NET_PARAMETERS]; // in the order of the forward pass, with PyTorch's names
     float *params, *grads, *momentum_buffer; // numel floats each
     size_t numel;
     Tensor buffer[NET_BUFFERS]; // running_mean and running_var of each block
@@ -46,7 +46,7 @@ typedef struct {
     Block block[NET_BLOCKS];
     const float *fc_weight, *fc_bias;
     float *dfc_weight, *dfc_bias;
-    int max_batch, batch_size; // rows it is made for; of the last forward pass
+    int max_batch, batch_size; // most rows of a batch; rows of the last one
     int32_t *labels;
     float *inputs, *logits, *dlogits, *log_probs, stats[2];
     Divergence divergence;
@@ -56,7 +56,7 @@ typedef struct {
  * are usage errors. */
 void conv_net_parse_args(Args *args, int argc, char **argv);
 
-/* With weights drawn from rng as by PyTorch's default initialisation. Local. */
+/* Draws the weights from rng as PyTorch's default initialisation does. Local. */
 void conv_net_init(ConvNet *net, const Args *args, int max_batch, Rng *rng, Device *device);
 void conv_net_free(ConvNet *net);
 
@@ -75,7 +75,7 @@ void conv_net_forward(ConvNet *net, const Batch *batch); // fetches the rows, co
 void conv_net_backward(ConvNet *net, Reducer *reducer); // tells it as each gradient gets ready
 void conv_net_step(ConvNet *net, const Args *args); // SGD; counts net->step
 
-/* Of the last forward pass. */
+/* Results of the last forward pass. */
 float conv_net_loss(const ConvNet *net); // mean over the batch
 int conv_net_correct(const ConvNet *net); // rows classified correctly
 

@@ -1,7 +1,7 @@
 /*
- * Files with buffers. A file lists what a state_dict does: parameters, running averages, and the
- * number of batches of each batch norm; beside them the optimizer's momentum, and as metadata where
- * the run stood. Reading and its checks are those of common/save.
+ * Checkpoints with buffers. A file has the entries of a state_dict (parameters, running averages,
+ * and the number of batches of each batch norm), the optimizer's momentum, and the run's position
+ * as metadata. common/save reads and checks it.
  */
 #include "beyond/batch_norm/conv_net_checkpoint.h"
 
@@ -131,7 +131,7 @@ static bool check_run(const ConvNetCheckpoint *checkpoint, Source *source)
     return true;
 }
 
-/* Tensor i of the list, into its slice of the array. */
+/* Reads tensor i of the list into its slice of the array. */
 static bool read_slice(Source *source, const char *name, const Model *list, int i, float *array)
 {
     const Tensor *tensor = &list->parameter[i];

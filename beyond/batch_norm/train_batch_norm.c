@@ -1,8 +1,8 @@
 /*
  * beyond/batch_norm, an aside - a model with buffers: the running averages of batch norm.
  *
- * No gradient changes a buffer, so the Reducer does not keep them equal: every rank has seen other
- * rows. DDP copies rank 0's to all before each forward pass.
+ * No gradient changes a buffer, so the Reducer does not keep buffers equal: each rank sees
+ * different rows. DDP copies rank 0's to all before each forward pass.
  *
  *     make beyond && ./beyond/batch_norm/train_batch_norm --nproc 2 --epochs 3
  */
@@ -87,7 +87,7 @@ static void train(int rank, int world_size, int master_port, const Args *args)
     DataLoader loader;
     dataloader_init(&loader, &train_set, &sampler, batch_size);
 
-    // Model: parameters and gradients as ever, and buffers in an array of their own.
+    // Model: parameters and gradients as before, and buffers in an array of their own.
     if (rank > 0)
         rng_seed(&rng, args->seed + rank); // weights of its own, to be overwritten
     ConvNet net;

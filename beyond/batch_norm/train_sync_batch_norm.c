@@ -1,8 +1,8 @@
 /*
  * beyond/batch_norm, an aside - a model with buffers: batch norm over all ranks.
  *
- * New: the sums that batch norm is made of are reduced over the ranks, in both passes, as
- * SyncBatchNorm does. So the batch is the global one, and all ranks have the same running averages.
+ * New: the sums that batch norm needs are reduced over the ranks in both passes, as in
+ * SyncBatchNorm. So the batch is the global one, and all ranks have the same running averages.
  *
  *     make beyond && ./beyond/batch_norm/train_sync_batch_norm --nproc 2 --epochs 3
  */
@@ -85,7 +85,7 @@ static void train(int rank, int world_size, int master_port, const Args *args)
     DataLoader loader;
     dataloader_init(&loader, &train_set, &sampler, batch_size);
 
-    // Model: parameters and gradients as ever, and buffers in an array of their own.
+    // Model: parameters and gradients as before, and buffers in an array of their own.
     if (rank > 0)
         rng_seed(&rng, args->seed + rank); // weights of its own, to be overwritten
     ConvNet net;

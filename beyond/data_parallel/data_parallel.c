@@ -1,5 +1,5 @@
 /*
- * beyond/data_parallel, an aside - what DataParallel does, to be compared with what DDP does.
+ * beyond/data_parallel, an aside - DataParallel, for comparison with DDP.
  *
  * One process, a replica of the model for each device, one thread per replica. In each step device
  * 0 hands out weights and rows, adds up the gradients and takes the optimizer's step.
@@ -18,7 +18,7 @@ static void run_batch(Replicas *replicas, Optimizer *optim, const Batch *batch)
 {
     replicas_scatter(replicas, batch);
     replicas_replicate(replicas);
-    replicas_parallel_apply(replicas); // forward and backward, a thread for each
+    replicas_parallel_apply(replicas); // forward and backward, a thread for each replica
     replicas_reduce_add(replicas);
     optim_step(optim);
     replicas_end_step(replicas);

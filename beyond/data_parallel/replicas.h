@@ -22,7 +22,7 @@ typedef struct {
 typedef struct {
     Replica *replica; // [num_replicas]; 0 is the master
     int num_replicas;
-    int batch_size; // the last one's
+    int batch_size; // of the last batch
     uint64_t moved_bytes; // from the master and to it
     double begun, sum, fastest; // seconds_now() of a step; the steps' seconds, without the first
 } Replicas;

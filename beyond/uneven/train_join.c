@@ -1,7 +1,7 @@
 /*
  * beyond/uneven, an aside - ranks that have different numbers of rows, and join.
  *
- * New: a rank without rows goes on with the others' steps, with gradients of zero, until all ranks
+ * New: a rank without rows takes part in the others' steps, with gradients of zero, until all ranks
  * have joined it (torch.distributed.algorithms.Join).
  */
 #include <signal.h>
@@ -37,7 +37,7 @@ static void shadow_batch(Model *model, Optimizer *optim, Reducer *reducer)
     for (int i = model->num_parameters - 1; i >= 0; i--)
         reducer_mark_ready(reducer, i);
     reducer_finalize(reducer);
-    optim_step(optim); // so that weights and momentum stay those of the others
+    optim_step(optim); // keeps weights and momentum equal to the others'
 }
 
 /* Prints loss and accuracy over the test set, in which every image counts once. */

@@ -1,8 +1,8 @@
 /*
  * beyond/uneven, an aside - ranks that have different numbers of rows, and a hang.
  *
- * Here the first rank that is done waits for the others, before anything else is computed. The
- * others wait for its gradients. Nobody goes on, until a timeout names who is missing.
+ * Here the first rank to finish waits for the others before it computes anything else. The others
+ * wait for its gradients. No rank continues, until a timeout names the missing one.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -30,14 +30,14 @@ static void run_batch(Model *model, Optimizer *optim, const Batch *batch, Reduce
     optim_step(optim);
 }
 
-/* Waits until the last rows of the epoch have been trained on, which are rank 0's. */
+/* Waits until the last rows of the epoch, which are rank 0's, have been trained on. */
 static void wait_for_rank_0(ProcessGroup *pg, int epoch)
 {
     char key[32];
     snprintf(key, sizeof key, "epoch_%d_is_over", epoch);
     if (pg->rank == 0)
         store_set(pg->store, key, "", 0);
-    // Longer than collectives wait: the one that this rank does not make shall name it.
+    // Wait longer than the collectives do: the one that lacks this rank reports it first.
     CHECK(store_try_wait(pg->store, key, 2 * pg->timeout), "epoch %d does not end", epoch);
 }
 

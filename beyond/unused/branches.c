@@ -1,13 +1,13 @@
 /*
  * beyond/unused, an aside - a model in which a step does not use every parameter.
  *
- * A trunk and three heads. Rank 0's rows go through head a, rank 1's through head b, nobody's
+ * A trunk and three heads. Rank 0's rows go through head a, rank 1's through head b, and no rows go
  * through head c. There is no arithmetic here: a "backward pass" writes gradients that are easy to
- * recognise and tells the Reducer, as model_backward does. The program prints what the Reducer
- * makes of them.
+ * recognise and tells the Reducer, as model_backward does. The program prints the gradients that
+ * the Reducer returns.
  *
  *     make beyond && ./beyond/unused/branches on       # find_unused_parameters: on or off
- *     ./beyond/unused/branches price               # what it costs where it is not needed
+ *     ./beyond/unused/branches price               # its cost where it is not needed
  */
 #include <signal.h>
 #include <sys/prctl.h>

@@ -1,7 +1,7 @@
 /*
  * beyond/zero, an aside - ZeRO stage 1: the optimizer's state in shards.
  *
- * New: a rank updates its share of the parameters alone. It needs the mean gradients and the state
+ * New: a rank updates only its share of the parameters. It needs the mean gradients and the state
  * of that share, and the others need the result: a reduce_scatter, a step, an all_gather.
  */
 #include <signal.h>
@@ -141,7 +141,7 @@ static void train(int rank, int world_size, int master_port, const Args *args)
             evaluate(&model, &test_set, batch_size, epoch, &metrics, &pg);
         const bool is_due = args->save_every > 0 && epoch % args->save_every == 0;
         if (is_due)
-            zero_unshard(&zero); // the file is DDP's
+            zero_unshard(&zero); // the file equals DDP's
         if (is_due && rank == 0)
             checkpoint_save(&checkpoint);
         if (is_due)

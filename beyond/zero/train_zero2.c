@@ -2,7 +2,7 @@
  * beyond/zero, an aside - ZeRO stage 2: the gradients in shards, too.
  *
  * New: a unit's gradients have a buffer only until its reduce_scatter is done. Two buffers serve
- * all units, since those of a unit must have left before the next but one is computed.
+ * all units: a unit's gradients must be sent before the unit after the next is computed.
  */
 #include <signal.h>
 #include <sys/prctl.h>
@@ -18,7 +18,7 @@
 #include "common/save/checkpoint.h"
 #include "common/save/metrics.h"
 
-/* Waits until the gradients of the unit have left, and keeps the mean of this rank's share. */
+/* Waits until the gradients of the unit are sent, and keeps the mean of this rank's share. */
 static void keep_own_grads(Zero *zero, ZeroUnit *done)
 {
     if (done->grads == NULL)
@@ -26,11 +26,11 @@ static void keep_own_grads(Zero *zero, ZeroUnit *done)
     work_wait(done->work);
     memcpy(done->own_grads, done->grads + (size_t)zero->pg->rank * done->share,
            done->share * sizeof(float));
-    done->grads = NULL; // the buffer is the next but one's
+    done->grads = NULL; // the unit after the next gets the buffer
     zero_place(zero, done);
 }
 
-/* Before a unit's backward pass: it gets a buffer for its gradients. */
+/* Before a unit's backward pass: gives it a buffer for its gradients. */
 static void before_layer(void *context, int layer, bool backward)
 {
     Zero *zero = context;
@@ -38,7 +38,7 @@ static void before_layer(void *context, int layer, bool backward)
     if (!backward || layer != unit->last_layer)
         return;
     if (unit->number >= 2)
-        keep_own_grads(zero, unit - 2); // whose buffer it is
+        keep_own_grads(zero, unit - 2); // it has the same buffer
     unit->grads = zero_grad_buffer(zero, unit);
     zero_place(zero, unit);
 }
@@ -168,7 +168,7 @@ static void train(int rank, int world_size, int master_port, const Args *args)
             evaluate(&model, &test_set, batch_size, epoch, &metrics, &pg);
         const bool is_due = args->save_every > 0 && epoch % args->save_every == 0;
         if (is_due)
-            zero_unshard(&zero); // the file is DDP's
+            zero_unshard(&zero); // the file equals DDP's
         if (is_due && rank == 0)
             checkpoint_save(&checkpoint);
         if (is_due)

@@ -18,7 +18,7 @@
 #include "common/save/checkpoint.h"
 #include "common/save/metrics.h"
 
-/* Waits until the gradients of the unit have left, and keeps the mean of this rank's share. */
+/* Waits until the gradients of the unit are sent, and keeps the mean of this rank's share. */
 static void keep_own_grads(Zero *zero, ZeroUnit *done)
 {
     if (done->grads == NULL)
@@ -26,7 +26,7 @@ static void keep_own_grads(Zero *zero, ZeroUnit *done)
     work_wait(done->work);
     memcpy(done->own_grads, done->grads + (size_t)zero->pg->rank * done->share,
            done->share * sizeof(float));
-    done->grads = NULL; // the buffer is the next but one's
+    done->grads = NULL; // the unit after the next gets the buffer
     zero_place(zero, done);
 }
 
@@ -42,21 +42,21 @@ static void gather_layer(Zero *zero, int i)
     unit->work = all_gather_async(zero->pg, unit->own_params, unit->params, unit->share, FLOAT32);
 }
 
-/* Before a layer is computed: it gets its parameters, and a buffer for its gradients. */
+/* Before a layer is computed: gives it its parameters, and a buffer for its gradients. */
 static void before_layer(void *context, int layer, bool backward)
 {
     Zero *zero = context;
     ZeroUnit *unit = zero_unit_of(zero, layer);
-    gather_layer(zero, layer); // the first of a pass
+    gather_layer(zero, layer); // needed for the first of a pass
     work_wait(unit->work);
     gather_layer(zero, backward ? layer - 1 : layer + 1); // prefetches
     if (backward && unit->number >= 2)
-        keep_own_grads(zero, unit - 2); // whose buffer it is
+        keep_own_grads(zero, unit - 2); // it has the same buffer
     unit->grads = backward ? zero_grad_buffer(zero, unit) : NULL;
     zero_place(zero, unit);
 }
 
-/* After a layer has been computed: the buffer is the next but one's. */
+/* After a layer has been computed: leaves its buffer to the layer after the next. */
 static void after_layer(void *context, int layer, bool backward)
 {
     (void)backward;
@@ -99,7 +99,7 @@ static void evaluate(Zero *zero, Model *model, const Dataset *test_set, int batc
     DataLoader loader;
     dataloader_init(&loader, test_set, &sampler, batch_size);
 
-    double batches = (double)dataloader_num_batches(&loader); // each of them gathers
+    double batches = (double)dataloader_num_batches(&loader); // each batch gathers
     const double most = all_reduce_scalar(pg, batches, REDUCE_MAX);
     double loss = 0, correct = 0;
     model_eval(model);
@@ -110,7 +110,7 @@ static void evaluate(Zero *zero, Model *model, const Dataset *test_set, int batc
     }
     model_train(model);
 
-    for (; batches < most; batches++) // a rank with fewer rows: the others gather its shares
+    for (; batches < most; batches++) // a rank with fewer rows joins the others' gathers
         for (int i = 0; i < zero->num_units; i++) {
             before_layer(zero, i, false);
             after_layer(zero, i, false);
@@ -194,7 +194,7 @@ static void train(int rank, int world_size, int master_port, const Args *args)
             evaluate(&zero, &model, &test_set, batch_size, epoch, &metrics, &pg);
         const bool is_due = args->save_every > 0 && epoch % args->save_every == 0;
         if (is_due)
-            zero_unshard(&zero); // the file is DDP's
+            zero_unshard(&zero); // the file equals DDP's
         if (is_due && rank == 0)
             checkpoint_save(&checkpoint);
         if (is_due)

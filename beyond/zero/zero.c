@@ -2,8 +2,8 @@
  * Shares of units: where they are, the optimizer's step on them, and the whole model when needed.
  *
  * A share is a contiguous part of its unit, the one that reduce_scatter and all_gather give this
- * rank. Both want shares of one size, so a unit ends with zeros if the number of ranks does not
- * divide it. Where it does, the shares are the blocks of the ring's all_reduce, so every number is
+ * rank. Both need shares of one size, so a unit is padded with zeros if the number of ranks does
+ * not divide it. If it does, the shares are the blocks of the ring's all_reduce, so every number is
  * summed in the order of DDP, and has the same bits.
  */
 #include "beyond/zero/zero.h"
@@ -50,7 +50,7 @@ static void cut_units(Zero *zero, const Args *args)
     }
 }
 
-/* Elements [begin, begin + numel) of a unit, from the whole model; what is not there stays 0. */
+/* Copies elements [begin, begin + numel) of a unit from the whole model; the padding stays 0. */
 static void copy_part(const ZeroUnit *unit, size_t begin, size_t numel, const float *whole,
                       float *part)
 {
@@ -185,8 +185,8 @@ Divergence zero_divergence(const Zero *zero)
     return divergence;
 }
 
-/* The whole of an array, in the order of the parameters, from the shares of all ranks: on rank 0,
- * NULL elsewhere. own[u] is this rank's share of unit u. */
+/* Gathers a whole array, in the order of the parameters, from the shares of all ranks. Returns it
+ * on rank 0, NULL elsewhere. own[u] is this rank's share of unit u. */
 static float *gather_whole(const Zero *zero, const float *const own[])
 {
     const bool is_root = zero->pg->rank == 0;

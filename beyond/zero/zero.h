@@ -5,8 +5,8 @@
  * Every replica of DDP holds the same optimizer state, the same averaged gradients and the same
  * parameters. ZeRO (Rajbhandari et al., "ZeRO: Memory optimizations toward training trillion
  * parameter models", 2020) divides them: stage 1 the state, stage 2 the gradients too, stage 3
- * everything, which PyTorch calls FSDP. The layers are cut into units; of each unit a rank owns a
- * share, 1 / world_size of it, and only the owner's optimizer changes it.
+ * everything, which PyTorch calls FSDP. The layers are cut into units; a rank owns a share of each
+ * unit, 1 / world_size of it, and only the owner's optimizer changes it.
  *
  * The programs show which collective moves what, and when. Host memory only.
  */
@@ -19,7 +19,8 @@
 
 enum { ZERO_MAX_UNITS = MODEL_MAX_PARAMETERS / 2 };
 
-/* Consecutive layers that travel together: the bucket of DDP's Reducer, or in stage 3 one layer. */
+/* Consecutive layers that are sent together: the bucket of DDP's Reducer, or in stage 3 one
+ * layer. */
 typedef struct {
     int number; // 0: the last layers, whose gradients come first
     int first_layer, last_layer;
@@ -31,7 +32,7 @@ typedef struct {
     Work work; // the collective that moves the unit
 } ZeroUnit;
 
-/* What is divided. Each stage divides what the one before does. */
+/* What is divided. Each stage also divides what the previous one does. */
 typedef enum { ZERO_STATE = 1, ZERO_GRADS, ZERO_PARAMS } ZeroStage;
 
 /* What zero_unshard replaces and zero_reshard puts back. */
@@ -48,7 +49,7 @@ typedef struct {
     ZeroUnit unit[ZERO_MAX_UNITS];
     int num_units;
     size_t numel, own_numel; // of the whole model; of all shares of this rank
-    float *grad_buffer[2], *param_buffer[2]; // of units that are whole for a while; NULL: none
+    float *grad_buffer[2], *param_buffer[2]; // of units that are temporarily whole; NULL: none
     ZeroArrays sharded; // while zero_unshard is in force
 } Zero;
 
@@ -66,8 +67,8 @@ ZeroUnit *zero_unit_of(Zero *zero, int layer);
 /* Lets the layers of the unit compute with unit->params and unit->grads as they are now. */
 void zero_place(const Zero *zero, const ZeroUnit *unit);
 
-/* Memory for one whole unit. There are two of each kind, so that one unit can travel while the next
- * is computed: units of even number share one, units of odd number the other. */
+/* Memory for one whole unit. There are two of each kind, so that one unit can be sent while the
+ * next is computed: units of even number share one, units of odd number the other. */
 float *zero_grad_buffer(const Zero *zero, const ZeroUnit *unit); // zeroed
 float *zero_param_buffer(const Zero *zero, const ZeroUnit *unit);
 
