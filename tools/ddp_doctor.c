@@ -3,7 +3,7 @@
  *
  *     tools/ddp_doctor checkpoints
  *
- * Names and states are those of PyTorch's Flight Recorder. It may look on while the ranks work, and
+ * Names and states are those of PyTorch's Flight Recorder. It may run while the ranks work, and
  * after they have died; it changes nothing.
  */
 #include <stdio.h>
@@ -104,7 +104,7 @@ static void print_table(const Attempt *attempt, const WaitTimes *times, int64_t 
         print_rank(attempt, times, rank, now, (int)width);
 }
 
-/* What ranks have said when they gave up; who was killed could not. */
+/* Prints the last messages of ranks that gave up; killed ranks left none. */
 static void print_errors(const Attempt *attempt)
 {
     const char *before = "\n";

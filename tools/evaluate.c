@@ -1,11 +1,11 @@
 /*
- * evaluate - how good is a trained model? Loss and accuracy, and which class is taken for which.
+ * evaluate - how good is a trained model? Loss, accuracy and the confusion matrix.
  *
  *     tools/evaluate checkpoints/cnn_digits.safetensors
  *     03_torchrun_env/ddprun --nproc-per-node 4 tools/evaluate FILE --dataset mnist
  *
- * Under a launcher the ranks share the images: each is tested once, by one of them, and what they
- * counted is summed. So the result is the same for any number of ranks.
+ * Under a launcher the ranks share the images: each is tested once, by one of them, and their
+ * counts are summed. So the result is the same for any number of ranks.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -38,13 +38,13 @@ static const Tool tool = {
                              { .name = NULL } },
 };
 
-/* What the images of a data set turned out to be; sums over the ranks after sum_over_ranks. */
+/* Predictions for the images of a data set; summed over the ranks after sum_over_ranks. */
 typedef struct {
-    int64_t count[MODEL_FILE_MAX_LABELS][MODEL_FILE_MAX_LABELS]; // [class][taken for]
+    int64_t count[MODEL_FILE_MAX_LABELS][MODEL_FILE_MAX_LABELS]; // [class][prediction]
     double loss;
 } Outcome;
 
-/* This rank's share of the images. */
+/* Tests this rank's share of the images. */
 static void test(Classifier *classifier, const Dataset *dataset, int batch_size, int rank,
                  int world_size, Outcome *outcome)
 {
@@ -78,7 +78,7 @@ static const char *percent(int64_t part, int64_t whole, char text[16])
     return text;
 }
 
-/* A row for each class, a column for what its images were taken for. */
+/* The confusion matrix: a row for each class, a column for each prediction. */
 static void print_matrix(const Outcome *outcome, const ModelFile *from)
 {
     printf("%-8s taken for\n%-8s", "", "class");
@@ -114,8 +114,8 @@ static void print_outcome(const Outcome *outcome, const ModelFile *from, const D
            outcome->loss / (double)size, percent(correct, size, text[0]), correct, size);
     print_matrix(outcome, from);
 
-    // Of one class against all others: found of those there are, right of those named, right of
-    // all.
+    // One class against all others. Recall: correct among its images; precision: correct among its
+    // predictions; accuracy: correct among all.
     printf("\n%-8s %7s %9s %12s %11s\n", "class", "images", "recall %", "precision %",
            "accuracy %");
     for (int c = 0; c < classes; c++) {

@@ -1,11 +1,12 @@
 /*
- * export - a trained model as a folder to hand on: weights, what they are, and how to load them.
+ * export - writes a trained model as a folder: weights, their description, and a script that loads
+ * them.
  *
  *     tools/export checkpoints/cnn_digits.safetensors my_model
  *     python my_model/load_in_pytorch.py
  *
- * The folder is made under another name and renamed when it is complete, so that nobody ever finds
- * half of one. What it takes the place of is deleted only where that was an export, too.
+ * The folder is made under another name and renamed when it is complete, so that it is never seen
+ * incomplete. A folder that it replaces is deleted only if that was an export, too.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -43,7 +44,7 @@ static const char *const files[] = { "config.json", "model.safetensors", "load_i
 enum { CONFIG, WEIGHTS, SCRIPT, NUM_FILES };
 #define CONFIG_FORMAT "ddp.c export"
 
-// The path is seen from the top of the repository, where make runs the compiler.
+// The path is relative to the top of the repository, where make runs the compiler.
 __asm__(".pushsection .rodata\n"
         ".global load_in_pytorch, load_in_pytorch_end\n"
         "load_in_pytorch: .incbin \"tools/load_in_pytorch.py\"\n"
@@ -51,7 +52,7 @@ __asm__(".pushsection .rodata\n"
         ".popsection\n");
 extern const char load_in_pytorch[], load_in_pytorch_end[];
 
-/* What is known of the training, for the reader; the keys of a checkpoint's metadata. */
+/* Facts about the training, for the reader; the keys of a checkpoint's metadata. */
 static const char *const facts[] = {
     "dataset",           "num_samples", "epoch", "step",     "seed",         "world_size",
     "global_batch_size", "optimizer",   "lr",    "momentum", "weight_decay", "dropout"
@@ -66,7 +67,7 @@ static char *join(const char *folder, const char *name)
     return path;
 }
 
-/* Deletes our files in a folder, and it too if nothing else is in it. */
+/* Deletes our files in a folder, and the folder if nothing else is in it. */
 static bool delete_export(const char *folder)
 {
     for (int i = 0; i < NUM_FILES; i++) {
@@ -132,7 +133,7 @@ static void write_weights(const char *folder, const ModelFile *from, const Model
     free(weights);
 }
 
-/* A fact as a number where it is one. */
+/* A fact as JSON: a number if it is one, else a string. */
 static json_t *fact(const char *text)
 {
     json_t *value = json_loads(text, JSON_DECODE_ANY, NULL);
@@ -184,7 +185,7 @@ static bool is_export(const char *folder)
     return is;
 }
 
-/* May it be replaced: nothing, an empty folder, or an export? */
+/* May the path be replaced? Yes if it does not exist, is an empty folder, or is an export. */
 static bool is_replaceable(const char *path)
 {
     struct stat status;
@@ -201,8 +202,8 @@ static bool is_replaceable(const char *path)
     return entries == 2 || is_export(path); // . and ..
 }
 
-/* Gives the complete folder its name; what had that name is deleted if it was an export and nothing
- * else, and keeps another name if not. */
+/* Gives the complete folder its name. A folder that had that name is deleted if it holds only an
+ * export or nothing; if not, it is renamed. */
 static void replace_target(const char *folder, const char *target)
 {
     char *old = NULL;

@@ -1,5 +1,6 @@
 /*
- * predict - which digit is this? Asks a trained model about one picture, and draws both.
+ * predict - which digit is this? Asks a trained model about one picture, and draws the picture and
+ * the answer.
  *
  *     tools/predict checkpoints/cnn_digits.safetensors digits:7
  *     tools/predict my_model photo.png
@@ -31,7 +32,7 @@ static const Tool tool = {
     .own = (const Option[]){ { .name = NULL } },
 };
 
-/* What is asked about: a row of a data set, or pixels. */
+/* The input: a row of a data set, or pixels. */
 typedef struct {
     bool is_row;
     Dataset dataset;
@@ -70,7 +71,7 @@ static void load_picture(Input *input, const char *path)
     free(bytes);
 }
 
-/* Takes "digits:7" or "mnist:7"; false where the text is neither. */
+/* Takes "digits:7" or "mnist:7"; false if the text is neither. */
 static bool load_row(Input *input, const char *text, Args *args, const ModelFile *from)
 {
     const char *colon = strchr(text, ':');
@@ -105,7 +106,7 @@ static void draw_pixels(FILE *line, const uint8_t *upper, bool blocks)
     static const char shades[] = " .:-=+*#%@";
     const uint8_t *lower = upper + MNIST_SIDE;
     for (int x = 0; x < MNIST_SIDE; x++) {
-        if (blocks) // of the terminal's 256 colours 232 to 255 are grey
+        if (blocks) // colours 232 to 255 of the terminal are grey
             fprintf(line, "\033[38;5;%d;48;5;%dm▀", 232 + upper[x] * 23 / 255,
                     232 + lower[x] * 23 / 255);
         else
@@ -121,7 +122,7 @@ static void draw_bar(FILE *line, const char *label, bool best, double probabilit
         fprintf(line, "%s", blocks ? "█" : "#");
 }
 
-/* Without colours where $NO_COLOR is set (no-color.org). */
+/* Can it show colours and blocks? Not if $NO_COLOR is set (no-color.org). */
 static bool is_rich_terminal(void)
 {
     setlocale(LC_CTYPE, "");

@@ -1,12 +1,12 @@
 /*
- * serve - a trained model behind HTTP, and a page on which one draws a digit and sees the answer.
+ * serve - a trained model behind HTTP, and a page on which to draw a digit and see the answer.
  *
  *     tools/serve checkpoints/cnn_digits.safetensors      # then open http://127.0.0.1:8000/
  *     curl --data-binary @seven.png -H 'Content-Type: image/png' http://127.0.0.1:8000/predict
  *
- * One thread does it all: libmicrohttpd watches the connections, and an answer takes less time than
- * handing it to another thread and back would save. A client is given so long for each request,
- * whether it says nothing, too little or does not listen; then its connection is closed.
+ * One thread does it all: libmicrohttpd watches the connections, and an answer takes too little
+ * time to be worth a second thread. Each request has a time limit, whether the client sends nothing
+ * or too little or does not read the answer; then the connection is closed.
  */
 #include <microhttpd.h>
 #include <netdb.h>
@@ -52,7 +52,7 @@ static const Tool tool = {
             { .name = NULL } },
 };
 
-// The path is seen from the top of the repository, where make runs the compiler.
+// The path is relative to the top of the repository, where make runs the compiler.
 __asm__(".pushsection .rodata\n"
         ".global serve_html, serve_html_end\n"
         "serve_html: .incbin \"tools/serve.html\"\n"
@@ -63,7 +63,7 @@ extern const char serve_html[], serve_html_end[];
 /* A connection. */
 typedef struct Client {
     int fd;
-    double deadline; // of the request that has begun, or has yet to
+    double deadline; // of the current request, or of the next one
     struct Client *next;
 } Client;
 
@@ -76,7 +76,7 @@ typedef struct {
 
 /* A request while it comes in. */
 typedef struct {
-    size_t size; // of the body so far; what is beyond its end is not kept
+    size_t size; // of the body so far; bytes beyond MAX_BODY_BYTES are not kept
     uint8_t body[MAX_BODY_BYTES];
 } Upload;
 
@@ -123,7 +123,7 @@ static enum MHD_Result refuse_size(struct MHD_Connection *connection)
     return refuse(connection, CONTENT_TOO_LARGE, "a request must not exceed 64 KiB");
 }
 
-/* Answers a request to /predict that has come in. */
+/* Answers a complete request to /predict. */
 static enum MHD_Result predict(Server *server, struct MHD_Connection *connection,
                                const Upload *upload)
 {
@@ -147,7 +147,7 @@ static enum MHD_Result predict(Server *server, struct MHD_Connection *connection
         picture_request_answer(&server->from, best, probability, seen ? pixels : NULL));
 }
 
-/* Answers a request that has come in whole. */
+/* Answers a complete request. */
 static enum MHD_Result answer(Server *server, struct MHD_Connection *connection, const char *url,
                               const char *method, const Upload *upload)
 {
@@ -166,7 +166,7 @@ static enum MHD_Result answer(Server *server, struct MHD_Connection *connection,
     return refuse(connection, MHD_HTTP_NOT_FOUND, "there is only /, /healthz and /predict");
 }
 
-/* Called for each request when its head is there, for each part of its body, and at its end. */
+/* Called for each request when its header is there, for each part of its body, and at its end. */
 static enum MHD_Result on_request(void *context, struct MHD_Connection *connection, const char *url,
                                   const char *method, const char *version, const char *part,
                                   size_t *part_bytes, void **request)
@@ -228,7 +228,8 @@ static void on_connection(void *context, struct MHD_Connection *connection, void
         }
 }
 
-/* What libmicrohttpd's own timeout does not see: a client that sends a byte now and then. */
+/* Closes the connections that libmicrohttpd's own timeout misses: of clients that send a byte now
+ * and then. */
 static void close_late_clients(const Server *server)
 {
     const double now = seconds_now();
@@ -297,7 +298,7 @@ int main(int argc, char **argv)
     Options options;
     const char *path;
     tool_parse(&tool, &args, &options, &path, argc, argv);
-    args.threads = 1; // for one image a second thread costs more than it gives
+    args.threads = 1; // for one image a second thread costs more than it saves
     static Server server;
     server.timeout = options.timeout;
     model_file_open(&server.from, path);

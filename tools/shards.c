@@ -1,5 +1,5 @@
 /*
- * shards - prints the rows that DistributedSampler deals out to one rank, one a line.
+ * shards - prints the rows that DistributedSampler gives to one rank, one per line.
  *
  *     tools/shards --size 10 --world-size 3 --rank 0        # 4, 5, 0, 2
  *
@@ -14,9 +14,9 @@
 #include "common/base/log.h"
 #include "common/data/sampler.h"
 
-// Beyond this torch.randperm draws 64-bit numbers, which give another order.
+// Beyond this torch.randperm draws 64-bit numbers, which give a different order.
 #define MAX_SIZE (UINT32_MAX / 20 - 1)
-#define MAX_WORLD_SIZE 1000000 // a slip of the finger shall not cost gigabytes of padding
+#define MAX_WORLD_SIZE 1000000 // a typing error must not cost gigabytes of padding
 
 static const char help[] =
     "usage: tools/shards --size N --world-size W --rank R [options]\n"
@@ -64,7 +64,7 @@ static uint64_t number(int option, const char *text)
 /* Fills value and given, both indexed by option. */
 static void parse(int argc, char **argv, uint64_t *value, bool *given)
 {
-    // --world_size is --world-size; what stands behind the = is left alone.
+    // --world_size is --world-size; the part after the = is left alone.
     for (int i = 1; i < argc; i++) {
         const size_t length = strncmp(argv[i], "--", 2) == 0 ? strcspn(argv[i], "=") : 0;
         for (size_t j = 0; j < length; j++)

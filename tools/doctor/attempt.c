@@ -1,6 +1,7 @@
 /*
- * Which records belong together? Those of one attempt carry the same number. While the newest of
- * all is still joining, its attempt has none yet: then all that are joining do.
+ * Which records belong together? Those of one attempt have the same number. While the newest rank
+ * is still joining, its attempt has no number yet; then all records of joining ranks belong
+ * together.
  */
 #include "tools/doctor/attempt.h"
 

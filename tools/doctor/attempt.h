@@ -6,13 +6,13 @@
 
 #include "05_fault_tolerance/flight_record.h"
 
-/* What has become of a rank's process. */
+/* The state of a rank's process. */
 typedef enum {
     PROCESS_NO_RECORD, // nothing is known of it
     PROCESS_ELSEWHERE, // on another machine: it may be there or not
     PROCESS_RUNNING,
     PROCESS_STOPPED, // by SIGSTOP, a terminal or a debugger
-    PROCESS_GONE, // ended, and has not said that it was done
+    PROCESS_GONE, // ended without recording that it was done
     PROCESS_FINISHED, // trained to the end
 } ProcessState;
 
@@ -20,7 +20,7 @@ typedef struct {
     FlightRecord *record; // NULL: none of this attempt
     ProcessState process;
     const FlightEntry *last; // its newest call; NULL: none so far
-    const FlightEntry *open; // its oldest that is not completed; NULL: none
+    const FlightEntry *open; // its oldest call that is not completed; NULL: none
 } Flight;
 
 /* One rank's part in a collective. */
@@ -34,7 +34,7 @@ typedef struct {
     int world_size, restart_count;
     bool joining; // the group has not formed
     Flight *flight; // by rank
-    Part *part; // all that is recorded but send and recv, by group, sequence and rank
+    Part *part; // all recorded calls except send and recv, by group, sequence and rank
     size_t num_parts;
     char *refused; // "rank3.flight: why it was not read", the first such; NULL: none
 } Attempt;
@@ -44,7 +44,7 @@ typedef struct {
 bool attempt_load(Attempt *attempt, const char *dir);
 void attempt_free(Attempt *attempt);
 
-/* From a part to the first of another collective. */
+/* The first part of the next collective. */
 const Part *attempt_next(const Attempt *attempt, const Part *part);
 
 /* How far an entry has come: "scheduled", "started", "completed" or "failed", and since when. */

@@ -11,8 +11,8 @@
 #include "common/comm/backend.h"
 #include "tools/doctor/sentences.h"
 
-#define SLOW_WAITS 0.1 // of the time of all ranks is spent waiting ...
-#define SLOW_BLAMED 0.6 // ... and so much of that for one of them
+#define SLOW_WAITS 0.1 // share of the ranks' time spent waiting
+#define SLOW_BLAMED 0.6 // share of that spent waiting for one rank
 
 static bool find_absent(Sentences *sentences)
 {
@@ -31,7 +31,7 @@ static bool find_absent(Sentences *sentences)
     return count > 0;
 }
 
-/* Says which ranks are in this state of their process, since when, and what that means. */
+/* Says which ranks' processes are in this state, when that happened, and what it means. */
 static bool find_state(Sentences *sentences, ProcessState state, const char *when,
                        const char *meaning)
 {
@@ -51,7 +51,7 @@ static bool find_lost(Sentences *sentences)
 {
     const Attempt *attempt = sentences->attempt;
     const char *when = attempt->joining ? "Before the first call" : "Between two calls";
-    bool told = attempt->joining; // a refusal is in no record: the ranks' terminal has it
+    bool told = attempt->joining; // a refusal is in no record; the ranks' terminal shows it
     for (int rank = 0; rank < attempt->world_size; rank++)
         told |= attempt->flight[rank].record->error[0] != '\0';
     if (find_state(sentences, PROCESS_STOPPED, when, "stopped: kill -CONT lets a process go on"))

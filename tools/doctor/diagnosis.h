@@ -7,9 +7,9 @@
 
 #define DIAGNOSIS_BYTES 2048
 
-/* Writes the verdict: who calls something else, who is missing, gone, stopped or stuck while others
- * wait in which call, who is slow, for which disk a rank waits; or that all is well. Returns true
- * for the last. `now` is flight_now(). Local. */
+/* Writes the verdict: which ranks make a different call; which are missing, gone, stopped or stuck,
+ * and in which call the others wait; which rank is slow; for which disk a rank waits; or that all
+ * is well. Returns true if all is well. `now` is flight_now(). Local. */
 bool diagnose(const Attempt *attempt, const WaitTimes *times, int64_t now,
               char text[DIAGNOSIS_BYTES]);
 

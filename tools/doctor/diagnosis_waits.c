@@ -1,7 +1,7 @@
 /*
- * Who waits for whom? A rank with a call that is not completed waits for the members of its group
- * that have not made that call. Those may wait themselves, in another group; the culprits are the
- * ones that do not: they compute, or are stopped, or gone.
+ * Which rank waits for which? A rank with a call that is not completed waits for the members of its
+ * group that have not made that call. Those may wait themselves, in another group; the culprits are
+ * the ranks that do not wait: they compute, are stopped or are gone.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 #include "tools/doctor/source_line.h"
 
 #define HANG_SECONDS 2.0 // a wait for a rank that may be computing
-#define MAX_CULPRITS 4 // of whom more is told than their number
+#define MAX_CULPRITS 4 // described one by one
 
 /* Does this rank take part in an open call, and will it do its share? */
 static bool waits(const Flight *flight)
@@ -27,7 +27,7 @@ static bool is_same_call(const FlightEntry *a, const FlightEntry *b)
     return a->sequence == b->sequence && strcmp(a->group, b->group) == 0;
 }
 
-/* When the first rank gave this call up; INT64_MAX: nobody has. */
+/* When the first rank gave this call up; INT64_MAX: no rank has. */
 static int64_t given_up_at(const Attempt *attempt, const FlightEntry *call)
 {
     int64_t first = INT64_MAX;
@@ -39,8 +39,8 @@ static int64_t given_up_at(const Attempt *attempt, const FlightEntry *call)
     return first;
 }
 
-/* Marks those members of the group that have not made the call, or have and are not there any
- * more, and do not wait themselves. */
+/* Marks the members of the group that do not wait themselves, and have not made the call or were
+ * stopped or lost in it. */
 static void mark_culprits(const Attempt *attempt, const FlightEntry *call, bool *culprit)
 {
     const Part *part = attempt->part, *end = attempt->part + attempt->num_parts;
@@ -63,8 +63,9 @@ static void mark_culprits(const Attempt *attempt, const FlightEntry *call, bool 
     free(came);
 }
 
-/* Where nobody is missing any more: marks those who are gone and have not given up, so somebody or
- * something has ended them; else those who came to a call after another had given it up. */
+/* If no rank is missing any more: marks the ranks that are gone without having given up, since
+ * something ended them; if there are none, the ranks that made a call after another had given it
+ * up. */
 static void mark_others(const Attempt *attempt, bool *culprit)
 {
     for (int rank = 0; rank < attempt->world_size; rank++) {
@@ -127,7 +128,7 @@ static const FlightEntry *longest_wait(const Attempt *attempt)
     return longest;
 }
 
-/* All that wait in this call, but for those who are to blame. */
+/* Names the ranks that wait in this call, except the culprits. */
 static void say_who_waits(Sentences *sentences, const FlightEntry *call, const bool *culprit)
 {
     const Attempt *attempt = sentences->attempt;
@@ -145,7 +146,7 @@ static void say_who_waits(Sentences *sentences, const FlightEntry *call, const b
     free(has);
 }
 
-/* Is it a matter of time only? All are there, and none has waited for long. */
+/* May the call still complete? Yes if all ranks are there and none has waited for long. */
 static bool may_go_on(const Sentences *sentences, const FlightEntry *call)
 {
     const Attempt *attempt = sentences->attempt;

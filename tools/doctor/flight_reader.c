@@ -1,4 +1,4 @@
-/* Reading a flight record: nothing in it is believed before it was looked at. */
+/* Reading a flight record: nothing in it is trusted before it is checked. */
 #include "tools/doctor/flight_reader.h"
 
 #include <ctype.h>
@@ -11,7 +11,7 @@
 #include "common/base/log.h"
 #include "common/base/memory.h"
 
-/* Ends the text within its bytes, and leaves nothing in it that could steer a terminal. */
+/* Terminates the text within its bytes, and replaces characters that could control a terminal. */
 static void clean_text(char *text, size_t bytes)
 {
     text[bytes - 1] = '\0';
@@ -70,7 +70,7 @@ static const char *read_bytes(int fd, FlightRecord *record)
 FlightRecord *flight_record_read(const char *path, char *reason, size_t bytes)
 {
     FlightRecord *record = mem_calloc(1, sizeof *record);
-    const int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); // a pipe shall not stop us
+    const int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); // a pipe must not block us
     const char *fault = fd < 0 ? strerror(errno) : read_bytes(fd, record);
     if (fd >= 0)
         close(fd);

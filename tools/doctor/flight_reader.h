@@ -1,14 +1,14 @@
-/* flight_reader.h - a flight record from its file, and in words. */
+/* flight_reader.h - reads a flight record from its file, and describes its calls. */
 #ifndef TOOLS_DOCTOR_FLIGHT_READER_H
 #define TOOLS_DOCTOR_FLIGHT_READER_H
 
 #include "05_fault_tolerance/flight_record.h"
 
-/* Reads a record and checks it: what cannot be becomes an empty slot. NULL: the file is none, and
- * reason says why. Free it with free(). Local. */
+/* Reads a record and checks it: an impossible entry becomes an empty slot. NULL: the file is not a
+ * record, and reason says why. Free it with free(). Local. */
 FlightRecord *flight_record_read(const char *path, char *reason, size_t bytes);
 
-/* "all_reduce #12 of 18432 float32 (mean)", as collective_describe has it. Returns text. */
+/* "all_reduce #12 of 18432 float32 (mean)", as collective_describe writes it. Returns text. */
 char *flight_entry_describe(const FlightEntry *entry, char text[DESCRIPTION_BYTES]);
 
 #endif

@@ -1,4 +1,4 @@
-/* The sentences of a diagnosis, one after the other. */
+/* Appends to the sentences of a diagnosis. */
 #include "tools/doctor/sentences.h"
 
 #include <stdarg.h>

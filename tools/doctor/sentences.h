@@ -1,4 +1,5 @@
-/* sentences.h - the sentences of a diagnosis, and who finds them; private to diagnosis*.c. */
+/* sentences.h - the sentences of a diagnosis, and the functions that find them; private to
+ * diagnosis*.c. */
 #ifndef TOOLS_DOCTOR_SENTENCES_H
 #define TOOLS_DOCTOR_SENTENCES_H
 
@@ -15,8 +16,8 @@ typedef struct {
 void say(Sentences *sentences, const char *format, ...) __attribute__((format(printf, 2, 3)));
 double seconds_since(const Sentences *sentences, int64_t time);
 
-/* Each says what it finds, if anything, and whether it did. */
-bool find_mismatch(Sentences *sentences); // ranks that call something else
-bool find_waiting(Sentences *sentences); // ranks that wait, and for whom
+/* Each adds a sentence about what it finds; true: it found something. */
+bool find_mismatch(Sentences *sentences); // ranks that make different calls
+bool find_waiting(Sentences *sentences); // ranks that wait, and for which
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * addr2line reads what the compiler has left about lines (-g) in the program's file. Of the frames
- * it names, the innermost ones are the collective's own and the recorder's; the first behind them
- * has made the call.
+ * addr2line reads the line numbers that the compiler stored in the program's file (-g). The
+ * innermost frames belong to the collective and the recorder; the first frame outside them made the
+ * call.
  */
 #include "tools/doctor/source_line.h"
 
@@ -57,7 +57,7 @@ static pid_t start_addr2line(const FlightRecord *record, const FlightEntry *entr
     return pid;
 }
 
-/* What addr2line says, a line for each frame; "" where it cannot. */
+/* The output of addr2line, a line for each frame; "" if it fails. */
 static void ask_addr2line(const FlightRecord *record, const FlightEntry *entry,
                           char output[OUTPUT_BYTES])
 {
@@ -77,12 +77,12 @@ static void ask_addr2line(const FlightRecord *record, const FlightEntry *entry,
     output[size] = '\0';
     close(fd);
     if (pid > 0) {
-        kill(pid, SIGKILL); // nothing, where it has said all
+        kill(pid, SIGKILL); // no effect if it has ended
         waitpid(pid, NULL, 0);
     }
 }
 
-/* Part of every call, whoever makes it? */
+/* Is this frame part of every call, wherever it is made? */
 static bool is_plumbing(const char *line)
 {
     static const char *const files[] = {
@@ -131,7 +131,7 @@ char *source_line(const FlightRecord *record, const FlightEntry *entry,
     if (caller == NULL || caller[0] == '\0') {
         const char *slash = strrchr(record->program, '/');
         snprintf(text, SOURCE_LINE_BYTES, "%.48s+%#llx", slash != NULL ? slash + 1 : "?",
-                 (unsigned long long)entry->frame[3]); // the first that is nobody's plumbing
+                 (unsigned long long)entry->frame[3]); // the first that is not plumbing
     } else if (cause == NULL || cause == caller) {
         snprintf(text, SOURCE_LINE_BYTES, "%s", caller);
     } else {

@@ -6,10 +6,11 @@
 
 #define SOURCE_LINE_BYTES 96
 
-/* Where a call was made: "train.c:26", or "train.c:26 (ddp.c:76)" for what train.c caused and ddp.c
- * did. Asks addr2line (of binutils); where that cannot tell, because it is not there or the program
- * was built anew since, "train+0x5d2f". A function whose last deed is the call is left for it by
- * the compiler: then the line is that of its own caller. Writes to text, returns it. Local. */
+/* Where a call was made: "train.c:26", or "train.c:26 (ddp.c:76)" if ddp.c made it on behalf of
+ * train.c. Asks addr2line (of binutils); if that fails, because it is missing or the program has
+ * been rebuilt, the text is "train+0x5d2f". If the call is a function's last statement, the
+ * compiler may drop that function's frame; then the line is that of its caller. Writes to text,
+ * returns it. Local. */
 char *source_line(const FlightRecord *record, const FlightEntry *entry,
                   char text[SOURCE_LINE_BYTES]);
 

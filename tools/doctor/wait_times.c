@@ -1,7 +1,7 @@
 /*
- * Who is slow? An all-reduce ends on all ranks when the last has come: so who spends the least time
- * in it was that one, and what the others spend beyond that is waiting. No two ranks' clocks are
- * compared, only durations.
+ * Which rank is slow? An all-reduce ends on all ranks when the last has entered. So the rank that
+ * spends the least time in it came last, and the extra time of the others is waiting. Only
+ * durations are compared, never the clocks of two ranks.
  */
 #include "tools/doctor/wait_times.h"
 
@@ -10,8 +10,8 @@
 
 #include "common/base/memory.h"
 
-#define MIN_WAITS 32 // fewer are chance ...
-#define MIN_SECONDS 0.3 // ... and so is what happens in a shorter time
+#define MIN_WAITS 32 // with fewer, the result is chance
+#define MIN_SECONDS 0.3 // likewise in a shorter time
 
 static bool ends_for_all_at_once(int kind)
 {
@@ -25,7 +25,8 @@ static double seconds_in(const FlightEntry *entry)
     return end > start ? 1e-9 * (double)(end - start) : 0;
 }
 
-/* Do so many parts make a collective that tells something: done everywhere, all waiting alike? */
+/* Can these parts be measured: is the collective completed on all ranks, and does it end on all at
+ * once? */
 static bool counts(const Part *part, const Part *end)
 {
     if (end - part < 2)

@@ -1,4 +1,4 @@
-/* wait_times.h - which ranks wait in the collectives, and for whom. */
+/* wait_times.h - which ranks wait in the collectives, and for which. */
 #ifndef TOOLS_DOCTOR_WAIT_TIMES_H
 #define TOOLS_DOCTOR_WAIT_TIMES_H
 
@@ -7,7 +7,7 @@
 /* Single long waits, for a file to be written, count for no more than twice the mean in `usual`. */
 typedef struct {
     double waits; // share of the time that it has waited for others ...
-    double usual; // ... but for single long waits
+    double usual; // ... without single long waits
     double blamed; // share of all usual waiting that was for it
 } RankWaits;
 
@@ -17,8 +17,8 @@ typedef struct {
     int slowest; // the rank others wait for most
 } WaitTimes;
 
-/* From the collectives that all ranks of a group have completed and that end for all at the same
- * time. Free rank with free(). Local. */
+/* Computed from the collectives that all ranks of a group have completed and that end on all of
+ * them at once. Free rank with free(). Local. */
 void wait_times(WaitTimes *times, const Attempt *attempt);
 
 #endif

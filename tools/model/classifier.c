@@ -1,4 +1,4 @@
-/* Inference is the forward pass of training, of a batch of one, with dropout off. */
+/* Inference is the forward pass of training, with a batch of one and dropout off. */
 #include "tools/model/classifier.h"
 
 #include <math.h>

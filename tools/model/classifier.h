@@ -10,7 +10,7 @@ typedef struct {
     const ModelFile *from; // borrowed; it has the labels
     Device device;
     Model model; // dropout is off
-    Dataset image; // of one row: the pixels asked about
+    Dataset image; // of one row: the pixels to classify
     uint8_t pixels[MNIST_PIXELS];
 } Classifier;
 

@@ -1,7 +1,7 @@
 /*
  * PGM is the simplest format there is: "P5", width, height, the largest value, one space, then a
- * byte per pixel (two if the largest value is above 255); "P2" has decimal numbers instead. Between
- * the numbers of the header may be comments, from # to the end of the line.
+ * byte per pixel (two if the largest value is above 255); "P2" has decimal numbers instead.
+ * Comments, from # to the end of the line, may stand between the numbers of the header.
  */
 #include "tools/model/image.h"
 
@@ -61,7 +61,7 @@ static bool read_pgm(Image *image, const uint8_t *bytes, size_t size, char *erro
     }
     text.at += !plain && text.at < text.end; // the one space before the pixels
 
-    // Every pixel takes at least a byte: no memory for pixels that cannot be there.
+    // Every pixel takes at least a byte, so allocate nothing if the file is too short.
     const size_t count = (size_t)width * (size_t)height;
     *image = (Image){ width, height, NULL };
     if ((size_t)(text.end - text.at) >= count)

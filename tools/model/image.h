@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { IMAGE_MAX_SIDE = 4096 }; // pixels; a header may claim what no memory holds
+enum { IMAGE_MAX_SIDE = 4096 }; // pixels; a header may claim more than memory holds
 
 typedef struct {
     int width, height;
@@ -18,8 +18,8 @@ typedef struct {
 } Image;
 
 /* Reads a file from anywhere, PGM (plain or raw, 8 or 16 bits) or PNG (any kind; colours become
- * grey, transparent parts white). False, with one line in error and nothing to free, where the
- * bytes are neither, damaged, cut off, or of a larger picture than IMAGE_MAX_SIDE squared. */
+ * grey, transparent parts white). False, with one line in error and nothing to free, if the bytes
+ * are neither, are damaged or cut off, or hold a larger picture than IMAGE_MAX_SIDE squared. */
 bool image_read(Image *image, const uint8_t *bytes, size_t size, char *error, size_t error_bytes);
 void image_free(Image *image);
 

@@ -1,6 +1,6 @@
 /*
  * PNG by libpng's simplified interface: it converts whatever a file holds (colours, palettes, 16
- * bits, transparency) to grey bytes, and returns where the older one would jump.
+ * bits, transparency) to grey bytes, and returns an error where the older one would call longjmp.
  */
 #include <png.h>
 #include <stdio.h>
@@ -30,8 +30,8 @@ bool image_read_png(Image *image, const uint8_t *bytes, size_t size, char *error
     const bool read = png_image_finish_read(&png, NULL, grey_alpha, 0, NULL); // frees png, too
     if (read) {
         *image = (Image){ (int)png.width, (int)png.height, mem_calloc(count, 1) };
-        // On white, as browsers and viewers show it: libpng itself would mix the light, not the
-        // bytes.
+        // Blends with white as browsers and viewers do, in bytes; libpng itself would blend linear
+        // light.
         for (size_t i = 0; i < count; i++) {
             const int alpha = grey_alpha[i][1];
             image->pixels[i] =

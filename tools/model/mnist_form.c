@@ -13,7 +13,7 @@
 
 enum { BOX = 20, FAINTEST = 8, BLACK = 64 };
 
-/* The part of a picture that holds the digit; high ends are excluded. */
+/* The part of a picture that holds the digit; right and bottom are excluded. */
 typedef struct {
     int left, top, right, bottom;
 } Box;
@@ -91,7 +91,7 @@ static int shift_of(double moment, double mass, int size)
     return shift < 0 ? 0 : shift > most ? most : shift;
 }
 
-/* Puts the digit in the box into pixels, which are black. */
+/* Writes the digit in the box to pixels, which must be black. */
 static void place_digit(const uint8_t *ink, int width, Box box, uint8_t *pixels)
 {
     const int box_width = box.right - box.left, box_height = box.bottom - box.top;

@@ -1,4 +1,4 @@
-/* What comes over the network is read here, away from HTTP, so that it can be tested without it. */
+/* Reads the bodies of requests; apart from HTTP, so that it can be tested without a server. */
 #include "tools/model/picture_request.h"
 
 #include <jansson.h>
@@ -11,14 +11,14 @@
 
 enum { OK = 200, BAD_REQUEST = 400, UNSUPPORTED_MEDIA_TYPE = 415, UNPROCESSABLE = 422 };
 
-/* Is this the type, whatever parameters ("; charset=utf-8") follow it? */
+/* Is this the type? Parameters ("; charset=utf-8") may follow it. */
 static bool is_type(const char *type, const char *name)
 {
     const size_t length = strlen(name);
     return strncasecmp(type, name, length) == 0 && strchr("; \t", type[length]) != NULL;
 }
 
-/* Where this returns false, pixels is unchanged. */
+/* If this returns false, pixels is unchanged. */
 static bool copy_pixels(const json_t *list, uint8_t *pixels)
 {
     if (json_array_size(list) != MNIST_PIXELS)

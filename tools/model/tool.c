@@ -56,7 +56,7 @@ static const Option *find(const Tool *tool, const char *name, size_t length, boo
     return NULL;
 }
 
-/* Reads the option at argv[0]: --name=value, or --name and the value behind it, or a flag. Returns
+/* Reads the option at argv[0]: --name=value, or --name and the value after it, or a flag. Returns
  * how many arguments it took. */
 static int read_option(const Tool *tool, Args *args, void *fields, char **argv)
 {
