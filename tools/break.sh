@@ -23,7 +23,7 @@ shift 2
 
 temporary=$(mktemp -d)
 folder=$temporary/run # a folder deeper: programs look for config.yaml above their own
-tidy() { # with the records to which a failed run points
+tidy() { # also deletes the records that a failed run names
     [ $? -eq 0 ] || [ -z "$(find "$folder" -name '*.flight')" ] ||
         echo "$0: this run's folder is deleted, and with it the records for ddp_doctor;" \
             "to keep them add --checkpoint-dir \$PWD/broken" >&2

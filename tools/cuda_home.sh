@@ -1,5 +1,5 @@
 #!/bin/sh
-# Usage: tools/cuda_home.sh              Prints where CUDA is. nvcc knows it, behind a link or a wrapper, too.
+# Usage: tools/cuda_home.sh              Prints where CUDA is; nvcc knows it behind links and wrappers, too.
 #        tools/cuda_home.sh DIR NCCL     Prints a line if CUDA in DIR is too old, or NCCL with NCCL=1.
 set -eu
 if [ $# -eq 0 ]; then

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Usage: tools/docs.py check|quotes|refresh [FILE.md ...]      (all of docs/ and the READMEs; tools/docs.py list names them)
 
-What the documents quote is made again and compared (check; quotes: only diffs and excerpts of files), or put in its
-place (refresh).
+Regenerates what the documents quote, and compares it (check; quotes: only diffs and excerpts of files) or replaces it
+(refresh).
 
-An ```sh block and the ```text block right below it are a pair: the commands are run in order, and what they print,
-errors too, must be the text. Comments say more, above any block; for a pair they are above the commands:
+An ```sh block and the ```text block right below it are a pair: the commands are run in order, and their output, errors
+included, must equal the text. Comments above a block say more; for a pair they are above the commands:
 
     <!-- from: COMMAND -->           the output of a command: a diff, an excerpt of a file
     <!-- varies: numbers, order -->  any numbers will do; lines may come in any order
@@ -15,8 +15,8 @@ errors too, must be the text. Comments say more, above any block; for a pair the
 
 Without a comment, an ```sh or ```text block alone is not compared, and any other is refused.
 Numbers with a decimal point may differ in their last digits from one CPU to another, and this machine's
-name is written as myhost. Commands run at the top of the tree, or rather in a folder that looks like it,
-so that what they write is not left.
+name is written as myhost. Commands run in a folder that looks like the top of the tree, so that their files are not
+left behind.
 """
 import os
 import re
@@ -32,15 +32,16 @@ TOLERANCE = 2e-3  # relative
 BUILD = os.path.join(ROOT, os.environ.get("BUILD", "build"))
 EXTRAS = not os.path.exists(BUILD + "/parts") or "EXTRAS=0\n" not in open(BUILD + "/parts").read()
 NUMBER = re.compile(r"\d+\.\d+|\d+")
-COLUMNS = 100  # of a command's line: what a projector shows
-SECONDS = 400  # that a command may take
+COLUMNS = 100  # most columns of a command's line: a projector shows these
+SECONDS = 400  # most that a command may take
 OWN = {"checkpoints", "metrics", "logs", "lab"}  # what commands write: not the tree's
 
 
 def show(command, folder):
-    """What a command prints on a pipe, as the lines of one terminal. What it exports, stays so."""
+    """The lines that a command prints, output and errors together. Variables that it exports are kept for the next
+    command."""
     keeping = f"[ ! -e .exports ] || . ./.exports; trap 'export -p >.exports' EXIT\n{command}"
-    # A make among the commands shall not know that one has called us.
+    # A make among the commands must not know that a make has called us.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
     process = subprocess.Popen(["/bin/bash", "-c", keeping], cwd=folder, text=True, stdin=subprocess.DEVNULL,
                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment,
@@ -51,7 +52,7 @@ def show(command, folder):
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         return [f"(not done within {SECONDS} s)"]
-    except KeyboardInterrupt: # its session does not get Ctrl-C
+    except KeyboardInterrupt: # the command's session does not get Ctrl-C
         os.killpg(process.pid, signal.SIGKILL)
         raise
 
@@ -63,7 +64,7 @@ def same_number(a, b):
 
 
 def shape(line, varies):
-    """A line without its numbers; where any will do, their widths may move the columns, too."""
+    """A line without its numbers; if any numbers will do, their widths may move the columns, too."""
     line = NUMBER.sub("#", line)
     return re.sub(" +", " ", line) if "numbers" in varies else line
 
@@ -90,7 +91,7 @@ def same(quoted, printed, varies):
 
 
 def missing(needed):
-    """Says that a program or an extra that is needed is not here; None if all are."""
+    """Names a needed program or extra that is not here; None if all are."""
     for one in needed.split(", ") if needed else []:
         if not (EXTRAS if one.startswith("extras/") else shutil.which(one)):
             return f"there is no {one}"
@@ -111,7 +112,7 @@ class Block:
             if not note:
                 break
             self.notes[note[1]] = note[2]
-        self.typed = None # the block of commands of which this is the output
+        self.typed = None # the block of commands whose output this is
         self.commands = "\n".join(self.quoted) if "prints" in self.notes else self.notes.get("from")
 
     def pair_with(self, typed):
@@ -123,7 +124,7 @@ class Block:
         return missing(self.notes.get("needs")) or self.notes.get("not run")
 
     def faults(self, folder, refresh, quotes):
-        """Yields what is wrong with it. To refresh, its lines become what its commands print now."""
+        """Yields what is wrong with it. With refresh, its lines become what its commands print now."""
         for line in self.quoted if self.language == "sh" else []:
             if len(line) > COLUMNS:
                 yield f"a command's line of {len(line)} columns, at most {COLUMNS}: {line}"
@@ -168,7 +169,7 @@ def blocks_of(lines):
 
 
 def mirror(folder):
-    """Makes the folder look like the top of the tree, but for what commands write there."""
+    """Makes the folder look like the top of the tree, without what commands write there."""
     for name in os.listdir(ROOT):
         if name not in OWN and name != ".git":
             os.symlink(os.path.join(ROOT, name), os.path.join(folder, name))

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Usage: tools/lanes.sh TRACE [STEP [STEPS]]      (or: make lanes TRACE=FILE STEP=N)
-# Draws what --trace FILE recorded of one step, or more, from STEP (10) on: two lanes for each rank,
-# the thread that trains, or the GPU, and below it the collectives. FILE.png and FILE.svg.
+# Draws one or more steps of a trace that --trace FILE recorded, from STEP (10) on. Each rank has two lanes:
+# the thread that trains, or the GPU, and below it the collectives. Writes FILE.png and FILE.svg.
 set -eu
 [ $# -gt 0 ] || { sed -n '2,4s/^# \{0,1\}//p' "$0" >&2 && exit 2; }
 trace=$1 step=${2:-10} steps=${3:-1}

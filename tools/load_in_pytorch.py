@@ -1,5 +1,5 @@
 """Usage: python load_in_pytorch.py      Loads the model of this folder into PyTorch.
-It needs torch and safetensors, and of ddp.c, which wrote it, nothing."""
+It needs torch and safetensors, but nothing of ddp.c, which wrote it."""
 
 import json
 import pathlib
@@ -27,7 +27,7 @@ model.eval()
 
 
 def predict(inputs):
-    """What the model says of a batch: pixels from 0 to 1, [n, 1, 28, 28]; linear: [n, 20]."""
+    """The model's output for a batch: pixels from 0 to 1, [n, 1, 28, 28]; linear: [n, 20]."""
     with torch.no_grad():
         return model((inputs - config["mean"]) / config["std"])
 

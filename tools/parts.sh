@@ -1,4 +1,4 @@
-# parts.sh - what the project uses of a machine: how to find each part, and how to get it.
+# parts.sh - the parts of a machine that the project uses: how to find each, and how to get it.
 # Sourced by setup.sh, which installs what is missing, and by doctor.sh, which shows everything.
 # shellcheck shell=sh
 
@@ -31,7 +31,7 @@ parts() {
         bats=http://archive.ubuntu.com/ubuntu/pool/universe/b/bats/bats_1.10.0-1_all.deb
         bats=$bats#11304638193dddce946021d665a275a6c80a0c7188eb5ba38d82661ded1e8f18 ;;
     esac
-    case $system in 'ubuntu '*) # has none but as a snap
+    case $system in 'ubuntu '*) # has it only as a snap
         chromium='by hand: google.com/chrome (Ubuntu has Chromium only as a snap)' ;;
     esac
 
@@ -61,7 +61,7 @@ parts() {
 
     part checks QEMU 'program qemu-aarch64' "no 'make check-march' for other processors than this" \
         qemu-user qemu-user qemu-user 'qemu-aarch64 qemu-x86_64' qemu-linux-user
-    [ "$manager" -ne 0 ] || # whose packages for ARM the tests are linked with
+    [ "$manager" -ne 0 ] || # apt, whose packages for ARM the tests link with
         part checks aarch64-gcc 'program aarch64-linux-gnu-gcc' "no 'make check-march' for ARM" \
             'gcc-aarch64-linux-gnu libc6-dev-arm64-cross'
 
@@ -107,13 +107,13 @@ header() {
     [ -z "${2:-}" ] || echo "$text" | tail -n 1 | tr -d '" '
 }
 
-# program NAME: prints the first thing like a version in what it says of itself.
+# program NAME: prints the first thing like a version in the output of its --version.
 program() {
     command -v "$1" >/dev/null || return 1
     "$1" --version 2>/dev/null | grep -o '[0-9][0-9]*\.[0-9][0-9.]*' | head -n 1
 }
 
-# Older ones know neither 'run -1' nor a folder for each test.
+# Older versions know neither 'run -1' nor a folder for each test.
 recent_bats() {
     version=$(program bats)
     case $version in '' | 0.* | 1.[0-7].*) return 1 ;; esac
@@ -138,7 +138,7 @@ browser() {
     return 1
 }
 
-# Debian's python3 alone cannot make the venv that 'make check-torch' gets PyTorch into.
+# Debian's python3 alone cannot make the venv into which 'make check-torch' installs PyTorch.
 python_venv() {
     python3 -c 'import ensurepip, venv' >/dev/null 2>&1 && program python3
 }
@@ -152,17 +152,17 @@ gpus() {
     [ "$count" -gt 0 ] && echo "$count"
 }
 
-# location NAME: for programs that are slow to say their version.
+# location NAME: for programs that are slow to print their version.
 location() {
     command -v "$1"
 }
 
-# daemon NAME: those lie where not everybody's PATH leads.
+# daemon NAME: daemons lie in a folder that is not in every user's PATH.
 daemon() {
     (PATH=$PATH:${SBIN:-/usr/sbin} && location "$1")
 }
 
-# This distribution's package manager: which name of a part is its own, and how it installs.
+# This distribution's package manager: the number of its package names, and its command to install.
 manager=0 install=''
 if command -v apt-get >/dev/null; then
     manager=0 install='apt-get install -y'

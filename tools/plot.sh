@@ -2,9 +2,9 @@
 # Usage: tools/plot.sh DIR...      (or: make plot RUN=DIR,DIR)
 # Draws the loss, and the accuracy on the test set, of runs that had --metrics-dir DIR, one curve for
 # each: DIR/plot.png and DIR/plot.svg, in the first of the folders. Each rank writes its own loss; the
-# curve is their mean, which is the loss of the group's batch; where one of them is no number, there is
-# a gap. Thin: step by step; thick: smoothed. For the linear model there is also the smallest loss that
-# any weights can reach (tools/optimum).
+# curve is their mean, which is the loss of the group's batch; where one of them is nan, there is a gap. Thin:
+# step by step; thick: smoothed. For the linear model there is also the smallest loss that any weights can
+# reach (tools/optimum).
 set -eu
 [ $# -gt 0 ] || { sed -n '2,8s/^# \{0,1\}//p' "$0" >&2 && exit 2; }
 here=$(cd "$(dirname "$0")" && pwd)
@@ -13,7 +13,7 @@ for program in gnuplot jq; do
 done
 work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
 
-# lines FILE FILTER...: what jq says of the file's whole lines; a line that a kill has torn is none.
+# lines FILE FILTER...: what jq prints for the file's whole lines; a line that a kill has cut off is skipped.
 lines() {
     file=$1 && shift
     jq -Rr "fromjson? | $1" "$file"
@@ -24,15 +24,15 @@ for dir in "$@"; do
     ls "$dir"/rank*.jsonl >/dev/null 2>&1 ||
         { echo "$0: no metrics in $dir: name the folder that a run had as --metrics-dir" >&2 && exit 1; }
     number=$((number + 1))
-    name=$(basename "$dir" | tr -c '[:alnum:]._\n-' ' ') # gnuplot's quotes have meanings of their own
+    name=$(basename "$dir" | tr -c '[:alnum:]._\n-' ' ') # other characters are special in gnuplot's quotes
     for file in "$dir"/rank*.jsonl; do
         lines "$file" 'select(.step) | "\(.step) \(.loss // "nan")"'
     done | sort -n | awk '
         function out() {
             if (!n) return
-            if (lost) { print ""; return } # the loss of a rank is no number: a gap
+            if (lost) { print ""; return } # the loss of a rank is nan: a gap
             smooth = 0.9 * smooth + 0.1 * sum / n # a moving average, and
-            weight = 0.9 * weight + 0.1 # what its terms sum to so far
+            weight = 0.9 * weight + 0.1 # the sum of its weights so far
             print step, sum / n, smooth / weight
         }
         $1 != step { out(); step = $1; sum = n = lost = 0 }
@@ -75,7 +75,7 @@ fi
 for format in png svg; do
     terminal="pngcairo size 900,$((panels * 420)) font 'DejaVu Sans,11'"
     [ $format = svg ] && terminal="svg size 900,$((panels * 420)) font 'DejaVu Sans,14' background 'white'"
-    # Written aside: who watches the picture while the run goes on never sees half of one.
+    # Written elsewhere first: a viewer of the picture never sees half of one.
     gnuplot -e "set terminal $terminal; set output '$work/plot.$format'" "$work/plot" || exit 1
     mv "$work/plot.$format" "$1/plot.$format"
     echo "$1/plot.$format"

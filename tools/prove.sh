@@ -1,8 +1,8 @@
 #!/bin/sh
 # Usage: tools/prove.sh [steps] [options of train]     (make prove)
 # Trains both models with --reduce-order fixed on 1, 2, 4 and 8 ranks, with more threads, and in a
-# group that shrinks on the way, and compares all bits of what they have learnt: the weights and the
-# optimizer's state. Exit status 1 where any differ. For contrast, the same with --reduce-order any.
+# group that shrinks on the way, and compares all bits of the results: the weights and the optimizer's state.
+# Exit status 1 if any differ. For contrast, the same with --reduce-order any.
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 steps=46 # two epochs
@@ -14,8 +14,8 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 trap 'exit 130' HUP INT TERM
 
-# train DIR RANKS OPTIONS...: leaves its checkpoint in $file; of options given twice the last holds.
-# Of so many samples every number of ranks takes the same, in either order.
+# train DIR RANKS OPTIONS...: sets file to the run's checkpoint; if an option is given twice, the last counts.
+# With this number of samples, any number of ranks trains on the same ones, in either order.
 train() {
     dir=$scratch/$1 ranks=$2
     shift 2
@@ -34,7 +34,7 @@ show() {
     printf '%-7s %-6s %-22s %s\n' "$model" "$1" "$2" "$hash" | tee -a "$scratch/table"
 }
 
-# results ORDER: how many the runs of the model have.
+# results ORDER: how many distinct results the model's runs have.
 results() {
     awk -v model="$model" -v order="$1" '$1 == model && $2 == order && !seen[$NF]++' \
         "$scratch/table" | wc -l

@@ -9,7 +9,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 
-# One line for each program there is: name, most lines it may change, the one before, the program.
+# One line for each program that exists: name, most lines it may change, the program before, the program.
 pairs() {
     before=01_single_gpu/train.c
     while read -r name program; do
@@ -27,7 +27,7 @@ pairs() {
 END
     [ ! -e 05_fault_tolerance/ddprun.c ] ||
         echo "05-ddprun 200 03_torchrun_env/ddprun.c 05_fault_tolerance/ddprun.c"
-    before=02_multi_gpu_spawn/train.c # the asides, which begin with step 02
+    before=02_multi_gpu_spawn/train.c # the asides, which start from step 02
     for stage in 1 2 3; do
         echo "zero$stage 60 $before beyond/zero/train_zero$stage.c"
         before=beyond/zero/train_zero$stage.c

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Usage: tools/twin.py 01|02a|02b|02c|02|03|04|05      A step's train.c and its twin in PyTorch, side by side.
 
-On a terminal as wide as that is, else 220 columns; COLUMNS=N is another width. It needs no PyTorch."""
+As wide as the terminal, or 220 columns without one; COLUMNS=N sets another width. It needs no PyTorch."""
 import os, re, shutil, subprocess, sys, textwrap
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -9,7 +9,7 @@ SPAWN = "02_multi_gpu_spawn/train"
 STEPS = {"01": "01_single_gpu/train", "02a": SPAWN + "_a_spawn", "02b": SPAWN + "_b_all_reduce",
          "02c": SPAWN + "_c_sampler", "02": SPAWN, "03": "03_torchrun_env/train", "04": "04_slurm_multinode/train",
          "05": "05_fault_tolerance/train"}
-# Where both begin the same part of the program: a pattern for C, and one for Python where that differs.
+# Where both begin the same part of the program: a pattern for C, and one for Python if that differs.
 PARTS = [(r"run_batch\(Model", "def run_batch"), (r"evaluate\(Model", "def evaluate"), ("loss = 0", "loss = correct"),
          (r"metrics_test\(", r"metrics\.test\("), (r"^static \w+ train\(", "^def train"), ("rank is unique",),
          ("Rendezvous:",), ("whole set sits",), (r"distributed_sampler_init\(", r"= DistributedSampler\("), ("Model:",),
@@ -34,7 +34,7 @@ def parts(path, column):
 
 
 def fold(lines, width):
-    """Long lines continue below, further in."""
+    """Long lines continue on the next line, further indented."""
     for line in lines:
         indent = len(line) - len(line.lstrip()) + 8
         yield from textwrap.wrap(line, width, subsequent_indent=" " * indent, drop_whitespace=True,
@@ -46,7 +46,7 @@ def side_by_side(c, python, columns):
     here, there = parts(c, 0), parts(python, 1)
     shared = [number for number in sorted(here) if number in there]
     rows = [(c, python), ("-" * width, "-" * width)]
-    for begin, end in zip(shared, shared[1:] + [len(PARTS)]):  # what only one has follows what came before
+    for begin, end in zip(shared, shared[1:] + [len(PARTS)]):  # parts that only one has follow the part before
         left, right = (list(fold([line for number in range(begin, end) for line in program.get(number, [])], width))
                        for program in (here, there))
         for row in range(max(len(left), len(right))):

@@ -19,7 +19,7 @@ html_theme_options = {"navigation_with_keys": True}
 html_static_path = ["static"]
 html_css_files = ["site.css"]
 html_js_files = ["site.js"]
-html_show_search_summary = False  # it reads pages, which a browser does not do for file://; see site.js
+html_show_search_summary = False  # it reads pages, which a browser refuses for file://; see site.js
 html_copy_source = html_show_sourcelink = html_use_index = html_domain_indices = False
 html_show_copyright = html_show_sphinx = False
 

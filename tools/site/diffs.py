@@ -1,4 +1,4 @@
-"""The diffs between the steps, for the site: what tools/stepdiff.sh prints as rows of two columns, and the reasons
+"""The diffs between the steps, for the site: the output of tools/stepdiff.sh as rows of two columns, and the reasons
 that the chapters, or tools/site/reasons.md, give for each hunk."""
 import difflib
 import html
@@ -110,7 +110,7 @@ def pairs(gone, new):
         rows += [[None, other] for other in new[at:match]] + [[line, new[match]]]
         at = match + 1
     rows += [[None, other] for other in new[at:]]
-    for i, row in enumerate(rows):  # unlike lines may share a row, too, where nothing is between them
+    for i, row in enumerate(rows):  # different lines may share a row, too, if nothing is between them
         hole = next((k for k in range(i + 1, len(rows)) if rows[k][0] is None), None)
         if row[1] is None and hole is not None and all(r[1] is None for r in rows[i:hole]):
             row[1] = rows.pop(hole)[1]
@@ -167,7 +167,7 @@ def hunk_html(step, hunk, tokens, to_root):
 
 
 def written_reasons():
-    """What reasons.md says: {step: [(piece of a changed line, Markdown)]}."""
+    """The reasons in reasons.md: {step: [(piece of a changed line, Markdown)]}."""
     said, step = {}, None
     for part in re.split(r"^(?=##? )", read(os.environ.get("REASONS", "tools/site/reasons.md")), flags=re.M)[1:]:
         title, text = part.split("\n", 1)
@@ -188,7 +188,7 @@ def quotations(chapter):
 
 
 def steps():
-    """All of them, each hunk with its reasons. Says where a hunk has none, or a reason no hunk."""
+    """All steps, each hunk with its reasons. Reports hunks without a reason, and reasons without a hunk."""
     names = subprocess.run(["tools/stepdiff.sh"], cwd=ROOT, text=True, stderr=subprocess.PIPE).stderr
     found = [Step(name) for name in re.findall(r"[\w-]+", names.split("is no step: ")[1]) if name not in ("or", "--count")]
     said = written_reasons()

@@ -1,6 +1,6 @@
-"""What Sphinx makes the site of (tools/site/conf.py calls it): the documents, with links to the pages of this site; a
-page for each folder and for each diff between two steps. And, when Sphinx is done, a page for each source file: those
-are too many for Sphinx, and are made of one of its pages."""
+"""Writes the pages from which Sphinx makes the site (tools/site/conf.py calls it): the documents, with links to the
+pages of this site; a page for each folder and for each diff between two steps. When Sphinx is done, writes a page for
+each source file: these are too many for Sphinx, and are copies of one of its pages."""
 import json
 import os
 import re
@@ -9,7 +9,7 @@ import shutil
 import diffs
 from diffs import ROOT, highlighted, hunk_html, line_html, read
 
-ROOMS = ("beyond", "common", "extras", "tools", "teach", "bench", "docs", "data")  # and the steps: all of their sources have a page
+ROOMS = ("beyond", "common", "extras", "tools", "teach", "bench", "docs", "data")  # all sources of these and of the steps have a page
 SOURCES = (".c", ".h", ".cu", ".cuh", ".sh", ".py", ".sed", ".mk", ".slurm", ".pbs", ".yaml", ".html", ".txt", ".bat",
            ".bats", ".bash", "Makefile", "Dockerfile")
 PICTURES = (".svg", ".png")
@@ -17,7 +17,7 @@ CODE = re.compile(r"(?<=\n\n)(?: {4}[^\n]*\n)+|^```.*?^```$|<!--.*?-->|`(?:[^`\n
 
 
 def tree():
-    """The files of the project; not what is built, or written by commands."""
+    """The files of the project, without those that are built or written by commands."""
     found = []
     for folder, folders, files in os.walk(ROOT):
         here = os.path.relpath(folder, ROOT)
@@ -68,7 +68,7 @@ class Site:
         return os.path.relpath(place, os.path.dirname(path) or ".")
 
     def origin(self, path, block):
-        """A line above a quotation that leads to where it comes from; none if that is not one place."""
+        """The link from a quotation to its source, and the link's text; None if the source is not exactly one place."""
         command, top = block.notes.get("from", ""), os.path.relpath(".", os.path.dirname(path) or ".")
         if block.language == "diff":
             for step in self.steps:
@@ -102,7 +102,7 @@ class Site:
         return out
 
     def listing(self, folder):
-        """What lies in a folder, as a part of its page."""
+        """The list of a folder's files, for its page."""
         inside = sorted({p[len(folder) + 1:].split("/")[0] for p in self.files if p.startswith(folder + "/")})
         out = []
         for name in inside:
@@ -197,7 +197,7 @@ class Site:
         for path in self.files:
             if path.endswith(PICTURES) and path.startswith("docs/"):
                 self.copy(path)
-        # What a search shows of a page (static/site.js): a script, which a browser reads from files, too.
+        # The texts that a search shows (static/site.js): a script, since a browser reads scripts from files, too.
         texts = {path[:-3]: re.sub(r"<!--.*?-->|(?<=\])\([^)\s]*\)|^```\w*|[][`|]", "", text, flags=re.M | re.S)
                  for path, text in pages.items()}
         sources = {path: read(path) for path in sorted(self.sources)}

@@ -8,7 +8,7 @@ build=${BUILD:-build}
 pins=tools/site/requirements.txt
 mkdir -p "$venv" "$build"
 
-# Two that come at once must not write into one folder: the second waits for the first.
+# Two runs at once must not write into one folder: the second waits for the first.
 exec 9>"$venv/.lock"
 flock -w 600 9 || { echo "site: $venv is locked: another make site is at work" >&2 && exit 1; }
 if ! cmp -s $pins "$venv/requirements.txt"; then
@@ -23,6 +23,6 @@ fi
 exec 9>&-
 
 mkdir -p "$build/site.pages"
-rm -rf "$build/site" # all pages are written anew: each has the titles of the others in its side bar
+rm -rf "$build/site" # all pages are written again: each has the titles of the others in its side bar
 "$venv/bin/python" -B -m sphinx -a -q -W --keep-going -c tools/site -d "$build/site.doctrees" "$build/site.pages" "$build/site" >&2
 echo "site: open $build/site/index.html in a browser"
