@@ -9,7 +9,7 @@ log=$(mktemp -d)
 trap 'rm -rf "$log"' EXIT
 trap 'exit 130' INT TERM
 
-# Sets what is known of a step: the program before it, our own of it, and the most lines to change.
+# Sets the variables of a step: the program before it, our version of it, and the most lines to change.
 step_is() {
     step=$1
     if [ ! -f "teach/lab/$step.txt" ]; then

@@ -3,7 +3,7 @@
        teach/plan.py run [FORMAT]     (make rehearse: runs the plan's commands, compares, and adds up the machine's time)
 FORMAT is '90 minutes', 'half a day' or 'two days'; without it, all parts run. A part of the plan is a heading with a
 line below it, 'Minutes: 90 minutes 8, half a day 12'. A block may say what people do by hand before it, usually an edit:
-    <!-- by hand: COMMAND -->       done before the commands of the block; its time is nobody's"""
+    <!-- by hand: COMMAND -->       done before the commands of the block; its time is not counted"""
 import os
 import re
 import sys
@@ -46,7 +46,7 @@ def clock_time(name, minute):
 
 
 def show_clock(parts):
-    """The table, and status 1 where a format is not as long as it says."""
+    """Prints the table; status 1 if a format is not as long as it should be."""
     at = dict.fromkeys(FORMATS, 0)
     print((" " * 40 + "".join(f"{name:>16}     " for name in FORMATS)).rstrip())
     for part in parts:
@@ -76,9 +76,9 @@ def rehearse(part, blocks, folder):
 
 
 def run(parts, lines, only):
-    """The machine's part of the time; the rest of a format is reading, typing and talking."""
+    """Measures the machine's part of the time; the rest of a format is reading, typing and talking."""
     machine, wrong = dict.fromkeys(FORMATS, 0), 0
-    os.environ["LAB"] = "lab" # of the folder, not the reader's
+    os.environ["LAB"] = "lab" # the folder's, not the reader's
     with tempfile.TemporaryDirectory() as folder:
         docs.mirror(folder)
         blocks = docs.blocks_of(lines)

@@ -40,7 +40,7 @@ def quiz_state(questions):
 
 
 def show():
-    """The table, and what to do next: the first quiz or lab that is not done, or the first trap."""
+    """Prints the table, and what to do next: the first quiz or lab that is not done, or the first trap."""
     labs = [step for step in steps() if Path(f"teach/lab/{step}.txt").exists()]
     todo = []
     print(f"{'chapter':24} {'state':6} {'quiz':12} labs")
@@ -62,7 +62,7 @@ def show():
 
 
 def reset(name):
-    """Moves what there is of a lab, a trap or a quiz to lab/aside/, and begins it anew."""
+    """Moves the files of a lab, a trap or a quiz to lab/aside/, and begins it anew."""
     kind, _, rest = name.partition("-")
     begin = {"trap": ["teach/trap.py", rest], "quiz": None}.get(kind, ["teach/lab.sh", name])
     known = {*(f"trap-{name}" for name in trap.names()), *(f"quiz-{chapter}" for chapter in quiz.names()),

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """Usage: teach/quiz.py CHAPTER [NUMBER]  (make quiz-02: asks, runs the experiment, and shows both)
        teach/quiz.py list              all quizzes: how many questions are answered right
-Answers are read from the terminal or from a pipe, a line for each; an empty line means that you do not know. What is
-answered right is not asked again until all is. A quiz is a file teach/quiz/CHAPTER.txt; a line is a word and its text:
+Answers are read from the terminal or from a pipe, a line for each; an empty line means that you do not know. A question
+answered right is not asked again until all are. A quiz is a file teach/quiz/CHAPTER.txt; a line is a word and its text:
     ask      begins a question, and goes on with the next line of this word
     choose   the words of which the answer is one; without it, the answer is a number
     run      a command of the experiment, run as tools/docs.py runs those of the documents
     read     finds the answer in its output: a regular expression with a group; its last match is taken
     within   how far from it a number may be and still be right (0)
-    needs    what the experiment cannot do without, as in tools/docs.py; where it is missing, the answer below is shown
+    needs    what the experiment needs, as in tools/docs.py; if it is missing, the answer below is shown
     answer   what the experiment says, and because: why"""
 import os
 import re
@@ -35,7 +35,7 @@ def names():
 
 
 def chapters():
-    """Key and title of each, in the order of docs/README.md, without the pages that are there to look things up."""
+    """Key and title of each, in the order of docs/README.md, without the reference pages."""
     table = re.findall(r"^\| \[(.*?)\]\((.*?)\.md\).*\| (.*) \|$", (TOP / "docs/README.md").read_text(), re.M)
     for title, page, time in table:
         if time != "to look things up":
@@ -55,7 +55,7 @@ class Question:
         return between.join(self.all(word))
 
     def excuse(self):
-        """Why the experiment cannot be made here, or None."""
+        """Why the experiment cannot be run here, or None."""
         return docs.missing(self.text("needs"))
 
     def experiment(self):
@@ -110,7 +110,7 @@ class Quiz:
         self.file = LAB / f"quiz_{name}/answers.txt"
 
     def answered(self):
-        """The number of each question that was answered: is it right, and what was typed."""
+        """{number of each question that was answered: (is it right, what was typed)}"""
         lines = self.file.read_text().splitlines() if self.file.exists() else []
         return {int(number): (verdict, text) for number, verdict, text in (line.split(" ", 2) for line in lines)}
 

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Usage: teach/room_check.sh      (make room-check: is this machine ready for the workshop?)
-# Builds everything, runs each step for 11 steps, and compares the losses. Its last line is to be read aloud: "ready: ..."
-# or "not ready: WHAT: WHAT TO DO".
+# Builds everything, runs each step for 11 steps, and compares the losses. Its last line, to be read aloud, is
+# "ready: ..." or "not ready: WHAT: WHAT TO DO".
 #   PORTS="30555 30556"   the ports to look at, instead of those that are typed in the chapters and the plan
 #   TMPDIR=DIR            where the runs write
 set -eu
@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 . tools/parts.sh
 cores=$(nproc)
 
-# On a terminal, what is being done; the next line replaces it.
+# On a terminal, shows what is being done; the next line replaces it.
 doing() {
     [ ! -t 2 ] || printf '\r\033[K%s ...' "$*" >&2
 }
@@ -24,7 +24,7 @@ not_ready() {
     finish 1 "not ready: $*"
 }
 
-# What the workshop uses: to build, and of the rest these.
+# The parts that the workshop uses: all that the build needs, and a few others.
 doing packages
 while IFS='|' read -r kind name probe without _; do
     case $kind:$name in required:* | tests:python3 | tests:jq | tests:gnuplot | tests:pgrep) ;; *) continue ;; esac

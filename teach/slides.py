@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Usage: teach/slides.py [DIR]      (make slides: teach/slides/*.txt become build/slides/*.html)
 
-A deck names what its chapter shows, and says it in a few words; the generator takes pictures, code, outputs and
-tables from the chapter itself, so they are those that the tests have compared. A deck has a line for each thing:
+A deck names things that its chapter shows, and describes them in a few words; the generator takes pictures, code,
+outputs and tables from the chapter itself, so the tests have compared them. A deck has a line for each thing:
 
     slide TITLE
     show TEXT      the first picture, block or table of the chapter in which TEXT stands; 'show PAGE.md: TEXT' of a page
@@ -34,8 +34,8 @@ class Typed(str):
 
 
 class Item:
-    """What a chapter shows: a picture, a table, a fenced block, or commands with what they print; the paragraph before
-    it; the section it is in."""
+    """What a chapter shows: a picture, a table, a fenced block, or commands with their output; the paragraph before it;
+    the section it is in."""
 
     def __init__(self, kind, lines, before, section):
         self.kind, self.lines, self.before, self.section = kind, lines, before, section
@@ -88,7 +88,7 @@ def items_of(lines):
 
 
 def text(markdown):
-    """A line of Markdown as HTML: code, bold and italics; of a link its text."""
+    """A line of Markdown as HTML: code, bold and italics; a link becomes its text."""
     parts = re.split(r"(`[^`]*`)", re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", markdown))
     for i, part in enumerate(parts):
         if part.startswith("`"):
@@ -106,11 +106,11 @@ def picture_html(line, folder):
 
 
 # A figure is 91 hundredths of the slide's width wide and 35 high, if it is code or a table (teach/slides.html).
-SIZES = [size / 20 for size in range(50, 20, -1)] # of letters
+SIZES = [size / 20 for size in range(50, 20, -1)] # font sizes
 
 
 def fitting(rows_of, what):
-    """The largest size of letters in which the lines, rows_of(size) with what wraps, have room."""
+    """The largest font size at which the lines fit: rows_of(size) of them, wrapped ones included."""
     for size in SIZES:
         if rows_of(size) * 1.32 * size <= 34:
             return size
@@ -118,7 +118,7 @@ def fitting(rows_of, what):
 
 
 def code_html(kind, lines):
-    """A block; of a long diff the changed lines alone."""
+    """A block; a long diff is cut to its changed lines."""
     if kind == "diff" and len(lines) > 18:
         lines = [line for line in lines if line[:1] in "+-"]
     longest = max(map(len, lines))
@@ -143,7 +143,7 @@ def table_html(lines):
 
 
 def figure_html(item, only):
-    """What is shown; with `only`, the lines in which one of these texts stands, and a table's head."""
+    """What is shown; with `only`, the lines that have one of these texts, and a table's head."""
     if item.kind == "picture":
         return picture_html(item.lines[0], DOCS)
     is_table = item.kind == "table"
@@ -175,7 +175,7 @@ def section_html(number, body, notes, footer):
 
 
 def title_slide(lines):
-    """The chapter's title, and what it says one will learn, for the notes."""
+    """The chapter's title, and its 'You will learn', for the notes."""
     title = lines[0].lstrip("# ")
     first = lines.index("## You will learn") + 2
     learn = " ".join(lines[first:lines.index("", first)])
@@ -184,7 +184,7 @@ def title_slide(lines):
 
 
 def find_item(wanted, deck):
-    """What a deck's show names, and the page that has it."""
+    """The item that a deck's show names, and the page that has it."""
     page, text_in_it = re.fullmatch(r"(?:(\w+\.md): )?(.*)", wanted).groups()
     page = page or f"{deck.stem}.md"
     for item in items_of((DOCS / page).read_text().split("\n")):

@@ -5,9 +5,9 @@
        teach/trap.py list        all traps: solved, begun or open
 Without NN: the trap on which you worked last. A trap is a file teach/traps/NN.txt; a line is a word and its text:
     base     the program that is right: a stage, as in make diff-02c, or a script; with: sed's commands for it (if any)
-    edit     sed's commands that break it; right, wrong: other mends of the broken one that are accepted, or are not
+    edit     sed's commands that break it; right, wrong: other mends of the broken program that are accepted, or not
     run      the command that shows the symptom, in which $program is the program
-    symptom  what its output matches, and that of the program that is right does not (a regular expression)
+    symptom  a regular expression that its output matches, and the right program's output does not
     story, rank, line (a regular expression), cause (NAME: what it is), hint; also: one more check of the judge"""
 import os
 import re
@@ -108,7 +108,7 @@ rm -rf $saved
         return {field.strip(): " ".join(text.split()) for field, _, text in lines if text.strip()}
 
     def faults_of_answer(self):
-        """Yields, of each field, what is wrong with it, or None."""
+        """Yields, for each field, what is wrong with it, or None."""
         answer = self.answer()
         right = {"rank": f"({self.one('rank')})$", "line": f".*({self.one('line')})", "cause": f"{self.cause}$"}
         for field in FIELDS:
@@ -116,7 +116,7 @@ rm -rf $saved
             yield field, None if re.match(right[field], answer.get(field, "")) else fault
 
     def faults_of_mend(self, folder):
-        """What the record of the learner's program has, and ours has not."""
+        """The faults in the record of the learner's program that ours does not have."""
         if (self.folder / self.file).read_text() == self.broken():
             yield f"{self.folder}/{self.file} is as it was"
             return
@@ -136,9 +136,9 @@ rm -rf $saved
         for check in (checks.check_end, checks.check_device, checks.check_group, checks.check_rows, checks.check_steps,
                       checks.check_values, checks.check_evaluation, checks.check_saves, checks.check_work):
             try:
-                excused = {name for name, _ in check(self.step, due, due)} # by the base, as it is
+                excused = {name for name, _ in check(self.step, due, due)} # faults of the base itself
                 yield from (text for name, text in check(self.step, due, mine) if name not in excused)
-            except (KeyError, IndexError, ValueError): # of a program that ended in the middle
+            except (KeyError, IndexError, ValueError): # the program ended in the middle
                 yield "it ends in the middle"
         for name in self.all("also") if checks.complete(mine) else []:
             yield from (text for _, text in getattr(judge, name)())
@@ -172,7 +172,7 @@ def edited(text, commands):
 
 
 def states():
-    """Of each trap: solved, begun or open."""
+    """The state of each trap: solved, begun or open."""
     folders = {name: LAB / f"trap_{name}" for name in names()}
     return {name: "solved" if (folder / "solved").exists() else "begun" if folder.exists() else "open"
             for name, folder in folders.items()}

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Usage: ddprun ... teach/lab/as_srun.sh FOLDER PROGRAM [options]
-# Renames the launcher's variables to what srun sets, and gives each node a disk of its own: FOLDER/nodeN.
+# Renames the launcher's variables to srun's, and gives each node a disk of its own: FOLDER/nodeN.
 folder=$1 node=$GROUP_RANK
 shift
 export SLURM_PROCID="$RANK" SLURM_STEP_NUM_TASKS="$WORLD_SIZE" SLURM_LOCALID="$LOCAL_RANK" SLURM_NODEID="$node"

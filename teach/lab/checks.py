@@ -1,7 +1,7 @@
-"""What can be wrong with a program of a step.
+"""Checks for the mistakes that a program of a step can have.
 
-A check compares what its ranks did with what ours did, and yields a pair for each mistake: the name under which hints.txt
-has the hint, and what was seen. Its docstring is printed if there is none."""
+A check compares what its ranks did with what ours did, and yields a pair for each mistake: the name under which
+hints.txt has the hint, and what was seen. If there is no mistake, the check's docstring is printed."""
 import math
 import re
 import signal
@@ -9,7 +9,7 @@ from collections import Counter
 
 from runs import TEST_ROWS
 
-ALONE, OWN_ROWS = ("02a",), ("02a", "02b")  # the ranks train for themselves; each takes all rows
+ALONE, OWN_ROWS = ("02a",), ("02a", "02b")  # the ranks train separately; each takes all rows
 NUMBER = r"\d+(?:\.\d+)?"
 NAMES = {"lr": "the learning rate", "loss": "the loss", "grads": "gradients of length", "weights": "weights of length"}
 
@@ -51,7 +51,7 @@ def check_end(step, ours, theirs):
         said = theirs.err.splitlines()
         fatal = [line for line in said if "fatal: " in line]
         plain = [line for line in said if line.startswith(("train: ", "[rank")) and not re.search(" copied | is host | connected by | trains ", line)]
-        own = [line for line in fatal if " is gone: " not in line] # the others follow from it
+        own = [line for line in fatal if " is gone: " not in line] # the other messages follow from it
         said = own or (theirs.status == 2 and plain) or fatal or plain or said
         yield "status", f"it {how}" + "".join(f": {line}" for line in said[:1])
     if theirs.left and theirs.status is not None:
@@ -123,7 +123,7 @@ def check_own_model(step, ours, theirs):
 def check_rows(step, ours, theirs):
     """each rank trains on its rows, in a different order in each epoch"""
     mine, due = ({rank: j.epochs() for rank, j in first_of(run).items()} for run in (theirs, ours))
-    if not complete(theirs):  # as far as it came
+    if not complete(theirs):  # compare as far as it came
         due = {rank: {epoch: due[rank].get(epoch, [])[:len(rows)] for epoch, rows in epochs.items()}
                for rank, epochs in mine.items()}
     if mine == due or not any(mine.values()):
@@ -167,7 +167,7 @@ def check_rows(step, ours, theirs):
 
 
 def gradients_sent(entries):
-    """Of a step: the all_reduces of gradients among its entries, with their places."""
+    """The all_reduces of gradients among the entries of a step, with their places."""
     return [(place, e) for place, e in enumerate(entries)
             if e.word == "start" and e.about[1] == "all_reduce" and e.values["type"] == "float32"]
 
@@ -222,7 +222,7 @@ def faults_of_step(step, mine, due):
 
 
 def value_of(step, name):
-    """Of its line, or of the optimizer's; None: there is none."""
+    """A value of the step's line, or of the optimizer's; None: there is none."""
     optimizer = next((e.values for e in step.entries if e.word == "optim_step"), {})
     return step.values.get(name, optimizer.get(name))
 

@@ -4,8 +4,8 @@ from collections import namedtuple
 from pathlib import Path
 
 Entry = namedtuple("Entry", "word about values")  # "start", ["5", "all_reduce"], {"count": "10", ...}
-Batch = namedtuple("Batch", "rows trained entries")  # its entries reach to the next batch or step
-Step = namedtuple("Step", "number epoch rows entries values")  # entries: since the step before
+Batch = namedtuple("Batch", "rows trained entries")  # the entries up to the next batch or step
+Step = namedtuple("Step", "number epoch rows entries values")  # entries: those since the step before
 
 
 def parse(line):
@@ -62,7 +62,7 @@ class Journal:
         return rows
 
     def collectives(self):
-        """What was called on all ranks, as text: "all_reduce of 10 float32 (mean)"."""
+        """The calls on the group of all ranks, as text: "all_reduce of 10 float32 (mean)"."""
         return [describe(entry) for entry in self.all("start") if entry.values["group"] == "all"]
 
     def waits_for(self):

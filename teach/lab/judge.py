@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Usage: teach/lab/judge.py STEP PROGRAM OURS FOLDER
 Runs a learner's PROGRAM of a step, and OURS, compares what their ranks did, and names every mistake that it knows, each
-with its hint (hints.txt). What the source looks like does not matter. Exit status 1: there are mistakes.
+with its hint (hints.txt). The form of the source does not matter. Exit status 1: there are mistakes.
 LAB_OURS=FOLDER keeps the runs of our program there, for the next time."""
 import os
 import signal
@@ -23,7 +23,7 @@ class Judge:
     def __init__(self, step, program, ours, folder):
         self.step, self.program, self.ours, self.folder = step, program, ours, Path(folder)
         self.mistakes = []  # names
-        self.complete = True  # it came to its end
+        self.complete = True  # the program came to its end
 
     def hint(self, name):
         for line in (TOP / "teach/lab/hints.txt").read_text().splitlines():
@@ -42,14 +42,14 @@ class Judge:
                 else:
                     print(f"     hint{f' ({name})' if os.environ.get('LAB_NAMES') else ''}: {self.hint(name)}")
                 self.mistakes.append(name)
-        except (KeyError, IndexError, ValueError):  # of a program that ended in the middle
+        except (KeyError, IndexError, ValueError):  # the program ended in the middle
             if not self.mistakes:
                 raise
         if len(self.mistakes) == count and self.complete:
             print(f"yes  {title}")
 
     def setting(self):
-        """On what the two programs are run."""
+        """The setting in which the two programs are run, in words."""
         nodes = "3 ranks" if self.step.startswith("02") else "2 ranks" if self.step.endswith(".sh") else \
             "2 pretended nodes with 2 ranks each"
         return f"{nodes}, 203 rows of random images, batches of 16, 3 epochs"
@@ -66,7 +66,7 @@ class Judge:
         return Run(self.step, self.program, self.folder / name, *options, **more)
 
     def run_both(self, name):
-        """The runs that are compared, of our program (under this name) and of theirs."""
+        """The runs to compare: of our program (under this name) and of theirs."""
         options = ["--epochs", "3"] + (["--save-every-steps", "5"] if self.step == "05" else [])
         ours, theirs = self.run_ours(name, *options), self.run_theirs("theirs", *options).wait()
         if not ours.journals:
@@ -130,7 +130,7 @@ class Judge:
         yield from self.faults_of_resume(run.folder, last[0], options + ["--max-steps", str(last[0] + 3)])
 
     def faults_of_resume(self, folder, last, options):
-        """Of a second start, after one that was stopped after step `last`; ours does the same steps without a stop."""
+        """The faults of a second start, after a stop at step `last`; our program does the same steps without a stop."""
         again = self.run_theirs("again", *options, saved=folder).wait()
         ours = self.run_ours(f"until_{last}", *options)
         for rank, journal in first_of(again).items():

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Usage: teach/lab/judge_zero.py zero1|zero2|zero3 PROGRAM OURS FOLDER
-Runs a learner's PROGRAM of a stage of ZeRO, whose source is PROGRAM.c: its files must be OURS', byte for byte, and what a
-rank holds and sends what the formula says. Hints are in teach/lab/STAGE.txt. Exit status 1: there is a mistake."""
+Runs a learner's PROGRAM of a stage of ZeRO, whose source is PROGRAM.c: its files must equal OURS', byte for byte, and
+the bytes that a rank holds and sends must match the formula. Hints are in teach/lab/STAGE.txt. Exit status 1: there is
+a mistake."""
 import os
 import subprocess
 import sys
@@ -12,8 +13,8 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, str(TOP / "bench"))
 import zero
 
-SECONDS = int(os.environ.get("LAB_SECONDS", 60))  # that a program may take
-RUNS = {  # what is wrong if a run fails that others have not
+SECONDS = int(os.environ.get("LAB_SECONDS", 60))  # most that a program may take
+RUNS = {  # the mistake, if this run fails and those before did not
     "run": ["--nproc", "2", "--epochs", "1", "--num-samples", "200", "--optimizer", "adam", "--save-every", "1"],
     "shares": ["--nproc", "4", "--epochs", "1", "--model", "mlp", "--bucket-cap-mb", "1", "--batch-size", "2", "--max-steps", "3"],
     "evaluation": ["--nproc", "7", "--epochs", "1", "--batch-size", "51", "--max-steps", "1"],
@@ -29,7 +30,7 @@ def mistake(step, name, text):
 
 
 def files_of(program, folder, options):
-    """What the run saves, by name; or what it says when it fails."""
+    """The files that the run saves, by name, and None; or None and the error of a failed run."""
     folder.mkdir(parents=True)
     command = [program, *options, "--threads", "1", "--device", "cpu", "--timeout", str(SECONDS // 2), "--checkpoint-dir", folder]
     try:

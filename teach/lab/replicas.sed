@@ -1,4 +1,4 @@
-# Before a rank leaves the group: are its weights those of the others? Sums of bits, so nothing rounds.
+# Before a rank leaves the group: are its weights equal to the others'? Sums of bits, so nothing is rounded.
 s|^ *process_group_destroy(&pg);|    double bits = 0;\
     for (size_t k = 0; k < model.numel; k++) {\
         unsigned word;\

@@ -1,4 +1,4 @@
-"""Runs a program of a step on simulated nodes, with journals, and looks after what is left of it."""
+"""Runs a program of a step on simulated nodes, with journals, and ends the processes that it leaves."""
 import os
 import random
 import signal
@@ -9,8 +9,8 @@ from pathlib import Path
 
 import journal
 
-TOP = Path.cwd()  # of the tree
-SECONDS = int(os.environ.get("LAB_SECONDS", 60))  # that a program may take
+TOP = Path.cwd()  # the top of the tree
+SECONDS = int(os.environ.get("LAB_SECONDS", 60))  # most that a program may take
 ROWS, TEST_ROWS = 8001, 53  # no number of ranks divides them
 OPTIONS = ["--dataset", "mnist", "--num-samples", "203", "--batch-size", "16", "--device", "cpu", "--threads", "1",
            "--log-interval", "3", "--save-every", "1", "--timeout", str(SECONDS // 4)]
@@ -53,7 +53,8 @@ class Run:
         self.begin = time.monotonic()
 
     def wait(self, seconds=None):
-        """Until the program ends. Sets status (None: it took too long), and left: processes that outlive it."""
+        """Waits until the program ends. Sets status (None: it took too long), and left: the processes that outlive
+        it."""
         try:
             self.status = self.process.wait(seconds or self.begin + SECONDS - time.monotonic())
         except subprocess.TimeoutExpired:
@@ -66,24 +67,24 @@ class Run:
         for pid in self.left:
             self.send(pid, signal.SIGKILL)
         if self.status is not None:
-            self.left += self.at_end() - at_end  # came to their end after the program had ended
+            self.left += self.at_end() - at_end  # these came to their end after the program had
         self.process.wait()
         (self.folder / "status").write_text(str(self.status))
         return self.look()
 
     def at_end(self):
-        """The journals that are at their end."""
+        """The journals of ranks that came to their end."""
         return {path for path in self.folder.glob("journal/*.txt") if "\nend" in path.read_text()}
 
     def look(self):
-        """Reads what is in the folder."""
+        """Reads the run's files from its folder."""
         self.journals = journal.read(self.folder / "journal")
         self.out, self.err = ((self.folder / name).read_text(errors="replace") for name in ("out", "err"))
         return self
 
     @classmethod
     def again(cls, folder):
-        """A run of before, from its folder; or None."""
+        """An earlier run, from its folder; or None."""
         if not (Path(folder) / "status").exists():
             return None
         run = cls.__new__(cls)
@@ -93,7 +94,7 @@ class Run:
         return run.look()
 
     def processes(self):
-        """Those that have this run's environment."""
+        """The processes that have this run's environment."""
         mark = f"DDP_JOURNAL={self.folder / 'journal'}".encode()
         found = []
         for path in Path("/proc").glob("[0-9]*/environ"):
