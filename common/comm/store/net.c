@@ -66,15 +66,13 @@ bool net_copy_host(char *to, size_t bytes, const char *host, size_t length)
 }
 
 /* All addresses of a name. NULL and ENXIO if it has none, EINVAL for a bad port. */
-static struct addrinfo *resolve(const char *host, int port, int family, int flags)
+static struct addrinfo *resolve(const char *host, int port, int flags)
 {
     if (port < 0 || port > UINT16_MAX) { // the C library would take it modulo 65536
         errno = EINVAL;
         return NULL;
     }
-    const struct addrinfo hints = { .ai_family = family,
-                                    .ai_socktype = SOCK_STREAM,
-                                    .ai_flags = flags };
+    const struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = flags };
     char service[16];
     snprintf(service, sizeof service, "%d", port);
     struct addrinfo *addresses = NULL;
@@ -82,11 +80,9 @@ static struct addrinfo *resolve(const char *host, int port, int family, int flag
     if (host != NULL && net_copy_host(name, sizeof name, host, strlen(host)))
         host = name;
     const int failure = getaddrinfo(host, service, &hints, &addresses);
-    if (failure == 0)
-        return addresses;
-    if (failure != EAI_SYSTEM)
+    if (failure != 0 && failure != EAI_SYSTEM)
         errno = ENXIO;
-    return NULL;
+    return failure == 0 ? addresses : NULL;
 }
 
 static bool is_loopback(const struct sockaddr *address)
@@ -116,22 +112,28 @@ static int listen_at(const struct addrinfo *at)
     return close_failed(fd);
 }
 
-/* Listens on the first of a host's addresses that is local; NULL: on all interfaces. */
-static int listen_host(const char *host, int port, int family)
+/* Then the address is local: other addresses are not tried. */
+static bool is_in_use(int error)
 {
-    struct addrinfo *addresses = resolve(host, port, family, AI_PASSIVE);
+    return error == EADDRINUSE || error == EACCES;
+}
+
+/* Listens on one of a host's addresses that is local, of the first family if it can; NULL: on all
+ * interfaces. */
+static int listen_host(const char *host, int port, int first_family)
+{
+    struct addrinfo *addresses = resolve(host, port, AI_PASSIVE);
     if (addresses == NULL)
         return -1;
     int fd = -1;
     errno = EADDRNOTAVAIL;
-    for (const struct addrinfo *at = addresses; at != NULL && fd < 0; at = at->ai_next) {
-        // Many systems resolve their own name to loopback; other machines resolve it correctly.
-        if (host == NULL || net_is_loopback(host) || !is_loopback(at->ai_addr))
-            fd = listen_at(at);
-    }
-    const int reason = errno;
+    for (int others = 0; others < 2; others++)
+        for (const struct addrinfo *at = addresses; at != NULL; at = at->ai_next)
+            // Many systems resolve their own name to loopback; other machines resolve it correctly.
+            if (fd < 0 && !is_in_use(errno) && (at->ai_family != first_family) == others &&
+                (host == NULL || net_is_loopback(host) || !is_loopback(at->ai_addr)))
+                fd = listen_at(at);
     freeaddrinfo(addresses);
-    errno = reason;
     return fd;
 }
 
@@ -139,25 +141,14 @@ int net_listen(const char *host, int *port)
 {
     // IPv4 first: every client of localhost can reach 127.0.0.1, but not every one ::1. But "::"
     // first, which accepts both.
-    const struct {
-        const char *host;
-        int family;
-    } attempts[] = { { host, AF_INET }, { host, AF_INET6 }, { NULL, AF_INET6 }, { NULL, AF_INET } };
-    int fd = -1, reason = 0;
-    bool is_everywhere = false, is_known = host[0] == '\0';
-    for (int i = host[0] == '\0' ? 2 : 0; i < (net_is_loopback(host) ? 2 : 4) && fd < 0; i++) {
-        if (reason == EADDRINUSE || reason == EACCES) // the address is local: no use to try others
-            break;
-        fd = listen_host(attempts[i].host, *port, attempts[i].family);
-        is_everywhere = attempts[i].host == NULL;
-        is_known |= fd < 0 && errno != ENXIO;
-        if (reason == 0 || errno != ENXIO) // not that the name has no address of the other family
-            reason = errno;
-    }
-    errno = reason;
+    const bool is_named = host[0] != '\0';
+    int fd = is_named ? listen_host(host, *port, AF_INET) : -1;
+    const bool is_known = !is_named || errno != ENXIO;
+    const bool is_everywhere = !is_named || (fd < 0 && !is_in_use(errno) && !net_is_loopback(host));
+    if (is_everywhere)
+        fd = listen_host(NULL, *port, AF_INET6);
     if (fd < 0)
         return -1;
-
     struct sockaddr_in6 address; // the port is at the same offset for IPv4
     socklen_t length = sizeof address;
     if (getsockname(fd, (struct sockaddr *)&address, &length) < 0)
@@ -165,8 +156,8 @@ int net_listen(const char *host, int *port)
     *port = ntohs(address.sin6_port);
     if (is_everywhere && is_known) // a name that nobody knows ends the job anyway
         log_info("port %d is open on every interface: %s%s", *port,
-                 host[0] == '\0' ? "no host is named" : host,
-                 host[0] == '\0' ? "" : " is no address that this machine could listen on alone");
+                 is_named ? host : "no host is named",
+                 is_named ? " is no address that this machine could listen on alone" : "");
     return fd;
 }
 
@@ -215,12 +206,9 @@ static int connect_to(const struct addrinfo *to, double deadline)
     if (connect(fd, to->ai_addr, to->ai_addrlen) < 0) {
         if ((errno != EINPROGRESS && errno != EINTR) || wait_ready(fd, POLLOUT, deadline) < 0)
             return close_failed(fd);
-        int failure = 0;
-        getsockopt(fd, SOL_SOCKET, SO_ERROR, &failure, &(socklen_t){ sizeof failure });
-        if (failure != 0) {
-            errno = failure;
+        getsockopt(fd, SOL_SOCKET, SO_ERROR, &errno, &(socklen_t){ sizeof errno });
+        if (errno != 0)
             return close_failed(fd);
-        }
     }
     if (is_self_connected(fd)) {
         close(fd);
@@ -232,15 +220,13 @@ static int connect_to(const struct addrinfo *to, double deadline)
 
 static int connect_host(const char *host, int port, double deadline)
 {
-    struct addrinfo *addresses = resolve(host, port, AF_UNSPEC, 0);
+    struct addrinfo *addresses = resolve(host, port, 0);
     if (addresses == NULL)
         return -1;
     int fd = -1;
     for (const struct addrinfo *to = addresses; to != NULL && fd < 0; to = to->ai_next)
         fd = connect_to(to, fmin(deadline, seconds_now() + ATTEMPT_SECONDS));
-    const int reason = errno;
     freeaddrinfo(addresses);
-    errno = reason;
     return fd;
 }
 
@@ -287,16 +273,11 @@ int net_recv(int fd, void *data, size_t bytes, double deadline)
 
 const char *net_reason(int error)
 {
-    switch (error) {
-    case ENXIO:
+    if (error == ENXIO)
         return "no such host is known";
-    case ECONNREFUSED:
+    if (error == ECONNREFUSED)
         return "nobody listens there";
-    case ETIMEDOUT:
-        return "no answer";
-    default:
-        return strerror(error);
-    }
+    return error == ETIMEDOUT ? "no answer" : strerror(error);
 }
 
 const char *net_listen_reason(int error, int port, char text[NET_REASON_BYTES])
