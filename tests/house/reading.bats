@@ -19,11 +19,11 @@ TOP=${BATS_TEST_DIRNAME%/tests/*}
     cd "$BATS_TEST_TMPDIR"
     tests/house/reading.py
 
-    sed -i 's/^## Under the hood$/&\n\nsee `store_table.c`/' docs/03_torchrun_env.md
+    sed -i 's/^## Under the hood$/&\n\nsee `store_server.c`/' docs/03_torchrun_env.md
     sed -i '/^| .`comm.env.h`/a| [`net.c`](comm/store/net.c) | 320 | TCP |' common/README.md
     run tests/house/reading.py
     echo "$output"
     [ "$status" -eq 1 ]
-    [[ $output == *"docs/03_torchrun_env.md: walks store_table.c"* ]]
+    [[ $output == *"docs/03_torchrun_env.md: walks store_server.c"* ]]
     [[ $output == *"docs/03_torchrun_env.md: does not name net.c"* ]]
 }

@@ -28,7 +28,7 @@ static bool ping(int fd, Bytes *bytes, double deadline)
     uint32_t echo = ~nonce;
     bytes_put_u8(bytes, STORE_PING);
     bytes_put(bytes, &nonce, sizeof nonce);
-    const bool answered = net_send(fd, bytes_front(bytes), bytes_count(bytes), deadline) == 0 &&
+    const bool answered = net_send(fd, bytes->data, bytes->count, deadline) == 0 &&
                           net_recv(fd, &echo, sizeof echo, deadline) == 0;
     bytes_free(bytes);
     if (answered && echo != nonce)
@@ -168,7 +168,7 @@ void store_request_send(StoreRequest *request)
 {
     const Bytes *bytes = &request->bytes;
     if (!request->store->failed &&
-        net_send(request->store->fd, bytes_front(bytes), bytes_count(bytes), request->deadline) < 0)
+        net_send(request->store->fd, bytes->data, bytes->count, request->deadline) < 0)
         store_request_fail(request, NULL);
     bytes_free(&request->bytes);
 }

@@ -40,14 +40,6 @@ const char *store_operation_name(StoreOperation operation)
     return operations[operation].name;
 }
 
-/* After a count: what follows is repeated that often, perhaps never. */
-static void start_repeating(RequestMeasure *measure, uint64_t times)
-{
-    measure->repeat = measure->argument;
-    measure->repeats = times;
-    measure->argument = "";
-}
-
 RequestState request_measure(RequestMeasure *measure, const uint8_t *data, size_t count)
 {
     if (measure->bytes == 0) {
@@ -86,34 +78,40 @@ RequestState request_measure(RequestMeasure *measure, const uint8_t *data, size_
 
         measure->bytes += size;
         measure->argument++;
-        if (argument == 'n')
-            start_repeating(measure, number);
+        if (argument == 'n') { // what follows is repeated that often, perhaps never
+            measure->repeat = measure->argument;
+            measure->repeats = number;
+            measure->argument = "";
+        }
     }
 }
 
 /* ---- bytes ---- */
 
-/* Dropping bytes only moves an index. At the end of the memory the rest moves to the front, and the
- * memory grows if it is still more than half full: each byte is moved only a few times, however
- * small the pieces. */
+Blob blob_of(const char *text)
+{
+    return (Blob){ (const uint8_t *)text, strlen(text) };
+}
+
+int blob_compare(const void *left, const void *right)
+{
+    const Blob *a = left, *b = right;
+    if (a->count != b->count)
+        return a->count < b->count ? -1 : 1;
+    return memcmp(a->data, b->data, a->count);
+}
+
 void bytes_put(Bytes *bytes, const void *data, size_t count)
 {
     if (count == 0)
         return;
-    if (count > bytes->capacity - bytes->end) {
-        const size_t held = bytes_count(bytes);
-        if (held > 0)
-            memmove(bytes->data, bytes->data + bytes->start, held);
-        bytes->start = 0;
-        bytes->end = held;
-        if (held + count > bytes->capacity / 2) {
-            bytes->capacity = 64 + 2 * (held + count);
-            bytes->data = realloc(bytes->data, bytes->capacity);
-            CHECK(bytes->data != NULL, "out of memory: %zu bytes wanted", bytes->capacity);
-        }
+    if (count > bytes->capacity - bytes->count) {
+        bytes->capacity = 64 + 2 * (bytes->count + count);
+        bytes->data = realloc(bytes->data, bytes->capacity);
+        CHECK(bytes->data != NULL, "out of memory: %zu bytes wanted", bytes->capacity);
     }
-    memcpy(bytes->data + bytes->end, data, count);
-    bytes->end += count;
+    memcpy(bytes->data + bytes->count, data, count);
+    bytes->count += count;
 }
 
 void bytes_put_u8(Bytes *bytes, uint8_t value)
@@ -132,21 +130,13 @@ void bytes_put_blob(Bytes *bytes, Blob blob)
     bytes_put(bytes, blob.data, blob.count);
 }
 
-size_t bytes_count(const Bytes *bytes)
-{
-    return bytes->end - bytes->start;
-}
-
-const uint8_t *bytes_front(const Bytes *bytes)
-{
-    return bytes->data == NULL ? NULL : bytes->data + bytes->start;
-}
-
 void bytes_drop(Bytes *bytes, size_t count)
 {
-    bytes->start += count;
-    if (bytes->start == bytes->end)
+    bytes->count -= count;
+    if (bytes->count == 0)
         bytes_free(bytes);
+    else if (count > 0)
+        memmove(bytes->data, bytes->data + count, bytes->count);
 }
 
 void bytes_free(Bytes *bytes)

@@ -18,23 +18,23 @@
  * memory only while it holds bytes. */
 typedef struct {
     uint8_t *data;
-    size_t start, end; // the bytes are data[start] .. data[end - 1]
-    size_t capacity;
+    size_t count, capacity;
 } Bytes;
 
 /* Borrowed bytes. */
 typedef struct {
-    const uint8_t *data;
+    const uint8_t *data; // not NULL
     size_t count;
 } Blob;
+
+Blob blob_of(const char *text);
+int blob_compare(const void *left, const void *right); // Blobs, in some order; 0: they are the same
 
 void bytes_put(Bytes *bytes, const void *data, size_t count);
 void bytes_put_u8(Bytes *bytes, uint8_t value);
 void bytes_put_u64(Bytes *bytes, uint64_t value); // also for signed ones
 void bytes_put_blob(Bytes *bytes, Blob blob); // a u64 count, then its bytes
 
-size_t bytes_count(const Bytes *bytes);
-const uint8_t *bytes_front(const Bytes *bytes);
 void bytes_drop(Bytes *bytes, size_t count); // the first `count`
 void bytes_free(Bytes *bytes);
 

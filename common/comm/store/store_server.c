@@ -22,7 +22,8 @@
 
 enum {
     READ_BYTES = 16 << 10, // from one client before the next has its turn
-    SEND_BYTES = 64 << 10, // to one client before the next has its turn
+    SEND_BYTES = 64 << 10, // to one client before the next has its turn ...
+    SEND_REPLIES = 64, // ... and so many replies
     MAX_EVENTS = 64,
     FULL_PAUSE_MS = 10, // before the next try to accept: epoll would report it again at once
     TICK_MS = 1000, // between two checks for handshakes that take too long
@@ -49,27 +50,36 @@ static int watch(const StoreServer *server, int operation, int fd, uint32_t even
  * in turns with the others. Errors are left to epoll, which reports a broken socket. */
 static void send_replies(const StoreServer *server, Client *client)
 {
-    uint8_t data[SEND_BYTES];
-    const size_t most = service_reply(client, data, sizeof data);
-    const ssize_t count = most == 0 ? 0 : send(client->fd, data, most, MSG_NOSIGNAL);
-    if (count > 0)
+    size_t left = SEND_BYTES;
+    for (int i = 0; i < SEND_REPLIES && client->unread > 0 && left > 0; i++) {
+        const Blob reply = service_reply(client);
+        const size_t most = reply.count < left ? reply.count : left;
+        const ssize_t count = send(client->fd, reply.data, most, MSG_NOSIGNAL);
+        if (count <= 0)
+            break;
         service_sent(client, (size_t)count);
+        left -= (size_t)count;
+    }
     const bool wants_room = client->unread > 0;
     if (wants_room != client->wants_room)
         watch(server, EPOLL_CTL_MOD, client->fd, EPOLLIN | (wants_room ? EPOLLOUT : 0), client);
     client->wants_room = wants_room;
 }
 
-static void send_woken(const StoreServer *server, Service *service)
+/* To clients whose wait was ended by another one. */
+static void send_woken(const StoreServer *server)
 {
-    for (Client *client; (client = service_next_woken(service)) != NULL;)
-        send_replies(server, client);
+    Client *client;
+    LIST_FOREACH(client, &server->clients, next)
+    {
+        if (client->unread > 0 && !client->wants_room)
+            send_replies(server, client);
+    }
 }
 
 static void drop_client(StoreServer *server, Client *client)
 {
     service_forget(client);
-    send_woken(server, client->service); // clients may wait for its gone key
     LIST_REMOVE(client, next);
     // If a process forked meanwhile has a copy of the descriptor, closing ours neither removes it
     // from epoll nor tells the other side.
@@ -152,7 +162,6 @@ static void serve_client(StoreServer *server, Client *client)
 {
     if (receive(server, client)) {
         send_replies(server, client);
-        send_woken(server, client->service);
     } else {
         drop_client(server, client);
     }
@@ -178,6 +187,7 @@ static bool serve_turn(StoreServer *server)
 {
     struct epoll_event events[MAX_EVENTS];
     const int timeout_ms = end_slow_handshakes(server) ? TICK_MS : -1;
+    send_woken(server); // by the turn before
     const int count = epoll_wait(server->epoll_fd, events, MAX_EVENTS, timeout_ms);
     bool somebody_calls = false;
     for (int i = 0; i < count; i++) {

@@ -72,7 +72,7 @@ char *store_list_keys(Store *store)
             continue;
         bytes_put(&list, key + prefix_length, length - prefix_length);
         bytes_put_u8(&list, '\n');
-        if (bytes_count(&list) > STORE_MAX_BUFFER)
+        if (list.count > STORE_MAX_BUFFER)
             store_request_fail(&request, "too many keys");
     }
     bytes_put_u8(&list, '\0');

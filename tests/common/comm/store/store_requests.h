@@ -2,6 +2,24 @@
 #ifndef TESTS_COMMON_COMM_STORE_STORE_REQUESTS_H
 #define TESTS_COMMON_COMM_STORE_STORE_REQUESTS_H
 
+#include <string.h>
+
+#include "common/comm/store/store_service.h"
+
+/* Reads at most `most` bytes of the replies to a client without a socket; returns how many. */
+static inline size_t hear(Client *client, void *data, size_t most)
+{
+    size_t count = 0;
+    while (client->unread > 0 && count < most) {
+        const Blob reply = service_reply(client);
+        const size_t part = reply.count < most - count ? reply.count : most - count;
+        memcpy((uint8_t *)data + count, reply.data, part);
+        service_sent(client, part);
+        count += part;
+    }
+    return count;
+}
+
 #define BYTES(literal) literal, sizeof literal - 1
 
 #define U64(byte) byte "\0\0\0\0\0\0\0" // a number below 256

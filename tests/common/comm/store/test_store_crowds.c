@@ -212,7 +212,7 @@ static void ask_in_vain(const Fixture *f, const char *request, size_t bytes, int
     for (int i = 0; i < NUM; i++) {
         fds[i] = connect_stranger(f);
         net_send(fds[i], BYTES(VALIDATE), deadline());
-        net_send(fds[i], bytes_front(&requests), bytes_count(&requests), deadline());
+        net_send(fds[i], requests.data, requests.count, deadline());
     }
     Store late;
     assert_true(store_connect(&late, "127.0.0.1", f->port, TIMEOUT)); // its turn comes after theirs

@@ -77,7 +77,7 @@ static void sort_list(uint8_t *reply, size_t count)
     bytes_put_u64(&sorted, num_keys);
     for (size_t i = 0; i < num_keys; i++)
         bytes_put_blob(&sorted, keys[i]);
-    memcpy(reply, bytes_front(&sorted), count);
+    memcpy(reply, sorted.data, count);
     bytes_free(&sorted);
     free(copy);
     free(keys);

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "common/base/memory.h"
-#include "common/comm/store/store_service.h"
+#include "common/comm/store/store_service.c" // for its table
 #include "tests/common/comm/store/store_requests.h"
 
 /* Is this what a stranger may say? */
@@ -84,7 +84,7 @@ static void test_absurd_lengths_are_hung_up_on_at_once(void **state)
             Bytes request = { 0 };
             bytes_put(&request, cases[i].start, cases[i].bytes);
             bytes_put_u64(&request, lengths[j]);
-            assert_int_equal(accepts(&service, true, bytes_front(&request), bytes_count(&request)),
+            assert_int_equal(accepts(&service, true, request.data, request.count),
                              lengths[j] <= limit);
             bytes_free(&request);
         }
@@ -104,7 +104,7 @@ static void test_requests_and_replies_are_kept_up_to_a_limit(void **state)
         bytes_put(&pair, BYTES(ONE("k")));
         bytes_put_blob(&pair, (Blob){ value, size });
         // Seven values of 8 MiB may come in one request, not eight.
-        assert_int_equal(service_feed(&client, bytes_front(&pair), bytes_count(&pair)), i < 7);
+        assert_int_equal(service_feed(&client, pair.data, pair.count), i < 7);
         bytes_free(&pair);
     }
     service_forget(&client);
@@ -113,7 +113,7 @@ static void test_requests_and_replies_are_kept_up_to_a_limit(void **state)
     Bytes request = { 0 };
     bytes_put(&request, BYTES("\1" ONE("k")));
     bytes_put_blob(&request, (Blob){ value, size });
-    assert_true(service_feed(&client, bytes_front(&request), bytes_count(&request)));
+    assert_true(service_feed(&client, request.data, request.count));
     assert_int_equal(client.in.capacity, 0); // who has said all keeps no memory
     bytes_free(&request);
     free(value);
@@ -148,30 +148,36 @@ static void test_full_table_refuses_whoever_fills_it(void **state)
     }
 }
 
-/* One that has stored much leaves a reserve for those that store little: these go on. */
+/* A client that takes much leaves a reserve for those that take little: these go on. */
 static void test_full_table_keeps_the_ranks(void **state)
 {
     (void)state;
     Service service = { 0 };
     Client filler = { .service = &service, .validated = true },
+           reader = { .service = &service, .validated = true },
            rank = { .service = &service, .validated = true };
-    const size_t size = 2 << 20, filled = STORE_MAX_MEMORY - 2 * STORE_RESERVE - size;
+    const size_t size = 2 << 20, filled = STORE_MAX_MEMORY - STORE_RESERVE - 2 * size;
     Bytes request = { 0 };
     uint8_t *value = mem_calloc(size, 1);
     bytes_put(&request, BYTES("\16" ONE("q")));
-    bytes_put_blob(&request, (Blob){ value, size / 2 });
-    assert_true(service_feed(&rank, BYTES(SET("r", ONE("1")) WAIT("a"))));
+    bytes_put_blob(&request, (Blob){ value, size });
+    assert_true(service_feed(&rank, BYTES(SET("r", ONE("1")) ADD("n", U64("\1")) WAIT("s"))));
     service.bytes += filled; // by the first one, say
     bool goes_on = true;
     for (int i = 0; i < 3; i++)
-        goes_on = service_feed(&filler, bytes_front(&request), bytes_count(&request));
+        goes_on = service_feed(&filler, request.data, request.count);
     assert_false(goes_on);
     service_forget(&filler);
-    assert_true(service_feed(&rank, BYTES(SET("s", TWO("22")) ADD("n", U64("\1")))));
-    assert_true(accepts(&service, true, BYTES(SET("a", ONE("1")) PUSH("q", ONE("x")))));
-    uint8_t heard[10];
-    assert_int_equal(service_reply(&rank, heard, sizeof heard), 9); // the sum, the end of its wait
-    service.bytes -= filled;
+    service.bytes += size;
+    assert_true(service_feed(&reader, BYTES(POP("q")) - 1));
+    assert_false(service_feed(&reader, "q", 1)); // more than a share
+    assert_true(service_feed(&rank, BYTES(WAIT("r") SET("r", ONE("2")) GET("r"))));
+    assert_true(service_feed(&rank, BYTES(ADD("n", U64("\1")) DELETE("n") PING("ping"))));
+    assert_false(accepts(&service, true, BYTES(SET("s", ONE("1"))))); // the table would grow
+    char heard[40];
+    assert_int_equal(hear(&rank, heard, sizeof heard), 8 + 1 + 9 + 8 + 8 + 4);
+    service.bytes -= filled + size;
+    service_forget(&reader);
     service_forget(&rank);
     bytes_free(&request);
     free(value);
@@ -192,15 +198,18 @@ static void test_table_counts_what_memory_costs(void **state)
     const size_t before = mallinfo2().uordblks;
     for (uint32_t i = 0; i < 20000; i++) {
         const Blob key = { (const uint8_t *)&i, sizeof i };
-        Entry *entry = table_enter(&waiting, key);
-        if (i % 4 == 0)
-            assert_true(entry_wait(&waiting, entry));
-        else if (i % 4 == 1)
-            assert_true(entry_push(&waiting, entry, (Blob){ text, i % 100 }));
-        else
-            assert_true(entry_write(&waiting, entry, (Blob){ text, i % 1000 }, false));
+        Entry *entry = enter(&waiting, key);
+        if (i % 4 == 0) {
+            assert_true(wait_begin(&waiting, entry));
+        } else if (i % 4 == 1) {
+            const Blob blob = { text, i % 100 };
+            put_item(&service, &entry->queue, value_of_blob(&service, NULL, 0, blob));
+            entry->queue_length++;
+        } else {
+            assert_true(write_value(&waiting, entry, (Blob){ text, i % 1000 }, false));
+        }
         if (i % 8 == 3)
-            assert_true(entry_write(&waiting, entry, (Blob){ text, i % 50 }, true));
+            assert_true(write_value(&waiting, entry, (Blob){ text, i % 50 }, true));
     }
     const size_t taken = mallinfo2().uordblks - before;
     assert_in_range(service.bytes, taken - taken / 50, taken + taken / 50);
@@ -244,7 +253,7 @@ static void put_random_request(Bytes *request)
         }
     }
     if (random_below(50) == 0) // and now and then one that is not
-        request->data[random_below(bytes_count(request))] ^= (uint8_t)(1 << random_below(8));
+        request->data[random_below(request->count)] ^= (uint8_t)(1 << random_below(8));
 }
 
 /* Says it in two pieces, or only a part of it. */
@@ -252,12 +261,12 @@ static bool say_random(Client *client)
 {
     Bytes request = { 0 };
     put_random_request(&request);
-    size_t count = bytes_count(&request);
+    size_t count = request.count;
     if (random_below(100) == 0)
         count = random_below(count);
     const size_t first = random_below(count + 1);
-    const bool accepted = service_feed(client, bytes_front(&request), first) &&
-                          service_feed(client, bytes_front(&request) + first, count - first);
+    const bool accepted = service_feed(client, request.data, first) &&
+                          service_feed(client, request.data + first, count - first);
     bytes_free(&request);
     return accepted;
 }
@@ -286,9 +295,7 @@ static void test_random_requests(void **state)
             }
             Client *reader = &clients[random_below(4)];
             static uint8_t heard[1 << 16];
-            service_sent(reader, service_reply(reader, heard, sizeof heard));
-            if (random_below(4) == 0)
-                service_next_woken(&service);
+            hear(reader, heard, sizeof heard);
         }
         int64_t num_values = 0;
         const Entry *entry;

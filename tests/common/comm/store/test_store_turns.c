@@ -52,9 +52,11 @@ static void test_small_replies_overtake_large_ones(void **state)
     StoreServer *server = start_without_thread(&port);
     Client setter = { .service = &server->open };
     uint8_t *value = mem_calloc(VALUE_BYTES, 1);
-    Entry *entry = table_enter(&setter, (Blob){ (const uint8_t *)"k", 1 });
-    assert_true(entry_write(&setter, entry, (Blob){ value, VALUE_BYTES }, false));
     Bytes request = { 0 };
+    bytes_put(&request, BYTES(VALIDATE "\1" ONE("k")));
+    bytes_put_blob(&request, (Blob){ value, VALUE_BYTES });
+    assert_true(service_feed(&setter, request.data, request.count));
+    bytes_free(&request);
     bytes_put(&request, BYTES("\12" U64("\7")));
     for (int i = 0; i < VALUES; i++)
         bytes_put(&request, BYTES(ONE("k")));
@@ -63,7 +65,7 @@ static void test_small_replies_overtake_large_ones(void **state)
         fds[i] = join(server, port);
     const int honest = join(server, port);
     for (int i = 0; i < CROWD; i++)
-        net_send(fds[i], bytes_front(&request), bytes_count(&request), deadline());
+        net_send(fds[i], request.data, request.count, deadline());
     net_send(honest, BYTES(PING("ping")), deadline());
     const Client *client;
     LIST_FOREACH(client, &server->clients, next)
