@@ -3,22 +3,22 @@
  * Its thread does not start here (world.h); its loop is called instead, and told to end when nobody
  * has anything more to say. It is included for that.
  */
-#include <sys/epoll.h>
+#include <poll.h>
 #include <sys/eventfd.h>
 
 static int stop_fd; // the server's
 
-static int wait_or_stop(int epoll_fd, struct epoll_event *events, int max, int timeout)
+static int wait_or_stop(struct pollfd *fds, nfds_t count, int timeout)
 {
     (void)timeout;
-    const int count = epoll_wait(epoll_fd, events, max, 0);
-    if (count > 0)
-        return count;
+    const int ready = poll(fds, count, 0);
+    if (ready > 0)
+        return ready;
     eventfd_write(stop_fd, 1);
-    return epoll_wait(epoll_fd, events, max, 0);
+    return poll(fds, count, 0);
 }
 
-#define epoll_wait wait_or_stop
+#define poll wait_or_stop
 #include "common/comm/store/store_server.c"
 #include "tests/fuzz/targets.h"
 

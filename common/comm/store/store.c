@@ -121,9 +121,12 @@ void store_request_fail(const StoreRequest *request, const char *reason)
 {
     Store *store = request->store;
     char text[128];
-    if (reason == NULL && errno == ETIMEDOUT)
-        snprintf(text, sizeof text, "no answer within %g s", store->timeout);
-    else if (reason == NULL)
+    if (errno == ETIMEDOUT)
+        snprintf(text, sizeof text,
+                 request->operation == STORE_WAIT ? "in vain for %g s: has every rank got that far?"
+                                                  : "no answer within %g s",
+                 store->timeout);
+    else
         snprintf(text, sizeof text, "%s: has the process that serves it ended?", strerror(errno));
     store->failed = true;
     if (!store->may_fail)
@@ -252,13 +255,11 @@ int64_t store_add(Store *store, const char *key, int64_t amount)
 
 void store_wait(Store *store, const char *key)
 {
-    char reason[128];
-    if (store_try_wait(store, key, store->timeout) || store->failed)
-        return;
-    snprintf(reason, sizeof reason, "in vain for %g s: has every rank got that far?",
-             store->timeout);
-    store_request_fail(&(StoreRequest){ .store = store, .operation = STORE_WAIT, .key = key },
-                       reason);
+    const StoreRequest request = { .store = store, .operation = STORE_WAIT, .key = key };
+    if (!store_try_wait(store, key, store->timeout) && !store->failed) {
+        errno = ETIMEDOUT;
+        store_request_fail(&request, NULL);
+    }
 }
 
 bool store_try_wait(Store *store, const char *key, double seconds)

@@ -44,16 +44,15 @@ typedef struct {
  * Dies after `timeout` seconds, naming host and port. */
 void store_init(Store *store, const char *host, int port, bool is_server, double timeout);
 
-/* Only connects, without prefix or counting: for launchers and tools. If the job has a secret
- * (DDP_SECRET_FILE) both sides prove that they know it, and it dies if the server does not: there
- * is no fallback to a connection without. False and errno on failure, described by
- * store_connect_reason: EPROTO if what listens there answers, but is not a store, ENOMSG if it
- * does not answer; else as net_connect. `timeout` is also that of later calls. */
+/* Only connects, without prefix or counting: for launchers and tools; endpoint_connect where the
+ * launchers of elastic nodes meet, with a key of its own. If the job has a secret (DDP_SECRET_FILE)
+ * both sides prove that they know it, and it dies if the server does not: there is no fallback.
+ * False and errno on failure, described by store_connect_reason: EPROTO if what listens there
+ * answers, but is not a store, ENOMSG if it does not answer; else as net_connect. `timeout` is also
+ * that of later calls. */
 bool store_connect(Store *store, const char *host, int port, double timeout);
-const char *store_connect_reason(int error);
-
-/* The same where the launchers of elastic nodes meet; the handshake there has a key of its own. */
 bool endpoint_connect(Store *store, const char *host, int port, double timeout);
+const char *store_connect_reason(int error);
 
 /* Call it after waiting for a while: dies if the store's job has a secret and this process does
  * not. Such a process sees only the table that is open to all, and would wait in vain. */
@@ -87,10 +86,9 @@ typedef struct StoreServer StoreServer;
 
 /* - Listens on the interface that host names (loopback for localhost) and *port (0: any free one,
  *   set on return). NULL and errno if it cannot.
- * - Answers every operation of the protocol. Disconnects a client that sends nonsense or has more
- *   than 64 MiB in one request or in unread replies, or for which there is no memory: a table may
- *   have 1 GiB for all that is stored, being received or not sent yet, of which the last parts are
- *   for clients that use little (store_service.h). A large reply is sent in parts, in turns.
+ * - Disconnects a client that sends nonsense or has more than 64 MiB in one request or in unread
+ *   replies, or for which there is no memory: a table may have 1 GiB for all that is stored, being
+ *   received or not sent yet (store_service.h). A large reply is sent in parts, in turns.
  * - 64 descriptors of the process stay free. Of the others, the last eighth is for clients that
  *   have proven themselves, by knowing the job's secret; if it has none, by making a request.
  *   A client that comes when only this eighth is left takes the place of the oldest unproven one.
@@ -100,29 +98,27 @@ typedef struct StoreServer StoreServer;
  *   server) disconnects, the server sets KEY/gone: a launcher killed by SIGKILL is noticed. */
 StoreServer *store_server_start(const char *host, int *port, const char *watched);
 StoreServer *endpoint_server_start(const char *host, int *port, const char *watched);
-
-/* Ends the thread, closes all connections, frees everything. */
-void store_server_stop(StoreServer *server);
+void store_server_stop(StoreServer *server); // closes all connections, frees everything
 
 /* ---- one request and its reply: what the functions above consist of ---- */
 
 typedef struct {
     Store *store;
     StoreOperation operation;
-    const char *key; // the last one put, for messages
-    double deadline; // of the request and all of its reply: store->timeout from the beginning
+    const char *key; // for messages
+    double deadline; // of the request and all of its reply
     Bytes bytes; // assembled here, to be sent in one piece
 } StoreRequest;
 
-StoreRequest store_request_begin(Store *store, StoreOperation operation,
-                                 const char *key); // NULL: none yet
+/* key NULL: none yet. */
+StoreRequest store_request_begin(Store *store, StoreOperation operation, const char *key);
 void store_request_put_key(StoreRequest *request, const char *key); // with the store's prefix
 void store_request_put_value(StoreRequest *request, const void *value, size_t count);
 void store_request_send(StoreRequest *request); // and frees its bytes
 
 bool store_reply(const StoreRequest *request, void *data, size_t count);
 int64_t store_reply_i64(const StoreRequest *request); // 0 if it failed
-/* Returns the blob's length; copies at most `capacity` bytes of it. */
+/* Returns the length; copies at most `capacity` bytes. */
 size_t store_reply_blob(const StoreRequest *request, void *data, size_t capacity);
 
 /* Dies, or sets store->failed. NULL: the reason is errno's. */

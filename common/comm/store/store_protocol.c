@@ -12,7 +12,7 @@
 
 static const struct {
     const char *name;
-    const char *arguments; // u: u32, i: i64, k: key, v: value; n: a count, of what follows it
+    const char *arguments; // u: u32, i: i64, k: key, v: value; n: how often the others follow
 } operations[STORE_NUM_OPERATIONS] = {
     [STORE_VALIDATE] = { "VALIDATE", "u" },
     [STORE_SET] = { "SET", "kv" },
@@ -42,20 +42,17 @@ const char *store_operation_name(StoreOperation operation)
 
 RequestState request_measure(RequestMeasure *measure, const uint8_t *data, size_t count)
 {
-    if (measure->bytes == 0) {
-        if (count == 0)
-            return REQUEST_PARTIAL;
-        if (data[0] >= STORE_NUM_OPERATIONS)
-            return REQUEST_NONSENSE;
-        measure->bytes = 1;
-        measure->argument = operations[data[0]].arguments;
-    }
+    if (data[0] >= STORE_NUM_OPERATIONS)
+        return REQUEST_NONSENSE;
+    const char *arguments = operations[data[0]].arguments;
+    if (measure->bytes == 0)
+        *measure = (RequestMeasure){ .bytes = 1, .argument = arguments };
     for (;;) {
         if (*measure->argument == '\0') {
             if (measure->repeats == 0)
                 return REQUEST_WHOLE;
             measure->repeats--;
-            measure->argument = measure->repeat;
+            measure->argument = arguments + 1; // the first one was the count
         }
         const char argument = *measure->argument;
         const size_t left = count - measure->bytes;
@@ -77,12 +74,8 @@ RequestState request_measure(RequestMeasure *measure, const uint8_t *data, size_
             return REQUEST_PARTIAL;
 
         measure->bytes += size;
-        measure->argument++;
-        if (argument == 'n') { // what follows is repeated that often, perhaps never
-            measure->repeat = measure->argument;
-            measure->repeats = number;
-            measure->argument = "";
-        }
+        measure->repeats = argument == 'n' ? number : measure->repeats;
+        measure->argument = argument == 'n' ? "" : measure->argument + 1;
     }
 }
 

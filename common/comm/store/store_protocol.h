@@ -90,15 +90,14 @@ const char *store_operation_name(StoreOperation operation);
 typedef struct {
     size_t bytes; // known to belong to it
     const char *argument; // the next one, in the list of the operation's arguments
-    const char *repeat; // where repeated arguments begin
     uint64_t repeats; // how many repetitions are left
 } RequestMeasure;
 
 typedef enum { REQUEST_PARTIAL, REQUEST_WHOLE, REQUEST_NONSENSE } RequestState;
 
-/* Continues measuring with the `count` bytes received so far, and checks the protocol's limits; a
- * whole request has measure->bytes. Nothing is measured twice, so a request costs the same in one
- * piece or byte by byte. */
+/* Continues measuring with the `count` bytes, at least 1, received so far, and checks the
+ * protocol's limits; a whole request has measure->bytes. Nothing is measured twice, so a request
+ * costs the same in one piece or byte by byte. */
 RequestState request_measure(RequestMeasure *measure, const uint8_t *data, size_t count);
 
 #endif

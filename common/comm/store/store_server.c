@@ -1,5 +1,5 @@
 /*
- * One thread serves all clients: it sleeps until a socket is readable (epoll), reads what is
+ * One thread serves all clients: it sleeps until a socket is readable (poll), reads what is
  * available, executes the requests it completes, and sends what the sockets accept. It never waits
  * for one client, so half a request or a sleeping reader delays no other client. Limits protect the
  * memory and descriptors of its process, which is often a rank.
@@ -8,7 +8,6 @@
 
 #include <poll.h>
 #include <stdlib.h>
-#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -24,31 +23,24 @@ enum {
     READ_BYTES = 16 << 10, // from one client before the next has its turn
     SEND_BYTES = 64 << 10, // to one client before the next has its turn ...
     SEND_REPLIES = 64, // ... and so many replies
-    MAX_EVENTS = 64,
-    FULL_PAUSE_MS = 10, // before the next try to accept: epoll would report it again at once
+    FULL_PAUSE_MS = 10, // before the next try to accept: poll would report it again at once
     TICK_MS = 1000, // between two checks for handshakes that take too long
 };
 
 struct StoreServer {
-    int epoll_fd, listen_fd, stop_fd;
+    int listen_fd, stop_fd;
     rlim_t max_fd; // of clients
     Service open, job; // job: for clients that know its secret, if it has one
     Key256 key; // of the handshake, if the job has a secret
     HandshakeHello hello; // that a caller must send
     LIST_HEAD(, Client) clients; // newest first
+    size_t num_clients;
     pthread_t thread;
 };
 
-/* epoll reports events of fd with `about`: the client, or the server's field of that fd. */
-static int watch(const StoreServer *server, int operation, int fd, uint32_t events, void *about)
-{
-    struct epoll_event event = { .events = events, .data.ptr = about };
-    return epoll_ctl(server->epoll_fd, operation, fd, &event);
-}
-
-/* A part of a large reply, and epoll reports at once that there is room for the next: so it leaves
- * in turns with the others. Errors are left to epoll, which reports a broken socket. */
-static void send_replies(const StoreServer *server, Client *client)
+/* A part of a large reply, and poll reports at once that there is room for the next: so it leaves
+ * in turns with the others. Errors are left to poll, which reports a broken socket. */
+static void send_replies(Client *client)
 {
     size_t left = SEND_BYTES;
     for (int i = 0; i < SEND_REPLIES && client->unread > 0 && left > 0; i++) {
@@ -60,31 +52,14 @@ static void send_replies(const StoreServer *server, Client *client)
         service_sent(client, (size_t)count);
         left -= (size_t)count;
     }
-    const bool wants_room = client->unread > 0;
-    if (wants_room != client->wants_room)
-        watch(server, EPOLL_CTL_MOD, client->fd, EPOLLIN | (wants_room ? EPOLLOUT : 0), client);
-    client->wants_room = wants_room;
-}
-
-/* To clients whose wait was ended by another one. */
-static void send_woken(const StoreServer *server)
-{
-    Client *client;
-    LIST_FOREACH(client, &server->clients, next)
-    {
-        if (client->unread > 0 && !client->wants_room)
-            send_replies(server, client);
-    }
 }
 
 static void drop_client(StoreServer *server, Client *client)
 {
     service_forget(client);
     LIST_REMOVE(client, next);
-    // If a process forked meanwhile has a copy of the descriptor, closing ours neither removes it
-    // from epoll nor tells the other side.
-    watch(server, EPOLL_CTL_DEL, client->fd, 0, NULL);
-    shutdown(client->fd, SHUT_RDWR);
+    server->num_clients--;
+    shutdown(client->fd, SHUT_RDWR); // closing is not enough if a forked process has a copy
     close(client->fd);
     free(client);
 }
@@ -122,8 +97,7 @@ static void accept_client(StoreServer *server)
                         .since = seconds_now(),
                         .in_handshake = server->open.tells_of_secret };
     LIST_INSERT_HEAD(&server->clients, client, next);
-    if (watch(server, EPOLL_CTL_ADD, fd, EPOLLIN, client) < 0)
-        drop_client(server, client);
+    server->num_clients++;
 }
 
 /* False: the client does not know the secret. */
@@ -158,49 +132,38 @@ static bool receive(StoreServer *server, Client *client)
                                 : service_feed(client, data, (size_t)count);
 }
 
-static void serve_client(StoreServer *server, Client *client)
-{
-    if (receive(server, client)) {
-        send_replies(server, client);
-    } else {
-        drop_client(server, client);
-    }
-}
-
-/* Drops the clients whose handshake takes too long. Returns whether others are still in one. */
-static bool end_slow_handshakes(StoreServer *server)
-{
-    const double now = seconds_now();
-    bool others = false;
-    for (Client *client = LIST_FIRST(&server->clients), *after; client != NULL; client = after) {
-        after = LIST_NEXT(client, next);
-        const bool is_slow = now >= client->since + HANDSHAKE_SECONDS;
-        others |= client->in_handshake && !is_slow;
-        if (client->in_handshake && is_slow)
-            drop_client(server, client);
-    }
-    return others;
-}
-
-/* Serves the clients that have sent something or have room for more. False: stop the server. */
+/* Sleeps until something can be done, then does it; ticks while a handshake is under way. False:
+ * stop the server. */
 static bool serve_turn(StoreServer *server)
 {
-    struct epoll_event events[MAX_EVENTS];
-    const int timeout_ms = end_slow_handshakes(server) ? TICK_MS : -1;
-    send_woken(server); // by the turn before
-    const int count = epoll_wait(server->epoll_fd, events, MAX_EVENTS, timeout_ms);
-    bool somebody_calls = false;
-    for (int i = 0; i < count; i++) {
-        if (events[i].data.ptr == &server->stop_fd)
-            return false;
-        if (events[i].data.ptr == &server->listen_fd)
-            somebody_calls = true;
-        else
-            serve_client(server, events[i].data.ptr);
+    struct pollfd *polled = mem_calloc(2 + server->num_clients, sizeof *polled);
+    polled[0] = (struct pollfd){ server->stop_fd, POLLIN, 0 };
+    polled[1] = (struct pollfd){ server->listen_fd, POLLIN, 0 };
+    nfds_t count = 2;
+    bool in_handshake = false;
+    Client *client, *after;
+    for (client = LIST_FIRST(&server->clients); client != NULL; client = LIST_NEXT(client, next)) {
+        const short room = client->unread > 0 ? POLLOUT : 0;
+        polled[count++] = (struct pollfd){ client->fd, POLLIN | room, 0 };
+        in_handshake |= client->in_handshake;
     }
+    poll(polled, count, in_handshake ? TICK_MS : -1);
+    const bool stops = polled[0].revents != 0, somebody_calls = polled[1].revents != 0;
+    const double too_early = seconds_now() - HANDSHAKE_SECONDS;
+    count = 2;
+    for (client = LIST_FIRST(&server->clients); client != NULL; client = after) {
+        after = LIST_NEXT(client, next);
+        const bool is_ready = polled[count++].revents != 0;
+        if ((is_ready && !receive(server, client)) ||
+            (client->in_handshake && client->since <= too_early))
+            drop_client(server, client);
+        else if (is_ready)
+            send_replies(client);
+    }
+    free(polled);
     if (somebody_calls)
-        accept_client(server); // last: events may refer to the client that makes room
-    return true;
+        accept_client(server); // last: it may drop one
+    return !stops;
 }
 
 static void *serve(void *server)
@@ -218,7 +181,6 @@ static void server_free(StoreServer *server)
     service_free(&server->job);
     close(server->stop_fd);
     close(server->listen_fd);
-    close(server->epoll_fd);
     free(server);
 }
 
@@ -243,12 +205,9 @@ static StoreServer *start(HandshakeService service, const char *host, int *port,
         server->key = handshake_key(&secret, service);
     }
     server->max_fd = highest_descriptor();
-    server->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     server->stop_fd = eventfd(0, EFD_CLOEXEC);
     server->listen_fd = net_listen(host, port);
-    if (server->listen_fd < 0 ||
-        watch(server, EPOLL_CTL_ADD, server->listen_fd, EPOLLIN, &server->listen_fd) < 0 ||
-        watch(server, EPOLL_CTL_ADD, server->stop_fd, EPOLLIN, &server->stop_fd) < 0 ||
+    if (server->listen_fd < 0 || server->stop_fd < 0 ||
         (errno = thread_start(&server->thread, serve, server)) != 0) {
         const int reason = errno;
         server_free(server);

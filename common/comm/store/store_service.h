@@ -85,7 +85,6 @@ typedef struct Client {
     double since; // when it connected, on the clock of seconds_now()
     bool in_handshake; // may begin one, or is in the middle of it
     HandshakeAnswer handshake;
-    bool wants_room; // waits for EPOLLOUT to send replies
     LIST_ENTRY(Client) next;
 } Client;
 

@@ -85,7 +85,12 @@ static void test_small_replies_overtake_large_ones(void **state)
     for (int i = 2; i < CROWD; i++)
         close(fds[i]);
     for (size_t left[2] = { REPLY_BYTES, REPLY_BYTES }; left[0] + left[1] > 0;) {
-        if (poll(&(struct pollfd){ server->epoll_fd, POLLIN, 0 }, 1, 10) > 0)
+        bool owes = false;
+        LIST_FOREACH(client, &server->clients, next)
+        {
+            owes |= client->unread > 0;
+        }
+        if (owes) // else it would wait for their next requests
             assert_true(serve_turn(server));
         for (int i = 0; i < 2; i++) {
             const ssize_t count = recv(fds[i], value, VALUE_BYTES, 0);
