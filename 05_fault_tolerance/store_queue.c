@@ -13,7 +13,6 @@ bool store_queue_pop(Store *store, const char *key, bool block, StoreValue *valu
     if (block)
         store_wait(store, key);
     StoreRequest request = store_request_begin(store, STORE_QUEUE_POP, key);
-    store_request_send(&request);
     if (store_reply_i64(&request) <= 0)
         return false;
     value->bytes = store_reply_blob(&request, value->data, value->bytes);

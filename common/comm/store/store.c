@@ -122,10 +122,7 @@ void store_request_fail(const StoreRequest *request, const char *reason)
     Store *store = request->store;
     char text[128];
     if (errno == ETIMEDOUT)
-        snprintf(text, sizeof text,
-                 request->operation == STORE_WAIT ? "in vain for %g s: has every rank got that far?"
-                                                  : "no answer within %g s",
-                 store->timeout);
+        snprintf(text, sizeof text, "no answer within %g s", store->timeout);
     else
         snprintf(text, sizeof text, "%s: has the process that serves it ended?", strerror(errno));
     store->failed = true;
@@ -176,8 +173,9 @@ void store_request_send(StoreRequest *request)
     bytes_free(&request->bytes);
 }
 
-bool store_reply(const StoreRequest *request, void *data, size_t count)
+bool store_reply(StoreRequest *request, void *data, size_t count)
 {
+    store_request_send(request); // sends nothing if that was done
     if (request->store->failed)
         return false;
     errno = ETIMEDOUT; // even if bytes keep coming: an endless reply is an error
@@ -188,13 +186,13 @@ bool store_reply(const StoreRequest *request, void *data, size_t count)
     return false;
 }
 
-int64_t store_reply_i64(const StoreRequest *request)
+int64_t store_reply_i64(StoreRequest *request)
 {
     int64_t value = 0;
     return store_reply(request, &value, sizeof value) ? value : 0;
 }
 
-size_t store_reply_blob(const StoreRequest *request, void *data, size_t capacity)
+size_t store_reply_blob(StoreRequest *request, void *data, size_t capacity)
 {
     const uint64_t count = (uint64_t)store_reply_i64(request);
     if (count > STORE_MAX_BUFFER)
@@ -216,7 +214,6 @@ int64_t store_count_worker(Store *store, int64_t amount)
     StoreRequest request = store_request_begin(store, STORE_ADD, NULL);
     store_request_put_value(&request, "init/", strlen("init/"));
     bytes_put_u64(&request.bytes, (uint64_t)amount);
-    store_request_send(&request);
     return store_reply_i64(&request);
 }
 
@@ -241,7 +238,6 @@ size_t store_get(Store *store, const char *key, void *value, size_t bytes)
 {
     store_wait(store, key);
     StoreRequest request = store_request_begin(store, STORE_GET, key);
-    store_request_send(&request);
     return store_reply_blob(&request, value, bytes);
 }
 
@@ -249,17 +245,18 @@ int64_t store_add(Store *store, const char *key, int64_t amount)
 {
     StoreRequest request = store_request_begin(store, STORE_ADD, key);
     bytes_put_u64(&request.bytes, (uint64_t)amount);
-    store_request_send(&request);
     return store_reply_i64(&request);
 }
 
 void store_wait(Store *store, const char *key)
 {
-    const StoreRequest request = { .store = store, .operation = STORE_WAIT, .key = key };
-    if (!store_try_wait(store, key, store->timeout) && !store->failed) {
-        errno = ETIMEDOUT;
-        store_request_fail(&request, NULL);
-    }
+    char reason[128];
+    if (store_try_wait(store, key, store->timeout) || store->failed)
+        return;
+    snprintf(reason, sizeof reason, "in vain for %g s: has every rank got that far?",
+             store->timeout);
+    store_request_fail(&(StoreRequest){ .store = store, .operation = STORE_WAIT, .key = key },
+                       reason);
 }
 
 bool store_try_wait(Store *store, const char *key, double seconds)
@@ -279,7 +276,6 @@ bool store_try_wait(Store *store, const char *key, double seconds)
         store_request_fail(&request, NULL);
 
     StoreRequest cancel = store_request_begin(store, STORE_CANCEL_WAIT, NULL);
-    store_request_send(&cancel);
     store_reply(&cancel, &reply, 1);
     const bool crossed = reply == STORE_STOP_WAITING; // the key was set just then: one more follows
     if (crossed)
@@ -292,7 +288,6 @@ bool store_try_wait(Store *store, const char *key, double seconds)
 bool store_check(Store *store, const char *key)
 {
     StoreRequest request = store_request_begin(store, STORE_CHECK, key);
-    store_request_send(&request);
     uint8_t reply = STORE_NOT_READY;
     return store_reply(&request, &reply, 1) && reply == STORE_READY;
 }
@@ -300,7 +295,6 @@ bool store_check(Store *store, const char *key)
 bool store_delete(Store *store, const char *key)
 {
     StoreRequest request = store_request_begin(store, STORE_DELETE_KEY, key);
-    store_request_send(&request);
     return store_reply_i64(&request) == 1;
 }
 
@@ -310,7 +304,6 @@ size_t store_compare_set(Store *store, const char *key, const char *expected, co
     StoreRequest request = store_request_begin(store, STORE_COMPARE_SET, key);
     store_request_put_value(&request, expected, strlen(expected));
     store_request_put_value(&request, desired, strlen(desired));
-    store_request_send(&request);
     return store_reply_blob(&request, result, bytes);
 }
 
@@ -331,7 +324,6 @@ void store_check_secret(Store *store)
     StoreRequest request = store_request_begin(store, STORE_CHECK, NULL);
     bytes_put_u64(&request.bytes, 1);
     store_request_put_value(&request, STORE_HAS_SECRET, strlen(STORE_HAS_SECRET)); // no prefix
-    store_request_send(&request);
     store_reply(&request, &reply, 1);
     CHECK(reply != STORE_READY,
           "the job at %s:%d has a secret and this process has none: give it the same --secret-file "

@@ -116,10 +116,11 @@ void store_request_put_key(StoreRequest *request, const char *key); // with the 
 void store_request_put_value(StoreRequest *request, const void *value, size_t count);
 void store_request_send(StoreRequest *request); // and frees its bytes
 
-bool store_reply(const StoreRequest *request, void *data, size_t count);
-int64_t store_reply_i64(const StoreRequest *request); // 0 if it failed
+/* These send the request first, unless store_request_send has. */
+bool store_reply(StoreRequest *request, void *data, size_t count);
+int64_t store_reply_i64(StoreRequest *request); // 0 if it failed
 /* Returns the length; copies at most `capacity` bytes. */
-size_t store_reply_blob(const StoreRequest *request, void *data, size_t capacity);
+size_t store_reply_blob(StoreRequest *request, void *data, size_t capacity);
 
 /* Dies, or sets store->failed. NULL: the reason is errno's. */
 void store_request_fail(const StoreRequest *request, const char *reason);

@@ -17,7 +17,6 @@ static StoreRequest begin_list(Store *store, StoreOperation operation, int count
 static void send_and_wait(StoreRequest *request)
 {
     uint8_t reply = STORE_WAIT_CANCELED;
-    store_request_send(request);
     store_reply(request, &reply, 1);
     if (reply != STORE_STOP_WAITING)
         store_request_fail(request, STORE_NONSENSE);
@@ -54,7 +53,6 @@ void store_multi_get(Store *store, int count, const char *const keys[], StoreVal
 int64_t store_num_keys(Store *store)
 {
     StoreRequest request = store_request_begin(store, STORE_GETNUMKEYS, NULL);
-    store_request_send(&request);
     return store_reply_i64(&request);
 }
 
@@ -82,7 +80,6 @@ char *store_list_keys(Store *store)
 int64_t store_queue_len(Store *store, const char *key)
 {
     StoreRequest request = store_request_begin(store, STORE_QUEUE_LEN, key);
-    store_request_send(&request);
     return store_reply_i64(&request);
 }
 
