@@ -178,12 +178,9 @@ int net_accept(int listen_fd, double deadline)
             set_no_delay(fd);
             return fd;
         }
-        if (errno == EAGAIN) {
-            if (wait_ready(listen_fd, POLLIN, deadline) < 0)
-                return -1;
-        } else if (errno != EINTR && errno != ECONNABORTED) {
+        if (errno == EAGAIN ? wait_ready(listen_fd, POLLIN, deadline) < 0
+                            : errno != EINTR && errno != ECONNABORTED)
             return -1;
-        }
     }
 }
 
@@ -203,17 +200,16 @@ static int connect_to(const struct addrinfo *to, double deadline)
     const int fd = socket(to->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return -1;
-    if (connect(fd, to->ai_addr, to->ai_addrlen) < 0) {
-        if ((errno != EINPROGRESS && errno != EINTR) || wait_ready(fd, POLLOUT, deadline) < 0)
-            return close_failed(fd);
-        getsockopt(fd, SOL_SOCKET, SO_ERROR, &errno, &(socklen_t){ sizeof errno });
-        if (errno != 0)
-            return close_failed(fd);
-    }
-    if (is_self_connected(fd)) {
-        close(fd);
-        return fail(ECONNREFUSED);
-    }
+    int failure = 0;
+    if ((connect(fd, to->ai_addr, to->ai_addrlen) < 0 && errno != EINPROGRESS && errno != EINTR) ||
+        wait_ready(fd, POLLOUT, deadline) < 0)
+        return close_failed(fd);
+    getsockopt(fd, SOL_SOCKET, SO_ERROR, &failure, &(socklen_t){ sizeof failure });
+    if (failure == 0 && is_self_connected(fd))
+        failure = ECONNREFUSED;
+    errno = failure;
+    if (failure != 0)
+        return close_failed(fd);
     set_no_delay(fd);
     return fd;
 }
@@ -260,13 +256,12 @@ int net_recv(int fd, void *data, size_t bytes, double deadline)
 {
     for (size_t done = 0; done < bytes;) {
         const ssize_t n = recv(fd, (uint8_t *)data + done, bytes - done, 0);
-        if (n > 0) {
+        if (n > 0)
             done += (size_t)n;
-        } else if (n == 0) {
+        else if (n == 0)
             return fail(ECONNRESET);
-        } else if (errno == EAGAIN ? wait_ready(fd, POLLIN, deadline) < 0 : errno != EINTR) {
+        else if (errno == EAGAIN ? wait_ready(fd, POLLIN, deadline) < 0 : errno != EINTR)
             return -1;
-        }
     }
     return 0;
 }

@@ -261,8 +261,6 @@ void store_wait(Store *store, const char *key)
 
 bool store_try_wait(Store *store, const char *key, double seconds)
 {
-    if (store->failed)
-        return false;
     log_detail(LOG_STORE, "waiting for key \"%s\", %g s at most", key, seconds);
     StoreRequest request = store_request_begin(store, STORE_WAIT, key);
     store_request_send(&request);

@@ -128,7 +128,7 @@ void bytes_drop(Bytes *bytes, size_t count)
     bytes->count -= count;
     if (bytes->count == 0)
         bytes_free(bytes);
-    else if (count > 0)
+    else
         memmove(bytes->data, bytes->data + count, bytes->count);
 }
 

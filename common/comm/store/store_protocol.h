@@ -21,9 +21,9 @@ typedef struct {
     size_t count, capacity;
 } Bytes;
 
-/* Borrowed bytes. */
+/* Borrowed bytes; where they are read, data is not NULL. */
 typedef struct {
-    const uint8_t *data; // not NULL
+    const uint8_t *data;
     size_t count;
 } Blob;
 
@@ -50,11 +50,11 @@ Blob take_blob(Cursor *at);
 #define STORE_MAX_KEY 8192 // bytes
 #define STORE_MAX_VALUE (8u << 20) // bytes
 #define STORE_MAX_KEYS (128u << 10) // of one request
-/* Ours, not PyTorch's: how much of a request or of unread replies one side buffers. */
-#define STORE_MAX_BUFFER (64u << 20) // bytes
-/* Ours too: appended to a watched key when its client disconnects (store_server_start). */
+
+/* Ours, not PyTorch's. A server sets KEY/gone when the client of a watched KEY disconnects. CHECK
+ * finds STORE_HAS_SECRET in a store whose job has a secret, if the client has none. */
+#define STORE_MAX_BUFFER (64u << 20) // bytes of a request, or of a client's unread replies
 #define STORE_GONE "/gone"
-/* Ours too: CHECK finds this key in a store whose job has a secret, if the client has none. */
 #define STORE_HAS_SECRET "ddp.c/secret"
 
 typedef enum {
@@ -83,8 +83,7 @@ typedef enum {
 enum { STORE_READY, STORE_NOT_READY }; // replies to CHECK
 enum { STORE_STOP_WAITING, STORE_WAIT_CANCELED }; // replies to WAIT and BARRIER, and to CANCEL_WAIT
 
-/* The protocol's word for an operation, for messages. */
-const char *store_operation_name(StoreOperation operation);
+const char *store_operation_name(StoreOperation operation); // the protocol's word for it
 
 /* How far the request at the front of a buffer has been measured; all zero at first. */
 typedef struct {

@@ -20,7 +20,7 @@
 #include "common/comm/store/store_service.h"
 
 enum {
-    READ_BYTES = 16 << 10, // from one client before the next has its turn
+    READ_BYTES = 8 << 10, // from one client before the next has its turn
     SEND_BYTES = 64 << 10, // to one client before the next has its turn ...
     SEND_REPLIES = 64, // ... and so many replies
     FULL_PAUSE_MS = 10, // before the next try to accept: poll would report it again at once

@@ -444,35 +444,32 @@ static bool handle_request(Client *client, StoreOperation operation, Cursor *at)
     }
 }
 
-/* Executes the first of these requests, if it is whole. */
-static RequestState take_request(Client *client, const uint8_t *request, size_t count)
+/* Executes the first request of `in`, which is not empty, if it is whole. */
+static RequestState take_request(Client *client)
 {
+    const uint8_t *request = client->in.data;
     if ((request[0] == STORE_VALIDATE) == client->validated)
         return REQUEST_NONSENSE; // VALIDATE comes first, and only once
-    const RequestState state = request_measure(&client->measure, request, count);
+    const RequestState state = request_measure(&client->measure, request, client->in.count);
+    if (state != REQUEST_WHOLE)
+        return state;
     Cursor at = request + 1;
-    if (state == REQUEST_WHOLE && !handle_request(client, request[0], &at))
+    if (!handle_request(client, request[0], &at))
         return REQUEST_NONSENSE;
-    client->proven |= state == REQUEST_WHOLE && request[0] != STORE_VALIDATE &&
-                      request[0] != STORE_PING &&
+    client->proven |= request[0] != STORE_VALIDATE && request[0] != STORE_PING &&
                       !client->service->tells_of_secret; // then only the secret proves
-    return state;
+    bytes_drop(&client->in, client->measure.bytes);
+    client->measure = (RequestMeasure){ 0 };
+    return REQUEST_WHOLE;
 }
 
 bool service_feed(Client *client, const void *data, size_t count)
 {
+    RequestState state = REQUEST_WHOLE;
     const size_t before = client->in.capacity;
-    size_t done = 0;
-    RequestState state = REQUEST_PARTIAL;
     bytes_put(&client->in, data, count);
-    while (done < client->in.count) {
-        state = take_request(client, client->in.data + done, client->in.count - done);
-        if (state != REQUEST_WHOLE)
-            break;
-        done += client->measure.bytes;
-        client->measure = (RequestMeasure){ 0 };
-    }
-    bytes_drop(&client->in, done);
+    while (state == REQUEST_WHOLE && client->in.count > 0)
+        state = take_request(client);
     client->service->bytes += client->in.capacity - before;
     return state != REQUEST_NONSENSE && has_room(client, 0);
 }

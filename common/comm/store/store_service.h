@@ -26,12 +26,11 @@
 #define STORE_RESERVE ((size_t)64 << 20)
 #define STORE_SHARE ((size_t)1 << 20)
 
-/* As it is sent: a stored value begins with its length, other replies have none. Shared by entries
- * and replies; freed when the last of them releases it. */
+/* Shared by an entry and replies; freed when the last of them releases it. */
 typedef struct {
     int users;
     size_t size;
-    uint8_t bytes[];
+    uint8_t bytes[]; // as they are sent: a stored value begins with its length
 } Value;
 
 typedef struct Item {
