@@ -52,9 +52,10 @@ static int close_failed(int fd)
 }
 
 /* Otherwise a short message waits for the acknowledgement of the previous one (Nagle). */
-static void set_no_delay(int fd)
+static int without_delay(int fd)
 {
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){ 1 }, sizeof(int));
+    return fd;
 }
 
 bool net_copy_host(char *to, size_t bytes, const char *host, size_t length)
@@ -174,10 +175,8 @@ int net_accept(int listen_fd, double deadline)
 {
     for (;;) {
         const int fd = accept4(listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-        if (fd >= 0) {
-            set_no_delay(fd);
-            return fd;
-        }
+        if (fd >= 0)
+            return without_delay(fd);
         if (errno == EAGAIN ? wait_ready(listen_fd, POLLIN, deadline) < 0
                             : errno != EINTR && errno != ECONNABORTED)
             return -1;
@@ -210,8 +209,7 @@ static int connect_to(const struct addrinfo *to, double deadline)
     errno = failure;
     if (failure != 0)
         return close_failed(fd);
-    set_no_delay(fd);
-    return fd;
+    return without_delay(fd);
 }
 
 static int connect_host(const char *host, int port, double deadline)

@@ -6,9 +6,8 @@
 #include <stddef.h>
 
 /* Deadlines are times of seconds_now(); looking up a name takes as long as the system's resolver
- * takes (man resolv.conf), for which C has no deadline. Functions return -1 and errno (ETIMEDOUT
- * after the deadline, ECONNRESET for a closed connection), since the caller knows which side
- * failed; only net_free_port dies. */
+ * takes (man resolv.conf), for which C has no deadline. Functions return -1 and errno: ETIMEDOUT
+ * after the deadline, ECONNRESET for a closed connection. */
 
 /* Listens on port (0: any free one) of the interface host names; on all of them if host is empty or
  * not an address of this machine, or a name that resolves to loopback only here, as a machine's own

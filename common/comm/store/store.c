@@ -147,14 +147,11 @@ StoreRequest store_request_begin(Store *store, StoreOperation operation, const c
 
 void store_request_put_key(StoreRequest *request, const char *key)
 {
-    const char *prefix = request->store->prefix;
+    char text[STORE_MAX_KEY + 1]; // PyTorch's clients, too, put a / before every key of a user
     request->key = key;
-    if (strlen(key) > STORE_MAX_KEY - sizeof request->store->prefix)
+    if (snprintf(text, sizeof text, "/%s%s", request->store->prefix, key) > STORE_MAX_KEY)
         store_request_fail(request, "this key is too long");
-    bytes_put_u64(&request->bytes, 1 + strlen(prefix) + strlen(key));
-    bytes_put_u8(&request->bytes, '/'); // as PyTorch's clients do with every key of a user
-    bytes_put(&request->bytes, prefix, strlen(prefix));
-    bytes_put(&request->bytes, key, strlen(key));
+    bytes_put_blob(&request->bytes, blob_of(text));
 }
 
 void store_request_put_value(StoreRequest *request, const void *value, size_t count)

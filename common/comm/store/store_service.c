@@ -209,20 +209,15 @@ Blob service_reply(const Client *client)
     return (Blob){ value->bytes + client->sent, value->size - client->sent };
 }
 
-/* Drops the first reply: it has been sent, or its client is gone. */
-static void drop_reply(Client *client)
+void service_sent(Client *client, size_t count)
 {
+    client->sent += count;
+    if (client->sent < STAILQ_FIRST(&client->replies)->value->size)
+        return;
     Value *value = take_item(client->service, &client->replies);
     client->sent = 0;
     client->unread -= sizeof(Item) + sizeof *value + value->size;
     release_value(client->service, value);
-}
-
-void service_sent(Client *client, size_t count)
-{
-    client->sent += count;
-    if (client->sent == STAILQ_FIRST(&client->replies)->value->size)
-        drop_reply(client);
 }
 
 /* ---- waiting ---- */
@@ -479,8 +474,8 @@ void service_forget(Client *client)
     wait_cancel(client);
     if (client->gone_key[0] != '\0')
         put(client, blob_of(client->gone_key), blob_of("1"), false);
-    while (!STAILQ_EMPTY(&client->replies))
-        drop_reply(client);
+    while (client->unread > 0)
+        service_sent(client, service_reply(client).count);
     client->service->bytes -= client->in.capacity;
     bytes_free(&client->in);
 }
