@@ -39,7 +39,6 @@ static bool has_room(const Client *client, size_t growth)
     return client->service->bytes + growth + (is_small ? 0 : STORE_RESERVE) <= STORE_MAX_MEMORY;
 }
 
-/* NULL: there is none. */
 static Entry *find(const Service *service, Blob key)
 {
     Entry **found = tfind(&key, &service->tree, blob_compare); // an Entry begins with its key
@@ -95,8 +94,8 @@ static void release_value(Service *service, Value *value)
         resize(service, value, 0);
 }
 
-/* A value of the first `kept` bytes of old, which it replaces, and of blob. In the memory of old,
- * unless a reply has that, too: then it stays as it is. NULL: there is no old one. */
+/* Replaces old, of which the first `kept` bytes stay, unless it is NULL. If a reply has it, too,
+ * the new value has memory of its own. */
 static Value *value_of_blob(Service *service, Value *old, size_t kept, Blob blob)
 {
     const uint64_t count = kept + blob.count;
@@ -127,7 +126,6 @@ static bool write_value(Client *client, Entry *entry, Blob blob, bool append)
     return true;
 }
 
-/* False: there is none. */
 static bool erase_value(Service *service, Entry *entry)
 {
     if (entry == NULL || entry->value == NULL)
