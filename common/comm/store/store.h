@@ -105,12 +105,11 @@ void store_server_stop(StoreServer *server); // closes all connections, frees ev
 typedef struct {
     Store *store;
     StoreOperation operation;
-    const char *key; // for messages
+    const char *key; // for messages; NULL: none yet
     double deadline; // of the request and all of its reply
     Bytes bytes; // assembled here, to be sent in one piece
 } StoreRequest;
 
-/* key NULL: none yet. */
 StoreRequest store_request_begin(Store *store, StoreOperation operation, const char *key);
 void store_request_put_key(StoreRequest *request, const char *key); // with the store's prefix
 void store_request_put_value(StoreRequest *request, const void *value, size_t count);

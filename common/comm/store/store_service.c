@@ -353,8 +353,8 @@ static bool check(Client *client, Cursor at)
 
 static bool list_keys(Client *client)
 {
-    bool fits = reply_i64(client, client->service->num_values);
     const Entry *entry = LIST_FIRST(&client->service->entries);
+    bool fits = reply_i64(client, client->service->num_values);
     for (; fits && entry != NULL; entry = LIST_NEXT(entry, next))
         fits = entry->value == NULL || reply_blob(client, entry->key);
     return fits;
