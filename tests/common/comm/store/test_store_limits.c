@@ -174,6 +174,7 @@ static void test_full_table_keeps_the_ranks(void **state)
     assert_true(service_feed(&rank, BYTES(WAIT("r") SET("r", ONE("2")) GET("r"))));
     assert_true(service_feed(&rank, BYTES(ADD("n", U64("\1")) DELETE("n") PING("ping"))));
     assert_false(accepts(&service, true, BYTES(SET("s", ONE("1"))))); // the table would grow
+    assert_false(accepts(&service, true, BYTES(WAIT("s")))); // for which the rank waits, too
     char heard[40];
     assert_int_equal(hear(&rank, heard, sizeof heard), 8 + 1 + 9 + 8 + 8 + 4);
     service.bytes -= filled + size;
