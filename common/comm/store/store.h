@@ -77,8 +77,7 @@ bool store_delete(Store *store, const char *key);
 size_t store_compare_set(Store *store, const char *key, const char *expected, const char *desired,
                          char *result, size_t bytes);
 void store_ping(Store *store); // returns when all earlier operations are done
-/* As store_ping, but returns false and errno if it fails or takes longer than `seconds`. */
-bool store_try_ping(Store *store, double seconds);
+bool store_try_ping(Store *store, double seconds); // false and errno if it fails or takes longer
 
 /* ---- the server (store_server.c): a thread of this process ---- */
 
@@ -115,10 +114,10 @@ void store_request_put_key(StoreRequest *request, const char *key); // with the 
 void store_request_put_value(StoreRequest *request, const void *value, size_t count);
 void store_request_send(StoreRequest *request); // and frees its bytes
 
-/* These send the request first, unless store_request_send has. */
+/* These send the request first, unless that was done. store_reply_blob returns the blob's length,
+ * and copies at most `capacity` bytes; a request that failed has false and 0. */
 bool store_reply(StoreRequest *request, void *data, size_t count);
-int64_t store_reply_i64(StoreRequest *request); // 0 if it failed
-/* Returns the length; copies at most `capacity` bytes. */
+int64_t store_reply_i64(StoreRequest *request);
 size_t store_reply_blob(StoreRequest *request, void *data, size_t capacity);
 
 /* Dies, or sets store->failed. NULL: the reason is errno's. */
