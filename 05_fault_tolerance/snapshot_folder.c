@@ -97,38 +97,38 @@ static Folder folder_read(const Checkpoint *checkpoint, bool only_snapshots)
     return folder;
 }
 
-bool checkpoint_peek(const Checkpoint *checkpoint, const char *path, CheckpointClaim *claim,
-                     char error[CHECKPOINT_ERROR_BYTES])
+bool checkpoint_peek(const Checkpoint *checkpoint, const char *path, CheckpointClaim *claim)
 {
-    Safetensors *file = safetensors_peek(path, error, CHECKPOINT_ERROR_BYTES);
-    if (file == NULL)
-        return false;
-    const char *step = safetensors_metadata(file, "step");
-    const char *epoch = safetensors_metadata(file, "epoch");
+    Safetensors file;
+    const bool ok = safetensors_open(&file, path, HEADER_ONLY);
+    const char *step = safetensors_metadata(&file, "step");
+    const char *epoch = safetensors_metadata(&file, "epoch");
     *claim = (CheckpointClaim){ .step = step != NULL ? strtoull(step, NULL, 10) : 0,
                                 .epoch = epoch != NULL ? atoi(epoch) : 0 };
-    const int setting = checkpoint_difference(checkpoint, file, 0, claim->difference);
+    const int setting = checkpoint_difference(checkpoint, &file, 0, claim->difference);
     claim->is_this_run = setting >= NUM_IDENTITY_SETTINGS;
     claim->is_other_batch = setting == SETTING_GLOBAL_BATCH;
-    safetensors_free(file);
-    return true;
+    if (!ok)
+        snprintf(claim->error, sizeof claim->error, "%s", file.error);
+    safetensors_free(&file);
+    return ok;
 }
 
 /* Keeps this run's files, with the step and epoch that their headers claim. */
 static void folder_filter(Folder *folder, const Checkpoint *checkpoint)
 {
-    char error[CHECKPOINT_ERROR_BYTES], first[PATH_MAX + CHECKPOINT_DIFFERENCE_BYTES];
+    char first[PATH_MAX + CHECKPOINT_DIFFERENCE_BYTES];
     int count = 0, others = 0;
     for (int i = 0; i < folder->count; i++) {
         Found *found = &folder->found[i];
         CheckpointClaim claim;
-        const bool readable = checkpoint_peek(checkpoint, found->path, &claim, error);
+        const bool readable = checkpoint_peek(checkpoint, found->path, &claim);
         if (readable && claim.is_this_run) {
             folder->found[count++] = (Found){ found->path, claim.step, claim.epoch };
             continue;
         }
         if (!readable)
-            log_warning("skipped: %s", error);
+            log_warning("skipped: %s", claim.error);
         else if (others++ == 0)
             snprintf(first, sizeof first, "%s has %s", found->path, claim.difference);
         folder->has_other_batch |= readable && claim.is_other_batch;
@@ -150,10 +150,11 @@ bool snapshot_folder_resume(Checkpoint *checkpoint)
     bool found = false;
     for (int i = 0; !found && i < folder.count; i++) {
         const char *path = folder.found[i].path;
-        Source source = { .path = path };
-        found = checkpoint_resume(checkpoint, &source);
+        Safetensors file;
+        found = checkpoint_resume(checkpoint, &file, path);
+        safetensors_free(&file);
         if (!found)
-            log_warning("skipped: %s", source.error);
+            log_warning("skipped: %s", file.error);
         else if (!checkpoint->done)
             log_info("resumes from %s: epoch %d, step %llu", path, checkpoint->sampler->epoch,
                      (unsigned long long)checkpoint->optim->model->step);
@@ -175,23 +176,22 @@ bool snapshot_folder_resume(Checkpoint *checkpoint)
 
 void snapshot_folder_prune(const Checkpoint *checkpoint, uint64_t step, int keep)
 {
-    char error[CHECKPOINT_ERROR_BYTES];
     Folder folder = folder_read(checkpoint, true);
     if (folder.count > 0)
         qsort(folder.found, (size_t)folder.count, sizeof *folder.found, compare);
     for (int i = 0; i < folder.count; i++) {
         const Found *found = &folder.found[i];
         CheckpointClaim claim;
-        if (found->step > step || !checkpoint_peek(checkpoint, found->path, &claim, error) ||
+        if (found->step > step || !checkpoint_peek(checkpoint, found->path, &claim) ||
             !claim.is_this_run)
             continue; // neither removed nor counted
         if (keep-- > 0)
             continue;
-        Source source = { .path = found->path };
+        Safetensors file;
         Position position;
-        if (checkpoint_verify(checkpoint, &source, &position))
+        if (checkpoint_verify(checkpoint, &file, found->path, &position))
             unlink(found->path); // if that fails, the next call tries again
-        safetensors_free(source.file);
+        safetensors_free(&file);
     }
     folder_free(&folder);
 }

@@ -11,11 +11,11 @@ typedef struct {
     bool is_other_batch; // if not: only the global batch differs
     uint64_t step;
     int epoch;
+    char error[sizeof((Safetensors *)0)->error];
 } CheckpointClaim;
 
-/* Reads only the header. False and one line in error if that is damaged. Local. */
-bool checkpoint_peek(const Checkpoint *checkpoint, const char *path, CheckpointClaim *claim,
-                     char error[CHECKPOINT_ERROR_BYTES]);
+/* Reads only the header. False and one line in claim->error if that is damaged. Local. */
+bool checkpoint_peek(const Checkpoint *checkpoint, const char *path, CheckpointClaim *claim);
 
 /* Loads the furthest valid one of this run's checkpoints in the folder (epoch_N, snapshot_eE_sS,
  * MODEL_DATASET), as checkpoint_resume does, and logs which; skips damaged ones, each with a line,

@@ -31,8 +31,8 @@ static void *write_copy(void *argument)
     SnapshotWriter *writer = argument;
     const bool is_snapshot = writer->copy.kind == CHECKPOINT_SNAPSHOT;
     const uint64_t step = writer->copy.step;
-    char error[CHECKPOINT_ERROR_BYTES];
-    const bool is_written = checkpoint_commit(&writer->copy, error, sizeof error);
+    const char *error = writer->copy.file.error;
+    const bool is_written = checkpoint_commit(&writer->copy);
     CHECK(is_written || !writer->is_required,
           "%s: make room, or name another folder with --checkpoint-dir", error);
     if (!is_written)
@@ -80,7 +80,7 @@ static bool wait_for_thread(SnapshotWriter *writer, double seconds)
 static void report_slow_disk(SnapshotWriter *writer, const char *consequence)
 {
     if (!writer->is_reported)
-        log_warning("%s is not on disk after %.1f s: %s is slow: %s", writer->copy.path,
+        log_warning("%s is not on disk after %.1f s: %s is slow: %s", writer->copy.file.path,
                     seconds_now() - writer->since, writer->disk, consequence);
     writer->is_reported = true;
 }
@@ -98,9 +98,9 @@ void snapshot_writer_wait(SnapshotWriter *writer)
     if (wait_for_thread(writer, SLOW_SECONDS))
         return;
     report_slow_disk(writer, "the ranks wait for it");
-    flight_recorder_disk(writer->recorder, writer->disk, writer->copy.path);
+    flight_recorder_disk(writer->recorder, writer->disk, writer->copy.file.path);
     CHECK(wait_for_thread(writer, LOST_SECONDS), "%s is not on disk after %g s: is %s lost?",
-          writer->copy.path, LOST_SECONDS, writer->disk);
+          writer->copy.file.path, LOST_SECONDS, writer->disk);
     flight_recorder_disk(writer->recorder, NULL, NULL);
 }
 

@@ -18,22 +18,21 @@ enum { TIMES = 15 };
 static void measure(Checkpoint *checkpoint, const char *folder, int results)
 {
     double saving[TIMES], loading[TIMES];
-    char error[CHECKPOINT_ERROR_BYTES], path[PATH_MAX];
+    Safetensors file;
     for (int i = -1; i < TIMES; i++) { // the first time warms up
         const double begin = seconds_now();
         CheckpointCopy copy;
         checkpoint_copy(checkpoint, CHECKPOINT_SNAPSHOT, &copy);
-        snprintf(path, sizeof path, "%s", copy.path);
-        CHECK(checkpoint_commit(&copy, error, sizeof error), "%s", error);
+        CHECK(checkpoint_commit(&copy), "%s", copy.file.error);
         const double saved = seconds_now();
-        Source source = { .path = path };
-        CHECK(checkpoint_resume(checkpoint, &source), "%s", source.error);
+        CHECK(checkpoint_resume(checkpoint, &file, copy.file.path), "%s", file.error);
+        safetensors_free(&file);
         if (i >= 0) {
             saving[i] = saved - begin;
             loading[i] = seconds_now() - saved;
         }
     }
-    unlink(path);
+    unlink(file.path);
     dprintf(results, "{\"case\": \"save to %s\", \"value\": %.4g, \"unit\": \"ms\"}\n", folder,
             1e3 * median(saving, TIMES));
     dprintf(results, "{\"case\": \"load from %s\", \"value\": %.4g, \"unit\": \"ms\"}\n", folder,

@@ -41,12 +41,11 @@ int main(int argc, char **argv)
     double *copying = mem_calloc((size_t)count, sizeof *copying);
     double *writing = mem_calloc((size_t)count, sizeof *writing);
     for (int i = -3; i < count; i++) {
-        char error[CHECKPOINT_ERROR_BYTES];
         CheckpointCopy copy;
         const double begin = seconds_now();
         checkpoint_copy(&checkpoint, CHECKPOINT_SNAPSHOT, &copy);
         const double copied = seconds_now();
-        CHECK(checkpoint_commit(&copy, error, sizeof error), "%s", error);
+        CHECK(checkpoint_commit(&copy), "%s", copy.file.error);
         if (i >= 0) {
             copying[i] = copied - begin;
             writing[i] = seconds_now() - copied;

@@ -102,34 +102,35 @@ static void write_file(const char *folder, const char *name, const char *text, s
 static void write_weights(const char *folder, const ModelFile *from, const Model *model,
                           char checksum[9])
 {
-    Safetensors *file = safetensors_create();
+    char *path = join(folder, files[WEIGHTS]);
+    Safetensors file;
+    safetensors_create(&file, path);
     float *weights = mem_calloc(model->numel, sizeof *weights);
     for (int i = 0; i < model->num_parameters; i++) {
         const Tensor *parameter = &model->parameter[i];
         float *host = weights + parameter->offset;
         model_export(model, i, model->params, host);
-        safetensors_add(file, parameter->name, FLOAT32, parameter->ndim, parameter->shape, host);
+        safetensors_add(&file, parameter->name, FLOAT32, parameter->ndim, parameter->shape, host);
     }
     char labels[MODEL_FILE_MAX_LABELS * MODEL_FILE_LABEL_BYTES] = "";
     for (int i = 0; i < from->num_labels; i++)
         strcat(strcat(labels, i > 0 ? "," : ""), from->label[i]);
-    snprintf(checksum, 9, "%08x", safetensors_checksum(file));
-    safetensors_add_metadata(file, "format", "pt");
-    safetensors_add_metadata(file, EXPORT_VERSION_KEY, EXPORT_VERSION);
-    safetensors_add_metadata(file, "checksum", "%s", checksum);
-    safetensors_add_metadata(file, "model", "%s", from->model);
-    safetensors_add_metadata(file, "dataset", "%s",
+    snprintf(checksum, 9, "%08x", safetensors_checksum(&file));
+    safetensors_add_metadata(&file, "format", "pt");
+    safetensors_add_metadata(&file, EXPORT_VERSION_KEY, EXPORT_VERSION);
+    safetensors_add_metadata(&file, "checksum", "%s", checksum);
+    safetensors_add_metadata(&file, "model", "%s", from->model);
+    safetensors_add_metadata(&file, "dataset", "%s",
                              from->dataset != NULL ? from->dataset : "mnist");
-    safetensors_add_metadata(file, "input_shape", "%s", from->input_shape);
-    safetensors_add_metadata(file, "class_labels", "%s", labels);
-    safetensors_add_metadata(file, "mean", "%.7g", (double)from->mean);
-    safetensors_add_metadata(file, "std", "%.7g", (double)from->std);
+    safetensors_add_metadata(&file, "input_shape", "%s", from->input_shape);
+    safetensors_add_metadata(&file, "class_labels", "%s", labels);
+    safetensors_add_metadata(&file, "mean", "%.7g", (double)from->mean);
+    safetensors_add_metadata(&file, "std", "%.7g", (double)from->std);
 
-    char *path = join(folder, files[WEIGHTS]), error[PATH_MAX + 128];
-    if (!safetensors_commit(file, path, error, sizeof error))
-        give_up(folder, error);
+    if (!safetensors_commit(&file))
+        give_up(folder, file.error);
     free(path);
-    safetensors_free(file);
+    safetensors_free(&file);
     free(weights);
 }
 
@@ -153,7 +154,7 @@ static void write_config(const char *folder, const ModelFile *from, const Model 
     for (int i = 0; i < from->num_labels; i++)
         json_array_append_new(labels, json_string(from->label[i]));
     for (int i = 0; i < NUM_FACTS; i++) {
-        const char *text = safetensors_metadata(from->file, facts[i]);
+        const char *text = safetensors_metadata(&from->file, facts[i]);
         if (text != NULL)
             json_object_set_new(training, facts[i], fact(text));
     }
@@ -162,7 +163,7 @@ static void write_config(const char *folder, const ModelFile *from, const Model 
                                "checksum", checksum, "parameters", (json_int_t)model->numel,
                                "input_shape", shape, "mean", (double)from->mean, "std",
                                (double)from->std, "class_labels", labels, "training", training);
-    CHECK(config != NULL, "%s: its labels or its metadata are not UTF-8", from->path);
+    CHECK(config != NULL, "%s: its labels or its metadata are not UTF-8", from->file.path);
     char *text = json_dumps(config, JSON_INDENT(2) | JSON_REAL_PRECISION(7));
     CHECK(text != NULL && asprintf(&end, "%s\n", text) >= 0, "out of memory");
     write_file(folder, files[CONFIG], end, strlen(end));
@@ -258,7 +259,8 @@ int main(int argc, char **argv)
                (size_t)(load_in_pytorch_end - load_in_pytorch));
     write_config(folder, &from, &model, checksum);
     replace_target(folder, target);
-    log_print("%s: model %s, %zu parameters, from %s", target, model.name, model.numel, from.path);
+    log_print("%s: model %s, %zu parameters, from %s", target, model.name, model.numel,
+              from.file.path);
 
     model_free(&model);
     device_free(&device);

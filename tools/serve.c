@@ -314,7 +314,7 @@ int main(int argc, char **argv)
     signal(SIGTERM, on_signal);
     signal(SIGINT, on_signal);
     const bool v6 = strchr(options.bind, ':') != NULL;
-    log_print("Serving %s at http://%s%s%s:%d/ until Ctrl+C", server.from.path, v6 ? "[" : "",
+    log_print("Serving %s at http://%s%s%s:%d/ until Ctrl+C", server.from.file.path, v6 ? "[" : "",
               options.bind, v6 ? "]" : "", port);
     serve(&server, listen_fd);
 

@@ -61,6 +61,9 @@ static Position next_position(const ConvNetCheckpoint *checkpoint)
 static void add_tensors(ConvNet *net, bool momentum, Safetensors *file)
 {
     char name[NAME_BYTES];
+    for (int b = 0; b < NET_BLOCKS; b++)
+        safetensors_add(file, tracked_name(b, name), INT64, 0, NULL, &net->num_batches_tracked[b]);
+    safetensors_add(file, CHECKPOINT_STEP, INT64, 0, NULL, &net->step);
     for (int i = 0; i < NET_PARAMETERS; i++) {
         const Tensor *p = &net->parameter[i];
         safetensors_add(file, p->name, FLOAT32, p->ndim, p->shape, net->params + p->offset);
@@ -72,16 +75,13 @@ static void add_tensors(ConvNet *net, bool momentum, Safetensors *file)
         const Tensor *p = &net->buffer[i];
         safetensors_add(file, p->name, FLOAT32, p->ndim, p->shape, net->buffers + p->offset);
     }
-    for (int b = 0; b < NET_BLOCKS; b++)
-        safetensors_add(file, tracked_name(b, name), INT64, 0, NULL, &net->num_batches_tracked[b]);
-    safetensors_add(file, CHECKPOINT_STEP, INT64, 0, NULL, &net->step);
 }
 
 void conv_net_save(const ConvNetCheckpoint *checkpoint, bool final)
 {
     const Position next = next_position(checkpoint);
     const char *dir = checkpoint->args->checkpoint_dir;
-    char path[PATH_MAX], name[64], error[PATH_MAX + 128];
+    char path[PATH_MAX], name[64];
     if (!final && next.samples > 0)
         return;
     if (final)
@@ -92,74 +92,75 @@ void conv_net_save(const ConvNetCheckpoint *checkpoint, bool final)
           "the path of --checkpoint-dir is too long: %s", dir);
     folder_create(dir, "--checkpoint-dir");
 
-    Safetensors *file = safetensors_create();
-    add_tensors(checkpoint->net, checkpoint->args->momentum != 0, file);
-    describe_run(checkpoint, file);
-    safetensors_add_metadata(file, "epoch", "%d", next.epoch);
-    safetensors_add_metadata(file, "position", "%zu", next.samples);
-    safetensors_add_metadata(file, CHECKPOINT_CHECKSUM, "%08x", safetensors_checksum(file));
-    safetensors_add_metadata(file, CHECKPOINT_METADATA_CHECKSUM, "%08x",
-                             safetensors_metadata_checksum(file, CHECKPOINT_METADATA_CHECKSUM));
-    CHECK(safetensors_commit(file, path, error, sizeof error),
-          "%s: make room, or name another folder with --checkpoint-dir", error);
-    safetensors_free(file);
+    Safetensors file;
+    safetensors_create(&file, path);
+    add_tensors(checkpoint->net, checkpoint->args->momentum != 0, &file);
+    describe_run(checkpoint, &file);
+    safetensors_add_metadata(&file, "epoch", "%d", next.epoch);
+    safetensors_add_metadata(&file, "position", "%zu", next.samples);
+    checkpoint_add_checksums(&file);
+    CHECK(safetensors_commit(&file), "%s: make room, or name another folder with --checkpoint-dir",
+          file.error);
+    safetensors_free(&file);
     log_print("Epoch %d | Training checkpoint saved at %s",
               next.epoch - (next.samples == 0 && next.epoch > 0), path);
 }
 
 /* Is the file ours, and of this network? Warns if its settings differ. */
-static bool check_run(const ConvNetCheckpoint *checkpoint, Source *source)
+static bool check_run(const ConvNetCheckpoint *checkpoint, Safetensors *file)
 {
-    const char *version = safetensors_metadata(source->file, CHECKPOINT_VERSION_KEY);
+    const char *version = safetensors_metadata(file, CHECKPOINT_VERSION_KEY);
+    const char *model = safetensors_metadata(file, "model");
     if (version == NULL || strcmp(version, CHECKPOINT_VERSION) != 0)
-        return source_reject(source, "is no checkpoint of version " CHECKPOINT_VERSION);
-    const char *model = source_text(source, "model");
-    if (model == NULL)
-        return false;
-    if (strcmp(model, MODEL_NAME) != 0)
-        return source_reject(source, "is of model %s, this program trains " MODEL_NAME, model);
-    Safetensors *own = safetensors_create();
-    describe_run(checkpoint, own);
+        return file_reject(file, "is no checkpoint of version " CHECKPOINT_VERSION);
+    if (model == NULL || strcmp(model, MODEL_NAME) != 0)
+        return file_reject(file, "is of model %s, this program trains " MODEL_NAME,
+                           model != NULL ? model : "(none)");
+    Safetensors own;
+    safetensors_create(&own, "");
+    describe_run(checkpoint, &own);
     for (int i = 0; i < NUM_SETTINGS; i++) {
-        const char *key = checkpoint_settings[i], *theirs = source_text(source, key);
-        const char *ours = safetensors_metadata(own, key);
+        const char *key = checkpoint_settings[i], *theirs = safetensors_metadata(file, key);
+        const char *ours = safetensors_metadata(&own, key);
         if (theirs != NULL && strcmp(theirs, ours) != 0 && log_speaks_for_job())
-            log_warning("%s: was saved with %s %.80s, this run has %s", source->path, key, theirs,
+            log_warning("%s: was saved with %s %.80s, this run has %s", file->path, key, theirs,
                         ours);
     }
-    safetensors_free(own);
+    safetensors_free(&own);
     return true;
 }
 
 /* Reads tensor i of the list into its slice of the array. */
-static bool read_slice(Source *source, const char *name, const Model *list, int i, float *array)
+static bool read_slice(Safetensors *file, const char *name, const Model *list, int i, float *array,
+                       bool is_state)
 {
     const Tensor *tensor = &list->parameter[i];
-    const float *values = source_read(source, name, list, i, NULL);
+    const float *values = checkpoint_tensor(file, name, list, i, is_state);
     if (values != NULL)
         memcpy(array + tensor->offset, values, tensor->numel * sizeof *values);
     return values != NULL;
 }
 
-static bool read_tensors(Source *source, ConvNet *net, bool momentum)
+static bool read_tensors(Safetensors *file, ConvNet *net, bool momentum)
 {
-    Model list = { .name = MODEL_NAME }; // names and shapes, for source_read
+    Model list = { .name = MODEL_NAME }; // names and shapes, for checkpoint_tensor
     memcpy(list.parameter, net->parameter, sizeof net->parameter);
     memcpy(list.parameter + NET_PARAMETERS, net->buffer, sizeof net->buffer);
     char name[NAME_BYTES];
     for (int i = 0; i < NET_PARAMETERS + NET_BUFFERS; i++) {
         const bool is_buffer = i >= NET_PARAMETERS;
         const Tensor *tensor = &list.parameter[i];
-        if (!read_slice(source, tensor->name, &list, i, is_buffer ? net->buffers : net->params))
+        if (!read_slice(file, tensor->name, &list, i, is_buffer ? net->buffers : net->params,
+                        false))
             return false;
         if (momentum && !is_buffer &&
-            !read_slice(source, momentum_name(tensor, name), &list, i, net->momentum_buffer))
+            !read_slice(file, momentum_name(tensor, name), &list, i, net->momentum_buffer, true))
             return false;
     }
     for (int b = 0; b < NET_BLOCKS; b++) {
-        const StoredTensor *stored = safetensors_find(source->file, tracked_name(b, name));
+        const StoredTensor *stored = safetensors_find(file, tracked_name(b, name));
         if (stored == NULL || stored->type != INT64 || stored->ndim != 0)
-            return source_reject(source, "has no count \"%s\"", name);
+            return file_reject(file, "has no count \"%s\"", name);
         memcpy(&net->num_batches_tracked[b], stored->data, sizeof(int64_t));
     }
     return true;
@@ -167,18 +168,19 @@ static bool read_tensors(Source *source, ConvNet *net, bool momentum)
 
 int conv_net_load(const ConvNetCheckpoint *checkpoint)
 {
-    Source source = { .path = checkpoint->args->resume };
+    const char *resume = checkpoint->args->resume;
+    Safetensors file;
     Position position;
     folder_check(checkpoint->args->checkpoint_dir, "--checkpoint-dir");
-    if (source.path == NULL)
+    if (resume == NULL)
         return 0;
-    if (!source_open(&source) || !check_run(checkpoint, &source) ||
-        !source_check_position(&source, checkpoint->dataset, &position) ||
-        !read_tensors(&source, checkpoint->net, checkpoint->args->momentum != 0))
-        usage_error("%s", source.error);
+    if (!checkpoint_open(&file, resume) || !check_run(checkpoint, &file) ||
+        !checkpoint_position(&file, &position) ||
+        !read_tensors(&file, checkpoint->net, checkpoint->args->momentum != 0))
+        usage_error("%s", file.error);
     checkpoint->net->step = position.step;
     checkpoint->sampler->epoch = position.epoch;
     sampler_seek(checkpoint->sampler, position.samples);
-    safetensors_free(source.file);
+    safetensors_free(&file);
     return position.epoch;
 }

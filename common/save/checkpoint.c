@@ -1,23 +1,36 @@
 /*
- * Checkpoints: one safetensors file with everything that training or inference needs.
- *
  * The tensors have PyTorch's names and layout, so PyTorch loads them as they are. All else is
  * metadata, which is strings. Nothing in the file depends on time, machine or folder: the same run
  * writes the same bytes.
  *
- * To resume, a file must be ours, valid, and of the same model and optimizer: then the run
- * continues as if it had never stopped. Weights may come from any file with the model's tensors,
- * such as PyTorch's.
+ * Before any of a file is used to resume, it is checked: it must be complete, ours, and of the same
+ * model and optimizer. A check returns one line that says what is wrong: it may end a program that
+ * was told to use this file, but not one that has others to try.
  */
 #include "common/save/checkpoint.h"
 
+#include <ctype.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
 #include "common/base/comfort.h"
 #include "common/base/folder.h"
 #include "common/base/log.h"
+#include "common/base/options.h"
 #include "common/save/metrics.h"
+
+#define MAX_COUNT (1ll << 53) // every count up to here is exact in a double too
+#define METADATA_CHECKSUM "metadata_checksum"
+#define reject(...) file_reject(file, __VA_ARGS__)
+
+enum { NAME_BYTES = 128, WEIGHTS = -1 };
+
+const char *const checkpoint_settings[NUM_SETTINGS] = { "model",  "dataset",   "num_samples",
+                                                        "seed",   "optimizer", "global_batch_size",
+                                                        "lr",     "momentum",  "weight_decay",
+                                                        "dropout" };
 
 void checkpoint_init(Checkpoint *checkpoint, const Args *args, Optimizer *optim, Sampler *sampler,
                      const Dataset *dataset, int world_size)
@@ -29,50 +42,74 @@ void checkpoint_init(Checkpoint *checkpoint, const Args *args, Optimizer *optim,
         comfort.announce(args, world_size, optim->model->device->name);
 }
 
-const char *const checkpoint_settings[NUM_SETTINGS] = { "model",  "dataset",   "num_samples",
-                                                        "seed",   "optimizer", "global_batch_size",
-                                                        "lr",     "momentum",  "weight_decay",
-                                                        "dropout" };
-typedef char RunSettings[NUM_SETTINGS][64]; // their values in a run, in this order
-
-static void get_settings(const Checkpoint *checkpoint, RunSettings text)
+static void add_settings(Safetensors *file, const Checkpoint *checkpoint)
 {
     const Args *args = checkpoint->args;
     const Optimizer *optim = checkpoint->optim;
-    const long long batch_size = args_batch_size(args, checkpoint->world_size);
-    int i = 0;
-    snprintf(text[i++], sizeof *text, "%s", optim->model->name);
-    snprintf(text[i++], sizeof *text, "%s", checkpoint->dataset->name);
-    snprintf(text[i++], sizeof *text, "%zu", checkpoint->dataset->size);
-    snprintf(text[i++], sizeof *text, "%llu", (unsigned long long)args->seed);
-    snprintf(text[i++], sizeof *text, "%s", optim->name);
-    snprintf(text[i++], sizeof *text, "%lld", checkpoint->world_size * batch_size);
-    snprintf(text[i++], sizeof *text, "%.15g", optim->lr);
-    snprintf(text[i++], sizeof *text, "%.15g", optim->momentum);
-    snprintf(text[i++], sizeof *text, "%.15g", optim->weight_decay);
-    snprintf(text[i++], sizeof *text, "%s", args->dropout ? "on" : "off");
+    const int world_size = checkpoint->world_size;
+    const long long global_batch_size = (long long)world_size * args_batch_size(args, world_size);
+    safetensors_add_metadata(file, "model", "%s", optim->model->name);
+    safetensors_add_metadata(file, "dataset", "%s", checkpoint->dataset->name);
+    safetensors_add_metadata(file, "num_samples", "%zu", checkpoint->dataset->size);
+    safetensors_add_metadata(file, "seed", "%llu", (unsigned long long)args->seed);
+    safetensors_add_metadata(file, "optimizer", "%s", optim->name);
+    safetensors_add_metadata(file, "global_batch_size", "%lld", global_batch_size);
+    safetensors_add_metadata(file, "lr", "%.15g", optim->lr);
+    safetensors_add_metadata(file, "momentum", "%.15g", optim->momentum);
+    safetensors_add_metadata(file, "weight_decay", "%.15g", optim->weight_decay);
+    safetensors_add_metadata(file, "dropout", args->dropout ? "on" : "off");
 }
 
 int checkpoint_difference(const Checkpoint *checkpoint, const Safetensors *file, int i,
                           char text[CHECKPOINT_DIFFERENCE_BYTES])
 {
-    RunSettings ours;
-    get_settings(checkpoint, ours);
+    Safetensors run;
+    safetensors_create(&run, "");
+    add_settings(&run, checkpoint);
     for (; i < NUM_SETTINGS; i++) {
-        const char *theirs = safetensors_metadata(file, checkpoint_settings[i]);
-        if (theirs != NULL && strcmp(theirs, ours[i]) == 0)
+        const char *key = checkpoint_settings[i], *theirs = safetensors_metadata(file, key);
+        const char *ours = safetensors_metadata(&run, key);
+        if (theirs != NULL && strcmp(theirs, ours) == 0)
             continue;
-        snprintf(text, CHECKPOINT_DIFFERENCE_BYTES, "%s %.80s, this run has %.64s",
-                 checkpoint_settings[i], theirs == NULL ? "(none)" : theirs, ours[i]);
+        snprintf(text, CHECKPOINT_DIFFERENCE_BYTES, "%s %.80s, this run has %.64s", key,
+                 theirs == NULL ? "(none)" : theirs, ours);
+        for (char *c = text; *c != '\0'; c++)
+            *c = iscntrl((unsigned char)*c) ? '?' : *c;
         break;
     }
+    safetensors_free(&run);
     return i;
 }
 
-enum { NAME_BYTES = 128, WEIGHTS = -1 };
+/* What was run, where it stands, and what inference needs. */
+static void add_metadata(Safetensors *file, const Checkpoint *checkpoint, Position next)
+{
+    const Dataset *dataset = checkpoint->dataset;
+    const bool digits = dataset->num_classes > 0; // the labels are in the order of the outputs
+    char scale[LOSS_SCALE_TEXT_BYTES];
+    safetensors_add_metadata(file, "format", "pt"); // as in PyTorch's own files
+    safetensors_add_metadata(file, CHECKPOINT_VERSION_KEY, CHECKPOINT_VERSION);
+    add_settings(file, checkpoint);
+    safetensors_add_metadata(file, "world_size", "%d", checkpoint->world_size);
+    safetensors_add_metadata(file, "input_shape", digits ? "1,28,28" : "20");
+    safetensors_add_metadata(file, "class_labels", digits ? "0,1,2,3,4,5,6,7,8,9" : "");
+    safetensors_add_metadata(file, "mean", "%.7g", (double)dataset->mean);
+    safetensors_add_metadata(file, "std", "%.7g", (double)dataset->std);
+    safetensors_add_metadata(file, "epoch", "%d", next.epoch);
+    safetensors_add_metadata(file, "position", "%zu", next.samples);
+    safetensors_add_metadata(file, "step", "%llu", (unsigned long long)next.step);
+    if (loss_scale_save(checkpoint->optim->model->device, scale))
+        safetensors_add_metadata(file, "loss_scale", "%s", scale);
+}
 
-/* The name of parameter i among the weights, or in state s of the optimizer:
- * "optimizer.fc1.weight.exp_avg". */
+void checkpoint_add_checksums(Safetensors *file)
+{
+    safetensors_add_metadata(file, "checksum", "%08x", safetensors_checksum(file));
+    safetensors_add_metadata(file, METADATA_CHECKSUM, "%08x",
+                             safetensors_metadata_checksum(file, METADATA_CHECKSUM));
+}
+
+/* Of parameter i's weights, or of its state s: "optimizer.fc1.weight.exp_avg". */
 static const char *tensor_name(const Optimizer *optim, int i, int s, char name[NAME_BYTES])
 {
     const char *parameter = optim->model->parameter[i].name;
@@ -82,120 +119,95 @@ static const char *tensor_name(const Optimizer *optim, int i, int s, char name[N
     return name;
 }
 
-/* Adds parameter i's slice of the weights or of state s, copied in PyTorch's layout. */
-static void add_tensor(CheckpointCopy *copy, const Optimizer *optim, int i, int s)
-{
-    const Model *model = optim->model;
-    const Tensor *parameter = &model->parameter[i];
-    float *values = copy->state + (size_t)(1 + s) * model->numel + parameter->offset;
-    model_export(model, i, s == WEIGHTS ? model->params : optim->state[s], values);
-    char name[NAME_BYTES];
-    safetensors_add(copy->file, tensor_name(optim, i, s, name), FLOAT32, parameter->ndim,
-                    parameter->shape, values);
-}
-
+/* Copies the weights, then the states of each, in PyTorch's layout. */
 static void add_tensors(CheckpointCopy *copy, const Optimizer *optim)
 {
     // One piece: up to 32 MiB, malloc reuses what was freed after the copy before. New pages would
     // have to be fetched one by one.
     const Model *model = optim->model;
-    copy->state = mem_alloc((size_t)(1 + optim->num_states) * model->numel, sizeof(float));
+    const int num_weights = model->num_parameters, num_states = optim->num_states;
+    float *values = mem_alloc((size_t)(1 + num_states) * model->numel, sizeof *values);
+    copy->state = values;
     copy->num_weights = model->numel;
-    safetensors_add(copy->file, CHECKPOINT_STEP, INT64, 0, NULL, &copy->step);
-    for (int i = 0; i < model->num_parameters; i++)
-        add_tensor(copy, optim, i, WEIGHTS);
-    for (int i = 0; i < model->num_parameters; i++)
-        for (int s = 0; s < optim->num_states; s++)
-            add_tensor(copy, optim, i, s);
-}
-
-/* Where the run stands. */
-static Position position_of(const Checkpoint *checkpoint)
-{
-    const Sampler *sampler = checkpoint->sampler;
-    return (Position){ sampler->epoch, sampler->position * (size_t)sampler->world_size,
-                       checkpoint->optim->model->step };
+    safetensors_add(&copy->file, CHECKPOINT_STEP, INT64, 0, NULL, &copy->step);
+    for (int n = 0; n < num_weights * (1 + num_states); n++) {
+        const int i = n < num_weights ? n : (n - num_weights) / num_states;
+        const int s = n < num_weights ? WEIGHTS : (n - num_weights) % num_states;
+        const Tensor *parameter = &model->parameter[i];
+        char name[NAME_BYTES];
+        model_export(model, i, s == WEIGHTS ? model->params : optim->state[s], values);
+        safetensors_add(&copy->file, tensor_name(optim, i, s, name), FLOAT32, parameter->ndim,
+                        parameter->shape, values);
+        values += parameter->numel;
+    }
 }
 
 Position checkpoint_next(const Checkpoint *checkpoint)
 {
-    const Position here = position_of(checkpoint);
-    if (checkpoint->sampler->position < checkpoint->sampler->size)
-        return here;
-    return (Position){ here.epoch + 1, 0,
-                       here.step }; // though the loader has not returned NULL yet
+    const Sampler *sampler = checkpoint->sampler;
+    const bool ended = sampler->position >= sampler->size; // the loader may not have said so yet
+    return (Position){ sampler->epoch + ended,
+                       ended ? 0 : sampler->position * (size_t)sampler->world_size,
+                       checkpoint->optim->model->step };
 }
 
 static void path_of(const Checkpoint *checkpoint, CheckpointKind kind, Position next,
                     char path[PATH_MAX])
 {
     char name[64];
-    const Model *model = checkpoint->optim->model;
     if (kind == CHECKPOINT_EPOCH)
         snprintf(name, sizeof name, "epoch_%d", next.epoch);
     else if (kind == CHECKPOINT_SNAPSHOT)
         snprintf(name, sizeof name, "snapshot_e%d_s%llu", next.epoch,
                  (unsigned long long)next.step);
     else
-        snprintf(name, sizeof name, "%s_%s", model->name, checkpoint->dataset->name);
+        snprintf(name, sizeof name, "%s_%s", checkpoint->optim->model->name,
+                 checkpoint->dataset->name);
     const char *dir = checkpoint->args->checkpoint_dir;
     CHECK(snprintf(path, PATH_MAX, "%s/%s.safetensors", dir, name) < PATH_MAX,
           "the path of --checkpoint-dir is too long: %s", dir);
 }
 
-/* What was run, where it stands, and what inference needs. */
-static void add_metadata(Safetensors *file, const Checkpoint *checkpoint, Position next)
-{
-    const Dataset *dataset = checkpoint->dataset;
-    const bool digits = dataset->num_classes > 0; // the labels are in the order of the outputs
-    Device *device = checkpoint->optim->model->device;
-    char scale[LOSS_SCALE_TEXT_BYTES];
-    RunSettings text;
-    get_settings(checkpoint, text);
-    safetensors_add_metadata(file, "format", "pt"); // as in PyTorch's own files
-    safetensors_add_metadata(file, CHECKPOINT_VERSION_KEY, CHECKPOINT_VERSION);
-    for (int i = 0; i < NUM_SETTINGS; i++)
-        safetensors_add_metadata(file, checkpoint_settings[i], "%s", text[i]);
-    safetensors_add_metadata(file, "world_size", "%d", checkpoint->world_size);
-    safetensors_add_metadata(file, "input_shape", digits ? "1,28,28" : "20");
-    safetensors_add_metadata(file, "class_labels", digits ? "0,1,2,3,4,5,6,7,8,9" : "");
-    safetensors_add_metadata(file, "mean", "%.7g", (double)dataset->mean);
-    safetensors_add_metadata(file, "std", "%.7g", (double)dataset->std);
-    safetensors_add_metadata(file, "epoch", "%d", next.epoch);
-    safetensors_add_metadata(file, "position", "%zu", next.samples);
-    safetensors_add_metadata(file, "step", "%llu", (unsigned long long)next.step);
-    if (loss_scale_save(device, scale))
-        safetensors_add_metadata(file, CHECKPOINT_LOSS_SCALE, "%s", scale);
-}
-
 void checkpoint_copy(const Checkpoint *checkpoint, CheckpointKind kind, CheckpointCopy *copy)
 {
-    // The evaluation of an epoch comes after its last step, and so after that one's snapshot.
-    const bool is_snapshot = kind == CHECKPOINT_SNAPSHOT;
-    const Position next = is_snapshot ? position_of(checkpoint) : checkpoint_next(checkpoint);
-    *copy = (CheckpointCopy){ .file = safetensors_create(), .kind = kind, .step = next.step };
-    copy->epoch = next.epoch - (!is_snapshot && next.samples == 0 && next.epoch > 0);
-    path_of(checkpoint, kind, next, copy->path);
+    const Sampler *sampler = checkpoint->sampler;
+    Position next = checkpoint_next(checkpoint);
+    copy->kind = kind;
+    copy->step = next.step;
+    copy->epoch = next.epoch - (next.samples == 0 && next.epoch > 0);
+    if (kind == CHECKPOINT_SNAPSHOT) { // at the end of an epoch it comes before the evaluation
+        copy->epoch = next.epoch = sampler->epoch;
+        next.samples = sampler->position * (size_t)sampler->world_size;
+    }
+    char path[PATH_MAX];
+    path_of(checkpoint, kind, next, path);
     if (metrics_hooks.save != NULL)
-        metrics_hooks.save(next.step, copy->path);
-
+        metrics_hooks.save(next.step, path);
+    safetensors_create(&copy->file, path);
+    add_metadata(&copy->file, checkpoint, next);
     add_tensors(copy, checkpoint->optim);
-    add_metadata(copy->file, checkpoint, next);
 }
 
-bool checkpoint_commit(CheckpointCopy *copy, char *error, size_t error_bytes)
+/* Without an early exit, so that the compiler can vectorize it. */
+static bool are_finite(const float *values, size_t numel)
 {
-    Safetensors *file = copy->file;
-    const bool is_worth_it = weights_are_finite(copy->state, copy->num_weights);
+    int count = 0;
+    for (size_t i = 0; i < numel; i++)
+        count += isfinite(values[i]) == 0;
+    return count == 0;
+}
+
+bool checkpoint_commit(CheckpointCopy *copy)
+{
+    Safetensors *file = &copy->file;
+    const bool is_worth_it = are_finite(copy->state, copy->num_weights);
+    checkpoint_add_checksums(file);
+    const bool ok = !is_worth_it || safetensors_commit(file);
     if (!is_worth_it)
-        log_warning("%s is not written: weights are nan or infinite", copy->path);
-    safetensors_add_metadata(file, CHECKPOINT_CHECKSUM, "%08x", safetensors_checksum(file));
-    safetensors_add_metadata(file, CHECKPOINT_METADATA_CHECKSUM, "%08x",
-                             safetensors_metadata_checksum(file, CHECKPOINT_METADATA_CHECKSUM));
-    const bool ok = !is_worth_it || safetensors_commit(file, copy->path, error, error_bytes);
-    if (ok && is_worth_it)
+        log_warning("%s is not written: weights are nan or infinite", file->path);
+    else if (ok)
         log_print("Epoch %d | Training %s saved at %s", copy->epoch,
-                  copy->kind == CHECKPOINT_SNAPSHOT ? "snapshot" : "checkpoint", copy->path);
+                  copy->kind == CHECKPOINT_SNAPSHOT ? "snapshot" : "checkpoint", file->path);
     safetensors_free(file);
     free(copy->state);
     return ok;
@@ -204,11 +216,10 @@ bool checkpoint_commit(CheckpointCopy *copy, char *error, size_t error_bytes)
 static void write_now(const Checkpoint *checkpoint, CheckpointKind kind)
 {
     CheckpointCopy copy;
-    char error[PATH_MAX + 128];
     folder_create(checkpoint->args->checkpoint_dir, "--checkpoint-dir");
     checkpoint_copy(checkpoint, kind, &copy);
-    CHECK(checkpoint_commit(&copy, error, sizeof error),
-          "%s: make room, or name another folder with --checkpoint-dir", error);
+    CHECK(checkpoint_commit(&copy), "%s: make room, or name another folder with --checkpoint-dir",
+          copy.file.error);
 }
 
 void checkpoint_save(const Checkpoint *checkpoint)
@@ -217,109 +228,25 @@ void checkpoint_save(const Checkpoint *checkpoint)
         write_now(checkpoint, CHECKPOINT_EPOCH);
 }
 
-/* A run with --amp fp16 resumes with its loss scale; without one it starts from the initial
- * scale. */
-static bool read_loss_scale(Source *source, Device *device, uint64_t step, bool import)
-{
-    const char *text = safetensors_metadata(source->file, CHECKPOINT_LOSS_SCALE);
-    return text == NULL || loss_scale_load(device, text, step, import) ||
-           source_reject(source,
-                         "\"%s\" in its metadata is \"%.64s\", not a scale, its age, and the "
-                         "steps left out",
-                         CHECKPOINT_LOSS_SCALE, text);
-}
-
-/* Loads model and optimizer from the file; without `import`, only checks that it could. */
-static bool read_tensors(Source *source, Optimizer *optim, bool import)
-{
-    Model *model = optim->model;
-    for (int i = 0; i < model->num_parameters; i++)
-        for (int s = WEIGHTS; s < optim->num_states; s++) {
-            char name[NAME_BYTES];
-            const float *values =
-                source_read(source, tensor_name(optim, i, s, name), model, i, NULL);
-            if (values == NULL)
-                return false;
-            if (import)
-                model_import(model, i, values, s == WEIGHTS ? model->params : optim->state[s]);
-        }
-    return true;
-}
-
-bool checkpoint_verify(const Checkpoint *checkpoint, Source *source, Position *position)
-{
-    return source_open(source) && source_check_run(source, checkpoint->optim) &&
-           read_tensors(source, checkpoint->optim, false) &&
-           source_check_position(source, checkpoint->dataset, position) &&
-           read_loss_scale(source, checkpoint->optim->model->device, position->step, false);
-}
-
-bool checkpoint_resume(Checkpoint *checkpoint, Source *source)
-{
-    const Args *args = checkpoint->args;
-    Position position;
-    const bool ok = checkpoint_verify(checkpoint, source, &position);
-    if (ok) {
-        char text[CHECKPOINT_DIFFERENCE_BYTES]; // all ranks may see it, one reports it
-        for (int i = 0;
-             (i = checkpoint_difference(checkpoint, source->file, i, text)) < NUM_SETTINGS; i++)
-            if (log_speaks_for_job())
-                log_warning("%s: was saved with %s", source->path, text);
-        read_tensors(source, checkpoint->optim, true);
-        read_loss_scale(source, checkpoint->optim->model->device, position.step, true);
-        checkpoint->optim->model->step = position.step;
-        checkpoint->sampler->epoch = position.epoch;
-        sampler_seek(checkpoint->sampler, position.samples);
-        checkpoint->done = position.epoch >= args->epochs || position.step >= args->max_steps;
-        if (checkpoint->done && log_speaks_for_job())
-            log_info("nothing left to do: %s has %d epochs and %llu steps behind it (ask for "
-                     "more --epochs, or start afresh with --resume none)",
-                     source->path, position.epoch, (unsigned long long)position.step);
-    }
-    safetensors_free(source->file);
-    return ok;
-}
-
-int checkpoint_load(Checkpoint *checkpoint)
-{
-    const Args *args = checkpoint->args;
-    char path[PATH_MAX];
-    Source source = { .path = args->resume };
-    bool ok = true;
-    if (args->resume != NULL) {
-        ok = checkpoint_resume(checkpoint, &source);
-    } else if (args->init_from != NULL) {
-        source.path = weights_file(args->init_from, path);
-        ok = source_open(&source) && source_load_weights(&source, checkpoint->optim->model);
-        safetensors_free(source.file);
-    }
-    if (!ok) // no failure: the file would be the same after a restart
-        usage_error("%s%s", source.error,
-                    source.file == NULL ? ": name another file with --resume or --init-from" : "");
-    return checkpoint->sampler->epoch;
-}
-
 /* Is there a result of this run, and one that is no older than where it stands? */
 static bool has_final(const Checkpoint *checkpoint)
 {
     char path[PATH_MAX], text[CHECKPOINT_DIFFERENCE_BYTES];
-    Source source = { .path = path };
+    Safetensors file;
     Position position;
     const Position next = checkpoint_next(checkpoint);
     path_of(checkpoint, CHECKPOINT_FINAL, next, path);
-    const bool ok =
-        checkpoint_verify(checkpoint, &source, &position) &&
-        checkpoint_difference(checkpoint, source.file, 0, text) >= NUM_IDENTITY_SETTINGS &&
-        position.step >= next.step;
-    safetensors_free(source.file);
+    const bool ok = checkpoint_verify(checkpoint, &file, path, &position) &&
+                    checkpoint_difference(checkpoint, &file, 0, text) >= NUM_IDENTITY_SETTINGS &&
+                    position.step >= next.step;
+    safetensors_free(&file);
     return ok;
 }
 
 bool checkpoint_final_kind(const Checkpoint *checkpoint, CheckpointKind *kind)
 {
-    const bool is_initial_state = checkpoint->args->epochs == 0;
-    *kind = is_initial_state ? CHECKPOINT_EPOCH : CHECKPOINT_FINAL;
-    if (is_initial_state)
+    *kind = checkpoint->args->epochs == 0 ? CHECKPOINT_EPOCH : CHECKPOINT_FINAL;
+    if (*kind == CHECKPOINT_EPOCH)
         return checkpoint_next(checkpoint).samples == 0;
     return !checkpoint->done || !has_final(checkpoint);
 }
@@ -329,4 +256,200 @@ void checkpoint_save_final(const Checkpoint *checkpoint)
     CheckpointKind kind;
     if (checkpoint_final_kind(checkpoint, &kind))
         write_now(checkpoint, kind);
+}
+
+bool checkpoint_open(Safetensors *file, const char *path)
+{
+    char in_folder[PATH_MAX];
+    struct stat info;
+    if (stat(path, &info) == 0 && S_ISDIR(info.st_mode) &&
+        snprintf(in_folder, PATH_MAX, "%s/model.safetensors", path) < PATH_MAX)
+        path = in_folder;
+    if (!safetensors_open(file, path, WITH_DATA))
+        return false;
+    if (safetensors_metadata(file, CHECKPOINT_VERSION_KEY) == NULL &&
+        safetensors_metadata(file, EXPORT_VERSION_KEY) == NULL)
+        return true; // not ours: nobody knows what its checksum covers
+    const char *const keys[] = { "checksum", METADATA_CHECKSUM };
+    const uint32_t checksums[] = { safetensors_checksum(file),
+                                   safetensors_metadata_checksum(file, METADATA_CHECKSUM) };
+    for (int i = 0; i < 2; i++) {
+        char actual[9];
+        snprintf(actual, sizeof actual, "%08x", checksums[i]);
+        const char *named = safetensors_metadata(file, keys[i]);
+        if (named != NULL && strcmp(named, actual) != 0)
+            return reject("is damaged: its %s do not have the checksum it names; use another one",
+                          i == 0 ? "tensors" : "metadata");
+    }
+    return true;
+}
+
+/* Is it the state of a run with this model and optimizer? */
+static bool check_run(Safetensors *file, const Optimizer *optim)
+{
+    const char *ours = optim->model->name;
+    const char *version = safetensors_metadata(file, CHECKPOINT_VERSION_KEY);
+    const char *model = safetensors_metadata(file, "model");
+    const char *optimizer = safetensors_metadata(file, "optimizer");
+    // sgd has a state if it has momentum.
+    const int num_tensors = 1 + optim->model->num_parameters * (1 + optim->num_states);
+    if (version == NULL)
+        return reject("has weights, but not the state of a run; use --init-from %s to start from "
+                      "them",
+                      file->path);
+    if (strcmp(version, CHECKPOINT_VERSION) != 0)
+        return reject("has format version %s, this program knows " CHECKPOINT_VERSION, version);
+    for (int i = 0; i < NUM_SETTINGS; i++)
+        if (safetensors_metadata(file, checkpoint_settings[i]) == NULL)
+            return reject("its metadata has no \"%s\"", checkpoint_settings[i]);
+    if (strcmp(model, ours) != 0)
+        return reject("is of model %s; use --model %s, not %s", model, model, ours);
+    if (strcmp(optimizer, optim->name) != 0)
+        return reject("was saved with optimizer %s; use --optimizer %s, not %s, or --init-from to "
+                      "take only the weights",
+                      optimizer, optimizer, optim->name);
+    return file->num_tensors == num_tensors ||
+           reject("has %d tensors, not the %d of %s with momentum %g; use the --momentum it was "
+                  "saved with, or --init-from to take only the weights",
+                  file->num_tensors, num_tensors, optim->name, optim->momentum);
+}
+
+static bool get_count(Safetensors *file, const char *key, uint64_t max, uint64_t *count)
+{
+    const char *text = safetensors_metadata(file, key);
+    return (text != NULL && parse_whole(text, 0, max, count)) ||
+           reject("\"%s\" in its metadata is \"%s\", not a number from 0 to %llu", key,
+                  text != NULL ? text : "(none)", (unsigned long long)max);
+}
+
+bool checkpoint_position(Safetensors *file, Position *position)
+{
+    uint64_t step = UINT64_MAX, epoch, samples;
+    const StoredTensor *stored = safetensors_find(file, CHECKPOINT_STEP);
+    if (stored != NULL && stored->type == INT64 && stored->ndim == 0)
+        memcpy(&step, stored->data, sizeof step);
+    if (step > MAX_COUNT)
+        return reject("\"" CHECKPOINT_STEP "\" is not a step from 0 to %lld", MAX_COUNT);
+    if (!get_count(file, "epoch", INT_MAX - 1, &epoch) ||
+        !get_count(file, "position", MAX_COUNT, &samples))
+        return false;
+    *position = (Position){ (int)epoch, samples, step };
+    return true;
+}
+
+/* "[1, 20]" */
+static const char *shape_text(int ndim, const size_t *shape, char text[256])
+{
+    int length = sprintf(text, "[");
+    for (int i = 0; i < ndim; i++)
+        length += sprintf(text + length, i > 0 ? ", %zu" : "%zu", shape[i]);
+    strcpy(text + length, "]");
+    return text;
+}
+
+const float *checkpoint_tensor(Safetensors *file, const char *name, const Model *model, int i,
+                               bool is_state)
+{
+    char theirs[256], ours[256];
+    const Tensor *parameter = &model->parameter[i];
+    const StoredTensor *stored = safetensors_find(file, name);
+    if (stored == NULL)
+        reject("has no tensor \"%s\", which model %s needs", name, model->name);
+    else if (stored->type != FLOAT32)
+        reject("tensor \"%s\" is %s instead of float32", name, dtype_name(stored->type));
+    else if (stored->ndim != parameter->ndim ||
+             memcmp(stored->shape, parameter->shape, (size_t)stored->ndim * sizeof(size_t)) != 0)
+        reject("tensor \"%s\" has shape %s, model %s needs %s", name,
+               shape_text(stored->ndim, stored->shape, theirs), model->name,
+               shape_text(parameter->ndim, parameter->shape, ours));
+    else if (is_state || are_finite(stored->data, parameter->numel))
+        return stored->data;
+    else
+        reject("tensor \"%s\" has values that are no numbers: its training had failed; use an "
+               "earlier checkpoint",
+               name);
+    return NULL;
+}
+
+/* Loads model and optimizer from the file; without `import`, only checks that it could. */
+static bool read_tensors(Safetensors *file, const Optimizer *optim, bool import)
+{
+    Model *model = optim->model;
+    char name[NAME_BYTES];
+    for (int i = 0; i < model->num_parameters; i++)
+        for (int s = WEIGHTS; s < optim->num_states; s++) {
+            const float *values =
+                checkpoint_tensor(file, tensor_name(optim, i, s, name), model, i, s != WEIGHTS);
+            if (values == NULL)
+                return false;
+            if (import)
+                model_import(model, i, values, s == WEIGHTS ? model->params : optim->state[s]);
+        }
+    return true;
+}
+
+bool checkpoint_load_weights(Safetensors *file, Model *model)
+{
+    static const char wrapper[] = "module."; // PyTorch's DDP was saved instead of its model
+    bool is_wrapped = false;
+    for (StoredTensor *tensor = file->tensor; tensor < file->tensor + file->num_tensors; tensor++)
+        if (strncmp(tensor->name, wrapper, strlen(wrapper)) == 0) {
+            tensor->name += strlen(wrapper);
+            is_wrapped = true;
+        }
+    if (is_wrapped && log_speaks_for_job())
+        log_info("%s: its names begin with \"module.\", those of a wrapper; left out", file->path);
+    return read_tensors(file, &(Optimizer){ .model = model }, true);
+}
+
+bool checkpoint_verify(const Checkpoint *checkpoint, Safetensors *file, const char *path,
+                       Position *position)
+{
+    return checkpoint_open(file, path) && check_run(file, checkpoint->optim) &&
+           read_tensors(file, checkpoint->optim, false) && checkpoint_position(file, position);
+}
+
+bool checkpoint_resume(Checkpoint *checkpoint, Safetensors *file, const char *path)
+{
+    const Args *args = checkpoint->args;
+    Model *model = checkpoint->optim->model;
+    Position position;
+    char text[CHECKPOINT_DIFFERENCE_BYTES];
+    if (!checkpoint_verify(checkpoint, file, path, &position))
+        return false;
+    const char *scale = safetensors_metadata(file, "loss_scale"); // --amp fp16 saved it
+    if (scale != NULL && !loss_scale_load(model->device, scale, position.step, true))
+        return reject("\"loss_scale\" in its metadata is \"%.64s\", not a scale, its age, and the "
+                      "steps left out",
+                      scale);
+    if (log_speaks_for_job()) // all ranks may see it, one reports it
+        for (int i = 0; (i = checkpoint_difference(checkpoint, file, i, text)) < NUM_SETTINGS; i++)
+            log_warning("%s: was saved with %s", file->path, text);
+    read_tensors(file, checkpoint->optim, true);
+    model->step = position.step;
+    checkpoint->sampler->epoch = position.epoch;
+    sampler_seek(checkpoint->sampler, position.samples);
+    checkpoint->done = position.epoch >= args->epochs || position.step >= args->max_steps;
+    if (checkpoint->done && log_speaks_for_job())
+        log_info("nothing left to do: %s has %d epochs and %llu steps behind it (ask for more "
+                 "--epochs, or start afresh with --resume none)",
+                 file->path, position.epoch, (unsigned long long)position.step);
+    return true;
+}
+
+int checkpoint_load(Checkpoint *checkpoint)
+{
+    const Args *args = checkpoint->args;
+    Safetensors file = { .data = NULL };
+    bool ok = true;
+    if (args->resume != NULL)
+        ok = checkpoint_resume(checkpoint, &file, args->resume);
+    else if (args->init_from != NULL)
+        ok = checkpoint_open(&file, args->init_from) &&
+             checkpoint_load_weights(&file, checkpoint->optim->model);
+    if (!ok) // no failure: the file would be the same after a restart
+        usage_error("%s%s", file.error,
+                    file.data == NULL ? ": name another file with --resume or --init-from" : "");
+    safetensors_free(&file);
+    return checkpoint->sampler->epoch;
 }

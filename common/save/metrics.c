@@ -7,33 +7,14 @@
 
 #include <fcntl.h>
 #include <inttypes.h>
-#include <jansson.h>
 #include <limits.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/base/comfort.h"
 #include "common/base/folder.h"
 #include "common/base/log.h"
-
-/* Where the first line begins that is not whole or not of a step up to last_step: from there on
- * steps will be repeated. */
-static off_t end_of_steps(FILE *file, uint64_t last_step)
-{
-    off_t end = 0;
-    char *line = NULL;
-    size_t capacity = 0;
-    uint64_t step;
-    for (ssize_t length; (length = getline(&line, &capacity, file)) > 0; end += length)
-        if (line[length - 1] != '\n' || // its writer was killed
-            sscanf(line, "{ \"epoch\" :%*d , \"step\" :%" SCNu64, &step) != 1 || step > last_step)
-            break;
-    free(line);
-    return end;
-}
 
 FILE *step_file_open(const char *dir, const char *name, uint64_t last_step)
 {
@@ -48,56 +29,37 @@ FILE *step_file_open(const char *dir, const char *name, uint64_t last_step)
     CHECK(fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_nlink == 1,
           "%s is no regular file: delete it, or name another folder with --metrics-dir", path);
     setvbuf(file, NULL, _IOLBF, BUFSIZ);
-    const off_t end = end_of_steps(file, last_step);
-    CHECK(fseeko(file, 0, SEEK_END) == 0 && ftruncate(fileno(file), end) == 0,
-          "cannot shorten %s: %s", path, strerror(errno));
+
+    // From the first line on that is not whole, since its writer was killed, or not of a step up to
+    // last_step.
+    off_t end = 0;
+    char *line = NULL;
+    size_t capacity = 0;
+    uint64_t step;
+    for (ssize_t length; (length = getline(&line, &capacity, file)) > 0; end += length)
+        if (sscanf(line, "{ \"epoch\" :%*d , \"step\" :%" SCNu64, &step) != 1 || step > last_step ||
+            line[length - 1] != '\n')
+            break;
+    free(line);
+    CHECK(ftruncate(fd, end) == 0 && fseeko(file, 0, SEEK_END) == 0, "cannot shorten %s: %s", path,
+          strerror(errno));
     return file;
 }
 
-/* Adds a line about a step. If the disk is full, warns and writes no more: training is worth more
- * than its metrics. */
-__attribute__((format(printf, 3, 4))) static void write_line(FILE **file, uint64_t step,
-                                                             const char *format, ...)
+/* Adds a line about a step, which ends with the loss, and in test.jsonl `more`. JSON has no nan and
+ * no inf; nine digits tell any float from its neighbours. If the disk is full, warns and writes no
+ * more: training is worth more than its metrics. */
+static void write_line(FILE **file, int epoch, uint64_t step, const char *rank, double loss,
+                       const char *more)
 {
-    if (*file == NULL)
+    char number[32];
+    snprintf(number, sizeof number, isfinite(loss) ? "%.9g" : "null", loss);
+    if (*file == NULL || fprintf(*file, "{\"epoch\":%d,\"step\":%" PRIu64 "%s,\"loss\":%s%s}\n",
+                                 epoch, step, rank, number, more) >= 0)
         return;
-    va_list arguments;
-    va_start(arguments, format);
-    const int written = vfprintf(*file, format, arguments);
-    va_end(arguments);
-    if (written >= 0)
-        return;
-    log_warning("cannot write metrics from step %llu on: %s", (unsigned long long)step,
-                strerror(errno));
+    log_warning("cannot write metrics from step %" PRIu64 " on: %s", step, strerror(errno));
     fclose(*file);
     *file = NULL;
-}
-
-enum { NUMBER_BYTES = 32 };
-
-/* A number in JSON, which has no nan and no inf: those become "null". Nine digits tell any float
- * from its neighbours. Writes to text, returns it. */
-static const char *number(double value, char text[NUMBER_BYTES])
-{
-    snprintf(text, NUMBER_BYTES, isfinite(value) ? "%.9g" : "null", value);
-    return text;
-}
-
-/* What was run, for tools that read the folder later. */
-static void write_run(const Args *args)
-{
-    char path[PATH_MAX];
-    snprintf(path, sizeof path, "%s/run.json", args->metrics_dir);
-    unlink(path); // perhaps a link, whose file would be lost
-    char seed[24]; // text: a number of JSON is exact up to 2^53, for many readers
-    snprintf(seed, sizeof seed, "%" PRIu64, args->seed);
-    json_t *run =
-        json_pack("{ss ss si si ss so*}", "model", args->model, "dataset", args->dataset,
-                  "dataset_size", args->dataset_size, "num_samples", args->num_samples, "seed",
-                  seed, "settings", comfort.options != NULL ? comfort.options() : NULL);
-    CHECK(run != NULL && json_dump_file(run, path, JSON_COMPACT) == 0,
-          "cannot write %s: name another folder with --metrics-dir", path);
-    json_decref(run);
 }
 
 void metrics_init(Metrics *metrics, const Args *args, const Model *model, int rank,
@@ -111,10 +73,7 @@ void metrics_init(Metrics *metrics, const Args *args, const Model *model, int ra
         folder_create(dir, "--metrics-dir");
         snprintf(name, sizeof name, "rank%d.jsonl", rank);
         metrics->steps = step_file_open(dir, name, model->step);
-    }
-    if (dir != NULL && rank == 0) {
-        metrics->tests = step_file_open(dir, "test.jsonl", model->step);
-        write_run(args);
+        metrics->tests = rank > 0 ? NULL : step_file_open(dir, "test.jsonl", model->step);
     }
     if (metrics_hooks.init != NULL)
         metrics_hooks.init(args, model, rank, steps_per_epoch);
@@ -122,29 +81,25 @@ void metrics_init(Metrics *metrics, const Args *args, const Model *model, int ra
 
 void metrics_step(Metrics *metrics, const Model *model, int epoch)
 {
+    char rank[32];
     metrics->step = model->step;
-    if (metrics->args->metrics_dir != NULL) {
-        char loss[NUMBER_BYTES];
-        write_line(&metrics->steps, model->step,
-                   "{\"epoch\":%d,\"step\":%llu,\"rank\":%d,\"loss\":%s}\n", epoch,
-                   (unsigned long long)model->step, metrics->rank,
-                   number((double)model_loss(model), loss));
-    }
+    snprintf(rank, sizeof rank, ",\"rank\":%d", metrics->rank);
+    if (metrics->args->metrics_dir != NULL)
+        write_line(&metrics->steps, epoch, model->step, rank, (double)model_loss(model), "");
     if (metrics_hooks.step != NULL)
         metrics_hooks.step(model, epoch);
 }
 
 void metrics_test(Metrics *metrics, int epoch, double loss, double correct, size_t size)
 {
+    char text[48];
     const double accuracy = correct / (double)size;
     log_print("Test Epoch: %d Loss: %.4f Accuracy: %.2f%% (%.0f/%zu)", epoch, loss, 100 * accuracy,
               correct, size);
     if (metrics_hooks.test != NULL)
         metrics_hooks.test(metrics->step, loss, accuracy);
-    char text[NUMBER_BYTES];
-    write_line(&metrics->tests, metrics->step,
-               "{\"epoch\":%d,\"step\":%llu,\"loss\":%s,\"accuracy\":%.9g}\n", epoch,
-               (unsigned long long)metrics->step, number(loss, text), accuracy);
+    snprintf(text, sizeof text, ",\"accuracy\":%.9g", accuracy);
+    write_line(&metrics->tests, epoch, metrics->step, "", loss, text);
 }
 
 void metrics_free(Metrics *metrics)

@@ -1,9 +1,5 @@
-/*
- * metrics.h - what each step reports, as files of JSON lines.
- *
- * In args->metrics_dir: rankR.jsonl, a line for each step of that rank; test.jsonl, a line for each
- * evaluation; run.json, what was run.
- */
+/* metrics.h - in args->metrics_dir, rankR.jsonl: a line of JSON for each step of that rank; and
+ * test.jsonl: a line for each evaluation. */
 #ifndef COMMON_SAVE_METRICS_H
 #define COMMON_SAVE_METRICS_H
 
@@ -15,7 +11,7 @@
 typedef struct {
     const Args *args;
     int rank;
-    FILE *steps, *tests; // DIR/rankR.jsonl; on rank 0 DIR/test.jsonl; NULL: none, or given up
+    FILE *steps, *tests; // rankR.jsonl; on rank 0 test.jsonl; NULL: none, or given up
     uint64_t step; // steps done so far
 } Metrics;
 
@@ -39,7 +35,7 @@ void metrics_free(Metrics *metrics); // local
 FILE *step_file_open(const char *dir, const char *name, uint64_t last_step);
 
 /* extras/watch is told the same. With --metrics-dir its `step` may be collective; the others are
- * local. All NULL in builds without it. */
+ * local. All NULL in builds without it (watch_metrics_absent.c). */
 typedef struct {
     void (*init)(const Args *args, const Model *model, int rank, size_t steps_per_epoch);
     void (*step)(const Model *model, int epoch);
@@ -48,6 +44,6 @@ typedef struct {
     void (*free)(void);
 } MetricsHooks;
 
-extern const MetricsHooks metrics_hooks; // in builds without: watch_metrics_absent.c
+extern const MetricsHooks metrics_hooks;
 
 #endif

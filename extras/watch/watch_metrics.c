@@ -1,7 +1,13 @@
 /* What is shown and recorded of a run: a progress bar, curves, the timeline, the narration. */
+#include <inttypes.h>
+#include <jansson.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
+#include <unistd.h>
 
+#include "common/base/comfort.h"
+#include "common/base/log.h"
 #include "common/save/metrics.h"
 #include "extras/watch/curves.h"
 #include "extras/watch/explain.h"
@@ -21,6 +27,23 @@ static struct {
     double begin;
 } run;
 
+/* What was run, for tools that read the folder later. */
+static void write_run(const Args *args)
+{
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s/run.json", args->metrics_dir);
+    unlink(path); // perhaps a link, whose file would be lost
+    char seed[24]; // text: a number of JSON is exact up to 2^53, for many readers
+    snprintf(seed, sizeof seed, "%" PRIu64, args->seed);
+    json_t *described =
+        json_pack("{ss ss si si ss so*}", "model", args->model, "dataset", args->dataset,
+                  "dataset_size", args->dataset_size, "num_samples", args->num_samples, "seed",
+                  seed, "settings", comfort.options != NULL ? comfort.options() : NULL);
+    CHECK(described != NULL && json_dump_file(described, path, JSON_COMPACT) == 0,
+          "cannot write %s: name another folder with --metrics-dir", path);
+    json_decref(described);
+}
+
 static void init(const Args *args, const Model *model, int rank, size_t steps_per_epoch)
 {
     run.args = args;
@@ -28,6 +51,8 @@ static void init(const Args *args, const Model *model, int rank, size_t steps_pe
     run.steps_per_epoch = steps_per_epoch;
     run.first_step = model->step;
     run.begin = seconds_now();
+    if (args->metrics_dir != NULL && rank == 0)
+        write_run(args);
     const MemoryLocation *place = &model->device->place;
     const bool on_gpu_with_tool = place->on_gpu && nvtx_listens();
     if (recording_wanted(args) || explain_wanted(rank) || on_gpu_with_tool ||

@@ -94,6 +94,7 @@ source, target, key, value = sys.argv[1:]
 data = open(source, "rb").read()
 size, = struct.unpack("<Q", data[:8])
 header = json.loads(data[8:8 + size])
+header["__metadata__"].pop("metadata_checksum") # of the metadata as they were
 header["__metadata__"][key] = value
 if value == "-":
     del header["__metadata__"]

@@ -6,12 +6,12 @@
 
 #include "common/base/log.h"
 
-void classifier_init(Classifier *classifier, const Args *args, const ModelFile *from, int max_batch,
+void classifier_init(Classifier *classifier, const Args *args, ModelFile *from, int max_batch,
                      int local_rank)
 {
     CHECK(from->num_labels > 0,
-          "%s: is of model %s, which gives a number and no class: name a file of a cnn", from->path,
-          from->model);
+          "%s: is of model %s, which gives a number and no class: name a file of a cnn",
+          from->file.path, from->model);
     Args own = *args;
     own.model = from->model;
     classifier->from = from;

@@ -16,7 +16,7 @@ typedef struct {
 
 /* Loads a model for batches of up to max_batch rows. args: device, threads, dataset. Dies with one
  * line if the file's model is no classifier or does not match its name. Local. */
-void classifier_init(Classifier *classifier, const Args *args, const ModelFile *from, int max_batch,
+void classifier_init(Classifier *classifier, const Args *args, ModelFile *from, int max_batch,
                      int local_rank);
 void classifier_free(Classifier *classifier);
 

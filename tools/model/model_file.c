@@ -4,6 +4,7 @@
  */
 #include "tools/model/model_file.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,9 +15,11 @@
 /* A required value, printable text. */
 static const char *text_of(const ModelFile *model_file, const char *key)
 {
-    Source source = { .path = model_file->path, .file = model_file->file };
-    const char *text = source_text(&source, key);
-    CHECK(text != NULL, "%s", source.error);
+    const char *path = model_file->file.path, *text = safetensors_metadata(&model_file->file, key);
+    CHECK(text != NULL, "%s: its metadata has no \"%s\"", path, key);
+    for (const char *c = text; *c != '\0'; c++)
+        CHECK(!iscntrl((unsigned char)*c), "%s: \"%s\" in its metadata is no plain text", path,
+              key);
     return text;
 }
 
@@ -26,8 +29,8 @@ static float number_of(const ModelFile *model_file, const char *key, double low)
     char *end = NULL;
     const double value = strtod(text, &end);
     CHECK(end != text && *end == '\0' && value >= low && fabs(value) <= 1e6,
-          "%s: \"%s\" in its metadata is \"%.40s\", which normalises nothing", model_file->path,
-          key, text);
+          "%s: \"%s\" in its metadata is \"%.40s\", which normalises nothing",
+          model_file->file.path, key, text);
     return (float)value;
 }
 
@@ -40,8 +43,8 @@ static void read_labels(ModelFile *model_file, const char *text)
         const size_t length = strcspn(label, ",");
         CHECK(model_file->num_labels < MODEL_FILE_MAX_LABELS && length > 0 &&
                   length < MODEL_FILE_LABEL_BYTES,
-              "%s: \"class_labels\" in its metadata is no list of up to %d names", model_file->path,
-              MODEL_FILE_MAX_LABELS);
+              "%s: \"class_labels\" in its metadata is no list of up to %d names",
+              model_file->file.path, MODEL_FILE_MAX_LABELS);
         memcpy(model_file->label[model_file->num_labels++], label, length);
         label += length;
         if (*label == '\0')
@@ -53,7 +56,7 @@ static void describe(ModelFile *model_file)
 {
     model_file->model = text_of(model_file, "model");
     CHECK(strcmp(model_file->model, "cnn") == 0 || strcmp(model_file->model, "linear") == 0,
-          "%s: is of model %.40s; this program knows cnn and linear", model_file->path,
+          "%s: is of model %.40s; this program knows cnn and linear", model_file->file.path,
           model_file->model);
     model_file->dataset = text_of(model_file, "dataset");
     model_file->input_shape = text_of(model_file, "input_shape");
@@ -65,18 +68,17 @@ static void describe(ModelFile *model_file)
     CHECK(strcmp(model_file->input_shape, cnn ? "1,28,28" : "20") == 0 &&
               model_file->num_labels == (cnn ? 10 : 0),
           "%s: says that its %s takes inputs of %.40s and knows %d classes: it is no model of ours",
-          model_file->path, model_file->model, model_file->input_shape, model_file->num_labels);
+          model_file->file.path, model_file->model, model_file->input_shape,
+          model_file->num_labels);
 }
 
 void model_file_open(ModelFile *model_file, const char *path)
 {
     *model_file = (ModelFile){ 0 };
-    model_file->path = weights_file(path, model_file->in_folder);
-    Source source = { .path = model_file->path, .file = model_file->file };
-    CHECK(source_open(&source), "%s%s", source.error,
-          source.file == NULL ? ": name a checkpoint, or a folder that tools/export has made" : "");
-    model_file->file = source.file;
-    if (safetensors_metadata(model_file->file, "model") != NULL) {
+    Safetensors *file = &model_file->file;
+    CHECK(checkpoint_open(file, path), "%s%s", file->error,
+          file->data == NULL ? ": name a checkpoint, or a folder that tools/export has made" : "");
+    if (safetensors_metadata(file, "model") != NULL) {
         describe(model_file);
         return;
     }
@@ -89,16 +91,15 @@ void model_file_open(ModelFile *model_file, const char *path)
     if (log_speaks_for_job())
         log_info("%s: does not say what it is: taken for a CNN trained on MNIST (mean 0.1307, std "
                  "0.3081, classes 0 to 9)",
-                 model_file->path);
+                 model_file->file.path);
 }
 
-void model_file_load(const ModelFile *model_file, Model *model)
+void model_file_load(ModelFile *model_file, Model *model)
 {
-    Source source = { .path = model_file->path, .file = model_file->file };
-    CHECK(source_load_weights(&source, model), "%s", source.error);
+    CHECK(checkpoint_load_weights(&model_file->file, model), "%s", model_file->file.error);
 }
 
 void model_file_close(ModelFile *model_file)
 {
-    safetensors_free(model_file->file);
+    safetensors_free(&model_file->file);
 }

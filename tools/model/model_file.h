@@ -5,17 +5,13 @@
 #ifndef TOOLS_MODEL_MODEL_FILE_H
 #define TOOLS_MODEL_MODEL_FILE_H
 
-#include <limits.h>
-
 #include "common/nn/model.h"
 #include "common/save/safetensors.h"
 
 enum { MODEL_FILE_MAX_LABELS = 16, MODEL_FILE_LABEL_BYTES = 32 };
 
 typedef struct {
-    const char *path;
-    char in_folder[PATH_MAX]; // where path points, if it was a folder
-    Safetensors *file;
+    Safetensors file;
     const char *model; // "cnn" or "linear"
     const char *dataset; // that it was trained on; NULL: unknown
     const char *input_shape; // "1,28,28"
@@ -30,7 +26,7 @@ typedef struct {
 void model_file_open(ModelFile *model_file, const char *path);
 
 /* Loads the weights into a model of the kind model_file->model. Dies as checkpoint_load does. */
-void model_file_load(const ModelFile *model_file, Model *model);
+void model_file_load(ModelFile *model_file, Model *model);
 
 void model_file_close(ModelFile *model_file);
 

@@ -7,7 +7,6 @@
 #include "tests/helpers/folder.h"
 
 static char path[64]; // of the one file every test works on, and removes
-static char error[1024];
 
 static inline int make_file_folder(void **state)
 {
@@ -30,29 +29,36 @@ static inline void put_header(const char *header, size_t data_bytes)
     free(bytes);
 }
 
-static inline Safetensors *open_file(const char *name)
+static inline Safetensors open_file(const char *name)
 {
-    Safetensors *file = safetensors_open(name, error, sizeof error);
-    if (file == NULL)
-        fail_msg("%s", error);
+    Safetensors file;
+    if (!safetensors_open(&file, name, WITH_DATA))
+        fail_msg("%s", file.error);
     return file;
 }
 
-static inline void commit(const Safetensors *file)
+static inline void open_and_free(const char *name)
 {
-    if (!safetensors_commit(file, path, error, sizeof error))
-        fail_msg("%s", error);
+    Safetensors file = open_file(name);
+    safetensors_free(&file);
+}
+
+static inline void commit(Safetensors *file)
+{
+    if (!safetensors_commit(file))
+        fail_msg("%s", file->error);
 }
 
 /* Twenty bytes of data in two tensors. */
-static inline Safetensors *make_small(void)
+static inline Safetensors make_small(void)
 {
-    Safetensors *file = safetensors_create();
+    Safetensors file;
     static const int64_t step = 7;
     static const float weight[3] = { 1, -1, 0.5f };
-    safetensors_add(file, "w", FLOAT32, 2, (size_t[]){ 1, 3 }, weight);
-    safetensors_add(file, "step", INT64, 0, NULL, &step);
-    safetensors_add_metadata(file, "format", "pt");
+    safetensors_create(&file, path);
+    safetensors_add(&file, "step", INT64, 0, NULL, &step);
+    safetensors_add(&file, "w", FLOAT32, 2, (size_t[]){ 1, 3 }, weight);
+    safetensors_add_metadata(&file, "format", "pt");
     return file;
 }
 

@@ -10,19 +10,14 @@ enum { NUM_CUTS = 200, MANY_TENSORS = 18000 };
 
 static char path[64];
 
-static void assert_both_refused(Run *run, const char *of_resume, const char *of_init_from)
+static void assert_refused_both(Run *run, const char *reason)
 {
     run->args.resume = path;
     run->args.init_from = NULL;
-    assert_dies_saying(load, run, 2, path, of_resume);
+    assert_dies_saying(load, run, 2, path, reason);
     run->args.resume = NULL;
     run->args.init_from = path;
-    assert_dies_saying(load, run, 2, path, of_init_from);
-}
-
-static void assert_refused_both(Run *run, const char *reason)
-{
-    assert_both_refused(run, reason, reason);
+    assert_dies_saying(load, run, 2, path, reason);
 }
 
 /* A run of the model, saved at `path`; its bytes are returned, to be freed. */
@@ -89,9 +84,8 @@ static void test_no_file(void **state)
     free(save_good(&run, "linear", &bytes));
     unlink(path);
     assert_refused_both(&run, "No such file or directory: name another file with --resume");
-    assert_int_equal(mkdir(path, 0700), 0); // --init-from takes exported folders
-    assert_both_refused(&run, "is no regular file",
-                        "/model.safetensors: No such file or directory");
+    assert_int_equal(mkdir(path, 0700), 0); // as tools/export makes it
+    assert_refused_both(&run, "/model.safetensors: No such file or directory");
     rmdir(path);
     assert_int_equal(mkfifo(path, 0600), 0);
     assert_refused_both(&run, "is no regular file");
@@ -170,7 +164,7 @@ static void test_hostile_headers(void **state)
     run_free(&run);
 }
 
-/* A hundred thousand tensors, ten thousand dimensions: read, and then not those of the model. */
+/* Many tensors: read, and then not those of the model. Ten thousand dimensions: not read. */
 static void test_many(void **state)
 {
     (void)state;
@@ -192,7 +186,7 @@ static void test_many(void **state)
         length += (size_t)sprintf(header + length, ",1");
     strcpy(header + length, "]}}");
     put_header(header);
-    assert_dies_saying(load, &run, 2, path, "\"weight\" has shape [1, 1, 1", "needs [1, 20]");
+    assert_dies_saying(load, &run, 2, path, "\"weight\": its shape is not valid, or has more than");
     free(header);
     run_free(&run);
 }

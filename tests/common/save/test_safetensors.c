@@ -13,9 +13,9 @@ static void test_exact_bytes(void **state)
     const size_t header_bytes = sizeof header - 1;
     assert_int_equal(header_bytes % 8, 0);
 
-    Safetensors *file = make_small();
-    commit(file);
-    safetensors_free(file);
+    Safetensors file = make_small();
+    commit(&file);
+    safetensors_free(&file);
     uint8_t bytes[512];
     const uint8_t length[8] = { (uint8_t)header_bytes };
     assert_int_equal(file_get(path, bytes, sizeof bytes),
@@ -48,30 +48,33 @@ static void test_round_trip(void **state)
     for (size_t i = 0; i < sizeof data; i++)
         data[i] = (uint8_t)(37 * i + 11);
 
-    Safetensors *file = safetensors_create();
+    static const DType types[] = { FLOAT64, INT64, FLOAT32, INT32, BFLOAT16, UINT8 };
+    Safetensors file;
+    safetensors_create(&file, path);
     char name[64];
-    for (int type = 0; type < NUM_DTYPES; type++)
+    for (int t = 0; t < NUM_DTYPES; t++)
         for (int i = 0; i < NUM_SHAPES; i++) {
+            const int type = types[t];
             snprintf(name, sizeof name, "%s/%d/%d", names[(type + i) % 5], type, i);
-            safetensors_add(file, name, (DType)type, shapes[i].ndim, shapes[i].shape, data + type);
+            safetensors_add(&file, name, types[t], shapes[i].ndim, shapes[i].shape, data + type);
         }
     for (int i = 0; i < 5; i++)
-        safetensors_add_metadata(file, names[i], "%s", names[4 - i]);
-    commit(file);
-    const uint32_t checksum = safetensors_checksum(file);
-    safetensors_free(file);
+        safetensors_add_metadata(&file, names[i], "%s", names[4 - i]);
+    commit(&file);
+    const uint32_t checksum = safetensors_checksum(&file);
+    safetensors_free(&file);
 
     const int lowest = dup(STDERR_FILENO);
     close(lowest);
     file = open_file(path);
     assert_int_equal(dup(STDERR_FILENO), lowest); // the file is closed again
     close(lowest);
-    assert_int_equal(file->num_tensors, NUM_DTYPES * NUM_SHAPES);
-    assert_int_equal(safetensors_checksum(file), checksum);
+    assert_int_equal(file.num_tensors, NUM_DTYPES * NUM_SHAPES);
+    assert_int_equal(safetensors_checksum(&file), checksum);
     for (int t = 0; t < NUM_DTYPES; t++)
         for (int i = 0; i < NUM_SHAPES; i++) {
             snprintf(name, sizeof name, "%s/%d/%d", names[(t + i) % 5], t, i);
-            const StoredTensor *found = safetensors_find(file, name);
+            const StoredTensor *found = safetensors_find(&file, name);
             assert_non_null(found);
             assert_true(found->bytes == 0 || (uintptr_t)found->data % dtype_size(found->type) == 0);
             assert_int_equal(found->type, t);
@@ -82,9 +85,9 @@ static void test_round_trip(void **state)
             assert_memory_equal(found->data, data + t, found->bytes);
         }
     for (int i = 0; i < 5; i++)
-        assert_string_equal(safetensors_metadata(file, names[i]), names[4 - i]);
-    assert_null(safetensors_metadata(file, "not there"));
-    safetensors_free(file);
+        assert_string_equal(safetensors_metadata(&file, names[i]), names[4 - i]);
+    assert_null(safetensors_metadata(&file, "not there"));
+    safetensors_free(&file);
     unlink(path);
 }
 
@@ -95,21 +98,21 @@ static void test_python_file(void **state)
     const char *golden = "tests/golden/losses/linear_sgd_w1.safetensors";
     uint8_t bytes[512];
     assert_int_equal(file_get(golden, bytes, sizeof bytes), 212);
-    Safetensors *file = open_file(golden);
+    Safetensors file = open_file(golden);
 
-    assert_int_equal(file->num_tensors, 2);
-    assert_string_equal(file->tensor[0].name, "bias");
-    assert_string_equal(file->tensor[1].name, "weight");
-    assert_memory_equal(safetensors_find(file, "bias")->data, bytes + 128, 4);
-    const StoredTensor *weight = safetensors_find(file, "weight");
+    assert_int_equal(file.num_tensors, 2);
+    assert_string_equal(file.tensor[0].name, "bias");
+    assert_string_equal(file.tensor[1].name, "weight");
+    assert_memory_equal(safetensors_find(&file, "bias")->data, bytes + 128, 4);
+    const StoredTensor *weight = safetensors_find(&file, "weight");
     assert_memory_equal(weight->data, bytes + 132, 80);
     assert_int_equal(weight->type, FLOAT32);
     assert_int_equal(weight->ndim, 2);
     assert_int_equal(weight->shape[0], 1);
     assert_int_equal(weight->shape[1], 20);
-    assert_null(safetensors_find(file, "weights"));
-    assert_null(safetensors_metadata(file, "format"));
-    safetensors_free(file);
+    assert_null(safetensors_find(&file, "weights"));
+    assert_null(safetensors_metadata(&file, "format"));
+    safetensors_free(&file);
 }
 
 /* In any order, with empty tensors between, spaces within, and members nobody knows. */
@@ -117,20 +120,20 @@ static void test_unusual_but_valid(void **state)
 {
     (void)state;
     put_header("{}", 0);
-    safetensors_free(open_file(path));
+    open_and_free(path);
 
     put_header("{ 'a' : {'more':null, 'dtype':'F64', 'shape':[], 'data_offsets':[0, 8]}\n} \n", 8);
-    safetensors_free(open_file(path));
+    open_and_free(path);
 
     put_header("{'b':{'dtype':'U8','shape':[4],'data_offsets':[4,8]},"
                "'e':{'dtype':'F64','shape':[0],'data_offsets':[4,4]},"
                "'a':{'dtype':'F32','shape':[1],'data_offsets':[0,4]}}",
                8);
-    Safetensors *file = open_file(path);
-    assert_ptr_equal(safetensors_find(file, "a")->data, file->data);
-    assert_ptr_equal(safetensors_find(file, "b")->data, file->data + 4);
-    assert_int_equal(safetensors_find(file, "e")->bytes, 0);
-    safetensors_free(file);
+    Safetensors file = open_file(path);
+    assert_ptr_equal(safetensors_find(&file, "a")->data, file.data);
+    assert_ptr_equal(safetensors_find(&file, "b")->data, file.data + 4);
+    assert_int_equal(safetensors_find(&file, "e")->bytes, 0);
+    safetensors_free(&file);
     unlink(path);
 }
 
@@ -138,9 +141,9 @@ static void test_unusual_but_valid(void **state)
 static void test_checksum(void **state)
 {
     (void)state;
-    Safetensors *file = make_small();
-    assert_int_equal(safetensors_checksum(file), 0xb5db5636);
-    safetensors_free(file);
+    Safetensors file = make_small();
+    assert_int_equal(safetensors_checksum(&file), 0xb5db5636);
+    safetensors_free(&file);
 }
 
 int main(void)

@@ -62,32 +62,33 @@ ssize_t getrandom(void *bytes, size_t count, unsigned flags)
     return (ssize_t)count;
 }
 
-static void assert_commit_fails(const Safetensors *file, const char *to, const char *reason)
+static void assert_commit_fails(Safetensors *file, const char *to, const char *reason)
 {
-    strcpy(error, "untouched");
-    assert_false(safetensors_commit(file, to, error, sizeof error));
-    if (strstr(error, reason) == NULL || strstr(error, to) == NULL)
-        fail_msg("said \"%s\" instead of \"%s\"", error, reason);
+    strcpy(file->error, "untouched");
+    strcpy(file->path, to);
+    assert_false(safetensors_commit(file));
+    if (strstr(file->error, reason) == NULL || strstr(file->error, to) == NULL)
+        fail_msg("said \"%s\" instead of \"%s\"", file->error, reason);
 }
 
 static void test_commit_fails(void **state)
 {
     (void)state;
     char to[PATH_MAX];
-    Safetensors *file = make_small();
-    commit(file);
+    Safetensors file = make_small();
+    commit(&file);
     snprintf(to, sizeof to, "%s/missing/b", folder);
-    assert_commit_fails(file, to, "No such file");
+    assert_commit_fails(&file, to, "No such file");
     snprintf(to, sizeof to, "%s/b", path);
-    assert_commit_fails(file, to, "Not a directory");
+    assert_commit_fails(&file, to, "Not a directory");
     snprintf(to, sizeof to, "%s/%0300d", folder, 0);
-    assert_commit_fails(file, to, "too long");
+    assert_commit_fails(&file, to, "too long");
     snprintf(to, sizeof to, "%s/d", folder);
     assert_int_equal(mkdir(to, 0777), 0);
-    assert_commit_fails(file, to, "directory");
+    assert_commit_fails(&file, to, "directory");
     rmdir(to);
     assert_int_equal(count_files(), 1);
-    safetensors_free(file);
+    safetensors_free(&file);
     unlink(path);
 }
 
@@ -96,41 +97,42 @@ static void test_commit_fails(void **state)
 static void test_flushed(void **state)
 {
     (void)state;
-    Safetensors *file = make_small();
+    Safetensors file = make_small();
     memset(num_flushed, 0, sizeof num_flushed);
-    commit(file);
+    commit(&file);
     assert_true(num_flushed[0] == 1 && !has_name[0]);
     assert_true(num_flushed[1] == 1 && has_name[1]);
     unlink(path);
     flush_error[0] = EIO;
-    assert_commit_fails(file, path, "Input/output error");
+    assert_commit_fails(&file, path, "Input/output error");
     assert_int_equal(count_files(), 0);
     flush_error[0] = 0;
     flush_error[1] = EINVAL; // some file systems flush no folders
-    commit(file);
+    commit(&file);
     flush_error[1] = EIO;
-    assert_commit_fails(file, path, "Input/output error");
+    assert_commit_fails(&file, path, "Input/output error");
     flush_error[1] = 0;
-    safetensors_free(file);
+    safetensors_free(&file);
     unlink(path);
 }
 
 /* More bytes than the limits below allow to write; value is 1 or 2. */
-static Safetensors *make_large(int value)
+static Safetensors make_large(int value)
 {
     static float weight[3][1 << 16];
-    Safetensors *file = safetensors_create();
+    Safetensors file;
+    safetensors_create(&file, path);
     weight[value][0] = (float)value;
-    safetensors_add(file, "w", FLOAT32, 1, (size_t[]){ 1 << 16 }, weight[value]);
+    safetensors_add(&file, "w", FLOAT32, 1, (size_t[]){ 1 << 16 }, weight[value]);
     return file;
 }
 
 static float first_weight(void)
 {
     float value = 0;
-    Safetensors *file = open_file(path);
-    memcpy(&value, safetensors_find(file, "w")->data, sizeof value);
-    safetensors_free(file);
+    Safetensors file = open_file(path);
+    memcpy(&value, safetensors_find(&file, "w")->data, sizeof value);
+    safetensors_free(&file);
     return value;
 }
 
@@ -138,22 +140,22 @@ static float first_weight(void)
 static void test_disk_full(void **state)
 {
     (void)state;
-    Safetensors *old = make_large(1), *new = make_large(2);
-    commit(old);
+    Safetensors old = make_large(1), new = make_large(2);
+    commit(&old);
     signal(SIGXFSZ, SIG_IGN);
     limit_file_size(100000);
-    const bool ok = safetensors_commit(new, path, error, sizeof error);
+    const bool ok = safetensors_commit(&new);
     limit_file_size(RLIM_INFINITY);
     signal(SIGXFSZ, SIG_DFL);
     assert_false(ok);
-    assert_non_null(strstr(error, "File too large"));
+    assert_non_null(strstr(new.error, "File too large"));
     assert_int_equal(count_files(), 1);
     assert_true(first_weight() == 1);
 
-    commit(new);
+    commit(&new);
     assert_true(first_weight() == 2);
-    safetensors_free(old);
-    safetensors_free(new);
+    safetensors_free(&old);
+    safetensors_free(&new);
     unlink(path);
 }
 
@@ -161,13 +163,13 @@ static void test_disk_full(void **state)
 static void test_killed(void **state)
 {
     (void)state;
-    Safetensors *old = make_large(1), *new = make_large(2);
-    commit(old);
+    Safetensors old = make_large(1), new = make_large(2);
+    commit(&old);
     const pid_t pid = fork();
     if (pid == 0) {
         setrlimit(RLIMIT_CORE, &(struct rlimit){ 0, 0 });
         limit_file_size(100000);
-        safetensors_commit(new, path, error, sizeof error);
+        safetensors_commit(&new);
         _exit(0);
     }
     int status = 0;
@@ -179,12 +181,12 @@ static void test_killed(void **state)
     // The file that is left does no harm.
     assert_int_equal(count_files(), 2);
     next_number++;
-    commit(new);
+    commit(&new);
     assert_true(first_weight() == 2);
     assert_int_equal(remove_asides(), 1);
     assert_int_equal(count_files(), 1);
-    safetensors_free(old);
-    safetensors_free(new);
+    safetensors_free(&old);
+    safetensors_free(&new);
     unlink(path);
 }
 
@@ -203,22 +205,22 @@ static void test_prepared_link(void **state)
     FILE *file = fopen(victim, "w");
     fputs("keep", file);
     fclose(file);
-    Safetensors *new = make_large(2);
+    Safetensors new = make_large(2);
     const char *const targets[] = { victim, "missing", NULL };
     for (int i = 0; i < 3; i++) {
         name_aside(aside, next_number + 7);
         assert_int_equal(targets[i] == NULL ? link(victim, aside) : symlink(targets[i], aside), 0);
-        assert_commit_fails(new, path, "File exists");
+        assert_commit_fails(&new, path, "File exists");
         assert_int_equal(count_files(), 2);
         unlink(aside);
     }
-    commit(new);
+    commit(&new);
     assert_true(first_weight() == 2);
     file = fopen(victim, "r");
     assert_non_null(fgets(text, sizeof text, file));
     fclose(file);
     assert_string_equal(text, "keep");
-    safetensors_free(new);
+    safetensors_free(&new);
     unlink(victim);
     unlink(path);
 }
@@ -228,17 +230,17 @@ static void test_prepared_link(void **state)
 static void test_swept(void **state)
 {
     (void)state;
-    Safetensors *file = make_small();
+    Safetensors file = make_small();
     for (int sweeps = 1; sweeps <= 2; sweeps++) {
         sweeps_left = sweeps;
         if (sweeps == 1)
-            commit(file);
+            commit(&file);
         else
-            assert_commit_fails(file, path, "No such file");
+            assert_commit_fails(&file, path, "No such file");
         assert_int_equal(sweeps_left, 0);
         assert_int_equal(count_files(), 1);
     }
-    safetensors_free(file);
+    safetensors_free(&file);
     unlink(path);
 }
 

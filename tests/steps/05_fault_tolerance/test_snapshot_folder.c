@@ -29,9 +29,8 @@ static void snapshot(Run *run, int epoch, size_t position)
     run->sampler.epoch = epoch;
     sampler_seek(&run->sampler, position);
     CheckpointCopy copy;
-    char error[CHECKPOINT_ERROR_BYTES];
     checkpoint_copy(&run->checkpoint, CHECKPOINT_SNAPSHOT, &copy);
-    assert_true(checkpoint_commit(&copy, error, sizeof error));
+    assert_true(checkpoint_commit(&copy));
     unmute(STDOUT_FILENO, saved);
 }
 
@@ -293,8 +292,7 @@ static void test_prune(void **state)
 static CheckpointClaim peeked(const Run *run, const char *path)
 {
     CheckpointClaim claim;
-    char error[CHECKPOINT_ERROR_BYTES];
-    assert_true(checkpoint_peek(&run->checkpoint, path, &claim, error));
+    assert_true(checkpoint_peek(&run->checkpoint, path, &claim));
     return claim;
 }
 
