@@ -131,11 +131,10 @@ static bool check_run(const ConvNetCheckpoint *checkpoint, Safetensors *file)
 }
 
 /* Reads tensor i of the list into its slice of the array. */
-static bool read_slice(Safetensors *file, const char *name, const Model *list, int i, float *array,
-                       bool is_state)
+static bool read_slice(Safetensors *file, const char *name, const Model *list, int i, float *array)
 {
     const Tensor *tensor = &list->parameter[i];
-    const float *values = checkpoint_tensor(file, name, list, i, is_state);
+    const float *values = checkpoint_tensor(file, name, list, i);
     if (values != NULL)
         memcpy(array + tensor->offset, values, tensor->numel * sizeof *values);
     return values != NULL;
@@ -150,11 +149,10 @@ static bool read_tensors(Safetensors *file, ConvNet *net, bool momentum)
     for (int i = 0; i < NET_PARAMETERS + NET_BUFFERS; i++) {
         const bool is_buffer = i >= NET_PARAMETERS;
         const Tensor *tensor = &list.parameter[i];
-        if (!read_slice(file, tensor->name, &list, i, is_buffer ? net->buffers : net->params,
-                        false))
+        if (!read_slice(file, tensor->name, &list, i, is_buffer ? net->buffers : net->params))
             return false;
         if (momentum && !is_buffer &&
-            !read_slice(file, momentum_name(tensor, name), &list, i, net->momentum_buffer, true))
+            !read_slice(file, momentum_name(tensor, name), &list, i, net->momentum_buffer))
             return false;
     }
     for (int b = 0; b < NET_BLOCKS; b++) {

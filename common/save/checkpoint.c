@@ -21,7 +21,8 @@
 #include "common/base/options.h"
 #include "common/save/metrics.h"
 
-#define MAX_COUNT (1ll << 53) // every count up to here is exact in a double too
+#define MAX_COUNT (1ull << 53) // every count up to here is exact in a double too
+#define OPTIMIZER "optimizer." // begins the names of its tensors
 #define METADATA_CHECKSUM "metadata_checksum"
 #define reject(...) file_reject(file, __VA_ARGS__)
 
@@ -115,7 +116,7 @@ static const char *tensor_name(const Optimizer *optim, int i, int s, char name[N
     const char *parameter = optim->model->parameter[i].name;
     if (s == WEIGHTS)
         return parameter;
-    snprintf(name, NAME_BYTES, "optimizer.%s.%s", parameter, optim->state_name[s]);
+    snprintf(name, NAME_BYTES, OPTIMIZER "%s.%s", parameter, optim->state_name[s]);
     return name;
 }
 
@@ -314,26 +315,23 @@ static bool check_run(Safetensors *file, const Optimizer *optim)
                   file->num_tensors, num_tensors, optim->name, optim->momentum);
 }
 
-static bool get_count(Safetensors *file, const char *key, uint64_t max, uint64_t *count)
-{
-    const char *text = safetensors_metadata(file, key);
-    return (text != NULL && parse_whole(text, 0, max, count)) ||
-           reject("\"%s\" in its metadata is \"%s\", not a number from 0 to %llu", key,
-                  text != NULL ? text : "(none)", (unsigned long long)max);
-}
-
 bool checkpoint_position(Safetensors *file, Position *position)
 {
-    uint64_t step = UINT64_MAX, epoch, samples;
+    static const char *const keys[] = { "epoch", "position" };
+    uint64_t step = UINT64_MAX, found[2];
     const StoredTensor *stored = safetensors_find(file, CHECKPOINT_STEP);
     if (stored != NULL && stored->type == INT64 && stored->ndim == 0)
         memcpy(&step, stored->data, sizeof step);
     if (step > MAX_COUNT)
-        return reject("\"" CHECKPOINT_STEP "\" is not a step from 0 to %lld", MAX_COUNT);
-    if (!get_count(file, "epoch", INT_MAX - 1, &epoch) ||
-        !get_count(file, "position", MAX_COUNT, &samples))
-        return false;
-    *position = (Position){ (int)epoch, samples, step };
+        return reject("\"" CHECKPOINT_STEP "\" is not a step from 0 to %llu", MAX_COUNT);
+    for (int i = 0; i < 2; i++) {
+        const unsigned long long max = i == 0 ? INT_MAX - 1 : MAX_COUNT;
+        const char *text = safetensors_metadata(file, keys[i]);
+        if (text == NULL || !parse_whole(text, 0, max, &found[i]))
+            return reject("\"%s\" in its metadata is \"%s\", not a number from 0 to %llu", keys[i],
+                          text != NULL ? text : "(none)", max);
+    }
+    *position = (Position){ (int)found[0], found[1], step };
     return true;
 }
 
@@ -347,8 +345,7 @@ static const char *shape_text(int ndim, const size_t *shape, char text[256])
     return text;
 }
 
-const float *checkpoint_tensor(Safetensors *file, const char *name, const Model *model, int i,
-                               bool is_state)
+const float *checkpoint_tensor(Safetensors *file, const char *name, const Model *model, int i)
 {
     char theirs[256], ours[256];
     const Tensor *parameter = &model->parameter[i];
@@ -362,7 +359,8 @@ const float *checkpoint_tensor(Safetensors *file, const char *name, const Model 
         reject("tensor \"%s\" has shape %s, model %s needs %s", name,
                shape_text(stored->ndim, stored->shape, theirs), model->name,
                shape_text(parameter->ndim, parameter->shape, ours));
-    else if (is_state || are_finite(stored->data, parameter->numel))
+    else if (strncmp(name, OPTIMIZER, strlen(OPTIMIZER)) == 0 ||
+             are_finite(stored->data, parameter->numel))
         return stored->data;
     else
         reject("tensor \"%s\" has values that are no numbers: its training had failed; use an "
@@ -378,8 +376,7 @@ static bool read_tensors(Safetensors *file, const Optimizer *optim, bool import)
     char name[NAME_BYTES];
     for (int i = 0; i < model->num_parameters; i++)
         for (int s = WEIGHTS; s < optim->num_states; s++) {
-            const float *values =
-                checkpoint_tensor(file, tensor_name(optim, i, s, name), model, i, s != WEIGHTS);
+            const float *values = checkpoint_tensor(file, tensor_name(optim, i, s, name), model, i);
             if (values == NULL)
                 return false;
             if (import)

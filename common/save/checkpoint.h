@@ -24,8 +24,7 @@
 #include "common/nn/optim.h"
 #include "common/save/safetensors.h"
 
-/* What a checkpoint is made of; all pointers are borrowed. */
-typedef struct {
+typedef struct { // all pointers are borrowed
     const Args *args;
     Optimizer *optim; // and its model
     Sampler *sampler; // the run's position
@@ -70,24 +69,21 @@ Position checkpoint_next(const Checkpoint *checkpoint); // of the next batch
 
 /* A checkpoint to be written. It must not be moved: file points to step. */
 typedef struct {
-    Safetensors file; // its tensors lie in state and step
+    Safetensors file;
     float *state; // a copy, the weights first: training may go on
     size_t num_weights;
     CheckpointKind kind;
-    int epoch; // its epoch, for the printed line
+    int epoch; // for the printed line
     uint64_t step;
 } CheckpointCopy;
 
 /* Copies the state. Training only has to wait for this. */
 void checkpoint_copy(const Checkpoint *checkpoint, CheckpointKind kind, CheckpointCopy *copy);
 
-/* Writes it and prints the line "Epoch .. | Training checkpoint saved at ..", or snapshot; false
- * and a line in copy->file.error on failure. If weights are nan or infinite (--on-nan warn), it
- * warns and writes no file, which might replace a good one. Frees the copy. */
+/* Writes it and prints the line "Epoch .. | Training checkpoint saved at ..", or snapshot. If
+ * weights are nan or infinite (--on-nan warn), it warns and writes no file, which might replace a
+ * good one. Frees the copy. False and a line in copy->file.error on failure. */
 bool checkpoint_commit(CheckpointCopy *copy);
-
-/* Checks and loads files. On an error functions return false or NULL, and file->error says why. All
- * but those that load may be called by any thread. */
 
 #define CHECKPOINT_VERSION_KEY "ddp_c_version" // identifies our files
 #define CHECKPOINT_VERSION "1"
@@ -95,16 +91,26 @@ bool checkpoint_commit(CheckpointCopy *copy);
 #define EXPORT_VERSION "1"
 #define CHECKPOINT_STEP "optimizer.step"
 
-/* Reads it all, or the file in it if path is a folder that tools/export made, and verifies the
- * checksums, if there are any. */
+/* What follows returns false or NULL on an error, and file->error says why. All but the functions
+ * that load may be called by any thread. checkpoint_open reads a file, or the one in the folder
+ * that tools/export made, and verifies its checksums, if it has any; checkpoint_verify does so,
+ * too, and says whether this run could resume from it, and where; checkpoint_resume is --resume,
+ * and on failure changes nothing. */
 bool checkpoint_open(Safetensors *file, const char *path);
-
-/* Opens the file. Is it valid, and could this run resume from it? If so, sets *position. */
 bool checkpoint_verify(const Checkpoint *checkpoint, Safetensors *file, const char *path,
                        Position *position);
-
-/* As --resume. On failure changes nothing. */
 bool checkpoint_resume(Checkpoint *checkpoint, Safetensors *file, const char *path);
+
+bool checkpoint_position(Safetensors *file, Position *position); // where it stands
+
+/* The tensor of that name, of the shape of parameter i, float32 in PyTorch's layout: the file's own
+ * memory. Only an optimizer's state may have values that are not finite. */
+const float *checkpoint_tensor(Safetensors *file, const char *name, const Model *model, int i);
+
+/* Loads the model's tensors; others are ignored. An error leaves the model partly loaded. */
+bool checkpoint_load_weights(Safetensors *file, Model *model);
+
+void checkpoint_add_checksums(Safetensors *file); // after all else
 
 /* The settings that are compared. If one of the first six (up to the global batch) differs, the
  * file belongs to another run; if a later one differs, a warning is enough. */
@@ -116,17 +122,5 @@ extern const char *const checkpoint_settings[NUM_SETTINGS];
 enum { CHECKPOINT_DIFFERENCE_BYTES = 256 };
 int checkpoint_difference(const Checkpoint *checkpoint, const Safetensors *file, int i,
                           char text[CHECKPOINT_DIFFERENCE_BYTES]);
-
-bool checkpoint_position(Safetensors *file, Position *position); // where it stands
-
-/* The tensor of that name, of the shape of parameter i, float32 in PyTorch's layout: the file's own
- * memory. Only an optimizer's state may have values that are not finite. */
-const float *checkpoint_tensor(Safetensors *file, const char *name, const Model *model, int i,
-                               bool is_state);
-
-/* Loads the model's tensors; others are ignored. An error leaves the model partly loaded. */
-bool checkpoint_load_weights(Safetensors *file, Model *model);
-
-void checkpoint_add_checksums(Safetensors *file); // after all else
 
 #endif

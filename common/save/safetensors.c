@@ -2,9 +2,6 @@
  * Reading trusts nothing in the file. The header's length is compared with the file's before memory
  * is allocated, each tensor's shape with its offsets, and these with the end of the file. The file
  * is read, not mapped: a mapped file that shrinks raises SIGBUS.
- *
- * A process or machine that dies while it writes leaves only the temporary file, which nobody
- * reads. Step 05 removes it (snapshot_folder_sweep).
  */
 #include "common/save/safetensors.h"
 
@@ -145,12 +142,17 @@ static bool parse_shape(StoredTensor *tensor, const json_t *shape)
     return true;
 }
 
-static bool parse_tensor(Safetensors *file, StoredTensor *tensor, json_t *value)
+/* Appends the tensor that the header's entry describes. */
+static bool parse_tensor(Safetensors *file, const char *name, json_t *value)
 {
-    const char *dtype, *name = tensor->name;
+    const char *dtype;
     const json_t *shape;
     json_int_t begin, end;
     json_error_t problem;
+    file->tensor = realloc(file->tensor, (size_t)(file->num_tensors + 1) * sizeof *file->tensor);
+    CHECK(file->tensor != NULL, "out of memory");
+    StoredTensor *tensor = &file->tensor[file->num_tensors++];
+    *tensor = (StoredTensor){ .name = name };
     if (json_unpack_ex(value, &problem, 0, "{s:s, s:o, s:[I,I!]}", "dtype", &dtype, "shape", &shape,
                        "data_offsets", &begin, &end) < 0)
         return reject("tensor \"%s\": %s", name, problem.text);
@@ -179,16 +181,13 @@ static bool parse_header(Safetensors *file)
     const char *name;
     json_t *value;
     size_t total = 0;
-    file->tensor = mem_calloc(json_object_size(file->header), sizeof *file->tensor);
     json_object_foreach(file->header, name, value)
     {
         if (strcmp(name, METADATA) == 0) // what is no string in it counts as missing
             continue;
-        StoredTensor *tensor = &file->tensor[file->num_tensors++];
-        tensor->name = name;
-        if (!parse_tensor(file, tensor, value))
+        if (!parse_tensor(file, name, value))
             return false;
-        total += tensor->bytes;
+        total += file->tensor[file->num_tensors - 1].bytes;
         if (total > file->data_bytes) // before the sum can wrap around
             break;
     }
@@ -235,27 +234,23 @@ void safetensors_create(Safetensors *file, const char *path)
 void safetensors_add(Safetensors *file, const char *name, DType type, int ndim, const size_t *shape,
                      const void *data)
 {
-    StoredTensor tensor = { .type = type, .ndim = ndim, .data = data, .bytes = dtype_size(type) };
-    tensor.begin = file->data_bytes;
-    CHECK(ndim <= SAFETENSORS_MAX_DIMS && tensor.begin % tensor.bytes == 0,
-          "safetensors: tensors of larger elements must be added before \"%s\"", name);
     json_t *sizes = json_array();
+    const json_int_t begin = (json_int_t)file->data_bytes;
+    json_int_t end = (json_int_t)dtype_size(type);
     for (int i = 0; i < ndim; i++) {
         json_array_append_new(sizes, json_integer((json_int_t)shape[i]));
-        tensor.shape[i] = shape[i];
-        tensor.bytes *= shape[i];
+        end *= (json_int_t)shape[i];
     }
-    file->data_bytes += tensor.bytes;
-    json_t *value =
-        json_pack("{s:s, s:o, s:[I,I]}", "dtype", type_name[type], "shape", sizes, "data_offsets",
-                  (json_int_t)tensor.begin, (json_int_t)file->data_bytes);
+    end += begin;
+    file->data_bytes = (size_t)end;
+    json_t *value = json_pack("{s:s, s:o, s:[I,I]}", "dtype", type_name[type], "shape", sizes,
+                              "data_offsets", begin, end);
     CHECK(json_object_get(file->header, name) == NULL &&
               json_object_set_new(file->header, name, value) == 0,
           "safetensors: the name \"%s\" is taken, or not UTF-8", name);
-    tensor.name = json_object_iter_key(json_object_iter_at(file->header, name));
-    file->tensor = realloc(file->tensor, (size_t)(file->num_tensors + 1) * sizeof tensor);
-    CHECK(file->tensor != NULL, "out of memory");
-    file->tensor[file->num_tensors++] = tensor;
+    const char *key = json_object_iter_key(json_object_iter_at(file->header, name));
+    CHECK(parse_tensor(file, key, value), "safetensors: %s", file->error);
+    file->tensor[file->num_tensors - 1].data = data;
 }
 
 void safetensors_add_metadata(Safetensors *file, const char *key, const char *format, ...)
@@ -277,7 +272,9 @@ static bool write_file(const Safetensors *file, const char *header, size_t bytes
     snprintf(aside, sizeof aside, "%s.%" PRIu64 ".tmp", file->path, number);
     strcpy(path, file->path);
     const int folder = open(dirname(path), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    const int fd = folder < 0 ? -1 : open(aside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (folder < 0)
+        return false;
+    const int fd = open(aside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     bool ok = fd >= 0 && write_all(fd, header, bytes);
     for (int i = 0; ok && i < file->num_tensors; i++)
         ok = write_all(fd, file->tensor[i].data, file->tensor[i].bytes);
@@ -289,8 +286,7 @@ static bool write_file(const Safetensors *file, const char *header, size_t bytes
         unlink(aside);
     if (fd >= 0)
         close(fd); // fsync has already reported any error
-    if (folder >= 0)
-        close(folder);
+    close(folder);
     errno = reason;
     return ok;
 }
@@ -304,8 +300,8 @@ bool safetensors_commit(Safetensors *file)
     CHECK(asprintf(&text, "%8s%-*s", "", (int)width, json) >= 0, "out of memory");
     memcpy(text, &length, sizeof length);
 
-    // A run of step 05 that has just begun may take the temporary file for that of a killed run,
-    // and remove it: then it is written again.
+    // A process that dies here leaves the temporary file, and step 05 removes it when it begins
+    // (snapshot_folder_sweep). If that takes ours for such a file, it is written again.
     const size_t bytes = sizeof length + width;
     const bool ok =
         write_file(file, text, bytes) || (errno == ENOENT && write_file(file, text, bytes));
