@@ -45,6 +45,18 @@ static bool is_snapshot(const char *name, uint64_t *step)
     return strcmp(name, same) == 0;
 }
 
+void snapshot_copy(const Checkpoint *checkpoint, CheckpointCopy *copy)
+{
+    const Sampler *sampler = checkpoint->sampler;
+    const Position here = { sampler->epoch, sampler->position * (size_t)sampler->world_size,
+                            checkpoint->optim->model->step };
+    char name[CHECKPOINT_NAME_BYTES];
+    snprintf(name, sizeof name, "snapshot_e%d_s%llu", here.epoch, (unsigned long long)here.step);
+    checkpoint_copy(checkpoint, name, here, copy);
+    copy->kind = "snapshot";
+    copy->epoch = here.epoch;
+}
+
 static bool is_checkpoint(const char *name, const Checkpoint *checkpoint)
 {
     char same[128];
@@ -105,11 +117,10 @@ bool checkpoint_peek(const Checkpoint *checkpoint, const char *path, CheckpointC
     const char *epoch = safetensors_metadata(&file, "epoch");
     *claim = (CheckpointClaim){ .step = step != NULL ? strtoull(step, NULL, 10) : 0,
                                 .epoch = epoch != NULL ? atoi(epoch) : 0 };
-    const int setting = checkpoint_difference(checkpoint, &file, 0, claim->difference);
+    const int setting = ok ? checkpoint_difference(checkpoint, &file, 0) : -1;
     claim->is_this_run = setting >= NUM_IDENTITY_SETTINGS;
     claim->is_other_batch = setting == SETTING_GLOBAL_BATCH;
-    if (!ok)
-        snprintf(claim->error, sizeof claim->error, "%s", file.error);
+    strcpy(claim->error, file.error);
     safetensors_free(&file);
     return ok;
 }
@@ -117,7 +128,7 @@ bool checkpoint_peek(const Checkpoint *checkpoint, const char *path, CheckpointC
 /* Keeps this run's files, with the step and epoch that their headers claim. */
 static void folder_filter(Folder *folder, const Checkpoint *checkpoint)
 {
-    char first[PATH_MAX + CHECKPOINT_DIFFERENCE_BYTES];
+    char first[sizeof((CheckpointClaim *)0)->error];
     int count = 0, others = 0;
     for (int i = 0; i < folder->count; i++) {
         Found *found = &folder->found[i];
@@ -130,7 +141,7 @@ static void folder_filter(Folder *folder, const Checkpoint *checkpoint)
         if (!readable)
             log_warning("skipped: %s", claim.error);
         else if (others++ == 0)
-            snprintf(first, sizeof first, "%s has %s", found->path, claim.difference);
+            strcpy(first, claim.error);
         folder->has_other_batch |= readable && claim.is_other_batch;
         free(found->path);
     }

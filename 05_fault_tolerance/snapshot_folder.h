@@ -7,10 +7,10 @@
 /* What a checkpoint's header claims about its run; not verified. */
 typedef struct {
     bool is_this_run; // same model, data set, seed, optimizer and global batch
-    char difference[CHECKPOINT_DIFFERENCE_BYTES]; // if not: "seed 1, this run has 0"
     bool is_other_batch; // if not: only the global batch differs
     uint64_t step;
     int epoch;
+    // "PATH: was saved with seed 1, this run has 0", or why it cannot be read
     char error[sizeof((Safetensors *)0)->error];
 } CheckpointClaim;
 
@@ -21,6 +21,10 @@ bool checkpoint_peek(const Checkpoint *checkpoint, const char *path, CheckpointC
  * MODEL_DATASET), as checkpoint_resume does, and logs which; skips damaged ones, each with a line,
  * and those of other runs, with one line for all. False if there is none. */
 bool snapshot_folder_resume(Checkpoint *checkpoint);
+
+/* checkpoint_copy as DIR/snapshot_eE_sS, after S steps, in epoch E, which ends only when it has
+ * been evaluated. */
+void snapshot_copy(const Checkpoint *checkpoint, CheckpointCopy *copy);
 
 /* Removes valid snapshots of this run, except the newest `keep` up to `step`. Snapshots after
  * `step` stay: they are from a diverged run, or damaged and skipped at resume. */

@@ -29,7 +29,6 @@ void snapshot_writer_init(SnapshotWriter *writer, const Checkpoint *checkpoint, 
 static void *write_copy(void *argument)
 {
     SnapshotWriter *writer = argument;
-    const bool is_snapshot = writer->copy.kind == CHECKPOINT_SNAPSHOT;
     const uint64_t step = writer->copy.step;
     const char *error = writer->copy.file.error;
     const bool is_written = checkpoint_commit(&writer->copy);
@@ -37,14 +36,19 @@ static void *write_copy(void *argument)
           "%s: make room, or name another folder with --checkpoint-dir", error);
     if (!is_written)
         log_warning("%s: training goes on without it, make room", error);
-    else if (is_snapshot)
+    else if (writer->is_snapshot)
         snapshot_folder_prune(writer->checkpoint, step, writer->checkpoint->args->keep);
     return NULL;
 }
 
-static void start_thread(SnapshotWriter *writer, CheckpointKind kind, bool is_required)
+static void start_thread(SnapshotWriter *writer, const char *name, bool is_required)
 {
-    checkpoint_copy(writer->checkpoint, kind, &writer->copy);
+    const Checkpoint *checkpoint = writer->checkpoint;
+    writer->is_snapshot = name == NULL;
+    if (writer->is_snapshot)
+        snapshot_copy(checkpoint, &writer->copy);
+    else
+        checkpoint_copy(checkpoint, name, checkpoint_next(checkpoint), &writer->copy);
     writer->is_required = is_required;
     writer->is_reported = false;
     writer->since = seconds_now();
@@ -53,11 +57,11 @@ static void start_thread(SnapshotWriter *writer, CheckpointKind kind, bool is_re
     writer->running = true;
 }
 
-void snapshot_writer_start(SnapshotWriter *writer, CheckpointKind kind)
+void snapshot_writer_start(SnapshotWriter *writer, const char *name)
 {
     const char *folder = writer->checkpoint->args->checkpoint_dir;
     if (folder_try(folder))
-        start_thread(writer, kind, false);
+        start_thread(writer, name, false);
     else
         log_warning("cannot create the folder %s: %s: training goes on without this checkpoint",
                     folder, strerror(errno));
@@ -104,10 +108,10 @@ void snapshot_writer_wait(SnapshotWriter *writer)
     flight_recorder_disk(writer->recorder, NULL, NULL);
 }
 
-void snapshot_writer_save(SnapshotWriter *writer, CheckpointKind kind)
+void snapshot_writer_save(SnapshotWriter *writer, const char *name)
 {
     snapshot_writer_wait(writer);
     folder_create(writer->checkpoint->args->checkpoint_dir, "--checkpoint-dir");
-    start_thread(writer, kind, true);
+    start_thread(writer, name, true);
     snapshot_writer_wait(writer);
 }

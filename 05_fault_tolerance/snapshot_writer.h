@@ -16,6 +16,7 @@ typedef struct {
     pthread_t thread;
     bool running; // the rest describes the file that it writes, or the last one
     double since; // when it began
+    bool is_snapshot; // one more of --keep
     bool is_required; // the process ends if it fails
     bool is_reported; // as slow
     CheckpointCopy copy; // the thread's, while it runs
@@ -25,9 +26,10 @@ typedef struct {
 void snapshot_writer_init(SnapshotWriter *writer, const Checkpoint *checkpoint, ProcessGroup *pg,
                           FlightRecorder *recorder);
 
-/* Copies the state, and starts to write the copy. Once a snapshot is on disk, the oldest is removed
- * (--keep). A file that cannot be written causes a warning. The writer must be free. */
-void snapshot_writer_start(SnapshotWriter *writer, CheckpointKind kind);
+/* Copies the state, and starts to write the copy: a checkpoint of that name, or a snapshot (NULL).
+ * Once a snapshot is on disk, the oldest is removed (--keep). A file that cannot be written causes
+ * a warning. The writer must be free. */
+void snapshot_writer_start(SnapshotWriter *writer, const char *name);
 
 /* Is it free to start? Waits for the file being written, until two seconds after its start; then
  * logs, once for each file, that the disk is slow. */
@@ -39,6 +41,6 @@ bool snapshot_writer_is_free(SnapshotWriter *writer);
 void snapshot_writer_wait(SnapshotWriter *writer);
 
 /* Waits, writes a file, and waits until it is on disk. Dies if it cannot be written. */
-void snapshot_writer_save(SnapshotWriter *writer, CheckpointKind kind);
+void snapshot_writer_save(SnapshotWriter *writer, const char *name);
 
 #endif

@@ -1,8 +1,7 @@
 /*
  * Training must not wait for a disk, and the state must not change while it is written. So training
  * waits for a copy, which takes milliseconds, and a thread does the rest: checksum, write, fsync,
- * rename, and removal of the oldest (snapshot_writer.h). While it is busy with a slow disk,
- * snapshots are skipped, but no other files.
+ * rename, and removal of the oldest. While a slow disk keeps it busy, only snapshots are skipped.
  */
 #include "05_fault_tolerance/snapshots.h"
 
@@ -68,17 +67,18 @@ void snapshots_step(Snapshots *snapshots)
         return;
     snapshots_check_divergence(snapshots);
     if (snapshots->pg->rank == 0 && snapshot_writer_is_free(&snapshots->writer))
-        snapshot_writer_start(&snapshots->writer, CHECKPOINT_SNAPSHOT);
+        snapshot_writer_start(&snapshots->writer, NULL);
 }
 
 void snapshots_epoch(Snapshots *snapshots, int epoch)
 {
     const int every = snapshots->args->save_every;
+    char name[CHECKPOINT_NAME_BYTES];
     if (snapshots->pg->rank > 0 || every == 0 || epoch % every != 0 ||
-        checkpoint_next(snapshots->checkpoint).samples > 0) // --max-steps may end inside an epoch
+        !checkpoint_epoch_name(snapshots->checkpoint, name)) // --max-steps may end inside an epoch
         return;
     snapshot_writer_wait(&snapshots->writer);
-    snapshot_writer_start(&snapshots->writer, CHECKPOINT_EPOCH);
+    snapshot_writer_start(&snapshots->writer, name);
 }
 
 void snapshots_stop(Snapshots *snapshots)
@@ -86,7 +86,7 @@ void snapshots_stop(Snapshots *snapshots)
     const bool is_finite = snapshots_check_divergence(snapshots);
     if (snapshots->pg->rank != 0)
         return;
-    snapshot_writer_save(&snapshots->writer, CHECKPOINT_SNAPSHOT);
+    snapshot_writer_save(&snapshots->writer, NULL);
     log_info("stopped after step %llu: the same command resumes from %s",
              (unsigned long long)snapshots->checkpoint->optim->model->step,
              is_finite ? "there" : "the last snapshot before the weights became nan");
@@ -94,7 +94,7 @@ void snapshots_stop(Snapshots *snapshots)
 
 void snapshots_final(Snapshots *snapshots)
 {
-    CheckpointKind kind;
-    if (snapshots->pg->rank == 0 && checkpoint_final_kind(snapshots->checkpoint, &kind))
-        snapshot_writer_save(&snapshots->writer, kind);
+    char name[CHECKPOINT_NAME_BYTES];
+    if (snapshots->pg->rank == 0 && checkpoint_final_name(snapshots->checkpoint, name))
+        snapshot_writer_save(&snapshots->writer, name);
 }

@@ -22,7 +22,7 @@ static void measure(Checkpoint *checkpoint, const char *folder, int results)
     for (int i = -1; i < TIMES; i++) { // the first time warms up
         const double begin = seconds_now();
         CheckpointCopy copy;
-        checkpoint_copy(checkpoint, CHECKPOINT_SNAPSHOT, &copy);
+        checkpoint_copy(checkpoint, "bench", checkpoint_next(checkpoint), &copy);
         CHECK(checkpoint_commit(&copy), "%s", copy.file.error);
         const double saved = seconds_now();
         CHECK(checkpoint_resume(checkpoint, &file, copy.file.path), "%s", file.error);

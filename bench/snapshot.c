@@ -43,7 +43,7 @@ int main(int argc, char **argv)
     for (int i = -3; i < count; i++) {
         CheckpointCopy copy;
         const double begin = seconds_now();
-        checkpoint_copy(&checkpoint, CHECKPOINT_SNAPSHOT, &copy);
+        checkpoint_copy(&checkpoint, "bench", checkpoint_next(&checkpoint), &copy);
         const double copied = seconds_now();
         CHECK(checkpoint_commit(&copy), "%s", copy.file.error);
         if (i >= 0) {

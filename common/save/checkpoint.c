@@ -9,7 +9,6 @@
  */
 #include "common/save/checkpoint.h"
 
-#include <ctype.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -61,8 +60,7 @@ static void add_settings(Safetensors *file, const Checkpoint *checkpoint)
     safetensors_add_metadata(file, "dropout", args->dropout ? "on" : "off");
 }
 
-int checkpoint_difference(const Checkpoint *checkpoint, const Safetensors *file, int i,
-                          char text[CHECKPOINT_DIFFERENCE_BYTES])
+int checkpoint_difference(const Checkpoint *checkpoint, Safetensors *file, int i)
 {
     Safetensors run;
     safetensors_create(&run, "");
@@ -70,13 +68,11 @@ int checkpoint_difference(const Checkpoint *checkpoint, const Safetensors *file,
     for (; i < NUM_SETTINGS; i++) {
         const char *key = checkpoint_settings[i], *theirs = safetensors_metadata(file, key);
         const char *ours = safetensors_metadata(&run, key);
-        if (theirs != NULL && strcmp(theirs, ours) == 0)
-            continue;
-        snprintf(text, CHECKPOINT_DIFFERENCE_BYTES, "%s %.80s, this run has %.64s", key,
-                 theirs == NULL ? "(none)" : theirs, ours);
-        for (char *c = text; *c != '\0'; c++)
-            *c = iscntrl((unsigned char)*c) ? '?' : *c;
-        break;
+        if (theirs == NULL || strcmp(theirs, ours) != 0) {
+            reject("was saved with %s %.80s, this run has %.64s", key,
+                   theirs != NULL ? theirs : "(none)", ours);
+            break;
+        }
     }
     safetensors_free(&run);
     return i;
@@ -152,40 +148,25 @@ Position checkpoint_next(const Checkpoint *checkpoint)
                        checkpoint->optim->model->step };
 }
 
-static void path_of(const Checkpoint *checkpoint, CheckpointKind kind, Position next,
-                    char path[PATH_MAX])
+static void path_of(const Checkpoint *checkpoint, const char *name, char path[PATH_MAX])
 {
-    char name[64];
-    if (kind == CHECKPOINT_EPOCH)
-        snprintf(name, sizeof name, "epoch_%d", next.epoch);
-    else if (kind == CHECKPOINT_SNAPSHOT)
-        snprintf(name, sizeof name, "snapshot_e%d_s%llu", next.epoch,
-                 (unsigned long long)next.step);
-    else
-        snprintf(name, sizeof name, "%s_%s", checkpoint->optim->model->name,
-                 checkpoint->dataset->name);
     const char *dir = checkpoint->args->checkpoint_dir;
     CHECK(snprintf(path, PATH_MAX, "%s/%s.safetensors", dir, name) < PATH_MAX,
           "the path of --checkpoint-dir is too long: %s", dir);
 }
 
-void checkpoint_copy(const Checkpoint *checkpoint, CheckpointKind kind, CheckpointCopy *copy)
+void checkpoint_copy(const Checkpoint *checkpoint, const char *name, Position position,
+                     CheckpointCopy *copy)
 {
-    const Sampler *sampler = checkpoint->sampler;
-    Position next = checkpoint_next(checkpoint);
-    copy->kind = kind;
-    copy->step = next.step;
-    copy->epoch = next.epoch - (next.samples == 0 && next.epoch > 0);
-    if (kind == CHECKPOINT_SNAPSHOT) { // at the end of an epoch it comes before the evaluation
-        copy->epoch = next.epoch = sampler->epoch;
-        next.samples = sampler->position * (size_t)sampler->world_size;
-    }
     char path[PATH_MAX];
-    path_of(checkpoint, kind, next, path);
+    path_of(checkpoint, name, path);
     if (metrics_hooks.save != NULL)
-        metrics_hooks.save(next.step, path);
+        metrics_hooks.save(position.step, path);
+    copy->kind = "checkpoint";
+    copy->epoch = position.epoch - (position.samples == 0 && position.epoch > 0);
+    copy->step = position.step;
     safetensors_create(&copy->file, path);
-    add_metadata(&copy->file, checkpoint, next);
+    add_metadata(&copy->file, checkpoint, position);
     add_tensors(copy, checkpoint->optim);
 }
 
@@ -207,56 +188,63 @@ bool checkpoint_commit(CheckpointCopy *copy)
     if (!is_worth_it)
         log_warning("%s is not written: weights are nan or infinite", file->path);
     else if (ok)
-        log_print("Epoch %d | Training %s saved at %s", copy->epoch,
-                  copy->kind == CHECKPOINT_SNAPSHOT ? "snapshot" : "checkpoint", file->path);
+        log_print("Epoch %d | Training %s saved at %s", copy->epoch, copy->kind, file->path);
     safetensors_free(file);
     free(copy->state);
     return ok;
 }
 
-static void write_now(const Checkpoint *checkpoint, CheckpointKind kind)
+static void write_now(const Checkpoint *checkpoint, const char *name)
 {
     CheckpointCopy copy;
     folder_create(checkpoint->args->checkpoint_dir, "--checkpoint-dir");
-    checkpoint_copy(checkpoint, kind, &copy);
+    checkpoint_copy(checkpoint, name, checkpoint_next(checkpoint), &copy);
     CHECK(checkpoint_commit(&copy), "%s: make room, or name another folder with --checkpoint-dir",
           copy.file.error);
 }
 
+bool checkpoint_epoch_name(const Checkpoint *checkpoint, char name[CHECKPOINT_NAME_BYTES])
+{
+    const Position next = checkpoint_next(checkpoint);
+    snprintf(name, CHECKPOINT_NAME_BYTES, "epoch_%d", next.epoch);
+    return next.samples == 0;
+}
+
 void checkpoint_save(const Checkpoint *checkpoint)
 {
-    if (checkpoint_next(checkpoint).samples == 0)
-        write_now(checkpoint, CHECKPOINT_EPOCH);
+    char name[CHECKPOINT_NAME_BYTES];
+    if (checkpoint_epoch_name(checkpoint, name))
+        write_now(checkpoint, name);
 }
 
 /* Is there a result of this run, and one that is no older than where it stands? */
-static bool has_final(const Checkpoint *checkpoint)
+static bool has_result(const Checkpoint *checkpoint, const char *name)
 {
-    char path[PATH_MAX], text[CHECKPOINT_DIFFERENCE_BYTES];
+    char path[PATH_MAX];
     Safetensors file;
     Position position;
-    const Position next = checkpoint_next(checkpoint);
-    path_of(checkpoint, CHECKPOINT_FINAL, next, path);
+    path_of(checkpoint, name, path);
     const bool ok = checkpoint_verify(checkpoint, &file, path, &position) &&
-                    checkpoint_difference(checkpoint, &file, 0, text) >= NUM_IDENTITY_SETTINGS &&
-                    position.step >= next.step;
+                    checkpoint_difference(checkpoint, &file, 0) >= NUM_IDENTITY_SETTINGS &&
+                    position.step >= checkpoint->optim->model->step;
     safetensors_free(&file);
     return ok;
 }
 
-bool checkpoint_final_kind(const Checkpoint *checkpoint, CheckpointKind *kind)
+bool checkpoint_final_name(const Checkpoint *checkpoint, char name[CHECKPOINT_NAME_BYTES])
 {
-    *kind = checkpoint->args->epochs == 0 ? CHECKPOINT_EPOCH : CHECKPOINT_FINAL;
-    if (*kind == CHECKPOINT_EPOCH)
-        return checkpoint_next(checkpoint).samples == 0;
-    return !checkpoint->done || !has_final(checkpoint);
+    if (checkpoint->args->epochs == 0)
+        return checkpoint_epoch_name(checkpoint, name);
+    snprintf(name, CHECKPOINT_NAME_BYTES, "%s_%s", checkpoint->optim->model->name,
+             checkpoint->dataset->name);
+    return !checkpoint->done || !has_result(checkpoint, name);
 }
 
 void checkpoint_save_final(const Checkpoint *checkpoint)
 {
-    CheckpointKind kind;
-    if (checkpoint_final_kind(checkpoint, &kind))
-        write_now(checkpoint, kind);
+    char name[CHECKPOINT_NAME_BYTES];
+    if (checkpoint_final_name(checkpoint, name))
+        write_now(checkpoint, name);
 }
 
 bool checkpoint_open(Safetensors *file, const char *path)
@@ -276,8 +264,8 @@ bool checkpoint_open(Safetensors *file, const char *path)
                                    safetensors_metadata_checksum(file, METADATA_CHECKSUM) };
     for (int i = 0; i < 2; i++) {
         char actual[9];
-        snprintf(actual, sizeof actual, "%08x", checksums[i]);
         const char *named = safetensors_metadata(file, keys[i]);
+        snprintf(actual, sizeof actual, "%08x", checksums[i]);
         if (named != NULL && strcmp(named, actual) != 0)
             return reject("is damaged: its %s do not have the checksum it names; use another one",
                           i == 0 ? "tensors" : "metadata");
@@ -411,7 +399,6 @@ bool checkpoint_resume(Checkpoint *checkpoint, Safetensors *file, const char *pa
     const Args *args = checkpoint->args;
     Model *model = checkpoint->optim->model;
     Position position;
-    char text[CHECKPOINT_DIFFERENCE_BYTES];
     if (!checkpoint_verify(checkpoint, file, path, &position))
         return false;
     const char *scale = safetensors_metadata(file, "loss_scale"); // --amp fp16 saved it
@@ -420,8 +407,8 @@ bool checkpoint_resume(Checkpoint *checkpoint, Safetensors *file, const char *pa
                       "steps left out",
                       scale);
     if (log_speaks_for_job()) // all ranks may see it, one reports it
-        for (int i = 0; (i = checkpoint_difference(checkpoint, file, i, text)) < NUM_SETTINGS; i++)
-            log_warning("%s: was saved with %s", file->path, text);
+        for (int i = 0; (i = checkpoint_difference(checkpoint, file, i)) < NUM_SETTINGS; i++)
+            log_warning("%s", file->error);
     read_tensors(file, checkpoint->optim, true);
     model->step = position.step;
     checkpoint->sampler->epoch = position.epoch;

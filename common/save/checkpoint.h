@@ -52,12 +52,11 @@ void checkpoint_save(const Checkpoint *checkpoint);
  * since it may be a longer run's. */
 void checkpoint_save_final(const Checkpoint *checkpoint);
 
-/* Which file: of an epoch, of the end, or DIR/snapshot_eE_sS after S steps, in epoch E, which ends
- * only when it has been evaluated. All have the same contents. */
-typedef enum { CHECKPOINT_EPOCH, CHECKPOINT_FINAL, CHECKPOINT_SNAPSHOT } CheckpointKind;
-
-/* Which file checkpoint_save_final would save; false: none. */
-bool checkpoint_final_kind(const Checkpoint *checkpoint, CheckpointKind *kind);
+/* Which of them, NAME of DIR/NAME.safetensors; false: none, inside an epoch, or if nothing was left
+ * to do. */
+enum { CHECKPOINT_NAME_BYTES = 64 };
+bool checkpoint_epoch_name(const Checkpoint *checkpoint, char name[CHECKPOINT_NAME_BYTES]);
+bool checkpoint_final_name(const Checkpoint *checkpoint, char name[CHECKPOINT_NAME_BYTES]);
 
 typedef struct {
     int epoch;
@@ -72,15 +71,16 @@ typedef struct {
     Safetensors file;
     float *state; // a copy, the weights first: training may go on
     size_t num_weights;
-    CheckpointKind kind;
-    int epoch; // for the printed line
+    const char *kind; // "checkpoint"; this and its epoch are for the printed line
+    int epoch;
     uint64_t step;
 } CheckpointCopy;
 
-/* Copies the state. Training only has to wait for this. */
-void checkpoint_copy(const Checkpoint *checkpoint, CheckpointKind kind, CheckpointCopy *copy);
+/* Copies the state, which is at this position. Training only has to wait for this. */
+void checkpoint_copy(const Checkpoint *checkpoint, const char *name, Position position,
+                     CheckpointCopy *copy);
 
-/* Writes it and prints the line "Epoch .. | Training checkpoint saved at ..", or snapshot. If
+/* Writes it and prints the line "Epoch .. | Training checkpoint saved at ..". If
  * weights are nan or infinite (--on-nan warn), it warns and writes no file, which might replace a
  * good one. Frees the copy. False and a line in copy->file.error on failure. */
 bool checkpoint_commit(CheckpointCopy *copy);
@@ -117,10 +117,8 @@ void checkpoint_add_checksums(Safetensors *file); // after all else
 enum { SETTING_GLOBAL_BATCH = 5, NUM_IDENTITY_SETTINGS, NUM_SETTINGS = 10 };
 extern const char *const checkpoint_settings[NUM_SETTINGS];
 
-/* The first setting from number i on in which the file differs, and in text "seed 1, this run has
- * 0"; NUM_SETTINGS: none. */
-enum { CHECKPOINT_DIFFERENCE_BYTES = 256 };
-int checkpoint_difference(const Checkpoint *checkpoint, const Safetensors *file, int i,
-                          char text[CHECKPOINT_DIFFERENCE_BYTES]);
+/* The first setting from number i on in which the file differs, and in file->error "PATH: was saved
+ * with seed 1, this run has 0"; NUM_SETTINGS: none. */
+int checkpoint_difference(const Checkpoint *checkpoint, Safetensors *file, int i);
 
 #endif

@@ -46,9 +46,9 @@ FILE *step_file_open(const char *dir, const char *name, uint64_t last_step)
     return file;
 }
 
-/* Adds a line about a step, which ends with `more`. JSON has no nan and no inf; nine digits tell any
- * float from its neighbours. If the disk is full, warns and writes no more: training is worth more
- * than its metrics. */
+/* Adds a line about a step, which ends with `more`. JSON has no nan and no inf; nine digits tell
+ * any float from its neighbours. If the disk is full, warns and writes no more: training is worth
+ * more than its metrics. */
 static void write_line(FILE **file, int epoch, uint64_t step, const char *rank, double loss,
                        const char *more)
 {

@@ -23,7 +23,7 @@ void metrics_init(Metrics *metrics, const Args *args, const Model *model, int ra
 /* After each step: one object with this rank's own loss, null if it is not finite. */
 void metrics_step(Metrics *metrics, const Model *model, int epoch);
 
-/* Prints the result of an evaluation, the mean loss and how many of the `size` test images were
+/* Prints the result of an evaluation, the mean loss and how many of `size` test images were
  * classified correctly, and records it on rank 0. Local. */
 void metrics_test(Metrics *metrics, int epoch, double loss, double correct, size_t size);
 

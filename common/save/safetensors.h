@@ -31,7 +31,7 @@ typedef struct {
     int ndim;
     size_t shape[SAFETENSORS_MAX_DIMS];
     const void *data; // [bytes], aligned to an element
-    size_t bytes, begin; // begin: where in the file's data
+    size_t bytes, begin; // where it begins in the file's data
 } StoredTensor;
 
 /* A file in memory. Functions that return false leave one line in error. */
@@ -44,9 +44,8 @@ typedef struct {
     uint8_t *data; // [data_bytes], if they were read; else NULL
 } Safetensors;
 
-/* The header may have 1 MiB: the format allows 100 MB, which would take gigabytes as JSON. Lengths,
- * types, shapes and offsets are checked before they are used. Dies only when there is no memory for
- * the header. */
+/* The header may have 1 MiB: the format allows 100 MB, which would take gigabytes as JSON. Dies
+ * only when there is no memory for it. */
 typedef enum { HEADER_ONLY, WITH_DATA } SafetensorsPart;
 bool safetensors_open(Safetensors *file, const char *path, SafetensorsPart part);
 
