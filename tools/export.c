@@ -43,6 +43,7 @@ static const Tool tool = {
 static const char *const files[] = { "config.json", "model.safetensors", "load_in_pytorch.py" };
 enum { CONFIG, WEIGHTS, SCRIPT, NUM_FILES };
 #define CONFIG_FORMAT "ddp.c export"
+#define EXPORT_VERSION "1"
 
 // The path is relative to the top of the repository, where make runs the compiler.
 __asm__(".pushsection .rodata\n"

@@ -1,7 +1,5 @@
 /*
- * The tensors have PyTorch's names and layout, so PyTorch loads them as they are. All else is
- * metadata, which is strings. Nothing in the file depends on time, machine or folder: the same run
- * writes the same bytes.
+ * Nothing in the file depends on time, machine or folder: the same run writes the same bytes.
  *
  * Before any of a file is used to resume, it is checked: it must be complete, ours, and of the same
  * model and optimizer. A check returns one line that says what is wrong: it may end a program that
@@ -46,14 +44,14 @@ static void add_settings(Safetensors *file, const Checkpoint *checkpoint)
 {
     const Args *args = checkpoint->args;
     const Optimizer *optim = checkpoint->optim;
-    const int world_size = checkpoint->world_size;
-    const long long global_batch_size = (long long)world_size * args_batch_size(args, world_size);
+    const long long world_size = checkpoint->world_size;
     safetensors_add_metadata(file, "model", "%s", optim->model->name);
     safetensors_add_metadata(file, "dataset", "%s", checkpoint->dataset->name);
     safetensors_add_metadata(file, "num_samples", "%zu", checkpoint->dataset->size);
     safetensors_add_metadata(file, "seed", "%llu", (unsigned long long)args->seed);
     safetensors_add_metadata(file, "optimizer", "%s", optim->name);
-    safetensors_add_metadata(file, "global_batch_size", "%lld", global_batch_size);
+    safetensors_add_metadata(file, "global_batch_size", "%lld",
+                             world_size * args_batch_size(args, (int)world_size));
     safetensors_add_metadata(file, "lr", "%.15g", optim->lr);
     safetensors_add_metadata(file, "momentum", "%.15g", optim->momentum);
     safetensors_add_metadata(file, "weight_decay", "%.15g", optim->weight_decay);

@@ -88,7 +88,6 @@ bool checkpoint_commit(CheckpointCopy *copy);
 #define CHECKPOINT_VERSION_KEY "ddp_c_version" // identifies our files
 #define CHECKPOINT_VERSION "1"
 #define EXPORT_VERSION_KEY "ddp_c_export" // in its place in files with only weights
-#define EXPORT_VERSION "1"
 #define CHECKPOINT_STEP "optimizer.step"
 
 /* What follows returns false or NULL on an error, and file->error says why. All but the functions
