@@ -130,31 +130,9 @@ const Option args_options[] = {
 };
 _Static_assert(sizeof args_options / sizeof *args_options <= MAX_OPTIONS, "raise MAX_OPTIONS");
 
-bool option_is_taught(const Option *option, Step step)
-{
-    return step == ANY_STEP || strchr(option->steps, '0' + (int)step) != NULL;
-}
-
-bool option_is_listed(const Option *option, Step step)
-{
-    return option_is_taught(option, step) && (option->extra == NULL || comfort.has_extras);
-}
-
-const Option *option_find(Step step, const char *name, size_t length)
-{
-    const Option *found = NULL;
-    for (const Option *option = args_options; option->name != NULL; option++)
-        if (name_is(option->name, name, length)) {
-            found = option;
-            if (option_is_taught(option, step))
-                break;
-        }
-    return found;
-}
-
 static const Option *find(const Settings *settings, const char *name)
 {
-    return option_find(settings->step, name, strlen(name));
+    return option_find(args_options, settings->step, name, strlen(name));
 }
 
 static SettingSource source_of(const Settings *settings, const char *name)
@@ -317,12 +295,7 @@ static noreturn void print_help(Step step, const char *program)
         if (heading != NULL)
             printf("\n%s\n", heading);
         heading = NULL;
-        char name[64];
-        snprintf(name, sizeof name, "--%s %s", option->name, option->value);
-        printf("  %-36s %s", name, option->help);
-        if (option->preset[0] != '\0')
-            printf(" [%s]", option->preset);
-        printf("\n");
+        option_print(option, 36);
     }
     streams_exit();
 }
@@ -338,26 +311,22 @@ static noreturn void refuse_untaught(const Option *option, Step step)
         option->name, first);
 }
 
-/* Reads the option at argv[0]: --name=value, or --name and the value behind it. Returns how many
- * arguments it took. */
-static int read_option(Step step, const char *typed[], const char *program, char **argv)
+/* Records the text of the option at **word, the last word of which becomes **word. */
+static void read_option(const Settings *settings, const char *typed[], const char *program,
+                        char ***word)
 {
-    const char *name = argv[0] + 2;
+    const Step step = settings->step;
+    const char *name = **word + 2;
     const size_t length = strcspn(name, "=");
-    const Option *option = option_find(step, name, length);
+    const Option *option = option_find(args_options, step, name, length);
     if (option == NULL || (option_is_taught(option, step) && !option_is_listed(option, step)))
         setting_unknown(step, "--", "--", name, length);
     if (!option_is_taught(option, step))
         refuse_untaught(option, step);
     if (strcmp(option->name, "help") == 0)
         print_help(step, program);
-
-    const bool joined = name[length] == '=';
-    const char *value = joined ? name + length + 1 : argv[1];
-    if (value == NULL || (!joined && strncmp(value, "--", 2) == 0))
-        usage_error("--%s needs a value: --%s %s", option->name, option->name, option->value);
-    typed[option - args_options] = value;
-    return joined ? 1 : 2;
+    const char *joined = name[length] == '=' ? name + length + 1 : NULL;
+    typed[option - args_options] = option_text(option, joined, word);
 }
 
 static noreturn void refuse_argument(const char *text)
@@ -376,18 +345,17 @@ static void read_command_line(const Settings *settings, const char *typed[], int
     static const char *const positional[] = { "epochs", "save-every" };
     size_t num_positional = 0;
     bool all_positional = false; // after a "--"
-    for (int i = 1; i < argc;) {
-        if (all_positional || strncmp(argv[i], "--", 2) != 0) {
-            if (strcmp(argv[i], "-h") == 0)
+    for (char **word = argv + 1; word < argv + argc; word++) {
+        if (all_positional || strncmp(*word, "--", 2) != 0) {
+            if (strcmp(*word, "-h") == 0)
                 print_help(settings->step, argv[0]);
-            if (num_positional == 2 || !isdigit((unsigned char)argv[i][0]))
-                refuse_argument(argv[i]);
-            typed[find(settings, positional[num_positional++]) - args_options] = argv[i++];
-        } else if (argv[i][2] == '\0') {
+            if (num_positional == 2 || !isdigit((unsigned char)(*word)[0]))
+                refuse_argument(*word);
+            typed[find(settings, positional[num_positional++]) - args_options] = *word;
+        } else if ((*word)[2] == '\0') {
             all_positional = true;
-            i++;
         } else {
-            i += read_option(settings->step, typed, argv[0], argv + i);
+            read_option(settings, typed, argv[0], &word);
         }
     }
 }

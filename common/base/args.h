@@ -13,9 +13,6 @@
 
 #include "common/base/options.h"
 
-/* The step a program belongs to: it accepts and lists the options taught up to there. */
-typedef enum { ANY_STEP, STEP_SINGLE, STEP_SPAWN, STEP_ENV, STEP_NODES, STEP_FAULT } Step;
-
 typedef struct Args {
     const char *model; // "cnn", "linear" or "mlp"
     const char *dataset; // "digits", "mnist" or "random"
@@ -110,13 +107,6 @@ typedef struct Settings {
     Args *args; // filled with the values
     Setting of[MAX_OPTIONS]; // in the order of args_options
 } Settings;
-
-/* Is this an option of that step? option_is_listed: and does this build have its extra? */
-bool option_is_taught(const Option *option, Step step);
-bool option_is_listed(const Option *option, Step step);
-
-/* The option of this name, preferably one of that step; NULL: there is none. */
-const Option *option_find(Step step, const char *name, size_t length);
 
 /* Ends the program because there is no such option, suggesting the closest one of the step.
  * `origin` goes before the name, `dashes` before the guess. */

@@ -90,7 +90,7 @@ static void read_pair(Reader *reader)
 {
     const char *name = scalar(reader);
     Settings *settings = reader->settings;
-    const Option *option = option_find(settings->step, name, strlen(name));
+    const Option *option = option_find(args_options, settings->step, name, strlen(name));
     if (option == NULL)
         setting_unknown(ANY_STEP, reader->origin, "", name, strlen(name));
     name = option->name;

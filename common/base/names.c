@@ -5,19 +5,6 @@
 
 enum { NAME_BYTES = 64 }; // longer than any name
 
-bool name_begins(const char *name, const char *typed, size_t length)
-{
-    for (size_t i = 0; i < length; i++)
-        if (name[i] != (typed[i] == '_' ? '-' : typed[i]))
-            return false;
-    return true;
-}
-
-bool name_is(const char *name, const char *typed, size_t length)
-{
-    return name_begins(name, typed, length) && name[length] == '\0';
-}
-
 /* Levenshtein distance, keeping one row of the table. If what was typed begins the name, the
  * distance is 0. */
 static size_t edit_distance(const char *name, const char *typed, size_t length)

@@ -1,17 +1,71 @@
 /*
- * Converts the text of an option to a value. The whole text must be valid: "12abc", "1e999" and
- * negative counts are refused, as are values outside the row's range.
+ * Finds an option by its name and converts its text to a value. The whole text must be valid:
+ * "12abc", "1e999" and negative counts are refused, as are values outside the row's range.
  */
 #include "common/base/options.h"
 
 #include <ctype.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <strings.h>
 
+#include "common/base/comfort.h"
 #include "common/base/log.h"
 
 #define LEAST_RATE 1e5 // bits a second
 #define MOST_RATE 1e12
+
+bool option_is_taught(const Option *option, Step step)
+{
+    return step == ANY_STEP || strchr(option->steps, '0' + (int)step) != NULL;
+}
+
+bool option_is_listed(const Option *option, Step step)
+{
+    return option_is_taught(option, step) && (option->extra == NULL || comfort.has_extras);
+}
+
+bool name_begins(const char *name, const char *typed, size_t length)
+{
+    for (size_t i = 0; i < length; i++)
+        if (name[i] != (typed[i] == '_' ? '-' : typed[i]))
+            return false;
+    return true;
+}
+
+const Option *option_find(const Option *options, Step step, const char *name, size_t length)
+{
+    const Option *found = NULL;
+    for (const Option *option = options; option->name != NULL; option++)
+        if (name_begins(option->name, name, length) && option->name[length] == '\0') {
+            found = option;
+            if (option_is_taught(option, step))
+                break;
+        }
+    return found;
+}
+
+const char *option_text(const Option *option, const char *joined, char ***word)
+{
+    if (option->kind == OPTION_FLAG && joined != NULL)
+        usage_error("--%s takes no value", option->name);
+    if (option->kind == OPTION_FLAG)
+        return "on";
+    const char *text = joined != NULL ? joined : *++*word;
+    if (text == NULL || (joined == NULL && strncmp(text, "--", 2) == 0))
+        usage_error("--%s needs a value: --%s %s", option->name, option->name, option->value);
+    return text;
+}
+
+void option_print(const Option *option, int width)
+{
+    char name[64];
+    snprintf(name, sizeof name, "--%s %s", option->name, option->value);
+    printf("  %-*s %s", width, name, option->help);
+    if (option->preset[0] != '\0')
+        printf(" [%s]", option->preset);
+    printf("\n");
+}
 
 bool parse_whole(const char *text, uint64_t low, uint64_t high, uint64_t *value)
 {
@@ -108,6 +162,11 @@ static const char *to_choice(const char *words, const char *text, const char *or
 
 void option_set(const Option *option, void *fields, const char *text, const char *origin)
 {
+    char typed[64];
+    if (origin == NULL) {
+        snprintf(typed, sizeof typed, "--%s", option->name);
+        origin = typed;
+    }
     void *field = (char *)fields + option->offset;
     switch (option->kind) {
     case OPTION_INT:

@@ -37,8 +37,31 @@ typedef struct {
     const char *extra; // the folder of the extra that reads it; NULL: none does
 } Option;
 
+/* The step a program belongs to: it accepts and lists the options taught up to there. */
+typedef enum { ANY_STEP, STEP_SINGLE, STEP_SPAWN, STEP_ENV, STEP_NODES, STEP_FAULT } Step;
+
+/* Is this an option of that step? option_is_listed: and does this build have its extra? */
+bool option_is_taught(const Option *option, Step step);
+bool option_is_listed(const Option *option, Step step);
+
+/* Does this name begin with what was typed? "-" and "_" are the same. */
+bool name_begins(const char *name, const char *typed, size_t length);
+
+/* The option of this name, preferably one of that step; NULL: there is none. The last row of
+ * `options` has no name. */
+const Option *option_find(const Option *options, Step step, const char *name, size_t length);
+
+/* The text of the option at **word, a word of a command line: `joined`, if not NULL, is in the same
+ * word ("--lr=1"), else it is the next word, to which *word moves; a flag has "on". Usage error if
+ * it is missing, or a flag has one. */
+const char *option_text(const Option *option, const char *joined, char ***word);
+
+/* Prints a line of --help: name and value in `width` columns, then what it means. */
+void option_print(const Option *option, int width);
+
 /* Converts text to a value and stores it in the option's field of the struct. Usage error if it is
- * not valid; `origin` names the option as the user wrote it. A string is not copied. */
+ * not valid; `origin` names the option as the user wrote it; NULL: on the command line. A string is
+ * not copied. */
 void option_set(const Option *option, void *fields, const char *text, const char *origin);
 
 /* Reads a whole number: digits and nothing else. strtoull alone would take " -1" for 2^64 - 1.

@@ -44,7 +44,7 @@ static void tell_of_unread_config(const char *path)
 void startup_parsed(const Settings *parsed)
 {
     settings = parsed;
-    const Option *config = option_find(ANY_STEP, "config", strlen("config"));
+    const Option *config = option_find(args_options, ANY_STEP, "config", strlen("config"));
     if (settings->of[config - args_options].source == BY_DEFAULT)
         tell_of_unread_config(settings->path);
 }

@@ -191,7 +191,7 @@ static void test_shipped_config(void **state)
         assert_true(key || line[0] == '\n' || strncmp(line, "# ", 2) == 0);
         size += (size_t)snprintf(text + size, sizeof text - size, "%s", line + key);
         if (key) {
-            const Option *option = option_find(STEP_SINGLE, line + 1, strcspn(line + 1, ":"));
+            const Option *option = option_find(args_options, STEP_SINGLE, line + 1, strcspn(line + 1, ":"));
             assert_non_null(option);
             is_there[option - args_options] = true;
         }
@@ -199,7 +199,7 @@ static void test_shipped_config(void **state)
     fclose(file);
 
     for (const Option *option = args_options; option->name != NULL; option++)
-        if (option == option_find(STEP_SINGLE, option->name, strlen(option->name)))
+        if (option == option_find(args_options, STEP_SINGLE, option->name, strlen(option->name)))
             assert_int_equal(is_there[option - args_options], option->kind != OPTION_ACTION);
     for (Step step = STEP_SINGLE; step <= STEP_FAULT; step++) {
         assert_int_equal(run(step, "--config config.yaml --model linear"), 0);

@@ -203,7 +203,7 @@ static void test_positionals(void **state)
         for (size_t i = 0; i < LENGTH(values); i++) {
             const char *text = values[i].text;
             const Option *option =
-                option_find(STEP_SINGLE, names[position], strlen(names[position]));
+                option_find(args_options, STEP_SINGLE, names[position], strlen(names[position]));
             Words words = { STEP_SINGLE, { position == 0 ? text : "3", text } };
             words.word[1] = position == 0 ? NULL : text;
             const int status = child_run(parse_words, &words);
