@@ -1,6 +1,7 @@
 /*
- * Fills Args from the defaults, then the configuration file, then the command line; then checks
- * and combines options. One row of a table per option drives all of this and --help.
+ * Fills Args from the command line, from the configuration file what was not typed, and from the
+ * defaults the rest; then checks and combines options. One row of a table per option drives all of
+ * this and --help.
  *
  * Options that exclude each other (--model linear --dataset mnist) are refused, with one exception:
  * the command line overrides a line of the file, so that "momentum: 0.9" in the file does not
@@ -16,7 +17,6 @@
 #include "common/base/comfort.h"
 #include "common/base/host.h"
 #include "common/base/log.h"
-#include "common/base/names.h"
 
 #define FIELD(name) offsetof(Args, name)
 #define WATCH "extras/watch"
@@ -32,7 +32,7 @@ const Option args_options[] = {
     { "data-dir", "DIR", "data/mnist", "12345", OPTION_STRING, FIELD(data_dir),
       .help = "where the files of MNIST are" },
     { "scratch-dir", "DIR", "none", "45", OPTION_OPTIONAL, FIELD(scratch_dir),
-      .help = "copy those files there first, once on each node" },
+      .help = "copy those files there first, once on each node", .extra = "extras/scratch" },
     { "num-samples", "N", "0", "12345", OPTION_INT, FIELD(num_samples),
       .help = "train on the first N rows only; 0: on all", .high = INT_MAX },
     { "init-from", "FILE", "none", "12345", OPTION_OPTIONAL, FIELD(init_from),
@@ -124,71 +124,46 @@ const Option args_options[] = {
     { "inject", "SPEC", "none", "5", OPTION_OPTIONAL, FIELD(inject),
       .help = "kill|stop|exit|slow|corrupt-grad|bitflip:RANK:STEP,..." },
     { "config", "FILE", "config.yaml", "12345", OPTION_ACTION, 0,
-      .help = "read options from a file first", .heading = "Options themselves" },
+      .help = "read options from a file first", .heading = "Options themselves",
+      .extra = "extras/comfort" },
     { "help", "", "", "12345", OPTION_ACTION, 0, .help = "this list" },
     { 0 },
 };
 _Static_assert(sizeof args_options / sizeof *args_options <= MAX_OPTIONS, "raise MAX_OPTIONS");
 
-static const Option *find(const Settings *settings, const char *name)
+static Setting *setting_of(Settings *settings, const char *name)
 {
-    return option_find(args_options, settings->step, name, strlen(name));
+    const Option *option = option_find(args_options, settings->step, name, strlen(name));
+    return &settings->of[option - args_options];
 }
 
-static SettingSource source_of(const Settings *settings, const char *name)
+static const char *origin_of(const Settings *settings, const Setting *setting)
 {
-    return settings->of[find(settings, name) - args_options].source;
+    static char typed[64];
+    snprintf(typed, sizeof typed, "--%s", args_options[setting - settings->of].name);
+    return setting->origin != NULL ? setting->origin : typed;
 }
 
-static const char *origin_of(const Settings *settings, const Option *option)
+/* Sets what has not been set by anything else. */
+static void set_default(Settings *settings, const char *name, const char *text)
 {
-    static char origin[ORIGIN_BYTES];
-    const Setting *setting = &settings->of[option - args_options];
-    if (setting->source == BY_FILE)
-        snprintf(origin, sizeof origin, "%s:%d: %s", settings->path, setting->line, option->name);
-    else
-        snprintf(origin, sizeof origin, "--%s", option->name);
-    return origin;
-}
-
-static void setting_set(Settings *settings, const Option *option, const char *text,
-                        SettingSource source)
-{
-    Setting *setting = &settings->of[option - args_options];
+    Setting *setting = setting_of(settings, name);
+    if (setting->source != BY_DEFAULT)
+        return;
     setting->text = text;
-    setting->source = source;
-    option_set(option, settings->args, text, origin_of(settings, option));
+    option_set(&args_options[setting - settings->of], settings->args, text, NULL);
 }
 
-void setting_unknown(Step step, const char *origin, const char *dashes, const char *name,
-                     size_t length)
+/* What was typed, else the default, also of options that the step does not have. */
+static void set_values(Settings *settings)
 {
-    const char *names[MAX_OPTIONS + 1] = { NULL };
-    int count = 0;
-    for (const Option *option = args_options; option->name != NULL; option++)
-        if (option_is_listed(option, step))
-            names[count++] = option->name;
-    const char *nearest = name_nearest(name, length, names);
-    const int shown = length < 80 ? (int)length : 80;
-    if (nearest == NULL)
-        usage_error("%s%.*s is no option: --help lists them", origin, shown, name);
-    usage_error("%s%.*s is no option: did you mean %s%s? --help lists them", origin, shown, name,
-                dashes, nearest);
-}
-
-/* Options that the step does not have get their defaults too. */
-static void set_defaults(Settings *settings)
-{
-    for (const Option *option = args_options; option->name != NULL; option++)
-        if (find(settings, option->name) == option)
-            setting_set(settings, option, option->preset, BY_DEFAULT);
-}
-
-static void set_all(Settings *settings, const char *const texts[], SettingSource source)
-{
-    for (int i = 0; args_options[i].name != NULL; i++)
-        if (texts[i] != NULL)
-            setting_set(settings, &args_options[i], texts[i], source);
+    for (const Option *option = args_options; option->name != NULL; option++) {
+        const Setting *setting = &settings->of[option - args_options];
+        if (setting->source == BY_COMMAND_LINE)
+            option_set(option, settings->args, setting->text, NULL);
+        else if (setting_of(settings, option->name) == setting)
+            set_default(settings, option->name, option->preset);
+    }
 }
 
 /* Drops an option that clashes with one of higher precedence. If both have the same, the user has
@@ -196,14 +171,14 @@ static void set_all(Settings *settings, const char *const texts[], SettingSource
 static void drop_overridden(Settings *settings, bool clashes, const char *name, const char *other,
                             const char *remedy)
 {
-    const Option *option = find(settings, name);
-    const SettingSource source = source_of(settings, name);
-    if (!clashes || source == BY_DEFAULT)
+    Setting *setting = setting_of(settings, name);
+    if (!clashes || setting->source == BY_DEFAULT)
         return;
-    if (source >= source_of(settings, other))
-        usage_error("%s does not go with this --%s: %s", origin_of(settings, option), other,
+    if (setting->source >= setting_of(settings, other)->source)
+        usage_error("%s does not go with this --%s: %s", origin_of(settings, setting), other,
                     remedy);
-    setting_set(settings, option, option->preset, BY_DEFAULT);
+    *setting = (Setting){ .source = BY_DEFAULT };
+    set_default(settings, name, args_options[setting - settings->of].preset);
 }
 
 static void refuse_clashes(Settings *settings)
@@ -212,8 +187,8 @@ static void refuse_clashes(Settings *settings)
     const bool linear = strcmp(args->model, "linear") == 0;
     const bool images = strcmp(args->dataset, "random") != 0;
     const bool two_sizes =
-        args->global_batch_size > 0 &&
-        source_of(settings, "batch-size") >= source_of(settings, "global-batch-size");
+        args->global_batch_size > 0 && setting_of(settings, "batch-size")->source >=
+                                           setting_of(settings, "global-batch-size")->source;
     drop_overridden(settings, linear == images, "dataset", "model",
                     "linear learns from random, mlp and cnn from digits or mnist");
     drop_overridden(settings, strcmp(args->optimizer, "sgd") != 0, "momentum", "optimizer",
@@ -225,12 +200,6 @@ static void refuse_clashes(Settings *settings)
                     "give the batch of each rank, or that of all together");
     drop_overridden(settings, args->resume != NULL && args->init_from != NULL, "init-from",
                     "resume", "it has weights of its own; leave one of them out");
-}
-
-static void set_default(Settings *settings, const char *name, const char *text)
-{
-    if (source_of(settings, name) == BY_DEFAULT)
-        setting_set(settings, find(settings, name), text, BY_DEFAULT);
 }
 
 /* Rules about combinations of options. */
@@ -260,7 +229,7 @@ void args_defaults(Args *args, const char *model)
 {
     Settings settings = { .args = args };
     *args = (Args){ 0 };
-    set_defaults(&settings);
+    set_values(&settings);
     args->model = model;
     resolve(&settings);
 }
@@ -311,22 +280,27 @@ static noreturn void refuse_untaught(const Option *option, Step step)
         option->name, first);
 }
 
+static void set_typed(Setting *setting, const char *text)
+{
+    *setting = (Setting){ .text = text, .source = BY_COMMAND_LINE };
+}
+
 /* Records the text of the option at **word, the last word of which becomes **word. */
-static void read_option(const Settings *settings, const char *typed[], const char *program,
-                        char ***word)
+static void read_option(Settings *settings, const char *program, char ***word)
 {
     const Step step = settings->step;
     const char *name = **word + 2;
     const size_t length = strcspn(name, "=");
     const Option *option = option_find(args_options, step, name, length);
     if (option == NULL || (option_is_taught(option, step) && !option_is_listed(option, step)))
-        setting_unknown(step, "--", "--", name, length);
+        usage_error("--%.*s is no option:%s --help lists them", length < 80 ? (int)length : 80,
+                    name, option_guess(args_options, step, name, length));
     if (!option_is_taught(option, step))
         refuse_untaught(option, step);
     if (strcmp(option->name, "help") == 0)
         print_help(step, program);
     const char *joined = name[length] == '=' ? name + length + 1 : NULL;
-    typed[option - args_options] = option_text(option, joined, word);
+    set_typed(&settings->of[option - args_options], option_text(option, joined, word));
 }
 
 static noreturn void refuse_argument(const char *text)
@@ -339,8 +313,7 @@ static noreturn void refuse_argument(const char *text)
                 text);
 }
 
-/* Records the text of each option; if it was typed twice, the last text. */
-static void read_command_line(const Settings *settings, const char *typed[], int argc, char **argv)
+static void read_command_line(Settings *settings, int argc, char **argv)
 {
     static const char *const positional[] = { "epochs", "save-every" };
     size_t num_positional = 0;
@@ -351,29 +324,13 @@ static void read_command_line(const Settings *settings, const char *typed[], int
                 print_help(settings->step, argv[0]);
             if (num_positional == 2 || !isdigit((unsigned char)(*word)[0]))
                 refuse_argument(*word);
-            typed[find(settings, positional[num_positional++]) - args_options] = *word;
+            set_typed(setting_of(settings, positional[num_positional++]), *word);
         } else if ((*word)[2] == '\0') {
             all_positional = true;
         } else {
-            read_option(settings, typed, argv[0], &word);
+            read_option(settings, argv[0], &word);
         }
     }
-}
-
-/* config.yaml at the top of the repository: programs lie one folder below. NULL: not there. */
-static const char *find_config(void)
-{
-    static char path[PATH_MAX + sizeof "/config.yaml"];
-    const ssize_t length = readlink("/proc/self/exe", path, PATH_MAX - 1);
-    path[length > 0 ? length : 0] = '\0';
-    for (int i = 0; i < 2; i++) {
-        char *slash = strrchr(path, '/');
-        if (slash == NULL)
-            return NULL;
-        *slash = '\0';
-    }
-    strcat(path, "/config.yaml");
-    return access(path, F_OK) == 0 ? path : NULL;
 }
 
 /* Programs read LOCAL_RANK; older launchers pass an option instead. */
@@ -403,30 +360,23 @@ static Settings parsed; // by args_parse: Args keeps pointers to its strings
 
 const char *args_origin(const char *name)
 {
-    return origin_of(&parsed, find(&parsed, name));
+    return origin_of(&parsed, setting_of(&parsed, name));
 }
 
 void args_parse(Args *args, Step step, int argc, char **argv)
 {
-    const char *in_file[MAX_OPTIONS] = { NULL }, *typed[MAX_OPTIONS] = { NULL };
     parsed = (Settings){ .step = step, .args = args };
     *args = (Args){ 0 };
     streams_guard();
-    read_command_line(&parsed, typed, argc, argv);
-    const char *config = typed[find(&parsed, "config") - args_options];
-    parsed.path = config != NULL ? config : find_config();
-
-    set_defaults(&parsed);
-    if (parsed.path != NULL)
-        config_read(&parsed, in_file);
-    set_all(&parsed, in_file, BY_FILE);
-    set_all(&parsed, typed, BY_COMMAND_LINE);
+    read_command_line(&parsed, argc, argv); // if an option was typed twice, the last text
+    set_values(&parsed);
+    if (comfort.read_config != NULL)
+        comfort.read_config(&parsed);
     resolve(&parsed);
     pass_on_local_rank(args);
     refuse_launcher(step);
-    log_crowd(args->nproc);
-    if (comfort.parsed != NULL)
-        comfort.parsed(&parsed);
+    if (comfort.crowd != NULL)
+        comfort.crowd(args->nproc);
 }
 
 int args_shards(const Args *args)

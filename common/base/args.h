@@ -1,15 +1,13 @@
 /*
  * args.h - command-line options; each step knows those taught by it and by earlier steps.
  *
- * Values come from, in increasing order of precedence: the defaults, the configuration file
- * (--config FILE, else config.yaml at the top of the repository; YAML with the options' names), the
- * command line.
+ * Values come from, in increasing order of precedence: the defaults, the configuration file that
+ * extras/comfort reads, the command line.
  */
 #ifndef COMMON_BASE_ARGS_H
 #define COMMON_BASE_ARGS_H
 
 #include <limits.h>
-#include <stdnoreturn.h>
 
 #include "common/base/options.h"
 
@@ -85,11 +83,11 @@ int args_shards(const Args *args);
  * it does not divide evenly. */
 int args_batch_size(const Args *args, int world_size);
 
-/* ---- for config.c, the extras, tools and tests ---- */
+/* ---- for the extras, tools and tests ---- */
 
 extern const Option args_options[]; // in the order of --help; the last has no name
 
-enum { MAX_OPTIONS = 64, ORIGIN_BYTES = PATH_MAX + 64 };
+enum { MAX_OPTIONS = 64 };
 
 /* In increasing order of precedence. */
 typedef enum { BY_DEFAULT, BY_FILE, BY_COMMAND_LINE } SettingSource;
@@ -98,23 +96,13 @@ typedef enum { BY_DEFAULT, BY_FILE, BY_COMMAND_LINE } SettingSource;
 typedef struct {
     const char *text; // as typed
     SettingSource source;
-    int line; // of the file, if the file sets it; else 0
+    const char *origin; // "config.yaml:7: lr"; NULL: the command line, or the default
 } Setting;
 
 typedef struct Settings {
     Step step; // the program's
-    const char *path; // of the configuration file; NULL: there is none
     Args *args; // filled with the values
     Setting of[MAX_OPTIONS]; // in the order of args_options
 } Settings;
-
-/* Ends the program because there is no such option, suggesting the closest one of the step.
- * `origin` goes before the name, `dashes` before the guess. */
-noreturn void setting_unknown(Step step, const char *origin, const char *dashes, const char *name,
-                              size_t length);
-
-/* Records the text and the line of each option in the file at settings->path. `texts` is in the
- * order of args_options; its strings are never freed. */
-void config_read(Settings *settings, const char *texts[]);
 
 #endif

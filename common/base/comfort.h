@@ -10,17 +10,23 @@
 #include <stddef.h>
 
 struct Args;
+struct Option;
 struct Settings;
 
 typedef struct {
     bool has_extras; // this build has the options of extras
-    void (*parsed)(const struct Settings *settings); // at the end of args_parse; keeps the pointer
+    /* Sets what the configuration file says and the command line does not. Keeps the pointer. */
+    void (*read_config)(struct Settings *settings);
+    /* Of the options listed in that step, the one that may be meant; NULL: none is near. */
+    const char *(*nearest)(const struct Option *options, int step, const char *typed, size_t n);
     /* Rank 0 says: "trains linear on random, batch 32 x 2 = 64, on cpu; set: --lr 0.05". */
     void (*announce)(const struct Args *args, int world_size, const char *device);
     struct json_t *(*options)(void); // all options as typed; NULL: args_parse was not called
     bool (*is_read)(void); // is standard error a terminal, a file or the log of a batch job?
     const char *(*start_advice)(const char *program, int error); // why it cannot be started, or ""
     int (*gpus_listed)(void); // counted in the driver's files; CUDA is more accurate
+    int (*core_quota)(void); // how many cores the control group allows, at least 1
+    void (*crowd)(int num_ranks); // says that so many ranks are slow to start, if they are
     void (*port_owner)(int port, char *text, size_t bytes); // writes " by NAME (pid N)" if known
 } Comfort;
 

@@ -1,11 +1,9 @@
 /*
- * Batch systems and containers limit a process in two ways: which cores it may run on (its affinity
- * mask), and how much of their time it gets (the quota of its control group). Its memory is limited
+ * Which launcher started this process, and what its machine has left for it. Its memory is limited
  * by what other processes use, including the other ranks.
  */
 #include "common/base/host.h"
 
-#include <limits.h>
 #include <sched.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -13,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define CGROUPS "/sys/fs/cgroup"
+#include "common/base/comfort.h"
 
 /* Every launcher has its own variables; the first whose rank and world size are both set is used.
  * SLURM_PROCID is 0 in the batch script too, where SLURM_NTASKS is also set: only a step, which
@@ -48,46 +46,13 @@ int host_env_count(const char *name)
     return ends && value > 0 && value <= 1 << 20 ? (int)value : 0;
 }
 
-/* A group's "max 100000" or "150000 100000": microseconds of CPU per period. INT_MAX: no quota. */
-static int quota_of(const char *group)
-{
-    char path[PATH_MAX + sizeof CGROUPS "/cpu.max"];
-    long quota = 0, period = 0;
-    snprintf(path, sizeof path, CGROUPS "%s/cpu.max", group);
-    FILE *file = fopen(path, "r");
-    const bool limited = file != NULL && fscanf(file, "%ld %ld", &quota, &period) == 2 &&
-                         quota > 0 && period > 0 && quota / period < INT_MAX;
-    if (file != NULL)
-        fclose(file);
-    return !limited ? INT_MAX : quota > period ? (int)(quota / period) : 1;
-}
-
-/* The CPU quota of this process, in cores. The line "0::/a/b" (cgroup v2) names its group, and the
- * quotas of the groups above also apply. In a container with its own namespace it is "/". */
-static int core_quota(void)
-{
-    char group[PATH_MAX] = "/";
-    FILE *file = fopen("/proc/self/cgroup", "r");
-    for (char line[PATH_MAX]; file != NULL && fgets(line, sizeof line, file) != NULL;)
-        sscanf(line, "0::%4095[^\n]", group);
-    if (file != NULL)
-        fclose(file);
-    int cores = quota_of(group);
-    for (char *slash; (slash = strrchr(group, '/')) != NULL;) {
-        *slash = '\0';
-        const int quota = quota_of(group);
-        cores = quota < cores ? quota : cores;
-    }
-    return cores;
-}
-
 int host_num_cores(void)
 {
     cpu_set_t set;
     int cores = (int)sysconf(_SC_NPROCESSORS_ONLN); // if there are more than a cpu_set_t can hold
     if (sched_getaffinity(0, sizeof set, &set) == 0)
         cores = CPU_COUNT(&set);
-    const int quota = core_quota();
+    const int quota = comfort.core_quota != NULL ? comfort.core_quota() : cores;
     return quota < cores ? quota : cores;
 }
 

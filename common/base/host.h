@@ -24,8 +24,8 @@ const Launcher *launcher_find(void);
  * OMP_NUM_THREADS; the first of a list ("4,2"); 0 if there is none or it is too large. */
 int host_env_count(const char *name);
 
-/* The cores this process may use: its affinity mask, cut to the CPU quota of its control group and
- * of those above (cgroup v2). */
+/* The cores this process may use: its affinity mask, cut by extras/comfort to the CPU quota of its
+ * control group and of those above (cgroup v2). */
 int host_num_cores(void);
 
 /* Bytes of memory available without displacing other processes, swap included, minus a sixteenth of

@@ -19,7 +19,6 @@
 #include "common/base/host.h"
 
 #define LINE_MAX_BYTES 4096 // PIPE_BUF on Linux: writes of up to this size to a pipe are atomic
-#define CROWD 16 // more ranks per core than this start slowly
 #define REPLACEMENT "\xef\xbf\xbd" // U+FFFD
 
 static char prefix[64];
@@ -203,14 +202,6 @@ void usage_error(const char *format, ...)
         sleep(1); // the first rank to end has the others killed: let the one that prints go first
     va_end(args);
     _exit(EXIT_USAGE);
-}
-
-void log_crowd(int num_ranks)
-{
-    const int num_cores = num_ranks > CROWD ? host_num_cores() : 1; // counting them reads files
-    if (num_ranks > CROWD * num_cores)
-        log_info("%d ranks share %d core%s: it takes a while until all have come", num_ranks,
-                 num_cores, num_cores == 1 ? "" : "s");
 }
 
 /* The two variables are read once, at the first call. */

@@ -63,10 +63,6 @@ bool log_speaks_for_node(void);
  * a rank? */
 bool log_speaks_for_job(void);
 
-/* Logs a line if there are so many ranks per core that starting them takes long: silence would look
- * like a hang. */
-void log_crowd(int num_ranks);
-
 /* Details of what happens inside, on request: DDP_LOG=distributed,bucket,store,sampler.
  *
  *   distributed   where ranks meet, which have come, the backend, what each collective waits for

@@ -45,6 +45,15 @@ const Option *option_find(const Option *options, Step step, const char *name, si
     return found;
 }
 
+const char *option_guess(const Option *options, Step step, const char *typed, size_t length)
+{
+    static char text[96];
+    const char *nearest =
+        comfort.nearest != NULL ? comfort.nearest(options, step, typed, length) : NULL;
+    snprintf(text, sizeof text, nearest != NULL ? " did you mean --%s?" : "", nearest);
+    return text;
+}
+
 const char *option_text(const Option *option, const char *joined, char ***word)
 {
     if (option->kind == OPTION_FLAG && joined != NULL)

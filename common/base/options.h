@@ -24,7 +24,7 @@ typedef enum {
     OPTION_ACTION, // command line only, and not stored
 } OptionKind;
 
-typedef struct {
+typedef struct Option {
     const char *name;
     const char *value; // what stands for the value in --help, or the choices
     const char *preset; // the default, as typed
@@ -50,6 +50,10 @@ bool name_begins(const char *name, const char *typed, size_t length);
 /* The option of this name, preferably one of that step; NULL: there is none. The last row of
  * `options` has no name. */
 const Option *option_find(const Option *options, Step step, const char *name, size_t length);
+
+/* " did you mean --lr?" if the name of an option listed in that step is near what was typed; else
+ * "". */
+const char *option_guess(const Option *options, Step step, const char *typed, size_t length);
 
 /* The text of the option at **word, a word of a command line: `joined`, if not NULL, is in the same
  * word ("--lr=1"), else it is the next word, to which *word moves; a flag has "on". Usage error if

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #include "common/base/log.h"
-#include "common/base/names.h"
+#include "common/base/options.h"
 #include "common/comm/store/handshake.h"
 
 static const struct {
@@ -133,14 +133,12 @@ static Flag find_flag(const char *word)
 static noreturn void unknown_flag(const char *word)
 {
     const char *typed = word + strspn(word, "-");
-    const char *names[NUM_FLAGS + 1] = { NULL };
+    Option flags[NUM_FLAGS + 1] = { { NULL } };
     for (Flag i = 0; i < NUM_FLAGS; i++)
-        names[i] = TABLE[i].name;
-    const size_t length = strcspn(typed, "=");
-    const char *nearest = name_nearest(typed, length, names);
-    if (nearest == NULL)
-        usage_error("unknown flag %s; ddprun --help lists them all", word);
-    usage_error("unknown flag %s: did you mean --%s? ddprun --help lists them all", word, nearest);
+        flags[i].name = TABLE[i].name;
+    const char *guess = option_guess(flags, ANY_STEP, typed, strcspn(typed, "="));
+    usage_error("unknown flag %s%s%s ddprun --help lists them all", word,
+                guess[0] != '\0' ? ":" : ";", guess);
 }
 
 static void find_variables(const char *texts[])

@@ -312,7 +312,8 @@ void flags_parse(Flags *flags, const MoreFlags *more, int argc, char **argv)
     flags->log_dir = texts[LOG_DIR];
 
     flags->nproc_per_node = nproc_value(texts);
-    log_crowd(flags->nproc_per_node);
+    if (comfort.crowd != NULL)
+        comfort.crowd(flags->nproc_per_node);
     read_nodes(flags, texts[NNODES], more != NULL);
     refuse_mpirun(flags);
     read_backend(flags, texts, more != NULL);

@@ -27,11 +27,14 @@ static const char *start_advice(const char *program, int error)
 
 const Comfort comfort = {
     .has_extras = true,
-    .parsed = startup_parsed,
+    .read_config = comfort_read_config,
+    .nearest = comfort_nearest,
     .announce = startup_announce,
     .options = startup_options,
     .is_read = startup_is_read,
     .start_advice = start_advice,
     .gpus_listed = comfort_gpus_listed,
+    .core_quota = comfort_core_quota,
+    .crowd = comfort_crowd,
     .port_owner = comfort_port_owner,
 };

@@ -5,12 +5,18 @@
 #include "common/base/args.h"
 #include "common/base/comfort.h"
 
+void comfort_read_config(Settings *settings);
+
 void startup_parsed(const Settings *settings);
 void startup_announce(const Args *args, int world_size, const char *device);
 struct json_t *startup_options(void);
 bool startup_is_read(void);
 
+const char *comfort_nearest(const Option *options, int step, const char *typed, size_t length);
+
 int comfort_gpus_listed(void);
+int comfort_core_quota(void);
+void comfort_crowd(int num_ranks);
 
 void comfort_port_owner(int port, char *text, size_t bytes);
 

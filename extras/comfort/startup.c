@@ -14,39 +14,9 @@
 
 static const Settings *settings; // those of args_parse; NULL: it was not called
 
-/* Is there more than comments in it? */
-static bool sets_something(const char *path)
-{
-    FILE *file = fopen(path, "re");
-    char line[4096];
-    bool found = false;
-    while (file != NULL && !found && fgets(line, sizeof line, file) != NULL) {
-        const char first = line[strspn(line, " \t\r\n")];
-        found = first != '#' && first != '\0';
-    }
-    if (file != NULL)
-        fclose(file);
-    return found;
-}
-
-/* A file of this name where the user stands looks as if it were read. */
-static void tell_of_unread_config(const char *path)
-{
-    struct stat here, there;
-    if (!log_speaks_for_node() || stat("config.yaml", &here) != 0 || !S_ISREG(here.st_mode))
-        return;
-    const bool is_read = path != NULL && stat(path, &there) == 0 && here.st_ino == there.st_ino &&
-                         here.st_dev == there.st_dev;
-    if (!is_read && sets_something("config.yaml"))
-        log_info("the config.yaml in this folder is not read: --config config.yaml would");
-}
-
 void startup_parsed(const Settings *parsed)
 {
     settings = parsed;
-    const Option *config = option_find(args_options, ANY_STEP, "config", strlen("config"));
-    if (settings->of[config - args_options].source == BY_DEFAULT)
-        tell_of_unread_config(settings->path);
 }
 
 /* All options that the user set, and where: "--lr 0.05, config.yaml:7: seed 3". */
@@ -73,7 +43,7 @@ bool startup_is_read(void)
 
 void startup_announce(const Args *args, int world_size, const char *device)
 {
-    char changed[ORIGIN_BYTES];
+    char changed[PATH_MAX + 64];
     if (settings == NULL || !log_speaks_for_job() || !startup_is_read())
         return;
     write_changed(changed, sizeof changed);

@@ -58,7 +58,8 @@ refused("two numbers go without a name", "1", "2", "3")
 for option in "-lr", "-epochs=3", "-x":
     refused(f'"{option}" has no place here: options begin with two dashes', option, "1")
 refused("--zzz is no option", "--zzz")
-refused("/dev is not a regular file", "--config", "/dev")
+if ("config", "FILE") in options(): # else extras/comfort is not there
+    refused("/dev is not a regular file", "--config", "/dev")
 refused("--dataset does not go with", "--model", "linear", "--dataset", "mnist")
 refused("--momentum does not go with", "--optimizer", "adamw", "--momentum", "0.9")
 refused("--global-batch-size does not go", "--batch-size", "1", "--global-batch-size", "2")

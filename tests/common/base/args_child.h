@@ -1,5 +1,5 @@
 /*
- * args_child.h - what test_args.c and test_config.c share: args_parse in a child of its own.
+ * args_child.h - what tests of options share: args_parse in a child of its own.
  *
  * The child's Args come back as text, one "name value" a line, and its status and messages are what
  * a user would see.

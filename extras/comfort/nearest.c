@@ -1,7 +1,7 @@
 /* Suggests the name with the smallest Levenshtein distance (1965) to what was typed. */
-#include "common/base/names.h"
-
 #include <string.h>
+
+#include "extras/comfort/parts.h"
 
 enum { NAME_BYTES = 64 }; // longer than any name
 
@@ -28,16 +28,17 @@ static size_t edit_distance(const char *name, const char *typed, size_t length)
     return row[n];
 }
 
-const char *name_nearest(const char *typed, size_t length, const char *const names[])
+const char *comfort_nearest(const Option *options, int step, const char *typed, size_t length)
 {
     const char *nearest = NULL;
     const size_t compared = length < NAME_BYTES ? length : NAME_BYTES;
-    size_t least = length / 2 + 1;
-    for (; *names != NULL; names++) {
-        const size_t distance = edit_distance(*names, typed, compared);
+    size_t least = length / 2 + 1; // farther names were not meant
+    for (const Option *option = options; option->name != NULL; option++) {
+        const bool is_listed = option_is_listed(option, (Step)step);
+        const size_t distance = is_listed ? edit_distance(option->name, typed, compared) : least;
         if (distance < least) {
             least = distance;
-            nearest = *names;
+            nearest = option->name;
         }
     }
     return nearest;

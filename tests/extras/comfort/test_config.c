@@ -112,6 +112,17 @@ static void test_config_refused(void **state)
         assert_refused(run_config(STEP_SINGLE, cases[i].text, cases[i].line), cases[i].message);
 }
 
+static void test_no_file(void **state)
+{
+    (void)state;
+    assert_refused(run(STEP_SINGLE, "--config /no/such/file"),
+                   "cannot read the configuration file /no/such/file: No such");
+    assert_refused(run(STEP_SINGLE, "--config /"),
+                   "the configuration file / is not a regular file");
+    assert_refused(run(STEP_SINGLE, "--config /dev/zero"),
+                   "/dev/zero is larger than 1048576 bytes");
+}
+
 /* Whatever the bytes: an answer with status 0 or 2, in one line, and soon. */
 static void test_config_hostile(void **state)
 {
@@ -191,7 +202,8 @@ static void test_shipped_config(void **state)
         assert_true(key || line[0] == '\n' || strncmp(line, "# ", 2) == 0);
         size += (size_t)snprintf(text + size, sizeof text - size, "%s", line + key);
         if (key) {
-            const Option *option = option_find(args_options, STEP_SINGLE, line + 1, strcspn(line + 1, ":"));
+            const Option *option =
+                option_find(args_options, STEP_SINGLE, line + 1, strcspn(line + 1, ":"));
             assert_non_null(option);
             is_there[option - args_options] = true;
         }
@@ -206,23 +218,6 @@ static void test_shipped_config(void **state)
         assert_defaults("linear", step == STEP_FAULT);
         assert_int_equal(run_config(step, text, ""), 0);
         assert_defaults("cnn", false);
-    }
-}
-
-/* In a build without an extra its keys are no mistake: one line says that they do nothing. */
-static void test_config_of_absent(void **state)
-{
-    (void)state;
-    for (const Option *option = args_options; option->name != NULL; option++) {
-        if (option_is_listed(option, ANY_STEP))
-            continue;
-        char line[128];
-        snprintf(line, sizeof line, "%s: x\n", option->name);
-        assert_int_equal(run_config(STEP_FAULT, line, ""), 0);
-        assert_has(err, "is ignored: this program was built without ");
-        assert_has(err, option->extra);
-        snprintf(line, sizeof line, "--%s x", option->name);
-        assert_refused(run(STEP_FAULT, line), " is no option");
     }
 }
 
@@ -280,7 +275,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_config),         cmocka_unit_test(test_config_refused),
         cmocka_unit_test(test_config_hostile), cmocka_unit_test(test_shipped_config),
-        cmocka_unit_test(test_config_found),   cmocka_unit_test(test_config_of_absent),
+        cmocka_unit_test(test_config_found),   cmocka_unit_test(test_no_file),
     };
     return cmocka_run_group_tests(tests, name_config, remove_folder);
 }

@@ -14,18 +14,20 @@
 #include <unistd.h>
 #include <yaml.h>
 
-#include "common/base/args.h"
 #include "common/base/log.h"
 #include "common/base/memory.h"
+#include "extras/comfort/parts.h"
 
 enum { MAX_BYTES = 1 << 20 };
 
 #define BYTE_ORDER_MARK "\xef\xbb\xbf" // some editors begin a file with it
 
 typedef struct {
-    Settings *settings;
-    const char **texts; // see config_read
+    Step step; // the program's
+    const char *path;
     const char *text; // the file's
+    Setting found[MAX_OPTIONS]; // in the order of args_options; text NULL: not set
+    int line[MAX_OPTIONS]; // which sets it; 0: none
     yaml_parser_t parser;
     yaml_event_t event; // the latest
     char origin[PATH_MAX + 16]; // of it, for messages: "config.yaml:7: "
@@ -59,7 +61,7 @@ static noreturn void refuse_yaml(const Reader *reader)
     size_t line = parser->problem_mark.line + 1;
     for (size_t i = 0; parser->error == YAML_READER_ERROR && i < parser->problem_offset; i++)
         line += reader->text[i] == '\n'; // not valid text: only the byte offset is known
-    usage_error("%s:%zu: not YAML: %s", reader->settings->path, line,
+    usage_error("%s:%zu: not YAML: %s", reader->path, line,
                 parser->problem != NULL ? parser->problem : "out of memory");
 }
 
@@ -68,7 +70,7 @@ static yaml_event_type_t next(Reader *reader)
     yaml_event_delete(&reader->event);
     if (!yaml_parser_parse(&reader->parser, &reader->event))
         refuse_yaml(reader);
-    snprintf(reader->origin, sizeof reader->origin, "%s:%zu: ", reader->settings->path,
+    snprintf(reader->origin, sizeof reader->origin, "%s:%zu: ", reader->path,
              reader->event.start_mark.line + 1);
     return reader->event.type;
 }
@@ -86,41 +88,62 @@ static const char *scalar(const Reader *reader)
     return text;
 }
 
+static noreturn void refuse_name(const Reader *reader, const char *name)
+{
+    const size_t length = strlen(name);
+    const char *nearest = comfort_nearest(args_options, ANY_STEP, name, length);
+    if (nearest == NULL)
+        usage_error("%s%.80s is no option: --help lists them", reader->origin, name);
+    usage_error("%s%.80s is no option: did you mean %s? --help lists them", reader->origin, name,
+                nearest);
+}
+
 static void read_pair(Reader *reader)
 {
     const char *name = scalar(reader);
-    Settings *settings = reader->settings;
-    const Option *option = option_find(args_options, settings->step, name, strlen(name));
+    const Option *option = option_find(args_options, reader->step, name, strlen(name));
     if (option == NULL)
-        setting_unknown(ANY_STEP, reader->origin, "", name, strlen(name));
+        refuse_name(reader, name);
     name = option->name;
     if (option->kind == OPTION_ACTION)
         usage_error("%s%s works on the command line only", reader->origin, name);
-    int *line = &settings->of[option - args_options].line;
+    int *line = &reader->line[option - args_options];
     if (*line > 0)
         usage_error("%s%s is already set in line %d", reader->origin, name, *line);
     *line = (int)reader->event.start_mark.line + 1;
-    const bool is_listed = option_is_listed(option, settings->step);
-    if (!is_listed && option_is_taught(option, settings->step) && log_speaks_for_node())
-        log_info("%s%s is ignored: this program was built without %s", reader->origin, name,
-                 option->extra);
+    char *origin = NULL; // it and the value live as long as the process
+    CHECK(asprintf(&origin, "%s%s", reader->origin, name) > 0, "out of memory");
 
     next(reader);
-    const char *value = scalar(reader);
+    const char *value = strdup(scalar(reader));
+    CHECK(value != NULL, "out of memory");
     const bool plain = reader->event.data.scalar.plain_implicit;
     if (plain && (value[0] == '\0' || strcmp(value, "~") == 0 || strcmp(value, "null") == 0))
         usage_error("%s%s has no value", reader->origin, name);
-    const char *copy = strdup(value);
-    CHECK(copy != NULL, "out of memory");
-    reader->texts[option - args_options] = is_listed ? copy : NULL;
+    reader->found[option - args_options] = (Setting){ value, BY_FILE, origin };
 }
 
-void config_read(Settings *settings, const char *texts[])
+/* A value that the command line overrides must be valid too. */
+static void set_found(Settings *settings, const Setting found[])
+{
+    Args overridden;
+    for (int i = 0; args_options[i].name != NULL; i++) {
+        const bool counts = settings->of[i].source == BY_DEFAULT;
+        if (found[i].text == NULL || !option_is_taught(&args_options[i], settings->step))
+            continue;
+        option_set(&args_options[i], counts ? settings->args : &overridden, found[i].text,
+                   found[i].origin);
+        if (counts)
+            settings->of[i] = found[i];
+    }
+}
+
+static void read_config(Settings *settings, const char *path)
 {
     size_t size = 0;
-    char *text = read_file(settings->path, &size);
+    char *text = read_file(path, &size);
     const size_t skipped = strncmp(text, BYTE_ORDER_MARK, 3) == 0 ? 3 : 0;
-    Reader reader = { .settings = settings, .texts = texts, .text = text + skipped };
+    Reader reader = { .step = settings->step, .path = path, .text = text + skipped };
     CHECK(yaml_parser_initialize(&reader.parser), "out of memory");
     yaml_parser_set_encoding(&reader.parser, YAML_UTF8_ENCODING);
     yaml_parser_set_input_string(&reader.parser, (const unsigned char *)reader.text,
@@ -140,4 +163,61 @@ void config_read(Settings *settings, const char *texts[])
     yaml_event_delete(&reader.event);
     yaml_parser_delete(&reader.parser);
     free(text);
+    set_found(settings, reader.found);
+}
+
+/* config.yaml at the top of the repository: programs lie one folder below. NULL: not there. */
+static const char *find_config(void)
+{
+    static char path[PATH_MAX + sizeof "/config.yaml"];
+    const ssize_t length = readlink("/proc/self/exe", path, PATH_MAX - 1);
+    path[length > 0 ? length : 0] = '\0';
+    for (int i = 0; i < 2; i++) {
+        char *slash = strrchr(path, '/');
+        if (slash == NULL)
+            return NULL;
+        *slash = '\0';
+    }
+    strcat(path, "/config.yaml");
+    return access(path, F_OK) == 0 ? path : NULL;
+}
+
+/* Is there more than comments in it? */
+static bool sets_something(const char *path)
+{
+    FILE *file = fopen(path, "re");
+    char line[4096];
+    bool found = false;
+    while (file != NULL && !found && fgets(line, sizeof line, file) != NULL) {
+        const char first = line[strspn(line, " \t\r\n")];
+        found = first != '#' && first != '\0';
+    }
+    if (file != NULL)
+        fclose(file);
+    return found;
+}
+
+/* A file of this name where the user stands looks as if it were read. */
+static void tell_of_unread_config(const char *path)
+{
+    struct stat here, there;
+    if (!log_speaks_for_node() || stat("config.yaml", &here) != 0 || !S_ISREG(here.st_mode))
+        return;
+    const bool is_read = path != NULL && stat(path, &there) == 0 && here.st_ino == there.st_ino &&
+                         here.st_dev == there.st_dev;
+    if (!is_read && sets_something("config.yaml"))
+        log_info("the config.yaml in this folder is not read: --config config.yaml would");
+}
+
+void comfort_read_config(Settings *settings)
+{
+    startup_parsed(settings);
+    const Option *config = option_find(args_options, ANY_STEP, "config", strlen("config"));
+    const Setting *typed = &settings->of[config - args_options];
+    const bool is_typed = typed->source == BY_COMMAND_LINE;
+    const char *path = is_typed ? typed->text : find_config();
+    if (path != NULL)
+        read_config(settings, path);
+    if (!is_typed)
+        tell_of_unread_config(path);
 }

@@ -1,0 +1,56 @@
+/*
+ * Batch systems and containers limit a process in two ways: which cores it may run on, and how much
+ * of their time it gets, the quota of its control group. This reads the quota.
+ */
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/base/host.h"
+#include "common/base/log.h"
+#include "extras/comfort/parts.h"
+
+#define CGROUPS "/sys/fs/cgroup"
+#define CROWD 16 // more ranks per core than this start slowly
+
+/* A group's "max 100000" or "150000 100000": microseconds of CPU per period. INT_MAX: no quota. */
+static int quota_of(const char *group)
+{
+    char path[PATH_MAX + sizeof CGROUPS "/cpu.max"];
+    long quota = 0, period = 0;
+    snprintf(path, sizeof path, CGROUPS "%s/cpu.max", group);
+    FILE *file = fopen(path, "r");
+    const bool limited = file != NULL && fscanf(file, "%ld %ld", &quota, &period) == 2 &&
+                         quota > 0 && period > 0 && quota / period < INT_MAX;
+    if (file != NULL)
+        fclose(file);
+    return !limited ? INT_MAX : quota > period ? (int)(quota / period) : 1;
+}
+
+/* The line "0::/a/b" (cgroup v2) names the group of this process, and the quotas of the groups
+ * above also apply. In a container with its own namespace it is "/". */
+int comfort_core_quota(void)
+{
+    char group[PATH_MAX] = "/";
+    FILE *file = fopen("/proc/self/cgroup", "r");
+    for (char line[PATH_MAX]; file != NULL && fgets(line, sizeof line, file) != NULL;)
+        sscanf(line, "0::%4095[^\n]", group);
+    if (file != NULL)
+        fclose(file);
+    int cores = quota_of(group);
+    for (char *slash; (slash = strrchr(group, '/')) != NULL;) {
+        *slash = '\0';
+        const int quota = quota_of(group);
+        cores = quota < cores ? quota : cores;
+    }
+    return cores;
+}
+
+void comfort_crowd(int num_ranks)
+{
+    const int num_cores = num_ranks > CROWD ? host_num_cores() : 1; // counting them reads files
+    if (num_ranks > CROWD * num_cores)
+        log_info("%d ranks share %d core%s: it takes a while until all have come", num_ranks,
+                 num_cores, num_cores == 1 ? "" : "s");
+}
