@@ -1,4 +1,5 @@
-/* Stands in for extras/comfort and for the progress bar in builds without extras. */
+/* Stands in for extras/comfort and for what extras/watch does for the log, in builds without
+ * extras. */
 #include "common/base/comfort.h"
 #include "common/base/log.h"
 
@@ -8,3 +9,14 @@ static void nothing(void)
 
 const Comfort comfort = { .has_extras = false };
 const ProgressBar progress_bar = { .erase = nothing, .redraw = nothing, .finish = nothing };
+
+bool log_wants(LogTopic topic)
+{
+    (void)topic;
+    return false;
+}
+
+void log_detail(LogTopic topic, const char *format, ...)
+{
+    (void)topic, (void)format;
+}

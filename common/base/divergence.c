@@ -1,13 +1,10 @@
-/*
- * The optimizer's pass over the weights records the step (OptimStep). Reading the record makes the
- * host wait for the device, so it is read only where the host waits anyway, and before anything is
- * saved: a file with nan must not replace a good one.
- */
+/* Reading what the optimizer recorded (OptimStep) makes the host wait for the device, so it is read
+ * only where the host waits anyway, and before anything is saved: a file with nan must not replace
+ * a good one. */
 #include "common/base/divergence.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "common/base/log.h"
@@ -17,17 +14,17 @@ bool divergence_report(const Args *args, Divergence divergence, const char *wher
     static bool is_said;
     const bool warn = strcmp(args->on_nan, "warn") == 0;
     const bool fp16 = args->amp != NULL && strcmp(args->amp, "fp16") == 0;
+    const char *what =
+        fp16 ? "fp16 overflowed 50 times in a row until" : "weights are nan or infinite after";
     char loss[256] = "though no rank's loss is yet", text[512];
     if (divergence.loss > 0)
         snprintf(loss, sizeof loss, "and the loss since step %u%s", divergence.loss, where);
-    snprintf(
-        text, sizeof text,
-        "training diverged: %s step %u, %s: try a smaller --lr than %g, or look for bad rows in "
-        "the data%s",
-        fp16 ? "fp16 overflowed 50 times in a row until" : "weights are nan or infinite after",
-        divergence.weights, loss, args->lr, warn ? "" : " (--on-nan warn goes on)");
+    snprintf(text, sizeof text,
+             "training diverged: %s step %u, %s: try a smaller --lr than %g, or look for bad rows "
+             "in the data%s",
+             what, divergence.weights, loss, args->lr, warn ? "" : " (--on-nan warn goes on)");
     if (!warn)
-        log_final_error(text, is_speaker);
+        log_last_error(text, is_speaker, false);
     else if (is_speaker && !is_said)
         log_warning("%s", text);
     is_said = true;

@@ -1,9 +1,6 @@
-/*
- * Creates a folder and its missing parents, from the top down.
- *
- * Several ranks may do so at once, and existing parts may be on a read-only file system, so a
- * failure counts only if the folder does not exist afterwards.
- */
+/* Creates a folder and its missing parents, from the top down. Several ranks may do so at once, and
+ * existing parts may be on a read-only file system, so a failure counts only if the folder does not
+ * exist afterwards. */
 #include "common/base/folder.h"
 
 #include <libgen.h>
@@ -15,54 +12,44 @@
 
 #include "common/base/log.h"
 
-/* False and errno on failure; part, which has room for the path, ends at the component at fault. */
-static bool create_parts(const char *path, char part[PATH_MAX])
+bool folder_try(const char *path)
 {
+    char part[PATH_MAX];
     errno = ENAMETOOLONG;
-    if (snprintf(part, PATH_MAX, "%s", path) >= PATH_MAX)
+    if (snprintf(part, sizeof part, "%s", path) >= (int)sizeof part)
         return false;
-    for (size_t i = 1; i <= strlen(path); i++) { // 1: the root is there
-        if (path[i] != '/' && path[i] != '\0')
-            continue;
-        part[i] = '\0';
+    for (char *end = part; end != NULL;) {
+        end = *end != '\0' ? strchr(end + 1, '/') : NULL; // + 1: the root is there
+        if (end != NULL)
+            *end = '\0';
+        const int reason = mkdir(part, 0777) < 0 ? errno : 0;
         struct stat status;
-        if (mkdir(part, 0777) < 0) {
-            const int reason = errno;
-            const bool is_there = stat(part, &status) == 0 && S_ISDIR(status.st_mode);
+        if (reason != 0 && (stat(part, &status) < 0 || !S_ISDIR(status.st_mode))) {
             errno = reason;
-            if (!is_there)
-                return false;
+            return false;
         }
-        part[i] = path[i];
+        if (end != NULL)
+            *end = '/';
     }
     return true;
 }
 
 void folder_create(const char *path, const char *option)
 {
-    char part[PATH_MAX];
-    CHECK(create_parts(path, part), "cannot create the folder %s: %s: name another with %s", part,
+    CHECK(folder_try(path), "cannot create the folder %s: %s: name another with %s", path,
           strerror(errno), option);
-}
-
-bool folder_try(const char *path)
-{
-    char part[PATH_MAX];
-    return create_parts(path, part);
 }
 
 void folder_check(const char *path, const char *option)
 {
     // Up to what exists. A dangling link exists too, and no folder can take its place.
-    char *copy = strdup(path), *part = copy;
+    char *copy = strdup(path), *part = copy, probe[PATH_MAX];
     CHECK(copy != NULL, "out of memory");
     struct stat status;
     while (lstat(part, &status) < 0 && errno == ENOENT)
         part = dirname(part);
 
-    // Permissions are not enough: the disk may be full or read-only, or the folder may accept no
-    // files. So try.
-    char probe[PATH_MAX];
+    // Permissions do not tell whether the disk is full or read-only.
     const int length = snprintf(probe, sizeof probe, "%s/.probe.XXXXXX", part);
     errno = ENAMETOOLONG;
     if (length >= (int)sizeof probe || mkdtemp(probe) == NULL)

@@ -5,12 +5,11 @@
 #include <stdbool.h>
 
 /* As mkdir -p: creates the missing parts of path; it may exist already, since other ranks create it
- * too. On failure dies, naming the path component at fault and the option that selects another
- * folder: "--log-dir". */
-void folder_create(const char *path, const char *option);
-
-/* The same for optional output: returns false and errno instead of dying. */
+ * too. False and errno on failure. */
 bool folder_try(const char *path);
+
+/* The same, but dies on failure and names the option that selects another folder: "--log-dir". */
+void folder_create(const char *path, const char *option);
 
 /* Usage error if folder_create would fail or the folder is not writable: so the user learns of it
  * before the work rather than after, and the launcher does not restart a job that would fail again.

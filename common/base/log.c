@@ -8,7 +8,6 @@
 #include <fcntl.h>
 #include <jansson.h>
 #include <poll.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -19,7 +18,6 @@
 #include "common/base/host.h"
 
 #define LINE_MAX_BYTES 4096 // PIPE_BUF on Linux: writes of up to this size to a pipe are atomic
-#define REPLACEMENT "\xef\xbf\xbd" // U+FFFD
 
 static char prefix[64];
 static int own_rank; // 0 until it is known
@@ -110,22 +108,17 @@ void log_warning(const char *format, ...)
     va_end(args);
 }
 
-/* jansson checks UTF-8, so it says where a text stops being valid: no character is longer than 4
- * bytes. */
 json_t *json_text(const char *text)
 {
-    char *valid = malloc(strlen(REPLACEMENT) * strlen(text) + 1), *end = valid;
-    while (valid != NULL && *text != '\0') {
-        size_t bytes = strnlen(text, 4);
-        json_t *piece = NULL;
-        while (bytes > 0 && (piece = json_stringn(text, bytes)) == NULL)
-            bytes--;
-        json_decref(piece);
-        end = mempcpy(end, bytes > 0 ? text : REPLACEMENT, bytes > 0 ? bytes : strlen(REPLACEMENT));
-        text += bytes > 0 ? bytes : 1;
-    }
-    json_t *string = valid != NULL ? json_stringn(valid, (size_t)(end - valid)) : NULL;
-    free(valid);
+    json_t *string = json_string(text);
+    if (string != NULL)
+        return string;
+    char *ascii = strdup(text); // it is not UTF-8
+    for (char *c = ascii; c != NULL && *c != '\0'; c++)
+        if ((unsigned char)*c >= 0x80)
+            *c = '?';
+    string = json_string(ascii);
+    free(ascii);
     return string;
 }
 
@@ -135,8 +128,11 @@ void log_copy_error(char *buffer, size_t bytes)
     error_copy_bytes = bytes;
 }
 
-static void record_error(char *message, bool restart)
+void log_last_error(char *message, bool print, bool restart)
 {
+    progress_bar.finish();
+    if (print)
+        log_info("fatal: %s", message);
     if (error_copy != NULL && error_copy[0] == '\0')
         snprintf(error_copy, error_copy_bytes, "%s", message);
     const char *path = getenv("TORCHELASTIC_ERROR_FILE");
@@ -153,19 +149,6 @@ static void record_error(char *message, bool restart)
     close(fd);
 }
 
-void log_record_error(char *message)
-{
-    record_error(message, true);
-}
-
-void log_final_error(char *message, bool print)
-{
-    progress_bar.finish();
-    if (print)
-        log_info("fatal: %s", message);
-    record_error(message, false);
-}
-
 void die(const char *format, ...)
 {
     char message[LINE_MAX_BYTES];
@@ -173,9 +156,7 @@ void die(const char *format, ...)
     va_start(args, format);
     vsnprintf(message, sizeof message, format, args);
     va_end(args);
-    progress_bar.finish();
-    log_info("fatal: %s", message);
-    log_record_error(message);
+    log_last_error(message, true, true);
     _exit(EXIT_FAILURE);
 }
 
@@ -202,59 +183,6 @@ void usage_error(const char *format, ...)
         sleep(1); // the first rank to end has the others killed: let the one that prints go first
     va_end(args);
     _exit(EXIT_USAGE);
-}
-
-/* The two variables are read once, at the first call. */
-static const char *const topic_names[NUM_LOG_TOPICS] = { "distributed", "bucket", "store",
-                                                         "sampler" };
-static unsigned wanted; // a bit for each topic
-static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-/* Adds the topics in a variable's list of words, if they are among `known`. */
-static void read_variable(const char *name, unsigned known, bool complain)
-{
-    char *words = strdup(getenv(name) != NULL ? getenv(name) : ""), *rest = words;
-    for (char *word; (word = strsep(&rest, ",")) != NULL;) {
-        word += word[0] == '+' && !complain; // PyTorch's "+" asks for more, "-" for less
-        unsigned topics = strcmp(word, "all") == 0 ? known : 0;
-        for (int topic = 0; topic < NUM_LOG_TOPICS; topic++)
-            if (strcmp(word, topic_names[topic]) == 0)
-                topics |= known & 1u << topic;
-        wanted |= topics;
-        if (complain && topics == 0 && word[0] != '\0' && log_speaks_for_job())
-            log_warning("DDP_LOG=%s: there are distributed, bucket, store, sampler and all", word);
-    }
-    free(words);
-}
-
-static void read_variables(void)
-{
-    read_variable("DDP_LOG", (1u << NUM_LOG_TOPICS) - 1, true);
-    read_variable("TORCH_LOGS", 1u << LOG_DISTRIBUTED, false);
-}
-
-bool log_wants(LogTopic topic)
-{
-    pthread_once(&once, read_variables);
-    return (wanted & 1u << topic) != 0;
-}
-
-void log_detail(LogTopic topic, const char *format, ...)
-{
-    if (!log_wants(topic))
-        return;
-    char text[1024];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-
-    struct timespec now;
-    struct tm day;
-    clock_gettime(CLOCK_REALTIME, &now);
-    localtime_r(&now.tv_sec, &day);
-    log_info("%02d:%02d:%02d.%06ld %s: %s", day.tm_hour, day.tm_min, day.tm_sec, now.tv_nsec / 1000,
-             topic_names[topic], text);
 }
 
 /* The standard streams may be anything: a full disk, a terminal, or nothing at all. open() returns

@@ -15,8 +15,7 @@ void log_set_rank(int rank, int world_size);
 char *log_label(char label[LOG_LABEL_BYTES]);
 
 /* A result: one line to standard output, in one write, so that the lines of several ranks never
- * mix. A progress bar on the terminal is erased first. Dies if standard output cannot be written:
- * results must not be lost silently. */
+ * mix. Dies if standard output cannot be written: results must not be lost silently. */
 void log_print(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* A message about the run: one line to standard error, with the rank in front. */
@@ -31,17 +30,14 @@ int write_text(int fd, const char *text, size_t length);
  * handler may wait for a thread that waits for a dead peer. May be called from any thread. */
 noreturn void die(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Records a rank's last message for its launcher's report, as die() does: JSON, as PyTorch's
- * @record writes it, in $TORCHELASTIC_ERROR_FILE. Only the first message is kept. Control
- * characters in it become "?". */
-void log_record_error(char *message);
+/* As die(), but returns; the caller exits with status 1. The message is printed on request, and
+ * recorded for the report of the launcher: JSON, as PyTorch's @record writes it, in
+ * $TORCHELASTIC_ERROR_FILE. Only the first one is kept. Control characters in it become "?".
+ * restart false: ddprun does not restart the job, which would only fail again. */
+void log_last_error(char *message, bool print, bool restart);
 
-/* Reports as die() does, but returns: for a failure that a restart would only repeat, so ddprun
- * does not restart the job. The caller exits with status 1. `print`: on one rank of several. */
-void log_final_error(char *message, bool print);
-
-/* Any text as a JSON string (jansson's json_t). JSON is UTF-8, but a file name may be any bytes:
- * each byte that is not part of a valid character becomes U+FFFD. NULL: out of memory. */
+/* Any text as a JSON string (jansson's json_t). JSON is UTF-8, but a file name may be any bytes: if
+ * it is not UTF-8, each byte beyond ASCII becomes "?". NULL: out of memory. */
 struct json_t *json_text(const char *text);
 
 /* Also copies the first message into this buffer, cut to `bytes`; NULL stops that. */
@@ -63,15 +59,7 @@ bool log_speaks_for_node(void);
  * a rank? */
 bool log_speaks_for_job(void);
 
-/* Details of what happens inside, on request: DDP_LOG=distributed,bucket,store,sampler.
- *
- *   distributed   where ranks meet, which have come, the backend, what each collective waits for
- *   bucket        the reducer's plan, when each bucket leaves and how long it is waited for
- *   store         the store's server and clients
- *   sampler       the rows of each epoch
- *
- * "all" means all of them. PyTorch's variable TORCH_LOGS turns on the first if it contains
- * "distributed"; its other words are for PyTorch alone. */
+/* Details of what happens inside, on request, by topic: DDP_LOG=bucket,store (extras/watch). */
 typedef enum { LOG_DISTRIBUTED, LOG_BUCKET, LOG_STORE, LOG_SAMPLER, NUM_LOG_TOPICS } LogTopic;
 
 /* Does the environment ask for this topic? After the first call this only reads a variable. */

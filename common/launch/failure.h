@@ -13,7 +13,7 @@ typedef struct {
     int status; // the job's from now on, as in a shell; 0: no failure
     int signal; // that killed the worker, or 0
     bool is_unread; // the signal is SIGPIPE, since the reader of the output is gone
-    bool is_final; // the rank says that it would fail again (log_final_error)
+    bool is_final; // the rank says that it would fail again (log_last_error)
     double time; // seconds since 1970, by its node's clock
     int node;
     int rank, local_rank; // -1: the launcher itself

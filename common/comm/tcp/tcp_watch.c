@@ -87,7 +87,7 @@ static noreturn void end_group(Mesh *mesh, Notice notice)
     // culprit's end first: it blames the first process to end.
     progress_bar.finish();
     log_info("fatal: %s%s", notice.text, suffix);
-    log_record_error(notice.text);
+    log_last_error(notice.text, false, true);
     poll(NULL, 0, CULPRIT_MS);
     _exit(EXIT_FAILURE);
 }

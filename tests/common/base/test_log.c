@@ -144,8 +144,7 @@ static void test_recorded_error(void **state)
     (void)state;
     static const char *const cases[][2] = { { "a \"\\\x1b[2J", "a \"\\?[2J" },
                                             { "\xc3\xa4", "\xc3\xa4" },
-                                            { "\xc3\xa4 \xff\xc3",
-                                              "\xc3\xa4 \xef\xbf\xbd\xef\xbf\xbd" } };
+                                            { "\xc3\xa4 \xff\xc3", "?? ??" } };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char folder[] = "/tmp/test_log.XXXXXX", path[64];
         assert_non_null(mkdtemp(folder));
