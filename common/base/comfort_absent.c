@@ -1,7 +1,7 @@
-/* Stands in for extras/comfort and for what extras/watch does for the log, in builds without
- * extras. */
+/* Stands in for extras/comfort, and for what other extras do for the log and the options. */
 #include "common/base/comfort.h"
 #include "common/base/log.h"
+#include "common/base/options.h"
 
 static void nothing(void)
 {
@@ -19,4 +19,10 @@ bool log_wants(LogTopic topic)
 void log_detail(LogTopic topic, const char *format, ...)
 {
     (void)topic, (void)format;
+}
+
+double parse_rate(const char *text)
+{
+    (void)text;
+    return 0;
 }

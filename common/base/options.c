@@ -7,13 +7,9 @@
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <strings.h>
 
 #include "common/base/comfort.h"
 #include "common/base/log.h"
-
-#define LEAST_RATE 1e5 // bits a second
-#define MOST_RATE 1e12
 
 bool option_is_taught(const Option *option, Step step)
 {
@@ -93,19 +89,6 @@ bool parse_real(const char *text, double low, double high, double *value)
            errno == 0 && *value >= low && *value <= high;
 }
 
-double parse_rate(const char *text)
-{
-    static const char *const units[] = { "kbit", "mbit", "gbit" };
-    static const double bits[] = { 1e3, 1e6, 1e9 };
-    char *unit;
-    const double number = strtod(text, &unit);
-    const bool plain = unit != text && strspn(text, "0123456789.") == (size_t)(unit - text);
-    for (int i = 0; plain && i < 3; i++)
-        if (strcasecmp(unit, units[i]) == 0)
-            return number * bits[i];
-    return 0;
-}
-
 /* Is it one of the words in "one|two|three"? */
 static bool is_choice(const char *text, const char *words)
 {
@@ -155,8 +138,7 @@ static const char *to_string(const Option *option, const char *text, const char 
         return NULL;
     if (text[0] == '\0')
         usage_error("%s must not be empty", origin);
-    if (option->kind == OPTION_RATE &&
-        (parse_rate(text) < LEAST_RATE || parse_rate(text) > MOST_RATE))
+    if (option->kind == OPTION_RATE && parse_rate(text) == 0)
         usage_error("%s %s: it is a rate from 100kbit to 1000gbit, as in 3gbit, or off", origin,
                     text);
     return text;

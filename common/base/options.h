@@ -75,7 +75,8 @@ bool parse_whole(const char *text, uint64_t low, uint64_t high, uint64_t *value)
 /* The same for a decimal number: strtod alone would take " nan", "inf" and "0x1p3". */
 bool parse_real(const char *text, double low, double high, double *value);
 
-/* Bits a second of "3gbit", "2.5Gbit" or "100mbit"; 0: it is not a rate. */
+/* Bits a second of "3gbit", "2.5Gbit" or "100mbit"; 0: it is not a rate from 100kbit to 1000gbit.
+ * A function of extras/simulated_network. */
 double parse_rate(const char *text);
 
 #endif

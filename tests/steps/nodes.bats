@@ -101,7 +101,7 @@ traffic() {
     run -2 env LAUNCHER=nosuch 04_slurm_multinode/run.sh
     [ "$(echo "$output" | wc -l)" -eq 1 ]
     run -0 04_slurm_multinode/run.sh --help
-    [[ $output == Usage:*run.sh*Usage:*train*--scratch-dir* ]]
+    [[ $output == Usage:*run.sh*Usage:*train*--all-reduce* ]]
 }
 
 @test "run.sh ends all nodes when it is told to end, and says so; Ctrl-C is 130" {
