@@ -144,7 +144,6 @@ static const char *origin_of(const Settings *settings, const Setting *setting)
     return setting->origin != NULL ? setting->origin : typed;
 }
 
-/* Sets what has not been set by anything else. */
 static void set_default(Settings *settings, const char *name, const char *text)
 {
     Setting *setting = setting_of(settings, name);
@@ -214,13 +213,12 @@ static void resolve(Settings *settings)
     refuse_clashes(settings);
 
     const bool linear = strcmp(args->model, "linear") == 0;
-    const bool sgd = strcmp(args->optimizer, "sgd") == 0;
+    const bool sgd = strcmp(args->optimizer, "sgd") == 0 && !linear;
     const bool adadelta = strcmp(args->optimizer, "adadelta") == 0;
-    const bool adamw = strcmp(args->optimizer, "adamw") == 0;
     set_default(settings, "dataset", linear ? "random" : "digits");
-    set_default(settings, "momentum", sgd && !linear ? "0.9" : "0");
-    set_default(settings, "lr", adadelta ? "1" : sgd && !linear ? "0.01" : "0.001");
-    set_default(settings, "weight-decay", adamw ? "0.01" : "0");
+    set_default(settings, "momentum", sgd ? "0.9" : "0");
+    set_default(settings, "lr", adadelta ? "1" : sgd ? "0.01" : "0.001");
+    set_default(settings, "weight-decay", strcmp(args->optimizer, "adamw") == 0 ? "0.01" : "0");
     if (args->max_steps == 0)
         args->max_steps = UINT64_MAX;
 }
@@ -234,23 +232,18 @@ void args_defaults(Args *args, const char *model)
     resolve(&settings);
 }
 
-/* --help begins with how to start this program. */
-static const struct {
-    const char *launcher, *ranks;
-} example[] = {
-    [STEP_SINGLE] = { "", "" },
-    [STEP_SPAWN] = { "", " --nproc 2" },
-    [STEP_ENV] = { "ddprun --nproc-per-node 2 ", "" },
-    [STEP_NODES] = { "srun --nodes 2 --ntasks-per-node 2 ", "" },
-    [STEP_FAULT] = { "ddprun --nproc-per-node 2 --max-restarts 3 ", "" },
-};
-
 static noreturn void print_help(Step step, const char *program)
 {
+    static const char *const launchers[] = {
+        [STEP_SINGLE] = "",
+        [STEP_SPAWN] = "",
+        [STEP_ENV] = "ddprun --nproc-per-node 2 ",
+        [STEP_NODES] = "srun --nodes 2 --ntasks-per-node 2 ",
+        [STEP_FAULT] = "ddprun --nproc-per-node 2 --max-restarts 3 ",
+    };
+    const char *launcher = launchers[step], *ranks = step == STEP_SPAWN ? " --nproc 2" : "";
     if (!log_speaks_for_node())
         streams_exit();
-
-    const char *launcher = example[step].launcher, *ranks = example[step].ranks;
     printf("Usage: %s [total_epochs [save_every]] [options]\n\n", program);
     printf("  %s%s 50 10 --batch-size 64%s\n", launcher, program, ranks);
     printf("  %s%s --model linear --epochs 3%s\n\n", launcher, program, ranks);
@@ -275,9 +268,9 @@ static noreturn void refuse_untaught(const Option *option, Step step)
     if ((int)step < first)
         usage_error("--%s comes with step %02d: --help lists the options of this one", option->name,
                     first);
-    usage_error(
-        "--%s is for step %02d: here the launcher starts the ranks, by its --nproc-per-node",
-        option->name, first);
+    usage_error("--%s is for step %02d: here the launcher starts the ranks, by its "
+                "--nproc-per-node",
+                option->name, first);
 }
 
 static void set_typed(Setting *setting, const char *text)
@@ -303,52 +296,42 @@ static void read_option(Settings *settings, const char *program, char ***word)
     set_typed(&settings->of[option - args_options], option_text(option, joined, word));
 }
 
-static noreturn void refuse_argument(const char *text)
+/* Records a word without a name: total_epochs, then save_every. */
+static void read_number(Settings *settings, int position, const char *text)
 {
     if (text[0] == '-' && isalpha((unsigned char)text[1]))
         usage_error("\"%s\" has no place here: options begin with two dashes; --help lists them",
                     text);
-    usage_error("\"%s\" has no place here: two numbers go without a name, total_epochs and "
-                "save_every; --help lists the rest",
-                text);
+    if (position > 1 || !isdigit((unsigned char)text[0]))
+        usage_error("\"%s\" has no place here: two numbers go without a name, total_epochs and "
+                    "save_every; --help lists the rest",
+                    text);
+    set_typed(setting_of(settings, position == 0 ? "epochs" : "save-every"), text);
 }
 
 static void read_command_line(Settings *settings, int argc, char **argv)
 {
-    static const char *const positional[] = { "epochs", "save-every" };
-    size_t num_positional = 0;
-    bool all_positional = false; // after a "--"
+    int num_numbers = 0;
+    bool all_numbers = false; // after a "--"
     for (char **word = argv + 1; word < argv + argc; word++) {
-        if (all_positional || strncmp(*word, "--", 2) != 0) {
-            if (strcmp(*word, "-h") == 0)
-                print_help(settings->step, argv[0]);
-            if (num_positional == 2 || !isdigit((unsigned char)(*word)[0]))
-                refuse_argument(*word);
-            set_typed(setting_of(settings, positional[num_positional++]), *word);
-        } else if ((*word)[2] == '\0') {
-            all_positional = true;
-        } else {
+        if (!all_numbers && strcmp(*word, "-h") == 0)
+            print_help(settings->step, argv[0]);
+        if (!all_numbers && strcmp(*word, "--") == 0)
+            all_numbers = true;
+        else if (!all_numbers && strncmp(*word, "--", 2) == 0)
             read_option(settings, argv[0], &word);
-        }
+        else
+            read_number(settings, num_numbers++, *word);
     }
-}
-
-/* Programs read LOCAL_RANK; older launchers pass an option instead. */
-static void pass_on_local_rank(const Args *args)
-{
-    char text[16];
-    snprintf(text, sizeof text, "%d", args->local_rank);
-    if (args->local_rank >= 0)
-        SYS_CHECK(setenv("LOCAL_RANK", text, 0)); // keeps a value that is set
 }
 
 /* The steps before 03 know no launcher: its ranks would each train alone, and save over one
  * another's files. */
 static void refuse_launcher(Step step)
 {
-    const Launcher *launcher = launcher_find();
+    const Launcher *launcher = step < STEP_ENV ? launcher_find() : NULL;
     const int ranks = launcher != NULL ? host_env_count(launcher->world_size) : 0;
-    if (ranks > 1 && step < STEP_ENV)
+    if (ranks > 1)
         usage_error("this is one of %d ranks (%s), but step %02d knows no launcher, and each would "
                     "train alone: start it without one%s, or take step 03; if no others are there, "
                     "unset %s",
@@ -373,7 +356,8 @@ void args_parse(Args *args, Step step, int argc, char **argv)
     if (comfort.read_config != NULL)
         comfort.read_config(&parsed);
     resolve(&parsed);
-    pass_on_local_rank(args);
+    if (args->local_rank >= 0) // programs read the variable, but older launchers pass the option
+        SYS_CHECK(setenv("LOCAL_RANK", setting_of(&parsed, "local-rank")->text, false));
     refuse_launcher(step);
     if (comfort.crowd != NULL)
         comfort.crowd(args->nproc);

@@ -1,12 +1,7 @@
-/*
- * Which launcher started this process, and what its machine has left for it. Its memory is limited
- * by what other processes use, including the other ranks.
- */
+/* Which launcher started this process, and which cores it may run on. */
 #include "common/base/host.h"
 
 #include <sched.h>
-#include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -54,22 +49,4 @@ int host_num_cores(void)
         cores = CPU_COUNT(&set);
     const int quota = comfort.core_quota != NULL ? comfort.core_quota() : cores;
     return quota < cores ? quota : cores;
-}
-
-size_t host_free_memory(void)
-{
-    FILE *file = fopen("/proc/meminfo", "r");
-    char line[128];
-    size_t total = 0, available = 0, swap = 0; // KiB
-    while (file != NULL && fgets(line, sizeof line, file) != NULL) {
-        sscanf(line, "MemTotal: %zu", &total);
-        sscanf(line, "MemAvailable: %zu", &available);
-        sscanf(line, "SwapFree: %zu", &swap);
-    }
-    if (file != NULL)
-        fclose(file);
-    if (total == 0 || available == 0)
-        return SIZE_MAX;
-    const size_t reserve = total / 16, unused = available + swap;
-    return unused > reserve ? (unused - reserve) * 1024 : 0;
 }

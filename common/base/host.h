@@ -1,9 +1,8 @@
-/* host.h - what this machine offers a process: cores, memory, GPUs; and what its launcher says. */
+/* host.h - what this machine offers a process: cores and GPUs; and what its launcher says. */
 #ifndef COMMON_BASE_HOST_H
 #define COMMON_BASE_HOST_H
 
 #include <stdbool.h>
-#include <stddef.h>
 
 /* The variables in which a launcher tells a process which rank it is. */
 typedef struct {
@@ -27,11 +26,6 @@ int host_env_count(const char *name);
 /* The cores this process may use: its affinity mask, cut by extras/comfort to the CPU quota of its
  * control group and of those above (cgroup v2). */
 int host_num_cores(void);
-
-/* Bytes of memory available without displacing other processes, swap included, minus a sixteenth of
- * the machine's memory for use that is not reserved in advance; SIZE_MAX if the system does not
- * say. Ignores the limits of control groups. */
-size_t host_free_memory(void);
 
 /* How many GPUs CUDA shows this process; 0 in a build without CUDA. After this call a process must
  * not fork ranks: a CUDA context does not survive fork. */

@@ -2,8 +2,8 @@
  * library.h - shared libraries that are opened when they are needed, not at start-up.
  *
  * cuBLAS and NCCL are 900 MB of libraries: linking with them costs 0.1 s and 200 MB at every start,
- * and the program would not even start on a node without them. Since they are opened lazily, a
- * binary built with CUDA runs on any node; a GPU requested without a library is a one-line error.
+ * and the program would not even start on a node without them. A GPU requested without a library is
+ * a one-line error.
  */
 #ifndef COMMON_BASE_LIBRARY_H
 #define COMMON_BASE_LIBRARY_H
@@ -25,13 +25,12 @@ static inline void *library_function(const char *library, const char *function,
     return address;
 }
 
-/* A struct of pointers to a library's functions, typed as its header declares them, and its value:
+/* A struct of pointers to a library's functions, and its value; the file defines LIBRARY,
+ * NEEDED_BY:
  *
  *     #define ZLIB(FUNCTION) FUNCTION(version, zlibVersion) FUNCTION(bound, compressBound)
  *     struct Zlib { ZLIB(LIBRARY_POINTER) } zlib = { ZLIB(LIBRARY_FIND) };
- *     zlib.version();
- *
- * The file that uses them defines LIBRARY and NEEDED_BY. */
+ *     zlib.version(); */
 #define LIBRARY_POINTER(member, function) __typeof__(function) *member;
 #define LIBRARY_FIND(member, function) .member = library_function(LIBRARY, #function, NEEDED_BY),
 #define LIBRARY_TEXT(number) LIBRARY_TEXT_OF(number) // expands macros first

@@ -2,16 +2,29 @@
 #include "common/base/memory.h"
 
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 
-#include "common/base/host.h"
 #include "common/base/log.h"
 
 #define LARGE_BYTES (64u << 20) // from here on it pays to check that there is as much
 
 bool mem_fits(size_t bytes, size_t *available)
 {
-    *available = bytes >= LARGE_BYTES ? host_free_memory() : bytes;
+    *available = bytes;
+    FILE *file = bytes >= LARGE_BYTES ? fopen("/proc/meminfo", "r") : NULL;
+    if (file == NULL)
+        return true;
+    size_t total = 0, unused = 0, swap = 0; // KiB
+    for (char line[128]; fgets(line, sizeof line, file) != NULL;) {
+        sscanf(line, "MemTotal: %zu", &total);
+        sscanf(line, "MemAvailable: %zu", &unused);
+        sscanf(line, "SwapFree: %zu", &swap);
+    }
+    fclose(file);
+    const size_t reserve = total / 16; // for use that is not reserved in advance
+    if (unused > 0)
+        *available = unused + swap > reserve ? (unused + swap - reserve) * 1024 : 0;
     return bytes <= *available;
 }
 

@@ -12,9 +12,9 @@ void *mem_alloc(size_t count, size_t size);
 /* The same, all zero. */
 void *mem_calloc(size_t count, size_t size);
 
-/* Does the machine have this many bytes of free memory? If not, *available is how many it has.
- * malloc does not tell: the kernel promises more than it has, and kills the process that uses it.
- * Below 64 MiB always true; not checked. */
+/* Does the machine have this many bytes of memory, swap included, that no process uses? If not,
+ * *available is how many it has, less a sixteenth of all. malloc does not tell: the kernel promises
+ * more than it has, and kills the process that uses it. Below 64 MiB always true; not checked. */
 bool mem_fits(size_t bytes, size_t *available);
 
 /* Where memory lies: in the host, or in a GPU whose work is queued on a stream. */

@@ -89,43 +89,23 @@ bool parse_real(const char *text, double low, double high, double *value)
            errno == 0 && *value >= low && *value <= high;
 }
 
-/* Is it one of the words in "one|two|three"? */
-static bool is_choice(const char *text, const char *words)
+static uint64_t to_whole(const Option *option, const char *text, const char *origin)
 {
-    const size_t length = strlen(text);
-    for (const char *word = words; word != NULL; word = strchr(word, '|')) {
-        word += word[0] == '|';
-        if (strcspn(word, "|") == length && strncmp(word, text, length) == 0)
-            return true;
-    }
-    return false;
-}
-
-static int to_int(const Option *option, const char *text, const char *origin)
-{
+    const uint64_t low = (uint64_t)option->low;
+    const uint64_t high = option->kind == OPTION_INT ? (uint64_t)option->high : UINT64_MAX;
     const bool has_word = isalpha((unsigned char)option->preset[0]);
-    uint64_t value = 0;
+    uint64_t value;
     if (has_word && strcmp(text, option->preset) == 0)
-        return (int)option->low - 1;
-    if (!parse_whole(text, (uint64_t)option->low, (uint64_t)option->high, &value))
-        usage_error("%s must be a whole number from %.10g to %.10g%s%s, not \"%.80s\"", origin,
-                    option->low, option->high, has_word ? " or " : "",
-                    has_word ? option->preset : "", text);
-    return (int)value;
-}
-
-static uint64_t to_uint64(const char *text, const char *origin)
-{
-    uint64_t value = 0;
-    if (!parse_whole(text, 0, UINT64_MAX, &value))
-        usage_error("%s must be a whole number from 0 to %ju, not \"%.80s\"", origin, UINTMAX_MAX,
-                    text);
+        return low - 1;
+    if (!parse_whole(text, low, high, &value))
+        usage_error("%s must be a whole number from %ju to %ju%s%s, not \"%.80s\"", origin, low,
+                    high, has_word ? " or " : "", has_word ? option->preset : "", text);
     return value;
 }
 
 static double to_real(const Option *option, const char *text, const char *origin)
 {
-    double value = 0;
+    double value;
     if (!parse_real(text, option->low, option->high, &value))
         usage_error("%s must be a number from %.10g to %.10g, not \"%.80s\"", origin, option->low,
                     option->high, text);
@@ -144,27 +124,30 @@ static const char *to_string(const Option *option, const char *text, const char 
     return text;
 }
 
+/* `words` are "one|two|three". */
 static const char *to_choice(const char *words, const char *text, const char *origin)
 {
-    if (!is_choice(text, words))
-        usage_error("%s must be one of %s, not \"%.80s\"", origin, words, text);
-    return text;
+    const size_t length = strlen(text);
+    for (const char *word = words; word != NULL; word = strchr(word, '|')) {
+        word += word[0] == '|';
+        if (strcspn(word, "|") == length && strncmp(word, text, length) == 0)
+            return text;
+    }
+    usage_error("%s must be one of %s, not \"%.80s\"", origin, words, text);
 }
 
 void option_set(const Option *option, void *fields, const char *text, const char *origin)
 {
     char typed[64];
-    if (origin == NULL) {
-        snprintf(typed, sizeof typed, "--%s", option->name);
-        origin = typed;
-    }
+    snprintf(typed, sizeof typed, "--%s", option->name);
+    origin = origin != NULL ? origin : typed;
     void *field = (char *)fields + option->offset;
     switch (option->kind) {
     case OPTION_INT:
-        *(int *)field = to_int(option, text, origin);
+        *(int *)field = (int)to_whole(option, text, origin);
         break;
     case OPTION_UINT64:
-        *(uint64_t *)field = to_uint64(text, origin);
+        *(uint64_t *)field = to_whole(option, text, origin);
         break;
     case OPTION_REAL:
         *(double *)field = to_real(option, text, origin);
