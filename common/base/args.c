@@ -19,7 +19,6 @@
 #include "common/base/log.h"
 
 #define FIELD(name) offsetof(Args, name)
-#define WATCH "extras/watch"
 
 const Option args_options[] = {
     { "model", "linear|cnn|mlp", "cnn", "12345", OPTION_CHOICE, FIELD(model),
@@ -32,7 +31,7 @@ const Option args_options[] = {
     { "data-dir", "DIR", "data/mnist", "12345", OPTION_STRING, FIELD(data_dir),
       .help = "where the files of MNIST are" },
     { "scratch-dir", "DIR", "none", "45", OPTION_OPTIONAL, FIELD(scratch_dir),
-      .help = "copy those files there first, once on each node", .extra = "extras/scratch" },
+      .help = "copy those files there first, once on each node", .of_extra = true },
     { "num-samples", "N", "0", "12345", OPTION_INT, FIELD(num_samples),
       .help = "train on the first N rows only; 0: on all", .high = INT_MAX },
     { "init-from", "FILE", "none", "12345", OPTION_OPTIONAL, FIELD(init_from),
@@ -79,11 +78,11 @@ const Option args_options[] = {
     { "metrics-dir", "DIR", "off", "12345", OPTION_OPTIONAL, FIELD(metrics_dir),
       .help = "write the metrics of every step there" },
     { "trace", "FILE", "off", "12345", OPTION_OPTIONAL, FIELD(trace),
-      .help = "write what happened when, for ui.perfetto.dev", .extra = WATCH },
+      .help = "write what happened when, for ui.perfetto.dev", .of_extra = true },
     { "profile", "FILE", "off", "12345", OPTION_OPTIONAL, FIELD(profile),
-      .help = "write a table of where the time went", .extra = WATCH },
+      .help = "write a table of where the time went", .of_extra = true },
     { "show-topology", "on|off", "off", "345", OPTION_SWITCH, FIELD(show_topology),
-      .help = "rank 0 lists all ranks: node, host, device, cores", .extra = WATCH },
+      .help = "rank 0 lists all ranks: node, host, device, cores", .of_extra = true },
     { "device", "auto|cpu|cuda|plain", "auto", "12345", OPTION_CHOICE, FIELD(device),
       .help = "auto: cuda if every rank has a GPU", .heading = "Where it runs" },
     { "amp", "off|bf16|fp16", "off", "12345", OPTION_CHOICE, FIELD(amp),
@@ -112,8 +111,7 @@ const Option args_options[] = {
     { "timeout", "SECONDS", "300", "2345", OPTION_REAL, FIELD(timeout),
       .help = "for the rendezvous, and for each collective", .low = 0.001, .high = 1000000 },
     { "simulate-network", "RATE", "off", "2345", OPTION_RATE, FIELD(simulate_network),
-      .help = "no node sends or receives faster (tcp), as in 3gbit",
-      .extra = "extras/simulated_network" },
+      .help = "no node sends or receives faster (tcp), as in 3gbit", .of_extra = true },
     { "save-every-steps", "N", "0", "5", OPTION_INT, FIELD(save_every_steps),
       .help = "steps between snapshots; 0: none", .high = INT_MAX,
       .heading = "Snapshots, checks and faults" },
@@ -124,8 +122,7 @@ const Option args_options[] = {
     { "inject", "SPEC", "none", "5", OPTION_OPTIONAL, FIELD(inject),
       .help = "kill|stop|exit|slow|corrupt-grad|bitflip:RANK:STEP,..." },
     { "config", "FILE", "config.yaml", "12345", OPTION_ACTION, 0,
-      .help = "read options from a file first", .heading = "Options themselves",
-      .extra = "extras/comfort" },
+      .help = "read options from a file first", .heading = "Options themselves", .of_extra = true },
     { "help", "", "", "12345", OPTION_ACTION, 0, .help = "this list" },
     { 0 },
 };
@@ -299,12 +296,9 @@ static void read_option(Settings *settings, const char *program, char ***word)
 /* Records a word without a name: total_epochs, then save_every. */
 static void read_number(Settings *settings, int position, const char *text)
 {
-    if (text[0] == '-' && isalpha((unsigned char)text[1]))
-        usage_error("\"%s\" has no place here: options begin with two dashes; --help lists them",
-                    text);
     if (position > 1 || !isdigit((unsigned char)text[0]))
-        usage_error("\"%s\" has no place here: two numbers go without a name, total_epochs and "
-                    "save_every; --help lists the rest",
+        usage_error("\"%s\" has no place here: options begin with two dashes; two numbers go "
+                    "without a name, total_epochs and save_every; --help lists the rest",
                     text);
     set_typed(setting_of(settings, position == 0 ? "epochs" : "save-every"), text);
 }

@@ -1,8 +1,5 @@
-/*
- * comfort.h - functions of extras/comfort that make messages more helpful. All are optional.
- *
- * A build without extras has comfort_absent.c instead, in which every field is NULL or false.
- */
+/* comfort.h - functions of extras/comfort that make programs more helpful. All are optional: in a
+ * build without extras (comfort_absent.c) every field is NULL or false. */
 #ifndef COMMON_BASE_COMFORT_H
 #define COMMON_BASE_COMFORT_H
 
@@ -15,11 +12,11 @@ struct Settings;
 
 typedef struct {
     bool has_extras; // this build has the options of extras
-    /* Sets what the configuration file says and the command line does not. Keeps the pointer. */
+    // Sets what the configuration file says and the command line does not. Keeps the pointer.
     void (*read_config)(struct Settings *settings);
-    /* Of the options listed in that step, the one that may be meant; NULL: none is near. */
-    const char *(*nearest)(const struct Option *options, int step, const char *typed, size_t n);
-    /* Rank 0 says: "trains linear on random, batch 32 x 2 = 64, on cpu; set: --lr 0.05". */
+    const char *(*guess)(const struct Option *options, int step, const char *typed,
+                         size_t length); // see option_guess
+    // Rank 0 says: "trains linear on random, batch 32 x 2 = 64, on cpu; set: --lr 0.05".
     void (*announce)(const struct Args *args, int world_size, const char *device);
     struct json_t *(*options)(void); // all options as typed; NULL: args_parse was not called
     bool (*is_read)(void); // is standard error a terminal, a file or the log of a batch job?

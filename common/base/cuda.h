@@ -1,5 +1,4 @@
-/* cuda.h - a failed call of CUDA or cuBLAS ends this process with one line. For files that call
- * them. */
+/* cuda.h - a failed call of CUDA or cuBLAS ends this process with one line. */
 #ifndef COMMON_BASE_CUDA_H
 #define COMMON_BASE_CUDA_H
 

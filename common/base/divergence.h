@@ -14,8 +14,8 @@ typedef struct {
 } Divergence;
 
 /* If weights have diverged, says so and ends this process with status 1; with --on-nan warn only
- * says so, once. ddprun does not restart such a job, since it would diverge again. Local: for one
- * rank, or ranks that do not communicate; all_check_divergence is for the others. */
+ * says so, once. ddprun does not restart such a job. Local: for one rank, or ranks that do not
+ * communicate; all_check_divergence is for the others. */
 void check_divergence(const Args *args, Divergence divergence);
 
 /* Prints the message, or unless is_speaker records it for the launcher. divergence.loss is the

@@ -18,18 +18,17 @@ bool folder_try(const char *path)
     errno = ENAMETOOLONG;
     if (snprintf(part, sizeof part, "%s", path) >= (int)sizeof part)
         return false;
-    for (char *end = part; end != NULL;) {
-        end = *end != '\0' ? strchr(end + 1, '/') : NULL; // + 1: the root is there
-        if (end != NULL)
-            *end = '\0';
+    for (size_t i = 1; i <= strlen(path); i++) { // 1: the root is there
+        if (path[i] != '/' && path[i] != '\0')
+            continue;
+        part[i] = '\0';
         const int reason = mkdir(part, 0777) < 0 ? errno : 0;
         struct stat status;
         if (reason != 0 && (stat(part, &status) < 0 || !S_ISDIR(status.st_mode))) {
             errno = reason;
             return false;
         }
-        if (end != NULL)
-            *end = '/';
+        part[i] = path[i];
     }
     return true;
 }

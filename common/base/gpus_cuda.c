@@ -7,16 +7,13 @@
 #include <unistd.h>
 
 #include "common/base/cuda.h"
-#include "common/base/memory.h"
 
 enum { MAX_GPUS = 255 }; // of an exit status
 
 int gpus_visible(void)
 {
-    int count = 0;
-    if (cudaGetDeviceCount(&count) != cudaSuccess) // no driver, no device, none visible
-        return 0;
-    return count < MAX_GPUS ? count : MAX_GPUS;
+    int count = 0; // on failure: no driver, no device, none visible
+    return cudaGetDeviceCount(&count) != cudaSuccess ? 0 : count < MAX_GPUS ? count : MAX_GPUS;
 }
 
 /* A child counts and returns the number as its exit status, so this process may still fork, and a

@@ -52,11 +52,11 @@ bool write_all(int fd, const void *bytes, size_t count)
 }
 
 /* File names and arguments may contain line breaks or terminal escapes. */
-static void disarm(char *text, size_t length)
+static void disarm(char *text)
 {
-    for (size_t i = 0; i < length; i++)
-        if (iscntrl((unsigned char)text[i]))
-            text[i] = '?';
+    for (; *text != '\0'; text++)
+        if (iscntrl((unsigned char)*text))
+            *text = '?';
 }
 
 int write_text(int fd, const char *text, size_t length)
@@ -73,14 +73,12 @@ static int write_line(int fd, const char *kind, const char *format, va_list args
     char line[LINE_MAX_BYTES] = "";
     if (fd == STDERR_FILENO)
         strcat(log_label(line), kind);
-    size_t length = strlen(line);
-    const int n = vsnprintf(line + length, sizeof line - length - 1, format, args);
-    length += n < 0 ? 0 : (size_t)n;
-    if (length > sizeof line - 2)
-        length = sizeof line - 2;
-    disarm(line, length);
-    line[length++] = '\n';
-    return write_text(fd, line, length);
+    const size_t label = strlen(line);
+    vsnprintf(line + label, sizeof line - label - 1, format, args);
+    disarm(line);
+    const size_t length = strlen(line);
+    line[length] = '\n';
+    return write_text(fd, line, length + 1);
 }
 
 void log_print(const char *format, ...)
@@ -141,7 +139,7 @@ void log_last_error(char *message, bool print, bool restart)
                        : -1;
     if (fd < 0)
         return;
-    disarm(message, strlen(message));
+    disarm(message);
     json_t *error = json_pack("{s:o, s:I, s:b}", "message", json_text(message), "timestamp",
                               (json_int_t)time(NULL), "restart", restart);
     json_dumpfd(error, fd, 0);
@@ -180,15 +178,13 @@ void usage_error(const char *format, ...)
     if (log_speaks_for_node())
         write_line(STDERR_FILENO, "", format, args);
     else
-        sleep(1); // the first rank to end has the others killed: let the one that prints go first
+        sleep(1); // the first rank to end has the others killed: the one that prints comes first
     va_end(args);
     _exit(EXIT_USAGE);
 }
 
-/* The standard streams may be anything: a full disk, a terminal, or nothing at all. open() returns
- * the lowest free number, so in a program started with its output closed, the next file or socket
- * would become "standard output". A closed stream is opened in the wrong mode instead, so that
- * using it fails. */
+/* open() returns the lowest free number. A closed stream is opened in the wrong mode, so that using
+ * it fails. */
 void streams_guard(void)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)

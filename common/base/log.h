@@ -1,4 +1,4 @@
-/* log.h - prints results, messages and DDP_LOG details, and ends a process that has failed. */
+/* log.h - prints results, messages and details, and ends a process that has failed. */
 #ifndef COMMON_BASE_LOG_H
 #define COMMON_BASE_LOG_H
 
@@ -51,13 +51,11 @@ void log_copy_error(char *buffer, size_t bytes);
  * impossible. The line says what to type instead; log_speaks_for_node decides who prints it. */
 noreturn void usage_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Ranks share a command line. Is this the one that reports errors in it: local rank 0, or rank 0
- * if no launcher set a local rank? */
-bool log_speaks_for_node(void);
-
 /* Ranks often detect the same thing. Is this the one that reports it: rank 0, or a program without
- * a rank? */
+ * a rank? For errors in the command line: local rank 0, or rank 0 if no launcher set a local rank?
+ */
 bool log_speaks_for_job(void);
+bool log_speaks_for_node(void);
 
 /* Details of what happens inside, on request, by topic: DDP_LOG=bucket,store (extras/watch). */
 typedef enum { LOG_DISTRIBUTED, LOG_BUCKET, LOG_STORE, LOG_SAMPLER, NUM_LOG_TOPICS } LogTopic;
@@ -86,16 +84,14 @@ noreturn void streams_exit(void);
 /* Seconds on a monotonic clock; its zero is arbitrary. */
 double seconds_now(void);
 
-/* A progress bar on the last line of standard error, which an extra draws (extras/watch). Around a
- * line, erase removes the bar, even one that another rank has drawn on the terminal, and redraw
- * draws our own below the line; other threads' lines and bars wait in between. */
+/* A progress bar on the last line of standard error, which extras/watch draws. Around a line, erase
+ * removes the bar, even one that another rank has drawn on the terminal, and redraw draws our own
+ * below the line; other threads' lines and bars wait in between. finish removes it for good. */
 typedef struct {
-    void (*erase)(void);
-    void (*redraw)(void);
-    void (*finish)(void); // removes the bar for good
+    void (*erase)(void), (*redraw)(void), (*finish)(void);
 } ProgressBar;
 
-extern const ProgressBar progress_bar; // in builds without extras: comfort_absent.c
+extern const ProgressBar progress_bar;
 
 #define CANNOT_PRINT "cannot write to standard output: %s; send it elsewhere" // format, a string
 

@@ -18,7 +18,7 @@ bool option_is_taught(const Option *option, Step step)
 
 bool option_is_listed(const Option *option, Step step)
 {
-    return option_is_taught(option, step) && (option->extra == NULL || comfort.has_extras);
+    return option_is_taught(option, step) && (!option->of_extra || comfort.has_extras);
 }
 
 bool name_begins(const char *name, const char *typed, size_t length)
@@ -43,19 +43,15 @@ const Option *option_find(const Option *options, Step step, const char *name, si
 
 const char *option_guess(const Option *options, Step step, const char *typed, size_t length)
 {
-    static char text[96];
-    const char *nearest =
-        comfort.nearest != NULL ? comfort.nearest(options, step, typed, length) : NULL;
-    snprintf(text, sizeof text, nearest != NULL ? " did you mean --%s?" : "", nearest);
-    return text;
+    return comfort.guess != NULL ? comfort.guess(options, step, typed, length) : "";
 }
 
 const char *option_text(const Option *option, const char *joined, char ***word)
 {
-    if (option->kind == OPTION_FLAG && joined != NULL)
-        usage_error("--%s takes no value", option->name);
-    if (option->kind == OPTION_FLAG)
+    if (option->kind == OPTION_FLAG && joined == NULL)
         return "on";
+    if (option->kind == OPTION_FLAG)
+        usage_error("--%s takes no value", option->name);
     const char *text = joined != NULL ? joined : *++*word;
     if (text == NULL || (joined == NULL && strncmp(text, "--", 2) == 0))
         usage_error("--%s needs a value: --%s %s", option->name, option->name, option->value);
@@ -67,9 +63,7 @@ void option_print(const Option *option, int width)
     char name[64];
     snprintf(name, sizeof name, "--%s %s", option->name, option->value);
     printf("  %-*s %s", width, name, option->help);
-    if (option->preset[0] != '\0')
-        printf(" [%s]", option->preset);
-    printf("\n");
+    printf(option->preset[0] != '\0' ? " [%s]\n" : "\n", option->preset);
 }
 
 bool parse_whole(const char *text, uint64_t low, uint64_t high, uint64_t *value)

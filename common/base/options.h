@@ -34,7 +34,7 @@ typedef struct Option {
     const char *help;
     double low, high; // bounds of a number, inclusive
     const char *heading; // starts a section of --help; NULL: continues the previous one
-    const char *extra; // the folder of the extra that reads it; NULL: none does
+    bool of_extra; // an extra reads it
 } Option;
 
 /* The step a program belongs to: it accepts and lists the options taught up to there. */

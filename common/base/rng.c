@@ -53,8 +53,7 @@ void rng_permutation(Rng *rng, size_t *order, size_t n)
     for (size_t i = 0; i < n; i++)
         order[i] = i;
     for (size_t i = 0; i + 1 < n; i++) {
-        const size_t j = i + rng_next(rng) % (n - i);
-        const size_t swapped = order[i];
+        const size_t j = i + rng_next(rng) % (n - i), swapped = order[i];
         order[i] = order[j];
         order[j] = swapped;
     }

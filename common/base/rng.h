@@ -1,9 +1,6 @@
-/*
- * rng.h - PyTorch's CPU random numbers.
- *
- * Rng is the Mersenne Twister MT19937 (Matsumoto and Nishimura, 1998) as PyTorch seeds and uses it
- * (ATen/core/MT19937RNGEngine.h), so that the same seed gives the same weights, data and order.
- */
+/* rng.h - PyTorch's CPU random numbers: the Mersenne Twister MT19937 (Matsumoto and Nishimura,
+ * 1998) as PyTorch seeds and uses it (ATen/core/MT19937RNGEngine.h), so that the same seed gives
+ * the same weights, data and order. */
 #ifndef COMMON_BASE_RNG_H
 #define COMMON_BASE_RNG_H
 

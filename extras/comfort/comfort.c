@@ -28,7 +28,7 @@ static const char *start_advice(const char *program, int error)
 const Comfort comfort = {
     .has_extras = true,
     .read_config = comfort_read_config,
-    .nearest = comfort_nearest,
+    .guess = comfort_guess,
     .announce = startup_announce,
     .options = startup_options,
     .is_read = startup_is_read,

@@ -1,4 +1,5 @@
 /* Suggests the name with the smallest Levenshtein distance (1965) to what was typed. */
+#include <stdio.h>
 #include <string.h>
 
 #include "extras/comfort/parts.h"
@@ -42,4 +43,14 @@ const char *comfort_nearest(const Option *options, int step, const char *typed, 
         }
     }
     return nearest;
+}
+
+const char *comfort_guess(const Option *options, int step, const char *typed, size_t length)
+{
+    static char text[96];
+    const char *nearest = comfort_nearest(options, step, typed, length);
+    if (nearest == NULL)
+        return "";
+    snprintf(text, sizeof text, " did you mean --%s?", nearest);
+    return text;
 }
