@@ -270,11 +270,6 @@ static noreturn void refuse_untaught(const Option *option, Step step)
                 option->name, first);
 }
 
-static void set_typed(Setting *setting, const char *text)
-{
-    *setting = (Setting){ .text = text, .source = BY_COMMAND_LINE };
-}
-
 /* Records the text of the option at **word, the last word of which becomes **word. */
 static void read_option(Settings *settings, const char *program, char ***word)
 {
@@ -290,7 +285,8 @@ static void read_option(Settings *settings, const char *program, char ***word)
     if (strcmp(option->name, "help") == 0)
         print_help(step, program);
     const char *joined = name[length] == '=' ? name + length + 1 : NULL;
-    set_typed(&settings->of[option - args_options], option_text(option, joined, word));
+    const char *text = option_text(option, joined, word);
+    settings->of[option - args_options] = (Setting){ text, BY_COMMAND_LINE, NULL };
 }
 
 /* Records a word without a name: total_epochs, then save_every. */
@@ -300,7 +296,8 @@ static void read_number(Settings *settings, int position, const char *text)
         usage_error("\"%s\" has no place here: options begin with two dashes; two numbers go "
                     "without a name, total_epochs and save_every; --help lists the rest",
                     text);
-    set_typed(setting_of(settings, position == 0 ? "epochs" : "save-every"), text);
+    const char *name = position == 0 ? "epochs" : "save-every";
+    *setting_of(settings, name) = (Setting){ text, BY_COMMAND_LINE, NULL };
 }
 
 static void read_command_line(Settings *settings, int argc, char **argv)
@@ -359,9 +356,8 @@ void args_parse(Args *args, Step step, int argc, char **argv)
 
 int args_shards(const Args *args)
 {
-    const bool fixed = args->reduce_order != NULL && // NULL: not from args_defaults
-                       strcmp(args->reduce_order, "fixed") == 0;
-    return fixed ? NUM_SHARDS : 0;
+    const char *order = args->reduce_order; // NULL: not from args_defaults
+    return order != NULL && strcmp(order, "fixed") == 0 ? NUM_SHARDS : 0;
 }
 
 int args_batch_size(const Args *args, int world_size)

@@ -1,9 +1,6 @@
-/*
- * args.h - command-line options; each step knows those taught by it and by earlier steps.
- *
+/* args.h - the options of the trainers; each step knows those taught by it and by earlier steps.
  * Values come from, in increasing order of precedence: the defaults, the configuration file that
- * extras/comfort reads, the command line.
- */
+ * extras/comfort reads, the command line. */
 #ifndef COMMON_BASE_ARGS_H
 #define COMMON_BASE_ARGS_H
 

@@ -32,11 +32,8 @@ const Launcher *launcher_find(void)
 
 int host_env_count(const char *name)
 {
-    const char *text = getenv(name);
-    if (text == NULL)
-        return 0;
-    char *end = NULL;
-    const long value = strtol(text, &end, 10);
+    char *end;
+    const long value = strtol(getenv(name) != NULL ? getenv(name) : "", &end, 10);
     const bool ends = strchr(", ", *end) != NULL; // or there is no more
     return ends && value > 0 && value <= 1 << 20 ? (int)value : 0;
 }

@@ -1,10 +1,6 @@
-/*
- * library.h - shared libraries that are opened when they are needed, not at start-up.
- *
- * cuBLAS and NCCL are 900 MB of libraries: linking with them costs 0.1 s and 200 MB at every start,
- * and the program would not even start on a node without them. A GPU requested without a library is
- * a one-line error.
- */
+/* library.h - shared libraries that are opened when they are needed. cuBLAS and NCCL are 900 MB:
+ * linking with them costs 0.1 s and 200 MB at every start, and the program would not even start on
+ * a node without them. A GPU requested without a library is a one-line error. */
 #ifndef COMMON_BASE_LIBRARY_H
 #define COMMON_BASE_LIBRARY_H
 

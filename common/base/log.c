@@ -1,7 +1,5 @@
-/*
- * A line is formatted first and written in one call: stdio would split lines at the ends of its
- * buffers, and those of several ranks would mix.
- */
+/* A line is formatted first and written in one call: stdio would split lines at the ends of its
+ * buffers, and those of several ranks would mix. */
 #include "common/base/log.h"
 
 #include <ctype.h>

@@ -48,20 +48,17 @@ void *mem_calloc(size_t count, size_t size)
     return memset(mem_alloc(count, size), 0, count * size);
 }
 
-static const struct {
-    size_t size;
-    const char *name; // PyTorch's
-} dtypes[NUM_DTYPES] = {
-    [FLOAT32] = { 4, "float32" }, [BFLOAT16] = { 2, "bfloat16" }, [FLOAT64] = { 8, "float64" },
-    [INT32] = { 4, "int32" },     [INT64] = { 8, "int64" },       [UINT8] = { 1, "uint8" },
-};
+// In the order of DType.
+static const size_t dtype_sizes[NUM_DTYPES] = { 4, 2, 8, 4, 8, 1 };
+static const char *const dtype_names[NUM_DTYPES] = { "float32", "bfloat16", "float64",
+                                                     "int32",   "int64",    "uint8" };
 
 size_t dtype_size(DType type)
 {
-    return dtypes[type].size;
+    return dtype_sizes[type];
 }
 
 const char *dtype_name(DType type)
 {
-    return dtypes[type].name;
+    return dtype_names[type];
 }

@@ -1,7 +1,5 @@
-/*
- * Finds an option by its name and converts its text to a value. The whole text must be valid:
- * "12abc", "1e999" and negative counts are refused, as are values outside the row's range.
- */
+/* Finds an option by its name and converts its text to a value. The whole text must be valid:
+ * "12abc", "1e999" and negative counts are refused, as are values outside the row's range. */
 #include "common/base/options.h"
 
 #include <ctype.h>

@@ -1,9 +1,6 @@
-/*
- * options.h - what an option is, and how its text becomes a value.
- *
- * The trainers' options are rows in args.c; tools and launchers have tables of their own, with the
- * same kinds, limits and messages.
- */
+/* options.h - what an option is, and how its text becomes a value. The trainers' options are rows
+ * in args.c; tools and launchers have tables of their own, with the same kinds, limits and
+ * messages. */
 #ifndef COMMON_BASE_OPTIONS_H
 #define COMMON_BASE_OPTIONS_H
 

@@ -1,8 +1,6 @@
-/*
- * The loader moves no data: a batch is a list of row numbers. The sampler's strides determine which
+/* The loader moves no data: a batch is a list of row numbers. The sampler's strides determine which
  * row of the global batch each one is. Dropout masks depend only on that number, so they are the
- * same for any number of ranks.
- */
+ * same for any number of ranks. */
 #include "common/data/dataloader.h"
 
 #include <stdlib.h>

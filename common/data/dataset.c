@@ -1,8 +1,6 @@
-/*
- * A data set is loaded whole and stays in host memory: MNIST's 60,000 images are 47 MB as bytes.
+/* A data set is loaded whole and stays in host memory: MNIST's 60,000 images are 47 MB as bytes.
  * They stay bytes until they are gathered into a batch, through a table of their 256 normalised
- * values, which moves a quarter of the bytes. The other sets are small and are stored as floats.
- */
+ * values, which moves a quarter of the bytes. The other sets are small and are stored as floats. */
 #include "common/data/dataset.h"
 
 #include <stdlib.h>
@@ -95,10 +93,9 @@ void dataset_init(Dataset *dataset, const Args *args, Split split, Rng *rng)
 
 int dataset_max_rows(const Args *args)
 {
-    const bool random = strcmp(args->dataset, "random") == 0;
-    if (!random && strcmp(args->dataset, "digits") != 0)
-        return INT_MAX;
-    const int rows = random ? args->dataset_size : DIGITS_ROWS;
+    const int rows = strcmp(args->dataset, "random") == 0   ? args->dataset_size
+                     : strcmp(args->dataset, "digits") == 0 ? DIGITS_ROWS
+                                                            : INT_MAX;
     const int padding = args_shards(args);
     return rows < INT_MAX - padding ? rows + padding : INT_MAX;
 }

@@ -1,8 +1,6 @@
-/*
- * The digits are part of the program, so training needs no download: the assembler copies the
+/* The digits are part of the program, so training needs no download: the assembler copies the
  * compressed file into the read-only data, and here it is inflated, parsed and made to look like
- * MNIST, whose images are 28 x 28 with the digit in the 20 x 20 pixels in the middle.
- */
+ * MNIST, whose images are 28 x 28 with the digit in the 20 x 20 pixels in the middle. */
 #include "common/data/dataset.h"
 
 #include <stdlib.h>
@@ -53,40 +51,35 @@ static int digits_number(const char **text, int max, char separator)
     return value;
 }
 
-/* In each direction, a pixel of the large image lies between two of the small one. */
-typedef struct {
-    int low, high;
-    float weight; // of high; low has the rest
-} Between;
-
-/* Pixels are squares and their centres lie half a pixel in; beyond the outermost centres the edge
- * is repeated. */
-static Between between(int i)
+/* In each direction, pixel i of the large image lies between two of the small one. Pixels are
+ * squares and their centres lie half a pixel in; beyond the outermost centres the edge is repeated.
+ * Returns the lower of the two; *weight is that of the upper, the lower has the rest. */
+static int between(int i, float *weight)
 {
     const float centre = ((float)i + 0.5f) * SMALL / INNER - 0.5f;
     const float position = centre > 0 ? centre : 0;
-    const int low = (int)position, high = low + 1 < SMALL ? low + 1 : low;
-    return (Between){ low, high, position - (float)low };
+    *weight = position - (float)(int)position;
+    return (int)position;
 }
 
-static float interpolate(float low, float high, float weight)
+/* Between two pixels side by side. */
+static float interpolate(const float *pixels, int low, float weight)
 {
-    return low + weight * (high - low);
+    const int high = low + 1 < SMALL ? low + 1 : low;
+    return pixels[low] + weight * (pixels[high] - pixels[low]);
 }
 
 /* Enlarges an image into the middle of one of MNIST's size. */
 static void digits_enlarge(float small[SMALL][SMALL], float large[SIDE][SIDE])
 {
-    for (int y = 0; y < INNER; y++) {
-        const Between row = between(y);
+    for (int y = 0; y < INNER; y++)
         for (int x = 0; x < INNER; x++) {
-            const Between column = between(x);
-            const float *low = small[row.low], *high = small[row.high];
-            large[BORDER + y][BORDER + x] = interpolate(
-                interpolate(low[column.low], low[column.high], column.weight),
-                interpolate(high[column.low], high[column.high], column.weight), row.weight);
+            float right, down, column[SMALL] = { 0 };
+            const int left = between(x, &right), top = between(y, &down);
+            for (int row = top; row <= top + 1 && row < SMALL; row++)
+                column[row] = interpolate(small[row], left, right);
+            large[BORDER + y][BORDER + x] = interpolate(column, top, down);
         }
-    }
 }
 
 size_t digits_read(bool test, float **images, int32_t **labels)

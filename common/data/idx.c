@@ -1,10 +1,8 @@
-/*
- * An IDX file is a header of big-endian 32-bit numbers and then the elements, nothing else. The
+/* An IDX file is a header of big-endian 32-bit numbers and then the elements, nothing else. The
  * first number holds the element type (8: bytes) and the number of dimensions, the others are the
  * sizes. zlib opens plain and compressed files alike. The header is not trusted: one byte more is
  * read than it promises, which finds trailing bytes and makes zlib verify the checksum at the end
- * of a compressed file.
- */
+ * of a compressed file. */
 #include "common/data/dataset.h"
 
 #include <stdio.h>
@@ -21,18 +19,13 @@
 
 void idx_find(const char *dir, const char *name, char path[PATH_MAX])
 {
-    static const struct {
-        char separator;
-        const char *suffix;
-    } spelling[] = { { '-', "" }, { '-', ".gz" }, { '.', "" }, { '.', ".gz" } };
-
-    for (size_t i = 0; i < sizeof spelling / sizeof *spelling; i++) {
-        const int length = snprintf(path, PATH_MAX, "%s/%s%s", dir, name, spelling[i].suffix);
+    for (int spelling = 0; spelling < 4; spelling++) {
+        const char *suffix = spelling % 2 == 0 ? "" : ".gz";
+        const int length = snprintf(path, PATH_MAX, "%s/%s%s", dir, name, suffix);
         CHECK(length < PATH_MAX, "the path is too long: %s/%s", dir, name);
         char *idx = strstr(path + strlen(dir), "-idx");
-        if (idx != NULL)
-            *idx = spelling[i].separator; // train-images.idx3-ubyte, as some mirrors write
-
+        if (idx != NULL && spelling >= 2)
+            *idx = '.'; // train-images.idx3-ubyte, as some mirrors write
         struct stat status;
         if (stat(path, &status) == 0 && access(path, R_OK) == 0) {
             // Opening a pipe would block until somebody writes to it.

@@ -1,8 +1,6 @@
-/*
- * The order is the same on every rank and is shuffled for each epoch; a rank only walks through it
+/* The order is the same on every rank and is shuffled for each epoch; a rank only walks through it
  * in strides of world_size. All-reduce needs the same number of steps on every rank, so a training
- * order is padded or cut to a multiple of world_size. Evaluation order is not: no row counts twice.
- */
+ * order is padded or cut to a multiple of world_size. Evaluation order is not: a row counts once. */
 #include "common/data/sampler.h"
 
 #include <stdlib.h>
@@ -10,13 +8,6 @@
 #include "common/base/log.h"
 #include "common/base/memory.h"
 #include "common/base/rng.h"
-
-/* How many of the first `count` samples are this rank's: each world_size-th, from rank on. */
-static size_t sampler_share(const Sampler *sampler, size_t count)
-{
-    const size_t rank = (size_t)sampler->rank, world_size = (size_t)sampler->world_size;
-    return count / world_size + (count % world_size > rank);
-}
 
 static void sampler_init(Sampler *sampler, size_t dataset_size, int rank, int world_size)
 {
@@ -28,9 +19,10 @@ static void sampler_deal(Sampler *sampler, size_t total)
 {
     // Where rows are left out, the shuffle still needs room for all of them.
     const size_t n = sampler->dataset_size;
+    const size_t rank = (size_t)sampler->rank, world_size = (size_t)sampler->world_size;
     sampler->order = mem_calloc(n > total ? n : total, sizeof *sampler->order);
     sampler->total = total;
-    sampler->size = sampler_share(sampler, total);
+    sampler->size = total / world_size + (total % world_size > rank); // each world_size-th
     sampler_set_epoch(sampler, 0);
 }
 
@@ -40,9 +32,8 @@ void distributed_sampler_init(Sampler *sampler, size_t dataset_size, int rank, i
     sampler_init(sampler, dataset_size, rank, world_size);
     sampler->shuffle = shuffle;
     sampler->seed = seed;
-    const size_t ranks = (size_t)world_size;
-    const bool pad = dataset_size % ranks != 0 && !drop_last;
-    sampler_deal(sampler, (dataset_size / ranks + pad) * ranks);
+    const size_t ranks = (size_t)world_size, rest = dataset_size % ranks;
+    sampler_deal(sampler, dataset_size - rest + (rest > 0 && !drop_last ? ranks : 0));
 }
 
 void sampler_pad(Sampler *sampler, int multiple)
