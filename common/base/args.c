@@ -259,17 +259,6 @@ static noreturn void print_help(Step step, const char *program)
     streams_exit();
 }
 
-static noreturn void refuse_untaught(const Option *option, Step step)
-{
-    const int first = option->steps[0] - '0';
-    if ((int)step < first)
-        usage_error("--%s comes with step %02d: --help lists the options of this one", option->name,
-                    first);
-    usage_error("--%s is for step %02d: here the launcher starts the ranks, by its "
-                "--nproc-per-node",
-                option->name, first);
-}
-
 /* Records the text of the option at **word, the last word of which becomes **word. */
 static void read_option(Settings *settings, const char *program, char ***word)
 {
@@ -280,8 +269,14 @@ static void read_option(Settings *settings, const char *program, char ***word)
     if (option == NULL || (option_is_taught(option, step) && !option_is_listed(option, step)))
         usage_error("--%.*s is no option:%s --help lists them", length < 80 ? (int)length : 80,
                     name, option_guess(args_options, step, name, length));
+    const int first = option->steps[0] - '0';
+    if ((int)step < first)
+        usage_error("--%s comes with step %02d: --help lists the options of this one", option->name,
+                    first);
     if (!option_is_taught(option, step))
-        refuse_untaught(option, step);
+        usage_error("--%s is for step %02d: here the launcher starts the ranks, by its "
+                    "--nproc-per-node",
+                    option->name, first);
     if (strcmp(option->name, "help") == 0)
         print_help(step, program);
     const char *joined = name[length] == '=' ? name + length + 1 : NULL;
@@ -350,8 +345,6 @@ void args_parse(Args *args, Step step, int argc, char **argv)
     if (args->local_rank >= 0) // programs read the variable, but older launchers pass the option
         SYS_CHECK(setenv("LOCAL_RANK", setting_of(&parsed, "local-rank")->text, false));
     refuse_launcher(step);
-    if (comfort.crowd != NULL)
-        comfort.crowd(args->nproc);
 }
 
 int args_shards(const Args *args)

@@ -48,13 +48,12 @@ bool name_begins(const char *name, const char *typed, size_t length);
  * `options` has no name. */
 const Option *option_find(const Option *options, Step step, const char *name, size_t length);
 
-/* " did you mean --lr?" if the name of an option listed in that step is near what was typed; else
- * "". */
+/* " did you mean --lr?" if the name of an option of that step is near what was typed; else "". */
 const char *option_guess(const Option *options, Step step, const char *typed, size_t length);
 
-/* The text of the option at **word, a word of a command line: `joined`, if not NULL, is in the same
- * word ("--lr=1"), else it is the next word, to which *word moves; a flag has "on". Usage error if
- * it is missing, or a flag has one. */
+/* The text of the option at **word of a command line: `joined` if it is in the same word
+ * ("--lr=1"), else the next word, to which *word moves; a flag has "on". Usage error if it is
+ * missing, or a flag has one. */
 const char *option_text(const Option *option, const char *joined, char ***word);
 
 /* Prints a line of --help: name and value in `width` columns, then what it means. */

@@ -220,4 +220,5 @@ void comfort_read_config(Settings *settings)
         read_config(settings, path);
     if (!is_typed)
         tell_of_unread_config(path);
+    comfort_crowd(settings->args->nproc);
 }
