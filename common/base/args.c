@@ -93,13 +93,13 @@ const Option args_options[] = {
       .help = "record a training step, then replay it" },
     { "threads", "N", "auto", "12345", OPTION_INT, FIELD(threads),
       .help = "compute threads of a rank; auto: its share of cores", .low = 1, .high = 1024 },
-    { "nproc", "N", "auto", "2", OPTION_INT, FIELD(nproc),
-      .help = "ranks to start; auto: one per GPU, else 2", .low = 1, .high = 1024,
+    { "backend", "auto|nccl|mpi|tcp", "auto", "2345", OPTION_CHOICE, FIELD(backend),
+      .help = "what carries collectives; auto: nccl on cuda, else tcp",
       .heading = "How the ranks work together" },
+    { "nproc", "N", "auto", "2", OPTION_INT, FIELD(nproc),
+      .help = "ranks to start; auto: one per GPU, else 2", .low = 1, .high = 1024 },
     { "local-rank", "N", "none", "345", OPTION_INT, FIELD(local_rank),
       .help = "for old launchers; LOCAL_RANK in the environment wins", .high = INT_MAX },
-    { "backend", "auto|nccl|mpi|tcp", "auto", "2345", OPTION_CHOICE, FIELD(backend),
-      .help = "what carries collectives; auto: nccl on cuda, else tcp" },
     { "bucket-cap-mb", "MIB", "25", "2345", OPTION_REAL, FIELD(bucket_cap_mb),
       .help = "size of a gradient bucket; of the first: 1 at most", .low = 0.001, .high = 1000000 },
     { "all-reduce", "flat|hierarchical", "flat", "45", OPTION_CHOICE, FIELD(all_reduce),
@@ -121,9 +121,10 @@ const Option args_options[] = {
       .help = "steps between comparisons of all replicas; 0: none", .high = INT_MAX },
     { "inject", "SPEC", "none", "5", OPTION_OPTIONAL, FIELD(inject),
       .help = "kill|stop|exit|slow|corrupt-grad|bitflip:RANK:STEP,..." },
+    { "help", "", "", "12345", OPTION_ACTION, 0, .help = "this list",
+      .heading = "Options themselves" },
     { "config", "FILE", "config.yaml", "12345", OPTION_ACTION, 0,
-      .help = "read options from a file first", .heading = "Options themselves", .of_extra = true },
-    { "help", "", "", "12345", OPTION_ACTION, 0, .help = "this list" },
+      .help = "read options from a file first", .of_extra = true },
     { 0 },
 };
 _Static_assert(sizeof args_options / sizeof *args_options <= MAX_OPTIONS, "raise MAX_OPTIONS");
@@ -232,13 +233,12 @@ void args_defaults(Args *args, const char *model)
 static noreturn void print_help(Step step, const char *program)
 {
     static const char *const launchers[] = {
-        [STEP_SINGLE] = "",
-        [STEP_SPAWN] = "",
         [STEP_ENV] = "ddprun --nproc-per-node 2 ",
         [STEP_NODES] = "srun --nodes 2 --ntasks-per-node 2 ",
         [STEP_FAULT] = "ddprun --nproc-per-node 2 --max-restarts 3 ",
     };
-    const char *launcher = launchers[step], *ranks = step == STEP_SPAWN ? " --nproc 2" : "";
+    const char *launcher = step < STEP_ENV ? "" : launchers[step];
+    const char *ranks = step == STEP_SPAWN ? " --nproc 2" : "";
     if (!log_speaks_for_node())
         streams_exit();
     printf("Usage: %s [total_epochs [save_every]] [options]\n\n", program);
@@ -246,14 +246,11 @@ static noreturn void print_help(Step step, const char *program)
     printf("  %s%s --model linear --epochs 3%s\n\n", launcher, program, ranks);
     printf("Each option with its [default]; - and _ are the same in names.\n");
 
-    const char *heading = NULL; // the next one to print
     for (const Option *option = args_options; option->name != NULL; option++) {
-        heading = option->heading != NULL ? option->heading : heading;
         if (!option_is_listed(option, step))
             continue;
-        if (heading != NULL)
-            printf("\n%s\n", heading);
-        heading = NULL;
+        if (option->heading != NULL)
+            printf("\n%s\n", option->heading);
         option_print(option, 36);
     }
     streams_exit();

@@ -49,9 +49,9 @@ void folder_check(const char *path, const char *option)
         part = dirname(part);
 
     // Permissions do not tell whether the disk is full or read-only.
-    const int length = snprintf(probe, sizeof probe, "%s/.probe.XXXXXX", part);
     errno = ENAMETOOLONG;
-    if (length >= (int)sizeof probe || mkdtemp(probe) == NULL)
+    if (snprintf(probe, sizeof probe, "%s/.probe.XXXXXX", part) >= (int)sizeof probe ||
+        mkdtemp(probe) == NULL)
         usage_error("cannot write into the folder %s: %s: name another with %s", part,
                     strerror(errno), option);
     rmdir(probe);

@@ -77,12 +77,10 @@ void streams_guard(void);
  * errno on failure. */
 bool write_all(int fd, const void *bytes, size_t count);
 
-/* Ends this process after the last printf: with status 0, or with 1 and a line on standard error if
- * standard output could not be written. */
+/* Ends this process after the last printf: with status 0, or 1 and a line if it did not succeed. */
 noreturn void streams_exit(void);
 
-/* Seconds on a monotonic clock; its zero is arbitrary. */
-double seconds_now(void);
+double seconds_now(void); // on a monotonic clock; its zero is arbitrary
 
 /* A progress bar on the last line of standard error, which extras/watch draws. Around a line, erase
  * removes the bar, even one that another rank has drawn on the terminal, and redraw draws our own

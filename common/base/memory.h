@@ -6,10 +6,8 @@
 #include <stddef.h>
 
 /* count elements of size bytes each, aligned to 64 bytes. Dies if there is not enough memory or
- * the product overflows. Free it with free(). */
+ * the product overflows. Free it with free(). mem_calloc: all zero. */
 void *mem_alloc(size_t count, size_t size);
-
-/* The same, all zero. */
 void *mem_calloc(size_t count, size_t size);
 
 /* Does the machine have this many bytes of memory, swap included, that no process uses? If not,

@@ -95,15 +95,6 @@ static uint64_t to_whole(const Option *option, const char *text, const char *ori
     return value;
 }
 
-static double to_real(const Option *option, const char *text, const char *origin)
-{
-    double value;
-    if (!parse_real(text, option->low, option->high, &value))
-        usage_error("%s must be a number from %.10g to %.10g, not \"%.80s\"", origin, option->low,
-                    option->high, text);
-    return value;
-}
-
 static const char *to_string(const Option *option, const char *text, const char *origin)
 {
     if (option->kind != OPTION_STRING && strcmp(text, option->preset) == 0)
@@ -142,7 +133,9 @@ void option_set(const Option *option, void *fields, const char *text, const char
         *(uint64_t *)field = to_whole(option, text, origin);
         break;
     case OPTION_REAL:
-        *(double *)field = to_real(option, text, origin);
+        if (!parse_real(text, option->low, option->high, field))
+            usage_error("%s must be a number from %.10g to %.10g, not \"%.80s\"", origin,
+                        option->low, option->high, text);
         break;
     case OPTION_SWITCH:
         *(bool *)field = strcmp(to_choice(option->value, text, origin), "on") == 0;

@@ -30,7 +30,7 @@ typedef struct Option {
     size_t offset; // of its field in the struct to fill
     const char *help;
     double low, high; // bounds of a number, inclusive
-    const char *heading; // starts a section of --help; NULL: continues the previous one
+    const char *heading; // starts a section of --help; its row is the first of it in every step
     bool of_extra; // an extra reads it
 } Option;
 
@@ -44,8 +44,7 @@ bool option_is_listed(const Option *option, Step step);
 /* Does this name begin with what was typed? "-" and "_" are the same. */
 bool name_begins(const char *name, const char *typed, size_t length);
 
-/* The option of this name, preferably one of that step; NULL: there is none. The last row of
- * `options` has no name. */
+/* The option of this name, preferably one of that step; or NULL. The last row has no name. */
 const Option *option_find(const Option *options, Step step, const char *name, size_t length);
 
 /* " did you mean --lr?" if the name of an option of that step is near what was typed; else "". */
@@ -59,9 +58,8 @@ const char *option_text(const Option *option, const char *joined, char ***word);
 /* Prints a line of --help: name and value in `width` columns, then what it means. */
 void option_print(const Option *option, int width);
 
-/* Converts text to a value and stores it in the option's field of the struct. Usage error if it is
- * not valid; `origin` names the option as the user wrote it; NULL: on the command line. A string is
- * not copied. */
+/* Converts text to a value in the option's field of the struct; a string is not copied. Usage error
+ * if it is not valid; `origin` is the option as the user wrote it; NULL: on the command line. */
 void option_set(const Option *option, void *fields, const char *text, const char *origin);
 
 /* Reads a whole number: digits and nothing else. strtoull alone would take " -1" for 2^64 - 1.
