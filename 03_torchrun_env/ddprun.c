@@ -14,7 +14,6 @@
 #include "common/launch/agents.h"
 #include "common/launch/failure.h"
 #include "common/launch/flags.h"
-#include "common/launch/logs.h"
 #include "common/launch/workers.h"
 
 static void set_number(const char *name, int value)
@@ -73,7 +72,7 @@ static void start(Workers *workers, Flags *flags, const Agents *agents, Logs *lo
         set_environment(flags, agents, logs, local_rank, restart_count);
         snprintf(flags->local_rank_argument, sizeof flags->local_rank_argument, "--local-rank=%d",
                  local_rank);
-        if (!workers_start(workers, local_rank, flags->command, logs->output[local_rank]))
+        if (!workers_start(workers, local_rank, flags->command))
             break;
     }
     logs_start(logs);
@@ -127,7 +126,7 @@ int main(int argc, char **argv)
     if (verdict == VERDICT_FAILED) {
         const Failure *root = agents_root_cause(&agents);
         if (root->status != EXIT_USAGE) // else the rank has printed what to type instead
-            report_print(root, &flags, &workers, agents.ranks.first_rank);
+            report_print(root, &workers, agents.ranks.first_rank);
         status = root->status;
     }
 

@@ -4,35 +4,22 @@
  */
 #include "05_fault_tolerance/attempt_history.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "common/base/log.h"
 
-static void print_attempt(FILE *out, int attempt, const Failure *root)
-{
-    fprintf(out, "attempt %d: ", attempt);
-    if (root == NULL) {
-        fprintf(out, "nodes have come");
-    } else if (root->rank < 0) {
-        fprintf(out, "%s", root->message);
-    } else {
-        fprintf(out, "rank %d on node %d (%s): ", root->rank, root->node, root->host);
-        report_end(out, root->status, root->signal);
-        if (root->message[0] != '\0')
-            fprintf(out, ": %.200s", root->message);
-    }
-}
+#define THICK_RULE "============================================================\n"
 
 void history_add(History *history, int attempt, const Failure *root)
 {
-    char *line = NULL;
-    size_t length = 0;
-    FILE *out = open_memstream(&line, &length);
-    CHECK(out != NULL, "out of memory");
-    print_attempt(out, attempt, root);
-    fclose(out);
+    char *failure = root != NULL ? failure_line(root) : NULL, *line = NULL;
+    CHECK(asprintf(&line, "attempt %d: %.300s", attempt,
+                   failure != NULL ? failure : "nodes have come") >= 0,
+          "out of memory");
+    free(failure);
     log_info("%s; restarting the group", line);
 
     char *earlier = history->text;

@@ -21,7 +21,6 @@
 #include "common/launch/agents.h"
 #include "common/launch/failure.h"
 #include "common/launch/flags.h"
-#include "common/launch/logs.h"
 #include "common/launch/workers.h"
 
 #define AGAIN (-1) // the attempt has ended, but not the job
@@ -84,7 +83,7 @@ static void start(Workers *workers, const Group *group, const Agents *agents, Lo
         torchrun_flags_set_environment(group->torchrun, local_rank);
         snprintf(flags->local_rank_argument, sizeof flags->local_rank_argument, "--local-rank=%d",
                  local_rank);
-        if (!workers_start(workers, local_rank, flags->command, logs->output[local_rank]))
+        if (!workers_start(workers, local_rank, flags->command))
             break;
     }
     logs_start(logs);
@@ -163,7 +162,7 @@ static int conclude(Group *group, Agents *agents, const Workers *workers, const 
         return verdict == VERDICT_STOPPED ? EXIT_STOPPED : EXIT_SUCCESS;
     const bool is_said = root->status == EXIT_USAGE; // the rank has printed what to type instead
     if (!is_said)
-        report_print(root, group->flags, workers, agents->ranks.first_rank);
+        report_print(root, workers, agents->ranks.first_rank);
     if (!is_said && root->rank >= 0)
         history_print(history);
     error_file_write(group->torchrun->error_file, root, logs);

@@ -1,9 +1,6 @@
 /*
  * A failure is recorded where it happens, with all that helps to understand it, since other nodes
  * cannot read this node's files.
- *
- * The report is one write, so that those of several nodes do not mix on a shared terminal. If a
- * program cannot be started, or the launcher was asked to end, one line is enough.
  */
 #include "common/launch/failure.h"
 
@@ -23,7 +20,6 @@
 
 #define MAX_ERROR_FILE (1 << 20)
 #define MAX_TIME 253402300800.0 // the year 10000: times before it can be printed as dates
-#define THIN_RULE "------------------------------------------------------------\n"
 
 /* Copies foreign text that goes to a terminal: of control characters only those to `keep`. Cuts it
  * if too long, but never inside a UTF-8 character. */
@@ -98,10 +94,12 @@ void failure_of_worker(Failure *failure, const Worker *worker, int rank, int loc
     char path[PATH_MAX];
     logs_path(logs, local_rank, "error.json", path);
     read_error_file(failure, path);
-    const int streams = flags->redirects[local_rank] | flags->tee[local_rank];
-    if (streams != 0)
-        logs_path(logs, local_rank, streams & STREAM_STDERR ? "stderr.log" : "stdout.log",
-                  failure->log);
+    static const char *const files[] = { "stderr.log", "stdout.log" };
+    for (int i = 0; i < 2 && failure->log[0] == '\0'; i++) {
+        logs_path(logs, local_rank, files[i], path);
+        if (access(path, F_OK) == 0)
+            strcpy(failure->log, path);
+    }
 }
 
 void failure_of_launcher(Failure *failure, int node, int status, const char *format, ...)
@@ -155,80 +153,44 @@ bool failure_decode(Failure *failure, const char *text, size_t bytes)
     return valid;
 }
 
-void report_end(FILE *out, int status, int signal)
+const char *end_text(int status, int signal, char text[END_BYTES])
 {
     if (signal == 0)
-        fprintf(out, "exit status %d", status);
+        snprintf(text, END_BYTES, "exit status %d", status);
     else
-        fprintf(out, "killed by %s", signal_name(signal));
+        snprintf(text, END_BYTES, "killed by %s", signal_name(signal));
+    return text;
 }
 
-static void print_root(FILE *out, const Failure *root, bool several_nodes)
+char *failure_line(const Failure *failure)
 {
-    char time_text[64];
-    const time_t seconds = (time_t)root->time;
-    struct tm local;
-    localtime_r(&seconds, &local);
-    strftime(time_text, sizeof time_text, "%Y-%m-%d %H:%M:%S", &local);
-
-    // Which of several nodes' failures came first is decided by their clocks.
-    fprintf(out, "Root cause (first observed failure):\n");
-    fprintf(out, "  time    : %s%s\n", time_text, several_nodes ? ", by its node's clock" : "");
-    fprintf(out, "  node    : %d %s\n", root->node, root->host);
-    if (root->rank >= 0)
-        fprintf(out, "  rank    : %d (local_rank: %d, pid: %d)\n", root->rank, root->local_rank,
-                root->pid);
+    char *line = NULL, end[END_BYTES];
+    int length = 0;
+    if (failure->rank < 0)
+        length = asprintf(&line, "%s", failure->message);
     else
-        fprintf(out, "  rank    : none, its launcher\n");
-    fprintf(out, "  ended   : ");
-    report_end(out, root->status, root->signal);
-    if (root->message[0] != '\0')
-        fprintf(out, "\n  message : %s", root->message);
-    if (root->log[0] != '\0')
-        fprintf(out, "\n  log     : %s", root->log);
-    fprintf(out, "\n");
+        length = asprintf(&line, "rank %d on node %d (%s): %s%s%s", failure->rank, failure->node,
+                          failure->host, end_text(failure->status, failure->signal, end),
+                          failure->message[0] != '\0' ? ": " : "", failure->message);
+    CHECK(length >= 0, "out of memory");
+    return line;
 }
 
-static void print_worker(FILE *out, const Worker *worker, int rank, int local_rank)
+void report_print(const Failure *root, const Workers *workers, int first_rank)
 {
-    fprintf(out, "  rank %d (local_rank: %d, pid: %d): ", rank, local_rank, worker->pid);
-    if (worker->pid == 0)
-        fprintf(out, "not started");
-    else if (worker->running)
-        fprintf(out, "still there");
-    else
-        report_end(out, worker->status, worker->signal);
-    fprintf(out, worker->was_signalled ? ", told to end by ddprun\n" : "\n");
-}
-
-void report_print(const Failure *root, const Flags *flags, const Workers *workers, int first_rank)
-{
-    const bool is_here = root->node == flags->node_rank;
+    const bool is_here = root->node == workers->logs->flags->node_rank;
     const bool was_asked = workers->request != 0; // as another node was, perhaps a moment before
     if (root->rank < 0 ? is_here || was_asked : is_here && root->pid == 0) {
         log_info("%s", root->message);
-        return;
-    }
-    if (root->is_unread) { // as of `| head -n 2`: one line, like a shell's
+    } else if (root->is_unread) { // as of `| head -n 2`: one line, like a shell's
         log_info("rank %d on node %d (%s) was killed by SIGPIPE: its output goes to a program that "
                  "has ended",
                  root->rank, root->node, root->host);
-        return;
+    } else if (rank_output.report != NULL) {
+        rank_output.report(root, workers, first_rank);
+    } else {
+        char *line = failure_line(root);
+        log_info("%s", line);
+        free(line);
     }
-    char *text = NULL;
-    size_t length = 0;
-    FILE *out = open_memstream(&text, &length);
-    CHECK(out != NULL, "out of memory");
-    fprintf(out, THICK_RULE "%s FAILED\n" THIN_RULE, flags->program);
-    print_root(out, root, flags->max_nodes > 1);
-    if (workers->num_workers > is_here)
-        fprintf(out, THIN_RULE "%s:\n", is_here ? "Others on this node" : "On this node");
-    for (int i = 0; i < workers->num_workers; i++) {
-        if (!is_here || i != root->local_rank)
-            print_worker(out, &workers->worker[i], first_rank + i, i);
-    }
-    fprintf(out, THICK_RULE);
-    fclose(out);
-    write_text(STDERR_FILENO, text, length); // a failure cannot be reported anywhere
-    free(text);
 }

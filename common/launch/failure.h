@@ -6,10 +6,9 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "common/launch/logs.h"
 #include "common/launch/workers.h"
 
-typedef struct {
+typedef struct Failure {
     int status; // the job's from now on, as in a shell; 0: no failure
     int signal; // that killed the worker, or 0
     bool is_unread; // the signal is SIGPIPE, since the reader of the output is gone
@@ -42,13 +41,16 @@ char *failure_encode(const Failure *failure);
 /* False: invalid. */
 bool failure_decode(Failure *failure, const char *text, size_t bytes);
 
-#define THICK_RULE "============================================================\n"
+/* "rank 1 on node 0 (alpha): exit status 3: what it said"; of a launcher only its message. Free it
+ * with free(). */
+char *failure_line(const Failure *failure);
 
-/* Prints to standard error the failure that ended the job, then how this node's other ranks ended.
- * One line if the workers are not to blame. */
-void report_print(const Failure *root, const Flags *flags, const Workers *workers, int first_rank);
+/* Prints to standard error the failure that ended the job: a line, or with extras/watch, if the
+ * workers are to blame, also how this node's other ranks ended. */
+void report_print(const Failure *root, const Workers *workers, int first_rank);
 
 /* "exit status 3", "killed by SIGTERM". */
-void report_end(FILE *out, int status, int signal);
+#define END_BYTES 64
+const char *end_text(int status, int signal, char text[END_BYTES]);
 
 #endif

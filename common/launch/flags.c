@@ -1,7 +1,6 @@
 /*
  * What the texts of the flags mean, alone and together. torchrun's several ways of naming node 0
- * become one address and one port, its per-rank settings one array each. If a flag is given more
- * than once, the last one counts.
+ * become one address and one port. If a flag is given more than once, the last one counts.
  */
 #include "common/launch/flags.h"
 
@@ -217,41 +216,6 @@ static void read_conf(Flags *flags, const char *text)
     free(conf);
 }
 
-/* Sets values[R] for each local rank R of a list such as "0:1,1:3", or, where most is 0, "0,2",
- * which sets 1. False: it is no such list. */
-static bool read_list(const Flags *flags, const char *text, int most, char *values)
-{
-    for (char *end = NULL; text != NULL; text = *end == ',' ? end + 1 : NULL) {
-        const int local_rank = read_int(text, &end, 0, flags->nproc_per_node - 1);
-        int value = 1;
-        if (local_rank >= 0 && most > 0)
-            value = *end == ':' ? read_int(end + 1, &end, 0, most) : -1;
-        if (local_rank < 0 || value < 0 || (*end != ',' && *end != '\0'))
-            return false;
-        values[local_rank] = (char)value;
-    }
-    return true;
-}
-
-static void read_streams(const Flags *flags, Flag flag, char *streams)
-{
-    const char *text = flags->texts[flag];
-    const int value = whole_int(text, 0, 3); // for all
-    if (value >= 0)
-        memset(streams, value, (size_t)flags->nproc_per_node);
-    else if (!read_list(flags, text, 3, streams))
-        usage_error("--%s %s: it must be 0 (none), 1 (stdout), 2 (stderr) or 3 (both), or such a "
-                    "number for each local rank, as in 0:1,1:3",
-                    flag_name(flag), text);
-}
-
-static void read_shown(Flags *flags, const char *text)
-{
-    memset(flags->shown, text == NULL, sizeof flags->shown);
-    if (!read_list(flags, text, 0, flags->shown))
-        usage_error("--local-ranks-filter %s: it must be local ranks, as in 0,2", text);
-}
-
 void flags_use_python(Flags *flags, char *option, char *code)
 {
     char *python = getenv("PYTHON_EXEC") != NULL ? getenv("PYTHON_EXEC") : "python3";
@@ -327,9 +291,6 @@ void flags_parse(Flags *flags, const MoreFlags *more, int argc, char **argv)
     flags->monitor_interval = seconds_value("--monitor-interval", texts[MONITOR_INTERVAL], 0.01);
     flags->shutdown_timeout = seconds_value("--shutdown-timeout", texts[SHUTDOWN_TIMEOUT], 0);
 
-    read_streams(flags, REDIRECTS, flags->redirects);
-    read_streams(flags, TEE, flags->tee);
-    read_shown(flags, texts[LOCAL_RANKS_FILTER]);
     read_command(flags, argv + first_word, argc - first_word);
 }
 

@@ -50,9 +50,6 @@ typedef enum {
 
 const char *flag_name(Flag flag); // without the dashes
 
-/* A worker's streams, by torchrun's numbers. */
-enum { STREAM_STDOUT = 1, STREAM_STDERR = 2 };
-
 typedef struct {
     int nproc_per_node;
     int min_nodes, max_nodes; // the same number, unless nodes may come and go
@@ -72,9 +69,6 @@ typedef struct {
     int heartbeat_limit; // missed heartbeats after which a node is lost
 
     const char *log_dir; // or NULL: a temporary folder
-    char redirects[FLAGS_MAX_WORKERS]; // by local rank, sums of STREAM_*: to a file
-    char tee[FLAGS_MAX_WORKERS]; // to a file and the console
-    char shown[FLAGS_MAX_WORKERS]; // 1: on the console
 
     const char *program; // as typed, for messages
     char **command; // what a worker runs, NULL at its end

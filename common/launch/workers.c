@@ -9,6 +9,8 @@
 
 #include <fcntl.h>
 #include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -16,10 +18,124 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/base/folder.h"
 #include "common/base/log.h"
 
 #define KILL_SECONDS 10.0 // SIGKILL takes effect at once, unless a device driver hangs
 #define DOUBLE_SECONDS 0.3 // wrappers that pass on Ctrl-C deliver it twice
+
+static void format_path(char path[PATH_MAX], const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    const int length = vsnprintf(path, PATH_MAX, format, arguments);
+    va_end(arguments);
+    CHECK(length < PATH_MAX, "--log-dir: the path %s... is too long", path);
+}
+
+static void *shared_memory(size_t bytes)
+{
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    CHECK(memory != MAP_FAILED, "out of memory");
+    return memory;
+}
+
+Logs *logs_init(const Flags *flags)
+{
+    if (rank_output.check != NULL)
+        rank_output.check(flags);
+    Logs *logs = shared_memory(sizeof *logs);
+    logs->flags = flags;
+    return logs;
+}
+
+void logs_free(Logs *logs)
+{
+    if (logs->folder[0] != '\0' && logs->flags->log_dir == NULL)
+        log_info("logs are in %s", logs->folder);
+    munmap(logs, sizeof *logs);
+}
+
+void logs_path(const Logs *logs, int local_rank, const char *name, char path[PATH_MAX])
+{
+    format_path(path, "%s/%d/%s", logs->attempt, local_rank, name);
+}
+
+/* mkdtemp writes the name into the shared memory before it creates the folder, so the watcher knows
+ * it in time. The path is absolute, since a rank may leave the folder it was started in. */
+static void make_folder(Logs *logs)
+{
+    const Flags *flags = logs->flags;
+    const char *temporary = getenv("TMPDIR");
+    if (temporary == NULL || temporary[0] == '\0')
+        temporary = "/tmp";
+    if (flags->log_dir != NULL)
+        folder_create(flags->log_dir, "--log-dir");
+    const char *parent = flags->log_dir != NULL ? flags->log_dir : temporary;
+    char root[PATH_MAX];
+    // Eight letters, as torchrun has it; mkdtemp makes six.
+    format_path(logs->folder, "%s/%s_%02xXXXXXX", realpath(parent, root) != NULL ? root : parent,
+                flags->run_id, (unsigned)getpid() & 0xff);
+    CHECK(mkdtemp(logs->folder) != NULL,
+          "cannot create the folder %s: %s: name another place with --log-dir", logs->folder,
+          strerror(errno));
+}
+
+/* Our ranks write one line, which the report has shown. PyTorch's also write a traceback: that
+ * stays. */
+static bool is_in_report(const char *path)
+{
+    static const char ours[] = "{\"message\": \"";
+    char begin[sizeof ours] = "";
+    const int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    const ssize_t bytes = read(fd, begin, sizeof begin - 1);
+    close(fd);
+    return bytes >= 0 && memcmp(begin, ours, (size_t)bytes) == 0; // or as much as was written
+}
+
+/* Removes this attempt's empty folders and, without --log-dir, error files that a report has shown:
+ * rmdir refuses to remove others. Only plain system calls, see start_watcher. */
+static void remove_empty(Logs *logs)
+{
+    for (int i = 0; i < logs->flags->nproc_per_node && logs->attempt[0] != '\0'; i++) {
+        char path[PATH_MAX];
+        logs_path(logs, i, "error.json", path);
+        if (logs->flags->log_dir == NULL && is_in_report(path))
+            unlink(path);
+        logs_path(logs, i, "", path);
+        rmdir(path);
+    }
+    rmdir(logs->attempt);
+    if (rmdir(logs->folder) == 0)
+        logs->folder[0] = '\0';
+}
+
+void logs_open(Logs *logs, int first_rank, int restart_count)
+{
+    if (logs->folder[0] == '\0')
+        make_folder(logs);
+    format_path(logs->attempt, "%s/attempt_%d", logs->folder, restart_count);
+    for (int i = 0; i < logs->flags->nproc_per_node; i++) {
+        char folder[PATH_MAX];
+        logs_path(logs, i, "", folder);
+        folder_create(folder, "--log-dir");
+    }
+    if (rank_output.open != NULL)
+        rank_output.open(logs, first_rank);
+}
+
+void logs_start(Logs *logs)
+{
+    if (rank_output.start != NULL)
+        rank_output.start(logs);
+}
+
+void logs_close(Logs *logs)
+{
+    if (rank_output.close != NULL)
+        rank_output.close(logs);
+    remove_empty(logs);
+}
 
 /* The kernel kills our children with us, but not what they have started: that does a child of ours
  * which outlives us. It has not got our threads: only plain system calls here, too. */
@@ -37,7 +153,7 @@ static pid_t start_watcher(const Workers *workers)
         if (workers->worker[i].has_group)
             kill(-workers->worker[i].pid, SIGKILL);
     }
-    logs_remove_empty(workers->logs);
+    remove_empty(workers->logs);
     _exit(EXIT_SUCCESS);
 }
 
@@ -46,9 +162,7 @@ void workers_init(Workers *workers, Logs *logs, const sigset_t *chosen)
     const int num_workers = logs->flags->nproc_per_node;
     *workers =
         (Workers){ .logs = logs, .num_workers = num_workers, .passes_all_on = chosen != NULL };
-    workers->worker = mmap(NULL, (size_t)num_workers * sizeof *workers->worker,
-                           PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    CHECK(workers->worker != MAP_FAILED, "out of memory");
+    workers->worker = shared_memory((size_t)num_workers * sizeof *workers->worker);
 
     const int usual[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGXCPU };
     sigset_t requests; // unless some are chosen
@@ -120,8 +234,11 @@ static bool not_started(Worker *worker, int error)
     return false;
 }
 
-bool workers_start(Workers *workers, int local_rank, char **command, const int output[2])
+bool workers_start(Workers *workers, int local_rank, char **command)
 {
+    static const int inherited[2] = { -1, -1 };
+    const Logs *logs = workers->logs;
+    const int *output = logs->output != NULL ? logs->output[local_rank] : inherited;
     Worker *worker = &workers->worker[local_rank];
     const pid_t launcher = getpid();
     int error_fd[2]; // closed by a successful exec, else carries errno

@@ -1,5 +1,5 @@
 /*
- * workers.h - the ranks of this node as processes: started, watched, ended.
+ * workers.h - the ranks of this node as processes: started, watched, ended; and their folders.
  *
  * A worker leads a session, and so a process group, of its own: a signal to it also reaches what it
  * started, and Ctrl-C on the terminal reaches only the launcher, which passes it on. When the
@@ -9,12 +9,39 @@
 #ifndef COMMON_LAUNCH_WORKERS_H
 #define COMMON_LAUNCH_WORKERS_H
 
+#include <limits.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <sys/types.h>
 
 #include "common/base/log.h"
-#include "common/launch/logs.h"
+#include "common/launch/flags.h"
+
+/* ---- where a worker leaves its error, and its output if that goes to files ---- */
+
+/*   <log dir>/<run id>_<random>/attempt_<restarts>/<local rank>/error.json stdout.log stderr.log */
+typedef struct {
+    const Flags *flags;
+    char folder[PATH_MAX]; // of the run; empty: none yet, or removed because it was empty
+    char attempt[PATH_MAX]; // folder in it
+    int (*output)[2]; // stdout and stderr for each worker, by local rank; -1: the launcher's own;
+                      // NULL: that for all
+    struct Tee *tee; // of extras/watch
+} Logs;
+
+/* Allocated in memory shared with the watcher. logs_free prints where the logs are if the user did
+ * not choose the folder. */
+Logs *logs_init(const Flags *flags);
+void logs_free(Logs *logs);
+
+void logs_open(Logs *logs, int first_rank, int restart_count); // creates the folders of an attempt
+void logs_start(Logs *logs); // when the workers have been started
+void logs_close(Logs *logs); // when they have ended: removes empty folders
+
+/* The path of a worker's file ("error.json"). */
+void logs_path(const Logs *logs, int local_rank, const char *name, char path[PATH_MAX]);
+
+/* ---- the processes ---- */
 
 typedef struct {
     pid_t pid; // 0: could not be started
@@ -27,7 +54,7 @@ typedef struct {
     double ended; // on the clock of seconds_now()
 } Worker;
 
-typedef struct {
+typedef struct Workers {
     Worker *worker; // [num_workers], by local rank; memory shared with the watcher
     Logs *logs; // likewise
     int num_workers;
@@ -47,10 +74,10 @@ typedef struct {
 void workers_init(Workers *workers, Logs *logs, const sigset_t *chosen);
 void workers_free(Workers *workers);
 
-/* Starts command with the current environment; output[0] and [1] become its stdout and stderr,
- * unless they are -1. Only local rank 0 gets our stdin. False: the program cannot be started, and
- * counts as a worker that ended with status 127 (not found) or 126 (else), as in a shell. */
-bool workers_start(Workers *workers, int local_rank, char **command, const int output[2]);
+/* Starts command with the current environment; its output goes where the logs have it. Only local
+ * rank 0 gets our stdin. False: the program cannot be started, and counts as a worker that ended
+ * with status 127 (not found) or 126 (else), as in a shell. */
+bool workers_start(Workers *workers, int local_rank, char **command);
 
 /* Sleeps until a worker ends, a request to end arrives, or `seconds` are over. Returns the
  * request's signal, or 0. */
@@ -67,5 +94,20 @@ bool workers_all_ended_with(const Workers *workers, int status);
  * workers left, stopped ones too, and SIGKILL `seconds` later, or at once on Ctrl-C. Returns when
  * all their processes have ended. */
 void workers_end(Workers *workers, int signal, double seconds);
+
+/* ---- what extras/watch adds: --redirects, --tee, and a report of several lines ---- */
+
+struct Failure;
+
+/* All NULL in builds without it: then the workers have the launcher's output. */
+typedef struct {
+    void (*check)(const Flags *flags); // usage error if its flags are wrong
+    void (*open)(Logs *logs, int first_rank); // sets logs->output
+    void (*start)(Logs *logs); // closes and frees logs->output, and begins to copy
+    void (*close)(Logs *logs); // copies what is left
+    void (*report)(const struct Failure *root, const Workers *workers, int first_rank);
+} RankOutput;
+
+extern const RankOutput rank_output;
 
 #endif

@@ -4,6 +4,8 @@
  * worker die. A line goes to the console in one write, so that those of several ranks do not mix;
  * an endless one is cut.
  */
+#include "extras/watch/tee.h"
+
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
@@ -17,7 +19,6 @@
 #include "common/base/log.h"
 #include "common/base/memory.h"
 #include "common/base/signals.h"
-#include "common/launch/logs.h"
 
 #define PREFIX_BYTES 256
 #define LINE_BYTES (64 << 10) // where lines are cut
@@ -30,12 +31,12 @@ typedef struct {
     char line[LINE_BYTES + 1]; // the prefix and the line so far
 } Stream;
 
-typedef struct Tee {
+struct Tee {
     int num_streams;
     Stream **streams;
     struct pollfd *pipes; // [num_streams], fd -1 at its end; one more for `stop`
     pthread_t thread;
-} Tee;
+};
 
 /* The template with its ${names} replaced, cut if too long. */
 static void expand_prefix(const Flags *flags, int rank, int local_rank, char text[PREFIX_BYTES])
@@ -132,8 +133,6 @@ static void finish_stream(Stream *stream, struct pollfd *pipe)
         close(pipe->fd);
     close(stream->file_fd);
 }
-
-const bool tee_is_available = true;
 
 int tee_add(Tee **tee, int file_fd, int console_fd, const Flags *flags, int rank, int local_rank)
 {

@@ -22,5 +22,7 @@ void fuzz_flags(Input input)
     EXPECT(more != NULL || !flags.elastic);
     EXPECT(flags.max_nodes == 1 || flags.master_port > 0);
     EXPECT(flags.command[0] != NULL && flags.program != NULL);
+    if (rank_output.check != NULL)
+        rank_output.check(&flags);
     flags_free(&flags);
 }

@@ -30,7 +30,7 @@ static void read_report(Input input)
     char *command[] = { "train", NULL };
     flags.program = command[0];
     flags.command = command;
-    report_print(&failure, &flags, &(Workers){ 0 }, 0);
+    report_print(&failure, &(Workers){ .logs = &(Logs){ .flags = &flags } }, 0);
 }
 
 static void meet(Input input)

@@ -128,19 +128,6 @@ static void test_nodes_that_come_and_go(void **state)
     flags_free(&flags);
 }
 
-static void test_streams_by_local_rank(void **state)
-{
-    (void)state;
-    Flags flags;
-    PARSE(&flags, "--nproc-per-node=3", "-r3", "-t", "0:1,2:2", "--local-ranks-filter=1,2", "x");
-    const char redirects[] = { 3, 3, 3 }, tee[] = { 1, 0, 2 };
-    const bool shown[] = { false, true, true };
-    assert_memory_equal(flags.redirects, redirects, sizeof redirects);
-    assert_memory_equal(flags.tee, tee, sizeof tee);
-    assert_memory_equal(flags.shown, shown, sizeof shown);
-    flags_free(&flags);
-}
-
 /* Those of whoever runs the tests must not count. */
 static void clear_flag_variables(void)
 {
@@ -209,7 +196,6 @@ int main(void)
         cmocka_unit_test(test_defaults),
         cmocka_unit_test(test_who_serves_the_store),
         cmocka_unit_test(test_nodes_that_come_and_go),
-        cmocka_unit_test(test_streams_by_local_rank),
         cmocka_unit_test(test_variables),
         cmocka_unit_test(test_command),
     };

@@ -1,0 +1,75 @@
+/*
+ * The report of a failed job. It is one write, so that those of several nodes do not mix on a
+ * shared terminal.
+ */
+#include "extras/watch/rank_report.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/base/log.h"
+
+#define THICK_RULE "============================================================\n"
+#define THIN_RULE "------------------------------------------------------------\n"
+
+static void print_root(FILE *out, const Failure *root, bool several_nodes)
+{
+    char time_text[64], end[END_BYTES];
+    const time_t seconds = (time_t)root->time;
+    struct tm local;
+    localtime_r(&seconds, &local);
+    strftime(time_text, sizeof time_text, "%Y-%m-%d %H:%M:%S", &local);
+
+    // Which of several nodes' failures came first is decided by their clocks.
+    fprintf(out, "Root cause (first observed failure):\n");
+    fprintf(out, "  time    : %s%s\n", time_text, several_nodes ? ", by its node's clock" : "");
+    fprintf(out, "  node    : %d %s\n", root->node, root->host);
+    if (root->rank >= 0)
+        fprintf(out, "  rank    : %d (local_rank: %d, pid: %d)\n", root->rank, root->local_rank,
+                root->pid);
+    else
+        fprintf(out, "  rank    : none, its launcher\n");
+    fprintf(out, "  ended   : %s", end_text(root->status, root->signal, end));
+    if (root->message[0] != '\0')
+        fprintf(out, "\n  message : %s", root->message);
+    if (root->log[0] != '\0')
+        fprintf(out, "\n  log     : %s", root->log);
+    fprintf(out, "\n");
+}
+
+static void print_worker(FILE *out, const Worker *worker, int rank, int local_rank)
+{
+    char end[END_BYTES];
+    fprintf(out, "  rank %d (local_rank: %d, pid: %d): ", rank, local_rank, worker->pid);
+    if (worker->pid == 0)
+        fprintf(out, "not started");
+    else if (worker->running)
+        fprintf(out, "still there");
+    else
+        fprintf(out, "%s", end_text(worker->status, worker->signal, end));
+    fprintf(out, worker->was_signalled ? ", told to end by ddprun\n" : "\n");
+}
+
+void rank_report(const Failure *root, const Workers *workers, int first_rank)
+{
+    const Flags *flags = workers->logs->flags;
+    const bool is_here = root->node == flags->node_rank;
+    char *text = NULL;
+    size_t length = 0;
+    FILE *out = open_memstream(&text, &length);
+    CHECK(out != NULL, "out of memory");
+    fprintf(out, THICK_RULE "%s FAILED\n" THIN_RULE, flags->program);
+    print_root(out, root, flags->max_nodes > 1);
+    if (workers->num_workers > is_here)
+        fprintf(out, THIN_RULE "%s:\n", is_here ? "Others on this node" : "On this node");
+    for (int i = 0; i < workers->num_workers; i++) {
+        if (!is_here || i != root->local_rank)
+            print_worker(out, &workers->worker[i], first_rank + i, i);
+    }
+    fprintf(out, THICK_RULE);
+    fclose(out);
+    write_text(STDERR_FILENO, text, length); // a failure cannot be reported anywhere
+    free(text);
+}
