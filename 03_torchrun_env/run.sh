@@ -12,7 +12,8 @@ done
 
 case ${1:--} in
 -*) # one for each GPU, if there are any
-    ranks=$("$here/ddprun" --standalone --nproc-per-node gpu sh -c '[ "$LOCAL_RANK" != 0 ] || echo "$LOCAL_WORLD_SIZE"' 2>/dev/null) || ranks=2
+    ranks=$("$here/ddprun" --standalone --nproc-per-node gpu printenv LOCAL_WORLD_SIZE 2>/dev/null | head -n 1)
+    ranks=${ranks:-2}
     ;;
 *[!0-9]* | 0*) echo "$0: the number of ranks must be a whole number from 1 on, not \"$1\"" >&2 && exit 2 ;;
 *) ranks=$1 && shift ;;

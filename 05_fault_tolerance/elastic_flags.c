@@ -1,5 +1,4 @@
-/* The help text of the launcher's flags where nodes may come and go, and of those in
- * torchrun_flags.h. */
+/* What the launcher's --help adds where nodes may come and go. */
 #include "05_fault_tolerance/elastic_group.h"
 
 const MoreFlags more_flags = {
@@ -17,13 +16,4 @@ const MoreFlags more_flags = {
     .settings =
         "  last_call_timeout                seconds to wait for more nodes than the minimum (30)\n"
         "  is_host                          does this node host the rendezvous? (found out) 0, 1\n",
-    .flag[NNODES] = { "N|MIN:MAX", "nodes of the job; MIN:MAX: the number may change" },
-    .flag[RDZV_BACKEND] = { "NAME", "static, or c10d: nodes number themselves" },
-    .flag[RDZV_ENDPOINT] = { "HOST:PORT", "where they meet; HOST is one of them (port 29400)" },
-    .flag[MAX_RESTARTS] = { "N", "restart all ranks up to N times when one fails" },
-    .flag[MONITOR_INTERVAL] = { "S", "seconds between checks of deadlines and new nodes" },
-    .flag[LOCAL_ADDR] = { "HOST", "node 0, unless node 0 is named or a port is" },
-    .flag[RUN_PATH] = { "", "the program is for Python, by runpy.run_path" },
-    .flag[VIRTUAL_LOCAL_RANK] = { "", "LOCAL_RANK 0 for all: each sees one GPU, its own" },
-    .flag[SIGNALS_TO_HANDLE] = { "SIG,...", "end on these alone; pass them on as they are" },
 };

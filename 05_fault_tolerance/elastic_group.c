@@ -257,8 +257,8 @@ static void form(Group *group, Agents *agents)
     flags->node_rank = 0;
     flags->max_nodes = wait_for_nodes(group);
     flags->master_port = 0;
-    if (flags->texts[LOCAL_ADDR] != NULL)
-        flags_read_address(flags, LOCAL_ADDR);
+    if (flags->local_addr != NULL)
+        flags_set_address(flags, "--local-addr", flags->local_addr);
     agents_open(agents, flags);
     flags->master_port = agents->master_port;
     if (flags->max_nodes == 1)

@@ -17,7 +17,8 @@ export MAX_RESTARTS
 
 case ${1:--} in
 -*) # one for each GPU, if there are any
-    ranks=$("$ddprun" --standalone --nproc-per-node gpu sh -c '[ "$LOCAL_RANK" != 0 ] || echo "$LOCAL_WORLD_SIZE"' 2>/dev/null) || ranks=2
+    ranks=$("$ddprun" --standalone --nproc-per-node gpu printenv LOCAL_WORLD_SIZE 2>/dev/null | head -n 1)
+    ranks=${ranks:-2}
     ;;
 *[!0-9]* | 0*) echo "$0: the number of ranks must be a whole number from 1 on, not \"$1\"" >&2 && exit 2 ;;
 *) ranks=$1 && shift ;;

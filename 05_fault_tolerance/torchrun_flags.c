@@ -58,10 +58,10 @@ static bool needs_python(const char *path)
 
 static void read_program(Flags *flags)
 {
-    const bool by_python = strcmp(flags->command[0], flags->program) != 0; // Python runs it already
-    if (flags->texts[RUN_PATH] != NULL)
+    const bool by_python = strcmp(flags->command[0], flags->program) != 0; // already
+    if (flags->run_path)
         flags_use_python(flags, "-c", RUN_PATH_CODE);
-    else if (!by_python && flags->texts[NO_PYTHON] == NULL && needs_python(flags->program))
+    else if (!by_python && !flags->no_python && needs_python(flags->program))
         flags_use_python(flags, NULL, NULL);
 }
 
@@ -69,12 +69,10 @@ static void read_program(Flags *flags)
  * elastic nodes see elastic_group.c. */
 static void read_local_addr(Flags *flags)
 {
-    const char *const *texts = flags->texts;
-    const bool is_named = texts[MASTER_PORT] != NULL || texts[RDZV_ENDPOINT] != NULL;
-    const bool is_static = strcmp(texts[RDZV_BACKEND], "static") == 0 && is_named;
-    if (texts[LOCAL_ADDR] != NULL && flags->max_nodes == 1 &&
-        (texts[STANDALONE] != NULL || !is_static))
-        flags_read_address(flags, LOCAL_ADDR);
+    const bool is_named = flags->typed_port >= 0 || flags->rdzv_endpoint != NULL;
+    const bool is_static = strcmp(flags->rdzv_backend, "static") == 0 && is_named;
+    if (flags->local_addr != NULL && flags->max_nodes == 1 && (flags->standalone || !is_static))
+        flags_set_address(flags, "--local-addr", flags->local_addr);
 }
 
 /* Reads the names of signals; as in torchrun, spaces around them are allowed. */
@@ -121,12 +119,11 @@ static char *copy_of_variable(const char *name)
 
 void torchrun_flags_read(TorchrunFlags *torchrun, Flags *flags)
 {
-    const char *const *texts = flags->texts;
-    read_signals(torchrun, texts[SIGNALS_TO_HANDLE]);
-    if (texts[LOGS_SPECS] != NULL && strcmp(texts[LOGS_SPECS], "default") != 0)
+    read_signals(torchrun, flags->signals_to_handle);
+    if (strcmp(flags->logs_specs, "default") != 0)
         usage_error("--logs-specs %s: there is only default; others are classes of Python",
-                    texts[LOGS_SPECS]);
-    torchrun->virtual_local_rank = texts[VIRTUAL_LOCAL_RANK] != NULL;
+                    flags->logs_specs);
+    torchrun->virtual_local_rank = flags->virtual_local_rank;
     torchrun->gpus = copy_of_variable("CUDA_VISIBLE_DEVICES");
     torchrun->error_file = copy_of_variable("TORCHELASTIC_ERROR_FILE");
     if (torchrun->virtual_local_rank && torchrun->gpus != NULL &&

@@ -1,9 +1,11 @@
 /*
- * What the texts of the flags mean, alone and together. torchrun's several ways of naming node 0
- * become one address and one port. If a flag is given more than once, the last one counts.
+ * The launcher's command line. Each flag's text comes from the command line, else from its
+ * variable, else it is the default; the last one counts. Then flags that say something together are
+ * combined: torchrun's several ways of naming node 0 become one address and one port.
  */
 #include "common/launch/flags.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -11,57 +13,236 @@
 #include "common/base/host.h"
 #include "common/base/log.h"
 #include "common/base/memory.h"
+#include "common/comm/store/handshake.h"
 #include "common/comm/store/net.h"
 
 #define MAX_SECONDS 1e6
 #define MAX_PYTHON_WORDS 4 // in front of a program
 #define DEFAULT_PORT 29500 // fixed, since all nodes must know it
 #define DEFAULT_ENDPOINT_PORT 29400 // the same for elastic nodes
+#define FIELD(name) offsetof(Flags, name)
+#define WATCH "extras/watch"
 
-/* Reads the whole number that text begins with and sets *end behind it; -1: there is none from min
- * to max. */
-static int read_int(const char *text, char **end, int min, int max)
+/* Without help: accepted, but has no effect, or none in this step. */
+const Option flag_options[] = {
+    { "nproc-per-node", "N", "1", "35", OPTION_STRING, FIELD(nproc),
+      .help = "ranks on this node: 4, cpu, gpu, auto" },
+    { "nnodes", "N", "1", "3", OPTION_STRING, FIELD(nnodes),
+      .help = "nodes of the job; start ddprun once on each" },
+    { "nnodes", "N|MIN:MAX", "1", "5", OPTION_STRING, FIELD(nnodes),
+      .help = "nodes of the job; MIN:MAX: the number may change" },
+    { "node-rank", "R", "0", "35", OPTION_INT, FIELD(node_rank),
+      .help = "which of them this is, counted from 0", .high = FLAGS_MAX_NODES - 1 },
+    { "master-addr", "HOST", "127.0.0.1", "35", OPTION_STRING, FIELD(master_name),
+      .help = "node 0, as all nodes reach it" },
+    { "master-port", "PORT", "none", "35", OPTION_INT, FIELD(typed_port),
+      .help = "of its store (29500; one node: a free one)", .high = 65535 },
+    { "standalone", "", "", "35", OPTION_FLAG, FIELD(standalone),
+      .help = "one node, whatever the --rdzv flags say" },
+    { "rdzv-backend", "NAME", "static", "3", OPTION_STRING, FIELD(rdzv_backend),
+      .help = "static; on one node also c10d" },
+    { "rdzv-backend", "NAME", "static", "5", OPTION_STRING, FIELD(rdzv_backend),
+      .help = "static, or c10d: nodes number themselves" },
+    { "rdzv-endpoint", "HOST:PORT", "none", "3", OPTION_OPTIONAL, FIELD(rdzv_endpoint),
+      .help = "another way to name node 0" },
+    { "rdzv-endpoint", "HOST:PORT", "none", "5", OPTION_OPTIONAL, FIELD(rdzv_endpoint),
+      .help = "where they meet; HOST is one of them (port 29400)" },
+    { "rdzv-id", "NAME", "", "35", OPTION_OPTIONAL, FIELD(rdzv_id),
+      .help = "the job's name, the same on every node" },
+    { "rdzv-conf", "K=V,...", "", "35", OPTION_OPTIONAL, FIELD(rdzv_conf),
+      .help = "timeouts, see below" },
+    { "secret-file", "FILE", "", "35", OPTION_OPTIONAL, FIELD(secret_file),
+      .help = "lets in those that know it: on every node" },
+    { "max-restarts", "N", "0", "3", OPTION_INT, FIELD(max_restarts), .high = 1000000 },
+    { "max-restarts", "N", "0", "5", OPTION_INT, FIELD(max_restarts),
+      .help = "restart all ranks up to N times when one fails", .high = 1000000 },
+    { "shutdown-timeout", "S", "30", "35", OPTION_REAL, FIELD(shutdown_timeout),
+      .help = "seconds from SIGTERM to SIGKILL", .high = MAX_SECONDS },
+    { "monitor-interval", "S", "0.1", "3", OPTION_REAL, FIELD(monitor_interval),
+      .help = "seconds between checks of deadlines", .low = 0.01, .high = MAX_SECONDS },
+    { "monitor-interval", "S", "0.1", "5", OPTION_REAL, FIELD(monitor_interval),
+      .help = "seconds between checks of deadlines and new nodes", .low = 0.01,
+      .high = MAX_SECONDS },
+    { "role", "NAME", "default", "35", OPTION_STRING, FIELD(role), .help = "of this node's ranks" },
+    { "log-dir", "DIR", "none", "35", OPTION_OPTIONAL, FIELD(log_dir),
+      .help = "for the log folders of -r and -t" },
+    { "redirects", "SPEC", "0", "35", OPTION_STRING, FIELD(redirects),
+      .help = "to files: 1 stdout, 2 stderr, 3 both, or 0:1,1:3", .extra = WATCH },
+    { "tee", "SPEC", "0", "35", OPTION_STRING, FIELD(tee),
+      .help = "to files and the console, with the rank", .extra = WATCH },
+    { "local-ranks-filter", "R,...", "none", "35", OPTION_OPTIONAL, FIELD(local_ranks_filter),
+      .help = "only these to the console", .extra = WATCH },
+    { "log-line-prefix-template", "TEXT", "[${role_name}${local_rank}]:", "35", OPTION_STRING,
+      FIELD(line_prefix), .help = "also ${rank}, ${hostname}", .extra = WATCH },
+    { "module", "", "", "35", OPTION_FLAG, FIELD(module),
+      .help = "the program is a Python module" },
+    { "no-python", "", "", "35", OPTION_FLAG, FIELD(no_python),
+      .help = "start a .py file as it is, not by python3 -u" },
+    { "pass-local-rank", "", "", "35", OPTION_FLAG, FIELD(pass_local_rank),
+      .help = "--local-rank=R as first argument" },
+    { "start-method", "NAME", "", "35", .kind = OPTION_ACTION },
+    { "event-log-handler", "NAME", "", "35", .kind = OPTION_ACTION },
+    { "local-addr", "HOST", "none", "5", OPTION_OPTIONAL, FIELD(local_addr),
+      .help = "node 0, unless node 0 is named or a port is" },
+    { "run-path", "", "", "5", OPTION_FLAG, FIELD(run_path),
+      .help = "the program is for Python, by runpy.run_path" },
+    { "virtual-local-rank", "", "", "5", OPTION_FLAG, FIELD(virtual_local_rank),
+      .help = "LOCAL_RANK 0 for all: each sees one GPU, its own" },
+    { "signals-to-handle", "SIG,...", "none", "5", OPTION_OPTIONAL, FIELD(signals_to_handle),
+      .help = "end on these alone; pass them on as they are" },
+    { "logs-specs", "NAME", "default", "5", OPTION_STRING, .offset = FIELD(logs_specs) },
+    { "help", "", "", "35", .kind = OPTION_ACTION },
+    { 0 },
+};
+enum { NUM_OPTIONS = sizeof flag_options / sizeof *flag_options };
+
+/* The flag with this letter as its other name; "": none. */
+static const char *long_name(char letter)
 {
-    errno = 0;
-    const long number = strtol(text, end, 10);
-    return *end != text && errno == 0 && number >= min && number <= max ? (int)number : -1;
+    static const char *const names[] = { "redirects", "tee", "module", "help" };
+    for (int i = 0; i < 4; i++)
+        if (names[i][0] == letter)
+            return names[i];
+    return "";
 }
 
-/* The text is such a number and nothing else. */
-static int whole_int(const char *text, int min, int max)
+static noreturn void print_help(const MoreFlags *more)
 {
-    char *end = NULL;
-    const int number = read_int(text, &end, min, max);
-    return *end == '\0' ? number : -1;
+    printf(
+        "Usage: ddprun [flags] program [arguments]\n"
+        "\n"
+        "Starts the program once per rank. A rank knows who it is from its environment:\n"
+        "\n"
+        "    RANK, WORLD_SIZE               among all ranks of the job\n"
+        "    LOCAL_RANK, LOCAL_WORLD_SIZE   among those of its node: this picks the GPU\n"
+        "    MASTER_ADDR, MASTER_PORT       the store through which the ranks find each other\n"
+        "\n"
+        "The first rank to fail ends all, on every node, and ddprun ends with its status (128 +\n"
+        "signal if killed). Flags and variables are torchrun's. A flag that is not given is read\n"
+        "from its variable: PET_NPROC_PER_NODE for --nproc-per-node, and so on.\n"
+        "\n"
+        "    ddprun --nproc-per-node 2 ./train 10\n"
+        "    ddprun --nnodes 2 --node-rank 0 --master-addr alpha ./train 10    # on alpha\n"
+        "    ddprun --nnodes 2 --node-rank 1 --master-addr alpha ./train 10    # on beta\n"
+        "\n");
+    printf("%s", more != NULL ? more->text : "");
+    for (const Option *flag = flag_options; flag->name != NULL; flag++) {
+        char name[64];
+        if (flag->help == NULL || !option_is_listed(flag, more != NULL ? STEP_FAULT : STEP_ENV))
+            continue;
+        const bool has_letter = strcmp(long_name(flag->name[0]), flag->name) == 0;
+        snprintf(name, sizeof name, "-%c, --%s %s", flag->name[0], flag->name, flag->value);
+        printf("  %-32s %s", name + (has_letter ? 0 : strlen("-x, ")), flag->help);
+        if (flag->preset[0] != '\0' && strcmp(flag->preset, "none") != 0)
+            printf(" (%s)", flag->preset);
+        printf("\n");
+    }
+    printf("\nSettings of --rdzv-conf:\n"
+           "  timeout or join_timeout          seconds to wait for the other nodes (900; elastic: "
+           "600)\n"
+           "  keep_alive_interval              seconds between the heartbeats of a node (5)\n"
+           "  keep_alive_max_attempt           missed heartbeats after which a node is lost (3)\n");
+    printf("%s", more != NULL ? more->settings : "");
+    streams_exit();
 }
 
-static int int_value(const char *name, const char *text, int min, int max)
+static const Option *find_exactly(Step step, const char *name)
 {
-    const int value = whole_int(text, min, max);
-    if (value < 0)
-        usage_error("%s %s: it must be a whole number from %d to %d", name, text, min, max);
-    return value;
+    return option_find(flag_options, step, name, strlen(name));
 }
 
-/* A decimal number: strtod alone would take "0x10" and "1e-999" too. */
-static double seconds_value(const char *name, const char *text, double min)
+/* The flag of this name, or the only one that begins so; NULL: there is none. (torchrun takes max-r
+ * for max-restarts, but not max, since it counts max_restarts as another name.) */
+static const Option *find_flag(Step step, const char *word, const char *name, size_t length)
 {
-    char *end = NULL;
-    errno = 0;
-    const double value = strtod(text, &end);
-    const bool valid =
-        end != text && *end == '\0' && errno == 0 && text[strspn(text, "0123456789.eE+-")] == '\0';
-    if (!valid || value < min || value > MAX_SECONDS)
-        usage_error("%s %s: it must be a number of seconds from %g to %g", name, text, min,
-                    MAX_SECONDS);
-    return value;
+    const Option *found = option_find(flag_options, step, name, length);
+    if (found != NULL)
+        return found;
+    for (const Option *flag = flag_options; flag->name != NULL; flag++) {
+        if (!name_begins(flag->name, name, length))
+            continue;
+        if (found != NULL && strcmp(found->name, flag->name) != 0)
+            usage_error("%s may mean --%s or --%s: write more of it", word, found->name,
+                        flag->name);
+        found = find_exactly(step, flag->name);
+    }
+    return found;
 }
 
-static int nproc_value(const char *const texts[])
+static noreturn void unknown_flag(Step step, const char *word)
 {
-    const char *text = texts[NPROC_PER_NODE];
+    const char *typed = word + strspn(word, "-");
+    const char *guess = option_guess(flag_options, step, typed, strcspn(typed, "="));
+    usage_error("unknown flag %s%s%s ddprun --help lists them all", word,
+                guess[0] != '\0' ? ":" : ";", guess);
+}
+
+/* The text in PET_<FLAG>, or in another variable for the same; NULL: not given. */
+static const char *variable_of(const Option *flag)
+{
+    static const char *const others[][2] = {
+        { "secret-file", SECRET_VARIABLE },
+        { "shutdown-timeout", "TORCH_ELASTIC_SHUTDOWN_TIMEOUT" },
+        { "log-line-prefix-template", "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE" },
+    };
+    char variable[64] = "PET_";
+    for (int i = 0; flag->name[i] != '\0'; i++)
+        variable[4 + i] = flag->name[i] == '-' ? '_' : (char)toupper((unsigned char)flag->name[i]);
+    const char *text = getenv(variable);
+    for (int i = 0; i < 3 && text == NULL; i++)
+        if (strcmp(flag->name, others[i][0]) == 0)
+            text = getenv(others[i][1]);
+    const bool is_off = text != NULL && flag->kind == OPTION_FLAG && atoi(text) == 0;
+    return text != NULL && text[0] != '\0' && !is_off ? text : NULL;
+}
+
+/* Records the text of the flag at **word, the last word of which becomes **word: "--tee=3",
+ * "--tee 3", "-t3", "-t=3", "-t 3". */
+static void read_flag(const MoreFlags *more, const char *texts[], char ***word)
+{
+    const Step step = more != NULL ? STEP_FAULT : STEP_ENV;
+    const char *typed = **word;
+    const bool is_long = typed[1] == '-';
+    const char *rest = is_long ? typed + strcspn(typed, "=") : typed + 2;
+    const char *name = is_long ? typed + 2 : long_name(typed[1]);
+    const size_t length = is_long ? (size_t)(rest - name) : strlen(name);
+    const Option *flag = length > 0 ? find_flag(step, typed, name, length) : NULL;
+    if (flag == NULL)
+        unknown_flag(step, typed);
+    if (strcmp(flag->name, "help") == 0)
+        print_help(more);
+    const char *joined = rest[0] == '=' ? rest + 1 : rest[0] != '\0' ? rest : NULL;
+    texts[flag - flag_options] = option_text(flag, joined, word);
+}
+
+/* Sets the fields of this step's flags to their texts, or the defaults. */
+static void set_fields(Flags *flags, Step step, const char *const texts[])
+{
+    for (const Option *flag = flag_options; flag->name != NULL; flag++) {
+        const char *text = texts[flag - flag_options];
+        if (find_exactly(step, flag->name) != flag) // but another step's
+            continue;
+        if (text != NULL && !option_is_taught(flag, step))
+            usage_error("--%s: only step 05's ddprun has this flag, and its PET_ variable",
+                        flag->name);
+        if (text != NULL && !option_is_listed(flag, step))
+            usage_error("--%s is in %s, which this build does not have", flag->name, flag->extra);
+        option_set(flag, flags, text != NULL ? text : flag->preset, NULL);
+    }
+}
+
+static bool to_int(const char *text, int low, int high, int *value)
+{
+    uint64_t number = 0;
+    const bool valid = parse_whole(text, (uint64_t)low, (uint64_t)high, &number);
+    *value = (int)number;
+    return valid;
+}
+
+static int count_ranks(const char *text)
+{
     const bool wants_gpus = strcmp(text, "gpu") == 0;
-    int num_gpus = wants_gpus || strcmp(text, "auto") == 0 ? gpus_count() : 0;
+    int num_gpus = wants_gpus || strcmp(text, "auto") == 0 ? gpus_count() : 0, value = 0;
     if (num_gpus < 0 && comfort.gpus_listed != NULL)
         num_gpus = comfort.gpus_listed(); // without CUDA it may start a program that has it
     if (num_gpus > 0)
@@ -70,21 +251,21 @@ static int nproc_value(const char *const texts[])
         usage_error("--nproc-per-node gpu: this node shows no GPU; give a number, cpu or auto");
     if (strcmp(text, "cpu") == 0 || strcmp(text, "auto") == 0)
         return host_num_cores() < FLAGS_MAX_WORKERS ? host_num_cores() : FLAGS_MAX_WORKERS;
-    const int value = whole_int(text, 1, FLAGS_MAX_WORKERS);
-    if (value < 0)
+    if (!to_int(text, 1, FLAGS_MAX_WORKERS, &value))
         usage_error("--nproc-per-node %s: it must be a number from 1 to %d, cpu, gpu or auto", text,
                     FLAGS_MAX_WORKERS);
     return value;
 }
 
 /* "2", or "2:4" from step 05 on. */
-static void read_nodes(Flags *flags, const char *text, bool may_change)
+static void read_nodes(Flags *flags, bool may_change)
 {
-    char *end = NULL;
-    flags->min_nodes = flags->max_nodes = read_int(text, &end, 1, FLAGS_MAX_NODES);
-    if (flags->min_nodes > 0 && *end == ':')
-        flags->max_nodes = read_int(end + 1, &end, flags->min_nodes, FLAGS_MAX_NODES);
-    if (flags->max_nodes < 0 || *end != '\0')
+    const char *text = flags->nnodes, *colon = strchr(text, ':');
+    char min[16];
+    snprintf(min, sizeof min, "%.*s", (int)strcspn(text, ":"), text);
+    if (!to_int(min, 1, FLAGS_MAX_NODES, &flags->min_nodes) ||
+        !to_int(colon != NULL ? colon + 1 : min, flags->min_nodes, FLAGS_MAX_NODES,
+                &flags->max_nodes))
         usage_error("--nnodes %s: it must be a number from 1 to %d%s", text, FLAGS_MAX_NODES,
                     may_change ? ", or MIN:MAX" : "");
     if (flags->min_nodes != flags->max_nodes && !may_change)
@@ -92,70 +273,67 @@ static void read_nodes(Flags *flags, const char *text, bool may_change)
 }
 
 /* HOST[:PORT]; an IPv6 address is in brackets. */
-static void read_endpoint(Flags *flags, const char *endpoint)
+static void read_endpoint(Flags *flags)
 {
-    const char *host = endpoint;
-    size_t length = strlen(host);
-    const char *colon = strrchr(host, ':');
-    if (colon != NULL && strchr(colon, ']') == NULL) {
-        length = (size_t)(colon - host);
-        flags->master_port = whole_int(colon + 1, 0, 65535);
-    }
-    if (flags->master_port < 0 ||
-        !net_copy_host(flags->master_addr, sizeof flags->master_addr, host, length))
-        usage_error("--rdzv-endpoint %s: it must be HOST or HOST:PORT", endpoint);
+    const char *host = flags->rdzv_endpoint, *colon = strrchr(host, ':');
+    const bool has_port = colon != NULL && strchr(colon, ']') == NULL;
+    if ((has_port && !to_int(colon + 1, 0, 65535, &flags->master_port)) ||
+        !net_copy_host(flags->master_addr, sizeof flags->master_addr, host,
+                       has_port ? (size_t)(colon - host) : strlen(host)))
+        usage_error("--rdzv-endpoint %s: it must be HOST or HOST:PORT", host);
 }
 
 /* Do nodes get their ranks at the rendezvous? */
-static void read_backend(Flags *flags, const char *const texts[], bool may_change)
+static void read_backend(Flags *flags, bool may_change)
 {
     const bool alone = flags->max_nodes == 1;
-    const char *backend = texts[RDZV_BACKEND];
+    const char *backend = flags->rdzv_backend;
     const bool is_c10d = strcmp(backend, "c10d") == 0;
-    if (texts[STANDALONE] != NULL && !alone)
+    if (flags->standalone && !alone)
         usage_error("--standalone is for one node; leave it out, or --nnodes");
-    if (texts[STANDALONE] == NULL && strcmp(backend, "static") != 0 &&
+    if (!flags->standalone && strcmp(backend, "static") != 0 &&
         (!is_c10d || (!alone && !may_change)))
         usage_error("--rdzv-backend %s%s is not supported: give each node --node-rank, and all the "
                     "same --master-addr and --master-port",
                     backend, is_c10d ? ", which step 05's ddprun has for several nodes," : "");
     flags->elastic = !alone && (is_c10d || flags->min_nodes < flags->max_nodes);
-    if (flags->elastic && texts[RDZV_ENDPOINT] == NULL)
+    if (flags->elastic && flags->rdzv_endpoint == NULL)
         usage_error(
             "--nnodes %s --rdzv-backend %s: the nodes need a place to meet: give all the same "
             "--rdzv-endpoint HOST:PORT",
-            texts[NNODES], backend);
+            flags->nnodes, backend);
 }
 
-void flags_read_address(Flags *flags, Flag flag)
+void flags_set_address(Flags *flags, const char *flag, const char *text)
 {
-    const char *text = flags->texts[flag];
     const size_t bytes = sizeof flags->master_addr;
     if (!net_copy_host(flags->master_addr, bytes, text, strlen(text)))
-        usage_error("--%s \"%s\": it must be a name or an address of 1 to %zu letters",
-                    flag_name(flag), text, bytes - 1);
+        usage_error("%s \"%s\": it must be a name or an address of 1 to %zu letters", flag, text,
+                    bytes - 1);
 }
 
 /* Which node serves the store, and where. */
-static void read_master(Flags *flags, const char *const texts[])
+static void read_master(Flags *flags)
 {
     const bool alone = flags->max_nodes == 1;
-
-    flags_read_address(flags, MASTER_ADDR);
+    flags_set_address(flags, "--master-addr", flags->master_name);
     flags->master_port = alone ? 0 : flags->elastic ? DEFAULT_ENDPOINT_PORT : DEFAULT_PORT;
-    if (texts[MASTER_PORT] != NULL && !flags->elastic)
-        flags->master_port = int_value("--master-port", texts[MASTER_PORT], 0, 65535);
-    if (texts[RDZV_ENDPOINT] != NULL && texts[STANDALONE] == NULL)
-        read_endpoint(flags, texts[RDZV_ENDPOINT]);
+    if (flags->typed_port >= 0 && !flags->elastic)
+        flags->master_port = flags->typed_port;
+    if (flags->rdzv_endpoint != NULL && !flags->standalone)
+        read_endpoint(flags);
     if (!alone && flags->master_port == 0)
         usage_error("--%s: several nodes must agree on a port; name one",
                     flags->elastic ? "rdzv-endpoint HOST:0" : "master-port 0");
-    flags->node_rank = int_value("--node-rank", texts[NODE_RANK], 0, flags->max_nodes - 1);
+    if (flags->node_rank >= flags->max_nodes)
+        usage_error("--node-rank %d: it must be a whole number from 0 to %d", flags->node_rank,
+                    flags->max_nodes - 1);
 }
 
 /* The job's name: as torchrun's, random if no other node needs to know it. */
-static void read_run_id(Flags *flags, const char *text)
+static void read_run_id(Flags *flags)
 {
+    const char *text = flags->rdzv_id;
     const size_t bytes = sizeof flags->run_id;
     if (text == NULL && flags->master_port == 0) {
         FILE *file = fopen("/proc/sys/kernel/random/uuid", "r");
@@ -172,44 +350,47 @@ static void read_run_id(Flags *flags, const char *text)
 /* One of torchrun's settings. */
 static void read_setting(Flags *flags, const char *key, const char *value)
 {
+    static const Option settings[] = {
+        { "timeout", "", "", "", OPTION_REAL, FIELD(join_timeout), .high = MAX_SECONDS },
+        { "join-timeout", "", "", "", OPTION_REAL, FIELD(join_timeout), .high = MAX_SECONDS },
+        { "last-call-timeout", "", "", "", OPTION_REAL, FIELD(last_call_timeout),
+          .high = MAX_SECONDS },
+        { "keep-alive-interval", "", "", "", OPTION_REAL, FIELD(heartbeat_interval), .low = 0.1,
+          .high = MAX_SECONDS },
+        { "keep-alive-max-attempt", "", "", "", OPTION_INT, FIELD(heartbeat_limit), .low = 1,
+          .high = 1000 },
+        { "is-host", "", "", "", OPTION_INT, FIELD(is_host), .high = 1 },
+        { 0 },
+    };
     char name[64];
     snprintf(name, sizeof name, "--rdzv-conf %.40s", key);
-    const bool is_last_call = strcmp(key, "last_call_timeout") == 0;
-    const bool is_host = strcmp(key, "is_host") == 0;
-    if ((is_last_call || is_host) && flags->max_nodes > 1 && !flags->elastic)
-        usage_error("%s has no effect on fixed nodes: leave it out, or let nodes come and go, with "
-                    "--nnodes MIN:MAX or --rdzv-backend c10d (step 05's ddprun)",
-                    name);
-    if (strcmp(key, "timeout") == 0 || strcmp(key, "join_timeout") == 0)
-        flags->join_timeout = seconds_value(name, value, 0);
-    else if (is_last_call)
-        flags->last_call_timeout = seconds_value(name, value, 0);
-    else if (strcmp(key, "keep_alive_interval") == 0)
-        flags->heartbeat_interval = seconds_value(name, value, 0.1);
-    else if (strcmp(key, "keep_alive_max_attempt") == 0)
-        flags->heartbeat_limit = int_value(name, value, 1, 1000);
-    else if (is_host)
-        flags->is_host = int_value(name, value, 0, 1);
-    else
+    const Option *setting = option_find(settings, ANY_STEP, key, strlen(key));
+    if (setting == NULL)
         usage_error("%s is no setting of ddprun: these are join_timeout or timeout, "
                     "last_call_timeout, keep_alive_interval, keep_alive_max_attempt and is_host",
                     name);
+    if ((setting->offset == FIELD(last_call_timeout) || setting->offset == FIELD(is_host)) &&
+        flags->max_nodes > 1 && !flags->elastic)
+        usage_error("%s has no effect on fixed nodes: leave it out, or let nodes come and go, with "
+                    "--nnodes MIN:MAX or --rdzv-backend c10d (step 05's ddprun)",
+                    name);
+    option_set(setting, flags, value, name);
 }
 
-static void read_conf(Flags *flags, const char *text)
+static void read_conf(Flags *flags)
 {
     flags->join_timeout = flags->elastic ? 600 : 900;
     flags->last_call_timeout = 30;
     flags->is_host = -1;
     flags->heartbeat_interval = 5;
     flags->heartbeat_limit = 3;
-    char *conf = strdup(text != NULL ? text : "");
+    char *conf = strdup(flags->rdzv_conf != NULL ? flags->rdzv_conf : "");
     char *rest = NULL, *sep = ",'\""; // PyTorch's own tests quote the list once more
     CHECK(conf != NULL, "out of memory");
     for (char *key = strtok_r(conf, sep, &rest); key != NULL; key = strtok_r(NULL, sep, &rest)) {
         char *value = strchr(key, '=');
         if (value == NULL)
-            usage_error("--rdzv-conf %s: it must be KEY=VALUE,KEY=VALUE...", text);
+            usage_error("--rdzv-conf %s: it must be KEY=VALUE,KEY=VALUE...", flags->rdzv_conf);
         *value = '\0';
         read_setting(flags, key, value + 1);
     }
@@ -232,11 +413,10 @@ void flags_use_python(Flags *flags, char *option, char *code)
  * kind. */
 static void read_command(Flags *flags, char **words, int num_words)
 {
-    if (num_words == 0)
+    if (num_words <= 0)
         usage_error("which program? ddprun [flags] program [arguments]; see ddprun --help");
-    const bool by_run_path = flags->texts[RUN_PATH] != NULL; // step 05's
-    const bool is_module = flags->texts[MODULE] != NULL && !by_run_path;
-    const bool no_python = flags->texts[NO_PYTHON] != NULL || by_run_path;
+    const bool is_module = flags->module && !flags->run_path;
+    const bool no_python = flags->no_python || flags->run_path;
     if (is_module && no_python)
         usage_error("--module and --no-python exclude each other");
 
@@ -244,7 +424,7 @@ static void read_command(Flags *flags, char **words, int num_words)
     flags->command = mem_calloc((size_t)(MAX_PYTHON_WORDS + num_words + 2), sizeof *flags->command);
     char **next = flags->command;
     *next++ = words[0];
-    if (flags->texts[PASS_LOCAL_RANK] != NULL)
+    if (flags->pass_local_rank)
         *next++ = flags->local_rank_argument;
     memcpy(next, words + 1, (size_t)(num_words - 1) * sizeof *words);
     const char *extension = strrchr(words[0], '.');
@@ -265,33 +445,31 @@ static void refuse_mpirun(const Flags *flags)
 void flags_parse(Flags *flags, const MoreFlags *more, int argc, char **argv)
 {
     streams_guard();
+    const char *texts[NUM_OPTIONS] = { NULL };
+    for (int i = 0; i + 1 < NUM_OPTIONS; i++)
+        texts[i] = variable_of(&flag_options[i]);
+    char **word = argv + 1;
+    for (; *word != NULL && (*word)[0] == '-' && (*word)[1] != '\0'; word++) {
+        if (strcmp(*word, "--") == 0) {
+            word++;
+            break;
+        }
+        read_flag(more, texts, &word);
+    }
     *flags = (Flags){ 0 };
-    const int first_word = flag_texts_find(flags->texts, more, argc, argv);
-    const char *const *texts = flags->texts;
-    for (Flag i = FIRST_OF_STEP_05; i < NUM_FLAGS && more == NULL; i++)
-        if (texts[i] != NULL)
-            usage_error("--%s: only step 05's ddprun has this flag, and its PET_ variable",
-                        flag_name(i));
-    flags->role = texts[ROLE];
-    flags->log_dir = texts[LOG_DIR];
-
-    flags->nproc_per_node = nproc_value(texts);
-    if (comfort.crowd != NULL)
-        comfort.crowd(flags->nproc_per_node);
-    read_nodes(flags, texts[NNODES], more != NULL);
-    refuse_mpirun(flags);
-    read_backend(flags, texts, more != NULL);
-    read_master(flags, texts);
-    read_conf(flags, texts[RDZV_CONF]);
-    read_run_id(flags, texts[RDZV_ID]);
-
-    flags->max_restarts = int_value("--max-restarts", texts[MAX_RESTARTS], 0, 1000000);
+    set_fields(flags, more != NULL ? STEP_FAULT : STEP_ENV, texts);
     if (flags->max_restarts > 0 && more == NULL)
         usage_error("--max-restarts %d: restarts come with step 05's ddprun", flags->max_restarts);
-    flags->monitor_interval = seconds_value("--monitor-interval", texts[MONITOR_INTERVAL], 0.01);
-    flags->shutdown_timeout = seconds_value("--shutdown-timeout", texts[SHUTDOWN_TIMEOUT], 0);
-
-    read_command(flags, argv + first_word, argc - first_word);
+    flags->nproc_per_node = count_ranks(flags->nproc);
+    if (comfort.crowd != NULL)
+        comfort.crowd(flags->nproc_per_node);
+    read_nodes(flags, more != NULL);
+    refuse_mpirun(flags);
+    read_backend(flags, more != NULL);
+    read_master(flags);
+    read_conf(flags);
+    read_run_id(flags);
+    read_command(flags, word, (int)(argv + argc - word));
 }
 
 void flags_free(Flags *flags)

@@ -8,47 +8,10 @@
 #ifndef COMMON_LAUNCH_FLAGS_H
 #define COMMON_LAUNCH_FLAGS_H
 
-#include <stdbool.h>
+#include "common/base/options.h"
 
 #define FLAGS_MAX_WORKERS 1024 // on one node
 #define FLAGS_MAX_NODES 4096
-
-typedef enum {
-    NPROC_PER_NODE,
-    NNODES,
-    NODE_RANK,
-    MASTER_ADDR,
-    MASTER_PORT,
-    STANDALONE,
-    RDZV_BACKEND,
-    RDZV_ENDPOINT,
-    RDZV_ID,
-    RDZV_CONF,
-    SECRET_FILE,
-    MAX_RESTARTS,
-    SHUTDOWN_TIMEOUT,
-    MONITOR_INTERVAL,
-    ROLE,
-    LOG_DIR,
-    REDIRECTS,
-    TEE,
-    LOCAL_RANKS_FILTER,
-    LOG_LINE_PREFIX_TEMPLATE,
-    MODULE,
-    NO_PYTHON,
-    PASS_LOCAL_RANK,
-    START_METHOD,
-    EVENT_LOG_HANDLER,
-    FIRST_OF_STEP_05, // 05_fault_tolerance/torchrun_flags.h has these
-    LOCAL_ADDR = FIRST_OF_STEP_05,
-    RUN_PATH,
-    VIRTUAL_LOCAL_RANK,
-    SIGNALS_TO_HANDLE,
-    LOGS_SPECS,
-    NUM_FLAGS
-} Flag;
-
-const char *flag_name(Flag flag); // without the dashes
 
 typedef struct {
     int nproc_per_node;
@@ -68,22 +31,26 @@ typedef struct {
     double heartbeat_interval; // seconds between a node's heartbeats
     int heartbeat_limit; // missed heartbeats after which a node is lost
 
-    const char *log_dir; // or NULL: a temporary folder
-
     const char *program; // as typed, for messages
     char **command; // what a worker runs, NULL at its end
     char local_rank_argument[32]; // an element of command, if requested: filled in per worker
-    const char *texts[NUM_FLAGS]; // of the flags, see flag_texts_find
+
+    // As typed. NULL: not given.
+    const char *nproc, *nnodes, *master_name, *rdzv_backend, *rdzv_endpoint, *rdzv_id, *rdzv_conf;
+    const char *secret_file, *log_dir;
+    const char *redirects, *tee, *local_ranks_filter, *line_prefix; // for extras/watch
+    const char *local_addr, *signals_to_handle, *logs_specs; // for step 05
+    int typed_port; // -1: not given
+    bool standalone, module, no_python, pass_local_rank, run_path, virtual_local_rank;
 } Flags;
 
-/* What --help says in step 05, whose ddprun restarts the ranks, lets nodes come and go, and has
- * more flags. */
+/* All flags, those of step 05 too: it has 05_fault_tolerance/torchrun_flags.h. */
+extern const Option flag_options[];
+
+/* What --help adds in step 05, whose ddprun restarts the ranks and lets nodes come and go. */
 typedef struct {
     const char *text; // a paragraph
     const char *settings; // more of --rdzv-conf
-    struct {
-        const char *argument, *help; // NULL: as in step 03
-    } flag[NUM_FLAGS];
 } MoreFlags;
 
 /* Fills flags; ends the process with status 2 and one line on an invalid flag or one that a later
@@ -91,19 +58,12 @@ typedef struct {
 void flags_parse(Flags *flags, const MoreFlags *more, int argc, char **argv);
 void flags_free(Flags *flags);
 
-/* ---- the text of each flag (flag_texts.c) ---- */
-
-/* Finds every flag's text: from the command line, else from its PET_ variable, else the default; a
- * switch has "1" where it is on. NULL: none. Returns the index in argv of the first word that is
- * not a flag. Ends the process like flags_parse. */
-int flag_texts_find(const char *texts[NUM_FLAGS], const MoreFlags *more, int argc, char **argv);
-
-/* ---- for the flags of step 05 (flags.c) ---- */
+/* ---- for the flags of step 05 ---- */
 
 /* Has Python run the program: puts "python3 -u" in front of it, and these words if not NULL. */
 void flags_use_python(Flags *flags, char *option, char *code);
 
-/* Sets master_addr: a name or an address. */
-void flags_read_address(Flags *flags, Flag flag);
+/* Sets master_addr to the text of this flag ("--local-addr"): a name or an address. */
+void flags_set_address(Flags *flags, const char *flag, const char *text);
 
 #endif

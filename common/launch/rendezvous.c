@@ -49,7 +49,7 @@ void job_secret_init(const Flags *flags)
 {
     Key256 secret;
     char path[PATH_MAX];
-    const char *file = flags->texts[SECRET_FILE];
+    const char *file = flags->secret_file;
     SYS_CHECK(setenv("TORCHELASTIC_RUN_ID", flags->run_id, 1)); // part of each handshake
     if (file != NULL)
         SYS_CHECK(setenv(SECRET_VARIABLE, realpath(file, path) != NULL ? path : file, 1));

@@ -47,25 +47,24 @@ static bool read_list(const Flags *flags, const char *text, int most, char *valu
     return true;
 }
 
-static void read_streams(const Flags *flags, Flag flag, char *streams)
+static void read_streams(const Flags *flags, const char *name, const char *text, char *streams)
 {
-    const char *text = flags->texts[flag];
     char *end = NULL;
     const int value = read_int(text, &end, 3); // for all
     if (value >= 0 && *end == '\0')
         memset(streams, value, (size_t)flags->nproc_per_node);
     else if (!read_list(flags, text, 3, streams))
-        usage_error("--%s %s: it must be 0 (none), 1 (stdout), 2 (stderr) or 3 (both), or such a "
+        usage_error("%s %s: it must be 0 (none), 1 (stdout), 2 (stderr) or 3 (both), or such a "
                     "number for each local rank, as in 0:1,1:3",
-                    flag_name(flag), text);
+                    name, text);
 }
 
 static Outputs read_outputs(const Flags *flags)
 {
     Outputs outputs = { 0 };
-    const char *filter = flags->texts[LOCAL_RANKS_FILTER];
-    read_streams(flags, REDIRECTS, outputs.redirects);
-    read_streams(flags, TEE, outputs.tee);
+    const char *filter = flags->local_ranks_filter;
+    read_streams(flags, "--redirects", flags->redirects, outputs.redirects);
+    read_streams(flags, "--tee", flags->tee, outputs.tee);
     memset(outputs.shown, filter == NULL, sizeof outputs.shown);
     if (!read_list(flags, filter, 0, outputs.shown))
         usage_error("--local-ranks-filter %s: it must be local ranks, as in 0,2", filter);

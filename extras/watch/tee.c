@@ -50,7 +50,7 @@ static void expand_prefix(const Flags *flags, int rank, int local_rank, char tex
                                       { "${local_rank}", numbers[1] },
                                       { "${hostname}", host } };
     size_t length = 0;
-    const char *from = flags->texts[LOG_LINE_PREFIX_TEMPLATE];
+    const char *from = flags->line_prefix;
     while (*from != '\0' && length + 1 < PREFIX_BYTES) {
         size_t i = 0;
         while (i < 4 && strncmp(from, names[i][0], strlen(names[i][0])) != 0)

@@ -1,6 +1,7 @@
 # What the tests of bad days share: ranks started by hand, and a look at what is left behind.
 
 bats_require_minimum_version 1.5.0
+load ../helpers/cause
 load ../helpers/free_port
 load ../helpers/patience
 

@@ -44,8 +44,7 @@ start_ddprun() {
             start_ddprun
             kill -$signal "$(cat "$OUT/pid.$rank")"
             job_ends $((128 + $(number $signal)))
-            grep -q "rank    : $rank (local_rank: $rank" "$OUT/said"
-            grep -q "ended   : killed by SIG$signal$" "$OUT/said"
+            [[ $(cause "$OUT/said") == "rank $rank on node 0 "*": killed by SIG$signal" ]]
             ! listens "$port" || false
         done
     done

@@ -72,7 +72,7 @@ is_zombie() {
 
 @test "SIGPIPE from a pipe of the rank's own is a failure like any other" {
     run -141 ddprun sh -c 'kill -PIPE $$'
-    [[ $output == *"FAILED"*"Root cause"*"SIGPIPE"* ]]
+    [[ $(cause <<< "$output") == "rank 0 on node 0 "*": killed by SIGPIPE" ]]
     [[ $output != *"its output goes to"* ]]
 }
 
@@ -80,9 +80,9 @@ is_zombie() {
     run -75 ddprun --nproc-per-node 2 sh -c '[ $RANK = 0 ] || sleep 0.3; exit 75'
     [ -z "$output" ]
     run -75 ddprun --nproc-per-node 2 --shutdown-timeout 0.5 sh -c '[ $RANK = 0 ] && exit 75; sleep 100'
-    [[ $output == *"rank    : 0 "*"exit status 75"* ]]
+    [[ $(cause <<< "$output") == "rank 0 on node 0 "*": exit status 75" ]]
     run -75 ddprun --nproc-per-node 2 sh -c '[ $RANK = 0 ] && exit 75; exit 0'
-    [[ $output == *FAILED* ]]
+    [[ $(cause <<< "$output") == "rank 0 on node 0 "*": exit status 75" ]]
     run -4 ddprun --nproc-per-node 2 sh -c '[ $RANK = 0 ] && exit 75; sleep 0.2; exit 4'
 }
 
@@ -101,7 +101,7 @@ is_zombie() {
         [ $RANK != 0 ] || { date +%s >"$OUT/failed"; exit 6; }
         sleep 1000; sleep 1000'
     [ $(($(date +%s) - $(cat "$OUT/failed"))) -le 25 ] # not the 30 s that it has where nothing is said
-    [[ $output == *"rank 1 "*"killed by SIGKILL"* ]]
+    ! has_extras || [[ $output == *"rank 1 "*"killed by SIGKILL"* ]]
 }
 
 @test "what a rank leaves behind is ended, but has time to end well" {
@@ -208,37 +208,12 @@ assert any(press() for _ in range(5))
 EOF
 }
 
-@test "the report names the first to fail, and what it had to say" {
-    run -9 ddprun --nproc-per-node 3 --log-dir "$OUT/logs" -r 2:3 sh -c '
-        case $RANK in
-        0) sleep 100; exit 1 ;;
-        1) exec sleep 100 ;;
-        2) echo "{\"message\": {\"message\": \"ValueError: boom\", \"extraInfo\": {}}}" > $TORCHELASTIC_ERROR_FILE
-           exit 9 ;;
-        esac'
-    [[ $output == *"sh FAILED"*"Root cause"*"node    : 0 $(uname -n)"*"rank    : 2 (local_rank: 2, pid: "* ]]
-    [[ $output == *"ended   : exit status 9"*"message : ValueError: boom"* ]]
-    [[ $output == *"log     : $OUT/logs/"*"/attempt_0/2/stderr.log"* ]]
-    [[ $output == *"rank 0 (local_rank: 0, pid: "*": killed by SIGTERM, told to end by ddprun"* ]]
-    [[ $output == *"rank 1 "* && $output != *"  rank 2 "* ]]
+@test "an error file that is none: the rank's end is all there is to say" {
     run -139 ddprun sh -c 'echo nonsense > $TORCHELASTIC_ERROR_FILE; kill -SEGV $$'
-    [[ $output == *"ended   : killed by SIGSEGV"* && $output != *nonsense* ]]
+    [[ $(cause <<< "$output") == *": killed by SIGSEGV" && $output != *nonsense* ]]
     rm -r "${output##*logs are in }" # which have a file that no rank of ours has written
     run -1 ddprun sh -c 'printf "{\"mess" > $TORCHELASTIC_ERROR_FILE; exit 1' # told to end in mid-sentence
     [[ $output != *"logs are in"* ]]
-}
-
-@test "the report is whole, though its reader takes its time" {
-    run -0 timeout 200 python3 - <<'EOF'
-import fcntl, os, subprocess
-ours, theirs = os.pipe()
-fcntl.fcntl(theirs, fcntl.F_SETPIPE_SZ, 4096)
-os.set_blocking(theirs, False) # as other programs leave it
-ddprun = subprocess.Popen(["03_torchrun_env/ddprun", "--nproc-per-node", "100", "false"], stderr=theirs)
-os.close(theirs)
-print(os.fdopen(ours).read())
-EOF
-    [ "$(grep -c "local_rank: .* exit status 1\|local_rank: .* SIGTERM" <<< "$output")" = 99 ]
 }
 
 @test "a trainer's last words are in the report, and in the error file as PyTorch reads it" {
@@ -249,7 +224,7 @@ EOF
     run -1 ddprun sh -c "$train"
     words=$(echo "$output" | sed -n 's/.* fatal: //p' | head -n 1)
     [[ $words == *'a\b"c/train-images-idx3-ubyte '* ]]
-    [[ $output == *"  message : $words"* ]]
+    [[ $(cause <<< "$output") == *": exit status 1: $words" ]]
     run -1 ddprun --log-dir "$OUT/l" sh -c "$train"
     python3 - "$OUT"/l/*/attempt_0/0/error.json <<'EOF'
 import json, sys, time

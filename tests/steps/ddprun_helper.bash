@@ -1,6 +1,7 @@
 # What the tests of the launcher share.
 
 load "${BASH_SOURCE%/*}/../helpers/free_port" # from wherever the test is
+load "${BASH_SOURCE%/*}/../helpers/cause"
 
 setup() {
     cd "${BATS_TEST_DIRNAME%/tests/*}"

@@ -1,4 +1,4 @@
-# ddprun --tee: output of the ranks in files and, with a prefix, on the console.
+# ddprun --redirects and --tee: output of the ranks in files and, with a prefix, on the console.
 
 bats_require_minimum_version 1.5.0
 load ../../steps/ddprun_helper
@@ -62,4 +62,61 @@ load ../../steps/ddprun_helper
     [ -e "$OUT/end" ]
     [ ! -s "$OUT/err" ]
     [ "$(tail -n 1 "$OUT"/l/*/attempt_0/0/stdout.log)" = 100000 ]
+}
+
+@test "flags that nobody can follow: one line, and status 2; the beginning of a name will do" {
+    while read -r wanted arguments; do
+        run -2 ddprun $arguments
+        [ "${#lines[@]}" -eq 1 ]
+        [[ $output == "ddprun: "*"${wanted//_/ }"* ]] || { echo "$arguments: $output" && false; }
+    done <<'END'
+stdout --redirects 4 true
+stdout -t 1:1 true
+stdout -t 0:1; true
+must_not_be_empty --tee= true
+local_ranks --local-ranks-filter 1 true
+local_ranks --local-ranks-filter 0, true
+must_not_be_empty --local-ranks-filter= true
+END
+    ddprun --redirect=3 --log-d "$OUT/logs" sh -c 'echo $WORLD_SIZE'
+    [ "$(cat "$OUT"/logs/*/attempt_0/0/stdout.log)" = 1 ]
+}
+
+@test "-r, by rank: to files" {
+    run -0 --separate-stderr ddprun --nproc-per-node 2 --rdzv-id id --log-dir "$OUT/l" -r 0:1,1:2 \
+        sh -c 'echo out $RANK; echo err $RANK >&2'
+    [ "$output" = "out 1" ]
+    [ "$stderr" = "err 0" ]
+    run -0 sh -c 'cd $OUT/l/id_????????/attempt_0 && grep -r . | sort'
+    [ "$output" = "0/stdout.log:out 0
+1/stderr.log:err 1" ]
+}
+
+@test "the console: --local-ranks-filter" {
+    [ "$(ddprun --nproc-per-node 3 --local-ranks-filter 0,2 sh -c 'echo $RANK' | sort)" = "0
+2" ]
+}
+
+@test "without --log-dir, the log folder is named and stays" {
+    run -0 ddprun -r 1 echo hi
+    [[ $output == "ddprun: logs are in $TMPDIR/"* ]]
+    [ "$(cat "${output#*are in }"/attempt_0/0/stdout.log)" = hi ]
+    rm -r "${output#*are in }"
+}
+
+# killed ARGUMENTS...: a launcher that its rank kills; its output goes nowhere.
+killed() {
+    03_torchrun_env/ddprun "$@" sh -c 'echo hi; kill -KILL $PPID; sleep 1000' > /dev/null 2>&1 3>&- || [ $? -eq 137 ]
+}
+
+only_logs_are_left() {
+    [ "$(cd "$TMPDIR" && find . -mindepth 2 | sed 's/_......../_X/' | sort)" = "./logs_X/attempt_0
+./logs_X/attempt_0/0
+./logs_X/attempt_0/0/stdout.log" ] && [ "$(ls "$TMPDIR" | wc -l)" -eq 1 ]
+}
+
+@test "a launcher that is killed leaves logs, but no empty folders" {
+    killed --rdzv-id logs -r 0:1 --nproc-per-node 2
+    await only_logs_are_left
+    rm -r "$TMPDIR"/logs_*
 }

@@ -108,8 +108,10 @@ print(error["message"], error["errorCode"], int(error["extraInfo"].pop("timestam
 only_default --logs-specs mine true
 SIGFOO_is_no_signal --signals-to-handle SIGTERM,SIGFOO true
 SIGKILL_is_no_signal --signals-to-handle SIGKILL true
-names_such_as --signals-to-handle= true
-1_to_255_letters --standalone --local-addr= true
+names_such_as --signals-to-handle , true
+must_not_be_empty --signals-to-handle= true
+1_to_255_letters --standalone --local-addr=[] true
+must_not_be_empty --standalone --local-addr= true
 EOF
 }
 
