@@ -2,7 +2,7 @@
 #ifndef FAULT_TOLERANCE_ATTEMPT_HISTORY_H
 #define FAULT_TOLERANCE_ATTEMPT_HISTORY_H
 
-#include "common/launch/failure.h"
+#include "common/launch/launch.h"
 
 /* How earlier attempts ended, a line each. All zero is empty. */
 typedef struct {

@@ -24,7 +24,7 @@
 #define FAULT_TOLERANCE_ELASTIC_GROUP_H
 
 #include "05_fault_tolerance/torchrun_flags.h"
-#include "common/launch/agents.h"
+#include "common/launch/launch.h"
 
 typedef struct {
     Flags *flags; // node_rank, max_nodes, master_addr, master_port: the current attempt's

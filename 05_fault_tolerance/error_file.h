@@ -2,7 +2,7 @@
 #ifndef FAULT_TOLERANCE_ERROR_FILE_H
 #define FAULT_TOLERANCE_ERROR_FILE_H
 
-#include "common/launch/failure.h"
+#include "common/launch/launch.h"
 
 /* Writes the error file that torchrun would write to path, the launcher's own
  * TORCHELASTIC_ERROR_FILE: the worker's error file if PyTorch wrote it, else the failure in the

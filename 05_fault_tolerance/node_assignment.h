@@ -3,7 +3,7 @@
 #ifndef FAULT_TOLERANCE_NODE_ASSIGNMENT_H
 #define FAULT_TOLERANCE_NODE_ASSIGNMENT_H
 
-#include "common/launch/agents.h"
+#include "common/launch/launch.h"
 
 typedef struct {
     int node_rank, num_nodes;

@@ -6,25 +6,21 @@
  * Every interval it increments its node's key; node 0's also checks that the others still increase.
  * A stopped launcher (SIGSTOP) has no heartbeat, since it would not react to anything.
  */
-#include "common/launch/agents.h"
-
-#include <math.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "common/base/log.h"
 #include "common/base/memory.h"
 #include "common/base/signals.h"
 #include "common/comm/store/net.h"
+#include "common/launch/launch.h"
 
 #define TORCHRUN_TIMEOUT 300.0 // seconds, as torchrun's
-#define SETTLE_SECONDS 0.3 // for the other nodes to finish
+#define SETTLE_MS 300 // for the other nodes to finish
 #define LEAVE_SECONDS 10.0 // for the other launchers to end after their workers
-#define POLL_SECONDS 0.02 // between polls for that
+#define POLL_MS 20 // between polls for that
 #define GATHER_SECONDS 60.0 // to ask for the failures of all nodes
 #define MAX_FAILURE (64 << 10) // bytes of JSON
 #define LOST_HUNG_UP "has not been heard of since it hung up"
@@ -54,36 +50,31 @@ static bool read_heartbeat(Store *store, int node, int64_t *count)
     return !store->failed && strcmp(text, "absent") != 0;
 }
 
-static void publish_loss(Store *store, int node, const char *how)
-{
-    Failure failure;
-    failure_of_launcher(&failure, node, EXIT_FAILURE, "node %d %s", node, how);
-    publish_failure(store, &failure);
-}
-
 /* Node 0 checks the other nodes. It removes the key of a dead one, so that nobody waits for it. A
  * torchrun has no such key and does not report its failure, but without one it stays until the job
  * is over. */
 static void check_peers(Store *store, const Flags *flags, PeerCount *counts)
 {
     for (int node = 1; node < flags->max_nodes; node++) {
+        PeerCount *peer = &counts[node];
         int64_t count = 0;
         const bool beats = read_heartbeat(store, node, &count);
         const bool hung_up = store_check(store, node_key(KEY_GONE, node).text);
-        if (!beats && hung_up)
-            publish_loss(store, node, "has hung up before the job was over");
-        if (!beats)
-            continue;
-        counts[node].missed = count == counts[node].count ? counts[node].missed + 1 : 0;
-        counts[node].count = count;
-        if (!hung_up && counts[node].missed < flags->heartbeat_limit)
+        peer->missed = beats && count == peer->count ? peer->missed + 1 : 0;
+        peer->count = count;
+        if (!hung_up && peer->missed < flags->heartbeat_limit)
             continue;
 
+        Failure failure;
         char silence[64];
         snprintf(silence, sizeof silence, "has not been heard of for %g s",
                  flags->heartbeat_limit * flags->heartbeat_interval);
+        failure_of_launcher(&failure, node, EXIT_FAILURE, "node %d %s", node,
+                            !beats    ? "has hung up before the job was over"
+                            : hung_up ? LOST_HUNG_UP
+                                      : silence);
         store_delete(store, node_key(KEY_HEARTBEAT, node).text);
-        publish_loss(store, node, hung_up ? LOST_HUNG_UP : silence);
+        publish_failure(store, &failure);
     }
 }
 
@@ -126,15 +117,12 @@ static void heartbeat_stop(Agents *agents)
     store_free(&agents->heartbeat_store);
 }
 
-static void pause_for(double seconds)
-{
-    poll(NULL, 0, (int)ceil(1e3 * seconds));
-}
-
 void agents_open(Agents *agents, const Flags *flags)
 {
     *agents = (Agents){ .flags = flags,
                         .master_port = flags->master_port,
+                        .ranks = { .world_size = flags->nproc_per_node,
+                                   .role_world_size = flags->nproc_per_node },
                         .store = { .fd = -1, .may_fail = true, .failed = true },
                         .heartbeat_store = { .fd = -1 } };
     const int num_ranks = flags->nproc_per_node * flags->max_nodes;
@@ -146,17 +134,14 @@ void agents_open(Agents *agents, const Flags *flags)
         log_warning("--master-addr %s is no address of this machine, which is the only node: "
                     "is --nnodes missing?",
                     flags->master_addr);
-    if (flags->node_rank == 0) {
-        snprintf(agents->watched, sizeof agents->watched, "/%s/" KEY_ROLE_INFO_ALL, flags->run_id);
-        agents->server =
-            store_server_start(flags->master_addr, &agents->master_port, agents->watched);
-        char reason[NET_REASON_BYTES];
-        CHECK(agents->server != NULL, "cannot serve the store at %s:%d: %s; try --master-port",
-              flags->master_addr, agents->master_port,
-              net_listen_reason(errno, agents->master_port, reason));
-    }
-    agents->ranks =
-        (Ranks){ .world_size = flags->nproc_per_node, .role_world_size = flags->nproc_per_node };
+    if (flags->node_rank != 0)
+        return;
+    snprintf(agents->watched, sizeof agents->watched, "/%s/" KEY_ROLE_INFO_ALL, flags->run_id);
+    agents->server = store_server_start(flags->master_addr, &agents->master_port, agents->watched);
+    char reason[NET_REASON_BYTES];
+    CHECK(agents->server != NULL, "cannot serve the store at %s:%d: %s; try --master-port",
+          flags->master_addr, agents->master_port,
+          net_listen_reason(errno, agents->master_port, reason));
 }
 
 void agents_begin(Agents *agents)
@@ -212,11 +197,10 @@ static const char *read_end(Agents *agents)
 
 void agents_fail(Agents *agents, const Failure *failure)
 {
-    agents->verdict = VERDICT_FAILED;
     agents->failure = *failure;
     publish_failure(&agents->store, failure);
-    if (strcmp(read_end(agents), END_CHANGED) == 0) // so all other nodes take it
-        agents->verdict = VERDICT_CHANGED;
+    const bool changed = strcmp(read_end(agents), END_CHANGED) == 0; // so all other nodes take it
+    agents->verdict = changed ? VERDICT_CHANGED : VERDICT_FAILED;
 }
 
 /* The job is over. A torchrun on node 0 may have taken its store along before it could be asked
@@ -262,6 +246,7 @@ static bool is_lost(Agents *agents, int node)
 /* Takes the first of all nodes' failures, or the root cause already chosen. */
 static void gather_failures(Agents *agents)
 {
+    poll(NULL, 0, SETTLE_MS);
     char *text = mem_calloc(MAX_FAILURE, 1);
     const double end = seconds_now() + GATHER_SECONDS;
     Failure *root = &agents->failure, failure;
@@ -290,10 +275,8 @@ static void gather_failures(Agents *agents)
 
 const Failure *agents_root_cause(Agents *agents)
 {
-    if (!agents->store.failed) {
-        pause_for(SETTLE_SECONDS);
+    if (!agents->store.failed)
         gather_failures(agents);
-    }
     if (agents->failure.status == 0)
         failure_of_launcher(&agents->failure, 0, EXIT_FAILURE, "%s",
                             agents->flags->elastic ? "the others have ended without this node"
@@ -301,24 +284,17 @@ const Failure *agents_root_cause(Agents *agents)
     return &agents->failure;
 }
 
-/* Is this node still expected to leave? Its count is 0 if it has not even come yet. */
-static bool is_awaited(Agents *agents, int node, double begun, double seconds)
-{
-    int64_t count = 0;
-    if (!read_heartbeat(&agents->store, node, &count) || is_lost(agents, node))
-        return false;
-    return seconds_now() < begun + (count == 0 ? agents->store.timeout : seconds);
-}
-
-/* Node 0 keeps serving until the others have left. */
+/* Node 0 keeps serving until the others have left. The count of one that has not even come is 0. */
 static void wait_for_peers_to_leave(Agents *agents, double seconds)
 {
     const double begun = seconds_now();
+    int64_t count = 0;
     if (agents->has_torchrun_nodes) // they leave without notice
-        pause_for(SETTLE_SECONDS);
+        poll(NULL, 0, SETTLE_MS);
     for (int i = 1; i < agents->flags->max_nodes; i++)
-        while (is_awaited(agents, i, begun, seconds))
-            pause_for(POLL_SECONDS);
+        while (read_heartbeat(&agents->store, i, &count) && !is_lost(agents, i) &&
+               seconds_now() < begun + (count == 0 ? agents->store.timeout : seconds))
+            poll(NULL, 0, POLL_MS);
 }
 
 void agents_leave(Agents *agents)

@@ -2,7 +2,7 @@
  * A failure is recorded where it happens, with all that helps to understand it, since other nodes
  * cannot read this node's files.
  */
-#include "common/launch/failure.h"
+#include "common/launch/launch.h"
 
 #include <ctype.h>
 #include <jansson.h>

@@ -23,14 +23,12 @@
 #define FIELD(name) offsetof(Flags, name)
 #define WATCH "extras/watch"
 
-/* Without help: accepted, but has no effect, or none in this step. */
+/* Without help: step 05 has one, or it is accepted, but has no effect. */
 const Option flag_options[] = {
     { "nproc-per-node", "N", "1", "35", OPTION_STRING, FIELD(nproc),
       .help = "ranks on this node: 4, cpu, gpu, auto" },
-    { "nnodes", "N", "1", "3", OPTION_STRING, FIELD(nnodes),
+    { "nnodes", "N", "1", "35", OPTION_STRING, FIELD(nnodes),
       .help = "nodes of the job; start ddprun once on each" },
-    { "nnodes", "N|MIN:MAX", "1", "5", OPTION_STRING, FIELD(nnodes),
-      .help = "nodes of the job; MIN:MAX: the number may change" },
     { "node-rank", "R", "0", "35", OPTION_INT, FIELD(node_rank),
       .help = "which of them this is, counted from 0", .high = FLAGS_MAX_NODES - 1 },
     { "master-addr", "HOST", "127.0.0.1", "35", OPTION_STRING, FIELD(master_name),
@@ -39,30 +37,21 @@ const Option flag_options[] = {
       .help = "of its store (29500; one node: a free one)", .high = 65535 },
     { "standalone", "", "", "35", OPTION_FLAG, FIELD(standalone),
       .help = "one node, whatever the --rdzv flags say" },
-    { "rdzv-backend", "NAME", "static", "3", OPTION_STRING, FIELD(rdzv_backend),
+    { "rdzv-backend", "NAME", "static", "35", OPTION_STRING, FIELD(rdzv_backend),
       .help = "static; on one node also c10d" },
-    { "rdzv-backend", "NAME", "static", "5", OPTION_STRING, FIELD(rdzv_backend),
-      .help = "static, or c10d: nodes number themselves" },
-    { "rdzv-endpoint", "HOST:PORT", "none", "3", OPTION_OPTIONAL, FIELD(rdzv_endpoint),
+    { "rdzv-endpoint", "HOST:PORT", "none", "35", OPTION_OPTIONAL, FIELD(rdzv_endpoint),
       .help = "another way to name node 0" },
-    { "rdzv-endpoint", "HOST:PORT", "none", "5", OPTION_OPTIONAL, FIELD(rdzv_endpoint),
-      .help = "where they meet; HOST is one of them (port 29400)" },
     { "rdzv-id", "NAME", "", "35", OPTION_OPTIONAL, FIELD(rdzv_id),
       .help = "the job's name, the same on every node" },
     { "rdzv-conf", "K=V,...", "", "35", OPTION_OPTIONAL, FIELD(rdzv_conf),
       .help = "timeouts, see below" },
     { "secret-file", "FILE", "", "35", OPTION_OPTIONAL, FIELD(secret_file),
       .help = "lets in those that know it: on every node" },
-    { "max-restarts", "N", "0", "3", OPTION_INT, FIELD(max_restarts), .high = 1000000 },
-    { "max-restarts", "N", "0", "5", OPTION_INT, FIELD(max_restarts),
-      .help = "restart all ranks up to N times when one fails", .high = 1000000 },
+    { "max-restarts", "N", "0", "35", OPTION_INT, FIELD(max_restarts), .high = 1000000 },
     { "shutdown-timeout", "S", "30", "35", OPTION_REAL, FIELD(shutdown_timeout),
       .help = "seconds from SIGTERM to SIGKILL", .high = MAX_SECONDS },
-    { "monitor-interval", "S", "0.1", "3", OPTION_REAL, FIELD(monitor_interval),
+    { "monitor-interval", "S", "0.1", "35", OPTION_REAL, FIELD(monitor_interval),
       .help = "seconds between checks of deadlines", .low = 0.01, .high = MAX_SECONDS },
-    { "monitor-interval", "S", "0.1", "5", OPTION_REAL, FIELD(monitor_interval),
-      .help = "seconds between checks of deadlines and new nodes", .low = 0.01,
-      .high = MAX_SECONDS },
     { "role", "NAME", "default", "35", OPTION_STRING, FIELD(role), .help = "of this node's ranks" },
     { "log-dir", "DIR", "none", "35", OPTION_OPTIONAL, FIELD(log_dir),
       .help = "for the log folders of -r and -t" },
@@ -82,14 +71,11 @@ const Option flag_options[] = {
       .help = "--local-rank=R as first argument" },
     { "start-method", "NAME", "", "35", .kind = OPTION_ACTION },
     { "event-log-handler", "NAME", "", "35", .kind = OPTION_ACTION },
-    { "local-addr", "HOST", "none", "5", OPTION_OPTIONAL, FIELD(local_addr),
-      .help = "node 0, unless node 0 is named or a port is" },
-    { "run-path", "", "", "5", OPTION_FLAG, FIELD(run_path),
-      .help = "the program is for Python, by runpy.run_path" },
-    { "virtual-local-rank", "", "", "5", OPTION_FLAG, FIELD(virtual_local_rank),
-      .help = "LOCAL_RANK 0 for all: each sees one GPU, its own" },
-    { "signals-to-handle", "SIG,...", "none", "5", OPTION_OPTIONAL, FIELD(signals_to_handle),
-      .help = "end on these alone; pass them on as they are" },
+    { "local-addr", "HOST", "none", "5", OPTION_OPTIONAL, .offset = FIELD(local_addr) },
+    { "run-path", "", "", "5", OPTION_FLAG, .offset = FIELD(run_path) },
+    { "virtual-local-rank", "", "", "5", OPTION_FLAG, .offset = FIELD(virtual_local_rank) },
+    { "signals-to-handle", "SIG,...", "none", "5", OPTION_OPTIONAL,
+      .offset = FIELD(signals_to_handle) },
     { "logs-specs", "NAME", "default", "5", OPTION_STRING, .offset = FIELD(logs_specs) },
     { "help", "", "", "35", .kind = OPTION_ACTION },
     { 0 },
@@ -128,11 +114,14 @@ static noreturn void print_help(const MoreFlags *more)
     printf("%s", more != NULL ? more->text : "");
     for (const Option *flag = flag_options; flag->name != NULL; flag++) {
         char name[64];
-        if (flag->help == NULL || !option_is_listed(flag, more != NULL ? STEP_FAULT : STEP_ENV))
+        const Option *shown =
+            more != NULL ? option_find(more->help, ANY_STEP, flag->name, strlen(flag->name)) : NULL;
+        shown = shown != NULL ? shown : flag;
+        if (shown->help == NULL || !option_is_listed(flag, ANY_STEP))
             continue;
         const bool has_letter = strcmp(long_name(flag->name[0]), flag->name) == 0;
-        snprintf(name, sizeof name, "-%c, --%s %s", flag->name[0], flag->name, flag->value);
-        printf("  %-32s %s", name + (has_letter ? 0 : strlen("-x, ")), flag->help);
+        snprintf(name, sizeof name, "-%c, --%s %s", flag->name[0], flag->name, shown->value);
+        printf("  %-32s %s", name + (has_letter ? 0 : strlen("-x, ")), shown->help);
         if (flag->preset[0] != '\0' && strcmp(flag->preset, "none") != 0)
             printf(" (%s)", flag->preset);
         printf("\n");
@@ -146,25 +135,20 @@ static noreturn void print_help(const MoreFlags *more)
     streams_exit();
 }
 
-static const Option *find_exactly(Step step, const char *name)
-{
-    return option_find(flag_options, step, name, strlen(name));
-}
-
 /* The flag of this name, or the only one that begins so; NULL: there is none. (torchrun takes max-r
  * for max-restarts, but not max, since it counts max_restarts as another name.) */
-static const Option *find_flag(Step step, const char *word, const char *name, size_t length)
+static const Option *find_flag(const char *word, const char *name, size_t length)
 {
-    const Option *found = option_find(flag_options, step, name, length);
+    const Option *found = option_find(flag_options, ANY_STEP, name, length);
     if (found != NULL)
         return found;
     for (const Option *flag = flag_options; flag->name != NULL; flag++) {
         if (!name_begins(flag->name, name, length))
             continue;
-        if (found != NULL && strcmp(found->name, flag->name) != 0)
+        if (found != NULL)
             usage_error("%s may mean --%s or --%s: write more of it", word, found->name,
                         flag->name);
-        found = find_exactly(step, flag->name);
+        found = flag;
     }
     return found;
 }
@@ -206,7 +190,7 @@ static void read_flag(const MoreFlags *more, const char *texts[], char ***word)
     const char *rest = is_long ? typed + strcspn(typed, "=") : typed + 2;
     const char *name = is_long ? typed + 2 : long_name(typed[1]);
     const size_t length = is_long ? (size_t)(rest - name) : strlen(name);
-    const Option *flag = length > 0 ? find_flag(step, typed, name, length) : NULL;
+    const Option *flag = length > 0 ? find_flag(typed, name, length) : NULL;
     if (flag == NULL)
         unknown_flag(step, typed);
     if (strcmp(flag->name, "help") == 0)
@@ -220,8 +204,6 @@ static void set_fields(Flags *flags, Step step, const char *const texts[])
 {
     for (const Option *flag = flag_options; flag->name != NULL; flag++) {
         const char *text = texts[flag - flag_options];
-        if (find_exactly(step, flag->name) != flag) // but another step's
-            continue;
         if (text != NULL && !option_is_taught(flag, step))
             usage_error("--%s: only step 05's ddprun has this flag, and its PET_ variable",
                         flag->name);

@@ -51,6 +51,7 @@ extern const Option flag_options[];
 typedef struct {
     const char *text; // a paragraph
     const char *settings; // more of --rdzv-conf
+    const Option *help; // value and help of flags that are new, or mean more
 } MoreFlags;
 
 /* Fills flags; ends the process with status 2 and one line on an invalid flag or one that a later

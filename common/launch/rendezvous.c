@@ -5,7 +5,7 @@
  * A node's offer is one line of JSON, in the form of torchrun's agents, so that both can be mixed.
  * Ranks are numbered node by node, and within each role once more, as torchrun numbers them.
  */
-#include "common/launch/agents.h"
+#include "common/launch/launch.h"
 
 #include <jansson.h>
 #include <math.h>

@@ -5,7 +5,7 @@
  * Processes that a worker leaves behind become our children (PR_SET_CHILD_SUBREAPER): its process
  * group is empty when waitpid finds no more children in it. Until then its number is not reused.
  */
-#include "common/launch/workers.h"
+#include "common/launch/launch.h"
 
 #include <fcntl.h>
 #include <math.h>

@@ -11,7 +11,7 @@
 
 #include "common/base/log.h"
 #include "common/base/memory.h"
-#include "common/launch/workers.h"
+#include "common/launch/launch.h"
 #include "extras/watch/rank_report.h"
 #include "extras/watch/tee.h"
 

@@ -11,8 +11,7 @@
 
 #include "05_fault_tolerance/node_assignment.h"
 #include "common/base/comfort.h"
-#include "common/launch/agents.h"
-#include "common/launch/failure.h"
+#include "common/launch/launch.h"
 #include "tests/fuzz/targets.h"
 
 /* What was understood can be told on and shown, and is understood again. */

@@ -4,7 +4,7 @@
 #include "05_fault_tolerance/node_assignment.h"
 #include "common/base/log.h"
 #include "common/comm/store/net.h"
-#include "common/launch/agents.h"
+#include "common/launch/launch.h"
 #include "tests/helpers/child.h"
 
 #define SECONDS 300 // until both must have ended; child.h kills them at 600

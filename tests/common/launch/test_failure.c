@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/launch/failure.h"
+#include "common/launch/launch.h"
 
 static const Failure EXAMPLE = {
     .status = 137,
