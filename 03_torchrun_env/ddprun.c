@@ -73,7 +73,6 @@ static void start(Workers *workers, Flags *flags, const Agents *agents, Logs *lo
         if (!workers_start(workers, local_rank, flags->command))
             break;
     }
-    logs_start(logs);
 }
 
 /* Sleeps until the job has ended: every worker on every node is done, or something failed. */

@@ -84,7 +84,6 @@ static void start(Workers *workers, const Group *group, const Agents *agents, Lo
         if (!workers_start(workers, local_rank, flags->command))
             break;
     }
-    logs_start(logs);
 }
 
 /* Sleeps until the attempt has ended: every worker on every node is done, or something failed, or

@@ -458,6 +458,11 @@ bool group_join(Group *group, Agents *agents)
     return true;
 }
 
+bool agents_left_out(const Agents *agents)
+{
+    return agents->flags->max_nodes > 1 && agents->store.failed;
+}
+
 void group_close(Group *group, int status)
 {
     if (!group->flags->elastic)

@@ -91,7 +91,7 @@ static void *heartbeat_loop(void *argument)
             check_peers(store, flags, counts);
     } while (!store_try_wait(store, KEY_END, flags->heartbeat_interval) && !store->failed);
     free(counts);
-    atomic_store(&agents->heartbeat, store->failed ? HEARTBEAT_LOST_NODE_0 : HEARTBEAT_SAW_END);
+    agents->heartbeat_over = true;
     kill(getpid(), SIGCHLD); // workers_wait returns, as if a worker had ended
     return NULL;
 }
@@ -100,7 +100,7 @@ static void heartbeat_start(Agents *agents)
 {
     const double patience = job_store_patience(agents->flags);
     if (!job_store_connect(&agents->heartbeat_store, agents->flags, patience)) {
-        agents->heartbeat = HEARTBEAT_LOST_NODE_0;
+        agents->heartbeat_store.failed = agents->heartbeat_over = true;
         return;
     }
     agents->heartbeat_store.may_fail = true;
@@ -171,11 +171,6 @@ void agents_join(Agents *agents, const Flags *flags)
     agents_meet(agents);
 }
 
-bool agents_left_out(const Agents *agents)
-{
-    return agents->flags->max_nodes > 1 && agents->store.failed;
-}
-
 void agents_done(Agents *agents, bool stopped)
 {
     if (agents->done_since > 0)
@@ -220,14 +215,13 @@ Verdict agents_verdict(Agents *agents)
     if (agents->verdict != VERDICT_NONE || agents->flags->max_nodes == 1)
         return agents->verdict;
     const double waited = agents->done_since > 0 ? seconds_now() - agents->done_since : 0;
-    const int heartbeat = agents->store.failed ? HEARTBEAT_LOST_NODE_0 : agents->heartbeat;
+    agents->store.failed |= agents->heartbeat_over && agents->heartbeat_store.failed;
     Failure failure;
-    if (heartbeat == HEARTBEAT_SAW_END) {
-        agents->verdict = read_verdict(agents);
-    } else if (heartbeat == HEARTBEAT_LOST_NODE_0) {
-        agents->store.failed = true;
+    if (agents->store.failed) {
         failure_of_launcher(&failure, 0, EXIT_FAILURE, "node 0 is out of reach");
         agents_fail(agents, &failure);
+    } else if (agents->heartbeat_over) {
+        agents->verdict = read_verdict(agents);
     } else if (agents->has_torchrun_nodes && waited > TORCHRUN_TIMEOUT) {
         failure_of_launcher(&failure, agents->flags->node_rank, EXIT_FAILURE,
                             "the other nodes have not ended %.0f s after this one", waited);

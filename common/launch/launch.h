@@ -22,7 +22,8 @@ typedef struct {
     const Flags *flags;
     char folder[PATH_MAX]; // of the run; empty: none yet, or removed because it was empty
     char attempt[PATH_MAX]; // folder in it
-    int (*output)[2]; // stdout and stderr of each local rank; -1: the launcher's own; NULL: all so
+    int (*output)[2]; // stdout and stderr of each local rank until it is started; -1: the
+                      // launcher's own; NULL: that for all
     struct Tee *tee; // of extras/watch
 } Logs;
 
@@ -32,8 +33,7 @@ Logs *logs_init(const Flags *flags);
 void logs_free(Logs *logs);
 
 void logs_open(Logs *logs, int first_rank, int restart_count); // creates the folders of an attempt
-void logs_start(Logs *logs); // when the workers have been started
-void logs_close(Logs *logs); // when they have ended: removes empty folders
+void logs_close(Logs *logs); // when the workers have ended: removes empty folders
 
 /* The path of a worker's file ("error.json"). */
 void logs_path(const Logs *logs, int local_rank, const char *name, char path[PATH_MAX]);
@@ -146,9 +146,8 @@ void report_print(const Failure *root, const Workers *workers, int first_rank);
  * without it: then the workers have the launcher's output. */
 typedef struct {
     void (*check)(const Flags *flags); // usage error if its flags are wrong
-    void (*open)(Logs *logs, int first_rank); // sets logs->output
-    void (*start)(Logs *logs); // closes and frees logs->output, and begins to copy
-    void (*close)(Logs *logs); // copies what is left
+    void (*open)(Logs *logs, int first_rank); // sets logs->output, and begins to copy
+    void (*close)(Logs *logs); // copies what is left, and frees logs->output
     void (*report)(const Failure *root, const Workers *workers, int first_rank);
 } RankOutput;
 
@@ -260,10 +259,8 @@ typedef struct {
     Store store; // failed: node 0 is out of reach, or this is the only node
     Store heartbeat_store; // the thread's
     pthread_t heartbeat_thread;
-    atomic_int heartbeat; // what the thread has found: 0 nothing, else HEARTBEAT_*
+    atomic_bool heartbeat_over; // it saw the job's end, or its store has failed
 } Agents;
-
-enum { HEARTBEAT_SAW_END = 1, HEARTBEAT_LOST_NODE_0 };
 
 /* Waits for all nodes. Dies if one does not come. */
 void agents_join(Agents *agents, const Flags *flags);
@@ -279,9 +276,6 @@ void agents_fail(Agents *agents, const Failure *failure); // this node's first
 
 /* VERDICT_NONE: the group has not ended. All nodes come to the same verdict. */
 Verdict agents_verdict(Agents *agents);
-
-/* Have the others ended without this node, or is node 0 gone or out of reach? */
-bool agents_left_out(const Agents *agents);
 
 /* The first failure on any node, the same on all of them. The loss of a node explains all others.
  */

@@ -112,43 +112,32 @@ Ranks nodes_share_ranks(const Node *nodes, int num_nodes, int node)
     return ranks;
 }
 
-static void log_waiting(const Flags *flags, const char *whom)
-{
-    log_info("node %d of %d waits at %s:%d for %s", flags->node_rank, flags->max_nodes,
-             flags->master_addr, flags->master_port, whom);
-}
-
-static noreturn void give_up(const Flags *flags, const char *whom)
-{
-    die("%s did not come to %s:%d within %g s: is ddprun started on every node, with the same "
-        "--master-addr, --master-port and --nnodes?",
-        whom, flags->master_addr, flags->master_port, flags->join_timeout);
-}
-
-static void connect_store(Store *store, const Flags *flags, double deadline)
-{
-    if (job_store_connect(store, flags, fmin(PATIENCE, flags->join_timeout)))
-        return;
-    if (errno != EPROTO)
-        log_waiting(flags, "node 0");
-    if (errno != EPROTO && job_store_connect(store, flags, fmax(deadline - seconds_now(), 0)))
-        return;
-    if (errno == ECONNREFUSED || errno == ETIMEDOUT)
-        give_up(flags, "node 0");
-    die("no store of node 0 at %s:%d (%s): are --master-addr and --master-port right?",
-        flags->master_addr, flags->master_port, store_connect_reason(errno));
-}
-
+/* Waits until the store has this key; NULL: until node 0 serves the store. Dies after the deadline.
+ */
 static void wait_for(Store *store, const Flags *flags, const char *key, const char *whom,
                      double deadline)
 {
+    const char *host = flags->master_addr;
+    const int port = flags->master_port;
     const double left = fmax(deadline - seconds_now(), 0);
-    if (store_try_wait(store, key, fmin(left, PATIENCE)))
+    if (key != NULL ? store_try_wait(store, key, fmin(left, PATIENCE))
+                    : job_store_connect(store, flags, fmin(left, PATIENCE)))
         return;
-    store_check_secret(store);
-    log_waiting(flags, whom);
-    if (!store_try_wait(store, key, fmax(left - PATIENCE, 0)))
-        give_up(flags, whom);
+    if (key != NULL)
+        store_check_secret(store);
+    if (key != NULL || errno != EPROTO) {
+        log_info("node %d of %d waits at %s:%d for %s", flags->node_rank, flags->max_nodes, host,
+                 port, whom);
+        const double more = fmax(deadline - seconds_now(), 0);
+        if (key != NULL ? store_try_wait(store, key, more) : job_store_connect(store, flags, more))
+            return;
+    }
+    CHECK(key != NULL || errno == ECONNREFUSED || errno == ETIMEDOUT,
+          "no store of node 0 at %s:%d (%s): are --master-addr and --master-port right?", host,
+          port, store_connect_reason(errno));
+    die("%s did not come to %s:%d within %g s: is ddprun started on every node, with the same "
+        "--master-addr, --master-port and --nnodes?",
+        whom, host, port, flags->join_timeout);
 }
 
 /* There will be no job: puts the reason, a text, where the others expect their numbers. */
@@ -185,11 +174,14 @@ static void agree_on_num_nodes(Store *store, const Flags *flags)
     refuse(store, flags, most, reason);
 }
 
-/* Node 0: reads the nodes' offers. */
-static void read_nodes(Store *store, const Flags *flags, Node *nodes, double deadline)
+/* Node 0 reads the offers of all nodes, and answers each: [first rank, ranks of the job, the same
+ * among those of the node's role]. */
+static void assign_ranks(Store *store, const Flags *flags, double deadline)
 {
+    Node *nodes = mem_calloc((size_t)flags->max_nodes, sizeof *nodes);
+    char text[1024];
     for (int i = 0; i < flags->max_nodes; i++) {
-        char text[1024], whom[32];
+        char whom[32];
         snprintf(whom, sizeof whom, "node %d", i);
         const Key key = node_key(KEY_ROLE_INFO, i);
         wait_for(store, flags, key.text, whom, deadline);
@@ -203,18 +195,13 @@ static void read_nodes(Store *store, const Flags *flags, Node *nodes, double dea
               text);
         json_decref(info);
     }
-}
-
-/* [first rank, ranks of the job, the same among those of the node's role] */
-static void assign_ranks(Store *store, const Flags *flags, const Node *nodes)
-{
     for (int i = 0; i < flags->max_nodes; i++) {
         const Ranks ranks = nodes_share_ranks(nodes, flags->max_nodes, i);
-        char text[64];
         const int length = snprintf(text, sizeof text, "[%d, %d, %d, %d]", ranks.first_rank,
                                     ranks.world_size, ranks.first_role_rank, ranks.role_world_size);
         store_set(store, node_key(KEY_ASSIGNED_RANKS, i).text, text, (size_t)length);
     }
+    free(nodes);
 }
 
 static Ranks read_ranks(Store *store, const Flags *flags)
@@ -236,7 +223,7 @@ static Ranks read_ranks(Store *store, const Flags *flags)
 Ranks rendezvous(Store *store, const Flags *flags)
 {
     const double deadline = seconds_now() + flags->join_timeout;
-    connect_store(store, flags, deadline);
+    wait_for(store, flags, NULL, "node 0", deadline);
     if (flags->node_rank == 0 && flags->max_nodes > 1 && !store->has_secret)
         secret_report_none(flags->master_addr, flags->master_port);
     CHECK(!store_check(store, KEY_END), "the previous job has not quite ended at %s:%d",
@@ -249,12 +236,8 @@ Ranks rendezvous(Store *store, const Flags *flags)
     char *info = node_encode(flags, flags->node_rank);
     store_set(store, node_key(KEY_ROLE_INFO, flags->node_rank).text, info, strlen(info));
     free(info);
-    if (flags->node_rank == 0) {
-        Node *nodes = mem_calloc((size_t)flags->max_nodes, sizeof *nodes);
-        read_nodes(store, flags, nodes, deadline);
-        assign_ranks(store, flags, nodes);
-        free(nodes);
-    }
+    if (flags->node_rank == 0)
+        assign_ranks(store, flags, deadline);
     wait_for(store, flags, node_key(KEY_ASSIGNED_RANKS, flags->node_rank).text, "all nodes",
              deadline);
     return read_ranks(store, flags);

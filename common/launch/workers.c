@@ -66,12 +66,11 @@ void logs_path(const Logs *logs, int local_rank, const char *name, char path[PAT
 static void make_folder(Logs *logs)
 {
     const Flags *flags = logs->flags;
-    const char *temporary = getenv("TMPDIR");
-    if (temporary == NULL || temporary[0] == '\0')
-        temporary = "/tmp";
+    const char *parent = flags->log_dir != NULL ? flags->log_dir : getenv("TMPDIR");
+    if (parent == NULL || parent[0] == '\0')
+        parent = "/tmp";
     if (flags->log_dir != NULL)
-        folder_create(flags->log_dir, "--log-dir");
-    const char *parent = flags->log_dir != NULL ? flags->log_dir : temporary;
+        folder_create(parent, "--log-dir");
     char root[PATH_MAX];
     // Eight letters, as torchrun has it; mkdtemp makes six.
     format_path(logs->folder, "%s/%s_%02xXXXXXX", realpath(parent, root) != NULL ? root : parent,
@@ -124,12 +123,6 @@ void logs_open(Logs *logs, int first_rank, int restart_count)
         rank_output.open(logs, first_rank);
 }
 
-void logs_start(Logs *logs)
-{
-    if (rank_output.start != NULL)
-        rank_output.start(logs);
-}
-
 void logs_close(Logs *logs)
 {
     if (rank_output.close != NULL)
@@ -165,17 +158,15 @@ void workers_init(Workers *workers, Logs *logs, const sigset_t *chosen)
     workers->worker = shared_memory((size_t)num_workers * sizeof *workers->worker);
 
     const int usual[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGXCPU };
-    sigset_t requests; // unless some are chosen
-    sigemptyset(&requests);
-    for (size_t i = 0; i < sizeof usual / sizeof usual[0]; i++)
-        sigaddset(&requests, usual[i]);
     sigemptyset(&workers->signals);
+    for (size_t i = 0; i < sizeof usual / sizeof usual[0]; i++)
+        sigaddset(&workers->signals, usual[i]);
+    if (chosen != NULL)
+        workers->signals = *chosen;
     for (int signal = 1; signal < NSIG; signal++) {
         struct sigaction action;
-        if (sigismember(chosen != NULL ? chosen : &requests, signal) == 1 &&
-            sigaction(signal, NULL, &action) == 0 &&
-            action.sa_handler != SIG_IGN) // as under nohup or a shell's "&"
-            sigaddset(&workers->signals, signal);
+        if (sigaction(signal, NULL, &action) == 0 && action.sa_handler == SIG_IGN)
+            sigdelset(&workers->signals, signal); // as under nohup or a shell's "&"
     }
     sigaddset(&workers->signals, SIGCHLD);
 
@@ -205,7 +196,7 @@ void workers_free(Workers *workers)
 /* The child's part of workers_start. After fork in a threaded process, locks may be held for ever:
  * only plain system calls from here on. */
 static noreturn void run_command(const Workers *workers, Worker *worker, pid_t launcher,
-                                 char **command, const int output[2], int error_fd)
+                                 char **command, const int *output, int error_fd)
 {
     setsid();
     *worker = (Worker){ .pid = getpid(), .has_group = true }; // the launcher may be killed now
@@ -215,10 +206,9 @@ static noreturn void run_command(const Workers *workers, Worker *worker, pid_t l
     const int no_input = worker == workers->worker ? -1 : open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (no_input >= 0)
         dup2(no_input, STDIN_FILENO);
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 2 && output != NULL; i++)
         if (output[i] >= 0)
             dup2(output[i], STDOUT_FILENO + i);
-    }
     sigprocmask(SIG_SETMASK, &workers->old_mask, NULL);
     execvp(command[0], command);
     const int error = errno;
@@ -227,55 +217,45 @@ static noreturn void run_command(const Workers *workers, Worker *worker, pid_t l
     _exit(127);
 }
 
-static bool not_started(Worker *worker, int error)
-{
-    *worker = (Worker){ .error = error, .status = error == ENOENT ? 127 : 126 };
-    worker->ended = seconds_now();
-    return false;
-}
-
 bool workers_start(Workers *workers, int local_rank, char **command)
 {
-    static const int inherited[2] = { -1, -1 };
     const Logs *logs = workers->logs;
-    const int *output = logs->output != NULL ? logs->output[local_rank] : inherited;
+    int *output = logs->output != NULL ? logs->output[local_rank] : NULL;
     Worker *worker = &workers->worker[local_rank];
     const pid_t launcher = getpid();
-    int error_fd[2]; // closed by a successful exec, else carries errno
-    if (pipe2(error_fd, O_CLOEXEC) < 0)
-        return not_started(worker, errno);
-    const pid_t pid = fork();
-    const int fork_error = errno;
+    int error = 0, error_fd[2]; // closed by a successful exec, else carries errno
+    const bool has_pipe = pipe2(error_fd, O_CLOEXEC) == 0;
+    const pid_t pid = has_pipe ? fork() : -1;
     if (pid == 0)
         run_command(workers, worker, launcher, command, output, error_fd[1]);
 
-    close(error_fd[1]);
-    int error = 0;
-    const ssize_t count = read(error_fd[0], &error, sizeof error);
-    close(error_fd[0]);
     if (pid < 0)
-        return not_started(worker, fork_error);
-    if (count > 0) {
-        waitpid(pid, NULL, 0);
-        return not_started(worker, error);
+        error = errno;
+    for (int i = 0; i < 2 && output != NULL; i++) {
+        if (output[i] >= 0)
+            close(output[i]);
+        output[i] = -1;
+    }
+    if (has_pipe) {
+        close(error_fd[1]);
+        if (pid > 0 && read(error_fd[0], &error, sizeof error) > 0)
+            waitpid(pid, NULL, 0);
+        close(error_fd[0]);
     }
     *worker = (Worker){ .pid = pid, .running = true, .has_group = true };
-    workers->num_running++;
-    return true;
+    if (error != 0)
+        *worker = (Worker){ .error = error,
+                            .status = error == ENOENT ? 127 : 126,
+                            .ended = seconds_now() };
+    workers->num_running += worker->running;
+    return worker->running;
 }
 
-static void worker_ended(Worker *worker, int wait_status, double now)
+/* Records all workers that have ended, and whether their process groups have. True: some group is
+ * left. */
+static bool reap(Workers *workers)
 {
-    worker->running = false;
-    worker->signal = WIFSIGNALED(wait_status) ? WTERMSIG(wait_status) : 0;
-    worker->status = worker->signal != 0 ? 128 + worker->signal : WEXITSTATUS(wait_status);
-    worker->ended = now;
-}
-
-/* Records all workers that have ended, and whether their process groups have. */
-static void reap(Workers *workers)
-{
-    const double now = seconds_now();
+    bool any_left = false;
     for (int i = 0; i < workers->num_workers; i++) {
         Worker *worker = &workers->worker[i];
         pid_t pid = 1;
@@ -283,12 +263,17 @@ static void reap(Workers *workers)
             int wait_status = 0;
             pid = waitpid(-worker->pid, &wait_status, WNOHANG);
             worker->has_group = pid >= 0; // else ECHILD
-            if (pid == worker->pid) {
-                worker_ended(worker, wait_status, now);
-                workers->num_running--;
-            }
+            if (pid != worker->pid)
+                continue;
+            worker->running = false;
+            worker->signal = WIFSIGNALED(wait_status) ? WTERMSIG(wait_status) : 0;
+            worker->status = worker->signal != 0 ? 128 + worker->signal : WEXITSTATUS(wait_status);
+            worker->ended = seconds_now();
+            workers->num_running--;
         }
+        any_left |= worker->has_group;
     }
+    return any_left;
 }
 
 int workers_wait(Workers *workers, double seconds)
@@ -329,15 +314,6 @@ const Worker *workers_failed(const Workers *workers, double patience)
     return is_alone ? stopped : NULL;
 }
 
-static bool any_left(const Workers *workers)
-{
-    for (int i = 0; i < workers->num_workers; i++) {
-        if (workers->worker[i].has_group)
-            return true;
-    }
-    return false;
-}
-
 static void send_signal(Workers *workers, int signal)
 {
     for (int i = 0; i < workers->num_workers; i++) {
@@ -359,7 +335,7 @@ void workers_end(Workers *workers, int signal, double seconds)
     send_signal(workers, signal);
     const double begun = seconds_now();
     double deadline = begun + seconds;
-    while (any_left(workers)) {
+    while (reap(workers)) {
         const int request = workers_wait(workers, fmax(deadline - seconds_now(), 0));
         const bool is_impatient = request == SIGINT && seconds_now() > begun + DOUBLE_SECONDS;
         if (signal == SIGKILL && seconds_now() > deadline) {

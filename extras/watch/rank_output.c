@@ -102,16 +102,6 @@ static void open_outputs(Logs *logs, int first_rank)
     for (int i = 0; i < num_workers; i++)
         for (int stream = 0; stream < 2; stream++)
             logs->output[i][stream] = open_stream(logs, &outputs, first_rank + i, i, stream);
-}
-
-static void start(Logs *logs)
-{
-    for (int i = 0; i < logs->flags->nproc_per_node; i++)
-        for (int stream = 0; stream < 2; stream++)
-            if (logs->output[i][stream] >= 0)
-                close(logs->output[i][stream]);
-    free(logs->output);
-    logs->output = NULL;
     tee_start(logs->tee);
 }
 
@@ -119,8 +109,14 @@ static void finish(Logs *logs)
 {
     tee_finish(logs->tee);
     logs->tee = NULL;
+    for (int i = 0; i < logs->flags->nproc_per_node; i++)
+        for (int stream = 0; stream < 2; stream++)
+            if (logs->output[i][stream] >= 0) // its worker was not started
+                close(logs->output[i][stream]);
+    free(logs->output);
+    logs->output = NULL;
 }
 
 const RankOutput rank_output = {
-    .check = check, .open = open_outputs, .start = start, .close = finish, .report = rank_report
+    .check = check, .open = open_outputs, .close = finish, .report = rank_report
 };

@@ -65,7 +65,7 @@ static void test_text_that_is_not_utf8(void **state)
     Failure failure = EXAMPLE, back;
     strcpy(failure.log, "/tmp/\xff\xfe");
     round_trip(&failure, &back);
-    strcpy(failure.log, "/tmp/\xef\xbf\xbd\xef\xbf\xbd"); // U+FFFD
+    strcpy(failure.log, "/tmp/??");
     assert_same(&failure, &back);
 }
 
