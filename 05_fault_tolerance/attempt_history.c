@@ -13,13 +13,28 @@
 
 #define THICK_RULE "============================================================\n"
 
+static void print_attempt(FILE *out, int attempt, const Failure *root)
+{
+    char end[END_BYTES];
+    fprintf(out, "attempt %d: ", attempt);
+    if (root == NULL)
+        fprintf(out, "nodes have come");
+    else if (root->rank < 0)
+        fprintf(out, "%s", root->message);
+    else
+        fprintf(out, "rank %d on node %d (%s): %s%s%.200s", root->rank, root->node, root->host,
+                end_text(root->status, root->signal, end), root->message[0] != '\0' ? ": " : "",
+                root->message);
+}
+
 void history_add(History *history, int attempt, const Failure *root)
 {
-    char *failure = root != NULL ? failure_line(root) : NULL, *line = NULL;
-    CHECK(asprintf(&line, "attempt %d: %.300s", attempt,
-                   failure != NULL ? failure : "nodes have come") >= 0,
-          "out of memory");
-    free(failure);
+    char *line = NULL;
+    size_t length = 0;
+    FILE *out = open_memstream(&line, &length);
+    CHECK(out != NULL, "out of memory");
+    print_attempt(out, attempt, root);
+    fclose(out);
     log_info("%s; restarting the group", line);
 
     char *earlier = history->text;

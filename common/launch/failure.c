@@ -42,20 +42,6 @@ json_t *failure_load_file(const char *path)
     return json_load_file(path, 0, NULL);
 }
 
-/* {"message": TEXT} or {"message": {"message": TEXT, ...}}, as PyTorch's @record writes it;
- * "restart": false is ours. */
-static void read_error_file(Failure *failure, const char *path)
-{
-    json_t *root = failure_load_file(path);
-    const json_t *text = json_object_get(root, "message");
-    if (json_is_object(text))
-        text = json_object_get(text, "message");
-    if (json_is_string(text))
-        copy_text(failure->message, json_string_value(text), sizeof failure->message, "\n\t");
-    failure->is_final = json_is_false(json_object_get(root, "restart"));
-    json_decref(root);
-}
-
 static void start(Failure *failure, int node, int status, double seconds_ago)
 {
     struct timespec now;
@@ -77,6 +63,7 @@ void failure_of_worker(Failure *failure, const Worker *worker, int rank, int loc
                        const Logs *logs)
 {
     const Flags *flags = logs->flags;
+    char path[PATH_MAX];
     start(failure, flags->node_rank, worker->status, seconds_now() - worker->ended);
     gethostname(failure->host, sizeof failure->host - 1);
     failure->rank = rank;
@@ -91,15 +78,23 @@ void failure_of_worker(Failure *failure, const Worker *worker, int rank, int loc
                      ? comfort.start_advice(flags->command[0], worker->error)
                      : "");
 
-    char path[PATH_MAX];
+    // {"message": TEXT} or {"message": {"message": TEXT, ...}}, as PyTorch's @record writes it;
+    // "restart": false is ours.
     logs_path(logs, local_rank, "error.json", path);
-    read_error_file(failure, path);
-    static const char *const files[] = { "stderr.log", "stdout.log" };
-    for (int i = 0; i < 2 && failure->log[0] == '\0'; i++) {
-        logs_path(logs, local_rank, files[i], path);
-        if (access(path, F_OK) == 0)
-            strcpy(failure->log, path);
-    }
+    json_t *error = failure_load_file(path);
+    const json_t *text = json_object_get(error, "message");
+    if (json_is_object(text))
+        text = json_object_get(text, "message");
+    if (json_is_string(text))
+        copy_text(failure->message, json_string_value(text), sizeof failure->message, "\n\t");
+    failure->is_final = json_is_false(json_object_get(error, "restart"));
+    json_decref(error);
+
+    logs_path(logs, local_rank, "stderr.log", failure->log);
+    if (access(failure->log, F_OK) != 0)
+        logs_path(logs, local_rank, "stdout.log", failure->log);
+    if (access(failure->log, F_OK) != 0)
+        failure->log[0] = '\0';
 }
 
 void failure_of_launcher(Failure *failure, int node, int status, const char *format, ...)
@@ -162,35 +157,22 @@ const char *end_text(int status, int signal, char text[END_BYTES])
     return text;
 }
 
-char *failure_line(const Failure *failure)
-{
-    char *line = NULL, end[END_BYTES];
-    int length = 0;
-    if (failure->rank < 0)
-        length = asprintf(&line, "%s", failure->message);
-    else
-        length = asprintf(&line, "rank %d on node %d (%s): %s%s%s", failure->rank, failure->node,
-                          failure->host, end_text(failure->status, failure->signal, end),
-                          failure->message[0] != '\0' ? ": " : "", failure->message);
-    CHECK(length >= 0, "out of memory");
-    return line;
-}
-
 void report_print(const Failure *root, const Workers *workers, int first_rank)
 {
     const bool is_here = root->node == workers->logs->flags->node_rank;
     const bool was_asked = workers->request != 0; // as another node was, perhaps a moment before
-    if (root->rank < 0 ? is_here || was_asked : is_here && root->pid == 0) {
+    const bool has_table = rank_output.report != NULL;
+    char end[END_BYTES];
+    if (root->rank < 0 ? is_here || was_asked || !has_table : is_here && root->pid == 0)
         log_info("%s", root->message);
-    } else if (root->is_unread) { // as of `| head -n 2`: one line, like a shell's
+    else if (root->is_unread) // as of `| head -n 2`: one line, like a shell's
         log_info("rank %d on node %d (%s) was killed by SIGPIPE: its output goes to a program that "
                  "has ended",
                  root->rank, root->node, root->host);
-    } else if (rank_output.report != NULL) {
+    else if (has_table)
         rank_output.report(root, workers, first_rank);
-    } else {
-        char *line = failure_line(root);
-        log_info("%s", line);
-        free(line);
-    }
+    else
+        log_info("rank %d on node %d (%s): %s%s%s", root->rank, root->node, root->host,
+                 end_text(root->status, root->signal, end), root->message[0] != '\0' ? ": " : "",
+                 root->message);
 }

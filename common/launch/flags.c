@@ -95,23 +95,19 @@ static const char *long_name(char letter)
 static noreturn void print_help(const MoreFlags *more)
 {
     printf(
-        "Usage: ddprun [flags] program [arguments]\n"
-        "\n"
-        "Starts the program once per rank. A rank knows who it is from its environment:\n"
-        "\n"
+        "Usage: ddprun [flags] program [arguments]\n\n"
+        "Starts the program once per rank. A rank knows who it is from its environment:\n\n"
         "    RANK, WORLD_SIZE               among all ranks of the job\n"
         "    LOCAL_RANK, LOCAL_WORLD_SIZE   among those of its node: this picks the GPU\n"
-        "    MASTER_ADDR, MASTER_PORT       the store through which the ranks find each other\n"
-        "\n"
+        "    MASTER_ADDR, MASTER_PORT       the store through which the ranks find each other\n\n"
         "The first rank to fail ends all, on every node, and ddprun ends with its status (128 +\n"
         "signal if killed). Flags and variables are torchrun's. A flag that is not given is read\n"
-        "from its variable: PET_NPROC_PER_NODE for --nproc-per-node, and so on.\n"
-        "\n"
+        "from its variable: PET_NPROC_PER_NODE for --nproc-per-node, and so on.\n\n"
         "    ddprun --nproc-per-node 2 ./train 10\n"
         "    ddprun --nnodes 2 --node-rank 0 --master-addr alpha ./train 10    # on alpha\n"
-        "    ddprun --nnodes 2 --node-rank 1 --master-addr alpha ./train 10    # on beta\n"
-        "\n");
-    printf("%s", more != NULL ? more->text : "");
+        "    ddprun --nnodes 2 --node-rank 1 --master-addr alpha ./train 10    # on beta\n\n"
+        "%s",
+        more != NULL ? more->text : "");
     for (const Option *flag = flag_options; flag->name != NULL; flag++) {
         char name[64];
         const Option *shown =
@@ -130,19 +126,20 @@ static noreturn void print_help(const MoreFlags *more)
            "  timeout or join_timeout          seconds to wait for the other nodes (900; elastic: "
            "600)\n"
            "  keep_alive_interval              seconds between the heartbeats of a node (5)\n"
-           "  keep_alive_max_attempt           missed heartbeats after which a node is lost (3)\n");
-    printf("%s", more != NULL ? more->settings : "");
+           "  keep_alive_max_attempt           missed heartbeats after which a node is lost (3)\n"
+           "%s",
+           more != NULL ? more->settings : "");
     streams_exit();
 }
 
-/* The flag of this name, or the only one that begins so; NULL: there is none. (torchrun takes max-r
- * for max-restarts, but not max, since it counts max_restarts as another name.) */
-static const Option *find_flag(const char *word, const char *name, size_t length)
+/* The flag of this name, or the only one that begins so. (torchrun takes max-r for max-restarts,
+ * but not max, since it counts max_restarts as another name.) */
+static const Option *find_flag(Step step, const char *word, const char *name, size_t length)
 {
     const Option *found = option_find(flag_options, ANY_STEP, name, length);
     if (found != NULL)
         return found;
-    for (const Option *flag = flag_options; flag->name != NULL; flag++) {
+    for (const Option *flag = flag_options; flag->name != NULL && length > 0; flag++) {
         if (!name_begins(flag->name, name, length))
             continue;
         if (found != NULL)
@@ -150,15 +147,12 @@ static const Option *find_flag(const char *word, const char *name, size_t length
                         flag->name);
         found = flag;
     }
-    return found;
-}
-
-static noreturn void unknown_flag(Step step, const char *word)
-{
     const char *typed = word + strspn(word, "-");
     const char *guess = option_guess(flag_options, step, typed, strcspn(typed, "="));
-    usage_error("unknown flag %s%s%s ddprun --help lists them all", word,
-                guess[0] != '\0' ? ":" : ";", guess);
+    if (found == NULL)
+        usage_error("unknown flag %s%s%s ddprun --help lists them all", word,
+                    guess[0] != '\0' ? ":" : ";", guess);
+    return found;
 }
 
 /* The text in PET_<FLAG>, or in another variable for the same; NULL: not given. */
@@ -184,15 +178,12 @@ static const char *variable_of(const Option *flag)
  * "--tee 3", "-t3", "-t=3", "-t 3". */
 static void read_flag(const MoreFlags *more, const char *texts[], char ***word)
 {
-    const Step step = more != NULL ? STEP_FAULT : STEP_ENV;
     const char *typed = **word;
     const bool is_long = typed[1] == '-';
     const char *rest = is_long ? typed + strcspn(typed, "=") : typed + 2;
     const char *name = is_long ? typed + 2 : long_name(typed[1]);
     const size_t length = is_long ? (size_t)(rest - name) : strlen(name);
-    const Option *flag = length > 0 ? find_flag(typed, name, length) : NULL;
-    if (flag == NULL)
-        unknown_flag(step, typed);
+    const Option *flag = find_flag(more != NULL ? STEP_FAULT : STEP_ENV, typed, name, length);
     if (strcmp(flag->name, "help") == 0)
         print_help(more);
     const char *joined = rest[0] == '=' ? rest + 1 : rest[0] != '\0' ? rest : NULL;
@@ -243,9 +234,9 @@ static int count_ranks(const char *text)
 static void read_nodes(Flags *flags, bool may_change)
 {
     const char *text = flags->nnodes, *colon = strchr(text, ':');
-    char min[16];
-    snprintf(min, sizeof min, "%.*s", (int)strcspn(text, ":"), text);
-    if (!to_int(min, 1, FLAGS_MAX_NODES, &flags->min_nodes) ||
+    char min[32];
+    const int length = snprintf(min, sizeof min, "%.*s", (int)strcspn(text, ":"), text);
+    if (length >= (int)sizeof min || !to_int(min, 1, FLAGS_MAX_NODES, &flags->min_nodes) ||
         !to_int(colon != NULL ? colon + 1 : min, flags->min_nodes, FLAGS_MAX_NODES,
                 &flags->max_nodes))
         usage_error("--nnodes %s: it must be a number from 1 to %d%s", text, FLAGS_MAX_NODES,

@@ -20,8 +20,8 @@
 /*   <log dir>/<run id>_<random>/attempt_<restarts>/<local rank>/error.json stdout.log stderr.log */
 typedef struct {
     const Flags *flags;
-    char folder[PATH_MAX]; // of the run; empty: none yet, or removed because it was empty
-    char attempt[PATH_MAX]; // folder in it
+    char folder[PATH_MAX - 64]; // of the run; empty: none yet, or removed because it was empty
+    char attempt[PATH_MAX - 32]; // folder in it
     int (*output)[2]; // stdout and stderr of each local rank until it is started; -1: the
                       // launcher's own; NULL: that for all
     struct Tee *tee; // of extras/watch
@@ -129,10 +129,6 @@ bool failure_is_earlier(const Failure *a, const Failure *b);
 /* The failure as a line of JSON, for the other nodes; free it with free(). False: invalid. */
 char *failure_encode(const Failure *failure);
 bool failure_decode(Failure *failure, const char *text, size_t bytes);
-
-/* "rank 1 on node 0 (alpha): exit status 3: what it said"; of a launcher only its message. Free it
- * with free(). */
-char *failure_line(const Failure *failure);
 
 /* "exit status 3", "killed by SIGTERM". */
 #define END_BYTES 64

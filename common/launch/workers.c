@@ -9,7 +9,6 @@
 
 #include <fcntl.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -23,15 +22,6 @@
 
 #define KILL_SECONDS 10.0 // SIGKILL takes effect at once, unless a device driver hangs
 #define DOUBLE_SECONDS 0.3 // wrappers that pass on Ctrl-C deliver it twice
-
-static void format_path(char path[PATH_MAX], const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    const int length = vsnprintf(path, PATH_MAX, format, arguments);
-    va_end(arguments);
-    CHECK(length < PATH_MAX, "--log-dir: the path %s... is too long", path);
-}
 
 static void *shared_memory(size_t bytes)
 {
@@ -58,7 +48,7 @@ void logs_free(Logs *logs)
 
 void logs_path(const Logs *logs, int local_rank, const char *name, char path[PATH_MAX])
 {
-    format_path(path, "%s/%d/%s", logs->attempt, local_rank, name);
+    snprintf(path, PATH_MAX, "%s/%d/%.16s", logs->attempt, local_rank, name);
 }
 
 /* mkdtemp writes the name into the shared memory before it creates the folder, so the watcher knows
@@ -73,8 +63,10 @@ static void make_folder(Logs *logs)
         folder_create(parent, "--log-dir");
     char root[PATH_MAX];
     // Eight letters, as torchrun has it; mkdtemp makes six.
-    format_path(logs->folder, "%s/%s_%02xXXXXXX", realpath(parent, root) != NULL ? root : parent,
-                flags->run_id, (unsigned)getpid() & 0xff);
+    const int length = snprintf(logs->folder, sizeof logs->folder, "%s/%s_%02xXXXXXX",
+                                realpath(parent, root) != NULL ? root : parent, flags->run_id,
+                                (unsigned)getpid() & 0xff);
+    CHECK(length < (int)sizeof logs->folder, "--log-dir: the path %s... is too long", logs->folder);
     CHECK(mkdtemp(logs->folder) != NULL,
           "cannot create the folder %s: %s: name another place with --log-dir", logs->folder,
           strerror(errno));
@@ -113,7 +105,7 @@ void logs_open(Logs *logs, int first_rank, int restart_count)
 {
     if (logs->folder[0] == '\0')
         make_folder(logs);
-    format_path(logs->attempt, "%s/attempt_%d", logs->folder, restart_count);
+    snprintf(logs->attempt, sizeof logs->attempt, "%s/attempt_%d", logs->folder, restart_count);
     for (int i = 0; i < logs->flags->nproc_per_node; i++) {
         char folder[PATH_MAX];
         logs_path(logs, i, "", folder);
