@@ -18,7 +18,6 @@
 #include "common/base/host.h"
 #include "common/base/log.h"
 #include "common/base/signals.h"
-#include "common/launch/flags.h"
 #include "common/launch/launch.h"
 
 #define AGAIN (-1) // the attempt has ended, but not the job

@@ -182,11 +182,11 @@ bool group_may_grow(Group *group)
 
 void group_change(Agents *agents)
 {
+    char end[1];
     if (agents->store.failed && agents->verdict == VERDICT_NONE)
         agents->verdict = VERDICT_CHANGED;
     else if (!store_check(&agents->store, KEY_NUM_MEMBERS)) // else some nodes are done already
-        store_compare_set(&agents->store, KEY_END, "", END_CHANGED, agents->end,
-                          sizeof agents->end - 1);
+        store_compare_set(&agents->store, KEY_END, "", END_CHANGED, end, sizeof end);
 }
 
 static void assign(Group *group, const Node *node, const Assignment *assignment)

@@ -15,7 +15,7 @@
 
 #include <signal.h>
 
-#include "common/launch/flags.h"
+#include "common/launch/launch.h"
 
 typedef struct {
     const char *signals_to_handle; // a list of names; NULL: the default

@@ -96,27 +96,6 @@ static void *heartbeat_loop(void *argument)
     return NULL;
 }
 
-static void heartbeat_start(Agents *agents)
-{
-    const double patience = job_store_patience(agents->flags);
-    if (!job_store_connect(&agents->heartbeat_store, agents->flags, patience)) {
-        agents->heartbeat_store.failed = agents->heartbeat_over = true;
-        return;
-    }
-    agents->heartbeat_store.may_fail = true;
-    const int error = thread_start(&agents->heartbeat_thread, heartbeat_loop, agents);
-    CHECK(error == 0, "cannot start a thread that talks to node 0: %s", strerror(error));
-}
-
-static void heartbeat_stop(Agents *agents)
-{
-    if (agents->heartbeat_store.fd < 0) // it was never connected
-        return;
-    shutdown(agents->heartbeat_store.fd, SHUT_RDWR); // ends the call that it waits in
-    pthread_join(agents->heartbeat_thread, NULL);
-    store_free(&agents->heartbeat_store);
-}
-
 void agents_open(Agents *agents, const Flags *flags)
 {
     *agents = (Agents){ .flags = flags,
@@ -146,8 +125,15 @@ void agents_open(Agents *agents, const Flags *flags)
 
 void agents_begin(Agents *agents)
 {
+    Store *store = &agents->heartbeat_store;
     agents->store.timeout = job_store_patience(agents->flags);
-    heartbeat_start(agents);
+    if (job_store_connect(store, agents->flags, agents->store.timeout)) {
+        store->may_fail = true;
+        const int error = thread_start(&agents->heartbeat_thread, heartbeat_loop, agents);
+        CHECK(error == 0, "cannot start a thread that talks to node 0: %s", strerror(error));
+    } else {
+        store->failed = agents->heartbeat_over = true;
+    }
     for (int i = 0; i < agents->flags->max_nodes; i++) {
         const bool is_torchrun = !store_check(&agents->store, node_key(KEY_HEARTBEAT, i).text);
         agents->has_torchrun_nodes |= is_torchrun;
@@ -184,30 +170,25 @@ void agents_done(Agents *agents, bool stopped)
         store_set(&agents->store, KEY_END, end, strlen(end));
 }
 
-static const char *read_end(Agents *agents)
+/* The job is over. A torchrun on node 0 may have taken its store along before it could be asked
+ * why; but before this node's workers are done only a failure can have ended the job. */
+static Verdict read_verdict(Agents *agents)
 {
-    store_get(&agents->store, KEY_END, agents->end, sizeof agents->end - 1);
-    return agents->end;
+    char end[32] = "";
+    store_get(&agents->store, KEY_END, end, sizeof end - 1);
+    if (strcmp(end, END_CHANGED) == 0)
+        return VERDICT_CHANGED;
+    if (strcmp(end, END_FAILED) == 0 || agents->done_since == 0)
+        return VERDICT_FAILED;
+    return strcmp(end, END_STOPPED) == 0 ? VERDICT_STOPPED : VERDICT_DONE;
 }
 
 void agents_fail(Agents *agents, const Failure *failure)
 {
     agents->failure = *failure;
     publish_failure(&agents->store, failure);
-    const bool changed = strcmp(read_end(agents), END_CHANGED) == 0; // so all other nodes take it
+    const bool changed = read_verdict(agents) == VERDICT_CHANGED; // so all other nodes take it
     agents->verdict = changed ? VERDICT_CHANGED : VERDICT_FAILED;
-}
-
-/* The job is over. A torchrun on node 0 may have taken its store along before it could be asked
- * why; but before this node's workers are done only a failure can have ended the job. */
-static Verdict read_verdict(Agents *agents)
-{
-    const char *end = read_end(agents);
-    if (strcmp(end, END_CHANGED) == 0)
-        return VERDICT_CHANGED;
-    if (strcmp(end, END_FAILED) == 0 || agents->done_since == 0)
-        return VERDICT_FAILED;
-    return strcmp(end, END_STOPPED) == 0 ? VERDICT_STOPPED : VERDICT_DONE;
 }
 
 Verdict agents_verdict(Agents *agents)
@@ -231,46 +212,47 @@ Verdict agents_verdict(Agents *agents)
 }
 
 /* Has a launcher disconnected without a goodbye? */
-static bool is_lost(Agents *agents, int node)
+static bool is_lost(Store *store, int node)
 {
-    return store_check(&agents->store, node_key(KEY_GONE, node).text) &&
-           store_check(&agents->store, node_key(KEY_HEARTBEAT, node).text);
+    return store_check(store, node_key(KEY_GONE, node).text) &&
+           store_check(store, node_key(KEY_HEARTBEAT, node).text);
+}
+
+/* False: there is no such key, or it holds no failure. */
+static bool read_failure(Store *store, const char *key, Failure *failure)
+{
+    char text[MAX_FAILURE];
+    const size_t length = store_check(store, key) ? store_get(store, key, text, sizeof text) : 0;
+    return length <= sizeof text && failure_decode(failure, text, length);
 }
 
 /* Takes the first of all nodes' failures, or the root cause already chosen. */
-static void gather_failures(Agents *agents)
+static void gather_failures(Store *store, int num_nodes, Failure *root)
 {
-    poll(NULL, 0, SETTLE_MS);
-    char *text = mem_calloc(MAX_FAILURE, 1);
     const double end = seconds_now() + GATHER_SECONDS;
-    Failure *root = &agents->failure, failure;
-    for (int i = 0; i < agents->flags->max_nodes && seconds_now() < end; i++) {
-        const Key key = node_key(KEY_FAILURE, i);
-        if (!store_check(&agents->store, key.text))
-            continue;
-        const size_t length = store_get(&agents->store, key.text, text, MAX_FAILURE);
-        if (length <= MAX_FAILURE && failure_decode(&failure, text, length) &&
+    Failure failure;
+    for (int i = 0; i < num_nodes && seconds_now() < end; i++)
+        if (read_failure(store, node_key(KEY_FAILURE, i).text, &failure) &&
             failure_is_earlier(&failure, root))
             *root = failure;
-    }
-    for (int i = 1; i < agents->flags->max_nodes && seconds_now() < end; i++)
-        if (is_lost(agents, i))
+    for (int i = 1; i < num_nodes && seconds_now() < end; i++)
+        if (is_lost(store, i))
             failure_of_launcher(root, i, EXIT_FAILURE, "node %d " LOST_HUNG_UP, i);
-    if (root->status != 0) {
-        char *ours = failure_encode(root);
-        const size_t length =
-            store_compare_set(&agents->store, KEY_ROOT, "", ours, text, MAX_FAILURE);
-        if (length <= MAX_FAILURE && failure_decode(&failure, text, length))
-            *root = failure;
-        free(ours);
-    }
-    free(text);
+    if (root->status == 0)
+        return;
+    char *ours = failure_encode(root), chosen[1];
+    store_compare_set(store, KEY_ROOT, "", ours, chosen, sizeof chosen);
+    free(ours);
+    if (read_failure(store, KEY_ROOT, &failure))
+        *root = failure;
 }
 
 const Failure *agents_root_cause(Agents *agents)
 {
-    if (!agents->store.failed)
-        gather_failures(agents);
+    if (!agents->store.failed) {
+        poll(NULL, 0, SETTLE_MS);
+        gather_failures(&agents->store, agents->flags->max_nodes, &agents->failure);
+    }
     if (agents->failure.status == 0)
         failure_of_launcher(&agents->failure, 0, EXIT_FAILURE, "%s",
                             agents->flags->elastic ? "the others have ended without this node"
@@ -286,7 +268,7 @@ static void wait_for_peers_to_leave(Agents *agents, double seconds)
     if (agents->has_torchrun_nodes) // they leave without notice
         poll(NULL, 0, SETTLE_MS);
     for (int i = 1; i < agents->flags->max_nodes; i++)
-        while (read_heartbeat(&agents->store, i, &count) && !is_lost(agents, i) &&
+        while (read_heartbeat(&agents->store, i, &count) && !is_lost(&agents->store, i) &&
                seconds_now() < begun + (count == 0 ? agents->store.timeout : seconds))
             poll(NULL, 0, POLL_MS);
 }
@@ -295,7 +277,11 @@ void agents_leave(Agents *agents)
 {
     const Flags *flags = agents->flags;
     const double seconds = flags->shutdown_timeout + LEAVE_SECONDS;
-    heartbeat_stop(agents); // or it would recreate the key deleted here
+    if (agents->heartbeat_store.fd >= 0) { // first, or it would recreate the key deleted here
+        shutdown(agents->heartbeat_store.fd, SHUT_RDWR); // ends the call that the thread waits in
+        pthread_join(agents->heartbeat_thread, NULL);
+        store_free(&agents->heartbeat_store);
+    }
     store_delete(&agents->store, node_key(KEY_HEARTBEAT, flags->node_rank).text);
     if (flags->node_rank == 0)
         wait_for_peers_to_leave(agents, seconds);

@@ -15,7 +15,6 @@
 #include <unistd.h>
 
 #include "common/base/comfort.h"
-#include "common/base/log.h"
 #include "common/base/signals.h"
 
 #define MAX_ERROR_FILE (1 << 20)

@@ -3,7 +3,7 @@
  * variable, else it is the default; the last one counts. Then flags that say something together are
  * combined: torchrun's several ways of naming node 0 become one address and one port.
  */
-#include "common/launch/flags.h"
+#include "common/launch/launch.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -11,7 +11,6 @@
 
 #include "common/base/comfort.h"
 #include "common/base/host.h"
-#include "common/base/log.h"
 #include "common/base/memory.h"
 #include "common/comm/store/handshake.h"
 #include "common/comm/store/net.h"
@@ -195,6 +194,7 @@ static void set_fields(Flags *flags, Step step, const char *const texts[])
 {
     for (const Option *flag = flag_options; flag->name != NULL; flag++) {
         const char *text = texts[flag - flag_options];
+        text = text != NULL ? text : variable_of(flag);
         if (text != NULL && !option_is_taught(flag, step))
             usage_error("--%s: only step 05's ddprun has this flag, and its PET_ variable",
                         flag->name);
@@ -243,6 +243,12 @@ static void read_nodes(Flags *flags, bool may_change)
                     may_change ? ", or MIN:MAX" : "");
     if (flags->min_nodes != flags->max_nodes && !may_change)
         usage_error("--nnodes %s: groups that grow and shrink come with step 05's ddprun", text);
+
+    const int launchers = host_env_count("OMPI_COMM_WORLD_SIZE");
+    if (launchers > 1 && flags->max_nodes == 1) // all with the same files
+        usage_error("mpirun has started %d launchers, each for a job of its own: let run.sh start "
+                    "mpirun (LAUNCHER=mpirun before it), or say --nnodes",
+                    launchers);
 }
 
 /* HOST[:PORT]; an IPv6 address is in brackets. */
@@ -320,7 +326,6 @@ static void read_run_id(Flags *flags)
     }
 }
 
-/* One of torchrun's settings. */
 static void read_setting(Flags *flags, const char *key, const char *value)
 {
     static const Option settings[] = {
@@ -405,22 +410,10 @@ static void read_command(Flags *flags, char **words, int num_words)
         flags_use_python(flags, is_module ? "-m" : NULL, NULL);
 }
 
-/* Under mpirun each launcher would start a job of its own, all with the same files. */
-static void refuse_mpirun(const Flags *flags)
-{
-    const int launchers = host_env_count("OMPI_COMM_WORLD_SIZE");
-    if (launchers > 1 && flags->max_nodes == 1)
-        usage_error("mpirun has started %d launchers, each for a job of its own: let run.sh start "
-                    "mpirun (LAUNCHER=mpirun before it), or say --nnodes",
-                    launchers);
-}
-
 void flags_parse(Flags *flags, const MoreFlags *more, int argc, char **argv)
 {
     streams_guard();
-    const char *texts[NUM_OPTIONS] = { NULL };
-    for (int i = 0; i + 1 < NUM_OPTIONS; i++)
-        texts[i] = variable_of(&flag_options[i]);
+    const char *texts[NUM_OPTIONS] = { NULL }; // on the command line
     char **word = argv + 1;
     for (; *word != NULL && (*word)[0] == '-' && (*word)[1] != '\0'; word++) {
         if (strcmp(*word, "--") == 0) {
@@ -437,7 +430,6 @@ void flags_parse(Flags *flags, const MoreFlags *more, int argc, char **argv)
     if (comfort.crowd != NULL)
         comfort.crowd(flags->nproc_per_node);
     read_nodes(flags, more != NULL);
-    refuse_mpirun(flags);
     read_backend(flags, more != NULL);
     read_master(flags);
     read_conf(flags);

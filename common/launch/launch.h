@@ -1,7 +1,6 @@
 /*
- * launch.h - a launcher: starts the ranks of its node as processes (workers.c), notes how they fail
- * (failure.c), and meets the launchers of the job's other nodes (rendezvous.c), with which it ends
- * (agents.c).
+ * launch.h - a launcher: reads its command line, starts the ranks of its node, watches them, and
+ * meets and ends with the launchers of the job's other nodes.
  */
 #ifndef COMMON_LAUNCH_LAUNCH_H
 #define COMMON_LAUNCH_LAUNCH_H
@@ -12,18 +11,76 @@
 #include <stdatomic.h>
 
 #include "common/base/log.h"
+#include "common/base/options.h"
 #include "common/comm/store/store.h"
-#include "common/launch/flags.h"
 
-/* ---- where a worker leaves its error, and its output if that goes to files (workers.c) ---- */
+/* ---- the command line: torchrun's flags, with their names and meanings (flags.c) ---- */
 
-/*   <log dir>/<run id>_<random>/attempt_<restarts>/<local rank>/error.json stdout.log stderr.log */
+#define FLAGS_MAX_WORKERS 1024 // on one node
+#define FLAGS_MAX_NODES 4096
+
+typedef struct {
+    int nproc_per_node;
+    int min_nodes, max_nodes; // the same number, unless nodes may come and go
+    bool elastic; // nodes get their ranks at the rendezvous and may come and go: step 05
+    int node_rank;
+    char master_addr[256]; // where node 0 serves the store
+    int master_port; // 0: any free one (one node only)
+    char run_id[65]; // part of keys and file names
+    const char *role;
+    int max_restarts;
+    double monitor_interval; // seconds between polls of what sends no signal
+    double shutdown_timeout; // seconds from SIGTERM to SIGKILL
+    double join_timeout; // seconds the nodes wait for each other
+    double last_call_timeout; // elastic: seconds to wait for more nodes once there are enough
+    int is_host; // elastic: does this node host the rendezvous? -1: find out
+    double heartbeat_interval; // seconds between a node's heartbeats
+    int heartbeat_limit; // missed heartbeats after which a node is lost
+
+    const char *program; // as typed, for messages
+    char **command; // what a worker runs, NULL at its end
+    char local_rank_argument[32]; // an element of command, if requested: filled in per worker
+
+    // As typed. NULL: not given.
+    const char *nproc, *nnodes, *master_name, *rdzv_backend, *rdzv_endpoint, *rdzv_id, *rdzv_conf;
+    const char *secret_file, *log_dir;
+    const char *redirects, *tee, *local_ranks_filter, *line_prefix; // for extras/watch
+    const char *local_addr, *signals_to_handle, *logs_specs; // for step 05
+    int typed_port; // -1: not given
+    bool standalone, module, no_python, pass_local_rank, run_path, virtual_local_rank;
+} Flags;
+
+/* All flags, also those of 05_fault_tolerance/torchrun_flags.h. */
+extern const Option flag_options[];
+
+/* What --help adds in step 05, whose ddprun restarts the ranks and lets nodes come and go. */
+typedef struct {
+    const char *text; // a paragraph
+    const char *settings; // more of --rdzv-conf
+    const Option *help; // value and help of flags that are new, or mean more
+} MoreFlags;
+
+/* Fills flags from, in increasing order of precedence, the defaults, the variables PET_<FLAG>
+ * (PET_NPROC_PER_NODE=2), the command line. Ends the process with status 2 and one line on an
+ * invalid flag, or one of step 05 if more is NULL, with status 0 after --help. */
+void flags_parse(Flags *flags, const MoreFlags *more, int argc, char **argv);
+void flags_free(Flags *flags);
+
+/* For step 05: has Python run the program: puts "python3 -u" in front of it, and these words if not
+ * NULL. */
+void flags_use_python(Flags *flags, char *option, char *code);
+
+/* For step 05: sets master_addr to the text of this flag, "--local-addr". */
+void flags_set_address(Flags *flags, const char *flag, const char *text);
+
+/* ---- where a worker leaves its error, and its output if that goes to files (workers.c) ----
+ *
+ *   <log dir>/<run id>_<random>/attempt_<restarts>/<local rank>/error.json stdout.log stderr.log */
 typedef struct {
     const Flags *flags;
     char folder[PATH_MAX - 64]; // of the run; empty: none yet, or removed because it was empty
     char attempt[PATH_MAX - 32]; // folder in it
-    int (*output)[2]; // stdout and stderr of each local rank until it is started; -1: the
-                      // launcher's own; NULL: that for all
+    int (*output)[2]; // by local rank, until it is started: its stdout and stderr; -1: as ours
     struct Tee *tee; // of extras/watch
 } Logs;
 
@@ -67,11 +124,10 @@ typedef struct {
     sigset_t old_mask; // restored in workers, and at the end
 } Workers;
 
-/* From here on requests to end are only seen by workers_wait, unless they are ignored: the
- * signals `chosen`, or if it is NULL SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGALRM, SIGXCPU, and
- * SIGUSR1 and SIGUSR2, by which Slurm's --signal announces the time limit. workers_free undoes
- * this, except that the last request, unless it was SIGINT, stays ignored until the process ends.
- */
+/* From here on requests to end are only seen by workers_wait, unless they are ignored: the signals
+ * `chosen`, or if it is NULL SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGALRM, SIGXCPU, and SIGUSR1 and
+ * SIGUSR2, by which Slurm announces the time limit. workers_free undoes this, except that the last
+ * request, unless it was SIGINT, stays ignored until the process ends. */
 void workers_init(Workers *workers, Logs *logs, const sigset_t *chosen);
 void workers_free(Workers *workers);
 
@@ -88,7 +144,6 @@ int workers_wait(Workers *workers, double seconds);
  * otherwise, or still runs `patience` seconds later. */
 const Worker *workers_failed(const Workers *workers, double patience);
 
-/* Did all end with this status? */
 bool workers_all_ended_with(const Workers *workers, int status);
 
 /* Sends the signal (SIGTERM for SIGUSR2, SIGALRM and SIGXCPU, unless they were chosen) to all
@@ -119,7 +174,6 @@ void failure_of_worker(Failure *failure, const Worker *worker, int rank, int loc
 /* Loads such a file; free it with json_decref. NULL: there is none, or it is invalid. */
 struct json_t *failure_load_file(const char *path);
 
-/* The failure of a launcher, on any node. */
 void failure_of_launcher(Failure *failure, int node, int status, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
@@ -219,7 +273,7 @@ typedef struct {
 char *node_encode(const Flags *flags, int number);
 bool node_decode(Node *node, const char *text, size_t bytes);
 
-/* Ranks are numbered node by node, and again among the nodes of each role. */
+/* Ranks are numbered node by node, and again among the nodes of each role, as by torchrun. */
 Ranks nodes_share_ranks(const Node *nodes, int num_nodes, int node);
 
 /* Connects to node 0's store and waits there for all nodes. Dies if one does not come within
@@ -228,8 +282,7 @@ Ranks rendezvous(Store *store, const Flags *flags);
 
 /* ---- how they end together (agents.c) ---- */
 
-/* How a group ended; NONE: it has not; CHANGED: continues with another one
- * (05_fault_tolerance/elastic_group.h). */
+/* How a group ended; CHANGED: another one continues (05_fault_tolerance/elastic_group.h). */
 typedef enum {
     VERDICT_NONE,
     VERDICT_DONE,
@@ -245,7 +298,6 @@ typedef struct {
     StoreServer *server; // on node 0
     char watched[128]; // prefix of the keys that it watches
     Verdict verdict;
-    char end[32]; // END_*, once it was read
     Failure failure; // the first one known; status 0: none
     double done_since; // 0: they are not done
 
@@ -258,7 +310,6 @@ typedef struct {
     atomic_bool heartbeat_over; // it saw the job's end, or its store has failed
 } Agents;
 
-/* Waits for all nodes. Dies if one does not come. */
 void agents_join(Agents *agents, const Flags *flags);
 
 /* agents_join in parts. agents_open starts the store on node 0 and sets master_port. Fixed nodes
@@ -270,14 +321,13 @@ void agents_begin(Agents *agents);
 void agents_done(Agents *agents, bool stopped);
 void agents_fail(Agents *agents, const Failure *failure); // this node's first
 
-/* VERDICT_NONE: the group has not ended. All nodes come to the same verdict. */
+/* All nodes come to the same verdict. */
 Verdict agents_verdict(Agents *agents);
 
-/* The first failure on any node, the same on all of them. The loss of a node explains all others.
- */
+/* The first failure on any node, the same on all. The loss of a node explains all others. */
 const Failure *agents_root_cause(Agents *agents);
 
-/* All nodes leave together. None waits longer than another may take to end its workers. */
+/* None waits longer than another may take to end its workers. */
 void agents_leave(Agents *agents);
 
 #endif

@@ -1,9 +1,6 @@
 /*
  * torchrun's static rendezvous, key by key. Every node publishes its role and number of ranks; node
  * 0 reads them all and answers each with its ranks. So one node decides the job's size.
- *
- * A node's offer is one line of JSON, in the form of torchrun's agents, so that both can be mixed.
- * Ranks are numbered node by node, and within each role once more, as torchrun numbers them.
  */
 #include "common/launch/launch.h"
 
@@ -15,7 +12,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "common/base/log.h"
 #include "common/base/memory.h"
 #include "common/comm/store/handshake.h"
 

@@ -18,7 +18,6 @@
 #include <unistd.h>
 
 #include "common/base/folder.h"
-#include "common/base/log.h"
 
 #define KILL_SECONDS 10.0 // SIGKILL takes effect at once, unless a device driver hangs
 #define DOUBLE_SECONDS 0.3 // wrappers that pass on Ctrl-C deliver it twice
@@ -134,10 +133,9 @@ static pid_t start_watcher(const Workers *workers)
     prctl(PR_SET_PDEATHSIG, SIGCHLD);
     while (getppid() == launcher)
         sigwaitinfo(&workers->signals, NULL); // only the launcher's death matters
-    for (int i = 0; i < workers->num_workers; i++) {
+    for (int i = 0; i < workers->num_workers; i++)
         if (workers->worker[i].has_group)
             kill(-workers->worker[i].pid, SIGKILL);
-    }
     remove_empty(workers->logs);
     _exit(EXIT_SUCCESS);
 }
@@ -175,8 +173,7 @@ void workers_free(Workers *workers)
     waitpid(workers->watcher, NULL, 0);
     // timeout(1) and other wrappers send each signal twice, and the second may arrive only now. It
     // is ignored: it would kill this process, whose status must be that of the ranks. Of SIGINT
-    // only a pending one is dropped: the user may press Ctrl-C again while other nodes are waited
-    // for.
+    // only a pending one is dropped: the user may press Ctrl-C again during a wait for other nodes.
     if (workers->request != 0)
         signal(workers->request, SIG_IGN);
     if (workers->request == SIGINT)
@@ -204,9 +201,7 @@ static noreturn void run_command(const Workers *workers, Worker *worker, pid_t l
     sigprocmask(SIG_SETMASK, &workers->old_mask, NULL);
     execvp(command[0], command);
     const int error = errno;
-    if (write(error_fd, &error, sizeof error) < 0)
-        _exit(EXIT_FAILURE);
-    _exit(127);
+    _exit(write(error_fd, &error, sizeof error) < 0 ? EXIT_FAILURE : 127);
 }
 
 bool workers_start(Workers *workers, int local_rank, char **command)
@@ -215,14 +210,13 @@ bool workers_start(Workers *workers, int local_rank, char **command)
     int *output = logs->output != NULL ? logs->output[local_rank] : NULL;
     Worker *worker = &workers->worker[local_rank];
     const pid_t launcher = getpid();
-    int error = 0, error_fd[2]; // closed by a successful exec, else carries errno
+    int error_fd[2]; // closed by a successful exec, else carries errno
     const bool has_pipe = pipe2(error_fd, O_CLOEXEC) == 0;
     const pid_t pid = has_pipe ? fork() : -1;
     if (pid == 0)
         run_command(workers, worker, launcher, command, output, error_fd[1]);
 
-    if (pid < 0)
-        error = errno;
+    int error = pid < 0 ? errno : 0;
     for (int i = 0; i < 2 && output != NULL; i++) {
         if (output[i] >= 0)
             close(output[i]);
@@ -281,10 +275,9 @@ int workers_wait(Workers *workers, double seconds)
 
 bool workers_all_ended_with(const Workers *workers, int status)
 {
-    for (int i = 0; i < workers->num_workers; i++) {
+    for (int i = 0; i < workers->num_workers; i++)
         if (workers->worker[i].running || workers->worker[i].status != status)
             return false;
-    }
     return true;
 }
 
