@@ -108,7 +108,7 @@ b 2 1/2" ]
         status=0
         wait $watched || status=$?
         [ "$status" -eq 1 ]
-        grep -q "node    : $victim" "$OUT/log"
+        ! has_extras || grep -q "node    : $victim" "$OUT/log"
         grep -Eq "node $victim (is out of reach|has not been heard of)" "$OUT/log"
         ! grep "fatal:" "$OUT/log" || false
         await swept
