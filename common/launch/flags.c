@@ -20,7 +20,6 @@
 #define DEFAULT_PORT 29500 // fixed, since all nodes must know it
 #define DEFAULT_ENDPOINT_PORT 29400 // the same for elastic nodes
 #define FIELD(name) offsetof(Flags, name)
-#define WATCH "extras/watch"
 
 /* Without help: step 05 has one, or it is accepted, but has no effect. */
 const Option flag_options[] = {
@@ -55,13 +54,13 @@ const Option flag_options[] = {
     { "log-dir", "DIR", "none", "35", OPTION_OPTIONAL, FIELD(log_dir),
       .help = "for the log folders of -r and -t" },
     { "redirects", "SPEC", "0", "35", OPTION_STRING, FIELD(redirects),
-      .help = "to files: 1 stdout, 2 stderr, 3 both, or 0:1,1:3", .extra = WATCH },
+      .help = "to files: 1 stdout, 2 stderr, 3 both, or 0:1,1:3", .of_extra = true },
     { "tee", "SPEC", "0", "35", OPTION_STRING, FIELD(tee),
-      .help = "to files and the console, with the rank", .extra = WATCH },
+      .help = "to files and the console, with the rank", .of_extra = true },
     { "local-ranks-filter", "R,...", "none", "35", OPTION_OPTIONAL, FIELD(local_ranks_filter),
-      .help = "only these to the console", .extra = WATCH },
+      .help = "only these to the console", .of_extra = true },
     { "log-line-prefix-template", "TEXT", "[${role_name}${local_rank}]:", "35", OPTION_STRING,
-      FIELD(line_prefix), .help = "also ${rank}, ${hostname}", .extra = WATCH },
+      FIELD(line_prefix), .help = "also ${rank}, ${hostname}", .of_extra = true },
     { "module", "", "", "35", OPTION_FLAG, FIELD(module),
       .help = "the program is a Python module" },
     { "no-python", "", "", "35", OPTION_FLAG, FIELD(no_python),
@@ -199,7 +198,7 @@ static void set_fields(Flags *flags, Step step, const char *const texts[])
             usage_error("--%s: only step 05's ddprun has this flag, and its PET_ variable",
                         flag->name);
         if (text != NULL && !option_is_listed(flag, step))
-            usage_error("--%s is in %s, which this build does not have", flag->name, flag->extra);
+            usage_error("--%s is in extras/, which this build does not have", flag->name);
         option_set(flag, flags, text != NULL ? text : flag->preset, NULL);
     }
 }

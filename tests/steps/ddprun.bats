@@ -173,9 +173,9 @@ EOF
 @test "a flag of an extra that this build does not have, and its variable" {
     ! has_extras || skip "this build has extras"
     run -2 ddprun --tee 3 true
-    [ "$output" = "ddprun: --tee is in extras/watch, which this build does not have" ]
+    [ "$output" = "ddprun: --tee is in extras/, which this build does not have" ]
     PET_REDIRECTS=3 run -2 ddprun true
-    [ "$output" = "ddprun: --redirects is in extras/watch, which this build does not have" ]
+    [ "$output" = "ddprun: --redirects is in extras/, which this build does not have" ]
     [[ $(ddprun --help) != *--tee* ]]
 }
 
