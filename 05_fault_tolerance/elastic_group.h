@@ -1,7 +1,7 @@
 /*
  * elastic_group.h - which nodes take part in the next attempt, in a job that may re-form its group.
  *
- * Every attempt has a group and an empty store of its own (agents.h). With fixed nodes (--nnodes 2
+ * Every attempt has a group and an empty store of its own (launch.h). With fixed nodes (--nnodes 2
  * --node-rank 0) the store is always at the same address, which all nodes know. Elastic nodes
  * (--nnodes 1:4 --rdzv-endpoint HOST:PORT) find each other in one more store, at the endpoint. The
  * first launcher on HOST serves it for the whole job; it is node 0 of every attempt and also serves
@@ -11,7 +11,7 @@
  *   ddprun/identity        of the job: an agent that was cut off must not rejoin a different one
  *   ddprun/num_agents      counts the agents; each takes its number from here
  *   ddprun/agent/<n>       set by agent n, so that .../gone appears when it disconnects
- *   ddprun/waiting         a queue of nodes (agents.h) that want to be in the next group
+ *   ddprun/waiting         a queue of nodes (launch.h) that want to be in the next group
  *   ddprun/assignment/<n>  node 0's answer, see node_assignment.h
  *
  * As with torchrun, a group is formed when the maximum number of nodes has arrived, or
