@@ -60,7 +60,7 @@ bool group_may_grow(Group *group);
 /* Have the others ended without this node, or is node 0 gone or out of reach? */
 bool agents_left_out(const Agents *agents);
 
-/* Ends the attempt because nodes have come, unless it is about to end anyway. */
+/* Ends the attempt because new nodes have arrived, unless it is about to end anyway. */
 void group_change(Agents *agents);
 
 /* Tells the waiting nodes that the job has ended with this status. */

@@ -58,7 +58,7 @@ static bool needs_python(const char *path)
 
 static void read_program(Flags *flags)
 {
-    const bool by_python = strcmp(flags->command[0], flags->program) != 0; // already
+    const bool by_python = strcmp(flags->command[0], flags->program) != 0; // Python runs it already
     if (flags->run_path)
         flags_use_python(flags, "-c", RUN_PATH_CODE);
     else if (!by_python && !flags->no_python && needs_python(flags->program))
