@@ -52,9 +52,9 @@ static void train(Device *device, const char *name, Loss *loss_of)
         device->ops->linear_grad_params(device, ROWS, IN, OUT, x, dy, layer.dweight, layer.dbias);
         log_print("  step %d: y %g, loss %g; gradients: y %g, w %g %g, b %g", step, y[0], loss,
                   dy[0], layer.dweight[0], layer.dweight[1], layer.dbias[0]);
-        device->ops->sgd(device, IN, layer.weight, layer.dweight, NULL, 0.1f, 0, 0,
-                         (OptimStep){ 0 });
-        device->ops->sgd(device, OUT, layer.bias, layer.dbias, NULL, 0.1f, 0, 0, (OptimStep){ 0 });
+        const OptimRule rule = { .kind = OPTIM_SGD, .lr = 0.1 };
+        device->ops->optim(device, IN, layer.weight, layer.dweight, &rule, (OptimStep){ 0 });
+        device->ops->optim(device, OUT, layer.bias, layer.dbias, &rule, (OptimStep){ 0 });
     }
     log_print("  weights: %g %g, bias %g", layer.weight[0], layer.weight[1], layer.bias[0]);
 }

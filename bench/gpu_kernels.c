@@ -196,8 +196,9 @@ static void measure_rest(Bench *bench)
     MEASURE("their gradient", 8 * n * CLASSES, 0,
             ops->nll_grad(device, bench->n, CLASSES, bench->b, bench->labels, bench->c));
     MEASURE("sgd with momentum", 20.0 * PARAMETERS, 0,
-            ops->sgd(device, PARAMETERS, bench->params, bench->grads, bench->momentum, 0, 0.9f, 0,
-                     (OptimStep){ .number = 1 }));
+            ops->optim(device, PARAMETERS, bench->params, bench->grads,
+                       &(OptimRule){ OPTIM_SGD, .momentum = 0.9, .state = { bench->momentum } },
+                       (OptimStep){ .number = 1 }));
 }
 
 /* Random numbers: a GPU takes less power, and so is faster, on zeros. */

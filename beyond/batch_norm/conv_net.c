@@ -336,9 +336,13 @@ void conv_net_backward(ConvNet *net, Reducer *reducer)
 void conv_net_step(ConvNet *net, const Args *args)
 {
     net->step++;
-    net->device->ops->sgd(
-        net->device, net->numel, net->params, net->grads, net->momentum_buffer, (float)args->lr,
-        (float)args->momentum, (float)args->weight_decay,
+    net->device->ops->optim(
+        net->device, net->numel, net->params, net->grads,
+        &(OptimRule){ .kind = OPTIM_SGD,
+                      .lr = args->lr,
+                      .momentum = args->momentum,
+                      .weight_decay = args->weight_decay,
+                      .state = { net->momentum_buffer } },
         (OptimStep){ .number = net->step, .loss = net->stats, .divergence = &net->divergence });
 }
 

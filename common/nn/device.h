@@ -87,6 +87,14 @@ bool loss_scale_save(Device *device, char text[LOSS_SCALE_TEXT_BYTES]);
  * of `step` steps. True without doing anything on a device without a loss scale. */
 bool loss_scale_load(Device *device, const char *text, uint64_t step, bool import);
 
+/* An optimizer over flat arrays, by PyTorch's formulas. */
+typedef enum { OPTIM_SGD, OPTIM_ADAM, OPTIM_ADAMW, OPTIM_ADADELTA } OptimKind;
+typedef struct {
+    OptimKind kind;
+    double lr, momentum, weight_decay;
+    float *state[2]; // momentum_buffer or NULL; exp_avg, exp_avg_sq; or square_avg, acc_delta
+} OptimRule;
+
 /* The table, used by the files of this room only. Arrays are device memory, dense, one image or row
  * after the other, channels last (device_import). Calls may return before the work is done; all
  * work of a device is done in the order of the calls. No kernel allocates. */
@@ -159,18 +167,11 @@ typedef struct DeviceOps {
     // is less than 1. With a loss scale the norm is that of the gradients divided by it.
     void (*clip_grads)(Device *device, size_t count, float *grads, float max_norm);
 
-    // Optimizers over flat arrays, PyTorch's formulas. The rate is lr times the schedule's factor.
-    // With a loss scale they skip the step if necessary, update the scale, and divide the
-    // gradients by it. A step that is not skipped and leaves numbers that are not finite is
-    // recorded in step.divergence.
-    void (*sgd)(Device *device, size_t count, float *params, const float *grads,
-                float *momentum_buffer, double lr, float momentum, float weight_decay,
-                OptimStep step); // momentum_buffer NULL: none
-    void (*adam)(Device *device, size_t count, float *params, const float *grads, float *exp_avg,
-                 float *exp_avg_sq, double lr, double weight_decay, bool decoupled, OptimStep step);
-    void (*adadelta)(Device *device, size_t count, float *params, const float *grads,
-                     float *square_avg, float *acc_delta, double lr, float weight_decay,
-                     OptimStep step);
+    // The rate is lr times the schedule's factor. With a loss scale it skips the step if necessary,
+    // updates the scale, and divides the gradients by it. A step that is not skipped and leaves
+    // numbers that are not finite is recorded in step.divergence.
+    void (*optim)(Device *device, size_t count, float *params, const float *grads,
+                  const OptimRule *rule, OptimStep step);
 } DeviceOps;
 
 /* The three devices: plain.c, extras/fast_cpu and cuda. Each init opens its device and sets its

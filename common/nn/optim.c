@@ -62,22 +62,12 @@ static void update_params(Optimizer *optim)
     step.schedule = optim->schedule;
     if (optim->clip_norm > 0)
         device->ops->clip_grads(device, model->numel, model->grads, (float)optim->clip_norm);
-    switch (optim->kind) {
-    case OPTIM_SGD:
-        device->ops->sgd(device, model->numel, model->params, model->grads, optim->state[0],
-                         optim->lr, (float)optim->momentum, (float)optim->weight_decay, step);
-        break;
-    case OPTIM_ADAM:
-    case OPTIM_ADAMW:
-        device->ops->adam(device, model->numel, model->params, model->grads, optim->state[0],
-                          optim->state[1], optim->lr, optim->weight_decay,
-                          optim->kind == OPTIM_ADAMW, step);
-        break;
-    case OPTIM_ADADELTA:
-        device->ops->adadelta(device, model->numel, model->params, model->grads, optim->state[0],
-                              optim->state[1], optim->lr, (float)optim->weight_decay, step);
-        break;
-    }
+    const OptimRule rule = { .kind = optim->kind,
+                             .lr = optim->lr,
+                             .momentum = optim->momentum,
+                             .weight_decay = optim->weight_decay,
+                             .state = { optim->state[0], optim->state[1] } };
+    device->ops->optim(device, model->numel, model->params, model->grads, &rule, step);
 }
 
 void optim_step(Optimizer *optim)

@@ -4,8 +4,6 @@
 
 #include "common/nn/model.h"
 
-typedef enum { OPTIM_SGD, OPTIM_ADAM, OPTIM_ADAMW, OPTIM_ADADELTA } OptimKind;
-
 typedef struct {
     OptimKind kind;
     const char *name; // "sgd", "adam", "adamw" or "adadelta"

@@ -216,52 +216,37 @@ static void plain_clip_grads(Device *device, size_t count, float *grads, float m
 
 /* ---- optimizers, operation by operation as PyTorch's (torch/optim, "single tensor") ---- */
 
-static void note(OptimStep step, bool diverged)
+static int plain_sgd(int threads, size_t count, float *params, const float *grads,
+                     const OptimRule *rule)
 {
-    Divergence *divergence = step.divergence;
-    if (divergence == NULL)
-        return;
-    if (divergence->loss == 0 && !isfinite(*step.loss))
-        divergence->loss = (uint32_t)step.number;
-    if (divergence->weights == 0 && diverged)
-        divergence->weights = (uint32_t)step.number;
-}
-
-static double rate_of(double lr, OptimStep step)
-{
-    return lr * lr_factor(&step.schedule, step.number);
-}
-
-static void plain_sgd(Device *device, size_t count, float *params, const float *grads,
-                      float *momentum_buffer, double lr, float momentum, float weight_decay,
-                      OptimStep step)
-{
-    const float rate = (float)rate_of(lr, step);
+    const float rate = (float)rule->lr, decay = (float)rule->weight_decay;
+    const float momentum = (float)rule->momentum;
+    float *momentum_buffer = rule->state[0];
     int diverged = 0; // weights that are not finite
-#pragma omp parallel for simd num_threads(cpu_threads(device, count)) reduction(+ : diverged)
+#pragma omp parallel for simd num_threads(threads) reduction(+ : diverged)
     for (size_t i = 0; i < count; i++) {
-        float grad = grads[i] + weight_decay * params[i];
+        float grad = grads[i] + decay * params[i];
         if (momentum_buffer != NULL)
             grad = momentum_buffer[i] = momentum * momentum_buffer[i] + grad;
         params[i] -= rate * grad;
         diverged += !isfinite(params[i]);
     }
-    note(step, diverged > 0);
+    return diverged;
 }
 
-static void plain_adam(Device *device, size_t count, float *params, const float *grads,
-                       float *exp_avg, float *exp_avg_sq, double lr, double weight_decay,
-                       bool decoupled, OptimStep step)
+static int plain_adam(int threads, size_t count, float *params, const float *grads,
+                      const OptimRule *rule, uint64_t step)
 {
-    const double beta1 = 0.9, beta2 = 0.999, rate = rate_of(lr, step);
+    const double beta1 = 0.9, beta2 = 0.999;
     const float eps = 1e-8f;
-    const float step_size = (float)(rate / (1 - pow(beta1, (double)step.number)));
-    const float correction = (float)sqrt(1 - pow(beta2, (double)step.number));
-    const float shrink = decoupled ? (float)(1 - rate * weight_decay) : 1;
-    const float decay = decoupled ? 0 : (float)weight_decay;
-
-    int diverged = 0; // weights that are not finite
-#pragma omp parallel for simd num_threads(cpu_threads(device, count)) reduction(+ : diverged)
+    const float step_size = (float)(rule->lr / (1 - pow(beta1, (double)step)));
+    const float correction = (float)sqrt(1 - pow(beta2, (double)step));
+    const bool decoupled = rule->kind == OPTIM_ADAMW;
+    const float shrink = decoupled ? (float)(1 - rule->lr * rule->weight_decay) : 1;
+    const float decay = decoupled ? 0 : (float)rule->weight_decay;
+    float *exp_avg = rule->state[0], *exp_avg_sq = rule->state[1];
+    int diverged = 0;
+#pragma omp parallel for simd num_threads(threads) reduction(+ : diverged)
     for (size_t i = 0; i < count; i++) {
         const float param = params[i] * shrink, grad = grads[i] + decay * params[i];
         exp_avg[i] += (float)(1 - beta1) * (grad - exp_avg[i]);
@@ -269,25 +254,43 @@ static void plain_adam(Device *device, size_t count, float *params, const float 
         params[i] = param - step_size * exp_avg[i] / (sqrtf(exp_avg_sq[i]) / correction + eps);
         diverged += !isfinite(params[i]);
     }
-    note(step, diverged > 0);
+    return diverged;
 }
 
-static void plain_adadelta(Device *device, size_t count, float *params, const float *grads,
-                           float *square_avg, float *acc_delta, double lr, float weight_decay,
-                           OptimStep step)
+static int plain_adadelta(int threads, size_t count, float *params, const float *grads,
+                          const OptimRule *rule)
 {
-    const float rho = 0.9f, rest = (float)(1 - 0.9), eps = 1e-6f, rate = (float)rate_of(lr, step);
-    int diverged = 0; // weights that are not finite
-#pragma omp parallel for simd num_threads(cpu_threads(device, count)) reduction(+ : diverged)
+    const float rho = 0.9f, rest = (float)(1 - 0.9), eps = 1e-6f;
+    const float rate = (float)rule->lr, decay = (float)rule->weight_decay;
+    float *square_avg = rule->state[0], *acc_delta = rule->state[1];
+    int diverged = 0;
+#pragma omp parallel for simd num_threads(threads) reduction(+ : diverged)
     for (size_t i = 0; i < count; i++) {
-        const float grad = grads[i] + weight_decay * params[i];
+        const float grad = grads[i] + decay * params[i];
         square_avg[i] = rho * square_avg[i] + rest * grad * grad;
         const float delta = sqrtf(acc_delta[i] + eps) / sqrtf(square_avg[i] + eps) * grad;
         acc_delta[i] = rho * acc_delta[i] + rest * delta * delta;
         params[i] -= rate * delta;
         diverged += !isfinite(params[i]);
     }
-    note(step, diverged > 0);
+    return diverged;
+}
+
+static void plain_optim(Device *device, size_t count, float *params, const float *grads,
+                        const OptimRule *rule, OptimStep step)
+{
+    const int threads = cpu_threads(device, count);
+    OptimRule now = *rule;
+    now.lr *= lr_factor(&step.schedule, step.number);
+    const int diverged = rule->kind == OPTIM_SGD ? plain_sgd(threads, count, params, grads, &now)
+                         : rule->kind == OPTIM_ADADELTA
+                             ? plain_adadelta(threads, count, params, grads, &now)
+                             : plain_adam(threads, count, params, grads, &now, step.number);
+    Divergence *divergence = step.divergence;
+    if (divergence != NULL && divergence->loss == 0 && !isfinite(*step.loss))
+        divergence->loss = (uint32_t)step.number;
+    if (divergence != NULL && divergence->weights == 0 && diverged > 0)
+        divergence->weights = (uint32_t)step.number;
 }
 
 static const DeviceOps plain_ops = {
@@ -304,9 +307,7 @@ static const DeviceOps plain_ops = {
     .mse_grad = plain_mse_grad,
     .zero = plain_zero,
     .clip_grads = plain_clip_grads,
-    .sgd = plain_sgd,
-    .adam = plain_adam,
-    .adadelta = plain_adadelta,
+    .optim = plain_optim,
 };
 
 CpuState *cpu_init(Device *device)

@@ -200,39 +200,12 @@ static void watch_clip_grads(Device *device, size_t count, float *grads, float m
     span_end();
 }
 
-static void note_rate(double lr, OptimStep step)
-{
-    journal_note("optim_step lr=%g", lr * lr_factor(&step.schedule, step.number));
-}
-
-static void watch_sgd(Device *device, size_t count, float *params, const float *grads,
-                      float *momentum_buffer, double lr, float momentum, float weight_decay,
-                      OptimStep step)
+static void watch_optim(Device *device, size_t count, float *params, const float *grads,
+                        const OptimRule *rule, OptimStep step)
 {
     span_begin(SPAN_OPTIMIZER, "optim_step");
-    note_rate(lr, step);
-    inner->sgd(device, count, params, grads, momentum_buffer, lr, momentum, weight_decay, step);
-    span_end();
-}
-
-static void watch_adam(Device *device, size_t count, float *params, const float *grads,
-                       float *exp_avg, float *exp_avg_sq, double lr, double weight_decay,
-                       bool decoupled, OptimStep step)
-{
-    span_begin(SPAN_OPTIMIZER, "optim_step");
-    note_rate(lr, step);
-    inner->adam(device, count, params, grads, exp_avg, exp_avg_sq, lr, weight_decay, decoupled,
-                step);
-    span_end();
-}
-
-static void watch_adadelta(Device *device, size_t count, float *params, const float *grads,
-                           float *square_avg, float *acc_delta, double lr, float weight_decay,
-                           OptimStep step)
-{
-    span_begin(SPAN_OPTIMIZER, "optim_step");
-    note_rate(lr, step);
-    inner->adadelta(device, count, params, grads, square_avg, acc_delta, lr, weight_decay, step);
+    journal_note("optim_step lr=%g", rule->lr * lr_factor(&step.schedule, step.number));
+    inner->optim(device, count, params, grads, rule, step);
     span_end();
 }
 
@@ -263,9 +236,7 @@ void watch_device(const Model *model)
     ops.mse_grad = watch_mse_grad;
     ops.zero = watch_zero;
     ops.clip_grads = watch_clip_grads;
-    ops.sgd = watch_sgd;
-    ops.adam = watch_adam;
-    ops.adadelta = watch_adadelta;
+    ops.optim = watch_optim;
     model->device->ops = &ops;
     span_timing = true;
 }

@@ -89,14 +89,8 @@ void cuda_mse(Device *device, int n, const float *y, const float *targets, float
 void cuda_mse_grad(Device *device, int n, const float *y, const float *targets, float *dy);
 enum { CUDA_OPTIM_PARTS = 256 }; // doubles of scratch memory that these may use
 void cuda_clip_grads(Device *device, size_t count, float *grads, float max_norm);
-void cuda_sgd(Device *device, size_t count, float *params, const float *grads,
-              float *momentum_buffer, double lr, float momentum, float weight_decay,
-              OptimStep step);
-void cuda_adam(Device *device, size_t count, float *params, const float *grads, float *exp_avg,
-               float *exp_avg_sq, double lr, double weight_decay, bool decoupled, OptimStep step);
-void cuda_adadelta(Device *device, size_t count, float *params, const float *grads,
-                   float *square_avg, float *acc_delta, double lr, float weight_decay,
-                   OptimStep step);
+void cuda_optim(Device *device, size_t count, float *params, const float *grads,
+                const OptimRule *rule, OptimStep step);
 
 #ifdef __cplusplus
 }

@@ -195,16 +195,6 @@ static __global__ void sgd(size_t count, float *params, const float *grads, floa
     check(i, params[i], step);
 }
 
-extern "C" void cuda_sgd(Device *device, size_t count, float *params, const float *grads,
-                         float *momentum_buffer, double lr, float momentum, float weight_decay,
-                         OptimStep host_step)
-{
-    const CudaStep step = judge(device, count, grads, host_step);
-    LAUNCH(sgd, cuda_blocks(count, BLOCK), BLOCK, stream_of(device), count, params, grads,
-           momentum_buffer, (float)lr, scheduled_rate(device, lr, step), momentum, weight_decay,
-           step);
-}
-
 /* Adam's bias corrections, the same for all numbers of a step. */
 typedef struct {
     float step_size, correction, shrink;
@@ -242,19 +232,6 @@ static __global__ void adam(size_t count, float *params, const float *grads, flo
     check(i, params[i], step);
 }
 
-extern "C" void cuda_adam(Device *device, size_t count, float *params, const float *grads,
-                          float *exp_avg, float *exp_avg_sq, double lr, double weight_decay,
-                          bool decoupled, OptimStep host_step)
-{
-    const CudaStep step = judge(device, count, grads, host_step);
-    const float decay = decoupled ? 0 : (float)weight_decay;
-    size_t used = 0;
-    AdamFactors *factors = (AdamFactors *)cuda_scratch(device, &used, sizeof *factors);
-    LAUNCH(adam_factors, 1, 1, stream_of(device), lr, weight_decay, decoupled, step, factors);
-    LAUNCH(adam, cuda_blocks(count, BLOCK), BLOCK, stream_of(device), count, params, grads, exp_avg,
-           exp_avg_sq, factors, decay, step);
-}
-
 static __global__ void adadelta(size_t count, float *params, const float *grads, float *square_avg,
                                 float *acc_delta, float lr, const float *rate, float weight_decay,
                                 CudaStep step)
@@ -272,11 +249,28 @@ static __global__ void adadelta(size_t count, float *params, const float *grads,
     check(i, params[i], step);
 }
 
-extern "C" void cuda_adadelta(Device *device, size_t count, float *params, const float *grads,
-                              float *square_avg, float *acc_delta, double lr, float weight_decay,
-                              OptimStep host_step)
+extern "C" void cuda_optim(Device *device, size_t count, float *params, const float *grads,
+                           const OptimRule *rule, OptimStep host_step)
 {
     const CudaStep step = judge(device, count, grads, host_step);
-    LAUNCH(adadelta, cuda_blocks(count, BLOCK), BLOCK, stream_of(device), count, params, grads,
-           square_avg, acc_delta, (float)lr, scheduled_rate(device, lr, step), weight_decay, step);
+    const cudaStream_t stream = stream_of(device);
+    const unsigned blocks = cuda_blocks(count, BLOCK);
+    const float lr = (float)rule->lr, decay = (float)rule->weight_decay;
+    float *first = rule->state[0], *second = rule->state[1];
+    if (rule->kind == OPTIM_ADAM || rule->kind == OPTIM_ADAMW) {
+        const bool decoupled = rule->kind == OPTIM_ADAMW;
+        size_t used = 0;
+        AdamFactors *factors = (AdamFactors *)cuda_scratch(device, &used, sizeof *factors);
+        LAUNCH(adam_factors, 1, 1, stream, rule->lr, rule->weight_decay, decoupled, step, factors);
+        LAUNCH(adam, blocks, BLOCK, stream, count, params, grads, first, second, factors,
+               decoupled ? 0 : decay, step);
+        return;
+    }
+    const float *rate = scheduled_rate(device, rule->lr, step);
+    if (rule->kind == OPTIM_SGD)
+        LAUNCH(sgd, blocks, BLOCK, stream, count, params, grads, first, lr, rate,
+               (float)rule->momentum, decay, step);
+    else
+        LAUNCH(adadelta, blocks, BLOCK, stream, count, params, grads, first, second, lr, rate, decay,
+               step);
 }

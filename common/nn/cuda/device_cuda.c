@@ -172,7 +172,5 @@ const DeviceOps device_cuda_ops = {
     .mse_grad = cuda_mse_grad,
     .zero = cuda_zero,
     .clip_grads = cuda_clip_grads,
-    .sgd = cuda_sgd,
-    .adam = cuda_adam,
-    .adadelta = cuda_adadelta,
+    .optim = cuda_optim,
 };

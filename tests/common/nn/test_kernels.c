@@ -201,12 +201,11 @@ static void test_optimizers_and_threads(void **state)
     for (int i = 0; i < num_devices; i++) {
         const DeviceOps *ops = devices[i].ops;
         float *params = copy_of(old, COUNT + 1), *a = zeros(COUNT + 1), *b = zeros(COUNT + 1);
-        ops->adadelta(&devices[i], COUNT, params, grads, a, b, 1, 0.01f,
-                      (OptimStep){ .number = 3 });
-        ops->adam(&devices[i], COUNT, params, grads, a, b, 0.1, 0.01, true,
-                  (OptimStep){ .number = 3 });
-        ops->sgd(&devices[i], COUNT, params, grads, a, 0.1f, 0.9f, 0.01f,
-                 (OptimStep){ .number = 3 });
+        const OptimRule rules[] = { { OPTIM_ADADELTA, 1, 0, 0.01, { a, b } },
+                                    { OPTIM_ADAMW, 0.1, 0, 0.01, { a, b } },
+                                    { OPTIM_SGD, 0.1, 0.9, 0.01, { a } } };
+        for (int j = 0; j < 3; j++)
+            ops->optim(&devices[i], COUNT, params, grads, &rules[j], (OptimStep){ .number = 3 });
         first = i == 0 ? params : first;
         assert_same_bits(params, first, COUNT * sizeof(float));
         assert_same_bits(params + COUNT, old + COUNT, sizeof(float));
