@@ -24,7 +24,6 @@ typedef struct Device {
                 // the parts as a tree (args_shards); 0: in any order. The model sets it.
     Amp amp;
     bool tf32; // products of float32 on tensor cores
-    bool use_cuda_graph; // --cuda-graph on
     bool replaying; // see begin_step
     LossScale *loss_scale; // device memory; NULL: gradients are not scaled
     const struct DeviceOps *ops; // the kernels: plain.c, extras/fast_cpu or cuda
@@ -116,10 +115,8 @@ typedef struct DeviceOps {
     void (*linear_reserve)(Device *device, int max_batch, int in, int out);
 
     // Called before a training step's forward pass and after its optimizer; `step`: optimizer steps
-    // taken before. With --cuda-graph a GPU runs the first few steps with batches of one size
-    // eagerly, captures one, and from then on launches the whole graph, through `replay`, when a
-    // step with such a batch begins: until it ends, `replaying` is true, and calls that would queue
-    // work on the device are only counted. NULL on a device without graphs.
+    // taken before. While extras/cuda_graph replays a whole step, which it launches through
+    // `replay`, `replaying` is true, and nothing else may be queued on the device. Mostly NULL.
     void (*begin_step)(Device *device, const Batch *batch, uint64_t step);
     void (*end_step)(Device *device);
     void (*replay)(Device *device);
@@ -181,5 +178,6 @@ extern const DeviceOps device_cuda_ops;
 void device_plain_init(Device *device);
 void device_cpu_init(Device *device);
 void device_cuda_init(Device *device, const Args *args);
+void cuda_graph_init(Device *device); // --cuda-graph on: extras/cuda_graph changes the table
 
 #endif

@@ -172,8 +172,6 @@ typedef struct Network {
     bool dropout; // --dropout on
     uint64_t seed;
 
-    bool step_begins; // gradients were zeroed: the next forward pass is no evaluation
-
     // The last forward pass; device memory but for its size.
     int batch_size;
     float *inputs; // [max_batch][features]
@@ -285,7 +283,7 @@ void model_free(Model *model)
 
 void model_train(Model *model)
 {
-    model->training = model->network->dropout;
+    model->training = true;
 }
 
 void model_eval(Model *model)
@@ -296,7 +294,6 @@ void model_eval(Model *model)
 void model_zero_grad(Model *model)
 {
     model->device->ops->zero(model->device, model->grads, model->numel);
-    model->network->step_begins = true;
 }
 
 static void call_layer_hook(const Model *model, LayerHook *hook, int i, bool backward)
@@ -327,14 +324,14 @@ void model_forward(Model *model, const Batch *batch)
     network->batch_size = n;
     const int shards = batch->dataset->shards;
     device->shards = shards > 0 ? shards / batch->row_stride : 0; // this rank's
-    if (network->step_begins && device->ops->begin_step != NULL)
+    if (model->training && device->ops->begin_step != NULL)
         device->ops->begin_step(device, batch, model->step);
-    network->step_begins = false;
     if (device->replaying)
         return; // the replayed graph does all of it
 
     device->ops->gather(device, batch, network->inputs, network->labels, network->targets);
 
+    const bool has_dropout = model->training && network->dropout;
     const float *input = network->inputs;
     for (int i = 0; i < network->spec->num_layers; i++) {
         Layer *layer = &network->layer[i];
@@ -343,7 +340,7 @@ void model_forward(Model *model, const Batch *batch)
                                  .layer = i,
                                  .first_row = batch->first_row,
                                  .row_stride = batch->row_stride,
-                                 .p = model->training ? layer->spec->dropout : 0 };
+                                 .p = has_dropout ? layer->spec->dropout : 0 };
         call_layer_hook(model, model->before_layer, i, false);
         layer_forward(layer, device, n, input, key);
         call_layer_hook(model, model->after_layer, i, false);

@@ -32,7 +32,7 @@ typedef struct {
     float *params, *grads; // device memory, numel floats each; grads[numel] is the reducer's
     size_t numel;
     uint64_t step; // optimizer steps taken; keys the dropout masks
-    bool training; // dropout is on
+    bool training; // a forward pass begins a step, which optim_step ends
     GradHook *grad_hook;
     void *grad_hook_context;
     LayerHook *before_layer, *after_layer; // NULL: none
@@ -48,7 +48,7 @@ void model_free(Model *model);
 void model_train(Model *model); // dropout on, unless --dropout off
 void model_eval(Model *model); // dropout off
 
-void model_zero_grad(Model *model); // the next forward pass begins a step, and optim_step ends it
+void model_zero_grad(Model *model);
 void model_forward(Model *model, const Batch *batch); // fetches the rows, computes the loss
 void model_backward(Model *model); // of the last forward pass; adds to grads
 

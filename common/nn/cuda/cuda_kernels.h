@@ -22,7 +22,7 @@ extern "C" {
 
 /* device_cuda.c: memory for one call, see cuda_state.h. */
 void *cuda_scratch(const Device *device, size_t *used, size_t bytes);
-/* cuda_feed.c: device memory; 0 except in a replay. */
+/* cuda_feed.c: device memory; how many steps after the recorded one, 0 except in a replay. */
 const int32_t *cuda_step_offset(const Device *device);
 
 /* Dies, naming the kernel, if the last launch failed. */

@@ -10,7 +10,7 @@ enum { BLOCK = CUDA_OPTIM_PARTS, GROWTH_INTERVAL = 2000, MAX_SKIPPED = 50 };
 /* A step on the device. */
 typedef struct {
     OptimStep step;
-    const int32_t *offset; // its number is step.number + *offset (see CudaGraph)
+    const int32_t *offset; // its number is step.number + *offset (cuda_step_offset)
     LossScale *loss_scale; // NULL: every step is taken, and gradients are as they are
 } CudaStep;
 

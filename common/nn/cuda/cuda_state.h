@@ -20,7 +20,7 @@ typedef struct {
 /* How batches get to the device; see cuda_feed.c. */
 typedef struct {
     int max_batch, features;
-    CudaUpload message; // int32_t: step_offset (see CudaGraph), then the rows of the batch
+    CudaUpload message; // int32_t: step_offset (cuda_step_offset), then the rows of the batch
     CudaUpload staged; // the rows themselves, of a set that is too large for the device
     CudaRows rows; // where they are
     struct {
@@ -30,17 +30,6 @@ typedef struct {
     int num_sets;
 } CudaFeed;
 
-/* A recorded training step, see cuda_graph.c. */
-typedef struct {
-    cudaGraphExec_t exec; // NULL: there is none yet
-    bool recording;
-    bool gathered; // its batch, while recording
-    const Dataset *dataset; // of its batches, and of those of the warm-up
-    int batch_size;
-    int warm_up; // steps with such batches so far
-    uint64_t step; // the recorded one; a later one's step_offset is the difference
-} CudaGraph;
-
 typedef struct {
     cudaStream_t stream; // all work of this device, in the order of the calls
     cublasHandle_t blas;
@@ -48,7 +37,7 @@ typedef struct {
     char *scratch; // of one call; the next may overwrite it
     size_t scratch_bytes;
     CudaFeed feed;
-    CudaGraph graph;
+    struct CudaGraph *graph; // of extras/cuda_graph; NULL without --cuda-graph
 } CudaState;
 
 static inline CudaState *cuda_state(const Device *device)
@@ -83,16 +72,13 @@ void cuda_product_free(Device *device);
 void cuda_product(const Device *device, const CudaProduct *product);
 
 void cuda_feed_reserve(Device *device, int max_batch, int features);
-/* Starts the batch's copy: after this, the feed's message and rows say where it is. */
+/* The two halves of cuda_feed_gather: starts the copy of the batch; unpacks what was copied. */
 void cuda_feed_send(Device *device, const Batch *batch, uint64_t step_offset);
+void cuda_feed_receive(Device *device, const Batch *batch, float *inputs, int32_t *labels,
+                       float *targets);
 void cuda_feed_gather(Device *device, const Batch *batch, float *inputs, int32_t *labels,
                       float *targets);
 void cuda_feed_free(Device *device);
-
-void cuda_begin_step(Device *device, const Batch *batch, uint64_t step);
-void cuda_end_step(Device *device);
-void cuda_replay(Device *device);
-void cuda_graph_free(Device *device);
 
 void cuda_conv_reserve(Device *device, ConvShape shape);
 void cuda_conv_relu(Device *device, ConvShape shape, int n, const float *x, const float *weight,

@@ -77,7 +77,6 @@ void device_cuda_init(Device *device, const Args *args)
                                       .index = pick_gpu(args, device->local_rank),
                                       .replaying = &device->replaying };
     device->tf32 = args->tf32;
-    device->use_cuda_graph = args->cuda_graph;
     const int count = gpus_visible();
     int any = 0;
     if (count == 0) // also if the driver is older than the runtime
@@ -101,13 +100,14 @@ void device_cuda_init(Device *device, const Args *args)
         cuda_copy(device, device->loss_scale, &initial, sizeof initial, COPY_TO_DEVICE);
     }
     cuda_scratch_reserve(device, cuda_scratch_piece(CUDA_OPTIM_PARTS * sizeof(double)));
+    if (args->cuda_graph)
+        cuda_graph_init(device);
 }
 
 static void cuda_free(Device *device)
 {
     CudaState *state = cuda_state(device);
     cuda_synchronize(device);
-    cuda_graph_free(device);
     cuda_feed_free(device);
     cuda_product_free(device);
     CUDA_CHECK(cudaFree(device->loss_scale));
@@ -156,9 +156,6 @@ const DeviceOps device_cuda_ops = {
     .gather_reserve = cuda_feed_reserve,
     .conv_reserve = cuda_conv_reserve,
     .linear_reserve = cuda_linear_reserve,
-    .begin_step = cuda_begin_step,
-    .end_step = cuda_end_step,
-    .replay = cuda_replay,
     .conv_relu = cuda_conv_relu,
     .conv_grad = cuda_conv_grad,
     .linear = cuda_linear,

@@ -17,27 +17,52 @@
  * equal sizes. Source: CUDA C++ Programming Guide, "CUDA Graphs"; NCCL User Guide, "Using NCCL with
  * CUDA Graphs".
  */
+#include <stdlib.h>
+
+#include "common/base/memory.h"
 #include "common/nn/cuda/cuda_state.h"
 
 enum { WARM_UP = 3 };
+
+/* A recorded training step. */
+typedef struct CudaGraph {
+    DeviceOps ops; // the device's table with the entries below
+    const DeviceOps *inner; // the table without
+    cudaGraphExec_t exec; // NULL: there is none yet
+    bool recording;
+    bool gathered; // its batch, while recording
+    const Dataset *dataset; // of its batches, and of those of the warm-up
+    int batch_size;
+    int warm_up; // steps with such batches so far
+    uint64_t step; // the recorded one; a later one's step_offset is the difference
+} CudaGraph;
+
+static CudaGraph *graph_of(const Device *device)
+{
+    return cuda_state(device)->graph;
+}
 
 static bool is_recorded_size(const CudaGraph *graph, const Batch *batch)
 {
     return graph->dataset == batch->dataset && graph->batch_size == batch->size;
 }
 
-void cuda_replay(Device *device)
+static void check_only_pass(bool is_first)
 {
-    const CudaState *state = cuda_state(device);
-    CUDA_CHECK(cudaGraphLaunch(state->graph.exec, state->stream));
+    CHECK(is_first, "--cuda-graph on records steps of one forward pass, and this one has a second: "
+                    "leave it out");
 }
 
-void cuda_begin_step(Device *device, const Batch *batch, uint64_t step)
+/* An entry of the table, so that extras/watch sees it. */
+static void replay(Device *device)
 {
-    CudaState *state = cuda_state(device);
-    CudaGraph *graph = &state->graph;
-    if (!device->use_cuda_graph)
-        return;
+    CUDA_CHECK(cudaGraphLaunch(graph_of(device)->exec, cuda_state(device)->stream));
+}
+
+static void begin_step(Device *device, const Batch *batch, uint64_t step)
+{
+    CudaGraph *graph = graph_of(device);
+    check_only_pass(!graph->recording && !device->replaying);
     if (graph->exec != NULL) {
         device->replaying = is_recorded_size(graph, batch);
         if (device->replaying) {
@@ -58,27 +83,57 @@ void cuda_begin_step(Device *device, const Batch *batch, uint64_t step)
     graph->step = step;
     graph->recording = true;
     // Other threads, such as one that watches NCCL, may go on calling CUDA.
-    CUDA_CHECK(cudaStreamBeginCapture(state->stream, cudaStreamCaptureModeThreadLocal));
+    CUDA_CHECK(
+        cudaStreamBeginCapture(cuda_state(device)->stream, cudaStreamCaptureModeThreadLocal));
 }
 
-void cuda_end_step(Device *device)
+/* While a step is recorded, its batch is on the device already. */
+static void gather(Device *device, const Batch *batch, float *inputs, int32_t *labels,
+                   float *targets)
 {
-    CudaState *state = cuda_state(device);
-    CudaGraph *graph = &state->graph;
+    CudaGraph *graph = graph_of(device);
+    if (!graph->recording) {
+        graph->inner->gather(device, batch, inputs, labels, targets);
+        return;
+    }
+    check_only_pass(!graph->gathered);
+    graph->gathered = true;
+    cuda_feed_receive(device, batch, inputs, labels, targets);
+}
+
+static void end_step(Device *device)
+{
+    CudaGraph *graph = graph_of(device);
     device->replaying = false;
     if (!graph->recording)
         return;
     graph->recording = graph->gathered = false;
     cudaGraph_t recorded;
-    CUDA_CHECK(cudaStreamEndCapture(state->stream, &recorded));
+    CUDA_CHECK(cudaStreamEndCapture(cuda_state(device)->stream, &recorded));
     CUDA_CHECK(cudaGraphInstantiate(&graph->exec, recorded, 0));
     CUDA_CHECK(cudaGraphDestroy(recorded));
     device->ops->replay(device); // capturing did not run it
 }
 
-void cuda_graph_free(Device *device)
+static void graph_free(Device *device)
 {
-    CudaGraph *graph = &cuda_state(device)->graph;
+    CudaGraph *graph = graph_of(device);
+    graph->inner->synchronize(device);
     if (graph->exec != NULL)
         CUDA_CHECK(cudaGraphExecDestroy(graph->exec));
+    graph->inner->free(device);
+    free(graph);
+}
+
+void cuda_graph_init(Device *device)
+{
+    CudaGraph *graph = cuda_state(device)->graph = mem_calloc(1, sizeof *graph);
+    graph->inner = device->ops;
+    graph->ops = *device->ops;
+    graph->ops.begin_step = begin_step;
+    graph->ops.end_step = end_step;
+    graph->ops.replay = replay;
+    graph->ops.gather = gather;
+    graph->ops.free = graph_free;
+    device->ops = &graph->ops;
 }

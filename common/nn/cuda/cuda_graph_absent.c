@@ -1,0 +1,7 @@
+/* Stands in for extras/cuda_graph in builds without it, which do not know --cuda-graph. */
+#include "common/nn/device.h"
+
+void cuda_graph_init(Device *device)
+{
+    (void)device;
+}
