@@ -72,7 +72,6 @@ static float *expected(int images, const float *x, float *weight)
     float *y = mem_calloc(numel, sizeof *y), *negative = mem_calloc(numel, sizeof *negative);
     Device plain;
     device_init(&plain, &(Args){ .device = "plain", .threads = 1 }, 0);
-    plain.ops->conv_reserve(&plain, shape);
     plain.ops->conv_relu(&plain, shape, images, x, weight, bias, y, NULL);
     for (int i = 0; i < FILTERS * DEPTH; i++)
         weight[i] = -weight[i];

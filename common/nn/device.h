@@ -96,7 +96,7 @@ typedef struct {
 
 /* The table, used by the files of this room only. Arrays are device memory, dense, one image or row
  * after the other, channels last (device_import). Calls may return before the work is done; all
- * work of a device is done in the order of the calls. No kernel allocates. */
+ * work of a device is done in the order of the calls. */
 typedef struct DeviceOps {
     void *(*malloc)(Device *device, size_t bytes);
     void (*release)(Device *device, void *memory);
@@ -108,8 +108,8 @@ typedef struct DeviceOps {
     void (*gather)(Device *device, const Batch *batch, float *inputs, int32_t *labels,
                    float *targets);
 
-    // Reserve the kernels' scratch memory: called for the rows of a batch, for each convolution
-    // and each linear layer when a model is made. NULL: nothing to do.
+    // Reserve memory for kernels, which a GPU cannot allocate between them: called for the rows of
+    // a batch, for each convolution and each linear layer when a model is made. NULL on a CPU.
     void (*gather_reserve)(Device *device, int max_batch, int features);
     void (*conv_reserve)(Device *device, ConvShape shape);
     void (*linear_reserve)(Device *device, int max_batch, int in, int out);

@@ -68,9 +68,9 @@ static void layer_init(Layer *layer, const LayerSpec *spec, int max_batch, Devic
     layer->doutput = device_malloc(device, numel * sizeof(float));
     if (spec->kind == LAYER_CONV_POOL)
         layer->argmax = device_malloc(device, numel);
-    if (spec->kind != LAYER_LINEAR)
+    if (spec->kind != LAYER_LINEAR && device->ops->conv_reserve != NULL)
         device->ops->conv_reserve(device, spec->conv);
-    else if (device->ops->linear_reserve != NULL)
+    if (spec->kind == LAYER_LINEAR && device->ops->linear_reserve != NULL)
         device->ops->linear_reserve(device, max_batch, spec->in, spec->out);
 }
 

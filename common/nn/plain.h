@@ -36,15 +36,13 @@ static inline int cpu_min(int a, int b)
 
 typedef struct {
     DeviceOps ops; // the plain kernels, some of which extras/fast_cpu replaces
-    float *scratch; // of kernels: conv_reserve allocates it, so that the training loop does not;
-                    // the next kernel may overwrite it
-    size_t numel; // of scratch
+    float *scratch; // of one kernel; the next may overwrite it
+    size_t numel; // of scratch: the most that a kernel has asked for
 } CpuState;
 
 /* Gives the device a CpuState with the plain kernels. */
 CpuState *cpu_init(Device *device);
-void cpu_reserve(Device *device, size_t numel);
-float *cpu_scratch(const Device *device, size_t numel); // dies if less is reserved
+float *cpu_scratch(Device *device, size_t numel); // allocates if none asked for more
 
 /* sums[column] += the sum of the column, on the calling thread. */
 void cpu_add_rows(int rows, int columns, const float *values, float *sums);

@@ -63,12 +63,6 @@ static ptrdiff_t sums_numel(ConvShape shape)
     return filters_numel(shape) + shape.out_channels;
 }
 
-static void plain_conv_reserve(Device *device, ConvShape shape)
-{
-    cpu_reserve(device, filters_numel(shape) + device->threads * two_rows_numel(shape));
-    cpu_reserve(device, CPU_CHUNKS * sums_numel(shape));
-}
-
 /* From [out][ky][kx][in] to [ky][kx][in][out], in scratch memory: filters become adjacent. */
 static float *transpose_filters(Device *device, ConvShape shape, const float *weight)
 {
@@ -280,7 +274,6 @@ static void plain_linear_grad_input(Device *device, int n, int in, int out, cons
 
 void plain_layers(DeviceOps *ops)
 {
-    ops->conv_reserve = plain_conv_reserve;
     ops->conv_relu = plain_conv_relu;
     ops->conv_grad = plain_conv_grad;
     ops->linear = plain_linear;

@@ -47,13 +47,6 @@ static ptrdiff_t thread_words(ConvShape shape)
     return image_pairs(shape) + 2 * (ptrdiff_t)conv_out_size(shape) * shape.out_channels;
 }
 
-static void conv_reserve(Device *device, ConvShape shape)
-{
-    cpu_conv_reserve(device, shape);
-    if (in_pairs(shape))
-        cpu_reserve(device, filter_words(shape) + device->threads * thread_words(shape));
-}
-
 /* From [out][ky][kx][in] to [ky][kx][in / 2][out], in pairs. */
 static void pack_filters(ConvShape shape, const float *weight, Bf16Pair *to)
 {
@@ -120,12 +113,6 @@ enum { DOT_DEPTH = 512, DOT_COLUMNS = 4 }; // pairs; rows of the weight computed
 static ptrdiff_t dot_row(int in) // pairs of a row of inputs, whole vectors of them
 {
     return (pairs(in) + 15) / 16 * 16;
-}
-
-static void linear_reserve(Device *device, int max_batch, int in, int out)
-{
-    cpu_reserve(device, (size_t)max_batch * dot_row(in)); // inputs
-    cpu_reserve(device, (size_t)(max_batch + 1) * pairs(out + 1)); // gradients, either way
 }
 
 /* Rounds a row and pads it with zeros. */
@@ -259,9 +246,7 @@ static void linear_grad_input(Device *device, int n, int in, int out, const floa
 
 void cpu_bf16_ops(DeviceOps *ops)
 {
-    ops->conv_reserve = conv_reserve;
     ops->conv_relu = conv_relu;
-    ops->linear_reserve = linear_reserve;
     ops->linear = linear;
     ops->linear_grad_params = linear_grad_params;
     ops->linear_grad_input = linear_grad_input;

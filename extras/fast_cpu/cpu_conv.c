@@ -11,7 +11,7 @@
 #include "extras/fast_cpu/cpu_product.h"
 
 /* Scratch: the filters, then for each thread two rows of outputs, then what Winograd needs. */
-size_t cpu_conv_scratch(ConvShape shape, int threads)
+static size_t scratch_numel(ConvShape shape, int threads)
 {
     const size_t two_rows = 2 * (size_t)conv_out_size(shape) * shape.out_channels;
     return (size_t)conv_filter_numel(shape) * shape.out_channels + threads * two_rows +
@@ -21,7 +21,7 @@ size_t cpu_conv_scratch(ConvShape shape, int threads)
 /* From [out][ky][kx][in] to [ky][kx][in][out]. */
 static float *transpose_filters(Device *device, ConvShape shape, const float *weight)
 {
-    float *filters = cpu_scratch(device, cpu_conv_scratch(shape, device->threads));
+    float *filters = cpu_scratch(device, scratch_numel(shape, device->threads));
     const ptrdiff_t numel = conv_filter_numel(shape);
     for (int o = 0; o < shape.out_channels; o++)
         for (ptrdiff_t i = 0; i < numel; i++)

@@ -17,11 +17,6 @@ static ptrdiff_t sums_numel(ConvShape shape)
     return (ptrdiff_t)shape.out_channels * (conv_filter_numel(shape) + 1);
 }
 
-size_t cpu_conv_grad_scratch(ConvShape shape)
-{
-    return CPU_CHUNKS * sums_numel(shape);
-}
-
 /* The weight's gradient as a product with a column per filter: dweight is [ky][kx][in][out]. */
 static void product_grad(ConvShape shape, const float *x, const float *dy, float *dweight)
 {
@@ -73,7 +68,7 @@ void cpu_conv_grad(Device *device, ConvShape shape, int n, const float *x, const
     const int shards = device->shards;
     const int chunks = shards > 0 ? CPU_CHUNKS_PER_SHARD * shards : cpu_min(n, CPU_CHUNKS);
     const int step = shards > 0 ? chunks : 1; // from one image of a chunk to the next
-    float *sums = cpu_scratch(device, cpu_conv_grad_scratch(shape));
+    float *sums = cpu_scratch(device, CPU_CHUNKS * sums_numel(shape));
 
     atomic_int next = 0; // images take unequal time: only nonzero numbers cost any
 #pragma omp parallel num_threads(device->threads)

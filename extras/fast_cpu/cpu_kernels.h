@@ -4,9 +4,6 @@
 
 #include "common/nn/plain.h"
 
-size_t cpu_conv_scratch(ConvShape shape, int threads); // floats of scratch that forward needs
-size_t cpu_conv_grad_scratch(ConvShape shape); // and what backward needs
-
 /* Pools two rows of outputs into one; argmax says which of its four outputs each unit is: 0 and 1
  * above, 2 and 3 below, the first of equals, as in PyTorch. */
 void cpu_pool_rows(int size, int channels, const float *rows, const float *bias, float *y,
@@ -26,7 +23,6 @@ void cpu_scatter_grad(ConvShape shape, const float *x, const float *dy, const ui
                       const float *weight, float *dweight, float *dx);
 
 /* The kernels, as device.h describes them. */
-void cpu_conv_reserve(Device *device, ConvShape shape);
 void cpu_conv_relu(Device *device, ConvShape shape, int n, const float *x, const float *weight,
                    const float *bias, float *y, uint8_t *argmax);
 void cpu_conv_grad(Device *device, ConvShape shape, int n, const float *x, const float *y,

@@ -7,19 +7,12 @@
 #include "extras/fast_cpu/cpu_bf16.h"
 #include "extras/fast_cpu/cpu_kernels.h"
 
-void cpu_conv_reserve(Device *device, ConvShape shape)
-{
-    cpu_reserve(device, cpu_conv_scratch(shape, device->threads));
-    cpu_reserve(device, cpu_conv_grad_scratch(shape));
-}
-
 void device_cpu_init(Device *device)
 {
     if (device->amp == AMP_BF16 && !cpu_bf16_available())
         usage_error("--amp bf16: this program was made for processors without bf16 (AVX512_BF16); "
                     "leave it out, or use --device cuda");
     CpuState *state = cpu_init(device);
-    state->ops.conv_reserve = cpu_conv_reserve;
     state->ops.conv_relu = cpu_conv_relu;
     state->ops.conv_grad = cpu_conv_grad;
     state->ops.linear = cpu_linear;

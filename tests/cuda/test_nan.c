@@ -36,7 +36,8 @@ static void forward(Device *device, ConvShape shape, const float *x, const float
     const int size = conv_out_size(shape) / (pooled ? 2 : 1);
     const size_t numel = (size_t)IMAGES * size * size * shape.out_channels;
     assert_true(numel <= MOST);
-    device->ops->conv_reserve(device, shape);
+    if (device->ops->conv_reserve != NULL)
+        device->ops->conv_reserve(device, shape);
     float *y = on_device(device, output->y, numel);
     uint8_t *argmax = device_malloc(device, numel);
     device->ops->conv_relu(

@@ -92,8 +92,6 @@ static void test_convolutions(void **state)
         bias = random_floats(channels);
         unused = zeros(channels * conv_filter_numel(*s));
         argmax = keep(ROWS * pooled_numel, 1);
-        for (int j = 0; j < MAX_THREADS; j++)
-            devices[j].ops->conv_reserve(&devices[j], *s);
         assert_alone(conv, s, x_numel, 0, y_numel);
         assert_alone(conv_pool, s, x_numel, 0, pooled_numel);
         assert_alone(conv_grad, s, x_numel, y_numel, x_numel);

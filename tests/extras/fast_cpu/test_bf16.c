@@ -104,7 +104,6 @@ static void check_linear(int n, int in, int out)
             ours[j] = keep(numel[j], sizeof(float));
         memcpy(ours[1], old_dweight, numel[1] * sizeof(float));
         memcpy(ours[2], old_dbias, numel[2] * sizeof(float));
-        device->ops->linear_reserve(device, n, in, out);
         device->ops->linear(device, n, in, out, false, x, weight, bias, ours[0]);
         device->ops->linear_grad_params(device, n, in, out, x, dy, ours[1], ours[2]);
         device->ops->linear_grad_input(device, n, in, out, dy, weight, ours[3]);
@@ -173,7 +172,6 @@ static void check_conv(ConvShape s, int n)
     float *first = NULL;
     for (int i = 0; i < MAX_THREADS; i++) {
         float *y = keep(y_numel, sizeof *y);
-        devices[i].ops->conv_reserve(&devices[i], s);
         devices[i].ops->conv_relu(&devices[i], s, n, x, weight, bias, y, keep(y_numel, 1));
         assert_floats_close(y, expected, y_numel);
         first = i == 0 ? y : first;
