@@ -31,6 +31,8 @@ typedef struct {
     const LayerSpec *spec;
     int features; // of its output, per row
     float *weight, *bias, *dweight, *dbias; // slices of the model's arrays
+    const float *input; // the output of the previous layer, or the batch
+    float *dinput; // its doutput; NULL: a batch needs no gradient
     float *output, *doutput; // [max_batch][features]
     uint8_t *argmax; // [max_batch][features]; NULL where there is no pooling
     float scale; // factor of the units kept by dropout in the last forward pass
@@ -60,67 +62,44 @@ static int num_features(const LayerSpec *spec)
     return spec->conv.out_channels * size * size;
 }
 
-static void layer_init(Layer *layer, const LayerSpec *spec, int max_batch, Device *device)
-{
-    *layer = (Layer){ .spec = spec, .features = num_features(spec), .scale = 1 };
-    const size_t numel = (size_t)max_batch * layer->features;
-    layer->output = device_malloc(device, numel * sizeof(float));
-    layer->doutput = device_malloc(device, numel * sizeof(float));
-    if (spec->kind == LAYER_CONV_POOL)
-        layer->argmax = device_malloc(device, numel);
-    if (spec->kind != LAYER_LINEAR && device->ops->conv_reserve != NULL)
-        device->ops->conv_reserve(device, spec->conv);
-    if (spec->kind == LAYER_LINEAR && device->ops->linear_reserve != NULL)
-        device->ops->linear_reserve(device, max_batch, spec->in, spec->out);
-}
-
-static void layer_free(Layer *layer, Device *device)
-{
-    device_release(device, layer->output);
-    device_release(device, layer->doutput);
-    device_release(device, layer->argmax);
-}
-
-static void layer_forward(Layer *layer, Device *device, int n, const float *input, DropoutKey key)
+static void layer_forward(Layer *layer, Device *device, int n, DropoutKey key)
 {
     const LayerSpec *spec = layer->spec;
-    const DeviceOps *ops = device->ops;
     if (spec->kind == LAYER_LINEAR)
-        ops->linear(device, n, spec->in, spec->out, spec->relu, input, layer->weight, layer->bias,
-                    layer->output);
+        device->ops->linear(device, n, spec->in, spec->out, spec->relu, layer->input, layer->weight,
+                            layer->bias, layer->output);
     else
-        ops->conv_relu(device, spec->conv, n, input, layer->weight, layer->bias, layer->output,
-                       layer->argmax);
+        device->ops->conv_relu(device, spec->conv, n, layer->input, layer->weight, layer->bias,
+                               layer->output, layer->argmax);
     layer->scale = 1 / (1 - key.p);
     if (key.p > 0)
-        ops->dropout(device, n, layer->features, key, layer->output);
+        device->ops->dropout(device, n, layer->features, key, layer->output);
 }
 
 /* From doutput, which is overwritten: adds to dweight and dbias; of a convolution also writes
- * dinput unless it is NULL, since the two share work. */
-static void layer_grad_params(Layer *layer, Device *device, int n, const float *input,
-                              float *dinput)
+ * dinput, since the two share work. */
+static void layer_grad_params(Layer *layer, Device *device, int n)
 {
     const LayerSpec *spec = layer->spec;
-    const DeviceOps *ops = device->ops;
     if (spec->kind != LAYER_LINEAR) {
-        ops->conv_grad(device, spec->conv, n, input, layer->output, layer->argmax, layer->weight,
-                       layer->scale, layer->doutput, layer->dweight, layer->dbias, dinput);
+        device->ops->conv_grad(device, spec->conv, n, layer->input, layer->output, layer->argmax,
+                               layer->weight, layer->scale, layer->doutput, layer->dweight,
+                               layer->dbias, layer->dinput);
         return;
     }
     if (spec->relu)
-        ops->relu_grad(device, (size_t)n * layer->features, layer->output, layer->scale,
-                       layer->doutput);
-    ops->linear_grad_params(device, n, spec->in, spec->out, input, layer->doutput, layer->dweight,
-                            layer->dbias);
+        device->ops->relu_grad(device, (size_t)n * layer->features, layer->output, layer->scale,
+                               layer->doutput);
+    device->ops->linear_grad_params(device, n, spec->in, spec->out, layer->input, layer->doutput,
+                                    layer->dweight, layer->dbias);
 }
 
-static void layer_grad_input(Layer *layer, Device *device, int n, float *dinput)
+static void layer_grad_input(Layer *layer, Device *device, int n)
 {
     const LayerSpec *spec = layer->spec;
-    if (spec->kind == LAYER_LINEAR && dinput != NULL)
+    if (spec->kind == LAYER_LINEAR && layer->dinput != NULL)
         device->ops->linear_grad_input(device, n, spec->in, spec->out, layer->doutput,
-                                       layer->weight, dinput);
+                                       layer->weight, layer->dinput);
 }
 
 /* ---- the models ---- */
@@ -178,9 +157,9 @@ typedef struct Network {
     int32_t *labels; // [max_batch]
     float *targets; // [max_batch]
     float *log_probs; // [max_batch][classes]
-    float *stats; // loss, rows classified correctly
 
-    Divergence *divergence; // device memory, written by the optimizer
+    void *memory[3 * MAX_LAYERS + 6]; // all that model_free releases but params and grads
+    int num_memory;
 } Network;
 
 static Layer *last_layer(const Model *model)
@@ -212,24 +191,50 @@ static void place_parameters(Model *model, const NetworkSpec *spec)
 }
 
 /* As PyTorch's Linear and Conv2d do: uniform, the weight by kaiming_uniform_(a=sqrt(5)). */
-static void draw_parameter(Model *model, int i, double bound, Rng *rng)
-{
-    const size_t numel = model->parameter[i].numel;
-    float *values = mem_calloc(numel, sizeof *values);
-    for (size_t j = 0; j < numel; j++)
-        values[j] = rng_uniform_between(rng, (float)-bound, (float)bound);
-    model_import(model, i, values, model->params);
-    free(values);
-}
-
 static void draw_parameters(Model *model, Rng *rng)
 {
-    for (int i = 0; i < model->num_parameters; i += 2) {
-        const Tensor *weight = &model->parameter[i];
+    for (int i = 0; i < model->num_parameters; i++) {
+        const Tensor *weight = &model->parameter[i / 2 * 2];
         const double fan_in = (double)(weight->numel / weight->shape[0]);
-        draw_parameter(model, i, sqrt(3.0) * (sqrt(2.0 / 6.0) / sqrt(fan_in)), rng);
-        draw_parameter(model, i + 1, 1 / sqrt(fan_in), rng);
+        const double bound =
+            i % 2 == 0 ? sqrt(3.0) * (sqrt(2.0 / 6.0) / sqrt(fan_in)) : 1 / sqrt(fan_in);
+        const size_t numel = model->parameter[i].numel;
+        float *values = mem_calloc(numel, sizeof *values);
+        for (size_t j = 0; j < numel; j++)
+            values[j] = rng_uniform_between(rng, (float)-bound, (float)bound);
+        model_import(model, i, values, model->params);
+        free(values);
     }
+}
+
+/* Device memory for each row of a batch. */
+static void *allocate(Model *model, int rows, size_t row_bytes)
+{
+    Network *network = model->network;
+    void *memory = device_malloc(model->device, (size_t)rows * row_bytes);
+    return network->memory[network->num_memory++] = memory;
+}
+
+static void layer_init(Model *model, int i)
+{
+    Network *network = model->network;
+    const DeviceOps *ops = model->device->ops;
+    const LayerSpec *spec = &network->spec->layers[i];
+    const int rows = network->max_batch, features = num_features(spec);
+    Layer *layer = &network->layer[i];
+    *layer = (Layer){ .spec = spec, .features = features, .scale = 1 };
+    layer->input = i > 0 ? layer[-1].output : network->inputs;
+    layer->dinput = i > 0 ? layer[-1].doutput : NULL;
+    layer->output = allocate(model, rows, features * sizeof(float));
+    layer->doutput = allocate(model, rows, features * sizeof(float));
+    if (spec->kind == LAYER_CONV_POOL)
+        layer->argmax = allocate(model, rows, features);
+    if (spec->kind != LAYER_LINEAR && ops->conv_reserve != NULL)
+        ops->conv_reserve(model->device, spec->conv);
+    if (spec->kind == LAYER_LINEAR && ops->linear_reserve != NULL)
+        ops->linear_reserve(model->device, rows, spec->in, spec->out);
+    const size_t offset = model->parameter[2 * i].offset;
+    model_place_layer(model, i, model->params + offset, model->grads + offset);
 }
 
 void model_init(Model *model, const Args *args, int max_batch, Rng *rng, Device *device)
@@ -239,45 +244,32 @@ void model_init(Model *model, const Args *args, int max_batch, Rng *rng, Device 
         max_batch = dataset_max_rows(args);
     const NetworkSpec *spec = find_network(args->model);
     Network *network = mem_calloc(1, sizeof *network);
-    *model = (Model){ .name = spec->name, .device = device, .network = network };
-    place_parameters(model, spec);
-
     *network = (Network){
         .spec = spec, .max_batch = max_batch, .dropout = args->dropout, .seed = args->seed
     };
-    for (int i = 0; i < spec->num_layers; i++) {
-        const size_t offset = model->parameter[2 * i].offset;
-        layer_init(&network->layer[i], &spec->layers[i], max_batch, device);
-        model_place_layer(model, i, model->params + offset, model->grads + offset);
-    }
+    *model = (Model){ .name = spec->name, .device = device, .training = true, .network = network };
+    place_parameters(model, spec);
+
+    network->inputs = allocate(model, max_batch, spec->features * sizeof(float));
+    network->labels = allocate(model, max_batch, sizeof(int32_t));
+    network->targets = allocate(model, max_batch, sizeof(float));
+    for (int i = 0; i < spec->num_layers; i++)
+        layer_init(model, i);
+    network->log_probs = allocate(model, max_batch, last_layer(model)->features * sizeof(float));
+    model->stats = allocate(model, 2, sizeof(float));
+    model->divergence = allocate(model, 1, sizeof(Divergence));
     if (device->ops->gather_reserve != NULL)
         device->ops->gather_reserve(device, max_batch, spec->features);
-    const size_t classes = last_layer(model)->features;
-    network->inputs = device_malloc(device, (size_t)max_batch * spec->features * sizeof(float));
-    network->labels = device_malloc(device, max_batch * sizeof(int32_t));
-    network->targets = device_malloc(device, max_batch * sizeof(float));
-    network->log_probs = device_malloc(device, max_batch * classes * sizeof(float));
-    network->stats = device_malloc(device, 2 * sizeof(float));
-    network->divergence = device_malloc(device, sizeof(Divergence));
-
     draw_parameters(model, rng);
-    model_train(model);
 }
 
 void model_free(Model *model)
 {
     Network *network = model->network;
-    Device *device = model->device;
-    for (int i = 0; i < network->spec->num_layers; i++)
-        layer_free(&network->layer[i], device);
-    device_release(device, network->inputs);
-    device_release(device, network->labels);
-    device_release(device, network->targets);
-    device_release(device, network->log_probs);
-    device_release(device, network->stats);
-    device_release(device, network->divergence);
-    device_release(device, model->params);
-    device_release(device, model->grads);
+    for (int i = 0; i < network->num_memory; i++)
+        device_release(model->device, network->memory[i]);
+    device_release(model->device, model->params);
+    device_release(model->device, model->grads);
     free(network);
 }
 
@@ -332,7 +324,6 @@ void model_forward(Model *model, const Batch *batch)
     device->ops->gather(device, batch, network->inputs, network->labels, network->targets);
 
     const bool has_dropout = model->training && network->dropout;
-    const float *input = network->inputs;
     for (int i = 0; i < network->spec->num_layers; i++) {
         Layer *layer = &network->layer[i];
         const DropoutKey key = { .seed = network->seed,
@@ -342,16 +333,16 @@ void model_forward(Model *model, const Batch *batch)
                                  .row_stride = batch->row_stride,
                                  .p = has_dropout ? layer->spec->dropout : 0 };
         call_layer_hook(model, model->before_layer, i, false);
-        layer_forward(layer, device, n, input, key);
+        layer_forward(layer, device, n, key);
         call_layer_hook(model, model->after_layer, i, false);
-        input = layer->output;
     }
 
+    const Layer *last = last_layer(model);
     if (network->spec->num_classes > 0)
-        device->ops->nll(device, n, last_layer(model)->features, input, network->labels,
-                         network->log_probs, network->stats);
+        device->ops->nll(device, n, last->features, last->output, network->labels,
+                         network->log_probs, model->stats);
     else
-        device->ops->mse(device, n, input, network->targets, network->stats);
+        device->ops->mse(device, n, last->output, network->targets, model->stats);
 }
 
 /* Weight and bias of layer i have their gradients. */
@@ -383,12 +374,10 @@ void model_backward(Model *model)
 
     for (int i = network->spec->num_layers - 1; i >= 0; i--) {
         Layer *layer = &network->layer[i];
-        const float *input = i > 0 ? layer[-1].output : network->inputs;
-        float *dinput = i > 0 ? layer[-1].doutput : NULL; // images need none
         call_layer_hook(model, model->before_layer, i, true);
-        layer_grad_params(layer, device, n, input, dinput);
+        layer_grad_params(layer, device, n);
         tell_hook(model, i);
-        layer_grad_input(layer, device, n, dinput);
+        layer_grad_input(layer, device, n);
         call_layer_hook(model, model->after_layer, i, true);
     }
 }
@@ -396,7 +385,7 @@ void model_backward(Model *model)
 static float read_stat(const Model *model, int i)
 {
     float value;
-    device_copy(model->device, &value, model->network->stats + i, sizeof value, COPY_TO_HOST);
+    device_copy(model->device, &value, model->stats + i, sizeof value, COPY_TO_HOST);
     return value;
 }
 
@@ -406,24 +395,16 @@ float model_loss(const Model *model)
     return isnan(loss) ? NAN : loss; // a nan's sign means nothing, but printf shows it: "-nan"
 }
 
-Divergence model_divergence(const Model *model)
-{
-    Divergence divergence;
-    device_copy(model->device, &divergence, model->network->divergence, sizeof divergence,
-                COPY_TO_HOST);
-    return divergence;
-}
-
-OptimStep model_optim_step(const Model *model)
-{
-    return (OptimStep){ .number = model->step,
-                        .loss = model->network->stats,
-                        .divergence = model->network->divergence };
-}
-
 int model_correct(const Model *model)
 {
     return (int)read_stat(model, 1);
+}
+
+Divergence model_divergence(const Model *model)
+{
+    Divergence divergence;
+    device_copy(model->device, &divergence, model->divergence, sizeof divergence, COPY_TO_HOST);
+    return divergence;
 }
 
 void model_log_probs(const Model *model, float *host)

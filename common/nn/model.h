@@ -37,6 +37,8 @@ typedef struct {
     void *grad_hook_context;
     LayerHook *before_layer, *after_layer; // NULL: none
     void *layer_hook_context;
+    float *stats; // device memory, of the last forward pass: loss, rows classified correctly
+    Divergence *divergence; // device memory, written by the optimizer
     struct Network *network; // layers and activations: private to model.c
 } Model;
 
@@ -59,7 +61,6 @@ void model_log_probs(const Model *model, float *host); // to host memory, [rows]
 
 /* The divergence that the optimizer's steps have recorded so far; waits for the device. */
 Divergence model_divergence(const Model *model);
-OptimStep model_optim_step(const Model *model); // for the optimizer
 
 void model_set_grad_hook(Model *model, GradHook *hook, void *context); // NULL: none
 

@@ -58,8 +58,10 @@ static void update_params(Optimizer *optim)
 {
     Model *model = optim->model;
     Device *device = model->device;
-    OptimStep step = model_optim_step(model);
-    step.schedule = optim->schedule;
+    const OptimStep step = { .number = model->step,
+                             .loss = model->stats,
+                             .divergence = model->divergence,
+                             .schedule = optim->schedule };
     if (optim->clip_norm > 0)
         device->ops->clip_grads(device, model->numel, model->grads, (float)optim->clip_norm);
     const OptimRule rule = { .kind = optim->kind,
