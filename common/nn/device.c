@@ -104,41 +104,6 @@ void device_copy(Device *device, void *to, const void *from, size_t bytes, CopyK
     device->ops->copy(device, to, from, bytes, kind);
 }
 
-/* Channels first to channels last and back: each row of a parameter has `lines` channels, or
- * pixels, and goes from [lines][columns] to [columns][lines]. Read across and written along, since
- * a store across takes a cache line from memory and back for each number. */
-static void transpose(const Tensor *tensor, size_t lines, const float *restrict from,
-                      float *restrict to)
-{
-    const size_t rows = tensor->shape[0], columns = tensor->numel / rows / lines;
-    for (size_t row = 0; row < rows; row++, from += lines * columns, to += lines * columns)
-        for (size_t column = 0; column < columns; column++)
-            for (size_t line = 0; line < lines; line++)
-                to[column * lines + line] = from[line * columns + column];
-}
-
-void device_import(Device *device, const Tensor *tensor, int channels, const float *host,
-                   float *array)
-{
-    float *ours = device->place.on_gpu ? mem_alloc(tensor->numel, sizeof *ours) : array;
-    transpose(tensor, channels, host, ours);
-    if (ours == array)
-        return;
-    device_copy(device, array, ours, tensor->numel * sizeof *ours, COPY_TO_DEVICE);
-    free(ours);
-}
-
-void device_export(Device *device, const Tensor *tensor, int channels, const float *array,
-                   float *host)
-{
-    float *ours = device->place.on_gpu ? mem_alloc(tensor->numel, sizeof *ours) : NULL;
-    if (ours != NULL)
-        device_copy(device, ours, array, tensor->numel * sizeof *ours, COPY_TO_HOST);
-    const size_t pixels = tensor->numel / tensor->shape[0] / channels;
-    transpose(tensor, pixels, ours != NULL ? ours : array, host);
-    free(ours);
-}
-
 bool loss_scale_save(Device *device, char text[LOSS_SCALE_TEXT_BYTES])
 {
     if (device->loss_scale == NULL)

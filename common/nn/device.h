@@ -54,17 +54,6 @@ void device_release(Device *device, void *memory);
 /* Copies in the order of the device's work; a copy to the host returns when done. */
 void device_copy(Device *device, void *to, const void *from, size_t bytes, CopyKind kind);
 
-/* Convert a parameter from PyTorch's layout, in host memory, to ours on the device, and back. Its
- * rows are images of so many channels. All our devices store an image, and each filter of a
- * convolution, as rows, columns, channels (HWC): a line of the window under a filter is contiguous.
- * PyTorch stores the channels first (CHW). The weight of a linear layer after a convolution has
- * images as rows, too; other rows count as images of one channel, where both orders are the same.
- */
-void device_import(Device *device, const Tensor *tensor, int channels, const float *host,
-                   float *array);
-void device_export(Device *device, const Tensor *tensor, int channels, const float *array,
-                   float *host);
-
 /* Selects a dropout mask, which depends on these and a unit's index, not on ranks or threads. Unit
  * u of row r, in the order of memory, is dropped if byte u % 16 (little-endian) of
  *     philox({ u / 16, first_row + r * row_stride, layer, step }, { low, high half of seed })
@@ -94,9 +83,10 @@ typedef struct {
     float *state[2]; // momentum_buffer or NULL; exp_avg, exp_avg_sq; or square_avg, acc_delta
 } OptimRule;
 
-/* The table, used by the files of this room only. Arrays are device memory, dense, one image or row
- * after the other, channels last (device_import). Calls may return before the work is done; all
- * work of a device is done in the order of the calls. */
+/* The table, used by the files of this room only. Arrays are device memory, dense, one row after
+ * the other. All devices store an image, and each filter of a convolution, as rows, columns,
+ * channels (HWC), so that a line of the window under a filter is contiguous. Calls may return
+ * before the work is done; all work of a device is done in the order of the calls. */
 typedef struct DeviceOps {
     void *(*malloc)(Device *device, size_t bytes);
     void (*release)(Device *device, void *memory);

@@ -438,9 +438,10 @@ void model_place_layer(Model *model, int i, float *params, float *grads)
     layer->dbias = grads != NULL ? grads + weights : NULL;
 }
 
-/* A parameter's rows may be images: how many channels have they? 1: they are none. Those of a
- * linear layer are images if its inputs come from a convolution. */
-static int row_channels(const Model *model, int i)
+/* How many channels have the images that are the rows of a parameter? The rows of a linear layer
+ * are images if its inputs come from a convolution. 1: other rows, where both orders are the same.
+ */
+static size_t row_channels(const Model *model, int i)
 {
     const LayerSpec *layer = &model->network->spec->layers[i / 2];
     const bool is_weight = i % 2 == 0;
@@ -451,14 +452,40 @@ static int row_channels(const Model *model, int i)
     return 1;
 }
 
+/* Channels first to channels last and back: each row of a parameter has `lines` channels, or
+ * pixels, and goes from [lines][columns] to [columns][lines]. Read across and written along, since
+ * a store across takes a cache line from memory and back for each number. */
+static void transpose(const Tensor *tensor, size_t lines, const float *restrict from,
+                      float *restrict to)
+{
+    const size_t rows = tensor->shape[0], columns = tensor->numel / rows / lines;
+    for (size_t row = 0; row < rows; row++, from += lines * columns, to += lines * columns)
+        for (size_t column = 0; column < columns; column++)
+            for (size_t line = 0; line < lines; line++)
+                to[column * lines + line] = from[line * columns + column];
+}
+
 void model_export(const Model *model, int i, const float *array, float *host)
 {
     const Tensor *tensor = &model->parameter[i];
-    device_export(model->device, tensor, row_channels(model, i), array + tensor->offset, host);
+    const size_t bytes = tensor->numel * sizeof *host;
+    const size_t pixels = tensor->numel / tensor->shape[0] / row_channels(model, i);
+    float *copy = model->device->place.on_gpu ? mem_alloc(bytes, 1) : NULL;
+    array += tensor->offset;
+    if (copy != NULL)
+        device_copy(model->device, copy, array, bytes, COPY_TO_HOST);
+    transpose(tensor, pixels, copy != NULL ? copy : array, host);
+    free(copy);
 }
 
 void model_import(const Model *model, int i, const float *host, float *array)
 {
     const Tensor *tensor = &model->parameter[i];
-    device_import(model->device, tensor, row_channels(model, i), host, array + tensor->offset);
+    const size_t bytes = tensor->numel * sizeof *host;
+    float *copy = model->device->place.on_gpu ? mem_alloc(bytes, 1) : NULL;
+    array += tensor->offset;
+    transpose(tensor, row_channels(model, i), host, copy != NULL ? copy : array);
+    if (copy != NULL)
+        device_copy(model->device, array, copy, bytes, COPY_TO_DEVICE);
+    free(copy);
 }

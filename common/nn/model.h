@@ -3,7 +3,8 @@
  *
  * Broadcast, all-reduce, optimizer and checkpoint are then loops over one array, and a bucket of
  * gradients is a pointer and a length. Within a parameter's slice the channels come last
- * (device_import); model_export and model_import convert to and from PyTorch's layout.
+ * (DeviceOps); model_export and model_import convert to and from PyTorch's layout, where they come
+ * first.
  */
 #ifndef COMMON_NN_MODEL_H
 #define COMMON_NN_MODEL_H

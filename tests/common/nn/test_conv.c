@@ -2,25 +2,27 @@
  * and 3 threads, which must give the same bits. */
 #include "tests/common/nn/kernels.h"
 
+/* Each filter of a weight from [lines][columns] to [columns][lines]. */
+static float *transposed(ConvShape s, int lines, const float *weight)
+{
+    const int numel = conv_filter_numel(s), columns = numel / lines;
+    const float *from = fetch_floats(weight, (size_t)s.out_channels * numel);
+    float *to = keep((size_t)s.out_channels * numel, sizeof *to);
+    for (int c = 0; c < s.out_channels; c++)
+        for (int i = 0; i < numel; i++)
+            to[c * numel + i % columns * lines + i / columns] = from[c * numel + i];
+    return to_device(to, (size_t)s.out_channels * numel * sizeof *to);
+}
+
 /* A convolution's weight as the device has it, from PyTorch's layout, and back. */
 static float *conv_import(ConvShape s, const float *weight)
 {
-    const Tensor tensor = { .shape = { s.out_channels, s.in_channels, s.kernel, s.kernel },
-                            .ndim = 4,
-                            .numel = (size_t)s.out_channels * conv_filter_numel(s) };
-    float *array = zeros(tensor.numel);
-    device_import(&devices[0], &tensor, s.in_channels, fetch_floats(weight, tensor.numel), array);
-    return array;
+    return transposed(s, s.in_channels, weight);
 }
 
 static float *conv_export(ConvShape s, const float *array)
 {
-    const Tensor tensor = { .shape = { s.out_channels, s.in_channels, s.kernel, s.kernel },
-                            .ndim = 4,
-                            .numel = (size_t)s.out_channels * conv_filter_numel(s) };
-    float *weight = keep(tensor.numel, sizeof *weight);
-    device_export(&devices[0], &tensor, s.in_channels, array, weight);
-    return to_device(weight, tensor.numel * sizeof *weight);
+    return transposed(s, s.kernel * s.kernel, array);
 }
 
 typedef struct {

@@ -115,38 +115,6 @@ static void test_no_gpu(void **state)
     assert_int_equal(WEXITSTATUS(status), 2);
 }
 
-/* The CPU keeps channels last: [out][in][ky][kx] becomes [out][ky][kx][in], and the columns of a
- * layer on a flattened image go from channel, row, column to row, column, channel. */
-static void test_layouts(void **state)
-{
-    (void)state;
-    const Tensor conv = { .shape = { 2, 3, 2, 2 }, .ndim = 4, .numel = 24 };
-    const Tensor linear = { .shape = { 2, 12 }, .ndim = 2, .numel = 24 };
-    const float expected[12] = { 0, 4, 8, 1, 5, 9, 2, 6, 10, 3, 7, 11 };
-    float host[24], array[24], back[24];
-    for (int i = 0; i < 24; i++)
-        host[i] = i;
-
-    const Args args = { .device = test_device(), .threads = 1 };
-    Device device;
-    device_init(&device, &args, 0);
-    float *memory = device_malloc(&device, sizeof array);
-    for (int t = 0; t < 2; t++) {
-        const Tensor *tensor = t == 0 ? &conv : &linear;
-        device_import(&device, tensor, 3, host, memory);
-        device_copy(&device, array, memory, sizeof array, COPY_TO_HOST);
-        for (int i = 0; i < 24; i++)
-            assert_true(array[i] == expected[i % 12] + i / 12 * 12);
-        device_export(&device, tensor, 3, memory, back);
-        assert_memory_equal(back, host, sizeof host);
-    }
-    device_import(&device, &linear, 1, host, memory);
-    device_copy(&device, array, memory, sizeof array, COPY_TO_HOST);
-    assert_memory_equal(array, host, sizeof host);
-    device_release(&device, memory);
-    device_free(&device);
-}
-
 /* What gather brings to the device. */
 typedef struct {
     float inputs[6], targets[3];
@@ -253,7 +221,6 @@ int main(void)
         cmocka_unit_test_setup(test_memory, clear_environment),
         cmocka_unit_test_setup(test_count_without_gpus, clear_environment),
         cmocka_unit_test_setup(test_no_gpu, clear_environment),
-        cmocka_unit_test(test_layouts),
         cmocka_unit_test(test_gather),
         cmocka_unit_test(test_gathers_in_a_row),
     };

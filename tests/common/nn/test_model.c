@@ -89,6 +89,31 @@ static void test_initial_weights(void **state)
     assert_int_equal(lines, 8);
 }
 
+/* Devices keep channels last: [out][in][ky][kx] becomes [out][ky][kx][in], and the columns of a
+ * layer on flattened images go from channel, row, column to row, column, channel. */
+static void test_layouts(void **state)
+{
+    (void)state;
+    Subject subject;
+    subject_init(&subject, "cnn", 0, 1, 0);
+    const Model *model = &subject.model;
+    static const size_t channels[] = { 1, 1, 32, 1, 64, 1, 1, 1 };
+    for (int i = 0; i < model->num_parameters; i++) {
+        const Tensor *tensor = &model->parameter[i];
+        const size_t columns = tensor->numel / tensor->shape[0], pixels = columns / channels[i];
+        float *host = exported(&subject, i, model->params);
+        const float *ours = copied_from(model->device, model->params + tensor->offset,
+                                        tensor->numel * sizeof *ours);
+        for (size_t j = 0; j < tensor->numel; j++) {
+            const size_t row = j / columns, channel = j % columns / pixels, pixel = j % pixels;
+            assert_true(host[j] == ours[row * columns + pixel * channels[i] + channel]);
+        }
+        free(host);
+        free((void *)ours);
+    }
+    subject_free(&subject);
+}
+
 /* Takes down the calls, and keeps the gradients that were said to be complete. */
 typedef struct {
     const Model *model;
@@ -324,6 +349,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_initial_weights),
+        cmocka_unit_test(test_layouts),
         cmocka_unit_test(test_hook_order),
         cmocka_unit_test(test_layers_placed_by_hooks),
         cmocka_unit_test(test_dropout_knows_no_ranks),
