@@ -5,10 +5,6 @@
  */
 #include "common/nn/device.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-
 #include "common/base/host.h"
 #include "common/base/log.h"
 
@@ -102,32 +98,4 @@ void device_release(Device *device, void *memory)
 void device_copy(Device *device, void *to, const void *from, size_t bytes, CopyKind kind)
 {
     device->ops->copy(device, to, from, bytes, kind);
-}
-
-bool loss_scale_save(Device *device, char text[LOSS_SCALE_TEXT_BYTES])
-{
-    if (device->loss_scale == NULL)
-        return false;
-    LossScale state;
-    device_copy(device, &state, device->loss_scale, sizeof state, COPY_TO_HOST);
-    snprintf(text, LOSS_SCALE_TEXT_BYTES, "%.9g %d %u", (double)state.scale, (int)state.good_steps,
-             (unsigned)state.skipped);
-    return true;
-}
-
-bool loss_scale_load(Device *device, const char *text, uint64_t step, bool import)
-{
-    if (device->loss_scale == NULL)
-        return true;
-    LossScale state = { 0 };
-    int good_steps = -1, end = 0;
-    unsigned skipped = 0;
-    const bool valid = sscanf(text, "%f %d %u%n", &state.scale, &good_steps, &skipped, &end) == 3 &&
-                       text[end] == '\0' && isfinite(state.scale) && state.scale > 0 &&
-                       good_steps >= 0 && skipped <= step;
-    state.good_steps = good_steps;
-    state.skipped = skipped;
-    if (valid && import)
-        device_copy(device, device->loss_scale, &state, sizeof state, COPY_TO_DEVICE);
-    return valid;
 }

@@ -3,6 +3,8 @@
  * queued on one stream, so it is done in the order of the calls, and the host runs ahead: it waits
  * only when it reads a number.
  */
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "common/base/host.h"
@@ -144,6 +146,34 @@ void *cuda_scratch(const Device *device, size_t *used, size_t bytes)
 static void cuda_zero(Device *device, float *array, size_t count)
 {
     CUDA_CHECK(cudaMemsetAsync(array, 0, count * sizeof *array, cuda_state(device)->stream));
+}
+
+bool loss_scale_save(Device *device, char text[LOSS_SCALE_TEXT_BYTES])
+{
+    if (device->loss_scale == NULL)
+        return false;
+    LossScale state;
+    device_copy(device, &state, device->loss_scale, sizeof state, COPY_TO_HOST);
+    snprintf(text, LOSS_SCALE_TEXT_BYTES, "%.9g %d %u", (double)state.scale, (int)state.good_steps,
+             (unsigned)state.skipped);
+    return true;
+}
+
+bool loss_scale_load(Device *device, const char *text, uint64_t step, bool import)
+{
+    if (device->loss_scale == NULL)
+        return true;
+    LossScale state = { 0 };
+    int good_steps = -1, end = 0;
+    unsigned skipped = 0;
+    const bool valid = sscanf(text, "%f %d %u%n", &state.scale, &good_steps, &skipped, &end) == 3 &&
+                       text[end] == '\0' && isfinite(state.scale) && state.scale > 0 &&
+                       good_steps >= 0 && skipped <= step;
+    state.good_steps = good_steps;
+    state.skipped = skipped;
+    if (valid && import)
+        device_copy(device, device->loss_scale, &state, sizeof state, COPY_TO_DEVICE);
+    return valid;
 }
 
 const DeviceOps device_cuda_ops = {
