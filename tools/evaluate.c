@@ -57,7 +57,7 @@ static void test(Classifier *classifier, const Dataset *dataset, int batch_size,
     float *log_probs = mem_calloc((size_t)batch_size * classes, sizeof *log_probs);
     for (const Batch *batch; (batch = dataloader_next(&loader)) != NULL;) {
         model_forward(&classifier->model, batch);
-        model_log_probs(&classifier->model, log_probs);
+        classifier_log_probs(classifier, batch->size, log_probs);
         for (int i = 0; i < batch->size; i++) {
             const int32_t label = dataset->labels[batch->index[i]];
             outcome->count[label][classifier_argmax(log_probs + i * classes, classes)]++;

@@ -38,22 +38,6 @@ typedef struct {
     float scale; // factor of the units kept by dropout in the last forward pass
 } Layer;
 
-/* Name and shape of weight and bias. */
-static void layer_shapes(const LayerSpec *spec, Tensor *weight, Tensor *bias)
-{
-    const ConvShape conv = spec->conv;
-    const size_t out = spec->kind == LAYER_LINEAR ? spec->out : conv.out_channels;
-    if (spec->kind == LAYER_LINEAR)
-        *weight = (Tensor){ .shape = { out, spec->in }, .ndim = 2, .numel = out * spec->in };
-    else
-        *weight = (Tensor){ .shape = { out, conv.in_channels, conv.kernel, conv.kernel },
-                            .ndim = 4,
-                            .numel = out * conv.in_channels * conv.kernel * conv.kernel };
-    *bias = (Tensor){ .shape = { out }, .ndim = 1, .numel = out };
-    weight->name = spec->weight_name;
-    bias->name = spec->bias_name;
-}
-
 static int num_features(const LayerSpec *spec)
 {
     if (spec->kind == LAYER_LINEAR)
@@ -156,7 +140,6 @@ typedef struct Network {
     float *inputs; // [max_batch][features]
     int32_t *labels; // [max_batch]
     float *targets; // [max_batch]
-    float *log_probs; // [max_batch][classes]
 
     void *memory[3 * MAX_LAYERS + 6]; // all that model_free releases but params and grads
     int num_memory;
@@ -175,12 +158,23 @@ static const NetworkSpec *find_network(const char *name)
     usage_error("--model %s: there are linear, cnn and mlp", name);
 }
 
-/* Lists the parameters and gives each its slice. */
+/* Lists the parameters, weight and bias of each layer, and gives each its slice. */
 static void place_parameters(Model *model, const NetworkSpec *spec)
 {
     for (int i = 0; i < spec->num_layers; i++) {
+        const LayerSpec *layer = &spec->layers[i];
+        const size_t kernel = layer->conv.kernel, in = layer->conv.in_channels;
         Tensor *weight = &model->parameter[2 * i], *bias = weight + 1;
-        layer_shapes(&spec->layers[i], weight, bias);
+        if (layer->kind == LAYER_LINEAR)
+            *weight = (Tensor){ .shape = { layer->out, layer->in, 1, 1 }, .ndim = 2 };
+        else
+            *weight =
+                (Tensor){ .shape = { layer->conv.out_channels, in, kernel, kernel }, .ndim = 4 };
+        const size_t *shape = weight->shape;
+        *bias = (Tensor){ .name = layer->bias_name, .shape = { shape[0] }, .ndim = 1 };
+        weight->name = layer->weight_name;
+        weight->numel = shape[0] * shape[1] * shape[2] * shape[3];
+        bias->numel = shape[0];
         weight->offset = model->numel;
         bias->offset = weight->offset + weight->numel;
         model->numel = bias->offset + bias->numel;
@@ -255,7 +249,7 @@ void model_init(Model *model, const Args *args, int max_batch, Rng *rng, Device 
     network->targets = allocate(model, max_batch, sizeof(float));
     for (int i = 0; i < spec->num_layers; i++)
         layer_init(model, i);
-    network->log_probs = allocate(model, max_batch, last_layer(model)->features * sizeof(float));
+    model->log_probs = allocate(model, max_batch, last_layer(model)->features * sizeof(float));
     model->stats = allocate(model, 2, sizeof(float));
     model->divergence = allocate(model, 1, sizeof(Divergence));
     if (device->ops->gather_reserve != NULL)
@@ -339,8 +333,8 @@ void model_forward(Model *model, const Batch *batch)
 
     const Layer *last = last_layer(model);
     if (network->spec->num_classes > 0)
-        device->ops->nll(device, n, last->features, last->output, network->labels,
-                         network->log_probs, model->stats);
+        device->ops->nll(device, n, last->features, last->output, network->labels, model->log_probs,
+                         model->stats);
     else
         device->ops->mse(device, n, last->output, network->targets, model->stats);
 }
@@ -367,7 +361,7 @@ void model_backward(Model *model)
     }
 
     if (network->spec->num_classes > 0)
-        device->ops->nll_grad(device, n, last->features, network->log_probs, network->labels,
+        device->ops->nll_grad(device, n, last->features, model->log_probs, network->labels,
                               last->doutput);
     else
         device->ops->mse_grad(device, n, last->output, network->targets, last->doutput);
@@ -405,14 +399,6 @@ Divergence model_divergence(const Model *model)
     Divergence divergence;
     device_copy(model->device, &divergence, model->divergence, sizeof divergence, COPY_TO_HOST);
     return divergence;
-}
-
-void model_log_probs(const Model *model, float *host)
-{
-    const Network *network = model->network;
-    CHECK(network->spec->num_classes > 0, "the %s gives a number, no probabilities", model->name);
-    const size_t count = (size_t)network->batch_size * last_layer(model)->features;
-    device_copy(model->device, host, network->log_probs, count * sizeof *host, COPY_TO_HOST);
 }
 
 void model_set_grad_hook(Model *model, GradHook *hook, void *context)

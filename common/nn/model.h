@@ -39,6 +39,7 @@ typedef struct {
     LayerHook *before_layer, *after_layer; // NULL: none
     void *layer_hook_context;
     float *stats; // device memory, of the last forward pass: loss, rows classified correctly
+    float *log_probs; // device memory, the same: [rows][classes], unless the model gives numbers
     Divergence *divergence; // device memory, written by the optimizer
     struct Network *network; // layers and activations: private to model.c
 } Model;
@@ -58,7 +59,6 @@ void model_backward(Model *model); // of the last forward pass; adds to grads
 /* Of the last forward pass; all wait for the device. */
 float model_loss(const Model *model); // mean over the batch
 int model_correct(const Model *model); // rows classified correctly
-void model_log_probs(const Model *model, float *host); // to host memory, [rows][classes]
 
 /* The divergence that the optimizer's steps have recorded so far; waits for the device. */
 Divergence model_divergence(const Model *model);

@@ -54,30 +54,23 @@ void optim_init(Optimizer *optim, const Args *args, Model *model, size_t steps_p
     }
 }
 
-static void update_params(Optimizer *optim)
+void optim_step(Optimizer *optim)
 {
     Model *model = optim->model;
     Device *device = model->device;
-    const OptimStep step = { .number = model->step,
+    const OptimStep step = { .number = ++model->step,
                              .loss = model->stats,
                              .divergence = model->divergence,
                              .schedule = optim->schedule };
-    if (optim->clip_norm > 0)
-        device->ops->clip_grads(device, model->numel, model->grads, (float)optim->clip_norm);
     const OptimRule rule = { .kind = optim->kind,
                              .lr = optim->lr,
                              .momentum = optim->momentum,
                              .weight_decay = optim->weight_decay,
                              .state = { optim->state[0], optim->state[1] } };
-    device->ops->optim(device, model->numel, model->params, model->grads, &rule, step);
-}
-
-void optim_step(Optimizer *optim)
-{
-    Device *device = optim->model->device;
-    optim->model->step++;
+    if (!device->replaying && optim->clip_norm > 0)
+        device->ops->clip_grads(device, model->numel, model->grads, (float)optim->clip_norm);
     if (!device->replaying)
-        update_params(optim);
+        device->ops->optim(device, model->numel, model->params, model->grads, &rule, step);
     if (device->ops->end_step != NULL)
         device->ops->end_step(device);
 }

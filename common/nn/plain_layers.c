@@ -1,10 +1,8 @@
 /*
  * Convolutions and linear layers as plain loops. Each innermost loop runs over contiguous memory,
  * the filters or the numbers of a row, so that the compiler turns it into vector instructions; this
- * determines the order of the other loops. extras/fast_cpu computes the same sums in less time.
- *
- * An image is stored as rows, columns, channels ("NHWC"), and so is each filter of a convolution,
- * one after the other: [out][ky][kx][in]. So a line of the window under a filter is contiguous.
+ * determines the order of the other loops. Images are [row][column][channel], filters
+ * [out][ky][kx][in] (device.h). extras/fast_cpu computes the same sums in less time.
  */
 #include <string.h>
 
@@ -47,32 +45,13 @@ void plain_relu_grad(Device *device, size_t count, const float *restrict y, floa
 
 /* ---- convolution ---- */
 
-static ptrdiff_t filters_numel(ConvShape shape)
-{
-    return (ptrdiff_t)conv_filter_numel(shape) * shape.out_channels;
-}
-
-static ptrdiff_t two_rows_numel(ConvShape shape)
-{
-    return 2 * (ptrdiff_t)conv_out_size(shape) * shape.out_channels;
-}
-
-/* A chunk's gradients: of the filters, then of the bias. */
-static ptrdiff_t sums_numel(ConvShape shape)
-{
-    return filters_numel(shape) + shape.out_channels;
-}
-
-/* From [out][ky][kx][in] to [ky][kx][in][out], in scratch memory: filters become adjacent. */
-static float *transpose_filters(Device *device, ConvShape shape, const float *weight)
+/* From [out][ky][kx][in] to [ky][kx][in][out]: filters become adjacent. */
+static void transpose_filters(ConvShape shape, const float *weight, float *filters)
 {
     const int channels = shape.out_channels, numel = conv_filter_numel(shape);
-    float *filters =
-        cpu_scratch(device, filters_numel(shape) + device->threads * two_rows_numel(shape));
     for (int c = 0; c < channels; c++)
         for (int i = 0; i < numel; i++)
             filters[i * channels + c] = weight[c * numel + i];
-    return filters;
 }
 
 /* A row of outputs [size][out] before relu; its first window begins at x. Each number of the window
@@ -117,10 +96,12 @@ static void plain_conv_relu(Device *device, ConvShape shape, int n, const float 
     const int size = conv_out_size(shape), pooled = size / pool;
     const ptrdiff_t in_row = (ptrdiff_t)shape.in_size * shape.in_channels;
     const ptrdiff_t out_row = (ptrdiff_t)size * channels, pooled_row = (ptrdiff_t)pooled * channels;
-    float *filters = transpose_filters(device, shape, weight);
+    const ptrdiff_t filters_numel = (ptrdiff_t)conv_filter_numel(shape) * channels;
+    float *filters = cpu_scratch(device, filters_numel + device->threads * 2 * out_row);
+    transpose_filters(shape, weight, filters);
 #pragma omp parallel for num_threads(device->threads) schedule(static)
     for (int thread = 0; thread < device->threads; thread++) {
-        float *rows = filters + filters_numel(shape) + thread * two_rows_numel(shape);
+        float *rows = filters + filters_numel + thread * 2 * out_row; // two, where there is pooling
         const int end = cpu_share(n * pooled, thread + 1, device->threads);
         for (int i = cpu_share(n * pooled, thread, device->threads); i < end; i++) {
             const ptrdiff_t first_row = (ptrdiff_t)i / pooled * shape.in_size + pool * (i % pooled);
@@ -168,13 +149,15 @@ static void plain_conv_grad(Device *device, ConvShape shape, int n, const float 
     const int size = conv_out_size(shape) / (argmax != NULL ? 2 : 1), shards = device->shards;
     const ptrdiff_t out_numel = (ptrdiff_t)size * size * shape.out_channels;
     const ptrdiff_t in_numel = (ptrdiff_t)shape.in_size * shape.in_size * shape.in_channels;
+    const ptrdiff_t filters_numel = (ptrdiff_t)conv_filter_numel(shape) * shape.out_channels;
+    const ptrdiff_t sums_numel = filters_numel + shape.out_channels; // the bias comes last
     // A chunk is every chunks-th image: so a shard is a whole number of chunks.
     const int chunks = shards > 0 ? CPU_CHUNKS_PER_SHARD * shards : CPU_CHUNKS;
-    float *sums = cpu_scratch(device, CPU_CHUNKS * sums_numel(shape));
+    float *sums = cpu_scratch(device, CPU_CHUNKS * sums_numel);
 #pragma omp parallel for num_threads(device->threads) schedule(static)
     for (int chunk = 0; chunk < chunks; chunk++) {
-        float *sum = sums + chunk * sums_numel(shape);
-        memset(sum, 0, sums_numel(shape) * sizeof *sum);
+        float *sum = sums + chunk * sums_numel;
+        memset(sum, 0, sums_numel * sizeof *sum);
         for (int i = chunk; i < n; i += chunks) {
             float *dimage = dx != NULL ? dx + i * in_numel : NULL;
             if (dimage != NULL)
@@ -182,12 +165,12 @@ static void plain_conv_grad(Device *device, ConvShape shape, int n, const float 
             plain_relu_grad(device, out_numel, y + i * out_numel, scale, dy + i * out_numel);
             conv_grad_image(shape, x + i * in_numel, dy + i * out_numel,
                             argmax != NULL ? argmax + i * out_numel : NULL, weight, sum,
-                            sum + filters_numel(shape), dimage);
+                            sum + filters_numel, dimage);
         }
     }
-    cpu_tree_sum(chunks, sums_numel(shape), sums_numel(shape), sums);
-    cpu_add_rows(1, (int)filters_numel(shape), sums, dweight);
-    cpu_add_rows(1, shape.out_channels, sums + filters_numel(shape), dbias);
+    cpu_tree_sum(chunks, sums_numel, sums_numel, sums);
+    cpu_add_rows(1, (int)filters_numel, sums, dweight);
+    cpu_add_rows(1, shape.out_channels, sums + filters_numel, dbias);
 }
 
 /* ---- linear layers: y = x W^T + b, dW = dy^T x, dx = dy W ---- */

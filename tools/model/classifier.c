@@ -38,6 +38,14 @@ void classifier_free(Classifier *classifier)
     device_free(&classifier->device);
 }
 
+void classifier_log_probs(const Classifier *classifier, int rows, float *log_probs)
+{
+    const size_t count = (size_t)rows * (size_t)classifier->from->num_labels;
+    const Model *model = &classifier->model;
+    device_copy(model->device, log_probs, model->log_probs, count * sizeof *log_probs,
+                COPY_TO_HOST);
+}
+
 int classifier_argmax(const float *log_probs, int classes)
 {
     int best = 0;
@@ -52,7 +60,7 @@ int classifier_predict_row(Classifier *classifier, const Dataset *dataset, size_
 {
     const Batch batch = { .dataset = dataset, .index = &row, .size = 1, .row_stride = 1 };
     model_forward(&classifier->model, &batch);
-    model_log_probs(&classifier->model, probability);
+    classifier_log_probs(classifier, 1, probability);
     const int classes = classifier->from->num_labels;
     const int best = classifier_argmax(probability, classes);
     for (int c = 0; c < classes; c++)

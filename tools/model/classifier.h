@@ -26,6 +26,9 @@ int classifier_predict_row(Classifier *classifier, const Dataset *dataset, size_
                            float *probability);
 int classifier_predict(Classifier *classifier, const uint8_t *pixels, float *probability);
 
+/* log_probs[rows][classes] of the last forward pass of classifier->model. */
+void classifier_log_probs(const Classifier *classifier, int rows, float *log_probs);
+
 /* The index of the largest of log_probs[classes], the first of equals, as in model_correct. */
 int classifier_argmax(const float *log_probs, int classes);
 
