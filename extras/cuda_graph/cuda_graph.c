@@ -87,18 +87,13 @@ static void begin_step(Device *device, const Batch *batch, uint64_t step)
         cudaStreamBeginCapture(cuda_state(device)->stream, cudaStreamCaptureModeThreadLocal));
 }
 
-/* While a step is recorded, its batch is on the device already. */
 static void gather(Device *device, const Batch *batch, float *inputs, int32_t *labels,
                    float *targets)
 {
     CudaGraph *graph = graph_of(device);
-    if (!graph->recording) {
-        graph->inner->gather(device, batch, inputs, labels, targets);
-        return;
-    }
     check_only_pass(!graph->gathered);
-    graph->gathered = true;
-    cuda_feed_receive(device, batch, inputs, labels, targets);
+    graph->gathered = graph->recording;
+    graph->inner->gather(device, batch, inputs, labels, targets);
 }
 
 static void end_step(Device *device)

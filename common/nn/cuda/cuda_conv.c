@@ -55,16 +55,11 @@ typedef struct {
     void *z; // the product's result, float32; or its gradient, in the products' type
 } Workbench;
 
-static size_t partial_bytes(ConvShape shape)
-{
-    return CUDA_SUM_PARTS * sizeof(float) * shape.out_channels;
-}
-
 void cuda_conv_reserve(Device *device, ConvShape shape)
 {
     const size_t images = (size_t)max_images(device, shape), size = amp_bytes(device->amp);
     size_t bytes = cuda_scratch_piece(weight_numel(shape) * size) +
-                   cuda_scratch_piece(partial_bytes(shape)) +
+                   cuda_scratch_piece(CUDA_SUM_PARTS * sizeof(float) * shape.out_channels) +
                    cuda_scratch_piece(images * columns_numel(shape) * size) +
                    cuda_scratch_piece(images * windows(shape) * shape.out_channels * sizeof(float));
     if (is_first(shape)) {
@@ -76,15 +71,11 @@ void cuda_conv_reserve(Device *device, ConvShape shape)
 
 static Workbench workbench(Device *device, ConvShape shape, int images, const float *weight)
 {
-    const Amp amp = device->amp;
     size_t used = 0;
-    Workbench bench = { .weight = weight };
-    if (amp != AMP_OFF) {
-        void *rounded = cuda_scratch(device, &used, weight_numel(shape) * amp_bytes(amp));
-        cuda_round(weight_numel(shape), amp, weight, rounded, cuda_state(device)->stream);
-        bench.weight = rounded;
-    }
-    bench.partial = cuda_scratch(device, &used, partial_bytes(shape));
+    Workbench bench;
+    bench.weight = cuda_operand(device, device->amp, &used, weight_numel(shape), weight);
+    bench.partial =
+        cuda_scratch(device, &used, CUDA_SUM_PARTS * sizeof(float) * shape.out_channels);
     bench.columns =
         cuda_scratch(device, &used, images * columns_numel(shape) * amp_bytes(device->amp));
     bench.z =

@@ -198,18 +198,13 @@ void cuda_feed_send(Device *device, const Batch *batch, uint64_t step_offset)
     upload_send(&feed->message, (1 + (size_t)batch->size) * sizeof *message, state->stream);
 }
 
-void cuda_feed_receive(Device *device, const Batch *batch, float *inputs, int32_t *labels,
-                       float *targets)
-{
-    const CudaState *state = cuda_state(device);
-    uint32_t *words = batch->dataset->labels != NULL ? (uint32_t *)labels : (uint32_t *)targets;
-    cuda_gather(batch->size, (int)batch->dataset->features, state->feed.rows,
-                cuda_step_offset(device) + 1, inputs, words, state->stream);
-}
-
 void cuda_feed_gather(Device *device, const Batch *batch, float *inputs, int32_t *labels,
                       float *targets)
 {
-    cuda_feed_send(device, batch, 0);
-    cuda_feed_receive(device, batch, inputs, labels, targets);
+    const CudaState *state = cuda_state(device);
+    if (!cuda_is_captured(state->stream)) // else extras/cuda_graph has sent it
+        cuda_feed_send(device, batch, 0);
+    uint32_t *words = batch->dataset->labels != NULL ? (uint32_t *)labels : (uint32_t *)targets;
+    cuda_gather(batch->size, (int)batch->dataset->features, state->feed.rows,
+                cuda_step_offset(device) + 1, inputs, words, state->stream);
 }

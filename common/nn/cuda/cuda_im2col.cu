@@ -31,25 +31,21 @@ static __global__ void im2col_kernel(Shape shape, int count, const float *x, T *
     store_pack(columns + i, rounded);
 }
 
-template <typename T, int COUNT, typename Shape>
-static void launch_im2col(Shape shape, int images, const float *x, void *columns,
-                          cudaStream_t stream)
+template <typename T>
+static void im2col(ConvShape shape, int images, const float *x, void *to, cudaStream_t stream)
 {
+    T *columns = (T *)to;
     const int size = out_size(shape);
     const int count = images * size * size * shape.kernel * shape.kernel * shape.in_channels;
-    LAUNCH((im2col_kernel<T, COUNT, Shape>), cuda_blocks(count / COUNT, BLOCK), BLOCK, stream,
-           shape, count, x, (T *)columns);
-}
-
-template <typename T>
-static void im2col(ConvShape shape, int images, const float *x, void *columns, cudaStream_t stream)
-{
     if (SecondConv::is(shape))
-        launch_im2col<T, 4>(SecondConv(), images, x, columns, stream);
+        LAUNCH((im2col_kernel<T, 4, SecondConv>), cuda_blocks(count / 4, BLOCK), BLOCK, stream,
+               SecondConv(), count, x, columns);
     else if (shape.in_channels % 4 == 0)
-        launch_im2col<T, 4>(shape, images, x, columns, stream);
+        LAUNCH((im2col_kernel<T, 4, ConvShape>), cuda_blocks(count / 4, BLOCK), BLOCK, stream,
+               shape, count, x, columns);
     else
-        launch_im2col<T, 1>(shape, images, x, columns, stream);
+        LAUNCH((im2col_kernel<T, 1, ConvShape>), cuda_blocks(count, BLOCK), BLOCK, stream, shape,
+               count, x, columns);
 }
 
 extern "C" void cuda_im2col(ConvShape shape, int images, Amp amp, const float *x, void *columns,
@@ -85,24 +81,20 @@ static __global__ void col2im_kernel(Shape shape, int count, const T *columns, f
     store_pack(x + i, sums);
 }
 
-template <typename T, int COUNT, typename Shape>
-static void launch_col2im(Shape shape, int images, const void *columns, float *x,
-                          cudaStream_t stream)
-{
-    const int count = images * shape.in_size * shape.in_size * shape.in_channels;
-    LAUNCH((col2im_kernel<T, COUNT, Shape>), cuda_blocks(count / COUNT, BLOCK), BLOCK, stream,
-           shape, count, (const T *)columns, x);
-}
-
 template <typename T>
-static void col2im(ConvShape shape, int images, const void *columns, float *x, cudaStream_t stream)
+static void col2im(ConvShape shape, int images, const void *from, float *x, cudaStream_t stream)
 {
+    const T *columns = (const T *)from;
+    const int count = images * shape.in_size * shape.in_size * shape.in_channels;
     if (SecondConv::is(shape))
-        launch_col2im<T, 4>(SecondConv(), images, columns, x, stream);
+        LAUNCH((col2im_kernel<T, 4, SecondConv>), cuda_blocks(count / 4, BLOCK), BLOCK, stream,
+               SecondConv(), count, columns, x);
     else if (shape.in_channels % 4 == 0)
-        launch_col2im<T, 4>(shape, images, columns, x, stream);
+        LAUNCH((col2im_kernel<T, 4, ConvShape>), cuda_blocks(count / 4, BLOCK), BLOCK, stream,
+               shape, count, columns, x);
     else
-        launch_col2im<T, 1>(shape, images, columns, x, stream);
+        LAUNCH((col2im_kernel<T, 1, ConvShape>), cuda_blocks(count, BLOCK), BLOCK, stream, shape,
+               count, columns, x);
 }
 
 extern "C" void cuda_col2im(ConvShape shape, int images, Amp amp, const void *columns, float *x,

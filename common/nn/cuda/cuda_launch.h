@@ -9,7 +9,7 @@
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
-#include "common/nn/cuda/cuda_kernels.h"
+#include "common/nn/cuda/cuda_state.h"
 
 /* A stand-in that runs kernels without a GPU defines its own LAUNCH first. */
 #ifndef LAUNCH

@@ -271,6 +271,6 @@ extern "C" void cuda_optim(Device *device, size_t count, float *params, const fl
         LAUNCH(sgd, blocks, BLOCK, stream, count, params, grads, first, lr, rate,
                (float)rule->momentum, decay, step);
     else
-        LAUNCH(adadelta, blocks, BLOCK, stream, count, params, grads, first, second, lr, rate, decay,
-               step);
+        LAUNCH(adadelta, blocks, BLOCK, stream, count, params, grads, first, second, lr, rate,
+               decay, step);
 }

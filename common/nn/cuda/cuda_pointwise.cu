@@ -1,6 +1,6 @@
 /*
- * Kernels that are neither sums nor products, with one thread per number: gathering the batch,
- * bias, relu, pooling, dropout.
+ * Kernels with one thread per number: gathering the batch, bias, relu, pooling, dropout; and the
+ * sum over columns, for the gradient of a bias.
  */
 #include "common/nn/cuda/cuda_launch.h"
 
@@ -123,22 +123,16 @@ static __global__ void pool_kernel(Shape shape, int count, const float *z, const
     store_pack(argmax + i, which);
 }
 
-template <int COUNT, typename Shape>
-static void launch_pool(Shape shape, int images, const float *z, const float *bias, float *y,
-                        uint8_t *argmax, cudaStream_t stream)
-{
-    const int pooled = out_size(shape) / 2, count = images * pooled * pooled * shape.out_channels;
-    LAUNCH((pool_kernel<COUNT, Shape>), cuda_blocks(count / COUNT, BLOCK), BLOCK, stream, shape,
-           count, z, bias, y, argmax);
-}
-
 extern "C" void cuda_bias_relu_pool(ConvShape shape, int images, const float *z, const float *bias,
                                     float *y, uint8_t *argmax, cudaStream_t stream)
 {
+    const int pooled = out_size(shape) / 2, count = images * pooled * pooled * shape.out_channels;
     if (SecondConv::is(shape))
-        launch_pool<4>(SecondConv(), images, z, bias, y, argmax, stream);
+        LAUNCH((pool_kernel<4, SecondConv>), cuda_blocks(count / 4, BLOCK), BLOCK, stream,
+               SecondConv(), count, z, bias, y, argmax);
     else
-        launch_pool<1>(shape, images, z, bias, y, argmax, stream);
+        LAUNCH((pool_kernel<1, ConvShape>), cuda_blocks(count, BLOCK), BLOCK, stream, shape, count,
+               z, bias, y, argmax);
 }
 
 /* Every unit checks whether it was the largest; an odd last row or column never was. A thread has
@@ -167,23 +161,18 @@ static __global__ void unpool_kernel(Shape shape, int count, const float *dy, co
     store_pack(dz + i, gradients);
 }
 
-template <typename T, int COUNT, typename Shape>
-static void launch_unpool(Shape shape, int images, const float *dy, const uint8_t *argmax, void *dz,
-                          cudaStream_t stream)
-{
-    const int count = images * out_size(shape) * out_size(shape) * shape.out_channels;
-    LAUNCH((unpool_kernel<T, COUNT, Shape>), cuda_blocks(count / COUNT, BLOCK), BLOCK, stream,
-           shape, count, dy, argmax, (T *)dz);
-}
-
 template <typename T>
-static void unpool(ConvShape shape, int images, const float *dy, const uint8_t *argmax, void *dz,
+static void unpool(ConvShape shape, int images, const float *dy, const uint8_t *argmax, void *to,
                    cudaStream_t stream)
 {
+    T *dz = (T *)to;
+    const int count = images * out_size(shape) * out_size(shape) * shape.out_channels;
     if (SecondConv::is(shape))
-        launch_unpool<T, 4>(SecondConv(), images, dy, argmax, dz, stream);
+        LAUNCH((unpool_kernel<T, 4, SecondConv>), cuda_blocks(count / 4, BLOCK), BLOCK, stream,
+               SecondConv(), count, dy, argmax, dz);
     else
-        launch_unpool<T, 1>(shape, images, dy, argmax, dz, stream);
+        LAUNCH((unpool_kernel<T, 1, ConvShape>), cuda_blocks(count, BLOCK), BLOCK, stream, shape,
+               count, dy, argmax, dz);
 }
 
 extern "C" void cuda_unpool(ConvShape shape, int images, Amp amp, const float *dy,
@@ -245,4 +234,56 @@ extern "C" void cuda_dropout(Device *device, int n, int features, DropoutKey key
     const size_t count = (size_t)n * groups;
     LAUNCH(dropout, cuda_blocks(count, BLOCK), BLOCK, stream_of(device), (unsigned)count, groups,
            features, key, rule, cuda_step_offset(device), y);
+}
+
+/*
+ * The sum of each column of a matrix: gradients of biases. In a block, a warp reads 32 columns of a
+ * row at once and every WARPS-th row; then the warps' sums are added as a tree. Many rows are cut
+ * into parts with a block for each, and a second launch sums the parts. The order of additions
+ * depends on the number of rows alone: every run gives the same bits.
+ */
+enum { LANES = 32, WARPS = 16, ROWS_PER_PART = 128 };
+
+/* Part blockIdx.y of the rows: sums[part][column] = or += its sums. */
+static __global__ void sum_rows(size_t rows, int columns, const float *y, float scale,
+                                float *values, bool add, float *sums)
+{
+    __shared__ float tree[WARPS][LANES];
+    const int lane = threadIdx.x, warp = threadIdx.y, column = blockIdx.x * LANES + lane;
+    const size_t end = rows * (blockIdx.y + 1) / gridDim.y;
+    float sum = 0;
+    if (column < columns)
+        for (size_t row = rows * blockIdx.y / gridDim.y + warp; row < end; row += WARPS) {
+            const size_t i = row * columns + column;
+            float value = values[i];
+            if (y != NULL)
+                values[i] = value = relu_gradient(y[i], scale, value);
+            sum += value;
+        }
+    tree[warp][lane] = sum;
+    for (int half = WARPS / 2; half > 0; half /= 2) {
+        __syncthreads();
+        if (warp < half)
+            tree[warp][lane] += tree[warp + half][lane];
+    }
+    if (warp == 0 && column < columns) {
+        float *to = &sums[(size_t)blockIdx.y * columns + column];
+        *to = add ? *to + tree[0][lane] : tree[0][lane];
+    }
+}
+
+extern "C" void cuda_sum_rows(size_t rows, int columns, const float *y, float scale, float *dy,
+                              float *partial, float *sums, cudaStream_t stream)
+{
+    unsigned parts = cuda_blocks(rows, ROWS_PER_PART);
+    if (parts > CUDA_SUM_PARTS)
+        parts = CUDA_SUM_PARTS;
+    const dim3 block(LANES, WARPS), one(cuda_blocks(columns, LANES)), grid(one.x, parts);
+    if (parts == 1) {
+        LAUNCH(sum_rows, grid, block, stream, rows, columns, y, scale, dy, true, sums);
+        return;
+    }
+    LAUNCH(sum_rows, grid, block, stream, rows, columns, y, scale, dy, false, partial);
+    LAUNCH(sum_rows, one, block, stream, parts, columns, (const float *)NULL, 1.0f, partial, true,
+           sums);
 }
