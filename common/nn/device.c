@@ -84,18 +84,3 @@ int device_count(const Args *args)
     const int count = may_use_gpus ? gpus_count() : 0;
     return count > 0 ? count : 2;
 }
-
-void *device_malloc(Device *device, size_t bytes)
-{
-    return device->ops->malloc(device, bytes);
-}
-
-void device_release(Device *device, void *memory)
-{
-    device->ops->release(device, memory);
-}
-
-void device_copy(Device *device, void *to, const void *from, size_t bytes, CopyKind kind)
-{
-    device->ops->copy(device, to, from, bytes, kind);
-}

@@ -27,7 +27,7 @@ typedef struct {
 } LayerSpec;
 
 /* A layer at work; all pointers are to device memory. */
-typedef struct {
+typedef struct Layer {
     const LayerSpec *spec;
     int features; // of its output, per row
     float *weight, *bias, *dweight, *dbias; // slices of the model's arrays
@@ -114,43 +114,26 @@ static const LayerSpec mlp_layers[] = {
     { LAYER_LINEAR, "fc8.weight", "fc8.bias", .in = 28 * 28, .out = 28 * 28 },
 };
 
-typedef struct {
+typedef struct Network {
     const char *name;
     int features; // of an input row
     const LayerSpec *layers;
     int num_layers;
     int num_classes; // of its labels, with nll_loss; 0: numbers, with the squared error
-} NetworkSpec;
+} Network;
 
-static const NetworkSpec networks[] = {
+static const Network networks[] = {
     { "linear", 20, linear_layers, 1, 0 },
     { "cnn", 28 * 28, cnn_layers, 4, 10 },
     { "mlp", 28 * 28, mlp_layers, MAX_LAYERS, 10 },
 };
 
-typedef struct Network {
-    const NetworkSpec *spec;
-    Layer layer[MAX_LAYERS];
-    int max_batch;
-    bool dropout; // --dropout on
-    uint64_t seed;
-
-    // The last forward pass; device memory but for its size.
-    int batch_size;
-    float *inputs; // [max_batch][features]
-    int32_t *labels; // [max_batch]
-    float *targets; // [max_batch]
-
-    void *memory[3 * MAX_LAYERS + 6]; // all that model_free releases but params and grads
-    int num_memory;
-} Network;
-
 static Layer *last_layer(const Model *model)
 {
-    return &model->network->layer[model->network->spec->num_layers - 1];
+    return &model->layer[model->network->num_layers - 1];
 }
 
-static const NetworkSpec *find_network(const char *name)
+static const Network *find_network(const char *name)
 {
     for (size_t i = 0; i < sizeof networks / sizeof networks[0]; i++)
         if (strcmp(networks[i].name, name) == 0)
@@ -159,10 +142,10 @@ static const NetworkSpec *find_network(const char *name)
 }
 
 /* Lists the parameters, weight and bias of each layer, and gives each its slice. */
-static void place_parameters(Model *model, const NetworkSpec *spec)
+static void place_parameters(Model *model)
 {
-    for (int i = 0; i < spec->num_layers; i++) {
-        const LayerSpec *layer = &spec->layers[i];
+    for (int i = 0; i < model->network->num_layers; i++) {
+        const LayerSpec *layer = &model->network->layers[i];
         const size_t kernel = layer->conv.kernel, in = layer->conv.in_channels;
         Tensor *weight = &model->parameter[2 * i], *bias = weight + 1;
         if (layer->kind == LAYER_LINEAR)
@@ -179,7 +162,7 @@ static void place_parameters(Model *model, const NetworkSpec *spec)
         bias->offset = weight->offset + weight->numel;
         model->numel = bias->offset + bias->numel;
     }
-    model->num_parameters = 2 * spec->num_layers;
+    model->num_parameters = 2 * model->network->num_layers;
     model->params = device_malloc(model->device, model->numel * sizeof(float));
     model->grads = device_malloc(model->device, (model->numel + 1) * sizeof(float));
 }
@@ -204,20 +187,18 @@ static void draw_parameters(Model *model, Rng *rng)
 /* Device memory for each row of a batch. */
 static void *allocate(Model *model, int rows, size_t row_bytes)
 {
-    Network *network = model->network;
     void *memory = device_malloc(model->device, (size_t)rows * row_bytes);
-    return network->memory[network->num_memory++] = memory;
+    return model->memory[model->num_memory++] = memory;
 }
 
 static void layer_init(Model *model, int i)
 {
-    Network *network = model->network;
     const DeviceOps *ops = model->device->ops;
-    const LayerSpec *spec = &network->spec->layers[i];
-    const int rows = network->max_batch, features = num_features(spec);
-    Layer *layer = &network->layer[i];
+    const LayerSpec *spec = &model->network->layers[i];
+    const int rows = model->max_batch, features = num_features(spec);
+    Layer *layer = &model->layer[i];
     *layer = (Layer){ .spec = spec, .features = features, .scale = 1 };
-    layer->input = i > 0 ? layer[-1].output : network->inputs;
+    layer->input = i > 0 ? layer[-1].output : model->inputs;
     layer->dinput = i > 0 ? layer[-1].doutput : NULL;
     layer->output = allocate(model, rows, features * sizeof(float));
     layer->doutput = allocate(model, rows, features * sizeof(float));
@@ -236,35 +217,37 @@ void model_init(Model *model, const Args *args, int max_batch, Rng *rng, Device 
     // A batch is never larger than its data set: a huge --batch-size must not cost memory.
     if (max_batch > dataset_max_rows(args))
         max_batch = dataset_max_rows(args);
-    const NetworkSpec *spec = find_network(args->model);
-    Network *network = mem_calloc(1, sizeof *network);
-    *network = (Network){
-        .spec = spec, .max_batch = max_batch, .dropout = args->dropout, .seed = args->seed
-    };
-    *model = (Model){ .name = spec->name, .device = device, .training = true, .network = network };
-    place_parameters(model, spec);
+    const Network *network = find_network(args->model);
+    *model = (Model){ .name = network->name,
+                      .device = device,
+                      .training = true,
+                      .network = network,
+                      .layer = mem_calloc(network->num_layers, sizeof(Layer)),
+                      .max_batch = max_batch,
+                      .dropout = args->dropout,
+                      .seed = args->seed };
+    place_parameters(model);
 
-    network->inputs = allocate(model, max_batch, spec->features * sizeof(float));
-    network->labels = allocate(model, max_batch, sizeof(int32_t));
-    network->targets = allocate(model, max_batch, sizeof(float));
-    for (int i = 0; i < spec->num_layers; i++)
+    model->inputs = allocate(model, max_batch, network->features * sizeof(float));
+    model->labels = allocate(model, max_batch, sizeof(int32_t));
+    model->targets = allocate(model, max_batch, sizeof(float));
+    for (int i = 0; i < network->num_layers; i++)
         layer_init(model, i);
     model->log_probs = allocate(model, max_batch, last_layer(model)->features * sizeof(float));
     model->stats = allocate(model, 2, sizeof(float));
     model->divergence = allocate(model, 1, sizeof(Divergence));
     if (device->ops->gather_reserve != NULL)
-        device->ops->gather_reserve(device, max_batch, spec->features);
+        device->ops->gather_reserve(device, max_batch, network->features);
     draw_parameters(model, rng);
 }
 
 void model_free(Model *model)
 {
-    Network *network = model->network;
-    for (int i = 0; i < network->num_memory; i++)
-        device_release(model->device, network->memory[i]);
+    for (int i = 0; i < model->num_memory; i++)
+        device_release(model->device, model->memory[i]);
     device_release(model->device, model->params);
     device_release(model->device, model->grads);
-    free(network);
+    free(model->layer);
 }
 
 void model_train(Model *model)
@@ -290,24 +273,23 @@ static void call_layer_hook(const Model *model, LayerHook *hook, int i, bool bac
 
 static void check_batch(const Model *model, const Batch *batch)
 {
-    const NetworkSpec *spec = model->network->spec;
+    const Network *network = model->network;
     const Dataset *dataset = batch->dataset;
-    CHECK(dataset->features == (size_t)spec->features && dataset->num_classes == spec->num_classes,
-          "the %s takes %d numbers and %d classes, the data set %s has %zu and %d", spec->name,
-          spec->features, spec->num_classes, dataset->name, dataset->features,
+    CHECK(dataset->features == (size_t)network->features &&
+              dataset->num_classes == network->num_classes,
+          "the %s takes %d numbers and %d classes, the data set %s has %zu and %d", network->name,
+          network->features, network->num_classes, dataset->name, dataset->features,
           dataset->num_classes);
-    CHECK(batch->size > 0 && batch->size <= model->network->max_batch,
-          "a batch of %d rows for a model made for 1 to %d", batch->size,
-          model->network->max_batch);
+    CHECK(batch->size > 0 && batch->size <= model->max_batch,
+          "a batch of %d rows for a model made for 1 to %d", batch->size, model->max_batch);
 }
 
 void model_forward(Model *model, const Batch *batch)
 {
-    Network *network = model->network;
     Device *device = model->device;
     const int n = batch->size;
     check_batch(model, batch);
-    network->batch_size = n;
+    model->batch_size = n;
     const int shards = batch->dataset->shards;
     device->shards = shards > 0 ? shards / batch->row_stride : 0; // this rank's
     if (model->training && device->ops->begin_step != NULL)
@@ -315,28 +297,26 @@ void model_forward(Model *model, const Batch *batch)
     if (device->replaying)
         return; // the replayed graph does all of it
 
-    device->ops->gather(device, batch, network->inputs, network->labels, network->targets);
+    device->ops->gather(device, batch, model->inputs, model->labels, model->targets);
 
-    const bool has_dropout = model->training && network->dropout;
-    for (int i = 0; i < network->spec->num_layers; i++) {
-        Layer *layer = &network->layer[i];
-        const DropoutKey key = { .seed = network->seed,
-                                 .step = model->step,
-                                 .layer = i,
-                                 .first_row = batch->first_row,
-                                 .row_stride = batch->row_stride,
-                                 .p = has_dropout ? layer->spec->dropout : 0 };
+    const bool has_dropout = model->training && model->dropout;
+    for (int i = 0; i < model->network->num_layers; i++) {
+        Layer *layer = &model->layer[i];
+        const DropoutKey key = {
+            model->seed,      model->step,       i,
+            batch->first_row, batch->row_stride, has_dropout ? layer->spec->dropout : 0
+        };
         call_layer_hook(model, model->before_layer, i, false);
         layer_forward(layer, device, n, key);
         call_layer_hook(model, model->after_layer, i, false);
     }
 
     const Layer *last = last_layer(model);
-    if (network->spec->num_classes > 0)
-        device->ops->nll(device, n, last->features, last->output, network->labels, model->log_probs,
+    if (model->network->num_classes > 0)
+        device->ops->nll(device, n, last->features, last->output, model->labels, model->log_probs,
                          model->stats);
     else
-        device->ops->mse(device, n, last->output, network->targets, model->stats);
+        device->ops->mse(device, n, last->output, model->targets, model->stats);
 }
 
 /* Weight and bias of layer i have their gradients. */
@@ -350,24 +330,23 @@ static void tell_hook(Model *model, int i)
 
 void model_backward(Model *model)
 {
-    Network *network = model->network;
     Device *device = model->device;
-    const int n = network->batch_size;
+    const int n = model->batch_size;
     Layer *last = last_layer(model);
     if (device->replaying) {
-        for (int i = network->spec->num_layers - 1; i >= 0; i--)
+        for (int i = model->network->num_layers - 1; i >= 0; i--)
             tell_hook(model, i); // the reducer counts them
         return;
     }
 
-    if (network->spec->num_classes > 0)
-        device->ops->nll_grad(device, n, last->features, model->log_probs, network->labels,
+    if (model->network->num_classes > 0)
+        device->ops->nll_grad(device, n, last->features, model->log_probs, model->labels,
                               last->doutput);
     else
-        device->ops->mse_grad(device, n, last->output, network->targets, last->doutput);
+        device->ops->mse_grad(device, n, last->output, model->targets, last->doutput);
 
-    for (int i = network->spec->num_layers - 1; i >= 0; i--) {
-        Layer *layer = &network->layer[i];
+    for (int i = model->network->num_layers - 1; i >= 0; i--) {
+        Layer *layer = &model->layer[i];
         call_layer_hook(model, model->before_layer, i, true);
         layer_grad_params(layer, device, n);
         tell_hook(model, i);
@@ -376,22 +355,18 @@ void model_backward(Model *model)
     }
 }
 
-static float read_stat(const Model *model, int i)
-{
-    float value;
-    device_copy(model->device, &value, model->stats + i, sizeof value, COPY_TO_HOST);
-    return value;
-}
-
 float model_loss(const Model *model)
 {
-    const float loss = read_stat(model, 0);
+    float loss;
+    device_copy(model->device, &loss, model->stats, sizeof loss, COPY_TO_HOST);
     return isnan(loss) ? NAN : loss; // a nan's sign means nothing, but printf shows it: "-nan"
 }
 
 int model_correct(const Model *model)
 {
-    return (int)read_stat(model, 1);
+    float correct;
+    device_copy(model->device, &correct, model->stats + 1, sizeof correct, COPY_TO_HOST);
+    return (int)correct;
 }
 
 Divergence model_divergence(const Model *model)
@@ -416,7 +391,7 @@ void model_set_layer_hooks(Model *model, LayerHook *before, LayerHook *after, vo
 
 void model_place_layer(Model *model, int i, float *params, float *grads)
 {
-    Layer *layer = &model->network->layer[i];
+    Layer *layer = &model->layer[i];
     const size_t weights = model->parameter[2 * i].numel;
     layer->weight = params;
     layer->bias = params != NULL ? params + weights : NULL;
@@ -429,7 +404,7 @@ void model_place_layer(Model *model, int i, float *params, float *grads)
  */
 static size_t row_channels(const Model *model, int i)
 {
-    const LayerSpec *layer = &model->network->spec->layers[i / 2];
+    const LayerSpec *layer = &model->network->layers[i / 2];
     const bool is_weight = i % 2 == 0;
     if (is_weight && layer->kind != LAYER_LINEAR)
         return layer->conv.in_channels;

@@ -41,7 +41,17 @@ typedef struct {
     float *stats; // device memory, of the last forward pass: loss, rows classified correctly
     float *log_probs; // device memory, the same: [rows][classes], unless the model gives numbers
     Divergence *divergence; // device memory, written by the optimizer
-    struct Network *network; // layers and activations: private to model.c
+
+    // Private to model.c.
+    const struct Network *network; // the table of layers
+    struct Layer *layer;
+    int max_batch, batch_size; // batch_size: of the last forward pass
+    bool dropout; // --dropout on
+    uint64_t seed;
+    float *inputs, *targets; // device memory: [max_batch][features] and [max_batch]
+    int32_t *labels; // [max_batch]
+    void *memory[3 * MODEL_MAX_PARAMETERS]; // what model_free releases
+    int num_memory;
 } Model;
 
 /* Builds the model args->model for batches of up to max_batch rows, or the data set's if fewer,

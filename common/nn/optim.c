@@ -58,15 +58,12 @@ void optim_step(Optimizer *optim)
 {
     Model *model = optim->model;
     Device *device = model->device;
-    const OptimStep step = { .number = ++model->step,
-                             .loss = model->stats,
-                             .divergence = model->divergence,
-                             .schedule = optim->schedule };
-    const OptimRule rule = { .kind = optim->kind,
-                             .lr = optim->lr,
-                             .momentum = optim->momentum,
-                             .weight_decay = optim->weight_decay,
-                             .state = { optim->state[0], optim->state[1] } };
+    const OptimStep step = { ++model->step, model->stats, model->divergence, optim->schedule };
+    const OptimRule rule = { optim->kind,
+                             optim->lr,
+                             optim->momentum,
+                             optim->weight_decay,
+                             { optim->state[0], optim->state[1] } };
     if (!device->replaying && optim->clip_norm > 0)
         device->ops->clip_grads(device, model->numel, model->grads, (float)optim->clip_norm);
     if (!device->replaying)

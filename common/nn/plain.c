@@ -124,15 +124,6 @@ static void plain_dropout(Device *device, int n, int features, DropoutKey key, f
 
 /* ---- losses and their gradients: few numbers, so one thread adds them, in double ---- */
 
-static int largest(int classes, const float *logits)
-{
-    int best = 0;
-    for (int c = 1; c < classes; c++)
-        if (logits[c] > logits[best])
-            best = c;
-    return best;
-}
-
 static void plain_nll(Device *device, int n, int classes, const float *logits,
                       const int32_t *labels, float *log_probs, float *stats)
 {
@@ -140,7 +131,9 @@ static void plain_nll(Device *device, int n, int classes, const float *logits,
     double loss = 0;
     int correct = 0;
     for (int row = 0; row < n; row++, logits += classes, log_probs += classes) {
-        const int guess = largest(classes, logits);
+        int guess = 0;
+        for (int c = 1; c < classes; c++)
+            guess = logits[c] > logits[guess] ? c : guess;
         double sum = 0; // minus the largest, so that exp does not overflow
         for (int c = 0; c < classes; c++)
             sum += exp(logits[c] - logits[guess]);

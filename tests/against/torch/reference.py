@@ -82,7 +82,7 @@ def make_optimizer(model, options):
 
 
 def make_scheduler(optimizer, options, steps_per_epoch):
-    """As common/nn/kernel_types.h has it."""
+    """As common/nn/device.h has it."""
     rates = torch.optim.lr_scheduler
     warmup, name = options.get("warmup-steps", 0), options.get("lr-schedule", "constant")
     if name == "step":

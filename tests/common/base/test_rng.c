@@ -13,7 +13,7 @@
 #include <jansson.h>
 
 #include "common/base/rng.h"
-#include "common/nn/kernel_types.h"
+#include "common/nn/device.h"
 
 enum { ROWS = 2048, COLUMNS = 20 };
 
