@@ -35,7 +35,8 @@ static double run(Model *model, Optimizer *optim, Batch *batch, Rng *rng, int st
         model_backward(model);
         optim_step(optim);
     }
-    model->device->ops->synchronize(model->device);
+    if (model->device->ops->synchronize != NULL)
+        model->device->ops->synchronize(model->device);
     return (seconds_now() - begin) / steps;
 }
 

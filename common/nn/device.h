@@ -203,7 +203,7 @@ typedef struct DeviceOps {
     void *(*malloc)(Device *device, size_t bytes);
     void (*release)(Device *device, void *memory);
     void (*copy)(Device *device, void *to, const void *from, size_t bytes, CopyKind kind);
-    void (*synchronize)(Device *device); // waits for all work queued so far
+    void (*synchronize)(Device *device); // waits for all work queued so far; NULL on a CPU
     void (*free)(Device *device); // the device's own state
 
     // The rows a batch names, normalised: inputs [n][features], labels [n] or targets [n].
@@ -294,7 +294,6 @@ static inline void device_copy(Device *device, void *to, const void *from, size_
 /* The three devices: plain.c, extras/fast_cpu and cuda. Each init opens its device and sets its
  * table; cuda's also picks the GPU. Without extras/fast_cpu "cpu" means plain; without CUDA
  * device_cuda_absent.c reports that this build has none. */
-extern const DeviceOps device_cuda_ops;
 void device_plain_init(Device *device);
 void device_cpu_init(Device *device);
 void device_cuda_init(Device *device, const Args *args);

@@ -21,7 +21,7 @@ typedef struct {
     LayerKind kind;
     const char *weight_name, *bias_name; // PyTorch's
     ConvShape conv; // of the two convolutions, which have relu always
-    int in, out; // of a linear layer
+    int in, out; // numbers per row; `in` only of a linear layer
     bool relu; // of a linear layer
     float dropout; // share of its outputs dropped in training
 } LayerSpec;
@@ -29,22 +29,13 @@ typedef struct {
 /* A layer at work; all pointers are to device memory. */
 typedef struct Layer {
     const LayerSpec *spec;
-    int features; // of its output, per row
     float *weight, *bias, *dweight, *dbias; // slices of the model's arrays
     const float *input; // the output of the previous layer, or the batch
     float *dinput; // its doutput; NULL: a batch needs no gradient
-    float *output, *doutput; // [max_batch][features]
-    uint8_t *argmax; // [max_batch][features]; NULL where there is no pooling
+    float *output, *doutput; // [max_batch][spec->out]
+    uint8_t *argmax; // [max_batch][spec->out]; NULL where there is no pooling
     float scale; // factor of the units kept by dropout in the last forward pass
 } Layer;
-
-static int num_features(const LayerSpec *spec)
-{
-    if (spec->kind == LAYER_LINEAR)
-        return spec->out;
-    const int size = conv_out_size(spec->conv) / (spec->kind == LAYER_CONV_POOL ? 2 : 1);
-    return spec->conv.out_channels * size * size;
-}
 
 static void layer_forward(Layer *layer, Device *device, int n, DropoutKey key)
 {
@@ -57,7 +48,7 @@ static void layer_forward(Layer *layer, Device *device, int n, DropoutKey key)
                                layer->output, layer->argmax);
     layer->scale = 1 / (1 - key.p);
     if (key.p > 0)
-        device->ops->dropout(device, n, layer->features, key, layer->output);
+        device->ops->dropout(device, n, spec->out, key, layer->output);
 }
 
 /* From doutput, which is overwritten: adds to dweight and dbias; of a convolution also writes
@@ -72,7 +63,7 @@ static void layer_grad_params(Layer *layer, Device *device, int n)
         return;
     }
     if (spec->relu)
-        device->ops->relu_grad(device, (size_t)n * layer->features, layer->output, layer->scale,
+        device->ops->relu_grad(device, (size_t)n * spec->out, layer->output, layer->scale,
                                layer->doutput);
     device->ops->linear_grad_params(device, n, spec->in, spec->out, layer->input, layer->doutput,
                                     layer->dweight, layer->dbias);
@@ -95,8 +86,9 @@ static const LayerSpec linear_layers[] = {
 };
 
 static const LayerSpec cnn_layers[] = {
-    { LAYER_CONV, "conv1.weight", "conv1.bias", .conv = { 1, 28, 32, 3 } },
-    { LAYER_CONV_POOL, "conv2.weight", "conv2.bias", .conv = { 32, 26, 64, 3 }, .dropout = 0.25f },
+    { LAYER_CONV, "conv1.weight", "conv1.bias", .conv = { 1, 28, 32, 3 }, .out = 32 * 26 * 26 },
+    { LAYER_CONV_POOL, "conv2.weight", "conv2.bias", .conv = { 32, 26, 64, 3 }, .out = 64 * 12 * 12,
+      .dropout = 0.25f },
     { LAYER_LINEAR, "fc1.weight", "fc1.bias", .in = 64 * 12 * 12, .out = 128, .relu = true,
       .dropout = 0.5f },
     { LAYER_LINEAR, "fc2.weight", "fc2.bias", .in = 128, .out = 10 },
@@ -195,19 +187,19 @@ static void layer_init(Model *model, int i)
 {
     const DeviceOps *ops = model->device->ops;
     const LayerSpec *spec = &model->network->layers[i];
-    const int rows = model->max_batch, features = num_features(spec);
+    const int rows = model->max_batch, out = spec->out;
     Layer *layer = &model->layer[i];
-    *layer = (Layer){ .spec = spec, .features = features, .scale = 1 };
+    *layer = (Layer){ .spec = spec, .scale = 1 };
     layer->input = i > 0 ? layer[-1].output : model->inputs;
     layer->dinput = i > 0 ? layer[-1].doutput : NULL;
-    layer->output = allocate(model, rows, features * sizeof(float));
-    layer->doutput = allocate(model, rows, features * sizeof(float));
+    layer->output = allocate(model, rows, out * sizeof(float));
+    layer->doutput = allocate(model, rows, out * sizeof(float));
     if (spec->kind == LAYER_CONV_POOL)
-        layer->argmax = allocate(model, rows, features);
+        layer->argmax = allocate(model, rows, out);
     if (spec->kind != LAYER_LINEAR && ops->conv_reserve != NULL)
         ops->conv_reserve(model->device, spec->conv);
     if (spec->kind == LAYER_LINEAR && ops->linear_reserve != NULL)
-        ops->linear_reserve(model->device, rows, spec->in, spec->out);
+        ops->linear_reserve(model->device, rows, spec->in, out);
     const size_t offset = model->parameter[2 * i].offset;
     model_place_layer(model, i, model->params + offset, model->grads + offset);
 }
@@ -233,7 +225,7 @@ void model_init(Model *model, const Args *args, int max_batch, Rng *rng, Device 
     model->targets = allocate(model, max_batch, sizeof(float));
     for (int i = 0; i < network->num_layers; i++)
         layer_init(model, i);
-    model->log_probs = allocate(model, max_batch, last_layer(model)->features * sizeof(float));
+    model->log_probs = allocate(model, max_batch, last_layer(model)->spec->out * sizeof(float));
     model->stats = allocate(model, 2, sizeof(float));
     model->divergence = allocate(model, 1, sizeof(Divergence));
     if (device->ops->gather_reserve != NULL)
@@ -313,7 +305,7 @@ void model_forward(Model *model, const Batch *batch)
 
     const Layer *last = last_layer(model);
     if (model->network->num_classes > 0)
-        device->ops->nll(device, n, last->features, last->output, model->labels, model->log_probs,
+        device->ops->nll(device, n, last->spec->out, last->output, model->labels, model->log_probs,
                          model->stats);
     else
         device->ops->mse(device, n, last->output, model->targets, model->stats);
@@ -340,7 +332,7 @@ void model_backward(Model *model)
     }
 
     if (model->network->num_classes > 0)
-        device->ops->nll_grad(device, n, last->features, model->log_probs, model->labels,
+        device->ops->nll_grad(device, n, last->spec->out, model->log_probs, model->labels,
                               last->doutput);
     else
         device->ops->mse_grad(device, n, last->output, model->targets, last->doutput);

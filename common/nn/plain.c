@@ -38,11 +38,6 @@ static void plain_copy(Device *device, void *to, const void *from, size_t bytes,
     memcpy(to, from, bytes);
 }
 
-static void plain_synchronize(Device *device)
-{
-    (void)device;
-}
-
 float *cpu_scratch(Device *device, size_t numel)
 {
     CpuState *state = device->state;
@@ -283,7 +278,6 @@ static const DeviceOps plain_ops = {
     .malloc = plain_malloc,
     .release = plain_release,
     .copy = plain_copy,
-    .synchronize = plain_synchronize,
     .free = plain_free,
     .gather = plain_gather,
     .dropout = plain_dropout,

@@ -236,12 +236,10 @@ extern "C" void cuda_dropout(Device *device, int n, int features, DropoutKey key
            features, key, rule, cuda_step_offset(device), y);
 }
 
-/*
- * The sum of each column of a matrix: gradients of biases. In a block, a warp reads 32 columns of a
- * row at once and every WARPS-th row; then the warps' sums are added as a tree. Many rows are cut
- * into parts with a block for each, and a second launch sums the parts. The order of additions
- * depends on the number of rows alone: every run gives the same bits.
- */
+/* The sum of each column of a matrix. In a block, a warp reads 32 columns of a row at once and
+ * every WARPS-th row; then the warps' sums are added as a tree. Many rows are cut into parts with a
+ * block for each, and a second launch sums the parts. The order of additions depends on the number
+ * of rows alone: every run gives the same bits. */
 enum { LANES = 32, WARPS = 16, ROWS_PER_PART = 128 };
 
 /* Part blockIdx.y of the rows: sums[part][column] = or += its sums. */

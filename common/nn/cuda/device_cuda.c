@@ -50,6 +50,49 @@ static void cuda_copy(Device *device, void *to, const void *from, size_t bytes, 
         cuda_synchronize(device); // from here on the host may reuse its memory
 }
 
+static void cuda_zero(Device *device, float *array, size_t count)
+{
+    CUDA_CHECK(cudaMemsetAsync(array, 0, count * sizeof *array, cuda_state(device)->stream));
+}
+
+static void cuda_free(Device *device)
+{
+    CudaState *state = cuda_state(device);
+    cuda_synchronize(device);
+    cuda_feed_free(device);
+    cuda_product_free(device);
+    CUDA_CHECK(cudaFree(device->loss_scale));
+    CUDA_CHECK(cudaFree(state->scratch));
+    CUDA_CHECK(cudaStreamDestroy(state->stream));
+    free(state);
+}
+
+static const DeviceOps cuda_ops = {
+    .malloc = cuda_malloc,
+    .release = cuda_release,
+    .copy = cuda_copy,
+    .synchronize = cuda_synchronize,
+    .free = cuda_free,
+    .gather = cuda_feed_gather,
+    .gather_reserve = cuda_feed_reserve,
+    .conv_reserve = cuda_conv_reserve,
+    .linear_reserve = cuda_linear_reserve,
+    .conv_relu = cuda_conv_relu,
+    .conv_grad = cuda_conv_grad,
+    .linear = cuda_linear,
+    .relu_grad = cuda_relu_grad,
+    .linear_grad_params = cuda_linear_grad_params,
+    .linear_grad_input = cuda_linear_grad_input,
+    .dropout = cuda_dropout,
+    .nll = cuda_nll,
+    .nll_grad = cuda_nll_grad,
+    .mse = cuda_mse,
+    .mse_grad = cuda_mse_grad,
+    .zero = cuda_zero,
+    .clip_grads = cuda_clip_grads,
+    .optim = cuda_optim,
+};
+
 /* Of several GPUs the local rank's; a single visible one may differ from rank to rank. With tcp and
  * mpi ranks may share GPUs: surplus ranks wrap around to the first. */
 static int pick_gpu(const Args *args, int local_rank)
@@ -90,7 +133,7 @@ void device_cuda_init(Device *device, const Args *args)
                     "node",
                     device->place.index, count, count);
     CudaState *state = device->state = mem_calloc(1, sizeof *state);
-    device->ops = &device_cuda_ops;
+    device->ops = &cuda_ops;
     CUDA_CHECK(cudaSetDevice(device->place.index));
     CUDA_CHECK(cudaStreamCreateWithFlags(&state->stream, cudaStreamNonBlocking));
     device->place.stream = state->stream;
@@ -104,18 +147,6 @@ void device_cuda_init(Device *device, const Args *args)
     cuda_scratch_reserve(device, cuda_scratch_piece(CUDA_OPTIM_PARTS * sizeof(double)));
     if (args->cuda_graph)
         cuda_graph_init(device);
-}
-
-static void cuda_free(Device *device)
-{
-    CudaState *state = cuda_state(device);
-    cuda_synchronize(device);
-    cuda_feed_free(device);
-    cuda_product_free(device);
-    CUDA_CHECK(cudaFree(device->loss_scale));
-    CUDA_CHECK(cudaFree(state->scratch));
-    CUDA_CHECK(cudaStreamDestroy(state->stream));
-    free(state);
 }
 
 size_t cuda_scratch_piece(size_t bytes)
@@ -141,11 +172,6 @@ void *cuda_scratch(const Device *device, size_t *used, size_t bytes)
     CHECK(*used <= state->scratch_bytes, "a kernel wants %zu bytes of scratch, %zu are reserved",
           *used, state->scratch_bytes);
     return piece;
-}
-
-static void cuda_zero(Device *device, float *array, size_t count)
-{
-    CUDA_CHECK(cudaMemsetAsync(array, 0, count * sizeof *array, cuda_state(device)->stream));
 }
 
 bool loss_scale_save(Device *device, char text[LOSS_SCALE_TEXT_BYTES])
@@ -175,29 +201,3 @@ bool loss_scale_load(Device *device, const char *text, uint64_t step, bool impor
         device_copy(device, device->loss_scale, &state, sizeof state, COPY_TO_DEVICE);
     return valid;
 }
-
-const DeviceOps device_cuda_ops = {
-    .malloc = cuda_malloc,
-    .release = cuda_release,
-    .copy = cuda_copy,
-    .synchronize = cuda_synchronize,
-    .free = cuda_free,
-    .gather = cuda_feed_gather,
-    .gather_reserve = cuda_feed_reserve,
-    .conv_reserve = cuda_conv_reserve,
-    .linear_reserve = cuda_linear_reserve,
-    .conv_relu = cuda_conv_relu,
-    .conv_grad = cuda_conv_grad,
-    .linear = cuda_linear,
-    .relu_grad = cuda_relu_grad,
-    .linear_grad_params = cuda_linear_grad_params,
-    .linear_grad_input = cuda_linear_grad_input,
-    .dropout = cuda_dropout,
-    .nll = cuda_nll,
-    .nll_grad = cuda_nll_grad,
-    .mse = cuda_mse,
-    .mse_grad = cuda_mse_grad,
-    .zero = cuda_zero,
-    .clip_grads = cuda_clip_grads,
-    .optim = cuda_optim,
-};
