@@ -39,32 +39,23 @@ static bool wants_cuda(const Args *args)
     return count == 1 || (count > 0 && device_local_ranks(args) <= count);
 }
 
-static Amp amp_of(const Args *args)
-{
-    if (args->amp == NULL || strcmp(args->amp, "off") == 0)
-        return AMP_OFF;
-    return strcmp(args->amp, "bf16") == 0 ? AMP_BF16 : AMP_FP16;
-}
-
-/* Options that need a GPU. */
-static void check_cpu(const Args *args)
-{
-    if (args->tf32)
-        usage_error("--tf32 on: a CPU has no such numbers; leave it out, or use --device cuda");
-    if (args->cuda_graph)
-        usage_error("--cuda-graph on: a CPU has no graphs; leave it out, or use --device cuda");
-    if (amp_of(args) == AMP_FP16)
-        usage_error("--amp fp16 needs a GPU: use --amp bf16, or --device cuda");
-}
-
 void device_init(Device *device, const Args *args, int local_rank)
 {
-    *device = (Device){ .local_rank = local_rank, .amp = amp_of(args), .threads = 1 };
+    const char *amp = args->amp != NULL ? args->amp : "off";
+    *device = (Device){ .local_rank = local_rank, .threads = 1 };
+    device->amp = strcmp(amp, "bf16") == 0   ? AMP_BF16
+                  : strcmp(amp, "fp16") == 0 ? AMP_FP16
+                                             : AMP_OFF;
     if (wants_cuda(args)) {
         device_cuda_init(device, args);
         return;
     }
-    check_cpu(args);
+    if (args->tf32)
+        usage_error("--tf32 on: a CPU has no such numbers; leave it out, or use --device cuda");
+    if (args->cuda_graph)
+        usage_error("--cuda-graph on: a CPU has no graphs; leave it out, or use --device cuda");
+    if (device->amp == AMP_FP16)
+        usage_error("--amp fp16 needs a GPU: use --amp bf16, or --device cuda");
     const bool plain = strcmp(args->device, "plain") == 0;
     device->name = plain ? "plain" : "cpu";
     device->label = "CPU";

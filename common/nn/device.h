@@ -15,8 +15,7 @@
 #include "common/base/memory.h"
 #include "common/data/dataloader.h"
 
-/* ---- what C and the GPU's kernels share ---- */
-
+/* Down to ConvShape all is for C and for the GPU's kernels. */
 #ifdef __CUDACC__
 #define KERNEL_INLINE static inline __host__ __device__
 #else
@@ -35,14 +34,12 @@
  *
  * Products accumulate in float32. On a CPU, which has bf16 only, a convolution's backward pass is
  * float32, and so is its forward pass without pooling. torch.autocast also rounds small products,
- * and keeps activations in the short type, which saves memory.
- */
+ * and keeps activations in the short type, which saves memory. */
 typedef enum { AMP_OFF, AMP_BF16, AMP_FP16 } Amp;
 
 /* The dynamic loss scale of fp16 (torch.amp.GradScaler): small gradients would vanish in a type
  * whose smallest number is 6e-8, so the loss is multiplied by `scale`, and the optimizer divides. A
- * step whose gradients are not all finite is skipped and halves the scale; 2,000 good ones double
- * it. */
+ * step with gradients that are not finite is skipped and halves it; 2,000 good ones double it. */
 typedef struct {
     float scale;
     float unscale; // factor for this step's gradients; 0: skip the step
@@ -51,16 +48,14 @@ typedef struct {
     int32_t skipped_in_a_row;
 } LossScale;
 
-/*
- * The learning rate of each step (--lr-schedule, --warmup-steps) depends only on the step's number:
+/* The learning rate of each step (--lr-schedule, --warmup-steps) depends only on the step's number:
  * a resumed run needs nothing else, and neither does a kernel of a recorded graph. In PyTorch's
  * words, with scheduler.step() after each optimizer step:
  *
  *     warmup = LinearLR(optimizer, start_factor=1 / (warmup_steps + 1), total_iters=warmup_steps)
  *     step   = StepLR(optimizer, step_size=steps_per_epoch, gamma=0.7), as PyTorch's MNIST example
  *     cosine = CosineAnnealingLR(optimizer, T_max=total_steps - warmup_steps)
- *     SequentialLR(optimizer, [warmup, step or cosine], milestones=[warmup_steps])
- */
+ *     SequentialLR(optimizer, [warmup, step or cosine], milestones=[warmup_steps]) */
 typedef enum { LR_CONSTANT, LR_STEP, LR_COSINE } LrScheduleKind;
 
 typedef struct {
@@ -139,8 +134,6 @@ static inline int conv_filter_numel(ConvShape shape) // weights of one output ch
     return shape.kernel * shape.kernel * shape.in_channels;
 }
 
-/* ---- the device ---- */
-
 typedef struct Device {
     const char *name; // "plain", "cpu" or "cuda"
     const char *label; // "CPU" or "GPU", as in "[GPU0] Epoch 3"
@@ -161,24 +154,21 @@ typedef enum { COPY_TO_DEVICE, COPY_TO_HOST, COPY_ON_DEVICE } CopyKind;
 
 /* Opens the device args->device asks for, in the precision of args->amp and tf32; of several GPUs
  * the local_rank-th (with tcp and mpi, where ranks may share, they wrap around), or the only one
- * this process sees. Local. Usage error if the machine or this build has no such device, and on a
- * GPU if args ask for a fixed order of sums. The struct must not be moved: its place points into
- * it. */
+ * this process sees. Local. Usage error if there is no such device, and on a GPU if args ask for a
+ * fixed order of sums. The struct must not be moved: its place points into it. */
 void device_init(Device *device, const Args *args, int local_rank);
 void device_free(Device *device);
 
 /* Ranks that share this machine, as far as this process can know. */
 int device_local_ranks(const Args *args);
 
-/* How many ranks suit this machine: its GPUs, else 2. Touches no device, so the caller may still
- * fork. */
+/* How many ranks suit this machine: its GPUs, else 2. Touches none: the caller may still fork. */
 int device_count(const Args *args);
 
 /* Selects a dropout mask, which depends on these and a unit's index, not on ranks or threads. Unit
  * u of row r, in the order of memory, is dropped if byte u % 16 (little-endian) of
  *     philox({ u / 16, first_row + r * row_stride, layer, step }, { low, high half of seed })
- * is less than 256 p. All devices keep the channels of an image last, so they draw the same
- * masks. */
+ * is less than 256 p. So all devices draw the same masks. */
 typedef struct {
     uint64_t seed, step; // only the low 32 bits of step are used
     int layer;
@@ -291,9 +281,8 @@ static inline void device_copy(Device *device, void *to, const void *from, size_
     device->ops->copy(device, to, from, bytes, kind);
 }
 
-/* The three devices: plain.c, extras/fast_cpu and cuda. Each init opens its device and sets its
- * table; cuda's also picks the GPU. Without extras/fast_cpu "cpu" means plain; without CUDA
- * device_cuda_absent.c reports that this build has none. */
+/* Each opens its device and sets its table; cuda's also picks the GPU. Without extras/fast_cpu
+ * "cpu" means plain; without CUDA device_cuda_absent.c reports that this build has none. */
 void device_plain_init(Device *device);
 void device_cpu_init(Device *device);
 void device_cuda_init(Device *device, const Args *args);

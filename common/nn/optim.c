@@ -4,8 +4,7 @@
  */
 #include "common/nn/optim.h"
 
-#include "common/base/log.h"
-#include "common/nn/device.h"
+#include <string.h>
 
 static const struct {
     const char *name;
@@ -16,14 +15,6 @@ static const struct {
     [OPTIM_ADAMW] = { "adamw", { "exp_avg", "exp_avg_sq" } },
     [OPTIM_ADADELTA] = { "adadelta", { "square_avg", "acc_delta" } },
 };
-
-static OptimKind find_kind(const char *name)
-{
-    for (int kind = OPTIM_SGD; kind <= OPTIM_ADADELTA; kind++)
-        if (strcmp(kinds[kind].name, name) == 0)
-            return kind;
-    usage_error("--optimizer %s: there are sgd, adam, adamw and adadelta", name);
-}
 
 LrSchedule lr_schedule(const Args *args, size_t steps_per_epoch)
 {
@@ -38,7 +29,9 @@ LrSchedule lr_schedule(const Args *args, size_t steps_per_epoch)
 
 void optim_init(Optimizer *optim, const Args *args, Model *model, size_t steps_per_epoch)
 {
-    const OptimKind kind = find_kind(args->optimizer);
+    OptimKind kind = OPTIM_SGD; // args_parse accepts no other names
+    while (kind < OPTIM_ADADELTA && strcmp(kinds[kind].name, args->optimizer) != 0)
+        kind++;
     *optim = (Optimizer){ .kind = kind,
                           .name = kinds[kind].name,
                           .model = model,

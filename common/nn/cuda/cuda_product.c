@@ -82,8 +82,7 @@ static Amp product_amp(const Device *device, int out)
 /* The three products have two operands each; the bias's gradient needs scratch beside one pair. */
 void cuda_linear_reserve(Device *device, int max_batch, int in, int out)
 {
-    const Amp amp = product_amp(device, out);
-    const size_t size = amp == AMP_OFF ? 0 : amp_bytes(amp);
+    const size_t size = product_amp(device, out) == AMP_OFF ? 0 : amp_bytes(device->amp);
     const size_t x = cuda_scratch_piece(size * max_batch * in);
     const size_t y = cuda_scratch_piece(size * max_batch * out);
     const size_t weight = cuda_scratch_piece(size * in * out);

@@ -123,11 +123,10 @@ void device_cuda_init(Device *device, const Args *args)
                                       .replaying = &device->replaying };
     device->tf32 = args->tf32;
     const int count = gpus_visible();
-    int any = 0;
     if (count == 0) // also if the driver is older than the runtime
         usage_error("--device cuda: there is no GPU to be used here: %s (see nvidia-smi); use "
                     "--device cpu, or leave it out",
-                    cudaGetErrorString(cudaGetDeviceCount(&any)));
+                    cudaGetErrorString(cudaGetDeviceCount(&(int){ 0 })));
     if (device->place.index >= count)
         usage_error("--device cuda: local rank %d, but %d GPUs on this node; start %d ranks per "
                     "node",
