@@ -43,9 +43,32 @@ static void test_a_set_stays_where_it_is(void **state)
     assert_right(full_body);
 }
 
+/* From a certain step on there are two forward passes in each. */
+static void twice_body(const void *first)
+{
+    Training training;
+    training_init(&training, "linear", true);
+    for (int step = 0; step < STEPS; step++) {
+        if (step >= *(const int *)first)
+            model_forward(&training.model, dataloader_next(&training.loader));
+        training_step(&training);
+    }
+}
+
+/* A graph holds one forward pass: a second is noticed while a step is recorded, and in a replay. */
+static void test_a_second_forward_pass(void **state)
+{
+    (void)state;
+    for (int first = 0; first < STEPS; first += FREED_AT)
+        assert_dies_saying(twice_body, &first, 1,
+                           "--cuda-graph on records steps of one forward pass, and this one has a "
+                           "second: leave it out");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_second_forward_pass),
         cmocka_unit_test(test_a_set_stays_where_it_is),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
