@@ -90,7 +90,7 @@ const Option args_options[] = {
     { "tf32", "on|off", "off", "12345", OPTION_SWITCH, FIELD(tf32),
       .help = "multiply float32 in 19 bits, on a GPU" },
     { "cuda-graph", "on|off", "off", "12345", OPTION_SWITCH, FIELD(cuda_graph),
-      .help = "record a training step, then replay it", .extra = "extras/cuda_graph" },
+      .help = "record a training step, then replay it", .of_extra = true },
     { "threads", "N", "auto", "12345", OPTION_INT, FIELD(threads),
       .help = "compute threads of a rank; auto: its share of cores", .low = 1, .high = 1024 },
     { "backend", "auto|nccl|mpi|tcp", "auto", "2345", OPTION_CHOICE, FIELD(backend),
