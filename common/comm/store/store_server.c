@@ -166,10 +166,14 @@ static bool serve_turn(StoreServer *server)
     return !stops;
 }
 
-static void *serve(void *server)
+static void *serve(void *argument)
 {
+    StoreServer *server = argument;
     while (serve_turn(server))
         continue;
+    Client *client; // the last turn may have ended the wait of one that had had its turn
+    for (client = LIST_FIRST(&server->clients); client != NULL; client = LIST_NEXT(client, next))
+        send_replies(client);
     return NULL;
 }
 

@@ -33,10 +33,12 @@ static void *resize(Service *service, void *memory, size_t bytes)
 }
 
 /* May the client store this many more bytes? 0: may it go on? */
-static bool has_room(const Client *client, size_t growth)
+static bool has_room(Client *client, size_t growth)
 {
-    const bool is_small = growth == 0 && client->unread + client->in.capacity <= STORE_SHARE;
-    return client->service->bytes + growth + (is_small ? 0 : STORE_RESERVE) <= STORE_MAX_MEMORY;
+    client->stored += growth;
+    const bool is_small = client->stored + client->unread + client->in.capacity <= STORE_SHARE;
+    const size_t kept = (growth > 0 ? STORE_RESERVE : 0) + (is_small ? 0 : STORE_RESERVE);
+    return client->service->bytes + growth + kept <= STORE_MAX_MEMORY;
 }
 
 static Entry *find(const Service *service, Blob key)

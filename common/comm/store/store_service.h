@@ -19,9 +19,9 @@
 #include "common/comm/store/handshake.h"
 #include "common/comm/store/store_protocol.h"
 
-/* Bytes of memory for everything: what is stored, being received or not sent yet. The last ones,
- * the reserve, are for requests and replies of clients that have no more than a share of these: so
- * a full table can still be read and emptied, by a rank. */
+/* Bytes of memory for everything: what is stored, being received or not sent yet. Stored values may
+ * not use one reserve, so that a full table can still be read and emptied; clients that use more
+ * than a share may not use another, so that the others, such as ranks, can go on. */
 #define STORE_MAX_MEMORY ((size_t)1 << 30)
 #define STORE_RESERVE ((size_t)64 << 20)
 #define STORE_SHARE ((size_t)1 << 20)
@@ -75,6 +75,7 @@ typedef struct Client {
     Items replies; // not yet sent
     size_t unread; // bytes of memory of them
     size_t sent; // bytes of the first one that were sent
+    size_t stored; // bytes that its requests have added to the table
     bool validated; // has sent the protocol's magic number
     bool proven; // knows the secret; in a job without one, has asked for more than PING
     LIST_HEAD(, Wait) waits; // for the keys that its WAIT or BARRIER still lacks

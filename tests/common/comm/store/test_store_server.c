@@ -143,6 +143,29 @@ static void test_forked_copies_keep_nothing_open(void **state)
     waitpid(child, NULL, 0);
 }
 
+/* The key is set just before the server is stopped: whoever waits for it hears of it. */
+static void test_last_wake_up_is_sent(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 20; i++) {
+        Store host;
+        int port = 0;
+        StoreServer *server = store_server_start("127.0.0.1", &port, NULL);
+        assert_true(store_connect(&host, "127.0.0.1", port, TIMEOUT));
+        const int waiter = net_connect("127.0.0.1", port, deadline());
+        assert_int_equal(
+            net_send(waiter, BYTES(VALIDATE PING("ping") "\6" U64("\1") TWO("/k")), deadline()), 0);
+        char heard[5];
+        assert_int_equal(net_recv(waiter, heard, 4, deadline()), 0);
+        store_ping(&host); // one turn later the waiter's request was executed, too
+        host.server = server;
+        store_set(&host, "k", "1", 1);
+        store_free(&host); // also stops the server
+        assert_int_equal(net_recv(waiter, heard, 1, deadline()), 0);
+        close(waiter);
+    }
+}
+
 static void test_port_in_use_is_an_error(void **state)
 {
     Fixture *f = *state;
@@ -160,6 +183,7 @@ int main(void)
         with_server(test_client_that_never_reads),
         with_server(test_client_that_reads_slowly),
         with_server(test_forked_copies_keep_nothing_open),
+        cmocka_unit_test(test_last_wake_up_is_sent),
         with_server(test_port_in_use_is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
