@@ -28,13 +28,13 @@
 #define BACKWARD_CONVOLUTIONS 12.3e-3
 #define NUM_CONVOLUTION_PARAMETERS 4
 
-enum { ALONE, BLOCKING, REDUCER, NUM_WAYS, WARM_UP = 3 };
+enum { ALONE, BLOCKING, REDUCER, NUM_WAYS, WARM_UP = 3, MAX_BUCKETS = 64 };
 
 static bool sleeps;
 
 typedef struct {
     Reducer reducer;
-    double complete_at[REDUCER_MAX_PARAMETERS]; // each bucket
+    double complete_at[MAX_BUCKETS];
 } Watched;
 
 static void mark_ready(void *context, int i)

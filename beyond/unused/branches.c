@@ -14,15 +14,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "beyond/unused/unused.h"
 #include "common/base/log.h"
-#include "common/comm/ddp.h"
 #include "common/comm/store/net.h"
 
 enum { TRUNK, HEAD_A, HEAD_B, HEAD_C, NUM_PARAMETERS, NUMEL = 1000, PASSES = 200 };
 
 /* Rank r's gradients are 10 + r; in the trunk, which every rank uses, 1 + r. */
-static void backward(Reducer *reducer, int rank, bool all)
+static void backward(Unused *unused, int rank, bool all)
 {
+    Reducer *reducer = unused->reducer;
     for (int i = NUM_PARAMETERS - 1; i >= 0; i--) {
         const bool used = all || i == TRUNK || i == (rank == 0 ? HEAD_A : HEAD_B);
         if (!used)
@@ -30,33 +31,43 @@ static void backward(Reducer *reducer, int rank, bool all)
         const Tensor *p = &reducer->parameter[i];
         for (size_t k = 0; k < p->numel; k++)
             reducer->grads[p->offset + k] = (float)(rank + (i == TRUNK ? 1 : 10));
-        reducer_mark_ready(reducer, i);
+        unused_mark_ready(unused, i);
     }
 }
 
-static void show_one_pass(Reducer *reducer, int rank)
+/* The end of a backward pass, with find_unused_parameters or without. */
+static void finalize(Unused *unused, bool on)
 {
-    backward(reducer, rank, false);
-    reducer_finalize(reducer);
+    if (on)
+        unused_finalize(unused);
+    else
+        reducer_finalize(unused->reducer);
+}
+
+static void show_one_pass(Unused *unused, int rank, bool on)
+{
+    Reducer *reducer = unused->reducer;
+    backward(unused, rank, false);
+    finalize(unused, on);
     for (int i = 0; rank == 0 && i < NUM_PARAMETERS; i++)
         log_print("%-6s  %g", reducer->parameter[i].name,
                   (double)reducer->grads[reducer->parameter[i].offset]);
 }
 
-static void show_price(Reducer *reducer, int rank)
+static void show_price(Unused *unused, int rank)
 {
+    const ProcessGroup *pg = unused->reducer->pg;
     for (int on = 0; on <= 1; on++) {
-        reducer->find_unused_parameters = on;
-        const uint64_t before = reducer->pg->sequence;
+        const uint64_t before = pg->sequence;
         const double begin = seconds_now();
         for (int pass = 0; pass < PASSES; pass++) {
-            backward(reducer, rank, true);
-            reducer_finalize(reducer);
+            backward(unused, rank, true);
+            finalize(unused, on);
         }
         const double passes = PASSES, seconds = seconds_now() - begin;
         if (rank == 0)
             log_print("find_unused_parameters %s: %.1f collectives a pass, %.0f microseconds",
-                      on ? "on" : "off", (double)(reducer->pg->sequence - before) / passes,
+                      on ? "on" : "off", (double)(pg->sequence - before) / passes,
                       1e6 * seconds / passes);
     }
 }
@@ -79,11 +90,13 @@ static void run_rank(int rank, int world_size, int master_port, const char *mode
         };
     Reducer reducer;
     reducer_init(&reducer, &args, &pg, grads, parameter, NUM_PARAMETERS);
-    reducer.find_unused_parameters = strcmp(mode, "on") == 0;
+    Unused unused;
+    unused_init(&unused, &reducer);
     if (strcmp(mode, "price") == 0)
-        show_price(&reducer, rank);
+        show_price(&unused, rank);
     else
-        show_one_pass(&reducer, rank);
+        show_one_pass(&unused, rank, strcmp(mode, "on") == 0);
+    unused_free(&unused);
     reducer_free(&reducer);
     process_group_destroy(&pg);
 }

@@ -37,13 +37,14 @@ void reducer_register_comm_hook(Reducer *reducer, CommHook hook, void *state)
 void reducer_init(Reducer *reducer, const Args *args, ProcessGroup *pg, float *grads,
                   const Tensor *parameter, int num_parameters)
 {
-    CHECK(num_parameters <= REDUCER_MAX_PARAMETERS, "%d parameters: the reducer has room for %d",
-          num_parameters, REDUCER_MAX_PARAMETERS);
     *reducer = (Reducer){ .pg = pg,
                           .grads = grads,
                           .parameter = parameter,
                           .num_parameters = num_parameters,
                           .sync = true };
+    reducer->bucket = mem_calloc((size_t)num_parameters, sizeof *reducer->bucket);
+    reducer->bucket_of = mem_calloc((size_t)num_parameters, sizeof *reducer->bucket_of);
+    reducer->ready = mem_calloc((size_t)num_parameters, sizeof *reducer->ready);
     if (pg->nodes != NULL)
         reducer_register_comm_hook(reducer, pg->nodes->comm_hook, pg->nodes);
 
@@ -73,7 +74,9 @@ void reducer_init(Reducer *reducer, const Args *args, ProcessGroup *pg, float *g
 
 void reducer_free(Reducer *reducer)
 {
-    free(reducer->kept);
+    free(reducer->ready);
+    free(reducer->bucket_of);
+    free(reducer->bucket);
 }
 
 void reducer_set_sync(Reducer *reducer, bool sync)
@@ -105,7 +108,6 @@ static void count_down(Reducer *reducer, int i)
 void reducer_mark_ready(void *context, int i)
 {
     Reducer *reducer = context;
-    reducer->used[i] = true;
     if (!reducer->sync)
         return;
     CHECK(!reducer->ready[i],
@@ -114,32 +116,15 @@ void reducer_mark_ready(void *context, int i)
     count_down(reducer, i);
 }
 
-/* A parameter without a gradient: other ranks may have one, so its bucket must be sent. */
-static void add_unused(Reducer *reducer, int i)
-{
-    const Tensor *p = &reducer->parameter[i];
-    CHECK(reducer->find_unused_parameters,
-          "parameter %s got no gradient: let the loss depend on it, or set find_unused_parameters",
-          p->name);
-
-    // If no rank used the parameter, its part of the bucket is restored from this copy.
-    const Tensor *last = &reducer->parameter[reducer->num_parameters - 1];
-    if (reducer->kept == NULL)
-        reducer->kept = mem_alloc(last->offset + last->numel, sizeof *reducer->kept);
-    place_copy(reducer->pg->place, reducer->kept + p->offset, reducer->grads + p->offset,
-               p->numel * sizeof(float));
-    count_down(reducer, i);
-}
-
 void reducer_finalize(Reducer *reducer)
 {
     if (!reducer->sync)
         return;
     for (int i = reducer->num_parameters - 1; i >= 0; i--)
-        if (!reducer->ready[i])
-            add_unused(reducer, i);
-    if (reducer->find_unused_parameters)
-        all_reduce(reducer->pg, reducer->used, (size_t)reducer->num_parameters, UINT8, REDUCE_MAX);
+        CHECK(reducer->ready[i],
+              "parameter %s got no gradient: let the loss depend on it, or use beyond/unused "
+              "(find_unused_parameters)",
+              reducer->parameter[i].name);
 
     log_detail(LOG_BUCKET, "the backward pass is done, waiting for %d buckets",
                reducer->num_buckets);
@@ -148,14 +133,7 @@ void reducer_finalize(Reducer *reducer)
         work_wait(bucket->work);
         bucket->pending = bucket->num_parameters;
     }
-    for (int i = 0; i < reducer->num_parameters; i++) {
-        const Tensor *p = &reducer->parameter[i];
-        if (!reducer->used[i])
-            place_copy(reducer->pg->place, reducer->grads + p->offset, reducer->kept + p->offset,
-                       p->numel * sizeof(float));
-        reducer->ready[i] = false;
-        reducer->used[i] = false;
-    }
+    memset(reducer->ready, 0, (size_t)reducer->num_parameters * sizeof *reducer->ready);
     reducer->next = 0;
     log_detail(LOG_BUCKET, "all buckets are back: gradients are averaged");
 }

@@ -18,8 +18,6 @@
 #include "common/base/memory.h"
 #include "common/comm/process_group.h"
 
-#define REDUCER_MAX_PARAMETERS 256
-
 /* Neighbouring parameters whose gradients travel together: one slice of the gradients. */
 typedef struct {
     size_t offset, numel;
@@ -35,15 +33,12 @@ typedef struct {
     float *grads;
     const Tensor *parameter;
     int num_parameters;
-    Bucket bucket[REDUCER_MAX_PARAMETERS]; // bucket 0 is the end of the gradients
+    Bucket *bucket; // bucket 0 is the end of the gradients
     int num_buckets;
     int next; // bucket to send next: in index order, the same on every rank
-    int bucket_of[REDUCER_MAX_PARAMETERS];
-    bool ready[REDUCER_MAX_PARAMETERS]; // has its gradient been computed in this backward pass?
-    uint8_t used[REDUCER_MAX_PARAMETERS]; // in any pass since gradients were last sent?
-    float *kept; // in host memory: gradients of parameters not used here; NULL: none yet
+    int *bucket_of; // by parameter
+    bool *ready; // by parameter: has its gradient been computed in this backward pass?
     bool sync; // see reducer_set_sync
-    bool find_unused_parameters; // allow passes without some parameters; may be set after init
 } Reducer;
 
 /* Cuts the gradients into buckets from their end, where the backward pass starts: the first closes
@@ -62,8 +57,7 @@ void reducer_register_comm_hook(Reducer *reducer, CommHook hook, void *state);
 void reducer_mark_ready(void *reducer, int i);
 
 /* After the backward pass: waits until all gradients are the mean over the ranks. Dies if a
- * parameter got no gradient, unless find_unused_parameters; then the ranks exchange which ones
- * were used, and a gradient that no rank used is left unchanged. Collective. */
+ * parameter got no gradient (beyond/unused allows that). Collective. */
 void reducer_finalize(Reducer *reducer);
 
 /* While sync is off (DDP's no_sync), gradients stay on their rank and add up; the next backward

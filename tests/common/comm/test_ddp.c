@@ -88,55 +88,6 @@ static void test_no_sync_adds_up_and_sends_once(void **state)
     ranks_run_well(3, no_sync_body, NULL);
 }
 
-/* Parameter 2 is used by the last rank only, 4 in a pass without sync only, 6 by nobody. */
-static void unused_body(Rank *rank)
-{
-    const double caps[] = { 1e-9, 1e-3, 25 };
-    for (size_t c = 0; c < sizeof caps / sizeof caps[0]; c++) {
-        Training t;
-        training_init(&t, rank, caps[c]);
-        t.reducer.find_unused_parameters = true;
-        const bool last = rank->rank == rank->world_size - 1;
-        backward(&t, 1); // once all of them
-        reducer_finalize(&t.reducer);
-        for (int round = 0; round < 2; round++) {
-            zero_grad(&t);
-            const Tensor *untouched = &t.p.parameter[6];
-            for (size_t k = 0; k < untouched->numel; k++)
-                t.grads[untouched->offset + k] = 0.1f + (float)rank->rank;
-
-            reducer_set_sync(&t.reducer, false);
-            backward_parameter(&t, 0, 4);
-            reducer_finalize(&t.reducer);
-            reducer_set_sync(&t.reducer, true);
-            for (int i = NUM_PARAMETERS - 1; i >= 0; i--)
-                if (i != 4 && i != 6 && (i != 2 || last))
-                    backward_parameter(&t, 0, i);
-            reducer_finalize(&t.reducer);
-
-            for (int i = 0; i < NUM_PARAMETERS; i++)
-                if (i != 2 && i != 6)
-                    expect_mean(&t, i, 0, 0);
-            const Tensor *p = &t.p.parameter[2];
-            for (size_t k = p->offset; k < p->offset + p->numel; k++) {
-                const float mean = gradient(t.pg.world_size - 1, 0, k) / (float)t.pg.world_size;
-                CHECK(t.grads[k] == mean, "gradient %zu of p2 is %g, not %g", k, t.grads[k], mean);
-            }
-            for (size_t k = 0; k < untouched->numel; k++)
-                CHECK(t.grads[untouched->offset + k] == 0.1f + (float)rank->rank,
-                      "the gradient of an unused parameter was touched");
-        }
-        training_free(&t);
-    }
-}
-
-static void test_unused_parameters(void **state)
-{
-    (void)state;
-    for (int world_size = 1; world_size <= 3; world_size++)
-        ranks_run_well(world_size, unused_body, NULL);
-}
-
 /* A hook that counts its buckets, and sends the opposite. */
 static int num_hooked;
 
@@ -206,7 +157,6 @@ int main(void)
         cmocka_unit_test(test_gradients_are_the_mean_whatever_the_buckets_and_the_order),
         cmocka_unit_test(test_buckets_leave_early_and_in_index_order),
         cmocka_unit_test(test_no_sync_adds_up_and_sends_once),
-        cmocka_unit_test(test_unused_parameters),
         cmocka_unit_test(test_hooks_send_the_buckets),
         cmocka_unit_test(test_replicas_get_the_same_bits),
     };
