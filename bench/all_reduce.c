@@ -12,7 +12,7 @@
 #include "common/base/log.h"
 #include "common/base/memory.h"
 #include "common/comm/env.h"
-#include "common/comm/hierarchy.h"
+#include "extras/hierarchical/hierarchy.h"
 
 enum { WARM_UP = 3 };
 
@@ -21,7 +21,7 @@ static double measure(ProcessGroup *pg, float *data, size_t count, bool staged)
     barrier(pg);
     const double start = seconds_now();
     if (staged)
-        work_wait(hierarchical_all_reduce(pg->nodes, data, count));
+        work_wait(hierarchical_all_reduce(hierarchy_of(pg), data, count));
     else
         all_reduce(pg, data, count, FLOAT32, REDUCE_MEAN);
     return seconds_now() - start;

@@ -16,7 +16,7 @@ PEAK          := $(BUILD)/tests/memory/peak # tests/memory/memory.bats
 BENCHED       := $(BUILD)/bench/checkpoints $(BUILD)/bench/rows # tests/tools/bench_small.bats
 TORCH_PEERS   := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/against/torch/*.c)) # what tests/against/torch/*.py start
 tests_of       = $(foreach name,$(1),$(call tests_named,test_$(name).c))
-THREADED      := $(call tests_of,net store* tcp shared_memory simulated_network collectives process_group split hierarchy fixed_all_reduce mismatches lost_ranks observer flight* ddp* stop snapshots agents)
+THREADED      := $(call tests_of,net store* tcp shared_memory simulated_network collectives process_group split hierarchy fixed_all_reduce mismatches lost_ranks observer flight* ddp* unused stop snapshots agents)
 ON_DEVICE     := $(call tests_of,device kernels conv optim model gradients plain) # or TEST_DEVICE=cuda
 sampled        = $(if $(SAMPLE),$(shell tests/sample.sh $(1)),$(1))
 # Start first, and last the C programs: so no long file runs alone at the end.
@@ -130,7 +130,7 @@ check-gpu:
 gpu-test: $(BUILD)/libcommon.a
 	@$(LINK) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) -o $(PROGRAM) $(SOURCE) $< $(LDLIBS) $(TRY_LIBS)
 
-$(BUILD)/tests/against/gpu/nccl_ranks: $(patsubst %.c,$(BUILD)/%.o,$(wildcard $(addprefix tests/common/comm/,collective_*.c split_cases.c))) $(BUILD)/libcommon.a
+$(BUILD)/tests/against/gpu/nccl_ranks: $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/common/comm/collective_*.c)) $(BUILD)/libcommon.a
 $(BUILD)/tests/against/gpu/machine $(BUILD)/tests/against/gpu/nccl_ranks: %: %.o
 	$(call say,link) $(LINK) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 

@@ -51,9 +51,6 @@ typedef struct Backend {
     // For ranks that find each other without a store: dies unless all of them pass this line (see
     // process_groups.c). Collective, after init. NULL: they compare lines through the store.
     void (*compare)(const ProcessGroup *pg, const char line[GROUP_LINE_BYTES]);
-    // Returns the state of a subgroup, whose members are set (none if color < 0). Collective. NULL:
-    // it has that of its group.
-    void *(*split)(void *state, ProcessGroup *sub, int color);
     long (*start)(void *state, const Collective *collective); // queues it, returns its op_id
     void (*wait)(void *state, long ticket); // for the call with this op_id
     void (*keep_alive)(void *state); // process_group_keep_alive. NULL: it cannot tell the others
@@ -84,8 +81,10 @@ const char *collective_name(CollectiveKind kind); // "all_reduce"
 /* Is it send or recv, in which only two ranks take part? */
 bool collective_is_point_to_point(CollectiveKind kind);
 
-/* The group of all ranks: pg itself, or the one it is a subgroup of. */
+/* The group of all ranks: pg itself, or the one it is a subgroup of; and a rank's number there, as
+ * used in messages. */
 ProcessGroup *process_group_root(const ProcessGroup *pg);
+int process_group_global_rank(const ProcessGroup *pg, int rank);
 
 #define DESCRIPTION_BYTES 192
 
@@ -128,18 +127,28 @@ void process_group_observe(ProcessGroup *pg, Observer *observer);
  * host does not see the first two. */
 void collective_report(const Collective *collective, CollectiveState state);
 
-/* What an extra adds to the group of all ranks (extras/watch). NULL: nothing. */
+/* What an extra adds to the group of all ranks. NULL: nothing. */
 typedef struct {
-    /* Writes the options that all ranks must share to text, as ", --trace". */
-    void (*describe)(const Args *args, char *text, size_t bytes);
+    /* Writes the options that all ranks must share to text, as ", --trace". Usage error if they do
+     * not suit the backend. */
+    void (*describe)(const ProcessGroup *pg, const Args *args, char *text, size_t bytes);
     /* Called when the group has been formed. Collective. */
     void (*formed)(ProcessGroup *pg, const Args *args);
     /* Called by process_group_destroy, while all ranks are still connected. Collective. */
     void (*leaving)(ProcessGroup *pg);
 } GroupHooks;
 
-// In builds without extras: watch_group_absent.c. network_hooks: extras/simulated_network.
-extern const GroupHooks group_hooks, network_hooks;
+// In builds without extras: watch_group_absent.c.
+extern const GroupHooks hierarchy_hooks, network_hooks, watch_hooks;
+
+/* What extras/hierarchical knows of the ranks' nodes. */
+typedef struct Nodes {
+    int *node_of; // by global rank, counted from 0 in the order of their first ranks
+    int num_nodes;
+    CommHook comm_hook; // for Reducers; its state is this struct; NULL: all_reduce is flat
+    /* Called when tcp has sent a message of a call. */
+    void (*count_sent)(struct Nodes *nodes, const Collective *collective, int to, size_t bytes);
+} Nodes;
 
 /* ---- GPU memory for backends that only reach the host's ---- */
 

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "common/base/log.h"
-#include "common/comm/hierarchy.h"
+#include "common/comm/backend.h"
 
 static const struct {
     const char *name;
@@ -111,8 +111,6 @@ void collective_report(const Collective *collective, CollectiveState state)
 static void check(const ProcessGroup *pg, const Collective *collective)
 {
     char text[DESCRIPTION_BYTES];
-    CHECK(pg->world_size > 0, "%s in group \"%s\": this rank is in no part of that split",
-          kinds[collective->kind].name, pg->name);
     CHECK(collective->root >= 0 && collective->root < pg->world_size,
           "%s: there is no rank %d: ranks are numbered from 0 to %d", kinds[collective->kind].name,
           collective->root, pg->world_size - 1);
@@ -137,8 +135,6 @@ static Work start(ProcessGroup *pg, CollectiveKind kind, const void *in, void *o
     };
     check(pg, &collective);
     all->calls.count++;
-    if (kind == ALL_REDUCE && pg == all && pg->nodes != NULL)
-        pg->nodes->flat.num_calls++;
     if (!collective_is_point_to_point(kind))
         pg->sequence++;
     collective_report(&collective, COLLECTIVE_SCHEDULED);

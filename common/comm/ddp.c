@@ -13,7 +13,7 @@
 
 #include "common/base/log.h"
 #include "common/base/memory.h"
-#include "common/comm/hierarchy.h"
+#include "common/comm/backend.h"
 
 #define MIB (1024.0 * 1024.0)
 #define FIRST_BUCKET_BYTES (1 * MIB) // small, so that the first message is sent early

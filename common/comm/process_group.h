@@ -43,17 +43,15 @@ typedef struct ProcessGroup {
     int mean_ranks; // what REDUCE_MEAN divides by: world_size
     // Replaces tcp's algorithms for all_reduce and barrier (step 05's reduce_order.h); NULL: none.
     void (*tcp_all_reduce)(struct Mesh *mesh, const struct Collective *collective);
-    struct Nodes *nodes; // which ranks share a node (hierarchy.h); NULL: not known
-    int num_splits; // so far: the same on all ranks
-    int num_subgroups; // that include this rank and are not destroyed yet
 
-    // Of a subgroup.
+    // Of a subgroup (extras/hierarchical).
     struct ProcessGroup *parent; // whose subgroup it is; NULL: it is the group of all ranks
     int *members; // their global ranks, by rank in this group; NULL: the same
     char name[GROUP_NAME_BYTES]; // for messages; "" for the group of all ranks
 
     // Of the group of all ranks.
     bool owns_store; // init opened it, destroy closes it
+    struct Nodes *nodes; // which ranks share a node (backend.h); NULL: not known
     struct Staging *staging; // copies GPU memory through the host (backend.h); NULL: not needed
     struct { // this rank's calls, those on subgroups included
         struct Observer *observers; // see them all (backend.h); NULL: none
@@ -86,26 +84,15 @@ void process_group_init(ProcessGroup *pg, const Args *args, const char *master_a
 void process_group_init_store(ProcessGroup *pg, const Args *args, Store *store, int rank,
                               int world_size, MemoryLocation place);
 
-/* Cuts pg into groups, as MPI_Comm_split does: ranks of equal color form one, in the order of their
- * ranks in pg. A rank of color < 0 is in none: its sub has world_size 0. Everything else is
- * inherited from pg. A rank's calls on pg and its subgroups are executed in the order of the calls,
- * so all ranks' calls, async ones too, must be consistent with one order over pg and all its
- * subgroups. Collective on pg. */
-void process_group_split(ProcessGroup *sub, ProcessGroup *pg, int color);
-
-/* The rank in the group of all ranks, as used in messages. Local. */
-int process_group_global_rank(const ProcessGroup *pg, int rank);
-
 /* Tells which ranks share a node: those that pass the same number. With --all-reduce hierarchical,
  * a Reducer made later averages long buckets in stages, inside the nodes and between them
- * (hierarchy.h), unless there is only one node, or one rank on each, which rank 0 logs. Call it
- * once, on the group of all ranks, with the args that formed it. */
+ * (extras/hierarchical), unless there is only one node, or one rank on each, which rank 0 logs.
+ * Call it once, with the args that formed the group. */
 void process_group_set_nodes(ProcessGroup *pg, const Args *args, int node);
 
 /* Waits for all ranks, then closes the connections, and the store if init opened it: another group
- * may then be formed at its address. Destroy subgroups before their group. Before it ends, rank 0
- * writes traces and profiles of all ranks (GroupHooks.leaving), and on several nodes it logs what
- * all_reduce has sent (tcp). */
+ * may then be formed at its address. Before it ends, rank 0 writes traces and profiles of all
+ * ranks, and on several nodes it logs what all_reduce has sent (GroupHooks.leaving). */
 void process_group_destroy(ProcessGroup *pg);
 
 /* Tells the other ranks that this one is alive though it is late, as when it waits for a disk: the

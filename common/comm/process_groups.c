@@ -15,7 +15,7 @@
 
 #include "common/base/log.h"
 #include "common/base/memory.h"
-#include "common/comm/hierarchy.h"
+#include "common/comm/backend.h"
 #include "common/comm/store/net.h"
 
 // How long rank 0 waits for the last rank to leave, and the others for its store to close.
@@ -29,6 +29,10 @@ static const struct {
     { &backend_mpi, "install Open MPI (apt-get install libopenmpi-dev) and run make again" },
     { &backend_nccl, "install NCCL (developer.nvidia.com/nccl) beside CUDA and run make again" },
 };
+
+// In this order a group is formed; in the other it is left.
+static const GroupHooks *const hooks[] = { &hierarchy_hooks, &network_hooks, &watch_hooks };
+enum { NUM_HOOKS = sizeof hooks / sizeof hooks[0] };
 
 /* The backend of this name. Usage error, the same on all ranks, if it cannot be used. */
 static const Backend *backend_choose(const char *name, bool on_gpu, int rank, int world_size)
@@ -78,18 +82,16 @@ void process_group_farewell(const ProcessGroup *pg, Store *store, int present)
 /* Writes the options that all ranks must share to `line`. */
 static void write_line(const ProcessGroup *pg, const Args *args, char line[GROUP_LINE_BYTES])
 {
-    const bool flat = strcmp(args->all_reduce, "flat") == 0; // the only value in early steps
-    char watched[64] = "", network[64] = "";
-    if (group_hooks.describe != NULL)
-        group_hooks.describe(args, watched, sizeof watched);
-    if (network_hooks.describe != NULL)
-        network_hooks.describe(args, network, sizeof network);
-    snprintf(line, GROUP_LINE_BYTES,
-             "--backend %s, --device %s, %d ranks, --check-collectives %s%s%s%s%s%s",
-             pg->backend->name, pg->place.on_gpu ? "cuda" : "cpu", pg->world_size,
-             pg->check_collectives ? "on" : "off", flat ? "" : ", --all-reduce ",
-             flat ? "" : args->all_reduce, args_shards(args) > 0 ? ", --reduce-order fixed" : "",
-             watched, network);
+    int length = snprintf(line, GROUP_LINE_BYTES,
+                          "--backend %s, --device %s, %d ranks, --check-collectives %s%s",
+                          pg->backend->name, pg->place.on_gpu ? "cuda" : "cpu", pg->world_size,
+                          pg->check_collectives ? "on" : "off",
+                          args_shards(args) > 0 ? ", --reduce-order fixed" : "");
+    for (size_t i = 0; i < NUM_HOOKS; i++)
+        if (hooks[i]->describe != NULL) {
+            hooks[i]->describe(pg, args, line + length, (size_t)(GROUP_LINE_BYTES - length));
+            length += (int)strlen(line + length);
+        }
 }
 
 /* Waits until the rank has published its line. False: it has not by `deadline`. Dies if the rank
@@ -166,10 +168,6 @@ static void group_set(ProcessGroup *pg, const Args *args, int rank, int world_si
                         .calls.error_suffix = "",
                         .check_collectives = args->check_collectives,
                         .backend = backend_choose(args->backend, place.on_gpu, rank, world_size) };
-    if (strcmp(args->all_reduce, "hierarchical") == 0 && pg->backend != &backend_tcp)
-        usage_error("--all-reduce hierarchical is for --backend tcp: %s finds its own way between "
-                    "nodes, so leave the option out",
-                    pg->backend->name);
     if (args_shards(args) > 0 && pg->backend != &backend_tcp)
         usage_error("--reduce-order fixed is for --backend tcp: %s adds up in an order of its own",
                     pg->backend->name);
@@ -196,10 +194,9 @@ static void form(ProcessGroup *pg, const Args *args)
         pg->backend->compare(pg, line);
     if (pg->place.on_gpu && !pg->backend->reads_gpu)
         pg->staging = staging_ops.init(pg);
-    if (network_hooks.formed != NULL)
-        network_hooks.formed(pg, args);
-    if (group_hooks.formed != NULL)
-        group_hooks.formed(pg, args);
+    for (size_t i = 0; i < NUM_HOOKS; i++)
+        if (hooks[i]->formed != NULL)
+            hooks[i]->formed(pg, args);
     log_detail(LOG_DISTRIBUTED, "connected by %s after %.3f s", pg->backend->name,
                seconds_now() - begun);
 }
@@ -232,10 +229,8 @@ void process_group_init(ProcessGroup *pg, const Args *args, const char *master_a
     form(pg, args);
 }
 
-/* ---- a group and its subgroups (hierarchy.c makes them) ---- */
+/* ---- a group and its subgroups (extras/hierarchical makes them) ---- */
 
-/* A subgroup renumbers its ranks from 0, so all code for groups works on it unchanged. Messages use
- * the global ranks, which the launcher knows. */
 int process_group_global_rank(const ProcessGroup *pg, int rank)
 {
     return pg->members != NULL ? pg->members[rank] : rank;
@@ -270,21 +265,13 @@ static void close_store(ProcessGroup *pg)
 
 void process_group_destroy(ProcessGroup *pg)
 {
-    if (group_hooks.leaving != NULL)
-        group_hooks.leaving(pg);
-    CHECK(pg->num_subgroups == 0,
-          "%d groups that were split off are still there: destroy them first", pg->num_subgroups);
-    if (pg->world_size > 0) { // else this rank is in no subgroup of a split
-        barrier(pg);
-        if (pg->parent != NULL)
-            pg->parent->num_subgroups--;
-        else if (pg->nodes != NULL)
-            pg->nodes->leave(pg);
-        if (pg->staging != NULL)
-            staging_ops.free(pg->staging);
-        pg->backend->destroy(pg->state, pg);
-    }
-    free(pg->members);
+    for (size_t i = NUM_HOOKS; i-- > 0;)
+        if (hooks[i]->leaving != NULL)
+            hooks[i]->leaving(pg);
+    barrier(pg);
+    if (pg->staging != NULL)
+        staging_ops.free(pg->staging);
+    pg->backend->destroy(pg->state, pg);
     if (pg->owns_store)
         close_store(pg);
 }

@@ -21,7 +21,6 @@
 #include <unistd.h>
 
 #include "common/base/log.h"
-#include "common/comm/hierarchy.h"
 #include "common/comm/tcp/tcp_mesh.h"
 
 #define KEY "simulated network"
@@ -41,8 +40,9 @@ static double seconds_a_byte;
 
 /* ---- the memory that the ranks share ---- */
 
-static void describe(const Args *args, char *text, size_t bytes)
+static void describe(const ProcessGroup *pg, const Args *args, char *text, size_t bytes)
 {
+    (void)pg;
     if (args->simulate_network != NULL)
         snprintf(text, bytes, ", --simulate-network %s", args->simulate_network);
 }

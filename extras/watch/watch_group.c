@@ -91,8 +91,9 @@ static void see(void *context, const Collective *collective, CollectiveState sta
 /* ---- the hooks ---- */
 
 /* Watching makes collective calls of its own: all ranks must make them. */
-static void describe(const Args *args, char *line, size_t bytes)
+static void describe(const ProcessGroup *pg, const Args *args, char *line, size_t bytes)
 {
+    (void)pg;
     snprintf(line, bytes, "%s%s%s%s", args->metrics_dir != NULL ? ", --metrics-dir" : "",
              args->trace != NULL ? ", --trace" : "", args->profile != NULL ? ", --profile" : "",
              args->show_topology ? ", --show-topology" : "");
@@ -132,4 +133,4 @@ static void leaving(ProcessGroup *pg)
     peers = (Peers){ .world_size = 1 };
 }
 
-const GroupHooks group_hooks = { .describe = describe, .formed = formed, .leaving = leaving };
+const GroupHooks watch_hooks = { .describe = describe, .formed = formed, .leaving = leaving };

@@ -6,17 +6,17 @@ setup() {
 }
 
 @test "check-gpu: each collective on 1, 2 and all GPUs, and NCCL's ranks under compute-sanitizer" {
-    run tests/against/gpu/check.py splits under_compute_sanitizer
+    run tests/against/gpu/check.py messages under_compute_sanitizer
     echo "$output"
     cat build/check-gpu.log
     [ "$status" -eq 0 ]
-    [[ $output == *"ok 1 nccl collectives messages and splits: 1, 2, 3 ranks"* ]]
+    [[ $output == *"ok 1 nccl collectives and messages: 1, 2, 3 ranks"* ]]
     [[ $output == *"ok 2 nccl under compute sanitizer: memcheck, racecheck, initcheck, 2 ranks"* ]]
     [ "$(grep -c 'compute-sanitizer --tool .* 03_torchrun_env/train' build/check-gpu.log)" -eq 3 ]
 }
 
 @test "check-gpu: when its minutes are over it names what it leaves out" {
-    MINUTES=0 run tests/against/gpu/check.py splits golden
+    MINUTES=0 run tests/against/gpu/check.py messages golden
     echo "$output"
     [ "$status" -eq 0 ]
     [ "$(grep -c '# SKIP left out: 0 minutes are over; MINUTES=30' <<<"$output")" -ge 4 ]

@@ -12,7 +12,6 @@
 #include "common/base/cuda.h"
 #include "common/base/signals.h"
 #include "tests/common/comm/collective_cases.h"
-#include "tests/common/comm/split_cases.h"
 #include "tests/cuda/gpu_ranks.h"
 
 #define NUMEL 1000
@@ -46,21 +45,6 @@ static void test_compared_calls(void **state)
 {
     (void)state;
     ranks_run_well(2, checked_body, NULL);
-}
-
-static void split_body(Rank *rank)
-{
-    ProcessGroup pg;
-    gpu_rank_join(rank, &pg, "nccl", rank->rank);
-    split_cases_run(&pg);
-    gpu_rank_leave(&pg);
-}
-
-static void test_parts_of_any_shape(void **state)
-{
-    (void)state;
-    ranks_run_well(3, split_body, NULL);
-    ranks_run_well(4, split_body, NULL);
 }
 
 /* Two buckets in a graph, as the reducer sends them, and what comes before and after them. */
@@ -212,7 +196,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_collective),
         cmocka_unit_test(test_compared_calls),
-        cmocka_unit_test(test_parts_of_any_shape),
+
         cmocka_unit_test(test_graphs),
         cmocka_unit_test(test_graphs_do_not_record_the_host),
         cmocka_unit_test(test_threads_without_signals),

@@ -10,10 +10,9 @@
 #include "common/base/cuda.h"
 #include "common/base/memory.h"
 #include "common/comm/backend.h"
-#include "common/comm/hierarchy.h"
 #include "tests/common/comm/collective_cases.h"
-#include "tests/common/comm/split_cases.h"
 #include "tests/cuda/gpu_ranks.h"
+#include "tests/extras/hierarchical/split_cases.h"
 
 #define NUM_BUCKETS 100 // more than staging has places for
 #define NUMEL 5000

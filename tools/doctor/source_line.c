@@ -87,7 +87,7 @@ static bool is_plumbing(const char *line)
 {
     static const char *const files[] = {
         "/common/comm/collective.c",
-        "/common/comm/hierarchy.c",
+        "/extras/hierarchical/hierarchy.c",
         "/05_fault_tolerance/flight_recorder.c",
         "/05_fault_tolerance/check_sync.c",
         "/05_fault_tolerance/snapshots.c",

@@ -300,17 +300,11 @@ static void mpi_wait(void *state, long ticket)
 
 /* ---- the group ---- */
 
-static Mpi *mpi_new(void)
+static void *mpi_init(ProcessGroup *pg)
 {
     Mpi *mpi = mem_calloc(1, sizeof *mpi);
     for (int i = 0; i < MAX_PENDING; i++)
         mpi->calls[i].request = MPI_REQUEST_NULL;
-    return mpi;
-}
-
-static void *mpi_init(ProcessGroup *pg)
-{
-    Mpi *mpi = mpi_new();
 
     int initialized = 0, level = 0;
     MPI_CHECK(MPI_Initialized(&initialized));
@@ -346,24 +340,6 @@ static void mpi_compare(const ProcessGroup *pg, const char line[GROUP_LINE_BYTES
     free(lines);
 }
 
-static void *mpi_split(void *state, ProcessGroup *sub, int color)
-{
-    const Mpi *mpi = state;
-    const ProcessGroup *pg = sub->parent;
-    MPI_Comm comm;
-    Watchdog watchdog;
-    watchdog_start(&watchdog, pg->timeout, "MPI_Comm_split", MISSING_RANK);
-    MPI_CHECK(MPI_Comm_split(mpi->comm, color >= 0 ? color : MPI_UNDEFINED, pg->rank, &comm));
-    watchdog_stop(&watchdog);
-    if (color < 0)
-        return NULL;
-    Mpi *part = mpi_new();
-    part->comm = comm;
-    memcpy(part->ops, mpi->ops, sizeof part->ops);
-    memcpy(part->bfloat16_ops, mpi->bfloat16_ops, sizeof part->bfloat16_ops);
-    return part;
-}
-
 static void mpi_destroy(void *state, ProcessGroup *pg)
 {
     Mpi *mpi = state;
@@ -371,14 +347,11 @@ static void mpi_destroy(void *state, ProcessGroup *pg)
         finish(&mpi->calls[i]);
 
     Watchdog watchdog;
-    watchdog_start(&watchdog, pg->timeout, pg->parent == NULL ? "MPI_Finalize" : "MPI_Comm_free",
-                   MISSING_RANK);
+    watchdog_start(&watchdog, pg->timeout, "MPI_Finalize", MISSING_RANK);
     MPI_CHECK(MPI_Comm_free(&mpi->comm));
-    if (pg->parent == NULL) {
-        for (ReduceOp op = REDUCE_SUM; op <= REDUCE_MIN; op++)
-            MPI_CHECK(MPI_Op_free(&mpi->bfloat16_ops[op]));
-        MPI_CHECK(MPI_Finalize());
-    }
+    for (ReduceOp op = REDUCE_SUM; op <= REDUCE_MIN; op++)
+        MPI_CHECK(MPI_Op_free(&mpi->bfloat16_ops[op]));
+    MPI_CHECK(MPI_Finalize());
     watchdog_stop(&watchdog);
     free(mpi);
 }
@@ -388,7 +361,6 @@ const Backend backend_mpi = { .name = "mpi",
                               .check = mpi_check,
                               .init = mpi_init,
                               .compare = mpi_compare,
-                              .split = mpi_split,
                               .start = mpi_start,
                               .wait = mpi_wait,
                               .destroy = mpi_destroy };

@@ -167,22 +167,6 @@ static void *nccl_init(ProcessGroup *pg)
     return group_new(nccl, pg, comm);
 }
 
-/* Subgroups have communicators of their own, but share the stream: so all calls keep their
- * order. */
-static void *nccl_split(void *state, ProcessGroup *sub, int color)
-{
-    const NcclGroup *group = state;
-    Nccl *nccl = group->nccl;
-    ncclComm_t part;
-    CUDA_CHECK(cudaStreamSynchronize(nccl->stream)); // NCCL allows no pending calls here
-    set_up(nccl, "ncclCommSplit");
-    NCCL_CHECK(nccl, "ncclCommSplit",
-               nccl->lib.comm_split(group->comm, color >= 0 ? color : NCCL_SPLIT_NOCOLOR,
-                                    group->pg->rank, &part, NULL));
-    set_up(nccl, NULL);
-    return color >= 0 ? group_new(nccl, sub, part) : NULL;
-}
-
 static void nccl_free(Nccl *nccl)
 {
     CUDA_CHECK(cudaStreamSynchronize(nccl->stream));
@@ -232,7 +216,6 @@ const Backend backend_nccl = { .name = "nccl",
                                .reads_gpu = true,
                                .adapt = nccl_or_tcp,
                                .init = nccl_init,
-                               .split = nccl_split,
                                .start = nccl_start,
                                .wait = nccl_wait,
                                .keep_alive = nccl_keep_alive,

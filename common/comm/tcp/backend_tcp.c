@@ -182,9 +182,8 @@ static void tcp_keep_alive(void *state)
 
 static void tcp_destroy(void *state, ProcessGroup *pg)
 {
+    (void)pg;
     Tcp *tcp = state;
-    if (pg->parent != NULL)
-        return;
     pthread_mutex_lock(&tcp->mutex);
     finish(tcp, tcp->queued - 1);
     tcp->closing = true;
@@ -206,9 +205,6 @@ void tcp_payload_bytes(const ProcessGroup *pg, uint64_t *sent, uint64_t *receive
     *received = tcp == NULL ? 0 : tcp->mesh.moved.received_bytes;
 }
 
-/* No split: a subgroup shares its group's connections and queue. So the calls of both keep their
- * order, chains of waiting ranks are followed across them, and a lost rank is named by every rank.
- */
 const Backend backend_tcp = { .name = "tcp",
                               .available = true,
                               .init = tcp_init,

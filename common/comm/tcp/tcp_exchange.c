@@ -13,7 +13,6 @@
 #include <sys/uio.h>
 
 #include "common/base/log.h"
-#include "common/comm/hierarchy.h"
 
 #define HEADER_MAGIC UINT64_C(0x6464702e74637032)
 
@@ -156,17 +155,6 @@ static int peer_of(const Mesh *mesh, int rank)
     return rank == NOBODY ? NOBODY : process_group_global_rank(mesh->collective->pg, rank);
 }
 
-static void count_sent(const Mesh *mesh, int peer, uint64_t bytes)
-{
-    const ProcessGroup *pg = mesh->collective->pg;
-    Nodes *nodes = pg->nodes;
-    if (nodes == NULL || (pg->parent == NULL && mesh->collective->kind != ALL_REDUCE))
-        return;
-    Traffic *traffic = pg->parent == NULL ? &nodes->flat : &nodes->stages;
-    const bool same_node = nodes->node_of[peer] == nodes->node_of[mesh->rank];
-    *(same_node ? &traffic->inside_nodes : &traffic->between_nodes) += bytes;
-}
-
 void exchange(Mesh *mesh, Outgoing sent, Incoming received)
 {
     Message out = { peer_of(mesh, sent.to), .payload = (char *)sent.data, .bytes = sent.bytes };
@@ -189,7 +177,9 @@ void exchange(Mesh *mesh, Outgoing sent, Incoming received)
     if (out.peer != NOBODY) {
         mesh->moved.sent_bytes += out.bytes;
         mesh->moved.sent_messages++;
-        count_sent(mesh, out.peer, out.bytes);
+        Nodes *nodes = process_group_root(mesh->collective->pg)->nodes;
+        if (nodes != NULL)
+            nodes->count_sent(nodes, mesh->collective, out.peer, out.bytes);
     }
     mesh->moved.received_bytes += in.peer == NOBODY ? 0 : in.bytes;
 }

@@ -109,8 +109,8 @@ def nccl_as_on_the_cpu(scratch):
 
 
 @check
-def nccl_collectives_messages_and_splits(scratch):
-    """Every collective, send and recv between each two ranks, and groups within the group (nccl_ranks.c)."""
+def nccl_collectives_and_messages(scratch):
+    """Every collective, and send and recv between each two ranks (nccl_ranks.c)."""
     program = os.path.join(BUILD, "tests/against/gpu/nccl_ranks")
     run(["make", "-s", ARCH, program], limit=600)
     for count in group_sizes():

@@ -1,13 +1,12 @@
 /*
- * A rank of NCCL on a real GPU, for nccl.py: every collective, send and recv, and groups within the
- * group. Its place among the ranks is in the environment, as a launcher puts it there.
+ * A rank of NCCL on a real GPU, for nccl.py: every collective, send and recv. Its place among the
+ * ranks is in the environment, as a launcher puts it there.
  *
  *     RANK=0 WORLD_SIZE=2 LOCAL_RANK=0 MASTER_ADDR=127.0.0.1 MASTER_PORT=... nccl_ranks
  */
 #include "common/base/args.h"
 #include "common/comm/env.h"
 #include "tests/common/comm/collective_cases.h"
-#include "tests/common/comm/split_cases.h"
 #include "tests/cuda/gpu_arrays.h"
 
 enum { EXACT_RANKS = 5 }; // collective_cases_run
@@ -25,8 +24,6 @@ int main(void)
     if (world_size <= EXACT_RANKS)
         collective_cases_run(&pg);
     collective_order_run(&pg); // send and recv between each two
-    if (world_size > 1)
-        split_cases_run(&pg);
     process_group_destroy(&pg);
     return 0;
 }

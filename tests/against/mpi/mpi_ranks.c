@@ -12,7 +12,6 @@
 #include "common/comm/backend.h"
 #include "common/comm/env.h"
 #include "tests/common/comm/collective_cases.h"
-#include "tests/common/comm/split_cases.h"
 
 static float data[1000];
 
@@ -86,14 +85,6 @@ static void too_many(ProcessGroup *pg)
     all_reduce(pg, data, (size_t)1 << 31, FLOAT32, REDUCE_SUM);
 }
 
-static void parts_differ(ProcessGroup *pg)
-{
-    ProcessGroup sub;
-    process_group_split(&sub, pg, pg->rank > 0);
-    broadcast(&sub, data, 10, INT32, pg->rank == 2);
-    process_group_destroy(&sub);
-}
-
 static void nodes(ProcessGroup *pg)
 {
     const Args args = { .all_reduce = "flat" };
@@ -157,9 +148,6 @@ static const struct {
 } cases[] = {
     { "all", collective_cases_run, false, form },
     { "all_checked", collective_cases_run, true, form },
-    { "splits", split_cases_run, false, form },
-    { "splits_checked", split_cases_run, true, form },
-    { "parts_differ", parts_differ, true, form },
     { "two_kinds", two_kinds, true, form },
     { "two_counts", two_counts, true, form },
     { "two_types", two_types, true, form },

@@ -100,8 +100,7 @@ static void test_values(void **state)
         { 1, "--threads auto --device cpu", "threads 0", "device cpu" },
         { 2, "--nproc 4 --backend tcp", "nproc 4", "backend tcp" },
         { 2, "--timeout 2.5 --bucket-cap-mb 0.5", "timeout 2.5", "bucket_cap_mb 0.5" },
-        { 4, "--all-reduce hierarchical", "all_reduce hierarchical", "backend auto" },
-        { 5, "--reduce-order fixed --all-reduce flat", "reduce_order fixed", "all_reduce flat" },
+        { 5, "--reduce-order fixed", "reduce_order fixed", "all_reduce flat" },
         { 5, "--save-every-steps 7 --keep 2", "save_every_steps 7", "keep 2" },
         { 5, "--resume none", "resume_auto 0", "resume (null)" },
         { 5, "--resume x", "resume_auto 0", "resume x" },
@@ -191,12 +190,7 @@ static void test_refused(void **state)
         { 1, "--nproc 2", "--nproc comes with step 02" },
         { 1, "--bucket-cap-mb 2", "--bucket-cap-mb comes with step 02" },
         { 2, "--local-rank 0", "--local-rank comes with step 03" },
-        { 3, "--all-reduce flat", "--all-reduce comes with step 04" },
-        { 5, "--reduce-order fixed --all-reduce hierarchical",
-          "--all-reduce does not go with this --reduce-order: hierarchical has an order of its "
-          "own" },
         { 5, "--reduce-order tree", "must be one of any|fixed, not \"tree\"" },
-        { 4, "--all-reduce ring", "must be one of flat|hierarchical, not \"ring\"" },
         { 2, "--nproc 0", "from 1 to 1024 or auto" },
         { 2, "--timeout 0", "from 0.001 to 1000000" },
         { 2, "--bucket-cap-mb 0", "from 0.001 to 1000000" },
@@ -216,10 +210,8 @@ static void test_steps(void **state)
     (void)state;
     static const char *const from_02[] = { "backend", "check-collectives", "bucket-cap-mb",
                                            "timeout" };
-    static const char *const from_extra[] = { "  --trace ",         "  --profile ",
-                                              "  --show-topology ", "  --simulate-network ",
-                                              "  --config ",        "  --scratch-dir ",
-                                              "  --cuda-graph " };
+    static const char *const from_extra[] = { "  --trace ", "  --profile ", "  --show-topology ",
+                                              "  --simulate-network ", "  --all-reduce " };
     for (Step step = STEP_SINGLE; step <= STEP_FAULT; step++) {
         int num_listed = 0;
         assert_int_equal(run(step, "--no-such-option --help"), 2);
@@ -232,7 +224,7 @@ static void test_steps(void **state)
                 of_extra |= strstr(line, from_extra[i]) == line;
             num_listed += !of_extra && strncmp(line, "  --", 4) == 0;
         }
-        static const int listed[] = { 0, 30, 35, 35, 36, 41 };
+        static const int listed[] = { 0, 32, 37, 37, 38, 43 };
         assert_int_equal(num_listed, listed[step]);
     }
     for (Step step = STEP_SINGLE; step <= STEP_FAULT; step++) {
@@ -262,11 +254,22 @@ static void test_extra(void **state)
         assert_int_equal(status, 0);
     else
         assert_refused(status, "--trace is no option");
-    if (!listed)
+    if (!listed) {
         assert_refused(run(STEP_SPAWN, "--simulate-network 3gbit"),
                        "--simulate-network is no option");
-    if (!listed)
-        assert_refused(run(STEP_SINGLE, "--config none"), "--config is no option");
+        assert_refused(run(STEP_NODES, "--all-reduce flat"), "--all-reduce is no option");
+        return;
+    }
+    assert_int_equal(run(STEP_NODES, "--all-reduce hierarchical"), 0);
+    assert_value("all_reduce hierarchical");
+    assert_int_equal(run(STEP_FAULT, "--reduce-order fixed --all-reduce flat"), 0);
+    assert_value("reduce_order fixed");
+    assert_refused(run(STEP_ENV, "--all-reduce flat"), "--all-reduce comes with step 04");
+    assert_refused(run(STEP_FAULT, "--reduce-order fixed --all-reduce hierarchical"),
+                   "--all-reduce does not go with this --reduce-order: hierarchical has an order "
+                   "of its own");
+    assert_refused(run(STEP_NODES, "--all-reduce ring"),
+                   "must be one of flat|hierarchical, not \"ring\"");
 }
 
 /* Of the ranks on a node, which share a command line, only the first speaks. */

@@ -98,24 +98,6 @@ static void test_all_collectives(void **state)
     ranks_run_well(4, cases_body, NULL);
 }
 
-/* A part of the group may have any size, and adds up in any order. */
-static void parts_body(Rank *rank)
-{
-    ProcessGroup pg, part;
-    join(rank, &pg);
-    process_group_split(&part, &pg, rank->rank == 0);
-    const double sum = all_reduce_scalar(&part, rank->rank, REDUCE_SUM);
-    CHECK(sum == (rank->rank == 0 ? 0 : 6), "the part's sum is %g", sum);
-    process_group_destroy(&part);
-    process_group_destroy(&pg);
-}
-
-static void test_parts(void **state)
-{
-    (void)state;
-    ranks_run_well(4, parts_body, NULL);
-}
-
 static void disagreeing_body(Rank *rank)
 {
     ProcessGroup pg;
@@ -167,7 +149,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_tree_by_hand),
         cmocka_unit_test(test_all_collectives),
-        cmocka_unit_test(test_parts),
         cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,7 +9,6 @@
 
 #include "common/base/log.h"
 #include "common/base/memory.h"
-#include "common/comm/hierarchy.h"
 #include "tests/common/base/args_child.h"
 #include "tests/common/comm/collective_cases.h"
 #include "tests/helpers/ranks.h"

@@ -1,10 +1,12 @@
 /* Every rank knows the color of all others, so a plain loop says who must be where. */
-#include "tests/common/comm/split_cases.h"
+#include "tests/extras/hierarchical/split_cases.h"
 
 #include <stdlib.h>
 
 #include "common/base/log.h"
 #include "common/base/memory.h"
+#include "common/comm/backend.h"
+#include "extras/hierarchical/split.h"
 #include "tests/common/comm/collective_cases.h"
 
 #define MAX_MEMBERS 16
@@ -119,13 +121,13 @@ void split_cases_run(ProcessGroup *pg)
         expect_members(&part[i], pg, colorings[i]);
     split(&nested, &part[2], by_turns);
     barrier(&part[0]);
-    process_group_destroy(&nested);
+    subgroup_free(&nested);
     for (int i = 0; i < NUM_COLORINGS; i++)
-        process_group_destroy(&part[i]);
+        subgroup_free(&part[i]);
 
     // A part is a group like any other; here are two that are at work at the same time.
     split(&part[0], pg, halves);
     if (pg->world_size == 4)
         collective_cases_run(&part[0]);
-    process_group_destroy(&part[0]);
+    subgroup_free(&part[0]);
 }

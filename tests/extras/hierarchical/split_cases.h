@@ -1,6 +1,6 @@
-/* split_cases.h - groups within a group, as cases that run on every backend. */
-#ifndef TESTS_COMMON_COMM_SPLIT_CASES_H
-#define TESTS_COMMON_COMM_SPLIT_CASES_H
+/* split_cases.h - groups within a group, as cases that run with data on CPUs and on GPUs. */
+#ifndef TESTS_EXTRAS_HIERARCHICAL_SPLIT_CASES_H
+#define TESTS_EXTRAS_HIERARCHICAL_SPLIT_CASES_H
 
 #include "common/comm/process_group.h"
 

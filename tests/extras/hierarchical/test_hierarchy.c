@@ -12,7 +12,7 @@
 
 #include "common/base/log.h"
 #include "common/base/memory.h"
-#include "common/comm/hierarchy.h"
+#include "extras/hierarchical/hierarchy.h"
 #include "tests/common/comm/collective_case.h"
 #include "tests/common/comm/collective_cases.h"
 #include "tests/common/comm/ddp_training.h"
@@ -51,7 +51,7 @@ static void compare_with_flat(ProcessGroup *pg, size_t count)
 {
     Case c = { .pg = pg, .name = "hook", .count = count, .type = FLOAT32, .op = REDUCE_MEAN };
     float *staged = array_new(&c, 1), *flat = array_new(&c, 1);
-    work_wait(hierarchical_all_reduce(pg->nodes, staged, count));
+    work_wait(hierarchical_all_reduce(hierarchy_of(pg), staged, count));
     all_reduce(pg, flat, count, FLOAT32, REDUCE_MEAN);
     for (size_t i = 0; i < count; i++)
         if (staged[i] != flat[i])
@@ -116,9 +116,9 @@ static void rounding_body(Rank *rank)
         broadcast(&pg, again, counts[i], FLOAT32, pg.world_size - 1);
         CHECK(memcmp(data, again, counts[i] * sizeof *data) == 0, "the last rank has other bits");
     }
-    CHECK(pg.nodes->stages.num_calls == 4, "%d buckets of 8 went in stages",
-          (int)pg.nodes->stages.num_calls);
-    Work work = hierarchical_all_reduce(pg.nodes, data, LARGE);
+    const int in_stages = (int)hierarchy_of(&pg)->stages.num_calls;
+    CHECK(in_stages == 4, "%d buckets of 8 went in stages", in_stages);
+    Work work = hierarchical_all_reduce(hierarchy_of(&pg), data, LARGE);
     collective_order_run(&pg);
     work_wait(work);
     if (rank->context == &layouts[0] || rank->context == &layouts[2])
@@ -141,8 +141,8 @@ static void reducer_body(Rank *rank)
         Training t;
         training_init(&t, rank, caps[c]);
         expect_means(&t);
-        CHECK(t.pg.nodes->stages.num_calls == 3, "%d buckets went in stages",
-              (int)t.pg.nodes->stages.num_calls);
+        const int in_stages = (int)hierarchy_of(&t.pg)->stages.num_calls;
+        CHECK(in_stages == 3, "%d buckets went in stages", in_stages);
         training_free(&t);
     }
 }
@@ -168,13 +168,13 @@ static void traffic_body(Rank *rank)
     const uint64_t n = sizeof data;
     ProcessGroup pg;
     join(rank, &pg, layout, "hierarchical");
-    Nodes *nodes = pg.nodes;
-    const int num_ranks = pg.world_size, m = nodes->num_nodes, local = num_ranks / m;
+    Hierarchy *nodes = hierarchy_of(&pg);
+    const int num_ranks = pg.world_size, m = pg.nodes->num_nodes, local = num_ranks / m;
     uint64_t far_neighbours = 0;
     for (int i = 0; i < num_ranks; i++)
         far_neighbours += layout->node_of[i] != layout->node_of[(i + 1) % num_ranks];
 
-    work_wait(nodes->comm_hook(nodes, data, COUNT));
+    work_wait(pg.nodes->comm_hook(nodes, data, COUNT));
     all_reduce(&pg, data, COUNT, FLOAT32, REDUCE_MEAN);
     int64_t sent[4] = { (int64_t)nodes->flat.between_nodes, (int64_t)nodes->flat.inside_nodes,
                         (int64_t)nodes->stages.between_nodes, (int64_t)nodes->stages.inside_nodes };
@@ -219,7 +219,8 @@ static void lost_body(Rank *rank)
     ProcessGroup pg;
     join(rank, &pg, &layouts[0], "hierarchical");
     if (rank->rank == 3) {
-        reduce_scatter(&pg.nodes->node, data, data + COUNT / 2, COUNT / 2, FLOAT32, REDUCE_SUM);
+        reduce_scatter(&hierarchy_of(&pg)->node, data, data + COUNT / 2, COUNT / 2, FLOAT32,
+                       REDUCE_SUM);
         raise(*signal_of_rank_3);
     }
     work_wait(pg.nodes->comm_hook(pg.nodes, data, COUNT));
