@@ -150,15 +150,10 @@ typedef struct Nodes {
     void (*count_sent)(struct Nodes *nodes, const Collective *collective, int to, size_t bytes);
 } Nodes;
 
-/* ---- GPU memory for backends that only reach the host's ---- */
-
-/* It lets tcp and mpi use GPUs too: more slowly than nccl, but several ranks may share one GPU.
- * Gloo's CUDA algorithms do the same for PyTorch (gloo/cuda_workspace.h).
- *
- * All calls of a group and its subgroups go through it. Starting one blocks the host until the GPU
- * has done what was queued before and the input is in host memory; waiting for it blocks the host
- * until its result and those of earlier calls are on the GPU. Data in host memory is not copied.
- * Local. */
+/* GPU memory for backends that only reach the host's (extras/staging). All calls of a group and its
+ * subgroups go through it. Starting one blocks the host until the GPU has done what was queued
+ * before and the input is in host memory; waiting for it blocks the host until its result and those
+ * of earlier calls are on the GPU. Data in host memory is not copied. Local. */
 typedef struct {
     struct Staging *(*init)(const ProcessGroup *pg); // NULL: not in this build
     long (*start)(struct Staging *staging, const Collective *collective); // as Backend's
@@ -166,11 +161,7 @@ typedef struct {
     void (*free)(struct Staging *staging); // when all calls have been waited for
 } StagingOps;
 
-extern const StagingOps staging_ops; // in builds without CUDA: staging_cuda_absent.c
-
-/* Copies between an array at `place` and one in host memory, after what is queued on the stream of
- * `place`. Blocks the host until that is done. */
-void place_copy(MemoryLocation place, void *to, const void *from, size_t bytes);
+extern const StagingOps staging_ops;
 
 /* ---- the arithmetic (reduce_ops.c) ---- */
 

@@ -13,21 +13,6 @@
 #include "common/base/log.h"
 #include "common/base/signals.h"
 
-void condition_init(pthread_cond_t *condition)
-{
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(condition, &monotonic);
-    pthread_condattr_destroy(&monotonic);
-}
-
-struct timespec deadline_in(double seconds)
-{
-    const double end = seconds_now() + seconds;
-    return (struct timespec){ .tv_sec = (time_t)end, .tv_nsec = (long)(1e9 * fmod(end, 1)) };
-}
-
 static void *watch(void *argument)
 {
     const Watchdog *watchdog = argument;

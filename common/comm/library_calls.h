@@ -6,14 +6,8 @@
 #define COMMON_COMM_LIBRARY_CALLS_H
 
 #include <pthread.h>
-#include <time.h>
 
 #include "common/comm/backend.h"
-
-/* A condition whose timed waits use the monotonic clock, and the time on that clock in so many
- * seconds, for pthread_cond_timedwait. */
-void condition_init(pthread_cond_t *condition);
-struct timespec deadline_in(double seconds);
 
 typedef struct {
     pthread_t thread;

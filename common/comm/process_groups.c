@@ -50,7 +50,7 @@ static const Backend *backend_choose(const char *name, bool on_gpu, int rank, in
         if (backend == &backend_nccl && !on_gpu)
             usage_error("--backend nccl needs --device cuda; on CPUs use --backend tcp");
         if (on_gpu && !backend->reads_gpu && staging_ops.init == NULL)
-            usage_error("--backend %s does not reach GPU memory without a build with CUDA: use "
+            usage_error("--backend %s does not reach GPU memory without extras/staging: use "
                         "--device cpu",
                         name);
         if (backend->check != NULL)

@@ -77,19 +77,21 @@ static void test_buckets_on_their_way(void **state)
     ranks_run_well(2, overlap_body, NULL);
 }
 
+/* Of an odd length, so that there is a rest, which is reduced and sent before the shares. */
 static void hierarchical_body(Rank *rank)
 {
+    enum { LENGTH = 4 * NUMEL + 1 };
     rank->args.all_reduce = "hierarchical";
     ProcessGroup pg;
     gpu_rank_join(rank, &pg, "tcp", 0);
     process_group_set_nodes(&pg, &rank->args, rank->rank / 2);
-    static float numbers[4 * NUMEL];
-    for (int i = 0; i < 4 * NUMEL; i++)
+    static float numbers[LENGTH];
+    for (int i = 0; i < LENGTH; i++)
         numbers[i] = (float)(i + rank->rank);
     float *array = gpu_array_new(numbers, sizeof numbers);
-    work_wait(pg.nodes->comm_hook(pg.nodes, array, 4 * NUMEL));
+    work_wait(pg.nodes->comm_hook(pg.nodes, array, LENGTH));
     gpu_array_read(numbers, array, sizeof numbers);
-    for (int i = 0; i < 4 * NUMEL; i++)
+    for (int i = 0; i < LENGTH; i++)
         CHECK(numbers[i] == (float)i + 1.5f, "element %d is %g", i, numbers[i]);
     process_group_destroy(&pg);
 }

@@ -1,10 +1,20 @@
 /*
  * The nccl backend: hands each collective to NVIDIA's NCCL, which moves it from GPU to GPU.
  *
- * The rest is what PyTorch's ProcessGroupNCCL does: ranks find each other through the store, calls
- * go to a stream beside the computation (nccl_calls.c), and a watchdog thread supervises them
- * (nccl_watch.c), since a GPU that waits for another rank has no timeout. Neither has a call that
- * creates a communicator or makes its first connections; the watchdog also covers those.
+ *     compute stream         --+--- backward pass goes on ---+-- optimizer -->
+ *                        ready |                             | done
+ *     communication stream     +------- ncclAllReduce -------+
+ *
+ * Events order the streams in both directions, and the host waits for neither. Data in host memory
+ * goes through device memory; then the host waits. Ranks find each other through the store, and a
+ * watchdog thread (nccl_watch.c) supervises every call, since neither a GPU that waits for another
+ * rank has a timeout, nor a call that creates the communicator. PyTorch's ProcessGroupNCCL does the
+ * same.
+ *
+ * While the compute stream is captured (--cuda-graph), all this becomes part of the graph, NCCL
+ * calls included. Each kind of call must have run before, since NCCL connects ranks at the first;
+ * each must be waited for before the capture ends; calls that need the host are refused. While the
+ * graph is replayed (MemoryLocation.replaying) calls are counted and nothing is queued.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +27,7 @@
 
 #define LIBRARY "libnccl.so.2"
 #define NEEDED_BY "--backend nccl"
+#define ALIGNMENT 256
 #define SCRATCH_BYTES 4096
 
 /* ---- calling NCCL ---- */
@@ -39,13 +50,218 @@ void nccl_check(Nccl *nccl, ncclResult_t result, const char *name)
         pause(); // the watchdog finds the rank to blame and ends the process
 }
 
-/* Sets what is being set up or torn down, for messages; NULL: nothing. */
-static void set_up(Nccl *nccl, const char *setup)
+/* NCCL versions round means of integers differently: NCCL adds, and the host divides. */
+static bool host_divides(const Collective *c)
+{
+    const bool reduces = c->kind == ALL_REDUCE || c->kind == REDUCE || c->kind == REDUCE_SCATTER;
+    const bool is_integer = c->type == INT32 || c->type == INT64 || c->type == UINT8;
+    return reduces && c->op == REDUCE_MEAN && is_integer;
+}
+
+/* gather and scatter, which NCCL leaves to its users: grouped sends and receives. */
+static ncclResult_t gather_or_scatter(const Nccl *nccl, const Collective *c, ncclDataType_t type)
+{
+    const size_t share = c->count * dtype_size(c->type);
+    const bool gathers = c->kind == GATHER;
+    const struct NcclLibrary *lib = &nccl->lib;
+    const ncclComm_t comm = nccl->comm;
+    const cudaStream_t stream = nccl->stream;
+    ncclResult_t result = lib->group_start();
+    if (c->pg->rank == c->root)
+        for (int i = 0; i < c->pg->world_size && result == ncclSuccess; i++)
+            result = gathers ? lib->recv((char *)c->out + (size_t)i * share, c->count, type, i,
+                                         comm, stream)
+                             : lib->send((const char *)c->in + (size_t)i * share, c->count, type, i,
+                                         comm, stream);
+    if (result == ncclSuccess)
+        result = gathers ? lib->send(c->in, c->count, type, c->root, comm, stream)
+                         : lib->recv(c->out, c->count, type, c->root, comm, stream);
+    const ncclResult_t end = lib->group_end(); // needed even after an error
+    return result == ncclSuccess ? end : result;
+}
+
+static ncclResult_t issue(const Nccl *nccl, const Collective *c)
+{
+    static const ncclDataType_t types[] = {
+        [FLOAT32] = ncclFloat32, [BFLOAT16] = ncclBfloat16, [FLOAT64] = ncclFloat64,
+        [INT32] = ncclInt32,     [INT64] = ncclInt64,       [UINT8] = ncclUint8
+    };
+    static const ncclRedOp_t ops[] = { ncclSum, ncclAvg, ncclMax, ncclMin }; // as ReduceOp
+    const struct NcclLibrary *lib = &nccl->lib;
+    const ncclComm_t comm = nccl->comm;
+    const cudaStream_t stream = nccl->stream;
+    const ncclDataType_t type = types[c->type];
+    const ncclRedOp_t op = host_divides(c) ? ncclSum : ops[c->op];
+    switch (c->kind) {
+    case ALL_REDUCE:
+        return lib->all_reduce(c->in, c->out, c->count, type, op, comm, stream);
+    case BROADCAST:
+        return lib->broadcast(c->in, c->out, c->count, type, c->root, comm, stream);
+    case REDUCE: // the other ranks' data is unchanged
+        return lib->reduce(c->in, c->pg->rank == c->root ? c->out : NULL, c->count, type, op,
+                           c->root, comm, stream);
+    case GATHER:
+    case SCATTER:
+        return gather_or_scatter(nccl, c, type);
+    case ALL_GATHER:
+        return lib->all_gather(c->in, c->out, c->count, type, comm, stream);
+    case REDUCE_SCATTER:
+        return lib->reduce_scatter(c->in, c->out, c->count, type, op, comm, stream);
+    case BARRIER: // a sum of one element: NCCL does not synchronise on none
+        return lib->all_reduce(nccl->scratch, nccl->scratch, 1, ncclUint8, ncclSum, comm, stream);
+    case SEND:
+        return lib->send(c->in, c->count, type, c->root, comm, stream);
+    case RECV:
+        return lib->recv(c->out, c->count, type, c->root, comm, stream);
+    }
+    return ncclInvalidArgument;
+}
+
+/* ---- into the stream ---- */
+
+static bool is_replayed(const Nccl *nccl)
+{
+    const bool *replaying = nccl->pg->place.replaying;
+    return replaying != NULL && *replaying;
+}
+
+/* The watchdog learns of a call before NCCL does, which may not return. */
+static NcclCall *call_begin(Nccl *nccl, const Collective *c)
 {
     pthread_mutex_lock(&nccl->mutex);
-    nccl->setup = setup;
-    nccl->since = seconds_now();
+    NcclCall *call = &nccl->call[nccl->started % NCCL_MAX_CALLS];
+    call->ticket = nccl->started++;
+    call->collective = *c;
+    call->state = CALL_STARTING;
+    if (nccl->finished == call->ticket)
+        nccl->since = seconds_now();
+    if (!collective_is_point_to_point(c->kind))
+        nccl->num_calls = c->sequence + 1;
     pthread_mutex_unlock(&nccl->mutex);
+    return call;
+}
+
+/* Queues a call on device memory. */
+static NcclCall *enqueue(Nccl *nccl, const Collective *c)
+{
+    const cudaStream_t compute = nccl->pg->place.stream;
+    NcclCall *call = call_begin(nccl, c);
+    const bool captured = cuda_is_captured(compute);
+    nccl->recorded |= captured;
+    if (is_replayed(nccl)) { // the step's graph, which has been launched, makes the call
+        CUDA_CHECK(cudaEventRecord(call->done, compute));
+    } else {
+        CUDA_CHECK(cudaEventRecord(nccl->ready, compute));
+        CUDA_CHECK(cudaStreamWaitEvent(nccl->stream, nccl->ready, 0));
+        if (c->count > 0 || c->kind == BARRIER)
+            NCCL_CHECK(nccl, collective_name(c->kind), issue(nccl, c));
+        CUDA_CHECK(cudaEventRecord(call->done, nccl->stream));
+    }
+    pthread_mutex_lock(&nccl->mutex);
+    call->state = captured ? CALL_RECORDED : CALL_QUEUED;
+    pthread_mutex_unlock(&nccl->mutex);
+    return call;
+}
+
+/* ---- host memory, and what only the host can do ---- */
+
+static void copy(void *to, const void *from, size_t bytes, cudaStream_t stream)
+{
+    if (bytes > 0)
+        CUDA_CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream));
+}
+
+/* Device memory of at least so many bytes at nccl->scratch. */
+static void reserve(Nccl *nccl, size_t bytes)
+{
+    if (bytes <= nccl->scratch_bytes)
+        return;
+    CUDA_CHECK(cudaStreamSynchronize(nccl->stream));
+    CUDA_CHECK(cudaFree(nccl->scratch));
+    CUDA_CHECK(cudaMalloc((void **)&nccl->scratch, bytes));
+    nccl->scratch_bytes = bytes;
+}
+
+static bool needs_host(const Collective *c)
+{
+    size_t in_bytes, out_bytes;
+    collective_extents(c, &in_bytes, &out_bytes);
+    return c->count > 0 && (host_divides(c) || (in_bytes > 0 && !cuda_is_on_gpu(c->in)) ||
+                            (out_bytes > 0 && !cuda_is_on_gpu(c->out)));
+}
+
+/* The call through device memory and back, complete on return. */
+static NcclCall *start_by_host(Nccl *nccl, const Collective *c)
+{
+    const cudaStream_t compute = nccl->pg->place.stream;
+    size_t in_bytes, out_bytes;
+    collective_extents(c, &in_bytes, &out_bytes);
+
+    Collective device = *c;
+    const size_t longest = in_bytes > out_bytes ? in_bytes : out_bytes;
+    const size_t room = (longest + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    reserve(nccl, 2 * room);
+    device.in = nccl->scratch;
+    device.out = nccl->scratch + (c->in == c->out ? 0 : room);
+    copy((void *)device.in, c->in, in_bytes, compute);
+    NcclCall *call = enqueue(nccl, &device);
+    CUDA_CHECK(cudaStreamWaitEvent(compute, call->done, 0));
+
+    void *result = host_divides(c) ? mem_calloc(1, out_bytes) : c->out;
+    copy(result, device.out, out_bytes, compute);
+    CUDA_CHECK(cudaStreamSynchronize(compute));
+    if (host_divides(c)) {
+        reduce_finish(result, out_bytes / dtype_size(c->type), c->type, c->op,
+                      nccl->pg->world_size);
+        copy(c->out, result, out_bytes, compute);
+        CUDA_CHECK(cudaStreamSynchronize(compute));
+        free(result);
+    }
+    return call;
+}
+
+/* Exchanges what each rank is about to call. Blocks, and so is off by default. */
+static void compare_calls(Nccl *nccl, const Collective *collective)
+{
+    const ProcessGroup *pg = nccl->pg;
+    Collective *all = mem_calloc((size_t)pg->world_size, sizeof *all);
+    start_by_host(nccl, &(Collective){ .pg = pg,
+                                       .op_id = collective->op_id,
+                                       .sequence = collective->sequence,
+                                       .kind = ALL_GATHER,
+                                       .type = UINT8,
+                                       .count = sizeof *all,
+                                       .in = collective,
+                                       .out = all });
+    collectives_compare(pg, all);
+    free(all);
+}
+
+static long nccl_start(void *state, const Collective *c)
+{
+    Nccl *nccl = state;
+    const ProcessGroup *pg = nccl->pg;
+    const bool graph = cuda_is_captured(pg->place.stream) || is_replayed(nccl);
+    const bool by_host = needs_host(c);
+    char text[DESCRIPTION_BYTES];
+    CHECK(!graph || (!by_host && c->kind != BARRIER),
+          "%s: a graph cannot record what needs the host", collective_describe(c, text));
+
+    // Captured calls have been compared before.
+    if (pg->check_collectives && !collective_is_point_to_point(c->kind) && !graph)
+        compare_calls(nccl, c);
+    const NcclCall *call = by_host ? start_by_host(nccl, c) : enqueue(nccl, c);
+    if (c->kind == BARRIER)
+        CUDA_CHECK(cudaStreamSynchronize(nccl->stream)); // the watchdog bounds the wait
+    return call->ticket;
+}
+
+/* If a later call has the slot by now, it ends after ours. */
+static void nccl_wait(void *state, long ticket)
+{
+    const Nccl *nccl = state;
+    const NcclCall *call = &nccl->call[ticket % NCCL_MAX_CALLS];
+    CUDA_CHECK(cudaStreamWaitEvent((cudaStream_t)nccl->pg->place.stream, call->done, 0));
 }
 
 /* ---- the group ---- */
@@ -58,19 +274,15 @@ static void describe_gpu(const ProcessGroup *pg, char text[GPU_BYTES])
 {
     struct cudaDeviceProp properties;
     CUDA_CHECK(cudaGetDeviceProperties(&properties, pg->place.index));
-    char host[96] = "";
+    char name[96] = "";
+    gethostname(name, sizeof name - 1);
     const char *host_id = getenv("NCCL_HOSTID");
-    if (host_id != NULL)
-        snprintf(host, sizeof host, "%s", host_id);
-    else
-        gethostname(host, sizeof host - 1);
-
     int length = snprintf(text, GPU_BYTES, "GPU-");
     for (int i = 0; i < 16; i++)
         length += snprintf(text + length, GPU_BYTES - (size_t)length, "%s%02x",
                            i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "",
                            (unsigned char)properties.uuid.bytes[i]);
-    snprintf(text + length, GPU_BYTES - (size_t)length, " of %s", host);
+    snprintf(text + length, GPU_BYTES - (size_t)length, " of %s", host_id != NULL ? host_id : name);
 }
 
 /* Writes to `reason` which two ranks have the same GPU, if any: all ranks find the same two. */
@@ -99,7 +311,7 @@ static const Backend *nccl_or_tcp(const ProcessGroup *pg, const Args *args)
     char reason[256];
     if (!share_gpu(pg, reason, sizeof reason))
         return &backend_nccl;
-    if (strcmp(args->backend, "auto") == 0) {
+    if (strcmp(args->backend, "auto") == 0 && staging_ops.init != NULL) {
         if (pg->rank == 0)
             log_info("%s, which nccl does not allow: --backend tcp takes their data through the "
                      "host",
@@ -112,15 +324,14 @@ static const Backend *nccl_or_tcp(const ProcessGroup *pg, const Args *args)
                 reason);
 }
 
-static Nccl *nccl_new(const ProcessGroup *pg)
+static void *nccl_init(ProcessGroup *pg)
 {
+    CUDA_CHECK(cudaSetDevice(pg->place.index));
     Nccl *nccl = mem_calloc(1, sizeof *nccl);
     nccl->pg = pg;
     nccl->lib = (struct NcclLibrary){ NCCL_FUNCTIONS(LIBRARY_FIND) };
-    LIST_INIT(&nccl->groups);
     pthread_mutex_init(&nccl->in_use, NULL);
     pthread_mutex_init(&nccl->mutex, NULL);
-    condition_init(&nccl->changed);
 
     // High priority: the computation waits for its results.
     int least, greatest;
@@ -129,26 +340,8 @@ static Nccl *nccl_new(const ProcessGroup *pg)
     CUDA_CHECK(cudaEventCreateWithFlags(&nccl->ready, cudaEventDisableTiming));
     for (int i = 0; i < NCCL_MAX_CALLS; i++)
         CUDA_CHECK(cudaEventCreateWithFlags(&nccl->call[i].done, cudaEventDisableTiming));
-    CUDA_CHECK(cudaMalloc((void **)&nccl->scratch, SCRATCH_BYTES));
-    nccl->scratch_bytes = SCRATCH_BYTES;
-    return nccl;
-}
-
-static NcclGroup *group_new(Nccl *nccl, const ProcessGroup *pg, ncclComm_t comm)
-{
-    NcclGroup *group = mem_calloc(1, sizeof *group);
-    *group = (NcclGroup){ .nccl = nccl, .pg = pg, .comm = comm };
-    pthread_mutex_lock(&nccl->mutex);
-    LIST_INSERT_HEAD(&nccl->groups, group, next);
-    pthread_mutex_unlock(&nccl->mutex);
-    return group;
-}
-
-static void *nccl_init(ProcessGroup *pg)
-{
-    CUDA_CHECK(cudaSetDevice(pg->place.index));
-    Nccl *nccl = nccl_new(pg);
-    set_up(nccl, "ncclCommInitRank");
+    reserve(nccl, SCRATCH_BYTES);
+    nccl->since = seconds_now();
     nccl_watch_start(nccl);
 
     ncclUniqueId id = { 0 };
@@ -163,52 +356,39 @@ static void *nccl_init(ProcessGroup *pg)
     ncclComm_t comm;
     NCCL_CHECK(nccl, "ncclCommInitRank",
                nccl->lib.comm_init_rank(&comm, pg->world_size, id, pg->rank));
-    set_up(nccl, NULL);
-    return group_new(nccl, pg, comm);
+    pthread_mutex_lock(&nccl->mutex);
+    nccl->comm = comm; // from now on the watchdog asks it for errors
+    pthread_mutex_unlock(&nccl->mutex);
+    return nccl;
 }
 
-static void nccl_free(Nccl *nccl)
+static void nccl_destroy(void *state, ProcessGroup *pg)
 {
+    Nccl *nccl = state;
+    Watchdog watchdog;
+    nccl_watch_stop(nccl); // the store ends with rank 0, so all watchdogs must have stopped
+    watchdog_start(&watchdog, pg->timeout, "ncclCommDestroy",
+                   "a rank has died since the last call; NCCL_DEBUG=INFO may tell more");
+    barrier(pg);
+    // One with calls in a graph is left to the end of the process: NCCL would wait until the graph
+    // is destroyed, which the device does only after the group.
+    if (!nccl->recorded)
+        NCCL_CHECK(nccl, "ncclCommDestroy", nccl->lib.comm_destroy(nccl->comm));
     CUDA_CHECK(cudaStreamSynchronize(nccl->stream));
     for (int i = 0; i < NCCL_MAX_CALLS; i++)
         CUDA_CHECK(cudaEventDestroy(nccl->call[i].done));
     CUDA_CHECK(cudaEventDestroy(nccl->ready));
     CUDA_CHECK(cudaStreamDestroy(nccl->stream));
     CUDA_CHECK(cudaFree(nccl->scratch));
-    pthread_cond_destroy(&nccl->changed);
+    watchdog_stop(&watchdog);
     pthread_mutex_destroy(&nccl->mutex);
     pthread_mutex_destroy(&nccl->in_use);
     free(nccl);
 }
 
-static void nccl_destroy(void *state, ProcessGroup *pg)
-{
-    NcclGroup *group = state;
-    Nccl *nccl = group->nccl;
-    Watchdog watchdog;
-    if (pg->parent == NULL) { // the store ends with rank 0, so all watchdogs must have stopped
-        nccl_watch_stop(nccl);
-        watchdog_start(&watchdog, pg->timeout, "ncclCommDestroy",
-                       "a rank has died since the last call; NCCL_DEBUG=INFO may tell more");
-        barrier(pg);
-    }
-    pthread_mutex_lock(&nccl->mutex);
-    LIST_REMOVE(group, next);
-    pthread_mutex_unlock(&nccl->mutex);
-    // One with calls in a graph is left to the end of the process: NCCL would wait until the graph
-    // is destroyed, which the device does only after the group.
-    if (!nccl->recorded)
-        NCCL_CHECK(nccl, "ncclCommDestroy", nccl->lib.comm_destroy(group->comm));
-    free(group);
-    if (pg->parent == NULL) {
-        nccl_free(nccl);
-        watchdog_stop(&watchdog);
-    }
-}
-
 static void *nccl_stream(void *state)
 {
-    return ((const NcclGroup *)state)->nccl->stream;
+    return ((const Nccl *)state)->stream;
 }
 
 const Backend backend_nccl = { .name = "nccl",

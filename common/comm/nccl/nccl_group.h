@@ -1,18 +1,9 @@
-/*
- * nccl_group.h - what the files of the nccl backend share: communicators and pending calls.
- *
- * - To call NCCL, write NCCL_CHECK(nccl, "ncclSend", nccl->lib.send(...)).
- * - To make a collective, call nccl_start: it queues the call behind the computation; nccl_wait
- *   makes the computation wait for it. The host waits for neither.
- * - The watchdog, which runs from nccl_watch_start to nccl_watch_stop, detects a lost rank and ends
- *   the process.
- */
+/* nccl_group.h - what the nccl backend shares with its watchdog: communicator and pending calls. */
 #ifndef COMMON_COMM_NCCL_NCCL_GROUP_H
 #define COMMON_COMM_NCCL_NCCL_GROUP_H
 
 #include <nccl.h>
 #include <pthread.h>
-#include <sys/queue.h>
 
 #include "common/base/cuda.h"
 #include "common/base/library.h"
@@ -22,7 +13,6 @@
 #define NCCL_FUNCTIONS(FUNCTION) \
     FUNCTION(get_unique_id, ncclGetUniqueId) \
     FUNCTION(comm_init_rank, ncclCommInitRank) \
-    FUNCTION(comm_split, ncclCommSplit) \
     FUNCTION(comm_destroy, ncclCommDestroy) \
     FUNCTION(comm_get_async_error, ncclCommGetAsyncError) \
     FUNCTION(error_string, ncclGetErrorString) \
@@ -55,18 +45,8 @@ typedef struct {
     cudaEvent_t done;
 } NcclCall;
 
-/* A group or subgroup. */
-typedef struct NcclGroup {
-    struct Nccl *nccl;
-    const ProcessGroup *pg;
-    ncclComm_t comm;
-    uint64_t num_calls; // started, send and recv excluded
-    LIST_ENTRY(NcclGroup) next;
-} NcclGroup;
-
-/* Shared by the group of all ranks and its subgroups: one stream, so that all calls keep their
- * order. Ticket t is in call[t % NCCL_MAX_CALLS] until the slot is reused. */
-typedef struct Nccl {
+/* Ticket t is in call[t % NCCL_MAX_CALLS] until the slot is reused. */
+typedef struct {
     const ProcessGroup *pg;
     struct NcclLibrary lib; // opened with the group
     cudaStream_t stream; // of communication
@@ -75,19 +55,19 @@ typedef struct Nccl {
     size_t scratch_bytes;
     bool recorded; // has any call been captured in a graph?
     pthread_t thread; // nccl_watch.c
+    int stop_fd; // readable: the thread is to end
     RankWatch watch;
 
     pthread_mutex_t in_use; // held while NCCL is called, see NCCL_CHECK
     pthread_mutex_t mutex; // guards the rest
-    pthread_cond_t changed;
-    LIST_HEAD(, NcclGroup) groups;
+    ncclComm_t comm; // NULL until it is complete
+    uint64_t num_calls; // started, send and recv excluded
     NcclCall call[NCCL_MAX_CALLS];
     long started, finished; // tickets; the watchdog counts those that are finished
-    double since; // when the oldest unfinished call became the oldest
-    const char *setup; // what is being set up or torn down instead, or NULL
+    double since; // when the oldest unfinished call, or ncclCommInitRank, became the oldest
     double kept_alive_at; // see nccl_keep_alive
     char failure[256]; // NCCL's error; "": none
-    bool closing;
+    bool closing; // the watchdog ends, or has ended
 } Nccl;
 
 /* NCCL_CHECK(nccl, "its name", call): an error ends the process; if NCCL has lost another rank,
@@ -101,10 +81,6 @@ typedef struct Nccl {
         nccl_check(nccl, nccl_result, name); \
     } while (0)
 void nccl_check(Nccl *nccl, ncclResult_t result, const char *name);
-
-/* nccl_calls.c: as start and wait of Backend. */
-long nccl_start(void *state, const Collective *collective);
-void nccl_wait(void *state, long ticket);
 
 /* nccl_watch.c: the watchdog thread, which reports this rank's progress to the others, polls
  * pending calls, and ends the process, saying why, when one fails or takes too long. */

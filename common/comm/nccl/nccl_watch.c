@@ -1,27 +1,27 @@
 /*
  * The watchdog, as in PyTorch's ProcessGroupNCCL: a GPU that waits for a dead rank waits for ever,
- * and the host does not notice until it reads a result.
- *
- * It ends the process without aborting the communicators, as PyTorch does by default
- * (TORCH_NCCL_ASYNC_ERROR_HANDLING=3): the end of a process stops what its GPU does and closes its
- * connections, while ncclCommAbort may itself hang, and leaves partial sums that look like results.
+ * and the host does not notice until it reads a result. It ends the process without aborting the
+ * communicator, as PyTorch does by default (TORCH_NCCL_ASYNC_ERROR_HANDLING=3): the end of a
+ * process stops what its GPU does and closes its connections, while ncclCommAbort may itself hang.
  *
  * A thread polls the oldest unfinished call. It may query events while another thread captures a
  * graph, since its own capture mode is relaxed; but never an event recorded by a capture.
  */
 #include <math.h>
+#include <poll.h>
 #include <stdio.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include "common/base/signals.h"
-#include "common/comm/library_calls.h"
 #include "common/comm/nccl/nccl_group.h"
 
-/* The oldest pending call or setup. */
+/* What is pending. */
 typedef struct {
-    Collective call; // pg NULL: none, perhaps a setup
-    char what[DESCRIPTION_BYTES]; // "": nothing is pending
+    Collective call; // the oldest; pg NULL: none, perhaps ncclCommInitRank
     double since;
     char failure[256];
+    RankReport report; // its `busy` says what is pending, "": nothing
 } Trouble;
 
 /* Is the oldest call finished? */
@@ -41,24 +41,20 @@ static bool is_finished(const Nccl *nccl, const NcclCall *call)
  * itself when its call returns. */
 static void look_for_failures(Nccl *nccl)
 {
-    NcclGroup *group;
-    if (pthread_mutex_trylock(&nccl->in_use) != 0)
+    ncclResult_t state = ncclSuccess;
+    if (nccl->comm == NULL || pthread_mutex_trylock(&nccl->in_use) != 0)
         return;
-    LIST_FOREACH(group, &nccl->groups, next)
-    {
-        ncclResult_t state = ncclSuccess;
-        if (nccl->failure[0] == '\0' &&
-            nccl->lib.comm_get_async_error(group->comm, &state) == ncclSuccess &&
-            state != ncclSuccess && state != ncclInProgress)
-            snprintf(nccl->failure, sizeof nccl->failure, "%s", nccl->lib.error_string(state));
-    }
+    if (nccl->failure[0] == '\0' &&
+        nccl->lib.comm_get_async_error(nccl->comm, &state) == ncclSuccess && state != ncclSuccess &&
+        state != ncclInProgress)
+        snprintf(nccl->failure, sizeof nccl->failure, "%s", nccl->lib.error_string(state));
     pthread_mutex_unlock(&nccl->in_use);
 }
 
 /* Finds the oldest pending call, and fills in this rank's report. */
-static void look(Nccl *nccl, Trouble *trouble, RankReport *report)
+static void look(Nccl *nccl, Trouble *trouble)
 {
-    NcclGroup *group;
+    RankReport *report = &trouble->report;
     *trouble = (Trouble){ 0 };
     pthread_mutex_lock(&nccl->mutex);
     while (nccl->finished < nccl->started &&
@@ -69,15 +65,13 @@ static void look(Nccl *nccl, Trouble *trouble, RankReport *report)
     trouble->since = nccl->since;
     if (nccl->finished < nccl->started) {
         trouble->call = nccl->call[nccl->finished % NCCL_MAX_CALLS].collective;
-        collective_describe(&trouble->call, trouble->what);
-    } else if (nccl->setup != NULL) {
-        snprintf(trouble->what, sizeof trouble->what, "%s", nccl->setup);
+        collective_describe(&trouble->call, report->busy);
+    } else if (nccl->comm == NULL) {
+        strcpy(report->busy, "ncclCommInitRank");
     }
     look_for_failures(nccl);
     memcpy(trouble->failure, nccl->failure, sizeof trouble->failure);
-    LIST_FOREACH(group, &nccl->groups, next)
-    report_add_calls(report, group->pg->name, group->num_calls);
-    memcpy(report->busy, trouble->what, sizeof report->busy);
+    report->num_calls = nccl->num_calls;
     report->keeps_alive =
         nccl->kept_alive_at > 0 && seconds_now() - nccl->kept_alive_at < nccl->watch.silence;
     pthread_mutex_unlock(&nccl->mutex);
@@ -94,7 +88,8 @@ static noreturn void give_up(Nccl *nccl, const Trouble *trouble, const char *lin
 static void look_into(Nccl *nccl, const Trouble *trouble, double failed_at)
 {
     char line[BLAME_BYTES];
-    const char *what = trouble->what[0] != '\0' ? trouble->what : "no call";
+    const bool pending = trouble->report.busy[0] != '\0';
+    const char *what = pending ? trouble->report.busy : "no call";
     const double now = seconds_now();
     const int silent = rank_watch_poll(&nccl->watch);
     if (silent >= 0) {
@@ -110,7 +105,7 @@ static void look_into(Nccl *nccl, const Trouble *trouble, double failed_at)
     }
     const Collective *call = trouble->call.pg != NULL ? &trouble->call : NULL;
     const double since = fmax(trouble->since, nccl->watch.kept_alive_at);
-    if (trouble->what[0] != '\0' && now - since > nccl->pg->timeout)
+    if (pending && now - since > nccl->pg->timeout)
         give_up(nccl, trouble, rank_watch_blame(&nccl->watch, call, what, line));
 }
 
@@ -122,33 +117,25 @@ static void *watch(void *argument)
     // First, since a new thread's device is GPU 0, and any other call would make a context there.
     CUDA_CHECK(cudaSetDevice(nccl->pg->place.index));
     CUDA_CHECK(cudaThreadExchangeStreamCaptureMode(&mode));
-    pthread_mutex_lock(&nccl->mutex);
-    while (!nccl->closing) {
-        pthread_mutex_unlock(&nccl->mutex);
+    struct pollfd stop = { .fd = nccl->stop_fd, .events = POLLIN };
+    while (poll(&stop, 1, (int)(1e3 * nccl->watch.period)) <= 0) {
         Trouble trouble;
-        RankReport report = { 0 };
-        look(nccl, &trouble, &report);
-        rank_watch_publish(&nccl->watch, &report);
+        look(nccl, &trouble);
+        rank_watch_publish(&nccl->watch, &trouble.report);
         if (trouble.failure[0] != '\0' && failed_at == 0)
             failed_at = seconds_now();
-        if (failed_at > 0 ||
-            (trouble.what[0] != '\0' && seconds_now() - trouble.since > nccl->watch.patience))
+        if (failed_at > 0 || (trouble.report.busy[0] != '\0' &&
+                              seconds_now() - trouble.since > nccl->watch.patience))
             look_into(nccl, &trouble, failed_at);
         else
-            rank_watch_reset(&nccl->watch);
-
-        pthread_mutex_lock(&nccl->mutex);
-        const struct timespec next = deadline_in(nccl->watch.period);
-        if (!nccl->closing)
-            pthread_cond_timedwait(&nccl->changed, &nccl->mutex, &next);
+            nccl->watch.polling = false; // the problem is over
     }
-    pthread_mutex_unlock(&nccl->mutex);
     return NULL;
 }
 
 void nccl_keep_alive(void *state)
 {
-    Nccl *nccl = ((NcclGroup *)state)->nccl;
+    Nccl *nccl = state;
     pthread_mutex_lock(&nccl->mutex);
     nccl->kept_alive_at = seconds_now();
     pthread_mutex_unlock(&nccl->mutex);
@@ -157,6 +144,8 @@ void nccl_keep_alive(void *state)
 void nccl_watch_start(Nccl *nccl)
 {
     rank_watch_init(&nccl->watch, nccl->pg);
+    nccl->stop_fd = eventfd(0, EFD_CLOEXEC);
+    SYS_CHECK(nccl->stop_fd);
     const int error = thread_start(&nccl->thread, watch, nccl);
     CHECK(error == 0, "cannot start the thread that watches NCCL: %s", strerror(error));
 }
@@ -165,8 +154,9 @@ void nccl_watch_stop(Nccl *nccl)
 {
     pthread_mutex_lock(&nccl->mutex);
     nccl->closing = true;
-    pthread_cond_signal(&nccl->changed);
     pthread_mutex_unlock(&nccl->mutex);
+    eventfd_write(nccl->stop_fd, 1);
     pthread_join(nccl->thread, NULL);
+    close(nccl->stop_fd);
     rank_watch_free(&nccl->watch);
 }

@@ -4,8 +4,6 @@
  */
 #include "common/comm/nccl/rank_watch.h"
 
-#include <ctype.h>
-#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,17 +36,6 @@ static void publish_report(RankWatch *watch, RankReport report)
               &report, sizeof report);
 }
 
-static void wait_for_first_reports(RankWatch *watch)
-{
-    const double deadline = seconds_now() + watch->pg->timeout;
-    for (int rank = 0; rank < watch->pg->world_size; rank++) {
-        char key[STORE_KEY_BYTES];
-        process_group_key(watch->pg, "report of rank", rank, key);
-        CHECK(store_try_wait(&watch->store, key, fmax(0, deadline - seconds_now())),
-              "rank %d is gone: it left no report within %g s", rank, watch->pg->timeout);
-    }
-}
-
 void rank_watch_init(RankWatch *watch, const ProcessGroup *pg)
 {
     const double timeout = pg->timeout;
@@ -63,9 +50,15 @@ void rank_watch_init(RankWatch *watch, const ProcessGroup *pg)
           store_connect_reason(errno));
     memcpy(watch->store.prefix, pg->store->prefix, sizeof watch->store.prefix);
     publish_report(watch, (RankReport){ 0 });
-    wait_for_first_reports(watch);
+    const double deadline = seconds_now() + timeout;
+    for (int rank = 0; rank < pg->world_size; rank++) {
+        char key[STORE_KEY_BYTES];
+        process_group_key(pg, "report of rank", rank, key);
+        CHECK(store_try_wait(&watch->store, key, fmax(0, deadline - seconds_now())),
+              "rank %d is gone: it left no report within %g s", rank, timeout);
+    }
     rank_watch_poll(watch); // learns who serves the store
-    rank_watch_reset(watch);
+    watch->polling = false;
 }
 
 void rank_watch_free(RankWatch *watch)
@@ -73,28 +66,6 @@ void rank_watch_free(RankWatch *watch)
     store_free(&watch->store);
     free(watch->reports);
     free(watch->since);
-}
-
-void report_add_calls(RankReport *report, const char *group, uint64_t calls)
-{
-    const size_t length = strlen(report->calls);
-    snprintf(report->calls + length, sizeof report->calls - length, "%" PRIu64 " %s\n", calls,
-             group);
-}
-
-/* How many calls the rank has started in the group of this name; UINT64_MAX: unknown. */
-static uint64_t calls_in(const RankReport *report, const char *group)
-{
-    for (const char *line = report->calls; *line != '\0'; line += *line == '\n') {
-        char *name = (char *)line;
-        const uint64_t calls = isdigit((unsigned char)*line) ? strtoull(line, &name, 10) : 0;
-        const size_t length = strcspn(name, "\n");
-        if (name > line && *name == ' ' && length == 1 + strlen(group) &&
-            strncmp(name + 1, group, length - 1) == 0)
-            return calls;
-        line = name + length;
-    }
-    return UINT64_MAX;
 }
 
 int rank_watch_poll(RankWatch *watch)
@@ -106,7 +77,7 @@ int rank_watch_poll(RankWatch *watch)
         char key[STORE_KEY_BYTES];
         store_get(&watch->store, process_group_key(watch->pg, "report of rank", rank, key), &report,
                   sizeof report);
-        report.busy[sizeof report.busy - 1] = report.calls[sizeof report.calls - 1] = '\0';
+        report.busy[sizeof report.busy - 1] = '\0';
         const double now = seconds_now();
         if (!watch->polling || report.number != seen->number)
             watch->since[rank] = now;
@@ -122,11 +93,6 @@ int rank_watch_poll(RankWatch *watch)
     return silent;
 }
 
-void rank_watch_reset(RankWatch *watch)
-{
-    watch->polling = false;
-}
-
 char *rank_watch_blame(const RankWatch *watch, const Collective *call, const char *what,
                        char line[BLAME_BYTES])
 {
@@ -136,14 +102,11 @@ char *rank_watch_blame(const RankWatch *watch, const Collective *call, const cha
              "%s did not end within %g s, though no rank is missing: NCCL_DEBUG=INFO shows what "
              "connects them",
              what, seconds);
-    for (int i = 0; call != NULL && i < call->pg->world_size; i++) {
-        const int rank = process_group_global_rank(call->pg, i);
+    for (int rank = 0; call != NULL && rank < watch->pg->world_size; rank++) {
         const RankReport *report = &watch->reports[rank];
-        if (rank == watch->pg->rank || (for_two && i != call->root))
+        if (rank == watch->pg->rank || (for_two && rank != call->root))
             continue;
-        const bool missing =
-            for_two ? report->busy[0] == '\0' : calls_in(report, call->pg->name) <= call->sequence;
-        if (missing) {
+        if (for_two ? report->busy[0] == '\0' : report->num_calls <= call->sequence) {
             snprintf(line, BLAME_BYTES, "rank %d is missing in %s after %g s: it %s%s", rank, what,
                      seconds, report->busy[0] != '\0' ? "is in " : "does not make this call",
                      report->busy);
@@ -167,7 +130,7 @@ static noreturn void end_group(RankWatch *watch, const char *verdict)
     const int length = snprintf(own, sizeof own, "rank %d is ", watch->pg->rank);
     if (strncmp(line, own, (size_t)length) == 0)
         die("the others gave up waiting for this rank, which was %s", line + length);
-    die("%s%s", line, process_group_root(watch->pg)->calls.error_suffix);
+    die("%s%s", line, watch->pg->calls.error_suffix);
 }
 
 void rank_watch_end(RankWatch *watch, const char *line)

@@ -16,15 +16,13 @@
 
 #include "common/comm/backend.h"
 
-#define REPORT_CALLS_BYTES 512
-
 /* A rank's report, stored as it is. */
 typedef struct {
     uint64_t number; // of the report, counted from 1
     uint64_t serves_store; // is the store in this rank's process?
     uint64_t keeps_alive; // see process_group_keep_alive
+    uint64_t num_calls; // started, send and recv excluded
     char busy[DESCRIPTION_BYTES]; // what it waits for; "": nothing
-    char calls[REPORT_CALLS_BYTES]; // "12 NAME\n" for each of its groups: calls started there
 } RankReport;
 
 typedef struct {
@@ -36,7 +34,7 @@ typedef struct {
     RankReport *reports; // by rank, as last seen
     double *since; // by rank: when its last report was first seen
     double kept_alive_at; // when the last report of a rank that keeps_alive was first seen
-    bool polling; // since rank_watch_reset
+    bool polling; // false: the next poll forgets what was seen before
     uint64_t num_reports; // published by this rank
 } RankWatch;
 
@@ -44,16 +42,12 @@ typedef struct {
 void rank_watch_init(RankWatch *watch, const ProcessGroup *pg);
 void rank_watch_free(RankWatch *watch);
 
-/* Adds "12 NAME" to a report's calls. */
-void report_add_calls(RankReport *report, const char *group, uint64_t calls);
-
-/* Call it every period: writes this rank's report, of which busy and calls are set. Ends the
+/* Call it every period: writes this rank's report, of which busy and num_calls are set. Ends the
  * process if another rank has ended the group, or if the store is gone. */
 void rank_watch_publish(RankWatch *watch, const RankReport *report);
 
 /* Reads all reports. Returns the rank that has been silent for too long, or -1. */
 int rank_watch_poll(RankWatch *watch);
-void rank_watch_reset(RankWatch *watch); // forgets what was seen: the problem is over
 
 #define BLAME_BYTES 512
 

@@ -19,41 +19,36 @@
 /* This is rank 0 of three, in its eighth call; the others report as they are told to. */
 typedef struct {
     CollectiveKind kind;
-    const char *busy[2], *calls[2]; // of ranks 1 and 2
+    const char *busy[2]; // what ranks 1 and 2 are in
+    uint64_t num_calls[2];
     const char *line;
 } Blame;
 
 static const Blame blames[] = {
     { ALL_REDUCE,
       { "", SUM },
-      { "7 \n", "8 \n" },
+      { 7, 8 },
       "rank 1 is missing in " SUM " after 5 s: it does not make this call" },
     { ALL_REDUCE,
       { SUM, "recv #6 of 1 float32 from rank 0" },
-      { "8 \n", "6 \n" },
+      { 8, 6 },
       "rank 2 is missing in " SUM " after 5 s: it is in recv #6 of 1 float32 from rank 0" },
     { ALL_REDUCE,
       { SUM, "broadcast #7 of 10 int32 from rank 1" },
-      { "8 \n", "8 \n" },
+      { 8, 8 },
       SUM " did not end within 5 s: rank 2 is in broadcast #7 of 10 int32 from rank 1" },
     { ALL_REDUCE,
       { SUM, SUM },
-      { "8 \n", "3 split 1 color 0\n8 \n" },
+      { 8, 8 },
       SUM " did not end within 5 s, though no rank is missing: NCCL_DEBUG=INFO shows" },
-    // Another group's calls are no calls of this one; and nonsense proves nothing.
-    { ALL_REDUCE,
-      { "", SUM },
-      { "8 part\n7 \n8 part/part\n", "8 \n" },
-      "rank 1 is missing in " SUM },
-    { ALL_REDUCE, { SUM, SUM }, { "\n\n \nx 1\n8", "7" }, "though no rank is missing" },
     // Of two ranks only the other one can be missing.
     { RECV,
       { "", "" },
-      { "0 \n", "0 \n" },
+      { 0, 0 },
       "rank 2 is missing in recv #7 of 10 float32 from rank 2 after 5 s: it does not make" },
     { RECV,
       { "", SUM },
-      { "0 \n", "0 \n" },
+      { 0, 0 },
       "recv #7 of 10 float32 from rank 2 did not end within 5 s: rank 2 is in " SUM },
 };
 
@@ -65,7 +60,7 @@ static void test_blame(void **state)
         RankReport reports[3] = { 0 };
         for (int rank = 1; rank < 3; rank++) {
             strcpy(reports[rank].busy, blame->busy[rank - 1]);
-            strcpy(reports[rank].calls, blame->calls[rank - 1]);
+            reports[rank].num_calls = blame->num_calls[rank - 1];
         }
         const ProcessGroup pg = { .world_size = 3, .timeout = 5 };
         const RankWatch watch = { .pg = &pg, .reports = reports };

@@ -152,13 +152,3 @@ static void staging_free(Staging *staging)
 const StagingOps staging_ops = {
     .init = staging_init, .start = staging_start, .wait = staging_wait, .free = staging_free
 };
-
-void place_copy(MemoryLocation place, void *to, const void *from, size_t bytes)
-{
-    if (!place.on_gpu) {
-        memcpy(to, from, bytes);
-        return;
-    }
-    CUDA_CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, (cudaStream_t)place.stream));
-    CUDA_CHECK(cudaStreamSynchronize((cudaStream_t)place.stream));
-}
