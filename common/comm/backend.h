@@ -37,20 +37,16 @@ typedef struct Collective {
     bool async; // the caller continues, and may not wait until much later
 } Collective;
 
-#define GROUP_LINE_BYTES 256 // a rank's line: the options that all ranks must share
-
 typedef struct Backend {
     const char *name;
     bool available; // part of this build?
+    bool storeless; // its ranks find each other without a store
     bool reads_gpu; // accepts GPU memory (else it goes through staging_ops)
     void (*check)(int rank, int world_size); // usage error if impossible, before any wait; or NULL
     // Returns the backend that these ranks can use with their devices: this one, or with --backend
     // auto another. Ends the program if there is none. Collective over the store. NULL: this one.
     const struct Backend *(*adapt)(const ProcessGroup *pg, const Args *args);
     void *(*init)(ProcessGroup *pg); // returns the state that the others take. Collective
-    // For ranks that find each other without a store: dies unless all of them pass this line (see
-    // process_groups.c). Collective, after init. NULL: they compare lines through the store.
-    void (*compare)(const ProcessGroup *pg, const char line[GROUP_LINE_BYTES]);
     long (*start)(void *state, const Collective *collective); // queues it, returns its op_id
     void (*wait)(void *state, long ticket); // for the call with this op_id
     void (*keep_alive)(void *state); // process_group_keep_alive. NULL: it cannot tell the others

@@ -20,6 +20,7 @@
 
 // How long rank 0 waits for the last rank to leave, and the others for its store to close.
 #define FAREWELL_SECONDS 5.0
+#define LINE_BYTES 256 // a rank's line: the options that all ranks must share
 
 static const struct {
     const Backend *backend;
@@ -80,16 +81,16 @@ void process_group_farewell(const ProcessGroup *pg, Store *store, int present)
 }
 
 /* Writes the options that all ranks must share to `line`. */
-static void write_line(const ProcessGroup *pg, const Args *args, char line[GROUP_LINE_BYTES])
+static void write_line(const ProcessGroup *pg, const Args *args, char line[LINE_BYTES])
 {
-    int length = snprintf(line, GROUP_LINE_BYTES,
-                          "--backend %s, --device %s, %d ranks, --check-collectives %s%s",
-                          pg->backend->name, pg->place.on_gpu ? "cuda" : "cpu", pg->world_size,
-                          pg->check_collectives ? "on" : "off",
-                          args_shards(args) > 0 ? ", --reduce-order fixed" : "");
+    int length =
+        snprintf(line, LINE_BYTES, "--backend %s, --device %s, %d ranks, --check-collectives %s%s",
+                 pg->backend->name, pg->place.on_gpu ? "cuda" : "cpu", pg->world_size,
+                 pg->check_collectives ? "on" : "off",
+                 args_shards(args) > 0 ? ", --reduce-order fixed" : "");
     for (size_t i = 0; i < NUM_HOOKS; i++)
         if (hooks[i]->describe != NULL) {
-            hooks[i]->describe(pg, args, line + length, (size_t)(GROUP_LINE_BYTES - length));
+            hooks[i]->describe(pg, args, line + length, (size_t)(LINE_BYTES - length));
             length += (int)strlen(line + length);
         }
 }
@@ -98,7 +99,7 @@ static void write_line(const ProcessGroup *pg, const Args *args, char line[GROUP
  * has other options than this one. */
 static bool has_come(const ProcessGroup *pg, int rank, const char *ours, double deadline)
 {
-    char key[STORE_KEY_BYTES], theirs[GROUP_LINE_BYTES] = "";
+    char key[STORE_KEY_BYTES], theirs[LINE_BYTES] = "";
     process_group_key(pg, "line of rank", rank, key);
     if (!store_try_wait(pg->store, key, fmax(0, deadline - seconds_now())))
         return false;
@@ -139,6 +140,24 @@ static void agree(const ProcessGroup *pg, const char *ours)
     free(missing);
 }
 
+/* The same without a store, when the ranks are connected. The exchange is no call: it has no
+ * number, and is not compared. */
+static void compare_lines(ProcessGroup *pg, const char *ours)
+{
+    char(*lines)[LINE_BYTES] = mem_calloc((size_t)pg->world_size, LINE_BYTES);
+    const Collective exchange = {
+        .pg = pg, .kind = ALL_GATHER, .type = UINT8, .count = LINE_BYTES, .in = ours, .out = lines
+    };
+    const bool check_collectives = pg->check_collectives;
+    pg->check_collectives = false;
+    pg->backend->wait(pg->state, pg->backend->start(pg->state, &exchange));
+    pg->check_collectives = check_collectives;
+    for (int rank = 1; rank < pg->world_size; rank++)
+        CHECK(strcmp(lines[0], lines[rank]) == 0,
+              "the ranks disagree: rank 0 has %s; rank %d has %s", lines[0], rank, lines[rank]);
+    free(lines);
+}
+
 /* Dies if another process has this rank already: then some rank does not exist, and both would wait
  * for it. */
 static void claim_rank(const ProcessGroup *pg)
@@ -177,7 +196,7 @@ static void group_set(ProcessGroup *pg, const Args *args, int rank, int world_si
 static void form(ProcessGroup *pg, const Args *args)
 {
     const double begun = seconds_now();
-    char key[STORE_KEY_BYTES], line[GROUP_LINE_BYTES] = "";
+    char key[STORE_KEY_BYTES], line[LINE_BYTES] = "";
     write_line(pg, args, line);
     if (pg->store != NULL) {
         claim_rank(pg);
@@ -190,8 +209,8 @@ static void form(ProcessGroup *pg, const Args *args)
             pg->backend = pg->backend->adapt(pg, args);
     }
     pg->state = pg->backend->init(pg);
-    if (pg->backend->compare != NULL)
-        pg->backend->compare(pg, line);
+    if (pg->backend->storeless)
+        compare_lines(pg, line);
     if (pg->place.on_gpu && !pg->backend->reads_gpu)
         pg->staging = staging_ops.init(pg);
     for (size_t i = 0; i < NUM_HOOKS; i++)
@@ -213,7 +232,7 @@ void process_group_init(ProcessGroup *pg, const Args *args, const char *master_a
                         int master_port, int rank, int world_size, MemoryLocation place)
 {
     group_set(pg, args, rank, world_size, place);
-    if (pg->backend->compare == NULL) {
+    if (!pg->backend->storeless) {
         CHECK(master_addr != NULL,
               "MASTER_ADDR is not set: on several nodes every rank must be told where "
               "rank 0 is; export it as 04_slurm_multinode/train.slurm does");

@@ -9,9 +9,11 @@
 #include "common/comm/backend.h"
 #include "common/comm/dist_env.h"
 
+#define LINE_BYTES 256
+
 void topology_print(const ProcessGroup *pg)
 {
-    char line[GROUP_LINE_BYTES], host[64] = "", cores[DIST_ENV_CORES_BYTES], key[STORE_KEY_BYTES];
+    char line[LINE_BYTES], host[64] = "", cores[DIST_ENV_CORES_BYTES], key[STORE_KEY_BYTES];
     char device[16] = "cpu";
     const Launcher *launcher = launcher_find();
     const char *node = launcher != NULL && launcher->node != NULL ? getenv(launcher->node) : NULL;
@@ -31,7 +33,7 @@ void topology_print(const ProcessGroup *pg)
     }
     store_set(pg->store, process_group_key(pg, "place of rank", pg->rank, key), line, strlen(line));
     for (int rank = 0; pg->rank == 0 && rank < pg->world_size; rank++) {
-        char theirs[GROUP_LINE_BYTES] = "";
+        char theirs[LINE_BYTES] = "";
         process_group_key(pg, "place of rank", rank, key);
         CHECK(store_try_wait(pg->store, key, pg->timeout), "rank %d did not say where it is", rank);
         store_get(pg->store, key, theirs, sizeof theirs - 1);

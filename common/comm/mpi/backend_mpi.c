@@ -32,18 +32,16 @@
  * be debugged: a rank would outlive its terminal. So the signal becomes again what it was (ignored
  * under nohup) before any library's constructor ran. */
 static struct sigaction hangup;
-static bool hangup_is_known;
 
 static void note_hangup(void)
 {
-    hangup_is_known = sigaction(SIGHUP, NULL, &hangup) == 0;
+    sigaction(SIGHUP, NULL, &hangup);
 }
 __attribute__((section(".preinit_array"), used)) static void (*const before)(void) = note_hangup;
 
 __attribute__((constructor)) static void restore_hangup(void)
 {
-    if (hangup_is_known)
-        sigaction(SIGHUP, &hangup, NULL);
+    sigaction(SIGHUP, &hangup, NULL);
 }
 
 typedef struct {
@@ -54,7 +52,7 @@ typedef struct {
 /* A call is in slot op_id % MAX_PENDING, until it is done and another takes the slot. */
 typedef struct {
     MPI_Comm comm; // a duplicate: our messages never match another library's
-    MPI_Op ops[4], bfloat16_ops[4]; // by ReduceOp; a mean is a sum until reduce_finish
+    MPI_Op bfloat16_ops[4]; // by ReduceOp
     MpiRequest calls[MAX_PENDING];
 } Mpi;
 
@@ -111,33 +109,15 @@ static void mpi_check(int rank, int world_size)
 
 /* ---- bf16, which MPI lacks: a type, and reductions of our own ---- */
 
-static void bfloat16_sum(void *in, void *inout, int *count, MPI_Datatype *type)
-{
-    (void)type;
-    reduce_elements(inout, in, inout, (size_t)*count, BFLOAT16, REDUCE_SUM);
-}
-
-static void bfloat16_max(void *in, void *inout, int *count, MPI_Datatype *type)
-{
-    (void)type;
-    reduce_elements(inout, in, inout, (size_t)*count, BFLOAT16, REDUCE_MAX);
-}
-
-static void bfloat16_min(void *in, void *inout, int *count, MPI_Datatype *type)
-{
-    (void)type;
-    reduce_elements(inout, in, inout, (size_t)*count, BFLOAT16, REDUCE_MIN);
-}
-
-static void ops_init(Mpi *mpi)
-{
-    const MPI_Op ops[] = { MPI_SUM, MPI_SUM, MPI_MAX, MPI_MIN }; // in the order of ReduceOp
-    memcpy(mpi->ops, ops, sizeof ops);
-    MPI_User_function *const functions[] = { bfloat16_sum, bfloat16_sum, bfloat16_max,
-                                             bfloat16_min };
-    for (ReduceOp op = REDUCE_SUM; op <= REDUCE_MIN; op++)
-        MPI_CHECK(MPI_Op_create(functions[op], true, &mpi->bfloat16_ops[op]));
-}
+#define BFLOAT16_OP(name, op) \
+    static void name(void *in, void *inout, int *count, MPI_Datatype *type) \
+    { \
+        (void)type; \
+        reduce_elements(inout, in, inout, (size_t)*count, BFLOAT16, op); \
+    }
+BFLOAT16_OP(bfloat16_sum, REDUCE_SUM)
+BFLOAT16_OP(bfloat16_max, REDUCE_MAX)
+BFLOAT16_OP(bfloat16_min, REDUCE_MIN)
 
 /* ---- a call, from start to end ---- */
 
@@ -153,29 +133,26 @@ static void complete(MPI_Request *request, MPI_Status *status, const Collective 
 {
     const ProcessGroup *pg = collective->pg;
     const double deadline = seconds_now() + pg->timeout;
-    int done = 0;
     struct timespec nap = { 0 };
-    for (long polls = 0;; polls++) {
+    for (int polls = 0, done = 0;; polls++) {
         check_call(MPI_Test(request, &done, status), collective);
         if (done)
             return;
-        char text[DESCRIPTION_BYTES];
         if (seconds_now() >= deadline) {
+            char text[DESCRIPTION_BYTES];
             collective_report(collective, COLLECTIVE_FAILED);
             die("%s did not end within %g s: a rank is missing or calls something else; mpi cannot "
                 "tell which (--check-collectives on compares the calls, --backend tcp names "
                 "ranks)%s",
-                collective_describe(collective, text), pg->timeout,
-                process_group_root(pg)->calls.error_suffix);
+                collective_describe(collective, text), pg->timeout, pg->calls.error_suffix);
         }
 
         // There may be more ranks than cores: yield, and after a while sleep between polls.
-        if (polls < EAGER_POLLS) {
+        nap.tv_nsec += polls >= EAGER_POLLS && nap.tv_nsec < MAX_NAP_NANOSECONDS ? 100 : 0;
+        if (nap.tv_nsec == 0)
             sched_yield();
-        } else {
-            nap.tv_nsec += nap.tv_nsec < MAX_NAP_NANOSECONDS ? 100 : 0;
+        else
             nanosleep(&nap, NULL);
-        }
     }
 }
 
@@ -208,8 +185,9 @@ static int start_request(const Mpi *mpi, const Collective *c, MPI_Request *reque
         [FLOAT32] = MPI_FLOAT, [BFLOAT16] = MPI_UINT16_T, [FLOAT64] = MPI_DOUBLE,
         [INT32] = MPI_INT32_T, [INT64] = MPI_INT64_T,     [UINT8] = MPI_UINT8_T
     };
+    const MPI_Op ops[] = { MPI_SUM, MPI_SUM, MPI_MAX, MPI_MIN }; // a mean is a sum, see finish
     const MPI_Datatype type = types[c->type];
-    const MPI_Op op = (c->type == BFLOAT16 ? mpi->bfloat16_ops : mpi->ops)[c->op];
+    const MPI_Op op = (c->type == BFLOAT16 ? mpi->bfloat16_ops : ops)[c->op];
     const bool is_root = c->pg->rank == c->root;
     const int count = (int)c->count;
     switch (c->kind) {
@@ -254,17 +232,15 @@ static void finish(MpiRequest *call)
 
     if (c->kind == REDUCE_SCATTER && in_place(c))
         memmove(c->out, c->in, c->count * dtype_size(c->type));
-    const bool has_sum = c->kind == ALL_REDUCE || c->kind == REDUCE_SCATTER ||
-                         (c->kind == REDUCE && c->root == pg->rank);
-    if (has_sum)
-        reduce_finish(c->out, c->count, c->type, c->op, pg->mean_ranks);
+    if (c->kind == ALL_REDUCE || c->kind == REDUCE_SCATTER ||
+        (c->kind == REDUCE && c->root == pg->rank))
+        reduce_finish(c->out, c->count, c->type, c->op, pg->world_size);
     if (c->kind == RECV) { // MPI reports a longer message as an error, but not a shorter one
         char text[DESCRIPTION_BYTES];
         MPI_Count bytes = 0;
         MPI_CHECK(MPI_Get_elements_x(&status, MPI_BYTE, &bytes));
         CHECK((size_t)bytes == c->count * dtype_size(c->type), "%s: rank %d sends %lld bytes",
-              collective_describe(c, text), process_group_global_rank(pg, c->root),
-              (long long)bytes);
+              collective_describe(c, text), c->root, (long long)bytes);
     }
     collective_report(c, COLLECTIVE_COMPLETED);
 }
@@ -321,23 +297,12 @@ static void *mpi_init(ProcessGroup *pg)
     compare_numbers(pg->rank, pg->world_size, rank, size);
     MPI_CHECK(MPI_Comm_dup(MPI_COMM_WORLD, &mpi->comm));
     watchdog_stop(&watchdog);
-    ops_init(mpi);
-    return mpi;
-}
 
-static void mpi_compare(const ProcessGroup *pg, const char line[GROUP_LINE_BYTES])
-{
-    const Mpi *mpi = pg->state;
-    char(*lines)[GROUP_LINE_BYTES] = mem_calloc((size_t)pg->world_size, GROUP_LINE_BYTES);
-    Watchdog watchdog;
-    watchdog_start(&watchdog, pg->timeout, "MPI_Allgather", MISSING_RANK);
-    MPI_CHECK(MPI_Allgather(line, GROUP_LINE_BYTES, MPI_BYTE, lines, GROUP_LINE_BYTES, MPI_BYTE,
-                            mpi->comm));
-    watchdog_stop(&watchdog);
-    for (int rank = 1; rank < pg->world_size; rank++)
-        CHECK(strcmp(lines[0], lines[rank]) == 0,
-              "the ranks disagree: rank 0 has %s; rank %d has %s", lines[0], rank, lines[rank]);
-    free(lines);
+    MPI_User_function *const functions[] = { bfloat16_sum, bfloat16_sum, bfloat16_max,
+                                             bfloat16_min };
+    for (ReduceOp op = REDUCE_SUM; op <= REDUCE_MIN; op++)
+        MPI_CHECK(MPI_Op_create(functions[op], true, &mpi->bfloat16_ops[op]));
+    return mpi;
 }
 
 static void mpi_destroy(void *state, ProcessGroup *pg)
@@ -358,9 +323,9 @@ static void mpi_destroy(void *state, ProcessGroup *pg)
 
 const Backend backend_mpi = { .name = "mpi",
                               .available = true,
+                              .storeless = true,
                               .check = mpi_check,
                               .init = mpi_init,
-                              .compare = mpi_compare,
                               .start = mpi_start,
                               .wait = mpi_wait,
                               .destroy = mpi_destroy };
