@@ -39,7 +39,7 @@ typedef struct Collective {
 
 typedef struct Backend {
     const char *name;
-    bool available; // part of this build?
+    const char *remedy; // NULL; or it is not in this build, and this says what to do
     bool storeless; // its ranks find each other without a store
     bool reads_gpu; // accepts GPU memory (else it goes through staging_ops)
     void (*check)(int rank, int world_size); // usage error if impossible, before any wait; or NULL
@@ -63,19 +63,16 @@ extern const Backend backend_nccl; // in builds without NCCL: backend_nccl_absen
 void process_group_farewell(const ProcessGroup *pg, Store *store, int present);
 
 #define STORE_KEY_BYTES 64
-
 /* The store key of a value that the group or a rank publishes. Writes it to key, returns that. */
 char *process_group_key(const ProcessGroup *pg, const char *what, int rank,
                         char key[STORE_KEY_BYTES]);
 
-/* Bytes this rank has sent and received over tcp since init, without headers (0 on other backends).
- * Call it when all Work has been waited for. */
+/* Bytes this rank has sent and received over tcp since init, without headers (0 on other backends),
+ * when all Work has been waited for. */
 void tcp_payload_bytes(const ProcessGroup *pg, uint64_t *sent, uint64_t *received);
 
 const char *collective_name(CollectiveKind kind); // "all_reduce"
-
-/* Is it send or recv, in which only two ranks take part? */
-bool collective_is_point_to_point(CollectiveKind kind);
+bool collective_is_point_to_point(CollectiveKind kind); // is it send or recv, for two ranks?
 
 /* The group of all ranks: pg itself, or the one it is a subgroup of; and a rank's number there, as
  * used in messages. */
@@ -83,12 +80,10 @@ ProcessGroup *process_group_root(const ProcessGroup *pg);
 int process_group_global_rank(const ProcessGroup *pg, int rank);
 
 #define DESCRIPTION_BYTES 192
-
 /* "all_reduce #12 of 18432 float32 (sum)", for messages. Writes to text, returns it. */
 char *collective_describe(const Collective *collective, char text[DESCRIPTION_BYTES]);
 
 #define RANK_LIST_BYTES 256
-
 /* "ranks 0 to 2, 5 and 7": those with has[rank], cut off where the text is full. Returns text. */
 char *rank_list(const bool *has, int world_size, char text[RANK_LIST_BYTES]);
 int rank_count(const bool *has, int world_size);
@@ -137,7 +132,7 @@ typedef struct {
 // In builds without extras: watch_group_absent.c.
 extern const GroupHooks hierarchy_hooks, network_hooks, watch_hooks;
 
-/* What extras/hierarchical knows of the ranks' nodes. */
+/* What extras/hierarchical knows of the ranks' nodes, if there are several. */
 typedef struct Nodes {
     int *node_of; // by global rank, counted from 0 in the order of their first ranks
     int num_nodes;
@@ -166,8 +161,7 @@ extern const StagingOps staging_ops;
 void reduce_elements(void *out, const void *a, const void *b, size_t count, DType type,
                      ReduceOp op);
 
-/* The last step of a reduction over n ranks: where op is the mean, divides (integers are rounded
- * towards zero). */
+/* The last step of a reduction over n ranks: a mean is divided, integers are rounded to zero. */
 void reduce_finish(void *data, size_t count, DType type, ReduceOp op, int n);
 
 #endif

@@ -69,13 +69,14 @@ static void tell(const char *name, int value, bool replace)
 
 static void find_master(DistEnv *env)
 {
-    const bool one_node = env->local_world_size == env->world_size;
-    env->master_addr = is_set("MASTER_ADDR") ? env_text("MASTER_ADDR")
-                       : one_node            ? "127.0.0.1"
-                                             : NULL;
-    env->master_port = is_set("MASTER_PORT") ? env_number("MASTER_PORT")
-                       : one_node            ? DEFAULT_PORT
-                                             : 0;
+    if (env->local_world_size == env->world_size) {
+        env->master_addr = "127.0.0.1";
+        env->master_port = DEFAULT_PORT;
+    }
+    if (is_set("MASTER_ADDR"))
+        env->master_addr = env_text("MASTER_ADDR");
+    if (is_set("MASTER_PORT"))
+        env->master_port = env_number("MASTER_PORT");
 }
 
 void dist_env_init(DistEnv *env)

@@ -1,6 +1,10 @@
 /*
  * process_group.h - the ranks that train together, and their collectives.
  *
+ *               data     all_reduce (sum)   broadcast   all_gather   reduce_scatter (sum)
+ *     rank 0    1  2          11 22           1  2      1 2 10 20          11
+ *     rank 1   10 20          11 22           1  2      1 2 10 20             22
+ *
  * - To form a group, call process_group_init on every rank; process_group_destroy ends it.
  * - To combine data, call a collective: all_reduce, broadcast, barrier ... All ranks must call the
  *   same ones, in the same order, with the same count, type and operation.
@@ -51,7 +55,7 @@ typedef struct ProcessGroup {
 
     // Of the group of all ranks.
     bool owns_store; // init opened it, destroy closes it
-    struct Nodes *nodes; // which ranks share a node (backend.h); NULL: not known
+    struct Nodes *nodes; // which ranks share a node (backend.h); NULL: all, or it is not known
     struct Staging *staging; // copies GPU memory through the host (backend.h); NULL: not needed
     struct { // this rank's calls, those on subgroups included
         struct Observer *observers; // see them all (backend.h); NULL: none
@@ -66,17 +70,16 @@ typedef struct {
     long ticket; // the backend's
 } Work;
 
-/* Starts to replace gradients by their mean over all ranks (reducer_register_comm_hook in ddp.h).
- */
+/* Starts to replace gradients by their mean over all ranks (ddp.h). */
 typedef Work (*CommHook)(void *state, float *grads, size_t numel);
 
 /* Forms the group, as torch.distributed.init_process_group does: rank 0 serves a store at
  * master_addr:master_port, unless a launcher's agent does, through which all ranks find each other.
- * A rank that does not come is named, and so is one that disagrees about backend, device, world
- * size, --all-reduce or --reduce-order. With mpi the ranks find each other through MPI, which names
- * none; there is no store, and address and port are not used (NULL and 0 will do). If ranks share
- * a GPU, nccl is a usage error, and auto takes tcp. Data of later calls is in `place`, or in host
- * memory, which with a GPU costs a copy and makes starting a call wait. */
+ * A rank that does not come is named, and so is one that comes with other options. With mpi the
+ * ranks find each other through MPI, which names none; there is no store, and address and port are
+ * not used (NULL and 0 will do). If ranks share a GPU, nccl is a usage error, and auto takes tcp.
+ * Data of later calls is in `place`, or in host memory, which with a GPU costs a copy and makes
+ * starting a call wait. */
 void process_group_init(ProcessGroup *pg, const Args *args, const char *master_addr,
                         int master_port, int rank, int world_size, MemoryLocation place);
 
@@ -115,8 +118,7 @@ void scatter(ProcessGroup *pg, const void *in, void *out, size_t count, DType ty
 void reduce_scatter(ProcessGroup *pg, const void *in, void *out, size_t count, DType type,
                     ReduceOp op);
 void barrier(ProcessGroup *pg);
-/* Calls are executed one after the other: of two ranks that swap messages, one must receive
- * first. */
+/* Calls are executed in order: of two ranks that swap messages, one must receive first. */
 void pg_send(ProcessGroup *pg, const void *data, size_t count, DType type, int to);
 void pg_recv(ProcessGroup *pg, void *data, size_t count, DType type, int from);
 

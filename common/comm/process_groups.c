@@ -22,14 +22,7 @@
 #define FAREWELL_SECONDS 5.0
 #define LINE_BYTES 256 // a rank's line: the options that all ranks must share
 
-static const struct {
-    const Backend *backend;
-    const char *remedy; // for builds without it
-} backends[] = {
-    { &backend_tcp, "" },
-    { &backend_mpi, "install Open MPI (apt-get install libopenmpi-dev) and run make again" },
-    { &backend_nccl, "install NCCL (developer.nvidia.com/nccl) beside CUDA and run make again" },
-};
+static const Backend *const backends[] = { &backend_tcp, &backend_mpi, &backend_nccl };
 
 // In this order a group is formed; in the other it is left.
 static const GroupHooks *const hooks[] = { &hierarchy_hooks, &network_hooks, &watch_hooks };
@@ -39,15 +32,15 @@ enum { NUM_HOOKS = sizeof hooks / sizeof hooks[0] };
 static const Backend *backend_choose(const char *name, bool on_gpu, int rank, int world_size)
 {
     if (strcmp(name, "auto") == 0)
-        name = on_gpu && backend_nccl.available ? "nccl" : "tcp";
+        name = on_gpu && backend_nccl.remedy == NULL ? "nccl" : "tcp";
 
     for (size_t i = 0; i < sizeof backends / sizeof backends[0]; i++) {
-        const Backend *backend = backends[i].backend;
+        const Backend *backend = backends[i];
         if (strcmp(name, backend->name) != 0)
             continue;
-        if (!backend->available)
+        if (backend->remedy != NULL)
             usage_error("this program was built without %s: %s, or use --backend tcp", name,
-                        backends[i].remedy);
+                        backend->remedy);
         if (backend == &backend_nccl && !on_gpu)
             usage_error("--backend nccl needs --device cuda; on CPUs use --backend tcp");
         if (on_gpu && !backend->reads_gpu && staging_ops.init == NULL)
@@ -110,32 +103,34 @@ static bool has_come(const ProcessGroup *pg, int rank, const char *ours, double 
     die("the ranks disagree: rank %d has %s; rank %d has %s", pg->rank, ours, rank, theirs);
 }
 
+/* Sets missing[rank] of the ranks that have not come by `until`. Returns how many these are. */
+static int find_missing(const ProcessGroup *pg, const char *ours, double until, bool *missing)
+{
+    for (int rank = 0; rank < pg->world_size; rank++)
+        missing[rank] = !has_come(pg, rank, ours, until);
+    return rank_count(missing, pg->world_size);
+}
+
 /* Dies unless all ranks come with the same options as this one. */
 static void agree(const ProcessGroup *pg, const char *ours)
 {
-    char key[STORE_KEY_BYTES];
+    char key[STORE_KEY_BYTES], list[RANK_LIST_BYTES];
     store_set(pg->store, process_group_key(pg, "line of rank", pg->rank, key), ours, strlen(ours));
 
-    const double now = seconds_now(), deadline = now + pg->timeout;
-    const double soon = fmin(now + STORE_PATIENCE, deadline);
-    bool *missing = mem_calloc((size_t)pg->world_size, sizeof *missing);
-    bool late = false; // a rank had not come by `soon`, which is over
-    for (int rank = 0; rank < pg->world_size; rank++) {
-        if (!late && has_come(pg, rank, ours, soon))
-            continue;
-        store_check_secret(pg->store);
-        if (!late && soon < deadline && pg->rank == (rank == 0 ? 1 : 0)) // one rank logs it
-            log_info("waits for rank %d of %d, %g s at most (--timeout)", rank, pg->world_size,
-                     pg->timeout);
-        late = true;
-        missing[rank] = !has_come(pg, rank, ours, deadline);
-    }
-    const int num_missing = rank_count(missing, pg->world_size);
+    const int n = pg->world_size;
+    const double begun = seconds_now(), timeout = pg->timeout;
+    bool *missing = mem_calloc((size_t)n, sizeof *missing);
+    int num_missing = find_missing(pg, ours, begun + fmin(STORE_PATIENCE, timeout), missing);
     if (num_missing > 0) {
-        char list[RANK_LIST_BYTES];
-        process_group_farewell(pg, pg->store, pg->world_size - num_missing);
-        die("%s of %d did not come within %g s", rank_list(missing, pg->world_size, list),
-            pg->world_size, pg->timeout);
+        store_check_secret(pg->store);
+        if (timeout > STORE_PATIENCE && pg->rank == (missing[0] ? 1 : 0)) // one rank logs it
+            log_info("waits for %s of %d, %g s at most (--timeout)", rank_list(missing, n, list), n,
+                     timeout);
+        num_missing = find_missing(pg, ours, begun + timeout, missing);
+    }
+    if (num_missing > 0) {
+        process_group_farewell(pg, pg->store, n - num_missing);
+        die("%s of %d did not come within %g s", rank_list(missing, n, list), n, timeout);
     }
     free(missing);
 }

@@ -116,19 +116,24 @@ static void report(ProcessGroup *pg, const Hierarchy *hierarchy)
         log_info("%s", line);
 }
 
-/* GroupHooks.leaving. */
+static void hierarchy_free(Hierarchy *hierarchy)
+{
+    subgroup_free(&hierarchy->across);
+    subgroup_free(&hierarchy->node);
+    free(hierarchy->nodes.node_of);
+    free(hierarchy);
+}
+
+/* GroupHooks.leaving. The calls that count_sent counts are done when report's call is. */
 static void leave(ProcessGroup *pg)
 {
     Hierarchy *hierarchy = hierarchy_of(pg);
     if (hierarchy == NULL)
         return;
-    if (hierarchy->nodes.num_nodes > 1 && pg->backend == &backend_tcp)
+    if (pg->backend == &backend_tcp)
         report(pg, hierarchy);
-    subgroup_free(&hierarchy->across);
-    subgroup_free(&hierarchy->node);
     pg->nodes = NULL;
-    free(hierarchy->nodes.node_of);
-    free(hierarchy);
+    hierarchy_free(hierarchy);
 }
 
 /* ---- which ranks share a node ---- */
@@ -181,13 +186,20 @@ void process_group_set_nodes(ProcessGroup *pg, const Args *args, int node)
     number_nodes(hierarchy, node_numbers, pg->world_size);
     free(node_numbers);
 
+    if (is_wanted(args) && (nodes->num_nodes == 1 || nodes->num_nodes == pg->world_size)) {
+        if (pg->rank == 0)
+            log_info("--all-reduce hierarchical: %s, so it is flat",
+                     nodes->num_nodes == 1 ? "all ranks share one node"
+                                           : "each rank has its own node");
+    } else if (is_wanted(args)) {
+        form_stages(hierarchy, pg);
+    }
+    if (nodes->num_nodes == 1) {
+        hierarchy_free(hierarchy);
+        return;
+    }
     nodes->count_sent = count_sent;
     hierarchy->last_op_id = UINT64_MAX;
-    if (is_wanted(args) && nodes->num_nodes > 1 && nodes->num_nodes < pg->world_size)
-        form_stages(hierarchy, pg);
-    else if (is_wanted(args) && pg->rank == 0)
-        log_info("--all-reduce hierarchical: %s, so it is flat",
-                 nodes->num_nodes == 1 ? "all ranks share one node" : "each rank has its own node");
     pg->nodes = nodes;
 }
 

@@ -19,7 +19,7 @@ typedef struct {
     uint64_t last_op_id; // of flat
 } Hierarchy;
 
-Hierarchy *hierarchy_of(const ProcessGroup *pg); // NULL: process_group_set_nodes was not called
+Hierarchy *hierarchy_of(const ProcessGroup *pg); // NULL: all ranks share a node, or it is unknown
 
 /* Averages `numel` > 0 gradients over the ranks of all nodes, in three stages. */
 Work hierarchical_all_reduce(Hierarchy *hierarchy, float *grads, size_t numel);

@@ -113,7 +113,7 @@ const GroupHooks network_hooks = { .describe = describe, .formed = formed };
  * node. */
 static int node_of(const ProcessGroup *pg, int rank)
 {
-    return pg->nodes != NULL && pg->nodes->num_nodes > 1 ? pg->nodes->node_of[rank] : rank;
+    return pg->nodes != NULL ? pg->nodes->node_of[rank] : rank;
 }
 
 /* Occupies a line for a time. Returns when it is free again. */

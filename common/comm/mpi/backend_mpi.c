@@ -322,7 +322,6 @@ static void mpi_destroy(void *state, ProcessGroup *pg)
 }
 
 const Backend backend_mpi = { .name = "mpi",
-                              .available = true,
                               .storeless = true,
                               .check = mpi_check,
                               .init = mpi_init,

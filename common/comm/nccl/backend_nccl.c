@@ -392,7 +392,6 @@ static void *nccl_stream(void *state)
 }
 
 const Backend backend_nccl = { .name = "nccl",
-                               .available = true,
                                .reads_gpu = true,
                                .adapt = nccl_or_tcp,
                                .init = nccl_init,

@@ -206,7 +206,6 @@ void tcp_payload_bytes(const ProcessGroup *pg, uint64_t *sent, uint64_t *receive
 }
 
 const Backend backend_tcp = { .name = "tcp",
-                              .available = true,
                               .init = tcp_init,
                               .start = tcp_start,
                               .wait = tcp_wait,

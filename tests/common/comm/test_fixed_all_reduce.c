@@ -138,7 +138,7 @@ static void test_refused(void **state)
     ranks_run(3, three_body, NULL, end);
     expect_usage(&end[0], "--reduce-order fixed is for 1, 2, 4 or 8 ranks, not for 3");
     assert_int_equal(end[1].status, 2);
-    if (!backend_mpi.available)
+    if (backend_mpi.remedy != NULL)
         return;
     ranks_run(1, mpi_body, NULL, end);
     expect_usage(&end[0], "--reduce-order fixed is for --backend tcp");

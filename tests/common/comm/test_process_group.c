@@ -144,11 +144,11 @@ static void test_unusable_backends(void **state)
     const Unusable cases[] = {
         { "gloo", false, "--backend gloo: there are auto, nccl, mpi and tcp" },
         { "mpi", false, "built without mpi: install Open MPI" },
-        { "nccl", false, backend_nccl.available ? "needs --device cuda" : "built without nccl" },
+        { "nccl", false, backend_nccl.remedy == NULL ? "needs --device cuda" : "built without nccl" },
         { "tcp", true, "--backend tcp does not reach GPU memory" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        if ((strcmp(cases[i].backend, "mpi") == 0 && backend_mpi.available) ||
+        if ((strcmp(cases[i].backend, "mpi") == 0 && backend_mpi.remedy == NULL) ||
             (strcmp(cases[i].backend, "tcp") == 0 && staging_ops.init != NULL))
             continue;
         RankEnd end[MAX_RANKS];
