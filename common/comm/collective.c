@@ -37,21 +37,20 @@ const char *collective_name(CollectiveKind kind)
 
 char *collective_describe(const Collective *collective, char text[DESCRIPTION_BYTES])
 {
-    static const char *const ops[] = { "sum", "mean", "max", "min" };
+    static const char *const ops[] = { " (sum)", " (mean)", " (max)", " (min)" };
     const CollectiveKind kind = collective->kind;
     const ProcessGroup *pg = collective->pg;
-    char what[64] = "", how[16] = "", where[32] = "", group[GROUP_NAME_BYTES + 16] = "";
+    const char *op = kinds[kind].reduces ? ops[collective->op] : "";
+    const char *quote = pg->name[0] != '\0' ? "\"" : "";
+    char what[64] = "", where[32] = "";
     if (kind != BARRIER)
-        snprintf(what, sizeof what, " of %zu %s", collective->count, dtype_name(collective->type));
-    if (kinds[kind].reduces)
-        snprintf(how, sizeof how, " (%s)", ops[collective->op]);
+        snprintf(what, sizeof what, " of %zu %s%s", collective->count, dtype_name(collective->type),
+                 op);
     if (kinds[kind].direction != NULL)
         snprintf(where, sizeof where, " %s rank %d", kinds[kind].direction,
                  process_group_global_rank(pg, collective->root));
-    if (pg->name[0] != '\0')
-        snprintf(group, sizeof group, " in group \"%s\"", pg->name);
-    snprintf(text, DESCRIPTION_BYTES, "%s #%" PRIu64 "%s%s%s%s", kinds[kind].name,
-             collective->sequence, what, how, where, group);
+    snprintf(text, DESCRIPTION_BYTES, "%s #%" PRIu64 "%s%s%s%s%s%s", kinds[kind].name,
+             collective->sequence, what, where, *quote ? " in group " : "", quote, pg->name, quote);
     return text;
 }
 

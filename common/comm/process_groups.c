@@ -79,7 +79,7 @@ static void write_line(const ProcessGroup *pg, const Args *args, char line[LINE_
     int length =
         snprintf(line, LINE_BYTES, "--backend %s, --device %s, %d ranks, --check-collectives %s%s",
                  pg->backend->name, pg->place.on_gpu ? "cuda" : "cpu", pg->world_size,
-                 pg->check_collectives ? "on" : "off",
+                 args->check_collectives ? "on" : "off",
                  args_shards(args) > 0 ? ", --reduce-order fixed" : "");
     for (size_t i = 0; i < NUM_HOOKS; i++)
         if (hooks[i]->describe != NULL) {
@@ -135,18 +135,14 @@ static void agree(const ProcessGroup *pg, const char *ours)
     free(missing);
 }
 
-/* The same without a store, when the ranks are connected. The exchange is no call: it has no
- * number, and is not compared. */
-static void compare_lines(ProcessGroup *pg, const char *ours)
+/* The same without a store, when the ranks are connected. The exchange has no number of its own. */
+static void compare_lines(const ProcessGroup *pg, const char *ours)
 {
     char(*lines)[LINE_BYTES] = mem_calloc((size_t)pg->world_size, LINE_BYTES);
     const Collective exchange = {
         .pg = pg, .kind = ALL_GATHER, .type = UINT8, .count = LINE_BYTES, .in = ours, .out = lines
     };
-    const bool check_collectives = pg->check_collectives;
-    pg->check_collectives = false;
     pg->backend->wait(pg->state, pg->backend->start(pg->state, &exchange));
-    pg->check_collectives = check_collectives;
     for (int rank = 1; rank < pg->world_size; rank++)
         CHECK(strcmp(lines[0], lines[rank]) == 0,
               "the ranks disagree: rank 0 has %s; rank %d has %s", lines[0], rank, lines[rank]);
@@ -180,7 +176,6 @@ static void group_set(ProcessGroup *pg, const Args *args, int rank, int world_si
                         .timeout = args->timeout,
                         .mean_ranks = world_size,
                         .calls.error_suffix = "",
-                        .check_collectives = args->check_collectives,
                         .backend = backend_choose(args->backend, place.on_gpu, rank, world_size) };
     if (args_shards(args) > 0 && pg->backend != &backend_tcp)
         usage_error("--reduce-order fixed is for --backend tcp: %s adds up in an order of its own",
@@ -206,6 +201,7 @@ static void form(ProcessGroup *pg, const Args *args)
     pg->state = pg->backend->init(pg);
     if (pg->backend->storeless)
         compare_lines(pg, line);
+    pg->check_collectives = args->check_collectives;
     if (pg->place.on_gpu && !pg->backend->reads_gpu)
         pg->staging = staging_ops.init(pg);
     for (size_t i = 0; i < NUM_HOOKS; i++)

@@ -12,9 +12,7 @@
  * same.
  *
  * While the compute stream is captured (--cuda-graph), all this becomes part of the graph, NCCL
- * calls included. Each kind of call must have run before, since NCCL connects ranks at the first;
- * each must be waited for before the capture ends; calls that need the host are refused. While the
- * graph is replayed (MemoryLocation.replaying) calls are counted and nothing is queued.
+ * calls included; process_group.h says what holds for these.
  */
 #include <stdio.h>
 #include <stdlib.h>
