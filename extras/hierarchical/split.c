@@ -36,7 +36,6 @@ void process_group_split(ProcessGroup *sub, ProcessGroup *pg, int color)
                            .number = pg->number,
                            .place = pg->place,
                            .timeout = pg->timeout,
-                           .check_collectives = pg->check_collectives,
                            .backend = pg->backend,
                            .state = pg->state,
                            .parent = pg };

@@ -130,7 +130,7 @@ static NcclCall *call_begin(Nccl *nccl, const Collective *c)
     NcclCall *call = &nccl->call[nccl->started % NCCL_MAX_CALLS];
     call->ticket = nccl->started++;
     call->collective = *c;
-    call->state = CALL_STARTING;
+    call->queued = call->captured = false;
     if (nccl->finished == call->ticket)
         nccl->since = seconds_now();
     if (!collective_is_point_to_point(c->kind))
@@ -156,7 +156,8 @@ static NcclCall *enqueue(Nccl *nccl, const Collective *c)
         CUDA_CHECK(cudaEventRecord(call->done, nccl->stream));
     }
     pthread_mutex_lock(&nccl->mutex);
-    call->state = captured ? CALL_RECORDED : CALL_QUEUED;
+    call->queued = true;
+    call->captured = captured;
     pthread_mutex_unlock(&nccl->mutex);
     return call;
 }

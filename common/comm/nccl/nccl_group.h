@@ -32,17 +32,12 @@ struct NcclLibrary {
 
 #define NCCL_MAX_CALLS 256
 
-typedef enum {
-    CALL_STARTING, // its event is not recorded yet
-    CALL_QUEUED,
-    CALL_RECORDED, // captured in a graph: its event belongs to that and must not be queried
-} NcclCallState;
-
 typedef struct {
     long ticket;
     Collective collective; // for messages
-    NcclCallState state;
     cudaEvent_t done;
+    bool queued; // is `done` recorded?
+    bool captured; // in a graph, to which its event belongs: it must not be queried
 } NcclCall;
 
 /* Ticket t is in call[t % NCCL_MAX_CALLS] until the slot is reused. */

@@ -27,9 +27,9 @@ typedef struct {
 /* Is the oldest call finished? */
 static bool is_finished(const Nccl *nccl, const NcclCall *call)
 {
-    if (call->ticket != nccl->finished || call->state == CALL_RECORDED)
+    if (call->ticket != nccl->finished || call->captured)
         return true; // its slot was reused; captured calls are only counted
-    if (call->state == CALL_STARTING)
+    if (!call->queued)
         return false;
     const cudaError_t result = cudaEventQuery(call->done);
     if (result != cudaErrorNotReady)

@@ -15,18 +15,6 @@
 #define PATIENCE_SECONDS 5.0
 #define SILENCE_SECONDS 10.0 // a busy machine may not schedule a thread for seconds
 
-/* The store is usually rank 0's, else the launcher's. */
-static noreturn void store_lost(const RankWatch *watch, const char *how)
-{
-    char line[BLAME_BYTES];
-    if (watch->reports[0].serves_store)
-        snprintf(line, sizeof line, "rank 0 is gone: the store that it serves %s", how);
-    else
-        snprintf(line, sizeof line, "the store at %s:%d %s: has the launcher ended?",
-                 watch->store.host, watch->store.port, how);
-    die("%s", line);
-}
-
 static void publish_report(RankWatch *watch, RankReport report)
 {
     char key[STORE_KEY_BYTES];
@@ -148,9 +136,14 @@ void rank_watch_end(RankWatch *watch, const char *line)
 void rank_watch_publish(RankWatch *watch, const RankReport *report)
 {
     char key[STORE_KEY_BYTES], verdict[BLAME_BYTES + 16] = "";
-    if (!store_try_ping(&watch->store, watch->silence))
-        store_lost(watch,
-                   errno == ETIMEDOUT ? "does not answer any more" : "has closed its connection");
+    if (!store_try_ping(&watch->store, watch->silence)) { // usually rank 0's, else the launcher's
+        const char *how =
+            errno == ETIMEDOUT ? "does not answer any more" : "has closed its connection";
+        if (watch->reports[0].serves_store)
+            die("rank 0 is gone: the store that it serves %s", how);
+        die("the store at %s:%d %s: has the launcher ended?", watch->store.host, watch->store.port,
+            how);
+    }
     publish_report(watch, *report);
     if (!store_check(&watch->store, process_group_key(watch->pg, "verdict", 0, key)))
         return;
