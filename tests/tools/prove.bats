@@ -58,7 +58,8 @@ same() {
 
 @test "what cannot add up in that order is refused in one line" {
     cuda=$(sed -n "s/^CUDA=.*1.*/--device cuda/p" "${BUILD:-build}/parts") # a build without refuses it as such
-    for option in ${cuda:+"$cuda"} "--all-reduce hierarchical" "--batch-size 12"; do
+    stages=$(sed -n "s/^EXTRAS=1/--all-reduce hierarchical/p" "${BUILD:-build}/parts") # no option without extras
+    for option in ${cuda:+"$cuda"} ${stages:+"$stages"} "--batch-size 12"; do
         # shellcheck disable=SC2086 # an option and its value
         run timeout 200 05_fault_tolerance/run.sh 1 --reduce-order fixed --device cpu $option
         echo "$output"
