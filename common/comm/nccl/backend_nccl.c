@@ -284,31 +284,23 @@ static void describe_gpu(const ProcessGroup *pg, char text[GPU_BYTES])
     snprintf(text + length, GPU_BYTES - (size_t)length, " of %s", host_id != NULL ? host_id : name);
 }
 
-/* Writes to `reason` which two ranks have the same GPU, if any: all ranks find the same two. */
-static bool share_gpu(const ProcessGroup *pg, char *reason, size_t bytes)
+/* NCCL reports ranks that share a GPU less clearly, or not at all. All ranks find the same two. */
+static const Backend *nccl_or_tcp(const ProcessGroup *pg, const Args *args)
 {
-    char key[STORE_KEY_BYTES], text[GPU_BYTES] = "";
+    char key[STORE_KEY_BYTES], reason[256] = "", text[GPU_BYTES] = "";
     describe_gpu(pg, text);
     store_set(pg->store, process_group_key(pg, "GPU of rank", pg->rank, key), text, strlen(text));
     char(*gpus)[GPU_BYTES] = mem_calloc((size_t)pg->world_size, GPU_BYTES);
-    for (int rank = 0; rank < pg->world_size; rank++) {
+    for (int rank = 0; rank < pg->world_size && reason[0] == '\0'; rank++) {
         process_group_key(pg, "GPU of rank", rank, key);
         store_get(pg->store, key, gpus[rank], GPU_BYTES - 1);
-    }
-    reason[0] = '\0';
-    for (int rank = 0; rank < pg->world_size && reason[0] == '\0'; rank++)
         for (int other = 0; other < rank; other++)
             if (strcmp(gpus[rank], gpus[other]) == 0)
-                snprintf(reason, bytes, "ranks %d and %d share %s", other, rank, gpus[rank]);
+                snprintf(reason, sizeof reason, "ranks %d and %d share %s", other, rank,
+                         gpus[rank]);
+    }
     free(gpus);
-    return reason[0] != '\0';
-}
-
-/* NCCL reports ranks that share a GPU less clearly, or not at all. */
-static const Backend *nccl_or_tcp(const ProcessGroup *pg, const Args *args)
-{
-    char reason[256];
-    if (!share_gpu(pg, reason, sizeof reason))
+    if (reason[0] == '\0')
         return &backend_nccl;
     if (strcmp(args->backend, "auto") == 0 && staging_ops.init != NULL) {
         if (pg->rank == 0)
