@@ -103,7 +103,7 @@ const Option args_options[] = {
     { "bucket-cap-mb", "MIB", "25", "2345", OPTION_REAL, FIELD(bucket_cap_mb),
       .help = "size of a gradient bucket; of the first: 1 at most", .low = 0.001, .high = 1000000 },
     { "all-reduce", "flat|hierarchical", "flat", "45", OPTION_CHOICE, FIELD(all_reduce),
-      .help = "hierarchical: fewer bytes between nodes (tcp)", .extra = "extras/hierarchical" },
+      .help = "hierarchical: fewer bytes between nodes (tcp)", .of_extra = true },
     { "reduce-order", "any|fixed", "any", "5", OPTION_CHOICE, FIELD(reduce_order),
       .help = "fixed: 1, 2, 4, 8 ranks agree, with --global-batch-size" },
     { "check-collectives", "on|off", "off", "2345", OPTION_SWITCH, FIELD(check_collectives),
