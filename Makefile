@@ -64,7 +64,7 @@ override CFLAGS  += -std=c11 -D_GNU_SOURCE -Wall -Wextra -MMD -MP $(OPENMP) -mar
 # Before main, extras/comfort/processor.c looks whether MARCH suits.
 override LDFLAGS += $(OPENMP) -Wl,-u,processor_check
 CPPFLAGS  += -I.
-LDLIBS    += -lyaml -ljansson -lsodium -lz -lm -lpthread
+LDLIBS    += -lyaml -ljansson $(if $(filter 1,$(EXTRAS)),-lsodium) -lz -lm -lpthread
 
 # Optional parts, found by their compiler or header; extras/ is one. X_absent.c stands in for X.c that is left out.
 header = $(if $(shell $(CC) -include $(1) -E -x c /dev/null >/dev/null 2>&1 && echo found),1,0)

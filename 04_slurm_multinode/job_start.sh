@@ -14,9 +14,9 @@ if [ -n "${MODULES:-}" ]; then
 fi
 
 # A rank needs this secret to join. It is a file in the home folder, which all nodes see and only this user may read; the
-# job passes on its path alone. torchrun's agents could not use it. If DDP_SECRET_FILE is set, even to nothing,
-# it is kept.
-if [ -z "${DDP_SECRET_FILE+set}" ] && [ "${LAUNCHER:-}" != torchrun ]; then
+# job passes on its path alone. torchrun's agents could not use it, nor could a program that was built without
+# extras/secret. A path of your own, or an empty one, is kept.
+if [ -z "${DDP_SECRET_FILE+set}" ] && [ "${LAUNCHER:-}" != torchrun ] && grep -q 'ddp secret' "${here:-04_slurm_multinode}/train"; then
     job=${SLURM_JOB_ID:-${PBS_JOBID:-$$}}
     DDP_SECRET_FILE=$HOME/.ddp_secret_${job%%[!0-9]*} && export DDP_SECRET_FILE
     trap 'rm -f "$DDP_SECRET_FILE"' EXIT

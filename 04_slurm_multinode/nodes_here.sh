@@ -17,6 +17,7 @@ export OMP_NUM_THREADS="${OMP_NUM_THREADS:-$((cores > 0 ? cores : 1))}"
 # A rank needs this secret to join. The file has no name any more; it disappears with this process.
 make_secret() {
     [ -z "${DDP_SECRET_FILE+set}" ] || return 0
+    grep -q 'ddp secret' "$here/train" || return 0 # built without extras/secret: it can use none
     file=$(mktemp) && head -c 32 /dev/urandom >"$file" && exec 9<"$file" && rm "$file"
     export DDP_SECRET_FILE="/proc/$$/fd/9"
 }

@@ -30,6 +30,7 @@ needs() {
 # A rank needs this secret to join. The file has no name any more; it disappears with the last process that has it open.
 make_secret() {
     [ -z "${DDP_SECRET_FILE+set}" ] || return 0
+    grep -q 'ddp secret' "$train" || return 0 # built without extras/secret: it can use none
     file=$(mktemp) && head -c 32 /dev/urandom >"$file" && exec 9<"$file" && rm "$file"
     export DDP_SECRET_FILE="/proc/$$/fd/9"
 }

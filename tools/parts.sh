@@ -17,7 +17,7 @@ parts() {
         zlib1g-dev zlib-devel zlib zlib-dev zlib-devel
     part required libyaml 'header yaml.h' 'no config.yaml can be read' \
         libyaml-dev libyaml-devel libyaml yaml-dev libyaml-devel
-    part required libsodium 'header sodium.h' 'no job can have a secret' \
+    part required libsodium 'header sodium.h' "only 'make EXTRAS=0' builds: no job can have a secret" \
         libsodium-dev libsodium-devel libsodium libsodium-dev libsodium-devel
     part required jansson 'header jansson.h JANSSON_VERSION' 'no checkpoint can be written' \
         libjansson-dev jansson-devel jansson jansson-dev libjansson-devel

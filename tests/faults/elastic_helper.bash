@@ -15,8 +15,8 @@ eval "base_$(declare -f setup)" && eval "base_$(declare -f teardown)"
 setup() {
     base_setup
     PORT=$(free_port)
-    export DDP_SECRET_FILE=$OUT/secret
-    (umask 077 && head -c 32 /dev/urandom > "$DDP_SECRET_FILE")
+    ! has_secrets || export DDP_SECRET_FILE=$OUT/secret
+    (umask 077 && head -c 32 /dev/urandom > "$OUT/secret")
     CONF=last_call_timeout=0.5,join_timeout=200,keep_alive_interval=0.5,keep_alive_max_attempt=40
 }
 

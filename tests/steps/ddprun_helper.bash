@@ -31,6 +31,10 @@ left_over() {
     grep -lsz "^RANK=" /proc/[0-9]*/environ | xargs -r grep -lsxz "OUT=$OUT" | grep -v "/$$/" || true
 }
 
+has_secrets() {
+    ! grep -qx EXTRAS=0 "${BUILD:-build}/parts"
+}
+
 ddprun() {
     timeout 200 "${DDPRUN:-03_torchrun_env/ddprun}" "$@"
 }

@@ -5,9 +5,10 @@ load ddprun_helper
 
 eval "base_$(declare -f setup)"
 
-# The jobs have a secret, and so say nothing of it.
+# The jobs have a secret, and so say nothing of it. In a build without extras they have none: see two_nodes.
 setup() {
     base_setup
+    has_secrets || return 0
     export DDP_SECRET_FILE=$OUT/secret
     (umask 077 && head -c 32 /dev/urandom > "$DDP_SECRET_FILE")
 }
@@ -23,6 +24,7 @@ two_nodes() {
     ddprun --nnodes 2 --node-rank 0 --master-port "$port" --nproc-per-node "$ranks_0" "$@" \
         > "$OUT/node_0" 2>&1 || status_0=$?
     wait $! || status_1=$?
+    has_secrets || sed -i.all '/^ddprun: this job has no secret: /d' "$OUT/node_0"
 }
 
 @test "two nodes with different numbers of ranks" {
@@ -51,7 +53,7 @@ two_nodes() {
     run -0 ddprun --nnodes 2 --rdzv-backend static --rdzv-endpoint "127.0.0.1:$port" --role a \
         sh -c 'echo $ROLE_NAME $RANK $ROLE_RANK/$ROLE_WORLD_SIZE'
     wait $!
-    [ "$output" = "a 0 0/1" ]
+    [ "$(grep -v ' this job has no secret: ' <<<"$output")" = "a 0 0/1" ]
     [ "$(sort "$OUT/node_1")" = "b 1 0/2
 b 2 1/2" ]
 }
@@ -193,7 +195,22 @@ print("over")
 EOF
 }
 
+@test "a build without extras has no secrets, and says so" {
+    ! has_secrets || skip "this build has extras"
+    for program in 03_torchrun_env/ddprun 05_fault_tolerance/ddprun; do
+        run -2 $program --secret-file Makefile true
+        [[ $output == *"Makefile: this program was built without extras/secret and cannot use a secret: make EXTRAS=1" ]]
+    done
+    DDP_SECRET_FILE=Makefile run -2 02_multi_gpu_spawn/train
+    [[ $output == *"Makefile: this program was built without extras/secret"* ]]
+    two_nodes 1 1 true
+    [ "$status_0 $status_1" = "0 0" ]
+    [[ $(cat "$OUT/node_0.all") == "ddprun: this job has no secret: whoever reaches 127.0.0.1:"* ]]
+    ! ldd 0[2-5]_*/train 03_*/ddprun 05_*/ddprun | grep sodium || false
+}
+
 @test "several nodes without a secret: one line says so; with different ones, or some without, a line ends each that comes" {
+    has_secrets || skip "this build has no secrets"
     local port secret=$DDP_SECRET_FILE
     unset DDP_SECRET_FILE
     two_nodes 1 1 sh -c 'echo "$RANK has \"$DDP_SECRET_FILE\""'

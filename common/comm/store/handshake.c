@@ -1,41 +1,29 @@
-/*
- * Both sides authenticate the same transcript: the role of the one that speaks, the caller's Hello
- * with its nonce, and the answerer's nonce. One function writes it, so no field can be forgotten on
- * one side. sodium_memcmp compares in constant time.
- */
+/* Both sides of the handshake. The proofs themselves: extras/secret. */
 #include "common/comm/store/handshake.h"
 
-#include <sodium.h>
 #include <stdlib.h>
 #include <sys/random.h>
+#include <sys/socket.h>
 
 #include "common/base/log.h"
 #include "common/comm/store/net.h"
 
-_Static_assert(crypto_auth_KEYBYTES == HANDSHAKE_BYTES && crypto_auth_BYTES == HANDSHAKE_BYTES,
-               "libsodium's crypto_auth");
 _Static_assert(sizeof(HandshakeHello) == 24 + 128 + HANDSHAKE_BYTES, "a Hello has no padding");
 _Static_assert(offsetof(HandshakeAnswer, proof) == sizeof(HandshakeHello),
                "hello and proof are received as one run of bytes");
 
-enum { CALLER = 'c', ANSWERER = 'a', WELCOME = 'w' };
+enum { WELCOME = 'w' };
 
-/* nonce: the answerer's; the caller's is in its Hello. */
-static void prove(uint8_t mac[HANDSHAKE_BYTES], const Key256 *key, uint8_t role,
-                  const HandshakeHello *hello, const uint8_t *nonce)
-{
-    uint8_t whole[1 + sizeof *hello + HANDSHAKE_BYTES] = { role };
-    memcpy(whole + 1, hello, sizeof *hello);
-    memcpy(whole + 1 + sizeof *hello, nonce, HANDSHAKE_BYTES);
-    crypto_auth(mac, whole, sizeof whole, key->bytes);
-}
-
-static bool is_proven(const uint8_t mac[HANDSHAKE_BYTES], const Key256 *key, uint8_t role,
+/* Takes the same time wherever the first difference is: it must not help to guess a proof. */
+static bool is_proven(const uint8_t proof[HANDSHAKE_BYTES], const Key256 *key, HandshakeRole role,
                       const HandshakeHello *hello, const uint8_t *nonce)
 {
     uint8_t expected[HANDSHAKE_BYTES];
-    prove(expected, key, role, hello, nonce);
-    return sodium_memcmp(mac, expected, sizeof expected) == 0;
+    volatile uint8_t difference = 0;
+    handshake_prove(expected, key, role, hello, nonce);
+    for (int i = 0; i < HANDSHAKE_BYTES; i++)
+        difference |= proof[i] ^ expected[i];
+    return difference == 0;
 }
 
 HandshakeHello handshake_hello(HandshakeService service)
@@ -52,16 +40,6 @@ HandshakeHello handshake_hello(HandshakeService service)
     return hello;
 }
 
-Key256 handshake_key(const Key256 *secret, HandshakeService service)
-{
-    const char *purpose = service == HANDSHAKE_STORE     ? "ddp.c store"
-                          : service == HANDSHAKE_BACKEND ? "ddp.c backend"
-                                                         : "ddp.c endpoint";
-    Key256 key;
-    crypto_auth(key.bytes, (const uint8_t *)purpose, strlen(purpose), secret->bytes);
-    return key;
-}
-
 int handshake_call(int fd, const Key256 *key, HandshakeHello own, double deadline)
 {
     uint8_t theirs[HANDSHAKE_REPLY_BYTES], proof[HANDSHAKE_BYTES], welcome = 0;
@@ -73,9 +51,9 @@ int handshake_call(int fd, const Key256 *key, HandshakeHello own, double deadlin
         return -1;
     }
     errno = EACCES;
-    if (!is_proven(theirs + HANDSHAKE_BYTES, key, ANSWERER, &own, theirs)) // after the nonce
+    if (!is_proven(theirs + HANDSHAKE_BYTES, key, HANDSHAKE_ANSWERER, &own, theirs))
         return -1;
-    prove(proof, key, CALLER, &own, theirs);
+    handshake_prove(proof, key, HANDSHAKE_CALLER, &own, theirs);
     if (net_send(fd, proof, sizeof proof, deadline) < 0 ||
         net_recv(fd, &welcome, sizeof welcome, deadline) < 0)
         return -1;
@@ -114,14 +92,38 @@ HandshakeState handshake_take(HandshakeAnswer *answer, const Key256 *key, const 
     if (answer->bytes == sizeof *hello) {
         SYS_CHECK(getrandom(answer->nonce, sizeof answer->nonce, 0));
         memcpy(reply, answer->nonce, sizeof answer->nonce);
-        prove(reply + sizeof answer->nonce, key, ANSWERER, hello, answer->nonce);
+        handshake_prove(reply + HANDSHAKE_BYTES, key, HANDSHAKE_ANSWERER, hello, answer->nonce);
         *reply_bytes = HANDSHAKE_REPLY_BYTES;
     }
     if (handshake_wants(answer) > 0)
         return HANDSHAKE_MORE;
-    if (!is_proven(answer->proof, key, CALLER, hello, answer->nonce))
+    if (!is_proven(answer->proof, key, HANDSHAKE_CALLER, hello, answer->nonce))
         return HANDSHAKE_REFUSED;
     reply[0] = WELCOME;
     *reply_bytes = 1;
     return HANDSHAKE_DONE;
+}
+
+HandshakeState handshake_read(int fd, HandshakeAnswer *answer, const Key256 *key,
+                              const HandshakeHello *own)
+{
+    uint8_t data[sizeof answer->hello], reply[HANDSHAKE_REPLY_BYTES];
+    size_t reply_bytes = 0;
+    const ssize_t count = recv(fd, data, handshake_wants(answer), MSG_DONTWAIT);
+    if (count < 0 && (errno == EAGAIN || errno == EINTR))
+        return HANDSHAKE_MORE;
+    if (count <= 0)
+        return HANDSHAKE_REFUSED;
+    const HandshakeState state =
+        handshake_take(answer, key, own, data, (size_t)count, reply, &reply_bytes);
+    // The first bytes on a connection always fit.
+    const ssize_t sent = send(fd, reply, reply_bytes, MSG_DONTWAIT | MSG_NOSIGNAL);
+    return sent == (ssize_t)reply_bytes ? state : HANDSHAKE_REFUSED;
+}
+
+void secret_report_none(const char *host, int port)
+{
+    log_info("this job has no secret: whoever reaches %s:%d may join it; give every node the same "
+             "--secret-file or " SECRET_VARIABLE " (docs/security.md)",
+             host, port);
 }

@@ -101,15 +101,10 @@ static void accept_client(StoreServer *server)
 }
 
 /* False: the client does not know the secret. */
-static bool take_handshake(StoreServer *server, Client *client, const uint8_t *data, size_t count)
+static bool read_handshake(StoreServer *server, Client *client)
 {
-    uint8_t reply[HANDSHAKE_REPLY_BYTES];
-    size_t reply_count = 0;
-    const HandshakeState state = handshake_take(&client->handshake, &server->key, &server->hello,
-                                                data, count, reply, &reply_count);
-    // A few bytes fit, since nothing was sent to this client before.
-    if (send(client->fd, reply, reply_count, MSG_NOSIGNAL) != (ssize_t)reply_count)
-        return false;
+    const HandshakeState state =
+        handshake_read(client->fd, &client->handshake, &server->key, &server->hello);
     if (state == HANDSHAKE_DONE) {
         client->in_handshake = false;
         client->proven = true;
@@ -122,14 +117,15 @@ static bool take_handshake(StoreServer *server, Client *client, const uint8_t *d
 static bool receive(StoreServer *server, Client *client)
 {
     uint8_t data[READ_BYTES];
-    const size_t most = client->in_handshake ? handshake_wants(&client->handshake) : sizeof data;
-    const ssize_t count = recv(client->fd, data, most, 0);
+    if (client->in_handshake && client->handshake.bytes == 0 &&
+        recv(client->fd, data, 1, MSG_PEEK) == 1 && data[0] != HANDSHAKE_OPENING)
+        client->in_handshake = false; // a handshake comes first or not at all
+    if (client->in_handshake)
+        return read_handshake(server, client);
+    const ssize_t count = recv(client->fd, data, sizeof data, 0);
     if (count <= 0)
         return count < 0 && (errno == EAGAIN || errno == EINTR);
-    if (client->handshake.bytes == 0 && data[0] != HANDSHAKE_OPENING)
-        client->in_handshake = false; // a handshake comes first or not at all
-    return client->in_handshake ? take_handshake(server, client, data, (size_t)count)
-                                : service_feed(client, data, (size_t)count);
+    return service_feed(client, data, (size_t)count);
 }
 
 /* Sleeps until something can be done, then does it; ticks while a handshake is under way. False:

@@ -60,7 +60,7 @@ static void agree_on_key(Meeting *meeting)
     struct {
         char version[8];
         Key256 key; // only where there is no secret
-    } offer, own = { .version = "ddp.tcp3" };
+    } offer, own = { .version = "ddp.tcp5" };
     const size_t bytes = pg->store->has_secret ? sizeof own.version : sizeof own;
     char name[STORE_KEY_BYTES];
     process_group_key(pg, "tcp version", 0, name);
@@ -239,28 +239,21 @@ static bool accept_caller(Meeting *meeting)
     return true;
 }
 
-/* Takes what has arrived of a handshake, and answers. HANDSHAKE_REFUSED: drop the caller. */
+/* HANDSHAKE_REFUSED: it is no rank that connects to this one, or takes too long. The key is not
+ * enough: a rank's number is checked before it gets a welcome. */
 static HandshakeState read_handshake(const Meeting *meeting, Caller *caller)
 {
     const HandshakeHello *theirs = &caller->answer.hello;
-    uint8_t data[sizeof *theirs], reply[HANDSHAKE_REPLY_BYTES];
-    size_t reply_bytes = 0;
-    const ssize_t n = recv(caller->fd, data, handshake_wants(&caller->answer), MSG_DONTWAIT);
-    if (n < 0 && (errno == EAGAIN || errno == EINTR) &&
-        seconds_now() < caller->since + HANDSHAKE_SECONDS)
-        return HANDSHAKE_MORE;
-    if (n <= 0)
+    const HandshakeState state =
+        handshake_read(caller->fd, &caller->answer, &meeting->key, &meeting->own);
+    const bool is_here = caller->answer.bytes >= sizeof *theirs;
+    const bool is_wanted = theirs->caller > meeting->pg->rank &&
+                           theirs->caller < meeting->pg->world_size &&
+                           theirs->channel < NUM_CHANNELS;
+    const bool is_late = seconds_now() >= caller->since + HANDSHAKE_SECONDS;
+    if ((is_here && !is_wanted) || (is_late && state == HANDSHAKE_MORE))
         return HANDSHAKE_REFUSED;
-    const HandshakeState state = handshake_take(&caller->answer, &meeting->key, &meeting->own, data,
-                                                (size_t)n, reply, &reply_bytes);
-    // The key is not enough: it must be a rank that connects to this one.
-    if (state == HANDSHAKE_DONE &&
-        (theirs->caller <= meeting->pg->rank || theirs->caller >= meeting->pg->world_size ||
-         theirs->channel >= NUM_CHANNELS))
-        return HANDSHAKE_REFUSED;
-    const bool sent = send(caller->fd, reply, reply_bytes, MSG_DONTWAIT | MSG_NOSIGNAL) ==
-                      (ssize_t)reply_bytes; // there is room for the first bytes on a connection
-    return sent ? state : HANDSHAKE_REFUSED;
+    return state;
 }
 
 static int first_absent(const Mesh *mesh)

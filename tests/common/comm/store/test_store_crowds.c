@@ -119,6 +119,8 @@ static void test_the_unproven_make_room(void **state)
         int port = 0;
         if (hello == 3)
             secret_make();
+        if (hello == 3 && getenv(SECRET_VARIABLE) == NULL) // a build without extras/secret
+            break;
         StoreServer *server = start_with_few_descriptors(&port);
         Store rank[2];
         Crowd crowd[2];

@@ -1,4 +1,7 @@
-/* Where a job's secret comes from. Only the path of its file is passed on, never its value. */
+/*
+ * The job's secret and what is proven with it, by libsodium. Only the path of its file is passed on
+ * to other processes, never its value.
+ */
 #include <fcntl.h>
 #include <sodium.h>
 #include <stdio.h>
@@ -13,6 +16,9 @@
 #define MIN_BYTES 32 // 256 random bits
 #define MAX_BYTES 4096
 #define SECRET "--secret-file or " SECRET_VARIABLE
+
+_Static_assert(crypto_auth_KEYBYTES == HANDSHAKE_BYTES && crypto_auth_BYTES == HANDSHAKE_BYTES,
+               "libsodium's crypto_auth");
 
 bool secret_find(Key256 *secret)
 {
@@ -59,9 +65,22 @@ void secret_make(void)
     SYS_CHECK(setenv(SECRET_VARIABLE, path, 1));
 }
 
-void secret_report_none(const char *host, int port)
+Key256 handshake_key(const Key256 *secret, HandshakeService service)
 {
-    log_info("this job has no secret: whoever reaches %s:%d may join it; give every node the same "
-             "--secret-file or " SECRET_VARIABLE " (docs/security.md)",
-             host, port);
+    const char *purpose = service == HANDSHAKE_STORE     ? "ddp.c store"
+                          : service == HANDSHAKE_BACKEND ? "ddp.c backend"
+                                                         : "ddp.c endpoint";
+    Key256 key;
+    crypto_auth(key.bytes, (const uint8_t *)purpose, strlen(purpose), secret->bytes);
+    return key;
+}
+
+/* Both sides call it with the same Hello and nonce, so no field can be forgotten on one side. */
+void handshake_prove(uint8_t proof[HANDSHAKE_BYTES], const Key256 *key, HandshakeRole role,
+                     const HandshakeHello *hello, const uint8_t nonce[HANDSHAKE_BYTES])
+{
+    uint8_t whole[1 + sizeof *hello + HANDSHAKE_BYTES] = { (uint8_t)role };
+    memcpy(whole + 1, hello, sizeof *hello);
+    memcpy(whole + 1 + sizeof *hello, nonce, HANDSHAKE_BYTES);
+    crypto_auth(proof, whole, sizeof whole, key->bytes);
 }
