@@ -164,7 +164,7 @@ def ring_state(step):
 
 
 def ring():
-    """02: the ring all-reduce of four ranks, as common/comm/tcp/tcp_ring.c does it."""
+    """02: the ring all-reduce of four ranks, as common/comm/tcp/tcp_algorithms.c does it."""
     p = Picture(800, 500)
     titles = ["at the start", "step 1", "step 2", "step 3", "step 4", "step 5", "step 6"]
     p.text(20, 28, "reduce-scatter: 3 steps, each passes one block on and adds", "start", bold=True)

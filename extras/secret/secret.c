@@ -1,6 +1,6 @@
 /*
- * The job's secret and what is proven with it, by libsodium. Only the path of its file is passed on
- * to other processes, never its value.
+ * Where a job's secret comes from. Only the path of its file is passed on to other processes, never
+ * its value.
  */
 #include <fcntl.h>
 #include <sodium.h>
@@ -17,10 +17,16 @@
 #define MAX_BYTES 4096
 #define SECRET "--secret-file or " SECRET_VARIABLE
 
-_Static_assert(crypto_auth_KEYBYTES == HANDSHAKE_BYTES && crypto_auth_BYTES == HANDSHAKE_BYTES,
-               "libsodium's crypto_auth");
+/* Each service has a key of its own, so a proof for one of them is not valid for another. */
+static void derive(Key256 *key, HandshakeService service, const uint8_t secret[HANDSHAKE_BYTES])
+{
+    const char *purpose = service == HANDSHAKE_STORE     ? "ddp.c store"
+                          : service == HANDSHAKE_BACKEND ? "ddp.c backend"
+                                                         : "ddp.c endpoint";
+    crypto_auth(key->bytes, (const uint8_t *)purpose, strlen(purpose), secret);
+}
 
-bool secret_find(Key256 *secret)
+bool secret_find(HandshakeService service, Key256 *key)
 {
     const char *path = getenv(SECRET_VARIABLE);
     if (path == NULL || path[0] == '\0')
@@ -43,7 +49,7 @@ bool secret_find(Key256 *secret)
                            "different; head -c 32 /dev/urandom >FILE makes one",
                     path, count, different, MIN_BYTES, MAX_BYTES);
     crypto_hash_sha512(hash, text, (unsigned long long)count);
-    memcpy(secret->bytes, hash, sizeof secret->bytes);
+    derive(key, service, hash);
     sodium_memzero(text, sizeof text);
     sodium_memzero(hash, sizeof hash);
     return true;
@@ -63,24 +69,4 @@ void secret_make(void)
     sodium_memzero(random, sizeof random);
     snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)getpid(), fd);
     SYS_CHECK(setenv(SECRET_VARIABLE, path, 1));
-}
-
-Key256 handshake_key(const Key256 *secret, HandshakeService service)
-{
-    const char *purpose = service == HANDSHAKE_STORE     ? "ddp.c store"
-                          : service == HANDSHAKE_BACKEND ? "ddp.c backend"
-                                                         : "ddp.c endpoint";
-    Key256 key;
-    crypto_auth(key.bytes, (const uint8_t *)purpose, strlen(purpose), secret->bytes);
-    return key;
-}
-
-/* Both sides call it with the same Hello and nonce, so no field can be forgotten on one side. */
-void handshake_prove(uint8_t proof[HANDSHAKE_BYTES], const Key256 *key, HandshakeRole role,
-                     const HandshakeHello *hello, const uint8_t nonce[HANDSHAKE_BYTES])
-{
-    uint8_t whole[1 + sizeof *hello + HANDSHAKE_BYTES] = { (uint8_t)role };
-    memcpy(whole + 1, hello, sizeof *hello);
-    memcpy(whole + 1 + sizeof *hello, nonce, HANDSHAKE_BYTES);
-    crypto_auth(proof, whole, sizeof whole, key->bytes);
 }

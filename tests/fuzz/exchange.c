@@ -61,7 +61,8 @@ static Mesh *make_mesh(const ProcessGroup *pg, bool shares, Input *input)
             if (shares && tcp_pipes.open != NULL)
                 share_memory(&mesh->peer[i], &pipe[i], &memory[i], input_part(input));
         }
-        mesh->watched[i] = (struct pollfd){ .fd = mesh->peer[i].notices, .events = POLLIN };
+        mesh->watched[i] =
+            (struct pollfd){ .fd = mesh->peer[i].notices, .events = POLLIN | POLLRDHUP };
     }
     return mesh;
 }

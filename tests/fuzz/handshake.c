@@ -23,13 +23,11 @@ void fuzz_handshake(Input input)
     HandshakeAnswer answer = { 0 };
     HandshakeState state = HANDSHAKE_MORE;
     while (state == HANDSHAKE_MORE && input.size > 0) {
-        const Input part = input_part(&input);
-        const size_t most = handshake_wants(&answer), count = part.size < most ? part.size : most;
-        uint8_t reply[HANDSHAKE_REPLY_BYTES];
-        size_t reply_bytes = 0;
-        EXPECT(most > 0);
-        state = handshake_take(&answer, &key, &own, part.data, count, reply, &reply_bytes);
-        EXPECT(reply_bytes <= sizeof reply && answer.bytes <= sizeof answer.hello + 32);
-        EXPECT(state != HANDSHAKE_DONE || reply_bytes == 1);
+        const int fd = world_connect(input_part(&input)); // of which it may take a part only
+        state = handshake_read(fd, &answer, &key, &own);
+        EXPECT(answer.bytes <= sizeof answer.hello + sizeof answer.proof);
+        EXPECT(state != HANDSHAKE_DONE ||
+               answer.bytes == sizeof answer.hello + sizeof answer.proof);
+        close(fd);
     }
 }

@@ -57,14 +57,13 @@ const char *store_connect_reason(int error)
 }
 
 /* A wrong proof is final; a server that hangs up may do so because of a crowd, at first. */
-static bool authenticate(const Store *store, HandshakeService service, double since,
-                         double deadline)
+static bool authenticate(const Store *store, HandshakeService service, const Key256 *key,
+                         double since, double deadline)
 {
     if (!store->has_secret)
         return true;
-    const Key256 key = handshake_key(&store->secret, service);
     const double silent_until = seconds_now() + SILENT_SECONDS;
-    if (handshake_call(store->fd, &key, handshake_hello(service), fmin(deadline, silent_until)) ==
+    if (handshake_call(store->fd, key, handshake_hello(service), fmin(deadline, silent_until)) ==
         0)
         return true;
     if (errno == EPROTO)
@@ -84,14 +83,15 @@ static bool connect_as(HandshakeService service, Store *store, const char *host,
     *store = (Store){ .fd = -1, .timeout = timeout, .port = port };
     CHECK(strlen(host) < sizeof store->host, "the name of the store's host is too long: %s", host);
     strcpy(store->host, host);
-    store->has_secret = secret_find(&store->secret);
+    Key256 key = { { 0 } };
+    store->has_secret = secret_find(service, &key);
     const double deadline = seconds_now() + timeout;
     for (double since = 0;;) {
         store->fd = net_connect(host, port, deadline);
         if (store->fd < 0)
             return false;
         since = since == 0 ? seconds_now() : since; // of the first answer
-        if (authenticate(store, service, since, deadline) && validate(store->fd, deadline))
+        if (authenticate(store, service, &key, since, deadline) && validate(store->fd, deadline))
             return true;
         const int reason = errno;
         close(store->fd);

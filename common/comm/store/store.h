@@ -29,8 +29,7 @@ typedef struct {
     char prefix[128]; // put before every key; see store_init
     struct StoreServer *server; // in the process that serves it, else NULL
     bool is_agents; // store_init found that a launcher's agent serves it
-    bool has_secret; // the job has a secret ...
-    Key256 secret; // ... which is this; the server has the same
+    bool has_secret; // the job has a secret, and the server knows it
     bool may_fail; // a failed call sets `failed` and returns
     bool failed; // the connection is no longer usable
 } Store;

@@ -199,11 +199,7 @@ static StoreServer *start(HandshakeService service, const char *host, int *port,
     StoreServer *server = mem_calloc(1, sizeof *server);
     server->open.watched = server->job.watched = watched;
     server->hello = handshake_hello(service);
-    Key256 secret;
-    if (secret_find(&secret)) {
-        server->open.tells_of_secret = true;
-        server->key = handshake_key(&secret, service);
-    }
+    server->open.tells_of_secret = secret_find(service, &server->key);
     server->max_fd = highest_descriptor();
     server->stop_fd = eventfd(0, EFD_CLOEXEC);
     server->listen_fd = net_listen(host, port);

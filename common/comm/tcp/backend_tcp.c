@@ -6,13 +6,10 @@
  * waits for a call drives, so a blocking call needs no other thread and no wake-up. While no thread
  * waits, the progress thread drives: that is how communication overlaps the backward pass. The
  * files below it, from the bottom up: tcp_mesh.c connects the ranks, tcp_watch.c waits and finds
- * the rank that is missing, tcp_exchange.c moves messages, tcp_ring.c and tcp_trees.c are the
- * algorithms.
+ * the rank that is missing, tcp_exchange.c moves messages, tcp_algorithms.c says which.
  */
 #include <pthread.h>
 #include <stdlib.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "common/base/log.h"
 #include "common/base/memory.h"
@@ -36,39 +33,31 @@ typedef struct {
     bool closing;
 } Tcp;
 
+/* Of each kind: for short messages, and for long ones. */
+static const struct {
+    Algorithm *brief, *lengthy;
+} algorithms[] = {
+    [ALL_REDUCE] = { doubling_all_reduce, ring_all_reduce },
+    [BROADCAST] = { tree_broadcast, chain_broadcast },
+    [REDUCE] = { direct_collective, direct_collective },
+    [GATHER] = { direct_collective, direct_collective },
+    [ALL_GATHER] = { ring_all_gather, ring_all_gather },
+    [SCATTER] = { direct_collective, direct_collective },
+    [REDUCE_SCATTER] = { ring_reduce_scatter, ring_reduce_scatter },
+    [BARRIER] = { doubling_all_reduce }, // empty: completes once every rank has entered
+    [SEND] = { direct_collective, direct_collective },
+    [RECV] = { direct_collective, direct_collective },
+};
+
 static void execute(Mesh *mesh, const Collective *collective)
 {
-    const size_t bytes = collective->count * dtype_size(collective->type);
+    const CollectiveKind kind = collective->kind;
+    const bool is_short = collective->count * dtype_size(collective->type) <= SHORT_BYTES;
+    Algorithm *run = is_short ? algorithms[kind].brief : algorithms[kind].lengthy;
+    if ((kind == ALL_REDUCE || kind == BARRIER) && collective->pg->tcp_all_reduce != NULL)
+        run = collective->pg->tcp_all_reduce;
     mesh_begin(mesh, collective);
-    switch (collective->kind) {
-    case ALL_REDUCE:
-    case BARRIER: // an empty all-reduce: completes once every rank has entered
-        if (collective->pg->tcp_all_reduce != NULL)
-            collective->pg->tcp_all_reduce(mesh, collective);
-        else
-            (bytes <= SHORT_BYTES ? doubling_all_reduce : ring_all_reduce)(mesh, collective);
-        break;
-    case BROADCAST:
-        (bytes <= SHORT_BYTES ? tree_broadcast : chain_broadcast)(mesh, collective);
-        break;
-    case REDUCE:
-    case GATHER:
-    case SCATTER:
-        direct_collective(mesh, collective);
-        break;
-    case ALL_GATHER:
-        ring_all_gather(mesh, collective);
-        break;
-    case REDUCE_SCATTER:
-        ring_reduce_scatter(mesh, collective);
-        break;
-    case SEND:
-        message_send(mesh, collective->root, collective->in, bytes);
-        break;
-    case RECV:
-        message_receive(mesh, collective->root, collective->out, bytes);
-        break;
-    }
+    run(mesh, collective);
 }
 
 /* Executes the first call in the queue. The mutex is held before and after, not meanwhile. */
@@ -86,31 +75,11 @@ static void run_next(Tcp *tcp)
     pthread_cond_broadcast(&tcp->done);
 }
 
-/* How the progress thread shares a core with computing threads (sched(7)). A message over the
- * network needs the core rarely, but at once: with a short time slice the thread runs as soon as it
- * is woken (from Linux 6.12 on). A message through shared memory keeps the core busy all the time:
- * with SCHED_BATCH the thread does not preempt a thread that computes. */
-static void schedule_progress(const Mesh *mesh)
-{
-    const int next = (mesh->rank + 1) % mesh->world_size;
-    const struct {
-        uint32_t size, policy;
-        uint64_t flags;
-        int32_t nice;
-        uint32_t priority;
-        uint64_t slice, deadline, period; // nanoseconds
-    } short_slice = { .size = sizeof short_slice, .policy = SCHED_OTHER, .slice = 100 * 1000 };
-
-    if (mesh->peer[next].pipe != NULL)
-        pthread_setschedparam(pthread_self(), SCHED_BATCH, &(struct sched_param){ 0 });
-    else
-        syscall(SYS_sched_setattr, 0, &short_slice, 0);
-}
-
 static void *progress_loop(void *argument)
 {
     Tcp *tcp = argument;
-    schedule_progress(&tcp->mesh);
+    if (tcp_pipes.schedule != NULL)
+        tcp_pipes.schedule(&tcp->mesh);
     pthread_mutex_lock(&tcp->mutex);
     while (!tcp->closing)
         if (tcp->finished == tcp->queued || tcp->mesh.wait.num_threads > 0)

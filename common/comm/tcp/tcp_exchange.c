@@ -65,7 +65,7 @@ static bool made_progress(Mesh *mesh, Message *message, ssize_t bytes)
         return false;
     mesh->wait.idle_since = 0;
     if (bytes < 0 && errno == EPROTO)
-        mesh_abort(mesh,
+        mesh_abort(mesh, NOBODY,
                    "the memory that ranks %d and %d share is damaged: DDP_SHM_DISABLE=1 does "
                    "without",
                    mesh->rank, message->peer);
@@ -104,7 +104,7 @@ static void header_check(Mesh *mesh, const Message *message)
     if (got->magic == due.magic && memcmp(&got->call, &due.call, sizeof due.call) != 0)
         mesh_mismatch(mesh, message->peer, &got->call);
     if (got->magic != due.magic || got->bytes != due.bytes)
-        mesh_abort(mesh, "rank %d does not understand rank %d: are they the same program?",
+        mesh_abort(mesh, NOBODY, "rank %d does not understand rank %d: are they the same program?",
                    mesh->rank, message->peer);
 }
 

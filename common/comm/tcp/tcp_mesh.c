@@ -9,15 +9,12 @@
  */
 #include "common/comm/tcp/tcp_mesh.h"
 
-#include <ifaddrs.h>
 #include <math.h>
-#include <net/if.h>
 #include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/random.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "common/base/host.h"
@@ -28,7 +25,7 @@
 #define MAX_CALLERS 64 // connections whose handshake is not done yet
 #define MAX_WARNINGS 8
 #define NUM_CHANNELS 2 // data and notices
-#define OTHER_NETWORK "to use another network, set GLOO_SOCKET_IFNAME=eth0 or the like"
+#define RETRY_MS 50
 #define HOST_BYTES 256
 #define ADDRESS_BYTES (HOST_BYTES + 16) // host and port
 
@@ -75,8 +72,9 @@ static void agree_on_key(Meeting *meeting)
                   memcmp(offer.version, own.version, sizeof own.version) == 0,
               "rank 0 runs another version of this program: build the same one on every node");
     }
-    meeting->key =
-        pg->store->has_secret ? handshake_key(&pg->store->secret, HANDSHAKE_BACKEND) : offer.key;
+    meeting->key = offer.key;
+    if (pg->store->has_secret)
+        CHECK(secret_find(HANDSHAKE_BACKEND, &meeting->key), "the job's secret has gone");
 }
 
 /* ---- this rank's address ---- */
@@ -96,56 +94,18 @@ int mesh_local_address(int fd, char *address, size_t bytes)
     return 0;
 }
 
-int mesh_interface_address(const char *interface, char *address, size_t bytes)
-{
-    static const sa_family_t families[] = { AF_INET, AF_INET6 };
-    struct ifaddrs *all = NULL;
-    if (getifaddrs(&all) < 0)
-        return -1;
-    bool found = false;
-    for (int i = 0; i < 2 && !found; i++) {
-        const socklen_t size = i == 0 ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
-        for (const struct ifaddrs *one = all; one != NULL && !found; one = one->ifa_next)
-            found = one->ifa_addr != NULL && one->ifa_addr->sa_family == families[i] &&
-                    strcmp(one->ifa_name, interface) == 0 && (one->ifa_flags & IFF_UP) != 0 &&
-                    getnameinfo(one->ifa_addr, size, address, (socklen_t)bytes, NULL, 0,
-                                NI_NUMERICHOST) == 0 &&
-                    strchr(address, '%') == NULL; // fe80::1%eth0 has a meaning only here
-    }
-    freeifaddrs(all);
-    errno = ENODEV;
-    return found ? 0 : -1;
-}
-
-/* Where others reach this machine: the interface that the user names, in PyTorch's variable, else
- * the one that reaches the store. As there it may be a list, "ib0,eth0": but we use one interface,
- * the first that this machine has. */
-static void find_own_host(const ProcessGroup *pg, char *host, size_t bytes)
-{
-    const char *list = getenv("GLOO_SOCKET_IFNAME"), *end = list;
-    for (const char *name = list; name != NULL && *end != '\0'; name = end + 1) {
-        char interface[64];
-        end = strchrnul(name, ',');
-        snprintf(interface, sizeof interface, "%.*s", (int)(end - name), name);
-        if (mesh_interface_address(interface, host, bytes) == 0)
-            return;
-    }
-    CHECK(list == NULL || list[0] == '\0',
-          "GLOO_SOCKET_IFNAME is \"%s\": no interface of this machine has that name and an "
-          "address; ip address shows them",
-          list);
-    SYS_CHECK(mesh_local_address(pg->store->fd, host, bytes));
-    // A machine's own name may resolve to loopback here, but correctly elsewhere.
-    if (net_is_loopback(host) && !net_is_loopback(pg->store->host))
-        snprintf(host, bytes, "%s", pg->store->host);
-}
-
+/* Others reach this machine at the address from which it reaches the store. */
 static void listen_and_publish(Meeting *meeting)
 {
     const ProcessGroup *pg = meeting->pg;
     char host[HOST_BYTES], key[STORE_KEY_BYTES];
     int port = 0;
-    find_own_host(pg, host, sizeof host);
+    if (interface_choice.address == NULL || !interface_choice.address(host, sizeof host)) {
+        SYS_CHECK(mesh_local_address(pg->store->fd, host, sizeof host));
+        // A machine's own name may resolve to loopback here, but correctly elsewhere.
+        if (net_is_loopback(host) && !net_is_loopback(pg->store->host))
+            snprintf(host, sizeof host, "%s", pg->store->host);
+    }
     meeting->listen_fd = net_listen(host, &port);
     CHECK(meeting->listen_fd >= 0, "cannot listen on %s: %s", host, strerror(errno));
     const int length = snprintf(meeting->address, ADDRESS_BYTES, "%s %d", host, port);
@@ -174,15 +134,15 @@ static void connect_to(const Meeting *meeting, int peer)
     own.answerer = peer;
     while (own.channel < NUM_CHANNELS) {
         const int fd = net_connect(host, port, deadline);
-        CHECK(fd >= 0, "cannot reach rank %d at %s port %d: %s; " OTHER_NETWORK, peer, host, port,
-              net_reason(errno));
+        CHECK(fd >= 0, "cannot reach rank %d at %s port %d: %s%s", peer, host, port,
+              net_reason(errno), interface_choice.advice);
         if (handshake_call(fd, &meeting->key, own, deadline) == 0) {
             *channel_of(meeting->mesh, peer, own.channel++) = fd;
             continue;
         }
         close(fd); // a rank in a crowd may hang up on us, or another process answers: try again
         CHECK(seconds_now() < deadline, "rank %d at %s port %d does not answer", peer, host, port);
-        nanosleep(&(struct timespec){ .tv_nsec = 50 * 1000 * 1000 }, NULL);
+        poll(NULL, 0, RETRY_MS);
     }
 }
 
@@ -212,20 +172,14 @@ static void turn_away(Meeting *meeting, int i)
                     meeting->num_turned_away == MAX_WARNINGS ? " (and says no more of such)" : "");
 }
 
-/* Sleeps until a connection or bytes arrive, a second at most. Then accepts a connection, if there
- * is one. False and errno: the time is over, or none can be accepted, and turning others away would
- * not help. */
-static bool accept_caller(Meeting *meeting)
+/* Sleeps until a connection or bytes arrive, and accepts a connection if there is one. False and
+ * errno: none can be accepted, and turning others away would not help. */
+static bool accept_caller(Meeting *meeting, double seconds)
 {
     struct pollfd pollfds[MAX_CALLERS + 1] = { { .fd = meeting->listen_fd, .events = POLLIN } };
     for (int i = 0; i < meeting->num_callers; i++)
         pollfds[i + 1] = (struct pollfd){ .fd = meeting->caller[i].fd, .events = POLLIN };
-    const double left = meeting->mesh->deadline - seconds_now();
-    if (left <= 0) {
-        errno = ETIMEDOUT;
-        return false;
-    }
-    poll(pollfds, (nfds_t)meeting->num_callers + 1, (int)ceil(1e3 * fmin(left, 1)));
+    poll(pollfds, (nfds_t)meeting->num_callers + 1, (int)ceil(1e3 * seconds));
 
     const int fd = net_accept(meeting->listen_fd, 0);
     if (fd < 0 && errno == ETIMEDOUT) // none is waiting
@@ -239,28 +193,19 @@ static bool accept_caller(Meeting *meeting)
     return true;
 }
 
-/* HANDSHAKE_REFUSED: it is no rank that connects to this one, or takes too long. The key is not
- * enough: a rank's number is checked before it gets a welcome. */
-static HandshakeState read_handshake(const Meeting *meeting, Caller *caller)
+static void let_in(Mesh *mesh, Caller caller)
 {
-    const HandshakeHello *theirs = &caller->answer.hello;
-    const HandshakeState state =
-        handshake_read(caller->fd, &caller->answer, &meeting->key, &meeting->own);
-    const bool is_here = caller->answer.bytes >= sizeof *theirs;
-    const bool is_wanted = theirs->caller > meeting->pg->rank &&
-                           theirs->caller < meeting->pg->world_size &&
-                           theirs->channel < NUM_CHANNELS;
-    const bool is_late = seconds_now() >= caller->since + HANDSHAKE_SECONDS;
-    if ((is_here && !is_wanted) || (is_late && state == HANDSHAKE_MORE))
-        return HANDSHAKE_REFUSED;
-    return state;
+    int *fd = channel_of(mesh, caller.answer.hello.caller, caller.answer.hello.channel);
+    if (*fd >= 0)
+        close(*fd); // it called again: the first welcome did not reach it
+    *fd = caller.fd;
 }
 
+/* Returns world_size if all higher ranks are connected. */
 static int first_absent(const Mesh *mesh)
 {
     int peer = mesh->rank + 1;
-    while (peer < mesh->world_size - 1 && mesh->peer[peer].data >= 0 &&
-           mesh->peer[peer].notices >= 0)
+    while (peer < mesh->world_size && mesh->peer[peer].data >= 0 && mesh->peer[peer].notices >= 0)
         peer++;
     return peer;
 }
@@ -270,23 +215,23 @@ static void accept_others(Meeting *meeting)
 {
     Mesh *mesh = meeting->mesh;
     meeting->own.answerer = mesh->rank;
-    for (int missing = NUM_CHANNELS * (mesh->world_size - 1 - mesh->rank); missing > 0;) {
-        CHECK(accept_caller(meeting),
-              "rank %d did not connect to %s within %g s: %s; " OTHER_NETWORK, first_absent(mesh),
-              meeting->address, mesh->timeout, strerror(errno));
+    meeting->own.caller = mesh->world_size; // callers are between the two
+    meeting->own.channel = NUM_CHANNELS - 1;
+    for (int absent; (absent = first_absent(mesh)) < mesh->world_size;) {
+        const double left = mesh->deadline - seconds_now();
+        errno = ETIMEDOUT;
+        CHECK(left > 0 && accept_caller(meeting, fmin(left, 1)),
+              "rank %d did not connect to %s within %g s: %s%s", absent, meeting->address,
+              mesh->timeout, strerror(errno), interface_choice.advice);
         for (int i = meeting->num_callers - 1; i >= 0; i--) {
-            const HandshakeState state = read_handshake(meeting, &meeting->caller[i]);
-            if (state == HANDSHAKE_REFUSED)
+            Caller *caller = &meeting->caller[i];
+            const HandshakeState state =
+                handshake_read(caller->fd, &caller->answer, &meeting->key, &meeting->own);
+            const bool is_late = seconds_now() >= caller->since + HANDSHAKE_SECONDS;
+            if (state == HANDSHAKE_DONE)
+                let_in(mesh, remove_caller(meeting, i));
+            else if (state == HANDSHAKE_REFUSED || is_late)
                 turn_away(meeting, i);
-            if (state != HANDSHAKE_DONE)
-                continue;
-            const Caller caller = remove_caller(meeting, i);
-            int *fd = channel_of(mesh, caller.answer.hello.caller, caller.answer.hello.channel);
-            if (*fd >= 0)
-                close(*fd); // it called again: the first welcome did not reach it
-            else
-                missing--;
-            *fd = caller.fd;
         }
     }
     while (meeting->num_callers > 0)
@@ -333,7 +278,7 @@ void mesh_init(Mesh *mesh, const ProcessGroup *pg)
     mesh->has_core = (local_ranks > 0 ? local_ranks : n) <= host_num_cores();
     for (int peer = 0; peer < n; peer++) {
         const int fd = mesh->peer[peer].notices, whole = sizeof(Notice);
-        mesh->watched[peer] = (struct pollfd){ .fd = fd, .events = POLLIN };
+        mesh->watched[peer] = (struct pollfd){ .fd = fd, .events = POLLIN | POLLRDHUP };
         if (peer == mesh->rank)
             continue;
         // poll must not wake us for part of a notice
@@ -345,8 +290,7 @@ void mesh_init(Mesh *mesh, const ProcessGroup *pg)
 
 void mesh_free(Mesh *mesh)
 {
-    const Notice goodbye = { .kind = NOTICE_GOODBYE };
-    mesh_tell(mesh, &goodbye);
+    mesh_notify(mesh, NOTICE_GOODBYE, NOBODY);
     for (int peer = 0; peer < mesh->world_size; peer++)
         if (peer != mesh->rank)
             shutdown(mesh->peer[peer].notices, SHUT_WR);

@@ -1,18 +1,17 @@
 /*
  * tcp_mesh.h - the tcp backend's connections, two from every rank to every other.
  *
+ *     data     | handshake | magic | CollectiveId | bytes | payload ... | magic | ...
+ *     notices  | handshake | kind | waits_for | CollectiveId | text | kind | waits_for | ...
+ *
+ * Both carry messages in both directions, in host byte order. Ranks that share memory send data
+ * through a pipe instead; then the connection only carries wake-ups.
+ *
  * - To connect the ranks, call mesh_init on all of them; mesh_free says goodbye and closes.
- * - To make a collective, call mesh_begin and one of the algorithms (tcp_ring.c, tcp_trees.c).
+ * - To make a collective, call mesh_begin and one of the algorithms (tcp_algorithms.c).
  * - An algorithm calls exchange, which sends a message and receives one (tcp_exchange.c). Where it
  *   can do neither, it calls mesh_wait, which reads the notices meanwhile (tcp_watch.c).
  * - Errors do not return: a rank that finds one tells it to all others, and all die with one line.
- *
- *     data     | magic | CollectiveId | bytes | payload ... | magic | CollectiveId | ...
- *     notices  | kind | waits_for | CollectiveId | text | kind | waits_for | ...
- *
- * Both connections carry messages in both directions, in host byte order, after a handshake
- * (handshake.h). Ranks that share memory send data through a pipe instead; then the connection only
- * carries wake-ups.
  */
 #ifndef COMMON_COMM_TCP_TCP_MESH_H
 #define COMMON_COMM_TCP_TCP_MESH_H
@@ -62,18 +61,17 @@ typedef struct Mesh {
     Peer *peer; // by rank
     struct pollfd *watched; // every peer's notices, then data to send, data to receive
 
-    // The call in progress, and the latest, send and recv excluded.
-    const Collective *collective; // NULL: the mesh is still being formed
+    const Collective *collective; // the call in progress; NULL: the mesh is still being formed
     CollectiveId call; // the same, as it is on the wire
     double deadline; // of the call, or of forming the mesh
-    CollectiveId recent[NUM_RECENT_CALLS];
+    CollectiveId recent[NUM_RECENT_CALLS]; // the latest calls, send and recv excluded
     uint64_t num_calls; // so far, of those in `recent`
 
     struct {
         atomic_int num_threads; // that wait for a call
         double idle_since; // nothing was sent or received since; 0: just now
         double next_poll_time; // when to read notices next, even without waiting
-        double next_notice_time, notice_interval; // of NOTICE_WAITING and NOTICE_ALIVE
+        double next_notice_time; // of NOTICE_WAITING and NOTICE_ALIVE
     } wait;
 
     _Alignas(64) char chunk[CHUNK_BYTES]; // received, not yet added
@@ -95,11 +93,9 @@ void mesh_free(Mesh *mesh);
 /* At least this many bytes of memory, valid until the next call. It grows and never shrinks. */
 void *mesh_scratch(Mesh *mesh, size_t bytes);
 
-/* The numeric address that this end of a connection has, and that of an interface ("eth0") of this
- * machine, IPv4 if it has one: where others reach this machine. -1 and errno: there is none
- * (ENODEV: no such interface, or none that others could use). */
+/* The numeric address that this end of a connection has: where others reach this machine. -1 and
+ * errno: there is none. */
 int mesh_local_address(int fd, char *address, size_t bytes);
-int mesh_interface_address(const char *interface, char *address, size_t bytes);
 
 /* ---- tcp_watch.c: waiting, and ending the group ---- */
 
@@ -113,18 +109,17 @@ void mesh_wait(Mesh *mesh, int to, int from);
 /* Sleeps until this time of seconds_now(), and reads notices meanwhile as mesh_wait does. */
 void mesh_sleep_until(Mesh *mesh, double until);
 
-/* Sends a notice to all peers without blocking. A peer that does not read its notices gets no more
- * of them. */
-void mesh_tell(Mesh *mesh, const Notice *notice);
-
-/* Tells all peers that this rank waits for another, or is alive. Sets when to do so again. */
+/* Sends a notice without text to all peers, and sets when to do so again. Does not block: a peer
+ * that does not read its notices gets no more of them. */
 void mesh_notify(Mesh *mesh, NoticeKind kind, int waits_for);
 
 /* These end the group: they tell all peers why, and die with the same line. mesh_lost: the peer's
- * connection is closed (its last notice may say why). mesh_mismatch: its call differs from ours. */
+ * connection is closed (its last notice may say why). mesh_mismatch: its call differs from ours.
+ * `missing`: the rank to blame, which may be stopped and find the line later; or NOBODY. */
 noreturn void mesh_lost(Mesh *mesh, int peer);
 noreturn void mesh_mismatch(Mesh *mesh, int peer, const CollectiveId *theirs);
-noreturn void mesh_abort(Mesh *mesh, const char *format, ...) __attribute__((format(printf, 2, 3)));
+noreturn void mesh_abort(Mesh *mesh, int missing, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
 /* ---- tcp_exchange.c: moving data ---- */
 
@@ -150,27 +145,19 @@ void exchange(Mesh *mesh, Outgoing sent, Incoming received);
 void message_send(Mesh *mesh, int to, const void *data, size_t bytes);
 void message_receive(Mesh *mesh, int from, void *data, size_t bytes);
 
-/* ---- the algorithms: collective ---- */
+/* ---- tcp_algorithms.c: collective ---- */
 
-/* tcp_ring.c: every rank sends to the next and receives from the one before. */
-void ring_all_reduce(Mesh *mesh, const Collective *collective);
-void ring_reduce_scatter(Mesh *mesh, const Collective *collective);
-void ring_all_gather(Mesh *mesh, const Collective *collective);
+typedef void Algorithm(Mesh *mesh, const Collective *collective);
+Algorithm ring_all_reduce, ring_reduce_scatter, ring_all_gather, doubling_all_reduce;
+Algorithm tree_broadcast, chain_broadcast, direct_collective;
 
-/* tcp_trees.c. Doubling and the tree take few steps, for short messages; the chain is for long
- * ones; in the direct one the root exchanges with one rank after the other. */
-void doubling_all_reduce(Mesh *mesh, const Collective *collective);
-void tree_broadcast(Mesh *mesh, const Collective *collective);
-void chain_broadcast(Mesh *mesh, const Collective *collective);
-void direct_collective(Mesh *mesh, const Collective *collective); // reduce, gather, scatter
-
-/* ---- pipes ---- */
+/* ---- extras; a build without them has shared_memory_absent.c ---- */
 
 #define PIPE_ALIGNMENT 128 // of a message; a header is shorter, so it never wraps around
 #define PIPE_GRAIN 32 // a header's bytes are a multiple of it
 
 /* An alternative to a socket for data: shared memory, between two ranks of one machine
- * (extras/shared_memory). A build without it has no pipes (shared_memory_absent.c). */
+ * (extras/shared_memory). */
 typedef struct {
     // Gives every peer that can have one a pipe; its socket must exist. Collective. NULL: no pipes.
     void (*open)(Mesh *mesh);
@@ -187,6 +174,8 @@ typedef struct {
     // Call `wake` afterwards: it takes the byte; false: the socket is closed, and nothing came.
     bool (*sleep)(struct Pipe *pipe, short events);
     bool (*wake)(struct Pipe *pipe, short events);
+    // Sets how this thread, which moves data while others compute, shares a core with them.
+    void (*schedule)(const Mesh *mesh);
 } PipeOps;
 
 extern const PipeOps tcp_pipes;
@@ -194,5 +183,13 @@ extern const PipeOps tcp_pipes;
 /* Simulates a slower network (extras/simulated_network): the time at which a message of so many
  * bytes that begins to arrive counts as received; 0: on arrival. NULL: nothing is simulated. */
 extern double (*const network_arrival)(Mesh *mesh, int from, size_t bytes);
+
+/* Lets the user choose where others reach this machine (extras/interface). */
+typedef struct {
+    bool (*address)(char *host, size_t bytes); // false: no choice was made. NULL: nor can it be
+    const char *advice; // what to do where the choice was wrong: "; to use ..."
+} InterfaceChoice;
+
+extern const InterfaceChoice interface_choice;
 
 #endif

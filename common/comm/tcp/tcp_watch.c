@@ -20,10 +20,9 @@
 #include <unistd.h>
 
 #include "common/base/log.h"
-#include "common/comm/store/net.h"
 
 #define SPIN_SECONDS 50e-6 // a few round trips between two ranks of a machine: see mesh_wait
-#define NOTICE_SECONDS 0.1 // a waiting rank tells the others after this, then less and less often
+#define NOTICE_SECONDS 0.1 // a waiting rank tells the others after this, then each timeout / 4
 #define POLL_SECONDS 1e-3
 #define LAST_NOTICE_SECONDS 1.0 // a closed connection's last notice may take this long to arrive
 #define CULPRIT_MS 200
@@ -48,7 +47,7 @@ static const char *call_describe(const CollectiveId *call, char text[DESCRIPTION
 
 /* ---- telling the others ---- */
 
-void mesh_tell(Mesh *mesh, const Notice *notice)
+static void tell(Mesh *mesh, const Notice *notice)
 {
     for (Peer *peer = mesh->peer; peer < mesh->peer + mesh->world_size; peer++) {
         if (peer->notices < 0 || peer->notices_blocked)
@@ -61,16 +60,15 @@ void mesh_tell(Mesh *mesh, const Notice *notice)
 
 void mesh_notify(Mesh *mesh, NoticeKind kind, int waits_for)
 {
-    mesh_tell(mesh, &(Notice){ .kind = (int32_t)kind, .waits_for = waits_for, .call = mesh->call });
-    mesh->wait.notice_interval = fmin(2 * mesh->wait.notice_interval, mesh->timeout / 4);
-    mesh->wait.next_notice_time = seconds_now() + mesh->wait.notice_interval;
+    tell(mesh, &(Notice){ .kind = (int32_t)kind, .waits_for = waits_for, .call = mesh->call });
+    mesh->wait.next_notice_time = seconds_now() + mesh->timeout / 4;
 }
 
 /* Ends the group: passes the notice on, and dies with its text. If this rank was stopped and finds
  * in it that it is the missing one, it says so. */
 static noreturn void end_group(Mesh *mesh, Notice notice)
 {
-    mesh_tell(mesh, &notice);
+    tell(mesh, &notice);
     notice.text[sizeof notice.text - 1] = '\0';
     char text[DESCRIPTION_BYTES];
     if (notice.waits_for == mesh->rank)
@@ -92,9 +90,9 @@ static noreturn void end_group(Mesh *mesh, Notice notice)
     _exit(EXIT_FAILURE);
 }
 
-void mesh_abort(Mesh *mesh, const char *format, ...)
+void mesh_abort(Mesh *mesh, int missing, const char *format, ...)
 {
-    Notice notice = { .kind = NOTICE_ABORT, .waits_for = NOBODY };
+    Notice notice = { .kind = NOTICE_ABORT, .waits_for = missing, .call = mesh->call };
     va_list args;
     va_start(args, format);
     vsnprintf(notice.text, sizeof notice.text, format, args);
@@ -116,70 +114,80 @@ void mesh_mismatch(Mesh *mesh, int peer, const CollectiveId *theirs)
 {
     const CollectiveId *ours = counterpart(mesh, theirs);
     char our_text[DESCRIPTION_BYTES], their_text[DESCRIPTION_BYTES];
-    mesh_abort(mesh, "rank %d calls %s, rank %d calls %s", mesh->rank,
+    mesh_abort(mesh, NOBODY, "rank %d calls %s, rank %d calls %s", mesh->rank,
                call_describe(ours != NULL ? ours : &mesh->call, our_text), peer,
                call_describe(theirs, their_text));
 }
 
-void mesh_lost(Mesh *mesh, int peer)
-{
-    Notice notice;
-    const double deadline = seconds_now() + LAST_NOTICE_SECONDS;
-    while (net_recv(mesh->peer[peer].notices, &notice, sizeof notice, deadline) == 0)
-        if (notice.kind == NOTICE_ABORT)
-            end_group(mesh, notice);
-    char text[DESCRIPTION_BYTES];
-    mesh_abort(mesh, "rank %d is gone: connection closed during %s", peer,
-               call_describe(&mesh->call, text));
-}
-
 /* ---- hearing the others ---- */
 
-/* Reads one notice; false if the connection is closed. */
-static bool notice_read(Mesh *mesh, int peer)
+/* False: the notice makes no sense. */
+static bool note_waiting(Mesh *mesh, int peer, const Notice *notice)
 {
-    Notice notice;
-    const ssize_t bytes = recv(mesh->watched[peer].fd, &notice, sizeof notice, MSG_DONTWAIT);
-    if (bytes < 0 && (errno == EAGAIN || errno == EINTR))
-        return true;
-    if (bytes != sizeof notice)
+    if (notice->waits_for < 0 || notice->waits_for >= mesh->world_size)
         return false;
-
-    if (notice.kind == NOTICE_ABORT)
-        end_group(mesh, notice);
-    if (notice.kind == NOTICE_GOODBYE) {
-        mesh->watched[peer].fd = -1; // it may close now
-        return true;
-    }
-    if (notice.kind == NOTICE_ALIVE) {
-        mesh->deadline = fmax(mesh->deadline, seconds_now() + mesh->timeout);
-        return true;
-    }
-    if (notice.waits_for < 0 || notice.waits_for >= mesh->world_size)
-        return false;
-    mesh->peer[peer].last = notice;
+    mesh->peer[peer].last = *notice;
     mesh->peer[peer].heard_at = seconds_now();
-
     // Ranks waiting for each other in different calls never see each other's messages.
-    const CollectiveId *ours = counterpart(mesh, &notice.call);
-    if (ours != NULL && memcmp(ours, &notice.call, sizeof *ours) != 0)
-        mesh_mismatch(mesh, peer, &notice.call);
+    const CollectiveId *ours = counterpart(mesh, &notice->call);
+    if (ours != NULL && memcmp(ours, &notice->call, sizeof *ours) != 0)
+        mesh_mismatch(mesh, peer, &notice->call);
     return true;
 }
 
-/* Polls, and reads the notices that have come. False if nothing happened. */
+/* Reads the peer's next notice, if all of it has come. False: its connection is closed. */
+static bool hear(Mesh *mesh, int peer)
+{
+    Notice notice;
+    struct pollfd *watched = &mesh->watched[peer];
+    const ssize_t bytes = recv(watched->fd, &notice, sizeof notice, MSG_DONTWAIT | MSG_PEEK);
+    if (bytes < 0)
+        return errno == EAGAIN || errno == EINTR;
+    if (bytes < (ssize_t)sizeof notice)
+        return bytes > 0 && (watched->revents & POLLRDHUP) == 0; // the rest is on its way
+    recv(watched->fd, &notice, sizeof notice, MSG_DONTWAIT);
+
+    if (notice.kind == NOTICE_ABORT)
+        end_group(mesh, notice);
+    if (notice.kind == NOTICE_GOODBYE)
+        watched->fd = -1; // it may close now
+    if (notice.kind == NOTICE_ALIVE)
+        mesh->deadline = fmax(mesh->deadline, seconds_now() + mesh->timeout);
+    return notice.kind != NOTICE_WAITING || note_waiting(mesh, peer, &notice);
+}
+
+void mesh_lost(Mesh *mesh, int peer)
+{
+    const double deadline = seconds_now() + LAST_NOTICE_SECONDS;
+    do
+        poll(&mesh->watched[peer], 1, (int)(1e3 * LAST_NOTICE_SECONDS));
+    while (mesh->watched[peer].fd >= 0 && hear(mesh, peer) && seconds_now() < deadline);
+    char text[DESCRIPTION_BYTES];
+    mesh_abort(mesh, NOBODY, "rank %d is gone: connection closed during %s", peer,
+               call_describe(&mesh->call, text));
+}
+
+/* Sleeps until one of the first `num_watched` descriptors is ready, a notice among them, or so many
+ * seconds have passed. Reads a notice of each peer. False if nothing happened. */
 static bool poll_peers(Mesh *mesh, int num_watched, double seconds)
 {
-    const double whole = floor(fmax(seconds, 0));
-    const struct timespec time = { (time_t)whole, (long)(1e9 * (fmax(seconds, 0) - whole)) };
+    const struct timespec time = { (time_t)fmax(seconds, 0),
+                                   (long)(1e9 * fmod(fmax(seconds, 0), 1)) };
     const int ready = ppoll(mesh->watched, (nfds_t)num_watched, &time, NULL);
     int lost = NOBODY;
     for (int peer = 0; ready > 0 && peer < mesh->world_size; peer++)
-        if (mesh->watched[peer].revents != 0 && !notice_read(mesh, peer))
+        if (mesh->watched[peer].revents != 0 && !hear(mesh, peer))
             lost = peer; // later: another peer's notice may say why
     if (lost != NOBODY)
         mesh_lost(mesh, lost);
     return ready > 0;
+}
+
+/* Reads all notices that have come. */
+static void catch_up(Mesh *mesh)
+{
+    while (poll_peers(mesh, mesh->world_size, 0))
+        continue;
 }
 
 void mesh_sleep_until(Mesh *mesh, double until)
@@ -215,14 +223,12 @@ void mesh_begin(Mesh *mesh, const Collective *collective)
 
     const double now = seconds_at_tick();
     mesh->deadline = now + mesh->timeout;
-    mesh->wait.notice_interval = NOTICE_SECONDS;
     mesh->wait.next_notice_time = now + NOTICE_SECONDS;
     // The slowest rank never waits, but must read notices too. Polling costs more than a short
     // call.
     if (now >= mesh->wait.next_poll_time) {
         mesh->wait.next_poll_time = now + POLL_SECONDS;
-        while (poll_peers(mesh, mesh->world_size, 0))
-            continue;
+        catch_up(mesh);
     }
 }
 
@@ -230,8 +236,7 @@ void mesh_begin(Mesh *mesh, const Collective *collective)
  * and names it. Returns if a rank has said meanwhile that it is alive. */
 static void end_by_timeout(Mesh *mesh, int waits_for)
 {
-    while (poll_peers(mesh, mesh->world_size, 0)) // if this rank was stopped, the others gave up
-        continue;
+    catch_up(mesh); // if this rank was stopped, the others gave up
     if (seconds_now() < mesh->deadline)
         return;
     const double recently = seconds_now() - mesh->timeout / 2;
@@ -241,16 +246,14 @@ static void end_by_timeout(Mesh *mesh, int waits_for)
 
     char our_text[DESCRIPTION_BYTES], their_text[DESCRIPTION_BYTES];
     call_describe(&mesh->call, our_text);
-    if (rank != mesh->rank && mesh->peer[rank].heard_at <= recently) {
-        Notice notice = { .kind = NOTICE_ABORT, .waits_for = rank, .call = mesh->call };
-        snprintf(notice.text, sizeof notice.text,
-                 "rank %d is missing in %s after %g s: it is stopped or stuck, or does not make "
-                 "this call",
-                 rank, our_text, mesh->timeout);
-        end_group(mesh, notice);
-    }
-    mesh_abort(mesh, "%s did not end within %g s: rank %d waits for rank %d, which is in %s",
-               our_text, mesh->timeout, mesh->rank, waits_for,
+    if (rank != mesh->rank && mesh->peer[rank].heard_at <= recently)
+        mesh_abort(mesh, rank,
+                   "rank %d is missing in %s after %g s: it is stopped or stuck, or does not make "
+                   "this call",
+                   rank, our_text, mesh->timeout);
+    mesh_abort(mesh, NOBODY,
+               "%s did not end within %g s: rank %d waits for rank %d, which is in %s", our_text,
+               mesh->timeout, mesh->rank, waits_for,
                call_describe(&mesh->peer[waits_for].last.call, their_text));
 }
 

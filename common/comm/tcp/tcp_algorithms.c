@@ -1,4 +1,12 @@
-/* The other algorithms: for few steps rather than few bytes, or for one root. */
+/*
+ * The algorithms: which rank sends what to which, and when. All ranks execute the same one, and
+ * each calls exchange for its part.
+ *
+ * - The ring sends the fewest bytes, in 2 (n - 1) steps: for long messages.
+ * - Recursive doubling and the binomial tree take log2(n) steps: for short ones, where steps cost
+ *   more than bytes. The chain is the broadcast of long ones.
+ * - Direct: the root deals with one rank after the other, for what is rare or small.
+ */
 #include <string.h>
 
 #include "common/comm/tcp/tcp_mesh.h"
@@ -7,6 +15,106 @@ static size_t bytes_of(const Collective *collective)
 {
     return collective->count * dtype_size(collective->type);
 }
+
+/* ---- the ring (Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms", 2009) ----
+ *
+ * The array is cut into one block for each rank. In n - 1 steps every rank sends a block to the
+ * next and adds its own numbers to the one from the previous rank; then block r is complete on rank
+ * r (reduce-scatter). In n - 1 more steps the complete blocks go round (all-gather). Each rank
+ * sends 2 (n - 1) / n of the array: no algorithm that sums on the ranks can send less. A block is
+ * summed in one place, in the order of the ring, so all ranks get the same bits.
+ *
+ * In each step a rank sends what it has just received, so it receives the block before that one:
+ * first - 1, first - 2 ... if it begins by sending block `first`. The last that it receives is
+ * first - (n - 1), which is first + 1 modulo n. In a reduce-scatter that must be its own, so it
+ * begins with block rank - 1, and receives block rank - 2 - step. An all-gather begins with the
+ * rank's own block, which is complete, and receives block rank - 1 - step. With n = 4:
+ *
+ *     reduce-scatter  rank 0  rank 1  rank 2  rank 3     all-gather  rank 0  rank 1  rank 2  rank 3
+ *     step 0             2       3       0       1       step 0         3       0       1       2
+ *     step 1             1       2       3       0       step 1         2       3       0       1
+ *     step 2             0       1       2       3       step 2         1       2       3       0
+ */
+
+/* A part of an array, in bytes. */
+typedef struct {
+    size_t offset, bytes;
+} Block;
+
+/* Block i modulo n of n blocks; i is not below -n. If n does not divide the elements, each of the
+ * first blocks has one element more. */
+static Block block_of(size_t count, DType type, int n, int i)
+{
+    const size_t index = (size_t)((i + n) % n);
+    const size_t share = count / (size_t)n, remainder = count % (size_t)n;
+    const size_t start = index * share + (index < remainder ? index : remainder);
+    const size_t numel = share + (index < remainder);
+    return (Block){ start * dtype_size(type), numel * dtype_size(type) };
+}
+
+/* Sends blocks to the next rank, beginning with block `first` of `in`, and receives those of the
+ * previous one into `out`, where `in` is added to what arrives if `adds`: other blocks than this
+ * rank's then hold partial sums. `in` and `out` have the same shape, or are the same array. */
+static void go_round(Mesh *mesh, size_t count, int first, bool adds, const char *in, char *out)
+{
+    const int n = mesh->collective->pg->world_size, rank = mesh->collective->pg->rank;
+    const DType type = mesh->collective->type;
+    Block block = block_of(count, type, n, first);
+    const char *sent = in + block.offset;
+    for (int step = 0; step < n - 1; step++) {
+        const Block coming = block_of(count, type, n, first - 1 - step);
+        exchange(mesh, (Outgoing){ (rank + 1) % n, sent, block.bytes },
+                 (Incoming){ (rank + n - 1) % n, out + coming.offset, coming.bytes,
+                             adds ? in + coming.offset : NULL });
+        block = coming;
+        sent = out + block.offset;
+    }
+}
+
+void ring_all_reduce(Mesh *mesh, const Collective *collective)
+{
+    const int n = collective->pg->world_size, rank = collective->pg->rank;
+    const size_t count = collective->count;
+    const DType type = collective->type;
+    char *data = collective->out;
+    const Block own = block_of(count, type, n, rank);
+
+    go_round(mesh, count, rank - 1, true, data, data); // reduce-scatter
+    reduce_finish(data + own.offset, own.bytes / dtype_size(type), type, collective->op,
+                  collective->pg->mean_ranks);
+    go_round(mesh, count, rank, false, data, data); // all-gather
+}
+
+void ring_reduce_scatter(Mesh *mesh, const Collective *collective)
+{
+    const int n = collective->pg->world_size, rank = collective->pg->rank;
+    const size_t bytes = bytes_of(collective);
+    const char *in = collective->in;
+    char *own = collective->out;
+    if (n > 1) {
+        // If `out` is part of `in`, partial sums may overwrite `in`: the API allows it.
+        const bool in_place = own == in + (size_t)rank * bytes;
+        char *sums = in_place ? own - (size_t)rank * bytes : mesh_scratch(mesh, (size_t)n * bytes);
+        go_round(mesh, (size_t)n * collective->count, rank - 1, true, in, sums);
+        in = sums;
+    }
+    if (own != in + (size_t)rank * bytes)
+        memcpy(own, in + (size_t)rank * bytes, bytes);
+    reduce_finish(own, collective->count, collective->type, collective->op,
+                  collective->pg->mean_ranks);
+}
+
+void ring_all_gather(Mesh *mesh, const Collective *collective)
+{
+    const int n = collective->pg->world_size, rank = collective->pg->rank;
+    const size_t bytes = bytes_of(collective);
+    char *data = collective->out, *own = data + (size_t)rank * bytes;
+    if (collective->in != own)
+        memcpy(own, collective->in, bytes);
+    go_round(mesh, (size_t)n * collective->count, rank, false, data, data);
+}
+
+/* ---- few steps ---- */
 
 /* Combines another rank's numbers with ours. Both sides put the lower rank's first, so they get the
  * same bits even if a op b is not b op a (the maximum of 0 and -0, or of NaNs). */
@@ -97,15 +205,18 @@ void chain_broadcast(Mesh *mesh, const Collective *collective)
     }
 }
 
+/* ---- direct ---- */
+
 /* Reduce, gather and scatter: the root exchanges with one rank after the other. The simplest
  * algorithm, and good enough for the few bytes of a metric: training's own traffic uses the ring,
- * where no rank is special. */
+ * where no rank is special. Also send and recv, whose peer is the "root": it makes the other one.
+ */
 void direct_collective(Mesh *mesh, const Collective *collective)
 {
     const CollectiveKind kind = collective->kind;
     const int rank = collective->pg->rank, root = collective->root;
     const size_t bytes = bytes_of(collective);
-    if (rank != root && kind == SCATTER)
+    if (rank != root && (kind == SCATTER || kind == RECV))
         message_receive(mesh, root, collective->out, bytes);
     else if (rank != root)
         message_send(mesh, root, collective->in, bytes);
