@@ -145,6 +145,31 @@ static void shared_memory_close(Pipe *pipe)
     free(pipe);
 }
 
+/* The connection of a pipe is silent unless its other side is asked to write a byte there. */
+static bool shared_memory_sleep(Mesh *mesh, const int peer[2], struct pollfd data[2])
+{
+    bool may_sleep = true;
+    for (int i = 0; i < 2; i++) {
+        Pipe *pipe = peer[i] != NOBODY ? mesh->peer[peer[i]].pipe : NULL;
+        if (pipe != NULL && !pipe_sleep(pipe, data[i].events))
+            may_sleep = false;
+        if (pipe != NULL)
+            data[i].events = POLLIN;
+    }
+    return may_sleep;
+}
+
+static int shared_memory_wake(Mesh *mesh, const int peer[2])
+{
+    int lost = NOBODY;
+    for (int i = 0; i < 2; i++) {
+        Pipe *pipe = peer[i] != NOBODY ? mesh->peer[peer[i]].pipe : NULL;
+        if (pipe != NULL && !pipe_wake(pipe, i == 0 ? POLLOUT : POLLIN))
+            lost = peer[i];
+    }
+    return lost;
+}
+
 /* How the progress thread shares a core with computing threads (sched(7)). A message over the
  * network needs the core rarely, but at once: with a short time slice the thread runs as soon as it
  * is woken (from Linux 6.12 on). A message through shared memory keeps the core busy all the time:
@@ -171,6 +196,6 @@ const PipeOps tcp_pipes = { .open = shared_memory_open,
                             .send = pipe_send,
                             .receive = pipe_receive,
                             .release = pipe_release,
-                            .sleep = pipe_sleep,
-                            .wake = pipe_wake,
+                            .sleep = shared_memory_sleep,
+                            .wake = shared_memory_wake,
                             .schedule = schedule };

@@ -1,11 +1,7 @@
 /*
- * The algorithms: which rank sends what to which, and when. All ranks execute the same one, and
- * each calls exchange for its part.
- *
- * - The ring sends the fewest bytes, in 2 (n - 1) steps: for long messages.
- * - Recursive doubling and the binomial tree take log2(n) steps: for short ones, where steps cost
- *   more than bytes. The chain is the broadcast of long ones.
- * - Direct: the root deals with one rank after the other, for what is rare or small.
+ * The algorithms: which rank sends what to which, and when. All ranks execute the same one at the
+ * same time. The ring and the chain send few bytes, for long messages; recursive doubling and the
+ * tree take few steps, for short ones.
  */
 #include <string.h>
 
@@ -52,9 +48,8 @@ static Block block_of(size_t count, DType type, int n, int i)
     return (Block){ start * dtype_size(type), numel * dtype_size(type) };
 }
 
-/* Sends blocks to the next rank, beginning with block `first` of `in`, and receives those of the
- * previous one into `out`, where `in` is added to what arrives if `adds`: other blocks than this
- * rank's then hold partial sums. `in` and `out` have the same shape, or are the same array. */
+/* Begins with block `first` of `in`. What arrives goes to `out`, after adding `in` to it if `adds`:
+ * then other blocks than this rank's are partial sums. `in` and `out` may be the same array. */
 static void go_round(Mesh *mesh, size_t count, int first, bool adds, const char *in, char *out)
 {
     const int n = mesh->collective->pg->world_size, rank = mesh->collective->pg->rank;
@@ -114,8 +109,6 @@ void ring_all_gather(Mesh *mesh, const Collective *collective)
     go_round(mesh, (size_t)n * collective->count, rank, false, data, data);
 }
 
-/* ---- few steps ---- */
-
 /* Combines another rank's numbers with ours. Both sides put the lower rank's first, so they get the
  * same bits even if a op b is not b op a (the maximum of 0 and -0, or of NaNs). */
 static void combine(const Collective *collective, int other, const void *theirs)
@@ -128,8 +121,7 @@ static void combine(const Collective *collective, int other, const void *theirs)
 
 /* Recursive doubling (Thakur, Rabenseifner and Gropp, "Optimization of collective communication
  * operations in MPICH", 2005). In step k each rank swaps its sum with the rank whose number differs
- * in bit k, and adds: after log2(n) steps all have the total. The ring moves fewer bytes but takes
- * 2 (n - 1) steps, and for short messages steps are what costs. If n is no power of two, the ranks
+ * in bit k, and adds: after log2(n) steps all have the total. If n is no power of two, the ranks
  * beyond the largest one first send their numbers to a lower rank, and get the result at the end.
  */
 void doubling_all_reduce(Mesh *mesh, const Collective *collective)
@@ -181,8 +173,8 @@ void tree_broadcast(Mesh *mesh, const Collective *collective)
             message_send(mesh, (number + bit + root) % n, collective->in, bytes);
 }
 
-/* Every rank sends the message only once, to the next rank, in chunks, so that it forwards one
- * while the next arrives: long messages take hardly longer for many ranks than for two. */
+/* Every rank sends the message only once, to the next rank, in chunks: it forwards one while the
+ * next arrives. So long messages take hardly longer for many ranks than for two. */
 void chain_broadcast(Mesh *mesh, const Collective *collective)
 {
     const int n = collective->pg->world_size, rank = collective->pg->rank, root = collective->root;
@@ -190,8 +182,7 @@ void chain_broadcast(Mesh *mesh, const Collective *collective)
     const int previous = rank == root ? NOBODY : (rank - 1 + n) % n;
     const size_t bytes = bytes_of(collective);
 
-    // While one chunk arrives, the one before it is forwarded. The root only sends.
-    char *here = collective->out;
+    char *here = collective->out; // the chunk to forward
     size_t here_bytes = 0;
     for (size_t done = 0; done < bytes || here_bytes > 0;) {
         char *coming = (char *)collective->out + done;
@@ -205,12 +196,9 @@ void chain_broadcast(Mesh *mesh, const Collective *collective)
     }
 }
 
-/* ---- direct ---- */
-
 /* Reduce, gather and scatter: the root exchanges with one rank after the other. The simplest
- * algorithm, and good enough for the few bytes of a metric: training's own traffic uses the ring,
- * where no rank is special. Also send and recv, whose peer is the "root": it makes the other one.
- */
+ * algorithm, and good enough for the few bytes of a metric. Also send and recv, whose "root" is the
+ * other rank. */
 void direct_collective(Mesh *mesh, const Collective *collective)
 {
     const CollectiveKind kind = collective->kind;

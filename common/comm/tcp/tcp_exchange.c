@@ -4,8 +4,7 @@
  * Both directions of a connection are used at once, and no rank delays sending until it has
  * received: in a ring all ranks would wait. A message with an addend is received and added in
  * parts: while one is added, the kernel receives the next and goes on sending. Every message starts
- * with a header that names its call. Connections and pipes both move messages in parts; nothing
- * else here depends on which of them it is.
+ * with a header that names its call. Connections and pipes both move messages in parts.
  */
 #include "common/comm/tcp/tcp_mesh.h"
 

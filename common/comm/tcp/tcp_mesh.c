@@ -2,10 +2,9 @@
  * Forming the connections of the tcp backend.
  *
  * Every rank listens, publishes its address in the store and connects to all lower ranks; the
- * higher ones connect to it. Each connection begins with a handshake (handshake.h), in which both
- * sides prove that they know the group's key and agree on which two ranks of which group and
- * attempt they are: ranks of another job or of an earlier attempt, and strangers, are rejected. The
- * key comes from the job's secret; in a job without one rank 0 draws it and puts it into the store.
+ * higher ones connect to it. Each connection begins with a handshake (handshake.h): ranks of
+ * another job or of an earlier attempt, and strangers, are rejected. The key comes from the job's
+ * secret; in a job without one rank 0 draws it and puts it into the store.
  */
 #include "common/comm/tcp/tcp_mesh.h"
 
@@ -48,21 +47,19 @@ typedef struct {
     int num_callers, num_turned_away;
 } Meeting;
 
-/* Compares the version of the protocol with rank 0's, and sets the group's key. The version is in
- * the store so that a rank of another build fails at once and not after the timeout: a build with
- * pipes begins by offering them. */
+/* Compares the version of the protocol with rank 0's, so that a rank of another build fails at once
+ * and not after the timeout (one with pipes begins by offering them), and sets the group's key. */
 static void agree_on_key(Meeting *meeting)
 {
     const ProcessGroup *pg = meeting->pg;
     struct {
         char version[8];
         Key256 key; // only where there is no secret
-    } offer, own = { .version = "ddp.tcp5" };
+    } offer, own = { 0 };
     const size_t bytes = pg->store->has_secret ? sizeof own.version : sizeof own;
     char name[STORE_KEY_BYTES];
     process_group_key(pg, "tcp version", 0, name);
-    if (tcp_pipes.open != NULL)
-        memcpy(own.version, "ddp.tcp4", sizeof own.version);
+    memcpy(own.version, tcp_pipes.open != NULL ? "ddp.tcp4" : "ddp.tcp5", sizeof own.version);
     if (pg->rank == 0) {
         SYS_CHECK(getrandom(&own.key, sizeof own.key, 0));
         store_set(pg->store, name, &own, bytes);
@@ -148,11 +145,9 @@ static void connect_to(const Meeting *meeting, int peer)
 
 /* ---- accepting the higher ranks ----
  *
- * If callers were read one after the other, a stranger that connects and sends nothing would delay
- * the ranks after it, and a thousand of them would keep ranks out for good. So many callers are
- * read at once, and the first to finish its handshake is served first. A caller that takes longer
- * than HANDSHAKE_SECONDS is turned away, and when there are too many the oldest is: a rank answers
- * at once, or else calls again. */
+ * Many callers are read at once: a stranger that sends nothing delays no rank. A caller that takes
+ * longer than HANDSHAKE_SECONDS is turned away, and when there are too many the oldest is: a rank
+ * answers at once, or else calls again. */
 
 static Caller remove_caller(Meeting *meeting, int i)
 {

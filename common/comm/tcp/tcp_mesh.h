@@ -93,8 +93,7 @@ void mesh_free(Mesh *mesh);
 /* At least this many bytes of memory, valid until the next call. It grows and never shrinks. */
 void *mesh_scratch(Mesh *mesh, size_t bytes);
 
-/* The numeric address that this end of a connection has: where others reach this machine. -1 and
- * errno: there is none. */
+/* The numeric address that this end of a connection has. -1 and errno: there is none. */
 int mesh_local_address(int fd, char *address, size_t bytes);
 
 /* ---- tcp_watch.c: waiting, and ending the group ---- */
@@ -103,7 +102,7 @@ int mesh_local_address(int fd, char *address, size_t bytes);
 void mesh_begin(Mesh *mesh, const Collective *collective);
 
 /* Waits until data can be sent to `to` or received from `from` (either may be NOBODY), or a short
- * time has passed. Ends the process when a peer is gone or sends an abort, and at the timeout. */
+ * time has passed. Ends the process if a peer is gone or has given up, and at the timeout. */
 void mesh_wait(Mesh *mesh, int to, int from);
 
 /* Sleeps until this time of seconds_now(), and reads notices meanwhile as mesh_wait does. */
@@ -123,8 +122,7 @@ noreturn void mesh_abort(Mesh *mesh, int missing, const char *format, ...)
 
 /* ---- tcp_exchange.c: moving data ---- */
 
-/* A message to a rank and a message from one, numbered as in the group of the call in progress;
- * NOBODY: there is none. */
+/* A message to a rank and one from a rank of the group of the call in progress, or from NOBODY. */
 typedef struct {
     int to;
     const void *data;
@@ -156,26 +154,19 @@ Algorithm tree_broadcast, chain_broadcast, direct_collective;
 #define PIPE_ALIGNMENT 128 // of a message; a header is shorter, so it never wraps around
 #define PIPE_GRAIN 32 // a header's bytes are a multiple of it
 
-/* An alternative to a socket for data: shared memory, between two ranks of one machine
- * (extras/shared_memory). */
+/* Carries data between two ranks of one machine in place of a socket (extras/shared_memory, whose
+ * pipe.h says more). All are NULL in a build without it. */
 typedef struct {
-    // Gives every peer that can have one a pipe; its socket must exist. Collective. NULL: no pipes.
-    void (*open)(Mesh *mesh);
+    void (*open)(Mesh *mesh); // gives every peer that can have one a pipe. Collective
     void (*close)(struct Pipe *pipe);
-    // Like sendmsg and recvmsg with MSG_DONTWAIT, these move a header (all of it or nothing) and a
-    // part of the payload. They return how many bytes were moved, or -1 and EAGAIN (EPROTO: the
-    // memory is damaged). Both sides use the same parts, and elements are never split. `receive`
-    // does not copy the payload, but points part[1].iov_base to it; it is valid until `release`.
-    ssize_t (*send)(struct Pipe *pipe, const struct iovec part[2]);
-    ssize_t (*receive)(struct Pipe *pipe, struct iovec part[2]);
-    void (*release)(struct Pipe *pipe);
-    // Call `sleep` before waiting on the socket until the other side has written (POLLIN) or read
-    // (POLLOUT) something, upon which it sends a byte; false: it has done so already, do not wait.
-    // Call `wake` afterwards: it takes the byte; false: the socket is closed, and nothing came.
-    bool (*sleep)(struct Pipe *pipe, short events);
-    bool (*wake)(struct Pipe *pipe, short events);
-    // Sets how this thread, which moves data while others compute, shares a core with them.
-    void (*schedule)(const Mesh *mesh);
+    ssize_t (*send)(struct Pipe *pipe, const struct iovec part[2]); // as sendmsg, MSG_DONTWAIT
+    ssize_t (*receive)(struct Pipe *pipe, struct iovec part[2]); // points part[1] to the data ...
+    void (*release)(struct Pipe *pipe); // ... which is valid until then
+    // Before polling data[], for peer[0] to read and peer[1] to write; false: do not wait. `wake`
+    // afterwards, which returns a peer that is gone, or NOBODY.
+    bool (*sleep)(Mesh *mesh, const int peer[2], struct pollfd data[2]);
+    int (*wake)(Mesh *mesh, const int peer[2]);
+    void (*schedule)(const Mesh *mesh); // how this thread shares a core with those that compute
 } PipeOps;
 
 extern const PipeOps tcp_pipes;

@@ -23,7 +23,7 @@
 
 #define SPIN_SECONDS 50e-6 // a few round trips between two ranks of a machine: see mesh_wait
 #define NOTICE_SECONDS 0.1 // a waiting rank tells the others after this, then each timeout / 4
-#define POLL_SECONDS 1e-3
+#define POLL_MS 1
 #define LAST_NOTICE_SECONDS 1.0 // a closed connection's last notice may take this long to arrive
 #define CULPRIT_MS 200
 
@@ -121,73 +121,74 @@ void mesh_mismatch(Mesh *mesh, int peer, const CollectiveId *theirs)
 
 /* ---- hearing the others ---- */
 
-/* False: the notice makes no sense. */
-static bool note_waiting(Mesh *mesh, int peer, const Notice *notice)
+typedef enum { SILENT, HEARD, LOST } Hearing;
+
+static Hearing note_waiting(Mesh *mesh, int peer, const Notice *notice)
 {
     if (notice->waits_for < 0 || notice->waits_for >= mesh->world_size)
-        return false;
+        return LOST; // it makes no sense
     mesh->peer[peer].last = *notice;
     mesh->peer[peer].heard_at = seconds_now();
     // Ranks waiting for each other in different calls never see each other's messages.
     const CollectiveId *ours = counterpart(mesh, &notice->call);
     if (ours != NULL && memcmp(ours, &notice->call, sizeof *ours) != 0)
         mesh_mismatch(mesh, peer, &notice->call);
-    return true;
+    return HEARD;
 }
 
-/* Reads the peer's next notice, if all of it has come. False: its connection is closed. */
-static bool hear(Mesh *mesh, int peer)
+/* Reads the peer's next notice, the only place where that is done. Half a notice stays in the
+ * socket until the rest has come. */
+static Hearing hear(Mesh *mesh, int peer)
 {
     Notice notice;
     struct pollfd *watched = &mesh->watched[peer];
     const ssize_t bytes = recv(watched->fd, &notice, sizeof notice, MSG_DONTWAIT | MSG_PEEK);
-    if (bytes < 0)
-        return errno == EAGAIN || errno == EINTR;
+    if (bytes < 0 && (errno == EAGAIN || errno == EINTR))
+        return SILENT;
     if (bytes < (ssize_t)sizeof notice)
-        return bytes > 0 && (watched->revents & POLLRDHUP) == 0; // the rest is on its way
+        return bytes > 0 && (watched->revents & POLLRDHUP) == 0 ? SILENT : LOST;
     recv(watched->fd, &notice, sizeof notice, MSG_DONTWAIT);
 
     if (notice.kind == NOTICE_ABORT)
         end_group(mesh, notice);
     if (notice.kind == NOTICE_GOODBYE)
         watched->fd = -1; // it may close now
-    if (notice.kind == NOTICE_ALIVE)
+    else if (notice.kind == NOTICE_ALIVE)
         mesh->deadline = fmax(mesh->deadline, seconds_now() + mesh->timeout);
-    return notice.kind != NOTICE_WAITING || note_waiting(mesh, peer, &notice);
+    else
+        return note_waiting(mesh, peer, &notice);
+    return HEARD;
 }
 
 void mesh_lost(Mesh *mesh, int peer)
 {
+    struct pollfd *watched = &mesh->watched[peer];
     const double deadline = seconds_now() + LAST_NOTICE_SECONDS;
-    do
-        poll(&mesh->watched[peer], 1, (int)(1e3 * LAST_NOTICE_SECONDS));
-    while (mesh->watched[peer].fd >= 0 && hear(mesh, peer) && seconds_now() < deadline);
+    while (watched->fd >= 0 && seconds_now() < deadline && hear(mesh, peer) != LOST)
+        poll(watched, 1, POLL_MS);
     char text[DESCRIPTION_BYTES];
     mesh_abort(mesh, NOBODY, "rank %d is gone: connection closed during %s", peer,
                call_describe(&mesh->call, text));
 }
 
-/* Sleeps until one of the first `num_watched` descriptors is ready, a notice among them, or so many
- * seconds have passed. Reads a notice of each peer. False if nothing happened. */
+/* Sleeps until one of the first `num_watched` descriptors is ready, or so many seconds have passed.
+ * Reads a notice of each peer that has sent one. False if there is none. */
 static bool poll_peers(Mesh *mesh, int num_watched, double seconds)
 {
-    const struct timespec time = { (time_t)fmax(seconds, 0),
-                                   (long)(1e9 * fmod(fmax(seconds, 0), 1)) };
+    const double left = fmax(seconds, 0);
+    const struct timespec time = { (time_t)left, (long)(1e9 * fmod(left, 1)) };
     const int ready = ppoll(mesh->watched, (nfds_t)num_watched, &time, NULL);
+    bool heard = false;
     int lost = NOBODY;
-    for (int peer = 0; ready > 0 && peer < mesh->world_size; peer++)
-        if (mesh->watched[peer].revents != 0 && !hear(mesh, peer))
+    for (int peer = 0; ready > 0 && peer < mesh->world_size; peer++) {
+        const Hearing hearing = mesh->watched[peer].revents != 0 ? hear(mesh, peer) : SILENT;
+        heard |= hearing == HEARD;
+        if (hearing == LOST)
             lost = peer; // later: another peer's notice may say why
+    }
     if (lost != NOBODY)
         mesh_lost(mesh, lost);
-    return ready > 0;
-}
-
-/* Reads all notices that have come. */
-static void catch_up(Mesh *mesh)
-{
-    while (poll_peers(mesh, mesh->world_size, 0))
-        continue;
+    return heard;
 }
 
 void mesh_sleep_until(Mesh *mesh, double until)
@@ -224,11 +225,11 @@ void mesh_begin(Mesh *mesh, const Collective *collective)
     const double now = seconds_at_tick();
     mesh->deadline = now + mesh->timeout;
     mesh->wait.next_notice_time = now + NOTICE_SECONDS;
-    // The slowest rank never waits, but must read notices too. Polling costs more than a short
-    // call.
+    // The slowest rank never waits, but must read notices too. Polling costs more than a call.
     if (now >= mesh->wait.next_poll_time) {
-        mesh->wait.next_poll_time = now + POLL_SECONDS;
-        catch_up(mesh);
+        mesh->wait.next_poll_time = now + 1e-3 * POLL_MS;
+        while (poll_peers(mesh, mesh->world_size, 0))
+            continue;
     }
 }
 
@@ -236,7 +237,8 @@ void mesh_begin(Mesh *mesh, const Collective *collective)
  * and names it. Returns if a rank has said meanwhile that it is alive. */
 static void end_by_timeout(Mesh *mesh, int waits_for)
 {
-    catch_up(mesh); // if this rank was stopped, the others gave up
+    while (poll_peers(mesh, mesh->world_size, 0)) // if this rank was stopped, the others gave up
+        continue;
     if (seconds_now() < mesh->deadline)
         return;
     const double recently = seconds_now() - mesh->timeout / 2;
@@ -258,28 +260,18 @@ static void end_by_timeout(Mesh *mesh, int waits_for)
 }
 
 /* Sleeps until data can be sent to peer[0] or received from peer[1], a notice has come, or so many
- * seconds have passed. The connection of a pipe is silent unless its other side is asked to write a
- * byte there; if that has moved data already, there is no sleep. */
+ * seconds have passed. */
 static void sleep_for_data(Mesh *mesh, const int peer[2], double seconds)
 {
-    static const short events[2] = { POLLOUT, POLLIN };
     struct pollfd *data = mesh->watched + mesh->world_size;
-    struct Pipe *pipe[2];
-    bool may_sleep = true;
-    for (int i = 0; i < 2; i++) {
-        // Our own entry stands for no peer: its descriptor is -1, which poll ignores.
-        const Peer *other = &mesh->peer[peer[i] != NOBODY ? peer[i] : mesh->rank];
-        pipe[i] = other->pipe;
-        data[i].fd = other->data;
-        data[i].events = pipe[i] != NULL ? POLLIN : events[i];
-        if (pipe[i] != NULL && !tcp_pipes.sleep(pipe[i], events[i]))
-            may_sleep = false;
-    }
-    if (may_sleep)
+    for (int i = 0; i < 2; i++) // the descriptor of our own entry is -1, which poll ignores
+        data[i] = (struct pollfd){ .fd = mesh->peer[peer[i] != NOBODY ? peer[i] : mesh->rank].data,
+                                   .events = i == 0 ? POLLOUT : POLLIN };
+    if (tcp_pipes.sleep == NULL || tcp_pipes.sleep(mesh, peer, data))
         poll_peers(mesh, mesh->world_size + 2, seconds);
-    for (int i = 0; i < 2; i++)
-        if (pipe[i] != NULL && !tcp_pipes.wake(pipe[i], events[i]))
-            mesh_lost(mesh, peer[i]);
+    const int lost = tcp_pipes.wake != NULL ? tcp_pipes.wake(mesh, peer) : NOBODY;
+    if (lost != NOBODY)
+        mesh_lost(mesh, lost);
 }
 
 void mesh_wait(Mesh *mesh, int to, int from)
