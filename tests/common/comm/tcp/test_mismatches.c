@@ -7,6 +7,8 @@
 
 #include <cmocka.h>
 #include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "common/base/log.h"
 #include "common/comm/store/net.h"
@@ -261,6 +263,34 @@ static void test_notices_that_make_no_sense(void **state)
     }
 }
 
+/* Rank 1 says why it ends in two halves, and between them its data's connection is closed. */
+static void halves_body(Rank *rank)
+{
+    ProcessGroup pg;
+    rank_join(rank, &pg);
+    barrier(&pg);
+    if (rank->rank == 1) {
+        const Notice why = { .kind = NOTICE_ABORT, .waits_for = NOBODY, .text = "the reason" };
+        const size_t half = offsetof(Notice, text);
+        const Peer *peer = ((Mesh *)pg.state)->peer;
+        SYS_CHECK(net_send(peer->notices, &why, half, seconds_now() + 200));
+        shutdown(peer->data, SHUT_RDWR);
+        usleep(100 * 1000);
+        SYS_CHECK(
+            net_send(peer->notices, (char *)&why + half, sizeof why - half, seconds_now() + 200));
+        raise(SIGSTOP);
+    }
+    sum(&pg);
+}
+
+static void test_half_a_notice_is_kept(void **state)
+{
+    (void)state;
+    RankEnd end[MAX_RANKS];
+    ranks_run(2, halves_body, NULL, end);
+    expect_error(end, 0, "fatal: the reason");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -269,6 +299,7 @@ int main(void)
         cmocka_unit_test(test_one_call_more_than_the_others),
         cmocka_unit_test(test_senseless_calls),
         cmocka_unit_test(test_notices_that_make_no_sense),
+        cmocka_unit_test(test_half_a_notice_is_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
