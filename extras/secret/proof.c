@@ -11,16 +11,54 @@
 #include <sys/random.h>
 #include <sys/socket.h>
 
-#include "common/base/log.h"
-#include "common/comm/store/handshake.h"
-#include "common/comm/store/net.h"
+#include <stdlib.h>
 
+#include "common/base/log.h"
+#include "common/base/memory.h"
+#include "common/comm/store/net.h"
+#include "extras/secret/hello.h"
+
+_Static_assert(sizeof(HandshakeHello) == 24 + 128 + HANDSHAKE_BYTES, "a Hello has no padding");
+_Static_assert(sizeof(Key256) == HANDSHAKE_BYTES, "a key is as long as a proof");
 _Static_assert(crypto_auth_KEYBYTES == HANDSHAKE_BYTES && crypto_auth_BYTES == HANDSHAKE_BYTES,
                "libsodium's crypto_auth");
 _Static_assert(offsetof(HandshakeAnswer, proof) == sizeof(HandshakeHello),
                "hello and proof are received as one run of bytes");
 
 enum { CALLER = 'c', ANSWERER = 'a' };
+
+HandshakeHello hello_for(const HandshakePurpose *purpose)
+{
+    HandshakeHello hello = { .opening = HANDSHAKE_OPENING,
+                             .version = HANDSHAKE_VERSION,
+                             .service = (uint8_t)purpose->service,
+                             .channel = (uint8_t)purpose->channel,
+                             .caller = purpose->caller,
+                             .answerer = purpose->answerer,
+                             .attempt = purpose->attempt,
+                             .group = purpose->group };
+    const char *run_id = getenv("TORCHELASTIC_RUN_ID");
+    if (run_id == NULL || run_id[0] == '\0')
+        run_id = "none";
+    CHECK(strlen(run_id) < sizeof hello.run_id, "TORCHELASTIC_RUN_ID is too long: %s", run_id);
+    if (purpose->service != HANDSHAKE_ENDPOINT)
+        strcpy(hello.run_id, run_id);
+    return hello;
+}
+
+/* Is it a Hello for this answerer? Nothing in it is secret. */
+static bool is_for(const HandshakeHello *theirs, const HandshakePurpose *own)
+{
+    HandshakeHello expected = hello_for(own);
+    expected.caller = theirs->caller;
+    expected.channel = theirs->channel;
+    memcpy(expected.nonce, theirs->nonce, sizeof expected.nonce);
+    const bool is_peer = own->caller == 0
+                             ? theirs->caller == 0
+                             : theirs->caller > own->answerer && theirs->caller < own->caller;
+    return is_peer && theirs->channel <= own->channel &&
+           memcmp(theirs, &expected, sizeof expected) == 0;
+}
 
 /* nonce: the answerer's; the caller's is in its Hello. */
 static void prove(uint8_t proof[HANDSHAKE_BYTES], const Key256 *key, uint8_t role,
@@ -40,8 +78,9 @@ static bool is_proven(const uint8_t proof[HANDSHAKE_BYTES], const Key256 *key, u
     return sodium_memcmp(proof, expected, sizeof expected) == 0;
 }
 
-int handshake_call(int fd, const Key256 *key, HandshakeHello own, double deadline)
+static int call(int fd, const Key256 *key, const HandshakePurpose *purpose, double deadline)
 {
+    HandshakeHello own = hello_for(purpose);
     uint8_t theirs[2 * HANDSHAKE_BYTES], proof[HANDSHAKE_BYTES], welcome = 0;
     SYS_CHECK(getrandom(own.nonce, sizeof own.nonce, 0));
     if (net_send(fd, &own, sizeof own, deadline) < 0 || net_recv(fd, theirs, 1, deadline) < 0)
@@ -76,8 +115,9 @@ static bool send_own_proof(int fd, HandshakeAnswer *answer, const Key256 *key)
     return send_at_once(fd, reply, sizeof reply);
 }
 
-HandshakeState handshake_read(int fd, HandshakeAnswer *answer, const Key256 *key,
-                              const HandshakeHello *own)
+/* Takes what has arrived of the Hello, or of the proof after it. */
+static HandshakeState read_message(int fd, HandshakeAnswer *answer, const Key256 *key,
+                                   const HandshakePurpose *own)
 {
     const HandshakeHello *hello = &answer->hello;
     const bool begins = answer->bytes < sizeof *hello;
@@ -90,15 +130,30 @@ HandshakeState handshake_read(int fd, HandshakeAnswer *answer, const Key256 *key
         return HANDSHAKE_REFUSED;
 
     answer->bytes += (size_t)count;
-    if (hello->opening != own->opening)
+    if (hello->opening != HANDSHAKE_OPENING)
         return HANDSHAKE_REFUSED;
     if (answer->bytes < due)
         return HANDSHAKE_MORE;
     if (begins)
-        return handshake_is_for(hello, own) && send_own_proof(fd, answer, key) ? HANDSHAKE_MORE
-                                                                               : HANDSHAKE_REFUSED;
+        return is_for(hello, own) && send_own_proof(fd, answer, key) ? HANDSHAKE_MORE
+                                                                     : HANDSHAKE_REFUSED;
     return is_proven(answer->proof, key, CALLER, hello, answer->nonce) &&
                    send_at_once(fd, &(uint8_t){ HANDSHAKE_WELCOME }, 1)
                ? HANDSHAKE_DONE
                : HANDSHAKE_REFUSED;
 }
+
+static HandshakeState read_call(int fd, HandshakeAnswer **answer, const Key256 *key,
+                                HandshakePurpose *purpose)
+{
+    if (*answer == NULL)
+        *answer = mem_calloc(1, sizeof **answer);
+    const HandshakeState state = read_message(fd, *answer, key, purpose);
+    purpose->caller = (*answer)->hello.caller;
+    purpose->channel = (*answer)->hello.channel;
+    return state;
+}
+
+int (*const handshake_call)(int, const Key256 *, const HandshakePurpose *, double) = call;
+HandshakeState (*const handshake_read)(int, HandshakeAnswer **, const Key256 *,
+                                       HandshakePurpose *) = read_call;

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "common/base/log.h"
-#include "common/comm/store/handshake.h"
+#include "extras/secret/hello.h"
 
 #define MIN_BYTES 32 // 256 random bits
 #define MAX_BYTES 4096

@@ -63,8 +63,8 @@ static bool authenticate(const Store *store, HandshakeService service, const Key
     if (!store->has_secret)
         return true;
     const double silent_until = seconds_now() + SILENT_SECONDS;
-    if (handshake_call(store->fd, key, handshake_hello(service), fmin(deadline, silent_until)) ==
-        0)
+    const HandshakePurpose own = { .service = service };
+    if (handshake_call(store->fd, key, &own, fmin(deadline, silent_until)) == 0)
         return true;
     if (errno == EPROTO)
         return false;
@@ -324,4 +324,11 @@ void store_check_secret(Store *store)
           "the job at %s:%d has a secret and this process has none: give it the same --secret-file "
           "or " SECRET_VARIABLE,
           store->host, store->port);
+}
+
+void secret_report_none(const char *host, int port)
+{
+    log_info("this job has no secret: whoever reaches %s:%d may join it; give every node the same "
+             "--secret-file or " SECRET_VARIABLE " (docs/security.md)",
+             host, port);
 }

@@ -57,6 +57,9 @@ const char *store_connect_reason(int error);
  * not. Such a process sees only the table that is open to all, and would wait in vain. */
 void store_check_secret(Store *store);
 
+/* Logs that this job has no secret, so that this port is open to all. Local. */
+void secret_report_none(const char *host, int port);
+
 /* Counts one more worker or agent (amount 1), as store_init does; returns how many have come. */
 int64_t store_count_worker(Store *store, int64_t amount);
 void store_free(Store *store);

@@ -31,8 +31,8 @@ struct StoreServer {
     int listen_fd, stop_fd;
     rlim_t max_fd; // of clients
     Service open, job; // job: for clients that know its secret, if it has one
+    HandshakeService service;
     Key256 key; // of the handshake, if the job has a secret
-    HandshakeHello hello; // that a caller must send
     LIST_HEAD(, Client) clients; // newest first
     size_t num_clients;
     pthread_t thread;
@@ -61,6 +61,7 @@ static void drop_client(StoreServer *server, Client *client)
     server->num_clients--;
     shutdown(client->fd, SHUT_RDWR); // closing is not enough if a forked process has a copy
     close(client->fd);
+    free(client->handshake);
     free(client);
 }
 
@@ -103,8 +104,9 @@ static void accept_client(StoreServer *server)
 /* False: the client does not know the secret. */
 static bool read_handshake(StoreServer *server, Client *client)
 {
+    HandshakePurpose purpose = { .service = server->service };
     const HandshakeState state =
-        handshake_read(client->fd, &client->handshake, &server->key, &server->hello);
+        handshake_read(client->fd, &client->handshake, &server->key, &purpose);
     if (state == HANDSHAKE_DONE) {
         client->in_handshake = false;
         client->proven = true;
@@ -117,7 +119,7 @@ static bool read_handshake(StoreServer *server, Client *client)
 static bool receive(StoreServer *server, Client *client)
 {
     uint8_t data[READ_BYTES];
-    if (client->in_handshake && client->handshake.bytes == 0 &&
+    if (client->in_handshake && client->handshake == NULL &&
         recv(client->fd, data, 1, MSG_PEEK) == 1 && data[0] != HANDSHAKE_OPENING)
         client->in_handshake = false; // a handshake comes first or not at all
     if (client->in_handshake)
@@ -198,7 +200,7 @@ static StoreServer *start(HandshakeService service, const char *host, int *port,
 {
     StoreServer *server = mem_calloc(1, sizeof *server);
     server->open.watched = server->job.watched = watched;
-    server->hello = handshake_hello(service);
+    server->service = service;
     server->open.tells_of_secret = secret_find(service, &server->key);
     server->max_fd = highest_descriptor();
     server->stop_fd = eventfd(0, EFD_CLOEXEC);

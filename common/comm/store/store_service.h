@@ -84,7 +84,7 @@ typedef struct Client {
     int fd; // this and the fields below are the server's
     double since; // when it connected, on the clock of seconds_now()
     bool in_handshake; // may begin one, or is in the middle of it
-    HandshakeAnswer handshake;
+    HandshakeAnswer *handshake; // NULL before its first byte
     LIST_ENTRY(Client) next;
 } Client;
 

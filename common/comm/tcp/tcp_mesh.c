@@ -2,9 +2,9 @@
  * Forming the connections of the tcp backend.
  *
  * Every rank listens, publishes its address in the store and connects to all lower ranks; the
- * higher ones connect to it. Each connection begins with a handshake (handshake.h): ranks of
- * another job or of an earlier attempt, and strangers, are rejected. The key comes from the job's
- * secret; in a job without one rank 0 draws it and puts it into the store.
+ * higher ones connect to it. Ranks of another job or of an earlier attempt, and strangers, are
+ * rejected: each connection begins with a handshake (handshake.h). In a job without a secret the
+ * caller shows a key instead, which rank 0 has drawn for this group and put into the store.
  */
 #include "common/comm/tcp/tcp_mesh.h"
 
@@ -28,11 +28,19 @@
 #define HOST_BYTES 256
 #define ADDRESS_BYTES (HOST_BYTES + 16) // host and port
 
-/* A connection whose other end has not proven yet which rank it is. */
+/* How a connection begins in a job without a secret; the answer is HANDSHAKE_WELCOME. */
+typedef struct {
+    Key256 key; // of the group
+    int32_t caller, channel;
+} Opening;
+
+/* A connection whose other end has not shown yet which rank it is. */
 typedef struct {
     int fd;
     double since; // on the clock of seconds_now()
-    HandshakeAnswer answer;
+    HandshakeAnswer *answer; // in a job with a secret
+    Opening opening; // in one without
+    size_t bytes; // received of it
 } Caller;
 
 /* What mesh_init needs until all ranks are connected. */
@@ -40,7 +48,7 @@ typedef struct {
     Mesh *mesh;
     const ProcessGroup *pg;
     Key256 key;
-    HandshakeHello own; // what this rank sends and callers must send
+    HandshakePurpose own; // what this rank means and callers must mean
     int listen_fd;
     char address[ADDRESS_BYTES]; // of listen_fd: "HOST PORT"
     Caller caller[MAX_CALLERS]; // oldest first
@@ -59,7 +67,7 @@ static void agree_on_key(Meeting *meeting)
     const size_t bytes = pg->store->has_secret ? sizeof own.version : sizeof own;
     char name[STORE_KEY_BYTES];
     process_group_key(pg, "tcp version", 0, name);
-    memcpy(own.version, tcp_pipes.open != NULL ? "ddp.tcp4" : "ddp.tcp5", sizeof own.version);
+    memcpy(own.version, tcp_pipes.open != NULL ? "ddp.tcp6" : "ddp.tcp7", sizeof own.version);
     if (pg->rank == 0) {
         SYS_CHECK(getrandom(&own.key, sizeof own.key, 0));
         store_set(pg->store, name, &own, bytes);
@@ -117,6 +125,18 @@ static int *channel_of(Mesh *mesh, int peer, int channel)
     return channel == 0 ? &mesh->peer[peer].data : &mesh->peer[peer].notices;
 }
 
+/* Returns 0 if it is let in. */
+static int call_rank(const Meeting *meeting, int fd, const HandshakePurpose *own)
+{
+    const double deadline = meeting->mesh->deadline;
+    if (meeting->pg->store->has_secret)
+        return handshake_call(fd, &meeting->key, own, deadline);
+    const Opening opening = { meeting->key, own->caller, own->channel };
+    uint8_t welcome = 0;
+    return net_send(fd, &opening, sizeof opening, deadline) < 0 ||
+           net_recv(fd, &welcome, 1, deadline) < 0 || welcome != HANDSHAKE_WELCOME;
+}
+
 static void connect_to(const Meeting *meeting, int peer)
 {
     const double deadline = meeting->mesh->deadline;
@@ -127,13 +147,13 @@ static void connect_to(const Meeting *meeting, int peer)
     CHECK(sscanf(address, "%255s %d", host, &port) == 2, "the store's %s is \"%s\", no address",
           key, address);
 
-    HandshakeHello own = meeting->own;
+    HandshakePurpose own = meeting->own;
     own.answerer = peer;
     while (own.channel < NUM_CHANNELS) {
         const int fd = net_connect(host, port, deadline);
         CHECK(fd >= 0, "cannot reach rank %d at %s port %d: %s%s", peer, host, port,
               net_reason(errno), interface_choice.advice);
-        if (handshake_call(fd, &meeting->key, own, deadline) == 0) {
+        if (call_rank(meeting, fd, &own) == 0) {
             *channel_of(meeting->mesh, peer, own.channel++) = fd;
             continue;
         }
@@ -152,6 +172,7 @@ static void connect_to(const Meeting *meeting, int peer)
 static Caller remove_caller(Meeting *meeting, int i)
 {
     const Caller caller = meeting->caller[i];
+    free(caller.answer);
     meeting->num_callers--;
     memmove(&meeting->caller[i], &meeting->caller[i + 1],
             (size_t)(meeting->num_callers - i) * sizeof caller);
@@ -188,12 +209,37 @@ static bool accept_caller(Meeting *meeting, double seconds)
     return true;
 }
 
-static void let_in(Mesh *mesh, Caller caller)
+/* Takes what has arrived; `purpose` is as for handshake_read. */
+static HandshakeState read_caller(const Meeting *meeting, Caller *caller, HandshakePurpose *purpose)
 {
-    int *fd = channel_of(mesh, caller.answer.hello.caller, caller.answer.hello.channel);
+    Opening *opening = &caller->opening;
+    if (meeting->pg->store->has_secret)
+        return handshake_read(caller->fd, &caller->answer, &meeting->key, purpose);
+    const ssize_t count = recv(caller->fd, (uint8_t *)opening + caller->bytes,
+                               sizeof *opening - caller->bytes, MSG_DONTWAIT);
+    if (count < 0 && (errno == EAGAIN || errno == EINTR))
+        return HANDSHAKE_MORE;
+    caller->bytes += count > 0 ? (size_t)count : 0;
+    const size_t shown = caller->bytes < sizeof(Key256) ? caller->bytes : sizeof(Key256);
+    if (count <= 0 || memcmp(&opening->key, &meeting->key, shown) != 0)
+        return HANDSHAKE_REFUSED;
+    if (caller->bytes < sizeof *opening)
+        return HANDSHAKE_MORE;
+    const bool is_let_in = opening->caller > purpose->answerer &&
+                           opening->caller < purpose->caller && opening->channel >= 0 &&
+                           opening->channel <= purpose->channel &&
+                           send(caller->fd, &(uint8_t){ HANDSHAKE_WELCOME }, 1, MSG_NOSIGNAL) == 1;
+    purpose->caller = opening->caller;
+    purpose->channel = opening->channel;
+    return is_let_in ? HANDSHAKE_DONE : HANDSHAKE_REFUSED;
+}
+
+static void let_in(Mesh *mesh, const HandshakePurpose *purpose, int caller)
+{
+    int *fd = channel_of(mesh, purpose->caller, purpose->channel);
     if (*fd >= 0)
         close(*fd); // it called again: the first welcome did not reach it
-    *fd = caller.fd;
+    *fd = caller;
 }
 
 /* Returns world_size if all higher ranks are connected. */
@@ -220,11 +266,11 @@ static void accept_others(Meeting *meeting)
               mesh->timeout, strerror(errno), interface_choice.advice);
         for (int i = meeting->num_callers - 1; i >= 0; i--) {
             Caller *caller = &meeting->caller[i];
-            const HandshakeState state =
-                handshake_read(caller->fd, &caller->answer, &meeting->key, &meeting->own);
+            HandshakePurpose purpose = meeting->own;
+            const HandshakeState state = read_caller(meeting, caller, &purpose);
             const bool is_late = seconds_now() >= caller->since + HANDSHAKE_SECONDS;
             if (state == HANDSHAKE_DONE)
-                let_in(mesh, remove_caller(meeting, i));
+                let_in(mesh, &purpose, remove_caller(meeting, i).fd);
             else if (state == HANDSHAKE_REFUSED || is_late)
                 turn_away(meeting, i);
         }
@@ -237,7 +283,7 @@ static void accept_others(Meeting *meeting)
 
 static void connect_all(Mesh *mesh, const ProcessGroup *pg)
 {
-    Meeting meeting = { .mesh = mesh, .pg = pg, .own = handshake_hello(HANDSHAKE_BACKEND) };
+    Meeting meeting = { .mesh = mesh, .pg = pg, .own = { .service = HANDSHAKE_BACKEND } };
     meeting.own.caller = pg->rank;
     meeting.own.attempt = host_env_count("TORCHELASTIC_RESTART_COUNT");
     meeting.own.group = pg->number;

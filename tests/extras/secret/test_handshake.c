@@ -3,7 +3,7 @@
  * connection, one direction, one service and one place in the job. Here the caller is made by hand
  * with libsodium; tests/attack speaks to whole jobs, with another implementation.
  */
-#include "common/comm/store/handshake.h"
+#include "extras/secret/hello.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -77,8 +77,10 @@ static void test_each_service_has_a_key_of_its_own(void **state)
 
 typedef struct {
     Key256 key;
-    HandshakeHello own, hello; // the answerer's, the caller's
-    HandshakeAnswer answer;
+    HandshakePurpose own; // the answerer's
+    HandshakeHello hello; // the caller's
+    HandshakeAnswer *answer;
+    HandshakePurpose heard; // what the caller has shown to be
     uint8_t reply[2 * HANDSHAKE_BYTES], proof[HANDSHAKE_BYTES];
     size_t reply_bytes;
 } Talk;
@@ -86,15 +88,9 @@ typedef struct {
 static Talk talk_begin(void)
 {
     Talk talk = { .key = key_of(HANDSHAKE_BACKEND) };
-    talk.own = handshake_hello(HANDSHAKE_BACKEND);
-    talk.own.answerer = 1;
-    talk.own.caller = 8;
-    talk.own.channel = 1;
-    talk.own.group = 3;
-    talk.own.attempt = 2;
-    talk.hello = talk.own;
+    talk.own = (HandshakePurpose){ HANDSHAKE_BACKEND, 1, .caller = 8, 1, .attempt = 2, .group = 3 };
+    talk.hello = hello_for(&talk.own);
     talk.hello.caller = 4;
-    talk.hello.channel = 1;
     randombytes_buf(talk.hello.nonce, sizeof talk.hello.nonce);
     return talk;
 }
@@ -104,7 +100,12 @@ static HandshakeState take(Talk *talk, const void *data, size_t count)
     int ends[2];
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
     assert_int_equal(send(ends[0], data, count, 0), count);
-    const HandshakeState state = handshake_read(ends[1], &talk->answer, &talk->key, &talk->own);
+    talk->heard = talk->own;
+    const HandshakeState state = handshake_read(ends[1], &talk->answer, &talk->key, &talk->heard);
+    if (state != HANDSHAKE_MORE) {
+        free(talk->answer);
+        talk->answer = NULL;
+    }
     const ssize_t n = recv(ends[0], talk->reply, sizeof talk->reply, MSG_DONTWAIT);
     talk->reply_bytes = n > 0 ? (size_t)n : 0;
     close(ends[0]);
@@ -144,8 +145,8 @@ static void test_who_knows_the_secret_is_let_in(void **state)
     prove_as(&talk, 'c', &talk.key);
     assert_int_equal(send_proof(&talk), HANDSHAKE_DONE);
     assert_int_equal(talk.reply_bytes, 1);
-    assert_int_equal(talk.answer.hello.caller, 4);
-    assert_int_equal(talk.answer.hello.channel, 1);
+    assert_int_equal(talk.heard.caller, 4);
+    assert_int_equal(talk.heard.channel, 1);
 }
 
 static void test_bytes_may_come_one_by_one(void **state)
@@ -258,9 +259,12 @@ static void *answer_loop(void *argument)
         send(other->fd, data, n > 0 ? (size_t)n : 0, MSG_NOSIGNAL);
     }
     struct pollfd arrival = { .fd = other->fd, .events = POLLIN };
-    while (!other->reflects && poll(&arrival, 1, -1) == 1)
-        if (handshake_read(other->fd, &talk.answer, &talk.key, &talk.own) != HANDSHAKE_MORE)
+    while (!other->reflects && poll(&arrival, 1, -1) == 1) {
+        HandshakePurpose purpose = talk.own;
+        if (handshake_read(other->fd, &talk.answer, &talk.key, &purpose) != HANDSHAKE_MORE)
             break;
+    }
+    free(talk.answer);
     return NULL;
 }
 
@@ -271,7 +275,9 @@ static int call(bool reflects, const Key256 *key)
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
     Other other = { ends[1], reflects };
     pthread_create(&thread, NULL, answer_loop, &other);
-    const int result = handshake_call(ends[0], key, talk_begin().hello, seconds_now() + TIMEOUT);
+    HandshakePurpose own = talk_begin().own;
+    own.caller = 4;
+    const int result = handshake_call(ends[0], key, &own, seconds_now() + TIMEOUT);
     const int reason = result < 0 ? errno : 0;
     shutdown(ends[0], SHUT_RDWR);
     pthread_join(thread, NULL);
