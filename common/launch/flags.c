@@ -37,13 +37,13 @@ const Option flag_options[] = {
       .help = "one node, whatever the --rdzv flags say" },
     { "rdzv-backend", "NAME", "static", "35", OPTION_STRING, FIELD(rdzv_backend),
       .help = "static; on one node also c10d" },
-    { "rdzv-endpoint", "HOST:PORT", "none", "35", OPTION_OPTIONAL, FIELD(rdzv_endpoint),
+    { "rdzv-endpoint", "HOST:PORT", "", "35", OPTION_STRING, FIELD(rdzv_endpoint),
       .help = "another way to name node 0" },
     { "rdzv-id", "NAME", "", "35", OPTION_OPTIONAL, FIELD(rdzv_id),
       .help = "the job's name, the same on every node" },
     { "rdzv-conf", "K=V,...", "", "35", OPTION_OPTIONAL, FIELD(rdzv_conf),
       .help = "timeouts, see below" },
-    { "secret-file", "FILE", "", "35", OPTION_OPTIONAL, FIELD(secret_file),
+    { "secret-file", "FILE", "", "35", OPTION_STRING, FIELD(secret_file),
       .help = "lets in those that know it: on every node" },
     { "max-restarts", "N", "0", "35", OPTION_INT, FIELD(max_restarts), .high = 1000000 },
     { "shutdown-timeout", "S", "30", "35", OPTION_REAL, FIELD(shutdown_timeout),
@@ -51,13 +51,13 @@ const Option flag_options[] = {
     { "monitor-interval", "S", "0.1", "35", OPTION_REAL, FIELD(monitor_interval),
       .help = "seconds between checks of deadlines", .low = 0.01, .high = MAX_SECONDS },
     { "role", "NAME", "default", "35", OPTION_STRING, FIELD(role), .help = "of this node's ranks" },
-    { "log-dir", "DIR", "none", "35", OPTION_OPTIONAL, FIELD(log_dir),
+    { "log-dir", "DIR", "", "35", OPTION_STRING, FIELD(log_dir),
       .help = "for the log folders of -r and -t" },
     { "redirects", "SPEC", "0", "35", OPTION_STRING, FIELD(redirects),
       .help = "to files: 1 stdout, 2 stderr, 3 both, or 0:1,1:3", .of_extra = true },
     { "tee", "SPEC", "0", "35", OPTION_STRING, FIELD(tee),
       .help = "to files and the console, with the rank", .of_extra = true },
-    { "local-ranks-filter", "R,...", "none", "35", OPTION_OPTIONAL, FIELD(local_ranks_filter),
+    { "local-ranks-filter", "R,...", "", "35", OPTION_STRING, FIELD(local_ranks_filter),
       .help = "only these to the console", .of_extra = true },
     { "log-line-prefix-template", "TEXT", "[${role_name}${local_rank}]:", "35", OPTION_STRING,
       FIELD(line_prefix), .help = "also ${rank}, ${hostname}", .of_extra = true },
@@ -69,11 +69,10 @@ const Option flag_options[] = {
       .help = "--local-rank=R as first argument" },
     { "start-method", "NAME", "", "35", .kind = OPTION_ACTION },
     { "event-log-handler", "NAME", "", "35", .kind = OPTION_ACTION },
-    { "local-addr", "HOST", "none", "5", OPTION_OPTIONAL, .offset = FIELD(local_addr) },
+    { "local-addr", "HOST", "", "5", OPTION_STRING, .offset = FIELD(local_addr) },
     { "run-path", "", "", "5", OPTION_FLAG, .offset = FIELD(run_path) },
     { "virtual-local-rank", "", "", "5", OPTION_FLAG, .offset = FIELD(virtual_local_rank) },
-    { "signals-to-handle", "SIG,...", "none", "5", OPTION_OPTIONAL,
-      .offset = FIELD(signals_to_handle) },
+    { "signals-to-handle", "SIG,...", "", "5", OPTION_STRING, .offset = FIELD(signals_to_handle) },
     { "logs-specs", "NAME", "default", "5", OPTION_STRING, .offset = FIELD(logs_specs) },
     { "help", "", "", "35", .kind = OPTION_ACTION },
     { 0 },
@@ -197,9 +196,12 @@ static void set_fields(Flags *flags, Step step, const char *const texts[])
         if (text != NULL && !option_is_taught(flag, step))
             usage_error("--%s: only step 05's ddprun has this flag, and its PET_ variable",
                         flag->name);
-        if (text != NULL && !option_is_listed(flag, step))
+        if (text != NULL && !option_is_listed(flag, step) && strcmp(text, flag->preset) != 0 &&
+            flag->offset != FIELD(line_prefix)) // which has no effect without --tee
             usage_error("--%s is in extras/, which this build does not have", flag->name);
-        option_set(flag, flags, text != NULL ? text : flag->preset, NULL);
+        text = text != NULL ? text : flag->preset;
+        if (text[0] != '\0' || texts[flag - flag_options] != NULL) // else the field stays NULL
+            option_set(flag, flags, text, NULL);
     }
 }
 

@@ -228,8 +228,9 @@ bool workers_start(Workers *workers, int local_rank, char **command)
             waitpid(pid, NULL, 0);
         close(error_fd[0]);
     }
-    *worker = (Worker){ .pid = pid, .running = true, .has_group = true };
-    if (error != 0)
+    if (error == 0)
+        *worker = (Worker){ .pid = pid, .running = true, .has_group = true };
+    else
         *worker = (Worker){ .error = error,
                             .status = error == ENOENT ? 127 : 126,
                             .ended = seconds_now() };
