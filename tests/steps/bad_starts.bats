@@ -57,8 +57,9 @@ one_rank() {
 @test "02 and ddprun: numbers of ranks that cannot be" {
     for n in 0 -1 100000 2x ""; do
         fails_with 2 "--nproc must be a whole number from 1 to 1024" 02_multi_gpu_spawn/train --nproc "$n"
-        fails_with 2 "it must be a number from 1 to 1024" $DDPRUN --nproc-per-node "$n" true
+        [ -z "$n" ] || fails_with 2 "it must be a number from 1 to 1024" $DDPRUN --nproc-per-node "$n" true
     done
+    fails_with 2 "--nproc-per-node must not be empty" $DDPRUN --nproc-per-node "" true
 }
 
 @test "--device cuda without a GPU is said once" {
