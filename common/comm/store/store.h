@@ -11,7 +11,7 @@
  * - store_free disconnects, and stops the server if this process has it.
  *
  * The protocol is that of torch.distributed.TCPStore (2.x): ranks may join the store of a real
- * torchrun, and PyTorch's may use ours.
+ * torchrun, and PyTorch's may use ours (extras/torch_store).
  */
 #ifndef COMMON_COMM_STORE_STORE_H
 #define COMMON_COMM_STORE_STORE_H

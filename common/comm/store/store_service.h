@@ -51,7 +51,6 @@ typedef struct Wait {
 /* A key with at least one of: a value, a queue, waiting clients. */
 typedef struct Entry {
     Blob key; // its bytes follow this struct
-    LIST_ENTRY(Entry) next;
     Value *value; // NULL: none
     Items queue;
     int64_t queue_length;
@@ -60,7 +59,6 @@ typedef struct Entry {
 
 typedef struct {
     void *tree; // of entries, by key
-    LIST_HEAD(, Entry) entries; // the same, in no order
     int64_t num_values;
     size_t bytes; // of memory in use
     const char *watched; // prefix of watched keys (store_server_start); or NULL
@@ -99,5 +97,18 @@ void service_sent(Client *client, size_t count); // so many of these
 /* Frees all but the struct itself. If the client had set a watched key, sets KEY/gone. */
 void service_forget(Client *client);
 void service_free(Service *service);
+
+/* ---- for extras/torch_store, which has the operations that only PyTorch's clients send ---- */
+
+/* NULL without it. False, here and below: disconnect the client. */
+extern bool (*const torch_operation)(Client *client, StoreOperation operation, Cursor *at);
+bool service_execute(Client *client, StoreOperation operation, Cursor *at); // any of them
+bool service_has_room(Client *client, size_t growth); // for more bytes; 0: may it go on?
+Entry *service_enter(Client *client, Blob key); // finds or makes it; NULL: there is no room
+bool service_write(Client *client, Entry *entry, Blob value); // wakes nobody
+bool service_wait_begin(Client *client, Entry *entry);
+void service_wait_cancel(Client *client);
+bool service_reply_bytes(Client *client, const void *data, size_t count);
+#define REPLY(client, type, value) service_reply_bytes(client, &(type){ value }, sizeof(type))
 
 #endif

@@ -2,6 +2,12 @@
 # Our store and PyTorch's TCPStore, clients and servers of both.
 load helper
 
+setup() {
+    export TMPDIR=$BATS_TEST_TMPDIR # these two lines are helper.bash's
+    [ -n "$TORCH_BIN" ] || skip "no PyTorch on this machine"
+    ! grep -qx EXTRAS=0 "${BUILD:-build}/parts" || skip "extras/torch_store is not in this build"
+}
+
 @test "every operation, between PyTorch's client and ours, on our server and PyTorch's two" {
     against_torch store.py talk
 }

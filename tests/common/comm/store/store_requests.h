@@ -49,6 +49,13 @@ static inline size_t hear(Client *client, void *data, size_t most)
 #define LIST_KEYS "\21"
 #define BARRIER(key, world) "\22" ONE(key) U64(world)
 
+/* For a test of what only PyTorch's clients ask for. */
+#define needs_torch_store() \
+    do { \
+        if (torch_operation == NULL) \
+            skip(); \
+    } while (0)
+
 /* Every operation once (but VALIDATE), and what is heard of it. */
 #define TALK_OF_KEYS \
     PING("ping") SET("k", ONE("v")) LIST_KEYS GET("k") ADD("n", U64("\5")) GETNUMKEYS DELETE("n")

@@ -18,6 +18,7 @@
 #include "common/base/memory.h"
 #include "common/comm/store/store.h"
 #include "tests/common/comm/store/store_ops.h"
+#include "tests/common/comm/store/store_requests.h"
 
 #define TIMEOUT 300.0 // seconds
 
@@ -131,6 +132,7 @@ static void test_compare_set(void **state)
 static void test_append_delete_and_lists(void **state)
 {
     Fixture *f = *state;
+    needs_torch_store();
     strcpy(f->a.prefix, "p/");
     store_append(&f->a, "log", "ab", 2);
     store_append(&f->a, "log", "cd", 2);
@@ -166,13 +168,16 @@ static void test_queues(void **state)
     Fixture *f = *state;
     char data[8] = "";
     StoreValue value = { data, sizeof data };
-    assert_int_equal(store_queue_len(&f->a, "q"), 0);
+    if (torch_operation != NULL)
+        assert_int_equal(store_queue_len(&f->a, "q"), 0);
     assert_false(store_queue_pop(&f->a, "q", false, &value));
     store_queue_push(&f->a, "q", "first", 5);
     store_queue_push(&f->a, "q", "", 0);
     store_set(&f->a, "q", "v", 1);
-    assert_int_equal(store_queue_len(&f->a, "q"), 2);
-    assert_int_equal(store_num_keys(&f->a), 1);
+    if (torch_operation != NULL) {
+        assert_int_equal(store_queue_len(&f->a, "q"), 2);
+        assert_int_equal(store_num_keys(&f->a), 1);
+    }
     assert_true(store_queue_pop(&f->a, "q", true, &value));
     assert_int_equal(value.bytes, 5);
     assert_memory_equal(data, "first", 5);
@@ -189,10 +194,12 @@ static void *act_later(void *argument)
     usleep(100000);
     store_set(store, "set", "1", 1);
     store_add(store, "add", 1);
-    store_append(store, "append", "1", 1);
-    store_multi_set(store, 1, (const char *[]){ "multi" }, (StoreValue[]){ { "1", 1 } });
     store_compare_set(store, "swap", "", "1", NULL, 0);
     store_queue_push(store, "push", "1", 1);
+    if (torch_operation == NULL)
+        return NULL;
+    store_append(store, "append", "1", 1);
+    store_multi_set(store, 1, (const char *[]){ "multi" }, (StoreValue[]){ { "1", 1 } });
     store_barrier(store, "barrier", 2);
     return NULL;
 }
@@ -207,14 +214,16 @@ static void test_everything_that_sets_a_key_wakes(void **state)
     assert_holds(&f->a, "set", "1");
     assert_true(seconds_now() - start > 0.09);
     assert_holds(&f->a, "add", "1");
-    assert_holds(&f->a, "append", "1");
-    assert_holds(&f->a, "multi", "1");
     assert_holds(&f->a, "swap", "1");
     char data[1];
     assert_true(store_queue_pop(&f->a, "push", true, &(StoreValue){ data, 1 }));
-    store_barrier(&f->a, "barrier", 2);
+    if (torch_operation != NULL) {
+        assert_holds(&f->a, "append", "1");
+        assert_holds(&f->a, "multi", "1");
+        store_barrier(&f->a, "barrier", 2);
+        assert_holds(&f->a, "barrier", "2");
+    }
     pthread_join(thread, NULL);
-    assert_holds(&f->a, "barrier", "2");
 }
 
 static void test_try_wait_leaves_the_connection_usable(void **state)
@@ -244,7 +253,9 @@ static void *add_often(void *argument)
     Store store;
     if (!store_connect(&store, "localhost", adder->port, TIMEOUT))
         return NULL;
-    store_barrier(&store, "start", NUM_ADDERS);
+    if (store_add(&store, "arrived", 1) == NUM_ADDERS)
+        store_set(&store, "start", "", 0);
+    store_wait(&store, "start");
     for (int i = 0; i < NUM_ADDS; i++)
         adder->last = store_add(&store, "sum", 1);
     store_free(&store);

@@ -18,6 +18,7 @@
 #include "common/comm/store/net.h"
 #include "common/comm/store/store.h"
 #include "common/comm/store/store_protocol.h"
+#include "tests/common/comm/store/store_requests.h"
 
 #define TIMEOUT 300.0 // seconds, for a reply
 enum { MAX_RECORDS = 512, MAX_CONNECTIONS = 16 };
@@ -178,6 +179,7 @@ static int replay_all(const char *backend, bool by_call)
 static void test_clients_of_libuv_server(void **state)
 {
     (void)state;
+    needs_torch_store();
     assert_int_equal(replay_all("libuv", true), 85);
 }
 
@@ -186,6 +188,7 @@ static void test_clients_of_libuv_server(void **state)
 static void test_clients_of_legacy_server(void **state)
 {
     (void)state;
+    needs_torch_store();
     assert_int_equal(replay_all("legacy", true), 73);
 }
 

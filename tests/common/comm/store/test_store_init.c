@@ -17,6 +17,7 @@
 #include "common/comm/store/net.h"
 #include "common/comm/store/store.h"
 #include "tests/common/comm/store/store_ops.h"
+#include "tests/common/comm/store/store_requests.h"
 #include "tests/helpers/rank_process.h"
 
 #define TIMEOUT 300.0 // seconds; ranks that are to fail wait for brief
@@ -43,7 +44,9 @@ static void exchange_with_others(int rank, int port)
         snprintf(key, sizeof key, "rank/%d", other);
         CHECK(store_get(&store, key, &value, 1) == 1 && value == 'a' + other, "%c", value);
     }
-    store_barrier(&store, "done", 4);
+    if (store_add(&store, "done", 1) == 4)
+        store_set(&store, "all done", "", 0);
+    store_wait(&store, "all done");
     store_free(&store);
 }
 
@@ -155,7 +158,8 @@ static void test_attempts_do_not_see_each_others_keys(void **state)
     assert_true(store_check(&store, "ddp.c/none/0/key"));
     assert_true(store_check(&store, "ddp.c/none/1/key"));
     assert_true(store_check(&store, "ddp.c/job 7/1/key"));
-    assert_int_equal(store_num_keys(&store), 4); // and init/
+    if (torch_operation != NULL)
+        assert_int_equal(store_num_keys(&store), 4); // and init/
     store_free(&store);
     store_server_stop(server);
     forget_launcher();

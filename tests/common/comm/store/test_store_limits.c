@@ -37,7 +37,8 @@ static void test_nonsense_is_hung_up_on(void **state)
     for (int operation = 1; operation < 256; operation++) {
         const uint8_t byte = (uint8_t)operation;
         assert_false(accepts(&service, false, &byte, 1)); // VALIDATE comes first
-        assert_int_equal(accepts(&service, true, &byte, 1), operation <= 18);
+        const bool lacks = torch_operation == NULL && strchr(GETNUMKEYS LIST_KEYS, byte) != NULL;
+        assert_int_equal(accepts(&service, true, &byte, 1), operation <= 18 && !lacks);
     }
 }
 
@@ -138,9 +139,12 @@ static void test_full_table_refuses_whoever_fills_it(void **state)
     };
     Service service = { 0 };
     for (size_t i = 0; i < sizeof requests / sizeof *requests; i++) {
+        if (torch_operation == NULL && strchr("\11\13\22", *requests[i].bytes) != NULL)
+            continue; // APPEND, MULTI_SET, BARRIER
         service.bytes += STORE_MAX_MEMORY - STORE_RESERVE; // as if it were full
         assert_false(accepts(&service, true, requests[i].bytes, requests[i].count));
-        assert_true(accepts(&service, true, BYTES(GET("a") DELETE("a") POP("a") LIST_KEYS)));
+        assert_true(accepts(&service, true, BYTES(GET("a") DELETE("a") POP("a"))));
+        assert_int_equal(accepts(&service, true, BYTES(LIST_KEYS)), torch_operation != NULL);
         service.bytes -= STORE_MAX_MEMORY - STORE_RESERVE;
         assert_true(accepts(&service, true, requests[i].bytes, requests[i].count));
         assert_true(accepts(&service, true, BYTES(DELETE("a") DELETE("b") POP("a"))));
@@ -204,18 +208,24 @@ static void test_table_counts_what_memory_costs(void **state)
     const size_t before = mallinfo2().uordblks;
     for (uint32_t i = 0; i < 20000; i++) {
         const Blob key = { (const uint8_t *)&i, sizeof i };
-        Entry *entry = enter(&waiting, key);
+        Entry *entry = service_enter(&waiting, key);
         if (i % 4 == 0) {
-            assert_true(wait_begin(&waiting, entry));
+            assert_true(service_wait_begin(&waiting, entry));
         } else if (i % 4 == 1) {
             const Blob blob = { text, i % 100 };
-            put_item(&service, &entry->queue, value_of_blob(&service, NULL, 0, blob));
+            put_item(&service, &entry->queue, value_of_blob(&service, blob));
             entry->queue_length++;
         } else {
-            assert_true(write_value(&waiting, entry, (Blob){ text, i % 1000 }, false));
+            assert_true(service_write(&waiting, entry, (Blob){ text, i % 1000 }));
         }
-        if (i % 8 == 3)
-            assert_true(write_value(&waiting, entry, (Blob){ text, i % 50 }, true));
+        if (i % 8 == 3 && torch_operation != NULL) {
+            Bytes request = { 0 };
+            bytes_put_blob(&request, key);
+            bytes_put_blob(&request, (Blob){ text, i % 50 });
+            Cursor at = request.data;
+            assert_true(service_execute(&waiting, STORE_APPEND, &at));
+            bytes_free(&request);
+        }
     }
     const size_t taken = mallinfo2().uordblks - before;
     assert_in_range(service.bytes, taken - taken / 50, taken + taken / 50);
@@ -277,6 +287,13 @@ static bool say_random(Client *client)
     return accepted;
 }
 
+/* For twalk_r, which comes to a node with children three times. */
+static void count_value(const void *node, VISIT visit, void *count)
+{
+    const Entry *entry = *(const Entry *const *)node;
+    *(int64_t *)count += (visit == postorder || visit == leaf) && entry->value != NULL;
+}
+
 static void test_random_requests(void **state)
 {
     (void)state;
@@ -304,18 +321,14 @@ static void test_random_requests(void **state)
             hear(reader, heard, sizeof heard);
         }
         int64_t num_values = 0;
-        const Entry *entry;
-        LIST_FOREACH(entry, &service.entries, next)
-        {
-            num_values += entry->value != NULL;
-        }
+        twalk_r(service.tree, count_value, &num_values);
         assert_int_equal(num_values, service.num_values);
         for (int i = 0; i < 4; i++)
             service_forget(&clients[i]);
         service_free(&service);
         assert_int_equal(service.bytes, 0);
     }
-    assert_true(num_accepted > 40000);
+    assert_true(num_accepted > (torch_operation != NULL ? 40000 : 20000));
 }
 
 int main(void)

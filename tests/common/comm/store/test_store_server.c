@@ -24,6 +24,7 @@ static void expect_hang_up(int fd)
 static void test_one_byte_at_a_time(void **state)
 {
     const Fixture *f = *state;
+    needs_torch_store();
     static const char talk[] = VALIDATE CONVERSATION, answers[] = ANSWERS;
     const int fd = connect_stranger(f);
     for (size_t i = 0; i < sizeof talk - 1; i++)

@@ -57,9 +57,8 @@ static void test_small_replies_overtake_large_ones(void **state)
     bytes_put_blob(&request, (Blob){ value, VALUE_BYTES });
     assert_true(service_feed(&setter, request.data, request.count));
     bytes_free(&request);
-    bytes_put(&request, BYTES("\12" U64("\7")));
     for (int i = 0; i < VALUES; i++)
-        bytes_put(&request, BYTES(ONE("k")));
+        bytes_put(&request, BYTES(GET("k")));
 
     for (int i = 0; i < CROWD; i++)
         fds[i] = join(server, port);
