@@ -171,14 +171,12 @@ typedef struct {
 void failure_of_worker(Failure *failure, const Worker *worker, int rank, int local_rank,
                        const Logs *logs);
 
-/* Loads such a file; free it with json_decref. NULL: there is none, or it is invalid. */
-struct json_t *failure_load_file(const char *path);
+struct json_t *failure_load_file(const char *path); // such a file; NULL: none, or invalid
 
 void failure_of_launcher(Failure *failure, int node, int status, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* Did a come first, so that it may have caused b? */
-bool failure_is_earlier(const Failure *a, const Failure *b);
+bool failure_is_earlier(const Failure *a, const Failure *b); // may a have caused b?
 
 /* The failure as a line of JSON, for the other nodes; free it with free(). False: invalid. */
 char *failure_encode(const Failure *failure);
@@ -241,8 +239,7 @@ Key node_key(const char *format, int node);
 
 /* ---- how they find each other (rendezvous.c) ---- */
 
-/* Is this the name or an address of this machine? */
-bool address_is_here(const char *host);
+bool address_is_here(const char *host); // is it a name or an address of this machine?
 
 /* Sets up the job's secret: generated for one node, read from --secret-file for several. If
  * several nodes have none, node 0 says so when they meet; the variable is then empty, so that no
@@ -253,13 +250,11 @@ void job_secret_init(const Flags *flags);
  * longer than `seconds`, which is also the timeout of later requests. */
 bool job_store_connect(Store *store, const Flags *flags, double seconds);
 
-/* Seconds without an answer from the store after which node 0 counts as gone. */
-double job_store_patience(const Flags *flags);
+double job_store_patience(const Flags *flags); // seconds of silence; then node 0 is gone
 
-/* What a node offers. */
 typedef struct {
     char role[256];
-    int num_ranks;
+    int num_ranks; // that this node offers
     int number; // its own number; 0: none
 } Node;
 
@@ -321,13 +316,11 @@ void agents_begin(Agents *agents);
 void agents_done(Agents *agents, bool stopped);
 void agents_fail(Agents *agents, const Failure *failure); // this node's first
 
-/* All nodes come to the same verdict. */
-Verdict agents_verdict(Agents *agents);
+Verdict agents_verdict(Agents *agents); // all nodes come to the same
 
 /* The first failure on any node, the same on all. The loss of a node explains all others. */
 const Failure *agents_root_cause(Agents *agents);
 
-/* None waits longer than another may take to end its workers. */
-void agents_leave(Agents *agents);
+void agents_leave(Agents *agents); // waits no longer than another may take to end its workers
 
 #endif
