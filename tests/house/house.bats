@@ -2,23 +2,23 @@
 # The house stays small, and its rooms keep their order: how much lies in common/, how much of it a program is made of,
 # and which room may include which.
 
-# The ceilings. They come down; a commit that raises one says for which feature.
-LINES=18040          # of all files in common/; the aim is 15,500
-FILES=134            # 115
-LINES_CPU=14235     # without CUDA, NCCL and MPI
+# The ceilings. A feature must fit under them: what it adds to common/ is taken out elsewhere.
+LINES=15500          # of all files in common/
+FILES=115
+LINES_CPU=12000      # without CUDA, NCCL and MPI
 FILE_LINES=500       # of any source file
 TRAIN_LINES=180      # of a step's train.c
 ASIDE_LINES=260      # of a train*.c in beyond/, which begins as one
-ceilings() { # PROGRAM LINES AIM: of common/, in a build for CPUs alone without extras (closure.py)
+ceilings() { # PROGRAM LINES: of common/, in a build for CPUs alone without extras (closure.py)
     cat <<END
-01_single_gpu/train 5905 4900
-02_multi_gpu_spawn/train_a_spawn 5905 4900
-02_multi_gpu_spawn/train 11260 9600
-03_torchrun_env/train 11370 9700
-03_torchrun_env/ddprun 5614 4700
-04_slurm_multinode/train 11859 10100
-05_fault_tolerance/train 11859 10100
-05_fault_tolerance/ddprun 5614 4700
+01_single_gpu/train 4900
+02_multi_gpu_spawn/train_a_spawn 4900
+02_multi_gpu_spawn/train 9600
+03_torchrun_env/train 9700
+03_torchrun_env/ddprun 4700
+04_slurm_multinode/train 10100
+05_fault_tolerance/train 10100
+05_fault_tolerance/ddprun 4700
 END
 }
 
@@ -53,7 +53,7 @@ room() {
 @test "a program is made of no more of common/ than it may be" {
     tests/house/closure.py >"$BATS_TEST_TMPDIR/closures"
     cat "$BATS_TEST_TMPDIR/closures"
-    ceilings | while read -r program ceiling _; do
+    ceilings | while read -r program ceiling; do
         at_most "$ceiling" "$program" "$(awk -v program="$program" '$1 == program { print $2 }' "$BATS_TEST_TMPDIR/closures")"
     done
     ! grep -E '^(01_|.*/train_a_).*common/comm' "$BATS_TEST_TMPDIR/closures" # one device needs no network
