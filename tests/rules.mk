@@ -46,6 +46,8 @@ $(BUILD)/widths/$(1)/%.o: %.c $(BUILD)/parts
 	$$(call say,cc) $(CC) $(CPPFLAGS) $(CFLAGS) $(KERNEL_FLAGS) -march=$(1:-amd=) $(if $(filter %-amd,$(1)),-mtune=znver3) -c -o $$@ $$<
 $(BUILD)/widths/$(1)/test_%: $(BUILD)/tests/common/nn/test_%.o $(call KERNELS_OF,$(1)) $(BUILD)/libcommon.a
 	$$(call say,link) $(LINK) $(LDFLAGS) -o $$@ $$^ $(LDLIBS) -lcmocka
+$(BUILD)/widths/$(1)/test_bf16: $(BUILD)/tests/extras/fast_cpu/test_bf16.o $(call KERNELS_OF,$(1)) $(BUILD)/libcommon.a
+	$$(call say,link) $(LINK) $(LDFLAGS) -o $$@ $$^ $(LDLIBS) -lcmocka
 endef
 $(foreach march,$(WIDTHS),$(eval $(call width_rules,$(march))))
 .SECONDARY: $(foreach march,$(WIDTHS),$(call KERNELS_OF,$(march)))

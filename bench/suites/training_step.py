@@ -27,8 +27,8 @@ SUITES = [
           note=NOTE, seconds=75),
     Suite(name="cnn-step-bf16", title="The CNN's training step, --amp bf16",
           contenders=[Contender("ddp.c", our_steps("bf16")), Contender("PyTorch, autocast", pytorch_steps("bf16"))],
-          note=NOTE + " Ours needs AVX512_BF16 and is refused without, in one line; it rounds what the forward pass "
-          "and the linear layers multiply.", turns=3, seconds=40),
+          note=NOTE + " Ours uses AVX512_BF16; without it the same numbers are multiplied as float32, slower, and a "
+          "line says so. It rounds what the forward pass and the linear layers multiply.", turns=3, seconds=40),
     Suite(name="linear-step", title="The linear model's training step",
           contenders=[Contender("ddp.c", ["{build}/bench/linear_step"]),
                       Contender("PyTorch", ["{python}", "bench/linear_step.py"])],

@@ -1,7 +1,8 @@
 /*
  * The bf16 instruction adds two products, a pair of numbers times a pair, to each of 16 sums. So B
  * lies in pairs of rows, interleaved; an element of A is a pair too, used for all 16. The sums are
- * float32. Tiles of C stay in registers, as in cpu_product.c.
+ * float32. Tiles of C stay in registers, as in cpu_product.c. For processors without that
+ * instruction cpu_bf16_rounded.c does the same.
  */
 #include "extras/fast_cpu/cpu_bf16.h"
 
@@ -13,7 +14,7 @@ enum { LANES = 16, TILE_ROWS = 6, TILE_VECTORS = 4, DOT_ROWS = 4, DOT_COLUMNS = 
 
 #define INLINE static inline __attribute__((always_inline))
 
-bool cpu_bf16_available(void)
+bool cpu_bf16_has_instruction(void)
 {
     return true;
 }
@@ -132,33 +133,6 @@ void cpu_bf16_interleave(size_t count, const float *above, const float *below, B
                                            : _mm512_setzero_si512();
         _mm512_mask_storeu_epi32(to + i, mask, _mm512_or_si512(low, _mm512_slli_epi32(high, 16)));
     }
-}
-
-#else
-
-bool cpu_bf16_available(void)
-{
-    return false;
-}
-
-void cpu_bf16_product(const PairProduct *p)
-{
-    (void)p;
-}
-
-void cpu_bf16_dots(const PairDots *p)
-{
-    (void)p;
-}
-
-void cpu_bf16_round(size_t count, const float *from, Bf16Pair *to)
-{
-    (void)count, (void)from, (void)to;
-}
-
-void cpu_bf16_interleave(size_t count, const float *above, const float *below, Bf16Pair *to)
-{
-    (void)count, (void)above, (void)below, (void)to;
 }
 
 #endif

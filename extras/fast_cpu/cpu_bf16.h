@@ -1,6 +1,5 @@
 /*
- * cpu_bf16.h - products with operands rounded to bf16, for --amp bf16 on processors with
- * AVX512_BF16.
+ * cpu_bf16.h - products with operands rounded to bf16, for --amp bf16.
  */
 #ifndef EXTRAS_FAST_CPU_CPU_BF16_H
 #define EXTRAS_FAST_CPU_CPU_BF16_H
@@ -23,8 +22,8 @@ typedef struct {
     bool add;
 } PairProduct;
 
-/* In builds for processors without bf16 only the first function may be called. */
-bool cpu_bf16_available(void);
+/* Is this a build for processors that multiply bf16 (AVX512_BF16)? Others multiply in float32. */
+bool cpu_bf16_has_instruction(void);
 void cpu_bf16_product(const PairProduct *product);
 
 /* C += A B^T, each element is the dot product of a row of A and a row of B. */

@@ -90,17 +90,6 @@ void cpu_product(const Product *p)
         one_column(p, j);
 }
 
-/* By address: gcc 14 for ARM cannot pass a vector of less than its usual alignment. */
-static float vector_sum(const Vector *vector)
-{
-    float lane[LANES];
-    *(Vector *)lane = *vector;
-    for (int half = LANES / 2; half > 0; half /= 2)
-        for (int i = 0; i < half; i++)
-            lane[i] += lane[half + i];
-    return lane[0];
-}
-
 /* A tile whose sums run along the vectors: the lanes are added at the end. */
 INLINE void dot_tile(const DotProducts *p, const int rows, const int columns, int row, int column)
 {

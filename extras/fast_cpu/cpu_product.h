@@ -20,6 +20,18 @@ typedef float Vector __attribute__((vector_size(4 * LANES), aligned(4), may_alia
  * functions with such loops are inlined into callers that pass constant bounds. */
 #define INLINE static inline __attribute__((always_inline))
 
+/* The sum of a vector. By address: gcc 14 for ARM cannot pass a vector of less than its usual
+ * alignment. */
+static inline float vector_sum(const Vector *vector)
+{
+    float lane[LANES];
+    *(Vector *)lane = *vector;
+    for (int half = LANES / 2; half > 0; half /= 2)
+        for (int i = 0; i < half; i++)
+            lane[i] += lane[half + i];
+    return lane[0];
+}
+
 /* C = A B, or C += A B. Rows of B and C are contiguous; A may lie in any order. The sum runs over
  * outer x inner, because a window of an image is `outer` pieces of contiguous memory. */
 typedef struct {

@@ -14,7 +14,7 @@ static int set_up(void **state)
 {
     (void)state;
     rng_seed(&rng, 1);
-    num_devices = cpu_bf16_available() ? MAX_THREADS : 0;
+    num_devices = MAX_THREADS;
     for (int i = 0; i < num_devices; i++) {
         const Args args = { .device = "cpu", .threads = i + 1, .amp = "bf16" };
         device_init(&devices[i], &args, 0);
@@ -44,8 +44,6 @@ static double *as_operand(const float *values, size_t numel, bool rounds)
 static void test_rounding(void **state)
 {
     (void)state;
-    if (!cpu_bf16_available())
-        skip();
     const float special[] = { 0,           -0.0f,         1,
                               1.00390625f, 1.01171875f,   -1.00390625f,
                               3.3895e38f,  1 / 0.0f,      1.2e-38f,
@@ -119,8 +117,6 @@ static void check_linear(int n, int in, int out)
 static void test_linear(void **state)
 {
     (void)state;
-    if (!cpu_bf16_available())
-        skip();
     for (size_t t = 0; t < LENGTH(linear_cases); t++)
         check_linear(linear_cases[t].n, linear_cases[t].in, linear_cases[t].out);
 
@@ -182,8 +178,6 @@ static void check_conv(ConvShape s, int n)
 static void test_conv(void **state)
 {
     (void)state;
-    if (!cpu_bf16_available())
-        skip();
     check_conv((ConvShape){ 32, 26, 64, 3 }, 2);
     check_conv((ConvShape){ 2, 7, 5, 2 }, 3);
     check_conv((ConvShape){ 4, 9, 83, 3 }, 7);
@@ -241,8 +235,6 @@ static double train(const char *amp)
 static void test_training(void **state)
 {
     (void)state;
-    if (!cpu_bf16_available())
-        skip();
     const double exact = train("off"), loss = train("bf16");
     assert_true(exact < 1); // it has learnt, from ln 10 = 2.3
     if (fabs(loss - exact) > 0.05 * exact)
@@ -269,8 +261,6 @@ static void test_refused_on_cpu(void **state)
     assert_refused((Args){ .amp = "fp16" }, "--amp fp16 needs a GPU: use --amp bf16");
     assert_refused((Args){ .tf32 = true }, "--tf32 on");
     assert_refused((Args){ .cuda_graph = true }, "--cuda-graph on");
-    if (!cpu_bf16_available())
-        assert_refused((Args){ .amp = "bf16" }, "without bf16 (AVX512_BF16); leave it out");
 }
 
 int main(void)

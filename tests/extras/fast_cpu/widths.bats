@@ -10,7 +10,7 @@ built_for() {
     for feature in "$@"; do
         grep -qsw "$feature" /proc/cpuinfo || skip "this processor has no $feature"
     done
-    programs=$(printf "${BUILD:-build}/widths/$march/test_%s\n" kernels conv plain reduce_order rows_alone)
+    programs=$(printf "${BUILD:-build}/widths/$march/test_%s\n" kernels conv plain bf16 reduce_order rows_alone)
     # shellcheck disable=SC2086 # several words
     make -s $programs
     for program in $programs; do
