@@ -17,6 +17,7 @@
 # make lr-sweep   what the learning rate may be, by the number of ranks (5 minutes)
 # make bench      all of it beside PyTorch, Gloo and Open MPI (10 minutes; bench/bench.py --help)
 # make site       the book as a web site: build/site/index.html (1 minute; opens from files)
+# make install    ddprun and the tools, with manual pages, in PREFIX=/usr/local (DESTDIR=); make uninstall
 # make clean      delete what was built     make help       this list
 #
 # Stages of step 02: make diff-02a, diff-02b, diff-02c, diff-02; from DataParallel: diff-dp; to FSDP: diff-zero1 to

@@ -90,6 +90,8 @@ parts() {
         clang-format clang-tools-extra clang clang-extra-tools clang-tools
     part extra shellcheck 'program shellcheck' 'scripts are not checked' \
         shellcheck ShellCheck shellcheck shellcheck ShellCheck
+    part extra help2man 'program help2man' "'make install' makes no manual pages" \
+        help2man help2man help2man help2man help2man
 }
 
 # The package names are those of apt, dnf, pacman, apk and zypper in turn.

@@ -16,4 +16,9 @@ lint:
 	@clang-format --dry-run -Werror $$(git ls-files '*.c' '*.h')
 	@shellcheck $$(git ls-files '*.sh' .ci/run)
 
-.PHONY: site lint
+# The launcher and the tools for all users of a machine: make install PREFIX=/usr/local DESTDIR=; make uninstall.
+install: all
+install uninstall:
+	@PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' tools/install.sh $@
+
+.PHONY: site lint install uninstall
