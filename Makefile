@@ -3,9 +3,10 @@
 # make doctor     what this machine has     make checklist  the requirements, ticked off
 # make room-check is this machine ready for the workshop? One line to read aloud
 # make slides     the chapters' slides, in build/slides       make rehearse   the plan of teach/ (3 minutes)
-# make lab-02a    write step 02a yourself   make check-lab  how far you are
+# make lab-02a    write step 02a yourself   make check-lab  how far you are (LAB=02a; else the last one you changed)
 # make trap-03    find out what is wrong    make check-trap is it that?   make hint
 # make quiz-02    predict, then run         make progress   what is done, begun and open
+# make lab, make trap, make quiz            the lists of them
 # make twin-03    step 03 beside PyTorch's  make diff-twin-03  what that adds to the one before
 # make reset-02c  begin lab 02c anew (also reset-trap-03, reset-quiz-02); what you wrote is kept in lab/aside
 # make plot RUN=DIR     what --metrics-dir DIR wrote, as curves (RUN=DIR,DIR: several runs)

@@ -1,10 +1,12 @@
 #!/bin/sh
 # Usage: teach/lab.sh 02a|02b|02c|02|03|04|05|zero1|zero2|zero3  (make lab-02a: begin; the second time: check)
-#        teach/lab.sh check [STEP]             (make check-lab: how far is it, with hints)
+#        teach/lab.sh check [STEP]             (make check-lab: how far is it, with hints; make check-lab LAB=02b)
+#        teach/lab.sh list                     (make lab: all of them: done, begun or open)
 # Puts the program before a step into lab/STEP/, to be turned into the step by the learner.
 set -eu
 cd "$(dirname "$0")/.."
-lab=${LAB:-lab} # the tests have theirs elsewhere
+lab=${LAB:-lab} chosen='' # the tests have theirs elsewhere
+[ ! -f "teach/lab/$lab.txt" ] || lab=lab chosen=$LAB # make check-lab LAB=02b
 log=$(mktemp -d)
 trap 'rm -rf "$log"' EXIT
 trap 'exit 130' INT TERM
@@ -12,6 +14,7 @@ trap 'exit 130' INT TERM
 # Sets the variables of a step: the program before it, our version of it, and the most lines to change.
 step_is() {
     step=$1
+    [ ! -f "teach/lab/0$step.txt" ] || step=0$step
     if [ ! -f "teach/lab/$step.txt" ]; then
         echo "$0: '$step' is none of$(printf ' %s' teach/lab/0*.txt teach/lab/zero*.txt | sed 's|teach/lab/||g; s|\.txt||g')" >&2
         exit 2
@@ -68,14 +71,25 @@ check() {
     echo "Done. Compare with ours: diff $theirs $ours"
 }
 
+list() {
+    for text in teach/lab/0*.txt teach/lab/zero*.txt; do
+        name=${text##*/} name=${name%.txt} state=open
+        [ ! -e "$lab/$name/train.c" ] || state=begun
+        [ ! -e "$lab/$name/done" ] || state='done'
+        printf '%-6s %-6s %s\n' "$name" "$state" "$(sed -n '1s/^ *//p' "$text")"
+    done
+}
+
 case ${1:-} in
+list) list ;;
 check)
+    set -- check "${2:-$chosen}"
     latest=$(find "$lab" -mindepth 2 -maxdepth 2 -name train.c ! -path "$lab/trap_*" -exec ls -t {} + 2>/dev/null | head -n 1)
     [ -n "${2:-$latest}" ] || { echo "$0: nothing is begun: make lab-02a" >&2 && exit 2; }
     step_is "${2:-$(basename "$(dirname "$latest")")}"
     [ -n "${2:-}" ] || echo "checking $lab/$step (to check another one: teach/lab.sh check STEP)"
     check ;;
-'' | -*) sed -n '2,4s/^# //p' "$0" >&2 && exit 2 ;;
+'' | -*) sed -n '2,5s/^# //p' "$0" >&2 && exit 2 ;;
 *)  step_is "$1"
     if [ -e "$theirs" ]; then check; else begin; fi ;;
 esac

@@ -4,6 +4,7 @@
 A chapter is done when its quiz and its labs are. What you wrote before a reset is kept in lab/aside/."""
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -83,6 +84,7 @@ def reset(name):
 
 
 def main():
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # as in: make progress | head
     if sys.argv[1:] == []:
         show()
     elif len(sys.argv) == 3 and sys.argv[1] == "reset":

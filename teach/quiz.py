@@ -178,10 +178,9 @@ def read_line(prompt):
 def main():
     word, *rest = sys.argv[1:] or [""]
     if word == "list":
-        for name in names():
-            print(f"{name}  {Quiz(name).num_right()} of {len(Quiz(name).questions)}")
+        print("\n".join(f"{name}  {Quiz(name).num_right()} of {len(Quiz(name).questions)}" for name in names()))
     elif word and not word.startswith("-") and len(rest) <= 1:
-        quiz = Quiz(word)
+        quiz = Quiz(f"0{word}" if f"0{word}" in names() else word)  # quiz-2 is quiz-02
         if rest and rest[0] not in map(str, range(1, len(quiz.questions) + 1)):
             fail(f"quiz {word} has the questions 1 to {len(quiz.questions)}")
         try:

@@ -190,7 +190,7 @@ def main():
     elif word in ("check", "hint"):
         sys.exit(getattr(Trap(rest[0] if rest else latest()), word)())
     elif word and not rest:
-        Trap(word).begin()
+        Trap(f"0{word}" if f"0{word}" in names() else word).begin()  # trap-3 is trap-03
     else:
         fail(__doc__)
 

@@ -146,6 +146,7 @@ broken() {
 
 @test "what is compiled outside the tree is compiled as the library was" {
     mkdir "$BATS_TEST_TMPDIR/build"
+    teach/lab.sh 02a >/dev/null
     plan() { # VARIABLE...: how make check-lab would compile, a line for each way
         printf '%s\n' CUDA=0 NCCL=0 MPI=0 CC=gcc 'CFLAGS=-O1 -g' OPENMP= MARCH=x86-64-v2 >"$BATS_TEST_TMPDIR/build/parts"
         env -u MAKEFLAGS make -n V=1 check-lab BUILD="$BATS_TEST_TMPDIR/build" "$@" |
@@ -172,4 +173,18 @@ broken() {
     [ ! -e "$BATS_TEST_TMPDIR/build" ] # before anything is built
     judge 2
     [[ $output == *"nothing is begun: make lab-02a"* ]]
+    run make check-lab BUILD="$BATS_TEST_TMPDIR/build"
+    [[ $output == *"nothing is begun: make lab-02a"* ]]
+    [ ! -e "$BATS_TEST_TMPDIR/build" ]
+}
+
+@test "make lab lists the labs; a chapter's 0 may be left out; LAB= chooses" {
+    run teach/lab.sh 2b
+    [[ ${lines[0]} == "$LAB/02b/train.c is 02_multi_gpu_spawn/train_a_spawn.c. Turn it into step 02b:" ]]
+    run make -s lab
+    [ "$status" -eq 0 ]
+    [ "${#lines[@]}" -eq 10 ]
+    [[ ${lines[2]} == "02b    begun  The ranks meet: "* && ${lines[3]} == "02c    open   All ranks shuffle"* ]]
+    run env LAB=02b teach/lab.sh check # what make check-lab LAB=02b runs
+    [[ $output == *"there is no lab/02b/train.c yet: make lab-02b" || $output == *"is still the program before"* ]]
 }
