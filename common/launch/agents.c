@@ -132,7 +132,8 @@ void agents_begin(Agents *agents)
         const int error = thread_start(&agents->heartbeat_thread, heartbeat_loop, agents);
         CHECK(error == 0, "cannot start a thread that talks to node 0: %s", strerror(error));
     } else {
-        store->failed = agents->heartbeat_over = true;
+        store->failed = true;
+        agents->heartbeat_over = true;
     }
     for (int i = 0; i < agents->flags->max_nodes; i++) {
         const bool is_torchrun = !store_check(&agents->store, node_key(KEY_HEARTBEAT, i).text);

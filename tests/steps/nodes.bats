@@ -88,7 +88,7 @@ traffic() {
 @test "run.sh pretends nodes where there is no Slurm, and passes the first failing rank's status on" {
     bin=$OUT/bin
     mkdir "$bin"
-    for program in sh env dirname find head id sed nproc mktemp rm timeout wc; do
+    for program in sh env dirname find grep head id sed nproc mktemp rm timeout wc; do
         ln -s "$(command -v $program)" "$bin/$program"
     done
     # run.sh looks in sbin for daemons, too: three nodes are more than the local cluster would have.
@@ -101,7 +101,7 @@ traffic() {
     run -2 env LAUNCHER=nosuch 04_slurm_multinode/run.sh
     [ "$(echo "$output" | wc -l)" -eq 1 ]
     run -0 04_slurm_multinode/run.sh --help
-    [[ $output == Usage:*run.sh*Usage:*train*--all-reduce* ]]
+    [[ $output == Usage:*run.sh*Usage:*train*--bucket-cap-mb* ]]
 }
 
 @test "run.sh ends all nodes when it is told to end, and says so; Ctrl-C is 130" {
@@ -122,7 +122,7 @@ os.execvp(sys.argv[1], sys.argv[1:])' 04_slurm_multinode/nodes_here.sh 2 2 sh -c
         [ "$status" -eq $((128 + $(kill -l $signal))) ]
         grep -q "SIG$signal ends the launchers of all 2 nodes$" "$OUT/log"
         [ "$(grep -c '^ddprun: ended by SIGTERM$' "$OUT/log")" -eq 2 ]
-        [ "$(wc -l <"$OUT/log")" -eq 3 ] # nobody is to blame
+        [ "$(grep -vc 'this job has no secret' "$OUT/log")" -eq 3 ] # nobody is to blame
         [ -z "$(grep -lsz "^RANK=" /proc/[0-9]*/environ | xargs -r grep -lsxz "OUT=$OUT" | grep -v "/$$/")" ]
         rm "$OUT"/up_*
     done

@@ -79,7 +79,7 @@ for name, kind in options():
         for value in "", "abc", "-1", "nan", "inf", "1e999", "9" * 20, "1x", "0x10":
             refused(f"--{name}", f"--{name}={value}", "true")
             refused(f"--{name}", f"--{name.replace('-', '_')}", value, "true")
-assert numbers >= 9
+assert numbers >= 6, numbers # some are of extras/watch
 END
     done
 }
