@@ -17,7 +17,7 @@ const Launcher launchers[] = {
       "OMPI_COMM_WORLD_LOCAL_SIZE", .is_mpi = true },
     { "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", "SLURM_STEP_TASKS_PER_NODE",
       "SLURM_NODEID", .cores = "SLURM_CPUS_PER_TASK" },
-    { "PMIX_RANK", .is_mpi = true }, // srun --mpi=pmix sets no variable for the size
+    { .rank = "PMIX_RANK", .is_mpi = true }, // srun --mpi=pmix sets no variable for the size
     { "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", .is_mpi = true },
     { NULL },
 };

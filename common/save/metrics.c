@@ -106,7 +106,7 @@ void metrics_free(Metrics *metrics)
 {
     if (metrics_hooks.free != NULL)
         metrics_hooks.free();
-    if ((metrics->steps != NULL && fclose(metrics->steps) != 0) |
-        (metrics->tests != NULL && fclose(metrics->tests) != 0))
+    const bool is_cut = metrics->steps != NULL && fclose(metrics->steps) != 0;
+    if ((metrics->tests != NULL && fclose(metrics->tests) != 0) || is_cut)
         log_warning("cannot write the last metrics: %s", strerror(errno));
 }

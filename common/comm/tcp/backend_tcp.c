@@ -44,7 +44,7 @@ static const struct {
     [ALL_GATHER] = { ring_all_gather, ring_all_gather },
     [SCATTER] = { direct_collective, direct_collective },
     [REDUCE_SCATTER] = { ring_reduce_scatter, ring_reduce_scatter },
-    [BARRIER] = { doubling_all_reduce }, // empty: completes once every rank has entered
+    [BARRIER] = { doubling_all_reduce, NULL }, // empty: completes once every rank has entered
     [SEND] = { direct_collective, direct_collective },
     [RECV] = { direct_collective, direct_collective },
 };
