@@ -165,7 +165,7 @@ static void claim_rank(const ProcessGroup *pg)
 /* Sets everything that does not depend on the other ranks. Ends the program if that is impossible.
  */
 static void group_set(ProcessGroup *pg, const Args *args, int rank, int world_size,
-                      MemoryLocation place)
+                      MemoryLocation place, char line[LINE_BYTES])
 {
     CHECK(rank >= 0 && rank < world_size, "rank %d in a group of %d: ranks are counted from 0",
           rank, world_size);
@@ -180,14 +180,14 @@ static void group_set(ProcessGroup *pg, const Args *args, int rank, int world_si
     if (args_shards(args) > 0 && pg->backend != &backend_tcp)
         usage_error("--reduce-order fixed is for --backend tcp: %s adds up in an order of its own",
                     pg->backend->name);
+    write_line(pg, args, line); // before any wait: options that do not suit end every rank
 }
 
 /* Connects this rank to all others, if they come with the same options. */
-static void form(ProcessGroup *pg, const Args *args)
+static void form(ProcessGroup *pg, const Args *args, const char line[LINE_BYTES])
 {
     const double begun = seconds_now();
-    char key[STORE_KEY_BYTES], line[LINE_BYTES] = "";
-    write_line(pg, args, line);
+    char key[STORE_KEY_BYTES];
     if (pg->store != NULL) {
         claim_rank(pg);
         // All ranks form the same groups in the same order, so each may count its own.
@@ -214,15 +214,17 @@ static void form(ProcessGroup *pg, const Args *args)
 void process_group_init_store(ProcessGroup *pg, const Args *args, Store *store, int rank,
                               int world_size, MemoryLocation place)
 {
-    group_set(pg, args, rank, world_size, place);
+    char line[LINE_BYTES] = "";
+    group_set(pg, args, rank, world_size, place, line);
     pg->store = store;
-    form(pg, args);
+    form(pg, args, line);
 }
 
 void process_group_init(ProcessGroup *pg, const Args *args, const char *master_addr,
                         int master_port, int rank, int world_size, MemoryLocation place)
 {
-    group_set(pg, args, rank, world_size, place);
+    char line[LINE_BYTES] = "";
+    group_set(pg, args, rank, world_size, place, line);
     if (!pg->backend->storeless) {
         CHECK(master_addr != NULL,
               "MASTER_ADDR is not set: on several nodes every rank must be told where "
@@ -236,7 +238,7 @@ void process_group_init(ProcessGroup *pg, const Args *args, const char *master_a
         pg->owns_store = true;
         store_init(pg->store, master_addr, master_port, rank == 0, args->timeout);
     }
-    form(pg, args);
+    form(pg, args, line);
 }
 
 /* ---- a group and its subgroups (extras/hierarchical makes them) ---- */

@@ -200,7 +200,7 @@ def calls(own, callers):
     """Of "20 21", rank 2 on channel 0 and 1, to rank `own`. With the data comes what they say of shared memory: the
     lower rank what it offers, the higher whether it has found that."""
     for rank, channel in (map(int, caller) for caller in callers.split()):
-        said = b"w" if rank < own else key + struct.pack("<ii", rank, channel)  # a lower rank is called, and answers
+        said = b"w" if rank < own else key + struct.pack("<iii", rank, own, channel)  # a lower rank is called, and answers
         offer = struct.pack("<iiQ", 0, -1, 0) if rank < own else b"\0"
         yield part(said + (goodbye if channel else offer))
 

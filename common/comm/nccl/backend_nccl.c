@@ -139,11 +139,11 @@ static NcclCall *call_begin(Nccl *nccl, const Collective *c)
     return call;
 }
 
-/* Queues a call on device memory. */
-static NcclCall *enqueue(Nccl *nccl, const Collective *c)
+/* Queues a call on device memory. Messages describe it as `shown`. */
+static NcclCall *enqueue(Nccl *nccl, const Collective *c, const Collective *shown)
 {
     const cudaStream_t compute = nccl->pg->place.stream;
-    NcclCall *call = call_begin(nccl, c);
+    NcclCall *call = call_begin(nccl, shown);
     const bool captured = cuda_is_captured(compute);
     nccl->recorded |= captured;
     if (is_replayed(nccl)) { // the step's graph, which has been launched, makes the call
@@ -190,7 +190,7 @@ static bool needs_host(const Collective *c)
 }
 
 /* The call through device memory and back, complete on return. */
-static NcclCall *start_by_host(Nccl *nccl, const Collective *c)
+static NcclCall *start_by_host(Nccl *nccl, const Collective *c, const Collective *shown)
 {
     const cudaStream_t compute = nccl->pg->place.stream;
     size_t in_bytes, out_bytes;
@@ -203,7 +203,7 @@ static NcclCall *start_by_host(Nccl *nccl, const Collective *c)
     device.in = nccl->scratch;
     device.out = nccl->scratch + (c->in == c->out ? 0 : room);
     copy((void *)device.in, c->in, in_bytes, compute);
-    NcclCall *call = enqueue(nccl, &device);
+    NcclCall *call = enqueue(nccl, &device, shown);
     CUDA_CHECK(cudaStreamWaitEvent(compute, call->done, 0));
 
     void *result = host_divides(c) ? mem_calloc(1, out_bytes) : c->out;
@@ -224,14 +224,10 @@ static void compare_calls(Nccl *nccl, const Collective *collective)
 {
     const ProcessGroup *pg = nccl->pg;
     Collective *all = mem_calloc((size_t)pg->world_size, sizeof *all);
-    start_by_host(nccl, &(Collective){ .pg = pg,
-                                       .op_id = collective->op_id,
-                                       .sequence = collective->sequence,
-                                       .kind = ALL_GATHER,
-                                       .type = UINT8,
-                                       .count = sizeof *all,
-                                       .in = collective,
-                                       .out = all });
+    const Collective exchange = {
+        .pg = pg, .kind = ALL_GATHER, .type = UINT8, .count = sizeof *all, .in = collective, .out = all
+    };
+    start_by_host(nccl, &exchange, collective);
     collectives_compare(pg, all);
     free(all);
 }
@@ -249,7 +245,7 @@ static long nccl_start(void *state, const Collective *c)
     // Captured calls have been compared before.
     if (pg->check_collectives && !collective_is_point_to_point(c->kind) && !graph)
         compare_calls(nccl, c);
-    const NcclCall *call = by_host ? start_by_host(nccl, c) : enqueue(nccl, c);
+    const NcclCall *call = by_host ? start_by_host(nccl, c, c) : enqueue(nccl, c, c);
     if (c->kind == BARRIER)
         CUDA_CHECK(cudaStreamSynchronize(nccl->stream)); // the watchdog bounds the wait
     return call->ticket;
@@ -311,8 +307,9 @@ static const Backend *nccl_or_tcp(const ProcessGroup *pg, const Args *args)
     }
     process_group_farewell(pg, pg->store, pg->world_size);
     usage_error("--backend nccl wants a GPU for each rank, but %s: start fewer ranks on this "
-                "node, or use --backend tcp, which may share one",
-                reason);
+                "node, or use %s",
+                reason,
+                staging_ops.init != NULL ? "--backend tcp, which may share one" : "--device cpu");
 }
 
 static void *nccl_init(ProcessGroup *pg)

@@ -118,7 +118,7 @@ static void *watch(void *argument)
     CUDA_CHECK(cudaSetDevice(nccl->pg->place.index));
     CUDA_CHECK(cudaThreadExchangeStreamCaptureMode(&mode));
     struct pollfd stop = { .fd = nccl->stop_fd, .events = POLLIN };
-    while (poll(&stop, 1, (int)(1e3 * nccl->watch.period)) <= 0) {
+    while (poll(&stop, 1, 1 + (int)(1e3 * nccl->watch.period)) <= 0) {
         Trouble trouble;
         look(nccl, &trouble);
         rank_watch_publish(&nccl->watch, &trouble.report);

@@ -31,7 +31,7 @@
 /* How a connection begins in a job without a secret; the answer is HANDSHAKE_WELCOME. */
 typedef struct {
     Key256 key; // of the group
-    int32_t caller, channel;
+    int32_t caller, answerer, channel;
 } Opening;
 
 /* A connection whose other end has not shown yet which rank it is. */
@@ -131,7 +131,7 @@ static int call_rank(const Meeting *meeting, int fd, const HandshakePurpose *own
     const double deadline = meeting->mesh->deadline;
     if (meeting->pg->store->has_secret)
         return handshake_call(fd, &meeting->key, own, deadline);
-    const Opening opening = { meeting->key, own->caller, own->channel };
+    const Opening opening = { meeting->key, own->caller, own->answerer, own->channel };
     uint8_t welcome = 0;
     return net_send(fd, &opening, sizeof opening, deadline) < 0 ||
            net_recv(fd, &welcome, 1, deadline) < 0 || welcome != HANDSHAKE_WELCOME;
@@ -225,7 +225,8 @@ static HandshakeState read_caller(const Meeting *meeting, Caller *caller, Handsh
         return HANDSHAKE_REFUSED;
     if (caller->bytes < sizeof *opening)
         return HANDSHAKE_MORE;
-    const bool is_let_in = opening->caller > purpose->answerer &&
+    const bool is_let_in = opening->answerer == purpose->answerer &&
+                           opening->caller > purpose->answerer &&
                            opening->caller < purpose->caller && opening->channel >= 0 &&
                            opening->channel <= purpose->channel &&
                            send(caller->fd, &(uint8_t){ HANDSHAKE_WELCOME }, 1, MSG_NOSIGNAL) == 1;

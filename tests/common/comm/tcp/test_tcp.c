@@ -31,7 +31,7 @@ typedef struct {
 /* What a rank says first. */
 typedef struct {
     Key256 key;
-    int32_t caller, channel;
+    int32_t caller, answerer, channel;
 } Opening;
 
 static int call_rank_0(Store *store)
@@ -75,10 +75,11 @@ static void strangers_body(Rank *rank)
         CHECK(is_turned_away(&rank->store, "", 0), "silence was let in");
         store_get(&rank->store, "group 1/tcp version 0", &offer, sizeof offer);
         const Opening others[] = {
-            { { "guessed" }, 1, 0 }, // a rank of another group, or of an earlier attempt
-            { offer.key, 0, 0 }, // these know the key, but no rank is called so
-            { offer.key, 2, 0 },     { offer.key, -1, 0 },
-            { offer.key, 1, 2 },     { offer.key, 1, -1 },
+            { { "guessed" }, 1, 0, 0 }, // a rank of another group, or of an earlier attempt
+            { offer.key, 0, 0, 0 }, // these know the key, but no rank is called so
+            { offer.key, 2, 0, 0 },  { offer.key, -1, 0, 0 },
+            { offer.key, 1, 0, 2 },  { offer.key, 1, 0, -1 },
+            { offer.key, 1, 1, 0 }, // it means another rank
         };
         for (size_t i = 0; i < sizeof others / sizeof *others; i++)
             CHECK(is_turned_away(&rank->store, &others[i], sizeof others[i]),
