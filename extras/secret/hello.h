@@ -22,7 +22,11 @@ struct HandshakeAnswer {
     size_t bytes; // received, of hello and proof
 };
 
-/* A Hello for this job, its nonce not drawn yet. Dies if the run id is too long. */
+/* A Hello for this job, its nonce not drawn yet. */
 HandshakeHello hello_for(const HandshakePurpose *purpose);
+
+/* As secret_find has read it: a server's thread makes Hellos, and must not read the environment
+ * while another thread changes it. */
+extern char secret_run_id[128];
 
 #endif

@@ -11,8 +11,6 @@
 #include <sys/random.h>
 #include <sys/socket.h>
 
-#include <stdlib.h>
-
 #include "common/base/log.h"
 #include "common/base/memory.h"
 #include "common/comm/store/net.h"
@@ -37,12 +35,8 @@ HandshakeHello hello_for(const HandshakePurpose *purpose)
                              .answerer = purpose->answerer,
                              .attempt = purpose->attempt,
                              .group = purpose->group };
-    const char *run_id = getenv("TORCHELASTIC_RUN_ID");
-    if (run_id == NULL || run_id[0] == '\0')
-        run_id = "none";
-    CHECK(strlen(run_id) < sizeof hello.run_id, "TORCHELASTIC_RUN_ID is too long: %s", run_id);
     if (purpose->service != HANDSHAKE_ENDPOINT)
-        strcpy(hello.run_id, run_id);
+        strcpy(hello.run_id, secret_run_id);
     return hello;
 }
 

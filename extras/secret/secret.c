@@ -26,11 +26,24 @@ static void derive(Key256 *key, HandshakeService service, const uint8_t secret[H
     crypto_auth(key->bytes, (const uint8_t *)purpose, strlen(purpose), secret);
 }
 
+char secret_run_id[128] = "none";
+
+static void read_run_id(void)
+{
+    const char *run_id = getenv("TORCHELASTIC_RUN_ID");
+    if (run_id == NULL || run_id[0] == '\0')
+        run_id = "none";
+    CHECK(strlen(run_id) < sizeof secret_run_id, "TORCHELASTIC_RUN_ID is too long: %s", run_id);
+    if (strcmp(secret_run_id, run_id) != 0) // only before a server's thread reads it
+        strcpy(secret_run_id, run_id);
+}
+
 bool secret_find(HandshakeService service, Key256 *key)
 {
     const char *path = getenv(SECRET_VARIABLE);
     if (path == NULL || path[0] == '\0')
         return false;
+    read_run_id();
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); // not to wait for a pipe
     if (fd < 0)
         usage_error(SECRET " %s: %s", path, strerror(errno));
