@@ -202,7 +202,8 @@ double conv_net_buffer_spread(const ConvNet *net, ProcessGroup *pg)
     all_reduce(pg, low, net->buffers_numel, FLOAT32, REDUCE_MIN);
     double most = 0;
     for (size_t i = 0; i < net->buffers_numel; i++)
-        most = fmax(most, (double)high[i] - (double)low[i]);
+        if ((double)high[i] - (double)low[i] > most) // gcc 12 for ARM cannot compile fmax here
+            most = (double)high[i] - (double)low[i];
     return most;
 }
 
