@@ -17,7 +17,7 @@ teardown() {
     for left in "$TMPDIR"/ddp-cluster-*; do
         DDP_CLUSTER_DIR=$left $cluster down # of a test that failed
     done
-    nothing_left && [ "$before" = "$(ls -lR /etc/slurm 2>/dev/null || true)" ]
+    eventually nothing_left && [ "$before" = "$(ls -lR /etc/slurm 2>/dev/null || true)" ]
 }
 
 nothing_left() {

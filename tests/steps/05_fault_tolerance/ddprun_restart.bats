@@ -139,16 +139,16 @@ EOF
     cat > "$OUT/store.py" <<'EOF'
 import os, socket, struct, sys
 store = socket.create_connection((os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])))
-store.sendall(struct.pack("<BIB", 0, 0x3C85F7CE, 7)) # how many keys?
-print("keys", struct.unpack("<q", store.recv(8))[0], flush=True)
+store.sendall(struct.pack("<BIBQQ6s", 0, 0x3C85F7CE, 5, 1, 6, b"/stale")) # is it there? 1: no
+print("stale keys", 1 - store.recv(1)[0], flush=True)
 store.sendall(struct.pack("<BQ6sQ4s", 1, 6, b"/stale", 4, b"keys") + struct.pack("<BI", 13, 1))
 store.recv(4)
 sys.exit(9)
 EOF
     run -9 ddprun --max-restarts 2 python3 "$OUT/store.py"
-    [ "$(echo "$output" | grep -c "keys 0")" -eq 3 ]
+    [ "$(echo "$output" | grep -c "stale keys 0")" -eq 3 ]
     run -9 ddprun --master-port "$(free_port)" --max-restarts 2 python3 "$OUT/store.py"
-    [ "$(echo "$output" | grep -c "keys 0")" -eq 3 ]
+    [ "$(echo "$output" | grep -c "stale keys 0")" -eq 3 ]
     run -0 ddprun --nproc-per-node 2 --max-restarts 1 --shutdown-timeout 0.5 sh -c '
         [ $TORCHELASTIC_RESTART_COUNT = 0 ] || { ! kill -0 $(cat "$OUT/child"); exit; }
         trap "" TERM
