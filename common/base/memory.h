@@ -20,9 +20,9 @@ typedef struct {
     bool on_gpu;
     int index; // which GPU
     void *stream; // cudaStream_t on which the GPU computes; NULL on the host
-    // True while the GPU repeats a recorded training step (--cuda-graph), whose collectives are
-    // part of the recording: a call that starts one then queues nothing. NULL on the host.
-    const bool *replaying;
+    // Of a recorded training step (--cuda-graph), collectives included. NULL on the host.
+    const bool *replaying; // true while it is repeated: starting a collective then queues nothing
+    void (*drop_graph)(const bool *replaying); // frees it, as must be before NCCL's communicator
 } MemoryLocation;
 
 /* Parameters, gradients and optimizer states are flat arrays. A Tensor is the slice of one

@@ -17,6 +17,7 @@
  * equal sizes. Source: CUDA C++ Programming Guide, "CUDA Graphs"; NCCL User Guide, "Using NCCL with
  * CUDA Graphs".
  */
+#include <stddef.h>
 #include <stdlib.h>
 
 #include "common/base/memory.h"
@@ -110,12 +111,58 @@ static void end_step(Device *device)
     device->ops->replay(device); // capturing did not run it
 }
 
+/* Steps that come later are called, and recorded anew after the warm-up. */
+static void drop(Device *device)
+{
+    CudaGraph *graph = graph_of(device);
+    if (graph->exec == NULL)
+        return;
+    graph->inner->synchronize(device); // it may be at work
+    CUDA_CHECK(cudaGraphExecDestroy(graph->exec));
+    graph->exec = NULL;
+    graph->warm_up = 0;
+}
+
+/* As MemoryLocation.drop_graph. */
+static void drop_of(const bool *replaying)
+{
+    drop((Device *)((const char *)replaying - offsetof(Device, replaying)));
+}
+
+/* For a larger model or batch than before memory is allocated anew. A recorded step would use what
+ * there was, and is dropped. */
+static void gather_reserve(Device *device, int max_batch, int features)
+{
+    const CudaFeed *feed = &cuda_state(device)->feed;
+    if (max_batch > feed->max_batch || features > feed->features)
+        drop(device);
+    graph_of(device)->inner->gather_reserve(device, max_batch, features);
+}
+
+static void drop_if_grown(Device *device, size_t scratch_bytes)
+{
+    if (cuda_state(device)->scratch_bytes != scratch_bytes)
+        drop(device); // cudaFree waited for its work
+}
+
+static void conv_reserve(Device *device, ConvShape shape)
+{
+    const size_t bytes = cuda_state(device)->scratch_bytes;
+    graph_of(device)->inner->conv_reserve(device, shape);
+    drop_if_grown(device, bytes);
+}
+
+static void linear_reserve(Device *device, int max_batch, int in, int out)
+{
+    const size_t bytes = cuda_state(device)->scratch_bytes;
+    graph_of(device)->inner->linear_reserve(device, max_batch, in, out);
+    drop_if_grown(device, bytes);
+}
+
 static void graph_free(Device *device)
 {
     CudaGraph *graph = graph_of(device);
-    graph->inner->synchronize(device);
-    if (graph->exec != NULL)
-        CUDA_CHECK(cudaGraphExecDestroy(graph->exec));
+    drop(device);
     graph->inner->free(device);
     free(graph);
 }
@@ -129,6 +176,10 @@ void cuda_graph_init(Device *device)
     graph->ops.end_step = end_step;
     graph->ops.replay = replay;
     graph->ops.gather = gather;
+    graph->ops.gather_reserve = gather_reserve;
+    graph->ops.conv_reserve = conv_reserve;
+    graph->ops.linear_reserve = linear_reserve;
     graph->ops.free = graph_free;
     device->ops = &graph->ops;
+    device->place.drop_graph = drop_of;
 }

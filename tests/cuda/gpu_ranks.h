@@ -15,8 +15,8 @@ static inline void gpu_rank_join(Rank *rank, ProcessGroup *pg, const char *backe
 }
 
 /* Leaves the group. No thread of it may have called CUDA on another GPU than its rank's: that makes
- * a context there, of half a gigabyte for each rank. Nor may a call have cost a thread of NCCL's.
- */
+ * a context there, of half a gigabyte for each rank. Nor may a call have cost a thread of NCCL's,
+ * or a communicator be left, with its threads and buffers. */
 static inline void gpu_rank_leave(ProcessGroup *pg)
 {
     const int index = pg->place.index;
@@ -24,6 +24,7 @@ static inline void gpu_rank_leave(ProcessGroup *pg)
     const StandInCounts counts = stand_in_counts();
     CHECK(counts.contexts == 1u << index, "contexts on GPUs 0x%x, not on %d alone", counts.contexts,
           index);
+    CHECK(counts.nccl_comms == 0, "%ld communicators are left", counts.nccl_comms);
     CHECK(counts.nccl_threads == 0, "NCCL has started %ld threads for its calls",
           counts.nccl_threads);
 }

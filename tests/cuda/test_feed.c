@@ -1,4 +1,5 @@
-/* How batches get to a GPU whose memory others fill and free meanwhile. */
+/* How batches get to a GPU whose memory others fill and free meanwhile, and in which other models
+ * are made. */
 #include "tests/cuda/stand_in_case.h"
 #include "tests/cuda/training.h"
 
@@ -65,10 +66,61 @@ static void test_a_second_forward_pass(void **state)
                            "second: leave it out");
 }
 
+typedef struct {
+    const char *first, *second; // models
+    int second_batch;
+} Pair;
+
+/* The losses of some steps, in the middle of which a second model is made on the device. */
+static void train_beside(const Pair *pair, bool graph, float losses[2 * STEPS])
+{
+    Training training;
+    training_init(&training, pair->first, graph);
+    for (int step = 0; step < 2 * STEPS; step++) {
+        if (step == STEPS) {
+            Args args;
+            Rng rng;
+            Model second;
+            args_defaults(&args, pair->second);
+            rng_seed(&rng, 1);
+            model_init(&second, &args, pair->second_batch, &rng, &training.device);
+        }
+        const Batch *batch = dataloader_next(&training.loader);
+        model_zero_grad(&training.model);
+        model_forward(&training.model, batch);
+        const bool is_recorded = step == STEPS - 1 || step == 2 * STEPS - 1;
+        CHECK(!is_recorded || training.device.replaying == graph, "step %d is a call", step);
+        model_backward(&training.model);
+        optim_step(&training.optim);
+        losses[step] = model_loss(&training.model);
+    }
+}
+
+static void beside_body(const void *context)
+{
+    float called[2 * STEPS], recorded[2 * STEPS];
+    train_beside(context, false, called);
+    train_beside(context, true, recorded);
+    for (int step = 0; step < 2 * STEPS; step++)
+        CHECK(called[step] == recorded[step], "step %d: a loss of %g, not %g", step,
+              (double)recorded[step], (double)called[step]);
+}
+
+/* A larger batch moves what a step's message is copied to, a larger model the kernels' scratch. */
+static void test_a_second_model(void **state)
+{
+    (void)state;
+    static const Pair pairs[] = { { "linear", "linear", 64 }, { "mlp", "cnn", BATCH_SIZE } };
+    for (int i = 0; i < 2; i++)
+        if (child_run(beside_body, &pairs[i]) != 0)
+            fail_msg("%s beside %s: %s", pairs[i].second, pairs[i].first, err);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_second_forward_pass),
+        cmocka_unit_test(test_a_second_model),
         cmocka_unit_test(test_a_set_stays_where_it_is),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -57,6 +57,7 @@ static void overlap_body(Rank *rank)
         numbers[i] = (float)((i + rank->rank) % 1000);
     float *buckets = gpu_array_new(got, sizeof got);
     Work work[NUM_BUCKETS];
+    const long spins = stand_in_counts().spins;
     for (int i = 0; i < NUM_BUCKETS; i++) {
         float *bucket = buckets + (size_t)i * NUMEL;
         CUDA_CHECK(cudaMemcpyAsync(bucket, numbers + (size_t)i * NUMEL, NUMEL * sizeof(float),
@@ -65,6 +66,7 @@ static void overlap_body(Rank *rank)
     }
     for (int i = 0; i < NUM_BUCKETS; i++)
         work_wait(work[i]);
+    CHECK(stand_in_counts().spins == spins, "a wait takes the core of the thread that sends");
     gpu_array_read(got, buckets, sizeof got);
     for (int i = 0; i < NUM_BUCKETS * NUMEL; i++)
         CHECK(got[i] == (float)(i % 1000 + (i + 1) % 1000), "element %d is %g", i, got[i]);

@@ -8,6 +8,8 @@ typedef struct {
     long events_made;
     long timed_records; // of events that hold a time
     long waits; // of the host, for an event, a stream or the device
+    long spins; // those of them for which a thread keeps its core busy
+    long nccl_comms; // communicators, less those destroyed
     long nccl_threads; // that NCCL started for a call each
     unsigned contexts; // bit i: this process has one on GPU i
 } StandInCounts;

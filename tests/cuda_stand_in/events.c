@@ -15,6 +15,7 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags)
     LOCKED;
     *event = calloc(1, sizeof **event);
     (*event)->timed = (flags & cudaEventDisableTiming) == 0;
+    (*event)->blocks = (flags & cudaEventBlockingSync) != 0;
     stand_in_count.events_made++;
     return stand_in_open();
 }
@@ -62,8 +63,10 @@ static cudaError_t event_refused(cudaEvent_t event)
 {
     if (event->destroyed)
         stand_in_fail("a destroyed event is waited for");
-    if (event->stream != NULL && event->stream->graph != NULL)
+    if (event->stream != NULL && event->stream->graph != NULL) {
+        queue_invalidate(event->stream->graph);
         return stand_in_error(cudaErrorCapturedEvent);
+    }
     return stand_in_capturing() ? stand_in_error(cudaErrorStreamCaptureUnsupported)
                                 : stand_in_open();
 }
@@ -73,6 +76,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event)
     LOCKED;
     const cudaError_t error = event_refused(event);
     stand_in_count.waits++;
+    stand_in_count.spins += !event->blocks;
     if (error == cudaSuccess && event->stream != NULL)
         queue_run_until(event->stream, event->count);
     return error;
@@ -80,6 +84,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event)
 
 cudaError_t cudaEventQuery(cudaEvent_t event)
 {
+    stand_in_hang();
     LOCKED;
     const cudaError_t error = event_refused(event);
     if (error != cudaSuccess || event->stream == NULL)

@@ -12,6 +12,7 @@ struct CUgraph_st {
     struct CUstream_st *origin; // whose capture is not ended; NULL: it is
     enum cudaStreamCaptureMode mode;
     pthread_t thread;
+    bool invalid; // what is being captured was asked for
     int owners; // the handle and those instantiated
     struct CUgraph_st *next; // of all that are captured now
 };
@@ -38,6 +39,11 @@ bool stand_in_capturing(void)
              pthread_equal(graph->thread, pthread_self())))
             return true;
     return false;
+}
+
+void queue_invalidate(struct CUgraph_st *graph)
+{
+    graph->invalid = true;
 }
 
 /* From now on the stream's work goes to the graph. */
@@ -108,6 +114,8 @@ static void release(struct CUgraph_st *graph)
         while (stream->first != NULL) {
             Op *op = stream->first;
             stream->first = op->next;
+            if (op->drop != NULL)
+                op->drop(op->arguments);
             free(op);
         }
 }
@@ -130,9 +138,10 @@ cudaError_t cudaStreamEndCapture(cudaStream_t handle, cudaGraph_t *result)
             *at = graph->next;
             break;
         }
-    if (!all_joined) {
+    if (!all_joined || graph->invalid) {
         release(graph);
-        return stand_in_error(cudaErrorStreamCaptureUnjoined);
+        return stand_in_error(graph->invalid ? cudaErrorStreamCaptureInvalidated
+                                             : cudaErrorStreamCaptureUnjoined);
     }
     *result = graph;
     return cudaSuccess;

@@ -55,10 +55,20 @@ static void run_end(void *arguments)
         free(job);
 }
 
+static void drop(void *arguments)
+{
+    Job *job = *(Job **)arguments;
+    job->comm->recorded--;
+}
+
+/* Under the lock. */
 void job_push(Job *job)
 {
     job->recorded = stand_in_stream_captures(job->stream);
-    const Work begin = { .name = "NCCL", .run = run_begin, .arguments = &job, .bytes = sizeof job };
+    job->comm->recorded += job->recorded;
+    const Work begin = {
+        .name = "NCCL", .run = run_begin, .drop = drop, .arguments = &job, .bytes = sizeof job
+    };
     const Work end = {
         .name = "NCCL", .run = run_end, .ready = end_ready, .arguments = &job, .bytes = sizeof job
     };

@@ -87,6 +87,12 @@ static void *serve(void *argument)
     return NULL;
 }
 
+static void count_comms(int more)
+{
+    LOCKED;
+    stand_in_count.nccl_comms += more;
+}
+
 static struct ncclComm *comm_new(const char *name, int rank, int num_ranks, bool blocking)
 {
     struct ncclComm *comm = calloc(1, sizeof *comm);
@@ -97,6 +103,7 @@ static struct ncclComm *comm_new(const char *name, int rank, int num_ranks, bool
     comm->blocking = blocking;
     comm->fails_at = fails_at != NULL ? atol(fails_at) : 0;
     comm->last = &comm->first;
+    count_comms(1);
     pthread_mutex_init(&comm->mutex, NULL);
     pthread_cond_init(&comm->changed, NULL);
     return comm;
@@ -210,10 +217,13 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm)
     comm_enter(comm);
     if ((!comm->blocking && !comm->finalized) || comm->state == ncclInProgress)
         stand_in_fail("NCCL: a communicator is destroyed before ncclCommFinalize is done");
+    if (comm->recorded > 0) // NCCL waits for them
+        stand_in_fail("NCCL: a communicator is destroyed before a graph that holds its calls");
     stop(comm);
     if (comm->first != NULL)
         stand_in_fail("NCCL: a communicator is destroyed with calls on their way");
     wire_close(&comm->wire);
+    count_comms(-1);
     free(comm);
     return ncclSuccess;
 }

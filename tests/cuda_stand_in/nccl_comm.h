@@ -36,6 +36,7 @@ struct ncclComm {
     pthread_t thread; // carries out jobs
     atomic_bool in_use; // by a thread that calls NCCL
     long calls; // queued so far, but for those in graphs
+    long recorded; // in graphs that are not destroyed
     bool connected, finalized;
     Choice choice; // of a split
     struct ncclComm **part; // where it goes

@@ -9,6 +9,7 @@ typedef struct Op {
     const char *name;
     void (*run)(void *arguments); // NULL: only waits
     bool (*ready)(void *arguments); // see Work
+    void (*drop)(void *arguments); // the same
     const struct CUstream_st *after; // until `count` of this stream's are done
     uint64_t count;
     _Alignas(64) char arguments[];
@@ -29,7 +30,7 @@ struct CUstream_st {
 struct CUevent_st {
     const struct CUstream_st *stream; // as it was when the event was recorded; NULL: never
     uint64_t count;
-    bool timed, destroyed;
+    bool timed, blocks, destroyed;
     double seconds; // when the device last came by, on its own clock
 };
 
@@ -42,6 +43,7 @@ bool queue_awaits_others(const Op *op); // only they can make it ready
 void queue_run(const Op *op, int device);
 bool queue_step(void); // does the next piece of one stream, if any is ready
 void queue_run_until(const struct CUstream_st *stream, uint64_t count);
+void queue_invalidate(struct CUgraph_st *graph); // its capture, if it goes on, ends with an error
 void queue_end_recording(const struct CUgraph_st *graph); // its streams queue their work again
 
 #endif

@@ -39,7 +39,8 @@
  *
  * CUDA_STAND_IN_DEVICES=N pretends N GPUs (1), CUDA_STAND_IN_MIB=N so much memory on each (16,384);
  * CUDA_VISIBLE_DEVICES picks some of them, by number; CUDA_STAND_IN_DRIVER=12020 pretends a driver
- * for CUDA 12.2.
+ * for CUDA 12.2. CUDA_STAND_IN_QUERY_SECONDS=N: the first cudaEventQuery takes so long, as if it
+ * waited for a library that another thread loads; -1: none ever returns, as on a GPU that is lost.
  */
 #ifndef TESTS_CUDA_STAND_IN_H
 #define TESTS_CUDA_STAND_IN_H
@@ -94,6 +95,9 @@ void stand_in_memory_open(int device, const char *work);
 void stand_in_memory_close(void);
 void stand_in_memory_check(const char *work); // dies if it wrote between the arrays
 
+/* hangs.c: what cudaEventQuery does first, without the lock. */
+void stand_in_hang(void);
+
 /* ptx.c: executes the instruction of the 32 threads of a warp. */
 void stand_in_execute(const char *kernel, const StandInPtx lanes[32]);
 
@@ -102,6 +106,7 @@ typedef struct {
     const char *name;
     void (*run)(void *arguments);
     bool (*ready)(void *arguments); // NULL: at once. Else it waits for another thread or process
+    void (*drop)(void *arguments); // NULL, or called when a graph that holds it is destroyed
     const void *arguments;
     size_t bytes;
 } Work;

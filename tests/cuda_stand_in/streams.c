@@ -37,7 +37,7 @@ struct CUstream_st *queue_stream(cudaStream_t stream)
 void queue_append(struct CUstream_st *stream, const Work *work)
 {
     Op *op = aligned_alloc(64, (sizeof *op + work->bytes + 63) / 64 * 64);
-    *op = (Op){ .name = work->name, .run = work->run, .ready = work->ready };
+    *op = (Op){ .name = work->name, .run = work->run, .ready = work->ready, .drop = work->drop };
     memcpy(op->arguments, work->arguments, work->bytes);
     *stream->last = op;
     stream->last = &op->next;
@@ -207,6 +207,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream)
     if (stand_in_capturing() || stand_in_stream_captures(stream))
         return stand_in_error(cudaErrorStreamCaptureUnsupported);
     stand_in_count.waits++;
+    stand_in_count.spins++;
     stand_in_finish_stream(stream);
     return cudaSuccess;
 }
@@ -229,6 +230,7 @@ cudaError_t cudaDeviceSynchronize(void)
     if (stand_in_capturing())
         return stand_in_error(cudaErrorStreamCaptureUnsupported);
     stand_in_count.waits++;
+    stand_in_count.spins++;
     stand_in_finish_device(stand_in_device());
     return cudaSuccess;
 }

@@ -126,11 +126,13 @@ static bool is_replayed(const Nccl *nccl)
 /* The watchdog learns of a call before NCCL does, which may not return. */
 static NcclCall *call_begin(Nccl *nccl, const Collective *c)
 {
+    const bool is_captured = cuda_is_captured(nccl->pg->place.stream);
     pthread_mutex_lock(&nccl->mutex);
     NcclCall *call = &nccl->call[nccl->started % NCCL_MAX_CALLS];
     call->ticket = nccl->started++;
     call->collective = *c;
-    call->queued = call->captured = false;
+    call->done = is_captured ? call->captured : call->called;
+    call->queued = false;
     if (nccl->finished == call->ticket)
         nccl->since = seconds_now();
     if (!collective_is_point_to_point(c->kind))
@@ -144,8 +146,6 @@ static NcclCall *enqueue(Nccl *nccl, const Collective *c, const Collective *show
 {
     const cudaStream_t compute = nccl->pg->place.stream;
     NcclCall *call = call_begin(nccl, shown);
-    const bool captured = cuda_is_captured(compute);
-    nccl->recorded |= captured;
     if (is_replayed(nccl)) { // the step's graph, which has been launched, makes the call
         CUDA_CHECK(cudaEventRecord(call->done, compute));
     } else {
@@ -157,7 +157,6 @@ static NcclCall *enqueue(Nccl *nccl, const Collective *c, const Collective *show
     }
     pthread_mutex_lock(&nccl->mutex);
     call->queued = true;
-    call->captured = captured;
     pthread_mutex_unlock(&nccl->mutex);
     return call;
 }
@@ -224,9 +223,12 @@ static void compare_calls(Nccl *nccl, const Collective *collective)
 {
     const ProcessGroup *pg = nccl->pg;
     Collective *all = mem_calloc((size_t)pg->world_size, sizeof *all);
-    const Collective exchange = {
-        .pg = pg, .kind = ALL_GATHER, .type = UINT8, .count = sizeof *all, .in = collective, .out = all
-    };
+    const Collective exchange = { .pg = pg,
+                                  .kind = ALL_GATHER,
+                                  .type = UINT8,
+                                  .count = sizeof *all,
+                                  .in = collective,
+                                  .out = all };
     start_by_host(nccl, &exchange, collective);
     collectives_compare(pg, all);
     free(all);
@@ -326,8 +328,10 @@ static void *nccl_init(ProcessGroup *pg)
     CUDA_CHECK(cudaDeviceGetStreamPriorityRange(&least, &greatest));
     CUDA_CHECK(cudaStreamCreateWithPriority(&nccl->stream, cudaStreamNonBlocking, greatest));
     CUDA_CHECK(cudaEventCreateWithFlags(&nccl->ready, cudaEventDisableTiming));
-    for (int i = 0; i < NCCL_MAX_CALLS; i++)
-        CUDA_CHECK(cudaEventCreateWithFlags(&nccl->call[i].done, cudaEventDisableTiming));
+    for (NcclCall *call = nccl->call; call < nccl->call + NCCL_MAX_CALLS; call++) {
+        CUDA_CHECK(cudaEventCreateWithFlags(&call->called, cudaEventDisableTiming));
+        CUDA_CHECK(cudaEventCreateWithFlags(&call->captured, cudaEventDisableTiming));
+    }
     reserve(nccl, SCRATCH_BYTES);
     nccl->since = seconds_now();
     nccl_watch_start(nccl);
@@ -344,9 +348,7 @@ static void *nccl_init(ProcessGroup *pg)
     ncclComm_t comm;
     NCCL_CHECK(nccl, "ncclCommInitRank",
                nccl->lib.comm_init_rank(&comm, pg->world_size, id, pg->rank));
-    pthread_mutex_lock(&nccl->mutex);
     nccl->comm = comm; // from now on the watchdog asks it for errors
-    pthread_mutex_unlock(&nccl->mutex);
     return nccl;
 }
 
@@ -358,13 +360,14 @@ static void nccl_destroy(void *state, ProcessGroup *pg)
     watchdog_start(&watchdog, pg->timeout, "ncclCommDestroy",
                    "a rank has died since the last call; NCCL_DEBUG=INFO may tell more");
     barrier(pg);
-    // One with calls in a graph is left to the end of the process: NCCL would wait until the graph
-    // is destroyed, which the device does only after the group.
-    if (!nccl->recorded)
-        NCCL_CHECK(nccl, "ncclCommDestroy", nccl->lib.comm_destroy(nccl->comm));
+    if (pg->place.drop_graph != NULL) // else NCCL would wait until it is destroyed
+        pg->place.drop_graph(pg->place.replaying);
+    NCCL_CHECK(nccl, "ncclCommDestroy", nccl->lib.comm_destroy(nccl->comm));
     CUDA_CHECK(cudaStreamSynchronize(nccl->stream));
-    for (int i = 0; i < NCCL_MAX_CALLS; i++)
-        CUDA_CHECK(cudaEventDestroy(nccl->call[i].done));
+    for (NcclCall *call = nccl->call; call < nccl->call + NCCL_MAX_CALLS; call++) {
+        CUDA_CHECK(cudaEventDestroy(call->called));
+        CUDA_CHECK(cudaEventDestroy(call->captured));
+    }
     CUDA_CHECK(cudaEventDestroy(nccl->ready));
     CUDA_CHECK(cudaStreamDestroy(nccl->stream));
     CUDA_CHECK(cudaFree(nccl->scratch));

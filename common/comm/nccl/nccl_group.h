@@ -4,6 +4,7 @@
 
 #include <nccl.h>
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "common/base/cuda.h"
 #include "common/base/library.h"
@@ -35,10 +36,21 @@ struct NcclLibrary {
 typedef struct {
     long ticket;
     Collective collective; // for messages
-    cudaEvent_t done;
+    cudaEvent_t done; // one of these two
+    // A query of an event that a capture records would end the capture, and the watchdog may just
+    // be querying the event of the call that had the slot before.
+    cudaEvent_t called, captured;
     bool queued; // is `done` recorded?
-    bool captured; // in a graph, to which its event belongs: it must not be queried
 } NcclCall;
+
+/* What the poller has found. */
+typedef struct {
+    double at; // when it looked
+    Collective call; // the oldest pending one; pg NULL: none, perhaps ncclCommInitRank
+    char busy[DESCRIPTION_BYTES]; // what is pending; "": nothing
+    double since; // when that became the oldest
+    char failure[256]; // NCCL's error; "": none
+} NcclFinding;
 
 /* Ticket t is in call[t % NCCL_MAX_CALLS] until the slot is reused. */
 typedef struct {
@@ -48,19 +60,23 @@ typedef struct {
     cudaEvent_t ready; // recorded on the compute stream before a call
     char *scratch; // device memory, for host data and for barriers
     size_t scratch_bytes;
-    bool recorded; // has any call been captured in a graph?
-    pthread_t thread; // nccl_watch.c
-    int stop_fd; // readable: the thread is to end
-    RankWatch watch;
+    // The two threads of nccl_watch.c, and what they share.
+    pthread_t poller, heartbeat;
+    int stop_poller, stop_heartbeat; // eventfds, readable: the thread is to end
+    RankWatch watch; // of the heartbeat
+    NcclFinding finding; // written while it is not delivered, read while it is
+    atomic_bool delivered;
+    _Atomic double polled_at; // when the poller last finished a round ...
+    _Atomic(const char *) polls; // ... and what it called since
+    _Atomic uint64_t num_calls; // started, send and recv excluded
+    _Atomic double kept_alive_at; // see nccl_keep_alive
 
     pthread_mutex_t in_use; // held while NCCL is called, see NCCL_CHECK
     pthread_mutex_t mutex; // guards the rest
-    ncclComm_t comm; // NULL until it is complete
-    uint64_t num_calls; // started, send and recv excluded
+    _Atomic(ncclComm_t) comm; // NULL until it is complete
     NcclCall call[NCCL_MAX_CALLS];
     long started, finished; // tickets; the watchdog counts those that are finished
     double since; // when the oldest unfinished call, or ncclCommInitRank, became the oldest
-    double kept_alive_at; // see nccl_keep_alive
     char failure[256]; // NCCL's error; "": none
     bool closing; // the watchdog ends, or has ended
 } Nccl;
@@ -77,8 +93,8 @@ typedef struct {
     } while (0)
 void nccl_check(Nccl *nccl, ncclResult_t result, const char *name);
 
-/* nccl_watch.c: the watchdog thread, which reports this rank's progress to the others, polls
- * pending calls, and ends the process, saying why, when one fails or takes too long. */
+/* nccl_watch.c: the watchdog, which reports this rank's progress to the others, polls pending
+ * calls, and ends the process, saying why, when one fails or takes too long. */
 void nccl_watch_start(Nccl *nccl);
 void nccl_watch_stop(Nccl *nccl);
 

@@ -1,0 +1,20 @@
+/*
+ * Calls that hang: a question to CUDA that another thread's work in the driver, or a lost GPU,
+ * keeps from being answered. Others can be asked meanwhile.
+ */
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "stand_in.h"
+
+void stand_in_hang(void)
+{
+    static atomic_bool asked;
+    const char *text = getenv("CUDA_STAND_IN_QUERY_SECONDS");
+    const double seconds = text != NULL ? atof(text) : 0;
+    while (seconds < 0)
+        pause();
+    if (seconds > 0 && !atomic_exchange(&asked, true))
+        usleep((useconds_t)(1e6 * seconds));
+}
