@@ -24,8 +24,9 @@ static void keep_own_grads(Zero *zero, ZeroUnit *done)
     if (done->grads == NULL)
         return; // kept already
     work_wait(done->work);
-    memcpy(done->own_grads, done->grads + (size_t)zero->pg->rank * done->share,
-           done->share * sizeof(float));
+    device_copy(zero->model->device, done->own_grads,
+                done->grads + (size_t)zero->pg->rank * done->share, done->share * sizeof(float),
+                COPY_ON_DEVICE);
     done->grads = NULL; // the unit after the next gets the buffer
     zero_place(zero, done);
 }

@@ -51,12 +51,13 @@ static void cut_units(Zero *zero, const Args *args)
 }
 
 /* Copies elements [begin, begin + numel) of a unit from the whole model; the padding stays 0. */
-static void copy_part(const ZeroUnit *unit, size_t begin, size_t numel, const float *whole,
-                      float *part)
+static void copy_part(Device *device, const ZeroUnit *unit, size_t begin, size_t numel,
+                      const float *whole, float *part)
 {
     if (begin < unit->numel) {
         const size_t rest = unit->numel - begin;
-        memcpy(part, whole + unit->offset + begin, bytes_of(numel < rest ? numel : rest));
+        device_copy(device, part, whole + unit->offset + begin,
+                    bytes_of(numel < rest ? numel : rest), COPY_ON_DEVICE);
     }
 }
 
@@ -68,9 +69,9 @@ static float *divide(const Zero *zero, float *whole, bool keep_all)
     float *shares = device_malloc(device, bytes_of(zero->own_numel) * (keep_all ? ranks : 1));
     for (const ZeroUnit *unit = zero->unit; unit < zero->unit + zero->num_units; unit++)
         if (keep_all)
-            copy_part(unit, 0, unit->numel, whole, shares + ranks * unit->own_offset);
+            copy_part(device, unit, 0, unit->numel, whole, shares + ranks * unit->own_offset);
         else
-            copy_part(unit, (size_t)zero->pg->rank * unit->share, unit->share, whole,
+            copy_part(device, unit, (size_t)zero->pg->rank * unit->share, unit->share, whole,
                       shares + unit->own_offset);
     device_release(device, whole);
     return shares;
@@ -98,7 +99,12 @@ static void reserve_buffers(const Zero *zero, float *buffer[2])
 void zero_init(Zero *zero, const Args *args, ProcessGroup *pg, Model *model, Optimizer *optim,
                ZeroStage stage)
 {
-    CHECK(!model->device->place.on_gpu, "this aside copies in host memory: --device cpu");
+    if (args->cuda_graph || model->device->loss_scale != NULL) {
+        barrier(pg);
+        usage_error("%s: this aside takes each step unit by unit, and each rank others; leave it "
+                    "out, or use train",
+                    args->cuda_graph ? "--cuda-graph on" : "--amp fp16");
+    }
     if (optim->clip_norm > 0) {
         barrier(pg); // else a rank that still receives the weights reports that rank 0 is gone
         usage_error("--clip-norm: each rank of this aside holds a share of the gradients, and the "
@@ -189,16 +195,19 @@ Divergence zero_divergence(const Zero *zero)
  * on rank 0, NULL elsewhere. own[u] is this rank's share of unit u. */
 static float *gather_whole(const Zero *zero, const float *const own[])
 {
+    Device *device = zero->model->device;
     const bool is_root = zero->pg->rank == 0;
     const size_t ranks = (size_t)zero->pg->world_size;
-    float *whole = is_root ? mem_calloc(zero->numel, sizeof *whole) : NULL;
+    float *whole = is_root ? device_malloc(device, bytes_of(zero->numel)) : NULL;
     for (int u = 0; u < zero->num_units; u++) {
         const ZeroUnit *unit = &zero->unit[u];
-        float *shares = is_root ? mem_alloc(ranks * unit->share, sizeof *shares) : NULL;
+        float *shares = is_root ? device_malloc(device, bytes_of(ranks * unit->share)) : NULL;
         gather(zero->pg, own[u], shares, unit->share, FLOAT32, 0);
-        if (is_root)
-            memcpy(whole + unit->offset, shares, bytes_of(unit->numel));
-        free(shares);
+        if (is_root) {
+            device_copy(device, whole + unit->offset, shares, bytes_of(unit->numel),
+                        COPY_ON_DEVICE);
+            device_release(device, shares);
+        }
     }
     return whole;
 }
@@ -223,11 +232,12 @@ void zero_unshard(Zero *zero)
 
 void zero_reshard(Zero *zero)
 {
-    free(zero->model->params);
+    Device *device = zero->model->device;
+    device_release(device, zero->model->params);
     zero->model->params = zero->sharded.params;
     zero->model->numel = zero->sharded.numel;
     for (int s = 0; s < zero->optim->num_states; s++) {
-        free(zero->optim->state[s]);
+        device_release(device, zero->optim->state[s]);
         zero->optim->state[s] = zero->sharded.state[s];
     }
 }

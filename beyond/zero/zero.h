@@ -8,7 +8,7 @@
  * everything, which PyTorch calls FSDP. The layers are cut into units; a rank owns a share of each
  * unit, 1 / world_size of it, and only the owner's optimizer changes it.
  *
- * The programs show which collective moves what, and when. Host memory only.
+ * The programs show which collective moves what, and when, in the memory of any device.
  */
 #ifndef BEYOND_ZERO_H
 #define BEYOND_ZERO_H

@@ -1,0 +1,53 @@
+#!/usr/bin/env bats
+# The asides of beyond/ with --device cuda on the stand-in: the CPU's weights, on two GPUs and on three.
+load ../beyond/near
+
+setup() {
+    scratch=$BATS_TEST_TMPDIR
+    export CUDA_STAND_IN_DEVICES=3
+}
+
+# train PROGRAM RANKS FOLDER OPTIONS...
+train() {
+    local program=$1 ranks=$2 folder=$3
+    shift 3
+    run timeout 300 "$program" --nproc "$ranks" --threads 1 --checkpoint-dir "$scratch/$folder" --dropout off "$@"
+    [ "$status" -eq 0 ] || { echo "$program: $output" && return 1; }
+}
+
+# as_on_cpus TOLERANCE NAME PROGRAM RANKS OPTIONS...: the file NAME that it saves, and the losses that it prints.
+as_on_cpus() {
+    local tolerance=$1 name=$2 program=$3 ranks=$4
+    shift 4
+    train "$program" "$ranks" cpu --device cpu "$@"
+    cpu=$(grep -o 'Loss: [0-9.]*' <<<"$output")
+    train "$program" "$ranks" cuda --device cuda "$@"
+    [ "$(grep -c '^.GPU[0-9]. Epoch 0 ' <<<"$output")" -eq "$ranks" ]
+    paste <(echo "$cpu") <(grep -o 'Loss: [0-9.]*' <<<"$output") | awk '
+        { d = ($2 - $4) / $2; if (!(d <= 1e-3 && d >= -1e-3)) bad = 1 } END { exit bad || NR < 1 }'
+    near "$scratch/cuda/$name" "$scratch/cpu/$name" "$tolerance"
+}
+
+@test "ZeRO, stages 1 to 3: over nccl with three GPUs, over tcp with two" {
+    for stage in 1 2 3; do
+        as_on_cpus 1e-4 cnn_digits.safetensors beyond/zero/train_zero$stage 3 --max-steps 3 --batch-size 8 --momentum 0.9
+        as_on_cpus 1e-5 linear_random.safetensors beyond/zero/train_zero$stage 2 --max-steps 8 --model linear --optimizer adam \
+            --backend tcp
+    done
+}
+
+@test "ZeRO on GPUs refuses what needs all gradients at once, status 2" {
+    for given in '--amp fp16' '--cuda-graph on'; do
+        # shellcheck disable=SC2086 # two words
+        run timeout 100 beyond/zero/train_zero2 --nproc 2 --device cuda $given --checkpoint-dir "$scratch"
+        echo "$output"
+        [ "$status" -eq 2 ]
+        [[ $output == *"$given: this aside takes each step unit by unit"* ]]
+    done
+}
+
+# The largest of four neighbours may be another one, where two are nearly equal: hence the tolerance.
+@test "join: a rank whose rows have run out sends gradients of zero from its GPU" {
+    as_on_cpus 5e-3 cnn_digits.safetensors beyond/uneven/train_join 2 --num-samples 48 --batch-size 8 --epochs 1
+    as_on_cpus 1e-5 linear_random.safetensors beyond/uneven/train_join 3 --num-samples 96 --batch-size 8 --epochs 2 --model linear
+}
