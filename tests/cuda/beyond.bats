@@ -15,11 +15,12 @@ train() {
     [ "$status" -eq 0 ] || { echo "$program: $output" && return 1; }
 }
 
-# as_on_cpus TOLERANCE NAME PROGRAM RANKS OPTIONS...: the file NAME that it saves, and the losses that it prints.
+# as_on_cpus TOLERANCE NAME PROGRAM RANKS OPTIONS...: the file NAME that it saves, and the losses that it prints, are
+# those of the same program, or of REFERENCE, on CPUs.
 as_on_cpus() {
     local tolerance=$1 name=$2 program=$3 ranks=$4
     shift 4
-    train "$program" "$ranks" cpu --device cpu "$@"
+    train "${REFERENCE:-$program}" "$ranks" cpu --device cpu "$@"
     cpu=$(grep -o 'Loss: [0-9.]*' <<<"$output")
     train "$program" "$ranks" cuda --device cuda "$@"
     [ "$(grep -c '^.GPU[0-9]. Epoch 0 ' <<<"$output")" -eq "$ranks" ]
@@ -29,6 +30,7 @@ as_on_cpus() {
 }
 
 @test "ZeRO, stages 1 to 3: over nccl with three GPUs, over tcp with two" {
+    REFERENCE=02_multi_gpu_spawn/train # DDP
     for stage in 1 2 3; do
         as_on_cpus 1e-4 cnn_digits.safetensors beyond/zero/train_zero$stage 3 --max-steps 3 --batch-size 8 --momentum 0.9
         as_on_cpus 1e-5 linear_random.safetensors beyond/zero/train_zero$stage 2 --max-steps 8 --model linear --optimizer adam \
