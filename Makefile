@@ -45,9 +45,9 @@
 #   make check-fuzz        bytes that nobody expects (3 minutes)
 #   make check-bare        fresh machines; as root (20 minutes)
 # Options: EXTRAS=0, MPI=0, CUDA=0, NCCL=0, PNG=0, HTTP=0 (leave a part out), MARCH=x86-64-v3 (build for other
-# machines than this), CUDA_HOME=DIR (where CUDA is), CUDA_ARCH=all-major (for every GPU; else for this machine's, or
-# without one for the oldest, which newer GPUs compile anew when a program starts), V=1 (show the commands), ONLY=NAME
-# (of the tests, this file alone, with or without its folder: for make test and every check).
+# machines than this), CUDA_HOME=DIR, NCCL_HOME=DIR (where these are), CUDA_ARCH=all-major (for every GPU; else for this
+# machine's, or without one for the oldest, which newer GPUs compile anew when a program starts), V=1 (show the commands),
+# ONLY=NAME (of the tests, this file alone, with or without its folder: for make test and every check).
 
 BUILD     ?= build
 # A lab, a trap, a quiz, or a program from outside the tree, is compiled with the choices of the library that is there.
@@ -73,13 +73,14 @@ header = $(if $(shell $(CC) -include $(1) -E -x c /dev/null >/dev/null 2>&1 && e
 accepted = $(shell $(CC) -Werror $(1) -c -o /dev/null -x c /dev/null 2>/dev/null && echo $(1))
 MPI  ?= $(if $(shell command -v mpicc),1,0)
 CUDA ?= $(if $(wildcard $(CUDA_HOME)/bin/nvcc),1,0)
-NCCL ?= $(if $(wildcard $(CUDA_HOME)/include/nccl.h /usr/include/nccl.h),$(CUDA),0)
+NCCL_HOME ?= $(if $(filter 1,$(CUDA)),$(shell tools/cuda_home.sh nccl $(CUDA_HOME)))
+NCCL ?= $(if $(NCCL_HOME),$(CUDA),0)
 PNG  ?= $(call header,png.h)
 HTTP ?= $(call header,microhttpd.h)
 EXTRAS ?= 1
 comma := ,
 override LDFLAGS += $(if $(filter 1,$(EXTRAS)),-Wl$(comma)--wrap=GOMP_parallel) # why: extras/fast_cpu/cpu_region.c
-$(foreach part,CUDA_HOME MPI CUDA NCCL PNG HTTP,$(eval $(part) := $($(part)))) # looked for once
+$(foreach part,CUDA_HOME MPI CUDA NCCL_HOME NCCL PNG HTTP,$(eval $(part) := $($(part)))) # looked for once
 
 # in = the files with such a name in the rooms of common/, in rooms within them, and in the extras
 in = $(wildcard $(1:%=common/*/%) $(1:%=common/*/*/%) $(if $(filter 1,$(EXTRAS)),$(1:%=extras/*/%)))
@@ -101,9 +102,13 @@ NVCC      := $(CUDA_HOME)/bin/nvcc
 NVCCFLAGS ?= -O3 -lineinfo -arch=$(CUDA_ARCH) --threads 0 -Wno-deprecated-gpu-targets \
     -Xcompiler -Wall,-Wextra,-fno-exceptions,-fno-threadsafe-statics
 ifeq ($(CUDA),1)
-$(foreach too,$(shell tools/cuda_home.sh $(CUDA_HOME) $(NCCL) | tr ' ' '~'),$(error $(subst ~, ,$(too))))
+$(foreach too,$(shell tools/cuda_home.sh $(CUDA_HOME) "$(if $(filter 1,$(NCCL)),$(NCCL_HOME))" | tr ' ' '~'),$(error $(subst ~, ,$(too))))
 override CFLAGS += -isystem $(CUDA_HOME)/include
 LDLIBS += -L$(CUDA_HOME)/lib64 -lcudart_static -ldl -lrt -Wl,-rpath,$(CUDA_HOME)/lib64
+# Where NCCL is a package of its own.
+NCCL_APART := $(filter-out /usr $(CUDA_HOME),$(NCCL_HOME))
+override CFLAGS += $(NCCL_APART:%=-isystem %/include)
+LDLIBS += $(NCCL_APART:%=-Wl,-rpath,%/lib)
 endif
 
 # All cores, unless -j says otherwise. A make that another make calls shares the jobs of that one; and of several targets
@@ -172,7 +177,7 @@ $(LIB05): $(PART_05)
 
 # Changes when a part is switched on or off: then everything is put together anew. A line for each
 # choice, as make reads it; the last, with all flags, is there for a change of this file.
-CHOICES := EXTRAS MPI CUDA NCCL PNG HTTP CC MARCH OPENMP CUDA_HOME CUDA_ARCH
+CHOICES := EXTRAS MPI CUDA NCCL PNG HTTP CC MARCH OPENMP CUDA_HOME NCCL_HOME CUDA_ARCH
 CHOSEN  += $(foreach choice,$(CHOICES),$(choice)='$($(choice))') NVCCFLAGS='$(value NVCCFLAGS)' \
     ALL='$(CFLAGS)'
 $(BUILD)/parts: $(if $(shell printf '%s\n' $(CHOSEN) | cmp -s - $(BUILD)/parts || echo changed),FORCE)

@@ -132,6 +132,10 @@ check-gpu:
 gpu-test: $(BUILD)/libcommon.a
 	@$(LINK) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) -o $(PROGRAM) $(SOURCE) $< $(LDLIBS) $(TRY_LIBS)
 
+# Kernels with faults, for compute-sanitizer.
+$(BUILD)/tests/against/gpu/control: %: %.o $(BUILD)/libcommon.a
+	$(call say,link) $(LINK) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+
 $(BUILD)/tests/against/gpu/nccl_ranks: $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/common/comm/collective_*.c)) $(BUILD)/libcommon.a
 $(BUILD)/tests/against/gpu/machine $(BUILD)/tests/against/gpu/nccl_ranks: %: %.o
 	$(call say,link) $(LINK) $(LDFLAGS) -o $@ $^ $(LDLIBS)

@@ -76,7 +76,7 @@ parts() {
     part outside CUDA "program $cuda/bin/nvcc" 'no --device cuda' 'developer.nvidia.com/cuda-downloads'
     part outside cuBLAS "header cublas_v2.h CUBLAS_VER_MAJOR.CUBLAS_VER_MINOR -I$cuda/include" \
         'CUDA=0 is needed to build' 'it comes with CUDA, unless deselected (libcublas-dev)'
-    part outside NCCL "header nccl.h NCCL_MAJOR.NCCL_MINOR -I$cuda/include" 'no --backend nccl' \
+    part outside NCCL "header nccl.h NCCL_MAJOR.NCCL_MINOR -I$(tools/cuda_home.sh nccl "$cuda")/include" 'no --backend nccl' \
         'developer.nvidia.com/nccl'
     part outside 'GPU driver' driver 'ranks train on CPUs' 'nvidia.com/drivers, or your administrator'
     part outside 'NVIDIA GPU' gpus 'ranks train on CPUs' 'a machine that has one'

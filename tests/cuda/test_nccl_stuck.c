@@ -104,8 +104,8 @@ static void slow_body(Rank *rank)
 {
     ProcessGroup pg;
     rank->args.timeout = 2 * TIMEOUT;
-    join_slowly(rank, &pg, "10");
-    const double end = seconds_now() + 12;
+    join_slowly(rank, &pg, "14"); // the others look after 5 s, and give up 6 s later
+    const double end = seconds_now() + 16;
     do {
         sum(&pg);
         usleep(10000);

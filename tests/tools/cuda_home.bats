@@ -32,6 +32,20 @@ END
     [ "$output" = "$home" ]
 }
 
+@test "NCCL is in NCCL_HOME, beside CUDA, or in a package of Python's, from where it is built and run" {
+    wheel=$scratch/site/nvidia/nccl
+    mkdir -p "$wheel/include" "$scratch/own/include"
+    echo '#define NCCL_VERSION_CODE 22304' >"$wheel/include/nccl.h"
+    cp "$wheel/include/nccl.h" "$scratch/own/include"
+    [ -f /usr/include/nccl.h ] || [ "$(PYTHONPATH=$scratch/site tools/cuda_home.sh nccl "$home")" = "$wheel" ]
+    cp "$wheel/include/nccl.h" "$home/include"
+    [ "$(PYTHONPATH=$scratch/site tools/cuda_home.sh nccl "$home")" = "$home" ]
+    [ "$(NCCL_HOME=$scratch/own tools/cuda_home.sh nccl "$home")" = "$scratch/own" ]
+    run make -n MPI=0 CUDA=1 CUDA_HOME="$home" NCCL_HOME="$wheel" BUILD="$scratch/build" 01
+    [ "$status" -eq 0 ]
+    [[ $output == *" -isystem $wheel/include "*"-Wl,-rpath,$wheel/lib"* && $output == *" -o $scratch/build/common/comm/nccl/nccl_watch.o "* ]]
+}
+
 # refused TEXT: make ends with this line alone.
 refused() {
     run make -s -n MPI=0 CUDA=1 CUDA_HOME="$home" BUILD="$scratch/build" 01

@@ -1,7 +1,7 @@
 """What the checks of tests/against/gpu/check.py are made of: commands with a deadline and a log, and what they left."""
 import glob, json, os, re, shutil, signal, subprocess
 
-from machine import cuda_home
+from machine import cuda_home, is_exclusive
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 os.chdir(ROOT)
@@ -12,6 +12,7 @@ LOG = os.path.join(BUILD, "check-gpu.log")
 os.makedirs(BUILD, exist_ok=True)
 log = open(LOG, "w")
 CHECKS = []
+num_gpus = 0  # check.py counts them
 
 
 class Skip(Exception):
@@ -53,6 +54,8 @@ def run(command, status=0, limit=300, **environment):
 
 
 def train(step, folder, *options, ranks=2, status=0, limit=300, **environment):
+    if step in ("02", "03") and ranks > num_gpus:
+        share_a_gpu()
     program = {"01": ["01_single_gpu/run.sh"], "02": ["02_multi_gpu_spawn/run.sh", str(ranks)],
                "03": ["03_torchrun_env/run.sh", str(ranks)], "05": ["05_fault_tolerance/run.sh", "1"]}[step]
     return run(program + ["--device", "cuda", "--checkpoint-dir", folder, "--metrics-dir", folder,
@@ -75,10 +78,19 @@ def apart(ours, theirs):
     return max(abs(a - b) / abs(b) for a, b in zip(ours, theirs))
 
 
-def our_kernels():
-    """The sanitizer's options for kernels of common/nn alone: of cuBLAS's and NCCL's it reports hazards that are none."""
-    source = "".join(open(path).read() for path in glob.glob("common/nn/cuda/*.cu"))
-    return ["--kernel-name", ",".join("kns=" + name for name in re.findall(r"__global__ void (\w+)\(", source))]
+def share_a_gpu():
+    """For checks in which ranks do."""
+    if is_exclusive():
+        raise Skip("a GPU is in exclusive-process mode, in which ranks cannot share it: sudo nvidia-smi -c 0 ends that")
+
+
+def our_kernels(kind):
+    """The sanitizer's options for kernels of common/nn alone, and for the control, in their middle: of cuBLAS's and NCCL's
+    it reports hazards that are none. An option for each: names joined by commas would all have to be in one name."""
+    source = "".join(open(path).read() for path in sorted(glob.glob("common/nn/cuda/*.cu")))
+    names = re.findall(r"__global__ void (\w+)\(", source)
+    names.insert(len(names) // 2, "control_" + kind)
+    return [word for name in names for word in ("--kernel-name", "kns=" + name)]
 
 
 def sanitizer(kind):
@@ -89,4 +101,14 @@ def sanitizer(kind):
     if not os.path.exists(tool):
         raise Skip("no compute-sanitizer: it is part of the CUDA toolkit")
     kernels = {"memcheck": [], "initcheck": ["--kernel-name-exclude", "kns=nccl"]}
-    return [tool, "--tool", kind, *kernels.get(kind, our_kernels()), "--error-exitcode", "9"]
+    return [tool, "--tool", kind, *kernels.get(kind, our_kernels(kind)), "--error-exitcode", "9"]
+
+
+def sees_the_control(kind):
+    """The same command must report a kernel that has the tool's fault (control.cu)."""
+    program = os.path.join(BUILD, "tests/against/gpu/control")
+    run(["make", "-s", ARCH, program], limit=600)
+    try:
+        run([*sanitizer(kind), program, kind], status=9)
+    except Failure as failure:
+        raise Failure("%s does not report a kernel with a fault, so it says nothing about ours: %s" % (kind, failure))

@@ -6,9 +6,10 @@ missing besides is said, and the rest is run. WORDs pick checks by their names. 
 function below; what it returns stands in the table. Exit status 1 if one fails or there is no GPU."""
 import os, re, subprocess, sys, tempfile, time
 
+import case
 import watch  # whose checks come first
 from case import *
-from machine import cuda_home, header, mnist
+from machine import cuda_home, header, is_exclusive, missing, mnist
 
 DEVICE_TESTS = ["device", "kernels", "conv", "optim", "model", "gradients", "plain"]
 
@@ -59,6 +60,7 @@ def golden_losses_as_a_graph(scratch):
 
 @check
 def golden_losses_of_two_ranks_that_share_a_gpu(scratch):
+    share_a_gpu()
     first = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0]  # perhaps a UUID, or a part of a GPU
     return golden(["digits_sgd_w2", "linear_sgd_w2"], "03", "--backend tcp", CUDA_VISIBLE_DEVICES=first)
 
@@ -120,10 +122,11 @@ def stopped_and_resumed(scratch):
 def compute_sanitizer(scratch):
     kinds = ["memcheck", "racecheck", "initcheck", "synccheck"]
     for kind in kinds:
+        sees_the_control(kind)
         for options in ([], ["--amp", "fp16", "--optimizer", "adam"]):
             run([*sanitizer(kind), "01_single_gpu/train", "--device", "cuda", "--threads", "1", "--checkpoint-dir",
                  scratch, "--max-steps", "2", *SHORT, *options], limit=600)
-    return ", ".join(kinds)
+    return ", ".join(kinds) + ", each of which reports a fault that was made for it"
 
 
 @check
@@ -155,8 +158,12 @@ def accuracy_on_mnist(scratch):
 
 def first_lines():
     """The machine; ends where there is no GPU, before anything takes long."""
-    if not os.path.exists(os.path.join(cuda_home(), "bin", "nvcc")):
-        sys.exit("make check-gpu: no nvcc: install CUDA's toolkit, or say where it is with CUDA_HOME=DIR")
+    needed, useful = missing()
+    if needed:
+        sys.exit("make check-gpu: no %s in %s: install CUDA's toolkit, or say where it is with CUDA_HOME=DIR" % (
+            ", ".join(needed), cuda_home() or "PATH"))
+    if useful:
+        print("what needs these is left out: " + "; ".join(useful), flush=True)
     made = subprocess.run(["make", "-s", ARCH, BUILD + "/tests/against/gpu/machine"], text=True, capture_output=True)
     if made.returncode != 0:
         sys.exit("make check-gpu: " + made.stderr.strip())
@@ -189,8 +196,10 @@ import nccl  # whose checks come last
 MINUTES = float(os.environ.get("MINUTES", 10))  # after which no check begins
 
 machine = first_lines()
-nccl.num_gpus = len(re.findall("^GPU ", machine, re.M))
+case.num_gpus = len(re.findall("^GPU ", machine, re.M))
 log.write(machine)
+if is_exclusive():
+    print("a GPU is in exclusive-process mode: checks in which ranks share one are left out; sudo nvidia-smi -c 0 ends it")
 print(machine + "building (a minute or two) ...", flush=True)
 chosen = [c for c in CHECKS if not sys.argv[1:] or any(word in c.__name__ for word in sys.argv[1:])]
 try:

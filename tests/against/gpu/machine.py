@@ -1,5 +1,5 @@
 """What this machine has, for check.py: headers, libraries, CUDA, MNIST."""
-import glob, os, subprocess, sys
+import glob, os, shutil, subprocess, sys
 
 
 def header(name):
@@ -12,10 +12,41 @@ def cuda_home():
     return os.environ.get("CUDA_HOME") or found.stdout.strip()
 
 
+def nccl_home():
+    """Where the Makefile finds NCCL; "" if nowhere."""
+    found = subprocess.run(["tools/cuda_home.sh", "nccl", cuda_home()], text=True, capture_output=True)
+    return found.stdout.strip()
+
+
 def library(name):
-    """Whether the dynamic linker, or the programs' own path, has it."""
+    """Whether the dynamic linker, or the programs' own path, has it. The name may lack its version."""
     found = subprocess.run([sys.executable, "-c", "import ctypes; ctypes.CDLL('%s')" % name], capture_output=True)
-    return found.returncode == 0 or os.path.exists(os.path.join(cuda_home(), "lib64", name))
+    folders = [os.path.join(cuda_home(), "lib64"), os.path.join(nccl_home(), "lib")]
+    return found.returncode == 0 or any(glob.glob(os.path.join(folder, name + "*")) for folder in folders)
+
+
+def missing():
+    """(what cannot be done without, what only some checks need), each with what to do."""
+    needed = {"nvcc": os.path.exists(os.path.join(cuda_home(), "bin", "nvcc")),
+              "cublas_v2.h": os.path.exists(os.path.join(cuda_home(), "include", "cublas_v2.h")),
+              "libcudart_static.a": os.path.exists(os.path.join(cuda_home(), "lib64", "libcudart_static.a")),
+              "libcublas.so": library("libcublas.so")}
+    useful = {"NCCL (nccl.h, libnccl.so.2: libnccl-dev, the wheel nvidia-nccl, or NCCL_HOME=DIR)":
+                  nccl_home() != "" and library("libnccl.so.2"),
+              "compute-sanitizer (part of the CUDA toolkit)": shutil.which("compute-sanitizer") is not None or
+                  os.path.exists(os.path.join(cuda_home(), "bin", "compute-sanitizer")),
+              "MNIST (data/get_mnist.sh)": mnist() is not None}
+    return [name for name, found in needed.items() if not found], [name for name, found in useful.items() if not found]
+
+
+def is_exclusive():
+    """Whether only one process at a time may use a GPU, as nvidia-smi -c 3 sets it."""
+    try:
+        found = subprocess.run(["nvidia-smi", "--query-gpu=compute_mode", "--format=csv,noheader"], text=True,
+                               capture_output=True, timeout=60)
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return "Exclusive" in found.stdout
 
 
 def mnist():

@@ -1,15 +1,15 @@
 """Checks of tests/against/gpu/check.py: NCCL's ranks, on one GPU, on two and on all of them."""
 import json, os, socket, subprocess, time
 
-from case import ARCH, BUILD, SHORT, Skip, apart, check, expect, log, losses, run, sanitizer, train
+import case
+from case import ARCH, BUILD, SHORT, Skip, apart, check, expect, log, losses, run, sanitizer, sees_the_control, share_a_gpu, train
 from machine import library
 
-num_gpus = 0  # check.py counts them
 TRAIN = ["03_torchrun_env/train", "--device", "cuda", "--backend", "nccl"]
 
 
 def group_sizes():
-    return sorted({1, 2, num_gpus})
+    return sorted({1, 2, case.num_gpus})
 
 
 def free_port():
@@ -22,16 +22,18 @@ def start(num_ranks, folder, command):
     """The command as ranks of a job. Where GPUs are too few, ranks share the first, as if on hosts of their own."""
     with open(os.path.join(BUILD, "parts")) as parts:
         if "NCCL=1" not in parts.read():
-            raise Skip("built without NCCL: there is no nccl.h beside CUDA's headers or in /usr/include")
+            raise Skip("built without NCCL: there is no nccl.h beside CUDA's headers, in /usr/include, in Python's packages or in NCCL_HOME")
     if not library("libnccl.so.2"):
-        raise Skip("no libnccl.so.2 in the linker's path, CUDA's folder or LD_LIBRARY_PATH")
+        raise Skip("no libnccl.so.2 in the linker's path, CUDA's folder, NCCL_HOME or LD_LIBRARY_PATH")
+    if num_ranks > case.num_gpus:
+        share_a_gpu()
     os.makedirs(folder, exist_ok=True)
     port, ranks = free_port(), []
     for rank in range(num_ranks):
         environment = dict(os.environ, RANK=str(rank), WORLD_SIZE=str(num_ranks), LOCAL_RANK=str(rank),
                            LOCAL_WORLD_SIZE=str(num_ranks), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port),
                            NCCL_DEBUG="WARN")
-        if num_ranks > num_gpus:
+        if num_ranks > case.num_gpus:
             environment.update(NCCL_HOSTID="host%d" % rank, NCCL_SOCKET_IFNAME="lo", NCCL_IB_DISABLE="1",
                                LOCAL_RANK="0", LOCAL_WORLD_SIZE="1")
         output = open("%s/output%d" % (folder, rank), "w+")
@@ -105,7 +107,7 @@ def nccl_as_on_the_cpu(scratch):
             replays = replayed_steps(trace)
             expect(replays == (6 if way == "graph" else 0), "%s: %d steps were a graph" % (way, replays))
         notes.append("%d: %.0e" % (count, most))
-    return "%d GPU%s; ranks and how far off: %s" % (num_gpus, "s" if num_gpus > 1 else "", ", ".join(notes))
+    return "%d GPU%s; ranks and how far off: %s" % (case.num_gpus, "s" if case.num_gpus > 1 else "", ", ".join(notes))
 
 
 @check
@@ -122,6 +124,7 @@ def nccl_collectives_and_messages(scratch):
 def nccl_under_compute_sanitizer(scratch):
     kinds, count = ["memcheck", "racecheck", "initcheck"], 2
     for kind in kinds:
+        sees_the_control(kind)
         folder = os.path.join(scratch, kind)
         options = options_of(folder, *SHORT, "--num-samples", 96 * count, "--max-steps", 2, "--threads", 1)
         run_well(count, folder, [*sanitizer(kind), *TRAIN, *options])
