@@ -222,15 +222,17 @@ def kernels(args, batch, precision):
     command = [os.path.join(BUILD, "bench", "gpu_kernels"), batch, precision, str(args.repeats), "5" if args.repeats > 1 else "1"]
     what, limit = "kernels at batch %s, %s" % (batch, precision), max(1, min(ANSWER, seconds_until(args.end)))
     try:
-        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=limit)
-    except subprocess.TimeoutExpired:
-        missing[what] = "not finished within %.0f s" % limit
-        return [], None
-    if done.returncode != 0:
-        missing[what] = "bench/gpu_kernels ended with status %d" % done.returncode
-        return [], None
+        done = subprocess.run(command, stdout=subprocess.PIPE, timeout=limit)
+        output = done.stdout
+        if done.returncode != 0:
+            missing[what] = "all of them: bench/gpu_kernels ended with status %d" % done.returncode
+    except subprocess.TimeoutExpired as late:
+        output = late.stdout or b""
+        missing[what] = "all of them: not finished within %.0f s" % limit
     figures, rows, copy, product = [], [], 1, 1
-    for line in done.stdout.splitlines():
+    for line in output.decode().splitlines(keepends=True):
+        if line.count("\t") != 4 or not line.endswith("\n"):
+            continue  # cut off
         name, _, *numbers = line.split("\t")
         seconds, size, operations = map(float, numbers)
         figures.append({"kernel": name.strip(), "batch": int(batch), "precision": precision, "seconds": seconds,
@@ -244,6 +246,8 @@ def kernels(args, batch, precision):
             rows.append([name, "%.1f" % (1e6 * seconds), "%.0f" % (1e-9 * size / seconds),
                          "%.2f" % (1e-12 * operations / seconds), "memory" if by_memory > by_sums else "sums",
                          "%.0f %%" % (100 * max(by_memory, by_sums) / seconds)])
+    if not rows:
+        return figures, None
     text = ("Kernels at batch %s, %s. The roofline: a large copy moves %.3g TB/s, a large product makes %.3g TFLOP/s.\n\n" % (
         batch, precision, 1e-12 * copy, 1e-12 * product))
     return figures, text + table(["what", "us", "GB/s", "TFLOP/s", "bound by", "of the roofline"], rows)

@@ -268,6 +268,7 @@ static void measure(const char *precision, const Args *args, int repeats, int ro
 
 int main(int argc, char **argv)
 {
+    setvbuf(stdout, NULL, _IOLBF, 0); // a run that is cut short has printed its lines
     if (argc != 3 && argc != 5)
         usage_error("gpu_kernels BATCH fp32|tf32|bf16 [repeats rounds]");
     Args args;

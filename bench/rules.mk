@@ -50,13 +50,14 @@ lr-sweep: 01 02
 # (8 minutes; ARGS=--full: two hours). PYTHON=... has PyTorch; ARGS=... as bench/gpu.py takes them: --write puts the
 # tables into bench/RESULTS.md.
 PYTHON ?= python3
+GPU_ARCH ?= native
 bench-gpu:
-	@$(MAKE) -s CUDA_ARCH=native 03 $(BUILD)/bench/gpu_step $(BUILD)/bench/gpu_kernels $(BUILD)/tests/against/gpu/machine
+	@$(MAKE) -s CUDA_ARCH=$(GPU_ARCH) 03 $(BUILD)/bench/gpu_step $(BUILD)/bench/gpu_kernels $(BUILD)/tests/against/gpu/machine
 	@BUILD=$(BUILD) bench/gpu.py --python $(PYTHON) $(ARGS)
 
 # Five versions of one convolution on this machine's GPU, right and how fast (docs/gpu_ladder.md; IMAGES=512 is the batch).
 gpu-ladder:
-	@$(MAKE) -s CUDA_ARCH=native $(BUILD)/bench/gpu_ladder
+	@$(MAKE) -s CUDA_ARCH=$(GPU_ARCH) $(BUILD)/bench/gpu_ladder
 	@$(BUILD)/bench/gpu_ladder $(IMAGES)
 
 # The first hour on a GPU: what only a GPU shows, the ladder and the short benchmark, line by line into one file to

@@ -72,7 +72,7 @@ static NcclFinding look(Nccl *nccl)
     while ((pending = oldest_call(nccl, &call)) && is_finished(nccl, &call)) {
         pthread_mutex_lock(&nccl->mutex);
         nccl->finished++;
-        nccl->since = nccl->polled_at = seconds_now();
+        nccl->polled_at = nccl->since = seconds_now();
         pthread_mutex_unlock(&nccl->mutex);
     }
     look_for_failures(nccl);
@@ -86,7 +86,7 @@ static NcclFinding look(Nccl *nccl)
     finding.since = nccl->since;
     memcpy(finding.failure, nccl->failure, sizeof finding.failure);
     pthread_mutex_unlock(&nccl->mutex);
-    finding.at = nccl->polled_at = seconds_now();
+    nccl->polled_at = finding.at = seconds_now();
     return finding;
 }
 
