@@ -295,7 +295,6 @@ static void graph(const void *context)
     launch_saxpy(N, 1, y, z, 64, second);
     CHECK(cudaMalloc((void **)&x, 4) == cudaErrorStreamCaptureUnsupported, "malloc");
     CHECK(cudaStreamSynchronize(first) == cudaErrorStreamCaptureUnsupported, "synchronize");
-    CHECK(cudaEventQuery(recorded(first)) == cudaErrorCapturedEvent, "query");
     CHECK(cudaStreamWaitEvent(second, recorded(new_stream()), 0) == cudaErrorStreamCaptureIsolation,
           "a wait for what is not captured");
     CUDA_CHECK(cudaStreamWaitEvent(first, recorded(second), 0));
@@ -324,11 +323,24 @@ static void unjoined_graph(const void *context)
     CUDA_CHECK(cudaStreamSynchronize(first)); // as if nothing had been
 }
 
+/* "When an invalid operation is attempted during stream capture, any associated capture graphs are
+ * invalidated" (CUDA C++ Programming Guide): by another thread, too. */
+static void queried_graph(const void *context)
+{
+    (void)context;
+    const cudaStream_t stream = new_stream();
+    cudaGraph_t recording;
+    CUDA_CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+    CHECK(cudaEventQuery(recorded(stream)) == cudaErrorCapturedEvent, "query");
+    CHECK(cudaStreamEndCapture(stream, &recording) == cudaErrorStreamCaptureInvalidated, "capture");
+}
+
 static void test_graphs(void **state)
 {
     (void)state;
     assert_right(graph);
     assert_right(unjoined_graph);
+    assert_right(queried_graph);
 }
 
 int main(void)
