@@ -44,7 +44,7 @@
 #   make check-sanitizers  every access to memory watched (8 minutes)
 #   make check-fuzz        bytes that nobody expects (3 minutes)
 #   make check-bare        fresh machines; as root (20 minutes)
-# Options: EXTRAS=0, MPI=0, CUDA=0, NCCL=0, PNG=0, HTTP=0 (leave a part out), MARCH=x86-64-v3 (build for other
+# Options: EXTRAS=0, MPI=0, CUDA=0, NCCL=0, CUDNN=0, PNG=0, HTTP=0 (leave a part out), MARCH=x86-64-v3 (for other
 # machines than this), CUDA_HOME=DIR, NCCL_HOME=DIR (where these are), CUDA_ARCH=all-major (for every GPU; else for this
 # machine's, or without one for the oldest, which newer GPUs compile anew when a program starts), V=1 (show the commands),
 # ONLY=NAME (of the tests, this file alone, with or without its folder: for make test and every check).
@@ -75,19 +75,21 @@ MPI  ?= $(if $(shell command -v mpicc),1,0)
 CUDA ?= $(if $(wildcard $(CUDA_HOME)/bin/nvcc),1,0)
 NCCL_HOME ?= $(if $(filter 1,$(CUDA)),$(shell tools/cuda_home.sh nccl $(CUDA_HOME)))
 NCCL ?= $(if $(NCCL_HOME),$(CUDA),0)
+CUDNN ?= $(if $(wildcard $(CUDA_HOME)/include/cudnn.h /usr/include/cudnn.h),$(CUDA),0)
 PNG  ?= $(call header,png.h)
 HTTP ?= $(call header,microhttpd.h)
 EXTRAS ?= 1
 comma := ,
 override LDFLAGS += $(if $(filter 1,$(EXTRAS)),-Wl$(comma)--wrap=GOMP_parallel) # why: extras/fast_cpu/cpu_region.c
-$(foreach part,CUDA_HOME MPI CUDA NCCL_HOME NCCL PNG HTTP,$(eval $(part) := $($(part)))) # looked for once
+$(foreach part,CUDA_HOME MPI CUDA NCCL_HOME NCCL CUDNN PNG HTTP,$(eval $(part) := $($(part)))) # looked for once
 
 # in = the files with such a name in the rooms of common/, in rooms within them, and in the extras
 in = $(wildcard $(1:%=common/*/%) $(1:%=common/*/*/%) $(if $(filter 1,$(EXTRAS)),$(1:%=extras/*/%)))
 PART_MPI  := $(call in,*_mpi.c)
 PART_CUDA := $(call in,*_cuda.c cuda_*.c)
 PART_NCCL := $(call in,*_nccl.c nccl_*.c)
-PARTS     := MPI CUDA NCCL
+PART_CUDNN := $(call in,*_cudnn.c)
+PARTS     := MPI CUDA NCCL CUDNN
 PRESENT   := $(foreach part,$(PARTS),$(if $(filter 1,$($(part))),$(PART_$(part))))
 MISSING   := $(filter-out $(PRESENT),$(foreach part,$(PARTS),$(PART_$(part))))
 FOUND     := $(filter-out $(MISSING),$(call in,*.c))
@@ -177,7 +179,7 @@ $(LIB05): $(PART_05)
 
 # Changes when a part is switched on or off: then everything is put together anew. A line for each
 # choice, as make reads it; the last, with all flags, is there for a change of this file.
-CHOICES := EXTRAS MPI CUDA NCCL PNG HTTP CC MARCH OPENMP CUDA_HOME NCCL_HOME CUDA_ARCH
+CHOICES := EXTRAS MPI CUDA NCCL CUDNN PNG HTTP CC MARCH OPENMP CUDA_HOME NCCL_HOME CUDA_ARCH
 CHOSEN  += $(foreach choice,$(CHOICES),$(choice)='$($(choice))') NVCCFLAGS='$(value NVCCFLAGS)' \
     ALL='$(CFLAGS)'
 $(BUILD)/parts: $(if $(shell printf '%s\n' $(CHOSEN) | cmp -s - $(BUILD)/parts || echo changed),FORCE)

@@ -140,7 +140,7 @@ $(BUILD)/tests/against/gpu/nccl_ranks: $(patsubst %.c,$(BUILD)/%.o,$(wildcard te
 $(BUILD)/tests/against/gpu/machine $(BUILD)/tests/against/gpu/nccl_ranks: %: %.o
 	$(call say,link) $(LINK) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
-cuda-part: $(KERNELS:%.cu=$(BUILD)/%.o) $(patsubst %.c,$(BUILD)/%.o,$(filter $(PRESENT),$(PART_CUDA) $(PART_NCCL)))
+cuda-part: $(KERNELS:%.cu=$(BUILD)/%.o) $(patsubst %.c,$(BUILD)/%.o,$(filter $(PRESENT),$(PART_CUDA) $(PART_NCCL) $(PART_CUDNN)))
 
 # The tests without extras/, in a copy of the tree that is built so.
 check-extras:

@@ -78,6 +78,8 @@ parts() {
         'CUDA=0 is needed to build' 'it comes with CUDA, unless deselected (libcublas-dev)'
     part outside NCCL "header nccl.h NCCL_MAJOR.NCCL_MINOR -I$(tools/cuda_home.sh nccl "$cuda")/include" 'no --backend nccl' \
         'developer.nvidia.com/nccl'
+    part outside cuDNN "header cudnn.h CUDNN_MAJOR.CUDNN_MINOR -I$cuda/include" 'no --conv cudnn' \
+        'developer.nvidia.com/cudnn'
     part outside 'GPU driver' driver 'ranks train on CPUs' 'nvidia.com/drivers, or your administrator'
     part outside 'NVIDIA GPU' gpus 'ranks train on CPUs' 'a machine that has one'
     part slurm Slurm 'daemon slurmctld' '04 pretends its nodes, unless this is a cluster' \

@@ -89,6 +89,8 @@ const Option args_options[] = {
       .help = "mixed precision: multiply in 16 bits, keep 32" },
     { "tf32", "on|off", "off", "12345", OPTION_SWITCH, FIELD(tf32),
       .help = "multiply float32 in 19 bits, on a GPU" },
+    { "conv", "auto|im2col|cudnn", "auto", "12345", OPTION_CHOICE, FIELD(conv),
+      .help = "convolutions on a GPU, by what; auto: im2col", .of_extra = true },
     { "cuda-graph", "on|off", "off", "12345", OPTION_SWITCH, FIELD(cuda_graph),
       .help = "record a training step, then replay it", .of_extra = true },
     { "threads", "N", "auto", "12345", OPTION_INT, FIELD(threads),

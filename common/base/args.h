@@ -39,8 +39,8 @@ typedef struct Args {
     int log_interval; // batches
     const char *device; // "auto", "cpu", "cuda" or "plain"
     const char *amp; // "off", "bf16" or "fp16"; NULL: off
-    bool tf32; // products of float32 may round what they multiply to 19 bits
-    bool cuda_graph; // record a training step and replay it
+    bool tf32, cuda_graph; // multiply float32 in 19 bits; record a training step and replay it
+    const char *conv; // "auto", "im2col" or "cudnn"; NULL: auto
 
     const char *backend; // "auto", "nccl", "mpi" or "tcp"
     const char *all_reduce; // "flat" or "hierarchical"

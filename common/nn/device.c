@@ -1,7 +1,6 @@
 /*
- * Picks the device of this rank; after that every call goes through its table. A rank on GPUs takes
- * the one with its local rank. Ranks on a CPU divide the cores: more threads than cores would
- * mostly wait for each other.
+ * Picks the device of this rank; after that every call goes through its table. Ranks on a CPU
+ * divide the cores: more threads than cores would mostly wait for each other.
  */
 #include "common/nn/device.h"
 
@@ -54,6 +53,8 @@ void device_init(Device *device, const Args *args, int local_rank)
         usage_error("--tf32 on: a CPU has no such numbers; leave it out, or use --device cuda");
     if (args->cuda_graph)
         usage_error("--cuda-graph on: a CPU has no graphs; leave it out, or use --device cuda");
+    if (args->conv != NULL && strcmp(args->conv, "auto") != 0)
+        usage_error("--conv %s is for GPUs: leave it out, or use --device cuda", args->conv);
     if (device->amp == AMP_FP16)
         usage_error("--amp fp16 needs a GPU: use --amp bf16, or --device cuda");
     const bool plain = strcmp(args->device, "plain") == 0;
@@ -70,8 +71,7 @@ void device_free(Device *device)
 
 int device_count(const Args *args)
 {
-    const bool may_use_gpus =
-        strcmp(args->device, "auto") == 0 || strcmp(args->device, "cuda") == 0;
-    const int count = may_use_gpus ? gpus_count() : 0;
+    const bool may = strcmp(args->device, "auto") == 0 || strcmp(args->device, "cuda") == 0;
+    const int count = may ? gpus_count() : 0;
     return count > 0 ? count : 2;
 }

@@ -152,10 +152,10 @@ typedef struct Device {
 
 typedef enum { COPY_TO_DEVICE, COPY_TO_HOST, COPY_ON_DEVICE } CopyKind;
 
-/* Opens the device args->device asks for, in the precision of args->amp and tf32; of several GPUs
- * the local_rank-th (with tcp and mpi, where ranks may share, they wrap around), or the only one
- * this process sees. Local. Usage error if there is no such device, and on a GPU if args ask for a
- * fixed order of sums. The struct must not be moved: its place points into it. */
+/* Opens the device that args ask for; of several GPUs the local_rank-th (with tcp and mpi, where
+ * ranks may share, they wrap around), or the only one this process sees. Local. Usage error if
+ * there is none, or it cannot do what args ask. The struct must not be moved: its place points into
+ * it. */
 void device_init(Device *device, const Args *args, int local_rank);
 void device_free(Device *device);
 
@@ -185,10 +185,10 @@ bool loss_scale_save(Device *device, char text[LOSS_SCALE_TEXT_BYTES]);
  * of `step` steps. True without doing anything on a device without a loss scale. */
 bool loss_scale_load(Device *device, const char *text, uint64_t step, bool import);
 
-/* The table, used by the files of this room only. Arrays are device memory, dense, one row after
- * the other. All devices store an image, and each filter of a convolution, as rows, columns,
- * channels (HWC), so that a line of the window under a filter is contiguous. Calls may return
- * before the work is done; all work of a device is done in the order of the calls. */
+/* The table, used by the files of this room only. Arrays are device memory, dense, row after row.
+ * All devices store an image, and each filter of a convolution, as rows, columns, channels (HWC):
+ * a line of a window is contiguous. Work is done in the order of the calls, maybe after they
+ * return. */
 typedef struct DeviceOps {
     void *(*malloc)(Device *device, size_t bytes);
     void (*release)(Device *device, void *memory);
@@ -214,9 +214,8 @@ typedef struct DeviceOps {
     void (*replay)(Device *device);
 
     // y = relu(conv(x) + bias); then, unless argmax is NULL, pooled: the largest of each 2 x 2, its
-    // place in argmax (a byte for each pooled unit, and [n][out_channels][size / 2 squared] of
-    // them). Relu and pooling pass a nan on, as PyTorch's do: otherwise a failed training would
-    // still report a loss.
+    // place in argmax, a byte for each pooled unit. Relu and pooling pass a nan on, as PyTorch's
+    // do: otherwise a failed training would still report a loss.
     void (*conv_relu)(Device *device, ConvShape shape, int n, const float *x, const float *weight,
                       const float *bias, float *y, uint8_t *argmax);
 
@@ -286,6 +285,7 @@ static inline void device_copy(Device *device, void *to, const void *from, size_
 void device_plain_init(Device *device);
 void device_cpu_init(Device *device);
 void device_cuda_init(Device *device, const Args *args);
-void cuda_graph_init(Device *device); // --cuda-graph on: extras/cuda_graph changes the table
+void conv_cudnn_init(Device *device); // --conv cudnn: extras/cudnn changes the table
+void cuda_graph_init(Device *device); // --cuda-graph on: so does extras/cuda_graph, after it
 
 #endif

@@ -8,8 +8,7 @@
 #include <string.h>
 
 #include "include/cublas_v2.h"
-#include "include/cuda_bf16.h"
-#include "include/cuda_fp16.h"
+#include "numbers.h"
 #include "stand_in.h"
 
 struct cublasContext {
@@ -39,31 +38,6 @@ typedef struct {
     void *workspace; // touched, so that one that is gone is noticed
 } Product;
 
-static size_t type_bytes(cudaDataType type)
-{
-    return type == CUDA_R_32F ? 4 : 2;
-}
-
-static float number_at(const char *data, cudaDataType type, long i)
-{
-    if (type == CUDA_R_16BF)
-        return __bfloat162float(((const __nv_bfloat16 *)data)[i]);
-    if (type == CUDA_R_16F)
-        return __half2float(((const __half *)data)[i]);
-    return ((const float *)data)[i];
-}
-
-/* To nearest, ties away from zero. */
-static float to_tf32(float value)
-{
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    if ((bits & 0x7f800000) != 0x7f800000)
-        bits = (bits + 0x1000) & ~0x1fffu;
-    memcpy(&value, &bits, sizeof bits);
-    return value;
-}
-
 /* Dense copy [columns][rows] in float. */
 static float *unpack(const Operand *operand, long offset, int rows, int columns, bool tf32)
 {
@@ -84,12 +58,7 @@ static void store(const Product *product, long i, float sum)
     const float value =
         product->alpha * sum +
         (product->beta != 0 ? product->beta * number_at(product->c, product->type_c, i) : 0);
-    if (product->type_c == CUDA_R_16BF)
-        ((__nv_bfloat16 *)product->c)[i] = __float2bfloat16(value);
-    else if (product->type_c == CUDA_R_16F)
-        ((__half *)product->c)[i] = __float2half(value);
-    else
-        ((float *)product->c)[i] = value;
+    set_number(product->c, product->type_c, i, value);
 }
 
 /* 4 columns of C at a time, each as m sums, to which one row of B after the other contributes. */

@@ -2,9 +2,9 @@
  * stand_in.h - CUDA without a GPU, for tests: what the files of the stand-in share.
  *
  * It compiles the project's CUDA sources as they are and runs them on the CPU: kernels, streams,
- * graphs, the few calls of cuBLAS, and those of NCCL (nccl.c). `tests/cuda_stand_in/toolkit.sh DIR`
- * makes a folder that looks like a CUDA toolkit, and `make CUDA_HOME=DIR` takes it for one. It is
- * made for finding faults:
+ * graphs, the few calls of cuBLAS and cuDNN, and those of NCCL (nccl.c).
+ * `tests/cuda_stand_in/toolkit.sh DIR` makes a folder that looks like a CUDA toolkit, and `make
+ * CUDA_HOME=DIR` takes it for one. It is made for finding faults:
  *
  * - Nothing queued is done before somebody waits for it, and then work of several streams is done
  *   in random order (CUDA_STAND_IN_SEED=N picks another), constrained by streams and events only.

@@ -108,5 +108,5 @@ common/data common/launch common/nn common/nn/cuda common/save " ]
 
 @test "CUDA, NCCL and MPI stay inside the files that need them" {
     sources | xargs grep -nE '#include <(mpi|nccl|cuda|cublas|cudnn|nvml|nvtx)' >"$BATS_TEST_TMPDIR/includes" || true
-    ! grep -vE '^[^:]*(_mpi\.c|(cuda|nccl)(_[^/]*)?\.[ch]|\.cu|/tests/(cuda|cuda_stand_in|against/gpu)/.*):' "$BATS_TEST_TMPDIR/includes"
+    ! grep -vE '^[^:]*(_mpi\.c|(cuda|nccl|cudnn)(_[^/]*)?\.[ch]|\.cu|/tests/(cuda|cuda_stand_in|against/gpu)/.*):' "$BATS_TEST_TMPDIR/includes"
 }

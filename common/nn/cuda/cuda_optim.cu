@@ -175,16 +175,11 @@ static inline __device__ void check(size_t i, float param, CudaStep step)
         note_weights(step);
 }
 
-static inline __device__ size_t my_index(void)
-{
-    return (size_t)blockIdx.x * BLOCK + threadIdx.x;
-}
-
 static __global__ void sgd(size_t count, float *params, const float *grads, float *momentum_buffer,
                            float lr, const float *rate, float momentum, float weight_decay,
                            CudaStep step)
 {
-    const size_t i = my_index();
+    const size_t i = MY_INDEX;
     const float unscale = unscale_of(step);
     if (i >= count || unscale == 0)
         return;
@@ -219,7 +214,7 @@ static __global__ void adam(size_t count, float *params, const float *grads, flo
 {
     const double beta1 = 0.9, beta2 = 0.999;
     const float eps = 1e-8f;
-    const size_t i = my_index();
+    const size_t i = MY_INDEX;
     const float unscale = unscale_of(step);
     if (i >= count || unscale == 0)
         return;
@@ -237,7 +232,7 @@ static __global__ void adadelta(size_t count, float *params, const float *grads,
                                 CudaStep step)
 {
     const float rho = 0.9f, rest = (float)(1 - 0.9), eps = 1e-6f;
-    const size_t i = my_index();
+    const size_t i = MY_INDEX;
     const float unscale = unscale_of(step);
     if (i >= count || unscale == 0)
         return;

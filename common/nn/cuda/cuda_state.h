@@ -59,6 +59,7 @@ typedef struct {
     size_t scratch_bytes;
     CudaFeed feed;
     struct CudaGraph *graph; // of extras/cuda_graph; NULL without --cuda-graph
+    struct Cudnn *cudnn; // of extras/cudnn; NULL without --conv cudnn
 } CudaState;
 
 static inline CudaState *cuda_state(const Device *device)

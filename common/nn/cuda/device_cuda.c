@@ -144,6 +144,8 @@ void device_cuda_init(Device *device, const Args *args)
         cuda_copy(device, device->loss_scale, &initial, sizeof initial, COPY_TO_DEVICE);
     }
     cuda_scratch_reserve(device, cuda_scratch_piece(CUDA_OPTIM_PARTS * sizeof(double)));
+    if (args->conv != NULL && strcmp(args->conv, "cudnn") == 0)
+        conv_cudnn_init(device);
     if (args->cuda_graph)
         cuda_graph_init(device);
 }
