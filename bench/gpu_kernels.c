@@ -8,7 +8,7 @@
  * What is in the L2 cache from one repetition to the next never sees the memory; with a batch of
  * 4,096 only the parts of conv2 are that small, which is what its chunks are for (cuda_conv.c).
  *
- *     build/bench/gpu_kernels BATCH PRECISION [repeats rounds]
+ *     build/bench/gpu_kernels BATCH PRECISION [repeats rounds [im2col|cudnn]]
  *
  * prints name, precision, seconds, bytes and operations, with tabs between them.
  */
@@ -20,6 +20,7 @@
 #include "common/nn/cuda/cuda_state.h"
 
 enum { CLASSES = 10, HIDDEN = 128, PARAMETERS = 1199882 };
+enum { LARGEST_CHUNK = 64 }; // MiB, of those that are tried
 enum { LARGE_SIDE = 8192, SMALL_SIDE = 256 }; // of the matrices whose product shows the peak
 
 static const ConvShape conv1 = { 1, 28, 32, 3 }, conv2 = { 32, 26, 64, 3 };
@@ -113,11 +114,11 @@ static void measure_first_conv(Bench *bench)
     Device *device = &bench->device;
     const double n = bench->n;
     MEASURE("conv1 + relu", 4 * n * (pixels + out1), 2 * 9 * n * out1,
-            cuda_conv_relu(device, conv1, bench->n, bench->a, bench->params, bench->params + 288,
-                           bench->b, NULL));
+            device->ops->conv_relu(device, conv1, bench->n, bench->a, bench->params,
+                                   bench->params + 288, bench->b, NULL));
     MEASURE("conv1, back", 4 * n * (pixels + 2 * out1), 2 * 9 * n * out1,
-            cuda_conv_grad(device, conv1, bench->n, bench->a, bench->b, NULL, bench->params, 1,
-                           bench->c, bench->grads, bench->grads + 288, NULL));
+            device->ops->conv_grad(device, conv1, bench->n, bench->a, bench->b, NULL, bench->params,
+                                   1, bench->c, bench->grads, bench->grads + 288, NULL));
 }
 
 static void measure_second_conv(Bench *bench)
@@ -125,13 +126,38 @@ static void measure_second_conv(Bench *bench)
     Device *device = &bench->device;
     const double n = bench->n, operations = 2 * filter2 * n * out2;
     const float *weight = bench->params + 320, *bias = weight + 64 * 288;
-    MEASURE(
-        "conv2 + relu + pool", n * (4 * out1 + 5 * pooled), operations,
-        cuda_conv_relu(device, conv2, bench->n, bench->a, weight, bias, bench->b, bench->argmax));
+    MEASURE("conv2 + relu + pool", n * (4 * out1 + 5 * pooled), operations,
+            device->ops->conv_relu(device, conv2, bench->n, bench->a, weight, bias, bench->b,
+                                   bench->argmax));
     float *dweight = bench->grads + 320, *dy = bench->b + (size_t)(n * pooled);
     MEASURE("conv2, back", n * (4 * 2 * out1 + (4 * 3 + 1) * pooled), 2 * operations,
-            cuda_conv_grad(device, conv2, bench->n, bench->a, bench->b, bench->argmax, weight, 1,
-                           dy, dweight, dweight + 64 * 288, bench->c));
+            device->ops->conv_grad(device, conv2, bench->n, bench->a, bench->b, bench->argmax,
+                                   weight, 1, dy, dweight, dweight + 64 * 288, bench->c));
+}
+
+/* conv2 and its gradients in chunks of other sizes than half the L2 cache, which is the default. */
+static void sweep_chunks(Bench *bench)
+{
+    Device *device = &bench->device;
+    CudaState *state = cuda_state(device);
+    const size_t usual = state->chunk_bytes;
+    const double n = bench->n, operations = 3 * 2 * filter2 * n * out2;
+    const float *weight = bench->params + 320, *bias = weight + 64 * 288;
+    float *dweight = bench->grads + 320, *dy = bench->b + (size_t)(n * pooled);
+    const double whole = n * 4 * places2 * filter2; // bytes of all windows: larger is the same
+    for (size_t mib = 4; mib <= LARGEST_CHUNK && (double)(mib << 19) < whole; mib *= 2) {
+        char name[64];
+        snprintf(name, sizeof name, "conv2, all, in chunks of %zu MiB", mib);
+        state->chunk_bytes = mib << 20;
+        device->ops->conv_reserve(device, conv2);
+        MEASURE(name, n * (4 * 3 * out1 + 18 * pooled), operations, {
+            device->ops->conv_relu(device, conv2, bench->n, bench->a, weight, bias, bench->b,
+                                   bench->argmax);
+            device->ops->conv_grad(device, conv2, bench->n, bench->a, bench->b, bench->argmax,
+                                   weight, 1, dy, dweight, dweight + 64 * 288, bench->c);
+        });
+    }
+    state->chunk_bytes = usual;
 }
 
 /* The parts of conv2 for a chunk of images, in the cache as they are at work. */
@@ -140,7 +166,7 @@ static void measure_parts(Bench *bench)
     const cudaStream_t stream = bench->device.place.stream;
     const Amp amp = bench->device.amp;
     const double size = (double)amp_bytes(amp), windows = places2 * filter2;
-    const int most = (int)((24 << 20) / (size * windows));
+    const int most = (int)((double)cuda_state(&bench->device)->chunk_bytes / (size * windows));
     const int images = bench->n < most ? bench->n : most;
     MEASURE("  im2col", images * (4 * out1 + size * windows), 0,
             cuda_im2col(conv2, images, amp, bench->a, bench->c, stream));
@@ -229,7 +255,8 @@ static void measure(const char *precision, const Args *args, int repeats, int ro
     ops->conv_reserve(&its.device, conv1);
     ops->conv_reserve(&its.device, conv2);
     ops->linear_reserve(&its.device, its.n, 9216, HIDDEN);
-    const size_t square = (size_t)its.side * (size_t)its.side, chunk = (24 << 20) / 2;
+    const size_t square = (size_t)its.side * (size_t)its.side;
+    const size_t chunk = cuda_state(&its.device)->chunk_bytes / 2;
     size_t numel = n * (size_t)out1;
     numel = numel > square ? numel : square;
     numel = numel > chunk ? numel : chunk;
@@ -255,6 +282,7 @@ static void measure(const char *precision, const Args *args, int repeats, int ro
     measure_peaks(bench);
     measure_first_conv(bench);
     measure_second_conv(bench);
+    sweep_chunks(bench);
     measure_parts(bench);
     measure_linear(bench);
     measure_rest(bench);
@@ -269,14 +297,15 @@ static void measure(const char *precision, const Args *args, int repeats, int ro
 int main(int argc, char **argv)
 {
     setvbuf(stdout, NULL, _IOLBF, 0); // a run that is cut short has printed its lines
-    if (argc != 3 && argc != 5)
-        usage_error("gpu_kernels BATCH fp32|tf32|bf16 [repeats rounds]");
+    if (argc != 3 && argc != 5 && argc != 6)
+        usage_error("gpu_kernels BATCH fp32|tf32|bf16 [repeats rounds [im2col|cudnn]]");
     Args args;
     args_defaults(&args, "cnn");
     args.device = "cuda";
     args.batch_size = atoi(argv[1]);
     args.tf32 = strcmp(argv[2], "tf32") == 0;
     args.amp = strcmp(argv[2], "bf16") == 0 ? "bf16" : "off";
+    args.conv = argc > 5 ? argv[5] : "auto";
     const int repeats = argc > 3 ? atoi(argv[3]) : 20, rounds = argc > 3 ? atoi(argv[4]) : 5;
     if (args.batch_size < 1 || repeats < 1 || rounds < 1)
         usage_error("gpu_kernels: rows, repeats and rounds are numbers from 1 on");

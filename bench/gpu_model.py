@@ -104,7 +104,9 @@ def step_of(n, short, conv2):
     step.kernel(8 * n * HIDDEN)  # dropout
     step.kernel(12 * n * HIDDEN)  # relu's gradient
     linear(step, HIDDEN, CLASSES)
-    step.kernel(8 * n * CLASSES)  # loss
+    step.kernel(8 * n * CLASSES)  # loss: a block for each 128 rows, and if there are several one that adds
+    if n > 128:
+        step.kernel(0)
     step.kernel(8 * n * CLASSES)  # its gradient
     step.kernel(5 * 4 * PARAMETERS)  # sgd with momentum
     return step

@@ -63,7 +63,6 @@ static struct Dnn {
               dnn.error_string(status)); \
     } while (0)
 
-enum { CHUNK_BYTES = 24 << 20 }; // of a chunk's larger side; see cuda_conv.c
 enum { WORKSPACE_LIMIT = 256 << 20 }; // an algorithm that wants more is not taken
 enum { MAX_ALGORITHMS = 10, MAX_PLANS = 16 };
 enum { FORWARD, DWEIGHT, DX, PRODUCTS };
@@ -230,7 +229,8 @@ static bool is_cudnns(ConvShape shape)
 static int max_images(const Device *device, ConvShape shape)
 {
     const size_t x = x_numel(shape), z = z_numel(shape);
-    const size_t images = CHUNK_BYTES / ((x > z ? x : z) * amp_bytes(device->amp));
+    const size_t bytes = (x > z ? x : z) * amp_bytes(device->amp);
+    const size_t images = cuda_state(device)->chunk_bytes / bytes;
     return images > 0 ? (int)images : 1;
 }
 

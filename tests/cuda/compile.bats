@@ -44,6 +44,6 @@ instructions() {
     [ "$output" = "4 kernels, 0 instructions" ] # pooling, and its gradient in three types
     run instructions cuda_optim 4adamm '\.f64'
     [ "$output" = "1 kernels, 0 instructions" ]
-    run instructions cuda_optim 12adam_factors '\.f64'
+    run instructions cuda_optim 13write_factors '\.f64'
     [[ "$output" = "1 kernels, "[1-9]* ]]
 }

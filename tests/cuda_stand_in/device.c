@@ -258,6 +258,7 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, in
     struct cudaDeviceProp properties;
     const cudaError_t error = cudaGetDeviceProperties(&properties, device);
     *value = attribute == cudaDevAttrMultiProcessorCount      ? properties.multiProcessorCount
+             : attribute == cudaDevAttrL2CacheSize            ? 48 << 20
              : attribute == cudaDevAttrComputeCapabilityMajor ? properties.major
                                                               : properties.minor;
     return error;

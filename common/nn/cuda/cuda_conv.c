@@ -11,8 +11,6 @@
  */
 #include "common/nn/cuda/cuda_state.h"
 
-enum { CHUNK_BYTES = 24 << 20 }; // of windows: half the L2 cache of an H100, which has 50 MB
-
 static bool is_first(ConvShape shape)
 {
     return shape.in_channels == 1 && shape.kernel == 3;
@@ -37,7 +35,8 @@ static size_t weight_numel(ConvShape shape)
 static int max_images(const Device *device, ConvShape shape)
 {
     const size_t bytes = columns_numel(shape) * amp_bytes(device->amp);
-    return bytes > CHUNK_BYTES ? 1 : (int)(CHUNK_BYTES / bytes);
+    const size_t images = cuda_state(device)->chunk_bytes / bytes;
+    return images > 0 ? (int)images : 1;
 }
 
 /* How many of n images make a chunk; chunks have about the same size. */
@@ -88,14 +87,9 @@ static void multiply(Device *device, ConvShape shape, int images, const float *x
                      const Workbench *bench, float *z)
 {
     cuda_im2col(shape, images, device->amp, x, bench->columns, cuda_state(device)->stream);
-    cuda_product(device, &(CudaProduct){ .rows = images * (int)windows(shape),
-                                         .columns = shape.out_channels,
-                                         .depth = conv_filter_numel(shape),
-                                         .amp = device->amp,
-                                         .a = bench->columns,
-                                         .b = bench->weight,
-                                         .b_transposed = true,
-                                         .c = z });
+    cuda_product(device, &(CudaProduct){ images * (int)windows(shape), shape.out_channels,
+                                         conv_filter_numel(shape), device->amp, bench->columns,
+                                         bench->weight, .b_transposed = true, .c = z });
 }
 
 static size_t in_numel(ConvShape shape)
@@ -146,28 +140,16 @@ static void multiply_back(Device *device, ConvShape shape, int images, const flo
                           const void *dz, const Workbench *bench, float *dweight, float *dx)
 {
     const int filter = conv_filter_numel(shape), rows = images * (int)windows(shape);
+    const Amp amp = device->amp;
     const cudaStream_t stream = cuda_state(device)->stream;
-    cuda_im2col(shape, images, device->amp, x, bench->columns, stream);
-    cuda_product(device, &(CudaProduct){ .rows = shape.out_channels,
-                                         .columns = filter,
-                                         .depth = rows,
-                                         .amp = device->amp,
-                                         .a = dz,
-                                         .a_transposed = true,
-                                         .b = bench->columns,
-                                         .c = dweight,
-                                         .add = true });
+    cuda_im2col(shape, images, amp, x, bench->columns, stream);
+    cuda_product(device, &(CudaProduct){ shape.out_channels, filter, rows, amp, dz, bench->columns,
+                                         .a_transposed = true, .c = dweight, .add = true });
     if (dx == NULL)
         return;
-    cuda_product(device, &(CudaProduct){ .rows = rows,
-                                         .columns = filter,
-                                         .depth = shape.out_channels,
-                                         .amp = device->amp,
-                                         .a = dz,
-                                         .b = bench->weight,
-                                         .c = bench->columns,
-                                         .c_amp = device->amp });
-    cuda_col2im(shape, images, device->amp, bench->columns, dx, stream);
+    cuda_product(device, &(CudaProduct){ rows, filter, shape.out_channels, amp, dz, bench->weight,
+                                         .c = bench->columns, .c_amp = amp });
+    cuda_col2im(shape, images, amp, bench->columns, dx, stream);
 }
 
 void cuda_conv_grad(Device *device, ConvShape shape, int n, const float *x, const float *y,

@@ -207,4 +207,6 @@ void cuda_feed_gather(Device *device, const Batch *batch, float *inputs, int32_t
     uint32_t *words = batch->dataset->labels != NULL ? (uint32_t *)labels : (uint32_t *)targets;
     cuda_gather(batch->size, (int)batch->dataset->features, state->feed.rows,
                 cuda_step_offset(device) + 1, inputs, words, state->stream);
+    if (cuda_is_captured(state->stream))
+        CUDA_CHECK(cudaEventRecord(state->fork, state->stream));
 }

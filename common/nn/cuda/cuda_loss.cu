@@ -1,11 +1,11 @@
 /*
- * Losses and their gradients. A batch has few numbers here, so one block computes a loss, each
- * thread every BLOCK-th row; its sums are in double and in a fixed order. The gradients are
- * multiplied by the loss scale of fp16, the loss itself is not.
+ * Losses and their gradients. The sums are in a fixed order: a tree in each block, then the blocks'
+ * sums. Most GPUs compute double at a fraction of the speed of float, so exp and
+ * log are in float. The gradients are multiplied by the loss scale of fp16, the loss is not.
  */
 #include "common/nn/cuda/cuda_launch.h"
 
-enum { BLOCK = 512 };
+enum { BLOCK = 128 };
 
 static inline __device__ int largest(int classes, const float *logits)
 {
@@ -20,20 +20,21 @@ static inline __device__ int largest(int classes, const float *logits)
 static inline __device__ void log_softmax(int classes, const float *logits, float maximum,
                                           float *log_probs)
 {
-    double sum = 0;
+    float sum = 0;
     for (int c = 0; c < classes; c++)
-        sum += exp((double)(logits[c] - maximum));
-    const double log_sum = log(sum);
+        sum += expf(logits[c] - maximum);
+    const float log_sum = logf(sum);
     for (int c = 0; c < classes; c++)
-        log_probs[c] = (float)(logits[c] - maximum - log_sum);
+        log_probs[c] = logits[c] - maximum - log_sum;
 }
 
+/* A thread has every gridDim.x * BLOCK-th row. Several blocks leave their sums in partial. */
 static __global__ void nll(int n, int classes, const float *logits, const int32_t *labels,
-                           float *log_probs, float *stats)
+                           float *log_probs, float *partial, float *stats)
 {
-    __shared__ double tree[BLOCK];
-    double loss = 0, correct = 0;
-    for (int row = threadIdx.x; row < n; row += BLOCK) {
+    __shared__ float tree[BLOCK];
+    float loss = 0, correct = 0;
+    for (int row = (int)MY_INDEX; row < n; row += gridDim.x * BLOCK) {
         const float *logit = logits + (size_t)row * classes;
         float *log_prob = log_probs + (size_t)row * classes;
         const int guess = largest(classes, logit);
@@ -41,18 +42,27 @@ static __global__ void nll(int n, int classes, const float *logits, const int32_
         loss -= log_prob[labels[row]];
         correct += guess == labels[row];
     }
-    loss = block_sum<double, BLOCK>(loss, tree, threadIdx.x);
-    correct = block_sum<double, BLOCK>(correct, tree, threadIdx.x);
-    if (threadIdx.x == 0) {
-        stats[0] = (float)(loss / n);
-        stats[1] = (float)correct;
-    }
+    loss = block_sum<float, BLOCK>(loss, tree, threadIdx.x);
+    correct = block_sum<float, BLOCK>(correct, tree, threadIdx.x);
+    if (threadIdx.x > 0)
+        return;
+    float *to = gridDim.x > 1 ? partial + 2 * blockIdx.x : stats;
+    to[0] = loss / n;
+    to[1] = correct;
+    if (gridDim.x > 1 && blockIdx.x == 0)
+        stats[0] = stats[1] = 0; // to which the sums are added
 }
 
 extern "C" void cuda_nll(Device *device, int n, int classes, const float *logits,
                          const int32_t *labels, float *log_probs, float *stats)
 {
-    LAUNCH(nll, 1, BLOCK, stream_of(device), n, classes, logits, labels, log_probs, stats);
+    const int wanted = (int)cuda_blocks(n, BLOCK), blocks = wanted < BLOCK ? wanted : BLOCK;
+    size_t used = 0;
+    float *partial = (float *)cuda_scratch(device, &used, 2 * sizeof(float) * blocks);
+    LAUNCH(nll, blocks, BLOCK, stream_of(device), n, classes, logits, labels, log_probs, partial,
+           stats);
+    if (blocks > 1) // at most 128 rows, which need no partial sums
+        cuda_sum_rows(blocks, 2, NULL, 1, partial, NULL, stats, stream_of(device));
 }
 
 static inline __device__ float scale_of(const LossScale *loss_scale)

@@ -130,31 +130,56 @@ extern "C" void cuda_clip_grads(Device *device, size_t count, float *grads, floa
     LAUNCH(scale_grads, cuda_blocks(count, BLOCK), BLOCK, stream_of(device), count, grads, partial);
 }
 
-/* ---- the learning rate of a step ----
+/* ---- the factors of a step, which are the same for all numbers ----
  *
- * A graph records the numbers that its kernels are given, so a rate that changes has to lie in
- * device memory, where one thread puts it. */
+ * They take hundreds of instructions in double, so the host computes them if it can: not with a loss
+ * scale, when it does not know which steps were skipped, nor in a graph, which repeats the numbers
+ * that were recorded. Then one thread computes them; in a graph beside the forward pass. */
 
-static inline __device__ double rate_of(double lr, CudaStep step)
+typedef struct {
+    float rate, step_size, correction, shrink; // of learning; the others are Adam's
+} Factors;
+
+static inline __host__ __device__ Factors factors_of(OptimRule rule, const LrSchedule *schedule,
+                                                     uint64_t number, uint32_t skipped)
 {
-    return lr * lr_factor(&step.step.schedule, number_of(step));
+    const double rate = rule.lr * lr_factor(schedule, number), taken = (double)(number - skipped);
+    Factors factors = { (float)rate, 0, 0, 1 };
+    if (rule.kind == OPTIM_ADAM || rule.kind == OPTIM_ADAMW) {
+        factors.step_size = (float)(rate / (1 - pow(0.9, taken)));
+        factors.correction = (float)sqrt(1 - pow(0.999, taken));
+    }
+    if (rule.kind == OPTIM_ADAMW)
+        factors.shrink = (float)(1 - rate * rule.weight_decay);
+    return factors;
 }
 
-static __global__ void write_rate(double lr, CudaStep step, float *rate)
+static __global__ void write_factors(OptimRule rule, CudaStep step, Factors *factors)
 {
-    *rate = (float)rate_of(lr, step);
+    const uint32_t skipped = step.loss_scale != NULL ? step.loss_scale->skipped : 0;
+    *factors = factors_of(rule, &step.step.schedule, number_of(step), skipped);
 }
 
-/* Where the rate of this step will be; NULL: it is always lr. */
-static const float *scheduled_rate(Device *device, double lr, CudaStep step)
+/* Where the factors of this step will be; NULL: the host knows them. */
+static const Factors *factors_on_device(Device *device, const OptimRule *rule, CudaStep step)
 {
+    const CudaState *state = cuda_state(device);
     const LrSchedule *schedule = &step.step.schedule;
-    if (schedule->kind == LR_CONSTANT && schedule->warmup_steps == 0)
+    const bool captured = cuda_is_captured(state->stream), scales = step.loss_scale != NULL;
+    const bool is_adam = rule->kind == OPTIM_ADAM || rule->kind == OPTIM_ADAMW;
+    const bool constant = schedule->kind == LR_CONSTANT && schedule->warmup_steps == 0;
+    if (is_adam ? !captured && !scales : !captured || constant)
         return NULL;
-    size_t used = 0;
-    float *rate = (float *)cuda_scratch(device, &used, sizeof *rate);
-    LAUNCH(write_rate, 1, 1, stream_of(device), lr, step, rate);
-    return rate;
+    const bool aside = captured && !scales;
+    if (aside)
+        CUDA_CHECK(cudaStreamWaitEvent(state->aside, state->fork, 0));
+    Factors *factors = (Factors *)state->factors;
+    LAUNCH(write_factors, 1, 1, aside ? state->aside : state->stream, *rule, step, factors);
+    if (aside) {
+        CUDA_CHECK(cudaEventRecord(state->fork, state->aside));
+        CUDA_CHECK(cudaStreamWaitEvent(state->stream, state->fork, 0));
+    }
+    return factors;
 }
 
 /* ---- optimizers ---- */
@@ -176,8 +201,8 @@ static inline __device__ void check(size_t i, float param, CudaStep step)
 }
 
 static __global__ void sgd(size_t count, float *params, const float *grads, float *momentum_buffer,
-                           float lr, const float *rate, float momentum, float weight_decay,
-                           CudaStep step)
+                           Factors factors, const Factors *on_device, float momentum,
+                           float weight_decay, CudaStep step)
 {
     const size_t i = MY_INDEX;
     const float unscale = unscale_of(step);
@@ -186,31 +211,13 @@ static __global__ void sgd(size_t count, float *params, const float *grads, floa
     float grad = grads[i] * unscale + weight_decay * params[i];
     if (momentum_buffer != NULL)
         grad = momentum_buffer[i] = momentum * momentum_buffer[i] + grad;
-    params[i] -= (rate != NULL ? *rate : lr) * grad;
+    params[i] -= (on_device != NULL ? on_device->rate : factors.rate) * grad;
     check(i, params[i], step);
 }
 
-/* Adam's bias corrections, the same for all numbers of a step. */
-typedef struct {
-    float step_size, correction, shrink;
-} AdamFactors;
-
-/* One thread computes them, since they take hundreds of instructions in double. The host cannot:
- * it knows neither which steps were skipped nor, in a graph, the number of the step. */
-static __global__ void adam_factors(double lr, double weight_decay, bool decoupled, CudaStep step,
-                                    AdamFactors *factors)
-{
-    const double beta1 = 0.9, beta2 = 0.999, rate = rate_of(lr, step);
-    const uint32_t skipped = step.loss_scale != NULL ? step.loss_scale->skipped : 0;
-    const double taken = (double)(number_of(step) - skipped);
-    factors->step_size = (float)(rate / (1 - pow(beta1, taken)));
-    factors->correction = (float)sqrt(1 - pow(beta2, taken));
-    factors->shrink = decoupled ? (float)(1 - rate * weight_decay) : 1;
-}
-
 static __global__ void adam(size_t count, float *params, const float *grads, float *exp_avg,
-                            float *exp_avg_sq, const AdamFactors *factors, float decay,
-                            CudaStep step)
+                            float *exp_avg_sq, Factors factors, const Factors *on_device,
+                            float decay, CudaStep step)
 {
     const double beta1 = 0.9, beta2 = 0.999;
     const float eps = 1e-8f;
@@ -218,18 +225,20 @@ static __global__ void adam(size_t count, float *params, const float *grads, flo
     const float unscale = unscale_of(step);
     if (i >= count || unscale == 0)
         return;
-    const float param = params[i] * factors->shrink;
+    if (on_device != NULL)
+        factors = *on_device;
+    const float param = params[i] * factors.shrink;
     const float grad = grads[i] * unscale + decay * params[i];
     exp_avg[i] += (float)(1 - beta1) * (grad - exp_avg[i]);
     exp_avg_sq[i] = (float)beta2 * exp_avg_sq[i] + (float)(1 - beta2) * grad * grad;
-    params[i] = param - factors->step_size * exp_avg[i] /
-                            (sqrtf(exp_avg_sq[i]) / factors->correction + eps);
+    params[i] = param - factors.step_size * exp_avg[i] /
+                            (sqrtf(exp_avg_sq[i]) / factors.correction + eps);
     check(i, params[i], step);
 }
 
 static __global__ void adadelta(size_t count, float *params, const float *grads, float *square_avg,
-                                float *acc_delta, float lr, const float *rate, float weight_decay,
-                                CudaStep step)
+                                float *acc_delta, Factors factors, const Factors *on_device,
+                                float weight_decay, CudaStep step)
 {
     const float rho = 0.9f, rest = (float)(1 - 0.9), eps = 1e-6f;
     const size_t i = MY_INDEX;
@@ -240,7 +249,7 @@ static __global__ void adadelta(size_t count, float *params, const float *grads,
     square_avg[i] = rho * square_avg[i] + rest * grad * grad;
     const float delta = sqrtf(acc_delta[i] + eps) / sqrtf(square_avg[i] + eps) * grad;
     acc_delta[i] = rho * acc_delta[i] + rest * delta * delta;
-    params[i] -= (rate != NULL ? *rate : lr) * delta;
+    params[i] -= (on_device != NULL ? on_device->rate : factors.rate) * delta;
     check(i, params[i], step);
 }
 
@@ -248,24 +257,19 @@ extern "C" void cuda_optim(Device *device, size_t count, float *params, const fl
                            const OptimRule *rule, OptimStep host_step)
 {
     const CudaStep step = judge(device, count, grads, host_step);
+    const Factors factors = factors_of(*rule, &host_step.schedule, host_step.number, 0);
+    const Factors *on_device = factors_on_device(device, rule, step);
     const cudaStream_t stream = stream_of(device);
     const unsigned blocks = cuda_blocks(count, BLOCK);
-    const float lr = (float)rule->lr, decay = (float)rule->weight_decay;
+    const float decay = (float)rule->weight_decay;
     float *first = rule->state[0], *second = rule->state[1];
-    if (rule->kind == OPTIM_ADAM || rule->kind == OPTIM_ADAMW) {
-        const bool decoupled = rule->kind == OPTIM_ADAMW;
-        size_t used = 0;
-        AdamFactors *factors = (AdamFactors *)cuda_scratch(device, &used, sizeof *factors);
-        LAUNCH(adam_factors, 1, 1, stream, rule->lr, rule->weight_decay, decoupled, step, factors);
-        LAUNCH(adam, blocks, BLOCK, stream, count, params, grads, first, second, factors,
-               decoupled ? 0 : decay, step);
-        return;
-    }
-    const float *rate = scheduled_rate(device, rule->lr, step);
     if (rule->kind == OPTIM_SGD)
-        LAUNCH(sgd, blocks, BLOCK, stream, count, params, grads, first, lr, rate,
+        LAUNCH(sgd, blocks, BLOCK, stream, count, params, grads, first, factors, on_device,
                (float)rule->momentum, decay, step);
+    else if (rule->kind == OPTIM_ADADELTA)
+        LAUNCH(adadelta, blocks, BLOCK, stream, count, params, grads, first, second, factors,
+               on_device, decay, step);
     else
-        LAUNCH(adadelta, blocks, BLOCK, stream, count, params, grads, first, second, lr, rate,
-               decay, step);
+        LAUNCH(adam, blocks, BLOCK, stream, count, params, grads, first, second, factors, on_device,
+               rule->kind == OPTIM_ADAMW ? 0 : decay, step);
 }

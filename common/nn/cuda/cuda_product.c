@@ -104,15 +104,9 @@ void cuda_linear(Device *device, int n, int in, int out, bool relu, const float 
 {
     const Amp amp = product_amp(device, out);
     size_t used = 0;
-    cuda_product(device,
-                 &(CudaProduct){ .rows = n,
-                                 .columns = out,
-                                 .depth = in,
-                                 .amp = amp,
-                                 .a = cuda_operand(device, amp, &used, (size_t)n * in, x),
-                                 .b = cuda_operand(device, amp, &used, (size_t)out * in, weight),
-                                 .b_transposed = true,
-                                 .c = y });
+    const void *a = cuda_operand(device, amp, &used, (size_t)n * in, x);
+    const void *b = cuda_operand(device, amp, &used, (size_t)out * in, weight);
+    cuda_product(device, &(CudaProduct){ n, out, in, amp, a, b, .b_transposed = true, .c = y });
     cuda_add_bias(n, out, relu, bias, y, cuda_state(device)->stream);
 }
 
@@ -123,15 +117,9 @@ void cuda_linear_grad_params(Device *device, int n, int in, int out, const float
     size_t used = 0;
     float *partial = cuda_scratch(device, &used, CUDA_SUM_PARTS * out * sizeof(float));
     cuda_sum_rows(n, out, NULL, 1, (float *)dy, partial, dbias, cuda_state(device)->stream);
-    cuda_product(device, &(CudaProduct){ .rows = out,
-                                         .columns = in,
-                                         .depth = n,
-                                         .amp = amp,
-                                         .a = cuda_operand(device, amp, &used, (size_t)n * out, dy),
-                                         .a_transposed = true,
-                                         .b = cuda_operand(device, amp, &used, (size_t)n * in, x),
-                                         .c = dweight,
-                                         .add = true });
+    const void *a = cuda_operand(device, amp, &used, (size_t)n * out, dy);
+    const void *b = cuda_operand(device, amp, &used, (size_t)n * in, x);
+    cuda_product(device, &(CudaProduct){ out, in, n, amp, a, b, true, .c = dweight, .add = true });
 }
 
 void cuda_linear_grad_input(Device *device, int n, int in, int out, const float *dy,
@@ -139,12 +127,7 @@ void cuda_linear_grad_input(Device *device, int n, int in, int out, const float 
 {
     const Amp amp = product_amp(device, out);
     size_t used = 0;
-    cuda_product(device,
-                 &(CudaProduct){ .rows = n,
-                                 .columns = in,
-                                 .depth = out,
-                                 .amp = amp,
-                                 .a = cuda_operand(device, amp, &used, (size_t)n * out, dy),
-                                 .b = cuda_operand(device, amp, &used, (size_t)out * in, weight),
-                                 .c = dx });
+    const void *a = cuda_operand(device, amp, &used, (size_t)n * out, dy);
+    const void *b = cuda_operand(device, amp, &used, (size_t)out * in, weight);
+    cuda_product(device, &(CudaProduct){ n, in, out, amp, a, b, .c = dx });
 }

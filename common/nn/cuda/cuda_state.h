@@ -53,6 +53,10 @@ typedef struct {
 
 typedef struct {
     cudaStream_t stream; // all work of this device, in the order of the calls
+    cudaStream_t aside; // of a captured step: what needs nothing that the step computes
+    cudaEvent_t fork; // the captured step has begun; then: what was aside is done
+    void *factors; // of an optimizer's step; see cuda_optim.cu
+    size_t chunk_bytes; // of what one kernel writes and the next reads: half the L2 cache
     cublasHandle_t blas;
     void *workspace; // of cuBLAS
     char *scratch; // of one call; the next may overwrite it

@@ -11,7 +11,8 @@
 #include "common/base/memory.h"
 #include "common/nn/cuda/cuda_state.h"
 
-enum { SCRATCH_ALIGNMENT = 256 };
+enum { SCRATCH_ALIGNMENT = 256, FACTORS_BYTES = 64 };
+enum { LEAST_CHUNK = 8 << 20 }; // smaller ones, on GPUs with a small cache, leave processors idle
 
 void cuda_check_launch(const char *file, int line, const char *kernel)
 {
@@ -63,6 +64,9 @@ static void cuda_free(Device *device)
     cuda_product_free(device);
     CUDA_CHECK(cudaFree(device->loss_scale));
     CUDA_CHECK(cudaFree(state->scratch));
+    CUDA_CHECK(cudaFree(state->factors));
+    CUDA_CHECK(cudaEventDestroy(state->fork));
+    CUDA_CHECK(cudaStreamDestroy(state->aside));
     CUDA_CHECK(cudaStreamDestroy(state->stream));
     free(state);
 }
@@ -136,6 +140,12 @@ void device_cuda_init(Device *device, const Args *args)
     CUDA_CHECK(cudaSetDevice(device->place.index));
     CUDA_CHECK(cudaStreamCreateWithFlags(&state->stream, cudaStreamNonBlocking));
     device->place.stream = state->stream;
+    CUDA_CHECK(cudaStreamCreateWithFlags(&state->aside, cudaStreamNonBlocking));
+    CUDA_CHECK(cudaEventCreateWithFlags(&state->fork, cudaEventDisableTiming));
+    state->factors = cuda_malloc(device, FACTORS_BYTES);
+    int l2_bytes;
+    CUDA_CHECK(cudaDeviceGetAttribute(&l2_bytes, cudaDevAttrL2CacheSize, device->place.index));
+    state->chunk_bytes = l2_bytes / 2 > LEAST_CHUNK ? l2_bytes / 2 : LEAST_CHUNK;
     cuda_product_init(device);
     cuda_feed_reserve(device, 0, 0);
     if (device->amp == AMP_FP16) {
