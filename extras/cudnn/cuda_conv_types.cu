@@ -22,7 +22,7 @@ template <typename T, int COUNT>
 static __global__ void pool_short(ConvShape shape, size_t count, const T *z, const float *bias,
                                   float *y, uint8_t *argmax)
 {
-    const size_t i = MY_INDEX * COUNT;
+    const size_t i = my_index<BLOCK>() * COUNT;
     if (i >= count)
         return;
     const int size = out_size(shape), channels = shape.out_channels, pooled = size / 2;
@@ -76,7 +76,7 @@ extern "C" void cuda_bias_relu_pool_short(ConvShape shape, int images, Amp amp, 
 template <typename T, int COUNT>
 static __global__ void widen_kernel(size_t count, const T *from, bool add, float *to)
 {
-    const size_t i = MY_INDEX * COUNT;
+    const size_t i = my_index<BLOCK>() * COUNT;
     if (i >= count)
         return;
     Pack<float, COUNT> numbers = load_wide<T, COUNT>(from + i);

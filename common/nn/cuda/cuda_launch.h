@@ -25,8 +25,10 @@ static inline cudaStream_t stream_of(const Device *device)
     return (cudaStream_t)device->place.stream;
 }
 
-/* Of this thread among all; each file has its own BLOCK. */
-#define MY_INDEX ((size_t)blockIdx.x * BLOCK + threadIdx.x)
+template <int BLOCK> static inline __device__ size_t my_index(void) // of this thread among all
+{
+    return (size_t)blockIdx.x * BLOCK + threadIdx.x;
+}
 
 /* Number of blocks of `block` threads for `count` elements, a thread each. */
 static inline unsigned cuda_blocks(size_t count, unsigned block)

@@ -1,7 +1,6 @@
 /*
- * Losses and their gradients. The sums are in a fixed order: a tree in each block, then the blocks'
- * sums. Most GPUs compute double at a fraction of the speed of float, so exp and
- * log are in float. The gradients are multiplied by the loss scale of fp16, the loss is not.
+ * Losses and their gradients, in float: most GPUs are slow in double. Sums are in a fixed order. The
+ * gradients are multiplied by the loss scale of fp16, the loss is not.
  */
 #include "common/nn/cuda/cuda_launch.h"
 
@@ -34,7 +33,7 @@ static __global__ void nll(int n, int classes, const float *logits, const int32_
 {
     __shared__ float tree[BLOCK];
     float loss = 0, correct = 0;
-    for (int row = (int)MY_INDEX; row < n; row += gridDim.x * BLOCK) {
+    for (int row = (int)my_index<BLOCK>(); row < n; row += gridDim.x * BLOCK) {
         const float *logit = logits + (size_t)row * classes;
         float *log_prob = log_probs + (size_t)row * classes;
         const int guess = largest(classes, logit);

@@ -132,9 +132,9 @@ extern "C" void cuda_clip_grads(Device *device, size_t count, float *grads, floa
 
 /* ---- the factors of a step, which are the same for all numbers ----
  *
- * They take hundreds of instructions in double, so the host computes them if it can: not with a loss
- * scale, when it does not know which steps were skipped, nor in a graph, which repeats the numbers
- * that were recorded. Then one thread computes them; in a graph beside the forward pass. */
+ * They take hundreds of instructions in double, so the host computes them, but not with a loss scale,
+ * when it does not know which steps were skipped, nor in a graph, which repeats recorded numbers.
+ * There one thread computes them; in a graph beside the forward pass. */
 
 typedef struct {
     float rate, step_size, correction, shrink; // of learning; the others are Adam's
@@ -204,7 +204,7 @@ static __global__ void sgd(size_t count, float *params, const float *grads, floa
                            Factors factors, const Factors *on_device, float momentum,
                            float weight_decay, CudaStep step)
 {
-    const size_t i = MY_INDEX;
+    const size_t i = my_index<BLOCK>();
     const float unscale = unscale_of(step);
     if (i >= count || unscale == 0)
         return;
@@ -221,7 +221,7 @@ static __global__ void adam(size_t count, float *params, const float *grads, flo
 {
     const double beta1 = 0.9, beta2 = 0.999;
     const float eps = 1e-8f;
-    const size_t i = MY_INDEX;
+    const size_t i = my_index<BLOCK>();
     const float unscale = unscale_of(step);
     if (i >= count || unscale == 0)
         return;
@@ -241,7 +241,7 @@ static __global__ void adadelta(size_t count, float *params, const float *grads,
                                 float weight_decay, CudaStep step)
 {
     const float rho = 0.9f, rest = (float)(1 - 0.9), eps = 1e-6f;
-    const size_t i = MY_INDEX;
+    const size_t i = my_index<BLOCK>();
     const float unscale = unscale_of(step);
     if (i >= count || unscale == 0)
         return;

@@ -10,7 +10,7 @@ enum { BLOCK = 256 };
 template <typename T, int COUNT>
 static __global__ void round_kernel(size_t count, const float *from, T *to)
 {
-    const size_t i = MY_INDEX * COUNT;
+    const size_t i = my_index<BLOCK>() * COUNT;
     if (i >= count)
         return;
     const Pack<float, COUNT> numbers = load_pack<float, COUNT>(from + i);
@@ -39,7 +39,7 @@ extern "C" void cuda_round(size_t count, Amp amp, const float *from, void *to, c
 
 static __global__ void add_bias(size_t count, int columns, bool relu, const float *bias, float *y)
 {
-    const size_t i = MY_INDEX;
+    const size_t i = my_index<BLOCK>();
     if (i >= count)
         return;
     const float value = y[i] + bias[i % columns];
@@ -55,7 +55,7 @@ extern "C" void cuda_add_bias(size_t rows, int columns, bool relu, const float *
 
 static __global__ void relu_grad(size_t count, const float *y, float scale, float *dy)
 {
-    const size_t i = MY_INDEX;
+    const size_t i = my_index<BLOCK>();
     if (i < count)
         dy[i] = relu_gradient(y[i], scale, dy[i]);
 }
@@ -92,7 +92,7 @@ template <int COUNT, typename Shape>
 static __global__ void pool_kernel(Shape shape, int count, const float *z, const float *bias,
                                    float *y, uint8_t *argmax)
 {
-    const int i = (int)MY_INDEX * COUNT;
+    const int i = (int)my_index<BLOCK>() * COUNT;
     if (i >= count)
         return;
     const int size = out_size(shape), channels = shape.out_channels, pooled = size / 2;
@@ -136,7 +136,7 @@ template <typename T, int COUNT, typename Shape>
 static __global__ void unpool_kernel(Shape shape, int count, const float *dy, const uint8_t *argmax,
                                      T *dz)
 {
-    const int i = (int)MY_INDEX * COUNT;
+    const int i = (int)my_index<BLOCK>() * COUNT;
     if (i >= count)
         return;
     const int size = out_size(shape), channels = shape.out_channels, pooled = size / 2;
