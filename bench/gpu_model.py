@@ -15,6 +15,7 @@ class Step:
 
     def __init__(self, n, short):
         self.n, self.short, self.launches, self.bytes = n, short, 0, 0
+        self.between = 4  # bytes of a number that passes from layer to layer
 
     def kernel(self, *byte_counts):
         self.launches += 1
@@ -25,15 +26,11 @@ class Step:
         if self.short < 4:
             self.kernel((4 + self.short) * numbers)
 
-    def widened(self, numbers, again=0):
-        if self.short < 4:
-            self.kernel((self.short + 4 + again) * numbers)
-
     def chunks(self, bytes_per_image):
         return -(-self.n // (CHUNK // bytes_per_image))
 
     def sum_rows(self, rows, columns, with_relu):
-        self.kernel(4 * rows * columns * (3 if with_relu else 1))
+        self.kernel(self.between * rows * columns * (3 if with_relu else 1))
         if rows > 128:
             self.kernel(0)  # the parts: few
 
@@ -64,26 +61,23 @@ def conv2_cudnn(step):
     c = step.chunks(Z * s)
     for _ in range(2):  # forward and backward
         step.rounded(FILTERS)
-        if s < 4:
-            step.spread(c, n * (4 + s) * X)
     step.spread(c, n * s * (X + Z))  # convolution
-    step.spread(c, n * (s * Z + 5 * POOLED))  # bias, relu, pooling
+    step.spread(c, n * (s * Z + (s + 1) * POOLED))  # bias, relu, pooling
     step.sum_rows(n * 144, 64, True)
-    step.spread(c, n * (5 * POOLED + s * Z))  # unpool
+    step.spread(c, n * ((s + 1) * POOLED + s * Z))  # unpool
     step.spread(c, n * s * (X + Z))  # weights' gradient
     step.spread(c, n * s * (X + Z))  # input's gradient
     if s < 4:
         step.spread(c, c * 10 * FILTERS)  # added to the float32 one
-        step.spread(c, n * (s + 4) * X)
 
 
 def linear(step, inputs, outputs):
     n = step.n
-    s = step.short if outputs >= 32 else 4
+    s = step.short if outputs >= 32 or step.between < 4 else 4
     product = s * (n * inputs + inputs * outputs + n * outputs)
     operands = [n * inputs, inputs * outputs, n * outputs, n * inputs, n * outputs, inputs * outputs]
     for numbers in operands:
-        if s < 4:
+        if s < 4 and (step.between == 4 or numbers == inputs * outputs):
             step.rounded(numbers)
     for _ in range(3):
         step.kernel(product)
@@ -93,16 +87,19 @@ def linear(step, inputs, outputs):
 
 def step_of(n, short, conv2):
     step = Step(n, short)
+    if conv2 == conv2_cudnn:
+        step.between = short
+    a = step.between
     step.kernel(4 * PARAMETERS)  # gradients to zero
     step.kernel(5 * n * PIXELS)  # gather
-    step.kernel(4 * n * (PIXELS + X))  # conv1
-    step.kernel(4 * n * (PIXELS + 2 * X))  # its gradient
+    step.kernel(n * (4 * PIXELS + a * X))  # conv1
+    step.kernel(n * (4 * PIXELS + 2 * a * X))  # its gradient
     step.kernel(0)
     conv2(step)
-    step.kernel(8 * n * POOLED)  # dropout
+    step.kernel(2 * a * n * POOLED)  # dropout
     linear(step, POOLED, HIDDEN)
-    step.kernel(8 * n * HIDDEN)  # dropout
-    step.kernel(12 * n * HIDDEN)  # relu's gradient
+    step.kernel(2 * a * n * HIDDEN)  # dropout
+    step.kernel(3 * a * n * HIDDEN)  # relu's gradient
     linear(step, HIDDEN, CLASSES)
     step.kernel(8 * n * CLASSES)  # loss: a block for each 128 rows, and if there are several one that adds
     if n > 128:

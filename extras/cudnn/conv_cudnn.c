@@ -11,8 +11,9 @@
  *
  * Where pooling follows, bias and relu cost nothing in the pass that pools (a quarter of the
  * units); else cuDNN adds them in the product's kernel. The first convolution, of one channel,
- * keeps its own kernels (cuda_first_conv.cu). With --amp cuDNN reads and writes 16 bits; sums over
- * the chunks, and with the gradients of earlier passes, are in float32.
+ * keeps its own kernels (cuda_first_conv.cu). With --amp cuDNN reads and writes 16 bits, and
+ * so do all layers (short.h): an array of float that passes from one to the next then holds numbers
+ * of 16 bits. Sums over the chunks, and with the gradients of earlier passes, are in float32.
  *
  * These functions are cuDNN's older ones, which version 9 still has: its graphs of operations would
  * need a tree of descriptors for each product.
@@ -23,7 +24,7 @@
 #include "common/base/library.h"
 #include "common/base/memory.h"
 #include "common/nn/cuda/cuda_state.h"
-#include "extras/cudnn/conv_types.h"
+#include "extras/cudnn/short.h"
 
 #define LIBRARY "libcudnn.so." LIBRARY_TEXT(CUDNN_MAJOR)
 #define NEEDED_BY "--conv cudnn"
@@ -81,6 +82,7 @@ typedef struct {
 
 typedef struct Cudnn {
     DeviceOps ops; // the device's table with the entries below
+    ShortLayers layers; // with --amp
     const DeviceOps *inner; // the table without
     cudnnHandle_t handle;
     cudnnActivationDescriptor_t relu;
@@ -245,21 +247,19 @@ static int chunk_images(const Device *device, ConvShape shape, int n)
 typedef struct {
     const void *weight; // in the products' type
     float *partial; // of sums
-    void *dweight; // in that type; with float32 unused
-    void *x; // likewise; then the gradient of x
+    void *dweight; // in that type
     void *z; // the result, or its gradient, in that type
 } Workbench;
 
 static Workbench workbench(Device *device, ConvShape shape, int images, const float *weight)
 {
-    const size_t size = amp_bytes(device->amp), short_size = device->amp != AMP_OFF ? size : 0;
+    const size_t size = amp_bytes(device->amp);
     size_t used = 0;
     Workbench bench;
     bench.weight = cuda_operand(device, device->amp, &used, weight_numel(shape), weight);
     bench.partial =
         cuda_scratch(device, &used, CUDA_SUM_PARTS * sizeof(float) * shape.out_channels);
-    bench.dweight = cuda_scratch(device, &used, weight_numel(shape) * short_size);
-    bench.x = cuda_scratch(device, &used, images * x_numel(shape) * short_size);
+    bench.dweight = cuda_scratch(device, &used, weight_numel(shape) * size);
     bench.z = cuda_scratch(device, &used, images * z_numel(shape) * size);
     return bench;
 }
@@ -273,21 +273,11 @@ static void conv_reserve(Device *device, ConvShape shape)
     cuda_scratch_reserve(
         device, 2 * cuda_scratch_piece(weight_numel(shape) * size) +
                     cuda_scratch_piece(CUDA_SUM_PARTS * sizeof(float) * shape.out_channels) +
-                    cuda_scratch_piece(images * x_numel(shape) * size) +
                     cuda_scratch_piece(images * z_numel(shape) * size));
     const Plan *plan = plan_for(device, shape, (int)images, true);
     workspace_reserve(device, plan->forward.memory);
     workspace_reserve(device, plan->dweight.memory);
     workspace_reserve(device, plan->dx.memory);
-}
-
-/* x in the products' type. */
-static const void *operand(Device *device, size_t count, const float *x, const Workbench *bench)
-{
-    if (device->amp == AMP_OFF)
-        return x;
-    cuda_round(count, device->amp, x, bench->x, cuda_state(device)->stream);
-    return bench->x;
 }
 
 /* z = conv(x), or with a bias relu(conv(x) + bias). */
@@ -309,50 +299,65 @@ static void multiply(Device *device, const Plan *plan, const void *x, const void
 
 /* y and argmax of a chunk from z. */
 static void bias_relu_pool(Device *device, ConvShape shape, int images, const void *z,
-                           const float *bias, float *y, uint8_t *argmax)
+                           const float *bias, void *y, uint8_t *argmax)
 {
     const cudaStream_t stream = cuda_state(device)->stream;
     if (device->amp == AMP_OFF)
         cuda_bias_relu_pool(shape, images, z, bias, y, argmax, stream);
     else
-        cuda_bias_relu_pool_short(shape, images, device->amp, z, bias, y, argmax, stream);
+        cuda_short_pool(shape, images, device->amp, z, bias, y, argmax, stream);
+}
+
+/* In 16 bits there are the two kinds of convolutions that models have. */
+static void check_kind(const Device *device, ConvShape shape, bool pooled)
+{
+    const bool first = !is_cudnns(shape);
+    CHECK(device->amp == AMP_OFF || (first && !pooled && shape.kernel == 3) ||
+              (!first && pooled && shape.out_channels % 4 == 0),
+          "--conv cudnn with --amp knows a first convolution of 3 x 3, and others with pooling");
 }
 
 static void conv_relu(Device *device, ConvShape shape, int n, const float *x, const float *weight,
                       const float *bias, float *y, uint8_t *argmax)
 {
     const bool pooled = argmax != NULL;
-    if (!is_cudnns(shape) || (!pooled && device->amp != AMP_OFF)) { // which no model has
-        cudnn_of(device)->inner->conv_relu(device, shape, n, x, weight, bias, y, argmax);
+    check_kind(device, shape, pooled);
+    if (!is_cudnns(shape)) {
+        if (device->amp == AMP_OFF)
+            cudnn_of(device)->inner->conv_relu(device, shape, n, x, weight, bias, y, argmax);
+        else
+            cuda_short_first_conv(shape, n, device->amp, x, weight, bias, y,
+                                  cuda_state(device)->stream);
         return;
     }
-    const int size = conv_out_size(shape) / 2, chunk = chunk_images(device, shape, n);
-    const size_t out_numel = pooled ? (size_t)size * size * shape.out_channels : z_numel(shape);
-    CHECK(!pooled || size >= 1, "a convolution makes images of %d x %d: too small for pooling",
+    const int side = conv_out_size(shape) / 2, chunk = chunk_images(device, shape, n);
+    CHECK(!pooled || side >= 1, "a convolution makes images of %d x %d: too small for pooling",
           conv_out_size(shape), conv_out_size(shape));
+    const size_t out_numel = pooled ? (size_t)side * side * shape.out_channels : z_numel(shape);
+    const size_t size = amp_bytes(device->amp);
     const Workbench bench = workbench(device, shape, chunk, weight);
     for (int i = 0; i < n; i += chunk) {
         const int images = n - i < chunk ? n - i : chunk;
         const Plan *plan = plan_for(device, shape, images, false);
-        const void *in = operand(device, images * x_numel(shape), x + i * x_numel(shape), &bench);
-        float *to = y + i * out_numel;
+        const char *in = (const char *)x + i * x_numel(shape) * size;
+        char *to = (char *)y + i * out_numel * size;
         multiply(device, plan, in, bench.weight, pooled ? NULL : bias, pooled ? bench.z : to);
         if (pooled)
             bias_relu_pool(device, shape, images, bench.z, bias, to, argmax + i * out_numel);
     }
 }
 
-/* dz of a chunk in the products' type, from dy after relu; argmax is NULL without pooling. */
-static const void *product_gradient(Device *device, ConvShape shape, int images, const float *dy,
+/* dz of a chunk, from dy after relu; argmax is NULL without pooling, which is for float32. */
+static const void *product_gradient(Device *device, ConvShape shape, int images, const void *dy,
                                     const uint8_t *argmax, const Workbench *bench)
 {
     const cudaStream_t stream = cuda_state(device)->stream;
-    if (argmax == NULL && device->amp == AMP_OFF)
-        return dy;
     if (argmax == NULL)
-        cuda_round(images * z_numel(shape), device->amp, dy, bench->z, stream);
+        return dy;
+    if (device->amp == AMP_OFF)
+        cuda_unpool(shape, images, AMP_OFF, dy, argmax, bench->z, stream);
     else
-        cuda_unpool(shape, images, device->amp, dy, argmax, bench->z, stream);
+        cuda_short_unpool(shape, images, device->amp, dy, argmax, bench->z, stream);
     return bench->z;
 }
 
@@ -368,52 +373,80 @@ static void multiply_dweight(Device *device, const Plan *plan, const void *x, co
                                      cudnn->workspace_bytes, &add, plan->weight,
                                      is_short ? bench->dweight : dweight));
     if (is_short)
-        cuda_widen(weight_numel(plan->shape), device->amp, bench->dweight, true, dweight,
-                   cuda_state(device)->stream);
+        cuda_short_add(weight_numel(plan->shape), device->amp, bench->dweight, dweight,
+                       cuda_state(device)->stream);
 }
 
 /* Writes a chunk's dx. */
-static void multiply_dx(Device *device, const Plan *plan, const void *dz, const Workbench *bench,
-                        float *dx)
+static void multiply_dx(const Cudnn *cudnn, const Plan *plan, const void *dz, const void *weight,
+                        void *dx)
 {
-    const Cudnn *cudnn = cudnn_of(device);
-    const bool is_short = device->amp != AMP_OFF;
     const float one = 1, none = 0;
-    CUDNN_CHECK(dnn.backward_dx(cudnn->handle, &one, plan->weight, bench->weight, plan->y, dz,
+    CUDNN_CHECK(dnn.backward_dx(cudnn->handle, &one, plan->weight, weight, plan->y, dz,
                                 plan->conv[DX], plan->dx.algo, cudnn->workspace,
-                                cudnn->workspace_bytes, &none, plan->x, is_short ? bench->x : dx));
-    if (is_short)
-        cuda_widen(plan->images * x_numel(plan->shape), device->amp, bench->x, false, dx,
-                   cuda_state(device)->stream);
+                                cudnn->workspace_bytes, &none, plan->x, dx));
+}
+
+static void first_conv_grad(Device *device, ConvShape shape, int n, const float *x, const float *y,
+                            float scale, const float *dy, float *dweight, float *dbias)
+{
+    // Parts of the nine sums of a filter and of its bias, and parts of the parts.
+    const size_t parts = (size_t)cuda_first_conv_parts(shape, n) + CUDA_SUM_PARTS;
+    size_t used = 0;
+    float *partial = cuda_scratch(device, &used, parts * shape.out_channels * 10 * sizeof(float));
+    cuda_short_first_conv_grad(shape, n, device->amp, x, y, scale, dy, partial, dweight, dbias,
+                               cuda_state(device)->stream);
+}
+
+/* dbias, and dy after relu and dropout. */
+static void relu_grad_and_sum(Device *device, size_t rows, int channels, const float *y,
+                              float scale, float *dy, const Workbench *bench, float *dbias)
+{
+    const cudaStream_t stream = cuda_state(device)->stream;
+    if (device->amp == AMP_OFF)
+        cuda_sum_rows(rows, channels, y, scale, dy, bench->partial, dbias, stream);
+    else
+        cuda_short_sum_rows(rows, channels, device->amp, y, scale, dy, bench->partial, dbias,
+                            stream);
 }
 
 static void conv_grad(Device *device, ConvShape shape, int n, const float *x, const float *y,
                       const uint8_t *argmax, const float *weight, float scale, float *dy,
                       float *dweight, float *dbias, float *dx)
 {
+    const Cudnn *cudnn = cudnn_of(device);
+    check_kind(device, shape, argmax != NULL);
     if (!is_cudnns(shape)) {
-        cudnn_of(device)->inner->conv_grad(device, shape, n, x, y, argmax, weight, scale, dy,
-                                           dweight, dbias, dx);
+        if (device->amp == AMP_OFF)
+            cudnn->inner->conv_grad(device, shape, n, x, y, argmax, weight, scale, dy, dweight,
+                                    dbias, dx);
+        else
+            first_conv_grad(device, shape, n, x, y, scale, dy, dweight, dbias);
         return;
     }
-    const cudaStream_t stream = cuda_state(device)->stream;
-    const int size = conv_out_size(shape) / (argmax != NULL ? 2 : 1);
+    const int side = conv_out_size(shape) / (argmax != NULL ? 2 : 1);
     const int chunk = chunk_images(device, shape, n);
-    const size_t out_numel = (size_t)size * size * shape.out_channels;
+    const size_t out_numel = (size_t)side * side * shape.out_channels;
+    const size_t size = amp_bytes(device->amp);
     const Workbench bench = workbench(device, shape, chunk, weight);
-    cuda_sum_rows((size_t)n * size * size, shape.out_channels, y, scale, dy, bench.partial, dbias,
-                  stream);
+    relu_grad_and_sum(device, (size_t)n * side * side, shape.out_channels, y, scale, dy, &bench,
+                      dbias);
     for (int i = 0; i < n; i += chunk) {
         const int images = n - i < chunk ? n - i : chunk;
         const Plan *plan = plan_for(device, shape, images, false);
-        const void *in = operand(device, images * x_numel(shape), x + i * x_numel(shape), &bench);
-        const uint8_t *corners = argmax != NULL ? argmax + i * out_numel : NULL;
+        const size_t at = i * x_numel(shape) * size;
         const void *dz =
-            product_gradient(device, shape, images, dy + i * out_numel, corners, &bench);
-        multiply_dweight(device, plan, in, dz, &bench, dweight);
+            product_gradient(device, shape, images, (const char *)dy + i * out_numel * size,
+                             argmax != NULL ? argmax + i * out_numel : NULL, &bench);
+        multiply_dweight(device, plan, (const char *)x + at, dz, &bench, dweight);
         if (dx != NULL)
-            multiply_dx(device, plan, dz, &bench, dx + i * x_numel(shape));
+            multiply_dx(cudnn, plan, dz, bench.weight, (char *)dx + at);
     }
+}
+
+ShortLayers *short_layers(const Device *device)
+{
+    return &cudnn_of(device)->layers;
 }
 
 static void cudnn_free(Device *device)
@@ -444,5 +477,7 @@ void conv_cudnn_init(Device *device)
     cudnn->ops.conv_relu = conv_relu;
     cudnn->ops.conv_grad = conv_grad;
     cudnn->ops.free = cudnn_free;
+    if (device->amp != AMP_OFF)
+        short_layers_init(&cudnn->layers, cudnn->inner, &cudnn->ops);
     device->ops = &cudnn->ops;
 }

@@ -36,6 +36,15 @@ near() {
     [ "$status" -eq 0 ]
 }
 
+@test "bf16 between the layers: the losses of PyTorch's autocast, 60 steps, also as a graph" {
+    for graph in off on; do
+        TEST_OPTIONS="--device cuda --conv cudnn --amp bf16 --cuda-graph $graph" \
+            run tests/golden_losses.py digits_autocast_w1 01_single_gpu/run.sh
+        echo "$output"
+        [ "$status" -eq 0 ]
+    done
+}
+
 @test "float32, tf32, bf16 and fp16: as near to im2col's losses as their rounding allows, and not nearer" {
     train im2col --dropout off --conv im2col
     train fp32 --dropout off --conv cudnn

@@ -56,7 +56,7 @@ typedef struct {
     cudaStream_t aside; // of a captured step: what needs nothing that the step computes
     cudaEvent_t fork; // the captured step has begun; then: what was aside is done
     void *factors; // of an optimizer's step; see cuda_optim.cu
-    size_t chunk_bytes; // of what one kernel writes and the next reads: half the L2 cache
+    size_t chunk_bytes; // of what a kernel writes and the next reads: half the L2 cache, or 8 MiB
     cublasHandle_t blas;
     void *workspace; // of cuBLAS
     char *scratch; // of one call; the next may overwrite it

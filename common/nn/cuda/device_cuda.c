@@ -11,8 +11,7 @@
 #include "common/base/memory.h"
 #include "common/nn/cuda/cuda_state.h"
 
-enum { SCRATCH_ALIGNMENT = 256, FACTORS_BYTES = 64 };
-enum { LEAST_CHUNK = 8 << 20 }; // smaller ones, on GPUs with a small cache, leave processors idle
+enum { SCRATCH_ALIGNMENT = 256, FACTORS_BYTES = 64, LEAST_CHUNK = 8 << 20 };
 
 void cuda_check_launch(const char *file, int line, const char *kernel)
 {
