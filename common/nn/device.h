@@ -154,8 +154,7 @@ typedef enum { COPY_TO_DEVICE, COPY_TO_HOST, COPY_ON_DEVICE } CopyKind;
 
 /* Opens the device that args ask for; of several GPUs the local_rank-th (with tcp and mpi, where
  * ranks may share, they wrap around), or the only one this process sees. Local. Usage error if
- * there is none, or it cannot do what args ask. The struct must not be moved: its place points into
- * it. */
+ * none can do what args ask. The struct must not be moved: its place points into it. */
 void device_init(Device *device, const Args *args, int local_rank);
 void device_free(Device *device);
 
@@ -187,8 +186,7 @@ bool loss_scale_load(Device *device, const char *text, uint64_t step, bool impor
 
 /* The table, used by the files of this room only. Arrays are device memory, dense, row after row.
  * All devices store an image, and each filter of a convolution, as rows, columns, channels (HWC):
- * a line of a window is contiguous. Work is done in the order of the calls, maybe after they
- * return. */
+ * a line of a window is contiguous. Work is done in the order of the calls, maybe later. */
 typedef struct DeviceOps {
     void *(*malloc)(Device *device, size_t bytes);
     void (*release)(Device *device, void *memory);
