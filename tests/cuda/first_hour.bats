@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # bats file_tags=slow
-# SLOW=all make check-cuda ONLY=first_hour: make gpu-first-hour on the stand-in, killed at random moments: the file has what was measured until then.
+# make gpu-first-hour on the stand-in, killed at random moments: the file has what was measured until then.
+# SLOW=all make check-cuda ONLY=first_hour runs it.
 
 setup() {
     export CUDA_STAND_IN_DEVICES=2 MPI=0 CUDA=1 CUDA_HOME=$PWD/toolkit CUDA_ARCH=all-major GPU_ARCH=all-major
