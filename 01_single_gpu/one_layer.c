@@ -7,6 +7,7 @@
  *     make 01 && ./01_single_gpu/one_layer
  */
 #include "common/base/log.h"
+#include "common/base/words.h"
 #include "common/nn/device.h"
 
 enum { IN = 2, OUT = 1, ROWS = 1, STEPS = 3 };
@@ -73,8 +74,11 @@ static void nudge(Device *device)
     log_print("w2 nudged by %g: the loss changes by %.2f times as much", (double)h, slope);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    words_check(argc, argv, 0,
+                "Usage: 01_single_gpu/one_layer\n\n"
+                "Trains a layer small enough to be computed by hand, and prints each step.\n");
     Args args;
     args_defaults(&args, "linear");
     args.device = "cpu"; // these few numbers lie in the host's memory

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "common/base/log.h"
+#include "common/base/words.h"
 #include "common/comm/process_group.h"
 #include "common/comm/store/net.h"
 
@@ -125,16 +126,9 @@ static void run_rank(int rank, int master_port, Board *board)
 
 int main(int argc, char **argv)
 {
-    streams_guard();
-    if (argc > 1 && strcmp(argv[1], "--help") != 0)
-        usage_error(
-            "\"%s\" has no place here: %s has four ranks and no options; --help explains it",
-            argv[1], argv[0]);
-    if (argc > 1) {
-        printf("Usage: %s\n\nPrints what four ranks have before and after each collective.\n",
-               argv[0]);
-        streams_exit();
-    }
+    words_check(argc, argv, 0,
+                "Usage: 02_multi_gpu_spawn/collectives\n\n"
+                "Prints what four ranks have before and after each collective. It has no options.\n");
     Board *board =
         mmap(NULL, sizeof *board, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     CHECK(board != MAP_FAILED, "out of memory");

@@ -11,6 +11,7 @@
 #include "bench/median.h"
 #include "common/base/log.h"
 #include "common/base/memory.h"
+#include "common/base/words.h"
 #include "common/comm/env.h"
 #include "extras/hierarchical/hierarchy.h"
 
@@ -29,6 +30,10 @@ static double measure(ProcessGroup *pg, float *data, size_t count, bool staged)
 
 int main(int argc, char **argv)
 {
+    words_check(argc < 3 ? argc : 3, argv, 2,
+                "Usage: 03_torchrun_env/ddprun --nproc-per-node 4 build/bench/all_reduce [nodes "
+                "[calls [options of train]]]\n\n"
+                "The time of an all-reduce over several nodes, flat and hierarchical, by size.\n");
     const int num_nodes = argc > 1 ? atoi(argv[1]) : 2, calls = argc > 2 ? atoi(argv[2]) : 51;
     Args args;
     args_parse(&args, STEP_NODES, argc > 3 ? argc - 2 : 1, argc > 3 ? argv + 2 : argv);

@@ -11,6 +11,7 @@
 #include "bench/median.h"
 #include "bench/results.h"
 #include "bench/training.h"
+#include "common/base/words.h"
 #include "common/save/checkpoint.h"
 
 enum { TIMES = 15 };
@@ -41,7 +42,10 @@ static void measure(Checkpoint *checkpoint, const char *folder, int results)
 
 int main(int argc, char **argv)
 {
-    CHECK(argc > 1, "usage: checkpoints FOLDER...");
+    words_check(argc, argv, argc,
+                "Usage: build/bench/checkpoints FOLDER...\n\n"
+                "How long it takes to save and load a checkpoint, in each folder.\n");
+    CHECK(argc > 1, "which folder? see --help");
     Args args;
     args_defaults(&args, "cnn");
     args.optimizer = "adam";

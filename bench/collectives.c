@@ -10,6 +10,7 @@
  *     03_torchrun_env/ddprun --nproc-per-node 2 build/bench/collectives tcp 4 all_reduce broadcast
  */
 #include "bench/collectives.h"
+#include "common/base/words.h"
 #include "common/comm/dist_env.h"
 #include "common/comm/process_group.h"
 
@@ -73,6 +74,13 @@ static double our_largest(void *group, double seconds)
 
 int main(int argc, char **argv)
 {
+    words_check(argc, argv, argc,
+                "Usage: 03_torchrun_env/ddprun --nproc-per-node 2 build/bench/collectives [backend "
+                "[calls]]\n"
+                "       03_torchrun_env/ddprun --nproc-per-node 2 build/bench/collectives backend "
+                "factor NAME...\n\n"
+                "The time of an all-reduce by size; or of the collectives named, in sizes that "
+                "grow by the factor.\n");
     Args args;
     args_defaults(&args, "cnn");
     args.backend = argc > 1 ? argv[1] : "tcp";

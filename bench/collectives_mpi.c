@@ -7,6 +7,7 @@
 #include <mpi.h>
 
 #include "bench/collectives.h"
+#include "common/base/words.h"
 
 static void mpi_all_reduce(void *group, const float *in, float *out, size_t count)
 {
@@ -42,6 +43,9 @@ static double mpi_largest(void *group, double seconds)
 
 int main(int argc, char **argv)
 {
+    words_check(argc, argv, argc,
+                "Usage: mpirun -n 2 build/bench/collectives_mpi factor NAME...\n\n"
+                "The time of MPI's own collectives, in sizes that grow by the factor.\n");
     MPI_Init(&argc, &argv);
     Collectives c = { .group = &c,
                       .barrier = mpi_barrier,

@@ -17,6 +17,7 @@
 #include <time.h>
 
 #include "bench/training.h"
+#include "common/base/words.h"
 #include "common/comm/backend.h"
 #include "common/comm/ddp.h"
 #include "common/comm/env.h"
@@ -77,6 +78,10 @@ static void measure(Training *training, Reducer *reducer, ProcessGroup *in_step,
 
 int main(int argc, char **argv)
 {
+    words_check(argc, argv, 2,
+                "Usage: 03_torchrun_env/ddprun --nproc-per-node 2 build/bench/ddp_step [steps "
+                "[alone|in-step|caller]]\n\n"
+                "Samples per second that the ranks train together.\n");
     const int steps = argc > 1 ? atoi(argv[1]) : 40;
     const char *mode = argc > 2 ? argv[2] : "reducer";
     const bool in_step = strcmp(mode, "in-step") == 0, caller = strcmp(mode, "caller") == 0;

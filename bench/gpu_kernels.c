@@ -17,6 +17,7 @@
 
 #include "common/base/memory.h"
 #include "common/base/rng.h"
+#include "common/base/words.h"
 #include "common/nn/cuda/cuda_state.h"
 
 enum { CLASSES = 10, HIDDEN = 128, PARAMETERS = 1199882 };
@@ -296,7 +297,9 @@ static void measure(const char *precision, const Args *args, int repeats, int ro
 
 int main(int argc, char **argv)
 {
-    setvbuf(stdout, NULL, _IOLBF, 0); // a run that is cut short has printed its lines
+    words_check(argc, argv, 4,
+                "Usage: build/bench/gpu_kernels BATCH fp32|tf32|bf16 [repeats rounds]\n\n"
+                "How long the GPU's kernels take at the sizes of the CNN's step.\n");
     if (argc != 3 && argc != 5 && argc != 6)
         usage_error("gpu_kernels BATCH fp32|tf32|bf16 [repeats rounds [im2col|cudnn]]");
     Args args;

@@ -13,6 +13,7 @@
 
 #include "common/base/memory.h"
 #include "common/base/rng.h"
+#include "common/base/words.h"
 #include "common/nn/cuda/cuda_state.h"
 #include "extras/gpu_ladder/conv2_cuda.h"
 
@@ -156,6 +157,10 @@ static bool try_all(Device *device, const Conv2 *conv, int repeats, const float 
 
 int main(int argc, char **argv)
 {
+    words_check(argc, argv, 2,
+                "Usage: build/bench/gpu_ladder [images [repeats]]\n\n"
+                "Five versions of a convolution on the GPU: whether each is right, and how long it "
+                "takes.\n");
     const int images = argc > 1 ? number(argv[1], MAX_IMAGES) : 64;
     const int repeats = argc > 2 ? number(argv[2], MAX_REPEATS) : 50;
     const int checked = images < CHECKED ? images : CHECKED;

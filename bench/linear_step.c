@@ -12,9 +12,13 @@
 #include "bench/median.h"
 #include "bench/training.h"
 #include "common/base/memory.h"
+#include "common/base/words.h"
 
 int main(int argc, char **argv)
 {
+    words_check(argc, argv, 1,
+                "Usage: build/bench/linear_step [epochs]\n\n"
+                "Steps of the linear model per second.\n");
     const int epochs = argc > 1 ? atoi(argv[1]) : 300;
     CHECK(epochs > 0, "%s epochs: it is a number from 1 on", argv[1]);
     Args args;

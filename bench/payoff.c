@@ -21,6 +21,7 @@
 #include <time.h>
 
 #include "bench/training.h"
+#include "common/base/words.h"
 #include "common/comm/ddp.h"
 #include "common/comm/env.h"
 
@@ -127,6 +128,10 @@ static void measure(Training *training, ProcessGroup *pg, Watched *watched, int 
 
 int main(int argc, char **argv)
 {
+    words_check(argc < 2 ? argc : 2, argv, 1,
+                "Usage: 03_torchrun_env/ddprun --nproc-per-node 2 build/bench/payoff TURNS [sleep] "
+                "[options of train]\n\n"
+                "What overlap saves on a slow network: milliseconds of each turn.\n");
     const int turns = argc > 1 ? atoi(argv[1]) : 0;
     CHECK(turns > 0, "how many turns? payoff TURNS [sleep] [options of train]");
     sleeps = argc > 2 && strcmp(argv[2], "sleep") == 0;

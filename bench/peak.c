@@ -19,6 +19,7 @@
 
 #include "common/base/log.h"
 #include "common/base/memory.h"
+#include "common/base/words.h"
 
 enum { SUMS = 16, LOOPS = 1 << 20, ROUNDS = 5, BATCH_SIZE = 64 };
 enum { TRIAD_NUMEL = 1 << 24 }; // floats in each of three arrays: 192 MiB together
@@ -88,8 +89,11 @@ static void print(const char *what, int threads, const char *behind, double valu
            threads == 1 ? "" : "s", behind, value, unit);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    words_check(argc, argv, 0,
+                "Usage: build/bench/peak\n\n"
+                "How many operations and bytes a second this machine can do.\n");
     float *arrays = mem_calloc(3 * (size_t)TRIAD_NUMEL, sizeof *arrays);
     for (size_t i = 0; i < 3 * (size_t)TRIAD_NUMEL; i++)
         arrays[i] = (float)i; // each page is there before the clock runs

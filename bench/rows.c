@@ -8,6 +8,7 @@
 #include "bench/median.h"
 #include "common/base/log.h"
 #include "common/base/memory.h"
+#include "common/base/words.h"
 #include "common/nn/device.h"
 
 enum { ROWS = 60000, FEATURES = 784, BATCH = 64, RANKS = 4, EPOCHS = 9 };
@@ -46,8 +47,11 @@ static void measure_loader(Sampler *sampler, const Dataset *dataset, Device *dev
     free(inputs);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    words_check(argc, argv, 0,
+                "Usage: build/bench/rows\n\n"
+                "How long the sampler and the loader take for the rows of an epoch.\n");
     Args args;
     args_defaults(&args, "cnn");
     args.threads = 1;

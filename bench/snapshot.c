@@ -12,6 +12,7 @@
 #include "bench/results.h"
 #include "bench/training.h"
 #include "common/base/memory.h"
+#include "common/base/words.h"
 #include "common/save/checkpoint.h"
 
 static void print(int fd, const char *what, double *seconds, int count)
@@ -22,7 +23,11 @@ static void print(int fd, const char *what, double *seconds, int count)
 
 int main(int argc, char **argv)
 {
-    CHECK(argc > 1, "usage: snapshot FOLDER [optimizer [snapshots]]");
+    words_check(
+        argc, argv, 3,
+        "Usage: build/bench/snapshot FOLDER [optimizer [snapshots]]\n\n"
+        "How long the training stands still for a snapshot, and how long its writer is busy.\n");
+    CHECK(argc > 1, "which folder? see --help");
     Args args;
     args_defaults(&args, "cnn");
     args.checkpoint_dir = argv[1];

@@ -11,6 +11,7 @@
 #include "bench/median.h"
 #include "bench/training.h"
 #include "common/base/memory.h"
+#include "common/base/words.h"
 #include "common/comm/ddp.h"
 #include "common/comm/env.h"
 #include "extras/watch/timeline.h"
@@ -97,6 +98,10 @@ static void measure(Training *training, Reducer *reducer, ProcessGroup *pg, int 
 
 int main(int argc, char **argv)
 {
+    words_check(argc, argv, 2,
+                "Usage: 03_torchrun_env/ddprun --nproc-per-node 2 build/bench/trace [turns [batch "
+                "size]]\n\n"
+                "What --trace and --profile cost.\n");
     const int turns = argc > 1 ? atoi(argv[1]) : 31;
     const int batch_size = argc > 2 ? atoi(argv[2]) : BATCH_SIZE;
     CHECK(turns > 0 && batch_size > 0, "turns and batch size are numbers from 1 on");

@@ -9,6 +9,7 @@
 #include "05_fault_tolerance/flight_recorder.h"
 #include "bench/median.h"
 #include "common/base/log.h"
+#include "common/base/words.h"
 #include "common/comm/env.h"
 
 enum { TURNS = 15, RECORDS = 20000, CALLS = 1000, CHECKS = 5 };
@@ -44,8 +45,11 @@ static double check_seconds(const Args *args, ProcessGroup *pg, const Optimizer 
     return (seconds_now() - start) / CHECKS;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    words_check(argc, argv, 0,
+                "Usage: 03_torchrun_env/ddprun --nproc-per-node 2 build/bench/watch\n\n"
+                "What step 05's flight record and --check-sync cost.\n");
     Args args;
     args_defaults(&args, "cnn");
     args.check_sync = 1;

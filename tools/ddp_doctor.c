@@ -11,6 +11,7 @@
 
 #include "05_fault_tolerance/flight_recorder.h"
 #include "common/base/log.h"
+#include "common/base/words.h"
 #include "tools/doctor/diagnosis.h"
 #include "tools/doctor/flight_reader.h"
 #include "tools/doctor/source_line.h"
@@ -119,15 +120,8 @@ static void print_errors(const Attempt *attempt)
 
 int main(int argc, char **argv)
 {
-    streams_guard();
+    words_check(argc, argv, 1, help);
     const char *dir = argc > 1 ? argv[1] : "checkpoints";
-    if (argc == 2 && (strcmp(dir, "--help") == 0 || strcmp(dir, "-h") == 0)) {
-        fputs(help, stdout);
-        streams_exit();
-    }
-    if (argc > 2 || dir[0] == '-')
-        usage_error("%s is not understood: tools/ddp_doctor [DIR]; see --help",
-                    argv[argc > 2 ? 2 : 1]);
 
     Attempt attempt;
     if (!attempt_load(&attempt, dir))

@@ -22,7 +22,7 @@ each() {
 put() {
     [ -x "$1" ] || { echo "left out: $2 ($1 is not built)" && return; }
     install -m 755 "$1" "$bin/$2"
-    [ $pages = no ] || help2man --no-info --no-discard-stderr --version-string=ddp.c --name="$3" --output="$man/$2.1" "$1"
+    [ $pages = no ] || help2man --no-info --no-discard-stderr --name="$3" --output="$man/$2.1" "$1"
 }
 
 drop() {

@@ -12,6 +12,7 @@
 #include <stdio.h>
 
 #include "common/base/log.h"
+#include "common/base/options.h"
 #include "common/data/sampler.h"
 
 // Beyond this torch.randperm draws 64-bit numbers, which give a different order.
@@ -29,7 +30,18 @@ static const char help[] =
     "  --no-shuffle     in the order of the data set\n"
     "  --drop-last      leave out what does not divide, instead of repeating the first rows\n";
 
-enum { SIZE, WORLD_SIZE, RANK, SEED, EPOCH, NO_SHUFFLE, DROP_LAST, HELP, NUM_OPTIONS };
+enum {
+    SIZE,
+    WORLD_SIZE,
+    RANK,
+    SEED,
+    EPOCH,
+    NO_SHUFFLE,
+    DROP_LAST,
+    HELP,
+    SHOW_VERSION,
+    NUM_OPTIONS
+};
 
 static const struct option options[] = {
     { "size", required_argument, NULL, SIZE },
@@ -40,6 +52,7 @@ static const struct option options[] = {
     { "no-shuffle", no_argument, NULL, NO_SHUFFLE },
     { "drop-last", no_argument, NULL, DROP_LAST },
     { "help", no_argument, NULL, HELP },
+    { "version", no_argument, NULL, SHOW_VERSION },
     { NULL, 0, NULL, 0 },
 };
 static const uint64_t smallest[NUM_OPTIONS] = { [WORLD_SIZE] = 1 };
@@ -97,6 +110,8 @@ int main(int argc, char **argv)
         fputs(help, stdout);
         streams_exit();
     }
+    if (given[SHOW_VERSION])
+        option_text(&(Option){ .name = "version" }, NULL, NULL);
     if (!given[SIZE] || !given[WORLD_SIZE] || !given[RANK])
         usage_error("--size, --world-size and --rank are needed: see tools/shards --help");
     if (value[RANK] >= value[WORLD_SIZE])

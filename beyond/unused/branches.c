@@ -16,6 +16,7 @@
 
 #include "beyond/unused/unused.h"
 #include "common/base/log.h"
+#include "common/base/words.h"
 #include "common/comm/store/net.h"
 
 enum { TRUNK, HEAD_A, HEAD_B, HEAD_C, NUM_PARAMETERS, NUMEL = 1000, PASSES = 200 };
@@ -103,7 +104,11 @@ static void run_rank(int rank, int world_size, int master_port, const char *mode
 
 int main(int argc, char **argv)
 {
-    streams_guard();
+    words_check(argc, argv, 1,
+                "Usage: beyond/unused/branches on|off|price\n\n"
+                "A step on two ranks that leaves parameters unused: with find_unused_parameters, "
+                "without it,\n"
+                "or what it costs where it is not needed.\n");
     const char *mode = argc == 2 ? argv[1] : "";
     if (strcmp(mode, "on") != 0 && strcmp(mode, "off") != 0 && strcmp(mode, "price") != 0)
         usage_error("type branches on, branches off or branches price");

@@ -1,12 +1,6 @@
-/*
- * Fills Args from the command line, from the configuration file what was not typed, and from the
+/* Fills Args from the command line, from the configuration file what was not typed, and from the
  * defaults the rest; then checks and combines options. One row of a table per option drives all of
- * this and --help.
- *
- * Options that exclude each other (--model linear --dataset mnist) are refused, with one exception:
- * the command line overrides a line of the file, so that "momentum: 0.9" in the file does not
- * forbid `--optimizer adam`.
- */
+ * this and --help. */
 #include "common/base/args.h"
 
 #include <ctype.h>
@@ -125,6 +119,7 @@ const Option args_options[] = {
       .help = "kill|stop|exit|slow|corrupt-grad|bitflip:RANK:STEP,..." },
     { "help", "", "", "12345", OPTION_ACTION, 0, .help = "this list",
       .heading = "Options themselves" },
+    { "version", "", "", "12345", OPTION_ACTION, 0, .help = "the version of this program" },
     { "config", "FILE", "config.yaml", "12345", OPTION_ACTION, 0,
       .help = "read options from a file first", .of_extra = true },
     { 0 },
@@ -165,8 +160,8 @@ static void set_values(Settings *settings)
     }
 }
 
-/* Drops an option that clashes with one of higher precedence. If both have the same, the user has
- * to decide. */
+/* Drops an option that clashes with one of higher precedence: "momentum: 0.9" in the file does not
+ * forbid `--optimizer adam`. If both have the same, the user has to decide. */
 static void drop_overridden(Settings *settings, bool clashes, const char *name, const char *other,
                             const char *remedy)
 {
@@ -267,7 +262,7 @@ static void read_option(Settings *settings, const char *program, char ***word)
     const Option *option = option_find(args_options, step, name, length);
     if (option == NULL || (option_is_taught(option, step) && !option_is_listed(option, step)))
         usage_error("--%.*s is no option:%s --help lists them", length < 80 ? (int)length : 80,
-                    name, option_guess(args_options, step, name, length));
+                    name, comfort.guess ? comfort.guess(args_options, step, name, length) : "");
     const int first = option->steps[0] - '0';
     if ((int)step < first)
         usage_error("--%s comes with step %02d: --help lists the options of this one", option->name,

@@ -14,8 +14,8 @@ typedef struct {
     bool has_extras; // this build has the options of extras
     // Sets what the configuration file says and the command line does not. Keeps the pointer.
     void (*read_config)(struct Settings *settings);
-    const char *(*guess)(const struct Option *options, int step, const char *typed,
-                         size_t length); // see option_guess
+    // " did you mean --lr?" if the name of an option of that step is near what was typed; else "".
+    const char *(*guess)(const struct Option *options, int step, const char *typed, size_t length);
     // Rank 0 says: "trains linear on random, batch 32 x 2 = 64, on cpu; set: --lr 0.05".
     void (*announce)(const struct Args *args, int world_size, const char *device);
     struct json_t *(*options)(void); // all options as typed; NULL: args_parse was not called
@@ -24,6 +24,8 @@ typedef struct {
     int (*gpus_listed)(void); // counted in the driver's files; CUDA is more accurate
     int (*core_quota)(void); // how many cores the control group allows, at least 1
     void (*crowd)(int num_ranks); // says that so many ranks are slow to start, if they are
+    // Ends this process after printing what to type on each node; 0 nodes: they may come and go.
+    void (*print_commands)(char **argv, char **program, const char *node_0, int num_nodes);
     void (*port_owner)(int port, char *text, size_t bytes); // writes " by NAME (pid N)" if known
 } Comfort;
 

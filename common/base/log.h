@@ -52,8 +52,7 @@ void log_copy_error(char *buffer, size_t bytes);
 noreturn void usage_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* Ranks often detect the same thing. Is this the one that reports it: rank 0, or a program without
- * a rank? For errors in the command line: local rank 0, or rank 0 if no launcher set a local rank?
- */
+ * a rank? For errors in the command line: local rank 0, or rank 0 if no local rank is set? */
 bool log_speaks_for_job(void);
 bool log_speaks_for_node(void);
 

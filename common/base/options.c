@@ -39,17 +39,17 @@ const Option *option_find(const Option *options, Step step, const char *name, si
     return found;
 }
 
-const char *option_guess(const Option *options, Step step, const char *typed, size_t length)
-{
-    return comfort.guess != NULL ? comfort.guess(options, step, typed, length) : "";
-}
-
 const char *option_text(const Option *option, const char *joined, char ***word)
 {
     if (option->kind == OPTION_FLAG && joined == NULL)
         return "on";
     if (option->kind == OPTION_FLAG)
         usage_error("--%s takes no value", option->name);
+    if (strcmp(option->name, "version") == 0) {
+        if (log_speaks_for_node())
+            printf("%s (ddp.c) %s\n", program_invocation_short_name, VERSION);
+        streams_exit();
+    }
     const char *text = joined != NULL ? joined : *++*word;
     if (text == NULL || (joined == NULL && strncmp(text, "--", 2) == 0))
         usage_error("--%s needs a value: --%s %s", option->name, option->name, option->value);
@@ -116,7 +116,8 @@ static const char *to_choice(const char *words, const char *text, const char *or
         if (strcspn(word, "|") == length && strncmp(word, text, length) == 0)
             return text;
     }
-    usage_error("%s must be one of %s, not \"%.80s\"", origin, words, text);
+    usage_error("%s must be one of %s, not \"%.80s\"%s", origin, words, text,
+                strcmp(text, "gloo") == 0 ? ": for PyTorch's gloo take tcp" : "");
 }
 
 void option_set(const Option *option, void *fields, const char *text, const char *origin)

@@ -47,12 +47,9 @@ bool name_begins(const char *name, const char *typed, size_t length);
 /* The option of this name, preferably one of that step; or NULL. The last row has no name. */
 const Option *option_find(const Option *options, Step step, const char *name, size_t length);
 
-/* " did you mean --lr?" if the name of an option of that step is near what was typed; else "". */
-const char *option_guess(const Option *options, Step step, const char *typed, size_t length);
-
 /* The text of the option at **word of a command line: `joined` if it is in the same word
  * ("--lr=1"), else the next word, to which *word moves; a flag has "on". Usage error if it is
- * missing, or a flag has one. */
+ * missing, or a flag has one. --version is answered here, for all programs: status 0. */
 const char *option_text(const Option *option, const char *joined, char ***word);
 
 /* Prints a line of --help: name and value in `width` columns, then what it means. */

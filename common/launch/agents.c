@@ -1,11 +1,9 @@
-/*
- * While the workers run, a launcher must survive the loss of the store, to end them and say why. So
+/* While the workers run, a launcher must survive the loss of the store, to end them and say why. So
  * its calls to the store may fail (store.h); after a failure node 0 counts as out of reach.
  *
  * The heartbeat is a thread with a connection of its own, on which it waits for the job's end.
  * Every interval it increments its node's key; node 0's also checks that the others still increase.
- * A stopped launcher (SIGSTOP) has no heartbeat, since it would not react to anything.
- */
+ * A stopped launcher (SIGSTOP) has no heartbeat, since it would not react to anything. */
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,5 @@
-/*
- * A failure is recorded where it happens, with all that helps to understand it, since other nodes
- * cannot read this node's files.
- */
+/* A failure is recorded where it happens, with all that helps to understand it, since other nodes
+ * cannot read this node's files. */
 #include "common/launch/launch.h"
 
 #include <ctype.h>

@@ -1,8 +1,6 @@
-/*
- * The launcher's command line. Each flag's text comes from the command line, else from its
+/* The launcher's command line. Each flag's text comes from the command line, else from its
  * variable, else it is the default; the last one counts. Then flags that say something together are
- * combined: torchrun's several ways of naming node 0 become one address and one port.
- */
+ * combined: torchrun's several ways of naming node 0 become one address and one port. */
 #include "common/launch/launch.h"
 
 #include <ctype.h>
@@ -74,6 +72,9 @@ const Option flag_options[] = {
     { "virtual-local-rank", "", "", "5", OPTION_FLAG, .offset = FIELD(virtual_local_rank) },
     { "signals-to-handle", "SIG,...", "", "5", OPTION_STRING, .offset = FIELD(signals_to_handle) },
     { "logs-specs", "NAME", "default", "5", OPTION_STRING, .offset = FIELD(logs_specs) },
+    { "print-commands", "", "", "35", OPTION_FLAG, FIELD(only_print),
+      .help = "print what to type on each node, and no more", .of_extra = true },
+    { "version", "", "", "35", .kind = OPTION_ACTION, .help = "the version of ddprun" },
     { "help", "", "", "35", .kind = OPTION_ACTION },
     { 0 },
 };
@@ -120,8 +121,7 @@ static noreturn void print_help(const MoreFlags *more)
         printf("\n");
     }
     printf("\nSettings of --rdzv-conf:\n"
-           "  timeout or join_timeout          seconds to wait for the other nodes (900; elastic: "
-           "600)\n"
+           "  timeout or join_timeout          seconds to wait for all nodes (900; elastic: 600)\n"
            "  keep_alive_interval              seconds between the heartbeats of a node (5)\n"
            "  keep_alive_max_attempt           missed heartbeats after which a node is lost (3)\n"
            "%s",
@@ -145,7 +145,8 @@ static const Option *find_flag(Step step, const char *word, const char *name, si
         found = flag;
     }
     const char *typed = word + strspn(word, "-");
-    const char *guess = option_guess(flag_options, step, typed, strcspn(typed, "="));
+    const size_t bytes = strcspn(typed, "=");
+    const char *guess = comfort.guess ? comfort.guess(flag_options, step, typed, bytes) : "";
     if (found == NULL)
         usage_error("unknown flag %s%s%s ddprun --help lists them all", word,
                     guess[0] != '\0' ? ":" : ";", guess);
@@ -278,10 +279,9 @@ static void read_backend(Flags *flags, bool may_change)
                     backend, is_c10d ? ", which step 05's ddprun has for several nodes," : "");
     flags->elastic = !alone && (is_c10d || flags->min_nodes < flags->max_nodes);
     if (flags->elastic && flags->rdzv_endpoint == NULL)
-        usage_error(
-            "--nnodes %s --rdzv-backend %s: the nodes need a place to meet: give all the same "
-            "--rdzv-endpoint HOST:PORT",
-            flags->nnodes, backend);
+        usage_error("--nnodes %s --rdzv-backend %s: the nodes need a place to meet: give all the "
+                    "same --rdzv-endpoint HOST:PORT",
+                    flags->nnodes, backend);
 }
 
 void flags_set_address(Flags *flags, const char *flag, const char *text)
@@ -436,6 +436,9 @@ void flags_parse(Flags *flags, const MoreFlags *more, int argc, char **argv)
     read_conf(flags);
     read_run_id(flags);
     read_command(flags, word, (int)(argv + argc - word));
+    if (flags->only_print)
+        comfort.print_commands(argv, word, flags->master_addr,
+                               flags->elastic ? 0 : flags->max_nodes);
 }
 
 void flags_free(Flags *flags)

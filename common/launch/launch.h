@@ -1,7 +1,5 @@
-/*
- * launch.h - a launcher: reads its command line, starts the ranks of its node, watches them, and
- * meets and ends with the launchers of the job's other nodes.
- */
+/* launch.h - a launcher: reads its command line, starts the ranks of its node, watches them, and
+ * meets and ends with the launchers of the job's other nodes. */
 #ifndef COMMON_LAUNCH_LAUNCH_H
 #define COMMON_LAUNCH_LAUNCH_H
 
@@ -47,7 +45,7 @@ typedef struct {
     const char *redirects, *tee, *local_ranks_filter, *line_prefix; // for extras/watch
     const char *local_addr, *signals_to_handle, *logs_specs; // for step 05
     int typed_port; // -1: not given
-    bool standalone, module, no_python, pass_local_rank, run_path, virtual_local_rank;
+    bool standalone, module, no_python, pass_local_rank, run_path, virtual_local_rank, only_print;
 } Flags;
 
 /* All flags, also those of 05_fault_tolerance/torchrun_flags.h. */
@@ -66,8 +64,7 @@ typedef struct {
 void flags_parse(Flags *flags, const MoreFlags *more, int argc, char **argv);
 void flags_free(Flags *flags);
 
-/* For step 05: has Python run the program: puts "python3 -u" in front of it, and these words if not
- * NULL. */
+/* For step 05: puts "python3 -u" in front of the program, and these words if not NULL. */
 void flags_use_python(Flags *flags, char *option, char *code);
 
 /* For step 05: sets master_addr to the text of this flag, "--local-addr". */

@@ -1,7 +1,5 @@
-/*
- * torchrun's static rendezvous, key by key. Every node publishes its role and number of ranks; node
- * 0 reads them all and answers each with its ranks. So one node decides the job's size.
- */
+/* torchrun's static rendezvous, key by key. Every node publishes its role and number of ranks; node
+ * 0 reads them all and answers each with its ranks. So one node decides the job's size. */
 #include "common/launch/launch.h"
 
 #include <jansson.h>
@@ -108,8 +106,7 @@ Ranks nodes_share_ranks(const Node *nodes, int num_nodes, int node)
     return ranks;
 }
 
-/* Waits until the store has this key; NULL: until node 0 serves the store. Dies after the deadline.
- */
+/* Waits until the store has this key; NULL: until node 0 serves it. Dies after the deadline. */
 static void wait_for(Store *store, const Flags *flags, const char *key, const char *whom,
                      double deadline)
 {

@@ -1,10 +1,8 @@
-/*
- * A child that ends sends SIGCHLD; that signal, like requests to end, is blocked and fetched with
+/* A child that ends sends SIGCHLD; that signal, like requests to end, is blocked and fetched with
  * sigtimedwait. So there is one place to sleep, no polling, and no code in signal handlers.
  *
  * Processes that a worker leaves behind become our children (PR_SET_CHILD_SUBREAPER): its process
- * group is empty when waitpid finds no more children in it. Until then its number is not reused.
- */
+ * group is empty when waitpid finds no more children in it. Until then its number is not reused. */
 #include "common/launch/launch.h"
 
 #include <fcntl.h>

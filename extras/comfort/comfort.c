@@ -36,5 +36,6 @@ const Comfort comfort = {
     .gpus_listed = comfort_gpus_listed,
     .core_quota = comfort_core_quota,
     .crowd = comfort_crowd,
+    .print_commands = comfort_print_commands,
     .port_owner = comfort_port_owner,
 };

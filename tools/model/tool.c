@@ -27,6 +27,7 @@ static noreturn void print_help(const Tool *tool)
             option_print(option, 30);
         for (const char *const *name = tool->shared; *name != NULL; name++)
             option_print(find_shared(tool, *name, strlen(*name)), 30);
+        option_print(option_find(args_options, ANY_STEP, "version", strlen("version")), 30);
     }
     streams_exit();
 }
@@ -67,6 +68,8 @@ void tool_parse(const Tool *tool, Args *args, void *fields, const char **argumen
     for (char **word = argv + 1; word < argv + argc; word++) {
         if (strcmp(*word, "--help") == 0 || strcmp(*word, "-h") == 0)
             print_help(tool);
+        if (strcmp(*word, "--version") == 0)
+            option_text(&(Option){ .name = "version" }, NULL, NULL);
         if (strncmp(*word, "--", 2) == 0)
             read_option(tool, args, fields, &word);
         else if (given < wanted)

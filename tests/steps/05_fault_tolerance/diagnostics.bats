@@ -131,7 +131,7 @@ rows() {
     run -2 ranks 2 --inject kill:1
     [ "$(grep -c 'inject must be up to 16 of KIND:RANK:STEP, KIND one of kill, stop' <<<"$output")" -eq 1 ]
     run -2 $DOCTOR a b
-    [[ $output == *"b is not understood: tools/ddp_doctor [DIR]; see --help" ]]
+    [[ $output == *"\"b\" has no place here: "*"/ddp_doctor --help explains it" ]]
     run -2 $DOCTOR --verbose
     run -1 $DOCTOR "$OUT/nothing"
     [[ $output == *"fatal: no flight record in $OUT/nothing; "*": name the --checkpoint-dir of a run of step 05" ]]
