@@ -126,9 +126,10 @@ static void run_rank(int rank, int master_port, Board *board)
 
 int main(int argc, char **argv)
 {
-    words_check(argc, argv, 0,
-                "Usage: 02_multi_gpu_spawn/collectives\n\n"
-                "Prints what four ranks have before and after each collective. It has no options.\n");
+    words_check(
+        argc, argv, 0,
+        "Usage: 02_multi_gpu_spawn/collectives\n\n"
+        "Prints what four ranks have before and after each collective. It has no options.\n");
     Board *board =
         mmap(NULL, sizeof *board, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     CHECK(board != MAP_FAILED, "out of memory");

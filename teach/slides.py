@@ -198,7 +198,7 @@ def deck_html(deck):
     title, body, notes = title_slide((DOCS / f"{deck.stem}.md").read_text().split("\n"))
     made = [section_html(1, body, notes, "ddp.c")]
     for number, slide in enumerate(read_deck(deck), 2):
-        def all_of(key):
+        def all_of(key, slide=slide):
             return [line for word, line in slide if word == key]
         figure, notes = "", "".join(f"<p>{text(line)}</p>" for line in all_of("say"))
         for wanted in all_of("show"):

@@ -92,6 +92,7 @@ parts() {
         clang-format clang-tools-extra clang clang-extra-tools clang-tools
     part extra shellcheck 'program shellcheck' 'scripts are not checked' \
         shellcheck ShellCheck shellcheck shellcheck ShellCheck
+    part extra ruff 'program ruff' 'Python files are not checked' 'by hand: pip install ruff'
     part extra help2man 'program help2man' "'make install' makes no manual pages" \
         help2man help2man help2man help2man help2man
 }

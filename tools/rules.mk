@@ -11,10 +11,12 @@ COMPILED = [inputs | select(test(" -c -o \\S+ \\S+\\.c$$")) | {directory: $$dire
 compile_commands.json: FORCE
 	@$(MAKE) -Bns all | jq -Rn --arg directory "$(CURDIR)" '$(COMPILED)' > $@.new && mv $@.new $@
 
-# What clang-format would change, and what shellcheck finds; both must be installed.
+# What clang-format would change, and what shellcheck and ruff (ruff.toml) find. One that is missing is named.
+checker = command -v $(firstword $(1)) >/dev/null || { echo "not checked: $(firstword $(1)) is missing" && exit; }; $(1)
 lint:
-	@clang-format --dry-run -Werror $$(git ls-files '*.c' '*.h')
-	@shellcheck $$(git ls-files '*.sh' .ci/run)
+	@$(call checker,clang-format --dry-run -Werror $$(git ls-files '*.c' '*.h'))
+	@$(call checker,shellcheck $$(git ls-files '*.sh' .ci/run))
+	@$(call checker,ruff check --quiet)
 
 # The launcher and the tools for all users of a machine: make install PREFIX=/usr/local DESTDIR=; make uninstall.
 install: all

@@ -232,7 +232,7 @@ def check_values(step, ours, theirs):
     starts = first_of(theirs)
     rounds = list(zip(*(journal.steps for journal in starts.values())))
     if step not in ALONE:
-        for number, ranks in enumerate(rounds):
+        for ranks in rounds:
             if len({s.values["crc"] for s in ranks}) > 1:
                 yield "replicas", f"after step {ranks[0].number} the ranks have different weights"
                 break

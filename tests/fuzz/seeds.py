@@ -160,7 +160,7 @@ seed("picture", b"\3", "text")
 
 # The store: what clients ask, and what servers answer.
 recorded = [json.loads(text) for text in open(f"{here}/../golden/tcpstore.jsonl")]
-for backend, some in itertools.groupby(recorded, lambda talk: talk["backend"]):
+for _, some in itertools.groupby(recorded, lambda talk: talk["backend"]):
     talks = [talk for talk in some if talk.get("sent")]
     for start in range(0, len(talks), 8):
         service, server = [], [b"\0\0\0"]

@@ -1,5 +1,5 @@
 """Pictures as files, made without the libraries that read them."""
-import csv, gzip, json, struct, zlib
+import csv, gzip, struct, zlib
 
 
 def chunk(name, data):

@@ -45,7 +45,7 @@ def run(command, status=0, limit=300, **environment):
         os.killpg(process.pid, signal.SIGKILL)
         output, _ = process.communicate()
         log.write(output)
-        raise Failure("%s took more than %d s" % (command[0], limit))
+        raise Failure("%s took more than %d s" % (command[0], limit)) from None
     log.write(output)
     log.flush()
     last = output.strip().split("\n")[-1]

@@ -1,5 +1,5 @@
 """Usage: export.py exported|linear|evaluated      Models handed on, both ways."""
-import os, re, runpy, subprocess, sys, tempfile
+import re, runpy, subprocess, sys, tempfile
 import numpy, torch
 import torch.nn.functional as F
 from safetensors.torch import load_file, save_file

@@ -1,5 +1,5 @@
 """Usage: join.py      Ranks with different numbers of rows beside DDP's join(), over gloo: the weights after some steps."""
-import subprocess, sys, tempfile
+import subprocess, tempfile
 import torch
 from safetensors.torch import load_file
 from torch.nn.parallel import DistributedDataParallel

@@ -7,7 +7,7 @@ from torch import nn
 from torch.utils.data.distributed import DistributedSampler
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "pytorch"))
-from twin import MEAN, OPTIMIZERS, STD, Net, dataset_init, model_loss
+from twin import MEAN, OPTIMIZERS, STD, Net, dataset_init, model_loss  # noqa: F401 (others take MEAN and STD from here)
 
 torch.set_num_threads(1)
 

@@ -260,7 +260,7 @@ def timeouts():
             impatient = TorchClient(host.port, 5)
             try:
                 impatient.get("missing")
-                assert False, "there is nothing to get"
+                raise AssertionError("there is nothing to get")
             except dist.DistStoreError:
                 pass
             died = subprocess.run([PEER, "client", "127.0.0.1", str(host.port), "5"], text=True,
