@@ -206,6 +206,7 @@ $(BUILD)/common/nn/plain.o $(BUILD)/common/nn/plain_%.o $(BUILD)/extras/fast_cpu
 
 $(BUILD)/common/data/digits.o: data/digits.csv.gz # embedded by .incbin
 
+$(BUILD)/common/%.o: private override CFLAGS += -Wconversion -Wno-sign-conversion
 $(BUILD)/common/base/options.o: VERSION # what --version prints
 $(BUILD)/common/base/options.o: private override CPPFLAGS += -DVERSION='"$(file <VERSION)"'
 

@@ -242,7 +242,7 @@ void all_check_divergence(ProcessGroup *pg, const Args *args, Divergence mine)
 {
     if (mine.weights == 0)
         return;
-    const double step = mine.loss > 0 ? mine.loss : INFINITY;
+    const double step = mine.loss > 0 ? (double)mine.loss : INFINITY;
     const double first = all_reduce_scalar(pg, step, REDUCE_MIN);
     bool *is_first = mem_alloc(pg->world_size, sizeof *is_first);
     const bool am_first = step == first;

@@ -97,7 +97,7 @@ void dist_env_init(DistEnv *env)
         gethostname(env->host, sizeof env->host - 1);
     env->node = is_set(launcher->node)
                     ? env_number(launcher->node)
-                    : (int)(crc32(0, (const Bytef *)env->host, strlen(env->host)) & INT_MAX);
+                    : (int)(crc32(0, (const Bytef *)env->host, (uInt)strlen(env->host)) & INT_MAX);
     env->local_world_size = find_local_world_size(env);
     CHECK(env->local_world_size == 0 || env->local_rank < env->local_world_size,
           "%s is %d, but there are %d ranks on this node by %s", launcher->local_rank,

@@ -43,10 +43,12 @@ static inline uint16_t to_bf16(float value)
             FOR_EACH(ELEMENT(ADDEND(x[i]) + ADDEND(y[i]))); \
     } while (0)
 
+/* n as a float if it divides one. */
+#define DIVISOR(number) _Generic((number), float : (float)n, default : n)
 #define DIVIDE(Element, NUMBER, ADDEND, ELEMENT) \
     do { \
         Element *to = data; \
-        FOR_EACH(ELEMENT(NUMBER(to[i]) / n)); \
+        FOR_EACH(ELEMENT(NUMBER(to[i]) / DIVISOR(NUMBER(to[i])))); \
     } while (0)
 
 /* LOOP is one of the two above. */

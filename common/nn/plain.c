@@ -56,7 +56,7 @@ static void plain_gather(Device *device, const Batch *batch, float *inputs, int3
 {
     const Dataset *dataset = batch->dataset;
     const size_t features = dataset->features;
-    const int threads = cpu_threads(device, (double)batch->size * features);
+    const int threads = cpu_threads(device, (double)batch->size * (double)features);
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (int i = 0; i < batch->size; i++) {
         const size_t row = batch->index[i];
@@ -75,7 +75,7 @@ static void plain_gather(Device *device, const Batch *batch, float *inputs, int3
 
 static void plain_zero(Device *device, float *array, size_t count)
 {
-#pragma omp parallel for simd num_threads(cpu_threads(device, count)) schedule(static)
+#pragma omp parallel for simd num_threads(cpu_threads(device, (double)count)) schedule(static)
     for (size_t i = 0; i < count; i++)
         array[i] = 0;
 }
@@ -149,7 +149,7 @@ static void plain_nll_grad(Device *device, int n, int classes, const float *log_
     for (int row = 0; row < n; row++)
         for (int c = 0; c < classes; c++) {
             const int i = row * classes + c;
-            dlogits[i] = (expf(log_probs[i]) - (c == labels[row])) / n;
+            dlogits[i] = (expf(log_probs[i]) - (float)(c == labels[row])) / (float)n;
         }
 }
 
@@ -169,7 +169,7 @@ static void plain_mse_grad(Device *device, int n, const float *y, const float *t
 {
     (void)device;
     for (int i = 0; i < n; i++)
-        dy[i] = 2 * (y[i] - targets[i]) / n;
+        dy[i] = 2 * (y[i] - targets[i]) / (float)n;
 }
 
 /* ---- clipping, as torch.nn.utils.clip_grad_norm_ ---- */
@@ -177,7 +177,7 @@ static void plain_mse_grad(Device *device, int n, const float *y, const float *t
 static void plain_clip_grads(Device *device, size_t count, float *grads, float max_norm)
 {
     double square[CPU_CHUNKS], sum = 0; // a sum for each chunk: the threads' number changes no bit
-#pragma omp parallel for num_threads(cpu_threads(device, count)) schedule(static)
+#pragma omp parallel for num_threads(cpu_threads(device, (double)count)) schedule(static)
     for (int chunk = 0; chunk < CPU_CHUNKS; chunk++) {
         double squares = 0;
 #pragma omp simd reduction(+ : squares)
@@ -190,7 +190,7 @@ static void plain_clip_grads(Device *device, size_t count, float *grads, float m
     const float factor = max_norm / ((float)sqrt(sum) + 1e-6f);
     if (factor >= 1) // a nan is not: it spreads
         return;
-#pragma omp parallel for simd num_threads(cpu_threads(device, count)) schedule(static)
+#pragma omp parallel for simd num_threads(cpu_threads(device, (double)count)) schedule(static)
     for (size_t i = 0; i < count; i++)
         grads[i] *= factor;
 }
@@ -260,7 +260,7 @@ static int plain_adadelta(int threads, size_t count, float *params, const float 
 static void plain_optim(Device *device, size_t count, float *params, const float *grads,
                         const OptimRule *rule, OptimStep step)
 {
-    const int threads = cpu_threads(device, count);
+    const int threads = cpu_threads(device, (double)count);
     OptimRule now = *rule;
     now.lr *= lr_factor(&step.schedule, step.number);
     const int diverged = rule->kind == OPTIM_SGD ? plain_sgd(threads, count, params, grads, &now)

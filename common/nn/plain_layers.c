@@ -84,7 +84,7 @@ static void pool_rows(int size, int channels, const float *rows, float *restrict
                 const float value = rows[corner[i] + c];
                 const bool larger = value > y[c] || value != value;
                 y[c] = larger ? value : y[c];
-                *argmax = larger ? i : *argmax;
+                *argmax = larger ? (uint8_t)i : *argmax;
             }
         }
 }

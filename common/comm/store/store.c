@@ -137,7 +137,7 @@ StoreRequest store_request_begin(Store *store, StoreOperation operation, const c
     StoreRequest request = { .store = store,
                              .operation = operation,
                              .deadline = seconds_now() + store->timeout };
-    bytes_put_u8(&request.bytes, operation);
+    bytes_put_u8(&request.bytes, (uint8_t)operation);
     if (key != NULL && (operation == STORE_WAIT || operation == STORE_CHECK))
         bytes_put_u64(&request.bytes, 1); // they take a list of keys
     if (key != NULL)
