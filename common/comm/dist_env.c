@@ -128,19 +128,18 @@ char *dist_env_cores(char text[DIST_ENV_CORES_BYTES])
 void dist_env_log(const DistEnv *env, const char *device, MemoryLocation place)
 {
     const Launcher *launcher = env->launcher;
-    char node[16] = "?", ranks[16] = "", cores[DIST_ENV_CORES_BYTES], index[16] = "";
+    char node[80] = "", ranks[16] = "", cores[DIST_ENV_CORES_BYTES], index[16] = "";
     if (is_set(launcher->node))
-        snprintf(node, sizeof node, "%d", env->node);
+        snprintf(node, sizeof node, "node %d (%s) is ", env->node, launcher->node);
     if (env->local_world_size > 0)
         snprintf(ranks, sizeof ranks, " of %d", env->local_world_size);
     if (place.on_gpu)
         snprintf(index, sizeof index, ":%d", place.index);
-    log_info("node %s (%s) is host %s: local rank %d%s (%s), %s%s, cores %s; rank from %s; master "
+    log_info("%shost %s: local rank %d%s (%s), %s%s, cores %s; rank from %s; master "
              "%s:%d (%s)",
-             node, is_set(launcher->node) ? launcher->node : "nobody numbers the nodes", env->host,
-             env->local_rank, ranks, launcher->local_rank, device, index, dist_env_cores(cores),
-             launcher->rank, env->master_addr != NULL ? env->master_addr : "unknown",
-             env->master_port,
+             node, env->host, env->local_rank, ranks, launcher->local_rank, device, index,
+             dist_env_cores(cores), launcher->rank,
+             env->master_addr != NULL ? env->master_addr : "unknown", env->master_port,
              is_set("MASTER_ADDR")      ? "MASTER_ADDR"
              : env->master_addr != NULL ? "all ranks are on one node"
                                         : "MASTER_ADDR is not set");

@@ -149,7 +149,7 @@ static void plain_nll_grad(Device *device, int n, int classes, const float *log_
     for (int row = 0; row < n; row++)
         for (int c = 0; c < classes; c++) {
             const int i = row * classes + c;
-            dlogits[i] = (expf(log_probs[i]) - (float)(c == labels[row])) / (float)n;
+            dlogits[i] = (expf(log_probs[i]) - (c == labels[row])) / (float)n;
         }
 }
 

@@ -21,8 +21,8 @@ void topology_print(const ProcessGroup *pg)
     gethostname(host, sizeof host - 1);
     if (pg->place.on_gpu)
         snprintf(device, sizeof device, "cuda:%d", pg->place.index);
-    snprintf(line, sizeof line, "node %.16s, host %s, local rank %.16s, %s, cores %s",
-             node != NULL ? node : "?", host,
+    snprintf(line, sizeof line, "%s%.16s%shost %s, local rank %.16s, %s, cores %s",
+             node != NULL ? "node " : "", node != NULL ? node : "", node != NULL ? ", " : "", host,
              launcher == NULL     ? "0"
              : local_rank != NULL ? local_rank
                                   : "?",

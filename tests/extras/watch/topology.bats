@@ -10,9 +10,16 @@ setup() {
 }
 
 @test "--show-topology: rank 0 lists the ranks" {
-    local line='node [0-9?]+, host [^ ]+, local rank [01], cpu, cores [0-9,-]+'
+    local line='node 0, host [^ ]+, local rank [01], cpu, cores [0-9,-]+'
     for launched in "$TRAIN" 04_slurm_multinode/train 05_fault_tolerance/train; do
         run -0 --separate-stderr $DDPRUN --nproc-per-node 2 $launched 0 $LINEAR --device cpu --show-topology on --checkpoint-dir "$OUT/c"
         [ "$(grep -cE "^\[rank 0/2\] rank [01]: $line\$" <<<"$stderr")" -eq 2 ]
     done
+}
+
+@test "--show-topology under mpirun, which does not number the nodes" {
+    run -0 --separate-stderr env OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=1 OMPI_COMM_WORLD_LOCAL_RANK=0 OMPI_COMM_WORLD_LOCAL_SIZE=1 \
+        04_slurm_multinode/train 0 $LINEAR --device cpu --show-topology on --checkpoint-dir "$OUT/c"
+    [ "$(grep -cE '^\[rank 0/1\] (rank 0: )?host [^ ]+[,:] local rank 0' <<<"$stderr")" -eq 2 ]
+    [[ $stderr != *"node ?"* ]]
 }
