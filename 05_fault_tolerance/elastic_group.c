@@ -55,7 +55,7 @@ static void serve_endpoint(Group *group)
     if (group->server != NULL || flags->is_host == 0 ||
         (flags->is_host < 0 && !address_is_here(group->host)))
         return;
-    group->server = endpoint_server_start(group->host, &group->port, "/" KEY_AGENT_ALL);
+    group->server = store_server_start(group->host, &group->port, "/" KEY_AGENT_ALL);
     char reason[NET_REASON_BYTES];
     CHECK(group->server != NULL || errno == EADDRINUSE, "cannot serve %s:%d: %s", group->host,
           group->port, net_listen_reason(errno, group->port, reason));
@@ -70,7 +70,7 @@ static void connect_endpoint(Group *group)
     for (bool logged = false;; logged = true) {
         serve_endpoint(group); // the process that had the port may have ended
         const double left = fmax(0, deadline - seconds_now());
-        connected = endpoint_connect(&group->store, host, group->port, fmin(PATIENCE, left));
+        connected = store_connect(&group->store, host, group->port, fmin(PATIENCE, left));
         if (connected || errno == EPROTO || errno == ENOMSG || left <= PATIENCE)
             break;
         if (!logged)
@@ -341,7 +341,7 @@ static void reconnect(Group *group, double deadline)
     for (bool logged = false; !connected; logged = true) {
         const double left = deadline - seconds_now();
         const double seconds = fmin(logged ? PATIENCE : RECONNECT_SECONDS, left);
-        connected = left > 0 && endpoint_connect(&group->store, host, group->port, seconds);
+        connected = left > 0 && store_connect(&group->store, host, group->port, seconds);
         if (!connected && (left <= PATIENCE || errno == ECONNREFUSED || errno == EPROTO))
             host_is_gone(group);
         if (!connected && !logged)

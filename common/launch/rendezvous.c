@@ -41,7 +41,6 @@ bool address_is_here(const char *host)
 
 void job_secret_init(const Flags *flags)
 {
-    Key256 key;
     char path[PATH_MAX];
     const char *file = flags->secret_file;
     SYS_CHECK(setenv("TORCHELASTIC_RUN_ID", flags->run_id, 1)); // part of each handshake
@@ -49,7 +48,7 @@ void job_secret_init(const Flags *flags)
         SYS_CHECK(setenv(SECRET_VARIABLE, realpath(file, path) != NULL ? path : file, 1));
     else if (flags->max_nodes == 1)
         secret_make();
-    if (!secret_find(HANDSHAKE_STORE, &key) && flags->max_nodes > 1)
+    if (secret_find(HANDSHAKE_STORE) == NULL && flags->max_nodes > 1)
         SYS_CHECK(setenv(SECRET_VARIABLE, "", 1));
 }
 

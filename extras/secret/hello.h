@@ -4,15 +4,15 @@
 
 #include "common/comm/store/handshake.h"
 
-enum { HANDSHAKE_VERSION = 1, HANDSHAKE_BYTES = 32 }; // bytes of a key, a nonce and a proof
+enum { HANDSHAKE_VERSION = 2, HANDSHAKE_BYTES = 32 }; // bytes of a key, a nonce and a proof
 
 /* In host byte order, as TCPStore's messages. */
 typedef struct {
     uint8_t opening, version, service, channel;
     int32_t caller, answerer, attempt;
     int64_t group;
-    char run_id[128]; // TORCHELASTIC_RUN_ID, zero-padded; "none" where it is not set
     uint8_t nonce[HANDSHAKE_BYTES]; // the caller's
+    uint8_t seal[HANDSHAKE_BYTES]; // a MAC over the fields above
 } HandshakeHello;
 
 struct HandshakeAnswer {
@@ -22,11 +22,7 @@ struct HandshakeAnswer {
     size_t bytes; // received, of hello and proof
 };
 
-/* A Hello for this job, its nonce not drawn yet. */
+/* A Hello, its nonce not drawn and its seal not made yet. */
 HandshakeHello hello_for(const HandshakePurpose *purpose);
-
-/* As secret_find has read it: a server's thread makes Hellos, and must not read the environment
- * while another thread changes it. */
-extern char secret_run_id[128];
 
 #endif

@@ -6,28 +6,36 @@
  * its nonce, and the answerer's nonce. One function writes it, so no field can be forgotten on one
  * side. Nonces are used once, so a recorded handshake cannot be used again; because of the role, a
  * proof that is sent back to its sender proves nothing. sodium_memcmp compares in constant time.
+ *
+ * A Hello's seal is the proof that a caller can give before it knows the answerer's nonce.
  */
+#include <math.h>
 #include <sodium.h>
+#include <stdlib.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 
 #include "common/base/log.h"
 #include "common/base/memory.h"
 #include "common/comm/store/net.h"
+#include "common/comm/store/store.h"
 #include "extras/secret/hello.h"
 
-_Static_assert(sizeof(HandshakeHello) == 24 + 128 + HANDSHAKE_BYTES, "a Hello has no padding");
+_Static_assert(sizeof(HandshakeHello) == 24 + 2 * HANDSHAKE_BYTES, "a Hello has no padding");
 _Static_assert(sizeof(Key256) == HANDSHAKE_BYTES, "a key is as long as a proof");
 _Static_assert(crypto_auth_KEYBYTES == HANDSHAKE_BYTES && crypto_auth_BYTES == HANDSHAKE_BYTES,
                "libsodium's crypto_auth");
 _Static_assert(offsetof(HandshakeAnswer, proof) == sizeof(HandshakeHello),
                "hello and proof are received as one run of bytes");
 
-enum { CALLER = 'c', ANSWERER = 'a' };
+enum { CALLER = 'c', ANSWERER = 'a', SEALER = 's' };
+
+#define SILENT_SECONDS 60.0 // torchrun's store may leave a handshake unanswered
+#define HANG_UP_SECONDS 8.0 // of trying again: a store with too many callers hangs up on some
 
 HandshakeHello hello_for(const HandshakePurpose *purpose)
 {
-    HandshakeHello hello = { .opening = HANDSHAKE_OPENING,
+    return (HandshakeHello){ .opening = HANDSHAKE_OPENING,
                              .version = HANDSHAKE_VERSION,
                              .service = (uint8_t)purpose->service,
                              .channel = (uint8_t)purpose->channel,
@@ -35,9 +43,6 @@ HandshakeHello hello_for(const HandshakePurpose *purpose)
                              .answerer = purpose->answerer,
                              .attempt = purpose->attempt,
                              .group = purpose->group };
-    if (purpose->service != HANDSHAKE_ENDPOINT)
-        strcpy(hello.run_id, secret_run_id);
-    return hello;
 }
 
 /* Is it a Hello for this answerer? Nothing in it is secret. */
@@ -46,7 +51,7 @@ static bool is_for(const HandshakeHello *theirs, const HandshakePurpose *own)
     HandshakeHello expected = hello_for(own);
     expected.caller = theirs->caller;
     expected.channel = theirs->channel;
-    memcpy(expected.nonce, theirs->nonce, sizeof expected.nonce);
+    memcpy(expected.nonce, theirs->nonce, sizeof expected.nonce + sizeof expected.seal);
     const bool is_peer = own->caller == 0
                              ? theirs->caller == 0
                              : theirs->caller > own->answerer && theirs->caller < own->caller;
@@ -72,11 +77,26 @@ static bool is_proven(const uint8_t proof[HANDSHAKE_BYTES], const Key256 *key, u
     return sodium_memcmp(proof, expected, sizeof expected) == 0;
 }
 
+static void seal(uint8_t seal[HANDSHAKE_BYTES], const Key256 *key, const HandshakeHello *hello)
+{
+    HandshakeHello unsealed = *hello;
+    memset(unsealed.seal, 0, sizeof unsealed.seal);
+    prove(seal, key, SEALER, &unsealed, unsealed.seal);
+}
+
+static bool is_sealed(const HandshakeHello *hello, const Key256 *key)
+{
+    uint8_t expected[HANDSHAKE_BYTES];
+    seal(expected, key, hello);
+    return sodium_memcmp(hello->seal, expected, sizeof expected) == 0;
+}
+
 static int call(int fd, const Key256 *key, const HandshakePurpose *purpose, double deadline)
 {
     HandshakeHello own = hello_for(purpose);
     uint8_t theirs[2 * HANDSHAKE_BYTES], proof[HANDSHAKE_BYTES], welcome = 0;
     SYS_CHECK(getrandom(own.nonce, sizeof own.nonce, 0));
+    seal(own.seal, key, &own);
     if (net_send(fd, &own, sizeof own, deadline) < 0 || net_recv(fd, theirs, 1, deadline) < 0)
         return -1;
     if (net_recv(fd, theirs + 1, sizeof theirs - 1, deadline) < 0) {
@@ -128,9 +148,10 @@ static HandshakeState read_message(int fd, HandshakeAnswer *answer, const Key256
         return HANDSHAKE_REFUSED;
     if (answer->bytes < due)
         return HANDSHAKE_MORE;
+    if (begins && (!is_for(hello, own) || !send_own_proof(fd, answer, key)))
+        return HANDSHAKE_REFUSED;
     if (begins)
-        return is_for(hello, own) && send_own_proof(fd, answer, key) ? HANDSHAKE_MORE
-                                                                     : HANDSHAKE_REFUSED;
+        return is_sealed(hello, key) ? HANDSHAKE_SEALED : HANDSHAKE_MORE;
     return is_proven(answer->proof, key, CALLER, hello, answer->nonce) &&
                    send_at_once(fd, &(uint8_t){ HANDSHAKE_WELCOME }, 1)
                ? HANDSHAKE_DONE
@@ -148,6 +169,31 @@ static HandshakeState read_call(int fd, HandshakeAnswer **answer, const Key256 *
     return state;
 }
 
+/* A wrong proof is final; a store that hangs up may do so because of a crowd, at first. */
+static bool prove_to_store(const Store *store, const Key256 *key, double since, double deadline)
+{
+    const double silent_until = seconds_now() + SILENT_SECONDS;
+    const HandshakePurpose own = { .service = HANDSHAKE_STORE };
+    if (handshake_call(store->fd, key, &own, fmin(deadline, silent_until)) == 0)
+        return true;
+    if (errno == EPROTO)
+        return false;
+    const char *file = getenv(SECRET_VARIABLE);
+    const bool is_silent = errno == ETIMEDOUT;
+    CHECK(errno != EACCES && (!is_silent || seconds_now() < silent_until),
+          "the store at %s:%d does not know this job's secret, %s (" SECRET_VARIABLE
+          "): give all nodes the same, with the same --rdzv-id, or none; torchrun's have none",
+          store->host, store->port, file);
+    CHECK(is_silent || seconds_now() < since + HANG_UP_SECONDS,
+          "the store at %s:%d hangs up: it is full, or does not have this job's secret, %s "
+          "(" SECRET_VARIABLE
+          "), or not this --rdzv-id: give all nodes the same, or none; torchrun's have none",
+          store->host, store->port, file);
+    errno = is_silent ? ENOMSG : ECONNRESET;
+    return false;
+}
+
 int (*const handshake_call)(int, const Key256 *, const HandshakePurpose *, double) = call;
 HandshakeState (*const handshake_read)(int, HandshakeAnswer **, const Key256 *,
                                        HandshakePurpose *) = read_call;
+bool (*const store_prove)(const Store *, const Key256 *, double, double) = prove_to_store;

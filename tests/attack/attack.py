@@ -29,8 +29,8 @@ from attacker import ports_of  # noqa: E402
 VALIDATE = struct.pack("<BI", 0, 0x3C85F7CE)
 SET, COMPARE_SET, GET, ADD, WAIT, DELETE, APPEND, QUEUE_PUSH, LIST_KEYS = 1, 2, 3, 4, 6, 8, 9, 14, 17
 STORE, BACKEND = 1, 2
-PURPOSE = {STORE: b"ddp.c store", BACKEND: b"ddp.c backend"}
-HELLO_BYTES, PROOF_BYTES = 184, 32
+PURPOSE = {STORE: b"ddp.c store none", BACKEND: b"ddp.c backend none"}
+HELLO_BYTES, PROOF_BYTES = 88, 32
 SECONDS = 120
 KEY = "/ddp.c/none/0/group 1/"
 
@@ -48,8 +48,10 @@ def service_key(secret, service):
     return mac(hashlib.sha512(open(secret, "rb").read()).digest()[:32], PURPOSE[service])
 
 
-def hello_of(service, caller=0, answerer=0, channel=0, version=1, group=0, attempt=0, run_id=b"none"):
-    return struct.pack("<4B3iq128s", 0xDD, version, service, channel, caller, answerer, attempt, group, run_id) + os.urandom(32)
+def hello_of(service, caller=0, answerer=0, channel=0, version=2, group=0, attempt=0, key=None):
+    """Sealed by who has the key; a stranger guesses the seal."""
+    hello = struct.pack("<4B3iq", 0xDD, version, service, channel, caller, answerer, attempt, group) + os.urandom(32)
+    return hello + (mac(key, b"s" + hello + bytes(64)) if key else os.urandom(32))
 
 
 def connect(port):
@@ -98,7 +100,8 @@ class Store:
     def __init__(self, port, secret=None):
         self.socket = connect(port)
         if secret:
-            key, hello = service_key(secret, STORE), hello_of(STORE)
+            key = service_key(secret, STORE)
+            hello = hello_of(STORE, key=key)
             self.socket.sendall(hello)
             answer = receive(self.socket, 64)
             assert hmac.compare_digest(answer[32:], mac(key, b"a" + hello + answer[:32])), "not the job's store"
@@ -184,7 +187,7 @@ def attack_store(port, secret):
     refused("replays a client's handshake at the store", connection, proof)
     connection, answer = challenge(port, hello_of(STORE))
     refused("reflects the store's proof", connection, answer[32:])
-    refused("says an older version to the store", *challenge(port, hello_of(STORE, version=0)))
+    refused("says an older version to the store", *challenge(port, hello_of(STORE, version=1)))
     refused("guesses a proof at the store", challenge(port, hello_of(STORE))[0], os.urandom(32))
 
 
@@ -207,7 +210,7 @@ def attack_rank(port, answerer, others, when):
         oracle, proof = challenge(other_port, hello_of(BACKEND, 2, other, group=1))
         refused(f"lets rank {other} prove for it {when}", connection, proof[32:])
         oracle.close()
-    refused(f"says an older version {when}", *challenge(port, hello_of(BACKEND, 2, answerer, version=0, group=1)))
+    refused(f"says an older version {when}", *challenge(port, hello_of(BACKEND, 2, answerer, version=1, group=1)))
     refused(f"says the old hello {when}", connect(port), b"ddp.tcp2" + bytes(16) + struct.pack("<ii", 2, 0) + bytes(152))
     refused(f"speaks TCPStore {when}", connect(port), VALIDATE + bytes([LIST_KEYS]) + bytes(179))
 
@@ -310,7 +313,7 @@ def impostor():
         said = receive(caller, HELLO_BYTES)
         if said[:1] != b"\xdd":
             sys.exit(f"the rank fell back: it began with {said[:16]}")
-        caller.sendall(said[-32:] + os.urandom(32))
+        caller.sendall(said[-64:])
         caller.close()
 
 

@@ -24,7 +24,7 @@ void fuzz_handshake(Input input)
     }
     HandshakeAnswer *answer = NULL;
     HandshakeState state = HANDSHAKE_MORE;
-    while (state == HANDSHAKE_MORE && input.size > 0) {
+    while (state != HANDSHAKE_DONE && state != HANDSHAKE_REFUSED && input.size > 0) {
         const int fd = world_connect(input_part(&input)); // of which it may take a part only
         HandshakePurpose purpose = own;
         state = handshake_read(fd, &answer, &key, &purpose);

@@ -209,12 +209,14 @@ def got(text):
     return b"\0" + blob(text)
 
 
-for service in 1, 2, 3:  # the key of fuzz_handshake is zero
-    hello = struct.pack("<4B3iq128s", 0xDD, 1, service, 0, 0, 0, 0, 0, b"none") + b"n" * 32
+for service in 1, 2:  # the key of fuzz_handshake is zero
+    hello = struct.pack("<4B3iq", 0xDD, 2, service, 0, 0, 0, 0, 0) + b"n" * 32
+    hello += hmac.new(bytes(32), b"s" + hello + bytes(64), "sha512").digest()[:32]
     proof = hmac.new(bytes(32), b"c" + hello + b"r" * 32, "sha512").digest()[:32]
     seed("handshake", b"\1", part(hello), part(proof))
     seed("handshake", b"\1", part(hello[:100]), part(hello[100:]), part(proof[:5]), part(proof[5:]))
-hello = struct.pack("<4B3iq128s", 0xDD, 1, 2, 0, 0, 0, 0, 0, b"none") + b"r" * 32
+hello = struct.pack("<4B3iq", 0xDD, 2, 2, 0, 0, 0, 0, 0) + b"r" * 32
+hello += hmac.new(bytes(32), b"s" + hello + bytes(64), "sha512").digest()[:32]
 seed("handshake", b"\0", b"n" * 32, hmac.new(bytes(32), b"a" + hello + b"n" * 32, "sha512").digest()[:32], b"w")
 seed("handshake", b"\0", b"HTTP/1.1 400 Bad Request")
 seed("mesh", b"\0", part(), *calls(0, "10 11 20 21"))

@@ -3,22 +3,22 @@
  * Its thread does not start here (world.h); its loop is called instead, and told to end when nobody
  * has anything more to say. It is included for that.
  */
-#include <poll.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 
 static int stop_fd; // the server's
 
-static int wait_or_stop(struct pollfd *fds, nfds_t count, int timeout)
+static int wait_or_stop(int fd, struct epoll_event *events, int count, int timeout)
 {
     (void)timeout;
-    const int ready = poll(fds, count, 0);
+    const int ready = epoll_wait(fd, events, count, 0);
     if (ready > 0)
         return ready;
     eventfd_write(stop_fd, 1);
-    return poll(fds, count, 0);
+    return epoll_wait(fd, events, count, 0);
 }
 
-#define poll wait_or_stop
+#define epoll_wait wait_or_stop
 #include "common/comm/store/store_server.c"
 #include "tests/fuzz/targets.h"
 

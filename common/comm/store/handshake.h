@@ -2,15 +2,17 @@
  * handshake.h - the job's secret, and how each connection begins in a job that has one: both sides
  * prove that they know it.
  *
- *     caller   -> answerer   Hello: which job, service and ranks are meant | a nonce, 32 bytes
+ *     caller   -> answerer   Hello: which service and ranks are meant | a nonce, 32 bytes |
+ *                            a seal: the caller's proof for these bytes alone, 32 bytes
  *     answerer -> caller     its nonce, 32 bytes | its proof that it knows the key, 32 bytes
  *     caller   -> answerer   the proof of the caller, 32 bytes
  *     answerer -> caller     'w', welcome
  *
  * - secret_find gives the key of a service, which is derived from the secret.
+ * - The seal earns the caller a place that no stranger can take. It may be a recorded one.
  * - A caller uses handshake_call as soon as it is connected, before anything else.
- * - An answerer calls handshake_read when bytes have arrived. It hangs up on HANDSHAKE_REFUSED, and
- *   after HANDSHAKE_SECONDS. What follows is not encrypted (docs/security.md).
+ * - An answerer calls handshake_read when bytes have arrived. It hangs up on HANDSHAKE_REFUSED.
+ *   What follows is not encrypted (docs/security.md).
  * - Builds without extras/secret have no secrets, and NULL for both functions (secret_absent.c).
  */
 #ifndef COMMON_COMM_STORE_HANDSHAKE_H
@@ -22,17 +24,16 @@
 
 #define HANDSHAKE_OPENING 0xdd // the first byte: no operation of TCPStore, whose servers refuse it
 #define HANDSHAKE_WELCOME 'w'
-#define HANDSHAKE_SECONDS 10.0 // for the caller's part, after which an answerer hangs up
 #define SECRET_VARIABLE "DDP_SECRET_FILE" // a path; the secret itself is never in the environment
 
 typedef struct {
     uint8_t bytes[32];
 } Key256;
 
-typedef enum { HANDSHAKE_STORE = 1, HANDSHAKE_BACKEND, HANDSHAKE_ENDPOINT } HandshakeService;
+typedef enum { HANDSHAKE_STORE = 1, HANDSHAKE_BACKEND } HandshakeService;
 
 /* What a connection is for. The other fields are 0 for stores, which serve all ranks and attempts
- * of their job; launchers compare run ids when they have met at an endpoint, to name both. */
+ * of their job, and the nodes that meet at an endpoint. */
 typedef struct {
     HandshakeService service;
     int channel; // of the backend: data or notices
@@ -47,20 +48,22 @@ extern int (*const handshake_call)(int fd, const Key256 *key, const HandshakePur
                                    double deadline);
 
 typedef struct HandshakeAnswer HandshakeAnswer; // the answerer's side of one connection
-typedef enum { HANDSHAKE_MORE, HANDSHAKE_DONE, HANDSHAKE_REFUSED } HandshakeState;
+typedef enum { HANDSHAKE_MORE, HANDSHAKE_SEALED, HANDSHAKE_DONE, HANDSHAKE_REFUSED } HandshakeState;
 
-/* Takes what has arrived, and replies. *answer is NULL at first; free it in the end. `purpose` is
+/* Takes what has arrived, and replies. HANDSHAKE_SEALED: the seal is right, and more must come, as
+ * after HANDSHAKE_MORE. *answer is NULL at first; free it in the end. `purpose` is
  * what a caller must mean, but for these: the channel may be lower, and the caller must be a rank
  * above purpose->answerer and below purpose->caller, or 0 if that is 0. It becomes the caller's own
  * purpose, which is not to be trusted before HANDSHAKE_DONE. */
 extern HandshakeState (*const handshake_read)(int fd, HandshakeAnswer **answer, const Key256 *key,
                                               HandshakePurpose *purpose);
 
-/* Derives the key of a service from the secret, which is the first 32 bytes of the SHA-512 of the
- * file that DDP_SECRET_FILE names: a regular file of this user with mode 600 and at least 32 bytes.
- * Ends with one line and status 2 if it is not. False: the variable is not set or empty, so the job
- * has no secret. Local. */
-bool secret_find(HandshakeService service, Key256 *key);
+/* The key of a service, in memory that no core dump has: do not copy it. It is derived from
+ * TORCHELASTIC_RUN_ID and the secret, the first 32 bytes of the SHA-512 of the file that
+ * DDP_SECRET_FILE names: a regular file of this user with mode 600 and at least 32 bytes, read
+ * once. Ends with one line and status 2 if it is not. NULL: the variable is not set or empty, so
+ * the job has no secret. Local. */
+const Key256 *secret_find(HandshakeService service);
 
 /* Makes a secret for the processes that this one starts, unless DDP_SECRET_FILE is set: 32 random
  * bytes in a file whose only name is /proc/PID/fd/N, so it ends with this process. Local. */

@@ -20,6 +20,7 @@
 #include "common/base/comfort.h"
 #include "common/base/log.h"
 
+#define MOST_DESCRIPTORS (1 << 16) // a system may grant a billion
 #define ATTEMPT_SECONDS 5.0 // per address: the name's next one may work
 
 static int fail(int reason)
@@ -282,16 +283,21 @@ const char *net_listen_reason(int error, int port, char text[NET_REASON_BYTES])
     return text;
 }
 
-void net_reserve_descriptors(long count, int num_ranks)
+long net_raise_descriptors(void)
 {
     struct rlimit limit;
     SYS_CHECK(getrlimit(RLIMIT_NOFILE, &limit));
-    if (limit.rlim_cur >= (rlim_t)count)
-        return;
-    CHECK(limit.rlim_max >= (rlim_t)count,
+    const rlim_t most = limit.rlim_max < MOST_DESCRIPTORS ? limit.rlim_max : MOST_DESCRIPTORS;
+    limit.rlim_cur = limit.rlim_cur > most ? limit.rlim_cur : most;
+    SYS_CHECK(setrlimit(RLIMIT_NOFILE, &limit));
+    return (long)most;
+}
+
+void net_reserve_descriptors(long count, int num_ranks)
+{
+    const long most = net_raise_descriptors();
+    CHECK(count <= most,
           "%d ranks take %ld descriptors here, and a process may open %ld: raise that (ulimit -n "
           "%ld)",
-          num_ranks, count, (long)limit.rlim_max, count);
-    limit.rlim_cur = (rlim_t)count;
-    SYS_CHECK(setrlimit(RLIMIT_NOFILE, &limit));
+          num_ranks, count, most, count);
 }

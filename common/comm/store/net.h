@@ -44,9 +44,10 @@ bool net_is_loopback(const char *host);
 
 #define NET_SPARE_DESCRIPTORS 64 // for the other needs of a process: files, the store, a GPU
 
-/* Raises the limit of open files and connections to `count`, which num_ranks ranks need: many
- * systems grant 1,024 until asked for more. Dies if that is refused, before a connection fails
- * with what looks like a network problem. */
+/* Raises the limit of open files and connections, which many systems begin at 1,024, to the highest
+ * that they grant, and returns it. The other one dies if that is less than `count`, which num_ranks
+ * ranks need, before a connection fails with what looks like a network problem. */
+long net_raise_descriptors(void);
 void net_reserve_descriptors(long count, int num_ranks);
 
 #endif

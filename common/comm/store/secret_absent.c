@@ -2,22 +2,24 @@
 #include <stdlib.h>
 
 #include "common/base/log.h"
+#include "common/comm/store/store.h"
 #include "common/comm/store/store_service.h"
 
 int (*const handshake_call)(int, const Key256 *, const HandshakePurpose *, double) = NULL;
 HandshakeState (*const handshake_read)(int, HandshakeAnswer **, const Key256 *,
                                        HandshakePurpose *) = NULL;
+bool (*const store_prove)(const Store *, const Key256 *, double, double) = NULL;
 bool (*const torch_operation)(Client *, StoreOperation, Cursor *) = NULL;
 
-bool secret_find(HandshakeService service, Key256 *key)
+const Key256 *secret_find(HandshakeService service)
 {
-    (void)service, (void)key;
+    (void)service;
     const char *path = getenv(SECRET_VARIABLE);
     if (path != NULL && path[0] != '\0')
         usage_error("--secret-file or " SECRET_VARIABLE " %s: this program was built without "
                     "extras/secret and cannot use a secret: make EXTRAS=1",
                     path);
-    return false;
+    return NULL;
 }
 
 void secret_make(void)

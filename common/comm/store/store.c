@@ -15,8 +15,6 @@
 #include "common/comm/store/net.h"
 
 #define RETRY_MS 100
-#define SILENT_SECONDS 60.0 // torchrun's store may leave a handshake unanswered
-#define REFUSED_SECONDS 8.0 // a crowded server may hang up on a handshake, but not for so long
 
 /* ---- connecting ---- */
 
@@ -56,42 +54,21 @@ const char *store_connect_reason(int error)
                            : net_reason(error);
 }
 
-/* A wrong proof is final; a server that hangs up may do so because of a crowd, at first. */
-static bool authenticate(const Store *store, HandshakeService service, const Key256 *key,
-                         double since, double deadline)
-{
-    if (!store->has_secret)
-        return true;
-    const double silent_until = seconds_now() + SILENT_SECONDS;
-    const HandshakePurpose own = { .service = service };
-    if (handshake_call(store->fd, key, &own, fmin(deadline, silent_until)) == 0)
-        return true;
-    if (errno == EPROTO)
-        return false;
-    const bool is_silent = errno == ETIMEDOUT;
-    CHECK(errno != EACCES && seconds_now() < (is_silent ? silent_until : since + REFUSED_SECONDS),
-          "the store at %s:%d does not know this job's secret, %s (" SECRET_VARIABLE
-          "): give all nodes the same, with the same --rdzv-id, or none; torchrun's have none",
-          store->host, store->port, getenv(SECRET_VARIABLE));
-    errno = is_silent ? ENOMSG : ECONNRESET;
-    return false;
-}
-
-static bool connect_as(HandshakeService service, Store *store, const char *host, int port,
-                       double timeout)
+bool store_connect(Store *store, const char *host, int port, double timeout)
 {
     *store = (Store){ .fd = -1, .timeout = timeout, .port = port };
     CHECK(strlen(host) < sizeof store->host, "the name of the store's host is too long: %s", host);
     strcpy(store->host, host);
-    Key256 key = { { 0 } };
-    store->has_secret = secret_find(service, &key);
+    const Key256 *key = secret_find(HANDSHAKE_STORE);
+    store->has_secret = key != NULL;
     const double deadline = seconds_now() + timeout;
     for (double since = 0;;) {
         store->fd = net_connect(host, port, deadline);
         if (store->fd < 0)
             return false;
         since = since == 0 ? seconds_now() : since; // of the first answer
-        if (authenticate(store, service, &key, since, deadline) && validate(store->fd, deadline))
+        if ((key == NULL || store_prove(store, key, since, deadline)) &&
+            validate(store->fd, deadline))
             return true;
         const int reason = errno;
         close(store->fd);
@@ -101,16 +78,6 @@ static bool connect_as(HandshakeService service, Store *store, const char *host,
             return false; // another program has this port, or does not answer
         poll(NULL, 0, RETRY_MS); // disconnected, perhaps by the server of an attempt that has ended
     }
-}
-
-bool store_connect(Store *store, const char *host, int port, double timeout)
-{
-    return connect_as(HANDSHAKE_STORE, store, host, port, timeout);
-}
-
-bool endpoint_connect(Store *store, const char *host, int port, double timeout)
-{
-    return connect_as(HANDSHAKE_ENDPOINT, store, host, port, timeout);
 }
 
 /* ---- one request and its reply ---- */

@@ -43,15 +43,18 @@ typedef struct {
  * Dies after `timeout` seconds, naming host and port. */
 void store_init(Store *store, const char *host, int port, bool is_server, double timeout);
 
-/* Only connects, without prefix or counting: for launchers and tools; endpoint_connect where the
- * launchers of elastic nodes meet, with a key of its own. If the job has a secret (DDP_SECRET_FILE)
- * both sides prove that they know it, and it dies if the server does not: there is no fallback.
+/* Only connects, without prefix or counting: for launchers and tools. If the job has a secret
+ * (DDP_SECRET_FILE) both sides prove that they know it, and it dies if the server does not: there
+ * is no fallback.
  * False and errno on failure, described by store_connect_reason: EPROTO if what listens there
  * answers, but is not a store, ENOMSG if it does not answer; else as net_connect. `timeout` is also
  * that of later calls. */
 bool store_connect(Store *store, const char *host, int port, double timeout);
-bool endpoint_connect(Store *store, const char *host, int port, double timeout);
 const char *store_connect_reason(int error);
+
+/* The client's handshake (extras/secret). Dies if the store has hung up for too long `since`. */
+extern bool (*const store_prove)(const Store *store, const Key256 *key, double since,
+                                 double deadline);
 
 /* Call it after waiting for a while: dies if the store's job has a secret and this process does
  * not. Such a process sees only the table that is open to all, and would wait in vain. */
@@ -90,15 +93,14 @@ typedef struct StoreServer StoreServer;
  * - Disconnects a client that sends nonsense or has more than 64 MiB in one request or in unread
  *   replies, or for which there is no memory: a table may have 1 GiB for all that is stored, being
  *   received or not sent yet (store_service.h). A large reply is sent in parts, in turns.
- * - 64 descriptors of the process stay free. Of the others, the last eighth is for clients that
- *   have proven themselves, by knowing the job's secret; if it has none, by making a request.
- *   A client that comes when only this eighth is left takes the place of the oldest unproven one.
- *   If the job has a secret, clients that know it have a table of their own; PyTorch's, and
- *   strangers, share the other one. A handshake may take HANDSHAKE_SECONDS.
+ * - Raises the limit of descriptors, and keeps 64 free. All servers of a process share an eighth of
+ *   them for unproven clients, and one for those with a sealed Hello. The oldest of these makes
+ * room for the next, a proven one never: it knows the job's secret; if there is none, has asked.
+ * - If the job has a secret, clients that know it have a table of their own; PyTorch's, and
+ *   strangers, share the other one.
  * - When a client that has set a key beginning with `watched` (NULL: none; it must outlive the
  *   server) disconnects, the server sets KEY/gone: a launcher killed by SIGKILL is noticed. */
 StoreServer *store_server_start(const char *host, int *port, const char *watched);
-StoreServer *endpoint_server_start(const char *host, int *port, const char *watched);
 void store_server_stop(StoreServer *server); // closes all connections, frees everything
 
 /* ---- one request and its reply: what the functions above consist of ---- */

@@ -1,15 +1,16 @@
 /*
- * One thread serves all clients: it sleeps until a socket is readable (poll), reads what is
+ * One thread serves all clients: it sleeps until a socket is ready (epoll), reads what is
  * available, executes the requests it completes, and sends what the sockets accept. It never waits
- * for one client, so half a request or a sleeping reader delays no other client. Limits protect the
- * memory and descriptors of its process, which is often a rank.
+ * for one client, so half a request or a sleeping reader delays no other client, and silent ones
+ * cost nothing. Limits protect the memory and descriptors of its process, which is often a rank.
  */
 #include "common/comm/store/store.h"
 
 #include <poll.h>
+#include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -23,24 +24,33 @@ enum {
     READ_BYTES = 8 << 10, // from one client before the next has its turn
     SEND_BYTES = 64 << 10, // to one client before the next has its turn ...
     SEND_REPLIES = 64, // ... and so many replies
-    FULL_PAUSE_MS = 10, // before the next try to accept: poll would report it again at once
-    TICK_MS = 1000, // between two checks for handshakes that take too long
+    MOST_PER_TURN = 64, // clients to serve, and clients to accept
+    FULL_PAUSE_MS = 10, // before the next try to accept, of which epoll reports at once
 };
 
+enum { STRANGER, SEALED, PROVEN, NUM_STANDINGS }; // what a client has shown (store_server_start)
+
 struct StoreServer {
-    int listen_fd, stop_fd;
-    rlim_t max_fd; // of clients
+    int listen_fd, stop_fd, epoll_fd;
+    long max_fd; // of clients
     Service open, job; // job: for clients that know its secret, if it has one
-    HandshakeService service;
-    Key256 key; // of the handshake, if the job has a secret
-    LIST_HEAD(, Client) clients; // newest first
-    size_t num_clients;
+    const Key256 *key; // of the handshake; NULL: the job has no secret
+    TAILQ_HEAD(Clients, Client) clients[NUM_STANDINGS]; // oldest first
+    size_t num_clients[NUM_STANDINGS];
     pthread_t thread;
 };
 
-/* A part of a large reply, and poll reports at once that there is room for the next: so it leaves
- * in turns with the others. Errors are left to poll, which reports a broken socket. */
-static void send_replies(Client *client)
+static atomic_uint num_servers; // of this process
+
+static int watch(const StoreServer *server, int operation, int fd, uint32_t events, void *who)
+{
+    struct epoll_event event = { .events = events, .data.ptr = who };
+    return epoll_ctl(server->epoll_fd, operation, fd, &event);
+}
+
+/* A part of a large reply, and epoll reports at once that there is room for the next: so it leaves
+ * in turns with the others. Errors are left to epoll, which reports a broken socket. */
+static void send_replies(const StoreServer *server, Client *client)
 {
     size_t left = SEND_BYTES;
     for (int i = 0; i < SEND_REPLIES && client->unread > 0 && left > 0; i++) {
@@ -52,67 +62,73 @@ static void send_replies(Client *client)
         service_sent(client, (size_t)count);
         left -= (size_t)count;
     }
+    if (client->is_blocked == (client->unread > 0))
+        return;
+    client->is_blocked = !client->is_blocked;
+    watch(server, EPOLL_CTL_MOD, client->fd, EPOLLIN | (client->is_blocked ? EPOLLOUT : 0), client);
+}
+
+/* The replies to this turn's requests; those to blocked clients come behind them in the list. */
+static void send_new_replies(const StoreServer *server, const Service *service)
+{
+    Client *client = LIST_FIRST(&service->unread), *after;
+    for (; client != NULL && !client->is_blocked; client = after) {
+        after = LIST_NEXT(client, of_unread);
+        send_replies(server, client);
+    }
+}
+
+static void set_standing(StoreServer *server, Client *client, int standing)
+{
+    TAILQ_REMOVE(&server->clients[client->standing], client, next);
+    TAILQ_INSERT_TAIL(&server->clients[standing], client, next);
+    server->num_clients[client->standing]--;
+    server->num_clients[standing]++;
+    client->standing = standing;
 }
 
 static void drop_client(StoreServer *server, Client *client)
 {
     service_forget(client);
-    LIST_REMOVE(client, next);
-    server->num_clients--;
-    shutdown(client->fd, SHUT_RDWR); // closing is not enough if a forked process has a copy
+    TAILQ_REMOVE(&server->clients[client->standing], client, next);
+    server->num_clients[client->standing]--;
+    // Closing is not enough for either if a forked process has a copy.
+    watch(server, EPOLL_CTL_DEL, client->fd, 0, NULL);
+    shutdown(client->fd, SHUT_RDWR);
     close(client->fd);
     free(client->handshake);
     free(client);
 }
 
-/* Disconnects the oldest unproven client, to make room. */
-static void drop_oldest_unproven(StoreServer *server)
+/* Drops the oldest of those that are more than their share; where all are too many, one more. */
+static void make_room(StoreServer *server, bool is_full)
 {
-    Client *client, *oldest = NULL;
-    LIST_FOREACH(client, &server->clients, next)
-    {
-        oldest = client->proven ? oldest : client;
-    }
-    if (oldest != NULL)
-        drop_client(server, oldest);
+    const size_t share = (size_t)server->max_fd / 8 / num_servers;
+    for (int standing = STRANGER; standing < PROVEN; standing++)
+        while (server->num_clients[standing] > (is_full ? 0 : share)) {
+            drop_client(server, TAILQ_FIRST(&server->clients[standing]));
+            is_full = false;
+        }
 }
 
-/* Unproven clients do not get the last eighth of the places. */
-static void accept_client(StoreServer *server)
+/* False: none is waiting, or no descriptor is free. */
+static bool accept_client(StoreServer *server)
 {
     const int fd = net_accept(server->listen_fd, 0);
     if (fd < 0) {
-        if (errno != ETIMEDOUT) // no descriptor is free: the client stays in the kernel's queue
+        if (errno != ETIMEDOUT) // the client stays in the kernel's queue
             poll(NULL, 0, FULL_PAUSE_MS);
-        return;
+        return false;
     }
-    if ((rlim_t)fd > server->max_fd / 8 * 7)
-        drop_oldest_unproven(server);
-    if ((rlim_t)fd > server->max_fd) {
-        close(fd);
-        return;
-    }
+    make_room(server, fd > server->max_fd / 8 * 7);
+    if (fd > server->max_fd)
+        return close(fd) == 0;
     Client *client = mem_calloc(1, sizeof *client);
-    *client = (Client){ .service = &server->open,
-                        .fd = fd,
-                        .since = seconds_now(),
-                        .in_handshake = server->open.tells_of_secret };
-    LIST_INSERT_HEAD(&server->clients, client, next);
-    server->num_clients++;
-}
-
-/* False: the client does not know the secret. */
-static bool read_handshake(StoreServer *server, Client *client)
-{
-    HandshakePurpose purpose = { .service = server->service };
-    const HandshakeState state =
-        handshake_read(client->fd, &client->handshake, &server->key, &purpose);
-    if (state == HANDSHAKE_DONE) {
-        client->in_handshake = false;
-        client->proven = true;
-        client->service = &server->job;
-    }
-    return state != HANDSHAKE_REFUSED;
+    *client = (Client){ .service = &server->open, .fd = fd, .in_handshake = server->key != NULL };
+    SYS_CHECK(watch(server, EPOLL_CTL_ADD, fd, EPOLLIN, client));
+    TAILQ_INSERT_TAIL(&server->clients[STRANGER], client, next);
+    server->num_clients[STRANGER]++;
+    return true;
 }
 
 /* False: disconnect the client. */
@@ -122,90 +138,93 @@ static bool receive(StoreServer *server, Client *client)
     if (client->in_handshake && client->handshake == NULL &&
         recv(client->fd, data, 1, MSG_PEEK) == 1 && data[0] != HANDSHAKE_OPENING)
         client->in_handshake = false; // a handshake comes first or not at all
-    if (client->in_handshake)
-        return read_handshake(server, client);
+    if (client->in_handshake) {
+        HandshakePurpose purpose = { .service = HANDSHAKE_STORE };
+        const HandshakeState state =
+            handshake_read(client->fd, &client->handshake, server->key, &purpose);
+        client->proven = state == HANDSHAKE_DONE;
+        client->in_handshake = !client->proven;
+        client->service = client->proven ? &server->job : &server->open;
+        if (state == HANDSHAKE_SEALED)
+            set_standing(server, client, SEALED);
+        return state != HANDSHAKE_REFUSED;
+    }
     const ssize_t count = recv(client->fd, data, sizeof data, 0);
     if (count <= 0)
         return count < 0 && (errno == EAGAIN || errno == EINTR);
     return service_feed(client, data, (size_t)count);
 }
 
-/* Sleeps until something can be done, then does it; ticks while a handshake is under way. False:
- * stop the server. */
+static void serve_client(StoreServer *server, Client *client)
+{
+    const bool goes_on = receive(server, client);
+    if (client->proven)
+        set_standing(server, client, PROVEN);
+    if (!goes_on)
+        drop_client(server, client);
+    else if (client->is_blocked)
+        send_replies(server, client);
+}
+
+/* Sleeps until something can be done, then does it. False: stop the server. */
 static bool serve_turn(StoreServer *server)
 {
-    struct pollfd *polled = mem_calloc(2 + server->num_clients, sizeof *polled);
-    polled[0] = (struct pollfd){ server->stop_fd, POLLIN, 0 };
-    polled[1] = (struct pollfd){ server->listen_fd, POLLIN, 0 };
-    nfds_t count = 2;
-    bool in_handshake = false;
-    Client *client, *after;
-    for (client = LIST_FIRST(&server->clients); client != NULL; client = LIST_NEXT(client, next)) {
-        const short room = client->unread > 0 ? POLLOUT : 0;
-        polled[count++] = (struct pollfd){ client->fd, POLLIN | room, 0 };
-        in_handshake |= client->in_handshake;
-    }
-    poll(polled, count, in_handshake ? TICK_MS : -1);
-    const bool stops = polled[0].revents != 0, somebody_calls = polled[1].revents != 0;
-    const double too_early = seconds_now() - HANDSHAKE_SECONDS;
-    count = 2;
-    for (client = LIST_FIRST(&server->clients); client != NULL; client = after) {
-        after = LIST_NEXT(client, next);
-        const bool is_ready = polled[count++].revents != 0;
-        if ((is_ready && !receive(server, client)) ||
-            (client->in_handshake && client->since <= too_early))
-            drop_client(server, client);
-        else if (is_ready)
-            send_replies(client);
-    }
-    free(polled);
-    if (somebody_calls)
-        accept_client(server); // last: it may drop one
+    struct epoll_event event[MOST_PER_TURN];
+    const int count = epoll_wait(server->epoll_fd, event, MOST_PER_TURN, -1);
+    bool stops = false, somebody_calls = false;
+    for (int i = 0; i < count; i++)
+        if (event[i].data.ptr == &server->stop_fd)
+            stops = true;
+        else if (event[i].data.ptr == &server->listen_fd)
+            somebody_calls = true;
+        else
+            serve_client(server, event[i].data.ptr);
+    send_new_replies(server, &server->open);
+    send_new_replies(server, &server->job);
+    for (int i = 0; somebody_calls && i < MOST_PER_TURN; i++)
+        somebody_calls = accept_client(server);
+    make_room(server, false); // last: it may drop those whose turn it was
     return !stops;
 }
 
-static void *serve(void *argument)
+static void *serve(void *server)
 {
-    StoreServer *server = argument;
     while (serve_turn(server))
         continue;
-    Client *client; // the last turn may have ended the wait of one that had had its turn
-    for (client = LIST_FIRST(&server->clients); client != NULL; client = LIST_NEXT(client, next))
-        send_replies(client);
     return NULL;
 }
 
 static void server_free(StoreServer *server)
 {
-    while (!LIST_EMPTY(&server->clients))
-        drop_client(server, LIST_FIRST(&server->clients));
+    for (int standing = STRANGER; standing < NUM_STANDINGS; standing++)
+        while (server->num_clients[standing] > 0)
+            drop_client(server, TAILQ_FIRST(&server->clients[standing]));
     service_free(&server->open);
     service_free(&server->job);
+    close(server->epoll_fd);
     close(server->stop_fd);
     close(server->listen_fd);
     free(server);
+    num_servers--;
 }
 
-/* The highest descriptor a client may have: the system assigns the lowest free one. */
-static rlim_t highest_descriptor(void)
-{
-    struct rlimit limit;
-    SYS_CHECK(getrlimit(RLIMIT_NOFILE, &limit));
-    const rlim_t most = limit.rlim_cur;
-    return most > 2 * NET_SPARE_DESCRIPTORS ? most - NET_SPARE_DESCRIPTORS : most / 2;
-}
-
-static StoreServer *start(HandshakeService service, const char *host, int *port,
-                          const char *watched)
+StoreServer *store_server_start(const char *host, int *port, const char *watched)
 {
     StoreServer *server = mem_calloc(1, sizeof *server);
     server->open.watched = server->job.watched = watched;
-    server->service = service;
-    server->open.tells_of_secret = secret_find(service, &server->key);
-    server->max_fd = highest_descriptor();
+    server->key = secret_find(HANDSHAKE_STORE);
+    server->open.tells_of_secret = server->key != NULL;
+    const long most = net_raise_descriptors(); // the system assigns the lowest free one
+    server->max_fd = most > 2 * NET_SPARE_DESCRIPTORS ? most - NET_SPARE_DESCRIPTORS : most / 2;
+    for (int standing = STRANGER; standing < NUM_STANDINGS; standing++)
+        TAILQ_INIT(&server->clients[standing]);
+    num_servers++;
     server->stop_fd = eventfd(0, EFD_CLOEXEC);
+    server->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     server->listen_fd = net_listen(host, port);
-    if (server->listen_fd < 0 || server->stop_fd < 0 ||
+    if (server->listen_fd < 0 ||
+        watch(server, EPOLL_CTL_ADD, server->stop_fd, EPOLLIN, &server->stop_fd) < 0 ||
+        watch(server, EPOLL_CTL_ADD, server->listen_fd, EPOLLIN, &server->listen_fd) < 0 ||
         (errno = thread_start(&server->thread, serve, server)) != 0) {
         const int reason = errno;
         server_free(server);
@@ -213,16 +232,6 @@ static StoreServer *start(HandshakeService service, const char *host, int *port,
         return NULL;
     }
     return server;
-}
-
-StoreServer *store_server_start(const char *host, int *port, const char *watched)
-{
-    return start(HANDSHAKE_STORE, host, port, watched);
-}
-
-StoreServer *endpoint_server_start(const char *host, int *port, const char *watched)
-{
-    return start(HANDSHAKE_ENDPOINT, host, port, watched);
 }
 
 void store_server_stop(StoreServer *server)

@@ -154,6 +154,8 @@ static Value *take_item(Service *service, Items *items)
 static bool reply_value(Client *client, Value *value)
 {
     put_item(client->service, &client->replies, value);
+    if (client->unread == 0)
+        LIST_INSERT_HEAD(&client->service->unread, client, of_unread);
     client->unread += sizeof(Item) + sizeof *value + value->size;
     return client->unread <= STORE_MAX_BUFFER;
 }
@@ -190,6 +192,8 @@ void service_sent(Client *client, size_t count)
     Value *value = take_item(client->service, &client->replies);
     client->sent = 0;
     client->unread -= sizeof(Item) + sizeof *value + value->size;
+    if (client->unread == 0)
+        LIST_REMOVE(client, of_unread);
     release_value(client->service, value);
 }
 

@@ -7,7 +7,7 @@
  * - A Service and its Clients begin as zeros, except for client->service.
  * - Pass what a client sends to service_feed, in pieces of any size.
  * - Send what service_reply returns, then tell service_sent how much was sent. A request may also
- *   end the wait of other clients: look for all that have something unread.
+ *   end the wait of other clients: service->unread has all that have something unread.
  * - When a client disconnects, call service_forget; after the last one, service_free.
  */
 #ifndef COMMON_COMM_STORE_STORE_SERVICE_H
@@ -61,6 +61,7 @@ typedef struct {
     void *tree; // of entries, by key
     int64_t num_values;
     size_t bytes; // of memory in use
+    LIST_HEAD(, Client) unread; // clients with unsent replies, the latest of them first
     const char *watched; // prefix of watched keys (store_server_start); or NULL
     bool tells_of_secret; // CHECK tells its clients that the job has a secret
 } Service;
@@ -77,13 +78,15 @@ typedef struct Client {
     bool validated; // has sent the protocol's magic number
     bool proven; // knows the secret; in a job without one, has asked for more than PING
     LIST_HEAD(, Wait) waits; // for the keys that its WAIT or BARRIER still lacks
+    LIST_ENTRY(Client) of_unread;
     char gone_key[264]; // KEY/gone, if KEY is the first watched key that it has set; else empty
 
     int fd; // this and the fields below are the server's
-    double since; // when it connected, on the clock of seconds_now()
+    int standing; // which of the server's lists it is in
     bool in_handshake; // may begin one, or is in the middle of it
+    bool is_blocked; // waits for room in its socket
     HandshakeAnswer *handshake; // NULL before its first byte
-    LIST_ENTRY(Client) next;
+    TAILQ_ENTRY(Client) next;
 } Client;
 
 /* Executes the requests that these bytes complete. False: disconnect the client, which has sent

@@ -23,6 +23,7 @@
 
 #define MAX_CALLERS 64 // connections whose handshake is not done yet
 #define MAX_WARNINGS 8
+#define CALLER_SECONDS 10.0 // to say who it is
 #define NUM_CHANNELS 2 // data and notices
 #define RETRY_MS 50
 #define HOST_BYTES 256
@@ -39,6 +40,7 @@ typedef struct {
     int fd;
     double since; // on the clock of seconds_now()
     HandshakeAnswer *answer; // in a job with a secret
+    bool is_sealed; // its Hello was (handshake.h)
     Opening opening; // in one without
     size_t bytes; // received of it
 } Caller;
@@ -47,7 +49,8 @@ typedef struct {
 typedef struct {
     Mesh *mesh;
     const ProcessGroup *pg;
-    Key256 key;
+    Key256 drawn; // by rank 0
+    const Key256 *key; // this, or the secret's
     HandshakePurpose own; // what this rank means and callers must mean
     int listen_fd;
     char address[ADDRESS_BYTES]; // of listen_fd: "HOST PORT"
@@ -77,9 +80,8 @@ static void agree_on_key(Meeting *meeting)
                   memcmp(offer.version, own.version, sizeof own.version) == 0,
               "rank 0 runs another version of this program: build the same one on every node");
     }
-    meeting->key = offer.key;
-    if (pg->store->has_secret)
-        CHECK(secret_find(HANDSHAKE_BACKEND, &meeting->key), "the job's secret has gone");
+    meeting->drawn = offer.key;
+    meeting->key = pg->store->has_secret ? secret_find(HANDSHAKE_BACKEND) : &meeting->drawn;
 }
 
 /* ---- this rank's address ---- */
@@ -130,8 +132,8 @@ static int call_rank(const Meeting *meeting, int fd, const HandshakePurpose *own
 {
     const double deadline = meeting->mesh->deadline;
     if (meeting->pg->store->has_secret)
-        return handshake_call(fd, &meeting->key, own, deadline);
-    const Opening opening = { meeting->key, own->caller, own->answerer, own->channel };
+        return handshake_call(fd, meeting->key, own, deadline);
+    const Opening opening = { meeting->drawn, own->caller, own->answerer, own->channel };
     uint8_t welcome = 0;
     return net_send(fd, &opening, sizeof opening, deadline) < 0 ||
            net_recv(fd, &welcome, 1, deadline) < 0 || welcome != HANDSHAKE_WELCOME;
@@ -166,8 +168,8 @@ static void connect_to(const Meeting *meeting, int peer)
 /* ---- accepting the higher ranks ----
  *
  * Many callers are read at once: a stranger that sends nothing delays no rank. A caller that takes
- * longer than HANDSHAKE_SECONDS is turned away, and when there are too many the oldest is: a rank
- * answers at once, or else calls again. */
+ * longer than CALLER_SECONDS is turned away, and when there are too many the oldest is, first of
+ * those without a sealed Hello: a rank answers at once, or else calls again. */
 
 static Caller remove_caller(Meeting *meeting, int i)
 {
@@ -202,8 +204,11 @@ static bool accept_caller(Meeting *meeting, double seconds)
         return true;
     if (fd < 0 && meeting->num_callers == 0)
         return false;
+    int oldest = 0;
+    while (oldest < meeting->num_callers && meeting->caller[oldest].is_sealed)
+        oldest++;
     if (fd < 0 || meeting->num_callers == MAX_CALLERS) // out of descriptors or places
-        turn_away(meeting, 0);
+        turn_away(meeting, oldest % meeting->num_callers);
     if (fd >= 0)
         meeting->caller[meeting->num_callers++] = (Caller){ .fd = fd, .since = seconds_now() };
     return true;
@@ -214,14 +219,14 @@ static HandshakeState read_caller(const Meeting *meeting, Caller *caller, Handsh
 {
     Opening *opening = &caller->opening;
     if (meeting->pg->store->has_secret)
-        return handshake_read(caller->fd, &caller->answer, &meeting->key, purpose);
+        return handshake_read(caller->fd, &caller->answer, meeting->key, purpose);
     const ssize_t count = recv(caller->fd, (uint8_t *)opening + caller->bytes,
                                sizeof *opening - caller->bytes, MSG_DONTWAIT);
     if (count < 0 && (errno == EAGAIN || errno == EINTR))
         return HANDSHAKE_MORE;
     caller->bytes += count > 0 ? (size_t)count : 0;
     const size_t shown = caller->bytes < sizeof(Key256) ? caller->bytes : sizeof(Key256);
-    if (count <= 0 || memcmp(&opening->key, &meeting->key, shown) != 0)
+    if (count <= 0 || memcmp(&opening->key, &meeting->drawn, shown) != 0)
         return HANDSHAKE_REFUSED;
     if (caller->bytes < sizeof *opening)
         return HANDSHAKE_MORE;
@@ -269,7 +274,8 @@ static void accept_others(Meeting *meeting)
             Caller *caller = &meeting->caller[i];
             HandshakePurpose purpose = meeting->own;
             const HandshakeState state = read_caller(meeting, caller, &purpose);
-            const bool is_late = seconds_now() >= caller->since + HANDSHAKE_SECONDS;
+            const bool is_late = seconds_now() >= caller->since + CALLER_SECONDS;
+            caller->is_sealed |= state == HANDSHAKE_SEALED;
             if (state == HANDSHAKE_DONE)
                 let_in(mesh, &purpose, remove_caller(meeting, i).fd);
             else if (state == HANDSHAKE_REFUSED || is_late)

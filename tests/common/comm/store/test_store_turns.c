@@ -26,12 +26,15 @@ static StoreServer *start_without_thread(int *port)
 /* Connects a client, which the server knows now. */
 static int join(StoreServer *server, int port)
 {
-    const Client *newest = LIST_FIRST(&server->clients);
+    const size_t before = server->num_clients[PROVEN];
     const int fd = net_connect("127.0.0.1", port, deadline());
     assert_true(fd >= 0);
-    assert_int_equal(net_send(fd, BYTES(VALIDATE), deadline()), 0);
-    while (LIST_FIRST(&server->clients) == newest || !LIST_FIRST(&server->clients)->validated)
+    assert_int_equal(net_send(fd, BYTES(VALIDATE GET("a")), deadline()), 0);
+    while (server->num_clients[PROVEN] == before)
         assert_true(serve_turn(server));
+    uint64_t none = 1;
+    assert_int_equal(net_recv(fd, &none, sizeof none, deadline()), 0);
+    assert_int_equal(none, 0);
     return fd;
 }
 
@@ -67,7 +70,7 @@ static void test_small_replies_overtake_large_ones(void **state)
         net_send(fds[i], request.data, request.count, deadline());
     net_send(honest, BYTES(PING("ping")), deadline());
     const Client *client;
-    LIST_FOREACH(client, &server->clients, next)
+    TAILQ_FOREACH(client, &server->clients[PROVEN], next)
     {
         while (bytes_come(client->fd) == 0)
             usleep(1000);
@@ -85,7 +88,7 @@ static void test_small_replies_overtake_large_ones(void **state)
         close(fds[i]);
     for (size_t left[2] = { REPLY_BYTES, REPLY_BYTES }; left[0] + left[1] > 0;) {
         bool owes = false;
-        LIST_FOREACH(client, &server->clients, next)
+        TAILQ_FOREACH(client, &server->clients[PROVEN], next)
         {
             owes |= client->unread > 0;
         }
