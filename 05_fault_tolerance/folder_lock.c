@@ -119,7 +119,9 @@ static void refuse_strange_lock(const char *dir, int fd, int reason)
 
 int folder_lock(const char *dir)
 {
-    const int fd = folder_try(dir) ? open_lock(dir, O_RDWR | O_CREAT) : -1;
+    int fd = folder_try(dir) ? open_lock(dir, O_RDWR | O_CREAT) : -1;
+    if (fd < 0 && errno == EACCES)
+        fd = open_lock(dir, O_RDONLY); // another user's: flock needs no more
     refuse_strange_lock(dir, fd, errno);
     if (fd < 0)
         return -1;

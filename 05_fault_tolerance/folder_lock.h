@@ -8,7 +8,7 @@
  * process ends; close() the returned descriptor to unlock it earlier. If another process has it and
  * does not end within seconds, ends this one with a usage error that names it: two runs would
  * resume from each other's snapshots. Usage error if the lock's file is a link, or of another user
- * who does not share it. -1: the folder is not writable, so no run can save there. On
+ * who does not let us read it. -1: the folder is not writable, so no run can save there. On
  * a file system without locks other runs are not kept out. Local. */
 int folder_lock(const char *dir);
 

@@ -71,6 +71,24 @@ as_in_peace() {
     diff <(grep Loss "$OUT/peace") <(grep Loss "$OUT/attacked")
 }
 
+@test "960 idle strangers do not fill a process that may open 1,024 files" {
+    local held
+    port=$(free_port)
+    (ulimit -n 1024 && exec sh -c "$(rank crowded 0)") 3>&- &
+    job=$!
+    until_true 100 listens "$port"
+    "$ATTACK" idle "$port" "$job" >"$OUT/idle" 2>&1 3>&- &
+    held=$!
+    until_true 300 has_line 'idle strangers' "$OUT/idle"
+    cat "$OUT/idle"
+    sh -c "$(rank crowded 1)" 3>&- &
+    sh -c "$(rank crowded 2)" 3>&-
+    wait "$job"
+    kill "$held"
+    grep -q '^960 idle strangers' "$OUT/idle"
+    [ "$(wc -l <"$OUT/crowded/rank2.jsonl")" -eq 8 ]
+}
+
 @test "whoever answers in the store's place gets nothing, and nobody falls back" {
     timeout 100 "$ATTACK" impostor >"$OUT/impostor" 2>&1 3>&- &
     until_true 60 test -s "$OUT/impostor"

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Usage: tests/attack/attack.py job SECRET PORT OUT | elastic PORT PID | impostor | nowhere SECRET FILE...
+"""Usage: tests/attack/attack.py job SECRET PORT OUT | elastic PORT PID | impostor | idle PORT PID | nowhere SECRET FILE...
 
 What strangers do to a job that has a secret, and that each is refused. It has its own implementation of the handshake
 (common/comm/store/handshake.h), in Python. Prints a line for each attack; ends with 1 where one got in.
@@ -8,6 +8,7 @@ What strangers do to a job that has a secret, and that each is refused. It has i
             it attacks the store and the ranks. It knows SECRET, to put itself between ranks 0 and 1 and to record them;
             no attack uses it. Losses and logs lie in OUT.
   elastic   a job of step 05 whose endpoint is at PORT and whose launcher is PID
+  idle      960 strangers at PORT of process PID ask one CHECK each, and stay; of 1,024 descriptors they get an eighth
   impostor  a server that speaks TCPStore without the secret; prints its port
   nowhere   the secret is in none of these files
 """
@@ -304,6 +305,24 @@ def attack_elastic(port, pid):
             refused(f"guesses a proof at port {at}", challenge(at, hello_of(service))[0], os.urandom(32))
 
 
+def idle(port, pid):
+    held = []
+    for _ in range(960):
+        connection = socket.create_connection(("127.0.0.1", port), timeout=SECONDS)
+        try:
+            connection.sendall(VALIDATE + bytes([5]) + struct.pack("<Q", 1) + blob("key"))
+            connection.recv(1)
+        except OSError:
+            pass  # it has made room already
+        held.append(connection)
+    count = len(os.listdir(f"/proc/{pid}/fd"))
+    if count > 1024 // 8 * 2:
+        sys.exit(f"idle strangers: NOT refused: {count} descriptors are open")
+    print(f"960 idle strangers: {count} descriptors are open", flush=True)
+    while True:  # and they stay
+        time.sleep(1)
+
+
 def impostor():
     """Answers whatever comes with what a store without a secret would, or sends it back."""
     server = socket.create_server(("127.0.0.1", 0))
@@ -334,6 +353,8 @@ def main():
         attack_job(words[0], int(words[1]), words[2])
     elif what == "elastic" and len(words) == 2:
         attack_elastic(int(words[0]), words[1])
+    elif what == "idle" and len(words) == 2:
+        idle(int(words[0]), int(words[1]))
     elif what == "impostor" and not words:
         impostor()
     elif what == "nowhere" and len(words) > 1:

@@ -77,7 +77,9 @@ static void test_two_users_of_a_folder(void **state)
     chmod(folder, 0777);
     assert_int_equal(lock_as(getuid()), 0);
     assert_int_equal(lock_as(NOBODY), 0);
-    chmod(path, 0644); // as older versions left it
+    chmod(path, 0644); // as older versions left it: it can be locked, but not written
+    assert_int_equal(lock_as(NOBODY), 0);
+    chmod(path, 0600);
     assert_int_equal(lock_as(NOBODY), EXIT_USAGE);
 }
 
