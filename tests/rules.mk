@@ -16,7 +16,7 @@ PEAK          := $(BUILD)/tests/memory/peak # tests/memory/memory.bats
 BENCHED       := $(BUILD)/bench/checkpoints $(BUILD)/bench/rows # tests/tools/bench_small.bats
 TORCH_PEERS   := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/against/torch/*.c)) # what tests/against/torch/*.py start
 tests_of       = $(foreach name,$(1),$(call tests_named,test_$(name).c))
-THREADED      := $(call tests_of,net store* tcp shared_memory simulated_network collectives process_group split hierarchy fixed_all_reduce mismatches lost_ranks observer flight* ddp* unused stop snapshots agents)
+THREADED      := $(call tests_of,net store* tcp on_demand shared_memory simulated_network collectives process_group split hierarchy fixed_all_reduce mismatches lost_ranks observer flight* ddp* unused stop snapshots agents)
 ON_DEVICE     := $(call tests_of,device kernels conv optim model gradients plain) # or TEST_DEVICE=cuda
 sampled        = $(if $(SAMPLE),$(shell tests/sample.sh $(1)),$(1))
 # Start first, and last the C programs: so no long file runs alone at the end.
@@ -111,7 +111,7 @@ check-chaos: 05
 check-labs: all
 	@$(RUN_TESTS) $(wildcard tests/labs/*.bats)
 
-# Up to 64 ranks on these cores, and 128 in a training: sums, losses, bytes and messages.
+# Up to 64 ranks on these cores, and 256 in a training: sums, losses, bytes and messages.
 check-ranks: all
 	@RANKS="8 12 16 32 64" $(MAKE) -s test TESTS="tests/common/comm/test_many_ranks.c $(wildcard tests/ranks/*.bats)"
 

@@ -37,10 +37,13 @@ typedef struct Collective {
     bool async; // the caller continues, and may not wait until much later
 } Collective;
 
+#define LINE_BYTES 256 // a rank's line: the options that all ranks must share
+
 typedef struct Backend {
     const char *name;
     const char *remedy; // NULL; or it is not in this build, and this says what to do
-    bool storeless; // its ranks find each other without a store
+    // Compares the ranks' lines, for ranks that find each other without a store. NULL: they use one
+    void (*compare)(const ProcessGroup *pg, const char line[LINE_BYTES]);
     bool reads_gpu; // accepts GPU memory (else it goes through staging_ops)
     void (*check)(int rank, int world_size); // usage error if impossible, before any wait; or NULL
     // Returns the backend that these ranks can use with their devices: this one, or with --backend

@@ -1,8 +1,8 @@
 /*
  * Forming and destroying groups.
  *
- * Every rank publishes a line about itself in the store and reads the others'. So missing ranks,
- * and ranks started with other options, are found before a backend tries to connect them and hangs.
+ * Every rank publishes a line about itself in the store and compares it. So missing ranks, and
+ * ranks started with other options, are found before a backend tries to connect them and hangs.
  * With mpi, MPI connects the ranks, and the same lines are compared without a store.
  */
 #include "common/comm/process_group.h"
@@ -20,7 +20,6 @@
 
 // How long rank 0 waits for the last rank to leave, and the others for its store to close.
 #define FAREWELL_SECONDS 5.0
-#define LINE_BYTES 256 // a rank's line: the options that all ranks must share
 
 static const Backend *const backends[] = { &backend_tcp, &backend_mpi, &backend_nccl };
 
@@ -88,65 +87,63 @@ static void write_line(const ProcessGroup *pg, const Args *args, char line[LINE_
         }
 }
 
-/* Waits until the rank has published its line. False: it has not by `deadline`. Dies if the rank
- * has other options than this one. */
-static bool has_come(const ProcessGroup *pg, int rank, const char *ours, double deadline)
+/* Lists the ranks that have not come. Returns how many these are. */
+static int list_missing(const ProcessGroup *pg, char list[RANK_LIST_BYTES])
 {
-    char key[STORE_KEY_BYTES], theirs[LINE_BYTES] = "";
-    process_group_key(pg, "line of rank", rank, key);
-    if (!store_try_wait(pg->store, key, fmax(0, deadline - seconds_now())))
-        return false;
-    store_get(pg->store, key, theirs, sizeof theirs - 1);
-    if (strcmp(ours, theirs) == 0)
-        return true;
-    process_group_farewell(pg, pg->store, pg->world_size);
-    die("the ranks disagree: rank %d has %s; rank %d has %s", pg->rank, ours, rank, theirs);
-}
-
-/* Sets missing[rank] of the ranks that have not come by `until`. Returns how many these are. */
-static int find_missing(const ProcessGroup *pg, const char *ours, double until, bool *missing)
-{
+    char key[STORE_KEY_BYTES];
+    bool *missing = mem_calloc((size_t)pg->world_size, sizeof *missing);
     for (int rank = 0; rank < pg->world_size; rank++)
-        missing[rank] = !has_come(pg, rank, ours, until);
-    return rank_count(missing, pg->world_size);
-}
-
-/* Dies unless all ranks come with the same options as this one. */
-static void agree(const ProcessGroup *pg, const char *ours)
-{
-    char key[STORE_KEY_BYTES], list[RANK_LIST_BYTES];
-    store_set(pg->store, process_group_key(pg, "line of rank", pg->rank, key), ours, strlen(ours));
-
-    const int n = pg->world_size;
-    const double begun = seconds_now(), timeout = pg->timeout;
-    bool *missing = mem_calloc((size_t)n, sizeof *missing);
-    int num_missing = find_missing(pg, ours, begun + fmin(STORE_PATIENCE, timeout), missing);
-    if (num_missing > 0) {
-        store_check_secret(pg->store);
-        if (timeout > STORE_PATIENCE && pg->rank == (missing[0] ? 1 : 0)) // one rank logs it
-            log_info("waits for %s of %d, %g s at most (--timeout)", rank_list(missing, n, list), n,
-                     timeout);
-        num_missing = find_missing(pg, ours, begun + timeout, missing);
-    }
-    if (num_missing > 0) {
-        process_group_farewell(pg, pg->store, n - num_missing);
-        die("%s of %d did not come within %g s", rank_list(missing, n, list), n, timeout);
-    }
+        missing[rank] = !store_check(pg->store, process_group_key(pg, "line of rank", rank, key));
+    const int count = rank_count(missing, pg->world_size);
+    rank_list(missing, pg->world_size, list);
     free(missing);
+    return count;
 }
 
-/* The same without a store, when the ranks are connected. The exchange has no number of its own. */
-static void compare_lines(const ProcessGroup *pg, const char *ours)
+/* Waits until the key is there, for the other ranks. Rank 0, or 1 if it is missing, logs which. */
+static void await_others(const ProcessGroup *pg, const char *key)
 {
-    char(*lines)[LINE_BYTES] = mem_calloc((size_t)pg->world_size, LINE_BYTES);
-    const Collective exchange = {
-        .pg = pg, .kind = ALL_GATHER, .type = UINT8, .count = LINE_BYTES, .in = ours, .out = lines
-    };
-    pg->backend->wait(pg->state, pg->backend->start(pg->state, &exchange));
-    for (int rank = 1; rank < pg->world_size; rank++)
-        CHECK(strcmp(lines[0], lines[rank]) == 0,
-              "the ranks disagree: rank 0 has %s; rank %d has %s", lines[0], rank, lines[rank]);
-    free(lines);
+    char list[RANK_LIST_BYTES], line_0[STORE_KEY_BYTES];
+    const double deadline = seconds_now() + pg->timeout;
+    if (store_try_wait(pg->store, key, fmin(STORE_PATIENCE, pg->timeout)))
+        return;
+    store_check_secret(pg->store);
+    process_group_key(pg, "line of rank", 0, line_0);
+    if (pg->timeout > STORE_PATIENCE && pg->rank == !store_check(pg->store, line_0) &&
+        list_missing(pg, list) > 0)
+        log_info("waits for %s of %d, %g s at most (--timeout)", list, pg->world_size, pg->timeout);
+    if (store_try_wait(pg->store, key, fmax(0, deadline - seconds_now())))
+        return;
+    process_group_farewell(pg, pg->store, pg->world_size - list_missing(pg, list));
+    die("%s of %d did not come within %g s", list, pg->world_size, pg->timeout);
+}
+
+/* Dies unless all ranks come with the same options as this one. Each compares its line with that of
+ * the first rank to come. The last one to do so sets the verdict, as does each rank with another
+ * line: a rank makes as many requests in a large group as in a small one. */
+static void agree(const ProcessGroup *pg, const char *line)
+{
+    char key[STORE_KEY_BYTES], ours[LINE_BYTES + 32], theirs[sizeof ours] = "";
+    snprintf(ours, sizeof ours, "rank %d has %s", pg->rank, line);
+    store_set(pg->store, process_group_key(pg, "line of rank", pg->rank, key), line, strlen(line));
+    process_group_key(pg, "first line", 0, key);
+    store_compare_set(pg->store, key, "", ours, theirs, sizeof theirs - 1);
+    const char *options = strstr(theirs, " has ");
+    bool agrees = options != NULL && strcmp(options + strlen(" has "), line) == 0;
+    process_group_key(pg, "agreeing", 0, key);
+    const bool is_last = agrees && store_add(pg->store, key, 1) == pg->world_size;
+    process_group_key(pg, "verdict", 0, key);
+    if (!agrees || is_last)
+        store_set(pg->store, key, is_last ? "" : ours, is_last ? 0 : strlen(ours));
+    if (agrees) {
+        await_others(pg, key);
+        memset(theirs, 0, sizeof theirs);
+        agrees = store_get(pg->store, key, theirs, sizeof theirs - 1) == 0;
+    }
+    if (agrees)
+        return;
+    process_group_farewell(pg, pg->store, pg->world_size);
+    die("the ranks disagree: %s; %s", ours, theirs);
 }
 
 /* Dies if another process has this rank already: then some rank does not exist, and both would wait
@@ -199,8 +196,8 @@ static void form(ProcessGroup *pg, const Args *args, const char line[LINE_BYTES]
             pg->backend = pg->backend->adapt(pg, args);
     }
     pg->state = pg->backend->init(pg);
-    if (pg->backend->storeless)
-        compare_lines(pg, line);
+    if (pg->backend->compare != NULL)
+        pg->backend->compare(pg, line);
     pg->check_collectives = args->check_collectives;
     if (pg->place.on_gpu && !pg->backend->reads_gpu)
         pg->staging = staging_ops.init(pg);
@@ -225,7 +222,7 @@ void process_group_init(ProcessGroup *pg, const Args *args, const char *master_a
 {
     char line[LINE_BYTES] = "";
     group_set(pg, args, rank, world_size, place, line);
-    if (!pg->backend->storeless) {
+    if (pg->backend->compare == NULL) {
         CHECK(master_addr != NULL,
               "MASTER_ADDR is not set: on several nodes every rank must be told where "
               "rank 0 is; export it as 04_slurm_multinode/train.slurm does");

@@ -52,9 +52,9 @@ static bool is_for(const HandshakeHello *theirs, const HandshakePurpose *own)
     expected.caller = theirs->caller;
     expected.channel = theirs->channel;
     memcpy(expected.nonce, theirs->nonce, sizeof expected.nonce + sizeof expected.seal);
-    const bool is_peer = own->caller == 0
-                             ? theirs->caller == 0
-                             : theirs->caller > own->answerer && theirs->caller < own->caller;
+    const bool is_peer = own->caller == 0 ? theirs->caller == 0
+                                          : theirs->caller != own->answerer &&
+                                                theirs->caller >= 0 && theirs->caller < own->caller;
     return is_peer && theirs->channel <= own->channel &&
            memcmp(theirs, &expected, sizeof expected) == 0;
 }

@@ -90,53 +90,47 @@ static PipeMemory *find_memory(const Offer *offer)
     return memory;
 }
 
-static void open_pipe(Mesh *mesh, int peer, PipeMemory *memory)
+static Pipe *make_pipe(const Mesh *mesh, int peer, int data, PipeMemory *memory)
 {
-    Pipe *pipe = mesh->peer[peer].pipe = mem_calloc(1, sizeof *pipe);
+    Pipe *pipe = mem_calloc(1, sizeof *pipe);
     *pipe = (Pipe){ .memory = memory,
                     .own = &memory->end[mesh->rank > peer],
                     .theirs = &memory->end[mesh->rank < peer],
-                    .bell = mesh->peer[peer].data };
+                    .bell = data };
+    return pipe;
 }
 
-static void offer_memory(Mesh *mesh, int peer)
+/* NULL, too, if the peer is gone: the first message will find that out. */
+static Pipe *offer_memory(const Mesh *mesh, int peer, int data, double deadline)
 {
-    const int data = mesh->peer[peer].data;
     char yes = 0;
     Offer offer;
     PipeMemory *memory = make_memory(&offer);
-    CHECK(net_send(data, &offer, sizeof offer, mesh->deadline) == 0 &&
-              net_recv(data, &yes, 1, mesh->deadline) == 0,
-          "rank %d does not say whether it shares memory: %s", peer, net_reason(errno));
+    if (net_send(data, &offer, sizeof offer, deadline) < 0 || net_recv(data, &yes, 1, deadline) < 0)
+        yes = 0;
     if (memory == NULL)
-        return;
+        return NULL;
     close(offer.fd);
     if (yes)
-        open_pipe(mesh, peer, memory);
-    else
-        munmap(memory, sizeof *memory);
+        return make_pipe(mesh, peer, data, memory);
+    munmap(memory, sizeof *memory);
+    return NULL;
 }
 
-static void answer_offer(Mesh *mesh, int peer)
+static Pipe *answer_offer(const Mesh *mesh, int peer, int data, double deadline)
 {
-    const int data = mesh->peer[peer].data;
     Offer offer;
-    CHECK(net_recv(data, &offer, sizeof offer, mesh->deadline) == 0,
-          "rank %d does not say whether it shares memory: %s", peer, net_reason(errno));
+    if (net_recv(data, &offer, sizeof offer, deadline) < 0)
+        return NULL;
     PipeMemory *memory = find_memory(&offer);
     const char yes = memory != NULL;
-    CHECK(net_send(data, &yes, 1, mesh->deadline) == 0, "rank %d is gone: %s", peer,
-          net_reason(errno));
-    if (yes)
-        open_pipe(mesh, peer, memory);
+    net_send(data, &yes, 1, deadline);
+    return yes ? make_pipe(mesh, peer, data, memory) : NULL;
 }
 
-/* All ranks visit their peers in the same order, so some pair can always proceed. */
-static void shared_memory_open(Mesh *mesh)
+static Pipe *shared_memory_open(const Mesh *mesh, int peer, int data, double deadline)
 {
-    for (int peer = 0; peer < mesh->world_size; peer++)
-        if (peer != mesh->rank)
-            (mesh->rank < peer ? offer_memory : answer_offer)(mesh, peer);
+    return (mesh->rank < peer ? offer_memory : answer_offer)(mesh, peer, data, deadline);
 }
 
 static void shared_memory_close(Pipe *pipe)

@@ -243,10 +243,9 @@ def attack_job(secret, port, out):
         return subprocess.Popen(commands[rank - 1], shell=True, stdin=subprocess.DEVNULL)
 
     ours = Store(port, secret)
-    line = ours.get(KEY + "line of rank 0")
+    ours.get(KEY + "line of rank 0")
     attack_store(port, secret)
-    for rank in 1, 2:  # so that rank 0 goes on, and waits for their connections
-        ours.set(f"{KEY}line of rank {rank}", line)
+    ours.set(f"{KEY}verdict 0", "")  # so that rank 0 goes on, and waits for their connections
     address = ours.get(KEY + "tcp address 0").split()
     port_0 = int(address[1])
     recorder = Recorder(port_0)

@@ -26,6 +26,14 @@ same_losses() {
     same_losses 64 16 --model linear --global-batch-size 128 --lr 0.01
 }
 
+@test "256 ranks train two epochs of the linear model" {
+    start=$SECONDS
+    03_torchrun_env/run.sh 256 --model linear --epochs 2 --save-every 0 --threads 1 \
+        --checkpoint-dir "$BATS_TEST_TMPDIR" >"$BATS_TEST_TMPDIR/out"
+    echo "# $((SECONDS - start)) s at a load of $(cut -d' ' -f1 /proc/loadavg)" >&3
+    [ "$(grep -c '^\[CPU[0-9]*\] Epoch 1 | Batchsize: 32 | Steps: 1$' "$BATS_TEST_TMPDIR/out")" -eq 256 ]
+}
+
 @test "16 ranks train the cnn as one does" {
     same_losses 16 8 --dropout off --num-samples 256 --global-batch-size 32 --optimizer sgd --momentum 0.9
 }

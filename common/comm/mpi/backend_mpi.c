@@ -305,6 +305,20 @@ static void *mpi_init(ProcessGroup *pg)
     return mpi;
 }
 
+/* As process_groups.c does in the store. The exchange has no number of its own. */
+static void mpi_compare(const ProcessGroup *pg, const char *ours)
+{
+    char(*lines)[LINE_BYTES] = mem_calloc((size_t)pg->world_size, LINE_BYTES);
+    const Collective exchange = {
+        .pg = pg, .kind = ALL_GATHER, .type = UINT8, .count = LINE_BYTES, .in = ours, .out = lines
+    };
+    mpi_wait(pg->state, mpi_start(pg->state, &exchange));
+    for (int rank = 1; rank < pg->world_size; rank++)
+        CHECK(strcmp(lines[0], lines[rank]) == 0,
+              "the ranks disagree: rank 0 has %s; rank %d has %s", lines[0], rank, lines[rank]);
+    free(lines);
+}
+
 static void mpi_destroy(void *state, ProcessGroup *pg)
 {
     Mpi *mpi = state;
@@ -322,7 +336,7 @@ static void mpi_destroy(void *state, ProcessGroup *pg)
 }
 
 const Backend backend_mpi = { .name = "mpi",
-                              .storeless = true,
+                              .compare = mpi_compare,
                               .check = mpi_check,
                               .init = mpi_init,
                               .start = mpi_start,

@@ -24,6 +24,7 @@
 
 #define HANDSHAKE_OPENING 0xdd // the first byte: no operation of TCPStore, whose servers refuse it
 #define HANDSHAKE_WELCOME 'w'
+#define HANDSHAKE_SECONDS 10.0 // for the caller's part, after which a rank hangs up
 #define SECRET_VARIABLE "DDP_SECRET_FILE" // a path; the secret itself is never in the environment
 
 typedef struct {
@@ -53,7 +54,7 @@ typedef enum { HANDSHAKE_MORE, HANDSHAKE_SEALED, HANDSHAKE_DONE, HANDSHAKE_REFUS
 /* Takes what has arrived, and replies. HANDSHAKE_SEALED: the seal is right, and more must come, as
  * after HANDSHAKE_MORE. *answer is NULL at first; free it in the end. `purpose` is
  * what a caller must mean, but for these: the channel may be lower, and the caller must be a rank
- * above purpose->answerer and below purpose->caller, or 0 if that is 0. It becomes the caller's own
+ * below purpose->caller other than purpose->answerer, or 0 if that is 0. It becomes the caller's own
  * purpose, which is not to be trusted before HANDSHAKE_DONE. */
 extern HandshakeState (*const handshake_read)(int fd, HandshakeAnswer **answer, const Key256 *key,
                                               HandshakePurpose *purpose);

@@ -149,9 +149,13 @@ static bool receive_part(Mesh *mesh, Message *message, const char *addend)
     return true;
 }
 
-static int peer_of(const Mesh *mesh, int rank)
+static int peer_of(Mesh *mesh, int rank)
 {
-    return rank == NOBODY ? NOBODY : process_group_global_rank(mesh->collective->pg, rank);
+    const int peer =
+        rank == NOBODY ? NOBODY : process_group_global_rank(mesh->collective->pg, rank);
+    if (peer != NOBODY && mesh->peer[peer].data < 0)
+        on_demand.connect(mesh, peer);
+    return peer;
 }
 
 void exchange(Mesh *mesh, Outgoing sent, Incoming received)

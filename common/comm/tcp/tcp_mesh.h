@@ -1,5 +1,5 @@
 /*
- * tcp_mesh.h - the tcp backend's connections, two from every rank to every other.
+ * tcp_mesh.h - the tcp backend's connections, two between ranks that exchange messages.
  *
  *     data     | handshake | magic | CollectiveId | bytes | payload ... | magic | ...
  *     notices  | handshake | kind | waits_for | CollectiveId | text | kind | waits_for | ...
@@ -23,6 +23,7 @@
 
 #include "common/comm/backend.h"
 
+#define NUM_CHANNELS 2 // data and notices
 #define NOBODY (-1) // stands for "no rank" where a rank is expected
 #define NUM_RECENT_CALLS 64
 #define CHUNK_BYTES ((size_t)256 * 1024)
@@ -47,7 +48,7 @@ typedef struct {
 /* Data and notices have connections of their own: a notice must not wait behind unread data, and
  * may arrive in the middle of a message. */
 typedef struct {
-    int data, notices; // descriptors; -1 for ourselves
+    int data, notices; // descriptors; -1 for ourselves and where there is no connection
     struct Pipe *pipe; // carries the data; NULL: `data` does
     Notice last; // the last NOTICE_WAITING ...
     double heard_at; // ... and when it came
@@ -60,6 +61,7 @@ typedef struct Mesh {
     bool has_core; // this machine has a core for each of its ranks
     Peer *peer; // by rank
     struct pollfd *watched; // every peer's notices, then data to send, data to receive
+    struct OnDemand *on_demand; // in this rank's place in `watched`; NULL: all are connected
 
     const Collective *collective; // the call in progress; NULL: the mesh is still being formed
     CollectiveId call; // the same, as it is on the wire
@@ -69,6 +71,7 @@ typedef struct Mesh {
 
     struct {
         atomic_int num_threads; // that wait for a call
+        int peer; // whose message is missing
         double idle_since; // nothing was sent or received since; 0: just now
         double next_poll_time; // when to read notices next, even without waiting
         double next_notice_time; // of NOTICE_WAITING and NOTICE_ALIVE
@@ -84,7 +87,8 @@ typedef struct Mesh {
 
 /* ---- tcp_mesh.c: connections ---- */
 
-/* Connects this rank to all others; they find each other in the store. Collective. */
+/* Connects this rank to all others (its neighbors: extras/on_demand); they find each other in the
+ * store. Collective. */
 void mesh_init(Mesh *mesh, const ProcessGroup *pg);
 
 /* Says goodbye, waits until all others have said it, and closes. Collective. */
@@ -92,6 +96,13 @@ void mesh_free(Mesh *mesh);
 
 /* At least this many bytes of memory, valid until the next call. It grows and never shrinks. */
 void *mesh_scratch(Mesh *mesh, size_t bytes);
+
+/* Parts of mesh_init. mesh_call finds the peer's address in this store, and connects to it. */
+#define MESH_ADDRESS_BYTES 272 // "HOST PORT"
+Key256 mesh_agree_on_key(const ProcessGroup *pg); // which callers show. Collective
+int mesh_listen(const ProcessGroup *pg, char address[MESH_ADDRESS_BYTES]);
+int mesh_call(const ProcessGroup *pg, Store *store, int peer, double deadline);
+void mesh_connected(Mesh *mesh, int peer, struct Pipe *pipe); // `data` and `notices` are set
 
 /* The numeric address that this end of a connection has. -1 and errno: there is none. */
 int mesh_local_address(int fd, char *address, size_t bytes);
@@ -157,7 +168,8 @@ Algorithm tree_broadcast, chain_broadcast, direct_collective;
 /* Carries data between two ranks of one machine in place of a socket (extras/shared_memory, whose
  * pipe.h says more). All are NULL in a build without it. */
 typedef struct {
-    void (*open)(Mesh *mesh); // gives every peer that can have one a pipe. Collective
+    // Agrees with the peer on a pipe, over `data`. NULL: they have none. Collective of the two
+    struct Pipe *(*open)(const Mesh *mesh, int peer, int data, double deadline);
     void (*close)(struct Pipe *pipe);
     ssize_t (*send)(struct Pipe *pipe, const struct iovec part[2]); // as sendmsg, MSG_DONTWAIT
     ssize_t (*receive)(struct Pipe *pipe, struct iovec part[2]); // points part[1] to the data ...
@@ -170,6 +182,19 @@ typedef struct {
 } PipeOps;
 
 extern const PipeOps tcp_pipes;
+
+/* Connects ranks when they first need each other (extras/on_demand). All are NULL in a build
+ * without it: all ranks are connected from the start. */
+typedef struct {
+    void (*form)(Mesh *mesh, const ProcessGroup *pg); // connects neighbors. Collective
+    void (*close)(Mesh *mesh);
+    void (*connect)(Mesh *mesh, int peer);
+    void (*arrive)(Mesh *mesh); // takes the connections that others have opened
+    void (*heard)(Mesh *mesh, const Notice *notice); // NOTICE_ALIVE, and kinds of its own
+    bool (*ask)(Mesh *mesh, int waits_for); // at a timeout: what does that rank wait for?
+} OnDemandOps;
+
+extern const OnDemandOps on_demand;
 
 /* Simulates a slower network (extras/simulated_network): the time at which a message of so many
  * bytes that begins to arrive counts as received; 0: on arrival. NULL: nothing is simulated. */

@@ -142,6 +142,8 @@ static Hearing hear(Mesh *mesh, int peer)
 {
     Notice notice;
     struct pollfd *watched = &mesh->watched[peer];
+    if (peer == mesh->rank)
+        return on_demand.arrive(mesh), SILENT;
     const ssize_t bytes = recv(watched->fd, &notice, sizeof notice, MSG_DONTWAIT | MSG_PEEK);
     if (bytes < 0 && (errno == EAGAIN || errno == EINTR))
         return SILENT;
@@ -155,8 +157,10 @@ static Hearing hear(Mesh *mesh, int peer)
         watched->fd = -1; // it may close now
     else if (notice.kind == NOTICE_ALIVE)
         mesh->deadline = fmax(mesh->deadline, seconds_now() + mesh->timeout);
-    else
+    else if (notice.kind == NOTICE_WAITING)
         return note_waiting(mesh, peer, &notice);
+    if (mesh->on_demand != NULL)
+        on_demand.heard(mesh, &notice);
     return HEARD;
 }
 
@@ -225,6 +229,7 @@ void mesh_begin(Mesh *mesh, const Collective *collective)
     const double now = seconds_at_tick();
     mesh->deadline = now + mesh->timeout;
     mesh->wait.next_notice_time = now + NOTICE_SECONDS;
+    mesh->wait.peer = NOBODY;
     // The slowest rank never waits, but must read notices too. Polling costs more than a call.
     if (now >= mesh->wait.next_poll_time) {
         mesh->wait.next_poll_time = now + 1e-3 * POLL_MS;
@@ -239,7 +244,7 @@ static void end_by_timeout(Mesh *mesh, int waits_for)
 {
     while (poll_peers(mesh, mesh->world_size, 0)) // if this rank was stopped, the others gave up
         continue;
-    if (seconds_now() < mesh->deadline)
+    if (seconds_now() < mesh->deadline || (mesh->on_demand && on_demand.ask(mesh, waits_for)))
         return;
     const double recently = seconds_now() - mesh->timeout / 2;
     int rank = waits_for;
@@ -286,10 +291,10 @@ void mesh_wait(Mesh *mesh, int to, int from)
             sched_yield();
         return;
     }
+    const int waits_for = mesh->wait.peer = from != NOBODY ? from : to;
     sleep_for_data(mesh, (const int[]){ to, from },
                    fmin(mesh->deadline, mesh->wait.next_notice_time) - now);
 
-    const int waits_for = from != NOBODY ? from : to;
     now = seconds_now();
     if (now >= mesh->deadline)
         end_by_timeout(mesh, waits_for);

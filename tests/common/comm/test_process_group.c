@@ -57,8 +57,9 @@ static void other_backend_body(Rank *rank)
 {
     ProcessGroup pg;
     if (rank->rank == 1) {
-        const char line[] = "--backend mpi, --device cpu, 2 ranks, --check-collectives off";
-        store_set(&rank->store, "group 1/line of rank 1", line, strlen(line));
+        const char line[] =
+            "rank 1 has --backend mpi, --device cpu, 2 ranks, --check-collectives off";
+        store_set(&rank->store, "group 1/verdict 0", line, strlen(line));
         store_wait(&rank->store, "group 1/leaving 0"); // it has been found out
     } else {
         rank_join(rank, &pg);
@@ -144,7 +145,8 @@ static void test_unusable_backends(void **state)
     const Unusable cases[] = {
         { "gloo", false, "--backend gloo: there are auto, nccl, mpi and tcp" },
         { "mpi", false, "built without mpi: install Open MPI" },
-        { "nccl", false, backend_nccl.remedy == NULL ? "needs --device cuda" : "built without nccl" },
+        { "nccl", false,
+          backend_nccl.remedy == NULL ? "needs --device cuda" : "built without nccl" },
         { "tcp", true, "--backend tcp does not reach GPU memory" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

@@ -14,6 +14,7 @@
 #include "common/base/log.h"
 #include "common/comm/backend.h"
 #include "common/comm/store/net.h"
+#include "common/comm/tcp/tcp_mesh.h"
 #include "tests/helpers/ranks.h"
 
 #define PATIENCE 200.0 // seconds
@@ -57,15 +58,18 @@ static bool is_turned_away(Store *store, const void *hello, size_t bytes)
     return closed;
 }
 
-/* Rank 1 lets strangers go first: rank 0 waits for it alone once it has seen its line. */
+/* As if rank 1 had come: rank 0 forms the group, and waits for it there. */
+static void let_rank_0_go_on(Rank *rank)
+{
+    store_set(&rank->store, "group 1/verdict 0", "", 0);
+}
+
+/* Rank 1 lets strangers go first. */
 static void strangers_body(Rank *rank)
 {
     ProcessGroup pg;
     if (rank->rank == 1) {
-        char line[160];
-        const size_t bytes = store_get(&rank->store, "group 1/line of rank 0", line, sizeof line);
-        store_set(&rank->store, "group 1/line of rank 1", line, bytes);
-
+        let_rank_0_go_on(rank);
         Offer offer;
         char garbage[4096];
         memset(garbage, 0xff, sizeof garbage);
@@ -77,9 +81,8 @@ static void strangers_body(Rank *rank)
         const Opening others[] = {
             { { "guessed" }, 1, 0, 0 }, // a rank of another group, or of an earlier attempt
             { offer.key, 0, 0, 0 }, // these know the key, but no rank is called so
-            { offer.key, 2, 0, 0 },  { offer.key, -1, 0, 0 },
-            { offer.key, 1, 0, 2 },  { offer.key, 1, 0, -1 },
-            { offer.key, 1, 1, 0 }, // it means another rank
+            { offer.key, 2, 0, 0 },     { offer.key, -1, 0, 0 }, { offer.key, 1, 0, 2 },
+            { offer.key, 1, 0, -1 },    { offer.key, 1, 1, 0 }, // it means another rank
         };
         for (size_t i = 0; i < sizeof others / sizeof *others; i++)
             CHECK(is_turned_away(&rank->store, &others[i], sizeof others[i]),
@@ -102,7 +105,7 @@ static void test_strangers_are_turned_away(void **state)
     int num_warnings = 0;
     for (const char *at = end[0].errors; (at = strstr(at, "turned away a connection")); at++)
         num_warnings++;
-    assert_int_equal(num_warnings, 8);
+    assert_int_equal(num_warnings, on_demand.form != NULL ? 8 : 10); // 8 are logged, or each
 }
 
 /* Rank 0 is of the build that `context` names, as far as the others can see. */
@@ -112,10 +115,8 @@ static void version_body(Rank *rank)
     ProcessGroup pg;
     if (rank->rank == 1)
         rank_join(rank, &pg);
-    char line[160];
-    const size_t bytes = store_get(&rank->store, "group 1/line of rank 1", line, sizeof line);
     store_set(&rank->store, "group 1/tcp version 0", token, strlen(token));
-    store_set(&rank->store, "group 1/line of rank 0", line, bytes);
+    store_set(&rank->store, "group 1/verdict 0", "", 0);
     store_ping(&rank->store); // it has them
 }
 
@@ -136,10 +137,9 @@ static void crowd_body(Rank *rank)
     ProcessGroup pg;
     int crowd[CROWD];
     if (rank->rank == 1) {
-        char line[160], address[160] = "", host[128];
+        char address[160] = "", host[128];
         int port = 0;
-        const size_t bytes = store_get(&rank->store, "group 1/line of rank 0", line, sizeof line);
-        store_set(&rank->store, "group 1/line of rank 1", line, bytes);
+        let_rank_0_go_on(rank);
         store_get(&rank->store, "group 1/tcp address 0", address, sizeof address - 1);
         CHECK(sscanf(address, "%127s %d", host, &port) == 2, "\"%s\" is no address", address);
         for (int i = 0; i < CROWD; i++) {
@@ -161,6 +161,8 @@ static void crowd_body(Rank *rank)
 static void test_a_crowd_keeps_nobody_out(void **state)
 {
     (void)state;
+    if (on_demand.form == NULL)
+        skip(); // without the extra one caller is read after the other
     RankEnd end[MAX_RANKS];
     ranks_run(2, crowd_body, NULL, end);
     assert_string_equal(end[1].errors, "");

@@ -1,0 +1,479 @@
+/*
+ * A rank connects to a few neighbors at the start, and to any other when the two first need each
+ * other: so a group opens n log n connections and not n (n - 1).
+ *
+ * The neighbors are the two in the ring and those whose number differs in one bit: the partners of
+ * the ring, of recursive doubling and of the tree from rank 0. A rank that needs another calls it.
+ * A thread of each rank answers, so a rank need not wait for one that computes, and two ranks that
+ * wait for each other can connect. If both call at the same time, the higher rank's call counts.
+ *
+ * Notices go to connected ranks only. A rank that ends tells them why, and each passes it on as it
+ * ends, too. At a timeout a rank asks the one that it waits for, which passes the question on to
+ * the rank that it waits for itself, as long as that one has said that it waits. The last rank of
+ * this chain knows the missing one.
+ */
+#include "extras/on_demand/on_demand.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "common/base/log.h"
+#include "common/base/memory.h"
+#include "common/base/signals.h"
+#include "common/comm/store/net.h"
+#include "extras/on_demand/meeting.h"
+
+#define CALL_SECONDS 1.0 // for the first call; each further one may take twice as long
+#define CONFIRM_SECONDS 1.0 // for the bytes that end the beginning of a connection
+#define COMING_SECONDS (2 * CALL_SECONDS) // a call that takes longer no longer counts
+#define ANSWER_SECONDS 3600.0 // the thread sleeps as long if nobody calls
+#define PAUSE_MS 50 // before the next try to accept where no descriptor is free
+#define LAST_WORDS_SECONDS 1.0 // a dead rank's may arrive so much later
+#define PAUSE 0.05 // between two calls, of the time for the first
+#define IDLE_SECONDS 0.1 // a rank that has waited for less makes progress
+#define NOTICE_QUESTION (NOTICE_ALIVE + 1) // what does the peer wait for? waits_for: who asks
+#define MAX_QUESTIONS 4 // at timeouts of a call; each adds a quarter to its timeout
+
+typedef enum { UNKNOWN, COMING, ARRIVED, CONNECTED } ContactState;
+
+/* What a rank knows of another. */
+typedef struct {
+    ContactState state; // ARRIVED: the driver may take it
+    int fd[NUM_CHANNELS]; // of a rank that has called; -1: not yet
+    struct Pipe *pipe;
+    double since; // of COMING
+} Contact;
+
+struct OnDemand {
+    Meeting *meeting; // the thread's, but for calls
+    const ProcessGroup *pg;
+    pthread_t thread;
+    pthread_mutex_t mutex; // guards contact[] and `calling`
+    Contact *contact; // by rank
+    int num_connected; // the driver's
+    int calling; // the rank that the driver calls, or NOBODY
+    atomic_bool closing;
+    int bell; // readable when a rank has arrived
+    uint64_t asked_in; // the number of the call in which the driver last asked at a timeout ...
+    int num_questions; // ... and how often it has done so in that call
+    double next_alive; // when the driver may next pass on that a rank is alive
+};
+
+/* ---- neighbors ---- */
+
+bool on_demand_is_neighbor(const Mesh *mesh, int peer)
+{
+    const int bits = mesh->rank ^ peer, distance = abs(mesh->rank - peer);
+    return (bits & (bits - 1)) == 0 || distance == 1 || distance == mesh->world_size - 1;
+}
+
+/* For two channels to each of so many peers, and one more: offered memory stays open until the
+ * other rank has opened it. */
+static void reserve_descriptors(const Mesh *mesh, int num_peers)
+{
+    net_reserve_descriptors(NET_SPARE_DESCRIPTORS + (NUM_CHANNELS + 1L) * num_peers,
+                            mesh->world_size);
+}
+
+static struct Pipe *pipe_to(const Mesh *mesh, int peer, int data, double deadline)
+{
+    return tcp_pipes.open == NULL ? NULL : tcp_pipes.open(mesh, peer, data, deadline);
+}
+
+/* ---- answering, in the thread ---- */
+
+static void forget(Contact *contact)
+{
+    for (int i = 0; i < NUM_CHANNELS; i++) {
+        if (contact->fd[i] >= 0)
+            close(contact->fd[i]);
+        contact->fd[i] = -1;
+    }
+    contact->state = UNKNOWN;
+}
+
+/* Is the caller still there, and on both channels? It may have given up and called again. */
+static bool is_waiting(const int fd[NUM_CHANNELS])
+{
+    char byte;
+    return net_recv(fd[0], &byte, 1, seconds_now() + CONFIRM_SECONDS) == 0 &&
+           recv(fd[1], &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN;
+}
+
+/* Does this rank's own call to the peer count, or an earlier connection? The mutex is held. */
+static bool has_own(const Mesh *mesh, int peer)
+{
+    const struct OnDemand *state = mesh->on_demand;
+    return state->contact[peer].state >= ARRIVED || (state->calling == peer && peer < mesh->rank);
+}
+
+/* Both channels are open. From the answer on both ranks count on the connection. */
+static void welcome(Mesh *mesh, int peer, const int fd[NUM_CHANNELS])
+{
+    struct OnDemand *state = mesh->on_demand;
+    Contact *contact = &state->contact[peer];
+    const bool is_there = is_waiting(fd);
+    pthread_mutex_lock(&state->mutex);
+    const bool counts = is_there && !has_own(mesh, peer);
+    if (counts)
+        contact->state = CONNECTED; // the driver does not call it any more
+    else
+        forget(contact);
+    pthread_mutex_unlock(&state->mutex);
+    if (!counts)
+        return;
+    // If the peer is gone now, the driver will find the connection closed.
+    const double deadline = seconds_now() + mesh->timeout;
+    net_send(fd[0], "", 1, deadline);
+    contact->pipe = pipe_to(mesh, peer, fd[0], deadline);
+    pthread_mutex_lock(&state->mutex);
+    contact->state = ARRIVED;
+    pthread_mutex_unlock(&state->mutex);
+    eventfd_write(state->bell, 1);
+}
+
+/* Takes a channel of a caller. Data comes first. */
+static void let_in(Mesh *mesh, int peer, int channel, int fd)
+{
+    struct OnDemand *state = mesh->on_demand;
+    Contact *contact = &state->contact[peer];
+    pthread_mutex_lock(&state->mutex);
+    const bool counts = !has_own(mesh, peer) && (channel == 0 || contact->state == COMING);
+    if (counts && channel == 0) {
+        forget(contact); // what is left of an earlier call
+        *contact = (Contact){ .state = COMING, .fd = { fd, -1 }, .since = seconds_now() };
+    } else if (counts) {
+        contact->fd[channel] = fd;
+    }
+    const int both[NUM_CHANNELS] = { contact->fd[0], contact->fd[1] };
+    pthread_mutex_unlock(&state->mutex);
+    if (!counts)
+        close(fd);
+    else if (channel > 0)
+        welcome(mesh, peer, both);
+}
+
+static void *answer(void *argument)
+{
+    Mesh *mesh = argument;
+    struct OnDemand *state = mesh->on_demand;
+    while (!atomic_load(&state->closing))
+        if (!meeting_answer(state->meeting, ANSWER_SECONDS, let_in))
+            poll(NULL, 0, PAUSE_MS);
+    return NULL;
+}
+
+/* ---- connecting, in the driver ---- */
+
+static void connected(Mesh *mesh, int peer, const int fd[NUM_CHANNELS], struct Pipe *pipe)
+{
+    mesh->peer[peer].data = fd[0];
+    mesh->peer[peer].notices = fd[1];
+    mesh->on_demand->num_connected++;
+    mesh_connected(mesh, peer, pipe);
+}
+
+/* Takes the connections that other ranks have opened. */
+static void arrive(Mesh *mesh)
+{
+    struct OnDemand *state = mesh->on_demand;
+    eventfd_t count;
+    eventfd_read(state->bell, &count);
+    pthread_mutex_lock(&state->mutex);
+    for (int peer = 0; peer < mesh->world_size; peer++) {
+        Contact *contact = &state->contact[peer];
+        if (contact->state != ARRIVED)
+            continue;
+        connected(mesh, peer, contact->fd, contact->pipe);
+        *contact = (Contact){ .state = CONNECTED, .fd = { -1, -1 } };
+    }
+    pthread_mutex_unlock(&state->mutex);
+}
+
+/* False: the peer has called already, or just now. */
+static bool may_call(struct OnDemand *state, int peer)
+{
+    pthread_mutex_lock(&state->mutex);
+    const Contact *contact = &state->contact[peer];
+    const bool may = contact->state == UNKNOWN ||
+                     (contact->state == COMING && seconds_now() > contact->since + COMING_SECONDS);
+    state->calling = may ? peer : NOBODY;
+    pthread_mutex_unlock(&state->mutex);
+    return may;
+}
+
+/* Finds the peer's address over a connection of its own to the store, since another thread may be
+ * using the group's, and calls it. False and errno: ECONNREFUSED if it is gone. */
+static bool open_channels(Mesh *mesh, int peer, double deadline, int fd[NUM_CHANNELS])
+{
+    const Store *groups = mesh->on_demand->pg->store;
+    Store store;
+    bool done = store_connect(&store, groups->host, groups->port, deadline - seconds_now());
+    errno = EAGAIN;
+    if (!done)
+        return false;
+    store.may_fail = true;
+    memcpy(store.prefix, groups->prefix, sizeof store.prefix);
+    const Meeting *meeting = mesh->on_demand->meeting;
+    fd[0] = meeting_call(meeting, &store, peer, 0, deadline);
+    fd[1] = fd[0] < 0 ? -1 : meeting_call(meeting, &store, peer, 1, deadline);
+    done = fd[1] >= 0;
+    const int reason = store.failed ? EAGAIN : errno;
+    if (!done && fd[0] >= 0)
+        close(fd[0]);
+    store_free(&store);
+    errno = reason;
+    return done;
+}
+
+/* False and errno if the peer does not answer in time, or has called us. */
+static bool call(Mesh *mesh, int peer, double deadline)
+{
+    int fd[NUM_CHANNELS];
+    char byte;
+    reserve_descriptors(mesh, mesh->on_demand->num_connected + 1);
+    if (!open_channels(mesh, peer, deadline, fd))
+        return false;
+    if (net_send(fd[0], "", 1, deadline) < 0 || net_recv(fd[0], &byte, 1, mesh->deadline) < 0) {
+        close(fd[0]);
+        close(fd[1]);
+        errno = EAGAIN;
+        return false;
+    }
+    connected(mesh, peer, fd, pipe_to(mesh, peer, fd[0], mesh->deadline));
+    return true;
+}
+
+static void end_call(struct OnDemand *state, int peer, bool done)
+{
+    pthread_mutex_lock(&state->mutex);
+    state->calling = NOBODY;
+    if (done) {
+        forget(&state->contact[peer]);
+        state->contact[peer].state = CONNECTED;
+    }
+    pthread_mutex_unlock(&state->mutex);
+}
+
+static void connect_on_demand(Mesh *mesh, int peer)
+{
+    struct OnDemand *state = mesh->on_demand;
+    for (double patience = CALL_SECONDS; mesh->peer[peer].data < 0; patience *= 2) {
+        errno = EAGAIN;
+        const bool calls = may_call(state, peer);
+        const bool done = calls && call(mesh, peer, fmin(mesh->deadline, seconds_now() + patience));
+        const bool is_gone = calls && !done && errno == ECONNREFUSED;
+        if (calls)
+            end_call(state, peer, done);
+        if (done)
+            return;
+        if (is_gone) // another rank may know why; or it has called us before
+            mesh_sleep_until(mesh, seconds_now() + LAST_WORDS_SECONDS);
+        if (is_gone && mesh->peer[peer].data < 0)
+            mesh_lost(mesh, peer);
+        // The peer's own call may arrive, or it is time for another.
+        mesh->wait.next_notice_time =
+            fmin(mesh->wait.next_notice_time, seconds_now() + PAUSE * patience);
+        mesh_wait(mesh, peer, NOBODY);
+    }
+}
+
+/* ---- the rank that is missing ---- */
+
+/* Has it said of late that it waits? */
+static bool waits_too(const Mesh *mesh, int peer)
+{
+    return mesh->peer[peer].heard_at > seconds_now() - mesh->timeout / 2;
+}
+
+/* Asks the peer that this rank waits for on behalf of `asking`. */
+static void ask(Mesh *mesh, int peer, int asking)
+{
+    Peer *other = &mesh->peer[peer];
+    const Notice question = { .kind = NOTICE_QUESTION, .waits_for = asking, .call = mesh->call };
+    if (other->notices_blocked)
+        return;
+    const ssize_t sent =
+        send(other->notices, &question, sizeof question, MSG_DONTWAIT | MSG_NOSIGNAL);
+    other->notices_blocked = sent > 0 && sent < (ssize_t)sizeof question;
+}
+
+static noreturn void end_in_a_circle(Mesh *mesh, int waits_for)
+{
+    char text[DESCRIPTION_BYTES];
+    mesh_abort(mesh, NOBODY,
+               "%s did not end within %g s: rank %d waits for rank %d, which waits, too",
+               collective_describe(mesh->collective, text), mesh->timeout, mesh->rank, waits_for);
+}
+
+/* At this rank's timeout. False: the peer itself is missing. */
+static bool ask_at_timeout(Mesh *mesh, int waits_for)
+{
+    struct OnDemand *state = mesh->on_demand;
+    if (!waits_too(mesh, waits_for))
+        return false;
+    state->num_questions = state->asked_in == mesh->call.sequence ? state->num_questions + 1 : 1;
+    state->asked_in = mesh->call.sequence;
+    if (state->num_questions > MAX_QUESTIONS)
+        end_in_a_circle(mesh, waits_for);
+    ask(mesh, waits_for, mesh->rank);
+    mesh->deadline = seconds_now() + mesh->timeout / 4;
+    return true;
+}
+
+/* A question has come from a rank that waits for this one. */
+static void answer_question(Mesh *mesh, int asking)
+{
+    const int waits_for = mesh->wait.peer;
+    const bool waits = mesh->collective != NULL && waits_for != NOBODY &&
+                       mesh->wait.idle_since > 0 &&
+                       seconds_now() > mesh->wait.idle_since + IDLE_SECONDS;
+    if (!waits)
+        return;
+    if (asking == mesh->rank)
+        end_in_a_circle(mesh, waits_for);
+    if (waits_too(mesh, waits_for)) {
+        ask(mesh, waits_for, asking);
+        return;
+    }
+    char text[DESCRIPTION_BYTES];
+    mesh_abort(mesh, waits_for,
+               "rank %d is missing in %s after %g s: it is stopped or stuck, or does not make this "
+               "call",
+               waits_for, collective_describe(mesh->collective, text), mesh->timeout);
+}
+
+/* A rank that is alive is so for ranks, too, that it is not connected with: this is passed on, but
+ * only once in a while, or it would go round for ever. */
+static void heard(Mesh *mesh, const Notice *notice)
+{
+    struct OnDemand *state = mesh->on_demand;
+    if (notice->kind == NOTICE_QUESTION)
+        answer_question(mesh, notice->waits_for);
+    if (notice->kind != NOTICE_ALIVE || seconds_now() < state->next_alive)
+        return;
+    state->next_alive = seconds_now() + mesh->timeout / 8;
+    mesh_notify(mesh, NOTICE_ALIVE, NOBODY);
+}
+
+/* ---- the beginning and the end ---- */
+
+static int *channel_of(Mesh *mesh, int peer, int channel)
+{
+    return channel == 0 ? &mesh->peer[peer].data : &mesh->peer[peer].notices;
+}
+
+static void call_neighbor(Mesh *mesh, Meeting *meeting, Store *store, int peer)
+{
+    for (int i = 0; i < NUM_CHANNELS; i++)
+        while ((*channel_of(mesh, peer, i) =
+                    meeting_call(meeting, store, peer, i, mesh->deadline)) < 0) {
+            CHECK(seconds_now() < mesh->deadline, "cannot reach rank %d: %s%s", peer,
+                  net_reason(errno), interface_choice.advice);
+            poll(NULL, 0, PAUSE_MS);
+        }
+}
+
+/* A neighbor that calls again did not get the first welcome. Other ranks are early: they will call
+ * again. */
+static void let_neighbor_in(Mesh *mesh, int peer, int channel, int fd)
+{
+    int *own = channel_of(mesh, peer, channel);
+    const int unwanted = on_demand_is_neighbor(mesh, peer) ? *own : fd;
+    if (unwanted >= 0)
+        close(unwanted);
+    *own = on_demand_is_neighbor(mesh, peer) ? fd : -1;
+}
+
+/* Returns world_size if all higher neighbors are connected. */
+static int first_absent(const Mesh *mesh)
+{
+    int peer = mesh->rank + 1;
+    while (peer < mesh->world_size &&
+           (!on_demand_is_neighbor(mesh, peer) ||
+            (mesh->peer[peer].data >= 0 && mesh->peer[peer].notices >= 0)))
+        peer++;
+    return peer;
+}
+
+static void connect_neighbors(Mesh *mesh, Meeting *meeting, Store *store)
+{
+    for (int peer = 0; peer < mesh->rank; peer++)
+        if (on_demand_is_neighbor(mesh, peer))
+            call_neighbor(mesh, meeting, store, peer);
+    for (int absent; (absent = first_absent(mesh)) < mesh->world_size;) {
+        const double left = mesh->deadline - seconds_now();
+        errno = ETIMEDOUT;
+        CHECK(left > 0 && meeting_answer(meeting, fmin(left, 1), let_neighbor_in),
+              "rank %d did not connect to %s within %g s: %s%s", absent, meeting_address(meeting),
+              mesh->timeout, strerror(errno), interface_choice.advice);
+    }
+    // All ranks visit their peers in the same order, so some pair can always proceed.
+    for (int peer = 0; peer < mesh->world_size; peer++)
+        if (peer != mesh->rank && on_demand_is_neighbor(mesh, peer))
+            mesh_connected(mesh, peer, pipe_to(mesh, peer, mesh->peer[peer].data, mesh->deadline));
+}
+
+static void answer_from_now_on(Mesh *mesh, Meeting *meeting, const ProcessGroup *pg)
+{
+    const int n = mesh->world_size;
+    struct OnDemand *state = mesh->on_demand = mem_calloc(1, sizeof *state);
+    *state = (struct OnDemand){ .meeting = meeting, .pg = pg, .calling = NOBODY };
+    state->contact = mem_calloc((size_t)n, sizeof *state->contact);
+    for (int peer = 0; peer < n; peer++) {
+        const bool is_known = mesh->peer[peer].data >= 0;
+        state->contact[peer] =
+            (Contact){ .state = is_known ? CONNECTED : UNKNOWN, .fd = { -1, -1 } };
+        state->num_connected += is_known;
+    }
+    pthread_mutex_init(&state->mutex, NULL);
+    state->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    SYS_CHECK(state->bell);
+    mesh->watched[mesh->rank] = (struct pollfd){ .fd = state->bell, .events = POLLIN };
+    const int error = thread_start(&state->thread, answer, mesh);
+    CHECK(error == 0, "cannot start the thread that answers other ranks: %s", strerror(error));
+}
+
+static void form(Mesh *mesh, const ProcessGroup *pg)
+{
+    const int n = mesh->world_size;
+    int num_neighbors = 0;
+    for (int peer = 0; peer < n; peer++)
+        num_neighbors += peer != mesh->rank && on_demand_is_neighbor(mesh, peer);
+    reserve_descriptors(mesh, num_neighbors);
+    Meeting *meeting = meeting_begin(mesh, pg);
+    connect_neighbors(mesh, meeting, pg->store);
+    if (num_neighbors < n - 1)
+        answer_from_now_on(mesh, meeting, pg);
+    else
+        meeting_end(meeting); // a small group
+}
+
+static void close_door(Mesh *mesh)
+{
+    struct OnDemand *state = mesh->on_demand;
+    atomic_store(&state->closing, true);
+    meeting_interrupt(state->meeting);
+    pthread_join(state->thread, NULL);
+    arrive(mesh);
+    mesh->watched[mesh->rank].fd = -1;
+    for (int peer = 0; peer < mesh->world_size; peer++)
+        forget(&state->contact[peer]);
+    meeting_end(state->meeting);
+    close(state->bell);
+    pthread_mutex_destroy(&state->mutex);
+    free(state->contact);
+    free(state);
+    mesh->on_demand = NULL;
+}
+
+const OnDemandOps on_demand = { .form = form,
+                                .close = close_door,
+                                .connect = connect_on_demand,
+                                .arrive = arrive,
+                                .heard = heard,
+                                .ask = ask_at_timeout };
