@@ -164,25 +164,28 @@ static int shared_memory_wake(Mesh *mesh, const int peer[2])
     return lost;
 }
 
-/* How the progress thread shares a core with computing threads (sched(7)). A message over the
- * network needs the core rarely, but at once: with a short time slice the thread runs as soon as it
- * is woken (from Linux 6.12 on). A message through shared memory keeps the core busy all the time:
- * with SCHED_BATCH the thread does not preempt a thread that computes. */
-static void schedule(const Mesh *mesh)
+/* How a thread that drives shares a core with others (sched(7)). With a short time slice it runs as
+ * soon as it is woken, and soon again after sched_yield, however many others want the core (from
+ * Linux 6.12 on). It gets no larger share of the core. Messages through shared memory keep a core
+ * busy all the time, so the progress thread, which does not compute, then leaves it to those that
+ * do: with SCHED_BATCH it does not preempt them. */
+static void schedule(const Mesh *mesh, bool computes)
 {
     const int next = (mesh->rank + 1) % mesh->world_size;
-    const struct {
+    struct {
         uint32_t size, policy;
         uint64_t flags;
         int32_t nice;
         uint32_t priority;
         uint64_t slice, deadline, period; // nanoseconds
-    } short_slice = { .size = sizeof short_slice, .policy = SCHED_OTHER, .slice = 100 * 1000 };
+    } own; // what the user has chosen, as with nice(1) and chrt(1)
 
-    if (mesh->peer[next].pipe != NULL)
+    if (!computes && mesh->peer[next].pipe != NULL) {
         pthread_setschedparam(pthread_self(), SCHED_BATCH, &(struct sched_param){ 0 });
-    else
-        syscall(SYS_sched_setattr, 0, &short_slice, 0);
+    } else if (syscall(SYS_sched_getattr, 0, &own, sizeof own, 0) == 0) {
+        own.slice = 100 * 1000;
+        syscall(SYS_sched_setattr, 0, &own, 0);
+    }
 }
 
 const PipeOps tcp_pipes = { .open = shared_memory_open,

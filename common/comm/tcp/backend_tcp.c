@@ -79,7 +79,7 @@ static void *progress_loop(void *argument)
 {
     Tcp *tcp = argument;
     if (tcp_pipes.schedule != NULL)
-        tcp_pipes.schedule(&tcp->mesh);
+        tcp_pipes.schedule(&tcp->mesh, false);
     pthread_mutex_lock(&tcp->mutex);
     while (!tcp->closing)
         if (tcp->finished == tcp->queued || tcp->mesh.wait.num_threads > 0)
@@ -109,6 +109,8 @@ static void *tcp_init(ProcessGroup *pg)
 {
     Tcp *tcp = mem_calloc(1, sizeof *tcp);
     mesh_init(&tcp->mesh, pg);
+    if (tcp_pipes.schedule != NULL)
+        tcp_pipes.schedule(&tcp->mesh, true);
     pthread_mutex_init(&tcp->mutex, NULL);
     pthread_cond_init(&tcp->work, NULL);
     pthread_cond_init(&tcp->done, NULL);

@@ -166,9 +166,7 @@ void exchange(Mesh *mesh, Outgoing sent, Incoming received)
     out.header = header_of(mesh, out.bytes);
 
     while (!message_done(&out) || !message_done(&in)) {
-        bool progress = false;
-        if (!message_done(&out))
-            progress |= send_part(mesh, &out);
+        bool progress = !message_done(&out) && send_part(mesh, &out);
         if (!message_done(&in))
             progress |= receive_part(mesh, &in, received.addend);
         if (!progress)

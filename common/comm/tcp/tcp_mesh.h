@@ -178,7 +178,7 @@ typedef struct {
     // afterwards, which returns a peer that is gone, or NOBODY.
     bool (*sleep)(Mesh *mesh, const int peer[2], struct pollfd data[2]);
     int (*wake)(Mesh *mesh, const int peer[2]);
-    void (*schedule)(const Mesh *mesh); // how this thread shares a core with those that compute
+    void (*schedule)(const Mesh *mesh, bool computes); // how this thread shares a core with others
 } PipeOps;
 
 extern const PipeOps tcp_pipes;
