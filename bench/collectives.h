@@ -45,13 +45,16 @@ static inline double batch_seconds(const Collectives *c, const Operation *operat
     return c->largest(c->group, seconds_now() - begin) / calls;
 }
 
-/* Prints a line of bench/suite.py's for each size, which grow by `factor`, from rank 0. */
-static inline void measure_operation(const Collectives *c, const Operation *operation, int factor)
+/* Prints a line of bench/suite.py's for each size, which grow by `factor`, from rank 0; or for
+ * `only` bytes, if that is not 0. */
+static inline void measure_operation(const Collectives *c, const Operation *operation, int factor,
+                                     size_t only)
 {
     float *in = mem_calloc(LARGEST_BYTES, 1), *out = mem_calloc(LARGEST_BYTES, 1);
     memset(in, 0, LARGEST_BYTES); // memory that nobody has written to may be one page for all
     memset(out, 0, LARGEST_BYTES);
-    for (size_t bytes = sizeof *out; bytes <= LARGEST_BYTES; bytes *= (size_t)factor) {
+    const size_t last = only != 0 ? only : LARGEST_BYTES;
+    for (size_t bytes = only != 0 ? only : sizeof *out; bytes <= last; bytes *= (size_t)factor) {
         const size_t count = bytes / sizeof *out;
         if (count < (size_t)c->world_size && strcmp(operation->name, "all_gather") == 0)
             continue; // a share would be less than a number
@@ -70,19 +73,26 @@ static inline void measure_operation(const Collectives *c, const Operation *oper
     free(out);
 }
 
-/* arguments: FACTOR OPERATION..., as in "4 all_reduce broadcast". */
+/* arguments: FACTOR OPERATION..., as in "4 all_reduce broadcast"; all_reduce=5000000 takes that
+ * many bytes alone. */
 static inline void measure_collectives(const Collectives *c, int count, char **arguments)
 {
     const int factor = count > 1 ? atoi(arguments[0]) : 0;
     CHECK(factor > 1, "what is to be measured is missing: FACTOR OPERATION..., as in 4 all_reduce");
     for (int i = 1; i < count; i++) {
         const Operation *operation = c->operations;
+        const size_t length = strcspn(arguments[i], "=");
         while (operation < c->operations + NUM_OPERATIONS &&
-               strcmp(operation->name, arguments[i]) != 0)
+               (strlen(operation->name) != length ||
+                strncmp(operation->name, arguments[i], length) != 0))
             operation++;
         CHECK(operation < c->operations + NUM_OPERATIONS,
               "%s: it is all_reduce, broadcast or all_gather", arguments[i]);
-        measure_operation(c, operation, factor);
+        const bool is_sized = arguments[i][length] == '=';
+        const long long only = is_sized ? atoll(arguments[i] + length + 1) : 0;
+        CHECK(!is_sized || (only >= (long long)sizeof(float) && only <= (long long)LARGEST_BYTES),
+              "%s: a size is 4 to %zu bytes", arguments[i], LARGEST_BYTES);
+        measure_operation(c, operation, factor, (size_t)only);
     }
 }
 
