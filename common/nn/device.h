@@ -282,6 +282,7 @@ static inline void device_copy(Device *device, void *to, const void *from, size_
  * "cpu" means plain; without CUDA device_cuda_absent.c reports that this build has none. */
 void device_plain_init(Device *device);
 void device_cpu_init(Device *device);
+void plain_bf16_init(Device *device); // --amp bf16: extras/fast_cpu changes the plain device
 void device_cuda_init(Device *device, const Args *args);
 void conv_cudnn_init(Device *device); // --conv cudnn: extras/cudnn changes the table
 void cuda_graph_init(Device *device); // --cuda-graph on: so does extras/cuda_graph, after it

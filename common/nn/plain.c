@@ -7,7 +7,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "common/base/log.h"
 #include "common/base/memory.h"
 #include "common/nn/plain.h"
 
@@ -301,9 +300,7 @@ CpuState *cpu_init(Device *device)
 
 void device_plain_init(Device *device)
 {
-    if (device->amp == AMP_BF16)
-        usage_error(
-            "--amp bf16 on a CPU needs --device cpu in a build with extras/fast_cpu; leave it "
-            "out, or use --device cuda");
     cpu_init(device);
+    if (device->amp == AMP_BF16)
+        plain_bf16_init(device);
 }

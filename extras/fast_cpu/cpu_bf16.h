@@ -4,7 +4,31 @@
 #ifndef EXTRAS_FAST_CPU_CPU_BF16_H
 #define EXTRAS_FAST_CPU_CPU_BF16_H
 
+#include <string.h>
+
 #include "common/nn/device.h"
+
+/* What is rounded: products of linear layers with so many outputs or more; and convolutions with
+ * pooling whose images have an even number of channels, which form pairs. */
+enum { CPU_BF16_OUTPUTS = 32 };
+
+static inline bool cpu_bf16_rounds_conv(ConvShape shape, const uint8_t *argmax)
+{
+    return argmax != NULL && shape.in_channels % 2 == 0;
+}
+
+/* As the instruction rounds: to the nearest, of two as near to the even one; denormals to 0. */
+static inline uint32_t cpu_bf16_bits(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    const uint32_t magnitude = bits & 0x7fffffffu;
+    if (magnitude < 1u << 23)
+        return bits >> 31 << 15;
+    if (magnitude > 0x7f800000u) // not a number: stays one
+        return bits >> 16 | 0x40;
+    return (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+}
 
 /* The instruction multiplies pairs: two bf16, adjacent in the sum, in one word. */
 typedef uint32_t Bf16Pair;

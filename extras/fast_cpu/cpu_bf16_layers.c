@@ -14,7 +14,6 @@
 #include "extras/fast_cpu/cpu_kernels.h"
 
 enum {
-    FEW_OUTPUTS = 32,
     PANEL_COLUMNS = 64,
     PANEL_DEPTH = 64, // pairs: such a panel, 16 KiB, fits into the L1 cache
 };
@@ -25,11 +24,6 @@ static int pairs(int count)
 }
 
 /* ---- convolution, with pooling ---- */
-
-static bool in_pairs(ConvShape shape)
-{
-    return shape.in_channels % 2 == 0;
-}
 
 static ptrdiff_t image_pairs(ConvShape shape)
 {
@@ -83,7 +77,7 @@ static void conv_image(ConvShape shape, const Bf16Pair *image, const Bf16Pair *f
 static void conv_relu(Device *device, ConvShape shape, int n, const float *x, const float *weight,
                       const float *bias, float *y, uint8_t *argmax)
 {
-    if (argmax == NULL || !in_pairs(shape)) {
+    if (!cpu_bf16_rounds_conv(shape, argmax)) {
         cpu_conv_relu(device, shape, n, x, weight, bias, y, argmax);
         return;
     }
@@ -152,7 +146,7 @@ static void add_dots(int threads, int n, int in, int out, const Bf16Pair *x, con
 static void linear(Device *device, int n, int in, int out, bool relu, const float *x,
                    const float *weight, const float *bias, float *y)
 {
-    if (out < FEW_OUTPUTS) {
+    if (out < CPU_BF16_OUTPUTS) {
         cpu_linear(device, n, in, out, relu, x, weight, bias, y);
         return;
     }
@@ -198,7 +192,7 @@ static void product_by_panels(Device *device, const PairProduct *p, const float 
 static void linear_grad_params(Device *device, int n, int in, int out, const float *x,
                                const float *dy, float *dweight, float *dbias)
 {
-    if (out < FEW_OUTPUTS) {
+    if (out < CPU_BF16_OUTPUTS) {
         cpu_linear_grad_params(device, n, in, out, x, dy, dweight, dbias);
         return;
     }
@@ -226,7 +220,7 @@ static void linear_grad_params(Device *device, int n, int in, int out, const flo
 static void linear_grad_input(Device *device, int n, int in, int out, const float *dy,
                               const float *weight, float *dx)
 {
-    if (out < FEW_OUTPUTS) {
+    if (out < CPU_BF16_OUTPUTS) {
         cpu_linear_grad_input(device, n, in, out, dy, weight, dx);
         return;
     }

@@ -138,31 +138,18 @@ void cpu_bf16_dots(const PairDots *p)
             dot_tile(p, 1, 1, i, j);
 }
 
-/* As the instruction rounds: to the nearest, of two as near to the even one; denormals to 0. */
-static inline uint32_t rounded(float value)
-{
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    const uint32_t magnitude = bits & 0x7fffffffu;
-    if (magnitude < 1u << 23)
-        return bits >> 31 << 15;
-    if (magnitude > 0x7f800000u) // not a number: stays one
-        return bits >> 16 | 0x40;
-    return (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
-}
-
 void cpu_bf16_round(size_t count, const float *from, Bf16Pair *to)
 {
     for (size_t i = 0; i + 2 <= count; i += 2)
-        to[i / 2] = rounded(from[i]) | rounded(from[i + 1]) << 16;
+        to[i / 2] = cpu_bf16_bits(from[i]) | cpu_bf16_bits(from[i + 1]) << 16;
     if (count % 2 == 1)
-        to[count / 2] = rounded(from[count - 1]);
+        to[count / 2] = cpu_bf16_bits(from[count - 1]);
 }
 
 void cpu_bf16_interleave(size_t count, const float *above, const float *below, Bf16Pair *to)
 {
     for (size_t i = 0; i < count; i++)
-        to[i] = rounded(above[i]) | (below != NULL ? rounded(below[i]) << 16 : 0);
+        to[i] = cpu_bf16_bits(above[i]) | (below != NULL ? cpu_bf16_bits(below[i]) << 16 : 0);
 }
 
 #endif

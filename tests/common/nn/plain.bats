@@ -16,8 +16,9 @@
     TEST_OPTIONS="--device plain" tests/golden_losses.py digits_sgd_w2 03_torchrun_env/run.sh
 }
 
-@test "plain has no numbers of 16 bits, and none of 19: exit status 2 and a line that says so" {
-    for options in "--amp bf16" "--amp fp16" "--tf32 on"; do
+@test "plain has no fp16 and no tf32, nor bf16 without extras: exit status 2 and a line that says so" {
+    without=$(sed -n 's/^EXTRAS=0$/--amp bf16/p' "${BUILD:-build}/parts")
+    for options in ${without:+"$without"} "--amp fp16" "--tf32 on"; do
         run 01_single_gpu/train --device plain $options
         echo "$output"
         [ "$status" -eq 2 ]

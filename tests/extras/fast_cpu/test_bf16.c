@@ -1,6 +1,8 @@
-/* --amp on a CPU: products of bf16 against the reference, whose operands are rounded by arithmetic
- * on their bits; odd sizes; the same bits with 1, 2 and 3 threads; and a training on the digits. */
+/* --amp on a CPU, or with TEST_DEVICE=plain on the plain device: products of bf16 against the
+ * reference, whose operands are rounded by arithmetic on their bits; odd sizes; the same bits with
+ * 1, 2 and 3 threads; and a training on the digits. */
 #include <math.h>
+#include <stdlib.h>
 
 #include "common/base/memory.h"
 #include "common/nn/optim.h"
@@ -10,13 +12,18 @@
 
 enum { FEW_OUTPUTS = 32 };
 
+static const char *device_name(void)
+{
+    return getenv("TEST_DEVICE") != NULL ? getenv("TEST_DEVICE") : "cpu";
+}
+
 static int set_up(void **state)
 {
     (void)state;
     rng_seed(&rng, 1);
     num_devices = MAX_THREADS;
     for (int i = 0; i < num_devices; i++) {
-        const Args args = { .device = "cpu", .threads = i + 1, .amp = "bf16" };
+        const Args args = { .device = device_name(), .threads = i + 1, .amp = "bf16" };
         device_init(&devices[i], &args, 0);
     }
     return 0;
@@ -192,7 +199,7 @@ static double train(const char *amp)
 {
     Args args;
     args_defaults(&args, "cnn");
-    args.device = "cpu";
+    args.device = device_name();
     args.threads = 1;
     args.optimizer = "adam";
     args.lr = 1e-3;
@@ -251,7 +258,7 @@ static void open_device(const void *args)
 
 static void assert_refused(Args args, const char *text)
 {
-    args.device = "cpu";
+    args.device = device_name();
     assert_dies_saying(open_device, &args, 2, text);
 }
 

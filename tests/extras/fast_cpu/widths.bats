@@ -16,7 +16,9 @@ built_for() {
     for program in $programs; do
         CMOCKA_MESSAGE_OUTPUT=TAP "$program"
     done
-    TEST_DEVICE=plain CMOCKA_MESSAGE_OUTPUT=TAP "${BUILD:-build}/widths/$march/test_rows_alone"
+    for test in rows_alone bf16; do
+        TEST_DEVICE=plain CMOCKA_MESSAGE_OUTPUT=TAP "${BUILD:-build}/widths/$march/test_$test"
+    done
 }
 
 setup() {
