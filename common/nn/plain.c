@@ -6,6 +6,7 @@
  */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/base/memory.h"
 #include "common/nn/plain.h"
