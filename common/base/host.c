@@ -19,7 +19,7 @@ const Launcher launchers[] = {
       "SLURM_NODEID", .cores = "SLURM_CPUS_PER_TASK" },
     { .rank = "PMIX_RANK", .is_mpi = true }, // srun --mpi=pmix sets no variable for the size
     { "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", .is_mpi = true },
-    { 0 },
+    { .rank = NULL },
 };
 
 const Launcher *launcher_find(void)
