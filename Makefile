@@ -34,6 +34,7 @@
 #   make check-labs        wrong programs, each of which make check-lab must reject; all traps, all quizzes, the whole plan (14 minutes)
 #   make check-ranks       many ranks on few cores (1 minute)
 #   make check-march       builds for other processors (4 minutes)
+#   make check-machines    compilers of newer Debians; as root (1 hour)
 #   make check-cuda        the GPU's code without a GPU (5 minutes)
 #   make check-gpu         what only a GPU shows (10 minutes; bench-gpu: beside PyTorch; gpu-ladder: five kernels;
 #                          gpu-first-hour: all three, into one file)

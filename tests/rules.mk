@@ -119,6 +119,10 @@ check-ranks: all
 check-march:
 	@$(RUN_TESTS) tests/march/builds.bats
 
+# The compilers of newer Debians, in machines of their own (as root).
+check-machines:
+	@tests/march/machines.sh
+
 # The GPU's code without a GPU: compiled by nvcc, and run on a stand-in for CUDA (tests/cuda_stand_in).
 check-cuda:
 	@$(RUN_TESTS) $(call sampled,$(wildcard tests/cuda/*compile.bats)); status=$$?; \
@@ -164,4 +168,4 @@ checklist: all $(BUILD)/tests/common/comm/test_replicas
 include tests/fuzz/rules.mk
 -include $(TEST_PROGRAMS:=.d) $(BUILD)/tests/allocations/counter.d $(MPI_RANKS:=.d) $(TORCH_PEERS:=.d) $(TEST_HELPERS:.o=.d)
 .PRECIOUS: $(TEST_PROGRAMS:=.o) $(MPI_RANKS:=.o)
-.PHONY: test tests check-attack check-extras check-ranks check-march prove check-gpu gpu-test check-mnist check-torch check-browser check-slurm check-faults check-chaos check-labs check-cuda cuda-part check-sanitizers checklist
+.PHONY: test tests check-attack check-extras check-ranks check-march check-machines prove check-gpu gpu-test check-mnist check-torch check-browser check-slurm check-faults check-chaos check-labs check-cuda cuda-part check-sanitizers checklist

@@ -22,10 +22,9 @@ build() {
     make -s -j2 BUILD="$BUILT" MARCH="$march" MPI=0 CUDA=0 PNG=0 HTTP=0 "$@" $(programs "$BUILT")
 }
 
-# run_tests [COMMAND...]: all of them, each by this command.
 run_tests() {
     for program in $(programs "$BUILT"); do
-        CMOCKA_MESSAGE_OUTPUT=TAP timeout 900 "$@" "$program"
+        CMOCKA_MESSAGE_OUTPUT=TAP timeout 900 "$program"
     done
 }
 
@@ -100,7 +99,12 @@ refused() {
     qemu-x86_64 -cpu qemu64 "$BUILT/tests/common/nn/test_optim"
 }
 
-@test "ARM (armv8-a, emulated)" {
+@test "clang: no warning anywhere" {
+    command -v clang >/dev/null || skip "no clang: ./setup.sh --checks"
+    tests/march/compiler.sh clang x86-64-v3
+}
+
+@test "ARM (armv8-a, emulated): no warning; the kernels; PyTorch's losses in steps 01 to 03" {
     for program in aarch64-linux-gnu-gcc qemu-aarch64; do
         command -v $program >/dev/null || skip "no $program: ./setup.sh --checks"
     done
@@ -108,7 +112,6 @@ refused() {
     tests/march/arm64_libraries.sh "$root" || skip "the libraries for ARM cannot be had"
     libraries=usr/lib/aarch64-linux-gnu
     export CPATH=$root/usr/include
-    build arm64 armv8-a CC=aarch64-linux-gnu-gcc \
-        LDFLAGS="-L$root/$libraries -Wl,-rpath,$root/$libraries"
-    run_tests qemu-aarch64 -L /usr/aarch64-linux-gnu
+    LDFLAGS="-L$root/$libraries -Wl,-rpath,$root/$libraries" EMULATOR='qemu-aarch64 -L /usr/aarch64-linux-gnu' \
+        tests/march/compiler.sh aarch64-linux-gnu-gcc armv8-a
 }
