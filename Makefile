@@ -30,6 +30,7 @@
 #   make check-extras      the tests without extras/ (6 minutes)
 #   make check-faults      step 05 on bad days (6 minutes)
 #   make check-attack      strangers at the ports of a job (1 minute)
+#   make check-proved      models of the protocols, in every order of events (1 minute)
 #   make check-chaos       random faults for CHAOS_SECONDS=180, one result
 #   make check-labs        wrong programs, each of which make check-lab must reject; all traps, all quizzes, the whole plan (14 minutes)
 #   make check-ranks       many ranks on few cores (1 minute)

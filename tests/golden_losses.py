@@ -4,7 +4,7 @@
 Runs a program with the arguments of tests/golden/losses/NAME.rank*.json, and those in TEST_OPTIONS,
 and compares each rank's loss at every step, and the final weights where there are any, with what
 PyTorch gave. TEST_STEPS=N: the first N steps alone."""
-import glob, json, os, re, struct, subprocess, sys, tempfile
+import glob, json, os, struct, subprocess, sys, tempfile
 
 GOLDEN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "golden", "losses")
 FEW = int(os.environ.get("TEST_STEPS", "0"))

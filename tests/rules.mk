@@ -102,6 +102,11 @@ check-faults: all
 check-attack: all
 	@$(MAKE) -s test TEST_SOURCES= TESTS="$(call sampled,$(wildcard tests/attack/*.bats))"
 
+# The models in beyond/proved: Spin tries every order of events, and finds what is broken on purpose (40 seconds; skipped
+# where there is no spin).
+check-proved:
+	@$(RUN_TESTS) tests/proved/proved.bats
+
 # As check-faults, for CHAOS_SECONDS, with faults of all kinds as they come; tells how soon each was noticed.
 check-chaos: 05
 	@RERUN=never TEST_TIMEOUT=$$(($${CHAOS_SECONDS:-180} + 1800)) $(MAKE) -s test TEST_SOURCES= TESTS=tests/faults/chaos.bats
@@ -168,4 +173,4 @@ checklist: all $(BUILD)/tests/common/comm/test_replicas
 include tests/fuzz/rules.mk
 -include $(TEST_PROGRAMS:=.d) $(BUILD)/tests/allocations/counter.d $(MPI_RANKS:=.d) $(TORCH_PEERS:=.d) $(TEST_HELPERS:.o=.d)
 .PRECIOUS: $(TEST_PROGRAMS:=.o) $(MPI_RANKS:=.o)
-.PHONY: test tests check-attack check-extras check-ranks check-march check-machines prove check-gpu gpu-test check-mnist check-torch check-browser check-slurm check-faults check-chaos check-labs check-cuda cuda-part check-sanitizers checklist
+.PHONY: test tests check-proved check-attack check-extras check-ranks check-march check-machines prove check-gpu gpu-test check-mnist check-torch check-browser check-slurm check-faults check-chaos check-labs check-cuda cuda-part check-sanitizers checklist

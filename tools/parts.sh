@@ -59,6 +59,9 @@ parts() {
     part checks g++ 'program g++' "no 'make check-cuda', and nvcc needs it" \
         g++ gcc-c++ gcc g++ gcc-c++
 
+    [ "$manager" -ne 0 ] || # apt; others have it under https://spinroot.com alone
+        part checks Spin 'location spin' "no 'make check-proved'" spin
+
     part checks QEMU 'program qemu-aarch64' "no 'make check-march' for other processors than this" \
         qemu-user qemu-user qemu-user 'qemu-aarch64 qemu-x86_64' qemu-linux-user
     [ "$manager" -ne 0 ] || # apt, whose packages for ARM the tests link with
