@@ -14,6 +14,10 @@ MPI_RANKS     := $(if $(filter 1,$(MPI)),$(BUILD)/tests/against/mpi/mpi_ranks) #
 COUNTED       := $(patsubst %.c,$(BUILD)/counted/%,$(wildcard 0[1-5]_*/train*.c beyond/*/train*.c)) # tests/allocations/allocations.bats
 PEAK          := $(BUILD)/tests/memory/peak # tests/memory/memory.bats
 BENCHED       := $(BUILD)/bench/checkpoints $(BUILD)/bench/rows # tests/tools/bench_small.bats
+SIMULATE      := $(BUILD)/tests/simulation/simulate
+SIMULATOR     := $(BUILD)/tests/simulation/simulator.o $(BUILD)/tests/simulation/seam.o
+PLANTED       := $(addprefix $(SIMULATE)_,lost_wakeup double_rank late_message)
+SEAM          := $(addprefix -Wl$(comma)--wrap=,socket bind listen connect accept4 getsockname getpeername getsockopt setsockopt send recv shutdown close poll eventfd eventfd_write epoll_create1 epoll_ctl epoll_wait clock_gettime pthread_create pthread_join _exit)
 TORCH_PEERS   := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/against/torch/*.c)) # what tests/against/torch/*.py start
 tests_of       = $(foreach name,$(1),$(call tests_named,test_$(name).c))
 THREADED      := $(call tests_of,net store* tcp on_demand shared_memory simulated_network collectives process_group split hierarchy fixed_all_reduce mismatches lost_ranks observer flight* ddp* unused stop snapshots agents)
@@ -104,8 +108,15 @@ check-attack: all
 
 # The models in beyond/proved: Spin tries every order of events, and finds what is broken on purpose (40 seconds; skipped
 # where there is no spin).
-check-proved:
-	@$(RUN_TESTS) tests/proved/proved.bats
+check-proved: $(SIMULATE) $(PLANTED)
+	@$(RUN_TESTS) tests/proved/proved.bats tests/simulation/simulation.bats
+
+# The store and the rendezvous over a clock and sockets that a seed decides; and with faults planted in a copy.
+$(SIMULATE): %: %.o $(SIMULATOR) $(BUILD)/libcommon.a
+	$(call say,link) $(LINK) $(LDFLAGS) $(SEAM) -o $@ $^ $(LDLIBS)
+$(PLANTED): $(SIMULATE)_%: tests/simulation/plant.sh $(SIMULATE)
+	@tests/simulation/plant.sh $* $@.c
+	$(call say,link) $(LINK) $(CPPFLAGS) $(filter-out -MMD -MP,$(CFLAGS)) $(LDFLAGS) $(SEAM) -o $@ $@.c $(SIMULATE).o $(SIMULATOR) $(BUILD)/libcommon.a $(LDLIBS)
 
 # As check-faults, for CHAOS_SECONDS, with faults of all kinds as they come; tells how soon each was noticed.
 check-chaos: 05
