@@ -13,17 +13,13 @@
 #include "tests/simulation/simulator.h"
 
 int __real_close(int fd);
+#define PORT(address) ntohs(((const struct sockaddr_in *)(address))->sin_port)
 
 int __wrap_socket(int family, int type, int protocol)
 {
     (void)type, (void)protocol;
     errno = EAFNOSUPPORT;
     return family == AF_INET ? sim_socket(SIM_STREAM) : -1;
-}
-
-static int port_of(const struct sockaddr *address)
-{
-    return ntohs(((const struct sockaddr_in *)address)->sin_port);
 }
 
 static int put_address(int fd, bool peer, struct sockaddr *address, socklen_t *bytes)
@@ -38,7 +34,7 @@ static int put_address(int fd, bool peer, struct sockaddr *address, socklen_t *b
 
 int __wrap_bind(int fd, const struct sockaddr *address, socklen_t bytes)
 {
-    return (void)bytes, sim_bind(fd, port_of(address));
+    return (void)bytes, sim_bind(fd, PORT(address));
 }
 
 int __wrap_listen(int fd, int backlog)
@@ -48,7 +44,7 @@ int __wrap_listen(int fd, int backlog)
 
 int __wrap_connect(int fd, const struct sockaddr *address, socklen_t bytes)
 {
-    return (void)bytes, sim_connect(fd, port_of(address));
+    return (void)bytes, sim_connect(fd, PORT(address));
 }
 
 int __wrap_accept4(int fd, struct sockaddr *address, socklen_t *bytes, int flags)
@@ -150,6 +146,5 @@ int __wrap_pthread_join(pthread_t thread, void **result)
 
 void __wrap__exit(int status)
 {
-    (void)status;
-    sim_exit();
+    (void)status, sim_exit();
 }
