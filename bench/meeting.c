@@ -13,6 +13,7 @@
 
 #include "common/base/args.h"
 #include "common/base/log.h"
+#include "common/base/words.h"
 #include "common/comm/process_group.h"
 #include "common/comm/store/net.h"
 
@@ -28,6 +29,8 @@ static noreturn void meet(const Args *args, int port, int rank, int world_size, 
 
 int main(int argc, char **argv)
 {
+    words_check(argc, argv, 1,
+                "Usage: build/bench/meeting RANKS\n\nHow long ranks take that only meet.\n");
     const int world_size = argc > 1 ? atoi(argv[1]) : 0;
     CHECK(argc == 2 && world_size > 0, "usage: %s RANKS", argv[0]);
     Args args;

@@ -15,7 +15,7 @@ import sys
 
 VALIDATE, GET, LIST_KEYS = 0, 3, 17  # of 19 operations
 MAGIC = 0x3C85F7CE  # whoever connects must know it
-OPENING, VERSION, STORE = 0xDD, 1, 1  # of a handshake
+OPENING, VERSION, STORE = 0xDD, 2, 1  # of a handshake
 
 
 def text(value):
@@ -36,9 +36,10 @@ def mac(key, data):
 
 
 def shake_hands(stream, secret):
-    key = mac(hashlib.sha512(secret).digest()[:32], b"ddp.c store")
     run_id = os.environ.get("TORCHELASTIC_RUN_ID") or "none"
-    hello = struct.pack("<4B3iq128s", OPENING, VERSION, STORE, 0, 0, 0, 0, 0, run_id.encode()) + os.urandom(32)
+    key = mac(hashlib.sha512(secret).digest()[:32], b"ddp.c store " + run_id.encode())
+    hello = struct.pack("<4B3iq", OPENING, VERSION, STORE, 0, 0, 0, 0, 0) + os.urandom(32)
+    hello += mac(key, b"s" + hello + bytes(64))  # its seal: a MAC over it, the seal and the other nonce being 0
     stream.write(hello)
     stream.flush()
     nonce, proof = stream.read(32), stream.read(32)

@@ -119,7 +119,7 @@ static void await_others(const ProcessGroup *pg, const char *key)
 }
 
 /* Dies unless all ranks come with the same options as this one. Each compares its line with that of
- * the first rank to come. The last one to do so sets the verdict, as does each rank with another
+ * the first rank to come. The last one to do so sets the agreement, as does each rank with another
  * line: a rank makes as many requests in a large group as in a small one. */
 static void agree(const ProcessGroup *pg, const char *line)
 {
@@ -132,7 +132,7 @@ static void agree(const ProcessGroup *pg, const char *line)
     bool agrees = options != NULL && strcmp(options + strlen(" has "), line) == 0;
     process_group_key(pg, "agreeing", 0, key);
     const bool is_last = agrees && store_add(pg->store, key, 1) == pg->world_size;
-    process_group_key(pg, "verdict", 0, key);
+    process_group_key(pg, "agreement", 0, key);
     if (!agrees || is_last)
         store_set(pg->store, key, is_last ? "" : ours, is_last ? 0 : strlen(ours));
     if (agrees) {

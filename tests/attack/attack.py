@@ -245,7 +245,7 @@ def attack_job(secret, port, out):
     ours = Store(port, secret)
     ours.get(KEY + "line of rank 0")
     attack_store(port, secret)
-    ours.set(f"{KEY}verdict 0", "")  # so that rank 0 goes on, and waits for their connections
+    ours.set(f"{KEY}agreement 0", "")  # so that rank 0 goes on, and waits for their connections
     address = ours.get(KEY + "tcp address 0").split()
     port_0 = int(address[1])
     recorder = Recorder(port_0)

@@ -150,10 +150,10 @@ broken() {
     plan() { # VARIABLE...: how make check-lab would compile, a line for each way
         printf '%s\n' CUDA=0 NCCL=0 MPI=0 CC=gcc 'CFLAGS=-O1 -g' OPENMP= MARCH=x86-64-v2 >"$BATS_TEST_TMPDIR/build/parts"
         env -u MAKEFLAGS make -n V=1 check-lab BUILD="$BATS_TEST_TMPDIR/build" "$@" |
-            sed -n '/nvcc/p; / -c -o .*common.base/{s/ -M.* -march/ -march/; s/ -c .*//; p}' | sort -u
+            sed -n '/nvcc/p; / -c -o .*common.base/{s/ -M.* -march/ -march/; s/ -DVERSION=[^ ]*//; s/ -c .*//; p}' | sort -u
     }
-    [ "$(plan)" = 'gcc -I. -O1 -g -std=c11 -D_GNU_SOURCE -Wall -Wextra -march=x86-64-v2' ]
-    [ "$(plan MARCH=x86-64-v3)" = 'gcc -I. -O1 -g -std=c11 -D_GNU_SOURCE -Wall -Wextra -march=x86-64-v3' ]
+    [ "$(plan)" = 'gcc -I. -O1 -g -std=c11 -D_GNU_SOURCE -Wall -Wextra -march=x86-64-v2 -Wconversion -Wno-sign-conversion' ]
+    [ "$(plan MARCH=x86-64-v3)" = 'gcc -I. -O1 -g -std=c11 -D_GNU_SOURCE -Wall -Wextra -march=x86-64-v3 -Wconversion -Wno-sign-conversion' ]
 }
 
 @test "a build without extras keeps no journals, and check-lab says that it cannot judge" {

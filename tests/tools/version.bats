@@ -61,9 +61,9 @@ programs() {
     [ "$(sed -n 's/^## \[\([0-9.]*\)\].*/\1/p' CHANGELOG.md | head -n 1)" = "$version" ]
     grep -qx '## \[Unreleased\]' CHANGELOG.md
     # as in Keep a Changelog: each version has a date, none comes twice, and all sections have its names
-    ! grep '^## ' CHANGELOG.md | grep -vE '^## \[(Unreleased\]|[0-9]+\.[0-9]+\.[0-9]+\] - 20[0-9]{2}-[0-1][0-9]-[0-3][0-9])$'
+    ! grep '^## ' CHANGELOG.md | grep -vE '^## \[(Unreleased\]|[0-9]+\.[0-9]+\.[0-9]+\] - 20[0-9]{2}-[0-1][0-9]-[0-3][0-9])$' || false
     [ -z "$(grep '^## ' CHANGELOG.md | sort | uniq -d)" ]
-    ! grep '^### ' CHANGELOG.md | grep -vE '^### (Added|Changed|Deprecated|Removed|Fixed|Security)$'
+    ! grep '^### ' CHANGELOG.md | grep -vE '^### (Added|Changed|Deprecated|Removed|Fixed|Security)$' || false
     date=$(sed -n "s/^## \[$version\] - //p" CHANGELOG.md)
     grep -qx "date-released: $date" CITATION.cff
 }

@@ -215,7 +215,8 @@ static void test_steps(void **state)
     static const char *const from_extra[] = { "  --trace ",         "  --profile ",
                                               "  --show-topology ", "  --simulate-network ",
                                               "  --config ",        "  --scratch-dir ",
-                                              "  --cuda-graph ",    "  --all-reduce " };
+                                              "  --cuda-graph ",    "  --all-reduce ",
+                                              "  --conv " };
     for (Step step = STEP_SINGLE; step <= STEP_FAULT; step++) {
         int num_listed = 0;
         assert_int_equal(run(step, "--no-such-option --help"), 2);

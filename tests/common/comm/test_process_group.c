@@ -59,7 +59,7 @@ static void other_backend_body(Rank *rank)
     if (rank->rank == 1) {
         const char line[] =
             "rank 1 has --backend mpi, --device cpu, 2 ranks, --check-collectives off";
-        store_set(&rank->store, "group 1/verdict 0", line, strlen(line));
+        store_set(&rank->store, "group 1/agreement 0", line, strlen(line));
         store_wait(&rank->store, "group 1/leaving 0"); // it has been found out
     } else {
         rank_join(rank, &pg);

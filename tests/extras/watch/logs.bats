@@ -35,7 +35,7 @@ END
     DDP_LOG=store,distributed told "$repo/03_torchrun_env/ddprun" --nproc-per-node 2 sh late.sh \
         "$repo/03_torchrun_env/train" --model linear --max-steps 1
     grep -q 'rank 0/2.* store: connected to .* after' told
-    grep -q 'rank 0/2.* store: waiting for key ".*rank 1"' told
+    grep -q 'rank 0/2.* store: waiting for key ".*agreement 0"' told
     grep -q 'rank 1/2.* distributed: all 2 ranks are there after' told
     grep -q 'rank 0/2.* distributed: connected by tcp after' told
 }
