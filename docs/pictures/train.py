@@ -42,7 +42,7 @@ def by_hand():
     p.line(622, 140, 360, 140, colour=COLOURS[1])
     p.arrow(360, 140, 360, 112, colour=COLOURS[1])
     p.text(490, 158, "back: dloss/dy = 2 (y - t) = -1.8", size=12, colour=COLOURS[1])
-    p.text(490, 184, "dw1 = -1.8 · x1 = -1.8    dw2 = -1.8 · x2 = -3.6    db = -1.8", size=12,
+    p.text(490, 184, "dw1 = -1.8 · x1 = -1.8;  dw2 = -1.8 · x2 = -3.6;  db = -1.8", size=12,
            colour=COLOURS[1])
     return p
 
@@ -85,7 +85,7 @@ def processes():
         p.box(left + 157, 182, 141, 36, (f"device {rank}",), fill=PAPER)
     p.arrow(352, 204, 408, 204)
     p.arrow(408, 204, 352, 204)
-    p.text(380, 190, "messages", size=12)
+    p.text(380, 190, "messages", size=10)
     p.text(380, 264, "Each process has memory of its own: nothing is shared after the fork.", size=13)
     p.text(380, 284, "What the ranks have in common, they have sent to each other.", size=13)
     return p
@@ -190,9 +190,9 @@ def ring():
     p.text(618, 330, "A cell is a block of the array;", "start", 12)
     p.text(618, 350, "the digits say whose numbers", "start", 12)
     p.text(618, 370, "are summed in it.", "start", 12)
-    p.text(618, 396, "Rank r sends to rank r + 1 only:", "start", 12)
-    p.text(618, 416, "6 blocks of 1/4 each, 1.5 times", "start", 12)
-    p.text(618, 436, "the array. For n ranks:", "start", 12)
+    p.text(618, 396, "Rank r sends to r + 1 only:", "start", 12)
+    p.text(618, 416, "6 blocks of 1/4 each: 1.5", "start", 12)
+    p.text(618, 436, "arrays. For n ranks:", "start", 12)
     p.text(618, 458, "2 (n - 1) / n times", "start", 13, bold=True)
     return p
 
@@ -242,9 +242,9 @@ def buckets():
 def overlap():
     """02: what the Reducer gains; a sketch, not a measurement."""
     p = Picture(760, 270)
-    rows = [("stage c", [("forward", 110, 2), ("backward fc", 70, 2), ("backward conv", 190, 2)], 0),
-            ("the whole step", [("forward", 110, 2), ("backward fc", 70, 2),
-                                ("backward conv", 190, 2)], 1)]
+    rows = [("stage c", [("forward", 110, 2), ("backward fc", 86, 2), ("backward conv", 174, 2)], 0),
+            ("the whole step", [("forward", 110, 2), ("backward fc", 86, 2),
+                                ("backward conv", 174, 2)], 1)]
     for i, (title, bars, overlapped) in enumerate(rows):
         y = 50 + 108 * i
         p.text(130, y + 19, title, "end", bold=True)
@@ -254,7 +254,7 @@ def overlap():
             p.box(x, y, width - 3, 28, (words,), fill=LIGHT[colour], size=12)
             x += width
         if overlapped:
-            p.box(327, y + 36, 160, 28, ("bucket 0",), fill=LIGHT[0], size=12)
+            p.box(343, y + 36, 144, 28, ("bucket 0",), fill=LIGHT[0], size=12)
             p.box(517, y + 36, 40, 28, ("1",), fill=LIGHT[1], size=12)
             p.box(560, y, 60, 28, ("step",), fill=LIGHT[3], size=12)
         else:
@@ -270,9 +270,8 @@ def streams():
     """On a GPU: who does what; a sketch, not a measurement."""
     p = Picture(760, 300)
     p.text(145, 28, "time, from left to right (a sketch, not a measurement)", "start", 12, GREY)
-    for y, title in ((64, "host"), (134, "compute stream"), (224, "communication")):
-        p.text(130, y, title, "end", bold=True)
-    p.text(130, 242, "stream", "end", bold=True)
+    for y, title in ((64, "host"), (126, "compute"), (144, "stream"), (224, "communication"), (242, "stream")):
+        p.text(134, y, title, "end", bold=True)
     x = 145
     for i, words in enumerate(("fwd", "fc", "b0", "conv", "b1", "step")):
         p.box(x + 34 * i, 45, 31, 28, (words,), fill=LIGHT[0] if words[0] == "b" else LIGHT[2], size=11)
@@ -285,8 +284,7 @@ def streams():
     p.arrow(385, 145, 402, 213, "ready", dx=-24, dy=4, colour=COLOURS[0])
     p.arrow(567, 145, 582, 213, "ready", dx=-24, dy=4, colour=COLOURS[1])
     p.arrow(626, 213, 642, 145, "done", dx=26, dy=4, colour=COLOURS[1])
-    p.text(145, 280, "Arrows are events: the stream at their point waits, the host does not. "
-           "It waits where it reads a number.", "start", 12)
+    p.text(145, 280, "An arrow is an event: the stream at its point waits. The host waits only where it reads a number.", "start", 12)
     return p
 
 

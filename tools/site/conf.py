@@ -12,6 +12,7 @@ myst_heading_anchors = 6
 myst_url_schemes = {"http": None, "https": None, "src": "{{path}}"}  # src: a page that pages.py makes, not Sphinx
 smartquotes = False  # --option stays as it is
 highlight_language = "none"
+pygments_style, pygments_dark_style = "github-light-colorblind", "github-dark-colorblind"  # no red and green: these are the diffs'
 suppress_warnings = ["misc.highlighting_failure"]  # quotations are cut anywhere
 
 html_theme = "furo"
@@ -19,6 +20,7 @@ html_theme_options = {"navigation_with_keys": True}
 html_static_path = ["static"]
 html_css_files = ["site.css"]
 html_js_files = ["site.js"]
+html_search_scorer = os.path.join(os.path.dirname(os.path.abspath(__file__)), "scorer.js")
 html_show_search_summary = False  # it reads pages, which a browser refuses for file://; see site.js
 html_copy_source = html_show_sourcelink = html_use_index = html_domain_indices = False
 html_show_copyright = html_show_sphinx = False

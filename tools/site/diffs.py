@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 from pygments.lexers import get_lexer_for_filename
+from pygments.lexers.c_cpp import CLexer
 from pygments.lexers.special import TextLexer
 from pygments.token import STANDARD_TYPES
 from pygments.util import ClassNotFound
@@ -28,8 +29,12 @@ def highlighted(path):
         lexer = get_lexer_for_filename(path, stripnl=False)
     except ClassNotFound:
         lexer = TextLexer(stripnl=False)
+    return lines_of_tokens(lexer, read(path))
+
+
+def lines_of_tokens(lexer, code):
     lines = [[]]
-    for kind, text in lexer.get_tokens(read(path)):
+    for kind, text in lexer.get_tokens(code):
         while kind not in STANDARD_TYPES:
             kind = kind.parent
         for number, part in enumerate(text.split("\n")):
@@ -164,6 +169,30 @@ def hunk_html(step, hunk, tokens, to_root):
         if new:
             waiting.append(cell("right", "+", step.program, new[2], line_html(right[new[2] - 1], marked[1]), row))
     return '<div class="highlight rows">' + "".join(out + waiting) + "</div>"
+
+
+def quoted_html(quoted):
+    """The lines of a diff that a page quotes, as the diff pages show theirs. One line of HTML: Markdown ends at an empty one."""
+    signs = {"-": "-", "<": "-", "+": "+", ">": "+", " ": " ", "": " "}
+    hunk, places = Hunk("@@ -1 +1 @@"), []
+    for line in quoted:
+        if line[:1] in signs and line != "---":
+            hunk.add(signs[line[:1]] + (line[2:] if line[:1] in ("<", ">") else line[1:]))
+            places.append(None)
+        else:
+            places.append(f'<div class="place"><code>{html.escape(line, quote=False)}</code></div>')
+    tokens = lines_of_tokens(CLexer(stripnl=False), "".join(line[3] + "\n" for line in hunk.lines))
+    marked = {}
+    for sign, old, new in rows_of(hunk):
+        if sign == "±" and old and new and similar(old[3], new[3]):
+            marked[id(old)], marked[id(new)] = changes(old[3], new[3])
+    css, rows, shown = {"-": "del", "+": "add", " ": "same"}, zip(hunk.lines, tokens), []
+    for place in places:
+        if place is None:
+            line, code = next(rows)
+            place = f'<div class="{css[line[0]]}"><code><i>{line[0]}</i>{line_html(code, marked.get(id(line), ()))}</code></div>'
+        shown.append(place)
+    return '<div class="highlight rows quoted">' + "".join(shown) + "</div>"
 
 
 def written_reasons():

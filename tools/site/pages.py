@@ -1,10 +1,12 @@
 """Writes the pages from which Sphinx makes the site (tools/site/conf.py calls it): the documents, with links to the
 pages of this site; a page for each folder and for each diff between two steps. When Sphinx is done, writes a page for
 each source file: these are too many for Sphinx, and are copies of one of its pages."""
+import html
 import json
 import os
 import re
 import shutil
+import textwrap
 
 import diffs
 from diffs import ROOT, highlighted, hunk_html, line_html, read
@@ -13,6 +15,7 @@ ROOMS = ("beyond", "common", "extras", "tools", "teach", "bench", "docs", "data"
 SOURCES = (".c", ".h", ".cu", ".cuh", ".sh", ".py", ".sed", ".mk", ".slurm", ".pbs", ".yaml", ".html", ".txt", ".bat",
            ".bats", ".bash", "Makefile", "Dockerfile")
 PICTURES = (".svg", ".png")
+PICTURE = re.compile(r"!\[([^]]*)\]\(([^)\s]+\.svg)\)")
 CODE = re.compile(r"(?<=\n\n)(?: {4}[^\n]*\n)+|^```.*?^```$|<!--.*?-->|`(?:[^`\n]|\n(?!\n))+`", re.M | re.S)  # where ]( is no link
 
 
@@ -26,6 +29,23 @@ def tree():
             folders.append("lab")  # OWN's lab is the one at the top
         found += [os.path.normpath(os.path.join(here, name)) for name in sorted(files)]
     return found
+
+
+def plain(markdown):
+    """What a reader sees of a page: without the marks of Markdown, without tags, contents lists and rows of dashes."""
+    text = re.sub(r"<!--.*?-->|^```{toctree}.*?^```$|<[^>]*>|(?<=\])\([^)\s]*\)|^```\w*|^#+ |^\|[-| ]*$|\*\*|[][`]", "",
+                  markdown.replace("</div><div", "</div>\n<div"), flags=re.M | re.S)
+    return re.sub(r" *\| *", "  ", html.unescape(text))
+
+
+def drawn(path, words):
+    """An SVG of docs/pictures, for inside a page: its colours become the page's (static/site.css), light or dark. None for a
+    plot, whose colours are its own."""
+    svg = read(path)
+    if "<style" in svg or 'fill="#ffffff" stroke="#777777"' not in svg:
+        return None
+    svg = re.sub(r'\b(fill|stroke)="(#\w{6})"', r'\1="var(--drawn-\2)"', svg).replace("--drawn-#", "--drawn-")
+    return svg.replace("<svg ", f'<svg class="drawn" role="img" aria-label="{html.escape(words)}" ', 1).replace("\n", "")
 
 
 class Site:
@@ -92,12 +112,16 @@ class Site:
             where = self.origin(path, block)
             if where:
                 lines[block.end + 1:block.end + 1] = ["", f'<p class="from"><a href="{where[0]}">{where[1]}</a></p>', ""]
+            if block.language == "diff":
+                lines[block.first - 1:block.end + 1] = ["", diffs.quoted_html(block.quoted), ""]
         text, out, at = "\n".join(lines), "", 0
         for block in [*CODE.finditer(text), None]:
             prose = text[at:block.start() if block else len(text)]
+            prose = PICTURE.sub(lambda link: drawn(os.path.normpath(os.path.join(os.path.dirname(path), link[2])), link[1]) or link[0], prose)
             out += re.sub(r"\]\((?!\w+:|#)([^)\s#]+)((?:#[^)\s]*)?)\)",
                           lambda link: f"]({self.link(path, link[1])}{link[2]})", prose)
-            out += block[0] if block else ""
+            code = block[0] if block else ""
+            out += f"```sh\n{textwrap.dedent(code)}```\n" if re.match(r" {4}(\./|make )", code) else code
             at = block.end() if block else at
         return out
 
@@ -198,8 +222,7 @@ class Site:
             if path.endswith(PICTURES) and path.startswith("docs/"):
                 self.copy(path)
         # The texts that a search shows (static/site.js): a script, since a browser reads scripts from files, too.
-        texts = {path[:-3]: re.sub(r"<!--.*?-->|(?<=\])\([^)\s]*\)|^```\w*|[][`|]", "", text, flags=re.M | re.S)
-                 for path, text in pages.items()}
+        texts = {path[:-3]: plain(text) for path, text in pages.items()}
         sources = {path: read(path) for path in sorted(self.sources)}
         self.write("_static/texts.js", f"const TEXTS = {json.dumps(texts)};\nconst SOURCES = {json.dumps(sources)};\n")
         for folder, _, names in os.walk(self.folder):

@@ -2,7 +2,7 @@
 
 No page scrolls sideways at 390 and 1280 pixels; diffs stand side by side or unified; search, copy buttons and keys work;
 pictures and colours follow light and dark; a page can be printed. Screenshots go to FOLDER."""
-import base64, glob, json, os, sys
+import base64, glob, json, os, re, sys
 import chromium
 
 # What is wider than the window, or than a box that does not scroll; code and tables may, in their own boxes.
@@ -15,6 +15,43 @@ WIDE = """(() => {
   }
   return wide.slice(0, 3);
 })()"""
+# Words that contrast less with their ground than WCAG AA asks for: 4.5.
+PALE = """(() => {
+  const numbers = (colour) => colour.match(/[\\d.]+/g).map(Number);
+  const light = (colour) => colour.slice(0, 3).map((v) => (v /= 255) <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0.05);
+  const ground = (e) => {
+    for (; e; e = e.parentElement) {
+      const colour = numbers(getComputedStyle(e).backgroundColor);
+      if (colour.length < 4 || colour[3] > 0.99) return colour;
+    }
+    return [255, 255, 255];
+  };
+  const pale = {};
+  for (const e of document.querySelectorAll('body *')) {
+    if (e.closest('svg') || !e.checkVisibility() || ![...e.childNodes].some((n) => n.nodeType === 3 && n.textContent.trim())) continue;
+    const [dark, bright] = [light(numbers(getComputedStyle(e).color)), light(ground(e))].sort((a, b) => a - b);
+    if (bright / dark < 4.5) pale[e.tagName + '.' + e.className] = (bright / dark).toFixed(2) + ' ' + e.textContent.slice(0, 30);
+  }
+  return Object.entries(pale).slice(0, 5);
+})()"""
+# The words of a picture that leave the box around their middle, or cross another one, in this font.
+LEAVE = """((font) => {
+  const svg = document.documentElement, leave = [];
+  svg.setAttribute('font-family', font);
+  const boxes = [...svg.querySelectorAll('rect')].map((e) => e.getBBox());
+  const area = (box) => box.width * box.height;
+  for (const text of svg.querySelectorAll('text')) {
+    if (!text.textContent.trim()) continue;
+    const b = text.getBBox(), x = b.x + b.width / 2, top = b.y + 3, y = b.y + b.height / 2, bottom = b.y + b.height - 3, right = b.x + b.width;
+    for (const r of boxes) {
+      const inside = b.x > r.x && right < r.x + r.width && top > r.y && bottom < r.y + r.height;
+      const apart = b.x >= r.x + r.width || right <= r.x || top >= r.y + r.height || bottom <= r.y;
+      if (!inside && !apart) leave.push(text.textContent);
+    }
+  }
+  return leave;
+})"""
 LUMINANCE = "getComputedStyle(document.body).backgroundColor.match(/\\d+/g).reduce((a, b) => a + +b, 0) / 3"
 
 
@@ -50,9 +87,18 @@ class Site:
             name = "dark" if dark else "light"
             self.open("docs/02_multi_gpu_spawn.html")
             assert (self.page.evaluate(LUMINANCE) < 80) == dark, name
-            picture = self.page.evaluate("getComputedStyle(document.querySelector('article img')).filter")
-            assert ("invert" in picture) == dark, picture
-            self.page.evaluate("document.querySelector('article img').scrollIntoView()")
+            paper = self.page.evaluate("getComputedStyle(document.querySelector('svg.drawn rect')).fill")
+            assert paper == ("rgb(24, 28, 35)" if dark else "rgb(255, 255, 255)"), paper
+            plot = self.page.evaluate("getComputedStyle(document.querySelector('article img')).filter")
+            assert "invert" not in plot, plot  # the colours of a heat map mean something
+            quoted = self.page.evaluate("getComputedStyle(document.querySelector('.rows.quoted .add')).backgroundColor")
+            assert quoted == ("rgb(21, 53, 31)" if dark else "rgb(220, 247, 225)"), quoted
+            for path in ("index", "docs/02_multi_gpu_spawn", "docs/gpu_ladder", "diffs/02c", "02_multi_gpu_spawn/train.c", "docs/traps"):
+                self.open(path + ".html")
+                pale = self.page.evaluate(PALE)
+                assert not pale, (name, path, pale)
+            self.open("docs/02_multi_gpu_spawn.html")
+            self.page.evaluate("document.querySelector('svg.drawn').scrollIntoView()")
             self.shot("chapter_" + name)
             self.open("diffs/02c.html")
             gone = self.page.evaluate("getComputedStyle(document.querySelector('.rows .del')).backgroundColor")
@@ -65,9 +111,19 @@ class Site:
             self.page.evaluate("document.querySelector('.theme-toggle-content button').click()")
             chosen = self.page.evaluate("document.body.dataset.theme")
             seen.add(chosen)
-            dark = self.page.evaluate("getComputedStyle(document.querySelector('article img')).filter").startswith("invert")
+            dark = self.page.evaluate("getComputedStyle(document.querySelector('svg.drawn rect')).fill") == "rgb(24, 28, 35)"
             assert dark == (chosen != "light"), (chosen, dark)  # auto is dark here
         assert seen == {"auto", "light", "dark"}, seen
+
+    def pictures(self):
+        """Every word of a drawn picture stays in its box, in its first font and in the one that many machines have instead."""
+        for path in sorted(glob.glob("docs/pictures/*.svg")):
+            if 'fill="#ffffff" stroke="#777777"' not in open(path, encoding="utf-8").read():
+                continue  # a plot
+            self.page.open("file://" + os.path.abspath(path))
+            for font in ("DejaVu Sans", "Liberation Sans"):
+                leave = self.page.evaluate("%s(%s)" % (LEAVE, json.dumps(font)))
+                assert not leave, (path, font, leave)
 
     def diffs(self):
         place = "((q) => { const b = document.querySelector(q).getBoundingClientRect(); return [b.left, b.top, b.right]; })(%s)"
@@ -104,6 +160,10 @@ class Site:
         found = self.page.evaluate("[...document.querySelectorAll('ul.search li a')].map((a) => a.href)")
         for path in ("docs/02_multi_gpu_spawn.html", "diffs/02.html", "common/comm/ddp.c.html#L"):
             assert any(path in address for address in found), (path, found)
+        groups = self.page.evaluate("[...document.querySelectorAll('ul.search li.group')].map((e) => e.textContent)")
+        assert groups == ["The book", "The diffs", "Steps, tools and classes", "Answers"], groups
+        shown = self.page.evaluate("[...document.querySelectorAll('ul.search p.context')].map((e) => e.textContent).join('\\n')")
+        assert not re.search(r"<\w+ |\*\*|\]\(|^#|```", shown), shown
         said = self.page.evaluate("document.querySelector('ul.search li.kind-text').innerText")
         assert "reducer_finalize" in said, said  # an excerpt, not the title alone
         self.shot("search")
@@ -154,7 +214,7 @@ def main():
     os.makedirs(folder, exist_ok=True)
     with chromium.Page(seconds=60) as page:
         site = Site(page, sys.argv[1], folder)
-        for part in (site.themes, site.diffs, site.search, site.copy, site.keys, site.paper, site.widths):
+        for part in (site.themes, site.pictures, site.diffs, site.search, site.copy, site.keys, site.paper, site.widths):
             part()
             print(part.__name__ + ": ok", flush=True)
         asked = [e["params"]["request"]["url"] for e in page.events if e["method"] == "Network.requestWillBeSent"]

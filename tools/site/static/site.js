@@ -40,6 +40,18 @@ addEventListener("DOMContentLoaded", () => {
 // A search finds pages; below each, the lines that it is found in. Then it looks through the sources, line by line.
 const QUERY = new URLSearchParams(location.search).get("q")?.toLowerCase().trim();
 
+function show(item) {
+  const page = decodeURI(new URL(item.querySelector("a").href).pathname), root = new URL("./", location.href).pathname;
+  const group = GROUPS[groupOf(page.slice(root.length).replace(/\.html$/, ""))][0], list = item.parentElement;
+  if (list.dataset.group !== group) { // results come in this order (scorer.js)
+    const heading = document.createElement("li");
+    heading.className = "group";
+    heading.textContent = list.dataset.group = group;
+    list.insertBefore(heading, item);
+  }
+  excerpt(item);
+}
+
 function excerpt(item) {
   const page = item.querySelector("a").href.replace(/\.html[^/]*$/, "");
   const name = Object.keys(TEXTS).find((name) => page.endsWith("/" + name));
@@ -80,9 +92,9 @@ addEventListener("DOMContentLoaded", () => {
   const texts = document.head.appendChild(document.createElement("script"));
   texts.src = "_static/texts.js";
   texts.onload = () => {
-    results.querySelectorAll("ul.search li").forEach(excerpt);
+    results.querySelectorAll("ul.search li").forEach(show);
     new MutationObserver((changes) => changes.forEach(({ addedNodes }) => addedNodes.forEach(
-      (node) => node.tagName === "LI" && !node.closest(".sources") && excerpt(node)))).observe(results, { childList: true, subtree: true });
+      (node) => node.tagName === "LI" && !node.matches(".sources *, .group") && show(node)))).observe(results, { childList: true, subtree: true });
     searchSources(results);
   };
 });
