@@ -7,7 +7,7 @@ setup() {
     mkdir "$bin"
     # ccache's cc looks for the compiler in PATH, so the compiler itself is linked.
     ln -s "$(type -aP cc | while read -r path; do [[ $(realpath "$path") == *ccache ]] || echo "$path"; done | head -n 1)" "$bin/cc"
-    for program in make sh env dirname sed grep head tail tr id find wc cat mv nproc getconf ls mktemp rm; do
+    for program in make sh env dirname sed grep head tail tr id find wc cat mv nproc getconf ls mktemp rm readlink; do
         ln -s "$(command -v $program)" "$bin/$program"
     done
     for program in bats prove python3 pgrep aspell gnuplot jq ip curl wget mpicc mpirun clang g++ qemu-aarch64 aarch64-linux-gnu-gcc; do
