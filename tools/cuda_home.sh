@@ -6,7 +6,7 @@ set -eu
 if [ $# -eq 0 ]; then
     nvcc=$(command -v nvcc) || nvcc=/usr/local/cuda/bin/nvcc
     home=$("$nvcc" --dryrun -E -x cu /dev/null 2>&1 | sed -n 's/^#\$ TOP=//p') || :
-    [ -n "$home" ] || home=$(readlink -f "$nvcc")
+    [ -n "$home" ] || home=$(readlink -f "$nvcc") || home=$nvcc # there is none
     home=${home%/bin/nvcc}
     cd "$home" 2>/dev/null && pwd || echo "$home"
     exit
