@@ -8,6 +8,7 @@ import contextlib
 import json
 import os
 import re
+import signal
 import statistics
 import subprocess
 import sys
@@ -150,6 +151,12 @@ def measure(line, args, agent):
     print("| " + " | ".join(cells) + f" | {before:.0f} to {os.getloadavg()[0]:.0f} |", flush=True)
 
 
+def stop(*_):
+    """Leaves no network, no load and no ranks behind, even if timeout(1) signals twice."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    sys.exit(143)
+
+
 def main():
     parser = argparse.ArgumentParser(usage=__doc__.split("\n")[0][7:], description=__doc__.split("\n", 1)[1])
     parser.add_argument("--lines", default="1gbit,100mbit,loopback,memory")
@@ -157,6 +164,7 @@ def main():
     parser.add_argument("--bytes", type=int, default=5_000_000)
     parser.add_argument("--old")
     args = parser.parse_args()
+    signal.signal(signal.SIGTERM, stop)
     call("make", "-s", "-C", HERE, "03", "build/bench/collectives", "build/bench/collectives_mpi")
     ways = ["ddp.c", "Open MPI"] + ["old"] * bool(args.old)
     heads = ["line", "by its bytes", "a stream", *ways, "ddp.c to its bytes", "Open MPI to ddp.c"]

@@ -11,7 +11,9 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -325,6 +327,41 @@ static void test_a_full_ring_is_never_overrun(void **state)
     close(bell[1]);
 }
 
+/* As sched_getattr(2) fills it in. */
+typedef struct {
+    uint32_t size, policy;
+    uint64_t flags;
+    int32_t nice;
+    uint32_t priority;
+    uint64_t slice, deadline, period;
+} Scheduling;
+
+static Scheduling own_scheduling(void)
+{
+    Scheduling own = { 0 };
+    SYS_CHECK(syscall(SYS_sched_getattr, 0, &own, sizeof own, 0));
+    return own;
+}
+
+static void scheduled_body(Rank *rank)
+{
+    SYS_CHECK(setpriority(PRIO_PROCESS, 0, 3));
+    const uint64_t before = own_scheduling().slice; // 0 before Linux 6.12
+    ProcessGroup pg;
+    join(rank, &pg, true);
+    const Scheduling own = own_scheduling();
+    CHECK(own.nice == 3, "nice was 3, and is %d", own.nice);
+    CHECK(before == 0 || own.slice < before, "a slice of %ju ns, and %ju before",
+          (uintmax_t)own.slice, (uintmax_t)before);
+    process_group_destroy(&pg);
+}
+
+static void test_a_caller_has_a_short_slice(void **state)
+{
+    (void)state;
+    ranks_run_well(2, scheduled_body, NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -335,6 +372,7 @@ int main(void)
         cmocka_unit_test(test_a_killed_rank_leaves_nothing),
         cmocka_unit_test(test_damaged_memory_ends_with_a_line),
         cmocka_unit_test(test_a_full_ring_is_never_overrun),
+        cmocka_unit_test(test_a_caller_has_a_short_slice),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
