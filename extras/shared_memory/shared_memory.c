@@ -166,9 +166,10 @@ static int shared_memory_wake(Mesh *mesh, const int peer[2])
 
 /* How a thread that drives shares a core with others (sched(7)). With a short time slice it runs as
  * soon as it is woken, and soon again after sched_yield, however many others want the core (from
- * Linux 6.12 on). It gets no larger share of the core. Messages through shared memory keep a core
- * busy all the time, so the progress thread, which does not compute, then leaves it to those that
- * do: with SCHED_BATCH it does not preempt them. */
+ * Linux 6.12 on); its share of the core stays the same. A caller whose rank has a core keeps the
+ * usual slice: two ranks that run for long at the same time pass many short messages. Messages
+ * through shared memory keep a core busy all the time, so the progress thread then leaves it to
+ * those that compute: with SCHED_BATCH it does not preempt them. */
 static void schedule(const Mesh *mesh, bool computes)
 {
     const int next = (mesh->rank + 1) % mesh->world_size;
@@ -180,6 +181,8 @@ static void schedule(const Mesh *mesh, bool computes)
         uint64_t slice, deadline, period; // nanoseconds
     } own; // what the user has chosen, as with nice(1) and chrt(1)
 
+    if (computes && mesh->has_core)
+        return;
     if (!computes && mesh->peer[next].pipe != NULL) {
         pthread_setschedparam(pthread_self(), SCHED_BATCH, &(struct sched_param){ 0 });
     } else if (syscall(SYS_sched_getattr, 0, &own, sizeof own, 0) == 0) {

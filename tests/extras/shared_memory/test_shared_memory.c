@@ -343,23 +343,28 @@ static Scheduling own_scheduling(void)
     return own;
 }
 
+/* A caller's slice, where its rank has a core and where it has none. */
 static void scheduled_body(Rank *rank)
 {
+    const bool *has_core = rank->context;
     SYS_CHECK(setpriority(PRIO_PROCESS, 0, 3));
+    setenv("LOCAL_WORLD_SIZE", *has_core ? "1" : "1000000", 1);
     const uint64_t before = own_scheduling().slice; // 0 before Linux 6.12
     ProcessGroup pg;
     join(rank, &pg, true);
     const Scheduling own = own_scheduling();
     CHECK(own.nice == 3, "nice was 3, and is %d", own.nice);
-    CHECK(before == 0 || own.slice < before, "a slice of %ju ns, and %ju before",
+    CHECK(before == 0 || (own.slice < before) == !*has_core, "a slice of %ju ns, and %ju before",
           (uintmax_t)own.slice, (uintmax_t)before);
     process_group_destroy(&pg);
 }
 
-static void test_a_caller_has_a_short_slice(void **state)
+static void test_a_caller_without_a_core_has_a_short_slice(void **state)
 {
     (void)state;
-    ranks_run_well(2, scheduled_body, NULL);
+    static bool has_core[2] = { false, true };
+    ranks_run_well(2, scheduled_body, &has_core[0]);
+    ranks_run_well(2, scheduled_body, &has_core[1]);
 }
 
 int main(void)
@@ -372,7 +377,7 @@ int main(void)
         cmocka_unit_test(test_a_killed_rank_leaves_nothing),
         cmocka_unit_test(test_damaged_memory_ends_with_a_line),
         cmocka_unit_test(test_a_full_ring_is_never_overrun),
-        cmocka_unit_test(test_a_caller_has_a_short_slice),
+        cmocka_unit_test(test_a_caller_without_a_core_has_a_short_slice),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
