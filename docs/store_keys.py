@@ -65,4 +65,4 @@ for key in sorted(read_text(store) for _ in range(read_number(store))):
     store.flush()
     value = read_text(store)
     shown = value.decode() if value.isascii() else f"({len(value)} bytes)"
-    print(f"{key.decode()} = {shown}")
+    print(f"{key.decode()} = {shown}".rstrip())
