@@ -69,7 +69,7 @@ losses() {
     kill -STOP "$(rank_pid 0)" # its time runs only when the other is there
     kill -TERM "$(rank_pid 0)"
     by_hand 1 --model linear 100000 --checkpoint-dir "$OUT/c"
-    until_true 200 grep -qs '^\[rank 1/2\] node' "$OUT/rank1"
+    until_true 200 grep -qs '^\[rank 1/2\] host' "$OUT/rank1"
     kill -CONT "$(rank_pid 0)"
     for pid in $pids; do
         status=0
@@ -81,12 +81,12 @@ losses() {
 
 @test "told to stop before all have come, a rank that waits in vain ends with 75" {
     by_hand 0 --model linear --checkpoint-dir "$OUT/c"
-    until_true 200 grep -qs '^\[rank 0/2\] node' "$OUT/rank0"
+    until_true 200 grep -qs '^\[rank 0/2\] host' "$OUT/rank0"
     kill -TERM "$(rank_pid 0)"
     status=0
     wait $pids || status=$?
     [ "$status" -eq 75 ]
-    [ "$(grep -vc '^\[rank 0/2\] node\|waits for rank 1' "$OUT/rank0")" -eq 1 ]
+    [ "$(grep -vc '^\[rank 0/2\] host\|waits for rank 1' "$OUT/rank0")" -eq 1 ]
     grep '^\[rank 0/2\] SIGTERM: ends before the group has formed' "$OUT/rank0"
 }
 

@@ -61,7 +61,7 @@ static bool is_turned_away(Store *store, const void *hello, size_t bytes)
 /* As if rank 1 had come: rank 0 forms the group, and waits for it there. */
 static void let_rank_0_go_on(Rank *rank)
 {
-    store_set(&rank->store, "group 1/verdict 0", "", 0);
+    store_set(&rank->store, "group 1/agreement 0", "", 0);
 }
 
 /* Rank 1 lets strangers go first. */
@@ -116,7 +116,7 @@ static void version_body(Rank *rank)
     if (rank->rank == 1)
         rank_join(rank, &pg);
     store_set(&rank->store, "group 1/tcp version 0", token, strlen(token));
-    store_set(&rank->store, "group 1/verdict 0", "", 0);
+    store_set(&rank->store, "group 1/agreement 0", "", 0);
     store_ping(&rank->store); // it has them
 }
 
