@@ -2,7 +2,7 @@
  * 02_multi_gpu_spawn, an aside - every collective that moves data, on four ranks, before and after.
  *
  * Rank 0 has 1 2 3 4, rank 1 has 10 20 30 40, and so on: a sum shows which ranks are in it. Each
- * rank writes its numbers to a board in shared memory, which rank 0 prints.
+ * rank writes its numbers to boards in shared memory, which are printed when all ranks are done.
  *
  *     make 02 && ./02_multi_gpu_spawn/collectives
  */
@@ -101,7 +101,7 @@ static void print_board(const Board *board, int which)
     }
 }
 
-static void run_rank(int rank, int master_port, Board *board)
+static void run_rank(int rank, int master_port, Board *boards)
 {
     log_set_rank(rank, RANKS);
     Args args;
@@ -113,13 +113,9 @@ static void run_rank(int rank, int master_port, Board *board)
         const bool brings = rank == ROOT || !collective[which].only_root;
         for (int k = 0; brings && k < collective[which].count; k++)
             in[k] = unit[rank] * (k + 1);
-        memcpy(board->before[rank], in, sizeof in);
+        memcpy(boards[which].before[rank], in, sizeof in);
         call(&pg, which, in, out);
-        memcpy(board->after[rank], out, sizeof out);
-        barrier(&pg); // all ranks have written their numbers
-        if (rank == 0)
-            print_board(board, which);
-        barrier(&pg); // no rank writes the next numbers before these are printed
+        memcpy(boards[which].after[rank], out, sizeof out);
     }
     process_group_destroy(&pg);
 }
@@ -130,9 +126,9 @@ int main(int argc, char **argv)
         argc, argv, 0,
         "Usage: 02_multi_gpu_spawn/collectives\n\n"
         "Prints what four ranks have before and after each collective. It has no options.\n");
-    Board *board =
-        mmap(NULL, sizeof *board, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    CHECK(board != MAP_FAILED, "out of memory");
+    Board *boards = mmap(NULL, NUM_COLLECTIVES * sizeof *boards, PROT_READ | PROT_WRITE,
+                         MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    CHECK(boards != MAP_FAILED, "out of memory");
     const int master_port = net_free_port();
     secret_make();
     int failed = 0;
@@ -142,11 +138,13 @@ int main(int argc, char **argv)
         if (pid == 0) {
             prctl(PR_SET_PDEATHSIG, SIGKILL);
             if (getppid() == parent)
-                run_rank(rank, master_port, board);
+                run_rank(rank, master_port, boards);
             return 0;
         }
     }
     for (int status; wait(&status) > 0;)
         failed |= status != 0;
+    for (int which = 0; !failed && which < NUM_COLLECTIVES; which++)
+        print_board(&boards[which], which);
     return failed;
 }

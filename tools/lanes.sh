@@ -1,24 +1,27 @@
 #!/bin/sh
 # Usage: tools/lanes.sh TRACE [STEP [STEPS]]      (or: make lanes TRACE=FILE STEP=N)
-# Draws one or more steps of a trace that --trace FILE recorded, from STEP (10) on. Each rank has two lanes:
+# Draws one or more steps of a trace that --trace FILE recorded, from STEP (10, or the last) on. Each rank has two lanes:
 # the thread that trains, or the GPU, and below it the collectives. Writes FILE.png and FILE.svg.
 set -eu
 [ $# -gt 0 ] || { sed -n '2,4s/^# \{0,1\}//p' "$0" >&2 && exit 2; }
-trace=$1 step=${2:-10} steps=${3:-1}
+trace=$1 step=${2:-} steps=${3:-1}
 for program in gnuplot jq; do
     command -v $program >/dev/null || { echo "$0: no $program here: see 'make doctor'" >&2 && exit 1; }
 done
-case $step$steps in *[!0-9]* | 0*) echo "$0: steps are numbers from 1 on: $step $steps" >&2 && exit 2 ;; esac
+case ${step:-1}$steps in *[!0-9]* | 0*) echo "$0: steps are numbers from 1 on: $step $steps" >&2 && exit 2 ;; esac
 [ -f "$trace" ] || { echo "$0: there is no file $trace: --trace FILE writes one" >&2 && exit 1; }
 work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
 
-# A step begins with rank 0's zero_grad. Lines: rank, lane, begin, end (ms, from there), kind, name.
-jq -r --argjson step "$step" --argjson steps "$steps" '
-    [.traceEvents[] | select(.ph == "X" and .cat != "evaluation")]
+# A step begins with rank 0's zero_grad, and ends before the next one or the evaluation. Lines: rank, lane, begin, end (ms, from there), kind, name.
+jq -r --argjson step "${step:-null}" --argjson steps "$steps" '
+    [.traceEvents[] | select(.cat == "evaluation" and .pid == 0) | .ts] as $evaluations
+    | [.traceEvents[] | select(.ph == "X" and .cat != "evaluation")]
     | (if any(.tid == 2) then map(select(.tid > 0) | .tid %= 2) else . end) as $all
     | [$all[] | select(.pid == 0 and .name == "zero_grad") | .ts] as $starts
-    | if ($starts | length) < $step then "has \($starts | length) steps: STEP=1 to \($starts | length)" | halt_error(3) else . end
-    | $starts[$step - 1] as $from | ($starts[$step - 1 + $steps] // $all[-1].ts + $all[-1].dur) as $until
+    | ($step // ([10, ($starts | length)] | min)) as $step
+    | if ($starts | length) < $step or $step == 0 then "has \($starts | length) steps: STEP=1 to \($starts | length)" | halt_error(3) else . end
+    | $starts[$step - 1] as $from
+    | ([$starts[$step - 1 + $steps:][], $evaluations[] | select(. > $from)] | min // $all[-1].ts + $all[-1].dur) as $until
     | $all[] | select(.ts + .dur > $from and .ts < $until)
     | [.pid, .tid, (.ts - $from) / 1000, (.ts + .dur - $from) / 1000, .cat, .name, ($until - $from) / 1000]
     | @tsv' "$trace" >"$work/events" 2>"$work/error" ||

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -40,6 +41,13 @@ static void draw(const char *text)
         bar[0] = '\0';
 }
 
+/* How wide the terminal is now: its user may have changed that. */
+static int columns(void)
+{
+    struct winsize size;
+    return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
 bool progress_due(size_t done, size_t total)
 {
     return on_terminal() && total > 0 && (done == total || seconds_now() - drawn_at >= 0.1);
@@ -51,18 +59,26 @@ void progress_update(const char *text, size_t done, size_t total)
         return;
     drawn_at = seconds_now();
 
-    const int filled = (int)(BAR_WIDTH * (double)(done < total ? done : total) / (double)total);
+    // The counter is shown whole; the bar gives way first, then the text.
+    char count[48];
+    snprintf(count, sizeof count, "%zu/%zu", done, total);
+    const int room = columns() - (int)strlen(count) - (int)strlen(" []  ");
+    int text_width = (int)strnlen(text, 100), width = room - text_width;
+    width = width < 0 ? 0 : width > BAR_WIDTH ? BAR_WIDTH : width;
+    text_width = text_width < room - width ? text_width : room > width ? room - width : 0;
+
+    const int filled = (int)(width * (double)(done < total ? done : total) / (double)total);
     char line[BAR_WIDTH + 1];
     memset(line, ' ', BAR_WIDTH);
     memset(line, '=', (size_t)filled);
-    if (filled < BAR_WIDTH)
+    if (filled < width)
         line[filled] = '>';
-    line[BAR_WIDTH] = '\0';
+    line[width] = '\0';
 
     pthread_mutex_lock(&terminal);
     // Without line wrap (?7l): a bar longer than the terminal is wide could not be erased.
-    snprintf(bar, sizeof bar, "\r\033[K\033[?7l%.100s [%s] %zu/%zu\033[?7h", text, line, done,
-             total);
+    snprintf(bar, sizeof bar, "\r\033[K\033[?7l%.*s [%s] %s\033[?7h", text_width, text, line,
+             count);
     draw(bar);
     pthread_mutex_unlock(&terminal);
 }

@@ -6,6 +6,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -60,7 +61,9 @@ void rank_report(const Failure *root, const Workers *workers, int first_rank)
     size_t length = 0;
     FILE *out = open_memstream(&text, &length);
     CHECK(out != NULL, "out of memory");
-    fprintf(out, THICK_RULE "%s FAILED\n" THIN_RULE, flags->program);
+    // The message may blame another rank than the one that failed first: so it is the headline.
+    fprintf(out, THICK_RULE "%s FAILED%s%.*s\n" THIN_RULE, flags->program,
+            root->message[0] != '\0' ? ": " : "", (int)strcspn(root->message, "\n"), root->message);
     print_root(out, root, flags->max_nodes > 1);
     if (workers->num_workers > is_here)
         fprintf(out, THIN_RULE "%s:\n", is_here ? "Others on this node" : "On this node");

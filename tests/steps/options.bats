@@ -104,3 +104,9 @@ END
     [ "$status" -eq 0 ]
     [[ $output == "Usage: 02_multi_gpu_spawn/collectives"* ]]
 }
+
+@test "a reader that has seen enough ends collectives without a message" {
+    02_multi_gpu_spawn/collectives 2>"$BATS_TEST_TMPDIR/errors" | head -c 1 >"$BATS_TEST_TMPDIR/seen"
+    ! grep -v '4 ranks, connected by tcp' "$BATS_TEST_TMPDIR/errors"
+    [ "$(cat "$BATS_TEST_TMPDIR/seen")" = b ]
+}

@@ -11,7 +11,7 @@ load ../../steps/ddprun_helper
         2) echo "{\"message\": {\"message\": \"ValueError: boom\", \"extraInfo\": {}}}" > $TORCHELASTIC_ERROR_FILE
            exit 9 ;;
         esac'
-    [[ $output == *"sh FAILED"*"Root cause"*"node    : 0 $(uname -n)"*"rank    : 2 (local_rank: 2, pid: "* ]]
+    [[ $output == *"sh FAILED: ValueError: boom"*"Root cause"*"node    : 0 $(uname -n)"*"rank    : 2 (local_rank: 2, pid: "* ]]
     [[ $output == *"ended   : exit status 9"*"message : ValueError: boom"* ]]
     [[ $output == *"log     : $OUT/logs/"*"/attempt_0/2/stderr.log"* ]]
     [[ $output == *"rank 0 (local_rank: 0, pid: "*": killed by SIGTERM, told to end by ddprun"* ]]

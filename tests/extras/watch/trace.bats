@@ -47,6 +47,9 @@ ${trace%.json}.svg" ]
     for text in 'rank 0' 'rank 1' messages milliseconds conv2 backward all-reduce; do
         grep -q ">$text<" "${trace%.json}.svg"
     done
+    run "$repo/tools/lanes.sh" "$trace" # the last step, without the evaluation that comes after it
+    [ "$status" -eq 0 ]
+    [ "$(grep -o '>conv2<' "${trace%.json}.svg" | wc -l)" -le 4 ] # forward and backward of two ranks
     run "$repo/tools/lanes.sh" "$trace" 4
     [ "$status" -eq 1 ]
     [[ $output == *"has 3 steps: STEP=1 to 3" ]]
