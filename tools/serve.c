@@ -158,8 +158,7 @@ static enum MHD_Result answer(Server *server, struct MHD_Connection *connection,
         return respond(connection, MHD_HTTP_OK, "text/html; charset=utf-8", serve_html,
                        (size_t)(serve_html_end - serve_html), MHD_RESPMEM_PERSISTENT);
     if (strcmp(url, "/healthz") == 0 && get)
-        return respond(connection, MHD_HTTP_OK, "application/json", "{\"status\":\"ok\"}", 15,
-                       MHD_RESPMEM_PERSISTENT);
+        return respond_json(connection, MHD_HTTP_OK, picture_request_health(&server->from));
     if (strcmp(url, "/") == 0 || strcmp(url, "/healthz") == 0 || strcmp(url, "/predict") == 0)
         return refuse(connection, MHD_HTTP_METHOD_NOT_ALLOWED,
                       "GET / and /healthz, POST /predict: no other method");

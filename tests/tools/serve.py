@@ -74,7 +74,9 @@ def answers():
         assert headers["Content-Security-Policy"].startswith("default-src 'none'")
         assert (headers["X-Content-Type-Options"], headers["Cache-Control"]) == ("nosniff", "no-store")
         assert server.ask("PUT", "/")[1]["Allow"] == "GET, HEAD, POST"
-        assert server.ask("GET", "/healthz", connection=connection)[::2] == (200, {"status": "ok"})
+        status, _, health = server.ask("GET", "/healthz", connection=connection)
+        assert (status, health["status"]) == (200, "ok") and health["file"].endswith(".safetensors"), health
+        assert int(health["epoch"]) >= 0 and int(health["step"]) > 0, health
         status, headers, page = server.ask("HEAD", "/", connection=connection)
         assert (status, page) == (200, b"") and int(headers["Content-Length"]) > 1000
         assert connection.sock.getsockname() == own, "not over one connection"

@@ -106,6 +106,15 @@ char *picture_request_answer(const ModelFile *from, int best, const float *proba
     return to_text(answer);
 }
 
+char *picture_request_health(const ModelFile *from)
+{
+    const char *slash = strrchr(from->file.path, '/');
+    return to_text(json_pack("{s:s, s:s, s:s?, s:s?}", "status", "ok", "file",
+                             slash != NULL ? slash + 1 : from->file.path, "epoch",
+                             safetensors_metadata(&from->file, "epoch"), "step",
+                             safetensors_metadata(&from->file, "step")));
+}
+
 char *picture_request_refusal(const char *error)
 {
     return to_text(json_pack("{s:s}", "error", error));

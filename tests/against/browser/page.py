@@ -62,6 +62,7 @@ def expect(page, digit):
                          ".getImageData(0, 0, 28, 28).data].filter((_, i) => i % 4 === 0)")
     assert len(seen) == 784 and max(seen) == 255 and 40 < sum(s > 128 for s in seen) < 300
     assert page.evaluate("document.querySelector('[aria-live]').innerText").strip().endswith("sure")
+    assert ".safetensors, epoch " in page.evaluate("document.getElementById('model').textContent")
 
 
 def fits(page):
