@@ -227,7 +227,7 @@ plot: $(if $(RUN),all)
 lanes:
 	@tools/lanes.sh $(TRACE) $(STEP)
 
-docs: all
+docs: all moving
 	@docs/pictures/draw.py && tools/docs.py refresh && tests/house/reading.py --write
 
 format:

@@ -6,6 +6,12 @@ twin-%:
 site:
 	@BUILD=$(BUILD) tools/site/site.sh
 
+# The pictures that move, docs/moving/*.html: records real runs, and puts the recordings into the pages.
+moving: tools/shards $(BUILD)/tools/moving/messages
+	@BUILD=$(BUILD) tools/moving/record.py
+$(BUILD)/tools/moving/messages: %: %.o $(BUILD)/libcommon.a
+	$(call say,link) $(LINK) $(LDFLAGS) -Wl,--wrap=exchange,--wrap=message_send,--wrap=message_receive -o $@ $^ $(LDLIBS)
+
 # How each C file is compiled, for clangd and editors.
 COMPILED = [inputs | select(test(" -c -o \\S+ \\S+\\.c$$")) | {directory: $$directory, command: ., file: (split(" ") | last)}]
 compile_commands.json: FORCE
@@ -23,4 +29,4 @@ install: all
 install uninstall:
 	@PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' tools/install.sh $@
 
-.PHONY: site lint install uninstall
+.PHONY: site moving lint install uninstall

@@ -15,6 +15,7 @@ ROOMS = ("beyond", "common", "extras", "tools", "teach", "bench", "docs", "data"
 SOURCES = (".c", ".h", ".cu", ".cuh", ".sh", ".py", ".sed", ".mk", ".slurm", ".pbs", ".yaml", ".html", ".txt", ".bat",
            ".bats", ".bash", "Makefile", "Dockerfile")
 PICTURES = (".svg", ".png")
+MOVING = "docs/moving/"  # pages of their own: copied as they are
 PICTURE = re.compile(r"!\[([^]]*)\]\(([^)\s]+\.svg)\)")
 CODE = re.compile(r"(?<=\n\n)(?: {4}[^\n]*\n)+|^```.*?^```$|<!--.*?-->|`(?:[^`\n]|\n(?!\n))+`", re.M | re.S)  # where ]( is no link
 
@@ -54,7 +55,7 @@ class Site:
         self.files = tree()
         self.folders = {os.path.dirname(path) for path in self.files}
         self.documents = [p for p in self.files if p.endswith(".md") and p != "tools/site/reasons.md"]
-        self.sources = {p for p in self.files if p.endswith(SOURCES) and
+        self.sources = {p for p in self.files if p.endswith(SOURCES) and not p.startswith(MOVING) and
                         (re.match("0[1-5]_", p) or p.split("/")[0] in ROOMS or "/" not in p)}
         self.listed = set()  # folders that a page links to
         self.steps = diffs.steps()
@@ -80,7 +81,9 @@ class Site:
         if place in self.folders:
             self.listed.add(place)
             place = os.path.join(place, "README.md")
-        elif place.endswith(SOURCES) and place in self.files:
+        if place.startswith(MOVING):
+            return "src:" + os.path.relpath(place, os.path.dirname(path) or ".")
+        if place.endswith(SOURCES) and place in self.files:
             self.sources.add(place)
             return "src:" + os.path.relpath(place, os.path.dirname(path) or ".") + ".html"
         if place == "README.md":
@@ -152,6 +155,10 @@ class Site:
         return page.replace("SOURCE-NAME", os.path.basename(path)).replace("<p>SOURCE-LINES</p>", lines)
 
     def write_sources(self, folder):
+        shutil.copytree(os.path.join(ROOT, MOVING), os.path.join(folder, MOVING))
+        os.makedirs(folder + "/docs/pictures", exist_ok=True)
+        for name in re.findall(r'src="../(pictures/\w+.svg)"', "".join(read(p) for p in self.files if p.startswith(MOVING))):
+            shutil.copy2(os.path.join(ROOT, "docs", name), f"{folder}/docs/{name}")  # shown without scripts
         with open(folder + "/SOURCE.html", encoding="utf-8") as file:
             page = file.read()
         for path in sorted(self.sources):

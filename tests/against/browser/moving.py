@@ -1,0 +1,80 @@
+"""The pictures that move (docs/moving) in a real browser, from files: what their scripts compute, keys, sizes.
+Usage: moving.py FOLDER_FOR_SCREENSHOTS"""
+import os
+import subprocess
+import sys
+
+import chromium
+
+PAGES = "file://" + os.path.abspath("docs/moving") + "/"
+
+
+def shards(n, rank, epoch, *options):
+    command = ["tools/shards", "--size", "22", "--world-size", str(n), "--rank", str(rank), "--epoch", str(epoch), *options]
+    return [int(row) for row in subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()]
+
+
+def fits(page, name, folder):
+    for how in ({}, {"dark": True}, {"phone": True}, {"phone": True, "dark": True}):
+        width, height, scale = (390, 844, 2) if "phone" in how else (1440, 900, 1)
+        page.resize(width, height, scale, **how)
+        page.screenshot(f"{folder}/{name}_{'_'.join(how) or 'light'}.png")
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), (name, how)
+
+
+def ring(page, folder):
+    page.open(PAGES + "ring.html#way=ring&n=4&at=2")
+    fits(page, "ring", folder)
+    # Replayed, the messages of each algorithm end with the sum of all on all; the ring sends 2 (n - 1) / n of the array.
+    for way in ("ring", "doubling", "star"):
+        for n in range(2, 9):
+            page.evaluate(f"choose('{way}', {n})")
+            assert page.evaluate("stops.at(-1).have.every((own) => own.every((bits) => bits === (1 << n) - 1))"), (way, n)
+            assert page.evaluate("stops.slice(1).every((stop) => { watched = stop.moves[0].rank; "
+                                 "return [...$('code').children].some((l) => marked(stop).some((p) => p.test(l.textContent))); })"), (way, n)
+            if way == "ring":
+                sent = page.evaluate("stops.at(-1).sent.map((bytes) => bytes / (4 * data.elements))")
+                assert all(abs(share - 2 * (n - 1) / n) < 1e-12 for share in sent), sent
+    page.resize(1440, 900)
+    page.open(PAGES + "ring.html")
+    for key, code, then in (("5", 53, "n === 5"), ("s", 83, "way === 'star'"), ("End", 35, "at === stops.length - 1"),
+                            ("ArrowLeft", 37, "at === stops.length - 2"), ("Home", 36, "at === 0"), ("ArrowRight", 39, "at === 1")):
+        page.key(key, code)
+        page.wait_for(then)
+    for motion in ("reduce", "no-preference"):  # messages stand half way, or travel and have arrived
+        page.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-reduced-motion", "value": motion}])
+        page.evaluate("go(0, false); go(1)")
+        page.wait_for("document.querySelectorAll('.got').length > 0 && "
+                      f"(document.querySelectorAll('.move').length > 0) === {str(motion == 'reduce').lower()}")
+
+
+def sampler(page, folder):
+    page.open(PAGES + "sampler.html#n=4&epoch=1&round=6")
+    fits(page, "sampler", folder)
+    for n in range(1, 9):
+        for epoch in (0, 3):
+            for mark, options in (("", ()), ("&drop", ("--drop-last",)), ("&plain", ("--no-shuffle",))):
+                page.evaluate(f"location.hash = 'n={n}&epoch={epoch}{mark}'; show()")
+                dealt = page.evaluate("Array.from({length: n}, (_, r) => share(r).map((c) => c.row))")
+                assert dealt == [shards(n, rank, epoch, *options) for rank in range(n)], (n, epoch, mark)
+    for mark, says in (("own", "✕"), ("forgot&epoch=2", "!"), ("drop", "left out"), ("", "came again")):
+        page.evaluate(f"location.hash = 'n=4&round=22&{mark}'; show()")
+        assert says in page.evaluate("$('verdict').textContent"), mark
+    page.evaluate("location.hash = 'n=4'; show()")
+    for key, code, then in (("ArrowRight", 39, "round === 1"), ("3", 51, "n === 3 && round === 0"), ("e", 69, "epoch === 1"),
+                            ("ArrowRight", 39, "round === 1"), ("ArrowLeft", 37, "round === 0")):
+        page.key(key, code)
+        page.wait_for(then)
+
+
+def main():
+    os.makedirs(sys.argv[1], exist_ok=True)
+    with chromium.Page() as page:
+        ring(page, sys.argv[1])
+        sampler(page, sys.argv[1])
+        bad = [e["params"] for e in page.events if e["method"] == "Runtime.exceptionThrown"]
+        assert not bad, bad
+
+
+if __name__ == "__main__":
+    main()
