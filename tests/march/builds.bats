@@ -104,6 +104,17 @@ refused() {
     tests/march/compiler.sh clang x86-64-v3
 }
 
+@test "-O0, by cc and clang: no warning anywhere; PyTorch's losses in step 01" {
+    command -v clang >/dev/null || skip "no clang: ./setup.sh --checks"
+    tests/copy_tree.sh build/march/tree-O0
+    cd build/march/tree-O0
+    for compiler in cc clang; do
+        make -s -j2 BUILD=build/$compiler CC=$compiler CFLAGS='-O0 -g -Werror' MPI=0 CUDA=0 PNG=0 HTTP=0 all
+        tests/golden_losses.py linear_sgd_w1 01_single_gpu/run.sh
+        TEST_STEPS=5 tests/golden_losses.py digits_sgd_w1 01_single_gpu/run.sh
+    done
+}
+
 @test "ARM (armv8-a, emulated): no warning; the kernels; PyTorch's losses in steps 01 to 03" {
     for program in aarch64-linux-gnu-gcc qemu-aarch64; do
         command -v $program >/dev/null || skip "no $program: ./setup.sh --checks"
