@@ -185,6 +185,7 @@ CHOICES := EXTRAS MPI CUDA NCCL CUDNN PNG HTTP CC MARCH OPENMP CUDA_HOME NCCL_HO
 CHOSEN  += $(foreach choice,$(CHOICES),$(choice)='$($(choice))') NVCCFLAGS='$(value NVCCFLAGS)' \
     ALL='$(CFLAGS)'
 $(BUILD)/parts: $(if $(shell printf '%s\n' $(CHOSEN) | cmp -s - $(BUILD)/parts || echo changed),FORCE)
+	$(if $(filter __GLIBC__,$(shell echo __GLIBC__ | $(CC) -include stdio.h -E -P -x c - 2>/dev/null)),$(error $(CC) has no glibc, and other C libraries (musl, macOS) are not supported: build in the Debian of the Dockerfile))
 	@mkdir -p $(@D) && printf '%s\n' $(CHOSEN) > $@
 
 $(BUILD)/%_mpi.o: %_mpi.c $(BUILD)/parts

@@ -99,6 +99,10 @@ install_packages() {
     stop_services
 }
 
+if musl; then
+    say "this machine's C library is musl, which is not supported: build in the Debian of the Dockerfile"
+    exit 1
+fi
 status=0 complete=yes
 for kind_wanted in $kinds; do
     look_for "$kind_wanted" && continue

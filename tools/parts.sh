@@ -115,6 +115,11 @@ header() {
     [ -z "${2:-}" ] || echo "$text" | tail -n 1 | tr -d '" '
 }
 
+# Is the C library that programs run with musl, as on Alpine?
+musl() {
+    ldd "$(command -v sh)" 2>&1 | grep -q musl
+}
+
 # program NAME: prints the first thing like a version in the output of its --version.
 program() {
     command -v "$1" >/dev/null || return 1

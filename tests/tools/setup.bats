@@ -141,6 +141,26 @@ systemctl disable --now slurmctld slurmd" ]
     [[ $output == *"jq is missing"*"install it by hand"* ]]
 }
 
+@test "musl, as on Alpine: setup says in one line that it is not supported, and installs nothing" {
+    script ldd 'echo "	/lib/ld-musl-x86_64.so.1 (0x7f0000000000)"'
+    hide jq
+    there 1 ./setup.sh
+    [ "$output" = "setup: this machine's C library is musl, which is not supported: build in the Debian of the Dockerfile" ]
+    [ ! -e "$asked" ]
+}
+
+@test "a compiler without glibc: make says so in one line, before it compiles anything" {
+    compiler=$(command -v musl-gcc) || {
+        compiler=$bin/musl-gcc
+        script musl-gcc cat # its stdio.h defines no __GLIBC__
+    }
+    run make -s BUILD="$BATS_TEST_TMPDIR/build" CC="$compiler" MPI=0 CUDA=0 01
+    echo "$output"
+    [ "$status" -eq 2 ]
+    [[ $output == Makefile:*": *** $compiler has no glibc, and other C libraries (musl, macOS) are not supported: build in the Debian of the Dockerfile.  Stop." ]]
+    [ "${#lines[@]}" -eq 1 ]
+}
+
 @test "setup refuses options it does not know" {
     there 2 ./setup.sh --all
     [[ $output == *"--all: it is --check, --minimal, --checks, --slurm, --browser or nothing" ]]
