@@ -2,7 +2,6 @@
  * buffers, and those of several ranks would mix. */
 #include "common/base/log.h"
 
-#include <ctype.h>
 #include <fcntl.h>
 #include <jansson.h>
 #include <poll.h>
@@ -49,12 +48,17 @@ bool write_all(int fd, const void *bytes, size_t count)
     return true;
 }
 
-/* File names and arguments may contain line breaks or terminal escapes. */
-static void disarm(char *text)
+void text_disarm(char *text, const char *keep)
 {
-    for (; *text != '\0'; text++)
-        if (iscntrl((unsigned char)*text))
-            *text = '?';
+    for (unsigned char *c = (unsigned char *)text, *end; *c != '\0'; c = end) {
+        int more = (*c >= 0xc0) + (*c >= 0xe0) + (*c >= 0xf0); // bytes of the character, in UTF-8
+        unsigned code = more == 0 ? *c : *c & (0x3f >> more);
+        for (end = c + 1; more > 0 && (*end & 0xc0) == 0x80; more--)
+            code = code << 6 | (*end++ & 0x3f);
+        const bool is_control = code < ' ' || (code > '~' && code < 0xa0);
+        if (more > 0 || (is_control && (code == 0 || !strchr(keep, (int)code))))
+            memset(c, '?', (size_t)(end - c));
+    }
 }
 
 int write_text(int fd, const char *text, size_t length)
@@ -73,7 +77,7 @@ static int write_line(int fd, const char *kind, const char *format, va_list args
         strcat(log_label(line), kind);
     const size_t label = strlen(line);
     vsnprintf(line + label, sizeof line - label - 1, format, args);
-    disarm(line);
+    text_disarm(line, "");
     const size_t length = strlen(line);
     line[length] = '\n';
     return write_text(fd, line, length + 1);
@@ -137,7 +141,7 @@ void log_last_error(char *message, bool print, bool restart)
                        : -1;
     if (fd < 0)
         return;
-    disarm(message);
+    text_disarm(message, "");
     json_t *error = json_pack("{s:o, s:I, s:b}", "message", json_text(message), "timestamp",
                               (json_int_t)time(NULL), "restart", restart);
     json_dumpfd(error, fd, 0);

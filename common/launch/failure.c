@@ -2,7 +2,6 @@
  * cannot read this node's files. */
 #include "common/launch/launch.h"
 
-#include <ctype.h>
 #include <jansson.h>
 #include <poll.h>
 #include <signal.h>
@@ -26,9 +25,9 @@ static void copy_text(char *to, const char *text, size_t bytes, const char *keep
     if (length == bytes)
         for (length--; length > 0 && ((unsigned char)text[length] & 0xc0) == 0x80;)
             length--;
-    for (size_t i = 0; i < length; i++)
-        to[i] = iscntrl((unsigned char)text[i]) && strchr(keep, text[i]) == NULL ? '?' : text[i];
+    memcpy(to, text, length);
     to[length] = '\0';
+    text_disarm(to, keep);
 }
 
 json_t *failure_load_file(const char *path)
@@ -63,6 +62,7 @@ void failure_of_worker(Failure *failure, const Worker *worker, int rank, int loc
     char path[PATH_MAX];
     start(failure, flags->node_rank, worker->status, seconds_now() - worker->ended);
     gethostname(failure->host, sizeof failure->host - 1);
+    text_disarm(failure->host, "");
     failure->rank = rank;
     failure->local_rank = local_rank;
     failure->pid = worker->pid;

@@ -5,7 +5,6 @@
  */
 #include "common/save/safetensors.h"
 
-#include <ctype.h>
 #include <endian.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -80,9 +79,7 @@ bool file_reject(Safetensors *file, const char *format, ...)
     va_start(args, format);
     vsnprintf(file->error + length, sizeof file->error - length, format, args);
     va_end(args);
-    for (char *c = file->error; *c != '\0'; c++)
-        if (iscntrl((unsigned char)*c))
-            *c = '?';
+    text_disarm(file->error, "");
     return false;
 }
 

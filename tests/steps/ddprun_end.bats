@@ -17,6 +17,15 @@ load ddprun_helper
     [[ $output == *"--epohcs is no option: "* ]]
 }
 
+@test "a host's name that would steer the terminal is disarmed in the report" {
+    unshare --user --map-root-user --uts true || skip "no namespaces here"
+    run -1 unshare --user --map-root-user --uts python3 -c '
+import os, socket, sys
+socket.sethostname(b"alp\xc2\x9b2Jha\033[2J\n")
+os.execvp(sys.argv[1], sys.argv[1:])' 03_torchrun_env/ddprun --nproc-per-node 2 false
+    [[ $output == *"  node    : 0 alp??2Jha?[2J?"* ]]
+}
+
 @test "a flag that there is not: one line, and status 2" {
     run -2 ddprun --nprocs 2 true
     [[ $output == "ddprun: unknown flag --nprocs"*"ddprun --help lists them all" ]]

@@ -121,6 +121,8 @@ open(target, "wb").write(struct.pack("<Q", len(text)) + text + data[8 + size:])'
     refused 1 '"class_labels"' tools/evaluate "$scratch/bad"
     with_metadata "$scratch/bad" class_labels $'\e[2J,1,2,3,4,5,6,7,8,9'
     refused 1 "no plain text" tools/evaluate "$scratch/bad"
+    with_metadata "$scratch/bad" class_labels $'\xc2\x9b2J,1,2,3,4,5,6,7,8,9'
+    refused 1 "no plain text" tools/evaluate "$scratch/bad"
     with_metadata "$scratch/bad" model transformer
     refused 1 "is of model transformer" tools/evaluate "$scratch/bad"
 }

@@ -1,7 +1,6 @@
 /* Reading a flight record: nothing in it is trusted before it is checked. */
 #include "tools/doctor/flight_reader.h"
 
-#include <ctype.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,9 +14,7 @@
 static void clean_text(char *text, size_t bytes)
 {
     text[bytes - 1] = '\0';
-    for (char *c = text; *c != '\0'; c++)
-        if (iscntrl((unsigned char)*c))
-            *c = '?';
+    text_disarm(text, "");
 }
 
 static bool entry_fits(const FlightEntry *entry, size_t slot, int world_size)

@@ -4,7 +4,6 @@
  */
 #include "tools/model/model_file.h"
 
-#include <ctype.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,9 +16,11 @@ static const char *text_of(const ModelFile *model_file, const char *key)
 {
     const char *path = model_file->file.path, *text = safetensors_metadata(&model_file->file, key);
     CHECK(text != NULL, "%s: its metadata has no \"%s\"", path, key);
-    for (const char *c = text; *c != '\0'; c++)
-        CHECK(!iscntrl((unsigned char)*c), "%s: \"%s\" in its metadata is no plain text", path,
-              key);
+    char *plain = strdup(text);
+    CHECK(plain != NULL, "out of memory");
+    text_disarm(plain, "");
+    CHECK(strcmp(plain, text) == 0, "%s: \"%s\" in its metadata is no plain text", path, key);
+    free(plain);
     return text;
 }
 

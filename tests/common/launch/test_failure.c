@@ -73,11 +73,11 @@ static void test_text_that_steers_a_terminal(void **state)
 {
     (void)state;
     Failure hostile = EXAMPLE, back;
-    strcpy(hostile.host, "\033[2Jalpha");
+    strcpy(hostile.host, "\033[2Jalpha\xc2\x9b");
     strcpy(hostile.message, "one\r\n\ttwo \a\177 \xc3\xa4");
     strcpy(hostile.log, "/tmp/\033]0;title\a");
     round_trip(&hostile, &back);
-    assert_string_equal(back.host, "?[2Jalpha");
+    assert_string_equal(back.host, "?[2Jalpha??");
     assert_string_equal(back.message, "one?\n\ttwo ?? \xc3\xa4");
     assert_string_equal(back.log, "/tmp/?]0;title?");
 }
