@@ -375,9 +375,9 @@ bool checkpoint_load_weights(Safetensors *file, Model *model)
 {
     static const char wrapper[] = "module."; // PyTorch's DDP was saved instead of its model
     bool is_wrapped = false;
-    for (StoredTensor *tensor = file->tensor; tensor < file->tensor + file->num_tensors; tensor++)
-        if (strncmp(tensor->name, wrapper, strlen(wrapper)) == 0) {
-            tensor->name += strlen(wrapper);
+    for (int i = 0; i < file->num_tensors; i++) // perhaps none
+        if (strncmp(file->tensor[i].name, wrapper, strlen(wrapper)) == 0) {
+            file->tensor[i].name += strlen(wrapper);
             is_wrapped = true;
         }
     if (is_wrapped && log_speaks_for_job())

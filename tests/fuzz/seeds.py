@@ -111,6 +111,7 @@ weights = {"module.linear.weight": {"dtype": "F32", "shape": [1, 20], "data_offs
            "module.linear.bias": {"dtype": "F32", "shape": [1], "data_offsets": [80, 84]}}
 first = next(name for name in json.loads(header) if name.endswith("weight") and not name.startswith("optim"))
 text = json.dumps(weights).replace("linear.weight", first).replace("linear.bias", first.replace("weight", "bias"))
+seed("checkpoint", b"\n", b"{}")  # no tensors
 seed("checkpoint", b"\0", text, b"\n\n", bytes(84))
 seed("checkpoint", b"\1", header.replace(b"[1,20]", b"[20,1]"), b"\n\n", rest)
 line = '{"epoch":0,"step":%d,"rank":0,"loss":2.3}\n'
