@@ -1,4 +1,5 @@
 /* What is shown and recorded of a run: a progress bar, curves, the timeline, the narration. */
+#include <fcntl.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <limits.h>
@@ -32,15 +33,17 @@ static void write_run(const Args *args)
 {
     char path[PATH_MAX];
     snprintf(path, sizeof path, "%s/run.json", args->metrics_dir);
-    unlink(path); // perhaps a link, whose file would be lost
+    unlink(path); // perhaps a link, whose file would be lost; somebody may make it once more
+    const int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     char seed[24]; // text: a number of JSON is exact up to 2^53, for many readers
     snprintf(seed, sizeof seed, "%" PRIu64, args->seed);
     json_t *described =
         json_pack("{ss ss si si ss so*}", "model", args->model, "dataset", args->dataset,
                   "dataset_size", args->dataset_size, "num_samples", args->num_samples, "seed",
                   seed, "settings", comfort.options != NULL ? comfort.options() : NULL);
-    CHECK(described != NULL && json_dump_file(described, path, JSON_COMPACT) == 0,
+    CHECK(fd >= 0 && described != NULL && json_dumpfd(described, fd, JSON_COMPACT) == 0,
           "cannot write %s: name another folder with --metrics-dir", path);
+    close(fd);
     json_decref(described);
 }
 

@@ -54,6 +54,11 @@ assert {name: settings.get(name) for name in given} == given, settings
 listed = set(re.findall(r"^  --([a-z0-9-]+) ", subprocess.check_output(["03_torchrun_env/train", "--help"], text=True), re.M))
 assert set(settings) == listed - {"config", "help", "version"}, set(settings) ^ listed
 END
+    echo data >"$OUT/precious"
+    ln -sf "$OUT/precious" "$OUT/m/run.json" # somebody else's link is removed, not followed
+    $TRAIN 1 $LINEAR --metrics-dir "$OUT/m" --max-steps 1 --checkpoint-dir "$OUT/c"
+    [ "$(cat "$OUT/precious")" = data ]
+    [ ! -L "$OUT/m/run.json" ]
 }
 
 @test "a config.yaml where the user stands, but that sets something and is not read: that is said" {

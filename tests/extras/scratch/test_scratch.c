@@ -8,6 +8,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#include "common/base/log.h"
 #include "common/data/dataset.h"
 #include "common/data/scratch.h"
 
@@ -109,6 +110,37 @@ static void test_in_the_way(void **state)
     assert_int_equal(num_entries(to), 4);
 }
 
+/* The copy's name until it is complete can be guessed: a link there is removed, not followed. */
+static char precious[64];
+
+static void fill_over_links(const void *context)
+{
+    for (size_t i = 0; i < LENGTH(names); i++) {
+        char path[256];
+        snprintf(path, sizeof path, "%s/%s.%d", to, names[i], (int)getpid());
+        CHECK(symlink(precious, path) == 0, "no link");
+    }
+    fill(context);
+}
+
+static void test_links(void **state)
+{
+    (void)state;
+    struct stat kept;
+    snprintf(precious, sizeof precious, "%s/precious", folder);
+    file_put(precious, "data", 4);
+    assert_int_equal(child_run(fill, NULL), 0);
+    for (size_t i = 0; i < LENGTH(names); i++) {
+        char path[256];
+        snprintf(path, sizeof path, "%s/%s", to, names[i]);
+        unlink(path);
+    }
+    assert_int_equal(child_run(fill_over_links, NULL), 0);
+    assert_int_equal(num_entries(to), LENGTH(names));
+    assert_int_equal(stat(precious, &kept), 0);
+    assert_int_equal(kept.st_size, 4);
+}
+
 static void test_read_instead(void **state)
 {
     (void)state;
@@ -183,6 +215,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_copied_once, setup, remove_folder),
         cmocka_unit_test_setup_teardown(test_in_the_way, setup, remove_folder),
+        cmocka_unit_test_setup_teardown(test_links, setup, remove_folder),
         cmocka_unit_test_setup_teardown(test_read_instead, setup, remove_folder),
         cmocka_unit_test_setup_teardown(test_another_set_in_the_way, setup, remove_folder),
         cmocka_unit_test_setup_teardown(test_nothing_to_copy, setup, remove_folder),
