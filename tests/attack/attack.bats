@@ -101,6 +101,26 @@ as_in_peace() {
     [ "$(wc -l <"$OUT/impostor")" -eq 1 ] # it has not been told anything else
 }
 
+@test "the secret and the keys are in no core dump" {
+    local rank cores
+    [[ $(cat /proc/sys/kernel/core_pattern) == core* ]] || skip "core dumps go elsewhere on this machine"
+    port=$(free_port)
+    for rank in 0 1; do
+        mkdir "$OUT/$rank"
+        (train=$PWD/$TRAIN && cd "$OUT/$rank" && ulimit -c unlimited &&
+            exec env "DDP_SECRET_FILE=$SECRET" MASTER_ADDR=127.0.0.1 "MASTER_PORT=$port" "RANK=$rank" "LOCAL_RANK=$rank" \
+                WORLD_SIZE=2 "$train" 1000000 $LINEAR --checkpoint-dir d >said 2>&1) 3>&- &
+    done
+    until_true 100 has_line 'CPU1. Epoch 1' "$OUT/1/said"
+    kill -ABRT $(left_over)
+    wait
+    cores=$(find "$OUT" -name 'core*')
+    [ "$(echo "$cores" | wc -l)" -eq 2 ]
+    for rank in 0 1; do grep -q "DDP_SECRET_FILE=$SECRET" "$OUT/$rank"/core*; done # what is in memory is there
+    "$ATTACK" nowhere "$SECRET" $cores
+    rm $cores
+}
+
 @test "the secret is in no environment, argument or file, and goes with the job" {
     local file pids
     for file in 02_multi_gpu_spawn/train 03_torchrun_env/ddprun; do
