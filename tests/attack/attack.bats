@@ -14,9 +14,9 @@ setup() {
     (umask 077 && head -c 32 /dev/urandom >"$SECRET")
 }
 
-# rank NAME RANK: the command of one of three ranks, whose losses go to $OUT/NAME.
+# rank NAME RANK [WORLD_SIZE]: the command of one of three ranks, whose losses go to $OUT/NAME.
 rank() {
-    echo "exec env DDP_SECRET_FILE=$SECRET MASTER_ADDR=127.0.0.1 MASTER_PORT=$port RANK=$2 LOCAL_RANK=$2 WORLD_SIZE=3" \
+    echo "exec env DDP_SECRET_FILE=$SECRET MASTER_ADDR=127.0.0.1 MASTER_PORT=$port RANK=$2 LOCAL_RANK=$2 WORLD_SIZE=${3:-3}" \
         "DDP_LOG=all $TRAIN 1 --threads 1 --timeout 300 --max-steps 8 --metrics-dir $OUT/$1 --checkpoint-dir $OUT/$1.d" \
         ">$OUT/$1.$2 2>&1"
 }
@@ -87,6 +87,19 @@ as_in_peace() {
     kill "$held"
     grep -q '^960 idle strangers' "$OUT/idle"
     [ "$(wc -l <"$OUT/crowded/rank2.jsonl")" -eq 8 ]
+}
+
+@test "500 half-open connections a second: a rank 0.1 s away calls as often as in peace" {
+    local kind
+    for kind in peace flood; do
+        port=$(free_port)
+        sh -c "$(rank $kind 0 2)" 3>&- &
+        until_true 100 listens "$port"
+        rank $kind 1 2 | timeout 300 "$ATTACK" far "$SECRET" "$port" $kind >"$OUT/far" 2>&1 3>&- || { cat "$OUT/far" "$OUT/$kind".? && false; }
+        wait $!
+        sed "s/^/# $kind: /" "$OUT/far" >&3
+        grep -q "rank 1 is let in after .* and 2 calls" "$OUT/far"
+    done
 }
 
 @test "whoever answers in the store's place gets nothing, and nobody falls back" {

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Usage: tests/attack/attack.py job SECRET PORT OUT | elastic PORT PID | impostor | idle PORT PID | nowhere SECRET FILE...
+"""Usage: tests/attack/attack.py job SECRET PORT OUT | elastic PORT PID | impostor | idle PORT PID | far SECRET PORT flood|peace | nowhere SECRET FILE...
 
 What strangers do to a job that has a secret, and that each is refused. It has its own implementation of the handshake
 (common/comm/store/handshake.h), in Python. Prints a line for each attack; ends with 1 where one got in.
@@ -9,6 +9,8 @@ What strangers do to a job that has a secret, and that each is refused. It has i
             no attack uses it. Losses and logs lie in OUT.
   elastic   a job of step 05 whose endpoint is at PORT and whose launcher is PID
   idle      960 strangers at PORT of process PID ask one CHECK each, and stay; of 1,024 descriptors they get an eighth
+  far       rank 0 of two runs at PORT; this starts rank 1, with the command on its standard input, at the end of a line
+            that takes 0.1 s, while 500 strangers a second call rank 0; prints how long and how often rank 1 had to call
   impostor  a server that speaks TCPStore without the secret; prints its port
   nowhere   the secret is in none of these files
 """
@@ -16,6 +18,7 @@ import base64
 import hashlib
 import hmac
 import os
+import queue
 import re
 import socket
 import struct
@@ -216,15 +219,15 @@ def attack_rank(port, answerer, others, when):
     refused(f"speaks TCPStore {when}", connect(port), VALIDATE + bytes([LIST_KEYS]) + bytes(179))
 
 
-def flood(ports, stop):
-    """Half-open connections in bulk: silent ones, half hellos, and hellos without a proof."""
-    held, count = [], 0
+def flood(services, stop, caller=2):
+    """500 half-open connections a second to {port: service}: silent ones, half hellos, and hellos without a proof."""
+    held, count, begun = [], 0, time.monotonic()
     while not stop.is_set():
-        for port in ports:
+        for port, service in services.items():
             try:
                 connection = socket.create_connection(("127.0.0.1", port), timeout=5)
-                hello = hello_of(STORE if port == ports[0] else BACKEND, 2, 0, group=1)
-                connection.sendall((b"", hello[:100], hello)[count % 3])
+                hello = hello_of(service, caller, 0, group=1)
+                connection.sendall((b"", hello[:40], hello)[count % 3])
                 held.append(connection)
                 count += 1
             except OSError:
@@ -232,8 +235,8 @@ def flood(ports, stop):
         for connection in held[:-300]:
             connection.close()
         held = held[-300:]
-        time.sleep(0.002)
-    print(f"floods with {count} half-open connections: the last rank came through")
+        time.sleep(max(0, begun + count / 500 - time.monotonic()))
+    print(f"floods with {count} half-open connections, {count / (time.monotonic() - begun):.0f} a second")
 
 
 def attack_job(secret, port, out):
@@ -263,7 +266,7 @@ def attack_job(secret, port, out):
         refused("replays rank 1's handshake at rank 0", connection, bytes(record[HELLO_BYTES:][:PROOF_BYTES]))
         refused("replays it at rank 1", *challenge(port_1, bytes(record[:HELLO_BYTES])))
     stop = threading.Event()
-    flooder = threading.Thread(target=flood, args=([port, port_0, port_1], stop))
+    flooder = threading.Thread(target=flood, args=({port: STORE, port_0: BACKEND, port_1: BACKEND}, stop))
     flooder.start()
     time.sleep(1)
     ranks.append(start(2))
@@ -272,6 +275,86 @@ def attack_job(secret, port, out):
     flooder.join()
     if any(status):
         sys.exit(f"the ranks 1 and 2 ended with {status}")
+
+
+class FarLine:
+    """A line to a port on which everything takes DELAY seconds, in both directions."""
+
+    DELAY = 0.1
+
+    def __init__(self, port):
+        self.port, self.calls, self.welcomes = port, [], []
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.address = self.listener.getsockname()
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            caller = self.listener.accept()[0]
+            self.calls.append(time.monotonic())
+            threading.Thread(target=self.carry, args=(caller,), daemon=True).start()
+
+    def carry(self, caller):
+        """The caller's first bytes come with the last part of the connection's own handshake, as over a real line."""
+        first = caller.recv(1 << 16)
+        time.sleep(self.DELAY)
+        answerer = connect(self.port)
+        answerer.settimeout(None)
+        if first:
+            answerer.sendall(first)
+        for source, target in (caller, answerer), (answerer, caller):
+            parts = queue.Queue()
+            threading.Thread(target=self.read, args=(source, parts, source is answerer), daemon=True).start()
+            threading.Thread(target=self.write, args=(target, parts), daemon=True).start()
+
+    def read(self, source, parts, counts):
+        count, data = 0, b"-"
+        while data:
+            try:
+                data = source.recv(1 << 16)
+            except OSError:
+                data = b""
+            parts.put((time.monotonic() + self.DELAY, data))
+            if counts and count < 65 <= count + len(data):  # nonce, proof, welcome
+                self.welcomes.append(time.monotonic() + self.DELAY)
+            count += len(data)
+
+    @staticmethod
+    def write(target, parts):
+        while True:
+            due, data = parts.get()
+            time.sleep(max(0, due - time.monotonic()))
+            try:
+                if not data:
+                    return target.shutdown(socket.SHUT_WR)
+                target.sendall(data)
+            except OSError:
+                return None
+
+
+def attack_far(secret, port, kind):
+    command = sys.stdin.readline()
+    ours = Store(port, secret)
+    ours.get(KEY + "line of rank 0")
+    ours.set(f"{KEY}agreement 0", "")  # so that rank 0 goes on, and waits for rank 1
+    port_0 = int(ours.get(KEY + "tcp address 0").split()[1])
+    line, stop = FarLine(port_0), threading.Event()
+    ours.set(KEY + "tcp address 0", "%s %d" % line.address)
+    flooder = threading.Thread(target=flood, args=({port_0: BACKEND}, stop, 1))
+    if kind == "flood":
+        flooder.start()
+        time.sleep(1)
+    rank = subprocess.Popen(command, shell=True, stdin=subprocess.DEVNULL)
+    deadline = time.time() + SECONDS
+    while len(line.welcomes) < 2 and rank.poll() is None and time.time() < deadline:  # data and notices
+        time.sleep(0.01)
+    stop.set()
+    if kind == "flood":
+        flooder.join()
+    if rank.wait() or len(line.welcomes) < 2:
+        sys.exit(f"rank 1 ended with {rank.returncode}, after {len(line.calls)} calls")
+    seconds = line.welcomes[1] - line.calls[0]
+    print(f"rank 1 is let in after {seconds:.2f} s and {len(line.calls)} calls")
 
 
 def attack_elastic(port, pid):
@@ -354,6 +437,8 @@ def main():
         attack_elastic(int(words[0]), words[1])
     elif what == "idle" and len(words) == 2:
         idle(int(words[0]), int(words[1]))
+    elif what == "far" and len(words) == 3:
+        attack_far(words[0], int(words[1]), words[2])
     elif what == "impostor" and not words:
         impostor()
     elif what == "nowhere" and len(words) > 1:
