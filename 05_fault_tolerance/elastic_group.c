@@ -45,7 +45,8 @@
 
 static noreturn void host_is_gone(const Group *group)
 {
-    die("the rendezvous host %s:%d is gone; the job ends", group->host, group->port);
+    die("the rendezvous host %s:%d is gone; the job ends, with the status of node 0", group->host,
+        group->port);
 }
 
 /* The first agent on the endpoint's host serves it; others find the port in use. */

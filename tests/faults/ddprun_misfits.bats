@@ -20,7 +20,9 @@ refused() {
     await world 1
     NODES=1:3 refused 1 "this node has --nnodes 1:3 --rdzv-id one --max-restarts 0, but the job at 127.0.0.1:$PORT --nnodes 1:2 --rdzv-id one" \
         --rdzv-id one true
-    refused 1 "--rdzv-id two" --rdzv-id two true
+    local text="this node has --nnodes 1:2 --rdzv-id two"
+    ! has_secrets || text="with the same --rdzv-id" # the keys are the id's
+    refused 1 "$text" --rdzv-id two true
     refused 1 "--max-restarts 1" --rdzv-id one --max-restarts 1 true
     [ "$(cat "$OUT/ranks")" = "0: 0/1 of 1 nodes" ]
 }
@@ -174,6 +176,48 @@ cut_off() {
 
 @test "a node that comes and goes, and was cut off, is taken back" {
     cut_off "waits at 10.77.0.1:$PORT to be let in again" --rdzv-backend c10d --rdzv-endpoint "10.77.0.1:$PORT" --rdzv-conf "$CONF,keep_alive_max_attempt=20"
+}
+
+# one_way FROM SCRIPT: a job of 1 to 2 nodes; once both run their ranks, what the host FROM sends is lost, until SCRIPT,
+# run there, has ended. (It sends to an address that no card has.)
+one_way() {
+    local alpha="" beta="" address=10.77.0.2 cut host
+    rm -f "$OUT"/ranks "$OUT"/healed "$OUT"/*.status
+    [ "$1" = alpha ] || address=10.77.0.1
+    cut="{ until [ \"\$(grep -c '^0: ./2' $OUT/ranks)\" = 2 ]; do sleep 0.1; done; } 2>/dev/null
+        ip neigh replace $address lladdr 02:00:00:00:00:99 nud permanent dev wire
+        $2
+        ip neigh del $address dev wire
+        touch $OUT/healed"
+    [ "$1" = alpha ] && alpha="($cut) &" || beta="($cut) &"
+    local job="$DDPRUN --nnodes 1:2 --rdzv-endpoint 10.77.0.1:$PORT --rdzv-conf join_timeout=200,last_call_timeout=5,keep_alive_interval=0.5,keep_alive_max_attempt=20 sh -c '$rank'"
+    run timeout 300 tests/steps/two_hosts.sh "$alpha $job >$OUT/alpha 2>&1; echo \$? >$OUT/alpha.status" \
+        "$beta sleep 0.5; $job >$OUT/beta 2>&1; echo \$? >$OUT/beta.status"
+    [ "$status" -ne 77 ] || skip "no network namespaces here"
+    for host in alpha beta; do echo "$host: $(cat "$OUT/$host.status" "$OUT/$host")"; done
+    cat "$OUT/ranks"
+    [ "$status" -eq 0 ]
+}
+
+# Whichever direction it is: node 0 goes on alone, and takes the other node back when it comes.
+@test "packets are lost in one direction for a while: the node that was left out is let in again" {
+    local rank='echo "$TORCHELASTIC_RESTART_COUNT: $RANK/$WORLD_SIZE" >> $OUT/ranks
+        [ $WORLD_SIZE = 2 ] || exec sleep 1000
+        until [ -e $OUT/healed ]; do sleep 0.1; done' from
+    for from in alpha beta; do
+        one_way $from "until grep -q restarting $OUT/alpha && grep -q 'to be let in again' $OUT/beta; do sleep 0.1; done; sleep 5"
+        [ "$(cat "$OUT/alpha.status" "$OUT/beta.status" | paste -sd ' ')" = "0 0" ]
+        [ "$(tail -n 2 "$OUT/ranks" | cut -d ' ' -f 2 | sort | paste -sd ' ')" = "0/2 1/2" ]
+    done
+}
+
+# It cannot know how the job has ended: docs/failures.md.
+@test "packets are lost in one direction until node 0 has ended the job alone: the other node ends with 1" {
+    local rank='echo "$TORCHELASTIC_RESTART_COUNT: $RANK/$WORLD_SIZE" >> $OUT/ranks
+        [ $WORLD_SIZE = 1 ] || exec sleep 1000'
+    one_way beta "until [ -s $OUT/alpha.status ]; do sleep 0.1; done"
+    [ "$(cat "$OUT/alpha.status" "$OUT/beta.status" | paste -sd ' ')" = "0 1" ]
+    grep -q "fatal: the rendezvous host 10.77.0.1:$PORT is gone; the job ends, with the status of node 0" "$OUT/beta"
 }
 
 @test "fixed nodes: a launcher that dies or is stopped ends the job, however many restarts are left" {
