@@ -5,7 +5,9 @@
  *     build/bench/gpu_ladder [images [repeats]]      64 images, 50 repeats
  *
  * The time is the mean of the repeats, between two events of the GPU, after one that is not timed;
- * the caches are as the repeat before left them. The status is 1 if a result is wrong.
+ * the caches are as the repeat before left them. The share is that of cuBLAS's product alone, whose
+ * matrix of windows is there already, with factors of the same type. The status is 1 if a result is
+ * wrong.
  */
 #include <math.h>
 #include <stdio.h>
@@ -18,25 +20,37 @@
 #include "extras/gpu_ladder/conv2_cuda.h"
 
 enum { MAX_IMAGES = 4096, MAX_REPEATS = 100000 };
+enum { FP16_BYTES = 2 };
 enum { CHECKED = 8 }; // so many images, the last ones, are compared
 enum { X_NUMEL = IN_SIZE * IN_SIZE * CHANNELS, Y_NUMEL = WINDOWS * FILTERS }; // of an image
+
+typedef enum { FLOAT, FP16 } Precision;
 
 typedef struct {
     const char *name;
     void (*run)(const Conv2 *conv);
-    double tolerance; // of the largest error; the numbers themselves are below 100
+    Precision precision; // of the factors
     int min_capability; // of the GPU: 75 is sm_75
 } Rung;
 
-/* fp16 rounds each factor by up to 1 part in 2,048. */
+/* fp16 rounds each factor by up to 1 part in 2,048. cuBLAS's product alone comes first, in either
+ * precision: the later lines have its share. */
 static const Rung rungs[] = {
-    { "naive", conv2_naive, 1e-4, 0 },
-    { "shared tiles", conv2_shared_tiles, 1e-4, 0 },
-    { "im2col, cuBLAS", conv2_im2col, 1e-4, 0 },
-    { "register tiles", conv2_register_tiles, 1e-4, 0 },
-    { "tensor cores", conv2_tensor_cores, 5e-2, 75 },
+    { "cuBLAS alone", conv2_cublas, FLOAT, 0 },
+    { "the same, fp16", conv2_cublas16, FP16, 0 },
+    { "naive", conv2_naive, FLOAT, 0 },
+    { "shared tiles", conv2_shared_tiles, FLOAT, 0 },
+    { "im2col, cuBLAS", conv2_im2col, FLOAT, 0 },
+    { "register tiles", conv2_register_tiles, FLOAT, 0 },
+    { "tensor cores", conv2_tensor_cores, FP16, 75 },
+    { "wide loads", conv2_wide_loads, FP16, 75 },
+    { "two buffers", conv2_two_buffers, FP16, 75 },
+    { "warp tiles", conv2_warp_tiles, FP16, 75 },
+    { "ldmatrix", conv2_ldmatrix, FP16, 80 },
 };
 enum { NUM_RUNGS = sizeof rungs / sizeof rungs[0] };
+/* Of the largest error; the numbers themselves are below 100. */
+static const double tolerance[] = { [FLOAT] = 1e-4, [FP16] = 5e-2 };
 
 static int number(const char *text, int most)
 {
@@ -120,18 +134,22 @@ static double largest_error(Device *device, const Conv2 *conv, const float *y, i
     return largest;
 }
 
-/* Runs a rung and prints its line. False: its result is wrong. */
+/* Runs a rung and prints its line. False: its result is wrong. `cublas` has the times of cuBLAS
+ * alone, which the first two lines fill. */
 static bool try_rung(Device *device, const Rung *rung, const Conv2 *conv, int repeats,
-                     const float *expected_y, int checked)
+                     const float *expected_y, int checked, double cublas[2])
 {
     const double numel = (double)conv->images * Y_NUMEL;
     // All bits set is a nan: what a rung leaves out is seen.
     CUDA_CHECK(cudaMemsetAsync(conv->y, 0xff, (size_t)numel * sizeof *conv->y, conv->stream));
     const double seconds = seconds_of(rung, conv, repeats);
     const double error = largest_error(device, conv, expected_y, checked);
-    const bool right = error <= rung->tolerance;
-    log_print("%-16s %10.3f %9.2f %9.1e%s", rung->name, 1e3 * seconds,
-              2e-12 * numel * DEPTH / seconds, error, right ? "" : "  WRONG");
+    const bool right = error <= tolerance[rung->precision];
+    if (rung < rungs + 2)
+        cublas[rung->precision] = seconds;
+    log_print("%-16s %10.3f %9.2f %9.1f%% %9.1e%s", rung->name, 1e3 * seconds,
+              2e-12 * numel * DEPTH / seconds, 100 * cublas[rung->precision] / seconds, error,
+              right ? "" : "  WRONG");
     return right;
 }
 
@@ -144,14 +162,17 @@ static bool try_all(Device *device, const Conv2 *conv, int repeats, const float 
     CUDA_CHECK(cudaGetDeviceProperties(&properties, gpu));
     const int capability = 10 * properties.major + properties.minor;
     log_print("%s, %d images, mean of %d", properties.name, conv->images, repeats);
-    log_print("%-16s %10s %9s %9s", "rung", "ms", "TFLOP/s", "error");
+    log_print("%-16s %10s %9s %10s %9s", "rung", "ms", "TFLOP/s", "of cuBLAS", "error");
+    double cublas[2];
     bool right = true;
+    conv2_prepare(conv);
     for (int i = 0; i < NUM_RUNGS; i++)
         if (capability < rungs[i].min_capability)
             log_print("%-16s needs a GPU of sm_%d or newer", rungs[i].name,
                       rungs[i].min_capability);
         else
-            right = try_rung(device, &rungs[i], conv, repeats, expected_y, checked) && right;
+            right =
+                try_rung(device, &rungs[i], conv, repeats, expected_y, checked, cublas) && right;
     return right;
 }
 
@@ -159,8 +180,8 @@ int main(int argc, char **argv)
 {
     words_check(argc, argv, 2,
                 "Usage: build/bench/gpu_ladder [images [repeats]]\n\n"
-                "Five versions of a convolution on the GPU: whether each is right, and how long it "
-                "takes.\n");
+                "Nine versions of a convolution on the GPU: whether each is right, how long it "
+                "takes, and\nwhat share of cuBLAS's speed that is.\n");
     const int images = argc > 1 ? number(argv[1], MAX_IMAGES) : 64;
     const int repeats = argc > 2 ? number(argv[2], MAX_REPEATS) : 50;
     const int checked = images < CHECKED ? images : CHECKED;
@@ -177,10 +198,16 @@ int main(int argc, char **argv)
                          .weight = device_weight,
                          .y = device_malloc(&device, windows * FILTERS * sizeof(float)),
                          .columns = device_malloc(&device, windows * DEPTH * sizeof(float)),
+                         .x16 = device_malloc(&device, x_numel * FP16_BYTES),
+                         .weight16 = device_malloc(&device, FILTERS * DEPTH * FP16_BYTES),
+                         .columns16 = device_malloc(&device, windows * DEPTH * FP16_BYTES),
                          .blas = cuda_state(&device)->blas,
                          .stream = device.place.stream };
     const bool right = try_all(&device, &conv, repeats, expected_y, checked);
 
+    device_release(&device, conv.columns16);
+    device_release(&device, conv.weight16);
+    device_release(&device, conv.x16);
     device_release(&device, conv.columns);
     device_release(&device, conv.y);
     device_release(&device, device_weight);

@@ -7,7 +7,7 @@ $(BENCHES): %: %.o $(LIB05) $(BUILD)/libcommon.a
 
 $(BUILD)/bench/peak.o: private override CFLAGS += -ffp-contract=fast
 
-# The five versions of conv2 (docs/gpu_ladder.md). Kernels need no library, but the third calls cuBLAS, which is linked in.
+# The nine versions of conv2 (docs/gpu_ladder.md). Kernels need no library, but the third calls cuBLAS, which is linked in.
 LADDER := $(patsubst %.cu,$(BUILD)/%.o,$(wildcard extras/gpu_ladder/*.cu))
 CUBLAS := $(firstword $(wildcard $(CUDA_HOME)/lib64/libcublas.so $(CUDA_HOME)/lib64/libcublas.so.*))
 $(BUILD)/bench/gpu_ladder: $(LADDER)
@@ -55,7 +55,7 @@ bench-gpu:
 	@$(MAKE) -s CUDA_ARCH=$(GPU_ARCH) 03 $(BUILD)/bench/gpu_step $(BUILD)/bench/gpu_kernels $(BUILD)/tests/against/gpu/machine
 	@BUILD=$(BUILD) bench/gpu.py --python $(PYTHON) $(ARGS)
 
-# Five versions of one convolution on this machine's GPU, right and how fast (docs/gpu_ladder.md; IMAGES=512 is the batch).
+# Nine versions of one convolution on this machine's GPU, right and how fast (docs/gpu_ladder.md; IMAGES=512 is the batch).
 gpu-ladder:
 	@$(MAKE) -s CUDA_ARCH=$(GPU_ARCH) $(BUILD)/bench/gpu_ladder
 	@$(BUILD)/bench/gpu_ladder $(IMAGES)

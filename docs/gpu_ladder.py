@@ -1,10 +1,15 @@
 #!/usr/bin/env python3
-"""Usage: docs/gpu_ladder.py [IMAGES]      What the rungs of docs/gpu_ladder.md fetch, counted by hand: 64 images."""
+"""Usage: docs/gpu_ladder.py [IMAGES]      What the rungs of docs/gpu_ladder.md fetch, counted by hand: 64 images.
+
+Then the least time that this allows on an H100, by formula. Nothing here was measured."""
 import sys
 
 CHANNELS, IN_SIZE, OUT_SIZE, FILTERS, WARP = 32, 26, 24, 64, 32
 LINE, DEPTH, WINDOWS = 3 * CHANNELS, 9 * CHANNELS, OUT_SIZE * OUT_SIZE
 NUMBER, SECTOR = 4, 32  # bytes
+# An H100 SXM, by NVIDIA's data sheet and its guide to tuning: processors, Hz, operations and bytes of memory a second;
+# the bytes that a processor's L1 cache and shared memory, which are one memory, move in a cycle.
+SMS, CLOCK, PEAK, PEAK16, MEMORY, PORT = 132, 1.755e9, 67e12, 989e12, 3.35e12, 128
 
 
 def in_x(window, depth):
@@ -18,9 +23,19 @@ def in_weight(filter, depth):
     return filter * DEPTH + depth
 
 
-def sectors(places):
+def sectors(places, number=NUMBER):
     """How many pieces of 32 bytes one load of a warp touches."""
-    return len({place * NUMBER // SECTOR for place in places})
+    return len({place * number // SECTOR for place in places})
+
+
+def wavefronts(places, wide):
+    """The cycles in which shared memory serves a warp whose lanes want `wide` bytes each, from these bytes on. Lanes that
+    make up 128 bytes are served together, a bank gives one word a cycle."""
+    lanes, cycles = 128 // wide, 0
+    for first in range(0, len(places), lanes):
+        words = {(place + i) // 4 for place in places[first:first + lanes] for i in range(0, wide, 4)}
+        cycles += max(sum(word % 32 == bank for word in words) for bank in range(32))
+    return cycles
 
 
 def naive(windows):
@@ -31,13 +46,24 @@ def naive(windows):
     return warps * 2 * DEPTH, warps * (x + weight)
 
 
-def tiled(windows, tile):
-    """A block fetches `tile` windows and as many filters; a warp 32 neighbours of the depth."""
-    pieces = DEPTH // WARP
-    x = sum(sectors([in_x(0, piece * WARP + i) for i in range(WARP)]) for piece in range(pieces))
-    weight = sum(sectors([in_weight(0, piece * WARP + i) for i in range(WARP)]) for piece in range(pieces))
-    blocks = windows // tile * (FILTERS // tile)
-    return blocks * 2 * tile * pieces, blocks * tile * (x + weight)
+def tiled(windows, tile, filters=None, number=NUMBER, wide=1):
+    """A block fetches `tile` windows and as many filters, or `filters`; a warp 32 neighbours of the depth, or `wide` times
+    as many in rows of 32."""
+    lanes = [(i * wide // WARP, i * wide % WARP) for i in range(WARP)]  # row, place
+    x = sectors([in_x(row, at + i) for row, at in lanes for i in range(wide)], number)
+    weight = sectors([in_weight(row, at + i) for row, at in lanes for i in range(wide)], number)
+    filters = filters or tile
+    blocks, pieces = windows // tile * (FILTERS // filters), DEPTH // WARP
+    loads = blocks * pieces // wide
+    return loads * (tile + filters), loads * (tile * x + filters * weight)
+
+
+def fp16(windows, tile, wide, number):
+    """Rungs 5 to 9: also the cycles of shared memory. Rows have 40 fp16; 12 reads for 16 instructions of tensor cores."""
+    loads, touched = tiled(windows, tile, FILTERS, number, wide)
+    places = [(i * wide // WARP * 40 + i * wide % WARP) * 2 for i in range(WARP)]
+    writes = loads * wavefronts(places, max(4, 2 * wide)) if wide > 1 else loads
+    return loads, touched, writes + windows * FILTERS * DEPTH // 1024 * 12 // 16
 
 
 def im2col(windows):
@@ -59,12 +85,34 @@ def main():
           f"y {1e-6 * y:.1f}, the matrix of windows {1e-6 * matrix:.1f}")
     print(f"{flop // 2:,} multiplications, or {flop // 2 // (16 * 8 * 8):,} instructions of tensor cores")
     print(f"{'rung':<16} {'loads':>11} {'sectors':>12} {'each':>5} {'MB':>8} {'FLOP/B':>7}")
-    rungs = {"naive": naive(windows), "shared tiles": tiled(windows, 32), "im2col": im2col(windows),
-             "register tiles": tiled(windows, 64), "tensor cores": tiled(windows, 64)}
-    for name, (loads, touched) in rungs.items():
+    products = flop // 2 // WARP  # a warp's multiplications
+    rungs = {"naive": (*naive(windows), 0), "shared tiles": (*tiled(windows, 32), products * 40 // 32),
+             "im2col": (*im2col(windows), 0), "register tiles": (*tiled(windows, 64), products * 16 // 64),
+             "tensor cores": fp16(windows, 64, 1, 4), "wide loads": fp16(windows, 64, 4, 4),
+             "two buffers": fp16(windows, 64, 8, 2), "warp tiles": fp16(windows, 192, 8, 2),
+             "ldmatrix": fp16(windows, 192, 8, 2)}
+    for name, (loads, touched, _) in rungs.items():
         share = "" if name == "im2col" else f"{flop / (touched * SECTOR):.2f}"
         line = f"{name:<16} {loads:>11,} {touched:>12,} {touched / loads:>5.1f} {1e-6 * touched * SECTOR:>8.1f} {share:>7}"
         print(line.rstrip())
+
+    print("\nat least, us     arithmetic  L1 and shared   memory  so of cuBLAS, at most")
+    bound = {}
+
+    def row(name, peak, cycles, moved, rival):
+        times = flop / peak, cycles / SMS / CLOCK, moved / MEMORY
+        bound[name] = max(times)
+        print(f"{name:<16}" + "".join(f"{1e6 * time:>{width}.1f}" for time, width in zip(times, (11, 15, 9)))
+              + f"{100 * bound[rival] / bound[name]:>22.0f}%")
+
+    row("cuBLAS alone", PEAK, 0, matrix + weight + y, "cuBLAS alone")
+    row("the same, fp16", PEAK16, 0, (matrix + weight) // 2 + y, "the same, fp16")
+    later = list(rungs).index("tensor cores")
+    for i, (name, (loads, touched, shared)) in enumerate(rungs.items()):
+        cycles = touched * SECTOR / PORT + shared
+        moved = (x + weight) // (2 if i > later + 1 else 1) + y
+        if name != "im2col":
+            row(name, PEAK16 if i >= later else PEAK, cycles, moved, "the same, fp16" if i >= later else "cuBLAS alone")
 
 
 if __name__ == "__main__":

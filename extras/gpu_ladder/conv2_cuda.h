@@ -26,7 +26,8 @@ typedef struct {
     const float *weight; // [FILTERS][DEPTH]
     float *y; // [images * WINDOWS][FILTERS]
     float *columns; // [images * WINDOWS][DEPTH]: im2col alone needs it
-    cublasHandle_t blas; // im2col's, too; it works on `stream`
+    void *x16, *weight16, *columns16; // the same in fp16, from conv2_prepare
+    cublasHandle_t blas; // it works on `stream`
     cudaStream_t stream;
 } Conv2;
 
@@ -40,6 +41,16 @@ void conv2_shared_tiles(const Conv2 *conv);
 void conv2_im2col(const Conv2 *conv);
 void conv2_register_tiles(const Conv2 *conv);
 void conv2_tensor_cores(const Conv2 *conv);
+void conv2_wide_loads(const Conv2 *conv);
+void conv2_two_buffers(const Conv2 *conv);
+void conv2_warp_tiles(const Conv2 *conv);
+void conv2_ldmatrix(const Conv2 *conv);
+
+/* What they are compared with: cuBLAS's product of the matrix of windows, which conv2_prepare has
+ * written, in float32 and in fp16. */
+void conv2_prepare(const Conv2 *conv);
+void conv2_cublas(const Conv2 *conv);
+void conv2_cublas16(const Conv2 *conv);
 
 #ifdef __cplusplus
 }

@@ -27,15 +27,21 @@ broken() {
         CUDA_STAND_IN_SEED=$seed run build/bench/gpu_ladder "$seed" 1
         echo "$output"
         [ "$status" -eq 0 ]
-        [ "${#lines[@]}" -eq 7 ]
+        [ "${#lines[@]}" -eq 13 ]
         [ "${lines[0]}" = "CUDA stand-in, $seed images, mean of 1" ]
     done
 }
 
-@test "tensor cores round to fp16, and the other rungs do not" {
+@test "the rungs from tensor cores on round to fp16, the others do not, and each has its share of cuBLAS" {
     run build/bench/gpu_ladder 1 1
     echo "$output"
-    tail -n +3 <<<"$output" | awk '{ fp16 = $NF > 1e-3; if (fp16 != /^tensor/) bad = 1 } END { exit bad || NR != 5 }'
+    tail -n +3 <<<"$output" | awk '
+        /^tensor/ { later = 1 }
+        { fp16 = $NF > 1e-3; if (fp16 != (later || /fp16/)) bad = 1 }
+        /alone/ { time[0] = $3 }
+        /fp16/ { time[1] = $4 }
+        { share = 100 * time[fp16] / $(NF - 3) - $(NF - 1); if (share > 1 || share < -1) bad = 1 }
+        END { exit bad || NR != 11 }'
 }
 
 @test "a missing barrier is found" {
@@ -43,6 +49,23 @@ broken() {
     [[ $output == *"shared tiles"*"WRONG"* ]]
     broken 4_register_tiles '/nobody needs it/d'
     [[ $output == *"register tiles"*"WRONG"* ]]
+}
+
+@test "a copy that nobody waits for, and one over numbers that others still read, are found" {
+    for rung in 7_two_buffers 8_warp_tiles 9_ldmatrix; do
+        name=${rung#*_}
+        broken $rung '/__pipeline_wait_prior/d'
+        [[ $output == *"${name/_/ }"*"WRONG"* ]]
+        broken $rung '/nobody needs it/d'
+        [[ $output == *"${name/_/ }"*"WRONG"* ]]
+    done
+}
+
+@test "a row of ldmatrix in the wrong place, and a lane that names no row, are found" {
+    broken 9_ldmatrix 's/const int row = threadIdx.x % 16/const int row = threadIdx.x % 8/'
+    [[ $output == *"ldmatrix"*"WRONG"* ]]
+    broken 9_ldmatrix 's/WARP \/ 16 \* 8;/WARP \/ 16 * 4;/'
+    [[ $output == *"ldmatrix: lane 16 names no 16 aligned bytes of shared memory"* ]]
 }
 
 @test "a piece in the wrong register, and one that a warp does not give, are found" {

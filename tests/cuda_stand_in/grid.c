@@ -19,6 +19,7 @@
 #include "stand_in.h"
 
 enum { MAX_THREADS = 1024, WARP = 32, STACK_BYTES = 1 << 17, PAGE = 4096, NONSENSE = 0xff };
+enum { AHEAD = 32 }; // so many instructions a warp executes in a row, on average
 
 uint3 threadIdx, blockIdx;
 dim3 blockDim, gridDim;
@@ -144,7 +145,7 @@ static bool run_warp(Fiber *lanes[WARP])
             return false;
         instructions[lane] = fiber->instruction;
     }
-    stand_in_execute(launch->name, instructions);
+    stand_in_execute(launch, instructions);
     for (int i = 0, first = (int)stand_in_random(WARP); i < WARP; i++)
         resume(lanes[(first + i) % WARP]);
     return true;
@@ -154,7 +155,7 @@ static bool run_warp(Fiber *lanes[WARP])
 static bool find_waiting(int num_fibers, Fiber *thread[MAX_THREADS])
 {
     bool found = false;
-    memset(thread, 0, MAX_THREADS * sizeof *thread);
+    memset(thread, 0, (num_threads + WARP - 1) / WARP * WARP * sizeof *thread);
     for (Fiber *fiber = fibers; fiber < fibers + num_fibers; fiber++)
         if (fiber->file != NULL) {
             thread[thread_number(fiber->index)] = fiber;
@@ -163,17 +164,20 @@ static bool find_waiting(int num_fibers, Fiber *thread[MAX_THREADS])
     return found;
 }
 
-/* All warps, until each waits for the block or has ended. */
+/* All warps, until each waits for the block or has ended. One runs ahead of the others by a random
+ * number of instructions. */
 static void run_warps(int num_fibers)
 {
     Fiber *thread[MAX_THREADS];
+    const int num_warps = (num_threads + WARP - 1) / WARP;
+    int first = 0;
     bool moved = true;
     while (moved && find_waiting(num_fibers, thread)) {
-        const int num_warps = (num_threads + WARP - 1) / WARP;
-        const int first = (int)stand_in_random(num_warps);
+        if (stand_in_random(AHEAD) == 0)
+            first = (int)stand_in_random(num_warps);
         moved = false;
-        for (int i = 0; i < num_warps; i++)
-            moved = run_warp(thread + (first + i) % num_warps * WARP) || moved;
+        for (int i = 0; i < num_warps && !moved; i++)
+            moved = run_warp(thread + (first + i) % num_warps * WARP);
     }
 }
 
@@ -206,6 +210,7 @@ static void run_block(void)
         memset(launch->shared_begin, NONSENSE, launch->shared_end - launch->shared_begin);
     used_barriers = false;
     next_thread = num_ended = 0;
+    stand_in_copies_begin(launch);
     shuffle_threads();
     int waiting = 0; // fibers[0] to fibers[waiting - 1]
     while (next_thread < num_threads) {

@@ -1,7 +1,9 @@
 /*
  * The instruction of tensor cores, mma.sync, for matrices of fp16 or bf16 and sums in float: all 32
  * threads of a warp hold pieces of D = A B + C, and compute it together. Its text is parsed as it
- * stands in the source, so a register in the wrong place gives wrong numbers, as on a GPU.
+ * stands in the source, so a register in the wrong place gives wrong numbers, as on a GPU. And
+ * ldmatrix, which fetches such pieces of matrices of 8 x 8 from shared memory: lane i of the warp
+ * names row i % 8 of matrix i / 8, and gets numbers two and two + 1 of row line of each matrix.
  *
  * PTX says who holds what. With line = lane / 4 and two = lane % 4 * 2, register i of a thread has
  *
@@ -121,13 +123,66 @@ static void execute(const Mma *mma, const StandInPtx lanes[LANES])
     }
 }
 
-void stand_in_execute(const char *kernel, const StandInPtx lanes[LANES])
+typedef struct {
+    int count, number[MAX_REGISTERS], address; // matrices, their registers, and the address's
+} Load;
+
+static bool parse_load(const char *text, Load *load)
+{
+    int length = 0, end = 0;
+    sscanf(text, "ldmatrix.sync.aligned.m8n8.x%d.shared.b16%n", &load->count, &length);
+    if (length == 0 || (load->count != 1 && load->count != 2 && load->count != 4))
+        return false;
+    text = parse_registers(text + length, load->count, load->number);
+    if (text != NULL)
+        sscanf(text, " , [ %%%d ] ;%n", &load->address, &end);
+    return end > 0 && text[end] == '\0';
+}
+
+static bool load_fits(const Load *load, const StandInPtx *instruction)
+{
+    for (int i = 0; i <= load->count; i++) {
+        const int number = i < load->count ? load->number[i] : load->address;
+        if (number < 0 || number >= instruction->num_operands ||
+            strcmp(instruction->operands[number].constraint, i < load->count ? "=r" : "r") != 0)
+            return false;
+    }
+    return true;
+}
+
+static void execute_load(const StandInLaunch *launch, const Load *load,
+                         const StandInPtx lanes[LANES])
+{
+    const char *rows[LANES];
+    for (int i = 0; i < 8 * load->count; i++) {
+        const unsigned at = *(const unsigned *)lanes[i].operands[load->address].value;
+        if (at % 16 != 0 || at + 16 > (size_t)(launch->shared_end - launch->shared_begin))
+            stand_in_fail("%s: ldmatrix: lane %d names no 16 aligned bytes of shared memory",
+                          launch->name, i);
+        rows[i] = launch->shared_begin + at;
+    }
+    unsigned pieces[LANES][MAX_REGISTERS];
+    for (int lane = 0; lane < LANES; lane++)
+        for (int i = 0; i < load->count; i++)
+            memcpy(&pieces[lane][i], rows[8 * i + lane / 4] + lane % 4 * 4, 4);
+    for (int lane = 0; lane < LANES; lane++)
+        for (int i = 0; i < load->count; i++)
+            *(unsigned *)lanes[lane].operands[load->number[i]].value = pieces[lane][i];
+}
+
+void stand_in_execute(const StandInLaunch *launch, const StandInPtx lanes[LANES])
 {
     Mma mma;
-    if (!parse(lanes[0].text, &mma))
-        stand_in_fail("%s: no instruction that the stand-in knows: %s", kernel, lanes[0].text);
-    if (!fits(&mma, &lanes[0]))
-        stand_in_fail("%s: operands of another number or type than this wants: %s", kernel,
+    Load load;
+    const bool is_load = parse_load(lanes[0].text, &load);
+    if (!is_load && !parse(lanes[0].text, &mma))
+        stand_in_fail("%s: no instruction that the stand-in knows: %s", launch->name,
                       lanes[0].text);
-    execute(&mma, lanes);
+    if (!(is_load ? load_fits(&load, &lanes[0]) : fits(&mma, &lanes[0])))
+        stand_in_fail("%s: operands of another number or type than this wants: %s", launch->name,
+                      lanes[0].text);
+    if (is_load)
+        execute_load(launch, &load, lanes);
+    else
+        execute(&mma, lanes);
 }

@@ -21,9 +21,11 @@
  *   differs at each: who reads shared memory before it is written, or writes it before others have
  *   read it, gets other numbers. __shared__ arrays begin as NaN in every block (but those of
  *   templates). A barrier that not all threads of a block reach ends the program.
- * - Of PTX in asm it knows mma.sync (ptx.c): the sources' own text and operands are executed, by
- * all threads of a warp together. An instruction that it does not know, operands of another number
- * or type, and a warp that is not there as a whole end the program.
+ * - Of PTX in asm it knows mma.sync and ldmatrix (ptx.c): the sources' own text and operands are
+ *   executed, by all threads of a warp together. An instruction that it does not know, operands of
+ *   another number or type, and a warp that is not there as a whole end the program.
+ * - Asynchronous copies into shared memory (cuda_pipeline_primitives.h) happen at once or when the
+ *   thread waits for them, at random: a missing wait, and a copy into what others still read, show.
  * - Its clock is not the host's: it is set to another time and goes faster, by 5 ms a second.
  *   Events have its time, graphs apart; work takes as long as it takes the CPU.
  * - While a graph is captured nothing runs; calls that CUDA refuses then are refused. A launch
@@ -99,7 +101,10 @@ void stand_in_memory_check(const char *work); // dies if it wrote between the ar
 void stand_in_hang(void);
 
 /* ptx.c: executes the instruction of the 32 threads of a warp. */
-void stand_in_execute(const char *kernel, const StandInPtx lanes[32]);
+void stand_in_execute(const StandInLaunch *launch, const StandInPtx lanes[32]);
+
+/* copy_async.c: a block begins, so no thread has started a copy yet. */
+void stand_in_copies_begin(const StandInLaunch *launch);
 
 /* streams.c: work is a function and a copy of its arguments. */
 typedef struct {

@@ -29,6 +29,12 @@ extern char __start_stand_in_shared[] __attribute__((weak, visibility("hidden"))
 extern char __stop_stand_in_shared[] __attribute__((weak, visibility("hidden")));
 }
 
+/* Shared memory has addresses of its own, which PTX takes. */
+static inline size_t __cvta_generic_to_shared(const void *pointer)
+{
+    return (size_t)((const char *)pointer - __start_stand_in_shared);
+}
+
 #define __syncthreads() stand_in_barrier(__FILE__, __LINE__)
 
 /* Our nvcc makes asm volatile("TEXT" : "+f"(x) : "r"(y)) into STAND_IN_ASM("TEXT", operands). */

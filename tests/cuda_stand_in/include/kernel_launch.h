@@ -28,6 +28,12 @@ void stand_in_check_pointer(const char *kernel, int argument, const void *pointe
 
 void stand_in_barrier(const char *file, int line);
 
+/* Copies into shared memory: start one of 4, 8 or 16 bytes, commit those started so far as a group,
+ * wait for all groups of this thread but the newest ones. */
+void stand_in_copy_async(void *to, const void *from, size_t bytes);
+void stand_in_copy_commit(void);
+void stand_in_copy_wait(int newest);
+
 /* An instruction in asm as one thread executes it: operand %i is what operands[i] points to, and
  * its constraint. All are 32 bits wide. */
 typedef struct {
