@@ -48,7 +48,7 @@ def paragraph_before(lines, at):
     """The text that ends just above line `at`, comments and empty lines skipped; '' below a heading."""
     found = []
     for line in reversed(lines[:at]):
-        if line.startswith(("#", "```", "![", "|")) or (found and not line.strip()):
+        if line.startswith(("#", "```", "![", "|", "<details", "<summary", "</details")) or (found and not line.strip()):
             break
         if line.strip() and not line.startswith("<!--"):
             found.append(line.strip())

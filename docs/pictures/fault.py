@@ -38,6 +38,28 @@ def restart():
     return p
 
 
+def attempts():
+    """05: what the launcher does: attempts, until one ends the job."""
+    p = Picture(800, 290)
+    p.box(14, 96, 124, 56, ("meet: who is here,", "which numbers?"), fill=LIGHT[3], size=12)
+    p.box(162, 96, 124, 56, ("attempt k: a new,", "empty store; ranks"), fill=LIGHT[0], size=12)
+    p.box(310, 96, 112, 56, ("watch: signals,", "ranks, nodes"), fill=LIGHT[2], size=12)
+    for x in (138, 286):
+        p.arrow(x, 124, x + 22, 124)
+    p.arrow(424, 108, 636, 48, "all ranks are done", dx=-34, dy=-14)
+    p.arrow(424, 124, 636, 124, "all have saved and stopped")
+    p.arrow(424, 140, 636, 200, "one has failed", dx=40, dy=-8)
+    p.box(640, 26, 144, 40, ("end: status 0",), fill=PAPER, size=12)
+    p.box(640, 104, 144, 40, ("end: status 75",), fill=PAPER, size=12)
+    p.box(640, 182, 144, 56, ("end the ranks; can", "it help to restart?"), fill=LIGHT[1], size=12)
+    p.line(640, 224, 76, 224)
+    p.arrow(76, 224, 76, 156, colour=GREY)
+    p.text(330, 244, "yes, and a restart is left: attempt k + 1", size=12)
+    p.arrow(712, 238, 712, 258)
+    p.text(688, 276, "no: its status, and the report", size=12)
+    return p
+
+
 def tree():
     """05: --reduce-order fixed: eight shards, one tree, and who has which of them."""
     p = Picture(800, 470)
@@ -73,4 +95,4 @@ def tree():
     return p
 
 
-PICTURES = [restart, tree]
+PICTURES = [restart, attempts, tree]

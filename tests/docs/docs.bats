@@ -157,6 +157,34 @@ END
     [ "$pages" -eq "$(grep -l '^←' docs/*.md | wc -l)" ] # all of them
 }
 
+@test "a chapter has at most 4,000 words" {
+    for chapter in docs/0[0-5]_*.md; do
+        words=$(wc -w <"$chapter")
+        echo "$chapter: $words words"
+        [ "$words" -le 4000 ]
+    done
+}
+
+@test "what is folded has a summary and no heading, and begins and ends with an empty line, so that it is Markdown" {
+    for page in docs/*.md; do
+        awk -v page="$page" '
+            /^```/ { code = !code }
+            code { last = $0; next }
+            /^<details>$/ { if (inside || last != "") bad(); inside = 1 }
+            last == "<details>" && !/^<summary>.*<\/summary>$/ { bad() }
+            last ~ /^<summary>/ && $0 != "" { bad() }
+            inside && /^#/ { bad() }
+            /^<\/details>$/ { if (!inside || last != "") bad(); inside = 0 }
+            last == "</details>" && $0 != "" { bad() }
+            { last = $0 }
+            function bad() { print page ":" FNR ": " $0; wrong = 1 }
+            END { exit wrong || inside }' "$page"
+    done
+    for chapter in docs/0[2-5]_*.md; do # our solution is below the lab
+        awk '/^<details>$/ { inside = 1 } /^<\/details>$/ { inside = 0 } /^```diff/ && !inside { print FILENAME ":" FNR; bad = 1 } END { exit bad }' "$chapter"
+    done
+}
+
 @test "the pictures are those that their sources draw, and each is shown somewhere" {
     docs/pictures/draw.py "$BATS_TEST_TMPDIR"
     [ "$(ls docs/pictures/*.svg | wc -l)" -eq "$(ls "$BATS_TEST_TMPDIR"/*.svg | wc -l)" ]
