@@ -91,6 +91,24 @@ def processes():
     return p
 
 
+def mean():
+    """Ten minutes: halves of a batch, their gradients, the mean, and the same step."""
+    p = Picture(800, 250)
+    p.box(16, 88, 100, 74, ("a batch:", "64 rows"), fill=PALE)
+    for rank in range(2):
+        y = 34 + 130 * rank
+        p.arrow(118, 106 + 38 * rank, 160, y + 26)
+        p.box(164, y, 120, 52, (f"rank {rank}: 32 rows,", "same weights"), fill=LIGHT[rank], stroke=COLOURS[rank], size=12)
+        p.arrow(286, y + 26, 318, y + 26)
+        p.box(322, y, 116, 52, ("gradient of", "its own rows"), fill=LIGHT[rank], stroke=COLOURS[rank], size=12)
+        p.arrow(440, y + 26, 474, 106 + 38 * rank)
+        p.arrow(582, 106 + 38 * rank, 620, y + 26)
+        p.box(624, y, 158, 52, ("the same step:", "same weights again"), fill=LIGHT[rank], stroke=COLOURS[rank], size=12)
+    p.box(478, 88, 102, 74, ("all-reduce:", "the mean"), fill=LIGHT[2])
+    p.text(400, 240, "The mean of two means of 32 rows is the mean of all 64.", size=12, colour=GREY)
+    return p
+
+
 def collectives():
     """02: what each rank has before a collective and after it, four ranks."""
     p = Picture(800, 366)
@@ -313,5 +331,5 @@ def star_and_ring():
     return p
 
 
-PICTURES = [trainer, by_hand, ranks, processes, collectives, shards, ring, doubling, buckets,
+PICTURES = [trainer, by_hand, ranks, processes, mean, collectives, shards, ring, doubling, buckets,
             overlap, streams, star_and_ring]

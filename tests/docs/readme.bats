@@ -6,6 +6,10 @@ load docs_helper
     commands_of README.md docs/00_setup.md docs/glossary.md
 }
 
+@test "ten minutes" {
+    commands_of docs/ten_minutes.md
+}
+
 @test "the READMEs of folders" {
     commands_of */README.md beyond/*/README.md extras/*/README.md
 }

@@ -213,7 +213,7 @@ class Site:
 
         # The order of the book is that of the links in its README.
         book, lookup = read("docs/README.md").split("## To look things up")
-        order = [["docs/README"] + ["docs/" + n for n in re.findall(r"^\| \[[^]]*\]\((\w+)\.md\)", book, re.M)],
+        order = [["docs/README", "docs/ten_minutes"] + ["docs/" + n for n in re.findall(r"^\| \[[^]]*\]\((\w+)\.md\)", book, re.M)],
                  ["docs/" + n for n in re.findall(r"^- \[[^]]*\]\((\w+)\.md\)", lookup, re.M)] + ["docs/answers/README"]]
         answers = [path[:-3] for path in pages if path.startswith("docs/answers/") and not path.endswith("README.md")]
         pages["docs/answers/README.md"] = "# Answers\n" + self.toctree("Answers", [os.path.basename(p) for p in answers], False)
