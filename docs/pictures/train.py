@@ -42,8 +42,8 @@ def by_hand():
     p.line(622, 140, 360, 140, colour=COLOURS[1])
     p.arrow(360, 140, 360, 112, colour=COLOURS[1])
     p.text(490, 158, "back: dloss/dy = 2 (y - t) = -1.8", size=12, colour=COLOURS[1])
-    p.text(490, 184, "dw1 = -1.8 · x1 = -1.8;  dw2 = -1.8 · x2 = -3.6;  db = -1.8", size=12,
-           colour=COLOURS[1])
+    for x, words in ((350, "dw1 = -1.8 · x1 = -1.8"), (520, "dw2 = -1.8 · x2 = -3.6"), (656, "db = -1.8")):
+        p.text(x, 184, words, size=12, colour=COLOURS[1])
     return p
 
 
@@ -66,7 +66,7 @@ def ranks():
           fill=PALE)
     for x in (118, 276, 483, 641):
         p.line(x, 200, x, 222, "3 3")
-    p.text(380, 282, "chapters 01 to 03: one node, so rank = local rank", size=12, colour=GREY)
+    p.text(380, 282, "on one node alone, as in this chapter, rank = local rank", size=12, colour=GREY)
     return p
 
 
@@ -274,13 +274,13 @@ def overlap():
         if overlapped:
             p.box(343, y + 36, 144, 28, ("bucket 0",), fill=LIGHT[0], size=12)
             p.box(517, y + 36, 40, 28, ("1",), fill=LIGHT[1], size=12)
-            p.box(560, y, 60, 28, ("step",), fill=LIGHT[3], size=12)
+            p.box(560, y, 56, 28, ("step",), fill=LIGHT[3], size=12)
         else:
             p.box(517, y + 36, 170, 28, ("all gradients",), fill=LIGHT[0], size=12)
             p.box(690, y, 56, 28, ("step",), fill=LIGHT[3], size=12)
     p.text(145, 28, "time, from left to right (a sketch, not a measurement)", "start", 12, GREY)
-    p.text(145, 256, "Where the messages fit beside the convolutions' backward pass, "
-           "they cost no time.", "start", 12)
+    p.text(145, 256, "Bucket 0, 98 % of the gradients, travels during the convolutions' backward pass; "
+           "the step waits for bucket 1.", "start", 12)
     return p
 
 
