@@ -12,6 +12,7 @@ answered right is not asked again until all are. A quiz is a file teach/quiz/CHA
     answer   what the experiment says, and because: why"""
 import os
 import re
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -178,6 +179,7 @@ def read_line(prompt):
 def main():
     word, *rest = sys.argv[1:] or [""]
     if word == "list":
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # as in: make quiz | head
         print("\n".join(f"{name}  {Quiz(name).num_right()} of {len(Quiz(name).questions)}" for name in names()))
     elif word and not word.startswith("-") and len(rest) <= 1:
         quiz = Quiz(f"0{word}" if f"0{word}" in names() else word)  # quiz-2 is quiz-02

@@ -11,6 +11,7 @@ Without NN: the trap on which you worked last. A trap is a file teach/traps/NN.t
     story, rank, line (a regular expression), cause (NAME: what it is), hint; also: one more check of the judge"""
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -186,6 +187,7 @@ def latest():
 def main():
     word, *rest = sys.argv[1:] or [""]
     if word == "list":
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # as in: make trap | head
         print("\n".join(f"{name}  {state}" for name, state in states().items()))
     elif word in ("check", "hint"):
         sys.exit(getattr(Trap(rest[0] if rest else latest()), word)())

@@ -187,4 +187,32 @@ broken() {
     [[ ${lines[2]} == "02b    begun  The ranks meet: "* && ${lines[3]} == "02c    open   All ranks shuffle"* ]]
     run env LAB=02b teach/lab.sh check # what make check-lab LAB=02b runs
     [[ $output == *"there is no lab/02b/train.c yet: make lab-02b" || $output == *"is still the program before"* ]]
+    run env LAB=2b teach/lab.sh check
+    [[ $output == *"there is no lab/02b/train.c yet: make lab-02b" || $output == *"is still the program before"* ]]
+}
+
+@test "check-lab builds what its lab needs, and no more" {
+    needs() { # the programs that make would build from nothing
+        env -u MAKEFLAGS make -nB check-lab BUILD="$BATS_TEST_TMPDIR/build" | grep -o '0[1-5]_[a-z_]*/train\b\|beyond/zero/train_zero1\b' | sort -u | paste -sd ' '
+    }
+    [ -z "$(needs)" ] # nothing is begun
+    teach/lab.sh 02b >/dev/null
+    [ "$(needs)" = 02_multi_gpu_spawn/train ]
+    touch -d '2 seconds ago' "$LAB/02b/train.c"
+    teach/lab.sh 03 >/dev/null
+    needs
+    [ "$(needs)" = '03_torchrun_env/train 04_slurm_multinode/train' ] # the nodes are 04's
+    touch -d '1 second ago' "$LAB/03/train.c"
+    teach/lab.sh zero1 >/dev/null
+    [ "$(needs)" = '02_multi_gpu_spawn/train beyond/zero/train_zero1' ]
+}
+
+@test "make progress and the lists may be cut by head; make in docs/ says where the Makefile is" {
+    for list in progress lab trap quiz; do
+        make -s $list 2>"$BATS_TEST_TMPDIR/said" | : # nobody reads it
+        echo "$list: $(cat -A "$BATS_TEST_TMPDIR/said")"
+        [ ! -s "$BATS_TEST_TMPDIR/said" ]
+    done
+    run make -C docs 01
+    [[ $status -eq 2 && $output == *"the Makefile is at the top of the repository: cd .. && make 01"* ]]
 }
