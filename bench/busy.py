@@ -8,6 +8,7 @@ import contextlib
 import json
 import os
 import re
+import shutil
 import signal
 import statistics
 import subprocess
@@ -15,8 +16,11 @@ import sys
 import tempfile
 import time
 
+import machine
+
 RANKS = 4
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+RATE = re.compile(r"([0-9.]+)([kmg]bit)")
 UNITS = {"kbit": 1e3, "mbit": 1e6, "gbit": 1e9}
 NODES = [f"ddp{os.getpid()}n{i}" for i in range(RANKS)]  # network namespaces
 NET = "10.97.0"
@@ -61,7 +65,8 @@ def network(rate):
             call("tc", "qdisc", "add", "dev", f"{node}v", *shape)
         yield
     finally:
-        for kind, name in [("netns", node) for node in NODES] + [("link", bridge)]:
+        # The cables by name: a namespace in which a process is left keeps its own.
+        for kind, name in [("link", f"{node}v") for node in NODES] + [("netns", node) for node in NODES] + [("link", bridge)]:
             subprocess.run(["ip", kind, "delete", name], stderr=subprocess.DEVNULL, check=False)
 
 
@@ -99,7 +104,8 @@ def ours(root, line, size):
     if line in ("loopback", "memory"):
         launcher = [f"{root}/03_torchrun_env/ddprun", "--standalone", "--nproc-per-node", str(RANKS), "--no-python"]
         return finish([start(launcher + program, DDP_SHM_DISABLE=str(int(line == "loopback")))], root)
-    return finish([start(inside(i, *program), RANK=str(i), LOCAL_RANK="0", WORLD_SIZE=str(RANKS), LOCAL_WORLD_SIZE="1",
+    # The nodes share this machine's cores, and the ranks must know that.
+    return finish([start(inside(i, *program), RANK=str(i), LOCAL_RANK=str(i), WORLD_SIZE=str(RANKS), LOCAL_WORLD_SIZE=str(RANKS),
                          MASTER_ADDR=f"{NET}.10", MASTER_PORT="29500") for i in range(RANKS)], root)
 
 
@@ -129,7 +135,7 @@ def shown(value):
 def measure(line, args, agent):
     """A row of the table: its ways take turns."""
     moved = 2 * (RANKS - 1) * args.bytes // RANKS  # what a rank must send at least
-    rate = re.fullmatch(r"([0-9.]+)([kmg]bit)", line)
+    rate = RATE.fullmatch(line)
     ways = {"ddp.c": lambda: ours(HERE, line, args.bytes), "Open MPI": lambda: open_mpi(line, args.bytes, agent)}
     if args.old:
         ways["old"] = lambda: ours(args.old, line, args.bytes)
@@ -151,20 +157,34 @@ def measure(line, args, agent):
     print("| " + " | ".join(cells) + f" | {before:.0f} to {os.getloadavg()[0]:.0f} |", flush=True)
 
 
-def stop(*_):
+def stop(number, _):
     """Leaves no network, no load and no ranks behind, even if timeout(1) signals twice."""
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    sys.exit(143)
+    for one in signal.SIGTERM, signal.SIGHUP:
+        signal.signal(one, signal.SIG_IGN)
+    sys.exit(128 + number)
+
+
+def lines(text):
+    for line in text.split(","):
+        if line not in ("loopback", "memory") and not RATE.fullmatch(line):
+            raise argparse.ArgumentTypeError(f"{line}: it is a rate, such as 1gbit, or loopback, or memory")
+    return text.split(",")
 
 
 def main():
     parser = argparse.ArgumentParser(usage=__doc__.split("\n")[0][7:], description=__doc__.split("\n", 1)[1])
-    parser.add_argument("--lines", default="1gbit,100mbit,loopback,memory")
+    parser.add_argument("--lines", type=lines, default="1gbit,100mbit,loopback,memory")
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--bytes", type=int, default=5_000_000)
     parser.add_argument("--old")
     args = parser.parse_args()
-    signal.signal(signal.SIGTERM, stop)
+    if args.turns < 1:
+        parser.error(f"argument --turns: {args.turns}: it is a number from 1 on")
+    if any(map(RATE.fullmatch, args.lines)) and (os.geteuid() != 0 or not shutil.which("tc") or not shutil.which("ip")):
+        sys.exit("busy.py: a line of a rate takes root, ip and tc (iproute2); --lines loopback,memory does not")
+    for one in signal.SIGTERM, signal.SIGHUP:
+        signal.signal(one, stop)
+    machine.inherit_orphans()
     call("make", "-s", "-C", HERE, "03", "build/bench/collectives", "build/bench/collectives_mpi")
     ways = ["ddp.c", "Open MPI"] + ["old"] * bool(args.old)
     heads = ["line", "by its bytes", "a stream", *ways, "ddp.c to its bytes", "Open MPI to ddp.c"]
@@ -176,10 +196,11 @@ def main():
     os.chmod(agent.name, 0o700)
     try:
         with load(int(os.environ.get("LOAD", "0"))):
-            for line in args.lines.split(","):
+            for line in args.lines:
                 with contextlib.nullcontext() if line in ("loopback", "memory") else network(line):
                     measure(line, args, agent.name)
     finally:
+        machine.end_children()  # those of mpirun, which only it knew
         os.unlink(agent.name)
 
 
