@@ -13,7 +13,7 @@
 # make lanes TRACE=FILE what --trace FILE wrote of a step, as lanes
 # make overlap    how much of the communication the backward pass hides (2 minutes)
 # make payoff     what overlap saves on a slow network (2 minutes)
-# make scaling    what more ranks bring, and what they would on 1,024 (3 minutes)
+# make scaling    what more ranks bring, and how 128 start; models of 1,024 and 10,000 (10 minutes)
 # make zero       what a rank holds and sends, from DataParallel to ZeRO-3 (1 minute)
 # make lr-sweep   what the learning rate may be, by the number of ranks (5 minutes)
 # make bench      all of it beside PyTorch, Gloo and Open MPI (10 minutes; bench/bench.py --help)

@@ -31,12 +31,14 @@ overlap: all
 payoff: 03 $(BUILD)/bench/payoff
 	@bench/payoff.py $(ARGS)
 
-# What more ranks bring, and what an all-reduce and a step would take on 1,024 (tables, pictures in
-# build/). NETWORKS="mine:25:10:4" is another one (bench/step_time.sh says what these are).
-scaling: 01 03 $(BUILD)/bench/collectives
+# What more ranks bring, and what an all-reduce and a step would take on 1,024; how 8 to 128 ranks start, beside PyTorch and
+# Open MPI where they are, and 10,000 by a model (tables, pictures in build/). NETWORKS="mine:25:10:4" is another network
+# (bench/step_time.sh says what these are); ARGS="--ranks 8,32" goes to bench/many_ranks.py, which --help explains.
+scaling: 01 03 $(filter %/collectives %/many_ranks %/many_ranks_mpi,$(BENCHES))
 	@bench/scaling.sh
 	@bench/alpha_beta.sh
 	@bench/step_time.sh $(NETWORKS)
+	@export BUILD=$(BUILD) TORCH_BIN="$$(tests/against/torch/venv.sh)"; bench/many_ranks.py $(ARGS)
 
 # What a rank of DP, DDP and ZeRO 1 to 3 holds and sends, beside the formula (a table, build/zero.png and .svg).
 zero: 02
