@@ -47,6 +47,7 @@ done
 # machine NAME: copies the fresh system and the tree to $BARE/NAME, with what a kernel provides.
 machine() {
     cp -a "$BARE/fresh" "$BARE/$1"
+    mount --bind "$BARE/$1" "$BARE/$1" # else nothing is mounted at its /, and slow_disk.bats asks for that disk's name
     mount -t proc proc "$BARE/$1/proc"
     mount -t sysfs -o ro sysfs "$BARE/$1/sys"
     mount -t devpts -o newinstance,ptmxmode=666 devpts "$BARE/$1/dev/pts"
