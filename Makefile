@@ -4,6 +4,7 @@
 # make room-check is this machine ready for the workshop? One line to read aloud
 # make slides     the chapters' slides, in build/slides       make rehearse   the plan of teach/ (3 minutes)
 # make lab-02a    write step 02a yourself   make check-lab  how far you are (LAB=02a; else the last one you changed)
+# make lab-ring   write a part of the library yourself (also lab-sampler); make mine: train with it
 # make trap-03    find out what is wrong    make check-trap is it that?   make hint
 # make quiz-02    predict, then run         make progress   what is done, begun and open
 # make lab, make trap, make quiz            the lists of them
@@ -53,7 +54,7 @@
 
 BUILD     ?= build
 # A lab, a trap, a quiz, or a program from outside the tree, is compiled with the choices of the library that is there.
-ifneq ($(TRY)$(filter lab-% check-lab trap-% check-trap quiz-% reset-%,$(MAKECMDGOALS)),)
+ifneq ($(TRY)$(MINE)$(filter lab-% check-lab trap-% check-trap quiz-% reset-%,$(MAKECMDGOALS)),)
 include $(wildcard $(BUILD)/parts)
 endif
 

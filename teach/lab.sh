@@ -1,8 +1,9 @@
 #!/bin/sh
-# Usage: teach/lab.sh 02a|02b|02c|02|03|04|05|zero1|zero2|zero3  (make lab-02a: begin; the second time: check)
+# Usage: teach/lab.sh 02a|02b|02c|02|03|04|05|zero1|zero2|zero3|ring|sampler  (make lab-02a: begin; the second time: check)
 #        teach/lab.sh check [STEP]             (make check-lab: how far is it, with hints; make check-lab LAB=02b)
 #        teach/lab.sh list                     (make lab: all of them: done, begun or open)
-# Puts the program before a step into lab/STEP/, to be turned into the step by the learner.
+# Puts the program before a step into lab/STEP/, to be turned into the step by the learner; of a library lab (ring ...)
+# the skeleton of a file, which the programs then use.
 set -eu
 cd "$(dirname "$0")/.."
 lab=${LAB:-lab} chosen='' # the tests have theirs elsewhere
@@ -13,13 +14,26 @@ log=$(mktemp -d)
 trap 'rm -rf "$log"' EXIT
 trap 'exit 130' INT TERM
 
+# Labs in the order of the walk: those of the steps, of ZeRO, and of the library.
+names() {
+    for path in teach/lab/0*.txt teach/lab/zero*.txt teach/lab/*/; do
+        name=${path%/} name=${name##*/} name=${name%.txt}
+        [ ! -f "teach/lab/$name.txt" ] || echo "$name"
+    done
+}
+
 # Sets the variables of a step: the program before it, our version of it, and the most lines to change.
 step_is() {
     step=$1
     [ ! -f "teach/lab/0$step.txt" ] || step=0$step
     if [ ! -f "teach/lab/$step.txt" ]; then
-        echo "$0: '$step' is none of$(printf ' %s' teach/lab/0*.txt teach/lab/zero*.txt | sed 's|teach/lab/||g; s|\.txt||g')" >&2
+        echo "$0: '$step' is none of$(names | sed 's/^/ /' | tr -d '\n')" >&2
         exit 2
+    fi
+    if [ -d "teach/lab/$step" ]; then # a library lab
+        before=teach/lab/$step/$step.c theirs=$lab/$step/$step.c most=''
+        ours=$(sed -n 's/^answer //p' "teach/lab/$step.txt")
+        return
     fi
     # shellcheck disable=SC2046 # NAME: BEFORE OURS COUNT of MOST
     set -- $(tools/stepdiff.sh --count | grep "^$step: ")
@@ -29,6 +43,12 @@ step_is() {
 begin() {
     mkdir -p "$lab/$step"
     cp "$before" "$theirs"
+    if [ -z "$most" ]; then
+        echo "$theirs is the skeleton of lab-$step; teach/lab/$step has its header."
+        sed '/^hint /d; /^chapter /d; /^answer /d; s/^rung /  Rung /' "teach/lab/$step.txt"
+        echo "How far are you? make check-lab"
+        return
+    fi
     echo "$theirs is $before. Turn it into step $step:"
     sed '/^hint /d' "teach/lab/$step.txt"
     echo "$most lines are enough; ours changes $changes. How far are you? make check-lab"
@@ -59,6 +79,14 @@ check() {
     command -v python3 >/dev/null || { echo "$0: what your program does is judged by a program in Python: install python3" >&2 && exit 2; }
     rm -f "$lab/$step/done" # for make progress
     changed=$(diff "$before" "$theirs" | grep -c '^[<>]' || true)
+    if [ -z "$most" ]; then
+        [ "$changed" -gt 0 ] || { echo "no   $theirs is still the skeleton: begin with rung 1" && exit 1; }
+        ln -sf "$PWD/config.yaml" "$lab"
+        python3 teach/lab/library.py "$step" "$theirs" "$log" || exit
+        touch "$lab/$step/done"
+        echo "Done. Compare with $ours. make mine trains with all that you have written"
+        return
+    fi
     [ "$changed" -gt 0 ] || failed start "$theirs is still the program before"
     build "$lab/$step/train"
     echo "yes  it compiles"
@@ -74,11 +102,11 @@ check() {
 }
 
 list() {
-    for text in teach/lab/0*.txt teach/lab/zero*.txt; do
-        name=${text##*/} name=${name%.txt} state=open
-        [ ! -e "$lab/$name/train.c" ] || state=begun
+    for name in $(names); do
+        state=open
+        [ ! -e "$lab/$name/train.c" ] && [ ! -e "$lab/$name/$name.c" ] || state=begun
         [ ! -e "$lab/$name/done" ] || state='done'
-        printf '%-6s %-6s %s\n' "$name" "$state" "$(sed -n '1s/^ *//p' "$text")"
+        printf '%-8s %-6s %s\n' "$name" "$state" "$(sed -n '1s/^ *//p' "teach/lab/$name.txt")"
     done
 }
 
@@ -86,12 +114,12 @@ case ${1:-} in
 list) list ;;
 check)
     set -- check "${2:-$chosen}"
-    latest=$(find "$lab" -mindepth 2 -maxdepth 2 -name train.c ! -path "$lab/trap_*" -exec ls -t {} + 2>/dev/null | head -n 1)
+    latest=$(find "$lab" -mindepth 2 -maxdepth 2 -name '*.c' ! -path "$lab/trap_*" -exec ls -t {} + 2>/dev/null | head -n 1)
     [ -n "${2:-$latest}" ] || { echo "$0: nothing is begun: make lab-02a" >&2 && exit 2; }
     step_is "${2:-$(basename "$(dirname "$latest")")}"
     [ -n "${2:-}" ] || echo "checking $lab/$step (to check another one: teach/lab.sh check STEP)"
     check ;;
-'' | -*) sed -n '2,5s/^# //p' "$0" >&2 && exit 2 ;;
+'' | -*) sed -n '2,6s/^# //p' "$0" >&2 && exit 2 ;;
 *)  step_is "$1"
     if [ -e "$theirs" ]; then check; else begin; fi ;;
 esac

@@ -20,19 +20,26 @@ LAB = Path(os.environ.get("LAB", "lab"))
 TOGETHER = {frozenset(["done"]): "done", frozenset(["open"]): "open"} # else: begun
 
 
+def library_labs():
+    """The labs of a folder each, which end in a file that the programs use: ring ..."""
+    return sorted(path.name for path in Path("teach/lab").iterdir() if Path(f"teach/lab/{path.name}.txt").exists())
+
+
 def steps():
     """The steps in the order of the program: 02a before 02."""
     return re.findall(r"^(\w+): ", subprocess.check_output(["tools/stepdiff.sh", "--count"], text=True), re.M)
 
 
 def chapter_of(step):
-    """The key of a lab's chapter: 02 of 02a; ZeRO's are beyond DDP."""
+    """The key of a lab's chapter: 02 of 02a; ZeRO's are beyond DDP; a library lab's text names it."""
+    if step in library_labs():
+        return re.search(r"^chapter (\w+)$", Path(f"teach/lab/{step}.txt").read_text(), re.M)[1]
     return "beyond_ddp" if step.startswith("zero") else step[:2]
 
 
 def lab_state(step):
     folder = LAB / step
-    return "done" if (folder / "done").exists() else "begun" if (folder / "train.c").exists() else "open"
+    return "done" if (folder / "done").exists() else "begun" if list(folder.glob("*.c")) else "open"
 
 
 def quiz_state(questions):
@@ -42,7 +49,7 @@ def quiz_state(questions):
 
 def show():
     """Prints the table, and what to do next: the first quiz or lab that is not done, or the first trap."""
-    labs = [step for step in steps() if Path(f"teach/lab/{step}.txt").exists()]
+    labs = [step for step in steps() if Path(f"teach/lab/{step}.txt").exists()] + library_labs()
     todo = []
     print(f"{'chapter':24} {'state':6} {'quiz':12} labs")
     for key, title in quiz.chapters():
@@ -67,7 +74,7 @@ def reset(name):
     kind, _, rest = name.partition("-")
     begin = {"trap": ["teach/trap.py", rest], "quiz": None}.get(kind, ["teach/lab.sh", name])
     known = {*(f"trap-{name}" for name in trap.names()), *(f"quiz-{chapter}" for chapter in quiz.names()),
-             *(path.stem for path in Path("teach/lab").glob("[0z]*.txt"))}
+             *(path.stem for path in Path("teach/lab").glob("[0z]*.txt")), *library_labs()}
     if name not in known:
         print(f"teach/progress.py: '{name}' is none of {' '.join(sorted(known))}", file=sys.stderr)
         sys.exit(2)

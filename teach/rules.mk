@@ -3,9 +3,11 @@
 # If there is such a lab, trap or quiz, what it needs is built first. The 0 of a chapter may be left out: lab-2b is lab-02b.
 built_for = $(if $(wildcard $(foreach name,$(2) 0$(2),teach/$(1)/$(name).txt)),all)
 
-# A lab needs the step's own programs, and from 03 on the launcher and the nodes on which the judge starts them.
+# A lab needs the step's own programs, and from 03 on the launcher and the nodes on which the judge starts them; a library lab
+# is tried with several.
 lab_is = $(patsubst teach/lab/%.txt,%,$(wildcard $(foreach name,$(1) 0$(1),teach/lab/$(name).txt)))
-lab_needs = $(if $(1),$(if $(filter zero%,$(1)),02 beyond,$(if $(filter 02%,$(1)),02,$(sort 03 04 $(1)))))
+library_labs := $(notdir $(patsubst %/functions.txt,%,$(wildcard teach/lab/*/functions.txt)))
+lab_needs = $(if $(1),$(if $(filter $(library_labs),$(1)),all,$(if $(filter zero%,$(1)),02 beyond,$(if $(filter 02%,$(1)),02,$(sort 03 04 $(1))))))
 
 # The labs: the program before a step, to be turned into the step. Make does not fail if parts are missing.
 lab-%: $$(call lab_needs,$$(call lab_is,$$*))
@@ -13,13 +15,45 @@ lab-%: $$(call lab_needs,$$(call lab_is,$$*))
 
 # make check-lab LAB=02b: that one; else the one that was changed last. (The tests have their labs in another folder.)
 lab_folder = $(if $(call lab_is,$(LAB)),lab,$(or $(LAB),lab))
-lab_begun = $(filter-out $(lab_folder)/trap_%,$(wildcard $(lab_folder)/$(or $(call lab_is,$(LAB)),*)/train.c))
-lab_latest = $(if $(lab_begun),$(notdir $(patsubst %/train.c,%,$(firstword $(shell ls -t $(lab_begun))))))
+lab_begun = $(filter-out $(lab_folder)/trap_%,$(wildcard $(foreach name,$(or $(call lab_is,$(LAB)),*),\
+    $(lab_folder)/$(name)/train.c $(foreach library,$(filter $(subst *,%,$(name)),$(library_labs)),$(lab_folder)/$(library)/$(library).c))))
+lab_latest = $(if $(lab_begun),$(notdir $(patsubst %/,%,$(dir $(firstword $(shell ls -t $(lab_begun)))))))
 check-lab: $(if $(filter check-lab,$(MAKECMDGOALS)),$(call lab_needs,$(call lab_is,$(lab_latest))))
 	@teach/lab.sh check || :
 
 # make progress | head: SIGPIPE ends the program that prints, and that is no failure.
 left_early = [ $$? -eq 141 ]
+
+# Library labs: what the learner wrote, MINE=lab/ring/ring.c (several: make mine), stands before the library when TRIED=DIR/train
+# is linked from a step's program, OF=03_torchrun_env/train; a member of the library whose functions are all there is not taken.
+# Only the functions in functions.txt are seen outside of the learner's file; link.txt has options for the linker.
+lab_room = teach/lab/$(notdir $(patsubst %/,%,$(dir $(1))))
+$(MINE:.c=.o): %.o: %.c $(BUILD)/libcommon.a
+	$(call say,cc) $(CC) $(CPPFLAGS) $(CFLAGS) -Werror=implicit-function-declaration -c -o $@ $< && \
+	    objcopy --keep-global-symbols=$(call lab_room,$<)/functions.txt $@
+$(TRIED): $(MINE:.c=.o) $(foreach file,$(MINE),$(patsubst %.c,$(BUILD)/%.o,$(wildcard $(call lab_room,$(file))/wrap.c))) \
+    $(BUILD)/$(OF).o $(LIB_BEYOND) $(LIB05) $(BUILD)/libcommon.a
+	$(call say,link) $(LINK) $(LDFLAGS) $(foreach file,$(MINE),$(addprefix @,$(wildcard $(call lab_room,$(file))/link.txt))) -o $@ $^ $(LDLIBS)
+
+# The harness, with sanitizers where there are some. The learner's file allocates with the functions in redefine.syms.
+SANITIZE = $(shell echo 'int main(void) { return 0; }' | $(CC) -fsanitize=address,undefined -o /dev/null -x c - 2>/dev/null && \
+    echo -fsanitize=address,undefined -fno-sanitize-recover=undefined)
+ifneq ($(MINE),)
+CHECKED := -std=c11 -D_GNU_SOURCE -Wall -Wextra -MMD -MP -O1 -g $(OPENMP) $(SANITIZE)
+endif
+$(BUILD)/checked/%.o: %.c $(BUILD)/parts
+	@mkdir -p $(@D)
+	$(call say,cc) $(CC) $(CPPFLAGS) $(CHECKED) -MF $(@:.o=.d) -MT $@ -c -o $@.$$$$ $< && mv $@.$$$$ $@ # two checks may build it at once
+$(MINE:.c=.try): %.try: %.c $(foreach file,$(MINE),$(BUILD)/checked/$(call lab_room,$(file))/try.o) $(BUILD)/checked/teach/lab/ranks.o \
+    $(BUILD)/libcommon.a
+	$(call say,cc) $(CC) $(CPPFLAGS) $(CHECKED) -Werror=implicit-function-declaration -c -o $@.o $< && \
+	    objcopy --keep-global-symbols=$(call lab_room,$<)/functions.txt --redefine-syms=teach/lab/redefine.syms $@.o && \
+	    $(LINK) $(CHECKED) -o $@ $@.o $(filter-out %.c,$^) $(LDLIBS)
+-include $(wildcard $(BUILD)/checked/teach/lab/*.d $(BUILD)/checked/teach/lab/*/*.d)
+
+# Step 03 with all that is done of the library labs.
+mine: 03
+	@teach/mine.sh
 
 lab:
 	@teach/lab.sh list || $(left_early)
@@ -61,4 +95,4 @@ rehearse: all
 reset-%:
 	@teach/progress.py reset $*
 
-.PHONY: lab trap quiz check-lab check-trap hint progress room-check slides rehearse
+.PHONY: mine lab trap quiz check-lab check-trap hint progress room-check slides rehearse

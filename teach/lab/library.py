@@ -1,0 +1,193 @@
+#!/usr/bin/env python3
+"""Usage: teach/lab/library.py LAB FILE FOLDER
+Judges a library lab: FILE is what the learner wrote. Goes up the rungs on 1, 2, 3, 4 and 7 ranks and stops at the first
+fault, with its hint (teach/lab/LAB.txt); then trains with it. Exit status 1: there is a fault.
+LAB_SALT=N repeats the numbers that were drawn; LAB_OURS=FOLDER keeps the runs of our program there, for the next time."""
+import os
+import re
+import secrets
+import subprocess
+import sys
+from pathlib import Path
+
+sys.dont_write_bytecode = True
+TOP = Path(os.path.abspath(__file__)).parents[2]
+os.chdir(TOP)
+
+import journal
+
+SECONDS = int(os.environ.get("LAB_SECONDS", 60))  # most that a program may take
+RANKS = (2, 3, 4, 7, 1)  # two first: the easiest to think about
+BORROWED = re.compile(r" U ((?:all_|reduce_scatter|broadcast|gather|scatter|barrier|work_wait)\w*|reduce|reduce_async)$", re.M)
+
+
+class Fault(Exception):
+    """A hint's name, and what was seen."""
+
+
+def text_of(lab):
+    return (TOP / f"teach/lab/{lab}.txt").read_text().splitlines()
+
+
+def rungs_of(lab):
+    return [line.split(": ", 1)[1] for line in text_of(lab) if line.startswith("rung ")]
+
+
+def hint_of(lab, name):
+    for line in text_of(lab) + (TOP / "teach/lab/every.hints").read_text().splitlines():
+        if line.startswith(f"hint {name}: "):
+            return line.split(": ", 1)[1]
+    raise LookupError(f"teach/lab/{lab}.txt has no hint for {name}")
+
+
+def make(target, *variables):
+    done = subprocess.run(["make", "-s", *variables, target], capture_output=True, text=True)
+    if done.returncode != 0:
+        wrong = [line for line in done.stderr.splitlines() if re.search("error:|undefined reference|multiple definition", line)]
+        raise Fault("build", "\n     ".join(["it does not compile", *(line.rsplit("/", 1)[-1] for line in wrong[:5])]))
+
+
+def reason_of_crash(file, err, stage):
+    """The name of the hint, and the reason why a rank ended, from standard error and what the harness tried."""
+    place = re.search(rf"(\w+) \S*{file.name}:(\d+)", err)
+    where = f" in {place[1]}, {file.name}:{place[2]}" if place else ""
+    if told := re.search(r"fatal: (.* is not written yet)", err):
+        return "start", told[1]
+    if found := re.search(r"ERROR: AddressSanitizer: (attempting )?([\w-]+)", err):
+        side = (re.findall(r"located \d+ bytes (to the left|before|to the right|after|inside)", err) + [""])[0] in ("to the left", "before")
+        if "overflow" not in found[2]:
+            return stage or "crash", f"{found[2]}{where}"
+        return stage or ("modulo" if side else "outside"), \
+            f"{found[2]}: {'before the beginning' if side else 'behind the end'} of an array{where}"
+    if found := re.search(rf"{file.name}:(\d+)\S* runtime error: (.*)", err):
+        return stage or "crash", f"{file.name}:{found[1]}: {found[2]}"
+    if found := re.search(r"fatal: (.*)", err):
+        return stage or "crash", found[1]
+    if re.search(r"ended with status 15[0-4]", err):
+        return "loop", "a rank computes for more than a minute"
+    return stage or "crash", (err.splitlines() or ["it ends without a word"])[0] + where
+
+
+def try_rung(lab, harness, file, rung, ranks, seed):
+    options = "detect_leaks=0:redzone=1024"
+    command = [str(word) for word in (harness, rung, ranks, seed)]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=SECONDS * 5,
+                              env={**os.environ, "ASAN_OPTIONS": options, "OMP_NUM_THREADS": "1"})
+    except subprocess.TimeoutExpired:
+        raise Fault("loop", f"it does not end; by hand: {' '.join(command)}") from None
+    if done.returncode == 0:
+        return
+    name, text = (part.strip() for part in (done.stdout + ":").split(":", 1))
+    text = text.removesuffix(":").strip()
+    if name not in ("crash", ""):
+        raise Fault(name, text)
+    stage = text if f"hint {text}: " in (TOP / f"teach/lab/{lab}.txt").read_text() else ""
+    name, text = reason_of_crash(file, done.stderr, stage)
+    by_hand = f"; by hand: {' '.join(command)}" if name == "crash" else ""
+    raise Fault(name, f"{text} ({ranks} rank{'s' * (ranks > 1)}){by_hand}")
+
+
+def run(program, folder, *options):
+    """The files that a run saves, by name; and its journals."""
+    folder.mkdir(parents=True, exist_ok=True)
+    command = [program, *options, "--threads", "1", "--device", "cpu", "--timeout", SECONDS // 2, "--checkpoint-dir", folder / "saved"]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("DDP_")}
+    environment.update(DDP_JOURNAL=str(folder / "journal"), OMP_NUM_THREADS="1")
+    try:
+        done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=SECONDS, env=environment)
+    except subprocess.TimeoutExpired:
+        raise Fault("program", f"with {' '.join(options)} it had to be stopped: it did not end within {SECONDS} seconds") from None
+    if done.returncode != 0:
+        said = [line for line in done.stderr.splitlines() if "fatal: " in line] or [""]
+        raise Fault("program", f"with {' '.join(options)} it ends with status {done.returncode}: {said[0]}")
+    return files_in(folder), journal.read(folder / "journal")
+
+
+def files_in(folder):
+    return {path.name: path.read_bytes() for path in (folder / "saved").glob("*.safetensors")}
+
+
+def same_files(program, ours, folder, *options):
+    """The learner's program must save what ours does."""
+    kept = Path(os.environ.get("LAB_OURS") or folder) / ("ours_" + "_".join(options).replace("/", "_"))
+    due = files_in(kept) or run(TOP / ours, kept, *options)[0]
+    mine, journals = run(program, folder / f"theirs{len(list(folder.glob('theirs*')))}", *options)
+    wrong = [name for name in due if mine.get(name) != due[name]]
+    if wrong:
+        raise Fault("files", f"with {' '.join(options)} it saves another {wrong[0]} than ours")
+    return journals
+
+
+def train_replicas(program, ours, folder):
+    same_files(program, ours, folder, "--nproc", "2", "--epochs", "1", "--num-samples", "200")
+    print("yes  train with 2 ranks: its files equal ours, byte for byte")
+    _, journals = run(program, folder / "three", "--nproc", "3", "--epochs", "1", "--num-samples", "200")
+    for steps in zip(*(starts[0].steps for starts in journals.values())):
+        if len({step.values["crc"] for step in steps}) > 1:
+            raise Fault("replicas", f"after step {steps[0].number} of train the ranks have different weights")
+    print("yes  train with 3 ranks: all have the same weights after each step" if journals else
+          "     train with 3 ranks: a build without extras/ does not say whether their weights are the same")
+
+
+def train_sampler(program, ours, folder):
+    for ranks in "2", "3":
+        same_files(program, ours, folder, "--nproc", ranks, "--epochs", "2", "--num-samples", "200")
+        print(f"yes  train with {ranks} ranks: its files equal ours, byte for byte")
+
+
+LABS = {  # the step's program that uses the learner's file, and how that is judged
+    "ring": ("02_multi_gpu_spawn/train", train_replicas),
+    "sampler": ("02_multi_gpu_spawn/train", train_sampler),
+}
+
+
+def build(lab, file):
+    """Makes the harness. What a ring may not call is found in its object: our library's send and receive are not there."""
+    harness, compiled = file.with_suffix(".try"), Path(f"{file.with_suffix('.try')}.o")
+    compiled.unlink(missing_ok=True)
+    harness.unlink(missing_ok=True)
+    try:
+        make(harness, f"MINE={file}")
+    finally:
+        if lab == "ring" and compiled.exists():
+            symbols = subprocess.run(["nm", compiled], check=True, capture_output=True, text=True).stdout
+            if found := BORROWED.search(symbols):
+                raise Fault("borrowed", f"it calls {found[1]}")
+    return harness
+
+
+def judge(lab, file, folder):
+    ours, train = LABS[lab]
+    rungs, done = rungs_of(lab), 0
+    salt = int(os.environ.get("LAB_SALT") or secrets.randbelow(2**32))
+    try:
+        harness = build(lab, file)
+        print("yes  it compiles", flush=True)
+        for rung, title in enumerate(rungs, 1):
+            for ranks in RANKS:
+                try_rung(lab, harness, file, rung, ranks, 1)
+            print(f"yes  rung {rung}: {title}", flush=True)
+            done = rung
+        for rung in range(1, len(rungs) + 1):
+            for ranks in RANKS:
+                try:
+                    try_rung(lab, harness, file, rung, ranks, salt)
+                except Fault as found:
+                    raise Fault(found.args[0], f"{found.args[1]} (LAB_SALT={salt} make check-lab draws these numbers again)") from None
+        program = file.parent / "train"
+        make(program, f"MINE={file}", f"TRIED={program}", f"OF={ours}")
+        train(program, ours, folder)
+    except Fault as found:
+        name, text = found.args
+        print(f"no   {text}\n     hint{f' ({name})' if os.environ.get('LAB_NAMES') else ''}: {hint_of(lab, name)}")
+        if name != "build":
+            print(f"     {done} of {len(rungs)} rungs are done")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 4 or sys.argv[1] not in LABS:
+        sys.exit(__doc__)
+    sys.exit(judge(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])))

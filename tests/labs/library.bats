@@ -1,0 +1,25 @@
+#!/usr/bin/env bats
+# make check-labs: files of the library labs, wrong and right ones (library.txt), are judged as they should be.
+
+setup() {
+    export LAB_SECONDS=${LAB_SECONDS:-120}
+}
+
+# Each lab has at least 12 wrong files and 4 right ones, and all hints but these are given to one of them: a rank that
+# computes without end takes a minute, and the others need files that are right in the harness and wrong in the program.
+@test "every lab has enough files, and every hint its file" {
+    grep -v '^#' tests/labs/library.txt | grep . >"$BATS_TEST_TMPDIR/files"
+    for name in $(cut -d ' ' -f 1 "$BATS_TEST_TMPDIR/files" | sort -u); do
+        [ "$(grep "^$name " "$BATS_TEST_TMPDIR/files" | grep -vc '^[a-z]* right ')" -ge 12 ]
+        [ "$(grep -c "^$name right " "$BATS_TEST_TMPDIR/files")" -ge 4 ]
+        for hint in $(sed -n 's/^hint \([a-z_]*\): .*/\1/p' "teach/lab/$name.txt" teach/lab/every.hints); do
+            case $hint in loop | program | files | replicas) continue ;; esac
+            [ "$hint" != crash ] && [ "$hint" != outside ] || continue # of the ring alone
+            grep -q "^$name $hint " "$BATS_TEST_TMPDIR/files" || { echo "$name: no file for $hint" && false; }
+        done
+    done
+}
+
+@test "ring" { tests/labs/try_library.py ring; }
+@test "sampler" { tests/labs/try_library.py sampler; }
+

@@ -1,0 +1,61 @@
+#!/usr/bin/env bats
+# make lab-ring ...: the learner writes a file of the library, which is judged rung by rung, and which programs then use.
+# A few of the files that make check-labs tries.
+
+setup() {
+    export LAB=$BATS_TEST_TMPDIR/lab LAB_SECONDS=600
+}
+
+# Our answer, as the learner's; judged, if the second argument says so.
+solve() {
+    teach/lab.sh "$1" >/dev/null
+    cp "$(sed -n 's/^answer //p' "teach/lab/$1.txt")" "$LAB/$1/$1.c"
+}
+
+@test "a library lab begins with a skeleton, which names the rung that is missing" {
+    for name in ring sampler; do
+        run teach/lab.sh $name
+        [ "$status" -eq 0 ]
+        [[ $output == "$LAB/$name/$name.c is the skeleton of lab-$name"*"Rung 1: "*"How far are you? make check-lab" ]]
+        [[ $output != *"hint "* && $output != *"answer "* ]]
+        cmp "teach/lab/$name/$name.c" "$LAB/$name/$name.c"
+    done
+    run teach/lab.sh check ring
+    [ "$status" -eq 1 ]
+    [[ $output == *"is still the skeleton"* ]]
+    echo '// mine' >>"$LAB/ring/ring.c"
+    run teach/lab.sh check # the one that was changed last
+    echo "$output"
+    [ "$status" -eq 1 ]
+    [[ $output == "checking $LAB/ring "*"yes  it compiles"*"no   rung 1 is not written yet"*"0 of 4 rungs are done" ]]
+}
+
+@test "the first wrong files of each library lab are rejected, with the right hint" {
+    tests/labs/try_library.py --few
+}
+
+@test "our answers are accepted, and make mine trains with them to the same bytes" {
+    run teach/mine.sh
+    [ "$status" -eq 2 ]
+    [[ $output == *"no library lab is done yet"* ]]
+    solve sampler
+    run teach/lab.sh check sampler
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ $output == *"yes  rung 5: "*"yes  train with 3 ranks: its files equal ours"*"Done. Compare with common/data/sampler.c"* ]]
+    solve ring # as if it had been judged: that is make check-labs
+    touch "$LAB/ring/done"
+    run teach/mine.sh 2 --max-steps 12
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ $output == "Training on 2 ranks: "*"ring yours, sampler yours"*"cnn_digits.safetensors equals ours, byte for byte"* ]]
+    sed -i 's/reduce_finish(own/(void)(own/; s/(void)(own.data, own.count, type, op, n)/(void)own/' "$LAB/ring/ring.c"
+    touch -d '+5 seconds' "$LAB/ring/ring.c"
+    run teach/mine.sh 2 --max-steps 3
+    [ "$status" -eq 0 ]
+    [[ $output == *"ring ours (yours has changed since it was judged: make check-lab LAB=ring)"* ]]
+    touch -d '+9 seconds' "$LAB/ring/done"
+    run teach/mine.sh 2 --max-steps 3
+    [ "$status" -eq 1 ]
+    [[ $output == *"cnn_digits.safetensors differs from ours"* ]]
+}
