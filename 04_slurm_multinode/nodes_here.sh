@@ -1,7 +1,7 @@
 #!/bin/sh
 # Usage: [LAUNCHER=ddprun|torchrun|mpirun] 04_slurm_multinode/nodes_here.sh NODES RANKS PROGRAM [arguments]
 # Pretends that this machine is NODES nodes with RANKS ranks each: starts a launcher for each node, as you
-# would by hand on real nodes. mpirun needs no launchers.
+# would by hand on real nodes. mpirun needs no launchers. NODES_HERE_ADDR: where they meet, 127.0.0.1 by default.
 set -eu
 [ $# -ge 3 ] || { sed -n '2,4s/^# //p' "$0" >&2 && exit 2; }
 case ${1:-0}/${2:-0} in
@@ -10,7 +10,7 @@ esac
 nodes=$1 ranks=$2
 shift 2
 here=$(dirname "$0")
-export MASTER_ADDR=127.0.0.1 MASTER_PORT=$((20000 + $$ % 10000))
+export MASTER_ADDR="${NODES_HERE_ADDR:-127.0.0.1}" MASTER_PORT=$((20000 + $$ % 10000))
 cores=$(($(nproc) / (nodes * ranks)))
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-$((cores > 0 ? cores : 1))}"
 
@@ -48,7 +48,7 @@ trap 'end SIGHUP 129' HUP
 while [ -z "$told" ] && [ $node -lt "$nodes" ]; do
     # shellcheck disable=SC2086 # an empty flag must vanish
     "$launcher" $flag --nnodes "$nodes" --node-rank $node --nproc-per-node "$ranks" \
-        --master-addr $MASTER_ADDR --master-port $MASTER_PORT "$@" &
+        --master-addr "$MASTER_ADDR" --master-port $MASTER_PORT "$@" &
     agents="$agents $!" node=$((node + 1))
 done
 # shellcheck disable=SC2086

@@ -70,6 +70,12 @@ build() {
     make -s TRY="$1" "$1" >"$log/make" 2>&1 && return
     echo "no   it does not compile"
     grep 'error:' "$log/make" | sed 's|.*/\(train.c:\)|     \1|' | head -n 6
+    unknown=$(sed -n "s/.*implicit declaration of function [^A-Za-z_]*\([A-Za-z0-9_]*\).*/\1/p" "$log/make" | head -n 1)
+    if [ -n "$unknown" ]; then # which header has it?
+        header=$(grep -lE "^[A-Za-z].*[ *]$unknown\(" common/*/*.h common/*/*/*.h 0?_*/*.h beyond/*/*.h 2>/dev/null | head -n 1)
+        echo "     hint: $unknown is declared in a header that is not included: ${header:-"\"man $unknown\" names it (of atoi and getenv it is stdlib.h)"}"
+        exit 1
+    fi
     hint build
     exit 1
 }

@@ -9,6 +9,7 @@ from collections import Counter
 
 from runs import TEST_ROWS
 
+NODES = ("04", "05")
 ALONE, OWN_ROWS = ("02a",), ("02a", "02b")  # the ranks train separately; each takes all rows
 NUMBER = r"\d+(?:\.\d+)?"
 NAMES = {"lr": "the learning rate", "loss": "the loss", "grads": "gradients of length", "weights": "weights of length"}
@@ -40,6 +41,12 @@ def complete(run):
         all(len(starts) == 1 and starts[0].all("end") for starts in run.journals.values())
 
 
+def parted_at_copy(run):
+    """Before the training, did some ranks wait in a barrier, and others in another collective?"""
+    calls = {journal.waits_for() for journal in first_of(run).values()}
+    return "barrier" in calls and len(calls - {None}) > 1 and not any(j.one("model") for j in first_of(run).values())
+
+
 def check_end(step, ours, theirs):
     """it runs to its end on all ranks, and leaves nothing running"""
     if theirs.status is None:
@@ -50,10 +57,14 @@ def check_end(step, ours, theirs):
             how = f"is killed by {signal.Signals(theirs.status - 128).name}"
         said = theirs.err.splitlines()
         fatal = [line for line in said if "fatal: " in line]
-        plain = [line for line in said if line.startswith(("train: ", "[rank")) and not re.search(" copied | is host | connected by | trains ", line)]
+        said = [line for line in said if not re.search(" copied | is host | connected by | trains ", line)]
         own = [line for line in fatal if " is gone: " not in line] # the other messages follow from it
-        said = own or (theirs.status == 2 and plain) or fatal or plain or said
-        yield "status", f"it {how}" + "".join(f": {line}" for line in said[:1])
+        plain = [line for line in said if line.startswith(("train: ", "[rank")) and line not in fatal]
+        rest = [] if theirs.status > 128 else fatal or plain or said # a killed process says nothing
+        said = own or (theirs.status == 2 and plain) or rest
+        lost = next((line for line in own if "no store at " in line), None)
+        parted = "barrier" if step in NODES and not own and parted_at_copy(theirs) else "status"
+        yield ("address" if lost else parted), f"it {how}" + "".join(f": {line}" for line in said[:1])
     if theirs.left and theirs.status is not None:
         yield "left", f"{len(theirs.left)} of its processes were still running after it had ended"
     cut = [rank for rank in range(ours.world_size)
@@ -126,6 +137,10 @@ def check_rows(step, ours, theirs):
     if not complete(theirs):  # compare as far as it came
         due = {rank: {epoch: due[rank].get(epoch, [])[:len(rows)] for epoch, rows in epochs.items()}
                for rank, epochs in mine.items()}
+    many, few = (len(first_of(run)[0].steps[0].rows) if first_of(run).get(0) and first_of(run)[0].steps else 0 for run in (theirs, ours))
+    if many == few * len(due) and len(due) > 1:
+        yield "world_size", f"rank 0 has {many} rows in a step, not {few}: as if it were alone"
+        return
     if mine == due or not any(mine.values()):
         if complete(theirs) and not any(mine.values()):
             yield "metrics", "no rank has finished a step, or told metrics_step so"
@@ -180,28 +195,40 @@ def place_of(entries, *words, last=False):
 def check_steps(step, ours, theirs):
     """in each step, gradients are cleared, computed, sent and used in this order"""
     for rank, journal in first_of(theirs).items():
+        before = []  # what came since the last optim_step; at the start all gradients are 0
         for mine, due in zip(journal.steps[:2], first_of(ours)[rank].steps):
-            faults = list(faults_of_step(step, mine.entries, due.entries))
+            cleared = mine is journal.steps[0] or any(e.word == "zero_grad" for e in before)
+            averaged = value_of(mine, "grads") is not None and near(value_of(mine, "grads"), value_of(due, "grads"))
+            faults = list(faults_of_step(step, mine.entries, due.entries, cleared, averaged))
+            before = mine.entries[place_of(mine.entries, "optim_step") or 0:]
             for name, text in faults:
                 yield name, f"{text} (rank {rank}, step {mine.number})"
             if faults:
                 return
 
 
-def faults_of_step(step, mine, due):
+def faults_of_step(step, mine, due, cleared, averaged):
     backward, update = place_of(mine, "backward"), place_of(mine, "optim_step")
     clear, last = place_of(mine, "zero_grad"), place_of(mine, "gradient", last=True)
+    cleared = cleared or (clear is not None and backward is not None and clear < backward)
+    wiped = backward is not None and any(e.word == "zero_grad" for e in mine[backward:update])
     if update is None:
         yield "optim_step", "the weights take no step"
         return
-    if clear is None or backward is None or clear > backward:
+    if not cleared or backward is None:
         yield "zero_grad", "the gradients of the step before are not cleared before the backward pass"
+    elif wiped:
+        yield "zero_grad", "the gradients are cleared after the backward pass, before the weights take their step"
     if step in ALONE or backward is None:
         return
     sent, numel = gradients_sent(mine), sum(int(e.values["count"]) for _, e in gradients_sent(due))
     count = sum(int(e.values["count"]) for _, e in sent)
     if not sent:
-        yield "all_reduce", "the ranks do not average their gradients"
+        others = sorted({e.about[1] for e in mine if e.word == "start" and e.values.get("type") == "float32" and e.about[1] != "barrier"})
+        if averaged and others:
+            yield "other_calls", f"the gradients are averaged, but not by all_reduce: by {' and '.join(others)}"
+        else:
+            yield "all_reduce", "the ranks do not average their gradients"
         return
     if count < numel:
         yield "partial", f"{count} of the {numel} gradients are averaged"
@@ -241,7 +268,7 @@ def check_values(step, ours, theirs):
             if near(norm, due * len(starts)):
                 yield "mean", f"in step 1 the gradients are {len(starts)} times as large as their mean"
             elif near(norm * len(starts), due):
-                yield "mean", f"in step 1 the gradients are 1/{len(starts)} of their mean"
+                yield "mean_twice", f"in step 1 the gradients are 1/{len(starts)} of their mean"
     for rank, journal in starts.items():
         for mine, due in zip(journal.steps, first_of(ours)[rank].steps):
             masks = [Counter(e.about[0] for e in s.entries if e.word == "dropout") for s in (mine, due)]
@@ -249,7 +276,10 @@ def check_values(step, ours, theirs):
                 how = "with other" if masks[0] else "without"
                 yield "model_train", f"rank {rank} trains {how} dropout from step {mine.number} on"
                 return
+            wiped = place_of(mine.entries, "zero_grad", last=True) or 0
             for name in ("lr", "loss", "grads", "weights"):
+                if name == "grads" and wiped > (place_of(mine.entries, "optim_step") or 0):
+                    continue  # cleared again: their length is 0
                 got, wanted = value_of(mine, name), value_of(due, name)
                 if got is not None and not near(got, wanted):
                     yield ("lr" if name == "lr" else "values"), \

@@ -144,13 +144,16 @@ class Judge:
             due = {step.number: step for step in first_of(ours)[rank].steps}
             for mine in journal.steps:
                 other = due.get(mine.number)
-                if other is None or (mine.rows, mine.epoch) != (other.rows, other.epoch):
+                later = due.get(mine.number + 1)
+                if mine is journal.steps[0] and later and (mine.rows, mine.epoch) == (later.rows, later.epoch):
+                    what, name = f"the rows of step {later.number}", "stop_fetched"
+                elif other is None or (mine.rows, mine.epoch) != (other.rows, other.epoch):
                     what, name = "other rows, or another epoch,", "resume_rows"
                 elif not all(near(mine.values[key], other.values[key]) for key in ("weights", "loss")):
                     what, name = "other weights, or another loss,", "resume_values"
                 else:
                     continue
-                yield name, f"resumed, step {mine.number} of rank {rank} has {what} than without the stop"
+                yield name, f"resumed, step {mine.number} of rank {rank} has {what}{' than without the stop' if name != 'stop_fetched' else ''}"
                 return
         if again.status != 0:
             yield "resume_step", f"the next start ends with status {again.status}"

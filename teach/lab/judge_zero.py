@@ -4,13 +4,15 @@ Runs a learner's PROGRAM of a stage of ZeRO, whose source is PROGRAM.c: its file
 the bytes that a rank holds and sends must match the formula. Hints are in teach/lab/STAGE.txt. Exit status 1: there is
 a mistake."""
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 TOP = Path(__file__).resolve().parents[2]
 sys.dont_write_bytecode = True
-sys.path.insert(0, str(TOP / "bench"))
+sys.path[:0] = [str(TOP / "bench"), str(TOP / "teach/lab")]
+import journal
 import zero
 
 SECONDS = int(os.environ.get("LAB_SECONDS", 60))  # most that a program may take
@@ -21,12 +23,52 @@ RUNS = {  # the mistake, if this run fails and those before did not
 }
 
 
-def mistake(step, name, text):
+def mistake(step, name, text, folder=None):
+    """Ends with the hint of a mistake; if the journals of the folder name it more exactly, with that one."""
+    lines = (TOP / f"teach/lab/{step}.txt").read_text().splitlines()
+    hints = {line[5:].split(": ", 1)[0]: line.split(": ", 1)[1] for line in lines if line.startswith("hint ")}
+    known = next((known for known in (named(folder) if folder else ()) if known[0] in hints), None)
+    if known:
+        name, text = known[0], f"{text}; {known[1]}"
     print(f"no   {text}")
-    for line in (TOP / f"teach/lab/{step}.txt").read_text().splitlines():
-        if line.startswith(f"hint {name}: "):
-            print(f"     hint: {line.split(': ', 1)[1]}")
+    if name in hints:
+        print(f"     hint: {hints[name]}")
     sys.exit(1)
+
+
+def named(folder):
+    """Yields the mistakes that the journal of rank 0 shows: their names, and what was seen."""
+    ranks = journal.read(folder / "journal")
+    if not ranks.get(0):
+        return
+    entries = ranks[0][0].entries
+    kinds = {e.about[0]: e.about[1] for e in entries if e.word == "start"}
+    back, steps, gathered = 0, 0, True
+    for number, entry in enumerate(entries):
+        if entry.word == "start" and entry.about[1] == "reduce_scatter" and entry.values.get("op") != "mean":
+            yield "mean", f"the gradients are combined by {entry.values.get('op')}"
+        elif entry.word == "wait" and kinds.get(entry.about[0]) == "reduce_scatter":
+            back += 1
+        elif entry.word == "optim_step":
+            steps += 1
+            if steps > back:
+                yield "early", "a unit takes its step before its gradients are back"
+        elif entry.word == "start" and entry.about[1] == "gather":
+            gathered = True
+        elif entry.word == "step":
+            gathered = False
+        elif entry.word == "save" and not gathered:
+            yield "unshard", f"rank 0 writes {entry.about[0]}, and nobody has sent it what the other ranks own"
+    numbers = [e.about[0] for e in entries if e.word == "step"]
+    if len(set(numbers)) < len(numbers):
+        yield "count", f"step {numbers[1]} is reported twice"
+
+
+def how_it_ended(status):
+    status = 128 - status if status < 0 else status
+    if status <= 128:
+        return f"it ends with status {status}"
+    return f"it is killed by {signal.Signals(status - 128).name}"
 
 
 def files_of(program, folder, options):
@@ -34,12 +76,14 @@ def files_of(program, folder, options):
     folder.mkdir(parents=True)
     command = [program, *options, "--threads", "1", "--device", "cpu", "--timeout", str(SECONDS // 2), "--checkpoint-dir", folder]
     try:
-        done = subprocess.run(command, cwd=TOP, capture_output=True, text=True, timeout=SECONDS)
+        done = subprocess.run(command, cwd=TOP, capture_output=True, text=True, timeout=SECONDS,
+                              env={**os.environ, "DDP_JOURNAL": str(folder / "journal")})
     except subprocess.TimeoutExpired:
         return None, "it had to be stopped: it did not end within the time that it has"
-    said = [line for line in done.stderr.splitlines() if "fatal: " in line] or [""]
+    said = [line for line in done.stderr.splitlines() if "fatal: " in line]
+    own = [line for line in said if " is gone: " not in line]  # the other messages follow from it
     if done.returncode != 0:
-        return None, f"it ends with status {done.returncode}: {said[0]}"
+        return None, ": ".join([how_it_ended(done.returncode), *(own or said if done.returncode <= 128 else own)[:1]])
     return {path.name: path.read_bytes() for path in folder.glob("*.safetensors")}, None
 
 
@@ -51,10 +95,10 @@ def main():
         mine, failure = files_of(program, folder / f"theirs_{name}", options)
         due, _ = files_of(ours, folder / f"ours_{name}", options)
         if failure:
-            mistake(step, name, f"with {' '.join(options)} {failure}")
+            mistake(step, name, f"with {' '.join(options)} {failure}", folder / f"theirs_{name}")
         if mine != due:
             wrong = [file for file in due if mine.get(file) != due[file]] or list(mine)
-            mistake(step, "files", f"with {' '.join(options)} it saves another {wrong[0]} than ours")
+            mistake(step, "files", f"with {' '.join(options)} it saves another {wrong[0]} than ours", folder / f"theirs_{name}")
     print("yes  its files are ours, byte for byte")
 
     _, _, held, sent = zero.KINDS[1 + int(step[-1])]

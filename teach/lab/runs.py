@@ -38,6 +38,9 @@ class Run:
         if not data.exists():
             make_data(data)
         command = [program, *OPTIONS, "--data-dir", data, "--checkpoint-dir", self.saved, *options]
+        if step == "02a":  # the same batches, if each rank knows how many ranks there are
+            at = command.index("--batch-size")
+            command[at:at + 2] = ["--global-batch-size", "48"]
         nodes = [TOP / "04_slurm_multinode/nodes_here.sh", "2", "2"]
         if step.startswith("02"):
             command += ["--nproc", "3"]
@@ -46,7 +49,8 @@ class Run:
         elif not step.endswith(".sh"):  # a script starts two ranks by itself
             command = nodes + [TOP / "teach/lab/as_srun.sh", self.folder / "disks"] + command
         environment = {name: value for name, value in os.environ.items() if not name.startswith("DDP_")}
-        environment.update(DDP_JOURNAL=str(self.folder / "journal"), OMP_NUM_THREADS="1", LAUNCHER="ddprun")
+        environment.update(DDP_JOURNAL=str(self.folder / "journal"), OMP_NUM_THREADS="1", LAUNCHER="ddprun",
+                           NODES_HERE_ADDR="127.0.0.2")  # who writes "localhost" does not meet the others
         with open(self.folder / "out", "w") as out, open(self.folder / "err", "w") as err:
             self.process = subprocess.Popen([str(word) for word in command], cwd=TOP, env=environment, stdout=out,
                                             stderr=err, stdin=subprocess.DEVNULL, start_new_session=True)

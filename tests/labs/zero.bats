@@ -37,11 +37,15 @@ wrong() {
 }
 
 @test "wrong ones are rejected, with a hint" {
-    wrong zero1 files 's/REDUCE_MEAN/REDUCE_SUM/'
-    wrong zero1 files 's/^    model->step++;//'
+    wrong zero1 mean 's/REDUCE_MEAN/REDUCE_SUM/'
+    wrong zero1 count 's/^    model->step++;//'
+    wrong zero1 early '/^        work_wait(unit->work);/{h;d}; /^        zero_step(zero, unit)/G'
+    wrong zero1 files '/^        work_wait(zero->unit\[u\].work);/d; s/^    for (int u = 0; u < zero->num_units; u++)$/    (void)0;/'
+    wrong zero1 unshard '/zero_unshard/d'
     wrong zero1 run 's/^        if (is_due)/        if (is_due \&\& rank == 0)/'
     wrong zero1 sent 's/^        zero_step(zero, unit);.*/        work_wait(all_gather_async(zero->pg, unit->own_grads, unit->grads, unit->share, FLOAT32));\n&/'
     wrong zero2 files 's/^        keep_own_grads(zero, unit - 2);.*/        unit[-2].grads = NULL;/'
+    wrong zero3 unshard '/zero_unshard/d'
     wrong zero3 evaluation 's/batches < most/false/'
     wrong zero3 files 's/^    unit->params = NULL;//'
     wrong zero3 build 's/ZERO_PARAMS/ZERO_EVERYTHING/'

@@ -70,6 +70,8 @@ broken() {
     needs_journals
     broken "it does not compile" 's/Sampler sampler;/Sampler sampler/'
     broken "it is killed by SIGSEGV" 's/^    optim_step(optim);/    *(volatile int *)NULL = 1;/'
+    broken "it is killed by SIGSEGV" 's/^    optim_step(optim);/    if (pg->rank == 1)\n        *(volatile int *)NULL = 1;\n&/'
+    [[ $output != *"is gone"* ]] # another rank's line is not the reason
     broken "in step 1 the gradients are 3 times as large" 's/REDUCE_MEAN);$/REDUCE_SUM);/'
 }
 
@@ -77,6 +79,9 @@ broken() {
 @test "what no compiler warns of, calls that do not fit, and ranks that part are told apart, with a hint" {
     needs_journals
     broken "it does not compile" 's/^    optim_step(optim);/    (void)atoi("1");\n&/'
+    [[ $output == *"hint: atoi is declared in a header that is not included: "*"stdlib.h"* ]]
+    broken "it does not compile" 's/^    optim_step(optim);/    (void)signal_name(1);\n&/'
+    [[ $output == *"hint: signal_name is declared in a header that is not included: common/base/signals.h"* ]]
     broken "collective " 's/if (batch->number % args/if (rank == 0 \&\& batch->number % args/'
     broken "the result is printed by" 's/^    if (pg->rank == 0)/    if (true)/'
     broken "after step 1 the ranks have different weights" 's/^    optim_step(optim);/&\n    model->params[5] += pg->rank;/'
