@@ -279,7 +279,7 @@ def overlap():
             p.box(517, y + 36, 170, 28, ("all gradients",), fill=LIGHT[0], size=12)
             p.box(690, y, 56, 28, ("step",), fill=LIGHT[3], size=12)
     p.text(145, 28, "time, from left to right (a sketch, not a measurement)", "start", 12, GREY)
-    p.text(145, 256, "Bucket 0, 98 % of the gradients, travels during the convolutions' backward pass; "
+    p.text(145, 256, "Bucket 0 (98 % of the gradients) travels during the backward pass; "
            "the step waits for bucket 1.", "start", 12)
     return p
 
