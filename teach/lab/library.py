@@ -138,6 +138,7 @@ def train_sampler(program, ours, folder):
 
 LABS = {  # the step's program that uses the learner's file, and how that is judged
     "ring": ("02_multi_gpu_spawn/train", train_replicas),
+    "reducer": ("02_multi_gpu_spawn/train", train_replicas),
     "sampler": ("02_multi_gpu_spawn/train", train_sampler),
 }
 

@@ -21,5 +21,6 @@ setup() {
 }
 
 @test "ring" { tests/labs/try_library.py ring; }
+@test "reducer" { tests/labs/try_library.py reducer; }
 @test "sampler" { tests/labs/try_library.py sampler; }
 

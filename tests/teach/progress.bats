@@ -13,7 +13,7 @@ line() {
 }
 
 @test "all is open at first; what is begun and done is listed" {
-    line '02 Many devices open 0 of 4 02a open, 02b open, 02c open, 02 open, ring open, sampler open'
+    line '02 Many devices open 0 of 4 02a open, 02b open, 02c open, 02 open, reducer open, ring open, sampler open'
     line 'Beyond DDP open 0 of 3 zero1 open, zero2 open, zero3 open'
     line 'solved none'
     line 'begun none'
@@ -26,7 +26,7 @@ line() {
     teach/trap.py 03 >/dev/null
     teach/trap.py 04 >/dev/null
     touch "$LAB/trap_04/solved"
-    line '02 Many devices begun 0 of 4 02a open, 02b begun, 02c open, 02 open, ring open, sampler begun'
+    line '02 Many devices begun 0 of 4 02a open, 02b begun, 02c open, 02 open, reducer open, ring open, sampler begun'
     line 'begun 03'
     line 'solved 04'
     mkdir -p "$LAB/quiz_04"

@@ -1,0 +1,69 @@
+/*
+ * lab-reducer: gradients leave while the backward pass still runs. ddp.h says what each function
+ * does.
+ *
+ *     parameter     0      1      2      3        the backward pass marks 3 first, 0 last
+ *     gradients  [     |      |     |        ]
+ *     buckets       bucket 1    |  bucket 0       bucket 0 leaves as soon as 2 and 3 are marked
+ */
+#include "teach/lab/reducer/reducer.h"
+
+#include <stdlib.h>
+
+#include "common/base/log.h"
+
+#define MIB (1024.0 * 1024.0)
+
+/* Rungs 1 and 3: note what is needed later; cut the parameters into buckets. */
+void reducer_init(Reducer *reducer, const Args *args, ProcessGroup *pg, float *grads,
+                  const Tensor *parameter, int num_parameters)
+{
+    *reducer = (Reducer){ .pg = pg,
+                          .grads = grads,
+                          .parameter = parameter,
+                          .num_parameters = num_parameters,
+                          .sync = true };
+    (void)args; // args->bucket_cap_mb
+}
+
+/* Rung 4. The numbers are the caller's: copy them. */
+void lab_reducer_uses(Reducer *reducer, const int *uses)
+{
+    (void)reducer, (void)uses;
+    die("rung 4 is not written yet");
+}
+
+/* Rungs 2 to 4. */
+void reducer_mark_ready(void *context, int i)
+{
+    Reducer *reducer = context;
+    (void)reducer, (void)i;
+}
+
+/* Rung 1, and the others. */
+void reducer_finalize(Reducer *reducer)
+{
+    (void)reducer;
+    die("rung 1 is not written yet");
+}
+
+/* Given. */
+void reducer_set_sync(Reducer *reducer, bool sync)
+{
+    reducer->sync = sync;
+}
+
+/* Given: steps 04 and 05 register one where a job has several nodes. */
+void reducer_register_comm_hook(Reducer *reducer, CommHook hook, void *state)
+{
+    reducer->comm_hook = hook;
+    reducer->comm_state = state;
+}
+
+/* Given: free(NULL) does nothing. Add what else you allocate. */
+void reducer_free(Reducer *reducer)
+{
+    free(reducer->ready);
+    free(reducer->bucket_of);
+    free(reducer->bucket);
+}
