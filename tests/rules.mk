@@ -16,8 +16,8 @@ PEAK          := $(BUILD)/tests/memory/peak # tests/memory/memory.bats
 BENCHED       := $(BUILD)/bench/checkpoints $(BUILD)/bench/rows # tests/tools/bench_small.bats
 SIMULATE      := $(BUILD)/tests/simulation/simulate
 SIMULATOR     := $(patsubst %,$(BUILD)/tests/simulation/%.o,simulator sockets seam)
-PLANTED       := $(addprefix $(SIMULATE)_,lost_wakeup double_rank late_message)
-SEAM          := $(addprefix -Wl$(comma)--wrap=,socket bind listen connect accept4 getsockname getpeername getsockopt setsockopt send recv shutdown close poll eventfd eventfd_write epoll_create1 epoll_ctl epoll_wait clock_gettime pthread_create pthread_join _exit)
+PLANTED       := $(addprefix $(SIMULATE)_,lost_wakeup double_rank late_message stale_attempt)
+SEAM          := $(addprefix -Wl$(comma)--wrap=,socket bind listen connect accept4 getsockname getpeername getsockopt setsockopt send recv shutdown close poll eventfd eventfd_write epoll_create1 epoll_ctl epoll_wait clock_gettime pthread_create pthread_join kill getpid _exit)
 TORCH_PEERS   := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/against/torch/*.c)) # what tests/against/torch/*.py start
 tests_of       = $(foreach name,$(1),$(call tests_named,test_$(name).c))
 THREADED      := $(call tests_of,net store* tcp on_demand shared_memory simulated_network collectives process_group split hierarchy fixed_all_reduce mismatches lost_ranks observer flight* ddp* unused stop snapshots agents)
@@ -112,11 +112,11 @@ check-proved: $(SIMULATE) $(PLANTED)
 	@$(RUN_TESTS) tests/proved/proved.bats tests/simulation/simulation.bats
 
 # The store and the rendezvous over a clock and sockets that a seed decides; and with faults planted in a copy.
-$(SIMULATE): %: %.o $(SIMULATOR) $(BUILD)/libcommon.a
+$(SIMULATE): %: %.o $(SIMULATOR) $(LIB05) $(BUILD)/libcommon.a
 	$(call say,link) $(LINK) $(LDFLAGS) $(SEAM) -o $@ $^ $(LDLIBS)
 $(PLANTED): $(SIMULATE)_%: tests/simulation/plant.sh $(SIMULATE)
 	@tests/simulation/plant.sh $* $@.c
-	$(call say,link) $(LINK) $(CPPFLAGS) $(filter-out -MMD -MP,$(CFLAGS)) $(LDFLAGS) $(SEAM) -o $@ $@.c $(SIMULATE).o $(SIMULATOR) $(BUILD)/libcommon.a $(LDLIBS)
+	$(call say,link) $(LINK) $(CPPFLAGS) $(filter-out -MMD -MP,$(CFLAGS)) $(LDFLAGS) $(SEAM) -o $@ $@.c $(SIMULATE).o $(SIMULATOR) $(LIB05) $(BUILD)/libcommon.a $(LDLIBS)
 
 # As check-faults, for CHAOS_SECONDS, with faults of all kinds as they come; tells how soon each was noticed.
 check-chaos: 05

@@ -1,5 +1,5 @@
-/* Usage: simulate store|rendezvous COUNT [FIRST]      Runs so many seeds, beginning with FIRST (1).
- *        simulate store|rendezvous replay SEED        The same run again, with every call.
+/* Usage: simulate store|rendezvous|elastic COUNT [FIRST]      Runs so many seeds, beginning with FIRST (1).
+ *        simulate store|rendezvous|elastic replay SEED        The same run again, with every call.
  * A seed that fails is a line, and the status is 1 then. */
 #include <math.h>
 #include <stdio.h>
@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "05_fault_tolerance/elastic_group.h"
 #include "common/comm/store/store.h"
 #include "common/launch/launch.h"
 #include "tests/simulation/simulator.h"
@@ -262,14 +263,94 @@ static const char *run_rendezvous(void)
     return stuck;
 }
 
+/* ---- nodes that come and go, whose group is formed again and again ---- */
+
+static Group groups[3];
+static Agents agents[3];
+static bool is_done[3];
+
+/* Each rank is counted in the attempt's store: nobody else may have it there. */
+static void take_ranks(const Flags *own, Agents *taker)
+{
+    for (int r = 0; r < own->nproc_per_node && own->max_nodes > 1; r++) {
+        char key[32];
+        snprintf(key, sizeof key, "holders of rank %d", taker->ranks.first_rank + r);
+        if (store_add(&taker->store, key, 1) > 1)
+            complain("two holders of rank", taker->ranks.first_rank + r);
+    }
+    if (taker->ranks.first_rank + own->nproc_per_node > taker->ranks.world_size)
+        complain("no such rank", taker->ranks.first_rank);
+}
+
+/* Sleeps instead of ranks that work. Is there another attempt (ddprun.c)? */
+static bool work(Group *group, Agents *own)
+{
+    const double end = sim_now() + (double)sim_random(30000) / 1e3;
+    Verdict verdict = VERDICT_NONE;
+    while (verdict == VERDICT_NONE) {
+        sim_sleep(0.1);
+        if (sim_now() >= end)
+            agents_done(own, false);
+        else if (group_may_grow(group))
+            group_change(own);
+        verdict = agents_verdict(own);
+    }
+    const Failure *root = verdict == VERDICT_FAILED ? agents_root_cause(own) : NULL;
+    is_done[group - groups] = verdict == VERDICT_DONE;
+    return verdict == VERDICT_CHANGED || (root != NULL && (agents_left_out(own) || (root->rank < 0 && root->node != 0)));
+}
+
+static void *come_and_go(void *argument)
+{
+    Flags *own = argument;
+    Group *group = &groups[own - flags];
+    Agents *ours = &agents[own - flags];
+    sim_sleep((double)sim_random(9000) / 1e3);
+    group_open(group, own, NULL);
+    for (bool again = true; again && group_join(group, ours); group->restart_count++) {
+        take_ranks(own, ours);
+        again = work(group, ours);
+        if (!again)
+            group_close(group, !is_done[own - flags]);
+        agents_leave(ours);
+    }
+    return NULL;
+}
+
+static const char *run_elastic(void)
+{
+    num_nodes = 2 + (int)sim_random(2);
+    sim_limit_ports(2);
+    memset(is_done, 0, sizeof is_done);
+    const int least = 1 + (int)sim_random((uint64_t)num_nodes);
+    for (int i = 0; i < num_nodes; i++) {
+        flags[i] = (Flags){ .nproc_per_node = 1 + (int)sim_random(2), .max_nodes = num_nodes, .min_nodes = least,
+                            .elastic = true, .is_host = i == 0, .master_addr = "127.0.0.1", .master_port = PORT,
+                            .run_id = "job", .role = "default", .join_timeout = JOIN_SECONDS, .last_call_timeout = 1,
+                            .heartbeat_interval = 2, .heartbeat_limit = 3, .shutdown_timeout = 5 };
+        sim_start(i, come_and_go, &flags[i]);
+    }
+    if (has_faults && sim_chance(0.5))
+        sim_kill_at(1000 + (double)sim_random(30000) / 1e3, (int)sim_random((uint64_t)num_nodes));
+    const char *stuck = sim_run(1000);
+    if (!has_faults && !is_done[0])
+        complain("nothing went wrong, but the job has not ended well", num_nodes);
+    return stuck;
+}
+
 /* ---- seeds ---- */
 
-static uint64_t run_seed(bool of_store, uint64_t seed)
+static const struct {
+    const char *name;
+    const char *(*run)(void);
+} scenarios[] = { { "store", run_store }, { "rendezvous", run_rendezvous }, { "elastic", run_elastic } };
+
+static uint64_t run_seed(const char *(*run)(void), uint64_t seed)
 {
     wrong[0] = '\0';
     has_faults = seed % 2 == 1;
     sim_begin(seed, has_faults ? (SimFaults){ 0.002, 0.002, 0.002 } : (SimFaults){ 0, 0, 0 });
-    const char *stuck = of_store ? run_store() : run_rendezvous();
+    const char *stuck = run();
     if (stuck != NULL && wrong[0] == '\0')
         snprintf(wrong, sizeof wrong, "%s", stuck);
     sim_end();
@@ -277,14 +358,14 @@ static uint64_t run_seed(bool of_store, uint64_t seed)
 }
 
 /* In a child process. The number of failures. */
-static int run_batch(bool of_store, uint64_t first, uint64_t count)
+static int run_batch(const char *(*run)(void), uint64_t first, uint64_t count)
 {
     fflush(stdout);
     const pid_t child = fork();
     if (child == 0) {
         int failures = 0;
         for (uint64_t seed = first; seed < first + count; seed++) {
-            run_seed(of_store, seed);
+            run_seed(run, seed);
             if (wrong[0] != '\0')
                 printf("seed %llu: %s\n", (unsigned long long)seed, wrong);
             failures += wrong[0] != '\0' && failures < 100;
@@ -301,24 +382,27 @@ static int run_batch(bool of_store, uint64_t first, uint64_t count)
 
 int main(int argc, char **argv)
 {
-    if (argc < 3 || (strcmp(argv[1], "store") != 0 && strcmp(argv[1], "rendezvous") != 0)) {
-        fprintf(stderr, "usage: simulate store|rendezvous COUNT [FIRST], or replay SEED\n");
+    const char *(*run)(void) = NULL;
+    for (size_t i = 0; argc >= 3 && i < sizeof scenarios / sizeof *scenarios; i++)
+        if (strcmp(argv[1], scenarios[i].name) == 0)
+            run = scenarios[i].run;
+    if (run == NULL) {
+        fprintf(stderr, "usage: simulate store|rendezvous|elastic COUNT [FIRST], or replay SEED\n");
         return 2;
     }
-    const bool of_store = strcmp(argv[1], "store") == 0;
     unsetenv(SECRET_VARIABLE);
     if (getenv("SIM_STDERR") == NULL && freopen("/dev/null", "w", stderr) == NULL)
         return 2;
     if (strcmp(argv[2], "replay") == 0 && argc == 4) {
         sim_prints = true;
-        const uint64_t hash = run_seed(of_store, strtoull(argv[3], NULL, 10));
+        const uint64_t hash = run_seed(run, strtoull(argv[3], NULL, 10));
         printf("seed %s: %s, trace %016llx\n", argv[3], wrong[0] == '\0' ? "no error" : wrong, (unsigned long long)hash);
         return wrong[0] != '\0';
     }
     const uint64_t count = strtoull(argv[2], NULL, 10), first = argc > 3 ? strtoull(argv[3], NULL, 10) : 1;
     int failures = 0;
     for (uint64_t done = 0; done < count && failures < 20; done += BATCH)
-        failures += run_batch(of_store, first + done, count - done < BATCH ? count - done : BATCH);
+        failures += run_batch(run, first + done, count - done < BATCH ? count - done : BATCH);
     printf("%s: %llu seeds, %d failures\n", argv[1], (unsigned long long)count, failures);
     return failures > 0;
 }

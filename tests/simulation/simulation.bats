@@ -14,14 +14,19 @@ setup() {
     "$SIMULATE" rendezvous 10000
 }
 
+@test "no seed breaks the nodes that come and go" {
+    "$SIMULATE" elastic 1000
+}
+
 @test "a seed replays exactly" {
+    diff <("$SIMULATE" elastic replay 7) <("$SIMULATE" elastic replay 7)
     diff <("$SIMULATE" rendezvous replay 7) <("$SIMULATE" rendezvous replay 7)
     ! diff -q <("$SIMULATE" rendezvous replay 7 | tail -n 1) <("$SIMULATE" rendezvous replay 9 | tail -n 1) || false
 }
 
-# finds FAULT SCENARIO WORDS: says after how many seeds.
+# finds FAULT SCENARIO WORDS [SEEDS]: says after how many.
 finds() {
-    run "${SIMULATE}_$1" "$2" 3000
+    run "${SIMULATE}_$1" "$2" "${4:-3000}"
     echo "$output"
     [ "$status" -eq 1 ]
     seed=$(echo "$output" | sed -n "s/^seed \([0-9]*\): .*$3.*/\1/p" | head -n 1)
@@ -29,8 +34,9 @@ finds() {
     echo "# $1: found by seed $seed" >&3
 }
 
-@test "planted: a lost wake-up, a double rank, a late message are found" {
+@test "planted: a lost wake-up, a double rank, a late message, the store of an attempt that is over are found" {
     finds lost_wakeup store 'wake-up is lost'
     finds double_rank rendezvous 'two holders'
     finds late_message store 'no order of operations'
+    finds stale_attempt elastic 'two holders' 300
 }

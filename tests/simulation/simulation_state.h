@@ -20,7 +20,7 @@ typedef struct {
     void *(*run)(void *);
     void *argument;
     int process, joined; // joined: the task that it waits for, or -1
-    bool is_main, is_done, is_waiting;
+    bool is_main, is_done, is_waiting, is_free; // is_free: it was joined
     double wake; // at which it stops waiting
     const struct pollfd *polled;
     size_t count;
@@ -47,6 +47,7 @@ typedef struct {
 typedef struct {
     Task task[MAX_TASKS];
     int num_tasks, current; // -1: the scheduler
+    int num_ports; // free ones
     Socket socket[MAX_SOCKETS];
     double now, kill_at[MAX_TASKS];
     bool is_dead[MAX_TASKS];

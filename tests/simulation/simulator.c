@@ -78,6 +78,9 @@ static void start_task(int number, int process, void *(*run)(void *), void *argu
 
 int sim_start(int process, void *(*run)(void *), void *argument)
 {
+    for (int i = 0; i < sim.num_tasks; i++)
+        if (sim.task[i].is_free)
+            return start_task(i, process, run, argument, true), i;
     if (sim.num_tasks == MAX_TASKS)
         abort();
     start_task(sim.num_tasks, process, run, argument, true);
@@ -129,6 +132,7 @@ void sim_join(int task)
 {
     while (!sim.task[task].is_done)
         sim_wait(INFINITY, NULL, 0, task);
+    sim.task[task].is_free = true;
 }
 
 bool sim_is_dead(int process)
@@ -163,6 +167,11 @@ _Noreturn void sim_exit(void)
     sim.is_dead[process] = false; // it ended by itself
     setcontext(&sim.scheduler);
     abort();
+}
+
+void sim_limit_ports(int count)
+{
+    sim.num_ports = count;
 }
 
 void sim_kill_at(double seconds, int process)
@@ -209,7 +218,7 @@ static double next_event(void)
 void sim_begin(uint64_t seed, SimFaults faults)
 {
     sim.num_tasks = 0, sim.current = -1, sim.now = 1000, sim.state = seed * 0xd1342543de82ef95u + 1, sim.hash = 0xcbf29ce484222325u;
-    sim.faults = faults;
+    sim.faults = faults, sim.num_ports = 10000;
     for (int i = 0; i < MAX_SOCKETS; i++)
         sim.socket[i].is_used = false;
     for (int i = 0; i < MAX_TASKS; i++)

@@ -25,6 +25,7 @@ typedef struct {
 void sim_begin(uint64_t seed, SimFaults faults);
 int sim_start(int process, void *(*run)(void *), void *argument); // returns the task
 void sim_kill_at(double seconds, int process); // as by SIGKILL
+void sim_limit_ports(int count); // that are free: a port is soon used again
 const char *sim_run(double limit); // seconds; NULL, or what is wrong
 void sim_end(void);
 
@@ -50,6 +51,7 @@ int sim_error(int fd);
 ssize_t sim_send(int fd, const void *data, size_t bytes);
 ssize_t sim_recv(int fd, void *data, size_t bytes, bool peek);
 int sim_close(int fd);
+int sim_shutdown(int fd);
 int sim_poll(struct pollfd *polled, size_t count, int milliseconds);
 int sim_epoll_ctl(int fd, int operation, int watched, const struct epoll_event *event);
 int sim_epoll_wait(int fd, struct epoll_event *events, int most, int milliseconds);

@@ -50,7 +50,7 @@ static bool port_is_used(int port)
 int sim_bind(int fd, int port)
 {
     while (port == 0 || (port >= 50000 && port_is_used(port)))
-        port = 50000 + (int)sim_random(10000);
+        port = 50000 + (int)sim_random((uint64_t)sim.num_ports);
     if (port_is_used(port))
         return fail(EADDRINUSE);
     at(fd)->port = port, at(fd)->is_bound = true;
@@ -157,11 +157,12 @@ ssize_t sim_send(int fd, const void *data, size_t bytes)
     for (size_t i = 0; i < count; i++)
         to->data[(to->written + i) % BUFFER] = ((const unsigned char *)data)[i];
     to->written += count;
-    double when = sim.now + sim_delay() + (sim_chance(sim.faults.stall) ? 1 + (double)sim_random(40) : 0);
+    const bool may_fail = s->process != to->process; // else no wire is in between
+    double when = sim.now + sim_delay() + (sim_chance(sim.faults.stall) && may_fail ? 1 + (double)sim_random(40) : 0);
     if (to->num_pieces > 0)
         when = fmax(when, to->pieces[to->num_pieces - 1].at);
     to->pieces[to->num_pieces++] = (Piece){ when, to->written };
-    if (sim_chance(sim.faults.reset))
+    if (sim_chance(sim.faults.reset) && may_fail)
         s->reset_at = sim.now + sim_delay(), to->reset_at = sim.now + sim_delay();
     sim_note("send", fd, (int64_t)count);
     return (ssize_t)count;
@@ -212,6 +213,16 @@ int sim_close(int fd)
         if (s->listens && other->is_used && other->is_new && other->port == s->port)
             sim_close(i + SIM_FIRST_FD);
     }
+    return 0;
+}
+
+int sim_shutdown(int fd)
+{
+    Socket *s = at(fd);
+    if (s == NULL)
+        return fail(EBADF);
+    if (s->kind == SIM_STREAM && !s->listens)
+        s->reset_at = fmin(s->reset_at, sim.now);
     return 0;
 }
 
