@@ -102,6 +102,8 @@ const Option args_options[] = {
       .help = "hierarchical: fewer bytes between nodes (tcp)", .of_extra = true },
     { "reduce-order", "any|fixed", "any", "5", OPTION_CHOICE, FIELD(reduce_order),
       .help = "fixed: 1, 2, 4, 8 ranks agree, with --global-batch-size" },
+    { "nccl-register", "on|off", "off", "2345", OPTION_SWITCH, FIELD(nccl_register),
+      .help = "gradients in memory that NCCL has registered", .of_extra = true },
     { "check-collectives", "on|off", "off", "2345", OPTION_SWITCH, FIELD(check_collectives),
       .help = "compare what the ranks call, before each call" },
     { "timeout", "SECONDS", "300", "2345", OPTION_REAL, FIELD(timeout),

@@ -45,7 +45,7 @@ typedef struct Args {
     const char *backend; // "auto", "nccl", "mpi" or "tcp"
     const char *all_reduce; // "flat" or "hierarchical"
     const char *reduce_order; // "any" or "fixed"; see args_shards
-    bool check_collectives;
+    bool check_collectives, nccl_register; // compare calls; extras/nccl_register
     double bucket_cap_mb;
     double timeout; // seconds, of rendezvous and every collective
     const char *simulate_network; // rate of extras/simulated_network, see parse_rate; or NULL

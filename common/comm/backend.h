@@ -133,7 +133,7 @@ typedef struct {
 } GroupHooks;
 
 // In builds without extras: watch_group_absent.c.
-extern const GroupHooks hierarchy_hooks, network_hooks, watch_hooks;
+extern const GroupHooks hierarchy_hooks, network_hooks, watch_hooks, register_hooks;
 
 /* What extras/hierarchical knows of the ranks' nodes, if there are several. */
 typedef struct Nodes {

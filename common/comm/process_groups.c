@@ -24,7 +24,8 @@
 static const Backend *const backends[] = { &backend_tcp, &backend_mpi, &backend_nccl };
 
 // In this order a group is formed; in the other it is left.
-static const GroupHooks *const hooks[] = { &hierarchy_hooks, &network_hooks, &watch_hooks };
+static const GroupHooks *const hooks[] = { &hierarchy_hooks, &network_hooks, &watch_hooks,
+                                           &register_hooks };
 enum { NUM_HOOKS = sizeof hooks / sizeof hooks[0] };
 
 /* The backend of this name. Usage error, the same on all ranks, if it cannot be used. */

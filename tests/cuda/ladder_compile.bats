@@ -14,6 +14,6 @@
     grep -E 'entry function|Used|spill' <<<"$output"
     ! grep -i warning <<<"$output" || false
     ! grep 'spill' <<<"$output" | grep -v ' 0 bytes spill stores, 0 bytes spill loads' || false
-    kernels=$(grep -h '^static __global__' extras/gpu_ladder/*.cu | wc -l)
+    kernels=$(cat extras/gpu_ladder/*.cu | grep -c '^static __global__')
     [ "$(grep -c ' registers' <<<"$output")" -eq $((kernels * $("$home/bin/nvcc" --list-gpu-code | wc -l))) ]
 }

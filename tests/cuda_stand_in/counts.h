@@ -10,6 +10,7 @@ typedef struct {
     long waits; // of the host, for an event, a stream or the device
     long spins; // those of them for which a thread keeps its core busy
     long nccl_comms; // communicators, less those destroyed
+    long nccl_calls, nccl_calls_registered; // all; on arrays that are registered
     long nccl_threads; // that NCCL started for a call each
     unsigned contexts; // bit i: this process has one on GPU i
 } StandInCounts;

@@ -143,6 +143,9 @@ static ncclResult_t add(WireCall call, const void *in, size_t in_shares, void *o
     job->in_bytes[i] = bytes * in_shares;
     job->out_bytes[i] = bytes * out_shares;
     check_arrays(job, i);
+    stand_in_count.nccl_calls_registered += comm_has_registered(comm, in, job->in_bytes[i]) &&
+                                            comm_has_registered(comm, out, job->out_bytes[i]);
+    stand_in_count.nccl_calls++;
     call.in = malloc(job->in_bytes[i] + 1);
     call.out = malloc(job->out_bytes[i] + 1);
     job->calls[i] = call;

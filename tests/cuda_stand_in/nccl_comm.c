@@ -219,6 +219,9 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm)
         stand_in_fail("NCCL: a communicator is destroyed before ncclCommFinalize is done");
     if (comm->recorded > 0) // NCCL waits for them
         stand_in_fail("NCCL: a communicator is destroyed before a graph that holds its calls");
+    if (comm->registered > 0)
+        stand_in_fail("NCCL: a communicator is destroyed with %ld arrays registered",
+                      comm->registered);
     stop(comm);
     if (comm->first != NULL)
         stand_in_fail("NCCL: a communicator is destroyed with calls on their way");

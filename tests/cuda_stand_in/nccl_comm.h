@@ -37,6 +37,7 @@ struct ncclComm {
     atomic_bool in_use; // by a thread that calls NCCL
     long calls; // queued so far, but for those in graphs
     long recorded; // in graphs that are not destroyed
+    long registered; // arrays that are
     bool connected, finalized;
     Choice choice; // of a split
     struct ncclComm **part; // where it goes
@@ -65,6 +66,9 @@ void comm_leave(struct ncclComm **comm);
  * thread that is started for it, as from NCCL 2.23 on; the call is complete when
  * ncclCommGetAsyncError has found that it has ended. */
 ncclResult_t comm_request(struct ncclComm *comm, void (*request)(struct ncclComm *comm));
+
+/* Of an array that ncclMemAlloc made and this communicator has registered? */
+bool comm_has_registered(const struct ncclComm *comm, const void *array, size_t bytes);
 
 /* Queues a job on its stream, whose ranks are connected. */
 void job_push(Job *job);

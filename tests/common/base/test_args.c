@@ -216,7 +216,7 @@ static void test_steps(void **state)
                                               "  --show-topology ", "  --simulate-network ",
                                               "  --config ",        "  --scratch-dir ",
                                               "  --cuda-graph ",    "  --all-reduce ",
-                                              "  --conv " };
+                                              "  --conv ",          "  --nccl-register " };
     for (Step step = STEP_SINGLE; step <= STEP_FAULT; step++) {
         int num_listed = 0;
         assert_int_equal(run(step, "--no-such-option --help"), 2);

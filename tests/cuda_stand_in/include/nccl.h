@@ -83,6 +83,10 @@ ncclResult_t ncclSend(const void *in, size_t count, ncclDataType_t type, int pee
                       cudaStream_t stream);
 ncclResult_t ncclRecv(void *out, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
                       cudaStream_t stream);
+ncclResult_t ncclMemAlloc(void **memory, size_t bytes);
+ncclResult_t ncclMemFree(void *memory);
+ncclResult_t ncclCommRegister(const ncclComm_t comm, void *memory, size_t bytes, void **handle);
+ncclResult_t ncclCommDeregister(const ncclComm_t comm, void *handle);
 ncclResult_t ncclGroupStart(void);
 ncclResult_t ncclGroupEnd(void);
 
