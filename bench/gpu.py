@@ -4,7 +4,7 @@
                     [--repeats 20] [--write]
 
 The CNN's training step on GPUs, ours (gpu_step.c) and PyTorch's (gpu_step.py), which take turns on one GPU; its
-time and its memory; then what share of the roofline each kernel reaches (gpu_kernels.c). It ends within
+time and its memory; ours also with --conv cudnn, and with several ranks with --nccl-register on; then what share of the roofline each kernel reaches (gpu_kernels.c). It ends within
 --minutes and names what it left out; --full measures all batches, precisions, ways and numbers of GPUs. Each figure is
 in build/bench/gpu.json and gpu.md as soon as it is measured, whatever happens then. --write puts the tables into
 bench/RESULTS.md. --python has PyTorch; without one, ours are measured alone. --torch-device cpu and small numbers are
@@ -16,7 +16,8 @@ from report import table
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BUILD = os.path.join(ROOT, os.environ.get("BUILD", "build"))
 OPTIONS = {"fp32": [], "tf32": ["--tf32", "on"], "bf16": ["--amp", "bf16"]}
-OURS = {"our graph": ["--cuda-graph", "on"], "our calls": []}
+OURS = {"our graph": ["--cuda-graph", "on"], "our calls": [], "graph, cuDNN": ["--cuda-graph", "on", "--conv", "cudnn"],
+        "graph, registered": ["--cuda-graph", "on", "--nccl-register", "on"]}  # the last with several ranks alone
 MARKS = "<!-- bench gpu -->\n", "<!-- end of bench gpu -->\n"
 QUICK = {"turns": 2, "steps": 100, "batch": "512", "precision": "fp32,bf16", "gpus": "1", "ways": "compile,graph,eager",
          "minutes": 8}
@@ -178,7 +179,7 @@ def measure(args, pytorch, gpus, batch, precision, by_way, save):
         save()
 
     for _ in range(args.turns):
-        for way in OURS:
+        for way in list(OURS)[:None if gpus > 1 else -1]:
             add(way, our_turn(args, names[way], gpus, batch, precision, way))
         for way in args.ways if gpus == 1 else []:
             add(way, pytorch.turn(names[way], batch, precision, way))

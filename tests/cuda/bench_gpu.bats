@@ -17,9 +17,10 @@ setup() {
     sed '/^<!-- bench gpu -->/,/^<!-- end of bench gpu -->/d' "$BATS_TEST_TMPDIR/before" | cmp - "$BATS_TEST_TMPDIR/rest"
     block=$(sed -n '/^<!-- bench gpu -->/,/^<!-- end of bench gpu -->/p' bench/RESULTS.md)
     [[ $block == *"**No GPU: a stand-in"*"no PyTorch"* ]]
-    for gpus in 1 2; do # times, then memory
+    registered=([1]=- [2]='[0-9]+')
+    for gpus in 1 2; do # times, then memory; the third column is by cuDNN, the fourth with --nccl-register
         [ "$(grep -cE "^\| $gpus +\| 1 +\| bf16 +\| [0-9.]+ \([0-9.]+-[0-9.]+\) +\| [0-9.]+ \(" <<<"$block")" -eq 1 ]
-        [ "$(grep -cE "^\| $gpus +\| 1 +\| bf16 +\| [0-9]+ +\| [0-9]+ +\| -" <<<"$block")" -eq 1 ]
+        [ "$(grep -cE "^\| $gpus +\| 1 +\| bf16 +\| [0-9]+ +\| [0-9]+ +\| [0-9]+ +\| ${registered[gpus]} +\| -" <<<"$block")" -eq 1 ]
     done
     for kernel in 'conv2, back' '  im2col' 'fc1 . relu' 'dropout of 9,216' 'sgd with momentum'; do
         grep -qE "^\| $kernel +\| [0-9.]+ +\| .* (memory|sums) +\| [0-9]+ %" <<<"${block//+/.}"
