@@ -33,6 +33,10 @@ done <<END
 $(parts)
 END
 
+# What the build was told to leave out, or did not find.
+left_out=$(sed -n "s/^\(EXTRAS\|MPI\|CUDA\|NCCL\|CUDNN\)=0\$/\1=0/p" "${BUILD:-build}/parts" 2>/dev/null | tr '\n' ' ')
+[ -z "$left_out" ] || row no 'in this build' "${left_out% }; to build a part in: make, with 1 instead of 0"
+
 if command -v nvcc >/dev/null && ! ls /dev/nvidia0 /dev/dxg >/dev/null 2>&1; then
     row yes 'GPU code' 'for the oldest GPUs; newer ones compile it anew at each start. For all of them: make CUDA_ARCH=all-major'
 fi

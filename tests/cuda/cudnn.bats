@@ -68,6 +68,19 @@ near() {
     done
 }
 
+@test "a build with CUDNN=0 trains, refuses --conv cudnn in a line, and make doctor says so" {
+    make -s MPI=0 CUDA=1 CUDA_HOME="$PWD/toolkit" CUDA_ARCH=all-major CUDNN=0 BUILD=build/no_cudnn \
+        gpu-test PROGRAM="$BATS_TEST_TMPDIR/train" SOURCE=01_single_gpu/train.c
+    run "$BATS_TEST_TMPDIR/train" 1 0 --device cuda --max-steps 2 --checkpoint-dir "$BATS_TEST_TMPDIR"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    run "$BATS_TEST_TMPDIR/train" 1 0 --device cuda --conv cudnn --checkpoint-dir "$BATS_TEST_TMPDIR"
+    echo "$output"
+    [ "$status" -eq 2 ]
+    [[ $output == *"--conv cudnn: this build has no cuDNN part (cudnn.h); leave it out"* ]]
+    BUILD=build/no_cudnn make -s doctor | grep -E "^no +in this build +MPI=0 CUDNN=0; to build a part in: make"
+}
+
 @test "auto is im2col: the same bits, without cuDNN too; cudnn without it is one line" {
     train auto
     train im2col --conv im2col
