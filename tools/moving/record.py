@@ -2,9 +2,10 @@
 """Usage: tools/moving/record.py [--check]      (or: make moving)
 
 Records real runs, and puts the recordings into the pages of docs/moving. --check only compares: a fresh recording must
-have the messages and rows of the one in the page; times differ from run to run. Exit status 1 if they differ."""
+have the messages, rows and buckets of the one in the page; times differ from run to run. Exit status 1 if they differ."""
 import gzip
 import json
+import math
 import os
 import re
 import subprocess
@@ -71,7 +72,7 @@ def code(path, first, last):
     return {"file": path, "line": text[:found.start()].count("\n") + 1, "text": found[0]}
 
 
-def ring():
+def ring(_):
     algorithms = "common/comm/tcp/tcp_algorithms.c"
     return {
         "elements": ELEMENTS,
@@ -90,7 +91,7 @@ def shards(n, rank, epoch, *options):
                                        "--epoch", str(epoch), *options).split()]
 
 
-def sampler():
+def sampler(_):
     with gzip.open(os.path.join(ROOT, "data/digits.csv.gz"), "rt") as file:
         digits = [[int(x) for x in next(file).split(",")] for _ in range(ROWS)]
     return {
@@ -100,9 +101,63 @@ def sampler():
     }
 
 
+# ---- overlap.html ----
+
+CAPS, RATES = ("25", "1", "0.05"), ("0.3", "1", "3", "10")  # MiB, Gbit/s
+
+
+def median(values):
+    return sorted(values)[len(values) // 2]
+
+
+def layers(folder):
+    """Microseconds of each layer's forward and backward pass on one core, medians of 20 steps; and of the optimizer."""
+    trace = folder + "/trace.json"
+    output("01_single_gpu/train", "--threads", "1", "--batch-size", "64", "--max-steps", "22", "--checkpoint-dir", folder,
+           "--trace", trace)
+    with open(trace, encoding="utf-8") as file:
+        spans = [e for e in json.load(file)["traceEvents"] if e["ph"] == "X"]
+    evaluation = min((e["ts"] for e in spans if e["cat"] == "evaluation"), default=float("inf"))
+
+    def microseconds(name, category):
+        return round(median([e["dur"] for e in spans if e["ts"] < evaluation and (e["name"], e["cat"]) == (name, category)][2:]))
+
+    return [{"name": name, "forward_us": microseconds(name, "forward"), "backward_us": microseconds(name, "backward")}
+            for name in ("conv1", "conv2", "fc1", "fc2", "loss")], microseconds("optim_step", "optimizer")
+
+
+def planned(cap):
+    """The parameters of each bucket, as the Reducer plans them: lines of DDP_LOG=bucket."""
+    log = subprocess.run(["02_multi_gpu_spawn/train", "--nproc", "2", "--max-steps", "1", "--bucket-cap-mb", cap,
+                          "--checkpoint-dir", os.path.join(BUILD, "moving")], cwd=ROOT, capture_output=True, text=True,
+                         timeout=120, env={**os.environ, "DDP_LOG": "bucket"}).stderr
+    found = re.findall(r"rank 0/2.*bucket (\d+) of \d+, (\S+) to (\S+), .* MiB, is planned", log)
+    return [[first, last] for number, first, last in found]
+
+
+def payoff(cap, rate):
+    """Milliseconds: a step with one all-reduce after the backward pass and with the Reducer, each with what of it is exposed."""
+    lines = output("03_torchrun_env/ddprun", "--nproc-per-node", "2", BUILD + "/bench/payoff", "9", "--simulate-network",
+                   rate + "gbit", "--bucket-cap-mb", cap, "--batch-size", "64").splitlines()[1:]
+    return [round(median([float(line.split()[column]) for line in lines]), 2) for column in range(1, 5)]
+
+
+def overlap(timed):
+    folder = os.path.join(BUILD, "moving")
+    os.makedirs(folder, exist_ok=True)
+    passes, optimizer = layers(folder)
+    measured = [{"cap": float(cap), "rate": float(rate), "ms": payoff(cap, rate)} for cap in CAPS for rate in RATES] if timed else []
+    with open(folder + "/cnn_digits.safetensors", "rb") as file:
+        header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+    parameters = [[name, 4 * math.prod(entry["shape"])] for name, entry in header.items()
+                  if name.startswith(("conv", "fc"))]
+    return {"parameters": parameters, "layers": passes, "optimizer_us": optimizer, "planned": {cap: planned(cap) for cap in CAPS},
+            "measured": measured}
+
+
 # ---- the pages ----
 
-PAGES = {"ring": ring, "sampler": sampler}
+PAGES = {"ring": ring, "sampler": sampler, "overlap": overlap}
 DATA = re.compile(r'(<script type="application/json" id="data">\n).*?(\n</script>)', re.S)
 
 
@@ -110,7 +165,7 @@ def without_times(data):
     for runs in data.get("messages", {}).values():
         for rows in runs.values():
             rows[:] = [row[:-1] for row in rows]
-    return data
+    return {key: value for key, value in data.items() if key not in ("layers", "optimizer_us", "measured")}
 
 
 def main():
@@ -121,7 +176,7 @@ def main():
     for name, record in PAGES.items():
         path = os.path.join(ROOT, f"docs/moving/{name}.html")
         page = open(path, encoding="utf-8").read()
-        data = record()
+        data = record(not check)
         if check:
             same = without_times(json.loads(DATA.search(page)[0].split("\n", 1)[1].rsplit("\n", 1)[0])) == without_times(data)
             print(f"docs/moving/{name}.html: {'as recorded now' if same else 'differs from a recording: make moving'}")

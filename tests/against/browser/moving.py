@@ -67,11 +67,29 @@ def sampler(page, folder):
         page.wait_for(then)
 
 
+def overlap(page, folder):
+    page.open(PAGES + "overlap.html#cap=1&rate=1")
+    fits(page, "overlap", folder)
+    # The page plans the buckets that the Reducer planned (DDP_LOG=bucket), and the limits of its formula are right.
+    assert page.evaluate("Object.entries(data.planned).every(([cap, planned]) => JSON.stringify(planned) === "
+                         "JSON.stringify(plan(+cap).map((b) => [b.parameters.at(-1), b.parameters[0]])))")
+    one, slow, fast = (page.evaluate(f"step({cap}, {rate}, 2)") for cap, rate in ((100, 3), (1, 0.3), (0.01, 1e9)))
+    assert len(one["buckets"]) == 2 and abs(fast["exposed"] - 50) < 1e-3  # the last bucket's latency
+    bits = 8 * sum(b["bytes"] for b in slow["buckets"])
+    assert abs(slow["buckets"][-1]["to"] - slow["buckets"][0]["complete"] - bits / 300 - 100) < 1  # never idle
+    assert abs(slow["blocking"] - slow["computed"] - bits / 300 - 50 - page.evaluate("data.optimizer_us")) < 1
+    page.evaluate("set(1, 1, 2)")
+    for key, code, then in (("b", 66, "cap === 1.5"), ("n", 78, "rate === 1.5")):
+        page.key(key, code)
+        page.wait_for(then)
+
+
 def main():
     os.makedirs(sys.argv[1], exist_ok=True)
     with chromium.Page() as page:
         ring(page, sys.argv[1])
         sampler(page, sys.argv[1])
+        overlap(page, sys.argv[1])
         bad = [e["params"] for e in page.events if e["method"] == "Runtime.exceptionThrown"]
         assert not bad, bad
 
