@@ -174,9 +174,8 @@ def edited(text, commands):
 
 def states():
     """The state of each trap: solved, begun or open."""
-    folders = {name: LAB / f"trap_{name}" for name in names()}
-    return {name: "solved" if (folder / "solved").exists() else "begun" if folder.exists() else "open"
-            for name, folder in folders.items()}
+    return {name: "solved" if (LAB / f"trap_{name}/solved").exists() else "begun" if (LAB / f"trap_{name}").exists() else "open"
+            for name in names()}
 
 
 def latest():

@@ -55,8 +55,7 @@ void text_disarm(char *text, const char *keep)
         unsigned code = more == 0 ? *c : *c & (0x3f >> more);
         for (end = c + 1; more > 0 && (*end & 0xc0) == 0x80; more--)
             code = code << 6 | (*end++ & 0x3f);
-        const bool is_control = code < ' ' || (code > '~' && code < 0xa0);
-        if (more > 0 || (is_control && (code == 0 || !strchr(keep, (int)code))))
+        if (more > 0 || !code || ((code < ' ' || code - 0x7f < 0x21) && !strchr(keep, (int)code)))
             memset(c, '?', (size_t)(end - c));
     }
 }

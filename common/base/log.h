@@ -22,8 +22,7 @@ void log_print(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void log_info(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void log_warning(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Makes foreign text safe for a terminal: control characters but those to `keep` become "?", also
- * those from 0x80 on (C1), as one byte or in UTF-8, and half characters. */
+/* Makes text safe for a terminal: half characters and controls (C1 too), but `keep`, become "?". */
 void text_disarm(char *text, const char *keep);
 
 /* Writes complete lines in one write, above the progress bar. Returns 0 or an errno. */

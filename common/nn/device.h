@@ -34,8 +34,7 @@
  *
  * Products accumulate in float32. On a CPU, which has bf16 only, a convolution's backward pass is
  * float32, and so is its forward pass without pooling. torch.autocast also rounds small products,
- * and keeps activations in the short type, which saves memory. So does --conv cudnn on a GPU: what
- * passes between layers, either way, is rounded once; inputs and logits stay float32. */
+ * and keeps activations short, as --conv cudnn does; inputs and logits stay float32. */
 typedef enum { AMP_OFF, AMP_BF16, AMP_FP16 } Amp;
 
 /* The dynamic loss scale of fp16 (torch.amp.GradScaler): small gradients would vanish in a type

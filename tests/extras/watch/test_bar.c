@@ -43,7 +43,7 @@ static void test_bar(void **state)
     const double left = minutes * 60 + seconds; // cut, and of samples that are rounded
     assert_true(left >= 7 / (samples + 0.5) - 1.001);
     assert_true(samples < 1 || left <= 7 / (samples - 0.5) + 0.001);
-    assert_non_null(strstr(shown, " left [========="));
+    assert_non_null(strstr(shown, " left [="));
     assert_non_null(strstr(shown, "] 3/10"));
     assert_string_equal(on_terminal(1), "");
 }
