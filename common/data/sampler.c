@@ -1,6 +1,6 @@
 /* The order is the same on every rank and is shuffled for each epoch; a rank only walks through it
  * in strides of world_size. All-reduce needs the same number of steps on every rank, so a training
- * order is padded or cut to a multiple of world_size. Evaluation order is not: a row counts once. */
+ * order is padded or cut to a multiple of world_size. In an evaluation a row counts once. */
 #include "common/data/sampler.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
-/* Usage: simulate store|rendezvous|elastic COUNT [FIRST]      Runs so many seeds, beginning with FIRST (1).
- *        simulate store|rendezvous|elastic replay SEED        The same run again, with every call.
- * A seed that fails is a line, and the status is 1 then. */
+/* Usage: simulate store|rendezvous|elastic COUNT [FIRST]      Runs so many seeds, beginning with
+ * FIRST (1). simulate store|rendezvous|elastic replay SEED        The same run again, with every
+ * call. A seed that fails is a line, and the status is 1 then. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,7 +42,8 @@ static void complain(const char *what, int64_t value)
         snprintf(wrong, sizeof wrong, "%s (%lld)", what, (long long)value);
 }
 
-/* ---- is there an order in which one table, one operation after the other, gives these results? ---- */
+/* ---- is there an order in which one table, one operation after the other, gives these results?
+ * ---- */
 
 /* False: the operation cannot come now. */
 static bool apply(const Operation *op, int64_t *value)
@@ -101,7 +102,8 @@ static void check_history(void)
         for (int i = 0; i < count && !has_faults; i++)
             for (int j = 0; j < count; j++) // a wait that should have ended
                 if (ops[i]->kind == WAIT_KEY && !ops[i]->result && ops[i]->ended < INFINITY &&
-                    (ops[j]->kind == SET || ops[j]->kind == ADD) && ops[j]->ended < ops[i]->deadline - 2)
+                    (ops[j]->kind == SET || ops[j]->kind == ADD) &&
+                    ops[j]->ended < ops[i]->deadline - 2)
                     complain("a wake-up is lost: a wait ends in vain though the key was set", key);
     }
 }
@@ -235,14 +237,22 @@ static const char *run_rendezvous(void)
     num_launchers = num_nodes + is_twice;
     memset(has_met, 0, sizeof has_met);
     for (int i = 0; i < num_launchers; i++) {
-        flags[i] = (Flags){ .nproc_per_node = 1 + (int)sim_random(3), .max_nodes = num_nodes, .min_nodes = num_nodes,
-                            .node_rank = i < num_nodes ? i : 1, .master_addr = "127.0.0.1", .master_port = PORT,
-                            .run_id = "job", .role = "default", .join_timeout = JOIN_SECONDS,
-                            .heartbeat_interval = 5, .heartbeat_limit = 3 };
+        flags[i] = (Flags){ .nproc_per_node = 1 + (int)sim_random(3),
+                            .max_nodes = num_nodes,
+                            .min_nodes = num_nodes,
+                            .node_rank = i < num_nodes ? i : 1,
+                            .master_addr = "127.0.0.1",
+                            .master_port = PORT,
+                            .run_id = "job",
+                            .role = "default",
+                            .join_timeout = JOIN_SECONDS,
+                            .heartbeat_interval = 5,
+                            .heartbeat_limit = 3 };
         sim_start(i, launch, &flags[i]);
     }
     if (has_faults && sim_chance(0.5))
-        sim_kill_at(1000 + (double)sim_random(7000) / 1e3, (int)sim_random((uint64_t)num_launchers));
+        sim_kill_at(1000 + (double)sim_random(7000) / 1e3,
+                    (int)sim_random((uint64_t)num_launchers));
     const char *stuck = sim_run(JOIN_SECONDS * 4 + MARGIN);
     bool taken[64] = { false };
     int world_size = 0;
@@ -297,7 +307,8 @@ static bool work(Group *group, Agents *own)
     }
     const Failure *root = verdict == VERDICT_FAILED ? agents_root_cause(own) : NULL;
     is_done[group - groups] = verdict == VERDICT_DONE;
-    return verdict == VERDICT_CHANGED || (root != NULL && (agents_left_out(own) || (root->rank < 0 && root->node != 0)));
+    return verdict == VERDICT_CHANGED ||
+           (root != NULL && (agents_left_out(own) || (root->rank < 0 && root->node != 0)));
 }
 
 static void *come_and_go(void *argument)
@@ -324,10 +335,20 @@ static const char *run_elastic(void)
     memset(is_done, 0, sizeof is_done);
     const int least = 1 + (int)sim_random((uint64_t)num_nodes);
     for (int i = 0; i < num_nodes; i++) {
-        flags[i] = (Flags){ .nproc_per_node = 1 + (int)sim_random(2), .max_nodes = num_nodes, .min_nodes = least,
-                            .elastic = true, .is_host = i == 0, .master_addr = "127.0.0.1", .master_port = PORT,
-                            .run_id = "job", .role = "default", .join_timeout = JOIN_SECONDS, .last_call_timeout = 1,
-                            .heartbeat_interval = 2, .heartbeat_limit = 3, .shutdown_timeout = 5 };
+        flags[i] = (Flags){ .nproc_per_node = 1 + (int)sim_random(2),
+                            .max_nodes = num_nodes,
+                            .min_nodes = least,
+                            .elastic = true,
+                            .is_host = i == 0,
+                            .master_addr = "127.0.0.1",
+                            .master_port = PORT,
+                            .run_id = "job",
+                            .role = "default",
+                            .join_timeout = JOIN_SECONDS,
+                            .last_call_timeout = 1,
+                            .heartbeat_interval = 2,
+                            .heartbeat_limit = 3,
+                            .shutdown_timeout = 5 };
         sim_start(i, come_and_go, &flags[i]);
     }
     if (has_faults && sim_chance(0.5))
@@ -343,7 +364,9 @@ static const char *run_elastic(void)
 static const struct {
     const char *name;
     const char *(*run)(void);
-} scenarios[] = { { "store", run_store }, { "rendezvous", run_rendezvous }, { "elastic", run_elastic } };
+} scenarios[] = { { "store", run_store },
+                  { "rendezvous", run_rendezvous },
+                  { "elastic", run_elastic } };
 
 static uint64_t run_seed(const char *(*run)(void), uint64_t seed)
 {
@@ -376,7 +399,8 @@ static int run_batch(const char *(*run)(void), uint64_t first, uint64_t count)
     int status = 0;
     waitpid(child, &status, 0);
     if (!WIFEXITED(status))
-        printf("seeds %llu to %llu: the program crashed\n", (unsigned long long)first, (unsigned long long)(first + count - 1));
+        printf("seeds %llu to %llu: the program crashed\n", (unsigned long long)first,
+               (unsigned long long)(first + count - 1));
     return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
 }
 
@@ -396,10 +420,12 @@ int main(int argc, char **argv)
     if (strcmp(argv[2], "replay") == 0 && argc == 4) {
         sim_prints = true;
         const uint64_t hash = run_seed(run, strtoull(argv[3], NULL, 10));
-        printf("seed %s: %s, trace %016llx\n", argv[3], wrong[0] == '\0' ? "no error" : wrong, (unsigned long long)hash);
+        printf("seed %s: %s, trace %016llx\n", argv[3], wrong[0] == '\0' ? "no error" : wrong,
+               (unsigned long long)hash);
         return wrong[0] != '\0';
     }
-    const uint64_t count = strtoull(argv[2], NULL, 10), first = argc > 3 ? strtoull(argv[3], NULL, 10) : 1;
+    const uint64_t count = strtoull(argv[2], NULL, 10),
+                   first = argc > 3 ? strtoull(argv[3], NULL, 10) : 1;
     int failures = 0;
     for (uint64_t done = 0; done < count && failures < 20; done += BATCH)
         failures += run_batch(run, first + done, count - done < BATCH ? count - done : BATCH);

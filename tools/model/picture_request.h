@@ -16,8 +16,8 @@ int picture_request_read(const char *type, const uint8_t *body, size_t size,
 char *picture_request_answer(const ModelFile *from, int best, const float *probability,
                              const uint8_t *seen);
 
-/* {"status": "ok", "file": "cnn_mnist.safetensors", "epoch": "9", "step": "9380"}: what answers, and
- * how far it is trained; null where the file does not say. Free it with free(). */
+/* {"status": "ok", "file": "cnn_mnist.safetensors", "epoch": "9", "step": "9380"}: what answers,
+ * and how far it is trained; null where the file does not say. Free it with free(). */
 char *picture_request_health(const ModelFile *from);
 
 /* {"error": "..."}; free it with free(). */

@@ -54,8 +54,8 @@ typedef enum { HANDSHAKE_MORE, HANDSHAKE_SEALED, HANDSHAKE_DONE, HANDSHAKE_REFUS
 /* Takes what has arrived, and replies. HANDSHAKE_SEALED: the seal is right, and more must come, as
  * after HANDSHAKE_MORE. *answer is NULL at first; free it in the end. `purpose` is
  * what a caller must mean, but for these: the channel may be lower, and the caller must be a rank
- * below purpose->caller other than purpose->answerer, or 0 if that is 0. It becomes the caller's own
- * purpose, which is not to be trusted before HANDSHAKE_DONE. */
+ * below purpose->caller other than purpose->answerer, or 0 if that is 0. It becomes the caller's
+ * own purpose, which is not to be trusted before HANDSHAKE_DONE. */
 extern HandshakeState (*const handshake_read)(int fd, HandshakeAnswer **answer, const Key256 *key,
                                               HandshakePurpose *purpose);
 

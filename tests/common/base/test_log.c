@@ -117,7 +117,8 @@ static void say_hostile(const void *context)
         log_print("%.*s", length, text);
     log_info("%s", text);
     log_print("a\nb\033[2J\tc\xc3\xa4");
-    log_print("\x9b[ \xc2\x9b[ \xc2\x80\xc2\x9f \xc0\x9b[ \xe0\x82\x9b \xf0\x80\x82\x9b \xe9\x9b \xe2");
+    log_print(
+        "\x9b[ \xc2\x9b[ \xc2\x80\xc2\x9f \xc0\x9b[ \xe0\x82\x9b \xf0\x80\x82\x9b \xe9\x9b \xe2");
     log_print("\xc2\xa0 \xc3\x9f \xe2\x82\xac \xf0\x9f\x98\x80"); // a space, ss, a euro, a face
     log_print("%s", "");
 }

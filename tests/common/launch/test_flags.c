@@ -124,8 +124,9 @@ static void test_nodes_that_come_and_go(void **state)
     flags_free(&flags);
     // As PyTorch's own tests write it.
     PARSE(&flags, "--nnodes=1:2", "--nproc-per-node=4", "--rdzv-backend=c10d",
-          "--rdzv-endpoint=localhost:7", "--rdzv-conf='join_timeout=5,last_call_timeout=1,timeout=4'",
-          "--rdzv-id=7", "--monitor-interval=1", "--start-method=spawn", "x");
+          "--rdzv-endpoint=localhost:7",
+          "--rdzv-conf='join_timeout=5,last_call_timeout=1,timeout=4'", "--rdzv-id=7",
+          "--monitor-interval=1", "--start-method=spawn", "x");
     assert_true(flags.join_timeout == 4);
     assert_true(flags.last_call_timeout == 1);
     flags_free(&flags);
