@@ -77,6 +77,7 @@ static inline void measure_operation(const Collectives *c, const Operation *oper
  * many bytes alone. */
 static inline void measure_collectives(const Collectives *c, int count, char **arguments)
 {
+    c->barrier(c->group); // all are connected: the others notice at once if one ends below
     const int factor = count > 1 ? atoi(arguments[0]) : 0;
     CHECK(factor > 1, "what is to be measured is missing: FACTOR OPERATION..., as in 4 all_reduce");
     for (int i = 1; i < count; i++) {
