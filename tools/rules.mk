@@ -7,7 +7,7 @@ site:
 	@BUILD=$(BUILD) tools/site/site.sh
 
 # The pictures that move, docs/moving/*.html: records real runs, and puts the recordings into the pages.
-moving: 01 02 03 $(BUILD)/tools/moving/messages $(BUILD)/bench/payoff
+moving: 01 02 03 05 $(BUILD)/tools/moving/messages $(BUILD)/bench/payoff
 	@BUILD=$(BUILD) tools/moving/record.py
 $(BUILD)/tools/moving/messages: %: %.o $(BUILD)/libcommon.a
 	$(call say,link) $(LINK) $(LDFLAGS) -Wl,--wrap=exchange,--wrap=message_send,--wrap=message_receive -o $@ $^ $(LDLIBS)

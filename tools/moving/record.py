@@ -2,14 +2,17 @@
 """Usage: tools/moving/record.py [--check]      (or: make moving)
 
 Records real runs, and puts the recordings into the pages of docs/moving. --check only compares: a fresh recording must
-have the messages, rows and buckets of the one in the page; times differ from run to run. Exit status 1 if they differ."""
+have the messages, rows, buckets and losses of the one in the page; times differ from run to run. Exit status 1 if they differ."""
 import gzip
+import hashlib
 import json
 import math
 import os
 import re
+import shutil
 import subprocess
 import sys
+import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.path.join(ROOT, os.environ.get("BUILD", "build"))
@@ -155,9 +158,62 @@ def overlap(timed):
             "measured": measured}
 
 
+# ---- recover.html ----
+
+RUN = ["--epochs", "3", "--num-samples", "640", "--threads", "1", "--log-interval", "1",
+       "--save-every", "0", "--save-every-steps", "8"]  # 10 steps an epoch
+FAULTS = {"kill": "kill:1:21", "both": "kill:0:14,kill:1:14", "frozen": "stop:1:21"}
+LINES = (  # of the trainer and the launcher, as events
+    ("start", r"\[rank (\d)/2\] (?:node|host) "),
+    ("step", r"Train Epoch: (\d+) \[(\d+)/640\] Loss: (\S+)"),
+    ("snapshot", r"Epoch \d+ \| Training snapshot saved at .*_s(\d+)\.safetensors"),
+    ("resume", r"\[rank 0/2\] resumes from .* step (\d+)"),
+    ("noticed", r"\[rank \d/2\] fatal: rank (\d) is "),
+    ("restart", r"ddprun: attempt \d+: "),
+    ("end", r"Epoch \d+ \| Training checkpoint saved at .*cnn_digits"))
+
+
+def event(line):
+    for kind, pattern in LINES:
+        found = re.match(pattern, line)
+        if kind == "step" and found:
+            return [kind, 10 * int(found[1]) + int(found[2]) // 64 + 1, float(found[3])]
+        if found:
+            return [kind, *map(int, found.groups())]
+    return None
+
+
+def watched(fault):
+    """The events of a run, [milliseconds, line, kind, ...], and the hash of the file that it leaves."""
+    folder, events = os.path.join(BUILD, "moving/run"), []
+    shutil.rmtree(folder, ignore_errors=True)
+    command = ["05_fault_tolerance/run.sh", "2", *RUN, "--checkpoint-dir", folder, "--timeout", "2",
+               *(["--inject", fault] if fault else [])]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as run:
+        for line in run.stdout:
+            began = events[0][0] if events else time.monotonic()
+            line = line.strip().replace(folder + "/", "").replace(folder, "the folder").replace(os.uname().nodename, "myhost")
+            found = event(line)
+            if found:
+                events.append([time.monotonic() if events else began, line[:160], *found])
+    with open(folder + "/cnn_digits.safetensors", "rb") as file:
+        digest = hashlib.sha256(file.read()).hexdigest()
+    return [[round(1000 * (e[0] - events[0][0])), *e[1:]] for e in events], digest
+
+
+def recover(timed):
+    straight, digest = watched("")
+    runs = {}
+    for name, fault in FAULTS.items() if timed else [("kill", FAULTS["kill"])]:
+        events, found = watched(fault)
+        assert found == digest, f"{fault}: other bytes"
+        runs[name] = {"inject": fault, "events": events}
+    return {"sha256": digest, "straight": [e[4] for e in straight if e[2] == "step"], "runs": runs}
+
+
 # ---- the pages ----
 
-PAGES = {"ring": ring, "sampler": sampler, "overlap": overlap}
+PAGES = {"ring": ring, "sampler": sampler, "overlap": overlap, "recover": recover}
 DATA = re.compile(r'(<script type="application/json" id="data">\n).*?(\n</script>)', re.S)
 
 
@@ -165,7 +221,7 @@ def without_times(data):
     for runs in data.get("messages", {}).values():
         for rows in runs.values():
             rows[:] = [row[:-1] for row in rows]
-    return {key: value for key, value in data.items() if key not in ("layers", "optimizer_us", "measured")}
+    return {key: value for key, value in data.items() if key not in ("layers", "optimizer_us", "measured", "runs")}
 
 
 def main():

@@ -84,12 +84,30 @@ def overlap(page, folder):
         page.wait_for(then)
 
 
+def recover(page, folder):
+    page.open(PAGES + "recover.html#run=kill&at=30")
+    fits(page, "recover", folder)
+    # Each run makes all steps, a step made twice has the same loss, and the kept ones have those of a run without a fault.
+    for name in page.evaluate("NAMES"):
+        page.evaluate(f"choose('{name}')")
+        kept = page.evaluate("attempts.flatMap((a) => a.steps).filter((s) => !s.lost).map((s) => [s.step, s.loss])")
+        assert kept == [[i + 1, loss] for i, loss in enumerate(page.evaluate("data.straight"))], name
+        assert page.evaluate("attempts.flatMap((a) => a.steps).every((s) => s.loss === data.straight[s.step - 1])"), name
+        assert page.evaluate("attempts.length === 2 && attempts[1].resumed % 8 === 0 && attempts[1].steps[0].step === attempts[1].resumed + 1"), name
+    for key, code, then in (("2", 50, "name === 'both'"), ("End", 35, "at === events.length - 1"), ("ArrowLeft", 37, "at === events.length - 2"),
+                            ("Home", 36, "at === 0"), ("ArrowRight", 39, "at === 1"), (" ", 32, "playing !== 0")):
+        page.key(key, code)
+        page.wait_for(then)
+    page.wait_for("playing === 0 && document.getElementById('bytes').textContent.startsWith('✓')")  # played to the end
+
+
 def main():
     os.makedirs(sys.argv[1], exist_ok=True)
     with chromium.Page() as page:
         ring(page, sys.argv[1])
         sampler(page, sys.argv[1])
         overlap(page, sys.argv[1])
+        recover(page, sys.argv[1])
         bad = [e["params"] for e in page.events if e["method"] == "Runtime.exceptionThrown"]
         assert not bad, bad
 
