@@ -3,6 +3,7 @@
 
 @test "a fresh recording has the messages, rows and lines of code that the pages have" {
     make -s tools/shards "${BUILD:-build}/tools/moving/messages" 01 02 05
+    01_single_gpu/train --help | grep -q -- --trace || skip "this build has no --trace"
     run tools/moving/record.py --check
     echo "$output"
     [ "$status" -eq 0 ]
