@@ -14,8 +14,10 @@ work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
 
 # A step begins with rank 0's zero_grad, and ends before the next one or the evaluation. Lines: rank, lane, begin, end (ms, from there), kind, name.
 jq -r --argjson step "${step:-null}" --argjson steps "$steps" '
-    [.traceEvents[] | select(.cat == "evaluation" and .pid == 0) | .ts] as $evaluations
-    | [.traceEvents[] | select(.ph == "X" and .cat != "evaluation")]
+    [.traceEvents[] | select(.cat == "evaluation")] as $all_evaluations
+    | [$all_evaluations[] | select(.pid == 0) | .ts] as $evaluations
+    | [.traceEvents[] | select(.ph == "X" and .cat != "evaluation")
+       | select(. as $e | all($all_evaluations[]; .pid != $e.pid or $e.ts < .ts or .ts + .dur < $e.ts))]
     | (if any(.tid == 2) then map(select(.tid > 0) | .tid %= 2) else . end) as $all
     | [$all[] | select(.pid == 0 and .name == "zero_grad") | .ts] as $starts
     | ($step // ([10, ($starts | length)] | min)) as $step
