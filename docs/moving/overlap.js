@@ -1,8 +1,5 @@
 /* The picture of overlap: a step's two lanes, computed from recorded times of the layers (overlap.html has them). */
 "use strict";
-const $ = (id) => document.getElementById(id);
-const data = JSON.parse($("data").textContent);
-const small = matchMedia("(max-width: 40rem)");
 const MIB = 1024 * 1024, FIRST_BUCKET = MIB, LATENCY_US = 50;
 let cap = 1, rate = 3, n = 2; // MiB, Gbit/s, ranks
 

@@ -1,8 +1,5 @@
 /* The picture of a run that goes wrong: replays the lines of real runs (recover.html has them). */
 "use strict";
-const $ = (id) => document.getElementById(id);
-const data = JSON.parse($("data").textContent);
-const still = matchMedia("(prefers-reduced-motion: reduce)"), small = matchMedia("(max-width: 40rem)");
 const STEPS = 30, TICK = 90; // milliseconds between two events when playing
 const NAMES = Object.keys(data.runs);
 let name = NAMES[0], at = 0, playing = 0, events, attempts;
@@ -12,7 +9,7 @@ function replay() {
     events = data.runs[name].events.map(([t, line, kind, ...rest]) => ({ t, line, kind, rest }));
     attempts = [];
     for (const e of events) {
-        if (e.kind === "start" && e.rest[0] !== undefined && (!attempts.length || attempts.at(-1).over !== undefined)) attempts.push({ from: e.t, steps: [], resumed: 0 });
+        if (e.kind === "start" && (!attempts.length || attempts.at(-1).over !== undefined)) attempts.push({ from: e.t, steps: [], resumed: 0 });
         const now = attempts.at(-1);
         if (e.kind === "resume") now.resumed = e.rest[0];
         else if (e.kind === "step") now.steps.push({ t: e.t, step: e.rest[0], loss: e.rest[1] });

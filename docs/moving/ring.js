@@ -1,8 +1,5 @@
 /* The picture of an all-reduce: replays recorded messages (ring.html has them). */
 "use strict";
-const $ = (id) => document.getElementById(id);
-const data = JSON.parse($("data").textContent);
-const still = matchMedia("(prefers-reduced-motion: reduce)"), small = matchMedia("(max-width: 40rem)");
 const TRAVEL = 900, REST = 550; // milliseconds: a message on its way; between two steps when playing
 const NAMES = { ring: "ring", doubling: "recursive doubling", star: "star" };
 let way = "ring", n = 4, at = 0, watched = 0, playing = 0, frame = 0;
@@ -153,15 +150,7 @@ function sentence(stop) {
 
 function describe(stop) {
     $("now").textContent = sentence(stop);
-    const patterns = marked(stop);
-    let first = true;
-    for (const line of $("code").children) {
-        const on = patterns.some((p) => p.test(line.textContent));
-        line.className = on ? "on" : "";
-        line.toggleAttribute("aria-current", on);
-        if (on && first) $("code").scrollTop = line.offsetTop - $("code").offsetTop - 60;
-        first &&= !on;
-    }
+    markCode(marked(stop));
     const last = stop.moves.filter((m) => m.rank === watched || m.to === watched).map((m) => m.us);
     $("values").textContent = last.length ? `rank ${watched}; in the recording this had arrived ${(Math.max(...last) / 1000).toFixed(1)} ms after the first call` : `rank ${watched} of ${n}`;
     for (const [r, row] of [...$("bytes").children].entries()) {
@@ -237,13 +226,7 @@ function choose(name, count) {
     for (const b of document.querySelectorAll("[data-way]")) b.setAttribute("aria-pressed", b.dataset.way === way);
     $("bytes").innerHTML = Array.from({ length: n }, (_, r) => `<li><button type="button" aria-label="Watch rank ${r}" aria-pressed="${r === watched}" style="background:var(--rank-${r});color:var(--rank-${r}-on)">${r}</button><div class="track"><i></i></div><span></span></li>`).join("");
     $("whole").textContent = `array: ${MB(4 * data.elements)}`;
-    const parts = data.code[way];
-    $("file").textContent = parts[0].file.split("/").at(-1);
-    $("code").replaceChildren(...parts.flatMap((part) => [...part.text.split("\n"), ""]).map((text) => {
-        const line = document.createElement("span");
-        line.textContent = text;
-        return line;
-    }));
+    showCode(data.code[way]);
     sides();
     go(0, false);
 }

@@ -1,8 +1,5 @@
 /* The picture of the sampler: deals the rows of an epoch to the ranks, as common/data/sampler.c does. */
 "use strict";
-const $ = (id) => document.getElementById(id);
-const data = JSON.parse($("data").textContent);
-const still = matchMedia("(prefers-reduced-motion: reduce)");
 const TRAVEL = 420, REST = 320; // milliseconds: a card on its way; between two rounds when dealing
 const rows = data.rows.length;
 let n = 4, epoch = 0, round = 0, playing = 0;
@@ -52,23 +49,12 @@ function verdict(shares, times) {
     return ["right", `✓ Each row came once.${tail}`];
 }
 
-function mark(pattern) {
-    for (const line of $("code").children) {
-        const on = pattern?.test(line.textContent) ?? false;
-        line.className = on ? "on" : "";
-        line.toggleAttribute("aria-current", on);
-        if (on) $("code").scrollTop = line.offsetTop - $("code").offsetTop - 90;
-    }
-}
-
 function draw() {
     const shares = Array.from({ length: n }, (_, r) => share(r)), times = counts(shares), last = round === shares[0].length;
-    const common = order(0);
+    const common = order(0), padded = round > 0 && shares.some((own) => own[round - 1].again);
     $("deck").replaceChildren(...common.map(({ row, again }, i) => {
         const never = last && times[row] === 0;
-        const item = card(row, [again ? "again" : "", i < round * n && !$("own").checked ? "dealt" : "", never ? "never" : ""].join(" "), again ? "again" : never ? "never" : "");
-        item.dataset.place = i;
-        return item;
+        return card(row, [again ? "again" : "", i < round * n && !$("own").checked ? "dealt" : "", never ? "never" : ""].join(" "), again ? "again" : never ? "never" : "");
     }));
     if ($("drop").checked) for (const row of Array.from({ length: rows }, (_, i) => i).filter((r) => !common.some((c) => c.row === r)))
         $("deck").append(card(row, "again", "left out"));
@@ -92,13 +78,14 @@ function draw() {
     $("order").textContent = $("plain").checked ? "as stored" : $("own").checked ? "rank 0's; the others have their own" : `seed 0 + epoch ${$("forgot").checked ? 0 : epoch}`;
     $("where").textContent = `epoch ${epoch}, ${plural(n, "rank")}`;
     $("now").textContent = round === 0 ? `${rows} rows, ${plural(n, "rank")}: ${rows % n ? `${n} do not divide ${rows}` : "it divides"}.`
-        : `Round ${round}: rank r takes card ${(round - 1) * n} + r${shares.some((own) => own[round - 1].again) ? "; the order goes on with its own beginning" : ""}.`;
+        : `Round ${round}: rank r takes card ${(round - 1) * n} + r${padded ? "; the order goes on with its own beginning" : ""}.`;
     $("nis").textContent = `n = ${n}`; $("n").value = n;
     $("epochis").textContent = `epoch ${epoch}`; $("epoch").value = epoch;
     $("previous").disabled = round === 0;
     $("next").disabled = last;
     $("play").textContent = playing ? "Pause" : last ? "Again" : "Deal";
-    mark(round === 0 ? ($("forgot").checked && epoch > 0 ? null : /rng_permutation/) : shares.some((own) => own[round - 1].again) ? /order\[i\] = sampler->order\[i - n\]/ : /index\[i\] =/);
+    const forgot = $("forgot").checked && epoch > 0; // no order is drawn in this epoch
+    markCode(padded ? [/order\[i\] = sampler->order\[i - n\]/] : round > 0 ? [/index\[i\] =/] : forgot ? [] : [/rng_permutation/]);
 }
 
 /* Deals the next round: its cards fly from the deck to the trays. */
@@ -162,9 +149,7 @@ document.onkeydown = (e) => {
     else return;
     e.preventDefault();
 };
-for (const part of data.code) for (const text of [...part.text.split("\n"), ""])
-    $("code").append(Object.assign(document.createElement("span"), { textContent: text }));
-$("file").textContent = data.code[0].file.split("/").at(-1);
+showCode(data.code);
 $("controls").hidden = $("keys").hidden = false;
 
 /* sampler.html#n=3&epoch=1&round=4&own: a link to a frame, for slides and texts. */
