@@ -3,21 +3,13 @@
 Does make check-lab know right from wrong in the library labs? Makes each file of library.txt from our answer, all or
 these, and asks teach/lab/library.py about it: of a wrong one it must give the hint that is expected, of a right one
 nothing. --few: the first two wrong ones of each lab, which end early."""
-import os
 import re
 import subprocess
 import sys
 import tempfile
-import time
-from pathlib import Path
 
-TOP = Path(__file__).resolve().parents[2]
-
-
-def programs():
-    for line in (TOP / "tests/labs/library.txt").read_text().splitlines():
-        if line and not line.startswith("#"):
-            yield line.split(maxsplit=2)
+sys.dont_write_bytecode = True
+from rows import TOP, chosen, rows_of, try_rows
 
 
 def judge(folder, lab, edit):
@@ -35,26 +27,11 @@ def judge(folder, lab, edit):
 
 
 def main():
-    chosen = [name for name in sys.argv[1:] if name != "--few"]
-    rows = [row for row in programs() if not chosen or row[0] in chosen or f"{row[0]}:{row[1]}" in chosen]
+    rows = chosen(rows_of("library.txt"), [word for word in sys.argv[1:] if word != "--few"])
     if "--few" in sys.argv:
         labs = dict.fromkeys(row[0] for row in rows)
         rows = [row for lab in labs for row in [row for row in rows if row[0] == lab][:2]]
-    failed = 0
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        os.environ.update(LAB_OURS=str(folder / "ours"), LAB_NAMES="1")
-        (folder / "config.yaml").symlink_to(TOP / "config.yaml")
-        for lab, expected, edit in rows:
-            begin = time.monotonic()
-            said, accepted = judge(folder, lab, edit)
-            good = accepted is True if expected == "right" else accepted is False and f"hint ({expected}): " in said
-            print(f"{'ok' if good else 'WRONG'}  {lab} {expected}  {edit[:100]}  ({time.monotonic() - begin:.1f} s)", flush=True)
-            if not good:
-                print(said)
-            failed += not good
-    print(f"{len(rows)} files, {failed} judged wrongly")
-    sys.exit(failed > 0)
+    sys.exit(try_rows(rows, judge, "files"))
 
 
 if __name__ == "__main__":

@@ -8,17 +8,11 @@ import random
 import subprocess
 import sys
 import tempfile
-import time
-from pathlib import Path
 
-TOP = Path(__file__).resolve().parents[2]
+sys.dont_write_bytecode = True
+from rows import TOP, chosen, rows_of, try_rows
+
 JUDGE = os.environ.get("LAB_JUDGE", "teach/lab/judge.py")  # the test of this test has a broken one
-
-
-def programs():
-    for line in (TOP / "tests/labs/programs.txt").read_text().splitlines():
-        if line and not line.startswith("#"):
-            yield line.split(maxsplit=2)
 
 
 def ours():
@@ -51,28 +45,10 @@ def judge(folder, lab, source, edit):
 
 
 def main():
-    arguments = sys.argv[1:]
-    rows = list(programs())
+    arguments, rows, source = sys.argv[1:], rows_of("programs.txt"), ours()
     if arguments[:1] == ["--sample"]:
         rows, arguments = sample(rows, arguments[1]), arguments[2:]
-    rows = [row for row in rows if not arguments or row[0] in arguments or f"{row[0]}:{row[1]}" in arguments]
-    source, failed = ours(), 0
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        os.environ["LAB_OURS"] = str(folder / "ours")
-        os.environ["LAB_NAMES"] = "1"
-        (folder / "config.yaml").symlink_to(TOP / "config.yaml")
-        for lab, expected, edit in rows:
-            begin = time.monotonic()
-            said, accepted = judge(folder, lab, source[lab], edit)
-            good = accepted is True if expected == "right" else accepted is False and f"hint ({expected}): " in said
-            seconds = time.monotonic() - begin
-            print(f"{'ok' if good else 'WRONG'}  {lab} {expected}  {edit}  ({seconds:.1f} s)", flush=True)
-            if not good:
-                print(said)
-            failed += not good
-    print(f"{len(rows)} programs, {failed} judged wrongly")
-    sys.exit(failed > 0)
+    sys.exit(try_rows(chosen(rows, arguments), lambda folder, lab, edit: judge(folder, lab, source[lab], edit), "programs"))
 
 
 if __name__ == "__main__":
