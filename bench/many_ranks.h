@@ -39,7 +39,7 @@ static inline void many_ranks_wait(const char *folder, const char *gate)
     close(fd);
 }
 
-/* Written aside and renamed: who finds the file finds all of it. */
+/* Writes another file and renames it, so that a reader never finds half of the text. */
 static inline void many_ranks_write(const char *folder, int rank, const char *what,
                                     const char *text)
 {

@@ -33,7 +33,7 @@ static void write_run(const Args *args)
 {
     char path[PATH_MAX];
     snprintf(path, sizeof path, "%s/run.json", args->metrics_dir);
-    unlink(path); // perhaps a link, whose file would be lost; somebody may make it once more
+    unlink(path); // if it is a link, its target must stay; O_EXCL, since another may be made now
     const int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     char seed[24]; // text: a number of JSON is exact up to 2^53, for many readers
     snprintf(seed, sizeof seed, "%" PRIu64, args->seed);
