@@ -44,6 +44,7 @@ bool ended;                /* store: end, set by rank 0 when the last file is on
 byte val[G * N * (LAST + 1)]; /* messages: step + 1 of seat q in collective k of generation g */
 byte step[N * INC] = NONE, in[N * INC], left[N * INC]; /* of the processes */
 bool dead[N * INC], gone[N * INC];
+byte faults;               /* so far */
 byte progress;             /* the highest generation in which a step was complete */
 
 #define gone_from(g, q) (dead[X(q, rec[g].inc[q])] || left[X(q, rec[g].inc[q])] >= g || \
@@ -67,14 +68,18 @@ byte progress;             /* the highest generation in which a step was complet
 #define LOST (rstep[0] == NONE && rstep[1] == NONE)
 #endif
 
+/* Nobody reads these again. States that differ only here become one: docs/proved.md has the difference. */
+#define FORGET_SEATS j = 0; base = 0; m[0] = 0; m[1] = 0; m[N - 1] = 0
+#define FORGET g = 0; k = 0; FORGET_SEATS; in[X(q, i)] = 0; left[X(q, i)] = 0; step[X(q, i)] = NONE
+
 proctype Rank(byte q, i)
 {
     byte g, k, j, base, m[N];
     {
-        k = 0;
+        skip; /* no label may come first */
 report: /* our mesh is closed: nothing of ours enters generation `in` any more */
         atomic {
-            left[X(q, i)] = in[X(q, i)];
+            left[X(q, i)] = in[X(q, i)]; k = 0;
             if
             :: ended && BREAK != 4 -> goto out
             :: else -> skip
@@ -101,7 +106,7 @@ report: /* our mesh is closed: nothing of ours enters generation `in` any more *
                 :: BREAK != 3 && rstep[j] != NONE && (base == NONE || rstep[j] > base) -> base = rstep[j]
                 :: else -> skip
                 fi; j++ }
-            :: atomic { j < N && after[j] != g -> j = 0; break }
+            :: atomic { j < N && after[j] != g -> FORGET_SEATS; break }
             :: atomic { j == N -> j = 0;
                 if
                 :: (gen == g || BREAK == 1) && (base != NONE || MAY_BEGIN(g)) -> /* compare_set */
@@ -109,9 +114,9 @@ report: /* our mesh is closed: nothing of ours enters generation `in` any more *
                     assert(g + 1 < G);
                     assert(!rec[g + 1].set); /* one group in a generation */
                     gen = g + 1; rec[gen].set = true; rec[gen].base = (base == 98 -> NONE : base);
-                    do :: j < N -> rec[gen].inc[j] = m[j]; m[j] = 0; j++ :: else -> j = 0; base = 0; break od
+                    do :: j < N -> rec[gen].inc[j] = m[j]; j++ :: else -> break od
                 :: else -> skip
-                fi; break }
+                fi; FORGET_SEATS; break }
             od
         od;
         /* form the mesh, get the state: whole, or none of it */
@@ -122,7 +127,6 @@ report: /* our mesh is closed: nothing of ours enters generation `in` any more *
                     step[X(q, i)] = rec[g].base }
         :: ANY(gone_from, g) -> goto report
         fi;
-        atomic { k = 0 }
         do /* train */
         :: atomic { !val[V(g, q, k)] && !(step[X(q, i)] == LAST && q == 0 && !ended) ->
             val[V(g, q, k)] = step[X(q, i)] + 1;
@@ -142,32 +146,26 @@ report: /* our mesh is closed: nothing of ours enters generation `in` any more *
             fi }
         :: ANY(gone_from, g) -> goto report
         od;
-out:    gone[X(q, i)] = true
-    } unless { dead[X(q, i)] }
+out:    atomic { gone[X(q, i)] = true; FORGET }
+    } unless { atomic { dead[X(q, i)] -> FORGET } }
 }
 
-proctype Agent(byte q) /* sees its ranks end, and starts others */
+#define LIVES(q) (!dead[X(q, seat[q])] && !gone[X(q, seat[q])])
+#define REPLACE(q) seat[q]++; after[q] = NONE; run Rank(q, seat[q])
+
+proctype Agent(byte q) /* a seat's faults; and its launcher, which sees its ranks end, and starts others */
 {
 end: do
-    :: atomic { dead[X(q, seat[q])] -> seat[q]++; after[q] = NONE; run Rank(q, seat[q]) }
+    :: atomic { faults < F && LIVES(q) -> faults++; dead[X(q, seat[q])] = true;
+        printf("seat %d incarnation %d dies\n", q, seat[q]) }
+    :: atomic { faults < F && LIVES(q) -> faults++; REPLACE(q); /* the old one runs on */
+        printf("seat %d incarnation %d is replaced\n", q, seat[q] - 1) }
+    :: atomic { dead[X(q, seat[q])] -> REPLACE(q) }
     od
 }
 
 init
 {
-    byte n = 0, q = 0;
+    byte n = 0;
     atomic { do :: n < N -> run Rank(n, 0); run Agent(n); n++ :: else -> break od; n = 0 }
-    do
-    :: atomic { n < F -> n++; select(q : 0 .. N - 1);
-        if
-        :: !dead[X(q, seat[q])] && !gone[X(q, seat[q])] ->
-            if
-            :: dead[X(q, seat[q])] = true; printf("seat %d incarnation %d dies\n", q, seat[q])
-            :: seat[q]++; after[q] = NONE; run Rank(q, seat[q]); /* the old one runs on */
-                printf("seat %d incarnation %d is replaced\n", q, seat[q] - 1)
-            fi
-        :: else -> skip
-        fi; q = 0 }
-    :: break
-    od
 }

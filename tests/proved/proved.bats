@@ -58,6 +58,7 @@ fails() {
 
 @test "reconfigure: one group at a time, all at the same step" {
     holds reconfigure
+    holds reconfigure -DN=3
 }
 
 @test "reconfigure: without compare_set, fence, transfer, last word or a look at the own seat" {
