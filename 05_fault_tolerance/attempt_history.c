@@ -27,7 +27,8 @@ static void print_attempt(FILE *out, int attempt, const Failure *root)
                 root->message);
 }
 
-void history_add(History *history, int attempt, const Failure *root)
+void history_add(History *history, int attempt, const Failure *root, const Workers *workers,
+                 int first_rank)
 {
     char *line = NULL;
     size_t length = 0;
@@ -35,7 +36,9 @@ void history_add(History *history, int attempt, const Failure *root)
     CHECK(out != NULL, "out of memory");
     print_attempt(out, attempt, root);
     fclose(out);
-    log_info("%s; restarting the group", line);
+    if (root == NULL || rank_output.restart == NULL ||
+        !rank_output.restart(root, workers, first_rank, attempt))
+        log_info("%s; restarting the group", line);
 
     char *earlier = history->text;
     CHECK(asprintf(&history->text, "%s  %s\n", earlier != NULL ? earlier : "", line) >= 0,

@@ -10,8 +10,9 @@ typedef struct {
 } History;
 
 /* Records and prints that an attempt has ended and another follows; root NULL: because new nodes
- * have arrived. */
-void history_add(History *history, int attempt, const Failure *root);
+ * have arrived. first_rank: of these workers. */
+void history_add(History *history, int attempt, const Failure *root, const Workers *workers,
+                 int first_rank);
 void history_print(const History *history); // after the last attempt
 void history_free(History *history);
 

@@ -151,7 +151,7 @@ static int conclude(Group *group, Agents *agents, const Workers *workers, const 
         return 128 + workers->request;
     }
     if (again) {
-        history_add(history, group->restart_count, root);
+        history_add(history, group->restart_count, root, workers, agents->ranks.first_rank);
         return AGAIN;
     }
     if (root == NULL)

@@ -10,6 +10,11 @@ static void nothing(void)
 const Comfort comfort = { .has_extras = false };
 const ProgressBar progress_bar = { .erase = nothing, .redraw = nothing, .finish = nothing };
 
+int write_text(int fd, const char *text, size_t length)
+{
+    return write_all(fd, text, length) ? 0 : errno;
+}
+
 bool log_wants(LogTopic topic)
 {
     (void)topic;

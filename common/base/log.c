@@ -60,14 +60,6 @@ void text_disarm(char *text, const char *keep)
     }
 }
 
-int write_text(int fd, const char *text, size_t length)
-{
-    progress_bar.erase();
-    const int reason = write_all(fd, text, length) ? 0 : errno;
-    progress_bar.redraw();
-    return reason;
-}
-
 /* Writes one line; on standard error it begins with the rank or program and the kind of message. */
 static int write_line(int fd, const char *kind, const char *format, va_list args)
 {

@@ -25,7 +25,8 @@ void log_warning(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Makes text safe for a terminal: half characters and controls (C1 too), but `keep`, become "?". */
 void text_disarm(char *text, const char *keep);
 
-/* Writes complete lines in one write, above the progress bar. Returns 0 or an errno. */
+/* Writes complete lines in one write; on a terminal above the progress bar, in colours and with
+ * words kept whole (extras/watch/terminal.c). Returns 0 or an errno. */
 int write_text(int fd, const char *text, size_t length);
 
 /* Ends this process with status 1: a rank that cannot go on says why in one line and leaves the

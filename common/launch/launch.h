@@ -194,6 +194,8 @@ typedef struct {
     void (*open)(Logs *logs, int first_rank); // sets logs->output, and begins to copy
     void (*close)(Logs *logs); // copies what is left, and frees logs->output
     void (*report)(const Failure *root, const Workers *workers, int first_rank);
+    // On a terminal prints why all ranks start again. False: it is none, and nothing is printed.
+    bool (*restart)(const Failure *root, const Workers *workers, int first_rank, int attempt);
 } RankOutput;
 
 extern const RankOutput rank_output;

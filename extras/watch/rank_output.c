@@ -103,10 +103,12 @@ static void open_outputs(Logs *logs, int first_rank)
         for (int stream = 0; stream < 2; stream++)
             logs->output[i][stream] = open_stream(logs, &outputs, first_rank + i, i, stream);
     tee_start(logs->tee);
+    rank_messages_open(logs);
 }
 
 static void finish(Logs *logs)
 {
+    rank_messages_read(logs);
     tee_finish(logs->tee);
     logs->tee = NULL;
     for (int i = 0; i < logs->flags->nproc_per_node; i++)
@@ -117,6 +119,8 @@ static void finish(Logs *logs)
     logs->output = NULL;
 }
 
-const RankOutput rank_output = {
-    .check = check, .open = open_outputs, .close = finish, .report = rank_report
-};
+const RankOutput rank_output = { .check = check,
+                                 .open = open_outputs,
+                                 .close = finish,
+                                 .report = rank_report,
+                                 .restart = fault_block_print };

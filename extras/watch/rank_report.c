@@ -40,25 +40,25 @@ static void print_root(FILE *out, const Failure *root, bool several_nodes)
     fprintf(out, "\n");
 }
 
-static void print_worker(FILE *out, const Worker *worker, int rank, int local_rank)
+const char *worker_end(const Worker *worker, char text[WORKER_END_BYTES])
 {
     char end[END_BYTES];
-    fprintf(out, "  rank %d (local_rank: %d, pid: %d): ", rank, local_rank, worker->pid);
-    if (worker->pid == 0)
-        fprintf(out, "not started");
-    else if (worker->running)
-        fprintf(out, "still there");
-    else
-        fprintf(out, "%s", end_text(worker->status, worker->signal, end));
-    fprintf(out, worker->was_signalled ? ", told to end by ddprun\n" : "\n");
+    snprintf(text, WORKER_END_BYTES, "%s%s",
+             worker->pid == 0  ? "not started"
+             : worker->running ? "still there"
+                               : end_text(worker->status, worker->signal, end),
+             worker->was_signalled ? ", told to end by ddprun" : "");
+    return text;
 }
 
 void rank_report(const Failure *root, const Workers *workers, int first_rank)
 {
     const Flags *flags = workers->logs->flags;
     const bool is_here = root->node == flags->node_rank;
-    char *text = NULL;
+    char *text = NULL, end[WORKER_END_BYTES];
     size_t length = 0;
+    if (fault_block_print(root, workers, first_rank, -1))
+        return;
     FILE *out = open_memstream(&text, &length);
     CHECK(out != NULL, "out of memory");
     // The message may blame another rank than the one that failed first: so it is the headline.
@@ -68,8 +68,10 @@ void rank_report(const Failure *root, const Workers *workers, int first_rank)
     if (workers->num_workers > is_here)
         fprintf(out, THIN_RULE "%s:\n", is_here ? "Others on this node" : "On this node");
     for (int i = 0; i < workers->num_workers; i++) {
+        const Worker *worker = &workers->worker[i];
         if (!is_here || i != root->local_rank)
-            print_worker(out, &workers->worker[i], first_rank + i, i);
+            fprintf(out, "  rank %d (local_rank: %d, pid: %d): %s\n", first_rank + i, i,
+                    worker->pid, worker_end(worker, end));
     }
     fprintf(out, THICK_RULE);
     fclose(out);

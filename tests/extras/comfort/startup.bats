@@ -10,9 +10,9 @@ setup() {
     LINEAR="--model linear --threads 1"
 }
 
-# on_terminal COMMAND...: what it prints there, without escapes.
+# on_terminal COMMAND...: what it prints on a wide one, without escapes.
 on_terminal() {
-    python3 -c 'import pty, sys; sys.exit(pty.spawn(sys.argv[1:]))' "$@" </dev/null | tr -d '\r' | sed 's/\x1b\[[?0-9]*[a-zA-Z]//g'
+    python3 -B tests/helpers/on_terminal.py 1000 "$@" </dev/null | tr -d '\r' | sed 's/\x1b\[[?0-9;]*[a-zA-Z]//g'
 }
 
 # through_pipe COMMAND...: its standard error.

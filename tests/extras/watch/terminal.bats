@@ -1,0 +1,71 @@
+# Lines on a terminal: colours, whole words, and a fault as one block. In a file or a pipe they stay as they are.
+
+bats_require_minimum_version 1.5.0
+load ../../steps/ddprun_helper
+
+on_terminal() { # COLUMNS COMMAND...: without the bar, and without colours unless COLOURS is set
+    timeout 200 python3 -B tests/helpers/on_terminal.py "$@" >"$OUT/shown" || status=$?
+    python3 - "$OUT/shown" "${COLOURS:-}" <<'END'
+import re, sys
+shown = re.sub(r"\r\x1b\[K|\x1b\[\?7l[^\n]*?\x1b\[\?7h", "", open(sys.argv[1], newline="").read())
+print(shown if sys.argv[2] else re.sub(r"\x1b\[[\d;]*m", "", shown), end="")
+END
+    return "${status:-0}"
+}
+
+fail_together() { # COLUMNS: rank 2 of 4 is killed, the others say the same
+    on_terminal "$1" 05_fault_tolerance/ddprun --nproc-per-node 4 05_fault_tolerance/train 1 0 --max-steps 4 \
+        --threads 1 --model linear --checkpoint-dir "$OUT/ck" --inject kill:2:2
+}
+
+@test "a tag has its rank's hue, places are dim, a fault is red, resumption is green" {
+    COLOURS=1 run -0 on_terminal 80 env MAX_RESTARTS=1 05_fault_tolerance/run.sh 2 1 --max-steps 4 --threads 1 --model linear \
+        --checkpoint-dir "$OUT/ck" --save-every-steps 1 --inject kill:1:3
+    echo "$output"
+    [[ $output == *$'\e[38;5;33m[rank 0/2]\e[0m'* && $output == *$'\e[38;5;94m[rank 1/2]\e[0m'* ]]
+    [[ $output == *$'\e[38;5;33m[CPU0]\e[0m Epoch 0'* && $output == *$'\e[2m node 0 (GROUP_RANK) is host'* ]]
+    [[ $output == *$'\e[38;5;160m fatal: rank 1 is gone'* && $output == *$'\e[38;5;160m✕ rank 1 was killed by SIGKILL'* ]]
+    [[ $output == *$'\e[38;5;29m resumes from'* ]]
+}
+
+@test "NO_COLOR and a dumb terminal have no colours, a file gets the lines as they are" {
+    NO_COLOR=1 COLOURS=1 run -137 fail_together 80
+    [[ $output == *"✕ rank 2 was killed"* && $output != *$'\e['[0-9]* ]]
+    rm -r "$OUT/ck"
+    run -137 ddprun --nproc-per-node 4 05_fault_tolerance/train 1 0 --max-steps 4 --threads 1 --model linear \
+        --checkpoint-dir "$OUT/ck" --inject kill:2:2
+    [[ $output == *"Root cause"* && $output != *$'\e'* && $output != *✕* ]]
+    [ "$(grep -c 'fatal: rank 2 is gone' <<<"$output")" = 3 ]
+}
+
+@test "no word is broken at 80 or 120 columns" {
+    for columns in 80 120; do
+        run -137 fail_together $columns
+        echo "$output"
+        [ "$(awk '{ print length($0) }' <<<"$output" | sort -n | tail -n 1)" -le $columns ]
+        one_line=$(tr -s '\n ' ' ' <<<"$output")
+        [[ $one_line == *"connection closed during"*"; see tools/ddp_doctor $OUT/ck"* ]]
+        [[ $one_line == *"local rank 0 of 4 (LOCAL_RANK), cpu, cores "* ]]
+        rm -r "$OUT/ck"
+    done
+}
+
+@test "a fault is one block, and what several ranks say is said once" {
+    run -137 fail_together 80
+    echo "$output"
+    [ "$(grep -c '^\[rank ./4\] fatal: ' <<<"$output")" = 1 ]
+    block=$(sed -n '/^✕/,$p' <<<"$output")
+    [[ $(sed -n 1p <<<"$block") == "✕ rank 2 was killed by SIGKILL" ]]
+    [[ $(sed -n 2p <<<"$block") == "  who    rank 2 on node 0 ("*"), pid "* ]]
+    [[ $(sed -n 3p <<<"$block") =~ ^"  since  "[0-9]{2}:[0-9]{2}:[0-9]{2} ]]
+    [[ $(sed -n 4p <<<"$block") == "  others ranks 0, 1, 3 say the same: rank 2 is gone: connection closed"* ]]
+    [[ $block == *"  ended  ranks 0, 1, 3: exit status 1, told to end by ddprun"* ]]
+    [[ $block == *"  next   the job ends with status 137: not restarted without --max-restarts" ]]
+}
+
+@test "after a restart the block says that all ranks start again" {
+    run -0 on_terminal 80 05_fault_tolerance/ddprun --nproc-per-node 3 --max-restarts 2 sh -c \
+        '[ "$RANK$TORCHELASTIC_RESTART_COUNT" != 10 ] || exit 5; [ "$TORCHELASTIC_RESTART_COUNT" = 1 ] || sleep 100'
+    echo "$output"
+    [[ $output == *"✕ rank 1 ended with exit status 5"*"  next   all ranks start again: attempt 1 (--max-restarts 2)"* ]]
+}
