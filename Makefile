@@ -1,3 +1,24 @@
+# Start here:
+#   make room-check                    is this machine ready? One line to read
+#   make 01 && 01_single_gpu/run.sh    train a first model; docs/01_single_gpu.md
+#   make 03 && 03_torchrun_env/run.sh 2, then make diff-03   two ranks, and how
+# Then:
+#   make               build all steps           make 03         build one step
+#   make test          the tests (4 minutes)     make diff-03    what step 03 adds
+#   make doctor        what this machine has     make checklist  requirements
+#   make lab-02a       write step 02a yourself   make check-lab  how far you are
+#   make trap-03       find out what is wrong    make check-trap is it that?
+#   make quiz-02       predict, then run         make progress   done and open
+#   make lab           the list of labs, likewise make trap, make quiz
+#   make twin-03       step 03 in PyTorch        make diff-twin-03
+#   make plot RUN=DIR  curves of --metrics-dir   make lanes TRACE=FILE  of a step
+#   make payoff        what overlap saves; also overlap, scaling, zero, lr-sweep
+#   make prove         1, 2, 4 and 8 ranks end with the same bits (1 minute)
+#   make bench         beside PyTorch, Gloo and Open MPI (10 minutes)
+#   make site          the book as a web site    make slides     for a class
+#   make install       ddprun and the tools      make clean      what was built
+#   make help-all      all targets, all checks, and options such as EXTRAS=0
+#
 # make            build all steps           make 03         build one step (make beyond: the asides)
 # make test       the tests (4 minutes)     make diff-03    what step 03 adds to the one before
 # make doctor     what this machine has     make checklist  the requirements, ticked off
@@ -20,7 +41,7 @@
 # make bench      all of it beside PyTorch, Gloo and Open MPI (10 minutes; bench/bench.py --help)
 # make site       the book as a web site: build/site/index.html (1 minute; opens from files)
 # make install    ddprun and the tools, with manual pages, in PREFIX=/usr/local (DESTDIR=); make uninstall
-# make clean      delete what was built     make help       this list
+# make clean      delete what was built     make help       the short list
 #
 # Stages of step 02: make diff-02a, diff-02b, diff-02c, diff-02; from DataParallel: diff-dp; to FSDP: diff-zero1 to
 # diff-zero3; to buffers: diff-batchnorm, diff-syncbn; to uneven inputs: diff-uneven, diff-join. make docs renews what
@@ -214,8 +235,11 @@ $(BUILD)/common/%.o: private override CFLAGS += -Wconversion -Wno-sign-conversio
 $(BUILD)/common/base/options.o: VERSION # what --version prints
 $(BUILD)/common/base/options.o: private override CPPFLAGS += -DVERSION='"$(file <VERSION)"'
 
-help:
-	@sed -n '/^#/!q; s/^# \{0,1\}//p' Makefile
+help: # the first paragraph of this file; help-all: the others
+	@sed -n '/^#$$/q; s/^# \{0,1\}//p' Makefile
+
+help-all:
+	@sed -n '1,/^#$$/d; /^#/!q; s/^# \{0,1\}//p' Makefile
 
 doctor:
 	@tools/doctor.sh
@@ -242,4 +266,4 @@ include tools/rules.mk teach/rules.mk tests/rules.mk bench/rules.mk
 -include $(OBJECTS:.o=.d) $(PROGRAMS:%=$(BUILD)/%.d) $(PROGRAMS:%=$(BUILD)/%.linked) $(DOCTOR:.o=.d) $(MODEL:.o=.d) $(PART_BEYOND:.o=.d) $(PART_05:.o=.d)
 
 FORCE:
-.PHONY: all beyond help doctor plot lanes docs format clean FORCE $(STEPS)
+.PHONY: all beyond help help-all doctor plot lanes docs format clean FORCE $(STEPS)
