@@ -1,9 +1,9 @@
 #!/bin/sh
-# Usage: teach/lab.sh 02a|02b|02c|02|03|04|05|zero1|zero2|zero3|ring|sampler|reducer  (make lab-02a: begin; the second time: check)
+# Usage: teach/lab.sh 02a|02b|02c|02|03|04|05|zero1|zero2|zero3|ring|sampler|reducer|capstone  (make lab-02a: begin; the second time: check)
 #        teach/lab.sh check [STEP]             (make check-lab: how far is it, with hints; make check-lab LAB=02b)
 #        teach/lab.sh list                     (make lab: all of them: done, begun or open)
 # Puts the program before a step into lab/STEP/, to be turned into the step by the learner; of a library lab (ring ...)
-# the skeleton of a file, which the programs then use.
+# the skeleton of a file, which the programs then use; of the capstone also its images.
 set -eu
 cd "$(dirname "$0")/.."
 lab=${LAB:-lab} chosen='' # the tests have theirs elsewhere
@@ -16,7 +16,7 @@ trap 'exit 130' INT TERM
 
 # Labs in the order of the walk: those of the steps, of ZeRO, and of the library.
 names() {
-    for path in teach/lab/0*.txt teach/lab/zero*.txt teach/lab/*/; do
+    for path in teach/lab/0*.txt teach/lab/zero*.txt teach/lab/[!c]*/ teach/lab/capstone/; do
         name=${path%/} name=${name##*/} name=${name%.txt}
         [ ! -f "teach/lab/$name.txt" ] || echo "$name"
     done
@@ -44,6 +44,7 @@ begin() {
     mkdir -p "$lab/$step"
     cp "$before" "$theirs"
     if [ -z "$most" ]; then
+        [ "$step" != capstone ] || python3 teach/lab/judge_capstone.py --data "$lab/capstone/data"
         echo "$theirs is the skeleton of lab-$step; teach/lab/$step has its header."
         sed '/^hint /d; /^chapter /d; /^answer /d; s/^rung /  Rung /' "teach/lab/$step.txt"
         echo "How far are you? make check-lab"
@@ -88,9 +89,11 @@ check() {
     if [ -z "$most" ]; then
         [ "$changed" -gt 0 ] || { echo "no   $theirs is still the skeleton: begin with rung 1" && exit 1; }
         ln -sf "$PWD/config.yaml" "$lab"
-        python3 teach/lab/library.py "$step" "$theirs" "$log" || exit
+        case $step in capstone) judge=judge_capstone.py more='' ;; *) judge="library.py $step" more='. make mine trains with all that you have written' ;; esac
+        # shellcheck disable=SC2086 # the judge, and the lab
+        python3 teach/lab/$judge "$theirs" "$log" || exit
         touch "$lab/$step/done"
-        echo "Done. Compare with $ours. make mine trains with all that you have written"
+        echo "Done. Compare with $ours$more"
         return
     fi
     [ "$changed" -gt 0 ] || failed start "$theirs is still the program before"

@@ -16,7 +16,7 @@ lab-%: $$(call lab_needs,$$(call lab_is,$$*))
 # make check-lab LAB=02b: that one; else the one that was changed last. (The tests have their labs in another folder.)
 lab_folder = $(if $(call lab_is,$(LAB)),lab,$(or $(LAB),lab))
 lab_begun = $(filter-out $(lab_folder)/trap_%,$(wildcard $(foreach name,$(or $(call lab_is,$(LAB)),*),\
-    $(lab_folder)/$(name)/train.c $(foreach library,$(filter $(subst *,%,$(name)),$(library_labs)),$(lab_folder)/$(library)/$(library).c))))
+    $(lab_folder)/$(name)/train.c $(foreach library,$(filter $(subst *,%,$(name)),$(library_labs)),$(lab_folder)/$(library)/*.c))))
 lab_latest = $(if $(lab_begun),$(notdir $(patsubst %/,%,$(dir $(firstword $(shell ls -t $(lab_begun)))))))
 check-lab: $(if $(filter check-lab,$(MAKECMDGOALS)),$(call lab_needs,$(call lab_is,$(lab_latest))))
 	@teach/lab.sh check || :

@@ -125,7 +125,7 @@ class Judge:
         if not any(name.endswith(f"_s{last[0]}.safetensors") for name in run.files(run.saved)):
             yield "stop_save", f"nothing is saved of step {last[0]}, after which all stopped"
             return
-        if "cnn_mnist.safetensors" in run.files(run.saved):
+        if any(name.endswith("_mnist.safetensors") for name in run.files(run.saved)):
             yield "stop_final", "it was stopped, and saves its weights as if it had come to its end"
         yield from self.faults_of_resume(run.folder, last[0], options + ["--max-steps", str(last[0] + 3)])
 

@@ -32,12 +32,13 @@ class Run:
 
     def __init__(self, step, program, folder, *options, saved=None):
         self.folder, self.saved = Path(folder), Path(saved or folder) / "saved"
-        self.world_size = 3 if step.startswith("02") else 2 if step.endswith(".sh") else 4
+        self.world_size = 1 if step == "01" else 3 if step.startswith("02") else 2 if step.endswith(".sh") else 4
         self.folder.mkdir(parents=True)
         data = self.folder.parent / "data"
         if not data.exists():
             make_data(data)
-        command = [program, *OPTIONS, "--data-dir", data, "--checkpoint-dir", self.saved, *options]
+        options = (*OPTIONS[:-2], *options) if step == "01" else (*OPTIONS, *options)  # without --timeout
+        command = [program, "--data-dir", data, "--checkpoint-dir", self.saved, *options]
         if step == "02a":  # the same batches, if each rank knows how many ranks there are
             at = command.index("--batch-size")
             command[at:at + 2] = ["--global-batch-size", "48"]
@@ -46,7 +47,7 @@ class Run:
             command += ["--nproc", "3"]
         elif step == "03":
             command = nodes + command
-        elif not step.endswith(".sh"):  # a script starts two ranks by itself
+        elif step != "01" and not step.endswith(".sh"):  # a script starts two ranks by itself
             command = nodes + [TOP / "teach/lab/as_srun.sh", self.folder / "disks"] + command
         environment = {name: value for name, value in os.environ.items() if not name.startswith("DDP_")}
         environment.update(DDP_JOURNAL=str(self.folder / "journal"), OMP_NUM_THREADS="1", LAUNCHER="ddprun",

@@ -59,3 +59,25 @@ solve() {
     [ "$status" -eq 1 ]
     [[ $output == *"cnn_digits.safetensors differs from ours"* ]]
 }
+
+@test "the capstone begins with a skeleton and images, is judged rung by rung, and stands apart from make mine" {
+    grep -qx EXTRAS=0 "${BUILD:-build}/parts" && skip "a build without extras keeps no journals"
+    run teach/lab.sh capstone
+    [ "$status" -eq 0 ]
+    [[ $output == "$LAB/capstone/capstone.c is the skeleton of lab-capstone"*"Rung 6: 05.c"*"How far are you? make check-lab" ]]
+    [ "$(stat -c %s "$LAB/capstone/data/train-images-idx3-ubyte")" -eq $((16 + 2000 * 28 * 28)) ]
+    echo '// mine' >>"$LAB/capstone/capstone.c"
+    run teach/lab.sh check capstone
+    [ "$status" -eq 1 ]
+    [[ $output == *"dataset_init is not written yet"*"0 of 6 rungs are done" ]]
+    cp docs/answers/capstone.c "$LAB/capstone"
+    sed -f docs/answers/capstone.sed 01_single_gpu/train.c >"$LAB/capstone/01.c"
+    sed -f docs/answers/capstone.sed 02_multi_gpu_spawn/train.c | grep -v 'all_reduce(pg, rows' >"$LAB/capstone/02.c"
+    run teach/lab.sh check
+    echo "$output"
+    [ "$status" -eq 1 ]
+    [[ $output == "checking $LAB/capstone "*"yes  rung 2: 01.c "*"no   it prints \"Worst class: "*"hint: shares of ranks do not average"*"2 of 6 rungs are done" ]]
+    touch "$LAB/capstone/done"
+    run teach/mine.sh
+    [[ $output == *"no library lab is done yet"* ]]
+}
