@@ -44,9 +44,10 @@ void unused_finalize(Unused *unused)
         return;
     const int n = reducer->num_parameters;
     for (int i = n - 1; i >= 0; i--)
-        if (!reducer->ready[i]) {
+        if (reducer->marks[i] < reducer->uses[i]) {
             copy_gradient(&reducer->parameter[i], unused->kept, reducer->grads);
-            reducer_mark_ready(reducer, i);
+            while (reducer->marks[i] < reducer->uses[i])
+                reducer_mark_ready(reducer, i);
         }
     all_reduce(reducer->pg, unused->used, (size_t)n, UINT8, REDUCE_MAX);
     reducer_finalize(reducer);

@@ -34,34 +34,31 @@ void reducer_register_comm_hook(Reducer *reducer, CommHook hook, void *state)
     reducer->comm_state = state;
 }
 
-void reducer_init(Reducer *reducer, const Args *args, ProcessGroup *pg, float *grads,
-                  const Tensor *parameter, int num_parameters)
+/* Plans the buckets, from the last parameter to the first. A frozen one ends the bucket before it,
+ * since a bucket is one slice. */
+static void plan_buckets(Reducer *reducer)
 {
-    *reducer = (Reducer){ .pg = pg,
-                          .grads = grads,
-                          .parameter = parameter,
-                          .num_parameters = num_parameters,
-                          .sync = true };
-    reducer->bucket = mem_calloc((size_t)num_parameters, sizeof *reducer->bucket);
-    reducer->bucket_of = mem_calloc((size_t)num_parameters, sizeof *reducer->bucket_of);
-    reducer->ready = mem_calloc((size_t)num_parameters, sizeof *reducer->ready);
-    if (pg->nodes != NULL)
-        reducer_register_comm_hook(reducer, pg->nodes->comm_hook, pg->nodes);
-
-    const double cap_bytes = args->bucket_cap_mb * MIB;
+    const double cap_bytes = reducer->bucket_cap_mb * MIB;
     double limit = cap_bytes < FIRST_BUCKET_BYTES ? cap_bytes : FIRST_BUCKET_BYTES;
     Bucket *bucket = NULL;
-    for (int i = num_parameters - 1; i >= 0; i--) {
-        const Tensor *p = &parameter[i];
-        if (bucket == NULL)
+    reducer->num_buckets = 0;
+    for (int i = reducer->num_parameters - 1; i >= 0; i--) {
+        const Tensor *p = &reducer->parameter[i];
+        if (reducer->uses[i] == 0) {
+            bucket = NULL;
+            continue;
+        }
+        if (bucket == NULL) {
             bucket = &reducer->bucket[reducer->num_buckets++];
+            *bucket = (Bucket){ 0 };
+        }
         CHECK(bucket->num_parameters == 0 || p->offset + p->numel == bucket->offset,
               "parameter %s does not lie right before its successor", p->name);
         bucket->offset = p->offset;
         bucket->numel += p->numel;
         bucket->first_parameter = i;
         bucket->num_parameters++;
-        bucket->pending++;
+        bucket->pending += reducer->uses[i];
         reducer->bucket_of[i] = reducer->num_buckets - 1;
         if ((double)(bucket->numel * sizeof(float)) >= limit) {
             bucket = NULL;
@@ -72,9 +69,36 @@ void reducer_init(Reducer *reducer, const Args *args, ProcessGroup *pg, float *g
         log_bucket(reducer, i, "is planned");
 }
 
+void reducer_init(Reducer *reducer, const Args *args, ProcessGroup *pg, float *grads,
+                  const Tensor *parameter, int num_parameters)
+{
+    *reducer = (Reducer){ .pg = pg,
+                          .grads = grads,
+                          .parameter = parameter,
+                          .num_parameters = num_parameters,
+                          .bucket_cap_mb = args->bucket_cap_mb,
+                          .sync = true };
+    reducer->bucket = mem_calloc((size_t)num_parameters, sizeof *reducer->bucket);
+    reducer->bucket_of = mem_calloc((size_t)num_parameters, sizeof *reducer->bucket_of);
+    reducer->uses = mem_calloc((size_t)num_parameters, sizeof *reducer->uses);
+    reducer->marks = mem_calloc((size_t)num_parameters, sizeof *reducer->marks);
+    if (pg->nodes != NULL)
+        reducer_register_comm_hook(reducer, pg->nodes->comm_hook, pg->nodes);
+    for (int i = 0; i < num_parameters; i++)
+        reducer->uses[i] = 1;
+    plan_buckets(reducer);
+}
+
+void reducer_set_uses(Reducer *reducer, const int *uses)
+{
+    memcpy(reducer->uses, uses, (size_t)reducer->num_parameters * sizeof *uses);
+    plan_buckets(reducer);
+}
+
 void reducer_free(Reducer *reducer)
 {
-    free(reducer->ready);
+    free(reducer->marks);
+    free(reducer->uses);
     free(reducer->bucket_of);
     free(reducer->bucket);
 }
@@ -86,10 +110,10 @@ void reducer_set_sync(Reducer *reducer, bool sync)
     reducer->sync = sync;
 }
 
-/* Counts parameter i's gradient in its bucket. Sends complete buckets, in index order. */
+/* Counts a mark of parameter i in its bucket. Sends complete buckets, in index order. */
 static void count_down(Reducer *reducer, int i)
 {
-    reducer->ready[i] = true;
+    reducer->marks[i]++;
     reducer->bucket[reducer->bucket_of[i]].pending--;
 
     while (reducer->next < reducer->num_buckets && reducer->bucket[reducer->next].pending == 0) {
@@ -110,9 +134,14 @@ void reducer_mark_ready(void *context, int i)
     Reducer *reducer = context;
     if (!reducer->sync)
         return;
-    CHECK(!reducer->ready[i],
-          "parameter %s is marked ready twice: call reducer_finalize after every backward pass",
-          reducer->parameter[i].name);
+    const char *name = reducer->parameter[i].name;
+    CHECK(reducer->uses[i] > 0, "parameter %s is frozen (reducer_set_uses), but gets a gradient",
+          name);
+    CHECK(
+        reducer->marks[i] < reducer->uses[i],
+        "parameter %s is marked ready twice: two backward passes without reducer_finalize between "
+        "them, or more layers share it than reducer_set_uses says",
+        name);
     count_down(reducer, i);
 }
 
@@ -121,19 +150,20 @@ void reducer_finalize(Reducer *reducer)
     if (!reducer->sync)
         return;
     for (int i = reducer->num_parameters - 1; i >= 0; i--)
-        CHECK(reducer->ready[i],
+        CHECK(reducer->marks[i] == reducer->uses[i],
               "parameter %s got no gradient: let the loss depend on it, or use beyond/unused "
               "(find_unused_parameters)",
               reducer->parameter[i].name);
 
     log_detail(LOG_BUCKET, "the backward pass is done, waiting for %d buckets",
                reducer->num_buckets);
-    for (int i = 0; i < reducer->num_buckets; i++) {
-        Bucket *bucket = &reducer->bucket[i];
-        work_wait(bucket->work);
-        bucket->pending = bucket->num_parameters;
+    for (int i = 0; i < reducer->num_buckets; i++)
+        work_wait(reducer->bucket[i].work);
+    for (int i = 0; i < reducer->num_parameters; i++) {
+        if (reducer->uses[i] > 0)
+            reducer->bucket[reducer->bucket_of[i]].pending += reducer->uses[i];
+        reducer->marks[i] = 0;
     }
-    memset(reducer->ready, 0, (size_t)reducer->num_parameters * sizeof *reducer->ready);
     reducer->next = 0;
     log_detail(LOG_BUCKET, "all buckets are back: gradients are averaged");
 }

@@ -4,6 +4,7 @@
  * - Call reducer_init once, and make reducer_mark_ready the model's GradHook.
  * - After each backward pass call reducer_finalize; the gradients are then the mean over all ranks.
  * - To accumulate gradients of several passes, turn sync off for all but the last (DDP's no_sync).
+ * - If layers share a parameter, or one is frozen, say so with reducer_set_uses.
  * - To send buckets in another way than by all_reduce, register a communication hook.
  *
  * The Reducer of PyTorch's DistributedDataParallel (torch/csrc/distributed/c10d/reducer.cpp; Li et
@@ -22,7 +23,7 @@
 typedef struct {
     size_t offset, numel;
     int first_parameter, num_parameters;
-    int pending; // how many of them have no gradient yet
+    int pending; // marks to come in this backward pass: the sum of its parameters' uses
     Work work;
 } Bucket;
 
@@ -36,8 +37,11 @@ typedef struct {
     Bucket *bucket; // bucket 0 is the end of the gradients
     int num_buckets;
     int next; // bucket to send next: in index order, the same on every rank
-    int *bucket_of; // by parameter
-    bool *ready; // by parameter: has its gradient been computed in this backward pass?
+    int *bucket_of; // by parameter; undefined for frozen ones
+    int *uses; // by parameter: see reducer_set_uses
+    int *marks; // by parameter: in this backward pass; its gradient is complete when there are
+                // `uses`
+    double bucket_cap_mb;
     bool sync; // see reducer_set_sync
 } Reducer;
 
@@ -52,8 +56,15 @@ void reducer_init(Reducer *reducer, const Args *args, ProcessGroup *pg, float *g
  * while buckets are in flight. reducer_init registers process_group_set_nodes's hook, if any. */
 void reducer_register_comm_hook(Reducer *reducer, CommHook hook, void *state);
 
-/* Marks the gradient of parameter i as complete: the model's GradHook; its context is the Reducer.
- * Starts the all-reduce of each bucket that is complete and next in order. Collective. */
+/* Says how many layers add to the gradient of each parameter in a backward pass; 1 until then. Tied
+ * parameters, which several layers share, have more: they are ready at the last mark. Frozen ones
+ * have 0 (requires_grad = False): they are in no bucket, and nobody marks them. PyTorch finds both
+ * in its graph. Call it before the first backward pass, with the same numbers on every rank. */
+void reducer_set_uses(Reducer *reducer, const int *uses);
+
+/* Marks the gradient of parameter i as complete, or that one more of its uses is added: the model's
+ * GradHook; its context is the Reducer. Starts the all-reduce of each bucket that is complete and
+ * next in order. Collective. */
 void reducer_mark_ready(void *reducer, int i);
 
 /* After the backward pass: waits until all gradients are the mean over the ranks. Dies if a

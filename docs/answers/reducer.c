@@ -1,6 +1,5 @@
-/* The answer to lab-reducer. common/comm/ddp.c is the library's own, without frozen and tied
- * parameters. */
-#include "teach/lab/reducer/reducer.h"
+/* The answer to lab-reducer: common/comm/ddp.c without its log and its hooks. */
+#include "common/comm/ddp.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -9,18 +8,16 @@
 
 #define MIB (1024.0 * 1024.0)
 
-static int *uses, *marked; // by parameter: marks in a pass, and marks so far
-static double cap_bytes;
-
 /* Cuts the parameters into buckets, from the end. */
 static void plan(Reducer *reducer)
 {
+    const double cap_bytes = reducer->bucket_cap_mb * MIB;
     double limit = cap_bytes < MIB ? cap_bytes : MIB; // of the first
     Bucket *bucket = NULL;
     reducer->num_buckets = 0;
     for (int i = reducer->num_parameters - 1; i >= 0; i--) {
         const Tensor *p = &reducer->parameter[i];
-        if (uses[i] == 0) { // a bucket is a slice: it ends here
+        if (reducer->uses[i] == 0) { // a bucket is a slice: it ends here
             bucket = NULL;
             continue;
         }
@@ -32,7 +29,7 @@ static void plan(Reducer *reducer)
         bucket->numel += p->numel;
         bucket->first_parameter = i;
         bucket->num_parameters++;
-        bucket->pending += uses[i];
+        bucket->pending += reducer->uses[i];
         reducer->bucket_of[i] = reducer->num_buckets - 1;
         if ((double)(bucket->numel * sizeof(float)) >= limit) {
             bucket = NULL;
@@ -48,21 +45,21 @@ void reducer_init(Reducer *reducer, const Args *args, ProcessGroup *pg, float *g
                           .grads = grads,
                           .parameter = parameter,
                           .num_parameters = num_parameters,
+                          .bucket_cap_mb = args->bucket_cap_mb,
                           .sync = true };
     const size_t count = (size_t)num_parameters;
     reducer->bucket = mem_calloc(count, sizeof *reducer->bucket);
     reducer->bucket_of = mem_calloc(count, sizeof *reducer->bucket_of);
-    uses = mem_calloc(count, sizeof *uses);
-    marked = mem_calloc(count, sizeof *marked);
+    reducer->uses = mem_calloc(count, sizeof *reducer->uses);
+    reducer->marks = mem_calloc(count, sizeof *reducer->marks);
     for (int i = 0; i < num_parameters; i++)
-        uses[i] = 1;
-    cap_bytes = args->bucket_cap_mb * MIB;
+        reducer->uses[i] = 1;
     plan(reducer);
 }
 
-void lab_reducer_uses(Reducer *reducer, const int *given)
+void reducer_set_uses(Reducer *reducer, const int *uses)
 {
-    memcpy(uses, given, (size_t)reducer->num_parameters * sizeof *uses);
+    memcpy(reducer->uses, uses, (size_t)reducer->num_parameters * sizeof *uses);
     plan(reducer);
 }
 
@@ -71,7 +68,7 @@ void reducer_mark_ready(void *context, int i)
     Reducer *reducer = context;
     if (!reducer->sync)
         return;
-    marked[i]++;
+    reducer->marks[i]++;
     reducer->bucket[reducer->bucket_of[i]].pending--;
     while (reducer->next < reducer->num_buckets && reducer->bucket[reducer->next].pending == 0) {
         Bucket *bucket = &reducer->bucket[reducer->next++];
@@ -85,14 +82,15 @@ void reducer_finalize(Reducer *reducer)
     if (!reducer->sync)
         return;
     for (int i = 0; i < reducer->num_parameters; i++)
-        CHECK(marked[i] == uses[i], "parameter %s was marked %d times, not %d times",
-              reducer->parameter[i].name, marked[i], uses[i]);
+        CHECK(reducer->marks[i] == reducer->uses[i],
+              "parameter %s was marked %d times, not %d times", reducer->parameter[i].name,
+              reducer->marks[i], reducer->uses[i]);
     for (int i = 0; i < reducer->num_buckets; i++)
         work_wait(reducer->bucket[i].work);
     for (int i = 0; i < reducer->num_parameters; i++) {
-        if (uses[i] > 0)
-            reducer->bucket[reducer->bucket_of[i]].pending += uses[i];
-        marked[i] = 0;
+        if (reducer->uses[i] > 0)
+            reducer->bucket[reducer->bucket_of[i]].pending += reducer->uses[i];
+        reducer->marks[i] = 0;
     }
     reducer->next = 0;
 }
@@ -110,8 +108,8 @@ void reducer_register_comm_hook(Reducer *reducer, CommHook hook, void *state)
 
 void reducer_free(Reducer *reducer)
 {
-    free(marked);
-    free(uses);
+    free(reducer->marks);
+    free(reducer->uses);
     free(reducer->bucket_of);
     free(reducer->bucket);
 }

@@ -6,7 +6,7 @@
  *     gradients  [     |      |     |        ]
  *     buckets       bucket 1    |  bucket 0       bucket 0 leaves as soon as 2 and 3 are marked
  */
-#include "teach/lab/reducer/reducer.h"
+#include "common/comm/ddp.h"
 
 #include <stdlib.h>
 
@@ -27,7 +27,7 @@ void reducer_init(Reducer *reducer, const Args *args, ProcessGroup *pg, float *g
 }
 
 /* Rung 4. The numbers are the caller's: copy them. */
-void lab_reducer_uses(Reducer *reducer, const int *uses)
+void reducer_set_uses(Reducer *reducer, const int *uses)
 {
     (void)reducer, (void)uses;
     die("rung 4 is not written yet");
@@ -63,7 +63,8 @@ void reducer_register_comm_hook(Reducer *reducer, CommHook hook, void *state)
 /* Given: free(NULL) does nothing. Add what else you allocate. */
 void reducer_free(Reducer *reducer)
 {
-    free(reducer->ready);
+    free(reducer->marks);
+    free(reducer->uses);
     free(reducer->bucket_of);
     free(reducer->bucket);
 }

@@ -6,7 +6,7 @@
  * shows, and so does a gradient that is touched too early. Gradients are small integers times
  * RANKS, and every rank knows those of the others, so no rank has to wait for another.
  */
-#include "teach/lab/reducer/reducer.h"
+#include "common/comm/ddp.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -291,7 +291,7 @@ static void begin(Reducer *reducer, const Case *c)
     lab_count = (LabCount){ 0 };
     reducer_init(reducer, &args, group, grads, parameter, c->num_parameters);
     if (c->uses != NULL)
-        lab_reducer_uses(reducer, c->uses);
+        reducer_set_uses(reducer, c->uses);
 }
 
 static void end(Reducer *reducer)

@@ -55,8 +55,10 @@ static void test_mistakes_are_named(void **state)
                    "parameter p3 got no gradient: let the loss depend on it, or use beyond/unused "
                    "(find_unused_parameters)");
     expect_mistake(forgotten_body, 0, "rank 1 is gone");
-    expect_mistake(twice_body, 1,
-                   "parameter p3 is marked ready twice: call reducer_finalize after every");
+    expect_mistake(
+        twice_body, 1,
+        "parameter p3 is marked ready twice: two backward passes without reducer_finalize "
+        "between them, or more layers share it than reducer_set_uses says");
     expect_mistake(switched_body, 1, "buckets are on their way: call reducer_finalize before");
 }
 
