@@ -15,6 +15,7 @@
 #include "common/comm/store/net.h"
 
 #define RETRY_MS 100
+#define ANSWER_SECONDS 1.0 // for the first answer of a store to which we connect at the last moment
 
 /* ---- connecting ---- */
 
@@ -67,8 +68,9 @@ bool store_connect(Store *store, const char *host, int port, double timeout)
         if (store->fd < 0)
             return false;
         since = since == 0 ? seconds_now() : since; // of the first answer
-        if ((key == NULL || store_prove(store, key, since, deadline)) &&
-            validate(store->fd, deadline))
+        const double patience = fmax(deadline, seconds_now() + ANSWER_SECONDS);
+        if ((key == NULL || store_prove(store, key, since, patience)) &&
+            validate(store->fd, patience))
             return true;
         const int reason = errno;
         close(store->fd);

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -251,6 +252,40 @@ static void test_a_store_that_may_fail(void **state)
     store_free(&store);
 }
 
+static int listening = -1;
+
+/* A server that gets to its client late: VALIDATE has 5 bytes, PING has 5, whose last 4 it sends. */
+static void answer_late(int rank, int port)
+{
+    (void)rank, (void)port;
+    char request[10];
+    usleep(200000);
+    const int fd = net_accept(listening, seconds_now() + TIMEOUT);
+    net_recv(fd, request, sizeof request, seconds_now() + TIMEOUT);
+    net_send(fd, request + 6, 4, seconds_now() + TIMEOUT);
+    net_recv(fd, request, 1, seconds_now() + TIMEOUT); // returns when the client has closed
+}
+
+/* A launcher asks for 10 s, logs that it waits, and asks again. A store that began to listen in the
+ * last moment of the 10 s is not taken for another program. */
+static void test_a_store_that_is_there_at_the_last_moment(void **state)
+{
+    (void)state;
+    bool answered = false;
+    for (int attempt = 0; attempt < 5 && !answered; attempt++) { // the machine may be busy
+        int port = 0;
+        Store store;
+        listening = net_listen("127.0.0.1", &port);
+        const Rank server = start_rank(answer_late, 0, port);
+        answered = store_connect(&store, "127.0.0.1", port, 0.05);
+        close(store.fd);
+        close(listening);
+        kill(server.pid, SIGKILL);
+        end_rank(&server);
+    }
+    assert_true(answered);
+}
+
 int main(void)
 {
     alarm(900); // nothing here may hang
@@ -263,6 +298,7 @@ int main(void)
         cmocka_unit_test(test_attempts_do_not_see_each_others_keys),
         cmocka_unit_test(test_failed_calls_name_store_and_key),
         cmocka_unit_test(test_a_store_that_may_fail),
+        cmocka_unit_test(test_a_store_that_is_there_at_the_last_moment),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
