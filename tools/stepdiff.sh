@@ -1,7 +1,7 @@
 #!/bin/sh
 # Usage: tools/stepdiff.sh 02a|02b|02c|02|03|04|05|05-ddprun   What it adds to the program before.
 #        tools/stepdiff.sh dp                                  From DataParallel to step 02's train.c.
-#        tools/stepdiff.sh zero1|zero2|zero3                   From there to ZeRO and FSDP.
+#        tools/stepdiff.sh zero1|zero2|zero3|zero4|zero5       From there to ZeRO and FSDP.
 #        tools/stepdiff.sh batchnorm|syncbn                    To a model with buffers; to batch norm over all ranks.
 #        tools/stepdiff.sh uneven|join                         To ranks that run out of rows; to ranks that join.
 #        tools/stepdiff.sh twin-02a|...|twin-03|twin-05        What it adds to the program before, in PyTorch.
@@ -28,7 +28,7 @@ END
     [ ! -e 05_fault_tolerance/ddprun.c ] ||
         echo "05-ddprun 200 03_torchrun_env/ddprun.c 05_fault_tolerance/ddprun.c"
     before=02_multi_gpu_spawn/train.c # the asides, which start from step 02
-    for stage in 1 2 3; do
+    for stage in 1 2 3 4 5; do
         echo "zero$stage 60 $before beyond/zero/train_zero$stage.c"
         before=beyond/zero/train_zero$stage.c
     done

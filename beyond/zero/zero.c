@@ -10,6 +10,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/base/log.h"
 #include "common/base/memory.h"
@@ -25,7 +26,7 @@ static size_t bytes_of(size_t numel)
 static void cut_units(Zero *zero, const Args *args)
 {
     const Model *model = zero->model;
-    const double cap = zero->stage == ZERO_PARAMS ? 0 : args->bucket_cap_mb * MIB;
+    const double cap = zero->stage >= ZERO_PARAMS ? 0 : args->bucket_cap_mb * MIB;
     double limit = fmin(cap, FIRST_BUCKET_BYTES);
     ZeroUnit *unit = NULL;
     for (int layer = model->num_parameters / 2 - 1; layer >= 0; layer--) {
@@ -44,7 +45,8 @@ static void cut_units(Zero *zero, const Args *args)
     }
     for (unit = zero->unit; unit < zero->unit + zero->num_units; unit++) {
         const size_t ranks = (size_t)zero->pg->world_size;
-        unit->share = (unit->numel + ranks - 1) / ranks;
+        unit->replicated = zero->stage == ZERO_LARGE && unit->numel < ZERO_SMALL;
+        unit->share = unit->replicated ? unit->numel : (unit->numel + ranks - 1) / ranks;
         unit->own_offset = zero->own_numel;
         zero->own_numel += unit->share;
     }
@@ -71,8 +73,8 @@ static float *divide(const Zero *zero, float *whole, bool keep_all)
         if (keep_all)
             copy_part(device, unit, 0, unit->numel, whole, shares + ranks * unit->own_offset);
         else
-            copy_part(device, unit, (size_t)zero->pg->rank * unit->share, unit->share, whole,
-                      shares + unit->own_offset);
+            copy_part(device, unit, unit->replicated ? 0 : (size_t)zero->pg->rank * unit->share,
+                      unit->share, whole, shares + unit->own_offset);
     device_release(device, whole);
     return shares;
 }
@@ -82,15 +84,20 @@ static void find_parts(const Zero *zero, const ZeroUnit *unit, float *array, boo
                        float **whole, float **own)
 {
     const size_t ranks = (size_t)zero->pg->world_size, rank = (size_t)zero->pg->rank;
-    *whole = has_all ? array + ranks * unit->own_offset : NULL;
-    *own = has_all ? *whole + rank * unit->share : array + unit->own_offset;
+    *own = array + unit->own_offset;
+    *whole = unit->replicated ? *own : NULL;
+    if (has_all) {
+        *whole = array + ranks * unit->own_offset;
+        *own = *whole + rank * unit->share;
+    }
 }
 
 static void reserve_buffers(const Zero *zero, float *buffer[2])
 {
     size_t share = 0;
     for (int u = 0; u < zero->num_units; u++)
-        share = zero->unit[u].share > share ? zero->unit[u].share : share;
+        if (!zero->unit[u].replicated && zero->unit[u].share > share)
+            share = zero->unit[u].share;
     for (int i = 0; i < 2; i++)
         buffer[i] =
             device_malloc(zero->model->device, bytes_of(share) * (size_t)zero->pg->world_size);
@@ -167,6 +174,37 @@ float *zero_grad_buffer(const Zero *zero, const ZeroUnit *unit)
 float *zero_param_buffer(const Zero *zero, const ZeroUnit *unit)
 {
     return zero->param_buffer[unit->number % 2];
+}
+
+static uint16_t round_to_bf16(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16); // to the nearest, ties to even
+}
+
+static uint16_t *upper_half(const Zero *zero, const ZeroUnit *unit)
+{
+    CHECK(!zero->model->device->place.on_gpu, "this aside rounds on a CPU: --device cpu");
+    return (uint16_t *)unit->params + unit->share * (size_t)zero->pg->world_size;
+}
+
+uint16_t *zero_narrow(const Zero *zero, const ZeroUnit *unit)
+{
+    uint16_t *half = upper_half(zero, unit);
+    for (size_t i = 0; i < unit->share; i++)
+        half[(size_t)zero->pg->rank * unit->share + i] = round_to_bf16(unit->own_params[i]);
+    return half;
+}
+
+/* Float i ends before number i + 1 of the upper half begins, which is read next. */
+void zero_widen(const Zero *zero, const ZeroUnit *unit)
+{
+    const uint16_t *half = upper_half(zero, unit);
+    for (size_t i = 0; i < unit->share * (size_t)zero->pg->world_size; i++) {
+        const uint32_t bits = (uint32_t)half[i] << 16;
+        memcpy(&unit->params[i], &bits, sizeof bits);
+    }
 }
 
 void zero_step(const Zero *zero, const ZeroUnit *unit)

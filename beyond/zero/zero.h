@@ -1,12 +1,13 @@
 /*
- * zero.h - what train_zero1.c to train_zero3.c share: parameters, gradients and optimizer state in
+ * zero.h - what train_zero1.c to train_zero5.c share: parameters, gradients and optimizer state in
  * shards.
  *
  * Every replica of DDP holds the same optimizer state, the same averaged gradients and the same
  * parameters. ZeRO (Rajbhandari et al., "ZeRO: Memory optimizations toward training trillion
  * parameter models", 2020) divides them: stage 1 the state, stage 2 the gradients too, stage 3
- * everything, which PyTorch calls FSDP. The layers are cut into units; a rank owns a share of each
- * unit, 1 / world_size of it, and only the owner's optimizer changes it.
+ * everything, which PyTorch calls FSDP; small layers may stay replicas. The layers are cut into
+ * units; a rank owns a share of each unit, 1 / world_size of it, and only the owner's optimizer
+ * changes it.
  *
  * The programs show which collective moves what, and when, in the memory of any device.
  */
@@ -26,14 +27,17 @@ typedef struct {
     int first_layer, last_layer;
     size_t offset, numel; // of its parameters in the whole model
     size_t share; // elements of each rank: numel / world_size, rounded up
+    bool replicated; // a small layer that each rank keeps whole: its share is all of it
     size_t own_offset; // where shares begin in an array of this rank's shares
     float *params, *grads; // the whole unit, share after share; NULL: not on this rank now
     float *own_params, *own_grads; // this rank's share
     Work work; // the collective that moves the unit
 } ZeroUnit;
 
-/* What is divided. Each stage also divides what the previous one does. */
-typedef enum { ZERO_STATE = 1, ZERO_GRADS, ZERO_PARAMS } ZeroStage;
+/* What is divided. Each stage also divides what the previous one does; ZERO_LARGE leaves out layers
+ * of fewer than ZERO_SMALL parameters. */
+typedef enum { ZERO_STATE = 1, ZERO_GRADS, ZERO_PARAMS, ZERO_LARGE } ZeroStage;
+enum { ZERO_SMALL = 20000 };
 
 /* What zero_unshard replaces and zero_reshard puts back. */
 typedef struct {
@@ -71,6 +75,12 @@ void zero_place(const Zero *zero, const ZeroUnit *unit);
  * next is computed: units of even number share one, units of odd number the other. */
 float *zero_grad_buffer(const Zero *zero, const ZeroUnit *unit); // zeroed
 float *zero_param_buffer(const Zero *zero, const ZeroUnit *unit);
+
+/* To gather a unit in 16 bits. The upper half of unit->params, a buffer, holds the unit in bf16.
+ * zero_narrow rounds this rank's share to its place there, and returns the first rank's place;
+ * zero_widen makes floats of all of them, in place. On a CPU only. */
+uint16_t *zero_narrow(const Zero *zero, const ZeroUnit *unit);
+void zero_widen(const Zero *zero, const ZeroUnit *unit);
 
 /* The optimizer's step on this rank's share of the unit. The step is complete when all units have
  * taken it; then count it in model->step. */

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Usage: teach/lab/judge_zero.py zero1|zero2|zero3 PROGRAM OURS FOLDER
+"""Usage: teach/lab/judge_zero.py zero1|...|zero5 PROGRAM OURS FOLDER
 Runs a learner's PROGRAM of a stage of ZeRO, whose source is PROGRAM.c: its files must equal OURS', byte for byte, and
 the bytes that a rank holds and sends must match the formula. Hints are in teach/lab/STAGE.txt. Exit status 1: there is
 a mistake."""
@@ -23,11 +23,14 @@ RUNS = {  # the mistake, if this run fails and those before did not
 }
 
 
+SMALL = 20000  # zero5 leaves layers of fewer parameters whole (ZERO_SMALL)
+
+
 def mistake(step, name, text, folder=None):
     """Ends with the hint of a mistake; if the journals of the folder name it more exactly, with that one."""
     lines = (TOP / f"teach/lab/{step}.txt").read_text().splitlines()
     hints = {line[5:].split(": ", 1)[0]: line.split(": ", 1)[1] for line in lines if line.startswith("hint ")}
-    known = next((known for known in (named(folder) if folder else ()) if known[0] in hints), None)
+    known = next((known for known in ((*sent_wrongly(step, folder), *named(folder)) if folder else ()) if known[0] in hints), None)
     if known:
         name, text = known[0], f"{text}; {known[1]}"
     print(f"no   {text}")
@@ -36,18 +39,39 @@ def mistake(step, name, text, folder=None):
     sys.exit(1)
 
 
+def sent_wrongly(step, folder):
+    """Yields the mistakes of zero4 and zero5, which change what is sent, by the journal of rank 0."""
+    ranks = journal.read(folder / "journal")
+    if step not in ("zero4", "zero5") or not ranks.get(0):
+        return
+    starts = ranks[0][0].all("start")
+    shares = [(e.about[1], e.values["type"], int(e.values["count"])) for e in starts if e.about[1] in ("all_gather", "reduce_scatter")]
+    wide = [count for kind, type_, count in shares if (kind, type_) == ("all_gather", "float32") and count > 1]
+    short = [count for kind, type_, count in shares if (kind, type_) == ("reduce_scatter", "bfloat16")]
+    if wide:
+        yield "half", f"{wide[0]} parameters of each rank are gathered in float32"
+    if short:
+        yield "grads", f"{short[0]} gradients of each rank are averaged in bf16"
+    small = [(kind, count) for kind, _, count in shares if 1 < count and 2 * count < SMALL]
+    if step == "zero5" and shares and not any(e.about[1] == "all_reduce" and e.values["type"] == "float32" for e in starts):
+        yield "small", "no small layer's gradients are averaged by an all_reduce"
+    elif small and step == "zero5":
+        yield "small", f"a small layer is sent in shares: {small[0][0]} of {small[0][1]} numbers on each of two ranks"
+
+
 def named(folder):
     """Yields the mistakes that the journal of rank 0 shows: their names, and what was seen."""
     ranks = journal.read(folder / "journal")
     if not ranks.get(0):
         return
     entries = ranks[0][0].entries
-    kinds = {e.about[0]: e.about[1] for e in entries if e.word == "start"}
+    gradients = {e.about[0] for e in entries if e.word == "start" and e.values.get("type") == "float32" and
+                 e.about[1] in ("reduce_scatter", "all_reduce")}
     back, steps, gathered = 0, 0, True
     for number, entry in enumerate(entries):
-        if entry.word == "start" and entry.about[1] == "reduce_scatter" and entry.values.get("op") != "mean":
+        if entry.word == "start" and entry.about[0] in gradients and entry.values.get("op") != "mean":
             yield "mean", f"the gradients are combined by {entry.values.get('op')}"
-        elif entry.word == "wait" and kinds.get(entry.about[0]) == "reduce_scatter":
+        elif entry.word == "wait" and entry.about[0] in gradients:
             back += 1
         elif entry.word == "optim_step":
             steps += 1
@@ -88,7 +112,7 @@ def files_of(program, folder, options):
 
 
 def main():
-    if len(sys.argv) != 5 or sys.argv[1] not in ("zero1", "zero2", "zero3"):
+    if len(sys.argv) != 5 or sys.argv[1] not in ("zero1", "zero2", "zero3", "zero4", "zero5"):
         sys.exit(__doc__)
     step, program, ours, folder = sys.argv[1], Path(sys.argv[2]).resolve(), TOP / sys.argv[3], Path(sys.argv[4])
     for name, options in RUNS.items():
@@ -99,9 +123,13 @@ def main():
         if mine != due:
             wrong = [file for file in due if mine.get(file) != due[file]] or list(mine)
             mistake(step, "files", f"with {' '.join(options)} it saves another {wrong[0]} than ours", folder / f"theirs_{name}")
+        for fault in sent_wrongly(step, folder / f"theirs_{name}") if name == "run" else ():  # of two ranks
+            mistake(step, *fault)
     print("yes  its files are ours, byte for byte")
 
-    _, _, held, sent = zero.KINDS[1 + int(step[-1])]
+    _, _, held, sent = zero.KINDS[min(4, 1 + int(step[-1]))]
+    if step in ("zero4", "zero5"):
+        sent = lambda n: 2 * (n - 1) / n  # two gathers of 2 bytes a parameter, and its gradient's 4
     counting = folder / "count"
     counting.mkdir()
     zero.build(program.with_suffix(".c"), counting)

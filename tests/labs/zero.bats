@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# make lab-zero1 to lab-zero3: our programs are accepted, wrong ones rejected with the hint that names the mistake.
+# make lab-zero1 to lab-zero5: our programs are accepted, wrong ones rejected with the hint that names the mistake.
 
 setup() {
     export LAB=$BATS_TEST_TMPDIR/lab LAB_SECONDS=120
@@ -24,13 +24,16 @@ wrong() {
     [[ $output == *"no   "*"hint: $hint"* ]]
 }
 
-@test "our own three pass" {
-    for stage in zero1 zero2 zero3; do
+@test "our own five pass, and another way" {
+    for stage in zero1 zero2 zero3 zero4 zero5; do
         run teach/lab.sh $stage
         [[ $output == *"Turn it into step $stage"* ]]
         judge $stage 0
         [[ $output == *"yes  its files are ours"*"yes  held: "*"yes  sent: "*"Done."* ]]
     done
+    # the share is rounded into memory of its own, and the small layers' all_reduce is written first
+    judge zero4 0 's/^    unit->work = all_gather_async(zero->pg, own, half.*/    static uint16_t mine[1 << 21];\n    memcpy(mine, own, unit->share * sizeof *own);\n    unit->work = all_gather_async(zero->pg, mine, half, unit->share, BFLOAT16);/; s/^#include <signal.h>/&\n#include <string.h>/'
+    judge zero5 0 's/^    if (unit->replicated \&\& i == 2/    if (i != 2 * unit->first_layer)\n        return;\n&/'
     touch "$LAB/zero2/train.c"
     run teach/lab.sh check
     [[ $output == "checking $LAB/zero2 "* ]]
@@ -49,4 +52,24 @@ wrong() {
     wrong zero3 evaluation 's/batches < most/false/'
     wrong zero3 files 's/^    unit->params = NULL;//'
     wrong zero3 build 's/ZERO_PARAMS/ZERO_EVERYTHING/'
+}
+
+@test "wrong ways to gather in 16 bits" {
+    wrong zero4 half 's/uint16_t \*half = .*/float *half = unit->params, *own = unit->own_params;/; s/BFLOAT16/FLOAT32/; /^    zero_widen/d'
+    wrong zero4 files '/^    zero_widen/d'
+    wrong zero4 files 's/^    zero_widen(zero, unit);/&\n    if (zero->pg->rank == 0)\n        unit->params[0] = unit->own_params[0];/'
+    wrong zero4 run 's/unit->share, BFLOAT16/unit->share - (zero->pg->rank == 1), BFLOAT16/'
+    wrong zero4 files 's/\*own = half + (size_t)zero->pg->rank \* unit->share/*own = half + (zero->pg->rank > 1 ? 0 : (size_t)zero->pg->rank * unit->share)/'
+    wrong zero4 evaluation 's/batches < most/false/'
+    wrong zero4 unshard '/zero_unshard/d'
+    wrong zero4 sent 's/^    unit->params = NULL;/&\n    if (!backward) {\n        gather_layer(context, layer);\n        work_wait(unit->work);\n        unit->params = NULL;\n    }/; s/^    (void)backward;//'
+}
+
+@test "wrong ways to leave small layers whole" {
+    wrong zero5 small 's/^    if (unit->replicated \&\& i == 2/    if (unit->replicated)\n        return;\n&/; s/^    if (done->replicated)/    if (done->replicated)\n        return;\n&/; s/^    work_wait(done->work);/    if (!done->replicated)\n    &/'
+    wrong zero5 early '/^    work_wait(done->work);/{h;d}; s/^        return; \/\/ every rank has all of it/&\n    work_wait(done->work);/'
+    wrong zero5 mean 's/FLOAT32, REDUCE_MEAN);$/FLOAT32, REDUCE_SUM);/'
+    wrong zero5 small 's/ZERO_LARGE/ZERO_PARAMS/'
+    wrong zero5 run 's/^    if (unit->replicated)$/    if (false)/'
+    wrong zero5 count 's/^    model->step++;//'
 }
