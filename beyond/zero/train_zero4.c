@@ -50,8 +50,7 @@ static void before_layer(void *context, int layer, bool backward)
     Zero *zero = context;
     ZeroUnit *unit = zero_unit_of(zero, layer);
     gather_layer(zero, layer); // needed for the first of a pass
-    work_wait(unit->work);
-    zero_widen(zero, unit);
+    zero_widen(zero, unit); // waits, too
     gather_layer(zero, backward ? layer - 1 : layer + 1); // prefetches
     if (backward && unit->number >= 2)
         keep_own_grads(zero, unit - 2); // it has the same buffer

@@ -1,8 +1,7 @@
 /*
  * beyond/zero, an aside - FSDP whose small layers stay replicas, as in DDP.
  *
- * New: a small layer saves little memory, and costs as many messages as a large one. Each rank
- * keeps it whole: nothing is gathered, and its gradients are averaged by an all_reduce.
+ * New: each rank keeps small layers whole, and an all_reduce averages their gradients.
  */
 #include <signal.h>
 #include <sys/prctl.h>
@@ -21,11 +20,10 @@
 /* Waits until the gradients of the unit are sent, and keeps the mean of this rank's share. */
 static void keep_own_grads(Zero *zero, ZeroUnit *done)
 {
-    if (done->grads == NULL)
-        return; // kept already
-    work_wait(done->work);
-    if (done->replicated)
-        return; // every rank has all of it
+    if (done->grads != NULL)
+        work_wait(done->work);
+    if (done->grads == NULL || done->replicated)
+        return; // kept already, or every rank has all of it
     device_copy(zero->model->device, done->own_grads,
                 done->grads + (size_t)zero->pg->rank * done->share, done->share * sizeof(float),
                 COPY_ON_DEVICE);
@@ -51,17 +49,13 @@ static void before_layer(void *context, int layer, bool backward)
 {
     Zero *zero = context;
     ZeroUnit *unit = zero_unit_of(zero, layer);
-    if (!unit->replicated) {
-        gather_layer(zero, layer); // needed for the first of a pass
-        work_wait(unit->work);
-        zero_widen(zero, unit);
-    }
+    gather_layer(zero, layer); // needed for the first of a pass
+    zero_widen(zero, unit); // waits, too
     gather_layer(zero, backward ? layer - 1 : layer + 1); // prefetches
     if (backward && unit->number >= 2 && !unit[-2].replicated)
         keep_own_grads(zero, unit - 2); // it has the same buffer
-    if (unit->replicated)
-        return; // its gradients have their place
-    unit->grads = backward ? zero_grad_buffer(zero, unit) : NULL;
+    if (!unit->replicated) // else they have their place
+        unit->grads = backward ? zero_grad_buffer(zero, unit) : NULL;
     zero_place(zero, unit);
 }
 
@@ -70,24 +64,22 @@ static void after_layer(void *context, int layer, bool backward)
 {
     (void)backward;
     ZeroUnit *unit = zero_unit_of(context, layer);
-    if (unit->replicated)
-        return; // it stays here
-    unit->params = NULL;
+    if (!unit->replicated) // else it stays here
+        unit->params = NULL;
     zero_place(context, unit);
 }
 
-/* Once all gradients of a unit are ready, each rank gets the mean of its share: all of it, if the
- * unit is replicated. */
+/* Once all gradients of a unit are ready, each rank gets the mean of its share. */
 static void reduce_unit(void *context, int i)
 {
     Zero *zero = context;
     ZeroUnit *unit = zero_unit_of(zero, i / 2);
     float *own = unit->grads + (size_t)zero->pg->rank * unit->share; // in place
-    if (unit->replicated && i == 2 * unit->first_layer)
-        unit->work = all_reduce_async(zero->pg, unit->grads, unit->numel, FLOAT32, REDUCE_MEAN);
-    else if (i == 2 * unit->first_layer)
-        unit->work =
-            reduce_scatter_async(zero->pg, unit->grads, own, unit->share, FLOAT32, REDUCE_MEAN);
+    if (i == 2 * unit->first_layer)
+        unit->work = unit->replicated ? all_reduce_async(zero->pg, unit->grads, unit->numel,
+                                                         FLOAT32, REDUCE_MEAN)
+                                      : reduce_scatter_async(zero->pg, unit->grads, own,
+                                                             unit->share, FLOAT32, REDUCE_MEAN);
 }
 
 /* One step of gradient descent. */

@@ -200,7 +200,10 @@ uint16_t *zero_narrow(const Zero *zero, const ZeroUnit *unit)
 /* Float i ends before number i + 1 of the upper half begins, which is read next. */
 void zero_widen(const Zero *zero, const ZeroUnit *unit)
 {
+    if (unit->replicated)
+        return;
     const uint16_t *half = upper_half(zero, unit);
+    work_wait(unit->work);
     for (size_t i = 0; i < unit->share * (size_t)zero->pg->world_size; i++) {
         const uint32_t bits = (uint32_t)half[i] << 16;
         memcpy(&unit->params[i], &bits, sizeof bits);

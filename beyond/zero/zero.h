@@ -78,7 +78,8 @@ float *zero_param_buffer(const Zero *zero, const ZeroUnit *unit);
 
 /* To gather a unit in 16 bits. The upper half of unit->params, a buffer, holds the unit in bf16.
  * zero_narrow rounds this rank's share to its place there, and returns the first rank's place;
- * zero_widen makes floats of all of them, in place. On a CPU only. */
+ * zero_widen waits for unit->work and makes floats of all of them, in place; it does nothing for a
+ * replicated unit. On a CPU only. */
 uint16_t *zero_narrow(const Zero *zero, const ZeroUnit *unit);
 void zero_widen(const Zero *zero, const ZeroUnit *unit);
 
