@@ -25,7 +25,7 @@
 # make room-check is this machine ready for the workshop? One line to read aloud
 # make slides     the chapters' slides, in build/slides       make rehearse   the plan of teach/ (3 minutes)
 # make lab-02a    write step 02a yourself   make check-lab  how far you are (LAB=02a; else the last one you changed)
-# make lab-ring   write a part of the library yourself (also lab-sampler, lab-reducer); make mine: train with it
+# make lab-ring   write a part of the library yourself (lab-sampler, -reducer, -store, -snapshot, too); make mine: train with it
 # make lab-capstone  carry another problem through all five steps (docs/capstone.md)
 # make trap-03    find out what is wrong    make check-trap is it that?   make hint
 # make quiz-02    predict, then run         make progress   what is done, begun and open

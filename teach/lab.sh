@@ -1,9 +1,9 @@
 #!/bin/sh
-# Usage: teach/lab.sh 02a|02b|02c|02|03|04|05|zero1|...|zero5|ring|sampler|reducer|capstone  (make lab-02a: begin; the second time: check)
+# Usage: teach/lab.sh 02a|02b|02c|02|03|04|05|zero1|...|zero5|ring|...|capstone  (make lab-02a: begin; the second time: check)
 #        teach/lab.sh check [STEP]             (make check-lab: how far is it, with hints; make check-lab LAB=02b)
 #        teach/lab.sh list                     (make lab: all of them: done, begun or open)
-# Puts the program before a step into lab/STEP/, to be turned into the step by the learner; of a library lab (ring ...)
-# the skeleton of a file, which the programs then use; of the capstone also its images.
+# Puts the program before a step into lab/STEP/, to be turned into the step by the learner; of a library lab (ring, sampler,
+# reducer, store, snapshot) the skeleton of a file, which the programs then use; of the capstone also its images.
 set -eu
 cd "$(dirname "$0")/.."
 lab=${LAB:-lab} chosen='' # the tests have theirs elsewhere

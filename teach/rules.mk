@@ -44,15 +44,16 @@ endif
 $(BUILD)/checked/%.o: %.c $(BUILD)/parts
 	@mkdir -p $(@D)
 	$(call say,cc) $(CC) $(CPPFLAGS) $(CHECKED) -MF $(@:.o=.d) -MT $@ -c -o $@.$$$$ $< && mv $@.$$$$ $@ # two checks may build it at once
-$(MINE:.c=.try): %.try: %.c $(foreach file,$(MINE),$(BUILD)/checked/$(call lab_room,$(file))/try.o) $(BUILD)/checked/teach/lab/ranks.o \
-    $(BUILD)/libcommon.a
+lab_parts = $(patsubst %.c,$(BUILD)/checked/%.o,$(wildcard $(addprefix $(call lab_room,$(1))/,try.c phases.c disk.c)))
+$(MINE:.c=.try): %.try: %.c $(foreach file,$(MINE),$(call lab_parts,$(file))) $(BUILD)/checked/teach/lab/ranks.o \
+    $(LIB05) $(BUILD)/libcommon.a
 	$(call say,cc) $(CC) $(CPPFLAGS) $(CHECKED) -Werror=implicit-function-declaration -c -o $@.o $< && \
 	    objcopy --keep-global-symbols=$(call lab_room,$<)/functions.txt --redefine-syms=teach/lab/redefine.syms $@.o && \
 	    $(LINK) $(CHECKED) -o $@ $@.o $(filter-out %.c,$^) $(LDLIBS)
 -include $(wildcard $(BUILD)/checked/teach/lab/*.d $(BUILD)/checked/teach/lab/*/*.d)
 
-# Step 03 with all that is done of the library labs.
-mine: 03
+# Step 03, or 05, with all that is done of the library labs.
+mine: 03 05
 	@teach/mine.sh
 
 lab:

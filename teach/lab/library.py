@@ -4,10 +4,13 @@ Judges a library lab: FILE is what the learner wrote. Goes up the rungs on 1, 2,
 fault, with its hint (teach/lab/LAB.txt); then trains with it. Exit status 1: there is a fault.
 LAB_SALT=N repeats the numbers that were drawn; LAB_OURS=FOLDER keeps the runs of our program there, for the next time."""
 import os
+import random
 import re
 import secrets
+import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 sys.dont_write_bytecode = True
@@ -18,7 +21,11 @@ import journal
 
 SECONDS = int(os.environ.get("LAB_SECONDS", 60))  # most that a program may take
 RANKS = (2, 3, 4, 7, 1)  # two first: the easiest to think about
-BORROWED = re.compile(r" U ((?:all_|reduce_scatter|broadcast|gather|scatter|barrier|work_wait)\w*|reduce|reduce_async)$", re.M)
+BORROWED = {  # what the learner's file may not call
+    "ring": re.compile(r" U ((?:all_|reduce_scatter|broadcast|gather|scatter|barrier|work_wait)\w*|reduce|reduce_async)$", re.M),
+    "snapshot": re.compile(r" U ((?:snapshot_|checkpoint_(?:copy|commit|verify|resume|open))\w*)$", re.M),
+    "store": re.compile(r" U (service_\w+)$", re.M),
+}
 
 
 class Fault(Exception):
@@ -70,7 +77,8 @@ def reason_of_crash(file, err, stage):
 
 def try_rung(lab, harness, file, rung, ranks, seed):
     options = "detect_leaks=0:redzone=1024"
-    command = [str(word) for word in (harness, rung, ranks, seed)]
+    clients = TOP / f"teach/lab/{lab}/clients.py"  # of a server: the harness alone only serves
+    command = [str(word) for word in (*([sys.executable, clients] if clients.exists() else []), harness, rung, ranks, seed)]
     try:
         done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=SECONDS * 5,
                               env={**os.environ, "ASAN_OPTIONS": options, "OMP_NUM_THREADS": "1"})
@@ -136,24 +144,102 @@ def train_sampler(program, ours, folder):
         print(f"yes  train with {ranks} ranks: its files equal ours, byte for byte")
 
 
+def launch(program, folder, ranks, *options):
+    """Starts the ranks of a job as a launcher does, by variables."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    common = {name: value for name, value in os.environ.items() if not name.startswith("DDP_")}
+    common.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), WORLD_SIZE=str(ranks), OMP_NUM_THREADS="1")
+    command = [program, *options, "--device", "cpu", "--timeout", SECONDS // 2, "--checkpoint-dir", folder / "saved"]
+    processes = []
+    for rank in range(ranks):
+        with open(folder / f"rank{rank}.err", "w") as err:
+            processes.append(subprocess.Popen([str(word) for word in command], stdout=subprocess.DEVNULL, stderr=err,
+                                              env={**common, "RANK": str(rank), "LOCAL_RANK": str(rank)}))
+    return processes
+
+
+def finish(processes, folder, what):
+    """Waits until all ranks have ended, each with status 0."""
+    end = time.monotonic() + SECONDS
+    try:
+        for process in processes:
+            process.wait(max(0, end - time.monotonic()))
+    except subprocess.TimeoutExpired:
+        raise Fault("program", f"{what}: it does not end within {SECONDS} seconds") from None
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+    for rank, process in enumerate(processes):
+        if process.returncode != 0:
+            said = re.findall(r"fatal: .*", (folder / f"rank{rank}.err").read_text()) or [""]
+            raise Fault("program", f"{what}: rank {rank} ends with status {process.returncode}: {said[0]}")
+
+
+def compare_launched(program, ours, folder, ranks, options, play=None):
+    """The learner's job must save what ours does; `play` starts it in its own way."""
+    kept = Path(os.environ.get("LAB_OURS") or folder) / "_".join(["ours", Path(ours).parent.name, str(ranks), *options])
+    due = files_in(kept)
+    if not due:
+        finish(launch(TOP / ours, kept, ranks, *options), kept, "ours")
+        due = files_in(kept)
+    theirs = folder / f"launched{ranks}"
+    what = f"train with {ranks} ranks"
+    if play is not None:
+        play(theirs)
+    else:
+        finish(launch(program, theirs, ranks, *options), theirs, what)
+    mine = files_in(theirs)
+    if wrong := [name for name in due if mine.get(name) != due[name]]:
+        raise Fault("files", f"{what}: it saves another {wrong[0]} than ours")
+
+
+def train_store(program, ours, folder):
+    for ranks in 2, 3, 4, 7:
+        compare_launched(program, ours, folder, ranks, ("2", "--num-samples", "200", "--batch-size", "8"))
+    print("yes  train with 2, 3, 4 and 7 ranks that meet in your store: its files equal ours, byte for byte")
+
+
+def train_snapshot(program, ours, folder):
+    """Kills the job four times, each at a moment of its own."""
+    options = ("3", "--optimizer", "adam", "--num-samples", "200", "--batch-size", "8", "--save-every", "1")
+    draw = random.Random(int(os.environ.get("LAB_SALT") or 0))
+    for ranks in 2, 3:
+        def play(theirs, ranks=ranks):
+            for kill in range(4):
+                processes = launch(program, theirs, ranks, *options, "--save-every-steps", "2")
+                time.sleep(0.2 + draw.random() * (0.5 + kill))
+                for process in sorted(processes, key=lambda process: draw.random()):  # as a launcher does, when one is gone
+                    process.kill()
+                    process.wait()
+            finish(launch(program, theirs, ranks, *options, "--save-every-steps", "2"), theirs, f"train with {ranks} ranks, killed")
+        compare_launched(program, ours, folder, ranks, options, play)
+        print(f"yes  train with {ranks} ranks, killed four times: its files equal ours, byte for byte")
+
+
 LABS = {  # the step's program that uses the learner's file, and how that is judged
     "ring": ("02_multi_gpu_spawn/train", train_replicas),
     "reducer": ("02_multi_gpu_spawn/train", train_replicas),
     "sampler": ("02_multi_gpu_spawn/train", train_sampler),
+    "snapshot": ("05_fault_tolerance/train", train_snapshot),
+    "store": ("03_torchrun_env/train", train_store),
 }
 
 
 def build(lab, file):
-    """Makes the harness. What a ring may not call is found in its object: our library's send and receive are not there."""
+    """Makes the harness. What the file may not call is found in its object: what our library calls is not there."""
     harness, compiled = file.with_suffix(".try"), Path(f"{file.with_suffix('.try')}.o")
     compiled.unlink(missing_ok=True)
     harness.unlink(missing_ok=True)
     try:
         make(harness, f"MINE={file}")
     finally:
-        if lab == "ring" and compiled.exists():
+        if lab in BORROWED and compiled.exists():
             symbols = subprocess.run(["nm", compiled], check=True, capture_output=True, text=True).stdout
-            if found := BORROWED.search(symbols):
+            if found := BORROWED[lab].search(symbols):
                 raise Fault("borrowed", f"it calls {found[1]}")
     return harness
 
@@ -171,7 +257,7 @@ def judge(lab, file, folder):
             print(f"yes  rung {rung}: {title}", flush=True)
             done = rung
         for rung in range(1, len(rungs) + 1):
-            for ranks in RANKS:
+            for ranks in RANKS if lab not in ("snapshot", "store") else RANKS[:1]:  # of these little is drawn
                 try:
                     try_rung(lab, harness, file, rung, ranks, salt)
                 except Fault as found:

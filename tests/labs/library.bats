@@ -23,4 +23,6 @@ setup() {
 @test "ring" { tests/labs/try_library.py ring; }
 @test "reducer" { tests/labs/try_library.py reducer; }
 @test "sampler" { tests/labs/try_library.py sampler; }
+@test "snapshot" { tests/labs/try_library.py snapshot; }
+@test "store" { tests/labs/try_library.py store; }
 

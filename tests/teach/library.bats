@@ -13,7 +13,7 @@ solve() {
 }
 
 @test "a library lab begins with a skeleton, which names the rung that is missing" {
-    for name in reducer ring sampler; do
+    for name in reducer ring sampler snapshot store; do
         run teach/lab.sh $name
         [ "$status" -eq 0 ]
         [[ $output == "$LAB/$name/$name.c is the skeleton of lab-$name"*"Rung 1: "*"How far are you? make check-lab" ]]
@@ -80,4 +80,21 @@ solve() {
     touch "$LAB/capstone/done"
     run teach/mine.sh
     [[ $output == *"no library lab is done yet"* ]]
+}
+
+@test "with a store and snapshots of one's own, make mine trains to the same bytes, though a rank is killed" {
+    for name in store snapshot; do
+        solve $name # as if they had been judged
+        touch "$LAB/$name/done"
+    done
+    run teach/mine.sh 2 --max-steps 12
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ $output == *"snapshot yours, store yours"*"Rank 1 is killed after step 8"*"cnn_digits.safetensors equals ours, byte for byte"* ]]
+    grep -q 'resumes from .*snapshot_5' "$LAB/mine/mine.log"
+    sed -i 's/^        optim->model->step = header.step;//' "$LAB/snapshot/snapshot.c"
+    touch -d '+9 seconds' "$LAB/snapshot/done"
+    run teach/mine.sh 2 --max-steps 12 --optimizer adam
+    [ "$status" -eq 1 ]
+    [[ $output == *"cnn_digits.safetensors differs from ours"* ]]
 }

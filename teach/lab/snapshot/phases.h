@@ -1,0 +1,67 @@
+/*
+ * phases.h - small trainings of lab-snapshot, in forked ranks, with the learner's snapshots.
+ *
+ * A phase is a start of the program on all ranks. The state after each step is known from a run
+ * that is not interrupted; what snapshots_resume restores must be one of these states, bit for bit.
+ */
+#ifndef TEACH_LAB_SNAPSHOT_PHASES_H
+#define TEACH_LAB_SNAPSHOT_PHASES_H
+
+#include <limits.h>
+
+#include "teach/lab/ranks.h"
+#include "teach/lab/snapshot/disk.h"
+
+#define MOST_STEPS 40
+#define MOST_NUMEL 64
+#define BATCH 6
+#define ROWS 64
+
+/* A run, by what its options say. */
+typedef struct {
+    const char *optimizer;
+    uint64_t seed;
+    int every, keep, rows, batch;
+} RunSetting;
+
+/* The whole state of a run. */
+typedef struct {
+    float params[MOST_NUMEL], state[2][MOST_NUMEL];
+    uint64_t step;
+    int epoch;
+    size_t position; // of all ranks
+} State;
+
+/* What all ranks see. */
+typedef struct {
+    State due[MOST_STEPS + 1]; // of the run that is not interrupted, after each step
+    uint64_t resumed; // by the last phase
+    char newest[MOST_STEPS + 1][8][256]; // the files that came or changed with a step's snapshot
+    DiskLog disk;
+} Shared;
+
+extern Shared *shared;
+extern int rung, num_ranks;
+extern uint64_t seed;
+extern char base[512]; // of all folders
+extern RunSetting setting;
+
+typedef struct {
+    const char *folder, *stage;
+    int steps; // until this one; for resumed ones: so many
+    bool resumes, watches, power, stops, delays;
+    const char *otherwise; // hint for weights that are wrong
+    int full_from, full_bytes; // the disk is full from this step on: files have so many bytes
+} Phase;
+
+/* Of rank 0 it is base/NAME; the others have an empty one each. */
+void folder_of(int rank, const char *name, char path[PATH_MAX]);
+
+/* Runs it; ends this process if there was a fault. `stage` is the hint if a rank crashes. */
+void play_all(const char *stage, Phase phase);
+
+/* Sets the run's setting and makes its states, or those of `setting` as it is. */
+void begin(const char *optimizer, int every, int keep);
+void make_due(void);
+
+#endif
