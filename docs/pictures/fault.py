@@ -1,5 +1,5 @@
 """The pictures of chapter 05."""
-from picture import COLOURS, GREY, LIGHT, PALE, PAPER, Picture
+from picture import COLOURS, EDGE, GREY, LIGHT, PALE, PAPER, Picture
 
 
 def restart():
@@ -14,7 +14,7 @@ def restart():
 
     def writer(x, step, words):
         p.arrow(x, 76, x + 8, 98, colour=GREY)
-        p.box(x + 8, 100, 84, 28, (words,), fill=LIGHT[2], size=12)
+        p.box(x + 8, 100, 84, 28, (words,), fill="ok-wash", size=12)
         p.text(x + 50, 144, f"snapshot, step {step}", size=11, colour=GREY)
 
     p.text(20, 30, "attempt 0", "start", bold=True)
@@ -23,7 +23,7 @@ def restart():
     x = steps(48, 17, 27, 0, 90)
     steps(168, 17, 27, 1, 90)
     writer(90 + 4 * 34, 20, "writes")
-    p.text(x + 14, 188, "killed", "start", 14, COLOURS[1], True)
+    p.text(x + 14, 188, "killed", "start", 14, "fault-ink", True)
     p.text(x + 14, 68, "sees it at once, and ends", "start", 12)
     p.line(20, 214, 780, 214, "4 4")
     p.text(20, 238, "attempt 1", "start", bold=True)
@@ -41,17 +41,17 @@ def restart():
 def attempts():
     """05: what the launcher does: attempts, until one ends the job."""
     p = Picture(800, 290)
-    p.box(14, 96, 124, 56, ("meet: who is here,", "which numbers?"), fill=LIGHT[3], size=12)
-    p.box(162, 96, 124, 56, ("attempt k: a new,", "empty store; ranks"), fill=LIGHT[0], size=12)
-    p.box(310, 96, 112, 56, ("watch: signals,", "ranks, nodes"), fill=LIGHT[2], size=12)
+    p.box(14, 96, 124, 56, ("meet: who is here,", "which numbers?"), size=12)
+    p.box(162, 96, 124, 56, ("attempt k: a new,", "empty store; ranks"), size=12)
+    p.box(310, 96, 112, 56, ("watch: signals,", "ranks, nodes"), size=12)
     for x in (138, 286):
         p.arrow(x, 124, x + 22, 124)
     p.arrow(424, 108, 636, 48, "all ranks are done", dx=-34, dy=-14)
     p.arrow(424, 124, 636, 124, "all have saved and stopped")
     p.arrow(424, 140, 636, 200, "one has failed", dx=40, dy=-8)
-    p.box(640, 26, 144, 40, ("end: status 0",), fill=PAPER, size=12)
+    p.box(640, 26, 144, 40, ("end: status 0",), fill="ok-wash", size=12)
     p.box(640, 104, 144, 40, ("end: status 75",), fill=PAPER, size=12)
-    p.box(640, 182, 144, 56, ("end the ranks; can", "it help to restart?"), fill=LIGHT[1], size=12)
+    p.box(640, 182, 144, 56, ("end the ranks; can", "it help to restart?"), fill="fault-wash", size=12)
     p.line(640, 224, 76, 224)
     p.arrow(76, 224, 76, 156, colour=GREY)
     p.text(330, 244, "yes, and a restart is left: attempt k + 1", size=12)
@@ -81,7 +81,7 @@ def tree():
                 p.arrow(parent[0], y - 38 if depth == 0 else y - 34, middle + (parent[0] - middle) / 8, y - 2, colour=GREY)
             name = f"({above[j][1]}+{above[j + 1][1]})"
             p.box(middle - 50, y, 100, 36, ("the gradients",) if depth == 2 else (name[1:-1],),
-                  fill=LIGHT[3] if depth < 2 else LIGHT[2], size=12)
+                  fill="phase-send-wash" if depth < 2 else "ok-wash", size=12)
             level.append((middle, name))
     for row, ranks in enumerate((8, 4, 2, 1)):
         y, span = 310 + 34 * row, 8 // ranks
@@ -89,7 +89,7 @@ def tree():
         for group in range(ranks):
             rank = order[group * span] % ranks
             p.box(x[group * span], y, width * span - 14, 26, (f"rank {rank}",), size=12,
-                  fill=LIGHT[rank % 4] if ranks > 1 else PALE, stroke=COLOURS[rank % 4] if ranks > 1 else GREY)
+                  fill=LIGHT[rank % 4] if ranks > 1 else PALE, stroke=COLOURS[rank % 4] if ranks > 1 else EDGE)
     p.text(400, 460, "Two sums that stand over one rank are added inside it, others between ranks: the tree is "
            "the same.", size=12)
     return p

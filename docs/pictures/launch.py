@@ -5,7 +5,7 @@ from picture import COLOURS, GREY, LIGHT, PALE, PAPER, Picture
 def rendezvous():
     """03: how two ranks meet."""
     p = Picture(760, 432)
-    for x, words, fill in ((120, "rank 0", LIGHT[0]), (380, "store", LIGHT[3]),
+    for x, words, fill in ((120, "rank 0", LIGHT[0]), (380, "store", PALE),
                            (640, "rank 1", LIGHT[1])):
         p.box(x - 70, 20, 140, 36, (words,), fill=fill)
         p.line(x, 56, x, 404, "3 3")
@@ -46,7 +46,7 @@ def nodes():
                   stroke=COLOURS[rank])
             p.arrow(x + 73, 196, x + 73, 212)
             p.box(x, 214, 147, 26, (f"device {local}",), size=12)
-        p.box(left + 15, 252, 305, 28, ("its own disk: --scratch-dir",), size=12, fill=LIGHT[3])
+        p.box(left + 15, 252, 305, 28, ("its own disk: --scratch-dir",), size=12)
     p.arrow(366, 163, 394, 163)
     p.arrow(394, 163, 366, 163)
     p.text(380, 318, "between the nodes: one link that all their ranks share", size=12, colour=GREY)
@@ -70,7 +70,7 @@ def hierarchy():
             if column == 0:
                 p.text(x - 12, y + 23, f"rank {rank}", "end", 12)
             for i, words in enumerate(cells):
-                fill = LIGHT[2] if words == "all" else LIGHT[3] if len(words) == 2 else PALE
+                fill = "ok-wash" if words == "all" else "phase-send-wash" if len(words) == 2 else PALE
                 p.box(x + 64 * i, y, 60, 36, (words,), fill=fill if words else PAPER, size=12)
     p.line(20, 180, 780, 180, "4 4")
     p.text(30, 112, "node 0", "start", 12, GREY)

@@ -1,5 +1,5 @@
 """The pictures of chapters 01 and 02, and of On a GPU."""
-from picture import COLOURS, GREY, INK, LIGHT, PALE, PAPER, Picture
+from picture import COLOURS, EDGE, GREY, INK, LIGHT, PALE, PAPER, Picture
 
 
 def trainer():
@@ -7,15 +7,16 @@ def trainer():
     p = Picture(760, 280)
     stations = [("data set", "1,437 images"), ("sampler", "which rows"), ("loader", "a batch of 32"),
                 ("forward", "outputs"), ("loss", "one number")]
+    data, forward, backward, optimizer = (f"phase-{name}-wash" for name in ("data", "forward", "backward", "optimizer"))
     for i, lines in enumerate(stations):
-        p.box(20 + 148 * i, 30, 118, 54, lines, fill=LIGHT[0] if i < 3 else LIGHT[2])
+        p.box(20 + 148 * i, 30, 118, 54, lines, fill=data if i < 3 else forward)
         if i:
             p.arrow(20 + 148 * i - 29, 57, 20 + 148 * i - 2, 57)
-    p.box(464, 190, 118, 54, ("parameters", "params[ ]"), fill=LIGHT[3])
-    p.box(612, 120, 118, 40, ("backward",), fill=LIGHT[2])
-    p.box(612, 190, 118, 54, ("gradients", "grads[ ]"), fill=LIGHT[3])
-    p.box(258, 190, 140, 54, ("optimizer", "its state"), fill=LIGHT[2])
-    p.box(20, 190, 140, 54, ("checkpoint", ".safetensors"), fill=LIGHT[1])
+    p.box(464, 190, 118, 54, ("parameters", "params[ ]"))
+    p.box(612, 120, 118, 40, ("backward",), fill=backward)
+    p.box(612, 190, 118, 54, ("gradients", "grads[ ]"))
+    p.box(258, 190, 140, 54, ("optimizer", "its state"), fill=optimizer)
+    p.box(20, 190, 140, 54, ("checkpoint", ".safetensors"), fill="ok-wash")
     p.arrow(671, 84, 671, 118)
     p.arrow(671, 160, 671, 188)
     p.arrow(523, 188, 523, 88, "used by", dx=8, dy=4, anchor="start")
@@ -31,19 +32,19 @@ def by_hand():
     """01: the layer that is worked out by hand."""
     p = Picture(720, 220)
     for i, (x, w) in enumerate((("x1 = 1", "w1 = 0.5"), ("x2 = 2", "w2 = -0.25"))):
-        p.box(20, 30 + 70 * i, 90, 40, (x,), fill=LIGHT[0])
+        p.box(20, 30 + 70 * i, 90, 40, (x,))
         p.arrow(112, 50 + 70 * i, 300, 74 + 12 * i, w, dx=-20, dy=-12)
-    p.box(20, 160, 90, 40, ("1",), fill=LIGHT[0])
+    p.box(20, 160, 90, 40, ("1",))
     p.arrow(112, 180, 300, 104, "b = 0.1", dx=22, dy=22)
-    p.box(302, 62, 110, 48, ("y = 0.1",), fill=LIGHT[2])
+    p.box(302, 62, 110, 48, ("y = 0.1",), fill="phase-forward-wash")
     p.arrow(414, 86, 540, 86, "minus t = 1", dy=-8)
-    p.box(542, 62, 160, 48, ("loss = (y - t)²", "= 0.81"), fill=LIGHT[1])
-    p.line(622, 110, 622, 140, colour=COLOURS[1])
-    p.line(622, 140, 360, 140, colour=COLOURS[1])
-    p.arrow(360, 140, 360, 112, colour=COLOURS[1])
-    p.text(490, 158, "back: dloss/dy = 2 (y - t) = -1.8", size=12, colour=COLOURS[1])
+    p.box(542, 62, 160, 48, ("loss = (y - t)²", "= 0.81"), fill="phase-forward-wash")
+    p.line(622, 110, 622, 140, colour="phase-backward-ink")
+    p.line(622, 140, 360, 140, colour="phase-backward-ink")
+    p.arrow(360, 140, 360, 112, colour="phase-backward-ink")
+    p.text(490, 158, "back: dloss/dy = 2 (y - t) = -1.8", size=12, colour="phase-backward-ink")
     for x, words in ((350, "dw1 = -1.8 · x1 = -1.8"), (520, "dw2 = -1.8 · x2 = -3.6"), (656, "db = -1.8")):
-        p.text(x, 184, words, size=12, colour=COLOURS[1])
+        p.text(x, 184, words, size=12, colour="phase-backward-ink")
     return p
 
 
@@ -104,7 +105,7 @@ def mean():
         p.arrow(440, y + 26, 474, 106 + 38 * rank)
         p.arrow(582, 106 + 38 * rank, 620, y + 26)
         p.box(624, y, 158, 52, ("the same step:", "same weights again"), fill=LIGHT[rank], stroke=COLOURS[rank], size=12)
-    p.box(478, 88, 102, 74, ("all-reduce:", "the mean"), fill=LIGHT[2])
+    p.box(478, 88, 102, 74, ("all-reduce:", "the mean"), fill="phase-send-wash")
     p.text(400, 240, "The mean of two means of 32 rows is the mean of all 64.", size=12, colour=GREY)
     return p
 
@@ -135,7 +136,7 @@ def collectives():
                 for i, words in enumerate(cells):
                     fill = LIGHT[int(words)] if words.isdigit() else PALE if words else PAPER
                     p.box(x + 18 * i, y, 17, 24, (words,), fill=fill,
-                          stroke=INK if words == "+" else GREY, size=11)
+                          stroke=INK if words == "+" else EDGE, size=11)
         p.arrow(left + 89, top + 71, left + 105, top + 71)
     for i, words in enumerate(("A row is a rank's array, in four", "blocks: left, before the call;",
                                "right, after it. Digits say whose", "numbers they are; + is the sum",
@@ -203,15 +204,15 @@ def ring():
                 new = step > 0 and numbers != before[rank][block]
                 words = "all" if whole else "".join(str(r) for r in sorted(numbers))
                 p.box(left + 40 * block, y, 38, 36, (words,), size=12,
-                      fill=LIGHT[2] if whole else LIGHT[3] if new else PALE,
-                      stroke=COLOURS[2] if whole and new else INK if new else GREY)
-    p.text(618, 330, "A cell is a block of the array;", "start", 12)
-    p.text(618, 350, "the digits say whose numbers", "start", 12)
-    p.text(618, 370, "are summed in it.", "start", 12)
-    p.text(618, 396, "Rank r sends to r + 1 only:", "start", 12)
-    p.text(618, 416, "6 blocks of 1/4 each: 1.5", "start", 12)
-    p.text(618, 436, "arrays. For n ranks:", "start", 12)
-    p.text(618, 458, "2 (n - 1) / n times", "start", 13, bold=True)
+                      fill="ok-wash" if whole else "phase-send-wash" if new else PALE,
+                      stroke="ok-ink" if whole and new else INK if new else EDGE)
+    p.text(606, 330, "A cell is a block of the array;", "start", 12)
+    p.text(606, 350, "the digits say whose numbers", "start", 12)
+    p.text(606, 370, "are summed in it.", "start", 12)
+    p.text(606, 396, "Rank r sends to r + 1 only:", "start", 12)
+    p.text(606, 416, "6 blocks of 1/4 each: 1.5", "start", 12)
+    p.text(606, 436, "arrays. For n ranks:", "start", 12)
+    p.text(606, 458, "2 (n - 1) / n times", "start", 13, bold=True)
     return p
 
 
@@ -244,14 +245,14 @@ def buckets():
     p.text(30, 28, "gradients: one flat array, in the order of the forward pass", "start", bold=True)
     x, edges = 30, []
     for i, (layer, kind, width) in enumerate(names):
-        p.box(x, 44, width, 44, (layer, kind), fill=LIGHT[1] if i < 4 else LIGHT[0], size=12)
+        p.box(x, 44, width, 44, (layer, kind), fill="bucket-1-wash" if i < 4 else "bucket-0-wash", size=12)
         edges.append(x)
         x += width + 4
     p.arrow(725, 112, 35, 112, "the backward pass completes them in this order", dy=-6)
-    p.box(30, 150, edges[4] - 34, 46, ("bucket 1", "18,816 numbers"), fill=LIGHT[1],
-          stroke=COLOURS[1])
+    p.box(30, 150, edges[4] - 34, 46, ("bucket 1", "18,816 numbers"), fill="bucket-1", stroke="bucket-1",
+          colour="bucket-1-on")
     p.box(edges[4], 150, x - edges[4] - 4, 46, ("bucket 0: leaves first", "1,181,066 numbers"),
-          fill=LIGHT[0], stroke=COLOURS[0])
+          fill="bucket-0", stroke="bucket-0", colour="bucket-0-on")
     p.text(30, 228, "Bucket 0 closes once it holds 1 MiB, the others at --bucket-cap-mb (25). "
            "Widths are not to scale.", "start", 12)
     return p
@@ -260,24 +261,22 @@ def buckets():
 def overlap():
     """02: what the Reducer gains; a sketch, not a measurement."""
     p = Picture(760, 270)
-    rows = [("stage c", [("forward", 110, 2), ("backward fc", 86, 2), ("backward conv", 174, 2)], 0),
-            ("the whole step", [("forward", 110, 2), ("backward fc", 86, 2),
-                                ("backward conv", 174, 2)], 1)]
-    for i, (title, bars, overlapped) in enumerate(rows):
+    bars = [("forward", 110), ("backward fc", 86), ("backward conv", 174)]
+    for i, (title, overlapped) in enumerate((("stage c", False), ("the whole step", True))):
         y = 50 + 108 * i
         p.text(130, y + 19, title, "end", bold=True)
         p.text(130, y + 55, "messages", "end", 12)
         x = 145
-        for words, width, colour in bars:
-            p.box(x, y, width - 3, 28, (words,), fill=LIGHT[colour], size=12)
+        for words, width in bars:
+            p.bar(x, y, width - 3, 28, words, "phase-" + words.split()[0])
             x += width
         if overlapped:
-            p.box(343, y + 36, 144, 28, ("bucket 0",), fill=LIGHT[0], size=12)
-            p.box(517, y + 36, 40, 28, ("1",), fill=LIGHT[1], size=12)
-            p.box(560, y, 56, 28, ("step",), fill=LIGHT[3], size=12)
+            p.bar(343, y + 36, 144, 28, "bucket 0", "bucket-0")
+            p.bar(517, y + 36, 40, 28, "1", "bucket-1")
+            p.bar(560, y, 56, 28, "step", "phase-optimizer")
         else:
-            p.box(517, y + 36, 170, 28, ("all gradients",), fill=LIGHT[0], size=12)
-            p.box(690, y, 56, 28, ("step",), fill=LIGHT[3], size=12)
+            p.bar(517, y + 36, 170, 28, "all gradients", "phase-send")
+            p.bar(690, y, 56, 28, "step", "phase-optimizer")
     p.text(145, 28, "time, from left to right (a sketch, not a measurement)", "start", 12, GREY)
     p.text(145, 256, "Bucket 0 (98 % of the gradients) travels during the backward pass; "
            "the step waits for bucket 1.", "start", 12)
@@ -291,17 +290,18 @@ def streams():
     for y, title in ((64, "host"), (126, "compute"), (144, "stream"), (224, "communication"), (242, "stream")):
         p.text(134, y, title, "end", bold=True)
     x = 145
-    for i, words in enumerate(("fwd", "fc", "b0", "conv", "b1", "step")):
-        p.box(x + 34 * i, 45, 31, 28, (words,), fill=LIGHT[0] if words[0] == "b" else LIGHT[2], size=11)
+    for i, (words, name) in enumerate((("fwd", "phase-forward"), ("fc", "phase-backward"), ("b0", "bucket-0"),
+                                       ("conv", "phase-backward"), ("b1", "bucket-1"), ("step", "phase-optimizer"))):
+        p.bar(x + 34 * i, 45, 31, 28, words, name, size=11)
     p.text(358, 64, "queued: the host runs ahead, to the next step", "start", 12)
-    for words, left, width, colour in (("forward", 165, 130, 2), ("backward fc", 297, 88, 2),
-                                       ("backward conv", 387, 180, 2), ("step", 640, 60, 3)):
-        p.box(left, 115, width, 28, (words,), fill=LIGHT[colour], size=12)
-    p.box(400, 215, 150, 28, ("all-reduce, bucket 0",), fill=LIGHT[0], size=12)
-    p.box(580, 215, 46, 28, ("1",), fill=LIGHT[1], size=12)
-    p.arrow(385, 145, 402, 213, "ready", dx=-24, dy=4, colour=COLOURS[0])
-    p.arrow(567, 145, 582, 213, "ready", dx=-24, dy=4, colour=COLOURS[1])
-    p.arrow(626, 213, 642, 145, "done", dx=26, dy=4, colour=COLOURS[1])
+    for words, left, width, name in (("forward", 165, 130, "forward"), ("backward fc", 297, 88, "backward"),
+                                     ("backward conv", 387, 180, "backward"), ("step", 640, 60, "optimizer")):
+        p.bar(left, 115, width, 28, words, "phase-" + name)
+    p.bar(400, 215, 150, 28, "all-reduce, bucket 0", "bucket-0")
+    p.bar(580, 215, 46, 28, "1", "bucket-1")
+    p.arrow(385, 145, 402, 213, "ready", dx=-24, dy=4, colour="bucket-0-ink")
+    p.arrow(567, 145, 582, 213, "ready", dx=-24, dy=4, colour="bucket-1-ink")
+    p.arrow(626, 213, 642, 145, "done", dx=26, dy=4, colour="bucket-1-ink")
     p.text(145, 280, "An arrow is an event: the stream at its point waits. The host waits only where it reads a number.", "start", 12)
     return p
 

@@ -17,8 +17,8 @@ suppress_warnings = ["misc.highlighting_failure"]  # quotations are cut anywhere
 
 html_theme = "furo"
 html_theme_options = {"navigation_with_keys": True}
-html_static_path = ["static"]
-html_css_files = ["site.css"]
+html_static_path = ["static", "../../docs/colours.css"]
+html_css_files = ["colours.css", "site.css"]
 html_js_files = ["site.js"]
 html_search_scorer = os.path.join(os.path.dirname(os.path.abspath(__file__)), "scorer.js")
 html_show_search_summary = False  # it reads pages, which a browser refuses for file://; see site.js

@@ -9,6 +9,7 @@ import shutil
 import textwrap
 
 import diffs
+from colours import colours
 from diffs import ROOT, highlighted, hunk_html, line_html, read
 
 ROOMS = ("beyond", "common", "extras", "tools", "teach", "bench", "docs", "data")  # all sources of these and of the steps have a page
@@ -40,13 +41,17 @@ def plain(markdown):
 
 
 def drawn(path, words):
-    """An SVG of docs/pictures, for inside a page: its colours become the page's (static/site.css), light or dark. None for a
-    plot, whose colours are its own."""
-    svg = read(path)
-    if "<style" in svg or 'fill="#ffffff" stroke="#777777"' not in svg:
-        return None
-    svg = re.sub(r'\b(fill|stroke)="(#\w{6})"', r'\1="var(--drawn-\2)"', svg).replace("--drawn-#", "--drawn-")
-    return svg.replace("<svg ", f'<svg class="drawn" role="img" aria-label="{html.escape(words)}" ', 1).replace("\n", "")
+    """An SVG of docs/pictures or docs/plots, for inside a page: its colours become the page's (docs/colours.css), light or
+    dark. A plot has values alone: each becomes the first name that has it."""
+    svg = re.sub(r"<\?xml.*?\?>|<title>.*?</title>|<desc>.*?</desc>|\bid='\w+_plot_\w+'", "", read(path), flags=re.S)
+    if "var(--" not in svg:
+        names = {}
+        for name, value in colours().items():
+            names.setdefault(value, name)
+        svg = re.sub(r"rgb\( *(\d+), *(\d+), *(\d+)\)", lambda rgb: "#" + "".join(f"{int(part):02x}" for part in rgb.groups()), svg)
+        svg = re.sub(r"#[0-9a-fA-F]{6}\b", lambda value: f"var(--{names[value[0].lower()]})" if value[0].lower() in names else value[0], svg)
+    svg = re.sub(r'<svg (class="drawn" )?', f'<svg class="drawn" role="img" aria-label="{html.escape(words)}" ', svg, count=1)
+    return re.sub(r"\s*\n\s*", " ", svg.strip())
 
 
 class Site:
@@ -120,7 +125,7 @@ class Site:
         text, out, at = "\n".join(lines), "", 0
         for block in [*CODE.finditer(text), None]:
             prose = text[at:block.start() if block else len(text)]
-            prose = PICTURE.sub(lambda link: drawn(os.path.normpath(os.path.join(os.path.dirname(path), link[2])), link[1]) or link[0], prose)
+            prose = PICTURE.sub(lambda link: drawn(os.path.normpath(os.path.join(os.path.dirname(path), link[2])), link[1]), prose)
             out += re.sub(r"\]\((?!\w+:|#)([^)\s#]+)((?:#[^)\s]*)?)\)",
                           lambda link: f"]({self.link(path, link[1])}{link[2]})", prose)
             code = block[0] if block else ""
@@ -156,6 +161,7 @@ class Site:
 
     def write_sources(self, folder):
         shutil.copytree(os.path.join(ROOT, MOVING), os.path.join(folder, MOVING))
+        shutil.copy2(os.path.join(ROOT, "docs/colours.css"), folder + "/docs/colours.css")
         os.makedirs(folder + "/docs/pictures", exist_ok=True)
         for name in re.findall(r'src="../(pictures/\w+.svg)"', "".join(read(p) for p in self.files if p.startswith(MOVING))):
             shutil.copy2(os.path.join(ROOT, "docs", name), f"{folder}/docs/{name}")  # shown without scripts
