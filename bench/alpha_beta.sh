@@ -75,23 +75,21 @@ for format in png svg; do
     terminal="pngcairo size 800,460 font 'DejaVu Sans,10'"
     [ $format = svg ] && terminal="svg size 800,460 font 'DejaVu Sans,13' background 'white'"
     gnuplot <<END
+$(tools/colours.py)
 set terminal $terminal
 set output 'build/all_reduce.$format'
-set termoption noenhanced
-set tics nomirror scale 0.5
-set border 3
-set grid lc rgb '#dddddd'
+set grid
+set title 'an all-reduce, milliseconds'
 set key outside top center horizontal maxcols 3 samplen 2
 set logscale x 2
 set logscale y
 set xrange [1.8:1100]
 set xtics (2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 set xlabel 'ranks'
-set ylabel 'milliseconds'
 bytes(i) = 65536.0 * 16 ** (i - 1)
 size(i) = word('"64 KiB" "1 MiB" "16 MiB"', i)
 beta(i) = i < 3 ? $near : $far
-colour(i) = word('#4477aa #cc6677 #228833', i)
+colour(i) = word(accent . ' ' . phase_send . ' ' . phase_backward, i)
 plot for [i = 1:3] 2e3 * (x - 1) * ($alpha + bytes(i) / x * beta(i)) with lines lw 2.5 lc rgb colour(i) \
         title size(i) . ': the model', \
     for [i = 1:3] 2e3 * (x - 1) / x * bytes(i) * beta(i) with lines lw 1.5 dt 2 lc rgb colour(i) \

@@ -14,6 +14,9 @@ import sys
 import tempfile
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
+import colours
+
 TOP = Path(__file__).resolve().parent.parent
 ROWS, BATCH, WARMUP_EPOCHS = 1024, 8, 2
 OPTIMIZERS = {"sgd": 0.01, "adam": 0.001}  # and their default rate, from which the diagonal begins
@@ -76,9 +79,9 @@ def panel(name, worlds, table, data):
     for x, y, world, rate in cells:
         value = table[rate, world]
         lines.append(f"set label '{'–' if value is None else f'{value:.0f}'}' at {x},{y} center front "
-                     f"tc rgb '{'#ffffff' if (value or 0) < 65 else '#222222'}'")
+                     f"tc rgb {'card' if (value or 0) < 65 else 'text'}")
         if rate == world:
-            lines.append(f"set object rectangle center {x},{y} size 0.92,0.92 front fs empty border rgb '#cc2222' lw 2")
+            lines.append(f"set object rectangle center {x},{y} size 0.92,0.92 front fs empty border rgb fault lw 3")
     return "\n".join(lines + [f"plot '{data}' using 1:2:3 with image notitle"])
 
 
@@ -87,17 +90,17 @@ def draw(tables, worlds, out):
         panels = [panel(name, worlds, table, Path(folder) / str(i)) for i, (name, table) in enumerate(tables.items())]
         for form, terminal in (("png", "pngcairo size 900,760 font 'DejaVu Sans,10'"),
                                ("svg", "svg size 900,760 font 'DejaVu Sans,12' background 'white'")):
-            subprocess.run(["gnuplot"], text=True, check=True, input=f"""set terminal {terminal}
+            subprocess.run(["gnuplot"], text=True, check=True, input=f"""{colours.style()}
+set terminal {terminal}
 set output '{out}.{form}'
-set encoding utf8
 set multiplot layout 2,2
-set tics nomirror scale 0
+set tics scale 0
 set xrange [-0.5:{len(worlds) - 0.5}]
 set yrange [-0.5:{len(RATES) - 0.5}]
 set xlabel 'ranks, 8 rows each'
 set ylabel 'learning rate'
 set cbrange [0:100]
-set palette defined (0 '#2b2d5b', 50 '#4477aa', 80 '#b8d4e8', 95 '#fdf6d8', 100 '#f3c94f')
+set palette defined (0 bucket_4, 45 bucket_3, 64.9 bucket_1, 65.1 bucket_0, 90 phase_send_wash, 100 card)
 set cblabel 'accuracy, %'
 """ + "\n".join(panels) + "\n")
 

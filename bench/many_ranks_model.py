@@ -124,21 +124,19 @@ def draw(found, model, measured, out):
                      for who in names)
 
     def panel(column, label, here, alone):
-        line = f"with lines lw 2 lc rgb '{report.COLOURS[0]}'"
+        line = f"with lines lt 1"
         curves = [f"x <= {measured} ? {here} : NaN {line} title 'ddprun, model, {model.cores} cores'",
-                  f"x >= {measured} ? {here} : NaN {line} dt 2 notitle",
-                  f"{alone} with lines lw 2 dt 3 lc rgb '#777777' title 'ddprun, model, a core for each rank'"]
-        curves += [f"${who} using 1:{column} with points pt 7 ps 1 lc rgb '{report.COLOURS[i]}' title '{who}, measured'"
+                  f"x >= {measured} ? {here} : NaN {line} dt (8, 6) notitle",
+                  f"{alone} with lines lt 3 title 'ddprun, model, a core for each rank'"]
+        curves += [f"${who} using 1:{column} with points lt {i + 1} ps 1 title '{who}, measured'"
                    for i, who in enumerate(names)]
-        return f"set ylabel '{label}'\nplot " + ", ".join(curves)
+        return f"set title '{label}'\nplot " + ", ".join(curves)
 
     for kind, terminal in (("png", "pngcairo font 'DejaVu Sans,10'"), ("svg", "svg font 'DejaVu Sans,13' background 'white'")):
-        report.gnuplot(f"""set terminal {terminal} size 1000,460
+        report.gnuplot(f"""{report.colours.style()}
+set terminal {terminal} size 1000,460
 set output '{out}.{kind}'
-set termoption noenhanced
-{points}set tics nomirror scale 0.5
-set border 3
-set grid lc rgb '#dddddd'
+{points}set grid
 set key bottom right reverse Left samplen 2
 set logscale xy
 set xrange [2:{MOST}]

@@ -52,18 +52,19 @@ for format in png svg; do
     terminal="pngcairo size 800,420 font 'DejaVu Sans,10'"
     [ $format = svg ] && terminal="svg size 800,420 font 'DejaVu Sans,13' background 'white'"
     gnuplot <<END
+$(tools/colours.py)
 set terminal $terminal
 set output 'build/overlap.$format'
 set style fill solid 1.0 noborder
 set boxwidth 0.7
-set tics nomirror scale 0.5
-set border 3
 set xlabel 'bucket cap, MiB (blocking: one all-reduce after the backward pass)'
-set ylabel 'communication, ms a step'
+set title 'communication of a step, ms'
 set yrange [0:*]
-set key outside top center horizontal
-plot '$work/bars' using 1:(\$2 + \$3):xtic(4) with boxes lc rgb '#dce6f2' title 'hidden behind the backward pass', \
-     '' using 1:2 with boxes lc rgb '#cc6677' title 'exposed'
+set offsets graph 0, 0, 0.25, 0
+set label 'hidden behind the backward pass' at graph 0.99, 0.94 right textcolor rgb phase_send_ink
+set label 'exposed: the training waits' at graph 0.99, 0.87 right textcolor rgb phase_wait_ink
+plot '$work/bars' using 1:(\$2 + \$3):xtic(4) with boxes lc rgb phase_send notitle, \
+     '' using 1:2 with boxes lc rgb phase_wait notitle
 END
     echo "build/overlap.$format"
 done

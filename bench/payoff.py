@@ -15,7 +15,9 @@ import os
 import statistics
 import subprocess
 import sys
-import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../tools"))
+import colours
 
 RATES = [0.3, 1, 2, 3, 5, 10, 30]
 CAPS = [0.01, 0.1, 1, 5, 25]
@@ -41,42 +43,51 @@ def main(turns=40, way="sleep", batch_size=64):
         size, (alone, blocking, late, reducer, exposed), left = measure(turns, way, batch_size, rate, 25)
         taken = 8e-6 * size / rate
         formula = (alone + taken) / (alone + max(0, taken - left))
-        by_rate.append(f"{rate} {blocking / reducer} {formula}\n")
+        by_rate.append((rate, blocking / reducer, formula))
         print(f"{rate:6g} {alone:7.1f} {blocking:10.1f} ({late:7.1f}) {reducer:10.1f} ({exposed:7.1f})"
               f" {blocking / reducer:8.2f} {formula:9.2f}", flush=True)
     print("\nbucket cap, MiB   blocking   reducer (exposed)   faster      (ms a step, 3 Gbit/s)")
     for cap in CAPS:
         _, (_, blocking, _, reducer, exposed), _ = measure(turns, way, batch_size, 3, cap)
-        by_cap.append(f"{cap} {blocking / reducer}\n")
+        by_cap.append((cap, blocking / reducer))
         print(f"{cap:15g} {blocking:10.1f} {reducer:9.1f} ({exposed:7.1f}) {blocking / reducer:8.2f}", flush=True)
-    with tempfile.NamedTemporaryFile("w", suffix=".dat") as data:
-        data.writelines(by_rate + ["\n\n"] + by_cap)
-        data.flush()
-        os.makedirs("build", exist_ok=True)
-        for terminal, name in (("pngcairo size 800,420 font 'DejaVu Sans,10'", "build/payoff.png"),
-                               ("svg size 800,420 font 'DejaVu Sans,13' background 'white'", "build/payoff.svg")):
-            subprocess.run(["gnuplot"], text=True, check=True, input=f"""
+    draw(by_rate, by_cap)
+
+
+def draw(by_rate, by_cap):
+    """by_rate: (rate, measured, by the formula); by_cap: (MiB, measured)."""
+    os.makedirs("build", exist_ok=True)
+    both = [tuple(zip(*rows)) for rows in (by_rate, by_cap)]
+    ends = [(both[0][0][-1], both[0][1][-1], "measured", "accent"), (both[0][0][-1], both[0][2][-1], "by the formula", "text")]
+    data = [f"${name} << END\n" + "".join(" ".join(f"{v:.6g}" for v in row) + "\n" for row in rows) + "END\n"
+            for name, rows in (("rates", by_rate), ("caps", by_cap))]
+    for terminal, name in (("pngcairo size 800,420 font 'DejaVu Sans,10'", "build/payoff.png"),
+                           ("svg size 800,420 font 'DejaVu Sans,13' background 'white'", "build/payoff.svg")):
+        subprocess.run(["gnuplot"], text=True, check=True, input=f"""{colours.style()}
+{"".join(data)}
 set terminal {terminal}
 set output '{name}'
 set multiplot layout 1,2
 set logscale x
 set yrange [0.9:1.6]
-set ytics nomirror
-set border 3
+set rmargin 15
 set xrange [0.25:36]
-set xtics (0.3, 1, 2, 3, 5, 10, 30) nomirror
+set xtics (0.3, 1, 2, 3, 5, 10, 30)
 set xlabel 'rate of the network, Gbit/s'
-set ylabel 'step: blocking / Reducer'
-plot '{data.name}' index 0 using 1:3 with linespoints lw 2 dt 2 pt 6 lc rgb '#4477aa' title 'by the formula', \\
-     '' index 0 using 1:2 with linespoints lw 2 pt 7 lc rgb '#cc6677' title 'measured'
+set title 'step of stage c / step with the Reducer'
+{colours.labels(ends, 0.045)}
+plot $rates using 1:3 with linespoints lt 2 notitle, $rates using 1:2 with linespoints lt 1 notitle
+unset label
+set rmargin 3
 set xrange [0.008:32]
-set xtics (0.01, 0.1, 1, 5, 25) nomirror
+set xtics (0.01, 0.1, 1, 5, 25)
 set xlabel 'bucket cap at 3 Gbit/s, MiB'
-set ylabel ''
-plot '{data.name}' index 1 using 1:2 with linespoints lw 2 pt 7 lc rgb '#cc6677' title 'measured'
+set title 'the same, measured, by bucket size'
+plot $caps using 1:2 with linespoints lt 1 notitle
 """)
-            print(name)
+        print(name)
 
 
 os.chdir(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-main(*[int(a) if a.isdigit() else a for a in sys.argv[1:]])
+if __name__ == "__main__":
+    main(*[int(a) if a.isdigit() else a for a in sys.argv[1:]])

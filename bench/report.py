@@ -1,13 +1,16 @@
 """What the figures of a suite (bench/bench.py's summary, as in its JSON file) look like: tables, curves, goals."""
 
 import math
+import os
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
 
-COLOURS = ["#4477aa", "#cc6677", "#228833", "#ddaa33", "#66ccee", "#aa3377", "#777777"]
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../tools"))
+import colours
+
 MOST_ROWS = 8  # of sizes in a table: where there are more, every second is left to the curves
 
 
@@ -181,12 +184,10 @@ def plot(suite, folder):
         rows = -(-len(pictures) // columns)
         for kind, terminal in (("png", "pngcairo font 'DejaVu Sans,10'"),
                                ("svg", "svg font 'DejaVu Sans,13' background 'white'")):
-            gnuplot(f"""set terminal {terminal} size {640 * columns},{380 * rows}
+            gnuplot(f"""{colours.style()}
+set terminal {terminal} size {640 * columns},{380 * rows}
 set output '{folder}/{suite['name']}.{kind}'
-set termoption noenhanced
-set tics nomirror scale 0.5
-set border 3
-set grid lc rgb '#dddddd'
+set grid
 set key top left reverse Left samplen 2
 set logscale x 2
 set xlabel '{"" if suite["axis"] == "bytes" else plain(suite["axis"])}'
@@ -216,11 +217,11 @@ def write_curves(suite, group, cases, path):
             for case, value in points:
                 rate = 1e-9 * suite["bus"][group] * case["x"] / seconds(case, who) if group in suite["bus"] else 0
                 print(case["x"], value["median"], value["lowest"], value["highest"], rate, file=file)
-        curves.append((f"{path}-{i}", f"lw 2 lc rgb '{COLOURS[i % len(COLOURS)]}'", plain(who)))
+        curves.append((f"{path}-{i}", f"lt {i + 1}", plain(who)))
     return curves
 
 
 def picture(label, scale, columns, curves):
-    lines = [f"'{path}' using 1:{columns} with yerrorlines pt 7 ps 0.6 {style} title '{title}'"
+    lines = [f"'{path}' using 1:{columns} with yerrorlines {style} ps 0.6 title '{title}'"
              for path, style, title in curves]
     return f"set yrange [*:*]\n{scale}\nset ylabel '{plain(label)}'\nplot " + ", ".join(lines)

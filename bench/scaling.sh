@@ -49,25 +49,24 @@ cp "$work/table" build/scaling.txt # for step_time.sh
 curves=''
 for backend in $backends; do
     grep "^$backend" "$work/table" >"$work/$backend"
-    curves="$curves, '$work/$backend' using 2:4 with linespoints lw 2.5 pt 7 title '$backend'"
+    curves="$curves, '$work/$backend' using 2:4 with linespoints lt $((curve += 1)) title '$backend'"
 done
 for format in png svg; do
     terminal="pngcairo size 700,400 font 'DejaVu Sans,10'"
     [ $format = svg ] && terminal="svg size 700,400 font 'DejaVu Sans,13' background 'white'"
     gnuplot <<END
+$(tools/colours.py)
 set terminal $terminal
 set output 'build/scaling.$format'
-set tics nomirror scale 0.5
-set border 3
-set grid lc rgb '#dddddd'
+set grid
+set title 'speed-up over one rank'
 set key top left reverse Left
 set xlabel 'ranks'
-set ylabel 'speed-up over one rank'
 set xrange [0.8:4.2]
 set yrange [0:4.4]
 set xtics (1, 2, 4)
-plot x with lines lw 1.5 dt 2 lc rgb '#aaaaaa' title 'a core for each rank would allow', \
-    (x < $(nproc) ? x : $(nproc)) with lines lw 2 lc rgb '#aaaaaa' title 'the $(nproc) cores of this machine allow'$curves
+plot x with lines lw 1.5 dt 2 lc rgb edge title 'a core for each rank would allow', \
+    (x < $(nproc) ? x : $(nproc)) with lines lw 2 lc rgb edge title 'the $(nproc) cores of this machine allow'$curves
 END
     echo "build/scaling.$format"
 done

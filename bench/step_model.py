@@ -18,12 +18,15 @@ import argparse
 import math
 import os
 import subprocess
+import sys
 import tempfile
 from dataclasses import dataclass
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../tools"))
+import colours
+
 SHORT_BYTES = 32 << 10
 RANKS = [2**i for i in range(11)]
-COLOURS = ["#4477aa", "#cc6677", "#228833", "#ccbb44", "#66ccee"]
 
 
 @dataclass
@@ -128,15 +131,15 @@ def draw(step, networks, out):
                 t = step_seconds(step, network, n, way)
                 lines.append(f"{n} {1e3 * t:.6g} {100 * alone / t:.6g}")
             lines.append("\n")
-            curves.append((f"{network.name}, {name}", COLOURS[i % len(COLOURS)], 1 if way is flat else 2))
+            curves.append((f"{network.name}, {name}", i % 6 + 1, 1 if way is flat else 2))
     with tempfile.NamedTemporaryFile("w", suffix=".dat") as data:
         data.write("\n".join(lines) + "\n")
         data.flush()
         plots = {
             column: ", ".join(
-                f"'{data.name}' index {i} using 1:{column} with linespoints lw 2 pt 7 ps 0.5 dt {dash} lc rgb '{colour}'"
+                f"'{data.name}' index {i} using 1:{column} with linespoints lt {kind} ps 0.5 pt {6 + dash}"
                 f" title '{title if column == 2 else ''}'"
-                for i, (title, colour, dash) in enumerate(curves)
+                for i, (title, kind, dash) in enumerate(curves)
             )
             for column in (2, 3)
         }
@@ -144,20 +147,18 @@ def draw(step, networks, out):
             ("png", "pngcairo size 900,460 font 'DejaVu Sans,10'"),
             ("svg", "svg size 900,460 font 'DejaVu Sans,12' background 'white'"),
         ):
-            script = f"""set terminal {terminal}
+            script = f"""{colours.style()}
+set terminal {terminal}
 set output '{out}.{form}'
-set termoption noenhanced
 set multiplot layout 1,2
-set tics nomirror scale 0.5
-set border 3
-set grid lc rgb '#dddddd'
+set grid
 set logscale x 2
 set xlabel 'ranks'
 set key top left reverse Left
-set ylabel 'step, ms'
+set title 'step, ms'
 set yrange [0:*]
 plot {plots[2]}
-set ylabel 'efficiency, %'
+set title 'efficiency, %'
 set yrange [0:105]
 plot {plots[3]}
 """

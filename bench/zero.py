@@ -14,6 +14,9 @@ import sys
 import tempfile
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
+import colours
+
 TOP = Path(__file__).resolve().parent.parent
 LAYERS, WIDTH = 8, 784
 P = 4 * LAYERS * WIDTH * (WIDTH + 1)  # bytes
@@ -53,38 +56,30 @@ def measure(program, ranks):
 
 
 def draw(rows, ranks, out):
-    colours = ["#999999", "#4477aa", "#66ccee", "#228833", "#cc6677"]
-    with tempfile.TemporaryDirectory() as folder:
-        plots = {2: [], 3: []}
-        for i, (name, values) in enumerate(rows.items()):
-            path = Path(folder) / f"{i}"
-            path.write_text("".join(f"{n} {held / P} {sent / P}\n" for n, (held, sent) in zip(ranks, values)))
-            for column in plots:
-                if column == 3 and name == "DP":
-                    continue  # 2 (n - 1) P, far above the others
-                title = name if column == 2 else ""
-                plots[column].append(f"'{path}' using 1:{column} with linespoints lw 2 pt {4 + i} lc rgb '{colours[i]}' "
-                                     f"title '{title}'")
-        for form, terminal in (("png", "pngcairo size 900,400 font 'DejaVu Sans,10'"),
-                               ("svg", "svg size 900,400 font 'DejaVu Sans,12' background 'white'")):
-            script = f"""set terminal {terminal}
+    """Two panels; a line's name stands at its end, and lines that end in one place share it."""
+    held, sent = ({name: [pair[i] / P for pair in pairs] for name, pairs in rows.items()} for i in (0, 1))
+    sent = {name: values for name, values in sent.items() if name != "DP"}  # 2 (n - 1) P, far above the others
+    data, panels = "", []
+    for i, (title, lines) in enumerate((("held by a rank, sizes of the model", held), ("sent by a rank in a step, sizes of the model", sent))):
+        ends, plots = {}, []
+        for kind, (name, values) in enumerate(lines.items(), 6 - len(lines)):
+            data += f"$p{i}{kind} << END\n" + "".join(f"{n} {value}\n" for n, value in zip(ranks, values)) + "END\n"
+            plots.append(f"$p{i}{kind} using 1:2 with linespoints lt {kind} notitle")
+            ends.setdefault(round(values[-1], 1), []).append(name)
+        labels = colours.labels([(ranks[-1], end, " = ".join(names), "text") for end, names in ends.items()], 0.24)
+        panels.append(f"unset label\nset title '{title}'\n{labels}set yrange [0:{(4.4, 3)[i]}]\nset rmargin {(9, 22)[i]}\nplot " + ", ".join(plots))
+    for form, terminal in (("png", "pngcairo size 900,400 font 'DejaVu Sans,10'"),
+                           ("svg", "svg size 900,400 font 'DejaVu Sans,12' background 'white'")):
+        script = f"""{colours.style()}
+{data}set terminal {terminal}
 set output '{out}.{form}'
 set multiplot layout 1,2
-set tics nomirror scale 0.5
-set border 3
-set grid lc rgb '#dddddd'
+set grid
 set xlabel 'ranks'
-set xrange [{ranks[0] - 0.2}:{ranks[-1] + 0.2}]
+set xrange [{ranks[0] - 0.2}:{ranks[-1]}]
 set xtics 1
-set key bottom left
-set ylabel 'held by a rank, sizes of the model'
-set yrange [0:4.4]
-plot {', '.join(plots[2])}
-set ylabel 'sent by a rank in a step, sizes of the model'
-set yrange [0:3]
-plot {', '.join(plots[3])}
-"""
-            subprocess.run(["gnuplot"], input=script, text=True, check=True)
+""" + "\n".join(panels) + "\n"
+        subprocess.run(["gnuplot"], input=script, text=True, check=True)
 
 
 def main():

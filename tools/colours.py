@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Usage: tools/colours.py      The colours of docs/colours.css for gnuplot, --rank-0 as rank_0, and how our plots look.
 
-colours() gives Python their names and values."""
+Lines that are no ranks, phases or buckets have the plots' linetypes: ours is the first, and others differ by grey and
+dashes. colours() and labels() serve Python."""
+import math
 import os
 import re
 
@@ -11,10 +13,17 @@ set encoding utf8
 set border 3 linecolor rgb edge
 set tics nomirror scale 0.5 textcolor rgb muted
 set grid linecolor rgb line_
-set title textcolor rgb text font ',+1'
+set title textcolor rgb text
 set xlabel textcolor rgb muted
 set ylabel textcolor rgb muted
-set key textcolor rgb text"""
+set key textcolor rgb text
+set linetype 1 linecolor rgb accent linewidth 2.5 pointtype 7
+set linetype 2 linecolor rgb text linewidth 2 dashtype (12, 5) pointtype 6
+set linetype 3 linecolor rgb muted linewidth 2 dashtype (4, 4) pointtype 4
+set linetype 4 linecolor rgb muted linewidth 2 dashtype (14, 4, 3, 4) pointtype 12
+set linetype 5 linecolor rgb edge linewidth 2 pointtype 8
+set linetype 6 linecolor rgb edge linewidth 2 dashtype (2, 5) pointtype 10
+set linetype cycle 6"""
 
 
 def colours(theme="light"):
@@ -29,6 +38,17 @@ def style():
     values = {name.replace("-", "_"): value for name, value in colours().items()}
     values["line_"] = values.pop("line")
     return "".join(f"{name} = '{value}'\n" for name, value in values.items()) + STYLE
+
+
+def labels(ends, height, log=False):
+    """gnuplot's labels at the ends of lines, [(x, y, words, colour)]: those that would overlap move apart. `height` is that of
+    a label, in units of y (or, with `log`, as a factor)."""
+    out, floor = "", -math.inf
+    for x, y, words, colour in sorted(ends, key=lambda end: end[1]):
+        place = max(math.log(y) if log else y, floor)
+        floor = place + (math.log(height) if log else height)
+        out += f"set label '{words}' at {x},{math.exp(place) if log else place:.6g} left offset 1,0 textcolor rgb {colour}\n"
+    return out
 
 
 if __name__ == "__main__":

@@ -5,12 +5,13 @@
 set -eu
 [ $# -gt 0 ] || { sed -n '2,4s/^# \{0,1\}//p' "$0" >&2 && exit 2; }
 trace=$1 step=${2:-} steps=${3:-1}
-for program in gnuplot jq; do
+for program in gnuplot jq python3; do
     command -v $program >/dev/null || { echo "$0: no $program here: see 'make doctor'" >&2 && exit 1; }
 done
 case ${step:-1}$steps in *[!0-9]* | 0*) echo "$0: steps are numbers from 1 on: $step $steps" >&2 && exit 2 ;; esac
 [ -f "$trace" ] || { echo "$0: there is no file $trace: --trace FILE writes one" >&2 && exit 1; }
 work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
+"$(dirname "$0")/colours.py" >"$work/style"
 
 # A step begins with rank 0's zero_grad, and ends before the next one or the evaluation. Lines: rank, lane, begin, end (ms, from there), kind, name.
 jq -r --argjson step "${step:-null}" --argjson steps "$steps" '
@@ -34,47 +35,54 @@ jq -r --argjson step "${step:-null}" --argjson steps "$steps" '
 ranks=$(awk '$1 + 1 > n { n = $1 + 1 } END { print n }' "$work/events")
 length=$(awk 'NR == 1 { print $7 }' "$work/events")
 
-# Boxes of each kind, and names in those that have room for them.
+# Boxes of each kind, and their names: in the boxes that have room for them, else, for messages, below.
 for kind in data forward backward optimizer graph wait communication; do
     awk -v kind=$kind -v ranks="$ranks" '$5 == kind {
         y = 2.4 * (ranks - 1 - $1) + (1 - $2)
         print ($3 + $4) / 2, y + 0.5, $3, $4, y + 0.08, y + 0.92 }' "$work/events" >"$work/$kind"
-    [ -s "$work/$kind" ] || echo "NaN NaN NaN NaN NaN NaN" >"$work/$kind"
+    for place in in below; do
+        awk -v kind=$kind -v place=$place -v length_="$length" -v ranks="$ranks" '$5 == kind {
+            name = $6; sub(/_next|_step/, "", name)
+            from = $3 > 0 ? $3 : 0; to = $4 < length_ ? $4 : length_; room = to - from > length_ * 0.011 * length(name)
+            if (place == "in" ? room : !room && kind == "communication")
+                print place == "in" ? (from + to) / 2 : from < 0.93 * length_ ? from : 0.93 * length_, 2.4 * (ranks - 1 - $1) + (1 - $2) + (place == "in" ? 0.5 : -0.2), name
+        }' "$work/events" >"$work/$kind.$place"
+    done
 done
-grep -q '^[0-9]' "$work/graph" && graph="title 'graph'" || graph=notitle
-awk -v length_="$length" -v ranks="$ranks" '{ name = $6; sub(/_next|_step/, "", name) }
-    ($4 < length_ ? $4 : length_) - ($3 > 0 ? $3 : 0) > length_ * 0.011 * length(name) {
-    print (($3 > 0 ? $3 : 0) + ($4 < length_ ? $4 : length_)) / 2, 2.4 * (ranks - 1 - $1) + (1 - $2) + 0.5, name
-}' "$work/events" >"$work/names"
-[ -s "$work/names" ] || echo "NaN NaN -" >"$work/names"
 
+box() { # KIND PHASE TITLE: lines of gnuplot's plot, with the colours of a phase (docs/colours.css)
+    [ ! -s "$work/$1" ] || echo " '$work/$1' using 1:2:3:4:5:6 with boxxyerror lc rgb phase_$2 title '$3', \\"
+    [ ! -s "$work/$1.in" ] || echo " '$work/$1.in' using 1:2:3 with labels tc rgb phase_$2_on font ',9' notitle, \\"
+    [ ! -s "$work/$1.below" ] || echo " '$work/$1.below' using 1:2:3 with labels left tc rgb phase_$2_ink font ',9' notitle, \\"
+}
 {
+    echo "load '$work/style'"
+    echo "set title 'What each rank computes, and its messages'"
     echo "set xrange [0:$length]"
     echo "set yrange [-0.4:$ranks * 2.4]"
     echo 'set xlabel "milliseconds"'
-    printf 'set ytics ('
+    echo 'set ytics ("" 0)'
     rank=0
     while [ "$rank" -lt "$ranks" ]; do
-        printf '%s"rank %d" %s, "messages" %s' "$([ "$rank" -eq 0 ] || printf ', ')" "$rank" \
-            "2.4 * ($ranks - 1 - $rank) + 1.5" "2.4 * ($ranks - 1 - $rank) + 0.5"
+        echo "set label 'rank $rank' at graph -0.01, first 2.4 * ($ranks - 1 - $rank) + 1.5 right textcolor rgb rank_$((rank % 8))_ink"
+        echo "set label 'messages' at graph -0.01, first 2.4 * ($ranks - 1 - $rank) + 0.5 right textcolor rgb muted"
         rank=$((rank + 1))
     done
     cat <<'END'
-)
-set tics nomirror scale 0.5
-set border 3
-set key outside top center horizontal
-set termoption noenhanced
+set border 1
+set lmargin 11
+set key outside bottom center horizontal
 set style fill solid 1.0 noborder
 END
-    echo "plot '$work/data' using 1:2:3:4:5:6 with boxxyerror lc rgb '#aa3377' title 'data', \\"
-    echo " '$work/forward' using 1:2:3:4:5:6 with boxxyerror lc rgb '#4477aa' title 'forward', \\"
-    echo " '$work/backward' using 1:2:3:4:5:6 with boxxyerror lc rgb '#cc6677' title 'backward', \\"
-    echo " '$work/optimizer' using 1:2:3:4:5:6 with boxxyerror lc rgb '#228833' title 'optimizer', \\"
-    echo " '$work/graph' using 1:2:3:4:5:6 with boxxyerror lc rgb '#66ccee' $graph, \\"
-    echo " '$work/wait' using 1:2:3:4:5:6 with boxxyerror lc rgb '#aaaaaa' title 'wait', \\"
-    echo " '$work/communication' using 1:2:3:4:5:6 with boxxyerror lc rgb '#ddaa33' title 'all-reduce', \\"
-    echo " '$work/names' using 1:2:3 with labels tc rgb 'white' font ',9' notitle"
+    echo "plot \\"
+    box data data data
+    box forward forward forward
+    box backward backward backward
+    box optimizer optimizer optimizer
+    box graph graph graph
+    box wait wait wait
+    box communication send all-reduce
+    echo ' -9 notitle'
 } >"$work/plot"
 height=$((130 + ranks * 90))
 for format in png svg; do

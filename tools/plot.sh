@@ -2,16 +2,17 @@
 # Usage: tools/plot.sh DIR...      (or: make plot RUN=DIR,DIR)
 # Draws the loss, and the accuracy on the test set, of runs that had --metrics-dir DIR, one curve for
 # each: DIR/plot.png and DIR/plot.svg, in the first of the folders. Each rank writes its own loss; the
-# curve is their mean, which is the loss of the group's batch; where one of them is nan, there is a gap. Thin:
-# step by step; thick: smoothed. For the linear model there is also the smallest loss that any weights can
+# curve is their mean, which is the loss of the group's batch; where one of them is nan, there is a gap. Pale:
+# step by step; thick: smoothed, with the run's name at its end. For the linear model there is also the smallest loss that any weights can
 # reach (tools/optimum).
 set -eu
 [ $# -gt 0 ] || { sed -n '2,8s/^# \{0,1\}//p' "$0" >&2 && exit 2; }
 here=$(cd "$(dirname "$0")" && pwd)
-for program in gnuplot jq; do
+for program in gnuplot jq python3; do
     command -v $program >/dev/null || { echo "$0: no $program here: see 'make doctor'" >&2 && exit 1; }
 done
 work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
+"$here/colours.py" >"$work/style"
 
 # lines FILE FILTER...: what jq prints for the file's whole lines; a line that a kill has cut off is skipped.
 lines() {
@@ -19,7 +20,7 @@ lines() {
     jq -Rr "fromjson? | $1" "$file"
 }
 
-number=0 losses='' accuracies=''
+number=0 losses='' means='' accuracies=''
 for dir in "$@"; do
     ls "$dir"/rank*.jsonl >/dev/null 2>&1 ||
         { echo "$0: no metrics in $dir: name the folder that a run had as --metrics-dir" >&2 && exit 1; }
@@ -39,36 +40,52 @@ for dir in "$@"; do
         { sum += $2; n++; lost += $2 == "nan" }
         END { out() }' >"$work/loss$number"
     grep -q . "$work/loss$number" || { echo "$0: $dir holds no step yet" >&2 && exit 1; }
-    losses="$losses${losses:+, }'$work/loss$number' using 1:2 with lines lw 1 lc rgb pale($number) notitle,\
- '' using 1:3 with lines lw 2.5 lc rgb colour($number) title \"$name\""
-    if [ -s "$dir/test.jsonl" ]; then
+    losses="$losses${losses:+, }'$work/loss$number' using 1:2 with lines lw 0.7 lc rgb line_ notitle"
+    means="$means, '$work/loss$number' using 1:3 with lines lt $number notitle"
+    tail -n 1 "$work/loss$number" | awk -v name="$name" 'NF == 3 { print $1, $3, name }' >>"$work/loss_ends"
+    if [ -s "$dir/test.jsonl" ]; then # "NAME": at the end of its line
         lines "$dir/test.jsonl" 'select(.accuracy) | "\(.step) \(100 * .accuracy)"' >"$work/test$number"
-        accuracies="$accuracies${accuracies:+, }'$work/test$number' with linespoints lw 2.5 pt 7 lc rgb colour($number) title \"$name\""
+        accuracies="$accuracies${accuracies:+, }'$work/test$number' with linespoints lt $number notitle"
+        tail -n 1 "$work/test$number" | awk -v name="$name" '{ print $0, name }' >>"$work/test_ends"
     fi
     if [ -s "$dir/run.json" ] && jq -e '.model == "linear"' "$dir/run.json" >/dev/null; then
         optimum=$(jq -r '"--seed=\(.seed) --dataset-size=\(.dataset_size) --num-samples=\(.num_samples)"' \
             "$dir/run.json" | xargs "$here/optimum")
-        losses="$losses, $optimum with lines lw 1.5 dt 2 lc rgb colour($number) title 'least squares: $optimum'"
+        means="$means, $optimum with lines lt $number lw 1 title 'least squares: $optimum'"
     fi
 done
 
+# ends FILE: "X Y NAME" of each line's end, moved apart where two names would overlap, for gnuplot.
+ends() {
+    sort -g -k 2 "$1" | awk '
+        { x[NR] = $1; y[NR] = $2; sub(/^[^ ]+ [^ ]+ /, ""); name[NR] = $0; if (y[NR] > top) top = y[NR] }
+        END {
+            for (i = 1; i <= NR; i++) {
+                at = i == 1 || y[i] > at + 0.07 * top ? y[i] : at + 0.07 * top
+                printf "set label \"%s\" at %s,%s left offset 1,0 textcolor rgb text\n", name[i], x[i], at
+            }
+        }'
+}
+
 panels=1 && [ -n "$accuracies" ] && panels=2
 cat >"$work/plot" <<END
-colour(i) = word("#4477aa #cc6677 #228833 #b8860b #66ccee #aa3377", (i - 1) % 6 + 1)
-pale(i) = "#b0" . substr(colour(i), 2, 7)
+load '$work/style'
 set multiplot layout $panels,1
-set grid lc rgb "#dddddd"
+set grid
+set rmargin 18
 set xlabel "optimizer step"
 set xrange [0:*]
 set yrange [0:*]
-set ylabel "training loss"
-plot $losses
+set title "training loss"
+$(ends "$work/loss_ends")
+plot $losses$means
+unset label
 END
 if [ -n "$accuracies" ]; then
     cat >>"$work/plot" <<END
 set yrange [*:100]
-set ylabel "test accuracy, %"
-set key bottom right
+set title "test accuracy, %"
+$(ends "$work/test_ends")
 plot $accuracies
 END
 fi
