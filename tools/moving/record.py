@@ -211,9 +211,39 @@ def recover(timed):
     return {"sha256": digest, "straight": [e[4] for e in straight if e[2] == "step"], "runs": runs}
 
 
+# ---- walk.html ----
+
+def reasons(step):
+    """What tools/site/reasons.md says of a step: [(a piece of a changed line, why)], without Markdown's marks."""
+    text = open(os.path.join(ROOT, "tools/site/reasons.md"), encoding="utf-8").read()
+    part = re.search(rf"^# {step}\n(.*?)(?=^# |\Z)", text, re.M | re.S)[1]
+    return [(piece, re.sub(r"\[([^]]*)\]\([^)]*\)|[`*]", r"\1", why).replace("\n", " ").strip())
+            for piece, why in re.findall(r"^## (.*)\n((?:(?!## ).*\n?)*)", part, re.M)]
+
+
+def walk(_):
+    """The diffs from each program to the next, hunk by hunk, with the reason for each."""
+    steps = []
+    for name in ("02a", "02b", "02c", "02", "03", "04", "05"):
+        before, program, *lines = output("tools/stepdiff.sh", name).splitlines()
+        hunks = []
+        for line in lines:
+            if line.startswith("@@"):
+                hunks.append({"line": int(re.search(r"\+(\d+)", line)[1]), "lines": []})
+            else:
+                hunks[-1]["lines"].append(line)
+        for hunk in hunks:
+            changed = [line for line in hunk["lines"] if line[0] != " "]
+            hunk["why"] = " ".join(why for piece, why in reasons(name) if any(piece in line for line in changed))
+        idea = open(os.path.join(ROOT, program[4:].split("\t")[0]), encoding="utf-8").read().split(" - ", 1)[1].split("\n")[0]
+        steps.append({"name": name, "program": program[4:].split("\t")[0], "idea": idea.rstrip("."), "hunks": hunks})
+    first = open(os.path.join(ROOT, "01_single_gpu/train.c"), encoding="utf-8").read()
+    return {"steps": steps, "lines": first.count("\n"), "first": code("01_single_gpu/train.c", "static void run_batch", "}")["text"]}
+
+
 # ---- the pages ----
 
-PAGES = {"ring": ring, "sampler": sampler, "overlap": overlap, "recover": recover}
+PAGES = {"ring": ring, "sampler": sampler, "overlap": overlap, "recover": recover, "walk": walk}
 DATA = re.compile(r'(<script type="application/json" id="data">\n).*?(\n</script>)', re.S)
 
 

@@ -101,6 +101,31 @@ def recover(page, folder):
     page.wait_for("playing === 0 && document.getElementById('bytes').textContent.startsWith('✓')")  # played to the end
 
 
+def walk(page, folder):
+    page.open(PAGES + "walk.html#step=02&change=4")
+    fits(page, "walk", folder)
+    # Every part of the drawing comes with a change that is there, and what is drawn grows from step to step.
+    assert page.evaluate("[...document.querySelectorAll('[data-since]')].flatMap((g) => [g.dataset.since, g.dataset.until])"
+                         ".filter((place) => reached(place) < 0)") == []
+    grown = page.evaluate("names.map((name) => { at = stops.findLastIndex((stop) => stop.step === name); show(); "
+                          "return document.querySelectorAll('.on > *').length; })")
+    assert grown == sorted(grown) and len(set(grown)) == 8, grown
+    # The changes are those of the diffs that a terminal shows.
+    for step in page.evaluate("data.steps"):
+        shown = subprocess.run(["tools/stepdiff.sh", step["name"]], check=True, capture_output=True, text=True).stdout.splitlines()[2:]
+        assert [line for hunk in step["hunks"] for line in hunk["lines"]] == [line for line in shown if line[:2] != "@@"], step["name"]
+        assert all(hunk["why"] for hunk in step["hunks"]), step["name"]
+    for phone in (False, True):
+        page.resize(390 if phone else 1440, 844 if phone else 900, phone=phone)
+        page.evaluate("go(0)")
+        for key, code, then in (("ArrowRight", 39, "stops[at].step === '02a' && stops[at].number === 1"), ("5", 53, "stops[at].step === '02'"),
+                                ("ArrowLeft", 37, "stops[at].step === '02c'"), ("End", 35, "at === stops.length - 1"), ("Home", 36, "at === 0")):
+            page.key(key, code)
+            page.wait_for(then)
+        page.evaluate("stops[20].element.scrollIntoView()")  # as by hand
+        page.wait_for("at === 20")
+
+
 def main():
     os.makedirs(sys.argv[1], exist_ok=True)
     with chromium.Page() as page:
@@ -108,6 +133,7 @@ def main():
         sampler(page, sys.argv[1])
         overlap(page, sys.argv[1])
         recover(page, sys.argv[1])
+        walk(page, sys.argv[1])
         bad = [e["params"] for e in page.events if e["method"] == "Runtime.exceptionThrown"]
         assert not bad, bad
 
