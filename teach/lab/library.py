@@ -41,7 +41,7 @@ def rungs_of(lab):
 
 
 def hint_of(lab, name):
-    for line in text_of(lab) + (TOP / "teach/lab/every.hints").read_text().splitlines():
+    for line in text_of(lab) + (text_of("ring") if lab == "ring5" else []) + (TOP / "teach/lab/every.hints").read_text().splitlines():
         if line.startswith(f"hint {name}: "):
             return line.split(": ", 1)[1]
     raise LookupError(f"teach/lab/{lab}.txt has no hint for {name}")
@@ -222,6 +222,7 @@ def train_snapshot(program, ours, folder):
 
 LABS = {  # the step's program that uses the learner's file, and how that is judged
     "ring": ("02_multi_gpu_spawn/train", train_replicas),
+    "ring5": ("02_multi_gpu_spawn/train", train_replicas),
     "reducer": ("02_multi_gpu_spawn/train", train_replicas),
     "sampler": ("02_multi_gpu_spawn/train", train_sampler),
     "snapshot": ("05_fault_tolerance/train", train_snapshot),

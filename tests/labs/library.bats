@@ -10,7 +10,7 @@ setup() {
 @test "every lab has enough files, and every hint its file" {
     grep -v '^#' tests/labs/library.txt | grep . >"$BATS_TEST_TMPDIR/files"
     for name in $(cut -d ' ' -f 1 "$BATS_TEST_TMPDIR/files" | sort -u); do
-        [ "$(grep "^$name " "$BATS_TEST_TMPDIR/files" | grep -vc '^[a-z]* right ')" -ge 12 ]
+        [ "$(grep "^$name " "$BATS_TEST_TMPDIR/files" | grep -vc '^[a-z0-9]* right ')" -ge 12 ]
         [ "$(grep -c "^$name right " "$BATS_TEST_TMPDIR/files")" -ge 4 ]
         for hint in $(sed -n 's/^hint \([a-z_]*\): .*/\1/p' "teach/lab/$name.txt" teach/lab/every.hints); do
             case $hint in loop | program | files | replicas) continue ;; esac
@@ -21,6 +21,7 @@ setup() {
 }
 
 @test "ring" { tests/labs/try_library.py ring; }
+@test "ring, rung 5" { tests/labs/try_library.py ring5; }
 @test "reducer" { tests/labs/try_library.py reducer; }
 @test "sampler" { tests/labs/try_library.py sampler; }
 @test "snapshot" { tests/labs/try_library.py snapshot; }

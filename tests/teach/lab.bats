@@ -171,10 +171,10 @@ broken() {
 @test "a step that is none, and a lab that is not there, are named" {
     run teach/lab.sh 07
     [ "$status" -eq 2 ]
-    [[ $output == *"'07' is none of 02 02a 02b 02c 03 04 05 zero1 zero2 zero3 zero4 zero5 reducer ring sampler snapshot store capstone" ]]
+    [[ $output == *"'07' is none of 02 02a 02b 02c 03 04 05 zero1 zero2 zero3 zero4 zero5 reducer ring ring5 sampler snapshot store capstone" ]]
     run make lab-07 BUILD="$BATS_TEST_TMPDIR/build"
     [ "$status" -eq 2 ]
-    [[ $output == *"'07' is none of 02 02a 02b 02c 03 04 05 zero1 zero2 zero3 zero4 zero5 reducer ring sampler snapshot store capstone"* ]]
+    [[ $output == *"'07' is none of 02 02a 02b 02c 03 04 05 zero1 zero2 zero3 zero4 zero5 reducer ring ring5 sampler snapshot store capstone"* ]]
     [ ! -e "$BATS_TEST_TMPDIR/build" ] # before anything is built
     judge 2
     [[ $output == *"nothing is begun: make lab-02a"* ]]

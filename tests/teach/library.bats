@@ -13,7 +13,7 @@ solve() {
 }
 
 @test "a library lab begins with a skeleton, which names the rung that is missing" {
-    for name in reducer ring sampler snapshot store; do
+    for name in reducer ring ring5 sampler snapshot store; do
         run teach/lab.sh $name
         [ "$status" -eq 0 ]
         [[ $output == "$LAB/$name/$name.c is the skeleton of lab-$name"*"Rung 1: "*"How far are you? make check-lab" ]]
@@ -48,7 +48,7 @@ solve() {
     run teach/mine.sh 2 --max-steps 12
     echo "$output"
     [ "$status" -eq 0 ]
-    [[ $output == "Training on 2 ranks: "*"reducer ours, ring yours, sampler yours"*"cnn_digits.safetensors equals ours, byte for byte"* ]]
+    [[ $output == "Training on 2 ranks: "*"reducer ours, ring yours, ring5 ours, sampler yours"*"cnn_digits.safetensors equals ours, byte for byte"* ]]
     sed -i 's/reduce_finish(own/(void)(own/; s/(void)(own.data, own.count, type, op, n)/(void)own/' "$LAB/ring/ring.c"
     touch -d '+5 seconds' "$LAB/ring/ring.c"
     run teach/mine.sh 2 --max-steps 3
