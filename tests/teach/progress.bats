@@ -26,7 +26,7 @@ line() {
     teach/trap.py 03 >/dev/null
     teach/trap.py 04 >/dev/null
     touch "$LAB/trap_04/solved"
-    line '02 Many devices begun 0 of 4 02a open, 02b begun, 02c open, 02 open, reducer open, ring open, sampler begun'
+    line '02 Many devices begun 0 of 4 02a open, 02b begun, 02c open, 02 open, reducer open, ring open, ring5 open, sampler begun'
     line 'begun 03'
     line 'solved 04'
     mkdir -p "$LAB/quiz_04"
