@@ -68,7 +68,7 @@ def named(folder):
     gradients = {e.about[0] for e in entries if e.word == "start" and e.values.get("type") == "float32" and
                  e.about[1] in ("reduce_scatter", "all_reduce")}
     back, steps, gathered = 0, 0, True
-    for number, entry in enumerate(entries):
+    for entry in entries:
         if entry.word == "start" and entry.about[0] in gradients and entry.values.get("op") != "mean":
             yield "mean", f"the gradients are combined by {entry.values.get('op')}"
         elif entry.word == "wait" and entry.about[0] in gradients:
@@ -128,8 +128,8 @@ def main():
     print("yes  its files are ours, byte for byte")
 
     _, _, held, sent = zero.KINDS[min(4, 1 + int(step[-1]))]
-    if step in ("zero4", "zero5"):
-        sent = lambda n: 2 * (n - 1) / n  # two gathers of 2 bytes a parameter, and its gradient's 4
+    if step in ("zero4", "zero5"):  # two gathers of 2 bytes a parameter, and its gradient's 4, as many as DDP sends
+        sent = zero.KINDS[1][3]
     counting = folder / "count"
     counting.mkdir()
     zero.build(program.with_suffix(".c"), counting)
