@@ -157,7 +157,9 @@ FILES_05 := $(filter-out %/train.c %/ddprun.c,$(wildcard 05_*/*.c))
 PART_05  := $(FILES_05:%.c=$(BUILD)/%.o)
 LIB05    := $(BUILD)/lib05.a
 PROGRAMS := $(basename $(filter-out $(FILES_BEYOND) $(FILES_05),$(wildcard 0[1-5]_*/*.c beyond/*/*.c)) $(wildcard tools/*.c))
-PROGRAMS := $(filter-out $(if $(filter 0,$(HTTP)),tools/serve),$(PROGRAMS))
+PROGRAMS := $(filter-out $(if $(filter 0,$(HTTP)),tools/serve tools/watch),$(PROGRAMS))
+HTTP_PART := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tools/http/*.c)) # the server of tools/serve and tools/watch
+LIVE     := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tools/live/*.c)) # parts of tools/watch
 DOCTOR   := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tools/doctor/*.c)) # parts of tools/ddp_doctor
 # Parts of the programs that use a trained model.
 MODEL    := $(filter-out $(if $(filter 1,$(PNG)),%_absent.c,%_png.c),$(wildcard tools/model/*.c))
@@ -176,14 +178,17 @@ beyond: $(filter beyond/%,$(PROGRAMS)) ; @:
 
 LIBPNG := $(if $(filter 1,$(PNG)),-lpng)
 tools/predict tools/serve: private override LDLIBS += $(LIBPNG)
-tools/serve: private override LDLIBS += -lmicrohttpd
+tools/serve tools/watch: private override LDLIBS += -lmicrohttpd
+tools/serve tools/watch: $(HTTP_PART)
+tools/watch: $(LIVE) $(DOCTOR)
 $(BUILD)/tools/serve.o: tools/serve.html # embedded by .incbin
+$(BUILD)/tools/watch.o: tools/watch.html # likewise
 $(BUILD)/tools/export.o: tools/load_in_pytorch.py # so is this
 
 tools/ddp_doctor: $(DOCTOR)
-tools/ddp_doctor $(filter 05_%,$(PROGRAMS)): | $(LIB05)
+tools/ddp_doctor tools/watch $(filter 05_%,$(PROGRAMS)): | $(LIB05)
 $(filter beyond/%,$(PROGRAMS)): | $(LIB_BEYOND)
-tools/evaluate tools/export tools/predict tools/serve: | $(BUILD)/tools/libmodel.a
+tools/evaluate tools/export tools/predict tools/serve tools/watch: | $(BUILD)/tools/libmodel.a
 IN_LIBRARIES := $(OBJECTS) $(PART_BEYOND) $(PART_05) $(MODEL)
 # A program is linked again when an object in it has changed, not whenever a library has: the linker's map names them.
 $(PROGRAMS): %: $(BUILD)/%.o | $(BUILD)/libcommon.a
@@ -264,7 +269,7 @@ clean:
 	$(RM) -r $(BUILD) $(PROGRAMS)
 
 include tools/rules.mk teach/rules.mk tests/rules.mk bench/rules.mk
--include $(OBJECTS:.o=.d) $(PROGRAMS:%=$(BUILD)/%.d) $(PROGRAMS:%=$(BUILD)/%.linked) $(DOCTOR:.o=.d) $(MODEL:.o=.d) $(PART_BEYOND:.o=.d) $(PART_05:.o=.d)
+-include $(OBJECTS:.o=.d) $(PROGRAMS:%=$(BUILD)/%.d) $(PROGRAMS:%=$(BUILD)/%.linked) $(DOCTOR:.o=.d) $(HTTP_PART:.o=.d) $(LIVE:.o=.d) $(MODEL:.o=.d) $(PART_BEYOND:.o=.d) $(PART_05:.o=.d)
 
 FORCE:
 .PHONY: all beyond help help-all doctor plot lanes docs format clean FORCE $(STEPS)

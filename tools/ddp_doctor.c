@@ -36,16 +36,6 @@ static const char help[] =
     "\n"
     "Exit status: 0 nothing is wrong, 1 something is or there are no records, 2 usage.\n";
 
-static const char *process_name(const Flight *flight)
-{
-    static const char *const names[] = {
-        [PROCESS_NO_RECORD] = "no record", [PROCESS_ELSEWHERE] = "elsewhere",
-        [PROCESS_RUNNING] = "running",     [PROCESS_STOPPED] = "stopped",
-        [PROCESS_GONE] = "gone",           [PROCESS_FINISHED] = "finished",
-    };
-    return names[flight->process];
-}
-
 /* "12.3 s", "5 min", "3 h" */
 static const char *duration(int64_t nanoseconds, char text[32])
 {
@@ -74,7 +64,7 @@ static void print_rank(const Attempt *attempt, const WaitTimes *times, int rank,
         snprintf(pid, sizeof pid, "%d", flight->record->pid);
     if (times->rank != NULL && flight->record != NULL)
         snprintf(waits, sizeof waits, "%.0f %%", 100 * times->rank[rank].waits);
-    printf("%4d  %7s  %-9s  ", rank, pid, process_name(flight));
+    printf("%4d  %7s  %-9s  ", rank, pid, process_name(flight->process));
 
     const FlightEntry *entry = call_of(flight);
     if (entry == NULL) {

@@ -17,6 +17,7 @@ each() {
     "$1" tools/predict ddp_predict 'says what a picture shows'
     "$1" tools/serve ddp_serve 'answers with what a picture shows, over HTTP'
     "$1" tools/shards ddp_shards 'prints the rows of a data set that a rank gets'
+    "$1" tools/watch ddp_watch 'shows a running training in a browser'
 }
 
 put() {

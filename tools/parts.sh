@@ -72,7 +72,7 @@ parts() {
         'libopenmpi-dev openmpi-bin' openmpi-devel openmpi 'openmpi openmpi-dev' openmpi-devel
     part optional libpng 'header png.h PNG_LIBPNG_VER_STRING' 'tools/predict and tools/serve read PGM only' \
         libpng-dev libpng-devel libpng libpng-dev libpng16-devel
-    part optional libmicrohttpd 'header microhttpd.h' 'no tools/serve' \
+    part optional libmicrohttpd 'header microhttpd.h' 'no tools/serve and no tools/watch' \
         libmicrohttpd-dev libmicrohttpd-devel libmicrohttpd libmicrohttpd-dev libmicrohttpd-devel
 
     cuda=${CUDA_HOME:-$(tools/cuda_home.sh)}

@@ -81,7 +81,7 @@ common/data common/launch common/nn common/nn/cuda common/save " ]
     for step in 0[1-5]_*/; do room "${step%/}" "common/|$step"; done
     for topic in beyond/ beyond/*/; do room "${topic%/}" "common/|beyond/"; done
     for tool in tools/ tools/*/; do
-        [ -z "$(find "$tool" -maxdepth 1 -name '*.c')" ] || room "${tool%/}" 'common/|tools/(doctor|model)/|0[1-5]_[a-z_]*/'
+        [ -z "$(find "$tool" -maxdepth 1 -name '*.c')" ] || room "${tool%/}" 'common/|tools/(doctor|http|live|model)/|0[1-5]_[a-z_]*/'
     done
 }
 

@@ -15,6 +15,16 @@
 #include "common/base/memory.h"
 #include "tools/doctor/flight_reader.h"
 
+const char *process_name(ProcessState state)
+{
+    static const char *const names[] = {
+        [PROCESS_NO_RECORD] = "no record", [PROCESS_ELSEWHERE] = "elsewhere",
+        [PROCESS_RUNNING] = "running",     [PROCESS_STOPPED] = "stopped",
+        [PROCESS_GONE] = "gone",           [PROCESS_FINISHED] = "finished",
+    };
+    return names[state];
+}
+
 static void refuse(Attempt *attempt, const char *name, const char *reason)
 {
     if (attempt->refused == NULL && asprintf(&attempt->refused, "%s: %s", name, reason) < 0)

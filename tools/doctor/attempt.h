@@ -16,6 +16,8 @@ typedef enum {
     PROCESS_FINISHED, // trained to the end
 } ProcessState;
 
+const char *process_name(ProcessState state); // "running"
+
 typedef struct {
     FlightRecord *record; // NULL: none of this attempt
     ProcessState process;

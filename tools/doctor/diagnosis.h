@@ -13,4 +13,8 @@
 bool diagnose(const Attempt *attempt, const WaitTimes *times, int64_t now,
               char text[DIAGNOSIS_BYTES]);
 
+/* For whom does a rank wait in this call? Marks the members of its group that do not wait
+ * themselves, and have not made the call or were stopped or lost in it. */
+void diagnosis_culprits(const Attempt *attempt, const FlightEntry *call, bool *culprit);
+
 #endif

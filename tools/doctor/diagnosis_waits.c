@@ -8,6 +8,7 @@
 
 #include "common/base/memory.h"
 #include "common/comm/backend.h"
+#include "tools/doctor/diagnosis.h"
 #include "tools/doctor/flight_reader.h"
 #include "tools/doctor/sentences.h"
 #include "tools/doctor/source_line.h"
@@ -39,9 +40,7 @@ static int64_t given_up_at(const Attempt *attempt, const FlightEntry *call)
     return first;
 }
 
-/* Marks the members of the group that do not wait themselves, and have not made the call or were
- * stopped or lost in it. */
-static void mark_culprits(const Attempt *attempt, const FlightEntry *call, bool *culprit)
+void diagnosis_culprits(const Attempt *attempt, const FlightEntry *call, bool *culprit)
 {
     const Part *part = attempt->part, *end = attempt->part + attempt->num_parts;
     bool *member = mem_calloc((size_t)attempt->world_size, sizeof *member);
@@ -167,11 +166,11 @@ bool find_waiting(Sentences *sentences)
     if (call == NULL || may_go_on(sentences, call))
         return false;
     bool *culprit = mem_calloc((size_t)attempt->world_size, sizeof *culprit);
-    mark_culprits(attempt, call, culprit);
+    diagnosis_culprits(attempt, call, culprit);
     for (int rank = 0; rank < attempt->world_size; rank++) {
         const Flight *flight = &attempt->flight[rank];
         if (waits(flight) && !is_same_call(flight->open, call))
-            mark_culprits(attempt, flight->open, culprit);
+            diagnosis_culprits(attempt, flight->open, culprit);
     }
 
     if (rank_count(culprit, attempt->world_size) == 0)

@@ -114,8 +114,3 @@ char *picture_request_health(const ModelFile *from)
                              safetensors_metadata(&from->file, "epoch"), "step",
                              safetensors_metadata(&from->file, "step")));
 }
-
-char *picture_request_refusal(const char *error)
-{
-    return to_text(json_pack("{s:s}", "error", error));
-}

@@ -20,7 +20,4 @@ char *picture_request_answer(const ModelFile *from, int best, const float *proba
  * and how far it is trained; null where the file does not say. Free it with free(). */
 char *picture_request_health(const ModelFile *from);
 
-/* {"error": "..."}; free it with free(). */
-char *picture_request_refusal(const char *error);
-
 #endif

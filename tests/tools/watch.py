@@ -1,0 +1,247 @@
+"""Usage: watch.py FOLDER shows|signals|refusals|viewers|ends|elsewhere      tools/watch as its clients see it, at a real job."""
+import contextlib
+import http.client
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+DEADLINE = 200  # seconds: what takes longer never comes
+
+
+class Job:
+    """For `with`: three ranks that train until they are stopped. They need 1 MB each."""
+
+    def __init__(self, folder):
+        self.dir, self.metrics = os.path.join(folder, "ck"), os.path.join(folder, "metrics")
+        self.command = ["05_fault_tolerance/ddprun", "--nproc-per-node", "3", "--max-restarts", "2", "05_fault_tolerance/train",
+                        "1000000", "0", "--model", "linear", "--threads", "1", "--timeout", "100", "--checkpoint-dir", self.dir,
+                        "--metrics-dir", self.metrics, "--save-every-steps", "200"]
+
+    def __enter__(self):
+        with open(self.dir + ".log", "w") as log:
+            self.process = subprocess.Popen(self.command, stdout=log, stderr=log)
+        return self
+
+    def __exit__(self, *_):
+        self.process.send_signal(signal.SIGTERM)
+        self.process.wait(DEADLINE)
+
+
+class Watch:
+    """For `with`; .port and .token. It must end cleanly."""
+
+    def __init__(self, what, *options):
+        self.command = ["tools/watch", what, "--port", "0", *options]
+
+    def __enter__(self):
+        self.process = subprocess.Popen(self.command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        said = self.process.stdout.readline()
+        self.port = int(re.search(r"http://[\d.]+:(\d+)/", said)[1])
+        found = re.search(r"\?token=(\w+)", said)
+        self.token = found[1] if found else None
+        return self
+
+    def __exit__(self, *_):
+        self.process.send_signal(signal.SIGTERM)
+        assert self.process.wait(DEADLINE) == 0
+        self.process.stdout.close()
+
+    def ask(self, method, path, body=None):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=DEADLINE)
+        connection.request(method, path, body)
+        response = connection.getresponse()
+        data = response.read()
+        connection.close()
+        return response.status, response.headers, data
+
+    def signal(self, rank, action):
+        status, _, data = self.ask("POST", "/rank?rank=%s&do=%s&token=%s" % (rank, action, self.token))
+        return status, json.loads(data)
+
+
+class Viewer:
+    """For `with`: gets events. `slow`: a connection with a small buffer that is not read."""
+
+    def __init__(self, watch, slow=False):
+        self.socket = socket.socket()
+        if slow:
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+        self.socket.settimeout(DEADLINE)
+        self.socket.connect(("127.0.0.1", watch.port))
+        self.socket.sendall(b"GET /events HTTP/1.1\r\nHost: x\r\n\r\n")
+
+    def __enter__(self):
+        self.file = self.socket.makefile("rb")
+        return self
+
+    def __exit__(self, *_):
+        self.file.close()
+        self.socket.close()
+
+    def report(self):
+        for line in self.file:
+            if line.startswith(b"data: "):
+                return json.loads(line[6:])
+        raise AssertionError("the stream has ended")
+
+    def until(self, condition):
+        """The first report for which that holds."""
+        deadline = time.monotonic() + DEADLINE
+        while time.monotonic() < deadline:
+            report = self.report()
+            if condition(report):
+                return report
+        raise AssertionError("never: %s" % json.dumps(report)[:2000])
+
+
+def trains(report):
+    """Are all ranks there, past their first steps?"""
+    ranks = report.get("ranks", [])
+    return len(ranks) == 3 and all(rank["process"] == "running" for rank in ranks) and \
+        all(len(losses) > 50 for losses in report["losses"]) and report["snapshots"]
+
+
+def shows(folder):
+    """A report has what the ranks, their files and the launcher say; by folder and by port; none before the job."""
+    with Job(folder) as job, Watch(job.dir) as watch, Viewer(watch) as viewer:
+        report = viewer.until(lambda report: trains(report) and report["store"] and report["store"].get("keys"))
+        assert report["well"] and "The ranks go on" in report["verdict"], report["verdict"]
+        assert (report["attempt"], report["max_restarts"], report["launcher"]) == (0, 2, job.process.pid)
+        for number, rank in enumerate(report["ranks"]):
+            assert (rank["rank"], rank["local_rank"], rank["node"], rank["host"]) == (number, number, 0, socket.gethostname())
+            assert re.match(r"all_reduce #\d+ of \d+ float", rank["call"]) or "barrier" in rank["call"], rank
+            with open("/proc/%d/cmdline" % rank["pid"]) as command:
+                assert job.dir in command.read()
+            with open(os.path.join(job.metrics, "rank%d.jsonl" % number)) as file:
+                losses = {line["step"]: line["loss"] for line in map(json.loads, file.read().splitlines()[:-1])}
+            assert all(losses.get(step, loss) == loss for step, loss in report["losses"][number])
+        lane = report["lanes"][1]
+        assert 20 <= len(lane) <= 24 and [call[0] for call in lane] == sorted(call[0] for call in lane)
+        assert all(called <= begun <= done for _, called, begun, done, _ in lane if done), lane
+        saved = {name for name, _, _ in report["snapshots"]}
+        assert all(name.startswith("snapshot_e") for name in saved), saved
+        assert any("worker" in key or "rank" in key for key in report["store"]["keys"]), report["store"]
+        port = report["store"]["address"].split(":")[1]
+        with Watch(port) as by_port, Viewer(by_port) as other:
+            assert other.report()["dir"] == os.path.realpath(job.dir)
+        status, headers, page = watch.ask("GET", "/")
+        with open("tools/watch.html", "rb") as file:
+            assert status == 200 and page == file.read()
+        assert headers["Content-Security-Policy"].startswith("default-src 'none'")
+
+
+def signals(folder):
+    """A rank is stopped: the others wait for it, and the doctor says so. It goes on; another is killed, and the job restarts."""
+    with Job(folder) as job, Watch(job.dir) as watch, Viewer(watch) as viewer:
+        first = viewer.until(trains)
+        assert watch.signal(1, "stop")[0] == 200
+        report = viewer.until(lambda report: not report["well"])
+        assert "wait for rank 1" in report["verdict"] and "is stopped" in report["verdict"], report["verdict"]
+        assert [rank["process"] for rank in report["ranks"]] == ["running", "stopped", "running"]
+        assert report["ranks"][0]["waits_for"] == [1] == report["ranks"][2]["waits_for"], report["ranks"]
+        assert watch.signal(1, "continue")[0] == 200
+        viewer.until(lambda report: report["well"])
+        assert watch.signal(2, "kill")[0] == 200
+        report = viewer.until(lambda report: report.get("attempt") == 1 and trains(report))
+        assert not {rank["pid"] for rank in report["ranks"]} & {rank["pid"] for rank in first["ranks"]}
+        assert watch.signal(3, "kill") == (409, {"error": "there is no such rank"})
+
+
+def refusals(folder):
+    """Bad requests get a status and a sentence; no signal is sent without the token; the next viewer is served."""
+    with Job(folder) as job, Watch(job.dir) as watch, Viewer(watch) as viewer:
+        first = viewer.until(trains)
+        token = watch.token
+        assert re.fullmatch("[0-9a-f]{32}", token)
+        wrong = ("0" if token[0] != "0" else "1") + token[1:]
+        cases = [(404, "GET", "/etc/passwd"), (404, "GET", "/../tools/watch.c"), (405, "GET", "/rank?rank=0&do=kill&token=" + token),
+                 (405, "POST", "/"), (405, "DELETE", "/events"), (405, "HEAD", "/events"), (403, "POST", "/rank?rank=0&do=kill"),
+                 (403, "POST", "/rank?rank=0&do=kill&token="), (403, "POST", "/rank?rank=0&do=kill&token=" + wrong),
+                 (403, "POST", "/rank?rank=0&do=kill&token=" + token[:-1]), (403, "POST", "/rank?rank=0&do=kill&token=" + token + "0"),
+                 (400, "POST", "/rank?token=" + token), (400, "POST", "/rank?rank=0&do=hang&token=" + token),
+                 (400, "POST", "/rank?rank=-1&do=kill&token=" + token), (400, "POST", "/rank?rank=0x0&do=kill&token=" + token),
+                 (400, "POST", "/rank?rank=99999999999999999999&do=kill&token=" + token),
+                 (409, "POST", "/rank?rank=9999&do=kill&token=" + token)]
+        for status, method, path in cases:
+            got, _, data = watch.ask(method, path, b"" if method == "POST" else None)
+            assert got == status, (method, path, got, data)
+            assert method == "HEAD" or len(json.loads(data)["error"]) > 10, data
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            assert watch.ask("POST", "/rank", b"x" * 5000000)[0] == 413
+        for garbage in (b"\0" * 100, b"GET\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"POST /rank HTTP/1.1\r\n"
+                        b"Content-Length: -5\r\n\r\n", b"GET /" + b"a" * 100000, b"A: b\r\n" * 5000):
+            with socket.create_connection(("127.0.0.1", watch.port), DEADLINE) as client, contextlib.suppress(OSError):
+                client.sendall(garbage)
+                client.shutdown(socket.SHUT_WR)
+                said = client.recv(1 << 16)
+                assert said == b"" or b" 4" in said[:12] or b" 505" in said[:13], said
+        report = viewer.until(lambda report: True)
+        assert [rank["pid"] for rank in report["ranks"]] == [rank["pid"] for rank in first["ranks"]]
+        # A record is a file that anybody may have written: nonsense in it is left out.
+        for rank in range(3):
+            with open(os.path.join(job.dir, "flight", "rank%d.flight" % (rank + 3)), "wb") as file:
+                file.write(b"ddpfly1\0" + os.urandom(5000))
+        with open(os.path.join(job.metrics, "test.jsonl"), "ab") as file:
+            file.write(b"\xff\xfe{[\n[1, 2\nnull\n7\n")
+        report = viewer.until(lambda report: report.get("refused"))
+        assert len(report["ranks"]) == 3
+
+
+def viewers(folder):
+    """Two viewers get every report; one that does not read is hung up on, and keeps nobody; most find no place."""
+    with Job(folder) as job, Watch(job.dir, "--request-timeout", "3") as watch, Viewer(watch) as one, Viewer(watch) as two:
+        one.until(trains)
+        before = sockets_of(watch.process.pid)
+        with Viewer(watch, slow=True):
+            times = [one.report()["time"] for _ in range(6)]
+            assert all(700 < later - earlier for earlier, later in zip(times, times[1:])), times
+            assert two.until(lambda report: report["time"] >= times[-1])
+            one.until(lambda report: sockets_of(watch.process.pid) == before)  # the buffers are full, and its time is over
+        with contextlib.ExitStack() as stack:
+            crowd = [stack.enter_context(Viewer(watch)) for _ in range(40)]
+            lines = [viewer.file.readline() for viewer in crowd]
+            assert lines.count(b"HTTP/1.1 200 OK\r\n") == 30 and sum(b" 503 " in line for line in lines) == 10, lines
+        assert one.report() and two.report()
+
+
+def sockets_of(pid):
+    links = [os.path.join("/proc/%d/fd" % pid, name) for name in os.listdir("/proc/%d/fd" % pid)]
+    count = 0
+    for link in links:
+        with contextlib.suppress(OSError):
+            count += os.readlink(link).startswith("socket:")
+    return count
+
+
+def ends(folder):
+    """SIGTERM and SIGINT end it with status 0, viewers or not; without viewers it reads nothing."""
+    for number in signal.SIGTERM, signal.SIGINT:
+        with Watch(folder) as watch, Viewer(watch) as viewer:
+            assert "ranks" not in viewer.report()
+            watch.process.send_signal(number)
+            assert watch.process.wait(DEADLINE) == 0
+    with Watch(folder) as watch:
+        with open("/proc/%d/io" % watch.process.pid) as file:
+            before = file.read().split()[1]
+        time.sleep(2.5)
+        with open("/proc/%d/io" % watch.process.pid) as file:
+            assert file.read().split()[1] == before
+
+
+def elsewhere(folder):
+    """Beyond loopback there is no token, unless it is asked for; on loopback it can be switched off."""
+    for options, has_token in ((["--bind", "0.0.0.0"], False), (["--bind", "0.0.0.0", "--control", "on"], True),
+                               (["--control", "off"], False), ([], True)):
+        with Watch(folder, *options) as watch:
+            assert (watch.token is not None) == has_token, options
+            for token in ("", "None", "0" * 32):
+                assert watch.ask("POST", "/rank?rank=0&do=kill&token=" + token, b"")[0] == 403
+
+
+if __name__ == "__main__":
+    {case.__name__: case for case in (shows, signals, refusals, viewers, ends, elsewhere)}[sys.argv[2]](sys.argv[1])

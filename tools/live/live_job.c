@@ -1,0 +1,164 @@
+/* /proc/PID/environ, /maps and /fd of the ranks; see proc(5). */
+#include "tools/live/live_job.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "05_fault_tolerance/flight_record.h"
+
+enum { ENVIRON_BYTES = 128 << 10 };
+
+/* The process's environment, and another 0 at its end; free it. NULL: it is gone, or not ours. */
+static char *read_environ(pid_t pid)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/environ", (int)pid);
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    char *text = fd >= 0 ? calloc(1, ENVIRON_BYTES + 2) : NULL;
+    size_t length = 0;
+    for (ssize_t n; text != NULL && length < ENVIRON_BYTES &&
+                    (n = read(fd, text + length, ENVIRON_BYTES - length)) > 0;)
+        length += (size_t)n;
+    if (fd >= 0)
+        close(fd);
+    return text;
+}
+
+static const char *variable(const char *environ, const char *name)
+{
+    const size_t length = strlen(name);
+    for (const char *at = environ; at != NULL && *at != '\0'; at += strlen(at) + 1)
+        if (strncmp(at, name, length) == 0 && at[length] == '=')
+            return at + length + 1;
+    return NULL;
+}
+
+static int number_of(const char *environ, const char *name)
+{
+    const char *text = variable(environ, name);
+    return text != NULL && isdigit((unsigned char)text[0]) ? atoi(text) : -1;
+}
+
+/* Cuts the file's name, and, if it is `folder`, the folder that it is in. */
+static void folder_of(char *path, const char *folder)
+{
+    char *slash = strrchr(path, '/');
+    if (slash != NULL)
+        *slash = '\0';
+    slash = strrchr(path, '/');
+    if (slash != NULL && folder != NULL && strcmp(slash + 1, folder) == 0)
+        *slash = '\0';
+}
+
+/* The checkpoint folder of the rank with this process: where the record lies that it has mapped. */
+static bool find_dir(pid_t pid, char dir[PATH_MAX])
+{
+    char name[64], *line = NULL;
+    size_t bytes = 0;
+    bool found = false;
+    snprintf(name, sizeof name, "/proc/%d/maps", (int)pid);
+    FILE *file = fopen(name, "re");
+    while (file != NULL && !found && getline(&line, &bytes, file) > 0) {
+        char *path = strchr(line, '/');
+        char *end = path != NULL ? strstr(path, ".flight\n") : NULL;
+        found = end != NULL && strstr(path, "/" FLIGHT_FOLDER "/rank") != NULL;
+        if (found && snprintf(dir, PATH_MAX, "%.*s", (int)(end - path), path) < PATH_MAX)
+            folder_of(dir, FLIGHT_FOLDER);
+    }
+    if (file != NULL)
+        fclose(file);
+    free(line);
+    return found;
+}
+
+/* The folder of the rankR.jsonl that the process writes; false: it writes none. */
+static bool find_metrics(pid_t pid, char dir[PATH_MAX])
+{
+    char name[64], path[PATH_MAX];
+    snprintf(name, sizeof name, "/proc/%d/fd", (int)pid);
+    DIR *folder = opendir(name);
+    bool found = false;
+    for (struct dirent *entry; folder != NULL && !found && (entry = readdir(folder)) != NULL;) {
+        const ssize_t n = readlinkat(dirfd(folder), entry->d_name, path, sizeof path - 1);
+        path[n > 0 ? n : 0] = '\0';
+        const char *file = strrchr(path, '/');
+        int rank = 0, end = 0;
+        found = file != NULL && sscanf(file, "/rank%d.jsonl%n", &rank, &end) == 1 && end > 0 &&
+                file[end] == '\0';
+        if (found) {
+            snprintf(dir, PATH_MAX, "%s", path);
+            folder_of(dir, NULL);
+        }
+    }
+    if (folder != NULL)
+        closedir(folder);
+    return found;
+}
+
+/* The checkpoint folder of a rank whose store has this port. */
+static bool find_port(int port, char dir[PATH_MAX])
+{
+    DIR *processes = opendir("/proc");
+    bool found = false;
+    for (struct dirent *entry; processes != NULL && !found && (entry = readdir(processes));) {
+        const pid_t pid = atoi(entry->d_name);
+        char *environ = pid > 0 ? read_environ(pid) : NULL;
+        found = number_of(environ, "MASTER_PORT") == port && number_of(environ, "RANK") >= 0 &&
+                find_dir(pid, dir);
+        free(environ);
+    }
+    if (processes != NULL)
+        closedir(processes);
+    return found;
+}
+
+bool live_job_find(LiveJob *job, const char *dir_or_port)
+{
+    *job = (LiveJob){ 0 };
+    const bool is_port = dir_or_port[strspn(dir_or_port, "0123456789")] == '\0';
+    if (is_port && strlen(dir_or_port) < 6 && access(dir_or_port, F_OK) != 0)
+        return find_port(atoi(dir_or_port), job->dir);
+    snprintf(job->dir, sizeof job->dir, "%s", dir_or_port);
+    return true;
+}
+
+static pid_t parent_of(pid_t pid)
+{
+    char path[64], line[64] = "";
+    int parent = 0;
+    snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
+    FILE *file = fopen(path, "re");
+    while (file != NULL && fgets(line, sizeof line, file) != NULL)
+        if (sscanf(line, "PPid: %d", &parent) == 1)
+            break;
+    if (file != NULL)
+        fclose(file);
+    return parent;
+}
+
+LiveRank live_job_see(LiveJob *job, pid_t pid)
+{
+    char *environ = read_environ(pid);
+    const LiveRank rank = { .local_rank = number_of(environ, "LOCAL_RANK"),
+                            .node = number_of(environ, "GROUP_RANK"),
+                            .max_restarts = number_of(environ, "TORCHELASTIC_MAX_RESTARTS") };
+    const char *host = variable(environ, "MASTER_ADDR");
+    const char *secret = variable(environ, "DDP_SECRET_FILE");
+    const char *run_id = variable(environ, "TORCHELASTIC_RUN_ID");
+    if (host != NULL) {
+        snprintf(job->store_host, sizeof job->store_host, "%s", host);
+        job->store_port = number_of(environ, "MASTER_PORT");
+        snprintf(job->secret_file, sizeof job->secret_file, "%s", secret != NULL ? secret : "");
+        snprintf(job->run_id, sizeof job->run_id, "%s", run_id != NULL ? run_id : "");
+        job->launcher = rank.local_rank >= 0 ? parent_of(pid) : 0;
+    }
+    if (job->metrics_dir[0] == '\0')
+        find_metrics(pid, job->metrics_dir);
+    free(environ);
+    return rank;
+}
