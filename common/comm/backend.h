@@ -130,6 +130,7 @@ typedef struct {
     void (*formed)(ProcessGroup *pg, const Args *args);
     /* Called by process_group_destroy, while all ranks are still connected. Collective. */
     void (*leaving)(ProcessGroup *pg);
+    void (*waits_for)(int rank); // tcp: this rank has waited for a while for that one
 } GroupHooks;
 
 // In builds without extras: watch_group_absent.c.

@@ -4,7 +4,9 @@
  */
 #include "extras/watch/progress.h"
 
+#include <poll.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,12 +15,21 @@
 #include <unistd.h>
 
 #include "common/base/log.h"
+#include "common/base/signals.h"
+#include "extras/watch/terminal.h"
 
-enum { BAR_WIDTH = 30 };
+enum { BAR_WIDTH = 30, NOBODY = -1 };
+#define WAIT_SECONDS 2.0 // after which the bar says for whom this rank waits
 
 static pthread_mutex_t terminal = PTHREAD_MUTEX_INITIALIZER;
 static char bar[256]; // as drawn on the terminal; empty: none
 static double drawn_at;
+static struct {
+    char text[101]; // of the last bar
+    size_t done, total;
+} latest;
+static _Atomic double waiting_since; // 0: this rank does not wait
+static atomic_int waiting_for = NOBODY; // as far as is known
 
 /* Lines that go through a pipe (`| grep Test`) reach the terminal at a time of their own: they
  * would end up in the middle of a bar. */
@@ -41,28 +52,18 @@ static void draw(const char *text)
         bar[0] = '\0';
 }
 
-/* How wide the terminal is now: its user may have changed that. */
-static int columns(void)
-{
-    struct winsize size;
-    return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
-}
-
 bool progress_due(size_t done, size_t total)
 {
     return on_terminal() && total > 0 && (done == total || seconds_now() - drawn_at >= 0.1);
 }
 
-void progress_update(const char *text, size_t done, size_t total)
+/* Makes the bar and draws it; `terminal` is locked. */
+static void draw_bar(const char *text, size_t done, size_t total)
 {
-    if (!progress_due(done, total))
-        return;
-    drawn_at = seconds_now();
-
     // The counter is shown whole; the bar gives way first, then the text.
     char count[48];
     snprintf(count, sizeof count, "%zu/%zu", done, total);
-    const int room = columns() - (int)strlen(count) - (int)strlen(" []  ");
+    const int room = terminal_columns(STDERR_FILENO) - (int)strlen(count) - (int)strlen(" []  ");
     int text_width = (int)strnlen(text, 100), width = room - text_width;
     width = width < 0 ? 0 : width > BAR_WIDTH ? BAR_WIDTH : width;
     text_width = text_width < room - width ? text_width : room > width ? room - width : 0;
@@ -75,11 +76,59 @@ void progress_update(const char *text, size_t done, size_t total)
         line[filled] = '>';
     line[width] = '\0';
 
-    pthread_mutex_lock(&terminal);
     // Without line wrap (?7l): a bar longer than the terminal is wide could not be erased.
     snprintf(bar, sizeof bar, "\r\033[K\033[?7l%.*s [%s] %s\033[?7h", text_width, text, line,
              count);
     draw(bar);
+}
+
+/* A thread that replaces the bar's text while this rank waits: the one that trains cannot. */
+static void *watch_waits(void *unused)
+{
+    (void)unused;
+    for (;;) {
+        poll(NULL, 0, 1000);
+        pthread_mutex_lock(&terminal);
+        const double since = waiting_since, now = seconds_now();
+        const int rank = waiting_for;
+        if (bar[0] != '\0' && since > 0 && now - since >= WAIT_SECONDS) {
+            char text[128], who[32] = "the others";
+            if (rank != NOBODY)
+                snprintf(who, sizeof who, "rank %d", rank);
+            snprintf(text, sizeof text, "%.*s, waiting %.0f s for %s",
+                     (int)strcspn(latest.text, ","), latest.text, now - since, who);
+            draw_bar(text, latest.done, latest.total);
+        }
+        pthread_mutex_unlock(&terminal);
+    }
+    return NULL;
+}
+
+void progress_waits(bool begins)
+{
+    waiting_for = NOBODY;
+    waiting_since = begins ? seconds_now() : 0;
+}
+
+void progress_waits_for(int rank)
+{
+    waiting_for = rank;
+}
+
+void progress_update(const char *text, size_t done, size_t total)
+{
+    static pthread_t watcher;
+    static bool watches;
+    if (!progress_due(done, total))
+        return;
+    drawn_at = seconds_now();
+    if (!watches)
+        watches = thread_start(&watcher, watch_waits, NULL) == 0; // else the bar says less
+    pthread_mutex_lock(&terminal);
+    snprintf(latest.text, sizeof latest.text, "%s", text);
+    latest.done = done;
+    latest.total = total;
+    draw_bar(text, done, total);
     pthread_mutex_unlock(&terminal);
 }
 

@@ -13,4 +13,9 @@ void progress_update(const char *text, size_t done, size_t total);
 /* Would it draw now? For callers whose text is expensive to make. */
 bool progress_due(size_t done, size_t total);
 
+/* The training thread begins or ends to wait for a collective. While that takes seconds, the bar
+ * says "waiting 12 s for rank 2" instead of an estimate that is no longer true. */
+void progress_waits(bool begins);
+void progress_waits_for(int rank); // may be called by any thread
+
 #endif

@@ -10,6 +10,7 @@
 #include "extras/watch/explain.h"
 #include "extras/watch/journal.h"
 #include "extras/watch/peers.h"
+#include "extras/watch/progress.h"
 #include "extras/watch/recording.h"
 #include "extras/watch/timeline.h"
 #include "extras/watch/topology.h"
@@ -82,6 +83,8 @@ static void see(void *context, const Collective *collective, CollectiveState sta
         journal_start(collective);
     else if (state == COLLECTIVE_AWAITED)
         journal_wait(collective);
+    if (state == COLLECTIVE_AWAITED || state == COLLECTIVE_RETURNED)
+        progress_waits(state == COLLECTIVE_AWAITED);
     if (stream != NULL)
         see_on_gpu(collective, state);
     if (span_timing)
@@ -133,4 +136,6 @@ static void leaving(ProcessGroup *pg)
     peers = (Peers){ .world_size = 1 };
 }
 
-const GroupHooks watch_hooks = { .describe = describe, .formed = formed, .leaving = leaving };
+const GroupHooks watch_hooks = {
+    .describe = describe, .formed = formed, .leaving = leaving, .waits_for = progress_waits_for
+};

@@ -279,6 +279,18 @@ static void sleep_for_data(Mesh *mesh, const int peer[2], double seconds)
         mesh_lost(mesh, lost);
 }
 
+/* The rank that the others wait for, as far as they have said so in this call. */
+static int awaited_rank(const Mesh *mesh, int rank)
+{
+    for (int i = 0; i < mesh->world_size; i++) {
+        const Notice *last = &mesh->peer[rank].last;
+        if (memcmp(&last->call, &mesh->call, sizeof last->call) != 0)
+            break;
+        rank = last->waits_for;
+    }
+    return rank;
+}
+
 void mesh_wait(Mesh *mesh, int to, int from)
 {
     double now = seconds_now();
@@ -296,6 +308,8 @@ void mesh_wait(Mesh *mesh, int to, int from)
                    fmin(mesh->deadline, mesh->wait.next_notice_time) - now);
 
     now = seconds_now();
+    if (now >= mesh->wait.idle_since + NOTICE_SECONDS && watch_hooks.waits_for != NULL)
+        watch_hooks.waits_for(awaited_rank(mesh, waits_for));
     if (now >= mesh->deadline)
         end_by_timeout(mesh, waits_for);
     if (now >= mesh->wait.next_notice_time) {

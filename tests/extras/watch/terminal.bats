@@ -2,6 +2,7 @@
 
 bats_require_minimum_version 1.5.0
 load ../../steps/ddprun_helper
+load ../../helpers/patience
 
 on_terminal() { # COLUMNS COMMAND...: without the bar, and without colours unless COLOURS is set
     timeout 200 python3 -B tests/helpers/on_terminal.py "$@" >"$OUT/shown" || status=$?
@@ -68,4 +69,13 @@ fail_together() { # COLUMNS: rank 2 of 4 is killed, the others say the same
         '[ "$RANK$TORCHELASTIC_RESTART_COUNT" != 10 ] || exit 5; [ "$TORCHELASTIC_RESTART_COUNT" = 1 ] || sleep 100'
     echo "$output"
     [[ $output == *"✕ rank 1 ended with exit status 5"*"  next   all ranks start again: attempt 1 (--max-restarts 2)"* ]]
+}
+
+@test "while a rank waits, the bar says for whom and since when, and shows no old estimate" {
+    timeout 200 python3 -B tests/helpers/on_terminal.py 80 05_fault_tolerance/ddprun --nproc-per-node 4 05_fault_tolerance/train 1 0 \
+        --max-steps 8 --threads 1 --checkpoint-dir "$OUT/ck" --inject stop:2:4 --timeout "$(patience 8)" >"$OUT/shown" || true
+    tr '\r' '\n' <"$OUT/shown" | grep -aoE '(epoch 0|fatal).*' >"$OUT/lines"
+    cat "$OUT/lines"
+    grep -qE 'epoch 0, waiting [3-9] s for rank 2 \[=+>? *\] [0-9]+/12' "$OUT/lines"
+    ! sed -n '/waiting/,/fatal/p' "$OUT/lines" | grep 'left' || false
 }
