@@ -209,6 +209,21 @@ static void tell_of_unread_config(const char *path)
         log_info("the config.yaml in this folder is not read: --config config.yaml would");
 }
 
+/* A demonstration, DDP_EXPLAIN=1 with --max-steps, must not replace the model of a real training:
+ * it has a folder of its own, unless it is given one. */
+static void set_demo_folder(Settings *settings)
+{
+    const char *wish = getenv("DDP_EXPLAIN");
+    const Option *folder = option_find(args_options, ANY_STEP, "checkpoint-dir", 14);
+    const Option *steps = option_find(args_options, ANY_STEP, "max-steps", 9);
+    Setting *setting = &settings->of[folder - args_options];
+    if (wish == NULL || strcmp(wish, "1") != 0 || setting->source != BY_DEFAULT ||
+        settings->of[steps - args_options].source == BY_DEFAULT)
+        return;
+    *setting = (Setting){ "checkpoints/explained", BY_FILE, "DDP_EXPLAIN=1" };
+    option_set(folder, settings->args, setting->text, setting->origin);
+}
+
 void comfort_read_config(Settings *settings)
 {
     startup_parsed(settings);
@@ -220,5 +235,6 @@ void comfort_read_config(Settings *settings)
         read_config(settings, path);
     if (!is_typed)
         tell_of_unread_config(path);
+    set_demo_folder(settings);
     comfort_crowd(settings->args->nproc);
 }

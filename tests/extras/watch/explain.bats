@@ -24,6 +24,16 @@ told() {
     [ "$(grep -c 'optimizer: every parameter' told)" -eq 2 ]
 }
 
+@test "a demonstration of a few steps leaves the trained model alone" {
+    mkdir checkpoints && echo trained >checkpoints/linear_random.safetensors
+    DDP_EXPLAIN=1 told "$repo/01_single_gpu/run.sh" --model linear --max-steps 2
+    [ "$(cat checkpoints/linear_random.safetensors)" = trained ] && [ -s checkpoints/explained/linear_random.safetensors ]
+    DDP_EXPLAIN=1 told "$repo/01_single_gpu/run.sh" --model linear --max-steps 2 --checkpoint-dir mine
+    [ -s mine/linear_random.safetensors ]
+    "$repo/01_single_gpu/run.sh" --model linear --max-steps 2
+    [ "$(cat checkpoints/linear_random.safetensors | head -c 7)" != trained ]
+}
+
 @test "DDP_EXPLAIN=1 beside a profile: one line says which of them to leave out" {
     DDP_EXPLAIN=1 told "$repo/01_single_gpu/run.sh" --max-steps 1 --profile profile.txt
     [ "$(cat told)" = "train: warning: DDP_EXPLAIN=1 tells nothing beside --trace or --profile: leave these out" ]
