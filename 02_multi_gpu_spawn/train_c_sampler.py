@@ -48,9 +48,9 @@ def evaluate(model, test_set, batch_size, epoch, metrics, device):
 def train(rank, world_size, master_port, args):
     device = device_init(args, rank, world_size)
 
-    # Rendezvous: the ranks find each other through a small store (TCPStore) at this address.
+    # Rendezvous: the ranks find each other through a TCPStore at this address. device_id: no barrier guesses the GPU.
     backend, timeout = "nccl" if device.type == "cuda" else "gloo", datetime.timedelta(seconds=args.timeout)
-    dist.init_process_group(backend, "tcp://localhost:%d" % master_port, timeout, world_size, rank)
+    dist.init_process_group(backend, "tcp://localhost:%d" % master_port, timeout, world_size, rank, device_id=device)
 
     # Data: the whole set sits in host memory; sampler and loader say which rows form a batch.
     torch.manual_seed(args.seed)

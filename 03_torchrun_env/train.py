@@ -50,9 +50,9 @@ def train(args):
 
     device = device_init(args, local_rank, int(os.environ.get("LOCAL_WORLD_SIZE", world_size)))
 
-    # Rendezvous: the ranks find each other through a small store (TCPStore) at this address.
+    # Rendezvous: the ranks find each other through a TCPStore at this address. device_id: no barrier guesses the GPU.
     backend, timeout = "nccl" if device.type == "cuda" else "gloo", datetime.timedelta(seconds=args.timeout)
-    dist.init_process_group(backend, "env://", timeout)
+    dist.init_process_group(backend, "env://", timeout, device_id=device)
 
     # Data: the whole set sits in host memory; sampler and loader say which rows form a batch.
     torch.manual_seed(args.seed)

@@ -62,7 +62,7 @@ def device_init(args, local_rank, local_world_size=1):
     cores = os.environ.get("OMP_NUM_THREADS") or os.cpu_count() // local_world_size or 1
     torch.set_num_threads(args.threads or int(cores))
     if args.device == "cpu" or (args.device == "auto" and torch.cuda.device_count() < local_world_size):
-        return torch.device("cpu")
+        return torch.device("cpu", 0)  # a number, as device_id needs it
     torch.backends.cudnn.allow_tf32 = False  # else the CNN multiplies float32 in 19 bits
     torch.cuda.set_device(local_rank)
     return torch.device("cuda", local_rank)

@@ -45,6 +45,28 @@ two_nodes() {
     [ -z "$output" ]
 }
 
+@test "IPv6 with brackets and without, and this machine's name" {
+    local host address=::1
+    [ -e /proc/sys/net/ipv6 ] && [ "$(cat /proc/sys/net/ipv6/conf/lo/disable_ipv6)" = 0 ] || address=127.0.0.1
+    for host in "[::1]" ::1 0:0:0:0:0:0:0:1 localhost "$(hostname)"; do
+        [[ $host != *:* || $address = ::1 ]] || continue
+        local port
+        port=$(free_port)
+        ddprun --nnodes 2 --node-rank 1 --master-addr "$host" --master-port "$port" \
+            03_torchrun_env/train 1 0 --model linear --max-steps 2 --checkpoint-dir "$OUT/c" > "$OUT/node_1" 2>&1 3>&- &
+        run -0 ddprun --nnodes 2 --master-addr "$host" --master-port "$port" \
+            03_torchrun_env/train 1 0 --model linear --max-steps 2 --checkpoint-dir "$OUT/c"
+        wait $!
+        [[ $output == *"Train Epoch: 0 [0/2048] Loss: "* ]]
+    done
+    [ $address = ::1 ] || return 0
+    port=$(free_port)
+    ddprun --nnodes 2 --node-rank 1 --rdzv-endpoint "[::1]:$port" true 3>&- &
+    run -0 ddprun --nnodes 2 --rdzv-endpoint "[::1]:$port" sh -c 'echo $MASTER_ADDR $MASTER_PORT'
+    wait $!
+    [ "$(grep -v ' this job has no secret: ' <<<"$output")" = "::1 $port" ]
+}
+
 @test "nodes with different roles" {
     local port
     port=$(free_port)
