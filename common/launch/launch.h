@@ -43,6 +43,7 @@ typedef struct {
     const char *nproc, *nnodes, *master_name, *rdzv_backend, *rdzv_endpoint, *rdzv_id, *rdzv_conf;
     const char *secret_file, *log_dir;
     const char *redirects, *tee, *local_ranks_filter, *line_prefix; // for extras/watch
+    const char *stdout_filters, *stderr_filters; // likewise
     const char *local_addr, *signals_to_handle, *logs_specs; // for step 05
     int typed_port; // -1: not given
     bool standalone, module, no_python, pass_local_rank, run_path, virtual_local_rank, only_print;

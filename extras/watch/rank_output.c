@@ -1,10 +1,12 @@
 /*
  * ddprun --redirects, --tee and --local-ranks-filter: the output of the ranks goes to the
  * launcher's own, to files, or to both. What is teed goes through a pipe to a thread (tee.h); a
- * redirected stream goes straight to its file.
+ * redirected stream goes straight to its file. --duplicate-stdout-filters and -stderr-filters:
+ * chosen lines of what is teed and shown go to one file of all ranks, too.
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -76,6 +78,13 @@ static void check(const Flags *flags)
     read_outputs(flags);
 }
 
+static int open_log(const char *path)
+{
+    const int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    CHECK(fd >= 0, "cannot write %s: %s", path, strerror(errno));
+    return fd;
+}
+
 /* The descriptor for a worker's stream (0: stdout, 1: stderr). */
 static int open_stream(Logs *logs, const Outputs *outputs, int rank, int local_rank, int stream)
 {
@@ -86,12 +95,16 @@ static int open_stream(Logs *logs, const Outputs *outputs, int rank, int local_r
         return is_shown ? -1 : open("/dev/null", O_WRONLY | O_CLOEXEC);
 
     char path[PATH_MAX];
-    logs_path(logs, local_rank, stream == 0 ? "stdout.log" : "stderr.log", path);
-    const int file_fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-    CHECK(file_fd >= 0, "cannot write %s: %s", path, strerror(errno));
+    const char *name = stream == 0 ? "stdout.log" : "stderr.log";
+    logs_path(logs, local_rank, name, path);
+    TeeTarget target = { open_log(path), is_shown ? stream + 1 : -1, -1, NULL };
     if (!is_teed)
-        return file_fd;
-    return tee_add(&logs->tee, file_fd, is_shown ? stream + 1 : -1, logs->flags, rank, local_rank);
+        return target.file_fd;
+    target.filters = stream == 0 ? logs->flags->stdout_filters : logs->flags->stderr_filters;
+    snprintf(path, sizeof path, "%s/filtered_%s", logs->attempt, name);
+    if (target.filters != NULL && is_shown)
+        target.filtered_fd = open_log(path);
+    return tee_add(&logs->tee, &target, logs->flags, rank, local_rank);
 }
 
 static void open_outputs(Logs *logs, int first_rank)

@@ -25,7 +25,8 @@
 #define PIECE_BYTES (64 << 10) // copied at a time: what most pipes hold
 
 typedef struct {
-    int file_fd, console_fd; // -1: not written, or no longer
+    int file_fd, console_fd, filtered_fd; // -1: not written, or no longer
+    char *filters; // each ends with a NUL, and the last with two
     size_t prefix_bytes;
     size_t length; // of line
     char line[LINE_BYTES + 1]; // the prefix and the line so far
@@ -71,10 +72,37 @@ static void write_or_drop(int *fd, const char *data, size_t bytes)
     *fd = -1;
 }
 
+/* "apple,or,,ange" as "apple\0or,ange\0\0". An empty text, which every line has, is left out. */
+static char *split_filters(const char *list)
+{
+    char *filters = mem_calloc(strlen(list) + 2, 1), *to = filters;
+    for (; *list != '\0'; list++) {
+        if (*list != ',' || list[1] == ',')
+            *to++ = *list;
+        else if (to > filters && to[-1] != '\0')
+            to++;
+        list += *list == ',' && list[1] == ',';
+    }
+    return filters;
+}
+
+/* Does what the rank wrote in this line have one of the texts? */
+static bool passes_filters(const Stream *stream)
+{
+    const size_t bytes = stream->length - stream->prefix_bytes;
+    for (const char *text = stream->filters; *text != '\0'; text += strlen(text) + 1)
+        if (memmem(stream->line + stream->prefix_bytes, bytes, text, strlen(text)) != NULL)
+            return true;
+    return false;
+}
+
 static void end_line(Stream *stream)
 {
+    const bool passes = passes_filters(stream);
     stream->line[stream->length++] = '\n';
     write_or_drop(&stream->console_fd, stream->line, stream->length);
+    if (passes)
+        write_or_drop(&stream->filtered_fd, stream->line, stream->length);
     stream->length = stream->prefix_bytes;
 }
 
@@ -132,9 +160,12 @@ static void finish_stream(Stream *stream, struct pollfd *pipe)
     if (pipe->fd >= 0)
         close(pipe->fd);
     close(stream->file_fd);
+    if (stream->filtered_fd >= 0)
+        close(stream->filtered_fd);
+    free(stream->filters);
 }
 
-int tee_add(Tee **tee, int file_fd, int console_fd, const Flags *flags, int rank, int local_rank)
+int tee_add(Tee **tee, const TeeTarget *target, const Flags *flags, int rank, int local_rank)
 {
     if (*tee == NULL) {
         const size_t most = 2 * (size_t)flags->nproc_per_node; // streams
@@ -146,8 +177,10 @@ int tee_add(Tee **tee, int file_fd, int console_fd, const Flags *flags, int rank
     SYS_CHECK(pipe2(fds, O_CLOEXEC));
     SYS_CHECK(fcntl(fds[0], F_SETFL, O_NONBLOCK));
     Stream *stream = mem_calloc(1, sizeof *stream);
-    stream->file_fd = file_fd;
-    stream->console_fd = console_fd;
+    stream->file_fd = target->file_fd;
+    stream->console_fd = target->console_fd;
+    stream->filtered_fd = target->filtered_fd;
+    stream->filters = split_filters(target->filters != NULL ? target->filters : "");
     expand_prefix(flags, rank, local_rank, stream->line);
     stream->prefix_bytes = stream->length = strlen(stream->line);
     (*tee)->pipes[(*tee)->num_streams] = (struct pollfd){ .fd = fds[0], .events = POLLIN };

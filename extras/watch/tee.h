@@ -6,10 +6,16 @@
 
 typedef struct Tee Tee;
 
-/* Returns the descriptor for a worker's stream. What is written to it goes unchanged to file_fd,
- * which belongs to the tee from now on, and, unless console_fd is -1, to console_fd with the prefix
- * of this rank before each line. *tee is NULL before the first stream. */
-int tee_add(Tee **tee, int file_fd, int console_fd, const Flags *flags, int rank, int local_rank);
+/* Where a stream goes: unchanged to file_fd, and with the prefix of its rank before each line to
+ * console_fd and, if the line has one of the texts in filters, to filtered_fd. -1: not there. Both
+ * files belong to the tee. */
+typedef struct {
+    int file_fd, console_fd, filtered_fd;
+    const char *filters; // "apple,orange"; two commas stand for one
+} TeeTarget;
+
+/* Returns the descriptor for a worker's stream. *tee is NULL before the first stream. */
+int tee_add(Tee **tee, const TeeTarget *target, const Flags *flags, int rank, int local_rank);
 
 /* Both do nothing if it is NULL. */
 void tee_start(Tee *tee); // begins to copy

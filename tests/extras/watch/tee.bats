@@ -14,6 +14,19 @@ load ../../steps/ddprun_helper
 1/stdout.log:out 1" ]
 }
 
+@test "--duplicate-stdout-filters and -stderr-filters: chosen lines of all ranks, in one file" {
+    PET_DUPLICATE_STDERR_FILTERS="rr 1," run -0 ddprun --nproc-per-node 2 --log-dir "$OUT/l" -t 3 \
+        --duplicate_stdout_filters 'apple,or,,ange' \
+        sh -c 'echo "an apple $RANK"; echo "or,ange"; echo "or ange"; echo "[default]"; echo "err $RANK" >&2'
+    [ "$(sort "$OUT"/l/*/attempt_0/filtered_stdout.log)" = "[default0]:an apple 0
+[default0]:or,ange
+[default1]:an apple 1
+[default1]:or,ange" ]
+    [ "$(cat "$OUT"/l/*/attempt_0/filtered_stderr.log)" = "[default1]:err 1" ]
+    run -0 ddprun --nproc-per-node 2 --log-dir "$OUT/m" -t 0:1 --duplicate-stdout-filters a sh -c 'echo apple'
+    [ "$(cat "$OUT"/m/*/attempt_0/filtered_stdout.log)" = "[default0]:apple" ]
+}
+
 @test "the console: --log-line-prefix-template" {
     run -0 ddprun --nproc-per-node 2 --log-dir "$OUT/l" -t 3 --local-ranks-filter=1 --role r \
         --log-line-prefix-template '${role_name} ${rank} ${local_rank} ${hostname} ${x}> ' echo hi
