@@ -12,6 +12,10 @@ moving: 01 02 03 05 $(BUILD)/tools/moving/messages $(BUILD)/bench/payoff
 $(BUILD)/tools/moving/messages: %: %.o $(BUILD)/libcommon.a
 	$(call say,link) $(LINK) $(LDFLAGS) -Wl,--wrap=exchange,--wrap=message_send,--wrap=message_receive -o $@ $^ $(LDLIBS)
 
+# A recording of a terminal, docs/cast.svg: a rank is killed, and the job ends with the same bytes.
+cast: 05
+	@tools/cast.py
+
 # How each C file is compiled, for clangd and editors.
 COMPILED = [inputs | select(test(" -c -o \\S+ \\S+\\.c$$")) | {directory: $$directory, command: ., file: (split(" ") | last)}]
 compile_commands.json: FORCE
@@ -29,4 +33,4 @@ install: all
 install uninstall:
 	@PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' tools/install.sh $@
 
-.PHONY: site moving lint install uninstall
+.PHONY: site moving cast lint install uninstall

@@ -17,7 +17,7 @@ SOURCES = (".c", ".h", ".cu", ".cuh", ".sh", ".py", ".sed", ".mk", ".slurm", ".p
            ".bats", ".bash", ".cff", "VERSION", "Makefile", "Dockerfile")
 PICTURES = (".svg", ".png")
 MOVING = "docs/moving/"  # pages of their own: copied as they are
-PICTURE = re.compile(r"!\[([^]]*)\]\(([^)\s]+\.svg)\)")
+PICTURE = re.compile(r"!\[([^]]*)\]\(([^)\s]*(?:pictures|plots)/\w+\.svg)\)")
 CODE = re.compile(r"(?<=\n\n)(?: {4}[^\n]*\n)+|^```.*?^```$|<!--.*?-->|`(?:[^`\n]|\n(?!\n))+`", re.M | re.S)  # where ]( is no link
 
 
