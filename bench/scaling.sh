@@ -46,7 +46,7 @@ sort -k1,1r -k2,2n -k3,3n "$work/rates" | awk '
 mkdir -p build
 cp "$work/table" build/scaling.txt # for step_time.sh
 
-curves=''
+curves='' curve=0
 for backend in $backends; do
     grep "^$backend" "$work/table" >"$work/$backend"
     curves="$curves, '$work/$backend' using 2:4 with linespoints lt $((curve += 1)) title '$backend'"
