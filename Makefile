@@ -151,12 +151,14 @@ STEPS    := 01 02 03 04 05
 # Files that only step 05 needs, and files with a header that only the asides in beyond/ need, form libraries of their
 # own. These programs, the doctor and tests link them.
 FILES_BEYOND := $(wildcard $(patsubst %.h,%.c,$(wildcard beyond/*.h beyond/*/*.h)))
-PART_BEYOND  := $(FILES_BEYOND:%.c=$(BUILD)/%.o)
+KERNELS_BEYOND := $(if $(filter 1,$(CUDA)),$(wildcard beyond/*/*.cu))
+ABSENT_BEYOND := $(wildcard beyond/*/*_absent.c)
+PART_BEYOND  := $(patsubst %.c,$(BUILD)/%.o,$(FILES_BEYOND) $(if $(KERNELS_BEYOND),,$(ABSENT_BEYOND))) $(KERNELS_BEYOND:%.cu=$(BUILD)/%.o)
 LIB_BEYOND   := $(BUILD)/beyond.a
 FILES_05 := $(filter-out %/train.c %/ddprun.c,$(wildcard 05_*/*.c))
 PART_05  := $(FILES_05:%.c=$(BUILD)/%.o)
 LIB05    := $(BUILD)/lib05.a
-PROGRAMS := $(basename $(filter-out $(FILES_BEYOND) $(FILES_05),$(wildcard 0[1-5]_*/*.c beyond/*/*.c)) $(wildcard tools/*.c))
+PROGRAMS := $(basename $(filter-out $(FILES_BEYOND) $(ABSENT_BEYOND) $(FILES_05),$(wildcard 0[1-5]_*/*.c beyond/*/*.c)) $(wildcard tools/*.c))
 PROGRAMS := $(filter-out $(if $(filter 0,$(HTTP)),tools/serve tools/watch),$(PROGRAMS))
 HTTP_PART := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tools/http/*.c)) # the server of tools/serve and tools/watch
 LIVE     := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tools/live/*.c)) # parts of tools/watch

@@ -6,27 +6,15 @@
  * not keep them equal. Names and formulas are those of torch.nn.BatchNorm2d; with a process group,
  * of torch.nn.SyncBatchNorm (Ioffe and Szegedy, "Batch normalization", 2015).
  *
- * Images are [rows][channels][size][size], PyTorch's layout. Host memory only.
+ * Images are [rows][channels][size][size], PyTorch's layout. All arrays are in the device's memory.
  */
 #ifndef BEYOND_BATCH_NORM_H
 #define BEYOND_BATCH_NORM_H
 
-#include "common/comm/process_group.h"
+#include "beyond/batch_norm/layers.h"
 
-enum { BATCH_NORM_MAX_CHANNELS = 64 };
-
-typedef struct {
-    int channels, size;
-    const float *weight, *bias; // [channels], as are all arrays here; borrowed
-    float *dweight, *dbias;
-    float *running_mean, *running_var; // buffers: averages over the batches so far
-    int64_t *num_batches_tracked; // a buffer, too: the number of these batches
-    ProcessGroup *pg; // the batch is that of all its ranks (SyncBatchNorm); NULL: this rank's own
-
-    // Saved by the last forward pass for the backward pass.
-    double count; // elements of a channel, of all ranks if there is a group
-    float mean[BATCH_NORM_MAX_CHANNELS], invstd[BATCH_NORM_MAX_CHANNELS];
-} BatchNorm;
+void batch_norm_init(BatchNorm *norm, Device *device); // allocates sums, mean and invstd
+void batch_norm_free(BatchNorm *norm, Device *device);
 
 /* y = (x - mean) / sqrt(var + 1e-5) * weight + bias, x and y [n][channels][size][size], n > 0. In
  * training mean and variance are the batch's, and the running ones move a tenth of the way towards

@@ -8,9 +8,10 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "common/base/host.h"
 #include "common/base/log.h"
 
-enum { KERNEL = 3, STRIDE = 2, IMAGE = 28, CLASSES = 10 };
+enum { IMAGE = 28, CLASSES = 10 };
 
 static const int channels_of[] = { 1, 8, 16 }; // of the image, and of each block
 static const char *const parameter_names[] = { "conv1.weight", "bn1.weight", "bn1.bias",
@@ -22,15 +23,15 @@ static const char *const buffer_names[] = { "bn1.running_mean", "bn1.running_var
 static void refuse(bool given, const char *option)
 {
     if (given)
-        usage_error("%s: this aside trains one network of its own, with sgd, on the plain device; "
-                    "leave it out",
+        usage_error("%s: this aside trains one network of its own, with sgd, in float32; leave it "
+                    "out",
                     option);
 }
 
 static void print_what_is_refused(void)
 {
-    log_print("One network of its own, with sgd, on the plain device. So these are refused:");
-    log_print("--model linear or mlp, --dataset random, --optimizer but sgd, --device cuda,");
+    log_print("One network of its own, with sgd, in float32. So these are refused:");
+    log_print("--model linear or mlp, --dataset random, --optimizer but sgd, --cuda-graph,");
     log_print("--amp, --init-from, --metrics-dir, --lr-schedule, --warmup-steps, --clip-norm.");
     log_print("%s", "");
 }
@@ -44,14 +45,16 @@ void conv_net_parse_args(Args *args, int argc, char **argv)
     refuse(strcmp(args->model, "cnn") != 0, "--model");
     refuse(strcmp(args->dataset, "random") == 0, "--dataset random");
     refuse(strcmp(args->optimizer, "sgd") != 0, "--optimizer");
-    refuse(strcmp(args->device, "cuda") == 0, "--device cuda");
+    refuse(args->cuda_graph, "--cuda-graph");
     refuse(args->amp != NULL && strcmp(args->amp, "off") != 0, "--amp");
     refuse(args->init_from != NULL, "--init-from");
     refuse(args->metrics_dir != NULL, "--metrics-dir");
     refuse(strcmp(args->lr_schedule, "constant") != 0, "--lr-schedule");
     refuse(args->warmup_steps > 0, "--warmup-steps");
     refuse(args->clip_norm > 0, "--clip-norm");
-    args->device = "plain";
+    const bool is_auto = strcmp(args->device, "auto") == 0;
+    if (strcmp(args->device, "cpu") == 0 || (is_auto && gpus_count() == 0))
+        args->device = "plain";
 }
 
 /* Appends a slice to an array of *numel floats. */
@@ -79,8 +82,7 @@ static void place_arrays(ConvNet *net)
         for (int i = 0; i < 2; i++)
             *buffer++ = slice(buffer_names[2 * b + i], 1, &out, &net->buffers_numel);
     }
-    const Block *last = &net->block[NET_BLOCKS - 1];
-    const size_t features = (size_t)last->channels * last->size * last->size;
+    const size_t features = (size_t)conv_out_numel(&net->block[NET_BLOCKS - 1].conv);
     *parameter++ = slice("fc.weight", 2, (size_t[]){ CLASSES, features }, &net->numel);
     *parameter++ = slice("fc.bias", 1, (size_t[]){ CLASSES }, &net->numel);
 
@@ -88,16 +90,19 @@ static void place_arrays(ConvNet *net)
     net->grads = device_malloc(net->device, net->numel * sizeof(float));
     net->momentum_buffer = device_malloc(net->device, net->numel * sizeof(float));
     net->buffers = device_malloc(net->device, net->buffers_numel * sizeof(float));
+    net->num_batches_tracked = device_malloc(net->device, NET_BLOCKS * sizeof(int64_t));
+    net->stats = device_malloc(net->device, 2 * sizeof *net->stats);
+    net->divergence = device_malloc(net->device, sizeof *net->divergence);
 }
 
 static void block_init(ConvNet *net, int b)
 {
     Block *block = &net->block[b];
     const Tensor *parameter = &net->parameter[3 * b], *buffer = &net->buffer[2 * b];
-    block->weight = net->params + parameter[0].offset;
-    block->dweight = net->grads + parameter[0].offset;
-    block->norm = (BatchNorm){ .channels = block->channels,
-                               .size = block->size,
+    block->conv.weight = net->params + parameter[0].offset;
+    block->conv.dweight = net->grads + parameter[0].offset;
+    block->norm = (BatchNorm){ .channels = block->conv.channels,
+                               .size = block->conv.size,
                                .weight = net->params + parameter[1].offset,
                                .bias = net->params + parameter[2].offset,
                                .dweight = net->grads + parameter[1].offset,
@@ -105,9 +110,9 @@ static void block_init(ConvNet *net, int b)
                                .running_mean = net->buffers + buffer[0].offset,
                                .running_var = net->buffers + buffer[1].offset,
                                .num_batches_tracked = &net->num_batches_tracked[b] };
-    const size_t bytes =
-        sizeof(float) * net->max_batch * block->channels * block->size * block->size;
-    block->conv = device_malloc(net->device, bytes);
+    batch_norm_init(&block->norm, net->device);
+    const size_t bytes = sizeof(float) * net->max_batch * conv_out_numel(&block->conv);
+    block->convolved = device_malloc(net->device, bytes);
     block->output = device_malloc(net->device, bytes);
     block->doutput = device_malloc(net->device, bytes);
 }
@@ -116,6 +121,7 @@ static void block_init(ConvNet *net, int b)
  * begins as the identity, with mean 0 and variance 1. */
 static void draw_weights(ConvNet *net, Rng *rng)
 {
+    float params[net->numel], buffers[net->buffers_numel];
     double fan_in = 0; // of the layer to which the parameter belongs
     for (int i = 0; i < NET_PARAMETERS; i++) {
         const Tensor *p = &net->parameter[i];
@@ -124,13 +130,14 @@ static void draw_weights(ConvNet *net, Rng *rng)
         const double bound =
             is_weight ? sqrt(3.0) * (sqrt(2.0 / 6.0) / sqrt(fan_in)) : 1 / sqrt(fan_in);
         for (size_t k = 0; k < p->numel; k++)
-            net->params[p->offset + k] =
-                is_norm ? strstr(p->name, "weight") != NULL
-                        : rng_uniform_between(rng, (float)-bound, (float)bound);
+            params[p->offset + k] = is_norm ? strstr(p->name, "weight") != NULL
+                                            : rng_uniform_between(rng, (float)-bound, (float)bound);
     }
-    for (int b = 0; b < NET_BLOCKS; b++)
-        for (int c = 0; c < net->block[b].channels; c++)
-            net->block[b].norm.running_var[c] = 1;
+    for (int i = 0; i < NET_BUFFERS; i++)
+        for (size_t k = 0; k < net->buffer[i].numel; k++)
+            buffers[net->buffer[i].offset + k] = strstr(net->buffer[i].name, "var") != NULL;
+    device_copy(net->device, net->params, params, sizeof params, COPY_TO_DEVICE);
+    device_copy(net->device, net->buffers, buffers, sizeof buffers, COPY_TO_DEVICE);
 }
 
 void conv_net_init(ConvNet *net, const Args *args, int max_batch, Rng *rng, Device *device)
@@ -141,10 +148,11 @@ void conv_net_init(ConvNet *net, const Args *args, int max_batch, Rng *rng, Devi
                       .training = true };
     int size = IMAGE;
     for (int b = 0; b < NET_BLOCKS; b++) {
-        net->block[b] = (Block){ .in_channels = channels_of[b], .in_size = size };
+        Conv *conv = &net->block[b].conv;
+        *conv = (Conv){ .in_channels = channels_of[b], .in_size = size };
         size = (size - KERNEL) / STRIDE + 1;
-        net->block[b].channels = channels_of[b + 1];
-        net->block[b].size = size;
+        conv->channels = channels_of[b + 1];
+        conv->size = size;
     }
     place_arrays(net);
     for (int b = 0; b < NET_BLOCKS; b++)
@@ -161,21 +169,28 @@ void conv_net_init(ConvNet *net, const Args *args, int max_batch, Rng *rng, Devi
     net->logits = device_malloc(device, rows * CLASSES * sizeof(float));
     net->dlogits = device_malloc(device, rows * CLASSES * sizeof(float));
     net->log_probs = device_malloc(device, rows * CLASSES * sizeof(float));
+    if (device->ops->gather_reserve != NULL)
+        device->ops->gather_reserve(device, net->max_batch, IMAGE * IMAGE);
+    if (device->ops->linear_reserve != NULL)
+        device->ops->linear_reserve(device, net->max_batch, (int)weight->shape[1], CLASSES);
     draw_weights(net, rng);
 }
 
 void conv_net_free(ConvNet *net)
 {
     for (Block *block = net->block; block < net->block + NET_BLOCKS; block++) {
-        device_release(net->device, block->conv);
+        batch_norm_free(&block->norm, net->device);
+        device_release(net->device, block->convolved);
         device_release(net->device, block->output);
         device_release(net->device, block->doutput);
     }
-    float *const arrays[] = { net->params, net->grads,  net->momentum_buffer, net->buffers,
-                              net->inputs, net->logits, net->dlogits,         net->log_probs };
+    void *const arrays[] = {
+        net->params, net->grads,     net->momentum_buffer, net->buffers, net->num_batches_tracked,
+        net->inputs, net->labels,    net->logits,          net->dlogits, net->log_probs,
+        net->stats,  net->divergence
+    };
     for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++)
         device_release(net->device, arrays[i]);
-    device_release(net->device, net->labels);
 }
 
 /* ---- what a process group adds ---- */
@@ -196,8 +211,8 @@ double conv_net_buffer_spread(const ConvNet *net, ProcessGroup *pg)
 {
     const size_t bytes = net->buffers_numel * sizeof(float);
     float high[net->buffers_numel], low[net->buffers_numel];
-    memcpy(high, net->buffers, bytes);
-    memcpy(low, net->buffers, bytes);
+    device_copy(net->device, high, net->buffers, bytes, COPY_TO_HOST);
+    memcpy(low, high, bytes);
     all_reduce(pg, high, net->buffers_numel, FLOAT32, REDUCE_MAX);
     all_reduce(pg, low, net->buffers_numel, FLOAT32, REDUCE_MIN);
     double most = 0;
@@ -209,73 +224,9 @@ double conv_net_buffer_spread(const ConvNet *net, ProcessGroup *pg)
 
 /* ---- the passes ---- */
 
-/* Where input channel i of a row begins, and which of its pixels is under tap k of the filter for
- * output `at`. */
-static size_t channel_begin(const Block *block, int row, int i)
-{
-    return ((size_t)row * block->in_channels + i) * block->in_size * block->in_size;
-}
-
-static int under_tap(const Block *block, int at, int k)
-{
-    const int y = STRIDE * (at / block->size) + k / KERNEL;
-    const int x = STRIDE * (at % block->size) + k % KERNEL;
-    return y * block->in_size + x;
-}
-
-static void conv_forward(const Block *block, int n, const float *in)
-{
-    const int taps = KERNEL * KERNEL, places = block->size * block->size;
-    float *out = block->conv;
-    for (int row = 0; row < n; row++)
-        for (int c = 0; c < block->channels; c++, out += places)
-            for (int at = 0; at < places; at++) {
-                out[at] = 0;
-                for (int i = 0; i < block->in_channels; i++) {
-                    const float *x = in + channel_begin(block, row, i);
-                    const float *w = block->weight + (c * block->in_channels + i) * taps;
-                    for (int k = 0; k < taps; k++)
-                        out[at] += w[k] * x[under_tap(block, at, k)];
-                }
-            }
-}
-
-/* Adds to dweight. A weight acts at all places of all rows, so the sums are in double. */
-static void conv_grad_weight(const Block *block, int n, const float *in, const float *dout)
-{
-    const int taps = KERNEL * KERNEL, places = block->size * block->size;
-    for (int c = 0; c < block->channels; c++)
-        for (int i = 0; i < block->in_channels; i++)
-            for (int k = 0; k < taps; k++) {
-                double sum = 0;
-                for (int row = 0; row < n; row++) {
-                    const float *x = in + channel_begin(block, row, i);
-                    const float *d = dout + ((size_t)row * block->channels + c) * places;
-                    for (int at = 0; at < places; at++)
-                        sum += (double)d[at] * x[under_tap(block, at, k)];
-                }
-                block->dweight[(c * block->in_channels + i) * taps + k] += (float)sum;
-            }
-}
-
-/* Adds to din. */
-static void conv_grad_input(const Block *block, int n, const float *dout, float *din)
-{
-    const int taps = KERNEL * KERNEL, places = block->size * block->size;
-    for (int row = 0; row < n; row++)
-        for (int c = 0; c < block->channels; c++, dout += places)
-            for (int i = 0; i < block->in_channels; i++) {
-                float *dx = din + channel_begin(block, row, i);
-                const float *w = block->weight + (c * block->in_channels + i) * taps;
-                for (int at = 0; at < places; at++)
-                    for (int k = 0; k < taps; k++)
-                        dx[under_tap(block, at, k)] += dout[at] * w[k];
-            }
-}
-
 static size_t output_numel(const Block *block, int n)
 {
-    return (size_t)n * block->channels * block->size * block->size;
+    return (size_t)n * conv_out_numel(&block->conv);
 }
 
 void conv_net_forward(ConvNet *net, const Batch *batch)
@@ -284,14 +235,14 @@ void conv_net_forward(ConvNet *net, const Batch *batch)
     CHECK(n > 0 && n <= net->max_batch, "a batch of %d rows for a net made for 1 to %d", n,
           net->max_batch);
     const DeviceOps *ops = net->device->ops;
+    const LayerOps *layers = layer_ops(net->device);
     ops->gather(net->device, batch, net->inputs, net->labels, NULL);
 
     const float *in = net->inputs;
     for (Block *block = net->block; block < net->block + NET_BLOCKS; block++) {
-        conv_forward(block, n, in);
-        batch_norm_forward(&block->norm, n, net->training, block->conv, block->output);
-        for (size_t i = 0; i < output_numel(block, n); i++)
-            block->output[i] = block->output[i] < 0 ? 0 : block->output[i]; // relu; nan stays
+        layers->conv(net->device, &block->conv, n, in, block->convolved);
+        batch_norm_forward(&block->norm, n, net->training, block->convolved, block->output);
+        layers->relu(net->device, output_numel(block, n), block->output);
         in = block->output;
     }
     const int features = (int)output_numel(&net->block[NET_BLOCKS - 1], 1);
@@ -311,6 +262,7 @@ void conv_net_backward(ConvNet *net, Reducer *reducer)
 {
     const int n = net->batch_size;
     const DeviceOps *ops = net->device->ops;
+    const LayerOps *layers = layer_ops(net->device);
     Block *last = &net->block[NET_BLOCKS - 1];
     const int features = (int)output_numel(last, 1);
     ops->zero(net->device, net->grads, net->numel);
@@ -324,12 +276,12 @@ void conv_net_backward(ConvNet *net, Reducer *reducer)
     for (int b = NET_BLOCKS - 1; b >= 0; b--) {
         Block *block = &net->block[b];
         ops->relu_grad(net->device, output_numel(block, n), block->output, 1, block->doutput);
-        batch_norm_backward(&block->norm, n, block->conv, block->doutput, block->doutput);
-        conv_grad_weight(block, n, b > 0 ? block[-1].output : net->inputs, block->doutput);
-        if (b > 0) { // images need no gradient
-            ops->zero(net->device, block[-1].doutput, output_numel(block - 1, n));
-            conv_grad_input(block, n, block->doutput, block[-1].doutput);
-        }
+        batch_norm_backward(&block->norm, n, block->convolved, block->doutput, block->doutput);
+        layers->conv_grad_weight(net->device, &block->conv, n,
+                                 b > 0 ? block[-1].output : net->inputs, block->doutput);
+        if (b > 0) // images need no gradient
+            layers->conv_grad_input(net->device, &block->conv, n, block->doutput,
+                                    block[-1].doutput);
         mark_ready(reducer, 3 * b, 3 * b + 2);
     }
 }
@@ -344,15 +296,26 @@ void conv_net_step(ConvNet *net, const Args *args)
                       .momentum = args->momentum,
                       .weight_decay = args->weight_decay,
                       .state = { net->momentum_buffer } },
-        (OptimStep){ .number = net->step, .loss = net->stats, .divergence = &net->divergence });
+        (OptimStep){ .number = net->step, .loss = net->stats, .divergence = net->divergence });
 }
 
 float conv_net_loss(const ConvNet *net)
 {
-    return isnan(net->stats[0]) ? NAN : net->stats[0]; // without a nan's sign
+    float loss;
+    device_copy(net->device, &loss, net->stats, sizeof loss, COPY_TO_HOST);
+    return isnan(loss) ? NAN : loss; // without a nan's sign
 }
 
 int conv_net_correct(const ConvNet *net)
 {
-    return (int)net->stats[1];
+    float stats[2];
+    device_copy(net->device, stats, net->stats, sizeof stats, COPY_TO_HOST);
+    return (int)stats[1];
+}
+
+Divergence conv_net_divergence(const ConvNet *net)
+{
+    Divergence divergence;
+    device_copy(net->device, &divergence, net->divergence, sizeof divergence, COPY_TO_HOST);
+    return divergence;
 }

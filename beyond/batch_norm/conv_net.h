@@ -9,8 +9,7 @@
  *         log_softmax=nn.LogSoftmax(1)))
  *
  * The models of common/nn have no buffers, so this one has a file of its own, all of it in
- * PyTorch's layout and plain loops. Parameters form one flat array, as do gradients, momentum and
- * buffers.
+ * PyTorch's layout. Parameters form one flat array, as do gradients, momentum and buffers.
  */
 #ifndef BEYOND_CONV_NET_H
 #define BEYOND_CONV_NET_H
@@ -24,11 +23,9 @@ enum { NET_BLOCKS = 2, NET_PARAMETERS = 3 * NET_BLOCKS + 2, NET_BUFFERS = 2 * NE
 
 /* Convolution (3 x 3, stride 2, no bias), batch norm, relu. */
 typedef struct {
-    int in_channels, in_size, channels, size;
-    const float *weight; // [channels][in_channels][3][3], a slice of params
-    float *dweight;
+    Conv conv; // weight and dweight are slices of params and grads
     BatchNorm norm;
-    float *conv, *output, *doutput; // [rows][channels][size][size]
+    float *convolved, *output, *doutput; // [rows][channels][size][size]
 } Block;
 
 typedef struct {
@@ -39,7 +36,7 @@ typedef struct {
     Tensor buffer[NET_BUFFERS]; // running_mean and running_var of each block
     float *buffers; // buffers_numel floats
     size_t buffers_numel;
-    int64_t num_batches_tracked[NET_BLOCKS]; // the buffers that are not floats
+    int64_t *num_batches_tracked; // [NET_BLOCKS], the buffers that are not floats
     uint64_t step; // optimizer steps taken
     bool training; // batch norm uses the batch, and moves the running averages
 
@@ -48,8 +45,8 @@ typedef struct {
     float *dfc_weight, *dfc_bias;
     int max_batch, batch_size; // most rows of a batch; rows of the last one
     int32_t *labels;
-    float *inputs, *logits, *dlogits, *log_probs, stats[2];
-    Divergence divergence;
+    float *inputs, *logits, *dlogits, *log_probs, *stats;
+    Divergence *divergence;
 } ConvNet;
 
 /* args_parse for a program with this network: --help begins with the options that it refuses, which
@@ -78,5 +75,6 @@ void conv_net_step(ConvNet *net, const Args *args); // SGD; counts net->step
 /* Results of the last forward pass. */
 float conv_net_loss(const ConvNet *net); // mean over the batch
 int conv_net_correct(const ConvNet *net); // rows classified correctly
+Divergence conv_net_divergence(const ConvNet *net); // since the beginning
 
 #endif

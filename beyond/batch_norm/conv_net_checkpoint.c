@@ -7,6 +7,7 @@
 
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "common/base/folder.h"
 #include "common/base/log.h"
@@ -15,6 +16,44 @@
 #define MODEL_NAME "batch_norm"
 
 enum { NAME_BYTES = 64 };
+
+/* A copy of the net's arrays in host memory. */
+typedef struct {
+    float *params, *momentum_buffer, *buffers;
+    int64_t num_batches_tracked[NET_BLOCKS];
+} State;
+
+static void state_init(State *state, const ConvNet *net)
+{
+    state->params = mem_alloc(net->numel, sizeof(float));
+    state->momentum_buffer = mem_alloc(net->numel, sizeof(float));
+    state->buffers = mem_alloc(net->buffers_numel, sizeof(float));
+    const size_t bytes = net->numel * sizeof(float);
+    device_copy(net->device, state->params, net->params, bytes, COPY_TO_HOST);
+    device_copy(net->device, state->momentum_buffer, net->momentum_buffer, bytes, COPY_TO_HOST);
+    device_copy(net->device, state->buffers, net->buffers, net->buffers_numel * sizeof(float),
+                COPY_TO_HOST);
+    device_copy(net->device, state->num_batches_tracked, net->num_batches_tracked,
+                sizeof state->num_batches_tracked, COPY_TO_HOST);
+}
+
+static void state_restore(const State *state, ConvNet *net)
+{
+    const size_t bytes = net->numel * sizeof(float);
+    device_copy(net->device, net->params, state->params, bytes, COPY_TO_DEVICE);
+    device_copy(net->device, net->momentum_buffer, state->momentum_buffer, bytes, COPY_TO_DEVICE);
+    device_copy(net->device, net->buffers, state->buffers, net->buffers_numel * sizeof(float),
+                COPY_TO_DEVICE);
+    device_copy(net->device, net->num_batches_tracked, state->num_batches_tracked,
+                sizeof state->num_batches_tracked, COPY_TO_DEVICE);
+}
+
+static void state_free(State *state)
+{
+    free(state->buffers);
+    free(state->momentum_buffer);
+    free(state->params);
+}
 
 static const char *momentum_name(const Tensor *parameter, char name[NAME_BYTES])
 {
@@ -58,22 +97,23 @@ static Position next_position(const ConvNetCheckpoint *checkpoint)
                        checkpoint->net->step };
 }
 
-static void add_tensors(ConvNet *net, bool momentum, Safetensors *file)
+static void add_tensors(const ConvNet *net, const State *state, bool momentum, Safetensors *file)
 {
     char name[NAME_BYTES];
     for (int b = 0; b < NET_BLOCKS; b++)
-        safetensors_add(file, tracked_name(b, name), INT64, 0, NULL, &net->num_batches_tracked[b]);
+        safetensors_add(file, tracked_name(b, name), INT64, 0, NULL,
+                        &state->num_batches_tracked[b]);
     safetensors_add(file, CHECKPOINT_STEP, INT64, 0, NULL, &net->step);
     for (int i = 0; i < NET_PARAMETERS; i++) {
         const Tensor *p = &net->parameter[i];
-        safetensors_add(file, p->name, FLOAT32, p->ndim, p->shape, net->params + p->offset);
+        safetensors_add(file, p->name, FLOAT32, p->ndim, p->shape, state->params + p->offset);
         if (momentum)
             safetensors_add(file, momentum_name(p, name), FLOAT32, p->ndim, p->shape,
-                            net->momentum_buffer + p->offset);
+                            state->momentum_buffer + p->offset);
     }
     for (int i = 0; i < NET_BUFFERS; i++) {
         const Tensor *p = &net->buffer[i];
-        safetensors_add(file, p->name, FLOAT32, p->ndim, p->shape, net->buffers + p->offset);
+        safetensors_add(file, p->name, FLOAT32, p->ndim, p->shape, state->buffers + p->offset);
     }
 }
 
@@ -92,9 +132,11 @@ void conv_net_save(const ConvNetCheckpoint *checkpoint, bool final)
           "the path of --checkpoint-dir is too long: %s", dir);
     folder_create(dir, "--checkpoint-dir");
 
+    State state; // the file borrows it
+    state_init(&state, checkpoint->net);
     Safetensors file;
     safetensors_create(&file, path);
-    add_tensors(checkpoint->net, checkpoint->args->momentum != 0, &file);
+    add_tensors(checkpoint->net, &state, checkpoint->args->momentum != 0, &file);
     describe_run(checkpoint, &file);
     safetensors_add_metadata(&file, "epoch", "%d", next.epoch);
     safetensors_add_metadata(&file, "position", "%zu", next.samples);
@@ -102,6 +144,7 @@ void conv_net_save(const ConvNetCheckpoint *checkpoint, bool final)
     CHECK(safetensors_commit(&file), "%s: make room, or name another folder with --checkpoint-dir",
           file.error);
     safetensors_free(&file);
+    state_free(&state);
     log_print("Epoch %d | Training checkpoint saved at %s",
               next.epoch - (next.samples == 0 && next.epoch > 0), path);
 }
@@ -140,7 +183,7 @@ static bool read_slice(Safetensors *file, const char *name, const Model *list, i
     return values != NULL;
 }
 
-static bool read_tensors(Safetensors *file, ConvNet *net, bool momentum)
+static bool read_tensors(Safetensors *file, const ConvNet *net, State *state, bool momentum)
 {
     Model list = { .name = MODEL_NAME }; // names and shapes, for checkpoint_tensor
     memcpy(list.parameter, net->parameter, sizeof net->parameter);
@@ -149,17 +192,17 @@ static bool read_tensors(Safetensors *file, ConvNet *net, bool momentum)
     for (int i = 0; i < NET_PARAMETERS + NET_BUFFERS; i++) {
         const bool is_buffer = i >= NET_PARAMETERS;
         const Tensor *tensor = &list.parameter[i];
-        if (!read_slice(file, tensor->name, &list, i, is_buffer ? net->buffers : net->params))
+        if (!read_slice(file, tensor->name, &list, i, is_buffer ? state->buffers : state->params))
             return false;
         if (momentum && !is_buffer &&
-            !read_slice(file, momentum_name(tensor, name), &list, i, net->momentum_buffer))
+            !read_slice(file, momentum_name(tensor, name), &list, i, state->momentum_buffer))
             return false;
     }
     for (int b = 0; b < NET_BLOCKS; b++) {
         const StoredTensor *stored = safetensors_find(file, tracked_name(b, name));
         if (stored == NULL || stored->type != INT64 || stored->ndim != 0)
             return file_reject(file, "has no count \"%s\"", name);
-        memcpy(&net->num_batches_tracked[b], stored->data, sizeof(int64_t));
+        memcpy(&state->num_batches_tracked[b], stored->data, sizeof(int64_t));
     }
     return true;
 }
@@ -169,14 +212,19 @@ int conv_net_load(const ConvNetCheckpoint *checkpoint)
     const char *resume = checkpoint->args->resume;
     Safetensors file;
     Position position;
+    State state;
+    ConvNet *net = checkpoint->net;
     folder_check(checkpoint->args->checkpoint_dir, "--checkpoint-dir");
     if (resume == NULL)
         return 0;
+    state_init(&state, net);
     if (!checkpoint_open(&file, resume) || !check_run(checkpoint, &file) ||
         !checkpoint_position(&file, &position) ||
-        !read_tensors(&file, checkpoint->net, checkpoint->args->momentum != 0))
+        !read_tensors(&file, net, &state, checkpoint->args->momentum != 0))
         usage_error("%s", file.error);
-    checkpoint->net->step = position.step;
+    state_restore(&state, net);
+    state_free(&state);
+    net->step = position.step;
     checkpoint->sampler->epoch = position.epoch;
     sampler_seek(checkpoint->sampler, position.samples);
     safetensors_free(&file);

@@ -110,14 +110,14 @@ static void train(int rank, int world_size, int master_port, const Args *args)
 
             // Reading the loss makes the host wait for the device, so do it rarely.
             if (batch->number % args->log_interval == 0) {
-                all_check_divergence(&pg, args, net.divergence);
+                all_check_divergence(&pg, args, conv_net_divergence(&net));
                 const double loss = all_reduce_scalar(&pg, conv_net_loss(&net), REDUCE_MEAN);
                 if (rank == 0)
                     log_print("Train Epoch: %d [%zu/%zu] Loss: %.6f", epoch,
                               batch->number * batch_size * world_size, train_set.size, loss);
             }
         }
-        all_check_divergence(&pg, args, net.divergence); // before it is saved
+        all_check_divergence(&pg, args, conv_net_divergence(&net)); // before it is saved
 
         evaluate(&net, &test_set, batch_size, epoch, &pg);
         if (rank == 0 && args->save_every > 0 && epoch % args->save_every == 0)

@@ -76,7 +76,7 @@ END
 }
 
 @test "what the network does not serve is refused, and --help says so" {
-    for given in '--model linear' '--optimizer adam' '--device cuda' '--amp bf16' '--dataset random' '--init-from x' '--metrics-dir x'; do
+    for given in '--model linear' '--optimizer adam' '--cuda-graph on' '--amp bf16' '--dataset random' '--init-from x' '--metrics-dir x'; do
         # shellcheck disable=SC2086 # two words
         run beyond/batch_norm/train_batch_norm $given
         echo "$output"
@@ -85,7 +85,7 @@ END
     done
     for kind in '' sync_; do
         run beyond/batch_norm/train_${kind}batch_norm --help
-        [[ $status -eq 0 && ${lines[0]} == "One network of its own, with sgd, on the plain device."* && $output == *--bucket-cap-mb* ]]
+        [[ $status -eq 0 && ${lines[0]} == "One network of its own, with sgd, in float32."* && $output == *--bucket-cap-mb* ]]
     done
 }
 

@@ -53,3 +53,36 @@ as_on_cpus() {
     as_on_cpus 5e-3 cnn_digits.safetensors beyond/uneven/train_join 2 --num-samples 48 --batch-size 8 --epochs 1
     as_on_cpus 1e-5 linear_random.safetensors beyond/uneven/train_join 3 --num-samples 96 --batch-size 8 --epochs 2 --model linear
 }
+
+# Convolution and batch norm have the same arithmetic on both, but a GPU adds a sum over the batch in another order.
+@test "batch norm, each rank's own and over all ranks: weights and buffers, over nccl and tcp" {
+    final=batch_norm_digits.safetensors
+    for kind in '' sync_; do
+        as_on_cpus 1e-5 $final beyond/batch_norm/train_${kind}batch_norm 2 --max-steps 8 --batch-size 8 --momentum 0.9
+        as_on_cpus 1e-5 $final beyond/batch_norm/train_${kind}batch_norm 3 --max-steps 8 --batch-size 5 --backend tcp
+    done
+    train beyond/batch_norm/train_sync_batch_norm 3 all --device cuda --global-batch-size 24 --num-samples 240 --max-steps 8
+    train beyond/batch_norm/train_batch_norm 1 one --device cpu --global-batch-size 24 --num-samples 240 --max-steps 8
+    near "$scratch/all/$final" "$scratch/one/$final" 1e-5
+}
+
+@test "batch norm: a run on GPUs resumes exactly, and its buffers are equal on all ranks" {
+    program=beyond/batch_norm/train_sync_batch_norm final=batch_norm_digits.safetensors
+    train $program 2 whole --device cuda --max-steps 6 --momentum 0.9 --batch-size 8 --save-every 0
+    [[ $output == *"Buffers differ by 0.0000 between the ranks"* ]]
+    train $program 2 part --device cuda --max-steps 3 --momentum 0.9 --batch-size 8 --save-every 0
+    train $program 2 later --device cuda --max-steps 6 --momentum 0.9 --batch-size 8 --save-every 0 --resume "$scratch/part/$final"
+    cmp "$scratch/whole/$final" "$scratch/later/$final"
+}
+
+# bats test_tags=slow
+@test "batch norm on GPUs beside PyTorch: DDP with its broadcast, and SyncBatchNorm" {
+    [ -n "${TORCH_BIN:-}" ] || skip "no PyTorch: TORCH_BIN is where its python is"
+    make -s build/tests/against/torch/store_peer
+    export CUDA_STAND_IN_DEVICES=4 TEST_OPTIONS='--device cuda'
+    for way in broadcast sync; do
+        run timeout 900 "$TORCH_BIN/python" -B tests/against/torch/batch_norm.py $way
+        echo "$output"
+        [ "$status" -eq 0 ]
+    done
+}

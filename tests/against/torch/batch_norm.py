@@ -4,7 +4,7 @@ broadcast: DDP, which hands out rank 0's buffers before each forward pass. whole
 of all ranks. sync: torch.nn.SyncBatchNorm's own forward and backward. The module refuses CPUs, for which five kernels
 are missing; they are supplied here by their formulas, and all that the ranks exchange is PyTorch's.
 """
-import collections, re, subprocess, sys, tempfile
+import collections, os, re, subprocess, sys, tempfile
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
@@ -118,6 +118,7 @@ def train(program, options, world):
     with tempfile.TemporaryDirectory() as scratch:
         given = {"nproc": world, "save-every": 0, "checkpoint-dir": scratch, "max-steps": STEPS, **options}
         words = [word for name, value in given.items() if name != "optimizer" for word in ("--" + name, str(value))]
+        words += os.environ.get("TEST_OPTIONS", "").split()
         done = subprocess.run(["beyond/batch_norm/" + program] + words, capture_output=True, text=True, timeout=ours.ENDLESS)
         assert done.returncode == 0, done.stderr
         return load_file(scratch + "/batch_norm_digits.safetensors"), done.stdout
