@@ -52,6 +52,7 @@
 #   make prove             1, 2, 4 and 8 ranks end with the same bits (1 minute)
 #   make check-extras      the tests without extras/ (6 minutes)
 #   make check-faults      step 05 on bad days (6 minutes)
+#   make check-reconfigure KILLS=100 random kills of ranks whose neighbours go on (1 minute)
 #   make check-attack      strangers at the ports of a job (1 minute)
 #   make check-proved      models of the protocols, in every order of events (1 minute)
 #   make check-chaos       random faults for CHAOS_SECONDS=180, one result
@@ -155,7 +156,7 @@ KERNELS_BEYOND := $(if $(filter 1,$(CUDA)),$(wildcard beyond/*/*.cu))
 ABSENT_BEYOND := $(wildcard beyond/*/*_absent.c)
 PART_BEYOND  := $(patsubst %.c,$(BUILD)/%.o,$(FILES_BEYOND) $(if $(KERNELS_BEYOND),,$(ABSENT_BEYOND))) $(KERNELS_BEYOND:%.cu=$(BUILD)/%.o)
 LIB_BEYOND   := $(BUILD)/beyond.a
-FILES_05 := $(filter-out %/train.c %/ddprun.c,$(wildcard 05_*/*.c))
+FILES_05 := $(filter-out %/train.c %/train_reconfigure.c %/ddprun.c,$(wildcard 05_*/*.c))
 PART_05  := $(FILES_05:%.c=$(BUILD)/%.o)
 LIB05    := $(BUILD)/lib05.a
 PROGRAMS := $(basename $(filter-out $(FILES_BEYOND) $(ABSENT_BEYOND) $(FILES_05),$(wildcard 0[1-5]_*/*.c beyond/*/*.c)) $(wildcard tools/*.c))

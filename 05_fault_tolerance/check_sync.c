@@ -68,7 +68,8 @@ static bool is_same(ProcessGroup *pg, uint64_t hash)
 {
     const double number = (double)(hash >> (64 - HASH_BITS));
     const double largest = all_reduce_scalar(pg, number, REDUCE_MAX);
-    return largest == all_reduce_scalar(pg, number, REDUCE_MIN);
+    const bool equal = largest == all_reduce_scalar(pg, number, REDUCE_MIN);
+    return equal || pg->revoked;
 }
 
 /* The ranks whose hash is not the majority's; in a tie, rank 0's is right. */

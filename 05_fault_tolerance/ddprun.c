@@ -15,12 +15,14 @@
 #include "05_fault_tolerance/attempt_history.h"
 #include "05_fault_tolerance/elastic_group.h"
 #include "05_fault_tolerance/error_file.h"
+#include "05_fault_tolerance/seats.h"
 #include "common/base/host.h"
 #include "common/base/log.h"
 #include "common/base/signals.h"
 #include "common/launch/launch.h"
 
 #define AGAIN (-1) // the attempt has ended, but not the job
+#define DOUBLE_SECONDS 0.3 // wrappers that pass on Ctrl-C deliver it twice
 
 static void set_number(const char *name, int value)
 {
@@ -70,34 +72,70 @@ static void set_environment(const Flags *flags, const Agents *agents, const Logs
         set_text("OMP_NUM_THREADS", threads, false);
 }
 
-static void start(Workers *workers, const Group *group, const Agents *agents, Logs *logs,
-                  int restart_count)
+static bool start_rank(Workers *workers, const Group *group, const Agents *agents, Logs *logs,
+                       Seats *seats, int local_rank)
 {
     Flags *flags = group->flags;
-    logs_open(logs, agents->ranks.first_rank, restart_count);
-    for (int local_rank = 0; local_rank < flags->nproc_per_node; local_rank++) {
-        set_environment(flags, agents, logs, local_rank, restart_count);
-        torchrun_flags_set_environment(group->torchrun, local_rank);
-        snprintf(flags->local_rank_argument, sizeof flags->local_rank_argument, "--local-rank=%d",
-                 local_rank);
-        if (!workers_start(workers, local_rank, flags->command))
+    set_environment(flags, agents, logs, local_rank, group->restart_count);
+    torchrun_flags_set_environment(group->torchrun, local_rank);
+    seats_announce(seats, local_rank);
+    snprintf(flags->local_rank_argument, sizeof flags->local_rank_argument, "--local-rank=%d",
+             local_rank);
+    return workers_start(workers, local_rank, flags->command);
+}
+
+static void start(Workers *workers, const Group *group, const Agents *agents, Logs *logs,
+                  Seats *seats)
+{
+    logs_open(logs, agents->ranks.first_rank, group->restart_count);
+    for (int local_rank = 0; local_rank < group->flags->nproc_per_node; local_rank++)
+        if (!start_rank(workers, group, agents, logs, seats, local_rank))
             break;
+}
+
+/* Starts a new process for each rank that has ended, if the others go on without a restart. */
+static void fill_seats(Workers *workers, const Group *group, const Agents *agents, Logs *logs,
+                       Seats *seats)
+{
+    for (int vacant; (vacant = seats_vacant(seats, workers)) >= 0;)
+        start_rank(workers, group, agents, logs, seats, vacant);
+}
+
+/* Passes a request to end on to the ranks, and waits until they have ended. Those that go on
+ * without a restart may need new ranks to save their state. */
+static void end_ranks(Workers *workers, const Group *group, const Agents *agents, Logs *logs,
+                      Seats *seats, int signal)
+{
+    const double begun = seconds_now(), patience = group->flags->shutdown_timeout;
+    double next = begun; // new ranks have not got it yet
+    while (seats->on && workers->num_running > 0 && seconds_now() < begun + patience) {
+        for (int i = 0; seconds_now() >= next && i < workers->num_workers; i++)
+            if (workers->worker[i].running)
+                kill(workers->worker[i].pid, signal == SIGINT ? SIGTERM : signal);
+        next = seconds_now() >= next ? next + 1 : next;
+        if (workers_wait(workers, 0.1) == SIGINT && seconds_now() > begun + DOUBLE_SECONDS)
+            break; // Ctrl-C again
+        fill_seats(workers, group, agents, logs, seats);
     }
+    workers_end(workers, signal, seats->on ? 0 : patience);
 }
 
 /* Sleeps until the attempt has ended: every worker on every node is done, or something failed, or
  * new nodes have arrived. */
-static Verdict watch(Workers *workers, Agents *agents, Group *group, Logs *logs)
+static Verdict watch(Workers *workers, Agents *agents, Group *group, Logs *logs, Seats *seats)
 {
     const Flags *flags = group->flags;
     Verdict verdict = VERDICT_NONE;
     while (verdict == VERDICT_NONE) {
         const int signal = workers_wait(workers, flags->monitor_interval);
         if (signal != 0) // a request to end, which the ranks must get, too
-            workers_end(workers, signal, flags->shutdown_timeout);
+            end_ranks(workers, group, agents, logs, seats, signal);
+        else
+            fill_seats(workers, group, agents, logs, seats);
 
         Failure failure;
-        const Worker *failed = workers_failed(workers, flags->shutdown_timeout);
+        const Worker *failed =
+            seats->fills ? NULL : workers_failed(workers, flags->shutdown_timeout);
         if (signal != 0 && !workers_all_ended_with(workers, EXIT_STOPPED) &&
             !workers_all_ended_with(workers, EXIT_SUCCESS)) {
             failure_of_launcher(&failure, flags->node_rank, 128 + signal, "ended by %s",
@@ -108,7 +146,7 @@ static Verdict watch(Workers *workers, Agents *agents, Group *group, Logs *logs)
             failure_of_worker(&failure, failed, agents->ranks.first_rank + local_rank, local_rank,
                               logs);
             agents_fail(agents, &failure);
-        } else if (workers->num_running == 0) {
+        } else if (workers->num_running == 0 && !seats->fills) {
             agents_done(agents, workers_all_ended_with(workers, EXIT_STOPPED));
         } else if (group_may_grow(group)) {
             group_change(agents);
@@ -136,6 +174,8 @@ static bool may_restart(Group *group, const Agents *agents, const Failure *root)
     // These would fail again: wrong options, a missing program, output that nobody reads, a
     // training that has diverged.
     if (root->status == EXIT_USAGE || root->pid == 0 || root->is_unread || root->is_final)
+        return false;
+    if (seats_wanted()) // all restarts are used up: they were seats that were filled
         return false;
     return ++group->num_failures <= flags->max_restarts;
 }
@@ -174,8 +214,11 @@ static int attempt(Group *group, Agents *agents, Workers *workers, Logs *logs, H
         return group->status;
     }
     workers_init(workers, logs, torchrun_flags_signals(group->torchrun));
-    start(workers, group, agents, logs, group->restart_count);
-    const Verdict verdict = watch(workers, agents, group, logs);
+    Seats seats;
+    seats_open(&seats, group->flags, agents, group->restart_count);
+    start(workers, group, agents, logs, &seats);
+    const Verdict verdict = watch(workers, agents, group, logs, &seats);
+    seats_close(&seats);
     const int status = conclude(group, agents, workers, logs, verdict, history);
 
     workers_free(workers);

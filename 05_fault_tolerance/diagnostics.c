@@ -33,6 +33,7 @@ void diagnostics_group(Diagnostics *diagnostics, ProcessGroup *pg)
     diagnostics->pg = pg;
     if (diagnostics->waits) // rank 0 is here, so it has the folder
         flight_recorder_init(&diagnostics->recorder, diagnostics->args, pg->rank, pg->world_size);
+    diagnostics->waits = false;
     reduce_order_set(diagnostics->args, pg);
     flight_recorder_join(&diagnostics->recorder, pg);
     stop_joined();

@@ -140,6 +140,8 @@ void flight_recorder_join(FlightRecorder *recorder, ProcessGroup *pg)
     if (recorder->record == NULL)
         return;
     recorder->record->attempt = (int64_t)latest;
+    if (recorder->record->state == FLIGHT_RUNNING) // a survivor, in its next group
+        return;
     recorder->record->state = FLIGHT_RUNNING;
     pg->calls.error_suffix = recorder->error_suffix;
     process_group_observe(pg, &recorder->observer);

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "05_fault_tolerance/snapshot_folder.h"
+#include "common/base/host.h"
 #include "common/base/log.h"
 
 #define TOO_LARGE 1000.0f
@@ -59,8 +60,8 @@ void injector_init(Injector *injector, const Args *args, int rank, int world_siz
         Fault fault;
         text = fault_parse(&fault, text);
         CHECK(text != NULL, "--inject %s was not checked", args->inject);
-        if (fault.attempt != restart_count())
-            continue; // of another attempt, whose group may be smaller
+        if (fault.attempt != restart_count() + host_env_count("DDP_INCARNATION"))
+            continue; // of another attempt, whose group may be smaller, or another process in it
         if (fault.rank >= world_size)
             usage_error("--inject %.80s: there is no rank %d, the last of %d is %d", args->inject,
                         fault.rank, world_size, world_size - 1);

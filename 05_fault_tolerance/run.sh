@@ -1,11 +1,15 @@
 #!/bin/sh
-# Usage: [MAX_RESTARTS=n] [LAUNCHER=ddprun|torchrun|mpirun|srun] 05_fault_tolerance/run.sh [ranks] [options of train]
-# Ranks: one per GPU, else 2. MAX_RESTARTS: how often a failed job is restarted, 3 if not set. srun: runs it
-# as a Slurm job, on a local cluster if there is no other.
+# Usage: [MAX_RESTARTS=n] [RECONFIGURE=1] [LAUNCHER=ddprun|torchrun|mpirun|srun] 05_fault_tolerance/run.sh [ranks] [options of train]
+# Ranks: one per GPU, else 2. MAX_RESTARTS: how often a failed job is restarted, 3 if not set. RECONFIGURE=1: the ranks
+# that are left go on, and only the failed one is replaced. srun: runs it as a Slurm job, on a local cluster if there is no other.
 set -eu
 here=$(dirname "$0")
 train=$here/train ddprun=$here/ddprun slurm=$here/../04_slurm_multinode
 launcher=${LAUNCHER:-ddprun}
+if [ "${RECONFIGURE:-0}" != 0 ]; then
+    [ "$launcher" = ddprun ] || { echo "$0: RECONFIGURE=1 needs LAUNCHER=ddprun" >&2 && exit 2; }
+    train=$here/train_reconfigure && export DDP_RECONFIGURE=1
+fi
 case " $* " in *" --help "* | *" -h "*) launcher=--help; sed -n '2,/^set/s/^# //p' "$0"; echo ;; esac
 for program in "$train" "$ddprun"; do
     [ -x "$program" ] || { echo "$0: no program yet: run 'make 05' first" >&2 && exit 1; }

@@ -24,8 +24,8 @@ STEP = r"^Train Epoch"  # --log-interval 1: a line for each
 class Job:
     """One ddprun with its ranks: what it prints, with the time at which it came."""
 
-    def __init__(self, folder, *options, launcher=(), ranks=2):
-        command = [DDPRUN, "--nproc-per-node", str(ranks), *launcher, TRAIN, "--threads", "1", "--epochs", "10000",
+    def __init__(self, folder, *options, launcher=(), ranks=2, program=TRAIN):
+        command = [DDPRUN, "--nproc-per-node", str(ranks), *launcher, program, "--threads", "1", "--epochs", "10000",
                    "--log-interval", "1", "--save-every", "0", "--save-every-steps", "20",
                    "--checkpoint-dir", folder, *options]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
@@ -49,13 +49,22 @@ class Job:
 
     def ranks(self):
         """The processes of its ranks, in the order in which they were started."""
-        pids = subprocess.run(["pgrep", "-x", "train", "--parent", str(self.process.pid)],
+        pids = subprocess.run(["pgrep", "-x", "train|train_reconfigu", "--parent", str(self.process.pid)],
                               stdout=subprocess.PIPE, text=True, check=True).stdout
         return [int(pid) for pid in pids.split()]
 
     def end(self):
         self.process.terminate()
         self.process.wait(PATIENCE)
+
+
+class SurvivingJob(Job):
+    """One whose ranks go on without a restart."""
+
+    def __init__(self, folder, *options):
+        os.environ["DDP_RECONFIGURE"] = "1"
+        super().__init__(folder, *options, launcher=("--max-restarts", "9"), program=TRAIN + "_reconfigure")
+        del os.environ["DDP_RECONFIGURE"]
 
 
 def strike(pid, number):
@@ -94,6 +103,24 @@ def rank_killed(folder):
 
 def rank_stopped(folder):
     return signalled(folder, signal.SIGSTOP, "rank 1 is missing", "--timeout", "2")
+
+
+def survived(folder, number, noticed, *options):
+    job = SurvivingJob(folder, *options)
+    job.train_a_while()
+    struck = strike(job.ranks()[1], number)
+    seen = job.until(noticed)
+    back = job.until(STEP, job.until("generation 2 goes on"))
+    job.end()
+    return seen - struck, back - struck
+
+
+def rank_replaced(folder):
+    return survived(folder, signal.SIGKILL, "rank 1 is gone")
+
+
+def stopped_replaced(folder):
+    return survived(folder, signal.SIGSTOP, "rank 1 is missing", "--timeout", "2")
 
 
 def launcher_killed(folder):
@@ -184,7 +211,7 @@ def free_port():
         return one.getsockname()[1]
 
 
-CASES = [rank_killed, rank_stopped, launcher_killed, agent_killed, agent_stopped, host_killed, told_to_stop, snapshot_torn]
+CASES = [rank_killed, rank_stopped, rank_replaced, stopped_replaced, launcher_killed, agent_killed, agent_stopped, host_killed, told_to_stop, snapshot_torn]
 
 
 def main():

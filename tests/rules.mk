@@ -111,6 +111,10 @@ check-attack: all
 check-proved: $(SIMULATE) $(PLANTED)
 	@$(RUN_TESTS) tests/proved/proved.bats tests/simulation/simulation.bats
 
+# Random kills of ranks that go on without a restart: KILLS=100 of them.
+check-reconfigure: all
+	@rm -rf $(BUILD)/kills && tests/faults/reconfigure_kills.py $(BUILD)/kills --kills $(or $(KILLS),100)
+
 # The store and the rendezvous over a clock and sockets that a seed decides; and with faults planted in a copy.
 $(SIMULATE): %: %.o $(SIMULATOR) $(LIB05) $(BUILD)/libcommon.a
 	$(call say,link) $(LINK) $(LDFLAGS) $(SEAM) -o $@ $^ $(LDLIBS)
@@ -184,4 +188,4 @@ checklist: all $(BUILD)/tests/common/comm/test_replicas
 include tests/fuzz/rules.mk
 -include $(TEST_PROGRAMS:=.d) $(BUILD)/tests/allocations/counter.d $(MPI_RANKS:=.d) $(TORCH_PEERS:=.d) $(TEST_HELPERS:.o=.d)
 .PRECIOUS: $(TEST_PROGRAMS:=.o) $(MPI_RANKS:=.o)
-.PHONY: test tests check-proved check-attack check-extras check-ranks check-march check-machines prove check-gpu gpu-test check-mnist check-torch check-browser check-slurm check-faults check-chaos check-labs check-cuda cuda-part check-sanitizers checklist
+.PHONY: test tests check-proved check-attack check-extras check-ranks check-march check-machines prove check-gpu gpu-test check-mnist check-torch check-browser check-slurm check-faults check-reconfigure check-chaos check-labs check-cuda cuda-part check-sanitizers checklist

@@ -1,5 +1,6 @@
 #!/bin/sh
 # Usage: tools/stepdiff.sh 02a|02b|02c|02|03|04|05|05-ddprun   What it adds to the program before.
+#        tools/stepdiff.sh reconfigure                         From step 05's train.c to survivors that go on.
 #        tools/stepdiff.sh dp                                  From DataParallel to step 02's train.c.
 #        tools/stepdiff.sh zero1|zero2|zero3|zero4|zero5       From there to ZeRO and FSDP.
 #        tools/stepdiff.sh batchnorm|syncbn                    To a model with buffers; to batch norm over all ranks.
@@ -27,6 +28,7 @@ pairs() {
 END
     [ ! -e 05_fault_tolerance/ddprun.c ] ||
         echo "05-ddprun 200 03_torchrun_env/ddprun.c 05_fault_tolerance/ddprun.c"
+    echo "reconfigure 60 05_fault_tolerance/train.c 05_fault_tolerance/train_reconfigure.c"
     before=02_multi_gpu_spawn/train.c # the asides, which start from step 02
     for stage in 1 2 3 4 5; do
         echo "zero$stage 60 $before beyond/zero/train_zero$stage.c"

@@ -70,6 +70,11 @@ void process_group_farewell(const ProcessGroup *pg, Store *store, int present);
 char *process_group_key(const ProcessGroup *pg, const char *what, int rank,
                         char key[STORE_KEY_BYTES]);
 
+/* Parts of forming a group: the options that all ranks must share; and, when all are there, the
+ * connections. */
+void process_group_line(const ProcessGroup *pg, const Args *args, char line[LINE_BYTES]);
+void process_group_connect(ProcessGroup *pg, const Args *args, const char line[LINE_BYTES]);
+
 /* Bytes this rank has sent and received over tcp since init, without headers (0 on other backends),
  * when all Work has been waited for. */
 void tcp_payload_bytes(const ProcessGroup *pg, uint64_t *sent, uint64_t *received);

@@ -250,6 +250,8 @@ void all_check_divergence(ProcessGroup *pg, const Args *args, Divergence mine)
     char ranks[RANK_LIST_BYTES], where[RANK_LIST_BYTES + 8];
     snprintf(where, sizeof where, " on %s", rank_list(is_first, pg->world_size, ranks));
     free(is_first);
+    if (pg->revoked)
+        return;
     mine.loss = isfinite(first) ? (uint32_t)first : 0;
     if (!divergence_report(args, mine, where, pg->rank == 0))
         return;

@@ -73,8 +73,7 @@ void process_group_farewell(const ProcessGroup *pg, Store *store, int present)
         store_try_wait(store, key, FAREWELL_SECONDS);
 }
 
-/* Writes the options that all ranks must share to `line`. */
-static void write_line(const ProcessGroup *pg, const Args *args, char line[LINE_BYTES])
+void process_group_line(const ProcessGroup *pg, const Args *args, char line[LINE_BYTES])
 {
     int length =
         snprintf(line, LINE_BYTES, "--backend %s, --device %s, %d ranks, --check-collectives %s%s",
@@ -163,8 +162,9 @@ static void claim_rank(const ProcessGroup *pg)
 /* Sets everything that does not depend on the other ranks. Ends the program if that is impossible.
  */
 static void group_set(ProcessGroup *pg, const Args *args, int rank, int world_size,
-                      MemoryLocation place, char line[LINE_BYTES])
+                      MemoryLocation place)
 {
+    char line[LINE_BYTES];
     CHECK(rank >= 0 && rank < world_size, "rank %d in a group of %d: ranks are counted from 0",
           rank, world_size);
     *pg =
@@ -173,29 +173,18 @@ static void group_set(ProcessGroup *pg, const Args *args, int rank, int world_si
                         .place = place,
                         .timeout = args->timeout,
                         .mean_ranks = world_size,
+                        .missing = -1,
                         .calls.error_suffix = "",
                         .backend = backend_choose(args->backend, place.on_gpu, rank, world_size) };
     if (args_shards(args) > 0 && pg->backend != &backend_tcp)
         usage_error("--reduce-order fixed is for --backend tcp: %s adds up in an order of its own",
                     pg->backend->name);
-    write_line(pg, args, line); // before any wait: options that do not suit end every rank
+    process_group_line(pg, args, line); // before any wait: options that do not suit end every rank
 }
 
-/* Connects this rank to all others, if they come with the same options. */
-static void form(ProcessGroup *pg, const Args *args, const char line[LINE_BYTES])
+void process_group_connect(ProcessGroup *pg, const Args *args, const char line[LINE_BYTES])
 {
     const double begun = seconds_now();
-    char key[STORE_KEY_BYTES];
-    if (pg->store != NULL) {
-        claim_rank(pg);
-        // All ranks form the same groups in the same order, so each may count its own.
-        pg->number = store_add(pg->store, process_group_key(pg, "rank", pg->rank, key), 1);
-        agree(pg, line);
-        log_detail(LOG_DISTRIBUTED, "all %d ranks are there after %.3f s", pg->world_size,
-                   seconds_now() - begun);
-        if (pg->backend->adapt != NULL)
-            pg->backend = pg->backend->adapt(pg, args);
-    }
     pg->state = pg->backend->init(pg);
     if (pg->backend->compare != NULL)
         pg->backend->compare(pg, line);
@@ -209,20 +198,37 @@ static void form(ProcessGroup *pg, const Args *args, const char line[LINE_BYTES]
                seconds_now() - begun);
 }
 
+/* Waits for all ranks, and connects them if they come with the same options. */
+static void form(ProcessGroup *pg, const Args *args)
+{
+    const double begun = seconds_now();
+    char key[STORE_KEY_BYTES], line[LINE_BYTES];
+    process_group_line(pg, args, line);
+    if (pg->store != NULL) {
+        claim_rank(pg);
+        // All ranks form the same groups in the same order, so each may count its own.
+        pg->number = store_add(pg->store, process_group_key(pg, "rank", pg->rank, key), 1);
+        agree(pg, line);
+        log_detail(LOG_DISTRIBUTED, "all %d ranks are there after %.3f s", pg->world_size,
+                   seconds_now() - begun);
+        if (pg->backend->adapt != NULL)
+            pg->backend = pg->backend->adapt(pg, args);
+    }
+    process_group_connect(pg, args, line);
+}
+
 void process_group_init_store(ProcessGroup *pg, const Args *args, Store *store, int rank,
                               int world_size, MemoryLocation place)
 {
-    char line[LINE_BYTES] = "";
-    group_set(pg, args, rank, world_size, place, line);
+    group_set(pg, args, rank, world_size, place);
     pg->store = store;
-    form(pg, args, line);
+    form(pg, args);
 }
 
-void process_group_init(ProcessGroup *pg, const Args *args, const char *master_addr,
+void process_group_open(ProcessGroup *pg, const Args *args, const char *master_addr,
                         int master_port, int rank, int world_size, MemoryLocation place)
 {
-    char line[LINE_BYTES] = "";
-    group_set(pg, args, rank, world_size, place, line);
+    group_set(pg, args, rank, world_size, place);
     if (pg->backend->compare == NULL) {
         CHECK(master_addr != NULL,
               "MASTER_ADDR is not set: on several nodes every rank must be told where "
@@ -236,7 +242,13 @@ void process_group_init(ProcessGroup *pg, const Args *args, const char *master_a
         pg->owns_store = true;
         store_init(pg->store, master_addr, master_port, rank == 0, args->timeout);
     }
-    form(pg, args, line);
+}
+
+void process_group_init(ProcessGroup *pg, const Args *args, const char *master_addr,
+                        int master_port, int rank, int world_size, MemoryLocation place)
+{
+    process_group_open(pg, args, master_addr, master_port, rank, world_size, place);
+    form(pg, args);
 }
 
 /* ---- a group and its subgroups (extras/hierarchical makes them) ---- */

@@ -95,4 +95,44 @@ def tree():
     return p
 
 
-PICTURES = [restart, attempts, tree]
+def reconfigure():
+    """Going on without a restart: the same kill, both ways."""
+    p = Picture(800, 440)
+
+    def lane(y, name, first, last, rank, x):
+        p.text(20, y + 18, name, "start", 12)
+        for step in range(first, last + 1):
+            p.box(x, y, 30, 26, (str(step),), fill=LIGHT[rank], stroke=COLOURS[rank], size=12)
+            x += 34
+        return x
+
+    p.text(20, 28, "restart: all processes end, and the steps since the snapshot are done again", "start", bold=True)
+    for rank in range(3):
+        y = 44 + 46 * rank
+        x = lane(y, f"rank {rank}", 21, 25, rank, 90)
+        if rank == 1:
+            p.text(x + 6, y + 18, "killed", "start", 12, COLOURS[1], True)
+        else:
+            p.text(x + 6, y + 18, "ends", "start", 12)
+        p.box(330, y, 130, 26, ("starts, reads step 20" if rank == 0 else "starts, is told it",), fill=PAPER, size=11)
+        lane(y, "", 21, 28, rank, 478)
+    p.line(20, 196, 780, 196, "4 4")
+    p.text(20, 226, "reconfigure: two processes stay; the third gets the state from one of them", "start", bold=True)
+    for rank in range(3):
+        y = 242 + 46 * rank
+        x = lane(y, f"rank {rank}", 21, 25, rank, 90)
+        if rank == 1:
+            p.text(x + 6, y + 18, "killed", "start", 12, COLOURS[1], True)
+            p.box(330, y, 94, 26, ("starts",), fill=PAPER, size=11)
+        else:
+            p.box(x + 4, y, 160, 26, ("leaves, waits for rank 1",), fill=PALE, size=11)
+        lane(y, "", 26, 34, rank, 478)
+    p.arrow(444, 270, 444, 292)
+    p.text(448, 283, "state", "start", 11, GREY)
+    p.text(20, 402, "The store holds who is in which seat. A group has a number, its generation: messages of another one are "
+           "refused.", "start", 12)
+    p.text(20, 422, "Here all ranks had done step 25. If only one has done it, the others are sent its state, too.", "start", 12)
+    return p
+
+
+PICTURES = [restart, reconfigure, attempts, tree]

@@ -175,12 +175,13 @@ void meeting_end(Meeting *meeting)
 
 Meeting *meeting_begin(Mesh *mesh, const ProcessGroup *pg)
 {
+    const Key256 drawn = mesh_agree_on_key(mesh, pg);
     Meeting *meeting = mem_calloc(1, sizeof *meeting);
     *meeting = (Meeting){ .mesh = mesh, .pg = pg, .own = { .service = HANDSHAKE_BACKEND } };
     meeting->own.caller = pg->rank;
     meeting->own.attempt = host_env_count("TORCHELASTIC_RESTART_COUNT");
     meeting->own.group = pg->number;
-    meeting->drawn = mesh_agree_on_key(pg);
+    meeting->drawn = drawn;
     meeting->key = pg->store->has_secret ? secret_find(HANDSHAKE_BACKEND) : &meeting->drawn;
     meeting->listen_fd = mesh_listen(pg, meeting->address);
     return meeting;

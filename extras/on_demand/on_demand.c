@@ -51,7 +51,8 @@ typedef struct {
 struct OnDemand {
     Meeting *meeting; // the thread's, but for calls
     const ProcessGroup *pg;
-    pthread_t thread;
+    pthread_t thread; // if it `answers`
+    bool answers;
     pthread_mutex_t mutex; // guards contact[] and `calling`
     Contact *contact; // by rank
     int num_connected; // the driver's
@@ -372,8 +373,9 @@ static void call_neighbor(Mesh *mesh, Meeting *meeting, Store *store, int peer)
     for (int i = 0; i < NUM_CHANNELS; i++)
         while ((*channel_of(mesh, peer, i) =
                     meeting_call(meeting, store, peer, i, mesh->deadline)) < 0) {
-            CHECK(seconds_now() < mesh->deadline, "cannot reach rank %d: %s%s", peer,
-                  net_reason(errno), interface_choice.advice);
+            if (seconds_now() >= mesh->deadline)
+                mesh_abort(mesh, NOBODY, "cannot reach rank %d: %s%s", peer, net_reason(errno),
+                           interface_choice.advice);
             poll(NULL, 0, PAUSE_MS);
         }
 }
@@ -408,9 +410,10 @@ static void connect_neighbors(Mesh *mesh, Meeting *meeting, Store *store)
     for (int absent; (absent = first_absent(mesh)) < mesh->world_size;) {
         const double left = mesh->deadline - seconds_now();
         errno = ETIMEDOUT;
-        CHECK(left > 0 && meeting_answer(meeting, fmin(left, 1), let_neighbor_in),
-              "rank %d did not connect to %s within %g s: %s%s", absent, meeting_address(meeting),
-              mesh->timeout, strerror(errno), interface_choice.advice);
+        if (left <= 0 || !meeting_answer(meeting, fmin(left, 1), let_neighbor_in))
+            mesh_abort(mesh, NOBODY, "rank %d did not connect to %s within %g s: %s%s", absent,
+                       meeting_address(meeting), mesh_patience(mesh->on_demand->pg),
+                       strerror(errno), interface_choice.advice);
     }
     // All ranks visit their peers in the same order, so some pair can always proceed.
     for (int peer = 0; peer < mesh->world_size; peer++)
@@ -418,11 +421,10 @@ static void connect_neighbors(Mesh *mesh, Meeting *meeting, Store *store)
             mesh_connected(mesh, peer, pipe_to(mesh, peer, mesh->peer[peer].data, mesh->deadline));
 }
 
-static void answer_from_now_on(Mesh *mesh, Meeting *meeting, const ProcessGroup *pg)
+static void answer_from_now_on(Mesh *mesh)
 {
     const int n = mesh->world_size;
-    struct OnDemand *state = mesh->on_demand = mem_calloc(1, sizeof *state);
-    *state = (struct OnDemand){ .meeting = meeting, .pg = pg, .calling = NOBODY };
+    struct OnDemand *state = mesh->on_demand;
     state->contact = mem_calloc((size_t)n, sizeof *state->contact);
     for (int peer = 0; peer < n; peer++) {
         const bool is_known = mesh->peer[peer].data >= 0;
@@ -436,6 +438,16 @@ static void answer_from_now_on(Mesh *mesh, Meeting *meeting, const ProcessGroup 
     mesh->watched[mesh->rank] = (struct pollfd){ .fd = state->bell, .events = POLLIN };
     const int error = thread_start(&state->thread, answer, mesh);
     CHECK(error == 0, "cannot start the thread that answers other ranks: %s", strerror(error));
+    state->answers = true;
+}
+
+static void free_state(Mesh *mesh)
+{
+    if (mesh->on_demand->meeting != NULL)
+        meeting_end(mesh->on_demand->meeting);
+    free(mesh->on_demand->contact);
+    free(mesh->on_demand);
+    mesh->on_demand = NULL;
 }
 
 static void form(Mesh *mesh, const ProcessGroup *pg)
@@ -445,17 +457,23 @@ static void form(Mesh *mesh, const ProcessGroup *pg)
     for (int peer = 0; peer < n; peer++)
         num_neighbors += peer != mesh->rank && on_demand_is_neighbor(mesh, peer);
     reserve_descriptors(mesh, num_neighbors);
-    Meeting *meeting = meeting_begin(mesh, pg);
-    connect_neighbors(mesh, meeting, pg->store);
+    struct OnDemand *state = mesh->on_demand = mem_calloc(1, sizeof *state);
+    *state = (struct OnDemand){ .pg = pg, .calling = NOBODY };
+    state->meeting = meeting_begin(mesh, pg);
+    connect_neighbors(mesh, state->meeting, pg->store);
     if (num_neighbors < n - 1)
-        answer_from_now_on(mesh, meeting, pg);
+        answer_from_now_on(mesh);
     else
-        meeting_end(meeting); // a small group
+        free_state(mesh); // a small group
 }
 
 static void close_door(Mesh *mesh)
 {
     struct OnDemand *state = mesh->on_demand;
+    if (!state->answers) { // the group was revoked while it was being formed
+        free_state(mesh);
+        return;
+    }
     atomic_store(&state->closing, true);
     meeting_interrupt(state->meeting);
     pthread_join(state->thread, NULL);
@@ -463,12 +481,9 @@ static void close_door(Mesh *mesh)
     mesh->watched[mesh->rank].fd = -1;
     for (int peer = 0; peer < mesh->world_size; peer++)
         forget(&state->contact[peer]);
-    meeting_end(state->meeting);
     close(state->bell);
     pthread_mutex_destroy(&state->mutex);
-    free(state->contact);
-    free(state);
-    mesh->on_demand = NULL;
+    free_state(mesh);
 }
 
 const OnDemandOps on_demand = { .form = form,

@@ -60,15 +60,23 @@ static void execute(Mesh *mesh, const Collective *collective)
     run(mesh, collective);
 }
 
+/* Executes a call. An error in a group that survives leads back here from any depth. */
+static void attempt(Tcp *tcp, const Collective *collective)
+{
+    if (process_group_root(collective->pg)->revoked || setjmp(tcp->mesh.unwind) != 0)
+        return;
+    collective_report(collective, COLLECTIVE_STARTED);
+    execute(&tcp->mesh, collective);
+    collective_report(collective, COLLECTIVE_COMPLETED);
+}
+
 /* Executes the first call in the queue. The mutex is held before and after, not meanwhile. */
 static void run_next(Tcp *tcp)
 {
     const Collective *collective = &tcp->queue[tcp->finished % MAX_QUEUED];
     tcp->running = true;
     pthread_mutex_unlock(&tcp->mutex);
-    collective_report(collective, COLLECTIVE_STARTED);
-    execute(&tcp->mesh, collective);
-    collective_report(collective, COLLECTIVE_COMPLETED);
+    attempt(tcp, collective);
     pthread_mutex_lock(&tcp->mutex);
     tcp->running = false;
     tcp->finished++;
@@ -108,7 +116,10 @@ static void finish(Tcp *tcp, long ticket)
 static void *tcp_init(ProcessGroup *pg)
 {
     Tcp *tcp = mem_calloc(1, sizeof *tcp);
-    mesh_init(&tcp->mesh, pg);
+    tcp->mesh.survivor = pg->survives ? pg : NULL;
+    tcp->queued = tcp->finished = (long)pg->calls.count; // a ticket is the call's op_id
+    if (setjmp(tcp->mesh.unwind) == 0)
+        mesh_init(&tcp->mesh, pg);
     if (tcp_pipes.schedule != NULL)
         tcp_pipes.schedule(&tcp->mesh, true);
     pthread_mutex_init(&tcp->mutex, NULL);

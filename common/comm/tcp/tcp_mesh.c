@@ -29,9 +29,22 @@ typedef struct {
     int32_t caller, answerer, channel;
 } Opening;
 
+double mesh_patience(const ProcessGroup *pg)
+{
+    return pg->survives ? fmin(FORM_SECONDS, pg->timeout) : pg->timeout;
+}
+
+/* False: a rank of a group that survives has not set the key by then, perhaps because it is gone.
+ * In other groups store_get waits. */
+static bool is_set_in_time(const ProcessGroup *pg, Store *store, const char *key, double deadline)
+{
+    errno = ETIMEDOUT;
+    return !pg->survives || store_try_wait(store, key, fmax(0, deadline - seconds_now()));
+}
+
 /* Compares the version of the protocol with rank 0's, so that a rank of another build fails at once
  * and not after the timeout (one with extras has more to say), and returns the group's key. */
-Key256 mesh_agree_on_key(const ProcessGroup *pg)
+Key256 mesh_agree_on_key(Mesh *mesh, const ProcessGroup *pg)
 {
     struct {
         char version[8];
@@ -46,6 +59,8 @@ Key256 mesh_agree_on_key(const ProcessGroup *pg)
         store_set(pg->store, name, &own, bytes);
         offer = own;
     } else {
+        if (!is_set_in_time(pg, pg->store, name, mesh->deadline))
+            mesh_abort(mesh, NOBODY, "rank 0 did not come within %g s", mesh_patience(pg));
         CHECK(store_get(pg->store, name, &offer, sizeof offer) == bytes &&
                   memcmp(offer.version, own.version, sizeof own.version) == 0,
               "rank 0 runs another version of this program: build the same one on every node");
@@ -94,6 +109,8 @@ int mesh_call(const ProcessGroup *pg, Store *store, int peer, double deadline)
     char key[STORE_KEY_BYTES], address[MESH_ADDRESS_BYTES] = "", host[HOST_BYTES];
     int port = 0;
     process_group_key(pg, "tcp address", peer, key);
+    if (!is_set_in_time(pg, store, key, deadline))
+        return -1;
     store_get(store, key, address, sizeof address - 1);
     CHECK(store->failed || sscanf(address, "%255s %d", host, &port) == 2,
           "the store's %s is \"%s\", no address", key, address);
@@ -112,10 +129,11 @@ static void connect_to(Mesh *mesh, const ProcessGroup *pg, Opening opening)
     const int peer = opening.answerer;
     const int fd = mesh_call(pg, pg->store, peer, mesh->deadline);
     uint8_t welcome = 0;
-    CHECK(fd >= 0 && net_send(fd, &opening, sizeof opening, mesh->deadline) == 0 &&
-              net_recv(fd, &welcome, 1, mesh->deadline) == 0 && welcome == HANDSHAKE_WELCOME,
-          "cannot reach rank %d: %s%s", peer, net_reason(errno), interface_choice.advice);
     *channel_of(mesh, peer, opening.channel) = fd;
+    if (fd < 0 || net_send(fd, &opening, sizeof opening, mesh->deadline) < 0 ||
+        net_recv(fd, &welcome, 1, mesh->deadline) < 0 || welcome != HANDSHAKE_WELCOME)
+        mesh_abort(mesh, NOBODY, "cannot reach rank %d: %s%s", peer, net_reason(errno),
+                   interface_choice.advice);
 }
 
 /* Accepts a connection of a higher rank, and no other. */
@@ -150,15 +168,17 @@ static void connect_all(Mesh *mesh, const ProcessGroup *pg)
     const int n = pg->world_size;
     char address[MESH_ADDRESS_BYTES];
     net_reserve_descriptors(NET_SPARE_DESCRIPTORS + (NUM_CHANNELS + 1L) * (n - 1), n);
-    const Key256 key = mesh_agree_on_key(pg);
-    const int listen_fd = mesh_listen(pg, address);
+    const Key256 key = mesh_agree_on_key(mesh, pg);
+    mesh->listen_fd = mesh_listen(pg, address);
     for (int peer = 0; peer < pg->rank; peer++)
         for (int channel = 0; channel < NUM_CHANNELS; channel++)
             connect_to(mesh, pg, (Opening){ key, pg->rank, peer, channel });
-    for (int absent; (absent = first_absent(mesh)) < n; accept_one(mesh, key, listen_fd))
-        CHECK(seconds_now() < mesh->deadline, "rank %d did not connect to %s within %g s: %s%s",
-              absent, address, mesh->timeout, strerror(ETIMEDOUT), interface_choice.advice);
-    close(listen_fd);
+    for (int absent; (absent = first_absent(mesh)) < n; accept_one(mesh, key, mesh->listen_fd))
+        if (seconds_now() >= mesh->deadline)
+            mesh_abort(mesh, NOBODY, "rank %d did not connect to %s within %g s: %s%s", absent,
+                       address, mesh_patience(pg), strerror(ETIMEDOUT), interface_choice.advice);
+    close(mesh->listen_fd);
+    mesh->listen_fd = -1;
     for (int peer = 0; peer < n; peer++)
         if (peer != pg->rank)
             mesh_connected(mesh, peer, NULL);
@@ -181,7 +201,8 @@ void mesh_init(Mesh *mesh, const ProcessGroup *pg)
     mesh->rank = pg->rank;
     mesh->world_size = n;
     mesh->timeout = pg->timeout;
-    mesh->deadline = seconds_now() + pg->timeout;
+    mesh->deadline = seconds_now() + mesh_patience(pg);
+    mesh->listen_fd = -1;
     mesh->peer = mem_calloc((size_t)n, sizeof *mesh->peer);
     mesh->watched = mem_calloc((size_t)n + 2, sizeof *mesh->watched);
     for (int peer = 0; peer < n; peer++) {
@@ -196,28 +217,38 @@ void mesh_init(Mesh *mesh, const ProcessGroup *pg)
     mesh->has_core = (local_ranks > 0 ? local_ranks : n) <= host_num_cores();
 }
 
-void mesh_free(Mesh *mesh)
+/* Tells all others that this rank is done, and waits until they are. */
+static void say_goodbye(Mesh *mesh)
 {
-    if (mesh->on_demand != NULL)
-        on_demand.close(mesh);
     mesh_notify(mesh, NOTICE_GOODBYE, NOBODY);
     for (int peer = 0; peer < mesh->world_size; peer++)
         shutdown(mesh->peer[peer].notices, SHUT_WR);
 
     // Closing while the other side still sends would reset the connection.
     const double deadline = seconds_now() + mesh->timeout;
-    for (int peer = 0; peer < mesh->world_size; peer++) {
-        const Peer *other = &mesh->peer[peer];
-        Notice notice;
-        if (other->notices < 0)
+    Notice notice;
+    for (int peer = 0; peer < mesh->world_size; peer++)
+        while (mesh->peer[peer].notices >= 0 &&
+               net_recv(mesh->peer[peer].notices, &notice, sizeof notice, deadline) == 0)
             continue;
-        while (net_recv(other->notices, &notice, sizeof notice, deadline) == 0)
-            continue;
-        close(other->notices);
-        close(other->data);
-        if (other->pipe != NULL)
-            tcp_pipes.close(other->pipe);
+}
+
+void mesh_free(Mesh *mesh)
+{
+    if (mesh->on_demand != NULL)
+        on_demand.close(mesh);
+    if (mesh->survivor == NULL || !mesh->survivor->revoked)
+        say_goodbye(mesh);
+    for (const Peer *peer = mesh->peer; peer < mesh->peer + mesh->world_size; peer++) {
+        if (peer->notices >= 0)
+            close(peer->notices);
+        if (peer->data >= 0)
+            close(peer->data);
+        if (peer->pipe != NULL)
+            tcp_pipes.close(peer->pipe);
     }
+    if (mesh->listen_fd >= 0)
+        close(mesh->listen_fd);
     free(mesh->watched);
     free(mesh->peer);
     free(mesh->scratch);

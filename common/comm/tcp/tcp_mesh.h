@@ -12,11 +12,13 @@
  * - An algorithm calls exchange, which sends a message and receives one (tcp_exchange.c). Where it
  *   can do neither, it calls mesh_wait, which reads the notices meanwhile (tcp_watch.c).
  * - Errors do not return: a rank that finds one tells it to all others, and all die with one line.
+ *   In a group that survives they jump to `unwind` instead: run_next then takes the call as done.
  */
 #ifndef COMMON_COMM_TCP_TCP_MESH_H
 #define COMMON_COMM_TCP_TCP_MESH_H
 
 #include <poll.h>
+#include <setjmp.h>
 #include <stdatomic.h>
 #include <stdnoreturn.h>
 #include <sys/uio.h>
@@ -58,6 +60,9 @@ typedef struct {
 typedef struct Mesh {
     int rank, world_size;
     double timeout;
+    ProcessGroup *survivor; // this group is revoked by an error; NULL: it ends the process
+    jmp_buf unwind; // where the driver goes on after it
+    int listen_fd; // while the mesh is being formed; -1: none
     bool has_core; // this machine has a core for each of its ranks
     Peer *peer; // by rank
     struct pollfd *watched; // every peer's notices, then data to send, data to receive
@@ -91,7 +96,8 @@ typedef struct Mesh {
  * store. Collective. */
 void mesh_init(Mesh *mesh, const ProcessGroup *pg);
 
-/* Says goodbye, waits until all others have said it, and closes. Collective. */
+/* Says goodbye, waits until all others have said it, and closes. Collective. Of a group that is
+ * revoked it only closes. */
 void mesh_free(Mesh *mesh);
 
 /* At least this many bytes of memory, valid until the next call. It grows and never shrinks. */
@@ -99,7 +105,9 @@ void *mesh_scratch(Mesh *mesh, size_t bytes);
 
 /* Parts of mesh_init. mesh_call finds the peer's address in this store, and connects to it. */
 #define MESH_ADDRESS_BYTES 272 // "HOST PORT"
-Key256 mesh_agree_on_key(const ProcessGroup *pg); // which callers show. Collective
+#define FORM_SECONDS 5.0 // to form a group that survives: if a rank is gone, the next is formed
+double mesh_patience(const ProcessGroup *pg); // seconds to form the mesh
+Key256 mesh_agree_on_key(Mesh *mesh, const ProcessGroup *pg); // which callers show. Collective
 int mesh_listen(const ProcessGroup *pg, char address[MESH_ADDRESS_BYTES]);
 int mesh_call(const ProcessGroup *pg, Store *store, int peer, double deadline);
 void mesh_connected(Mesh *mesh, int peer, struct Pipe *pipe); // `data` and `notices` are set
@@ -123,9 +131,10 @@ void mesh_sleep_until(Mesh *mesh, double until);
  * that does not read its notices gets no more of them. */
 void mesh_notify(Mesh *mesh, NoticeKind kind, int waits_for);
 
-/* These end the group: they tell all peers why, and die with the same line. mesh_lost: the peer's
- * connection is closed (its last notice may say why). mesh_mismatch: its call differs from ours.
- * `missing`: the rank to blame, which may be stopped and find the line later; or NOBODY. */
+/* These end the group (or revoke it, and jump to mesh->unwind): they tell all peers why, and die
+ * with the same line. mesh_lost: the peer's connection is closed (its last notice may say why).
+ * mesh_mismatch: its call differs from ours. `missing`: the rank to blame, which may be stopped and
+ * find the line later; or NOBODY. */
 noreturn void mesh_lost(Mesh *mesh, int peer);
 noreturn void mesh_mismatch(Mesh *mesh, int peer, const CollectiveId *theirs);
 noreturn void mesh_abort(Mesh *mesh, int missing, const char *format, ...)

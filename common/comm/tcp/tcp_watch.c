@@ -64,8 +64,8 @@ void mesh_notify(Mesh *mesh, NoticeKind kind, int waits_for)
     mesh->wait.next_notice_time = seconds_now() + mesh->timeout / 4;
 }
 
-/* Ends the group: passes the notice on, and dies with its text. If this rank was stopped and finds
- * in it that it is the missing one, it says so. */
+/* Ends the group: passes the notice on, and dies with its text, or unwinds the call. If this rank
+ * was stopped and finds in it that it is the missing one, it says so. */
 static noreturn void end_group(Mesh *mesh, Notice notice)
 {
     tell(mesh, &notice);
@@ -84,6 +84,13 @@ static noreturn void end_group(Mesh *mesh, Notice notice)
     // A dying process closes its connections before its parent is told. The launcher must see the
     // culprit's end first: it blames the first process to end.
     progress_bar.finish();
+    if (mesh->survivor != NULL) {
+        log_info("%s: this rank leaves the group", notice.text);
+        mesh->survivor->revoked = true;
+        mesh->survivor->missing = notice.waits_for;
+        longjmp(mesh->unwind,
+                1); // to attempt in backend_tcp.c: no frame between has anything to free
+    }
     log_info("fatal: %s%s", notice.text, suffix);
     log_last_error(notice.text, false, true);
     poll(NULL, 0, CULPRIT_MS);

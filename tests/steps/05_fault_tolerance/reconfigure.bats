@@ -1,0 +1,188 @@
+#!/usr/bin/env bats
+# The survivors of a failure go on in the same processes, and the final file is that of a run that nobody disturbs.
+
+load ../../faults/faults_helper
+load ../../helpers/patience
+
+# train DIR RANKS OPTIONS...: a small run; with RECONFIGURE=1 unless QUIET is set.
+train() {
+    RECONFIGURE=${QUIET:-1} MAX_RESTARTS=${MAX_RESTARTS:-20} timeout 100 $RUN "$2" --model linear --num-samples 512 --epochs 3 --threads 1 \
+        --momentum 0.9 --device cpu --reduce-order fixed --save-every 0 --checkpoint-dir "$OUT/$1" "${@:3}"
+}
+
+# same DIR RANKS OPTIONS...: that run ends with the same bytes as an undisturbed one, which $OUT/quietN keeps.
+same() {
+    [ -e "$OUT/quiet$2" ] || QUIET=0 train "quiet$2" "$2"
+    export MAX_RESTARTS=20
+    run -0 train "$@"
+    cmp "$OUT/quiet$2/linear_random.safetensors" "$OUT/$1/linear_random.safetensors"
+    rm -r "${OUT:?}/$1"
+}
+
+@test "whichever rank is killed, and when: only it is replaced" {
+    for victim in 0 1 2 3; do
+        for step in 1 6 12; do # of 12: at the last, the others may have ended before they notice
+            same killed 4 --inject "kill:$victim:$step"
+            echo "$output"
+            [ "$step" -lt 12 ] || continue
+            [ "$(grep -c "^ddprun: rank $victim: killed by SIGKILL; a new process takes its seat (1 of 20)" <<<"$output")" -eq 1 ]
+            [ "$(grep -c "^ddprun: " <<<"$output")" -eq 1 ]
+            [ "$(grep -c "node 0 (GROUP_RANK)" <<<"$output")" -eq 5 ] # processes: four, and a new one
+            [[ $output == *"generation 2 goes on after step $step: "*" of 4 ranks were sent the state from another's memory"* ]]
+        done
+    done
+}
+
+@test "two at once, one after the other, all at once" {
+    same two 4 --inject kill:1:5,kill:2:5
+    same pair 4 --inject kill:0:5,kill:3:5
+    same later 4 --inject kill:0:5,kill:1:7,kill:0:9@1
+    grep -q "(3 of 20)" <<<"$output"
+    same all 4 --save-every-steps 2 --inject kill:0:5,kill:1:5,kill:2:5,kill:3:5
+    same all_again 2 --inject kill:0:5,kill:1:5
+}
+
+@test "a rank that hangs is killed after --timeout, and replaced" {
+    for victim in 0 2; do
+        same stopped 4 --timeout "$(patience 2)" --inject "stop:$victim:6"
+        grep -q "rank $victim is missing in all_reduce .*: this rank leaves the group" <<<"$output"
+        grep -q "^ddprun: rank $victim keeps the others waiting: killing process" <<<"$output"
+        [ "$(grep -c "^ddprun: rank $victim: killed by SIGKILL; a new" <<<"$output")" -eq 1 ]
+    done
+    same both 4 --timeout "$(patience 2)" --inject stop:1:6,kill:2:6
+}
+
+@test "killed at any message of a step, of forming a group, or of the state: nothing is lost" {
+    cat >"$OUT/nth.c" <<'END'
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+static int left = -1; /* messages that rank NTH_RANK's process NTH_LIFE may still send */
+
+__attribute__((constructor)) static void begin(void)
+{
+    const char *rank = getenv("RANK"), *life = getenv("DDP_INCARNATION"); /* the launcher has none yet */
+    if (rank && life && !strcmp(rank, getenv("NTH_RANK")) && !strcmp(life, getenv("NTH_LIFE")))
+        left = atoi(getenv("NTH"));
+}
+
+static void count(void)
+{
+    if (left > 0 && __sync_sub_and_fetch(&left, 1) == 0)
+        raise(SIGKILL);
+}
+
+ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
+{
+    count();
+    return ((ssize_t(*)(int, const struct msghdr *, int))dlsym(RTLD_NEXT, "sendmsg"))(fd, message, flags);
+}
+
+ssize_t send(int fd, const void *data, size_t bytes, int flags)
+{
+    count();
+    return ((ssize_t(*)(int, const void *, size_t, int))dlsym(RTLD_NEXT, "send"))(fd, data, bytes, flags);
+}
+END
+    cc -shared -fPIC -o "$OUT/nth.so" "$OUT/nth.c" -ldl
+    export DDP_SHM_DISABLE=1 NTH NTH_RANK NTH_LIFE
+    behind=0 kills=0 early=0
+    for NTH_LIFE in 0 1; do
+        for NTH_RANK in 0 3; do
+            for NTH in 3 $(seq $((9 + NTH_RANK)) 24 110); do
+                # A first rank is killed so that there is a process 1, and a group that forms around it.
+                LD_PRELOAD=$OUT/nth.so same nth 4 $([ "$NTH_LIFE" -eq 0 ] || echo --inject "kill:$NTH_RANK:6") --log-interval 1000
+                kills=$((kills + $(grep -c "takes its seat" <<<"$output" || true)))
+                behind=$((behind + $(grep -c "[234] of 4 ranks were sent the state from another" <<<"$output" || true)))
+                early=$((early + $(grep -c "state from the file" <<<"$output" || true)))
+            done
+        done
+    done
+    echo "$kills kills; after $behind of them a survivor, too, was sent the state; $early before there was one"
+    [ "$kills" -ge 24 ] && [ "$behind" -ge 1 ] && [ "$early" -ge 1 ]
+}
+
+@test "survivors keep their processes, and neither descriptors nor memory" {
+    RECONFIGURE=1 MAX_RESTARTS=50 $RUN 2 --model linear --epochs 100000 --threads 1 --save-every 0 --log-interval 100000 --device cpu \
+        --checkpoint-dir "$OUT/long" >"$OUT/said" 2>&1 3>&- &
+    job=$!
+    for kill in $(seq 12); do
+        until_true 60 has_ranks 2
+        until_true 60 grep -q "$([ "$kill" -eq 1 ] && echo "fresh start" || echo "generation $kill goes on")" "$OUT/said"
+        pids=$(pgrep -d ' ' -P $job -x train_reconfigu)
+        read -r first second <<<"$pids"
+        [ "$kill" -eq 1 ] && survivor=$(rank_0 "$first" "$second")
+        [[ " $pids " == *" $survivor "* ]]
+        [ "$kill" -ne 2 ] || before=$(find "/proc/$survivor/fd" | wc -l)
+        kill -KILL "$([ "$first" = "$survivor" ] && echo "$second" || echo "$first")"
+    done
+    until_true 60 grep -q "generation 13 goes on" "$OUT/said"
+    after=$(find "/proc/$survivor/fd" | wc -l)
+    echo "descriptors: $before, $after"
+    [ "$after" -le "$((before + 1))" ] # one may be in use for a moment
+    kill -TERM $job
+    wait $job || [ $? -eq 75 ]
+    grep -q "stopped after step .*: the same command resumes from there" "$OUT/said"
+}
+
+has_ranks() {
+    [ "$(pgrep -c -P $job -x train_reconfigu)" -eq "$1" ]
+}
+
+@test "all killed at once: they go on from the snapshot, even one at the end of an epoch whose last batch is short" {
+    options="--model linear --epochs 100 --max-steps 60 --save-every 0 --threads 1 --device cpu --save-every-steps 22" # 22 are an epoch
+    RECONFIGURE=0 run -0 $RUN 3 $options --checkpoint-dir "$OUT/quiet"
+    RECONFIGURE=1 MAX_RESTARTS=20 $RUN 3 $options --inject slow:0:20:60 --checkpoint-dir "$OUT/all" >"$OUT/said" 2>&1 3>&- &
+    job=$!
+    until_true 60 test -e "$OUT/all/snapshot_e0_s22.safetensors"
+    kill -KILL $(pgrep -P $job -x train_reconfigu)
+    wait $job
+    grep "generation 2 goes on after step 22: 3 of 3 ranks were sent the state from the file" "$OUT/said"
+    cmp "$OUT/quiet/linear_random.safetensors" "$OUT/all/linear_random.safetensors"
+}
+
+# Which of these processes is rank 0?
+rank_0() {
+    grep -lsxz RANK=0 "/proc/$1/environ" "/proc/$2/environ" | cut -d / -f 3
+}
+
+@test "a request to stop at the moment of a kill: all stop, and the next start resumes" {
+    for signal in TERM; do
+        RECONFIGURE=1 MAX_RESTARTS=20 $RUN 3 --model linear --epochs 100000 --threads 1 --save-every 0 --log-interval 100000 --device cpu \
+            --checkpoint-dir "$OUT/stop" >"$OUT/said" 2>&1 3>&- &
+        job=$!
+        until_true 60 grep -q "Epoch 3 " "$OUT/said"
+        kill -KILL "$(pgrep -P $job -x train_reconfigu | head -n 1)"
+        kill -$signal $job
+        status=0
+        wait $job || status=$?
+        grep -v "Epoch" "$OUT/said"
+        [ "$status" -eq 75 ]
+        grep -q "stopped after step" "$OUT/said"
+    done
+    [ -e "$(echo "$OUT"/stop/snapshot_*)" ]
+}
+
+@test "restarts that are used up end the job, with the cause" {
+    export MAX_RESTARTS=1
+    run -137 train used 2 --inject kill:1:5,kill:1:7@1
+    echo "$output"
+    [ "$(grep -c "killed by SIGKILL" <<<"$output")" -eq 2 ] # the first, which was replaced, and the root cause
+    [ "$(grep -c "takes its seat" <<<"$output")" -eq 1 ]
+}
+
+@test "wrong use is refused before any rank waits" {
+    for options in "--backend mpi" "--all-reduce hierarchical" "--on-nan warn" "--trace $OUT/t" "--show-topology on"; do
+        run -2 env RECONFIGURE=1 $RUN 2 --model linear --device cpu $options
+        echo "$options: $output"
+        [[ $output == *"ranks that survive a failure need --device cpu, --backend tcp, "* || $EXTRAS = 0 ]] # which has no --trace
+    done
+    run -2 05_fault_tolerance/ddprun --nproc-per-node 2 05_fault_tolerance/train_reconfigure --model linear
+    [[ $output == *"no launcher replaces ranks that fail: start this program with RECONFIGURE=1 05_fault_tolerance/run.sh"* ]]
+    run -2 env LAUNCHER=mpirun RECONFIGURE=1 $RUN 2 --model linear
+    [[ $output == *"RECONFIGURE=1 needs LAUNCHER=ddprun"* ]]
+}
