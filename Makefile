@@ -38,6 +38,7 @@
 # make payoff     what overlap saves on a slow network (2 minutes)
 # make scaling    what more ranks bring, and how 128 start; models of 1,024 and 10,000 (10 minutes)
 # make zero       what a rank holds and sends, from DataParallel to ZeRO-3 (1 minute)
+# make comm-hooks what bf16 and PowerSGD save on slow networks (3 minutes)
 # make lr-sweep   what the learning rate may be, by the number of ranks (5 minutes)
 # make bench      all of it beside PyTorch, Gloo and Open MPI (10 minutes; bench/bench.py --help)
 # make site       the book as a web site: build/site/index.html (1 minute; opens from files)
@@ -45,7 +46,7 @@
 # make clean      delete what was built     make help       the short list
 #
 # Stages of step 02: make diff-02a, diff-02b, diff-02c, diff-02; from DataParallel: diff-dp; to FSDP: diff-zero1 to
-# diff-zero5; to buffers: diff-batchnorm, diff-syncbn; to uneven inputs: diff-uneven, diff-join. make docs renews what
+# diff-zero5; to buffers: diff-batchnorm, diff-syncbn; to uneven inputs: diff-uneven, diff-join; to hooks: diff-bf16hook, diff-powersgd. make docs renews what
 # the documents quote, and their pictures; make format calls clang-format, make lint also
 # shellcheck and ruff, and changes nothing; make compile_commands.json is for editors. More checks, besides make test:
 #   make test-all          also the tests that make test leaves out, since they are slow (10 minutes); check-slow: those alone

@@ -51,6 +51,10 @@ scaling: 01 03 $(filter %/collectives %/many_ranks %/many_ranks_mpi,$(BENCHES))
 zero: 02
 	@bench/zero.py $(RANKS)
 
+# What communication hooks save: bytes, times on slow networks, accuracies (a table).
+comm-hooks: 02 beyond
+	@bench/comm_hooks.py $(ARGS)
+
 # What the learning rate may be, by the number of ranks, without and with a warm-up (tables, build/lr_sweep.png and .svg).
 lr-sweep: 01 02
 	@bench/lr_sweep.py $(RANKS)
@@ -77,4 +81,4 @@ gpu-first-hour:
 	@mkdir -p $(BUILD); for part in check-gpu gpu-ladder bench-gpu; do \
 	    echo "== make $$part"; timeout -k 10 1200 $(MAKE) -s $$part || echo "== make $$part: status $$?"; \
 	done 2>&1 | tee $(FIRST_HOUR); echo "All of this: $(FIRST_HOUR)"
-.PHONY: bench overlap payoff scaling zero lr-sweep bench-gpu gpu-ladder gpu-first-hour
+.PHONY: bench overlap payoff scaling zero comm-hooks lr-sweep bench-gpu gpu-ladder gpu-first-hour

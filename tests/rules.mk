@@ -34,7 +34,7 @@ RUN_TESTS     := BUILD=$(BUILD) tests/run_tests.sh
 # The target that the user asked for. A failure prints it in the command that repeats the test.
 export CHECK  ?= $(or $(firstword $(filter check-%,$(MAKECMDGOALS))),test)
 
-$(TORCH_PEERS): %: %.o $(BUILD)/tests/common/comm/store/store_ops.o $(LIB05) $(BUILD)/libcommon.a
+$(TORCH_PEERS): %: %.o $(BUILD)/tests/common/comm/store/store_ops.o $(LIB_BEYOND) $(LIB05) $(BUILD)/libcommon.a
 	$(call say,link) $(LINK) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
 $(filter-out %/test_fuzz,$(TEST_PROGRAMS)) $(MPI_RANKS): %: %.o $(TEST_HELPERS) $(LIB_BEYOND) $(BUILD)/tools/libmodel.a $(BUILD)/libcommon.a

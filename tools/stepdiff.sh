@@ -4,6 +4,7 @@
 #        tools/stepdiff.sh dp                                  From DataParallel to step 02's train.c.
 #        tools/stepdiff.sh zero1|zero2|zero3|zero4|zero5       From there to ZeRO and FSDP.
 #        tools/stepdiff.sh batchnorm|syncbn                    To a model with buffers; to batch norm over all ranks.
+#        tools/stepdiff.sh bf16hook|powersgd                   To communication hooks: gradients in bf16; by PowerSGD.
 #        tools/stepdiff.sh uneven|join                         To ranks that run out of rows; to ranks that join.
 #        tools/stepdiff.sh twin-02a|...|twin-03|twin-05        What it adds to the program before, in PyTorch.
 #        tools/stepdiff.sh --count                             How many lines that is, and may be.
@@ -38,6 +39,8 @@ END
     echo "dp 117 beyond/data_parallel/data_parallel.c 02_multi_gpu_spawn/train.c" # towards train.c, unlike the others
     echo "uneven 60 02_multi_gpu_spawn/train.c beyond/uneven/train_uneven.c"
     echo "join 60 beyond/uneven/train_uneven.c beyond/uneven/train_join.c"
+    echo "bf16hook 60 02_multi_gpu_spawn/train.c beyond/comm_hooks/train_bf16_hook.c"
+    echo "powersgd 60 beyond/comm_hooks/train_bf16_hook.c beyond/comm_hooks/train_power_sgd.c"
     before=01_single_gpu/train.py # the twins
     while read -r name program; do
         echo "twin-$name 60 $before $program"
