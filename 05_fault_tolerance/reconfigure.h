@@ -23,6 +23,7 @@
 #include "05_fault_tolerance/diagnostics.h"
 #include "05_fault_tolerance/snapshots.h"
 #include "05_fault_tolerance/stop.h"
+#include "05_fault_tolerance/survivors.h"
 #include "common/comm/dist_env.h"
 
 /* Where a rank stands: after this step (-1: it has no state), so many batches of the epoch. */

@@ -8,6 +8,7 @@
 
 #include "common/base/log.h"
 #include "common/comm/backend.h"
+#include "common/comm/tcp/tcp_mesh.h"
 
 enum { HEADER_BYTES = 64 };
 
@@ -50,6 +51,13 @@ void usage_init(Device *device)
         counted = device;
     }
     device->ops = &counting;
+}
+
+void tcp_payload_bytes(const ProcessGroup *pg, uint64_t *sent, uint64_t *received)
+{
+    const Mesh *mesh = pg->backend == &backend_tcp ? process_group_root(pg)->state : NULL;
+    *sent = mesh == NULL ? 0 : mesh->moved.sent_bytes;
+    *received = mesh == NULL ? 0 : mesh->moved.received_bytes;
 }
 
 static uint64_t sent_bytes(const ProcessGroup *pg)

@@ -19,4 +19,8 @@ void usage_begin(const ProcessGroup *pg);
 /* Prints the most bytes that the first device has held since, and the bytes sent per step. */
 void usage_print(const ProcessGroup *pg, uint64_t steps);
 
+/* Bytes this rank has sent and received over tcp since init, without headers (0 on other backends),
+ * when all Work has been waited for. */
+void tcp_payload_bytes(const ProcessGroup *pg, uint64_t *sent, uint64_t *received);
+
 #endif

@@ -20,10 +20,11 @@
 /* Waits until the gradients of the unit are sent, and keeps the mean of this rank's share. */
 static void keep_own_grads(Zero *zero, ZeroUnit *done)
 {
-    if (done->grads != NULL)
-        work_wait(done->work);
-    if (done->grads == NULL || done->replicated)
-        return; // kept already, or every rank has all of it
+    if (done->grads == NULL)
+        return; // kept already
+    work_wait(done->work);
+    if (done->replicated)
+        return; // every rank has all of it
     device_copy(zero->model->device, done->own_grads,
                 done->grads + (size_t)zero->pg->rank * done->share, done->share * sizeof(float),
                 COPY_ON_DEVICE);

@@ -70,14 +70,9 @@ void process_group_farewell(const ProcessGroup *pg, Store *store, int present);
 char *process_group_key(const ProcessGroup *pg, const char *what, int rank,
                         char key[STORE_KEY_BYTES]);
 
-/* Parts of forming a group: the options that all ranks must share; and, when all are there, the
- * connections. */
+/* Parts of forming a group: the line of options that all ranks must share, and the connections. */
 void process_group_line(const ProcessGroup *pg, const Args *args, char line[LINE_BYTES]);
 void process_group_connect(ProcessGroup *pg, const Args *args, const char line[LINE_BYTES]);
-
-/* Bytes this rank has sent and received over tcp since init, without headers (0 on other backends),
- * when all Work has been waited for. */
-void tcp_payload_bytes(const ProcessGroup *pg, uint64_t *sent, uint64_t *received);
 
 const char *collective_name(CollectiveKind kind); // "all_reduce"
 bool collective_is_point_to_point(CollectiveKind kind); // is it send or recv, for two ranks?
@@ -135,7 +130,8 @@ typedef struct {
     void (*formed)(ProcessGroup *pg, const Args *args);
     /* Called by process_group_destroy, while all ranks are still connected. Collective. */
     void (*leaving)(ProcessGroup *pg);
-    void (*waits_for)(int rank); // tcp: this rank has waited for a while for that one
+    // tcp: this rank has waited for a while for that one.
+    void (*waits_for)(const struct Mesh *mesh, int rank);
 } GroupHooks;
 
 // In builds without extras: watch_group_absent.c.

@@ -58,7 +58,7 @@ static void plan_buckets(Reducer *reducer)
         bucket->numel += p->numel;
         bucket->first_parameter = i;
         bucket->num_parameters++;
-        bucket->pending += reducer->uses[i];
+        bucket->pending = bucket->uses += reducer->uses[i];
         reducer->bucket_of[i] = reducer->num_buckets - 1;
         if ((double)(bucket->numel * sizeof(float)) >= limit) {
             bucket = NULL;
@@ -137,11 +137,10 @@ void reducer_mark_ready(void *context, int i)
     const char *name = reducer->parameter[i].name;
     CHECK(reducer->uses[i] > 0, "parameter %s is frozen (reducer_set_uses), but gets a gradient",
           name);
-    CHECK(
-        reducer->marks[i] < reducer->uses[i],
-        "parameter %s is marked ready twice: two backward passes without reducer_finalize between "
-        "them, or more layers share it than reducer_set_uses says",
-        name);
+    CHECK(reducer->marks[i] < reducer->uses[i],
+          "parameter %s is marked ready twice: two backward passes without reducer_finalize "
+          "between them, or more layers share it than reducer_set_uses says",
+          name);
     count_down(reducer, i);
 }
 
@@ -157,13 +156,10 @@ void reducer_finalize(Reducer *reducer)
 
     log_detail(LOG_BUCKET, "the backward pass is done, waiting for %d buckets",
                reducer->num_buckets);
-    for (int i = 0; i < reducer->num_buckets; i++)
-        work_wait(reducer->bucket[i].work);
-    for (int i = 0; i < reducer->num_parameters; i++) {
-        if (reducer->uses[i] > 0)
-            reducer->bucket[reducer->bucket_of[i]].pending += reducer->uses[i];
-        reducer->marks[i] = 0;
+    for (Bucket *bucket = reducer->bucket; reducer->next > 0; bucket++, reducer->next--) {
+        work_wait(bucket->work);
+        bucket->pending = bucket->uses;
     }
-    reducer->next = 0;
+    memset(reducer->marks, 0, (size_t)reducer->num_parameters * sizeof *reducer->marks);
     log_detail(LOG_BUCKET, "all buckets are back: gradients are averaged");
 }

@@ -4,7 +4,7 @@
  * - Call reducer_init once, and make reducer_mark_ready the model's GradHook.
  * - After each backward pass call reducer_finalize; the gradients are then the mean over all ranks.
  * - To accumulate gradients of several passes, turn sync off for all but the last (DDP's no_sync).
- * - If layers share a parameter, or one is frozen, say so with reducer_set_uses.
+ * - Of parameters that layers share, or that are frozen, tell reducer_set_uses.
  * - To send buckets in another way than by all_reduce, register a communication hook.
  *
  * The Reducer of PyTorch's DistributedDataParallel (torch/csrc/distributed/c10d/reducer.cpp; Li et
@@ -23,7 +23,7 @@
 typedef struct {
     size_t offset, numel;
     int first_parameter, num_parameters;
-    int pending; // marks to come in this backward pass: the sum of its parameters' uses
+    int uses, pending; // the sum of its parameters' uses; marks to come in this backward pass
     Work work;
 } Bucket;
 
@@ -39,8 +39,7 @@ typedef struct {
     int next; // bucket to send next: in index order, the same on every rank
     int *bucket_of; // by parameter; undefined for frozen ones
     int *uses; // by parameter: see reducer_set_uses
-    int *marks; // by parameter: in this backward pass; its gradient is complete when there are
-                // `uses`
+    int *marks; // by parameter, in this backward pass: complete when there are as many as uses
     double bucket_cap_mb;
     bool sync; // see reducer_set_sync
 } Reducer;
@@ -62,9 +61,8 @@ void reducer_register_comm_hook(Reducer *reducer, CommHook hook, void *state);
  * in its graph. Call it before the first backward pass, with the same numbers on every rank. */
 void reducer_set_uses(Reducer *reducer, const int *uses);
 
-/* Marks the gradient of parameter i as complete, or that one more of its uses is added: the model's
- * GradHook; its context is the Reducer. Starts the all-reduce of each bucket that is complete and
- * next in order. Collective. */
+/* One use of parameter i has added its gradient: the model's GradHook; its context is the Reducer.
+ * Starts the all-reduce of each bucket that is complete and next in order. Collective. */
 void reducer_mark_ready(void *reducer, int i);
 
 /* After the backward pass: waits until all gradients are the mean over the ranks. Dies if a

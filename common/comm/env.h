@@ -8,8 +8,7 @@
 int env_int(const char *name);
 const char *env_str(const char *name);
 
-/* The value of any variable that must be set; dies if it is not. The numbers are whole, and 0 or
- * more. Local. */
+/* The value of any variable that must be set; dies if it is not. A number is at least 0. Local. */
 int env_number(const char *name);
 const char *env_text(const char *name);
 

@@ -10,8 +10,7 @@
  *   same ones, in the same order, with the same count, type and operation.
  * - To compute meanwhile, call the form that ends in _async, and work_wait before using the data.
  * - Errors do not return: a rank that loses another, or waits for it longer than the timeout, names
- *   it in one line and exits. Its launcher does the rest. Only a group made by process_group_form
- *   survives: there the ranks that are left form the next group.
+ *   it in one line and exits. Its launcher does the rest.
  *
  * Names and meaning are those of torch.distributed. Every function is collective, unless its
  * comment says "Local"; send and recv concern two ranks.
@@ -46,9 +45,8 @@ typedef struct ProcessGroup {
     void *state; // of the backend
     uint64_t sequence; // collectives started so far
     int mean_ranks; // what REDUCE_MEAN divides by: world_size
-    bool survives; // process_group_form made it: a call that fails revokes it ...
-    bool revoked; // ... as one has done ...
-    int missing; // ... because it waited in vain for this rank; -1: for another reason
+    bool survives, revoked; // step 05's survivors.h: a call that fails revokes it, as one has done,
+    int missing; // because it waited in vain for this rank; -1: for another reason
     // Replaces tcp's algorithms for all_reduce and barrier (step 05's reduce_order.h); NULL: none.
     void (*tcp_all_reduce)(struct Mesh *mesh, const struct Collective *collective);
 
@@ -91,18 +89,9 @@ void process_group_init(ProcessGroup *pg, const Args *args, const char *master_a
 void process_group_init_store(ProcessGroup *pg, const Args *args, Store *store, int rank,
                               int world_size, MemoryLocation place);
 
-/* A group whose ranks survive the loss of others (tcp only): process_group_open prepares it as
- * process_group_init does, but waits for no rank. process_group_form then forms it anew each time,
- * with a higher number, the same on all ranks, which tells its messages from older ones; false: a
- * rank did not come within seconds. Once a call fails the group is revoked: that call and all later
- * ones return at once, on every rank, with undefined results, until process_group_leave, which is
- * local, and process_group_form. So look at process_group_revoked, when all calls have been waited
- * for, before using a result. */
+/* process_group_init without the wait for other ranks: see step 05's survivors.h. */
 void process_group_open(ProcessGroup *pg, const Args *args, const char *master_addr,
                         int master_port, int rank, int world_size, MemoryLocation place);
-bool process_group_form(ProcessGroup *pg, const Args *args, int64_t number);
-bool process_group_revoked(const ProcessGroup *pg);
-void process_group_leave(ProcessGroup *pg);
 
 /* Tells which ranks share a node: those that pass the same number. With --all-reduce hierarchical,
  * a Reducer made later averages long buckets in stages, inside the nodes and between them

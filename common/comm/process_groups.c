@@ -265,13 +265,6 @@ ProcessGroup *process_group_root(const ProcessGroup *pg)
     return (ProcessGroup *)pg;
 }
 
-void process_group_keep_alive(ProcessGroup *pg)
-{
-    ProcessGroup *all = process_group_root(pg);
-    if (all->world_size > 1 && all->backend->keep_alive != NULL)
-        all->backend->keep_alive(all->state);
-}
-
 /* ---- the end ---- */
 
 /* Rank 0 closes the store, the others wait until it has: a group formed next at the same address

@@ -7,6 +7,7 @@
 #include "common/base/comfort.h"
 #include "common/base/log.h"
 #include "common/comm/backend.h"
+#include "common/comm/tcp/tcp_mesh.h"
 #include "extras/watch/explain.h"
 #include "extras/watch/journal.h"
 #include "extras/watch/peers.h"
@@ -136,6 +137,19 @@ static void leaving(ProcessGroup *pg)
     peers = (Peers){ .world_size = 1 };
 }
 
+/* The bar names the last of a chain of ranks that wait, as far as they have said in this call for
+ * whom. */
+static void waits_for(const Mesh *mesh, int rank)
+{
+    for (int i = 0; i < mesh->world_size; i++) {
+        const Notice *last = &mesh->peer[rank].last;
+        if (memcmp(&last->call, &mesh->call, sizeof last->call) != 0 || last->waits_for == NOBODY)
+            break;
+        rank = last->waits_for;
+    }
+    progress_waits_for(rank);
+}
+
 const GroupHooks watch_hooks = {
-    .describe = describe, .formed = formed, .leaving = leaving, .waits_for = progress_waits_for
+    .describe = describe, .formed = formed, .leaving = leaving, .waits_for = waits_for
 };

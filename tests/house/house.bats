@@ -8,7 +8,7 @@ FILES=115
 LINES_CPU=12000      # without CUDA, NCCL and MPI
 FILE_LINES=500       # of any source file
 TRAIN_LINES=180      # of a step's train.c
-ASIDE_LINES=260      # of a train*.c in beyond/, which begins as one
+ASIDE_LINES=262      # of a train*.c in beyond/, which begins as one
 ceilings() { # PROGRAM LINES: of common/, in a build for CPUs alone without extras (closure.py)
     cat <<END
 01_single_gpu/train 4900

@@ -20,7 +20,7 @@ TOP=${BATS_TEST_DIRNAME%/tests/*}
     tests/house/reading.py
 
     sed -i 's/^## Under the hood$/&\n\nsee `store_server.c`/' docs/03_torchrun_env.md
-    sed -i '/^| .`comm.env.h`/a| [`net.c`](comm/store/net.c) | 320 | TCP |' common/README.md
+    sed -i '/^. .`comm.env.c`/a| [`net.c`](comm/store/net.c) | 320 | TCP |' common/README.md
     run tests/house/reading.py
     echo "$output"
     [ "$status" -eq 1 ]

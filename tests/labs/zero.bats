@@ -66,8 +66,8 @@ wrong() {
 }
 
 @test "wrong ways to leave small layers whole" {
-    wrong zero5 small 's/^    if (i == 2 \* unit->first_layer)/    if (i == 2 * unit->first_layer \&\& !unit->replicated)/; s/^    if (done->grads != NULL)/    if (done->grads != NULL \&\& !done->replicated)/'
-    wrong zero5 early 's/^    if (done->grads != NULL)/    if (done->grads != NULL \&\& !done->replicated)/'
+    wrong zero5 small 's/^    if (i == 2 \* unit->first_layer)/    if (i == 2 * unit->first_layer \&\& !unit->replicated)/; s/^    work_wait(done->work);/    if (!done->replicated)\n        work_wait(done->work);/'
+    wrong zero5 early 's/^    work_wait(done->work);/    if (!done->replicated)\n        work_wait(done->work);/'
     wrong zero5 mean 's/FLOAT32, REDUCE_MEAN);$/FLOAT32, REDUCE_SUM);/'
     wrong zero5 small 's/ZERO_LARGE/ZERO_PARAMS/'
     wrong zero5 small 's/^    if (!unit->replicated) .. else it stays here/    if (true)/'

@@ -188,7 +188,7 @@ broken() {
     [[ ${lines[0]} == "$LAB/02b/train.c is 02_multi_gpu_spawn/train_a_spawn.c. Turn it into step 02b:" ]]
     run make -s lab
     [ "$status" -eq 0 ]
-    [ "${#lines[@]}" -eq 15 ]
+    [ "${#lines[@]}" -eq 19 ]
     [[ ${lines[2]} == "02b      begun  The ranks meet: "* && ${lines[3]} == "02c      open   All ranks shuffle"* ]]
     run env LAB=02b teach/lab.sh check # what make check-lab LAB=02b runs
     [[ $output == *"there is no lab/02b/train.c yet: make lab-02b" || $output == *"is still the program before"* ]]

@@ -47,8 +47,8 @@ void store_init(Store *store, const char *host, int port, bool is_server, double
  * (DDP_SECRET_FILE) both sides prove that they know it, and it dies if the server does not: there
  * is no fallback.
  * False and errno on failure, described by store_connect_reason: EPROTO if what listens there
- * answers, but is not a store, ENOMSG if it does not answer within `timeout`, or within a second of
- * being connected; else as net_connect. `timeout` is also that of later calls. */
+ * answers, but is not a store, ENOMSG if it does not answer; else as net_connect. `timeout` is also
+ * that of later calls; a store reached at its end gets a second to answer. */
 bool store_connect(Store *store, const char *host, int port, double timeout);
 const char *store_connect_reason(int error);
 

@@ -22,7 +22,7 @@
 /* Ticket t is in slot t % MAX_QUEUED until it is finished. The mutex guards all but the mesh, which
  * belongs to the driver. */
 typedef struct {
-    Mesh mesh;
+    Mesh mesh; // first: the state of a group by tcp is a Mesh, too (beyond/usage.c)
     pthread_t thread; // drives while nobody waits
     pthread_mutex_t mutex;
     pthread_cond_t work; // the thread may have something to do
@@ -178,13 +178,6 @@ static void tcp_destroy(void *state, ProcessGroup *pg)
     pthread_cond_destroy(&tcp->work);
     pthread_mutex_destroy(&tcp->mutex);
     free(tcp);
-}
-
-void tcp_payload_bytes(const ProcessGroup *pg, uint64_t *sent, uint64_t *received)
-{
-    const Tcp *tcp = pg->backend == &backend_tcp ? process_group_root(pg)->state : NULL;
-    *sent = tcp == NULL ? 0 : tcp->mesh.moved.sent_bytes;
-    *received = tcp == NULL ? 0 : tcp->mesh.moved.received_bytes;
 }
 
 const Backend backend_tcp = { .name = "tcp",

@@ -34,8 +34,7 @@ double mesh_patience(const ProcessGroup *pg)
     return pg->survives ? fmin(FORM_SECONDS, pg->timeout) : pg->timeout;
 }
 
-/* False: a rank of a group that survives has not set the key by then, perhaps because it is gone.
- * In other groups store_get waits. */
+/* False: a rank of a group that survives did not set the key. In other groups store_get waits. */
 static bool is_set_in_time(const ProcessGroup *pg, Store *store, const char *key, double deadline)
 {
     errno = ETIMEDOUT;

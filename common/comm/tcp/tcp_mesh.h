@@ -96,8 +96,7 @@ typedef struct Mesh {
  * store. Collective. */
 void mesh_init(Mesh *mesh, const ProcessGroup *pg);
 
-/* Says goodbye, waits until all others have said it, and closes. Collective. Of a group that is
- * revoked it only closes. */
+/* Closes, after all have said goodbye if the group is not revoked. Collective. */
 void mesh_free(Mesh *mesh);
 
 /* At least this many bytes of memory, valid until the next call. It grows and never shrinks. */
@@ -131,10 +130,9 @@ void mesh_sleep_until(Mesh *mesh, double until);
  * that does not read its notices gets no more of them. */
 void mesh_notify(Mesh *mesh, NoticeKind kind, int waits_for);
 
-/* These end the group (or revoke it, and jump to mesh->unwind): they tell all peers why, and die
- * with the same line. mesh_lost: the peer's connection is closed (its last notice may say why).
- * mesh_mismatch: its call differs from ours. `missing`: the rank to blame, which may be stopped and
- * find the line later; or NOBODY. */
+/* These end the group: they tell all peers why, and die with the same line, or jump to `unwind`.
+ * mesh_lost: the peer's connection is closed (its last notice may say why). mesh_mismatch: its call
+ * differs from ours. `missing`: the rank to blame, which may be stopped and find the line later. */
 noreturn void mesh_lost(Mesh *mesh, int peer);
 noreturn void mesh_mismatch(Mesh *mesh, int peer, const CollectiveId *theirs);
 noreturn void mesh_abort(Mesh *mesh, int missing, const char *format, ...)

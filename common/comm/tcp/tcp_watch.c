@@ -88,8 +88,7 @@ static noreturn void end_group(Mesh *mesh, Notice notice)
         log_info("%s: this rank leaves the group", notice.text);
         mesh->survivor->revoked = true;
         mesh->survivor->missing = notice.waits_for;
-        longjmp(mesh->unwind,
-                1); // to attempt in backend_tcp.c: no frame between has anything to free
+        longjmp(mesh->unwind, 1); // to attempt in backend_tcp.c: nothing between is to be freed
     }
     log_info("fatal: %s%s", notice.text, suffix);
     log_last_error(notice.text, false, true);
@@ -286,18 +285,6 @@ static void sleep_for_data(Mesh *mesh, const int peer[2], double seconds)
         mesh_lost(mesh, lost);
 }
 
-/* The rank that the others wait for, as far as they have said so in this call. */
-static int awaited_rank(const Mesh *mesh, int rank)
-{
-    for (int i = 0; i < mesh->world_size; i++) {
-        const Notice *last = &mesh->peer[rank].last;
-        if (memcmp(&last->call, &mesh->call, sizeof last->call) != 0)
-            break;
-        rank = last->waits_for;
-    }
-    return rank;
-}
-
 void mesh_wait(Mesh *mesh, int to, int from)
 {
     double now = seconds_now();
@@ -316,7 +303,7 @@ void mesh_wait(Mesh *mesh, int to, int from)
 
     now = seconds_now();
     if (now >= mesh->wait.idle_since + NOTICE_SECONDS && watch_hooks.waits_for != NULL)
-        watch_hooks.waits_for(awaited_rank(mesh, waits_for));
+        watch_hooks.waits_for(mesh, waits_for);
     if (now >= mesh->deadline)
         end_by_timeout(mesh, waits_for);
     if (now >= mesh->wait.next_notice_time) {

@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "beyond/usage.h"
 #include "beyond/comm_hooks/bf16_hook.h"
 #include "beyond/comm_hooks/power_sgd.h"
 #include "common/base/log.h"

@@ -15,6 +15,7 @@
 
 #include <cmocka.h>
 
+#include "beyond/usage.h"
 #include "common/base/log.h"
 #include "common/base/memory.h"
 #include "common/comm/backend.h"

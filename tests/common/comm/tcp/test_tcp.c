@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "beyond/usage.h"
 #include "common/base/log.h"
 #include "common/comm/backend.h"
 #include "common/comm/store/net.h"

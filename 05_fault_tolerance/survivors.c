@@ -1,4 +1,6 @@
 /* A group whose ranks survive the loss of others: it is left, and formed anew with other ranks. */
+#include "05_fault_tolerance/survivors.h"
+
 #include "common/base/log.h"
 #include "common/comm/backend.h"
 
