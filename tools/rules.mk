@@ -11,6 +11,7 @@ moving: 01 02 03 05 $(BUILD)/tools/moving/messages $(BUILD)/bench/payoff
 	@BUILD=$(BUILD) tools/moving/record.py
 $(BUILD)/tools/moving/messages: %: %.o $(BUILD)/libcommon.a
 	$(call say,link) $(LINK) $(LDFLAGS) -Wl,--wrap=exchange,--wrap=message_send,--wrap=message_receive -o $@ $^ $(LDLIBS)
+-include $(BUILD)/tools/moving/messages.d
 
 # A recording of a terminal, docs/cast.svg: a rank is killed, and the job ends with the same bytes.
 cast: 05
