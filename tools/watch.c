@@ -212,10 +212,12 @@ static const char *argument(struct MHD_Connection *connection, const char *name)
 /* Compares all of it: how long that takes says nothing of where they differ. */
 static bool is_token(const Watcher *watcher, const char *text)
 {
-    unsigned char different = strlen(text) != 2 * TOKEN_BYTES || watcher->token[0] == '\0';
-    for (size_t i = 0; i < 2 * TOKEN_BYTES && !different; i++)
+    if (strlen(text) != 2 * TOKEN_BYTES || watcher->token[0] == '\0')
+        return false;
+    unsigned char different = 0;
+    for (size_t i = 0; i < 2 * TOKEN_BYTES; i++)
         different |= (unsigned char)(text[i] ^ watcher->token[i]);
-    return !different;
+    return different == 0;
 }
 
 static enum MHD_Result signal_rank(Watcher *watcher, struct MHD_Connection *connection)
