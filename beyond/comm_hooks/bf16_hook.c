@@ -4,29 +4,10 @@
  */
 #include "beyond/comm_hooks/bf16_hook.h"
 
-#include <math.h>
 #include <stdlib.h>
 
+#include "beyond/bf16.h"
 #include "common/base/log.h"
-
-#define BF16_NAN 0x7fc0
-
-typedef union {
-    float value;
-    uint32_t bits;
-} Word;
-
-static float from_bf16(uint16_t bits)
-{
-    return (Word){ .bits = (uint32_t)bits << 16 }.value;
-}
-
-/* Rounds to nearest even. A nan stays one, so that the check for divergence sees it. */
-static uint16_t to_bf16(float value)
-{
-    const uint32_t bits = (Word){ .value = value }.bits;
-    return isnan(value) ? BF16_NAN : (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
 
 /* The CommHook. Gradients are rounded, then divided, and rounded again, as in PyTorch. */
 static Work compress(void *state, float *grads, size_t numel)

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "beyond/bf16.h"
 #include "common/base/log.h"
 #include "common/base/memory.h"
 
@@ -176,13 +177,6 @@ float *zero_param_buffer(const Zero *zero, const ZeroUnit *unit)
     return zero->param_buffer[unit->number % 2];
 }
 
-static uint16_t round_to_bf16(float value)
-{
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16); // to the nearest, ties to even
-}
-
 static uint16_t *upper_half(const Zero *zero, const ZeroUnit *unit)
 {
     CHECK(!zero->model->device->place.on_gpu, "this aside rounds on a CPU: --device cpu");
@@ -193,7 +187,7 @@ uint16_t *zero_narrow(const Zero *zero, const ZeroUnit *unit)
 {
     uint16_t *half = upper_half(zero, unit);
     for (size_t i = 0; i < unit->share; i++)
-        half[(size_t)zero->pg->rank * unit->share + i] = round_to_bf16(unit->own_params[i]);
+        half[(size_t)zero->pg->rank * unit->share + i] = to_bf16(unit->own_params[i]);
     return half;
 }
 
@@ -205,8 +199,8 @@ void zero_widen(const Zero *zero, const ZeroUnit *unit)
     const uint16_t *half = upper_half(zero, unit);
     work_wait(unit->work);
     for (size_t i = 0; i < unit->share * (size_t)zero->pg->world_size; i++) {
-        const uint32_t bits = (uint32_t)half[i] << 16;
-        memcpy(&unit->params[i], &bits, sizeof bits);
+        const float value = from_bf16(half[i]);
+        memcpy(&unit->params[i], &value, sizeof value); // the same memory as `half`
     }
 }
 
