@@ -87,32 +87,30 @@ def all_gone(pids):
     return time.monotonic()
 
 
-def signalled(folder, number, noticed, *options):
-    job = Job(folder, *options, launcher=("--max-restarts", "1"))
+def signalled(job, number, noticed, goes_on):
+    """Rank 1 gets a signal: how long until the others notice it, and until the next step."""
     job.train_a_while()
     struck = strike(job.ranks()[1], number)
     seen = job.until(noticed)
-    back = job.until(STEP, job.until("resumes from"))
+    back = job.until(STEP, job.until(goes_on))
     job.end()
     return seen - struck, back - struck
+
+
+def restarted(folder, number, noticed, *options):
+    return signalled(Job(folder, *options, launcher=("--max-restarts", "1")), number, noticed, "resumes from")
 
 
 def rank_killed(folder):
-    return signalled(folder, signal.SIGKILL, "rank 1 is gone")
+    return restarted(folder, signal.SIGKILL, "rank 1 is gone")
 
 
 def rank_stopped(folder):
-    return signalled(folder, signal.SIGSTOP, "rank 1 is missing", "--timeout", "2")
+    return restarted(folder, signal.SIGSTOP, "rank 1 is missing", "--timeout", "2")
 
 
 def survived(folder, number, noticed, *options):
-    job = SurvivingJob(folder, *options)
-    job.train_a_while()
-    struck = strike(job.ranks()[1], number)
-    seen = job.until(noticed)
-    back = job.until(STEP, job.until("generation 2 goes on"))
-    job.end()
-    return seen - struck, back - struck
+    return signalled(SurvivingJob(folder, *options), number, noticed, "generation 2 goes on")
 
 
 def rank_replaced(folder):

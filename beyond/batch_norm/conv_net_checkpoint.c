@@ -23,29 +23,29 @@ typedef struct {
     int64_t num_batches_tracked[NET_BLOCKS];
 } State;
 
-static void state_init(State *state, const ConvNet *net)
+static void state_copy(State *state, ConvNet *net, CopyKind kind)
+{
+    const struct {
+        void *host, *device;
+        size_t bytes;
+    } arrays[] = {
+        { state->params, net->params, net->numel * sizeof(float) },
+        { state->momentum_buffer, net->momentum_buffer, net->numel * sizeof(float) },
+        { state->buffers, net->buffers, net->buffers_numel * sizeof(float) },
+        { state->num_batches_tracked, net->num_batches_tracked, sizeof state->num_batches_tracked },
+    };
+    const bool to_host = kind == COPY_TO_HOST;
+    for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++)
+        device_copy(net->device, to_host ? arrays[i].host : arrays[i].device,
+                    to_host ? arrays[i].device : arrays[i].host, arrays[i].bytes, kind);
+}
+
+static void state_init(State *state, ConvNet *net)
 {
     state->params = mem_alloc(net->numel, sizeof(float));
     state->momentum_buffer = mem_alloc(net->numel, sizeof(float));
     state->buffers = mem_alloc(net->buffers_numel, sizeof(float));
-    const size_t bytes = net->numel * sizeof(float);
-    device_copy(net->device, state->params, net->params, bytes, COPY_TO_HOST);
-    device_copy(net->device, state->momentum_buffer, net->momentum_buffer, bytes, COPY_TO_HOST);
-    device_copy(net->device, state->buffers, net->buffers, net->buffers_numel * sizeof(float),
-                COPY_TO_HOST);
-    device_copy(net->device, state->num_batches_tracked, net->num_batches_tracked,
-                sizeof state->num_batches_tracked, COPY_TO_HOST);
-}
-
-static void state_restore(const State *state, ConvNet *net)
-{
-    const size_t bytes = net->numel * sizeof(float);
-    device_copy(net->device, net->params, state->params, bytes, COPY_TO_DEVICE);
-    device_copy(net->device, net->momentum_buffer, state->momentum_buffer, bytes, COPY_TO_DEVICE);
-    device_copy(net->device, net->buffers, state->buffers, net->buffers_numel * sizeof(float),
-                COPY_TO_DEVICE);
-    device_copy(net->device, net->num_batches_tracked, state->num_batches_tracked,
-                sizeof state->num_batches_tracked, COPY_TO_DEVICE);
+    state_copy(state, net, COPY_TO_HOST);
 }
 
 static void state_free(State *state)
@@ -222,7 +222,7 @@ int conv_net_load(const ConvNetCheckpoint *checkpoint)
         !checkpoint_position(&file, &position) ||
         !read_tensors(&file, net, &state, checkpoint->args->momentum != 0))
         usage_error("%s", file.error);
-    state_restore(&state, net);
+    state_copy(&state, net, COPY_TO_DEVICE);
     state_free(&state);
     net->step = position.step;
     checkpoint->sampler->epoch = position.epoch;
