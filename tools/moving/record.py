@@ -15,6 +15,9 @@ import sys
 import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "tools/site"))
+from reasons import written_reasons  # noqa: E402
+
 BUILD = os.path.join(ROOT, os.environ.get("BUILD", "build"))
 ELEMENTS = 840 * 1400  # about the gradients of the CNN; 2 to 8 ranks divide it
 ROWS = 22  # of the sampler's page: 4 ranks do not divide them
@@ -213,17 +216,14 @@ def recover(timed):
 
 # ---- walk.html ----
 
-def reasons(step):
-    """What tools/site/reasons.md says of a step: [(a piece of a changed line, why)], without Markdown's marks."""
-    text = open(os.path.join(ROOT, "tools/site/reasons.md"), encoding="utf-8").read()
-    part = re.search(rf"^# {step}\n(.*?)(?=^# |\Z)", text, re.M | re.S)[1]
-    return [(piece, re.sub(r"\[([^]]*)\]\([^)]*\)|[`*]", r"\1", why).replace("\n", " ").strip())
-            for piece, why in re.findall(r"^## (.*)\n((?:(?!## ).*\n?)*)", part, re.M)]
+def plain(markdown):
+    """The same words without links, code and bold."""
+    return re.sub(r"\[([^]]*)\]\([^)]*\)|[`*]", r"\1", markdown).replace("\n", " ")
 
 
 def walk(_):
     """The diffs from each program to the next, hunk by hunk, with the reason for each."""
-    steps = []
+    said, steps = written_reasons(), []
     for name in ("02a", "02b", "02c", "02", "03", "04", "05"):
         before, program, *lines = output("tools/stepdiff.sh", name).splitlines()
         hunks = []
@@ -234,7 +234,7 @@ def walk(_):
                 hunks[-1]["lines"].append(line)
         for hunk in hunks:
             changed = [line for line in hunk["lines"] if line[0] != " "]
-            hunk["why"] = " ".join(why for piece, why in reasons(name) if any(piece in line for line in changed))
+            hunk["why"] = " ".join(plain(why) for piece, why in said[name] if any(piece in line for line in changed))
         idea = open(os.path.join(ROOT, program[4:].split("\t")[0]), encoding="utf-8").read().split(" - ", 1)[1].split("\n")[0]
         steps.append({"name": name, "program": program[4:].split("\t")[0], "idea": idea.rstrip("."), "hunks": hunks})
     first = open(os.path.join(ROOT, "01_single_gpu/train.c"), encoding="utf-8").read()

@@ -16,6 +16,7 @@ from pygments.util import ClassNotFound
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "tools"))
 import docs  # noqa: E402  (its blocks are the quotations)
+from reasons import written_reasons  # noqa: E402
 
 
 def read(path):
@@ -193,18 +194,6 @@ def quoted_html(quoted):
             place = f'<div class="{css[line[0]]}"><code><i>{line[0]}</i>{line_html(code, marked.get(id(line), ()))}</code></div>'
         shown.append(place)
     return '<div class="highlight rows quoted">' + "".join(shown) + "</div>"
-
-
-def written_reasons():
-    """The reasons in reasons.md: {step: [(piece of a changed line, Markdown)]}."""
-    said, step = {}, None
-    for part in re.split(r"^(?=##? )", read(os.environ.get("REASONS", "tools/site/reasons.md")), flags=re.M)[1:]:
-        title, text = part.split("\n", 1)
-        if title.startswith("# "):
-            step = said.setdefault(title[2:], [])
-        else:
-            step.append((title[3:], text.strip()))
-    return said
 
 
 def quotations(chapter):
