@@ -10,3 +10,21 @@
     [ "$status" -eq 1 ]
     [[ $output == *"--rank-1 on --page, light: contrast"* ]]
 }
+
+# colours FILE: each "NAME VALUE" that it sets, and for a phase both of its names.
+colours() {
+    grep -oE -- '--[a-z0-9-]+: (light-dark\([^)]*\)|[0-9]+);' "$1" | sed -E 's/^--(phase-)?//; s/: / /; s/;$//'
+}
+
+@test "what cannot read the file has the same colours: the page of tools/watch, and the terminal" {
+    comm -23 <(colours tools/watch.html | sort) <(colours docs/colours.css | sort) >"$BATS_TEST_TMPDIR/others"
+    cat "$BATS_TEST_TMPDIR/others"
+    [ "$(colours tools/watch.html | wc -l)" -ge 30 ]
+    [ ! -s "$BATS_TEST_TMPDIR/others" ]
+    ansi=$(colours docs/colours.css | sed -n 's/^rank-[0-7]-ansi //p' | tr '\n' ' ')
+    [ "$(sed -n '/hue\[NUM_HUES\] =/,/;$/p' extras/watch/terminal.c | grep -oE '38;5;[0-9]+' | cut -d ';' -f 3 | tr '\n' ' ')" = "$ansi" ]
+    for name in fault warn ok; do
+        number=$(colours docs/colours.css | sed -n "s/^$name-ansi //p")
+        grep -qE "^#define (FAULT|WARNING|GOOD) \"38;5;$number\"" extras/watch/terminal.c
+    done
+}
