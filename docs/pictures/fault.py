@@ -114,7 +114,7 @@ def reconfigure():
             p.text(x + 6, y + 18, "killed", "start", 12, COLOURS[1], True)
         else:
             p.text(x + 6, y + 18, "ends", "start", 12)
-        p.box(330, y, 130, 26, ("starts, reads step 20" if rank == 0 else "starts, is told it",), fill=PAPER, size=11)
+        p.box(330, y, 130, 26, ("starts, reads step 20" if rank == 0 else "starts, gets step 20",), fill=PAPER, size=11)
         lane(y, "", 21, 28, rank, 478)
     p.line(20, 196, 780, 196, "4 4")
     p.text(20, 226, "reconfigure: two processes stay; the third gets the state from one of them", "start", bold=True)
