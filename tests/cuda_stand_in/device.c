@@ -122,6 +122,11 @@ int stand_in_device(void)
     return current;
 }
 
+int stand_in_gpu(int device)
+{
+    return device >= 0 && device < num_gpus ? gpus[device] : -1;
+}
+
 size_t stand_in_gpu_bytes(void)
 {
     return gpu_bytes;
@@ -153,6 +158,10 @@ static const struct {
       "CUDA driver version is insufficient for CUDA runtime version" },
     { cudaErrorNoDevice, "cudaErrorNoDevice", "no CUDA-capable device is detected" },
     { cudaErrorInvalidDevice, "cudaErrorInvalidDevice", "invalid device ordinal" },
+    { cudaErrorPeerAccessUnsupported, "cudaErrorPeerAccessUnsupported",
+      "peer access is not supported between these two devices" },
+    { cudaErrorHostMemoryAlreadyRegistered, "cudaErrorHostMemoryAlreadyRegistered",
+      "part or all of the requested memory range is already mapped" },
     { cudaErrorInvalidResourceHandle, "cudaErrorInvalidResourceHandle", "invalid resource handle" },
     { cudaErrorNotReady, "cudaErrorNotReady", "device not ready" },
     { cudaErrorStreamCaptureUnsupported, "cudaErrorStreamCaptureUnsupported",

@@ -13,13 +13,16 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <ucontext.h>
+#include <unistd.h>
 
 #include "include/kernel_launch.h"
 #include "stand_in.h"
 
 enum { MAX_THREADS = 1024, WARP = 32, STACK_BYTES = 1 << 17, PAGE = 4096, NONSENSE = 0xff };
 enum { AHEAD = 32 }; // so many instructions a warp executes in a row, on average
+enum { PAUSE_MICROSECONDS = 50, MOST_SECONDS = 60 }; // which others may take
 
 uint3 threadIdx, blockIdx;
 dim3 blockDim, gridDim;
@@ -50,6 +53,7 @@ static void *arguments;
 static int order[MAX_THREADS]; // of its threads
 static int num_threads, next_thread, num_ended;
 static bool used_barriers;
+static time_t began;
 
 static void shuffle_threads(void)
 {
@@ -127,6 +131,15 @@ void stand_in_barrier(const char *file, int line)
 void stand_in_ptx(const char *file, int line, const StandInPtx *instruction)
 {
     wait_at(file, line, instruction);
+}
+
+void stand_in_pause(void)
+{
+    const char *most = getenv("CUDA_STAND_IN_PAUSE_SECONDS");
+    if (time(NULL) - began > (most != NULL ? atoi(most) : MOST_SECONDS))
+        stand_in_fail("%s: thread (%u, %u, %u) of block %u waits for memory that nobody writes",
+                      launch->name, threadIdx.x, threadIdx.y, threadIdx.z, blockIdx.x);
+    usleep(PAUSE_MICROSECONDS);
 }
 
 static bool same_place(const Fiber *a, const Fiber *b)
@@ -220,12 +233,25 @@ static void run_block(void)
     run_warps(waiting);
     check_barrier(waiting);
     while (waiting > 0 && num_ended == 0) {
+        stand_in_drift();
         shuffle_threads();
         for (int i = 0; i < num_threads; i++)
             resume(&fibers[order[i]]);
         run_warps(waiting);
         check_barrier(waiting);
     }
+}
+
+/* Do the blocks come backwards? The same in all processes for the n-th launch of a kernel: blocks
+ * that wait for each other would be on their GPUs at the same time. */
+static bool is_backwards(const char *name)
+{
+    static unsigned launches[256];
+    unsigned hash = 0;
+    for (; *name != '\0'; name++)
+        hash = 31 * hash + (unsigned char)*name;
+    const unsigned n = ++launches[hash % 256] + hash;
+    return (n * 0x9E3779B9u) >> 31;
 }
 
 static void run_grid(void *memory)
@@ -240,7 +266,8 @@ static void run_grid(void *memory)
     for (int i = 0; i < num_threads; i++)
         order[i] = i;
     const unsigned num_blocks = gridDim.x * gridDim.y * gridDim.z;
-    const bool backwards = stand_in_random(2) == 0;
+    const bool backwards = is_backwards(launch->name);
+    began = time(NULL);
     for (unsigned i = 0; i < num_blocks; i++) {
         const unsigned block = backwards ? num_blocks - 1 - i : i;
         blockIdx = (uint3){ block % gridDim.x, block / gridDim.x % gridDim.y,
@@ -284,7 +311,8 @@ void stand_in_check_pointer(const char *kernel, int argument, const void *pointe
         return;
     if (range.kind != MEMORY_DEVICE)
         stand_in_fail("%s: argument %d points to no device memory", kernel, argument);
-    if (range.device != stand_in_stream_device(stream))
+    if (range.device != stand_in_stream_device(stream) &&
+        range.opened_by != stand_in_stream_device(stream))
         stand_in_fail("%s on device %d: argument %d points to memory of device %d", kernel,
                       stand_in_stream_device(stream), argument, range.device);
 }

@@ -12,18 +12,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "stand_in.h"
+#include "arrays.h"
 
 #define GPU_SPACE ((size_t)128 << 30) // of addresses, which are used up
 
-enum { ALIGNMENT = 256, PAGE = 4096, MAX_ARRAYS = 1 << 16, NONSENSE = 0xff };
-
-typedef struct {
-    char *begin, *pages; // the array; its first page
-    size_t bytes, page_bytes;
-    int device;
-    bool open, freed;
-} Array;
+enum { ALIGNMENT = 256, MAX_ARRAYS = 1 << 16, NONSENSE = 0xff };
 
 static Array arrays[MAX_ARRAYS]; // in the order of their addresses within each GPU
 static int num_arrays;
@@ -34,8 +27,9 @@ static const char *open_work;
 
 typedef struct Pinned {
     struct Pinned *next;
+    char *memory;
     size_t bytes;
-    _Alignas(64) char memory[];
+    bool registered; // not allocated here
 } Pinned;
 static Pinned *pinned;
 
@@ -48,7 +42,7 @@ static Array *find_array(const void *address)
     return NULL;
 }
 
-static void protect(Array *array, int access)
+void array_protect(Array *array, int access)
 {
     if (mprotect(array->pages, array->page_bytes, access) != 0)
         stand_in_fail("mprotect of an array of %zu bytes failed", array->bytes);
@@ -69,8 +63,8 @@ static void on_fault(int signal_number, siginfo_t *info, void *context)
     Array *array = find_array(address);
     const bool inside =
         array != NULL && address >= array->pages && address < array->pages + array->page_bytes;
-    if (open_work != NULL && inside && !array->freed && array->device == open_device) {
-        protect(array, PROT_READ | PROT_WRITE);
+    if (open_work != NULL && inside && !array->freed && array_reached(array, open_device)) {
+        array_protect(array, PROT_READ | PROT_WRITE);
         return;
     }
     char where[128] = "where no array is or was";
@@ -80,7 +74,7 @@ static void on_fault(int signal_number, siginfo_t *info, void *context)
     if (open_work == NULL)
         stand_in_fail("the host touches device memory %s", where);
     stand_in_fail("%s on device %d touches device memory %s%s", open_work, open_device, where,
-                  array != NULL && array->device != open_device ? " on another device" : "");
+                  array != NULL && !array_reached(array, open_device) ? " on another device" : "");
 }
 
 static void catch_faults(void)
@@ -110,6 +104,48 @@ static void reserve_space(void)
     catch_faults();
 }
 
+Array *array_new(int device, size_t bytes)
+{
+    if (space == NULL)
+        reserve_space();
+    const size_t aligned = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    const size_t page_bytes = (aligned + PAGE - 1) / PAGE * PAGE;
+    if (num_arrays == MAX_ARRAYS || used_space[device] + page_bytes + 2 * PAGE > GPU_SPACE)
+        stand_in_fail("too many arrays of device memory");
+    char *pages = space + device * GPU_SPACE + used_space[device] + PAGE;
+    used_space[device] += page_bytes + 2 * PAGE;
+    Array *array = &arrays[num_arrays++];
+    *array = (Array){ .begin = pages + page_bytes - aligned,
+                      .pages = pages,
+                      .bytes = bytes,
+                      .page_bytes = page_bytes,
+                      .device = device,
+                      .opened_by = -1 };
+    return array;
+}
+
+Array *array_at(const void *begin)
+{
+    for (int i = 0; i < num_arrays; i++)
+        if (arrays[i].begin == begin && !arrays[i].freed)
+            return &arrays[i];
+    return NULL;
+}
+
+bool array_reached(const Array *array, int device)
+{
+    return array->device == device || array->opened_by == device;
+}
+
+void array_end(Array *array)
+{
+    if (mmap(array->pages, array->page_bytes, PROT_NONE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED)
+        stand_in_fail("mmap failed");
+    array->open = false;
+    array->freed = true;
+}
+
 cudaError_t cudaMalloc(void **memory, size_t bytes)
 {
     LOCKED;
@@ -117,29 +153,19 @@ cudaError_t cudaMalloc(void **memory, size_t bytes)
         return cudaPeekAtLastError();
     if (stand_in_capturing())
         return stand_in_error(cudaErrorStreamCaptureUnsupported);
-    if (space == NULL)
-        reserve_space();
     const int device = stand_in_device();
-    const size_t aligned = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    const size_t page_bytes = (aligned + PAGE - 1) / PAGE * PAGE;
+    const size_t page_bytes = (bytes + PAGE - 1) / PAGE * PAGE;
     *memory = NULL;
     if (bytes == 0)
         return cudaSuccess;
     if (bytes > stand_in_gpu_bytes() || used_bytes[device] + page_bytes > stand_in_gpu_bytes())
         return stand_in_error(cudaErrorMemoryAllocation);
-    if (num_arrays == MAX_ARRAYS || used_space[device] + page_bytes + 2 * PAGE > GPU_SPACE)
-        stand_in_fail("too many arrays of device memory");
-
     stand_in_count.allocations++;
-    Array *array = &arrays[num_arrays++];
-    char *pages = space + device * GPU_SPACE + used_space[device] + PAGE;
-    *array =
-        (Array){ pages + page_bytes - aligned, pages, bytes, page_bytes, device, false, false };
-    used_space[device] += page_bytes + 2 * PAGE;
+    Array *array = array_new(device, bytes);
     used_bytes[device] += page_bytes;
-    protect(array, PROT_READ | PROT_WRITE);
-    memset(pages, NONSENSE, page_bytes);
-    protect(array, PROT_NONE);
+    array_protect(array, PROT_READ | PROT_WRITE);
+    memset(array->pages, NONSENSE, page_bytes);
+    array_protect(array, PROT_NONE);
     *memory = array->begin;
     return cudaSuccess;
 }
@@ -166,19 +192,13 @@ cudaError_t cudaFree(void *memory)
         return stand_in_error(cudaErrorStreamCaptureUnsupported);
     if (memory == NULL)
         return cudaSuccess;
-    Array *array = NULL;
-    for (int i = 0; i < num_arrays; i++)
-        if (arrays[i].begin == memory && !arrays[i].freed)
-            array = &arrays[i];
+    Array *array = array_at(memory);
     if (array == NULL)
         return stand_in_error(cudaErrorInvalidValue);
     stand_in_finish_device(array->device); // as CUDA does
-    if (mmap(array->pages, array->page_bytes, PROT_NONE,
-             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED)
-        stand_in_fail("mmap failed");
+    stand_in_unshare(array);
     used_bytes[array->device] -= array->page_bytes;
-    array->open = false;
-    array->freed = true;
+    array_end(array);
     return cudaSuccess;
 }
 
@@ -213,9 +233,16 @@ void stand_in_memory_close(void)
 {
     for (int i = 0; i < num_arrays; i++)
         if (arrays[i].open)
-            protect(&arrays[i], PROT_NONE);
+            array_protect(&arrays[i], PROT_NONE);
     open_device = -1;
     open_work = NULL;
+}
+
+static void pin(void *memory, size_t bytes, bool registered)
+{
+    Pinned *block = malloc(sizeof *block);
+    *block = (Pinned){ pinned, memory, bytes, registered };
+    pinned = block;
 }
 
 cudaError_t cudaMallocHost(void **memory, size_t bytes)
@@ -225,14 +252,12 @@ cudaError_t cudaMallocHost(void **memory, size_t bytes)
         return cudaPeekAtLastError();
     if (stand_in_capturing())
         return stand_in_error(cudaErrorStreamCaptureUnsupported);
-    Pinned *block = aligned_alloc(64, (sizeof *block + bytes + 63) / 64 * 64);
+    void *block = aligned_alloc(64, (bytes + 63) / 64 * 64);
     if (block == NULL)
         return stand_in_error(cudaErrorMemoryAllocation);
-    *block = (Pinned){ pinned, bytes };
     stand_in_count.allocations++;
-    memset(block->memory, NONSENSE, bytes);
-    pinned = block;
-    *memory = block->memory;
+    *memory = memset(block, NONSENSE, bytes);
+    pin(*memory, bytes, false);
     return cudaSuccess;
 }
 
@@ -242,17 +267,14 @@ cudaError_t cudaHostAlloc(void **memory, size_t bytes, unsigned flags)
     return cudaMallocHost(memory, bytes);
 }
 
-cudaError_t cudaFreeHost(void *memory)
+static cudaError_t unpin(void *memory, bool registered)
 {
-    LOCKED;
-    if (memory == NULL)
-        return cudaSuccess;
     if (stand_in_capturing())
         return stand_in_error(cudaErrorStreamCaptureUnsupported);
     for (int device = 0; device < MAX_GPUS; device++)
         stand_in_finish_device(device);
     for (Pinned **at = &pinned; *at != NULL; at = &(*at)->next)
-        if ((*at)->memory == memory) {
+        if ((*at)->memory == memory && (*at)->registered == registered) {
             Pinned *block = *at;
             *at = block->next;
             free(block);
@@ -261,16 +283,47 @@ cudaError_t cudaFreeHost(void *memory)
     return stand_in_error(cudaErrorInvalidValue);
 }
 
+cudaError_t cudaFreeHost(void *memory)
+{
+    LOCKED;
+    const cudaError_t error = memory != NULL ? unpin(memory, false) : cudaSuccess;
+    if (error == cudaSuccess)
+        free(memory);
+    return error;
+}
+
+/* Pins memory that the program has, perhaps together with another process. */
+cudaError_t cudaHostRegister(void *memory, size_t bytes, unsigned flags)
+{
+    (void)flags;
+    LOCKED;
+    if (stand_in_open() != cudaSuccess)
+        return cudaPeekAtLastError();
+    const MemoryRange range = stand_in_memory(memory);
+    if (range.kind == MEMORY_PINNED)
+        return stand_in_error(cudaErrorHostMemoryAlreadyRegistered);
+    if (bytes == 0 || range.kind == MEMORY_DEVICE)
+        return stand_in_error(cudaErrorInvalidValue);
+    pin(memory, bytes, true);
+    return cudaSuccess;
+}
+
+cudaError_t cudaHostUnregister(void *memory)
+{
+    LOCKED;
+    return unpin(memory, true);
+}
+
 MemoryRange stand_in_memory(const void *address)
 {
     const char *byte = address;
     for (int i = 0; i < num_arrays; i++)
         if (!arrays[i].freed && byte >= arrays[i].begin && byte < arrays[i].begin + arrays[i].bytes)
-            return (MemoryRange){ MEMORY_DEVICE, arrays[i].device, arrays[i].begin,
-                                  arrays[i].bytes };
+            return (MemoryRange){ MEMORY_DEVICE, arrays[i].device, arrays[i].opened_by,
+                                  arrays[i].begin, arrays[i].bytes };
     for (const Pinned *block = pinned; block != NULL; block = block->next)
         if (byte >= block->memory && byte < block->memory + block->bytes)
-            return (MemoryRange){ MEMORY_PINNED, 0, block->memory, block->bytes };
+            return (MemoryRange){ MEMORY_PINNED, 0, -1, block->memory, block->bytes };
     return (MemoryRange){ .kind = MEMORY_PAGEABLE };
 }
 
@@ -281,7 +334,7 @@ void stand_in_check_range(const char *what, int device, const void *address, siz
         return;
     if (range.kind != MEMORY_DEVICE)
         stand_in_fail("%s: %p is no device memory", what, address);
-    if (range.device != device)
+    if (range.device != device && range.opened_by != device)
         stand_in_fail("%s on device %d: memory of device %d", what, device, range.device);
     const size_t from = (size_t)((const char *)address - range.begin);
     if (bytes > range.bytes - from)

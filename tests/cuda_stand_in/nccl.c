@@ -146,6 +146,7 @@ static ncclResult_t add(WireCall call, const void *in, size_t in_shares, void *o
     stand_in_count.nccl_calls_registered += comm_has_registered(comm, in, job->in_bytes[i]) &&
                                             comm_has_registered(comm, out, job->out_bytes[i]);
     stand_in_count.nccl_calls++;
+    call.window = call.kind == WIRE_ALL_REDUCE ? comm_place_in_window(comm, in) : 0;
     call.in = malloc(job->in_bytes[i] + 1);
     call.out = malloc(job->out_bytes[i] + 1);
     job->calls[i] = call;

@@ -38,6 +38,7 @@ struct ncclComm {
     long calls; // queued so far, but for those in graphs
     long recorded; // in graphs that are not destroyed
     long registered; // arrays that are
+    size_t window_bytes; // of the window that is being registered
     bool connected, finalized;
     Choice choice; // of a split
     struct ncclComm **part; // where it goes
@@ -69,6 +70,9 @@ ncclResult_t comm_request(struct ncclComm *comm, void (*request)(struct ncclComm
 
 /* Of an array that ncclMemAlloc made and this communicator has registered? */
 bool comm_has_registered(const struct ncclComm *comm, const void *array, size_t bytes);
+
+/* Where in a symmetric window an array begins, counted from 1; 0: in none. */
+size_t comm_place_in_window(const struct ncclComm *comm, const void *array);
 
 /* Queues a job on its stream, whose ranks are connected. */
 void job_push(Job *job);

@@ -15,6 +15,7 @@ typedef struct {
     char *memory; // NULL: the place is free
     size_t bytes;
     const struct ncclComm *comm; // that has registered it; NULL: none
+    bool symmetric; // as a window of all ranks
 } Allocated;
 
 static Allocated allocated[MAX_ALLOCATED];
@@ -35,6 +36,13 @@ bool comm_has_registered(const struct ncclComm *comm, const void *array, size_t 
            (const char *)array + bytes <= one->memory + one->bytes;
 }
 
+size_t comm_place_in_window(const struct ncclComm *comm, const void *array)
+{
+    const Allocated *one = find(array);
+    const bool is_in = one != NULL && one->comm == comm && one->symmetric;
+    return is_in ? (size_t)((const char *)array - one->memory) + 1 : 0;
+}
+
 ncclResult_t ncclMemAlloc(void **memory, size_t bytes)
 {
     if (cudaMalloc(memory, bytes) != cudaSuccess)
@@ -42,7 +50,7 @@ ncclResult_t ncclMemAlloc(void **memory, size_t bytes)
     LOCKED;
     for (Allocated *one = allocated; one < allocated + MAX_ALLOCATED; one++)
         if (one->memory == NULL) {
-            *one = (Allocated){ *memory, bytes, NULL };
+            *one = (Allocated){ .memory = *memory, .bytes = bytes };
             return ncclSuccess;
         }
     stand_in_fail("NCCL: more than %d arrays", MAX_ALLOCATED);
@@ -78,6 +86,7 @@ ncclResult_t ncclCommDeregister(const ncclComm_t comm, void *handle)
     if (one == NULL || one->comm != comm)
         return ncclInvalidArgument;
     one->comm = NULL;
+    one->symmetric = false;
     comm->registered--;
     const char *name = getenv("NCCL_STAND_IN_REGISTERED");
     FILE *file = name != NULL ? fopen(name, "a") : NULL;
@@ -86,4 +95,44 @@ ncclResult_t ncclCommDeregister(const ncclComm_t comm, void *handle)
         fclose(file);
     }
     return ncclSuccess;
+}
+
+/* All ranks call it, with as many bytes. */
+static void register_window(struct ncclComm *comm)
+{
+    size_t all[WIRE_MAX_RANKS];
+    WireCall gather = { .kind = WIRE_ALL_GATHER,
+                        .type = ncclUint8,
+                        .count = sizeof comm->window_bytes,
+                        .in = (const char *)&comm->window_bytes,
+                        .out = (char *)all };
+    if (comm->first != NULL || comm->working)
+        stand_in_fail("NCCL: a window is registered with calls on their way");
+    wire_carry_out(&comm->wire, &gather, 1);
+    for (int rank = 0; rank < comm->num_ranks; rank++)
+        if (all[rank] != comm->window_bytes)
+            stand_in_fail("NCCL: a window of %zu bytes on rank %d and of %zu on rank %d",
+                          comm->window_bytes, comm->rank, all[rank], rank);
+}
+
+ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *memory, size_t bytes,
+                                    ncclWindow_t *window, int flags)
+{
+    IN_COMM(comm);
+    Allocated *one = find(memory);
+    if (one == NULL || one->memory != memory || bytes > one->bytes || one->comm != NULL ||
+        (flags & ~NCCL_WIN_COLL_SYMMETRIC) != 0)
+        return ncclInvalidArgument;
+    comm->window_bytes = bytes;
+    const ncclResult_t result = comm_request(comm, register_window);
+    one->comm = comm;
+    one->symmetric = (flags & NCCL_WIN_COLL_SYMMETRIC) != 0;
+    comm->registered++;
+    *window = (ncclWindow_t)one;
+    return result;
+}
+
+ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window)
+{
+    return ncclCommDeregister(comm, window);
 }

@@ -26,6 +26,7 @@ typedef struct WireMemory {
     atomic_int attached;
     atomic_int arrived; // at the barrier
     atomic_uint barriers; // done
+    size_t window[WIRE_MAX_RANKS]; // of the call that the ranks carry out
     _Alignas(64) char tray[WIRE_MAX_RANKS][TRAY_BYTES];
     Box box[WIRE_MAX_RANKS][WIRE_MAX_RANKS]; // from, to
 } WireMemory;
@@ -155,7 +156,12 @@ static void carry_piece(Wire *wire, const WireCall *c, size_t in, size_t out, si
     const bool puts_in = c->kind != WIRE_BROADCAST || c->root == wire->rank;
     if (puts_in)
         memcpy(wire->memory->tray[wire->rank], (const char *)c->in + in, bytes);
+    wire->memory->window[wire->rank] = c->window;
     wire_barrier(wire);
+    for (int rank = 0; rank < wire->num_ranks; rank++)
+        if (wire->memory->window[rank] != c->window)
+            stand_in_fail("NCCL: a collective at %zu of a symmetric window, and on rank %d at %zu",
+                          c->window, rank, wire->memory->window[rank]);
     const size_t share = c->count * wire_element_bytes(c->type);
     if (c->kind == WIRE_ALL_GATHER)
         for (int rank = 0; rank < wire->num_ranks; rank++)

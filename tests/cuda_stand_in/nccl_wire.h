@@ -40,6 +40,7 @@ typedef struct {
     const char *in;
     char *out;
     size_t moved; // bytes of a message, so far
+    size_t window; // where its arrays are in a symmetric window, which all ranks must agree on
 } WireCall;
 
 size_t wire_element_bytes(ncclDataType_t type); // 0: unknown

@@ -30,6 +30,10 @@
  *   Events have its time, graphs apart; work takes as long as it takes the CPU.
  * - While a graph is captured nothing runs; calls that CUDA refuses then are refused. A launch
  *   replays the captured work with the arguments it had.
+ * - Processes share device memory by CUDA IPC (ipc.c). What is freed while another process has it
+ *   open, and what a GPU touches that has not opened it, ends the program. Blocks run one after the
+ *   other: a block may wait only for the same block of the same launch in another process, and by
+ *   __nanosleep, for at most CUDA_STAND_IN_PAUSE_SECONDS=N (60).
  * - A process that used it before fork cannot use it after. Contexts are counted: any call before
  *   its cudaSetDevice gives a thread one on GPU 0.
  *
@@ -73,6 +77,7 @@ void stand_in_rest(void); // lets others have the lock, and the CPU, for a momen
 cudaError_t stand_in_find(void);
 cudaError_t stand_in_open(void);
 int stand_in_device(void); // the calling thread's
+int stand_in_gpu(int device); // as the machine counts them, -1: there is none such
 size_t stand_in_gpu_bytes(void); // of memory
 
 extern StandInCounts stand_in_count; // to be changed under the lock
@@ -85,6 +90,7 @@ typedef enum { MEMORY_PAGEABLE, MEMORY_PINNED, MEMORY_DEVICE } MemoryKind;
 typedef struct {
     MemoryKind kind;
     int device;
+    int opened_by; // see Array in arrays.h
     const char *begin;
     size_t bytes;
 } MemoryRange;
@@ -96,6 +102,9 @@ void stand_in_check_range(const char *what, int device, const void *address, siz
 void stand_in_memory_open(int device, const char *work);
 void stand_in_memory_close(void);
 void stand_in_memory_check(const char *work); // dies if it wrote between the arrays
+
+/* ipc.c: before a piece of work, and at a barrier. */
+void stand_in_drift(void);
 
 /* hangs.c: what cudaEventQuery does first, without the lock. */
 void stand_in_hang(void);

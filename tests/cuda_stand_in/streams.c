@@ -95,6 +95,7 @@ void queue_run(const Op *op, int device)
 {
     if (op->run == NULL)
         return;
+    stand_in_drift();
     stand_in_memory_open(device, op->name);
     op->run((void *)op->arguments);
     stand_in_memory_check(op->name);

@@ -35,6 +35,18 @@ static inline size_t __cvta_generic_to_shared(const void *pointer)
     return (size_t)((const char *)pointer - __start_stand_in_shared);
 }
 
+/* Waits a moment for what another process does: stand_in_pause. */
+static inline void __nanosleep(unsigned nanoseconds)
+{
+    (void)nanoseconds;
+    stand_in_pause();
+}
+
+static inline void __threadfence_system(void)
+{
+    __sync_synchronize();
+}
+
 #define __syncthreads() stand_in_barrier(__FILE__, __LINE__)
 
 /* Our nvcc makes asm volatile("TEXT" : "+f"(x) : "r"(y)) into STAND_IN_ASM("TEXT", operands). */

@@ -28,6 +28,9 @@ void stand_in_check_pointer(const char *kernel, int argument, const void *pointe
 
 void stand_in_barrier(const char *file, int line);
 
+/* A thread waits for memory that another process writes. Dies after a while. */
+void stand_in_pause(void);
+
 /* Copies into shared memory: start one of 4, 8 or 16 bytes, commit those started so far as a group,
  * wait for all groups of this thread but the newest ones. */
 void stand_in_copy_async(void *to, const void *from, size_t bytes);

@@ -87,6 +87,14 @@ ncclResult_t ncclMemAlloc(void **memory, size_t bytes);
 ncclResult_t ncclMemFree(void *memory);
 ncclResult_t ncclCommRegister(const ncclComm_t comm, void *memory, size_t bytes, void **handle);
 ncclResult_t ncclCommDeregister(const ncclComm_t comm, void *handle);
+/* A window: memory that all ranks register together. In a symmetric one, a collective must be on
+ * the same bytes of it on every rank. */
+typedef struct ncclWindow_vidmem *ncclWindow_t;
+#define NCCL_WIN_DEFAULT 0
+#define NCCL_WIN_COLL_SYMMETRIC 1
+ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *memory, size_t bytes,
+                                    ncclWindow_t *window, int flags);
+ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window);
 ncclResult_t ncclGroupStart(void);
 ncclResult_t ncclGroupEnd(void);
 
