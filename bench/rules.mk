@@ -13,13 +13,20 @@ CUBLAS := $(firstword $(wildcard $(CUDA_HOME)/lib64/libcublas.so $(CUDA_HOME)/li
 $(BUILD)/bench/gpu_ladder: $(LADDER)
 $(BUILD)/bench/gpu_ladder: private override LDLIBS += $(CUBLAS)
 
--include $(BENCHES:=.d) $(LADDER:.o=.d)
+# Five ways to sum over two GPUs (docs/all_reduce_ladder.md). NCCL is linked in.
+NCCL_LIBRARY := $(if $(filter 1,$(NCCL)),$(firstword $(wildcard $(addsuffix /libnccl.so.2,$(NCCL_HOME)/lib $(CUDA_HOME)/lib64 /usr/lib/*-linux-gnu /usr/lib64 /usr/local/lib))))
+PAIR_RUNGS := $(filter-out $(if $(NCCL_LIBRARY),%_absent.cu,%_nccl.cu %_symmetric.cu),$(wildcard extras/all_reduce_ladder/*.cu))
+PAIR_LADDER := $(PAIR_RUNGS:%.cu=$(BUILD)/%.o)
+$(BUILD)/bench/all_reduce_ladder: $(PAIR_LADDER)
+$(BUILD)/bench/all_reduce_ladder: private override LDLIBS += $(NCCL_LIBRARY)
+
+-include $(BENCHES:=.d) $(LADDER:.o=.d) $(PAIR_LADDER:.o=.d)
 .PRECIOUS: $(BENCHES:=.o)
 
 # All suites of bench/suites, beside PyTorch, Gloo and Open MPI where they are (10 minutes; PyTorch comes as
 # for check-torch). SUITES="NAME ..." picks some; ARGS=--write puts the tables into bench/RESULTS.md, and
 # bench/bench.py --help names the other options.
-bench: all $(filter-out %/gpu_kernels %/gpu_ladder,$(BENCHES))
+bench: all $(filter-out %/gpu_kernels %/gpu_ladder %/all_reduce_ladder,$(BENCHES))
 	@export BUILD=$(BUILD) TORCH_BIN="$$(tests/against/torch/venv.sh)"; bench/bench.py $(SUITES) $(ARGS)
 
 # How much of the communication is hidden, by bucket size (a table, build/overlap.png and .svg).
@@ -62,9 +69,10 @@ bench-gpu:
 	@BUILD=$(BUILD) bench/gpu.py --python $(PYTHON) $(ARGS)
 
 # Nine versions of one convolution on this machine's GPU, right and how fast (docs/gpu_ladder.md; IMAGES=512 is the batch).
+# Then five ways to sum over two GPUs, where there are two (docs/all_reduce_ladder.md; FLOATS=1000000 is the array).
 gpu-ladder:
-	@$(MAKE) -s CUDA_ARCH=$(GPU_ARCH) $(BUILD)/bench/gpu_ladder
-	@$(BUILD)/bench/gpu_ladder $(IMAGES)
+	@$(MAKE) -s CUDA_ARCH=$(GPU_ARCH) $(BUILD)/bench/gpu_ladder $(BUILD)/bench/all_reduce_ladder
+	@$(BUILD)/bench/gpu_ladder $(IMAGES); status=$$?; $(BUILD)/bench/all_reduce_ladder $(FLOATS) && exit $$status
 
 # The first hour on a GPU: what only a GPU shows, the ladder and the short benchmark, line by line into one file to
 # send back. A part that fails, or takes more than 20 minutes, does not stop the others.

@@ -7,13 +7,13 @@ setup() {
     export CUDA_STAND_IN_DEVICES=2 MPI=0 CUDA=1 CUDA_HOME=$PWD/toolkit CUDA_ARCH=all-major GPU_ARCH=all-major
     unset MAKEFLAGS
     make -s 01 02 03 05 build/bench/gpu_step build/bench/gpu_kernels build/bench/gpu_ladder \
-        build/tests/against/gpu/machine build/tests/against/gpu/nccl_ranks
+        build/bench/all_reduce_ladder build/tests/against/gpu/machine build/tests/against/gpu/nccl_ranks
     file=$BATS_TEST_TMPDIR/hour
 }
 
 # hour: begins it in a session of its own, with few checks and small numbers.
 hour() {
-    setsid make -s gpu-first-hour FIRST_HOUR="$file" CHECKS='messages golden_losses_as' IMAGES='1 1' PYTHON=false \
+    setsid make -s gpu-first-hour FIRST_HOUR="$file" CHECKS='messages golden_losses_as' IMAGES='1 1' FLOATS='1000 1' PYTHON=false \
         ARGS='--batch 1 --turns 1 --steps 2 --repeats 1 --precision bf16,fp32 --python false' >"$BATS_TEST_TMPDIR/out" 2>&1 3>&- &
     make=$!
 }
@@ -38,6 +38,7 @@ print(sum({"our graph", "our calls"} <= step["by_way"].keys() for step in steps)
     cat "$file"
     [ "$(grep -cE '^ok [0-9]' "$file")" -eq 2 ]
     [ "$(grep -cE ' [0-9.]+e-[0-9]+$' "$file")" -ge 4 ] # rungs
+    [ "$(grep -cE ' 0\.0e\+00$' "$file")" -eq 5 ] # of the second ladder
     [ "$(grep -cE '^1 \| ' "$file")" -eq 2 ]
     nothing_is_lost
     for i in 1 2 3 4 5 6 7 8 9 10; do

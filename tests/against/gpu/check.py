@@ -140,6 +140,17 @@ def ladder_of_convolutions(scratch):
 
 
 @check
+def ladder_of_all_reduces(scratch):
+    """The rungs of docs/all_reduce_ladder.md on two GPUs: the sum on both."""
+    if case.num_gpus < 2:
+        raise Skip("five ways to sum over two GPUs: this machine has one")
+    program = BUILD + "/bench/all_reduce_ladder"
+    run(["make", "-s", ARCH, program])
+    rungs = re.findall(r"^(\w[\w, ]*?) +([\d.]+) +[\d.]+ +\S+$", run([program]), re.M)
+    return ", ".join("%s %s ms" % rung for rung in rungs)
+
+
+@check
 def accuracy_on_mnist(scratch):
     if not mnist():
         raise Skip("no MNIST in data/mnist: data/get_mnist.sh gets it")

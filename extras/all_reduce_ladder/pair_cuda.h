@@ -1,0 +1,48 @@
+/*
+ * pair_cuda.h - two GPUs, each with a process of its own, that sum an array: what the rungs of
+ * docs/all_reduce_ladder.md share.
+ */
+#ifndef EXTRAS_ALL_REDUCE_LADDER_PAIR_CUDA_H
+#define EXTRAS_ALL_REDUCE_LADDER_PAIR_CUDA_H
+
+#include <cuda_runtime_api.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#include "common/comm/process_group.h"
+
+/* One of the two, as a rung sees it. */
+typedef struct {
+    int rank; // 0 or 1, also the GPU's number
+    size_t numel;
+    float *data; // in this GPU's memory: to be replaced by the sum of both
+    float *host[2]; // host memory that both processes see: room for each rank's data
+    ProcessGroup *pg; // of the two processes, for data in host memory
+    cudaStream_t stream;
+
+    // Of some rungs.
+    float *scratch; // room for the other GPU's data
+    float *peer; // the other GPU's data, where it is
+    unsigned *flags, *peer_flags; // a flag for each block, in this GPU's memory and in the other's
+    unsigned turn; // calls so far
+    struct ncclComm *comm;
+    struct ncclWindow_vidmem *window;
+} Pair;
+
+/* A way to sum. All functions are collective. */
+typedef struct {
+    const char *name;
+    const char *(*open)(Pair *pair); // allocates data; NULL, or what is missing, in words
+    void (*run)(Pair *pair); // queues the sum on the stream, or has done it
+    void (*close)(Pair *pair);
+} PairRung;
+
+extern const PairRung rung_by_host, rung_peer_copy, rung_ring_kernel, rung_nccl, rung_symmetric;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
