@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Usage: bench/gpu.py [--full] [--turns 2] [--steps 100] [--batch 512] [--precision fp32,tf32,bf16] [--gpus 1,2]
+"""Usage: bench/gpu.py [--quick|--full] [--turns 2] [--steps 100] [--batch 512] [--precision fp32,tf32,bf16] [--gpus 1,2]
                     [--ways compile,graph,eager] [--minutes 8] [--python PYTHON] [--torch-device cuda|cpu]
                     [--repeats 20] [--write]
 
@@ -29,7 +29,8 @@ missing = {}  # what was not measured: why
 
 def parse():
     parser = argparse.ArgumentParser(usage=__doc__.removeprefix("Usage: "))
-    parser.add_argument("--full", dest="preset", action="store_const", const=FULL, default=QUICK)
+    parser.add_argument("--quick", dest="preset", action="store_const", const=QUICK, default=QUICK)
+    parser.add_argument("--full", dest="preset", action="store_const", const=FULL)
     for name, default in QUICK.items():
         parser.add_argument("--" + name, type=float if name == "minutes" else type(default))
     parser.add_argument("--python", default=sys.executable)

@@ -30,7 +30,7 @@ setup() {
 @test "bench-gpu: a PyTorch that hangs costs its own figures alone, and the time is kept" {
     printf '#!/bin/sh\necho "PyTorch that hangs"\nexec sleep 3000\n' >"$BATS_TEST_TMPDIR/python"
     chmod +x "$BATS_TEST_TMPDIR/python"
-    run bench/gpu.py "${QUICK[@]}" --precision fp32 --python "$BATS_TEST_TMPDIR/python" --minutes 1
+    run bench/gpu.py --quick "${QUICK[@]}" --precision fp32 --python "$BATS_TEST_TMPDIR/python" --minutes 1
     echo "$output"
     [ "$status" -eq 0 ]
     [[ $output == *"Not measured: compile at batch 1, fp32, GPUs: 1: no answer in time"* ]]

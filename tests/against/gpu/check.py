@@ -146,7 +146,8 @@ def ladder_of_all_reduces(scratch):
         raise Skip("five ways to sum over two GPUs: this machine has one")
     program = BUILD + "/bench/all_reduce_ladder"
     run(["make", "-s", ARCH, program])
-    rungs = re.findall(r"^(\w[\w, ]*?) +([\d.]+) +[\d.]+ +\S+$", run([program]), re.M)
+    output = run([program, *os.environ.get("FLOATS", "").split()])  # as make gpu-ladder does
+    rungs = re.findall(r"^(\w[\w, ]*?) +([\d.]+) +[\d.]+ +\S+$", output, re.M)
     return ", ".join("%s %s ms" % rung for rung in rungs)
 
 
