@@ -171,7 +171,7 @@ void usage_error(const char *format, ...)
     if (log_speaks_for_node())
         write_line(STDERR_FILENO, "", format, args);
     else
-        sleep(1); // the first rank to end has the others killed: the one that prints comes first
+        sleep(10); // the first rank to end has the others killed: the one that prints comes first
     va_end(args);
     _exit(EXIT_USAGE);
 }
