@@ -24,8 +24,9 @@ typedef struct {
     int (*gpus_listed)(void); // counted in the driver's files; CUDA is more accurate
     int (*core_quota)(void); // how many cores the control group allows, at least 1
     void (*crowd)(int num_ranks); // says that so many ranks are slow to start, if they are
-    // Ends this process after printing what to type on each node; 0 nodes: they may come and go.
+    // Both end this process: what to type on each node (0 nodes: they may come and go), a script.
     void (*print_commands)(char **argv, char **program, const char *node_0, int num_nodes);
+    void (*print_completion)(const char *shell, const struct Option *flags, int step);
     void (*port_owner)(int port, char *text, size_t bytes); // writes " by NAME (pid N)" if known
 } Comfort;
 

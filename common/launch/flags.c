@@ -63,6 +63,8 @@ const Option flag_options[] = {
       .help = "the same for standard error", .of_extra = true },
     { "log-line-prefix-template", "TEXT", "[${role_name}${local_rank}]:", "35", OPTION_STRING,
       FIELD(line_prefix), .help = "also ${rank}, ${hostname}", .of_extra = true },
+    { "numa-binding", "MODE", "", "35", OPTION_STRING, FIELD(numa_binding),
+      .help = "a rank's cores: node, socket, exclusive, core-complex", .of_extra = true },
     { "module", "", "", "35", OPTION_FLAG, FIELD(module),
       .help = "the program is a Python module" },
     { "no-python", "", "", "35", OPTION_FLAG, FIELD(no_python),
@@ -78,6 +80,8 @@ const Option flag_options[] = {
     { "logs-specs", "NAME", "default", "5", OPTION_STRING, .offset = FIELD(logs_specs) },
     { "print-commands", "", "", "35", OPTION_FLAG, FIELD(only_print),
       .help = "print what to type on each node, and no more", .of_extra = true },
+    { "print-completion", "SHELL", "", "35", OPTION_STRING, FIELD(completion),
+      .help = "print a script for bash, zsh or tcsh, and no more", .of_extra = true },
     { "version", "", "", "35", .kind = OPTION_ACTION, .help = "the version of ddprun" },
     { "help", "", "", "35", .kind = OPTION_ACTION },
     { 0 },
@@ -250,11 +254,9 @@ static void read_nodes(Flags *flags, bool may_change)
     if (flags->min_nodes != flags->max_nodes && !may_change)
         usage_error("--nnodes %s: groups that grow and shrink come with step 05's ddprun", text);
 
-    const int launchers = host_env_count("OMPI_COMM_WORLD_SIZE");
-    if (launchers > 1 && flags->max_nodes == 1) // all with the same files
-        usage_error("mpirun has started %d launchers, each for a job of its own: let run.sh start "
-                    "mpirun (LAUNCHER=mpirun before it), or say --nnodes",
-                    launchers);
+    if (host_env_count("OMPI_COMM_WORLD_SIZE") > 1 && flags->max_nodes == 1) // all write one file
+        usage_error("mpirun has started several launchers, each for a job of its own: let run.sh "
+                    "start mpirun (LAUNCHER=mpirun before it), or say --nnodes");
 }
 
 /* HOST[:PORT]; an IPv6 address is in brackets. */
@@ -428,7 +430,10 @@ void flags_parse(Flags *flags, const MoreFlags *more, int argc, char **argv)
         read_flag(more, texts, &word);
     }
     *flags = (Flags){ 0 };
-    set_fields(flags, more != NULL ? STEP_FAULT : STEP_ENV, texts);
+    const Step step = more != NULL ? STEP_FAULT : STEP_ENV;
+    set_fields(flags, step, texts);
+    if (flags->completion != NULL)
+        comfort.print_completion(flags->completion, flag_options, step);
     if (flags->max_restarts > 0 && more == NULL)
         usage_error("--max-restarts %d: restarts come with step 05's ddprun", flags->max_restarts);
     flags->nproc_per_node = count_ranks(flags->nproc);

@@ -41,9 +41,9 @@ typedef struct {
 
     // As typed. NULL: not given.
     const char *nproc, *nnodes, *master_name, *rdzv_backend, *rdzv_endpoint, *rdzv_id, *rdzv_conf;
-    const char *secret_file, *log_dir;
+    const char *secret_file, *log_dir, *completion;
     const char *redirects, *tee, *local_ranks_filter, *line_prefix; // for extras/watch
-    const char *stdout_filters, *stderr_filters; // likewise
+    const char *stdout_filters, *stderr_filters, *numa_binding; // likewise
     const char *local_addr, *signals_to_handle, *logs_specs; // for step 05
     int typed_port; // -1: not given
     bool standalone, module, no_python, pass_local_rank, run_path, virtual_local_rank, only_print;
@@ -188,11 +188,12 @@ const char *end_text(int status, int signal, char text[END_BYTES]);
  * workers are to blame, also how this node's other ranks ended. */
 void report_print(const Failure *root, const Workers *workers, int first_rank);
 
-/* What extras/watch adds: --redirects, --tee, and a report of several lines. All NULL in builds
- * without it: then the workers have the launcher's output. */
+/* What extras/watch adds: --redirects, --tee, --numa-binding, and a report of several lines. All
+ * NULL in builds without it: then the workers have the launcher's output. */
 typedef struct {
     void (*check)(const Flags *flags); // usage error if its flags are wrong
     void (*open)(Logs *logs, int first_rank); // sets logs->output, and begins to copy
+    bool (*bind)(int local_rank); // in the worker: chooses its cores. False and errno: it cannot
     void (*close)(Logs *logs); // copies what is left, and frees logs->output
     void (*report)(const Failure *root, const Workers *workers, int first_rank);
     // On a terminal prints why all ranks start again. False: it is none, and nothing is printed.

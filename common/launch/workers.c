@@ -197,7 +197,8 @@ static noreturn void run_command(const Workers *workers, Worker *worker, pid_t l
         if (output[i] >= 0)
             dup2(output[i], STDOUT_FILENO + i);
     sigprocmask(SIG_SETMASK, &workers->old_mask, NULL);
-    execvp(command[0], command);
+    if (rank_output.bind == NULL || rank_output.bind((int)(worker - workers->worker)))
+        execvp(command[0], command);
     const int error = errno;
     _exit(write(error_fd, &error, sizeof error) < 0 ? EXIT_FAILURE : 127);
 }

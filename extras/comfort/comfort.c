@@ -37,5 +37,6 @@ const Comfort comfort = {
     .core_quota = comfort_core_quota,
     .crowd = comfort_crowd,
     .print_commands = comfort_print_commands,
+    .print_completion = comfort_print_completion,
     .port_owner = comfort_port_owner,
 };

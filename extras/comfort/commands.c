@@ -40,7 +40,7 @@ static void print_command(char **argv, char **program, int node_rank)
             print_word(*word);
         else if (is_flag(*word, "node-rank", strlen("nod")))
             word += strchr(*word, '=') == NULL; // its value is the next word
-        else if (!is_flag(*word, "print-commands", strlen("pr")))
+        else if (!is_flag(*word, "print-commands", strlen("print-comm")))
             print_word(*word);
 }
 

@@ -21,6 +21,7 @@ int comfort_gpus_listed(void);
 int comfort_core_quota(void);
 void comfort_crowd(int num_ranks);
 void comfort_print_commands(char **argv, char **program, const char *node_0, int num_nodes);
+void comfort_print_completion(const char *shell, const Option *flags, int step);
 
 void comfort_port_owner(int port, char *text, size_t bytes);
 

@@ -193,6 +193,19 @@ static bool prove_to_store(const Store *store, const Key256 *key, double since, 
     return false;
 }
 
+void store_check_secret(Store *store)
+{
+    uint8_t reply = STORE_NOT_READY;
+    StoreRequest request = store_request_begin(store, STORE_CHECK, NULL);
+    bytes_put_u64(&request.bytes, 1);
+    store_request_put_value(&request, STORE_HAS_SECRET, strlen(STORE_HAS_SECRET)); // no prefix
+    store_reply(&request, &reply, 1);
+    CHECK(reply != STORE_READY,
+          "the job at %s:%d has a secret and this process has none: give it the same --secret-file "
+          "or " SECRET_VARIABLE,
+          store->host, store->port);
+}
+
 int (*const handshake_call)(int, const Key256 *, const HandshakePurpose *, double) = call;
 HandshakeState (*const handshake_read)(int, HandshakeAnswer **, const Key256 *,
                                        HandshakePurpose *) = read_call;

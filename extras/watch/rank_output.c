@@ -14,6 +14,7 @@
 #include "common/base/log.h"
 #include "common/base/memory.h"
 #include "common/launch/launch.h"
+#include "extras/watch/numa.h"
 #include "extras/watch/rank_report.h"
 #include "extras/watch/tee.h"
 
@@ -76,6 +77,7 @@ static Outputs read_outputs(const Flags *flags)
 static void check(const Flags *flags)
 {
     read_outputs(flags);
+    numa_plan(flags);
 }
 
 static int open_log(const char *path)
@@ -134,6 +136,7 @@ static void finish(Logs *logs)
 
 const RankOutput rank_output = { .check = check,
                                  .open = open_outputs,
+                                 .bind = numa_bind,
                                  .close = finish,
                                  .report = rank_report,
                                  .restart = fault_block_print };

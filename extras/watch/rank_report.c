@@ -11,13 +11,14 @@
 #include <unistd.h>
 
 #include "common/base/log.h"
+#include "common/base/signals.h"
 
 #define THICK_RULE "============================================================\n"
 #define THIN_RULE "------------------------------------------------------------\n"
 
 static void print_root(FILE *out, const Failure *root, bool several_nodes)
 {
-    char time_text[64], end[END_BYTES];
+    char time_text[64];
     const time_t seconds = (time_t)root->time;
     struct tm local;
     localtime_r(&seconds, &local);
@@ -32,7 +33,11 @@ static void print_root(FILE *out, const Failure *root, bool several_nodes)
                 root->pid);
     else
         fprintf(out, "  rank    : none, its launcher\n");
-    fprintf(out, "  ended   : %s", end_text(root->status, root->signal, end));
+    if (root->signal != 0) // in torchrun's words
+        fprintf(out, "  ended   : Signal %d (%s) received by PID %d", root->signal,
+                signal_name(root->signal), root->pid);
+    else
+        fprintf(out, "  ended   : exit status %d", root->status);
     if (root->message[0] != '\0')
         fprintf(out, "\n  message : %s", root->message);
     if (root->log[0] != '\0')

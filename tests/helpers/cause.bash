@@ -7,6 +7,7 @@ cause() {
         /^  node    : / { node = $3 " (" $4 "): " }
         /^  rank    : / { rank = "rank " $3 " on node " }
         /^  ended   : / { end = substr($0, 13) }
+        /^  ended   : Signal / { end = "killed by " substr($5, 2, length($5) - 2) }
         /^  message : / { message = ": " substr($0, 13) }
         END { if (rank != "") print rank node end message }' "$@"
 }

@@ -282,19 +282,6 @@ bool store_try_ping(Store *store, double seconds)
     return ping(store->fd, &(Bytes){ 0 }, seconds_now() + seconds);
 }
 
-void store_check_secret(Store *store)
-{
-    uint8_t reply = STORE_NOT_READY;
-    StoreRequest request = store_request_begin(store, STORE_CHECK, NULL);
-    bytes_put_u64(&request.bytes, 1);
-    store_request_put_value(&request, STORE_HAS_SECRET, strlen(STORE_HAS_SECRET)); // no prefix
-    store_reply(&request, &reply, 1);
-    CHECK(reply != STORE_READY,
-          "the job at %s:%d has a secret and this process has none: give it the same --secret-file "
-          "or " SECRET_VARIABLE,
-          store->host, store->port);
-}
-
 void secret_report_none(const char *host, int port)
 {
     log_info("this job has no secret: whoever reaches %s:%d may join it; give every node the same "

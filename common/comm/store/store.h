@@ -57,7 +57,8 @@ extern bool (*const store_prove)(const Store *store, const Key256 *key, double s
                                  double deadline);
 
 /* Call it after waiting for a while: dies if the store's job has a secret and this process does
- * not. Such a process sees only the table that is open to all, and would wait in vain. */
+ * not. Such a process sees only the table that is open to all, and would wait in vain. In builds
+ * without extras/secret it does nothing. */
 void store_check_secret(Store *store);
 
 /* Logs that this job has no secret, so that this port is open to all. Local. */

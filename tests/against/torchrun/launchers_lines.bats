@@ -58,6 +58,29 @@ END
     lines | timeout -k 20 400 "$TORCH/python" tests/against/torchrun/launchers_lines.py "$OUT" 03_torchrun_env/ddprun 05_fault_tolerance/ddprun
 }
 
+@test "every flag of torchrun's --help is one of step 05's ddprun" {
+    "$TORCH/python" -c '
+from torch.distributed.run import get_args_parser
+print("\n".join(name for action in get_args_parser()._actions for name in action.option_strings))' >"$OUT/flags"
+    [ "$(wc -l <"$OUT/flags")" -ge 60 ] && grep -qx -e --numa_binding "$OUT/flags"
+    while read -r flag; do # without its value or a program
+        run timeout 60 05_fault_tolerance/ddprun "$flag" 3>&-
+        [[ $output != *"unknown flag"* ]] || { echo "$flag: $output" && false; }
+    done <"$OUT/flags"
+}
+
+# signal_line LAUNCHER ARGUMENTS...: how its report names the signal that killed a rank; the process is N.
+signal_line() {
+    run -"$1" timeout -k 20 400 "${@:2}" --no-python python3 -c 'import os; os.kill(os.getpid(), 11)'
+    grep -o 'Signal [0-9]* (SIG[A-Z]*) received by PID [0-9]*' <<<"$output" | sort -u | sed 's/PID .*/PID N/'
+}
+
+@test "the report names a signal in torchrun's words" {
+    theirs=$(signal_line 1 "$TORCH/torchrun" --log-dir "$OUT/logs")
+    [ "$theirs" = "Signal 11 (SIGSEGV) received by PID N" ]
+    [ "$(signal_line 139 03_torchrun_env/ddprun)" = "$theirs" ]
+}
+
 # one_endpoint FIRST SECOND: two nodes, of which each has another launcher, at one endpoint of torchrun's c10d kind.
 one_endpoint() {
     local endpoint

@@ -18,6 +18,11 @@ load ../../steps/ddprun_helper
     [[ $output == *"rank 1 "* && $output != *"  rank 2 "* ]]
 }
 
+@test "a signal is named as torchrun names it, and so is the process" {
+    run -137 ddprun --nproc-per-node 2 sh -c '[ $RANK = 0 ] && exec sleep 100; echo $$ >"$OUT/pid"; kill -KILL $$'
+    [[ $output == *"rank    : 1 "*$'\n'"  ended   : Signal 9 (SIGKILL) received by PID $(cat "$OUT/pid")"$'\n'* ]]
+}
+
 @test "the report is whole, though its reader takes its time" {
     run -0 timeout 200 python3 - <<'EOF'
 import fcntl, os, subprocess
