@@ -58,7 +58,7 @@
 #   make check-attack      strangers at the ports of a job (1 minute)
 #   make check-proved      models of the protocols, in every order of events (1 minute)
 #   make check-chaos       random faults for CHAOS_SECONDS=180, one result
-#   make check-labs        wrong programs, each of which make check-lab must reject; all traps, all quizzes, the whole plan (14 minutes)
+#   make check-labs        wrong programs, each of which make check-lab must reject; all traps, all quizzes, the whole plan (15 minutes)
 #   make check-ranks       many ranks on few cores (1 minute)
 #   make check-march       builds for other processors (4 minutes)
 #   make check-machines    compilers of newer Debians; as root (1 hour)

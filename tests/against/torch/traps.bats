@@ -1,0 +1,7 @@
+#!/usr/bin/env bats
+# The twins of the traps (teach/trap_twin.py): PyTorch shows the same symptoms, and not when they are mended.
+load helper
+
+@test "21: means over different numbers of rows, averaged by DDP" {
+    against_torch traps.py 21
+}
