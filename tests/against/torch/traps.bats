@@ -5,3 +5,7 @@ load helper
 @test "21: means over different numbers of rows, averaged by DDP" {
     against_torch traps.py 21
 }
+
+@test "22: one rank leaves the loop, and the others wait" {
+    against_torch traps.py 22
+}
