@@ -9,3 +9,11 @@ load helper
 @test "22: one rank leaves the loop, and the others wait" {
     against_torch traps.py 22
 }
+
+@test "23: a parameter is marked ready twice" {
+    against_torch traps.py 23
+}
+
+@test "23: two backward passes end without an error, and the ranks' gradients differ" {
+    against_torch traps.py passes
+}
