@@ -8,7 +8,8 @@ Without NN: the trap on which you worked last. A trap is a file teach/traps/NN.t
     edit     sed's commands that break it; right, wrong: other mends of the broken program that are accepted, or not
     run      the command that shows the symptom, in which $program is the program
     symptom  a regular expression that its output matches, and the right program's output does not
-    story, rank, line (a regular expression), cause (NAME: what it is), hint; also: one more check of the judge"""
+    story, rank, line (a regular expression), cause (NAME: what it is), hint; also: one more check of the judge
+    compare  the checks of lab/checks.py that a mend must pass; none: all; twin ...: see trap_twin.py"""
 import os
 import re
 import signal
@@ -29,6 +30,7 @@ LAB = Path(os.environ.get("LAB", "lab"))
 FIELDS = {"rank": "Which rank is at fault: its number, or all",
           "line": "Which line: copy it; if it is missing, write it as it should be",
           "cause": "Why: one of the names below"}
+DEFAULTS = {"compare": "end device group rows steps values evaluation saves work"}
 
 
 def fail(text):
@@ -50,6 +52,7 @@ class Trap:
         if "/" not in base:
             programs = subprocess.check_output(["tools/stepdiff.sh", "--count"], text=True)
             base = re.search(f"^{base}: \\S+ (\\S+)", programs, re.M)[1]
+        self.step = "02" if base.startswith("beyond/") else self.step
         self.base, self.cause = Path(base), self.one("cause").partition(":")[0]
         self.file = "train.c" if base.endswith(".c") else self.base.name
         self.program = (self.folder / self.file).with_suffix("" if base.endswith(".c") else self.base.suffix)
@@ -58,7 +61,7 @@ class Trap:
         return [text for key, text in self.lines if key == word]
 
     def one(self, word):
-        return self.all(word)[0]
+        return (self.all(word) or [DEFAULTS[word]])[0]
 
     def ours(self):
         return edited(self.base.read_text(), self.all("with"))
@@ -121,9 +124,8 @@ rm -rf $saved
         if (self.folder / self.file).read_text() == self.broken():
             yield f"{self.folder}/{self.file} is as it was"
             return
-        ours, program = self.base, self.program
+        ours, program = self.base.with_suffix("") if self.file == "train.c" else self.base, self.program
         if self.file == "train.c":
-            ours = ours.with_suffix("")
             for line in self.build(str(program)):
                 yield f"it does not compile: {line}"
                 return
@@ -134,8 +136,7 @@ rm -rf $saved
         judge = Judge(self.step, str(program), str(ours), folder)
         print(f"     runs yours and ours: {judge.setting()}", flush=True)
         due, mine = judge.run_both(f"trap_{self.name}" if self.all("with") else "ours")
-        for check in (checks.check_end, checks.check_device, checks.check_group, checks.check_rows, checks.check_steps,
-                      checks.check_values, checks.check_evaluation, checks.check_saves, checks.check_work):
+        for check in [getattr(checks, f"check_{name}") for name in self.one("compare").split()]:
             try:
                 excused = {name for name, _ in check(self.step, due, due)} # faults of the base itself
                 yield from (text for name, text in check(self.step, due, mine) if name not in excused)
@@ -147,18 +148,16 @@ rm -rf $saved
     def check(self):
         if not self.folder.exists():
             fail(f"trap {self.name} is not begun: make trap-{self.name}")
-        wrong = 0
-        for field, fault in self.faults_of_answer():
-            print(f"no   {fault}" if fault else f"yes  the {field}")
-            wrong += fault is not None
+        answer = list(self.faults_of_answer())
+        print(*(f"no   {fault}" if fault else f"yes  the {field}" for field, fault in answer), sep="\n")
         with tempfile.TemporaryDirectory() as folder:
             faults = list(self.faults_of_mend(Path(folder)))
         print("\n".join(f"no   {fault}" for fault in faults) or "yes  the mend: its ranks do what ours do")
-        if not wrong and not faults:
+        if solved := not faults and not any(fault for _, fault in answer):
             (self.folder / "solved").touch()
             (self.folder / f"ours_{self.file}").write_text(self.ours())
             print(f"Solved. Its page is in docs/traps.md; compare with ours: {self.folder}/ours_{self.file}")
-        return 1 if wrong or faults else 0
+        return 0 if solved else 1
 
     def hint(self):
         count = self.folder / ".hints"

@@ -17,3 +17,7 @@ load helper
 @test "23: two backward passes end without an error, and the ranks' gradients differ" {
     against_torch traps.py passes
 }
+
+@test "24: a forward pass moves the running averages" {
+    against_torch traps.py 24
+}
