@@ -21,3 +21,7 @@ load helper
 @test "24: a forward pass moves the running averages" {
     against_torch traps.py 24
 }
+
+@test "25: a checkpoint and new tensors go to GPU 0" {
+    against_torch traps.py 25
+}
