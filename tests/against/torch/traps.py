@@ -18,7 +18,7 @@ def run(name):
     twin = trap_twin.Twin(name)
     for mended in False, True:
         twin.write(mended)
-        done = subprocess.run(["sh", "-c", f"exec 2>&1\n{twin.script()}"], stdout=subprocess.PIPE, text=True, timeout=600)
+        done = subprocess.run(["sh", "-c", twin.script()], stdout=subprocess.PIPE, text=True, timeout=600)
         shown = re.search(twin.symptom, done.stdout, re.M) is not None
         print(f"twin {name}, {'mended' if mended else 'broken'}: {'the' if shown else 'no'} symptom", flush=True)
         assert shown != mended, done.stdout
