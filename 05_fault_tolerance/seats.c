@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "common/base/log.h"
+#include "05_fault_tolerance/agreement.h"
 #include "common/base/memory.h"
 
 #define STORE_SECONDS 30.0 // for the store, which a thread of node 0's launcher serves, to answer
@@ -19,14 +19,15 @@ bool seats_wanted(void)
 
 void seats_open(Seats *seats, const Flags *flags, const Agents *agents, int restart_count)
 {
-    *seats = (Seats){ .on = seats_wanted(), .max_restarts = flags->max_restarts };
+    *seats = (Seats){ .on = seats_wanted(),
+                      .first_rank = agents->ranks.first_rank,
+                      .max_restarts = flags->max_restarts };
     SYS_CHECK(unsetenv("DDP_INCARNATION"));
     if (!seats->on)
         return;
     if (strcmp(flags->redirects, "0") != 0 || strcmp(flags->tee, "0") != 0)
         usage_error("RECONFIGURE=1 does not go with --redirects and --tee: a new process cannot "
                     "continue the files");
-    seats->first_rank = agents->ranks.first_rank;
     seats->incarnation = mem_calloc((size_t)flags->nproc_per_node, sizeof *seats->incarnation);
     CHECK(store_connect(&seats->store, flags->master_addr, agents->master_port, STORE_SECONDS),
           "no store at %s:%d: %s", flags->master_addr, agents->master_port,
@@ -45,7 +46,7 @@ void seats_close(Seats *seats)
 
 void seats_announce(Seats *seats, int local_rank)
 {
-    char key[32], text[32], number[16];
+    char key[TEXT_BYTES], text[TEXT_BYTES], number[16];
     if (!seats->on)
         return;
     snprintf(number, sizeof number, "%d", seats->incarnation[local_rank]);
@@ -57,14 +58,14 @@ void seats_announce(Seats *seats, int local_rank)
 }
 
 /* Kills the process that keeps the others waiting, if it is one of ours. */
-static void kill_suspect(Seats *seats, Workers *workers)
+static void kill_suspect(Seats *seats, const Workers *workers)
 {
-    char text[64] = "";
-    int rank, incarnation;
-    store_compare_set(&seats->store, "suspect", "", "-", text, sizeof text - 1);
-    const bool any = sscanf(text, "%d %d", &rank, &incarnation) == 2;
-    const int i = any ? rank - seats->first_rank : -1;
-    if (i < 0 || i >= workers->num_workers || incarnation != seats->incarnation[i] ||
+    char text[TEXT_BYTES];
+    int rank = -1, incarnation = -1;
+    agreement_look(&seats->store, "suspect", text, sizeof text);
+    sscanf(text, "%d %d", &rank, &incarnation);
+    const int i = rank - seats->first_rank;
+    if (rank < 0 || i < 0 || i >= workers->num_workers || incarnation != seats->incarnation[i] ||
         !workers->worker[i].running)
         return;
     log_info("rank %d keeps the others waiting: killing process %d", rank,
@@ -73,12 +74,13 @@ static void kill_suspect(Seats *seats, Workers *workers)
 }
 
 /* Would a new process fail as this one has, or are all restarts used up? */
-static bool is_last_failure(Seats *seats, const Worker *worker, int rank, int local_rank,
-                            const Logs *logs)
+static bool is_last_failure(Seats *seats, const Workers *workers, int local_rank)
 {
     Failure failure;
     char how[END_BYTES];
-    failure_of_worker(&failure, worker, rank, local_rank, logs);
+    const Worker *worker = &workers->worker[local_rank];
+    const int rank = seats->first_rank + local_rank;
+    failure_of_worker(&failure, worker, rank, local_rank, workers->logs);
     if (worker->status == EXIT_USAGE || worker->pid == 0 || failure.is_unread || failure.is_final)
         return true;
     const int64_t count = store_add(&seats->store, "replaced", 1);
@@ -91,7 +93,7 @@ static bool is_last_failure(Seats *seats, const Worker *worker, int rank, int lo
 
 int seats_vacant(Seats *seats, Workers *workers)
 {
-    char end[16] = "";
+    char end[TEXT_BYTES];
     seats->fills = false;
     if (!seats->on || seats->store.failed)
         return -1;
@@ -100,14 +102,14 @@ int seats_vacant(Seats *seats, Workers *workers)
         Worker *worker = &workers->worker[i];
         if (worker->running)
             continue;
-        if (store_check(&seats->store, "end")) { // all have this status, however this one ended
-            store_get(&seats->store, "end", end, sizeof end - 1);
+        agreement_look(&seats->store, "end", end, sizeof end);
+        if (end[0] != '\0') { // all have this status, however this one ended
             worker->status = atoi(end);
             worker->signal = 0;
         } else if (worker->has_group) { // what it has started still runs
             kill(-worker->pid, SIGKILL);
             seats->fills = true;
-        } else if (is_last_failure(seats, worker, seats->first_rank + i, i, workers->logs)) {
+        } else if (is_last_failure(seats, workers, i)) {
             store_set(&seats->store, "end", "1", 1); // no rank waits for this one
             return -1;
         } else {

@@ -1,5 +1,5 @@
 /*
- * seats.h - a launcher's part in going on without a restart (reconfigure.h): it puts a new process
+ * seats.h - a launcher's part in going on without a restart (agreement.h): it puts a new process
  * into the seat of a rank that has ended, or that the others suspect.
  *
  * It does so where run.sh sets DDP_RECONFIGURE; elsewhere all of this does nothing. The launchers

@@ -26,7 +26,7 @@ static void run_batch(Model *model, Optimizer *optim, const Batch *batch, Reduce
     model_forward(model, batch);
     model_backward(model); // tells the reducer as each gradient gets ready
     reducer_finalize(reducer);
-    if (!process_group_revoked(reducer->pg)) // else the gradients are not complete
+    if (!reducer->pg->revoked) // else the gradients are not complete
         optim_step(optim);
 }
 
@@ -50,7 +50,7 @@ static void evaluate(Model *model, const Dataset *test_set, int batch_size, int 
 
     loss = all_reduce_scalar(pg, loss, REDUCE_SUM);
     correct = all_reduce_scalar(pg, correct, REDUCE_SUM);
-    if (pg->rank == 0 && !process_group_revoked(pg))
+    if (pg->rank == 0 && !pg->revoked)
         metrics_test(metrics, epoch, loss / test_set->size, correct, test_set->size);
 
     dataloader_free(&loader);
@@ -124,7 +124,7 @@ static int train(const Args *args)
         while (!stop_agreed(&stop) && model.step < args->max_steps &&
                (batch = dataloader_next(&loader)) != NULL) {
             run_batch(&model, &optim, batch, &reducer);
-            if (process_group_revoked(&pg))
+            if (pg.revoked)
                 break;
             metrics_step(&metrics, &model, epoch);
             diagnostics_step(&diagnostics);
@@ -134,14 +134,14 @@ static int train(const Args *args)
             if (batch->number % args->log_interval == 0) {
                 snapshots_check_divergence(&snapshots);
                 const double loss = all_reduce_scalar(&pg, model_loss(&model), REDUCE_MEAN);
-                if (rank == 0 && !process_group_revoked(&pg))
+                if (rank == 0 && !pg.revoked)
                     log_print("Train Epoch: %d [%zu/%zu] Loss: %.6f", epoch,
                               batch->number * batch_size * world_size, train_set.size, loss);
             }
         }
         snapshots_check_divergence(&snapshots); // before it is saved
 
-        if (stop.agreed || process_group_revoked(&pg))
+        if (stop.agreed || pg.revoked)
             continue; // reconfigure_epoch saves, or joins the next group
         if (test_set.size > 0) // the random set has none
             evaluate(&model, &test_set, batch_size, epoch, &metrics, &pg);

@@ -37,13 +37,11 @@ typedef struct Collective {
     bool async; // the caller continues, and may not wait until much later
 } Collective;
 
-#define LINE_BYTES 256 // a rank's line: the options that all ranks must share
-
 typedef struct Backend {
     const char *name;
     const char *remedy; // NULL; or it is not in this build, and this says what to do
-    // Compares the ranks' lines, for ranks that find each other without a store. NULL: they use one
-    void (*compare)(const ProcessGroup *pg, const char line[LINE_BYTES]);
+    // Compares pg->options, for ranks that find each other without a store. NULL: they use one
+    void (*compare)(const ProcessGroup *pg);
     bool reads_gpu; // accepts GPU memory (else it goes through staging_ops)
     void (*check)(int rank, int world_size); // usage error if impossible, before any wait; or NULL
     // Returns the backend that these ranks can use with their devices: this one, or with --backend
@@ -70,9 +68,8 @@ void process_group_farewell(const ProcessGroup *pg, Store *store, int present);
 char *process_group_key(const ProcessGroup *pg, const char *what, int rank,
                         char key[STORE_KEY_BYTES]);
 
-/* Parts of forming a group: the line of options that all ranks must share, and the connections. */
-void process_group_line(const ProcessGroup *pg, const Args *args, char line[LINE_BYTES]);
-void process_group_connect(ProcessGroup *pg, const Args *args, const char line[LINE_BYTES]);
+/* The last part of forming a group: the connections. */
+void process_group_connect(ProcessGroup *pg, const Args *args);
 
 const char *collective_name(CollectiveKind kind); // "all_reduce"
 bool collective_is_point_to_point(CollectiveKind kind); // is it send or recv, for two ranks?

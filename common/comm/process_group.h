@@ -29,6 +29,7 @@ struct Mesh;
 typedef enum { REDUCE_SUM, REDUCE_MEAN, REDUCE_MAX, REDUCE_MIN } ReduceOp;
 
 #define GROUP_NAME_BYTES 48
+#define OPTIONS_BYTES 256
 
 typedef struct ProcessGroup {
     int rank, world_size;
@@ -45,8 +46,9 @@ typedef struct ProcessGroup {
     void *state; // of the backend
     uint64_t sequence; // collectives started so far
     int mean_ranks; // what REDUCE_MEAN divides by: world_size
-    bool survives, revoked; // step 05's survivors.h: a call that fails revokes it, as one has done,
-    int missing; // because it waited in vain for this rank; -1: for another reason
+    char options[OPTIONS_BYTES]; // a line of those that all ranks must share
+    bool survives, revoked; // a call that fails revokes it (step 05's reconfigure.h); one has failed
+    int missing; // for this rank it waited in vain; -1: it failed for another reason
     // Replaces tcp's algorithms for all_reduce and barrier (step 05's reduce_order.h); NULL: none.
     void (*tcp_all_reduce)(struct Mesh *mesh, const struct Collective *collective);
 
@@ -89,7 +91,7 @@ void process_group_init(ProcessGroup *pg, const Args *args, const char *master_a
 void process_group_init_store(ProcessGroup *pg, const Args *args, Store *store, int rank,
                               int world_size, MemoryLocation place);
 
-/* process_group_init without the wait for other ranks: see step 05's survivors.h. */
+/* process_group_init without the wait for other ranks: see step 05's reconfigure.h. */
 void process_group_open(ProcessGroup *pg, const Args *args, const char *master_addr,
                         int master_port, int rank, int world_size, MemoryLocation place);
 

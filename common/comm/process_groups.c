@@ -73,17 +73,18 @@ void process_group_farewell(const ProcessGroup *pg, Store *store, int present)
         store_try_wait(store, key, FAREWELL_SECONDS);
 }
 
-void process_group_line(const ProcessGroup *pg, const Args *args, char line[LINE_BYTES])
+/* Writes pg->options. Usage error if some do not suit. */
+static void describe_options(ProcessGroup *pg, const Args *args)
 {
-    int length =
-        snprintf(line, LINE_BYTES, "--backend %s, --device %s, %d ranks, --check-collectives %s%s",
-                 pg->backend->name, pg->place.on_gpu ? "cuda" : "cpu", pg->world_size,
-                 args->check_collectives ? "on" : "off",
-                 args_shards(args) > 0 ? ", --reduce-order fixed" : "");
+    int length = snprintf(pg->options, OPTIONS_BYTES,
+                          "--backend %s, --device %s, %d ranks, --check-collectives %s%s",
+                          pg->backend->name, pg->place.on_gpu ? "cuda" : "cpu", pg->world_size,
+                          args->check_collectives ? "on" : "off",
+                          args_shards(args) > 0 ? ", --reduce-order fixed" : "");
     for (size_t i = 0; i < NUM_HOOKS; i++)
         if (hooks[i]->describe != NULL) {
-            hooks[i]->describe(pg, args, line + length, (size_t)(LINE_BYTES - length));
-            length += (int)strlen(line + length);
+            hooks[i]->describe(pg, args, pg->options + length, (size_t)(OPTIONS_BYTES - length));
+            length += (int)strlen(pg->options + length);
         }
 }
 
@@ -121,9 +122,10 @@ static void await_others(const ProcessGroup *pg, const char *key)
 /* Dies unless all ranks come with the same options as this one. Each compares its line with that of
  * the first rank to come. The last one to do so sets the agreement, as does each rank with another
  * line: a rank makes as many requests in a large group as in a small one. */
-static void agree(const ProcessGroup *pg, const char *line)
+static void agree(const ProcessGroup *pg)
 {
-    char key[STORE_KEY_BYTES], ours[LINE_BYTES + 32], theirs[sizeof ours] = "";
+    const char *line = pg->options;
+    char key[STORE_KEY_BYTES], ours[OPTIONS_BYTES + 32], theirs[sizeof ours] = "";
     snprintf(ours, sizeof ours, "rank %d has %s", pg->rank, line);
     store_set(pg->store, process_group_key(pg, "line of rank", pg->rank, key), line, strlen(line));
     process_group_key(pg, "first line", 0, key);
@@ -164,7 +166,6 @@ static void claim_rank(const ProcessGroup *pg)
 static void group_set(ProcessGroup *pg, const Args *args, int rank, int world_size,
                       MemoryLocation place)
 {
-    char line[LINE_BYTES];
     CHECK(rank >= 0 && rank < world_size, "rank %d in a group of %d: ranks are counted from 0",
           rank, world_size);
     *pg =
@@ -179,15 +180,15 @@ static void group_set(ProcessGroup *pg, const Args *args, int rank, int world_si
     if (args_shards(args) > 0 && pg->backend != &backend_tcp)
         usage_error("--reduce-order fixed is for --backend tcp: %s adds up in an order of its own",
                     pg->backend->name);
-    process_group_line(pg, args, line); // before any wait: options that do not suit end every rank
+    describe_options(pg, args); // before any wait: options that do not suit end every rank
 }
 
-void process_group_connect(ProcessGroup *pg, const Args *args, const char line[LINE_BYTES])
+void process_group_connect(ProcessGroup *pg, const Args *args)
 {
     const double begun = seconds_now();
     pg->state = pg->backend->init(pg);
     if (pg->backend->compare != NULL)
-        pg->backend->compare(pg, line);
+        pg->backend->compare(pg);
     pg->check_collectives = args->check_collectives;
     if (pg->place.on_gpu && !pg->backend->reads_gpu)
         pg->staging = staging_ops.init(pg);
@@ -202,19 +203,18 @@ void process_group_connect(ProcessGroup *pg, const Args *args, const char line[L
 static void form(ProcessGroup *pg, const Args *args)
 {
     const double begun = seconds_now();
-    char key[STORE_KEY_BYTES], line[LINE_BYTES];
-    process_group_line(pg, args, line);
+    char key[STORE_KEY_BYTES];
     if (pg->store != NULL) {
         claim_rank(pg);
         // All ranks form the same groups in the same order, so each may count its own.
         pg->number = store_add(pg->store, process_group_key(pg, "rank", pg->rank, key), 1);
-        agree(pg, line);
+        agree(pg);
         log_detail(LOG_DISTRIBUTED, "all %d ranks are there after %.3f s", pg->world_size,
                    seconds_now() - begun);
         if (pg->backend->adapt != NULL)
             pg->backend = pg->backend->adapt(pg, args);
     }
-    process_group_connect(pg, args, line);
+    process_group_connect(pg, args);
 }
 
 void process_group_init_store(ProcessGroup *pg, const Args *args, Store *store, int rank,

@@ -306,12 +306,15 @@ static void *mpi_init(ProcessGroup *pg)
 }
 
 /* As process_groups.c does in the store. The exchange has no number of its own. */
-static void mpi_compare(const ProcessGroup *pg, const char *ours)
+static void mpi_compare(const ProcessGroup *pg)
 {
-    char(*lines)[LINE_BYTES] = mem_calloc((size_t)pg->world_size, LINE_BYTES);
-    const Collective exchange = {
-        .pg = pg, .kind = ALL_GATHER, .type = UINT8, .count = LINE_BYTES, .in = ours, .out = lines
-    };
+    char(*lines)[OPTIONS_BYTES] = mem_calloc((size_t)pg->world_size, OPTIONS_BYTES);
+    const Collective exchange = { .pg = pg,
+                                  .kind = ALL_GATHER,
+                                  .type = UINT8,
+                                  .count = OPTIONS_BYTES,
+                                  .in = pg->options,
+                                  .out = lines };
     mpi_wait(pg->state, mpi_start(pg->state, &exchange));
     for (int rank = 1; rank < pg->world_size; rank++)
         CHECK(strcmp(lines[0], lines[rank]) == 0,

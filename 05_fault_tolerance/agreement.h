@@ -1,0 +1,45 @@
+/*
+ * agreement.h - the ranks that a failure leaves, and new ones, agree in the store on the next
+ * group.
+ *
+ *     seat          a rank's number, which a process has: an incarnation, counted from 0
+ *     generation    one group: an incarnation for each seat
+ *
+ * In the store, under the attempt's prefix; each value is one text, which is compared as a whole:
+ *
+ *     seat/<rank>   "<incarnation> new" by its launcher (seats.h), and by the process itself
+ *                   "<incarnation> <generation that it has left>"
+ *     generation    "<number> <incarnation in each seat> ..."
+ *     suspect       "<rank> <incarnation>": it keeps the others waiting; its launcher kills it
+ *     end           the exit status of all, when rank 0 has written the last file
+ *
+ * A rank that loses its group leaves it and says so in its seat. When all seats have left the same
+ * generation, every rank proposes the next, by compare_set: the first proposal counts.
+ */
+#ifndef FAULT_TOLERANCE_AGREEMENT_H
+#define FAULT_TOLERANCE_AGREEMENT_H
+
+#include "common/comm/store/store.h"
+
+#define MAX_RANKS 512
+#define TEXT_BYTES 64 // of a key, and of all values but a generation's
+
+typedef struct {
+    Store *store;
+    int rank, world_size, incarnation; // of this process
+    double timeout; // seconds to wait for a rank before it is suspected
+    int64_t generation; // of this rank; 0: none yet
+    int member[MAX_RANKS]; // its incarnations
+} Agreement;
+
+/* This rank has left its generation: waits for the next that it is in. Returns -1, or the status to
+ * exit with: another process has the seat, or training has ended meanwhile. */
+int agreement_next(Agreement *agreement);
+
+/* This incarnation of `rank` keeps the others waiting. */
+void agreement_suspect(const Agreement *agreement, int rank, int incarnation);
+
+/* Reads a key without waiting for it; "": nobody has set it. For launchers, too. */
+void agreement_look(Store *store, const char *key, char *text, size_t bytes);
+
+#endif
