@@ -15,8 +15,8 @@ COUNTED       := $(patsubst %.c,$(BUILD)/counted/%,$(wildcard 0[1-5]_*/train*.c 
 PEAK          := $(BUILD)/tests/memory/peak # tests/memory/memory.bats
 BENCHED       := $(BUILD)/bench/checkpoints $(BUILD)/bench/rows # tests/tools/bench_small.bats
 SIMULATE      := $(BUILD)/tests/simulation/simulate
-SIMULATOR     := $(patsubst %,$(BUILD)/tests/simulation/%.o,simulator sockets seam)
-PLANTED       := $(addprefix $(SIMULATE)_,lost_wakeup double_rank late_message stale_attempt)
+SIMULATOR     := $(patsubst %,$(BUILD)/tests/simulation/%.o,reconfigure simulator sockets seam)
+PLANTED       := $(addprefix $(SIMULATE)_,lost_wakeup double_rank late_message stale_attempt two_groups early_group)
 SEAM          := $(addprefix -Wl$(comma)--wrap=,socket bind listen connect accept4 getsockname getpeername getsockopt setsockopt send recv shutdown close poll eventfd eventfd_write epoll_create1 epoll_ctl epoll_wait clock_gettime pthread_create pthread_join kill getpid _exit)
 TORCH_PEERS   := $(patsubst %.c,$(BUILD)/%,$(filter-out $(if $(filter 0,$(EXTRAS)),%/numa_peer.c),$(wildcard tests/against/torch/*.c))) # what tests/against/torch/*.py start
 tests_of       = $(foreach name,$(1),$(call tests_named,test_$(name).c))

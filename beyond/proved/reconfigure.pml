@@ -1,5 +1,5 @@
-/* reconfigure.pml - how the survivors of a failure could agree on a new group without a restart: a design,
- * checked before it was built. The store is the only arbiter.
+/* reconfigure.pml - how the survivors of a failure agree on a new group without a restart, and go on
+ * (05_fault_tolerance/agreement.c, reconfigure.c). The store is the only arbiter.
  *
  * A seat is a rank's number; an incarnation is one process in it; a generation is one group, with an
  * incarnation for each seat. A rank leaves its group when it sees that one of the others is gone, and
@@ -15,8 +15,8 @@
  * BREAK=6  a rank that waits for the next generation does not look whether it was replaced
  *
  * Checked: each generation has one record; only ranks at the same step add up; a group that was left
- * completes at most the step that is done again; nobody waits for ever. Not modelled: time, agents that
- * die, and whether it ends at all. */
+ * completes at most the step that is done again; nobody waits for ever. Not modelled: time, launchers
+ * that die, and whether it ends at all. */
 #ifndef N
 #define N 2                /* seats */
 #endif
@@ -30,24 +30,34 @@
 #define BREAK 0
 #endif
 #define INC (F + 1)        /* incarnations of a seat */
-#define G 12               /* generations */
+#define P (N * INC)        /* processes */
+#define G 8                /* generations that are not forgotten */
 #define NONE 99            /* no state; no report */
 #define X(q, i) ((q) * INC + (i))
-#define V(g, q, k) (((g) * N + (q)) * (LAST + 1) + (k))
-typedef Record { byte inc[N]; byte base; bool set }
-Record rec[G];             /* store: generation/<g>: who, and from which step. NONE: from the file */
+#define SEAT (_pid / INC)  /* of this process */
+#define LIFE (_pid % INC)  /* its incarnation */
+#define VALUE(g, q, k) rec[g].val[(q) * (LAST + 1) + (k)]
+typedef Record {
+    byte inc[N];           /* store: generation/<g>: who, ... */
+    byte base;             /* ... and from which step. NONE: from the file */
+    bool set;
+    byte val[N * (LAST + 1)] /* its messages: step + 1 of seat q in collective k */
+}
+Record rec[G];
 byte gen;                  /* store: generation. 0: there is none yet */
 byte seat[N];              /* store: seat/<q>, one text: incarnation, ... */
 byte after[N] = NONE;      /* ... the generation that it has left, ... */
-byte rstep[N];             /* ... and the step of its state */
+byte rstep[N] = NONE;      /* ... and the step of its state */
 bool ended;                /* store: end, set by rank 0 when the last file is on disk */
-byte val[G * N * (LAST + 1)]; /* messages: step + 1 of seat q in collective k of generation g */
-byte step[N * INC] = NONE, in[N * INC], left[N * INC]; /* of the processes */
-bool dead[N * INC], gone[N * INC];
+byte step[P] = NONE, in[P], left[P], seen[P]; /* of the processes */
+bool dead[P], gone[P];
+/* Of several ranks that propose, one succeeds, and what the others read has no effect: so one at a time will do. */
+bool proposes;
 byte faults;               /* so far */
 byte progress;             /* the highest generation in which a step was complete */
 
-#define gone_from(g, q) (dead[X(q, rec[g].inc[q])] || left[X(q, rec[g].inc[q])] >= g || \
+#define gone_from(g, q) (dead[X(q, rec[g].inc[q])] || in[X(q, rec[g].inc[q])] > g || \
+                         left[X(q, rec[g].inc[q])] >= g || \
                          gone[X(q, rec[g].inc[q])] || seat[q] != rec[g].inc[q])
 #define sends(g, q) (in[X(q, rec[g].inc[q])] == g && !gone_from(g, q) && \
                      step[X(q, rec[g].inc[q])] == rec[g].base)
@@ -57,115 +67,162 @@ byte progress;             /* the highest generation in which a step was complet
 #if N == 3
 #define ANY(p, g) (p(g, 0) || p(g, 1) || p(g, 2))
 #define REPORTED(g) (after[0] == g && after[1] == g && after[2] == g)
-#define ALL_IN(g, k) (val[V(g, 0, k)] && val[V(g, 1, k)] && val[V(g, 2, k)])
-#define SAME(g, k) (val[V(g, 0, k)] == val[V(g, 1, k)] && val[V(g, 1, k)] == val[V(g, 2, k)])
+#define ALL_IN(g, k) (VALUE(g, 0, k) && VALUE(g, 1, k) && VALUE(g, 2, k))
+#define SAME(g, k) (VALUE(g, 0, k) == VALUE(g, 1, k) && VALUE(g, 1, k) == VALUE(g, 2, k))
 #define LOST (rstep[0] == NONE && rstep[1] == NONE && rstep[2] == NONE)
 #else
 #define ANY(p, g) (p(g, 0) || p(g, 1))
 #define REPORTED(g) (after[0] == g && after[1] == g)
-#define ALL_IN(g, k) (val[V(g, 0, k)] && val[V(g, 1, k)])
-#define SAME(g, k) (val[V(g, 0, k)] == val[V(g, 1, k)])
+#define ALL_IN(g, k) (VALUE(g, 0, k) && VALUE(g, 1, k))
+#define SAME(g, k) (VALUE(g, 0, k) == VALUE(g, 1, k))
 #define LOST (rstep[0] == NONE && rstep[1] == NONE)
 #endif
 
-/* Nobody reads these again. States that differ only here become one: docs/proved.md has the difference. */
-#define FORGET_SEATS j = 0; base = 0; m[0] = 0; m[1] = 0; m[N - 1] = 0
-#define FORGET g = 0; k = 0; FORGET_SEATS; in[X(q, i)] = 0; left[X(q, i)] = 0; step[X(q, i)] = NONE
 
-proctype Rank(byte q, i)
+/* States that differ only in what nobody reads again become one: docs/proved.md has the difference. Generations are
+ * numbered anew, from the oldest that has a member left. */
+hidden byte old, n, v;
+#define IS_IN(p) (in[p] > left[p] && !dead[p] && !gone[p])
+#define LESS(x) x = (x > old -> x - old : 0)
+#define KEEP(x, y) x = (n + old > gen -> 0 : y)
+inline forget_generations()
 {
-    byte g, k, j, base, m[N];
-    {
-        skip; /* no label may come first */
-report: /* our mesh is closed: nothing of ours enters generation `in` any more */
-        atomic {
-            left[X(q, i)] = in[X(q, i)]; k = 0;
-            if
-            :: ended && BREAK != 4 -> goto out
-            :: else -> skip
-            fi;
-            if
-            :: seat[q] != i && BREAK != 2 -> goto out /* fenced: the compare_set fails */
-            :: else -> g = gen; after[q] = g; rstep[q] = step[X(q, i)];
-                printf("seat %d incarnation %d reports step %d after generation %d\n", q, i, rstep[q], g)
-            fi
-        }
-        do
-        :: atomic { gen > g -> g = gen; j = 0;
-            if
-            :: rec[g].inc[q] == i -> in[X(q, i)] = g; break
-            :: else -> goto report
-            fi }
-        :: ended && BREAK != 4 -> goto out
-        :: seat[q] != i && BREAK != 2 && BREAK != 6 -> goto report /* fenced while it waits */
-        :: atomic { gen == g && REPORTED(g) && (!LOST || MAY_BEGIN(g)) -> j = 0; base = (BREAK == 3 -> 98 : NONE) }
-            do /* propose: the seats are read one after the other */
-            :: atomic { j < N && after[j] == g -> m[j] = seat[j];
-                if
-                :: BREAK == 3 && rstep[j] < base -> base = rstep[j]
-                :: BREAK != 3 && rstep[j] != NONE && (base == NONE || rstep[j] > base) -> base = rstep[j]
-                :: else -> skip
-                fi; j++ }
-            :: atomic { j < N && after[j] != g -> FORGET_SEATS; break }
-            :: atomic { j == N -> j = 0;
-                if
-                :: (gen == g || BREAK == 1) && (base != NONE || MAY_BEGIN(g)) -> /* compare_set */
-                    printf("seat %d incarnation %d proposes generation %d from step %d\n", q, i, g + 1, base);
-                    assert(g + 1 < G);
-                    assert(!rec[g + 1].set); /* one group in a generation */
-                    gen = g + 1; rec[gen].set = true; rec[gen].base = (base == 98 -> NONE : base);
-                    do :: j < N -> rec[gen].inc[j] = m[j]; j++ :: else -> break od
-                :: else -> skip
-                fi; FORGET_SEATS; break }
-            od
-        od;
-        /* form the mesh, get the state: whole, or none of it */
+    d_step {
+        old = gen; n = 0;
+        do :: n < P -> old = (IS_IN(n) && in[n] < old -> in[n] : old); n++ :: else -> break od;
         if
-        :: atomic { rec[g].base == NONE -> step[X(q, i)] = 0 } /* nobody has one: the snapshot */
-        :: rec[g].base != NONE && (step[X(q, i)] == rec[g].base || BREAK == 3 && step[X(q, i)] != NONE) -> skip
-        :: atomic { rec[g].base != NONE && step[X(q, i)] != rec[g].base && ANY(sends, g) ->
-                    step[X(q, i)] = rec[g].base }
-        :: ANY(gone_from, g) -> goto report
-        fi;
-        do /* train */
-        :: atomic { !val[V(g, q, k)] && !(step[X(q, i)] == LAST && q == 0 && !ended) ->
-            val[V(g, q, k)] = step[X(q, i)] + 1;
+        :: old > 1 -> old--; n = 0;
+            do :: n < P -> LESS(in[n]); LESS(left[n]); LESS(seen[n]); n++ :: else -> break od; n = 0;
+            do :: n < N -> after[n] = (after[n] == NONE -> NONE : (after[n] > old -> after[n] - old : 0)); n++
+               :: else -> break od; n = 1;
+            do :: n <= gen -> KEEP(rec[n].base, rec[(n + old) % G].base); KEEP(rec[n].set, rec[(n + old) % G].set); v = 0;
+                    do :: v < N -> KEEP(rec[n].inc[v], rec[(n + old) % G].inc[v]); v++ :: else -> break od; v = 0;
+                    do :: v < N * (LAST + 1) -> KEEP(rec[n].val[v], rec[(n + old) % G].val[v]); v++ :: else -> break od;
+                    n++
+               :: else -> break od;
+            LESS(progress); LESS(gen)
+        :: else -> skip
+        fi; n = 0; v = 0; old = 0
+    }
+}
+#define FORGET_SEATS proposes = false; j = 0; base = 0; m[0] = 0; m[1] = 0; m[N - 1] = 0
+#define MAY_DIE (faults < F && seat[SEAT] == LIFE)
+inline die()
+{
+    faults++; dead[_pid] = true;
+    printf("seat %d incarnation %d dies\n", SEAT, LIFE);
+    goto out
+}
+
+/* Our mesh is closed: nothing of ours enters generation `in` any more. */
+inline report()
+{
+    left[_pid] = in[_pid]; k = 0; forget_generations();
+    if
+    :: ended && BREAK != 4 -> goto out
+    :: else -> skip
+    fi;
+    if
+    :: seat[SEAT] != LIFE && BREAK != 2 -> goto out /* fenced: the compare_set fails */
+    :: else -> seen[_pid] = gen; after[SEAT] = gen; rstep[SEAT] = step[_pid];
+        printf("seat %d incarnation %d reports step %d after generation %d\n", SEAT, LIFE, step[_pid], gen);
+        goto wait
+    fi
+}
+
+active [P] proctype Rank()
+{
+    byte k, j, base, m[N];
+endidle: /* a process that is not started stays here */
+    if
+    :: atomic { seat[SEAT] >= LIFE -> report() }
+    :: atomic { MAY_DIE -> die() }
+    fi;
+wait:
+    do
+    :: atomic { gen > seen[_pid] -> seen[_pid] = gen; j = 0;
+        if
+        :: rec[gen].inc[SEAT] == LIFE -> in[_pid] = gen; left[_pid] = 0; forget_generations();
             if
-            :: ALL_IN(g, k) -> /* no two groups go on: a replaced rank may finish the step that the others
-                                redo, which no other sees, and no more */
-                assert(g >= progress || val[V(g, q, k)] - 1 <= (rec[g + 1].base == NONE -> 0 : rec[g + 1].base));
-                progress = (g > progress -> g : progress)
+            :: rec[in[_pid]].base != NONE && step[_pid] == rec[in[_pid]].base -> goto train
+            :: else -> break
+            fi
+        :: else -> report()
+        fi }
+    :: atomic { ended && BREAK != 4 -> goto out }
+    :: atomic { seat[SEAT] != LIFE && BREAK != 2 && BREAK != 6 -> report() } /* fenced while it waits */
+    :: atomic { MAY_DIE -> die() }
+    :: atomic { gen == seen[_pid] && REPORTED(gen) && (!LOST || MAY_BEGIN(gen)) && (!proposes || BREAK == 1) -> proposes = true; j = 0; base = (BREAK == 3 -> 98 : NONE) }
+        do /* propose: the seats are read one after the other */
+        :: atomic { gen != seen[_pid] && BREAK != 1 -> FORGET_SEATS; break } /* the compare_set will fail */
+        :: atomic { MAY_DIE -> proposes = false; die() }
+        :: atomic { (gen == seen[_pid] || BREAK == 1) && j < N && after[j] == seen[_pid] -> m[j] = seat[j];
+            if
+            :: BREAK == 3 && rstep[j] < base -> base = rstep[j]
+            :: BREAK != 3 && rstep[j] != NONE && (base == NONE || rstep[j] > base) -> base = rstep[j]
             :: else -> skip
-            fi }
-        :: atomic { step[X(q, i)] == LAST && q == 0 && !ended -> ended = true; printf("the last file is written\n") }
-        :: atomic { ALL_IN(g, k) ->
-            assert(SAME(g, k)); /* all were at the same step: it is applied once */
+            fi; j++ }
+        :: atomic { (gen == seen[_pid] || BREAK == 1) && j < N && after[j] != seen[_pid] -> FORGET_SEATS; break }
+        :: atomic { (gen == seen[_pid] || BREAK == 1) && j == N -> j = 0;
             if
-            :: step[X(q, i)] == LAST -> goto out
-            :: else -> step[X(q, i)]++; k++
-            fi }
-        :: ANY(gone_from, g) -> goto report
-        od;
-out:    atomic { gone[X(q, i)] = true; FORGET }
-    } unless { atomic { dead[X(q, i)] -> FORGET } }
+            :: base != NONE || MAY_BEGIN(seen[_pid]) -> /* compare_set */
+                printf("seat %d incarnation %d proposes generation %d from step %d\n", SEAT, LIFE, seen[_pid] + 1, base);
+                assert(seen[_pid] + 1 < G);
+                assert(!rec[seen[_pid] + 1].set); /* one group in a generation */
+                gen = seen[_pid] + 1; rec[gen].set = true; rec[gen].base = (base == 98 -> NONE : base);
+                do :: j < N -> rec[gen].inc[j] = m[j]; after[j] = (BREAK == 1 -> after[j] : NONE);
+                    rstep[j] = (BREAK == 1 -> rstep[j] : NONE); j++ :: else -> break od;
+                forget_generations()
+            :: else -> skip
+            fi; FORGET_SEATS; break }
+        od
+    od;
+    /* form the mesh, get the state: whole, or none of it */
+    if
+    :: atomic { rec[in[_pid]].base == NONE -> step[_pid] = 0 } /* nobody has one: the snapshot */
+    :: BREAK == 3 && rec[in[_pid]].base != NONE && step[_pid] != NONE -> skip
+    :: atomic { rec[in[_pid]].base != NONE && ANY(sends, in[_pid]) -> step[_pid] = rec[in[_pid]].base }
+    :: atomic { ANY(gone_from, in[_pid]) -> report() }
+    :: atomic { MAY_DIE -> die() }
+    fi;
+train:
+    do
+    :: atomic { !VALUE(in[_pid], SEAT, k) && !(step[_pid] == LAST && SEAT == 0 && !ended) ->
+        VALUE(in[_pid], SEAT, k) = step[_pid] + 1;
+        if
+        :: ALL_IN(in[_pid], k) -> /* no two groups go on: a replaced rank may finish the step that the others
+                                   redo, which no other sees, and no more */
+            assert(in[_pid] >= progress || step[_pid] <= (rec[in[_pid] + 1].base == NONE -> 0 : rec[in[_pid] + 1].base));
+            progress = (in[_pid] > progress -> in[_pid] : progress)
+        :: else -> skip
+        fi }
+    :: atomic { step[_pid] == LAST && SEAT == 0 && !ended -> ended = true; printf("the last file is written\n") }
+    :: atomic { ALL_IN(in[_pid], k) ->
+        assert(SAME(in[_pid], k)); /* all were at the same step: it is applied once */
+        if
+        :: step[_pid] == LAST -> goto out
+        :: else -> step[_pid]++; k++
+        fi }
+    :: atomic { ANY(gone_from, in[_pid]) -> report() }
+    :: atomic { MAY_DIE -> die() }
+    od;
+out:
+    atomic { gone[_pid] = !dead[_pid]; k = 0; j = 0; base = 0; m[0] = 0; m[1] = 0; m[N - 1] = 0; in[_pid] = 0; left[_pid] = 0; seen[_pid] = 0; step[_pid] = NONE;
+        forget_generations() }
 }
 
-#define LIVES(q) (!dead[X(q, seat[q])] && !gone[X(q, seat[q])])
-#define REPLACE(q) seat[q]++; after[q] = NONE; run Rank(q, seat[q])
+#define RUNS(q) (!dead[X(q, seat[q])] && !gone[X(q, seat[q])])
+#define REPLACE(q) seat[q]++; after[q] = NONE; rstep[q] = NONE; printf("seat %d has a new process, incarnation %d\n", q, seat[q])
 
-proctype Agent(byte q) /* a seat's faults; and its launcher, which sees its ranks end, and starts others */
+active proctype Launchers() /* see their ranks end, and start others */
 {
-end: do
-    :: atomic { faults < F && LIVES(q) -> faults++; dead[X(q, seat[q])] = true;
-        printf("seat %d incarnation %d dies\n", q, seat[q]) }
-    :: atomic { faults < F && LIVES(q) -> faults++; REPLACE(q); /* the old one runs on */
-        printf("seat %d incarnation %d is replaced\n", q, seat[q] - 1) }
-    :: atomic { dead[X(q, seat[q])] -> REPLACE(q) }
+endless:
+    do
+    :: atomic { faults < F && RUNS(0) -> faults++; REPLACE(0) } /* the old one runs on */
+    :: atomic { faults < F && RUNS(1) -> faults++; REPLACE(1) }
+    :: atomic { faults < F && N > 2 && RUNS(N - 1) -> faults++; REPLACE(N - 1) }
+    :: atomic { dead[X(0, seat[0])] -> REPLACE(0) }
+    :: atomic { dead[X(1, seat[1])] -> REPLACE(1) }
+    :: atomic { N > 2 && dead[X(N - 1, seat[N - 1])] -> REPLACE(N - 1) }
     od
-}
-
-init
-{
-    byte n = 0;
-    atomic { do :: n < N -> run Rank(n, 0); run Agent(n); n++ :: else -> break od; n = 0 }
 }

@@ -61,11 +61,12 @@ fails() {
     holds reconfigure -DN=3
 }
 
-@test "reconfigure: without compare_set, fence, transfer, last word or a look at the own seat" {
+@test "reconfigure: without compare_set, fence, transfer, last word, a wait for the dead or a look at the own seat" {
     fails 'assertion violated  !(rec' reconfigure -DBREAK=1
     fails 'invalid end state' reconfigure -DBREAK=2
-    fails 'assertion violated ((val' reconfigure -DN=3 -DBREAK=3
+    fails 'assertion violated ((rec' reconfigure -DN=3 -DBREAK=3
     fails 'invalid end state' reconfigure -DBREAK=4
+    fails 'assertion violated ((in' reconfigure -DF=2 -DBREAK=5
     fails 'invalid end state' reconfigure -DF=2 -DBREAK=6
 }
 

@@ -1,6 +1,7 @@
-/* Usage: simulate store|rendezvous|elastic COUNT [FIRST]      Runs so many seeds, beginning with
- * FIRST (1). simulate store|rendezvous|elastic replay SEED        The same run again, with every
- * call. A seed that fails is a line, and the status is 1 then. */
+/* Usage: simulate SCENARIO COUNT [FIRST]      Runs so many seeds, beginning with FIRST (1).
+ *        simulate SCENARIO replay SEED        The same run again, with every call.
+ * SCENARIO is store, rendezvous, elastic or reconfigure. A seed that fails is a line, and the status
+ * is 1 then. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +12,7 @@
 #include "05_fault_tolerance/elastic_group.h"
 #include "common/comm/store/store.h"
 #include "common/launch/launch.h"
+#include "tests/simulation/scenario.h"
 #include "tests/simulation/simulator.h"
 
 #define PORT 29500
@@ -33,10 +35,10 @@ typedef struct {
 
 static Operation history[CLIENTS * OPERATIONS];
 static int num_operations;
-static bool has_faults;
+bool has_faults;
 static char wrong[256];
 
-static void complain(const char *what, int64_t value)
+void complain(const char *what, int64_t value)
 {
     if (wrong[0] == '\0')
         snprintf(wrong, sizeof wrong, "%s (%lld)", what, (long long)value);
@@ -366,7 +368,8 @@ static const struct {
     const char *(*run)(void);
 } scenarios[] = { { "store", run_store },
                   { "rendezvous", run_rendezvous },
-                  { "elastic", run_elastic } };
+                  { "elastic", run_elastic },
+                  { "reconfigure", run_reconfigure } };
 
 static uint64_t run_seed(const char *(*run)(void), uint64_t seed)
 {
@@ -411,7 +414,8 @@ int main(int argc, char **argv)
         if (strcmp(argv[1], scenarios[i].name) == 0)
             run = scenarios[i].run;
     if (run == NULL) {
-        fprintf(stderr, "usage: simulate store|rendezvous|elastic COUNT [FIRST], or replay SEED\n");
+        fprintf(stderr, "usage: simulate store|rendezvous|elastic|reconfigure COUNT [FIRST], or "
+                        "replay SEED\n");
         return 2;
     }
     unsetenv(SECRET_VARIABLE);

@@ -18,8 +18,13 @@ setup() {
     "$SIMULATE" elastic 1000
 }
 
+@test "no seed breaks the ranks that go on without a restart" {
+    "$SIMULATE" reconfigure 1000
+}
+
 @test "a seed replays exactly" {
     diff <("$SIMULATE" elastic replay 7) <("$SIMULATE" elastic replay 7)
+    diff <("$SIMULATE" reconfigure replay 7) <("$SIMULATE" reconfigure replay 7)
     diff <("$SIMULATE" rendezvous replay 7) <("$SIMULATE" rendezvous replay 7)
     ! diff -q <("$SIMULATE" rendezvous replay 7 | tail -n 1) <("$SIMULATE" rendezvous replay 9 | tail -n 1) || false
 }
@@ -34,9 +39,11 @@ finds() {
     echo "# $1: found by seed $seed" >&3
 }
 
-@test "planted: a lost wake-up, a double rank, a late message, the store of an attempt that is over are found" {
+@test "planted: a lost wake-up, a double rank, late messages, the store of an attempt that is over, two groups at once are found" {
     finds lost_wakeup store 'wake-up is lost'
     finds double_rank rendezvous 'two holders'
     finds late_message store 'no order of operations'
     finds stale_attempt elastic 'two holders' 300
+    finds two_groups reconfigure 'two groups in generation'
+    finds early_group reconfigure 'still in the generation before'
 }
