@@ -152,7 +152,7 @@ rank_0() {
 }
 
 @test "a request to stop at the moment of a kill: all stop, and the next start resumes" {
-    for signal in TERM; do
+    for signal in TERM USR1; do
         RECONFIGURE=1 MAX_RESTARTS=20 $RUN 3 --model linear --epochs 100000 --threads 1 --save-every 0 --log-interval 100000 --device cpu \
             --checkpoint-dir "$OUT/stop" >"$OUT/said" 2>&1 3>&- &
         job=$!
