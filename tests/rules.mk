@@ -174,8 +174,8 @@ check-extras:
 # The C tests, and programs at work, in a copy of the tree where every access to memory is watched;
 # then the tests with threads, where every access to shared memory is.
 check-sanitizers:
-	@tests/sanitize.sh address,undefined "$(TEST_SOURCES) tests/steps/checklist.bats $(call tests_named,ddprun*.bats)"; status=$$?; \
-	    tests/sanitize.sh thread "$(wildcard $(THREADED))" && exit $$status
+	@tests/sanitize.sh address,undefined "$(TEST_SOURCES) tests/steps/checklist.bats $(call tests_named,ddprun*.bats) $(call tests_named,reconfigure_links.bats)"; status=$$?; \
+	    tests/sanitize.sh thread "$(wildcard $(THREADED)) $(call tests_named,reconfigure_links.bats)" && exit $$status
 
 # The same bits from 1, 2, 4 and 8 ranks, with --reduce-order fixed (half a minute).
 prove: 05

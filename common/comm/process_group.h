@@ -47,7 +47,7 @@ typedef struct ProcessGroup {
     uint64_t sequence; // collectives started so far
     int mean_ranks; // what REDUCE_MEAN divides by: world_size
     char options[OPTIONS_BYTES]; // a line of those that all ranks must share
-    bool survives, revoked; // a call that fails revokes it (step 05's reconfigure.h); one has failed
+    bool survives, revoked; // a call that fails revokes it (step 05's reconfigure.h); one has
     int missing; // for this rank it waited in vain; -1: it failed for another reason
     // Replaces tcp's algorithms for all_reduce and barrier (step 05's reduce_order.h); NULL: none.
     void (*tcp_all_reduce)(struct Mesh *mesh, const struct Collective *collective);

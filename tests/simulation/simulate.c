@@ -1,7 +1,7 @@
 /* Usage: simulate SCENARIO COUNT [FIRST]      Runs so many seeds, beginning with FIRST (1).
  *        simulate SCENARIO replay SEED        The same run again, with every call.
- * SCENARIO is store, rendezvous, elastic or reconfigure. A seed that fails is a line, and the status
- * is 1 then. */
+ * SCENARIO is store, rendezvous, elastic or reconfigure. A seed that fails is a line, and the
+ * status is 1 then. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

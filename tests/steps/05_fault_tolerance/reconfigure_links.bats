@@ -43,6 +43,7 @@ node() {
 # A library before libc: a connection of rank 1's first process breaks at the message $CUT_AT that it sends; silent: all
 # that it sends on this connection from then on is lost.
 cutter() {
+    ! grep -qa '__[at]san_init' 05_fault_tolerance/train_reconfigure || skip "a sanitizer has functions of its own in the place of these"
     cat >"$OUT/cut.c" <<'END'
 #define _GNU_SOURCE
 #include <dlfcn.h>
