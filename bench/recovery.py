@@ -2,10 +2,13 @@
 """Usage: bench/recovery.py [CASE ...]      (make 05 first)
 
 Breaks a run of step 05 on two ranks and says how long it takes until that is noticed, and until the
-next step of the training is done. The median of three times each, and all of them."""
+next step of the training is done. The median of three times each, and all of them; at the end how
+many times as long as the fastest case each takes until it trains again. torchrun_restarted, PyTorch's
+twin of step 05 under its own launcher, needs torchrun in $TORCH_BIN or in PATH."""
 import os
 import queue
 import re
+import shutil
 import signal
 import socket
 import statistics
@@ -17,15 +20,18 @@ import time
 
 os.chdir(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 DDPRUN, TRAIN = "05_fault_tolerance/ddprun", "05_fault_tolerance/train"
+TORCHRUN = shutil.which("torchrun", path=f"{os.environ.get('TORCH_BIN', '')}:{os.environ['PATH']}")
 PATIENCE, TURNS = 120, 3
 STEP = r"^Train Epoch"  # --log-interval 1: a line for each
 
 
 class Job:
-    """One ddprun with its ranks: what it prints, with the time at which it came."""
+    """One launcher with its ranks: what it prints, with the time at which it came."""
+
+    LAUNCHER = DDPRUN
 
     def __init__(self, folder, *options, launcher=(), ranks=2, program=TRAIN):
-        command = [DDPRUN, "--nproc-per-node", str(ranks), *launcher, program, "--threads", "1", "--epochs", "10000",
+        command = [self.LAUNCHER, "--nproc-per-node", str(ranks), *launcher, program, "--threads", "1", "--epochs", "10000",
                    "--log-interval", "1", "--save-every", "0", "--save-every-steps", "20",
                    "--checkpoint-dir", folder, *options]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
@@ -65,6 +71,23 @@ class SurvivingJob(Job):
         os.environ["DDP_RECONFIGURE"] = "1"
         super().__init__(folder, *options, launcher=("--max-restarts", "9"), program=TRAIN + "_reconfigure")
         del os.environ["DDP_RECONFIGURE"]
+
+
+class TorchJob(Job):
+    """The twin in PyTorch."""
+
+    LAUNCHER = TORCHRUN
+
+    def __init__(self, folder):
+        super().__init__(folder, "--device", "cpu", launcher=("--standalone", "--max-restarts", "9"), program=TRAIN + ".py")
+
+    def ranks(self):
+        found = {}
+        with open(f"/proc/{self.process.pid}/task/{self.process.pid}/children", encoding="ascii") as children:
+            for pid in children.read().split():
+                with open(f"/proc/{pid}/environ", encoding="utf-8") as environ:
+                    found |= {int(line[5:]): int(pid) for line in environ.read().split("\0") if line.startswith("RANK=")}
+        return [found[rank] for rank in sorted(found)]
 
 
 def strike(pid, number):
@@ -119,6 +142,10 @@ def rank_replaced(folder):
 
 def stopped_replaced(folder):
     return survived(folder, signal.SIGSTOP, "rank 1 is missing", "--timeout", "2")
+
+
+def torchrun_restarted(folder):
+    return signalled(TorchJob(folder), signal.SIGKILL, "closing signal|exitcode: -9", "resumes from")
 
 
 def launcher_killed(folder):
@@ -209,11 +236,12 @@ def free_port():
         return one.getsockname()[1]
 
 
-CASES = [rank_killed, rank_stopped, rank_replaced, stopped_replaced, launcher_killed, agent_killed, agent_stopped, host_killed, told_to_stop, snapshot_torn]
+CASES = [rank_killed, rank_stopped, rank_replaced, stopped_replaced, *([torchrun_restarted] if TORCHRUN else []), launcher_killed, agent_killed, agent_stopped, host_killed, told_to_stop, snapshot_torn]
 
 
 def main():
     chosen = [case for case in CASES if case.__name__ in sys.argv[1:]] or CASES
+    medians = {}
     for case in chosen:
         times = []
         for _ in range(TURNS):
@@ -221,7 +249,10 @@ def main():
                 times.append(case(folder))
         for what, column in zip(("noticed", "trains again"), zip(*times)):
             each = ", ".join(f"{seconds:.2f}" for seconds in sorted(column))
-            print(f"{case.__name__:16} {what:13} {statistics.median(column):6.2f} s   ({each})", flush=True)
+            print(f"{case.__name__:18} {what:13} {statistics.median(column):6.2f} s   ({each})", flush=True)
+            medians[case.__name__] = statistics.median(column)
+    fastest = min(medians, key=medians.get)
+    print(f"as a multiple of {fastest}: " + ", ".join(f"{name} {seconds / medians[fastest]:.1f}" for name, seconds in medians.items()))
 
 
 if __name__ == "__main__":
