@@ -48,7 +48,8 @@ typedef struct {
 
 static char folder[PATH_MAX], images[PATH_MAX];
 static DiskLog *disk;
-static bool watches, with_power, delays;
+static bool watches, with_power;
+static unsigned delay; // microseconds, of each call of another thread
 static pthread_t main_thread;
 static int num_threads; // at first
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -229,10 +230,12 @@ static void note(const char *moment)
 
 static void moment(const char *when, const char *call)
 {
-    if (!watches || inside)
+    if (inside)
         return;
-    if (delays && !pthread_equal(pthread_self(), main_thread))
-        usleep(20000);
+    if (delay > 0 && !pthread_equal(pthread_self(), main_thread))
+        usleep(delay);
+    if (!watches)
+        return;
     inside = true;
     char text[100];
     snprintf(text, sizeof text, "%s %s", when, call);
@@ -377,7 +380,6 @@ void disk_watch(const char *path, const char *to, DiskLog *log, bool power)
     snprintf(images, sizeof images, "%s", to);
     disk = log;
     with_power = power;
-    main_thread = pthread_self();
     num_files = 0;
     scan();
     flushed = now;
@@ -390,9 +392,10 @@ void disk_watch(const char *path, const char *to, DiskLog *log, bool power)
     watches = true;
 }
 
-void disk_delay_threads(void)
+void disk_delay_threads(unsigned microseconds)
 {
-    delays = true;
+    main_thread = pthread_self();
+    delay = microseconds;
 }
 
 void disk_look(void)

@@ -35,8 +35,9 @@ typedef struct {
  * shared. Images go to `images`: those of a kill, with `power` those of a power failure, too. */
 void disk_watch(const char *folder, const char *images, DiskLog *log, bool power);
 
-/* Calls of other threads than this one take longer from now on: training overtakes them. */
-void disk_delay_threads(void);
+/* Calls of other threads than this one take longer from now on, twice so many microseconds each:
+ * this one overtakes them. */
+void disk_delay_threads(unsigned microseconds);
 
 /* An image of the folder as it is, without any call. */
 void disk_look(void);

@@ -269,7 +269,7 @@ static void play(ProcessGroup *pg, void *context)
     if (phase->watches && pg->rank == 0)
         disk_watch(path, images, &shared->disk, phase->power);
     if (phase->delays && pg->rank == 0)
-        disk_delay_threads();
+        disk_delay_threads(20000);
     signal(SIGXFSZ, SIG_IGN);
     while (run.model.step < (uint64_t)last) {
         run_batch(&run);
@@ -291,6 +291,8 @@ static void play(ProcessGroup *pg, void *context)
             note_files(path, run.model.step);
     }
     if (phase->stops) {
+        if (pg->rank == 0)
+            disk_delay_threads(100000); // what is not waited for is not done at the exit
         snapshots_stop(&run.snapshots);
         _exit(EXIT_SUCCESS); // with all threads
     }
