@@ -2,8 +2,9 @@
 """Usage: teach/lab/judge_zero.py zero1|...|zero5 PROGRAM OURS FOLDER
 Runs a learner's PROGRAM of a stage of ZeRO, whose source is PROGRAM.c: its files must equal OURS', byte for byte, and
 the bytes that a rank holds and sends must match the formula. Hints are in teach/lab/STAGE.txt. Exit status 1: there is
-a mistake."""
+a mistake. LAB_OURS=FOLDER keeps the files of OURS there, for the next time."""
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -30,7 +31,7 @@ def mistake(step, name, text, folder=None):
     """Ends with the hint of a mistake; if the journals of the folder name it more exactly, with that one."""
     lines = (TOP / f"teach/lab/{step}.txt").read_text().splitlines()
     hints = {line[5:].split(": ", 1)[0]: line.split(": ", 1)[1] for line in lines if line.startswith("hint ")}
-    known = next((known for known in ((*sent_wrongly(step, folder), *named(folder)) if folder else ()) if known[0] in hints), None)
+    known = next((known for known in ((*sent_wrongly(step, folder), *named(folder), *raced(step, folder)) if folder else ()) if known[0] in hints), None)
     if known:
         name, text = known[0], f"{text}; {known[1]}"
     print(f"no   {text}")
@@ -59,24 +60,44 @@ def sent_wrongly(step, folder):
         yield "small", f"a small layer is sent in shares: {small[0][0]} of {small[0][1]} numbers on each of two ranks"
 
 
+def gradients_in(entries):
+    """The numbers of the calls that average gradients."""
+    return {e.about[0] for e in entries if e.word == "start" and e.values.get("type") == "float32" and
+            e.about[1] in ("reduce_scatter", "all_reduce")}
+
+
+def raced(step, folder):
+    """Yields what is used before it is there, by the journal of rank 0: mostly the bytes differ, but at times it has
+    come by then. Calls are executed in order, so who waits for one has waited for those before it."""
+    ranks = journal.read(folder / "journal")
+    entries = ranks[0][0].entries if ranks.get(0) else []
+    gradients, sent, gathers, steps, waited = gradients_in(entries), [], [], 0, -1
+    for entry in entries:
+        if entry.word == "start" and entry.about[0] in gradients:
+            sent.append(int(entry.about[0]))
+        elif entry.word == "start" and entry.about[1] == "all_gather":
+            gathers.append(int(entry.about[0]))
+        elif entry.word == "wait":
+            waited = max(waited, int(entry.about[0]))
+        elif entry.word == "optim_step":
+            steps += 1
+            if steps > sum(number <= waited for number in sent):
+                yield "early", "a unit takes its step before its gradients are back"
+        elif entry.word == "forward" and step in ("zero1", "zero2") and any(number > waited for number in gathers):
+            yield "files", "a forward pass begins before the parameters of all units are back"
+
+
 def named(folder):
     """Yields the mistakes that the journal of rank 0 shows: their names, and what was seen."""
     ranks = journal.read(folder / "journal")
     if not ranks.get(0):
         return
     entries = ranks[0][0].entries
-    gradients = {e.about[0] for e in entries if e.word == "start" and e.values.get("type") == "float32" and
-                 e.about[1] in ("reduce_scatter", "all_reduce")}
-    back, steps, gathered = 0, 0, True
+    gradients = gradients_in(entries)
+    gathered = True
     for entry in entries:
         if entry.word == "start" and entry.about[0] in gradients and entry.values.get("op") != "mean":
             yield "mean", f"the gradients are combined by {entry.values.get('op')}"
-        elif entry.word == "wait" and entry.about[0] in gradients:
-            back += 1
-        elif entry.word == "optim_step":
-            steps += 1
-            if steps > back:
-                yield "early", "a unit takes its step before its gradients are back"
         elif entry.word == "start" and entry.about[1] == "gather":
             gathered = True
         elif entry.word == "step":
@@ -108,23 +129,34 @@ def files_of(program, folder, options):
     own = [line for line in said if " is gone: " not in line]  # the other messages follow from it
     if done.returncode != 0:
         return None, ": ".join([how_it_ended(done.returncode), *(own or said if done.returncode <= 128 else own)[:1]])
-    return {path.name: path.read_bytes() for path in folder.glob("*.safetensors")}, None
+    return files_in(folder), None
+
+
+def files_in(folder):
+    return {path.name: path.read_bytes() for path in folder.glob("*.safetensors")}
 
 
 def main():
     if len(sys.argv) != 5 or sys.argv[1] not in ("zero1", "zero2", "zero3", "zero4", "zero5"):
         sys.exit(__doc__)
     step, program, ours, folder = sys.argv[1], Path(sys.argv[2]).resolve(), TOP / sys.argv[3], Path(sys.argv[4])
+    kept = Path(os.environ.get("LAB_OURS") or folder) / f"ours_{step}"
     for name, options in RUNS.items():
         mine, failure = files_of(program, folder / f"theirs_{name}", options)
-        due, _ = files_of(ours, folder / f"ours_{name}", options)
         if failure:
             mistake(step, name, f"with {' '.join(options)} {failure}", folder / f"theirs_{name}")
+        due, failure = files_in(kept / name), None
+        if not due:
+            due, failure = files_of(ours, kept / name, options)
+        if failure:
+            shutil.rmtree(kept / name)
+            sys.exit(f"our own program, with {' '.join(options)}: {failure}")
         if mine != due:
             wrong = [file for file in due if mine.get(file) != due[file]] or list(mine)
             mistake(step, "files", f"with {' '.join(options)} it saves another {wrong[0]} than ours", folder / f"theirs_{name}")
-        for fault in sent_wrongly(step, folder / f"theirs_{name}") if name == "run" else ():  # of two ranks
-            mistake(step, *fault)
+        for judge in (sent_wrongly, raced) if name == "run" else ():  # of two ranks
+            for fault in judge(step, folder / f"theirs_{name}"):
+                mistake(step, *fault)
     print("yes  its files are ours, byte for byte")
 
     _, _, held, sent = zero.KINDS[min(4, 1 + int(step[-1]))]

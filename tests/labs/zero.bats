@@ -2,7 +2,7 @@
 # make lab-zero1 to lab-zero5: our programs are accepted, wrong ones rejected with the hint that names the mistake.
 
 setup() {
-    export LAB=$BATS_TEST_TMPDIR/lab LAB_SECONDS=120
+    export LAB=$BATS_TEST_TMPDIR/lab LAB_OURS=$BATS_FILE_TMPDIR/ours LAB_SECONDS=120
 }
 
 # judge STAGE STATUS [SED]: of our program, changed.
