@@ -45,7 +45,8 @@ begin() {
     cp "$before" "$theirs"
     if [ -z "$most" ]; then
         [ "$step" != capstone ] || python3 teach/lab/judge_capstone.py --data "$lab/capstone/data"
-        echo "$theirs is the skeleton of lab-$step; teach/lab/$step has its header."
+        header=$(find "teach/lab/$step" -name "$step.h") # others implement a header of the library
+        echo "$theirs is the skeleton of lab-$step${header:+; $header is its header}."
         sed '/^hint /d; /^chapter /d; /^answer /d; s/^rung /  Rung /' "teach/lab/$step.txt"
         echo "How far are you? make check-lab"
         return
@@ -77,6 +78,8 @@ build() {
         echo "     hint: $unknown is declared in a header that is not included: ${header:-"\"man $unknown\" names it (of atoi and getenv it is stdlib.h)"}"
         exit 1
     fi
+    clash=$(sed -n "s/.*conflicting types for [^A-Za-z_]*\([A-Za-z0-9_]*\).*/\1/p" "$log/make" | head -n 1)
+    [ -z "$clash" ] || { echo "     hint: a header that is included declares another $clash: give yours another name, or the same arguments" && exit 1; }
     hint build
     exit 1
 }

@@ -54,7 +54,7 @@ $(MINE:.c=.try): %.try: %.c $(foreach file,$(MINE),$(call lab_parts,$(file))) $(
 
 # Step 03, or 05, with all that is done of the library labs.
 mine: 03 05
-	@teach/mine.sh
+	+@teach/mine.sh
 
 lab:
 	@teach/lab.sh list || $(left_early)

@@ -52,9 +52,9 @@ static Entry *find(const StoreServer *server, Blob key)
 {
     Entry *entry;
     LIST_FOREACH(entry, &server->entries, next)
-    if (entry->key.count == key.count &&
-        (key.count == 0 || memcmp(entry->key.data, key.data, key.count) == 0))
-        return entry;
+        if (entry->key.count == key.count &&
+            (key.count == 0 || memcmp(entry->key.data, key.data, key.count) == 0))
+            return entry;
     return NULL;
 }
 
@@ -126,11 +126,11 @@ static void wake(StoreServer *server)
 {
     Client *client;
     LIST_FOREACH(client, &server->clients, next)
-    if (client->wanted.count > 0 && has_keys(server, client->wanted.data)) {
-        bytes_free(&client->wanted);
-        bytes_put_u8(&client->out, STORE_STOP_WAITING);
-        send_replies(client); // a broken connection is noticed by poll
-    }
+        if (client->wanted.count > 0 && has_keys(server, client->wanted.data)) {
+            bytes_free(&client->wanted);
+            bytes_put_u8(&client->out, STORE_STOP_WAITING);
+            send_replies(client); // a broken connection is noticed by poll
+        }
 }
 
 /* The sum is stored as decimal text. False: the value is no number. */
@@ -310,9 +310,9 @@ static bool serve_turn(StoreServer *server)
     nfds_t count = 2;
     Client *client, *after;
     LIST_FOREACH(client, &server->clients, next)
-    ready[count++] =
-        (struct pollfd){ .fd = client->fd,
-                         .events = (short)(client->out.count > 0 ? POLLIN | POLLOUT : POLLIN) };
+        ready[count++] =
+            (struct pollfd){ .fd = client->fd,
+                             .events = (short)(client->out.count > 0 ? POLLIN | POLLOUT : POLLIN) };
     poll(ready, count, -1);
     count = 2;
     for (client = LIST_FIRST(&server->clients); client != NULL; client = after) {

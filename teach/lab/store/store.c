@@ -160,9 +160,9 @@ static bool serve_turn(StoreServer *server)
     nfds_t count = 2;
     Client *client, *after;
     LIST_FOREACH(client, &server->clients, next)
-    ready[count++] =
-        (struct pollfd){ .fd = client->fd,
-                         .events = (short)(client->out.count > 0 ? POLLIN | POLLOUT : POLLIN) };
+        ready[count++] =
+            (struct pollfd){ .fd = client->fd,
+                             .events = (short)(client->out.count > 0 ? POLLIN | POLLOUT : POLLIN) };
     poll(ready, count, -1);
     count = 2;
     for (client = LIST_FIRST(&server->clients); client != NULL; client = after) {
