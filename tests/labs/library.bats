@@ -24,6 +24,4 @@ setup() {
 @test "ring, rung 5" { tests/labs/try_library.py ring5; }
 @test "reducer" { tests/labs/try_library.py reducer; }
 @test "sampler" { tests/labs/try_library.py sampler; }
-@test "snapshot" { tests/labs/try_library.py snapshot; }
-@test "store" { tests/labs/try_library.py store; }
 

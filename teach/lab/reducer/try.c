@@ -56,6 +56,8 @@ static Message message[MOST_MESSAGES];
 static int num_messages;
 static Message (*shared)[MOST_MESSAGES]; // by rank: compared
 
+#define PERIOD 41 // gradients repeat after so many
+
 /* The gradient of a rank at this place; a pass before it without sync has added its own. */
 static float gradient(int rank, size_t i, int pass)
 {
@@ -63,16 +65,22 @@ static float gradient(int rank, size_t i, int pass)
     uint64_t *start = &drawn[pass][rank];
     if (*start == 0)
         *start = 1 + lab_draw(seed, (uint64_t)pass, (uint64_t)rank, 0) % 1000000;
-    return (float)(group->world_size * ((int)((*start + i * (*start % 37 + 3)) % 41) - 20));
+    return (float)(group->world_size * ((int)((*start + i * (*start % 37 + 3)) % PERIOD) - 20));
 }
 
 static float sum_of(size_t i, int first_pass)
 {
-    float sum = 0;
-    for (int rank = 0; rank < group->world_size; rank++)
-        for (int pass = first_pass; pass <= passes; pass++)
-            sum += gradient(rank, i, pass);
-    return sum;
+    static float sum[PERIOD];
+    static int from, to; // whose sums these are
+    if (from != first_pass || to != passes)
+        for (size_t k = 0; k < PERIOD; k++) {
+            sum[k] = 0;
+            for (int rank = 0; rank < group->world_size; rank++)
+                for (int pass = first_pass; pass <= passes; pass++)
+                    sum[k] += gradient(rank, k, pass);
+        }
+    from = first_pass, to = passes;
+    return sum[i % PERIOD];
 }
 
 static int unsynced; // the pass from which gradients add up
