@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Usage: teach/lab/judge_capstone.py FILE FOLDER       FILE is lab/capstone/capstone.c; beside it are 01.c to 05.c
-       teach/lab/judge_capstone.py --data DIR        writes the images
+"""Usage: teach/lab/judge_capstone.py FILE FOLDER [STEP]     FILE is lab/capstone/capstone.c; beside it are 01.c to 05.c
+       teach/lab/judge_capstone.py --data DIR             writes the images
 Judges the capstone rung by rung: the data set and the model, then the program of each step, compared with ours
-(docs/answers/capstone.c, and capstone.sed for the steps' programs). Exit status 1: there is a fault.
-LAB_OURS=FOLDER keeps the runs of our programs there, for the next time."""
+(docs/answers/capstone.c, and capstone.sed for the steps' programs). STEP: this program alone, 01 to 05, for the tests,
+which know those before it. Exit status 1: there is a fault.
+LAB_OURS=FOLDER keeps the runs of our programs and the images there, for the next time."""
 import os
 import random
 import re
@@ -146,17 +147,22 @@ def short(line):
     return line if len(line) < 80 else line[:76] + " ..."
 
 
-def judge_capstone(file, folder):
+def judge_capstone(file, folder, alone=None):
     mine = file.parent
     checks.TEST_ROWS, runs.make_data = TEST_ROWS, make_data
     runs.OPTIONS[:2] = PROBLEM
-    data = folder / "data"
-    make_data(data)
+    data = Path(os.environ.get("LAB_OURS") or folder) / "data"
+    if not data.exists():
+        make_data(data)
+    (folder / "data").exists() or (folder / "data").symlink_to(data.resolve())
     rungs, done = library.rungs_of("capstone"), 0
     try:
-        check_problem(mine, data)
-        print(f"yes  rung 1: {rungs[0]}", flush=True)
+        if not alone:
+            check_problem(mine, data)
+            print(f"yes  rung 1: {rungs[0]}", flush=True)
         for done, (step, title) in enumerate(zip(STEPS, rungs[1:]), 1):
+            if alone and step != alone:
+                continue
             source = mine / f"{step}.c"
             if not source.exists():
                 print(f"     {done} of {len(rungs)} rungs are done. Next is {source}: {title}")
@@ -178,9 +184,9 @@ def judge_capstone(file, folder):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 3:
+    if len(sys.argv) not in (3, 4):
         sys.exit(__doc__)
     if sys.argv[1] == "--data":
         make_data(sys.argv[2])
     else:
-        sys.exit(judge_capstone(Path(sys.argv[1]), Path(sys.argv[2])))
+        sys.exit(judge_capstone(Path(sys.argv[1]), Path(sys.argv[2]), *sys.argv[3:]))
