@@ -1,6 +1,6 @@
 # For tools/break.sh 02b, 02c and 02: how many bytes a rank sends in a step, and how long a step takes
 # (the mean of all but the first, which warms up, and the fastest).
-s|^#include "common/comm/store/net.h"|#include "beyond/usage.h"\n&|
+s|^#include "common/base/args.h"|#include "beyond/usage.h"\n&|
 s|^ *const Batch \*batch;|uint64_t begin_bytes, end_bytes, received, sent = 0;\
 double fastest = 1e9, sum = 0;\
 &|

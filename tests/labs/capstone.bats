@@ -2,7 +2,7 @@
 # make check-labs: files of the capstone, wrong and right ones (capstone.txt), are judged as they should be.
 
 setup() {
-    export LAB_SECONDS=${LAB_SECONDS:-120}
+    export LAB_SECONDS=${LAB_SECONDS:-120} LAB_OURS=$BATS_FILE_TMPDIR/ours
 }
 
 @test "there are 12 wrong files and more, and a wrong one for each hint" {

@@ -3,7 +3,7 @@
 # is accepted. (4 minutes)
 
 setup() {
-    export LAB_SECONDS=${LAB_SECONDS:-120}
+    export LAB_SECONDS=${LAB_SECONDS:-120} LAB_OURS=$BATS_FILE_TMPDIR/ours
 }
 
 @test "there are 40 wrong programs and more, and two right ones of each lab" {

@@ -2,7 +2,7 @@
 # make check-labs: files of the library labs, wrong and right ones (library.txt), are judged as they should be.
 
 setup() {
-    export LAB_SECONDS=${LAB_SECONDS:-120}
+    export LAB_SECONDS=${LAB_SECONDS:-120} LAB_OURS=$BATS_FILE_TMPDIR/ours
 }
 
 # Each lab has at least 12 wrong files and 4 right ones, and all hints but these are given to one of them: a rank that

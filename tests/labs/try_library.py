@@ -2,7 +2,8 @@
 """Usage: tests/labs/try_library.py [LAB | LAB:EXPECTED | --few]...
 Does make check-lab know right from wrong in the library labs? Makes each file of library.txt from our answer, all or
 these, and asks teach/lab/library.py about it: of a wrong one it must give the hint that is expected, of a right one
-nothing. --few: the first two wrong ones of each lab, which end early."""
+nothing. Only the answer is tried with numbers that are drawn anew, too. --few: the first two wrong ones of each lab, which end early."""
+import os
 import re
 import subprocess
 import sys
@@ -22,7 +23,8 @@ def judge(folder, lab, edit):
     file.parent.mkdir(exist_ok=True)
     file.write_text(text)
     with tempfile.TemporaryDirectory() as runs:
-        done = subprocess.run([sys.executable, "teach/lab/library.py", lab, file, runs], cwd=TOP, capture_output=True, text=True)
+        done = subprocess.run([sys.executable, "teach/lab/library.py", lab, file, runs], cwd=TOP, capture_output=True, text=True,
+                              env=os.environ if edit == "p;d" else {**os.environ, "LAB_SALT": "1"})
     return done.stdout + done.stderr, {0: True, 1: False}.get(done.returncode)
 
 

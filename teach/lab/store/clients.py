@@ -249,7 +249,7 @@ def several_clients(server, draw, count):
     lazy = server.client()
     lazy.send(set_("half", "of it")[:-3])
     total = 0
-    for number, c in enumerate(clients * 2):
+    for c in clients * 2:
         amount = draw.randrange(-1000, 1000)
         total += amount
         c.ask(("sum", "blocks"), f"ADD of {amount} to a counter", add("counter", amount), u64(total))
