@@ -44,8 +44,15 @@ def answers(trap):
             yield f"of the answer {given} these are wrong: {faults}"
 
 
+judged_ours = set()  # our programs, and how each was judged: several traps are made from one
+
+
 def mends(trap):
-    tries = [("ours", trap.ours(), True), ("nothing", trap.broken(), False)]
+    tries = [("nothing", trap.broken(), False)]
+    how = (trap.step, trap.ours(), *trap.all("with"), *trap.all("also"))
+    if how not in judged_ours:
+        judged_ours.add(how)
+        tries.insert(0, ("ours", trap.ours(), True))
     tries += [(edit, traps.edited(trap.broken(), [edit]), True) for edit in trap.all("right")]
     tries += [(edit, traps.edited(trap.broken(), [edit]), False) for edit in trap.all("wrong")]
     if not trap.all("wrong"):

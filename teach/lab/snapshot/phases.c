@@ -251,6 +251,10 @@ static void play(ProcessGroup *pg, void *context)
     lab_stage(phase->stage);
     disk_wait_for_threads(); // counts them
     run_init(&run, pg, phase->folder);
+    if (phase->none)
+        run.args.resume_auto = false;
+    if (phase->nan_from > 0)
+        run.args.on_nan = "warn";
     if (phase->resumes) {
         const int epoch = snapshots_resume(&run.snapshots);
         const uint64_t from = identify(&run, pg, phase->otherwise);
@@ -272,6 +276,8 @@ static void play(ProcessGroup *pg, void *context)
         disk_delay_threads(20000);
     signal(SIGXFSZ, SIG_IGN);
     while (run.model.step < (uint64_t)last) {
+        if (phase->nan_from > 0 && run.model.step + 1 >= (uint64_t)phase->nan_from)
+            run.model.params[0] = NAN;
         run_batch(&run);
         if (phase->full_from > 0 && pg->rank == 0 && run.model.step >= (uint64_t)phase->full_from)
             setrlimit(RLIMIT_FSIZE, &(struct rlimit){ (rlim_t)phase->full_bytes, RLIM_INFINITY });

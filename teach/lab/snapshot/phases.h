@@ -50,6 +50,8 @@ typedef struct {
     const char *folder, *stage;
     int steps; // until this one; for resumed ones: so many
     bool resumes, watches, power, stops, delays;
+    bool none; // with --resume none
+    int nan_from; // weights are not finite from this step on; 0: never
     const char *otherwise; // hint for weights that are wrong
     int full_from, full_bytes; // the disk is full from this step on: files have so many bytes
 } Phase;

@@ -288,6 +288,20 @@ static void try_other(void)
     }
 }
 
+/* What no start may resume from: weights that are not finite; and with --resume none, anything. */
+static void try_refused(void)
+{
+    begin("sgd", 3, 2);
+    play_all("finite", (Phase){ .folder = "finite", .steps = 7, .nan_from = 5, .stops = true });
+    const uint64_t s = resume_from("finite", "finite");
+    if (s != 3)
+        wrong("finite",
+              "from step 5 on the weights are not finite: it resumes after step %d, not 3", (int)s);
+    play_all("none", (Phase){ .folder = "finite", .resumes = true, .none = true });
+    if (shared->resumed != 0)
+        wrong("none", "with --resume none it resumes after step %d", (int)shared->resumed);
+}
+
 static void try_full(void)
 {
     static char data[1 << 16];
@@ -351,6 +365,7 @@ int main(int argc, char **argv)
         try_keep();
         try_damage();
         try_other();
+        try_refused();
     }
     if (rung == 4)
         try_power();
