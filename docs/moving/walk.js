@@ -48,13 +48,14 @@ function tell() {
         element.append(Object.assign(document.createElement("h2"), { textContent: title }), Object.assign(document.createElement("p"), { textContent: text }));
         return element;
     };
-    const add = (step, number, element, changed) => { story.push(element); stops.push({ step, number, element, changed }); };
-    story.push(heading("01: one process, one device", "The trainer, read from top to bottom. This is a step of it."));
-    add("01", 1, card("A step of gradient descent is four calls. What follows changes only a few lines at a time.", data.first.split("\n").map((text) => ` ${text}`)), []);
+    const head = (title, text) => { story.push(heading(title, text)); return story.at(-1); };
+    const add = (step, number, element, changed, title, key) => { story.push(element); stops.push({ step, number, element, changed, title, key }); };
+    const first = head("01: one process, one device", "The trainer, read from top to bottom. This is a step of it.");
+    add("01", 1, card("A step of gradient descent is four calls. What follows changes only a few lines at a time.", data.first.split("\n").map((text) => ` ${text}`)), [], first, 2);
     for (const step of data.steps) {
         const changed = step.hunks.flatMap((hunk) => hunk.lines).filter((text) => text[0] !== " ").length;
-        story.push(heading(`${step.name}: ${step.idea}`, `${step.program}: ${changed} changed lines in ${step.hunks.length} places.`));
-        step.hunks.forEach((hunk, i) => add(step.name, i + 1, card(hunk.why, hunk.lines), hunk.lines.filter((text) => text[0] !== " ")));
+        const title = head(`${step.name}: ${step.idea}`, `${step.program}: ${changed} changed lines in ${step.hunks.length} places.`);
+        step.hunks.forEach((hunk, i) => add(step.name, i + 1, card(hunk.why, hunk.lines), hunk.lines.filter((text) => text[0] !== " "), title, hunk.key));
     }
     $("story").replaceChildren(...story);
 }
@@ -66,8 +67,8 @@ function reached(place) {
 }
 
 function show() {
-    const { step, number, element } = stops[at], last = stops.filter((stop) => stop.step === step).length;
-    for (const stop of stops) stop.element.classList.toggle("here", stop.element === element);
+    const { step, number, element, title, key } = stops[at], last = stops.filter((stop) => stop.step === step).length;
+    for (const shown of $("story").children) shown.classList.toggle("here", shown === element || shown === title);
     for (const group of document.querySelectorAll("[data-since]")) {
         const since = reached(group.dataset.since), until = group.dataset.until ? reached(group.dataset.until) : stops.length;
         group.classList.toggle("on", since <= at && at < until);
@@ -77,14 +78,24 @@ function show() {
     $("svg").setAttribute("aria-label", `Step ${step}, change ${number} of ${last}`);
     $("now").textContent = at === 0 ? "01: one process trains." : `${step}, change ${number} of ${last}`;
     for (const button of $("rail").children) button.toggleAttribute("aria-current", button.textContent === step);
+    if (one) element.lastChild.scrollTop = element.lastChild.children[Math.max(0, key)].offsetTop - element.lastChild.offsetTop - 60;
+    $("back").disabled = at === 0;
+    $("next").disabled = at === stops.length - 1;
 }
 
 function go(to) {
     at = Math.max(0, Math.min(stops.length - 1, to));
-    stops[at].element.scrollIntoView({ block: "start", behavior: still.matches ? "instant" : "smooth" });
+    if (!one) stops[at].element.scrollIntoView({ block: "start", behavior: still.matches ? "instant" : "smooth" });
     show();
 }
-const goStep = (name) => go(stops.findIndex((stop) => stop.step === name));
+const goStep = (name) => go(stops.findIndex((stop) => stop.step === name && (stop.key >= 0 || !one)));
+
+/* walk.html#one shows one change at a time, with buttons: so another page has it in a frame, and nothing scrolls inside. */
+const one = new URLSearchParams(location.hash.slice(1)).has("one");
+document.documentElement.classList.toggle("one", one);
+$("back").onclick = () => go(at - 1);
+$("next").onclick = () => go(at + 1);
+onmessage = (event) => { document.documentElement.dataset.theme = event.data.theme; }; // light or dark, as that page
 
 tell();
 $("lines").textContent = data.lines;
@@ -95,7 +106,7 @@ $("rail").hidden = $("keys").hidden = false;
 
 /* Scrolling moves to the last change whose top has passed the upper third of what is free; keys and buttons scroll. */
 let moving = 0;
-onscroll = () => {
+if (!one) onscroll = () => {
     cancelAnimationFrame(moving);
     moving = requestAnimationFrame(() => {
         const free = matchMedia("(max-width: 64rem)").matches ? document.querySelector(".stage").offsetHeight : 0;

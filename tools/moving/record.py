@@ -234,7 +234,9 @@ def walk(_):
                 hunks[-1]["lines"].append(line)
         for hunk in hunks:
             changed = [line for line in hunk["lines"] if line[0] != " "]
-            hunk["why"] = " ".join(plain(why) for piece, why in said[name] if any(piece in line for line in changed))
+            hunk["why"] = " ".join(plain(why) for piece, why, _ in said[name] if any(piece in line for line in changed))
+            keys = [piece for piece, _, key in said[name] if key]
+            hunk["key"] = next((i for i, line in enumerate(hunk["lines"]) if line[0] != " " and keys[0] in line), -1)
         idea = open(os.path.join(ROOT, program[4:].split("\t")[0]), encoding="utf-8").read().split(" - ", 1)[1].split("\n")[0]
         steps.append({"name": name, "program": program[4:].split("\t")[0], "idea": idea.rstrip("."), "hunks": hunks})
     first = open(os.path.join(ROOT, "01_single_gpu/train.c"), encoding="utf-8").read()
@@ -248,10 +250,11 @@ DATA = re.compile(r'(<script type="application/json" id="data">\n).*?(\n</script
 
 
 def without_times(data):
+    """What is the same on every machine: neither times nor, from one kind of CPU to another, the last bits of a file."""
     for runs in data.get("messages", {}).values():
         for rows in runs.values():
             rows[:] = [row[:-1] for row in rows]
-    return {key: value for key, value in data.items() if key not in ("layers", "optimizer_us", "measured", "runs")}
+    return {key: value for key, value in data.items() if key not in ("layers", "optimizer_us", "measured", "runs", "sha256")}
 
 
 def main():
@@ -270,7 +273,7 @@ def main():
             continue
         text = json.dumps(data, separators=(",", ":")).replace("</", "<\\/")
         with open(path, "w", encoding="utf-8") as file:
-            file.write(DATA.sub(lambda old: old[1] + text + old[2], page))
+            file.write(DATA.sub(lambda old, text=text: old[1] + text + old[2], page))
     sys.exit(differ)
 
 

@@ -29,5 +29,6 @@ html_show_copyright = html_show_sphinx = False
 def setup(app):
     site = pages.Site(str(app.srcdir))
     site.write_pages()
+    app.connect("html-page-context", lambda app, page, *_: page == "index" and app.add_css_file("landing.css", priority=900))
     app.connect("config-inited", lambda app, config: config.html_static_path.append(str(app.srcdir / "_static")))
     app.connect("build-finished", lambda app, error: error or site.write_sources(str(app.outdir)))

@@ -69,7 +69,8 @@ class Hunk:
 
     def __init__(self, header):
         self.old, self.new = (int(n) for n in re.match(r"@@ -(\d+).* \+(\d+)", header).groups())
-        self.lines, self.reasons = [], []
+        self.lines, self.is_key = [], False
+        self.reasons = []  # (line it is about, in the new file or else the old one, Markdown)
 
     def add(self, line):
         old = self.old if line[0] in " -" else None
@@ -211,14 +212,19 @@ def steps():
     found = [Step(name) for name in re.findall(r"[\w-]+", names.split("is no step: ")[1]) if name not in ("or", "--count")]
     said = written_reasons()
     for step in found:
-        for piece, text in said.get(step.name, []):
+        for piece, text, is_key in said.get(step.name, []):
             places = [hunk for hunk in step.hunks if any(piece in line for line in hunk.changed())]
             for hunk in places:
-                hunk.reasons.append(text)
+                sign, old, new, _ = max((line for line in hunk.lines if line[0] != " " and piece in line[3]), key=lambda line: line[0] == "+")
+                hunk.reasons.append((new or old, text))
+                hunk.is_key |= is_key
             if len(places) != 1:
                 print(f"tools/site/reasons.md: {step.name}: '{piece}' is in {len(places)} places of the diff, not in 1",
                       file=sys.stderr)
+        if sum(hunk.is_key for hunk in step.hunks) != 1:
+            print(f"tools/site/reasons.md: {step.name}: one place must be the key one (## key: ...)", file=sys.stderr)
         for number, hunk in enumerate(step.hunks, 1):
+            hunk.reasons.sort()
             if not hunk.reasons:
                 print(f"tools/site/reasons.md: {step.name}: place {number} of the diff has no reason: "
                       f"{hunk.changed()[0]}", file=sys.stderr)

@@ -9,6 +9,7 @@ import shutil
 import textwrap
 
 import diffs
+import landing
 from colours import colours
 from diffs import ROOT, highlighted, hunk_html, line_html, read
 
@@ -91,8 +92,6 @@ class Site:
         if place.endswith(SOURCES) and place in self.files:
             self.sources.add(place)
             return "src:" + os.path.relpath(place, os.path.dirname(path) or ".") + ".html"
-        if place == "README.md":
-            place = "index.md"
         return os.path.relpath(place, os.path.dirname(path) or ".")
 
     def origin(self, path, block):
@@ -161,7 +160,8 @@ class Site:
 
     def write_sources(self, folder):
         shutil.copytree(os.path.join(ROOT, MOVING), os.path.join(folder, MOVING))
-        shutil.copy2(os.path.join(ROOT, "docs/colours.css"), folder + "/docs/colours.css")
+        for name in ("docs/colours.css", "docs/cast.svg"):
+            shutil.copy2(os.path.join(ROOT, name), f"{folder}/{name}")
         os.makedirs(folder + "/docs/pictures", exist_ok=True)
         for name in re.findall(r'src="../(pictures/\w+.svg)"', "".join(read(p) for p in self.files if p.startswith(MOVING))):
             shutil.copy2(os.path.join(ROOT, "docs", name), f"{folder}/docs/{name}")  # shown without scripts
@@ -186,7 +186,8 @@ class Site:
                         rf"stepdiff.sh {step.name} |{re.escape(step.before)} {re.escape(step.program)}", command):
                     anchor = re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
                     more[f"[{heading}](../docs/{chapter}.md#{anchor})"] = 1
-            reasons = "\n\n".join(hunk.reasons + [f"The chapter: {link}" for link in more])
+            reasons = [f"[{line}](src:../{step.program}.html#L{line}): {text}" if len(hunk.reasons) > 1 else text for line, text in hunk.reasons]
+            reasons = "\n\n".join(reasons + [f"The chapter: {link}" for link in more])
             out.append(f'<section class="hunk" id="hunk-{number}"><div class="reason">'
                        f'<a class="place" href="#hunk-{number}">{number} of {len(step.hunks)}</a>\n\n{reasons}\n\n</div>\n'
                        f'{hunk_html(step, hunk, tokens, "../")}\n</section>\n')
@@ -226,7 +227,7 @@ class Site:
         placed = {*order[0], *order[1], *answers, "README"}
         rest = [path[:-3] for path in pages if path[:-3] not in placed and "orphan: true" not in pages[path]]
         more = [path for path in rest if path.startswith(("docs/", "teach/"))]
-        pages["index.md"] = pages.pop("README.md") + self.toctree("The book", order[0]) + \
+        pages["index.md"] = landing.page(pages["README.md"], self.steps) + self.toctree("The book", ["README"] + order[0]) + \
             self.toctree("To look things up", order[1]) + (self.toctree("More", more) if more else "") + \
             self.toctree("The steps", ["diffs/index"] + [path for path in rest if path not in more])
         for path, text in pages.items():

@@ -6,7 +6,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 
 
 def written_reasons():
-    """{step: [(piece of a changed line, Markdown)]}"""
+    """{step: [(piece of a changed line, Markdown, is this the key place of the diff?)]}"""
     said, step = {}, None
     with open(os.path.join(ROOT, os.environ.get("REASONS", "tools/site/reasons.md")), encoding="utf-8") as file:
         text = file.read()
@@ -15,5 +15,5 @@ def written_reasons():
         if title.startswith("# "):
             step = said.setdefault(title[2:], [])
         else:
-            step.append((title[3:], text.strip()))
+            step.append((title[3:].removeprefix("key: "), text.strip(), title.startswith("## key: ")))
     return said

@@ -124,6 +124,22 @@ def walk(page, folder):
             page.wait_for(then)
         page.evaluate("stops[20].element.scrollIntoView()")  # as by hand
         page.wait_for("at === 20")
+    # In a frame: one change at a time, without scrolling; the steps' buttons lead to their key changes.
+    page.open("about:blank")
+    page.open(PAGES + "walk.html#one&step=02&change=2")
+    for width, height in ((1200, 560), (358, 600)):
+        page.resize(width, height)
+        assert page.evaluate("document.documentElement.scrollHeight <= innerHeight && "
+                             "[...$('story').children].filter((e) => e.checkVisibility()).length === 2")
+        for step, line in (("02b", "all_reduce(pg"), ("05", "snapshots_resume(")):
+            page.evaluate(f"[...$('rail').children].find((b) => b.textContent === '{step}').click()")
+            assert page.evaluate("""(() => { const pre = stops[at].element.lastChild, box = pre.getBoundingClientRect();
+                return [...pre.children].some((l) => l.textContent.includes('%s') && l.getBoundingClientRect().bottom <= box.bottom + 1); })()""" % line), step
+        page.evaluate("go(3)")
+        page.evaluate("$('next').click()")
+        assert page.evaluate("at") == 4
+        page.key("ArrowLeft", 37)
+        page.wait_for("at === 3")
 
 
 def main():

@@ -81,6 +81,22 @@ class Site:
         self.page.resize(390, 844, phone=True)
         self.all_fit(book + sources[::40])
 
+    def landing(self):
+        """The first screen: sentence, command and the walk. Below: diff, losses, six cards, and last what was not run yet."""
+        self.page.resize(1440, 900)
+        self.open("index.html")
+        places = self.page.evaluate("['h1', '.lead pre', '.walk iframe', '.rows.quoted .add', '.equal', '.cards'].map((q) => "
+                                    "document.querySelector(q).getBoundingClientRect().bottom)")
+        assert places == sorted(places) and places[2] < 900, places
+        said = self.page.evaluate("[...document.querySelectorAll('.landing p')].find((p) => p.textContent.includes('has not been run on a GPU yet')).getBoundingClientRect().top")
+        assert said > places[-1], "the benefit comes first"
+        losses = self.page.evaluate("[...document.querySelectorAll('.equal ol')].map((ol) => [...ol.children].map((li) => li.textContent))")
+        with open("README.md", encoding="utf-8") as file:
+            table = [[cell.strip() for cell in row.split("|")] for row in re.findall(r"^\| (?:\d rank|PyTorch).*\|$", file.read(), re.M)]
+        assert losses == [row[2:5] for row in table] and len(losses) == 4, (losses, table)
+        assert self.page.evaluate("document.querySelectorAll('.cards > li > a').length") == 6
+        self.shot("landing")
+
     def themes(self):
         for dark in (False, True):
             self.page.resize(1280, 800, dark=dark)
@@ -213,7 +229,7 @@ def main():
     os.makedirs(folder, exist_ok=True)
     with chromium.Page(seconds=60) as page:
         site = Site(page, sys.argv[1], folder)
-        for part in (site.themes, site.pictures, site.diffs, site.search, site.copy, site.keys, site.paper, site.widths):
+        for part in (site.landing, site.themes, site.pictures, site.diffs, site.search, site.copy, site.keys, site.paper, site.widths):
             part()
             print(part.__name__ + ": ok", flush=True)
         asked = [e["params"]["request"]["url"] for e in page.events if e["method"] == "Network.requestWillBeSent"]

@@ -37,6 +37,15 @@ addEventListener("DOMContentLoaded", () => {
   }
 });
 
+// The frame with the walk is light or dark as the page is, which the button may have chosen.
+addEventListener("DOMContentLoaded", () => {
+  const frame = document.querySelector(".landing iframe");
+  if (!frame) return;
+  const tell = () => frame.contentWindow.postMessage({ theme: document.body.dataset.theme }, "*");
+  frame.addEventListener("load", tell);
+  new MutationObserver(tell).observe(document.body, { attributeFilter: ["data-theme"] });
+});
+
 // A search finds pages; below each, the lines that it is found in. Then it looks through the sources, line by line.
 const QUERY = new URLSearchParams(location.search).get("q")?.toLowerCase().trim();
 

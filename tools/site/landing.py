@@ -1,0 +1,118 @@
+"""The first page of the site, made of README.md: its sentence, its command, the walk (docs/moving/walk.html) in a frame, the
+recording of a terminal, the diff, the table of losses and the six ideas as cards; and what the README says of GPUs, below."""
+import html
+import re
+
+PLATE = ('<rect x="{x}" y="{y}" width="{w}" height="{w}" rx="8" style="fill:var(--rank-{r})"/>'
+         '<text x="{tx}" y="{ty}" style="fill:var(--rank-{r}-on)">{r}</text>')
+
+
+def plate(rank, x, y, w=34):
+    return PLATE.format(r=rank, x=x, y=y, w=w, tx=x + w / 2, ty=y + w / 2 + 5)
+
+
+def bar(x, y, width, colour, word="", height=16):
+    return (f'<rect x="{x}" y="{y}" width="{width}" height="{height}" rx="3" style="fill:var(--{colour})"/>' +
+            (f'<text x="{x + width / 2}" y="{y + height - 4}" style="fill:var(--{colour}-on);font-size:11px">{word}</text>' if word else ""))
+
+
+# One drawing for each of the README's six ideas, in their order.
+DRAWINGS = (
+    plate(0, 133, 20) + '<path class="l" d="M66 24h24v24h-24zM66 36h24M78 24v24M96 36h30m-6-5l6 5l-6 5M174 36h30m-6-5l6 5l-6 5M212 22v26h26M214 26c5 16 10 18 22 19"/>',
+    plate(0, 86, 20) + plate(1, 180, 20) + '<path class="s" d="M124 30h50m-6-5l6 5l-6 5M176 44h-50m6-5l-6 5l6 5"/>',
+    bar(22, 14, 76, "phase-forward", "forward") + bar(100, 14, 120, "phase-backward", "backward") + bar(246, 14, 30, "phase-optimizer") +
+    "".join(bar(x, 42, 32, f"bucket-{i}", i) for i, x in enumerate((140, 174, 212))),
+    '<rect class="l" x="52" y="22" width="86" height="30" rx="8"/><text x="95" y="41">launcher</text><path class="l" d="M140 37c20 0 16 -20 36 -20M140 37c20 0 16 20 36 20"/>' +
+    plate(0, 180, 4, 26) + plate(1, 180, 44, 26) + '<text x="243" y="22">RANK=0</text><text x="243" y="62">RANK=1</text>',
+    '<rect class="l" x="40" y="9" width="96" height="56" rx="10"/><rect class="l" x="164" y="9" width="96" height="56" rx="10"/><path class="l" d="M136 37h28"/>' +
+    plate(0, 49, 20) + plate(1, 93, 20) + plate(2, 173, 20) + plate(3, 217, 20),
+    bar(24, 14, 176, "rank-0") + bar(116, 44, 160, "rank-0") + '<path class="f" d="M208 16l12 12m0-12l-12 12"/><path class="l" stroke-dasharray="3 3" d="M116 6v62"/>')
+
+
+def inline(markdown):
+    """Code, bold and links of a sentence of the README, as HTML."""
+    text = html.escape(markdown, quote=False)
+    text = re.sub(r"`([^`]*)`", r"<code>\1</code>", text)
+    text = re.sub(r"\[([^]]*)\]\(([^)#]*?)(?:\.md)?(#[^)]*)?\)", lambda link: f'<a href="{link[2].removeprefix("src:").removesuffix(".html")}.html{link[3] or ""}">{link[1]}</a>', text)
+    return re.sub(r"\*\*([^*]*)\*\*", r"<b>\1</b>", text)
+
+
+def section(readme, title):
+    return re.search(rf"^## {re.escape(title)}\n\n(.*?)(?=^## )", readme, re.M | re.S)[1]
+
+
+def sentences(part):
+    """The paragraphs of a section: not its tables, blocks and marks."""
+    return [" ".join(p.split("\n")) for p in re.sub(r"^```.*?^```$|<!--.*?-->|^\|.*?$", "", part, flags=re.M | re.S).split("\n\n") if p.strip()]
+
+
+def rows(part):
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in part.split("\n") if line.startswith("|") and "---" not in line]
+
+
+def same(part):
+    """The table of losses as cards, with a sign between two: equal."""
+    out = []
+    for name, *losses in rows(part)[1:]:
+        ranks = re.match(r"(\d) rank", name)
+        plates = "".join(f'<span style="background:var(--rank-{r});color:var(--rank-{r}-on)">{r}</span>' for r in range(int(ranks[1]) if ranks else 0))
+        out.append(f'<div class="card"><p class="plates" aria-hidden="true">{plates or "<span class=torch>train.py</span>"}</p><h3>{name}</h3><ol>' +
+                   "".join(f"<li>{loss}</li>" for loss in losses) + "</ol></div>")
+    return '<i aria-hidden="true">=</i>'.join(out)
+
+
+def cards(part, changed):
+    """The six ideas: two rows of three titles, each with a row of three sentences below. Below each: the lines it changes."""
+    table, out = rows(part)[1:], []
+    for titles, words in zip(table[::2], table[1::2]):
+        for title, sentence in zip(titles, words):
+            name, target = re.match(r"\[\*\*(.*)\*\*\]\((.*)\)", title).groups()
+            page, _, place = target.partition("#")
+            number = len(out)
+            sizes = " + ".join(str(changed[step]) for step in (("01",), ("02a", "02b", "02c"), ("02",), ("03",), ("04",), ("05",))[number] if step in changed)
+            out.append(f'<li><a class="card" href="{page.removesuffix(".md")}.html{"#" * bool(place)}{place}"><svg viewBox="0 0 300 74" aria-hidden="true">{DRAWINGS[number]}</svg>'
+                       f'<h3>{name}</h3><p>{inline(sentence)}</p><p class="foot"><code>make {name[:2]}</code><b>{f"+ {sizes} lines" if sizes else "the start"}</b></p></a></li>')
+    return "\n".join(out)
+
+
+def page(readme, steps):
+    """README.md, with links for the site, as the first page; without its contents lists."""
+    what, idea = re.search(r"^\*\*(.*?): (.*?)\*\*$", readme, re.M | re.S).groups()
+    command = re.search(r"^```sh\n(.*?)\n```$", readme, re.M | re.S)[1]
+    one = section(readme, "One line makes it data parallel")
+    equal = section(readme, "1 = 2 = 4 ranks = PyTorch")
+    first_equal, last_equal = sentences(equal)
+    ideas = section(readme, "Six ideas")
+    shown = re.search(r'^<div class="highlight rows quoted">.*?$', one, re.M)[0]
+    changed = {step.name: sum(len(hunk.changed()) for hunk in step.hunks) for step in steps}
+    parts = sentences(ideas)
+    return f"""---
+hide-toc: true
+---
+# {" ".join(what.split())}
+
+<div class="landing lead"><p>{inline(idea[0].upper() + " ".join(idea[1:].split()))}</p>
+<div class="highlight-sh notranslate"><div class="highlight"><pre>{html.escape(command)}</pre></div></div></div>
+<figure class="landing walk card"><iframe src="docs/moving/walk.html#one&amp;step=02b&amp;change=2" title="From 01 to 05: each change of the code, and what it adds"></iframe>
+<figcaption><a href="docs/moving/walk.html">From 01 to 05, as a page to scroll</a></figcaption></figure>
+<div class="landing two"><div><h2 id="kill">Kill a rank: the same bytes</h2><p>A recording of a terminal. Two ranks train, and rank 1 is killed. The launcher starts both again, they resume from a snapshot, and the result is byte for byte that of a run without a fault.</p>
+<p><a href="docs/05_fault_tolerance.html">How step 05 does it</a></p></div>
+<img src="docs/cast.svg" alt="A terminal: two ranks train, rank 1 is killed, the job resumes from a snapshot and ends with the same bytes"></div>
+<div class="landing two"><div><h2 id="one-line">One line makes it data parallel</h2><p>{inline(sentences(re.sub("<p.*?</p>|<div.*?</div>$", "", one, flags=re.M))[0])}</p>
+<p><a href="diffs/02b.html">The whole diff, {changed["02b"]} lines, with reasons</a></p></div>
+{shown}</div>
+<div class="landing"><h2 id="same">1 = 2 = 4 ranks = PyTorch</h2><p>{inline(first_equal.rstrip(":"))}. The losses of steps 1, 11 and 21:</p>
+<div class="equal">{same(equal)}</div>
+<p>{inline(last_equal)} <a href="docs/proof.html">The proof</a></p></div>
+<div class="landing"><h2 id="ideas">Six ideas</h2><p>Read the first program from top to bottom. From then on, read only what changes.</p>
+<ol class="cards">{cards(ideas, changed)}</ol></div>
+<div class="landing"><h2 id="moving">Pictures that move, from real runs</h2><ul class="moving">
+<li><a href="docs/moving/ring.html">The ring, message by message</a></li>
+<li><a href="docs/moving/overlap.html">Overlap: drag the bucket size</a></li>
+<li><a href="docs/moving/recover.html">Kill a rank, lose a node</a></li>
+<li><a href="docs/moving/sampler.html">The sampler deals the rows</a></li>
+<li><a href="docs/moving/walk.html">From 01 to 05</a></li></ul></div>
+<div class="landing"><h2 id="next">A workshop, and the real thing</h2>
+{"".join(f"<p>{inline(part)}</p>" for part in parts)}
+<p><a href="README.html">All of the README</a> · <a href="docs/README.html">The book</a> · <a href="diffs/index.html">The diffs</a></p></div>
+"""
