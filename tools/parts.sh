@@ -91,6 +91,8 @@ parts() {
     part browser Chromium browser "no 'make check-browser'" "$chromium" chromium chromium chromium chromium
     part outside torchrun 'location torchrun' 'no LAUNCHER=torchrun' 'pip install torch'
     part extra tc 'location tc' 'no bench/two_nodes.sh' iproute2 iproute-tc iproute2 iproute2 iproute2
+    part optional ctags 'program ctags' "the site's pages of sources have no outline, and their names no links" \
+        universal-ctags ctags ctags ctags ctags
     part extra clang-format 'program clang-format' "no 'make format'" \
         clang-format clang-tools-extra clang clang-extra-tools clang-tools
     part extra shellcheck 'program shellcheck' 'scripts are not checked' \

@@ -10,7 +10,7 @@ setup() {
     for program in make sh env dirname sed grep head tail tr id find wc cat mv nproc getconf ls mktemp rm readlink; do
         ln -s "$(command -v $program)" "$bin/$program"
     done
-    for program in bats prove python3 pgrep aspell gnuplot jq ip curl wget mpicc mpirun clang g++ qemu-aarch64 aarch64-linux-gnu-gcc; do
+    for program in bats prove python3 pgrep aspell ctags gnuplot jq ip curl wget mpicc mpirun clang g++ qemu-aarch64 aarch64-linux-gnu-gcc; do
         script $program "echo '$program version 1.10.0'"
     done
     export OS_RELEASE=$BATS_TEST_TMPDIR/os-release

@@ -3,7 +3,9 @@ import os
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import blocks  # noqa: E402
 import pages  # noqa: E402
+from sphinx.highlighting import PygmentsBridge  # noqa: E402
 
 project = html_title = "ddp.c"
 extensions = ["myst_parser"]
@@ -12,7 +14,7 @@ myst_heading_anchors = 6
 myst_url_schemes = {"http": None, "https": None, "src": "{{path}}"}  # src: a page that pages.py makes, not Sphinx
 smartquotes = False  # --option stays as it is
 highlight_language = "none"
-pygments_style, pygments_dark_style = "github-light-colorblind", "github-dark-colorblind"  # no red and green: these are the diffs'
+pygments_style = pygments_dark_style = "none"  # site.css colours code: red and green are the diffs'
 suppress_warnings = ["misc.highlighting_failure"]  # quotations are cut anywhere
 
 html_theme = "furo"
@@ -27,6 +29,7 @@ html_show_copyright = html_show_sphinx = False
 
 
 def setup(app):
+    blocks.highlight(PygmentsBridge)
     site = pages.Site(str(app.srcdir))
     site.write_pages()
     app.connect("html-page-context", lambda app, page, *_: page == "index" and app.add_css_file("landing.css", priority=900))

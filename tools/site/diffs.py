@@ -13,6 +13,7 @@ from pygments.lexers.special import TextLexer
 from pygments.token import STANDARD_TYPES
 from pygments.util import ClassNotFound
 
+INCLUDE = re.compile(r"#include |import |from \S+ import ")  # what a file uses
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "tools"))
 import docs  # noqa: E402  (its blocks are the quotations)
@@ -46,10 +47,15 @@ def lines_of_tokens(lexer, code):
     return lines[:-1]
 
 
-def line_html(tokens, marked=frozenset()):
-    """A highlighted line; the characters whose places are in `marked` are shown as changed."""
+def line_html(tokens, marked=frozenset(), link=None):
+    """A highlighted line; the characters whose places are in `marked` are shown as changed; link(i): where token i leads."""
     out, place = "", 0
-    for css, text in tokens:
+    for at, (css, text) in enumerate(tokens):
+        target = link(at) if link else None
+        if target:
+            out += f'<a class="{css}" href="{target}">{html.escape(text, quote=False)}</a>'
+            place += len(text)
+            continue
         runs = [[text[0], place in marked]]
         for offset, letter in enumerate(text[1:], place + 1):
             if (offset in marked) == runs[-1][1]:
@@ -70,6 +76,7 @@ class Hunk:
     def __init__(self, header):
         self.old, self.new = (int(n) for n in re.match(r"@@ -(\d+).* \+(\d+)", header).groups())
         self.lines, self.is_key = [], False
+        self.comment, self.is_c = (0, 0), True  # the last line of the first comment, in both files
         self.reasons = []  # (line it is about, in the new file or else the old one, Markdown)
 
     def add(self, line):
@@ -78,6 +85,24 @@ class Hunk:
         self.lines.append((line[0], old, new, line[1:]))
         self.old += old is not None
         self.new += new is not None
+
+    def parts(self):
+        """[what is folded, or None; a hunk]: what changes in the first comment, or in headers, apart from the rest."""
+        last = max((i for i, line in enumerate(self.lines) if self.is_head(line)), default=-1)
+        if not any(line[0] != " " for line in self.lines[:last + 1]):
+            return [(None, self)]
+        head, rest = Hunk("@@ -1 +1 @@"), Hunk("@@ -1 +1 @@")
+        head.lines, rest.lines = self.lines[:last + 1], self.lines[last + 1:]
+        if not rest.changed():
+            head.lines, rest.lines = self.lines, []
+        words = [word for word, found in (("the comment", any(not INCLUDE.match(x[1:]) for x in head.changed() if x[1:].strip())),
+                                          ("headers" if self.is_c else "imports", any(INCLUDE.match(x[1:]) for x in head.changed()))) if found]
+        return [(" and ".join(words), head)] + ([(None, rest)] if rest.lines else [])
+
+    def is_head(self, line):
+        """Is it a line of the first comment of the file, or one that includes or imports?"""
+        return INCLUDE.match(line[3]) or (line[2] or 999) <= self.comment[1] and (line[1] is None or line[1] <= self.comment[0]) or \
+            line[2] is None and line[1] <= self.comment[0]
 
     def changed(self):
         return [sign + text for sign, _, _, text in self.lines if sign != " "]
@@ -91,9 +116,12 @@ class Step:
         shown = subprocess.run(["tools/stepdiff.sh", name], cwd=ROOT, check=True, text=True, stdout=subprocess.PIPE)
         lines = shown.stdout.splitlines()
         self.before, self.program = (line[4:].split("\t")[0] for line in lines[:2])
+        ends = [next((n for n, text in enumerate(read(path).split("\n"), 1) if n > 1 and re.search(r'\*/|"""$', text)), 0)
+                for path in (self.before, self.program)]
         for line in lines[2:]:
             if line.startswith("@@"):
                 self.hunks.append(Hunk(line))
+                self.hunks[-1].comment, self.hunks[-1].is_c = ends, self.program.endswith(".c")
             else:
                 self.hunks[-1].add(line)
         # The program's comment begins with it: " * NAME - IDEA."
@@ -171,6 +199,17 @@ def hunk_html(step, hunk, tokens, to_root):
         if new:
             waiting.append(cell("right", "+", step.program, new[2], line_html(right[new[2] - 1], marked[1]), row))
     return '<div class="highlight rows">' + "".join(out + waiting) + "</div>"
+
+
+def context_html(step, old, new, count, tokens, to_root):
+    """COUNT lines that both files have, from these on, folded."""
+    if count <= 0:
+        return ""
+    hunk = Hunk(f"@@ -{old} +{new} @@")
+    for tokens_of_line in tokens[step.before][old - 1:old - 1 + count]:
+        hunk.add(" " + "".join(text for _, text in tokens_of_line))
+    lines = "1 unchanged line" if count == 1 else f"{count} unchanged lines"
+    return f'<details class="context"><summary>{lines}</summary>{hunk_html(step, hunk, tokens, to_root)}</details>\n'
 
 
 def quoted_html(quoted):

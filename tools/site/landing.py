@@ -83,7 +83,7 @@ def page(readme, steps):
     equal = section(readme, "1 = 2 = 4 ranks = PyTorch")
     first_equal, last_equal = sentences(equal)
     ideas = section(readme, "Six ideas")
-    shown = re.search(r'^<div class="highlight rows quoted">.*?$', one, re.M)[0]
+    shown = re.search(r"^<figure.*?$", one, re.M)[0]
     changed = {step.name: sum(len(hunk.changed()) for hunk in step.hunks) for step in steps}
     parts = sentences(ideas)
     return f"""---
@@ -98,7 +98,7 @@ hide-toc: true
 <div class="landing two"><div><h2 id="kill">Kill a rank: the same bytes</h2><p>A recording of a terminal. Two ranks train, and rank 1 is killed. The launcher starts both again, they resume from a snapshot, and the result is byte for byte that of a run without a fault.</p>
 <p><a href="docs/05_fault_tolerance.html">How step 05 does it</a></p></div>
 <img src="docs/cast.svg" alt="A terminal: two ranks train, rank 1 is killed, the job resumes from a snapshot and ends with the same bytes"></div>
-<div class="landing two"><div><h2 id="one-line">One line makes it data parallel</h2><p>{inline(sentences(re.sub("<p.*?</p>|<div.*?</div>$", "", one, flags=re.M))[0])}</p>
+<div class="landing two"><div><h2 id="one-line">One line makes it data parallel</h2><p>{inline(sentences(re.sub("^<figure.*?$", "", one, flags=re.M))[0])}</p>
 <p><a href="diffs/02b.html">The whole diff, {changed["02b"]} lines, with reasons</a></p></div>
 {shown}</div>
 <div class="landing"><h2 id="same">1 = 2 = 4 ranks = PyTorch</h2><p>{inline(first_equal.rstrip(":"))}. The losses of steps 1, 11 and 21:</p>

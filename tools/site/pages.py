@@ -8,8 +8,10 @@ import re
 import shutil
 import textwrap
 
+import blocks
 import diffs
 import landing
+import names
 from colours import colours
 from diffs import ROOT, highlighted, hunk_html, line_html, read
 
@@ -65,6 +67,8 @@ class Site:
                         (re.match("0[1-5]_", p) or p.split("/")[0] in ROOMS or "/" not in p)}
         self.listed = set()  # folders that a page links to
         self.steps = diffs.steps()
+        self.names = names.Names(sorted(self.sources))
+        self.quoted = {}  # {source: {document: its title}}
 
     def write(self, path, text):
         self.written.add(path)
@@ -95,7 +99,8 @@ class Site:
         return os.path.relpath(place, os.path.dirname(path) or ".")
 
     def origin(self, path, block):
-        """The link from a quotation to its source, and the link's text; None if the source is not exactly one place."""
+        """The link from a quotation to its source, the link's text, and of a source (name, first line); None if the source
+        is not exactly one place."""
         command, top = block.notes.get("from", ""), os.path.relpath(".", os.path.dirname(path) or ".")
         if block.language == "diff":
             for step in self.steps:
@@ -103,24 +108,32 @@ class Site:
                     continue
                 for number, hunk in enumerate(step.hunks, 1):
                     if set(hunk.changed()) & {x for x in block.quoted if len(x) > 12}:
-                        return f"{top}/diffs/{step.name}.html#hunk-{number}", "the whole diff, side by side"
+                        return f"{top}/diffs/{step.name}.html#hunk-{number}", "the whole diff, side by side", None
             return None
         name = next((word.strip("'") for word in command.split() if word.strip("'") in self.sources), None)
         if name is None or "|" in command or not block.quoted:
             return None
         lines = read(name).split("\n")
         places = [i for i in range(len(lines)) if lines[i:i + len(block.quoted)] == block.quoted]
-        return (f"{top}/{name}.html#L{places[0] + 1}", f"{name}, line {places[0] + 1}") if len(places) == 1 else None
+        if len(places) != 1:
+            return None
+        self.quoted.setdefault(name, {})[path] = re.search(r"^# (.*)", read(path), re.M)[1]
+        return f"{top}/{name}.html#L{places[0] + 1}", f"{name}, line {places[0] + 1}", (name, places[0] + 1)
 
     def document(self, path):
         text = read(path)
         lines = text.split("\n")
         for block in reversed(diffs.docs.blocks_of(lines)):
             where = self.origin(path, block)
-            if where:
-                lines[block.end + 1:block.end + 1] = ["", f'<p class="from"><a href="{where[0]}">{where[1]}</a></p>', ""]
             if block.language == "diff":
-                lines[block.first - 1:block.end + 1] = ["", diffs.quoted_html(block.quoted), ""]
+                lines[block.first - 1:block.end + 1] = ["", blocks.figure("diff", where, diffs.quoted_html(block.quoted)), ""]
+            elif where and block.language in ("c", "python"):
+                shown = blocks.source(*where[2], len(block.quoted), where[0].split("#")[0])
+                lines[block.first - 1:block.end + 1] = ["", blocks.figure("source", where, shown), ""]
+            elif where:
+                lines[block.end + 1:block.end + 1] = ["", f'<p class="from"><a href="{where[0]}">{where[1]}</a></p>', ""]
+            elif block.typed and "varies" in block.notes:
+                lines[block.end + 1:block.end + 1] = ["", blocks.varies(block.notes["varies"]), ""]
         text, out, at = "\n".join(lines), "", 0
         for block in [*CODE.finditer(text), None]:
             prose = text[at:block.start() if block else len(text)]
@@ -152,11 +165,24 @@ class Site:
         top, above = os.path.relpath(".", os.path.dirname(path) or "."), os.path.dirname(path)
         page = re.sub(r'\b(href|src|action)="(?!#|\w+:)', rf'\1="{top}/', page)
         page = page.replace('data-content_root="./"', f'data-content_root="{top}/"')
-        way = f'<p class="from"><a href="{top}/{above}/README.html">{above}/</a></p>' if above else ""
-        lines = "".join(f'<span id="L{n}"><a class="line" tabindex="-1" href="#L{n}">{n}</a>{line_html(tokens)}\n</span>'
-                        for n, tokens in enumerate(highlighted(path), 1))
-        lines = f'{way}<div class="highlight source"><pre>{lines}</pre></div>'
-        return page.replace("SOURCE-NAME", os.path.basename(path)).replace("<p>SOURCE-LINES</p>", lines)
+        ways = [f'<a href="{top}/{above}/README.html">{above}/</a>'] if above else []
+        ways += [f'<a href="{top}/{name[:-3]}.html">{html.escape(title)}</a>' for name, title in sorted(self.quoted.get(path, {}).items())]
+        touched = [f'<a href="{top}/diffs/{step.name}.html">{step.name}</a>' for step in self.steps if path in (step.before, step.program)]
+        ways += ["diffs: " + ", ".join(touched)] if touched else []
+        lines, link = [], None
+        for number, tokens in enumerate(highlighted(path), 1):
+            if path.endswith(names.LINKED):
+                def link(at, tokens=tokens, number=number):
+                    found = self.names.link(tokens, at, path, number, self.sources)
+                    return found and (f"{'' if found[0] == path else top + '/' + found[0] + '.html'}" + (f"#L{found[1]}" if found[1] else ""))
+            lines.append(f'<span id="L{number}"><a class="line" tabindex="-1" href="#L{number}">{number}</a>{line_html(tokens, link=link)}\n</span>')
+        outline = self.names.outline(path)
+        if outline:
+            page = page.replace(" no-toc", "").replace('<aside class="toc-drawer">', '<aside class="toc-drawer"><div class="toc-sticky toc-scroll">'
+                '<div class="toc-title-container"><span class="toc-title">In this file</span></div><div class="toc-tree-container"><div class="toc-tree">'
+                f"<ul>{outline}</ul></div></div></div>")
+        shown = f'<p class="from ways">{" · ".join(ways)}</p><div class="highlight source"><pre>{"".join(lines)}</pre></div>'
+        return page.replace("SOURCE-NAME", os.path.basename(path)).replace("<p>SOURCE-LINES</p>", shown)
 
     def write_sources(self, folder):
         shutil.copytree(os.path.join(ROOT, MOVING), os.path.join(folder, MOVING))
@@ -179,6 +205,8 @@ class Site:
         size = sum(len(hunk.changed()) for hunk in step.hunks)
         out = [f"# {step.name}: {step.idea}\n\nFrom [{step.before}](src:../{step.before}.html) to [{step.program}](src:../{step.program}.html): "
                f"{size} lines. In a terminal: `{'make diff-' + step.name if step.name != '05-ddprun' else 'tools/stepdiff.sh 05-ddprun'}`.\n"]
+        out.append(self.tools(step))
+        old, new = 1, 1  # the next lines of both files
         for number, hunk in enumerate(step.hunks, 1):
             more = {}
             for chapter, heading, command, lines in quoted:
@@ -188,10 +216,61 @@ class Site:
                     more[f"[{heading}](../docs/{chapter}.md#{anchor})"] = 1
             reasons = [f"[{line}](src:../{step.program}.html#L{line}): {text}" if len(hunk.reasons) > 1 else text for line, text in hunk.reasons]
             reasons = "\n\n".join(reasons + [f"The chapter: {link}" for link in more])
-            out.append(f'<section class="hunk" id="hunk-{number}"><div class="reason">'
-                       f'<a class="place" href="#hunk-{number}">{number} of {len(step.hunks)}</a>\n\n{reasons}\n\n</div>\n'
-                       f'{hunk_html(step, hunk, tokens, "../")}\n</section>\n')
+            first = hunk.lines[0]
+            out.append(diffs.context_html(step, old, new, first[1] - old if first[1] else 0, tokens, "../"))
+            old, new = hunk.old, hunk.new
+            shown = "".join(hunk_html(step, part, tokens, "../") if not folded else
+                            f'<details class="folded"><summary>{folded}: {len(part.changed())} changed lines</summary>{hunk_html(step, part, tokens, "../")}</details>'
+                            for folded, part in hunk.parts())
+            key = '<span class="mark">the key change</span>' if hunk.is_key else ""
+            out.append(f'<section class="hunk{" key" if hunk.is_key else ""}" id="hunk-{number}" tabindex="-1"><div class="reason">'
+                       f'<a class="place" href="#hunk-{number}">{number} of {len(step.hunks)}</a>{key}\n\n{reasons}\n\n</div>\n'
+                       f'<div class="rows-of">{shown}</div>\n</section>\n')
+        out.append(diffs.context_html(step, old, new, len(tokens[step.before]) - old + 1, tokens, "../"))
         return "\n".join(out)
+
+    def tools(self, step):
+        """The switch to the same step in PyTorch, or back; the keys."""
+        twin = step.name.removeprefix("twin-") if step.name.startswith("twin-") else "twin-" + step.name
+        switch = ""
+        if any(other.name == twin for other in self.steps):
+            c, torch = sorted((step.name, twin), key=lambda name: name.startswith("twin-"))
+            both = "".join(f'<a href="{name}.html"{" aria-current=page" if name == step.name else ""}>{words}</a>' for name, words in ((c, "C"), (torch, "PyTorch")))
+            switch = f'<span class="switch">{both}</span>'
+        return (f'<div class="tools">{switch}<span><kbd>n</kbd> next, <kbd>p</kbd> previous, <kbd>k</kbd> key change</span>'
+                '<button type="button" class="all" hidden>Show all lines</button></div>\n')
+
+    def map(self):
+        """The diffs as a map, SVG: each box is a diff and leads to its page; what starts at a program is to the right of it."""
+        at, boxes, lines, row = {"01_single_gpu/train.c": (0, 0)}, [("start", 0, 0, "01", None, "")], [], 0
+        programs = {step.program for step in self.steps if step.name != "dp"}  # dp leads back to step 02
+        made = [step for step in self.steps if step.before not in programs or step.name.startswith("0")]
+        while len(made) < len(self.steps):  # each after the diff that made the program that it starts from
+            made += [step for step in self.steps if step not in made and step.before in {other.program for other in made}]
+        for step in made:
+            if step.before not in at:  # a beginning of its own
+                row += 1
+                at[step.before] = (max(at.get(step.program, (0, 0))[0] - 2, 0), row)
+                boxes.append(("start", *at[step.before], os.path.basename(step.before).removesuffix('.c'), None, ""))
+            column, above = at[step.before]
+            taken = {place[:2] for place in [(x, y) for _, x, y, *_ in boxes]}
+            here = (column + 1, above)
+            if here in taken:
+                row += 1
+                here = (column + 1, row)
+            size = sum(len(hunk.changed()) for hunk in step.hunks)
+            boxes.append(("main" if here[1] == 0 else "", *here, step.name, step.name, f"{size} lines"))
+            lines.append(((column, above), here))
+            at.setdefault(step.program, here)
+            row = max(row, here[1])
+        width, height = 118, 62
+        drawn = "".join(f'<path d="M{x * width + 100} {y * height + 24}h8V{v * height + 24}h10"/>' for (x, y), (_, v) in lines)
+        for css, x, y, name, page, size in boxes:
+            label = f'<rect x="{x * width + 2}" y="{y * height + 2}" width="98" height="44" rx="8"/><text x="{x * width + 51}" y="{y * height + (22 if size else 29)}">{name}</text>' + \
+                (f'<text class="n" x="{x * width + 51}" y="{y * height + 38}">{size}</text>' if size else "")
+            drawn += f'<a class="{css}" href="{page}.html">{label}</a>' if page else f'<g class="{css}">{label}</g>'
+        size = max(box[1] for box in boxes) * width + 104, (row + 1) * height
+        return f'<div class="map" tabindex="0" role="group" aria-label="Map of the diffs"><svg width="{size[0]}" height="{size[1]}" viewBox="0 0 {size[0]} {size[1]}">{drawn}</svg></div>\n'
 
     def toctree(self, caption, pages, hidden=True):
         return f"\n```{{toctree}}\n{':hidden:' if hidden else ':maxdepth: 1'}\n:caption: {caption}\n\n" + \
@@ -204,7 +283,7 @@ class Site:
         for step in self.steps:
             self.write(f"diffs/{step.name}.md", self.diff(step, quoted))
         self.write("diffs/index.md", "# The diffs between the steps\n\nWhat each step adds to the one before, side by "
-                   "side, with the reasons.\n\n" + self.toctree("Diffs", [step.name for step in self.steps], hidden=False))
+                   "side, with the reasons. What branches off starts from the program on its left.\n\n" + self.map() + self.toctree("Diffs", [step.name for step in self.steps], hidden=False))
         self.write("SOURCE.md", "---\norphan: true\n---\n# SOURCE-NAME\n\nSOURCE-LINES\n")
         self.listed |= {os.path.dirname(path) for path in self.sources} - {""}
         listed = set()
@@ -239,8 +318,8 @@ class Site:
         texts = {path[:-3]: plain(text) for path, text in pages.items()}
         sources = {path: read(path) for path in sorted(self.sources)}
         self.write("_static/texts.js", f"const TEXTS = {json.dumps(texts)};\nconst SOURCES = {json.dumps(sources)};\n")
-        for folder, _, names in os.walk(self.folder):
-            for name in names:
+        for folder, _, inside in os.walk(self.folder):
+            for name in inside:
                 path = os.path.join(folder, name)
                 if os.path.relpath(path, self.folder) not in self.written:
                     os.remove(path)

@@ -18,6 +18,14 @@ setup() {
     [ "$status" -eq 0 ]
 }
 
+@test "no page weighs more than 400 kB before its pictures" {
+    run python3 -B tests/against/browser/weight.py build/site
+    echo "$output"
+    [ "$status" -eq 0 ]
+    run python3 -B -c 'import sys; sys.path.insert(0, "tests/against/browser"); import weight; weight.MOST = 9e4; sys.exit(weight.main())' build/site
+    [ "$status" -eq 1 ]
+}
+
 @test "it is readable on desktop and phone, light and dark, on paper; search, copy and keyboard work" {
     sh -c '. tools/parts.sh; browser' >/dev/null || skip "no Chromium (./setup.sh --browser installs it)"
     run timeout 900 python3 -B tests/against/browser/site.py build/site build/browser

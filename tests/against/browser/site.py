@@ -162,6 +162,70 @@ class Site:
         line = self.page.evaluate("document.querySelector(':target').innerText")
         assert text.strip() and line.replace("\n", "").endswith(text), (text, line)
 
+    def reading(self):
+        """A diff's page: its key place is marked and near, headers and comments are folded, all lines come when asked for."""
+        self.page.resize(1280, 800)
+        self.open("diffs/02b.html")
+        seen = "(q) => [...document.querySelectorAll(q)].filter((e) => e.checkVisibility()).length"
+        assert self.page.evaluate("document.querySelector('.key .rows-of').innerText.includes('all_reduce(pg, model->grads')")
+        assert "process_group.h" not in self.page.evaluate("[...document.querySelectorAll('.rows')].filter((e) => e.checkVisibility()).map((e) => e.innerText).join()")
+        before = self.page.evaluate(f"({seen})('.rows .right')")
+        self.page.evaluate("document.querySelector('button.all').click()")
+        after = self.page.evaluate(f"({seen})('.rows .right')")
+        with open("02_multi_gpu_spawn/train_b_all_reduce.c", encoding="utf-8") as file:
+            assert before < after == len(file.readlines()), (before, after)
+        self.page.evaluate("document.querySelector('button.all').click()")
+        assert self.page.evaluate(f"({seen})('.rows .right')") == before
+        self.open("diffs/02b.html")
+        for key, code, place in (("n", 78, 1), ("n", 78, 2), ("n", 78, 3), ("p", 80, 2), ("p", 80, 1), ("k", 75, 2)):
+            self.page.key(key, code)
+            assert self.page.evaluate("document.activeElement.id") == f"hunk-{place}", (key, place)
+            assert self.page.evaluate("(() => { const top = document.activeElement.getBoundingClientRect().top; return top >= 0 && top < innerHeight; })()"), key
+        self.page.evaluate("[...document.querySelectorAll('.switch a')].find((a) => a.textContent === 'PyTorch').click()")
+        self.page.wait_for("location.pathname.endsWith('diffs/twin-02b.html') && document.readyState === 'complete'")
+        assert "dist.all_reduce" in self.page.evaluate("document.querySelector('.key .rows-of').innerText")
+        self.open("diffs/05.html")
+        assert self.page.evaluate("document.querySelectorAll('#hunk-5 .reason > p').length") > 4
+        # The map: a diff stands right of the one that made the program that it starts from.
+        self.open("diffs/index.html")
+        at = self.page.evaluate("Object.fromEntries([...document.querySelectorAll('.map a')].map((a) => "
+                                "[a.getAttribute('href'), [+a.querySelector('rect').getAttribute('x'), +a.querySelector('rect').getAttribute('y')]]))")
+        for left, right in (("02a", "02b"), ("02", "03"), ("04", "05"), ("02", "zero1"), ("zero1", "zero2"), ("uneven", "join"), ("batchnorm", "syncbn")):
+            assert at[left + ".html"][0] < at[right + ".html"][0], (left, right)
+        assert at["zero1.html"][1] != at["03.html"][1] and len(at) == 27, at
+        self.shot("map")
+
+    def sources(self):
+        """A source's page: outline, includes and names that lead to what they name, and the diffs that touch it."""
+        self.open("02_multi_gpu_spawn/train.c.html")
+        links = self.page.evaluate("Object.fromEntries([...document.querySelectorAll('.source a:not(.line)')].map((a) => [a.textContent, a.href]))")
+        assert links['"common/comm/ddp.h"'].endswith("common/comm/ddp.h.html"), links
+        touched = self.page.evaluate("[...document.querySelectorAll('.ways a')].map((a) => a.textContent)")
+        assert {"02", "03", "dp", "zero1"} <= set(touched), touched
+        if "run_batch" not in links:
+            print("no ctags: no outline")
+            return
+        for name in ("reducer_finalize", "run_batch", "Reducer"):
+            self.page.open(links[name])
+            assert re.search(rf"\b{name}\b", self.page.evaluate("document.querySelector(':target').innerText")), name
+        self.open("common/comm/ddp.c.html")
+        self.page.evaluate("[...document.querySelectorAll('.toc-tree a')].find((a) => a.textContent === 'plan_buckets').click()")
+        self.page.wait_for("document.querySelector(':target')?.innerText.includes('static void plan_buckets(')")
+        self.shot("source")
+
+    def blocks(self):
+        """Commands look typed, outputs printed, diffs and sources different from both; a prompt is not copied."""
+        self.page.resize(1280, 800)
+        self.open("docs/02_multi_gpu_spawn.html")
+        look = "(q) => { const s = getComputedStyle(document.querySelector(q)); return [s.backgroundColor, s.borderLeftWidth, s.color].join(); }"
+        kinds = [self.page.evaluate(f"({look})('{q}')") for q in (".highlight-sh .highlight", ".highlight-text .highlight", ".rows.quoted .add", ".rows.code")]
+        assert len(set(kinds)) == 4, kinds
+        assert self.page.evaluate("getComputedStyle(document.querySelector('.typed'), '::before').content") == '"$ "'
+        place = self.page.evaluate("(() => { const q = document.querySelector('figure.quote:has(.code)'); "
+                                   "return [q.querySelector('figcaption a').href, q.querySelector('code').innerText]; })()")
+        self.page.open(place[0])
+        assert self.page.evaluate("document.querySelector(':target').innerText").rstrip().endswith(place[1].rstrip()), place
+
     def search(self):
         self.page.resize(1280, 800)
         self.open("index.html")
@@ -229,7 +293,7 @@ def main():
     os.makedirs(folder, exist_ok=True)
     with chromium.Page(seconds=60) as page:
         site = Site(page, sys.argv[1], folder)
-        for part in (site.landing, site.themes, site.pictures, site.diffs, site.search, site.copy, site.keys, site.paper, site.widths):
+        for part in (site.landing, site.themes, site.pictures, site.diffs, site.reading, site.sources, site.blocks, site.search, site.copy, site.keys, site.paper, site.widths):
             part()
             print(part.__name__ + ": ok", flush=True)
         asked = [e["params"]["request"]["url"] for e in page.events if e["method"] == "Network.requestWillBeSent"]

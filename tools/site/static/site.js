@@ -37,6 +37,33 @@ addEventListener("DOMContentLoaded", () => {
   }
 });
 
+// A page of a diff: keys for the next and the previous place, and for the key one; a button for all lines.
+addEventListener("DOMContentLoaded", () => {
+  const hunks = [...document.querySelectorAll("section.hunk")], all = document.querySelector("button.all");
+  if (!hunks.length) return;
+  const go = (hunk) => {
+    if (!hunk) return;
+    hunk.scrollIntoView({ block: "start", behavior: "instant" });
+    hunk.focus({ preventScroll: true });
+  };
+  addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.altKey || event.metaKey || event.target.matches("input, textarea")) return;
+    const here = hunks.indexOf(document.activeElement);
+    const at = here >= 0 ? here : hunks.findLastIndex((hunk) => hunk.getBoundingClientRect().top < 80);
+    if (event.key === "n") go(hunks[at + 1]);
+    if (event.key === "p") go(hunks[Math.max(0, at - 1)]);
+    if (event.key === "k") go(document.querySelector("section.hunk.key"));
+  });
+  const folded = document.querySelectorAll("details.context, details.folded");
+  const show = (open) => {
+    for (const one of folded) one.open = open;
+    all.textContent = open ? "Hide unchanged lines" : "Show all lines";
+  };
+  all.hidden = false;
+  all.addEventListener("click", () => show(all.textContent === "Show all lines"));
+  addEventListener("beforeprint", () => document.querySelectorAll("details.folded").forEach((one) => { one.open = true; }));
+});
+
 // The frame with the walk is light or dark as the page is, which the button may have chosen.
 addEventListener("DOMContentLoaded", () => {
   const frame = document.querySelector(".landing iframe");
