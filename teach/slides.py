@@ -11,7 +11,8 @@ outputs and tables from the chapter itself, so the tests have compared them. A d
     say TEXT       for the speaker; the paragraph of the chapter before what is shown is added
 
 The first slide is made of the chapter's own title and its 'You will learn'. Each deck is one HTML file that needs no
-network: arrows turn the page, n shows the notes, and the browser's print gives a PDF, with the notes if they are shown.
+network: arrows turn the page, n shows the notes, w a window with notes and clock, and the browser's print gives a
+PDF, with the notes if they are shown.
 """
 import base64
 import html
@@ -209,6 +210,7 @@ def deck_html(deck):
         points = points and f'<ul class="{"" if figure else "large"}">{points}</ul>'
         made.append(section_html(number, f"<h2>{text(slide[0][1])}</h2>{figure}{points}", notes, text(title)))
     page = (TOP / "teach/slides.html").read_text()
+    page = page.replace("{colours}", (TOP / "docs/colours.css").read_text())
     return page.replace("{title}", html.escape(title)).replace("{slides}", "\n".join(made))
 
 

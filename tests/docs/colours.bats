@@ -16,10 +16,11 @@ colours() {
     grep -oE -- '--[a-z0-9-]+: (light-dark\([^)]*\)|[0-9]+);' "$1" | sed -E 's/^--(phase-)?//; s/: / /; s/;$//'
 }
 
-@test "what cannot read the file has the same colours: the page of tools/watch, and the terminal" {
-    comm -23 <(colours tools/watch.html | sort) <(colours docs/colours.css | sort) >"$BATS_TEST_TMPDIR/others"
+@test "what cannot read the file has the same colours: the pages of tools/watch and tools/serve, and the terminal" {
+    comm -23 <({ colours tools/watch.html; colours tools/serve.html; } | sort -u) <(colours docs/colours.css | sort) >"$BATS_TEST_TMPDIR/others"
     cat "$BATS_TEST_TMPDIR/others"
     [ "$(colours tools/watch.html | wc -l)" -ge 30 ]
+    [ "$(colours tools/serve.html | wc -l)" -ge 9 ]
     [ ! -s "$BATS_TEST_TMPDIR/others" ]
     ansi=$(colours docs/colours.css | sed -n 's/^rank-[0-7]-ansi //p' | tr '\n' ' ')
     [ "$(sed -n '/hue\[NUM_HUES\] =/,/;$/p' extras/watch/terminal.c | grep -oE '38;5;[0-9]+' | cut -d ';' -f 3 | tr '\n' ' ')" = "$ansi" ]

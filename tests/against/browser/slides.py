@@ -56,6 +56,16 @@ def look_at(page, path, folder):
     page.key("n", 78)
     page.wait_for(f"!({visible})")
     page.screenshot(folder / f"{path.stem}.png")
+
+    # The window with the notes and a clock follows the slides, and its keys turn them.
+    page.key("w", 87)
+    page.wait_for("speaker && speaker.document.getElementById('clock')?.textContent.match(/^00:0/)")
+    page.key("ArrowRight", 39)
+    assert page.evaluate("speaker.document.querySelector('h1').textContent.startsWith('3 of')")
+    assert page.evaluate("speaker.document.getElementById('notes').textContent === slides[2].querySelector('aside').textContent")
+    page.evaluate("speaker.document.dispatchEvent(new speaker.KeyboardEvent('keydown', {key: 'ArrowLeft'}))")
+    assert page.evaluate(shown) == "2"
+    page.evaluate("speaker.close()")
     assert pages(page, preferCSSPageSize=True) == number, "printed"
     return number
 

@@ -1,30 +1,21 @@
 """Usage: weight.py SITE      What a browser loads for each page: HTML, styles, scripts and frames, without pictures; 400 kB at most.
 Prints the heaviest. What only the page of a search needs is not counted."""
-import glob, html.parser, os, sys
+import glob, os, re, sys
 
 MOST = 400 * 1000
 SEARCH = ("searchindex.js", "texts.js", "searchtools.js", "language_data.js")
 
 
-class Loads(html.parser.HTMLParser):
-    def __init__(self, text):
-        super().__init__()
-        self.loads = []
-        self.feed(text)
-
-    def handle_starttag(self, tag, attributes):
-        attributes = dict(attributes)
-        if tag == "link" and attributes.get("rel") in ("stylesheet", "preload"):
-            self.loads.append(attributes["href"])
-        elif tag in ("script", "iframe") and attributes.get("src"):
-            self.loads.append(attributes["src"])
+TAG = re.compile(r"<(?:link|script|iframe)\b[^>]*>")
+LOADS = re.compile(r'<link[^>]* rel="(?:stylesheet|preload)"[^>]* href="([^"]*)"|<link[^>]* href="([^"]*)"[^>]* rel="(?:stylesheet|preload)"|<(?:script|iframe)[^>]* src="([^"]*)"')
 
 
 def weight(path):
     with open(path, encoding="utf-8") as file:
         text = file.read()
     own, total = os.path.dirname(path), len(text.encode())
-    for target in {os.path.normpath(os.path.join(own, one.split("?")[0].split("#")[0])) for one in Loads(text).loads if "//" not in one}:
+    loads = [found and next(filter(None, found.groups())) for found in map(LOADS.match, TAG.findall(text))]
+    for target in {os.path.normpath(os.path.join(own, re.split("[?#]", one)[0])) for one in loads if one and "//" not in one}:
         if os.path.basename(target) not in SEARCH:
             total += weight(target) if target.endswith(".html") else os.path.getsize(target)
     return total
