@@ -15,11 +15,18 @@ STYLE = """
 body { font: 9.7pt/1.3 "DejaVu Sans", Verdana, Arial, sans-serif; margin: 0 auto; max-width: 190mm; columns: 2; column-gap: 6mm; }
 h1 { font-size: 15pt; margin: 0 0 1.5mm; column-span: all; } h2 { font-size: 11pt; margin: 2.6mm 0 .8mm; break-after: avoid; }
 p, ol, ul { margin: 0 0 1.2mm; } ol, ul { padding-left: 4.5mm; } table { border-collapse: collapse; width: 100%; break-inside: avoid; }
-td, th { border-bottom: .2mm solid #bbb; padding: .35mm 1mm; text-align: left; vertical-align: top; } tr:first-child { display: none; } td:first-child { width: 37%; }
+td, th { border-bottom: .2mm solid var(--edge); padding: .35mm 1mm; text-align: left; vertical-align: top; } tr:first-child { display: none; } td:first-child { width: 37%; }
 li { break-inside: avoid; }
-pre { background: #f3f3f3; padding: 1mm; font-size: 7.9pt; white-space: pre-wrap; break-inside: avoid; margin: 0; }
+pre { background: var(--sunk); padding: 1mm; font-size: 7.9pt; white-space: pre-wrap; break-inside: avoid; margin: 0; }
+figure { margin: 0 0 1.2mm; } figure svg { display: block; width: 100%; height: auto; }
 code, pre { font-family: "DejaVu Sans Mono", Menlo, Consolas, monospace; } code { font-size: .9em; overflow-wrap: anywhere; }
 """
+
+
+def picture(name):
+    """A drawing of docs/pictures, whose colours are those of the page."""
+    svg = (TOP / "docs/pictures" / name).read_text()
+    return f"<figure>{svg[svg.index('<svg'):]}</figure>"
 
 
 def body(lines):
@@ -32,6 +39,8 @@ def body(lines):
         if at in fenced:
             made.append(f"<pre>{html.escape(chr(10).join(fenced[at].quoted))}</pre>")
             end = fenced[at].end + 1
+        elif lines[at].startswith("!["):
+            made.append(picture(re.search(r"pictures/(\w+\.svg)", lines[at])[1]))
         elif lines[at].startswith("#"):
             level, _, title = lines[at].partition(" ")
             made.append(f"<h{len(level)}>{text(title)}</h{len(level)}>")
@@ -61,7 +70,8 @@ def main():
     page.parent.mkdir(parents=True, exist_ok=True)
     lines = (TOP / "teach/handout.md").read_text().split("\n")
     title = html.escape(lines[0].lstrip("# "))
-    page.write_text(f'<!doctype html>\n<html lang="en"><meta charset="utf-8"><title>{title}</title><style>{STYLE}</style>\n'
+    page.write_text(f'<!doctype html>\n<html lang="en" data-theme="light"><meta charset="utf-8"><title>{title}</title>'
+                    f'<style>{(TOP / "docs/colours.css").read_text()}{STYLE}</style>\n'
                     f"<body>\n{body(lines)}\n</body></html>\n")
     print(page)
     return 0

@@ -79,6 +79,7 @@ def main():
         for path in decks:
             print(f"{path.name}: {look_at(page, path, folder)} slides fit, and are as many pages")
         page.open((slides / "handout.html").resolve().as_uri())
+        assert page.evaluate("document.querySelector('figure svg rect') && document.querySelector('figure svg').clientWidth > 200"), "no picture"
         for name, width, height in ("A4", 8.27, 11.69), ("Letter", 8.5, 11):
             assert pages(page, paperWidth=width, paperHeight=height) == 1, f"the hand-out is longer than a page of {name}"
         asked = [e["params"]["request"]["url"] for e in page.events if e["method"] == "Network.requestWillBeSent"]
