@@ -74,6 +74,8 @@ parts() {
         libpng-dev libpng-devel libpng libpng-dev libpng16-devel
     part optional libmicrohttpd 'header microhttpd.h' 'no tools/serve and no tools/watch' \
         libmicrohttpd-dev libmicrohttpd-devel libmicrohttpd libmicrohttpd-dev libmicrohttpd-devel
+    part optional ctags 'program ctags' "the site's pages of sources have no outline, and their names no links" \
+        universal-ctags ctags ctags ctags ctags
 
     cuda=${CUDA_HOME:-$(tools/cuda_home.sh)}
     part outside CUDA "program $cuda/bin/nvcc" 'no --device cuda' 'developer.nvidia.com/cuda-downloads'
@@ -91,8 +93,6 @@ parts() {
     part browser Chromium browser "no 'make check-browser'" "$chromium" chromium chromium chromium chromium
     part outside torchrun 'location torchrun' 'no LAUNCHER=torchrun' 'pip install torch'
     part extra tc 'location tc' 'no bench/two_nodes.sh' iproute2 iproute-tc iproute2 iproute2 iproute2
-    part optional ctags 'program ctags' "the site's pages of sources have no outline, and their names no links" \
-        universal-ctags ctags ctags ctags ctags
     part extra clang-format 'program clang-format' "no 'make format'" \
         clang-format clang-tools-extra clang clang-extra-tools clang-tools
     part extra shellcheck 'program shellcheck' 'scripts are not checked' \
