@@ -30,6 +30,7 @@
 # make trap-03    find out what is wrong    make check-trap is it that?   make hint
 # make quiz-02    predict, then run         make progress   what is done, begun and open
 # make lab, make trap, make quiz            the lists of them
+# make student-tree OUT=DIR LABS="02b ring"  the repository without the solutions of these labs (docs/teach/class.md)
 # make twin-03    step 03 beside PyTorch's  make diff-twin-03  what that adds to the one before
 # make reset-02c  begin lab 02c anew (also reset-trap-03, reset-quiz-02); what you wrote is kept in lab/aside
 # make plot RUN=DIR     what --metrics-dir DIR wrote, as curves (RUN=DIR,DIR: several runs)

@@ -22,6 +22,11 @@ names() {
     done
 }
 
+# In a students' tree (teach/class): is this source one that the learner writes?
+is_given_compiled() {
+    grep -qs '^/\* Given as compiled code: ' "$1"
+}
+
 # Sets the variables of a step: the program before it, our version of it, and the most lines to change.
 step_is() {
     step=$1
@@ -38,11 +43,23 @@ step_is() {
     # shellcheck disable=SC2046 # NAME: BEFORE OURS COUNT of MOST
     set -- $(tools/stepdiff.sh --count | grep "^$step: ")
     before=$2 ours=$3 changes=$4 most=$6 theirs=$lab/$step/train.c
+    ! is_given_compiled "$before" || from_previous
+}
+
+# The lab begins with what the learner wrote in the lab before, and changes are counted from there.
+from_previous() {
+    previous=$(tools/stepdiff.sh --count | while read -r name _ program _; do
+        if [ "$program" = "$before" ] && [ -f "teach/lab/${name%:}.txt" ]; then echo "${name%:}"; fi
+    done)
+    before=$lab/$previous/train.c
+    [ ! -f "$lab/$step/before" ] || before=$lab/$step/before
+    [ -f "$before" ] || { echo "$0: lab-$step begins with your $before, which is not there yet: make lab-$previous" >&2 && exit 2; }
 }
 
 begin() {
     mkdir -p "$lab/$step"
     cp "$before" "$theirs"
+    [ -z "${previous:-}" ] || cp "$before" "$lab/$step/before"
     if [ -z "$most" ]; then
         [ "$step" != capstone ] || python3 teach/lab/judge_capstone.py --data "$lab/capstone/data"
         header=$(find "teach/lab/$step" -name "$step.h") # others implement a header of the library
@@ -84,10 +101,15 @@ build() {
     exit 1
 }
 
+compare() {
+    if is_given_compiled "$ours" || [ ! -f "${ours%% *}" ]; then echo "Done. $theirs is what you hand in"; else echo "Done. Compare with $1"; fi
+}
+
 check() {
     [ -f "$theirs" ] || { echo "$0: there is no $theirs yet: make lab-$step" >&2 && exit 2; }
     command -v python3 >/dev/null || { echo "$0: what your program does is judged by a program in Python: install python3" >&2 && exit 2; }
     rm -f "$lab/$step/done" # for make progress
+    ! is_given_compiled "$theirs" || { echo "no   $theirs is our compiled code, and not your program" && exit 1; }
     changed=$(diff "$before" "$theirs" | grep -c '^[<>]' || true)
     if [ -z "$most" ]; then
         [ "$changed" -gt 0 ] || { echo "no   $theirs is still the skeleton: begin with rung 1" && exit 1; }
@@ -96,7 +118,7 @@ check() {
         # shellcheck disable=SC2086 # the judge, and the lab
         python3 teach/lab/$judge "$theirs" "$log" || exit
         touch "$lab/$step/done"
-        echo "Done. Compare with $ours$more"
+        compare "$ours$more"
         return
     fi
     [ "$changed" -gt 0 ] || failed start "$theirs is still the program before"
@@ -110,7 +132,7 @@ check() {
         echo "     $changed lines are changed, and $most are enough: $(hint budget | sed 's/ *hint: //')"
     fi
     touch "$lab/$step/done"
-    echo "Done. Compare with ours: diff $theirs $ours"
+    compare "ours: diff $theirs $ours"
 }
 
 list() {

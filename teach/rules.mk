@@ -93,7 +93,11 @@ slides:
 rehearse: all
 	@teach/plan.py run
 
+# For a course: the repository without the solutions of LABS="02b ring" (docs/teach/class.md).
+student-tree:
+	@$(if $(OUT),,echo 'make student-tree: say where to: make student-tree OUT=DIR [LABS="02b ring"]' >&2 && exit 2;) teach/class/student_tree.py '$(OUT)' $(LABS)
+
 reset-%:
 	@teach/progress.py reset $*
 
-.PHONY: mine lab trap quiz check-lab check-trap hint progress room-check slides rehearse
+.PHONY: mine lab trap quiz check-lab check-trap hint progress room-check slides rehearse student-tree

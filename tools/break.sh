@@ -18,6 +18,7 @@ case $step in
 esac
 [ $# -ge 2 ] || usage
 [ -f "$source" ] || usage
+! grep -q '^/\* Given as compiled code: ' "$source" || { echo "$0: $source is $(sed -n '1s|^/\* G|g|p' "$source")" >&2 && exit 2; }
 edit=$2
 shift 2
 

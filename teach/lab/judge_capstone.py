@@ -107,8 +107,10 @@ def ours_of(name):
     folder.mkdir(parents=True, exist_ok=True)
     texts = {"capstone": Path("docs/answers/capstone.c").read_text()}
     if name != "show":
+        given = Path(f"docs/answers/capstone_{name}.c") # compiled, in a students' tree (teach/class)
         step = next(Path().glob(f"{name}_*/train.c"))
-        texts[name] = subprocess.check_output(["sed", "-f", "docs/answers/capstone.sed", step], text=True)
+        texts[name] = given.read_text() if given.exists() else \
+            subprocess.check_output(["sed", "-f", "docs/answers/capstone.sed", step], text=True)
     for stem, text in texts.items():
         source = folder / f"{stem}.c"
         if not source.exists() or source.read_text() != text:
