@@ -93,7 +93,9 @@ def normal(line):
     """Without what may differ between two copies of a line: spaces, a page's entities and tags, sed's backslashes."""
     if "<" in line:
         line = re.sub(r"</?(?:span|tspan|text|b|i|em|code|mark)\b[^>]*>", "", line)
-    return re.sub(r"[\s\\]+", "", html.unescape(line))
+    if "&" in line:
+        line = html.unescape(line)
+    return "".join(line.split()).replace("\\", "")
 
 
 class Lines:
@@ -115,10 +117,9 @@ class Lines:
     def within(self, text):
         """The lines that are in this line of a text."""
         text = normal(text)
-        for i in range(len(text) - SHORTEST + 1):
-            for line in self.heads.get(text[i:i + HEAD], ()):
-                if text.startswith(line, i):
-                    yield line
+        if len(text) >= SHORTEST:
+            for head in sorted(self.heads.keys() & {text[i:i + HEAD] for i in range(len(text) - SHORTEST + 1)}):
+                yield from (line for line in self.heads[head] if line in text)
 
     def found(self, text):
         return Counter(line for each in text.splitlines() for line in self.within(each))
