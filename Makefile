@@ -60,6 +60,7 @@
 #   make check-proved      models of the protocols, in every order of events (1 minute)
 #   make check-chaos       random faults for CHAOS_SECONDS=180, one result
 #   make check-labs        wrong programs, each of which make check-lab must reject; all traps, all quizzes, the whole plan (15 minutes)
+#   make check-class       the grader of teach/class: right and wrong programs, and 60 ways to fool it (10 minutes)
 #   make check-ranks       many ranks on few cores (1 minute)
 #   make check-march       builds for other processors (4 minutes)
 #   make check-machines    compilers of newer Debians; as root (1 hour)

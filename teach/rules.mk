@@ -100,4 +100,11 @@ student-tree:
 reset-%:
 	@teach/progress.py reset $*
 
-.PHONY: mine lab trap quiz check-lab check-trap hint progress room-check slides rehearse student-tree
+# A course (docs/teach/class.md): once, what the grader builds beside a submission; the zip for Gradescope.
+grader: all
+	@teach/class/grade --prepare
+
+autograder:
+	@teach/class/autograder.py $(or $(OUT),autograder.zip) $(LABS)
+
+.PHONY: mine lab trap quiz check-lab check-trap hint progress room-check slides rehearse student-tree grader autograder

@@ -131,6 +131,10 @@ check-chaos: 05
 check-labs: all
 	@$(RUN_TESTS) $(wildcard tests/labs/*.bats)
 
+# The grader of a course: right programs, wrong ones, and ways to fool it (tests/class/cheats.txt).
+check-class: grader
+	@$(RUN_TESTS) $(call sampled,$(wildcard tests/class/*.bats))
+
 # Up to 64 ranks on these cores, and 256 in a training: sums, losses, bytes and messages.
 check-ranks: all
 	@RANKS="8 12 16 32 64" $(MAKE) -s test TESTS="tests/common/comm/test_many_ranks.c $(wildcard tests/ranks/*.bats)"
@@ -188,4 +192,4 @@ checklist: all $(BUILD)/tests/common/comm/test_replicas
 include tests/fuzz/rules.mk
 -include $(TEST_PROGRAMS:=.d) $(BUILD)/tests/allocations/counter.d $(MPI_RANKS:=.d) $(TORCH_PEERS:=.d) $(TEST_HELPERS:.o=.d)
 .PRECIOUS: $(TEST_PROGRAMS:=.o) $(MPI_RANKS:=.o)
-.PHONY: test tests check-proved check-attack check-extras check-ranks check-march check-machines prove check-gpu gpu-test check-mnist check-torch check-browser check-slurm check-faults check-reconfigure check-chaos check-labs check-cuda cuda-part check-sanitizers checklist
+.PHONY: test tests check-proved check-attack check-extras check-ranks check-march check-machines prove check-gpu gpu-test check-mnist check-torch check-browser check-slurm check-faults check-reconfigure check-chaos check-labs check-class check-cuda cuda-part check-sanitizers checklist

@@ -56,6 +56,11 @@ parts() {
     part checks libFuzzer fuzzer "no 'make check-fuzz'" \
         clang 'clang compiler-rt' 'clang compiler-rt' 'clang compiler-rt' clang
 
+    part checks bubblewrap 'program bwrap' "no 'make check-class', and no grades: it is the fence around submissions" \
+        bubblewrap bubblewrap bubblewrap bubblewrap bubblewrap
+    part checks uidmap 'location newuidmap' "only root can grade submissions" \
+        uidmap shadow-utils shadow shadow-uidmap shadow
+
     part checks g++ 'program g++' "no 'make check-cuda', and nvcc needs it" \
         g++ gcc-c++ gcc g++ gcc-c++
 

@@ -7,7 +7,7 @@ import re
 import signal
 from collections import Counter
 
-from runs import TEST_ROWS
+from runs import TEST_ROWS  # the capstone has others
 
 NODES = ("04", "05")
 ALONE, OWN_ROWS = ("02a",), ("02a", "02b")  # the ranks train separately; each takes all rows

@@ -3,6 +3,7 @@
 Runs a learner's PROGRAM of a step, and OURS, compares what their ranks did, and names every mistake that it knows, each
 with its hint (hints.txt). The form of the source does not matter. Exit status 1: there are mistakes.
 LAB_OURS=FOLDER keeps the runs of our program there, for the next time."""
+import math
 import os
 import signal
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 sys.dont_write_bytecode = True
 
 import checks
+import runs
 from checks import first_of, near
 from runs import SECONDS, TOP, Run
 
@@ -50,9 +52,9 @@ class Judge:
 
     def setting(self):
         """The setting in which the two programs are run, in words."""
-        nodes = "3 ranks" if self.step.startswith("02") else "2 ranks" if self.step.endswith(".sh") else \
+        nodes = f"{runs.RANKS} ranks" if self.step.startswith("02") else "2 ranks" if self.step.endswith(".sh") else \
             "2 pretended nodes with 2 ranks each"
-        return f"{nodes}, 203 rows of random images, batches of 16, 3 epochs"
+        return f"{nodes}, {runs.SAMPLES} rows of random images, batches of {runs.BATCH}, 3 epochs"
 
     def run_ours(self, name, *options):
         kept = os.environ.get("LAB_OURS")
@@ -116,7 +118,7 @@ class Judge:
             yield "stop_status", f"rank 2 was told to stop by SIGTERM; the status at the end is {run.status}, not 75"
         if not last:
             return  # it has failed before
-        if max(last.values()) >= 9 * 26:
+        if max(last.values()) >= 9 * math.ceil(runs.SAMPLES / (2 * 4)):
             yield "stop_agreed", "rank 2 was told to stop by SIGTERM, and the training went on to its end"
             return
         if len(set(last.values())) > 1:

@@ -12,14 +12,16 @@ import journal
 TOP = Path.cwd()  # the top of the tree
 SECONDS = int(os.environ.get("LAB_SECONDS", 60))  # most that a program may take
 ROWS, TEST_ROWS = 8001, 53  # no number of ranks divides them
-OPTIONS = ["--dataset", "mnist", "--num-samples", "203", "--batch-size", "16", "--device", "cpu", "--threads", "1",
+SAMPLES, BATCH, RANKS = 203, 16, 3  # rows to train on, rows of a batch, ranks in step 02
+SEED_OF_IMAGES, ADDRESS = 0, "127.0.0.2"  # who writes "localhost" does not meet the others
+OPTIONS = ["--dataset", "mnist", "--num-samples", str(SAMPLES), "--batch-size", str(BATCH), "--device", "cpu", "--threads", "1",
            "--log-interval", "3", "--save-every", "1", "--timeout", str(SECONDS // 4)]
 
 
 def make_data(folder):
     """Four files like MNIST's, of random images: large enough that a copy takes a moment."""
     folder.mkdir(parents=True, exist_ok=True)
-    dice = random.Random(0)
+    dice = random.Random(SEED_OF_IMAGES)
     for name, rows in ("train", ROWS), ("t10k", TEST_ROWS):
         images = struct.pack(">IIII", 0x803, rows, 28, 28) + dice.randbytes(rows * 28 * 28)
         labels = struct.pack(">II", 0x801, rows) + bytes(dice.randrange(10) for _ in range(rows))
@@ -32,7 +34,7 @@ class Run:
 
     def __init__(self, step, program, folder, *options, saved=None):
         self.folder, self.saved = Path(folder), Path(saved or folder) / "saved"
-        self.world_size = 1 if step == "01" else 3 if step.startswith("02") else 2 if step.endswith(".sh") else 4
+        self.world_size = 1 if step == "01" else RANKS if step.startswith("02") else 2 if step.endswith(".sh") else 4
         self.folder.mkdir(parents=True)
         data = self.folder.parent / "data"
         if not data.exists():
@@ -41,17 +43,16 @@ class Run:
         command = [program, "--data-dir", data, "--checkpoint-dir", self.saved, *options]
         if step == "02a":  # the same batches, if each rank knows how many ranks there are
             at = command.index("--batch-size")
-            command[at:at + 2] = ["--global-batch-size", "48"]
+            command[at:at + 2] = ["--global-batch-size", str(BATCH * RANKS)]
         nodes = [TOP / "04_slurm_multinode/nodes_here.sh", "2", "2"]
         if step.startswith("02"):
-            command += ["--nproc", "3"]
+            command += ["--nproc", str(RANKS)]
         elif step == "03":
             command = nodes + command
         elif step != "01" and not step.endswith(".sh"):  # a script starts two ranks by itself
             command = nodes + [TOP / "teach/lab/as_srun.sh", self.folder / "disks"] + command
         environment = {name: value for name, value in os.environ.items() if not name.startswith("DDP_")}
-        environment.update(DDP_JOURNAL=str(self.folder / "journal"), OMP_NUM_THREADS="1", LAUNCHER="ddprun",
-                           NODES_HERE_ADDR="127.0.0.2")  # who writes "localhost" does not meet the others
+        environment.update(DDP_JOURNAL=str(self.folder / "journal"), OMP_NUM_THREADS="1", LAUNCHER="ddprun", NODES_HERE_ADDR=ADDRESS)
         with open(self.folder / "out", "w") as out, open(self.folder / "err", "w") as err:
             self.process = subprocess.Popen([str(word) for word in command], cwd=TOP, env=environment, stdout=out,
                                             stderr=err, stdin=subprocess.DEVNULL, start_new_session=True)

@@ -279,8 +279,12 @@ static void play(ProcessGroup *pg, void *context)
         if (phase->nan_from > 0 && run.model.step + 1 >= (uint64_t)phase->nan_from)
             run.model.params[0] = NAN;
         run_batch(&run);
-        if (phase->full_from > 0 && pg->rank == 0 && run.model.step >= (uint64_t)phase->full_from)
-            setrlimit(RLIMIT_FSIZE, &(struct rlimit){ (rlim_t)phase->full_bytes, RLIM_INFINITY });
+        if (phase->full_from > 0 && pg->rank == 0 && run.model.step >= (uint64_t)phase->full_from) {
+            struct rlimit limit; // a lower hard limit stays
+            getrlimit(RLIMIT_FSIZE, &limit);
+            limit.rlim_cur = (rlim_t)phase->full_bytes;
+            setrlimit(RLIMIT_FSIZE, &limit);
+        }
         snapshots_step(&run.snapshots);
         if (phase->delays) { // a thread may write meanwhile
             usleep(7000);

@@ -1,0 +1,58 @@
+"""The grade as text, as Gradescope's results.json, and as JUnit's XML."""
+import json
+import re
+from collections import namedtuple
+from xml.sax.saxutils import escape, quoteattr
+
+Grade = namedtuple("Grade", "lab checks said seconds")  # checks: [(title, points, passed)]; said: by the judge
+LONGEST = 8000  # characters of a judge's words
+
+
+def plain(text):
+    """Without what a terminal or an XML parser would take for more than text."""
+    return re.sub(r"[^\n\t\x20-\x7e\xa0-\ud7ff\ue000-\ufffd]", "?", text)[:LONGEST]
+
+
+def points(grade):
+    return sum(worth for _, worth, passed in grade.checks if passed), sum(worth for _, worth, _ in grade.checks)
+
+
+def text(grades, seconds, parted):
+    lines = []
+    for grade in grades:
+        got, most = points(grade)
+        lines.append(f"{grade.lab}: {got:g} of {most:g} points")
+        lines += [f"  {'yes' if passed else 'no ':3} {worth:4g}  {title}" for title, worth, passed in grade.checks]
+        lines += [f"      | {line}" for line in plain(grade.said).splitlines()]
+    got, most = (sum(points(grade)[i] for grade in grades) for i in (0, 1))
+    lines.append(f"all: {got:g} of {most:g} points, in {seconds:.0f} s" +
+                 ("" if parted else " (another user was the whole fence: this machine allows no namespaces)"))
+    return "\n".join(lines) + "\n"
+
+
+def gradescope(grades, seconds, parted):
+    tests = []
+    for grade in grades:
+        for number, (title, worth, passed) in enumerate(grade.checks, 1):
+            tests.append({"name": f"{grade.lab}: {title}", "number": f"{grade.lab}.{number}", "score": worth if passed else 0,
+                          "max_score": worth, "status": "passed" if passed else "failed", "visibility": "visible",
+                          "output": plain(grade.said) if number == 1 else ""})
+    result = {"score": sum(test["score"] for test in tests), "execution_time": round(seconds), "visibility": "visible",
+              "stdout_visibility": "hidden", "output_format": "text", "tests": tests,
+              "output": "What the judge says of a lab stands at its first check."}
+    return json.dumps(result, indent=1) + "\n"
+
+
+def junit(grades, seconds, parted):
+    lines = ['<?xml version="1.0" encoding="UTF-8"?>', f'<testsuites time="{seconds:.1f}">']
+    for grade in grades:
+        failed = sum(not passed for _, _, passed in grade.checks)
+        lines.append(f'<testsuite name={quoteattr(grade.lab)} tests="{len(grade.checks)}" failures="{failed}" time="{grade.seconds}">')
+        for title, worth, passed in grade.checks:
+            name = f"<testcase classname={quoteattr(grade.lab)} name={quoteattr(f'{title} ({worth:g} points)')}"
+            lines.append(f"{name}/>" if passed else f'{name}><failure message="not passed"/></testcase>')
+        lines.append(f"<system-out>{escape(plain(grade.said))}</system-out></testsuite>")
+    return "\n".join([*lines, "</testsuites>"]) + "\n"
+
+
+FORMATS = {"text": text, "gradescope": gradescope, "junit": junit}
