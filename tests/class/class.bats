@@ -25,7 +25,9 @@ other_way() {
 }
 
 @test "each lab has ten points, the capstone twenty" {
-    for lab in $(cd teach/lab && ls ./*.txt | sed 's|^./||; s/.txt$//; /hints/d'); do
+    for file in teach/lab/*.txt; do
+        lab=$(basename "$file" .txt)
+        [ "$lab" != hints ] || continue
         sum=$(awk -v lab="$lab" '$1 == lab { sum += $2 } END { print sum + 0 }' teach/class/points.txt)
         due=10
         [ "$lab" != capstone ] || due=20

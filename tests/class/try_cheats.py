@@ -122,12 +122,12 @@ def main():
             folder.mkdir()
             begin = time.monotonic()
             done = subprocess.run(["teach/class/grade", rows[name](folder), "--labs", "02b ring", "--format", "gradescope", "--minutes", "4"],
-                                  cwd=TOP, capture_output=True, text=True, timeout=400, env={**os.environ, "LAB_SECONDS": "20"})
+                                  cwd=TOP, capture_output=True, text=True, timeout=400, env={**os.environ, "LAB_SECONDS": os.environ.get("LAB_SECONDS", "30")})
             seconds = time.monotonic() - begin
         try:
             result = json.loads(done.stdout)
-            said = " ".join(test["output"].strip() for test in result["tests"] if test["output"])
-            reason = next((line for line in said.splitlines() if line.startswith("no ") and "there is no" not in line), said[:100])
+            said = "\n".join(test["output"].strip() for test in result["tests"] if test["output"] and "there is no " not in test["output"])
+            reason = next((line for line in said.splitlines() if line.startswith("no ")), said[:100])
             good = result["score"] == 0 and "time was up" not in said
         except ValueError:
             good, reason = False, done.stdout + done.stderr
