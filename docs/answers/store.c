@@ -163,11 +163,15 @@ static void compare_set(StoreServer *server, Client *client, Cursor at)
     bytes_put_blob(&client->out, find(server, key) != NULL ? value_of(server, key) : expected);
 }
 
-static void append(StoreServer *server, Cursor at)
+/* False: the value would be too long. */
+static bool append(StoreServer *server, Cursor at)
 {
     Entry *entry = enter(server, take_blob(&at));
     const Blob more = take_blob(&at);
+    if (more.count > STORE_MAX_VALUE - entry->value.count)
+        return false;
     bytes_put(&entry->value, more.data, more.count);
+    return true;
 }
 
 static void wait_for(StoreServer *server, Client *client, Cursor at, size_t bytes)
@@ -221,8 +225,7 @@ static bool execute(StoreServer *server, Client *client, StoreOperation operatio
         bytes_put_u8(out, STORE_WAIT_CANCELED);
         return true;
     case STORE_APPEND:
-        append(server, at);
-        return true;
+        return append(server, at);
     case STORE_MULTI_GET:
         for (uint64_t left = take_u64(&at); left > 0 && out->count <= STORE_MAX_BUFFER; left--)
             bytes_put_blob(out, value_of(server, take_blob(&at)));

@@ -384,6 +384,14 @@ def limits(server, draw, count):
     other.ping("slow", "PING while another client does not read its 8 MiB")
     for sleeper in sleepers:
         sleeper.expect("send", "two GETs of 8 MiB, read late", blob(big) * 2)
+    d = server.client()
+    d.send(append("big", "x"))
+    d.closed("limit", "APPEND to a value of 8 MiB")
+    d = server.client()
+    d.send(get("big") * 12)
+    other.ping("limit", "PING while another client does not read its 96 MiB")
+    if len(d.receive(12 * len(blob(big)))) == 12 * len(blob(big)):
+        raise Fault("limit", "a client does not read, and the store keeps 96 MiB of replies for it")
     for nonsense in b"\xc8abc", set_("word", "word") + add("word", 1):
         d = server.client()
         d.send(nonsense)
