@@ -130,9 +130,10 @@ rm -rf $saved
                 yield f"it does not compile: {line}"
                 return
             if self.all("with"):
-                self.write(folder / "ours", self.ours())
-                ours = folder / "ours/train"
-                self.build(str(ours))
+                ours = Path(os.environ.get("LAB_OURS") or folder) / f"trap_{self.name}_ours/train"  # built once for all mends
+                if not ours.exists():
+                    self.write(ours.parent, self.ours())
+                    self.build(str(ours))
         judge = Judge(self.step, str(program), str(ours), folder)
         print(f"     runs yours and ours: {judge.setting()}", flush=True)
         due, mine = judge.run_both(f"trap_{self.name}" if self.all("with") else "ours")

@@ -134,7 +134,8 @@ class Judge:
     def faults_of_resume(self, folder, last, options):
         """The faults of a second start, after a stop at step `last`; our program does the same steps without a stop."""
         again = self.run_theirs("again", *options, saved=folder).wait()
-        ours = self.run_ours(f"until_{last}", *options)
+        until = last // 16 * 16 + 32  # not last + 3: other programs, which stop a few steps later, share this run of ours
+        ours = self.run_ours(f"until_{until}", *options[:-1], str(until))
         for rank, journal in first_of(again).items():
             begin = journal.one("model").get("step")
             if int(begin or 0) != last and last + 1 not in [s.number for s in journal.steps[:1]]:

@@ -18,6 +18,11 @@ def chosen(rows, words):
     return [row for row in rows if not words or row[0] in words or f"{row[0]}:{row[1]}" in words]
 
 
+def cpu_seconds():
+    """What this program and its children have used of the processor: unlike the time on the clock, it does not grow with the load."""
+    return sum(os.times()[:4])
+
+
 def try_rows(rows, judge, what):
     """Asks judge(folder, lab, edit) about each: what is said, and whether it is accepted (None: it could not be judged).
     A right one must be, a wrong one not, with the hint that is expected. Returns the exit status."""
@@ -28,10 +33,11 @@ def try_rows(rows, judge, what):
         os.environ["LAB_NAMES"] = "1"
         (folder / "config.yaml").symlink_to(TOP / "config.yaml")
         for lab, expected, edit in rows:
-            begin = time.monotonic()
+            begin, cpu = time.monotonic(), cpu_seconds()
             said, accepted = judge(folder, lab, edit)
             good = accepted is True if expected == "right" else accepted is False and f"hint ({expected}): " in said
-            print(f"{'ok' if good else 'WRONG'}  {lab} {expected}  {edit[:100]}  ({time.monotonic() - begin:.1f} s)", flush=True)
+            print(f"{'ok' if good else 'WRONG'}  {lab} {expected}  {edit[:100]}  "
+                  f"({time.monotonic() - begin:.1f} s; {cpu_seconds() - cpu:.1f} s of the processor)", flush=True)
             if not good:
                 print(f"{edit}\n{said}")
             failed += not good

@@ -15,6 +15,7 @@ from pathlib import Path
 sys.dont_write_bytecode = True
 TOP = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(TOP / "teach"))
+import rows
 import trap as traps
 
 
@@ -77,10 +78,13 @@ def main():
         traps.LAB = Path(folder) / "lab"
         os.environ["LAB_OURS"] = f"{folder}/ours"
         for name in names:
-            begin, trap = time.monotonic(), traps.Trap(name)
-            wrong = [f for part in (symptom, answers, mends) for f in part(trap)]
-            seconds = time.monotonic() - begin
-            print(f"trap {name}: {'WRONG' if wrong else 'ok'} ({seconds:.1f} s)", *wrong, sep="\n", flush=True)
+            begin, cpu, trap = time.monotonic(), [rows.cpu_seconds()], traps.Trap(name)
+            wrong = []
+            for part in symptom, answers, mends:
+                wrong += part(trap)
+                cpu.append(rows.cpu_seconds())
+            used = f"{cpu[-1] - cpu[0]:.1f} s of the processor, {cpu[1] - cpu[0]:.1f} for the symptom"
+            print(f"trap {name}: {'WRONG' if wrong else 'ok'} ({time.monotonic() - begin:.1f} s; {used})", *wrong, sep="\n", flush=True)
             failed += len(wrong)
     sys.exit(failed > 0)
 
