@@ -72,15 +72,15 @@ mkdir -p build
 cp "$work/fit_tcp2" build/all_reduce.txt # of ranks with a core each: for the picture, and step_time.sh
 read -r alpha near far <build/all_reduce.txt
 for format in png svg; do
-    terminal="pngcairo size 800,460 font 'DejaVu Sans,10'"
-    [ $format = svg ] && terminal="svg size 800,460 font 'DejaVu Sans,13' background 'white'"
+    terminal="pngcairo size 900,460 font 'DejaVu Sans,10'"
+    [ $format = svg ] && terminal="svg size 900,460 font 'DejaVu Sans,13' background 'white'"
     gnuplot <<END
 $(tools/colours.py)
 set terminal $terminal
 set output 'build/all_reduce.$format'
 set grid
-set title 'an all-reduce, milliseconds'
-set key outside top center horizontal maxcols 3 samplen 2
+set title 'an all-reduce, milliseconds: measured (points), by the model (lines), and its bytes alone (dashes)'
+set rmargin 25
 set logscale x 2
 set logscale y
 set xrange [1.8:1100]
@@ -89,13 +89,16 @@ set xlabel 'ranks'
 bytes(i) = 65536.0 * 16 ** (i - 1)
 size(i) = word('"64 KiB" "1 MiB" "16 MiB"', i)
 beta(i) = i < 3 ? $near : $far
-colour(i) = word(accent . ' ' . phase_send . ' ' . phase_backward, i)
-plot for [i = 1:3] 2e3 * (x - 1) * ($alpha + bytes(i) / x * beta(i)) with lines lw 2.5 lc rgb colour(i) \
-        title size(i) . ': the model', \
-    for [i = 1:3] 2e3 * (x - 1) / x * bytes(i) * beta(i) with lines lw 1.5 dt 2 lc rgb colour(i) \
-        title size(i) . ': its bytes alone, 2 (n - 1)/n', \
-    for [i = 1:3] '$work/tcp' using 1:(\$2 == bytes(i) ? 1e3 * \$3 : NaN) with points pt 7 ps 1.4 lc rgb colour(i) \
-        title size(i) . ': measured'
+model(i, x) = 2e3 * (x - 1) * ($alpha + bytes(i) / x * beta(i))
+alone(i, x) = 2e3 * (x - 1) / x * bytes(i) * beta(i)
+set label 1 size(1) at 1100, model(1, 1100) left offset 1,0 textcolor rgb text
+set label 2 size(2) at 1100, model(2, 1100) left offset 1,0.5 textcolor rgb text
+set label 3 size(3) at 1100, model(3, 1100) left offset 1,0 textcolor rgb text
+set label 4 size(1) . ', its bytes alone' at 1100, alone(1, 1100) left offset 1,0 textcolor rgb muted
+set label 5 size(2) . ', its bytes alone' at 1100, alone(2, 1100) left offset 1,-0.3 textcolor rgb muted
+plot for [i = 1:3] model(i, x) with lines lt 1 notitle, \
+    for [i = 1:3] alone(i, x) with lines lt 3 notitle, \
+    for [i = 1:3] '$work/tcp' using 1:(\$2 == bytes(i) ? 1e3 * \$3 : NaN) with points pt 7 ps 1 lc rgb text notitle
 END
     echo "build/all_reduce.$format"
 done

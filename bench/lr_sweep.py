@@ -21,6 +21,7 @@ TOP = Path(__file__).resolve().parent.parent
 ROWS, BATCH, WARMUP_EPOCHS = 1024, 8, 2
 OPTIMIZERS = {"sgd": 0.01, "adam": 0.001}  # and their default rate, from which the diagonal begins
 RATES = [2 ** i for i in range(-1, 7)]  # in units of that
+GROUNDS = ((89.5, "ok", "ok_on"), (79.5, "ok_wash", "text"), (49.5, "warn_wash", "text"), (0, "sunk", "muted"))  # from which accuracy
 
 
 def train(program, epochs, optimizer, rate, world, warm, *options):
@@ -67,41 +68,38 @@ def try_ranks(optimizer, worlds):
     return worst
 
 
-def panel(name, worlds, table, data):
+def panel(name, worlds, table):
     """gnuplot's lines for one heat map; the diagonal has frames."""
     optimizer, warm = name
     cells = [(x, y, world, rate) for y, rate in enumerate(RATES) for x, world in enumerate(worlds)]
-    data.write_text("".join(f"{x} {y} {table[rate, world] or 0}\n" for x, y, world, rate in cells))
     lines = ["unset label", "unset object",
              f"set title '{optimizer}, {f'warm-up of {WARMUP_EPOCHS} epochs' if warm else 'no warm-up'}'",
              "set xtics (" + ", ".join(f"'{world}' {x}" for x, world in enumerate(worlds)) + ")",
              "set ytics (" + ", ".join(f"'{rate * OPTIMIZERS[optimizer]:g}' {y}" for y, rate in enumerate(RATES)) + ")"]
     for x, y, world, rate in cells:
         value = table[rate, world]
-        lines.append(f"set label '{'–' if value is None else f'{value:.0f}'}' at {x},{y} center front "
-                     f"tc rgb {'card' if (value or 0) < 65 else 'text'}")
+        ground, ink = next((ground, ink) for least, ground, ink in GROUNDS if (value or 0) >= least)
+        lines.append(f"set label '{'–' if value is None else f'{value:.0f}'}' at {x},{y} center front tc rgb {ink}")
+        lines.append(f"set object rectangle center {x},{y} size 1,1 behind fs solid 1 noborder fc rgb {ground}")
         if rate == world:
-            lines.append(f"set object rectangle center {x},{y} size 0.92,0.92 front fs empty border rgb fault lw 3")
-    return "\n".join(lines + [f"plot '{data}' using 1:2:3 with image notitle"])
+            lines.append(f"set object rectangle center {x},{y} size 0.9,0.9 front fs empty border rgb text lw 3")
+    return "\n".join(lines + ["plot -9 notitle"])
 
 
 def draw(tables, worlds, out):
-    with tempfile.TemporaryDirectory() as folder:
-        panels = [panel(name, worlds, table, Path(folder) / str(i)) for i, (name, table) in enumerate(tables.items())]
-        for form, terminal in (("png", "pngcairo size 900,760 font 'DejaVu Sans,10'"),
-                               ("svg", "svg size 900,760 font 'DejaVu Sans,12' background 'white'")):
-            subprocess.run(["gnuplot"], text=True, check=True, input=f"""{colours.style()}
+    panels = [panel(name, worlds, table) for name, table in tables.items()]
+    for form, terminal in (("png", "pngcairo size 900,800 font 'DejaVu Sans,10'"),
+                           ("svg", "svg size 900,800 font 'DejaVu Sans,13' background 'white'")):
+        subprocess.run(["gnuplot"], text=True, check=True, input=f"""{colours.style()}
 set terminal {terminal}
 set output '{out}.{form}'
-set multiplot layout 2,2
+set multiplot layout 2,2 title 'accuracy, %; framed: the rates of the rule' textcolor rgb text
+unset grid
 set tics scale 0
 set xrange [-0.5:{len(worlds) - 0.5}]
 set yrange [-0.5:{len(RATES) - 0.5}]
 set xlabel 'ranks, 8 rows each'
 set ylabel 'learning rate'
-set cbrange [0:100]
-set palette defined (0 bucket_4, 45 bucket_3, 64.9 bucket_1, 65.1 bucket_0, 90 phase_send_wash, 100 card)
-set cblabel 'accuracy, %'
 """ + "\n".join(panels) + "\n")
 
 

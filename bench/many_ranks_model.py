@@ -124,31 +124,35 @@ def draw(found, model, measured, out):
                      for who in names)
 
     def panel(column, label, here, alone):
-        line = f"with lines lt 1"
-        curves = [f"x <= {measured} ? {here} : NaN {line} title 'ddprun, model, {model.cores} cores'",
-                  f"x >= {measured} ? {here} : NaN {line} dt (8, 6) notitle",
-                  f"{alone} with lines lt 3 title 'ddprun, model, a core for each rank'"]
-        curves += [f"${who} using 1:{column} with points lt {i + 1} ps 1 title '{who}, measured'"
-                   for i, who in enumerate(names)]
-        return f"set title '{label}'\nplot " + ", ".join(curves)
+        line = "with lines lt 1"
+        curves = [f"x <= {measured} ? {here[0]} : NaN {line} notitle", f"x >= {measured} ? {here[0]} : NaN {line} dt (8, 6) notitle",
+                  f"{alone[0]} with lines lt 3 notitle"]
+        curves += [f"${who} using 1:{column} with points lt {i + 1} ps 1 notitle" for i, who in enumerate(names)]
+        ends = [(MOST, here[1](MOST), f"model of ddprun: {model.cores} cores", "accent"),
+                (MOST, alone[1](MOST), "a core for each rank", "muted")]
+        words = report.colours.labels(ends, 1.9, log=True)
+        if column == 2:  # the names of the points, once: above the first of each
+            first = {who: min(ranks for one, ranks in found if one == who) for who in names}
+            words += "".join(f"set label '{who}' at {ranks},{found[who, ranks]['start']} center offset 0,1 textcolor rgb text\n"
+                             for who, ranks in first.items())
+        return f"set title '{label}'\nunset label\n{words}plot " + ", ".join(curves)
 
     for kind, terminal in (("png", "pngcairo font 'DejaVu Sans,10'"), ("svg", "svg font 'DejaVu Sans,13' background 'white'")):
         report.gnuplot(f"""{report.colours.style()}
-set terminal {terminal} size 1000,460
+set terminal {terminal} size 1100,460
 set output '{out}.{kind}'
 {points}set grid
-set key bottom right reverse Left samplen 2
+set rmargin 27
 set logscale xy
 set xrange [2:{MOST}]
-set samples 500
+set samples 120
 set xlabel 'ranks'
 k(x) = 2 * log(x) / log(2) + 2
 R(x) = {model.p} + {model.q} * k(x)
 L(x) = {model.l} + {model.s} * x + {model.r} * x * k(x)
 T(x) = 2 * (x - 1) * ({model.alpha} + {model.size} / x * {model.beta})
 set multiplot layout 1,2
-{panel(2, 'start-up, s', f'(x * R(x) + L(x)) / {model.cores}', 'R(x) + L(x)')}
-unset key
-{panel(3, 'all-reduce of a step, s', f'x * T(x) / {model.cores}', 'T(x)')}
+{panel(2, 'start-up, s (points: measured)', (f'(x * R(x) + L(x)) / {model.cores}', model.start_here), ('R(x) + L(x)', model.start))}
+{panel(3, 'all-reduce of a step, s (points: as on the left)', (f'x * T(x) / {model.cores}', model.all_reduce_here), ('T(x)', model.all_reduce))}
 """)
         print(f"{out}.{kind}")

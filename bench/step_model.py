@@ -124,28 +124,31 @@ def print_errors(step, network, measured, cores):
 
 def draw(step, networks, out):
     alone = step_seconds(step, networks[0], 1)
-    curves, lines = [], []
+    curves, lines, ends = [], [], ([], [])
     for i, network in enumerate(networks):
         for name, way in ways(network):
             for n in RANKS:
                 t = step_seconds(step, network, n, way)
                 lines.append(f"{n} {1e3 * t:.6g} {100 * alone / t:.6g}")
             lines.append("\n")
-            curves.append((f"{network.name}, {name}", i % 6 + 1, 1 if way is flat else 2))
+            curves.append(i % 6 + 1)
+            for end, value in zip(ends, (1e3 * t, 100 * alone / t)):
+                end.append((RANKS[-1], value, f"{network.name}, {name}"))
     with tempfile.NamedTemporaryFile("w", suffix=".dat") as data:
         data.write("\n".join(lines) + "\n")
         data.flush()
         plots = {
             column: ", ".join(
-                f"'{data.name}' index {i} using 1:{column} with linespoints lt {kind} ps 0.5 pt {6 + dash}"
-                f" title '{title if column == 2 else ''}'"
-                for i, (title, kind, dash) in enumerate(curves)
+                f"'{data.name}' index {i} using 1:{column} with linespoints lt {kind} ps 0.5 notitle"
+                for i, kind in enumerate(curves)
             )
             for column in (2, 3)
         }
+        top = 1.05 * max(value for _, value, _ in ends[0])
+        names = [colours.labels(colours.together(end, 0.005), 0.05 * high) for end, high in zip(ends, (top, 105))]
         for form, terminal in (
-            ("png", "pngcairo size 900,460 font 'DejaVu Sans,10'"),
-            ("svg", "svg size 900,460 font 'DejaVu Sans,12' background 'white'"),
+            ("png", "pngcairo size 1000,440 font 'DejaVu Sans,10'"),
+            ("svg", "svg size 1000,440 font 'DejaVu Sans,13' background 'white'"),
         ):
             script = f"""{colours.style()}
 set terminal {terminal}
@@ -154,10 +157,13 @@ set multiplot layout 1,2
 set grid
 set logscale x 2
 set xlabel 'ranks'
-set key top left reverse Left
+set rmargin 27
 set title 'step, ms'
-set yrange [0:*]
+set yrange [0:{top:.6g}]
+{names[0]}
 plot {plots[2]}
+unset label
+{names[1]}
 set title 'efficiency, %'
 set yrange [0:105]
 plot {plots[3]}

@@ -51,5 +51,16 @@ def labels(ends, height, log=False):
     return out
 
 
+def together(ends, near):
+    """Ends (x, y, name) that differ by less than `near` of their y are one, under all of their names."""
+    out = []
+    for x, y, name in sorted(ends, key=lambda end: end[1]):
+        if out and y - out[-1][1] <= near * y:
+            out[-1] = (x, out[-1][1], f"{out[-1][2]} = {name}")
+        else:
+            out.append((x, y, name))
+    return [(*end, "text") for end in out]
+
+
 if __name__ == "__main__":
     print(style())

@@ -13,7 +13,8 @@ case ${step:-1}$steps in *[!0-9]* | 0*) echo "$0: steps are numbers from 1 on: $
 work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
 "$(dirname "$0")/colours.py" >"$work/style"
 
-# A step begins with rank 0's zero_grad, and ends before the next one or the evaluation. Lines: rank, lane, begin, end (ms, from there), kind, name.
+# A step begins with rank 0's zero_grad, and ends before the next one or the evaluation. Lines: rank, lane, begin, end (ms, from
+# there), kind, name. Where a step has several all-reduces of arrays they are its buckets.
 jq -r --argjson step "${step:-null}" --argjson steps "$steps" '
     [.traceEvents[] | select(.cat == "evaluation")] as $all_evaluations
     | [$all_evaluations[] | select(.pid == 0) | .ts] as $evaluations
@@ -25,7 +26,12 @@ jq -r --argjson step "${step:-null}" --argjson steps "$steps" '
     | if ($starts | length) < $step or $step == 0 then "has \($starts | length) steps: STEP=1 to \($starts | length)" | halt_error(3) else . end
     | $starts[$step - 1] as $from
     | ([$starts[$step - 1 + $steps:][], $evaluations[] | select(. > $from)] | min // $all[-1].ts + $all[-1].dur) as $until
-    | $all[] | select(.ts + .dur > $from and .ts < $until)
+    | [$all[] | select(.ts + .dur > $from and .ts < $until)] as $shown
+    | (reduce ($shown | map(select(.name == "all_reduce" and (.args.count // 0) > 1 and .ts >= $from)) | sort_by(.ts)[]) as $e
+        ({}; .["\($e.pid)"] += ["\($e.ts)"])) as $buckets
+    | $shown[] | .ts as $ts | ($buckets["\(.pid)"] // []) as $own
+    | if .name == "all_reduce" and ($own | length) > $steps and ($own | index("\($ts)")) != null
+      then .name = "bucket\u00a0\($own | index("\($ts)") % ($own | length / $steps | ceil))" else . end
     | [.pid, .tid, (.ts - $from) / 1000, (.ts + .dur - $from) / 1000, .cat, .name, ($until - $from) / 1000]
     | @tsv' "$trace" >"$work/events" 2>"$work/error" ||
     case $? in
@@ -51,7 +57,8 @@ for kind in data forward backward optimizer graph wait communication; do
 done
 
 box() { # KIND PHASE TITLE: lines of gnuplot's plot, with the colours of a phase (docs/colours.css)
-    [ ! -s "$work/$1" ] || echo " '$work/$1' using 1:2:3:4:5:6 with boxxyerror lc rgb phase_$2 title '$3', \\"
+    edge='border rgb card' && [ "$1" != communication ] || edge=noborder # a short message is as thin as an edge
+    [ ! -s "$work/$1" ] || echo " '$work/$1' using 1:2:3:4:5:6 with boxxyerror fs solid 1.0 $edge lw 0.7 lc rgb phase_$2 title '$3', \\"
     [ ! -s "$work/$1.in" ] || echo " '$work/$1.in' using 1:2:3 with labels tc rgb phase_$2_on font ',9' notitle, \\"
     [ ! -s "$work/$1.below" ] || echo " '$work/$1.below' using 1:2:3 with labels left tc rgb phase_$2_ink font ',9' notitle, \\"
 }
@@ -59,8 +66,8 @@ box() { # KIND PHASE TITLE: lines of gnuplot's plot, with the colours of a phase
     echo "load '$work/style'"
     echo "set title 'What each rank computes, and its messages'"
     echo "set xrange [0:$length]"
-    echo "set yrange [-0.4:$ranks * 2.4]"
-    echo 'set xlabel "milliseconds"'
+    echo "set yrange [-0.6:$ranks * 2.4]"
+    echo 'set xlabel "milliseconds" offset 0,0.5'
     echo 'set ytics ("" 0)'
     rank=0
     while [ "$rank" -lt "$ranks" ]; do

@@ -117,7 +117,7 @@ END
     [ "$(grep -cE ' [+-]0%$' <<<"$output")" -eq 8 ]
     # 10,000 ranks: k is 28.575, a core for each: 5 + 2.9 + 2 + 5,000 + 5,715 ms, and 20 us 9,999 times and 9.6 ms.
     [[ $output =~ 10000\ ranks\ +[0-9.e+]+\ +10\.7\ +[0-9.e+]+\ +0\.21 ]]
-    for text in 'start-up, s' 'all-reduce of a step, s' 'ddprun, measured' 'ddprun, model, a core for each rank'; do
+    for text in 'start-up, s (points: measured)' 'all-reduce of a step, s (points: as on the left)' ddprun 'a core for each rank'; do
         grep -q ">$text<" "$out.svg"
     done
 }

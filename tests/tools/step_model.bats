@@ -38,10 +38,10 @@ row() {
     [[ $output == *"the model is off by 16 % (root of the mean square)"* ]]
 }
 
-@test "its picture has both axes and every curve" {
+@test "its picture has both axes and every curve, and curves that coincide share a name" {
     model
     [ -s "$BATS_TEST_TMPDIR/step.png" ]
-    for text in 'step, ms' 'efficiency, %' 'this machine, ring' 'wire, ring' 'eight, ring' 'eight, staged'; do
+    for text in 'step, ms' 'efficiency, %' 'this machine, ring' 'wire, ring = eight, ring' 'eight, staged'; do
         grep -q ">$text<" "$BATS_TEST_TMPDIR/step.svg"
     done
 }
