@@ -107,7 +107,7 @@ def picture_html(line, folder):
 
 
 # A figure is 91 hundredths of the slide's width wide and 35 high, if it is code or a table (teach/slides.html).
-SIZES = [size / 20 for size in range(50, 20, -1)] # font sizes
+SIZES = [size / 20 for size in range(50, 31, -1)] # font sizes; below 1.6 the last row of a room reads nothing
 
 
 def fitting(rows_of, what):
@@ -135,10 +135,10 @@ def code_html(kind, lines):
 def table_html(lines):
     rows = [[cell.strip() for cell in re.split(r"(?<!\\)\|", line.strip()[1:-1])] for line in lines]
     columns = list(zip(*rows))
-    words = sum(max(len(word) for cell in column for word in cell.split() or [""]) for column in columns)
+    words = sum(max(len(word) for cell in column for word in re.split(r"\s+|(?<=_)", cell)) for column in columns)
     size = fitting(lambda size: sum(1.5 + 1.3 * (len("".join(row)) * size * 0.6 // (88 - 1.6 * size * len(row))) for row in rows)
                    if (0.58 * words + 1.6 * len(columns)) * size <= 88 and size <= 2 else 99, lines[0])
-    made = [f"<tr><{tag}>" + f"</{tag}><{tag}>".join(map(text, row)) + f"</{tag}></tr>"
+    made = [f"<tr><{tag}>" + f"</{tag}><{tag}>".join(text(cell).replace("_", "_<wbr>") for cell in row) + f"</{tag}></tr>"
             for tag, row in zip(["th"] + ["td"] * len(rows), rows)]
     return f'<table style="--size: {size}">' + "".join(made) + "</table>"
 

@@ -8,7 +8,7 @@ deck() {
     mkdir -p "$tree/teach/slides"
     ln -s "$PWD/teach/slides.html" "$tree/teach"
     mkdir "$tree/docs"
-    cp -r docs/*.md docs/pictures "$tree/docs"
+    cp -r docs/*.md docs/pictures docs/colours.css "$tree/docs"
     printf '%s\n' "$@" >"$tree/teach/slides/02_multi_gpu_spawn.txt"
     run python3 -B -c "import sys; sys.path.insert(0, 'teach'); import pathlib, slides
 slides.TOP, slides.DOCS = pathlib.Path('$tree'), pathlib.Path('$tree/docs')

@@ -17,7 +17,7 @@ BAD = """[...document.querySelectorAll('.slide')].flatMap((slide, i) => {
     const faults = [];
     if (slide.scrollHeight > slide.clientHeight + 1 || slide.scrollWidth > slide.clientWidth + 1) faults.push('too much');
     if (![...slide.children, ...slide.querySelectorAll('figure > *')].every(inside)) faults.push('something sticks out');
-    if ([...slide.querySelectorAll('pre, table')].some(it => size(it) < 1)) faults.push('small letters');
+    if ([...slide.querySelectorAll('pre, table, td code, li, footer')].some(it => size(it) < 1.59)) faults.push('small letters');
     if ([...slide.querySelectorAll('img')].some(image => !image.complete || image.naturalWidth < 100)) faults.push('no picture');
     return faults.map(fault => `slide ${i + 1}: ${fault}`);
 })"""
