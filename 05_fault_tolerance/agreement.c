@@ -60,14 +60,6 @@ void agreement_suspect(const Agreement *a, int rank, int incarnation)
     store_compare_set(a->store, "suspect", earlier, ours, now, sizeof now);
 }
 
-/* The status with which training has ended; -1: it has not. */
-static int look_at_end(const Agreement *a)
-{
-    char text[TEXT_BYTES];
-    agreement_look(a->store, "end", text, sizeof text);
-    return text[0] != '\0' ? atoi(text) : -1;
-}
-
 /* Writes into this rank's seat which generation it has left. False: another process has it. */
 static bool report(const Agreement *a, int64_t left)
 {
@@ -93,17 +85,30 @@ static void propose(const Agreement *a, int64_t left, const char *record)
     store_compare_set(a->store, "generation", record, next, now, sizeof now);
 }
 
-/* Proposes the generation after `left` once all seats have left that one. A rank that keeps the
- * others waiting is suspected. Returns as agreement_next. */
-static int await_next(const Agreement *a, int64_t left, char record[RECORD_BYTES])
+/* Reads the record of a generation. Is this process in it? */
+static bool is_member(Agreement *a, char *record)
 {
+    a->generation = strtoll(record, &record, 10);
+    for (int rank = 0; rank < a->world_size; rank++)
+        a->member[rank] = (int)strtol(record, &record, 10);
+    return a->member[a->rank] == a->incarnation;
+}
+
+int agreement_next(Agreement *a)
+{
+    char record[RECORD_BYTES], end[TEXT_BYTES];
+    int64_t left = -1; // as this rank's seat says; -1: not yet
     double since = seconds_now();
-    for (int rank = 0; look_at_record(a, record) == left;) {
-        const int status = look_at_end(a);
-        if (status >= 0)
-            return status;
-        if (look_at_seat(a, a->rank).incarnation != a->incarnation)
-            return EXIT_FAILURE; // this process was replaced
+    for (int rank = 0;;) {
+        const int64_t newest = look_at_record(a, record);
+        agreement_look(a->store, "end", end, sizeof end);
+        if (end[0] != '\0')
+            return atoi(end);
+        if (left >= 0 && newest != left && is_member(a, record))
+            return -1;
+        left = newest;
+        if (!report(a, left)) // again in each round: this process may have been replaced
+            return EXIT_FAILURE;
         const Seat seat = look_at_seat(a, rank);
         if (seat.left == left) {
             since = seconds_now();
@@ -116,23 +121,4 @@ static int await_next(const Agreement *a, int64_t left, char record[RECORD_BYTES
             agreement_suspect(a, rank, seat.incarnation);
         poll(NULL, 0, LOOK_MS);
     }
-    return -1;
-}
-
-int agreement_next(Agreement *a)
-{
-    char record[RECORD_BYTES];
-    do {
-        int status = look_at_end(a);
-        const int64_t left = look_at_record(a, record);
-        if (status < 0)
-            status = report(a, left) ? await_next(a, left, record) : EXIT_FAILURE;
-        if (status >= 0)
-            return status;
-        char *text = record;
-        a->generation = strtoll(text, &text, 10);
-        for (int rank = 0; rank < a->world_size; rank++)
-            a->member[rank] = (int)strtol(text, &text, 10);
-    } while (a->member[a->rank] != a->incarnation);
-    return -1;
 }

@@ -29,7 +29,7 @@ void reconfigure_init(Reconfigure *r, const Args *args, const DistEnv *env, Proc
     process_group_open(pg, args, env->master_addr, env->master_port, env->rank, env->world_size,
                        place);
     CHECK(pg->world_size <= MAX_RANKS, "at most %d ranks can survive a failure", MAX_RANKS);
-    *r = (Reconfigure){ .args = args, .pg = pg };
+    *r = (Reconfigure){ .args = args, .pg = pg, .base.step = -1 };
     r->batch_size = args_batch_size(args, pg->world_size);
     r->agreement = (Agreement){ .store = pg->store,
                                 .rank = pg->rank,
@@ -71,12 +71,6 @@ static bool form(ProcessGroup *pg, const Args *args, int64_t number)
     return !pg->revoked;
 }
 
-static noreturn void leave_job(const Reconfigure *r, int status)
-{
-    diagnostics_free(r->diagnostics);
-    exit(status);
-}
-
 /* ---- one state for all ---- */
 
 /* Where this rank stands: at the end of an epoch even if the next one has begun, since the
@@ -84,11 +78,11 @@ static noreturn void leave_job(const Reconfigure *r, int status)
 static Place place_of(const Reconfigure *r)
 {
     const int64_t batches = ((int64_t)r->sampler->size + r->batch_size - 1) / r->batch_size;
+    const int64_t steps = (int64_t)r->optim->model->step - r->base.step;
     Place place = r->base;
-    place.step = r->has_state ? (int64_t)r->optim->model->step : -1;
     place.stops = r->stop->agreed;
-    const int64_t steps = place.step - r->base.step;
-    if (r->has_state && steps > 0) {
+    if (place.step >= 0 && steps > 0) {
+        place.step += steps;
         place.epoch += (r->base.batch + steps - 1) / batches;
         place.batch = (r->base.batch + steps - 1) % batches + 1;
     }
@@ -106,9 +100,9 @@ static Place load(const Reconfigure *r)
     return (Place){ (int64_t)r->optim->model->step, r->sampler->epoch, rows / r->batch_size, 0 };
 }
 
-/* Takes the state of the rank that has done the most steps, or if it has done as many itself,
- * compares it. It arrives in spare memory: if the source dies meanwhile, ours is still whole. */
-static void fetch(const Reconfigure *r, int source, bool is_equal)
+/* Takes the state of another rank. It arrives in spare memory: if the source dies meanwhile, ours
+ * is still whole. */
+static void fetch(const Reconfigure *r, int source)
 {
     const size_t numel = r->optim->model->numel, bytes = numel * sizeof(float);
     const int num_arrays = 1 + r->optim->num_states;
@@ -118,14 +112,8 @@ static void fetch(const Reconfigure *r, int source, bool is_equal)
         memcpy(spare + (size_t)i * numel, own[i], bytes);
         broadcast(r->pg, spare + (size_t)i * numel, numel, FLOAT32, source);
     }
-    for (int i = 0; i < num_arrays && !r->pg->revoked; i++) {
-        if (is_equal && memcmp(own[i], spare + (size_t)i * numel, bytes) != 0) {
-            char text[] = "the replicas differ: this rank's state is not that of the others";
-            log_last_error(text, true, false);
-            leave_job(r, EXIT_FAILURE);
-        }
+    for (int i = 0; i < num_arrays && !r->pg->revoked; i++)
         memcpy(own[i], spare + (size_t)i * numel, bytes);
-    }
     free(spare);
 }
 
@@ -147,10 +135,10 @@ static bool share_state(Reconfigure *r)
     const bool in_memory = all[source].step >= 0;
     for (int rank = 0; rank < r->pg->world_size; rank++)
         num_sent += !in_memory || all[rank].step != all[source].step;
-    if (in_memory)
-        fetch(r, source, ours.step == all[source].step);
-    else
+    if (!in_memory)
         all[source] = load(r);
+    else if (num_sent > 0)
+        fetch(r, source);
     if (r->pg->revoked)
         return false;
 
@@ -159,7 +147,7 @@ static bool share_state(Reconfigure *r)
     r->optim->model->step = (uint64_t)r->base.step;
     r->sampler->epoch = (int)r->base.epoch;
     sampler_seek(r->sampler, (size_t)(r->base.batch * r->batch_size * r->pg->world_size));
-    r->has_state = r->joined = true;
+    r->joined = true;
     if (r->pg->rank == 0 && r->agreement.generation > 1)
         log_info("generation %" PRId64 " goes on after step %" PRId64 ": %d of %d ranks were sent "
                  "the state from %s",
@@ -171,7 +159,7 @@ static bool share_state(Reconfigure *r)
 static void join(Reconfigure *r)
 {
     ProcessGroup *pg = r->pg;
-    if (r->has_state && (int64_t)r->optim->model->step > r->base.step)
+    if ((int64_t)r->optim->model->step > r->base.step)
         r->futile = 0;
     do {
         CHECK(r->futile++ <= MAX_FUTILE, "no step was done in %d groups, one after the other",
@@ -180,8 +168,10 @@ static void join(Reconfigure *r)
         if (pg->missing >= 0 && pg->missing != pg->rank)
             agreement_suspect(&r->agreement, pg->missing, r->agreement.member[pg->missing]);
         const int status = agreement_next(&r->agreement);
-        if (status >= 0)
-            leave_job(r, status);
+        if (status >= 0) {
+            diagnostics_free(r->diagnostics);
+            exit(status);
+        }
     } while (!form(pg, r->args, r->agreement.generation) || !share_state(r));
 }
 

@@ -34,7 +34,6 @@ typedef struct {
     Agreement agreement;
     int64_t batch_size;
     Place base; // where the generation began
-    bool has_state; // else this process is new
     int futile; // generations since the last step
     int epoch; // in training
     bool joined; // the loop has not begun since
