@@ -40,8 +40,8 @@ node() {
     done
 }
 
-# A library before libc: a connection of rank 1's first process breaks at the message $CUT_AT that it sends; silent: all
-# that it sends on this connection from then on is lost.
+# A library before libc: a connection of rank 1's first process breaks at the message $CUT_AT that it sends. silent: all
+# that it sends on this connection from then on is lost; again: so do the connections of the next eight messages.
 cutter() {
     ! grep -qa '__[at]san_init' 05_fault_tolerance/train_reconfigure || skip "a sanitizer has functions of its own in the place of these"
     cat >"$OUT/cut.c" <<'END'
@@ -52,6 +52,7 @@ cutter() {
 #include <sys/socket.h>
 
 static int left = -1, cut = -1; /* messages until the link is cut, and its descriptor */
+static int again; /* messages since */
 
 __attribute__((constructor)) static void begin(void)
 {
@@ -68,6 +69,8 @@ ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
         if (!strcmp(getenv("CUT"), "reset"))
             shutdown(fd, SHUT_RDWR);
     }
+    if (cut >= 0 && !strcmp(getenv("CUT"), "again") && __sync_fetch_and_add(&again, 1) < 8)
+        shutdown(fd, SHUT_RDWR);
     for (size_t i = 0; i < message->msg_iovlen; i++)
         bytes += message->msg_iov[i].iov_len;
     if (fd == cut && !strcmp(getenv("CUT"), "silent"))
@@ -77,7 +80,8 @@ ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
 
 int close(int fd)
 {
-    cut = fd == cut ? -1 : cut; /* the next connection with this number is another one */
+    if (fd == cut && strcmp(getenv("CUT"), "again") != 0)
+        cut = -1; /* the next connection with this number is another one */
     return ((int (*)(int))dlsym(RTLD_NEXT, "close"))(fd);
 }
 END
@@ -104,6 +108,17 @@ END
     echo "$output"
     same 3 silent
     [[ $output == *"did not end within "*"this rank leaves the group"*" goes on after step"* || $output == *"keeps the others waiting"* ]]
+}
+
+@test "a link that stays cut for some groups: nobody is suspected, and once it is back they go on" {
+    quiet 3
+    cutter
+    RECONFIGURE=1 MAX_RESTARTS=0 CUT=again CUT_AT=10 DDP_SHM_DISABLE=1 LD_PRELOAD=$OUT/cut.so run -0 timeout 200 \
+        $RUN 3 "${options[@]}" --checkpoint-dir "$OUT/again"
+    echo "$output"
+    same 3 again
+    [ "$(grep -c "^\[rank 1/3\] .*: this rank leaves the group" <<<"$output")" -ge 3 ]
+    [[ $output != *"keeps the others waiting"* && $output != *"takes its seat"* ]]
 }
 
 @test "groups of 5 and 8 ranks" {
