@@ -1,11 +1,15 @@
 #!/usr/bin/env python3
-"""Usage: bench/gpu_model.py      How many kernels a step of the CNN launches on a GPU, and how many bytes they read and
-write, by formula: nothing here was measured. A line for each batch and precision, with --conv im2col and cudnn.
+"""Usage: bench/gpu_model.py [L2 [BATCH...]]      How many kernels a step of the CNN launches on a GPU, and how many
+bytes they read and write, by formula: nothing here was measured. A line for each batch (32 512 4096) and precision, with
+--conv im2col and cudnn, on a GPU with an L2 cache of so many MiB (50: an H100's).
 
 A product counts as one launch that reads each operand and writes its result once; cuDNN's may be several. What stays in
-the L2 cache between two kernels is counted, too.
+the L2 cache between two kernels is counted, too. tests/cuda/launches.bats counts the launches on the stand-in.
 """
-CHUNK = 24 << 20  # bytes of windows, or with cuDNN of results, that are computed at once
+import sys
+
+L2 = int(sys.argv[1]) if len(sys.argv) > 1 else 50
+CHUNK = max(L2 << 19, 8 << 20)  # bytes of windows, or with cuDNN of results, that are computed at once (device_cuda.c)
 X, Z, POOLED, PIXELS = 26 * 26 * 32, 24 * 24 * 64, 12 * 12 * 64, 28 * 28  # numbers of an image
 WINDOWS, FILTERS, HIDDEN, CLASSES, PARAMETERS = 24 * 24 * 288, 64 * 288, 128, 10, 1199882
 
@@ -29,10 +33,11 @@ class Step:
     def chunks(self, bytes_per_image):
         return -(-self.n // (CHUNK // bytes_per_image))
 
-    def sum_rows(self, rows, columns, with_relu):
-        self.kernel(self.between * rows * columns * (3 if with_relu else 1))
-        if rows > 128:
-            self.kernel(0)  # the parts: few
+    def sum_rows(self, rows, columns, with_relu, size):
+        """The parts' sums, if there are several: in 16 bits there always are."""
+        self.kernel(size * rows * columns * (3 if with_relu else 1))
+        if rows > 128 or size < 4:
+            self.kernel(0)
 
     def spread(self, count, *byte_counts):
         """One kernel for each chunk; the bytes are those of all."""
@@ -47,7 +52,7 @@ def conv2_im2col(step):
     step.spread(c, n * (4 * X + s * WINDOWS))  # im2col
     step.spread(c, n * (s * WINDOWS + 4 * Z))  # product
     step.spread(c, n * (4 * Z + 5 * POOLED))  # bias, relu, pooling
-    step.sum_rows(n * 144, 64, True)
+    step.sum_rows(n * 144, 64, True, step.between)
     step.rounded(FILTERS)
     step.spread(c, n * (5 * POOLED + s * Z))  # unpool
     step.spread(c, n * (4 * X + s * WINDOWS))  # im2col again
@@ -63,7 +68,7 @@ def conv2_cudnn(step):
         step.rounded(FILTERS)
     step.spread(c, n * s * (X + Z))  # convolution
     step.spread(c, n * (s * Z + (s + 1) * POOLED))  # bias, relu, pooling
-    step.sum_rows(n * 144, 64, True)
+    step.sum_rows(n * 144, 64, True, step.between)
     step.spread(c, n * ((s + 1) * POOLED + s * Z))  # unpool
     step.spread(c, n * s * (X + Z))  # weights' gradient
     step.spread(c, n * s * (X + Z))  # input's gradient
@@ -76,13 +81,17 @@ def linear(step, inputs, outputs):
     s = step.short if outputs >= 32 or step.between < 4 else 4
     product = s * (n * inputs + inputs * outputs + n * outputs)
     operands = [n * inputs, inputs * outputs, n * outputs, n * inputs, n * outputs, inputs * outputs]
+    is_last = outputs == CLASSES  # its outputs and their gradient are in float32
     for numbers in operands:
         if s < 4 and (step.between == 4 or numbers == inputs * outputs):
             step.rounded(numbers)
+    if s < 4 and step.between < 4 and is_last:
+        step.rounded(n * outputs)
+        step.rounded(n * outputs)
     for _ in range(3):
         step.kernel(product)
     step.kernel(8 * n * outputs)  # bias
-    step.sum_rows(n, outputs, False)
+    step.sum_rows(n, outputs, False, 4 if is_last else step.between)
 
 
 def step_of(n, short, conv2):
@@ -93,8 +102,13 @@ def step_of(n, short, conv2):
     step.kernel(4 * PARAMETERS)  # gradients to zero
     step.kernel(5 * n * PIXELS)  # gather
     step.kernel(n * (4 * PIXELS + a * X))  # conv1
-    step.kernel(n * (4 * PIXELS + 2 * a * X))  # its gradient
-    step.kernel(0)
+    step.kernel(n * (4 * PIXELS + 2 * a * X))  # its gradient, in parts
+    if a == 4:
+        step.kernel(0)  # their sums
+    else:
+        parts = min(-(-n * 26 // 8), 1024)
+        step.sum_rows(parts, 32 * 9, False, 4)
+        step.sum_rows(parts, 32, False, 4)
     conv2(step)
     step.kernel(2 * a * n * POOLED)  # dropout
     linear(step, POOLED, HIDDEN)
@@ -111,7 +125,7 @@ def step_of(n, short, conv2):
 
 if __name__ == "__main__":
     print("batch  precision   launches: im2col  cudnn     MB: im2col    cudnn")
-    for batch in 32, 512, 4096:
+    for batch in [int(word) for word in sys.argv[2:]] or [32, 512, 4096]:
         for precision, size in ("fp32", 4), ("bf16", 2):
             ways = [step_of(batch, size, conv2) for conv2 in (conv2_im2col, conv2_cudnn)]
             print(f"{batch:5}  {precision}{ways[0].launches:24}{ways[1].launches:7}"

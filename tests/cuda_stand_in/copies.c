@@ -91,6 +91,7 @@ typedef struct {
 static void run_fill(void *arguments)
 {
     const Fill *fill = arguments;
+    stand_in_count.launches++;
     memset(fill->memory, fill->value, fill->bytes);
 }
 

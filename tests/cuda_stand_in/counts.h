@@ -5,6 +5,7 @@
 
 typedef struct {
     long allocations; // of device and pinned memory
+    long launches; // done, also in graphs: kernels, memsets, products by cuBLAS and cuDNN
     long events_made;
     long timed_records; // of events that hold a time
     long waits; // of the host, for an event, a stream or the device

@@ -146,6 +146,7 @@ static void run_convolution(void *arguments)
     const Convolution *c = arguments;
     const struct cudnnTensorStruct shape[3] = { c->x, c->weight, c->y };
     const int written = c->product == FORWARD ? 2 : c->product == BACKWARD_FILTER ? 1 : 0;
+    stand_in_count.launches++;
     memset(c->workspace, 0xff, c->workspace_bytes);
     float *numbers[3];
     for (int i = 0; i < 3; i++)

@@ -18,6 +18,7 @@ static uint64_t random_state;
 static int gpus[MAX_GPUS], num_gpus; // those that CUDA_VISIBLE_DEVICES names
 static size_t gpu_bytes; // of memory, of each
 static int driver; // the version of CUDA that it is for
+static int l2_mib; // of its second cache
 static _Thread_local int current;
 static _Thread_local cudaError_t last_error;
 StandInCounts stand_in_count;
@@ -49,6 +50,7 @@ static void open_once(void)
     random_state = 0x9E3779B97F4A7C15ull * (uint64_t)(number_from("CUDA_STAND_IN_SEED", 0) + 1);
 
     driver = (int)number_from("CUDA_STAND_IN_DRIVER", CUDART_VERSION);
+    l2_mib = (int)number_from("CUDA_STAND_IN_L2_MIB", 48);
     gpu_bytes = (size_t)number_from("CUDA_STAND_IN_MIB", 16 << 10) << 20;
 
     const long present = number_from("CUDA_STAND_IN_DEVICES", 1);
@@ -62,6 +64,18 @@ static void open_once(void)
             break; // as CUDA does: what follows is not looked at
         gpus[num_gpus++] = (int)index;
         entry = *end == ',' ? end + 1 : NULL;
+    }
+}
+
+/* CUDA_STAND_IN_LAUNCHES=FILE: a process that launched anything adds a line with how many. */
+static __attribute__((destructor)) void note_launches(void)
+{
+    const char *name = getenv("CUDA_STAND_IN_LAUNCHES");
+    FILE *file =
+        name != NULL && stand_in_count.launches > 0 && owner == getpid() ? fopen(name, "a") : NULL;
+    if (file != NULL) {
+        fprintf(file, "%ld\n", stand_in_count.launches);
+        fclose(file);
     }
 }
 
@@ -267,7 +281,7 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, in
     struct cudaDeviceProp properties;
     const cudaError_t error = cudaGetDeviceProperties(&properties, device);
     *value = attribute == cudaDevAttrMultiProcessorCount      ? properties.multiProcessorCount
-             : attribute == cudaDevAttrL2CacheSize            ? 48 << 20
+             : attribute == cudaDevAttrL2CacheSize            ? l2_mib << 20
              : attribute == cudaDevAttrComputeCapabilityMajor ? properties.major
                                                               : properties.minor;
     return error;

@@ -257,6 +257,7 @@ static bool is_backwards(const char *name)
 static void run_grid(void *memory)
 {
     Queued *queued = memory;
+    stand_in_count.launches++;
     launch = &queued->launch;
     arguments = queued->arguments;
     gridDim = launch->grid;

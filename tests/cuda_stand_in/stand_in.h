@@ -47,6 +47,8 @@
  * CUDA_VISIBLE_DEVICES picks some of them, by number; CUDA_STAND_IN_DRIVER=12020 pretends a driver
  * for CUDA 12.2. CUDA_STAND_IN_QUERY_SECONDS=N: the first cudaEventQuery takes so long, as if it
  * waited for a library that another thread loads; -1: none ever returns, as on a GPU that is lost.
+ * CUDA_STAND_IN_L2_MIB=N: so large an L2 cache (48). CUDA_STAND_IN_LAUNCHES=FILE: at its end a
+ * process appends to it how many kernels its GPUs have done.
  */
 #ifndef TESTS_CUDA_STAND_IN_H
 #define TESTS_CUDA_STAND_IN_H
