@@ -71,11 +71,11 @@ hide() {
 }
 
 @test "setup --checks adds what the slower checks need, and nothing else does" {
-    hide clang # Spin is not there either
+    hide clang # bubblewrap, uidmap and Spin are not there either
     there 0 ./setup.sh
     [ ! -e "$asked" ]
     there 0 ./setup.sh --checks
-    [ "$(cat "$asked")" = "$(printf 'update\ninstall -y clang spin')" ]
+    [ "$(cat "$asked")" = "$(printf 'update\ninstall -y clang bubblewrap uidmap spin')" ]
 }
 
 @test "setup --slurm installs Slurm, whose daemons neither run then nor start with the machine" {
