@@ -33,13 +33,13 @@ from pathlib import Path
 TOP = Path(__file__).resolve().parents[2]
 MOST_READ = 64 << 20  # bytes of a file that the grader reads
 DISK_MB, PROCESSES, FILE_MB = 400, 256, 64
-PASSED_ON = re.compile(r"(DDP_(JOURNAL|CHALLENGE)|LAB_\w+|LAUNCHER|NODES_HERE_ADDR|OMP_NUM_THREADS|ASAN_OPTIONS|MASTER_\w+|RANK|"
+PASSED_ON = re.compile(r"(DDP_JOURNAL|LAB_\w+|LAUNCHER|NODES_HERE_ADDR|OMP_NUM_THREADS|ASAN_OPTIONS|MASTER_\w+|RANK|"
                        r"LOCAL_RANK|WORLD_SIZE)$")
-ROOM = ["common/**/*.h", "extras/**/*.h", "beyond/**/*.h", "0*/*.h", "teach/lab/**/*.h", "teach/lab/*/functions.txt", "teach/lab/*/link.txt", "teach/lab/redefine.syms", "teach/lab/as_srun.sh",
+ROOM = ["common/**/*.h", "extras/**/*.h", "beyond/**/*.h", "0*/*.h", "teach/lab/**/*.h", "teach/lab/*/functions.txt",
+        "teach/lab/*/link.txt", "teach/lab/redefine.syms", "teach/lab/as_srun.sh",
         "04_slurm_multinode/nodes_here.sh", "03_torchrun_env/ddprun", "config.yaml", "build/*.a", "build/checked/teach/lab/**/*.o",
         "build/teach/lab/**/*.o", "build/tools/*.a"]
-PROGRAMS_OF = {"ring": "02_multi_gpu_spawn", "ring5": "02_multi_gpu_spawn", "reducer": "02_multi_gpu_spawn",
-               "sampler": "02_multi_gpu_spawn", "snapshot": "05_fault_tolerance", "store": "03_torchrun_env"}
+BARE = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LC_ALL": "C"}  # the environment of all that runs inside
 
 
 def enter(arguments):
@@ -59,10 +59,6 @@ def lift_loopback():
     import struct
     with socket.socket() as any_socket:
         fcntl.ioctl(any_socket, 0x8914, struct.pack("16sH14s", b"lo", 0x1 | 0x40, b""))  # SIOCSIFFLAGS: up, running
-
-
-class Gone(Exception):
-    """The fence's own verdict: the submission took more than it may."""
 
 
 class Fence:
@@ -92,9 +88,10 @@ class Fence:
 
     def furnish(self, lab):
         """Puts into the room what the commands of this lab need."""
+        import library
         shutil.rmtree(self.room)
         self.room.mkdir()
-        names = ROOM + ([f"build/{PROGRAMS_OF[lab]}/train.o"] if lab in PROGRAMS_OF else [])
+        names = ROOM + ([f"build/{library.LABS[lab][0]}.o"] if lab in library.LABS else [])  # the step's program, with their file
         for path in {path for name in names for path in TOP.glob(name)}:
             to = self.room / path.relative_to(TOP)
             if to.parts[len(self.room.parts)] in ("lab", ".git") or not path.is_file():
@@ -129,11 +126,8 @@ class Fence:
             options.update(stdout=files[0], stderr=files[1])
         process = self.Popen(command, **{"stdin": subprocess.DEVNULL, **options})
         try:
-            process.wait(timeout)
+            self.finish(process, timeout)
         finally:
-            process.kill()
-            self.end_all()
-            process.wait()
             said = []
             for file in files:
                 file.seek(0)
@@ -154,13 +148,22 @@ class Fence:
         if not self.is_theirs(command):
             return subprocess.Popen(command, **options)
         environment = {name: value for name, value in (options.pop("env", None) or os.environ).items() if PASSED_ON.match(name)}
-        environment.update(PATH="/usr/local/bin:/usr/bin:/bin", HOME="/tmp", LC_ALL="C")
+        environment.update(BARE, HOME="/tmp")
         place = options.pop("cwd", None)
         place = place if str(place).startswith(f"{self.runs}/") else self.room
         for folder in (self.runs, *(path for path in self.runs.rglob("*") if path.is_dir() and not path.is_symlink())):
             if os.stat(folder).st_uid == os.geteuid():
                 os.chmod(folder, 0o1777)
         return subprocess.Popen(self.fenced(command, place), env=environment, cwd=place, **options)
+
+    def finish(self, process, seconds):
+        """Its exit status; nothing of the other user runs any more."""
+        try:
+            return process.wait(seconds)
+        finally:
+            process.kill()
+            self.end_all()
+            process.wait()
 
     def script(self, program):
         """A script that runs the program inside."""
@@ -209,15 +212,11 @@ class Fence:
             os.chown(place, self.uid, self.uid)
         with open(self.base / "compiler", "w+b") as said:
             process = subprocess.Popen(self.fenced(["sh", "-ec", script], self.room, written), cwd=self.room, stdin=subprocess.DEVNULL, stdout=said,
-                                       stderr=said, env={"PATH": "/usr/local/bin:/usr/bin:/bin", "LC_ALL": "C", "TMPDIR": str(folder)})
+                                       stderr=said, env={**BARE, "TMPDIR": str(folder)})
             try:
-                status = process.wait(120)
+                status = self.finish(process, 120)
             except subprocess.TimeoutExpired:
                 status = 124
-            finally:
-                process.kill()
-                self.end_all()
-                process.wait()
             said.seek(0)
             text = said.read(1 << 20).decode(errors="replace")
         for place in written:

@@ -2,6 +2,7 @@
 import os
 import re
 import stat
+import subprocess
 import zipfile
 from pathlib import Path
 
@@ -21,7 +22,9 @@ def files_of(lab):
 
 
 def known_labs():
-    return [path.stem for path in sorted((TOP / "teach/lab").glob("*.txt")) if path.stem != "hints"]
+    """In the order of the walk."""
+    listed = subprocess.run(["teach/lab.sh", "list"], cwd=TOP, check=True, capture_output=True, text=True).stdout
+    return [line.split()[0] for line in listed.splitlines()]
 
 
 def from_folder(top, lab, name):
@@ -102,7 +105,7 @@ def shape(text):
 
 
 def refuse(lab, name, text, ours):
-    """Refuses what cannot be a student's own work in C. `ours` are the texts of our solutions."""
+    """Refuses what cannot be a student's own work in C. `ours` is our solution, its name and text; None: it may be like ours."""
     try:
         text = text.decode()
     except UnicodeDecodeError:
@@ -120,6 +123,5 @@ def refuse(lab, name, text, ours):
             header = re.fullmatch(r'\s*(?:"([\w/]+\.h)"|<([\w/]+\.h)>)\s*(?:/\*.*|//.*)?', found[1])
             if not header:
                 raise Refused(f"{lab}/{name}:{number}: only headers may be included, by their own names")
-    for source, solution in ours.items():
-        if shape(text) == shape(solution):
-            raise Refused(f"{lab}/{name} is {source} in other words at most: hand in your own work (if it is, tell your teacher)")
+    if ours and shape(text) == shape(ours[1]):
+        raise Refused(f"{lab}/{name} is {ours[0]} in other words at most: hand in your own work (if it is, tell your teacher)")

@@ -102,18 +102,22 @@ def build(folder, name):
     return program
 
 
+def answer(name):
+    """Our file of that name: capstone, or 01 to 05."""
+    if name == "capstone":
+        return Path("docs/answers/capstone.c").read_text()
+    given = Path(f"docs/answers/capstone_{name}.c")  # compiled, in a students' tree (teach/class)
+    if given.exists():
+        return given.read_text()
+    return subprocess.check_output(["sed", "-f", "docs/answers/capstone.sed", next(Path().glob(f"{name}_*/train.c"))], text=True)
+
+
 def ours_of(name):
     """Our program, built in build/ours/capstone; a folder of that name says which lab it is."""
     folder = Path("build/ours/capstone")
     folder.mkdir(parents=True, exist_ok=True)
-    texts = {"capstone": Path("docs/answers/capstone.c").read_text()}
-    if name != "show":
-        given = Path(f"docs/answers/capstone_{name}.c") # compiled, in a students' tree (teach/class)
-        step = next(Path().glob(f"{name}_*/train.c"))
-        texts[name] = given.read_text() if given.exists() else \
-            subprocess.check_output(["sed", "-f", "docs/answers/capstone.sed", step], text=True)
-    for stem, text in texts.items():
-        source = folder / f"{stem}.c"
+    for stem in ("capstone", name) if name != "show" else ("capstone",):
+        source, text = folder / f"{stem}.c", answer(stem)
         if not source.exists() or source.read_text() != text:
             source.write_text(text)
     return build(folder, name)

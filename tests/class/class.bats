@@ -91,7 +91,8 @@ END
     run teach/class/grade "$BATS_TEST_TMPDIR/nothing"
     [ "$status" -eq 2 ]
     rm -r "$handed/lab/02b"
-    run teach/class/grade "$handed" --labs 02b
+    grade=$PWD/teach/class/grade
+    run sh -c 'cd "$1" && "$2" handed --labs 02b' - "$BATS_TEST_TMPDIR" "$grade" # from another folder
     [ "$status" -eq 0 ]
     [[ $output == *"there is no 02b/train.c"*"all: 0 of 10 points"* ]]
 }
