@@ -84,6 +84,14 @@ END
     [ "$(score)" = 10.0 ]
 }
 
+@test "the capstone's programs see the images, which are drawn, too" {
+    mkdir -p "$handed/lab/capstone"
+    cp docs/answers/capstone.c "$handed/lab/capstone"
+    run timeout 500 teach/class/grade "$handed" --labs capstone --own
+    echo "$output"
+    [[ $output == *"yes  rung 1: "*"Next is "*"all: 5 of 20 points"* ]]
+}
+
 @test "what is missing, unknown, or no submission is said in a line" {
     run teach/class/grade "$handed" --labs "02b 99"
     [ "$status" -eq 2 ]
