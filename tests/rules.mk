@@ -15,9 +15,9 @@ COUNTED       := $(patsubst %.c,$(BUILD)/counted/%,$(wildcard 0[1-5]_*/train*.c 
 PEAK          := $(BUILD)/tests/memory/peak # tests/memory/memory.bats
 BENCHED       := $(BUILD)/bench/checkpoints $(BUILD)/bench/rows # tests/tools/bench_small.bats
 SIMULATE      := $(BUILD)/tests/simulation/simulate
-SIMULATOR     := $(patsubst %,$(BUILD)/tests/simulation/%.o,reconfigure simulator sockets seam)
+SIMULATOR     := $(patsubst %,$(BUILD)/tests/simulation/%.o,reconfigure network simulator sockets seam)
 PLANTED       := $(addprefix $(SIMULATE)_,lost_wakeup double_rank late_message stale_attempt two_groups early_group)
-SEAM          := $(addprefix -Wl$(comma)--wrap=,socket bind listen connect accept4 getsockname getpeername getsockopt setsockopt send recv shutdown close poll eventfd eventfd_write epoll_create1 epoll_ctl epoll_wait clock_gettime pthread_create pthread_join kill getpid _exit)
+SEAM          := $(addprefix -Wl$(comma)--wrap=,socket bind listen connect accept4 getsockname getpeername getsockopt setsockopt send recv shutdown close poll eventfd eventfd_write epoll_create1 epoll_ctl epoll_wait clock_gettime pthread_create pthread_join kill getpid _exit comfort_port_owner mem_calloc)
 TORCH_PEERS   := $(patsubst %.c,$(BUILD)/%,$(filter-out $(if $(filter 0,$(EXTRAS)),%/numa_peer.c),$(wildcard tests/against/torch/*.c))) # what tests/against/torch/*.py start
 tests_of       = $(foreach name,$(1),$(call tests_named,test_$(name).c))
 THREADED      := $(call tests_of,net store* tcp on_demand shared_memory simulated_network collectives process_group split hierarchy fixed_all_reduce mismatches lost_ranks observer flight* ddp* unused stop snapshots agents)
@@ -116,6 +116,7 @@ check-reconfigure: all
 	@rm -rf $(BUILD)/kills && tests/faults/reconfigure_kills.py $(BUILD)/kills --kills $(or $(KILLS),100)
 
 # The store and the rendezvous over a clock and sockets that a seed decides; and with faults planted in a copy.
+$(BUILD)/tests/simulation/%.o: override CFLAGS += -ffp-contract=off # any compiler's clock is the same
 $(SIMULATE): %: %.o $(SIMULATOR) $(LIB05) $(BUILD)/libcommon.a
 	$(call say,link) $(LINK) $(LDFLAGS) $(SEAM) -o $@ $^ $(LDLIBS)
 $(PLANTED): $(SIMULATE)_%: tests/simulation/plant.sh $(SIMULATE)

@@ -9,4 +9,5 @@ extern bool has_faults; // in this seed
 void complain(const char *what, int64_t value); // the seed fails; only the first one counts
 
 const char *run_reconfigure(void); // reconfigure.c
+const char *run_network(void); // network.c
 #endif

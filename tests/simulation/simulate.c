@@ -1,7 +1,9 @@
 /* Usage: simulate SCENARIO COUNT [FIRST]      Runs so many seeds, beginning with FIRST (1).
  *        simulate SCENARIO replay SEED        The same run again, with every call.
- * SCENARIO is store, rendezvous, elastic or reconfigure. A seed that fails is a line, and the
+ * SIM_TRACES=1 prints the hash of each seed's calls: a simulator that is only faster has the same.
+ * SCENARIO is store, rendezvous, elastic, reconfigure or network. A seed that fails is a line, and the
  * status is 1 then. */
+#include <malloc.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -369,7 +371,8 @@ static const struct {
 } scenarios[] = { { "store", run_store },
                   { "rendezvous", run_rendezvous },
                   { "elastic", run_elastic },
-                  { "reconfigure", run_reconfigure } };
+                  { "reconfigure", run_reconfigure },
+                  { "network", run_network } };
 
 static uint64_t run_seed(const char *(*run)(void), uint64_t seed)
 {
@@ -391,7 +394,10 @@ static int run_batch(const char *(*run)(void), uint64_t first, uint64_t count)
     if (child == 0) {
         int failures = 0;
         for (uint64_t seed = first; seed < first + count; seed++) {
-            run_seed(run, seed);
+            const uint64_t hash = run_seed(run, seed);
+            if (getenv("SIM_TRACES") != NULL)
+                printf("seed %llu: trace %016llx\n", (unsigned long long)seed,
+                       (unsigned long long)hash);
             if (wrong[0] != '\0')
                 printf("seed %llu: %s\n", (unsigned long long)seed, wrong);
             failures += wrong[0] != '\0' && failures < 100;
@@ -414,11 +420,13 @@ int main(int argc, char **argv)
         if (strcmp(argv[1], scenarios[i].name) == 0)
             run = scenarios[i].run;
     if (run == NULL) {
-        fprintf(stderr, "usage: simulate store|rendezvous|elastic|reconfigure COUNT [FIRST], or "
-                        "replay SEED\n");
+        fprintf(stderr, "usage: simulate store|rendezvous|elastic|reconfigure|network "
+                        "COUNT [FIRST], or replay SEED\n");
         return 2;
     }
     unsetenv(SECRET_VARIABLE);
+    mallopt(M_MMAP_THRESHOLD, 128 << 10); // not more with time: such memory has no pages until it is used
+    mallopt(M_TRIM_THRESHOLD, 1 << 30);
     if (getenv("SIM_STDERR") == NULL && freopen("/dev/null", "w", stderr) == NULL)
         return 2;
     if (strcmp(argv[2], "replay") == 0 && argc == 4) {

@@ -1,5 +1,6 @@
 /* Tasks are coroutines, so a run has one order of events, which random numbers from the seed choose. Connections are
  * streams of bytes: messages are late, never lost or overtaken, as with TCP; but a connection may end at any time. */
+#undef _FORTIFY_SOURCE // it takes a jump to another stack for an error
 #include "tests/simulation/simulation_state.h"
 
 #include <errno.h>
@@ -10,27 +11,26 @@
 #include <unistd.h>
 
 Simulation sim;
-static char *stacks[MAX_TASKS]; // used again by the next run
+static char *stacks[MAX_TASKS]; // used again by the next run,
+static jmp_buf begins[MAX_TASKS]; // and so is the first frame on each
 bool sim_prints;
 
 /* ---- chance ---- */
 
 uint64_t sim_random(uint64_t below)
 {
-    uint64_t z = sim.state += 0x9e3779b97f4a7c15u; // splitmix64
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-    return (z ^ z >> 31) % below;
+    const uint64_t drawn = draw();
+    return below == 1 ? 0 : drawn % below; // a division takes long
 }
 
 bool sim_chance(double probability)
 {
-    return (double)sim_random(1 << 30) < probability * (1 << 30);
+    return chance(probability);
 }
 
 double sim_delay(void)
 {
-    return SIM_MAX_DELAY * (double)(1 + sim_random(1000)) / 1000 * (sim_chance(0.7) ? 0.01 : 1);
+    return SIM_MAX_DELAY * (double)(1 + sim_random(1000)) / 1000 * (chance(0.7) ? 0.01 : 1);
 }
 
 void sim_note(const char *call, int64_t a, int64_t b)
@@ -55,25 +55,49 @@ uint64_t sim_hash(void)
 
 /* ---- tasks ---- */
 
-static void enter(void)
+static int next_task(void);
+
+/* Goes on in another task, or with -1 in sim_run. Without setcontext or swapcontext: they ask the kernel for the mask of
+ * signals, which took half of the time of a run. */
+static void go_on(int next)
 {
+    sim.current = next;
+    if (next < 0)
+        _longjmp(sim.scheduler, 1);
+    Task *task = &sim.task[next];
+    if (task->has_begun)
+        _longjmp(task->here, 1);
+    task->has_begun = true;
+    _longjmp(begins[next], 1);
+}
+
+/* The first frame on a stack, which is never left: the next task of this number begins here. */
+static void stay(int number)
+{
+    if (_setjmp(begins[number]) == 0)
+        _longjmp(sim.scheduler, 1);
     Task *task = &sim.task[sim.current];
     task->run(task->argument);
     task->is_done = true;
     sim_note("returns", 0, 0);
-    setcontext(&sim.scheduler);
+    go_on(next_task());
+}
+
+static void make_stack(int number)
+{
+    static ucontext_t context;
+    stacks[number] = malloc(STACK);
+    getcontext(&context);
+    context.uc_stack.ss_sp = stacks[number];
+    context.uc_stack.ss_size = STACK;
+    makecontext(&context, (void (*)(void))stay, 1, number);
+    if (_setjmp(sim.scheduler) == 0)
+        setcontext(&context);
 }
 
 static void start_task(int number, int process, void *(*run)(void *), void *argument, bool is_main)
 {
-    Task *task = &sim.task[number];
-    if (stacks[number] == NULL)
-        stacks[number] = malloc(STACK);
-    *task = (Task){ .stack = stacks[number], .run = run, .argument = argument, .process = process, .joined = -1, .is_main = is_main };
-    getcontext(&task->context);
-    task->context.uc_stack.ss_sp = task->stack;
-    task->context.uc_stack.ss_size = STACK;
-    makecontext(&task->context, enter, 0);
+    sim.task[number] = (Task){ .run = run, .argument = argument, .process = process, .joined = -1, .is_main = is_main };
 }
 
 int sim_start(int process, void *(*run)(void *), void *argument)
@@ -94,12 +118,15 @@ int sim_thread(void *(*run)(void *), void *argument)
     return task;
 }
 
-/* The current task loses its turn. */
+/* The current task loses its turn: it looks itself which one is next, perhaps the same. */
 static void yield(void)
 {
     Task *task = &sim.task[sim.current];
-    const int error = errno;
-    swapcontext(&task->context, &sim.scheduler);
+    const int error = errno, self = sim.current, next = next_task();
+    if (next == self)
+        sim.current = self;
+    else if (_setjmp(task->here) == 0)
+        go_on(next);
     errno = error;
 }
 
@@ -109,15 +136,16 @@ void sim_step(void)
     if (sim.current < 0)
         return;
     sim.now += STEP * (double)(1 + sim_random(100)) / 100;
-    if (sim_chance(sim.faults.pause))
+    if (chance(sim.faults.pause))
         sim_sleep(0.1 + (double)sim_random(8000) / 1000);
-    else if (sim_chance(0.5))
+    else if (chance(0.5))
         yield();
 }
 
 void sim_wait(double wake, const struct pollfd *polled, size_t count, int joined)
 {
     Task *task = &sim.task[sim.current];
+    sim.stale |= 1u << sim.current;
     task->is_waiting = true, task->wake = wake, task->polled = polled, task->count = count, task->joined = joined;
     yield();
     task->is_waiting = false, task->joined = -1;
@@ -155,7 +183,7 @@ static void kill_process(int process)
     for (int i = 0; i < sim.num_tasks; i++)
         if (sim.task[i].process == process)
             sim.task[i].is_done = true;
-    for (int i = 0; i < MAX_SOCKETS; i++)
+    for (int i = 0; i < sim.num_sockets; i++)
         if (sim.socket[i].is_used && sim.socket[i].process == process)
             sim_close(i + SIM_FIRST_FD);
 }
@@ -165,7 +193,7 @@ _Noreturn void sim_exit(void)
     const int process = sim.task[sim.current].process;
     kill_process(process);
     sim.is_dead[process] = false; // it ended by itself
-    setcontext(&sim.scheduler);
+    go_on(next_task());
     abort();
 }
 
@@ -177,18 +205,40 @@ void sim_limit_ports(int count)
 void sim_kill_at(double seconds, int process)
 {
     sim.kill_at[process] = seconds;
+    sim.next_kill = fmin(sim.next_kill, seconds);
 }
 
 /* ---- the scheduler ---- */
 
-static bool can_go_on(const Task *task)
+/* Is something ready of what it polls? */
+static bool polls_ready(Task *task, unsigned own)
 {
+    if (!(sim.stale & own) && sim.now < task->next_look) {
+        for (int i = 0; i < task->num_drawn; i++)
+            draw();
+        return false;
+    }
+    sim.stale &= ~own;
+    for (size_t i = 0; i < task->count; i++)
+        if ((sim_ready(task->polled[i].fd) & (task->polled[i].events | POLLERR | POLLHUP | POLLNVAL)) != 0) {
+            sim.stale |= own;
+            return true;
+        }
+    task->next_look = INFINITY, task->num_drawn = 0;
+    for (size_t i = 0; i < task->count; i++) {
+        const Socket *s = &sim.socket[task->polled[i].fd - SIM_FIRST_FD];
+        task->next_look = earlier(task->next_look, sim_watch(task->polled[i].fd, own));
+        task->num_drawn += s->kind == SIM_EPOLL && s->num_watched > 0;
+    }
+    return false;
+}
+
+static bool can_go_on(int number)
+{
+    Task *task = &sim.task[number];
     if (task->is_done || !task->is_waiting)
         return !task->is_done;
-    bool found = task->wake <= sim.now || (task->joined >= 0 && sim.task[task->joined].is_done);
-    for (size_t i = 0; i < task->count && !found; i++)
-        found = (sim_ready(task->polled[i].fd) & (task->polled[i].events | POLLERR | POLLHUP | POLLNVAL)) != 0;
-    return found;
+    return task->wake <= sim.now || (task->joined >= 0 && sim.task[task->joined].is_done) || polls_ready(task, 1u << number);
 }
 
 static double sooner(double a, double b)
@@ -202,13 +252,16 @@ static double next_event(void)
     for (int i = 0; i < sim.num_tasks; i++)
         if (!sim.task[i].is_done)
             next = sooner(next, sim.task[i].wake);
-    for (int i = 0; i < MAX_SOCKETS; i++) {
+    for (int i = 0; i < sim.num_sockets; i++) {
         const Socket *s = &sim.socket[i];
         if (!s->is_used)
             continue;
         next = sooner(sooner(sooner(next, s->open_at), s->end_at), s->reset_at);
-        for (int j = 0; j < s->num_pieces; j++)
-            next = sooner(next, s->pieces[j].at);
+        int first = 0; // of those that are to come: they are in order
+        while (first < s->num_pieces && s->pieces[first].at <= sim.now)
+            first++;
+        if (first < s->num_pieces)
+            next = sooner(next, s->pieces[first].at);
     }
     for (int i = 0; i < MAX_TASKS; i++)
         next = sim.is_dead[i] ? next : sooner(next, sim.kill_at[i]);
@@ -218,48 +271,62 @@ static double next_event(void)
 void sim_begin(uint64_t seed, SimFaults faults)
 {
     sim.num_tasks = 0, sim.current = -1, sim.now = 1000, sim.state = seed * 0xd1342543de82ef95u + 1, sim.hash = 0xcbf29ce484222325u;
-    sim.faults = faults, sim.num_ports = 10000;
+    sim.faults = faults, sim.num_ports = 10000, sim.num_sockets = sim.num_new = 0, sim.stale = 0, sim.next_kill = INFINITY;
     for (int i = 0; i < MAX_SOCKETS; i++)
         sim.socket[i].is_used = false;
     for (int i = 0; i < MAX_TASKS; i++)
         sim.is_dead[i] = false, sim.kill_at[i] = INFINITY;
 }
 
-/* Runs one of the tasks that can go on, until it loses its turn. False: none can. */
-static bool run_one(void)
+static void kill_on_time(void)
 {
-    int able[MAX_TASKS], count = 0;
-    for (int i = 0; i < sim.num_tasks; i++)
-        if (can_go_on(&sim.task[i]))
-            able[count++] = i;
-    if (count == 0)
-        return false;
-    sim.current = able[sim_random((uint64_t)count)];
-    sim.task[sim.current].is_waiting = false;
-    swapcontext(&sim.scheduler, &sim.task[sim.current].context);
+    sim.next_kill = INFINITY;
+    for (int i = 0; i < MAX_TASKS; i++) {
+        if (sim.kill_at[i] <= sim.now && !sim.is_dead[i] && !sim_has_ended(i))
+            kill_process(i);
+        if (!sim.is_dead[i])
+            sim.next_kill = sim.kill_at[i] < sim.next_kill ? sim.kill_at[i] : sim.next_kill;
+    }
+}
+
+/* One of the tasks that can go on; time passes until there is one. -1: the run ends, and sim.stuck says why. */
+static int next_task(void)
+{
     sim.current = -1;
-    return true;
+    while (sim.now <= sim.end) {
+        int able[MAX_TASKS], count = 0;
+        bool all_done = true;
+        if (sim.next_kill <= sim.now)
+            kill_on_time();
+        for (int i = 0; i < sim.num_tasks; i++) {
+            all_done &= sim.task[i].is_done;
+            if (can_go_on(i))
+                able[count++] = i;
+        }
+        if (all_done)
+            return -1;
+        if (count > 0) {
+            const int next = able[sim_random((uint64_t)count)];
+            sim.task[next].is_waiting = false;
+            return next;
+        }
+        sim.now = next_event();
+    }
+    sim.stuck = sim.now == INFINITY ? "nobody can go on" : "it does not end";
+    return -1;
 }
 
 const char *sim_run(double limit)
 {
-    const double end = sim.now + limit;
-    for (;;) {
-        for (int i = 0; i < MAX_TASKS; i++)
-            if (sim.kill_at[i] <= sim.now && !sim.is_dead[i] && !sim_has_ended(i))
-                kill_process(i);
-        bool all_done = true;
-        for (int i = 0; i < sim.num_tasks; i++)
-            all_done &= sim.task[i].is_done;
-        if (all_done)
-            return NULL;
-        if (!run_one())
-            sim.now = next_event();
-        if (sim.now == INFINITY)
-            return "nobody can go on";
-        if (sim.now > end)
-            return "it does not end";
-    }
+    sim.end = sim.now + limit;
+    sim.stuck = NULL;
+    for (int i = 0; i < MAX_TASKS; i++)
+        if (stacks[i] == NULL)
+            make_stack(i);
+    const int next = next_task();
+    if (next >= 0 && _setjmp(sim.scheduler) == 0)
+        go_on(next);
+    return sim.stuck;
 }
 
 void sim_end(void)
