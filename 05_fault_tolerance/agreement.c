@@ -1,7 +1,7 @@
 /*
- * The store decides: of all proposals for the next generation one compare_set succeeds. So there is
- * no leader whose death would have to be noticed: if a rank dies while it proposes, another one
- * does. beyond/proved/reconfigure.pml is a model of this file, and tests/simulation runs it.
+ * There is no leader whose death would have to be noticed: if a rank dies while it proposes,
+ * another one does. beyond/proved/reconfigure.pml is a model of this file, and tests/simulation
+ * runs it.
  */
 #include "05_fault_tolerance/agreement.h"
 
@@ -38,13 +38,6 @@ static Seat look_at_seat(const Agreement *a, int rank)
     agreement_look(a->store, seat.key, seat.text, sizeof seat.text);
     sscanf(seat.text, "%d %" SCNd64, &seat.incarnation, &seat.left);
     return seat;
-}
-
-/* Reads the newest generation, and returns its number; 0: there is none. */
-static int64_t look_at_record(const Agreement *a, char record[RECORD_BYTES])
-{
-    agreement_look(a->store, "generation", record, RECORD_BYTES);
-    return strtoll(record, NULL, 10);
 }
 
 /* One suspicion at a time: of two ranks that do not reach each other only one is killed. */
@@ -100,7 +93,8 @@ int agreement_next(Agreement *a)
     int64_t left = -1; // as this rank's seat says; -1: not yet
     double since = seconds_now();
     for (int rank = 0;;) {
-        const int64_t newest = look_at_record(a, record);
+        agreement_look(a->store, "generation", record, sizeof record);
+        const int64_t newest = strtoll(record, NULL, 10); // 0: there is none yet
         agreement_look(a->store, "end", end, sizeof end);
         if (end[0] != '\0')
             return atoi(end);

@@ -1,11 +1,8 @@
 /*
  * agreement.h - the ranks that a failure leaves, and new ones, agree in the store on the next
- * group.
+ * group: a generation, with an incarnation (a process, counted from 0) in each seat (rank).
  *
- *     seat          a rank's number, which a process has: an incarnation, counted from 0
- *     generation    one group: an incarnation for each seat
- *
- * In the store, under the attempt's prefix; each value is one text, which is compared as a whole:
+ * Under the attempt's prefix; each value is one text, which is compared as a whole:
  *
  *     seat/<rank>   "<incarnation> new" by its launcher (seats.h), and by the process itself
  *                   "<incarnation> <generation that it has left>"

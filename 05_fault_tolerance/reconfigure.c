@@ -45,15 +45,6 @@ void reconfigure_init(Reconfigure *r, const Args *args, const DistEnv *env, Proc
     store_wait(pg->store, key);
 }
 
-/* Closes the connections, without a goodbye. */
-static void leave(ProcessGroup *pg)
-{
-    pg->revoked = true;
-    if (pg->state != NULL)
-        pg->backend->destroy(pg->state, pg);
-    pg->state = NULL;
-}
-
 /* Connects the ranks of the generation. Its number is in every handshake, so a message of an
  * earlier one is never taken for one of this. False: a rank did not come within seconds. */
 static bool form(ProcessGroup *pg, const Args *args, int64_t number)
@@ -90,14 +81,15 @@ static Place place_of(const Reconfigure *r)
 }
 
 /* From the file, as a job that starts. An earlier group may have broken in the middle of this. */
-static Place load(const Reconfigure *r)
+static Place load(const Reconfigure *r, int64_t stops)
 {
     r->optim->model->step = 0;
     r->sampler->epoch = 0;
     r->sampler->position = 0;
     snapshots_resume(r->snapshots);
     const int64_t rows = (int64_t)r->sampler->position + r->batch_size - 1;
-    return (Place){ (int64_t)r->optim->model->step, r->sampler->epoch, rows / r->batch_size, 0 };
+    return (Place){ (int64_t)r->optim->model->step, r->sampler->epoch, rows / r->batch_size,
+                    stops };
 }
 
 /* Takes the state of another rank. It arrives in spare memory: if the source dies meanwhile, ours
@@ -127,23 +119,21 @@ static bool share_state(Reconfigure *r)
     if (r->pg->revoked)
         return false;
     int source = 0, num_sent = 0;
-    bool stops = false;
-    for (int rank = 0; rank < r->pg->world_size; rank++) {
-        stops |= all[rank].stops != 0;
+    for (int rank = 1; rank < r->pg->world_size; rank++)
         source = all[rank].step > all[source].step ? rank : source;
+    Place base = all[source];
+    const bool in_memory = base.step >= 0;
+    for (int rank = 0; rank < r->pg->world_size; rank++) {
+        num_sent += !in_memory || all[rank].step != base.step;
+        base.stops |= all[rank].stops;
     }
-    const bool in_memory = all[source].step >= 0;
-    for (int rank = 0; rank < r->pg->world_size; rank++)
-        num_sent += !in_memory || all[rank].step != all[source].step;
     if (!in_memory)
-        all[source] = load(r);
+        base = load(r, base.stops);
     else if (num_sent > 0)
         fetch(r, source);
     if (r->pg->revoked)
         return false;
-
-    r->base = all[source];
-    r->base.stops = stops;
+    r->base = base;
     r->optim->model->step = (uint64_t)r->base.step;
     r->sampler->epoch = (int)r->base.epoch;
     sampler_seek(r->sampler, (size_t)(r->base.batch * r->batch_size * r->pg->world_size));
@@ -164,7 +154,10 @@ static void join(Reconfigure *r)
     do {
         CHECK(r->futile++ <= MAX_FUTILE, "no step was done in %d groups, one after the other",
               MAX_FUTILE);
-        leave(pg);
+        pg->revoked = true;
+        if (pg->state != NULL) // closes the connections, without a goodbye
+            pg->backend->destroy(pg->state, pg);
+        pg->state = NULL;
         if (pg->missing >= 0 && pg->missing != pg->rank)
             agreement_suspect(&r->agreement, pg->missing, r->agreement.member[pg->missing]);
         const int status = agreement_next(&r->agreement);
@@ -204,17 +197,6 @@ static void end(const Reconfigure *r)
     barrier(r->pg);
 }
 
-/* The first epoch in a new group. */
-static int begin(Reconfigure *r)
-{
-    r->stop->agreed = r->base.stops;
-    r->stop->announced = false;
-    r->stop->step = r->optim->model->step;
-    *r->stop->request = 0; // an all-reduce that broke has left a part of a sum
-    r->joined = false;
-    return (int)r->base.epoch;
-}
-
 int reconfigure_epoch(Reconfigure *r)
 {
     do {
@@ -222,7 +204,14 @@ int reconfigure_epoch(Reconfigure *r)
             join(r);
         // An epoch that has begun needs its evaluation, even if --max-steps leaves it no batch.
         const bool is_begun = r->joined && r->agreement.generation > 1 && r->base.batch > 0;
-        r->epoch = r->joined ? begin(r) : r->epoch + 1;
+        r->epoch++;
+        if (r->joined) { // an all-reduce that broke may have left a part of a sum as the request
+            *r->stop->request = 0;
+            r->stop->announced = r->joined = false;
+            r->stop->agreed = r->base.stops;
+            r->stop->step = r->optim->model->step;
+            r->epoch = (int)r->base.epoch;
+        }
         if (!r->stop->agreed && r->epoch < r->args->epochs &&
             (is_begun || r->optim->model->step < r->args->max_steps))
             return r->epoch;

@@ -4,7 +4,7 @@
  * - Once a call fails the group is revoked: that call and all later ones return at once, on every
  *   rank, with undefined results. So ask pg->revoked before you use a result. (MPI's ULFM has the
  *   word; Bland et al., IJHPCA 2013.)
- * - Each rank leaves the group, and all agree on the next one (agreement.h), with new connections.
+ * - All agree on the next group (agreement.h), which has new connections.
  * - The furthest step wins. A rank fails in a collective, so each has done step s or s + 1: if one
  *   has done s + 1, it sends its state to those that have not. Else all do s + 1 again.
  */
@@ -27,7 +27,7 @@ typedef struct {
     const Args *args;
     ProcessGroup *pg;
     Snapshots *snapshots;
-    Optimizer *optim;
+    Optimizer *optim; // of the snapshots, as the sampler
     Sampler *sampler;
     Diagnostics *diagnostics;
     StopRequest *stop;
@@ -39,15 +39,15 @@ typedef struct {
     bool joined; // the loop has not begun since
 } Reconfigure;
 
-/* In place of process_group_init: opens pg, without waiting for other ranks, and has one rank of
- * each node copy the data (scratch.h). Usage error if the launcher does not replace ranks, or with
- * options that do not go with it. */
+/* In place of process_group_init: opens pg, waits for no other node, and has one rank of each copy
+ * the data (scratch.h). Usage error without such a launcher, or with options that do not go with
+ * it. */
 void reconfigure_init(Reconfigure *reconfigure, const Args *args, const DistEnv *env,
                       ProcessGroup *pg, MemoryLocation place);
 
-/* When everything local is ready: takes this rank's seat, and with the others forms a group, all at
- * the same step. The state is another rank's, or if no rank has one the one that snapshots_resume
- * finds. Pointers are borrowed; `stop` is zero until stop_init. Collective. */
+/* When everything local is ready: forms a group with the others, all at the same step. The state is
+ * another rank's, or if no rank has one the one that snapshots_resume finds. Pointers are borrowed;
+ * `stop` is zero until stop_init. Collective. */
 void reconfigure_join(Reconfigure *reconfigure, Snapshots *snapshots, Diagnostics *diagnostics,
                       StopRequest *stop);
 

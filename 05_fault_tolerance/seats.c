@@ -1,7 +1,5 @@
-/*
- * A seat is announced as free when its process is dead and reaped, and so is all that it has
- * started: a process that was replaced never sends a message again.
- */
+/* A process that was replaced never sends a message again: it is dead and reaped before its seat is
+ * announced as free, and so is all that it has started. */
 #include "05_fault_tolerance/seats.h"
 
 #include <stdio.h>
@@ -64,13 +62,14 @@ static void kill_suspect(Seats *seats, const Workers *workers)
     int rank = -1, incarnation = -1;
     agreement_look(&seats->store, "suspect", text, sizeof text);
     sscanf(text, "%d %d", &rank, &incarnation);
-    const int i = rank - seats->first_rank;
-    if (rank < 0 || i < 0 || i >= workers->num_workers || incarnation != seats->incarnation[i] ||
-        !workers->worker[i].running)
-        return;
-    log_info("rank %d keeps the others waiting: killing process %d", rank,
-             (int)workers->worker[i].pid);
-    kill(-workers->worker[i].pid, SIGKILL);
+    for (int i = 0; i < workers->num_workers; i++) {
+        const Worker *worker = &workers->worker[i];
+        if (rank != seats->first_rank + i || incarnation != seats->incarnation[i] ||
+            !worker->running)
+            continue;
+        log_info("rank %d keeps the others waiting: killing process %d", rank, (int)worker->pid);
+        kill(-worker->pid, SIGKILL);
+    }
 }
 
 /* Would a new process fail as this one has, or are all restarts used up? */

@@ -1,10 +1,8 @@
 /*
  * seats.h - a launcher's part in going on without a restart (agreement.h): it puts a new process
- * into the seat of a rank that has ended, or that the others suspect.
- *
- * It does so where run.sh sets DDP_RECONFIGURE; elsewhere all of this does nothing. The launchers
- * of a job replace --max-restarts ranks in all. After that, after errors that would occur again,
- * and if a whole node is lost, a failure ends the attempt as usual.
+ * into the seat of a rank that has ended, or that the others suspect. Only where run.sh sets
+ * DDP_RECONFIGURE. The launchers of a job replace --max-restarts ranks in all. After that, after
+ * errors that would occur again, and if a whole node is lost, a failure ends the attempt as usual.
  */
 #ifndef FAULT_TOLERANCE_SEATS_H
 #define FAULT_TOLERANCE_SEATS_H
