@@ -11,15 +11,6 @@ refuse() {
 }
 
 [ "$(id -u)" -eq 0 ] || refuse 'only root can make a machine: sudo tests/bare_machine.sh'
-command -v debootstrap >/dev/null || refuse 'needs debootstrap: apt-get install debootstrap'
-# shellcheck source=/dev/null
-suite=${SUITE:-$(. /etc/os-release && echo "${VERSION_CODENAME:-}")}
-# shellcheck disable=SC2016 # apt's variables, not ours
-mirror=${MIRROR:-$(apt-get indextargets --format '$(RELEASE) $(REPO_URI)' | awk -v suite="$suite" '
-    $1 == suite && !found { print $2; found = 1 }')}
-[ -n "$mirror" ] || refuse "found no mirror of \"$suite\" among apt's sources: name one, MIRROR=http://..."
-script=''
-[ -e "/usr/share/debootstrap/scripts/$suite" ] || script=gutsy # all Ubuntus since are made as that one
 
 # The second time it is the first process of a pid and mount namespace: with it, all that it has
 # started and mounted is gone.
@@ -79,11 +70,7 @@ step() {
     [ "$result" = ok ] || sed 's/^/# /' "$log/$number.log" | tail -n 30
 }
 
-# Of these parts of its archive Debian has the first only, and Ubuntu has both as it comes.
-# shellcheck disable=SC2086 # $script may be no word at all
-debootstrap --variant=minbase --components=main,universe "$suite" "$BARE/fresh" "$mirror" $script \
-    >"$log/debootstrap.log" 2>&1 ||
-    refuse "debootstrap failed: $(tail -n 1 "$log/debootstrap.log")"
+tests/fresh_machine.sh "${SUITE:-}" "$BARE/fresh" "$log/debootstrap.log"
 
 machine first
 case $parts in *' root '*)

@@ -3,10 +3,13 @@
 Writes the zip that Gradescope builds an assignment's image from: setup.sh and run_autograder, as Gradescope's pages
 describe them, this tree as git has it, and a secret of its own, on which the drawn numbers depend. Keep the zip to yourself:
 it has our solutions in it."""
+import io
+import os
 import secrets
 import stat
 import subprocess
 import sys
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -18,14 +21,18 @@ import submission
 SETUP = """#!/bin/sh
 # Runs once, as root, when the image is made: installs what the build needs, builds it, and locks the folder.
 set -eu
-cd /autograder/source/ddp.c
-./setup.sh
+export DEBIAN_FRONTEND=noninteractive MARCH=x86-64-v2 CUDA=0 # the image may run on another machine
+cd /autograder/source
+tar -xzf ddp.c.tar.gz && rm ddp.c.tar.gz
+cd ddp.c
+apt-get update
+./setup.sh --minimal
 apt-get install -y --no-install-recommends bubblewrap python3 util-linux
-export MARCH=x86-64-v2 CUDA=0 # the image may run on another machine
 make
 make grader
 chown -R root:root /autograder/source
 chmod 700 /autograder/source
+chmod 600 /autograder/source/secret
 """
 RUN = """#!/bin/sh
 # Runs for each submission, as root.
@@ -37,6 +44,17 @@ exec teach/class/grade /autograder/submission --labs "{labs}" --secret /autograd
 """
 
 
+def tree():
+    """This tree as git has it, as a tar: so links and modes stay, however the zip is unpacked."""
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=TOP, check=True, capture_output=True, text=True).stdout
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as archive:
+        for name in filter(None, listed.split("\0")):
+            if os.path.lexists(TOP / name):
+                archive.add(TOP / name, f"ddp.c/{name}", recursive=False)
+    return packed.getvalue()
+
+
 def main():
     if len(sys.argv) < 2 or sys.argv[1].startswith("-"):
         sys.exit(__doc__)
@@ -46,21 +64,12 @@ def main():
             sys.exit(f"autograder: there is no lab {lab}: they are {' '.join(submission.known_labs())}")
     if out.exists():
         sys.exit(f"autograder: {out} is there already; remove it first. Its secret is lost with it, so numbers are drawn anew")
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=TOP, check=True, capture_output=True, text=True).stdout
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
-        def add(name, text, mode, kind=stat.S_IFREG):
+        for name, text, mode in (("setup.sh", SETUP, 0o755), ("run_autograder", RUN.format(labs=" ".join(labs)), 0o755),
+                                 ("secret", secrets.token_bytes(32), 0o600), ("ddp.c.tar.gz", tree(), 0o644)):
             info = zipfile.ZipInfo(name)
-            info.external_attr, info.compress_type = (kind | mode) << 16, zipfile.ZIP_DEFLATED
+            info.external_attr, info.compress_type = (stat.S_IFREG | mode) << 16, zipfile.ZIP_DEFLATED
             archive.writestr(info, text)
-        add("setup.sh", SETUP, 0o755)
-        add("run_autograder", RUN.format(labs=" ".join(labs)), 0o755)
-        add("secret", secrets.token_bytes(32), 0o600)
-        for name in filter(None, listed.split("\0")):
-            path = TOP / name
-            if path.is_symlink():
-                add(f"ddp.c/{name}", str(path.readlink()), 0o777, stat.S_IFLNK)
-            elif path.is_file():
-                add(f"ddp.c/{name}", path.read_bytes(), 0o755 if path.stat().st_mode & 0o100 else 0o644)
     print(f"{out} grades {', '.join(labs)}: upload it as the assignment's autograder")
 
 

@@ -12,7 +12,7 @@ What a program of the submission can reach:
     BASE/room  headers, archives, the launcher: what the commands need. No program of a step, no source with a main.
     BASE/work  its own sources and programs (writable only for the compiler)
     BASE/runs  what it writes: journals, weights. The grader reads regular files there, never through a link
-    /dev/shm   its own
+    /dev/shm, /tmp   its own
 
 The grader has entered namespaces of its own before (network: loopback alone; mounts; processes), see enter(). Where a
 machine does not allow them, as in many containers, the other user is the whole fence: the network is not parted."""
@@ -32,7 +32,7 @@ from pathlib import Path
 
 TOP = Path(__file__).resolve().parents[2]
 MOST_READ = 64 << 20  # bytes of a file that the grader reads
-DISK_MB, PROCESSES, FILE_MB = 400, 256, 64
+DISK_MB, TMP_MB, PROCESSES, FILE_MB = 400, 64, 256, 64
 PASSED_ON = re.compile(r"(DDP_JOURNAL|LAB_\w+|LAUNCHER|NODES_HERE_ADDR|OMP_NUM_THREADS|ASAN_OPTIONS|MASTER_\w+|RANK|"
                        r"LOCAL_RANK|WORLD_SIZE)$")
 ROOM = ["common/**/*.h", "extras/**/*.h", "beyond/**/*.h", "0*/*.h", "teach/lab/**/*.h", "teach/lab/*/functions.txt",
@@ -61,6 +61,10 @@ def lift_loopback():
         fcntl.ioctl(any_socket, 0x8914, struct.pack("16sH14s", b"lo", 0x1 | 0x40, b""))  # SIOCSIFFLAGS: up, running
 
 
+class Broken(Exception):
+    """This machine cannot part a submission from the rest: one line that says why."""
+
+
 class Fence:
     PIPE, DEVNULL, STDOUT = subprocess.PIPE, subprocess.DEVNULL, subprocess.STDOUT
     TimeoutExpired, CalledProcessError = subprocess.TimeoutExpired, subprocess.CalledProcessError
@@ -70,17 +74,21 @@ class Fence:
         self.uid = random.SystemRandom().randrange(61000, 64000)
         if any(entry.pw_uid == self.uid for entry in pwd.getpwall()):
             self.uid += 1
-        self.room, self.work, self.runs, self.shm = (self.base / name for name in ("room", "work", "runs", "shm"))
+        self.room, self.work, self.runs, self.shm, self.tmp = (self.base / name for name in ("room", "work", "runs", "shm", "tmp"))
         self.over = None  # why processes were killed
         os.chmod(self.base, 0o711)
-        for folder in self.room, self.work, self.runs, self.shm:
+        for folder in self.room, self.work, self.runs, self.shm, self.tmp:
             folder.mkdir()
             os.chmod(folder, 0o711 if folder in (self.room, self.work) else 0o1777)
         if parted:
-            for folder in self.runs, self.shm:
-                subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={DISK_MB}m,nr_inodes=20000,mode=1777,nodev,nosuid", "tmpfs", folder], check=True)
+            for folder, size in (self.runs, DISK_MB), (self.shm, DISK_MB), (self.tmp, TMP_MB):
+                subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}m,nr_inodes=20000,mode=1777,nodev,nosuid", "tmpfs", folder], check=True)
+            (self.tmp / self.base.name).mkdir(0o711)  # before they can put a link there
         elif self.sees(TOP / "Makefile"):
-            sys.exit(f"grade: other users can read {TOP}, and with it our solutions: chmod 700 {TOP}")
+            raise Broken(f"other users can read {TOP}, and with it our solutions: chmod 700 {TOP}")
+        tried = subprocess.run(self.fenced(["true"], self.room), cwd=self.room, capture_output=True, text=True)
+        if tried.returncode != 0:
+            raise Broken(f"nothing runs inside the fence: {(tried.stderr.splitlines() or ['it says no word'])[0]}")
 
     def sees(self, path):
         """Can the other user read it?"""
@@ -186,8 +194,7 @@ class Fence:
             return command
         binds = [word for path in ("/bin", "/lib", "/lib64") if Path(path).is_symlink() for word in ("--symlink", os.readlink(path), path)]
         binds += ["--ro-bind", "/usr", "/usr", "--ro-bind", "/etc", "/etc", "--bind", "/proc", "/proc", "--dev", "/dev",
-                  "--bind", str(self.shm), "/dev/shm", "--perms", "1777", "--size", str(64 << 20), "--tmpfs", "/tmp",
-                  "--perms", "0711", "--dir", str(self.base)]
+                  "--bind", str(self.shm), "/dev/shm", "--bind", str(self.tmp), "/tmp"]
         for path in self.room, self.work:
             binds += ["--ro-bind", str(path), str(path)]
         for path in (self.runs, *writable):
@@ -258,6 +265,15 @@ class Fence:
                     except OSError:
                         pass
             time.sleep(0.02)
+
+    def empty(self):
+        """Between two labs: nothing that one wrote is there for the next."""
+        for path in (path for folder in ((self.runs, self.shm, self.tmp) if self.parted else (self.runs,)) for path in folder.iterdir()):
+            if path.is_dir() and not path.is_symlink():
+                if path != self.tmp / self.base.name:
+                    shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
 
     def watch(self):
         """Ends all if together they take more memory than allowed."""

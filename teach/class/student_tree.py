@@ -2,7 +2,8 @@
 """Usage: teach/class/student_tree.py DIR [LAB...]    (make student-tree OUT=DIR LABS="02b ring"; without LABS: all labs)
        teach/class/student_tree.py --check DIR [LAB...]    Does a line of a solution stand in this tree?
 Writes the tree as students get it: our solutions of these labs are given as compiled code, and stand in no text.
-STUDENTS.md in DIR says how to begin, LEFT_OUT.txt what is missing. hidden.txt says what is hidden. Exit status 1: a line of a
+STUDENTS.md in DIR says how to begin, LEFT_OUT.txt what is missing. hidden.txt says what is hidden. PROCESSORS="x86_64 aarch64"
+names those for which there shall be code, if there is a compiler. Exit status 1: a line of a
 solution would still be there; 2: DIR is not empty, or there is no such lab."""
 import functools
 import html
@@ -19,8 +20,9 @@ TOP = Path(os.path.abspath(__file__)).parents[2]
 ROOM = "teach/class"
 SHORTEST = 20  # characters without spaces: a shorter line says too little to be somebody's
 MOST_SHARED = 8  # lines of a solution that another source may have, by chance
-HEAD = 12  # how many characters of a line are looked up at once
-PROCESSORS = ("x86_64", "aarch64")
+PIECE = 12  # how many characters of a line are looked up at once
+STRIDE = SHORTEST - PIECE + 1  # of the pieces of a text: one of them lies within any line of ours
+PROCESSORS = os.environ.get("PROCESSORS", "x86_64 aarch64").split()
 GIVEN = "Given as compiled code: "  # tools/stepdiff.sh, tools/break.sh and teach/lab.sh know a file by it
 
 
@@ -102,24 +104,25 @@ class Lines:
     """Lines of the hidden sources, each with the source that has it first; finds them in other texts."""
 
     def __init__(self):
-        self.source, self.heads = {}, defaultdict(list)
+        self.source, self.pieces = {}, defaultdict(set)
 
     def add(self, path, text):
         for line in map(normal, text.splitlines()):
             if len(line) >= SHORTEST and line not in self.source:
                 self.source[line] = path
-                self.heads[line[:HEAD]].append(line)
+                for i in range(STRIDE):
+                    self.pieces[line[i:i + PIECE]].add(line)
 
     def remove(self, line):
         if self.source.pop(line, None):
-            self.heads[line[:HEAD]].remove(line)
+            for i in range(STRIDE):
+                self.pieces[line[i:i + PIECE]].discard(line)
 
     def within(self, text):
         """The lines that are in this line of a text."""
         text = normal(text)
-        if len(text) >= SHORTEST:
-            for head in sorted(self.heads.keys() & {text[i:i + HEAD] for i in range(len(text) - SHORTEST + 1)}):
-                yield from (line for line in self.heads[head] if line in text)
+        candidates = [self.pieces[piece] for i in range(0, len(text) - PIECE + 1, STRIDE) if (piece := text[i:i + PIECE]) in self.pieces]
+        return sorted(line for line in set().union(*candidates) if line in text) if candidates else []
 
     def found(self, text):
         return Counter(line for each in text.splitlines() for line in self.within(each))

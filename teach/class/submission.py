@@ -1,4 +1,5 @@
 """What is handed in: the files of the labs, from a folder or a zip, and what is refused before anything is compiled."""
+import contextlib
 import os
 import re
 import stat
@@ -27,68 +28,92 @@ def known_labs():
     return [line.split()[0] for line in listed.splitlines()]
 
 
-def from_folder(top, lab, name):
-    """The bytes of top/[lab/]LAB/NAME; None: it is not there. No link is followed on the way."""
-    for parts in ((lab, name), ("lab", lab, name)):
-        descriptor = os.open(top, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            for part in parts:
-                flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
-                following = os.open(part, flags, dir_fd=descriptor)
-                os.close(descriptor)
-                descriptor = following
-            found = os.fstat(descriptor)
-            if not stat.S_ISREG(found.st_mode):
-                raise Refused(f"{'/'.join(parts)} is no regular file: hand in the file itself")
-            if found.st_size > MOST_SOURCE:
-                raise Refused(f"{'/'.join(parts)} has {found.st_size} bytes, and {MOST_SOURCE} are allowed")
-            return os.read(descriptor, MOST_SOURCE + 1)
-        except FileNotFoundError:
-            continue
-        except OSError as error:
-            raise Refused(f"{'/'.join(parts)}: {os.strerror(error.errno)}: hand in the file itself, not a link") from None
-        finally:
+def chosen(names, lab, name, labs):
+    """Which of these paths is the lab's file: lab/LAB/NAME, LAB/NAME, else one that lies up to three folders deep; or, if no
+    other lab of the assignment has such a file, NAME alone, as platforms keep a single file. None: there is none."""
+    for path in f"lab/{lab}/{name}", f"{lab}/{name}":
+        if path in names:
+            return path
+    found = [path for path in names if re.fullmatch(rf"(?:[^/]+/){{0,3}}{re.escape(lab)}/{re.escape(name)}", path) and not path.startswith("__MACOSX/")]
+    if len(found) > 1:
+        raise Refused(f"{lab}/{name} is there {len(found)} times ({', '.join(sorted(found)[:3])}): hand in one")
+    alone = name in names and sum(name in files_of(other) for other in labs) == 1
+    return found[0] if found else name if alone else None
+
+
+def files_in(top):
+    """The paths of what is in a folder, up to four folders deep; no link is followed, and not all of a huge tree is looked at."""
+    found, folders = [], [""]
+    while folders and len(found) < MOST_ENTRIES:
+        folder = folders.pop(0)
+        with contextlib.suppress(OSError), os.scandir(os.path.join(top, folder)) as entries:
+            for entry in entries:
+                found.append(f"{folder}{entry.name}")
+                if entry.is_dir(follow_symlinks=False) and folder.count("/") < 4:
+                    folders.append(f"{folder}{entry.name}/")
+    return found
+
+
+def from_folder(top, path):
+    """The bytes of top/path. No link is followed on the way."""
+    descriptor = os.open(top, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        for part in path.split("/"):
+            following = os.open(part, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=descriptor)
             os.close(descriptor)
-    return None
+            descriptor = following
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            raise Refused(f"{path} is no regular file: hand in the file itself")
+        if found.st_size > MOST_SOURCE:
+            raise Refused(f"{path} has {found.st_size} bytes, and {MOST_SOURCE} are allowed")
+        return os.read(descriptor, MOST_SOURCE + 1)
+    except OSError as error:
+        raise Refused(f"{path}: {os.strerror(error.errno)}: hand in the file itself, not a link") from None
+    finally:
+        os.close(descriptor)
 
 
-def from_zip(archive, lab, name):
-    """The bytes of the entry [.../]LAB/NAME; None: there is none. Nothing is unpacked."""
-    entries = [entry for entry in archive.infolist() if re.fullmatch(rf"(?:[^/]+/){{0,3}}{re.escape(lab)}/{re.escape(name)}", entry.filename)
-               and not entry.filename.startswith("__MACOSX/")]
-    if not entries:
-        return None
+def from_zip(archive, path):
+    """The bytes of an entry. Nothing is unpacked."""
+    entries = [entry for entry in archive.infolist() if entry.filename == path]
     if len(entries) > 1:
-        raise Refused(f"the zip has {lab}/{name} {len(entries)} times: hand in one")
+        raise Refused(f"the zip has {path} {len(entries)} times: hand in one")
     kind = entries[0].external_attr >> 16
     if kind and not stat.S_ISREG(kind) and stat.S_IFMT(kind):
-        raise Refused(f"{entries[0].filename} is no regular file: hand in the file itself, not a link")
+        raise Refused(f"{path} is no regular file: hand in the file itself, not a link")
     if entries[0].flag_bits & 1:
-        raise Refused(f"{entries[0].filename} is encrypted")
+        raise Refused(f"{path} is encrypted")
     with archive.open(entries[0]) as file:  # the entry's own word about its size is not believed
         text = file.read(MOST_SOURCE + 1)
     if len(text) > MOST_SOURCE:
-        raise Refused(f"{entries[0].filename} has more than the {MOST_SOURCE} bytes that are allowed")
+        raise Refused(f"{path} has more than the {MOST_SOURCE} bytes that are allowed")
     return text
 
 
 def read(path, labs):
     """{lab: {name: bytes}} of those labs of which there is a file."""
-    if not os.path.isdir(path):
-        try:
-            archive = zipfile.ZipFile(path)
-        except (zipfile.BadZipFile, OSError) as error:
-            raise Refused(f"{path} is neither a folder nor a zip: {error}") from None
-        if len(archive.infolist()) > MOST_ENTRIES:
-            raise Refused(f"the zip has {len(archive.infolist())} entries: hand in your folder lab/ alone")
-        try:
-            found = {lab: {name: from_zip(archive, lab, name) for name in files_of(lab)} for lab in labs}
-        except (zipfile.BadZipFile, NotImplementedError, EOFError, OSError) as error:
-            raise Refused(f"the zip is damaged: {error}") from None
-    else:
-        found = {lab: {name: from_folder(path, lab, name) for name in files_of(lab)} for lab in labs}
-    found = {lab: {name: text for name, text in files.items() if text is not None} for lab, files in found.items()}
-    return {lab: files for lab, files in found.items() if files}
+    if os.path.isdir(path):
+        return found_in(files_in(path), labs, lambda name: from_folder(path, name))
+    try:
+        archive = zipfile.ZipFile(path)
+    except (zipfile.BadZipFile, OSError) as error:
+        raise Refused(f"{path} is neither a folder nor a zip: {error}") from None
+    if len(archive.infolist()) > MOST_ENTRIES:
+        raise Refused(f"the zip has {len(archive.infolist())} entries: hand in your folder lab/ alone")
+    try:
+        return found_in(archive.namelist(), labs, lambda name: from_zip(archive, name))
+    except (zipfile.BadZipFile, NotImplementedError, EOFError, OSError) as error:
+        raise Refused(f"the zip is damaged: {error}") from None
+
+
+def found_in(names, labs, text_of):
+    places = {(lab, name): chosen(names, lab, name, labs) for lab in labs for name in files_of(lab)}
+    found = {}
+    for (lab, name), place in places.items():
+        if place is not None:
+            found.setdefault(lab, {})[name] = text_of(place)
+    return found
 
 
 TOKEN = re.compile(r"""/\*.*?\*/|//[^\n]*|\s+|("(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|[A-Za-z_]\w*|\.?\d(?:[eEpP][+-]|[\w.])*|.)""", re.S)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Usage: tests/class/try_cheats.py [--sample SEED] [NAME]...
 Hands in each way to fool the grader (cheats.txt, and folders and zips that are made here), all or these. Each must get 0
-points, and change nothing in our tree or the grader's folder of results. --sample: ten of them."""
+points, and change nothing in our tree or the grader's folder of results. --sample: three of them, none that loads the machine."""
 import json
 import os
 import random
@@ -17,6 +17,7 @@ from pathlib import Path
 sys.dont_write_bytecode = True
 TOP = Path(__file__).resolve().parents[2]
 BEFORE, OURS = "02_multi_gpu_spawn/train_a_spawn.c", "02_multi_gpu_spawn/train_b_all_reduce.c"
+LOADS = re.compile(r"\w*(bomb|memory|disk|forever|endless|huge|slow|big|kill|daemon|execv_other)\w*")  # nothing else should run beside these
 HEADERS = "#include <signal.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <sys/stat.h>\n#include <unistd.h>\n"
 
 
@@ -113,7 +114,7 @@ def main():
             rows[name] = (lambda folder, where=where, code=code: (write(folder, *program(where, code)), folder)[1])
     rows.update(specials())
     if sys.argv[1:2] == ["--sample"]:
-        sys.argv[1:] = random.Random(sys.argv[2]).sample(sorted(rows), 10)
+        sys.argv[1:] = random.Random(sys.argv[2]).sample(sorted(name for name in rows if not LOADS.match(name)), 3)
     chosen = sys.argv[1:] or list(rows)
     before, failed = fingerprint(), 0
     for name in chosen:

@@ -3,7 +3,7 @@
 
 setup_file() {
     export STUDENTS=$BATS_FILE_TMPDIR/students
-    make -s student-tree OUT="$STUDENTS" LABS="02b ring"
+    PROCESSORS=$(uname -m) make -s student-tree OUT="$STUDENTS" LABS="02b ring"
 }
 
 setup() {
@@ -21,6 +21,29 @@ solutions() {
 docs/answers/ring.c pass_on(pg, sum, count, arrived, count, type);
 docs/answers/ring.c const int next = (rank + 2 * n - step - 2) % n;
 common/comm/tcp/tcp_algorithms.c go_round(mesh, count, rank - 1, true, data, data);
+END
+}
+
+# What becomes of a lab that comes into the tree is said for the grader and for the students' tree.
+@test "each lab has points, ten, the capstone twenty, and a solution that is hidden" {
+    for file in teach/lab/*.txt; do
+        lab=$(basename "$file" .txt)
+        [ "$lab" != hints ] || continue
+        sum=$(awk -v lab="$lab" '$1 == lab { sum += $2 } END { print sum + 0 }' teach/class/points.txt)
+        due=10
+        [ "$lab" != capstone ] || due=20
+        [ "$sum" = "$due" ] || { echo "lab $lab has $sum points, not $due: teach/class/points.txt says what its checks are worth" && false; }
+    done
+    python3 - <<'END'
+import sys
+sys.dont_write_bytecode = True
+sys.path.insert(0, "teach/class")
+import student_tree
+import submission
+for lab in submission.known_labs():
+    plan = student_tree.Plan([lab])
+    own = [path for path, why in {**plan.own, **plan.answers}.items() if why == lab]
+    assert own, f"nothing of lab {lab} would be hidden: name its sources and its answer in teach/class/hidden.txt"
 END
 }
 
