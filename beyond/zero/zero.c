@@ -3,8 +3,9 @@
  *
  * A share is a contiguous part of its unit, the one that reduce_scatter and all_gather give this
  * rank. Both need shares of one size, so a unit is padded with zeros if the number of ranks does
- * not divide it. If it does, the shares are the blocks of the ring's all_reduce, so every number is
- * summed in the order of DDP, and has the same bits.
+ * not divide it. If it does, or all but one number of a last block, the shares are the blocks of
+ * the ring's all_reduce. Then every number is summed in the order of a DDP whose buckets are the
+ * units, and has the same bits (bench/zero_drift.py).
  */
 #include "beyond/zero/zero.h"
 
