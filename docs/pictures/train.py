@@ -331,5 +331,31 @@ def star_and_ring():
     return p
 
 
+def tensor_parallel():
+    """Tensor parallelism: a pair of layers on two ranks, forward and backward."""
+    p = Picture(820, 320)
+    for x, words in ((118, "all rows"), (266, "fc1: half its columns"), (414, "half of h"), (562, "fc2: half its rows")):
+        p.text(x, 34, words, size=12, colour=GREY)
+    for rank, y in ((0, 52), (1, 172)):
+        ink, wash = COLOURS[rank], LIGHT[rank]
+        p.text(20, y + 62, f"rank {rank}", "start", colour=ink, bold=True)
+        p.box(90, y + 40, 56, 34, ("x",))
+        p.box(216, y + 10, 100, 94)
+        p.box(216 + 50 * rank, y + 10, 50, 94, (f"A{rank}",), fill=wash, stroke=ink)
+        p.box(380, y + 40, 68, 34, (f"h{rank}",), fill=wash, stroke=ink)
+        p.box(512, y + 10, 100, 94)
+        p.box(512, y + 10 + 47 * rank, 100, 47, (f"B{rank}",), fill=wash, stroke=ink)
+        p.box(670, y + 40, 76, 34, (f"h{rank} B{rank}",), fill=wash, stroke=ink)
+        for x1, x2 in ((148, 214), (318, 378), (450, 510), (614, 668)):
+            p.arrow(x1, y + 57, x2, y + 57)
+        p.text(346, y + 48, "relu", size=12)
+    for x, words in ((118, ("backward:", "sum of x's", "gradients")), (708, ("forward:", "sum, which", "is y"))):
+        p.line(x, 128, x, 210, "5 4", INK)
+        for i, word in enumerate(words):
+            p.text(x + 8, 154 + 16 * i, word, "start", size=12)
+    p.text(414, 304, "the ranks send nothing between the two layers", size=12, colour=GREY)
+    return p
+
+
 PICTURES = [trainer, by_hand, ranks, processes, mean, collectives, shards, ring, doubling, buckets,
-            overlap, streams, star_and_ring]
+            overlap, streams, star_and_ring, tensor_parallel]
