@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "common/base/host.h"
 #include "common/base/log.h"
@@ -11,7 +12,7 @@
 #include "common/comm/backend.h"
 #include "common/data/scratch.h"
 
-#define MAX_FUTILE 100 // generations without a step: then the fault is in the program
+#define MAX_FUTILE 100 // generations without a step: the fault is in the program, or a link is cut
 
 void reconfigure_init(Reconfigure *r, const Args *args, const DistEnv *env, ProcessGroup *pg,
                       MemoryLocation place)
@@ -152,8 +153,11 @@ static void join(Reconfigure *r)
     if ((int64_t)r->optim->model->step > r->base.step)
         r->futile = 0;
     do {
-        CHECK(r->futile++ <= MAX_FUTILE, "no step was done in %d groups, one after the other",
-              MAX_FUTILE);
+        if (r->futile++ > MAX_FUTILE) { // new processes would do no better
+            char reason[] = "no step was done in 100 groups, one after the other";
+            log_last_error(reason, true, false);
+            _exit(EXIT_FAILURE);
+        }
         pg->revoked = true;
         if (pg->state != NULL) // closes the connections, without a goodbye
             pg->backend->destroy(pg->state, pg);

@@ -41,7 +41,8 @@ node() {
 }
 
 # A library before libc: a connection of rank 1's first process breaks at the message $CUT_AT that it sends. silent: all
-# that it sends on this connection from then on is lost; again: so do the connections of the next eight messages.
+# that it sends on this connection from then on is lost; again: so do the connections of the next eight messages; always: of
+# all later ones.
 cutter() {
     ! grep -qa '__[at]san_init' 05_fault_tolerance/train_reconfigure || skip "a sanitizer has functions of its own in the place of these"
     cat >"$OUT/cut.c" <<'END'
@@ -69,7 +70,7 @@ ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
         if (!strcmp(getenv("CUT"), "reset"))
             shutdown(fd, SHUT_RDWR);
     }
-    if (cut >= 0 && !strcmp(getenv("CUT"), "again") && __sync_fetch_and_add(&again, 1) < 8)
+    if (cut >= 0 && (!strcmp(getenv("CUT"), "always") || (!strcmp(getenv("CUT"), "again") && __sync_fetch_and_add(&again, 1) < 8)))
         shutdown(fd, SHUT_RDWR);
     for (size_t i = 0; i < message->msg_iovlen; i++)
         bytes += message->msg_iov[i].iov_len;
@@ -80,7 +81,7 @@ ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
 
 int close(int fd)
 {
-    if (fd == cut && strcmp(getenv("CUT"), "again") != 0)
+    if (fd == cut && strncmp(getenv("CUT"), "a", 1) != 0)
         cut = -1; /* the next connection with this number is another one */
     return ((int (*)(int))dlsym(RTLD_NEXT, "close"))(fd);
 }
@@ -118,6 +119,17 @@ END
     echo "$output"
     same 3 again
     [ "$(grep -c "^\[rank 1/3\] .*: this rank leaves the group" <<<"$output")" -ge 3 ]
+    [[ $output != *"keeps the others waiting"* && $output != *"takes its seat"* ]]
+}
+
+# bats test_tags=slow
+@test "a link that stays cut: after 100 groups the job ends with the reason, and nobody was suspected (2 minutes)" {
+    cutter
+    RECONFIGURE=1 MAX_RESTARTS=3 CUT=always CUT_AT=20 DDP_SHM_DISABLE=1 LD_PRELOAD=$OUT/cut.so run -1 timeout 900 \
+        $RUN 2 "${options[@]}" --checkpoint-dir "$OUT/always"
+    echo "$output"
+    [[ $output == *"train_reconfigure FAILED: no step was done in 100 groups, one after the other"* ]]
+    [ "$(grep -c "^\[rank 1/2\] .*: this rank leaves the group" <<<"$output")" -ge 100 ]
     [[ $output != *"keeps the others waiting"* && $output != *"takes its seat"* ]]
 }
 
