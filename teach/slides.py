@@ -7,12 +7,14 @@ outputs and tables from the chapter itself, so the tests have compared them. A d
     slide TITLE
     show TEXT      the first picture, block or table of the chapter in which TEXT stands; 'show PAGE.md: TEXT' of a page
     only TEXT      of that, the lines in which TEXT stands (may be repeated)
+    moving NAME STATE   a picture that moves, docs/moving/NAME.html#STATE, in place of the shown one where scripts run and
+                   nothing is printed
     point TEXT     at most three of these
     say TEXT       for the speaker; the paragraph of the chapter before what is shown is added
 
 The first slide is made of the chapter's own title and its 'You will learn'. Each deck is one HTML file that needs no
-network: arrows turn the page, n shows the notes, w a window with notes and clock, and the browser's print gives a
-PDF, with the notes if they are shown.
+network: arrows turn the page, n shows the notes, w a window with notes and clock, f a moving picture in the whole window,
+and the browser's print gives a PDF, with the notes if they are shown.
 """
 import base64
 import html
@@ -106,6 +108,8 @@ def picture_html(line, folder):
     return f'<img alt="{html.escape(alt)}" src="data:{mimetypes.guess_type(path)[0]};base64,{data}">'
 
 
+IMPORT = '@import "../colours.css";'
+
 # A figure is 91 hundredths of the slide's width wide and 35 high, if it is code or a table (teach/slides.html).
 SIZES = [size / 20 for size in range(50, 31, -1)] # font sizes; below 1.6 the last row of a room reads nothing
 
@@ -153,13 +157,29 @@ def figure_html(item, only):
     return table_html(lines) if is_table else code_html(item.kind, lines)
 
 
+def moving_html(wanted, folder):
+    """A frame that has all of a moving picture in it: styles, recording and scripts."""
+    name, _, state = wanted.partition(" ")
+    path = folder / f"moving/{name}.html"
+    if not path.is_file():
+        raise ValueError(f"moving {wanted}: there is no docs/moving/{name}.html")
+    page = re.sub(r"<noscript>.*?</noscript>|<link rel=\"icon\"[^>]*>", "", path.read_text(), flags=re.S)
+    styles = "".join((folder / file).read_text() for file in ("colours.css", "moving/moving.css", "moving/slide.css"))
+    page = page.replace('<link rel="stylesheet" href="moving.css">', f"<style>{styles.replace(IMPORT, '')}</style>")
+    page = re.sub(r'<script src="(\w+\.js)"></script>', lambda found: f"<script>{(folder / 'moving' / found[1]).read_text()}</script>", page)
+    page = page.replace("<html ", f'<html data-theme="light" class="on-slide" data-state="{html.escape(state)}" ').replace("<body>", f'<body class="{name}">')
+    title = re.search("<title>(.*)</title>", page)[1]
+    return (f'<iframe title="{title}" srcdoc="{html.escape(page)}"></iframe>'
+            '<button type="button" class="full" aria-label="The picture in the whole window">larger</button>')
+
+
 def read_deck(path):
     """The slides of a deck as lists of (key, text), each beginning with its title."""
     slides = []
     for number, line in enumerate(path.read_text().splitlines(), 1):
         key, _, rest = line.partition(" ")
-        if key not in ("slide", "show", "only", "point", "say") or not rest or (key != "slide" and not slides):
-            raise ValueError(f"{path}:{number}: a line begins with slide, show, only, point or say, and a deck with slide: '{line}'")
+        if key not in ("slide", "show", "moving", "only", "point", "say") or not rest or (key != "slide" and not slides):
+            raise ValueError(f"{path}:{number}: a line begins with slide, show, moving, only, point or say, and a deck with slide: '{line}'")
         if key == "slide":
             slides.append([])
         slides[-1].append((key, rest))
@@ -167,6 +187,8 @@ def read_deck(path):
         keys = [key for key, _ in slide]
         if keys.count("point") > 3 or keys.count("show") > 1 or "say" not in keys:
             raise ValueError(f"{path}: '{slide[0][1]}': a slide has at most three points, one show, and something to say")
+        if "moving" in keys and not any(key == "show" and ".svg" in rest for key, rest in slide):
+            raise ValueError(f"{path}: '{slide[0][1]}': what moves needs a picture to show on paper, and without scripts")
     return slides
 
 
@@ -204,7 +226,8 @@ def deck_html(deck):
         figure, notes = "", "".join(f"<p>{text(line)}</p>" for line in all_of("say"))
         for wanted in all_of("show"):
             item, page = find_item(wanted, deck)
-            figure = f"<figure>{figure_html(item, all_of('only'))}</figure>"
+            frame = "".join(moving_html(named, DOCS) for named in all_of("moving"))
+            figure = f"<figure{' class=moving' if frame else ''}>{figure_html(item, all_of('only'))}{frame}</figure>"
             notes += f'<p class="from">{page}, “{text(item.section)}”: {text(item.before)}</p>'
         points = "".join(f"<li>{text(line)}</li>" for line in all_of("point"))
         points = points and f'<ul class="{"" if figure else "large"}">{points}</ul>'

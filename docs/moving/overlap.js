@@ -48,7 +48,7 @@ const rect = (x, y, w, h, more) => `<rect x="${f(x)}" y="${f(y)}" width="${f(Mat
 const words = (x, y, text, more = "") => `<text x="${f(x)}" y="${f(y)}" ${more}>${text}</text>`;
 
 function drawLanes(s) {
-    const width = small.matches ? 400 : 720, left = small.matches ? 58 : 84, right = 8, size = small.matches ? 12 : 14;
+    const wide = onSlide() || !small.matches, width = wide ? 720 : 400, left = wide ? 84 : 58, right = 8, size = wide ? 14 : 12;
     const end = Math.max(s.total, s.blocking) * 1.02, x = (us) => left + (width - left - right) * us / end;
     let out = '<defs><pattern id="hatch" width="8" height="8" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><path class="hatch" d="M0 0V8"/></pattern></defs>';
     for (const [text, y] of [["computes", 42], ["network", 102], ["blocking", 162]]) out += words(0, y, text, `class="m" font-size="${size}"`);
@@ -66,7 +66,7 @@ function drawLanes(s) {
     const sent = s.blocking - data.optimizer_us;
     out += rect(x(0), 140, x(s.computed) - x(0), 34, 'fill="none" class="axis"') + rect(x(s.computed), 140, x(sent) - x(s.computed), 34, 'class="wait"') +
         rect(x(sent), 140, x(s.blocking) - x(sent), 34, 'fill="none" class="axis"');
-    out += words((x(0) + x(s.computed)) / 2, 162, small.matches ? "computes" : "the same, sent afterwards", `text-anchor="middle" font-size="${size - 1}" class="m"`);
+    out += words((x(0) + x(s.computed)) / 2, 162, wide ? "the same, sent afterwards" : "computes", `text-anchor="middle" font-size="${size - 1}" class="m"`);
     const unit = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000].find((u) => end / 1000 / u <= 9);
     for (let t = 0; t <= end / 1000; t += unit) out += `<line class="grid" x1="${f(x(1000 * t))}" y1="186" x2="${f(x(1000 * t))}" y2="192"/>` + words(x(1000 * t), 207, t, `text-anchor="middle" font-size="${size - 2}" class="m"`);
     out += words(width - right, 224, "milliseconds", `text-anchor="end" font-size="${size - 2}" class="m"`);
@@ -125,11 +125,12 @@ document.onkeydown = (e) => {
     e.preventDefault();
 };
 small.onchange = draw;
+if (slideState !== undefined) onresize = draw;
 $("controls").hidden = $("keys").hidden = false;
 
 /* overlap.html#cap=1&rate=3&n=2 is a link to a state, for slides and texts. */
 function show() {
-    const wanted = new URLSearchParams(location.hash.slice(1));
+    const wanted = linked();
     set(+wanted.get("cap") || 1, +wanted.get("rate") || 3, +wanted.get("n") || 2);
 }
 window.onhashchange = show;

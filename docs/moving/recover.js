@@ -28,9 +28,14 @@ function replay() {
 const f = (x) => +x.toFixed(1);
 const words = (x, y, text, more = "") => `<text x="${f(x)}" y="${f(y)}" ${more}>${text}</text>`;
 
+/* Where things stand, from top to bottom; a slide has less room. */
+const TALL = { steps: 232, climb: 190, ranks: 262, lane: 38, bar: 26, fall: 88, axis: 470, words: 505 };
+const LOW = { steps: 104, climb: 76, ranks: 118, lane: 24, bar: 21, fall: 32, axis: 228, words: 261 };
+
 function draw() {
-    const w = small.matches ? 400 : 720, left = small.matches ? 34 : 44, right = 10, size = small.matches ? 12 : 14, end = events.at(-1).t * 1.01;
-    const x = (t) => left + (w - left - right) * t / end, y = (step) => 232 - 190 * step / STEPS, most = Math.max(...attempts.flatMap((a) => a.steps).map((s) => s.loss)), lossY = (loss) => 466 - 88 * loss / most;
+    const phone = small.matches && !onSlide(), w = phone ? 400 : 720, left = phone ? 34 : 44, right = 10, size = phone ? 12 : 14, end = events.at(-1).t * 1.01;
+    const h = onSlide() ? LOW : TALL, most = Math.max(...attempts.flatMap((a) => a.steps).map((s) => s.loss));
+    const x = (t) => left + (w - left - right) * t / end, y = (step) => h.steps - h.climb * step / STEPS, lossY = (loss) => h.axis - 4 - h.fall * loss / most;
     const now = events[at].t;
     let out = words(left, 20, "steps", `class="m" font-size="${size}"`);
     for (const step of [0, 8, 16, 24, 30]) out += `<line class="grid" x1="${left}" y1="${f(y(step))}" x2="${w - right}" y2="${f(y(step))}"/>` + words(left - 6, y(step) + 4, step, `class="m" text-anchor="end" font-size="${size - 2}"`);
@@ -44,20 +49,20 @@ function draw() {
             out += `<path class="cross" d="M${f(cx - 6)} ${f(cy - 6)}l12 12m0 -12l-12 12"/>` + words(cx - 10, cy - 12, `rank ${attempt.dead.join(" and ")}`, `class="bad" text-anchor="end" font-size="${size - 1}"`);
         }
         for (const rank of [0, 1]) {
-            const top = 262 + 38 * rank, until = attempt.dead?.includes(rank) ? (attempt.steps.at(-1)?.t ?? attempt.noticed) : attempt.over ?? end;
-            out += `<rect class="r${rank}" x="${f(x(attempt.from))}" y="${top}" width="${f(Math.max(1, x(until) - x(attempt.from)))}" height="26" rx="4"/>`;
-            if (x(until) - x(attempt.from) > 76) out += words(x(attempt.from) + 8, top + 18, `attempt ${i}`, `class="o${rank}" font-size="${size - 1}"`);
+            const top = h.ranks + h.lane * rank, until = attempt.dead?.includes(rank) ? (attempt.steps.at(-1)?.t ?? attempt.noticed) : attempt.over ?? end;
+            out += `<rect class="r${rank}" x="${f(x(attempt.from))}" y="${top}" width="${f(Math.max(1, x(until) - x(attempt.from)))}" height="${h.bar}" rx="4"/>`;
+            if (x(until) - x(attempt.from) > 76) out += words(x(attempt.from) + 8, top + h.bar - 7, `attempt ${i}`, `class="o${rank}" font-size="${size - 1}"`);
         }
         for (const s of attempt.steps) out += `<circle class="loss${s.lost ? " lost-step" : ""}" r="3" cx="${f(x(s.t))}" cy="${f(lossY(s.loss))}"/>`;
     });
-    for (const rank of [0, 1]) out += words(left - 6, 280 + 38 * rank, rank, `text-anchor="end" font-weight="700" font-size="${size}"`);
+    for (const rank of [0, 1]) out += words(left - 6, h.ranks + h.bar - 7 + h.lane * rank, rank, `text-anchor="end" font-weight="700" font-size="${size}"`);
     for (const e of events) if (e.kind === "snapshot") out += `<circle class="snapshot" r="5.5" cx="${f(x(e.t))}" cy="${f(y(e.rest[0]))}"/>`;
-    out += words(left, 362, "loss of each step", `class="m" font-size="${size}"`) + `<line class="axis" x1="${left}" y1="470" x2="${w - right}" y2="470"/>`;
-    const unit = [100, 200, 500, 1000, 2000].find((u) => end / u <= (small.matches ? 5 : 9)) ?? 5000;
-    for (let t = 0; t <= end; t += unit) out += words(x(t), 488, (t / 1000).toFixed(1), `class="m" text-anchor="middle" font-size="${size - 2}"`);
-    out += words(w - right, 505, "seconds", `class="m" text-anchor="end" font-size="${size - 2}"`);
-    out += `<rect class="veil" x="${f(x(now) + 1)}" y="28" width="${f(Math.max(0, w - right - x(now)))}" height="444"/><line class="cursor" x1="${f(x(now))}" y1="28" x2="${f(x(now))}" y2="472"/>`;
-    $("picture").innerHTML = `<svg viewBox="0 0 ${w} 510" role="img" aria-label="Steps over time, in ${attempts.length} attempts; after ${(now / 1000).toFixed(1)} seconds.">${out}</svg>`;
+    out += words(left, h.axis - h.fall - 18, "loss of each step", `class="m" font-size="${size}"`) + `<line class="axis" x1="${left}" y1="${h.axis}" x2="${w - right}" y2="${h.axis}"/>`;
+    const unit = [100, 200, 500, 1000, 2000].find((u) => end / u <= (phone ? 5 : 9)) ?? 5000;
+    for (let t = 0; t <= end; t += unit) out += words(x(t), h.axis + 17, (t / 1000).toFixed(1), `class="m" text-anchor="middle" font-size="${size - 2}"`);
+    out += words(w - right, h.words, "seconds", `class="m" text-anchor="end" font-size="${size - 2}"`);
+    out += `<rect class="veil" x="${f(x(now) + 1)}" y="28" width="${f(Math.max(0, w - right - x(now)))}" height="${h.axis - 26}"/><line class="cursor" x1="${f(x(now))}" y1="28" x2="${f(x(now))}" y2="${h.axis + 2}"/>`;
+    $("picture").innerHTML = `<svg viewBox="0 0 ${w} ${h.words + 5}" role="img" aria-label="Steps over time, in ${attempts.length} attempts; after ${(now / 1000).toFixed(1)} seconds.">${out}</svg>`;
 }
 
 function sentence(e) {
@@ -147,11 +152,12 @@ document.onkeydown = (e) => {
     e.preventDefault();
 };
 small.onchange = show;
+if (slideState !== undefined) onresize = show;
 $("controls").hidden = $("keys").hidden = false;
 
 /* recover.html#run=both&at=40 is a link to a moment, for slides and texts. */
 function open_() {
-    const wanted = new URLSearchParams(location.hash.slice(1));
+    const wanted = linked();
     choose(NAMES.includes(wanted.get("run")) ? wanted.get("run") : NAMES[0]);
     go(+wanted.get("at") || 0);
 }

@@ -29,11 +29,11 @@ function replay() {
 
 /* Sizes in the drawing's units. On a phone there are fewer of them, so that words stay as large. */
 function sizes() {
-    const s = small.matches, size = s ? 400 : 720;
+    const large = onSlide(), s = small.matches || large, size = s ? 400 : 720;
     const row = blocks === 1 ? (s ? 22 : 38) : s ? [0, 0, 24, 19, 15, 11, 9, 7.8, 6.8][n] : [0, 0, 46, 37, 29, 22, 17, 14, 12][n];
     const width = s ? [0, 0, 132, 122, 112, 88, 80, 68, 62][n] : [0, 0, 230, 220, 200, 160, 140, 124, 112][n];
-    const plate = s ? 19 : 26, height = plate + blocks * row + 7;
-    return { s, size, row, width, plate, height, font: s ? 12 : 15, r: size / 2 - Math.max(height, n === 4 || n === 8 ? width : 0) / 2 - 5, names: row >= 11 && blocks > 1 ? (s ? 12 : 16) : 0 };
+    const plate = large ? 22 : s ? 19 : 26, height = plate + blocks * row + 7;
+    return { s, size, row, width, plate, height, font: large ? 16 : s ? 12 : 15, r: size / 2 - Math.max(height, n === 4 || n === 8 ? width : 0) / 2 - 5, names: row >= 11 && blocks > 1 ? (s ? 12 : 16) : 0 };
 }
 const place = (z, rank) => {
     const a = 2 * Math.PI * rank / n - Math.PI / 2;
@@ -99,9 +99,9 @@ function draw(stop, chips) {
     for (let r = 0; r < n; r++) out += drawRank(z, stop, r);
     const busiest = Math.max(...stop.sent) / (4 * data.elements);
     const lines = [phase(stop), stop.step === undefined ? `${n} ranks, ${blocks} block${blocks > 1 ? "s" : ""}` : `step ${stop.step + 1} of ${stops.length - 1}`,
-        `busiest sent ${busiest.toFixed(2)} arrays`];
+        onSlide() ? `${busiest.toFixed(2)} arrays sent` : `busiest sent ${busiest.toFixed(2)} arrays`];
     const [left, top, anchor] = way === "ring" ? [mid, mid - (z.s ? 14 : 22), "middle"] : [4, z.s ? 16 : 26, "start"]; // not where lines cross
-    out += lines.map((line, i) => words(left, top + i * (z.s ? 19 : 28), line, `class="${i ? "m" : ""}" text-anchor="${anchor}" font-weight="${i ? 400 : 700}" font-size="${i ? (z.s ? 12 : 17) : (z.s ? 15 : 24)}"`)).join("");
+    out += lines.map((line, i) => words(left, top + i * (z.s ? 19 : 28), line, `class="${i ? "m" : ""}" text-anchor="${anchor}" font-weight="${i ? 400 : 700}" font-size="${i ? (z.s ? Math.max(12, z.font - 1) : 17) : (z.s ? Math.max(15, z.font) : 24)}"`)).join("");
     if (chips) out += stop.moves.map((m) => drawMessage(z, m)).join("");
     const what = stop.moves.length ? `Step ${stop.step + 1}: ${stop.moves.length} message${stop.moves.length > 1 ? "s" : ""}.` : "Each rank has only its own numbers.";
     return `<svg viewBox="0 0 ${z.size} ${z.size}" role="img" aria-label="${n} ranks, ${NAMES[way]}. ${what}">${out}</svg>`;
@@ -258,10 +258,11 @@ document.onkeydown = (e) => {
     e.preventDefault();
 };
 small.onchange = still.onchange = () => go(at, false);
+if (slideState !== undefined) onresize = small.onchange;
 $("controls").hidden = $("keys").hidden = false;
 /* ring.html#way=star&n=8&at=3 is a link to a frame, for slides and texts. */
 function show() {
-    const wanted = new URLSearchParams(location.hash.slice(1));
+    const wanted = linked();
     choose(NAMES[wanted.get("way")] ? wanted.get("way") : "ring", Math.max(2, Math.min(8, +wanted.get("n") || 4)));
     go(+wanted.get("at") || 0, false);
 }

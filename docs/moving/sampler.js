@@ -154,7 +154,7 @@ $("controls").hidden = $("keys").hidden = false;
 
 /* sampler.html#n=3&epoch=1&round=4&own: a link to a frame, for slides and texts. */
 function show() {
-    const wanted = new URLSearchParams(location.hash.slice(1));
+    const wanted = linked();
     for (const id of ["drop", "forgot", "own", "plain"]) $(id).checked = wanted.has(id);
     const number = (name, least, most, otherwise) => wanted.has(name) ? Math.max(least, Math.min(most, +wanted.get(name) || 0)) : otherwise;
     set(number("n", 1, 8, 4), number("epoch", 0, 7, 0), number("round", 0, rows, 0));

@@ -13,7 +13,7 @@ function rank(r, x, since) {
     const later = (text) => since.startsWith("04") ? since : text;
     return part(since, `<rect x="${x}" y="130" width="130" height="230" rx="12" style="fill:var(--rank-${r}-wash);stroke:var(--rank-${r});stroke-width:2"/>
         <text x="${x + 65}" y="160" class="b" style="fill:var(--rank-${r}-ink)">rank ${r}</text>` + box(x + 11, 178, 108, 30, "weights", "sunk") + words(x + 65, 246, "gradients", "m")
-        + words(x + 65, 308, "rows of the data", "m") + rows(() => true, "line"))
+        + words(x + 65, 308, "its rows", "m") + rows(() => true, "line"))
         + part(since, box(x + 11, 256, 108, 30, "", "sunk"), "02:reducer_init(&reducer") + part(later("02:reducer_init(&reducer"), buckets)
         + part(later("02c:distributed_sampler_init("), `<rect x="${x + 8}" y="314" width="114" height="32" style="fill:var(--rank-${r}-wash)"/>` + rows((i) => i % (r > 1 ? 4 : 2) === r % (r > 1 ? 4 : 2), "line"));
 }
@@ -91,7 +91,7 @@ function go(to) {
 const goStep = (name) => go(stops.findIndex((stop) => stop.step === name && (stop.key >= 0 || !one)));
 
 /* walk.html#one shows one change at a time, with buttons: so another page has it in a frame, and nothing scrolls inside. */
-const one = new URLSearchParams(location.hash.slice(1)).has("one");
+const one = linked().has("one");
 document.documentElement.classList.toggle("one", one);
 $("back").onclick = () => go(at - 1);
 $("next").onclick = () => go(at + 1);
@@ -127,7 +127,7 @@ document.onkeydown = (e) => {
 
 /* walk.html#step=02b&change=2 is a link to a change, for slides and texts. */
 function open_() {
-    const wanted = new URLSearchParams(location.hash.slice(1)), number = +(wanted.get("change") ?? 1);
+    const wanted = linked(), number = +(wanted.get("change") ?? 1);
     const to = stops.findIndex((stop) => stop.step === wanted.get("step") && stop.number === number);
     if (to > 0) go(to);
     else show();

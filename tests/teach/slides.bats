@@ -8,7 +8,7 @@ deck() {
     mkdir -p "$tree/teach/slides"
     ln -s "$PWD/teach/slides.html" "$tree/teach"
     mkdir "$tree/docs"
-    cp -r docs/*.md docs/pictures docs/colours.css "$tree/docs"
+    cp -r docs/*.md docs/pictures docs/moving docs/colours.css "$tree/docs"
     printf '%s\n' "$@" >"$tree/teach/slides/02_multi_gpu_spawn.txt"
     run python3 -B -c "import sys; sys.path.insert(0, 'teach'); import pathlib, slides
 slides.TOP, slides.DOCS = pathlib.Path('$tree'), pathlib.Path('$tree/docs')
@@ -26,7 +26,21 @@ sys.exit(slides.main())"
         [ "$(grep -c '<section' "$page")" -ge 9 ]
         grep -q "<p>$(sed -n '/^## You will learn/{n;n;s/^\([A-Za-z ]*\).*/\1/p}' "$chapter")" "$page" # the first slide's notes
         ! grep -oE '(src|href)="[^"]*' "$page" | grep -v '^src="data:' || false
+        ! grep -E '(src|href)=&quot;|@import|url\(&quot;' "$page" || false # nor by a picture in a frame
+        [ "$(wc -c <"$page")" -le 450000 ]
     done
+}
+
+@test "the five pictures that move are on the slides, each before a still one" {
+    teach/slides.py "$BATS_TEST_TMPDIR/out"
+    [ "$(cat "$BATS_TEST_TMPDIR"/out/*.html | grep -c '<figure class=moving><img .*<iframe title=')" -eq 5 ]
+    for page in docs/moving/*.html; do
+        grep -qF "<iframe title=\"$(sed -n 's:<title>\(.*\)</title>:\1:p' "$page")\"" "$BATS_TEST_TMPDIR"/out/*.html
+    done
+    deck 'slide One' 'show buckets.svg' 'moving waltz' 'say a'
+    [[ $status -eq 1 && $output == *"there is no docs/moving/waltz.html"* ]]
+    deck 'slide One' 'moving ring' 'say a'
+    [[ $status -eq 1 && $output == *"'One': what moves needs a picture to show on paper"* ]]
 }
 
 @test "a slide shows what the chapter has: code, output, table, picture" {

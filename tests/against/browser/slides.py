@@ -16,17 +16,76 @@ BAD = """[...document.querySelectorAll('.slide')].flatMap((slide, i) => {
     const size = element => parseFloat(getComputedStyle(element).fontSize) * 100 / slide.clientWidth;
     const faults = [];
     if (slide.scrollHeight > slide.clientHeight + 1 || slide.scrollWidth > slide.clientWidth + 1) faults.push('too much');
-    if (![...slide.children, ...slide.querySelectorAll('figure > *')].every(inside)) faults.push('something sticks out');
+    if (![...slide.children, ...slide.querySelectorAll('figure > :not(.full)')].every(inside)) faults.push('something sticks out');
     if ([...slide.querySelectorAll('pre, table, td code, li, footer')].some(it => size(it) < 1.59)) faults.push('small letters');
     if ([...slide.querySelectorAll('img')].some(image => !image.complete || image.naturalWidth < 100)) faults.push('no picture');
     return faults.map(fault => `slide ${i + 1}: ${fault}`);
 })"""
+
+# Of each frame with a picture that moves: does all of it fit, in letters that the last row can read? Words in a drawing may be smaller: 1.2 hundredths.
+FRAMES = """[...document.querySelectorAll('.moving iframe')].flatMap(frame => {
+    const inner = frame.contentDocument, u = frame.closest('.slide').clientWidth / 100, faults = [], root = inner.documentElement;
+    const shown = query => [...inner.querySelectorAll(query)].filter(it => it.checkVisibility());
+    if (root.scrollWidth > root.clientWidth || root.scrollHeight > root.clientHeight) faults.push('scrolls');
+    for (const it of shown('.now, button, label, pre, #verdict, svg, .card-row')) {
+        const box = it.getBoundingClientRect();
+        if (box.left < -1 || box.top < -1 || box.right > root.clientWidth + 1 || box.bottom > root.clientHeight + 1) faults.push(`${it.tagName} sticks out`);
+        if (it.tagName !== 'svg' && parseFloat(frame.contentWindow.getComputedStyle(it).fontSize) < 1.59 * u) faults.push(`${it.tagName}: small letters`);
+    }
+    for (const it of shown('svg text'))
+        if (parseFloat(frame.contentWindow.getComputedStyle(it).fontSize) * it.getScreenCTM().a < 1.2 * u) faults.push(`small: ${it.textContent}`);
+    if (inner.querySelectorAll('svg rect, canvas').length < 4) faults.push('is empty');
+    return faults.map(fault => `${frame.title}: ${fault}`);
+})"""
+# What the right arrow changes in each picture, once it has the focus, and a key that is its own.
+ARROW = {"All-reduce, message by message": ("at === 1", "s", 83, "way === 'star'"), "Who gets which rows?": ("round === 1", "4", 52, "n === 4"),
+         "What overlap saves": (None, "b", 66, "cap === 1.5"), "Kill and recover": ("at === 25", "2", 50, "name === 'both'"),
+         "From 01 to 05": ("at === 1", "5", 53, "stops[at].step === '02'")}
 
 
 def pages(page, **paper):
     """How many pages the browser prints."""
     pdf = base64.b64decode(page.call("Page.printToPDF", printBackground=True, **paper)["data"])
     return len(re.findall(rb"/Type\s*/Page\b", pdf))
+
+
+def moves(page, path, folder):
+    """The pictures that move: keys while one has the focus, and the slides' keys; larger and back; still on paper and without motion."""
+    for title in page.evaluate("[...document.querySelectorAll('iframe')].map(frame => frame.title)"):
+        frame = f"[...document.querySelectorAll('iframe')].find(frame => frame.title === '{title}')"
+        inside = "%s.contentWindow.eval(\"%s\")" % (frame, "%s")
+        number = page.evaluate(f"(() => {{ const at = {frame}.closest('section'); at.scrollIntoView({{behavior: 'instant'}}); {frame}.focus(); return at.id; }})()")
+        arrow, key, code, then = ARROW[title]
+        if arrow:
+            page.key("ArrowRight", 39)
+            page.wait_for(inside % arrow)
+        page.key(key, code)
+        page.wait_for(inside % then)
+        assert page.evaluate("slides[here()].id") == number, "an arrow of the picture turned the slide"
+        assert page.evaluate("document.querySelectorAll('.whole').length") == 0
+        page.screenshot(folder / f"{path.stem}_{number}.png")
+        page.key("f", 70)
+        page.wait_for("document.querySelectorAll('.whole').length === 1")
+        page.wait_for(inside % "!onSlide() && document.documentElement.scrollWidth <= innerWidth")
+        page.key("Escape", 27)
+        page.wait_for(inside % "onSlide()" + " && document.querySelectorAll('.whole').length === 0")
+        page.evaluate(f"{frame}.focus()")
+        page.key("PageUp", 33)
+        page.wait_for(f"slides[here()].id === '{int(number) - 1}' && document.activeElement === document.body")
+        page.key("PageDown", 34)
+        page.wait_for(f"slides[here()].id === '{number}'")
+    paper = "[...document.querySelectorAll('.moving')].every(it => it.querySelector('img').checkVisibility({visibilityProperty: true}) && !it.querySelector('iframe').checkVisibility({visibilityProperty: true}))"
+    page.call("Emulation.setEmulatedMedia", media="print")
+    assert page.evaluate(paper), "paper has the still picture"
+    page.call("Emulation.setEmulatedMedia", media="")
+    page.resize(390, 844, phone=True)
+    assert page.evaluate(paper), "and so has a phone, until the picture has the whole window"
+    page.resize(960, 540)
+    page.call("Emulation.setScriptExecutionDisabled", value=True)
+    page.call("Page.reload")
+    page.wait_for("document.readyState === 'complete' && document.documentElement.className === ''")
+    assert page.evaluate(paper), "and a browser without scripts"
+    page.call("Emulation.setScriptExecutionDisabled", value=False)
 
 
 def look_at(page, path, folder):
@@ -36,6 +95,7 @@ def look_at(page, path, folder):
     for width, height in (1280, 720), (1024, 768), (1920, 1080):
         page.resize(width, height)
         assert page.evaluate(BAD) == [], (path.name, width, page.evaluate(BAD))
+        assert page.evaluate(FRAMES) == [], (path.name, width, page.evaluate(FRAMES))
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "wider than the window"
     page.resize(960, 540)
 
@@ -67,6 +127,7 @@ def look_at(page, path, folder):
     assert page.evaluate(shown) == "2"
     page.evaluate("speaker.close()")
     assert pages(page, preferCSSPageSize=True) == number, "printed"
+    moves(page, path, folder)
     return number
 
 
@@ -76,6 +137,7 @@ def main():
     with chromium.Page() as page:
         decks = sorted(slides.glob("0*.html"))
         assert len(decks) == 5
+        assert sorted(title for path in decks for title in re.findall('<iframe title="([^"]*)"', path.read_text())) == sorted(ARROW)
         for path in decks:
             print(f"{path.name}: {look_at(page, path, folder)} slides fit, and are as many pages")
         page.open((slides / "handout.html").resolve().as_uri())
