@@ -151,6 +151,12 @@ static float *gather_whole(const TensorParallel *parts, float *own)
     float *whole = is_root ? device_malloc(device, bytes_of(parts->whole.numel)) : NULL;
     for (int i = 0; i < parts->model->num_parameters; i++) {
         const size_t numel = parts->own.parameter[i].numel;
+        if (numel == parts->whole.parameter[i].numel) { // every rank has it
+            if (is_root)
+                memcpy(whole + parts->whole.parameter[i].offset,
+                       own + parts->own.parameter[i].offset, bytes_of(numel));
+            continue;
+        }
         float *pieces =
             is_root ? device_malloc(device, bytes_of(numel * (size_t)pg->world_size)) : NULL;
         gather(pg, own + parts->own.parameter[i].offset, pieces, numel, FLOAT32, 0);
