@@ -40,6 +40,7 @@
 # make scaling    what more ranks bring, and how 128 start; models of 1,024 and 10,000 (10 minutes)
 # make zero       what a rank holds and sends, from DataParallel to ZeRO-3 (1 minute)
 # make comm-hooks what bf16 and PowerSGD save on slow networks (3 minutes)
+# make local-sgd  what local SGD, DiLoCo and streaming learn by bytes and by time on slow networks (10 minutes)
 # make lr-sweep   what the learning rate may be, by the number of ranks (5 minutes)
 # make bench      all of it beside PyTorch, Gloo and Open MPI (10 minutes; bench/bench.py --help)
 # make site       the book as a web site: build/site/index.html (1 minute; opens from files)
@@ -48,10 +49,9 @@
 #
 # Stages of step 02: make diff-02a, diff-02b, diff-02c, diff-02; from DataParallel: diff-dp; to FSDP: diff-zero1 to
 # diff-zero5; to buffers: diff-batchnorm, diff-syncbn; to uneven inputs: diff-uneven, diff-join; to hooks: diff-bf16hook,
-# diff-powersgd; to rounds: diff-localsgd, diff-diloco; to divided layers: diff-tensor_parallel. make docs renews what the
-# documents quote, and their pictures; make format calls clang-format, make lint also shellcheck and ruff, and changes
-# nothing; make compile_commands.json is for
-# editors. More checks, besides make test:
+# diff-powersgd; to rounds: diff-localsgd, diff-diloco, diff-streaming; to divided layers: diff-tensor_parallel. make docs
+# renews what the documents quote, and their pictures; make format calls clang-format, make lint also shellcheck and
+# ruff, and changes nothing; make compile_commands.json is for editors. More checks, besides make test:
 #   make test-all          also the tests that make test leaves out, since they are slow (10 minutes); check-slow: those alone
 #   make prove             1, 2, 4 and 8 ranks end with the same bits (1 minute)
 #   make check-extras      the tests without extras/ (6 minutes)

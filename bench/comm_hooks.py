@@ -3,8 +3,7 @@
 
 Trains the CNN on the digits: the bytes that rank 0 sends in a step, how long the fastest step takes on simulated
 networks, and the accuracy after some epochs. PowerSGD begins with the first step here; where the accuracy is measured,
-after ten, as in the program. With --local-sgd: local SGD and DiLoCo instead of PowerSGD. Only each eighth of their steps
-sends anything, so the mean counts.
+after ten, as in the program.
 """
 import argparse
 import re
@@ -19,7 +18,6 @@ HOOKS = "beyond/comm_hooks"
 # name, program, rank of PowerSGD
 KINDS = [("DDP", "02_multi_gpu_spawn/train", 0), ("bf16", f"{HOOKS}/train_bf16_hook", 0)] + [
     (f"PowerSGD {rank}", f"{HOOKS}/train_power_sgd", rank) for rank in (1, 2, 4)]
-LOCAL = [("local SGD", "beyond/local_sgd/train_local_sgd", 0), ("DiLoCo", "beyond/local_sgd/train_diloco", 0)]
 
 
 def build(program, rank, start, folder):
@@ -48,26 +46,23 @@ def main():
     parser.add_argument("--steps", type=int, default=20, help="of each measurement (20)")
     parser.add_argument("--epochs", type=int, default=3, help="before the accuracy is measured (3)")
     parser.add_argument("--rounds", type=int, default=1, help="repetitions, of which the fastest step counts (1)")
-    parser.add_argument("--local-sgd", action="store_true", help="local SGD and DiLoCo, at 100mbit too")
     given = parser.parse_args()
-    kinds, rates = (KINDS[:2] + LOCAL, ("100mbit", *RATES)) if given.local_sgd else (KINDS, RATES)
     sent, fastest, accuracy = {}, {}, {}
     with tempfile.TemporaryDirectory() as folder:
         for round in range(given.rounds):
-            for name, program, rank in kinds:
+            for name, program, rank in KINDS:
                 if round == 0:
                     said = train(build(program, rank, 10, Path(folder)), "--epochs", str(given.epochs))
                     accuracy[name] = re.findall(r"Accuracy: ([\d.]+%)", said)[-1]
                 fast = build(program, rank, 0, Path(folder))
-                for rate in rates:
+                for rate in RATES:
                     said = train(fast, "--max-steps", str(given.steps), "--batch-size", "16", "--simulate-network", rate)
                     numbers = re.search(r"rank 0 sent (\d+) bytes a step; a step took ([\d.]+) ms, the fastest ([\d.]+) ms", said)
-                    sent[name], mean, least = numbers.groups()
-                    ms = float(mean if given.local_sgd else least)
-                    fastest[name, rate] = min(ms, fastest.get((name, rate), ms))
-    print(f"{'':12}{'bytes':>10}" + "".join(f"{rate:>11}" for rate in rates) + f"{'accuracy':>10}")
-    for name, _, _ in kinds:
-        times = "".join(f"{fastest[name, rate]:>8.1f} ms" for rate in rates)
+                    sent[name], least = numbers[1], float(numbers[3])
+                    fastest[name, rate] = min(least, fastest.get((name, rate), least))
+    print(f"{'':12}{'bytes':>10}" + "".join(f"{rate:>11}" for rate in RATES) + f"{'accuracy':>10}")
+    for name, _, _ in KINDS:
+        times = "".join(f"{fastest[name, rate]:>8.1f} ms" for rate in RATES)
         print(f"{name:12}{sent[name]:>10}{times}{accuracy[name]:>10}")
 
 

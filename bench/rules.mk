@@ -55,6 +55,11 @@ zero: 02
 comm-hooks: 02 beyond
 	@bench/comm_hooks.py $(ARGS)
 
+# What local SGD, DiLoCo and streaming learn by bytes and by time, beside DDP (tables, build/local_sgd.json, .png and .svg).
+# ARGS="--data-dir DIR" names the folder of MNIST, ARGS="--out docs/plots/local_sgd" renews the book's figures.
+local-sgd: 02 beyond
+	@bench/local_sgd.py $(ARGS)
+
 # What the learning rate may be, by the number of ranks, without and with a warm-up (tables, build/lr_sweep.png and .svg).
 lr-sweep: 01 02
 	@bench/lr_sweep.py $(RANKS)
@@ -81,4 +86,4 @@ gpu-first-hour:
 	@mkdir -p $(BUILD); for part in check-gpu gpu-ladder bench-gpu; do \
 	    echo "== make $$part"; timeout -k 10 1200 $(MAKE) -s $$part || echo "== make $$part: status $$?"; \
 	done 2>&1 | tee $(FIRST_HOUR); echo "All of this: $(FIRST_HOUR)"
-.PHONY: bench overlap payoff scaling zero comm-hooks lr-sweep bench-gpu gpu-ladder gpu-first-hour
+.PHONY: bench overlap payoff scaling zero comm-hooks local-sgd lr-sweep bench-gpu gpu-ladder gpu-first-hour

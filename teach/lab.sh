@@ -1,5 +1,5 @@
 #!/bin/sh
-# Usage: teach/lab.sh 02a|02b|02c|02|03|04|05|zero1|...|zero5|tensor_parallel|ring|...|capstone  (make lab-02a: begin; the second time: check)
+# Usage: teach/lab.sh 02a|02b|02c|02|03|04|05|zero1|...|zero5|localsgd|diloco|tensor_parallel|ring|...|capstone  (make lab-02a: begin; the second time: check)
 #        teach/lab.sh check [STEP]             (make check-lab: how far is it, with hints; make check-lab LAB=02b)
 #        teach/lab.sh list                     (make lab: all of them: done, begun or open)
 # Puts the program before a step into lab/STEP/, to be turned into the step by the learner; of a library lab (ring, sampler,
@@ -16,7 +16,7 @@ trap 'exit 130' INT TERM
 
 # Labs in the order of the walk: those of the steps, of the asides, and of the library.
 names() {
-    for path in teach/lab/0*.txt teach/lab/zero*.txt teach/lab/tensor*.txt teach/lab/[!c]*/ teach/lab/capstone/; do
+    for path in teach/lab/0*.txt teach/lab/zero*.txt teach/lab/localsgd.txt teach/lab/diloco.txt teach/lab/tensor*.txt teach/lab/[!c]*/ teach/lab/capstone/; do
         name=${path%/} name=${name##*/} name=${name%.txt}
         [ ! -f "teach/lab/$name.txt" ] || echo "$name"
     done
@@ -124,7 +124,12 @@ check() {
     [ "$changed" -gt 0 ] || failed start "$theirs is still the program before"
     build "$lab/$step/train"
     echo "yes  it compiles"
-    case $step in zero*) judge=judge_zero.py ;; tensor*) judge=judge_tensor_parallel.py ;; *) judge=judge.py ;; esac
+    case $step in
+    zero*) judge=judge_zero.py ;;
+    localsgd | diloco) judge=judge_rounds.py ;;
+    tensor*) judge=judge_tensor_parallel.py ;;
+    *) judge=judge.py ;;
+    esac
     python3 teach/lab/$judge "$step" "$lab/$step/train" "${ours%.c}" "$log" || exit
     if [ "$changed" -le "$most" ]; then
         echo "yes  $changed lines are changed, and up to $most are allowed"

@@ -34,7 +34,9 @@ def chapter_of(step):
     """The key of a lab's chapter: 02 of 02a; ZeRO's are beyond DDP; a library lab's text names it."""
     if step in library_labs():
         return re.search(r"^chapter (\w+)$", Path(f"teach/lab/{step}.txt").read_text(), re.M)[1]
-    return "beyond_ddp" if step.startswith("zero") else step if step == "tensor_parallel" else step[:2]
+    if step[0].isdigit():
+        return step[:2]
+    return {"localsgd": "local_sgd", "diloco": "local_sgd", "tensor_parallel": step}.get(step, "beyond_ddp")
 
 
 def lab_state(step):
@@ -74,7 +76,7 @@ def reset(name):
     kind, _, rest = name.partition("-")
     begin = {"trap": ["teach/trap.py", rest], "quiz": None}.get(kind, ["teach/lab.sh", name])
     known = {*(f"trap-{name}" for name in trap.names()), *(f"quiz-{chapter}" for chapter in quiz.names()),
-             *(path.stem for path in Path("teach/lab").glob("[0tz]*.txt")), *library_labs()}
+             *(path.stem for path in Path("teach/lab").glob("*.txt") if path.stem in steps()), *library_labs()}
     if name not in known:
         print(f"teach/progress.py: '{name}' is none of {' '.join(sorted(known))}", file=sys.stderr)
         sys.exit(2)

@@ -7,7 +7,7 @@ built_for = $(if $(wildcard $(foreach name,$(2) 0$(2),teach/$(1)/$(name).txt)),a
 # is tried with several.
 lab_is = $(patsubst teach/lab/%.txt,%,$(wildcard $(foreach name,$(1) 0$(1),teach/lab/$(name).txt)))
 library_labs := $(notdir $(patsubst %/functions.txt,%,$(wildcard teach/lab/*/functions.txt)))
-lab_needs = $(if $(1),$(if $(filter $(library_labs),$(1)),all,$(if $(filter zero% tensor%,$(1)),02 beyond,$(if $(filter 02%,$(1)),02,$(sort 03 04 $(1))))))
+lab_needs = $(if $(1),$(if $(filter $(library_labs),$(1)),all,$(if $(filter zero% localsgd diloco tensor%,$(1)),02 beyond,$(if $(filter 02%,$(1)),02,$(sort 03 04 $(1))))))
 
 # The labs: the program before a step, to be turned into the step. Make does not fail if parts are missing.
 lab-%: $$(call lab_needs,$$(call lab_is,$$*))

@@ -5,7 +5,7 @@
 #        tools/stepdiff.sh zero1|zero2|zero3|zero4|zero5       From there to ZeRO and FSDP.
 #        tools/stepdiff.sh batchnorm|syncbn                    To a model with buffers; to batch norm over all ranks.
 #        tools/stepdiff.sh bf16hook|powersgd                   To communication hooks: gradients in bf16; by PowerSGD.
-#        tools/stepdiff.sh localsgd|diloco                     To means of the weights; to an outer optimizer.
+#        tools/stepdiff.sh localsgd|diloco|streaming           To means of the weights; to an outer optimizer; in fragments.
 #        tools/stepdiff.sh tensor_parallel                     To layers that are divided among ranks.
 #        tools/stepdiff.sh uneven|join                         To ranks that run out of rows; to ranks that join.
 #        tools/stepdiff.sh twin-02a|...|twin-03|twin-05        What it adds to the program before, in PyTorch.
@@ -45,6 +45,7 @@ END
     echo "powersgd 60 beyond/comm_hooks/train_bf16_hook.c beyond/comm_hooks/train_power_sgd.c"
     echo "localsgd 60 02_multi_gpu_spawn/train.c beyond/local_sgd/train_local_sgd.c"
     echo "diloco 60 beyond/local_sgd/train_local_sgd.c beyond/local_sgd/train_diloco.c"
+    echo "streaming 60 beyond/local_sgd/train_diloco.c beyond/local_sgd/train_streaming.c"
     echo "tensor_parallel 60 02_multi_gpu_spawn/train.c beyond/tensor_parallel/train_tensor_parallel.c"
     before=01_single_gpu/train.py # the twins
     while read -r name program; do

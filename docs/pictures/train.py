@@ -331,6 +331,40 @@ def star_and_ring():
     return p
 
 
+def rounds():
+    """Local SGD: what a rank computes and what it sends, in four ways; a sketch, not a measurement."""
+    p = Picture(760, 400)
+    step, model, outer, left, right = 28, 64, 12, 145, 745  # widths: a step, all of the model on the way, an outer step
+    p.text(left, 28, "time, from left to right (a sketch, not a measurement)", "start", 12, GREY)
+    for i, (title, message) in enumerate((("DDP", "gradients"), ("local SGD", "weights"), ("DiLoCo", "changes"), ("streaming", ""))):
+        y = 44 + 84 * i
+        p.text(134, y + 18, title, "end", bold=True)
+        p.text(134, y + 48, "messages", "end", 12)
+        x, number = left, 0
+        while x + step <= right:
+            number += 1
+            p.box(x, y, step - 2, 26, (str(number),), fill="phase-forward-wash", stroke="phase-forward", size=11)
+            x += step
+            if title == "DDP" and x + model <= right:
+                p.bar(x - 12, y + 32, model - 2, 22, message, "phase-send", size=11)
+                x += model - 12
+            elif title in ("local SGD", "DiLoCo") and number % 8 == 0:
+                p.bar(x, y + 32, model - 2, 22, message, "phase-send", size=11)
+                x += model
+                if title == "DiLoCo":
+                    p.bar(x, y, outer - 2, 26, "", "phase-optimizer")
+                    x += outer
+            elif title == "streaming" and number % 2 == 0:
+                if number > 2:
+                    p.bar(x, y, outer - 6, 26, "", "phase-optimizer")
+                    x += outer - 4
+                if x + model / 4 <= right:
+                    p.bar(x, y + 32, model / 4 - 2, 22, "ABCD"[(number // 2 - 1) % 4], "phase-send", size=11)
+    p.bar(left, 374, outer - 2, 16, "", "phase-optimizer")
+    p.text(left + 16, 387, "outer step; numbers are steps that this rank has computed; A to D are the four fragments.", "start", 12)
+    return p
+
+
 def tensor_parallel():
     """Tensor parallelism: a pair of layers on two ranks, forward and backward."""
     p = Picture(820, 320)
@@ -358,4 +392,4 @@ def tensor_parallel():
 
 
 PICTURES = [trainer, by_hand, ranks, processes, mean, collectives, shards, ring, doubling, buckets,
-            overlap, streams, star_and_ring, tensor_parallel]
+            overlap, streams, star_and_ring, rounds, tensor_parallel]

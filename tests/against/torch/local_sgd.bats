@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# Local SGD and DiLoCo of beyond/local_sgd beside PyTorch, over gloo: the weights after some rounds.
+# Local SGD, DiLoCo and streaming DiLoCo of beyond/local_sgd beside PyTorch, over gloo: the weights after some rounds.
 load helper
 
 @test "local SGD averages as PeriodicModelAverager does" {
@@ -8,4 +8,8 @@ load helper
 
 @test "DiLoCo's outer optimizer takes the steps of torch.optim.SGD with nesterov" {
     against_torch local_sgd.py diloco
+}
+
+@test "streaming DiLoCo: so many optimizers over pieces of the weights, with results that come two steps later" {
+    against_torch local_sgd.py streaming
 }
