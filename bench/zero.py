@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What a rank holds and sends: DataParallel, DDP and ZeRO 1 to 3, measured beside the formula (docs/beyond_ddp.md).
+"""What a rank holds and sends: DataParallel, DDP and ZeRO 1 to 3, measured beside the formula (docs/zero.md).
 
 Trains the mlp of eight equal layers with Adam for two steps, a row a rank. P is the size of the parameters, P / 8 that
 of a layer, n the number of ranks. Buckets of 1 MiB are layers here. Held: every array of the model and its optimizer at

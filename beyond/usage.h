@@ -1,5 +1,5 @@
 /*
- * usage.h - counts the bytes that a rank holds and sends while it trains, for docs/beyond_ddp.md.
+ * usage.h - counts the bytes that a rank holds and sends while it trains, for docs/zero.md.
  *
  * A table that counts wraps the device's table, so every array of the model, its optimizer and its
  * activations is counted, whichever function allocates it.

@@ -31,12 +31,12 @@ def steps():
 
 
 def chapter_of(step):
-    """The key of a lab's chapter: 02 of 02a; ZeRO's are beyond DDP; a library lab's text names it."""
+    """The key of a lab's chapter: 02 of 02a; ZeRO's have one of their own; a library lab's text names it."""
     if step in library_labs():
         return re.search(r"^chapter (\w+)$", Path(f"teach/lab/{step}.txt").read_text(), re.M)[1]
     if step[0].isdigit():
         return step[:2]
-    return {"localsgd": "local_sgd", "diloco": "local_sgd", "tensor_parallel": step}.get(step, "beyond_ddp")
+    return {"localsgd": "local_sgd", "diloco": "local_sgd"}.get(step, "zero" if step.startswith("zero") else step)
 
 
 def lab_state(step):

@@ -94,7 +94,7 @@ static const LayerSpec cnn_layers[] = {
     { LAYER_LINEAR, "fc2.weight", "fc2.bias", .in = 128, .out = 10 },
 };
 
-/* Eight equal layers, for docs/beyond_ddp.md. Of the 784 outputs the digits use ten. */
+/* Eight equal layers, for docs/zero.md. Of the 784 outputs the digits use ten. */
 static const LayerSpec mlp_layers[] = {
     { LAYER_LINEAR, "fc1.weight", "fc1.bias", .in = 28 * 28, .out = 28 * 28, .relu = true },
     { LAYER_LINEAR, "fc2.weight", "fc2.bias", .in = 28 * 28, .out = 28 * 28, .relu = true },

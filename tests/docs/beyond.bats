@@ -4,7 +4,11 @@
 load docs_helper
 
 @test "beyond DDP" {
-    commands_of docs/beyond_ddp.md
+    commands_of docs/beyond_ddp.md docs/comm_hooks.md
+}
+
+@test "ZeRO and FSDP" {
+    commands_of docs/zero.md
 }
 
 @test "beyond gradients" {

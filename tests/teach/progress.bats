@@ -14,7 +14,7 @@ line() {
 
 @test "all is open at first; what is begun and done is listed" {
     line '02 Many devices open 0 of 4 02a open, 02b open, 02c open, 02 open, reducer open, ring open, ring5 open, sampler open'
-    line 'Beyond DDP open 0 of 3 zero1 open, zero2 open, zero3 open, zero4 open, zero5 open'
+    line 'ZeRO and FSDP open 0 of 3 zero1 open, zero2 open, zero3 open, zero4 open, zero5 open'
     line 'Local SGD open 0 of 3 localsgd open, diloco open'
     line 'solved none'
     line 'begun none'
