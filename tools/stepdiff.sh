@@ -3,6 +3,7 @@
 #        tools/stepdiff.sh reconfigure                         From step 05's train.c to survivors that go on.
 #        tools/stepdiff.sh dp                                  From DataParallel to step 02's train.c.
 #        tools/stepdiff.sh zero1|zero2|zero3|zero4|zero5       From there to ZeRO and FSDP.
+#        tools/stepdiff.sh addgroup                            From ZeRO-1 to parameters that join in mid-training.
 #        tools/stepdiff.sh batchnorm|syncbn                    To a model with buffers; to batch norm over all ranks.
 #        tools/stepdiff.sh bf16hook|powersgd                   To communication hooks: gradients in bf16; by PowerSGD.
 #        tools/stepdiff.sh localsgd|diloco|streaming           To means of the weights; to an outer optimizer; in fragments.
@@ -37,6 +38,7 @@ END
         echo "zero$stage 60 $before beyond/zero/train_zero$stage.c"
         before=beyond/zero/train_zero$stage.c
     done
+    echo "addgroup 60 beyond/zero/train_zero1.c beyond/zero/train_add_group.c"
     echo "syncbn 60 beyond/batch_norm/train_batch_norm.c beyond/batch_norm/train_sync_batch_norm.c"
     echo "dp 117 beyond/data_parallel/data_parallel.c 02_multi_gpu_spawn/train.c" # towards train.c, unlike the others
     echo "uneven 60 02_multi_gpu_spawn/train.c beyond/uneven/train_uneven.c"

@@ -205,9 +205,22 @@ void zero_widen(const Zero *zero, const ZeroUnit *unit)
     }
 }
 
+void zero_add_units(Zero *zero, int due, uint64_t first_step)
+{
+    const LrSchedule *schedule = &zero->optim->schedule;
+    if (schedule->kind != LR_CONSTANT || schedule->warmup_steps > 0) {
+        barrier(zero->pg);
+        usage_error("--lr-schedule and --warmup-steps: layers that join later count their own "
+                    "steps; leave it out, or use train_zero1");
+    }
+    for (; zero->num_added < due; zero->num_added++)
+        zero->unit[zero->num_added].first_step = first_step;
+}
+
 void zero_step(const Zero *zero, const ZeroUnit *unit)
 {
     Model share = *zero->model;
+    share.step -= unit->first_step;
     share.params = unit->own_params;
     share.grads = unit->own_grads;
     share.numel = unit->share;

@@ -27,6 +27,7 @@ typedef struct {
     int first_layer, last_layer;
     size_t offset, numel; // of its parameters in the whole model
     size_t share; // elements of each rank: numel / world_size, rounded up
+    uint64_t first_step; // steps before the optimizer got this unit; 0: it always had it
     bool replicated; // a small layer that each rank keeps whole: its share is all of it
     size_t own_offset; // where shares begin in an array of this rank's shares
     float *params, *grads; // the whole unit, share after share; NULL: not on this rank now
@@ -51,7 +52,7 @@ typedef struct {
     Model *model;
     Optimizer *optim;
     ZeroUnit unit[ZERO_MAX_UNITS];
-    int num_units;
+    int num_units, num_added; // num_added: see zero_add_units
     size_t numel, own_numel; // of the whole model; of all shares of this rank
     float *grad_buffer[2], *param_buffer[2]; // of units that are temporarily whole; NULL: none
     ZeroArrays sharded; // while zero_unshard is in force
@@ -82,6 +83,11 @@ float *zero_param_buffer(const Zero *zero, const ZeroUnit *unit);
  * replicated unit. On a CPU only. */
 uint16_t *zero_narrow(const Zero *zero, const ZeroUnit *unit);
 void zero_widen(const Zero *zero, const ZeroUnit *unit);
+
+/* Gives the optimizer the units up to number `due` - 1 that it does not have yet, after first_step
+ * steps: add_param_group of PyTorch's ZeroRedundancyOptimizer. Their state is new, so Adam counts
+ * their steps from here. Usage error with a schedule of the learning rate. */
+void zero_add_units(Zero *zero, int due, uint64_t first_step);
 
 /* The optimizer's step on this rank's share of the unit. The step is complete when all units have
  * taken it; then count it in model->step. */

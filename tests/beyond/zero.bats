@@ -134,6 +134,44 @@ near_ddp() { # RANKS
     done
 }
 
+# tensors FILE FILE: the names of the weights that differ.
+changed() {
+    python3 - "$@" <<'END'
+import json, struct, sys
+
+def tensors(path):
+    data = open(path, 'rb').read()
+    begin = 8 + struct.unpack('<Q', data[:8])[0]
+    return {name: data[begin + t['data_offsets'][0]:begin + t['data_offsets'][1]]
+            for name, t in json.loads(data[8:begin]).items() if not name.startswith(('__', 'optimizer.'))}
+
+first, second = map(tensors, sys.argv[1:])
+print(*[name for name in first if first[name] != second[name]])
+END
+}
+
+@test "layers that join: the last one alone learns at first, then all; a resumed run is the same; schedules are refused" {
+    add() { # FOLDER OPTIONS...
+        folder=$1
+        shift
+        run timeout 300 beyond/zero/train_add_group --nproc 2 --threads 1 --device cpu --optimizer adam --checkpoint-dir "$scratch/$folder" "$@"
+        [ "$status" -eq "${due:-0}" ] || { echo "$output" && return 1; }
+    }
+    add 0 --epochs 0
+    add 2 --max-steps 2
+    add 4 --max-steps 4
+    add 5 --max-steps 5
+    [ "$(changed "$scratch/0/epoch_0.safetensors" "$scratch/4/cnn_digits.safetensors")" = 'fc2.weight fc2.bias' ]
+    [ "$(changed "$scratch/4/cnn_digits.safetensors" "$scratch/5/cnn_digits.safetensors" | wc -w)" -eq 8 ]
+    add all --max-steps 7
+    for begin in 2 5; do
+        add again$begin --max-steps 7 --resume "$scratch/$begin/cnn_digits.safetensors"
+        cmp "$scratch/all/cnn_digits.safetensors" "$scratch/again$begin/cnn_digits.safetensors"
+    done
+    due=2 add none --lr-schedule cosine
+    [[ $output == *"--lr-schedule and --warmup-steps: layers that join later count their own steps"* ]]
+}
+
 # bats test_tags=slow
 @test "what a rank holds and sends is within 5 % of the formula" {
     run timeout 500 bench/zero.py 2 3

@@ -6,6 +6,10 @@ load helper
     against_torch zero.py redundancy
 }
 
+@test "parameters that join in mid-training take the steps of ZeroRedundancyOptimizer.add_param_group" {
+    against_torch zero.py add_group
+}
+
 @test "ZeRO-3 takes the steps of fully_shard" {
     against_torch zero.py fully_shard
 }
