@@ -59,15 +59,21 @@ END
     [ "$(score)" = 0 ]
 }
 
-@test "our solution is refused, and --own grades it" {
+@test "our solution is refused" {
     cp 02_multi_gpu_spawn/train_b_all_reduce.c "$handed/lab/02b/train.c"
     grade
     [ "$(score)" = 0 ]
     grep -q 'hand in your own work' "$BATS_TEST_TMPDIR/results.json"
+}
+
+# bats test_tags=slow
+@test "--own grades our solution" {
+    cp 02_multi_gpu_spawn/train_b_all_reduce.c "$handed/lab/02b/train.c"
     grade --own
     [ "$(score)" = 10.0 ]
 }
 
+# bats test_tags=slow
 @test "the capstone's programs see the images, which are drawn, too" {
     mkdir -p "$handed/lab/capstone"
     cp docs/answers/capstone.c "$handed/lab/capstone"
@@ -137,6 +143,22 @@ END
 @test "ways to fool it get no points and do no harm" {
     # shellcheck disable=SC2086 # two words
     tests/class/try_cheats.py ${SAMPLE:+--sample "${SEED:-1}"}
+}
+
+@test "where the fence does not work there is no grade, and not 0 points" {
+    other_way
+    mkdir "$BATS_TEST_TMPDIR/bin"
+    cat >"$BATS_TEST_TMPDIR/bin/bwrap" <<END
+#!/bin/sh
+[ "\$1" != --ro-bind ] || exec $(command -v bwrap) "\$@" # is it there?
+echo 'bwrap: Unknown option --size' >&2 # as that of Ubuntu 22.04 would say
+exit 1
+END
+    chmod +x "$BATS_TEST_TMPDIR/bin/bwrap"
+    PATH=$BATS_TEST_TMPDIR/bin:$PATH run teach/class/grade "$handed" --labs 02b
+    echo "$output"
+    [ "$status" -eq 1 ]
+    [[ $output == *"nothing runs inside the fence: bwrap: Unknown option --size"*"this machine cannot grade, and no points are given" ]]
 }
 
 @test "without namespaces another user is the fence" {

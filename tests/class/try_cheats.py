@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Usage: tests/class/try_cheats.py [--sample SEED] [NAME]...
 Hands in each way to fool the grader (cheats.txt, and folders and zips that are made here), all or these. Each must get 0
-points, and change nothing in our tree or the grader's folder of results. --sample: three of them, none that loads the machine."""
+points, and change nothing in our tree or the grader's folder of results. --sample: two of them, none that loads the machine."""
 import json
 import os
 import random
@@ -114,7 +114,7 @@ def main():
             rows[name] = (lambda folder, where=where, code=code: (write(folder, *program(where, code)), folder)[1])
     rows.update(specials())
     if sys.argv[1:2] == ["--sample"]:
-        sys.argv[1:] = random.Random(sys.argv[2]).sample(sorted(name for name in rows if not LOADS.match(name)), 3)
+        sys.argv[1:] = random.Random(sys.argv[2]).sample(sorted(name for name in rows if not LOADS.match(name)), 2)
     chosen = sys.argv[1:] or list(rows)
     before, failed = fingerprint(), 0
     for name in chosen:

@@ -2,7 +2,7 @@
 """Usage: tests/class/try_points.py [--sample SEED | --each N] [LAB | LAB:EXPECTED]...      (after make grader)
 Do wrong programs get the points that docs/teach/class.md promises? Grades the programs of tests/labs (programs.txt, library.txt,
 capstone.txt, zero.bats), all or these, and works out from the mistake that a row names which check must fail, so which points
-it may get: never all. --each: that many wrong ones of each lab. --sample: five of them, of different labs."""
+it may get: never all. --each: that many wrong ones of each lab. --sample: three of them, of different labs."""
 import ast
 import json
 import os
@@ -150,7 +150,7 @@ def main():
     if words[:1] == ["--sample"]:
         dice = random.Random(words[1])
         quick = [row for row in chosen if row[0] not in ("capstone", "store", "snapshot") and not row[0].startswith("zero")]
-        chosen, words = [dice.choice([row for row in quick if row[0] == lab]) for lab in dice.sample(sorted({row[0] for row in quick}), 5)], []
+        chosen, words = [dice.choice([row for row in quick if row[0] == lab]) for lab in dice.sample(sorted({row[0] for row in quick}), 3)], []
     elif words[:1] == ["--each"]:
         dice, count, words = random.Random(os.environ.get("SEED", "1")), int(words[1]), words[2:]
         shuffled = dice.sample(chosen, len(chosen))
