@@ -122,10 +122,24 @@ def fitting(rows_of, what):
     raise ValueError(f"{what[:60]}... is too long for a slide: choose lines of it with 'only'")
 
 
+def closer(lines):
+    """The lines; of columns, which are two spaces apart at least, exactly two remain between each and the next, and
+    those at the end that no slide is wide enough for are left out."""
+    rows = [line for line in lines if re.search(r"\S {2,}\S+.* {2,}\S", line) and not isinstance(line, Typed)]
+    blank = [all(row[i:i + 1] in ("", " ") for row in rows) for i in range(max(map(len, rows), default=0))]
+    kept = [i for i, empty in enumerate(blank) if not (empty and i > 1 and blank[i - 1] and blank[i - 2])]
+    ends = [at for at, i in enumerate(kept) if at <= 90 and i > 0 and blank[i] and blank[i - 1]]
+    kept = kept[:ends[-1] if len(kept) > 89 and ends else None]
+    return ["".join(line[i:i + 1] for i in kept).rstrip() if line in rows else line for line in lines]
+
+
 def code_html(kind, lines):
     """A block; a long diff is cut to its changed lines."""
     if kind == "diff" and len(lines) > 18:
         lines = [line for line in lines if line[:1] in "+-"]
+    while not lines[0].strip(" +-"):
+        lines = lines[1:]
+    lines = lines if kind == "diff" or max(map(len, lines)) <= 89 else closer(lines)
     longest = max(map(len, lines))
     size = fitting(lambda size: sum(max(1, math.ceil(len(line) * size / 143)) for line in lines)
                    if size <= 1.6 or longest * size <= 143 else 99, lines[0])
