@@ -52,6 +52,18 @@ LEAVE = """((font) => {
   }
   return leave;
 })"""
+# The words of the page, not of its frames, that a visitor sees without scrolling: what has to be read first.
+FIRST = """(() => {
+  const words = [], walker = document.createTreeWalker(document.querySelector('.content'), NodeFilter.SHOW_TEXT);
+  for (let node; (node = walker.nextNode());) {
+    const range = document.createRange();
+    range.selectNode(node);
+    const box = range.getBoundingClientRect(), shown = node.parentElement.checkVisibility({ visibilityProperty: true, opacityProperty: true });
+    if (shown && box.height > 0 && box.top < innerHeight && !node.parentElement.closest('script, style')) words.push(...node.textContent.split(/\\s+/).filter((word) => /\\w/.test(word)));
+  }
+  return words;
+})()"""
+READING = 230 / 60  # words a second
 LUMINANCE = "getComputedStyle(document.body).backgroundColor.match(/\\d+/g).reduce((a, b) => a + +b, 0) / 3"
 
 
@@ -88,6 +100,7 @@ class Site:
         places = self.page.evaluate("['h1', '.lead pre', '.walk iframe', '.rows.quoted .add', '.equal', '.cards'].map((q) => "
                                     "document.querySelector(q).getBoundingClientRect().bottom)")
         assert places == sorted(places) and places[2] < 900, places
+        self.first_screen()
         said = self.page.evaluate("[...document.querySelectorAll('.landing p')].find((p) => p.textContent.includes('has not been run on a GPU yet')).getBoundingClientRect().top")
         assert said > places[-1], "the benefit comes first"
         losses = self.page.evaluate("[...document.querySelectorAll('.equal ol')].map((ol) => [...ol.children].map((li) => li.textContent))")
@@ -96,6 +109,16 @@ class Site:
         assert losses == [row[2:5] for row in table] and len(losses) == 4, (losses, table)
         assert self.page.evaluate("document.querySelectorAll('.cards > li > a').length") == 6
         self.shot("landing")
+
+    def first_screen(self):
+        """What has to be read before the first click, here and in README.md, takes 20 seconds at most."""
+        with open("README.md", encoding="utf-8") as file:
+            first = file.read().split("\n## ")[0]
+        assert first.count("![") == 1 and "\n    ./setup.sh" in first, "a sentence, a picture and a command"
+        readme = re.findall(r"\S*\w\S*", re.sub(r"!\[.*?\]\(.*?\)", "", first, flags=re.S))
+        for name, words in ("index.html", self.page.evaluate(FIRST)), ("README.md", readme):
+            print("first screen of %s: %d words, %.0f s" % (name, len(words), len(words) / READING))
+            assert 10 < len(words) <= 20 * READING, (name, words)
 
     def themes(self):
         for dark in (False, True):
