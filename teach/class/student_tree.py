@@ -275,6 +275,8 @@ class Tree:
         kept = [part for part in parts if not hides(part)]
         if len(kept) == len(parts) and not self.lines.found(text):
             return False
+        if name == "test" and all("test_tags=slow" in part for part in kept):
+            kept = []  # make test would run none of the file's tests, which counts as a failure
         if kept:
             self.write(path, "\n".join([*([first] if first else []), *kept]).rstrip("\n") + "\n")
         self.left_out.append(f"left out: {len(parts) - len(kept)} of {len(parts)} {name}s of {path}")
