@@ -250,9 +250,9 @@ class Tree:
     def changed(self, path, text):
         """Writes or leaves out a text that cannot stay as it is."""
         if path.startswith("teach/quiz/"):
-            return self.keep(path, text, "\n(?=ask )", "question", self.asks_hidden)
+            return self.keep_questions(path, text)
         if path.startswith("tests/") and path.endswith(".bats"):
-            return self.keep(path, text, r"\n(?=(?:# bats test_tags[^\n]*\n)?@test )", "test", Tests(self, text).needs_hidden)
+            return self.keep_tests(path, text)
         if re.match(r"teach/traps/.*\.txt", path) and self.trap_is_hidden(text) or \
                 path.startswith("docs/edits/") and self.breaks_hidden(text.replace("For tools/break.sh", "tools/break.sh")):
             self.left_out.append(f"left out: {path}: it changes a source that is not here")
@@ -267,19 +267,30 @@ class Tree:
             self.left_out.append(f"left out: {path}: it shows a solution")
         return True
 
-    def keep(self, path, text, between, name, hides):
-        """Writes the parts of a file that can stay."""
-        first, *parts = re.split(between, text)
-        if name == "question":
-            first, parts = "", questions([first, *parts])
-        kept = [part for part in parts if not hides(part)]
-        if len(kept) == len(parts) and not self.lines.found(text):
+    def keep_questions(self, path, text):
+        """Writes the questions of a quiz that can stay."""
+        parts = questions(re.split("\n(?=ask )", text))
+        kept = [part for part in parts if not self.asks_hidden(part)]
+        if len(kept) == len(parts):
             return False
-        if name == "test" and all("test_tags=slow" in part for part in kept):
-            kept = []  # make test would run none of the file's tests, which counts as a failure
         if kept:
-            self.write(path, "\n".join([*([first] if first else []), *kept]).rstrip("\n") + "\n")
-        self.left_out.append(f"left out: {len(parts) - len(kept)} of {len(parts)} {name}s of {path}")
+            self.write(path, "\n".join(kept).rstrip("\n") + "\n")
+        self.left_out.append(f"left out: {len(parts) - len(kept)} of {len(parts)} questions of {path}")
+        return True
+
+    def keep_tests(self, path, text):
+        """Writes the tests of a bats file that can stay, and what they share. If they are all slow, make test would run none
+        of them, which counts as a failure: so the file is left out."""
+        tests, hides = TEST.findall(text), Tests(self, text).needs_hidden
+        assert len(tests) == len(re.findall(r"^@test ", text, re.M)), f"{path}: a test ends with a line }} and an empty line"
+        gone = [test for test in tests if hides(test)]
+        if not gone:
+            return False
+        if any("test_tags=slow" not in test for test in tests if test not in gone):
+            for test in gone:
+                text = text.replace(test, "")
+            self.write(path, re.sub(r"\n{3,}", "\n\n", text).rstrip("\n") + "\n")
+        self.left_out.append(f"left out: {len(gone)} of {len(tests)} tests of {path}")
         return True
 
     def breaks_hidden(self, text):
@@ -376,6 +387,10 @@ def questions(parts):
     return whole[:-1]
 
 
+# A test of a bats file, with the comments above it: one line, or more that end with } before an empty line.
+TEST = re.compile(r"(?:^#[^\n]*\n)*^@test [^\n]*(?:\{[^\n]+\}\n|\{\n.*?^\}(?:\n(?=\n)|\n?\Z))", re.M | re.S)
+
+
 class Tests:
     """The tests of a bats file that need what a students' tree lacks: they name it, or call a function of the file that does."""
 
@@ -383,7 +398,7 @@ class Tests:
         self.tree = tree
         self.words = [re.escape(path) for path in [*tree.plan.hidden(), *tree.dropped_folders()]] + \
             [r"\^answer ", r"stepdiff\.sh", "docs/answers", "docs/edits", "teach/traps", r"trap\.py check", r"make trap"]
-        helpers = re.split(r"\n(?=(?:# bats test_tags[^\n]*\n)?@test )", text)[0]
+        helpers = TEST.sub("", text)
         for name, body in re.findall(r"^(\w+)\(\) \{(.*?)^\}", helpers, re.M | re.S):
             if name not in ("setup", "setup_file", "teardown") and self.needs_hidden(body):
                 self.words.append(rf"^\s*{name}\b")

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# bats file_tags=slow
 # The page of tools/watch at a job of 64 ranks, for two viewers and one that reads a byte a second.
 
 setup() {
@@ -7,7 +8,6 @@ setup() {
     sh -c '. tools/parts.sh; browser' >/dev/null || skip "no Chromium (./setup.sh --browser installs it)"
 }
 
-# bats test_tags=slow
 @test "64 ranks stay readable while one is stopped and killed, and a slow viewer keeps nobody" {
     run timeout 900 python3 -u -B tests/against/browser/many.py build/browser
     echo "$output"
