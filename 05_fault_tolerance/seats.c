@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "05_fault_tolerance/agreement.h"
 #include "common/base/memory.h"
@@ -76,18 +77,20 @@ static void kill_suspect(Seats *seats, const Workers *workers)
 static bool is_last_failure(Seats *seats, const Workers *workers, int local_rank)
 {
     Failure failure;
-    char how[END_BYTES];
+    char how[END_BYTES], path[PATH_MAX];
     const Worker *worker = &workers->worker[local_rank];
     const int rank = seats->first_rank + local_rank;
     failure_of_worker(&failure, worker, rank, local_rank, workers->logs);
     if (worker->status == EXIT_USAGE || worker->pid == 0 || failure.is_unread || failure.is_final)
         return true;
     const int64_t count = store_add(&seats->store, "replaced", 1);
-    if (count <= seats->max_restarts)
-        log_info("rank %d: %s; a new process takes its seat (%lld of %d)", rank,
-                 end_text(worker->status, worker->signal, how), (long long)count,
-                 seats->max_restarts);
-    return count > seats->max_restarts;
+    if (count > seats->max_restarts)
+        return true;
+    log_info("rank %d: %s; a new process takes its seat (%lld of %d)", rank,
+             end_text(worker->status, worker->signal, how), (long long)count, seats->max_restarts);
+    logs_path(workers->logs, local_rank, "error.json", path);
+    unlink(path); // the new one's error is written only where there is no file
+    return false;
 }
 
 int seats_vacant(Seats *seats, Workers *workers)

@@ -180,6 +180,15 @@ has_epochs() {
     [ "$(grep -c "takes its seat" <<<"$output")" -eq 1 ]
 }
 
+@test "the process that takes a seat says itself why it failed, not the one before" {
+    # Both write as log_last_error does: only where there is no file.
+    run -1 env DDP_RECONFIGURE=1 05_fault_tolerance/ddprun --max-restarts 1 --nproc-per-node 1 --no-python sh -Cc \
+        'echo "{\"message\": \"error of process $DDP_INCARNATION\"}" >"$TORCHELASTIC_ERROR_FILE"; exit 1'
+    echo "$output"
+    [[ $output == *"a new process takes its seat (1 of 1)"*"error of process 1"* && $output != *"error of process 0"* ]]
+    [[ $output != *"cannot create"* ]]
+}
+
 @test "wrong use is refused before any rank waits" {
     for options in "--backend mpi" "--all-reduce hierarchical" "--on-nan warn" "--trace $OUT/t" "--show-topology on"; do
         run -2 env RECONFIGURE=1 $RUN 2 --model linear --device cpu $options
