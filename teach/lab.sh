@@ -3,7 +3,7 @@
 #        teach/lab.sh check [STEP]             (make check-lab: how far is it, with hints; make check-lab LAB=02b)
 #        teach/lab.sh list                     (make lab: all of them: done, begun or open)
 # Puts the program before a step into lab/STEP/, to be turned into the step by the learner; of a library lab (ring, sampler,
-# reducer, store, snapshot) the skeleton of a file, which the programs then use; of the capstone also its images.
+# reducer, store, snapshot, reconfigure) the skeleton of a file, which the programs then use; of the capstone also its images.
 set -eu
 cd "$(dirname "$0")/.."
 lab=${LAB:-lab} chosen='' # the tests have theirs elsewhere
@@ -114,7 +114,7 @@ check() {
     if [ -z "$most" ]; then
         [ "$changed" -gt 0 ] || { echo "no   $theirs is still the skeleton: begin with rung 1" && exit 1; }
         ln -sf "$PWD/config.yaml" "$lab"
-        case $step in capstone) judge=judge_capstone.py more='' ;; *) judge="library.py $step" more='. make mine trains with all that you have written' ;; esac
+        case $step in capstone) judge=judge_capstone.py more='' ;; reconfigure) judge="library.py $step" more='' ;; *) judge="library.py $step" more='. make mine trains with all that you have written' ;; esac
         # shellcheck disable=SC2086 # the judge, and the lab
         python3 teach/lab/$judge "$theirs" "$log" || exit
         touch "$lab/$step/done"

@@ -8,7 +8,9 @@ lab=${LAB:-lab} ranks=2 files='' parts=''
 case ${1:-} in [1-9]*) ranks=$1 && shift ;; esac
 for folder in teach/lab/*/; do
     name=${folder%/} name=${name##*/} part=ours
-    if [ ! -f "teach/lab/$name.txt" ] || [ "$name" = capstone ]; then continue; fi # the capstone has another model
+    if [ ! -f "teach/lab/$name.txt" ] || [ "$name" = capstone ] || [ "$name" = reconfigure ]; then
+        continue # the capstone has another model, and a job that reconfigures another program
+    fi
     if [ -e "$lab/$name/done" ]; then
         part=yours
         if [ -n "$(find "$lab/$name/$name.c" -newer "$lab/$name/done")" ]; then

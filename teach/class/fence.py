@@ -37,8 +37,8 @@ PASSED_ON = re.compile(r"(DDP_JOURNAL|LAB_\w+|LAUNCHER|NODES_HERE_ADDR|OMP_NUM_T
                        r"LOCAL_RANK|WORLD_SIZE)$")
 ROOM = ["common/**/*.h", "extras/**/*.h", "beyond/**/*.h", "0*/*.h", "teach/lab/**/*.h", "teach/lab/*/functions.txt",
         "teach/lab/*/link.txt", "teach/lab/redefine.syms", "teach/lab/as_srun.sh",
-        "04_slurm_multinode/nodes_here.sh", "03_torchrun_env/ddprun", "config.yaml", "build/*.a", "build/checked/teach/lab/**/*.o",
-        "build/teach/lab/**/*.o", "build/tools/*.a"]
+        "04_slurm_multinode/nodes_here.sh", "03_torchrun_env/ddprun", "05_fault_tolerance/ddprun", "config.yaml", "build/*.a", "build/checked/teach/lab/**/*.o",
+        "build/teach/lab/**/*.o", "build/tests/simulation/*.o", "build/tools/*.a"]
 BARE = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LC_ALL": "C"}  # the environment of all that runs inside
 
 

@@ -25,7 +25,9 @@ BORROWED = {  # what the learner's file may not call
     "ring": re.compile(r" U ((?:all_|reduce_scatter|broadcast|gather|scatter|barrier|work_wait)\w*|reduce|reduce_async)$", re.M),
     "snapshot": re.compile(r" U ((?:snapshot_|checkpoint_(?:copy|commit|verify|resume|open))\w*)$", re.M),
     "store": re.compile(r" U (service_\w+)$", re.M),
+    "reconfigure": re.compile(r" U (sleep|usleep|nanosleep|clock_nanosleep|select|pselect|ppoll|time|gettimeofday|timespec_get|thrd_sleep|clock)$", re.M),
 }
+RANKS_OF = {"reconfigure": (2, 3)}  # as many as the simulation has
 
 
 class Fault(Exception):
@@ -220,7 +222,40 @@ def train_snapshot(program, ours, folder):
         print(f"yes  train with {ranks} ranks, killed four times: its files equal ours, byte for byte")
 
 
+def train_reconfigure(program, ours, folder):
+    """Kills a rank, whose seat gets a new process; another run, of ours, is not disturbed."""
+    options = ("--model", "linear", "--num-samples", "512", "--epochs", "3", "--threads", "1", "--momentum", "0.9", "--device", "cpu",
+               "--save-every", "0", "--timeout", SECONDS // 2)
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("DDP_")}
+    launcher, what = TOP / "05_fault_tolerance/ddprun", "train with 3 ranks, one of which is killed"
+
+    def start(program, place, **more):
+        command = [launcher, "--max-restarts", "3", "--nproc-per-node", "3", program, *options, "--checkpoint-dir", place / "saved"]
+        return subprocess.run([str(word) for word in command + more.pop("inject", [])], capture_output=True, text=True, timeout=SECONDS,
+                              env={**environment, **more})
+
+    kept = Path(os.environ.get("LAB_OURS") or folder) / "ours_reconfigure"
+    due = files_in(kept)
+    if not due:
+        start(TOP / "05_fault_tolerance/train", kept)
+        due = files_in(kept)
+    for victim in 0, 1:
+        place = folder / f"killed{victim}"
+        try:
+            done = start(program, place, inject=["--inject", f"kill:{victim}:6"], DDP_RECONFIGURE="1")
+        except subprocess.TimeoutExpired:
+            raise Fault("program", f"{what}: it does not end within {SECONDS} seconds") from None
+        if done.returncode != 0 or "generation 2 goes on after step" not in done.stderr:
+            said = re.findall(r"fatal: .*|keeps the others waiting", done.stderr) or ["no second group"]
+            raise Fault("program", f"{what}: it ends with status {done.returncode}: {said[0]}")
+        mine = files_in(place)
+        if not due or any(mine.get(name) != data for name, data in due.items()):
+            raise Fault("files", f"{what}: it saves another file than a run that nobody disturbs")
+    print("yes  train with 3 ranks, one of which is killed: your agreement goes on without a restart, to the same bytes")
+
+
 LABS = {  # the step's program that uses the learner's file, and how that is judged
+    "reconfigure": ("05_fault_tolerance/train_reconfigure", train_reconfigure),
     "ring": ("02_multi_gpu_spawn/train", train_replicas),
     "ring5": ("02_multi_gpu_spawn/train", train_replicas),
     "reducer": ("02_multi_gpu_spawn/train", train_replicas),
@@ -253,12 +288,12 @@ def judge(lab, file, folder):
         harness = build(lab, file)
         print("yes  it compiles", flush=True)
         for rung, title in enumerate(rungs, 1):
-            for ranks in RANKS:
+            for ranks in RANKS_OF.get(lab, RANKS):
                 try_rung(lab, harness, file, rung, ranks, 1)
             print(f"yes  rung {rung}: {title}", flush=True)
             done = rung
         for rung in range(1, len(rungs) + 1) if salt != 1 else ():  # 1 would draw the same numbers again
-            for ranks in RANKS if lab not in ("snapshot", "store") else RANKS[:1]:  # of these little is drawn
+            for ranks in RANKS if lab not in ("snapshot", "store", "reconfigure") else RANKS[:1]:  # of these little is drawn
                 try:
                     try_rung(lab, harness, file, rung, ranks, salt)
                 except Fault as found:

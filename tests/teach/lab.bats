@@ -171,10 +171,10 @@ broken() {
 @test "a step that is none, and a lab that is not there, are named" {
     run teach/lab.sh 07
     [ "$status" -eq 2 ]
-    [[ $output == *"'07' is none of 02 02a 02b 02c 03 04 05 zero1 zero2 zero3 zero4 zero5 localsgd diloco tensor_parallel reducer ring ring5 sampler snapshot store capstone" ]]
+    [[ $output == *"'07' is none of 02 02a 02b 02c 03 04 05 zero1 zero2 zero3 zero4 zero5 localsgd diloco tensor_parallel reconfigure reducer ring ring5 sampler snapshot store capstone" ]]
     run make lab-07 BUILD="$BATS_TEST_TMPDIR/build"
     [ "$status" -eq 2 ]
-    [[ $output == *"'07' is none of 02 02a 02b 02c 03 04 05 zero1 zero2 zero3 zero4 zero5 localsgd diloco tensor_parallel reducer ring ring5 sampler snapshot store capstone"* ]]
+    [[ $output == *"'07' is none of 02 02a 02b 02c 03 04 05 zero1 zero2 zero3 zero4 zero5 localsgd diloco tensor_parallel reconfigure reducer ring ring5 sampler snapshot store capstone"* ]]
     [ ! -e "$BATS_TEST_TMPDIR/build" ] # before anything is built
     judge 2
     [[ $output == *"nothing is begun: make lab-02a"* ]]
@@ -188,7 +188,7 @@ broken() {
     [[ ${lines[0]} == "$LAB/02b/train.c is 02_multi_gpu_spawn/train_a_spawn.c. Turn it into step 02b:" ]]
     run make -s lab
     [ "$status" -eq 0 ]
-    [ "${#lines[@]}" -eq 22 ]
+    [ "${#lines[@]}" -eq 23 ]
     [[ ${lines[2]} == "02b      begun  The ranks meet: "* && ${lines[3]} == "02c      open   All ranks shuffle"* ]]
     run env LAB=02b teach/lab.sh check # what make check-lab LAB=02b runs
     [[ $output == *"there is no lab/02b/train.c yet: make lab-02b" || $output == *"is still the program before"* ]]

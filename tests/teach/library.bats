@@ -13,7 +13,7 @@ solve() {
 }
 
 @test "a library lab begins with a skeleton, which names the rung that is missing" {
-    for name in reducer ring ring5 sampler snapshot store; do
+    for name in reconfigure reducer ring ring5 sampler snapshot store; do
         run teach/lab.sh $name
         [ "$status" -eq 0 ]
         [[ $output == "$LAB/$name/$name.c is the skeleton of lab-$name"*"Rung 1: "*"How far are you? make check-lab" ]]
