@@ -33,7 +33,7 @@ from pathlib import Path
 TOP = Path(__file__).resolve().parents[2]
 MOST_READ = 64 << 20  # bytes of a file that the grader reads
 DISK_MB, TMP_MB, PROCESSES, FILE_MB = 400, 64, 256, 64
-PASSED_ON = re.compile(r"(DDP_JOURNAL|LAB_\w+|LAUNCHER|NODES_HERE_ADDR|OMP_NUM_THREADS|ASAN_OPTIONS|MASTER_\w+|RANK|"
+PASSED_ON = re.compile(r"(DDP_JOURNAL|DDP_RECONFIGURE|LAB_\w+|LAUNCHER|NODES_HERE_ADDR|OMP_NUM_THREADS|ASAN_OPTIONS|MASTER_\w+|RANK|"
                        r"LOCAL_RANK|WORLD_SIZE)$")
 ROOM = ["common/**/*.h", "extras/**/*.h", "beyond/**/*.h", "0*/*.h", "teach/lab/**/*.h", "teach/lab/*/functions.txt",
         "teach/lab/*/link.txt", "teach/lab/redefine.syms", "teach/lab/as_srun.sh",
