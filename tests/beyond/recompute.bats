@@ -44,12 +44,21 @@ same_as_train() { # OPTIONS...: and the lines it prints, of the evaluation, too
     same_as_train --nproc 1 --max-steps 2 --model mlp --amp bf16
 }
 
-@test "so do segments of one layer, of three, which leave a short one, of seven, which leave a single layer, and of all" {
+same_in_segments() { # OF...: layers
     train kept 02_multi_gpu_spawn/train --nproc 1 --model mlp --max-steps 3
-    for layers in 1 3 7 8 9; do
+    for layers in "$@"; do
         PLAIN=1 train again "tools/break.sh $aside.c s/^#define.SEGMENT_LAYERS/&\t$layers\t\/\/instead_of:/" --nproc 1 --model mlp --max-steps 3
         same_files
     done
+}
+
+@test "so do segments of three layers, which leave a short one, and of seven, which leave a single layer" {
+    same_in_segments 3 7
+}
+
+# bats test_tags=slow
+@test "so do segments of one layer, of all, and of more than there are" {
+    same_in_segments 1 8 9
 }
 
 @test "accumulated gradients: the bytes of train" {
