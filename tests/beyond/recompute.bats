@@ -61,6 +61,13 @@ same_in_segments() { # OF...: layers
     same_in_segments 1 8 9
 }
 
+# With segments of two the layer of the cnn that computes again has no dropout. Here both that have it do.
+@test "a layer that computes again drops the same units, and pools the same" {
+    train kept 02_multi_gpu_spawn/train --nproc 2 --max-steps 3
+    PLAIN=1 train again "tools/break.sh $aside.c s/^#define.SEGMENT_LAYERS/&\t4\t\/\/instead_of:/;s/segment.!=.kept->segment/true/" --nproc 2 --max-steps 3
+    same_files
+}
+
 @test "accumulated gradients: the bytes of train" {
     train kept "tools/break.sh 02_multi_gpu_spawn/train.c docs/edits/accumulate.sed" --nproc 2 --max-steps 3
     train again "tools/break.sh $aside.c docs/edits/accumulate.sed" --nproc 2 --max-steps 3
