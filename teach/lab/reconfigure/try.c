@@ -270,6 +270,7 @@ static void lose_group(double timeout)
     put_others("0 3", "0 3");
     put("generation", record_of(4, 0, 0, 0));
     start(0, timeout);
+    rank_0.generation = 4;
     expect_wait("lost", WHILE, "and the newest generation is the one that it has lost");
     expect("seat", "seat/0", "0 4", SOON);
 }
@@ -337,7 +338,7 @@ static void come_to_the_end(void)
 static void come_too_late(void)
 {
     put_seat(0, "1 new");
-    put("generation", record_of(4, 1, 0, 0));
+    put("generation", record_of(4, 0, 0, 0));
     put("end", "0");
     start(1, 20);
     expect_status("end", 0, "all have ended with status 0");
