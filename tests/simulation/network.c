@@ -1,5 +1,5 @@
-/* No program: tasks that make calls at random, to test the simulator itself. A simulator that became
- * faster must still give the traces that it gave before (simulation.bats has their hash). */
+/* No program: tasks that make calls at random, to test the simulator itself. A simulator that
+ * became faster must still give the traces that it gave before (simulation.bats has their hash). */
 #include <stdint.h>
 
 #include "tests/simulation/scenario.h"
@@ -40,7 +40,8 @@ static void take(int epoll, int fd)
 {
     for (int i = 0; i < SERVED; i++)
         if (served[i] == 0) {
-            struct epoll_event event = { .events = (uint32_t)some_events(), .data.u64 = (uint64_t)i };
+            struct epoll_event event = { .events = (uint32_t)some_events(),
+                                         .data.u64 = (uint64_t)i };
             served[i] = fd;
             sim_epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event);
             return;

@@ -87,8 +87,11 @@ int sim_connect(int fd, int port)
                 break;
             }
             Socket *other = &sim.socket[there];
-            sim.num_new++, other->is_new = true, other->port = port, other->peer = fd - SIM_FIRST_FD;
-            other->open_at = s->open_at - sim_delay() * 0.5 < sim.now ? sim.now : sim.now + (s->open_at - sim.now) / 2;
+            sim.num_new++, other->is_new = true, other->port = port,
+                           other->peer = fd - SIM_FIRST_FD;
+            other->open_at = s->open_at - sim_delay() * 0.5 < sim.now
+                                 ? sim.now
+                                 : sim.now + (s->open_at - sim.now) / 2;
             s->peer = there, s->error = 0;
             sim_touch(i);
         }
@@ -102,7 +105,8 @@ static int pending(const Socket *listener)
     int first = -1;
     for (int i = 0; i < sim.num_sockets && sim.num_new > 0; i++)
         if (sim.socket[i].is_used && sim.socket[i].is_new && sim.socket[i].port == listener->port &&
-            sim.socket[i].open_at <= sim.now && (first < 0 || sim.socket[i].open_at < sim.socket[first].open_at))
+            sim.socket[i].open_at <= sim.now &&
+            (first < 0 || sim.socket[i].open_at < sim.socket[first].open_at))
             first = i;
     return first;
 }
@@ -166,7 +170,8 @@ ssize_t sim_send(int fd, const void *data, size_t bytes)
         to->data[(to->written + i) % BUFFER] = ((const unsigned char *)data)[i];
     to->written += count;
     const bool may_fail = s->process != to->process; // else no wire is in between
-    double when = sim.now + sim_delay() + (chance(sim.faults.stall) && may_fail ? 1 + (double)sim_random(40) : 0);
+    double when = sim.now + sim_delay() +
+                  (chance(sim.faults.stall) && may_fail ? 1 + (double)sim_random(40) : 0);
     if (to->num_pieces > 0)
         when = fmax(when, to->pieces[to->num_pieces - 1].at);
     to->pieces[to->num_pieces++] = (Piece){ when, to->written };
@@ -223,7 +228,8 @@ int sim_close(int fd)
         Socket *other = &sim.socket[i];
         for (int j = 0; other->is_used && j < other->num_watched; j++)
             if (other->watched[j] == fd)
-                other->watch[j] = other->watch[--other->num_watched], other->watched[j] = other->watched[other->num_watched], j--;
+                other->watch[j] = other->watch[--other->num_watched],
+                other->watched[j] = other->watched[other->num_watched], j--;
         if (s->listens && other->is_used && other->is_new && other->port == s->port)
             sim_close(i + SIM_FIRST_FD);
     }
@@ -247,7 +253,8 @@ static int epoll_ready(const Socket *s, struct epoll_event *events, int most)
     const int first = s->num_watched > 0 ? (int)sim_random((uint64_t)s->num_watched) : 0;
     for (int i = 0; i < s->num_watched && count < most; i++) { // in any order
         const int j = first + i < s->num_watched ? first + i : first + i - s->num_watched;
-        const uint32_t found = (uint32_t)sim_ready(s->watched[j]) & (s->watch[j].events | EPOLLERR | EPOLLHUP);
+        const uint32_t found =
+            (uint32_t)sim_ready(s->watched[j]) & (s->watch[j].events | EPOLLERR | EPOLLHUP);
         if (found != 0 && events != NULL)
             events[count] = (struct epoll_event){ found, s->watch[j].data };
         count += found != 0;
@@ -298,7 +305,8 @@ static int look(struct pollfd *polled, size_t count)
 {
     int found = 0;
     for (size_t i = 0; i < count; i++) {
-        polled[i].revents = (short)(sim_ready(polled[i].fd) & (polled[i].events | POLLERR | POLLHUP | POLLNVAL));
+        polled[i].revents =
+            (short)(sim_ready(polled[i].fd) & (polled[i].events | POLLERR | POLLHUP | POLLNVAL));
         found += polled[i].revents != 0;
     }
     return found;

@@ -215,7 +215,7 @@ class Site:
                                 "[a.getAttribute('href'), [+a.querySelector('rect').getAttribute('x'), +a.querySelector('rect').getAttribute('y')]]))")
         for left, right in (("02a", "02b"), ("02", "03"), ("04", "05"), ("02", "zero1"), ("zero1", "zero2"), ("uneven", "join"), ("batchnorm", "syncbn")):
             assert at[left + ".html"][0] < at[right + ".html"][0], (left, right)
-        assert at["zero1.html"][1] != at["03.html"][1] and len(at) == 32, at
+        assert at["zero1.html"][1] != at["03.html"][1] and len(at) == 33, at
         self.shot("map")
 
     def sources(self):

@@ -7,8 +7,9 @@ import torch
 import torch.distributed as dist
 import torch.distributed._local_tensor as local_tensor
 import torch.distributed.algorithms.ddp_comm_hooks as comm_hooks
+import torch.distributed.algorithms.model_averaging.averagers as averagers
 import torch.distributed.checkpoint, torch.distributed.config, torch.distributed.debug, torch.distributed.device_mesh
-import torch.distributed.fsdp, torch.distributed.optim, torch.profiler
+import torch.distributed.fsdp, torch.distributed.optim, torch.distributed.tensor.parallel, torch.profiler
 from torch import nn
 from torch.distributed import run as torchrun
 from torch.nn.parallel import DistributedDataParallel as DDP
@@ -19,7 +20,7 @@ TORCH = os.path.dirname(torch.__file__)
 OWNERS = (  # where a name without a module in front may come from
     torch, nn, nn.functional, nn.utils, torch.optim, torch.optim.lr_scheduler, torch.utils.data, torch.amp, torch.cuda,
     torch.profiler, dist, dist.algorithms.join, dist.debug, dist.device_mesh, dist.distributed_c10d, dist.fsdp, dist.optim,
-    local_tensor, comm_hooks.default_hooks, comm_hooks.powerSGD_hook, nn.parallel.distributed, DDP, nn.Module,
+    dist.tensor.parallel, averagers, local_tensor, comm_hooks.default_hooks, comm_hooks.powerSGD_hook, nn.parallel.distributed, DDP, nn.Module,
     SummaryWriter, torch.amp.GradScaler, torch.cuda.Event, torch.cuda.Stream, torch.optim.Optimizer, torch.profiler.profile, dist.TCPStore)
 CALLERS = (DDP, dist.init_process_group, dist.all_reduce)  # whose arguments a row may name alone
 OBJECTS = {  # what a row calls an object, or a module
@@ -27,8 +28,8 @@ OBJECTS = {  # what a row calls an object, or a module
     "model": nn.Module, "mp": torch.multiprocessing, "optimizer": torch.optim.Optimizer, "param": nn.Parameter,
     "prof": torch.profiler.profile, "sampler": torch.utils.data.DistributedSampler, "source": torch.Tensor, "torch": torch,
     "work": dist.Work}
-OTHERS = {  # not PyTorch's: Python's, torchvision's, safetensors', and the series' own
-    "EPOCHS_RUN", "MODEL_STATE", "MyTrainDataset", "Net", "_load_snapshot", "argparse", "datasets", "len", "multinode.py",
+OTHERS = {  # not PyTorch's: Python's, torchvision's, safetensors', torchft's, and the series' own
+    "DiLoCo", "EPOCHS_RUN", "LocalSGD", "MODEL_STATE", "MyTrainDataset", "Net", "_load_snapshot", "argparse", "datasets", "len", "multinode.py",
     "os", "safetensors", "torchfrtrace", "total_epochs save_every --batch_size 32", "transforms"}
 
 
