@@ -108,7 +108,7 @@ def main():
     row("cuBLAS alone", PEAK, 0, matrix + weight + y, "cuBLAS alone")
     row("the same, fp16", PEAK16, 0, (matrix + weight) // 2 + y, "the same, fp16")
     later = list(rungs).index("tensor cores")
-    for i, (name, (loads, touched, shared)) in enumerate(rungs.items()):
+    for i, (name, (_, touched, shared)) in enumerate(rungs.items()):
         cycles = touched * SECTOR / PORT + shared
         moved = (x + weight) // (2 if i > later + 1 else 1) + y
         if name != "im2col":

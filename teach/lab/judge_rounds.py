@@ -5,7 +5,6 @@ those of OURS, within rounding. The linear model has 21 weights, so a run takes 
 teach/lab/NAME.txt. Exit status 1: there is a mistake."""
 import array
 import json
-import os
 import struct
 import sys
 from pathlib import Path

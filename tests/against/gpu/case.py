@@ -111,4 +111,4 @@ def sees_the_control(kind):
     try:
         run([*sanitizer(kind), program, kind], status=9)
     except Failure as failure:
-        raise Failure("%s does not report a kernel with a fault, so it says nothing about ours: %s" % (kind, failure))
+        raise Failure("%s does not report a kernel with a fault, so it says nothing about ours: %s" % (kind, failure)) from failure
