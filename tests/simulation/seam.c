@@ -1,5 +1,5 @@
-/* The seam: the linker gives these the calls that common/ makes of the system (-Wl,--wrap in tests/simulation/rules.mk).
- * The code under test is the library as it is; no program is linked so. */
+// clang-format off
+/* The seam: with -Wl,--wrap (tests/rules.mk) the linker gives these the system calls of common/, the library as it is. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>

@@ -1,8 +1,8 @@
 /* Usage: simulate SCENARIO COUNT [FIRST]      Runs so many seeds, beginning with FIRST (1).
  *        simulate SCENARIO replay SEED        The same run again, with every call.
  * SIM_TRACES=1 prints the hash of each seed's calls: a simulator that is only faster has the same.
- * SCENARIO is store, rendezvous, elastic, reconfigure or network. A seed that fails is a line, and the
- * status is 1 then. */
+ * SCENARIO is store, rendezvous, elastic, reconfigure or network. A seed that fails is a line, and
+ * the status is 1 then. */
 #include <malloc.h>
 #include <math.h>
 #include <stdio.h>
@@ -425,7 +425,8 @@ int main(int argc, char **argv)
         return 2;
     }
     unsetenv(SECRET_VARIABLE);
-    mallopt(M_MMAP_THRESHOLD, 128 << 10); // not more with time: such memory has no pages until it is used
+    mallopt(M_MMAP_THRESHOLD,
+            128 << 10); // not more with time: such memory has no pages until it is used
     mallopt(M_TRIM_THRESHOLD, 1 << 30);
     if (getenv("SIM_STDERR") == NULL && freopen("/dev/null", "w", stderr) == NULL)
         return 2;

@@ -1,5 +1,6 @@
-/* Tasks are coroutines, so a run has one order of events, which random numbers from the seed choose. Connections are
- * streams of bytes: messages are late, never lost or overtaken, as with TCP; but a connection may end at any time. */
+/* Tasks are coroutines, so a run has one order of events, which random numbers from the seed
+ * choose. Connections are streams of bytes: messages are late, never lost or overtaken, as with
+ * TCP; but a connection may end at any time. */
 #undef _FORTIFY_SOURCE // it takes a jump to another stack for an error
 #include "tests/simulation/simulation_state.h"
 
@@ -35,12 +36,14 @@ double sim_delay(void)
 
 void sim_note(const char *call, int64_t a, int64_t b)
 {
-    const uint64_t values[] = { (uint64_t)sim.current, (uint64_t)call[0], (uint64_t)a, (uint64_t)b, (uint64_t)(sim.now * 1e9) };
+    const uint64_t values[] = { (uint64_t)sim.current, (uint64_t)call[0], (uint64_t)a, (uint64_t)b,
+                                (uint64_t)(sim.now * 1e9) };
     for (size_t i = 0; i < sizeof values / sizeof *values; i++)
         sim.hash = (sim.hash ^ values[i]) * 0x100000001b3u;
     if (sim_prints)
-        printf("%11.6f process %d task %d: %s %lld %lld\n", sim.now, sim.current < 0 ? -1 : sim.task[sim.current].process,
-               sim.current, call, (long long)a, (long long)b);
+        printf("%11.6f process %d task %d: %s %lld %lld\n", sim.now,
+               sim.current < 0 ? -1 : sim.task[sim.current].process, sim.current, call,
+               (long long)a, (long long)b);
 }
 
 double sim_now(void)
@@ -57,8 +60,8 @@ uint64_t sim_hash(void)
 
 static int next_task(void);
 
-/* Goes on in another task, or with -1 in sim_run. Without setcontext or swapcontext: they ask the kernel for the mask of
- * signals, which took half of the time of a run. */
+/* Goes on in another task, or with -1 in sim_run. Without setcontext or swapcontext: they ask the
+ * kernel for the mask of signals, which took half of the time of a run. */
 static void go_on(int next)
 {
     sim.current = next;
@@ -97,7 +100,9 @@ static void make_stack(int number)
 
 static void start_task(int number, int process, void *(*run)(void *), void *argument, bool is_main)
 {
-    sim.task[number] = (Task){ .run = run, .argument = argument, .process = process, .joined = -1, .is_main = is_main };
+    sim.task[number] = (Task){
+        .run = run, .argument = argument, .process = process, .joined = -1, .is_main = is_main
+    };
 }
 
 int sim_start(int process, void *(*run)(void *), void *argument)
@@ -146,7 +151,8 @@ void sim_wait(double wake, const struct pollfd *polled, size_t count, int joined
 {
     Task *task = &sim.task[sim.current];
     sim.stale |= 1u << sim.current;
-    task->is_waiting = true, task->wake = wake, task->polled = polled, task->count = count, task->joined = joined;
+    task->is_waiting = true, task->wake = wake, task->polled = polled, task->count = count,
+    task->joined = joined;
     yield();
     task->is_waiting = false, task->joined = -1;
 }
@@ -220,7 +226,8 @@ static bool polls_ready(Task *task, unsigned own)
     }
     sim.stale &= ~own;
     for (size_t i = 0; i < task->count; i++)
-        if ((sim_ready(task->polled[i].fd) & (task->polled[i].events | POLLERR | POLLHUP | POLLNVAL)) != 0) {
+        if ((sim_ready(task->polled[i].fd) &
+             (task->polled[i].events | POLLERR | POLLHUP | POLLNVAL)) != 0) {
             sim.stale |= own;
             return true;
         }
@@ -238,7 +245,8 @@ static bool can_go_on(int number)
     Task *task = &sim.task[number];
     if (task->is_done || !task->is_waiting)
         return !task->is_done;
-    return task->wake <= sim.now || (task->joined >= 0 && sim.task[task->joined].is_done) || polls_ready(task, 1u << number);
+    return task->wake <= sim.now || (task->joined >= 0 && sim.task[task->joined].is_done) ||
+           polls_ready(task, 1u << number);
 }
 
 static double sooner(double a, double b)
@@ -270,8 +278,10 @@ static double next_event(void)
 
 void sim_begin(uint64_t seed, SimFaults faults)
 {
-    sim.num_tasks = 0, sim.current = -1, sim.now = 1000, sim.state = seed * 0xd1342543de82ef95u + 1, sim.hash = 0xcbf29ce484222325u;
-    sim.faults = faults, sim.num_ports = 10000, sim.num_sockets = sim.num_new = 0, sim.stale = 0, sim.next_kill = INFINITY;
+    sim.num_tasks = 0, sim.current = -1, sim.now = 1000, sim.state = seed * 0xd1342543de82ef95u + 1,
+    sim.hash = 0xcbf29ce484222325u;
+    sim.faults = faults, sim.num_ports = 10000, sim.num_sockets = sim.num_new = 0, sim.stale = 0,
+    sim.next_kill = INFINITY;
     for (int i = 0; i < MAX_SOCKETS; i++)
         sim.socket[i].is_used = false;
     for (int i = 0; i < MAX_TASKS; i++)
@@ -289,7 +299,8 @@ static void kill_on_time(void)
     }
 }
 
-/* One of the tasks that can go on; time passes until there is one. -1: the run ends, and sim.stuck says why. */
+/* One of the tasks that can go on; time passes until there is one. -1: the run ends, and sim.stuck
+ * says why. */
 static int next_task(void)
 {
     sim.current = -1;

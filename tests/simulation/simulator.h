@@ -1,8 +1,8 @@
 /* simulator.h - processes, threads, a clock and a network that a seed decides.
  *
  * - sim_begin, then sim_start for the main thread of each process; sim_run until all have ended.
- * - The library's calls of the system come here through seam.c. Only one task runs at a time, and it
- *   goes on to the next call: there it may lose its turn. So the same seed gives the same run.
+ * - The library's calls of the system come here through seam.c. Only one task runs at a time, and
+ * it goes on to the next call: there it may lose its turn. So the same seed gives the same run.
  * - Time passes only while no task can go on, but for microseconds with each call. */
 #ifndef SIMULATION_SIMULATOR_H
 #define SIMULATION_SIMULATOR_H
@@ -18,7 +18,8 @@
 #define SIM_MAX_DELAY 0.2 // seconds for a message if nothing is wrong
 
 typedef struct {
-    double stall, reset; // probability that a message is late by many seconds, or ends its connection
+    double stall,
+        reset; // probability that a message is late by many seconds, or ends its connection
     double pause; // that a task stops for seconds, as under a loaded machine
 } SimFaults;
 

@@ -15,9 +15,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "beyond/usage.h"
 #include "beyond/comm_hooks/bf16_hook.h"
 #include "beyond/comm_hooks/power_sgd.h"
+#include "beyond/usage.h"
 #include "common/base/log.h"
 #include "common/base/rng.h"
 #include "common/comm/backend.h"

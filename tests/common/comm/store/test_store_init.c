@@ -254,7 +254,8 @@ static void test_a_store_that_may_fail(void **state)
 
 static int listening = -1;
 
-/* A server that gets to its client late: VALIDATE has 5 bytes, PING has 5, whose last 4 it sends. */
+/* A server that gets to its client late: VALIDATE has 5 bytes, PING has 5, whose last 4 it sends.
+ */
 static void answer_late(int rank, int port)
 {
     (void)rank, (void)port;
