@@ -12,7 +12,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-TOP = Path(__file__).resolve().parent.parent
+import zero
+
 RATES = ("300mbit", "1gbit", "3gbit")
 HOOKS = "beyond/comm_hooks"
 # name, program, rank of PowerSGD
@@ -22,20 +23,13 @@ KINDS = [("DDP", "02_multi_gpu_spawn/train", 0), ("bf16", f"{HOOKS}/train_bf16_h
 
 def build(program, rank, start, folder):
     """The program with docs/edits/measure.sed, which makes it count."""
-    source = folder / f"{Path(program).name}_{rank}_{start}.c"
     edits = [f"-e s/RANK 1 /RANK {rank} /", f"-e s/START_STEP 10/START_STEP {start}/"] if rank else []
-    with open(source, "w") as file:
-        subprocess.run(["sed", "-f", "docs/edits/measure.sed", *edits, f"{program}.c"], cwd=TOP, stdout=file, check=True)
-    target = str(source.with_suffix(""))
-    done = subprocess.run(["make", "-s", f"TRY={target}", target], cwd=TOP, capture_output=True, text=True)
-    if done.returncode != 0:
-        sys.exit(done.stderr)
-    return target
+    return zero.build(Path(f"{program}.c"), folder, *edits, name=f"{Path(program).name}_{rank}_{start}", script="measure")
 
 
 def train(program, *options):
     done = subprocess.run([program, "--nproc", "2", "--threads", "1", "--device", "cpu", "--save-every", "0", *options],
-                          cwd=Path(program).parent, capture_output=True, text=True, timeout=300)
+                          cwd=program.parent, capture_output=True, text=True, timeout=300)
     if done.returncode != 0:
         sys.exit(f"{program} ends with status {done.returncode}: {done.stderr}")
     return done.stdout

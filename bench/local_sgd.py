@@ -24,6 +24,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
 import colours
 
+import zero
+
 TOP = Path(__file__).resolve().parent.parent
 PERIOD, RANKS = 8, 2
 RATES = {"0.1": "100mbit", "0.3": "300mbit", "1": "1gbit", "3": "3gbit"}  # Gbit/s
@@ -44,20 +46,13 @@ SLEEP = ["-e", "s|^    model_zero_grad(model);|    (void)batch;\\n    (void)opti
 
 def build(program, folder, seconds=None):
     """The program with docs/edits/rounds.sed; with `seconds`, it sleeps for so long instead of computing."""
-    source = folder / f"{Path(program).name}{'_sleeps' if seconds else ''}.c"
     edits = ["-e", f"1i #define SECONDS {seconds:.6f}", *SLEEP] if seconds else []
-    with open(source, "w") as file:
-        subprocess.run(["sed", "-f", "docs/edits/rounds.sed", *edits, f"{program}.c"], cwd=TOP, stdout=file, check=True)
-    target = str(source.with_suffix(""))
-    done = subprocess.run(["make", "-s", f"TRY={target}", target], cwd=TOP, capture_output=True, text=True)
-    if done.returncode != 0:
-        sys.exit(done.stderr)
-    return target
+    return zero.build(Path(f"{program}.c"), folder, *edits, name=f"{Path(program).name}{'_sleeps' if seconds else ''}", script="rounds")
 
 
 def train(program, *options):
     done = subprocess.run([program, "--nproc", str(RANKS), "--threads", "1", "--device", "cpu", "--save-every", "0", *options],
-                          cwd=Path(program).parent, capture_output=True, text=True, timeout=600)
+                          cwd=program.parent, capture_output=True, text=True, timeout=600)
     if done.returncode != 0:
         sys.exit(f"{program} ends with status {done.returncode}: {done.stderr}")
     return done.stdout

@@ -38,13 +38,9 @@ def held(k, rows):
 
 
 def build(k, folder):
-    """The program with docs/edits/usage.sed, which makes it count, and with segments of k layers."""
-    source = folder / f"segments_{k}.c"
-    with open(source, "w") as file:
-        subprocess.run(["sed", "-f", "docs/edits/usage.sed", "-e", f"s/^#define SEGMENT_LAYERS [0-9]*/#define SEGMENT_LAYERS {k}/",
-                        f"{ASIDE if k else WHOLE}.c"], cwd=zero.TOP, stdout=file, check=True)
-    subprocess.run(["make", "-s", f"TRY={source.with_suffix('')}", str(source.with_suffix(""))], cwd=zero.TOP, check=True)
-    return source.with_suffix("")
+    """The program with segments of k layers, which counts."""
+    return zero.build(Path(f"{ASIDE if k else WHOLE}.c"), folder, "-e", f"s/^#define SEGMENT_LAYERS [0-9]*/#define SEGMENT_LAYERS {k}/",
+                      name=f"segments_{k}")
 
 
 def run(program, rows, steps):

@@ -37,23 +37,13 @@ def sums(ranks, rows):
     return ring(ranks, 4 * rows * WIDTH * (LAYERS // 2 + LAYERS // 2 - 1))
 
 
-# name, program, edits, ranks of a replica, held and sent by the formula for so many rows of a replica
+# name, program, more words for sed, ranks of a replica, held and sent by the formula for so many rows of a replica
 KINDS = [
     ("DDP", WHOLE, [], 1, lambda rows: (4 * zero.P + activations(rows), ring(4, zero.P))),
     ("ZeRO-3", "beyond/zero/train_zero3", [], 1, lambda rows: (zero.P * zero.KINDS[4][2](4) + activations(rows), zero.P * zero.KINDS[4][3](4))),
     ("2 x 2", TENSOR, [], 2, lambda rows: (4 * parameters(2) + activations(rows), sums(2, rows) + ring(2, parameters(2)))),
-    ("1 x 4", TENSOR, ["docs/edits/tensor_ranks_4.sed"], 4, lambda rows: (4 * parameters(4) + activations(rows), sums(4, rows))),
+    ("1 x 4", TENSOR, ["-f", "docs/edits/tensor_ranks_4.sed"], 4, lambda rows: (4 * parameters(4) + activations(rows), sums(4, rows))),
 ]
-
-
-def build(name, program, edits, folder):
-    """The program with docs/edits/usage.sed, which makes it count, and more edits."""
-    source = folder / f"{Path(program).name}_{name.replace(' ', '')}.c"
-    with open(source, "w") as file:
-        subprocess.run(["sed", *(word for edit in ("docs/edits/usage.sed", *edits) for word in ("-f", edit)), f"{program}.c"],
-                       cwd=zero.TOP, stdout=file, check=True)
-    subprocess.run(["make", "-s", f"TRY={source.with_suffix('')}", str(source.with_suffix(""))], cwd=zero.TOP, check=True)
-    return source.with_suffix("")
 
 
 def measure(program, rows):
@@ -77,7 +67,7 @@ def main():
         for name, program, edits, ranks, formula in KINDS:
             if args.only not in (None, name):
                 continue
-            built = build(name, program, edits, Path(folder))
+            built = zero.build(Path(f"{program}.c"), Path(folder), *edits, name=name.replace(" ", ""))
             rows = [batch * ranks // RANKS for batch in args.batch]
             measured = [measure(built, n) for n in rows]
             for i, what in enumerate(("held", "sent")):

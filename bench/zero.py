@@ -33,15 +33,17 @@ KINDS = [
 ]
 
 
-def build(original, folder):
-    """The program with docs/edits/usage.sed, which makes it count."""
-    source = folder / original.name
+def build(original, folder, *edits, name=None, script="usage"):
+    """The program of a source with docs/edits/usage.sed, which makes it count, or with another script, and with more words
+    for sed. It has the source's name, or this one."""
+    source = folder / (f"{name}.c" if name else original.name)
     with open(source, "w") as file:
-        subprocess.run(["sed", "-f", "docs/edits/usage.sed", original], cwd=TOP, stdout=file, check=True)
-    done = subprocess.run(["make", "-s", f"TRY={source.with_suffix('')}", str(source.with_suffix(""))], cwd=TOP,
-                          capture_output=True, text=True)
+        subprocess.run(["sed", "-f", f"docs/edits/{script}.sed", *edits, original], cwd=TOP, stdout=file, check=True)
+    program = source.with_suffix("")
+    done = subprocess.run(["make", "-s", f"TRY={program}", str(program)], cwd=TOP, capture_output=True, text=True)
     if done.returncode != 0:
         sys.exit(done.stderr)
+    return program
 
 
 def measure(program, ranks):
@@ -90,8 +92,8 @@ def main():
     print(f"MB; P = {P / 1e6:.2f}" + "".join(f"{n:>8}" for n in ranks) + "  ranks")
     with tempfile.TemporaryDirectory() as folder:
         for name, program, held, sent in KINDS:
-            build(Path(f"{program}.c"), Path(folder))
-            rows[name] = [measure(Path(folder) / Path(program).name, n) for n in ranks]
+            built = build(Path(f"{program}.c"), Path(folder))
+            rows[name] = [measure(built, n) for n in ranks]
             for i, (what, formula) in enumerate((("held", held), ("sent", sent))):
                 values, due = [row[i] for row in rows[name]], [formula(n) * P for n in ranks]
                 worst = max([worst] + [abs(v / d - 1) for v, d in zip(values, due)])
