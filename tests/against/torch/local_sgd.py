@@ -2,10 +2,9 @@
 
 average: PeriodicModelAverager over gloo. diloco: torch.optim.SGD with nesterov=True as the outer optimizer. streaming: one
 such optimizer for each fragment, whose all_reduce runs while the next steps compute."""
-import subprocess, sys, tempfile
+import sys
 import torch
 import torch.distributed as dist
-from safetensors.torch import load_file
 from torch.distributed.algorithms.model_averaging.averagers import PeriodicModelAverager
 import ours, reference
 
@@ -112,17 +111,6 @@ def rank_main(rank, world, kind, options):
     return {name: value.detach().numpy().copy() for name, value in job.model.state_dict().items()}
 
 
-def train(program, options, world):
-    """Our weights."""
-    with tempfile.TemporaryDirectory() as scratch:
-        given = {"nproc": world, "dropout": "off", "threads": 1, "save-every": 0, "checkpoint-dir": scratch,
-                 "max-steps": STEPS, "device": "cpu", **options}
-        words = [word for name, value in given.items() for word in ("--" + name, str(value))]
-        done = subprocess.run(["beyond/local_sgd/" + program] + words, capture_output=True, text=True, timeout=ours.ENDLESS)
-        assert done.returncode == 0, done.stderr
-        return load_file("%s/%s.safetensors" % (scratch, "linear_random" if options["model"] == "linear" else "cnn_digits"))
-
-
 def compare(program, kind):
     # With some seeds a rounding of 1e-7 makes the CNN's pooling choose another maximum, and 20 steps with momentum make 1e-3
     # of that, in each of the three programs: these seeds are among those that stay below 1e-5.
@@ -132,7 +120,7 @@ def compare(program, kind):
                                           ("cnn", "sgd", 2, {"lr": 0.01, "momentum": 0.9})):
         options = {"model": model, "optimizer": optimizer, "epochs": 1, "batch-size": 8, "seed": seed, **more}
         due = ours.ranks(rank_main, world, kind, options)
-        weights = train(program, options, world)
+        _, weights = ours.aside("local_sgd/" + program, options, world, STEPS)
         error = max(float(abs(weights[name] - torch.from_numpy(value)).max() / abs(value).max()) for name, value in due[0].items())
         print("%s, %s, %s on %d ranks: off by %.1e" % (program, model, optimizer, world, error), flush=True)
         assert due[0].keys() <= weights.keys() and error <= TOLERANCE

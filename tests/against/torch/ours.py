@@ -20,11 +20,41 @@ def train(options, scratch=None, world=1, step=3):
     if done.returncode != 0:
         sys.exit("%s %s\nexit status %d\n%s" % (TRAIN[step], " ".join(ranks + words),
                                                 done.returncode, done.stderr))
+    return losses_in(scratch, world), done.stdout
+
+
+def aside(program, options, world, steps):
+    """Runs a program of beyond/ for so many steps. Returns its losses [rank][step], and the tensors of the file that it saves."""
+    from safetensors.torch import load_file
+
+    with tempfile.TemporaryDirectory() as scratch:
+        given = {"nproc": world, "dropout": "off", "threads": 1, "save-every": 0, "checkpoint-dir": scratch,
+                 "metrics-dir": scratch, "max-steps": steps, "device": "cpu", **options}
+        words = [word for name, value in given.items() for word in ("--" + name, str(value))]
+        done = subprocess.run(["beyond/" + program] + words, capture_output=True, text=True, timeout=ENDLESS)
+        assert done.returncode == 0, done.stderr
+        data = "random" if options["model"] == "linear" else "digits"
+        return losses_in(scratch, world), load_file("%s/%s_%s.safetensors" % (scratch, options["model"], data))
+
+
+def losses_in(folder, world):
+    """The losses [rank][step] of the metrics in a folder."""
     losses = []
     for rank in range(world):
-        with open("%s/rank%d.jsonl" % (scratch, rank)) as file:
+        with open("%s/rank%d.jsonl" % (folder, rank)) as file:
             losses.append([json.loads(line)["loss"] for line in file])
-    return losses, done.stdout
+    return losses
+
+
+def far(ours, theirs):
+    """The worst difference of two (losses [rank][step], weights): of a loss, and of a weight relative to the largest of its
+    tensor."""
+    import torch
+
+    losses = max(abs(a - b) for mine, its in zip(ours[0], theirs[0]) for a, b in zip(mine, its))
+    weights = max(float(abs(torch.as_tensor(ours[1][name]) - torch.as_tensor(value)).max() / abs(value).max())
+                  for name, value in theirs[1].items())
+    return losses, weights
 
 
 def peer(name, *words):

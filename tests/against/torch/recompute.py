@@ -2,9 +2,8 @@
 
 Two ranks under DDP, over gloo: eight equal layers in four segments, as SEGMENT_LAYERS 2 is. One program has DDP without
 recomputation, too: there it must be the same bits, as here."""
-import json, subprocess, sys, tempfile
+import sys
 import torch
-from safetensors.torch import load_file
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.checkpoint import checkpoint_sequential
@@ -56,35 +55,15 @@ def rank_main(rank, world, segments):
     return losses, {name: tensor.numpy().copy() for name, tensor in job.model.state_dict().items()}, job.model.calls
 
 
-def train():
-    """Our losses [rank][step], and our weights."""
-    with tempfile.TemporaryDirectory() as scratch:
-        given = {"nproc": WORLD, "dropout": "off", "threads": 1, "save-every": 0, "checkpoint-dir": scratch,
-                 "metrics-dir": scratch, "max-steps": STEPS, "device": "cpu", **OPTIONS}
-        words = [word for name, value in given.items() for word in ("--" + name, str(value))]
-        done = subprocess.run(["beyond/recompute/train_recompute"] + words, capture_output=True, text=True, timeout=ours.ENDLESS)
-        assert done.returncode == 0, done.stderr
-        losses = [[json.loads(line)["loss"] for line in open("%s/rank%d.jsonl" % (scratch, rank))] for rank in range(WORLD)]
-        return losses, load_file(scratch + "/mlp_digits.safetensors")
-
-
-def far(ours_, theirs):
-    """The worst difference of the losses, and of the weights relative to the largest of a tensor."""
-    losses = max(abs(a - b) for mine, its in zip(ours_[0], theirs[0]) for a, b in zip(mine, its))
-    weights = max(float(abs(torch.as_tensor(ours_[1][name]) - torch.as_tensor(value)).max() / abs(value).max())
-                  for name, value in theirs[1].items())
-    return losses, weights
-
-
 def main():
     kept, again = (ours.ranks(rank_main, WORLD, segments) for segments in (0, SEGMENTS))
     theirs, without = (([results[rank][0] for rank in range(WORLD)], results[0][1]) for results in (again, kept))
-    mine, calls = train(), [results[0][2] // STEPS for results in (kept, again)]
+    mine, calls = ours.aside("recompute/train_recompute", OPTIONS, WORLD, STEPS), [results[0][2] // STEPS for results in (kept, again)]
     print("mlp on %d ranks: checkpoint_sequential and ours differ by %.1e in a loss and %.1e in a weight; it and PyTorch's DDP "
           "by %.1e and %.1e; layers computed in a step: %d of DDP, %d with it" %
-          (WORLD, *far(mine, theirs), *far(theirs, without), *calls), flush=True)
-    assert max(far(mine, theirs)) <= TOLERANCE
-    assert max(far(theirs, without)) == 0
+          (WORLD, *ours.far(mine, theirs), *ours.far(theirs, without), *calls), flush=True)
+    assert max(ours.far(mine, theirs)) <= TOLERANCE
+    assert max(ours.far(theirs, without)) == 0
     assert calls[0] == LAYERS < calls[1]  # else it has not computed anything again
 
 

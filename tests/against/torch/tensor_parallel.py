@@ -2,9 +2,8 @@
 
 ColwiseParallel for fc1 and RowwiseParallel for fc2, over gloo: two ranks, and two replicas of two ranks under DDP. One
 process of PyTorch with the whole model, and the whole batch, says how far apart its own two ways are."""
-import json, subprocess, sys, tempfile
+import sys
 import torch
-from safetensors.torch import load_file
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
@@ -83,38 +82,17 @@ def one_process(options, replicas):
     return list(zip(*losses)), {name: whole(job.model, name) for name in job.model.state_dict()}
 
 
-def train(options, world):
-    """Our losses [rank][step], and our weights."""
-    with tempfile.TemporaryDirectory() as scratch:
-        given = {"nproc": world, "dropout": "off", "threads": 1, "save-every": 0, "checkpoint-dir": scratch,
-                 "metrics-dir": scratch, "max-steps": STEPS, "device": "cpu", **options}
-        words = [word for name, value in given.items() for word in ("--" + name, str(value))]
-        done = subprocess.run(["beyond/tensor_parallel/train_tensor_parallel"] + words, capture_output=True, text=True,
-                              timeout=ours.ENDLESS)
-        assert done.returncode == 0, done.stderr
-        losses = [[json.loads(line)["loss"] for line in open("%s/rank%d.jsonl" % (scratch, rank))] for rank in range(world)]
-        return losses, load_file("%s/%s_digits.safetensors" % (scratch, options["model"]))
-
-
-def far(ours_, theirs):
-    """The worst difference of the losses, and of the weights relative to the largest of a tensor."""
-    losses = max(abs(a - b) for mine, its in zip(ours_[0], theirs[0]) for a, b in zip(mine, its))
-    weights = max(float(abs(torch.as_tensor(ours_[1][name]) - torch.as_tensor(value)).max() / abs(value).max())
-                  for name, value in theirs[1].items())
-    return losses, weights
-
-
 def main():
     for model, world, batch in (("cnn", 2, 16), ("cnn", 4, 8), ("mlp", 2, 8)):
         options = {"model": model, "optimizer": "sgd", "lr": 0.01, "momentum": 0.9, "epochs": 1, "batch-size": batch, "seed": SEED}
         results = ours.ranks(rank_main, world, options, 2)
         theirs = [results[rank][0] for rank in range(world)], results[0][1]
-        mine = train(options, world)
+        mine = ours.aside("tensor_parallel/train_tensor_parallel", options, world, STEPS)
         single = one_process(options, world // 2)
         split = [single[0][rank // 2] for rank in range(world)], single[1]
         print("%s on %d ranks: PyTorch's parts and ours differ by %.1e in a loss and %.1e in a weight; PyTorch's own two ways by "
-              "%.1e and %.1e" % (model, world, *far(mine, theirs), *far(theirs, split)), flush=True)
-        assert max(far(mine, theirs)) <= TOLERANCE
+              "%.1e and %.1e" % (model, world, *ours.far(mine, theirs), *ours.far(theirs, split)), flush=True)
+        assert max(ours.far(mine, theirs)) <= TOLERANCE
 
 
 if __name__ == "__main__":
