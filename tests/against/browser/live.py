@@ -2,13 +2,10 @@
 
 Desktop and phone, light and dark, two viewers. Screenshots go to FOLDER (build/browser)."""
 import os
-import re
-import signal
-import subprocess
 import sys
-import tempfile
 
 import chromium
+import watched
 
 TEXT = "document.getElementById('%s').textContent"
 
@@ -24,55 +21,43 @@ def fits(page):
 def main():
     folder = sys.argv[1] if len(sys.argv) > 1 else "build/browser"
     os.makedirs(folder, exist_ok=True)
-    with tempfile.TemporaryDirectory() as made, open(made + "/log", "w") as log:
-        job = subprocess.Popen(["05_fault_tolerance/ddprun", "--nproc-per-node", "4", "--max-restarts", "3", "05_fault_tolerance/train",
-                                "1000", "5", "--threads", "1", "--timeout", "100", "--checkpoint-dir", made + "/checkpoints",
-                                "--metrics-dir", made + "/metrics", "--save-every-steps", "20"], stdout=log, stderr=log)
-        watch = subprocess.Popen([os.path.abspath("tools/watch"), "checkpoints", "--port", "0"], cwd=made, stdout=subprocess.PIPE, text=True)
-        try:
-            url = re.search(r"http://\S+", watch.stdout.readline())[0]
-            with chromium.Page() as page, chromium.Page() as other:
-                page.resize(1200, 940)
-                page.open(url)
-                other.open(url.split("?")[0])
-                page.wait_for("document.querySelectorAll('#ranks tr').length === 4 && document.querySelectorAll('#losses path').length === 4")
-                page.wait_for("document.querySelectorAll('#saved small').length > 0 && document.querySelectorAll('#keys li').length > 3")
-                assert page.evaluate("document.querySelectorAll('#lanes .send').length") > 40
-                assert page.evaluate(TEXT % "verdict").startswith("✓ The ranks go on")
-                page.screenshot(folder + "/live.png")
-                fits(page)
-                assert other.evaluate("document.querySelectorAll('#ranks button').length") == 0, "buttons without a token"
+    with watched.watched(4, ["1000", "5", "--timeout", "100", "--save-every-steps", "20"]) as (_, url):
+        with chromium.Page() as page, chromium.Page() as other:
+            page.resize(1200, 940)
+            page.open(url)
+            other.open(url.split("?")[0])
+            page.wait_for("document.querySelectorAll('#ranks tr').length === 4 && document.querySelectorAll('#losses path').length === 4")
+            page.wait_for("document.querySelectorAll('#saved small').length > 0 && document.querySelectorAll('#keys li').length > 3")
+            assert page.evaluate("document.querySelectorAll('#lanes .send').length") > 40
+            assert page.evaluate(TEXT % "verdict").startswith("✓ The ranks go on")
+            page.screenshot(folder + "/live.png")
+            fits(page)
+            assert other.evaluate("document.querySelectorAll('#ranks button').length") == 0, "buttons without a token"
 
-                press(page, 2, "stop")
-                for viewer in page, other:
-                    viewer.wait_for("document.getElementById('verdict').className === 'fault'")
-                    assert "wait for rank 2" in viewer.evaluate(TEXT % "verdict")
-                    viewer.wait_for("document.querySelector('#rank0 td:nth-child(5)').textContent.trim() === '2'")
-                page.wait_for("parseFloat(document.getElementById('lanes').lastChild.textContent) > 3")
-                page.screenshot(folder + "/live_stopped.png")
-                page.resize(1200, 940, dark=True)
-                page.screenshot(folder + "/live_dark.png")
-                press(page, 2, "continue")
-                page.wait_for("document.getElementById('verdict').className === 'ok'")
-                press(page, 1, "kill")
-                page.wait_for("%s.includes('attempt 1')" % (TEXT % "about"))
-                page.wait_for("document.getElementById('verdict').className === 'ok'")
-                page.resize(390, 844, 2, phone=True)
-                page.wait_for("document.querySelectorAll('#lanes .send').length > 0")
-                fits(page)
-                page.screenshot(folder + "/live_phone.png")
+            press(page, 2, "stop")
+            for viewer in page, other:
+                viewer.wait_for("document.getElementById('verdict').className === 'fault'")
+                assert "wait for rank 2" in viewer.evaluate(TEXT % "verdict")
+                viewer.wait_for("document.querySelector('#rank0 td:nth-child(5)').textContent.trim() === '2'")
+            page.wait_for("parseFloat(document.getElementById('lanes').lastChild.textContent) > 3")
+            page.screenshot(folder + "/live_stopped.png")
+            page.resize(1200, 940, dark=True)
+            page.screenshot(folder + "/live_dark.png")
+            press(page, 2, "continue")
+            page.wait_for("document.getElementById('verdict').className === 'ok'")
+            press(page, 1, "kill")
+            page.wait_for("%s.includes('attempt 1')" % (TEXT % "about"))
+            page.wait_for("document.getElementById('verdict').className === 'ok'")
+            page.resize(390, 844, 2, phone=True)
+            page.wait_for("document.querySelectorAll('#lanes .send').length > 0")
+            fits(page)
+            page.screenshot(folder + "/live_phone.png")
 
-                asked = [e["params"]["request"]["url"] for e in page.events if e["method"] == "Network.requestWillBeSent"]
-                assert asked and all(u.startswith((url.split("?")[0], "data:", "about:")) for u in asked), asked
-                bad = [e["params"] for e in page.events if e["method"] == "Runtime.exceptionThrown" or
-                       e["method"] == "Log.entryAdded" and e["params"]["entry"]["level"] == "error"]
-                assert not bad, bad
-        finally:
-            watch.send_signal(signal.SIGTERM)
-            assert watch.wait(200) == 0, "tools/watch did not end cleanly"
-            watch.stdout.close()
-            job.send_signal(signal.SIGTERM)
-            job.wait(200)
+            asked = [e["params"]["request"]["url"] for e in page.events if e["method"] == "Network.requestWillBeSent"]
+            assert asked and all(u.startswith((url.split("?")[0], "data:", "about:")) for u in asked), asked
+            bad = [e["params"] for e in page.events if e["method"] == "Runtime.exceptionThrown" or
+                   e["method"] == "Log.entryAdded" and e["params"]["entry"]["level"] == "error"]
+            assert not bad, bad
 
 
 if __name__ == "__main__":

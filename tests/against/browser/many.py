@@ -2,15 +2,13 @@
 killed rank. Prints what it cost. Screenshots go to FOLDER."""
 import os
 import re
-import signal
 import socket
-import subprocess
 import sys
-import tempfile
 import threading
 import time
 
 import chromium
+import watched
 
 RANKS, SECONDS = 64, 20
 
@@ -74,49 +72,36 @@ def look(page, folder, name):
 def main():
     folder = sys.argv[1]
     os.makedirs(folder, exist_ok=True)
-    with tempfile.TemporaryDirectory() as made, open(made + "/log", "w") as log:
-        job = subprocess.Popen(["05_fault_tolerance/ddprun", "--nproc-per-node", str(RANKS), "--max-restarts", "3", "05_fault_tolerance/train",
-                                "1000000", "0", "--model", "linear", "--batch-size", "8", "--threads", "1", "--timeout", "200",
-                                "--checkpoint-dir", made + "/checkpoints", "--metrics-dir", made + "/metrics", "--save-every-steps", "50"],
-                               stdout=log, stderr=log)
-        watch = subprocess.Popen([os.path.abspath("tools/watch"), made + "/checkpoints", "--port", "0", "--request-timeout", "10"],
-                                 stdout=subprocess.PIPE, text=True)
-        try:
-            url = re.search(r"http://\S+", watch.stdout.readline())[0]
-            slow = ByteASecond(int(re.search(r":(\d+)/", url)[1])) # a daemon: it ends with us
-            with chromium.Page() as page, chromium.Page() as other:
-                page.open(url)
-                other.open(url.split("?")[0])
-                page.wait_for(f"document.querySelectorAll('#ranks tr').length === {RANKS} && document.querySelectorAll('#losses path').length === {RANKS}")
-                look(page, folder, "many")
-                count = "let seen = 0; events.addEventListener('message', e => { seen++; globalThis.size = e.data.length; }); globalThis.seen_ = () => seen"
-                for viewer in page, other:
-                    viewer.evaluate(f"(() => {{ {count} }})()")
-                before, began = cost(watch.pid), time.monotonic()
-                time.sleep(SECONDS)
-                after, passed = cost(watch.pid), time.monotonic() - began
-                got = [viewer.evaluate("seen_()") for viewer in (page, other)]
-                print("%d ranks: %.2f and %.2f reports a second of %.0f kB, %.1f %% of a processor, at most %.1f MB, load %.0f" % (
-                    RANKS, got[0] / passed, got[1] / passed, page.evaluate("size") / 1e3, 100 * (after[0] - before[0]) / passed, after[1], os.getloadavg()[0]), flush=True)
-                assert min(got) >= SECONDS / 5 and after[1] < 100, (got, after)
-                page.evaluate("[...document.querySelectorAll('#rank41 button')].find((b) => b.textContent === 'stop').click()")
-                for viewer in page, other:
-                    viewer.wait_for("document.getElementById('verdict').textContent.includes('rank 41')")
-                look(page, folder, "many_stopped")
-                page.evaluate("[...document.querySelectorAll('#rank41 button')].find((b) => b.textContent === 'kill').click()")
-                for viewer in page, other:
-                    viewer.wait_for("document.getElementById('about').textContent.includes('attempt 1')")
-                    viewer.wait_for("document.getElementById('verdict').className === 'ok'")
-                look(page, folder, "many_again")
-                print("the slow one was hung up on" if slow.closed else "the slow one is still served", flush=True)
-                print("at the end %.1f MB at most" % cost(watch.pid)[1])
-                assert cost(watch.pid)[1] < 100
-        finally:
-            watch.send_signal(signal.SIGTERM)
-            assert watch.wait(200) == 0, "tools/watch did not end cleanly"
-            watch.stdout.close()
-            job.send_signal(signal.SIGTERM)
-            job.wait(200)
+    options = ["1000000", "0", "--model", "linear", "--batch-size", "8", "--timeout", "200", "--save-every-steps", "50"]
+    with watched.watched(RANKS, options, ["--request-timeout", "10"]) as (watch, url):
+        slow = ByteASecond(int(re.search(r":(\d+)/", url)[1])) # a daemon: it ends with us
+        with chromium.Page() as page, chromium.Page() as other:
+            page.open(url)
+            other.open(url.split("?")[0])
+            page.wait_for(f"document.querySelectorAll('#ranks tr').length === {RANKS} && document.querySelectorAll('#losses path').length === {RANKS}")
+            look(page, folder, "many")
+            count = "let seen = 0; events.addEventListener('message', e => { seen++; globalThis.size = e.data.length; }); globalThis.seen_ = () => seen"
+            for viewer in page, other:
+                viewer.evaluate(f"(() => {{ {count} }})()")
+            before, began = cost(watch.pid), time.monotonic()
+            time.sleep(SECONDS)
+            after, passed = cost(watch.pid), time.monotonic() - began
+            got = [viewer.evaluate("seen_()") for viewer in (page, other)]
+            print("%d ranks: %.2f and %.2f reports a second of %.0f kB, %.1f %% of a processor, at most %.1f MB, load %.0f" % (
+                RANKS, got[0] / passed, got[1] / passed, page.evaluate("size") / 1e3, 100 * (after[0] - before[0]) / passed, after[1], os.getloadavg()[0]), flush=True)
+            assert min(got) >= SECONDS / 5 and after[1] < 100, (got, after)
+            page.evaluate("[...document.querySelectorAll('#rank41 button')].find((b) => b.textContent === 'stop').click()")
+            for viewer in page, other:
+                viewer.wait_for("document.getElementById('verdict').textContent.includes('rank 41')")
+            look(page, folder, "many_stopped")
+            page.evaluate("[...document.querySelectorAll('#rank41 button')].find((b) => b.textContent === 'kill').click()")
+            for viewer in page, other:
+                viewer.wait_for("document.getElementById('about').textContent.includes('attempt 1')")
+                viewer.wait_for("document.getElementById('verdict').className === 'ok'")
+            look(page, folder, "many_again")
+            print("the slow one was hung up on" if slow.closed else "the slow one is still served", flush=True)
+            print("at the end %.1f MB at most" % cost(watch.pid)[1])
+            assert cost(watch.pid)[1] < 100
 
 
 if __name__ == "__main__":
