@@ -78,6 +78,11 @@ static inline double earlier(double a, double b) // as fmin, which is a call
     return a < b ? a : b;
 }
 
+static inline double until(double at, double limit) // the earlier of both, if `at` is to come
+{
+    return at > sim.now ? earlier(at, limit) : limit;
+}
+
 static inline bool chance(double probability)
 {
     return (double)(draw() % (1 << 30)) < probability * (1 << 30);

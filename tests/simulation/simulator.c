@@ -249,30 +249,25 @@ static bool can_go_on(int number)
            polls_ready(task, 1u << number);
 }
 
-static double sooner(double a, double b)
-{
-    return b > sim.now && b < a ? b : a;
-}
-
 static double next_event(void)
 {
     double next = INFINITY;
     for (int i = 0; i < sim.num_tasks; i++)
         if (!sim.task[i].is_done)
-            next = sooner(next, sim.task[i].wake);
+            next = until(sim.task[i].wake, next);
     for (int i = 0; i < sim.num_sockets; i++) {
         const Socket *s = &sim.socket[i];
         if (!s->is_used)
             continue;
-        next = sooner(sooner(sooner(next, s->open_at), s->end_at), s->reset_at);
+        next = until(s->reset_at, until(s->end_at, until(s->open_at, next)));
         int first = 0; // of those that are to come: they are in order
         while (first < s->num_pieces && s->pieces[first].at <= sim.now)
             first++;
         if (first < s->num_pieces)
-            next = sooner(next, s->pieces[first].at);
+            next = until(s->pieces[first].at, next);
     }
     for (int i = 0; i < MAX_TASKS; i++)
-        next = sim.is_dead[i] ? next : sooner(next, sim.kill_at[i]);
+        next = sim.is_dead[i] ? next : until(sim.kill_at[i], next);
     return next;
 }
 

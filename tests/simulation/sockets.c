@@ -283,11 +283,6 @@ int sim_ready(int fd)
            (s->peer < 0 || room(&sim.socket[s->peer]) > 0 ? POLLOUT : 0);
 }
 
-static double until(double at, double limit)
-{
-    return at > sim.now ? earlier(at, limit) : limit;
-}
-
 double sim_watch(int fd, unsigned tasks)
 {
     Socket *s = at(fd);
