@@ -17,6 +17,8 @@ from pathlib import Path
 sys.dont_write_bytecode = True
 from handed import TOP, hand_in, ours, submission
 
+import report
+
 RUNGS = ("capstone", "01", "02", "03", "04", "05")  # the capstone's files, in the order of its rungs
 
 
@@ -70,25 +72,10 @@ def checks_of_mistakes():
     return mistakes
 
 
-def points_of(lab):
-    """[(points, how the judge's line begins)]"""
-    return [(float(points.rstrip("*")), check) for points, check in table_of(lab)]
-
-
-def starred(lab):
-    """Checks that the program before the step passes, too."""
-    return [check for points, check in table_of(lab) if points.endswith("*")]
-
-
-def table_of(lab):
-    """The lab's lines of points.txt: points, check."""
-    lines = [line.split(maxsplit=2) for line in (TOP / "teach/class/points.txt").read_text().splitlines()]
-    return [words[1:] for words in lines if words and words[0] == lab]
-
-
 def due(lab, mistake, file, said, mistakes):
     """The checks that must be lost, and those that must be passed, as far as the mistakes tell."""
-    listed = [check for points, check in points_of(lab) if points]
+    table = report.points_of(lab)
+    listed = [check for points, _, check in table if points]
     if lab == "capstone":  # the rung of the file, and all above
         rung = RUNGS.index(Path(file).stem)
         return listed[rung:], listed[:rung]
@@ -102,12 +89,13 @@ def due(lab, mistake, file, said, mistakes):
     names = {mistake, *re.findall(r"hint \((\w+)\)", said)}
     found = [[check for check in dict.fromkeys(listed) if any(title.startswith(check) for title in mistakes[name])] for name in names]
     lost = [checks[0] for checks in found if len(checks) == 1]  # else two checks know this mistake
-    gates = [check for points, check in points_of(lab) if not points]
+    gates = [check for points, _, check in table if not points]
     if "may follow" in said or "The rest is judged" in said or any(check in gates for checks in found for check in checks):
         return lost, []
     after = ("a rank is killed", "told to stop", "--inject")  # judged if the steps are counted
     kept = [check for check in listed if not any(check in checks for checks in found) and not (check.startswith(after) and check not in said)]
-    return lost, kept if set(kept) - set(starred(lab)) else []
+    before = {check for _, starred, check in table if starred}  # the program before the step passes them, too
+    return lost, kept if set(kept) - before else []
 
 
 def grade(lab, edit, file):
