@@ -3,13 +3,9 @@
 Runs a learner's PROGRAM of tensor parallelism: what its ranks call, by their journals, and the lines and files that it
 leaves, beside OURS'. Hints are in teach/lab/tensor_parallel.txt. Exit status 1: there is a mistake. LAB_OURS=FOLDER keeps
 what OURS leaves there, for the next time."""
-import array
-import json
 import os
 import re
 import shutil
-import struct
-import subprocess
 import sys
 from pathlib import Path
 
@@ -19,7 +15,6 @@ sys.path[:0] = [str(TOP / "teach/lab")]
 import journal
 import judge_zero
 
-SECONDS = int(os.environ.get("LAB_SECONDS", 60))  # most that a program may take
 TOLERANCE = 1e-5  # of the largest number of a tensor: another order of additions
 BATCH = 8
 COMMON = ["--epochs", "1", "--num-samples", "64", "--batch-size", str(BATCH), "--save-every", "1", "--log-interval", "1"]
@@ -33,29 +28,14 @@ WHOLE, SPLIT = 1199882, 609354  # its parameters, and one rank's
 
 def start(program, folder, options):
     """Runs it. Returns its error, or None; its lines are in folder/lines."""
-    folder.mkdir(parents=True)
-    command = [program, *options, "--threads", "1", "--device", "cpu", "--timeout", str(max(3, SECONDS // 10)),
-               "--checkpoint-dir", folder]
-    try:
-        done = subprocess.run(command, cwd=TOP, capture_output=True, text=True, timeout=SECONDS,
-                              env={**os.environ, "DDP_JOURNAL": str(folder / "journal")})
-    except subprocess.TimeoutExpired:
-        return "it had to be stopped: it did not end within the time that it has"
-    lines = sorted(line for line in done.stdout.splitlines() if re.match("T(rain|est) Epoch", line))
+    said, failure = judge_zero.run(program, folder, options, max(3, judge_zero.SECONDS // 10))
+    lines = sorted(line for line in said.splitlines() if re.match("T(rain|est) Epoch", line))
     (folder / "lines").write_text("\n".join(lines))
-    said = [line for line in done.stderr.splitlines() if "fatal: " in line]
-    own = [line for line in said if " is gone: " not in line]  # the other messages follow from it
-    if done.returncode != 0:
-        return ": ".join([judge_zero.how_it_ended(done.returncode), *(own or said)[:1]])
-    return None
+    return failure
 
 
 def mistake(name, text):
-    lines = (TOP / "teach/lab/tensor_parallel.txt").read_text().splitlines()
-    hints = {line[5:].split(": ", 1)[0]: line.split(": ", 1)[1] for line in lines if line.startswith("hint ")}
-    print(f"no   {text}")
-    print(f"     hint: {hints[name]}")
-    sys.exit(1)
+    judge_zero.mistake("tensor_parallel", name, text)
 
 
 def calls(entries):
@@ -129,23 +109,8 @@ def named(folder):
         yield "evaluation", "the ranks of one replica test different rows"
     elif all(tested) and tested[0] == tested[2]:
         yield "evaluation", "both replicas test the same rows"
-    gathered = True
-    for entry in entries:
-        if entry.word == "start" and entry.about[1] == "gather":
-            gathered = True
-        elif entry.word == "step":
-            gathered = False
-        elif entry.word == "save" and not gathered:
-            yield "unshard", f"rank 0 writes {entry.about[0]}, and nobody has sent it the other parts"
-
-
-def tensors(path):
-    data = path.read_bytes()
-    begin = 8 + struct.unpack("<Q", data[:8])[0]
-    header = json.loads(data[8:begin])
-    header.pop("__metadata__", None)
-    return {name: (tensor["shape"], array.array("f", data[begin + tensor["data_offsets"][0]:begin + tensor["data_offsets"][1]]))
-            for name, tensor in header.items() if tensor["dtype"] == "F32"}
+    for file in judge_zero.saved_ungathered(entries):
+        yield "unshard", f"rank 0 writes {file}, and nobody has sent it the other parts"
 
 
 def difference(mine, due):
@@ -154,7 +119,7 @@ def difference(mine, due):
         return f"it does not save {due.name}"
     if mine.read_bytes() == due.read_bytes():
         return None
-    have, want = tensors(mine), tensors(due)
+    have, want = (judge_zero.tensors_in(path.read_bytes()) for path in (mine, due))
     for name, (shape, values) in want.items():
         if name not in have or have[name][0] != shape:
             return f"in {due.name}, {name} has not the shape {shape}"

@@ -3,9 +3,12 @@
 Runs a learner's PROGRAM of a stage of ZeRO, whose source is PROGRAM.c: its files must equal OURS', byte for byte, and
 the bytes that a rank holds and sends must match the formula. Hints are in teach/lab/STAGE.txt. Exit status 1: there is
 a mistake. LAB_OURS=FOLDER keeps the files of OURS there, for the next time."""
+import array
+import json
 import os
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -94,19 +97,26 @@ def named(folder):
         return
     entries = ranks[0][0].entries
     gradients = gradients_in(entries)
-    gathered = True
     for entry in entries:
         if entry.word == "start" and entry.about[0] in gradients and entry.values.get("op") != "mean":
             yield "mean", f"the gradients are combined by {entry.values.get('op')}"
-        elif entry.word == "start" and entry.about[1] == "gather":
+    for file in saved_ungathered(entries):
+        yield "unshard", f"rank 0 writes {file}, and nobody has sent it what the other ranks own"
+    numbers = [e.about[0] for e in entries if e.word == "step"]
+    if len(set(numbers)) < len(numbers):
+        yield "count", f"step {numbers[1]} is reported twice"
+
+
+def saved_ungathered(entries):
+    """The files that rank 0 writes after a step without a gather in between."""
+    gathered = True
+    for entry in entries:
+        if entry.word == "start" and entry.about[1] == "gather":
             gathered = True
         elif entry.word == "step":
             gathered = False
         elif entry.word == "save" and not gathered:
-            yield "unshard", f"rank 0 writes {entry.about[0]}, and nobody has sent it what the other ranks own"
-    numbers = [e.about[0] for e in entries if e.word == "step"]
-    if len(set(numbers)) < len(numbers):
-        yield "count", f"step {numbers[1]} is reported twice"
+            yield entry.about[0]
 
 
 def how_it_ended(status):
@@ -116,24 +126,37 @@ def how_it_ended(status):
     return f"it is killed by {signal.Signals(status - 128).name}"
 
 
-def files_of(program, folder, options):
-    """The files that the run saves, by name, and None; or None and the error of a failed run."""
+def run(program, folder, options, timeout):
+    """What the program prints, and None or the error of a failed run. Its files and journals are in the folder."""
     folder.mkdir(parents=True)
-    command = [program, *options, "--threads", "1", "--device", "cpu", "--timeout", str(SECONDS // 2), "--checkpoint-dir", folder]
+    command = [program, *options, "--threads", "1", "--device", "cpu", "--timeout", str(timeout), "--checkpoint-dir", folder]
     try:
         done = subprocess.run(command, cwd=TOP, capture_output=True, text=True, timeout=SECONDS,
                               env={**os.environ, "DDP_JOURNAL": str(folder / "journal")})
     except subprocess.TimeoutExpired:
-        return None, "it had to be stopped: it did not end within the time that it has"
+        return "", "it had to be stopped: it did not end within the time that it has"
     said = [line for line in done.stderr.splitlines() if "fatal: " in line]
     own = [line for line in said if " is gone: " not in line]  # the other messages follow from it
     if done.returncode != 0:
-        return None, ": ".join([how_it_ended(done.returncode), *(own or said if done.returncode <= 128 else own)[:1]])
-    return files_in(folder), None
+        return done.stdout, ": ".join([how_it_ended(done.returncode), *(own or said if done.returncode <= 128 else own)[:1]])
+    return done.stdout, None
+
+
+def files_of(program, folder, options):
+    """The files that the run saves, by name, and None; or None and the error of a failed run."""
+    _, failure = run(program, folder, options, SECONDS // 2)
+    return (None, failure) if failure else (files_in(folder), None)
 
 
 def files_in(folder):
     return {path.name: path.read_bytes() for path in folder.glob("*.safetensors")}
+
+
+def tensors_in(data):
+    """{name: (shape, floats)} of the bytes of a safetensors file."""
+    begin = 8 + struct.unpack("<Q", data[:8])[0]
+    return {name: (tensor["shape"], array.array("f", data[begin + tensor["data_offsets"][0]:begin + tensor["data_offsets"][1]]))
+            for name, tensor in json.loads(data[8:begin]).items() if tensor.get("dtype") == "F32"}
 
 
 def main():

@@ -229,10 +229,10 @@ def train_reconfigure(program, ours, folder):
     environment = {name: value for name, value in os.environ.items() if not name.startswith("DDP_")}
     launcher, what = TOP / "05_fault_tolerance/ddprun", "train with 3 ranks, one of which is killed"
 
-    def start(program, place, **more):
-        command = [launcher, "--max-restarts", "3", "--nproc-per-node", "3", program, *options, "--checkpoint-dir", place / "saved"]
-        return subprocess.run([str(word) for word in command + more.pop("inject", [])], capture_output=True, text=True, timeout=SECONDS,
-                              env={**environment, **more})
+    def start(program, place, *more, **variables):
+        command = [launcher, "--max-restarts", "3", "--nproc-per-node", "3", program, *options, "--checkpoint-dir", place / "saved", *more]
+        return subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=SECONDS,
+                              env={**environment, **variables})
 
     kept = Path(os.environ.get("LAB_OURS") or folder) / "ours_reconfigure"
     due = files_in(kept)
@@ -242,7 +242,7 @@ def train_reconfigure(program, ours, folder):
     for victim in 0, 1:
         place = folder / f"killed{victim}"
         try:
-            done = start(program, place, inject=["--inject", f"kill:{victim}:6"], DDP_RECONFIGURE="1")
+            done = start(program, place, "--inject", f"kill:{victim}:6", DDP_RECONFIGURE="1")
         except subprocess.TimeoutExpired:
             raise Fault("program", f"{what}: it does not end within {SECONDS} seconds") from None
         if done.returncode != 0 or "generation 2 goes on after step" not in done.stderr:
