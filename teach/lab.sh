@@ -69,7 +69,7 @@ begin() {
         return
     fi
     echo "$theirs is $before. Turn it into step $step:"
-    sed '/^hint /d' "teach/lab/$step.txt"
+    sed '/^hint /d; /^chapter /d; /^judge /d' "teach/lab/$step.txt"
     echo "$most lines are enough; ours changes $changes. How far are you? make check-lab"
 }
 
@@ -124,13 +124,8 @@ check() {
     [ "$changed" -gt 0 ] || failed start "$theirs is still the program before"
     build "$lab/$step/train"
     echo "yes  it compiles"
-    case $step in
-    zero*) judge=judge_zero.py ;;
-    localsgd | diloco) judge=judge_rounds.py ;;
-    tensor*) judge=judge_tensor_parallel.py ;;
-    *) judge=judge.py ;;
-    esac
-    python3 teach/lab/$judge "$step" "$lab/$step/train" "${ours%.c}" "$log" || exit
+    judge=$(sed -n 's/^judge //p' "teach/lab/$step.txt") # of an aside; the steps have one together
+    python3 "teach/lab/${judge:-judge}.py" "$step" "$lab/$step/train" "${ours%.c}" "$log" || exit
     if [ "$changed" -le "$most" ]; then
         echo "yes  $changed lines are changed, and up to $most are allowed"
     else

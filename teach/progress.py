@@ -31,12 +31,9 @@ def steps():
 
 
 def chapter_of(step):
-    """The key of a lab's chapter: 02 of 02a; ZeRO's have one of their own; a library lab's text names it."""
-    if step in library_labs():
-        return re.search(r"^chapter (\w+)$", Path(f"teach/lab/{step}.txt").read_text(), re.M)[1]
-    if step[0].isdigit():
-        return step[:2]
-    return {"localsgd": "local_sgd", "diloco": "local_sgd"}.get(step, "zero" if step.startswith("zero") else step)
+    """The key of a lab's chapter: its text names it, or it is a step's: 02 of 02a."""
+    named = re.search(r"^chapter (\w+)$", Path(f"teach/lab/{step}.txt").read_text(), re.M)
+    return named[1] if named else step[:2]
 
 
 def lab_state(step):
