@@ -64,10 +64,10 @@ void curves_step(Curves *curves, const Model *model)
         return;
     double loss = (double)model_loss(model);
     if (peers.world_size > 1)
-        peers.all_reduce(&loss, 1, REDUCE_MEAN);
+        peers.sum(&loss, 1);
     if (curves->rank > 0)
         return;
-    event_file_scalar(&curves->events, "train/loss", step, loss);
+    event_file_scalar(&curves->events, "train/loss", step, loss / peers.world_size);
     event_file_scalar(&curves->events, "train/gradient_norm", step, gradient_norm(curves, model));
     event_file_scalar(&curves->events, "train/lr", step,
                       curves->lr * lr_factor(&curves->schedule, step));

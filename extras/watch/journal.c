@@ -27,7 +27,7 @@ bool journal_wanted(void)
 }
 
 /* Appends: a rank that is started again continues its file. */
-static void open_file(int rank)
+void journal_open(int rank)
 {
     if ((file != NULL && owner == getpid()) || !journal_wanted())
         return;
@@ -44,6 +44,11 @@ static void open_file(int rank)
     journal_note("open rank=%d pid=%d", rank, (int)owner);
 }
 
+bool journal_is_open(void)
+{
+    return file != NULL;
+}
+
 void journal_note(const char *format, ...)
 {
     if (file == NULL)
@@ -55,17 +60,9 @@ void journal_note(const char *format, ...)
     putc('\n', file);
 }
 
-/* ---- the group ---- */
+/* ---- the model ---- */
 
-void journal_group(const ProcessGroup *pg)
-{
-    open_file(pg->rank);
-    journal_note("group rank=%d world_size=%d backend=%s", pg->rank, pg->world_size,
-                 pg->backend->name);
-}
-
-/* " data=grads+1198592", if it is an array of the model that is sent; else "". */
-static const char *describe_data(const float *data, char text[40])
+const char *journal_data(const float *data, char text[40])
 {
     const char *name = NULL;
     const float *array = NULL;
@@ -78,28 +75,6 @@ static const char *describe_data(const float *data, char text[40])
         snprintf(text, 40, " data=%s+%td", name, data - array);
     return text;
 }
-
-void journal_start(const Collective *collective)
-{
-    if (file == NULL)
-        return;
-    static const char *const ops[] = { "sum", "mean", "max", "min" };
-    const CollectiveKind kind = collective->kind;
-    char op[16] = "", data[40];
-    if (kind == ALL_REDUCE || kind == REDUCE || kind == REDUCE_SCATTER)
-        snprintf(op, sizeof op, " op=%s", ops[collective->op]);
-    journal_note("start %" PRIu64 " %s count=%zu type=%s%s root=%d group=%s%s", collective->op_id,
-                 collective_name(kind), collective->count, dtype_name(collective->type), op,
-                 collective->root, collective->pg->parent != NULL ? collective->pg->name : "all",
-                 describe_data(collective->in, data));
-}
-
-void journal_wait(const Collective *collective)
-{
-    journal_note("wait %" PRIu64, collective->op_id);
-}
-
-/* ---- the model ---- */
 
 /* "grads=NORM weights=NORM crc=SUM": two norms, which may be compared within rounding, and a
  * checksum, which differs as soon as a bit of a weight does. */
@@ -121,7 +96,7 @@ static const char *describe_state(const Model *model, char text[96])
 
 void journal_model(const Model *model, int rank)
 {
-    open_file(rank);
+    journal_open(rank);
     if (file == NULL)
         return;
     written = model;

@@ -9,21 +9,21 @@
 #ifndef EXTRAS_WATCH_JOURNAL_H
 #define EXTRAS_WATCH_JOURNAL_H
 
-#include "common/comm/backend.h"
 #include "common/nn/model.h"
 
 bool journal_wanted(void);
 
+/* Opens this rank's file, if none is open. */
+void journal_open(int rank);
+bool journal_is_open(void);
+
 /* Adds a line. */
 void journal_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* This rank is in a group. Opens the file, if nobody has. */
-void journal_group(const ProcessGroup *pg);
-void journal_start(const Collective *collective);
-void journal_wait(const Collective *collective);
-
 /* Training is about to begin, with these weights. Opens the file, if nobody has. */
 void journal_model(const Model *model, int rank);
+/* Returns " data=grads+1198592" if data is within an array of that model; else "". */
+const char *journal_data(const float *data, char text[40]);
 void journal_batch(const Batch *batch, bool is_training);
 void journal_dropout(const char *layer, const DropoutKey *key);
 void journal_step(const Model *model, int epoch);

@@ -9,12 +9,12 @@
 
 #include <stddef.h>
 
-#include "common/comm/process_group.h"
-
 typedef struct {
     int rank, world_size;
     // Collective over all ranks, or between two. NULL where world_size is 1.
-    void (*all_reduce)(double *values, size_t count, ReduceOp op);
+    void (*sum)(double *values, size_t count);
+    void (*min)(double *values, size_t count);
+    void (*max)(double *values, size_t count);
     void (*send)(const void *data, size_t bytes, int to);
     void (*receive)(void *data, size_t bytes, int from);
 } Peers;

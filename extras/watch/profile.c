@@ -74,12 +74,12 @@ static CallTimes collect_call_times(Timeline *timeline)
     }
     double most[2] = { (double)num_shared, -(double)num_shared }; // over the ranks; minus the least
     if (peers.world_size > 1)
-        peers.all_reduce(most, 2, REDUCE_MAX);
+        peers.max(most, 2);
     const bool same = peers.world_size > 1 && most[0] == -most[1];
     if (same) {
         memcpy(last, first, num_shared * sizeof *last);
-        peers.all_reduce(first, num_shared, REDUCE_MIN);
-        peers.all_reduce(last, num_shared, REDUCE_MAX);
+        peers.min(first, num_shared);
+        peers.max(last, num_shared);
     }
     num_shared = 0;
     for (size_t i = 0; same && i < n; i++) {

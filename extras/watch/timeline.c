@@ -52,28 +52,29 @@ static void hear_span(const Span *span)
 }
 
 /* Calls are queued in the order of op_id, by one thread, so a call's place follows from it. */
-void timeline_see_call(const CallRecord *seen, uint64_t op_id, CollectiveState state)
+void timeline_add_call(const CallRecord *seen, uint64_t op_id)
 {
     const double now = seconds_now();
     pthread_mutex_lock(&calls_mutex);
-    Timeline *timeline = recording;
-    if (timeline != NULL && state == COLLECTIVE_SCHEDULED) {
-        if (timeline->num_calls == 0)
-            first_op = op_id;
-        if (timeline->num_calls == MAX_RECORDS) {
-            timeline->num_lost++;
-        } else {
-            CallRecord *call = &timeline->call[timeline->num_calls++];
-            *call = *seen;
-            call->queued = now;
-        }
-    } else if (timeline != NULL && op_id - first_op < timeline->num_calls) {
-        CallRecord *call = &timeline->call[op_id - first_op];
-        if (state == COLLECTIVE_STARTED)
-            call->started = now;
-        else if (state == COLLECTIVE_COMPLETED)
-            call->done = now;
+    if (recording != NULL && recording->num_calls == 0)
+        first_op = op_id;
+    if (recording != NULL && recording->num_calls == MAX_RECORDS) {
+        recording->num_lost++;
+    } else if (recording != NULL) {
+        CallRecord *call = &recording->call[recording->num_calls++];
+        *call = *seen;
+        call->queued = now;
     }
+    pthread_mutex_unlock(&calls_mutex);
+}
+
+void timeline_see_call(uint64_t op_id, bool started)
+{
+    const double now = seconds_now();
+    pthread_mutex_lock(&calls_mutex);
+    if (recording != NULL && op_id - first_op < recording->num_calls)
+        *(started ? &recording->call[op_id - first_op].started
+                  : &recording->call[op_id - first_op].done) = now;
     pthread_mutex_unlock(&calls_mutex);
 }
 

@@ -9,9 +9,11 @@
 #ifndef EXTRAS_WATCH_TIMELINE_H
 #define EXTRAS_WATCH_TIMELINE_H
 
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 
-#include "common/comm/backend.h"
+#include "common/base/memory.h"
 #include "extras/watch/peers.h"
 #include "extras/watch/span.h"
 
@@ -48,9 +50,12 @@ void timeline_start(Timeline *timeline, void *stream);
 void timeline_stop(Timeline *timeline);
 void timeline_free(Timeline *timeline);
 
-/* A collective has reached this state. Calls are numbered by op_id, from any number on; only what
- * a CallRecord knows before it begins is read from *call. From any thread. */
-void timeline_see_call(const CallRecord *call, uint64_t op_id, CollectiveState state);
+/* Adds a collective that was called; of *call only what is known before it begins is read. Calls
+ * are numbered by op_id, from any number on. */
+void timeline_add_call(const CallRecord *call, uint64_t op_id);
+
+/* Notes that this call has started, or that it is done. From any thread. */
+void timeline_see_call(uint64_t op_id, bool started);
 void timeline_see_marks(uint64_t op_id, GpuMark begin, GpuMark end);
 
 /* The ranks compare their clocks as NTP does, by round trips: before a recording (0) and after it

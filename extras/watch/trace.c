@@ -124,7 +124,7 @@ void trace_write(FILE *file, const char *path, Timeline *timeline, int rank)
     Writer writer = { .text = file, .timeline = timeline, .rank = rank };
     writer.zero = rank == 0 ? timeline->begin : 0;
     if (peers.world_size > 1)
-        peers.all_reduce(&writer.zero, 1, REDUCE_SUM); // all learn rank 0's
+        peers.sum(&writer.zero, 1); // all learn rank 0's
     if (rank > 0) {
         if (peers.world_size > 1)
             send_events(&writer);

@@ -9,7 +9,7 @@
 #include "common/comm/backend.h"
 #include "common/comm/tcp/tcp_mesh.h"
 #include "extras/watch/explain.h"
-#include "extras/watch/journal.h"
+#include "extras/watch/journal_group.h"
 #include "extras/watch/peers.h"
 #include "extras/watch/progress.h"
 #include "extras/watch/recording.h"
@@ -20,9 +20,19 @@ static ProcessGroup *group;
 static void *stream; // on which its backend executes calls; NULL: the host does
 static bool observes_calls; // is more than waits and journals needed?
 
-static void all_reduce_values(double *values, size_t count, ReduceOp op)
+static void sum_values(double *values, size_t count)
 {
-    all_reduce(group, values, count, FLOAT64, op);
+    all_reduce(group, values, count, FLOAT64, REDUCE_SUM);
+}
+
+static void min_values(double *values, size_t count)
+{
+    all_reduce(group, values, count, FLOAT64, REDUCE_MIN);
+}
+
+static void max_values(double *values, size_t count)
+{
+    all_reduce(group, values, count, FLOAT64, REDUCE_MAX);
 }
 
 static void send_bytes(const void *data, size_t bytes, int to)
@@ -63,11 +73,14 @@ static void see_call(const Collective *collective, CollectiveState state)
 {
     const bool alone =
         collective->pg->parent != NULL || collective_is_point_to_point(collective->kind);
-    timeline_see_call(&(CallRecord){ .name = collective_name(collective->kind),
-                                     .type = collective->type,
-                                     .count = collective->count,
-                                     .sequence = alone ? -1 : (int64_t)collective->sequence },
-                      collective->op_id, state);
+    if (state == COLLECTIVE_SCHEDULED)
+        timeline_add_call(&(CallRecord){ .name = collective_name(collective->kind),
+                                         .type = collective->type,
+                                         .count = collective->count,
+                                         .sequence = alone ? -1 : (int64_t)collective->sequence },
+                          collective->op_id);
+    else if (state != COLLECTIVE_FAILED)
+        timeline_see_call(collective->op_id, state == COLLECTIVE_STARTED);
     if (state == COLLECTIVE_SCHEDULED && collective->kind == ALL_REDUCE &&
         collective->type == FLOAT32)
         explain_bucket(collective->count * sizeof(float));
@@ -111,7 +124,9 @@ static void formed(ProcessGroup *pg, const Args *args)
     group = pg;
     peers = (Peers){ .rank = pg->rank,
                      .world_size = pg->world_size,
-                     .all_reduce = all_reduce_values,
+                     .sum = sum_values,
+                     .min = min_values,
+                     .max = max_values,
                      .send = send_bytes,
                      .receive = receive_bytes };
     journal_group(pg);
@@ -132,7 +147,7 @@ static void leaving(ProcessGroup *pg)
     if (pg != group)
         return;
     recording_write();
-    journal_note("leave");
+    journal_leave();
     group = NULL;
     peers = (Peers){ .world_size = 1 };
 }

@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
-"""Usage: tests/house/closure.py [PROGRAM...]      How many lines of common/ each program is made of.
+"""Usage: tests/house/closure.py [--built] [PROGRAM...]      How many lines of the library each program is made of.
 
-Builds the programs in build/house, a copy of the tree: without extras and for CPUs alone. The linker's map (-Map) says
-which objects a program took, and the compiler's .d files which headers belong to them. Prints a line for each program:
-its name, lines, files, and the lines of each room.
+Builds the programs in build/house, a copy of the tree: without extras and for CPUs alone. The linker's map says which
+objects a program took, and the compiler's .d files which headers belong to them. Prints a line for each program: its
+name, lines, files, and the lines of each room.
+--built: counts the programs that lie here, with extras/ and the step's own folder, without files of CUDA, NCCL and MPI.
 """
-import collections, os, re, subprocess, sys
+import collections, glob, os, re, subprocess, sys
 
 PROGRAMS = ['01_single_gpu/train', '02_multi_gpu_spawn/train_a_spawn', '02_multi_gpu_spawn/train', '03_torchrun_env/train',
             '03_torchrun_env/ddprun', '04_slurm_multinode/train', '05_fault_tolerance/train', '05_fault_tolerance/ddprun']
 COPY = 'build/house'
+GPU_OR_MPI = r'(^|[/_])(cuda|nccl|cudnn|mpi)[/_.]'  # with its own ceilings, or an option
 
 
 def build(programs):
@@ -20,26 +22,34 @@ def build(programs):
     subprocess.run(['make', '-s', '-j2', 'CFLAGS=-O1', 'LDFLAGS=-Wl,-Map=$@.map', *without, *programs], check=True, env=environment)
 
 
-def files_of(program):
-    """The sources and headers that a program is made of. Base names of objects are unique (house.bats)."""
-    map_ = open(program + '.map').read()
-    members = set(re.findall(r'^\S+\.a\(([\w.-]+)\.o\)', map_, re.M))
-    objects = re.findall(r'^LOAD (build/\S+)\.o$', map_, re.M)
-    for folder, _, names in os.walk('build'):
-        objects += [f'{folder}/{name[:-2]}' for name in names if name.endswith('.o') and name[:-2] in members]
-    objects = [path for path in objects if os.path.exists(path[len('build/'):] + '.c')]  # the file may have moved since
-    return {os.path.normpath(f) for path in objects for f in re.findall(r'[\w./-]+\.[ch]\b', open(path + '.d').read())}
+def members_of(program, built):
+    """The base names of the objects that a program took out of libraries; they are unique (house.bats)."""
+    if built:  # tools/linked.awk has read the map
+        return set(re.findall(r'%/([\w.-]+)\.o\b', open(f'build/{program}.linked').read()))
+    return set(re.findall(r'^\S+\.a\(([\w.-]+)\.o\)', open(program + '.map').read(), re.M))
 
 
-def main(programs):
-    build(programs)
+def files_of(program, built):
+    """The sources and headers that a program is made of."""
+    members = members_of(program, built)
+    objects = [path for room in ('common', 'extras', program[:2] + '*') for path in glob.glob(f'build/{room}/**/*.o', recursive=True)
+               if os.path.basename(path)[:-2] in members or path == f'build/{program}.o']
+    objects = [path for path in objects if os.path.exists(path[len('build/'):-2] + '.c')]  # the file may have moved since
+    return {os.path.normpath(f) for path in objects for f in re.findall(r'[\w./-]+\.[ch]\b', open(path[:-2] + '.d').read())}
+
+
+def main(programs, built):
+    if not built:
+        build(programs)
     for program in programs:
-        files = [f for f in files_of(program) if f.startswith('common/')]
         rooms = collections.Counter()
+        files = [f for f in files_of(program, built) if f.startswith(('common/', 'extras/', program[:2]) if built else 'common/')
+                 and not (built and re.search(GPU_OR_MPI, f))]
         for f in files:
             rooms[os.path.dirname(f)] += len(open(f).read().splitlines())
         print(program, sum(rooms.values()), len(files), *[f'{room} {lines}' for room, lines in sorted(rooms.items())])
 
 
 if __name__ == '__main__':
-    main(sys.argv[1:] or PROGRAMS)
+    named = [word for word in sys.argv[1:] if word != '--built']
+    main(named or PROGRAMS, '--built' in sys.argv)

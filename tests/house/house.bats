@@ -21,6 +21,13 @@ ceilings() { # PROGRAM LINES: of common/, in a build for CPUs alone without extr
 05_fault_tolerance/ddprun 4700
 END
 }
+built_ceilings() { # of the programs as they lie here: with extras/ and the step's own folder (closure.py --built)
+    cat <<END
+01_single_gpu/train 10200
+02_multi_gpu_spawn/train 17700
+05_fault_tolerance/train 19800
+END
+}
 
 setup() {
     cd "${BATS_TEST_DIRNAME%/tests/*}" || return
@@ -57,6 +64,16 @@ room() {
         at_most "$ceiling" "$program" "$(awk -v program="$program" '$1 == program { print $2 }' "$BATS_TEST_TMPDIR/closures")"
     done
     ! grep -E '^(01_|.*/train_a_).*common/comm' "$BATS_TEST_TMPDIR/closures" # one device needs no network
+}
+
+@test "a program with its extras, too, and 01 links no network" {
+    [ -e build/05_fault_tolerance/train.linked ] || skip "make builds the programs first"
+    built_ceilings | cut -d ' ' -f 1 | xargs tests/house/closure.py --built >"$BATS_TEST_TMPDIR/closures"
+    cat "$BATS_TEST_TMPDIR/closures"
+    built_ceilings | while read -r program ceiling; do
+        at_most "$ceiling" "$program" "$(awk -v program="$program" '$1 == program { print $2 }' "$BATS_TEST_TMPDIR/closures")"
+    done
+    ! grep '^01_.*common/comm' "$BATS_TEST_TMPDIR/closures"
 }
 
 @test "a room includes only rooms above it" {
