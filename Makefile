@@ -115,8 +115,8 @@ comma := ,
 override LDFLAGS += $(if $(filter 1,$(EXTRAS)),-Wl$(comma)--wrap=GOMP_parallel) # why: extras/fast_cpu/cpu_region.c
 $(foreach part,CUDA_HOME MPI CUDA NCCL_HOME NCCL CUDNN PNG HTTP,$(eval $(part) := $($(part)))) # looked for once
 
-# in = the files with such a name in the rooms of common/, in rooms within them, and in the extras
-in = $(wildcard $(1:%=common/*/%) $(1:%=common/*/*/%) $(if $(filter 1,$(EXTRAS)),$(1:%=extras/*/%)))
+# in = the files with such a name in the rooms of common/, in rooms within them, in launcher/, and in the extras
+in = $(wildcard $(1:%=common/*/%) $(1:%=common/*/*/%) $(1:%=launcher/%) $(if $(filter 1,$(EXTRAS)),$(1:%=extras/*/%)))
 PART_MPI  := $(call in,*_mpi.c)
 PART_CUDA := $(call in,*_cuda.c cuda_*.c)
 PART_NCCL := $(call in,*_nccl.c nccl_*.c)
@@ -162,10 +162,10 @@ KERNELS_BEYOND := $(if $(filter 1,$(CUDA)),$(wildcard beyond/*/*.cu))
 ABSENT_BEYOND := $(wildcard beyond/*/*_absent.c)
 PART_BEYOND  := $(patsubst %.c,$(BUILD)/%.o,$(FILES_BEYOND) $(if $(KERNELS_BEYOND),,$(ABSENT_BEYOND))) $(KERNELS_BEYOND:%.cu=$(BUILD)/%.o)
 LIB_BEYOND   := $(BUILD)/beyond.a
-FILES_05 := $(filter-out %/train.c %/train_reconfigure.c %/ddprun.c,$(wildcard 05_*/*.c))
+FILES_05 := $(filter-out %/train.c %/train_reconfigure.c %/ddprun.c,$(wildcard 05_*/*.c 05_*/*/*.c))
 PART_05  := $(FILES_05:%.c=$(BUILD)/%.o)
 LIB05    := $(BUILD)/lib05.a
-PROGRAMS := $(basename $(filter-out $(FILES_BEYOND) $(ABSENT_BEYOND) $(FILES_05),$(wildcard 0[1-5]_*/*.c beyond/*/*.c)) $(wildcard tools/*.c))
+PROGRAMS := $(basename $(filter-out $(FILES_BEYOND) $(ABSENT_BEYOND) $(FILES_05),$(wildcard 0[1-5]_*/*.c 05_*/*/*.c beyond/*/*.c)) $(wildcard tools/*.c))
 PROGRAMS := $(filter-out $(if $(filter 0,$(HTTP)),tools/serve tools/watch),$(PROGRAMS))
 HTTP_PART := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tools/http/*.c)) # the server of tools/serve and tools/watch
 LIVE     := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tools/live/*.c)) # parts of tools/watch
@@ -246,7 +246,7 @@ $(BUILD)/common/nn/plain.o $(BUILD)/common/nn/plain_%.o $(BUILD)/extras/fast_cpu
 
 $(BUILD)/common/data/digits.o: data/digits.csv.gz # embedded by .incbin
 
-$(BUILD)/common/%.o: private override CFLAGS += -Wconversion -Wno-sign-conversion
+$(BUILD)/common/%.o $(BUILD)/launcher/%.o: private override CFLAGS += -Wconversion -Wno-sign-conversion
 $(BUILD)/common/base/options.o: VERSION # what --version prints
 $(BUILD)/common/base/options.o: private override CPPFLAGS += -DVERSION='"$(file <VERSION)"'
 
@@ -272,7 +272,7 @@ docs: all moving
 	@docs/pictures/draw.py && tools/docs.py refresh && tests/house/reading.py --write
 
 format:
-	clang-format -i $(call in,*.c *.h) $(wildcard 0[1-5]_*/*.[ch] beyond/*.[ch] beyond/*/*.[ch] tools/*.c tools/*/*.[ch] $(patsubst %,tests/%.[ch],*/* */*/* */*/*/*))
+	clang-format -i $(call in,*.c *.h) $(wildcard 0[1-5]_*/*.[ch] 05_*/*/*.[ch] beyond/*.[ch] beyond/*/*.[ch] tools/*.c tools/*/*.[ch] $(patsubst %,tests/%.[ch],*/* */*/* */*/*/*))
 
 clean:
 	$(RM) -r $(BUILD) $(PROGRAMS)

@@ -11,7 +11,7 @@
 #include "common/base/host.h"
 #include "common/base/log.h"
 #include "common/base/signals.h"
-#include "common/launch/launch.h"
+#include "launcher/launch.h"
 
 static void set_number(const char *name, int value)
 {

@@ -12,14 +12,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "05_fault_tolerance/attempt_history.h"
-#include "05_fault_tolerance/elastic_group.h"
-#include "05_fault_tolerance/error_file.h"
-#include "05_fault_tolerance/seats.h"
+#include "launcher/attempt_history.h"
+#include "launcher/elastic_group.h"
+#include "launcher/error_file.h"
+#include "05_fault_tolerance/reconfigure/seats.h"
 #include "common/base/host.h"
 #include "common/base/log.h"
 #include "common/base/signals.h"
-#include "common/launch/launch.h"
+#include "launcher/launch.h"
 
 #define AGAIN (-1) // the attempt has ended, but not the job
 #define DOUBLE_SECONDS 0.3 // wrappers that pass on Ctrl-C deliver it twice

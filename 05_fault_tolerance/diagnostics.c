@@ -3,9 +3,9 @@
 
 #include <unistd.h>
 
-#include "05_fault_tolerance/check_sync.h"
-#include "05_fault_tolerance/folder_lock.h"
-#include "05_fault_tolerance/reduce_order.h"
+#include "05_fault_tolerance/checks/check_sync.h"
+#include "05_fault_tolerance/checks/folder_lock.h"
+#include "05_fault_tolerance/checks/reduce_order.h"
 #include "05_fault_tolerance/stop.h"
 #include "common/base/folder.h"
 

@@ -7,8 +7,8 @@
 #ifndef FAULT_TOLERANCE_DIAGNOSTICS_H
 #define FAULT_TOLERANCE_DIAGNOSTICS_H
 
-#include "05_fault_tolerance/flight_recorder.h"
-#include "05_fault_tolerance/inject.h"
+#include "05_fault_tolerance/checks/flight_recorder.h"
+#include "05_fault_tolerance/checks/inject.h"
 
 typedef struct {
     const Args *args;

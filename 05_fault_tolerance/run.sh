@@ -8,7 +8,7 @@ train=$here/train ddprun=$here/ddprun slurm=$here/../04_slurm_multinode
 launcher=${LAUNCHER:-ddprun}
 if [ "${RECONFIGURE:-0}" != 0 ]; then
     [ "$launcher" = ddprun ] || { echo "$0: RECONFIGURE=1 needs LAUNCHER=ddprun" >&2 && exit 2; }
-    train=$here/train_reconfigure && export DDP_RECONFIGURE=1
+    train=$here/reconfigure/train_reconfigure && export DDP_RECONFIGURE=1
 fi
 case " $* " in *" --help "* | *" -h "*) launcher=--help; sed -n '2,/^set/s/^# //p' "$0"; echo ;; esac
 for program in "$train" "$ddprun"; do

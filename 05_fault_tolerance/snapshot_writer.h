@@ -4,7 +4,7 @@
 
 #include <pthread.h>
 
-#include "05_fault_tolerance/flight_recorder.h"
+#include "05_fault_tolerance/checks/flight_recorder.h"
 #include "05_fault_tolerance/snapshot_folder.h"
 #include "common/comm/process_group.h"
 

@@ -5,8 +5,8 @@
  *
  *     03_torchrun_env/ddprun --nproc-per-node 2 build/bench/watch
  */
-#include "05_fault_tolerance/check_sync.h"
-#include "05_fault_tolerance/flight_recorder.h"
+#include "05_fault_tolerance/checks/check_sync.h"
+#include "05_fault_tolerance/checks/flight_recorder.h"
 #include "bench/median.h"
 #include "common/base/log.h"
 #include "common/base/words.h"

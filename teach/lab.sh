@@ -91,7 +91,7 @@ build() {
     grep 'error:' "$log/make" | sed 's|.*/\(train.c:\)|     \1|' | head -n 6
     unknown=$(sed -n "s/.*implicit declaration of function [^A-Za-z_]*\([A-Za-z0-9_]*\).*/\1/p" "$log/make" | head -n 1)
     if [ -n "$unknown" ]; then # which header has it?
-        header=$(grep -lE "^[A-Za-z].*[ *]$unknown\(" common/*/*.h common/*/*/*.h 0?_*/*.h beyond/*/*.h 2>/dev/null | head -n 1)
+        header=$(grep -lE "^[A-Za-z].*[ *]$unknown\(" common/*/*.h common/*/*/*.h launcher/*.h 0?_*/*.h 05_*/*/*.h beyond/*/*.h 2>/dev/null | head -n 1)
         echo "     hint: $unknown is declared in a header that is not included: ${header:-"\"man $unknown\" names it (of atoi and getenv it is stdlib.h)"}"
         exit 1
     fi

@@ -5,13 +5,13 @@
 # .ci/run sets SAMPLE=0 ... 4: then every check runs a fifth of its files (tests/sample.sh).
 # TESTS=... picks some: make test TESTS="tests/common/comm/test_ddp.c tests/steps/steps.bats"
 
-TEST_FOLDERS  := helpers common steps beyond tools teach docs house allocations memory against/mpi $(if $(filter 1,$(EXTRAS)),extras)
+TEST_FOLDERS  := helpers common launcher steps beyond tools teach docs house allocations memory against/mpi $(if $(filter 1,$(EXTRAS)),extras)
 tests_named    = $(wildcard $(foreach depth,/ /*/ /*/*/,$(TEST_FOLDERS:%=tests/%$(depth)$(1))))
 TEST_SOURCES  := $(call tests_named,test_*.c) tests/fuzz/test_fuzz.c
 TEST_PROGRAMS := $(TEST_SOURCES:%.c=$(BUILD)/%)
 TEST_HELPERS  := $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(call tests_named,test_*.c) %/mpi_ranks.c %/counter.c %/peak.c,$(call tests_named,*.c))) $(DOCTOR) $(PART_05)
 MPI_RANKS     := $(if $(filter 1,$(MPI)),$(BUILD)/tests/against/mpi/mpi_ranks) # what tests/against/mpi/mpi.bats starts
-COUNTED       := $(patsubst %.c,$(BUILD)/counted/%,$(wildcard 0[1-5]_*/train*.c beyond/*/train*.c)) # tests/allocations/allocations.bats
+COUNTED       := $(patsubst %.c,$(BUILD)/counted/%,$(wildcard 0[1-5]_*/train*.c 05_*/*/train*.c beyond/*/train*.c)) # tests/allocations/allocations.bats
 PEAK          := $(BUILD)/tests/memory/peak # tests/memory/memory.bats
 BENCHED       := $(BUILD)/bench/checkpoints $(BUILD)/bench/rows # tests/tools/bench_small.bats
 SIMULATE      := $(BUILD)/tests/simulation/simulate

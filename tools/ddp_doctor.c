@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "05_fault_tolerance/flight_recorder.h"
+#include "05_fault_tolerance/checks/flight_recorder.h"
 #include "common/base/log.h"
 #include "common/base/words.h"
 #include "tools/doctor/diagnosis.h"

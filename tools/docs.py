@@ -195,8 +195,9 @@ def documents():
     found = [os.path.join(ROOT, "README.md")]
     extras = sorted("extras/" + name for name in os.listdir(os.path.join(ROOT, "extras")))
     beyond = sorted("beyond/" + name for name in os.listdir(os.path.join(ROOT, "beyond")) if "." not in name)
-    for folder in [*sorted(os.listdir(ROOT)), "docs/answers", *beyond, *extras]:
-        if folder in ("beyond", "common", "docs", "docs/answers", *beyond, *extras) or re.match(r"0[1-5]_", folder):
+    rooms = ["05_fault_tolerance/checks", "05_fault_tolerance/reconfigure"]
+    for folder in [*sorted(os.listdir(ROOT)), "docs/answers", *rooms, *beyond, *extras]:
+        if folder in ("beyond", "common", "docs", "docs/answers", "launcher", *rooms, *beyond, *extras) or re.match(r"0[1-5]_", folder):
             path = os.path.join(ROOT, folder)
             found += sorted(os.path.join(path, n) for n in os.listdir(path) if n.endswith(".md"))
     return found

@@ -33,7 +33,7 @@ pairs() {
 END
     [ ! -e 05_fault_tolerance/ddprun.c ] ||
         echo "05-ddprun 200 03_torchrun_env/ddprun.c 05_fault_tolerance/ddprun.c"
-    echo "reconfigure 60 05_fault_tolerance/train.c 05_fault_tolerance/train_reconfigure.c"
+    echo "reconfigure 60 05_fault_tolerance/train.c 05_fault_tolerance/reconfigure/train_reconfigure.c"
     before=02_multi_gpu_spawn/train.c # the asides, which start from step 02
     for stage in 1 2 3 4 5; do
         echo "zero$stage 60 $before beyond/zero/train_zero$stage.c"

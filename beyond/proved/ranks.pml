@@ -1,4 +1,4 @@
-/* ranks.pml - which node gets which ranks where nodes come and go: 05_fault_tolerance/elastic_group.c.
+/* ranks.pml - which node gets which ranks where nodes come and go: launcher/elastic_group.c.
  *
  * Node 0 takes waiting nodes from a queue, opens a store for the attempt, and gives each node its first
  * rank and the number of all. A node may die, or be cut off and come again with another number. It may

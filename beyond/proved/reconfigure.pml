@@ -1,5 +1,5 @@
 /* reconfigure.pml - how the survivors of a failure agree on a new group without a restart, and go on
- * (05_fault_tolerance/agreement.c, reconfigure.c). The store is the only arbiter.
+ * (05_fault_tolerance/reconfigure/agreement.c, reconfigure.c). The store is the only arbiter.
  *
  * A seat is a rank's number; an incarnation is one process in it; a generation is one group, with an
  * incarnation for each seat. A rank leaves its group when it sees that one of the others is gone, and

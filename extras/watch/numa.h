@@ -4,7 +4,7 @@
 
 #include <sched.h>
 
-#include "common/launch/launch.h"
+#include "launcher/launch.h"
 
 /* Where the ranks of a node are. A place is a GPU that the ranks see, or, if these are fewer than
  * the ranks, a rank. Local rank r has place r. */

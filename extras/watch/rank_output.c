@@ -13,7 +13,7 @@
 
 #include "common/base/log.h"
 #include "common/base/memory.h"
-#include "common/launch/launch.h"
+#include "launcher/launch.h"
 #include "extras/watch/numa.h"
 #include "extras/watch/rank_report.h"
 #include "extras/watch/tee.h"

@@ -3,7 +3,7 @@
 #ifndef WATCH_RANK_REPORT_H
 #define WATCH_RANK_REPORT_H
 
-#include "common/launch/launch.h"
+#include "launcher/launch.h"
 
 /* Prints to standard error the failure that ended the job, then how this node's other ranks ended.
  */

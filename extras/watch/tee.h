@@ -2,7 +2,7 @@
 #ifndef WATCH_TEE_H
 #define WATCH_TEE_H
 
-#include "common/launch/launch.h"
+#include "launcher/launch.h"
 
 typedef struct Tee Tee;
 

@@ -34,7 +34,7 @@ MOST_READ = 64 << 20  # bytes of a file that the grader reads
 DISK_MB, TMP_MB, PROCESSES, FILE_MB = 400, 64, 256, 64
 PASSED_ON = re.compile(r"(DDP_JOURNAL|DDP_RECONFIGURE|LAB_\w+|LAUNCHER|NODES_HERE_ADDR|OMP_NUM_THREADS|ASAN_OPTIONS|MASTER_\w+|RANK|"
                        r"LOCAL_RANK|WORLD_SIZE)$")
-ROOM = ["common/**/*.h", "extras/**/*.h", "beyond/**/*.h", "0*/*.h", "teach/lab/**/*.h", "teach/lab/*/functions.txt",
+ROOM = ["common/**/*.h", "extras/**/*.h", "beyond/**/*.h", "launcher/*.h", "0*/**/*.h", "teach/lab/**/*.h", "teach/lab/*/functions.txt",
         "teach/lab/*/link.txt", "teach/lab/redefine.syms", "teach/lab/as_srun.sh",
         "04_slurm_multinode/nodes_here.sh", "03_torchrun_env/ddprun", "05_fault_tolerance/ddprun", "config.yaml", "build/*.a", "build/checked/teach/lab/**/*.o",
         "build/teach/lab/**/*.o", "build/tests/simulation/*.o", "build/tools/*.a"]

@@ -255,7 +255,7 @@ def train_reconfigure(program, ours, folder):
 
 
 LABS = {  # the step's program that uses the learner's file, and how that is judged
-    "reconfigure": ("05_fault_tolerance/train_reconfigure", train_reconfigure),
+    "reconfigure": ("05_fault_tolerance/reconfigure/train_reconfigure", train_reconfigure),
     "ring": ("02_multi_gpu_spawn/train", train_replicas),
     "ring5": ("02_multi_gpu_spawn/train", train_replicas),
     "reducer": ("02_multi_gpu_spawn/train", train_replicas),

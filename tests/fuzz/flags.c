@@ -1,5 +1,5 @@
 /* The launcher's command line and PET_ variables, as ddprun of 03 and of 05 reads them. */
-#include "05_fault_tolerance/elastic_group.h"
+#include "launcher/elastic_group.h"
 
 #include <string.h>
 

@@ -9,9 +9,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "05_fault_tolerance/node_assignment.h"
+#include "launcher/node_assignment.h"
 #include "common/base/comfort.h"
-#include "common/launch/launch.h"
+#include "launcher/launch.h"
 #include "tests/fuzz/targets.h"
 
 /* What was understood can be told on and shown, and is understood again. */

@@ -17,7 +17,7 @@
 
 #include "common/base/comfort.h"
 #include "common/base/signals.h"
-#include "common/launch/launch.h"
+#include "launcher/launch.h"
 #include "common/save/checkpoint.h"
 #include "tests/fuzz/memory.h"
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Usage: tests/house/circles.py      Files of common/, extras/, tools/, beyond/ and the steps that include each other in a circle.
+"""Usage: tests/house/circles.py      Files of common/, extras/, launcher/, tools/, beyond/ and the steps that include each other in a circle.
 
 X.c and X.h in one folder are one file here. Prints a line for each group of files of which each reaches all others.
 """
@@ -9,7 +9,7 @@ import glob, os, re
 def includes():
     """For each file, the files that it includes."""
     graph = {}
-    for path in [f for folder in ('beyond', 'common', 'extras', 'tools', '0*') for f in glob.glob(folder + '/**/*', recursive=True)]:
+    for path in [f for folder in ('beyond', 'common', 'extras', 'launcher', 'tools', '0*') for f in glob.glob(folder + '/**/*', recursive=True)]:
         file, ending = os.path.splitext(path)
         if ending in ('.c', '.h', '.cu'):
             others = re.findall(r'^#include "(.+)\.h"$', open(path).read(), re.M)

@@ -32,7 +32,7 @@ def members_of(program, built):
 def files_of(program, built):
     """The sources and headers that a program is made of."""
     members = members_of(program, built)
-    objects = [path for room in ('common', 'extras', program[:2] + '*') for path in glob.glob(f'build/{room}/**/*.o', recursive=True)
+    objects = [path for room in ('common', 'extras', 'launcher', program[:2] + '*') for path in glob.glob(f'build/{room}/**/*.o', recursive=True)
                if os.path.basename(path)[:-2] in members or path == f'build/{program}.o']
     objects = [path for path in objects if os.path.exists(path[len('build/'):-2] + '.c')]  # the file may have moved since
     return {os.path.normpath(f) for path in objects for f in re.findall(r'[\w./-]+\.[ch]\b', open(path[:-2] + '.d').read())}
@@ -43,7 +43,7 @@ def main(programs, built):
         build(programs)
     for program in programs:
         rooms = collections.Counter()
-        files = [f for f in files_of(program, built) if f.startswith(('common/', 'extras/', program[:2]) if built else 'common/')
+        files = [f for f in files_of(program, built) if f.startswith(('common/', 'extras/', 'launcher/', program[:2]) if built else ('common/', 'launcher/'))
                  and not (built and re.search(GPU_OR_MPI, f))]
         for f in files:
             rooms[os.path.dirname(f)] += len(open(f).read().splitlines())

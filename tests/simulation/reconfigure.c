@@ -1,11 +1,11 @@
-/* Ranks that agree on their next group after a failure: 05_fault_tolerance/agreement.c as it is,
+/* Ranks that agree on their next group after a failure: 05_fault_tolerance/reconfigure/agreement.c as it is,
  * over the simulated store. Launcher, connections and training are imitated: a rank sees the
  * messages of its own generation, and no others. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "05_fault_tolerance/agreement.h"
+#include "05_fault_tolerance/reconfigure/agreement.h"
 #include "tests/simulation/scenario.h"
 #include "tests/simulation/simulator.h"
 
@@ -162,7 +162,7 @@ static void start(Store *store, int seat)
     sim_start(number_of(seat, life[seat]), be_rank, process);
 }
 
-/* As 05_fault_tolerance/seats.c. Returns how many seats still have a process that runs, or get a
+/* As 05_fault_tolerance/reconfigure/seats.c. Returns how many seats still have a process that runs, or get a
  * new one. */
 static int look_after(Store *store)
 {

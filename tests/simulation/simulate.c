@@ -11,9 +11,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "05_fault_tolerance/elastic_group.h"
+#include "launcher/elastic_group.h"
 #include "common/comm/store/store.h"
-#include "common/launch/launch.h"
+#include "launcher/launch.h"
 #include "tests/simulation/scenario.h"
 #include "tests/simulation/simulator.h"
 

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "05_fault_tolerance/process_identity.h"
+#include "05_fault_tolerance/checks/process_identity.h"
 #include "common/base/log.h"
 #include "common/base/memory.h"
 #include "tools/doctor/flight_reader.h"

@@ -4,7 +4,7 @@
 
 #include <limits.h>
 
-#include "05_fault_tolerance/flight_record.h"
+#include "05_fault_tolerance/checks/flight_record.h"
 
 /* The state of a rank's process. */
 typedef enum {

@@ -2,7 +2,7 @@
 #ifndef TOOLS_DOCTOR_FLIGHT_READER_H
 #define TOOLS_DOCTOR_FLIGHT_READER_H
 
-#include "05_fault_tolerance/flight_record.h"
+#include "05_fault_tolerance/checks/flight_record.h"
 
 /* Reads a record and checks it: an impossible entry becomes an empty slot. NULL: the file is not a
  * record, and reason says why. Free it with free(). Local. */

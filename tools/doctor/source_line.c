@@ -88,8 +88,8 @@ static bool is_plumbing(const char *line)
     static const char *const files[] = {
         "/common/comm/collective.c",
         "/extras/hierarchical/hierarchy.c",
-        "/05_fault_tolerance/flight_recorder.c",
-        "/05_fault_tolerance/check_sync.c",
+        "/05_fault_tolerance/checks/flight_recorder.c",
+        "/05_fault_tolerance/checks/check_sync.c",
         "/05_fault_tolerance/snapshots.c",
         "/05_fault_tolerance/diagnostics.c",
     };

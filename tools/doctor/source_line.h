@@ -2,7 +2,7 @@
 #ifndef TOOLS_DOCTOR_SOURCE_LINE_H
 #define TOOLS_DOCTOR_SOURCE_LINE_H
 
-#include "05_fault_tolerance/flight_record.h"
+#include "05_fault_tolerance/checks/flight_record.h"
 
 #define SOURCE_LINE_BYTES 96
 

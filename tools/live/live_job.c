@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "05_fault_tolerance/flight_record.h"
+#include "05_fault_tolerance/checks/flight_record.h"
 
 enum { ENVIRON_BYTES = 128 << 10 };
 

@@ -15,8 +15,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "05_fault_tolerance/flight_recorder.h"
-#include "05_fault_tolerance/process_identity.h"
+#include "05_fault_tolerance/checks/flight_recorder.h"
+#include "05_fault_tolerance/checks/process_identity.h"
 #include "common/base/log.h"
 #include "common/base/memory.h"
 #include "tools/doctor/diagnosis.h"

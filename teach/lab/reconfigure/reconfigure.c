@@ -1,6 +1,6 @@
 /*
  * lab-reconfigure: the ranks that a failure leaves, and new ones, agree in the store on the next
- * group. 05_fault_tolerance/agreement.h has the keys and their texts: read it first.
+ * group. 05_fault_tolerance/reconfigure/agreement.h has the keys and their texts: read it first.
  *
  * There is no leader. Any rank may die between any two of its lines, and others go on. So every
  * decision is one store_compare_set, which one of several ranks wins.
@@ -8,7 +8,7 @@
  * Wait with poll(NULL, 0, LOOK_MS), and ask seconds_now for the time. The judge runs this file over
  * a clock of its own, which knows these two and the store's calls, and no others.
  */
-#include "05_fault_tolerance/agreement.h"
+#include "05_fault_tolerance/reconfigure/agreement.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "05_fault_tolerance/agreement.h"
+#include "05_fault_tolerance/reconfigure/agreement.h"
 #include "common/base/log.h"
 #include "tests/simulation/scenario.h"
 #include "tests/simulation/simulator.h"

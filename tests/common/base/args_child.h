@@ -10,8 +10,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "05_fault_tolerance/fault_spec.h"
-#include "05_fault_tolerance/reduce_order.h"
+#include "05_fault_tolerance/checks/fault_spec.h"
+#include "05_fault_tolerance/checks/reduce_order.h"
 #include "common/base/args.h"
 #include "tests/helpers/child.h"
 

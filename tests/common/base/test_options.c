@@ -7,7 +7,7 @@
  */
 #include <ctype.h>
 
-#include "05_fault_tolerance/elastic_group.h"
+#include "launcher/elastic_group.h"
 #include "tests/common/base/args_child.h"
 
 /* Every option of this build, with its first step. */

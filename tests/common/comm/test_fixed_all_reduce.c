@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "05_fault_tolerance/reduce_order.h"
+#include "05_fault_tolerance/checks/reduce_order.h"
 #include "common/base/log.h"
 #include "common/base/memory.h"
 #include "common/base/rng.h"

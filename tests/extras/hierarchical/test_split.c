@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "05_fault_tolerance/reduce_order.h"
+#include "05_fault_tolerance/checks/reduce_order.h"
 #include "common/base/log.h"
 #include "extras/hierarchical/split.h"
 #include "tests/extras/hierarchical/split_cases.h"

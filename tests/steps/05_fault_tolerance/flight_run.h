@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "05_fault_tolerance/flight_recorder.h"
+#include "05_fault_tolerance/checks/flight_recorder.h"
 #include "common/base/log.h"
 #include "tests/helpers/ranks.h"
 #include "tools/doctor/diagnosis.h"

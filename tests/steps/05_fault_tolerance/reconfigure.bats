@@ -195,7 +195,7 @@ has_epochs() {
         echo "$options: $output"
         [[ $output == *"ranks that survive a failure need --device cpu, --backend tcp, "* || $EXTRAS = 0 ]] # which has no --trace
     done
-    run -2 05_fault_tolerance/ddprun --nproc-per-node 2 05_fault_tolerance/train_reconfigure --model linear
+    run -2 05_fault_tolerance/ddprun --nproc-per-node 2 05_fault_tolerance/reconfigure/train_reconfigure --model linear
     [[ $output == *"no launcher replaces ranks that fail: start this program with RECONFIGURE=1 05_fault_tolerance/run.sh"* ]]
     run -2 env LAUNCHER=mpirun RECONFIGURE=1 $RUN 2 --model linear
     [[ $output == *"RECONFIGURE=1 needs LAUNCHER=ddprun"* ]]

@@ -20,7 +20,7 @@ same() {
 # node NUMBER DIR OPTIONS...: one of two launchers, of two ranks each.
 node() {
     DDP_RECONFIGURE=1 timeout 300 05_fault_tolerance/ddprun --nnodes 2 --node-rank "$1" --master-port "$port" --nproc-per-node 2 \
-        --max-restarts 5 05_fault_tolerance/train_reconfigure "${options[@]}" --checkpoint-dir "$OUT/$2" "${@:3}" >"$OUT/node_$1" 2>&1 3>&-
+        --max-restarts 5 05_fault_tolerance/reconfigure/train_reconfigure "${options[@]}" --checkpoint-dir "$OUT/$2" "${@:3}" >"$OUT/node_$1" 2>&1 3>&-
 }
 
 @test "two launchers: each replaces its own ranks, one after the other and at once" {
@@ -44,7 +44,7 @@ node() {
 # that it sends on this connection from then on is lost; again: so do the connections of the next eight messages; always: of
 # all later ones.
 cutter() {
-    ! grep -qa '__[at]san_init' 05_fault_tolerance/train_reconfigure || skip "a sanitizer has functions of its own in the place of these"
+    ! grep -qa '__[at]san_init' 05_fault_tolerance/reconfigure/train_reconfigure || skip "a sanitizer has functions of its own in the place of these"
     cat >"$OUT/cut.c" <<'END'
 #define _GNU_SOURCE
 #include <dlfcn.h>

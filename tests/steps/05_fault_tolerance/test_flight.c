@@ -1,5 +1,5 @@
 /* Runs that do well, crawl or lose a rank, and what their flight records say about them. */
-#include "05_fault_tolerance/process_identity.h"
+#include "05_fault_tolerance/checks/process_identity.h"
 #include "tests/steps/05_fault_tolerance/flight_run.h"
 
 static void well_body(Rank *rank)

@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "05_fault_tolerance/flight_recorder.h"
+#include "05_fault_tolerance/checks/flight_recorder.h"
 #include "common/base/log.h"
 #include "common/comm/backend.h"
 #include "tools/doctor/diagnosis.h"

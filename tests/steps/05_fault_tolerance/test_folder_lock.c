@@ -3,7 +3,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include "05_fault_tolerance/folder_lock.h"
+#include "05_fault_tolerance/checks/folder_lock.h"
 #include "common/base/log.h"
 #include "tests/helpers/folder.h"
 

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "05_fault_tolerance/check_sync.h"
-#include "05_fault_tolerance/inject.h"
+#include "05_fault_tolerance/checks/check_sync.h"
+#include "05_fault_tolerance/checks/inject.h"
 #include "05_fault_tolerance/snapshot_folder.h"
 #include "common/base/log.h"
 #include "tests/helpers/ranks.h"

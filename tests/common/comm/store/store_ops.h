@@ -2,7 +2,7 @@
 #ifndef TESTS_COMMON_COMM_STORE_STORE_OPS_H
 #define TESTS_COMMON_COMM_STORE_STORE_OPS_H
 
-#include "05_fault_tolerance/store_queue.h"
+#include "launcher/store_queue.h"
 
 void store_append(Store *store, const char *key, const void *value, size_t bytes);
 

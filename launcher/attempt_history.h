@@ -1,0 +1,19 @@
+/* attempt_history.h - how the earlier attempts of a job ended. */
+#ifndef FAULT_TOLERANCE_ATTEMPT_HISTORY_H
+#define FAULT_TOLERANCE_ATTEMPT_HISTORY_H
+
+#include "launcher/launch.h"
+
+/* How earlier attempts ended, a line each. All zero is empty. */
+typedef struct {
+    char *text;
+} History;
+
+/* Records and prints that an attempt has ended and another follows; root NULL: because new nodes
+ * have arrived. first_rank: of these workers. */
+void history_add(History *history, int attempt, const Failure *root, const Workers *workers,
+                 int first_rank);
+void history_print(const History *history); // after the last attempt
+void history_free(History *history);
+
+#endif
