@@ -77,7 +77,7 @@
 #   make check-fuzz        bytes that nobody expects (3 minutes)
 #   make check-bare        fresh machines; as root (20 minutes)
 # Options: EXTRAS=0, MPI=0, CUDA=0, NCCL=0, CUDNN=0, PNG=0, HTTP=0 (leave a part out), MARCH=x86-64-v3 (for other
-# machines than this), CUDA_HOME=DIR, NCCL_HOME=DIR (where these are), CUDA_ARCH=all-major (for every GPU; else for this
+# machines than this), CUDA_HOME=DIR, NCCL_HOME=DIR, CUDNN_HOME=DIR (where these are), CUDA_ARCH=all-major (for every GPU; else for this
 # machine's, or without one for the oldest, which newer GPUs compile anew when a program starts), V=1 (show the commands),
 # ONLY=NAME (of the tests, this file alone, with or without its folder: for make test and every check).
 
@@ -107,13 +107,15 @@ MPI  ?= $(if $(shell command -v mpicc),1,0)
 CUDA ?= $(if $(wildcard $(CUDA_HOME)/bin/nvcc),1,0)
 NCCL_HOME ?= $(if $(filter 1,$(CUDA)),$(shell tools/cuda_home.sh nccl $(CUDA_HOME)))
 NCCL ?= $(if $(NCCL_HOME),$(CUDA),0)
-CUDNN ?= $(if $(wildcard $(CUDA_HOME)/include/cudnn.h /usr/include/cudnn.h),$(CUDA),0)
+CUDNN_HOME ?= $(if $(filter 1,$(CUDA)),$(shell tools/cuda_home.sh cudnn $(CUDA_HOME)))
+CUDNN ?= $(if $(CUDNN_HOME),$(CUDA),0)
+CUDA_LIB ?= $(if $(filter 1,$(CUDA)),$(shell tools/cuda_home.sh lib $(CUDA_HOME)))
 PNG  ?= $(call header,png.h)
 HTTP ?= $(call header,microhttpd.h)
 EXTRAS ?= 1
 comma := ,
 override LDFLAGS += $(if $(filter 1,$(EXTRAS)),-Wl$(comma)--wrap=GOMP_parallel) # why: extras/fast_cpu/cpu_region.c
-$(foreach part,CUDA_HOME MPI CUDA NCCL_HOME NCCL CUDNN PNG HTTP,$(eval $(part) := $($(part)))) # looked for once
+$(foreach part,CUDA_HOME MPI CUDA CUDA_LIB NCCL_HOME NCCL CUDNN_HOME CUDNN PNG HTTP,$(eval $(part) := $($(part)))) # looked for once
 
 # in = the files with such a name in the rooms of common/, in rooms within them, in launcher/, and in the extras
 in = $(wildcard $(1:%=common/*/%) $(1:%=common/*/*/%) $(1:%=launcher/%) $(if $(filter 1,$(EXTRAS)),$(1:%=extras/*/%)))
@@ -138,11 +140,11 @@ NVCCFLAGS ?= -O3 -lineinfo -arch=$(CUDA_ARCH) --threads 0 -Wno-deprecated-gpu-ta
 ifeq ($(CUDA),1)
 $(foreach too,$(shell tools/cuda_home.sh $(CUDA_HOME) "$(if $(filter 1,$(NCCL)),$(NCCL_HOME))" | tr ' ' '~'),$(error $(subst ~, ,$(too))))
 override CFLAGS += -isystem $(CUDA_HOME)/include
-LDLIBS += -L$(CUDA_HOME)/lib64 -lcudart_static -ldl -lrt -Wl,-rpath,$(CUDA_HOME)/lib64
-# Where NCCL is a package of its own.
-NCCL_APART := $(filter-out /usr $(CUDA_HOME),$(NCCL_HOME))
-override CFLAGS += $(NCCL_APART:%=-isystem %/include)
-LDLIBS += $(NCCL_APART:%=-Wl,-rpath,%/lib)
+LDLIBS += -L$(CUDA_LIB) -lcudart_static -ldl -lrt -Wl,-rpath,$(CUDA_LIB)
+# Where NCCL and cuDNN are packages of their own.
+CUDA_APART := $(filter-out /usr $(CUDA_HOME),$(NCCL_HOME) $(CUDNN_HOME))
+override CFLAGS += $(CUDA_APART:%=-isystem %/include)
+LDLIBS += $(CUDA_APART:%=-Wl,-rpath,%/lib)
 endif
 
 # All cores, unless -j says otherwise. A make that another make calls shares the jobs of that one; and of several targets
@@ -218,7 +220,7 @@ $(LIB05): $(PART_05)
 
 # Changes when a part is switched on or off: then everything is put together anew. A line for each
 # choice, as make reads it; the last, with all flags, is there for a change of this file.
-CHOICES := EXTRAS MPI CUDA NCCL CUDNN PNG HTTP CC MARCH OPENMP CUDA_HOME NCCL_HOME CUDA_ARCH
+CHOICES := EXTRAS MPI CUDA NCCL CUDNN PNG HTTP CC MARCH OPENMP CUDA_HOME NCCL_HOME CUDNN_HOME CUDA_ARCH
 CHOSEN  += $(foreach choice,$(CHOICES),$(choice)='$($(choice))') NVCCFLAGS='$(value NVCCFLAGS)' \
     ALL='$(CFLAGS)'
 $(BUILD)/parts: $(if $(shell printf '%s\n' $(CHOSEN) | cmp -s - $(BUILD)/parts || echo changed),FORCE)
@@ -235,7 +237,7 @@ $(BUILD)/%.o: %.c $(BUILD)/parts
 
 $(BUILD)/%.o: %.cu $(BUILD)/parts
 	@mkdir -p $(@D)
-	$(call say,nvcc) $(NVCC) -I. $(NVCCFLAGS) -MMD -MP -c -o $@ $<
+	$(call say,nvcc) $(NVCC) -I. $(CUDA_APART:%=-isystem %/include) $(NVCCFLAGS) -MMD -MP -c -o $@ $<
 
 # The CPU's kernels need a * b + c in one instruction (ISO C says two), loops that may compute both sides of a ?:, sqrt
 # without errno, and the widest vectors there are. For many AMD processors GCC splits a * b + c again where loops sum it

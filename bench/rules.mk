@@ -9,12 +9,12 @@ $(BUILD)/bench/peak.o: private override CFLAGS += -ffp-contract=fast
 
 # The nine versions of conv2 (docs/gpu_ladder.md). Kernels need no library, but the third calls cuBLAS, which is linked in.
 LADDER := $(patsubst %.cu,$(BUILD)/%.o,$(wildcard extras/gpu_ladder/*.cu))
-CUBLAS := $(firstword $(wildcard $(CUDA_HOME)/lib64/libcublas.so $(CUDA_HOME)/lib64/libcublas.so.*))
+CUBLAS := $(firstword $(wildcard $(CUDA_LIB)/libcublas.so $(CUDA_LIB)/libcublas.so.*))
 $(BUILD)/bench/gpu_ladder: $(LADDER)
 $(BUILD)/bench/gpu_ladder: private override LDLIBS += $(CUBLAS)
 
 # Five ways to sum over two GPUs (docs/all_reduce_ladder.md). NCCL is linked in.
-NCCL_LIBRARY := $(if $(filter 1,$(NCCL)),$(firstword $(wildcard $(addsuffix /libnccl.so.2,$(NCCL_HOME)/lib $(CUDA_HOME)/lib64 /usr/lib/*-linux-gnu /usr/lib64 /usr/local/lib))))
+NCCL_LIBRARY := $(if $(filter 1,$(NCCL)),$(firstword $(wildcard $(addsuffix /libnccl.so.2,$(NCCL_HOME)/lib $(CUDA_LIB) /usr/lib/*-linux-gnu /usr/lib64 /usr/local/lib))))
 PAIR_RUNGS := $(filter-out $(if $(NCCL_LIBRARY),%_absent.cu,%_nccl.cu %_symmetric.cu),$(wildcard extras/all_reduce_ladder/*.cu))
 PAIR_LADDER := $(PAIR_RUNGS:%.cu=$(BUILD)/%.o)
 $(BUILD)/bench/all_reduce_ladder: $(PAIR_LADDER)

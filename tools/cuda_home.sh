@@ -1,10 +1,24 @@
 #!/bin/sh
-# Usage: tools/cuda_home.sh              Prints where CUDA is; nvcc knows it behind links and wrappers, too.
-#        tools/cuda_home.sh nccl DIR     Prints where NCCL is: NCCL_HOME, CUDA's DIR, /usr, or a package of Python's.
+# Usage: tools/cuda_home.sh              Prints where CUDA is: nvcc's folder (it knows it behind links and wrappers, too), or
+#                                        that of the wheel nvidia-cuda-nvcc in v/ or in python3.
+#        tools/cuda_home.sh lib DIR      Prints where the libraries of CUDA in DIR are.
+#        tools/cuda_home.sh nccl DIR     Prints where NCCL is: NCCL_HOME, CUDA's DIR, /usr, or a wheel. Also cudnn.
 #        tools/cuda_home.sh DIR NCCL     Prints a line if CUDA in DIR is too old, or NCCL, which lies in NCCL.
 set -eu
+
+# The first folder nvidia/PATTERN of Python's packages that has FILE; the tree's own v/ comes first.
+wheel() { # PATTERN FILE
+    for python in v/bin/python "${PYTHON:-python3}"; do
+        found=$("$python" -c 'import glob, os, sys
+homes = [home for path in sys.path for home in sorted(glob.glob(os.path.join(path, "nvidia", sys.argv[1])), reverse=True)]
+print(next((home for home in homes if os.path.exists(os.path.join(home, sys.argv[2]))), ""))' "$1" "$2" 2>/dev/null) || found=''
+        [ -z "$found" ] || { echo "$found" && return; }
+    done
+}
+
 if [ $# -eq 0 ]; then
     nvcc=$(command -v nvcc) || nvcc=/usr/local/cuda/bin/nvcc
+    [ -x "$nvcc" ] || { home=$(wheel 'cu[0-9]*' bin/nvcc) && nvcc=${home:-/usr/local/cuda}/bin/nvcc; }
     home=$("$nvcc" --dryrun -E -x cu /dev/null 2>&1 | sed -n 's/^#\$ TOP=//p') || :
     [ -n "$home" ] || home=$(readlink -f "$nvcc") || home=$nvcc # there is none
     home=${home%/bin/nvcc}
@@ -12,13 +26,21 @@ if [ $# -eq 0 ]; then
     exit
 fi
 
-if [ "$1" = nccl ]; then
-    for home in "${NCCL_HOME:-}" "$2" /usr; do
-        [ -z "$home" ] || [ ! -f "$home/include/nccl.h" ] || { echo "$home" && exit; }
+case $1 in
+lib) # a toolkit has lib64, wheels and conda have lib, Debian's package has a folder for the machine
+    for folder in "$2/lib64" "$2/lib" "$2"/targets/*/lib "$2"/lib/*-linux-gnu; do
+        [ ! -e "$folder/libcudart_static.a" ] || { echo "$folder" && exit; }
     done
-    "${PYTHON:-python3}" -c 'import os, sys
-homes = [os.path.join(path, "nvidia", "nccl") for path in sys.path]
-print(next((home for home in homes if os.path.exists(home + "/include/nccl.h")), ""))' 2>/dev/null || :
+    echo "$2/lib64" && exit ;;
+nccl) given=${NCCL_HOME:-} header=nccl.h ;;
+cudnn) given=${CUDNN_HOME:-} header=cudnn.h ;;
+*) header='' ;;
+esac
+if [ -n "$header" ]; then
+    for home in "$given" "$2" /usr; do
+        [ -z "$home" ] || [ ! -f "$home/include/$header" ] || { echo "$home" && exit; }
+    done
+    wheel "$1" "include/$header"
     exit
 fi
 

@@ -83,13 +83,13 @@ parts() {
         universal-ctags ctags ctags ctags ctags
 
     cuda=${CUDA_HOME:-$(tools/cuda_home.sh)}
-    part outside CUDA "program $cuda/bin/nvcc" 'no --device cuda' 'developer.nvidia.com/cuda-downloads'
+    part outside CUDA "program $cuda/bin/nvcc" 'no --device cuda' 'docs/on_a_gpu.md has one line of pip, or developer.nvidia.com/cuda-downloads'
     part outside cuBLAS "header cublas_v2.h CUBLAS_VER_MAJOR.CUBLAS_VER_MINOR -I$cuda/include" \
         'CUDA=0 is needed to build' 'it comes with CUDA, unless deselected (libcublas-dev)'
-    part outside NCCL "header nccl.h NCCL_MAJOR.NCCL_MINOR -I$(tools/cuda_home.sh nccl "$cuda")/include" 'no --backend nccl' \
-        'developer.nvidia.com/nccl'
-    part outside cuDNN "header cudnn.h CUDNN_MAJOR.CUDNN_MINOR -I$cuda/include" 'no --conv cudnn' \
-        'developer.nvidia.com/cudnn'
+    part outside NCCL "header nccl.h NCCL_MAJOR.NCCL_MINOR -I$(tools/cuda_home.sh nccl "$cuda")/include -I$cuda/include" 'no --backend nccl' \
+        'pip install nvidia-nccl-cu13, or developer.nvidia.com/nccl'
+    part outside cuDNN "header cudnn.h CUDNN_MAJOR.CUDNN_MINOR -I$(tools/cuda_home.sh cudnn "$cuda")/include -I$cuda/include" 'no --conv cudnn' \
+        'pip install nvidia-cudnn-cu13, or developer.nvidia.com/cudnn'
     part outside 'GPU driver' driver 'ranks train on CPUs' 'nvidia.com/drivers, or your administrator'
     part outside 'NVIDIA GPU' gpus 'ranks train on CPUs' 'a machine that has one'
     part slurm Slurm 'daemon slurmctld' '04 pretends its nodes, unless this is a cluster' \

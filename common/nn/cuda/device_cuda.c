@@ -126,10 +126,13 @@ void device_cuda_init(Device *device, const Args *args)
                                       .replaying = &device->replaying };
     device->tf32 = args->tf32;
     const int count = gpus_visible();
-    if (count == 0) // also if the driver is older than the runtime
+    int driver = 0; // without one, CUDA says that it is too old
+    CUDA_CHECK(cudaDriverGetVersion(&driver));
+    if (count == 0)
         usage_error("--device cuda: there is no GPU to be used here: %s (see nvidia-smi); use "
                     "--device cpu, or leave it out",
-                    cudaGetErrorString(cudaGetDeviceCount(&(int){ 0 })));
+                    driver == 0 ? "no driver is installed"
+                                : cudaGetErrorString(cudaGetDeviceCount(&(int){ 0 })));
     if (device->place.index >= count)
         usage_error("--device cuda: local rank %d, but %d GPUs on this node; start %d ranks per "
                     "node",

@@ -17,7 +17,8 @@ int main(void)
         return 1;
     }
     if (error != cudaSuccess || count == 0) {
-        printf("there is no GPU to be used here: %s (see nvidia-smi)\n", cudaGetErrorString(error));
+        printf("there is no GPU to be used here: %s (see nvidia-smi)\n",
+               driver == 0 ? "no driver is installed" : cudaGetErrorString(error));
         return 1;
     }
     printf("driver for CUDA %d.%d, runtime %d.%d\n", driver / 1000, driver % 1000 / 10,

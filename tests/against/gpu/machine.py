@@ -12,16 +12,16 @@ def cuda_home():
     return os.environ.get("CUDA_HOME") or found.stdout.strip()
 
 
-def nccl_home():
-    """Where the Makefile finds NCCL; "" if nowhere."""
-    found = subprocess.run(["tools/cuda_home.sh", "nccl", cuda_home()], text=True, capture_output=True)
+def place(what):
+    """Where the Makefile finds CUDA's libraries ("lib"), "nccl" or "cudnn"; "" if nowhere."""
+    found = subprocess.run(["tools/cuda_home.sh", what, cuda_home()], text=True, capture_output=True)
     return found.stdout.strip()
 
 
 def library(name):
     """Whether the dynamic linker, or the programs' own path, has it. The name may lack its version."""
     found = subprocess.run([sys.executable, "-c", "import ctypes; ctypes.CDLL('%s')" % name], capture_output=True)
-    folders = [os.path.join(cuda_home(), "lib64"), os.path.join(nccl_home(), "lib")]
+    folders = [place("lib"), *(os.path.join(place(package), "lib") for package in ("nccl", "cudnn"))]
     return found.returncode == 0 or any(glob.glob(os.path.join(folder, name + "*")) for folder in folders)
 
 
@@ -29,10 +29,10 @@ def missing():
     """(what cannot be done without, what only some checks need), each with what to do."""
     needed = {"nvcc": os.path.exists(os.path.join(cuda_home(), "bin", "nvcc")),
               "cublas_v2.h": os.path.exists(os.path.join(cuda_home(), "include", "cublas_v2.h")),
-              "libcudart_static.a": os.path.exists(os.path.join(cuda_home(), "lib64", "libcudart_static.a")),
+              "libcudart_static.a": os.path.exists(os.path.join(place("lib"), "libcudart_static.a")),
               "libcublas.so": library("libcublas.so")}
     useful = {"NCCL (nccl.h, libnccl.so.2: libnccl-dev, the wheel nvidia-nccl, or NCCL_HOME=DIR)":
-                  nccl_home() != "" and library("libnccl.so.2"),
+                  place("nccl") != "" and library("libnccl.so.2"),
               "compute-sanitizer (part of the CUDA toolkit)": shutil.which("compute-sanitizer") is not None or
                   os.path.exists(os.path.join(cuda_home(), "bin", "compute-sanitizer")),
               "MNIST (data/get_mnist.sh)": mnist() is not None}
