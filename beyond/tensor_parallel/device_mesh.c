@@ -8,24 +8,17 @@
 #include "common/base/log.h"
 #include "common/comm/backend.h"
 
-/* The group of `size` ranks: first, first + step, first + 2 step ... */
-static void line_init(ProcessGroup *line, ProcessGroup *pg, const char *name, int first, int step,
+/* Makes the group of `size` ranks: first, first + step, first + 2 step ... */
+static void line_init(ProcessGroup *line, ProcessGroup *pg, const char *what, int first, int step,
                       int size)
 {
-    *line = (ProcessGroup){ .rank = (pg->rank - first) / step,
-                            .world_size = size,
-                            .mean_ranks = size,
-                            .store = pg->store,
-                            .number = pg->number,
-                            .place = pg->place,
-                            .timeout = pg->timeout,
-                            .backend = pg->backend,
-                            .state = pg->state,
-                            .parent = pg };
-    snprintf(line->name, GROUP_NAME_BYTES, "%s group of rank %d", name, first);
-    line->members = mem_alloc((size_t)size, sizeof *line->members);
+    char name[GROUP_NAME_BYTES];
+    int *ranks = mem_alloc((size_t)size, sizeof *ranks);
     for (int i = 0; i < size; i++)
-        line->members[i] = first + i * step;
+        ranks[i] = first + i * step;
+    snprintf(name, sizeof name, "%s group of rank %d", what, first);
+    process_group_new(line, pg, ranks, size, name);
+    free(ranks);
 }
 
 void device_mesh_init(DeviceMesh *mesh, ProcessGroup *pg, int tensor_ranks)
@@ -46,6 +39,6 @@ void device_mesh_init(DeviceMesh *mesh, ProcessGroup *pg, int tensor_ranks)
 
 void device_mesh_free(DeviceMesh *mesh)
 {
-    free(mesh->tensor.members);
-    free(mesh->data.members);
+    process_group_new_free(&mesh->tensor);
+    process_group_new_free(&mesh->data);
 }

@@ -30,6 +30,18 @@ static const struct {
     [RECV] = { "recv", false, "from" },
 };
 
+int process_group_global_rank(const ProcessGroup *pg, int rank)
+{
+    return pg->members != NULL ? pg->members[rank] : rank;
+}
+
+ProcessGroup *process_group_root(const ProcessGroup *pg)
+{
+    while (pg->parent != NULL)
+        pg = pg->parent;
+    return (ProcessGroup *)pg;
+}
+
 const char *collective_name(CollectiveKind kind)
 {
     return kinds[kind].name;
@@ -236,25 +248,4 @@ double all_reduce_scalar(ProcessGroup *pg, double value, ReduceOp op)
 {
     all_reduce(pg, &value, 1, FLOAT64, op);
     return value;
-}
-
-void all_check_divergence(ProcessGroup *pg, const Args *args, Divergence mine)
-{
-    if (mine.weights == 0)
-        return;
-    const double step = mine.loss > 0 ? (double)mine.loss : INFINITY;
-    const double first = all_reduce_scalar(pg, step, REDUCE_MIN);
-    bool *is_first = mem_alloc(pg->world_size, sizeof *is_first);
-    const bool am_first = step == first;
-    all_gather(pg, &am_first, is_first, sizeof am_first, UINT8);
-    char ranks[RANK_LIST_BYTES], where[RANK_LIST_BYTES + 8];
-    snprintf(where, sizeof where, " on %s", rank_list(is_first, pg->world_size, ranks));
-    free(is_first);
-    if (pg->revoked)
-        return;
-    mine.loss = isfinite(first) ? (uint32_t)first : 0;
-    if (!divergence_report(args, mine, where, pg->rank == 0))
-        return;
-    process_group_destroy(pg); // no rank mistakes another's exit for a failure
-    _exit(EXIT_FAILURE);
 }

@@ -101,6 +101,14 @@ void process_group_open(ProcessGroup *pg, const Args *args, const char *master_a
  * Call it once, with the args that formed the group. */
 void process_group_set_nodes(ProcessGroup *pg, const Args *args, int node);
 
+/* Makes the subgroup of these ranks of pg, renumbered from 0, as torch.distributed.new_group does.
+ * It shares connections, queue and timeout with pg, so the calls of both keep their order; in a
+ * rank that is in none (count 0) it must not be used. Only tcp executes calls on it. Sends nothing,
+ * so every rank may make its own. Free it when all calls on it have been waited for. Local. */
+void process_group_new(ProcessGroup *sub, ProcessGroup *pg, const int *ranks, int count,
+                       const char *name);
+void process_group_new_free(ProcessGroup *sub);
+
 /* Waits for all ranks, then closes the connections, and the store if init opened it: another group
  * may then be formed at its address. Before it ends, rank 0 writes traces and profiles of all
  * ranks, and on several nodes it logs what all_reduce has sent (GroupHooks.leaving). */

@@ -251,20 +251,6 @@ void process_group_init(ProcessGroup *pg, const Args *args, const char *master_a
     form(pg, args);
 }
 
-/* ---- a group and its subgroups (extras/hierarchical makes them) ---- */
-
-int process_group_global_rank(const ProcessGroup *pg, int rank)
-{
-    return pg->members != NULL ? pg->members[rank] : rank;
-}
-
-ProcessGroup *process_group_root(const ProcessGroup *pg)
-{
-    while (pg->parent != NULL)
-        pg = pg->parent;
-    return (ProcessGroup *)pg;
-}
-
 /* ---- the end ---- */
 
 /* Rank 0 closes the store, the others wait until it has: a group formed next at the same address
@@ -289,4 +275,25 @@ void process_group_destroy(ProcessGroup *pg)
     pg->backend->destroy(pg->state, pg);
     if (pg->owns_store)
         close_store(pg);
+}
+
+void all_check_divergence(ProcessGroup *pg, const Args *args, Divergence mine)
+{
+    if (mine.weights == 0)
+        return;
+    const double step = mine.loss > 0 ? (double)mine.loss : INFINITY;
+    const double first = all_reduce_scalar(pg, step, REDUCE_MIN);
+    bool *is_first = mem_alloc(pg->world_size, sizeof *is_first);
+    const bool am_first = step == first;
+    all_gather(pg, &am_first, is_first, sizeof am_first, UINT8);
+    char ranks[RANK_LIST_BYTES], where[RANK_LIST_BYTES + 8];
+    snprintf(where, sizeof where, " on %s", rank_list(is_first, pg->world_size, ranks));
+    free(is_first);
+    if (pg->revoked)
+        return;
+    mine.loss = isfinite(first) ? (uint32_t)first : 0;
+    if (!divergence_report(args, mine, where, pg->rank == 0))
+        return;
+    process_group_destroy(pg); // no rank mistakes another's exit for a failure
+    _exit(EXIT_FAILURE);
 }
