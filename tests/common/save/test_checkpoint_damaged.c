@@ -186,7 +186,7 @@ static void test_many(void **state)
         length += (size_t)sprintf(header + length, ",1");
     strcpy(header + length, "]}}");
     put_header(header);
-    assert_dies_saying(load, &run, 2, path, "\"weight\": its shape is not valid, or has more than");
+    assert_dies_saying(load, &run, 2, path, "\"weight\" has shape [1, 1, 1, 1, 1, 1, 1, 1, ...]");
     free(header);
     run_free(&run);
 }
