@@ -13,6 +13,7 @@
 
 typedef struct {
     int rank, world_size;
+    const char *backend; // "tcp"; NULL where there is no group
     // Collective over all ranks, or between two. NULL where world_size is 1.
     void (*all_reduce)(double *values, size_t count, ReduceOp op);
     void (*send)(const void *data, size_t bytes, int to);

@@ -111,6 +111,7 @@ static void formed(ProcessGroup *pg, const Args *args)
     group = pg;
     peers = (Peers){ .rank = pg->rank,
                      .world_size = pg->world_size,
+                     .backend = pg->backend->name,
                      .all_reduce = all_reduce_values,
                      .send = send_bytes,
                      .receive = receive_bytes };
