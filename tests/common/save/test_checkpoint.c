@@ -1,6 +1,6 @@
 /* Checkpoints: what is saved comes back bit for bit, and is what the design says it is. */
-#include "common/save/safetensors.h"
 #include "common/base/comfort.h"
+#include "common/save/safetensors.h"
 #include "tests/common/save/checkpoint_run.h"
 
 static const struct {
