@@ -121,7 +121,7 @@ bool adopt_weights(Safetensors *file, const Model *model)
         if (tensor == NULL)
             return reject("has no tensor \"%s\", which model %s needs; it has \"%.80s\"", name,
                           model->name, nearest_name(file, name));
-        if (to_float32(tensor))
+        if (to_float32(tensor) && dtype == NULL)
             dtype = tensor->dtype;
         if (checkpoint_tensor(file, name, model, i) == NULL)
             return false;
