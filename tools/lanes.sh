@@ -16,7 +16,7 @@ work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
 # A step begins with rank 0's zero_grad, and ends before the next one or the evaluation. Lines: rank, lane, begin, end (ms, from
 # there), kind, name. Where a step has several all-reduces of arrays they are its buckets.
 jq -r --argjson step "${step:-null}" --argjson steps "$steps" '
-    [.traceEvents[] | .pid -= 1 | .tid |= (. // 1) - 1] as $events # ranks and lanes
+    [.traceEvents[] | .pid -= 1 | .tid -= 1] as $events # ranks and lanes
     | [$events[] | select(.cat == "evaluation")] as $all_evaluations
     | [$all_evaluations[] | select(.pid == 0) | .ts] as $evaluations
     | [$events[] | select(.ph == "X" and .cat != "evaluation")

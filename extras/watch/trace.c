@@ -87,9 +87,11 @@ static void write_names(const Writer *writer)
         nccl |= timeline->call[i].gpu_begin > 0;
     const char *const lanes[] = { "training", nccl ? "NCCL" : "collectives", "GPU compute" };
     // The first event has no comma before it.
-    fprintf(writer->text,
-            "%s{\"ph\":\"M\",\"pid\":%d,\"name\":\"process_name\",\"args\":{\"name\":\"rank %d\"}}",
-            writer->rank == 0 ? "" : ",\n", writer->rank + 1, writer->rank);
+    fprintf(
+        writer->text,
+        "%s{\"ph\":\"M\",\"pid\":%d,\"tid\":1,\"name\":\"process_name\",\"args\":{\"name\":\"rank "
+        "%d\"}}",
+        writer->rank == 0 ? "" : ",\n", writer->rank + 1, writer->rank);
     begin_event(writer, 'M', LANE_TRAINING, "process_sort_index");
     fprintf(writer->text, ",\"args\":{\"sort_index\":%d}}", writer->rank);
     for (int lane = 0; lane < (timeline->on_gpu ? NUM_LANES : LANE_GPU); lane++) {

@@ -25,7 +25,7 @@ row() {
     [ "$(events '.pid == 1 and .name == "optim_step"' '| length')" -eq 3 ]
     # Perfetto's rules (json_trace_parser, flow_tracker): no process or thread 0; an arrow's id is a number, or it is
     # dropped, and each of its ends lies in a slice, which is open from ts to before ts + dur.
-    [ "$(jq '[.traceEvents[] | .pid, .tid // 1] | min' "$trace")" -eq 1 ]
+    [ "$(jq '[.traceEvents[] | .pid, .tid] | min' "$trace")" -eq 1 ]
     [ "$(events '.ph == "s"' '| map(.id) | length - (unique | length)')" -eq 0 ]
     [ "$(events '.ph == "s"' '| map(.id) | sort')" = "$(events '.ph == "f"' '| map(.id) | sort')" ]
     [ "$(events '.ph == "s" and (.id | type) != "number"' '| length')" -eq 0 ]
