@@ -15,7 +15,7 @@ work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
 # The loss comes twice in a step, at the end of the forward pass and at the beginning of the backward.
 01_single_gpu/run.sh --threads 1 --batch-size 64 --max-steps 60 --epochs 100 --save-every 0 --log-interval 1000 \
     --checkpoint-dir "$work" --trace "$work/trace" >/dev/null
-jq -r '[.traceEvents[] | select(.ph == "X" and .tid == 0)] | sort_by(.ts)[] | "\(.name) \(.ts) \(.ts + .dur)"' "$work/trace" |
+jq -r '[.traceEvents[] | select(.ph == "X" and .tid == 1)] | sort_by(.ts)[] | "\(.name) \(.ts) \(.ts + .dur)"' "$work/trace" |
     awk '
     $1 == "zero_grad" { begin = $2; losses = 0 }
     $1 == "loss" && ++losses == 1 { forward = $3 - begin }

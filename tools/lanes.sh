@@ -16,9 +16,10 @@ work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
 # A step begins with rank 0's zero_grad, and ends before the next one or the evaluation. Lines: rank, lane, begin, end (ms, from
 # there), kind, name. Where a step has several all-reduces of arrays they are its buckets.
 jq -r --argjson step "${step:-null}" --argjson steps "$steps" '
-    [.traceEvents[] | select(.cat == "evaluation")] as $all_evaluations
+    [.traceEvents[] | .pid -= 1 | .tid -= 1] as $events # ranks and lanes
+    | [$events[] | select(.cat == "evaluation")] as $all_evaluations
     | [$all_evaluations[] | select(.pid == 0) | .ts] as $evaluations
-    | [.traceEvents[] | select(.ph == "X" and .cat != "evaluation")
+    | [$events[] | select(.ph == "X" and .cat != "evaluation")
        | select(. as $e | all($all_evaluations[]; .pid != $e.pid or $e.ts < .ts or .ts + .dur < $e.ts))]
     | (if any(.tid == 2) then map(select(.tid > 0) | .tid %= 2) else . end) as $all
     | [$all[] | select(.pid == 0 and .name == "zero_grad") | .ts] as $starts

@@ -40,13 +40,13 @@ void dataset_normalise(Dataset *dataset, float mean, float std)
 static void mnist_load(Dataset *dataset, const char *dir, Split split)
 {
     size_t images[3], labels[1];
-    const char *name = split == TRAIN ? "train-images-idx3-ubyte" : "t10k-images-idx3-ubyte";
+    const char *name = mnist_files[split == TRAIN ? 0 : 2];
+    const char *label_name = mnist_files[split == TRAIN ? 1 : 3];
     dataset->bytes = idx_read(dir, name, 3, images);
     CHECK(images[1] == IMAGE_SIDE && images[2] == IMAGE_SIDE,
           "%s/%s holds images of %zu x %zu pixels, not of 28 x 28: it is not MNIST's", dir, name,
           images[1], images[2]);
 
-    const char *label_name = split == TRAIN ? "train-labels-idx1-ubyte" : "t10k-labels-idx1-ubyte";
     uint8_t *classes = idx_read(dir, label_name, 1, labels);
     CHECK(images[0] > 0 && images[0] == labels[0],
           "%s: %zu images in %s, but %zu labels in %s: run data/get_mnist.sh", dir, images[0], name,

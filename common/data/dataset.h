@@ -54,8 +54,14 @@ enum { DIGITS_ROWS = 1797 }; // of both halves
  * sample when i % 5 == 0, else a training sample. Returns how many. */
 size_t digits_read(bool test, float **images, int32_t **labels);
 
-/* Finds the file of the set NAME: DIR/NAME or DIR/NAME.gz, whose "-idx" may also be ".idx", and
- * writes its path. Usage error if there is none; dies if it cannot be read. Local. */
+/* Images and labels to train on, images and labels to test. */
+enum { MNIST_FILES = 4 };
+extern const char *const mnist_files[MNIST_FILES];
+
+/* Finds the file of the set NAME and writes its path: the first with something in it of NAME,
+ * NAME.gz, both with ".idx" instead of "-idx", and all four once more as NAME/NAME, in DIR, DIR/raw
+ * or DIR/MNIST/raw. The first of these folders that has a file of MNIST must have all. Usage error
+ * if there is none; dies if there is something else or it cannot be read. Local. */
 void idx_find(const char *dir, const char *name, char path[PATH_MAX]);
 
 /* Reads the file found by idx_find: bytes of ndim dimensions, whose sizes go to shape. Free them

@@ -15,29 +15,65 @@
 
 #define IDX_MAGIC 0x0800 // bytes; the number of dimensions is added
 #define MAX_RATIO 1032 // of compression: deflate's upper limit
-#define REMEDY "delete it and run data/get_mnist.sh, or name another folder with --data-dir"
+#define ELSEWHERE "run data/get_mnist.sh, or name another folder with --data-dir"
+#define REMEDY "move it away and " ELSEWHERE // it may be good, and of another set
+
+enum { PROBLEM_BYTES = PATH_MAX + 64 };
+
+const char *const mnist_files[MNIST_FILES] = { "train-images-idx3-ubyte", "train-labels-idx1-ubyte",
+                                               "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte" };
+
+/* Is it a file with something in it? If not, though something is there, writes to problem what. */
+static bool is_usable(const char *path, char problem[PROBLEM_BYTES])
+{
+    struct stat status;
+    const bool is_there = stat(path, &status) == 0 && access(path, R_OK) == 0;
+    if (is_there && S_ISREG(status.st_mode) && status.st_size > 0)
+        return true; // no pipe: opening one would block until somebody writes to it
+    if ((is_there || errno != ENOENT) && problem[0] == '\0')
+        snprintf(problem, PROBLEM_BYTES, "%s%s%s", path, is_there ? " is " : ": ",
+                 !is_there                 ? strerror(errno)
+                 : S_ISREG(status.st_mode) ? "empty"
+                                           : "no regular file");
+    return false;
+}
+
+/* Tries all spellings of a name, and NAME/NAME, as some archives are unpacked. */
+static bool find_in(const char *folder, const char *name, char path[PATH_MAX],
+                    char problem[PROBLEM_BYTES])
+{
+    for (int spelling = 0; spelling < 8; spelling++) {
+        char file[256];
+        snprintf(file, sizeof file, "%s%s", name, spelling & 1 ? ".gz" : "");
+        char *idx = strstr(file, "-idx");
+        if (idx != NULL && spelling & 2)
+            *idx = '.'; // train-images.idx3-ubyte, as some mirrors write
+        const int length = spelling & 4 ? snprintf(path, PATH_MAX, "%s/%s/%s", folder, file, file)
+                                        : snprintf(path, PATH_MAX, "%s/%s", folder, file);
+        CHECK(length < PATH_MAX, "the path is too long: %s/%s", folder, name);
+        if (is_usable(path, problem))
+            return true;
+    }
+    return false;
+}
 
 void idx_find(const char *dir, const char *name, char path[PATH_MAX])
 {
-    for (int spelling = 0; spelling < 4; spelling++) {
-        const char *suffix = spelling % 2 == 0 ? "" : ".gz";
-        const int length = snprintf(path, PATH_MAX, "%s/%s%s", dir, name, suffix);
-        CHECK(length < PATH_MAX, "the path is too long: %s/%s", dir, name);
-        char *idx = strstr(path + strlen(dir), "-idx");
-        if (idx != NULL && spelling >= 2)
-            *idx = '.'; // train-images.idx3-ubyte, as some mirrors write
-        struct stat status;
-        if (stat(path, &status) == 0 && access(path, R_OK) == 0) {
-            // Opening a pipe would block until somebody writes to it.
-            CHECK(S_ISREG(status.st_mode), "%s is no regular file: " REMEDY, path);
+    static const char *const places[] = { "", "/raw", "/MNIST/raw" }; // torchvision's, too
+    char folder[PATH_MAX], problem[PROBLEM_BYTES] = "", unused[PROBLEM_BYTES] = "";
+    bool is_the_place = false; // all files must come from one
+    for (int i = 0; i < 3 && !is_the_place; i++) {
+        CHECK(snprintf(folder, PATH_MAX, "%s%s", dir, places[i]) < PATH_MAX,
+              "the path is too long: %s", dir);
+        if (find_in(folder, name, path, problem))
             return;
-        }
-        CHECK(errno == ENOENT, "%s: %s: name a readable folder with --data-dir", path,
-              strerror(errno));
+        for (int j = 0; j < MNIST_FILES && !is_the_place; j++)
+            is_the_place = find_in(folder, mnist_files[j], path, unused);
     }
+    CHECK(problem[0] == '\0', "%s: " ELSEWHERE, problem);
     usage_error("%s/%s is missing, plain and as .gz: run data/get_mnist.sh, or name the folder "
                 "with --data-dir",
-                dir, name);
+                is_the_place ? folder : dir, name);
 }
 
 /* Reads at most count bytes; fewer only where the file ends. */

@@ -325,9 +325,9 @@ bool checkpoint_position(Safetensors *file, Position *position)
 static const char *shape_text(int ndim, const size_t *shape, char text[256])
 {
     int length = sprintf(text, "[");
-    for (int i = 0; i < ndim; i++)
+    for (int i = 0; i < ndim && i < SAFETENSORS_MAX_DIMS; i++)
         length += sprintf(text + length, i > 0 ? ", %zu" : "%zu", shape[i]);
-    strcpy(text + length, "]");
+    strcpy(text + length, ndim > SAFETENSORS_MAX_DIMS ? ", ...]" : "]");
     return text;
 }
 
@@ -339,7 +339,8 @@ const float *checkpoint_tensor(Safetensors *file, const char *name, const Model 
     if (stored == NULL)
         reject("has no tensor \"%s\", which model %s needs", name, model->name);
     else if (stored->type != FLOAT32)
-        reject("tensor \"%s\" is %s instead of float32", name, dtype_name(stored->type));
+        reject("tensor \"%s\" is %.16s instead of float32", name,
+               stored->type < NUM_DTYPES ? dtype_name(stored->type) : stored->dtype);
     else if (stored->ndim != parameter->ndim ||
              memcmp(stored->shape, parameter->shape, (size_t)stored->ndim * sizeof(size_t)) != 0)
         reject("tensor \"%s\" has shape %s, model %s needs %s", name,
@@ -373,16 +374,7 @@ static bool read_tensors(Safetensors *file, const Optimizer *optim, bool import)
 
 bool checkpoint_load_weights(Safetensors *file, Model *model)
 {
-    static const char wrapper[] = "module."; // PyTorch's DDP was saved instead of its model
-    bool is_wrapped = false;
-    for (int i = 0; i < file->num_tensors; i++) // perhaps none
-        if (strncmp(file->tensor[i].name, wrapper, strlen(wrapper)) == 0) {
-            file->tensor[i].name += strlen(wrapper);
-            is_wrapped = true;
-        }
-    if (is_wrapped && log_speaks_for_job())
-        log_info("%s: its names begin with \"module.\", those of a wrapper; left out", file->path);
-    return read_tensors(file, &(Optimizer){ .model = model }, true);
+    return adopt_weights(file, model) && read_tensors(file, &(Optimizer){ .model = model }, true);
 }
 
 bool checkpoint_verify(const Checkpoint *checkpoint, Safetensors *file, const char *path,

@@ -109,6 +109,11 @@ const float *checkpoint_tensor(Safetensors *file, const char *name, const Model 
 /* Loads the model's tensors; others are ignored. An error leaves the model partly loaded. */
 bool checkpoint_load_weights(Safetensors *file, Model *model);
 
+/* Of files that others wrote (extras/comfort): gives the tensors that the model needs its names,
+ * without those of wrappers, and float32 values. False and a line in file->error if one is missing
+ * or cannot be used. */
+bool adopt_weights(Safetensors *file, const Model *model);
+
 void checkpoint_add_checksums(Safetensors *file); // after all else
 
 /* The settings that are compared. If one of the first six (up to the global batch) differs, the

@@ -20,7 +20,8 @@
 
 #include "common/base/log.h"
 
-#define MAX_HEADER_BYTES (1u << 20) // as JSON it takes up to 80 times as much memory
+#define MAX_HEADER_BYTES 100000000u // the format's own limit
+#define JSON_COST 80 // times as much memory as text, at most
 #define METADATA "__metadata__"
 #define reject(...) file_reject(file, __VA_ARGS__)
 
@@ -44,6 +45,8 @@ const StoredTensor *safetensors_find(const Safetensors *file, const char *name)
 
 void safetensors_free(Safetensors *file)
 {
+    for (int i = 0; i < file->num_tensors; i++)
+        free(file->tensor[i].own);
     free(file->tensor);
     free(file->data);
     json_decref(file->header);
@@ -107,11 +110,21 @@ static bool read_header(Safetensors *file, int fd)
     if (!read_all(file, fd, &length, sizeof length))
         return false;
     const size_t bytes = le64toh(length);
-    if (bytes > file_bytes - sizeof length || bytes > MAX_HEADER_BYTES)
+    const bool is_header = bytes <= file_bytes - sizeof length && bytes <= MAX_HEADER_BYTES;
+    if (!is_header && (memcmp(&length, "PK", 2) == 0 || memcmp(&length, "\x80", 1) == 0))
+        return reject(
+            "is a zip or a pickle, as torch.save writes them, no safetensors file: load it "
+            "in PyTorch, and save it with safetensors.torch.save_file");
+    if (!is_header)
         return reject("is damaged or no safetensors file: it claims a header of %zu bytes, the "
-                      "file has %zu, and %u are the most that is read",
+                      "file has %zu, and the format allows %u",
                       bytes, file_bytes, MAX_HEADER_BYTES);
     file->data_bytes = file_bytes - sizeof length - bytes;
+    size_t available = 0;
+    if (!mem_fits(JSON_COST * bytes, &available))
+        return reject("its header of %zu bytes may take %zu as JSON, and this machine has %zu to "
+                      "give",
+                      bytes, JSON_COST * bytes, available);
 
     char *text = mem_calloc(bytes + 1, 1);
     json_error_t problem = { .text = "does not begin with {" };
@@ -122,27 +135,26 @@ static bool read_header(Safetensors *file, int fd)
     return file->header != NULL || (is_read && reject("its header is not valid: %s", problem.text));
 }
 
-/* False if a size is not a count, or the tensor is larger than any memory. */
-static bool parse_shape(StoredTensor *tensor, const json_t *shape)
+/* Multiplies the bits of an element by the shape. False if a size is not a count, or the tensor is
+ * larger than any memory. */
+static bool parse_shape(StoredTensor *tensor, const json_t *shape, size_t *bits)
 {
     tensor->ndim = (int)json_array_size(shape);
-    tensor->bytes = dtype_size(tensor->type);
-    if (!json_is_array(shape) || tensor->ndim > SAFETENSORS_MAX_DIMS)
-        return false;
     for (int i = 0; i < tensor->ndim; i++) {
         const json_t *size = json_array_get(shape, (size_t)i);
-        tensor->shape[i] = (size_t)json_integer_value(size);
-        if (!json_is_integer(size) || json_integer_value(size) < 0 ||
-            __builtin_mul_overflow(tensor->bytes, tensor->shape[i], &tensor->bytes))
+        const json_int_t count = json_integer_value(size);
+        if (!json_is_integer(size) || count < 0 ||
+            __builtin_mul_overflow(*bits, (size_t)count, bits))
             return false;
+        if (i < SAFETENSORS_MAX_DIMS)
+            tensor->shape[i] = (size_t)count;
     }
-    return true;
+    return json_is_array(shape);
 }
 
 /* Appends the tensor that the header's entry describes. */
 static bool parse_tensor(Safetensors *file, const char *name, json_t *value)
 {
-    const char *dtype;
     const json_t *shape;
     json_int_t begin, end;
     json_error_t problem;
@@ -150,25 +162,24 @@ static bool parse_tensor(Safetensors *file, const char *name, json_t *value)
     CHECK(file->tensor != NULL, "out of memory");
     StoredTensor *tensor = &file->tensor[file->num_tensors++];
     *tensor = (StoredTensor){ .name = name };
-    if (json_unpack_ex(value, &problem, 0, "{s:s, s:o, s:[I,I!]}", "dtype", &dtype, "shape", &shape,
-                       "data_offsets", &begin, &end) < 0)
+    if (json_unpack_ex(value, &problem, 0, "{s:s, s:o, s:[I,I!]}", "dtype", &tensor->dtype, "shape",
+                       &shape, "data_offsets", &begin, &end) < 0)
         return reject("tensor \"%s\": %s", name, problem.text);
-    while (tensor->type < NUM_DTYPES && strcmp(type_name[tensor->type], dtype) != 0)
+    while (tensor->type < NUM_DTYPES && strcmp(type_name[tensor->type], tensor->dtype) != 0)
         tensor->type++;
-    if (tensor->type == NUM_DTYPES)
-        return reject("tensor \"%s\" has type %s; known are F32, BF16, F64, I32, I64, U8", name,
-                      dtype);
-    if (!parse_shape(tensor, shape))
-        return reject("tensor \"%s\": its shape is not valid, or has more than %d dimensions", name,
-                      SAFETENSORS_MAX_DIMS);
+    // A type's name says how many bits an element has: F4, F8_E4M3, BF16. Another one: any number.
+    const char *digits = tensor->dtype + strcspn(tensor->dtype, "123456789");
+    size_t bits = strcmp(tensor->dtype, "BOOL") == 0 ? 8 : strtoul(digits, NULL, 10);
+    const bool is_known = bits > 0;
+    if (!parse_shape(tensor, shape, &bits))
+        return reject("tensor \"%s\": its shape is not valid", name);
     tensor->begin = (size_t)begin;
-    const bool fits = begin >= 0 && end >= begin && (size_t)end <= file->data_bytes &&
-                      (size_t)(end - begin) == tensor->bytes;
-    const bool is_aligned = tensor->bytes == 0 || tensor->begin % dtype_size(tensor->type) == 0;
-    return (fits && is_aligned) ||
-           reject("is damaged: tensor \"%s\" has a shape of %zu bytes and is at %lld to %lld, of "
+    tensor->bytes = (size_t)end - (size_t)begin;
+    return (begin >= 0 && end >= begin && (size_t)end <= file->data_bytes &&
+            (!is_known || (bits % 8 == 0 && tensor->bytes == bits / 8))) ||
+           reject("is damaged: tensor \"%s\" has a shape of %.15g bytes and is at %lld to %lld, of "
                   "%zu bytes of data",
-                  name, tensor->bytes, (long long)begin, (long long)end, file->data_bytes);
+                  name, (double)bits / 8, (long long)begin, (long long)end, file->data_bytes);
 }
 
 /* All tensors together take as many bytes as the file has: else some of it is hidden, or used
@@ -202,9 +213,17 @@ static bool read_data(Safetensors *file, int fd)
     if (file->data == NULL)
         return reject("its tensors take %zu bytes, and this machine has %zu to give",
                       file->data_bytes, available);
-    for (int i = 0; i < file->num_tensors; i++)
-        file->tensor[i].data = file->data + file->tensor[i].begin;
-    return read_all(file, fd, file->data, file->data_bytes);
+    if (!read_all(file, fd, file->data, file->data_bytes))
+        return false;
+    for (int i = 0; i < file->num_tensors; i++) {
+        StoredTensor *tensor = &file->tensor[i];
+        tensor->data = file->data + tensor->begin;
+        if (tensor->type == NUM_DTYPES || tensor->begin % dtype_size(tensor->type) == 0)
+            continue;
+        tensor->own = mem_alloc(tensor->bytes, 1); // aligned, as not all who write files do it
+        tensor->data = memcpy(tensor->own, tensor->data, tensor->bytes);
+    }
+    return true;
 }
 
 bool safetensors_open(Safetensors *file, const char *path, SafetensorsPart part)

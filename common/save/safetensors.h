@@ -26,12 +26,13 @@
 enum { SAFETENSORS_MAX_DIMS = 8 };
 
 typedef struct {
-    const char *name; // owned by the header
-    DType type;
-    int ndim;
+    const char *name, *dtype; // "F32"; owned by the header
+    DType type; // NUM_DTYPES: another, which nothing here computes with
+    int ndim; // any number: shape holds the first sizes
     size_t shape[SAFETENSORS_MAX_DIMS];
     const void *data; // [bytes], aligned to an element
     size_t bytes, begin; // where it begins in the file's data
+    void *own; // its data, if that is a copy; else NULL
 } StoredTensor;
 
 /* A file in memory. Functions that return false leave one line in error. */
@@ -44,8 +45,8 @@ typedef struct {
     uint8_t *data; // [data_bytes], if they were read; else NULL
 } Safetensors;
 
-/* The header may have 1 MiB: the format allows 100 MB, which would take gigabytes as JSON. Dies
- * only when there is no memory for it. */
+/* Refuses what the format forbids, and what takes more memory than there is: a header, which may
+ * have 100 MB, takes up to 80 times as much as JSON. */
 typedef enum { HEADER_ONLY, WITH_DATA } SafetensorsPart;
 bool safetensors_open(Safetensors *file, const char *path, SafetensorsPart part);
 

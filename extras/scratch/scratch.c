@@ -15,9 +15,6 @@
 #include "common/base/log.h"
 #include "common/data/dataset.h"
 
-static const char *const names[] = { "train-images-idx3-ubyte", "train-labels-idx1-ubyte",
-                                     "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte" };
-
 /* Reads a file to its end and returns its checksum. Writes it to `copy`, which lies at `aside`,
  * unless they are NULL. Where it cannot be read, dies and leaves no partial copy. */
 static uLong read_through(const char *path, FILE *copy, const char *aside)
@@ -68,9 +65,9 @@ void scratch_fill(const Args *args)
     const double start = seconds_now();
     int num_copied = 0;
     folder_create(args->scratch_dir, "--scratch-dir");
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+    for (int i = 0; i < MNIST_FILES; i++) {
         char from[PATH_MAX], to[PATH_MAX], found[PATH_MAX];
-        idx_find(args->data_dir, names[i], from);
+        idx_find(args->data_dir, mnist_files[i], from);
         const int length = snprintf(to, sizeof to, "%s%s", args->scratch_dir, strrchr(from, '/'));
         CHECK(length < PATH_MAX, "the path of --scratch-dir is too long: %s", args->scratch_dir);
         struct stat status; // opening a pipe would block; the copy replaces it
@@ -80,13 +77,12 @@ void scratch_fill(const Args *args)
             num_copied++;
         }
         // A file name has several spellings: another set's may be found first.
-        idx_find(args->scratch_dir, names[i], found);
-        CHECK(
-            strcmp(found, to) == 0,
-            "%s would be read instead of %s: delete it, or name another folder with --scratch-dir",
-            found, to);
+        idx_find(args->scratch_dir, mnist_files[i], found);
+        CHECK(strcmp(found, to) == 0,
+              "%s would be read instead of %s: move it away, or name another folder with "
+              "--scratch-dir",
+              found, to);
     }
-    log_info("copied %d of %zu files from %s to %s in %.2f s", num_copied,
-             sizeof names / sizeof names[0], args->data_dir, args->scratch_dir,
-             seconds_now() - start);
+    log_info("copied %d of %d files from %s to %s in %.2f s", num_copied, MNIST_FILES,
+             args->data_dir, args->scratch_dir, seconds_now() - start);
 }

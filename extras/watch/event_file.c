@@ -6,8 +6,11 @@
  */
 #include "extras/watch/event_file.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -77,6 +80,15 @@ static uint32_t masked_crc(const void *bytes, size_t length)
     return (crc >> 15 | crc << 17) + 0xa282ead8;
 }
 
+/* Begins a file. That its step is written, though it is 0, is peculiar to ours. */
+static Message version_event(void)
+{
+    static const char version[] = "brain.Event:2";
+    Message event = event_begin(0);
+    put_bytes(&event, 3, version, sizeof version - 1); // Event.file_version
+    return event;
+}
+
 static void give_up(EventFile *events)
 {
     log_warning("cannot write %s, so TensorBoard sees no more of this run: %s", events->path,
@@ -99,10 +111,76 @@ static void write_record(EventFile *events, const Message *message)
         give_up(events);
 }
 
+/* False at the end, and where a record is not whole, or longer than ours. */
+static bool read_record(FILE *file, Message *message)
+{
+    uint64_t length;
+    uint32_t length_crc, crc;
+    if (fread(&length, sizeof length, 1, file) != 1 ||
+        fread(&length_crc, sizeof length_crc, 1, file) != 1 ||
+        length_crc != masked_crc(&length, sizeof length) || length > sizeof message->byte)
+        return false;
+    message->length = length;
+    return fread(message->byte, 1, length, file) == length &&
+           fread(&crc, sizeof crc, 1, file) == 1 && crc == masked_crc(message->byte, length);
+}
+
+/* Of an event of ours; UINT64_MAX: it has none where ours have it. */
+static uint64_t step_of(const Message *event)
+{
+    uint64_t step = 0;
+    if (event->length < 11 || event->byte[9] != 2 * 8 + VARINT)
+        return UINT64_MAX;
+    for (size_t i = 10; i < event->length && i < 20; i++) {
+        step |= (uint64_t)(event->byte[i] & 127) << 7 * (i - 10);
+        if (event->byte[i] < 128)
+            break;
+    }
+    return step;
+}
+
+/* Cuts a file of ours from the first event on that is of first_step or later, or not whole. */
+static void cut_file(int fd, const char *name, uint64_t first_step)
+{
+    Message event;
+    off_t end = 0;
+    struct stat status; // a pipe may block, a link names a file elsewhere
+    const bool is_file = fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_nlink == 1;
+    FILE *file = fdopen(fd, "r+");
+    CHECK(file != NULL, "out of memory");
+    const Message version = version_event();
+    if (is_file && read_record(file, &event) && event.length == version.length &&
+        memcmp(event.byte + 9, version.byte + 9, event.length - 9) == 0) {
+        do {
+            end = ftello(file);
+        } while (read_record(file, &event) && step_of(&event) < first_step);
+        CHECK(ftruncate(fd, end) == 0, "cannot shorten %s: %s", name, strerror(errno));
+    }
+    fclose(file);
+}
+
+/* Other programs' event files may lie in the folder: they are left as they are. */
+static void cut_files(const char *dir, uint64_t first_step)
+{
+    static const char prefix[] = "events.out.tfevents.";
+    DIR *folder = opendir(dir);
+    for (struct dirent *entry; folder != NULL && (entry = readdir(folder)) != NULL;) {
+        if (strncmp(entry->d_name, prefix, strlen(prefix)) != 0)
+            continue;
+        const int fd =
+            openat(dirfd(folder), entry->d_name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+        if (fd >= 0)
+            cut_file(fd, entry->d_name, first_step);
+    }
+    if (folder != NULL)
+        closedir(folder);
+}
+
 void event_file_open(EventFile *events, const char *dir, uint64_t first_step)
 {
     char host[64] = "";
     events->file = NULL;
+    cut_files(dir, first_step);
     gethostname(host, sizeof host - 1);
     for (int number = 0; events->file == NULL; number++) { // one per second, host and process
         const int length =
@@ -116,16 +194,12 @@ void event_file_open(EventFile *events, const char *dir, uint64_t first_step)
     CHECK(events->file != NULL, "cannot write %s: %s: name another folder with --metrics-dir",
           events->path, strerror(errno));
 
-    static const char version[] = "brain.Event:2";
-    Message event = event_begin(0);
-    put_bytes(&event, 3, version, sizeof version - 1); // Event.file_version
+    static const unsigned char start[] = { 8, 1 }; // SessionLog.status = START
+    Message event = version_event();
     write_record(events, &event);
-    if (first_step > 1) {
-        static const unsigned char start[] = { 8, 1 }; // SessionLog.status = START
-        event = event_begin(first_step);
-        put_bytes(&event, 7, start, sizeof start); // Event.session_log
-        write_record(events, &event);
-    }
+    event = event_begin(first_step);
+    put_bytes(&event, 7, start, sizeof start); // Event.session_log
+    write_record(events, &event);
 }
 
 void event_file_scalar(EventFile *events, const char *tag, uint64_t step, double value)

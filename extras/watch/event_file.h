@@ -16,9 +16,11 @@ typedef struct {
     char path[4096];
 } EventFile;
 
-/* Starts a new file in the folder, which must exist: events.out.tfevents.SECONDS.HOST.PID.NUMBER. A
- * resumed run has a first_step above 1: TensorBoard then drops what earlier files in the folder say
- * about it and later steps (a SessionLog START). Dies if the folder cannot be written. Local. */
+/* Starts a new file in the folder, which must exist: events.out.tfevents.SECONDS.HOST.PID.NUMBER.
+ * What earlier files of ours in the folder have from first_step on is removed, since it is trained
+ * again (a fresh start: 1). A page of TensorBoard that has read it drops it, too, by a SessionLog
+ * START; its Python reader ignores the first that it meets, so every file has one. Dies if the
+ * folder cannot be written. Local. */
 void event_file_open(EventFile *events, const char *dir, uint64_t first_step);
 
 /* The point (step, value) of the curve `tag`, e.g. "train/loss". Local; never waits for a device.

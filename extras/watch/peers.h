@@ -11,6 +11,7 @@
 
 typedef struct {
     int rank, world_size;
+    const char *backend; // "tcp"; NULL where there is no group
     // Collective over all ranks, or between two. NULL where world_size is 1.
     void (*sum)(double *values, size_t count);
     void (*min)(double *values, size_t count);

@@ -4,8 +4,10 @@
  */
 #include "extras/watch/trace.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/base/memory.h"
 
@@ -23,27 +25,58 @@ static double microseconds(const Writer *writer, double time)
     return 1e6 * (timeline_aligned(time) - writer->zero);
 }
 
+/* Starts an event. Perfetto takes process 0 and thread 0 for the idle ones: so ranks and lanes
+ * count from 1. */
+static void begin_event(const Writer *writer, char phase, int lane, const char *name)
+{
+    fprintf(writer->text, ",\n{\"ph\":\"%c\",\"pid\":%d,\"tid\":%d,\"name\":\"%.*s\"", phase,
+            writer->rank + 1, lane + 1, (int)strcspn(name, "."), name);
+}
+
 /* A slice on a lane, up to its arguments. Of a parameter's name only the layer's is shown. */
 static void begin_slice(const Writer *writer, int lane, const char *name, const char *category,
                         double begin, double end)
 {
-    fprintf(writer->text,
-            ",\n{\"ph\":\"X\",\"pid\":%d,\"tid\":%d,\"name\":\"%.*s\",\"cat\":\"%s\",\"ts\":%.3f,"
-            "\"dur\":%.3f",
-            writer->rank, lane, (int)strcspn(name, "."), name, category,
+    begin_event(writer, 'X', lane, name);
+    fprintf(writer->text, ",\"cat\":\"%s\",\"ts\":%.3f,\"dur\":%.3f", category,
             microseconds(writer, begin), microseconds(writer, end) - microseconds(writer, begin));
 }
 
-static void write_arrow(const Writer *writer, size_t id, const CallRecord *call)
+/* The latest span that had begun by then, an evaluation aside, which has others inside; or NULL.
+ * *index: where it was for an earlier time. */
+static const Span *span_before(const Timeline *timeline, double time, size_t *index)
 {
-    fprintf(writer->text,
-            ",\n{\"ph\":\"s\",\"id\":\"%d.%zu\",\"pid\":%d,\"tid\":%d,"
-            "\"name\":\"queued\",\"cat\":\"communication\",\"ts\":%.3f}",
-            writer->rank, id, writer->rank, LANE_TRAINING, microseconds(writer, call->queued));
-    fprintf(writer->text,
-            ",\n{\"ph\":\"f\",\"bp\":\"e\",\"id\":\"%d.%zu\",\"pid\":%d,\"tid\":%d,"
-            "\"name\":\"queued\",\"cat\":\"communication\",\"ts\":%.3f}",
-            writer->rank, id, writer->rank, LANE_COLLECTIVES, microseconds(writer, call->started));
+    const Span *latest = NULL;
+    for (size_t i = *index; i < timeline->num_spans; i++) {
+        if (timeline->span[i].kind == SPAN_EVALUATION)
+            continue;
+        if (timeline->span[i].begin > time)
+            break;
+        latest = &timeline->span[i];
+        *index = i;
+    }
+    return latest;
+}
+
+/* From the span in which a collective was queued, or the end of the one before, to where it began.
+ * Perfetto drops an arrow whose number is not a number, or unless both ends lie in slices, which
+ * are open until before they end. */
+static void write_arrow(const Writer *writer, size_t index, const CallRecord *call,
+                        const Span *span)
+{
+    const double margin = 0.002; // two of the last digit that is written
+    const double number = (double)index * peers.world_size + writer->rank + 1; // unique over ranks
+    const double begin = microseconds(writer, call->started);
+    if (span == NULL || microseconds(writer, call->done) - begin < margin ||
+        microseconds(writer, span->end) - microseconds(writer, span->begin) < margin)
+        return;
+    const double queued =
+        fmin(microseconds(writer, call->queued), microseconds(writer, span->end) - margin);
+    begin_event(writer, 's', LANE_TRAINING, "queued");
+    fprintf(writer->text, ",\"id\":%.0f,\"cat\":\"communication\",\"ts\":%.3f}", number, queued);
+    begin_event(writer, 'f', LANE_COLLECTIVES, "queued");
+    fprintf(writer->text, ",\"id\":%.0f,\"bp\":\"e\",\"cat\":\"communication\",\"ts\":%.3f}",
+            number, begin);
 }
 
 static void write_names(const Writer *writer)
@@ -53,15 +86,20 @@ static void write_names(const Writer *writer)
     for (size_t i = 0; i < timeline->num_calls; i++)
         nccl |= timeline->call[i].gpu_begin > 0;
     const char *const lanes[] = { "training", nccl ? "NCCL" : "collectives", "GPU compute" };
-    for (int lane = 0; lane < (timeline->on_gpu ? NUM_LANES : LANE_GPU); lane++)
-        fprintf(writer->text,
-                "%s{\"ph\":\"M\",\"pid\":%d,\"tid\":%d,\"name\":\"thread_name\",\"args\":{\"name\":"
-                "\"%s\"}}",
-                lane == 0 && writer->rank == 0 ? "" : ",\n", writer->rank, lane, lanes[lane]);
+    // The first event has no comma before it.
     fprintf(
         writer->text,
-        ",\n{\"ph\":\"M\",\"pid\":%d,\"name\":\"process_name\",\"args\":{\"name\":\"rank %d\"}}",
-        writer->rank, writer->rank);
+        "%s{\"ph\":\"M\",\"pid\":%d,\"tid\":1,\"name\":\"process_name\",\"args\":{\"name\":\"rank "
+        "%d\"}}",
+        writer->rank == 0 ? "" : ",\n", writer->rank + 1, writer->rank);
+    begin_event(writer, 'M', LANE_TRAINING, "process_sort_index");
+    fprintf(writer->text, ",\"args\":{\"sort_index\":%d}}", writer->rank);
+    for (int lane = 0; lane < (timeline->on_gpu ? NUM_LANES : LANE_GPU); lane++) {
+        begin_event(writer, 'M', lane, "thread_name");
+        fprintf(writer->text, ",\"args\":{\"name\":\"%s\"}}", lanes[lane]);
+        begin_event(writer, 'M', lane, "thread_sort_index");
+        fprintf(writer->text, ",\"args\":{\"sort_index\":%d}}", lane);
+    }
 }
 
 static void write_spans(const Writer *writer, int lane, const Span *spans, size_t num_spans)
@@ -79,8 +117,9 @@ static void write_events(const Writer *writer)
     write_names(writer);
     write_spans(writer, LANE_TRAINING, timeline->span, timeline->num_spans);
     write_spans(writer, LANE_GPU, timeline->gpu_span, timeline->num_gpu_spans);
-    for (size_t i = 0; i < timeline->num_calls; i++) {
+    for (size_t i = 0, index = 0; i < timeline->num_calls; i++) {
         const CallRecord *call = &timeline->call[i];
+        const Span *span = span_before(timeline, call->queued, &index);
         if (call->started == 0 || call->done == 0)
             continue; // still in progress when recording ended
         begin_slice(writer, LANE_COLLECTIVES, call->name, "communication", call->started,
@@ -89,7 +128,7 @@ static void write_events(const Writer *writer)
                 ",\"args\":{\"count\":%zu,\"type\":\"%s\",\"bytes\":%zu,\"queued_us\":%.3f}}",
                 call->count, dtype_name(call->type), call->count * dtype_size(call->type),
                 1e6 * (call->started - call->queued));
-        write_arrow(writer, i, call);
+        write_arrow(writer, i, call, span);
     }
 }
 
@@ -130,7 +169,11 @@ void trace_write(FILE *file, const char *path, Timeline *timeline, int rank)
             send_events(&writer);
         return;
     }
-    fputs("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n", file);
+    fputs("{\"displayTimeUnit\":\"ms\",", file);
+    if (peers.backend != NULL) // as PyTorch's traces have it
+        fprintf(file, "\"distributedInfo\":{\"backend\":\"%s\",\"rank\":0,\"world_size\":%d},",
+                peers.backend, peers.world_size);
+    fputs("\"traceEvents\":[\n", file);
     write_events(&writer);
     receive_events(file);
     fputs("\n]}\n", file);

@@ -1,10 +1,10 @@
 /*
  * trace.h - a timeline as one JSON file, which Perfetto (ui.perfetto.dev) and Chrome draw.
  *
- * The Trace Event Format, as PyTorch's profiler writes it. A rank is a "process" with two lanes:
- * the thread that trains, and the collectives; an arrow leads from where a collective was queued to
- * where it began. On a GPU the thread only queues, and a third lane shows what the GPU computes;
- * with nccl the lane of collectives has the GPU's times too.
+ * The Trace Event Format, as PyTorch's profiler writes it. Rank R is "process" R + 1 with two
+ * lanes: the thread that trains, and the collectives; an arrow leads from where a collective was
+ * queued to where it began. On a GPU the thread only queues, and a third lane shows what the GPU
+ * computes; with nccl the lane of collectives has the GPU's times too.
  */
 #ifndef EXTRAS_WATCH_TRACE_H
 #define EXTRAS_WATCH_TRACE_H

@@ -124,6 +124,7 @@ static void formed(ProcessGroup *pg, const Args *args)
     group = pg;
     peers = (Peers){ .rank = pg->rank,
                      .world_size = pg->world_size,
+                     .backend = pg->backend->name,
                      .sum = sum_values,
                      .min = min_values,
                      .max = max_values,

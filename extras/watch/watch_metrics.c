@@ -47,6 +47,20 @@ static void write_run(const Args *args)
     json_decref(described);
 }
 
+/* Ranks that an earlier, larger group had have files, too: what was recorded of steps after this
+ * one belongs to no step of this run. Without a group, others may be writing to them. */
+static void cut_other_ranks(const Args *args, uint64_t step)
+{
+    char path[PATH_MAX];
+    for (int rank = peers.world_size; peers.world_size > 1; rank++) {
+        const int folder = snprintf(path, sizeof path, "%s/", args->metrics_dir);
+        snprintf(path + folder, sizeof path - (size_t)folder, "rank%d.jsonl", rank);
+        if (access(path, F_OK) != 0)
+            return;
+        fclose(step_file_open(args->metrics_dir, path + folder, step));
+    }
+}
+
 static void init(const Args *args, const Model *model, int rank, size_t steps_per_epoch)
 {
     run.args = args;
@@ -54,8 +68,10 @@ static void init(const Args *args, const Model *model, int rank, size_t steps_pe
     run.steps_per_epoch = steps_per_epoch;
     run.first_step = model->step;
     run.begin = seconds_now();
-    if (args->metrics_dir != NULL && rank == 0)
+    if (args->metrics_dir != NULL && rank == 0) {
         write_run(args);
+        cut_other_ranks(args, model->step);
+    }
     const MemoryLocation *place = &model->device->place;
     const bool on_gpu_with_tool = place->on_gpu && nvtx_listens();
     if (recording_wanted(args) || explain_wanted(rank) || on_gpu_with_tool ||

@@ -26,28 +26,28 @@ lanes() {
 
 @test "the GPU has lanes of its own, for what it computes and for NCCL" {
     train --trace "$trace"
-    [ "$(lanes)" = "0 0 training
-0 1 NCCL
-0 2 GPU compute
-1 0 training
-1 1 NCCL
-1 2 GPU compute" ]
+    [ "$(lanes)" = "1 1 training
+1 2 NCCL
+1 3 GPU compute
+2 1 training
+2 2 NCCL
+2 3 GPU compute" ]
     for layer in conv1 conv2 fc1 fc2 loss; do
         for kind in forward backward; do
-            [ "$(events ".pid == 1 and .tid == 2 and .cat == \"$kind\" and .name == \"$layer\"" '| length')" -ge 5 ]
+            [ "$(events ".pid == 2 and .tid == 3 and .cat == \"$kind\" and .name == \"$layer\"" '| length')" -ge 5 ]
         done
     done
     # Every gradient of the CNN in every step: 1,199,882, four bytes each, in two buckets.
-    reduced='.pid == 0 and .tid == 1 and .name == "all_reduce" and .args.type == "float32"'
+    reduced='.pid == 1 and .tid == 2 and .name == "all_reduce" and .args.type == "float32"'
     [ "$(events "$reduced" '| map(.args.bytes) | add')" -eq $((5 * 4 * 1199882)) ]
     [ "$(events "$reduced" '| length')" -eq 10 ]
     [ "$(events '.ph == "X" and (.dur < -1 or .ts < -1e6)' '| length')" -eq 0 ]
     # Nobody has the sum of a bucket before both GPUs have sent their part.
-    jq -e '[.traceEvents[] | select(.tid == 1 and .name == "all_reduce")] | group_by(.pid)
+    jq -e '[.traceEvents[] | select(.tid == 2 and .name == "all_reduce")] | group_by(.pid)
         | [.[0], .[1]] | transpose
         | all((map(.ts) | max) < (map(.ts + .dur) | min) + 1000)' "$trace"
     # What the GPU does begins after the host has queued it, and in the same order.
-    jq -e '[.traceEvents[] | select(.pid == 0 and .ph == "X" and .tid != 1)] | group_by(.tid)
+    jq -e '[.traceEvents[] | select(.pid == 1 and .ph == "X" and .tid != 2)] | group_by(.tid)
         | (.[0] | length) == (.[1] | length)
         and (transpose | all(.[0].name == .[1].name and .[1].ts > .[0].ts - 1000))' "$trace"
 }
@@ -87,11 +87,11 @@ column() {
 @test "a step that is a graph is one piece" {
     train --cuda-graph on --max-steps 5 --trace "$trace" --profile "$profile"
     # Three steps as they are called, one recorded and launched, one launched.
-    for lane in 0 2; do
-        [ "$(events ".pid == 0 and .tid == $lane and .name == \"step (graph)\"" '| length')" -eq 2 ]
+    for lane in 1 3; do
+        [ "$(events ".pid == 1 and .tid == $lane and .name == \"step (graph)\"" '| length')" -eq 2 ]
     done
-    graph=$(events '.pid == 0 and .tid == 2 and .cat == "graph"' '| map([.ts, .ts + .dur])')
-    [ "$(events '.pid == 0 and .tid == 2 and .cat == "backward" and .name == "conv1"' '| length')" -eq 3 ]
+    graph=$(events '.pid == 1 and .tid == 3 and .cat == "graph"' '| map([.ts, .ts + .dur])')
+    [ "$(events '.pid == 1 and .tid == 3 and .cat == "backward" and .name == "conv1"' '| length')" -eq 3 ]
     # The GPU is at work in it, and not in the pieces of the recording.
     [ "$(jq -n "$graph | all(.[1] - .[0] > 1000)")" = true ]
     cat "$profile"

@@ -95,6 +95,11 @@ tensors = {"__metadata__": {"format": "pt"}, "d": {"dtype": "F64", "shape": [1, 
 for names in [list(tensors), ["d"], ["__metadata__"], []]:
     header = json.dumps({name: tensors[name] for name in names}).encode()
     seed("safetensors", blob(header), bytes(33 if len(names) > 1 else 16 * (names == ["d"])))
+others = {"b": {"dtype": "BOOL", "shape": [1], "data_offsets": [0, 1]},  # as other programs write them
+          "f": {"dtype": "F32", "shape": [1], "data_offsets": [1, 5]},
+          "q": {"dtype": "F4", "shape": [2, 3], "data_offsets": [5, 8]},
+          "n": {"dtype": "F16", "shape": [1] * 9, "data_offsets": [8, 10]}}
+seed("safetensors", blob(json.dumps(others).encode()), bytes(10))
 with tempfile.TemporaryDirectory() as trained:
     command = f"{root}/01_single_gpu/train --model linear --momentum 0.9 --num-samples 16 --epochs 1 --batch-size 8"
     training = subprocess.run([*command.split(), "--checkpoint-dir", trained], capture_output=True, text=True)
@@ -113,6 +118,8 @@ first = next(name for name in json.loads(header) if name.endswith("weight") and 
 text = json.dumps(weights).replace("linear.weight", first).replace("linear.bias", first.replace("weight", "bias"))
 seed("checkpoint", b"\n", b"{}")  # no tensors
 seed("checkpoint", b"\0", text, b"\n\n", bytes(84))
+halves = text.replace("F32", "F16").replace("80", "40").replace("84", "42").replace("module.", "model._orig_mod.")
+seed("checkpoint", b"\0", halves, b"\n\n", bytes(42))
 seed("checkpoint", b"\1", header.replace(b"[1,20]", b"[20,1]"), b"\n\n", rest)
 line = '{"epoch":0,"step":%d,"rank":0,"loss":2.3}\n'
 seed("metrics", b"\2", *(line % step for step in (1, 2, 3)))

@@ -21,8 +21,10 @@ train() {
     cp "$metrics/rank1.jsonl" "$BATS_TEST_TMPDIR/before"
     # Steps that no snapshot knows of: they will be trained again.
     echo '{"epoch":1,"step":6,"rank":1,"loss":99}' >>"$metrics/rank1.jsonl"
+    for step in 4 5 6; do echo "{\"epoch\":0,\"step\":$step,\"rank\":2,\"loss\":1}"; done >"$metrics/rank2.jsonl" # of a larger group
     train 2
     for rank in 0 1; do [ "$(steps rank$rank.jsonl)" = "1 2 3 4 5 6 7 8" ]; done
+    grep -qx EXTRAS=0 "${BUILD:-build}/parts" || [ "$(steps rank2.jsonl)" = "4 5" ]
     ! grep -q ':99}' "$metrics/rank1.jsonl" || false
     head -n 5 "$metrics/rank1.jsonl" | cmp - "$BATS_TEST_TMPDIR/before"
 }

@@ -98,6 +98,8 @@ header["__metadata__"].pop("metadata_checksum") # of the metadata as they were
 header["__metadata__"][key] = value
 if value == "-":
     del header["__metadata__"]
+if key.startswith("only "):
+    header["__metadata__"] = {key[5:]: value}
 text = json.dumps(header).encode()
 open(target, "wb").write(struct.pack("<Q", len(text)) + text + data[8 + size:])' "$FILE" "$@"
 }
@@ -107,6 +109,9 @@ open(target, "wb").write(struct.pack("<Q", len(text)) + text + data[8 + size:])'
     run tools/evaluate "$scratch/none" --dataset digits
     [[ ${lines[0]} == *"does not say what it is: taken for a CNN trained on MNIST"* ]]
     [ "${lines[1]}" = "$(tools/evaluate "$FILE" | head -n 1)" ]
+    with_metadata "$scratch/others" "only model" cnn # of another program
+    run tools/evaluate "$scratch/others" --dataset digits
+    [[ ${lines[0]} == *"does not say what it is: taken for a CNN trained on MNIST"* ]]
     with_metadata "$scratch/mean" mean 0.5
     [ "$(tools/evaluate "$scratch/mean" | head -n 1)" != "$(tools/evaluate "$FILE" | head -n 1)" ]
     with_metadata "$scratch/labels" class_labels zero,one,two,three,four,five,six,seven,eight,nine

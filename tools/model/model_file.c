@@ -79,7 +79,10 @@ void model_file_open(ModelFile *model_file, const char *path)
     Safetensors *file = &model_file->file;
     CHECK(checkpoint_open(file, path), "%s%s", file->error,
           file->data == NULL ? ": name a checkpoint, or a folder that tools/export has made" : "");
-    if (safetensors_metadata(file, "model") != NULL) {
+    // Others' metadata may have a "model", too.
+    if (safetensors_metadata(file, CHECKPOINT_VERSION_KEY) != NULL ||
+        safetensors_metadata(file, EXPORT_VERSION_KEY) != NULL ||
+        safetensors_metadata(file, "class_labels") != NULL) {
         describe(model_file);
         return;
     }

@@ -84,7 +84,7 @@ def replayed_steps(trace):
     """How often rank 0 launched a recorded step: the first time right after it was recorded."""
     with open(trace) as file:
         events = json.load(file)["traceEvents"]
-    return len([e for e in events if e.get("name") == "step (graph)" and (e["pid"], e["tid"]) == (0, 0)])
+    return len([e for e in events if e.get("name") == "step (graph)" and (e["pid"], e["tid"]) == (1, 1)])
 
 
 @check

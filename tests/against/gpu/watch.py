@@ -12,7 +12,7 @@ def lanes_of_the_gpu(scratch):
     with open(trace) as file:
         events = json.load(file)["traceEvents"]
     expect(any(e["name"] == "thread_name" and e["args"]["name"] == "GPU compute" for e in events), "no lane of a GPU")
-    host, gpu = ([e for e in events if e["ph"] == "X" and e["tid"] == lane] for lane in (0, 2))
+    host, gpu = ([e for e in events if e["ph"] == "X" and e["tid"] == lane] for lane in (1, 3))
     expect([e["name"] for e in host] == [e["name"] for e in gpu], "the lanes have other spans")
     early = max(a["ts"] - b["ts"] for a, b in zip(host, gpu))
     with open(profile) as file:

@@ -58,7 +58,7 @@ def init_from():
         return zip(losses, start.train())
 
     for model, prefix, world in (("linear", "", 1), ("linear", "", 2), ("cnn", "", 1),
-                                 ("cnn", "module.", 2)):
+                                 ("cnn", "module._orig_mod.", 2)):
         options = {"model": model, "epochs": 1, "batch-size": 20, "optimizer": "sgd", "lr": 0.01,
                    "momentum": 0.9, "max-steps": WHOLE}
         ours.agree(dice, options, attempt, "%d ranks go on from %snames" % (world, prefix))

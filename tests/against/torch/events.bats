@@ -6,7 +6,7 @@ load helper
     against_torch events.py run
 }
 
-@test "TensorBoard takes back what a run that goes on trains again" {
+@test "TensorBoard, and who reads each file by itself, take back what is trained again, also by a fresh start" {
     against_torch events.py resume
 }
 

@@ -9,6 +9,8 @@ import tempfile
 import time
 
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from tensorboard.backend.event_processing.plugin_event_accumulator import (
+    EventAccumulator as PageAccumulator)
 
 HERE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 work = tempfile.mkdtemp()
@@ -28,6 +30,19 @@ def curves():
     events = EventAccumulator(metrics)
     events.Reload()
     return {tag: {e.step: e.value for e in events.Scalars(tag)} for tag in events.Tags()["scalars"]}
+
+
+def loss_steps():
+    """As the page has them (its Python reader), and as those who take each file by itself do."""
+    page = PageAccumulator(metrics)
+    page.Reload()
+    alone = []
+    for file in sorted(glob.glob(os.path.join(metrics, "events.out.tfevents.*"))):
+        events = EventAccumulator(file)
+        events.Reload()
+        alone += [e.step for e in events.Scalars("train/loss")] if events.Tags()["scalars"] else []
+    assert [e.step for e in page.Tensors("train/loss")] == alone, (page.Tensors("train/loss"), alone)
+    return alone
 
 
 def lines(name):
@@ -71,6 +86,12 @@ def resume():
     found = curves()
     assert list(found["train/loss"]) == [1, 10, 20, 30, 40, 50, 60]
     assert close(found["train/lr"][20], 0.01) and close(found["train/lr"][30], 0.005)
+    check_against_json(found)
+    assert loss_steps() == [1, 10, 20, 30, 40, 50, 60]
+    time.sleep(1.1)
+    train("--epochs", "1")  # from the beginning, in the same folder
+    found = curves()
+    assert list(found["train/loss"]) == loss_steps() == [1, 10, 20]
     check_against_json(found)
 
 

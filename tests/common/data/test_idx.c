@@ -106,6 +106,74 @@ static void test_reads_one_dimension_and_none_left(void **state)
     delete ("t");
 }
 
+/* A place in the test's folder, and the folders on the way there. */
+static void make_place(const char *name)
+{
+    char path[256];
+    path_of(name, path);
+    for (char *slash = path + strlen(folder) + 1; (slash = strchr(slash, '/')) != NULL; slash++) {
+        *slash = '\0';
+        mkdir(path, 0700);
+        *slash = '/';
+    }
+}
+
+static void clear(void)
+{
+    assert_int_equal(clear_folder(NULL), 0);
+}
+
+/* A folder, an empty file, a pipe or a link to nothing under the first name: as Kaggle's MNIST has
+ * it, and as a copy leaves it that was broken off. The good file is found where others have it. */
+static void test_reads_past_what_is_no_file(void **state)
+{
+    (void)state;
+    static const char *const good[] = {
+        "t.idx3-ubyte",           "t-idx3-ubyte.gz",           "raw/t-idx3-ubyte",
+        "MNIST/raw/t-idx3-ubyte", "MNIST/raw/t.idx3-ubyte.gz", "t.idx3-ubyte/t.idx3-ubyte"
+    };
+    char path[256];
+    path_of("t-idx3-ubyte", path);
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++)
+        for (int kind = 0; kind < 5; kind++) {
+            uint8_t copy[256];
+            make_place(good[i]);
+            if (strstr(good[i], ".gz") != NULL)
+                write_gzip(good[i], small, SMALL, copy);
+            else
+                write_plain(good[i], small, SMALL);
+            if (kind == 1)
+                assert_int_equal(mkdir(path, 0700), 0);
+            else if (kind == 2)
+                write_plain("t-idx3-ubyte", "", 0);
+            else if (kind == 3)
+                assert_int_equal(mkfifo(path, 0600), 0);
+            else if (kind == 4)
+                assert_int_equal(symlink("nowhere", path), 0);
+            assert_reads_small("t-idx3-ubyte");
+            clear();
+        }
+    make_place("t-idx3-ubyte/t-idx3-ubyte");
+    write_plain("t-idx3-ubyte/t-idx3-ubyte", small, SMALL);
+    assert_reads_small("t-idx3-ubyte");
+    clear();
+}
+
+/* Images of one place and labels of another would train, and on what does not belong together. */
+static void test_one_place_for_all(void **state)
+{
+    (void)state;
+    make_place("MNIST/raw/");
+    write_plain("MNIST/raw/t10k-images-idx3-ubyte", small, SMALL);
+    assert_reads_small("t10k-images-idx3-ubyte");
+    write_plain("train-labels.idx1-ubyte", "", 0);
+    assert_reads_small("t10k-images-idx3-ubyte");
+    write_plain("train-labels.idx1-ubyte", small, SMALL);
+    assert_dies_saying(read_t, "t10k-images-idx3-ubyte", 2, folder,
+                       "/t10k-images-idx3-ubyte is missing", "data/get_mnist.sh");
+    clear();
+}
+
 static void test_missing(void **state)
 {
     (void)state;
@@ -144,8 +212,9 @@ static void test_truncated_at_every_byte(void **state)
     (void)state;
     for (size_t size = 0; size < SMALL; size++) {
         write_plain("t", small, size);
-        assert_dies_saying(read_t, "t", 1, folder, size < HEADER ? "header" : "of its 12 bytes",
-                           "data/get_mnist.sh");
+        const char *reason = size == 0 ? "is empty" : size < HEADER ? "header" : "of its 12 bytes";
+        assert_dies_saying(read_t, "t", 1, folder, reason, "data/get_mnist.sh");
+        assert_null(strstr(err, "delete")); // it may be good, and of another set
     }
     delete ("t");
 }
@@ -321,6 +390,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_reads_every_spelling),
         cmocka_unit_test(test_reads_one_dimension_and_none_left),
+        cmocka_unit_test(test_reads_past_what_is_no_file),
+        cmocka_unit_test(test_one_place_for_all),
         cmocka_unit_test(test_missing),
         cmocka_unit_test(test_no_regular_file),
         cmocka_unit_test(test_truncated_at_every_byte),

@@ -181,12 +181,12 @@ static void test_many(void **state)
     run.args.init_from = path;
     assert_dies_saying(load, &run, 2, path, "has no tensor \"weight\"");
 
-    length = (size_t)sprintf(header, "{'weight':{'dtype':'F64','data_offsets':[0,8],'shape':[1");
+    length = (size_t)sprintf(header, "{'weight':{'dtype':'F32','data_offsets':[0,8],'shape':[2");
     for (int i = 1; i < 10000; i++)
         length += (size_t)sprintf(header + length, ",1");
     strcpy(header + length, "]}}");
     put_header(header);
-    assert_dies_saying(load, &run, 2, path, "\"weight\": its shape is not valid, or has more than");
+    assert_dies_saying(load, &run, 2, path, "\"weight\" has shape [2, 1, 1, 1, 1, 1, 1, 1, ...]");
     free(header);
     run_free(&run);
 }

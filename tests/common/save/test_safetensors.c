@@ -137,6 +137,36 @@ static void test_unusual_but_valid(void **state)
     unlink(path);
 }
 
+/* Other writers put tensors at odd offsets, and have types and dimensions that no model of ours
+ * needs: these are passed over. F4 takes half a byte for each element. */
+static void test_of_other_writers(void **state)
+{
+    (void)state;
+    put_header("{'mask':{'dtype':'BOOL','shape':[1],'data_offsets':[0,1]},"
+               "'w':{'dtype':'F32','shape':[1],'data_offsets':[1,5]},"
+               "'q':{'dtype':'F4','shape':[2,3],'data_offsets':[5,8]},"
+               "'z':{'dtype':'C64','shape':[1,1,1,1,1,1,1,1,1],'data_offsets':[8,16]},"
+               "'h':{'dtype':'F8_E4M3FNUZ','shape':[2],'data_offsets':[16,18]},"
+               "'f':{'dtype':'F6_E2M3','shape':[4],'data_offsets':[18,21]},"
+               "'k':{'dtype':'NEW','shape':[7],'data_offsets':[21,23]},"
+               "'s':{'dtype':'I64','shape':[],'data_offsets':[23,31]}}",
+               31);
+    Safetensors file = open_file(path);
+    assert_int_equal(file.num_tensors, 8);
+    for (int i = 0; i < 8; i++) {
+        const StoredTensor *tensor = &file.tensor[i];
+        const bool is_ours = tensor->name[0] == 'w' || tensor->name[0] == 's';
+        assert_int_equal(tensor->type != NUM_DTYPES, is_ours);
+        assert_true(!is_ours || (uintptr_t)tensor->data % dtype_size(tensor->type) == 0);
+        assert_memory_equal(tensor->data, file.data + tensor->begin, tensor->bytes);
+    }
+    assert_string_equal(safetensors_find(&file, "h")->dtype, "F8_E4M3FNUZ");
+    assert_string_equal(safetensors_find(&file, "w")->dtype, "F32");
+    assert_int_equal(safetensors_find(&file, "z")->ndim, 9);
+    safetensors_free(&file);
+    unlink(path);
+}
+
 /* CRC-32 of "step", 7 as 8 bytes, "w", and three floats, by Python's zlib.crc32. */
 static void test_checksum(void **state)
 {
@@ -151,7 +181,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_exact_bytes), cmocka_unit_test(test_round_trip),
         cmocka_unit_test(test_python_file), cmocka_unit_test(test_unusual_but_valid),
-        cmocka_unit_test(test_checksum),
+        cmocka_unit_test(test_checksum),    cmocka_unit_test(test_of_other_writers),
     };
     return cmocka_run_group_tests(tests, make_file_folder, remove_empty_folder);
 }

@@ -167,8 +167,9 @@ static void test_another_set_in_the_way(void **state)
     snprintf(plain, sizeof plain, "%s/%s", to, names[2]);
     FILE *file = fopen(plain, "wb");
     assert_non_null(file);
+    fputs("another set's", file); // an empty file would be passed over
     assert_int_equal(fclose(file), 0);
-    assert_dies_saying(fill, NULL, 1, plain, "would be read instead of", "delete it");
+    assert_dies_saying(fill, NULL, 1, plain, "would be read instead of", "move it away");
 }
 
 static void test_nothing_to_copy(void **state)

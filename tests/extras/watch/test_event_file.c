@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #include "extras/watch/event_file.h"
 #include "tests/helpers/child.h"
@@ -29,7 +30,7 @@ static void test_bytes(void **state)
     event_file_flush(&events); // a reader sees it now
 
     unsigned char bytes[256];
-    assert_int_equal(file_get(events.path, bytes, sizeof bytes), 16 + 26 + 16 + 27);
+    assert_int_equal(file_get(events.path, bytes, sizeof bytes), 16 + 26 + 16 + 15 + 16 + 27);
     // The length 26, then its masked CRC-32C as TensorFlow's own files of that length have it.
     static const unsigned char head[] = { 26, 0, 0, 0, 0, 0, 0, 0 };
     assert_memory_equal(bytes, head, sizeof head);
@@ -37,13 +38,14 @@ static void test_bytes(void **state)
                  "\x10\x00\x1a\x0d"
                  "brain.Event:2",
                  17);
+    assert_event(bytes + 54, "\x10\x01\x3a\x02\x08\x01", 6); // step 1: a session starts
     static const unsigned char scalar[] = { 0x10, 0xac, 0x02, // step 300: 2 * 128 + 44
                                             0x2a, 0x0d, // summary of 13 bytes
                                             0x0a, 0x0b, // value of 11 bytes
                                             0x0a, 0x04, 'l',  'o', 's', 's', // tag
                                             0x15, 0,    0,    0,   0x3f }; // simple_value 0.5
-    assert_int_equal(bytes[42], 9 + sizeof scalar);
-    assert_event(bytes + 54, scalar, sizeof scalar);
+    assert_int_equal(bytes[73], 9 + sizeof scalar);
+    assert_event(bytes + 85, scalar, sizeof scalar);
     event_file_close(&events);
 }
 
@@ -103,6 +105,102 @@ static void test_two_in_a_second(void **state)
     event_file_close(&second);
 }
 
+/* A file of a run of steps 1 to 4, in a folder that has none. */
+static size_t write_steps(char path[4096])
+{
+    EventFile events;
+    assert_int_equal(clear_folder(NULL), 0);
+    event_file_open(&events, folder, 1);
+    for (uint64_t step = 1; step <= 4; step++)
+        event_file_scalar(&events, "loss", step, 0.5);
+    event_file_close(&events);
+    strcpy(path, events.path);
+    return 16 + 26 + 16 + 15 + 4 * (16 + 26);
+}
+
+static void start_at(uint64_t step)
+{
+    EventFile events;
+    event_file_open(&events, folder, step);
+    event_file_close(&events);
+    assert_int_equal(unlink(events.path), 0);
+}
+
+/* What the next run trains again is cut from the files before it, as from rankR.jsonl. */
+static void test_cut(void **state)
+{
+    (void)state;
+    enum { HEAD = 16 + 26, START = 16 + 15, POINT = 16 + 26 };
+    static const struct {
+        uint64_t step;
+        size_t bytes;
+    } cuts[] = { { 5, HEAD + START + 4 * POINT },
+                 { 4, HEAD + START + 3 * POINT },
+                 { 2, HEAD + START + POINT },
+                 { 1, HEAD } };
+    unsigned char bytes[512], cut[512];
+    char path[4096];
+    for (size_t i = 0; i < sizeof cuts / sizeof *cuts; i++) {
+        const size_t size = write_steps(path);
+        assert_int_equal(file_get(path, bytes, sizeof bytes), size);
+        start_at(cuts[i].step);
+        assert_int_equal(file_get(path, cut, sizeof cut), cuts[i].bytes);
+        assert_memory_equal(cut, bytes, cuts[i].bytes);
+    }
+    // Its writer was killed anywhere, or a disk has changed a byte.
+    size_t size = write_steps(path);
+    file_get(path, bytes, sizeof bytes);
+    for (size_t left = 0; left < size; left++) {
+        file_put(path, bytes, left);
+        start_at(9);
+        const size_t points = left < HEAD + START ? 0 : (left - HEAD - START) / POINT;
+        assert_int_equal(file_get(path, cut, sizeof cut), left < HEAD ? left
+                                                          : left < HEAD + START
+                                                              ? HEAD
+                                                              : HEAD + START + points * POINT);
+    }
+    size = write_steps(path);
+    file_get(path, bytes, sizeof bytes);
+    bytes[size - POINT - 9] ^= 1;
+    file_put(path, bytes, size);
+    start_at(9);
+    assert_int_equal(file_get(path, cut, sizeof cut), size - 2 * POINT);
+}
+
+/* Files of other writers, who leave out a step of 0, links, and other names stay as they are. */
+static void test_cut_no_others(void **state)
+{
+    (void)state;
+    unsigned char bytes[512], again[512];
+    char path[4096], other[128];
+    const size_t size = write_steps(path);
+    file_get(path, bytes, sizeof bytes);
+    assert_int_equal(unlink(path), 0);
+    snprintf(other, sizeof other, "%s/kept", folder);
+    file_put(other, bytes, size);
+    snprintf(path, sizeof path, "%s/events.out.tfevents.1.a.2.0", folder);
+    assert_int_equal(symlink(other, path), 0);
+    snprintf(path, sizeof path, "%s/events.out.tfevents.1.a.2.1", folder);
+    assert_int_equal(link(other, path), 0);
+    start_at(1);
+    assert_int_equal(file_get(other, again, sizeof again), size);
+
+    assert_int_equal(unlink(path), 0);
+    bytes[0] = 24; // without the step's key and value, as TensorFlow and PyTorch have it
+    memmove(bytes + 21, bytes + 23, size - 23);
+    uint32_t crc = masked_crc_of(bytes, 8);
+    memcpy(bytes + 8, &crc, sizeof crc);
+    crc = masked_crc_of(bytes + 12, 24);
+    memcpy(bytes + 36, &crc, sizeof crc);
+    file_put(path, bytes, size - 2);
+    snprintf(other, sizeof other, "%s/events.out.tfevents.1.a.2.2", folder);
+    assert_int_equal(mkfifo(other, 0600), 0);
+    start_at(1);
+    assert_int_equal(file_get(path, again, sizeof again), size - 2);
+    assert_memory_equal(again, bytes, size - 2);
+    assert_int_equal(clear_folder(NULL), 0);
+}
+
 static void open_nowhere(const void *context)
 {
     (void)context;
@@ -133,10 +231,9 @@ static void test_failures(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bytes),
-        cmocka_unit_test(test_checksums),
-        cmocka_unit_test(test_two_in_a_second),
-        cmocka_unit_test(test_failures),
+        cmocka_unit_test(test_bytes),           cmocka_unit_test(test_checksums),
+        cmocka_unit_test(test_two_in_a_second), cmocka_unit_test(test_cut),
+        cmocka_unit_test(test_cut_no_others),   cmocka_unit_test(test_failures),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

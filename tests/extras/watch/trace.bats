@@ -16,14 +16,26 @@ row() {
     record() { "$repo/03_torchrun_env/run.sh" 2 --max-steps 3 --bucket-cap-mb 1 --trace "$trace" >/dev/null; }
     record
     events() { jq "[.traceEvents[] | select($1)] $2" "$trace"; }
-    [ "$(events '.ph == "X"' '| map(.pid) | unique | join(",")')" = '"0,1"' ]
+    [ "$(events '.ph == "X"' '| map(.pid) | unique | join(",")')" = '"1,2"' ]
     # The 1,199,882 gradients of the CNN, four bytes each, in three steps, on each rank.
-    [ "$(events '.pid == 1 and .name == "all_reduce" and .args.type == "float32"' '| map(.args.bytes) | add')" -eq $((3 * 4 * 1199882)) ]
+    [ "$(events '.pid == 2 and .name == "all_reduce" and .args.type == "float32"' '| map(.args.bytes) | add')" -eq $((3 * 4 * 1199882)) ]
     for layer in conv1 conv2 fc1 fc2; do
-        [ "$(events ".pid == 0 and .cat == \"backward\" and .name == \"$layer\"" '| length')" -eq 3 ]
+        [ "$(events ".pid == 1 and .cat == \"backward\" and .name == \"$layer\"" '| length')" -eq 3 ]
     done
-    [ "$(events '.pid == 0 and .name == "optim_step"' '| length')" -eq 3 ]
-    [ "$(events '.ph == "s"' '| length')" -eq "$(events '.ph == "f"' '| length')" ]
+    [ "$(events '.pid == 1 and .name == "optim_step"' '| length')" -eq 3 ]
+    # Perfetto's rules (json_trace_parser, flow_tracker): no process or thread 0; an arrow's id is a number, or it is
+    # dropped, and each of its ends lies in a slice, which is open from ts to before ts + dur.
+    [ "$(jq '[.traceEvents[] | .pid, .tid] | min' "$trace")" -eq 1 ]
+    [ "$(events '.ph == "s"' '| map(.id) | length - (unique | length)')" -eq 0 ]
+    [ "$(events '.ph == "s"' '| map(.id) | sort')" = "$(events '.ph == "f"' '| map(.id) | sort')" ]
+    [ "$(events '.ph == "s" and (.id | type) != "number"' '| length')" -eq 0 ]
+    jq -e '[.traceEvents[] | select(.ph == "X")] as $slices | [.traceEvents[] | select(.ph == "s" or .ph == "f")]
+        | all(. as $arrow | any($slices[]; .pid == $arrow.pid and .tid == $arrow.tid and .ts <= $arrow.ts and $arrow.ts < .ts + .dur))' "$trace"
+    # Every bucket has one.
+    buckets=$(events '.name == "all_reduce" and .args.type == "float32"' '| length')
+    [ "$(events '.ph == "f"' '| length')" -ge "$buckets" ] && [ "$buckets" -ge 12 ]
+    jq -e '.distributedInfo | .rank == 0 and .world_size == 2 and .backend == "tcp"' "$trace" # as PyTorch's traces have it
+    [ "$(events '.name == "process_sort_index"' '| map([.pid, .args.sort_index])' | jq -c .)" = '[[1,0],[2,1]]' ]
     [ "$(events '.ph == "X" and (.dur < 0 or .ts < -1e6)' '| length')" -eq 0 ]
     # Nobody has the sum of a bucket before both have sent their part; 5 milliseconds are more than the
     # clocks differ by where the ranks that compare them share a core with others.
@@ -100,7 +112,7 @@ END
     trace=$BATS_TEST_TMPDIR/new/folder/trace.json profile=new/profile.txt # as --metrics-dir has it
     "$repo/01_single_gpu/run.sh" --model linear --epochs 1 --trace "$trace" --profile "$profile" >/dev/null
     [ "$(jq '[.traceEvents[] | select(.name == "optim_step")] | length' "$trace")" -eq 64 ]
-    [ "$(jq '[.traceEvents[] | select(.tid == 1 and .ph == "X")] | length' "$trace")" -eq 0 ]
+    [ "$(jq '[.traceEvents[] | select(.tid == 2 and .ph == "X")] | length' "$trace")" -eq 0 ]
     grep -q 'bounds this run\|Little of the time' "$profile"
 }
 
