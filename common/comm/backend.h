@@ -68,6 +68,12 @@ void process_group_farewell(const ProcessGroup *pg, Store *store, int present);
 char *process_group_key(const ProcessGroup *pg, const char *what, int rank,
                         char key[STORE_KEY_BYTES]);
 
+#define OPTIONS_TEXT_BYTES (OPTIONS_BYTES + 32)
+/* Compares pg->options with those of the first rank to call it with this key of the store, whose
+ * text is then "rank 3 has OPTIONS". ranks_disagree dies with the first option that differs. */
+bool options_match_first(const ProcessGroup *pg, const char *key, char text[OPTIONS_TEXT_BYTES]);
+_Noreturn void ranks_disagree(const ProcessGroup *pg, const char *text);
+
 /* The last part of forming a group: the connections. */
 void process_group_connect(ProcessGroup *pg, const Args *args);
 
@@ -120,9 +126,7 @@ void collective_report(const Collective *collective, CollectiveState state);
 
 /* What an extra adds to the group of all ranks. NULL: nothing. */
 typedef struct {
-    /* Writes the options that all ranks must share to text, as ", --trace". Usage error if they do
-     * not suit the backend. */
-    void (*describe)(const ProcessGroup *pg, const Args *args, char *text, size_t bytes);
+    void (*check)(const ProcessGroup *pg, const Args *args); // usage error if options do not suit
     /* Called when the group has been formed. Collective. */
     void (*formed)(ProcessGroup *pg, const Args *args);
     /* Called by process_group_destroy, while all ranks are still connected. Collective. */

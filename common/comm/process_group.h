@@ -29,7 +29,7 @@ struct Mesh;
 typedef enum { REDUCE_SUM, REDUCE_MEAN, REDUCE_MAX, REDUCE_MIN } ReduceOp;
 
 #define GROUP_NAME_BYTES 48
-#define OPTIONS_BYTES 256
+#define OPTIONS_BYTES 1280
 
 typedef struct ProcessGroup {
     int rank, world_size;

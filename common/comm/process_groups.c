@@ -76,16 +76,17 @@ void process_group_farewell(const ProcessGroup *pg, Store *store, int present)
 /* Writes pg->options. Usage error if some do not suit. */
 static void describe_options(ProcessGroup *pg, const Args *args)
 {
-    int length = snprintf(pg->options, OPTIONS_BYTES,
-                          "--backend %s, --device %s, %d ranks, --check-collectives %s%s",
-                          pg->backend->name, pg->place.on_gpu ? "cuda" : "cpu", pg->world_size,
-                          args->check_collectives ? "on" : "off",
-                          args_shards(args) > 0 ? ", --reduce-order fixed" : "");
+    char *line = pg->options, value[ARGS_VALUE_BYTES];
+    int length = snprintf(line, OPTIONS_BYTES, "--backend %s, --device %s, %d ranks",
+                          pg->backend->name, pg->place.on_gpu ? "cuda" : "cpu", pg->world_size);
+    for (const Option *option = args_options; option->name != NULL; option++)
+        if (option->scope != OF_RANK && option->kind != OPTION_ACTION && length < OPTIONS_BYTES)
+            length += snprintf(line + length, OPTIONS_BYTES - (size_t)length, ", --%s %s",
+                               option->name, args_value(args, option, value));
+    CHECK(length < OPTIONS_BYTES, "raise OPTIONS_BYTES");
     for (size_t i = 0; i < NUM_HOOKS; i++)
-        if (hooks[i]->describe != NULL) {
-            hooks[i]->describe(pg, args, pg->options + length, (size_t)(OPTIONS_BYTES - length));
-            length += (int)strlen(pg->options + length);
-        }
+        if (hooks[i]->check != NULL)
+            hooks[i]->check(pg, args);
 }
 
 /* Lists the ranks that have not come. Returns how many these are. */
@@ -119,33 +120,56 @@ static void await_others(const ProcessGroup *pg, const char *key)
     die("%s of %d did not come within %g s", list, pg->world_size, pg->timeout);
 }
 
+bool options_match_first(const ProcessGroup *pg, const char *key, char text[OPTIONS_TEXT_BYTES])
+{
+    char ours[OPTIONS_TEXT_BYTES];
+    memset(text, 0, OPTIONS_TEXT_BYTES);
+    snprintf(ours, sizeof ours, "rank %d has %s", pg->rank, pg->options);
+    store_compare_set(pg->store, key, "", ours, text, OPTIONS_TEXT_BYTES - 1);
+    const char *options = strstr(text, " has ");
+    return options != NULL && strcmp(options + strlen(" has "), pg->options) == 0;
+}
+
+noreturn void ranks_disagree(const ProcessGroup *pg, const char *text)
+{
+    enum { BYTES = 128 };
+    const char *who_ends = strstr(text, " has "), *a = pg->options;
+    const char *b = who_ends != NULL ? who_ends + strlen(" has ") : text;
+    int same = 0, item = 0; // where the first item that differs begins
+    for (; a[same] == b[same] && a[same] != '\0'; same++)
+        item = strncmp(a + same, ", ", 2) == 0 ? same + 2 : item;
+    a += item, b += item;
+    char ours[BYTES], theirs[BYTES];
+    snprintf(ours, BYTES, "rank %d has %.*s", pg->rank, (int)strcspn(a, ","), a);
+    snprintf(theirs, BYTES, "%.*s%.*s", (int)(b - item - text), text, (int)strcspn(b, ","), b);
+    const bool is_first = pg->rank < atoi(text + strcspn(text, "0123456789"));
+    die("the ranks disagree: %s, %s", is_first ? ours : theirs, is_first ? theirs : ours);
+}
+
 /* Dies unless all ranks come with the same options as this one. Each compares its line with that of
  * the first rank to come. The last one to do so sets the agreement, as does each rank with another
  * line: a rank makes as many requests in a large group as in a small one. */
 static void agree(const ProcessGroup *pg)
 {
     const char *line = pg->options;
-    char key[STORE_KEY_BYTES], ours[OPTIONS_BYTES + 32], theirs[sizeof ours] = "";
-    snprintf(ours, sizeof ours, "rank %d has %s", pg->rank, line);
+    char key[STORE_KEY_BYTES], text[OPTIONS_TEXT_BYTES], ours[OPTIONS_TEXT_BYTES];
     store_set(pg->store, process_group_key(pg, "line of rank", pg->rank, key), line, strlen(line));
-    process_group_key(pg, "first line", 0, key);
-    store_compare_set(pg->store, key, "", ours, theirs, sizeof theirs - 1);
-    const char *options = strstr(theirs, " has ");
-    bool agrees = options != NULL && strcmp(options + strlen(" has "), line) == 0;
+    bool agrees = options_match_first(pg, process_group_key(pg, "first line", 0, key), text);
     process_group_key(pg, "agreeing", 0, key);
     const bool is_last = agrees && store_add(pg->store, key, 1) == pg->world_size;
     process_group_key(pg, "agreement", 0, key);
+    snprintf(ours, sizeof ours, "rank %d has %s", pg->rank, line);
     if (!agrees || is_last)
         store_set(pg->store, key, is_last ? "" : ours, is_last ? 0 : strlen(ours));
     if (agrees) {
         await_others(pg, key);
-        memset(theirs, 0, sizeof theirs);
-        agrees = store_get(pg->store, key, theirs, sizeof theirs - 1) == 0;
+        memset(text, 0, sizeof text);
+        agrees = store_get(pg->store, key, text, sizeof text - 1) == 0;
     }
     if (agrees)
         return;
     process_group_farewell(pg, pg->store, pg->world_size);
-    die("the ranks disagree: %s; %s", ours, theirs);
+    ranks_disagree(pg, text);
 }
 
 /* Dies if another process has this rank already: then some rank does not exist, and both would wait

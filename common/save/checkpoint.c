@@ -25,10 +25,11 @@
 
 enum { NAME_BYTES = 128, WEIGHTS = -1 };
 
-const char *const checkpoint_settings[NUM_SETTINGS] = { "model",  "dataset",   "num_samples",
-                                                        "seed",   "optimizer", "global_batch_size",
-                                                        "lr",     "momentum",  "weight_decay",
-                                                        "dropout" };
+/* Of one run; then the only other one that is no option OF_RUN, and counts if the rate ends with
+ * the epochs. */
+static const char *const settings[] = { "model",     "dataset",           "num_samples", "seed",
+                                        "optimizer", "global_batch_size", "epochs" };
+enum { NUM_NAMED = sizeof settings / sizeof *settings };
 
 void checkpoint_init(Checkpoint *checkpoint, const Args *args, Optimizer *optim, Sampler *sampler,
                      const Dataset *dataset, int world_size)
@@ -40,11 +41,25 @@ void checkpoint_init(Checkpoint *checkpoint, const Args *args, Optimizer *optim,
         comfort.announce(args, world_size, optim->model->device->name);
 }
 
+/* The key of setting i, whether it is one of this run or not; NULL: there are no more. */
+static const char *setting_key(int i, char key[NAME_BYTES])
+{
+    const Option *option = i < NUM_NAMED ? NULL : &args_options[i - NUM_NAMED];
+    if (option == NULL || option->name == NULL)
+        return option == NULL ? settings[i] : NULL;
+    snprintf(key, NAME_BYTES, "%s", option->scope == OF_RUN ? option->name : "");
+    for (char *c = key; *c != '\0'; c++)
+        *c = *c == '-' ? '_' : *c;
+    return key;
+}
+
 static void add_settings(Safetensors *file, const Checkpoint *checkpoint)
 {
+    char name[NAME_BYTES], value[ARGS_VALUE_BYTES];
     const Args *args = checkpoint->args;
     const Optimizer *optim = checkpoint->optim;
     const long long world_size = checkpoint->world_size;
+    const char *key;
     safetensors_add_metadata(file, "model", "%s", optim->model->name);
     safetensors_add_metadata(file, "dataset", "%s", checkpoint->dataset->name);
     safetensors_add_metadata(file, "num_samples", "%zu", checkpoint->dataset->size);
@@ -52,10 +67,12 @@ static void add_settings(Safetensors *file, const Checkpoint *checkpoint)
     safetensors_add_metadata(file, "optimizer", "%s", optim->name);
     safetensors_add_metadata(file, "global_batch_size", "%lld",
                              world_size * args_batch_size(args, (int)world_size));
-    safetensors_add_metadata(file, "lr", "%.15g", optim->lr);
-    safetensors_add_metadata(file, "momentum", "%.15g", optim->momentum);
-    safetensors_add_metadata(file, "weight_decay", "%.15g", optim->weight_decay);
-    safetensors_add_metadata(file, "dropout", args->dropout ? "on" : "off");
+    if (args->lr_schedule != NULL && strcmp(args->lr_schedule, "cosine") == 0)
+        safetensors_add_metadata(file, "epochs", "%d", args->epochs);
+    for (int i = NUM_NAMED; (key = setting_key(i, name)) != NULL; i++)
+        if (key[0] != '\0')
+            safetensors_add_metadata(file, key, "%s",
+                                     args_value(args, &args_options[i - NUM_NAMED], value));
 }
 
 int checkpoint_difference(const Checkpoint *checkpoint, Safetensors *file, int i)
@@ -63,9 +80,12 @@ int checkpoint_difference(const Checkpoint *checkpoint, Safetensors *file, int i
     Safetensors run;
     safetensors_create(&run, "");
     add_settings(&run, checkpoint);
-    for (; i < NUM_SETTINGS; i++) {
-        const char *key = checkpoint_settings[i], *theirs = safetensors_metadata(file, key);
+    char name[NAME_BYTES];
+    for (const char *key; (key = setting_key(i, name)) != NULL; i++) {
         const char *ours = safetensors_metadata(&run, key);
+        const char *theirs = safetensors_metadata(file, key);
+        if (ours == NULL || (theirs == NULL && i >= NUM_IDENTITY_SETTINGS))
+            continue; // it does not count here, or the file is of an older program
         if (theirs == NULL || strcmp(theirs, ours) != 0) {
             reject("was saved with %s %.80s, this run has %.64s", key,
                    theirs != NULL ? theirs : "(none)", ours);
@@ -73,7 +93,7 @@ int checkpoint_difference(const Checkpoint *checkpoint, Safetensors *file, int i
         }
     }
     safetensors_free(&run);
-    return i;
+    return setting_key(i, name) != NULL ? i : NO_SETTING;
 }
 
 /* What was run, where it stands, and what inference needs. */
@@ -177,6 +197,12 @@ static bool are_finite(const float *values, size_t numel)
     return count == 0;
 }
 
+void checkpoint_drop(CheckpointCopy *copy)
+{
+    safetensors_free(&copy->file);
+    free(copy->state);
+}
+
 bool checkpoint_commit(CheckpointCopy *copy)
 {
     Safetensors *file = &copy->file;
@@ -187,8 +213,7 @@ bool checkpoint_commit(CheckpointCopy *copy)
         log_warning("%s is not written: weights are nan or infinite", file->path);
     else if (ok)
         log_print("Epoch %d | Training %s saved at %s", copy->epoch, copy->kind, file->path);
-    safetensors_free(file);
-    free(copy->state);
+    checkpoint_drop(copy);
     return ok;
 }
 
@@ -286,9 +311,9 @@ static bool check_run(Safetensors *file, const Optimizer *optim)
                       file->path);
     if (strcmp(version, CHECKPOINT_VERSION) != 0)
         return reject("has format version %s, this program knows " CHECKPOINT_VERSION, version);
-    for (int i = 0; i < NUM_SETTINGS; i++)
-        if (safetensors_metadata(file, checkpoint_settings[i]) == NULL)
-            return reject("its metadata has no \"%s\"", checkpoint_settings[i]);
+    for (int i = 0; i < NUM_IDENTITY_SETTINGS; i++)
+        if (safetensors_metadata(file, settings[i]) == NULL)
+            return reject("its metadata has no \"%s\"", settings[i]);
     if (strcmp(model, ours) != 0)
         return reject("is of model %s; use --model %s, not %s", model, model, ours);
     if (strcmp(optimizer, optim->name) != 0)
@@ -405,7 +430,7 @@ bool checkpoint_resume(Checkpoint *checkpoint, Safetensors *file, const char *pa
                       "steps left out",
                       scale);
     if (log_speaks_for_job()) // all ranks may see it, one reports it
-        for (int i = 0; (i = checkpoint_difference(checkpoint, file, i)) < NUM_SETTINGS; i++)
+        for (int i = 0; (i = checkpoint_difference(checkpoint, file, i)) != NO_SETTING; i++)
             log_warning("%s", file->error);
     read_tensors(file, checkpoint->optim, true);
     model->step = position.step;

@@ -20,7 +20,7 @@ static Step first_step(const Option *option)
     return (Step)(option->steps[0] - '0');
 }
 
-typedef enum { WORD, REAL, WHOLE } Meaning;
+typedef enum { WORD, REAL, WHOLE, OFF } Meaning;
 
 static const struct {
     const char *text;
@@ -30,6 +30,9 @@ static const struct {
     { "", WORD, 0 },
     { "abc", WORD, 0 },
     { "nan", WORD, 0 },
+    { "none", OFF, 0 },
+    { "False", OFF, 0 },
+    { "~", OFF, 0 },
     { "inf", WORD, 0 },
     { "-inf", WORD, 0 },
     { "infinity", WORD, 0 },
@@ -77,13 +80,17 @@ static bool takes(const Option *option, size_t i)
 {
     const double value = values[i].value;
     const bool in_range = value >= option->low && value <= option->high;
+    if (values[i].meaning == OFF) // as --help has it
+        return strcmp(option->preset, "none") == 0 || strstr(option->value, "off") != NULL ||
+               strcmp(option->preset, "off") == 0 || strcmp(option->name, "resume") == 0 ||
+               (option->preset[0] == '0' && strstr(option->help, "; 0: ") != NULL);
     switch (option->kind) {
     case OPTION_INT:
         return values[i].meaning == WHOLE && in_range;
     case OPTION_UINT64:
         return values[i].meaning == WHOLE;
     case OPTION_REAL:
-        return values[i].meaning != WORD && in_range;
+        return values[i].meaning <= WHOLE && values[i].meaning != WORD && in_range;
     case OPTION_STRING:
     case OPTION_OPTIONAL:
         return values[i].text[0] != '\0' && strcmp(option->name, "inject") != 0;
