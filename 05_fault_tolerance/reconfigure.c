@@ -50,8 +50,9 @@ void reconfigure_init(Reconfigure *r, const Args *args, const DistEnv *env, Proc
  * earlier one is never taken for one of this. False: a rank did not come within seconds. */
 static bool form(ProcessGroup *pg, const Args *args, int64_t number)
 {
-    char first[OPTIONS_TEXT_BYTES];
-    if (!options_match_first(pg, "options of all ranks", first))
+    char first[OPTIONS_BYTES] = "";
+    store_compare_set(pg->store, "options of all ranks", "", pg->options, first, sizeof first - 1);
+    if (!options_agree(pg, first))
         ranks_disagree(pg, first);
     pg->number = number;
     pg->sequence = 0; // a rank that is new begins with the same

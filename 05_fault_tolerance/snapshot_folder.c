@@ -210,8 +210,9 @@ static bool move_aside(const char *dir, const Safetensors *old, Safetensors *fil
     return ok;
 }
 
-bool snapshot_folder_set_aside(const Checkpoint *checkpoint, Safetensors *file)
+bool snapshot_folder_set_aside(const Checkpoint *checkpoint, CheckpointCopy *copy)
 {
+    Safetensors *file = &copy->file;
     if (!checkpoint->args->resume_auto) // --resume none: the user wants it so
         return true;
     Safetensors old;
@@ -219,6 +220,10 @@ bool snapshot_folder_set_aside(const Checkpoint *checkpoint, Safetensors *file)
                           checkpoint_difference(checkpoint, &old, 0) < NUM_IDENTITY_SETTINGS;
     const bool ok = !is_other || move_aside(checkpoint->args->checkpoint_dir, &old, file);
     safetensors_free(&old);
+    if (!ok) {
+        safetensors_free(file);
+        free(copy->state);
+    }
     return ok;
 }
 

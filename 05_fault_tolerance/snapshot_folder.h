@@ -28,8 +28,9 @@ void snapshot_copy(const Checkpoint *checkpoint, CheckpointCopy *copy);
 
 /* Before the file is written, with --resume auto: moves a file of another run in its place to
  * DIR/aside/NAME.NUMBER.safetensors; the number follows from that run and its position, so nothing
- * there is lost, and the same result is kept once. False and file->error on failure. */
-bool snapshot_folder_set_aside(const Checkpoint *checkpoint, Safetensors *file);
+ * there is lost, and the same result is kept once. As checkpoint_commit, on failure it frees the
+ * copy and returns false, with a line in copy->file.error. */
+bool snapshot_folder_set_aside(const Checkpoint *checkpoint, CheckpointCopy *copy);
 
 /* Removes valid snapshots of this run, except the newest `keep` up to `step`. Snapshots after
  * `step` stay: they are from a diverged run, or damaged and skipped at resume. */

@@ -270,8 +270,9 @@ static noreturn void print_help(Step step, const char *program)
     printf("Usage: %s [total_epochs [save_every]] [options]\n\n", program);
     printf("  %s%s 50 10 --batch-size 64%s\n", launcher, program, ranks);
     printf("  %s%s --model linear --epochs 3%s\n\n", launcher, program, ranks);
-    printf("Each option with its [default]; - and _ are the same in names. Where an option can be\n"
-           "off, none, no, false and null mean off, too.\n");
+    printf("Each option with its [default]; - and _ are the same in names.\n%s",
+           comfort.meaning ? "Where an option can be off, none, no, false and null mean it.\n"
+                           : "");
 
     for (const Option *option = args_options; option->name != NULL; option++) {
         if (!option_is_listed(option, step))

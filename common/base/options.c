@@ -95,54 +95,12 @@ static uint64_t to_whole(const Option *option, const char *text, const char *ori
     return value;
 }
 
-bool option_is_path(const Option *option)
-{
-    return strcmp(option->value, "FILE") == 0 || strcmp(option->value, "DIR") == 0;
-}
-
-/* The option's own word for off, if this is one; else the text itself. */
-static const char *to_own_word(const Option *option, const char *text, const char *origin)
-{
-    static const char *const words[] = { "off", "none", "no", "false", "null", "~" };
-    const char *preset = option->preset;
-    size_t i = 0;
-    while (i < 6 && strcasecmp(text, words[i]) != 0)
-        i++;
-    if (i == 6)
-        return text;
-    if (strcmp(preset, "off") == 0 || strcmp(preset, "none") == 0)
-        return preset;
-    if (strstr(option->value, "off") != NULL)
-        return "off";
-    if (strcmp(preset, "0") == 0 && option->help != NULL && strstr(option->help, "; 0: ") != NULL)
-        return preset; // --help says what it turns off
-    if (strcmp(option->name, "resume") == 0)
-        return "none";
-    if (option_is_path(option))
-        usage_error("%s cannot be off: name a path, or leave it out (./%s for one of that name)",
-                    origin, text);
-    return text;
-}
-
-/* Shells leave "--name=~/x" as it is. The path lives as long as the process. */
-static const char *in_home(const char *text, const char *origin)
-{
-    const char *home = getenv("HOME");
-    char *path = NULL;
-    if (home == NULL || home[0] == '\0')
-        usage_error("%s %.80s: HOME is not set, so write the whole path", origin, text);
-    CHECK(asprintf(&path, "%s%s", home, text + 1) > 0, "out of memory");
-    return path;
-}
-
 static const char *to_string(const Option *option, const char *text, const char *origin)
 {
     if (option->kind != OPTION_STRING && strcmp(text, option->preset) == 0)
         return NULL;
     if (text[0] == '\0')
         usage_error("%s must not be empty", origin);
-    if (option_is_path(option) && strncmp(text, "~/", 2) == 0)
-        return in_home(text, origin);
     if (option->kind == OPTION_RATE && parse_rate(text) == 0)
         usage_error("%s %s: it is a rate from 100kbit to 1000gbit, as in 3gbit, or off", origin,
                     text);
@@ -168,7 +126,8 @@ void option_set(const Option *option, void *fields, const char *text, const char
     snprintf(typed, sizeof typed, "--%s", option->name);
     origin = origin != NULL ? origin : typed;
     void *field = (char *)fields + option->offset;
-    text = to_own_word(option, text, origin);
+    if (comfort.meaning != NULL)
+        text = comfort.meaning(option, text, origin);
     switch (option->kind) {
     case OPTION_INT:
         *(int *)field = (int)to_whole(option, text, origin);

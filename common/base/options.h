@@ -21,12 +21,9 @@ typedef enum {
     OPTION_ACTION, // command line only, and not stored
 } OptionKind;
 
-/* Among whom the values of an option must be equal. */
-typedef enum {
-    OF_JOB, // all ranks, or they do not train together
-    OF_RUN, // also all parts of a training that resumes: it changes the course
-    OF_RANK, // nobody: each rank may have a value of its own
-} Scope;
+/* Where its value is the same: on all ranks; also after a resume, since it changes the course of
+ * the training; or each rank may have a value of its own. */
+typedef enum { OF_JOB, OF_RUN, OF_RANK } Scope;
 
 typedef struct Option {
     const char *name;
@@ -63,14 +60,9 @@ const char *option_text(const Option *option, const char *joined, char ***word);
 /* Prints a line of --help: name and value in `width` columns, then what it means. */
 void option_print(const Option *option, int width);
 
-/* Converts text to a value in the option's field of the struct; a string is not copied. Where the
- * option can be off, the words of YAML for that all mean it; "~/" begins a path in HOME. Usage
- * error if it is not valid; `origin` is the option as the user wrote it; NULL: on the command line.
- */
+/* Converts text to a value in the option's field of the struct; a string is not copied. Usage error
+ * if it is not valid; `origin` is the option as the user wrote it; NULL: on the command line. */
 void option_set(const Option *option, void *fields, const char *text, const char *origin);
-
-/* Is this a FILE or a DIR? */
-bool option_is_path(const Option *option);
 
 /* Reads a whole number: digits and nothing else. strtoull alone would take " -1" for 2^64 - 1.
  * False: it is not a number from `low` to `high`; *value is undefined. */

@@ -68,11 +68,10 @@ void process_group_farewell(const ProcessGroup *pg, Store *store, int present);
 char *process_group_key(const ProcessGroup *pg, const char *what, int rank,
                         char key[STORE_KEY_BYTES]);
 
-#define OPTIONS_TEXT_BYTES (OPTIONS_BYTES + 32)
-/* Compares pg->options with those of the first rank to call it with this key of the store, whose
- * text is then "rank 3 has OPTIONS". ranks_disagree dies with the first option that differs. */
-bool options_match_first(const ProcessGroup *pg, const char *key, char text[OPTIONS_TEXT_BYTES]);
-_Noreturn void ranks_disagree(const ProcessGroup *pg, const char *text);
+/* Has the rank with this line the same pg->options? If not, ranks_disagree names the first one that
+ * differs, and dies. */
+bool options_agree(const ProcessGroup *pg, const char *line);
+_Noreturn void ranks_disagree(const ProcessGroup *pg, const char *line);
 
 /* The last part of forming a group: the connections. */
 void process_group_connect(ProcessGroup *pg, const Args *args);

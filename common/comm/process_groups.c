@@ -76,14 +76,14 @@ void process_group_farewell(const ProcessGroup *pg, Store *store, int present)
 /* Writes pg->options. Usage error if some do not suit. */
 static void describe_options(ProcessGroup *pg, const Args *args)
 {
-    char *line = pg->options, value[ARGS_VALUE_BYTES];
-    int length = snprintf(line, OPTIONS_BYTES, "--backend %s, --device %s, %d ranks",
-                          pg->backend->name, pg->place.on_gpu ? "cuda" : "cpu", pg->world_size);
+    char value[ARGS_VALUE_BYTES];
+    int length =
+        snprintf(pg->options, OPTIONS_BYTES, "rank %d has --backend %s, --device %s, %d ranks",
+                 pg->rank, pg->backend->name, pg->place.on_gpu ? "cuda" : "cpu", pg->world_size);
     for (const Option *option = args_options; option->name != NULL; option++)
         if (option->scope != OF_RANK && option->kind != OPTION_ACTION && length < OPTIONS_BYTES)
-            length += snprintf(line + length, OPTIONS_BYTES - (size_t)length, ", --%s %s",
+            length += snprintf(pg->options + length, OPTIONS_BYTES - (size_t)length, ", --%s %s",
                                option->name, args_value(args, option, value));
-    CHECK(length < OPTIONS_BYTES, "raise OPTIONS_BYTES");
     for (size_t i = 0; i < NUM_HOOKS; i++)
         if (hooks[i]->check != NULL)
             hooks[i]->check(pg, args);
@@ -120,30 +120,29 @@ static void await_others(const ProcessGroup *pg, const char *key)
     die("%s of %d did not come within %g s", list, pg->world_size, pg->timeout);
 }
 
-bool options_match_first(const ProcessGroup *pg, const char *key, char text[OPTIONS_TEXT_BYTES])
+/* Behind "rank 3 has ". */
+static const char *options_of(const char *line)
 {
-    char ours[OPTIONS_TEXT_BYTES];
-    memset(text, 0, OPTIONS_TEXT_BYTES);
-    snprintf(ours, sizeof ours, "rank %d has %s", pg->rank, pg->options);
-    store_compare_set(pg->store, key, "", ours, text, OPTIONS_TEXT_BYTES - 1);
-    const char *options = strstr(text, " has ");
-    return options != NULL && strcmp(options + strlen(" has "), pg->options) == 0;
+    const char *options = strstr(line, " has ");
+    return options != NULL ? options + strlen(" has ") : line;
 }
 
-noreturn void ranks_disagree(const ProcessGroup *pg, const char *text)
+bool options_agree(const ProcessGroup *pg, const char *line)
 {
-    enum { BYTES = 128 };
-    const char *who_ends = strstr(text, " has "), *a = pg->options;
-    const char *b = who_ends != NULL ? who_ends + strlen(" has ") : text;
-    int same = 0, item = 0; // where the first item that differs begins
-    for (; a[same] == b[same] && a[same] != '\0'; same++)
-        item = strncmp(a + same, ", ", 2) == 0 ? same + 2 : item;
-    a += item, b += item;
-    char ours[BYTES], theirs[BYTES];
-    snprintf(ours, BYTES, "rank %d has %.*s", pg->rank, (int)strcspn(a, ","), a);
-    snprintf(theirs, BYTES, "%.*s%.*s", (int)(b - item - text), text, (int)strcspn(b, ","), b);
-    const bool is_first = pg->rank < atoi(text + strcspn(text, "0123456789"));
-    die("the ranks disagree: %s, %s", is_first ? ours : theirs, is_first ? theirs : ours);
+    return strcmp(options_of(pg->options), options_of(line)) == 0;
+}
+
+noreturn void ranks_disagree(const ProcessGroup *pg, const char *line)
+{
+    const bool is_first = strcmp(pg->options, line) < 0; // the same order on both ranks
+    const char *one = is_first ? pg->options : line, *other = is_first ? line : pg->options;
+    const char *a = options_of(one), *b = options_of(other), *begin_a = a, *begin_b = b;
+    for (; *a == *b && *a != '\0'; a++, b++)
+        if (strncmp(a, ", ", 2) == 0)
+            begin_a = a + 2, begin_b = b + 2;
+    die("the ranks disagree: %.*s%.*s, %.*s%.*s", (int)(options_of(one) - one), one,
+        (int)strcspn(begin_a, ","), begin_a, (int)(options_of(other) - other), other,
+        (int)strcspn(begin_b, ","), begin_b);
 }
 
 /* Dies unless all ranks come with the same options as this one. Each compares its line with that of
@@ -152,24 +151,25 @@ noreturn void ranks_disagree(const ProcessGroup *pg, const char *text)
 static void agree(const ProcessGroup *pg)
 {
     const char *line = pg->options;
-    char key[STORE_KEY_BYTES], text[OPTIONS_TEXT_BYTES], ours[OPTIONS_TEXT_BYTES];
+    char key[STORE_KEY_BYTES], theirs[OPTIONS_BYTES] = "";
     store_set(pg->store, process_group_key(pg, "line of rank", pg->rank, key), line, strlen(line));
-    bool agrees = options_match_first(pg, process_group_key(pg, "first line", 0, key), text);
+    process_group_key(pg, "first line", 0, key);
+    store_compare_set(pg->store, key, "", line, theirs, sizeof theirs - 1);
+    bool agrees = options_agree(pg, theirs);
     process_group_key(pg, "agreeing", 0, key);
     const bool is_last = agrees && store_add(pg->store, key, 1) == pg->world_size;
     process_group_key(pg, "agreement", 0, key);
-    snprintf(ours, sizeof ours, "rank %d has %s", pg->rank, line);
     if (!agrees || is_last)
-        store_set(pg->store, key, is_last ? "" : ours, is_last ? 0 : strlen(ours));
+        store_set(pg->store, key, is_last ? "" : line, is_last ? 0 : strlen(line));
     if (agrees) {
         await_others(pg, key);
-        memset(text, 0, sizeof text);
-        agrees = store_get(pg->store, key, text, sizeof text - 1) == 0;
+        memset(theirs, 0, sizeof theirs);
+        agrees = store_get(pg->store, key, theirs, sizeof theirs - 1) == 0;
     }
     if (agrees)
         return;
     process_group_farewell(pg, pg->store, pg->world_size);
-    ranks_disagree(pg, text);
+    ranks_disagree(pg, theirs);
 }
 
 /* Dies if another process has this rank already: then some rank does not exist, and both would wait

@@ -25,12 +25,6 @@
 
 enum { NAME_BYTES = 128, WEIGHTS = -1 };
 
-/* Of one run; then the only other one that is no option OF_RUN, and counts if the rate ends with
- * the epochs. */
-static const char *const settings[] = { "model",     "dataset",           "num_samples", "seed",
-                                        "optimizer", "global_batch_size", "epochs" };
-enum { NUM_NAMED = sizeof settings / sizeof *settings };
-
 void checkpoint_init(Checkpoint *checkpoint, const Args *args, Optimizer *optim, Sampler *sampler,
                      const Dataset *dataset, int world_size)
 {
@@ -41,25 +35,13 @@ void checkpoint_init(Checkpoint *checkpoint, const Args *args, Optimizer *optim,
         comfort.announce(args, world_size, optim->model->device->name);
 }
 
-/* The key of setting i, whether it is one of this run or not; NULL: there are no more. */
-static const char *setting_key(int i, char key[NAME_BYTES])
-{
-    const Option *option = i < NUM_NAMED ? NULL : &args_options[i - NUM_NAMED];
-    if (option == NULL || option->name == NULL)
-        return option == NULL ? settings[i] : NULL;
-    snprintf(key, NAME_BYTES, "%s", option->scope == OF_RUN ? option->name : "");
-    for (char *c = key; *c != '\0'; c++)
-        *c = *c == '-' ? '_' : *c;
-    return key;
-}
-
+/* First those that make it another run. */
 static void add_settings(Safetensors *file, const Checkpoint *checkpoint)
 {
-    char name[NAME_BYTES], value[ARGS_VALUE_BYTES];
+    char key[NAME_BYTES], value[ARGS_VALUE_BYTES];
     const Args *args = checkpoint->args;
     const Optimizer *optim = checkpoint->optim;
     const long long world_size = checkpoint->world_size;
-    const char *key;
     safetensors_add_metadata(file, "model", "%s", optim->model->name);
     safetensors_add_metadata(file, "dataset", "%s", checkpoint->dataset->name);
     safetensors_add_metadata(file, "num_samples", "%zu", checkpoint->dataset->size);
@@ -67,12 +49,15 @@ static void add_settings(Safetensors *file, const Checkpoint *checkpoint)
     safetensors_add_metadata(file, "optimizer", "%s", optim->name);
     safetensors_add_metadata(file, "global_batch_size", "%lld",
                              world_size * args_batch_size(args, (int)world_size));
-    if (args->lr_schedule != NULL && strcmp(args->lr_schedule, "cosine") == 0)
+    if (args->lr_schedule != NULL && strcmp(args->lr_schedule, "cosine") == 0) // it ends with them
         safetensors_add_metadata(file, "epochs", "%d", args->epochs);
-    for (int i = NUM_NAMED; (key = setting_key(i, name)) != NULL; i++)
-        if (key[0] != '\0')
-            safetensors_add_metadata(file, key, "%s",
-                                     args_value(args, &args_options[i - NUM_NAMED], value));
+    for (const Option *option = args_options; option->name != NULL; option++) {
+        snprintf(key, sizeof key, "%s", option->name);
+        for (char *dash; (dash = strchr(key, '-')) != NULL;)
+            *dash = '_';
+        if (option->scope == OF_RUN)
+            safetensors_add_metadata(file, key, "%s", args_value(args, option, value));
+    }
 }
 
 int checkpoint_difference(const Checkpoint *checkpoint, Safetensors *file, int i)
@@ -80,20 +65,18 @@ int checkpoint_difference(const Checkpoint *checkpoint, Safetensors *file, int i
     Safetensors run;
     safetensors_create(&run, "");
     add_settings(&run, checkpoint);
-    char name[NAME_BYTES];
-    for (const char *key; (key = setting_key(i, name)) != NULL; i++) {
-        const char *ours = safetensors_metadata(&run, key);
-        const char *theirs = safetensors_metadata(file, key);
-        if (ours == NULL || (theirs == NULL && i >= NUM_IDENTITY_SETTINGS))
-            continue; // it does not count here, or the file is of an older program
-        if (theirs == NULL || strcmp(theirs, ours) != 0) {
+    const char *key;
+    for (; (key = safetensors_metadata_key(&run, i)) != NULL; i++) {
+        const char *theirs = safetensors_metadata(file, key),
+                   *ours = safetensors_metadata(&run, key);
+        if (theirs == NULL ? i < NUM_IDENTITY_SETTINGS : strcmp(theirs, ours) != 0) {
             reject("was saved with %s %.80s, this run has %.64s", key,
                    theirs != NULL ? theirs : "(none)", ours);
             break;
         }
     }
     safetensors_free(&run);
-    return setting_key(i, name) != NULL ? i : NO_SETTING;
+    return key != NULL ? i : NO_SETTING;
 }
 
 /* What was run, where it stands, and what inference needs. */
@@ -197,12 +180,6 @@ static bool are_finite(const float *values, size_t numel)
     return count == 0;
 }
 
-void checkpoint_drop(CheckpointCopy *copy)
-{
-    safetensors_free(&copy->file);
-    free(copy->state);
-}
-
 bool checkpoint_commit(CheckpointCopy *copy)
 {
     Safetensors *file = &copy->file;
@@ -213,7 +190,8 @@ bool checkpoint_commit(CheckpointCopy *copy)
         log_warning("%s is not written: weights are nan or infinite", file->path);
     else if (ok)
         log_print("Epoch %d | Training %s saved at %s", copy->epoch, copy->kind, file->path);
-    checkpoint_drop(copy);
+    safetensors_free(file);
+    free(copy->state);
     return ok;
 }
 
@@ -299,6 +277,8 @@ bool checkpoint_open(Safetensors *file, const char *path)
 /* Is it the state of a run with this model and optimizer? */
 static bool check_run(Safetensors *file, const Optimizer *optim)
 {
+    static const char *const identity[] = { "model", "dataset",   "num_samples",
+                                            "seed",  "optimizer", "global_batch_size" };
     const char *ours = optim->model->name;
     const char *version = safetensors_metadata(file, CHECKPOINT_VERSION_KEY);
     const char *model = safetensors_metadata(file, "model");
@@ -312,8 +292,8 @@ static bool check_run(Safetensors *file, const Optimizer *optim)
     if (strcmp(version, CHECKPOINT_VERSION) != 0)
         return reject("has format version %s, this program knows " CHECKPOINT_VERSION, version);
     for (int i = 0; i < NUM_IDENTITY_SETTINGS; i++)
-        if (safetensors_metadata(file, settings[i]) == NULL)
-            return reject("its metadata has no \"%s\"", settings[i]);
+        if (safetensors_metadata(file, identity[i]) == NULL)
+            return reject("its metadata has no \"%s\"", identity[i]);
     if (strcmp(model, ours) != 0)
         return reject("is of model %s; use --model %s, not %s", model, model, ours);
     if (strcmp(optimizer, optim->name) != 0)

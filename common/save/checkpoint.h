@@ -85,8 +85,6 @@ void checkpoint_copy(const Checkpoint *checkpoint, const char *name, Position po
  * good one. Frees the copy. False and a line in copy->file.error on failure. */
 bool checkpoint_commit(CheckpointCopy *copy);
 
-void checkpoint_drop(CheckpointCopy *copy); // frees it instead
-
 #define CHECKPOINT_VERSION_KEY "ddp_c_version" // identifies our files
 #define CHECKPOINT_VERSION "1"
 #define EXPORT_VERSION_KEY "ddp_c_export" // in its place in files with only weights
@@ -114,8 +112,8 @@ bool checkpoint_load_weights(Safetensors *file, Model *model);
 void checkpoint_add_checksums(Safetensors *file); // after all else
 
 /* The first setting from number i on in which the file differs, and in file->error "PATH: was saved
- * with seed 1, this run has 0". If it is one of the first six (up to the global batch), the file
- * belongs to another run; of a later one, an option OF_RUN, a warning is enough. */
+ * with seed 1, this run has 0". Of the first six (up to the global batch), it belongs to another
+ * run; of a later one, which changes the course (OF_RUN), a warning is enough. */
 enum { SETTING_GLOBAL_BATCH = 5, NUM_IDENTITY_SETTINGS, NO_SETTING = INT_MAX };
 int checkpoint_difference(const Checkpoint *checkpoint, Safetensors *file, int i);
 

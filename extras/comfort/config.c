@@ -119,7 +119,7 @@ static void read_pair(Reader *reader)
     CHECK(value != NULL, "out of memory");
     if (value[0] == '\0' && reader->event.data.scalar.plain_implicit)
         usage_error("%s%s has no value", reader->origin, name);
-    if (option_is_path(option) && strchr(value, '$') != NULL) // no shell reads this file
+    if (comfort_is_path(option) && strchr(value, '$') != NULL) // no shell reads this file
         usage_error("%s%s %.80s: variables are not replaced here; write the path, or ~/ for HOME",
                     reader->origin, name, value);
     reader->found[option - args_options] = (Setting){ value, BY_FILE, origin };

@@ -11,7 +11,6 @@
 #include <mpi.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -317,12 +316,9 @@ static void mpi_compare(const ProcessGroup *pg)
                                   .in = pg->options,
                                   .out = lines };
     mpi_wait(pg->state, mpi_start(pg->state, &exchange));
-    for (int rank = 0; rank < pg->world_size; rank++) {
-        char text[OPTIONS_TEXT_BYTES];
-        snprintf(text, sizeof text, "rank %d has %s", rank, lines[rank]);
-        if (strcmp(pg->options, lines[rank]) != 0)
-            ranks_disagree(pg, text);
-    }
+    for (int rank = 0; rank < pg->world_size; rank++)
+        if (!options_agree(pg, lines[rank]))
+            ranks_disagree(pg, lines[rank]);
     free(lines);
 }
 

@@ -14,8 +14,8 @@
 #include "common/comm/store/net.h"
 #include "tests/helpers/ranks.h"
 
-/* What ranks without options say of themselves in a group of four. */
-static const char LINE[] = "--backend tcp, --device cpu, 4 ranks, --check-collectives off";
+/* That a rank is there; what it says of itself is for others. */
+static const char LINE[] = "rank 0 has --backend tcp, --device cpu, 4 ranks";
 
 /* Ranks 0 and 1 are there before their time begins, however late they are. */
 static void missing_body(Rank *rank)

@@ -371,30 +371,30 @@ static void assert_aside(const char *beginning)
 static void test_set_aside(void **state)
 {
     (void)state;
-    static Safetensors file;
+    static CheckpointCopy copy; // only its path matters
     save_two("linear", "sgd");
     found.args.resume_auto = true;
     for (int i = 0; i < 2; i++) { // the same file twice is kept once
         save(&late, 2, 0);
-        strcpy(file.path, path_to("epoch_2.safetensors"));
+        strcpy(copy.file.path, path_to("epoch_2.safetensors"));
         found.args.batch_size = 8;
-        assert_true(snapshot_folder_set_aside(&found.checkpoint, &file));
+        assert_true(snapshot_folder_set_aside(&found.checkpoint, &copy));
         assert_true(exists("epoch_2.safetensors")); // this run's
         found.args.batch_size = 16;
         found.args.resume_auto = false;
-        assert_true(snapshot_folder_set_aside(&found.checkpoint, &file));
+        assert_true(snapshot_folder_set_aside(&found.checkpoint, &copy));
         assert_true(exists("epoch_2.safetensors"));
         found.args.resume_auto = true;
         const int saved = mute(STDERR_FILENO);
-        assert_true(snapshot_folder_set_aside(&found.checkpoint, &file));
-        assert_true(snapshot_folder_set_aside(&found.checkpoint, &file)); // nothing is there
+        assert_true(snapshot_folder_set_aside(&found.checkpoint, &copy));
+        assert_true(snapshot_folder_set_aside(&found.checkpoint, &copy)); // nothing is there
         unmute(STDERR_FILENO, saved);
         assert_false(exists("epoch_2.safetensors"));
         assert_aside("epoch_2.");
     }
     save(&late, 2, 0);
-    assert_int_equal(truncate(file.path, 100), 0);
-    assert_true(snapshot_folder_set_aside(&found.checkpoint, &file));
+    assert_int_equal(truncate(copy.file.path, 100), 0);
+    assert_true(snapshot_folder_set_aside(&found.checkpoint, &copy));
     assert_true(exists("epoch_2.safetensors"));
 
     // Where it cannot be moved it is not replaced.
@@ -402,8 +402,9 @@ static void test_set_aside(void **state)
     snprintf(command, sizeof command, "rm -r %s/aside && touch %s/aside", folder, folder);
     assert_int_equal(system(command), 0);
     save(&late, 2, 0);
-    assert_false(snapshot_folder_set_aside(&found.checkpoint, &file));
-    assert_non_null(strstr(file.error, "epoch_2.safetensors: is of another run, and cannot be"));
+    assert_false(snapshot_folder_set_aside(&found.checkpoint, &copy));
+    assert_non_null(
+        strstr(copy.file.error, "epoch_2.safetensors: is of another run, and cannot be"));
     assert_true(exists("epoch_2.safetensors"));
     free_runs();
 }
